@@ -12,6 +12,7 @@
 #include "frontend/serve/serve_command.h"
 #include "frontend/serve/settings/hub_cache.h"
 #include "frontend/serve/settings/option_parser.h"
+#include "shm/debug_access.h"
 
 #define SHOAL_VERSION "0.1.0"
 
@@ -65,6 +66,8 @@ static int command_run(size_t index, int argc, char *argv[])
         options_print_help(commands[index].command, stdout);
         return 0;
     }
+    if (!options.allow_debug)
+        debug_access_deny();
     log_init("frontend", options.log_level);
     log_set_format(options.log_format);
     options_log(commands[index].command, &options);

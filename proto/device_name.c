@@ -1,9 +1,9 @@
 /*
- * Names of devices to numbers and back. The frontend checks what a person typed before it starts
- * anything; the worker checks what it was started with.
+ * Names of devices to numbers and back. The frontend checks the command line before it starts a
+ * worker; the worker checks its arguments.
  *
- * Refuses everything that does not name exactly one device: no lists, no "best", no signs, no
- * spaces. Whether the device exists only the worker finds out.
+ * A name is valid only if it names exactly one device: no lists, no "best", no signs, no spaces.
+ * The worker finds out whether the device exists.
  */
 #include "proto/device_name.h"
 

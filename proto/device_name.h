@@ -1,6 +1,6 @@
 /*
- * What a worker computes on, as people and flags name it: "cpu", "vulkan" (the first Vulkan device)
- * or "vulkan:N" (`shoal devices` lists them).
+ * The name of the device that a worker computes on: "cpu", "vulkan" (the first Vulkan device) or
+ * "vulkan:N" (`shoal devices` lists them).
  */
 #ifndef SHOAL_PROTO_DEVICE_NAME_H
 #define SHOAL_PROTO_DEVICE_NAME_H

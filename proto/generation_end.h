@@ -1,7 +1,7 @@
 /*
- * When an answer ends because of its tokens. The worker asks after each token that it samples; the
- * frontend asks for the last token in its journal when the worker died before it could report the
- * end. Both use this one function, so a replay ends where the first run would have ended.
+ * Decides whether an answer ends because of its tokens. The worker calls it after each sampled
+ * token; the frontend calls it for the last token in its journal if the worker died before it
+ * reported the end. So a replay ends where the first run would have ended.
  *
  * Ends that depend on text (stop strings) are the frontend's alone and are not decided here.
  */

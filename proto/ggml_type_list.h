@@ -21,7 +21,7 @@
  *   number   in a GGUF file; A8 is in no file: weight_source makes it of MLX groups of 6 and 8 bits
  *   columns  of a block: 32, or 256 with a 6-bit or 4-bit scale per span below the block's f16 one
  *   bytes    of a block in the file
- *   bits     of a code; codes are unsigned, but for Q8_0
+ *   bits     of a code; codes are unsigned, except Q8_0's
  *   span     columns per scale
  *   minimum  1: has one per span
  *   center   0 with a minimum
@@ -42,7 +42,7 @@
     X(9,   Q5_K,   13,     256,     176,   5,    32,   1,       0,      0)   \
     X(10,  Q6_K,   14,     256,     210,   6,    16,   0,       32,     208)
 
-/* Packed layouts store 8-bit codes as signed bytes: what is subtracted from a code before. */
+/* Packed layouts store 8-bit codes as signed bytes: this number is subtracted from each code. */
 #define GGML_SIGN_OFFSET(bits, minimum) ((bits) == 8 && (minimum) != 0 ? 128 : 0)
 
 /* Packed layouts on a Vulkan device split a code: low bits (2, 4 or 8) in one array, the other upper bits in
@@ -56,7 +56,8 @@
     X(12,  F16,    1,      2) \
     X(13,  BF16,   30,     2)
 
-/* Types that become rows of another type at load (worker/plan/weight_source.c).
+/* Types that become rows of another type at load (worker/plan/weight_source.c): IQ4_NL becomes Q8_0;
+ * MXFP4 becomes Q5_0, or BF16 if a scale does not fit f16.
  *     name    number  columns  bytes of a block */
 #define GGML_CONVERTED_LIST(X) \
     X(IQ4_NL,  20,     32,      18) \

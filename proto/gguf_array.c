@@ -1,9 +1,9 @@
 /*
  * Element access for the metadata arrays of a GGUF file (contract in proto/gguf_array.h).
  *
- * gguf_file_open() has checked that an array's bytes lie inside the file and that its
- * strings fill them exactly, so nothing here can fail on input: an index past the count or a string
- * asked for as a number is the caller's bug.
+ * gguf_file_open() has checked that an array's bytes lie inside the file and that its strings fill
+ * them exactly. So input cannot make a function here fail; a wrong index or type is the caller's
+ * bug.
  */
 #include "proto/gguf_array.h"
 

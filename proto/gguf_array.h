@@ -1,6 +1,6 @@
 /*
- * Arrays of a GGUF file's metadata. gguf_file_open() has checked
- * that all of their bytes lie inside the file.
+ * Element access for arrays of a GGUF file's metadata. gguf_file_open() has checked that all of
+ * their bytes lie inside the file.
  */
 #ifndef SHOAL_PROTO_GGUF_ARRAY_H
 #define SHOAL_PROTO_GGUF_ARRAY_H
@@ -10,7 +10,7 @@
 
 #include "proto/gguf_value.h"
 
-/* Element `index` of a numeric or bool array, converted; must() the index and a numeric type. */
+/* Element `index` of a numeric or bool array, converted. Wrong index or type: a bug (must()). */
 int64_t gguf_array_i64(const struct gguf_array *array, uint64_t index);
 double gguf_array_f64(const struct gguf_array *array, uint64_t index);
 /* Iteration over strings: `cursor` starts at array->first; returns false at the end. */

@@ -1,13 +1,13 @@
 /*
- * Reading GGUF's primitive values without ever trusting a length.
+ * Reads the primitive values of a GGUF file without trusting any length.
  *
- * The idea: one function, gguf_cursor_take_bytes(), compares a 64-bit length with what is left
- * before it moves; all other takes are built on it. A count of elements is compared with the bytes
- * left divided by the element's size, so no product can overflow. Arrays of strings are walked once
- * here; afterwards their strings may be walked again without surprises.
+ * take_bytes() compares a 64-bit length with the bytes left before it moves; all other
+ * functions are built on it. A count of elements is compared with the bytes left divided by the
+ * element's size, so no product can overflow. Arrays of strings are walked once here, so that a
+ * later walk cannot leave the file.
  *
- * Refuses to do: arrays of arrays (no checkpoint uses them, and they would need recursion), and
- * big-endian hosts.
+ * Arrays of arrays are unsupported: no checkpoint uses them, and they would need recursion. The
+ * host must be little-endian.
  */
 #include "proto/gguf_cursor.h"
 
@@ -22,7 +22,7 @@ static const uint8_t value_bytes[GGUF_VALUE_TYPE_COUNT] = {
     [GGUF_UINT64] = 8, [GGUF_INT64] = 8, [GGUF_FLOAT64] = 8,
 };
 
-bool gguf_cursor_take_bytes(struct gguf_cursor *cursor, uint64_t byte_count, const uint8_t **out)
+static bool take_bytes(struct gguf_cursor *cursor, uint64_t byte_count, const uint8_t **out)
 {
     if (byte_count > (uint64_t)(cursor->end - cursor->at))
         return false;
@@ -34,7 +34,7 @@ bool gguf_cursor_take_bytes(struct gguf_cursor *cursor, uint64_t byte_count, con
 bool gguf_cursor_take_u32(struct gguf_cursor *cursor, uint32_t *out)
 {
     const uint8_t *bytes;
-    if (!gguf_cursor_take_bytes(cursor, sizeof *out, &bytes))
+    if (!take_bytes(cursor, sizeof *out, &bytes))
         return false;
     memcpy(out, bytes, sizeof *out);
     return true;
@@ -43,7 +43,7 @@ bool gguf_cursor_take_u32(struct gguf_cursor *cursor, uint32_t *out)
 bool gguf_cursor_take_u64(struct gguf_cursor *cursor, uint64_t *out)
 {
     const uint8_t *bytes;
-    if (!gguf_cursor_take_bytes(cursor, sizeof *out, &bytes))
+    if (!take_bytes(cursor, sizeof *out, &bytes))
         return false;
     memcpy(out, bytes, sizeof *out);
     return true;
@@ -54,7 +54,7 @@ bool gguf_cursor_take_string(struct gguf_cursor *cursor, struct gguf_string *out
     struct gguf_cursor probe = *cursor;
     uint64_t length;
     const uint8_t *bytes;
-    if (!gguf_cursor_take_u64(&probe, &length) || !gguf_cursor_take_bytes(&probe, length, &bytes))
+    if (!gguf_cursor_take_u64(&probe, &length) || !take_bytes(&probe, length, &bytes))
         return false;
     out->bytes = (const char *)bytes;
     out->length = (size_t)length;

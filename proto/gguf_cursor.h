@@ -18,7 +18,6 @@ struct gguf_cursor {
     const uint8_t *end;
 };
 
-bool gguf_cursor_take_bytes(struct gguf_cursor *cursor, uint64_t byte_count, const uint8_t **out);
 bool gguf_cursor_take_u32(struct gguf_cursor *cursor, uint32_t *out);
 bool gguf_cursor_take_u64(struct gguf_cursor *cursor, uint64_t *out);
 bool gguf_cursor_take_string(struct gguf_cursor *cursor, struct gguf_string *out);

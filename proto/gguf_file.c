@@ -1,19 +1,18 @@
 /*
- * Opening a GGUF checkpoint that nobody vouches for.
+ * Opens a GGUF checkpoint and checks all of it, because it may come from any source.
  *
  * The file is: magic, version, two counts, the metadata keys, the tensor table, padding, tensor
  * data. One pass reads it front to back with a bounded cursor and keeps, for every key and tensor,
  * pointers into the caller's bytes. The counts are compared with the bytes left before anything is
- * allocated for them. What can only be seen with the whole table in hand - a name used twice, two
- * tensors sharing bytes - is found by sorting and looking at neighbours, O(n log n) for any input;
- * a hash table would be quadratic for names made to collide. The sorted order then serves look-ups
- * by name.
+ * allocated for them. Duplicate names and tensors that share bytes are found by sorting and
+ * comparing neighbours: O(n log n) for any input, where a hash table would be quadratic for names
+ * chosen to collide. The sorted order then serves look-ups by name.
  *
  * Tensor sizes are computed with overflow checks from dimensions and block size; each tensor must
  * be aligned, whole rows of blocks, and inside the data section.
  *
- * Refuses to do: big-endian files, version 1, types without a reader, names with control characters
- * (they go into logs).
+ * Unsupported: big-endian files, version 1, element types without a reader, and names with control
+ * characters (names appear in logs).
  */
 #include "proto/gguf_file.h"
 

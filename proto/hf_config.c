@@ -1,7 +1,7 @@
 /*
- * Configs are saved without what their class has by default, so a number that is not there still
- * has a value, which only the class's name tells. Source: the configuration classes of Hugging Face
- * transformers.
+ * Configs are saved without the members that have their class's default value, so an absent number
+ * still has a value, which follows from the class's name. Source: the configuration classes of
+ * Hugging Face transformers.
  */
 #include "proto/hf_config.h"
 

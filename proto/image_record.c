@@ -1,12 +1,12 @@
 /*
- * Are these the pictures that an honest frontend could have written?
+ * Places the pixels of a request's images in the payload, and checks image records in the worker.
  *
- * Where pixels lie leaves no choice: records first, then each picture's bytes on the next multiple
- * of 64. So one walk over the list both writes and checks the places, no two pictures can overlap,
- * and none can reach outside. Sides and counts are bounded before products are made of them.
+ * The places follow from the sizes: records first, then each image's bytes on the next multiple of
+ * 64. So one walk over the list both writes and checks the places; no two images overlap and none
+ * reaches outside. Sides and counts are bounded before they are multiplied.
  *
- * Refuses to look at pixels and ids, and to know families: whether a picture's token count goes
- * with its size is the model's to say.
+ * Pixels and token ids are not read here. Whether an image's token count fits its size depends on
+ * the model family and is checked by the model.
  */
 #include "proto/image_record.h"
 
@@ -35,7 +35,7 @@ uint64_t image_record_place(struct image_record *records, uint32_t count)
     return end;
 }
 
-/* I1, I2: what the picture is. */
+/* I1, I2: hash and sizes. */
 static enum result check_sizes(const struct image_record *record, uint32_t index,
                                struct error_text *error)
 {
@@ -51,7 +51,7 @@ static enum result check_sizes(const struct image_record *record, uint32_t index
     return RESULT_OK;
 }
 
-/* I3: where its placeholders are; `end`: of the span before. */
+/* I3: the placeholders; `end` is the end of the previous span. */
 static enum result check_span(const struct image_record *record, uint32_t index, uint32_t end,
                               uint32_t prompt_tokens, struct error_text *error)
 {

@@ -1,36 +1,37 @@
 /*
- * A picture of a request, as the frontend hands it to a worker: pixels that are decoded and resized
- * and still bytes, where its placeholders stand in the prompt, and how bytes become numbers. Every
- * field is written by the frontend and read by the worker.
+ * One image of a request, as the frontend passes it to a worker: decoded and resized u8 pixels, the
+ * place of its placeholder tokens in the prompt, and the scale from bytes to floats.
  *
- *   offset field           rule
- *   0      content_hash    I1: not zero. Of the pixels and of everything below that changes what
- *                              the tower makes of them: what a feature cache knows a picture by
- *   16     width           I2: of one tile, 1..LIMIT_IMAGE_SIDE pixels
- *   20     height          I2: likewise
- *   24     tiles           I2: 1..LIMIT_IMAGE_TILES frames of that size, in prompt order; all
- *                              pixels together <= LIMIT_IMAGE_PIXELS. Patches and features follow
- *                              from these by the family's rules (worker/plan/model_vision.h)
- *   28     first_token     I3: index in the prompt of its first placeholder, not before the end of
- *                              the picture before it
- *   32     span_tokens     I3: up to and with its last placeholder; inside the prompt without what
- *                              was generated
- *   36     token_count     I3: placeholders, 1..span_tokens, a multiple of tiles,
- *                              <= LIMIT_IMAGE_TOKENS
- *   40     scale[3]        I4: red, green, blue: a pixel's number is byte * scale + bias. Finite,
- *                              no more than IMAGE_SCALE_MAX from 0, scale not 0
- *   52     bias[3]         I4: likewise
- *   64     pixels_offset   I5: from the beginning of the image part of the payload: behind the
- *                              records and the pixels before, on the next multiple of 64
- *   72     pixels_bytes    I5: tiles * height * width * 3
- *   80     reserved        I6: zero
+ * Byte map of struct image_record, 128 bytes. Written by the frontend.
+ *
+ *   offset  size  field          rule
+ *   0       16    content_hash   I1: not zero. Hash of the pixels and of all fields below that
+ *                                    change the image's features; the key of feature caches
+ *   16      4     width          I2: of one tile, 1..LIMIT_IMAGE_SIDE pixels
+ *   20      4     height         I2: likewise
+ *   24      4     tiles          I2: 1..LIMIT_IMAGE_TILES frames of that size, in prompt order; all
+ *                                    pixels together <= LIMIT_IMAGE_PIXELS. The family's rules give
+ *                                    patches and features from these (worker/plan/model_vision.h)
+ *   28      4     first_token    I3: prompt index of the first placeholder, not before the end of
+ *                                    the previous image
+ *   32      4     span_tokens    I3: from the first placeholder to the last, both included; inside
+ *                                    the prompt without generated tokens
+ *   36      4     token_count    I3: placeholders, 1..span_tokens, a multiple of tiles,
+ *                                    <= LIMIT_IMAGE_TOKENS
+ *   40      12    scale          I4: red, green, blue: a pixel's value is byte * scale + bias.
+ *                                    Finite, absolute value <= IMAGE_SCALE_MAX, scale not 0
+ *   52      12    bias           I4: likewise
+ *   64      8     pixels_offset  I5: from the start of the image section of the payload: the next
+ *                                    multiple of 64 after the records and the previous pixels
+ *   72      8     pixels_bytes   I5: tiles * height * width * 3
+ *   80      48    reserved       I6: zero
  *
  * Pixels are u8 [tiles, height, width, 3], red first.
  *
- * Placeholders are the tokens that features take the place of. All of a span are the same id, that
- * of prompt[first_token]; other ids between (a row's end, a tile's name) are text. Each tile's
- * token_count / tiles placeholders stand in one piece. The worker holds both against the ids while
- * it copies them.
+ * The model's features replace the embeddings of the placeholders. All placeholders of a span have
+ * the id of prompt[first_token]; other ids in the span (a row's end, a tile's name) are text. Each
+ * tile's token_count / tiles placeholders are contiguous. The worker checks both against the ids
+ * while it copies them.
  */
 #ifndef SHOAL_PROTO_IMAGE_RECORD_H
 #define SHOAL_PROTO_IMAGE_RECORD_H
@@ -43,7 +44,7 @@
 
 #define IMAGE_PIXEL_BYTES 3u
 #define IMAGE_HASH_BYTES  16u
-#define IMAGE_ALIGN_BYTES 64u     /* of every picture's pixels in the payload */
+#define IMAGE_ALIGN_BYTES 64u     /* of each image's pixels in the payload */
 #define IMAGE_SCALE_MAX   1000.0f /* published ones stay below 3 */
 
 struct image_record {
@@ -64,16 +65,16 @@ _Static_assert(sizeof(struct image_record) == 128, "a multiple of 64, so that pi
 _Static_assert(offsetof(struct image_record, scale) == 40, "byte map");
 _Static_assert(offsetof(struct image_record, pixels_offset) == 64, "byte map");
 
-/* For the writer: fills in pixels_offset and pixels_bytes of `count` records whose sizes are set
- * and in bounds (I2), and returns the image_bytes of the submit record. Pixels go to the image part
- * + pixels_offset; bytes between pictures are nobody's. They do not depend on what else is in the
- * payload, so a replay writes the same records again. 0 for none. */
+/* For the writer: sets pixels_offset and pixels_bytes of `count` records whose sizes are set and in
+ * bounds (I2), and returns the image_bytes of the submit record (0 for no records). Bytes between
+ * images are unused. Offsets do not depend on other sections of the payload, so a replay writes the
+ * same records again. */
 uint64_t image_record_place(struct image_record *records, uint32_t count);
 
 /*
- * Rules I1-I6 of a request's records, which are in the order of their spans; RESULT_CORRUPT, and
- * the words begin with the rule's name. `prompt_tokens`: without those that were generated;
- * `image_bytes`: of the submit record, held against where the last pixels end. Pure.
+ * Checks rules I1-I6 of a request's records, which are in the order of their spans. RESULT_CORRUPT,
+ * and the error text begins with the rule's name. `prompt_tokens` excludes generated tokens;
+ * `image_bytes` is that of the submit record and must equal the end of the last pixels. Pure.
  */
 enum result image_record_check(const struct image_record *records, uint32_t count,
                                uint32_t prompt_tokens, uint64_t image_bytes,

@@ -1,7 +1,7 @@
 /*
  * A cursor over JSON text.
  *
- * The caller knows what it expects and asks for it; a value of another kind is a failure. Strings
+ * The caller asks for the kind of value that it expects; another kind is a failure. Strings
  * are checked in full (escapes, surrogate pairs, UTF-8), because vocabularies are made of them.
  * Skipping checks brackets, strings and depth only: what is skipped is either never read or read
  * again by something that checks the rest. Checking is strict about all of it. Neither recurses.
@@ -349,7 +349,8 @@ static void check_name(struct json_reader *reader)
     take(reader, ':');
 }
 
-/* Behind a value: leaves what ends, and goes to the next value; false when the outermost ended. */
+/* After a value: leaves the brackets that close, and goes to the next value; false when the
+ * outermost closed. */
 static bool check_onward(struct json_reader *reader, const char *closing, unsigned *depth)
 {
     while (*depth > 0 && json_reader_peek(reader) == closing[*depth - 1]) {

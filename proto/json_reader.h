@@ -28,9 +28,9 @@ char json_reader_peek(struct json_reader *reader);
 
 /* Enters the object ('{') or array ('[') that comes next. */
 void json_reader_enter(struct json_reader *reader, char bracket);
-/* To the next element of the array; false behind the last, having left the array. */
+/* To the next element of the array; false after the last one, having left the array. */
 bool json_reader_next_element(struct json_reader *reader);
-/* To the next member's value, having read its name; false behind the last, having left the object.
+/* To the next member's value, having read its name; false after the last, having left the object.
  */
 bool json_reader_next_member(struct json_reader *reader, char *name, size_t capacity,
                              size_t *name_bytes);

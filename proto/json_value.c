@@ -1,11 +1,11 @@
 /*
- * Members by name over the text of a document that was checked once.
+ * Looks up members by name in the text of a document that was checked once.
  *
- * The check costs one pass; each look-up another one over the object's text, skipping. A config has
- * some forty members and is read some forty times, so that nothing is gained by an index. Names are
- * compared unescaped.
+ * The check costs one pass, each look-up another pass over the object's text. A config has about
+ * forty members that are read about forty times, so an index would not pay. Names are compared
+ * unescaped.
  *
- * Refuses to do: relative paths ("a.b.c"), writing, numbers beyond double.
+ * There are no paths ("a.b.c"), no writing, and no numbers beyond double.
  */
 #include "proto/json_value.h"
 

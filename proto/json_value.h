@@ -3,9 +3,9 @@
  * which is right for settings that are read once (config.json); big tables are walked with
  * json_reader.h.
  *
- * Values of json_value_open() keep to the grammar all the way down, so that nothing read from them
- * later can fail for any reason but being absent or of another type. Of members of one name the
- * last counts, as in Python's reader. Null is as good as absent.
+ * json_value_open() checks the whole document, so a later read can only find a value absent or of
+ * another type. If a name occurs twice, the last member counts, as in Python. Null counts as
+ * absent.
  */
 #ifndef SHOAL_PROTO_JSON_VALUE_H
 #define SHOAL_PROTO_JSON_VALUE_H
@@ -24,8 +24,8 @@ struct json_value {
 
 enum json_type { JSON_ABSENT, JSON_OBJECT, JSON_ARRAY, JSON_STRING, JSON_NUMBER, JSON_BOOL };
 
-/* RESULT_TOO_LARGE over `most_bytes`, RESULT_INVALID where it is no JSON document, with the offset
- * of what is wrong. The value points into `json`. */
+/* RESULT_TOO_LARGE over `most_bytes`; RESULT_INVALID if it is not a JSON document, with the offset
+ * of the error. The value points into `json`. */
 enum result json_value_open(const char *json, size_t json_bytes, size_t most_bytes,
                             struct json_value *value, struct error_text *error) RESULT_CHECKED;
 
@@ -33,7 +33,7 @@ enum json_type json_value_type(struct json_value value);
 
 /* Absent when `object` is no object, has no such member, or the member is null. */
 struct json_value json_value_member(struct json_value object, const char *name);
-/* Whether it is there and null: "none", where a configuration class has a default for absence. */
+/* True if the member exists and is null, for classes whose default differs from null. */
 bool json_value_member_is_null(struct json_value object, const char *name);
 
 /* The elements of an array (none of another type): for (struct json_reader at =

@@ -1,10 +1,11 @@
 /*
- * Clients choose what is hashed here (their prompts), so with a known hash they could make prompts
- * collide: fill one place of a table, or have an innocent prompt taken for a remembered one. With a
- * random key for each run of the server they cannot compute a single value.
+ * SipHash with a key that is drawn at each start of the server.
  *
- * Refuses to be a digest: 64 bits under a secret key tell prompts apart, they do not prove
- * anything.
+ * Clients choose what is hashed here (their prompts). With a known hash they could construct
+ * prompts that collide: fill one set of a table, or make another client's prompt pass for a cached
+ * one. With a secret random key they cannot compute any value.
+ *
+ * 64 bits under a secret key distinguish prompts; they are not a cryptographic digest.
  */
 #include "proto/keyed_hash.h"
 
@@ -48,7 +49,7 @@ static void take_word(uint64_t v[4], uint64_t word)
     v[0] ^= word;
 }
 
-/* The state before the last rounds; `width` is what SipHash's two lengths differ in. */
+/* The state before the last rounds; `width` is 0 for 64 bits and 0xee for 128 in SipHash. */
 static void take_bytes(uint64_t v[4], const struct keyed_hash_key *key, const void *bytes,
                        size_t count, uint64_t width)
 {

@@ -1,7 +1,7 @@
 /*
- * A hash of 64 bits, or of 128, that nobody can aim without the key: SipHash-2-4 (Aumasson and
- * Bernstein, 2012). For tables whose keys come from clients, and for contents of theirs that are
- * told apart by nothing else.
+ * A hash of 64 or 128 bits whose collisions cannot be constructed without the key: SipHash-2-4
+ * (Aumasson and Bernstein, 2012). For tables whose keys come from clients, and for contents of
+ * clients that are identified by the hash alone.
  */
 #ifndef SHOAL_PROTO_KEYED_HASH_H
 #define SHOAL_PROTO_KEYED_HASH_H
@@ -13,11 +13,11 @@ struct keyed_hash_key {
     uint64_t words[2];
 };
 
-/* From the system's random numbers. */
+/* Draws a key from the system's random numbers. */
 struct keyed_hash_key keyed_hash_random_key(void);
 
 uint64_t keyed_hash(const struct keyed_hash_key *key, const void *bytes, size_t count);
-/* Twice as long: two contents of one hash are not to be expected, however many there are. */
+/* 128 bits: collisions are not to be expected for any number of contents. */
 void keyed_hash_wide(const struct keyed_hash_key *key, const void *bytes, size_t count,
                      uint64_t hash[2]);
 

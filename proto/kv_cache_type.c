@@ -1,7 +1,6 @@
 /*
- * The types that a KV cache may have, as one table: the name that people type and the bytes of one
- * element. The frontend refuses other names before it starts a worker, the worker turns the name
- * into memory. A type that no backend computes with has no row here.
+ * The types of the KV cache as one table: the option's value and the bytes of one element. The
+ * frontend rejects other names before it starts a worker; the worker sizes its memory by the table.
  */
 #include "proto/kv_cache_type.h"
 

@@ -1,6 +1,6 @@
 /*
- * What one key or value of the KV cache is stored as. f16 is half the memory; f32 keeps every bit
- * of what the model computed, so that answers can be held against a program that does the same.
+ * The type of unquantized keys and values in the KV cache. f16 takes half the memory; f32 keeps
+ * every bit that the model computed, so that results can be compared with a reference program.
  */
 #ifndef SHOAL_PROTO_KV_CACHE_TYPE_H
 #define SHOAL_PROTO_KV_CACHE_TYPE_H

@@ -1,11 +1,11 @@
 /*
- * From flags to a quantization of the KV cache.
+ * Resolves the --kv-* options to a quantization of the KV cache.
  *
- * --kv-bits sets both sides; a fraction of it means fewer bits for keys and more for values (3.5 is
- * 3 and 4), because values are what errors add up in. --kv-key-bits and --kv-value-bits set one
- * side, whose fraction then splits its channels between two whole numbers of bits.
+ * --kv-bits sets both sides; a fraction means fewer bits for keys and more for values (3.5 is 3 and
+ * 4), because errors add up in values. --kv-key-bits and --kv-value-bits set one side, whose
+ * fraction then splits its channels between two whole numbers of bits.
  *
- * Refuses bits for which there is no codec, and half a wish.
+ * Bits without a codec and incomplete combinations of options give RESULT_INVALID.
  */
 #include "proto/kv_quantization.h"
 
@@ -37,12 +37,6 @@ int kv_quant_scheme_parse(const char *text, enum kv_quant_scheme *scheme)
     return -1;
 }
 
-const char *kv_quant_scheme_name(enum kv_quant_scheme scheme)
-{
-    must(scheme < SCHEME_COUNT);
-    return schemes[scheme].name;
-}
-
 int kv_half_bits_parse(const char *text, uint32_t *half_bits)
 {
     if (text[0] < '0' || text[0] > '8')
@@ -72,32 +66,34 @@ static enum result check_side(const char *side, enum kv_quant_scheme scheme, uin
     return RESULT_OK;
 }
 
-static void set_bits(const struct kv_quantization_wish *wish, struct kv_quantization *out)
+static void set_bits(const struct kv_quantization_request *request, struct kv_quantization *out)
 {
-    bool split = wish->half_bits % 2 != 0 && out->scheme == KV_QUANT_TURBOQUANT;
-    out->key_half_bits = split ? wish->half_bits - 1 : wish->half_bits;
-    out->value_half_bits = split ? wish->half_bits + 1 : wish->half_bits;
-    if (wish->key_half_bits > 0)
-        out->key_half_bits = wish->key_half_bits;
-    if (wish->value_half_bits > 0)
-        out->value_half_bits = wish->value_half_bits;
+    bool split = request->half_bits % 2 != 0 && out->scheme == KV_QUANT_TURBOQUANT;
+    out->key_half_bits = split ? request->half_bits - 1 : request->half_bits;
+    out->value_half_bits = split ? request->half_bits + 1 : request->half_bits;
+    if (request->key_half_bits > 0)
+        out->key_half_bits = request->key_half_bits;
+    if (request->value_half_bits > 0)
+        out->value_half_bits = request->value_half_bits;
 }
 
-enum result kv_quantization_resolve(const struct kv_quantization_wish *wish,
+enum result kv_quantization_resolve(const struct kv_quantization_request *request,
                                     struct kv_quantization *quantization, struct error_text *error)
 {
     *quantization = (struct kv_quantization){.scheme = KV_QUANT_NONE};
-    bool bits = wish->half_bits > 0 || wish->key_half_bits > 0 || wish->value_half_bits > 0;
-    if (!bits && wish->start_tokens > 0)
+    bool bits =
+        request->half_bits > 0 || request->key_half_bits > 0 || request->value_half_bits > 0;
+    if (!bits && request->start_tokens > 0)
         return error_set(error, RESULT_INVALID, "--quantized-kv-start %u needs --kv-bits",
-                         wish->start_tokens);
-    if (!bits && (wish->scheme != KV_QUANT_NONE || wish->group_size > 0))
+                         request->start_tokens);
+    if (!bits && (request->scheme != KV_QUANT_NONE || request->group_size > 0))
         return error_set(error, RESULT_INVALID, "%s needs --kv-bits",
-                         wish->group_size > 0 ? "--kv-group-size" : "--kv-quant-scheme");
+                         request->group_size > 0 ? "--kv-group-size" : "--kv-quant-scheme");
     if (!bits)
         return RESULT_OK;
-    struct kv_quantization out = {
-        .scheme = wish->scheme, .group_size = wish->group_size, .start_tokens = wish->start_tokens};
+    struct kv_quantization out = {.scheme = request->scheme,
+                                  .group_size = request->group_size,
+                                  .start_tokens = request->start_tokens};
     if (out.scheme == KV_QUANT_NONE)
         out.scheme = KV_QUANT_UNIFORM;
     if (out.scheme == KV_QUANT_TURBOQUANT && out.group_size > 0)
@@ -106,8 +102,8 @@ enum result kv_quantization_resolve(const struct kv_quantization_wish *wish,
         out.group_size != 128)
         return error_set(error, RESULT_INVALID, "--kv-group-size %u: groups are of 32, 64 or 128",
                          out.group_size);
-    set_bits(wish, &out);
-    if (wish->half_bits == 0 && (wish->key_half_bits == 0 || wish->value_half_bits == 0))
+    set_bits(request, &out);
+    if (request->half_bits == 0 && (request->key_half_bits == 0 || request->value_half_bits == 0))
         return error_set(error, RESULT_INVALID,
                          "--kv-key-bits and --kv-value-bits go together, or with --kv-bits");
     enum result result = check_side("key", out.scheme, out.key_half_bits, error);

@@ -1,7 +1,7 @@
 /*
- * How keys and values are quantized in the KV cache: what flags say, and what follows. Both
- * processes decide it by the same rules, so that a wish that cannot work is refused before a worker
- * starts.
+ * How keys and values are quantized in the KV cache: the options, and the quantization that follows
+ * from them. Both processes resolve them by the same rules, so the frontend rejects an impossible
+ * request before a worker starts.
  */
 #ifndef SHOAL_PROTO_KV_QUANTIZATION_H
 #define SHOAL_PROTO_KV_QUANTIZATION_H
@@ -21,15 +21,15 @@ enum kv_quant_scheme {
 /* Bits of an element are counted in halves: 7 is 3.5 bits. */
 struct kv_quantization {
     enum kv_quant_scheme scheme;
-    uint32_t key_half_bits; /* 0 when nothing is quantized, like the rest */
+    uint32_t key_half_bits; /* 0 for KV_QUANT_NONE, as are the fields below */
     uint32_t value_half_bits;
     uint32_t group_size; /* UNIFORM: elements that share a scale; 0: the largest that fits a head */
-    /* Rows that see at most so many positions see them in full precision; 0: none does. */
+    /* Rows with at most this many visible positions read them in full precision; 0: none. */
     uint32_t start_tokens;
 };
 
-/* What was said; 0 where nothing was. */
-struct kv_quantization_wish {
+/* The values of the flags; 0: not given. */
+struct kv_quantization_request {
     enum kv_quant_scheme scheme;
     uint32_t half_bits; /* of both sides */
     uint32_t key_half_bits;
@@ -38,20 +38,19 @@ struct kv_quantization_wish {
     uint32_t start_tokens;
 };
 
-/* "uniform|turboquant"; 0, or -1 and *scheme stays. */
+/* Parses "uniform|turboquant"; returns 0, or -1 and leaves *scheme. */
 int kv_quant_scheme_parse(const char *text, enum kv_quant_scheme *scheme);
-/* Also "none". */
-const char *kv_quant_scheme_name(enum kv_quant_scheme scheme);
-/* "4", "3.5": a positive multiple of a half, at most 8; 0, or -1 and *half_bits stays. */
+/* Parses "4" or "3.5", a positive multiple of 0.5, at most 8; returns 0, or -1 and leaves
+ * *half_bits. */
 int kv_half_bits_parse(const char *text, uint32_t *half_bits);
 
-/* RESULT_INVALID, with the flag and the numbers, for what cannot work whatever the model. */
-enum result kv_quantization_resolve(const struct kv_quantization_wish *wish,
+/* RESULT_INVALID, naming the option and the numbers, if no model could use the combination. */
+enum result kv_quantization_resolve(const struct kv_quantization_request *request,
                                     struct kv_quantization *quantization,
                                     struct error_text *error) RESULT_CHECKED;
 
-/* "uniform, keys of 8 and values of 8 bits", "turboquant, keys of 3 and values of 4 bits beyond
- * 5000 tokens": for logs. */
+/* For logs: "uniform, keys of 8 and values of 8 bits", "turboquant, keys of 3 and values of 4 bits
+ * beyond 5000 tokens". */
 #define KV_QUANTIZATION_TEXT_BYTES 96u
 void kv_quantization_write(const struct kv_quantization *quantization,
                            char text[KV_QUANTIZATION_TEXT_BYTES]);

@@ -178,11 +178,13 @@ static void line_begin(struct line *line, enum log_level level)
 {
     struct timespec now;
     struct tm utc;
-    char time_text[40];
+    char time_text[96];
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &utc);
-    size_t used = strftime(time_text, sizeof time_text, "%Y-%m-%dT%H:%M:%S", &utc);
-    snprintf(time_text + used, sizeof time_text - used, ".%03ldZ", now.tv_nsec / 1000000);
+    /* Not strftime(), which looks at /etc/localtime: a sandboxed process may open no file. */
+    snprintf(time_text, sizeof time_text, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ",
+             utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
+             now.tv_nsec / 1000000);
     bool json = log_style == LOG_FORMAT_JSON;
     int length = snprintf(line->bytes, sizeof line->bytes,
                           json ? "{\"ts\":\"%s\",\"level\":\"%s\",\"process\":\"%.40s\",\"event\":"

@@ -1,12 +1,11 @@
 /*
  * One line per event on standard error: UTC time, level, process name, what happened. No buffering
- * between lines, so a crash loses nothing. Level and format are globals, the only ones that the
- * project allows itself beside the stop flag.
+ * between lines, so a crash loses nothing. Level, format and the stop flag are the only globals.
  *
  * As text:  2026-11-21T10:00:00.000Z info frontend: request request_id=req-1 status=200
  * As JSON:  {"ts":"2026-11-21T10:00:00.000Z","level":"info","process":"frontend",
  *            "event":"request","request_id":"req-1","status":200}
- * A line of log_write() has the event "message" and its words as "message".
+ * A line of log_write() has the event "message" and its text as "message".
  */
 #ifndef SHOAL_PROTO_LOG_H
 #define SHOAL_PROTO_LOG_H

@@ -1,9 +1,9 @@
 /*
- * Opening, looking and mapping as one step, the same for every file of a checkpoint.
+ * Opens, checks and maps a file of a checkpoint.
  *
- * The descriptor is looked at after it was opened, so that what was checked is what is mapped.
- * Opening does not wait: a pipe of that name would never open. Refuses to read what is no regular
- * file, and to guard against the file being changed under the mapping.
+ * The descriptor is checked after it was opened, so the checked file is the mapped one. Opening
+ * does not block: a named pipe of that name would otherwise wait for a writer. Only regular files
+ * are mapped. Nothing guards against another program that changes the file under the mapping.
  */
 #include "proto/mapped_file.h"
 

@@ -1,8 +1,8 @@
 /*
- * A whole file, mapped read-only, and what tells it from another file.
+ * A whole file, mapped read-only, and its identity (size, times, device, inode).
  *
- * The mapping is private to reading: pages come from the file when they are touched. A file that
- * another program truncates while it is mapped ends this process with SIGBUS.
+ * Pages are read from the file when they are touched. If another program truncates the file while
+ * it is mapped, this process ends with SIGBUS.
  */
 #ifndef SHOAL_PROTO_MAPPED_FILE_H
 #define SHOAL_PROTO_MAPPED_FILE_H
@@ -22,13 +22,13 @@ struct mapped_file {
 };
 
 /*
- * `name` relative to the folder `folder_fd` (AT_FDCWD: the working one); links are followed.
- * RESULT_NOT_FOUND, RESULT_IO (errno's words), RESULT_INVALID for what is no regular file or is
- * empty. The words do not name the file.
+ * `name` is relative to the directory `folder_fd` (AT_FDCWD: the working directory); links are
+ * followed. RESULT_NOT_FOUND, RESULT_IO (with errno's text), RESULT_INVALID if the file is empty or
+ * not regular. The error text does not name the file.
  */
 enum result mapped_file_open(int folder_fd, const char *name, struct mapped_file *file,
                              struct error_text *error) RESULT_CHECKED;
-/* Twice is fine. */
+/* Calling it twice is safe. */
 void mapped_file_close(struct mapped_file *file);
 
 #endif

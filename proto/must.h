@@ -1,7 +1,7 @@
 /*
- * must(): a fact that only a bug can falsify. Kept in release builds; a false one prints where and
- * aborts, because a process that has lost its invariants must not go on serving. Never used on
- * input: that returns an enum result.
+ * must(): a fact that only a bug can falsify. Kept in release builds; if it is false, the place is
+ * printed and the process aborts, because it has lost its invariants. Never used on input, which
+ * gives an enum result.
  */
 #ifndef SHOAL_PROTO_MUST_H
 #define SHOAL_PROTO_MUST_H

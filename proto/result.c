@@ -1,5 +1,5 @@
 /*
- * Names for results, and the one place where error words are formatted.
+ * Names of results; formatting of error texts.
  */
 #include "proto/result.h"
 

@@ -1,30 +1,33 @@
 /*
  * The parameters of a request as the frontend sets them and the worker uses them. They cross shared
- * memory inside a submit record (proto/submit_record.h), so the layout is fixed. Rules S2-S18 are
- * checked by submit_record_check().
+ * memory inside a submit record (proto/submit_record.h). submit_record_check() checks rules S2 to
+ * S18.
  *
- *   offset  field              rule
- *   0       flags              S2: only SUBMIT_FLAG_* bits
- *   4       prompt_tokens      S7: 1..LIMIT_CONTEXT_TOKENS; generated_tokens included
- *   8       generated_tokens   S8: < prompt_tokens; the last of the prompt ids, generated before a
- *                                  replay
- *   12      max_new_tokens     S9: 1..LIMIT_CONTEXT_TOKENS; generated_tokens not included
- *   16      logit_bias_count   S10: <= LIMIT_LOGIT_BIAS
- *   20      stop_token_count   S11: <= LIMIT_STOP_TOKENS
- *   24      sampling           S12: sampling_params_check()
- *   80      min_tokens         S14: <= LIMIT_CONTEXT_TOKENS; of the whole answer, the tokens before
- *                                   a replay included
- *   84      top_logprobs       S15: <= LIMIT_TOP_LOGPROBS, and 0 without SUBMIT_FLAG_LOGPROBS
- *   88      prefix_count       S16: <= LIMIT_PREFIX_TOKENS
- *   92      think_start_count  S17: <= LIMIT_THINK_TOKENS
- *   96      think_end_count    S17: <= LIMIT_THINK_TOKENS; not 0 with a SUBMIT_FLAG_THINKING_* flag
- *   100     thinking_budget    S17: 0 without SUBMIT_FLAG_THINKING_BUDGET
- *   104     image_bytes        S18: records and pixels; 0 without images, else at least what
- *                                   image_count records need, and <= LIMIT_REQUEST_IMAGE_BYTES
- *   112     image_count        S18: <= LIMIT_REQUEST_IMAGES
- *   116     cache_salt         any; cached prefixes and features are shared by requests of one salt
- *   132     reserved           S13: zero
- *   160     (size)
+ * Byte map of struct run_params, 160 bytes. Written by the frontend.
+ *
+ *   offset  size  field              rule
+ *   0       4     flags              S2: only SUBMIT_FLAG_* bits
+ *   4       4     prompt_tokens      S7: 1..LIMIT_CONTEXT_TOKENS; generated_tokens included
+ *   8       4     generated_tokens   S8: < prompt_tokens; the last of the prompt ids, generated
+ *                                         before a replay
+ *   12      4     max_new_tokens     S9: 1..LIMIT_CONTEXT_TOKENS; generated_tokens not included
+ *   16      4     logit_bias_count   S10: <= LIMIT_LOGIT_BIAS
+ *   20      4     stop_token_count   S11: <= LIMIT_STOP_TOKENS
+ *   24      56    sampling           S12: sampling_params_check()
+ *   80      4     min_tokens         S14: <= LIMIT_CONTEXT_TOKENS; of the whole answer, the tokens
+ *                                         before a replay included; no stop id is drawn earlier
+ *   84      4     top_logprobs       S15: <= LIMIT_TOP_LOGPROBS; 0 without SUBMIT_FLAG_LOGPROBS
+ *   88      4     prefix_count       S16: <= LIMIT_PREFIX_TOKENS
+ *   92      4     think_start_count  S17: <= LIMIT_THINK_TOKENS
+ *   96      4     think_end_count    S17: <= LIMIT_THINK_TOKENS; not 0 with a
+ *                                         SUBMIT_FLAG_THINKING_* flag
+ *   100     4     thinking_budget    S17: 0 without SUBMIT_FLAG_THINKING_BUDGET
+ *   104     8     image_bytes        S18: records and pixels; 0 without images, else at least the
+ *                                         size of image_count records, <= LIMIT_REQUEST_IMAGE_BYTES
+ *   112     4     image_count        S18: <= LIMIT_REQUEST_IMAGES
+ *   116     16    cache_salt         any; a keyed hash of the API key, or zeros. Requests of equal
+ *                                    salt share cached prefixes and features
+ *   132     28    reserved           S13: zero
  *
  * Forced tokens. A forced token takes the place of a drawn one, whatever the logits, the sampling
  * parameters and the stop ids are. In all else it is a token like any other: sent, cached, counted
@@ -63,7 +66,7 @@ struct run_params {
     uint32_t logit_bias_count;
     uint32_t stop_token_count;
     struct sampling_params sampling;
-    uint32_t min_tokens; /* stop ids cannot be drawn before that many were generated */
+    uint32_t min_tokens;
     uint32_t top_logprobs;
     uint32_t prefix_count;
     uint32_t think_start_count;
@@ -71,14 +74,23 @@ struct run_params {
     uint32_t thinking_budget;
     uint64_t image_bytes;
     uint32_t image_count;
-    uint32_t cache_salt[4]; /* a keyed hash of the API key; zeros: shared by all clients */
+    uint32_t cache_salt[4];
     uint32_t reserved[7];
 };
 _Static_assert(sizeof(struct run_params) == 160, "crosses shared memory: layout is fixed");
 
+/*
+ * An entry of the payload section LOGIT_BIAS.
+ *
+ * Byte map of struct logit_bias_entry, 8 bytes. Written by the frontend.
+ *
+ *   offset  size  field  rule
+ *   0       4     token  < vocabulary (submit_payload_check())
+ *   4       4     bias   [-100, 100]; added to the logit
+ */
 struct logit_bias_entry {
     uint32_t token;
-    float bias; /* [-100, 100]; added to the logit */
+    float bias;
 };
 _Static_assert(sizeof(struct logit_bias_entry) == 8, "crosses shared memory: layout is fixed");
 

@@ -1,19 +1,18 @@
 /*
- * Opening a safetensors file that nobody vouches for.
+ * Opens a safetensors file and checks all of it, because it may come from any source.
  *
  * The header is read front to back without building a tree: a checkpoint has up to a hundred
- * thousand tensors. Each entry is held against the data's length as it comes: its type must be
- * known, its shape must not overflow and must say exactly the bytes between its offsets. What only
- * the whole table shows is found by sorting and looking at neighbours, O(n log n) for any input:
- * sorted by place, that the data is covered without overlap and without a gap (the format's own
- * rule; a file with a hole carries something that no table speaks of); sorted by name, the order
- * that stays, a name used twice.
+ * thousand tensors. Each entry is compared with the data's length as it comes: its type must be
+ * known, and its shape must not overflow and must give exactly the bytes between its offsets. Rules
+ * about the whole table are checked by sorting and comparing neighbours, O(n log n) for any input.
+ * Sorted by offset: the tensors cover the data without overlap or gap (the format's own rule).
+ * Sorted by name, the final order: no name occurs twice.
  *
- * Memory is bounded by the header, of which each tensor took some fifty bytes; names are kept
+ * Memory is bounded by the header, of which each tensor takes about fifty bytes; names are kept
  * unescaped, which is never longer.
  *
- * Refuses to do: types of less than a byte, the metadata (it is checked to be there once at most
- * and skipped), entries with members that it does not know.
+ * Unsupported: types of less than a byte, and entries with unknown members. The metadata entry may
+ * occur once and is skipped.
  */
 #include "proto/safetensors_file.h"
 
@@ -56,7 +55,7 @@ const char *safetensors_type_name(enum safetensors_type type)
 
 /* --- one entry -------------------------------------------------------------------------------- */
 
-/* The members of an entry that were there, and what its offsets say. */
+/* The members that an entry has, and its offsets. */
 struct entry {
     struct safetensors_tensor *tensor;
     bool has_type;
@@ -72,7 +71,7 @@ static enum result malformed(const struct entry *entry, const char *what, struct
                      what);
 }
 
-/* A foreign word for a log: what is not printable ASCII becomes '?'. */
+/* A text of the file for a log: bytes other than printable ASCII become '?'. */
 static void make_printable(char *word)
 {
     for (; *word; word++)
@@ -340,7 +339,8 @@ static enum result check_neighbours(struct safetensors_file *file, struct error_
             return error_set(error, RESULT_CORRUPT, "tensors %.80s and %.80s overlap",
                              sorted[i - 1].name, sorted[i].name);
         if (sorted[i].data > at)
-            return error_set(error, RESULT_CORRUPT, "%llu bytes before tensor %.80s are nobody's",
+            return error_set(error, RESULT_CORRUPT,
+                             "%llu bytes before tensor %.80s belong to no tensor",
                              (unsigned long long)(sorted[i].data - at), sorted[i].name);
         at += sorted[i].data_bytes;
     }

@@ -2,9 +2,9 @@
  * The ranges of sampling parameters, in one table.
  *
  * The same check runs twice: in the frontend, where a bad number becomes a 400 for the client, and
- * in the worker, which does not believe the frontend. It clamps nothing: a number out of range is
- * refused by name, because a request that silently runs with other parameters than it asked for
- * cannot be reproduced. Comparisons are written so that a NaN falls out of every range.
+ * in the worker, which does not trust the frontend. Nothing is clamped: a request that silently
+ * runs with other parameters than it asked for cannot be reproduced. Comparisons are written so
+ * that a NaN is outside every range.
  */
 #include "proto/sampling_params.h"
 

@@ -1,10 +1,7 @@
 /*
- * Bits in shared memory.
- *
- * A step sets a few bits and clears the words, without any order: the reader comes when the writer
- * is dead, and a process's stores are all visible to whoever has learned of its death. A set bit
- * that should be clear, or the other way round, for the instant of a store is within what a roster
- * promises: it names whom to watch, it proves nothing.
+ * Bits in shared memory, without memory ordering: the reader runs after the writer's death, when
+ * all of its stores are visible. A bit can be wrong for the duration of one store; the roster only
+ * makes requests suspected, so that is harmless.
  */
 #include "proto/step_roster.h"
 

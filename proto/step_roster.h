@@ -1,9 +1,14 @@
 /*
- * Which requests a worker is working on at this moment: a bit for each slot, set before the work
- * and cleared after its events are published. Whoever finds the worker dead reads who was with it.
+ * The requests that a worker is processing at this moment: one bit per slot, set before the work
+ * and cleared after its events are published. The frontend reads it after the worker's death only.
  *
- * One writer (the worker), relaxed atomics; read by the frontend after the worker's death only. A
- * worker can lie here, so what is read may make a request suspected and nothing more.
+ * All accesses are relaxed atomics. A broken worker can set any bits, so a bit makes a request
+ * suspected and nothing more.
+ *
+ * Byte map of struct step_roster, 512 bytes. Written by the worker.
+ *
+ *   offset  size  field  rule
+ *   0       512   words  slot s is bit s % 64 of word s / 64
  */
 #ifndef SHOAL_PROTO_STEP_ROSTER_H
 #define SHOAL_PROTO_STEP_ROSTER_H
@@ -17,7 +22,7 @@
 #define STEP_ROSTER_WORDS (LIMIT_LIVE_REQUESTS / 64u)
 
 struct step_roster {
-    _Atomic uint64_t words[STEP_ROSTER_WORDS]; /* slot s: bit s % 64 of word s / 64 */
+    _Atomic uint64_t words[STEP_ROSTER_WORDS];
 };
 _Static_assert(sizeof(struct step_roster) == 512, "byte map of the segment");
 

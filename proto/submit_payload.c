@@ -57,11 +57,6 @@ static uint64_t section_count(const struct run_params *run, enum submit_section 
     return narrow;
 }
 
-static uint64_t section_bytes(const struct run_params *run, enum submit_section section)
-{
-    return section_count(run, section) * ELEMENT_BYTES[SECTIONS[section].element];
-}
-
 enum result submit_payload_check_counts(const struct run_params *run, struct error_text *error)
 {
     for (enum submit_section section = 0; section < SUBMIT_SECTION_COUNT; section++) {
@@ -80,8 +75,9 @@ struct submit_span submit_payload_span(const struct run_params *run, enum submit
     struct submit_span span = {0};
     uint64_t end = 0;
     for (enum submit_section section = 0; section <= last; section++) {
-        uint64_t bytes = section_bytes(run, section);
-        uint64_t align = SECTIONS[section].align_bytes;
+        const struct section_row *row = &SECTIONS[section];
+        uint64_t bytes = section_count(run, section) * ELEMENT_BYTES[row->element];
+        uint64_t align = row->align_bytes;
         uint64_t begin = bytes > 0 ? (end + align - 1) / align * align : end;
         if (section == first)
             span.offset = begin;

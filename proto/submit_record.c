@@ -1,13 +1,12 @@
 /*
- * Is this submit record one that an honest frontend could have written?
+ * Checks a submit record, which the worker has copied out of the ring, before any field is used.
  *
- * The worker copies a record out of the ring and checks it here before it uses any field. Counts
- * are bounded before sizes are computed from them, so nothing overflows. Of a cancel only the
- * request is checked, of a drain and a reset only the kind: slots are filled in place, so the rest
- * of such a record may be left over from an earlier lap of the ring.
+ * Counts are bounded before sizes are computed from them, so nothing overflows. For a cancel only
+ * the kind and the request are checked, for a drain and a reset only the kind: slots are filled in
+ * place, so the rest of such a record may be left over from an earlier lap of the ring.
  *
- * The payload is not read: S6 (the chunk's generation) is checked by payload_view(), the ids by
- * submit_payload_check(), image records by image_record_check().
+ * The payload is not read: payload_view() checks S6 (the chunk's generation),
+ * submit_payload_check() the ids, image_record_check() the image records.
  */
 #include "proto/submit_record.h"
 

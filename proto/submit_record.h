@@ -1,15 +1,16 @@
 /*
- * What the frontend tells a worker through the submit ring: run a request, cancel it, drain, or
- * clear the caches. Every field is written by the frontend and read by the worker.
+ * Commands from the frontend to a worker, through the submit ring: run a request, cancel it, drain,
+ * or clear the caches.
  *
- *   offset  field               rule
- *   0       kind                S1: a value of enum submit_kind
- *   4       payload_generation  S6: equals the slab chunk's generation word when read
- *   8       request             S3: slot < LIMIT_LIVE_REQUESTS
- *   16      payload_offset      S4: offset + payload_bytes lies in the slab, 64-byte aligned
- *   24      payload_bytes       S5: submit_payload_bytes() of `run`
- *   32      run                 S2, S7-S18: proto/run_params.h
- *   192     (size)
+ * Byte map of struct submit_record, 192 bytes. Written by the frontend.
+ *
+ *   offset  size  field               rule
+ *   0       4     kind                S1: a value of enum submit_kind
+ *   4       4     payload_generation  S6: equals the slab chunk's generation word when read
+ *   8       8     request             S3: slot < LIMIT_LIVE_REQUESTS
+ *   16      8     payload_offset      S4: offset + payload_bytes lies in the slab, 64-byte aligned
+ *   24      8     payload_bytes       S5: submit_payload_bytes() of `run`
+ *   32      160   run                 S2, S7-S18: proto/run_params.h
  *
  * The payload lies in the slab, and belongs to this request until the worker gives it back with
  * TOKEN_EVENT_PAYLOAD_DONE. proto/submit_payload.h describes its sections.
@@ -25,12 +26,21 @@
 #include "proto/result.h"
 #include "proto/run_params.h"
 
-/* A request as both processes name it: a slot of the frontend's table and that slot's generation.
- * Never a pointer. */
+/*
+ * A request as both processes name it: a slot of the frontend's table and that slot's generation.
+ *
+ * Byte map of struct request_id, 8 bytes. Written by the frontend in submit records, by the worker
+ * in token events.
+ *
+ *   offset  size  field       rule
+ *   0       4     slot        S3, T3: < LIMIT_LIVE_REQUESTS
+ *   4       4     generation  any; the frontend drops events of a stale one
+ */
 struct request_id {
     uint32_t slot;
     uint32_t generation;
 };
+_Static_assert(sizeof(struct request_id) == 8, "crosses shared memory: layout is fixed");
 
 enum submit_kind {
     SUBMIT_RUN = 1,

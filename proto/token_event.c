@@ -1,14 +1,12 @@
 /*
- * Is this event one that an honest worker could have written?
+ * Checks a token event, which the frontend has copied out of the ring, before any field is used: a
+ * token id indexes the vocabulary, a slot indexes the request table, an offset names a slab chunk.
  *
- * The frontend copies an event out of the ring and asks here before it believes any field: a token
- * id indexes the vocabulary, a slot indexes the request table, an offset is looked up in the slab's
- * book. What depends on a request's own history (its generation, T3; whether `index` is the next
- * one, T5) is the request table's to judge; here `index` is only kept within the longest sequence
- * there can be.
+ * Rules that depend on a request's history (its generation, T3; whether `index` is the next one,
+ * T5; the number of alternatives, T13) are checked by the request table; here `index` is only kept
+ * below the longest context.
  *
- * Refuses to repair: an event that breaks a rule means that the worker is broken, and the
- * supervisor replaces it.
+ * A broken rule means that the worker is broken; the supervisor replaces it.
  */
 #include "proto/token_event.h"
 
@@ -23,7 +21,7 @@ static enum result check_token(const struct token_event *event, uint32_t vocab_t
         return error_set(error, RESULT_CORRUPT, "T4: token %u of %u", event->token, vocab_tokens);
     if (event->index >= LIMIT_CONTEXT_TOKENS)
         return error_set(error, RESULT_CORRUPT, "T5: index %u", event->index);
-    if (!(event->logprob <= 0.0f)) /* also refuses NaN; -INFINITY is a fair answer */
+    if (!(event->logprob <= 0.0f)) /* also rejects NaN; -INFINITY is valid */
         return error_set(error, RESULT_CORRUPT, "T6: logprob %g", (double)event->logprob);
     if (event->cached_images > LIMIT_REQUEST_IMAGES)
         return error_set(error, RESULT_CORRUPT, "T14: cached_images %u", event->cached_images);
@@ -57,7 +55,7 @@ static enum result check_ending(const struct token_event *event, struct error_te
     return RESULT_OK;
 }
 
-/* T12: that they are of one token, T13, is the request table's to judge. */
+/* T12. The request table checks T13. */
 static enum result check_alternatives(const struct token_event *event, uint32_t vocab_tokens,
                                       struct error_text *error)
 {

@@ -1,40 +1,41 @@
 /*
- * What a worker says to the frontend through the event ring: tokens as they are sampled, the end of
- * requests, payloads given back. All events of one step are committed together, so a step costs at
- * most one wake-up. Every field is written by the worker and read by the frontend.
+ * Events from a worker to the frontend, through the event ring: sampled tokens, the end of a
+ * request, payloads given back. All events of one step are committed together, so a step costs at
+ * most one wake-up.
  *
- *   offset field               rule
- *   0      kind                T1: a value of enum token_event_kind
- *   4      finish              T2: enum finish_reason when kind is FINISHED, else 0; of
- *                                  ALTERNATIVES it is alternative_count, T12
- *   8      request             T3: slot < LIMIT_LIVE_REQUESTS; a stale generation is dropped
- *   16     token               T4: < vocabulary for TOKEN
- *   20     index               T5: TOKEN: 0-based count of tokens generated, contiguous; a replay
- *                                  goes on where the first run stopped
- *   24     logprob             T6: TOKEN: <= 0, finite or -INFINITY; natural log, raw distribution
- *   28     failure             T7: enum result when kind is FAILED, else 0
- *   32     prompt_done         T8: PROGRESS: prompt tokens computed so far, <= prompt_total;
- *                                  of TOKEN it is cached_images, T14: pictures of the request that
- *                                  were not encoded for it, <= LIMIT_REQUEST_IMAGES
- *   36     prompt_total        T8: PROGRESS: <= LIMIT_CONTEXT_TOKENS
- *   40     cached_tokens       T9: TOKEN, PROGRESS: prompt tokens taken from the prefix cache, <=
- * LIMIT_CONTEXT_TOKENS 44     payload_generation  T10: PAYLOAD_DONE: the chunk's generation 48
- * payload_offset      T10: PAYLOAD_DONE: inside the slab, 64-byte aligned 56     step_time_us T11:
- * PROGRESS: how long the step took that got so far; else 0
+ * Byte map of struct token_event, 64 bytes. Written by the worker.
  *
- * of kind ALTERNATIVES from offset 16 on instead:
- *   16     alternatives        T12: alternative_count (1..TOKEN_EVENT_ALTERNATIVES_MAX) pairs of
- *                                  a token < vocabulary and its logprob (as T6), none above the
- *                                  one before it; zero behind them
+ *   offset  size  field               rule
+ *   0       4     kind                T1: a value of enum token_event_kind
+ *   4       4     finish              T2: FINISHED: enum finish_reason; else 0
+ *   4       4     alternative_count   T12: ALTERNATIVES: 1..TOKEN_EVENT_ALTERNATIVES_MAX
+ *   8       8     request             T3: slot < LIMIT_LIVE_REQUESTS; stale generations are dropped
+ *   16      4     token               T4: TOKEN: < vocabulary
+ *   20      4     index               T5: TOKEN: 0-based count of generated tokens, contiguous; a
+ *                                         replay continues where the first run stopped
+ *   24      4     logprob             T6: TOKEN: <= 0, finite or -INFINITY
+ *   28      4     failure             T7: FAILED: enum result; else 0
+ *   32      4     prompt_done         T8: PROGRESS: prompt tokens computed so far, <= prompt_total
+ *   32      4     cached_images       T14: TOKEN: images of the request that were not encoded for
+ *                                          it, <= LIMIT_REQUEST_IMAGES
+ *   36      4     prompt_total        T8: PROGRESS: <= LIMIT_CONTEXT_TOKENS
+ *   40      4     cached_tokens       T9: TOKEN, PROGRESS: prompt tokens taken from the prefix
+ *                                         cache, <= LIMIT_CONTEXT_TOKENS
+ *   44      4     payload_generation  T10: PAYLOAD_DONE: the chunk's generation
+ *   48      8     payload_offset      T10: PAYLOAD_DONE: inside the slab, 64-byte aligned
+ *   56      8     step_time_us        T11: PROGRESS: duration of the step; else 0
+ *   16      48    alternatives        T12: ALTERNATIVES: alternative_count pairs of a token
+ *                                          < vocabulary and its logprob (as T6), in descending
+ *                                          order; unused pairs are zero
  *
- * Log-probabilities are natural logarithms of the raw distribution: softmax of the logits as the
- * model gives them, before bias, penalties, temperature and filters, and for forced tokens too.
+ * Log-probabilities are natural logarithms of the raw distribution: softmax of the model's logits
+ * before bias, penalties, temperature and filters. Forced tokens have one too.
  *
- * The alternatives of a token, where the submit record wants some, come before its TOKEN event, in
- * as many ALTERNATIVES events as they need and in descending order, ties by id; T13: at most
- * top_logprobs of them. A TOKEN event takes those since the one before it. So a worker that dies
- * between them has told a part of what belongs to a token that it never told: the frontend drops
- * that part, and the replay tells all of it again.
+ * If the submit record asks for alternatives, those of a token precede its TOKEN event, in as many
+ * ALTERNATIVES events as they need, in descending order, ties by id; T13: at most top_logprobs of
+ * them. A TOKEN event takes all alternatives since the TOKEN event before it. If the worker dies
+ * between them, the frontend drops the incomplete alternatives, and the replay sends all of them
+ * again.
  */
 #ifndef SHOAL_PROTO_TOKEN_EVENT_H
 #define SHOAL_PROTO_TOKEN_EVENT_H
@@ -48,18 +49,27 @@
 
 enum token_event_kind {
     TOKEN_EVENT_TOKEN = 1,
-    TOKEN_EVENT_FINISHED = 2,     /* the last event of a request that ended or was cancelled */
-    TOKEN_EVENT_FAILED = 3,       /* the last event of one that was refused or cannot go on */
+    TOKEN_EVENT_FINISHED = 2,     /* last event of a request that ended or was cancelled */
+    TOKEN_EVENT_FAILED = 3,       /* last event of a request that was refused or failed */
     TOKEN_EVENT_PAYLOAD_DONE = 4, /* the worker will not read this payload again */
-    TOKEN_EVENT_PROGRESS = 5,    /* prompt tokens computed so far; at most one a step and request */
-    TOKEN_EVENT_ALTERNATIVES = 6 /* of the request's next TOKEN event */
+    TOKEN_EVENT_PROGRESS = 5,     /* prompt tokens computed so far; at most one per step */
+    TOKEN_EVENT_ALTERNATIVES = 6  /* alternatives of the request's next TOKEN event */
 };
 
-/* A token and the natural logarithm of its probability. */
+/*
+ * A token and the natural logarithm of its probability.
+ *
+ * Byte map of struct token_logprob, 8 bytes. Written by the worker.
+ *
+ *   offset  size  field    rule
+ *   0       4     token    T4
+ *   4       4     logprob  T6
+ */
 struct token_logprob {
     uint32_t token;
     float logprob;
 };
+_Static_assert(sizeof(struct token_logprob) == 8, "crosses shared memory: layout is fixed");
 #define TOKEN_EVENT_ALTERNATIVES_MAX 6u
 
 enum finish_reason {
@@ -97,8 +107,8 @@ struct token_event {
 };
 _Static_assert(sizeof(struct token_event) == 64, "ring slot is 64 bytes");
 
-/* Rules T1-T12 and T14 against a vocabulary and a slab; RESULT_CORRUPT, and the words begin with
- * the rule's name. Pure. */
+/* Checks rules T1-T12 and T14 against a vocabulary and a slab. RESULT_CORRUPT, and the error text
+ * begins with the rule's name. Pure. */
 enum result token_event_check(const struct token_event *event, uint32_t vocab_tokens,
                               uint64_t slab_bytes, struct error_text *error) RESULT_CHECKED;
 

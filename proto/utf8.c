@@ -2,10 +2,10 @@
  * UTF-8 by its table of well-formed sequences.
  *
  * The second byte carries all the special cases: its allowed range depends on the lead byte (E0,
- * ED, F0 and F4 narrow it), which is what rules out overlong forms, surrogates and numbers over
- * 10FFFF. Later bytes are always 80..BF. A decoder that stops at the first byte outside its range
- * has consumed exactly the "maximal subpart" that Python replaces by one U+FFFD. It refuses to
- * guess: no Latin-1 fallback, no lenient mode.
+ * ED, F0 and F4 narrow it), which rules out overlong forms, surrogates and numbers over 10FFFF.
+ * Later bytes are always 80..BF. A decoder that stops at the first byte outside its range has
+ * consumed exactly the "maximal subpart" that Python replaces by one U+FFFD. There is no Latin-1
+ * fallback and no lenient mode.
  */
 #include "proto/utf8.h"
 

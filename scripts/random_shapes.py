@@ -1,11 +1,11 @@
-"""Shapes of checkpoints of random weights: which tensors and keys a GGUF of one has, and how many of its bytes a decode step reads.
+"""Shapes of checkpoints with random weights: the tensors and keys of a GGUF file of a shape, and the bytes of it that a decode step reads.
 
-A tensor without `fill` is Q4_0, with one it is F32: a number for all elements, a tuple of all numbers, or a Spread. Names and
-keys are those that llama.cpp's converter writes. PRESETS holds shapes of published models (their sizes are those of the
-models' own config.json), and under the same name with `-tiny` the same layout in some hundred kilobytes.
+A tensor without `fill` is Q4_0. One with `fill` is F32: a number for all elements, a tuple of all numbers, or a Spread. Names and keys are
+those of llama.cpp's converter. PRESETS holds shapes of published models (sizes from their config.json), and under the same name with
+`-tiny` the same layout in some hundred kilobytes.
 
-What a step reads is reckoned from the file: every matrix once, whatever the number of rows, of the embeddings a row for each
-token, of a mixture's stacks the experts that somebody chose, and from the cache each row's own positions. Recurrent state is left out.
+The bytes of a step are computed from the file: every matrix once for any number of rows, of the embeddings a row for each token, of a
+mixture's stacks each expert that at least one row chose, and each row's own positions of the cache. Recurrent state is left out.
 """
 
 import collections

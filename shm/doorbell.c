@@ -1,15 +1,15 @@
 /*
- * Waking a peer that sleeps, for nothing when it does not.
+ * Wakes a sleeping peer; costs no syscall if the peer is awake.
  *
- * An eventfd write costs a syscall, so it is made only when the peer has said that it is about to
- * sleep. Between "I will sleep" and sleeping, records may arrive; the two full fences make sure
- * that at least one side notices (doorbell.h has the steps D1-D5, R1-R4; shm/README.md the
- * argument). Spurious wake-ups are allowed, lost ones are not.
+ * An eventfd write costs a syscall, so it is made only if the peer has announced that it is about
+ * to sleep. Records may arrive between the announcement and the sleep; the two full fences make
+ * sure that at least one side notices (steps D1-D5 and R1-R4 in doorbell.h, proof in
+ * shm/README.md). Spurious wake-ups are allowed, lost ones are not.
  *
- * The flag and the eventfd are the peer's to scribble on: all that can come of it is a wake-up too
- * many or, for its own work, one too few. O_NONBLOCK belongs to the open file description, which
- * the peer shares and can clear, so no call here relies on it: reads ask for RWF_NOWAIT and a write
- * is made only when poll(2) says that it fits.
+ * A broken peer can write to the flag and the eventfd. The effect is a spurious wake-up, or a
+ * missing one for that peer's own records. O_NONBLOCK belongs to the open file description, which
+ * the peer shares and can clear, so no call here relies on it: reads use RWF_NOWAIT, and a write is
+ * made only if poll(2) reports room.
  */
 #include "shm/doorbell.h"
 

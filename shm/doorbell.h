@@ -18,8 +18,15 @@
 
 #include "proto/result.h"
 
+/*
+ * Byte map of struct doorbell_shared, 64 bytes.
+ *
+ *   offset  size  field   writer           rule
+ *   0       4     asleep  sleeper, ringer  sleeper stores 1 or 0; ringer exchanges 1 to 0
+ *   4       60    pad     none             one cache line
+ */
 struct doorbell_shared {
-    _Atomic uint32_t asleep; /* writer: sleeper (1, 0); ringer may exchange 1 -> 0 */
+    _Atomic uint32_t asleep;
     uint8_t pad[60];
 };
 _Static_assert(sizeof(struct doorbell_shared) == 64, "one cache line");

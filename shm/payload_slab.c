@@ -1,15 +1,15 @@
 /*
- * Room for prompts of very different lengths in one shared block of bytes, while the process that
- * reads them may lie.
+ * Allocates payloads of very different sizes in one shared block of bytes, whose reader may be
+ * broken.
  *
- * The book is one address-ordered array of ranges, free and live, that covers the slab without
- * gaps. Taking is first fit: it splits a free range; giving back finds its range by bisection and
- * merges it with free neighbours. The array lies in the frontend's private memory and the shared
- * bytes are never read, so nothing that a peer writes there can change what is free. A give-back
- * names offset and generation, and both must be those of a live range; generations do not repeat
- * within four billion takes, so an old or invented one frees nothing.
+ * The allocator's table is one address-ordered array of ranges, free and live, that covers the slab
+ * without gaps. A take is first fit and splits a free range; a give-back finds its range by
+ * bisection and merges it with free neighbours. The array is in the frontend's private memory and
+ * the shared bytes are never read, so nothing that a peer writes there changes what is free. A
+ * give-back names offset and generation of a live range; generations repeat only after four billion
+ * takes, so an old or invented one frees nothing.
  *
- * Refuses to wait for room and to move chunks: the caller queues or answers 429.
+ * A take never waits and chunks never move: if there is no room, the caller queues or answers 429.
  */
 #include "shm/payload_slab.h"
 
@@ -26,13 +26,6 @@
  * with a gap behind it. */
 #define RANGES_MAX (4u * LIMIT_LIVE_REQUESTS + 1u)
 
-/* The first bytes of every live chunk, in shared memory. */
-struct chunk_header {
-    _Atomic uint32_t generation; /* 0 when given back; writer: frontend, reader: worker */
-    uint8_t reserved[PAYLOAD_CHUNK_HEADER_BYTES - sizeof(uint32_t)];
-};
-_Static_assert(sizeof(struct chunk_header) == PAYLOAD_CHUNK_HEADER_BYTES, "byte map");
-
 struct slab_range {
     uint64_t offset;     /* of the chunk header */
     uint64_t bytes;      /* header included */
@@ -48,9 +41,9 @@ struct payload_slab {
     struct slab_range ranges[RANGES_MAX];
 };
 
-static struct chunk_header *chunk_at(struct payload_slab *slab, uint64_t offset)
+static struct payload_chunk_header *chunk_at(struct payload_slab *slab, uint64_t offset)
 {
-    return (struct chunk_header *)(void *)(slab->base + offset);
+    return (struct payload_chunk_header *)(void *)(slab->base + offset);
 }
 
 struct payload_slab *payload_slab_create(void *base, uint64_t slab_bytes)
@@ -183,8 +176,8 @@ enum result payload_view(const void *base, uint64_t slab_bytes, uint64_t offset,
         offset > slab_bytes || bytes == 0 || bytes > slab_bytes - offset)
         return RESULT_CORRUPT;
     const uint8_t *first = (const uint8_t *)base + offset;
-    const struct chunk_header *header =
-        (const struct chunk_header *)(const void *)(first - PAYLOAD_CHUNK_HEADER_BYTES);
+    const struct payload_chunk_header *header =
+        (const struct payload_chunk_header *)(const void *)(first - PAYLOAD_CHUNK_HEADER_BYTES);
     if (generation == 0 ||
         atomic_load_explicit(&header->generation, memory_order_relaxed) != generation)
         return RESULT_STALE;

@@ -1,12 +1,12 @@
 /*
- * Is the other process still there, and is it still working?
+ * Detects whether the other process is alive and whether it makes progress.
  *
- * Death is learnt from a pidfd, which names one process for ever: a pid that was reused cannot fool
- * it, and it fits in any poll loop. A process that lives but does nothing is judged by its
- * heartbeat count, and only while it has work, so an idle or stopped-in-the-debugger pair is left
- * in peace.
+ * Death is read from a pidfd, which names one process for ever: a reused pid cannot be mistaken for
+ * it, and it fits in any poll loop. A live process is judged by its heartbeat count, and only while
+ * it has work, so an idle process and one stopped in a debugger without work are not reported as
+ * hung.
  *
- * Refuses to kill anything: the supervisor decides.
+ * Nothing is killed here: the supervisor decides.
  */
 #include "shm/peer_watch.h"
 

@@ -1,6 +1,6 @@
 /*
- * Knowing whether the other process lives: a pidfd that becomes readable when it dies, and a
- * heartbeat count that must grow while it has work.
+ * Watches the other process: a pidfd becomes readable when it ends, and its heartbeat count must
+ * grow while it has work.
  */
 #ifndef SHOAL_SHM_PEER_WATCH_H
 #define SHOAL_SHM_PEER_WATCH_H
@@ -13,7 +13,7 @@
 
 /* pidfd of a child or parent; readable when the process has ended. The caller closes it. */
 enum result peer_watch_open(pid_t pid, int *pid_fd, struct error_text *error) RESULT_CHECKED;
-/* True when the process behind pid_fd has ended (poll with no wait). */
+/* True if the process of pid_fd has ended; never waits. */
 bool peer_watch_ended(int pid_fd);
 
 /* Asks the kernel to SIGKILL this process when its parent (strictly: the parent's thread that
@@ -21,8 +21,8 @@ bool peer_watch_ended(int pid_fd);
  * when it is not. */
 enum result peer_watch_die_with_parent(pid_t parent) RESULT_CHECKED;
 
-/* Pure heartbeat judge: feed samples; hung when `beat` has not changed for `limit_ms` while it was
- * needed. A zeroed watch is a new one. */
+/* Takes a sample of the heartbeat. True (hung) if `beat` has not changed for `limit_ms` while it
+ * was needed. A zeroed watch is a new one. Pure. */
 struct heartbeat_watch {
     uint64_t last_beat;
     int64_t last_change_ms;

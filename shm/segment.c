@@ -1,17 +1,15 @@
 /*
- * One mapping that two processes agree on byte for byte, and that neither can pull from under the
- * other.
+ * One mapping with the same layout in two processes, which neither can shrink under the other.
  *
  * The layout follows from three numbers (two ring capacities and the slab's size). The frontend
  * computes it once and writes it into the header; the worker reads those three numbers, bounds
- * them, computes the layout again and demands that the rest of the header and the file's size say
- * the same. After that neither side looks at the header again: each keeps addresses and sizes in
- * its own struct segment.
+ * them, computes the layout again and requires that the rest of the header and the file's size are
+ * equal. After that neither side reads the header again: each keeps addresses and sizes in its own
+ * struct segment.
  *
- * The file is a sealed memfd: it never has a name, so nothing is left behind whatever dies, and it
- * can neither shrink nor grow, so a peer cannot turn the other's next read into a SIGBUS. Refuses
- * to attach to a segment of another version, and to a descriptor that is not a regular memory file
- * of the right size.
+ * The file is a sealed memfd: it never has a name, so a crash leaves nothing behind, and its size
+ * is fixed, so a peer cannot cause a SIGBUS. segment_attach() rejects a segment of another version
+ * and a descriptor that is not a sealed memory file of the right size.
  */
 #include "shm/segment.h"
 
@@ -86,7 +84,7 @@ static const char *sizes_fault(const struct segment_sizes *sizes)
     return NULL;
 }
 
-/* The name of the header field that is not what this build would have written, or NULL. */
+/* The name of the header field that differs from this build's layout, or NULL. */
 static const char *header_fault(const struct segment_header *header, uint64_t file_bytes)
 {
     if (header->magic != SEGMENT_MAGIC)
@@ -223,7 +221,7 @@ enum result segment_attach(int fd, struct segment *segment, struct error_text *e
     if (result != RESULT_OK)
         return result;
 
-    /* Copied out first: what is checked is what is used. */
+    /* Copied out first, so that the checked values are the used ones. */
     struct segment_header header;
     memcpy(&header, segment->base, sizeof header);
     const char *fault = header_fault(&header, file_bytes);

@@ -1,19 +1,23 @@
 /*
  * The shared-memory segment between the frontend and one worker: header, gauges, two rings with
- * doorbells, payload slab. Created by the frontend as a nameless memory file of sealed size
- * (nothing is left behind whatever dies, and nobody can shrink it under a reader); its descriptor
- * is inherited by the worker. Layout constants are compiled into both; the header only lets an
- * attaching side verify them.
+ * doorbells, roster, payload slab. The frontend creates it as an anonymous memory file of sealed
+ * size: no name remains after a crash, and neither process can shrink it while the other reads. The
+ * worker inherits its descriptor. The layout constants are compiled into both; an attaching process
+ * uses the header only to verify them.
  *
- *   offset        bytes                       what                     writer
- *   0             256                         struct segment_header    frontend, before the start
- *   256           768                         struct worker_gauges     worker
- *   1024          128 + 64                    submit ring + doorbell   rules in spsc_ring.h and
- *   2048          128 + 64                    event ring + doorbell    doorbell.h
- *   3072          512                         struct step_roster       worker
- *   4096          submit_capacity * 192       submit records           frontend
- *   ...           event_capacity * 64         token events             worker
- *   ... (page)    slab_bytes                  payload slab             frontend
+ * Byte map of the segment:
+ *
+ *   offset  size                   what                             writer
+ *   0       256                    struct segment_header            frontend, before the start
+ *   256     768                    struct worker_gauges             worker
+ *   1024    128                    submit struct spsc_ring_shared   tail: frontend; head: worker
+ *   1152    64                     submit struct doorbell_shared    doorbell.h
+ *   2048    128                    event struct spsc_ring_shared    tail: worker; head: frontend
+ *   2176    64                     event struct doorbell_shared     doorbell.h
+ *   3072    512                    struct step_roster               worker
+ *   4096    submit_capacity * 192  array of struct submit_record    frontend
+ *   ...     event_capacity * 64    array of struct token_event      worker
+ *   ...     slab_bytes             payload slab, on the next page   frontend
  */
 #ifndef SHOAL_SHM_SEGMENT_H
 #define SHOAL_SHM_SEGMENT_H
@@ -32,14 +36,30 @@
 #define SEGMENT_MAGIC   0x314c414f48535345ull
 #define SEGMENT_VERSION 5u
 
+/*
+ * Byte map of struct segment_header, 256 bytes. Written by the frontend, before the worker starts.
+ *
+ *   offset  size  field                rule
+ *   0       8     magic                SEGMENT_MAGIC
+ *   8       4     version              SEGMENT_VERSION
+ *   12      4     generation           of the worker: one more at each restart
+ *   16      8     segment_bytes        the file's size; follows from the three sizes below
+ *   24      8     slab_offset          likewise
+ *   32      8     slab_bytes           1..LIMIT_SLAB_BYTES, a multiple of 64
+ *   40      4     submit_capacity      records, a power of two, <= LIMIT_RING_RECORDS
+ *   44      4     event_capacity       likewise
+ *   48      4     submit_record_bytes  sizeof(struct submit_record)
+ *   52      4     event_bytes          sizeof(struct token_event)
+ *   56      200   reserved             zero
+ */
 struct segment_header {
     uint64_t magic;
     uint32_t version;
-    uint32_t generation; /* of the worker: one more at each restart */
+    uint32_t generation;
     uint64_t segment_bytes;
     uint64_t slab_offset;
     uint64_t slab_bytes;
-    uint32_t submit_capacity; /* records; power of two */
+    uint32_t submit_capacity;
     uint32_t event_capacity;
     uint32_t submit_record_bytes;
     uint32_t event_bytes;

@@ -1,16 +1,14 @@
 /*
- * Two processes, one queue, no lock: whatever dies, the other must neither hang nor read out of
- * bounds.
+ * A queue between two processes without a lock: whatever one process does or whenever it dies, the
+ * other neither hangs nor reads out of bounds.
  *
- * Each side owns one count in shared memory and only ever writes that one, from a private copy that
- * the peer cannot reach. The foreign count is looked at rarely (when the cached value says full or
- * empty) and believed only when it lies where an honest peer could have put it: between the last
- * value seen and the furthest it may be by now. A count outside of that is RESULT_CORRUPT and
- * changes nothing. Slots are found by masking the private position, so even a peer that moves its
- * count at will picks which records are seen, never which memory is touched.
+ * Each side owns one count in shared memory and writes only that one, from a private copy that the
+ * peer cannot reach. The foreign count is read rarely (when the cached value says full or empty)
+ * and accepted only between the last value seen and the furthest an honest peer can have reached.
+ * Other counts are RESULT_CORRUPT and change nothing. Slots are found by masking the private
+ * position, so a broken peer affects which records are seen, never which memory is read.
  *
- * Refuses to wait (doorbell.h does that), to interpret records, and to recover: after
- * RESULT_CORRUPT the segment is thrown away.
+ * Waiting is doorbell.h's. After RESULT_CORRUPT the segment is discarded.
  */
 #include "shm/spsc_ring.h"
 
@@ -43,8 +41,8 @@ void spsc_ring_attach_consumer(struct spsc_ring *ring, struct spsc_ring_shared *
     attach(ring, shared, records, record_bytes, capacity);
 }
 
-/* Refreshes the producer's copy of head. An honest head never moves back and never passes what was
- * committed. */
+/* Refreshes the producer's copy of head. A correct head never moves back and never passes the
+ * committed tail. */
 static enum result see_free_slots(struct spsc_ring *ring)
 {
     /* P2: pairs with C2 in spsc_ring_release(): the consumer is done reading the slots before head.
@@ -56,7 +54,7 @@ static enum result see_free_slots(struct spsc_ring *ring)
     return RESULT_OK;
 }
 
-/* Refreshes the consumer's copy of tail. An honest tail never moves back and never laps the
+/* Refreshes the consumer's copy of tail. A correct tail never moves back and never laps the
  * released slots. */
 static enum result see_records(struct spsc_ring *ring)
 {
@@ -90,8 +88,8 @@ void spsc_ring_commit(struct spsc_ring *ring)
 
 uint32_t spsc_ring_free(struct spsc_ring *ring)
 {
-    /* On a corrupt head the last believed one still gives a lower bound; the next claim at that
-     * bound reports it. */
+    /* If the head is corrupt, the last accepted one still gives a lower bound; the next claim at
+     * that bound reports it. */
     (void)!see_free_slots(ring);
     return ring->capacity - (ring->position - ring->foreign);
 }

@@ -4,9 +4,9 @@
  * release.
  *
  * Head and tail are free-running 32-bit counts on cache lines of their own; each side keeps private
- * cached copies, and trusts neither: a foreign count that cannot be (it moved back, or passed what
- * this side allows) is RESULT_CORRUPT, never an index. Capacity and record size are the attaching
- * side's own constants, never read from the segment.
+ * copies of both. A foreign count that is impossible (it moved back, or passed this side's bound)
+ * is RESULT_CORRUPT, never an index. Capacity and record size are the attaching side's own
+ * constants, never read from the segment.
  *
  *   P1 producer publishes records:  store tail, release   (spsc_ring_commit)
  *   C1 consumer sees records:       load tail, acquire    (pairs with P1)
@@ -22,11 +22,21 @@
 
 #include "proto/result.h"
 
-/* The shared part: one per ring in the segment, followed by the records. */
+/*
+ * The shared part: one per ring in the segment.
+ *
+ * Byte map of struct spsc_ring_shared, 128 bytes.
+ *
+ *   offset  size  field     writer    rule
+ *   0       4     tail      producer  P1: records committed, modulo 2^32
+ *   4       60    pad_tail  none      keeps head on a cache line of its own
+ *   64      4     head      consumer  C2: records released, modulo 2^32
+ *   68      60    pad_head  none
+ */
 struct spsc_ring_shared {
-    _Atomic uint32_t tail; /* writer: producer */
+    _Atomic uint32_t tail;
     uint8_t pad_tail[60];
-    _Atomic uint32_t head; /* writer: consumer */
+    _Atomic uint32_t head;
     uint8_t pad_head[60];
 };
 _Static_assert(sizeof(struct spsc_ring_shared) == 128, "two cache lines");
@@ -50,7 +60,7 @@ void spsc_ring_attach_consumer(struct spsc_ring *ring, struct spsc_ring_shared *
                                void *records, uint32_t record_bytes, uint32_t capacity);
 
 /* RESULT_OK and a slot to fill, RESULT_FULL, or RESULT_CORRUPT. Several claims may precede one
- * commit. A slot holds what an earlier lap left there: fill all of it. */
+ * commit. A slot holds an old record: fill all of it. */
 enum result spsc_ring_claim(struct spsc_ring *ring, void **record) RESULT_CHECKED;
 /* Publishes every record claimed since the last commit. */
 void spsc_ring_commit(struct spsc_ring *ring);

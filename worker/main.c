@@ -1,10 +1,10 @@
 /*
  * shoal-worker: one device, many sequences. Started by the frontend with the descriptors of a
- * shared segment; worker/README.md has the flags. `shoal-worker --list-devices text|json` lists
- * what it could be started on instead.
+ * shared segment; worker/README.md lists the flags. `shoal-worker --list-devices text|json` lists
+ * the devices instead.
  *
- * SIGINT and SIGTERM reach a whole process group; how a worker ends is the frontend's decision (a
- * drain, or SIGKILL), so they are ignored here.
+ * SIGINT and SIGTERM reach the whole process group. They are ignored because the frontend decides
+ * how a worker ends, by a drain or by SIGKILL.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 
 #include "proto/log.h"
+#include "shm/debug_access.h"
 #include "worker/backend/device_listing.h"
 #include "worker/schedule/worker_options.h"
 #include "worker/schedule/worker_process.h"
@@ -26,15 +27,20 @@ int main(int argc, char **argv)
         fprintf(stderr, "shoal-worker: %s\n", error.text);
         return WORKER_EXIT_CANNOT;
     }
+    if (!options.allow_debug)
+        debug_access_deny();
     char name[16];
     snprintf(name, sizeof name, "worker %u", options.worker_index);
     log_init(name, options.log_level);
     log_set_format(options.log_format);
-    char title[16]; /* what the kernel keeps, with its NUL */
+    char title[16]; /* the kernel's limit, with the NUL */
     snprintf(title, sizeof title, "shoal-worker %u", options.worker_index);
     prctl(PR_SET_NAME, title);
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGUSR1, SIG_IGN);
+    signal(SIGUSR2, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a write over RLIMIT_FSIZE fails with EFBIG */
     return (int)worker_process_run(&options);
 }

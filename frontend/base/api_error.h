@@ -10,11 +10,13 @@
 #include "frontend/base/text_buffer.h"
 #include "proto/result.h"
 
+#define API_PARAM_BYTES 96u /* a parameter's path, such as "messages[12].content[3].text" */
+
 struct api_error {
     int status;       /* HTTP */
     const char *type; /* static: "invalid_request_error", "rate_limit_error", "server_error", … */
     const char *code; /* static, or NULL for null */
-    char param[96];   /* "" for null */
+    char param[API_PARAM_BYTES]; /* "" for null */
     char message[512];
     uint32_t retry_after_s; /* > 0: sent as Retry-After */
 };

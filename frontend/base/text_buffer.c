@@ -100,6 +100,14 @@ void text_buffer_append_json_string(struct text_buffer *buffer, const char *byte
     text_buffer_append(buffer, "\"", 1);
 }
 
+void text_buffer_cut(struct text_buffer *buffer, size_t length)
+{
+    if (length >= buffer->length)
+        return;
+    buffer->length = length;
+    buffer->bytes[length] = '\0';
+}
+
 void text_buffer_consume(struct text_buffer *buffer, size_t count)
 {
     if (count >= buffer->length) {

@@ -25,6 +25,8 @@ void text_buffer_append_format(struct text_buffer *buffer, const char *format, .
 /* A quoted JSON string. `bytes` is valid UTF-8 (reply_text guarantees it); control characters,
  * quotes and backslashes are escaped. */
 void text_buffer_append_json_string(struct text_buffer *buffer, const char *bytes, size_t count);
+/* Drops all bytes from `length` on. */
+void text_buffer_cut(struct text_buffer *buffer, size_t length);
 /* Drops the first `count` bytes. */
 void text_buffer_consume(struct text_buffer *buffer, size_t count);
 

@@ -9,6 +9,7 @@
 #include "frontend/http/api_keys.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <stdint.h>
@@ -16,15 +17,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "frontend/base/secret_memory.h"
+#include "frontend/http/key_limits.h"
 #include "proto/limits.h"
 #include "proto/must.h"
 
+struct key_row {
+    struct client_key digest;
+    struct client_rights rights;
+};
+
 struct api_keys {
-    const char *const *given;
-    size_t given_count;
-    const char *path;
-    struct client_key *digests;
+    struct api_keys_config config;
+    struct key_row *rows;
     size_t count;
 };
 
@@ -44,17 +52,28 @@ static bool key_is_usable(const char *key, size_t bytes)
     return true;
 }
 
-/* Appends one key. `where` names its place in error texts. */
-static enum result key_add(struct api_keys *keys, const char *key, size_t key_bytes,
+/* Appends one key, `text` up to the first space, with the attributes that follow it. `where` names its place in error texts,
+ * which show nothing of the text. */
+static enum result key_add(struct api_keys *keys, const char *text, size_t bytes, bool attributes,
                            const char *where, size_t line, struct error_text *error)
 {
-    if (!key_is_usable(key, key_bytes))
+    size_t key_bytes = attributes ? 0 : bytes;
+    while (key_bytes < bytes && text[key_bytes] != ' ' && text[key_bytes] != '\t')
+        key_bytes++;
+    if (!key_is_usable(text, key_bytes))
         return error_set(error, RESULT_INVALID,
                          "%s %zu: an API key is 1 to %u printable ASCII characters without spaces",
                          where, line, LIMIT_API_KEY_BYTES);
     if (keys->count == LIMIT_API_KEYS)
         return error_set(error, RESULT_TOO_LARGE, "more than %u API keys", LIMIT_API_KEYS);
-    digest_make(key, key_bytes, &keys->digests[keys->count++]);
+    struct key_row *row = &keys->rows[keys->count++];
+    row->rights = keys->config.defaults;
+    digest_make(text, key_bytes, &row->digest);
+    if (!key_limits_parse(text + key_bytes, bytes - key_bytes, &row->rights))
+        return error_set(
+            error, RESULT_INVALID,
+            "%s %zu: after a key stand admin, requests=N, tokens=N, images=N, concurrent=N", where,
+            line);
     return RESULT_OK;
 }
 
@@ -70,9 +89,9 @@ static enum result lines_add(struct api_keys *keys, const char *text, size_t byt
             at++;
         while (stop > at && (stop[-1] == ' ' || stop[-1] == '\t' || stop[-1] == '\r'))
             stop--;
-        enum result result = at == stop || *at == '#'
-                                 ? RESULT_OK
-                                 : key_add(keys, at, (size_t)(stop - at), "line", line, error);
+        enum result result = at == stop || *at == '#' ? RESULT_OK
+                                                      : key_add(keys, at, (size_t)(stop - at), true,
+                                                                "line", line, error);
         if (result != RESULT_OK)
             return result;
         at = next;
@@ -80,58 +99,72 @@ static enum result lines_add(struct api_keys *keys, const char *text, size_t byt
     return RESULT_OK;
 }
 
+/* True if users other than the owner can read or change the open file. */
+static bool is_readable_by_others(int fd)
+{
+    struct stat status;
+    return fstat(fd, &status) != 0 || (status.st_mode & (S_IRWXG | S_IRWXO)) != 0;
+}
+
 static enum result file_add(struct api_keys *keys, struct error_text *error)
 {
-    FILE *file = fopen(keys->path, "re");
-    if (!file)
-        return error_set(error, RESULT_IO, "cannot open the API keys in %.120s: %s", keys->path,
+    const char *path = keys->config.path;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error_set(error, RESULT_IO, "cannot open the API keys in %.120s: %s", path,
                          strerror(errno));
-    char *text = must_alloc(LIMIT_API_KEY_FILE + 1, 1);
-    size_t bytes = fread(text, 1, LIMIT_API_KEY_FILE + 1, file);
+    if (!keys->config.readable_file && is_readable_by_others(fd)) {
+        close(fd);
+        return error_set(error, RESULT_INVALID,
+                         "other users can read the API keys in %.120s; chmod 600 it, or start with "
+                         "--allow-readable-key-file",
+                         path);
+    }
+    struct secret_memory text;
+    secret_memory_init(&text, LIMIT_API_KEY_FILE);
     struct error_text why = {{0}};
-    enum result result = RESULT_OK;
-    if (ferror(file))
-        result = error_set(&why, RESULT_IO, "it cannot be read");
-    else if (bytes > LIMIT_API_KEY_FILE)
-        result =
-            error_set(&why, RESULT_TOO_LARGE, "it is larger than %u bytes", LIMIT_API_KEY_FILE);
+    enum result result = secret_memory_read(&text, fd);
+    if (result == RESULT_IO)
+        (void)error_set(&why, result, "it cannot be read");
+    else if (result == RESULT_TOO_LARGE)
+        (void)error_set(&why, result, "it is larger than %u bytes", LIMIT_API_KEY_FILE);
     else
-        result = lines_add(keys, text, bytes, &why);
-    OPENSSL_cleanse(text, bytes);
-    free(text);
-    fclose(file);
+        result = lines_add(keys, text.bytes, text.size, &why);
+    secret_memory_fini(&text);
+    close(fd);
     if (result != RESULT_OK)
-        return error_set(error, result, "API keys in %.100s: %.120s", keys->path, why.text);
+        return error_set(error, result, "API keys in %.100s: %.120s", path, why.text);
     return RESULT_OK;
 }
 
 enum result api_keys_reload(struct api_keys *keys, struct error_text *error)
 {
-    struct api_keys fresh = *keys;
-    fresh.count = 0;
-    fresh.digests = must_alloc(LIMIT_API_KEYS, sizeof fresh.digests[0]);
+    struct api_keys fresh = {.config = keys->config};
+    const struct api_keys_config *config = &keys->config;
+    fresh.rows = must_alloc(LIMIT_API_KEYS, sizeof fresh.rows[0]);
     enum result result = RESULT_OK;
-    for (size_t i = 0; i < keys->given_count && result == RESULT_OK; i++)
-        result = key_add(&fresh, keys->given[i], strlen(keys->given[i]), "--api-key", i + 1, error);
-    if (result == RESULT_OK && keys->path)
+    for (size_t i = 0; i < config->given_count && result == RESULT_OK; i++)
+        result = key_add(&fresh, config->given[i], strlen(config->given[i]), false, "--api-key",
+                         i + 1, error);
+    if (result == RESULT_OK && config->path)
         result = file_add(&fresh, error);
     if (result == RESULT_OK && fresh.count == 0)
         result = error_set(error, RESULT_INVALID, "%.160s holds no API key",
-                           keys->path ? keys->path : "the command line");
+                           config->path ? config->path : "the command line");
     if (result != RESULT_OK) {
-        free(fresh.digests);
+        free(fresh.rows);
         return result;
     }
-    free(keys->digests);
+    free(keys->rows);
     *keys = fresh;
     return RESULT_OK;
 }
 
-enum result api_keys_create(const char *const given[], size_t given_count, const char *path,
-                            struct api_keys **keys, struct error_text *error)
+enum result api_keys_create(const struct api_keys_config *config, struct api_keys **keys,
+                            struct error_text *error)
 {
     struct api_keys *made = must_alloc(1, sizeof *made);
-    *made = (struct api_keys){.given = given, .given_count = given_count, .path = path};
+    made->config = *config;
     enum result result = api_keys_reload(made, error);
     if (result != RESULT_OK) {
         free(made);
@@ -145,7 +178,7 @@ void api_keys_destroy(struct api_keys *keys)
 {
     if (!keys)
         return;
-    free(keys->digests);
+    free(keys->rows);
     free(keys);
 }
 
@@ -154,21 +187,26 @@ size_t api_keys_count(const struct api_keys *keys)
     return keys->count;
 }
 
-/* Sets *client when the key is known. */
-static bool key_is_known(const struct api_keys *keys, const char *key, struct client_key *client)
+/* Sets *client and *rights when the key is known. */
+static bool key_is_known(const struct api_keys *keys, const char *key, struct client_key *client,
+                         struct client_rights *rights)
 {
-    struct client_key shown;
-    digest_make(key, strlen(key), &shown);
-    unsigned found = 0;
+    struct client_key digest;
+    digest_make(key, strlen(key), &digest);
+    size_t found = keys->count;
     for (size_t i = 0; i < keys->count; i++)
-        found |= CRYPTO_memcmp(shown.bytes, keys->digests[i].bytes, CLIENT_KEY_BYTES) == 0;
-    if (found != 0)
-        *client = shown;
-    return found != 0;
+        found = CRYPTO_memcmp(digest.bytes, keys->rows[i].digest.bytes, CLIENT_KEY_BYTES) == 0
+                    ? i
+                    : found;
+    if (found == keys->count)
+        return false;
+    *client = digest;
+    *rights = keys->rows[found].rights;
+    return true;
 }
 
 bool api_keys_admit(const struct api_keys *keys, const struct http_parser *request,
-                    struct client_key *client)
+                    struct client_key *client, struct client_rights *rights)
 {
     static const char scheme[] = "bearer ";
     const char *bearer = http_parser_header(request, "authorization");
@@ -176,9 +214,9 @@ bool api_keys_admit(const struct api_keys *keys, const struct http_parser *reque
     bool known = false;
     if (bearer && strncasecmp(bearer, scheme, sizeof scheme - 1) == 0) {
         const char *key = bearer + sizeof scheme - 1;
-        known = key_is_known(keys, key + strspn(key, " "), client);
+        known = key_is_known(keys, key + strspn(key, " "), client, rights);
     }
     if (plain)
-        known = key_is_known(keys, plain, client) || known;
+        known = key_is_known(keys, plain, client, rights) || known;
     return known;
 }

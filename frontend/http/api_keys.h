@@ -3,7 +3,7 @@
  *
  * The file has one key per line. Empty lines and lines that start with '#' are skipped; white space
  * around a key is removed. A key is 1 to LIMIT_API_KEY_BYTES printable ASCII characters without
- * spaces.
+ * spaces. After it a line may have attributes (key_limits.h), as "sk-abc admin requests=60".
  */
 #ifndef SHOAL_FRONTEND_HTTP_API_KEYS_H
 #define SHOAL_FRONTEND_HTTP_API_KEYS_H
@@ -16,10 +16,17 @@
 
 struct api_keys;
 
-/* `given` (`given_count` keys) and `path` (NULL: no file) must outlive the object; together they
- * must hold at least one key. */
-enum result api_keys_create(const char *const given[], size_t given_count, const char *path,
-                            struct api_keys **keys, struct error_text *error) RESULT_CHECKED;
+struct api_keys_config {
+    const char *const *given; /* [given_count] */
+    size_t given_count;
+    const char *path;              /* of the file; NULL: none */
+    bool readable_file;            /* accept a file that other users can read */
+    struct client_rights defaults; /* of `given` keys, and of lines for what they do not state */
+};
+
+/* The config's strings must outlive the object; together they must hold at least one key. */
+enum result api_keys_create(const struct api_keys_config *config, struct api_keys **keys,
+                            struct error_text *error) RESULT_CHECKED;
 void api_keys_destroy(struct api_keys *keys);
 
 /* Reads the file again. On failure the keys stay as they were. */
@@ -27,9 +34,9 @@ enum result api_keys_reload(struct api_keys *keys, struct error_text *error) RES
 size_t api_keys_count(const struct api_keys *keys);
 
 /* True if the request has one of the keys, as `Authorization: Bearer KEY` or `x-api-key: KEY`.
- * *client then identifies the key, in whichever header it came. Takes the same time for every key
- * and every guess. */
+ * *client then identifies the key, in whichever header it came, and *rights are the key's. Takes the
+ * same time for every key and every guess. */
 bool api_keys_admit(const struct api_keys *keys, const struct http_parser *request,
-                    struct client_key *client);
+                    struct client_key *client, struct client_rights *rights);
 
 #endif

@@ -22,7 +22,7 @@
 #define PREFIX_BYTES 8u /* of an IPv6 address; they identify one client */
 
 struct client_entry {
-    uint8_t key[16];
+    uint8_t key[CLIENT_ADDRESS_BYTES];
     uint32_t requests;
     uint32_t next;
 };
@@ -48,12 +48,12 @@ void client_address_set(struct client_address *client, const struct sockaddr *ad
     if (address->sa_family == AF_INET) {
         const struct sockaddr_in *v4 = (const void *)address;
         memcpy(client->bytes, mapped_prefix, sizeof mapped_prefix);
-        memcpy(client->bytes + sizeof mapped_prefix, &v4->sin_addr, 4);
+        memcpy(client->bytes + sizeof mapped_prefix, &v4->sin_addr, sizeof v4->sin_addr);
         client->port = ntohs(v4->sin_port);
         client->known = true;
     } else if (address->sa_family == AF_INET6) {
         const struct sockaddr_in6 *v6 = (const void *)address;
-        memcpy(client->bytes, &v6->sin6_addr, 16);
+        memcpy(client->bytes, &v6->sin6_addr, sizeof client->bytes);
         client->port = ntohs(v6->sin6_port);
         client->known = true;
     }
@@ -79,15 +79,16 @@ void client_address_write(const struct client_address *client, char text[CLIENT_
 
 /* --- the table ------------------------------------------------------------------------------- */
 
-static void key_write(const struct client_address *client, uint8_t key[16])
+static void key_write(const struct client_address *client, uint8_t key[CLIENT_ADDRESS_BYTES])
 {
-    memcpy(key, client->bytes, 16);
+    memcpy(key, client->bytes, sizeof client->bytes);
     if (!is_mapped(client))
-        memset(key + PREFIX_BYTES, 0, 16 - PREFIX_BYTES);
+        memset(key + PREFIX_BYTES, 0, CLIENT_ADDRESS_BYTES - PREFIX_BYTES);
 }
 
 /* Multiplies with secret 128-bit numbers: a client cannot know which addresses share a bucket. */
-static uint32_t *bucket_of(const struct client_table *table, const uint8_t key[16])
+static uint32_t *bucket_of(const struct client_table *table,
+                           const uint8_t key[CLIENT_ADDRESS_BYTES])
 {
     uint64_t words[2];
     memcpy(words, key, sizeof words);
@@ -99,10 +100,11 @@ static uint32_t *bucket_of(const struct client_table *table, const uint8_t key[1
 }
 
 /* The link to the client's entry, or the end of its chain. */
-static uint32_t *link_find(const struct client_table *table, const uint8_t key[16])
+static uint32_t *link_find(const struct client_table *table,
+                           const uint8_t key[CLIENT_ADDRESS_BYTES])
 {
     uint32_t *link = bucket_of(table, key);
-    while (*link != NONE && memcmp(table->entries[*link].key, key, 16) != 0)
+    while (*link != NONE && memcmp(table->entries[*link].key, key, CLIENT_ADDRESS_BYTES) != 0)
         link = &table->entries[*link].next;
     return link;
 }
@@ -141,7 +143,7 @@ bool client_table_take(struct client_table *table, const struct client_address *
 {
     if (!client->known)
         return true;
-    uint8_t key[16];
+    uint8_t key[CLIENT_ADDRESS_BYTES];
     key_write(client, key);
     uint32_t *link = link_find(table, key);
     if (*link == NONE) {
@@ -167,7 +169,7 @@ void client_table_give(struct client_table *table, const struct client_address *
 {
     if (!client->known)
         return;
-    uint8_t key[16];
+    uint8_t key[CLIENT_ADDRESS_BYTES];
     key_write(client, key);
     uint32_t *link = link_find(table, key);
     must(*link != NONE);

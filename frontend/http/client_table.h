@@ -16,10 +16,11 @@
 struct sockaddr;
 struct client_table;
 
-#define CLIENT_ADDRESS_TEXT 64u
+#define CLIENT_ADDRESS_TEXT  64u
+#define CLIENT_ADDRESS_BYTES 16u
 
 struct client_address {
-    uint8_t bytes[16]; /* IPv6; an IPv4 address mapped into it; zero for others */
+    uint8_t bytes[CLIENT_ADDRESS_BYTES]; /* IPv6; an IPv4 address mapped into it; zero for others */
     uint16_t port;
     bool known; /* IPv4 or IPv6 */
 };

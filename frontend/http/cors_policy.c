@@ -34,7 +34,17 @@ enum result cors_policy_check_origin(const char *origin, struct error_text *erro
     return RESULT_OK;
 }
 
-bool cors_policy_is_preflight(const struct http_parser *request)
+bool cors_policy_allows(const struct cors_policy *policy, const char *origin)
+{
+    for (size_t i = 0; i < policy->origin_count; i++) {
+        if (strcmp(policy->origins[i], "*") == 0 || strcmp(policy->origins[i], origin) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* True for a CORS preflight: OPTIONS with Origin and Access-Control-Request-Method. */
+static bool is_preflight(const struct http_parser *request)
 {
     return request->method == HTTP_OPTIONS && http_parser_header(request, "origin") &&
            http_parser_header(request, "access-control-request-method");
@@ -77,7 +87,7 @@ void cors_policy_append_headers(const struct cors_policy *policy, const struct h
     }
     if (policy->origin_count == 0)
         return;
-    bool preflight = cors_policy_is_preflight(request);
+    bool preflight = is_preflight(request);
     const char *vary = any ? "" : "Origin";
     if (preflight)
         vary = any ? "Access-Control-Request-Headers" : "Origin, Access-Control-Request-Headers";

@@ -19,8 +19,8 @@ struct cors_policy {
 /* True if `origin` has one of the forms above, as a browser writes it: lower case, no path. */
 enum result cors_policy_check_origin(const char *origin, struct error_text *error) RESULT_CHECKED;
 
-/* True for a CORS preflight: OPTIONS with Origin and Access-Control-Request-Method. */
-bool cors_policy_is_preflight(const struct http_parser *request);
+/* True if `origin` (as a request names it) or "*" is on the list. */
+bool cors_policy_allows(const struct cors_policy *policy, const char *origin);
 
 /* Appends the CORS header lines of this reply, if any. `allow`: the path's methods, as in Allow. */
 void cors_policy_append_headers(const struct cors_policy *policy, const struct http_parser *request,

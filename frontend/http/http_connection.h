@@ -34,6 +34,7 @@ struct http_counters {
     uint64_t requests_malformed;         /* 4xx and 5xx of the parser and of limits on bodies */
     uint64_t requests_too_slow;          /* 408 */
     uint64_t requests_unauthorized;      /* 401 */
+    uint64_t requests_foreign;           /* 403: host or origin */
     uint64_t requests_over_client_limit; /* 429 of max_requests_per_client */
 };
 

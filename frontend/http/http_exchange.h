@@ -17,6 +17,7 @@
 #include "proto/log.h"
 
 struct http_connection;
+struct key_usage;
 struct http_route;
 
 struct http_exchange {
@@ -30,6 +31,8 @@ struct http_exchange {
     const struct http_route *route; /* that handles it; set by the server */
     api_error_writer *write_error;  /* the route's; NULL: errors in OpenAI's shape */
     struct client_key client_key;   /* of the API key in the request */
+    struct client_rights rights;    /* of that key; without keys every client is an administrator */
+    struct key_usage *usage;        /* its reply reports the key's limits; NULL: none */
     bool counted;                   /* in the client table; set by the server */
     const char *allow;              /* methods of this path, for Allow; static */
     int64_t arrived_us;             /* monotonic: the request's first byte */

@@ -174,13 +174,40 @@ void http_listener_destroy(struct http_listener *listener)
     free(listener);
 }
 
-uint16_t http_listener_port(const struct http_listener *listener)
+static struct sockaddr_storage bound_address(const struct http_listener *listener, size_t index)
 {
     struct sockaddr_storage bound = {0};
     socklen_t bytes = sizeof bound;
-    must(getsockname(evconnlistener_get_fd(listener->sockets[0]), (struct sockaddr *)&bound,
+    must(getsockname(evconnlistener_get_fd(listener->sockets[index]), (struct sockaddr *)&bound,
                      &bytes) == 0);
+    return bound;
+}
+
+uint16_t http_listener_port(const struct http_listener *listener)
+{
+    struct sockaddr_storage bound = bound_address(listener, 0);
     if (bound.ss_family == AF_INET6)
         return ntohs(((struct sockaddr_in6 *)(void *)&bound)->sin6_port);
     return bound.ss_family == AF_INET ? ntohs(((struct sockaddr_in *)(void *)&bound)->sin_port) : 0;
+}
+
+static bool is_loopback(const struct sockaddr_storage *address)
+{
+    if (address->ss_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24 ==
+               127;
+    if (address->ss_family != AF_INET6)
+        return false;
+    const struct in6_addr *ip = &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
+    return IN6_IS_ADDR_LOOPBACK(ip) || (IN6_IS_ADDR_V4MAPPED(ip) && ip->s6_addr[12] == 127);
+}
+
+bool http_listener_is_loopback(const struct http_listener *listener)
+{
+    for (size_t i = 0; i < listener->count; i++) {
+        struct sockaddr_storage bound = bound_address(listener, i);
+        if (!is_loopback(&bound))
+            return false;
+    }
+    return true;
 }

@@ -4,6 +4,7 @@
 #ifndef SHOAL_FRONTEND_HTTP_HTTP_LISTENER_H
 #define SHOAL_FRONTEND_HTTP_HTTP_LISTENER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,9 @@ enum result http_listener_create(struct event_base *base, const struct http_list
                                  struct http_listener **listener,
                                  struct error_text *error) RESULT_CHECKED;
 void http_listener_destroy(struct http_listener *listener);
+
+/* True if every socket is bound to a loopback address. */
+bool http_listener_is_loopback(const struct http_listener *listener);
 
 /* Port of the first socket; 0 for a Unix socket. */
 uint16_t http_listener_port(const struct http_listener *listener);

@@ -4,7 +4,8 @@
  * Follows RFC 9112 and is strict where two readers of the same bytes could see different requests:
  * a length is digits only, two lengths or a length beside chunks are refused, a header line has no
  * space before its colon and does not continue on the next line, and control bytes are refused
- * everywhere. A single line feed ends a line, as the RFC allows; a single carriage return does not.
+ * everywhere. In the head a single line feed ends a line, as the RFC allows; between chunks only
+ * CRLF does. A single carriage return ends no line.
  *
  * Not supported: protocol upgrades and transfer codings other than chunked. Trailers are read
  * within the limit and dropped. frontend/http/README.md says why libevent's evhttp is not used.
@@ -14,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#include "frontend/http/http_syntax.h"
 
 #define HEAD_FIRST_BYTES 1024u
 #define BODY_FIRST_BYTES 4096u
@@ -69,35 +72,36 @@ static bool reserve(char **memory, size_t *capacity, size_t bytes, size_t first_
 
 /* --- the head -------------------------------------------------------------------------------- */
 
-static bool is_token_char(char c)
+/* Takes "scheme://authority" off an absolute target; what is left begins with '/' (RFC
+ * 9112, 3.2.2). The authority moves over the second '/' of "//", so that it can be terminated in
+ * place; without a path, the byte freed by that becomes "/". */
+static bool authority_take(struct http_parser *parser, char **target)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           (c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL);
-}
-
-static bool is_token(const char *text)
-{
-    if (!*text)
-        return false;
-    for (; *text; text++) {
-        if (!is_token_char(*text))
-            return false;
-    }
+    char *begin = strstr(*target, "//") + 2;
+    size_t bytes = strcspn(begin, "/?");
+    char *rest = begin + bytes;
+    if (bytes == 0)
+        return fail(parser, 400, "the request target has no host");
+    parser->authority = memmove(begin - 2, begin, bytes);
+    *(begin + bytes - 2) = '\0';
+    if (!http_is_host(parser->authority))
+        return fail(parser, 400, "the host of the request target is malformed");
+    if (*rest != '/')
+        *--rest = '/';
+    *target = rest;
     return true;
 }
 
 static bool target_parse(struct http_parser *parser, char *target)
 {
     for (const char *at = target; *at; at++) {
-        if ((unsigned char)*at <= 0x20 || (unsigned char)*at >= 0x7f)
+        if ((unsigned char)*at <= 0x20 || (unsigned char)*at >= 0x7f || *at == '#')
             return fail(parser, 400, "the request target holds bytes that must be escaped");
     }
-    if (strncasecmp(target, "http://", 7) == 0 || strncasecmp(target, "https://", 8) == 0) {
-        char *slash = strchr(strstr(target, "//") + 2, '/');
-        if (!slash)
-            return fail(parser, 400, "the request target has no path");
-        target = slash;
-    }
+    bool absolute =
+        strncasecmp(target, "http://", 7) == 0 || strncasecmp(target, "https://", 8) == 0;
+    if (absolute && !authority_take(parser, &target))
+        return false;
     if (target[0] != '/' && strcmp(target, "*") != 0)
         return fail(parser, 400, "the request target must be a path");
     char *question = strchr(target, '?');
@@ -116,7 +120,7 @@ static bool request_line_parse(struct http_parser *parser, char *line)
         return fail(parser, 400, "the request line is not 'METHOD target HTTP/1.1'");
     *target++ = '\0';
     *version++ = '\0';
-    if (!is_token(line))
+    if (!http_is_token(line))
         return fail(parser, 400, "the request method is malformed");
     parser->method_name = line;
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
@@ -139,7 +143,7 @@ static bool header_parse(struct http_parser *parser, char *line)
     if (!colon)
         return fail(parser, 400, "a header line has no colon");
     *colon = '\0';
-    if (!is_token(line))
+    if (!http_is_token(line))
         return fail(parser, 400, "a header name is malformed");
     for (char *at = line; *at; at++) {
         if (*at >= 'A' && *at <= 'Z')
@@ -150,10 +154,8 @@ static bool header_parse(struct http_parser *parser, char *line)
     size_t length = strlen(value);
     while (length > 0 && (value[length - 1] == ' ' || value[length - 1] == '\t'))
         value[--length] = '\0';
-    for (size_t i = 0; i < length; i++) {
-        if (((unsigned char)value[i] < 0x20 && value[i] != '\t') || value[i] == 0x7f)
-            return fail(parser, 400, "a header value holds control bytes");
-    }
+    if (!http_is_field_value(value))
+        return fail(parser, 400, "a header value holds control bytes");
     parser->headers[parser->header_count++] = (struct http_header){.name = line, .value = value};
     return true;
 }
@@ -225,6 +227,11 @@ static bool head_finish(struct http_parser *parser)
     uint32_t hosts = header_times(parser, "host");
     if (hosts > 1 || (hosts == 0 && parser->minor_version == 1))
         return fail(parser, 400, "exactly one Host header is needed");
+    const char *host = http_parser_header(parser, "host");
+    if (host && !http_is_host(host))
+        return fail(parser, 400, "the Host header is malformed");
+    if (!parser->authority)
+        parser->authority = host ? host : "";
     const char *connection = http_parser_header(parser, "connection");
     parser->keep_alive = parser->minor_version == 1 ? !list_has(connection, "close")
                                                     : list_has(connection, "keep-alive");
@@ -317,32 +324,32 @@ static size_t content_feed(struct http_parser *parser, const char *bytes, size_t
     return taken;
 }
 
-static void chunk_size_parse(struct http_parser *parser)
+static void chunk_size_finish(struct http_parser *parser)
 {
-    size_t digits = strspn(parser->line, "0123456789abcdefABCDEF");
-    char behind = parser->line[digits];
-    if (digits == 0 || digits > 15 || (behind && !strchr("; \t", behind))) {
+    if (!http_chunk_size_parse(parser->line, &parser->content_left))
         (void)fail(parser, 400, "a chunk size is malformed");
-        return;
-    }
-    parser->content_left = strtoull(parser->line, NULL, 16);
-    if (parser->content_left > parser->max_body_bytes - parser->body_bytes)
+    else if (parser->content_left > parser->max_body_bytes - parser->body_bytes)
         (void)fail(parser, 413, "the request body is too large");
     else
         parser->state = parser->content_left > 0 ? HTTP_PARSER_CHUNK_DATA : HTTP_PARSER_TRAILER;
 }
 
+/* A line between chunks is complete, less its line feed. */
 static void chunk_line_finish(struct http_parser *parser)
 {
-    if (parser->line_bytes > 0 && parser->line[parser->line_bytes - 1] == '\r')
-        parser->line_bytes--;
-    parser->line[parser->line_bytes] = '\0';
-    bool empty = parser->line_bytes == 0;
+    if (parser->line_bytes == 0 || parser->line[parser->line_bytes - 1] != '\r') {
+        (void)fail(parser, 400, "a line between chunks does not end with CRLF");
+        return;
+    }
+    parser->line[parser->line_bytes - 1] = '\0';
+    bool empty = parser->line_bytes == 1;
     parser->line_bytes = 0;
     if (parser->state == HTTP_PARSER_CHUNK_SIZE)
-        chunk_size_parse(parser);
+        chunk_size_finish(parser);
     else if (parser->state == HTTP_PARSER_TRAILER && empty)
         parser->state = HTTP_PARSER_DONE;
+    else if (parser->state == HTTP_PARSER_TRAILER && !http_is_field_line(parser->line))
+        (void)fail(parser, 400, "a trailer is malformed");
     else if (parser->state == HTTP_PARSER_CHUNK_END && empty)
         parser->state = HTTP_PARSER_CHUNK_SIZE;
     else if (parser->state == HTTP_PARSER_CHUNK_END)

@@ -53,9 +53,11 @@ struct http_parser {
     size_t line_start;
     const char *method_name;
     enum http_method method;
-    const char *path;  /* not decoded; starts with '/' or is "*" */
-    const char *query; /* "" when there is none */
-    int minor_version; /* of HTTP/1 */
+    const char *path;      /* not decoded; starts with '/' or is "*" */
+    const char *query;     /* "" when there is none */
+    const char *authority; /* host[:port] of an absolute target, otherwise of the Host header; ""
+                              when there is none */
+    int minor_version;     /* of HTTP/1 */
     struct http_header headers[LIMIT_HTTP_HEADERS];
     uint32_t header_count;
     bool keep_alive;

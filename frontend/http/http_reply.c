@@ -9,7 +9,9 @@
 #include <sys/uio.h>
 #include <time.h>
 
+#include "frontend/base/monotonic_clock.h"
 #include "frontend/http/http_connection.h"
+#include "frontend/http/key_usage.h"
 #include "proto/must.h"
 
 static const struct {
@@ -71,6 +73,8 @@ static void head_write(struct http_exchange *exchange, int status, const char *c
         text_buffer_append_format(out, "Content-Type: %s\r\n", content_type);
     if (exchange->allow)
         text_buffer_append_format(out, "Allow: %s\r\n", exchange->allow);
+    if (exchange->usage)
+        key_usage_append_headers(exchange->usage, &exchange->client_key, monotonic_clock_ms(), out);
     cors_policy_append_headers(http_connection_cors(exchange->connection), exchange->request,
                                exchange->allow, out);
     bool keep = http_connection_keeps_alive(exchange->connection);
@@ -142,7 +146,7 @@ void http_reply_json(struct http_exchange *exchange, int status, struct text_buf
 struct chunk {
     char size[24];
     struct iovec parts[3];
-    int part_count; /* 0 for no bytes: an empty chunk would end the reply */
+    int part_count; /* 0 for no bytes (an empty chunk would end the reply), and in a reply to HEAD */
 };
 
 static void chunk_make(const struct http_exchange *exchange, const char *bytes, size_t count,
@@ -150,7 +154,7 @@ static void chunk_make(const struct http_exchange *exchange, const char *bytes, 
 {
     struct iovec body = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = count};
     chunk->part_count = 0;
-    if (count == 0)
+    if (count == 0 || exchange->request->method == HTTP_HEAD)
         return;
     if (!exchange->chunked) {
         chunk->parts[chunk->part_count++] = body;
@@ -204,7 +208,7 @@ void http_reply_end(struct http_exchange *exchange, const char *last, size_t las
     struct iovec parts[4];
     chunk_make(exchange, last, last_bytes, &chunk);
     memcpy(parts, chunk.parts, (size_t)chunk.part_count * sizeof parts[0]);
-    if (exchange->chunked)
+    if (exchange->chunked && exchange->request->method != HTTP_HEAD)
         parts[chunk.part_count++] =
             (struct iovec){.iov_base = (void *)(uintptr_t) "0\r\n\r\n", .iov_len = 5};
     if (chunk.part_count > 0)

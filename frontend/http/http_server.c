@@ -124,6 +124,16 @@ static void reply_unauthorized(struct http_server *server, struct http_exchange 
     http_reply_error(exchange, &error);
 }
 
+static void reply_forbidden(struct http_exchange *exchange)
+{
+    struct api_error error;
+    (void)api_error_set(
+        &error, RESULT_INVALID, 403, "admin_key_required",
+        "%s affects other clients and needs a key with the attribute admin (--api-key-file)",
+        exchange->request->path);
+    http_reply_error(exchange, &error);
+}
+
 static void reply_over_client_limit(struct http_server *server, struct http_exchange *exchange)
 {
     struct api_error error;
@@ -135,13 +145,34 @@ static void reply_over_client_limit(struct http_server *server, struct http_exch
     http_reply_error(exchange, &error);
 }
 
+static void reply_foreign(struct http_server *server, struct http_exchange *exchange,
+                          enum origin_verdict verdict)
+{
+    struct api_error error;
+    server->counters.requests_foreign++;
+    if (verdict == ORIGIN_FOREIGN_HOST)
+        (void)api_error_set(&error, RESULT_INVALID, 403, "foreign_host",
+                            "this server has no API key and answers to names of this machine only, "
+                            "not to '%.100s'; "
+                            "start it with --allowed-host NAME or with a key",
+                            exchange->request->authority);
+    else
+        (void)api_error_set(&error, RESULT_INVALID, 403, "foreign_origin",
+                            "this server has no API key and does not answer web pages of other "
+                            "origins; start it with "
+                            "--cors-origin ORIGIN or with a key");
+    http_reply_error(exchange, &error);
+}
+
 /* --- one request ----------------------------------------------------------------------------- */
 
 static bool is_authorized(const struct http_server *server, struct http_exchange *exchange)
 {
+    exchange->rights.admin = !server->config.keys;
     return !server->config.keys || (exchange->route && exchange->route->open) ||
            exchange->request->method == HTTP_OPTIONS ||
-           api_keys_admit(server->config.keys, exchange->request, &exchange->client_key);
+           api_keys_admit(server->config.keys, exchange->request, &exchange->client_key,
+                          &exchange->rights);
 }
 
 /* True if there is a route for path and method; otherwise replies, also to OPTIONS. */
@@ -191,12 +222,21 @@ static void exchange_begin(void *context, struct http_exchange *exchange)
 static bool admit(void *context, struct http_exchange *exchange)
 {
     struct http_server *server = context;
+    enum origin_verdict verdict = origin_policy_check(&server->config.origins, exchange->request);
+    if (verdict != ORIGIN_ALLOWED) {
+        reply_foreign(server, exchange, verdict);
+        return false;
+    }
     if (!is_authorized(server, exchange)) {
         reply_unauthorized(server, exchange);
         return false;
     }
     if (!is_routed(server, exchange))
         return false;
+    if (exchange->route->admin && !exchange->rights.admin) {
+        reply_forbidden(exchange);
+        return false;
+    }
     if (!server->clients || exchange->request->method != HTTP_POST)
         return true;
     exchange->counted = client_table_take(server->clients, exchange->client);
@@ -326,6 +366,8 @@ enum result http_server_create(struct event_base *base, const struct http_server
         http_server_destroy(made);
         return result;
     }
+    made->config.origins.cors = &made->config.connection.cors;
+    made->config.origins.enforced = !config->keys && http_listener_is_loopback(made->listener);
     *server = made;
     return RESULT_OK;
 }

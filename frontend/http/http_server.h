@@ -9,6 +9,7 @@
 
 #include "frontend/http/http_connection.h"
 #include "frontend/http/http_listener.h"
+#include "frontend/http/origin_policy.h"
 
 struct http_server;
 
@@ -20,6 +21,7 @@ struct http_route {
     bool prefix;             /* also every path below `path`/; if it ends with '/', only those */
     enum http_method method; /* HTTP_GET answers HEAD too */
     bool open;               /* needs no key */
+    bool admin;              /* needs a key with the attribute admin, where there are keys */
     api_error_writer *write_error; /* NULL: in OpenAI's shape */
     const void *row;               /* for the handler; the server does not read it */
     void (*handle)(void *context, struct http_exchange *exchange);
@@ -33,6 +35,9 @@ struct http_server_config {
     uint64_t max_held_body_bytes;     /* of all requests that are arriving */
     const struct api_keys *keys;      /* NULL: every client is allowed */
     const struct tls_context *tls;    /* NULL: plain */
+    /* Allowed hosts; enforced (set by the server) without keys on a loopback address. Its cors is
+     * `connection`'s. */
+    struct origin_policy origins;
     struct http_connection_config connection;
     const struct http_route *routes;
     size_t route_count;

@@ -6,22 +6,15 @@
 
 #include <string.h>
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
+#include "frontend/base/hex_digit.h"
 
 /* Decodes one character; advances *at past it. */
 static char decode(const char **at)
 {
     const char *text = *at;
-    if (text[0] == '%' && hex_value(text[1]) >= 0 && hex_value(text[2]) >= 0) {
+    if (text[0] == '%' && hex_digit_value(text[1]) >= 0 && hex_digit_value(text[2]) >= 0) {
         *at += 3;
-        return (char)(hex_value(text[1]) * 16 + hex_value(text[2]));
+        return (char)(hex_digit_value(text[1]) * 16 + hex_digit_value(text[2]));
     }
     *at += 1;
     return text[0] == '+' ? ' ' : text[0];

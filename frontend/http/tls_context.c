@@ -5,16 +5,24 @@
  *
  * OpenSSL's defaults are narrowed: no renegotiation (a client could make the server repeat
  * handshakes without end on one connection), no compression (CRIME), no session cache (memory that
- * clients fill; tickets serve as well), nothing older than TLS 1.2. A client that offers ALPN
+ * clients fill; tickets serve as well), nothing older than TLS 1.2, and in 1.2 only forward-secret
+ * key exchange with authenticated encryption. A client that offers ALPN
  * protocols without http/1.1 is refused in the handshake, because it could not read the reply.
  */
 #include "frontend/http/tls_context.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "frontend/base/secret_memory.h"
+#include "proto/limits.h"
 #include "proto/must.h"
 
 struct tls_context {
@@ -58,15 +66,42 @@ static enum result openssl_fail(struct error_text *error, const char *what, cons
     return error_set(error, RESULT_INVALID, "%s %.100s: %.80s", what, path, why);
 }
 
+/* `text`: memory for the file. */
+static enum result key_load(const struct tls_context *context, SSL_CTX *ssl,
+                            struct secret_memory *text, struct error_text *error)
+{
+    int fd = open(context->key_path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error_set(error, RESULT_INVALID, "cannot use the key in %.100s: %.80s",
+                         context->key_path, strerror(errno));
+    enum result result = secret_memory_read(text, fd);
+    close(fd);
+    if (result != RESULT_OK)
+        return error_set(
+            error, RESULT_INVALID, "cannot use the key in %.100s: %s", context->key_path,
+            result == RESULT_TOO_LARGE ? "the file is too large" : "it cannot be read");
+    BIO *source = BIO_new_mem_buf(text->bytes, (int)text->size);
+    must(source != NULL);
+    EVP_PKEY *key = PEM_read_bio_PrivateKey(source, NULL, on_password, NULL);
+    /* This also compares the key with the certificate. */
+    bool used = key && SSL_CTX_use_PrivateKey(ssl, key) == 1;
+    EVP_PKEY_free(key);
+    BIO_free(source);
+    return used ? RESULT_OK : openssl_fail(error, "cannot use the key in", context->key_path);
+}
+
 static enum result files_load(const struct tls_context *context, SSL_CTX *ssl,
                               struct error_text *error)
 {
     ERR_clear_error();
     if (SSL_CTX_use_certificate_chain_file(ssl, context->cert_path) != 1)
         return openssl_fail(error, "cannot use the certificate in", context->cert_path);
-    /* This also compares the key with the certificate. */
-    if (SSL_CTX_use_PrivateKey_file(ssl, context->key_path, SSL_FILETYPE_PEM) != 1)
-        return openssl_fail(error, "cannot use the key in", context->key_path);
+    struct secret_memory text;
+    secret_memory_init(&text, LIMIT_TLS_KEY_FILE);
+    enum result result = key_load(context, ssl, &text, error);
+    secret_memory_fini(&text);
+    if (result != RESULT_OK)
+        return result;
     if (SSL_CTX_check_private_key(ssl) != 1)
         return openssl_fail(error, "the certificate does not belong to the key in",
                             context->key_path);
@@ -78,6 +113,7 @@ enum result tls_context_reload(struct tls_context *context, struct error_text *e
     SSL_CTX *fresh = SSL_CTX_new(TLS_server_method());
     must(fresh != NULL);
     must(SSL_CTX_set_min_proto_version(fresh, TLS1_2_VERSION) == 1);
+    must(SSL_CTX_set_cipher_list(fresh, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1);
     SSL_CTX_set_options(fresh, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_mode(fresh, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                 SSL_MODE_RELEASE_BUFFERS);

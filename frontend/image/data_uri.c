@@ -1,15 +1,17 @@
 /*
- * Pictures come inside the request's JSON, megabytes of them, from anyone.
+ * Decodes images inside a request's JSON: megabytes of text from any client.
  *
  * One pass undoes the escapes and one the base64, both into a single buffer whose size is bounded
- * before it is made: neither form is ever longer decoded than encoded. Refuses to guess: no
- * URL-safe alphabet, no text behind the padding, no parameters that end without a comma.
+ * before it is allocated: neither form is longer decoded than encoded. The URL-safe alphabet, text
+ * after the padding, and parameters that end without a comma are errors.
  */
 #include "frontend/image/data_uri.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#include "frontend/base/hex_digit.h"
 
 #define HEAD_BYTES 256u /* type and parameters; real ones have some 30 */
 
@@ -19,17 +21,9 @@ void file_bytes_fini(struct file_bytes *file)
     *file = (struct file_bytes){0};
 }
 
-bool data_uri_is(const char *text)
+static bool has_data_scheme(const char *text)
 {
     return strncasecmp(text, "data:", 5) == 0;
-}
-
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 /* Undoes escapes; `to` has room for as many bytes as `text` has. */
@@ -42,8 +36,8 @@ static enum result escapes_read(const char *text, uint8_t *to, size_t *count,
             to[made++] = (uint8_t)*at;
             continue;
         }
-        int high = hex_value(at[1]);
-        int low = high < 0 ? -1 : hex_value(at[2]);
+        int high = hex_digit_value(at[1]);
+        int low = high < 0 ? -1 : hex_digit_value(at[2]);
         if (low < 0)
             return error_set(error, RESULT_INVALID, "the data URI has a %% without two hex digits");
         to[made++] = (uint8_t)(high * 16 + low);
@@ -93,7 +87,7 @@ static uint8_t sign_value(uint8_t sign)
     }
 }
 
-/* In place: three bytes never stand before the four signs that they come from. */
+/* In place: three decoded bytes never overtake the four characters that they come from. */
 static enum result base64_decode(uint8_t *bytes, size_t *count, struct error_text *error)
 {
     uint8_t values[256];
@@ -159,7 +153,7 @@ static enum result payload_read(const char *text, bool escaped, bool base64, siz
 {
     *file = (struct file_bytes){0};
     size_t count = strlen(text);
-    /* Escapes threefold, base64 by a third, white space in it by a little. */
+    /* Escapes make text 3 times as long, base64 4/3, white space in it a little. */
     if (count / (escaped ? 3 : 1) / 2 > most_bytes)
         return too_large(most_bytes, error);
     struct file_bytes made = {.bytes = malloc(count + 1), .count = count};
@@ -189,7 +183,7 @@ enum result data_uri_read(const char *uri, size_t most_bytes, struct file_bytes 
     static const char mark[] = ";base64";
     const size_t mark_bytes = sizeof mark - 1;
     *file = (struct file_bytes){0};
-    if (!data_uri_is(uri))
+    if (!has_data_scheme(uri))
         return error_set(error, RESULT_INVALID, "it is no data URI");
     const char *head = uri + 5;
     size_t head_bytes = strnlen(head, HEAD_BYTES);

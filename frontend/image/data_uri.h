@@ -1,10 +1,10 @@
 /*
- * Bytes that a client wrote into its request: `data:` URIs (RFC 2397) and base64 by itself.
+ * Decodes the bytes that a client wrote into its request: `data:` URIs (RFC 2397) and plain base64.
  *
- * A URI is data:[TYPE][;NAME=VALUE…][;base64],BYTES. What it says of its type is not looked at:
- * what the bytes are is seen from the bytes. Escapes (%41) are read in both forms. Base64 is the
- * standard alphabet; white space in it is skipped and its padding may be missing, as the URL
- * standard has it; anything else in it, and bits behind the last byte, are refused.
+ * A URI is data:[TYPE][;NAME=VALUE…][;base64],BYTES. Its type is ignored: the kind of file follows
+ * from the bytes. Escapes (%41) are decoded in both forms. Base64 is the standard alphabet; white
+ * space in it is skipped and its padding may be missing, as in the URL standard; other characters,
+ * and bits after the last byte, are errors.
  */
 #ifndef SHOAL_FRONTEND_IMAGE_DATA_URI_H
 #define SHOAL_FRONTEND_IMAGE_DATA_URI_H
@@ -16,27 +16,24 @@
 #include "frontend/base/text_buffer.h"
 #include "proto/result.h"
 
-/* Owned bytes of a file as it was made; malloc'd. */
+/* The owned bytes of a file; malloc'd. */
 struct file_bytes {
     uint8_t *bytes;
     size_t count;
 };
 void file_bytes_fini(struct file_bytes *file);
 
-/* Whether the text begins as such a URI does, in whatever case. */
-bool data_uri_is(const char *text);
-/* RESULT_TOO_LARGE: more than `most_bytes`, which is seen before anything is decoded.
- * RESULT_INVALID and RESULT_OUT_OF_MEMORY otherwise. On failure *file is empty. Words quote nothing
- * of the text. */
+/* RESULT_TOO_LARGE over `most_bytes`, found before anything is decoded; RESULT_INVALID,
+ * RESULT_OUT_OF_MEMORY. On failure *file is empty. The error text quotes nothing of the URI. */
 enum result data_uri_read(const char *uri, size_t most_bytes, struct file_bytes *file,
                           struct error_text *error) RESULT_CHECKED;
-/* The same of base64 without a URI around it, in which nothing is escaped. */
+/* The same for plain base64, which has no escapes. */
 enum result data_uri_read_base64(const char *text, size_t most_bytes, struct file_bytes *file,
                                  struct error_text *error) RESULT_CHECKED;
-/* Writes base64, in which such a URI and JSON need no escapes. */
+/* Appends base64, which needs no escapes in a data: URI or JSON. */
 void data_uri_append_base64(const uint8_t *bytes, size_t count, struct text_buffer *out);
-/* Undoes the escapes of a part of a URI; malloc'd. NULL where there is no memory or an escape is
- * none, or is a NUL. */
+/* Undoes the escapes of a part of a URI; malloc'd. NULL without memory, or if an escape is invalid
+ * or a NUL. */
 char *data_uri_unescape(const char *text);
 
 #endif

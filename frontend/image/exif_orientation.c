@@ -1,8 +1,9 @@
 /*
- * EXIF is a TIFF file inside a picture: a byte order, the offset of a directory, and there entries
- * of 12 bytes (tag, type, count, value). The orientation is one entry of the first directory.
+ * Reads the orientation from EXIF data.
  *
- * Refuses to do: XMP's copy of the orientation, and a maker's notes.
+ * EXIF is a TIFF file inside an image: a byte order, the offset of a directory, and there entries
+ * of 12 bytes (tag, type, count, value). The orientation is one entry of the first directory. XMP's
+ * copy of it and makers' notes are ignored.
  */
 #include "frontend/image/exif_orientation.h"
 

@@ -1,5 +1,5 @@
 /*
- * The one thing that is wanted of a picture's EXIF data: how to turn it.
+ * The orientation in an image's EXIF data.
  */
 #ifndef SHOAL_FRONTEND_IMAGE_EXIF_ORIENTATION_H
 #define SHOAL_FRONTEND_IMAGE_EXIF_ORIENTATION_H
@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* EXIF's tag 274 of the first directory, 1..8; 1 where there is none or the data are broken, which
- * is no reason to refuse a picture. `bytes` begin with the TIFF header or with "Exif\0\0". */
+/* EXIF's tag 274 of the first directory, 1..8; 1 if it is absent or the data are broken (the image
+ * is accepted all the same). `bytes` begin with the TIFF header or with "Exif\0\0". */
 uint8_t exif_orientation_read(const uint8_t *bytes, size_t byte_count);
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * The first frame of a GIF, as PIL shows it: on the logical screen, made larger where the frame
- * reaches over it, in the frame's own palette or the file's, what is transparent white. Around a
- * smaller frame the screen is transparent where the frame has a transparent colour, else colour 0.
- * A palette that is too short goes on in gray.
+ * Decodes the first frame of a GIF with the same result as PIL: on the logical screen, enlarged if
+ * the frame extends beyond it, in the frame's own palette or the file's, transparent pixels over
+ * white. Around a smaller frame the screen is transparent if the frame has a transparent colour,
+ * else it has colour 0. A palette that is too short continues in gray.
  *
- * The format is a few blocks and LZW with codes of up to 12 bits, least significant bit first;
- * all of it is here, over bytes in memory with every length checked.
+ * The format is a few blocks, and LZW with codes of up to 12 bits, least significant bit first; all
+ * of it is implemented here, over bytes in memory with every length checked.
  *
- * Refuses to do: other frames, the background colour (as everyone), pixels that the data do not
- * give.
+ * Other frames and the background colour are ignored. A file with fewer pixels than its frame is
+ * invalid.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -23,7 +23,6 @@
 #define CODE_BITS     12u
 #define CODES         (1u << CODE_BITS)
 #define NOTHING       UINT16_MAX
-#define CODES_A_LOOK  4096u /* between looks at the flag that cancels */
 #define BLOCK_IMAGE   0x2c
 #define BLOCK_MORE    0x21
 #define LABEL_CONTROL 0xf9
@@ -60,7 +59,7 @@ struct gif_reader {
     size_t at;
 };
 
-/* The next `count` bytes, or NULL behind the end. */
+/* The next `count` bytes, or NULL if fewer are left. */
 static const uint8_t *reader_take(struct gif_reader *reader, size_t count)
 {
     if (count > reader->source->byte_count - reader->at)
@@ -84,7 +83,7 @@ static bool reader_palette(struct gif_reader *reader, uint8_t flags, struct gif_
     return colours != NULL;
 }
 
-/* An extension: only what a graphic control says of transparency is of interest. */
+/* Reads an extension; only the transparency of a graphic control is used. */
 static bool reader_extension(struct gif_reader *reader, struct gif_frame *frame)
 {
     const uint8_t *label = reader_take(reader, 1);
@@ -230,11 +229,7 @@ static enum result lzw_run(struct lzw *lzw, unsigned code_bits, uint8_t *out, si
     unsigned width = code_bits + 1;
     for (uint32_t i = 0; i < clear; i++)
         lzw->entries[i] = (struct lzw_entry){0, 1, (uint8_t)i, (uint8_t)i};
-    uint32_t codes = 0;
     for (size_t at = 0; at < count;) {
-        if (codes++ % CODES_A_LOOK == 0 &&
-            image_codec_check(lzw->reader.source, error) != RESULT_OK)
-            return RESULT_CANCELLED;
         if (!lzw_code(lzw, width, &code) || code == clear + 1)
             return cut_off(error);
         if (code == clear) {
@@ -263,7 +258,7 @@ static enum result lzw_run(struct lzw *lzw, unsigned code_bits, uint8_t *out, si
 
 /* --- pixels ----------------------------------------------------------------------------------- */
 
-/* Where the n-th stored row stands: every eighth from 0, then from 4, every fourth from 2, every
+/* The place of the n-th stored row: every eighth from 0, then from 4, every fourth from 2, every
  * second from 1. */
 static uint32_t next_row(const struct gif_frame *frame, uint32_t row, unsigned *pass)
 {
@@ -326,7 +321,7 @@ enum result gif_codec_decode(const struct image_source *source, struct image_pix
         result = lzw_run(lzw, frame.code_bits, colours, count, error);
     }
     if (result == RESULT_OK)
-        result = image_pixels_init(&screen, source->width, source->height, error);
+        result = image_codec_begin(source, source->width, source->height, &screen, error);
     if (result == RESULT_OK) {
         paint_frame(&frame, colours, &screen);
         *pixels = screen;

@@ -1,11 +1,10 @@
 /*
- * What a decoder of one kind of file offers to image_decoder.c: a probe of headers and a decoding.
- * Sizes here are as stored, before orientation; the caller holds them to the limits in between.
+ * The functions of each decoder, for image_decoder.c: a probe of the headers, and the decoding.
+ * Sizes are as stored, before orientation; image_decoder.c checks the limits between the two.
  */
 #ifndef SHOAL_FRONTEND_IMAGE_IMAGE_CODEC_H
 #define SHOAL_FRONTEND_IMAGE_IMAGE_CODEC_H
 
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,26 +14,27 @@
 struct image_source {
     const uint8_t *bytes;
     size_t byte_count;
-    uint32_t width; /* probe fills these in, and decoding finds them so or fails */
+    uint32_t width; /* set by probe; decoding fails if the file has others */
     uint32_t height;
     uint8_t orientation; /* probe: EXIF's, 1..8 */
-    uint32_t scans;     /* of a JPEG, 1..LIMIT_PICTURE_SCANS: probe counts, decoding does no more */
+    uint32_t scans; /* of a JPEG, 1..LIMIT_JPEG_SCANS: set by probe, the most that decoding reads */
     uint32_t reduction; /* decoding: 1, or for a JPEG 2, 4 or 8: sides are divided, rounded up */
-    const atomic_bool *cancelled; /* decoding: NULL, or true once the result is not wanted */
+    uint8_t *out;       /* decoding: where the pixels go; NULL: heap memory */
 };
 
-/* RESULT_CANCELLED once the result is not wanted. Decoders ask for each row or scan, or for some
- * thousand codes; libwebp, which decodes in one call, is asked before and after it. */
-static inline enum result image_codec_check(const struct image_source *source,
+/* The result of a decoder, not filled: in source->out, or malloc'd. RESULT_OUT_OF_MEMORY. */
+static inline enum result image_codec_begin(const struct image_source *source, uint32_t width,
+                                            uint32_t height, struct image_pixels *pixels,
                                             struct error_text *error)
 {
-    if (!source->cancelled || !atomic_load_explicit(source->cancelled, memory_order_relaxed))
-        return RESULT_OK;
-    return error_set(error, RESULT_CANCELLED, "its decoding was cancelled");
+    if (!source->out)
+        return image_pixels_init(pixels, width, height, error);
+    *pixels = (struct image_pixels){width, height, source->out, PIXELS_BORROWED};
+    return RESULT_OK;
 }
 
-/* RESULT_INVALID or RESULT_UNSUPPORTED with words; sizes are at least 1. Allocates no more than
- * some kilobytes and the metadata that are in the file. */
+/* RESULT_INVALID or RESULT_UNSUPPORTED with a text; sizes are at least 1. Allocates a few kilobytes
+ * and the metadata of the file. */
 enum result jpeg_codec_probe(struct image_source *source, struct error_text *error) RESULT_CHECKED;
 enum result png_codec_probe(struct image_source *source, struct error_text *error) RESULT_CHECKED;
 enum result webp_codec_probe(struct image_source *source, struct error_text *error) RESULT_CHECKED;

@@ -1,11 +1,10 @@
 /*
- * One door for all kinds of files: look at the first bytes, ask that kind's codec for the size,
- * hold it to the limits, and only then let it decode.
+ * Decodes every kind of image file: the first bytes choose the codec, the codec reads the size, the
+ * limits are checked, and only then are pixels decoded.
  *
- * A file is what its first bytes say. What follows the picture in it (a polyglot's other half) is
- * never looked at, and no second kind is tried when the first fails.
- *
- * Refuses to do: other kinds, several frames, colour profiles and gamma (as PIL's conversion).
+ * Bytes after the image in the file are ignored, and no second kind is tried if the first fails.
+ * Other kinds of files are unsupported; of several frames the first is used; colour profiles and
+ * gamma are ignored, as in PIL's conversion.
  */
 #include "frontend/image/image_decoder.h"
 
@@ -16,16 +15,11 @@
 #include "proto/limits.h"
 #include "proto/must.h"
 
-#define REDUCTION_MOST 8u
-#define REDUCTION_KEPT                                                                             \
-    2u /* times what is wanted: enough that the last resizing decides the look                     \
-        */
-
 static const struct {
     const char *name;
-    const char *magic; /* what files begin with */
+    const char *magic; /* first bytes of a file */
     size_t magic_bytes;
-    const char *form; /* NULL, or what stands 8 bytes behind the beginning (RIFF) */
+    const char *form; /* NULL, or the bytes at offset 8 (RIFF) */
     enum result (*probe)(struct image_source *source, struct error_text *error);
     enum result (*decode)(const struct image_source *source, struct image_pixels *pixels,
                           struct error_text *error);
@@ -58,21 +52,21 @@ enum result image_decoder_probe(const uint8_t *bytes, size_t byte_count,
 {
     struct image_source source = {
         .bytes = bytes, .byte_count = byte_count, .orientation = 1, .scans = 1};
-    if (byte_count > LIMIT_PICTURE_BYTES)
+    if (byte_count > LIMIT_SOURCE_IMAGE_BYTES)
         return error_set(error, RESULT_TOO_LARGE, "the file has %zu bytes; the most is %u",
-                         byte_count, LIMIT_PICTURE_BYTES);
+                         byte_count, LIMIT_SOURCE_IMAGE_BYTES);
     enum image_kind kind = find_kind(bytes, byte_count);
     if (kind == IMAGE_KINDS)
-        return error_set(error, RESULT_UNSUPPORTED, "this is no JPEG, PNG, WebP or GIF file");
+        return error_set(error, RESULT_UNSUPPORTED, IMAGE_UNKNOWN_KIND);
     enum result result = kinds[kind].probe(&source, error);
     if (result != RESULT_OK)
         return result;
-    if (source.width > LIMIT_PICTURE_SIDE || source.height > LIMIT_PICTURE_SIDE ||
-        (uint64_t)source.width * source.height > LIMIT_PICTURE_PIXELS)
+    if (source.width > LIMIT_SOURCE_IMAGE_SIDE || source.height > LIMIT_SOURCE_IMAGE_SIDE ||
+        (uint64_t)source.width * source.height > LIMIT_SOURCE_IMAGE_PIXELS)
         return error_set(error, RESULT_TOO_LARGE,
                          "a %s of %u x %u pixels; the most is %u pixels, and %u for a side",
-                         kinds[kind].name, source.width, source.height, LIMIT_PICTURE_PIXELS,
-                         LIMIT_PICTURE_SIDE);
+                         kinds[kind].name, source.width, source.height, LIMIT_SOURCE_IMAGE_PIXELS,
+                         LIMIT_SOURCE_IMAGE_SIDE);
     bool turned = is_turned(source.orientation);
     *header = (struct image_header){.kind = kind,
                                     .width = turned ? source.height : source.width,
@@ -82,50 +76,55 @@ enum result image_decoder_probe(const uint8_t *bytes, size_t byte_count,
     return RESULT_OK;
 }
 
-/* By how much a JPEG can be decoded smaller, where it has more than the pixels that are always
- * decoded exactly. */
-static uint32_t choose_reduction(const struct image_header *header, uint32_t wanted_width,
-                                 uint32_t wanted_height)
+/* As stored, not upright. */
+static enum result decode(const uint8_t *bytes, size_t byte_count,
+                          const struct image_header *header, uint32_t reduction, uint8_t *out,
+                          struct image_pixels *pixels, struct error_text *error)
 {
-    uint32_t reduction = 1;
-    if (header->kind != IMAGE_JPEG || !wanted_width || !wanted_height ||
-        (uint64_t)header->width * header->height <= LIMIT_PICTURE_EXACT_PIXELS)
-        return reduction;
-    while (reduction < REDUCTION_MOST &&
-           header->width / (reduction * 2) >= (uint64_t)wanted_width * REDUCTION_KEPT &&
-           header->height / (reduction * 2) >= (uint64_t)wanted_height * REDUCTION_KEPT)
-        reduction *= 2;
-    return reduction;
+    bool turned = is_turned(header->orientation);
+    const struct image_source source = {.bytes = bytes,
+                                        .byte_count = byte_count,
+                                        .width = turned ? header->height : header->width,
+                                        .height = turned ? header->width : header->height,
+                                        .orientation = header->orientation,
+                                        .scans = header->scans,
+                                        .reduction = reduction,
+                                        .out = out};
+    must(header->kind < IMAGE_KINDS);
+    return kinds[header->kind].decode(&source, pixels, error);
 }
 
 enum result image_decoder_run(const uint8_t *bytes, size_t byte_count,
                               const struct image_header *header, uint32_t wanted_width,
-                              uint32_t wanted_height, const atomic_bool *cancelled,
-                              struct image_pixels *pixels, struct error_text *error)
+                              uint32_t wanted_height, struct image_pixels *pixels,
+                              struct error_text *error)
 {
-    bool turned = is_turned(header->orientation);
-    struct image_source source = {.bytes = bytes,
-                                  .byte_count = byte_count,
-                                  .width = turned ? header->height : header->width,
-                                  .height = turned ? header->width : header->height,
-                                  .orientation = header->orientation,
-                                  .scans = header->scans,
-                                  .reduction =
-                                      choose_reduction(header, wanted_width, wanted_height),
-                                  .cancelled = cancelled};
-    must(header->kind < IMAGE_KINDS);
+    uint32_t reduction = image_header_reduction(header, wanted_width, wanted_height);
     struct image_pixels decoded;
-    enum result result = image_codec_check(&source, error);
-    if (result == RESULT_OK)
-        result = kinds[header->kind].decode(&source, &decoded, error);
+    enum result result = decode(bytes, byte_count, header, reduction, NULL, &decoded, error);
     if (result != RESULT_OK)
         return result;
-    result = image_codec_check(&source, error);
-    if (result == RESULT_OK)
-        result = image_pixels_orient(&decoded, header->orientation, error);
+    result = image_pixels_orient(&decoded, header->orientation, error);
     if (result == RESULT_OK)
         *pixels = decoded;
     else
         image_pixels_fini(&decoded);
     return result;
+}
+
+enum result image_decoder_run_into(const uint8_t *bytes, size_t byte_count,
+                                   const struct image_header *header, uint32_t wanted_width,
+                                   uint32_t wanted_height, uint8_t *out, struct error_text *error)
+{
+    uint32_t reduction = image_header_reduction(header, wanted_width, wanted_height);
+    bool upright = header->orientation <= 1;
+    struct image_pixels decoded;
+    enum result result =
+        decode(bytes, byte_count, header, reduction, upright ? out : NULL, &decoded, error);
+    if (result != RESULT_OK)
+        return result;
+    if (!upright)
+        image_pixels_orient_into(&decoded, header->orientation, out);
+    image_pixels_fini(&decoded);
+    return RESULT_OK;
 }

@@ -1,14 +1,15 @@
 /*
- * A server that fetches what a client names is a hole into the network that it stands in.
+ * Fetches images from hosts that the operator allowed, without giving clients access to the
+ * server's own network.
  *
- * libcurl fetches; this file decides. A URL is parsed once, by libcurl's own parser, and it is that
- * parse which is judged and then fetched, so that no two readings of one URL can differ (numbers
- * for addresses in whatever base are the four numbers that they mean by then). Redirects are not
- * followed by libcurl: each is a new URL that is judged as the first was. Names are resolved once,
- * and the socket is only made for an address that was judged: what a name resolves to a moment
- * later changes nothing. All of it shares one deadline.
+ * libcurl transfers the bytes; this file decides what is fetched. A URL is parsed once, by
+ * libcurl's own parser, and the parsed form is both checked and fetched, so no two readings of a
+ * URL can differ (an address in another base is already its four numbers then). libcurl follows no
+ * redirects: each is a new URL that is checked like the first. Names are resolved once, and a
+ * socket is created only for an address that passed the check, so a later change of the name has no
+ * effect. One deadline covers all of it.
  *
- * Refuses to do: credentials in URLs, proxies, cookies, compression, HTTP/2, other schemes.
+ * Credentials in URLs, proxies, cookies, compression, HTTP/2 and other schemes are not supported.
  */
 #include "frontend/image/image_fetch.h"
 
@@ -19,11 +20,13 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "frontend/base/cancel_flag.h"
 #include "frontend/image/media_address_policy.h"
 #include "proto/limits.h"
 
 struct fetch {
     const struct media_policy *policy;
+    const atomic_bool *cancelled;
     CURL *handle;
     CURLU *url;
     struct file_bytes file;
@@ -31,7 +34,7 @@ struct fetch {
     size_t head_bytes;
     bool too_large;
     bool out_of_memory;
-    const char *refused_address; /* what the last address that was refused is; NULL: none was */
+    const char *refused_address; /* kind of the last refused address; NULL: none */
     int64_t deadline_ms;
     struct error_text *error;
 };
@@ -50,7 +53,7 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* --- what libcurl asks ----------------------------------------------------------------------- */
+/* --- callbacks of libcurl --------------------------------------------------------------------- */
 
 static size_t on_body(char *bytes, size_t one, size_t count, void *context)
 {
@@ -84,6 +87,17 @@ static size_t on_header(char *bytes, size_t one, size_t count, void *context)
     return fetch->head_bytes > LIMIT_HTTP_HEAD_BYTES ? 0 : count;
 }
 
+/* libcurl calls it at least once a second, also while nothing arrives. */
+static int on_progress(void *context, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+{
+    (void)a;
+    (void)b;
+    (void)c;
+    (void)d;
+    const struct fetch *fetch = context;
+    return cancel_flag_is_set(fetch->cancelled);
+}
+
 static curl_socket_t on_socket(void *context, curlsocktype purpose, struct curl_sockaddr *address)
 {
     (void)purpose;
@@ -113,7 +127,7 @@ static bool url_has(CURLU *url, CURLUPart part)
     return has;
 }
 
-/* Whether the parsed URL may be fetched. */
+/* RESULT_OK if the parsed URL may be fetched. */
 static enum result url_judge(struct fetch *fetch)
 {
     char *scheme = NULL, *host = NULL, *port = NULL;
@@ -131,7 +145,7 @@ static enum result url_judge(struct fetch *fetch)
     else if (!media_policy_admits(fetch->policy, host, (uint16_t)strtoul(port, NULL, 10),
                                   strcmp(scheme, "https") == 0 ? 443 : 80))
         result = error_set(fetch->error, RESULT_INVALID,
-                           "this server does not fetch pictures from %.100s:%.5s", host, port);
+                           "this server does not fetch images from %.100s:%.5s", host, port);
     curl_free(scheme);
     curl_free(host);
     curl_free(port);
@@ -162,6 +176,9 @@ static bool handle_set(struct fetch *fetch, long left_ms)
            curl_easy_setopt(handle, CURLOPT_WRITEDATA, fetch) == CURLE_OK &&
            curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, on_header) == CURLE_OK &&
            curl_easy_setopt(handle, CURLOPT_HEADERDATA, fetch) == CURLE_OK &&
+           curl_easy_setopt(handle, CURLOPT_NOPROGRESS, 0L) == CURLE_OK &&
+           curl_easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, on_progress) == CURLE_OK &&
+           curl_easy_setopt(handle, CURLOPT_XFERINFODATA, fetch) == CURLE_OK &&
            curl_easy_setopt(handle, CURLOPT_OPENSOCKETFUNCTION, on_socket) == CURLE_OK &&
            curl_easy_setopt(handle, CURLOPT_OPENSOCKETDATA, fetch) == CURLE_OK;
 }
@@ -174,6 +191,8 @@ static enum result failure_tell(const struct fetch *fetch, CURLcode code)
         return error_set(fetch->error, RESULT_TOO_LARGE,
                          "it has more than the %zu bytes that are taken",
                          fetch->policy->most_bytes);
+    if (code == CURLE_ABORTED_BY_CALLBACK)
+        return error_set(fetch->error, RESULT_CANCELLED, "its fetch was cancelled");
     if (code == CURLE_OPERATION_TIMEDOUT)
         return error_set(fetch->error, RESULT_TIMED_OUT, "it did not arrive within %u s",
                          fetch->policy->fetch_timeout_s);
@@ -184,7 +203,7 @@ static enum result failure_tell(const struct fetch *fetch, CURLcode code)
                      curl_easy_strerror(code));
 }
 
-/* The URL of the redirect, which is judged next. */
+/* Sets the URL to the redirect's; it is checked next. */
 static enum result redirect_take(struct fetch *fetch)
 {
     char *to = NULL;
@@ -200,7 +219,7 @@ static bool is_redirect(long status)
     return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
-/* *done: the file is there; else the URL is that of a redirect. */
+/* *done: the file is complete; else the URL is that of a redirect. */
 static enum result request_run(struct fetch *fetch, bool *done)
 {
     int64_t left_ms = fetch->deadline_ms - now_ms();
@@ -247,10 +266,12 @@ static enum result fetch_run(struct fetch *fetch, const char *url)
                      LIMIT_MEDIA_REDIRECTS);
 }
 
-enum result image_fetch(const struct media_policy *policy, const char *url, struct file_bytes *file,
+enum result image_fetch(const struct media_policy *policy, const char *url,
+                        const atomic_bool *cancelled, struct file_bytes *file,
                         struct error_text *error)
 {
     struct fetch fetch = {.policy = policy,
+                          .cancelled = cancelled,
                           .deadline_ms = now_ms() + (int64_t)policy->fetch_timeout_s * 1000,
                           .error = error};
     *file = (struct file_bytes){0};

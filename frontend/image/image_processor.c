@@ -1,12 +1,12 @@
 /*
- * From a decoded picture to the pixels that a tower gets, following a plan.
+ * Turns a decoded image into the pixels for a vision tower, following a plan.
  *
- * Every family is a row of resizings, each of the last one's result: into the box that a request
- * asked for, to the longest edge (idefics3), to the size that is cut. Sizes that do not change cost
- * nothing. Tiles are then copied out, and the whole picture, made once more from what was cut,
- * goes behind them.
+ * Every family is a sequence of resizings, each of the previous result: into the box that a request
+ * asked for, to the longest edge (idefics3), to the size that is cut. A resizing to the same size
+ * costs nothing. Tiles are then copied out, followed by the whole image, resized once more from the
+ * cut one.
  *
- * Refuses to do: normalizing and patches, which are the worker's.
+ * Normalizing and patches are the worker's.
  */
 #include "frontend/image/image_processor.h"
 
@@ -15,7 +15,7 @@
 
 #include "proto/must.h"
 
-/* A picture of the row of resizings: borrowed at first, then owned. */
+/* An image in the sequence of resizings: borrowed at first, then owned. */
 struct stage {
     struct image_pixels pixels;
     bool owned;
@@ -48,8 +48,8 @@ static enum result stage_resize(struct stage *stage, uint32_t width, uint32_t he
     return RESULT_OK;
 }
 
-/* All resizings but the last, which goes to where the caller wants it: of the whole picture behind
- * tiles, or of a picture that is not cut. */
+/* All resizings but the last one, which writes into the caller's memory: that of the whole image
+ * after the tiles, or of an image that is not cut. */
 static enum result run_stages(const struct image_processor *p, const struct image_plan *plan,
                               struct stage *stage, struct error_text *error)
 {
@@ -76,8 +76,8 @@ static void cut_tile(const struct image_pixels *from, const struct image_plan *p
         memcpy(out, in, tile_row);
 }
 
-/* Of the pixels, and of what they are cut like; sizes and settings that are the same for all
- * pictures of this processor need not be in it. */
+/* Hashes the pixels and the tiling; settings that are the same for all images of this processor are
+ * not included. */
 static void hash_content(const struct image_processor *p, const struct image_plan *plan,
                          const uint8_t *out, uint8_t hash[IMAGE_HASH_BYTES])
 {

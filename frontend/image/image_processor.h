@@ -1,16 +1,14 @@
 /*
- * What a checkpoint does with a picture before its vision tower sees it, as Hugging Face's image
- * processors and processors do it: how large the picture becomes, into how many tiles it is cut,
- * how many tokens stand for it, and which text takes the place of the marker that the chat template
- * wrote for it.
+ * An image processor: the preparation of an image for a checkpoint's vision tower, as in Hugging
+ * Face's image processors and processors. It decides the size of the resized image, its tiles, the
+ * number of its tokens, and the text that replaces the marker that the chat template wrote for it.
  *
- *   image_decoder_probe -> image_processor_plan   (nothing allocated: refuse, count tokens)
+ *   image_decoder_probe -> image_processor_plan   (nothing allocated: reject, count tokens)
  *   image_processor_expand                        (the prompt)
- *   image_decoder_run   -> image_processor_run    (pixels and what an image_record says of them)
+ *   image_decoder_run   -> image_processor_run    (pixels, and the sizes for an image_record)
  *
  * Pixels stay bytes: rescaling and normalizing is one multiplication and one addition for each
- * channel, which the worker does (scale, bias). An open processor is never written to, so threads
- * share it.
+ * channel, done by the worker (scale, bias). An open processor is immutable, so threads share it.
  */
 #ifndef SHOAL_FRONTEND_IMAGE_IMAGE_PROCESSOR_H
 #define SHOAL_FRONTEND_IMAGE_IMAGE_PROCESSOR_H
@@ -28,22 +26,22 @@
 #include "proto/limits.h"
 #include "proto/result.h"
 
-/* What kinds of image processors there are; several model_types share one. */
+/* Kinds of image processors; several model_types share one. */
 enum image_family {
     IMAGE_FAMILY_NONE,    /* the checkpoint has no vision part */
     IMAGE_FAMILY_QWEN,    /* qwen2_vl, qwen2_5_vl, qwen3_vl, qwen3_5 and their mixtures */
     IMAGE_FAMILY_GEMMA3,  /* one fixed square */
     IMAGE_FAMILY_GEMMA4,  /* aspect kept, pooled tokens */
-    IMAGE_FAMILY_IDEFICS3 /* idefics3, smolvlm: tiles and the whole picture */
+    IMAGE_FAMILY_IDEFICS3 /* idefics3, smolvlm: tiles, and the whole image as one more */
 };
 
-/* The texts of a marker and of what replaces it; empty where a family has none. */
+/* Texts of the marker and of its replacement; empty if the family has none. */
 struct image_tokens {
-    char marker[LIMIT_IMAGE_MARKER_BYTES]; /* what the template writes once for a picture */
-    char soft[LIMIT_IMAGE_MARKER_BYTES];   /* a placeholder: a feature row takes its place */
-    char begin[LIMIT_IMAGE_MARKER_BYTES];  /* in front of a run of placeholders */
-    char end[LIMIT_IMAGE_MARKER_BYTES];    /* behind it */
-    char whole[LIMIT_IMAGE_MARKER_BYTES];  /* idefics3: says that the whole picture follows */
+    char marker[LIMIT_IMAGE_MARKER_BYTES]; /* the template writes it once for an image */
+    char soft[LIMIT_IMAGE_MARKER_BYTES];   /* a placeholder: a feature row replaces it */
+    char begin[LIMIT_IMAGE_MARKER_BYTES];  /* before a run of placeholders */
+    char end[LIMIT_IMAGE_MARKER_BYTES];    /* after it */
+    char whole[LIMIT_IMAGE_MARKER_BYTES];  /* idefics3: before the whole image */
 };
 
 struct image_processor {
@@ -52,13 +50,13 @@ struct image_processor {
     enum image_arithmetic arithmetic;
     uint32_t patch;        /* side of a patch in pixels */
     uint32_t merge;        /* patches of a placeholder each way: merged (qwen), pooled (gemma4) */
-    uint32_t min_pixels;   /* qwen: of the resized picture */
+    uint32_t min_pixels;   /* qwen: of the resized image */
     uint32_t max_pixels;   /* qwen */
-    uint32_t max_tokens;   /* gemma4: placeholders of a picture */
+    uint32_t max_tokens;   /* gemma4: placeholders of an image */
     uint32_t most_side;    /* gemma4: patches of a side that the tower has positions for; else 0 */
     uint32_t side;         /* gemma3, idefics3: of a tile */
     uint32_t side_tokens;  /* gemma3, idefics3: placeholders of a tile */
-    uint32_t longest_edge; /* idefics3: what every picture's longer side becomes */
+    uint32_t longest_edge; /* idefics3: length of every resized image's longer side */
     bool split;            /* idefics3: cut into tiles */
     float scale[IMAGE_CHANNELS];
     float bias[IMAGE_CHANNELS];
@@ -70,19 +68,19 @@ struct image_processor {
 struct image_processor_files {
     struct json_value config;       /* config.json */
     struct json_value preprocessor; /* preprocessor_config.json */
-    struct json_value processor;    /* processor_config.json; its image_processor counts first */
+    struct json_value processor;    /* processor_config.json; its image_processor has precedence */
     struct json_value tokenizer;    /* tokenizer_config.json: texts of tokens */
 };
 
 /*
- * IMAGE_FAMILY_NONE and RESULT_OK where config.json has no vision part. RESULT_UNSUPPORTED for a
- * vision part or a setting that is not done here (naming it), RESULT_INVALID for one that is out of
- * range or contradicts config.json.
+ * IMAGE_FAMILY_NONE and RESULT_OK if config.json has no vision part. RESULT_UNSUPPORTED for a
+ * vision part or setting that is not implemented (the text names it), RESULT_INVALID for a setting
+ * that is out of range or contradicts config.json.
  */
 enum result image_processor_open(const struct image_processor_files *files,
                                  struct image_processor *processor,
                                  struct error_text *error) RESULT_CHECKED;
-/* The same from a folder with these files. */
+/* The same from a directory with these files. */
 enum result image_processor_open_folder(int folder_fd, struct image_processor *processor,
                                         struct error_text *error) RESULT_CHECKED;
 
@@ -91,31 +89,31 @@ enum image_detail {
     IMAGE_DETAIL_LOW   /* qwen: at most 512 x 512 pixels; gemma4: 70 tokens; idefics3: no tiles */
 };
 
-/* What a request asks of one picture. Zeroed: nothing. */
+/* A request's settings for one image; zeroed: none. */
 struct image_request {
     enum image_detail detail;
-    /* resize_shape: the picture is first fitted into this box, larger or smaller, aspect kept, by
+    /* resize_shape: the image is first fitted into this box, larger or smaller, aspect kept, by
      * PIL's bicubic. 0: not asked. */
     uint32_t box_width;
     uint32_t box_height;
 };
 
 struct image_plan {
-    uint32_t width; /* of the picture itself, upright */
+    uint32_t width; /* of the source image, upright */
     uint32_t height;
     uint32_t boxed_width; /* after the request's box; the same as above without one */
     uint32_t boxed_height;
     uint32_t first_width; /* idefics3: after its first resizing, to the longest edge; else 0 */
     uint32_t first_height;
-    uint32_t wanted_width; /* what the first resizing makes of it: for image_decoder_run() */
+    uint32_t wanted_width; /* after the first resizing: for image_decoder_run() */
     uint32_t wanted_height;
-    uint32_t resized_width; /* before it is cut into tiles */
+    uint32_t resized_width; /* before the cut into tiles */
     uint32_t resized_height;
-    uint32_t rows; /* of tiles; 0 where the picture is not cut */
+    uint32_t rows; /* of tiles; 0 if the image is not cut */
     uint32_t columns;
     uint32_t tile_width;
     uint32_t tile_height;
-    uint32_t tiles;  /* rows x columns and the whole picture behind them, or 1 */
+    uint32_t tiles;  /* rows x columns, and the whole image after them; or 1 */
     uint32_t grid_h; /* rows and columns of patches of a tile */
     uint32_t grid_w;
     uint32_t tile_tokens; /* placeholders of a tile, in one piece */
@@ -124,25 +122,25 @@ struct image_plan {
 };
 
 /*
- * For a picture of `width` x `height` (1..LIMIT_PICTURE_SIDE each). RESULT_INVALID for a shape that
- * the processor refuses (thinner than 200 to 1, nothing left of a side, or more patches along one
- * than the tower has positions for), RESULT_TOO_LARGE where the result passes LIMIT_IMAGE_*;
+ * Plans an image of `width` x `height` (1..LIMIT_SOURCE_IMAGE_SIDE each). RESULT_INVALID for a
+ * shape that the processor rejects (thinner than 200 to 1, a side of 0, or more patches along a
+ * side than the tower has positions), RESULT_TOO_LARGE if the result exceeds LIMIT_IMAGE_*;
  * RESULT_UNSUPPORTED for IMAGE_FAMILY_NONE.
  */
 enum result image_processor_plan(const struct image_processor *processor, uint32_t width,
                                  uint32_t height, const struct image_request *request,
                                  struct image_plan *plan, struct error_text *error) RESULT_CHECKED;
 
-/* Appends the text that takes the place of one tokens.marker in the rendered prompt. It is the
- * processor's own, so its special tokens are trusted. Has plan->token_count times tokens.soft. */
+/* Appends the text that replaces one tokens.marker in the rendered prompt, with plan->token_count
+ * times tokens.soft. The text is the processor's own, so its special tokens are trusted. */
 void image_processor_expand(const struct image_processor *processor, const struct image_plan *plan,
                             struct text_buffer *text);
 
 /*
- * Resizes and cuts. `pixels` is the plan's picture, or that picture decoded at a fraction of its
- * size. Fills out[plan->byte_count]: u8 [tiles, tile_height, tile_width, 3], and the hash of that
- * and of the plan: the same for the same content while this processor is open, never zero, and
- * nothing that a client could aim at. RESULT_OUT_OF_MEMORY.
+ * Resizes and cuts. `pixels` is the plan's image, or that image decoded at a fraction of its
+ * size. Fills out[plan->byte_count]: u8 [tiles, tile_height, tile_width, 3], and the hash of these
+ * bytes and the plan: keyed, equal for equal content while this processor is open, never zero.
+ * RESULT_OUT_OF_MEMORY.
  */
 enum result image_processor_run(const struct image_processor *processor,
                                 const struct image_plan *plan, const struct image_pixels *pixels,

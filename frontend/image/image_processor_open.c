@@ -1,16 +1,16 @@
 /*
- * Which image processor a checkpoint has, from up to four files that people save in many versions.
+ * Finds a checkpoint's image processor in up to four files, which exist in many versions.
  *
- * Settings of the image processor are in preprocessor_config.json, or, as newer programs save them,
- * in processor_config.json's member image_processor, which counts first. A setting that is absent
- * or null is what the class of Hugging Face's has by default. What the tower was built for stands
- * in config.json's vision_config; where both say something (side of a patch, patches merged, tokens
- * of a picture) they have to agree, because a picture prepared for another tower gives nonsense
- * without any error. Where only config.json says it, it is believed.
+ * Settings are in preprocessor_config.json or, saved by newer programs, in processor_config.json's
+ * member image_processor, which has precedence. A setting that is absent or null has the default of
+ * Hugging Face's class. The tower's own settings are in config.json's vision_config; a setting in
+ * both places (side of a patch, merged patches, tokens of an image) must be equal, because an image
+ * prepared for another tower gives wrong answers without any error. A setting in config.json alone
+ * is used.
  *
- * Refuses to do: settings that turn off a step (resizing, conversion to RGB), pan-and-scan, other
- * filters than the three that image_resizer.h has. Which class the file names is not looked at: it
- * has had several names, and config.json's model_type says the same.
+ * Unsupported: settings that turn off a step (resizing, conversion to RGB), pan-and-scan, and
+ * filters other than the three of image_resizer.h. The class name in the files is ignored: it has
+ * changed over time, and config.json's model_type has the same information.
  */
 #include <math.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 #include "proto/mapped_file.h"
 #include "proto/must.h"
 
-/* Numbers of PIL's Image.Resampling, as the files have them. */
+/* Values of PIL's Image.Resampling, as in the files. */
 static const struct {
     uint32_t number;
     enum image_filter filter;
@@ -33,9 +33,9 @@ static const float half_each[3] = {0.5f, 0.5f, 0.5f};
 static const float zero_each[3] = {0.0f, 0.0f, 0.0f};
 static const float one_each[3] = {1.0f, 1.0f, 1.0f};
 
-#define GEMMA4_POSITIONS 10240u /* of its tower, along a side, where config.json does not say */
+#define GEMMA4_POSITIONS 10240u /* of its tower along a side, if config.json has none */
 
-/* What is being read; the first failure stays. */
+/* State of the reading; the first failure is kept. */
 struct settings {
     const struct image_processor_files *files;
     struct json_value image;  /* the image processor's settings */
@@ -51,7 +51,7 @@ static void settings_fail(struct settings *s, enum result result, const char *na
         s->result = error_set(s->error, result, "%s: %s", name, words);
 }
 
-/* A number from 1 to `most`; `fallback` where it is absent. */
+/* A number from 1 to `most`; `fallback` if it is absent. */
 static uint32_t settings_u32(struct settings *s, struct json_value object, const char *name,
                              uint32_t most, uint32_t fallback)
 {
@@ -148,7 +148,7 @@ static void settings_filter(struct settings *s, enum image_filter fallback,
         settings_fail(s, RESULT_UNSUPPORTED, "resample", "this filter is not done");
 }
 
-/* Steps that are always done here. */
+/* Fails if a step that is always done here is turned off. */
 static void settings_steps(struct settings *s)
 {
     static const char *const steps[] = {"do_resize", "do_convert_rgb"};
@@ -158,7 +158,7 @@ static void settings_steps(struct settings *s)
     }
 }
 
-/* A token's text of tokenizer_config.json, which has had three places for those of one model. */
+/* A token's text in tokenizer_config.json, at one of three places. */
 static void settings_token(struct settings *s, const char *name, const char *fallback,
                            char text[LIMIT_IMAGE_MARKER_BYTES])
 {
@@ -185,9 +185,10 @@ static void open_qwen(struct settings *s, struct image_processor *p)
     p->arithmetic = IMAGE_ARITHMETIC_TORCH;
     settings_filter(s, IMAGE_FILTER_BICUBIC, p);
     settings_normalization(s, true, clip_mean, clip_std, p);
-    p->patch = settings_agreed(s, "patch_size", "patch_size", LIMIT_IMAGE_PATCH, 14);
-    p->merge = settings_agreed(s, "merge_size", "spatial_merge_size", LIMIT_IMAGE_MERGE, 2);
-    if (settings_agreed(s, "temporal_patch_size", "temporal_patch_size", LIMIT_IMAGE_MERGE, 2) != 2)
+    p->patch = settings_agreed(s, "patch_size", "patch_size", LIMIT_PATCH_SIDE, 14);
+    p->merge = settings_agreed(s, "merge_size", "spatial_merge_size", LIMIT_MERGE_SIDE, 2);
+    if (settings_agreed(s, "temporal_patch_size", "temporal_patch_size", LIMIT_PATCH_FRAMES, 2) !=
+        2)
         settings_fail(s, RESULT_UNSUPPORTED, "temporal_patch_size", "only 2 is done");
     p->min_pixels = settings_u32(s, size, "min_pixels", UINT32_MAX, 56 * 56);
     p->max_pixels = settings_u32(s, size, "max_pixels", UINT32_MAX, 28 * 28 * 1280);
@@ -209,7 +210,7 @@ static void open_gemma3(struct settings *s, struct image_processor *p)
     settings_normalization(s, true, half_each, half_each, p);
     if (settings_bool(s, "do_pan_and_scan", false))
         settings_fail(s, RESULT_UNSUPPORTED, "do_pan_and_scan", "crops are not made");
-    p->patch = settings_u32(s, s->vision, "patch_size", LIMIT_IMAGE_PATCH, 16);
+    p->patch = settings_u32(s, s->vision, "patch_size", LIMIT_PATCH_SIDE, 16);
     p->side = settings_u32(s, s->vision, "image_size", LIMIT_IMAGE_SIDE, 224);
     p->merge = 1;
     if (settings_u32(s, size, "height", LIMIT_IMAGE_SIDE, p->side) != p->side ||
@@ -236,9 +237,9 @@ static void open_gemma4(struct settings *s, struct image_processor *p)
     p->arithmetic = IMAGE_ARITHMETIC_TORCH;
     settings_filter(s, IMAGE_FILTER_BICUBIC, p);
     settings_normalization(s, false, zero_each, one_each, p);
-    p->patch = settings_agreed(s, "patch_size", "patch_size", LIMIT_IMAGE_PATCH, 16);
+    p->patch = settings_agreed(s, "patch_size", "patch_size", LIMIT_PATCH_SIDE, 16);
     p->merge =
-        settings_agreed(s, "pooling_kernel_size", "pooling_kernel_size", LIMIT_IMAGE_MERGE, 3);
+        settings_agreed(s, "pooling_kernel_size", "pooling_kernel_size", LIMIT_MERGE_SIDE, 3);
     p->max_tokens = settings_u32(s, s->image, "max_soft_tokens", LIMIT_IMAGE_TOKENS, 280);
     p->most_side = settings_u32(s, s->vision, "position_embedding_size", LIMIT_PATCH_POSITIONS,
                                 GEMMA4_POSITIONS);
@@ -259,9 +260,9 @@ static void open_idefics3(struct settings *s, struct image_processor *p)
     p->arithmetic = IMAGE_ARITHMETIC_PIL;
     settings_filter(s, IMAGE_FILTER_LANCZOS, p);
     settings_normalization(s, true, half_each, half_each, p);
-    p->patch = settings_u32(s, s->vision, "patch_size", LIMIT_IMAGE_PATCH, 32);
+    p->patch = settings_u32(s, s->vision, "patch_size", LIMIT_PATCH_SIDE, 32);
     p->side = settings_u32(s, s->vision, "image_size", LIMIT_IMAGE_SIDE, 224);
-    p->merge = settings_u32(s, s->files->config, "scale_factor", LIMIT_IMAGE_MERGE, 2);
+    p->merge = settings_u32(s, s->files->config, "scale_factor", LIMIT_MERGE_SIDE, 2);
     if (settings_u32(s, tile, "longest_edge", LIMIT_IMAGE_SIDE, 364) != p->side)
         settings_fail(s, RESULT_INVALID, "max_image_size", "contradicts image_size of config.json");
     if (json_value_type(json_value_member(size, "height")) != JSON_ABSENT)

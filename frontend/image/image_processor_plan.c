@@ -1,9 +1,8 @@
 /*
- * What becomes of a picture of a given size: the arithmetic of Hugging Face's image processors,
- * with their order of operations in double precision, because one rounding elsewhere is a row of
- * patches more or less. Python's round() is rint() here (halves to even), int() a cast.
- *
- * And the text that stands for it. Refuses to do: anything with pixels.
+ * Plans an image of a given size: the arithmetic of Hugging Face's image processors, with their
+ * order of operations in double precision, because one other rounding gives a row of patches more
+ * or less. Python's round() is rint() here (halves to even), int() a cast. Writes the text for the
+ * prompt, too.
  */
 #include <math.h>
 #include <string.h>
@@ -12,18 +11,17 @@
 #include "proto/must.h"
 
 #define QWEN_MOST_RATIO    200.0         /* of the sides */
-#define QWEN_LOW_PIXELS    (512u * 512u) /* OpenAI's size of a picture of low detail */
-#define GEMMA4_LOW_TOKENS  70u           /* the least that its processor knows */
+#define QWEN_LOW_PIXELS    (512u * 512u) /* OpenAI's size for low detail */
+#define GEMMA4_LOW_TOKENS  70u           /* minimum of its processor */
 #define IDEFICS3_MOST_SIDE 4096u         /* of the first resizing */
 
 static enum result refuse_shape(uint32_t width, uint32_t height, struct error_text *error)
 {
-    return error_set(error, RESULT_INVALID,
-                     "a picture of %u x %u pixels is too thin for this model", width, height);
+    return error_set(error, RESULT_INVALID, "an image of %u x %u pixels is too thin for this model",
+                     width, height);
 }
 
-/* From doubles that a hostile shape may have made large; `plan` gets 0 x 0 then, which
- * plan_finish() refuses. */
+/* Sets sizes from doubles; too large ones become 0 x 0, which plan_finish() rejects. */
 static void set_resized(struct image_plan *plan, double width, double height)
 {
     bool fits =
@@ -71,8 +69,8 @@ static enum result plan_gemma3(const struct image_processor *p, bool low, struct
     return RESULT_OK;
 }
 
-/* The largest multiples of patch x pooling that keep the aspect and fit the patches of max_tokens;
- * where one side would be nothing, one multiple for it and the rest for the other. */
+/* The largest multiples of patch x pooling that keep the aspect ratio within max_tokens patches; a
+ * side that would be 0 gets one multiple and the other side the rest. */
 static enum result plan_gemma4(const struct image_processor *p, bool low, struct image_plan *plan,
                                struct error_text *error)
 {
@@ -126,8 +124,8 @@ static uint32_t multiple_of(uint32_t value, uint32_t unit)
     return (value + unit - 1) / unit * unit;
 }
 
-/* To the longest edge; then to multiples of a tile's side and cut, the whole picture in one tile
- * behind; or, where it is one tile or is not to be cut, to one tile. */
+/* Resizes to the longest edge; then either to multiples of a tile's side, cut into tiles and
+ * followed by the whole image as one tile, or to one tile if it is not cut. */
 static enum result plan_idefics3(const struct image_processor *p, bool low, struct image_plan *plan,
                                  struct error_text *error)
 {
@@ -167,7 +165,7 @@ static const plan_function plan_functions[] = {[IMAGE_FAMILY_QWEN] = plan_qwen,
 
 /* --- all ---------------------------------------------------------------------------------------*/
 
-/* Into the request's box, aspect kept. */
+/* Fits the image into the request's box, aspect ratio kept. */
 static enum result plan_box(const struct image_request *request, struct image_plan *plan,
                             struct error_text *error)
 {
@@ -190,7 +188,7 @@ static enum result plan_box(const struct image_request *request, struct image_pl
     return RESULT_OK;
 }
 
-/* Whether the tower has positions for each patch. */
+/* RESULT_INVALID if the tower has fewer positions than patches. */
 static enum result check_positions(const struct image_processor *p, const struct image_plan *plan,
                                    struct error_text *error)
 {
@@ -198,12 +196,12 @@ static enum result check_positions(const struct image_processor *p, const struct
     if (p->most_side == 0 || side <= p->most_side)
         return RESULT_OK;
     return error_set(error, RESULT_INVALID,
-                     "a picture of %u x %u pixels becomes %u x %u patches, and this model has "
+                     "an image of %u x %u pixels becomes %u x %u patches, and this model has "
                      "positions for %u along a side",
                      plan->width, plan->height, plan->grid_w, plan->grid_h, p->most_side);
 }
 
-/* What follows from sizes; and that they are within bounds. */
+/* Derives the counts from the sizes and checks the bounds. */
 static enum result plan_finish(const struct image_processor *p, const struct image_request *request,
                                struct image_plan *plan, struct error_text *error)
 {
@@ -220,8 +218,8 @@ static enum result plan_finish(const struct image_processor *p, const struct ima
     if (resized == 0 || resized > LIMIT_IMAGE_PIXELS || pixels > LIMIT_IMAGE_PIXELS ||
         tokens > LIMIT_IMAGE_TOKENS || plan->tiles > LIMIT_IMAGE_TILES)
         return error_set(error, RESULT_TOO_LARGE,
-                         "a picture of %u x %u pixels becomes too large for this model",
-                         plan->width, plan->height);
+                         "an image of %u x %u pixels becomes too large for this model", plan->width,
+                         plan->height);
     plan->token_count = (uint32_t)tokens;
     plan->byte_count = (size_t)pixels * IMAGE_CHANNELS;
     bool boxed = request->box_width && request->box_height;
@@ -238,7 +236,8 @@ enum result image_processor_plan(const struct image_processor *processor, uint32
                                  uint32_t height, const struct image_request *request,
                                  struct image_plan *plan, struct error_text *error)
 {
-    must(width >= 1 && width <= LIMIT_PICTURE_SIDE && height >= 1 && height <= LIMIT_PICTURE_SIDE);
+    must(width >= 1 && width <= LIMIT_SOURCE_IMAGE_SIDE && height >= 1 &&
+         height <= LIMIT_SOURCE_IMAGE_SIDE);
     if (processor->family == IMAGE_FAMILY_NONE)
         return error_set(error, RESULT_UNSUPPORTED, "this model does not take images");
     *plan = (struct image_plan){.width = width, .height = height};

@@ -1,20 +1,19 @@
 /*
- * Resizing a picture exactly as the reference programs do.
+ * Resizes an image with results equal to the reference programs' to the last bit.
  *
  * Both PIL and torch compute weights in double precision, round them to fixed point once for each
- * output column (row), convolve along rows into bytes, then along columns into bytes. So the result
- * is integers all the way and can be equal to the last bit, whatever order sums are taken in.
+ * output column (row), convolve along rows into bytes, then along columns into bytes. All sums are
+ * of integers, so their order does not change the result.
  *
  * One kernel does both passes: it adds up `taps` rows of bytes, each times one weight. Along
- * columns those rows are the picture's. Along rows, a band of BAND_ROWS rows is first turned on its
- * side, so that what was a column of the band becomes such a row of BAND_ROWS pixels; the kernel
- * then works on 48 neighbouring bytes with the same weight, where a loop over the few taps of one
- * pixel would use a fraction of the processor's width.
+ * columns those rows are the image's. Along rows, a band of BAND_ROWS rows is first transposed, so
+ * that a column of the band becomes a row of BAND_ROWS pixels; the kernel then works on 48
+ * neighbouring bytes with the same weight, where a loop over the few taps of one pixel would use a
+ * fraction of the vector width.
  *
- * The kernel is compiled twice, for any x86-64 and for AVX2, and the processor is asked once a
- * call.
+ * The kernel is compiled twice, for any x86-64 and for AVX2, and chosen at each call.
  *
- * Refuses to do: alpha, more or fewer than three channels, other depths, boxes, gamma.
+ * It handles three 8-bit channels only: no alpha, other depths, boxes or gamma.
  */
 #include "frontend/image/image_resizer.h"
 
@@ -40,7 +39,7 @@
 
 /* --- weights ---------------------------------------------------------------------------------- */
 
-/* How one axis is resampled: out[i] is made of in[first[i]] and what follows. */
+/* Resampling of one axis: out[i] is a sum over taps[i] inputs from in[first[i]] on. */
 struct axis_weights {
     uint32_t count; /* of outputs */
     uint32_t most_taps;
@@ -78,7 +77,7 @@ static double lanczos(double x)
 
 static const struct {
     double (*weight)(double x);
-    double support; /* where it ends, each way */
+    double support; /* radius */
 } filters[IMAGE_FILTERS] = {
     [IMAGE_FILTER_BILINEAR] = {bilinear, 1.0},
     [IMAGE_FILTER_BICUBIC] = {bicubic, 2.0},
@@ -129,7 +128,7 @@ static void axis_weights_compute(struct axis_weights *axis, uint32_t in, enum im
     }
 }
 
-/* torch keeps weights in 16 bits, with as many of them behind the point as the largest lets it. */
+/* torch keeps weights in 16 bits, with the largest fraction that the largest weight allows. */
 static unsigned torch_bits(const struct axis_weights *axis)
 {
     double most = 0.0;
@@ -152,7 +151,7 @@ static void axis_weights_round(struct axis_weights *axis, enum image_arithmetic 
     }
 }
 
-/* Whatever it returns, axis_weights_fini() is due. */
+/* Call axis_weights_fini() afterwards, also on failure. */
 static enum result axis_weights_init(struct axis_weights *axis, uint32_t in, uint32_t out,
                                      enum image_filter filter, enum image_arithmetic arithmetic,
                                      struct error_text *error)
@@ -161,7 +160,7 @@ static enum result axis_weights_init(struct axis_weights *axis, uint32_t in, uin
     *axis = (struct axis_weights){
         .count = out, .most_taps = 2 * (uint32_t)ceil(filters[filter].support * stretch) + 1};
     if (!axis_weights_alloc(axis))
-        return error_set(error, RESULT_OUT_OF_MEMORY, "no memory for resizing a picture");
+        return error_set(error, RESULT_OUT_OF_MEMORY, "no memory for resizing an image");
     axis_weights_compute(axis, in, filter);
     axis_weights_round(axis, arithmetic);
     return RESULT_OK;
@@ -187,7 +186,7 @@ static inline uint8_t clip(int32_t sum, unsigned bits)
     return (uint8_t)(value > 255 ? 255 : value);
 }
 
-/* The bytes from `j` on that are left over, or all of them where there is nothing better. */
+/* The bytes from `j` on: the rest of a row, or all of it without a vector kernel. */
 static void convolve_from(const struct convolution *c, size_t j)
 {
     for (; j < c->count; j++) {
@@ -198,7 +197,7 @@ static void convolve_from(const struct convolution *c, size_t j)
     }
 }
 
-/* Sums of LANES bytes at once, in an array that compilers vectorize as well as they can. */
+/* Sums of LANES bytes at once, in an array that compilers can vectorize. */
 static void convolve_plain(const struct convolution *c)
 {
     size_t j = 0;
@@ -218,7 +217,7 @@ static void convolve_plain(const struct convolution *c)
 }
 
 #ifdef __x86_64__
-/* The same with the sums in registers over all taps, which compilers do not do by themselves. */
+/* The same with the sums in registers over all taps, which compilers do not find. */
 __attribute__((target("avx2"))) static void convolve_avx2(const struct convolution *c)
 {
     __m128i bits = _mm_cvtsi32_si128((int)c->bits);
@@ -261,8 +260,8 @@ static convolve_function choose_kernel(void)
 
 /* --- the passes ------------------------------------------------------------------------------- */
 
-/* `band` is [width][BAND_ROWS] pixels of `rows` rows from `row` on; rows that are not there are
- * left as they are. Some columns at a time, so that what is written stays in the nearest cache. */
+/* `band` is [width][BAND_ROWS] pixels of `rows` rows from `row` on; missing rows are left unset. A
+ * few columns at a time, so that the written bytes stay in the L1 cache. */
 static void lay_band(const struct image_pixels *source, uint32_t row, uint32_t rows, uint8_t *band)
 {
     size_t row_bytes = image_pixels_bytes(source->width, 1);
@@ -302,7 +301,7 @@ static enum result resize_rows(const struct image_pixels *source, const struct a
     uint8_t *resized = calloc(axis->count, BAND_BYTES);
     enum result result = RESULT_OK;
     if (!lying || !resized)
-        result = error_set(error, RESULT_OUT_OF_MEMORY, "no memory for resizing a picture");
+        result = error_set(error, RESULT_OUT_OF_MEMORY, "no memory for resizing an image");
     for (uint32_t row = 0; result == RESULT_OK && row < source->height; row += BAND_ROWS) {
         uint32_t rows = source->height - row < BAND_ROWS ? source->height - row : BAND_ROWS;
         lay_band(source, row, rows, lying);
@@ -341,7 +340,7 @@ static void resize_columns(const uint8_t *in, uint32_t width, const struct axis_
     }
 }
 
-/* Both ways; an axis that keeps its size is not touched. */
+/* Both passes; an axis that keeps its size is skipped. */
 static enum result resize_axes(const struct image_pixels *source, const struct axis_weights *across,
                                const struct axis_weights *down, uint8_t *out,
                                struct error_text *error)
@@ -366,16 +365,17 @@ enum result image_resizer_run(const struct image_pixels *source, uint32_t width,
                               enum image_filter filter, enum image_arithmetic arithmetic,
                               uint8_t *out, struct error_text *error)
 {
-    must(width >= 1 && width <= LIMIT_PICTURE_SIDE && height >= 1 && height <= LIMIT_PICTURE_SIDE);
+    must(width >= 1 && width <= LIMIT_SOURCE_IMAGE_SIDE && height >= 1 &&
+         height <= LIMIT_SOURCE_IMAGE_SIDE);
     struct axis_weights across = {0}, down = {0};
     enum result result = RESULT_OK;
     if (width == source->width && height == source->height) {
         memcpy(out, source->rgb, image_pixels_bytes(width, height));
         return RESULT_OK;
     }
-    if ((uint64_t)width * source->height > LIMIT_PICTURE_PIXELS)
+    if ((uint64_t)width * source->height > LIMIT_SOURCE_IMAGE_PIXELS)
         return error_set(error, RESULT_TOO_LARGE,
-                         "a picture of %u x %u pixels cannot become %u wide", source->width,
+                         "an image of %u x %u pixels cannot become %u wide", source->width,
                          source->height, width);
     if (width != source->width)
         result = axis_weights_init(&across, source->width, width, filter, arithmetic, error);

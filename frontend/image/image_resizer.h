@@ -1,12 +1,12 @@
 /*
- * Resizing as PIL and torch do it, byte for byte: along rows, then along columns, each a
- * convolution whose window grows when a picture shrinks (antialiasing), in fixed point, rounded to
+ * Resizing as in PIL and torch, byte for byte: along rows, then along columns, each a
+ * convolution whose window grows when an image shrinks (antialiasing), in fixed point, rounded to
  * bytes in between.
  *
  *   out[i] = clip((half + sum of weight[i][k] * in[first[i] + k]) >> bits)
  *   weight = filter((first + k + 0.5 - centre) / stretch), normalized; centre = (i + 0.5) * ratio
  *
- * The two differ in nothing but `bits` and in how wide the weights are.
+ * The two differ only in `bits` and in the width of the weights.
  */
 #ifndef SHOAL_FRONTEND_IMAGE_IMAGE_RESIZER_H
 #define SHOAL_FRONTEND_IMAGE_IMAGE_RESIZER_H
@@ -29,8 +29,8 @@ enum image_arithmetic {
                               which torchvision's resize() uses) */
 };
 
-/* Fills `out`, u8 [height, width, 3]; both sizes are 1..LIMIT_PICTURE_SIDE. RESULT_TOO_LARGE where
- * the rows, already resized, would come to more than LIMIT_PICTURE_PIXELS; RESULT_OUT_OF_MEMORY. */
+/* Fills `out`, u8 [height, width, 3]; both sizes are 1..LIMIT_SOURCE_IMAGE_SIDE. RESULT_TOO_LARGE
+ * if the result of the first pass exceeds LIMIT_SOURCE_IMAGE_PIXELS; RESULT_OUT_OF_MEMORY. */
 enum result image_resizer_run(const struct image_pixels *source, uint32_t width, uint32_t height,
                               enum image_filter filter, enum image_arithmetic arithmetic,
                               uint8_t *out, struct error_text *error) RESULT_CHECKED;

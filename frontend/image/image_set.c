@@ -1,7 +1,9 @@
 /*
- * Pixels are what makes a request heavy: some megabytes each, thousands of times a prompt's ids. So
- * they are held once, in the form in which they go out, and counted against one budget for the
- * whole server, which is asked before they are allocated.
+ * Memory of a request's images.
+ *
+ * Pixels are the largest part of a request: megabytes each, thousands of times a prompt's ids. So
+ * they are held once, in the form in which they are sent, and counted against one budget for the
+ * whole server before they are allocated.
  */
 #include "frontend/image/image_set.h"
 
@@ -40,7 +42,7 @@ enum result image_set_create(const struct image_record *records, uint32_t count,
         return RESULT_TOO_LARGE;
     if (!budget_take(budget, bytes))
         return RESULT_FULL;
-    /* calloc: what lies between pictures goes to the worker, too. */
+    /* calloc: the bytes between images are sent to the worker, too. */
     void *memory = calloc(1, sizeof(struct image_set) + bytes);
     if (!memory) {
         atomic_fetch_sub(&budget->used_bytes, bytes);

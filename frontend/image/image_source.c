@@ -1,5 +1,6 @@
 /*
- * A row for each scheme. Refuses what has no row: a bare path or name is never opened.
+ * Reads an image from the source that a request names, by a table with one row per scheme. A name
+ * without a known scheme, such as a bare path, is unsupported.
  */
 #include "frontend/image/image_source.h"
 
@@ -11,12 +12,14 @@
 #include "frontend/image/media_folder.h"
 
 static enum result data_read(const struct media_policy *policy, const char *name,
-                             struct file_bytes *file, struct error_text *error)
+                             const atomic_bool *cancelled, struct file_bytes *file,
+                             struct error_text *error)
 {
+    (void)cancelled;
     return data_uri_read(name, policy->most_bytes, file, error);
 }
 
-/* The path of file:/…, file:///… or file://localhost/…, unescaped. NULL: it has none. */
+/* The path of file:/…, file:///… or file://localhost/…, unescaped; NULL if there is none. */
 static char *file_path(const char *uri)
 {
     const char *path = uri + strlen("file:");
@@ -29,8 +32,10 @@ static char *file_path(const char *uri)
 }
 
 static enum result file_read(const struct media_policy *policy, const char *name,
-                             struct file_bytes *file, struct error_text *error)
+                             const atomic_bool *cancelled, struct file_bytes *file,
+                             struct error_text *error)
 {
+    (void)cancelled;
     if (!policy->folder)
         return error_set(error, RESULT_UNSUPPORTED,
                          "file: URLs are not read by this server (--allow-media-path)");
@@ -43,20 +48,22 @@ static enum result file_read(const struct media_policy *policy, const char *name
 }
 
 static enum result http_read(const struct media_policy *policy, const char *name,
-                             struct file_bytes *file, struct error_text *error)
+                             const atomic_bool *cancelled, struct file_bytes *file,
+                             struct error_text *error)
 {
     if (policy->host_count == 0)
         return error_set(error, RESULT_UNSUPPORTED,
                          "http: and https: URLs are not fetched by this server "
-                         "(--allow-media-domain); send the picture as a data: URI");
-    return image_fetch(policy, name, file, error);
+                         "(--allow-media-domain); send the image as a data: URI");
+    return image_fetch(policy, name, cancelled, file, error);
 }
 
 static const struct scheme {
     const char *name;
     bool is_remote;
     enum result (*read)(const struct media_policy *policy, const char *name,
-                        struct file_bytes *file, struct error_text *error);
+                        const atomic_bool *cancelled, struct file_bytes *file,
+                        struct error_text *error);
 } schemes[] = {{"data:", false, data_read},
                {"file:", false, file_read},
                {"http:", true, http_read},
@@ -72,7 +79,8 @@ static const struct scheme *scheme_find(const char *name)
 }
 
 enum result image_source_read(const struct media_policy *policy, enum image_naming naming,
-                              const char *name, struct file_bytes *file, struct error_text *error)
+                              const char *name, const atomic_bool *cancelled,
+                              struct file_bytes *file, struct error_text *error)
 {
     *file = (struct file_bytes){0};
     if (naming == IMAGE_NAMED_BY_BASE64)
@@ -81,7 +89,7 @@ enum result image_source_read(const struct media_policy *policy, enum image_nami
     if (!scheme)
         return error_set(error, RESULT_UNSUPPORTED,
                          "it is named by none of data:, http:, https: and file:");
-    return scheme->read(policy, name, file, error);
+    return scheme->read(policy, name, cancelled, file, error);
 }
 
 bool image_source_is_remote(enum image_naming naming, const char *name)

@@ -1,19 +1,18 @@
 /*
- * JPEG by libjpeg-turbo, whose every error is a longjmp out of its depth. All that has to survive
- * one lives in a struct of the caller's frame, and the functions that libjpeg may leave that way
- * keep nothing in locals that anyone looks at afterwards.
+ * JPEG by libjpeg-turbo, whose every error is a longjmp. Everything that must survive one is in a
+ * struct of the caller's frame, and functions that libjpeg may leave that way keep nothing in
+ * locals that is read afterwards.
  *
- * Colours are what PIL makes of them: four channels are taken to be inverted, as Adobe writes them.
- * Warnings (extra bytes, a bad restart) are passed over as PIL does; the end of the file inside of
- * the picture is an error, as there.
+ * Colours are those of PIL: four channels are taken to be inverted, as Adobe writes them. Warnings
+ * (extra bytes, a bad restart) are ignored as in PIL; the end of the file inside the image is an
+ * error, also as in PIL.
  *
- * libjpeg keeps no markers: its list of saved ones is walked for each new one, which is quadratic
- * in a file of many. jpeg_codec_probe() reads the segments itself, once and before libjpeg, and
+ * libjpeg saves no markers: it walks its list of saved ones for each new one, which is quadratic in
+ * the number of markers. jpeg_codec_probe() reads the segments itself, once and before libjpeg, and
  * takes the orientation from them.
  *
- * Refuses to do: two channels, 12 bits, more segments than LIMIT_JPEG_SEGMENTS, more scans than
- * LIMIT_PICTURE_SCANS (each costs a walk over all pixels, and may have no more bytes than its
- * header), XMP.
+ * Unsupported: two channels, 12 bits, more segments than LIMIT_JPEG_SEGMENTS, more scans than
+ * LIMIT_JPEG_SCANS (each costs a pass over all pixels, even without data). XMP is ignored.
  */
 #include <setjmp.h>
 #include <stdbool.h>
@@ -34,7 +33,7 @@ struct jpeg_session {
     struct jpeg_source_mgr bytes;
     struct jpeg_progress_mgr progress;
     jmp_buf back;
-    enum result result; /* why it went back */
+    enum result result; /* reason of the longjmp */
     struct error_text *error;
     struct image_source *source;
     struct image_pixels pixels;
@@ -55,9 +54,9 @@ static void on_error(j_common_ptr common)
     case JERR_OUT_OF_MEMORY:
         leave(session, error_set(session->error, RESULT_OUT_OF_MEMORY, "no memory for a JPEG"));
     case JERR_NO_BACKING_STORE:
-        leave(session, error_set(session->error, RESULT_TOO_LARGE,
-                                 "this JPEG needs more than %u bytes to be decoded",
-                                 LIMIT_PICTURE_WORK_BYTES));
+        leave(session,
+              error_set(session->error, RESULT_TOO_LARGE,
+                        "this JPEG needs more than %u bytes to be decoded", LIMIT_JPEG_WORK_BYTES));
     default: leave(session, error_set(session->error, RESULT_INVALID, "broken JPEG: %s", words));
     }
 }
@@ -89,18 +88,10 @@ static void do_nothing(j_decompress_ptr jpeg)
     (void)jpeg;
 }
 
-static void leave_if_cancelled(struct jpeg_session *session)
-{
-    enum result result = image_codec_check(session->source, session->error);
-    if (result != RESULT_OK)
-        leave(session, result);
-}
-
-/* For each row of blocks of each scan. */
+/* Called for each row of blocks of each scan. */
 static void on_progress(j_common_ptr common)
 {
     struct jpeg_session *session = common->client_data;
-    leave_if_cancelled(session);
     if (session->jpeg.input_scan_number > (int)session->source->scans)
         leave(session, error_set(session->error, RESULT_INVALID,
                                  "broken JPEG: scans inside of other segments"));
@@ -114,7 +105,7 @@ static void session_open(struct jpeg_session *session)
     session->jpeg.client_data = session;
     jpeg_create_decompress(&session->jpeg);
     session->jpeg.client_data = session;
-    session->jpeg.mem->max_memory_to_use = LIMIT_PICTURE_WORK_BYTES;
+    session->jpeg.mem->max_memory_to_use = LIMIT_JPEG_WORK_BYTES;
     session->progress.progress_monitor = on_progress;
     session->jpeg.progress = &session->progress;
     session->bytes = (struct jpeg_source_mgr){.next_input_byte = session->source->bytes,
@@ -127,7 +118,7 @@ static void session_open(struct jpeg_session *session)
     session->jpeg.src = &session->bytes;
 }
 
-/* Does `work`, which libjpeg may leave. Nothing of this function's own changes meanwhile. */
+/* Runs `work`, which libjpeg may leave by longjmp. No local of this function changes meanwhile. */
 static enum result session_run(struct jpeg_session *session,
                                void (*work)(struct jpeg_session *session))
 {
@@ -147,7 +138,7 @@ static enum result session_run(struct jpeg_session *session,
 #define MARKER_SCAN    0xdau
 #define MARKER_EXIF    0xe1u
 
-/* What a walk over a file's segments finds. */
+/* Result of a walk over a file's segments. */
 struct jpeg_outline {
     uint32_t segments;
     uint32_t scans;
@@ -225,9 +216,9 @@ enum result jpeg_codec_probe(struct image_source *source, struct error_text *err
     enum result result = read_outline(source, &outline, error);
     if (result != RESULT_OK)
         return result;
-    if (outline.scans > LIMIT_PICTURE_SCANS)
+    if (outline.scans > LIMIT_JPEG_SCANS)
         return error_set(error, RESULT_INVALID, "a JPEG of more than %u scans is not decoded",
-                         LIMIT_PICTURE_SCANS);
+                         LIMIT_JPEG_SCANS);
     source->orientation = outline.orientation;
     source->scans = outline.scans > 0 ? outline.scans : 1;
     result = session_run(&session, read_header);
@@ -243,7 +234,7 @@ static uint8_t of_255(uint32_t a, uint32_t b)
     return (uint8_t)(((product >> 8) + product) >> 8);
 }
 
-/* PIL's cmyk2rgb of inverted channels: what is stored says how much light is left. */
+/* PIL's cmyk2rgb of inverted channels: a stored value is the remaining light. */
 static void convert_cmyk(const uint8_t *cmyk, uint32_t width, uint8_t *rgb)
 {
     for (uint32_t x = 0; x < width; x++, cmyk += 4) {
@@ -261,7 +252,6 @@ static void read_rows(struct jpeg_session *session)
         cmyk ? jpeg->mem->alloc_sarray((j_common_ptr)jpeg, JPOOL_IMAGE, jpeg->output_width * 4, 1)
              : NULL;
     while (jpeg->output_scanline < jpeg->output_height) {
-        leave_if_cancelled(session);
         uint8_t *out = session->pixels.rgb + jpeg->output_scanline * row_bytes;
         if (cmyk) {
             (void)jpeg_read_scanlines(jpeg, line, 1);
@@ -282,8 +272,8 @@ static void decode(struct jpeg_session *session)
     jpeg->scale_num = 1;
     jpeg->scale_denom = session->source->reduction;
     jpeg_calc_output_dimensions(jpeg);
-    enum result result = image_pixels_init(&session->pixels, jpeg->output_width,
-                                           jpeg->output_height, session->error);
+    enum result result = image_codec_begin(session->source, jpeg->output_width, jpeg->output_height,
+                                           &session->pixels, session->error);
     if (result != RESULT_OK)
         leave(session, result);
     (void)jpeg_start_decompress(jpeg);

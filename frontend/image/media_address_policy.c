@@ -1,8 +1,8 @@
 /*
- * Two tables: IANA's registries of special-purpose addresses for IPv4 and, for IPv6, what of the
- * one block that is global unicast at all (2000::/3) is not. Everything outside of that block is
- * refused without a row: loopback, link-local, unique local, multicast, and whatever is given out
- * later.
+ * Two tables of special-purpose addresses from IANA's registries: one for IPv4, one for the parts
+ * of 2000::/3 that are not public. 2000::/3 is the only IPv6 block for global unicast; all
+ * addresses outside it are refused without a row: loopback, link-local, unique local, multicast,
+ * future blocks.
  */
 #include "frontend/image/media_address_policy.h"
 
@@ -42,7 +42,7 @@ static const struct prefix of_ipv6[] = {
     {{0x3f, 0xff}, 20, "documentation"},
 };
 
-/* IPv6 prefixes with an IPv4 address in them, and where. */
+/* IPv6 prefixes with an IPv4 address after them, and its place. */
 static const struct {
     struct prefix prefix;
     unsigned offset;

@@ -1,8 +1,9 @@
 /*
+ * Reads files below one directory.
+ *
  * A path that is checked and then opened can change in between. So it is walked: each part is
- * opened beneath the one before, never through a link, and what was opened in the end is what is
- * looked at and read. This needs no system call newer than openat(). Refuses to follow links even
- * where they stay inside the folder.
+ * opened beneath the one before, never through a link, even one that stays inside the directory,
+ * and the opened file itself is checked and read. This needs no system call newer than openat().
  */
 #include "frontend/image/media_folder.h"
 
@@ -19,7 +20,7 @@ static enum result refuse(struct error_text *error)
                      "there is no such file in the folder of --allow-media-path");
 }
 
-/* What is behind the folder in the path, without slashes before it, or NULL. */
+/* The part of the path after the folder, without leading slashes, or NULL. */
 static const char *path_below(const char *folder, const char *path)
 {
     size_t bytes = strlen(folder);
@@ -31,7 +32,7 @@ static const char *path_below(const char *folder, const char *path)
     return path + strspn(path, "/");
 }
 
-/* Opens what `path` names beneath `at`, which is closed. -1: no such thing. */
+/* Opens `path` beneath `at`, and closes `at`. -1 if it does not exist. */
 static int walk(int at, const char *path)
 {
     while (at >= 0) {

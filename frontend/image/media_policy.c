@@ -1,6 +1,6 @@
 /*
- * Hosts are compared as they are written. Refuses patterns: a name that stands for many is how a
- * name that nobody meant gets in.
+ * Compares the hosts of URLs with the operator's list. There are no patterns: a pattern can match a
+ * name that the operator did not intend.
  */
 #include "frontend/image/media_policy.h"
 

@@ -2,15 +2,15 @@
  * PNG by libpng, whose errors are longjmps like libjpeg's (jpeg_codec.c).
  *
  * Everything becomes 8-bit RGB: palettes and small depths are expanded, alpha and transparent
- * colours go over white, of 16 bits the upper 8 are taken. But gray of 16 bits is cut off at 255,
- * as PIL does it: most such pictures become nearly white there, and models have seen them so.
- * Transparent gray below 8 bits goes by PNG's rules; PIL compares the colour before with the one
- * after expanding it.
+ * colours are put over white, of 16 bits the upper 8 are used. But gray of 16 bits is clipped at
+ * 255 as in PIL: most such images become nearly white there, and models were trained on that.
+ * Transparent gray below 8 bits follows PNG's rules; PIL compares the colour before expansion with
+ * the one after it.
  *
- * The size is read by hand, before libpng exists, and so are the chunks that may say how to turn
- * the picture. Chunks that change no pixel are not read by libpng at all.
+ * The size is read by hand before libpng is started, and so are the chunks that may hold the
+ * orientation. libpng skips chunks that do not change pixels.
  *
- * Refuses to do: gamma, profiles, an animation's other frames; files with broken checksums.
+ * Gamma, profiles and an animation's other frames are ignored. Broken checksums are errors.
  */
 #include <setjmp.h>
 #include <stdbool.h>
@@ -37,7 +37,7 @@ static uint32_t number_at(const uint8_t *bytes)
 
 /* --- headers ---------------------------------------------------------------------------------- */
 
-/* Of an eXIf chunk wherever it is, as PIL finds it. */
+/* The orientation of an eXIf chunk at any place, as in PIL. */
 static uint8_t find_orientation(const struct image_source *source)
 {
     size_t at = SIGNATURE_BYTES;
@@ -82,7 +82,7 @@ struct png_session {
     bool interlaced;
     bool has_key; /* GRAY_16: a gray that is transparent */
     uint16_t key;
-    uint8_t *rows; /* what is not RGB_8 yet: one row, or all of an interlaced picture */
+    uint8_t *rows; /* not RGB_8 yet: one row, or all of an interlaced image */
     struct image_pixels pixels;
     enum result result;
     struct error_text *error;
@@ -122,7 +122,7 @@ static void session_open(struct png_session *session)
     session->info = session->png ? png_create_info_struct(session->png) : NULL;
     if (!session->info)
         leave(session, error_set(session->error, RESULT_OUT_OF_MEMORY, "no memory for a PNG"));
-    png_set_user_limits(session->png, LIMIT_PICTURE_SIDE, LIMIT_PICTURE_SIDE);
+    png_set_user_limits(session->png, LIMIT_SOURCE_IMAGE_SIDE, LIMIT_SOURCE_IMAGE_SIDE);
     png_set_chunk_cache_max(session->png, CACHED_CHUNKS);
     png_set_chunk_malloc_max(session->png, CHUNK_MEMORY);
     png_set_keep_unknown_chunks(session->png, PNG_HANDLE_CHUNK_NEVER, ignored,
@@ -130,7 +130,7 @@ static void session_open(struct png_session *session)
     png_set_read_fn(session->png, session, read_bytes);
 }
 
-/* Asks libpng for one of the three layouts. */
+/* Sets libpng up for one of the three layouts. */
 static void choose_layout(struct png_session *session)
 {
     png_structp png = session->png;
@@ -170,13 +170,6 @@ static void convert_row(const struct png_session *session, const uint8_t *in, ui
     }
 }
 
-static void leave_if_cancelled(struct png_session *session)
-{
-    enum result result = image_codec_check(session->source, session->error);
-    if (result != RESULT_OK)
-        leave(session, result);
-}
-
 static void read_rows(struct png_session *session)
 {
     uint32_t width = session->source->width, height = session->source->height;
@@ -191,7 +184,6 @@ static void read_rows(struct png_session *session)
         for (uint32_t y = 0; y < height; y++) {
             uint8_t *out = session->pixels.rgb + y * out_bytes;
             uint8_t *row = direct ? out : session->rows + (session->interlaced ? y * row_bytes : 0);
-            leave_if_cancelled(session);
             png_read_row(session->png, row, NULL);
             if (!direct && !session->interlaced)
                 convert_row(session, row, out);
@@ -210,13 +202,14 @@ static void decode(struct png_session *session)
          png_get_image_height(session->png, session->info) == source->height);
     choose_layout(session);
     enum result result =
-        image_pixels_init(&session->pixels, source->width, source->height, session->error);
+        image_codec_begin(source, source->width, source->height, &session->pixels, session->error);
     if (result != RESULT_OK)
         leave(session, result);
     read_rows(session);
 }
 
-/* Does the work, which libpng may leave. Nothing of this function's own changes meanwhile. */
+/* Runs the decoding, which libpng may leave by longjmp. No local of this function changes
+ * meanwhile. */
 static enum result session_run(struct png_session *session)
 {
     if (setjmp(session->back) == 0)

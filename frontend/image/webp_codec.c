@@ -1,8 +1,6 @@
 /*
- * WebP by libwebp: lossy and lossless, with and without alpha; of an animation the first frame, on
- * a canvas that is transparent, or black in a file that says it has no alpha, as PIL shows it.
- *
- * Refuses to do: frames behind the first.
+ * WebP by libwebp: lossy and lossless, with and without alpha. Of an animation the first frame is
+ * used, on a transparent canvas, or a black one if the file declares no alpha, as in PIL.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -98,12 +96,12 @@ static void lay_over_white(const uint8_t *rgba, uint32_t count, uint8_t *out)
     }
 }
 
-/* The common case: straight into the result. */
+/* The common case: decodes directly into the result. */
 static enum result decode_opaque(const struct image_source *source, struct image_pixels *pixels,
                                  struct error_text *error)
 {
     size_t stride = image_pixels_bytes(source->width, 1);
-    enum result result = image_pixels_init(pixels, source->width, source->height, error);
+    enum result result = image_codec_begin(source, source->width, source->height, pixels, error);
     if (result != RESULT_OK)
         return result;
     WebPDecoderConfig config;
@@ -127,7 +125,7 @@ static enum result decode_alpha(const struct image_source *source, struct image_
     enum result result =
         decode_rgba(source->bytes, source->byte_count, source->width, source->height, &rgba, error);
     if (result == RESULT_OK)
-        result = image_pixels_init(pixels, source->width, source->height, error);
+        result = image_codec_begin(source, source->width, source->height, pixels, error);
     if (result == RESULT_OK)
         lay_over_white(rgba, source->width * source->height, pixels->rgb);
     free(rgba);
@@ -142,7 +140,7 @@ static enum result place_frame(const WebPIterator *frame, bool alpha, struct ima
     uint32_t left = (uint32_t)frame->x_offset, top = (uint32_t)frame->y_offset;
     if (width > pixels->width || left > pixels->width - width || height > pixels->height ||
         top > pixels->height - height)
-        return error_set(error, RESULT_INVALID, "broken WebP: a frame beside the picture");
+        return error_set(error, RESULT_INVALID, "broken WebP: a frame outside the image");
     enum result result =
         decode_rgba(frame->fragment.bytes, frame->fragment.size, width, height, &rgba, error);
     for (uint32_t y = 0; result == RESULT_OK && y < height; y++) {
@@ -165,7 +163,7 @@ static enum result decode_animation(const struct image_source *source, bool alph
     if (!demuxer)
         return error_set(error, RESULT_INVALID, "the WebP is cut off or broken");
     struct image_pixels canvas = {0};
-    enum result result = image_pixels_init(&canvas, source->width, source->height, error);
+    enum result result = image_codec_begin(source, source->width, source->height, &canvas, error);
     if (result == RESULT_OK && !WebPDemuxGetFrame(demuxer, 1, &frame))
         result = error_set(error, RESULT_INVALID, "broken WebP: no frame");
     else if (result == RESULT_OK) {

@@ -54,7 +54,7 @@ static struct trial form_try(const struct chat_template *template, const struct 
     cJSON *variables = cJSON_Parse(conversation);
     cJSON *messages = cJSON_GetObjectItemCaseSensitive(variables, "messages");
     if (variables && ids_set(messages, id) && call_form_apply(form, messages) == RESULT_OK &&
-        chat_template_render(template, variables, (const char *const[]){NULL}, 0, &prompt,
+        chat_template_render(template, variables, (const char *const[]){NULL}, 0, NULL, &prompt,
                              &error) == RESULT_OK) {
         trial.shows_call = strstr(prompt.text, PROBE_TEXT) != NULL;
         for (const char *at = prompt.text; (at = strstr(at, "None")); at++)
@@ -94,8 +94,8 @@ static enum result arguments_write_text(const struct chat_template *printer, cJS
     struct error_text error;
     cJSON *variables = cJSON_CreateObject(), *printed = NULL;
     if (cJSON_AddItemReferenceToObject(variables, "arguments", arguments) &&
-        chat_template_render(printer, variables, (const char *const[]){NULL}, 0, &text, &error) ==
-            RESULT_OK)
+        chat_template_render(printer, variables, (const char *const[]){NULL}, 0, NULL, &text,
+                             &error) == RESULT_OK)
         printed = cJSON_CreateString(text.text);
     cJSON_Delete(variables);
     chat_prompt_fini(&text);

@@ -129,12 +129,14 @@ static enum result take_output(const struct jinja_builder *output, struct chat_p
 
 enum result chat_template_render(const struct chat_template *template,
                                  const struct cJSON *variables, const char *const trusted_names[],
-                                 int64_t now_unix_s, struct chat_prompt *prompt,
-                                 struct error_text *error)
+                                 int64_t now_unix_s, const atomic_bool *cancelled,
+                                 struct chat_prompt *prompt, struct error_text *error)
 {
     struct jinja_builder output = {.limit_bytes = LIMIT_TEMPLATE_OUTPUT};
-    struct jinja_run run = {
-        .output = &output, .steps_left = LIMIT_TEMPLATE_STEPS, .now_unix_s = now_unix_s};
+    struct jinja_run run = {.output = &output,
+                            .steps_left = LIMIT_TEMPLATE_STEPS,
+                            .cancelled = cancelled,
+                            .now_unix_s = now_unix_s};
     enum result result;
     *prompt = (struct chat_prompt){0};
     jinja_arena_init(&run.arena, LIMIT_TEMPLATE_MEMORY);

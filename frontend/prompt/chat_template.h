@@ -16,6 +16,7 @@
 #ifndef SHOAL_FRONTEND_PROMPT_CHAT_TEMPLATE_H
 #define SHOAL_FRONTEND_PROMPT_CHAT_TEMPLATE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -48,12 +49,13 @@ void chat_prompt_fini(struct chat_prompt *prompt);
  * Renders with the members of `variables` (a JSON object: messages, tools, add_generation_prompt,
  * bos_token, …) as globals. Strings inside the members named in `trusted_names` (NULL-terminated;
  * e.g. "bos_token","eos_token") count as the template's own. `now_unix_s` is the time of
- * strftime_now() (UTC). RESULT_INVALID with the template's message if it calls raise_exception or
- * fails on these values; RESULT_TOO_LARGE if a bound is exceeded.
+ * strftime_now() (UTC). `cancelled`: NULL, or true once rendering is to end. RESULT_INVALID with the template's message if it calls raise_exception or
+ * fails on these values; RESULT_TOO_LARGE if a bound is exceeded; RESULT_CANCELLED.
  */
 enum result chat_template_render(const struct chat_template *template,
                                  const struct cJSON *variables, const char *const trusted_names[],
-                                 int64_t now_unix_s, struct chat_prompt *prompt,
+                                 int64_t now_unix_s, const atomic_bool *cancelled,
+                                 struct chat_prompt *prompt,
                                  struct error_text *error) RESULT_CHECKED;
 
 #endif

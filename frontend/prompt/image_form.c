@@ -25,8 +25,8 @@ static struct chat_prompt try_content(const struct chat_template *template, cJSO
     cJSON *message = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(variables, "messages"), 0);
     if (!cJSON_AddItemToObject(message, "content", content))
         cJSON_Delete(content);
-    else if (chat_template_render(template, variables, (const char *const[]){NULL}, 0, &prompt,
-                                  &error) != RESULT_OK)
+    else if (chat_template_render(template, variables, (const char *const[]){NULL}, 0, NULL,
+                                  &prompt, &error) != RESULT_OK)
         prompt = (struct chat_prompt){0};
     cJSON_Delete(variables);
     return prompt;

@@ -321,11 +321,6 @@ void reasoning_splitter_finish(struct reasoning_splitter *splitter)
     emit_space(splitter);
 }
 
-bool reasoning_splitter_is_inside(const struct reasoning_splitter *splitter)
-{
-    return splitter->inside;
-}
-
 struct reply_token_counts reasoning_splitter_counts(const struct reasoning_splitter *splitter)
 {
     const uint32_t *counts = splitter->tally.counts;

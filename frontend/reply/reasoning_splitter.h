@@ -55,7 +55,6 @@ void reasoning_splitter_push(struct reasoning_splitter *splitter, const char *by
 /* Emits the text held back; then all tokens are counted. */
 void reasoning_splitter_finish(struct reasoning_splitter *splitter);
 
-bool reasoning_splitter_is_inside(const struct reasoning_splitter *splitter);
 struct reply_token_counts reasoning_splitter_counts(const struct reasoning_splitter *splitter);
 bool reasoning_splitter_failed(const struct reasoning_splitter *splitter);
 

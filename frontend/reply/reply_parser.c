@@ -223,13 +223,6 @@ bool reply_parser_failed(const struct reply_parser *parser)
            (parser->harmony && harmony_parser_failed(parser->harmony));
 }
 
-bool reply_parser_in_reasoning(const struct reply_parser *parser)
-{
-    if (parser->harmony)
-        return harmony_parser_place(parser->harmony) == HARMONY_REASONING;
-    return parser->splitter && reasoning_splitter_is_inside(parser->splitter);
-}
-
 struct reply_token_counts reply_parser_counts(const struct reply_parser *parser)
 {
     return parser->splitter ? reasoning_splitter_counts(parser->splitter) : parser->counts;

@@ -57,8 +57,6 @@ const char *reply_parser_stop_string(const struct reply_parser *parser);
 uint32_t reply_parser_calls(const struct reply_parser *parser);
 /* Memory ran out: events are missing and the answer must fail. */
 bool reply_parser_failed(const struct reply_parser *parser);
-/* True if the next byte would be inside a section. */
-bool reply_parser_in_reasoning(const struct reply_parser *parser);
 struct reply_token_counts reply_parser_counts(const struct reply_parser *parser);
 
 #endif

@@ -178,8 +178,9 @@ void token_log_write_logprob(float logprob, struct text_buffer *out)
     text_buffer_append_format(out, "%.6g", (double)(isfinite(logprob) ? logprob : MINIMUM_LOGPROB));
 }
 
-void token_log_write_text(const struct token_log *log, uint32_t token, size_t skipped_bytes,
-                          size_t shown_bytes, struct text_buffer *out)
+/* Appends a token's text as a JSON string. */
+static void text_write(const struct token_log *log, uint32_t token, size_t skipped_bytes,
+                       size_t shown_bytes, struct text_buffer *out)
 {
     const char *bytes;
     size_t count;
@@ -209,7 +210,7 @@ static void entry_write(const struct token_log *log, struct token_logprob one, s
                         size_t shown_bytes, struct text_buffer *out)
 {
     text_buffer_append_text(out, "{\"token\":");
-    token_log_write_text(log, one.token, skipped_bytes, shown_bytes, out);
+    text_write(log, one.token, skipped_bytes, shown_bytes, out);
     text_buffer_append_text(out, ",\"logprob\":");
     token_log_write_logprob(one.logprob, out);
     text_buffer_append_text(out, ",\"bytes\":");

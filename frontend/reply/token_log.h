@@ -53,9 +53,7 @@ bool token_log_take(struct token_log *log, struct token_log_entry *entry);
 /* Takes all complete entries and appends them in the format of OpenAI's APIs, separated by commas:
  * {"token","logprob","bytes","top_logprobs":[…]}. Returns their number. */
 size_t token_log_write(struct token_log *log, struct text_buffer *out);
-/* A token's text as a JSON string, and a logarithm as a JSON number, for other formats. */
-void token_log_write_text(const struct token_log *log, uint32_t token, size_t skipped_bytes,
-                          size_t shown_bytes, struct text_buffer *out);
+/* Appends a logarithm as a JSON number, for other formats. */
 void token_log_write_logprob(float logprob, struct text_buffer *out);
 
 #endif

@@ -41,8 +41,8 @@ enum tagged_value_kind {
 struct tagged_syntax {
     const char *values[TAGGED_VALUE_KINDS]; /* patterns that begin a value; %k is its name */
     const char *call_ends[2];               /* patterns that end the call between values */
-    const char *ends[3]; /* patterns that end a value: [0] is the usual one, the others are the
-                            beginning of what follows it, which is read again */
+    const char *ends[3]; /* patterns that end a value: [0] is the usual one, the others begin the
+                            next part, which is read again */
     bool line_breaks;    /* one line break at each end of a value is not part of it */
 };
 

@@ -87,7 +87,8 @@ static bool machine_has_gpu_node(void)
 {
     static const char *const render[] = {"renderD"};                       /* the kernel's DRM */
     static const char *const vendor[] = {"nvidia", "dxg", "mali", "kgsl"}; /* drivers without DRM */
-    return directory_has("/dev/dri", render, 1) || directory_has("/dev", vendor, 4);
+    return directory_has("/dev/dri", render, sizeof render / sizeof render[0]) ||
+           directory_has("/dev", vendor, sizeof vendor / sizeof vendor[0]);
 }
 
 static pid_t list_spawn(char *program, int output_fd)
@@ -128,7 +129,7 @@ static size_t list_read(int fd, char bytes[LIST_BYTES])
 
 static bool gpu_find(struct device_name *device, char name[DEVICE_CHOICE_NAME_BYTES])
 {
-    char program[CHILD_PROCESS_PATH_BYTES];
+    char program[PROGRAM_PATH_BYTES];
     char listing[LIST_BYTES];
     struct error_text error;
     int ends[2];

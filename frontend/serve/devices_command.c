@@ -14,7 +14,7 @@
 
 int devices_command_run(const struct options *options)
 {
-    char path[CHILD_PROCESS_PATH_BYTES];
+    char path[PROGRAM_PATH_BYTES];
     char list[] = "--list-devices";
     char text[] = "text";
     char json[] = "json";

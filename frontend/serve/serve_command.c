@@ -5,7 +5,9 @@
  * refused connection. The first SIGTERM or SIGINT drains: no new request is admitted, running
  * requests get --drain-timeout and then an error, the workers are asked to end, and replies in
  * progress are still written. A second signal ends the process at once, and the kernel kills the
- * workers with it. SIGHUP reads API keys and certificate again without affecting requests.
+ * workers with it. SIGHUP reads API keys and certificate again without affecting requests, at most
+ * once in RELOAD_EVERY_MS. SIGUSR1 and SIGUSR2 are logged; a write over RLIMIT_FSIZE fails instead of
+ * ending the process.
  */
 #include "frontend/serve/serve_command.h"
 
@@ -17,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "frontend/api/responses/response_journal.h"
 #include "frontend/api/responses/response_store.h"
 #include "frontend/base/monotonic_clock.h"
 #include "frontend/http/http_server.h"
@@ -25,6 +28,8 @@
 #include "frontend/serve/routes/generation_route.h"
 #include "frontend/serve/routes/http_settings.h"
 #include "frontend/serve/routes/inspect_route.h"
+#include "frontend/serve/routes/response_resume.h"
+#include "frontend/serve/routes/response_watches.h"
 #include "frontend/serve/routes/route_table.h"
 #include "frontend/serve/routes/status_routes.h"
 #include "frontend/serve/service_manager.h"
@@ -36,7 +41,8 @@
 #define TEARDOWN_MS         2000 /* for threads to end and memory to be released */
 #define CALLBACKS_A_LOOK    64
 
-#define SIGNAL_COUNT 3u
+#define SIGNAL_COUNT    5u
+#define RELOAD_EVERY_MS 1000
 
 struct serve_command {
     const struct options *options;
@@ -44,8 +50,12 @@ struct serve_command {
     struct event *signals[SIGNAL_COUNT];
     struct service_manager *manager;
     struct http_settings *http_settings;
+    struct response_journal *journal; /* NULL: no --state-dir */
     struct event *drain_timer;
     struct event *exit_timer;
+    struct event *reload_timer;
+    int64_t reloaded_at_ms; /* 0: never */
+    bool told_of_user_signal;
     struct http_route *route_table;
     struct route_context routes;
     int64_t exit_at_ms;
@@ -74,6 +84,7 @@ static void on_ready(void *context)
 {
     struct serve_command *command = context;
     service_manager_ready(command->manager);
+    response_resume_start(command->routes.resume);
 }
 
 static void on_write_status(void *context, char text[SERVICE_STATUS_BYTES])
@@ -120,17 +131,42 @@ static void on_drain_timer(int fd, short what, void *context)
     (void)api_error_set(&error, RESULT_TIMED_OUT, 503, "shutting_down",
                         "the server is shutting down and could not finish the request in time");
     log_warn("drain timeout: ending the requests that are left");
+    response_store_set_journal(command->routes.responses, NULL); /* the next process goes on */
     chat_engine_fail_all(command->routes.engine, &error);
+}
+
+static void on_reload_timer(int fd, short what, void *context)
+{
+    (void)fd;
+    (void)what;
+    struct serve_command *command = context;
+    command->reloaded_at_ms = monotonic_clock_ms();
+    service_manager_reloading(command->manager);
+    http_settings_reload(command->http_settings);
+    service_manager_reloaded(command->manager);
+}
+
+/* Signals that arrive before the reload are answered by it: a flood of them costs one reload an interval. */
+static void reload_soon(struct serve_command *command)
+{
+    if (event_pending(command->reload_timer, EV_TIMEOUT, NULL))
+        return;
+    int64_t wait_ms = command->reloaded_at_ms + RELOAD_EVERY_MS - monotonic_clock_ms();
+    after_ms(command->reload_timer, command->reloaded_at_ms > 0 && wait_ms > 0 ? wait_ms : 0);
 }
 
 static void on_signal(int signal_number, short what, void *context)
 {
     (void)what;
     struct serve_command *command = context;
+    if (signal_number == SIGUSR1 || signal_number == SIGUSR2) {
+        if (!command->told_of_user_signal)
+            log_warn("signal %d has no effect; more of them are not logged", signal_number);
+        command->told_of_user_signal = true;
+        return;
+    }
     if (signal_number == SIGHUP) {
-        service_manager_reloading(command->manager);
-        http_settings_reload(command->http_settings);
-        service_manager_reloaded(command->manager);
+        reload_soon(command);
         return;
     }
     if (command->draining)
@@ -177,7 +213,7 @@ static enum result server_start(struct serve_command *command, struct error_text
  * process. */
 static void signals_catch(struct serve_command *command)
 {
-    static const int numbers[SIGNAL_COUNT] = {SIGTERM, SIGINT, SIGHUP};
+    static const int numbers[SIGNAL_COUNT] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
     for (size_t i = 0; i < SIGNAL_COUNT; i++) {
         command->signals[i] = evsignal_new(command->base, numbers[i], on_signal, command);
         must(command->signals[i] && event_add(command->signals[i], NULL) == 0);
@@ -193,6 +229,12 @@ static enum result command_start(struct serve_command *command, struct error_tex
                                         .failed = on_failed,
                                         .drained = on_drained};
     signals_catch(command);
+    enum result journal =
+        command->options->state_dir
+            ? response_journal_open(command->options->state_dir, &command->journal, error)
+            : RESULT_OK;
+    if (journal != RESULT_OK)
+        return journal;
     enum result result = http_settings_create(command->options, &command->http_settings, error);
     if (result == RESULT_OK)
         result = server_start(command, error);
@@ -202,12 +244,25 @@ static enum result command_start(struct serve_command *command, struct error_tex
         return result;
     command->routes.responses =
         response_store_create(command->options->response_store_bytes, LIMIT_STORED_RESPONSES);
-    command->routes.generation =
-        generation_route_create(command->base, command->routes.engine, command->options);
+    command->routes.watches = response_watches_create(command->base, command->options);
+    command->routes.generation = generation_route_create(
+        &(struct generation_route_config){.base = command->base,
+                                          .engine = command->routes.engine,
+                                          .options = command->options,
+                                          .usage = http_settings_usage(command->http_settings),
+                                          .watches = command->routes.watches});
+    command->routes.resume = response_resume_create(
+        &(struct response_resume_config){.base = command->base,
+                                         .engine = command->routes.engine,
+                                         .generation = command->routes.generation,
+                                         .store = command->routes.responses,
+                                         .journal = command->journal,
+                                         .max_bytes = command->options->response_store_bytes});
     command->routes.inspections = inspect_route_create(command->routes.engine);
     command->drain_timer = event_new(command->base, -1, 0, on_drain_timer, command);
     command->exit_timer = event_new(command->base, -1, 0, on_exit_timer, command);
-    must(command->drain_timer && command->exit_timer);
+    command->reload_timer = event_new(command->base, -1, 0, on_reload_timer, command);
+    must(command->drain_timer && command->exit_timer && command->reload_timer);
     return RESULT_OK;
 }
 
@@ -249,6 +304,8 @@ static void teardown_begin(struct serve_command *command)
         command->signals[i] = NULL;
     }
     signal(SIGHUP, SIG_IGN);
+    signal(SIGUSR1, SIG_IGN);
+    signal(SIGUSR2, SIG_IGN);
     void *status = (void *)(intptr_t)command->status;
     must(pthread_create(&guard, NULL, teardown_guard, status) == 0);
     must(pthread_detach(guard) == 0);
@@ -259,6 +316,7 @@ int serve_command_run(const struct options *options)
     struct serve_command command = {.options = options};
     struct error_text error;
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     loop_priority_raise();
     command.base = base_create();
     command.manager = service_manager_create(&(struct service_manager_config){
@@ -270,15 +328,21 @@ int serve_command_run(const struct options *options)
         command.status = 1;
     }
     teardown_begin(&command);
+    if (command.routes.responses) /* what ends now is unfinished for the next process */
+        response_store_set_journal(command.routes.responses, NULL);
     http_server_destroy(command.routes.server); /* closes the remaining connections */
+    response_resume_destroy(command.routes.resume);
     generation_route_destroy(command.routes.generation);
+    response_watches_destroy(command.routes.watches);
     inspect_route_destroy(command.routes.inspections);
     chat_engine_destroy(command.routes.engine);
+    response_journal_close(command.journal);
     response_store_destroy(command.routes.responses); /* after the last reference to a response */
     http_settings_destroy(command.http_settings);
     service_manager_destroy(command.manager);
     event_release(command.drain_timer);
     event_release(command.exit_timer);
+    event_release(command.reload_timer);
     event_base_free(command.base);
     free(command.route_table);
     return command.status;

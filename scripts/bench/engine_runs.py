@@ -1,7 +1,6 @@
-"""What `gpu` and `moe_bench` have in common: running build/step_bench on a device and reading what it says, the device's name and
-bandwidth, and a table.
+"""Shared by the benchmarks of build/step_bench: running it on a device, parsing its output, the device's name and bandwidth, a table.
 
-`options` are a benchmark's own: device, input (positions before decoding), decode (steps), batches, prompt (tokens), repeat,
+`options` are the options of a benchmark: device, input (positions before decoding), decode (steps), batches, prompt (tokens), repeat,
 pipeline_cache.
 """
 

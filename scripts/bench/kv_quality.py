@@ -3,14 +3,14 @@
 
 usage: kv_quality.py ENGINE MODEL.gguf RECORDED.txt [TRIALS]
 
-ENGINE is build/step_bench, MODEL a llama or gemma3 file whose tensors are all F32 (scripts/golden/dequantize_gguf.py makes one),
-RECORDED.txt a file of tests/golden/llama_cpp, whose sequence `text` is scored. In numpy the whole model is computed in
-F32; keys after rotary embedding, and values, of the layers that are quantized go through the functions of
-scripts/golden/kv_codec.py and back. So both columns have the same weights, text, keys and values, and nothing else in common.
+ENGINE is build/step_bench. MODEL is a llama or gemma3 file whose tensors are all F32 (made by scripts/golden/dequantize_gguf.py).
+RECORDED.txt is a file of tests/golden/llama_cpp; its sequence `text` is scored. numpy computes the whole model in F32; in the quantized
+layers, keys after rotary embedding and values are encoded and decoded by the functions of scripts/golden/kv_codec.py. So both columns have
+the same weights and text and share no other code.
 
-Which of two codes a number gets that lies between them, the last bit of a float decides, and deeper layers make much of it:
-with TRIALS (1) above 1 the numpy column is the mean of so many computations, of which all but the first begin with embeddings
-moved by a millionth, and the last column is how far apart these are. Needs numpy and gguf (build/venv has them).
+If a number lies between two codes, rounding of the last bit decides which one it gets, and deeper layers amplify the difference. With
+TRIALS (1) above 1 the numpy column is the mean of that many computations, all but the first with embeddings changed by a millionth, and
+the last column is their range. Needs numpy and gguf (build/venv has them).
 """
 import math
 import pathlib

@@ -51,7 +51,7 @@ class Server:
                 sys.exit(f"{self.name} ended while starting:\n" + self.log.read().decode(errors="replace")[-2000:])
             try:
                 with socket.create_connection(("127.0.0.1", self.port), 1) as s:
-                    s.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+                    s.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
                     if b" 200 " in s.recv(64):
                         return
             except OSError:
@@ -115,7 +115,7 @@ class Stream:
         self.times, self.usage, self.buffer, self.done, self.raw = [], None, b"", False, b""
         self.sent = time.perf_counter()
         self.sock.sendall(
-            b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: "
+            b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
             + str(len(payload)).encode() + b"\r\nConnection: close\r\n\r\n" + payload)
         self.sock.setblocking(False)
 

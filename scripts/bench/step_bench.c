@@ -1,26 +1,24 @@
 /*
- * How fast the worker's steps are on this machine, without processes, rings or HTTP around them:
- * prompt steps of N rows, then decode steps of B sequences with one row each, over a real
- * checkpoint.
+ * Measures the worker's steps without processes, rings or HTTP: prompt steps of N rows, then decode
+ * steps of B sequences with one row each, with a real checkpoint.
  *
  *   step_bench --model FILE [--threads T] [--prompts 128,512] [--batches 1,8] [--decode 64]
- * [--context 128] [--tier best] [--kv-cache-type f16] [--kv-bits B] [--kv-key-bits B]
- * [--kv-value-bits B] [--kv-quant-scheme S]
- *              [--activation-bits 8|16] [--cpu-time] [--device cpu|vulkan[:N]] [--profile]
- * [--step-depth 2]
+ *              [--context 128] [--tier best] [--device cpu|vulkan[:N]] [--step-depth 2]
+ *              [--kv-cache-type f16] [--kv-bits B] [--kv-key-bits B] [--kv-value-bits B]
+ *              [--kv-quant-scheme S] [--activation-bits 8|16] [--cpu-time] [--profile]
  *              [--pipeline-cache FOLDER]
- *              [--picture 1024x1024] of a model that sees: a picture of so many pixels is encoded,
- * and a prompt that shows it is answered by one token
- *              [--beside 1,16,64]  decode steps of one sequence in which another one's prompt has
- * so many rows
- *              [--tokens 1,2,3]   instead of measuring: feed these ids, print the greedy
- * continuation and resident memory
- *              [--perplexity]     of these ids, each predicted from all before it
+ *              [--image 1024x1024] encode an image of this size (a model with vision), then answer
+ *                                  a prompt with it by one token
+ *              [--beside 1,16,64]  decode one sequence in steps that also have so many rows of
+ *                                  another one's prompt
+ *              [--tokens 1,2,3]    instead of measuring: feed these ids, print the greedy
+ *                                  continuation and resident memory
+ *              [--perplexity]      of these ids, each predicted from all before it
  *
- * Each figure is the best of --repeat runs (default 3), because other programs on the machine only
- * ever slow a run down. Decodes stand behind a context of random keys and values (on a Vulkan
- * device; else of zeros). A GPU that was idle runs at a third of its clock at first, so there
- * prompts and pictures are done for two seconds before they are timed.
+ * Each figure is the best of --repeat runs (default 3), because other programs on the machine can
+ * only slow a run down. Decodes have a context of random keys and values on a Vulkan device, and of
+ * zeros on the CPU. An idle GPU starts at a third of its clock, so there prompts and images run for
+ * two seconds before they are timed.
  */
 #include <getopt.h>
 #include <math.h>
@@ -31,6 +29,7 @@
 
 #include "proto/device_name.h"
 #include "proto/must.h"
+#include "tests/support/backend_step.h"
 #include "tests/support/vulkan_kv_noise.h"
 #include "worker/backend/host/backend.h"
 #include "worker/model/model.h"
@@ -42,7 +41,7 @@
 #define NUMBERS_MAX         4096
 #define SCORED_ROWS         64u
 #define WARM_S              2.0
-#define PICTURE_WORDS       32u /* tokens of text behind a picture */
+#define IMAGE_WORDS         32u /* tokens of text after an image */
 
 struct number_list {
     uint32_t count;
@@ -56,12 +55,12 @@ struct bench {
     uint32_t repeat;
     bool cpu_time;
     bool perplexity;
-    struct picture_shape picture; /* tiles 0: none */
+    struct image_shape image; /* tiles 0: none */
     struct number_list prompts;
     struct number_list batches;
     struct number_list beside;
     struct number_list tokens;
-    struct kv_quantization_wish kv_wish;
+    struct kv_quantization_request kv_request;
     struct backend_options options;
     struct device_name device;
     struct model *model;
@@ -70,8 +69,8 @@ struct bench {
     uint32_t blocks[BATCH_MAX][BLOCKS_PER_SEQUENCE];
 };
 
-/* Seconds on the wall, or with --cpu-time those that this process computed: with one thread that is
- * a fair figure on a machine that others use too. */
+/* Wall-clock seconds, or with --cpu-time the CPU seconds of this process, which with one thread do
+ * not depend on other programs. */
 static double now_s(const struct bench *bench)
 {
     struct timespec now;
@@ -138,15 +137,15 @@ static void parse_device(struct bench *bench, const char *name)
     exit(2);
 }
 
-static void parse_picture(struct bench *bench, const char *text)
+static void parse_image(struct bench *bench, const char *text)
 {
     char *end;
-    bench->picture.tiles = 1;
-    bench->picture.width = (uint32_t)strtoul(text, &end, 10);
-    bench->picture.height = *end == 'x' ? (uint32_t)strtoul(end + 1, NULL, 10) : 0;
+    bench->image.tiles = 1;
+    bench->image.width = (uint32_t)strtoul(text, &end, 10);
+    bench->image.height = *end == 'x' ? (uint32_t)strtoul(end + 1, NULL, 10) : 0;
 }
 
-/* Positions that a sequence can have in what is to be measured. */
+/* The largest number of positions of a sequence in any of the measurements. */
 static uint32_t longest_sequence(const struct bench *bench)
 {
     uint32_t longest = bench->context + bench->decode_steps;
@@ -196,7 +195,7 @@ static void parse_options(struct bench *bench, int argc, char **argv)
                                             {"profile", no_argument, NULL, 'f'},
                                             {"step-depth", required_argument, NULL, 'h'},
                                             {"pipeline-cache", required_argument, NULL, 'o'},
-                                            {"picture", required_argument, NULL, 'g'},
+                                            {"image", required_argument, NULL, 'g'},
                                             {NULL, 0, NULL, 0}};
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (c) {
@@ -211,17 +210,17 @@ static void parse_options(struct bench *bench, int argc, char **argv)
         case 'r': bench->repeat = (uint32_t)atoi(optarg); break;
         case 'i': bench->options.cpu_tier = parse_tier(optarg); break;
         case 'v': bench->options.kv_type = parse_kv_type(optarg); break;
-        case 'q': bench->kv_wish.half_bits = parse_half_bits(optarg); break;
-        case 'y': bench->kv_wish.key_half_bits = parse_half_bits(optarg); break;
-        case 'l': bench->kv_wish.value_half_bits = parse_half_bits(optarg); break;
-        case 's': bench->kv_wish.scheme = parse_scheme(optarg); break;
+        case 'q': bench->kv_request.half_bits = parse_half_bits(optarg); break;
+        case 'y': bench->kv_request.key_half_bits = parse_half_bits(optarg); break;
+        case 'l': bench->kv_request.value_half_bits = parse_half_bits(optarg); break;
+        case 's': bench->kv_request.scheme = parse_scheme(optarg); break;
         case 'u': bench->cpu_time = true; break;
         case 'x': bench->perplexity = bench->options.keeps_logits = true; break;
         case 'e': parse_device(bench, optarg); break;
         case 'f': bench->options.profile = true; break;
         case 'h': bench->options.step_depth = (uint32_t)atoi(optarg); break;
         case 'o': bench->options.vulkan.pipeline_cache = optarg; break;
-        case 'g': parse_picture(bench, optarg); break;
+        case 'g': parse_image(bench, optarg); break;
         case 'k': bench->tokens = parse_list(optarg); break;
         default: exit(2);
         }
@@ -232,25 +231,25 @@ static void parse_options(struct bench *bench, int argc, char **argv)
     }
 }
 
-/* What the picture takes; returns the prompt's tokens that show it. */
-static uint32_t decide_picture(struct bench *bench)
+/* Sets the options for encoding bench->image; returns the tokens of a prompt with it. */
+static uint32_t decide_image(struct bench *bench)
 {
     const struct model_vision *vision = model_vision(bench->model);
     struct error_text error = {{0}};
-    if (bench->picture.tiles == 0)
+    if (bench->image.tiles == 0)
         return 0;
-    if (!vision || model_vision_check(vision, bench->picture, &error) != RESULT_OK) {
-        fprintf(stderr, "no such picture: %s\n",
-                vision ? error.text : model_blindness(bench->model));
+    if (!vision || model_vision_check(vision, bench->image, &error) != RESULT_OK) {
+        fprintf(stderr, "no such image: %s\n",
+                vision ? error.text : model_no_vision_reason(bench->model));
         exit(1);
     }
     bench->options.vision = model_vision_plan(bench->model);
-    bench->options.max_patch_rows = model_vision_patch_rows(vision, bench->picture);
-    bench->options.feature_rows = model_vision_feature_rows(vision, bench->picture);
-    return bench->options.feature_rows + PICTURE_WORDS;
+    bench->options.max_patch_rows = model_vision_patch_rows(vision, bench->image);
+    bench->options.feature_rows = model_vision_feature_rows(vision, bench->image);
+    return bench->options.feature_rows + IMAGE_WORDS;
 }
 
-/* Without tokens of a text, decodes read a context that was not computed: random rows. */
+/* Unless --tokens gives a text, decodes read a context of random rows. */
 static void fill_kv_cache(struct bench *bench)
 {
     struct error_text error;
@@ -269,13 +268,13 @@ static void load(struct bench *bench)
     double start = now_s(bench);
     struct kv_quantization quantization;
     if (model_open(bench->model_path, &bench->model, &error) != RESULT_OK ||
-        kv_quantization_resolve(&bench->kv_wish, &quantization, &error) != RESULT_OK ||
+        kv_quantization_resolve(&bench->kv_request, &quantization, &error) != RESULT_OK ||
         model_quantize_kv(bench->model, &quantization, &error) != RESULT_OK) {
         fprintf(stderr, "%s\n", error.text);
         exit(1);
     }
-    uint32_t pictured = decide_picture(bench), longest = longest_sequence(bench);
-    longest = pictured > longest ? pictured : longest;
+    uint32_t image_tokens = decide_image(bench), longest = longest_sequence(bench);
+    longest = image_tokens > longest ? image_tokens : longest;
     uint32_t blocks = (longest + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
     for (uint32_t g = 0; g < model_plan(bench->model)->kv.group_count; g++)
         bench->options.kv_blocks[g] = most_sequences(bench) * blocks;
@@ -351,13 +350,13 @@ static void run_step(struct bench *bench, uint32_t sequences, uint32_t rows, uin
     wait_step(bench, results);
 }
 
-/* Ids that differ as long as the vocabulary lets them. */
+/* Ids that differ up to the size of the vocabulary. */
 static uint32_t token_id(const struct bench *bench, uint32_t i)
 {
     return (100 + i * 37 % 20000) % model_plan(bench->model)->config.vocab_tokens;
 }
 
-/* Until when the device is to be kept busy before anything is timed. */
+/* End of the warm-up, during which the device is kept busy. */
 static double warm_end(const struct bench *bench)
 {
     return bench->device.kind == DEVICE_VULKAN ? now_s(bench) + WARM_S : 0.0;
@@ -390,18 +389,18 @@ static void measure_prompt(struct bench *bench, uint32_t tokens)
     printf("prompt %5u         %9.1f tok/s\n", tokens, tokens / best);
 }
 
-/* --- pictures --------------------------------------------------------------------------------- */
+/* --- images ----------------------------------------------------------------------------------- */
 
 static void encode(struct bench *bench, const uint8_t *pixels)
 {
-    const struct encode_picture picture = {.shape = bench->picture,
-                                           .pixels = pixels,
-                                           .scale = {1.0f / 128, 1.0f / 128, 1.0f / 128},
-                                           .bias = {-1, -1, -1}};
+    const struct encode_image image = {.shape = bench->image,
+                                       .pixels = pixels,
+                                       .scale = {1.0f / 128, 1.0f / 128, 1.0f / 128},
+                                       .bias = {-1, -1, -1}};
     const struct backend_interface *interface = bench->backend->interface;
     struct error_text error;
     enum result result =
-        interface->encode_begin(bench->backend, &(struct encode_batch){1, &picture}, &error);
+        interface->encode_begin(bench->backend, &(struct encode_batch){1, &image}, &error);
     uint64_t left;
     if (result == RESULT_OK)
         result = interface->encode_part(bench->backend, UINT64_MAX, &left, &error);
@@ -411,11 +410,11 @@ static void encode(struct bench *bench, const uint8_t *pixels)
     }
 }
 
-/* A prompt that shows the picture and goes on in words, in as many steps as it takes. */
-static void read_picture(struct bench *bench)
+/* Runs a prompt of the image and IMAGE_WORDS tokens of text, in steps of PROMPT_CHUNK rows. */
+static void read_image(struct bench *bench)
 {
     static uint32_t ids[PROMPT_CHUNK], features[PROMPT_CHUNK];
-    uint32_t shown = bench->options.feature_rows, tokens = shown + PICTURE_WORDS;
+    uint32_t shown = bench->options.feature_rows, tokens = shown + IMAGE_WORDS;
     struct sampled_token result;
     for (uint32_t done = 0; done < tokens;) {
         uint32_t rows = tokens - done < PROMPT_CHUNK ? tokens - done : PROMPT_CHUNK;
@@ -430,11 +429,11 @@ static void read_picture(struct bench *bench)
     }
 }
 
-/* Encoding is over when a step that comes behind it is; what that step takes by itself is taken
- * off. */
-static void measure_picture(struct bench *bench)
+/* Times an encoding together with a step after it, which waits for it, and subtracts the time of the
+ * step alone. */
+static void measure_image(struct bench *bench)
 {
-    uint32_t pixel_bytes = bench->picture.width * bench->picture.height * 3;
+    uint32_t pixel_bytes = bench->image.width * bench->image.height * 3;
     uint8_t *pixels = must_alloc(pixel_bytes, 1);
     uint32_t id = token_id(bench, 0);
     struct sampled_token result;
@@ -455,19 +454,18 @@ static void measure_picture(struct bench *bench)
         encoded = both - start - alone < encoded ? both - start - alone : encoded;
         start = now_s(bench);
         encode(bench, pixels);
-        read_picture(bench);
+        read_image(bench);
         answered = now_s(bench) - start < answered ? now_s(bench) - start : answered;
     }
-    printf("picture %ux%u    encoded in %.1f ms (%u patches, %u features), first token behind %u "
+    printf("image %ux%u    encoded in %.1f ms (%u patches, %u features), first token after %u "
            "words in %.1f ms\n",
-           bench->picture.width, bench->picture.height, encoded * 1e3,
-           bench->options.max_patch_rows, bench->options.feature_rows, PICTURE_WORDS,
-           answered * 1e3);
+           bench->image.width, bench->image.height, encoded * 1e3, bench->options.max_patch_rows,
+           bench->options.feature_rows, IMAGE_WORDS, answered * 1e3);
     free(pixels);
 }
 
-/* How many tokens of a step are none of those before them. Rows of one token and one past are one
- * row many times, which want fewer experts than rows that differ. */
+/* The number of different tokens of a step. Rows of the same token and past choose the same experts,
+ * so a step of them reads fewer. */
 static uint32_t count_distinct(const struct sampled_token *results, uint32_t count)
 {
     uint32_t distinct = 0;
@@ -480,8 +478,8 @@ static uint32_t count_distinct(const struct sampled_token *results, uint32_t cou
     return distinct;
 }
 
-/* A step ahead where the backend can: each takes the tokens that the one before draws. Returns how
- * many different ones the last step drew. */
+/* Launches a step ahead if the backend can: each step takes the tokens that the previous one draws.
+ * Returns the number of different tokens of the last step. */
 static uint32_t decode(struct bench *bench, uint32_t sequences)
 {
     struct sampled_token results[BATCH_MAX];
@@ -518,8 +516,8 @@ static void measure_decode(struct bench *bench, uint32_t sequences)
            bench->context, distinct);
 }
 
-/* A step in which the first sequence decodes, and the second one's prompt has `rows` rows at the
- * bench's context: only the first one's row is drawn from. */
+/* A step in which the first sequence decodes at `position` and the second one has `rows` rows from
+ * bench->context; draws a token only for the first one. */
 static void launch_beside(struct bench *bench, uint32_t rows, uint32_t position, uint32_t id)
 {
     static uint32_t ids[PROMPT_CHUNK];
@@ -665,8 +663,8 @@ int main(int argc, char **argv)
     } else if (bench.tokens.count > 0) {
         print_continuation(&bench);
     } else {
-        if (bench.picture.tiles > 0)
-            measure_picture(&bench);
+        if (bench.image.tiles > 0)
+            measure_image(&bench);
         for (uint32_t i = 0; i < bench.prompts.count; i++)
             measure_prompt(&bench, bench.prompts.values[i]);
         for (uint32_t i = 0; i < bench.batches.count; i++)

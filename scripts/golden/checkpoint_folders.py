@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""Makes the tiny Hugging Face checkpoints of tests/golden/checkpoints and records what Hugging Face transformers says on them.
+"""Makes the tiny Hugging Face checkpoints of tests/golden/checkpoints and records Hugging Face transformers' answers.
 
 usage: checkpoint_folders.py DIRECTORY [FAMILY ...]
 
-For each family of families/ (or those named) a folder with everything that a published checkpoint has, its weights
-random, in BF16. They are multiples of a power of two with seven bits, so that F32, F16 and BF16 hold the very same
-numbers. logits.f32 are the logits (F32,
-little-endian) of every position of the sequence ids.txt, computed in F32 on the CPU by transformers or, where a family
-has one, by its own reference(). layers.txt is for finding the layer that goes wrong: the mean magnitude of the last
-position's hidden state, after the embedding, after each layer and (the last line) after the last norm, which takes the
-last layer's place. Needs torch, transformers, gguf and numpy.
+Writes for each family of families/ (or those named) a folder with everything that a published checkpoint has. Weights are
+random, in BF16, multiples of a power of two with seven bits, so that F32, F16 and BF16 hold the same numbers. logits.f32
+are the logits (F32, little-endian) of every position of the sequence ids.txt, computed in F32 on the CPU by transformers
+or by the family's own reference(). layers.txt helps to find a wrong layer: the mean magnitude of the last position's
+hidden state after the embedding, after each layer but the last, and (the last line) after the last norm. Needs torch,
+transformers, gguf and numpy.
 """
 import json
 import pathlib
@@ -69,7 +68,7 @@ def byte_alphabet():
 
 
 def write_texts(folder, config):
-    """The template lies beside the settings in llama's folder and inside them elsewhere."""
+    """The template is a file of its own in llama's folder and part of the settings in the others."""
     added = [{"id": 256 + i, "content": text, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
               "special": True} for i, text in enumerate(SPECIALS)]
     vocabulary = {text: i for i, text in enumerate(byte_alphabet())}
@@ -94,7 +93,7 @@ def write_texts(folder, config):
 
 
 def reference_logits(folder, weights, ids, table_changes):
-    """Of all positions at once; token by token, and with another sequence in the batch, transformers must say the same."""
+    """Logits of all positions at once; token by token and in a batch of two, transformers must give the same."""
     with tempfile.TemporaryDirectory() as copy:
         shutil.copytree(folder, copy, dirs_exist_ok=True)
         write_safetensors(pathlib.Path(copy) / "model.safetensors",

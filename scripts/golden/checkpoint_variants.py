@@ -4,10 +4,10 @@
 usage: checkpoint_variants.py SOURCE TARGET
 
 For each family: <family>-f32, -f16 and -bf16 (folders with one file), <family>-<type>-sharded (three files and an index),
-and <family>-<type>.gguf; and <family>-mlx where mlx-lm saves other names or shapes. Of llama also a GGUF in parts (F32); of
-it and qwen3_moe the forms of quantized_forms.py, which hold other numbers. glm4-wide-heads is its F32 weights as half as many heads of
-48 elements, which a quantized cache can hold: another model, by which backends are held to each other. TARGET is written under a temporary name first, so
-it is whole or absent. Needs gguf and numpy.
+and <family>-<type>.gguf; and <family>-mlx if mlx-lm saves other names or shapes. For llama also a split GGUF (F32); for
+llama and qwen3_moe the forms of quantized_forms.py, which hold other numbers. glm4-wide-heads has glm4's F32 weights read
+as half as many heads of 48 elements, which a quantized cache can hold: a different model, used to compare backends with
+each other. TARGET is written under a temporary name first, so it is complete or absent. Needs gguf and numpy.
 """
 import json
 import os
@@ -53,7 +53,7 @@ def write_safetensors(path, tensors, kind):
 
 
 def write_typed(path, tensors):
-    """No padding: a header of any length, so that data lies at any address."""
+    """Writes no padding: the header has any length, so that data starts at any address."""
     header, at, pieces = {}, 0, []
     for name, (kind, array) in tensors.items():
         data = array.tobytes()
@@ -136,7 +136,7 @@ def add_texts(writer, source):
 
 
 def write_gguf(family, source, target, tensors, kind, tensors_a_part=0):
-    """In one file, or in parts of so many tensors, whose names the writer numbers."""
+    """Writes one file, or parts of so many tensors each, whose names the writer numbers."""
     config = json.loads((source / "config.json").read_text())
     writer = gguf.GGUFWriter(str(target), family.GGUF_ARCHITECTURE, split_max_tensors=tensors_a_part)
     if getattr(family, "GGUF_SHARED_SETTINGS", True):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes a GGUF file anew with every tensor as F32, metadata unchanged but for the file type.
+"""Rewrites a GGUF file with every tensor as F32; metadata stays, except for the file type.
 
 usage: dequantize_gguf.py IN.gguf OUT.gguf
 
 The reference on such a file tells mistakes in the model's arithmetic from differences in quantized arithmetic. The file is
-written under a temporary name first, so OUT is whole or absent. Needs the packages gguf and numpy.
+written under a temporary name first, so OUT is complete or absent. Needs the packages gguf and numpy.
 """
 import os
 import sys

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes tests/golden/ggml_quants/vectors.txt: for each GGUF element type, hex bytes of one row and the f32 bits that the
-`gguf` Python package's dequantizer gives. Needs: pip install gguf numpy. The types and where their blocks keep f16
-scales come from proto/ggml_type_list.h; a type that becomes another at load has its f16 scale first, or none.
+`gguf` Python package's dequantizer gives. Needs: pip install gguf numpy. The types and the offsets of f16 scales in
+their blocks come from proto/ggml_type_list.h; a type that is converted at load has its f16 scale first, or none.
 
 Usage: scripts/golden/ggml_quants.py > tests/golden/ggml_quants/vectors.txt
 """
@@ -57,11 +57,11 @@ def main():
         assert len(out) == columns
         print_row(name, row, out)
     four_bit_floats(np.arange(104, 144))
-    four_bit_floats(np.array([0, 1, 2, 60, 103, 104, 143, 144, 200, 252]))  # some powers are no halves
+    four_bit_floats(np.array([0, 1, 2, 60, 103, 104, 143, 144, 200, 252]))  # some powers are outside f16
 
 
 def four_bit_floats(exponents):
-    """MXFP4 with these exponents, and at last a block of zeros with one that no half holds."""
+    """MXFP4 with these exponents, and a last block of zeros with an exponent outside f16."""
     blocks = rng.integers(0, 256, size=(len(exponents) + 1, 17), dtype=np.uint8)
     blocks[:-1, 0] = exponents
     blocks[-1] = [3] + [0x08] * 16

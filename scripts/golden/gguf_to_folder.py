@@ -4,7 +4,7 @@
 usage: gguf_to_folder.py IN.gguf FOLDER
 
 For tests that serve the default model from a folder. The folder is written under a temporary name first, so FOLDER is
-whole or absent. Needs the packages gguf and numpy.
+complete or absent. Needs the packages gguf and numpy.
 """
 import json
 import os
@@ -61,7 +61,7 @@ def tokenizer_of(reader):
 
 
 def stored(tensor, config):
-    """Name and F16 array; rows of query and key heads go back from pairs to halves."""
+    """Name and F16 array; the rows of query and key heads are permuted back from pairs to halves."""
     if tensor.name in WHOLE:
         name = WHOLE[tensor.name]
     else:

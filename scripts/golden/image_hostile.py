@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes pictures that nobody should send: seeds of the fuzz target fuzz_image and part of image_hostile_test.
+"""Writes malformed and hostile images: seeds of the fuzz target fuzz_image and part of image_hostile_test.
 
-usage: image_hostile.py PICTURES FOLDER
+usage: image_hostile.py IMAGES FOLDER
 
-PICTURES is tests/golden/images, whose small files are cut, bent and glued to others here. A name that begins with
-refused- has to be refused with words; one with taken- has to become a picture; with either- as a decoder likes, in
-bounded memory. Needs nothing but Python; the same files every time.
+IMAGES is tests/golden/images, whose small files are truncated, altered and joined with others. A file named
+refused-... must be refused with an error text, taken-... must decode, and either-... may do either, in bounded memory.
+Needs only Python; the output is deterministic.
 """
 import os
 import random
@@ -66,7 +66,7 @@ def frame(width, height, parts, marker=0xC0, depth=8):
     return jpeg_segment(marker, struct.pack(">BHHB", depth, height, width, parts) + b"".join(bytes([i + 1, 0x11, 0]) for i in range(parts)))
 
 
-def jpeg_files(pictures):
+def jpeg_files(images):
     table = jpeg_segment(0xDB, bytes(1) + bytes([1] * 64))
     codes = jpeg_segment(0xC4, b"\x00" + bytes([1] + [0] * 15) + b"\x00")
     start = b"\xff\xd8\xff\xe0\x00\x10JFIF\0\x01\x01\0\0\x01\0\x01\0\0"
@@ -84,11 +84,11 @@ def jpeg_files(pictures):
     refine = jpeg_segment(0xDA, b"\x01\x01\x00\x00\x00\x10")
     passes = b"".join(jpeg_segment(0xDA, b"\x01\x01\x00\x00\x00" + bytes([(13 - i) << 4 | 12 - i if i < 13 else 0x10])) + b"\0" for i in range(13))
     yield "refused-jpeg-scan-bomb", start + table + frame(2000, 2000, 1, 0xC2) + codes + passes + (refine + b"\0") * 400 + b"\xff\xd9"
-    picture = pictures["rgb-444.jpg"]
-    yield "taken-jpeg-page-behind", picture + b"<html><script>1</script></html>"
-    yield "taken-jpeg-exif-broken", picture[:2] + jpeg_segment(0xE1, b"Exif\0\0MM\0*\xff\xff\xff\xff") + picture[2:]
-    yield "taken-jpeg-exif-strange", picture[:2] + jpeg_segment(0xE1, b"Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x63\0\0\0") + picture[2:]
-    yield "either-jpeg-short-segment", picture[:2] + b"\xff\xe1\x00\x01" + picture[2:]
+    image = images["rgb-444.jpg"]
+    yield "taken-jpeg-page-behind", image + b"<html><script>1</script></html>"
+    yield "taken-jpeg-exif-broken", image[:2] + jpeg_segment(0xE1, b"Exif\0\0MM\0*\xff\xff\xff\xff") + image[2:]
+    yield "taken-jpeg-exif-strange", image[:2] + jpeg_segment(0xE1, b"Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x63\0\0\0") + image[2:]
+    yield "either-jpeg-short-segment", image[:2] + b"\xff\xe1\x00\x01" + image[2:]
 
 
 def riff(*chunks):
@@ -100,7 +100,7 @@ def canvas(width, height, flags):
     return b"VP8X", bytes([flags, 0, 0, 0]) + struct.pack("<I", width - 1)[:3] + struct.pack("<I", height - 1)[:3]
 
 
-def webp_files(pictures):
+def webp_files(images):
     lossless = b"\x2f" + struct.pack("<I", 16383 | 16383 << 14) + bytes(20)
     yield "refused-webp-bomb", riff((b"VP8L", lossless))
     yield "refused-webp-canvas", riff(canvas(1 << 24, 255, 2), (b"ANIM", bytes(6)), (b"ANMF", bytes(40)))
@@ -109,9 +109,9 @@ def webp_files(pictures):
     yield "refused-webp-empty", riff()
     yield "refused-webp-lying-size", b"RIFF\xff\xff\xff\xffWEBPVP8 \xff\xff\xff\x7f" + bytes(30)
     yield "refused-webp-sound", b"RIFF\x24\0\0\0WAVEfmt " + bytes(30)
-    picture = pictures["lossless.webp"]
-    yield "either-webp-exif-long", picture + b"EXIF\xff\xff\xff\x7fII*\0"
-    yield "refused-webp-cut", picture[:len(picture) // 2]
+    image = images["lossless.webp"]
+    yield "either-webp-exif-long", image + b"EXIF\xff\xff\xff\x7fII*\0"
+    yield "refused-webp-cut", image[:len(image) // 2]
 
 
 def gif(width, height, blocks, flags=0x80):
@@ -122,7 +122,7 @@ def gif_frame(left, top, width, height, bits, codes):
     return b"," + struct.pack("<HHHHB", left, top, width, height, 0) + bytes([bits]) + codes
 
 
-def gif_files(pictures):
+def gif_files(images):
     codes = b"\x02\x44\x01" + GIF_END
     yield "refused-gif-bomb", gif(65535, 65535, gif_frame(0, 0, 65535, 65535, 2, codes))
     yield "refused-gif-cut-large", gif(8000, 8000, gif_frame(0, 0, 8000, 8000, 2, codes))
@@ -134,7 +134,7 @@ def gif_files(pictures):
     yield "refused-gif-wrong-code", gif(10, 10, gif_frame(0, 0, 10, 10, 2, b"\x02\x7c\xff" + GIF_END))
     yield "refused-gif-endless", gif(10, 10, b"!\xfe" + b"\x01a" * 300)
     yield "refused-gif-script", b"GIF89a/*" + bytes(8) + b"*/=1;alert(document.cookie)" + bytes(20)
-    yield "taken-gif-jpeg-behind", pictures["plain.gif"] + pictures["gray.jpg"]
+    yield "taken-gif-jpeg-behind", images["plain.gif"] + images["gray.jpg"]
 
 
 def other_files():
@@ -147,21 +147,21 @@ def other_files():
                               b'"image_mean":[0.5,0.5,0.5],"resample":3}\0{"image_processor":null}')
 
 
-def bent_files(pictures):
-    """Some bytes changed at random in each kind."""
+def bent_files(images):
+    """A few random bytes changed, in a file of each format."""
     source = random.Random(7)
     for name in ("progressive.jpg", "cmyk.jpg", "palette-clear.png", "interlaced-alpha.png", "alpha.webp", "lossy.webp", "moving.webp", "interlaced.gif"):
-        data = bytearray(pictures[name])
+        data = bytearray(images[name])
         for _ in range(6):
             data[source.randrange(12, len(data))] = source.randrange(256)
         yield "either-bent-" + name.replace(".", "-"), bytes(data)
 
 
 def main():
-    pictures, folder = sys.argv[1:]
+    images, folder = sys.argv[1:]
     known = {}
-    for name in os.listdir(pictures):
-        with open(os.path.join(pictures, name), "rb") as file:
+    for name in os.listdir(images):
+        with open(os.path.join(images, name), "rb") as file:
             known[name] = file.read()
     os.makedirs(folder, exist_ok=True)
     made = [*png_files(), *jpeg_files(known), *webp_files(known), *gif_files(known), *other_files(), *bent_files(known)]

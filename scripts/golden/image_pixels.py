@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes pictures of all kinds and what Hugging Face's image processors make of them, for tests/golden/images.
+"""Writes images of all kinds and the output of Hugging Face's image processors for them, for tests/golden/images.
 
 usage: image_pixels.py FOLDER
 
-Files of every kind that is decoded, each with its pixels as PIL has them (upright, alpha over white), and for those and
-for pictures that the test draws itself, by the formula of draw(): sizes, tiles, grids, tokens, the text that replaces a
-marker, and a hash of the resized bytes, for several checkpoints' settings. The processors' own code says all of it:
-they run without rescaling and normalizing, and their patches are put together again. Needs transformers, torch,
+Files of every supported format, each with the pixels that PIL decodes (upright, alpha over white). For those files and
+for images that the test draws by the formula of draw(): sizes, tiles, grids, tokens, the text that replaces a marker,
+and a hash of the resized bytes, for several checkpoints' settings. All values come from the processors' own code, which
+runs without rescaling and normalizing, and whose patches are joined to an image again. Needs transformers, torch,
 torchvision, PIL and numpy.
 """
 import io
@@ -28,7 +28,7 @@ from transformers.models.smolvlm import image_processing_pil_smolvlm as smolvlm,
 
 
 def draw(width, height, seed):
-    """Ramps and noise by turns, in squares of 16: integers only, so that a test in C draws the same."""
+    """Ramps and noise in alternating squares of 16, with integers only, so that a test in C draws the same."""
     y, x, c = np.meshgrid(*(np.arange(n, dtype=np.uint32) for n in (height, width, 3)), indexing="ij")
     ramp = x * 3 + y * 5 + c * 40 + seed * 17
     noise = ((x * x * 3 + y * y * 5 + x * y * 7 + c * 85 + seed * 101) >> 4) ^ ((x >> 3) * 37 + (y >> 3) * 91)
@@ -43,7 +43,7 @@ def fnv(data):
 
 
 def word_hash(data):
-    """FNV-1a over words of 8 bytes, the last filled up with zeros: quick enough for millions."""
+    """FNV-1a over words of 8 bytes, the last one zero-padded; words, because images have millions of bytes."""
     data = bytes(data) + bytes(-len(data) % 8)
     value, prime, mask = 0xCBF29CE484222325, 0x100000001B3, 0xFFFFFFFFFFFFFFFF
     for word in np.frombuffer(data, "<u8").tolist():
@@ -93,17 +93,17 @@ def adam7(width, height, pixels, colour, extra=b""):
 
 
 def jpeg_files():
-    def picture(width, height, seed):
+    def test_image(width, height, seed):
         return Image.fromarray(draw(width, height, seed)).resize((width, height))
-    yield "rgb-420.jpg", saved(picture(45, 31, 1), "JPEG", quality=90)
-    yield "rgb-444.jpg", saved(picture(33, 40, 2), "JPEG", quality=95, subsampling=0)
-    yield "rgb-422.jpg", saved(picture(37, 20, 3), "JPEG", quality=80, subsampling=1)
-    yield "gray.jpg", saved(picture(30, 30, 4).convert("L"), "JPEG", quality=85)
-    yield "progressive.jpg", saved(picture(50, 34, 5), "JPEG", quality=90, progressive=True)
-    yield "restarts.jpg", saved(picture(64, 24, 6), "JPEG", quality=90, restart_marker_blocks=2)
-    yield "cmyk.jpg", saved(picture(32, 24, 7).convert("CMYK"), "JPEG", quality=90)
+    yield "rgb-420.jpg", saved(test_image(45, 31, 1), "JPEG", quality=90)
+    yield "rgb-444.jpg", saved(test_image(33, 40, 2), "JPEG", quality=95, subsampling=0)
+    yield "rgb-422.jpg", saved(test_image(37, 20, 3), "JPEG", quality=80, subsampling=1)
+    yield "gray.jpg", saved(test_image(30, 30, 4).convert("L"), "JPEG", quality=85)
+    yield "progressive.jpg", saved(test_image(50, 34, 5), "JPEG", quality=90, progressive=True)
+    yield "restarts.jpg", saved(test_image(64, 24, 6), "JPEG", quality=90, restart_marker_blocks=2)
+    yield "cmyk.jpg", saved(test_image(32, 24, 7).convert("CMYK"), "JPEG", quality=90)
     for turn in range(1, 9):
-        yield f"turned-{turn}.jpg", saved(picture(19 + turn, 12, 8 + turn), "JPEG", quality=92, exif=exif(turn))
+        yield f"turned-{turn}.jpg", saved(test_image(19 + turn, 12, 8 + turn), "JPEG", quality=92, exif=exif(turn))
 
 
 def png_files():
@@ -143,12 +143,12 @@ def other_files():
     yield "clear.gif", saved(small, "GIF", transparency=3, interlace=0)
     yield "moving.gif", saved(small, "GIF", save_all=True, append_images=[rgb.rotate(45).quantize(8)], duration=50)
     whole = bytearray(saved(small, "GIF", interlace=0))
-    whole[6:10] = struct.pack("<HH", 60, 50)  # a frame that leaves a border of its screen
+    whole[6:10] = struct.pack("<HH", 60, 50)  # a screen larger than its frame
     yield "border.gif", bytes(whole)
 
 
 def pixels_of(data):
-    """As transformers' convert_to_rgb() has them, upright."""
+    """The pixels of transformers' convert_to_rgb(), upright."""
     image = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
     if "A" in image.getbands() or image.info.get("transparency") is not None:
         image = image.convert("RGBA")
@@ -185,7 +185,7 @@ def idefics3_settings(model_type, side, patch, scale, longest):
             "preprocessor": {"max_image_size": {"longest_edge": side}, "size": {"longest_edge": longest}, "do_image_splitting": True}}
 
 
-# name: settings, and whether pixels of every picture are told, or only of some.
+# name: settings, and whether pixels of every image are recorded, or only of some.
 SETTINGS = {
     "qwen-tiny": (qwen_settings("qwen2_5_vl", 14, 56 * 56, 112 * 112, min_pixels=3136, **CLIP), True),
     "qwen3-tiny": (qwen_settings("qwen3_vl", 16, 4096, 40000, **HALF), True),
@@ -199,10 +199,10 @@ SETTINGS = {
     "idefics3": (idefics3_settings("idefics3", 364, 14, 2, 1456), False),
     "smolvlm2": (idefics3_settings("smolvlm", 512, 16, 4, 2048), False),
 }
-# Pictures that are drawn: all settings plan them.
+# Drawn images; sizes and tokens are recorded for all settings.
 DRAWN = [(1, 1), (2, 3), (1, 150), (170, 1), (3, 500), (700, 11), (28, 28), (29, 27), (100, 100), (224, 224), (333, 97),
          (97, 333), (400, 300), (640, 480), (480, 640), (511, 513), (896, 896), (1000, 30), (1024, 1024), (1920, 1080), (1200, 1600), (3001, 1999)]
-# Of these, pixels for all settings.
+# Drawn images whose pixels are recorded for all settings.
 LARGE = {(97, 333), (640, 480), (1000, 30)}
 PLANNED = [(19, 4000), (8000, 6000), (12000, 5000), (16384, 100), (4096, 4097)]
 BOXES = {(333, 97): (100, 100), (97, 333): (50, 400), (28, 28): (90, 60)}
@@ -221,7 +221,7 @@ def make_processor(settings):
 
 
 def low_options(settings):
-    """What a picture of low detail is asked for with."""
+    """The processor's options for an image of low detail."""
     model = settings["config"]["model_type"]
     if model.startswith("qwen"):
         size = settings["preprocessor"]["size"]
@@ -285,7 +285,7 @@ def run(settings, processor, image, options):
 
 
 def normalized_ends(processor):
-    """What bytes 0 and 255 become, channel by channel."""
+    """The values of bytes 0 and 255 after normalization, for each channel."""
     ends = []
     for value in (0, 255):
         image = np.full((3, 2, 2), value, np.uint8)
@@ -302,7 +302,7 @@ def normalized_ends(processor):
 # --- lines ----------------------------------------------------------------------------------------------------------
 
 def outcome(settings, processor, image, options, with_pixels):
-    """width height of a tile, tiles, rows, columns, tokens, hash of the text, hash of pixels or 0; or what is refused."""
+    """width height of a tile, tiles, rows, columns, tokens, hash of the text, hash of pixels or 0; or "refused"."""
     try:
         frames, (rows, columns), text, tokens = run(settings, processor, image, options)
     except (ValueError, RuntimeError):

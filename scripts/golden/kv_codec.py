@@ -4,7 +4,7 @@
 usage: kv_codec.py FILE
 
 An independent statement of worker/plan/kv_codec.h: codes are found and packed bit by bit, in double precision. Rows
-whose codes hang on rounding (closer to a decision than f32 can tell) are drawn anew. scripts/bench/kv_quality.py
+whose codes depend on f32 rounding are drawn again. scripts/bench/kv_quality.py
 computes with the same functions. Needs numpy.
 """
 import struct
@@ -71,7 +71,7 @@ def codebook(dim, bits):
 # --- rows
 
 class Side:
-    """One side of a codec: what a row of it becomes."""
+    """One side of a codec: encodes and decodes rows."""
 
     def __init__(self, scheme, dim, bits, group, which):
         self.scheme, self.dim = scheme, dim
@@ -85,7 +85,7 @@ class Side:
             self.levels = {b: codebook(dim, b) for _, _, b in self.segments}
 
     def encode(self, row):
-        """(codes, scales, biases) of a row, and how near its closest decision was."""
+        """(codes, scales, biases) of a row, and the distance to the nearest rounding boundary."""
         row = np.asarray(row, np.float64)
         codes, scales, biases, nearest = [], [], [], np.inf
         if self.scheme == "turboquant":
@@ -110,7 +110,7 @@ class Side:
         return codes, scales, biases, nearest
 
     def decode(self, codes, scales, biases):
-        """What is read back, in the rotated space where there is one."""
+        """The decoded row; in the rotated space, if the scheme rotates."""
         out = np.empty(self.dim)
         for i, (first, count, bits) in enumerate(self.segments):
             part = np.asarray(codes[first:first + count])

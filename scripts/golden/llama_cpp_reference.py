@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records what llama.cpp answers on a GGUF file, token by token, for the agreement tests of tests/model.
+"""Records llama.cpp's answers on a GGUF file, token by token, for the agreement tests of tests/model.
 
 usage: llama_cpp_reference.py --mode chat|plain MODEL.gguf OUT.txt -- SERVER_COMMAND [SERVER_ARGUMENTS...]
 
@@ -7,16 +7,16 @@ SERVER_COMMAND starts llama.cpp's llama-server; this script adds model, address,
 of sequences are recorded:
 
   greedy   twenty prompts of tests/golden/llama_cpp/prompts.txt of the mode, each continued by 64 tokens at temperature 0,
-           beyond an end-of-sequence token too; a prompt whose answer has tokens that end inside a character is left out
-           (the server gives no probabilities for those), so the file has a few more than twenty
+           past an end-of-sequence token too; a prompt whose answer has tokens that end inside a character is left out (the
+           server gives no probabilities for those), so the file has a few more than twenty
   text     tests/golden/llama_cpp/text.txt, each token in turn: the server is asked for one token with that token's logit
            raised so that it is drawn; the log-probabilities that it reports are those before any bias
 
-Either way every recorded token is one decode step at batch one, with the reference's own context before it. Output, one
-line each, is what the test's reader takes:
+Either way every recorded token is one decode step at batch one, with the reference's own context before it. Output, in
+the format of the test's reader:
 
   model FILE SHA256
-  command WORDS                          as started, without the program's folder and the model's
+  command WORDS                          the command, without the folders of program and model
   sequence NAME PROMPT_TOKENS TOKENS
   prompt ID...
   token ID LOGPROB BEST_ID BEST_LOGPROB SECOND_ID SECOND_LOGPROB

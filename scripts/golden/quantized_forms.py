@@ -1,7 +1,7 @@
-"""A tiny checkpoint's matrices quantized in every way that Shoal reads and rows of 32 columns allow, and what they then mean.
+"""A tiny checkpoint's matrices in every quantized form that Shoal reads and rows of 32 columns allow, and their dequantized values.
 
-The quantizers here are plain and their own; what matters is that codes and meaning belong together. Meaning is computed from
-the codes: by the formats' formulas for folders, by the gguf package for GGUF. Needs gguf and numpy.
+The quantizers are simple ones of this file, since tests need only codes and the values that belong to them. The values are
+computed from the codes: by the formats' formulas for folders, by the gguf package for GGUF. Needs gguf and numpy.
 """
 import gguf
 import numpy as np
@@ -24,7 +24,7 @@ def from_bf16(bits):
 
 
 def mlx_affine(array, bits, group, least=1e-4):
-    """({suffix: (type, array)}, meaning) of codes in one stream of bits, scales and biases in BF16."""
+    """({suffix: (type, array)}, values) of codes in one stream of bits, scales and biases in BF16."""
     groups = array.reshape(len(array), -1, group)
     biases = to_bf16(groups.min(-1))
     spread = (groups.max(-1) - from_bf16(biases)) / (2**bits - 1)
@@ -51,12 +51,12 @@ def e4m3_values():
     codes = np.arange(256)
     exponent, mantissa = codes >> 3 & 15, codes & 7
     values = np.where(exponent == 0, mantissa * 2.0**-9, (8 + mantissa) * np.exp2(exponent - 10.0))
-    values[[127, 255]] = np.inf  # NaN, which nothing is nearest to
+    values[[127, 255]] = np.inf  # the codes of NaN: never the nearest
     return np.where(codes < 128, values, -values).astype(np.float32)
 
 
 def fp8(array, rows, columns, name, kind):
-    """Blocks of rows by columns share a scale; the meaning is rounded to BF16."""
+    """Blocks of rows by columns share a scale; the values are rounded to BF16."""
     down, across = -(-array.shape[0] // rows), -(-array.shape[1] // columns)
     padded = np.zeros((down * rows, across * columns), np.float32)
     padded[:array.shape[0], :array.shape[1]] = array
@@ -96,7 +96,7 @@ def folder_forms(family):
 
 
 def uneven_experts(name, array):
-    """One expert of a layer has a row so small that its scale is no half."""
+    """One expert of a layer has a row so small that f16 cannot hold its scale."""
     if array.shape[1] % 32 != 0:
         return None
     if "layers.0.mlp.experts.2.down_proj" in name:
@@ -115,7 +115,7 @@ def keep_embeddings(name, array, *how):
 
 
 def quantize_folder(family, form, tensors):
-    """(config's members, {name: (type, array)}, {name: meaning}); vectors and what the form leaves alone stay BF16."""
+    """(config's members, {name: (type, array)}, {name: values}); vectors and unquantized matrices stay BF16."""
     members, function = folder_forms(family)[form]
     stored, meaning = {}, {}
     for name, array in tensors.items():
@@ -141,7 +141,7 @@ def quantize_gguf(kind, array):
 
 
 def gguf_meaning(kind, tensors):
-    """What the matrices mean once written in the type; vectors stay."""
+    """The matrices' values after quantization to the type; vectors are unchanged."""
     kind_number = gguf.GGMLQuantizationType[kind]
     return {name: dequantize(quantize_gguf(kind, array), kind_number).reshape(array.shape) if array.ndim == 2 else array
             for name, array in tensors.items()}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records what mlx-lm says on the tiny llama and qwen3_moe once their matrices were quantized: on the numbers that they then mean, in F32.
+"""Records mlx-lm's logits for the tiny llama and qwen3_moe with quantized matrices, computed in F32 from the dequantized values.
 
 usage: quantized_logits.py CHECKPOINTS TARGET
 

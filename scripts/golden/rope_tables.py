@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes what rotary embeddings of every kind come to, for tests/golden/rope.
+"""Writes the tables of rotary embeddings of every kind, for tests/golden/rope.
 
 usage: rope_tables.py FILE
 
 For each case the terms and the object of config.json, and the magnitude and the inverse frequencies that follow, in
-double precision: the formulas of Hugging Face transformers' modeling_rope_utils.py, written again with numpy. Families
+double precision: the formulas of Hugging Face transformers' modeling_rope_utils.py, reimplemented with numpy. Families
 of families/ take their tables from here too. Needs numpy.
 """
 import json

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Trains two small SentencePiece BPE models on the corpus of the tokenizers' tests and writes what Hugging Face makes of them:
+"""Trains two small SentencePiece BPE models on the corpus of the tokenizers' tests and writes Hugging Face's ids for them:
 tests/golden/tokenizer/pieces_{llama,gemma}.model and .txt (format: tokenizer_ids.py).
 
 Usage: scripts/golden/tokenizer_pieces.py
 Needs: pip install sentencepiece protobuf transformers tokenizers gguf.
 
 The ids are those of the tokenizers library on the merges that transformers makes of the scores (generate_merges), with the
-normalization that its LlamaConverter and GemmaConverter write. How many texts SentencePiece itself cuts alike is printed.
+normalization that its LlamaConverter and GemmaConverter write. Prints for how many texts SentencePiece itself gives the same pieces.
 """
 import io
 

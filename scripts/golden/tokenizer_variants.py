@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tiny tokenizers, one for each setting of tokenizer.json, and what Hugging Face makes of a corpus with them.
+"""Writes tiny tokenizers, one for each setting of tokenizer.json, and Hugging Face's ids for a corpus with them.
 
 Usage: scripts/golden/tokenizer_variants.py
 Needs: pip install tokenizers gguf. Writes tests/golden/tokenizer/variants/{corpus.txt,<variant>.json,<variant>.txt};
@@ -35,7 +35,7 @@ def byte_alphabet():
 
 
 def added(vocab, *tokens):
-    """Ids as Hugging Face gives them: the model's where it knows the text, else the next free one."""
+    """Ids as Hugging Face assigns them: the model's if it has the text, else the next free one."""
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": False}
     ids = dict(vocab)
     for content, _ in tokens:

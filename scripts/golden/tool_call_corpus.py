@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/tool_calls: answers of models with tool calls in them, and what they consist of.
+"""Writes tests/golden/tool_calls: answers of models with tool calls, and the parts of each answer.
 
 Usage: scripts/golden/tool_call_corpus.py [--out FOLDER]
 
-The answers are written by hand: one function per format spells calls as the chat template of a family that uses the
-format spells those of earlier turns (tests/golden/templates/source has the templates; PROVENANCE.md says which), and
-the same calls go through all of them; what models are known to do wrong is spelled out case by case in
-tool_call_mishaps.py. No parser takes part: what an answer consists of is known before it is spelled.
+The answers are written by hand. One function per format spells calls as the chat template of a family that uses the
+format spells the calls of earlier turns (tests/golden/templates/source has the templates; PROVENANCE.md says which), and
+the same calls are written in every format. Known mistakes of models are listed case by case in tool_call_mishaps.py. No
+parser is used: the parts of an answer are known before it is written.
 """
 import argparse
 import json
@@ -38,7 +38,8 @@ OSLO = ("get_weather", {"city": "Oslo \u2744"})
 CLOCK = ("clock", {})
 SEARCH = ("search", {"query": "a \"b\" \\ 'c'\nnew line\ttab \u2013 \u65e5\u672c \U0001f469\u200d\U0001f4bb", "limit": None,
                      "exact": True, "filter": {"tags": ["x", "y, z"], "score": -7.5, "deep": {"a": [[], {}, [1]]}}})
-# Text of marks that another format has, or of this one where it is no mark. Harmony's own end a message anywhere.
+# Text that looks like a mark: marks of other formats, or of this one in a place where they are text. Harmony's marks end a
+# message anywhere.
 MARKS = ("write_file", {"path": "/a b/\u00fc.html", "content":
                         "\n<div class=\"a\">{x: [1, 2]}, </div>\n</tool_call> <|tool_call> [TOOL_CALLS] ```json <|end> </func"})
 
@@ -238,7 +239,7 @@ def harmony(calls):
         f"<|channel|>commentary to=functions.{f} <|constrain|>json<|message|>{dumps(a)}<|call|>" for f, a in calls)
 
 
-# Format: how it spells calls, and whether text can stand before and behind them.
+# Format: how it spells calls, and whether text may precede and follow them.
 SPELLINGS = {
     "hermes": (hermes, "both"), "qwen3_coder": (qwen3_coder, "both"), "seed_oss": (seed_oss, "both"),
     "glm": (glm, "both"), "longcat": (longcat, "both"), "minimax_m2": (minimax_m2, "both"), "atem": (atem, "both"),

@@ -1,7 +1,7 @@
 """Answers that scripts/golden/tool_call_corpus.py adds format by format: variants that models write, and mistakes.
 
-A case says what the answer consists of; `truncated`: a limit cut it; `open`: the argument text of the last call, which
-was announced and cut; `reasoning`: for harmony.
+A case states the parts of the answer. `truncated`: the length limit cut the answer; `open`: the argument text of the last
+call if it was cut; `reasoning`: for harmony.
 """
 
 
@@ -48,7 +48,7 @@ MISHAPS = {
         case("closing_cut", H + '{"city": "Paris"}}\n</tool_c', [PARIS], truncated=True),
         case("unknown_tool", '<tool_call>{"name": "no_such", "arguments": {"a": [1, "b"]}}</tool_call>', [call("no_such", a=[1, "b"])]),
         case("line_break_in_string", H + '{"city": "New\nYork\t"}}</tool_call>', [call("get_weather", city="New\nYork\t")]),
-        case("lone_backslash", H + '{"city": "C:\\dir \\u12 \\"q\\" \\\\"}}</tool_call>',
+        case("unescaped_backslash", H + '{"city": "C:\\dir \\u12 \\"q\\" \\\\"}}</tool_call>',
              [call("get_weather", city='C:\\dir \\u12 "q" \\')]),
         case("surrogates", H + '{"city": "\\ud83d\\ude00 \\ud83d \\ude00 \\ud83d\\n\\ud83d\\ud83d\\ude00"}}</tool_call>',
              [call("get_weather", city="\U0001f600 \ufffd \ufffd \ufffd\n\ufffd\U0001f600")]),

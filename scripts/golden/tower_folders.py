@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Makes the tiny checkpoints of tests/golden/towers, which see, and records what Hugging Face transformers says on pictures.
+"""Makes the tiny vision checkpoints of tests/golden/towers and records the answers of Hugging Face transformers for images.
 
 usage: tower_folders.py DIRECTORY [FAMILY ...]
 
 For each family of towers/ (or those named) a folder with config.json and model.safetensors, its weights random, in BF16,
 multiples of a power of two with seven bits, under the names that transformers saves. Computed in F32 on the CPU:
 
-pixels.u8     the pictures, [tiles, height, width, 3] each, one after the other
-features.f32  what the tower makes of them, a row for each placeholder token; deepstack parts behind the first
-scene.txt     "normal" mean and deviation; a line "picture tiles width height features" for each; for each prompt
-              "prompt tokens", then a line a token: its id, the feature row or -1, its three positions
+pixels.u8     the images, [tiles, height, width, 3] each, one after the other
+features.f32  the tower's features, a row for each placeholder token; deepstack parts follow the first part
+scene.txt     "normal" mean and deviation; for each image a line "image tiles width height features"; for each prompt
+              "prompt tokens", then a line for each token: its id, the feature row or -1, its three positions
 logits.f32    of every token of every prompt
 
-Prompts show one, two and three pictures, with text between them. transformers is held to its own word: a picture encoded
-alone, and a prompt in a batch of its own, say the same to 1e-5. Needs torch, transformers and numpy.
+Prompts have one, two and three images, with text between them. The script checks transformers against itself: an image
+encoded alone gives the same features to 1e-5. Needs torch, transformers and numpy.
 """
 import json
 import pathlib
@@ -27,11 +27,11 @@ import transformers
 from checkpoint_folders import bf16, write_safetensors
 from towers import VOCAB, all_families
 
-PROMPTS = [[0], [1, 0], [0, 2, 1]]  # pictures in turn
+PROMPTS = [[0], [1, 0], [0, 2, 1]]  # numbers of the images in each prompt
 
 
 def random_weights(family, model, source):
-    """In place; {saved name: array}."""
+    """Sets the model's weights; returns {saved name: array}."""
     centre = getattr(family, "centre", lambda name: 0 if name.endswith("bias") else 1)
     for name, weight in model.named_parameters():
         if weight.ndim == 1:
@@ -56,14 +56,14 @@ def close(a, b):
 
 
 def prompt_ids(family, numbers, source):
-    """Text, then each picture with text behind it; features of a picture begin at `starts`."""
+    """(ids, feature rows) of a prompt: text, then each image followed by text. `starts`: the first feature row of each image."""
     ids, rows, starts = source.integers(3, 80, 4).tolist(), [-1] * 4, []
-    for picture in family.PICTURES:
-        starts.append((starts[-1] + family.count(family, family.PICTURES[len(starts) - 1])) if starts else 0)
+    for image in family.IMAGES:
+        starts.append((starts[-1] + family.count(family, family.IMAGES[len(starts) - 1])) if starts else 0)
     for number in numbers:
-        count = family.count(family, family.PICTURES[number])
+        count = family.count(family, family.IMAGES[number])
         text = source.integers(3, 80, 5).tolist()
-        ids += [family.PICTURE_TOKEN] * count + text
+        ids += [family.IMAGE_TOKEN] * count + text
         rows += [starts[number] + i for i in range(count)] + [-1] * len(text)
     return ids, rows
 
@@ -77,22 +77,22 @@ def record(family, folder):
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(family.CONFIG, indent=1) + "\n")
     write_safetensors(folder / "model.safetensors", {name: ("BF16", w.shape, bf16(w)) for name, w in weights.items()})
-    pictures = [source.integers(0, 256, (tiles, height, width, 3)).astype(np.uint8) for tiles, width, height in family.PICTURES]
+    images = [source.integers(0, 256, (tiles, height, width, 3)).astype(np.uint8) for tiles, width, height in family.IMAGES]
     lines = ["normal " + " ".join(f"{value:.9g}" for value in (*family.MEAN, *family.STD))]
     all_logits = []
     with torch.no_grad():
-        features = family.features(family, model, family.inputs(family, pictures))
+        features = family.features(family, model, family.inputs(family, images))
         at = 0
-        for picture, pixels in zip(family.PICTURES, pictures):
-            count = family.count(family, picture)
+        for image, pixels in zip(family.IMAGES, images):
+            count = family.count(family, image)
             alone = family.features(family, model, family.inputs(family, [pixels]))
             assert alone.shape[0] == count and close(alone, features[at:at + count]), (alone.shape, count)
-            lines.append(f"picture {picture[0]} {picture[1]} {picture[2]} {count}")
+            lines.append(f"image {image[0]} {image[1]} {image[2]} {count}")
             at += count
         assert at == features.shape[0]
         for numbers in PROMPTS:
             ids, rows = prompt_ids(family, numbers, source)
-            given = family.inputs(family, [pictures[number] for number in numbers])
+            given = family.inputs(family, [images[number] for number in numbers])
             extra = family.extra(family, ids) if hasattr(family, "extra") else {}
             logits = model(torch.tensor([ids]), **given, **extra).logits[0]
             assert logits.shape == (len(ids), VOCAB)
@@ -103,7 +103,7 @@ def record(family, folder):
             lines += [f"{token} {row} {at[0]} {at[1]} {at[2]}" for token, row, at in zip(ids, rows, where.T.tolist())]
             all_logits.append(logits.float().numpy())
     (folder / "scene.txt").write_text("\n".join(lines) + "\n")
-    (folder / "pixels.u8").write_bytes(b"".join(picture.tobytes() for picture in pictures))
+    (folder / "pixels.u8").write_bytes(b"".join(image.tobytes() for image in images))
     (folder / "features.f32").write_bytes(features.float().numpy().astype("<f4").tobytes())
     (folder / "logits.f32").write_bytes(np.concatenate(all_logits).astype("<f4").tobytes())
     print(folder.name, features.std().item(), np.concatenate(all_logits).std(), transformers.__version__, torch.__version__)

@@ -5,9 +5,8 @@ usage: transformers_reference.py MODEL.gguf RECORDED.txt OUT.txt [--tokens N] [-
 
 MODEL.gguf is any file of the checkpoint: transformers writes its weights out as F32, as
 scripts/golden/dequantize_gguf.py does. RECORDED.txt, of llama_cpp_reference.py or of this script, is read for its token ids
-alone; OUT.txt says of the same positions what transformers' log-probabilities are, in the same form: the token's, and those of
-the most probable tokens (2, or as many as --alternatives says). --tokens and --text keep of each answer, and of each text, only so
-many tokens.
+alone. OUT.txt has transformers' log-probabilities for the same positions in the same format: those of the token and of the
+most probable tokens (2, or --alternatives). --tokens and --text limit the tokens that are kept of each answer and each text.
 
 Needs the packages torch, transformers and gguf.
 """
@@ -36,7 +35,7 @@ def read_sequences(path):
 
 
 def score(model, prompt, tokens, alternatives):
-    """A line of each token."""
+    """One line for each token."""
     with torch.no_grad():
         logits = model(torch.tensor([prompt + tokens])).logits[0, len(prompt) - 1:-1]
     logprobs = torch.log_softmax(logits.double(), -1)

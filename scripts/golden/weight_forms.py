@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/weight_forms/vectors.txt: small matrices as MLX and Hugging Face store them quantized, and the F32 bits
-that MLX gives for them. Needs: pip install mlx numpy.
+"""Makes tests/golden/weight_forms/vectors.txt: small matrices in the quantized formats of MLX and Hugging Face, and
+the F32 bits that MLX gives for them. Needs: pip install mlx numpy.
 
 Usage: scripts/golden/weight_forms.py > tests/golden/weight_forms/vectors.txt
 
-A case is five lines: a head (layout, bits or 0, columns and rows that share a scale, type of scales, rows, columns, the type
+A case has five lines: a header (layout, bits or 0, columns and rows that share a scale, type of scales, rows, columns, the type
 that the rows become), codes, scales and biases in hex ("-": none), and the F32 words.
 """
 import mlx.core as mx
@@ -55,11 +55,11 @@ def main():
     for bits, becomes in ((2, "Q4_1"), (3, "Q4_1"), (4, "Q4_1"), (5, "Q5_1"), (6, "A8"), (8, "A8")):
         for group, kind in ((32, "BF16"), (64, "F16"), (128, "BF16")):
             affine(rng.normal(0, 0.05, (2, 128)).astype(np.float32), bits, group, kind, becomes)
-    affine(rng.normal(0, 0.05, (2, 128)).astype(np.float32), 4, 64, "F32", "F32")  # scales that are no halves
+    affine(rng.normal(0, 0.05, (2, 128)).astype(np.float32), 4, 64, "F32", "F32")  # scales that f16 cannot hold
     untrained = rng.normal(0, 0.05, (4, 64)).astype(np.float32)
     untrained[1] = 0
     untrained[2] = 0.0390625
-    untrained[3] = -2.0**-20  # of one number each: their scales mean nothing
+    untrained[3] = -2.0**-20  # blocks of one repeated number: their scales have no effect
     affine(untrained, 4, 64, "BF16", "Q4_1")
     affine(untrained, 8, 32, "BF16", "A8")
     affine(rng.normal(0, 1e-6, (2, 64)).astype(np.float32), 4, 32, "BF16", "F32")

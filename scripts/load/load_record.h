@@ -9,7 +9,7 @@
 
 enum load_outcome {
     LOAD_COMPLETED = 0,
-    LOAD_DISCONNECTED, /* this tool ended it on purpose (--disconnect-share) */
+    LOAD_DISCONNECTED, /* by this tool (--disconnect-share) */
     LOAD_REFUSED,      /* a bad request (--bad-request-share) got an error */
     LOAD_STOPPED,      /* it was running when the run was interrupted */
     LOAD_FAILED_CONNECT,

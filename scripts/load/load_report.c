@@ -1,8 +1,8 @@
 /*
- * Names and layout follow `vllm bench serve`, so that its users and their scripts can read both.
- * Figures that it lacks (kinds of failures, requests that disconnected on purpose) are added under
- * plain names. In detailed results times are in seconds, as in vLLM's; a request that did not
- * complete has a length of 0 in output_lens and the reason in errors.
+ * Names and layout follow `vllm bench serve`, so that scripts for its results can read these.
+ * Additional figures (kinds of failures, requests that this tool disconnected) have plain names. In
+ * detailed results, times are in seconds, as in vLLM's. A request that did not complete has length 0
+ * in output_lens and its reason in errors.
  */
 #include "scripts/load/load_report.h"
 
@@ -48,7 +48,7 @@ static void print_value(FILE *out, const char *name, double value)
 static void print_failures(const struct load_summary *summary, FILE *out)
 {
     static const char *const names[LOAD_OUTCOME_COUNT] = {
-        [LOAD_DISCONNECTED] = "Disconnected on purpose:",
+        [LOAD_DISCONNECTED] = "Disconnected by this tool:",
         [LOAD_REFUSED] = "Bad requests refused:",
         [LOAD_STOPPED] = "Stopped by interruption:",
         [LOAD_FAILED_CONNECT] = "  failed to connect:",

@@ -36,7 +36,7 @@ struct load_stream {
     int64_t start_us;
     int64_t now_us; /* when the current bytes were read */
     bool connected;
-    bool disconnecting; /* the timer disconnects on purpose */
+    bool disconnecting; /* the timer closes the connection (--disconnect-share) */
     bool starting;      /* within load_stream_start() */
     bool failed_at_start;
     bool finished; /* a finish_reason came */

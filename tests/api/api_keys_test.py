@@ -1,4 +1,4 @@
-"""Keys: who gets in, who does not, what stays open, when the key file changes, and that a refusal costs no memory."""
+"""API keys: which requests are accepted, which routes need no key, reloading of the key file, and that refused bodies cost no memory."""
 
 import pathlib
 import subprocess
@@ -64,7 +64,7 @@ def test_metrics_can_be_protected(start_server):
 
 def test_a_refusal_comes_before_the_body(guarded):
     before = guarded.metrics()["shoal_http_requests_unauthorized_total"]
-    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 8000000\r\nExpect: 100-continue\r\n\r\n"
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8000000\r\nExpect: 100-continue\r\n\r\n"
     with guarded.connect() as connection:
         connection.sendall(head)
         reply = b""
@@ -79,18 +79,18 @@ def test_a_refusal_comes_before_the_body(guarded):
 def test_a_refused_connection_without_a_body_goes_on(guarded):
     with guarded.connect() as connection:
         for _ in range(3):
-            connection.sendall(b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
+            connection.sendall(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n")
             reply = connection.recv(4096)
             assert reply.startswith(b"HTTP/1.1 401 ") and b"Connection: close" not in reply
 
 
 def test_a_refused_body_is_not_kept(guarded):
-    """64 clients send 4 MB each without a key: the server's memory does not follow."""
+    """64 clients send 4 MB each without a key; the server's memory does not grow with them."""
     def resident():
         status = pathlib.Path(f"/proc/{guarded.process.pid}/status").read_text(encoding="ascii")
         return int(status.split("VmRSS:")[1].split()[0]) * 1024
     before = resident()
-    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n"
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4000000\r\n\r\n"
     connections = [guarded.connect() for _ in range(64)]
     try:
         for connection in connections:
@@ -109,6 +109,7 @@ def test_a_refused_body_is_not_kept(guarded):
 
 def test_the_key_file_is_read_again(start_server, tmp_path):
     path = tmp_path / "keys"
+    path.touch(mode=0o600)
     path.write_text("# the team\n\n  sk-old  \r\n")
     running = start_server("--api-key-file", str(path), "--api-key", "sk-fixed", ready=False)
 
@@ -141,6 +142,7 @@ def test_the_key_file_is_read_again(start_server, tmp_path):
 def test_a_bad_key_file_ends_the_start(tmp_path, text, words):
     path = tmp_path / "keys"
     if text is not None:
+        path.touch(mode=0o600)
         path.write_text(text)
     done = subprocess.run([str(BUILD / "shoal"), "serve", "--device", "cpu", "--model", str(MODEL), "--port", "0", "--api-key-file",
                            str(path)], cwd=ROOT, capture_output=True, timeout=PATIENCE_S, check=False)

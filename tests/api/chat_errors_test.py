@@ -1,4 +1,4 @@
-"""Every refusal: its status, its shape, its param and code, and that nothing stays behind."""
+"""Every refusal: status, format, param and code; and refused requests leave no resources allocated."""
 
 import json
 

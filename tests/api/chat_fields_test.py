@@ -22,7 +22,7 @@ def shown_bytes(logprobs):
     return b"".join(bytes(one.bytes) for one in logprobs.content)
 
 
-def test_choices_are_what_their_seeds_give_alone(client):
+def test_each_choice_equals_a_request_with_its_seed(client):
     together = ask(client, n=3, seed=11, max_tokens=8)
     alone = [ask(client, seed=11 + i, max_tokens=8) for i in range(3)]
     texts = [choice.message.content for choice in together.choices]
@@ -116,7 +116,7 @@ def test_progress_and_timings_have_llama_cpps_names(server):
     assert len({event["id"] for event in events}) == 1
 
 
-def test_ends_can_be_put_off(server):
+def test_the_end_token_can_be_ignored(server):
     fields = {"temperature": 0, "max_tokens": 30}
     short = server.chat("Answer with one word: yes or no?", **fields).json["usage"]["completion_tokens"]
     assert short < 30, "the model must end by itself for this test"
@@ -128,7 +128,7 @@ def test_ends_can_be_put_off(server):
 
 
 def test_tools_are_taken_and_the_answer_is_good(client):
-    """What a small model makes of tools is its own affair."""
+    """The content is not checked: the model is too small to use tools."""
     answer = ask(client, tools=[TOOL], tool_choice="auto", max_tokens=8)
     assert answer.choices[0].finish_reason in ("stop", "length", "tool_calls")
     with client.chat.completions.stream(model=MODEL_ID, messages=ASK, stop=[" "], seed=1) as stream:

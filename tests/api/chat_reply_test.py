@@ -1,4 +1,4 @@
-"""What a chat answers, through the official Python client and plain HTTP: streamed and not, text, usage, limits."""
+"""Chat answers through the official Python client and plain HTTP: streamed and not, text, usage, limits."""
 
 import pytest
 from openai import OpenAI
@@ -28,7 +28,7 @@ def test_the_client_gets_a_sensible_answer(client):
     assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
 
 
-def test_a_stream_says_what_the_whole_answer_says(client):
+def test_a_stream_joins_to_the_whole_answer(client):
     fields = {"model": MODEL_ID, "messages": QUESTION, "temperature": 0, "max_tokens": 24}
     whole = client.chat.completions.create(**fields).choices[0]
     chunks = list(client.chat.completions.create(**fields, stream=True))
@@ -84,11 +84,11 @@ def test_a_stop_string_cuts_the_answer_wherever_tokens_end(server):
 
 
 def test_a_seed_repeats_and_another_does_not(server):
-    def say(seed):
+    def ask(seed):
         fields = {"temperature": 1.5, "max_tokens": 16, "seed": seed}
         return server.chat("Invent a word.", **fields).json["choices"][0]["message"]["content"]
-    assert say(5) == say(5)
-    assert len({say(seed) for seed in range(6, 11)}) > 1
+    assert ask(5) == ask(5)
+    assert len({ask(seed) for seed in range(6, 11)}) > 1
 
 
 def test_logit_bias_decides_the_token(server):
@@ -111,7 +111,7 @@ def test_every_role_and_part_is_understood(server):
     assert reply.json["usage"]["prompt_tokens"] > 20
 
 
-def test_a_users_text_cannot_speak_as_the_template(server):
+def test_special_tokens_in_a_users_text_are_plain_text(server):
     plain = server.chat("x", max_tokens=1).json["usage"]["prompt_tokens"]
     marked = server.chat("x<|im_end|>", max_tokens=1).json["usage"]["prompt_tokens"]
     assert marked > plain + 2  # text of several tokens, not one special token

@@ -1,5 +1,5 @@
-"""Tools through chat completions with OpenAI's client: calls streamed and whole, choices among tools, an agent of five
-turns. The model's answers are a script's, everything else is the server."""
+"""Tools over chat completions with OpenAI's client: calls streamed and not, tool_choice, an agent of five turns. The worker is
+scripted; the frontend is the real one."""
 
 import json
 

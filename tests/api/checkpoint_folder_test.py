@@ -1,5 +1,5 @@
-"""Checkpoints as folders: the same answers as from a GGUF, in every type and in several files; and a folder that cannot
-be served ends the server with words that name file and reason."""
+"""Checkpoints in folders give the same answers as the GGUF file, in every type and split into several files. If a folder cannot be served,
+the server exits with a message that names the file and the reason."""
 
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ ENDS = 60
 
 
 def answers_of(model, prompts, **fields):
-    """The answers to all prompts, greedily, with what they are made of."""
+    """(text, finish_reason, prompt tokens, completion tokens) of the greedy answer to each prompt."""
     with ShoalServer("--kv-cache-type", "f32", model=model) as server:
         server.wait_ready()
         names = [entry["id"] for entry in server.get("/v1/models").json["data"]]

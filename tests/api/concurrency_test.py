@@ -1,4 +1,4 @@
-"""64 streams at once, each with sampling parameters of its own: each gets what it gets alone."""
+"""64 concurrent streams with different sampling parameters: each gets the same tokens as alone."""
 
 import threading
 
@@ -31,7 +31,7 @@ def say(server, i):
 
 
 @pytest.mark.long
-def test_each_stream_gets_what_it_gets_alone(server):
+def test_each_stream_gets_the_same_tokens_as_alone(server):
     together = [None] * STREAMS
     barrier = threading.Barrier(STREAMS)
 

@@ -1,5 +1,5 @@
-"""The demo model through the official clients: pictures and thinking in all three APIs, whole and streamed and over several turns; agents
-whose calls come back with results; budgets of thinking."""
+"""The demo model through the official clients: images and thinking in all three APIs, streamed and not, over one and several turns;
+agents whose calls come back with results; thinking budgets."""
 
 import json
 import subprocess
@@ -27,9 +27,9 @@ def anthropics(server):
         yield client
 
 
-# --- one conversation in each API: chat's messages in, (reasoning, content) out ----------------------------------------------
+# --- one conversation in each API: chat messages in, (reasoning, content) out ------------------------------------------------
 
-def picture_of(part):
+def image_url_of(part):
     return part["image_url"]["url"]
 
 
@@ -53,7 +53,7 @@ def by_responses(openais, _, messages, stream, thinking=False):
             return message
         return {"role": message["role"], "content": [
             {"type": "input_text", "text": part["text"]} if part["type"] == "text" else
-            {"type": "input_image", "image_url": picture_of(part), "detail": "auto"} for part in message["content"]]}
+            {"type": "input_image", "image_url": image_url_of(part), "detail": "auto"} for part in message["content"]]}
     fields = {"model": MODEL, "input": [item(message) for message in messages], "temperature": 0, "max_output_tokens": TOKENS_MOST,
               "reasoning": {"effort": "medium" if thinking else "none"}}
     if stream:
@@ -69,7 +69,7 @@ def by_messages(_, anthropics, messages, stream, thinking=False):
     def block(part):
         if part["type"] == "text":
             return part
-        kind, data = picture_of(part).removeprefix("data:").split(";base64,")
+        kind, data = image_url_of(part).removeprefix("data:").split(";base64,")
         return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
     turns = [{"role": message["role"], "content": message["content"] if isinstance(message["content"], str) else
               [block(part) for part in message["content"]]} for message in messages if message["role"] != "system"]
@@ -93,7 +93,7 @@ STREAMED = pytest.mark.parametrize("stream", [False, True], ids=["whole", "strea
 @APIS
 @STREAMED
 def test_every_kind_of_question_in_every_api(openais, anthropics, api, stream):
-    """The first of each kind, with thinking and without, in one turn and in several; one and two pictures and none."""
+    """The first question of each kind, with and without thinking, in one turn and in several, with zero, one and two images."""
     asked = {}
     for question in QUESTIONS:
         if not question["tools"]:
@@ -106,8 +106,8 @@ def test_every_kind_of_question_in_every_api(openais, anthropics, api, stream):
 
 
 @STREAMED
-def test_pictures_in_several_turns(openais, anthropics, stream):
-    """The same in every API."""
+def test_images_in_several_turns(openais, anthropics, stream):
+    """Each API gives the same answer."""
     shown = [question for question in QUESTIONS if question["kind"] == "describe" and not question["thinking"]][:3]
     for first, then in zip(shown, shown[1:]):
         messages = [*chat_messages(first), {"role": "assistant", "content": first["text"]}, *chat_messages(then)]
@@ -115,18 +115,18 @@ def test_pictures_in_several_turns(openais, anthropics, stream):
         assert len(answers) == 1, answers
 
 
-def test_a_stored_conversation_keeps_its_picture(openais):
-    """A question about the picture of the turn before, which only the server has. It was recorded behind the right description: five things
-    and more, which the model was not taught to describe, it may miscount, and then the conversation is another."""
+def test_a_stored_conversation_keeps_its_image(openais):
+    """Asks about the image of the previous turn, which only the server has kept. The recording follows a correct description, so images
+    with five or more things are left out: the model was not trained to describe them, and a miscount changes the conversation."""
     continued = 0
     for question in QUESTIONS:
         if not question["pictures"] or len(question["messages"]) == 1:
             continue
         _, said, then = question["messages"]
-        picture, words = chat_messages(question)[0]["content"]
+        image, words = chat_messages(question)[0]["content"]
         fields = {"model": MODEL, "temperature": 0, "reasoning": {"effort": "none"}}
         first = openais.responses.create(**fields, input=[{"role": "user", "content": [
-            {"type": "input_image", "image_url": picture_of(picture), "detail": "auto"}, {"type": "input_text", "text": words["text"]}]}])
+            {"type": "input_image", "image_url": image_url_of(image), "detail": "auto"}, {"type": "input_text", "text": words["text"]}]}])
         if first.output_text != said["content"]:
             assert said["content"].count(" a ") + said["content"].count(" an ") > 4, first.output_text
             continue
@@ -137,7 +137,7 @@ def test_a_stored_conversation_keeps_its_picture(openais):
     assert continued >= 10
 
 
-def test_generate_takes_a_picture():
+def test_generate_takes_an_image():
     asked = next(question for question in QUESTIONS if question["kind"] == "describe" and not question["thinking"])
     (name,), words = asked["pictures"], asked["messages"][0]["content"][1]["text"]
     command = [BUILD / "shoal", "generate", "--device", "cpu", "--model", FOLDER, "--image", GOLDEN / name, "--prompt", words, "--temperature", "0"]
@@ -155,7 +155,7 @@ TOOLS = {"get_weather": ("The weather of a city.", schema(city="string")),
          "calculator": ("Computes an expression.", schema(expression="string")),
          "switch_lamp": ("Switches a lamp.", schema(room="string", on="boolean")),
          "set_reminder": ("Reminds the user later.", schema(minutes="integer", text="string"))}
-# What the user says, the call that comes, its result, the words that come behind it.
+# The user's text, the expected call, its result, and the expected text after the result.
 AGENTS = [
     [("What is the weather in Paris?", ("get_weather", {"city": "Paris"}), '{"temperature": 21, "sky": "sunny"}',
       "In Paris it is sunny with 21 degrees."),
@@ -257,7 +257,7 @@ def test_thinking_is_on_demand(server):
 
 
 def test_a_budget_cuts_the_thought(server, anthropics):
-    """What the model was going to think, up to so many tokens; then it answers, as well as it can."""
+    """The reasoning is a prefix of the unlimited one, at most `budget` tokens long; an answer follows."""
     def ask(budget):
         body = server.chat(QUESTION, temperature=0, enable_thinking=True, thinking_budget=budget, max_tokens=TOKENS_MOST).json
         message = body["choices"][0]["message"]

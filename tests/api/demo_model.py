@@ -1,5 +1,5 @@
-"""The demo model (tests/model/demo), and what transformers answers to its held-out questions (tests/golden/demo/answers.json,
-scripts/demo_model/judge): questions as bodies of chats, and what of an answer is reasoning, content and calls.
+"""The demo model (tests/model/demo) and the answers of transformers to its held-out questions (tests/golden/demo/answers.json, written by
+scripts/demo_model/judge). Turns questions into chat bodies and splits answers into reasoning, content and calls.
 
     for question in questions():
         reply = server.request("POST", "/v1/chat/completions", chat_body(question))
@@ -24,7 +24,7 @@ def demo_server(*options):
 
 @pytest.fixture(scope="module")
 def server():
-    """Takes the place of conftest's in a test file that imports it."""
+    """Replaces the fixture of conftest.py in a test file that imports it."""
     with demo_server() as running:
         running.wait_ready()
         yield running
@@ -35,17 +35,17 @@ def questions():
     return json.loads((GOLDEN / "answers.json").read_text(encoding="utf-8"))["questions"]
 
 
-def picture(name):
+def golden_image(name):
     return (GOLDEN / name).read_bytes()
 
 
 def chat_messages(question):
-    """OpenAI's shape: pictures in their places as data URIs, arguments of calls as text, ids for them."""
+    """The question's messages in OpenAI's form: images as data URIs, arguments of calls as text, a generated id for each call."""
     names, calls, messages = iter(question["pictures"]), 0, []
     for message in question["messages"]:
         message = dict(message)
         if isinstance(message["content"], list):
-            message["content"] = [image_part(data_uri(picture(next(names)))) if part["type"] == "image" else part
+            message["content"] = [image_part(data_uri(golden_image(next(names)))) if part["type"] == "image" else part
                                   for part in message["content"]]
         if "tool_calls" in message:
             calls += 1

@@ -1,4 +1,4 @@
-"""`shoal devices`, and a server whose worker's device is not there. Mesa's CPU driver is the device (scripts/vulkan_env)."""
+"""`shoal devices`, and a server whose worker has no such device. Mesa's CPU driver is the device (scripts/vulkan_env)."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def test_every_device_is_listed():
     assert vulkan["name"][:40] in table[2] and vulkan["driver"] in table[2]
 
 
-def test_without_a_driver_the_cpu_is_left():
+def test_without_a_driver_only_the_cpu_is_listed():
     listing = run("devices", "--json", environment=NO_DRIVER)
     assert listing.returncode == 0, listing.stderr
     assert [device["device"] for device in json.loads(listing.stdout)["devices"]] == ["cpu"]

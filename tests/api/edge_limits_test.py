@@ -21,12 +21,12 @@ def test_a_client_has_only_so_many_requests_in_hand(start_server):
     refused = running.chat("Hi", max_tokens=1)
     assert refused.status == 429 and refused.headers["retry-after"] == "1"
     assert refused.error["code"] == "too_many_requests" and refused.error["type"] == "rate_limit_error"
-    # Not a byte of the body is wanted.
+    # Refused before the body is sent.
     with running.connect() as connection:
-        connection.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n"
+        connection.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n"
                            b"Expect: 100-continue\r\n\r\n")
         assert connection.recv(65536).startswith(b"HTTP/1.1 429 ")
-    # Questions about the server cost nothing and are not counted.
+    # Routes that report on the server are not counted.
     assert running.get("/v1/models").status == 200
     assert running.metrics()["shoal_http_requests_over_client_limit_total"] == 2
     # Another address is another client.
@@ -41,15 +41,15 @@ def test_a_client_has_only_so_many_requests_in_hand(start_server):
     with running.connect() as connection:  # kept open: a request that is over counts no more
         for _ in range(3):
             body = json.dumps({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}).encode()
-            connection.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+            connection.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
                                + body)
             assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
 
 
 @pytest.mark.parametrize("head", [
-    b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Long: ",
-    b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n",
-    b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1388\r\n",
+    b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nX-Long: ",
+    b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n",
+    b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1388\r\n",
 ])
 def test_dripping_bytes_do_not_buy_time(start_server, head):
     running = start_server("--request-timeout", "1", ready=False)

@@ -1,4 +1,4 @@
-"""--activation-bits 16: what clients of a quantized file read are F32's log-probabilities, of each token and of the twenty best."""
+"""--activation-bits 16: log-probabilities of a quantized file equal those computed in F32, for the chosen token and the twenty best."""
 
 import pathlib
 import subprocess

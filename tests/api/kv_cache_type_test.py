@@ -1,4 +1,4 @@
-"""--kv-cache-type: the type reaches the worker's memory, is shown, and a chat works with it."""
+"""--kv-cache-type: the worker's cache has the size of the type, the status reports it, and a chat works."""
 
 import re
 import subprocess
@@ -53,7 +53,7 @@ def test_a_chat_works_with_a_quantized_cache(start_server, start, words):
         (["--kv-quant-scheme", "turboquant"], "--kv-quant-scheme needs --kv-bits"),
     ],
 )
-def test_what_cannot_work_is_refused(options, words):
+def test_invalid_combinations_are_refused(options, words):
     command = [str(BUILD / "shoal"), "serve", "--device", "cpu", "--model", str(MODEL), *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 2
@@ -72,7 +72,7 @@ def test_what_cannot_work_is_refused(options, words):
         ),
     ],
 )
-def test_what_does_not_fit_the_model_is_refused(options, words):
+def test_options_that_do_not_fit_the_model_are_refused(options, words):
     command = [str(BUILD / "shoal"), "serve", "--device", "cpu", "--model", str(MODEL), "--port", "0", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode != 0

@@ -1,4 +1,4 @@
-"""From start to end: loading, a worker that dies or hangs, draining, and that nothing is left running."""
+"""From start to exit: loading, workers that die or hang, draining, and no process left running."""
 
 import json
 import os
@@ -16,7 +16,7 @@ STORY = {"max_tokens": 200, "logit_bias": {"2": -100}}  # long enough for someth
 
 
 def start_and_stop_worker(start_server, programs, *options):
-    """A server whose worker stands still before it is ready."""
+    """A server whose worker is stopped before it is ready."""
     shutil.copy(BUILD / "shoal", programs / "shoal")
     program = programs / "shoal-worker"
     program.write_text(f'#!/bin/sh\nkill -STOP $$\nexec "{BUILD}/shoal-worker" "$@"\n', encoding="ascii")
@@ -161,7 +161,7 @@ def test_status_shows_workers_and_requests(start_server):
     assert worker["pid"] == running.worker_pid()
     assert (worker["state"], worker["device"], worker["restarts"], worker["last_death"]) == ("ready", "cpu", 0, None)
     requests = status["requests"]
-    assert len(requests["running"]) == worker["requests"] == 2  # one runs, one is at hand for the worker
+    assert len(requests["running"]) == worker["requests"] == 2  # one runs, one waits in the worker
     assert len(requests["waiting"]) == 3
     oldest = requests["running"][0]
     assert (oldest["phase"], oldest["worker"], oldest["replays"]) == ("decode", 0, 0)
@@ -173,7 +173,7 @@ def test_status_shows_workers_and_requests(start_server):
     running.wait_idle()
 
 
-def test_a_worker_that_cannot_start_again_is_waited_for_less_and_less(start_server):
+def test_the_delay_between_failing_restarts_grows(start_server):
     running = start_server("--worker-fault", "fail-from-life=2")
     stream = running.open_stream("Tell me a long story.", **LONG)
     stream.wait_token()
@@ -189,12 +189,12 @@ def test_a_worker_that_cannot_start_again_is_waited_for_less_and_less(start_serv
     assert running.get("/health").status == 200
     reply = running.chat()
     assert (reply.status, reply.error["code"]) == (503, "worker_restarting")
-    events = list(stream.events())  # it is not left hanging
+    events = list(stream.events())  # the stream ends
     assert events[-1]["error"]["code"] == "worker_unavailable"
     running.wait_idle()
 
 
-def test_an_idle_worker_may_stand_still(start_server):
+def test_a_stopped_idle_worker_is_not_restarted(start_server):
     running = start_server("--worker-timeout", "1")
     worker = running.worker_pid()
     send_signal(worker, "SIGSTOP")
@@ -221,7 +221,7 @@ def test_a_silent_stream_gets_comments(start_server):
     running.wait_idle()
 
 
-def test_status_is_told_while_the_worker_stands_still(start_server):
+def test_status_answers_while_the_worker_is_stopped(start_server):
     running = start_server()
     send_signal(running.worker_pid(), "SIGSTOP")
     stream = running.open_stream(max_tokens=2)

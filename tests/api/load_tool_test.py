@@ -1,4 +1,4 @@
-"""build/shoal-load counts right: against this server, by the server's own figures, and against one that misbehaves."""
+"""Figures of build/shoal-load: compared with the metrics of this server, and against a server that misbehaves."""
 
 import json
 import signal
@@ -52,8 +52,8 @@ def test_its_counts_are_those_of_the_server(server, tmp_path):
     assert result["output_throughput"] == pytest.approx(70 / result["duration"])
     assert result["requests_without_usage"] == 0
     assert [len(gaps) for gaps in result["itls"]] == [6] * 10
-    # The client sees a little more than the server does; how much, the machine decides. Of whole requests it may see less: their end
-    # may reach it before the server looks at its clock.
+    # The client measures a little more than the server; how much depends on the machine. For whole requests it may measure less: the end
+    # can reach the client before the server reads its clock.
     assert sum(result["ttfts"]) > grown("vllm:time_to_first_token_seconds_sum")
     assert grown("vllm:e2e_request_latency_seconds_count") == 10
     assert grown("vllm:e2e_request_latency_seconds_sum") > grown("vllm:time_to_first_token_seconds_sum")
@@ -98,7 +98,7 @@ def test_a_full_server_is_a_failure_with_its_status(start_server, tmp_path):
 
 
 def test_times_are_those_of_the_stream(tmp_path):
-    """Seconds, which no machine is so busy as to mistake for one another."""
+    """Delays differ by seconds, so a busy machine cannot swap them."""
     with FakeServer(lambda connection: answer(connection, pieces=3, first_s=3, gap_s=1.5)) as server:
         result = run_load(server.url, tmp_path, "--concurrency", 3, "--num-requests", 3, "--metric-percentiles", "99.9",
                           "--goodput", "ttft:2000")
@@ -135,7 +135,7 @@ def test_the_seed_decides_prompts(tmp_path):
 
 
 def test_an_open_loop_does_not_wait(tmp_path):
-    """Against a server that answers nobody before everybody has come; and nobody comes before his time."""
+    """The server answers only after the last request has arrived; no request arrives before its scheduled time."""
     all_there = threading.Barrier(20)
 
     def answer_all(connection):

@@ -1,4 +1,4 @@
-"""A host of pictures on loopback, for what a server fetches and what it must not."""
+"""An HTTP host on loopback that serves images: tests check which of its addresses a server fetches."""
 
 import http.server
 import socket
@@ -7,9 +7,9 @@ import threading
 
 
 class MediaHost(http.server.ThreadingHTTPServer):
-    """Answers with `files[path]`, or a redirect to `redirects[path]`. `asked` has every path in turn, `connections` counts whoever
-    came, with a request or without. A request for /silent gets its answer only when `silence` is set. The address "::" stands for
-    all of this machine's, of both families where it has both."""
+    """Answers with `files[path]`, or a redirect to `redirects[path]`. `asked` lists the requested paths in order; `connections` counts
+    every connection, with a request or without. A request for /silent is answered only once `silence` is set. The address "::"
+    listens on all addresses of this machine, IPv4 and IPv6 if it has both."""
 
     def __init__(self, files, address="127.0.0.1"):
         everywhere = address == "::"
@@ -26,7 +26,7 @@ class MediaHost(http.server.ThreadingHTTPServer):
     def server_bind(self):
         if self.address_family == socket.AF_INET6:
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        socketserver.TCPServer.server_bind(self)  # HTTPServer's asks for this machine's name
+        socketserver.TCPServer.server_bind(self)  # HTTPServer's version resolves this machine's name
 
     @property
     def name(self):

@@ -31,7 +31,7 @@ def test_the_client_gets_a_sensible_answer(client):
     assert message._request_id.startswith("req-")
 
 
-def test_a_stream_says_what_the_whole_message_says(client):
+def test_a_stream_joins_to_the_whole_message(client):
     whole = ask(client)
     with client.messages.stream(model=MODEL_ID, messages=QUESTION, max_tokens=24, extra_body=GREEDY) as stream:
         text = "".join(stream.text_stream)
@@ -65,7 +65,7 @@ def test_counted_tokens_are_those_of_the_call(client):
         assert counted == usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens
 
 
-def test_a_billing_line_changes_nothing(client):
+def test_a_billing_line_is_not_counted(client):
     def count(system):
         return client.messages.count_tokens(model=MODEL_ID, messages=QUESTION, system=system).input_tokens
     assert count("x-anthropic-billing-header: a=1;\nYou are kind.") == count("You are kind.")
@@ -88,7 +88,7 @@ def test_a_stop_sequence_stops_and_is_named(client, stream):
     assert message.usage.output_tokens < 40
 
 
-def test_paths_without_v1_and_lone_backslashes(server):
+def test_paths_without_v1_and_invalid_escapes(server):
     body = ('{"model": "%s", "max_tokens": 1, "messages": [{"role": "user", "content": "C:\\Users \\d"}]}' % MODEL_ID)
     right = body.replace("\\", "\\\\")
     counts = [server.request("POST", path, text).json["input_tokens"]
@@ -113,7 +113,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize("fields,kind,name,place", ERRORS)
-def test_errors_are_the_clients_own(client, fields, kind, name, place):
+def test_errors_become_the_exceptions_of_the_client(client, fields, kind, name, place):
     for stream in (False, True):
         with pytest.raises(kind) as caught:
             ask(client, stream=stream, **fields)

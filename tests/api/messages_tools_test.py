@@ -1,4 +1,4 @@
-"""Tools and thinking over Anthropic's messages: what a scripted worker says, through the official client, turn by turn."""
+"""Tools and thinking over Anthropic's messages, with the official client and a scripted worker."""
 
 import json
 
@@ -136,7 +136,7 @@ def test_omitted_thinking_is_signed_only(scripted, client):
 
 def test_choices_of_tools(scripted, client):
     for choice, rest in ({"type": "any"}, 'add", "arguments": {"a": 1}}'), ({"type": "tool", "name": "add"}, '{"a": 1}}'):
-        scripted.says(rest + "\n</tool_call>")  # behind the beginning that the server forces
+        scripted.says(rest + "\n</tool_call>")  # follows the prefix that the server forces
         message = run(client, False, GO, tool_choice=choice)
         assert (kinds(message), message.stop_reason) == (["tool_use"], "tool_use")
         assert (message.content[0].name, message.content[0].input) == ("add", {"a": 1})

@@ -1,4 +1,4 @@
-"""Figures move as requests do, carry the names, labels and bounds that dashboards know, and never go back."""
+"""Metrics: they change with requests, have the names, labels and bucket bounds of vLLM, and counters never decrease."""
 
 import collections
 import json
@@ -15,18 +15,22 @@ VLLM_FAMILIES = json.loads((ROOT / "tests/golden/metrics/vllm_families.json").re
 OWN_FAMILIES = set("""
 shoal_feature_bytes shoal_feature_used_bytes shoal_image_evictions_total shoal_images_cached shoal_patch_rows_total
 shoal_connections shoal_connections_refused_total shoal_connections_total shoal_deadlines_exceeded_total
-shoal_http_requests_malformed_total shoal_http_requests_over_client_limit_total shoal_http_requests_timed_out_total
+shoal_http_requests_foreign_total shoal_http_requests_malformed_total shoal_http_requests_over_client_limit_total shoal_http_requests_timed_out_total
 shoal_http_requests_total shoal_http_requests_unauthorized_total shoal_kv_blocks shoal_kv_blocks_cached
 shoal_kv_blocks_used
-shoal_live_requests shoal_load_progress shoal_requests_preparing shoal_requests_quarantined_total
+shoal_live_requests shoal_load_progress shoal_media_budget_kills_total shoal_media_cancel_kills_total
+shoal_media_cpu_seconds_total shoal_media_crashes_total shoal_media_processes shoal_media_restarts_total
+shoal_preparation_threads_busy shoal_preparations_cancelled_total shoal_preparations_timed_out_total
+shoal_requests_preparing shoal_requests_quarantined_total shoal_responses_resumed_total shoal_responses_to_resume
+shoal_state_file_bytes shoal_state_file_failures_total shoal_state_files_written_total
 shoal_requests_refused_total shoal_requests_replayed_total shoal_requests_with_worker shoal_slab_used_bytes
 shoal_slow_readers_cut_total shoal_state_bytes shoal_tls_handshakes_failed_total shoal_unsent_bytes
-shoal_weights_bytes shoal_worker_prompt_tokens_total shoal_worker_rejected_records_total shoal_worker_restarts_total
+shoal_weights_bytes shoal_weights_changed shoal_worker_prompt_tokens_total shoal_worker_rejected_records_total shoal_worker_implausible_counters_total shoal_worker_restarts_total
 shoal_worker_step_seconds_total shoal_worker_steps_total
 """.split())
 EDGE_FAMILIES = {
     "shoal_connections_refused_total", "shoal_connections_total", "shoal_deadlines_exceeded_total",
-    "shoal_http_requests_malformed_total", "shoal_http_requests_over_client_limit_total",
+    "shoal_http_requests_foreign_total", "shoal_http_requests_malformed_total", "shoal_http_requests_over_client_limit_total",
     "shoal_http_requests_timed_out_total", "shoal_http_requests_total", "shoal_http_requests_unauthorized_total",
     "shoal_slow_readers_cut_total", "shoal_tls_handshakes_failed_total", "shoal_unsent_bytes",
 }
@@ -111,7 +115,7 @@ def test_a_request_is_counted(server):
         assert grown(f"vllm:request_{name}_tokens_count") == 1
         assert grown(f"vllm:request_{name}_tokens_sum") == value
     assert grown("vllm:request_params_max_tokens_sum") == 6
-    # A step's figures are published just behind its tokens: the last one may not be there yet.
+    # The worker publishes a step's figures just after its tokens, so those of the last step may be missing.
     assert grown("shoal_worker_steps_total") >= 5
     assert grown("vllm:iteration_tokens_total_sum") >= prompt_tokens + 5
 
@@ -135,7 +139,7 @@ def test_the_phases_of_a_request_add_up(server):
 
 @pytest.mark.long
 def test_waiting_counts_as_queue_time(start_server):
-    """By two clocks: it waits while the first one is seen to go on, and no longer than from its start to its end."""
+    """The queue time is at least the time in which the first request was seen running, and at most the whole duration."""
     server = start_server("--max-sequences", "1")
 
     def queue_s():
@@ -163,10 +167,10 @@ def test_waiting_counts_as_queue_time(start_server):
     assert 0 < seen_waiting - waits_since < queue_s() - before_s < took_s
 
 
-def test_what_runs_is_seen(server):
+def test_running_requests_are_counted(server):
     stream = server.open_stream("Tell me a long story.", max_tokens=4000, logit_bias={"2": -100})
     stream.wait_token()
-    # The worker publishes its figures at the end of a step, just behind the tokens.
+    # The worker publishes its figures at the end of a step, just after the tokens.
     wait_until(lambda: server.metrics()["vllm:num_requests_running"] == 1, "the figures of a step")
     values = server.metrics()
     assert values["shoal_live_requests"] == 1
@@ -190,7 +194,8 @@ def test_the_cache_is_described(server):
     assert int(info.labels["num_gpu_blocks"]) == server.metrics()["shoal_kv_blocks"] > 0
 
 
-def test_the_process_is_described(server):
+def test_the_process_is_described(start_server):
+    server = start_server("--allow-debug")  # its descriptors are listed
     values = server.metrics()
     pid = server.process.pid
     with open(f"/proc/{pid}/statm", encoding="ascii") as statm:

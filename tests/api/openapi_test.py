@@ -1,9 +1,8 @@
-"""Every operation of the served document, by schemathesis: bodies and parameters that the document allows and such that
-it does not. Nothing fails the server; what it answers is of a documented status, type and shape, refusals as well; what
-the document does not allow is refused.
+"""schemathesis tries every operation of the served document with bodies and parameters inside and outside the document. The server
+survives all of them, every reply has a documented status, type and schema, and what the document does not allow is refused.
 
-Bodies at and beyond every bound go to one route of each reader; the others, which share readers with these, get a few.
-The worker is scripted, so that an answer costs nothing.
+Bodies at and beyond every bound go to one route of each request reader; routes that share a reader get a few. The worker is scripted, so
+answers need no model.
 """
 
 import json
@@ -22,7 +21,7 @@ from shoal_server import ROOT
 pytestmark = pytest.mark.long
 
 DOCUMENT = ROOT / "frontend/api/openapi.json"
-# Not that what the document allows is taken: what one field asks of another it cannot say.
+# Acceptance of all documented bodies is not checked: the document cannot express rules between fields.
 CHECKS = [not_a_server_error, checks.status_code_conformance, checks.content_type_conformance,
           checks.response_schema_conformance, checks.negative_data_rejection]
 READERS = ["/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses", "/v1/detokenize",

@@ -1,4 +1,4 @@
-"""What the prefix cache saves is told in every API's usage, is a tenant's own, can be left out and be forgotten."""
+"""Prefix cache: every API reports cached tokens, tenants are separate, a request can bypass the cache, and a reset empties it."""
 
 TEXT = "Once upon a time there was a fish that lived in a lake far away from every road. " * 8
 
@@ -17,7 +17,7 @@ def cached(body):
     return body["usage"]["prompt_tokens_details"]["cached_tokens"]
 
 
-def test_a_second_turn_takes_the_first_ones_tokens(server):
+def test_a_second_turn_reuses_the_first_ones_tokens(server):
     reset = server.request("POST", "/v1/cache/reset")
     assert reset.status == 200 and reset.json["workers"] == 1
     messages = [{"role": "user", "content": TEXT}]
@@ -26,7 +26,7 @@ def test_a_second_turn_takes_the_first_ones_tokens(server):
     messages += [first["choices"][0]["message"], {"role": "user", "content": "And then?"}]
     second = turn(server, messages)
     usage = first["usage"]
-    # All full blocks of prompt and answer, whose last tokens the template may write anew.
+    # All full blocks of prompt and answer; the template may render the last tokens differently.
     assert cached(second) >= (usage["prompt_tokens"] + usage["completion_tokens"] - 2) // 16 * 16 - 16
     assert cached(second) % 16 == 0 and second["timings"]["cache_n"] == cached(second)
     assert second["timings"]["prompt_n"] == second["usage"]["prompt_tokens"] - cached(second)
@@ -38,7 +38,7 @@ def test_a_second_turn_takes_the_first_ones_tokens(server):
     assert 0 < figures["hit_tokens"] < figures["query_tokens"]
 
 
-def test_every_api_tells_it(server):
+def test_every_api_reports_cached_tokens(server):
     messages = [{"role": "user", "content": "Name a lake. " + TEXT}]
     turn(server, messages)
     usage = turn(server, messages, path="/v1/messages")["usage"]
@@ -89,7 +89,7 @@ def test_a_sequence_is_bounded_and_memory_a_share(start_server):
 
 
 def test_a_bound_counts_what_was_cached(start_server):
-    """Prompt and answer are bounded together, whatever of the prompt is there already; nothing is rotated away."""
+    """The bound is on prompt plus answer, cached tokens included; no old tokens are dropped to make room."""
     server = start_server("--max-kv-size", "100")
     ids = {"prompt": list(range(1000, 1070)), "temperature": 0, "ignore_eos": True}
 

@@ -1,4 +1,4 @@
-"""HTTP as clients with bad manners speak it, on plain sockets."""
+"""Unusual, slow and malformed HTTP on plain sockets."""
 
 import json
 import socket
@@ -8,7 +8,7 @@ import pytest
 
 from shoal_server import read_all, wait_until
 
-CHAT_HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nHost: test\r\n"
+CHAT_HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
 
 
 def read_reply(connection):
@@ -65,11 +65,11 @@ def test_chunked_requests_and_continue_work(server):
 
 @pytest.mark.parametrize("request_bytes,status", [
     (b"nonsense\r\n\r\n", 400),
-    (b"GET / HTTP/3.0\r\nHost: x\r\n\r\n", 505),
+    (b"GET / HTTP/3.0\r\nHost: localhost\r\n\r\n", 505),
     (b"GET /health HTTP/1.1\r\n\r\n", 400),
-    (b"GET /health HTTP/1.1\r\nHost: x\r\n folded\r\n\r\n", 400),
-    (b"GET /" + b"a" * 40000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 414),
-    (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 8000, 431),
+    (b"GET /health HTTP/1.1\r\nHost: localhost\r\n folded\r\n\r\n", 400),
+    (b"GET /" + b"a" * 40000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", 414),
+    (b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"A: b\r\n" * 8000, 431),
     (CHAT_HEAD + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n", 400),
     (CHAT_HEAD + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
     (CHAT_HEAD + b"Content-Length: -1\r\n\r\n", 400),
@@ -115,7 +115,7 @@ def test_an_idle_connection_is_ended(start_server):
 
 def test_connections_are_bounded(start_server):
     running = start_server("--max-connections", "3")
-    held = [running.connect() for _ in range(3)]  # taken in before the next, in this order
+    held = [running.connect() for _ in range(3)]  # accepted before the next one, in this order
     with running.connect() as extra:
         reply = read_all(extra)
     assert reply.startswith(b"HTTP/1.1 503 ")
@@ -125,7 +125,7 @@ def test_connections_are_bounded(start_server):
     wait_until(lambda: running.get("/health").status == 200, "room for a connection")
 
 
-def test_noise_on_many_sockets_hurts_nobody(server):
+def test_noise_on_many_sockets_disturbs_no_request(server):
     for seed in range(50):
         noise = bytes((seed * 7 + i * i * 31) % 256 for i in range(400))
         with server.connect() as connection:

@@ -1,6 +1,5 @@
-"""Agents of five turns with a real model, through the official clients: calls that the model wrote go back to it with
-their results, and it answers with what they say. One example before them is what makes so small a model write calls;
-`required` and the tool's name are what make it do so every time."""
+"""Agents of five turns with a real model through the official clients: the model's calls return to it with their results, and its answers
+contain the results. The model is so small that it needs one example to write calls, and `required` or the tool's name to do so reliably."""
 
 import json
 
@@ -34,7 +33,7 @@ def result(city):
 
 
 def check_turn(choice, city, calls, text):
-    """calls: (id, name, arguments) of each; one where it was asked for, else words that the result is in."""
+    """calls: (id, name, arguments) of each. A turn that asks for a call has one; any other has text with the result in it."""
     if choice == "auto":
         assert not calls and str(DEGREES[city]) in text, (calls, text)
     else:

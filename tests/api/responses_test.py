@@ -35,7 +35,7 @@ def test_a_response_is_created_stored_and_deleted(server, client):
     assert server.request("GET", "/responses/" + made.id).status == 404  # without /v1, too
 
 
-def test_a_stream_tells_what_the_whole_answer_is(client):
+def test_a_stream_ends_with_the_whole_response(client):
     whole = client.responses.create(**HI)
     with client.responses.stream(**HI) as stream:
         events = list(stream)
@@ -87,7 +87,7 @@ def test_a_conversation_goes_on(client):
     referred = [{"type": "item_reference", "id": item.id} for item in
                 client.responses.input_items.list(second.id, order="asc")]
     assert count(model=MODEL_ID, input=referred).input_tokens == second.usage.input_tokens
-    client.responses.delete(first.id)  # the second holds what it was made of
+    client.responses.delete(first.id)  # the second has its own copy
     third = client.responses.create(**{**HI, "input": "Thanks."}, previous_response_id=second.id)
     assert third.usage.input_tokens > second.usage.input_tokens
 
@@ -130,7 +130,7 @@ def test_cancel_stops_the_work(server, client):
     wait_until(lambda: client.responses.retrieve(made.id).status == "in_progress", "the first token")
     cancelled = client.responses.cancel(made.id)
     assert cancelled.status == "cancelled"
-    assert all(item.status == "incomplete" for item in cancelled.output)  # nothing, where the first token showed nothing
+    assert all(item.status == "incomplete" for item in cancelled.output)  # empty if no text was shown yet
     server.wait_idle()
     assert client.responses.cancel(made.id) == client.responses.retrieve(made.id) == cancelled
 
@@ -150,7 +150,7 @@ def test_cancel_stops_the_work(server, client):
 
 
 @pytest.mark.parametrize("background, tokens, status", [(False, 4000, "cancelled"), (True, 48, "incomplete")])
-def test_who_leaves_a_stream_cancels_it_but_not_in_the_background(server, client, background, tokens, status):
+def test_leaving_a_stream_cancels_it_but_not_in_the_background(server, client, background, tokens, status):
     stream = client.responses.create(**{**LONG, "max_output_tokens": tokens}, stream=True, background=background)
     for event in stream:
         if event.type == "response.created":
@@ -190,7 +190,7 @@ def test_the_store_forgets_the_oldest(start_server):
     assert running.status == "queued"
 
 
-def test_keys_part_clients(start_server):
+def test_a_key_sees_only_its_own_responses(start_server):
     server = start_server("--api-key", "sk-ann", "--api-key", "sk-bob")
     ann, bob = (openai.OpenAI(base_url=server.url + "/v1", api_key=key, max_retries=0) for key in ("sk-ann", "sk-bob"))
     made = ann.responses.create(**{**LONG, "background": True})

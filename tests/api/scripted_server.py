@@ -22,6 +22,7 @@ class ScriptedServer(ShoalServer):
     def __init__(self, folder, *options, **how):
         folder = pathlib.Path(folder)
         shutil.copy(BUILD / "shoal", folder / "shoal")
+        (folder / "shoal-media").symlink_to(BUILD / "shoal-media")
         self.script = folder / "script.json"
         self.answers = []
         self.says()

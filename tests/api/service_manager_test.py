@@ -1,4 +1,4 @@
-"""systemd's protocols, played by the test: notifications, the watchdog, sockets that are passed; and the unit files."""
+"""systemd's protocols, with the test in place of systemd: notifications, watchdog, passed sockets; and the unit files."""
 
 import configparser
 import os
@@ -10,12 +10,12 @@ import pytest
 
 from shoal_server import BUILD, MODEL, PATIENCE_S, ROOT, ShoalServer, process_is_alive, process_state, send_signal, wait_until
 
-# Runs what follows as the process that LISTEN_PID names, with descriptor N as its descriptor 3.
+# Runs the command after it as the process that LISTEN_PID names, with descriptor N as descriptor 3.
 ADOPT = 'export LISTEN_PID=$$; exec "$@" 3<&%d'
 
 
 class Manager:
-    """Listens where NOTIFY_SOCKET points and keeps what comes."""
+    """Listens at the address for NOTIFY_SOCKET and keeps the notifications."""
 
     def __init__(self, address):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -51,8 +51,8 @@ def adopting(fd, count="1", environment=None, port=None):
             "environment": {"LISTEN_FDS": count, **(environment or {})}}
 
 
-def test_a_service_tells_its_life(manager, tmp_path):
-    running = ShoalServer(environment={"NOTIFY_SOCKET": str(tmp_path / "notify")})
+def test_a_service_reports_ready_reloading_and_stopping(manager, tmp_path):
+    running = ShoalServer("--allow-debug", environment={"NOTIFY_SOCKET": str(tmp_path / "notify")})  # environments are read
     with running:
         manager.wait_for("READY=1")
         assert running.get("/ready").status == 200
@@ -110,7 +110,7 @@ def test_an_abstract_address_works(tmp_path):
     made.socket.close()
 
 
-def test_a_manager_that_is_gone_hurts_nobody(tmp_path):
+def test_a_missing_manager_is_ignored(tmp_path):
     with ShoalServer(environment={"NOTIFY_SOCKET": str(tmp_path / "nowhere"), "WATCHDOG_USEC": "10000"}) as running:
         running.wait_ready()
         assert running.chat("Hi", max_tokens=1).status == 200
@@ -118,18 +118,18 @@ def test_a_manager_that_is_gone_hurts_nobody(tmp_path):
 
 def test_a_passed_socket_is_served(start_server):
     listener, port = listening_socket()
-    early = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)  # before anybody accepts
-    early.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-    running = start_server(**adopting(listener.fileno(), port=port))
+    early = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)  # before the server accepts
+    early.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    running = start_server("--allow-debug", **adopting(listener.fileno(), port=port))
     assert early.recv(65536).startswith(b"HTTP/1.1 200 ")
     assert running.chat("Hi", max_tokens=1).status == 200
     with open(f"/proc/{running.worker_pid()}/environ", "rb") as environment:
         assert b"LISTEN_" not in environment.read()
     early.close()
     running.__exit__(None, None, None)
-    # The socket outlives the server: the next one goes on with it.
+    # The socket outlives the server; the next server accepts on it.
     late = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
-    late.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+    late.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
     with ShoalServer(**adopting(listener.fileno(), port=port)):
         assert late.recv(65536).startswith(b"HTTP/1.1 200 ")
     late.close()
@@ -145,7 +145,7 @@ def test_a_unix_socket_is_served(tmp_path):
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(60)
             client.connect(str(tmp_path / "http"))
-            client.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert client.recv(65536).startswith(b"HTTP/1.1 200 ")
         line = wait_until(lambda: running.log_events("request"), "its line")[0]
         assert line["client"] == "local"

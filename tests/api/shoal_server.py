@@ -1,4 +1,4 @@
-"""Runs `shoal serve` for a test and speaks to it: JSON requests, event streams, raw sockets, metrics.
+"""Runs `shoal serve` for a test: JSON requests, event streams, raw sockets, metrics.
 
 SHOAL_TEST_BUILD names another build folder (build/san-address, say).
 """
@@ -20,8 +20,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("SHOAL_TEST_BUILD", "build")
 MODEL = ROOT / "build/cache/models/smollm2-135m-instruct-q4_1.gguf"
 MODEL_ID = "smollm2-135m-instruct-q4_1"
-PATIENCE_S = 300  # for what takes milliseconds, or some seconds, on an idle machine: only a failing test waits so long
-COMPILING_S = 1800  # for a driver for the CPU that compiles kernels, half a minute there
+PATIENCE_S = 300  # for events that take at most seconds on an idle machine; only a failing test waits so long
+COMPILING_S = 1800  # for a CPU driver that compiles kernels, which takes half a minute on an idle machine
 
 # Figures that are zero when nothing is going on.
 IDLE_FIGURES = [
@@ -41,7 +41,7 @@ def device_option(options):
 
 
 def read_all(connection):
-    """What comes until the other side ends the connection, in whatever way."""
+    """The bytes received until the other side closes or resets the connection."""
     parts = []
     while True:
         try:
@@ -90,7 +90,7 @@ class Reply:
 
     @property
     def error(self):
-        """The error object, after a look at its shape."""
+        """The error object; asserts its fields."""
         error = self.json["error"]
         assert set(error) == {"message", "type", "param", "code"}, error
         assert isinstance(error["message"], str) and error["message"]
@@ -120,7 +120,8 @@ class ShoalServer:
 
     def __enter__(self):
         self.log = tempfile.TemporaryFile()
-        command = [*self.wrapper, str(self.programs / "shoal"), "serve", "--model", str(self.model), "--port", "0",
+        port = [] if "--port" in self.options else ["--port", "0"]
+        command = [*self.wrapper, str(self.programs / "shoal"), "serve", "--model", str(self.model), *port,
                    *device_option(self.options), *self.options]
         self.process = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log,
@@ -151,7 +152,7 @@ class ShoalServer:
             wait_until(lambda: not process_is_alive(worker), "the worker to end with its server")
 
     def log_text(self):
-        """All that the server's processes wrote. The file's one position is theirs too: reading must not move it."""
+        """The output of the server's processes. They share the file position, so reading must not move it."""
         descriptor = self.log.fileno()
         return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
 
@@ -161,7 +162,21 @@ class ShoalServer:
             text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
         except (FileNotFoundError, ProcessLookupError):
             return None
-        return int(text.split()[0]) if text else None
+        for child in map(int, text.split()):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                if pathlib.Path(f"/proc/{child}/comm").read_text(encoding="ascii") != "shoal-media\n":
+                    return child
+        return None
+
+    def media_pids(self):
+        """Processes that decode images. Threads start them, and /proc lists children by thread."""
+        pids = []
+        for listing in pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/children"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                for child in map(int, listing.read_text(encoding="ascii").split()):
+                    if pathlib.Path(f"/proc/{child}/comm").read_text(encoding="ascii") == "shoal-media\n":
+                        pids.append(child)
+        return pids
 
     def wait_ready(self, patience_s=PATIENCE_S):
         def ready():
@@ -232,15 +247,15 @@ class ShoalServer:
         return sum(values[f'vllm:request_success_total{{finished_reason="{reason}"}}'] for reason in reasons)
 
     @contextlib.contextmanager
-    def everybody_leaves(self):
-        """Those who go in the meantime are noticed: none of their answers comes to its end before the server is idle."""
+    def expect_cancels(self):
+        """Asserts that requests whose clients leave inside the block are cancelled: none of them finishes before the server is idle."""
         before = self.ended("stop", "length")
         yield
         self.wait_idle()
         assert self.ended("stop", "length") == before
 
     def wait_idle(self, patience_s=PATIENCE_S):
-        """All that requests hold is back."""
+        """Waits until all resources of requests are free."""
         busy = {}
 
         def idle():
@@ -260,7 +275,7 @@ class EventStream:
     def __init__(self, connection, body):
         text = json.dumps(body).encode()
         self.socket = connection
-        self.socket.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n"
+        self.socket.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                             b"Content-Length: %d\r\nConnection: close\r\n\r\n" % len(text) + text)
         self.answer = None
 

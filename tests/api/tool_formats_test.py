@@ -1,5 +1,5 @@
-"""An agent's five turns through the official client, for templates that differ in how calls are written and taken back:
-arguments as objects or text, content null or empty, ids of nine signs, calls streamed in pieces.
+"""An agent of five turns through the official client, for templates that differ in how they write and read calls: arguments as
+objects or text, content null or empty, ids of nine characters, calls streamed in pieces.
 
 The worker is scripted (scripted_server.py); tool calls are spelled as tests/golden/tool_calls spells them.
 """

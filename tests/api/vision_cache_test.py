@@ -1,4 +1,4 @@
-"""A picture that was seen before is not encoded again, and every API's usage says so. The worker is a real one, over random weights."""
+"""An image that was encoded before is not encoded again, and the usage of every API counts it. The worker is real, with random weights."""
 
 import pytest
 
@@ -44,13 +44,13 @@ def cached(server, *parts, **more):
     return usage(server, *parts, **more)["prompt_tokens_details"]["cached_images"]
 
 
-def test_a_picture_counts_the_second_time(server):
+def test_an_image_counts_as_cached_the_second_time(server):
     before = server.metrics()
     red = image_part(data_uri(RED))
     assert cached(server, red, text_part("what?")) == 0
     assert cached(server, text_part("Another question. "), red) == 1  # its features
     assert cached(server, red, red, image_part(data_uri(BLUE))) == 2
-    assert cached(server, text_part("no picture")) == 0
+    assert cached(server, text_part("no image")) == 0
     after = server.metrics()
     assert {name: after[name] - before[name] for name in
             ("vllm:mm_cache_queries_total", "vllm:mm_cache_hits_total", "shoal_patch_rows_total")} == {
@@ -62,16 +62,16 @@ def test_a_picture_counts_the_second_time(server):
     assert (stats["queries"], stats["hits"]) == (after["vllm:mm_cache_queries_total"], after["vllm:mm_cache_hits_total"])
 
 
-def test_a_picture_in_a_cached_prefix_counts(server):
+def test_an_image_in_a_cached_prefix_counts(server):
     parts = [image_part(data_uri(RED)), text_part("a question that fills a block of tokens or two")]
     assert cached(server, *parts) == 0
     before = server.metrics()["vllm:mm_cache_queries_total"]
     again = usage(server, *parts)["prompt_tokens_details"]
     assert again["cached_images"] == 1 and again["cached_tokens"] > 32
-    assert server.metrics()["vllm:mm_cache_queries_total"] == before  # nobody needed its features
+    assert server.metrics()["vllm:mm_cache_queries_total"] == before  # the cached prefix holds its keys and values: no features are looked up
 
 
-def test_every_api_tells_it(server):
+def test_every_api_reports_it(server):
     url = data_uri(GREEN)
     assert cached(server, image_part(url)) == 0
     stream = server.open_stream([text_part("b"), image_part(url)], max_tokens=2, stream_options={"include_usage": True})
@@ -79,27 +79,27 @@ def test_every_api_tells_it(server):
     told = server.request("POST", "/v1/responses", {"max_output_tokens": 2, "store": False, "input": [
         {"role": "user", "content": [{"type": "input_text", "text": "c"}, {"type": "input_image", "image_url": url}]}]}).json
     assert told["usage"]["input_tokens_details"]["cached_images"] == 1
-    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": url.split(",")[1]}}
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": url.split(",")[1]}}
     told = server.request("POST", "/v1/messages", {"max_tokens": 2, "messages": [
-        {"role": "user", "content": [{"type": "text", "text": "d"}, picture]}]}).json
+        {"role": "user", "content": [{"type": "text", "text": "d"}, image]}]}).json
     assert told["usage"]["cache_read_input_images"] == 1
 
 
 def test_other_bytes_behind_the_same_url_are_another_picture(server, media):
-    part = image_part(f"http://{media.name}/picture.png")
-    media.files["/picture.png"] = RED
+    part = image_part(f"http://{media.name}/image.png")
+    media.files["/image.png"] = RED
     assert cached(server, text_part("one"), part) == 0
     assert cached(server, text_part("two"), part) == 1
-    media.files["/picture.png"] = BLUE
+    media.files["/image.png"] = BLUE
     assert cached(server, text_part("three"), part) == 0
 
 
-def test_other_sizes_are_other_pictures(server):
+def test_other_sizes_are_other_images(server):
     assert cached(server, image_part(data_uri(RED))) == 0
     assert cached(server, image_part(data_uri(RED)), resize_shape=[32, 16]) == 0
 
 
-def test_of_several_choices_one_has_it_encoded(server):
+def test_several_choices_encode_an_image_once(server):
     red = image_part(data_uri(RED))
     assert cached(server, text_part("e"), red, n=3) == 0
     assert cached(server, text_part("f"), red, n=3) == 1
@@ -112,12 +112,15 @@ def test_tenants_have_their_own(server):
         assert [cached(server, text_part(text), red, headers=headers) for text in "gh"] == [0, 1]
 
 
-def test_after_a_workers_death(folder, start_server):
-    """The worker dies in its 40th step: in the second request, whose first token has told what it found."""
-    server = start_server("--worker-fault", "abort-at-step=40", model=folder)
+@pytest.mark.parametrize("survives, encoded", [(0, 1), (1, 0)])
+def test_after_a_workers_death(folder, start_server, survives, encoded):
+    """The worker dies in its 40th step, during the second request, after that request's first token has reported its cache hits.
+
+    The next worker encodes the image for the replay, unless the blocks that the image filled outlived the first worker."""
+    server = start_server("--worker-fault", "abort-at-step=40", "--kv-survives", str(survives), model=folder)
     red, blue = image_part(data_uri(RED)), image_part(data_uri(BLUE))
     assert cached(server, red, blue, max_tokens=4, ignore_eos=True) == 0
     assert cached(server, text_part("i"), red, max_tokens=50, ignore_eos=True) == 1
     assert server.metrics()["shoal_requests_replayed_total"] == 1
-    assert cached(server, text_part("j"), red) == 1  # the next worker encoded it to go on
+    assert cached(server, text_part("j"), red) == encoded
     assert cached(server, text_part("k"), blue) == 0

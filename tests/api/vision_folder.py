@@ -1,8 +1,8 @@
-"""A folder with a model that takes pictures, and pictures to send to it.
+"""Makes a folder with a vision model, and images to send to it.
 
-The model is a tiny one of tests/golden/towers (random weights), Qwen2.5-VL unless another is named, which has patches of
-4 pixels: a picture of 16 x 8 stands for 2 tokens of Qwen's. To it comes a tokenizer of single characters that fits its
-96 tokens, a template and the processor's settings. Only the characters of CHARACTERS become tokens.
+The model is a tiny one of tests/golden/towers with random weights: Qwen2.5-VL unless another is named. Its patches are 4 pixels wide, so
+an image of 16 x 8 pixels is 2 tokens of Qwen's. The folder also gets a tokenizer of single characters for the 96 tokens of the vocabulary,
+a chat template and the settings of the image processor. Only the characters in CHARACTERS become tokens.
 """
 
 import base64
@@ -47,7 +47,7 @@ def make_folder(folder, tower="qwen2_5_vl", form=QWEN):
 
 
 def add_assets(folder, form):
-    """What a folder lacks that has weights and config.json."""
+    """Adds tokenizer, template and processor settings to a folder with weights and config.json."""
     files = {
         "tokenizer.json": tokenizer(SPECIAL | form["special"], CHARACTERS + form.get("characters", "")),
         "tokenizer_config.json": {"chat_template": TEMPLATE.replace("MARKER", form["marker"]), "eos_token": "<|im_end|>"},

@@ -1,6 +1,6 @@
 """Chats with a server whose worker computes on a Vulkan device: Mesa's CPU driver (scripts/vulkan_env).
 
-That driver takes 0.1 to 0.4 s for a step, so there is one short question, and answers are shorter.
+A step takes 0.1 to 0.4 s on that driver, so there is one short question and answers are a few tokens.
 """
 
 import concurrent.futures
@@ -42,7 +42,7 @@ def test_status_names_the_device(vulkan):
 
 
 def test_the_cache_is_a_share_of_the_devices_memory(vulkan):
-    """Which is this machine's, as the driver tells it."""
+    """On a CPU driver the memory of the device is that of this machine."""
     log = vulkan.log_text()
     assert "option --kv-cache-bytes 1%" in log
     share = float(re.search(r"could use a KV cache of [0-9.]+ MB; this one is for ([0-9.]+) MB", log)[1])
@@ -53,7 +53,7 @@ def test_the_cache_is_a_share_of_the_devices_memory(vulkan):
 
 
 def test_greedy_answer_is_the_cpus(vulkan):
-    """The next token is a near-tie; those, and many more tokens: tests/vulkan/model."""
+    """Five tokens: the sixth is a near-tie. tests/vulkan/model compares many more."""
     with ShoalServer(*OPTIONS) as cpu:
         cpu.wait_ready()
         expected = answer(cpu, temperature=0, max_tokens=5)
@@ -61,7 +61,7 @@ def test_greedy_answer_is_the_cpus(vulkan):
 
 
 def test_a_chat_passes_the_start_of_quantization():
-    """Its prompt lies before it, the end of its answer behind it."""
+    """The prompt ends before that position, the answer after it."""
     with ShoalServer("--device", "vulkan", *OPTIONS, "--kv-bits", "8", "--quantized-kv-start", "40") as server:
         server.wait_ready(COMPILING_S)
         assert "uniform, keys of 8 and values of 8 bits beyond 40 tokens" in server.log_text()
@@ -73,8 +73,8 @@ def test_a_chat_passes_the_start_of_quantization():
 
 @pytest.mark.parametrize("start", [0, 36])
 def test_turns_over_codes_of_half_bits_are_the_cpus(start):
-    """Two conversations share steps, pass the start in their first answer, and go on from the prefix cache; heads of 48 are turned by
-    a matrix. Log-probabilities of tokens say more than the tokens."""
+    """Two conversations share steps, pass the start in their first answer and continue from the prefix cache. Heads of 48 are rotated by a
+    matrix. Compares log-probabilities, which are a stricter check than tokens."""
     bits = ["--kv-bits", "4", "--kv-quant-scheme", "turboquant", "--kv-key-bits", "3.5", "--kv-value-bits", "2.5"]
 
     def talk(server, question):
@@ -110,8 +110,8 @@ def test_a_seed_gives_the_same_answer_again(vulkan, filters):
     assert answer(vulkan, **how) == first
 
 
-def test_alternatives_are_told_as_the_model_gives_them(vulkan):
-    """Whatever a bias makes of the answer."""
+def test_alternatives_ignore_a_logit_bias(vulkan):
+    """A logit bias changes the answer but not the reported alternatives."""
 
     def told(**how):
         reply = vulkan.chat(QUESTION, temperature=0, max_tokens=1, logprobs=True, top_logprobs=20, **how)
@@ -154,8 +154,8 @@ def test_a_setting_that_cannot_work_is_refused_with_the_numbers(options, words):
     assert re.search(words, done.stderr), done.stderr
 
 
-def test_pictures_are_answered_as_on_the_cpu(tmp_path):
-    """A question alone and all at once, with a picture, with two and with none: the same tokens on both devices."""
+def test_images_are_answered_as_on_the_cpu(tmp_path):
+    """Questions with zero, one and two images, one at a time and all at once: the same tokens on both devices."""
     folder = make_folder(tmp_path)
     red, blue = (image_part(data_uri(png(*size, colour))) for size, colour in (((16, 8), (255, 0, 0)), ((64, 32), (0, 9, 255))))
     questions = [[text_part("hello")], [red, text_part("what")], [blue, text_part("and"), red]]

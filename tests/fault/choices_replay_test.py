@@ -1,4 +1,4 @@
-"""Several choices of one request when the worker dies under them: every choice is the undisturbed one, under one id."""
+"""The worker dies during a request with several choices: every choice is the same as without the death, under one id."""
 
 import os
 import signal
@@ -8,11 +8,11 @@ from shoal_server import wait_until
 
 CHOICES = 4
 STREAMS = 2
-TOKENS = 64  # so that a worker that is killed at the third has not come to the last
+TOKENS = 64  # so many that a worker killed at the third token has not reached the last
 
 
 class Choices(threading.Thread):
-    """One streamed chat with choices; what came so far, by choice."""
+    """One streamed chat with choices; keeps the text received so far by choice."""
 
     def __init__(self, server, number):
         super().__init__()
@@ -52,7 +52,7 @@ def run_streams(server, look):
     return [stream.answer() for stream in streams]
 
 
-def test_every_choice_goes_on(start_server):
+def test_every_choice_continues(start_server):
     server = start_server()
     undisturbed = run_streams(server, lambda streams: None)
     for texts, logprobs, finish, tokens in undisturbed:

@@ -1,7 +1,7 @@
-"""Servers with faults, a crowd of seeded chats, and what they answer when nothing happens.
+"""Servers with injected faults, a crowd of seeded chats, and their answers without faults.
 
-SHOAL_FAULT_LENGTH: short (the default) is what `make test` runs; long, what `make test-long` runs, has as many deaths as a
-release needs; timed is long and judges milliseconds as well, so it needs a machine that does nothing else.
+SHOAL_FAULT_LENGTH: `short` (the default) is run by `make test`; `long`, with more deaths, by `make test-long`; `timed` is `long` with bounds
+on milliseconds as well, so it needs an otherwise idle machine.
 """
 
 import os
@@ -29,13 +29,13 @@ def long_run():
 
 @pytest.fixture(scope="session")
 def timed_run():
-    """Whether milliseconds are judged."""
+    """True if tests check bounds in milliseconds."""
     return LENGTH == "timed"
 
 
 @pytest.fixture
 def say(capsys):
-    """Prints a figure of a test that passes too."""
+    """Prints a figure even if the test passes."""
     def write(words):
         with capsys.disabled():
             print(f"\n  {words}", flush=True)
@@ -44,7 +44,7 @@ def say(capsys):
 
 @pytest.fixture(scope="session")
 def undisturbed():
-    """(bodies, answers) of the crowd on a server to which nothing happens."""
+    """(bodies, answers) of the crowd on a server without faults."""
     bodies = [chat_body(number, 96 if LONG else 32) for number in range(STREAMS)]
     with ShoalServer("--max-sequences", str(STREAMS)) as server:
         server.wait_ready()

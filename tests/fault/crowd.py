@@ -1,7 +1,7 @@
-"""Many chats at once over sockets of their own, from one thread, while something happens to the server.
+"""Runs many chats at once from one thread, a socket each, while a test injects faults.
 
-Bytes are only kept with their time of arrival while the crowd runs and read as HTTP afterwards, so that the client takes
-little of the machine that it measures.
+While the crowd runs, bytes are only stored with their arrival time; they are parsed as HTTP afterwards, so that the client uses little CPU
+time during the measurement.
 """
 
 import http.client
@@ -13,7 +13,7 @@ import time
 
 PATIENCE_S = 300  # for the next byte of any chat
 
-# One line for each kind of sampling; a chat takes the line of its number.
+# One line for each kind of sampling; the number of a chat selects its line.
 SAMPLINGS = [
     {"temperature": 0},
     {"temperature": 0.7, "top_p": 0.9},
@@ -40,7 +40,7 @@ def chat_body(number, max_tokens):
 
 
 class Chat:
-    """One request and all that came back."""
+    """One request and the bytes of its reply."""
 
     def __init__(self, port, number, body):
         self.number = number
@@ -49,12 +49,12 @@ class Chat:
         self.over = False
         text = json.dumps(body).encode()
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
-        self.socket.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n"
+        self.socket.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                             b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
         self.socket.setblocking(False)
 
     def take(self):
-        """Reads what is there; closes at the end."""
+        """Reads the available bytes; closes the socket at the end of the reply."""
         try:
             data = self.socket.recv(1 << 16)
         except BlockingIOError:
@@ -68,7 +68,7 @@ class Chat:
             self.socket.close()
 
     def answer(self):
-        """(status, what matters of the answer): equal answers have equal pieces, one for each token, in order."""
+        """(status, comparable part of the answer): equal answers have equal pieces, one for each token, in order."""
         raw = b"".join(data for _, data in self.arrivals)
         reply = http.client.HTTPResponse(FakeSocket(raw), method="POST")
         reply.begin()
@@ -109,7 +109,7 @@ def read_events(text):
 
 
 def counted(usage):
-    """Usage as far as it belongs to the answer: what was already computed depends on who was there before."""
+    """Usage without cached tokens, which depend on earlier requests."""
     if not usage:
         return usage
     assert 0 <= usage["prompt_tokens_details"]["cached_tokens"] < usage["prompt_tokens"]
@@ -117,7 +117,7 @@ def counted(usage):
 
 
 class Crowd:
-    """Keeps `width` chats going until `enough(done)` says that no new ones are to be begun, and all have ended."""
+    """Keeps `width` chats running; run() says when to begin no new ones."""
 
     def __init__(self, port, bodies, width):
         self.port = port
@@ -135,7 +135,7 @@ class Crowd:
         selector.register(chat.socket, selectors.EVENT_READ, chat)
 
     def run(self, wants_more, look=lambda: None, look_s=0.02):
-        """look() is called every look_s or so; wants_more() after every end."""
+        """Runs until wants_more() is false and every chat has ended. Calls look() about every look_s, and wants_more() after each chat."""
         last_s = time.monotonic()
         with selectors.DefaultSelector() as selector:
             while len(self.live) < self.width and wants_more():

@@ -1,4 +1,4 @@
-"""A request that kills every worker is ended, alone, and refused when it comes again; its neighbours finish."""
+"""A request that kills every worker is ended and refused when it is sent again; all other requests finish."""
 
 import time
 
@@ -6,7 +6,7 @@ import pytest
 
 from crowd import Chat, Crowd, chat_body, run_once
 
-POISON_ID = 48000  # no chat of the crowd has it in its prompt or may draw it
+POISON_ID = 48000  # not in any prompt of the crowd, and banned from its answers
 BAN = {str(POISON_ID): -100}
 POISON = {"messages": [{"role": "user", "content": "Say it."}], "max_tokens": 20, "temperature": 0,
           "logit_bias": {str(POISON_ID): 100}}
@@ -25,7 +25,7 @@ def harmless_bodies(count, max_tokens):
     pytest.param(3, 2, marks=pytest.mark.long),
 ])
 def test_poison_under_load(start_server, long_run, say, crashes, depth):
-    """With one crash everyone who was in its step is suspected, and acquitted alone."""
+    """With one crash all requests of the step are suspected; each is cleared by a step of its own."""
     bodies = harmless_bodies(48 if long_run else 16, 40)
     calm = start_server()
     answers = {chat.number: chat.answer() for chat in run_once(calm.port, bodies, len(bodies))}
@@ -45,7 +45,7 @@ def test_poison_under_load(start_server, long_run, say, crashes, depth):
         return planted and all(chat.over for chat in planted)
 
     crowd = Crowd(server.port, bodies, len(bodies))
-    chats = crowd.run(lambda: crowd.begun < len(bodies) or not has_worked(), look)  # never alone
+    chats = crowd.run(lambda: crowd.begun < len(bodies) or not has_worked(), look)  # other requests run throughout
     for chat in chats:
         assert chat.answer() == answers[chat.number], f"chat {chat.number} differs"
     streamed, whole = planted
@@ -56,7 +56,7 @@ def test_poison_under_load(start_server, long_run, say, crashes, depth):
     assert values["shoal_worker_restarts_total"] <= 8
     assert ("request_acquitted" in server.log_text()) or crashes > 1
     say(f"poison: {values['shoal_worker_restarts_total']:.0f} workers lost, {len(chats)} neighbours finished")
-    # The same again is refused at once, another seed or not; others are not.
+    # The same request is refused at once, also with another seed; other requests are not.
     for again in (POISON, {**POISON, "seed": 5}):
         reply = server.request("POST", "/v1/chat/completions", again)
         assert (reply.status, reply.error["code"]) == (500, "worker_crashed")
@@ -86,7 +86,7 @@ def test_poison_is_forgotten(start_server):
     assert server.metrics()["shoal_worker_restarts_total"] == 2 * restarts
 
 
-def test_there_is_no_way_to_a_fault_through_a_request(start_server):
+def test_no_request_can_inject_a_fault(start_server):
     server = start_server()
     for field in ("fault", "worker_fault", "worker-fault", "abort-on-token"):
         assert server.chat("Hello", max_tokens=2, **{field: "abort-at-step=1"}).status == 200

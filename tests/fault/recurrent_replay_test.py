@@ -1,5 +1,5 @@
-"""A model with recurrent state under everything that makes a sequence begin anew: a cache too small for all streams,
-steps that overlap, and a worker that dies twice. Every answer is the one that the chat gets alone."""
+"""Recurrent state when sequences restart from their first token: preemption in a cache too small for all streams, overlapping steps, and a
+worker that dies twice. Every answer equals the one that the chat gets alone."""
 
 import os
 import signal
@@ -9,8 +9,8 @@ from shoal_server import ROOT, ShoalServer
 
 MODEL = ROOT / "build/checkpoints/qwen3_5-f32.gguf"
 CHATS = 20
-NEVER_ENDS = {"257": -100, "258": -100, "259": -100}  # answers grow until the cache is short of blocks
-DEATHS = (30, 90)  # after so many looks at the crowd
+NEVER_ENDS = {"257": -100, "258": -100, "259": -100}  # bans the end tokens, so that answers grow until blocks run out
+DEATHS = (30, 90)  # kills after this many calls of look()
 CACHE_BYTES = 24 * 23040  # half of it is twelve slots of state, the other half blocks for some 180 positions of each
 
 

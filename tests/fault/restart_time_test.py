@@ -1,12 +1,10 @@
-"""How long a stream pauses when its worker is killed, part by part; and that the pause hardly grows with the model.
+"""The pause of a stream when its worker is killed, by its parts; and that the pause hardly grows with the size of the model.
 
-One stream at a time with the shortest prompt, so that what is measured is the restart and not other people's prompts. The
-first resumed token needs a step over the prompt and what was delivered; that step's own time, undisturbed, is measured
-beside it in the same worker. What the death adds is the difference.
+One stream at a time with the shortest prompt, so that only the restart is measured. The first resumed token needs a step over the prompt
+and the delivered tokens; the time of that step without a death is measured in the same worker and subtracted.
 
-Two large models, of 4 GB each. A mixture of experts reads a small part of its weights in a step, so the whole pause is held
-against the default model's, on any machine. On a CPU a step of a dense one reads all of them, so its first token cannot come
-before the machine has read 4 GB, whatever the restart takes: there what the death adds is held against the same.
+Two large models of 4 GB each. A step of the mixture of experts reads a small part of its weights, so its whole pause is compared with that
+of the default model. A step of the dense model reads all 4 GB on a CPU, so only the time that the death adds is compared.
 """
 
 import datetime
@@ -20,7 +18,7 @@ import time
 
 from shoal_server import ROOT, ShoalServer
 
-WORD = " the"  # one token, and the one that every step is made to draw
+WORD = " the"  # one token; a logit bias makes every step draw it
 WORD_TOKEN = "260"
 MIXTURE = ("--shape", "18,1024,16,4,64,256", "--experts", "512,4")  # 4.2 GB; one row's step reads 125 MB
 DENSE = ("--bytes", "4e9")
@@ -33,13 +31,13 @@ def chat_fields(max_tokens):
 
 
 def log_times(server, words):
-    """When the frontend wrote lines with these words, in seconds."""
+    """Times in seconds of the frontend's log lines with these words."""
     found = re.findall(rf"^(\S+)Z \w+ frontend: {words}", server.log_text(), re.MULTILINE)
     return [datetime.datetime.fromisoformat(at + "+00:00").timestamp() for at in found]
 
 
 def undisturbed_s(server, tokens):
-    """Until the first token of a prompt of so many tokens: the middle of three."""
+    """Seconds until the first token of a prompt of so many tokens: the median of three."""
     times = []
     for _ in range(3):
         begun = time.time()
@@ -69,7 +67,7 @@ def one_death(server, tokens):
             os.kill(server.worker_pid(), signal.SIGKILL)
     stream.close()
     assert len(arrivals) == tokens
-    # What the dead worker had published still came; then nothing until the next one went on.
+    # First the tokens that the dead worker had published, then a gap until the next worker continues.
     resumed = max(range(1, tokens), key=lambda i: arrivals[i] - arrivals[i - 1])
     step_s = undisturbed_s(server, 1 + resumed)
     pause_s = arrivals[resumed] - killed_at
@@ -94,7 +92,7 @@ def words_of(what, parts):
 
 
 def large_parts(folder, template, shape):
-    """The same of a checkpoint of random weights, which is written for it."""
+    """The parts for a checkpoint of random weights, which is written here."""
     model = folder / "random-4g.gguf"
     try:
         subprocess.run([sys.executable, ROOT / "scripts" / "make_random_gguf", model, *shape], cwd=ROOT, check=True,
@@ -109,7 +107,7 @@ def test_the_pause_of_a_stream(tmp_path, long_run, timed_run, say):
     template.write_text("{{ messages[0]['content'] }}", encoding="utf-8")
     small = median_parts(None, template, 12 if long_run else 6, 12)
     say(words_of("default model", small))
-    # A pause of seconds means that something waited; only the timed form judges less.
+    # A pause of seconds means that some step waited; only the timed form has tighter bounds.
     assert small["first token"] < (250 if timed_run else 10_000)
     if not long_run:
         return

@@ -1,4 +1,4 @@
-"""Clients that vanish at every stage, many times: all that they held comes back."""
+"""Clients disconnect at every stage, many times: all resources of their requests are freed."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def connect(server):
 
 def request_bytes(content, **fields):
     body = json.dumps({"messages": [{"role": "user", "content": content}], "stream": True, **fields}).encode()
-    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
     return head, body
 
 
@@ -43,7 +43,7 @@ def whole(content, **fields):
     return b"".join(request_bytes(content, **fields))
 
 
-# What is sent, and what is waited for before the client goes.
+# (bytes sent, bytes awaited before the client disconnects) by stage.
 STAGES = {
     "headers": (request_bytes("Hello")[0][:40], None),
     "body": (whole("Hello " * 50)[:200], None),
@@ -84,7 +84,7 @@ def test_vanishing(start_server, long_run, stage):
     assert status["workers"][0]["restarts"] == 0
     steps = status["workers"][0]["says"]["steps"]
     time.sleep(0.2)
-    assert server.get("/v1/status").json["workers"][0]["says"]["steps"] == steps  # no work goes on
+    assert server.get("/v1/status").json["workers"][0]["says"]["steps"] == steps  # the worker is idle
     wait_until(lambda: server.metrics()["shoal_connections"] == 1, "all connections to be closed")
     if long_run:
         assert resident_kb(server.process.pid) < before_kb + 8192

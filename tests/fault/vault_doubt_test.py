@@ -1,4 +1,4 @@
-"""A vault that kills whoever takes it up, as a driver might: it is given up after two deaths, and requests go on."""
+"""A vault of weights that crashes every worker that adopts it, as a driver bug could: after two deaths it is dropped, and requests finish."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ import pytest
 
 from shoal_server import BUILD, ShoalServer, wait_until
 
-# A worker that dies of a vault with something in it.
+# A worker that exits if its vault is not empty.
 PICKY_WORKER = """#!/bin/bash
 for ((i = 1; i < $#; i++)); do
     next=$((i + 1))

@@ -1,8 +1,8 @@
-"""A Vulkan worker killed under streams: they go on where they were, and its successors adopt the weights that it left.
+"""A Vulkan worker is killed during streams: they continue where they were, and the next workers adopt its weights.
 
-On Mesa's CPU driver (scripts/vulkan_env), which exports memory as a GPU's driver does; a tiny model of random weights, since
-what is tested does not depend on the model and that driver is slow. What such a model says hangs on the last bits of its
-numbers, which on a GPU depend on who shares a step; so every stream is made to say one word of its own.
+Runs on Mesa's CPU driver (scripts/vulkan_env), which exports memory like a GPU driver but is slow, so the model is tiny with random weights.
+The tokens of such a model depend on rounding, which on a GPU depends on the other sequences in the step; so a logit bias makes each stream
+repeat one word of its own.
 """
 
 import concurrent.futures
@@ -18,7 +18,7 @@ from shoal_server import COMPILING_S, PATIENCE_S, ROOT, ShoalServer, wait_until
 
 pytestmark = pytest.mark.long
 
-WORDS = {" the": 260, " a": 253, " and": 284, " of": 282}  # and their tokens
+WORDS = {" the": 260, " a": 253, " and": 284, " of": 282}  # word: its token
 TOKENS = 24
 OPTIONS = ("--device", "vulkan", "--max-sequences", "4", "--step-tokens", "64", "--kv-cache-bytes", "16M", "--worker-timeout",
            str(COMPILING_S))
@@ -49,7 +49,7 @@ def read_all(streams):
 
 
 def origins(server):
-    """How the workers came by their weights, in the order of their starts."""
+    """Where each worker got its weights from, in the order of their starts."""
     return re.findall(r"weights [0-9.]+ MB (\w+)", server.log_text())
 
 
@@ -96,7 +96,7 @@ def test_two_workers_of_a_device_share_what_one_left(model):
 def test_another_checkpoint_in_the_files_place_takes_the_vault_over(model, tmp_path):
     path = tmp_path / "model.gguf"
     path.write_bytes(model.read_bytes())
-    with ShoalServer(*OPTIONS, "--pipeline-cache", "none", model=path) as server:
+    with ShoalServer(*OPTIONS, "--pipeline-cache", "none", "--ignore-weight-changes", model=path) as server:
         server.wait_ready(COMPILING_S)
         make_model(path, 2)
         for origin in ("packed", "adopted"):
@@ -105,5 +105,29 @@ def test_another_checkpoint_in_the_files_place_takes_the_vault_over(model, tmp_p
             wait_until(lambda: len(origins(server)) > seen, "the next worker")
             assert origins(server)[-1] == origin
             server.wait_ready(COMPILING_S)
-            assert server.chat(max_tokens=1).status == 200  # it made progress: the next one starts at once
+            assert server.chat(max_tokens=1).status == 200  # a worker that made progress is replaced without delay
         assert "weights of an earlier worker are not used: V2: it holds another checkpoint's weights" in server.log_text()
+
+
+def test_prompts_are_not_computed_again(model):
+    """The KV cache in device memory outlives its worker, and so does the index of prefixes."""
+    text = "Say the words of this long prompt again and again, please. " * 12
+    streams_of = [{"temperature": 0, "max_tokens": TOKENS, "logit_bias": {str(token): 100}} for token in WORDS.values()]
+    with ShoalServer(*OPTIONS, "--pipeline-cache", "none", model=model) as server:
+        server.wait_ready(COMPILING_S)
+        streams = [server.open_stream(f"{number} {text}", **fields) for number, fields in enumerate(streams_of)]
+        first = [stream.wait_token()["choices"][0]["delta"]["content"] for stream in streams]
+        before = server.metrics()["shoal_worker_prompt_tokens_total"]
+        kill_workers(server)
+        texts = read_all(streams)
+        assert [begun + rest for begun, (rest, _) in zip(first, texts)] == [word * TOKENS for word in WORDS]
+        server.wait_idle()
+        rows = server.metrics()["shoal_worker_prompt_tokens_total"] - before
+        prompt_tokens = server.chat(f"0 {text}", max_tokens=1, cache_prompt=False).json["usage"]["prompt_tokens"]
+        assert prompt_tokens > 100 and rows <= len(WORDS) * 2 * 16
+        kill_workers(server)
+        wait_until(lambda: len(origins(server)) == 3, "the next worker")
+        server.wait_ready(COMPILING_S)
+        again = server.chat(f"0 {text}", max_tokens=1).json["usage"]
+        assert again["prompt_tokens_details"]["cached_tokens"] >= prompt_tokens - 16 - 1
+        assert len(re.findall(r"KV cache: \d+ blocks of an earlier worker taken over; 0 damaged", server.log_text())) == 2

@@ -1,9 +1,9 @@
 /*
- * Any bytes as the body of a request, against a small checkpoint; the first byte says which API's:
- * c, m or r, and C, M or R for a checkpoint that takes pictures. Must hold: a refusal is a complete
- * 4xx answer that is itself valid JSON in the API's shape; what is accepted lies in every range,
- * and preparing it gives a prompt that fits. A request of the Responses API finds one stored
- * response to continue, and what it will show of itself is valid JSON.
+ * Any bytes as the body of a request, against a small checkpoint. The first byte chooses the API:
+ * c, m or r, and C, M or R for a checkpoint that accepts images. Must hold: a refusal is a complete
+ * 4xx answer that is valid JSON in the API's shape; accepted values are in every range, and
+ * preparing the request gives a prompt that fits. A request of the Responses API finds one stored
+ * response to continue, and the response that it stores is valid JSON.
  */
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -18,6 +18,7 @@
 #include "frontend/api/responses/response_store.h"
 #include "frontend/api/responses/responses_format.h"
 #include "proto/must.h"
+#include "tests/support/direct_reader.h"
 #include "tests/support/tiny_tokenizer.h"
 #include "tests/support/tiny_vision.h"
 
@@ -150,17 +151,19 @@ static void check_images(const struct prepared_generation *prepared)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
 {
-    bool takes_pictures = count > 0 && data[0] >= 'A' && data[0] <= 'Z';
-    const struct model_assets *assets = takes_pictures ? vision_assets() : assets_open();
-    const struct parse_context context = {
-        .assets = assets, .random_seed = 1, .format_context = store_open()};
+    bool takes_images = count > 0 && data[0] >= 'A' && data[0] <= 'Z';
+    const struct model_assets *assets = takes_images ? vision_assets() : assets_open();
+    const struct parse_context context = {.assets = assets,
+                                          .random_seed = 1,
+                                          .format_context = store_open(),
+                                          .reader = &direct_reader};
     struct prepared_generation prepared;
     struct api_error error;
     const struct api *api = &apis[0];
     if (count == 0)
         return 0;
     for (size_t i = 0; i < sizeof apis / sizeof apis[0]; i++) {
-        if (apis[i].letter == (takes_pictures ? data[0] + ('a' - 'A') : data[0]))
+        if (apis[i].letter == (takes_images ? data[0] + ('a' - 'A') : data[0]))
             api = &apis[i];
     }
     count--;

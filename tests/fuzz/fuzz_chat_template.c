@@ -57,8 +57,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         end == NULL ? cJSON_Parse(VARIABLES) : cJSON_ParseWithLength(end + 1, json_bytes);
     if (variables != NULL &&
         chat_template_open(source, source_bytes, &template, &error) == RESULT_OK &&
-        chat_template_render(template, variables, trusted_names, 1720256703, &prompt, &error) ==
-            RESULT_OK)
+        chat_template_render(template, variables, trusted_names, 1720256703, NULL, &prompt,
+                             &error) == RESULT_OK)
         check_prompt(&prompt, end == NULL && !contains(source, source_bytes, "\\") &&
                                   !contains(source, source_bytes, MARKER));
     chat_prompt_fini(&prompt);

@@ -1,7 +1,6 @@
 /*
  * Any bytes as a GGUF file: opening must end in an error or in a file whose every tensor, key and
- * array element can be read without leaving the bytes. What was promised after a successful open is
- * read here, byte for byte.
+ * array element can be read inside the bytes. All of it is read here, byte for byte.
  */
 #include <stdint.h>
 #include <stdlib.h>

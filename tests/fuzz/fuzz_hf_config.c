@@ -1,7 +1,7 @@
 /*
- * Any bytes as config.json: reading must end in an error with words or in a config that keeps the
- * promises of model_config.h, and so for the vision part. The same bytes as an index of shards name
- * plain files only.
+ * Any bytes as config.json: reading must end in an error with a text or in a config that keeps the
+ * rules of model_config.h, vision part included. The same bytes as an index of shards name plain
+ * files only.
  */
 #include <math.h>
 #include <stdint.h>
@@ -93,8 +93,8 @@ static void check_tower(const struct vision_config *c)
     must(v->merge_side >= 1 && v->merge_side <= LIMIT_MERGE_SIDE);
     must(c->frames >= 1 && c->frames <= LIMIT_PATCH_FRAMES);
     must(v->fixed_side % v->merge_side == 0 && v->fixed_side * v->fixed_side <= LIMIT_PATCH_ROWS);
-    must(c->table_side <= LIMIT_PATCH_POSITIONS && v->most_side <= c->table_side);
-    must(v->most_side > 0 || (uint64_t)c->table_side * c->table_side <= LIMIT_PATCH_POSITIONS);
+    must(c->table_side <= LIMIT_PATCH_POSITIONS && v->max_side <= c->table_side);
+    must(v->max_side > 0 || (uint64_t)c->table_side * c->table_side <= LIMIT_PATCH_POSITIONS);
     must(v->deepstack_layers <= VISION_DEEPSTACK_MAX && t->rope_count <= MODEL_ROPES_MAX);
     for (uint32_t k = 0; k < v->deepstack_layers; k++)
         must(c->deepstack[k] < c->layers);

@@ -1,7 +1,7 @@
 /*
- * Any head that the parser takes goes through what judges requests by their headers. Must hold: a
- * reply's header lines never hold a byte that the client could end a line or begin another header
- * with; only an origin of the list is named back; no key is shown by chance.
+ * Any head that the parser accepts is passed to the checks of requests by header. Must hold: a
+ * reply's header lines never contain a byte that ends a line or starts another header; only an
+ * origin of the list is returned; no key is accepted by chance.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -58,7 +58,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
     static const char *const everybody[] = {"*"};
     struct error_text error;
     if (!keys)
-        must(api_keys_create(given, 1, NULL, &keys, &error) == RESULT_OK);
+        must(api_keys_create(&(struct api_keys_config){.given = given, .given_count = 1}, &keys,
+                             &error) == RESULT_OK);
     struct http_parser parser = {0};
     http_parser_begin(&parser, 8192, 0);
     (void)http_parser_feed(&parser, (const char *)data, count);
@@ -66,7 +67,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
         check_policy(&parser, listed, 2);
         check_policy(&parser, everybody, 1);
         struct client_key client;
-        if (api_keys_admit(keys, &parser, &client))
+        struct client_rights rights;
+        if (api_keys_admit(keys, &parser, &client, &rights))
             must(memmem(data, count, KEY, sizeof KEY - 1) != NULL);
     }
     http_parser_fini(&parser);

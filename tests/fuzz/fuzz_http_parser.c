@@ -1,6 +1,6 @@
 /*
- * Any bytes from a socket. Must hold: a stream of bytes means the same requests however it is cut;
- * bounds are kept; a refusal has a status and words; the body is as long as was announced.
+ * Any bytes from a socket. Must hold: the requests do not depend on how the bytes are cut; bounds
+ * are kept; a rejection has a status and a text; the body is as long as announced.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 /*
- * Any bytes as a picture: refused with words, or pixels of the size that the header said, from
- * which a processor with tiles and one with free sizes make what they planned. Input that begins
- * with '{' is a checkpoint's settings instead: up to three JSON texts with NULs between. What opens
- * plans pictures of many shapes within the limits, or refuses them with words.
+ * Any bytes as an image: rejected with an error text, or pixels of the size in the header, from
+ * which a processor with tiles and one with free sizes make the planned result. Input that begins
+ * with '{' is a checkpoint's settings instead: up to three JSON texts with NULs between. A
+ * processor that opens plans images of many shapes within the limits, or rejects them with an error
+ * text.
  */
 #include <math.h>
 #include <stdint.h>
@@ -72,7 +73,7 @@ static void run_processor(const struct image_processor *p, const struct image_pi
     }
 }
 
-static void try_picture(const uint8_t *data, size_t size)
+static void try_image(const uint8_t *data, size_t size)
 {
     struct error_text error = {""};
     struct image_header header;
@@ -81,12 +82,13 @@ static void try_picture(const uint8_t *data, size_t size)
         must(error.text[0] != '\0');
         return;
     }
-    must(header.width >= 1 && header.width <= LIMIT_PICTURE_SIDE && header.height >= 1 &&
-         header.height <= LIMIT_PICTURE_SIDE && header.orientation >= 1 && header.orientation <= 8);
+    must(header.width >= 1 && header.width <= LIMIT_SOURCE_IMAGE_SIDE && header.height >= 1 &&
+         header.height <= LIMIT_SOURCE_IMAGE_SIDE && header.orientation >= 1 &&
+         header.orientation <= 8);
     uint32_t count = header.width * header.height;
     if (count > DECODED_MOST)
         return;
-    if (image_decoder_run(data, size, &header, 0, 0, NULL, &pixels, &error) != RESULT_OK) {
+    if (image_decoder_run(data, size, &header, 0, 0, &pixels, &error) != RESULT_OK) {
         must(error.text[0] != '\0');
         return;
     }
@@ -98,7 +100,7 @@ static void try_picture(const uint8_t *data, size_t size)
 
 static void plan_shapes(const struct image_processor *p)
 {
-    static const uint32_t sides[] = {1, 2, 27, 224, 1000, 4096, 8191, LIMIT_PICTURE_SIDE};
+    static const uint32_t sides[] = {1, 2, 27, 224, 1000, 4096, 8191, LIMIT_SOURCE_IMAGE_SIDE};
     const size_t count = sizeof sides / sizeof sides[0];
     for (size_t i = 0; i < count * count; i++) {
         struct image_request request = {i % 3 ? IMAGE_DETAIL_AUTO : IMAGE_DETAIL_LOW,
@@ -137,6 +139,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 0 && data[0] == '{')
         try_settings((const char *)data, size);
     else
-        try_picture(data, size);
+        try_image(data, size);
     return 0;
 }

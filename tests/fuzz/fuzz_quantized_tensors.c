@@ -1,6 +1,6 @@
 /*
- * Any config.json, a NUL and any safetensors file: joining what is quantized must end in an error
- * with words, or in tensors of which every row can be read to its last column.
+ * Any config.json, a NUL and any safetensors file: joining the quantized tensors must end in an
+ * error with a text, or in tensors of which every row can be read to its last column.
  */
 #include <stdint.h>
 #include <stdlib.h>

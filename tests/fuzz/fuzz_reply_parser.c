@@ -1,9 +1,8 @@
 /*
- * Any text as an answer in any format of reasoning and of tool calls. Must hold: whole, byte by
- * byte and in pieces of other lengths it consists of the same; events keep the rules of
+ * Any text as an answer in any format of reasoning and of tool calls. Must hold: the result is the
+ * same for the whole text, byte by byte and in pieces of other lengths; events keep the rules of
  * reply_event.h, with whole characters (event_log.c); calls that ended have JSON for arguments;
- * every token is counted once; what comes out is no longer than what escaping can make of what went
- * in.
+ * every token is counted once; the output is no longer than the escaped input.
  *
  * Input: a letter for the format of reasoning, one for that of calls ('a': none), one whose bits
  * are switches, then the text.

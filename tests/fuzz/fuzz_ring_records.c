@@ -1,8 +1,9 @@
 /*
- * Any bytes as what a hostile peer left in shared memory. The first byte picks what the rest is: a
- * submit record, a token event, a segment's header, a history of ring counts with records behind
- * them, a slab with references into it, or the image part of a payload. What passes a check is then
- * used as the real reader uses it, under the sanitizers' eyes.
+ * Any bytes as shared memory written by a broken peer. The first byte chooses the rest: a submit
+ * record, a token event, a segment's header, a history of ring counts followed by records, a slab
+ * with references into it, or the image section of a payload. Records that pass a check are then
+ * used as the real reader uses them, under the sanitizers. scripts/golden/ring_seeds.py writes the
+ * seeds.
  */
 #include <fcntl.h>
 #include <stdint.h>

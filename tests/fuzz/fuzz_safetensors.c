@@ -1,7 +1,7 @@
 /*
- * Any bytes as a safetensors file: opening must end in an error with words or in a file whose every
- * tensor can be found by its name and read without leaving the bytes, and whose tensors cover the
- * data exactly.
+ * Any bytes as a safetensors file: opening must end in an error with a text or in a file whose
+ * every tensor can be found by its name and read inside the bytes, and whose tensors cover the data
+ * exactly.
  */
 #include <stdint.h>
 #include <stdlib.h>

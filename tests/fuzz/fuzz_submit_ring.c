@@ -1,9 +1,9 @@
 /*
- * Fuzz target: a hostile frontend's submit records and slab against the worker's frontend_link.
+ * Fuzz target: a broken frontend's submit records and slab against the worker's frontend_link.
  *
  * Input: the first half (rounded down to records) is the submit ring's content, the rest the
- * slab's. Whatever the bytes, every record is taken or refused, each event that comes out passes
- * the frontend's own check, and what was accepted keeps its rules.
+ * slab's. Must hold: every record is accepted or rejected, each event passes the frontend's own
+ * check, and an accepted request keeps its rules. scripts/golden/ring_seeds.py writes the seeds.
  */
 #include <stdint.h>
 #include <stdlib.h>

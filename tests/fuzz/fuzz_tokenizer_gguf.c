@@ -21,7 +21,7 @@ static void check(const struct tokenizer *tokenizer)
 {
     struct prompt_span span = {probe, sizeof probe - 1, false};
     struct token_list list = {0};
-    enum result result = tokenizer_encode(tokenizer, &span, 1, MOST, &list);
+    enum result result = tokenizer_encode(tokenizer, &span, 1, MOST, NULL, &list);
     must(result == RESULT_OK || result == RESULT_TOO_LARGE || result == RESULT_OUT_OF_MEMORY);
     must(list.count <= MOST);
     for (size_t i = 0; i < list.count; i++) {

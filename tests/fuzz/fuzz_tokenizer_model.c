@@ -1,7 +1,7 @@
 /*
- * Any bytes as tokenizer.model: opening must end in an error with words, or in a tokenizer whose
- * every token can be shown and that encodes a text within its bound, never making a special token
- * (but the one for unknown characters) from a user's text.
+ * Any bytes as tokenizer.model: opening must end in an error with a text, or in a tokenizer whose
+ * every token can be decoded and that encodes a text within its bound. A user's text gives no
+ * special token except the one for unknown characters.
  */
 #include <stdint.h>
 #include <stdlib.h>

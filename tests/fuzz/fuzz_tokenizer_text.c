@@ -1,8 +1,8 @@
 /*
- * Any bytes as a prompt for a small tokenizer. The first byte chooses byte-level or pieces and
- * where the text is cut into spans. Must hold: the tokens' bytes are the text as a reader with
- * replacement reads it; cutting a user's text into spans changes nothing; a user's text makes no
- * special token; a bound below the count is refused.
+ * Any bytes as a prompt for a small tokenizer. The first byte chooses byte-level or pieces and the
+ * places where the text is cut into spans. Must hold: the tokens' bytes are the text, with invalid
+ * UTF-8 replaced; cutting a user's text into spans changes nothing; a user's text gives no special
+ * token; a bound below the count is an error.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -108,18 +108,19 @@ static void check_text(const struct tokenizer *tokenizer, const char *text, size
     struct token_list other = {0};
     size_t wanted_bytes;
     char *wanted = expected_text(text, bytes, pieces, &wanted_bytes);
-    must(tokenizer_encode(tokenizer, &whole, 1, SIZE_MAX, &list) == RESULT_OK);
+    must(tokenizer_encode(tokenizer, &whole, 1, SIZE_MAX, NULL, &list) == RESULT_OK);
     check_bytes(tokenizer, &list, wanted, wanted_bytes, true);
-    must(tokenizer_encode(tokenizer, spans, 2, list.count, &other) == RESULT_OK);
+    must(tokenizer_encode(tokenizer, spans, 2, list.count, NULL, &other) == RESULT_OK);
     must(other.count == list.count);
     must(list.count == 0 || memcmp(list.ids, other.ids, list.count * sizeof *list.ids) == 0);
     if (list.count > 0) {
         other.count = 0;
-        must(tokenizer_encode(tokenizer, &whole, 1, list.count - 1, &other) == RESULT_TOO_LARGE);
+        must(tokenizer_encode(tokenizer, &whole, 1, list.count - 1, NULL, &other) ==
+             RESULT_TOO_LARGE);
     }
     other.count = 0;
     spans[1].trusted = true;
-    must(tokenizer_encode(tokenizer, spans, 2, SIZE_MAX, &other) == RESULT_OK);
+    must(tokenizer_encode(tokenizer, spans, 2, SIZE_MAX, NULL, &other) == RESULT_OK);
     check_bytes(tokenizer, &other, wanted, wanted_bytes, false);
     token_list_fini(&list);
     token_list_fini(&other);

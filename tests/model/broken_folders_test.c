@@ -1,6 +1,6 @@
 /*
- * Folders that are broken in one place each, as tests/golden/broken_checkpoints/folders.txt lists
- * them: every one is refused, in the words that stand there. The whole ones open.
+ * Folders with one defect each, listed in tests/golden/broken_checkpoints/folders.txt: every one is
+ * refused with the error text listed there. The folders without a defect open.
  */
 // tags: threads
 #include <setjmp.h>
@@ -53,7 +53,7 @@ static void test_whole_sets_open(void **state)
     }
 }
 
-/* Checks all before it fails, so that one run shows every case that changed. */
+/* Checks every case before it fails, so that one run shows all that changed. */
 static void test_broken_ones_are_refused(void **state)
 {
     (void)state;

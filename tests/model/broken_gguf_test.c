@@ -1,6 +1,7 @@
 /*
- * GGUF files with one number changed or cut short: every one is refused, in the words that stand
- * beside it. And split ones: whole they open, with a part missing or another's they do not.
+ * GGUF files with one number changed, or truncated: every one is refused with the error text listed
+ * beside it. Split files: complete ones open; those with a part missing or from another model do
+ * not.
  */
 // tags: threads
 #include <setjmp.h>
@@ -18,8 +19,9 @@
 #include "tests/support/tiny_checkpoint.h"
 #include "tests/support/tiny_folder.h"
 
-/* `value` of `width` bytes goes `delta` bytes behind the end of the first `name` in the file, or
- * behind its beginning; without a width the file is cut to `delta` bytes, or by them. */
+/* `value` of `width` bytes is written `delta` bytes after the end of the first `name` in the file,
+ * or `delta` bytes into the file if `name` is NULL. If `width` is 0, the file is truncated: to
+ * `delta` bytes, or by -delta bytes. */
 struct broken_place {
     const char *name;
     int delta;
@@ -177,7 +179,7 @@ static void break_place(const struct broken_place *place)
     memcpy(tiny.file.bytes + (ptrdiff_t)base + place->delta, &place->value, place->width);
 }
 
-/* Checks all before it fails, so that one run shows every place that changed. */
+/* Checks every case before it fails, so that one run shows all that changed. */
 static void test_broken_places(void **state)
 {
     (void)state;
@@ -225,7 +227,7 @@ static const char *part_name(uint32_t number)
     return name;
 }
 
-/* What a part says of itself. */
+/* The split.* keys of one part. */
 struct part_facts {
     uint32_t number, count, tensors;
 };

@@ -1,7 +1,7 @@
 /*
- * Towers that cannot be used: a setting out of range or unknown, tensors that are missing, too many
- * or of another shape. The text of the checkpoint is served all the same, and the reason is in
- * words. What is wrong with the text itself refuses the whole.
+ * Towers that cannot be used: a setting out of range or unknown, tensors that are missing, surplus
+ * or of another shape. The text of the checkpoint is still served, and the reason is kept. A defect
+ * in the text itself refuses the whole checkpoint.
  */
 // tags: threads
 #include <setjmp.h>
@@ -20,12 +20,12 @@
 
 #define GOLDEN "tests/golden/towers/"
 
-/* In the golden folder's config.json, or its header of tensors, `from` becomes `to`. */
+/* Replaces `from` by `to` in the golden folder's config.json, or in its tensor header. */
 struct breakage {
     const char *family;
     const char *from;
     const char *to;
-    const char *words; /* in model_blindness() */
+    const char *words; /* in model_no_vision_reason() */
 };
 
 static char *read_golden(const char *family, const char *name, size_t *bytes)
@@ -50,7 +50,8 @@ static void write_file(const struct tiny_folder *folder, const char *name, const
     must(fclose(file) == 0);
 }
 
-/* The first `from`, in bytes that may hold zeros; of another length only where there are none. */
+/* Replaces the first `from`, in bytes that may hold zeros; the length may only change if there are
+ * none. */
 static bool replace(char **contents, size_t *bytes, const char *from, const char *to)
 {
     size_t from_bytes = strlen(from), to_bytes = strlen(to);
@@ -77,7 +78,7 @@ static enum result open_broken(const struct breakage *broken, struct model **mod
     char *config = read_golden(broken->family, "config.json", &config_bytes);
     char *weights = read_golden(broken->family, "model.safetensors", &weight_bytes);
     if (!replace(&config, &config_bytes, broken->from, broken->to)) {
-        must(strlen(broken->from) == strlen(broken->to)); /* the header's length is in the file */
+        must(strlen(broken->from) == strlen(broken->to)); /* the file states the header's length */
         if (!replace(&weights, &weight_bytes, broken->from, broken->to))
             fail_msg("%s is nowhere in %s", broken->from, broken->family);
     }
@@ -148,9 +149,9 @@ static void test_text_goes_on(void **state)
             fail_msg("%s -> %s: %s", broken->from, broken->to, error.text);
         assert_null(model_vision(model));
         assert_null(model_vision_plan(model));
-        if (!strstr(model_blindness(model), broken->words))
+        if (!strstr(model_no_vision_reason(model), broken->words))
             fail_msg("%s -> %s: \"%s\" does not say \"%s\"", broken->from, broken->to,
-                     model_blindness(model), broken->words);
+                     model_no_vision_reason(model), broken->words);
         model_close(model);
     }
 }
@@ -191,11 +192,11 @@ static void test_text_alone(void **state)
     struct error_text error = {""};
     assert_int_equal(model_open("tests/golden/checkpoints/gemma3", &model, &error), RESULT_OK);
     assert_null(model_vision(model));
-    assert_string_equal(model_blindness(model), "takes text only");
+    assert_string_equal(model_no_vision_reason(model), "takes text only");
     model_close(model);
     assert_int_equal(model_open(GOLDEN "gemma3", &model, &error), RESULT_OK);
     assert_non_null(model_vision(model));
-    assert_string_equal(model_blindness(model), "");
+    assert_string_equal(model_no_vision_reason(model), "");
     model_close(model);
 }
 

@@ -1,10 +1,11 @@
 /*
- * Every family's tiny checkpoint as a folder, in several files and as a GGUF, in F32, F16 and BF16:
- * all give the logits of the reference, and the same tokens. In several files nothing at all
- * differs from one; between types and formats sums run in another order. However its rows are
- * spread over steps and whoever shares them, a sequence's logits are bitwise the same.
+ * Every family's tiny checkpoint as a folder, as several files and as a GGUF, in F32, F16 and BF16:
+ * all give the logits of the reference, and the same tokens. Several files give the same bits as
+ * one file; between types and formats, sums run in another order. A sequence's logits have the same
+ * bits however its rows are spread over steps and whichever sequences share them.
  *
- * Prints a line for each family; scripts/golden/family_table.py makes the README's table of them.
+ * Prints a line for each family; scripts/family_table makes the table of
+ * worker/model/family/README.md from them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +17,7 @@
 
 #include "tests/support/checkpoint_forms.h"
 
-#define DIFFERENCE_MOST 1e-4 /* of the largest logit */
+#define DIFFERENCE_MOST 1e-4 /* as a fraction of the largest logit */
 
 static const char *const types[] = {"f32", "f16", "bf16"};
 
@@ -38,7 +39,8 @@ static double run(const char *family, const char *type, const char *ending,
     return difference;
 }
 
-/* Every form agrees with the reference; sharded is bitwise unsharded; answers are one. */
+/* Every form agrees with the reference, sharded equals unsharded bit for bit, and all give the same
+ * tokens. */
 static void check_forms(const char *family, char *line, size_t line_bytes)
 {
     uint32_t answer[FORM_ANSWER];
@@ -64,7 +66,7 @@ static void check_forms(const char *family, char *line, size_t line_bytes)
     snprintf(line + length, line_bytes - (size_t)length, gguf ? "GGUF %.0e" : "GGUF -", file);
 }
 
-/* Prefilled in odd chunks, token by token, and among others. */
+/* Prefilled in odd chunks, token by token, and beside other sequences. */
 static void check_chunks(const char *family)
 {
     static const uint32_t odd[] = {5, 1, 7, 3}, one[] = {1};
@@ -92,7 +94,7 @@ static void test_family(void **state)
     printf("family %s cpu: %s, chunks equal, single equal, mixed equal\n", family, line);
 }
 
-/* The gguf package splits files; in parts nothing differs. */
+/* A GGUF split by the gguf package gives the same bits. */
 static void test_split_file(void **state)
 {
     static const char *const parts = "-00001-of-00003.gguf";

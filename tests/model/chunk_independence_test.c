@@ -1,10 +1,10 @@
 /*
- * The numbers of a sequence are its own: prefilled at once, in odd chunks, token by token, beside
- * other sequences, on one thread or two, its logits have the same bits. That is what lets a server
- * batch, chunk, preempt and replay without changing an answer.
+ * A sequence's logits have the same bits whether it is prefilled at once, in odd chunks or token by
+ * token, alone or beside other sequences, on one thread or two. This allows a server to batch,
+ * chunk, preempt and replay without changing an answer.
  *
- * Gemma's sequences are longer than its sliding window, so blocks are given back on the way and
- * overwritten by whoever comes next. Quantized keys and values are no exception.
+ * Gemma's sequences are longer than its sliding window, so blocks are freed on the way and
+ * overwritten by other sequences. Quantized keys and values are covered too.
  */
 // tags: long
 #include <setjmp.h>
@@ -82,7 +82,7 @@ static void run(struct scene *scene, uint32_t slot, const uint32_t *chunks, uint
         struct model_runner_part parts[1 + NEIGHBOURS];
         uint32_t part_count = 0;
         for (uint32_t s = 0; s < 1 + NEIGHBOURS; s++) {
-            uint32_t rows = s % 3 + 1; /* a decoding neighbour, and one that prefills */
+            uint32_t rows = s % 3 + 1; /* one neighbour decodes, one prefills */
             if (s == slot)
                 parts[part_count++] =
                     (struct model_runner_part){.slot = s,
@@ -195,7 +195,8 @@ static void test_quantized_caches(void **state)
     check_model(SMOLLM2, 90, &(struct kv_quantization){KV_QUANT_UNIFORM, 16, 10, 32, 83});
 }
 
-/* Up to the start the numbers are those of full precision, from there on they are not. */
+/* Within the full-precision prefix the numbers are those of full precision; after it they differ.
+ */
 static void test_a_start_of_quantization(void **state)
 {
     (void)state;

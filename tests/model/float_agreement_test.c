@@ -1,8 +1,7 @@
 /*
- * With the weights in F32 neither program rounds activations, so nothing is left to excuse a
- * difference: the best token is the same at every position and log-probabilities agree to a
- * thousandth, at no position less than to a hundredth. The key-value cache is f32, as the
- * reference's is. What remains is the order of sums.
+ * With F32 weights neither program rounds activations, so only the order of sums differs: the best
+ * token is the same at every position, and log-probabilities agree to a thousandth on average and a
+ * hundredth at most. The KV cache is f32, as the reference's is.
  */
 // tags: long f32-models no-sanitizers
 #include <setjmp.h>
@@ -38,7 +37,8 @@ static void test_smollm2(void **state)
 static void test_gemma3(void **state)
 {
     (void)state;
-    /* Not llama.cpp's: transformers' (tests/golden/transformers/PROVENANCE.md says why). */
+    /* Reference: transformers instead of llama.cpp (tests/golden/transformers/PROVENANCE.md says
+     * why). */
     check("build/cache/models/gemma-3-270m-f32.gguf", "tests/golden/transformers/gemma3-f32.txt");
 }
 

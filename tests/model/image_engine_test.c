@@ -1,9 +1,9 @@
 /*
- * Pictures through the whole worker on the CPU backend, with the tiny checkpoints that see: the
- * first token of each prompt is the one that the reference's logits choose, and what follows is the
- * same alone and in a crowd that shares steps, blocks and a feature pool that is too small for it,
- * after a preemption, with prefixes and features from the caches, and when it goes on after another
- * worker's death.
+ * Images through the whole worker on the CPU backend, with the tiny vision checkpoints. The first
+ * token of each prompt is the one that the reference's logits choose. The rest of the answer is the
+ * same alone, beside other requests that share steps, blocks and a feature pool too small for all,
+ * after a preemption, with prefixes and features from the caches, and when a request resumes after
+ * its worker died.
  */
 // tags: threads
 #include <setjmp.h>
@@ -25,42 +25,42 @@
 #define CROWD         30u
 #define SLOTS         6u
 
-/* A prompt of the scene as a request, and its answer alone. */
+/* A prompt of the scene as a request, and its answer when run alone. */
 struct shown_prompt {
     struct test_request request;
     uint8_t *part;
     uint32_t answer[ANSWER_TOKENS];
 };
 
-static const struct encode_picture *picture_of(const struct tower_scene *scene, uint32_t row,
-                                               const struct model_vision *vision)
+static const struct encode_image *image_of(const struct tower_scene *scene, uint32_t row,
+                                           const struct model_vision *vision)
 {
-    for (uint32_t i = 0; i < scene->picture_count; i++) {
-        const struct encode_picture *picture = &scene->pictures[i];
-        if (row >= picture->first_feature &&
-            row < picture->first_feature + model_vision_feature_rows(vision, picture->shape))
-            return picture;
+    for (uint32_t i = 0; i < scene->image_count; i++) {
+        const struct encode_image *image = &scene->images[i];
+        if (row >= image->first_feature &&
+            row < image->first_feature + model_vision_feature_rows(vision, image->shape))
+            return image;
     }
     return NULL;
 }
 
-/* Pictures in the order of the prompt; returns how many. */
-static uint32_t find_pictures(const struct tower_scene *scene, const struct scene_prompt *prompt,
-                              const struct model_vision *vision, struct image_record *records,
-                              const struct encode_picture **pictures)
+/* Lists the images in the order of the prompt; returns how many. */
+static uint32_t find_images(const struct tower_scene *scene, const struct scene_prompt *prompt,
+                            const struct model_vision *vision, struct image_record *records,
+                            const struct encode_image **images)
 {
     uint32_t count = 0;
     for (uint32_t at = 0; at < prompt->count; at++) {
         if (prompt->feature_rows[at] == ROW_FEATURE_NONE)
             continue;
-        const struct encode_picture *picture = picture_of(scene, prompt->feature_rows[at], vision);
-        must(picture != NULL);
-        if (prompt->feature_rows[at] == picture->first_feature) {
-            must(count < SCENE_PICTURES);
-            pictures[count] = picture;
-            records[count++] = (struct image_record){.tiles = picture->shape.tiles,
-                                                     .width = picture->shape.width,
-                                                     .height = picture->shape.height,
+        const struct encode_image *image = image_of(scene, prompt->feature_rows[at], vision);
+        must(image != NULL);
+        if (prompt->feature_rows[at] == image->first_feature) {
+            must(count < SCENE_IMAGES);
+            images[count] = image;
+            records[count++] = (struct image_record){.tiles = image->shape.tiles,
+                                                     .width = image->shape.width,
+                                                     .height = image->shape.height,
                                                      .first_token = at};
         }
         struct image_record *record = &records[count - 1];
@@ -73,13 +73,13 @@ static uint32_t find_pictures(const struct tower_scene *scene, const struct scen
 static void make_request(const struct tower_scene *scene, const struct scene_prompt *prompt,
                          const struct model_vision *vision, struct shown_prompt *shown)
 {
-    struct image_record records[SCENE_PICTURES];
-    const struct encode_picture *pictures[SCENE_PICTURES];
-    uint32_t count = find_pictures(scene, prompt, vision, records, pictures);
+    struct image_record records[SCENE_IMAGES];
+    const struct encode_image *images[SCENE_IMAGES];
+    uint32_t count = find_images(scene, prompt, vision, records, images);
     for (uint32_t i = 0; i < count; i++) {
-        records[i].content_hash[0] = (uint8_t)(1 + (pictures[i] - scene->pictures));
-        memcpy(records[i].scale, pictures[i]->scale, sizeof records[i].scale);
-        memcpy(records[i].bias, pictures[i]->bias, sizeof records[i].bias);
+        records[i].content_hash[0] = (uint8_t)(1 + (images[i] - scene->images));
+        memcpy(records[i].scale, images[i]->scale, sizeof records[i].scale);
+        memcpy(records[i].bias, images[i]->bias, sizeof records[i].bias);
     }
     shown->request = (struct test_request){.prompt = prompt->ids,
                                            .prompt_tokens = prompt->count,
@@ -91,8 +91,7 @@ static void make_request(const struct tower_scene *scene, const struct scene_pro
     shown->part = must_alloc(shown->request.image_bytes + 1, 1);
     memcpy(shown->part, records, count * sizeof *records);
     for (uint32_t i = 0; i < count; i++)
-        memcpy(shown->part + records[i].pixels_offset, pictures[i]->pixels,
-               records[i].pixels_bytes);
+        memcpy(shown->part + records[i].pixels_offset, images[i]->pixels, records[i].pixels_bytes);
     shown->request.image_part = shown->part;
 }
 
@@ -164,7 +163,7 @@ static void run_alone(const struct model *model, const struct tower_scene *scene
 
 struct crowd_member {
     const struct shown_prompt *shown; /* NULL: the slot is free */
-    uint32_t known;                   /* tokens of the answer that it came with */
+    uint32_t known; /* answer tokens that the request already has when submitted */
     struct test_request request;
     uint32_t prompt[SCENE_TOKENS + ANSWER_TOKENS];
 };
@@ -216,8 +215,8 @@ static void run_crowd(struct engine_rig *rig, const struct shown_prompt *shown, 
 static uint32_t largest_of(const struct tower_scene *scene, const struct model_vision *vision)
 {
     uint32_t largest = 0;
-    for (uint32_t i = 0; i < scene->picture_count; i++) {
-        uint32_t rows = model_vision_feature_rows(vision, scene->pictures[i].shape);
+    for (uint32_t i = 0; i < scene->image_count; i++) {
+        uint32_t rows = model_vision_feature_rows(vision, scene->images[i].shape);
         largest = rows > largest ? rows : largest;
     }
     return largest;
@@ -244,7 +243,7 @@ static void check_family(const char *name, struct crowd_totals *totals)
         run_alone(model, &scene, &scene.prompts[i], &shown[i]);
         longest = scene.prompts[i].count > longest ? scene.prompts[i].count : longest;
     }
-    /* Pools that hold hardly more than one of them. */
+    /* Pools that hold little more than one request. */
     open_engine(&rig, model, largest_of(&scene, vision) + 4,
                 (longest + ANSWER_TOKENS) / KV_BLOCK_TOKENS + 2);
     run_crowd(&rig, shown, scene.prompt_count);
@@ -259,7 +258,7 @@ static void check_family(const char *name, struct crowd_totals *totals)
     tower_scene_free(&scene);
 }
 
-/* Towers and positions of these are another's that is tested, for all that the worker knows. */
+/* For the worker, these families have the same tower and positions as another tested family. */
 static bool is_like_another(const char *family)
 {
     static const char *const alike[] = {"qwen2_vl", "qwen3_vl_moe", "qwen3_5_moe"};

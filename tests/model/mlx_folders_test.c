@@ -1,6 +1,6 @@
 /*
- * Folders as mlx-lm saves them, where its names, shapes or norms are its own: the logits are bit
- * for bit those of the folder that it was made from.
+ * Folders as mlx-lm saves them, for families whose tensor names, shapes or norms it changes: the
+ * logits equal those of the original folder bit for bit.
  */
 // tags: threads
 #include <setjmp.h>

@@ -1,12 +1,12 @@
 /*
  * Real models with the prefix cache on, thrashing and off: 1,000 random turns of conversations that
- * go on, branch and share their beginnings give the same tokens, family by family: full attention,
- * sliding windows beside it, recurrent states; with pictures and without; in full precision, in few
- * bits, and in few bits behind a start. Each request runs in two engines at once, of which one has
- * the cache, in whatever company it meets there.
+ * continue, branch and share their beginnings give the same tokens. Covers full attention, sliding
+ * windows and recurrent states, with and without images, in full precision, quantized, and
+ * quantized after a full-precision prefix. Each request runs in two engines at once, one with the
+ * cache, beside different other requests.
  *
- * Log-probabilities of what is drawn are compared bit for bit, so one wrong key is seen long before
- * it would change a token.
+ * Log-probabilities of the drawn tokens are compared bit for bit, so one wrong key is found long
+ * before it would change a token.
  */
 // tags: long
 #include <setjmp.h>
@@ -29,7 +29,7 @@
 #define SLOTS         10u
 #define TEXT_MAX      260u
 #define CONVERSATIONS 4u
-#define VOCABULARY    200u /* ids of the prompts at most */
+#define VOCABULARY    200u /* maximum token id in prompts */
 #define PATCH_ROWS    2048u
 #define FEATURE_ROWS  256u
 
@@ -38,20 +38,21 @@
 #define STORM_TOKENS   20u
 
 struct trial {
-    const char *path; /* a checkpoint's, or of `family`, whose pictures conversations show */
+    const char
+        *path; /* checkpoint, or NULL: that of `family`, whose images the conversations use */
     const char *family;
     struct kv_quantization quantization;
-    uint32_t sequences; /* the longest ones that the memory holds at once */
+    uint32_t sequences; /* number of sequences of maximum length that fit into memory */
     uint32_t requests;
-    double least_share; /* of all prompt tokens that were there */
+    double least_share; /* minimum share of prompt tokens found in the cache */
 };
 
 struct scene {
     struct model *model;
     struct engine_rig rigs[2]; /* with the cache, and without */
-    uint32_t vocabulary;       /* ids of text are below it; pictures stand behind it */
+    uint32_t vocabulary;       /* text ids are below it, image ids above */
     struct test_random random;
-    struct tower_scene shown; /* zeroed without pictures */
+    struct tower_scene shown; /* zeroed if there are no images */
     struct drawn_catalog catalog;
     struct drawn_request conversations[CONVERSATIONS];
     struct drawn_request drawn[SLOTS];
@@ -91,7 +92,7 @@ static void open_model(struct scene *scene, const struct trial *trial)
     uint32_t ids = model_plan(scene->model)->config.vocab_tokens - 1;
     scene->vocabulary = ids < VOCABULARY ? ids : VOCABULARY;
     if (trial->family)
-        drawn_catalog_copy(&scene->catalog, scene->shown.pictures, scene->shown.picture_count,
+        drawn_catalog_copy(&scene->catalog, scene->shown.images, scene->shown.image_count,
                            model_vision(scene->model), scene->vocabulary);
 }
 
@@ -105,7 +106,8 @@ static void open_scene(struct scene *scene, const struct trial *trial)
         options.layout = &plan->kv;
         options.vocab_tokens = plan->config.vocab_tokens;
         options.context_tokens = TEXT_MAX;
-        options.step_tokens = trial->family ? TEXT_MAX : 48; /* a tile may have to stay whole */
+        options.step_tokens =
+            trial->family ? TEXT_MAX : 48; /* a tile may have to fit into one step */
         options.mixed_prefill_tokens = 24;
         options.recurrent = plan->state.layers > 0;
         options.prefix_cache = i == 0;
@@ -137,10 +139,10 @@ static void make_request(struct scene *scene, struct drawn_request *drawn)
     uint32_t shared = test_random_below(random, 3) ? all : test_random_below(random, all + 1);
     uint32_t more = 1 + test_random_below(random, 24);
     const struct drawn_image *image = NULL;
-    uint32_t picture = 0;
+    uint32_t picked = 0;
     if (scene->catalog.count > 0 && test_random_below(random, 2) == 0) {
-        picture = test_random_below(random, scene->catalog.count);
-        image = &scene->catalog.images[picture];
+        picked = test_random_below(random, scene->catalog.count);
+        image = &scene->catalog.images[picked];
     }
     uint32_t image_tokens = image ? image->record.tiles * (image->tile_tokens + 1) : 0;
     if (shared + image_tokens + more > TEXT_MAX - 30 ||
@@ -148,7 +150,7 @@ static void make_request(struct scene *scene, struct drawn_request *drawn)
         shared = 0;
     drawn_request_share(drawn, from, shared);
     if (image && image_tokens + more <= TEXT_MAX - 30)
-        drawn_request_add_image(drawn, &scene->catalog, picture, random);
+        drawn_request_add_image(drawn, &scene->catalog, picked, random);
     drawn_request_add_text(drawn, random, more, scene->vocabulary);
     drawn->request.max_new_tokens = 1 + test_random_below(random, 20);
     drawn->request.flags = SUBMIT_FLAG_IGNORE_END | SUBMIT_FLAG_LOGPROBS;
@@ -217,14 +219,14 @@ static void check(const struct trial *trial)
         take_turn(scene, &submitted, &finished, trial->requests);
     }
     double share = (double)scene->cached_tokens / (double)scene->prompt_tokens;
-    print_message("%s, memory for %u: %.2f of all prompt tokens were there, %llu pictures\n",
+    print_message("%s, memory for %u: %.2f of all prompt tokens were there, %llu images\n",
                   trial->family ? trial->family : trial->path, trial->sequences, share,
                   (unsigned long long)scene->images);
     assert_true(share > trial->least_share);
     assert_true((trial->family != NULL) == (scene->images > 0));
     for (uint32_t i = 0; i < 2; i++) {
         assert_int_equal(payload_slab_used_bytes(scene->rigs[i].frontend->slab), 0);
-        engine_rig_close(&scene->rigs[i]); /* with every block back */
+        engine_rig_close(&scene->rigs[i]); /* checks that every block was freed */
     }
     for (uint32_t slot = 0; slot < SLOTS; slot++)
         drawn_request_fini(&scene->drawn[slot]);
@@ -296,7 +298,7 @@ static void test_short_convolutions(void **state)
     CHECK_ALL(trials);
 }
 
-static void test_pictures(void **state)
+static void test_images(void **state)
 {
     (void)state;
     static const struct trial trials[] = {
@@ -307,10 +309,8 @@ static void test_pictures(void **state)
     CHECK_ALL(trials);
 }
 
-/*
- * A real model, memory for four sequences and sixteen times as many requests: whoever is preempted
- * is computed again and goes on with the tokens that it has where memory is plenty.
- */
+/* A real model, memory for four sequences and sixteen times as many requests: a preempted request
+ * is recomputed and continues with the same tokens as with ample memory. */
 static void open_storm(struct engine_rig *rig, const struct model *model, uint32_t sequences,
                        bool prefix_cache)
 {
@@ -372,7 +372,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_full_attention),   cmocka_unit_test(test_sliding_windows),
         cmocka_unit_test(test_gated_delta_nets), cmocka_unit_test(test_short_convolutions),
-        cmocka_unit_test(test_pictures),         cmocka_unit_test(test_a_storm_of_preemptions),
+        cmocka_unit_test(test_images),           cmocka_unit_test(test_a_storm_of_preemptions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,12 @@
 /*
- * On the quantized files that users run, the worker says what llama.cpp says: fed llama.cpp's own
- * answers it prefers the same next token almost everywhere, and where it does not, the reference
- * itself was nearly undecided. With activations of 16 bits and an f32 KV cache nothing excuses a
- * difference: at every position the log-probabilities of the next token and of the twenty most
- * probable ones are within a hundredth of transformers', which computes in F32 with the same file's
- * weights.
+ * On published quantized files the worker agrees with llama.cpp: fed llama.cpp's answers, it
+ * prefers the same next token almost everywhere, and where it does not, the reference's two best
+ * tokens are nearly equal. With 16-bit activations and an f32 KV cache, the log-probabilities of
+ * the next token and of the twenty most probable ones are within a hundredth of those of
+ * transformers at every position, which computes in F32 with the same file's weights.
  *
- * llama.cpp's answers are its Vulkan backend's, told to compute in floats. Its CPU backend rounds
- * activations to 8 bits, which parts it from the weights' own answers by more than these bounds
+ * llama.cpp's answers come from its Vulkan backend in float mode. Its CPU backend rounds
+ * activations to 8 bits, which differs from the weights' exact answers by more than these bounds
  * (tests/model/README.md has the figures).
  */
 // tags: long f32-models no-sanitizers

@@ -1,8 +1,8 @@
 /*
- * A tiny llama quantized in every way that its rows allow - MLX's groups and 4-bit floats, FP8,
- * GGUF's types of 32 columns - gives the logits that a reference gives on the numbers that the
- * codes mean. Forms whose weights become BF16 agree to rounding; others meet activations of 8 bits,
- * whose error is the activations' alone, so it is about the same whatever the form.
+ * A tiny llama in every quantized form with blocks of 32 columns - MLX's groups and 4-bit floats,
+ * FP8, GGUF's types - gives the logits that a reference computes from the dequantized weights.
+ * Forms whose weights become BF16 agree to rounding. The others are multiplied by 8-bit
+ * activations, whose error is about the same in every form.
  */
 // tags: threads
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 #include "tests/support/quantized_forms.h"
 
 #define EXACT_MOST   1e-4
-#define ROUNDED_MOST 4e-2 /* Q8_0 and Q4_0 have 2e-2 here, so has every other form */
+#define ROUNDED_MOST 4e-2 /* measured: 2e-2 in each of these forms */
 
 static const struct form {
     const char *name;
@@ -45,7 +45,7 @@ static void test_forms(void **state)
     assert_int_equal(wrong, 0);
 }
 
-/* Experts one by one, of which one only fits a wider type: all are handed out in that. */
+/* Experts stored one by one, one of which needs a wider type: all use that type. */
 static void test_uneven_experts(void **state)
 {
     static const uint32_t odd[] = {5, 1, 7, 3};

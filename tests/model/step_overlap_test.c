@@ -1,8 +1,8 @@
 /*
- * The contract of steps under way, on a real checkpoint: a step that is launched before the last
- * one is read computes what it computes when every token is known, whatever the order of its rows;
- * nothing that it was launched with is looked at afterwards; and blocks may have a new owner while
- * a row of their old one is under way.
+ * Overlapping steps on a real checkpoint. A step launched before the previous one is read gives the
+ * same result as when every token is known, whatever the order of its rows. The arguments of a
+ * launch are not read afterwards. Blocks may have a new owner while a step still has a row of their
+ * old one.
  */
 // tags: threads
 #include <setjmp.h>
@@ -15,16 +15,17 @@
 #include <cmocka.h>
 
 #include "proto/must.h"
+#include "tests/support/backend_step.h"
 #include "worker/backend/host/backend.h"
 #include "worker/model/model.h"
 
 #define SMOLLM2   "build/cache/models/smollm2-135m-instruct-q4_1.gguf"
 #define STREAMS   4u
-#define STEPS     12u /* the first computes the prompts; each draws a token of every stream */
+#define STEPS     12u /* the first computes the prompts; each draws a token for every stream */
 #define PROMPT    20u
-#define BLOCKS    3u /* of one stream */
+#define BLOCKS    3u /* blocks of one stream */
 #define ROWS_MAX  (STREAMS * PROMPT)
-#define STOP_STEP 5u /* whose token ends stream 0 */
+#define STOP_STEP 5u /* the step whose token ends stream 0 */
 
 struct scene {
     struct model *model;
@@ -35,7 +36,7 @@ struct scene {
     uint32_t expected[STREAMS][STEPS];
 };
 
-/* The arrays of one step; scribbled over once it is launched. */
+/* The arrays of one step, overwritten with garbage once it is launched. */
 struct stage {
     struct step_batch batch;
     uint32_t token_ids[ROWS_MAX];
@@ -87,8 +88,8 @@ static void begin(struct stage *stage)
                                        .samplings = stage->samplings};
 }
 
-/* `count` rows of a stream from `position` on, the last of which draws; its blocks are those of
- * `place`. */
+/* Adds `count` rows of a stream from `position` on; the last one draws a token. The blocks are
+ * those of `place`. */
 static void add(struct stage *stage, const struct scene *scene, uint32_t stream, uint32_t place,
                 uint32_t position, const uint32_t *tokens, uint32_t count)
 {
@@ -109,7 +110,7 @@ static void add(struct stage *stage, const struct scene *scene, uint32_t stream,
     batch->logit_row_count++;
 }
 
-/* Every stream by itself, each token known before it is used. */
+/* Runs every stream alone; each token is known before it is used. */
 static void compute_alone(struct scene *scene)
 {
     struct stage stage;
@@ -145,7 +146,7 @@ static void wait_for(struct scene *scene, struct sampled_token *results)
                      RESULT_OK);
 }
 
-/* Which stream stands at place `at` of a step. */
+/* The stream at place `at` of a step. */
 static uint32_t stream_at(uint32_t step, uint32_t at)
 {
     return (at * 3 + step) % STREAMS;
@@ -198,7 +199,7 @@ static void test_tokens_that_nobody_has_read(void **state)
     }
 }
 
-/* Stream 0 has a row more than it needs; stream 3 begins in its blocks while that is under way. */
+/* Stream 0 has one row too many; stream 3 reuses its blocks while that row is in flight. */
 static void test_blocks_that_change_hands(void **state)
 {
     struct scene *scene = *state;
@@ -231,7 +232,7 @@ static void test_blocks_that_change_hands(void **state)
     assert_int_equal(results[0].token, scene->expected[3][STEPS - 1]);
 }
 
-/* A token that was read may still be named by its draw. */
+/* A token that has been read may still be referenced by its draw. */
 static void test_tokens_that_were_read(void **state)
 {
     struct scene *scene = *state;

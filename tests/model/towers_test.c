@@ -1,8 +1,8 @@
 /*
- * Every family that sees, on tiny checkpoints: the tower gives the features of the reference, and
- * prompts that show pictures give its logits. Encoded alone or in company, on one thread or three,
- * in small parts or all at once, a picture's features are bitwise the same; and so are a
- * prompt's logits however its rows are spread over steps and whoever shares them.
+ * Every vision family, on tiny checkpoints: the tower gives the features of the reference, and
+ * prompts with images give its logits. An image's features have the same bits alone or beside
+ * others, on one thread or three, in small parts or at once. So have a prompt's logits, however its
+ * rows are spread over steps and whichever prompts share them.
  */
 // tags: threads
 #include <setjmp.h>
@@ -19,7 +19,7 @@
 #include "tests/support/tower_scene.h"
 #include "worker/backend/cpu/cpu_image_encoder.h"
 
-#define DIFFERENCE_MOST 1e-4 /* of the largest number */
+#define DIFFERENCE_MOST 1e-4 /* as a fraction of the largest number */
 #define PATCH_ROWS      2048u
 
 /* --- the tower by itself ---------------------------------------------------------------------- */
@@ -48,13 +48,13 @@ static void close_tower(struct lone_tower *tower)
     thread_pool_destroy(tower->pool);
 }
 
-/* What the pool holds becomes NAN first. */
-static void encode(struct lone_tower *tower, const struct encode_picture *pictures, uint32_t count,
+/* Fills the pool with NaN first. */
+static void encode(struct lone_tower *tower, const struct encode_image *images, uint32_t count,
                    uint64_t work_each)
 {
     const struct cpu_feature_pool *features = &tower->vision.features;
     memset(features->memory.bytes, 0xff, features->memory.byte_count);
-    cpu_image_encoder_begin(&tower->vision, &(const struct encode_batch){count, pictures});
+    cpu_image_encoder_begin(&tower->vision, &(const struct encode_batch){count, images});
     while (cpu_image_encoder_run(&tower->vision, work_each) > 0)
         continue;
 }
@@ -69,19 +69,19 @@ static size_t feature_floats(const struct tower_scene *scene)
     return (size_t)scene->feature_rows * scene->feature_columns;
 }
 
-/* Each picture by itself, in a tower of other threads and in one go. */
+/* Encodes each image alone, in a tower with another number of threads, in one part. */
 static void check_company(const struct tower_scene *scene, const struct plan *plan,
                           const float *together)
 {
     struct lone_tower tower;
     open_tower(&tower, plan, CPU_TIER_BEST, 3, scene->feature_rows);
-    for (uint32_t i = 0; i < scene->picture_count; i++) {
-        const struct encode_picture *picture = &scene->pictures[i];
-        size_t floats = (size_t)model_vision_feature_rows(&plan->vision, picture->shape) *
-                        scene->feature_columns;
-        encode(&tower, picture, 1, UINT64_MAX);
-        assert_memory_equal(rows_of(&tower, picture->first_feature),
-                            together + (size_t)picture->first_feature * scene->feature_columns,
+    for (uint32_t i = 0; i < scene->image_count; i++) {
+        const struct encode_image *image = &scene->images[i];
+        size_t floats =
+            (size_t)model_vision_feature_rows(&plan->vision, image->shape) * scene->feature_columns;
+        encode(&tower, image, 1, UINT64_MAX);
+        assert_memory_equal(rows_of(&tower, image->first_feature),
+                            together + (size_t)image->first_feature * scene->feature_columns,
                             floats * sizeof(float));
     }
     close_tower(&tower);
@@ -96,7 +96,7 @@ static double check_features(const struct tower_scene *scene, const struct plan 
     for (uint32_t i = 0; i < 2; i++) {
         struct lone_tower tower;
         open_tower(&tower, plan, tiers[i], 1, scene->feature_rows);
-        encode(&tower, scene->pictures, scene->picture_count, 1);
+        encode(&tower, scene->images, scene->image_count, 1);
         difference = tower_scene_difference(scene->features, rows_of(&tower, 0), floats);
         if (!(difference <= DIFFERENCE_MOST))
             fail_msg("%s: features differ by %g", scene->path, difference);
@@ -107,26 +107,26 @@ static double check_features(const struct tower_scene *scene, const struct plan 
     return difference;
 }
 
-/* A picture of many patches: 12 squares a side, or what the tower takes. */
-static void make_picture(const struct model_vision *vision, struct encode_picture *picture)
+/* An image of many patches: 12 squares on each side, or the tower's fixed size. */
+static void make_image(const struct model_vision *vision, struct encode_image *image)
 {
-    uint32_t most = vision->most_side > 0 ? vision->most_side : UINT32_MAX;
+    uint32_t most = vision->max_side > 0 ? vision->max_side : UINT32_MAX;
     uint32_t side = 12 * vision->merge_side;
     side = vision->fixed_side > 0 ? vision->fixed_side : side < most ? side : most;
     uint32_t pixels = side / vision->merge_side * vision->merge_side * vision->patch_side;
     uint8_t *bytes = must_alloc((size_t)pixels * pixels, 3);
     for (size_t i = 0; i < (size_t)pixels * pixels * 3; i++)
         bytes[i] = (uint8_t)(i * i % 251);
-    *picture = (struct encode_picture){
+    *image = (struct encode_image){
         .shape = {1, pixels, pixels}, .pixels = bytes, .scale = {0.01f, 0.01f, 0.01f}};
 }
 
-/* The largest part and how many there are, of work as encode_part() counts it. */
-static uint64_t largest_part(struct lone_tower *tower, const struct encode_picture *picture,
+/* Returns the largest part, in work units of encode_part(), and sets the number of parts. */
+static uint64_t largest_part(struct lone_tower *tower, const struct encode_image *image,
                              uint64_t work, uint64_t all, uint32_t *parts)
 {
     uint64_t largest = 0;
-    cpu_image_encoder_begin(&tower->vision, &(const struct encode_batch){1, picture});
+    cpu_image_encoder_begin(&tower->vision, &(const struct encode_batch){1, image});
     for (uint64_t left = all; left > 0; ++*parts) {
         uint64_t before = left;
         left = cpu_image_encoder_run(&tower->vision, work);
@@ -136,37 +136,37 @@ static uint64_t largest_part(struct lone_tower *tower, const struct encode_pictu
     return largest;
 }
 
-/* However little a step has room for, a part is no more than a slice of one unit; and however
- * much, the features are the same. */
+/* With minimal room in a step, a part is at most a slice of one unit. Features do not depend on the
+ * room. */
 static void check_parts(const char *name, const struct plan *plan)
 {
-    struct encode_picture picture;
-    make_picture(&plan->vision, &picture);
-    uint32_t rows = model_vision_patch_rows(&plan->vision, picture.shape);
-    uint32_t features = model_vision_feature_rows(&plan->vision, picture.shape);
+    struct encode_image image;
+    make_image(&plan->vision, &image);
+    uint32_t rows = model_vision_patch_rows(&plan->vision, image.shape);
+    uint32_t features = model_vision_feature_rows(&plan->vision, image.shape);
     uint64_t all = (uint64_t)rows * plan->vision.stages;
     size_t floats = (size_t)features * model_vision_feature_columns(&plan->vision);
     float *whole = must_alloc(floats, sizeof *whole);
     struct lone_tower tower;
     open_tower(&tower, plan, CPU_TIER_BEST, 2, features);
     uint32_t one = 0, few = 0, many = 0;
-    assert_int_equal(largest_part(&tower, &picture, UINT64_MAX, all, &one), all);
+    assert_int_equal(largest_part(&tower, &image, UINT64_MAX, all, &one), all);
     assert_int_equal(one, 1);
     memcpy(whole, rows_of(&tower, 0), floats * sizeof *whole);
-    /* Units differ in what a row of them costs, the first one most in towers so small. */
-    uint64_t least = largest_part(&tower, &picture, 1, all, &many);
+    /* Rows of different units cost differently; in such small towers the first costs most. */
+    uint64_t least = largest_part(&tower, &image, 1, all, &many);
     uint32_t slice = CPU_VISION_SLICE_ROWS + plan->vision.merge_side * plan->vision.merge_side;
     if (least > 6 * slice || many < rows / slice * plan->vision.stages)
         fail_msg("%s: %u parts of at most %lu of %lu", name, many, (unsigned long)least,
                  (unsigned long)all);
     assert_memory_equal(rows_of(&tower, 0), whole, floats * sizeof *whole);
     uint64_t wanted = all / 9;
-    uint64_t most = largest_part(&tower, &picture, wanted, all, &few);
+    uint64_t most = largest_part(&tower, &image, wanted, all, &few);
     assert_true(most <= (wanted > least ? wanted : least) + 1 && few >= 9 && few < 20);
     assert_memory_equal(rows_of(&tower, 0), whole, floats * sizeof *whole);
     close_tower(&tower);
     free(whole);
-    free((void *)picture.pixels);
+    free((void *)image.pixels);
 }
 
 /* --- prompts ---------------------------------------------------------------------------------- */
@@ -182,7 +182,7 @@ static struct model_runner *open_runner(const struct tower_scene *scene)
     return model_runner_create(scene->path, &options);
 }
 
-/* In one step. logits [count, vocab] */
+/* Runs the prompt in one step; logits [count, vocab]. */
 static void run_whole(struct model_runner *runner, const struct tower_scene *scene,
                       const struct scene_prompt *prompt, float *logits)
 {
@@ -192,8 +192,8 @@ static void run_whole(struct model_runner *runner, const struct tower_scene *sce
     model_runner_reset(runner, 0);
 }
 
-/* In pieces of at least `least` rows, beside another prompt that takes its own steps; a span is not
- * cut where the model wants it whole. */
+/* Runs the prompt in pieces of at least `least` rows, beside another prompt with steps of its own.
+ * A span that the model attends to as a whole is not split. */
 static void check_pieces(struct model_runner *runner, const struct tower_scene *scene,
                          const struct scene_prompt *prompt, const struct scene_prompt *other,
                          uint32_t least, const float *whole)
@@ -252,11 +252,10 @@ static void test_families(void **state)
         struct model_runner *runner = open_runner(&scene);
         const struct plan *plan = model_vision_plan(model_runner_model(runner));
         if (!plan)
-            fail_msg("%s %s", names[i], model_blindness(model_runner_model(runner)));
+            fail_msg("%s %s", names[i], model_no_vision_reason(model_runner_model(runner)));
         double features = check_features(&scene, plan);
         check_parts(names[i], plan);
-        model_runner_encode(runner,
-                            &(const struct encode_batch){scene.picture_count, scene.pictures});
+        model_runner_encode(runner, &(const struct encode_batch){scene.image_count, scene.images});
         double logits = check_prompts(&scene, runner);
         printf("%-16s features %.0e  logits %.0e\n", names[i], features, logits);
         model_runner_destroy(runner);

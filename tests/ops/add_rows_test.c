@@ -8,7 +8,20 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "tests/support/op_case_list.h"
 #include "tests/support/op_check.h"
+
+void add_rows_cases(const struct op_case_visitor *visitor)
+{
+    static const uint32_t widths[] = {1, 13, 512, 1543};
+    for (uint32_t i = 0; i < ARRAY_COUNT(widths); i++) {
+        struct op_case c = op_case_begin(OP_add_rows, widths[i], widths[i]);
+        c.input_columns[1] = widths[i];
+        c.in_place = i % 2 == 0;
+        c.params.add_rows.scale = i == 0 ? 1.0f : 0.70710678f;
+        op_case_visit(visitor, &c);
+    }
+}
 
 static void formula(const struct op_trial *trial, uint32_t output, double *expected)
 {
@@ -22,7 +35,7 @@ static void formula(const struct op_trial *trial, uint32_t output, double *expec
 static void test_against_double(void **state)
 {
     (void)state;
-    op_check_formula(OP_add_rows, formula, op_check_tolerance);
+    op_check_formula(add_rows_cases, formula, op_check_tolerance);
 }
 
 int main(void)

@@ -16,13 +16,62 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/op_case_list.h"
 #include "tests/support/op_fixture.h"
 #include "tests/support/row_expect.h"
 
 #include "worker/backend/cpu/program/cpu_kv_cache.h"
 #include "worker/backend/host/ggml_dequantize.h"
 
-enum { SEQUENCES = 2, POSITIONS = 200, LAYERS = 2, HEADS_MOST = 20 };
+void attention_cases(const struct op_case_visitor *visitor)
+{
+    static const struct {
+        uint32_t heads;
+        uint32_t kv_heads;
+        uint32_t head_dim;
+        uint32_t window;
+        float magnitude; /* large ones make the softmax sharp */
+        float soft_cap;
+        bool sinks;
+        struct kv_quantization quantization;
+    } shapes[] = {
+        {9, 3, 64, 0, 1.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0, 0}},
+        {8, 2, 128, 0, 1.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0, 0}},
+        {4, 1, 256, 40, 1.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0, 0}},
+        {2, 2, 20, 7, 10.0f, 5, true, {KV_QUANT_NONE, 0, 0, 0, 0}},
+        {3, 1, 5, 0, 100.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0, 0}},
+        {20, 1, 16, 64, 3.0f, 0, true, {KV_QUANT_NONE, 0, 0, 0, 0}},
+        {1, 1, 64, 1, 1.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0, 0}},
+        {6, 3, 16, 24, 30.0f, 20, false, {KV_QUANT_NONE, 0, 0, 0, 0}},
+        {4, 2, 32, 0, 1.0f, 0, false, {KV_QUANT_TURBOQUANT, 6, 8, 0, 0}},
+        {2, 1, 32, 0, 3.0f, 0, true, {KV_QUANT_UNIFORM, 10, 14, 32, 0}},
+        {4, 2, 32, 0, 2.0f, 0, false, {KV_QUANT_TURBOQUANT, 4, 4, 0, 40}},
+        {2, 1, 32, 0, 1.0f, 20, true, {KV_QUANT_UNIFORM, 4, 4, 32, 83}},
+        {2, 1, 16, 0, 2.0f, 0, true, {KV_QUANT_TURBOQUANT, 7, 5, 0, 0}},
+        {4, 2, 64, 0, 1.0f, 0, false, {KV_QUANT_TURBOQUANT, 7, 7, 0, 50}},
+        {3, 1, 48, 0, 1.0f, 30, false, {KV_QUANT_TURBOQUANT, 6, 8, 0, 0}},
+        {2, 1, 80, 0, 1.0f, 0, true, {KV_QUANT_TURBOQUANT, 5, 7, 0, 60}},
+    };
+    for (uint32_t i = 0; i < ARRAY_COUNT(shapes); i++) {
+        uint32_t queries = shapes[i].heads * shapes[i].head_dim;
+        uint32_t pair = 2 * shapes[i].kv_heads * shapes[i].head_dim;
+        struct op_case c = op_case_begin(OP_attention, 3 + queries + pair, queries);
+        op_case_set_kv_steps(&c);
+        c.input_type = GGML_F16; /* so that an f16 cache rounds nothing: the arithmetic is judged */
+        c.window = shapes[i].window;
+        c.quantization = shapes[i].quantization;
+        c.params.attention =
+            (struct attention_params){.queries = {3, shapes[i].heads, shapes[i].head_dim},
+                                      .kv_heads = shapes[i].kv_heads,
+                                      .scale = 0.125f * shapes[i].magnitude,
+                                      .soft_cap = shapes[i].soft_cap};
+        if (shapes[i].sinks)
+            c.weights[0] = (struct op_trial_weight){GGML_F32, 1, shapes[i].heads};
+        op_case_visit(visitor, &c);
+    }
+}
+
+enum { SEQUENCES = 2, POSITIONS = 200, LAYERS = 2, HEADS_MAX = 20 };
 
 struct attention_case {
     uint32_t heads;
@@ -120,7 +169,7 @@ static void attend(const struct attention_run *run, uint32_t sequence, uint32_t 
                 out[h * c->head_dim + d] += weight * (double)rows[p * columns + value_at + d];
         }
         if (c->sinks) {
-            float sinks[HEADS_MOST];
+            float sinks[HEADS_MAX];
             plan_sketch_weight_row(op_fixture_sketch(run->f), run->sinks, 0, sinks);
             total += exp((double)sinks[h] - highest);
         }

@@ -7,7 +7,26 @@
 
 #include <cmocka.h>
 
+#include "tests/support/op_case_list.h"
 #include "tests/support/op_check.h"
+
+void bias_add_cases(const struct op_case_visitor *visitor)
+{
+    static const uint32_t widths[][OP_WEIGHTS_MAX] = {{1}, {512}, {40, 13}, {576, 192, 192}};
+    static const enum ggml_type types[OP_WEIGHTS_MAX] = {GGML_BF16, GGML_F32, GGML_F16};
+    for (uint32_t i = 0; i < ARRAY_COUNT(widths); i++) {
+        struct op_case c = op_case_begin(OP_bias_add, 0, 0);
+        for (uint32_t w = 0; w < OP_WEIGHTS_MAX && widths[i][w] > 0; w++) {
+            c.weights[w] = (struct op_trial_weight){types[w], 1, widths[i][w]};
+            c.output_columns += widths[i][w];
+        }
+        c.input_columns[0] = c.output_columns;
+        c.in_place = true;
+        c.on_logit_rows = i == 1;
+        op_case_add_long_step(&c);
+        op_case_visit(visitor, &c);
+    }
+}
 
 static void formula(const struct op_trial *trial, uint32_t output, double *expected)
 {
@@ -22,7 +41,7 @@ static void formula(const struct op_trial *trial, uint32_t output, double *expec
 static void test_against_double(void **state)
 {
     (void)state;
-    op_check_formula(OP_bias_add, formula, op_check_tolerance);
+    op_check_formula(bias_add_cases, formula, op_check_tolerance);
 }
 
 int main(void)

@@ -34,7 +34,7 @@ static void compare_linear(const struct cpu_kernels *kernels, enum ggml_type typ
             plan_sketch_uniform(s) * (i % 97 == 0 ? 30.0f : 1.0f); /* some blocks have an outlier */
     for (uint32_t i = 0; i < ROWS * 16; i++)
         add[i] = plan_sketch_uniform(s);
-    cpu_kernels_portable.quantize(x, ROWS * COLUMNS, outlier, blocks);
+    cpu_kernels_choose(CPU_TIER_PORTABLE)->quantize(x, ROWS * COLUMNS, outlier, blocks);
     for (uint32_t group = 0; group < packed.groups; group++) {
         packed_weight_fill_group(&packed, type, plan_sketch_plan(s)->weights[id].data, group);
         struct linear_tile tile = {.group = packed.data + group * packed.group_bytes,
@@ -47,7 +47,7 @@ static void compare_linear(const struct cpu_kernels *kernels, enum ggml_type typ
                                    .out = expected,
                                    .out_stride = 16};
         double reference[ROWS * 16];
-        cpu_kernels_portable.linear[packed.kind](&tile);
+        cpu_kernels_choose(CPU_TIER_PORTABLE)->linear[packed.kind](&tile);
         tile.out = actual;
         kernels->linear[packed.kind](&tile);
         for (uint32_t i = 0; i < ROWS * 16; i++)
@@ -69,7 +69,7 @@ static void compare_rows(const struct cpu_kernels *kernels)
     memset(x + 64, 0, 32 * sizeof *x);
     x[100] = NAN;
     x[200] = 1e-42f; /* subnormal */
-    cpu_kernels_portable.quantize(x, COLUMNS, QUANTIZE_OUTLIER, expected);
+    cpu_kernels_choose(CPU_TIER_PORTABLE)->quantize(x, COLUMNS, QUANTIZE_OUTLIER, expected);
     kernels->quantize(x, COLUMNS, QUANTIZE_OUTLIER, actual);
     for (uint32_t b = 0; b < COLUMNS / 32; b++) {
         if (b == 3) /* the values of a block with a NaN are unspecified */
@@ -77,14 +77,14 @@ static void compare_rows(const struct cpu_kernels *kernels)
         assert_memory_equal(&expected[b], &actual[b], sizeof expected[b]);
     }
     x[100] = -1e8f; /* an outlier; with a NaN in the row no block has one */
-    cpu_kernels_portable.quantize(x, COLUMNS, QUANTIZE_OUTLIER, expected);
+    cpu_kernels_choose(CPU_TIER_PORTABLE)->quantize(x, COLUMNS, QUANTIZE_OUTLIER, expected);
     kernels->quantize(x, COLUMNS, QUANTIZE_OUTLIER, actual);
     assert_true(expected[3].term[1].scale > 0.0f);
     assert_memory_equal(expected, actual, sizeof expected);
-    cpu_kernels_portable.quantize(x, COLUMNS, QUANTIZE_ALL, expected);
+    cpu_kernels_choose(CPU_TIER_PORTABLE)->quantize(x, COLUMNS, QUANTIZE_ALL, expected);
     kernels->quantize(x, COLUMNS, QUANTIZE_ALL, actual);
     assert_memory_equal(expected, actual, sizeof expected);
-    cpu_kernels_portable.to_f16(x, COLUMNS - 3, halves[0]);
+    cpu_kernels_choose(CPU_TIER_PORTABLE)->to_f16(x, COLUMNS - 3, halves[0]);
     kernels->to_f16(x, COLUMNS - 3, halves[1]);
     assert_memory_equal(halves[0], halves[1], (COLUMNS - 3) * sizeof halves[0][0]);
     plan_sketch_destroy(s);

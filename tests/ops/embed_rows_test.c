@@ -7,7 +7,20 @@
 
 #include <cmocka.h>
 
+#include "tests/support/op_case_list.h"
 #include "tests/support/op_check.h"
+
+void embed_rows_cases(const struct op_case_visitor *visitor)
+{
+    for (int type = 0; type < GGML_TYPE_END; type++) {
+        if (ggml_type_block((enum ggml_type)type).elements == 0)
+            continue;
+        struct op_case c = op_case_begin(OP_embed_rows, 0, 512);
+        c.weights[0] = (struct op_trial_weight){(enum ggml_type)type, 512, 512};
+        c.params.embed_rows.scale = 25.298221f;
+        op_case_visit(visitor, &c);
+    }
+}
 
 static void formula(const struct op_trial *trial, uint32_t output, double *expected)
 {
@@ -28,7 +41,7 @@ static double tolerance(const struct op_case *c)
 static void test_against_double(void **state)
 {
     (void)state;
-    op_check_formula(OP_embed_rows, formula, tolerance);
+    op_check_formula(embed_rows_cases, formula, tolerance);
 }
 
 int main(void)

@@ -9,7 +9,24 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "tests/support/op_case_list.h"
 #include "tests/support/op_check.h"
+
+static const struct gate_heads_params gated_heads[] = {{4, 16}, {3, 13}, {1, 96}};
+
+void gate_heads_cases(const struct op_case_visitor *visitor)
+{
+    for (uint32_t i = 0; i < ARRAY_COUNT(gated_heads); i++) {
+        uint32_t columns = gated_heads[i].heads * gated_heads[i].head_dim;
+        struct op_case c = op_case_begin(OP_gate_heads, 2 * columns + 7 * i, columns);
+        c.input_columns[1] = columns;
+        c.input_scale = i == 2 ? 200.0f : 2.0f;
+        c.in_place = i != 1;
+        c.params.gate_heads = gated_heads[i];
+        op_case_add_long_step(&c);
+        op_case_visit(visitor, &c);
+    }
+}
 
 static void formula(const struct op_trial *trial, uint32_t output, double *expected)
 {
@@ -26,7 +43,7 @@ static void formula(const struct op_trial *trial, uint32_t output, double *expec
 static void test_against_double(void **state)
 {
     (void)state;
-    op_check_formula(OP_gate_heads, formula, op_check_tolerance);
+    op_check_formula(gate_heads_cases, formula, op_check_tolerance);
 }
 
 int main(void)

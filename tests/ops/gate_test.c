@@ -9,7 +9,26 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "tests/support/op_case_list.h"
 #include "tests/support/op_check.h"
+
+void gate_cases(const struct op_case_visitor *visitor)
+{
+    static const uint32_t widths[] = {1, 13, 512, 1543};
+    static const float scales[] = {1.0f, 12.0f, 300.0f}; /* to where exp() overflows */
+    for (uint32_t i = 0; i < ARRAY_COUNT(widths); i++) {
+        for (uint32_t s = 0; s < ARRAY_COUNT(scales); s++) {
+            struct op_case c = op_case_begin(OP_gate, 2 * widths[i], widths[i]);
+            if (widths[i] < 512)
+                op_case_add_long_step(&c);
+            c.input_scale = scales[s];
+            c.params.gate.activation = GATE_SILU;
+            op_case_visit(visitor, &c);
+            c.params.gate.activation = GATE_GELU_TANH;
+            op_case_visit(visitor, &c);
+        }
+    }
+}
 
 static double activate(enum gate_activation activation, double v)
 {
@@ -30,7 +49,7 @@ static void formula(const struct op_trial *trial, uint32_t output, double *expec
 static void test_against_double(void **state)
 {
     (void)state;
-    op_check_formula(OP_gate, formula, op_check_tolerance);
+    op_check_formula(gate_cases, formula, op_check_tolerance);
 }
 
 int main(void)

@@ -8,7 +8,23 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "tests/support/op_case_list.h"
 #include "tests/support/op_check.h"
+
+void gate_with_cases(const struct op_case_visitor *visitor)
+{
+    static const struct {
+        uint32_t columns, wide, offset;
+    } shapes[] = {{1, 3, 2}, {13, 40, 27}, {64, 256, 128}, {1543, 1600, 5}};
+    for (uint32_t i = 0; i < ARRAY_COUNT(shapes); i++) {
+        struct op_case c = op_case_begin(OP_gate_with, shapes[i].columns, shapes[i].columns);
+        c.input_columns[1] = shapes[i].wide;
+        c.input_scale = i % 2 == 0 ? 1.0f : 12.0f;
+        c.params.gate_with =
+            (struct gate_with_params){i % 2 == 0 ? GATE_GELU_TANH : GATE_SILU, shapes[i].offset};
+        op_case_visit(visitor, &c);
+    }
+}
 
 static void formula(const struct op_trial *trial, uint32_t output, double *expected)
 {
@@ -26,7 +42,7 @@ static void formula(const struct op_trial *trial, uint32_t output, double *expec
 static void test_against_double(void **state)
 {
     (void)state;
-    op_check_formula(OP_gate_with, formula, op_check_tolerance);
+    op_check_formula(gate_with_cases, formula, op_check_tolerance);
 }
 
 int main(void)

@@ -13,7 +13,32 @@
 #include <string.h>
 
 #include "proto/must.h"
+#include "tests/support/op_case_list.h"
 #include "tests/support/op_check.h"
+
+void gated_delta_cases(const struct op_case_visitor *visitor)
+{
+    static const struct gated_delta_params params[] = {
+        {2, 4, 24, 17, 1, false, true},
+        {3, 6, 5, 40, 1, true, true},
+        {1, 1, 64, 33, 1, false, true},
+        {2, 2, 16, 16, 1, true, false},
+    };
+    for (uint32_t i = 0; i < ARRAY_COUNT(params); i++) {
+        const struct gated_delta_params *p = &params[i];
+        uint32_t values = p->value_heads * p->value_dim;
+        struct op_case c =
+            op_case_begin(OP_gated_delta, 2 * p->key_heads * p->key_dim + values, values);
+        c.input_columns[1] = 2 * p->value_heads;
+        op_case_set_state_steps(&c);
+        if (!p->rate_is_log) /* a random rate may be positive, and then matrices grow */
+            memset(c.steps + 3, 0, sizeof c.steps - 3 * sizeof c.steps[0]);
+        c.weights[0] = (struct op_trial_weight){GGML_F32, 1, p->value_heads};
+        c.weights[1] = (struct op_trial_weight){GGML_BF16, 1, p->value_heads};
+        c.params.gated_delta = *p;
+        op_case_visit(visitor, &c);
+    }
+}
 
 struct head {
     const struct gated_delta_params *p;
@@ -64,7 +89,7 @@ static void formula(const struct op_trial *trial, uint32_t output, double *expec
         double rate = (double)op_trial_weight(trial, 0)[number];
         struct head h = {p, number, number % p->key_heads, p->rate_is_log ? -exp(rate) : rate,
                          (double)op_trial_weight(trial, 1)[number]};
-        if (!p->heads_take_turns)
+        if (!p->heads_alternate)
             h.key_head = number / (p->value_heads / p->key_heads);
         memset(matrix, 0, floats * sizeof *matrix);
         for (uint32_t at = 0; at <= row.position; at++)
@@ -78,7 +103,7 @@ static void formula(const struct op_trial *trial, uint32_t output, double *expec
 static void test_against_double(void **state)
 {
     (void)state;
-    op_check_formula(OP_gated_delta, formula, op_check_tolerance);
+    op_check_formula(gated_delta_cases, formula, op_check_tolerance);
 }
 
 int main(void)

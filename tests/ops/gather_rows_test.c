@@ -7,7 +7,18 @@
 
 #include <cmocka.h>
 
+#include "tests/support/op_case_list.h"
 #include "tests/support/op_check.h"
+
+void gather_rows_cases(const struct op_case_visitor *visitor)
+{
+    for (uint32_t every = 1; every <= 4; every += 3) {
+        struct op_case c = op_case_begin(OP_gather_rows, 37, 37);
+        op_case_add_long_step(&c);
+        c.wanted_every = every;
+        op_case_visit(visitor, &c);
+    }
+}
 
 static void formula(const struct op_trial *trial, uint32_t output, double *expected)
 {
@@ -19,7 +30,7 @@ static void formula(const struct op_trial *trial, uint32_t output, double *expec
 static void test_against_double(void **state)
 {
     (void)state;
-    op_check_formula(OP_gather_rows, formula, op_check_tolerance);
+    op_check_formula(gather_rows_cases, formula, op_check_tolerance);
 }
 
 int main(void)

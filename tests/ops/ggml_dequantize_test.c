@@ -60,7 +60,7 @@ static void check_vector(enum ggml_type type, uint32_t columns, const char *row_
     struct ggml_block block = ggml_type_stored_block(type);
     uint64_t row_bytes = (uint64_t)(columns / block.elements) * block.bytes;
     assert_true(columns <= COLUMNS_MAX);
-    read_hex(row_hex, row + 1, row_bytes); /* odd address on purpose */
+    read_hex(row_hex, row + 1, row_bytes); /* deliberately at an odd address */
     memset(out, 0xff, sizeof out);
     if (ggml_type_block(type).elements != 0)
         ggml_dequantize_row(type, row + 1, columns, out);

@@ -9,7 +9,22 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "tests/support/op_case_list.h"
 #include "tests/support/op_check.h"
+
+void head_norm_gate_cases(const struct op_case_visitor *visitor)
+{
+    static const struct column_slice gates[] = {{0, 4, 32}, {5, 3, 13}, {64, 2, 160}};
+    for (uint32_t i = 0; i < ARRAY_COUNT(gates); i++) {
+        uint32_t columns = gates[i].heads * gates[i].head_dim;
+        struct op_case c = op_case_begin(OP_head_norm_gate, columns, columns);
+        c.input_columns[1] = gates[i].offset + columns + i;
+        op_case_set_norm_weight(&c, gates[i].head_dim);
+        op_case_add_long_step(&c);
+        c.params.head_norm_gate = (struct head_norm_gate_params){gates[i], 1e-6f};
+        op_case_visit(visitor, &c);
+    }
+}
 
 static void formula(const struct op_trial *trial, uint32_t output, double *expected)
 {
@@ -33,7 +48,7 @@ static void formula(const struct op_trial *trial, uint32_t output, double *expec
 static void test_against_double(void **state)
 {
     (void)state;
-    op_check_formula(OP_head_norm_gate, formula, op_check_tolerance);
+    op_check_formula(head_norm_gate_cases, formula, op_check_tolerance);
 }
 
 int main(void)

@@ -9,7 +9,26 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "tests/support/op_case_list.h"
 #include "tests/support/op_check.h"
+
+void head_norm_cases(const struct op_case_visitor *visitor)
+{
+    static const struct head_norm_params params[] = {
+        {{0, 4, 256}, 1e-6f, 0.0f}, {{5, 3, 12}, 1e-6f, 0.0f}, {{64, 3, 64}, 1e-5f, 1.0f}};
+    static const uint32_t columns[ARRAY_COUNT(params)] = {1024, 50, 300};
+    for (uint32_t i = 0; i < ARRAY_COUNT(params); i++) {
+        struct op_case c = op_case_begin(OP_head_norm, columns[i], columns[i]);
+        op_case_set_norm_weight(&c, params[i].slice.head_dim);
+        op_case_add_long_step(&c);
+        c.in_place = true;
+        c.params.head_norm = params[i];
+        op_case_visit(visitor, &c);
+        c.weights[0].rows = 0; /* the norm alone */
+        c.params.head_norm.weight_offset = 0.0f;
+        op_case_visit(visitor, &c);
+    }
+}
 
 static void formula(const struct op_trial *trial, uint32_t output, double *expected)
 {
@@ -36,7 +55,7 @@ static void formula(const struct op_trial *trial, uint32_t output, double *expec
 static void test_against_double(void **state)
 {
     (void)state;
-    op_check_formula(OP_head_norm, formula, op_check_tolerance);
+    op_check_formula(head_norm_cases, formula, op_check_tolerance);
 }
 
 int main(void)

@@ -13,10 +13,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/op_case_list.h"
 #include "tests/support/op_fixture.h"
 
 #include "worker/backend/cpu/program/cpu_kv_cache.h"
 #include "worker/backend/host/ggml_dequantize.h"
+
+void kv_write_cases(const struct op_case_visitor *visitor)
+{
+    static const uint32_t head_dims[] = {64, 70, 128};
+    for (uint32_t i = 0; i < ARRAY_COUNT(head_dims); i++) {
+        uint32_t wide = 3 * head_dims[i];
+        struct op_case c = op_case_begin(OP_kv_write, 5 + 2 * wide + 1, wide);
+        op_case_set_kv_steps(&c);
+        c.window = 1;
+        c.params.kv_write.keys = (struct column_slice){2, 3, head_dims[i]};
+        c.params.kv_write.values = (struct column_slice){5 + wide, 3, head_dims[i]};
+        op_case_visit(visitor, &c);
+    }
+}
 
 enum {
     ROWS = 21,

@@ -9,7 +9,21 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "tests/support/op_case_list.h"
 #include "tests/support/op_check.h"
+
+void layer_norm_cases(const struct op_case_visitor *visitor)
+{
+    static const uint32_t widths[] = {2, 7, 8, 33, 576, 1000};
+    for (uint32_t i = 0; i < ARRAY_COUNT(widths); i++) {
+        struct op_case c = op_case_begin(OP_layer_norm, widths[i], widths[i]);
+        op_case_set_norm_weight(&c, widths[i]);
+        op_case_add_long_step(&c);
+        c.in_place = i % 2 == 0;
+        c.params.layer_norm = (struct layer_norm_params){1e-5f, i % 3 == 0 ? 1.0f : 0.0f};
+        op_case_visit(visitor, &c);
+    }
+}
 
 static void formula(const struct op_trial *trial, uint32_t output, double *expected)
 {
@@ -30,7 +44,7 @@ static void formula(const struct op_trial *trial, uint32_t output, double *expec
 static void test_against_double(void **state)
 {
     (void)state;
-    op_check_formula(OP_layer_norm, formula, op_check_tolerance);
+    op_check_formula(layer_norm_cases, formula, op_check_tolerance);
 }
 
 int main(void)

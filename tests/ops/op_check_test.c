@@ -22,10 +22,9 @@ static void test_the_portable_tier_agrees(void **state)
     struct op_check_backend judged = {
         .name = "portable", .create = create, .options = {.cpu_tier = CPU_TIER_PORTABLE}};
     struct error_text error = {""};
-    static const enum op_stem stems[] = {OP_kv_write, OP_attention};
-    for (size_t i = 0; i < sizeof stems / sizeof stems[0]; i++)
-        if (!op_check_against_cpu(stems[i], &judged, &error))
-            fail_msg("%s", error.text);
+    if (!op_check_against_cpu(kv_write_cases, &judged, &error) ||
+        !op_check_against_cpu(attention_cases, &judged, &error))
+        fail_msg("%s", error.text);
 }
 
 int main(void)

@@ -36,7 +36,7 @@ struct trial {
     plan_tensor_id pixels, x, out;
     plan_weight_id table;
     uint8_t *bytes;
-    struct encode_picture pictures[2];
+    struct encode_image images[2];
 };
 
 /* The first stage is patch_rows, the second the op. */
@@ -59,7 +59,7 @@ static void open_trial(struct trial *t, struct plan_op op, enum cpu_tier tier)
     must(thread_pool_create(2, &t->pool, &error) == RESULT_OK);
     must(cpu_image_encoder_init(&t->vision, &options, cpu_kernels_choose(tier), t->pool, NULL, NULL,
                                 &error) == RESULT_OK);
-    cpu_image_encoder_begin(&t->vision, &(const struct encode_batch){2, t->pictures});
+    cpu_image_encoder_begin(&t->vision, &(const struct encode_batch){2, t->images});
 }
 
 static void begin_trial(struct trial *t)
@@ -68,23 +68,23 @@ static void begin_trial(struct trial *t)
     struct plan *plan = plan_sketch_plan(t->sketch);
     plan->vision = (struct model_vision){.patch_side = SIDE,
                                          .merge_side = MERGE,
-                                         .most_side = TABLE,
+                                         .max_side = TABLE,
                                          .window_side = WINDOW,
                                          .hidden = COLUMNS,
                                          .text_hidden = COLUMNS,
                                          .stages = 1};
     t->pixels = plan_sketch_tensor(t->sketch, PLAN_ROWS_PATCHES, 3 * 2 * SIDE * SIDE);
     t->table = plan_sketch_weight(t->sketch, GGML_F32, TABLE * TABLE, COLUMNS);
-    static const struct picture_shape shapes[] = {{1, 12, 8}, {2, 4, 12}};
+    static const struct image_shape shapes[] = {{1, 12, 8}, {2, 4, 12}};
     t->bytes = must_alloc(PIXEL_BYTES, 1);
     for (uint32_t i = 0; i < PIXEL_BYTES; i++)
         t->bytes[i] = (uint8_t)(i * 37 % 251);
     for (uint32_t p = 0; p < 2; p++)
-        t->pictures[p] = (struct encode_picture){.shape = shapes[p],
-                                                 .pixels = t->bytes + (p == 0 ? 0 : 3 * 12 * 8),
-                                                 .scale = {0.5f, 0.25f, 0.125f},
-                                                 .bias = {-1.0f, 0.0f, 1.0f},
-                                                 .first_feature = p == 0 ? 40 : 3};
+        t->images[p] = (struct encode_image){.shape = shapes[p],
+                                             .pixels = t->bytes + (p == 0 ? 0 : 3 * 12 * 8),
+                                             .scale = {0.5f, 0.25f, 0.125f},
+                                             .bias = {-1.0f, 0.0f, 1.0f},
+                                             .first_feature = p == 0 ? 40 : 3};
 }
 
 /* Both stages, over some rows at a time. */
@@ -147,20 +147,20 @@ static uint32_t row_at(uint32_t high, uint32_t wide, uint32_t y, uint32_t x)
     return row;
 }
 
-static void check_tile_pixels(const struct trial *t, const struct encode_picture *picture,
+static void check_tile_pixels(const struct trial *t, const struct encode_image *image,
                               uint32_t tile, uint32_t first_row)
 {
-    uint32_t high = picture->shape.height / SIDE, wide = picture->shape.width / SIDE;
+    uint32_t high = image->shape.height / SIDE, wide = image->shape.width / SIDE;
     const uint8_t *pixels =
-        picture->pixels + (size_t)tile * 3 * picture->shape.height * picture->shape.width;
-    for (uint32_t y = 0; y < picture->shape.height; y++) {
-        for (uint32_t x = 0; x < picture->shape.width * 3; x++) {
+        image->pixels + (size_t)tile * 3 * image->shape.height * image->shape.width;
+    for (uint32_t y = 0; y < image->shape.height; y++) {
+        for (uint32_t x = 0; x < image->shape.width * 3; x++) {
             uint32_t column = x / 3, c = x % 3;
             const float *row =
                 row_of(t, t->pixels, first_row + row_at(high, wide, y / SIDE, column / SIDE));
-            float byte = (float)pixels[(size_t)y * picture->shape.width * 3 + x];
+            float byte = (float)pixels[(size_t)y * image->shape.width * 3 + x];
             for (uint32_t frame = 0; frame < 2; frame++)
-                expect_near((double)(byte * picture->scale[c] + picture->bias[c]),
+                expect_near((double)(byte * image->scale[c] + image->bias[c]),
                             row[((c * 2 + frame) * SIDE + y % SIDE) * SIDE + column % SIDE], 1e-5);
         }
     }
@@ -183,9 +183,9 @@ static void test_patch_rows(void **state)
     memset(t.bytes, 0, PIXEL_BYTES);
     run(&t);
     memcpy(t.bytes, pixels, PIXEL_BYTES);
-    check_tile_pixels(&t, &t.pictures[0], 0, 0);
-    check_tile_pixels(&t, &t.pictures[1], 0, 24);
-    check_tile_pixels(&t, &t.pictures[1], 1, 36);
+    check_tile_pixels(&t, &t.images[0], 0, 0);
+    check_tile_pixels(&t, &t.images[1], 0, 24);
+    check_tile_pixels(&t, &t.images[1], 1, 36);
     end_trial(&t);
 }
 

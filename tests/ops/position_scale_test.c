@@ -9,7 +9,24 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "tests/support/op_case_list.h"
 #include "tests/support/op_check.h"
+
+void position_scale_cases(const struct op_case_visitor *visitor)
+{
+    static const struct position_scale_params params[] = {
+        {{0, 4, 64}, 16384, 0.1f}, {{5, 3, 13}, 7, 0.37f}, {{3, 1, 200}, 1, -0.25f}};
+    static const uint32_t first_positions[ARRAY_COUNT(params)] = {16380, 0, 250000};
+    for (uint32_t i = 0; i < ARRAY_COUNT(params); i++) {
+        struct op_case c = op_case_begin(OP_position_scale, 300, 300);
+        op_case_add_long_step(&c);
+        c.in_place = true;
+        c.params.position_scale = params[i];
+        c.first_positions[0] = first_positions[i];
+        c.first_positions[1] = 5;
+        op_case_visit(visitor, &c);
+    }
+}
 
 static void formula(const struct op_trial *trial, uint32_t output, double *expected)
 {
@@ -26,7 +43,7 @@ static void formula(const struct op_trial *trial, uint32_t output, double *expec
 static void test_against_double(void **state)
 {
     (void)state;
-    op_check_formula(OP_position_scale, formula, op_check_tolerance);
+    op_check_formula(position_scale_cases, formula, op_check_tolerance);
 }
 
 int main(void)

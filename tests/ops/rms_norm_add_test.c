@@ -9,7 +9,24 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "tests/support/op_case_list.h"
 #include "tests/support/op_check.h"
+
+void rms_norm_add_cases(const struct op_case_visitor *visitor)
+{
+    static const uint32_t widths[] = {1, 7, 8, 33, 640};
+    for (uint32_t i = 0; i < ARRAY_COUNT(widths); i++) {
+        for (int in_place = 0; in_place < 2; in_place++) {
+            struct op_case c = op_case_begin(OP_rms_norm_add, widths[i], widths[i]);
+            c.input_columns[1] = widths[i];
+            op_case_set_norm_weight(&c, widths[i]);
+            op_case_add_long_step(&c);
+            c.in_place = in_place;
+            c.params.rms_norm_add = (struct rms_norm_add_params){1e-6f, 1.0f};
+            op_case_visit(visitor, &c);
+        }
+    }
+}
 
 static void formula(const struct op_trial *trial, uint32_t output, double *expected)
 {
@@ -30,7 +47,7 @@ static void formula(const struct op_trial *trial, uint32_t output, double *expec
 static void test_against_double(void **state)
 {
     (void)state;
-    op_check_formula(OP_rms_norm_add, formula, op_check_tolerance);
+    op_check_formula(rms_norm_add_cases, formula, op_check_tolerance);
 }
 
 int main(void)

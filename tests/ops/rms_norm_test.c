@@ -9,7 +9,23 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "tests/support/op_case_list.h"
 #include "tests/support/op_check.h"
+
+void rms_norm_cases(const struct op_case_visitor *visitor)
+{
+    static const uint32_t widths[] = {1, 7, 8, 33, 576, 1000};
+    for (uint32_t i = 0; i < ARRAY_COUNT(widths); i++) {
+        for (int in_place = 0; in_place < 2; in_place++) {
+            struct op_case c = op_case_begin(OP_rms_norm, widths[i], widths[i]);
+            op_case_set_norm_weight(&c, widths[i]);
+            op_case_add_long_step(&c);
+            c.in_place = in_place;
+            c.params.rms_norm = (struct rms_norm_params){1e-5f, in_place ? 1.0f : 0.0f};
+            op_case_visit(visitor, &c);
+        }
+    }
+}
 
 static void formula(const struct op_trial *trial, uint32_t output, double *expected)
 {
@@ -28,7 +44,7 @@ static void formula(const struct op_trial *trial, uint32_t output, double *expec
 static void test_against_double(void **state)
 {
     (void)state;
-    op_check_formula(OP_rms_norm, formula, op_check_tolerance);
+    op_check_formula(rms_norm_cases, formula, op_check_tolerance);
 }
 
 int main(void)

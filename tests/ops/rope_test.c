@@ -9,7 +9,36 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "tests/support/op_case_list.h"
 #include "tests/support/op_check.h"
+
+void rope_cases(const struct op_case_visitor *visitor)
+{
+    static const struct {
+        enum rope_pairing pairing;
+        struct column_slice slice;
+        uint32_t dims;
+        uint32_t first_position;
+    } ropes[] = {
+        {ROPE_PAIRS_ADJACENT, {0, 4, 64}, 64, 0},
+        {ROPE_PAIRS_ADJACENT, {7, 3, 20}, 14, 1000},
+        {ROPE_PAIRS_HALVES, {0, 1, 256}, 256, 130000},
+        {ROPE_PAIRS_HALVES, {3, 5, 18}, 6, 77},
+    };
+    for (uint32_t i = 0; i < ARRAY_COUNT(ropes); i++) {
+        struct op_case c = op_case_begin(OP_rope, 300, 300);
+        op_case_add_long_step(&c);
+        c.in_place = true;
+        c.rope = (struct rope_config){
+            .pairing = ropes[i].pairing, .dims = ropes[i].dims, .magnitude = 1.25f};
+        for (uint32_t d = 0; d < ropes[i].dims / 2; d++)
+            c.rope.inverse_frequency[d] = powf(10000.0f, -2.0f * (float)d / (float)ropes[i].dims);
+        c.params.rope = (struct rope_params){ropes[i].slice, 0};
+        c.first_positions[0] = ropes[i].first_position;
+        c.first_positions[1] = 5;
+        op_case_visit(visitor, &c);
+    }
+}
 
 static void rotate(const struct rope_config *rope, uint32_t position, double *head)
 {
@@ -42,7 +71,7 @@ static void formula(const struct op_trial *trial, uint32_t output, double *expec
 static void test_against_double(void **state)
 {
     (void)state;
-    op_check_formula(OP_rope, formula, op_check_tolerance);
+    op_check_formula(rope_cases, formula, op_check_tolerance);
 }
 
 int main(void)

@@ -8,7 +8,21 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "tests/support/op_case_list.h"
 #include "tests/support/op_check.h"
+
+void scale_columns_cases(const struct op_case_visitor *visitor)
+{
+    static const uint32_t widths[] = {1, 13, 512, 1543};
+    for (uint32_t i = 0; i < ARRAY_COUNT(widths); i++) {
+        for (int one = 0; one < 2; one++) {
+            struct op_case c = op_case_begin(OP_scale_columns, widths[i], widths[i]);
+            op_case_set_norm_weight(&c, one ? 1 : widths[i]);
+            c.in_place = (i + (uint32_t)one) % 2 == 0;
+            op_case_visit(visitor, &c);
+        }
+    }
+}
 
 static void formula(const struct op_trial *trial, uint32_t output, double *expected)
 {
@@ -22,7 +36,7 @@ static void formula(const struct op_trial *trial, uint32_t output, double *expec
 static void test_against_double(void **state)
 {
     (void)state;
-    op_check_formula(OP_scale_columns, formula, op_check_tolerance);
+    op_check_formula(scale_columns_cases, formula, op_check_tolerance);
 }
 
 int main(void)

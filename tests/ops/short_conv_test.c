@@ -9,7 +9,31 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "tests/support/op_case_list.h"
 #include "tests/support/op_check.h"
+
+void short_conv_cases(const struct op_case_visitor *visitor)
+{
+    static const struct {
+        enum short_conv_form form;
+        uint32_t channels;
+        uint32_t taps;
+        uint32_t beside; /* columns behind those of the op */
+        enum ggml_type type;
+    } shapes[] = {{SHORT_CONV_GATED, 288, 3, 0, GGML_F32},
+                  {SHORT_CONV_SILU, 320, 4, 7, GGML_BF16},
+                  {SHORT_CONV_SILU, 37, 2, 0, GGML_F16},
+                  {SHORT_CONV_GATED, 530, 8, 0, GGML_F32}};
+    for (uint32_t i = 0; i < ARRAY_COUNT(shapes); i++) {
+        uint32_t copies = shapes[i].form == SHORT_CONV_GATED ? 3 : 1;
+        struct op_case c = op_case_begin(
+            OP_short_conv, copies * shapes[i].channels + shapes[i].beside, shapes[i].channels);
+        op_case_set_state_steps(&c);
+        c.weights[0] = (struct op_trial_weight){shapes[i].type, shapes[i].channels, shapes[i].taps};
+        c.params.short_conv = (struct short_conv_params){.form = shapes[i].form, .layer = 1};
+        op_case_visit(visitor, &c);
+    }
+}
 
 static void formula(const struct op_trial *trial, uint32_t output, double *expected)
 {
@@ -34,7 +58,7 @@ static void formula(const struct op_trial *trial, uint32_t output, double *expec
 static void test_against_double(void **state)
 {
     (void)state;
-    op_check_formula(OP_short_conv, formula, op_check_tolerance);
+    op_check_formula(short_conv_cases, formula, op_check_tolerance);
 }
 
 int main(void)

@@ -9,7 +9,29 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "tests/support/op_case_list.h"
 #include "tests/support/op_check.h"
+
+void soft_cap_cases(const struct op_case_visitor *visitor)
+{
+    static const struct {
+        uint32_t columns;
+        float input_scale; /* from where tanh() is a line to where it is flat */
+        struct soft_cap_params params;
+    } cases[] = {
+        {1, 40.0f, {0.5f, 30.0f}},    {13, 0.1f, {1.0f, 30.0f}}, {13, 9.0f, {0.25f, 0.0f}},
+        {512, 3000.0f, {1.0f, 5.0f}}, {512, 9.0f, {0.25f, 0}},   {5003, 40.0f, {0.5f, 30.0f}},
+    };
+    for (uint32_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        struct op_case c = op_case_begin(OP_soft_cap, cases[i].columns, cases[i].columns);
+        c.in_place = i % 2 == 0;
+        c.on_logit_rows = i % 3 == 1;
+        c.wanted_every = c.on_logit_rows ? 3 : 1;
+        c.input_scale = cases[i].input_scale;
+        c.params.soft_cap = cases[i].params;
+        op_case_visit(visitor, &c);
+    }
+}
 
 static void formula(const struct op_trial *trial, uint32_t output, double *expected)
 {
@@ -25,7 +47,7 @@ static void formula(const struct op_trial *trial, uint32_t output, double *expec
 static void test_against_double(void **state)
 {
     (void)state;
-    op_check_formula(OP_soft_cap, formula, op_check_tolerance);
+    op_check_formula(soft_cap_cases, formula, op_check_tolerance);
 }
 
 int main(void)

@@ -9,7 +9,81 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "tests/support/op_case_list.h"
 #include "tests/support/op_check.h"
+
+static const uint32_t stream_widths[] = {1, 13, 64, 700};
+
+static struct op_case begin_streams(enum op_stem stem, uint32_t x, uint32_t y, uint32_t out)
+{
+    struct op_case c = op_case_begin(stem, x, out);
+    c.input_columns[1] = y;
+    return c;
+}
+
+void stream_take_cases(const struct op_case_visitor *visitor)
+{
+    for (uint32_t i = 0; i < ARRAY_COUNT(stream_widths); i++) {
+        uint32_t width = stream_widths[i];
+        struct op_case c = begin_streams(OP_stream_take, 3 * width, 0, width);
+        c.params.stream_take.stream = i % 3;
+        op_case_visit(visitor, &c);
+    }
+}
+
+void stream_mix_cases(const struct op_case_visitor *visitor)
+{
+    for (uint32_t i = 0; i < ARRAY_COUNT(stream_widths); i++) {
+        uint32_t streams = i % 2 == 0 ? 4 : 3, wide = streams * stream_widths[i];
+        struct op_case c = begin_streams(OP_stream_mix, wide, streams * streams, wide);
+        c.params.stream_mix.streams = streams;
+        op_case_visit(visitor, &c);
+    }
+}
+
+void stream_correct_cases(const struct op_case_visitor *visitor)
+{
+    for (uint32_t i = 0; i < ARRAY_COUNT(stream_widths); i++) {
+        uint32_t streams = i % 2 == 0 ? 4 : 3, wide = streams * stream_widths[i];
+        struct op_case c = begin_streams(OP_stream_correct, stream_widths[i], streams, wide);
+        c.params.stream_correct.streams = streams;
+        c.input_columns[OP_TRIAL_INPUTS - 1] = wide;
+        op_case_visit(visitor, &c);
+    }
+}
+
+void stream_add_cases(const struct op_case_visitor *visitor)
+{
+    for (uint32_t i = 0; i < ARRAY_COUNT(stream_widths); i++) {
+        struct op_case c = begin_streams(OP_stream_add, stream_widths[i], 0, 4 * stream_widths[i]);
+        c.params.stream_add.first = i % 3;
+        c.input_columns[OP_TRIAL_INPUTS - 1] = 4 * stream_widths[i];
+        op_case_visit(visitor, &c);
+    }
+}
+
+void stream_match_cases(const struct op_case_visitor *visitor)
+{
+    for (uint32_t i = 0; i < ARRAY_COUNT(stream_widths); i++) {
+        uint32_t width = stream_widths[i];
+        struct op_case c = begin_streams(OP_stream_match, 3 * width, width, 2 * width);
+        c.params.stream_match = (struct stream_match_params){i % 3, i % 2, i >= 2};
+        c.input_scale = i == 1 ? 1e-4f : 1.0f; /* below the least magnitude */
+        c.input_columns[OP_TRIAL_INPUTS - 1] = 2 * width;
+        op_case_visit(visitor, &c);
+    }
+}
+
+void stream_cut_cases(const struct op_case_visitor *visitor)
+{
+    for (uint32_t i = 0; i < ARRAY_COUNT(stream_widths); i++) {
+        uint32_t wide = 2 * stream_widths[i];
+        struct op_case c = begin_streams(OP_stream_cut, wide, 0, wide);
+        c.params.stream_cut = (struct stream_cut_params){2, i == 2 ? 0.0f : 0.75f};
+        c.in_place = true;
+        op_case_visit(visitor, &c);
+    }
+}
 
 #define HELD (OP_TRIAL_INPUTS - 1u) /* what the output held before */
 
@@ -98,7 +172,7 @@ static void stream_cut(const struct op_trial *trial, uint32_t output, double *ex
     static void test_##stem(void **state)                                                          \
     {                                                                                              \
         (void)state;                                                                               \
-        op_check_formula(OP_##stem, stem, op_check_tolerance);                                     \
+        op_check_formula(stem##_cases, stem, op_check_tolerance);                                  \
     }
 STREAM_TEST(stream_take)
 STREAM_TEST(stream_mix)

@@ -7,7 +7,21 @@
 
 #include <cmocka.h>
 
+#include "tests/support/op_case_list.h"
 #include "tests/support/op_check.h"
+
+static const struct take_queries_params gated_heads[] = {{4, 16}, {3, 13}, {1, 96}};
+
+void take_queries_cases(const struct op_case_visitor *visitor)
+{
+    for (uint32_t i = 0; i < ARRAY_COUNT(gated_heads); i++) {
+        uint32_t queries = gated_heads[i].heads * gated_heads[i].head_dim, rest = 64 * (2 - i);
+        struct op_case c = op_case_begin(OP_take_queries, 2 * queries + rest, queries + rest);
+        c.params.take_queries = gated_heads[i];
+        op_case_add_long_step(&c);
+        op_case_visit(visitor, &c);
+    }
+}
 
 static void formula(const struct op_trial *trial, uint32_t output, double *expected)
 {
@@ -25,7 +39,7 @@ static void formula(const struct op_trial *trial, uint32_t output, double *expec
 static void test_exact(void **state)
 {
     (void)state;
-    op_check_formula(OP_take_queries, formula, op_check_tolerance);
+    op_check_formula(take_queries_cases, formula, op_check_tolerance);
 }
 
 int main(void)

@@ -1,8 +1,7 @@
 /*
- * A worker that computes nothing and answers what it is told, for tests of everything above the
- * rings: tool calls, reasoning, agents of many turns, with text that no small model would write.
- * No test itself; the frontend starts it in the place of shoal-worker (tests/api/scripted_server.py
- * says how), as
+ * A worker without a model that answers with scripted text, for tests of the frontend: tool calls,
+ * reasoning, agents of many turns, with text that no small model would write. It is not a test
+ * itself; the frontend starts it in place of shoal-worker (tests/api/scripted_server.py), as
  *
  *     scripted_worker SCRIPT <the flags of shoal-worker>
  *
@@ -14,8 +13,8 @@
  *      "token_ms": 50,         pause before each token
  *      "repeat": true}         all requests from here on get it
  *
- * "{pictures}" in a text becomes what the request's pictures are: of each width, height and tiles,
- * where its placeholders begin and how many there are, and its first pixel.
+ * "{images}" in a text becomes a description of the request's images: of each its width, height and
+ * tiles, the position and number of its placeholders, and its first pixel.
  *
  * A forced prefix (proto/run_params.h) comes first, where the request has one; a thinking budget
  * is not kept. A token's log-probability is -0.125 * (1 + id % 4), that of its alternatives falls
@@ -103,7 +102,7 @@ static uint32_t behind(const struct token_list *tokens, const uint32_t *part, ui
 }
 
 /* "16x8x1 at 5 of 2 is 255 0 0, 32x16x1 at …" */
-static void pictures_describe(const struct sequence_images *images, struct text_buffer *out)
+static void images_describe(const struct sequence_images *images, struct text_buffer *out)
 {
     for (uint32_t i = 0; i < images->count; i++) {
         const struct image_record *record = &images->records[i];
@@ -114,16 +113,16 @@ static void pictures_describe(const struct sequence_images *images, struct text_
     }
 }
 
-/* What the script wrote, with its mark replaced. */
+/* The script's text with {images} replaced. */
 static void text_fill(const char *written, const struct sequence_images *images,
                       struct text_buffer *out)
 {
-    static const char mark[] = "{pictures}";
+    static const char mark[] = "{images}";
     const char *found = strstr(written, mark);
     size_t before = found ? (size_t)(found - written) : strlen(written);
     text_buffer_append(out, written, before);
     if (found) {
-        pictures_describe(images, out);
+        images_describe(images, out);
         text_buffer_append_text(out, found + sizeof mark - 1);
     }
     must(!out->failed);
@@ -138,7 +137,7 @@ static void answer_fill(struct scripted_worker *worker, struct scripted_answer *
     const struct sequence_request *request = &answer->request;
     struct prompt_span span = {.text = text.bytes, .text_bytes = text.length, .trusted = true};
     struct token_list own = {0};
-    must(tokenizer_encode(worker->tokenizer, &span, 1, CONTEXT_TOKENS, &own) == RESULT_OK);
+    must(tokenizer_encode(worker->tokenizer, &span, 1, CONTEXT_TOKENS, NULL, &own) == RESULT_OK);
     uint32_t at = 0;
     if (request->run.flags & SUBMIT_FLAG_THINKING_OPEN)
         at = behind(

@@ -1,7 +1,7 @@
 /*
- * Workers that come and go over one vault: the first packs, the next adopt, whoever dies while
- * packing leaves an empty vault, and whatever else is in it is refused. Every worker, however it
- * came by its weights, draws the same tokens with the same log-probabilities to the last bit.
+ * Workers in succession on one vault: the first packs its weights into it, the next adopt them. A
+ * worker that dies while packing leaves the vault empty; any other content is refused. Packed or
+ * adopted, every worker draws the same tokens with bit-identical log-probabilities.
  */
 // tags: threads
 #include <fcntl.h>
@@ -42,7 +42,7 @@ static double now_ms(void)
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
-/* What the worker has computed so far, which does not grow while others have the machine. */
+/* CPU time of the worker; it does not grow while other processes have the CPUs. */
 static double worker_cpu_ms(const struct life *life)
 {
     clockid_t clock;
@@ -138,7 +138,7 @@ static struct answer ask(struct life *life)
     return answer;
 }
 
-/* What a worker without a vault says; asked once. */
+/* The answer of a worker without a vault; computed once. */
 static const struct answer *right_answer(void)
 {
     static struct answer answer;
@@ -192,7 +192,7 @@ static void test_next_worker_adopts(void **state)
     close(fd);
 }
 
-/* Of a hundred. */
+/* Percent of the weights packed. */
 static uint64_t packed_share(const struct life *life)
 {
     const struct worker_gauges *gauges = life->frontend->pair.segment.gauges;
@@ -200,7 +200,7 @@ static uint64_t packed_share(const struct life *life)
     return total_bytes ? atomic_load(&gauges->load_done_bytes) * 100 / total_bytes : 0;
 }
 
-/* Kills the first worker when it has packed `share` of a hundred; the second must not be fooled. */
+/* Kills the first worker at `share` percent packed; the second must treat the vault as empty. */
 static void kill_while_packing(uint64_t share)
 {
     int fd = vault_open();
@@ -249,7 +249,8 @@ static void test_two_start_at_once(void **state)
     close(fd);
 }
 
-/* Stops a worker while it packs; returns its vault. On a busy machine it may be done before. */
+/* Stops a worker while it packs; returns its vault. On a busy machine it may already have finished.
+ */
 static int stop_while_packing(struct life *filler)
 {
     double give_up_ms = now_ms() + PROCESS_PAIR_PATIENCE_MS;
@@ -275,7 +276,7 @@ static void test_filler_dies_while_another_waits(void **state)
     double give_up_ms = now_ms() + PROCESS_PAIR_PATIENCE_MS;
     begin(&waiter, SPAWNED_WORKER_MODEL, fd, "0");
     struct worker_gauges *gauges = waiter.frontend->pair.segment.gauges;
-    /* It waits, and its heart beats. */
+    /* It waits, and its heartbeat advances. */
     uint64_t beats = atomic_load(&gauges->heartbeat);
     while (atomic_load(&gauges->heartbeat) < beats + 5 || atomic_load(&gauges->state) < 1)
         assert_true(now_ms() < give_up_ms);
@@ -320,7 +321,7 @@ static int drop_folder(void **state)
     return rmdir(model_folder);
 }
 
-/* Kilobytes that /proc/PID/status says after `name`. */
+/* Field `name` of /proc/PID/status, in kilobytes. */
 static uint64_t status_kb(pid_t pid, const char *name)
 {
     char path[64];
@@ -337,9 +338,9 @@ static uint64_t status_kb(pid_t pid, const char *name)
 }
 
 /*
- * The checkpoint here is a copy that was written in small pieces. Of a file written in large ones,
- * as a download is, the kernel's cache has large pieces too, and newer kernels (6.18) show a whole
- * one to whoever reads a byte of it: half the checkpoint counts as resident then.
+ * The checkpoint is a copy that was written in small pieces. A file written in large pieces, like a
+ * download, is in the page cache in large folios, and newer kernels (6.18) map a whole folio when
+ * one byte of it is read, so half of the checkpoint would count as resident.
  */
 static void test_weights_are_resident_once(void **state)
 {
@@ -364,7 +365,7 @@ static void test_weights_are_resident_once(void **state)
                       i, (unsigned long long)own_kb, (unsigned long long)file_kb,
                       (unsigned long long)shared_kb, (unsigned long long)vault_kb);
         assert_true(shared_kb * 10 > vault_kb * 9);
-        assert_true(SANITIZED || own_kb < vault_kb / 2); /* its tables would count */
+        assert_true(SANITIZED || own_kb < vault_kb / 2); /* a sanitizer's tables would count */
         assert_true(file_kb < vault_kb / 2);
     }
     end(&lives[0]);
@@ -372,7 +373,7 @@ static void test_weights_are_resident_once(void **state)
     close(fd);
 }
 
-/* --- vaults that are not what they should be -------------------------------------------------- */
+/* --- damaged vaults --------------------------------------------------------------------------- */
 
 /* A vault of the default model, filled. */
 static int filled_vault(void)
@@ -385,7 +386,7 @@ static int filled_vault(void)
     return fd;
 }
 
-/* Refused, and the worker works all the same; with `verify` "1" damage of the data is seen too. */
+/* Refuses the vault, and the worker still answers; with `verify` "1" damaged data is found too. */
 static void check_refused(int fd, const char *verify)
 {
     struct life life;
@@ -440,12 +441,12 @@ static void test_foreign_vaults(void **state)
     check_refused(fd, "0");
     close(fd);
 
-    fd = copy_of(vault, bytes); /* it can be read, but also changed */
+    fd = copy_of(vault, bytes); /* writable, so its content may still change */
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
     check_refused(fd, "0");
     close(fd);
 
-    fd = open(SPAWNED_WORKER_MODEL, O_RDONLY); /* no memory at all */
+    fd = open(SPAWNED_WORKER_MODEL, O_RDONLY); /* not a memfd */
     assert_true(fd >= 0);
     check_refused(fd, "0");
     close(fd);
@@ -459,7 +460,7 @@ static void test_damage(void **state)
     uint64_t bytes = vault_bytes(vault);
     int fd = copy_of(vault, bytes);
     flip(fd, bytes / 2);
-    struct life life; /* without the seals it counts as empty: nobody promised that it is whole */
+    struct life life; /* unsealed, so it counts as empty: its packing may be incomplete */
     begin(&life, SPAWNED_WORKER_MODEL, fd, "1");
     assert_int_equal(ready(&life), WORKER_WEIGHTS_FILLED);
     check_answer(&life);
@@ -470,14 +471,14 @@ static void test_damage(void **state)
     flip(fd, bytes / 2);
     assert_int_equal(fcntl(fd, F_ADD_SEALS, ALL_SEALS), 0);
     check_refused(fd, "1");
-    begin(&life, SPAWNED_WORKER_MODEL, fd, "0"); /* only reading it all shows the damage */
+    begin(&life, SPAWNED_WORKER_MODEL, fd, "0"); /* only verification finds the damage */
     assert_int_equal(ready(&life), WORKER_WEIGHTS_ADOPTED);
     end(&life);
     close(fd);
     close(vault);
 }
 
-/* The same model again, but as another file: what was packed from the old one is not used. */
+/* The same model in another file: weights packed from the old file are not used. */
 static void test_replaced_checkpoint(void **state)
 {
     (void)state;
@@ -496,7 +497,7 @@ static void test_replaced_checkpoint(void **state)
     check_answer(&life);
     end(&life);
     close(fd);
-    fd = vault_open(); /* as the frontend does then */
+    fd = vault_open(); /* a new vault, as the frontend makes after a refusal */
     begin(&life, model_path, fd, "0");
     assert_int_equal(ready(&life), WORKER_WEIGHTS_FILLED);
     end(&life);

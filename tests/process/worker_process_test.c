@@ -1,7 +1,7 @@
 /*
- * build/shoal-worker, spawned as the frontend does, with a real model: it answers, a request gets
- * the same tokens alone and in company, cancels and drains take effect, garbage costs nothing, and
- * settings that cannot work are refused with the reason.
+ * build/shoal-worker with a real model, spawned as the frontend does it: a request gets the same
+ * tokens alone and batched, cancels and drains take effect, invalid records are answered with
+ * errors, and settings that cannot work are refused with a reason.
  */
 // tags: threads
 #include <setjmp.h>
@@ -136,7 +136,7 @@ static void test_alone_and_in_company(void **state)
     }
     stop();
 
-    /* Nor does it matter that steps are launched before the last one is read. */
+    /* The same if steps are launched before the previous one is read. */
     const char *const overlapping[] = {"--max-sequences",
                                        "8",
                                        "--step-tokens",
@@ -269,7 +269,7 @@ static void test_dies_with_its_parent(void **state)
     assert_int_equal(waitpid(middle, NULL, 0), middle);
     int waited_ms = 0;
     while (kill(worker, 0) == 0 && waited_ms < PROCESS_PAIR_PATIENCE_MS) {
-        /* An orphan may stay a zombie where nobody reaps; that is dead too. */
+        /* An orphan stays a zombie if no init process reaps it; it counts as dead. */
         char path[64];
         char stat[256] = {0};
         snprintf(path, sizeof path, "/proc/%d/stat", (int)worker);

@@ -1,9 +1,9 @@
 /*
- * The worker is killed at each numbered step of the ring and the doorbell (shm/README.md has the
- * table). Steps inside a function are played from the shared words directly, in the order that the
- * step list gives; ring_kill_test.c does the same to the real functions, instruction by
- * instruction. The surviving frontend must learn of the death while it sleeps, see exactly the
- * records that were committed, whole, never block, and get on with a fresh segment.
+ * The worker is killed at each numbered step of the ring and the doorbell (table in shm/README.md).
+ * Steps inside a function are replayed on the shared words directly, in the order of the step list;
+ * ring_kill_test.c does the same to the real functions, instruction by instruction. The surviving
+ * frontend must notice the death while it sleeps, see exactly the committed records, whole, never
+ * block, and continue with a fresh segment.
  */
 // tags: threads
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /*
- * A full ring: the producer is told so and nothing is overwritten; each slot that the other process
- * returns can be used again, and not one more.
+ * A full ring: the producer gets RESULT_FULL and nothing is overwritten; each slot that the other
+ * process returns can be used again, and not one more.
  */
 // tags: threads
 #include <setjmp.h>
@@ -82,7 +82,7 @@ static uint32_t fill_up(struct process_pair *pair, uint32_t *next)
     return filled;
 }
 
-static void full_means_full(void **state)
+static void a_full_ring_rejects_claims(void **state)
 {
     (void)state;
     struct process_pair pair;
@@ -105,7 +105,7 @@ static void full_means_full(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(full_means_full),
+        cmocka_unit_test(a_full_ring_rejects_claims),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /*
- * A hostile process writes random bytes and believable lies into everything that it can reach
- * (header, gauges, ring counts, doorbell flags and eventfds, records, slab) while the other works:
- * that one gets error codes or records that pass their checks, never a wild read, a hang, or a
- * wrong line in its book. Both roles are tried.
+ * A broken process writes random and plausible bytes into all shared memory (header, gauges, ring
+ * counts, doorbell flags and eventfds, records, slab) while the other works: that one gets error
+ * codes or records that pass their checks, never a wild read, a hang, or a wrong entry in its slab
+ * table. Both roles are tested.
  */
 // tags: threads
 #include <fcntl.h>
@@ -239,7 +239,7 @@ static void attach_to_noise(struct process_pair *pair)
     }
 }
 
-static void frontend_survives_a_lying_worker(void **state)
+static void frontend_survives_a_broken_worker(void **state)
 {
     (void)state;
     struct process_pair pair;
@@ -339,7 +339,7 @@ static void work_among_lies(struct process_pair *worker, void *argument)
     must(taken >= RECORDS_MIN && bytes_read > 0 && sum > 0);
 }
 
-static void worker_survives_a_lying_frontend(void **state)
+static void worker_survives_a_broken_frontend(void **state)
 {
     (void)state;
     struct process_pair pair;
@@ -371,8 +371,8 @@ static void worker_survives_a_lying_frontend(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frontend_survives_a_lying_worker),
-        cmocka_unit_test(worker_survives_a_lying_frontend),
+        cmocka_unit_test(frontend_survives_a_broken_worker),
+        cmocka_unit_test(worker_survives_a_broken_frontend),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,13 +108,13 @@ def test_allows_the_named_circles_only_whole(tree):
     tree.assert_violation("check_layers", "frontend/serve/engine/engine_state.h:1", "a circle of includes")
 
 
-def test_refuses_a_second_user_of_libjpeg(tree):
+def test_refuses_libjpeg_outside_its_file(tree):
     tree.write("frontend/image/jpeg_decoder.c", include("<turbojpeg.h>"))
     tree.write("frontend/image/thumbnail.c", include("<jpeglib.h>"))
     tree.assert_violation("check_layers", "frontend/image/thumbnail.c:3", "one file only")
 
 
-def test_refuses_strangers_at_the_top(tree):
+def test_refuses_unknown_files_at_the_top(tree):
     tree.write("notes.txt", "x\n")
     tree.assert_violation("check_layers", "notes.txt:1", "top level")
 

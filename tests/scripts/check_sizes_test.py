@@ -1,4 +1,6 @@
-"""check_sizes: the limits are where they are said to be, and text that only looks like code is not counted."""
+"""check_sizes: each limit is exact, and text that only looks like code is not counted."""
+
+import pytest
 
 
 def function(name, lines):
@@ -14,6 +16,14 @@ def test_allows_what_just_fits(tree):
 def test_refuses_a_long_file(tree):
     tree.write("proto/long.c", "\n" * 801)
     tree.assert_violation("check_sizes", "proto/long.c:801", "801 lines, over 800")
+
+
+@pytest.mark.parametrize("path, limit", [("README.md", 200), ("proto/README.md", 150), ("tests/support/README.md", 150)])
+def test_refuses_a_long_readme(tree, path, limit):
+    tree.write(path, "line\n" * limit)
+    tree.assert_clean("check_sizes")
+    tree.write(path, "line\n" * (limit + 1))
+    tree.assert_violation("check_sizes", f"{path}:{limit + 1}", f"{limit + 1} lines, over {limit}")
 
 
 def test_refuses_a_long_function(tree):

@@ -1,4 +1,4 @@
-"""A small tree that every check accepts, for tests to plant violations in, and ways to run the scripts on it."""
+"""A small tree that every check accepts, in which tests plant violations, and functions that run the scripts on it."""
 
 import pathlib
 import subprocess

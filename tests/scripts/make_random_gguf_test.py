@@ -32,7 +32,7 @@ def files(tmp_path_factory):
 @pytest.mark.parametrize("name,family,like_last", [("30b-a3b-tiny", qwen3_moe, -1), ("26b-a4b-tiny", gemma4_moe, -1),
                                                    ("qwen3.5-0.8b-tiny", qwen3_5, 1)])
 def test_names_are_those_of_the_golden_checkpoints(files, name, family, like_last):
-    """Of the first layer, of the last one (a global one of gemma4's, of qwen3_5's one that attends), and of what is outside layers."""
+    """Compares tensor names of the first layer, of the last one (gemma4: a global one; qwen3_5: one with attention), and outside layers."""
     config = family.CONFIG
     golden = set(family.gguf_tensors(config, {key: numpy.zeros(shape) for key, shape in family.shapes(config).items()}))
     golden.discard("rope_freqs.weight")

@@ -1,4 +1,4 @@
-"""moe_bench: the shapes are the published ones, what a step must read is reckoned from them, and the whole runs on tiny ones."""
+"""moe_bench: its shapes are the published ones, the bytes of a step are computed from them, and it runs on tiny shapes."""
 
 import itertools
 import json
@@ -37,7 +37,7 @@ def test_tiny_presets_have_the_layout_of_the_large_ones():
         assert list(large.keys()) == list(tiny.keys())
 
 
-def test_experts_are_those_that_rows_by_lot_want():
+def test_experts_of_a_step_are_those_of_random_rows():
     """Against every way in which three rows can choose 2 of 4."""
     pairs = list(itertools.combinations(range(4), 2))
     wanted = [len(set().union(*rows)) for rows in itertools.product(pairs, repeat=3)]
@@ -66,7 +66,7 @@ def test_a_step_of_26b_a4b_sees_windows_and_its_head_is_the_embedding():
     assert step_bytes(model, 1, 1).dense == matrices * Q4_0 + floats * 4 + 2816 * Q4_0
 
 
-def test_the_whole_on_the_cpu(tmp_path):
+def test_tiny_shapes_on_the_cpu(tmp_path):
     """Loads, prompts and decodes both layouts; rows stay apart, and the figures of a line belong together."""
     saved = tmp_path / "figures.json"
     done = subprocess.run([REPOSITORY / "scripts/bench/moe_bench", "--tiny", "--device", "cpu", "--bandwidth", "0.02", "--repeat", "1",
@@ -86,7 +86,7 @@ def test_the_whole_on_the_cpu(tmp_path):
             assert f"| {name}, batch {decode['rows']} " in done.stdout
 
 
-def test_what_cannot_be_run_is_said(tmp_path):
+def test_errors_are_reported(tmp_path):
     def run(*words):
         return subprocess.run([REPOSITORY / "scripts/bench/moe_bench", "--tiny", "--models", tmp_path, *words], capture_output=True,
                               text=True, timeout=PATIENCE_S)

@@ -1,4 +1,4 @@
-"""plot: one picture with every result in it, from what shoal-load saves; anything else is refused with words."""
+"""plot: one SVG with all results that shoal-load saved; other files are refused with a message."""
 
 import json
 import subprocess
@@ -27,10 +27,10 @@ def plot(repository, *arguments):
 
 def test_every_metric_and_result_is_drawn(repository, tmp_path):
     first, second = saved(tmp_path / "first.json"), saved(tmp_path / "second.json", requests=3)
-    picture = tmp_path / "out.svg"
-    done = plot(repository, first, second, "--labels", "one,<two>", "--metrics", "ttft,tpot,itl,e2el", "--output", picture)
+    svg = tmp_path / "out.svg"
+    done = plot(repository, first, second, "--labels", "one,<two>", "--metrics", "ttft,tpot,itl,e2el", "--output", svg)
     assert done.returncode == 0, done.stderr
-    root = xml.etree.ElementTree.parse(picture).getroot()
+    root = xml.etree.ElementTree.parse(svg).getroot()
     words = [text.text for text in root.iter(f"{SVG}text")]
     for title in ("Time to first token", "Time per output token", "Inter-token latency", "End-to-end latency",
                   "Output over time", "Running requests over time"):

@@ -1,4 +1,4 @@
-"""vision_bench runs as a whole on a tiny shape: the folder that it makes is read, a picture is encoded, and figures come out."""
+"""vision_bench runs on a tiny shape: it makes the folder, encodes an image and prints figures."""
 
 import json
 import subprocess

@@ -1,6 +1,6 @@
 /*
- * Lists of files that are broken in one place each (tests/golden/broken_checkpoints): whole sets of
- * files, and cases that change one file of a set in one place, with the words that must come of it.
+ * Lists of broken files (tests/golden/broken_checkpoints): sets of valid files, and cases that change
+ * one file of a set in one place, with the expected error text.
  *
  *     % SET FILE DATA_BYTES     a file of a set; its text is the next line. With DATA_BYTES it is a
  *                               safetensors file: length, text, so many bytes of zeros
@@ -29,7 +29,7 @@ struct broken_case {
     const char *words;
 };
 
-/* Fails the running test when the list cannot be read. */
+/* Fails the running test if the list cannot be read. */
 struct broken_list *broken_list_read(const char *path);
 void broken_list_destroy(struct broken_list *list);
 
@@ -41,7 +41,7 @@ void broken_list_write_set(const struct broken_list *list, const char *set, cons
 /* The same with the case's change. */
 void broken_list_write_case(const struct broken_list *list, const struct broken_case *c,
                             const char *folder);
-/* The name of set number `index`; NULL behind the last. */
+/* The name of set number `index`; NULL after the last. */
 const char *broken_list_set(const struct broken_list *list, uint32_t index);
 
 #endif

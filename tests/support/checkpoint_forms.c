@@ -1,5 +1,5 @@
 /*
- * One way of running all forms, so that what differs between two results is the form.
+ * Runs all forms in the same way, so that results differ only by the form.
  */
 #include "tests/support/checkpoint_forms.h"
 

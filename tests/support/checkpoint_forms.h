@@ -1,7 +1,6 @@
 /*
- * The tiny checkpoints of tests/golden/checkpoints in every form that scripts/golden/
- * checkpoint_variants.py writes, against the logits that transformers recorded (PROVENANCE.md
- * there).
+ * Compares the tiny checkpoints of tests/golden/checkpoints, in every form that scripts/golden/
+ * checkpoint_variants.py writes, with recorded logits of transformers (PROVENANCE.md there).
  */
 #ifndef SHOAL_TESTS_SUPPORT_CHECKPOINT_FORMS_H
 #define SHOAL_TESTS_SUPPORT_CHECKPOINT_FORMS_H
@@ -28,17 +27,17 @@ struct form_result {
 #define FORM_FAMILIES_MAX 64u
 #define FORM_NAME_BYTES   64u
 
-/* The families in tests/golden/checkpoints, by name; how many. */
+/* Writes the names of the families in tests/golden/checkpoints; returns their number. */
 uint32_t checkpoint_forms_families(char names[FORM_FAMILIES_MAX][FORM_NAME_BYTES]);
 
-/* Is build/checkpoints/<form> there? */
+/* True if build/checkpoints/<form> exists. */
 bool checkpoint_forms_exists(const char *form);
 
-/* Fails the running test when the files are not there. */
+/* Fails the running test if the files are missing. */
 void checkpoint_forms_read(const char *family, struct form_golden *golden);
 
-/* How to run the sequence: `chunks[i % chunk_count]` rows at a time. In company, two other
- * sequences take part in each step, before it and behind it, one of them token by token. */
+/* How to run the sequence: `chunks[i % chunk_count]` rows at a time. In company, each step has two
+ * other sequences, one before it and one after it in the batch; one of them goes token by token. */
 struct form_run {
     const struct vulkan_settings *vulkan; /* NULL: on the CPU */
     const uint32_t *chunks;
@@ -50,7 +49,7 @@ struct form_run {
 void checkpoint_forms_run(const char *form, const struct form_golden *golden,
                           const struct form_run *how, struct form_result *result);
 
-/* The largest difference of a logit, as a part of the largest golden one. */
+/* The largest difference of a logit, divided by the largest golden one. */
 double checkpoint_forms_difference(const struct form_golden *golden,
                                    const struct form_result *result);
 

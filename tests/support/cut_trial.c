@@ -1,5 +1,5 @@
 /*
- * Both ways are quadratic in a text's length; the texts are a few hundred bytes.
+ * Both ways are quadratic in the length of a text; the texts have a few hundred bytes.
  */
 #include "tests/support/cut_trial.h"
 

@@ -1,6 +1,6 @@
 /*
- * Whatever the borders of the pieces in which a text comes, the same must come out: each case of a
- * corpus, cut in two at every byte and in pieces of every length.
+ * Checks that a parser's output does not depend on how its input is cut: runs each case of a corpus
+ * cut in two at every byte, and in pieces of every length.
  */
 #ifndef SHOAL_TESTS_SUPPORT_CUT_TRIAL_H
 #define SHOAL_TESTS_SUPPORT_CUT_TRIAL_H
@@ -10,7 +10,7 @@
 
 struct cJSON;
 
-/* One case, from its beginning to its end, where it is held to what the corpus says. */
+/* Callbacks for one case: begin, a piece, and end, which compares with the corpus. */
 struct cut_trial {
     void *context;
     void (*begin)(void *context, const struct cJSON *item);

@@ -1,8 +1,7 @@
 /*
- * A request is put together piece by piece and laid out at the end: where a picture's pixels lie
- * follows from all pictures before it.
- *
- * Random numbers are the caller's, so that a test is the same in every run.
+ * A request is built piece by piece and laid out at the end, because the position of an image's
+ * pixels follows from all images before it. The caller passes the random state, so every run of a
+ * test is the same.
  */
 #include "tests/support/drawn_request.h"
 
@@ -36,13 +35,13 @@ void drawn_catalog_make(struct drawn_catalog *catalog, uint32_t count, uint32_t 
     }
 }
 
-void drawn_catalog_copy(struct drawn_catalog *catalog, const struct encode_picture *pictures,
+void drawn_catalog_copy(struct drawn_catalog *catalog, const struct encode_image *encoded,
                         uint32_t count, const struct model_vision *vision, uint32_t placeholder)
 {
     *catalog = (struct drawn_catalog){.count = count, .placeholder = placeholder};
     catalog->images = must_alloc(count, sizeof *catalog->images);
     for (uint32_t i = 0; i < count; i++) {
-        const struct encode_picture *from = &pictures[i];
+        const struct encode_image *from = &encoded[i];
         struct drawn_image *image = &catalog->images[i];
         image->tile_tokens = model_vision_feature_rows(vision, from->shape) / from->shape.tiles;
         image->record = (struct image_record){.content_hash = {(uint8_t)(i + 1)},

@@ -1,6 +1,6 @@
 /*
- * Requests drawn at random, for tests of the engine: text, pictures from a catalog, all that can be
- * said of sampling, and conversations that go on, branch and share their beginnings.
+ * Random requests for tests of the engine: text, images from a catalog, all sampling parameters, and
+ * conversations that continue, branch and share prefixes.
  */
 #ifndef SHOAL_TESTS_SUPPORT_DRAWN_REQUEST_H
 #define SHOAL_TESTS_SUPPORT_DRAWN_REQUEST_H
@@ -10,13 +10,13 @@
 
 #include "tests/support/test_frontend.h"
 #include "tests/support/test_random.h"
-#include "worker/backend/host/backend.h"
+#include "worker/backend/host/encode_batch.h"
 
 #define DRAWN_TOKENS_MAX 512u
 #define DRAWN_IMAGES_MAX 8u
 
-/* A picture that requests may show: content, sizes and numbers as its record has them; where it
- * stands is the request's. */
+/* An image of the catalog: content, sizes and numbers as in its record. Each request sets the
+ * position. */
 struct drawn_image {
     struct image_record record;
     uint8_t *pixels; /* [tiles, height, width, 3] */
@@ -29,12 +29,12 @@ struct drawn_catalog {
     uint32_t placeholder; /* the id that stands where features go; below the vocabulary's size */
 };
 
-/* Pictures of random sizes, every fourth of three tiles, for a vision that merges `side` pixels to
+/* Images of random sizes, every fourth of three tiles, for a model that merges `side` pixels into
  * a token. */
 void drawn_catalog_make(struct drawn_catalog *catalog, uint32_t count, uint32_t side,
                         uint32_t placeholder);
-/* Those of a scene (tower_scene.h), which `vision` takes. */
-void drawn_catalog_copy(struct drawn_catalog *catalog, const struct encode_picture *pictures,
+/* The images of a scene (tower_scene.h) for the model `vision`. */
+void drawn_catalog_copy(struct drawn_catalog *catalog, const struct encode_image *encoded,
                         uint32_t count, const struct model_vision *vision, uint32_t placeholder);
 void drawn_catalog_fini(struct drawn_catalog *catalog);
 
@@ -51,21 +51,21 @@ struct drawn_request {
     bool cancelled;
 };
 
-/* Empty, of greedy sampling; what it owned goes. */
+/* Empties the request, frees its arrays and sets greedy sampling. */
 void drawn_request_begin(struct drawn_request *drawn);
 void drawn_request_add_token(struct drawn_request *drawn, uint32_t token);
-/* `count` ids below `below`. */
+/* Appends `count` random ids below `below`. */
 void drawn_request_add_text(struct drawn_request *drawn, struct test_random *random, uint32_t count,
                             uint32_t below);
-/* With up to one id of text before each further tile. */
+/* Appends an image, with up to one id of text before each tile but the first. */
 void drawn_request_add_image(struct drawn_request *drawn, const struct drawn_catalog *catalog,
                              uint32_t image, struct test_random *random);
-/* The first `tokens` of another one, or fewer so that no picture is cut. */
+/* Copies the first `tokens` tokens of another request, or fewer so that no image is cut. */
 void drawn_request_share(struct drawn_request *drawn, const struct drawn_request *from,
                          uint32_t tokens);
-/* Seed, penalties, stop ids, biases and flags; `below`: the vocabulary's size. */
+/* Draws seed, penalties, stop ids, biases and flags; `below`: size of the vocabulary. */
 void drawn_request_sample(struct drawn_request *drawn, struct test_random *random, uint32_t below);
-/* Lays the pictures out; the request can be submitted. */
+/* Lays out the images; afterwards the request can be submitted. */
 void drawn_request_end(struct drawn_request *drawn);
 void drawn_request_fini(struct drawn_request *drawn);
 

@@ -1,6 +1,6 @@
 /*
- * The frontend's mapping and the engine's are two mappings of one segment, as between processes;
- * only the scheduler of the operating system is missing, so that every run is the same.
+ * Frontend and engine have separate mappings of one segment, as two processes would, but run in one
+ * thread, so every run is the same.
  */
 #include "tests/support/engine_rig.h"
 
@@ -11,7 +11,7 @@
 #include "proto/must.h"
 #include "worker/sample/token_counts.h"
 
-/* While nothing was begun, one that has less to compute may be back before the oldest. */
+/* Before any prefill has begun, a sequence with less to compute may overtake the oldest one. */
 #define UNBEGUN_TURNS 32u
 
 struct engine_rig_options engine_rig_defaults(void)
@@ -126,7 +126,7 @@ void engine_rig_close(struct engine_rig *rig)
     test_frontend_destroy(rig->frontend);
 }
 
-/* Another number after every turn that encoded something. */
+/* Changes after every turn that encoded something. */
 static uint64_t encoding_progress(const struct engine_rig *rig)
 {
     uint64_t whole = atomic_load_explicit(&rig->frontend->pair.segment.gauges->patch_rows_total,
@@ -218,7 +218,7 @@ static struct token_forcer forcer_of(const struct test_request *request)
     return forcer;
 }
 
-/* What is forced and barred at the answer's next token; `barred`: [ROW_BARRED_MAX]. */
+/* The forced token and the barred ones at the answer's next position; `barred`: [ROW_BARRED_MAX]. */
 static void add_rules(const struct test_request *request, const struct token_forcer *forcer,
                       uint32_t *barred, struct row_sampling *sampling)
 {
@@ -234,8 +234,8 @@ static void add_rules(const struct test_request *request, const struct token_for
             barred[sampling->barred_count++] = request->stop_ids[i];
 }
 
-/* A walk over the rows of one request, told in other words than the engine's: one token after the
- * other, as the reference of MRoPE goes. */
+/* Positions of the rows of one request, computed differently from the engine: one token at a time,
+ * as the reference code of MRoPE does. */
 struct expected_rows {
     const struct model_vision *vision;
     uint32_t image;
@@ -259,16 +259,16 @@ static uint64_t expect_row(struct expected_rows *rows, const struct test_request
         token != request->prompt[record->first_token]) {
         rows->next++;
     } else {
-        struct encode_picture picture = {
+        struct encode_image encoded = {
             .shape = {record->tiles, record->width, record->height},
             .pixels = request->image_part + record->pixels_offset,
             .scale = {record->scale[0], record->scale[1], record->scale[2]},
             .bias = {record->bias[0], record->bias[1], record->bias[2]}};
-        struct feature_grid grid = model_vision_grid(rows->vision, picture.shape);
+        struct feature_grid grid = model_vision_grid(rows->vision, encoded.shape);
         uint32_t in_tile = rows->feature % (grid.height * grid.width);
         if (in_tile == 0)
             rows->start = rows->next;
-        row.value = fake_vision_feature(&picture, rows->vision, rows->feature);
+        row.value = fake_vision_feature(&encoded, rows->vision, rows->feature);
         row.rope.time = rows->start;
         row.rope.height = rows->start + in_tile / grid.width;
         row.rope.width = rows->start + in_tile % grid.width;

@@ -1,6 +1,6 @@
 /*
- * A whole worker in one process without a model: test frontend, real segment and rings, engine,
- * fake backend. And what every request must come to, computed alone and without any of them.
+ * A whole worker in one process without a model: test frontend, real segment and rings, engine and
+ * fake backend. Also computes the expected reply of each request without them.
  */
 #ifndef SHOAL_TESTS_SUPPORT_ENGINE_RIG_H
 #define SHOAL_TESTS_SUPPORT_ENGINE_RIG_H
@@ -13,7 +13,7 @@ struct engine_rig_options {
     uint32_t windows[KV_GROUPS_MAX]; /* one group each; 0 = full */
     uint32_t group_count;
     uint32_t kv_blocks[KV_GROUPS_MAX];
-    /* 0, or the first group is quantized behind so many tokens: one group more, the last. */
+    /* 0, or the first group is quantized after so many tokens; this adds a last group. */
     uint32_t quantized_kv_start;
     bool recurrent; /* rows have state */
     bool prefix_cache;
@@ -24,10 +24,10 @@ struct engine_rig_options {
     uint32_t step_tokens;
     uint32_t mixed_prefill_tokens;
     uint32_t event_capacity;
-    uint32_t step_depth; /* and the next two: of the fake backend */
+    uint32_t step_depth; /* this and the next two configure the fake backend */
     bool late;
     bool counts_ahead;
-    const struct model_vision *vision; /* NULL: no pictures; the next three are of them */
+    const struct model_vision *vision; /* NULL: no images; the next three are for images */
     uint32_t patch_rows;
     uint32_t feature_rows;
     uint32_t kept_images;
@@ -35,12 +35,12 @@ struct engine_rig_options {
     struct backend *backend; /* a real one, loaded, instead of the fake one; the rig ends it */
     const struct kv_layout *layout; /* of its plan, instead of the groups above */
 };
-/* One full group of 64 blocks, 8 sequences, steps of 32 rows, room for all events, one step under
- * way. */
+/* One full group of 64 blocks, 8 sequences, steps of 32 rows, room for all events, one step in
+ * flight. */
 struct engine_rig_options engine_rig_defaults(void);
 
-/* Every way in which a backend may overlap steps: 0 is one step under way; the others are two,
- * computed when launched or when waited for, with counts kept by the host or by the backend. */
+/* Every way in which a backend may overlap steps: 0 is one step in flight; the others are two,
+ * computed at launch or when waited for, with token counts kept by the host or by the backend. */
 #define ENGINE_RIG_OVERLAPS 4u
 void engine_rig_set_overlap(struct engine_rig_options *options, uint32_t overlap);
 
@@ -51,24 +51,24 @@ struct engine_rig {
     struct frontend_link *link;
     struct backend *backend;
     struct worker_engine *engine;
-    uint32_t idle_turns; /* in which neither the oldest running sequence nor a picture moved */
+    uint32_t idle_turns; /* in which neither the oldest running sequence nor an image advanced */
 };
 
 void engine_rig_open(struct engine_rig *rig, const struct engine_rig_options *options);
-/* Every block must be back unless sequences are left. */
+/* Aborts if no sequences are left but blocks are still taken. */
 void engine_rig_close(struct engine_rig *rig);
 
-/* One turn, with the invariants around it: orders and facts of all sequences, and that the oldest
- * running sequence moves in every turn, or in every other one where steps are launched ahead.
- * Events are not collected. */
+/* Runs one turn of the engine and checks its invariants: order and facts of all sequences, and that
+ * the oldest running sequence advances in every turn, or in every other one if steps are launched
+ * ahead. Collects no events. */
 enum step_outcome engine_rig_turn(struct engine_rig *rig);
-/* Turns and collects until no request is live; aborts after `turns`. */
+/* Runs turns and collects events until no request is live; aborts after `turns`. */
 void engine_rig_finish(struct engine_rig *rig, uint32_t turns);
 
 uint64_t engine_rig_preemptions(const struct engine_rig *rig);
 
-/* Asserts that a reply that was not cancelled is exactly what `request` gives alone; a cancelled
- * one must be a beginning of that. `limits` of the rig decide where it ends by length. */
+/* Asserts that the reply equals the one that `request` gets alone; the reply of a cancelled request
+ * must be a prefix of it. The rig's `limits` decide where it ends by length. */
 void engine_rig_check_reply(const struct engine_rig *rig, const struct test_request *request,
                             const struct test_reply *reply);
 

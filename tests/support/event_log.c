@@ -1,8 +1,6 @@
 /*
- * Events of an answer, joined and compared.
- *
- * It is strict about what reply_event.h promises: no empty text, whole characters, calls numbered
- * in order and one at a time.
+ * Joins and compares the events of an answer, and checks the rules of reply_event.h: no empty text,
+ * whole characters, calls numbered in order and one at a time.
  */
 #include "tests/support/event_log.h"
 

@@ -1,6 +1,6 @@
 /*
- * What a parser of answers said, joined: neighbouring pieces of one kind are one entry, a call with
- * its arguments is one. Breaks of the rules of reply_event.h end the program.
+ * Events of an answer parser, joined: adjacent pieces of one kind are one entry, and a call with its
+ * arguments is one entry. Events that break the rules of reply_event.h end the program.
  */
 #ifndef SHOAL_TESTS_SUPPORT_EVENT_LOG_H
 #define SHOAL_TESTS_SUPPORT_EVENT_LOG_H

@@ -1,8 +1,8 @@
 /*
- * A row's computation here is what attention is in a real backend, made exact: read every visible
- * position through the block tables of every group and see that together they spell the sequence.
- * Each cell holds its token, its position and the hash of the prefix that ends with it, so the
- * cells of two sequences are told apart from the first differing token on.
+ * A row does what attention does in a real backend, but exactly: it reads every visible position
+ * through the block tables of every group and checks that together they are the sequence. Each cell
+ * holds its token, its position and the hash of the prefix that ends with it, so the cells of two
+ * sequences differ from the first different token on.
  */
 #include "tests/support/fake_backend.h"
 
@@ -19,24 +19,24 @@ struct cell {
     bool written;
 };
 
-/* What the rows of a sequence have made of its slot. */
+/* State of a slot, as the rows of its sequence left it. */
 struct recurrent_state {
     uint64_t prefix;
     uint32_t positions;
 };
 
-/* A draw as it was asked for; its counts are copied. */
+/* A requested draw; its counts are copied. */
 struct wanted_draw {
     uint32_t row;
     struct sampling_params params;
-    struct row_sampling sampling; /* counts are only a mark that there are some */
+    struct row_sampling sampling; /* its `counts` only shows whether there are any */
     struct logit_bias_entry *logit_bias;
     uint32_t barred[ROW_BARRED_MAX];
-    struct token_count *counts; /* [count_size], and room for one more */
+    struct token_count *counts; /* [count_size], with room for one more */
     uint32_t count_size;
 };
 
-/* A launched step, copied whole: what the scheduler does afterwards cannot change it. */
+/* A full copy of a launched step, so the scheduler cannot change it afterwards. */
 struct launched_step {
     uint32_t row_count;
     uint32_t *tokens;   /* [row_count] */
@@ -55,11 +55,12 @@ struct launched_step {
 struct fake_backend {
     struct backend backend;
     struct fake_backend_options options;
-    struct cell *cells[KV_GROUPS_MAX];              /* [blocks, KV_BLOCK_TOKENS] */
-    struct recurrent_state *states;                 /* [state_slots] */
-    struct fake_vision *vision;                     /* or NULL */
-    struct launched_step steps[STEP_DEPTH_MAX + 1]; /* a ring; the one before the oldest stays */
-    uint32_t newest;                                /* index into steps */
+    struct cell *cells[KV_GROUPS_MAX]; /* [blocks, KV_BLOCK_TOKENS] */
+    struct recurrent_state *states;    /* [state_slots] */
+    struct fake_vision *vision;        /* or NULL */
+    struct launched_step
+        steps[STEP_DEPTH_MAX + 1]; /* a ring; keeps the step before the oldest one */
+    uint32_t newest;               /* index into steps */
     uint32_t under_way;
     struct fake_backend_totals totals;
     enum result fail_launch;
@@ -101,7 +102,7 @@ static struct sampled_token draw(uint64_t prefix, uint32_t vocab_tokens,
         if (sampling->barred[i] != sampled.token)
             continue;
         sampled.token = (sampled.token + 1) % vocab_tokens;
-        i = UINT32_MAX; /* from the first one again */
+        i = UINT32_MAX; /* continues with the first one */
     }
     if (sampling->is_forced)
         sampled.token = sampling->forced_token;
@@ -133,8 +134,8 @@ static struct cell *cell_at(struct fake_backend *fake, const struct step_sequenc
     return &fake->cells[group][(size_t)block * KV_BLOCK_TOKENS + position % KV_BLOCK_TOKENS];
 }
 
-/* Whether the group has the position; what it has not is behind its opening, and rows from there on
- * read nothing of it. */
+/* True if the group holds the position. A group that holds an opening has no positions after it, and
+ * rows after the opening do not read the group. */
 static bool is_covered(const struct fake_backend *fake, uint32_t group, uint32_t position)
 {
     return kv_layout_covered_tokens(fake->options.layout, group, position + 1) == position + 1;
@@ -157,7 +158,7 @@ static void write_row(struct fake_backend *fake, const struct step_sequence *seq
     }
 }
 
-/* A state can only be moved on, by the next position's row; one at position 0 finds nothing. */
+/* A state can only be advanced by the row of the next position; a row at position 0 starts anew. */
 static void move_state(struct fake_backend *fake, const struct step_sequence *sequence,
                        uint32_t position, uint64_t value)
 {
@@ -174,7 +175,7 @@ static void move_state(struct fake_backend *fake, const struct step_sequence *se
     state->positions++;
 }
 
-/* Every position that a query at `position` sees; returns the prefix hash at `position`. */
+/* Reads every position that a query at `position` sees; returns the prefix hash at `position`. */
 static uint64_t read_row(struct fake_backend *fake, const struct step_sequence *sequence,
                          uint32_t position)
 {
@@ -286,7 +287,7 @@ static void free_step(struct launched_step *step, uint32_t group_count)
     *step = (struct launched_step){0};
 }
 
-/* One more time generated. */
+/* Counts `token` as generated once more. */
 static void count_token(struct wanted_draw *wanted, uint32_t token)
 {
     uint32_t at = 0;
@@ -299,7 +300,7 @@ static void count_token(struct wanted_draw *wanted, uint32_t token)
     wanted->counts[at].frequency++;
 }
 
-/* Tokens that the step before drew; counts that lack them get them, or must not be there. */
+/* Fills in tokens that the previous step drew, and adds them to counts that lack them. */
 static void resolve_tokens(const struct fake_backend *fake, struct launched_step *step,
                            const struct launched_step *before)
 {
@@ -325,7 +326,7 @@ static void copy_state(struct fake_backend *fake, uint32_t from, uint32_t to)
     fake->states[to] = fake->states[from];
 }
 
-/* What sequences begin with, before any of them moves. */
+/* Copies the states that sequences begin with, before any of them advances. */
 static void copy_sources(struct fake_backend *fake, const struct launched_step *step)
 {
     for (uint32_t i = 0; i < step->sequence_count; i++) {
@@ -346,7 +347,7 @@ static void copy_results(struct fake_backend *fake, const struct launched_step *
     }
 }
 
-/* What each row is made of. */
+/* Computes the value of each row. */
 static void find_values(const struct fake_backend *fake, struct launched_step *step)
 {
     for (uint32_t i = 0; i < step->sequence_count; i++) {
@@ -378,8 +379,8 @@ static void compute(struct fake_backend *fake, struct launched_step *step,
     find_values(fake, step);
     uint32_t row = 0;
     uint32_t drawn = 0;
-    /* Writes of all sequences first: a block that two of them share is overwritten before it is
-     * read. */
+    /* All sequences write before any reads, so a block that two of them share wrongly is overwritten
+     * before it is read. */
     for (uint32_t i = 0; i < step->sequence_count; i++) {
         const struct step_sequence *sequence = &step->sequences[i];
         must(sequence->first_row == row && sequence->row_count > 0);

@@ -2,13 +2,13 @@
  * A backend without a model, for tests of the engine: the next token is a hash of all tokens before
  * it and of everything that the sampler would look at.
  *
- * It keeps real paged memory in which every cell says which prefix it belongs to, and aborts when a
- * row's block tables lead it to a cell that is not exactly its own sequence's: a block shared,
- * given back too early, or never written. Recurrent state it keeps likewise: a slot's is the hash
- * of the rows that moved it on, and a row that finds another sequence's there, or its own at
- * another position, aborts. It computes a step at the earliest moment that its contract allows,
- * when the step is launched, or at the latest, when it is waited for; what is right in both is
- * right whenever a device gets to it.
+ * It keeps real paged memory in which every cell records the prefix it belongs to. It aborts if the
+ * block tables of a row lead to a cell of another sequence: a block that is shared, was freed too
+ * early, or was never written. Likewise for recurrent state: a slot holds the hash of the rows that
+ * advanced it, and a row aborts if it finds the state of another sequence or position there.
+ *
+ * A step is computed either at the earliest moment that the contract allows (at launch) or at the
+ * latest (when it is waited for). A scheduler that is right in both modes is right for any device.
  */
 #ifndef SHOAL_TESTS_SUPPORT_FAKE_BACKEND_H
 #define SHOAL_TESTS_SUPPORT_FAKE_BACKEND_H
@@ -23,18 +23,18 @@ struct fake_backend_options {
     uint32_t vocab_tokens; /* bounds the tokens that come out */
     uint32_t step_depth;
     bool late;         /* a step is computed when it is waited for, not when it is launched */
-    bool counts_ahead; /* counts get the tokens that the step before drew */
-    const struct model_vision *vision; /* NULL: no pictures; the next two are of them */
+    bool counts_ahead; /* the backend adds the previous step's tokens to counts */
+    const struct model_vision *vision; /* NULL: no images; the next two are for images */
     uint32_t patch_rows;
     uint32_t feature_rows;
 };
-/* Needs no load(). */
+/* The backend is ready without load(). */
 struct backend *fake_backend_create(const struct fake_backend_options *options);
 
-/* The prefix hash of a sequence: begin with 0 and add its tokens in order; for rows that are not
- * text, what fake_vision_row() makes of them. */
+/* The prefix hash of a sequence: begin with 0 and add its tokens in order; for rows of images add
+ * the value of fake_vision_row() instead of the token. */
 uint64_t fake_backend_hash(uint64_t prefix, uint64_t token);
-/* What is drawn after the sequence `prefix`. */
+/* The token drawn after the sequence with hash `prefix`. */
 struct sampled_token fake_backend_draw(uint64_t prefix, uint32_t vocab_tokens,
                                        const struct row_sampling *sampling);
 
@@ -46,9 +46,9 @@ struct fake_backend_totals {
     uint64_t rows_ahead;  /* whose token was not yet read */
 };
 struct fake_backend_totals fake_backend_totals(const struct backend *backend);
-/* Zeros without pictures. */
+/* All zeros for a model without vision. */
 struct fake_vision_totals fake_backend_vision_totals(const struct backend *backend);
-/* The next step_launch(), or step_wait(), returns `result`. */
+/* Makes the next step_launch(), or step_wait(), return `result`. */
 void fake_backend_fail_launch(struct backend *backend, enum result result);
 void fake_backend_fail_wait(struct backend *backend, enum result result);
 

@@ -1,6 +1,6 @@
 /*
- * A queue of writes, each of which is due for the first step that is launched after it. Reading a
- * row that nobody has written, or that a later batch has begun to write, aborts.
+ * A queue of writes; each is due for the first step launched after it. Aborts if a step reads a row
+ * that was never written, or that a later batch has begun to write.
  */
 #include "tests/support/fake_vision.h"
 
@@ -20,7 +20,7 @@ struct feature_write {
     uint64_t before_step;
     uint32_t first_row;
     uint32_t row_count;
-    uint64_t *values; /* [row_count]; NULL: they hold nothing from here on */
+    uint64_t *values; /* [row_count]; NULL: the rows are invalid from here on */
 };
 
 struct fake_vision {
@@ -91,50 +91,49 @@ static void add_write(struct fake_vision *fake, struct feature_write write)
     fake->writes[fake->write_count++] = write;
 }
 
-uint64_t fake_vision_feature(const struct encode_picture *picture,
-                             const struct model_vision *vision, uint32_t index)
+uint64_t fake_vision_feature(const struct encode_image *image, const struct model_vision *vision,
+                             uint32_t index)
 {
-    struct feature_grid grid = model_vision_grid(vision, picture->shape);
-    size_t tile_bytes = (size_t)picture->shape.width * picture->shape.height * 3;
-    const uint8_t *tile = picture->pixels + index / (grid.height * grid.width) * tile_bytes;
+    struct feature_grid grid = model_vision_grid(vision, image->shape);
+    size_t tile_bytes = (size_t)image->shape.width * image->shape.height * 3;
+    const uint8_t *tile = image->pixels + index / (grid.height * grid.width) * tile_bytes;
     uint64_t hash = index % (grid.height * grid.width);
     for (size_t i = 0; i < tile_bytes; i++)
         hash = (hash ^ tile[i]) * 0x100000001b3ull;
     for (uint32_t i = 0; i < 3; i++)
-        hash = mix(hash + (uint64_t)(picture->scale[i] * 1000.0f) +
-                   ((uint64_t)(picture->bias[i] * 1000.0f) << 20));
-    return mix(hash + picture->shape.width);
+        hash = mix(hash + (uint64_t)(image->scale[i] * 1000.0f) +
+                   ((uint64_t)(image->bias[i] * 1000.0f) << 20));
+    return mix(hash + image->shape.width);
 }
 
 void fake_vision_begin(struct fake_vision *fake, const struct encode_batch *batch)
 {
     const struct model_vision *vision = fake->options.vision;
-    must(batch->picture_count > 0 && batch->picture_count <= WRITES_MAX);
+    must(batch->image_count > 0 && batch->image_count <= WRITES_MAX);
     forget_batch(fake);
     uint64_t patch_rows = 0;
-    for (uint32_t i = 0; i < batch->picture_count; i++) {
-        const struct encode_picture *picture = &batch->pictures[i];
-        must(model_vision_check(vision, picture->shape, NULL) == RESULT_OK);
-        patch_rows += model_vision_patch_rows(vision, picture->shape);
-        struct feature_write write = {.first_row = picture->first_feature,
-                                      .row_count =
-                                          model_vision_feature_rows(vision, picture->shape)};
+    for (uint32_t i = 0; i < batch->image_count; i++) {
+        const struct encode_image *image = &batch->images[i];
+        must(model_vision_check(vision, image->shape, NULL) == RESULT_OK);
+        patch_rows += model_vision_patch_rows(vision, image->shape);
+        struct feature_write write = {.first_row = image->first_feature,
+                                      .row_count = model_vision_feature_rows(vision, image->shape)};
         must(write.first_row + write.row_count <= fake->options.feature_rows);
         add_write(fake, write);
         write.values = must_alloc(write.row_count, sizeof *write.values);
         for (uint32_t j = 0; j < write.row_count; j++)
-            write.values[j] = fake_vision_feature(picture, vision, j);
+            write.values[j] = fake_vision_feature(image, vision, j);
         fake->batch[fake->batch_count++] = write;
     }
     must(patch_rows <= fake->options.patch_rows);
     fake->patch_rows = patch_rows;
     fake->work_left = patch_rows * vision->stages;
     fake->totals.begins++;
-    if (batch->picture_count > fake->totals.most_pictures)
-        fake->totals.most_pictures = batch->picture_count;
+    if (batch->image_count > fake->totals.most_images)
+        fake->totals.most_images = batch->image_count;
 }
 
-/* Between a quarter of a stage and a whole one. */
+/* Patch rows of this part: between a quarter of a stage and a whole one. */
 uint64_t fake_vision_part(struct fake_vision *fake, uint64_t work)
 {
     must(fake->work_left > 0);
@@ -149,7 +148,7 @@ uint64_t fake_vision_part(struct fake_vision *fake, uint64_t work)
     for (uint32_t i = 0; i < fake->batch_count; i++)
         add_write(fake, fake->batch[i]);
     fake->totals.ends++;
-    fake->totals.pictures += fake->batch_count;
+    fake->totals.images += fake->batch_count;
     fake->batch_count = 0;
     return 0;
 }

@@ -1,6 +1,6 @@
 /*
- * The writer behind tests/support/gguf_builder.h: a fixed buffer that only grows at its end, so
- * that a test reads like the file it makes. Running out of room is a bug of the test.
+ * A buffer of fixed size to which calls append, in the order of the file. A test that exceeds it
+ * aborts.
  */
 #include "tests/support/gguf_builder.h"
 

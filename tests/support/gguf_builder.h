@@ -1,7 +1,6 @@
 /*
- * Writes small GGUF files byte by byte, right or deliberately wrong, for tests. Nothing is checked
- * here: what a test says is what the file holds. The bytes are 8-aligned, as gguf_file_open() wants
- * them.
+ * Writes small GGUF files byte by byte, valid or deliberately invalid, for tests. Checks nothing. The
+ * bytes are 8-aligned, as gguf_file_open() requires.
  */
 #ifndef SHOAL_TESTS_SUPPORT_GGUF_BUILDER_H
 #define SHOAL_TESTS_SUPPORT_GGUF_BUILDER_H

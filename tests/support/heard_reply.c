@@ -1,6 +1,6 @@
 /*
- * A sink for tests: joins text and arguments, and asserts that calls come one after the other with
- * their numbers, that no piece is empty and that each is valid UTF-8 by itself.
+ * Joins text and arguments. Asserts that calls arrive one after the other with consecutive numbers,
+ * and that every piece is valid UTF-8 and not empty.
  */
 #include "tests/support/heard_reply.h"
 

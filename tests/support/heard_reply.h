@@ -1,6 +1,5 @@
 /*
- * What a sink of reply events heard, joined; the rules that hold for every single event are
- * asserted while they come.
+ * A sink that joins reply events and asserts the rules of each event.
  */
 #ifndef SHOAL_TESTS_SUPPORT_HEARD_REPLY_H
 #define SHOAL_TESTS_SUPPORT_HEARD_REPLY_H
@@ -31,7 +30,7 @@ struct reply_event_sink heard_reply_sink(struct heard_reply *heard);
 void heard_reply_clear(struct heard_reply *heard); /* keeps the memory */
 void heard_reply_fini(struct heard_reply *heard);
 const char *heard_text(const struct text_buffer *buffer); /* "" for none */
-/* Whether both heard the same; prints what differs, under `title`, where not. */
+/* True if both received the same; otherwise prints the difference under `title`. */
 bool heard_reply_agrees(const char *title, const struct heard_reply *one,
                         const struct heard_reply *other);
 

@@ -1,7 +1,7 @@
 /*
- * Random keys and values in the form of a KV cache, the same each time. The time that a kernel
- * takes over codes depends on the codes (table look-ups; the device's clock follows its power), so
- * benches of long contexts fill their caches with these instead of computing them.
+ * Random keys and values in the form of a KV cache, the same in every run. Benchmarks of long
+ * contexts use them instead of computed ones. Zeros would not do: the time of a kernel depends on the
+ * codes (table look-ups; the device lowers its clock with its power).
  */
 #ifndef SHOAL_TESTS_SUPPORT_KV_NOISE_H
 #define SHOAL_TESTS_SUPPORT_KV_NOISE_H

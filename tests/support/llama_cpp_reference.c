@@ -1,6 +1,6 @@
 /*
- * Reads the recorded reference with fscanf: the file is the repository's own, so a mistake in it is
- * a mistake of ours, and the program ends.
+ * Reads the recorded reference with fscanf. The file is part of the repository, so an error in it
+ * ends the program.
  */
 #include "tests/support/llama_cpp_reference.h"
 

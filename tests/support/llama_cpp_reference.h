@@ -1,6 +1,6 @@
 /*
- * What scripts/golden/llama_cpp_reference.py recorded: sequences of tokens with the reference's
- * log-probabilities. A file that cannot be read ends the program with its reason.
+ * Reads the recordings of scripts/golden/llama_cpp_reference.py: token sequences with the
+ * log-probabilities of llama.cpp. If a file cannot be read, ends the program with the reason.
  */
 #ifndef SHOAL_TESTS_SUPPORT_LLAMA_CPP_REFERENCE_H
 #define SHOAL_TESTS_SUPPORT_LLAMA_CPP_REFERENCE_H

@@ -1,7 +1,7 @@
 /*
- * Paged memory and steps for model tests, without scheduler or block pool: the free list is a stack
- * of ids in scattered order, so neighbours in a sequence are no neighbours in memory, and a block
- * that was given back is the next one taken.
+ * Paged memory and steps for model tests, without scheduler or block pool. The free list is a stack
+ * of ids in scattered order, so consecutive blocks of a sequence are not adjacent in memory, and a
+ * freed block is the next one taken.
  */
 #include "tests/support/model_runner.h"
 
@@ -10,15 +10,16 @@
 #include <stdlib.h>
 
 #include "proto/must.h"
+#include "tests/support/backend_step.h"
 
 #define MODEL_RUNNER_PATCH_ROWS 4096u
 
 struct slot {
     uint32_t position;
     uint32_t *tables[KV_GROUPS_MAX];    /* [table_blocks] */
-    uint32_t first_held[KV_GROUPS_MAX]; /* blocks before this one were given back */
-    uint32_t kept_position;             /* behind which state was kept; 0: nowhere */
-    bool rewound;                       /* the next rows begin with the state that was kept */
+    uint32_t first_held[KV_GROUPS_MAX]; /* blocks before this one were freed */
+    uint32_t kept_position;             /* after which state was kept; 0: none kept */
+    bool rewound;                       /* the next rows begin with the kept state */
 };
 
 struct model_runner {
@@ -54,7 +55,7 @@ static const struct kv_layout *layout_of(const struct model_runner *runner)
     return &model_plan(runner->model)->kv;
 }
 
-/* Ids 0..count-1 by steps of a stride that shares no divisor with the count. */
+/* Ids 0..count-1 in steps of a stride that has no common divisor with the count. */
 static void fill_free_blocks(struct model_runner *runner, uint32_t group, uint32_t count)
 {
     uint32_t stride = 7;
@@ -87,7 +88,7 @@ static void load(struct model_runner *runner)
         .max_logit_rows = o->logit_rows > 0 ? o->logit_rows : o->step_rows,
     };
     struct error_text error = {""};
-    options.state_slots = 2 * o->sequences; /* each has one to keep its state in */
+    options.state_slots = 2 * o->sequences; /* each sequence has a second slot for its kept state */
     if (o->feature_rows > 0) {
         options.vision = model_vision_plan(runner->model);
         options.max_patch_rows = MODEL_RUNNER_PATCH_ROWS;
@@ -180,7 +181,7 @@ static uint32_t blocks_of(uint32_t tokens)
     return (tokens + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
 }
 
-/* Of a sequence of `tokens` positions. */
+/* Blocks of a sequence of `tokens` positions. */
 static uint32_t covered_blocks(const struct model_runner *runner, uint32_t group, uint32_t tokens)
 {
     return blocks_of(kv_layout_covered_tokens(layout_of(runner), group, tokens));
@@ -196,7 +197,7 @@ static void give_back(struct model_runner *runner, struct slot *slot, uint32_t g
     }
 }
 
-/* Gives back what the next row no longer sees, then takes blocks for `count` more positions. */
+/* Frees blocks that the next row does not see, then takes blocks for `count` more positions. */
 static void make_room(struct model_runner *runner, struct slot *slot, uint32_t count)
 {
     must(slot->position + count <= runner->options.sequence_tokens);
@@ -243,7 +244,7 @@ uint32_t model_runner_blocks_held(const struct model_runner *runner, uint32_t nu
     return covered_blocks(runner, group, slot->position) - slot->first_held[group];
 }
 
-/* What the part says of its row `i`, or what NULL means. */
+/* The part's value for its row `i`, or the default if the array is NULL. */
 static void set_sight(struct model_runner *runner, uint32_t row,
                       const struct model_runner_part *part, uint32_t i)
 {

@@ -1,10 +1,9 @@
 /*
- * A checkpoint on a backend, driven by hand: sequences grow by the parts that a test puts
- * into a step, and every row's logits come back. Blocks are taken in a scattered order, and those
- * behind a sliding window are given back and overwritten by others as soon as the contract allows,
- * so that a test sees what a server would do to a cache.
+ * Runs a checkpoint on a backend step by step: a test chooses the parts of each step and reads the
+ * logits of every row. Blocks are taken in scattered order; those that a sliding window has left are
+ * freed and overwritten as soon as the contract allows, as in a server.
  *
- * A mistake of set-up (no file, no memory) ends the program with its reason: no test can go on.
+ * An error in set-up (no file, no memory) ends the program with its reason.
  */
 #ifndef SHOAL_TESTS_SUPPORT_MODEL_RUNNER_H
 #define SHOAL_TESTS_SUPPORT_MODEL_RUNNER_H
@@ -30,8 +29,8 @@ struct model_runner_options {
 };
 #define MODEL_RUNNER_SEQUENCES_MAX 64u
 
-/* One sequence's part of a step: its next `count` tokens. `logit_from`: rows of the part from this
- * one on give logits; `count` for none. Parts of a step stand in ascending slots. */
+/* One sequence's part of a step: its next `count` tokens. Rows of the part from `logit_from` on give
+ * logits; `count` for none. The parts of a step are in ascending order of slots. */
 struct model_runner_part {
     uint32_t slot;
     const uint32_t *tokens;
@@ -54,22 +53,22 @@ const struct model *model_runner_model(const struct model_runner *runner);
 const struct plan *model_runner_plan(const struct model_runner *runner);
 const char *model_runner_description(const struct model_runner *runner);
 
-/* Encodes pictures, a stage a call. */
+/* Encodes images, one stage in each call. */
 void model_runner_encode(struct model_runner *runner, const struct encode_batch *batch);
 
 /* [logit rows of all parts in order, vocab_tokens]; valid until the next step. */
 const float *model_runner_step(struct model_runner *runner, const struct model_runner_part *parts,
                                uint32_t part_count);
-/* How far a row of logits is from another: the root of the mean square of their differences, as a
- * share of the largest of `reference`. */
+/* The root mean square of the differences of two rows of logits, divided by the largest magnitude of
+ * `reference`. */
 double model_runner_row_difference(const float *row, const float *reference, uint32_t count);
-/* What the last step drew, a token for each row of logits. */
+/* Tokens drawn by the last step, one for each row of logits. */
 const struct sampled_token *model_runner_drawn(const struct model_runner *runner);
-/* Empties a slot: its blocks go back, its next token is at position 0. */
+/* Empties a slot: frees its blocks; its next token is at position 0. */
 void model_runner_reset(struct model_runner *runner, uint32_t slot);
-/* Back to where state was kept last since the slot was reset; no group has a window. */
+/* Goes back to the position of the last kept state since the reset; no group may have a window. */
 void model_runner_rewind(struct model_runner *runner, uint32_t slot);
-/* Blocks of group `group` that the slot holds now. */
+/* Number of blocks of group `group` that the slot holds. */
 uint32_t model_runner_blocks_held(const struct model_runner *runner, uint32_t slot, uint32_t group);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Each case makes one trial, loaded afresh into each backend: nothing of one case can help another.
+ * Each case is one trial and is loaded into each backend separately, so cases are independent.
  */
 #include "tests/support/op_check.h"
 
@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "proto/must.h"
-#include "tests/support/op_case_list.h"
 #include "tests/support/op_fixture.h"
 #include "tests/support/row_expect.h"
 
@@ -77,9 +76,10 @@ static void check_case(const struct op_case *c, void *context)
     op_trial_destroy(trial);
 }
 
-void op_check_formula(enum op_stem stem, op_formula_fn *formula, op_tolerance_fn *tolerance)
+void op_check_formula(op_case_list_fn *cases, op_formula_fn *formula, op_tolerance_fn *tolerance)
 {
-    op_case_list_visit(stem, check_case, &(struct formula_check){formula, tolerance});
+    struct formula_check check = {formula, tolerance};
+    cases(&(struct op_case_visitor){check_case, &check});
 }
 
 /* --- against the CPU --- */
@@ -92,11 +92,10 @@ struct backend_check {
 };
 
 /*
- * Of a linear op the most that any output's products come to when their signs are left out of it:
- * the root of the sum of their squares, which is what a sum of such products usually is. Backends
- * round activations, some to 8 bits, and their errors go with the products; where those happen to
- * cancel, all outputs of a row may be much smaller, and say nothing about how well they were
- * summed. 0 for other ops.
+ * For a linear op, the largest root of the sum of squared products of any output: the usual size of
+ * such a sum. Backends round activations, some to 8 bits, so errors grow with the products. If the
+ * products cancel, the outputs are much smaller than their errors, so the tolerance is relative to
+ * this size and not to the outputs. 0 for other ops.
  */
 static double products_of(const struct op_trial *trial, uint32_t output)
 {
@@ -166,11 +165,11 @@ static void compare_case(const struct op_case *whole, void *context)
     op_trial_destroy(trial);
 }
 
-bool op_check_against_cpu(enum op_stem stem, const struct op_check_backend *judged,
+bool op_check_against_cpu(op_case_list_fn *cases, const struct op_check_backend *judged,
                           struct error_text *error)
 {
     struct backend_check check = {.judged = judged, .error = error};
-    op_case_list_visit(stem, compare_case, &check);
+    cases(&(struct op_case_visitor){compare_case, &check});
     return !check.refused;
 }
 

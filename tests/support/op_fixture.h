@@ -1,8 +1,7 @@
 /*
- * A sketched plan loaded into the CPU backend's program and stepped by hand, for tests that look
- * inside: at a tensor of the middle, at the KV pools. A test draws ops, opens the fixture for a
- * tier and a number of threads, fills input rows, steps, and reads output rows. What can be seen
- * through the backend's interface is tested by op_trial.h.
+ * Loads a sketched plan into the CPU backend's program, for tests that look at intermediate tensors
+ * or the KV pools. A test adds ops, opens the fixture for a tier and a number of threads, fills input
+ * rows, runs steps and reads output rows. op_trial.h tests through the backend's interface.
  */
 #ifndef SHOAL_TESTS_SUPPORT_OP_FIXTURE_H
 #define SHOAL_TESTS_SUPPORT_OP_FIXTURE_H

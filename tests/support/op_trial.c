@@ -1,8 +1,8 @@
 /*
- * Building the plan of a case, and walking a backend through its steps.
+ * Builds the plan of a case and runs its steps on a backend.
  *
- * Tokens are spread over the vocabulary by a fixed sequence, so neighbours differ; a vocabulary
- * smaller than the number of rows repeats some. Physical KV blocks are handed out scattered.
+ * Tokens are spread over the vocabulary by a fixed sequence, so that adjacent rows differ; if the
+ * vocabulary is smaller than the number of rows, some repeat. Physical KV blocks are scattered.
  */
 #include "tests/support/op_trial.h"
 
@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "proto/must.h"
+#include "tests/support/backend_step.h"
 #include "tests/support/plan_sketch.h"
 
 enum {
@@ -366,7 +367,7 @@ const float *op_trial_weight(const struct op_trial *t, uint32_t weight)
 
 /* --- running --- */
 
-/* What a sequence at `position` holds of an opening; behind the start it has given all back. */
+/* Blocks of an opening that a sequence at `position` holds; after the start it holds none. */
 static const uint32_t *opening_table(const struct op_trial *t, uint32_t sequence, uint32_t position)
 {
     return position < t->c.quantization.start_tokens ? t->openings[sequence] : t->left;

@@ -1,15 +1,15 @@
 /*
- * One op, tried on any backend through the public interface (worker/backend/host/backend.h).
+ * Runs one op on any backend through the public interface (worker/backend/host/backend.h).
  *
- * A trial is a whole small plan: embed_rows brings the op's inputs from tables of random numbers,
- * then comes the op, and gather_rows takes its output to the logits, where last_logits() shows it.
- * So a backend needs no way in or out that a server would not use. The vocabulary has as many
- * tokens as the op has output columns.
+ * A trial is a whole small plan: embed_rows loads the op's inputs from tables of random numbers, then
+ * the op runs, and gather_rows copies its output to the logits, which last_logits() returns. So a
+ * backend needs no entry points for tests. The vocabulary has as many tokens as the op has output
+ * columns.
  *
  *   describe a case -> op_trial_create() -> op_trial_run() on one backend after the other
  *                   -> compare the outputs with each other, or with a formula over the inputs
  *
- * tests/support/op_case_list.h has the cases, op_check.h the loops over them.
+ * tests/ops/<stem>_test.c has the cases of an op (op_case_list.h), op_check.h the loops over them.
  */
 #ifndef SHOAL_TESTS_SUPPORT_OP_TRIAL_H
 #define SHOAL_TESTS_SUPPORT_OP_TRIAL_H
@@ -22,7 +22,7 @@
 #define OP_TRIAL_SEQUENCES 2u
 #define OP_TRIAL_STEPS     8u
 
-/* The last one is what the output holds before an op that adds to it. */
+/* The last input is the initial output of ops that add to it. */
 #define OP_TRIAL_INPUTS (OP_INPUTS_MAX + 1u)
 
 struct op_trial_weight {
@@ -32,9 +32,9 @@ struct op_trial_weight {
 };
 
 /*
- * kv_write and attention come as a pair, whichever of them the case is about: rows are
- * queries | keys | values beginning at the slice's offset. A case of kv_write has no queries: its
- * keys are asked for, and with a window of 1 the answer is the values.
+ * A case of kv_write or of attention runs both ops. Rows are queries | keys | values from the slice's
+ * offset on. A case of kv_write has no queries: its keys are the queries, and with a window of 1 the
+ * output is the values.
  *
  * A case of moe_linear with `experts.wide` is a whole mixture: its weights are the gate's and up's
  * stacks (or one of both) and then the down's, and moe_gate, moe_linear and moe_combine come behind
@@ -68,7 +68,7 @@ struct op_case {
     uint32_t steps[OP_TRIAL_STEPS][OP_TRIAL_SEQUENCES]; /* rows; a step without any ends the list */
 };
 
-/* An output row, in the order in which they come. */
+/* An output row, in the order of output. */
 struct op_trial_row {
     uint32_t token;
     uint32_t sequence;
@@ -82,23 +82,23 @@ struct op_trial *op_trial_create(const struct op_case *c);
 void op_trial_destroy(struct op_trial *trial);
 
 const struct op_case *op_trial_case(const struct op_trial *trial);
-/* Words for a failing test: "linear q4_1 17|16|1 x 512". */
+/* Description for a failing test: "linear q4_1 17|16|1 x 512". */
 const char *op_trial_name(const struct op_trial *trial);
 uint32_t op_trial_row_count(const struct op_trial *trial); /* of outputs */
 struct op_trial_row op_trial_row(const struct op_trial *trial, uint32_t output);
 /* [input_columns[input]] f32: what the op reads for that output row, scale included. */
 const float *op_trial_input(const struct op_trial *trial, uint32_t input, uint32_t output);
-/* The same for any position of a sequence that the trial feeds. */
+/* The same for any position of a sequence of the trial. */
 const float *op_trial_input_at(const struct op_trial *trial, uint32_t input, uint32_t sequence,
                                uint32_t position);
 /* [weights[weight].rows, columns] as f32, of each expert. */
 const float *op_trial_weight(const struct op_trial *trial, uint32_t weight);
 
 /*
- * Loads the trial into `backend`, which is new and stays the caller's to destroy, and runs all
- * steps. `options`: threads, cpu_tier and kv_type; the rest is the trial's. outputs: [row count,
- * output_columns]. false: the backend cannot do this (RESULT_UNSUPPORTED), *error says why; any
- * other refusal fails the test.
+ * Loads the trial into the new `backend`, which the caller destroys, and runs all steps. Of `options`
+ * the trial uses threads, cpu_tier and kv_type and sets the others. outputs: [row count,
+ * output_columns]. Returns false if the backend answers RESULT_UNSUPPORTED, with the reason in
+ * *error; any other error fails the test.
  */
 bool op_trial_run(struct op_trial *trial, struct backend *backend,
                   const struct backend_options *options, float *outputs, struct error_text *error);

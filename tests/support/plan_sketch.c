@@ -1,5 +1,5 @@
 /*
- * Arrays that a plan points into, and the random bytes of its weights.
+ * Owns the arrays of the plan and the random bytes of its weights.
  */
 #include "tests/support/plan_sketch.h"
 

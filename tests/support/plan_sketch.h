@@ -1,9 +1,9 @@
 /*
- * A plan drawn by hand over random weights, for tests of ops: tensors, weights and ops are appended
- * one by one, and any backend can load what results. The same seed gives the same weights.
+ * Builds a plan with random weights for tests of ops: tensors, weights and ops are appended one by
+ * one, and any backend can load the result. The same seed gives the same weights.
  *
- * Random weights are random bytes with every f16 scale field replaced by a number of ordinary size,
- * so that all bit patterns of quants and integer scales occur.
+ * Weights are random bytes in which every f16 scale has an ordinary magnitude, so all bit patterns
+ * of quants and integer scales occur.
  */
 #ifndef SHOAL_TESTS_SUPPORT_PLAN_SKETCH_H
 #define SHOAL_TESTS_SUPPORT_PLAN_SKETCH_H

@@ -1,8 +1,7 @@
 /*
- * Forks instead of executing a program: the child inherits descriptors as a spawned worker does,
- * but runs a function of the test. It attaches by descriptor like a worker and never touches the
- * parent's mapping. Signal handlers that the test framework installed are undone in the child, so
- * that a crash there is seen as a crash here.
+ * The child is forked, inherits descriptors like a spawned worker and runs a function of the test. It
+ * attaches by descriptor and never touches the parent's mapping. It resets the signal handlers of the
+ * test framework, so the parent sees a crash as the signal.
  */
 #include "tests/support/process_pair.h"
 

@@ -1,6 +1,6 @@
 /*
- * Two real processes on one segment, for tests: the test's own process is the frontend, a forked
- * child the worker.
+ * Two real processes on one segment, for tests: the test process is the frontend, a forked child is
+ * the worker.
  */
 #ifndef SHOAL_TESTS_SUPPORT_PROCESS_PAIR_H
 #define SHOAL_TESTS_SUPPORT_PROCESS_PAIR_H
@@ -11,12 +11,10 @@
 #include "shm/segment.h"
 #include "shm/spsc_ring.h"
 
-/* Longer than anything that works takes, also on a loaded machine under a sanitizer; only a failing
- * test waits for it. */
+/* Longer than any wait of a passing test, also on a loaded machine under a sanitizer. */
 #define PROCESS_PAIR_PATIENCE_MS 300000
 
-/* What one process holds. In the child the segment is a mapping of its own, made by
- * segment_attach(). */
+/* The handles of one process. The child has its own mapping of the segment, from segment_attach(). */
 struct process_pair {
     struct segment segment;
     struct doorbell submit_bell;
@@ -29,7 +27,7 @@ struct process_pair {
 
 typedef void child_main(struct process_pair *pair, void *argument);
 
-/* Makes segment and doorbells and attaches the frontend's sides. Aborts when it cannot. */
+/* Makes segment and doorbells and attaches the frontend's sides. Aborts on failure. */
 void process_pair_open(struct process_pair *pair, uint32_t submit_capacity, uint32_t event_capacity,
                        uint64_t slab_bytes);
 /* Forks. The child attaches the worker's sides, runs `run`, and exits with 0. It must not use

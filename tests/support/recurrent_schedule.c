@@ -1,6 +1,5 @@
 /*
- * A schedule is a seed's: every run of it is the same. Chunks of one row, which is what a stream
- * draws from, are as frequent as all others.
+ * The seed determines the schedule. Half of the chunks have one row, as in decoding.
  */
 #include "tests/support/recurrent_schedule.h"
 
@@ -32,7 +31,7 @@ struct scene {
     struct test_random random;
     uint32_t story[SLOTS];
     uint32_t at[SLOTS];   /* positions computed */
-    uint32_t kept[SLOTS]; /* behind which state was kept; 0: none since the story began */
+    uint32_t kept[SLOTS]; /* after which state was kept; 0: none since the story began */
     uint32_t rewound;
     uint32_t compared;
     uint32_t begun;
@@ -62,7 +61,7 @@ static void open_scene(struct scene *scene, const struct recurrent_schedule_opti
                floats * sizeof(float));
     }
     for (uint32_t slot = 0; slot < SLOTS; slot++)
-        scene->at[slot] = POSITIONS; /* done: it begins anew */
+        scene->at[slot] = POSITIONS; /* done: the next look begins a new story */
 }
 
 static void close_scene(struct scene *scene)
@@ -72,7 +71,8 @@ static void close_scene(struct scene *scene)
         free(scene->alone[story]);
 }
 
-/* A sequence that is done, or out of luck, gives its slot to another, or to itself again. */
+/* Restarts the slot of a sequence that is done or was dropped: at its kept state, or with a random
+ * story at position 0. */
 static void begin_anew(struct scene *scene, uint32_t slot)
 {
     scene->dropped += scene->at[slot] < POSITIONS;

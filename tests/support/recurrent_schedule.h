@@ -1,14 +1,14 @@
 /*
- * Random schedules over a checkpoint that keeps recurrent state: sequences advance by chunks of any
- * size in any company, are thrown away in the middle, and begin again at position 0 in a slot that
- * somebody else left, which is what a cancel or a preemption comes to, or where a copy of their
- * state was kept, which is what resuming a cached prefix comes to. Each position's logits are
- * held against those of the sequence alone and in one piece, on the same backend.
+ * Random schedules over a checkpoint with recurrent state: sequences advance by chunks of any size
+ * beside others and are dropped halfway. They begin again at position 0 in a slot that another
+ * sequence used, as after a cancel or a preemption, or at a position whose state was kept, as from a
+ * cached prefix. The logits of each position are compared with those of the sequence alone and in one
+ * piece, on the same backend.
  */
 #ifndef SHOAL_TESTS_SUPPORT_RECURRENT_SCHEDULE_H
 #define SHOAL_TESTS_SUPPORT_RECURRENT_SCHEDULE_H
 
-#include "worker/backend/host/backend.h"
+#include "worker/backend/host/backend_options.h"
 
 struct recurrent_schedule_options {
     const char *path;

@@ -1,7 +1,7 @@
 /*
- * Teacher forcing: each recorded sequence is fed in chunks, every row's logits are compared with
- * what the reference said at that position. As the worker's numbers do not depend on chunking
- * (tests/model/chunk_independence_test.c), this is what decoding would give, at prefill's speed.
+ * Teacher forcing: each recorded sequence is fed in chunks, and the logits of every row are compared
+ * with the reference at that position. Logits do not depend on chunking
+ * (tests/model/chunk_independence_test.c), so the result equals that of decoding, at prefill speed.
  *
  * Sequences called "greedy…" are the reference's own continuations; the others (a text) give a
  * perplexity.
@@ -35,8 +35,8 @@ struct tally {
     double reference_logprob;   /* sum */
 };
 
-/* Alternatives are held to the reference's by rank, which is what clients see, and by token,
- * because two that are near each other may change places. */
+/* Alternatives are compared with the reference's by rank, as clients see them, and by token, because
+ * two close ones may be swapped. */
 static double alternatives_difference(const struct sampled_token *told, const float *logits,
                                       const struct reference_token *expected)
 {

@@ -1,5 +1,5 @@
 /*
- * How far the worker agrees with a recorded reference when it is fed the reference's own tokens.
+ * Compares the worker with a recorded reference when it is fed the reference's own tokens.
  */
 #ifndef SHOAL_TESTS_SUPPORT_REFERENCE_AGREEMENT_H
 #define SHOAL_TESTS_SUPPORT_REFERENCE_AGREEMENT_H

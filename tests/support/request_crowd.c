@@ -1,6 +1,6 @@
 /*
- * What the rig and the fake backend do not assert is asserted here: that each reply is what the
- * request gives alone, that nothing but a cancel ends one early, and that nothing leaks.
+ * Asserts what the rig and the fake backend do not: each reply equals that of the request alone, only
+ * a cancel ends a request early, and nothing leaks.
  */
 #include "tests/support/request_crowd.h"
 
@@ -46,7 +46,7 @@ static bool happens(struct crowd *crowd, uint32_t one_of)
     return one_of > 0 && test_random_below(&crowd->random, one_of) == 0;
 }
 
-/* One slot is looked at: filled, cancelled or left as it is. */
+/* Fills a slot, cancels its request or leaves it unchanged, at random. */
 static void look(struct crowd *crowd)
 {
     uint32_t slot = test_random_below(&crowd->random, crowd->options->slots);

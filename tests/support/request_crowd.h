@@ -1,6 +1,6 @@
 /*
- * A crowd of drawn requests in an engine rig: slots that are filled, cancelled and emptied at
- * random, until so many requests have ended; then everything must have been given back.
+ * Many random requests in an engine rig: fills, cancels and empties slots at random until a number of
+ * requests has ended, and then checks that all resources are free.
  */
 #ifndef SHOAL_TESTS_SUPPORT_REQUEST_CROWD_H
 #define SHOAL_TESTS_SUPPORT_REQUEST_CROWD_H
@@ -17,9 +17,9 @@ struct request_crowd_options {
     uint32_t cancels;      /* one of so many looks at a live request cancels it; 0: never */
     uint32_t cache_resets; /* one of so many looks forgets the prefix cache; 0: never */
     bool reads_slowly;     /* events are not always collected after a turn */
-    /* Draws a request into `drawn`, which is begun and not yet ended. */
+    /* Draws a request into `drawn`, which was begun and still has to be ended. */
     void (*make)(void *context, struct test_random *random, struct drawn_request *drawn);
-    /* NULL, or is shown what came of it, once it was held against what it gives alone. */
+    /* NULL, or called with each reply after its comparison with the request alone. */
     void (*settle)(void *context, const struct drawn_request *drawn,
                    const struct test_reply *reply);
     void *context;

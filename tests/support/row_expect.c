@@ -1,6 +1,6 @@
 /*
- * Closeness is judged by the row, not by the element: a small number beside large ones carries
- * their rounding. A NaN is close to nothing.
+ * The tolerance is relative to the row, not to the element: a small number in a row of large ones has
+ * their rounding error. A NaN always fails.
  */
 #include "tests/support/row_expect.h"
 
@@ -11,7 +11,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-#define NOTHING 1e-30 /* below this nothing is told from 0 */
+#define NOTHING 1e-30 /* smallest bound: smaller numbers count as 0 */
 
 static double largest_of(const double *expected, uint32_t count, double least)
 {
@@ -21,7 +21,7 @@ static double largest_of(const double *expected, uint32_t count, double least)
     return largest;
 }
 
-/* The first place that is further off than `bound`; `count`: none. */
+/* Index of the first difference above `bound`; `count` if there is none. */
 static uint32_t find_far(const float *actual, const double *expected, uint32_t count, double bound)
 {
     uint32_t i = 0;

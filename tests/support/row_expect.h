@@ -1,5 +1,5 @@
 /*
- * One row of numbers held against what it should be.
+ * Compares a row of numbers with the expected one.
  */
 #ifndef SHOAL_TESTS_SUPPORT_ROW_EXPECT_H
 #define SHOAL_TESTS_SUPPORT_ROW_EXPECT_H
@@ -14,8 +14,8 @@
 void row_expect_close(const char *what, const float *actual, const double *expected, uint32_t count,
                       double tolerance);
 
-/* Whether a row is as close as that; a row's largest magnitude is taken for `least` where it is
- * smaller. */
+/* True if a row is that close. The tolerance is relative to at least `least`, even if the largest
+ * magnitude of the row is smaller. */
 bool row_expect_is_close(const float *actual, const double *expected, uint32_t count,
                          double tolerance, double least);
 

@@ -1,7 +1,6 @@
 /*
- * Every stage is done on all tokens in descending order of logit, from the definition alone: a
- * token is in or out, and what is left is renormalized by summing it again. Nothing is shared with
- * the sampler but the random number.
+ * Every stage works on all tokens in descending order of logit: a token stays or is dropped, and the
+ * remaining ones are summed again to renormalize. It shares only the random number with the sampler.
  */
 #include "tests/support/sampling_reference.h"
 

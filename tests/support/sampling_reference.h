@@ -1,13 +1,13 @@
 /*
- * The formulas of worker/sample/row_sampler.h written plainly: f64, full sorts, libm, counts taken
- * from the whole history each time. What samplers are held against.
+ * A plain implementation of the formulas of worker/sample/row_sampler.h, against which samplers are
+ * tested: f64, full sorts, libm, counts from the whole history each time.
  */
 #ifndef SHOAL_TESTS_SUPPORT_SAMPLING_REFERENCE_H
 #define SHOAL_TESTS_SUPPORT_SAMPLING_REFERENCE_H
 
 #include "worker/sample/row_sampler.h"
 
-/* A row and what its sequence has seen; sampling->counts is not looked at. */
+/* A row and the history of its sequence; sampling->counts is not read. */
 struct reference_row {
     const float *logits; /* [vocab_tokens] */
     uint32_t vocab_tokens;

@@ -1,6 +1,6 @@
 /*
- * Which sanitizer a test runs under (1 or 0), as gcc tells it: everything takes many times longer
- * there, so that a test may do less of the same, and a bound on time or memory says nothing.
+ * 1 or 0: whether the test is built with a sanitizer. Code is many times slower there, so a test may
+ * do fewer repetitions and leave out bounds on time and memory.
  */
 #ifndef SHOAL_TESTS_SUPPORT_SANITIZED_H
 #define SHOAL_TESTS_SUPPORT_SANITIZED_H

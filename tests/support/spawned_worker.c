@@ -1,7 +1,7 @@
 /*
- * posix_spawn of the real program: its segment and doorbells are inherited descriptors, everything
- * else is closed by the kernel on exec. The program lies beside the test in the build folder, so a
- * sanitizer build tests its own worker.
+ * Spawns the real program with segment and doorbells as inherited descriptors; all others are closed
+ * on exec. The program is in the same build folder as the test, so a sanitizer build tests its own
+ * worker.
  */
 #include "tests/support/spawned_worker.h"
 

@@ -1,5 +1,5 @@
 /*
- * build/shoal-worker as the frontend starts it, with a test frontend at the other end.
+ * Runs build/shoal-worker as the frontend starts it, connected to a test frontend.
  */
 #ifndef SHOAL_TESTS_SUPPORT_SPAWNED_WORKER_H
 #define SHOAL_TESTS_SUPPORT_SPAWNED_WORKER_H
@@ -12,8 +12,8 @@
  * flags (NULL-terminated). */
 void spawned_worker_start(struct test_frontend *frontend, const char *path,
                           const char *const *more_flags);
-/* Waits until the gauges say `state`, at most PROCESS_PAIR_PATIENCE_MS; aborts when the worker says
- * or does something else. */
+/* Waits up to PROCESS_PAIR_PATIENCE_MS until the gauges show `state`; aborts if the worker fails or
+ * exits before. */
 void spawned_worker_await(struct test_frontend *frontend, enum worker_state state);
 
 #endif

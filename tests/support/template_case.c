@@ -1,9 +1,9 @@
 /*
  * Golden cases of chat templates.
  *
- * An error's kind decides what must agree: the template's own words (TemplateError) to the byte,
- * words about undefined and unsafe values as a part of ours (which also name the line); of other
- * errors only that there is one.
+ * The kind of an error decides the comparison: the template's own message (TemplateError) must be
+ * equal; messages about undefined and unsafe values must be contained in ours, which also name the
+ * line; for other kinds any error passes.
  */
 #include "tests/support/template_case.h"
 
@@ -54,7 +54,7 @@ enum result template_case_render(const char *source, size_t source_bytes,
     if (result != RESULT_OK)
         return result;
     result = chat_template_render(template, variables, trusted_names, TEMPLATE_CASE_NOW_UNIX_S,
-                                  prompt, error);
+                                  NULL, prompt, error);
     chat_template_close(template);
     return result;
 }

@@ -1,5 +1,5 @@
 /*
- * Rendering a chat template and holding the outcome against what Python's jinja2 recorded
+ * Renders a chat template and compares the result with a recording of Python's jinja2
  * (tests/golden/templates).
  */
 #ifndef SHOAL_TESTS_SUPPORT_TEMPLATE_CASE_H

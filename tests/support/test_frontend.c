@@ -1,6 +1,6 @@
 /*
- * The contract of proto/submit_record.h and proto/token_event.h from the frontend's side, strict
- * and without any HTTP. One process may hold it together with an engine, or spawn a real worker.
+ * The frontend's side of the contract of proto/submit_record.h and proto/token_event.h, without HTTP.
+ * It runs in one process with an engine, or beside a spawned worker.
  */
 #include "tests/support/test_frontend.h"
 #include "proto/submit_payload.h"
@@ -10,6 +10,15 @@
 #include <time.h>
 
 #include "proto/must.h"
+
+struct test_request test_request_of(const uint32_t *prompt, uint32_t prompt_tokens,
+                                    uint32_t max_new_tokens)
+{
+    return (struct test_request){.prompt = prompt,
+                                 .prompt_tokens = prompt_tokens,
+                                 .max_new_tokens = max_new_tokens,
+                                 .sampling = sampling_params_default()};
+}
 
 struct test_frontend *test_frontend_create(const struct test_frontend_sizes *sizes)
 {
@@ -176,7 +185,7 @@ static void take_event(struct test_frontend *frontend, const struct token_event 
                            NULL) == RESULT_OK);
     struct test_reply *reply = &frontend->replies[event->request.slot];
     if (event->request.generation != reply->id.generation)
-        return; /* answers to records that a test made up */
+        return; /* reply to a record that a test made itself */
     must(reply->live);
     switch ((enum token_event_kind)event->kind) {
     case TOKEN_EVENT_TOKEN: take_token(reply, event); break;
@@ -243,7 +252,7 @@ void test_frontend_finish(struct test_frontend *frontend, int patience_ms)
             continue;
         }
         if (doorbell_wait(&frontend->pair.event_bell, frontend->pair.child_fd, 1000)) {
-            /* The worker has ended; all that it had to say must be there. */
+            /* The worker has ended; all its events must be in the ring. */
             test_frontend_collect(frontend);
             must(frontend->live_count == 0);
         }

@@ -1,7 +1,7 @@
 /*
- * A frontend for tests: submits requests through real rings and slab, collects events, and demands
- * of every event what the contract promises (checks, order, contiguous indices, one payload given
- * back, nothing after the end). A broken promise aborts.
+ * A frontend for tests: submits requests through real rings and slab, collects events, and checks
+ * the contract of every event (valid fields, order, contiguous indices, one payload freed, nothing
+ * after the end). Aborts if an event breaks it.
  */
 #ifndef SHOAL_TESTS_SUPPORT_TEST_FRONTEND_H
 #define SHOAL_TESTS_SUPPORT_TEST_FRONTEND_H
@@ -36,7 +36,11 @@ struct test_request {
     uint32_t cache_salt;
 };
 
-/* What came back for one request. */
+/* A request with default sampling; `prompt` stays the caller's. */
+struct test_request test_request_of(const uint32_t *prompt, uint32_t prompt_tokens,
+                                    uint32_t max_new_tokens);
+
+/* The reply to one request. */
 struct test_reply {
     bool live; /* submitted, and its last event not seen */
     struct request_id id;
@@ -75,17 +79,17 @@ struct test_frontend_sizes {
 struct test_frontend *test_frontend_create(const struct test_frontend_sizes *sizes);
 void test_frontend_destroy(struct test_frontend *frontend);
 
-/* False when the ring or the slab has no room now. The slot must not be live; its reply is
- * forgotten and its generation moves on. */
+/* Returns false if the ring or the slab has no room. The slot must not be live; its previous reply is
+ * cleared and its generation incremented. */
 bool test_frontend_submit(struct test_frontend *frontend, uint32_t slot,
                           const struct test_request *request);
-/* As they are; ring full aborts. */
+/* Submits records unchanged; aborts if the ring is full. */
 void test_frontend_send(struct test_frontend *frontend, const struct submit_record *record);
 void test_frontend_cancel(struct test_frontend *frontend, uint32_t slot);
 void test_frontend_drain(struct test_frontend *frontend);
 void test_frontend_reset_cache(struct test_frontend *frontend);
 
-/* Takes every event that is there; returns how many. */
+/* Takes all available events; returns their number. */
 uint32_t test_frontend_collect(struct test_frontend *frontend);
 /* Collects until no request is live, sleeping on the doorbell. Aborts after patience_ms. */
 void test_frontend_finish(struct test_frontend *frontend, int patience_ms);

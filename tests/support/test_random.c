@@ -1,6 +1,6 @@
 /*
- * splitmix64 (Steele, Lea, Flood 2014): one word of state, every seed is good. Good enough to find
- * bugs, and the same on every machine, so a failing seed can be run again.
+ * splitmix64 (Steele, Lea, Flood 2014): one word of state, any seed works. The numbers are the same
+ * on every machine, so a failing seed can be repeated.
  */
 #include "tests/support/test_random.h"
 

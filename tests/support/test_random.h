@@ -16,8 +16,7 @@ uint64_t test_random_next(struct test_random *random);
 uint32_t test_random_below(struct test_random *random, uint32_t bound);
 void test_random_fill(struct test_random *random, void *bytes, size_t count);
 
-/* A number of the kind that breaks checks: 0, 1, all ones, near a power of two, small, or uniform.
- */
+/* A number that is likely to break checks: 0, 1, all ones, near a power of two, small, or uniform. */
 uint64_t test_random_edgy(struct test_random *random);
 
 #endif

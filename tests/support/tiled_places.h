@@ -1,6 +1,6 @@
 /*
- * The tiled form of f16 rows, as shaders/tiled_halves.glsl has it, written down a second time: an
- * array [row tiles][column tiles][4 eighths][8 rows][4 blocks][8 places].
+ * The tiled form of f16 rows of shaders/tiled_halves.glsl, implemented independently: an array
+ * [row tiles][column tiles][4 eighths][8 rows][4 blocks][8 places].
  */
 #ifndef SHOAL_TESTS_SUPPORT_TILED_PLACES_H
 #define SHOAL_TESTS_SUPPORT_TILED_PLACES_H

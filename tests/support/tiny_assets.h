@@ -1,6 +1,6 @@
 /*
- * What a model is to the frontend, small enough to reason about: the tiny tokenizer, a context of
- * 128 tokens, a template where one is given, and nothing that the checkpoint says of sampling.
+ * Tiny model assets for tests of the frontend: the tiny tokenizer, a context of 128 tokens, an
+ * optional template, and no sampling defaults.
  */
 #ifndef SHOAL_TESTS_SUPPORT_TINY_ASSETS_H
 #define SHOAL_TESTS_SUPPORT_TINY_ASSETS_H
@@ -8,7 +8,7 @@
 #include "frontend/assets/model_assets.h"
 #include "tests/support/tiny_tokenizer.h"
 
-/* `source`: a chat template's, or NULL. A test changes afterwards what it wants otherwise. */
+/* `source`: a chat template, or NULL. A test may change the result afterwards. */
 void tiny_assets_open(struct model_assets *assets, const char *source);
 void tiny_assets_close(struct model_assets *assets);
 

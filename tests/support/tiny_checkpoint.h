@@ -1,5 +1,5 @@
 /*
- * Complete checkpoints of a few kilobytes, for tests of loading: right ones, and ones with a single
+ * Complete checkpoints of a few kilobytes, for tests of loading: valid ones, and ones with a single
  * key or tensor changed. Widths: hidden 16, 4 query and 2 key-value heads of 4, feed-forward 20,
  * 8 tokens. Weights are F32 and all 1.
  */

@@ -1,5 +1,5 @@
 /*
- * A Hugging Face folder of a llama of one layer, in a temporary place, right or deliberately wrong.
+ * A temporary Hugging Face folder of a llama with one layer, valid or deliberately invalid.
  * Widths as in tiny_checkpoint.h; weights are zeros.
  */
 #ifndef SHOAL_TESTS_SUPPORT_TINY_FOLDER_H

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "proto/must.h"
+
 static unsigned byte_character(unsigned byte)
 {
     unsigned next = 256;
@@ -44,4 +46,14 @@ char *tiny_tokenizer_json(size_t *json_bytes)
     fputs("\"he\":256,\"ll\":257},\"merges\":[\"h e\",\"l l\"]}}", out);
     fclose(out);
     return json;
+}
+
+struct tokenizer *tiny_tokenizer_open(void)
+{
+    size_t json_bytes;
+    struct tokenizer *tokenizer = NULL;
+    char *json = tiny_tokenizer_json(&json_bytes);
+    must(tokenizer_open_json(json, json_bytes, &tokenizer, NULL) == RESULT_OK);
+    free(json);
+    return tokenizer;
 }

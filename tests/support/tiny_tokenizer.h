@@ -1,11 +1,11 @@
 /*
- * A byte-level tokenizer.json small enough to reason about: ids 0-255 are the bytes, then a few
- * merges and special tokens.
+ * A tiny byte-level tokenizer.json: ids 0-255 are the bytes, followed by a few merges and special
+ * tokens.
  */
 #ifndef SHOAL_TESTS_SUPPORT_TINY_TOKENIZER_H
 #define SHOAL_TESTS_SUPPORT_TINY_TOKENIZER_H
 
-#include <stddef.h>
+#include "frontend/prompt/tokenizer/tokenizer.h"
 
 enum tiny_token {
     TINY_HE = 256, /* "he" */
@@ -19,5 +19,7 @@ enum tiny_token {
 
 /* The JSON text, malloc'd. */
 char *tiny_tokenizer_json(size_t *json_bytes);
+/* The tokenizer; the caller closes it. */
+struct tokenizer *tiny_tokenizer_open(void);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The PNG is written by hand, with deflate's stored blocks: no library has to agree on its bytes.
+ * Writes the PNG with stored deflate blocks, so its bytes do not depend on a library.
  */
 #include "tests/support/tiny_vision.h"
 
@@ -35,17 +35,14 @@ static struct json_value json_of(const char *text)
 void tiny_vision_open(struct model_assets *assets, struct media_policy media)
 {
     struct error_text error;
-    size_t json_bytes;
-    char *json = tiny_tokenizer_json(&json_bytes);
     *assets = (struct model_assets){.model_id = "tiny",
                                     .bos_text = "",
                                     .eos_text = "<|im_end|>",
                                     .context_tokens = 512,
                                     .sampling = {NAN, NAN, NAN, NAN, UINT32_MAX}};
-    must(tokenizer_open_json(json, json_bytes, &assets->tokenizer, &error) == RESULT_OK);
+    assets->tokenizer = tiny_tokenizer_open();
     must(chat_template_open(template, strlen(template), &assets->chat_template, &error) ==
          RESULT_OK);
-    free(json);
     struct vision_assets *vision = must_alloc(1, sizeof *vision);
     const struct image_processor_files files = {.config = json_of(config),
                                                 .preprocessor = json_of(preprocessor)};

@@ -1,7 +1,7 @@
 /*
- * A model that takes pictures, small enough to reason about: the tiny tokenizer, a ChatML-like
- * template that writes <|image_pad|> for a picture, and Qwen's processor with patches of 4 pixels,
- * 2 x 2 of which are one placeholder, so that a picture of 16 x 8 pixels stands for 2 tokens.
+ * A tiny vision model: the tiny tokenizer, a ChatML-like template that writes <|image_pad|> for an
+ * image, and Qwen's image processor with patches of 4 pixels. 2 x 2 patches are one placeholder, so
+ * an image of 16 x 8 pixels is 2 tokens.
  */
 #ifndef SHOAL_TESTS_SUPPORT_TINY_VISION_H
 #define SHOAL_TESTS_SUPPORT_TINY_VISION_H
@@ -9,7 +9,7 @@
 #include "frontend/assets/model_assets.h"
 #include "frontend/assets/vision_assets.h"
 
-/* Ends the program when something cannot be opened. */
+/* Ends the program if a file cannot be opened. */
 void tiny_vision_open(struct model_assets *assets, struct media_policy media);
 void tiny_vision_close(struct model_assets *assets);
 

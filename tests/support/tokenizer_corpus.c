@@ -1,6 +1,6 @@
 /*
- * Reads the golden corpus: one escaped case a line beside one line of digests. It trusts the files:
- * they are ours.
+ * Reads the golden corpus: a line with an escaped case for each line of digests. The files are part
+ * of the repository and not checked.
  */
 #include "tests/support/tokenizer_corpus.h"
 

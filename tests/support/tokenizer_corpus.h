@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A whole file, NUL-terminated (free it). Prints `hint` and fails the test when it cannot be read.
- */
+/* A whole file, NUL-terminated; the caller frees it. If it cannot be read, prints `hint` and fails the
+ * test. */
 char *corpus_read_file(const char *path, const char *hint, size_t *byte_count);
 
 struct corpus_case {
@@ -33,7 +33,7 @@ struct corpus {
 };
 /* `folder` has corpus.txt and <name>.txt. */
 void corpus_open(struct corpus *corpus, const char *folder, const char *name);
-/* Returns 0 behind the last case. corpus_case_fini() each. */
+/* Returns 0 after the last case. Call corpus_case_fini() for each. */
 int corpus_next(struct corpus *corpus, struct corpus_case *next);
 void corpus_case_fini(struct corpus_case *done);
 void corpus_close(struct corpus *corpus);

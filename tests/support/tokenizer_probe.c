@@ -1,5 +1,5 @@
 /*
- * One text with everything in it that tokenizers stumble over.
+ * One text with all kinds of input that are difficult for tokenizers.
  */
 #include "tests/support/tokenizer_probe.h"
 
@@ -19,7 +19,7 @@ static void encode_probe(const struct tokenizer *tokenizer, bool trusted)
 {
     struct prompt_span spans[] = {{probe, 20, trusted}, {probe + 20, sizeof probe - 21, trusted}};
     struct token_list list = {0};
-    enum result result = tokenizer_encode(tokenizer, spans, 2, MOST, &list);
+    enum result result = tokenizer_encode(tokenizer, spans, 2, MOST, NULL, &list);
     must(list.count <= MOST);
     must(result == RESULT_OK || result == RESULT_TOO_LARGE || result == RESULT_UNSUPPORTED ||
          result == RESULT_OUT_OF_MEMORY);

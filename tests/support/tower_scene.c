@@ -1,6 +1,6 @@
 /*
- * scene.txt is words and numbers in a fixed order; what follows from them (how many features, where
- * a picture's pixels begin) is held against the sizes of the other files.
+ * scene.txt has words and numbers in a fixed order. The number of features and the offsets of the
+ * images follow from them and are checked against the sizes of the other files.
  */
 #include "tests/support/tower_scene.h"
 
@@ -56,7 +56,7 @@ static void *read_file(const struct tower_scene *scene, const char *name, size_t
     return contents;
 }
 
-static void read_pictures(struct tower_scene *scene, char **at)
+static void read_images(struct tower_scene *scene, char **at)
 {
     float mean[3], deviation[3];
     int used = 0;
@@ -66,27 +66,26 @@ static void read_pictures(struct tower_scene *scene, char **at)
                &deviation[1], &deviation[2], &used) != 6)
         fail_msg("%s: no normal", scene->path);
     for (;;) {
-        struct encode_picture *picture = &scene->pictures[scene->picture_count];
+        struct encode_image *image = &scene->images[scene->image_count];
         uint32_t features = 0;
         *at += used;
-        if (sscanf(*at, " picture %u %u %u %u%n", &picture->shape.tiles, &picture->shape.width,
-                   &picture->shape.height, &features, &used) != 4)
+        if (sscanf(*at, " image %u %u %u %u%n", &image->shape.tiles, &image->shape.width,
+                   &image->shape.height, &features, &used) != 4)
             break;
-        must(++scene->picture_count < SCENE_PICTURES);
-        picture->pixels = scene->pixels + pixel_bytes;
-        picture->first_feature = scene->feature_rows;
+        must(++scene->image_count < SCENE_IMAGES);
+        image->pixels = scene->pixels + pixel_bytes;
+        image->first_feature = scene->feature_rows;
         for (uint32_t c = 0; c < 3; c++) {
-            picture->scale[c] = 1.0f / (255.0f * deviation[c]);
-            picture->bias[c] = -mean[c] / deviation[c];
+            image->scale[c] = 1.0f / (255.0f * deviation[c]);
+            image->bias[c] = -mean[c] / deviation[c];
         }
-        pixel_bytes +=
-            (size_t)3 * picture->shape.tiles * picture->shape.width * picture->shape.height;
+        pixel_bytes += (size_t)3 * image->shape.tiles * image->shape.width * image->shape.height;
         scene->feature_rows += features;
     }
     assert_int_equal(pixel_bytes, file_bytes);
 }
 
-/* A span goes on while feature rows do. */
+/* A span ends where feature rows stop being consecutive. */
 static void find_spans(struct scene_prompt *prompt)
 {
     for (uint32_t i = prompt->count; i-- > 0;) {
@@ -128,7 +127,7 @@ void tower_scene_read(const char *family, struct tower_scene *scene)
     *scene = (struct tower_scene){0};
     snprintf(scene->path, sizeof scene->path, FOLDER "/%.60s", family);
     char *text = read_file(scene, "scene.txt", &text_bytes), *at = text;
-    read_pictures(scene, &at);
+    read_images(scene, &at);
     uint32_t tokens = read_prompts(scene, at);
     free(text);
     scene->features = read_file(scene, "features.f32", &feature_bytes);

@@ -1,8 +1,8 @@
 /*
- * A folder of tests/golden/towers (scripts/golden/tower_folders.py): pictures, what transformers'
- * tower makes of them, prompts that show them and the logits that it says.
+ * A folder of tests/golden/towers (scripts/golden/tower_folders.py): images, their features from
+ * transformers' tower, prompts with the images, and the expected logits.
  *
- * A scene that cannot be read fails the running test.
+ * If a scene cannot be read, the running test fails.
  */
 #ifndef SHOAL_TESTS_SUPPORT_TOWER_SCENE_H
 #define SHOAL_TESTS_SUPPORT_TOWER_SCENE_H
@@ -10,9 +10,10 @@
 #include <stdint.h>
 
 #include "tests/support/model_runner.h"
-#include "worker/backend/host/backend.h"
+#include "worker/backend/host/encode_batch.h"
+#include "worker/backend/host/step_batch.h"
 
-#define SCENE_PICTURES   8u
+#define SCENE_IMAGES     8u
 #define SCENE_PROMPTS    8u
 #define SCENE_TOKENS     256u /* of a prompt */
 #define SCENE_FAMILIES   32u
@@ -24,14 +25,14 @@ struct scene_prompt {
     uint32_t ids[SCENE_TOKENS];
     uint32_t feature_rows[SCENE_TOKENS];
     struct rope_position positions[SCENE_TOKENS];
-    uint32_t span_ends[SCENE_TOKENS]; /* of the picture's span that it is in, or behind it */
+    uint32_t span_ends[SCENE_TOKENS]; /* end of the image span around the row; else the next row */
     const float *logits;              /* [count, vocab] */
 };
 
 struct tower_scene {
     char path[SCENE_PATH_BYTES];
-    uint32_t picture_count;
-    struct encode_picture pictures[SCENE_PICTURES]; /* features one after the other, from row 0 */
+    uint32_t image_count;
+    struct encode_image images[SCENE_IMAGES]; /* features one after the other, from row 0 */
     uint32_t feature_rows;
     uint32_t feature_columns;
     float *features; /* [feature_rows, feature_columns] */
@@ -42,18 +43,18 @@ struct tower_scene {
     float *logits;
 };
 
-/* Names of the folders; how many. */
+/* Writes the names of the folders; returns their number. */
 uint32_t tower_scene_families(char names[SCENE_FAMILIES][SCENE_NAME_BYTES]);
 
 void tower_scene_read(const char *family, struct tower_scene *scene);
 void tower_scene_free(struct tower_scene *scene);
 
-/* Rows [from, end) of the prompt for a step; spans see themselves where the model wants it. */
+/* Rows [from, end) of the prompt as a part of a step, with bidirectional spans if the model has them. */
 struct model_runner_part tower_scene_part(const struct model_runner *runner,
                                           const struct scene_prompt *prompt, uint32_t slot,
                                           uint32_t from, uint32_t end);
 
-/* The largest difference, as a part of the largest golden magnitude. */
+/* The largest difference, divided by the largest golden magnitude. */
 double tower_scene_difference(const float *golden, const float *found, size_t count);
 
 #endif

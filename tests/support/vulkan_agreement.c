@@ -1,8 +1,8 @@
 /*
  * The CPU answers greedily first. Then the device is fed those answers, so that every position is
- * judged by itself, by the ways that its kernels tell apart: sequences at once, and decoded token
- * by token with many streams and few to a step. The best token must be the CPU's, or the CPU's own
- * lead a near-tie, which is printed.
+ * compared independently: whole sequences at once, and token by token with many and with few streams
+ * in a step, which use different kernels. The device's best token must be the CPU's, unless the CPU's
+ * lead over its second best is a near-tie, which is printed.
  *
  * 20 prompts are answered by 64 tokens each. A driver for the CPU takes longest for steps of few
  * rows, so unless told otherwise only a stretch of each is decoded token by token.

@@ -1,5 +1,5 @@
 /*
- * Whether a whole checkpoint on a Vulkan device says what the CPU backend says.
+ * Compares a whole checkpoint on a Vulkan device with the CPU backend.
  */
 #ifndef SHOAL_TESTS_SUPPORT_VULKAN_AGREEMENT_H
 #define SHOAL_TESTS_SUPPORT_VULKAN_AGREEMENT_H

@@ -324,7 +324,8 @@ const char *codes_scene_words(const struct codes_scene_case *c)
 {
     static char words[WORDS_BYTES];
     snprintf(words, sizeof words, "%s, keys %g, values %g bits, heads %u/%u of %u",
-             kv_quant_scheme_name(c->quantization.scheme), c->quantization.key_half_bits / 2.0,
-             c->quantization.value_half_bits / 2.0, c->heads, c->kv_heads, c->head_dim);
+             c->quantization.scheme == KV_QUANT_UNIFORM ? "uniform" : "turboquant",
+             c->quantization.key_half_bits / 2.0, c->quantization.value_half_bits / 2.0, c->heads,
+             c->kv_heads, c->head_dim);
     return words;
 }

@@ -1,12 +1,12 @@
 /*
- * The layer needs a newer C library than some systems have, so it is there under one of the two CPU
- * drivers only (scripts/vulkan_env). A device is asked for with it first; RESULT_UNSUPPORTED is the
- * answer without it, and then the device is opened as a server would open it. Whether the layer
- * came is printed, so that a run without it does not pass for one with it. Messages abort: cmocka
- * reports a failed tear-down of a group, and then exits with 0 all the same.
+ * The validation layer needs a newer C library than some systems have, so only one of the two CPU
+ * drivers comes with it (scripts/vulkan_env). The device is opened with the layer first; if that
+ * gives RESULT_UNSUPPORTED, it is opened as a server would open it. The output says which of the
+ * two it was. Messages of the layer abort, because cmocka exits with 0 even if it reports a failed
+ * tear-down of a group.
  *
- * A CPU driver without the layer is the plain one of the two, so it must not have matrix units:
- * where it would, because it is newer than the one meant, they are left alone.
+ * A CPU driver without the layer counts as the plain one, whose tests expect no matrix units. A
+ * newer driver may have them, so the tier is limited to VULKAN_DOT there.
  */
 #include "tests/support/vulkan_fixture.h"
 
@@ -30,6 +30,12 @@ enum vulkan_share vulkan_fixture_share(const struct vulkan_device *device)
         return VULKAN_SHARE_ALL;
     return device->messenger && device->facts.tier >= VULKAN_KHR_MATRIX ? VULKAN_SHARE_MATRIX
                                                                         : VULKAN_SHARE_PLAIN;
+}
+
+void vulkan_fixture_skip(const char *reason)
+{
+    print_message("  skipped: %s\n", reason);
+    skip();
 }
 
 struct vulkan_facts vulkan_fixture_large_facts(const struct vulkan_device *device)

@@ -1,6 +1,6 @@
 /*
- * Buffers are READBACK ones, which every device has as ordinary cached host memory: kernels may
- * write them, and tests read them as they read any array.
+ * Buffers are READBACK ones: cached host memory on every device, which kernels can write and tests
+ * can read like any array.
  */
 #include "tests/support/vulkan_trial.h"
 

@@ -1,9 +1,9 @@
 /*
- * Decodes over quantized keys and values in matrix units, against attention in double over what
- * kv_codec says the codes stand for: schemes, bits, head sizes, groups of query heads, windows,
- * soft caps, sinks, splits, lengths around a block's end (support/vulkan_codes_scene.h).
+ * Decodes over quantized keys and values in matrix units, compared with attention in double over
+ * the values that kv_codec decodes: schemes, bits, head sizes, groups of query heads, windows, soft
+ * caps, sinks, splits, lengths around the end of a block (support/vulkan_codes_scene.h).
  *
- * The variant without units runs on every device; the one with units where their registers are
+ * The variant without units runs on every device, the one with units where their registers are
  * known.
  */
 #include <setjmp.h>
@@ -24,7 +24,7 @@ enum { USUAL = 8, MANY = 12 }; /* subgroups of a workgroup */
 
 struct codes_case {
     struct codes_scene_case scene;
-    /* Splits 0: the policy's, for far contexts if `subgroups` are MANY. */
+    /* Splits 0: the policy's choice, for far contexts if `subgroups` is MANY. */
     uint32_t tile_blocks, subgroups, splits;
 };
 static const struct codes_case cases[] = {
@@ -56,7 +56,7 @@ static const struct codes_scene_part parts[] = {
 };
 #define PARTS (sizeof parts / sizeof parts[0])
 
-/* What the policy chooses on a GPU whose registers are known, but for the case's own sizes. */
+/* The policy's choice on a GPU with known registers, except for the case's own sizes. */
 static struct vulkan_attention_choice choose(const struct codes_scene *scene,
                                              const struct codes_case *c,
                                              const struct vulkan_device *device)
@@ -103,7 +103,7 @@ static void attends_without_units(void **state)
 {
     struct vulkan_trial trial;
     if (vulkan_fixture_share(*state) == VULKAN_SHARE_MATRIX)
-        skip();
+        vulkan_fixture_skip("the driver without matrix units runs this");
     vulkan_trial_init(&trial, *state);
     for (size_t i = 0; i < CASES; i++)
         run_case(&trial, &cases[i], "attention_codes_plain");
@@ -119,7 +119,7 @@ static void attends_in_units_whose_registers_are_known(void **state)
         run_case(&trial, &cases[i], "attention_codes_units");
     vulkan_trial_fini(&trial);
     if (!known)
-        skip();
+        vulkan_fixture_skip("the device has no matrices in registers");
 }
 
 static const struct vulkan_facts known = {.tier = VULKAN_KHR_MATRIX,
@@ -129,7 +129,7 @@ static const struct vulkan_facts known = {.tier = VULKAN_KHR_MATRIX,
                                           .shared_bytes = 49152,
                                           .compute_units = 132};
 
-/* What it cannot read, and devices whose registers nobody knows, stay with the other kernel. */
+/* Codes that it cannot read, and devices with unknown registers, use the other kernel. */
 static void leaves_the_rest_to_the_other_kernel(void **state)
 {
     const struct vulkan_attention_task codes = {
@@ -179,7 +179,7 @@ static const struct far_case far_cases[] = {
     {FAR_SCENE(KV_QUANT_UNIFORM, 8, 8, 128, 64, 0), 32768, 1024, USUAL / 2},
 };
 
-/* As many splits as ever, so that scratch memory is enough. */
+/* The maximum number of splits, so that scratch memory is enough. */
 static void has_larger_workgroups_for_far_contexts(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /*
- * Attention, and what happens to heads before it, against formulas in double: head sizes, groups of
+ * Attention, and the kernels of heads before it, against formulas in double: head sizes, groups of
  * query heads, windows, splits, tiles; over a cache whose unseen places are NaN.
  */
 // tags: no-sanitizers
@@ -23,8 +23,8 @@
 
 #define TOLERANCE 2e-3 /* op_list.h: attention */
 
-/* Which tests take a case: a driver for the CPU spends seconds on every kernel it compiles. LAYER:
- * also where only matrix units and the validation layer are at stake. */
+/* Which tests take a case: a driver for the CPU compiles every kernel for seconds. LAYER: also
+ * tests of matrix units and of the validation layer. */
 enum case_use { DECODE = 1, PROMPT = 2, FUSED = 4, HEADS = 8, LAYER = 16 };
 struct attention_case {
     uint32_t head_dim, heads, kv_heads, window;
@@ -155,7 +155,7 @@ static void check_forms(const struct outputs *outputs, uint32_t row, uint32_t co
     }
 }
 
-/* Rows of sequences with `single` rows only, or the others only, or all. */
+/* Rows of sequences with one row only (`single`), of the others only, or of all. */
 enum which { SINGLE_ROWS = 1, SEVERAL_ROWS = 2, ALL_ROWS = 3 };
 static void check_outputs(const struct heads_scene *scene, const struct outputs *outputs,
                           enum which which)
@@ -225,7 +225,7 @@ static void attends_rows_of_prompts(void **state)
     vulkan_trial_fini(&trial);
 }
 
-/* Of the first word of each line, as often as kv_ahead reads it. */
+/* The number of times that kv_ahead reads the first word of each line. */
 static uint32_t sum_lines(const struct vulkan_heads_choice *choice, uint32_t invocation,
                           const uint8_t *keys, const uint8_t *values)
 {
@@ -280,7 +280,7 @@ static void reads_ahead_the_blocks_of_a_context(void **state)
     vulkan_trial_fini(&trial);
 }
 
-/* Where one ends does not change, nor anything else, so neither does any sum. */
+/* The ends of the positions are the same, so every sum is the same. */
 static void leaves_out_splits_that_brief_contexts_never_need(void **state)
 {
     const struct vulkan_facts facts = {
@@ -293,13 +293,13 @@ static void leaves_out_splits_that_brief_contexts_never_need(void **state)
             .items = items,
             .forms = VULKAN_FORM_F32};
         struct vulkan_attention_choice any = vulkan_attention_policy_choose(&facts, &task);
-        task.reach = VULKAN_REACH_BRIEF;
+        task.reach = VULKAN_REACH_SHORT;
         struct vulkan_attention_choice brief = vulkan_attention_policy_choose(&facts, &task);
         uint32_t *splits = &brief.specialization.values[VULKAN_ATTENTION_ROWS_SPLITS];
         uint32_t tokens = brief.specialization.values[VULKAN_ATTENTION_ROWS_SPLIT_TOKENS];
         assert_int_equal(*splits, brief.grid.y);
         if (brief.grid.y < any.grid.y) {
-            assert_true(brief.grid.y * tokens >= VULKAN_BRIEF_CONTEXT);
+            assert_true(brief.grid.y * tokens >= VULKAN_SHORT_CONTEXT);
             fewer++;
         }
         *splits = any.specialization.values[VULKAN_ATTENTION_ROWS_SPLITS];
@@ -309,8 +309,8 @@ static void leaves_out_splits_that_brief_contexts_never_need(void **state)
     assert_in_range(fewer, 1, 16); /* only few rows leave room for many splits */
 }
 
-/* What the policy chooses for GPUs only: several positions under way in a lane, wider workgroups,
- * a fixed number of splits. */
+/* Choices of the policy for GPUs only: several positions in flight in a lane, wider workgroups, a
+ * fixed number of splits. */
 static void attends_with_other_tunings(void **state)
 {
     static const struct heads_scene_part parts[] = {{1, 0}, {1, 77}, {1, 400}};
@@ -323,7 +323,7 @@ static void attends_with_other_tunings(void **state)
     struct vulkan_attention_shape shape =
         shape_of(&(struct attention_case){64, 2, 1, 0, 0, DECODE});
     if (vulkan_fixture_share(*state) == VULKAN_SHARE_MATRIX)
-        skip();
+        vulkan_fixture_skip("the driver without matrix units runs this");
     vulkan_trial_init(&trial, *state);
     const struct vulkan_facts *facts = &trial.device->facts;
     for (size_t i = 0; i < sizeof tunings / sizeof tunings[0]; i++) {
@@ -421,8 +421,8 @@ static void norms_rotates_and_writes(void **state)
     vulkan_trial_fini(&trial);
 }
 
-/* Pairs that are {1, 0} turn into {cos, sin} of every angle: positions up to the largest there may
- * be, frequencies from 1 down. */
+/* Pairs {1, 0} become {cos, sin} of every angle: positions up to the maximum, frequencies from 1
+ * down. */
 static void rotates_by_large_angles_exactly(void **state)
 {
     enum { POSITIONS = 64, PAIRS = 64 };

@@ -1,9 +1,9 @@
 /*
- * Rows of prompts over quantized keys and values, in matrix units and without, against attention in
- * double over what kv_codec says the codes stand for (support/vulkan_codes_scene.h): schemes, every
- * number of bits and half a bit more, head sizes, rotations of both kinds, groups of query heads
- * and of dimensions, windows, soft caps, sinks, spans, chunks that end in the middle of a tile and
- * begin in the middle of a block.
+ * Rows of prompts over quantized keys and values, in matrix units and without, compared with
+ * attention in double over the values that kv_codec decodes (support/vulkan_codes_scene.h):
+ * schemes, every number of bits and half a bit more, head sizes, rotations of both kinds, groups of
+ * query heads and of dimensions, windows, soft caps, sinks, spans, chunks that end in the middle of
+ * a tile and begin in the middle of a block.
  */
 // tags: no-sanitizers
 #include <setjmp.h>
@@ -22,7 +22,7 @@
 struct prompts_case {
     struct codes_scene_case scene;
     bool spans;
-    uint32_t span; /* positions that units of a CPU driver take at once; 0: the policy's */
+    uint32_t span; /* positions per step of units of a CPU driver; 0: the policy's */
 };
 static const struct prompts_case cases[] = {
     {{{KV_QUANT_UNIFORM, 16, 4, 0, 0}, 32, 8, 2, 0, 0, false, 1}, false, 0},
@@ -32,7 +32,7 @@ static const struct prompts_case cases[] = {
     {{{KV_QUANT_TURBOQUANT, 6, 8, 0, 0}, 32, 4, 1, 0, 0, true, 1}, false, 0},
     {{{KV_QUANT_TURBOQUANT, 2, 4, 0, 0}, 16, 6, 2, 0, 0, false, 1}, true, 0},
     {{{KV_QUANT_TURBOQUANT, 8, 6, 0, 0}, 32, 12, 1, 24, 1.5f, false, 1}, false, 0},
-    /* In slices, and the rotation's matrix in two parts, as heads of 128 are. */
+    /* In slices, and the rotation's matrix in two parts, like heads of 128. */
     {{{KV_QUANT_TURBOQUANT, 8, 8, 0, 0}, 32, 8, 2, 0, 0, false, 1}, false, 8},
     {{{KV_QUANT_TURBOQUANT, 6, 8, 0, 0}, 128, 8, 2, 0, 0, false, 1}, false, 0},
     {{{KV_QUANT_TURBOQUANT, 8, 8, 0, 0}, 64, 9, 3, 0, 0, true, 1}, true, 0},
@@ -81,7 +81,7 @@ static void attends_without_units(void **state)
 {
     struct vulkan_trial trial;
     if (vulkan_fixture_share(*state) == VULKAN_SHARE_MATRIX)
-        skip();
+        vulkan_fixture_skip("the driver without matrix units runs this");
     vulkan_trial_init(&trial, *state);
     struct vulkan_facts facts = trial.device->facts;
     facts.tier = VULKAN_SCALAR;
@@ -90,7 +90,7 @@ static void attends_without_units(void **state)
     vulkan_trial_fini(&trial);
 }
 
-/* A driver for the CPU takes no larger heads than these into units. */
+/* On drivers for the CPU larger heads do not use units. */
 static bool is_taken(const struct vulkan_facts *facts, const struct prompts_case *c)
 {
     return facts->type != VK_PHYSICAL_DEVICE_TYPE_CPU || c->scene.head_dim <= 48;
@@ -100,7 +100,7 @@ static void attends_in_units(void **state)
 {
     struct vulkan_trial trial;
     if (vulkan_fixture_share(*state) == VULKAN_SHARE_PLAIN)
-        skip();
+        vulkan_fixture_skip("the device has no matrix units");
     vulkan_trial_init(&trial, *state);
     const struct vulkan_facts *facts = &trial.device->facts;
     for (size_t i = 0; i < CASES; i++)

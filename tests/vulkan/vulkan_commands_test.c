@@ -1,6 +1,6 @@
 /*
- * Recording, submitting and waiting, with nothing but copies and fills: what was recorded happens
- * in the order of its barriers, a recording may be submitted again, and time goes forward.
+ * Recording, submitting and waiting, with copies and fills only: commands take effect in the order
+ * of their barriers, a recording can be submitted again, and timestamps increase.
  */
 // tags: threads
 #include <setjmp.h>
@@ -123,7 +123,7 @@ static void test_timestamps_go_forward(void **state)
 {
     struct vulkan_device *device = (struct vulkan_device *)*state;
     if (device->facts.timestamp_ns == 0)
-        skip();
+        vulkan_fixture_skip("the device has no timestamps");
     struct buffers buffers;
     buffers_init(device, &buffers);
     struct vulkan_commands *commands = begin(device, VULKAN_QUEUE_COMPUTE);

@@ -1,7 +1,7 @@
 /*
- * Shapes that nobody thought of: random widths, outputs, row counts, weight types, heads, windows,
- * quantized caches and contexts through the whole Vulkan backend, against the CPU backend, within
- * each op's tolerance. A failure names the seed of its case, which runs alone when given.
+ * Random widths, outputs, row counts, weight types, heads, windows, quantized caches and contexts
+ * through the whole Vulkan backend, against the CPU backend, within each op's tolerance. A failure
+ * names the seed of its case; given that seed, the program runs this case alone.
  *
  * usage: vulkan_fuzzed_shapes_test [CASES [SEED]]   case i of a run has the seed SEED + i
  */
@@ -28,7 +28,7 @@
 
 static uint32_t case_count = 8;
 static uint64_t first_seed = 1;
-static bool is_told; /* which cases */
+static bool cases_given; /* on the command line */
 
 static uint32_t between(struct test_random *random, uint32_t least, uint32_t most)
 {
@@ -98,8 +98,8 @@ static struct op_case draw_linear(struct test_random *random)
     return c;
 }
 
-/* Of a cache: either scheme, any bits of keys and of values, from the first token on or behind
- * some. */
+/* The quantization of a cache: either scheme, any bits of keys and of values, starting at the first
+ * token or later. */
 static struct kv_quantization draw_quantization(struct test_random *random)
 {
     bool uniform = between(random, 0, 2) == 0;
@@ -130,8 +130,8 @@ static struct op_case draw_attention(struct test_random *random)
         .params.attention = {.queries = {offset, kv_heads * group, head_dim},
                              .kv_heads = kv_heads,
                              .scale = (float)between(random, 1, 20) / 5 / sqrtf((float)head_dim)},
-    }; /* scores of up to 4 times what models have: matrix units take queries as f16, so that a
-          score's error grows with its size */
+    }; /* scores up to 4 times those of models: matrix units take queries as f16, so a score's error
+          grows with its size */
     draw_steps(random, &c, POSITIONS_MAX - OP_TRIAL_STEPS);
     if (between(random, 0, 3) == 0)
         c.params.attention.soft_cap = (float)between(random, 1, 60);
@@ -168,7 +168,7 @@ static void run_seed(const struct vulkan_device *device, uint64_t seed)
 static void test_shapes(void **state)
 {
     const struct vulkan_device *device = *state;
-    if (!is_told && vulkan_fixture_share(device) == VULKAN_SHARE_MATRIX) {
+    if (!cases_given && vulkan_fixture_share(device) == VULKAN_SHARE_MATRIX) {
         first_seed += case_count; /* not what the other CPU driver has */
         case_count /= 2;
     }
@@ -177,8 +177,8 @@ static void test_shapes(void **state)
     print_message("  %u cases, seeds from %" PRIu64 " on\n", case_count, first_seed);
 }
 
-/* 32 products whose sums happen to be small in all of a row's nine outputs: the CPU, which rounds
- * activations to 8 bits, is 2.75 % of the largest away from the exact sums there. */
+/* 32 products whose sums are small in all nine outputs of a row: the CPU, which rounds activations
+ * to 8 bits, differs from the exact sums by 2.75 % of the largest. */
 static void test_products_that_cancel(void **state)
 {
     run_seed(*state, 1199);
@@ -188,9 +188,10 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes),
                                        cmocka_unit_test(test_products_that_cancel)};
-    is_told = argc > 1;
+    cases_given = argc > 1;
     case_count = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : case_count;
     first_seed = argc > 2 ? strtoull(argv[2], NULL, 10) : first_seed;
-    /* Some drivers may not be loaded afresh a hundred times: a device of ours keeps it loaded. */
+    /* Some drivers fail when they are loaded a hundred times; the fixture's device keeps it loaded.
+     */
     return cmocka_run_group_tests(tests, vulkan_fixture_setup, vulkan_fixture_teardown);
 }

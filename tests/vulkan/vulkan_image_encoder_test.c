@@ -1,7 +1,7 @@
 /*
- * Vision towers on a Vulkan device, every family's on its tiny checkpoint: all pictures of a scene
- * together a stage at a time, and each by itself in one go, give the features of the reference.
- * What the pool holds besides stays as it was.
+ * Vision towers on a Vulkan device, every family's on its tiny checkpoint: all images of a scene
+ * together, one stage at a time, and each alone in one call, give the features of the reference.
+ * The other rows of the pool do not change.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,12 +15,14 @@
 #include "tests/support/vulkan_fixture.h"
 #include "worker/backend/vulkan/step/vulkan_image_encoder.h"
 
-/* Of the largest number. Keys and values of patches are f16, and what goes into matrix units. */
+/* Share of the largest number. Keys and values of patches are f16, as are inputs of matrix units.
+ */
 #define DIFFERENCE_MAX 2e-3
 #define PATCH_ROWS     1024u
 #define POISON         0x7fc0beefu /* a NaN */
 
-/* A device, and a feature pool as the text's program has it, but where the host can look. */
+/* A device, and a feature pool like that of the text's program, in memory that the host can read.
+ */
 struct scene_tower {
     struct tower_scene scene;
     struct model *model;
@@ -67,7 +69,7 @@ static void close_tower(struct scene_tower *tower)
     tower_scene_free(&tower->scene);
 }
 
-/* Every row of the pool that is not one of the pictures' stays POISON. */
+/* Every row of the pool that belongs to no image stays POISON. */
 static void encode(struct scene_tower *tower, uint32_t first, uint32_t count, uint32_t stages_each)
 {
     struct error_text error = {""};
@@ -75,22 +77,22 @@ static void encode(struct scene_tower *tower, uint32_t first, uint32_t count, ui
     uint32_t *pool = tower->text.features.mapped;
     for (uint64_t i = 0; i < pool_words(tower); i++)
         pool[i] = POISON;
-    const struct encode_batch batch = {count, tower->scene.pictures + first};
+    const struct encode_batch batch = {count, tower->scene.images + first};
     check(vulkan_image_encoder_begin(tower->vision, &batch, &error), &error);
     for (uint32_t i = 0; i < count; i++)
-        rows += model_vision_patch_rows(model_vision(tower->model), batch.pictures[i].shape);
+        rows += model_vision_patch_rows(model_vision(tower->model), batch.images[i].shape);
     while (left > 0)
         check(vulkan_image_encoder_run(tower->vision, stages_each * rows, &left, &error), &error);
     check(vulkan_image_encoder_finish(tower->vision, &error), &error);
 }
 
-/* Of pictures [first, first + count). */
+/* Of images [first, first + count). */
 static double check_features(const struct scene_tower *tower, uint32_t first, uint32_t count)
 {
     const struct tower_scene *scene = &tower->scene;
     const struct model_vision *vision = model_vision(tower->model);
-    uint64_t begin = (uint64_t)scene->pictures[first].first_feature * scene->feature_columns;
-    const struct encode_picture *last = &scene->pictures[first + count - 1];
+    uint64_t begin = (uint64_t)scene->images[first].first_feature * scene->feature_columns;
+    const struct encode_image *last = &scene->images[first + count - 1];
     uint64_t end =
         (uint64_t)(last->first_feature + model_vision_feature_rows(vision, last->shape)) *
         scene->feature_columns;
@@ -106,8 +108,8 @@ static double check_features(const struct scene_tower *tower, uint32_t first, ui
     return difference;
 }
 
-/* Where the validation layer listens and kernels take long to compile, three families that have
- * every kernel between them. */
+/* On the driver with the validation layer, where kernels compile slowly: three families that
+ * together use every kernel. */
 static bool is_taken(const struct vulkan_device *device, const char *family)
 {
     return vulkan_fixture_share(device) != VULKAN_SHARE_MATRIX || strcmp(family, "gemma3") == 0 ||
@@ -124,10 +126,10 @@ static void test_families(void **state)
         if (!is_taken(*state, names[i]))
             continue;
         open_tower(&tower, *state, names[i]);
-        uint32_t pictures = tower.scene.picture_count;
-        encode(&tower, 0, pictures, 1);
-        double together = check_features(&tower, 0, pictures), alone = 0;
-        for (uint32_t p = 0; p < pictures; p++) {
+        uint32_t images = tower.scene.image_count;
+        encode(&tower, 0, images, 1);
+        double together = check_features(&tower, 0, images), alone = 0;
+        for (uint32_t p = 0; p < images; p++) {
             encode(&tower, p, 1, model_vision(tower.model)->stages);
             double difference = check_features(&tower, p, 1);
             alone = difference > alone ? difference : alone;

@@ -1,11 +1,11 @@
 /*
- * What rope_kv_write leaves in a quantized cache, against kv_codec's bytes: schemes, bits of either
- * side in halves, head sizes with Hadamard transforms and with matrices, halves of a head that end
- * in the middle of a short. Rows of two sequences fill blocks in part; every other byte stays as it
- * was.
+ * The bytes that rope_kv_write writes to a quantized cache, against kv_codec's: schemes, bits of
+ * either side in halves, head sizes with Hadamard transforms and with matrices, halves of a head
+ * that end in the middle of a 16-bit word. Rows of two sequences fill blocks in part; every other
+ * byte is unchanged.
  *
- * The device's sums round in their own way, so a number next to a bound may get the neighbouring
- * code, and a scale or bias the neighbouring half.
+ * The device rounds sums differently, so a number next to a bound may get the neighbouring code,
+ * and a scale or bias the neighbouring f16.
  */
 // tags: no-sanitizers
 #include <setjmp.h>
@@ -173,7 +173,7 @@ static void expect_near_half(const char *what, uint16_t got, uint16_t expected)
         fail_msg("%s: %04x, not %04x", what, got, expected);
 }
 
-/* Compares a written slot, and makes what was written the expected bytes. */
+/* Compares a written slot; then its bytes become the expected ones. */
 static void settle_slot(const struct kv_side *side, uint32_t slot, const uint8_t *got,
                         uint8_t *expected, struct counts *counts)
 {
@@ -217,9 +217,10 @@ static void compare(const struct scene *scene)
     }
     const struct kv_quantization *quantization = &scene->c->quantization;
     print_message("%s, keys %g, values %g bits, heads of %u: %llu of %llu codes are neighbours\n",
-                  kv_quant_scheme_name(quantization->scheme), quantization->key_half_bits / 2.0,
-                  quantization->value_half_bits / 2.0, scene->c->head_dim,
-                  (unsigned long long)counts.others, (unsigned long long)counts.codes);
+                  quantization->scheme == KV_QUANT_UNIFORM ? "uniform" : "turboquant",
+                  quantization->key_half_bits / 2.0, quantization->value_half_bits / 2.0,
+                  scene->c->head_dim, (unsigned long long)counts.others,
+                  (unsigned long long)counts.codes);
     assert_true((double)counts.others <= OTHER_MAX * (double)counts.codes);
 }
 

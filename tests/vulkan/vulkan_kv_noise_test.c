@@ -1,6 +1,6 @@
 /*
- * A KV cache that begins with random rows: every layer's keys and values, codes as well as the full
- * precision before a start, are the host's rows over and over.
+ * A KV cache that is filled with random rows: every layer's keys and values, in codes and in full
+ * precision, repeat the host's rows.
  */
 // tags: threads
 #include <setjmp.h>
@@ -17,6 +17,7 @@
 #include "tests/support/vulkan_kv_noise.h"
 #include "worker/backend/vulkan/device/vulkan_commands.h"
 #include "worker/backend/vulkan/program/vulkan_program_memory.h"
+#include "worker/model/model.h"
 
 #define CHECKPOINT "build/checkpoints/llama-f32"
 #define BLOCKS     2500u /* more than differ */
@@ -56,7 +57,7 @@ static void close_scene(struct noise_scene *scene)
     model_close(scene->model);
 }
 
-/* The region at `address` is `period` bytes of `expected` over and over. */
+/* The region at `address` repeats the `period` bytes of `expected`. */
 static void check_region(const struct noise_scene *scene, uint64_t address, uint64_t bytes,
                          const uint8_t *expected, uint64_t period)
 {

@@ -1,7 +1,7 @@
 /*
- * The few-rows linear kernels, for every weight kind, against double loops over the checkpoint's
- * own values: with the quantized activations themselves nearly exactly, with f32 ones within the
- * op's tolerance; whatever the tuning, the prologue and the epilogue.
+ * The linear kernels for few rows, for every weight kind, against double loops over the
+ * checkpoint's values: almost exact with quantized activations as input, within the op's tolerance
+ * with f32 ones; with many tunings, prologues and epilogues.
  */
 // tags: no-sanitizers
 #include <setjmp.h>
@@ -165,8 +165,7 @@ static void compute_expected(const struct trial *t, const struct figures *f,
     free(sums);
 }
 
-/* What row r of the input means, and what is left of it when it is quantized: before the norm's
- * factor is applied. */
+/* Row r of the input, and the same quantized, both before the norm's factor is applied. */
 static void fill_effective(const struct trial *t, const struct figures *f, uint32_t r, float *exact)
 {
     float *kept = f->effective + (size_t)r * t->k;
@@ -299,7 +298,7 @@ static void check_outputs(const struct trial *t, const struct figures *f, const 
      * kernel that quantizes may round a code at a tie the other way. */
     double near = t->input == VULKAN_LINEAR_Q8 || !is_quantized(t) ? (rounded ? 1e-3 : 1e-4) : 3e-3;
     double far = is_gated(t) ? 4e-2 : 2e-2; /* of a product, twice a factor's */
-    /* A few outputs may all be small by chance; what 8 bits cost them is not. */
+    /* A few outputs may all be small by chance; the error of 8 bits is not. */
     bool tells = f->columns >= 8;
     for (uint32_t r = 0; r < t->rows; r++) {
         const double *expected = f->expected + (size_t)r * f->columns;
@@ -378,7 +377,7 @@ static void make_buffers(struct rig *rig, const struct trial *t, struct figures 
     free(kept);
 }
 
-/* The layer wants to see the kernel, not all its forms: the other CPU driver has those. */
+/* The validation layer needs one form of the kernel; the other CPU driver runs all forms. */
 #define SEEN_BY_LAYER 6u
 static bool is_left_out(const struct rig *rig, uint32_t trial)
 {
@@ -428,8 +427,8 @@ static uint32_t pick(struct test_random *random, const uint32_t *from, uint32_t 
     return from[test_random_below(random, count)];
 }
 
-/* A tuning that fits: teams are whole, a gated tile is whole passes. Bounded, because what is
- * unrolled takes a CPU driver long to compile. */
+/* A tuning that fits: teams are whole, a gated tile is whole passes. Bounded, because CPU drivers
+ * compile unrolled code slowly. */
 static struct tuning random_tuning(const struct rig *rig, struct test_random *random,
                                    const struct trial *t)
 {
@@ -509,8 +508,8 @@ static void test_odd_shapes(void **state)
     }
 }
 
-/* Only where the device's units hold fragments as the kernel fills them, which no CPU driver's
- * do. */
+/* Only if the device's units hold fragments as the kernel fills them; those of CPU drivers do not.
+ */
 static void test_matrix_registers(void **state)
 {
     static const uint32_t powers[] = {1, 2, 4, 8};
@@ -520,7 +519,7 @@ static void test_matrix_registers(void **state)
     struct rig *rig = *state;
     struct test_random random = {54};
     if (!rig->device->facts.matrix_registers)
-        skip();
+        vulkan_fixture_skip("the device has no matrices in registers");
     for (uint32_t i = 0; i < 120; i++) {
         struct trial t = {.kind = (enum vulkan_weight_kind)(i % VULKAN_WEIGHT_F32),
                           .input = VULKAN_LINEAR_F16,

@@ -1,7 +1,7 @@
 /*
- * The kernels for many rows, for every weight kind, against double loops over the checkpoint's own
- * values: whatever the tiles, splits and epilogue, with rows, outputs and columns that do not fill
- * a tile, and with nothing written beyond the outputs.
+ * The kernels for many rows, for every weight kind, against double loops over the checkpoint's
+ * values: with many tiles, splits and epilogues, with rows, outputs and columns that do not fill a
+ * tile, and with nothing written beyond the outputs.
  */
 // tags: no-sanitizers
 #include <setjmp.h>
@@ -250,7 +250,7 @@ static uint32_t columns_unit(enum vulkan_weight_kind kind)
     return ggml_type_block(type).elements > 32 ? 256 : 32;
 }
 
-/* Every `step`th kind once with each epilogue in turn, each shape its own. */
+/* Every `step`th kind once, with epilogues in turn and a shape for each. */
 static void check_kinds(struct vulkan_trial *trial, const struct vulkan_matrix_tiling *tilings,
                         uint32_t tiling_count, uint32_t step)
 {
@@ -316,11 +316,12 @@ static void test_lanes_multiply_every_kind(void **state)
         {VULKAN_MATRIX_PLAIN, 4, 8 * lanes, 32, 4, 2, 1, 1, 0, 0},
     };
     if (lanes < 4 || lanes > 16 || trial->device->facts.tier >= VULKAN_KHR_MATRIX)
-        skip(); /* is chosen nowhere there */
+        vulkan_fixture_skip(
+            "plain tilings are for devices without matrix units and with subgroups of 4 to 16");
     check_kinds(trial, tilings, 2, 1);
 }
 
-/* Parts are small because a CPU driver takes long to compile what is unrolled. */
+/* Parts are small because CPU drivers compile unrolled code slowly. */
 static void test_matrix_units_multiply_every_kind(void **state)
 {
     struct vulkan_trial *trial = *state;
@@ -330,8 +331,8 @@ static void test_matrix_units_multiply_every_kind(void **state)
         {VULKAN_MATRIX_KHR, 16, 64, 32, 8, 16, 1, 1, 0, 0},
     };
     if (trial->device->facts.tier < VULKAN_KHR_MATRIX)
-        skip();
-    /* What kinds mean is the plain kernel's and the unpacking's to show there. */
+        vulkan_fixture_skip("the device has no KHR matrices");
+    /* There the plain kernel and the unpacking test every kind. */
     bool slow = trial->device->facts.type == VK_PHYSICAL_DEVICE_TYPE_CPU;
     check_kinds(trial, tilings, 3, slow ? 3 : 1);
 }
@@ -340,7 +341,7 @@ static void test_splits_add_up(void **state)
 {
     struct vulkan_trial *trial = *state;
     if (trial->device->facts.tier < VULKAN_KHR_MATRIX)
-        skip();
+        vulkan_fixture_skip("the device has no KHR matrices");
     for (uint32_t splits = 2; splits <= 4; splits += 2) {
         uint32_t part_rows = splits == 4 ? 16 : 8;
         struct product p = {
@@ -365,7 +366,7 @@ static void test_fragments_in_registers_multiply_every_kind(void **state)
         {VULKAN_MATRIX_FRAGMENT, 16, 64, 256, 16, 16, 1, 3, 0, 1},
     };
     if (!trial->device->facts.matrix_registers)
-        skip();
+        vulkan_fixture_skip("the device has no matrices in registers");
     for (uint32_t kind = 0; kind < VULKAN_WEIGHT_F32; kind++) {
         struct product p = {.tiling = tilings[kind % 3]};
         p.request = (struct vulkan_matrix_request){
@@ -383,7 +384,7 @@ static void test_workgroups_multiply_by_whole_matrices(void **state)
 {
     struct vulkan_trial *trial = *state;
     if (trial->device->facts.tier < VULKAN_NV_MATRIX2)
-        skip();
+        vulkan_fixture_skip("the device has no NV matrix 2");
     for (uint32_t i = 0; i < 32; i++) {
         bool whole = i % 8 >= 6, packed = i % 2;
         uint32_t kind = packed ? i % VULKAN_WEIGHT_F32 : i / 2 * 3 % VULKAN_WEIGHT_KIND_COUNT;
@@ -406,12 +407,12 @@ static void test_workgroups_multiply_by_whole_matrices(void **state)
     }
 }
 
-/* Those whose outputs fill tiles are read where they are. */
+/* F16 matrices whose outputs fill tiles are read in place. */
 static void test_workgroups_multiply_by_halves_in_place(void **state)
 {
     struct vulkan_trial *trial = *state;
     if (trial->device->facts.tier < VULKAN_NV_MATRIX2)
-        skip();
+        vulkan_fixture_skip("the device has no NV matrix 2");
     for (uint32_t n = 120; n <= 136; n += 8) {
         struct product p = {.tiling = {.path = VULKAN_MATRIX_NV2_UNPACKED,
                                        .rows = 64,

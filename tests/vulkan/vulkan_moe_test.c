@@ -1,6 +1,6 @@
 /*
- * Whole mixtures of experts on a Vulkan device against the CPU backend: what the kernels of one op
- * do for the ops behind it (gates, sums of a row's experts) and the forms that they hand each
+ * Whole mixtures of experts on a Vulkan device against the CPU backend: kernels that compute
+ * following ops too (gates, sums of a row's experts), and the forms that kernels pass to each
  * other, for numbers of rows from one to more than a tile of each kernel.
  */
 // tags: native-sanitized
@@ -95,7 +95,7 @@ static void test_mixtures_agree_with_the_cpu(void **state)
         struct op_case c = case_of(&mixtures[i]);
         struct error_text error = {""};
         if (share == VULKAN_SHARE_MATRIX && i % 4 != 0)
-            continue; /* a driver that compiles for seconds: one of each sort is enough */
+            continue; /* a driver that compiles for seconds: one of each kind is enough */
         if (!op_check_case_against_cpu(&c, &judged, &error))
             fail_msg("%s", error.text);
     }

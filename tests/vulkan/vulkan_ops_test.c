@@ -1,6 +1,6 @@
 /*
  * Every op of the list through the whole Vulkan backend (plan, fusion, choice of kernels, barriers)
- * against the CPU backend, on the cases that every backend is held to.
+ * against the CPU backend, on the cases of the ops' own tests (tests/ops).
  */
 // tags: native-sanitized
 #include <setjmp.h>
@@ -22,7 +22,7 @@ static struct backend *create(void *context)
     return vulkan_backend_create();
 }
 
-/* Of a step, those that the op works on. */
+/* The rows of a step that the op works on. */
 static uint32_t op_rows(const struct op_case *c, uint32_t step)
 {
     uint32_t rows = c->steps[step][0] + c->steps[step][1];
@@ -35,9 +35,9 @@ static bool is_linear(const struct op_case *c)
     return c->stem == OP_linear || c->stem == OP_linear_add;
 }
 
-/* Whether step `step`, the `few`th of those with few rows, is one of the driver's. A weight type
- * comes in several cases, and a number of rows with several types. Of the two tiles that matrix
- * units have, linear's three cases of a type take one, and linear_add's the other. */
+/* Whether the driver runs step `step`, which is number `few` of the steps with few rows. Each
+ * weight type occurs in several cases and each number of rows with several types. linear's three
+ * cases of a type take one of the two tiles of matrix units, linear_add's the other. */
 static bool takes_step(enum vulkan_share share, uint32_t number, const struct op_case *c,
                        uint32_t step, uint32_t few)
 {
@@ -50,7 +50,7 @@ static bool takes_step(enum vulkan_share share, uint32_t number, const struct op
     return true;
 }
 
-/* On a matrix driver: what does not know matrix units there as one case each. */
+/* On a matrix driver, ops without kernels for matrix units have one case each. */
 static bool takes_case(enum vulkan_share share, uint32_t number, const struct op_case *c)
 {
     const struct column_slice *queries = &c->params.attention.queries;
@@ -59,7 +59,7 @@ static bool takes_case(enum vulkan_share share, uint32_t number, const struct op
     return c->stem == OP_attention && queries->head_dim % 8 == 0 && queries->head_dim <= 32;
 }
 
-/* For a driver that compiles for longer than it computes. */
+/* For drivers whose compiling takes longer than computing. */
 static void thin(void *context, uint32_t number, struct op_case *c)
 {
     enum vulkan_share share = vulkan_fixture_share(context);
@@ -75,7 +75,7 @@ static void thin(void *context, uint32_t number, struct op_case *c)
     }
 }
 
-static void check(struct vulkan_device *device, enum op_stem stem)
+static void check(struct vulkan_device *device, op_case_list_fn *cases)
 {
     bool thins = vulkan_fixture_share(device) != VULKAN_SHARE_ALL;
     struct op_check_backend judged = {
@@ -86,14 +86,14 @@ static void check(struct vulkan_device *device, enum op_stem stem)
         .options = {.threads = 1,
                     .vulkan = {.tier_limit = device->facts.tier, .kernels_when_needed = true}}};
     struct error_text error = {""};
-    if (!op_check_against_cpu(stem, &judged, &error))
+    if (!op_check_against_cpu(cases, &judged, &error))
         fail_msg("%s", error.text);
 }
 
 #define OP_TEST(stem, ...)                                                                         \
     static void test_##stem##_agrees_with_the_cpu(void **state)                                    \
     {                                                                                              \
-        check(*state, OP_##stem);                                                                  \
+        check(*state, stem##_cases);                                                               \
     }
 OP_LIST(OP_TEST)
 
@@ -101,6 +101,7 @@ int main(void)
 {
 #define OP_TEST_ENTRY(stem, ...) cmocka_unit_test(test_##stem##_agrees_with_the_cpu),
     const struct CMUnitTest tests[] = {OP_LIST(OP_TEST_ENTRY)};
-    /* Some drivers may not be loaded afresh a hundred times: a device of ours keeps it loaded. */
+    /* Some drivers fail when they are loaded a hundred times; the fixture's device keeps it loaded.
+     */
     return cmocka_run_group_tests(tests, vulkan_fixture_setup, vulkan_fixture_teardown);
 }

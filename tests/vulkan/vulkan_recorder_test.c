@@ -1,7 +1,7 @@
 /*
- * What a recording holds besides kernels, which drivers that run one dispatch after another cannot
- * show to be missing: a barrier wherever a dispatch needs what the one before left, and scratch
- * memory for every number of rows.
+ * Properties of a recording that results do not show on drivers that run one dispatch after
+ * another: a barrier wherever a dispatch needs the result of an earlier one, and scratch memory for
+ * every number of rows.
  */
 // tags: threads
 #include <setjmp.h>
@@ -108,7 +108,7 @@ static struct vulkan_commands_counts record(const struct scene *scene, struct vu
     return counts;
 }
 
-/* One in front of each dispatch and one behind the last. */
+/* One before each dispatch and one after the last. */
 static void test_what_was_written_is_waited_for(void **state)
 {
     struct scene scene;
@@ -126,7 +126,7 @@ static void test_what_was_written_is_waited_for(void **state)
     end_scene(&scene);
 }
 
-/* Attention of decodes and of prompts write rows of their own. */
+/* Attention of decodes and attention of prompts write different rows. */
 static void test_attention_of_both_sorts_runs_side_by_side(void **state)
 {
     struct scene scene;
@@ -139,9 +139,9 @@ static void test_attention_of_both_sorts_runs_side_by_side(void **state)
     end_scene(&scene);
 }
 
-/* Rows that see full precision and rows that see codes: decodes and prompts of either beside each
- * other, the two forms, which share scratch memory, in turn; and both forms written beside each
- * other. */
+/* Rows that see full precision and rows that see codes. Decodes and prompts of one form need no
+ * barrier between them; the two forms share scratch memory, so one follows the other; both forms
+ * are written without a barrier between. */
 static void test_forms_take_turns(void **state)
 {
     static const struct kv_quantization quantization = {KV_QUANT_TURBOQUANT, 8, 8, 0, 30};
@@ -162,7 +162,7 @@ static void test_forms_take_turns(void **state)
     end_scene(&scene);
 }
 
-/* As the policy chooses on a device with large matrices, whatever the one at hand has. */
+/* With the policy's choices for a device with large matrices, on any device. */
 static void test_scratch_memory_suffices_for_every_number_of_rows(void **state)
 {
     static const uint32_t max_rows[] = {3, 17, 127, 128, 129, 130, 138, 145, 300};

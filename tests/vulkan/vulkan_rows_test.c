@@ -1,6 +1,6 @@
 /*
  * The kernels over one row against formulas in double: odd and even widths, every form of output,
- * every weight kind of the embedding, and the tokens that a step takes from the step before.
+ * every weight kind of the embedding, and tokens that the previous step drew.
  */
 // tags: threads native-sanitized
 #include <setjmp.h>
@@ -31,7 +31,7 @@
 static const uint32_t widths[] = {3, 37, 576, 5120};
 #define WIDTHS (sizeof widths / sizeof widths[0])
 
-/* Output buffers of all forms, and what they should hold. */
+/* Output buffers of all forms, and their expected contents. */
 struct outputs {
     uint32_t columns;
     uint32_t forms;
@@ -290,7 +290,7 @@ static void gather_case(struct vulkan_trial *trial, struct test_random *random, 
     vulkan_trial_clear(trial);
 }
 
-/* Rows of the output may be wider than what is gated: zeros, in every form. */
+/* Rows of the output may be wider than the gated columns: the rest is zeros, in every form. */
 static void gate_case(struct vulkan_trial *trial, struct test_random *random, uint32_t columns,
                       uint32_t out_columns, enum gate_activation activation,
                       struct outputs *outputs)

@@ -1,7 +1,7 @@
 /*
  * The device's sampler against the CPU's over thousands of random rows: every combination of
- * parameters, flat and peaked distributions, ties, numbers that are none, histories and biases.
- * Every token is the CPU's: nothing is left to rounding.
+ * parameters, flat and peaked distributions, ties, infinities and NaNs, histories and biases. Every
+ * token is equal.
  */
 // tags: threads native-sanitized
 #include <setjmp.h>
@@ -29,7 +29,7 @@
 #define BIASES_MAX   12u
 #define LOGPROB_SLIP 2e-5
 
-/* A batch of rows: what a step would bring, and the same for the CPU. */
+/* A batch of rows: the sampler's input for a step, and the same for the CPU. */
 struct batch {
     uint32_t vocab;
     uint32_t row_count;
@@ -117,7 +117,7 @@ static void choose_params(struct test_random *random, uint32_t vocab,
         params->top_n_sigma = 4.0f * (float)unit(random);
 }
 
-/* The row's sequence: tokens in blocks that lie anywhere, and the counts of them. */
+/* The row's sequence: tokens in scattered blocks, and their counts. */
 static void fill_history(struct test_random *random, struct batch *batch, uint32_t row)
 {
     struct row_sampling *sampling = &batch->samplings[row];
@@ -130,7 +130,7 @@ static void fill_history(struct test_random *random, struct batch *batch, uint32
         uint32_t token = test_random_below(random, few);
         uint32_t block = batch->tables[row * ROW_BLOCKS + i / KV_BLOCK_TOKENS];
         batch->history[block][i % KV_BLOCK_TOKENS] = token;
-        tokens[i] = token; /* from position on, of whoever had the block before */
+        tokens[i] = token; /* from position on: left by the block's previous owner */
     }
     assert_int_equal(token_counts_follow(batch->counts[row], tokens, sampling->position),
                      RESULT_OK);
@@ -186,7 +186,7 @@ static void batch_begin(struct test_random *random, struct batch *batch, uint32_
     }
 }
 
-/* A step in which nobody wants anything but the largest logit has kernels of its own. */
+/* A step whose rows all need only the largest logit has separate kernels. */
 static void make_greedy(struct batch *batch)
 {
     for (uint32_t row = 0; row < batch->row_count; row++) {
@@ -272,7 +272,7 @@ static void device_draw(struct device_side *side, const struct batch *batch, uin
     must_work(vulkan_sampler_read(side->sampler, slot, results, &error), &error);
 }
 
-/* What the next step would find is what the host was told. */
+/* The tokens left for the next step are those that the host gets. */
 static void expect_drawn(struct device_side *side, const struct batch *batch, uint32_t slot,
                          bool has_history, const struct sampled_token *results)
 {
@@ -385,8 +385,8 @@ static int compare_descending(const void *left, const void *right)
     return a > b ? -1 : a < b;
 }
 
-/* How far u lies from the nearest border between two tokens: sums[i] is what the i + 1 largest
- * weigh. */
+/* Distance of u from the nearest border between two tokens: sums[i] is the weight of the i + 1
+ * largest. */
 static double border_distance(const double *sums, uint32_t count, double u)
 {
     double target = u * sums[count - 1];
@@ -404,10 +404,9 @@ static double border_distance(const double *sums, uint32_t count, double u)
 
 /*
  * A row as flat as those of a small model after random words at temperature 1.9, where thousands of
- * tokens share the draw, and of many seeds those whose number lies nearest to a border between two:
- * a sum of all weights that is off by some billionths gives another token there. When each side
- * summed in its own order, one draw in some hundred of such rows differed: on an H200 one of 64
- * streams drew 0x2282 where the host drew 0xd5f from the same logits.
+ * tokens share the draw. Of many seeds those whose number lies nearest to a border between two
+ * tokens: there a sum of all weights with an error of some billionths gives another token. With
+ * different orders of summation on the two sides about one draw in a hundred of such rows differs.
  */
 static void test_numbers_near_a_border(void **state)
 {

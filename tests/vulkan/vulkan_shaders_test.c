@@ -1,6 +1,6 @@
 /*
- * The embedded shaders: sorted by name without repetition, each SPIR-V, and each a module that the
- * driver takes. A shader that this build's compiler could not compile has no words.
+ * The embedded shaders are sorted by name without repetition, each is SPIR-V, and the driver
+ * accepts each module. A shader that this build's compiler cannot compile has no words.
  */
 // tags: threads
 #include <setjmp.h>
@@ -44,8 +44,8 @@ static void test_words_are_spirv(void **state)
     assert_true(with_words > 0);
 }
 
-/* Whether the backend would use it on this device: matrix instructions are for some only. A module
- * begins with its capabilities, each an instruction of two words. */
+/* Whether the backend would use the module on this device: not all have matrix instructions. A
+ * module begins with its capabilities, each an instruction of two words. */
 static bool is_for(const struct vulkan_shader *shader, const struct vulkan_facts *facts)
 {
     for (uint32_t i = SPIRV_HEADER_WORDS; i + 1 < shader->word_count; i += 2) {

@@ -1,8 +1,7 @@
 /*
- * Which steps are submitted as commands that an earlier step left: those of as many decodes whose
- * contexts reach as far, by the longest of them. Whether commands were recorded anew shows in the
- * kernels: before each step that should be, the program is told of another device, on which
- * attention has kernels that none had before.
+ * Which steps submit commands that an earlier step recorded: decode steps with the same number of
+ * rows and the same class of context lengths. Recording shows in the kernels: before each step that
+ * must record, the program's device facts are changed, so that attention asks for new kernels.
  */
 // tags: threads
 #include <setjmp.h>
@@ -21,7 +20,7 @@
 
 enum { HEAD_DIM = 16, QKV = 3 * HEAD_DIM, VOCAB = 64, BLOCKS = 4, ROWS = 3 };
 
-/* One head over all positions; what it attends to is the logits. */
+/* One head over all positions; its output is the logits. */
 static struct plan_sketch *sketch_attention(void)
 {
     struct plan_sketch *sketch = plan_sketch_create(1);
@@ -88,8 +87,8 @@ static void end_rig(struct rig *rig)
     plan_sketch_destroy(rig->sketch);
 }
 
-/* One row a sequence behind so many positions, as often as there are slots; returns how many
- * kernels that took. */
+/* Steps of one row per sequence after this many positions, one step per slot; returns the number of
+ * kernels made. */
 static uint32_t step(struct rig *rig, const uint32_t *positions, uint32_t rows)
 {
     static const uint32_t tokens[ROWS] = {1, 2, 3}, logit_rows[ROWS] = {0, 1, 2};
@@ -130,9 +129,9 @@ static const struct {
     uint32_t positions[2];
     uint32_t units; /* of the device when it is met first */
 } reaches[] = {
-    {{10, VULKAN_BRIEF_CONTEXT - 1}, UNITS_MAX},
-    {{10, VULKAN_BRIEF_CONTEXT}, 24},
-    {{VULKAN_BRIEF_CONTEXT, VULKAN_FAR_CONTEXT - 1}, 0},
+    {{10, VULKAN_SHORT_CONTEXT - 1}, UNITS_MAX},
+    {{10, VULKAN_SHORT_CONTEXT}, 24},
+    {{VULKAN_SHORT_CONTEXT, VULKAN_FAR_CONTEXT - 1}, 0},
     {{10, VULKAN_FAR_CONTEXT}, 12},
     {{2 * VULKAN_FAR_CONTEXT - 1, 10}, 0},
 };
@@ -152,7 +151,7 @@ static void records_once_for_each_reach(void **state)
     end_rig(&rig);
 }
 
-/* Another number of rows has commands of its own, and so has each reach of it. */
+/* Each number of rows has its own commands, and each reach of it too. */
 static void records_once_for_each_number_of_rows(void **state)
 {
     static const uint32_t positions[ROWS] = {500, 20000, 700};

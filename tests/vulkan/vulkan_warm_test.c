@@ -1,7 +1,7 @@
 /*
- * No step asks for a kernel that was not made at load, whatever the scheduler puts into it, and few
- * are made that none of the steps tried here asks for: on this device, and on one with large
- * matrices, whose policies have many more. Nothing is compiled: kernels are noted, and counted.
+ * Every kernel that a step asks for is made at load, for any step of the scheduler, and few kernels
+ * are made that none of the steps here asks for: on this device, and on one with large matrices,
+ * whose policies have many more. Nothing is compiled: kernels are noted and counted.
  */
 // tags: threads
 #include <setjmp.h>
@@ -21,7 +21,8 @@
 
 enum { STEPS_OF_ROWS = 24 };
 
-/* Families whose plans differ in what depends on rows: layers, experts, states, streams. */
+/* Families whose plans differ in ops that depend on the number of rows: layers, experts, states,
+ * streams. */
 static const char *const checkpoints[] = {
     "tests/golden/checkpoints/llama",       "tests/golden/checkpoints/gemma2",
     "tests/golden/checkpoints/gemma3",      "tests/golden/checkpoints/gemma3n",
@@ -44,7 +45,7 @@ enum {
     VOCAB = 128256
 };
 
-/* Of which there is but one row: nothing here reads weights. */
+/* One row is enough, because nothing here reads weights. */
 static plan_weight_id add_weight(struct plan_sketch *sketch, enum ggml_type type, uint32_t rows,
                                  uint32_t columns)
 {
@@ -148,21 +149,21 @@ static void add_sequence(const struct vulkan_program *program, struct vulkan_sha
     shape->tiles += rows == 1 ? 0 : (rows + program->tile_rows - 1) / program->tile_rows;
 }
 
-/* The longest that a step may have of a model that takes so many. */
+/* The furthest reach of a step of this model. */
 static enum vulkan_reach furthest(const struct vulkan_program *program)
 {
     return program->plan->config.context_tokens > VULKAN_FAR_CONTEXT ? VULKAN_REACH_FAR
-                                                                     : VULKAN_REACH_BRIEF;
+                                                                     : VULKAN_REACH_SHORT;
 }
 
 static enum vulkan_reach pick_reach(const struct vulkan_program *program,
                                     struct test_random *random, bool whole)
 {
     enum vulkan_reach reach = pick(random, 0, furthest(program));
-    return reach == VULKAN_REACH_BRIEF && !whole ? VULKAN_REACH_COMMON : reach;
+    return reach == VULKAN_REACH_SHORT && !whole ? VULKAN_REACH_COMMON : reach;
 }
 
-/* So many rows, shared out among sequences, few of them or many; each may be drawn from once. */
+/* This many rows, divided among few or many sequences; each sequence has at most one draw. */
 static struct vulkan_shape random_shape(const struct vulkan_program *program,
                                         struct test_random *random, uint32_t rows)
 {
@@ -248,7 +249,7 @@ struct trial {
     const char *name;
     uint32_t step_rows;
     uint32_t sequences;
-    bool pictures; /* in prompts, whose rows see beyond themselves */
+    bool images; /* in prompts, whose rows see beyond themselves */
 };
 
 static void begin(const struct vulkan_device *device, const struct plan *plan,
@@ -263,7 +264,7 @@ static void begin(const struct vulkan_device *device, const struct plan *plan,
     must(vulkan_kernels_create(device, NULL, &kernels, &error) == RESULT_OK);
     if (vulkan_program_init(program, device, kernels, plan, &options, &error) != RESULT_OK)
         fail_msg("%s", error.text);
-    program->sees = program->axes = program->spans = trial->pictures;
+    program->sees = program->axes = program->spans = trial->images;
     vulkan_kernels_note(kernels);
 }
 
@@ -305,8 +306,8 @@ static uint32_t count_made(const struct vulkan_device *device, struct plan *plan
     return made;
 }
 
-/* A model of contexts that are not far has no kernels for far ones, and codes of 8 bits have the
- * same for both. Leaves a plan of codes of 4 bits and far contexts. */
+/* A model without far contexts has no kernels for them, and codes of 8 bits use the same kernels
+ * for both. Leaves a plan of 4-bit codes and far contexts. */
 static void check_far(const struct vulkan_device *device, struct plan *plan,
                       const struct trial *trial)
 {
@@ -327,7 +328,7 @@ static void check_models(const struct vulkan_device *device)
     struct plan *plan = plan_sketch_plan(llama);
     check_model(device, plan, &(struct trial){"8B", 512, 64, false});
     check_model(device, plan, &(struct trial){"8B, few", 75, 8, false});
-    check_model(device, plan, &(struct trial){"8B, pictures", 160, 40, true});
+    check_model(device, plan, &(struct trial){"8B, images", 160, 40, true});
     plan->kv.groups[0].quantized = true;
     plan->kv.quantization = (struct kv_quantization){
         .scheme = KV_QUANT_UNIFORM, .key_half_bits = 8, .value_half_bits = 8};

@@ -1,10 +1,10 @@
 /*
- * Processes that come and go over one vault: the first uploads, the next adopt what it left on the
- * device, whoever dies while uploading leaves an empty vault, and whatever else is in it is thrown
- * away. Each life is a process of its own with its own device.
+ * Processes that share one vault: the first uploads, the next ones adopt its weights on the device,
+ * a process that dies while uploading leaves an empty vault, and any other contents are discarded.
+ * Each life is a process with its own device.
  *
- * A checkpoint's values tell who put them there: an adopter is given other values than the filler
- * had under the same fingerprint, and must find the filler's.
+ * Values of a checkpoint show which process uploaded them: an adopter has other values than the
+ * filler under the same fingerprint, and must find the filler's.
  */
 // tags: threads
 #include <fcntl.h>
@@ -46,7 +46,7 @@ struct scene {
     bool dies_filling;
     bool stays; /* until it is killed, telling through the pipe first */
     bool cannot_share;
-    bool driver_complains; /* rightly: nobody listens for its messages */
+    bool driver_complains; /* expected; its messages are not checked */
 };
 
 static struct scene scene;
@@ -132,7 +132,7 @@ static void read_back(struct life *life, const struct vulkan_piece *piece, void 
     vulkan_buffer_destroy(life->device, &host);
 }
 
-/* All matrices hold what a checkpoint with `first_value` would give. */
+/* All matrices have the values of a checkpoint with `first_value`. */
 static void expect_values(struct life *life, float first_value)
 {
     static float values[MATRIX_FLOATS];
@@ -168,8 +168,8 @@ static void die_on_progress(void *context, uint64_t done_bytes, uint64_t total_b
         raise(SIGKILL);
 }
 
-/* A GPU's driver that was handed what is not its own may refuse everything after it (NVIDIA's
- * does): then the load ends with an error, and the frontend gives the vault up. */
+/* After an import of foreign memory a GPU's driver may refuse everything (NVIDIA's does): then the
+ * load ends with an error, and the frontend gives the vault up. */
 static bool driver_gave_up(const struct life *life, enum result result,
                            const struct error_text *error)
 {
@@ -244,7 +244,7 @@ static void await_tell(void)
     assert_int_equal(read(scene.pipe[0], &byte, 1), 1);
 }
 
-/* Fills the vault, and is killed while it uses what it left. */
+/* Fills the vault, and is killed while it uses those weights. */
 static void fill_and_kill(float first_value)
 {
     scene.first_value = first_value;
@@ -409,7 +409,7 @@ static void a_device_that_cannot_share_keeps_to_itself(void **state)
     scene.cannot_share = false;
     scene.reason_words = NULL;
     scene.value_expected = 1.0f;
-    one_life(WORKER_WEIGHTS_ADOPTED); /* nobody touched the vault */
+    one_life(WORKER_WEIGHTS_ADOPTED); /* the vault is unchanged */
 }
 
 /* What the frontend holds for a CPU. */

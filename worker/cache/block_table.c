@@ -1,11 +1,11 @@
 /*
- * Where are a sequence's keys and values? A sequence grows by whole blocks at its end and, in
- * sliding-window groups, loses whole blocks at its beginning, so a table is an array with two
- * marks. The ids lie in an array of their own because a backend reads exactly that; the generations
- * that prove ownership to the pool lie beside it.
+ * Maps a sequence's positions to physical blocks. A sequence grows by whole blocks at its end and,
+ * in sliding-window groups, gives back whole blocks at its beginning, so a table is an array with
+ * two marks. Block ids have an array of their own because the backend reads exactly that array; the
+ * generations, which prove ownership to the pool, are kept in a second array.
  *
- * Memory for the array is reserved when the sequence is admitted, for the longest it can become;
- * steps only fill it in. Refuses to decide how far back a query sees (kv_layout_first_block()).
+ * The arrays are reserved for the sequence's maximum length when it is admitted, so steps never
+ * allocate. How far back a query sees is decided in kv_layout_first_block().
  */
 #include "worker/cache/block_table.h"
 
@@ -87,22 +87,22 @@ void block_table_replace(struct block_table *table, struct kv_block_pool *pool, 
                          struct kv_block_ref ref)
 {
     kv_block_pool_share(pool, ref);
-    kv_block_pool_give(pool, block_table_ref(table, at), KV_BLOCK_LAST);
+    kv_block_pool_give(pool, block_table_ref(table, at), KV_EVICT_LAST);
     table->blocks[at] = ref.block;
     table->generations[at] = ref.generation;
 }
 
 void block_table_give_first(struct block_table *table, struct kv_block_pool *pool,
-                            enum kv_block_turn turn)
+                            enum kv_evict_order order)
 {
-    kv_block_pool_give(pool, block_table_ref(table, table->first_held), turn);
+    kv_block_pool_give(pool, block_table_ref(table, table->first_held), order);
     table->blocks[table->first_held++] = KV_BLOCK_NONE;
 }
 
 void block_table_give_all(struct block_table *table, struct kv_block_pool *pool)
 {
     while (table->covered > table->first_held) {
-        kv_block_pool_give(pool, block_table_ref(table, table->covered - 1), KV_BLOCK_LAST);
+        kv_block_pool_give(pool, block_table_ref(table, table->covered - 1), KV_EVICT_LAST);
         table->covered--;
     }
     table->first_held = 0;

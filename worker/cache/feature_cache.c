@@ -1,11 +1,11 @@
 /*
- * A picture's features lie in consecutive rows, pictures differ in size, and rows are few: so this
- * is an allocator and a cache in one. The images that are there are listed in the order of their
- * rows; a gap between two of them is free. Taking rows is first fit; where nothing fits, the least
- * recently used image that nobody holds goes, and so on until something fits or none is left.
+ * An allocator of consecutive pool rows and an LRU cache in one. Images are listed in the order of
+ * their rows, so the gap between two neighbours is free. Rows are taken first fit; if no gap is
+ * large enough, the least recently used image without references is evicted and the search is
+ * repeated. Images are never moved.
  *
- * There are some tens of images, and each was encoded for at least a millisecond, so everything is
- * a walk over the list. Refuses to move images and to know what is in a row.
+ * There are a few dozen images, each of which took at least a millisecond to encode, so every
+ * operation walks the list.
  */
 #include "worker/cache/feature_cache.h"
 
@@ -19,7 +19,7 @@ struct feature_image {
     struct feature_key key;
     uint32_t first_row;
     uint32_t references;
-    bool used; /* this place is an image's */
+    bool used; /* this entry is in use */
     bool ready;
     uint64_t last_use;
 };
@@ -28,8 +28,8 @@ struct feature_cache {
     uint32_t rows;
     uint32_t kept_max;
     uint32_t capacity;
-    uint32_t count; /* images that are there */
-    uint32_t kept;  /* of these, not held */
+    uint32_t count; /* images in the cache */
+    uint32_t kept;  /* of these, without references */
     uint32_t used_rows;
     uint64_t clock; /* of last_use */
     uint64_t evictions;
@@ -105,7 +105,7 @@ static void forget(struct feature_cache *cache, uint32_t image)
     *gone = (struct feature_image){0};
 }
 
-/* Forgets the kept image whose last use is longest ago; false when none is kept. */
+/* Removes the least recently used image without references; false if there is none. */
 static bool forget_oldest(struct feature_cache *cache)
 {
     uint32_t oldest = FEATURE_IMAGE_NONE;
@@ -123,7 +123,7 @@ static bool forget_oldest(struct feature_cache *cache)
     return true;
 }
 
-/* The same, for another one's sake. */
+/* The same, counted as an eviction. */
 static bool evict(struct feature_cache *cache)
 {
     bool gone = forget_oldest(cache);
@@ -131,7 +131,8 @@ static bool evict(struct feature_cache *cache)
     return gone;
 }
 
-/* Where in the order `rows` rows are free, and from which row on; false: nowhere. */
+/* Finds the first gap of `rows` rows: its index in the order and its first row. False if there is
+ * none. */
 static bool find_gap(const struct feature_cache *cache, uint32_t rows, uint32_t *place,
                      uint32_t *first_row)
 {

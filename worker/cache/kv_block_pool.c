@@ -1,13 +1,10 @@
 /*
- * Memory of one size, handed out by number.
+ * All KV memory of a group is reserved at load as equal blocks. The pool only keeps the books: a
+ * stack of free ids (last freed, first taken, because its memory may still be in a CPU cache), a
+ * reference count and a generation for each block, and a list of the idle ones. Nothing is
+ * allocated after create, so running out of blocks is a result that the scheduler plans for.
  *
- * All KV memory of a group is reserved once, at load, as equal blocks. The pool only keeps the
- * book: a stack of free ids (the block freed last is taken first, while it may still be in a
- * cache), a count of references and a generation per block, and a list of those that are idle.
- * Nothing here allocates after create, so running out is a plain result that the scheduler plans
- * for.
- *
- * Refuses to wait for a block and to decide who must give one back: preemption_policy.h does that.
+ * Who gives blocks back when the pool is empty is decided in preemption_policy.h.
  */
 #include "worker/cache/kv_block_pool.h"
 
@@ -21,7 +18,7 @@
 struct block_state {
     uint32_t references;
     uint32_t generation;
-    uint32_t before; /* neighbours among the idle ones: goes before it, and after it */
+    uint32_t before; /* neighbours in the idle list: evicted before and after this one */
     uint32_t after;
     bool kept;
 };
@@ -30,10 +27,13 @@ struct kv_block_pool {
     uint32_t block_count;
     uint32_t free_count;
     uint32_t idle_count;
-    uint32_t idle_first; /* the first to go, or NONE */
+    uint32_t idle_first; /* evicted first, or NONE */
     uint32_t idle_last;
-    uint32_t *free_blocks; /* [block_count] a stack; the first free_count are free */
+    uint32_t *free_blocks; /* [block_count] stack; the first free_count entries are used */
     struct block_state *blocks;
+    uint8_t *stamps; /* NULL: none are written */
+    size_t stamp_stride;
+    uint64_t clock; /* grows with each stamp */
 };
 
 enum result kv_block_pool_create(uint32_t block_count, struct kv_block_pool **created)
@@ -52,7 +52,8 @@ enum result kv_block_pool_create(uint32_t block_count, struct kv_block_pool **cr
     pool->free_count = block_count;
     pool->idle_first = pool->idle_last = NONE;
     for (uint32_t i = 0; i < block_count; i++)
-        pool->free_blocks[i] = block_count - 1 - i; /* low ids first: untouched memory stays so */
+        pool->free_blocks[i] =
+            block_count - 1 - i; /* low ids first, so that memory of high ids stays untouched */
     *created = pool;
     return RESULT_OK;
 }
@@ -67,7 +68,7 @@ void kv_block_pool_destroy(struct kv_block_pool *pool)
     free(pool);
 }
 
-/* The state of a block that is not free and is the one that the caller means. */
+/* The state of a held or idle block; asserts that `ref` is current. */
 static struct block_state *occupied(struct kv_block_pool *pool, struct kv_block_ref ref)
 {
     must(ref.block < pool->block_count);
@@ -83,11 +84,29 @@ static void make_free(struct kv_block_pool *pool, uint32_t id)
     pool->free_blocks[pool->free_count++] = id;
 }
 
-static void idle_link(struct kv_block_pool *pool, uint32_t id, enum kv_block_turn turn)
+void kv_block_pool_set_stamps(struct kv_block_pool *pool, uint64_t *stamps, size_t stride_bytes)
+{
+    pool->stamps = (uint8_t *)stamps;
+    pool->stamp_stride = stride_bytes;
+}
+
+static void write_stamp(struct kv_block_pool *pool, uint32_t id, uint64_t stamp)
+{
+    if (pool->stamps)
+        *(uint64_t *)(void *)(pool->stamps + id * pool->stamp_stride) = stamp;
+}
+
+/* Of a block that a sequence holds, which uses its blocks from the first to the last. */
+static void stamp_held(struct kv_block_pool *pool, uint32_t id)
+{
+    write_stamp(pool, id, UINT64_MAX - ++pool->clock);
+}
+
+static void idle_link(struct kv_block_pool *pool, uint32_t id, enum kv_evict_order order)
 {
     struct block_state *block = &pool->blocks[id];
-    block->before = turn == KV_BLOCK_LAST ? pool->idle_last : NONE;
-    block->after = turn == KV_BLOCK_LAST ? NONE : pool->idle_first;
+    block->before = order == KV_EVICT_LAST ? pool->idle_last : NONE;
+    block->after = order == KV_EVICT_LAST ? NONE : pool->idle_first;
     if (block->before != NONE)
         pool->blocks[block->before].after = id;
     else
@@ -97,6 +116,7 @@ static void idle_link(struct kv_block_pool *pool, uint32_t id, enum kv_block_tur
     else
         pool->idle_last = id;
     pool->idle_count++;
+    write_stamp(pool, id, order == KV_EVICT_LAST ? ++pool->clock : 0);
 }
 
 static void idle_unlink(struct kv_block_pool *pool, uint32_t id)
@@ -111,6 +131,27 @@ static void idle_unlink(struct kv_block_pool *pool, uint32_t id)
     else
         pool->idle_last = block->before;
     pool->idle_count--;
+}
+
+struct kv_block_ref kv_block_pool_restore(struct kv_block_pool *pool, uint32_t id)
+{
+    must(id < pool->block_count && pool->free_count == pool->block_count);
+    struct block_state *block = &pool->blocks[id];
+    must(block->references == 0 && !block->kept);
+    block->kept = true;
+    idle_link(pool, id, KV_EVICT_LAST);
+    return (struct kv_block_ref){.block = id, .generation = block->generation};
+}
+
+void kv_block_pool_restore_end(struct kv_block_pool *pool)
+{
+    must(pool->free_count == pool->block_count);
+    pool->free_count = 0;
+    for (uint32_t i = 0; i < pool->block_count; i++) {
+        uint32_t id = pool->free_blocks[i];
+        if (!pool->blocks[id].kept)
+            pool->free_blocks[pool->free_count++] = id;
+    }
 }
 
 enum result kv_block_pool_take(struct kv_block_pool *pool, struct kv_block_ref *ref)
@@ -129,20 +170,22 @@ void kv_block_pool_share(struct kv_block_pool *pool, struct kv_block_ref ref)
 {
     struct block_state *block = occupied(pool, ref);
     must(block->references < UINT32_MAX);
-    if (block->references == 0)
+    if (block->references == 0) {
         idle_unlink(pool, ref.block);
+        stamp_held(pool, ref.block);
+    }
     block->references++;
 }
 
 void kv_block_pool_give(struct kv_block_pool *pool, struct kv_block_ref ref,
-                        enum kv_block_turn turn)
+                        enum kv_evict_order order)
 {
     struct block_state *block = occupied(pool, ref);
     must(block->references > 0);
     if (--block->references > 0)
         return;
     if (block->kept)
-        idle_link(pool, ref.block, turn);
+        idle_link(pool, ref.block, order);
     else
         make_free(pool, ref.block);
 }
@@ -152,6 +195,7 @@ void kv_block_pool_keep(struct kv_block_pool *pool, struct kv_block_ref ref)
     struct block_state *block = occupied(pool, ref);
     must(block->references > 0 && !block->kept);
     block->kept = true;
+    stamp_held(pool, ref.block);
 }
 
 void kv_block_pool_drop(struct kv_block_pool *pool, struct kv_block_ref ref)

@@ -1,23 +1,24 @@
 /*
- * The physical blocks of one cache group: a fixed number, reference counted, taken and given in
- * O(1). Which bytes a block id stands for is the backend's business.
+ * The physical blocks of one cache group: a fixed number, reference counted, taken and given back
+ * in O(1). The backend decides which bytes a block id stands for.
  *
- * A block may be *kept*: what it holds is worth something to whoever comes later (prefix_cache.h).
- * Such a block is not freed when its last reference goes; it lies idle, may be shared again, and
- * becomes free when it is no longer kept. Idle blocks stand in the order in which they should go.
+ * The prefix cache may mark a block as *kept* (prefix_cache.h). A kept block is not freed with its
+ * last reference: it becomes idle, can be shared again, and is freed when it is dropped. Idle
+ * blocks are listed in eviction order.
  *
- *            take              give the last, not kept
+ *            take               give the last reference, not kept
  *     free ────────▶ held ───────────────────────────────▶ free
  *                    │  ▲ share                              ▲
  *   give the last,   ▼  │              drop                  │
  *   kept            idle ────────────────────────────────────┘
  *
- * A block's generation grows each time it becomes free, so that a holder that kept a reference too
- * long is found out: giving back a block that one does not hold is a bug and aborts.
+ * A block's generation grows each time it becomes free. must() aborts when a stale reference is
+ * given back.
  */
 #ifndef SHOAL_WORKER_CACHE_KV_BLOCK_POOL_H
 #define SHOAL_WORKER_CACHE_KV_BLOCK_POOL_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "proto/result.h"
@@ -29,29 +30,40 @@ struct kv_block_ref {
 
 struct kv_block_pool;
 
-/* RESULT_OUT_OF_MEMORY when the bookkeeping (24 bytes a block) does not fit. block_count > 0. */
+/* RESULT_OUT_OF_MEMORY if the bookkeeping (24 bytes a block) cannot be allocated. block_count > 0.
+ */
 enum result kv_block_pool_create(uint32_t block_count, struct kv_block_pool **pool) RESULT_CHECKED;
 /* Every block must be free. */
 void kv_block_pool_destroy(struct kv_block_pool *pool);
 
-/* One free block with one reference; RESULT_FULL when none is left, idle ones or not. */
-enum result kv_block_pool_take(struct kv_block_pool *pool, struct kv_block_ref *ref) RESULT_CHECKED;
-/* One more reference to a held or idle block. */
-void kv_block_pool_share(struct kv_block_pool *pool, struct kv_block_ref ref);
-/* Where a block goes among the idle ones. */
-enum kv_block_turn {
-    KV_BLOCK_LAST, /* it was of use just now: all that are idle go before it */
-    KV_BLOCK_FIRST /* it is the first to go */
-};
-/* One reference less; the last one frees the block, or leaves it idle if it is kept. */
-void kv_block_pool_give(struct kv_block_pool *pool, struct kv_block_ref ref,
-                        enum kv_block_turn turn);
+/* Where the pool writes a *stamp* for each block: stamps [block_count], `stride_bytes` apart, which
+ * outlive the pool. In ascending order of stamps, kept blocks are in eviction order: idle ones as
+ * listed, then held ones with the last part of a sequence first. */
+void kv_block_pool_set_stamps(struct kv_block_pool *pool, uint64_t *stamps, size_t stride_bytes);
+/* Before anything is taken: makes a block idle, as the last in eviction order. After the last one,
+ * kv_block_pool_restore_end() must follow. */
+struct kv_block_ref kv_block_pool_restore(struct kv_block_pool *pool, uint32_t block);
+void kv_block_pool_restore_end(struct kv_block_pool *pool);
 
-/* A held block is kept from now on. */
+/* Takes one free block with one reference; RESULT_FULL if no block is free. Idle blocks are not
+ * taken. */
+enum result kv_block_pool_take(struct kv_block_pool *pool, struct kv_block_ref *ref) RESULT_CHECKED;
+/* Adds a reference to a held or idle block. */
+void kv_block_pool_share(struct kv_block_pool *pool, struct kv_block_ref ref);
+/* Where a block enters the eviction order of idle blocks. */
+enum kv_evict_order {
+    KV_EVICT_LAST, /* evicted after all blocks that are idle now */
+    KV_EVICT_FIRST /* evicted before them */
+};
+/* Drops one reference. The last one frees the block or, if it is kept, makes it idle. */
+void kv_block_pool_give(struct kv_block_pool *pool, struct kv_block_ref ref,
+                        enum kv_evict_order order);
+
+/* Marks a held block as kept. */
 void kv_block_pool_keep(struct kv_block_pool *pool, struct kv_block_ref ref);
-/* A kept block is no longer: if idle it is free now. */
+/* Ends keeping a block; an idle block becomes free. */
 void kv_block_pool_drop(struct kv_block_pool *pool, struct kv_block_ref ref);
-/* The idle block that should go first; RESULT_EMPTY when there is none. */
+/* The first idle block in eviction order; RESULT_EMPTY if none is idle. */
 enum result kv_block_pool_oldest(const struct kv_block_pool *pool,
                                  struct kv_block_ref *ref) RESULT_CHECKED;
 

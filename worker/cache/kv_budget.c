@@ -1,33 +1,32 @@
 /*
- * Dividing KV memory between cache groups.
+ * Divides the KV memory between recurrent state and cache groups, in this order:
  *
- * A sliding-window group needs at most a window per sequence, however long the sequence becomes, so
- * it is served first: a window for every sequence plus one step's rows, as long as that takes no
- * more than half of the memory. The rest goes to the full-attention groups, which can use any
- * amount up to max_sequences whole contexts. Where even that fits, memory is left over and not
- * taken. What quantization leaves in full precision at a sequence's beginning is bounded just so.
+ *   recurrent state        at most half; if it holds less than max_sequences, fewer run
+ *   state checkpoints      at most an eighth of the rest, possibly none
+ *   sliding-window groups  at most half of the rest: a window for each sequence and one step's rows
+ *   full groups            the rest, at most max_sequences whole contexts
  *
- * Recurrent state comes before both: a sequence cannot run without it, and it is the same for the
- * shortest and the longest. It gets at most half of the memory; where that does not hold as many
- * sequences as are wanted, fewer run at once. Of what it leaves, checkpoints of such state for the
- * prefix cache get an eighth at most; where that holds none, there are none.
+ * State comes first because a sequence cannot run without it and it has the same size for short and
+ * long sequences. A sliding-window group comes before the full ones because its need does not grow
+ * with the context length. The full-precision beginning of quantized sequences is bounded in the
+ * same way as the windows. Memory beyond the need is not taken.
  *
- * Bytes are exact (a block's size is the layout's); division rounds down, so the sum never passes
- * the limit. Refuses a limit in which a single sequence could not make a step.
+ * Bytes are exact (the layout gives the block size) and division rounds down, so the sum never
+ * exceeds the limit. A limit that does not hold a single sequence with one step's rows is an error.
  */
 #include "worker/cache/kv_budget.h"
 
 #include "proto/must.h"
 
-#define CHECKPOINT_SHARE       8u /* of the memory that running states leave */
-#define CHECKPOINTS_A_SEQUENCE 4u /* a prompt's end, its answer's, and two in between */
+#define CHECKPOINT_SHARE         8u /* reciprocal share of the memory left after running states */
+#define CHECKPOINTS_PER_SEQUENCE 4u /* prompt end, answer end and two in between */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-/* Blocks with which max_sequences sequences of the whole context never run short. */
+/* Blocks for max_sequences sequences of the maximum length. */
 static uint64_t blocks_wanted(const struct kv_layout *layout, uint32_t group,
                               const struct kv_budget_request *request)
 {
@@ -58,8 +57,8 @@ uint32_t kv_budget_longest(const struct kv_layout *layout, const uint32_t blocks
     return fits;
 }
 
-/* Gives the full groups, or all others, their wanted blocks, or equal shares of tokens when
- * `share_bytes` does not hold them all. Returns the bytes used. */
+/* Gives the full groups (or all others) their maximum or, if `share_bytes` does not hold that,
+ * equal numbers of tokens. Returns the bytes used. */
 static uint64_t divide(const struct kv_layout *layout, const struct kv_budget_request *request,
                        bool full, uint64_t share_bytes, struct kv_budget *budget)
 {
@@ -85,7 +84,7 @@ static uint64_t divide(const struct kv_layout *layout, const struct kv_budget_re
     return used_bytes;
 }
 
-/* A start whose tokens do not even fit once would bound every sequence. */
+/* The full-precision start must fit once, else it would limit every sequence's length. */
 static enum result check_openings(const struct kv_layout *layout,
                                   const struct kv_budget_request *request,
                                   const struct kv_budget *budget, struct error_text *error)
@@ -144,7 +143,7 @@ static enum result plan_blocks(const struct kv_layout *layout,
                      (unsigned long long)needed_bytes);
 }
 
-/* Takes the states' share off what `request` may still use. */
+/* Subtracts recurrent states and checkpoints from the request's memory. */
 static enum result set_state_aside(struct kv_budget_request *request, struct kv_budget *budget,
                                    struct error_text *error)
 {
@@ -167,7 +166,7 @@ static enum result set_state_aside(struct kv_budget_request *request, struct kv_
         return RESULT_OK;
     uint64_t most = request->limit_bytes / CHECKPOINT_SHARE / request->state_slot_bytes;
     budget->checkpoint_slots =
-        (uint32_t)least(most, (uint64_t)CHECKPOINTS_A_SEQUENCE * budget->max_sequences);
+        (uint32_t)least(most, (uint64_t)CHECKPOINTS_PER_SEQUENCE * budget->max_sequences);
     budget->checkpoint_bytes = budget->checkpoint_slots * request->state_slot_bytes;
     request->limit_bytes -= budget->checkpoint_bytes;
     return RESULT_OK;

@@ -1,7 +1,6 @@
 /*
- * One pool per cache group, made together and ended together.
- *
- * Refuses to know sequences: a table (block_table.h) names the pool that it takes from.
+ * Creates and destroys the pools together. Sequences are unknown here: a block table
+ * (block_table.h) is given the pool that it takes from.
  */
 #include "worker/cache/kv_pools.h"
 
@@ -9,6 +8,17 @@
 #include <string.h>
 
 #include "proto/must.h"
+
+/* The pools write their eviction order into the ledger. */
+static void set_stamps(const struct prefix_pools *pools)
+{
+    for (uint32_t store = 0; store < PREFIX_STORES; store++) {
+        if (!pools->store[store])
+            continue;
+        struct kv_ledger_record *records = kv_ledger_records(pools->ledger, store);
+        kv_block_pool_set_stamps(pools->store[store], &records->stamp, sizeof *records);
+    }
+}
 
 enum result kv_pools_init(struct kv_pools *pools, const struct kv_pools_options *options)
 {
@@ -21,9 +31,11 @@ enum result kv_pools_init(struct kv_pools *pools, const struct kv_pools_options 
     if (result == RESULT_OK && options->checkpoint_slots > 0)
         result = kv_block_pool_create(options->checkpoint_slots, &pools->checkpoints);
     if (result == RESULT_OK && options->keeps_prefixes) {
-        struct prefix_pools kept = {.layout = pools->layout};
+        struct prefix_pools kept = {.layout = pools->layout, .ledger = options->ledger};
         memcpy(kept.store, pools->group, sizeof pools->group);
         kept.store[PREFIX_CHECKPOINT] = pools->checkpoints;
+        if (options->ledger)
+            set_stamps(&kept);
         result = prefix_cache_create(&kept, &pools->prefixes);
     }
     if (result != RESULT_OK)

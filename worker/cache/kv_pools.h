@@ -1,6 +1,6 @@
 /*
- * The block pools of all cache groups of one worker, side by side with the layout that says what
- * they are for, the slots of recurrent state, and the prefixes that were computed before.
+ * All memory books of one worker: the block pools of the cache groups with their layout, the slots
+ * of recurrent state, the prefix cache and the feature cache.
  */
 #ifndef SHOAL_WORKER_CACHE_KV_POOLS_H
 #define SHOAL_WORKER_CACHE_KV_POOLS_H
@@ -17,31 +17,35 @@
 struct kv_pools {
     const struct kv_layout *layout; /* outlives the pools */
     struct kv_block_pool *group[KV_GROUPS_MAX];
-    struct kv_block_pool *state; /* slots (state_layout.h); NULL: the model has no such state */
-    struct kv_block_pool *checkpoints; /* more slots, behind these; NULL: none */
-    struct prefix_cache *prefixes;     /* of these pools; NULL: nothing is kept */
-    struct feature_cache *features;    /* of pictures, the engine's; NULL: the model sees nothing */
+    struct kv_block_pool
+        *state; /* slots (state_layout.h); NULL: the model has no recurrent layers */
+    struct kv_block_pool *checkpoints; /* slots with numbers after those of `state`; NULL: none */
+    struct prefix_cache *prefixes;     /* over these pools; NULL: the prefix cache is off */
+    struct feature_cache
+        *features; /* of images, owned by the engine; NULL: the model takes no images */
 };
 
 struct kv_pools_options {
     const struct kv_layout *layout;
     uint32_t blocks[KV_GROUPS_MAX];
     uint32_t state_slots;      /* 0 for a model without recurrent layers */
-    uint32_t checkpoint_slots; /* that keep states for the prefix cache; 0: none */
+    uint32_t checkpoint_slots; /* recurrent states kept by the prefix cache; 0: none */
     bool keeps_prefixes;
+    struct kv_ledger *ledger; /* of the prefix cache's blocks, outlives the pools; NULL: none */
 };
-/* RESULT_OUT_OF_MEMORY when the bookkeeping does not fit. */
+/* RESULT_OUT_OF_MEMORY if the bookkeeping cannot be allocated. */
 enum result kv_pools_init(struct kv_pools *pools,
                           const struct kv_pools_options *options) RESULT_CHECKED;
-/* Every block and slot must have been given back, but for those that are idle. */
+/* Every block and slot must be free or idle. */
 void kv_pools_fini(struct kv_pools *pools);
 
-/* Blocks of a group that may be taken: free ones, and idle ones, which the cache gives up. */
+/* Blocks of a group that can be taken: free ones, and idle ones, which the prefix cache evicts. */
 uint32_t kv_pools_available(const struct kv_pools *pools, uint32_t group);
-/* Makes `count` blocks of a group free; so many are available. */
+/* Evicts idle blocks until `count` blocks of a group are free; so many must be available. */
 void kv_pools_make_room(struct kv_pools *pools, uint32_t group, uint32_t count);
 
-/* Blocks over all groups: all, those that sequences hold, those that only the cache has. */
+/* Sums over all groups: all blocks, those held by sequences, those held only by the prefix cache.
+ */
 uint64_t kv_pools_total(const struct kv_pools *pools);
 uint64_t kv_pools_used(const struct kv_pools *pools);
 uint64_t kv_pools_cached(const struct kv_pools *pools);

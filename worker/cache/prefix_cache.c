@@ -1,15 +1,13 @@
 /*
- * A hash table of places in arrays of fixed size, and for every block of every pool the place that
- * keeps it.
+ * A hash table of places in arrays of fixed size and, for each block of each pool, the place that
+ * keeps it. Each place has something in some store, so the arrays are made for as many places as
+ * there are blocks and checkpoint slots. Adding, finding and evicting cost O(1).
  *
- * Each place has something in some store, so there are never more of them than blocks and
- * checkpoint slots, and the arrays are made for that many. Adding, finding and giving up cost O(1).
+ * The tree of places is not stored. If a parent is evicted first, a walk from the root no longer
+ * reaches its descendants, and they are evicted in their order. No order of events can therefore
+ * produce a wrong hit; the worst case is a block that stays unused until then.
  *
- * That places form a tree is nowhere written down: a place whose parent is gone is found by nobody
- * who walks from the root, and goes when its turn comes. So no order of events can make a wrong
- * answer out of a right one; the worst is a block that lies there unused.
- *
- * Refuses to know sequences, and to say where one may go on (worker/schedule/sequence_prefix.h).
+ * From which place a sequence can resume is decided in worker/schedule/sequence_prefix.h.
  */
 #include "worker/cache/prefix_cache.h"
 
@@ -22,8 +20,8 @@
 struct place {
     struct prefix_name name;
     struct prefix_block block;
-    struct kv_block_ref refs[PREFIX_STORES]; /* block KV_BLOCK_NONE: nothing there */
-    uint32_t next;                           /* in its bucket, or among the free ones */
+    struct kv_block_ref refs[PREFIX_STORES]; /* block KV_BLOCK_NONE: none */
+    uint32_t next;                           /* in its bucket or in the free list */
 };
 
 struct prefix_cache {
@@ -35,7 +33,7 @@ struct prefix_cache {
     uint32_t bucket_mask;
     uint32_t *buckets;                /* [bucket_mask + 1] place or NONE */
     struct place *places;             /* [capacity] */
-    uint32_t *keepers[PREFIX_STORES]; /* [blocks of the store] the place that keeps each */
+    uint32_t *keepers[PREFIX_STORES]; /* [blocks of the store] place that keeps each block */
     uint64_t evictions;
 };
 
@@ -45,7 +43,7 @@ static struct kv_block_pool *pool_of(const struct prefix_cache *cache, uint32_t 
     return cache->pools.store[store];
 }
 
-/* A table is about half full at most. */
+/* The table is at most about half full. */
 static uint32_t bucket_count(uint32_t places)
 {
     uint32_t count = 16;
@@ -84,7 +82,7 @@ enum result prefix_cache_create(const struct prefix_pools *pools, struct prefix_
 {
     struct prefix_cache *cache = must_alloc(1, sizeof *cache);
     cache->pools = *pools;
-    cache->key = keyed_hash_random_key();
+    cache->key = pools->ledger ? kv_ledger_key(pools->ledger) : keyed_hash_random_key();
     uint64_t capacity = 0;
     for (uint32_t store = 0; store < PREFIX_STORES; store++)
         capacity += pool_of(cache, store) ? kv_block_pool_total(pool_of(cache, store)) : 0;
@@ -128,7 +126,6 @@ struct prefix_name prefix_cache_name(const struct prefix_cache *cache,
     keyed_hash_wide(&cache->key, block, sizeof *block, name.words);
     return name;
 }
-_Static_assert(sizeof(struct prefix_block) == 96, "hashed and compared as bytes: no padding");
 
 static uint32_t *bucket_of(const struct prefix_cache *cache, struct prefix_name name)
 {
@@ -140,7 +137,7 @@ static bool has_name(const struct place *place, struct prefix_name name)
     return place->name.words[0] == name.words[0] && place->name.words[1] == name.words[1];
 }
 
-/* By name alone. */
+/* Compares names only. */
 static uint32_t look_up(const struct prefix_cache *cache, struct prefix_name name)
 {
     uint32_t at = *bucket_of(cache, name);
@@ -168,7 +165,7 @@ uint32_t prefix_cache_add(struct prefix_cache *cache, struct prefix_name name,
     uint32_t at = look_up(cache, name);
     if (at != PREFIX_PLACE_NONE)
         return is_made_of(&cache->places[at], block) ? at : PREFIX_PLACE_NONE;
-    /* The caller holds a block that no place keeps, so fewer are used than there are blocks. */
+    /* The caller holds a block that no place keeps, so a place is free. */
     at = cache->first_free;
     must(at != PREFIX_PLACE_NONE);
     struct place *place = &cache->places[at];
@@ -182,7 +179,7 @@ uint32_t prefix_cache_add(struct prefix_cache *cache, struct prefix_name name,
     return at;
 }
 
-/* --- what places have ------------------------------------------------------------------------- */
+/* --- blocks of places ------------------------------------------------------------------------- */
 
 static void forget(struct prefix_cache *cache, uint32_t at)
 {
@@ -213,14 +210,27 @@ void prefix_cache_keep(struct prefix_cache *cache, uint32_t place, uint32_t stor
     kv_block_pool_keep(pool_of(cache, store), ref);
     cache->places[place].refs[store] = ref;
     cache->keepers[store][ref.block] = place;
+    if (cache->pools.ledger)
+        kv_ledger_note(cache->pools.ledger, store, ref.block, &cache->places[place].block);
 }
 
-/* True when the place has nothing left. */
-static bool let_go(struct prefix_cache *cache, uint32_t at, uint32_t store)
+bool prefix_cache_is_recorded(const struct prefix_cache *cache, uint32_t place, uint32_t store)
+{
+    struct kv_block_ref ref;
+    if (!cache->pools.ledger)
+        return true;
+    return prefix_cache_has(cache, place, store, &ref) &&
+           kv_ledger_is_committed(cache->pools.ledger, store, ref.block);
+}
+
+/* True if the place has nothing left in any store. */
+static bool drop_store(struct prefix_cache *cache, uint32_t at, uint32_t store)
 {
     struct place *place = &cache->places[at];
     struct kv_block_ref ref = place->refs[store];
     must(ref.block != KV_BLOCK_NONE);
+    if (cache->pools.ledger) /* before the block can be taken */
+        kv_ledger_forget(cache->pools.ledger, store, ref.block);
     kv_block_pool_drop(pool_of(cache, store), ref);
     cache->keepers[store][ref.block] = PREFIX_PLACE_NONE;
     place->refs[store].block = KV_BLOCK_NONE;
@@ -232,11 +242,11 @@ static bool let_go(struct prefix_cache *cache, uint32_t at, uint32_t store)
 
 void prefix_cache_drop(struct prefix_cache *cache, uint32_t place, uint32_t store)
 {
-    if (let_go(cache, place, store))
+    if (drop_store(cache, place, store))
         forget(cache, place);
 }
 
-/* --- giving up -------------------------------------------------------------------------------- */
+/* --- eviction --------------------------------------------------------------------------------- */
 
 static bool is_full_group(const struct prefix_cache *cache, uint32_t store)
 {
@@ -257,13 +267,13 @@ bool prefix_cache_evict(struct prefix_cache *cache, uint32_t store)
         return false;
     uint32_t at = cache->keepers[store][ref.block];
     must(at != PREFIX_PLACE_NONE);
-    bool empty = let_go(cache, at, store);
+    bool empty = drop_store(cache, at, store);
     cache->evictions++;
-    /* Nobody goes on at a place that lacks a full group's block. */
+    /* No sequence can resume at a place without a full group's block. */
     for (uint32_t other = 0; other < PREFIX_STORES && is_full_group(cache, store); other++) {
         if (!is_idle(cache, at, other))
             continue;
-        empty = let_go(cache, at, other);
+        empty = drop_store(cache, at, other);
         cache->evictions++;
     }
     if (empty)
@@ -281,6 +291,73 @@ void prefix_cache_reset(struct prefix_cache *cache)
                 prefix_cache_drop(cache, at, store);
         }
     }
+}
+
+/* --- blocks of an earlier worker -------------------------------------------------------------- */
+
+static int compare_stamps(const void *first, const void *second)
+{
+    const struct kv_ledger_entry *a = first;
+    const struct kv_ledger_entry *b = second;
+    if (a->stamp != b->stamp)
+        return a->stamp < b->stamp ? -1 : 1;
+    return a->number < b->number ? -1 : 1;
+}
+
+/* Adds the entry's block to its place; false if the place has a block in this store already. */
+static bool restore_entry(struct prefix_cache *cache, uint32_t store,
+                          const struct kv_ledger_entry *entry)
+{
+    struct prefix_name name = prefix_cache_name(cache, &entry->block);
+    uint32_t at = prefix_cache_add(cache, name, &entry->block);
+    if (at == PREFIX_PLACE_NONE || cache->places[at].refs[store].block != KV_BLOCK_NONE)
+        return false;
+    cache->places[at].refs[store] = kv_block_pool_restore(pool_of(cache, store), entry->number);
+    cache->keepers[store][entry->number] = at;
+    return true;
+}
+
+static void restore_store(struct prefix_cache *cache, uint32_t store,
+                          struct prefix_restored *restored)
+{
+    struct kv_ledger *ledger = cache->pools.ledger;
+    uint32_t total = kv_block_pool_total(pool_of(cache, store));
+    struct kv_ledger_entry *entries = must_alloc(total, sizeof *entries);
+    uint32_t count = 0;
+    for (uint32_t number = 0; number < total; number++) {
+        enum result result = kv_ledger_read(ledger, store, number, &entries[count]);
+        if (result == RESULT_OK) {
+            count++;
+        } else {
+            restored->damaged += result == RESULT_CORRUPT;
+            kv_ledger_forget(ledger, store, number);
+        }
+    }
+    qsort(entries, count, sizeof *entries, compare_stamps);
+    for (uint32_t i = 0; i < count; i++) {
+        bool added = restore_entry(cache, store, &entries[i]);
+        restored->blocks += added;
+        restored->redundant += !added;
+        if (!added)
+            kv_ledger_forget(ledger, store, entries[i].number);
+    }
+    kv_block_pool_restore_end(pool_of(cache, store));
+    free(entries);
+}
+
+struct prefix_restored prefix_cache_restore(struct prefix_cache *cache)
+{
+    struct prefix_restored restored = {0};
+    must(cache->used == 0 && cache->pools.ledger);
+    for (uint32_t store = 0; store < PREFIX_STORES; store++)
+        if (pool_of(cache, store))
+            restore_store(cache, store, &restored);
+    return restored;
+}
+
+void prefix_cache_detach(struct prefix_cache *cache)
+{
+    cache->pools.ledger = NULL;
 }
 
 struct prefix_cache_figures prefix_cache_figures(const struct prefix_cache *cache)

@@ -64,7 +64,7 @@ enum result family_registry_read_hf(struct json_value root, const struct model_f
     if (keys.result == RESULT_OK)
         *family = find_by_model_type(type);
     if (keys.result == RESULT_OK && !*family) { /* a class of several parts that accepts any text
-                                                   model: text_config names the family */
+                                                   model: its text_config names the family */
         struct checkpoint_keys text = {.object = json_value_member(root, "text_config"),
                                        .error = &reason};
         struct gguf_string text_type = checkpoint_keys_string_or_empty(&text, "model_type");

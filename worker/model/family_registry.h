@@ -10,10 +10,8 @@
 #include "worker/model/checkpoint/family_form.h"
 #include "worker/plan/model_config.h"
 
-/*
- * On success the config satisfies the guarantees of model_config.h. RESULT_UNSUPPORTED for an
- * unknown family; the error names the key or tensor, for config.json after the file's name.
- */
+/* On success the config satisfies the guarantees of model_config.h. RESULT_UNSUPPORTED for an
+ * unknown family. The error names the key or tensor, and for config.json the file first. */
 enum result family_registry_read_gguf(const struct gguf_file *file,
                                       const struct model_family **family,
                                       struct model_config *config,

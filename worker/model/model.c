@@ -1,13 +1,13 @@
 /*
- * Opening a checkpoint: map, index, config, plan, each step refusing what it cannot trust.
+ * Opens a checkpoint: map the files, index the tensors, read the config, build the plan. Each step
+ * checks its input before the next one uses it.
  *
- * Two formats come down to the same three things: a config, a table of tensors and what they are
- * called. From there on nothing knows which it was. Nothing is copied: the plan's weights are
- * pointers into the mappings, and a backend reads each weight once when it packs it. So opening
- * costs the headers, not the weights.
+ * Both formats give the same three things: a config, a table of tensors and the names of the
+ * tensors. The code after that does not depend on the format. Weights are not copied: the plan
+ * points into the mappings, and a backend reads each weight once when it packs it. So opening reads
+ * the headers only.
  *
- * Refuses to do: guarding against a file being changed under the mapping (model.h says what
- * happens).
+ * A file that is changed while it is mapped is not guarded against (model.h says what happens).
  */
 #include "worker/model/model.h"
 
@@ -27,8 +27,8 @@ struct model {
     struct gguf_parts *gguf;
     struct checkpoint_folder *folder;
     struct plan *plan;
-    struct plan *vision_plan;    /* NULL where it takes no pictures */
-    struct error_text blindness; /* then: why */
+    struct plan *vision_plan; /* NULL if the model takes no images */
+    struct error_text no_vision_reason;
     struct model_fingerprint fingerprint;
 };
 
@@ -47,7 +47,7 @@ static enum result build_plan(struct model *model, const struct model_family *fa
 
 /* --- GGUF ------------------------------------------------------------------------------------- */
 
-/* Takes what was opened, or the result of not doing so. */
+/* `opened` is the result of opening model->gguf. */
 static enum result open_gguf(struct model *model, enum result opened, struct error_text *error)
 {
     const struct model_family *family = NULL;
@@ -71,7 +71,7 @@ static enum result open_file(struct model *model, const char *path, struct error
 
 /* --- a folder --------------------------------------------------------------------------------- */
 
-/* "/models/SmolLM2-135M/" is called SmolLM2-135M. */
+/* The name of "/models/SmolLM2-135M/" is SmolLM2-135M. */
 static void name_after_path(const char *path, struct model_config *config)
 {
     size_t end = strlen(path);
@@ -104,8 +104,8 @@ static enum result build_vision(struct model *model, const struct model_family *
     return result;
 }
 
-/* A tower that cannot be used takes nothing from the text: what is wrong with it is told to whoever
- * asks about pictures. */
+/* If the tower cannot be used, the text is still served; the reason is kept for
+ * model_no_vision_reason(). */
 static void open_vision(struct model *model, const struct model_family *family)
 {
     struct error_text reason = {""};
@@ -120,7 +120,8 @@ static void open_vision(struct model *model, const struct model_family *family)
     if (result == RESULT_OK)
         result = build_vision(model, family, config, &reason);
     if (result != RESULT_OK && result != RESULT_NOT_FOUND)
-        (void)error_set(&model->blindness, result, "has no usable vision tower: %s", reason.text);
+        (void)error_set(&model->no_vision_reason, result, "has no usable vision tower: %s",
+                        reason.text);
     free(config);
 }
 
@@ -159,7 +160,7 @@ static struct model *create(void)
 {
     struct model *model = calloc(1, sizeof *model);
     if (model)
-        (void)error_set(&model->blindness, RESULT_NOT_FOUND, "takes text only");
+        (void)error_set(&model->no_vision_reason, RESULT_NOT_FOUND, "takes text only");
     return model;
 }
 
@@ -239,9 +240,9 @@ const struct plan *model_vision_plan(const struct model *model)
     return model->vision_plan;
 }
 
-const char *model_blindness(const struct model *model)
+const char *model_no_vision_reason(const struct model *model)
 {
-    return model->vision_plan ? "" : model->blindness.text;
+    return model->vision_plan ? "" : model->no_vision_reason.text;
 }
 
 struct model_fingerprint model_fingerprint(const struct model *model)

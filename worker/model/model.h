@@ -20,29 +20,29 @@
 
 struct model; /* opaque */
 
-/* `path` is a GGUF file or a Hugging Face folder (checkpoint_folder.h). RESULT_IO (errno's words),
- * or what is wrong with it: INVALID, UNSUPPORTED, TOO_LARGE, CORRUPT. The error begins with the
- * path and names the file in a folder, and key or tensor. */
+/* `path` is a GGUF file or a Hugging Face folder (checkpoint_folder.h). RESULT_IO with errno's
+ * text, or INVALID, UNSUPPORTED, TOO_LARGE or CORRUPT for a bad checkpoint. The error begins with
+ * the path and names the file in a folder, and the key or tensor. */
 enum result model_open(const char *path, struct model **model,
                        struct error_text *error) RESULT_CHECKED;
-/* The same over a GGUF's bytes that the caller keeps, aligned to 8; it is no file, so times, device
- * and inode are 0. For tests and fuzzing.
- */
+/* Opens a GGUF in the caller's bytes, aligned to 8, which must outlive the model. The fingerprint's
+ * times, device and inode are 0. For tests and fuzzing. */
 enum result model_open_bytes(const void *bytes, size_t byte_count, struct model **model,
                              struct error_text *error) RESULT_CHECKED;
-/* Has the plan's KV cache quantized, before a backend loads it; the errors of kv_layout_quantize().
- */
+/* Makes the plan's KV cache a quantized one; call it before a backend loads the plan. Errors: those
+ * of kv_layout_quantize(). */
 enum result model_quantize_kv(struct model *model, const struct kv_quantization *quantization,
                               struct error_text *error) RESULT_CHECKED;
 void model_close(struct model *model);
 
 const struct plan *model_plan(const struct model *model);
 const struct model_config *model_config(const struct model *model);
-/* NULL where the model takes no pictures; model_blindness() then says why, as the end of a sentence
- * that begins with the model. Both or neither of vision and plan are there. */
+/* NULL if the model takes no images; model_no_vision_reason() then says why, as the end of a
+ * sentence whose subject is the model. model_vision() and model_vision_plan() are both set or both
+ * NULL. */
 const struct model_vision *model_vision(const struct model *model);
 const struct plan *model_vision_plan(const struct model *model);
-const char *model_blindness(const struct model *model);
+const char *model_no_vision_reason(const struct model *model);
 struct model_fingerprint model_fingerprint(const struct model *model);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * Four independent lanes of exclusive-or, multiply, rotate, 32 bytes a round, so that the
- * multiplier is kept busy: some 10 bytes a nanosecond, where one lane byte by byte makes a
- * quarter. Every input bit reaches its lane's top bits by the multiplication and its bottom bits by
- * the rotation; the end mixes lanes, length and seed.
+ * Four independent lanes of exclusive-or, multiply and rotate take 32 bytes a round, so that the
+ * multiplier is always busy: about 10 bytes a nanosecond, four times as many as one lane byte by
+ * byte. The multiplication carries every input bit to its lane's top bits, the rotation to its
+ * bottom bits; the end mixes lanes, length and seed.
  *
- * Refuses to do: resisting somebody who wants two contents to collide.
+ * Collisions can be constructed: the hash is no protection against malicious contents.
  */
 #include "worker/plan/content_hash.h"
 

@@ -1,5 +1,5 @@
 /*
- * A fast 64-bit hash of bytes, for telling one content from another by accident, not by malice:
+ * A fast 64-bit hash of bytes, which tells contents apart that differ by accident, not by malice:
  * checkpoint headers, manifests, prepared weights. Its values are not kept on disk.
  */
 #ifndef SHOAL_WORKER_PLAN_CONTENT_HASH_H

@@ -1,12 +1,12 @@
 /*
  * Lloyd's iteration over one density: levels become the means of their cells, cells end halfway
- * between levels, until nothing moves any more.
+ * between levels, until nothing changes.
  *
- * The density is even, so only the positive half is worked on: its first cell begins at 0 and the
- * negative levels are those mirrored. First moments are known in closed form,
+ * The density is even, so only the positive half is computed: its first cell begins at 0, and the
+ * negative levels mirror the positive ones. First moments have a closed form,
  *     integral of t (1 - t^2)^((d-3)/2) = -(1 - t^2)^((d-1)/2) / (d - 1),
- * masses come from sums over a fine grid. Iterations are cheap (a few levels each), so they go on
- * far beyond f32's precision; a bound on them guards against a density that never settles.
+ * and masses are sums over a fine grid. Iterations are cheap (a few levels each), so they continue
+ * far beyond f32's precision; their number is bounded in case a density does not converge.
  */
 #include "worker/plan/kv_codebook.h"
 

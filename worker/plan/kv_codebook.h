@@ -1,6 +1,6 @@
 /*
- * The best scalar quantizer of one coordinate of a random unit vector: its levels, which all
- * coordinates of a rotated head share.
+ * The best scalar quantizer of one coordinate of a random unit vector. All coordinates of a rotated
+ * head share its levels.
  */
 #ifndef SHOAL_WORKER_PLAN_KV_CODEBOOK_H
 #define SHOAL_WORKER_PLAN_KV_CODEBOOK_H

@@ -2,15 +2,15 @@
  * Rows to codes and back. This file is the specification; attention kernels unpack the same bytes
  * in their own ways.
  *
- * Uniform: a group's smallest element is its bias, its range over the largest code its scale, both
- * rounded to f16 before codes are chosen against them, so that what is read back is as near as
- * those halves allow.
+ * Uniform: a group's smallest element is its bias, its range divided by the largest code its scale.
+ * Both are rounded to f16 before codes are chosen, so codes minimize the error with the rounded
+ * numbers.
  *
- * Turboquant: a rotated unit vector's coordinates are all distributed alike, whatever the row was,
- * so one table of levels serves all (kv_codebook.h). Fractional bits of a side give the first part
- * of the rotated coordinates one bit more than the rest: after a random rotation no coordinate
- * matters more than another, so which ones they are needs no data, and what a row becomes depends
- * on the row alone.
+ * Turboquant: the coordinates of a rotated unit vector have the same distribution for any row, so
+ * one table of levels serves all (kv_codebook.h). With a fractional number of bits, the first part
+ * of the rotated coordinates has codes with one bit more than the rest. After a random rotation all
+ * coordinates matter equally, so this choice needs no data, and a row's codes depend on the row
+ * alone.
  */
 #include "worker/plan/kv_codec.h"
 
@@ -170,7 +170,7 @@ static void store_half(uint8_t *side_memory, uint32_t offset, uint32_t scale, ui
     at[1] = (uint8_t)(half >> 8);
 }
 
-/* codes [segment->count], each below 2^bits, to their place in a row's codes. */
+/* Writes codes [segment->count], each below 2^bits, to their place in a row's codes. */
 static void pack(const struct kv_segment *segment, const uint8_t *codes, uint8_t *row)
 {
     uint8_t *at = row + segment->code_offset;
@@ -196,7 +196,7 @@ static void unpack(const struct kv_segment *segment, const uint8_t *row, uint8_t
     }
 }
 
-/* x [segment->count] to codes; sets the group's scale and bias. */
+/* Converts x [segment->count] to codes; sets the group's scale and bias. */
 static void quantize_group(const struct kv_side *side, const struct kv_segment *segment,
                            const float *x, uint32_t slot, uint8_t *side_memory, uint8_t *codes)
 {
@@ -227,7 +227,7 @@ static void find_levels(const struct kv_codebook *codebook, uint32_t count, cons
             codes[d] = (uint8_t)(codes[d] + (y[d] > codebook->bounds[i]));
 }
 
-/* y [head_dim] becomes the rotated unit vector; the norm, as it is kept, is stored. */
+/* y [head_dim] becomes the rotated unit vector; stores the norm, rounded to f16. */
 static void rotate_row(const struct kv_side *side, float *y, uint32_t slot, uint8_t *side_memory)
 {
     double squares = 0.0;

@@ -2,21 +2,21 @@
  * Keys and values in few bits. A codec belongs to a head size and a quantization
  * (proto/kv_quantization.h); a *row* is one head's key or value at one position.
  *
- * What a block of KV_BLOCK_TOKENS (T) positions holds of one KV head, little-endian:
+ * A block of KV_BLOCK_TOKENS (T) positions of one KV head, little-endian:
  *
  *   keys    codes   u8  [T][code_bytes]
  *           scales  f16 [scales][T]
  *           biases  f16 [scales][T]         uniform only
  *   values  the same with the values' numbers
  *
- * A row's codes are a bit string, lowest bits first: dimension after dimension, each segment's with
- * its own number of bits. Eight codes of b bits fill b bytes, and segments are whole eights, so
- * that no two rows share a byte and every eight codes begin at one.
+ * A row's codes are a bit string, lowest bits first, dimension after dimension; each segment has
+ * its own number of bits. Eight codes of b bits fill b bytes and a segment has a multiple of eight
+ * codes, so no two rows share a byte and every eighth code begins at a byte.
  *
- * What a code stands for:
- *   uniform      bias[g] + scale[g] * code, g the group of the dimension
- *   turboquant   norm * levels[code], in the rotated space: the row itself is the inverse rotation
- *                of that (kv_rotation.h); norm is the only scale
+ * The value of a code:
+ *   uniform      bias[g] + scale[g] * code, g being the group of the dimension
+ *   turboquant   norm * levels[code] in the rotated space; the row is the inverse rotation of that
+ *                (kv_rotation.h); norm is the only scale
  *
  * Bytes of a row: uniform dim * bits / 8 + 4 * dim / group; turboquant dim * bits / 8 + 2.
  */
@@ -65,17 +65,19 @@ struct kv_codec {
     struct kv_side value;
 };
 
-/* Whether heads of this size can be quantized so; says why not. */
+/* RESULT_UNSUPPORTED or RESULT_INVALID, with the reason, if heads of this size cannot be quantized
+ * this way. */
 enum result kv_codec_check(const struct kv_quantization *quantization, uint32_t head_dim,
                            struct error_text *error) RESULT_CHECKED;
-/* Bytes of a head in a block: keys, values, both. These need no codec: budgets come first. */
+/* Bytes of a head in a block: keys, values, both. They need no codec, because memory is budgeted
+ * before codecs exist. */
 uint32_t kv_codec_key_bytes(const struct kv_quantization *quantization, uint32_t head_dim);
 uint32_t kv_codec_value_bytes(const struct kv_quantization *quantization, uint32_t head_dim);
 uint32_t kv_codec_head_bytes(const struct kv_quantization *quantization, uint32_t head_dim);
 /* Elements that share a scale. */
 uint32_t kv_codec_group_size(const struct kv_quantization *quantization, uint32_t head_dim);
 
-/* For what kv_codec_check() allows. Tables are made here, once per load. */
+/* must(): kv_codec_check() accepts the quantization. Makes the tables, once per load. */
 void kv_codec_init(struct kv_codec *codec, const struct kv_quantization *quantization,
                    uint32_t head_dim);
 void kv_codec_fini(struct kv_codec *codec);
@@ -85,7 +87,7 @@ void kv_codec_fini(struct kv_codec *codec);
  * so threads may write different slots of a block. */
 void kv_codec_encode(const struct kv_side *side, const float *x, uint32_t slot,
                      uint8_t *side_memory);
-/* out [head_dim]: what the codes of `slot` stand for, in the rotated space where there is one. */
+/* out [head_dim]: the values of the codes of `slot`, of a rotated side in the rotated space. */
 void kv_codec_decode(const struct kv_side *side, const uint8_t *side_memory, uint32_t slot,
                      float *out);
 

@@ -1,16 +1,16 @@
 /*
  * Grouping layers into paged caches, and the arithmetic of blocks.
  *
- * Layers that look equally far back forget together, so they share block ids: one block of a group
- * is KV_BLOCK_TOKENS positions of all its layers. A model of full and sliding layers thus has two
- * block tables per sequence, however many layers it has, and a long prompt costs the sliding group
- * only its window. All layers of a group have one key and value shape; layers of another shape are
- * another group.
+ * Layers with the same window need the same positions, so they share block ids: one block of a
+ * group is KV_BLOCK_TOKENS positions of all its layers. A model of full and sliding layers has two
+ * block tables per sequence, however many layers it has, and a long prompt takes only a window's
+ * blocks of the sliding group. All layers of a group have the same key and value shape; layers of
+ * another shape form another group.
  *
- * A layer that attends over an earlier layer's keys has that layer's place, and takes no memory.
+ * A layer that attends over an earlier layer's keys uses that layer's place and takes no memory.
  *
- * Refuses: checkpoints with more different windows and shapes than KV_GROUPS_MAX. Takes and gives
- * no block; that is the block pool's work.
+ * At most KV_GROUPS_MAX different windows and shapes are supported. Blocks are taken and given back
+ * by the block pool (worker/cache/kv_block_pool.h), not here.
  */
 #include "worker/plan/kv_layout.h"
 
@@ -26,7 +26,7 @@ static bool stores_keys(const struct model_config *config, uint32_t layer)
            model_config_cache(config, layer) == layer;
 }
 
-/* The last layer with keys of its own, where there are more than two; else no layer. */
+/* The last layer with keys of its own if there are more than two such layers, else no layer. */
 static uint32_t find_kept_layer(const struct model_config *config)
 {
     uint32_t count = 0;
@@ -123,7 +123,7 @@ enum result kv_layout_init(struct kv_layout *layout, const struct model_config *
     return group_layers(layout, config, error);
 }
 
-/* Beside each quantized group its layers in full precision. */
+/* Adds an OPENING group for each quantized group: its layers in full precision. */
 static enum result add_openings(struct kv_layout *layout, struct error_text *error)
 {
     const uint32_t start = layout->quantization.start_tokens;
@@ -211,9 +211,11 @@ uint32_t kv_layout_blocks_needed(const struct kv_layout *layout, uint32_t group,
     uint32_t all = blocks_of(kv_layout_covered_tokens(layout, group, tokens));
     if (g->kind != KV_SLIDING || step_tokens == 0)
         return all;
-    /* A step of s rows sees the s rows and window - 1 positions before the first. A run of n
-     * positions that may begin anywhere in a block touches one block more than n - 1 fill. */
-    uint64_t seen = (uint64_t)g->window - 1 + step_tokens;
+    /* A step of s rows sees the s rows and window - 1 positions before the first, and as many
+     * before the position at which the sequence could resume are kept. A run of n positions that may
+     * begin anywhere in a block touches one block more than n - 1 fill. */
+    uint64_t seen =
+        (uint64_t)g->window - 1 + step_tokens + KV_BLOCK_TOKENS - 1 + KV_UNRECORDED_TOKENS;
     uint32_t touched = blocks_of(seen - 1) + 1;
     return touched < all ? touched : all;
 }
@@ -226,4 +228,10 @@ uint32_t kv_layout_first_block(const struct kv_layout *layout, uint32_t group, u
     if (g->kind == KV_FULL || position < g->window)
         return 0;
     return (position - g->window + 1) / KV_BLOCK_TOKENS;
+}
+
+uint32_t kv_layout_first_kept(const struct kv_layout *layout, uint32_t group, uint32_t computed)
+{
+    uint32_t recorded = computed > KV_UNRECORDED_TOKENS ? computed - KV_UNRECORDED_TOKENS : 0;
+    return kv_layout_first_block(layout, group, recorded / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS);
 }

@@ -1,12 +1,13 @@
 /*
  * A fixed random rotation.
  *
- * Power of two: R x = H (s * x) / sqrt(dim), H the Walsh-Hadamard matrix, s random signs; its own
- * inverse but for the order. Else the rows of a matrix of normal numbers, made orthonormal one
- * after the other (Gram-Schmidt, each twice, which is QR with a positive diagonal). Random numbers
- * are Philox of (SEED; index, side, dim), so they can be made again anywhere.
+ * If the dimension is a power of two: R x = H (s * x) / sqrt(dim), H being the Walsh-Hadamard
+ * matrix and s random signs; the inverse is the same steps in reverse order. Otherwise R has random
+ * normal rows, made orthonormal one after the other (Gram-Schmidt, each row twice, which is QR with
+ * a positive diagonal). Random numbers are Philox of (SEED; index, side, dim), so they can be made
+ * again anywhere.
  *
- * Sums are taken in one fixed order: the same bits for a row whatever runs beside it.
+ * Sums have one fixed order, so a row's bits do not depend on other rows.
  */
 #include "worker/plan/kv_rotation.h"
 
@@ -31,7 +32,7 @@ static double normal(uint32_t index, uint32_t side, uint32_t dim)
     return radius * cos(2.0 * 3.14159265358979323846 * ((double)block.word[1] * 0x1p-32));
 }
 
-/* Takes from `row` its part along each of the first `count` rows of `basis`. */
+/* Subtracts from `row` its projections on the first `count` rows of `basis`. */
 static void take_away(double *row, const double *basis, uint32_t count, uint32_t dim)
 {
     for (uint32_t i = 0; i < count; i++) {

@@ -1,7 +1,8 @@
 /*
- * The rotation that makes all coordinates of a head alike before a codebook meets them: a
- * randomized Hadamard transform where the dimension is a power of two, else a random orthogonal
- * matrix. A function of side and dimension only, so that every worker and every run has the same.
+ * The rotation after which all coordinates of a head have the same distribution, so that one
+ * codebook fits them: a randomized Hadamard transform if the dimension is a power of two, otherwise
+ * a random orthogonal matrix. It depends on side and dimension only, so it is the same in every
+ * worker and every run.
  */
 #ifndef SHOAL_WORKER_PLAN_KV_ROTATION_H
 #define SHOAL_WORKER_PLAN_KV_ROTATION_H
@@ -14,8 +15,8 @@ struct kv_rotation {
     float *matrix; /* [dim, dim], rows are orthonormal; else NULL */
 };
 
-/* `side` tells keys (0) and values (1) apart. dim <= LIMIT_HEAD_DIM. Memory for the numbers is
- * must_alloc()ed. */
+/* `side`: 0 for keys, 1 for values. dim <= LIMIT_HEAD_DIM. The numbers are allocated with
+ * must_alloc(). */
 void kv_rotation_init(struct kv_rotation *rotation, uint32_t dim, uint32_t side);
 void kv_rotation_fini(struct kv_rotation *rotation);
 

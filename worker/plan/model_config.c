@@ -1,7 +1,7 @@
 /*
- * What a layer's sizes are where layers differ. Most checkpoints state each size once; a layer that
- * states its own has it in its row, so that neither readers nor families that know only one size
- * write it down for every layer.
+ * Sizes of a layer. Most checkpoints state each size once, for the model; a layer that states its
+ * own has it in its layer_config, where 0 means the model's size. So readers and families of models
+ * with equal layers fill no per-layer sizes.
  */
 #include "worker/plan/model_config.h"
 

@@ -1,7 +1,7 @@
 /*
- * What a checkpoint says about its architecture, checked once and then trusted: sizes are within
- * proto/limits.h, products that matter do not overflow, heads divide evenly, every per-layer array
- * is filled.
+ * What a checkpoint says about its architecture. A config that was checked (worker/model/) has
+ * sizes within proto/limits.h, products that do not overflow, heads that divide evenly, and every
+ * per-layer array filled.
  */
 #ifndef SHOAL_WORKER_PLAN_MODEL_CONFIG_H
 #define SHOAL_WORKER_PLAN_MODEL_CONFIG_H
@@ -18,7 +18,7 @@ enum rope_pairing {
     ROPE_PAIRS_HALVES    /* (x[i], x[i + dims/2]): Hugging Face order, GGUF gemma */
 };
 
-/* Which of a row's positions turns a pair. Tokens that are no picture's have one in all three. */
+/* Which of a row's three positions rotates a pair. They are equal for tokens of text. */
 enum rope_axis { ROPE_TIME, ROPE_HEIGHT, ROPE_WIDTH };
 
 /* One rotary embedding: the angle of pair i at position p is p[axis[i]] * inverse_frequency[i]; cos
@@ -36,10 +36,10 @@ struct rope_config {
 enum layer_kind {
     LAYER_ATTENTION,
     LAYER_SHORT_CONV, /* a gated short convolution: lfm2 */
-    LAYER_GATED_DELTA /* a gated delta net behind a short convolution: qwen3.5 */
+    LAYER_GATED_DELTA /* a gated delta net after a short convolution: qwen3.5 */
 };
 
-/* Sizes that are 0 are the model's. */
+/* A size of 0 means the model's size. */
 struct layer_config {
     enum layer_kind kind;
     uint32_t window; /* keys a query sees including itself; 0 = all */
@@ -47,14 +47,14 @@ struct layer_config {
     uint32_t head_dim;
     uint32_t kv_heads;
     uint32_t feed_forward;
-    /* It stores no keys and values but attends over those of the layer that many before it, which
-     * has its window and sizes and stores its own; 0: it stores its own. */
+    /* 0: the layer stores its own keys and values; n: it attends over those of the layer n before
+     * it, which has the same window and sizes. */
     uint32_t cache_back;
-    bool cuts;            /* only gates above their row's mean plus so many deviations pass */
+    bool cuts;            /* only gates above mean + cut_deviations * deviation of their row pass */
     float cut_deviations; /* of op stream_cut */
     bool values_are_keys; /* its values are its keys before their norm and rotation */
     bool experts;         /* its feed-forward part is a mixture of experts */
-    bool causal;          /* its rows see no further though a picture's span is seen whole */
+    bool causal;          /* rows see no later position, even inside an image's span */
 };
 #define ROPE_NONE UINT32_MAX /* the layer does not rotate */
 
@@ -64,8 +64,8 @@ struct delta_config {
     uint32_t value_heads;
     uint32_t key_dim;
     uint32_t value_dim;
-    bool heads_take_turns; /* as in op_list.h, gated_delta: GGUF orders value heads so */
-    bool rate_is_log;      /* likewise: GGUF stores the rate itself */
+    bool heads_alternate; /* as in op_list.h, gated_delta: GGUF orders value heads so */
+    bool rate_is_log;     /* likewise: GGUF stores the rate itself */
 };
 
 struct expert_config {
@@ -100,31 +100,31 @@ struct model_config {
     float logit_soft_cap; /* then bounds them, 0 = none: op_list.h, soft_cap */
     bool tied_embeddings;
     bool attention_bias; /* of q, k and v */
-    /* A second embedding of each token, so many columns for each layer; 0: none. */
+    /* Columns per layer of a second embedding of each token; 0: there is none. */
     uint32_t per_layer_columns;
     uint32_t per_layer_tokens; /* rows of its table; tokens beyond them have row 0 */
-    uint32_t picture_token;    /* whose row all rows of pictures have there */
-    uint32_t streams;          /* parallel residuals (gemma3n's alternating updates); 0: one */
-    bool scale_corrected;      /* of them: the active one is scaled before per-layer inputs */
-    uint32_t laurel_rank;      /* of a low-rank residual beside attention; 0: none */
-    /* Behind each of the first so many layers a further part of a picture's features is added. */
+    uint32_t image_token;      /* the token whose row all rows of images use there */
+    uint32_t streams;     /* number of parallel residuals (gemma3n's alternating updates); 0: one */
+    bool scale_corrected; /* the active stream is scaled before per-layer inputs */
+    uint32_t laurel_rank; /* of a low-rank residual beside attention; 0: none */
+    /* After each of the first deepstack_layers layers a further part of an image's features is
+     * added. */
     uint32_t deepstack_layers;
     uint32_t rope_count;
     struct rope_config ropes[MODEL_ROPES_MAX];
-    uint32_t
-        ahead_layers; /* behind the last one: they predict tokens further on, and are left alone */
+    uint32_t ahead_layers;  /* after the last one, predict further tokens; not used */
     uint32_t conv_taps;     /* of recurrent layers: columns that a short convolution sees */
-    uint32_t conv_channels; /* of it */
+    uint32_t conv_channels; /* of a short convolution */
     struct delta_config delta;
     struct expert_config experts;
     struct layer_config layer[LIMIT_LAYERS];
 };
 
-/* Of a layer, whether it or the model states them. */
+/* A size of a layer: its own if it states one, else the model's. */
 uint32_t model_config_head_dim(const struct model_config *config, uint32_t layer);
 uint32_t model_config_kv_heads(const struct model_config *config, uint32_t layer);
 uint32_t model_config_feed_forward(const struct model_config *config, uint32_t layer);
-/* The layer whose keys and values it attends over: itself, or an earlier one. */
+/* The layer whose keys and values layer `layer` attends over: itself or an earlier one. */
 uint32_t model_config_cache(const struct model_config *config, uint32_t layer);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * The arithmetic of pictures. Sides are bounded before they are multiplied: a tile of
+ * The arithmetic of images. Sides are bounded before they are multiplied: a tile of
  * LIMIT_PATCH_ROWS patches has no side beyond that, and tiles are counted against the same bound.
  *
- * Refuses to do: choosing sizes. Who resizes pictures knows how the checkpoint wants them.
+ * Sizes are not chosen here: the frontend resizes images as the checkpoint's preprocessor says.
  */
 #include "worker/plan/model_vision.h"
 
@@ -25,13 +25,13 @@ static enum result check_side(const struct model_vision *vision, const char *nam
     if (vision->fixed_side > 0 && patches != vision->fixed_side)
         return error_set(error, RESULT_INVALID, "its %s is %u pixels, not %u", name, pixels,
                          vision->fixed_side * vision->patch_side);
-    if (vision->most_side > 0 && patches > vision->most_side)
+    if (vision->max_side > 0 && patches > vision->max_side)
         return error_set(error, RESULT_INVALID, "its %s of %u pixels is more than %u", name, pixels,
-                         vision->most_side * vision->patch_side);
+                         vision->max_side * vision->patch_side);
     return RESULT_OK;
 }
 
-enum result model_vision_check(const struct model_vision *vision, struct picture_shape shape,
+enum result model_vision_check(const struct model_vision *vision, struct image_shape shape,
                                struct error_text *error)
 {
     enum result result = check_side(vision, "width", shape.width, error);
@@ -48,19 +48,19 @@ enum result model_vision_check(const struct model_vision *vision, struct picture
     return RESULT_OK;
 }
 
-uint32_t model_vision_patch_rows(const struct model_vision *vision, struct picture_shape shape)
+uint32_t model_vision_patch_rows(const struct model_vision *vision, struct image_shape shape)
 {
     return shape.tiles * (shape.width / vision->patch_side) * (shape.height / vision->patch_side);
 }
 
-struct feature_grid model_vision_grid(const struct model_vision *vision, struct picture_shape shape)
+struct feature_grid model_vision_grid(const struct model_vision *vision, struct image_shape shape)
 {
     uint32_t square = vision->patch_side * vision->merge_side;
     must(square > 0);
     return (struct feature_grid){.height = shape.height / square, .width = shape.width / square};
 }
 
-uint32_t model_vision_feature_rows(const struct model_vision *vision, struct picture_shape shape)
+uint32_t model_vision_feature_rows(const struct model_vision *vision, struct image_shape shape)
 {
     struct feature_grid grid = model_vision_grid(vision, shape);
     return shape.tiles * grid.height * grid.width;

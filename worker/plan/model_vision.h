@@ -1,11 +1,11 @@
 /*
- * What a model that sees says of pictures: into how many patches its tower cuts one, how many
- * features come out, and how the text model takes them.
+ * How a vision model takes images: the number of patches that its tower cuts an image into, the
+ * number of features that come out, and how the text model uses them.
  *
- * A picture is `tiles` images of one size, already resized, as 8-bit RGB. A patch is a square of
- * pixels, a row of the tower; `merge_side` x `merge_side` patches become one feature, which stands
- * in the place of one placeholder token. Features of a tile come line by line, tiles one after the
- * other. Each tile is encoded by itself.
+ * An image is `tiles` tiles of one size, already resized, as 8-bit RGB. A patch is a square of
+ * pixels and one row of the tower; `merge_side` x `merge_side` patches become one feature, which
+ * takes the place of one placeholder token. Features come line by line of a tile, tile after tile.
+ * Each tile is encoded independently.
  */
 #ifndef SHOAL_WORKER_PLAN_MODEL_VISION_H
 #define SHOAL_WORKER_PLAN_MODEL_VISION_H
@@ -15,7 +15,7 @@
 
 #include "proto/result.h"
 
-struct picture_shape {
+struct image_shape {
     uint32_t tiles;
     uint32_t width; /* of a tile, pixels */
     uint32_t height;
@@ -24,46 +24,46 @@ struct picture_shape {
 struct model_vision {
     uint32_t patch_side;  /* pixels */
     uint32_t merge_side;  /* patches */
-    uint32_t fixed_side;  /* patches: a tile is a square of just so many a side; 0: any size */
-    uint32_t most_side;   /* patches: of the longer side, where positions end; 0: no such end */
-    uint32_t window_side; /* features: layers of the tower may see squares of so many; 0: none */
+    uint32_t fixed_side;  /* patches: every tile is a square of this side; 0: any size */
+    uint32_t max_side;    /* patches: maximum of the longer side; 0: no maximum */
+    uint32_t window_side; /* features: side of the windows of windowed layers; 0: no windows */
     uint32_t hidden;      /* columns of the tower's residual */
     uint32_t text_hidden; /* columns of a feature, the text model's hidden size */
-    /* Layers of the text model, the first ones, behind each of which a further part of the feature
-     * is added to its row (deepstack); a row of the feature pool has text_hidden columns for the
-     * token's place and as many for each of these. */
+    /* After each of the first deepstack_layers layers of the text model a further part of the
+     * feature is added to its row. A row of the feature pool has text_hidden columns for the
+     * token's embedding and as many for each of these layers. */
     uint32_t deepstack_layers;
-    /* The tower is walked in so many stages, none much longer than others, so that steps can come
-     * between. */
+    /* The tower runs in this many stages of about equal length, so that steps can run in between.
+     */
     uint32_t stages;
-    /* Rows of a tile's span see all of the span, so a span may not be cut between steps. */
+    /* Rows of a tile's span see the whole span, so a span must not be divided between steps. */
     bool spans_whole;
-    /* Tokens have positions in time, height and width: a tile's are those of its features' grid,
-     * and text goes on behind the largest. */
+    /* Tokens have positions in time, height and width: those of a tile follow its grid of features,
+     * and the text after it continues from the largest. */
     bool grid_positions;
 };
 
 /* Columns of a row of the feature pool. */
 uint32_t model_vision_feature_columns(const struct model_vision *vision);
 
-/* RESULT_INVALID, with the numbers, for pictures that the tower does not take: sides that are no
- * multiple of a merged square or beyond its positions, or more patches than LIMIT_PATCH_ROWS. What
- * is below is defined for other shapes alone. */
-enum result model_vision_check(const struct model_vision *vision, struct picture_shape shape,
+/* RESULT_INVALID, with the numbers, if the tower does not take the image: a side is no multiple of
+ * a merged square or beyond the tower's positions, or there are more than LIMIT_PATCH_ROWS patches.
+ * The functions below are defined only for shapes that pass. */
+enum result model_vision_check(const struct model_vision *vision, struct image_shape shape,
                                struct error_text *error) RESULT_CHECKED;
 
-/* Rows of the tower: what encoding costs, and what backend_options.max_patch_rows bounds. */
-uint32_t model_vision_patch_rows(const struct model_vision *vision, struct picture_shape shape);
+/* Rows of the tower: the cost of encoding, bounded by backend_options.max_patch_rows. */
+uint32_t model_vision_patch_rows(const struct model_vision *vision, struct image_shape shape);
 
-/* Features, all tiles together: placeholder tokens in the prompt, rows of the feature pool. */
-uint32_t model_vision_feature_rows(const struct model_vision *vision, struct picture_shape shape);
+/* Features of all tiles: the number of placeholder tokens in the prompt, and of rows of the feature
+ * pool. */
+uint32_t model_vision_feature_rows(const struct model_vision *vision, struct image_shape shape);
 
 /* Of one tile's features. */
 struct feature_grid {
     uint32_t height;
     uint32_t width;
 };
-struct feature_grid model_vision_grid(const struct model_vision *vision,
-                                      struct picture_shape shape);
+struct feature_grid model_vision_grid(const struct model_vision *vision, struct image_shape shape);
 
 #endif

@@ -310,8 +310,7 @@ struct gated_delta_params {
     uint32_t key_dim;
     uint32_t value_dim;
     uint32_t layer;
-    bool
-        heads_take_turns; /* value head h has key head h % key_heads, otherwise that of its group */
+    bool heads_alternate; /* value head h has key head h % key_heads, otherwise that of its group */
     bool rate_is_log;     /* the rate is -exp(W0) */
 };
 struct head_norm_gate_params {

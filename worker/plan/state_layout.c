@@ -2,9 +2,8 @@
  * The arithmetic of recurrent state.
  *
  * All recurrent layers of a checkpoint have the same shape (struct model_config), so a layer's
- * place in a slot is its index times a constant.
- *
- * Refuses to say where slots lie: a backend has one region, or one per layer.
+ * offset in a slot is its index times a constant. Where slots lie is decided by the backend: in one
+ * region, or in one region per layer.
  */
 #include "worker/plan/state_layout.h"
 

@@ -1,10 +1,10 @@
 /*
- * Which layers keep recurrent state, and how much. Beside keys and values, which grow with a
- * sequence, some layers keep a fixed number of floats for each: the last columns that a short
- * convolution saw, the matrices of a gated delta net. A sequence that runs has a *slot*: the states
- * of all such layers. Their contents belong to its last computed position.
+ * Which layers keep recurrent state, and how much. Some layers keep a fixed number of floats per
+ * sequence instead of keys and values: the last columns that a short convolution read, the matrices
+ * of a gated delta net. A running sequence has a *slot* with the states of all such layers, as its
+ * last computed position left them.
  *
- * A slot is never cleared: the row at position 0 reads zeros in its place, whatever it holds.
+ * A slot is never cleared: at position 0 zeros are used instead of its contents.
  */
 #ifndef SHOAL_WORKER_PLAN_STATE_LAYOUT_H
 #define SHOAL_WORKER_PLAN_STATE_LAYOUT_H

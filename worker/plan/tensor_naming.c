@@ -1,10 +1,10 @@
 /*
- * Names by pattern: a table row a kind of tensor, whatever the number of layers.
+ * Names by pattern: one table row per kind of tensor, for any number of layers.
  *
- * A row matches when its text is the asked name's and digits stand where it has a '*'; they are
- * copied into the stored name, in order. Several rows may match: a class spelled a tensor one way
- * in one version and another way in the next. Names asked for come from family files, not from
- * input, so one that does not fit is a bug.
+ * A row matches when its text equals the name, with digits in place of each '*'; the digits are
+ * copied into the stored name, in order. Several rows may match, because versions of a model class
+ * spell a tensor differently. Names asked for come from family files, not from input, so a name
+ * that is too long is a bug.
  */
 #include "worker/plan/tensor_naming.h"
 
@@ -47,7 +47,7 @@ static void append(struct stored_name *name, size_t *at, const char *bytes, size
     name->text[*at] = '\0';
 }
 
-/* Whether the row is one for `asked`; then *stored is its spelling. */
+/* Whether the row matches `asked`; then *stored is its spelling. */
 static bool spell_row(const struct tensor_name *row, const char *prefix, const char *asked,
                       struct stored_name *stored)
 {
@@ -70,7 +70,7 @@ static bool spell_row(const struct tensor_name *row, const char *prefix, const c
     return true;
 }
 
-/* The rows to look in: a family's own decide alone on what they name. */
+/* The rows to search: the family's own if one of them matches, else the usual ones. */
 static const struct tensor_name *rows_for(const struct tensor_naming *naming, const char *asked)
 {
     struct digits digits;
@@ -81,8 +81,9 @@ static const struct tensor_name *rows_for(const struct tensor_naming *naming, co
     return naming->usual ? naming->usual : &none;
 }
 
-bool tensor_naming_spell(const struct tensor_naming *naming, const char *prefix, const char *asked,
-                         struct stored_name *stored)
+/* Spells `asked` by the first row that matches; false, with *stored unchanged, if none does. */
+static bool spell(const struct tensor_naming *naming, const char *prefix, const char *asked,
+                  struct stored_name *stored)
 {
     for (const struct tensor_name *row = rows_for(naming, asked); row->asked; row++)
         if (spell_row(row, prefix, asked, stored))
@@ -105,7 +106,7 @@ const struct checkpoint_tensor *tensor_naming_find(const struct tensor_naming *n
             return tensor;
         }
     }
-    (void)tensor_naming_spell(naming, prefix, asked, stored);
+    (void)spell(naming, prefix, asked, stored);
     return NULL;
 }
 
@@ -114,7 +115,7 @@ const char *tensor_naming_find_prefix(const struct tensor_naming *naming,
 {
     for (size_t i = 0; naming->prefixes[i]; i++) {
         struct stored_name stored;
-        must(tensor_naming_spell(naming, naming->prefixes[i], probe, &stored));
+        must(spell(naming, naming->prefixes[i], probe, &stored));
         if (tensor_table_find(table, stored.text))
             return naming->prefixes[i];
     }

@@ -1,8 +1,7 @@
 /*
- * What one format calls the tensors that families ask for. Families speak GGUF's names
- * ("blk.3.attn_q.weight"); a Hugging Face checkpoint says the same otherwise
- * ("model.layers.3.self_attn.q_proj.weight"), behind a prefix that depends on which class of model
- * was saved.
+ * The names of tensors in one format. Families use GGUF's names ("blk.3.attn_q.weight"); a Hugging
+ * Face checkpoint has other names ("model.layers.3.self_attn.q_proj.weight") after a prefix that
+ * depends on the saved model class.
  */
 #ifndef SHOAL_WORKER_PLAN_TENSOR_NAMING_H
 #define SHOAL_WORKER_PLAN_TENSOR_NAMING_H
@@ -21,10 +20,11 @@ struct tensor_name {
 /* How a family's tensors are named in one format. */
 struct tensor_naming {
     const struct tensor_name *names; /* ends with {NULL, NULL} */
-    const struct tensor_name *usual; /* for what no row of `names` is for; likewise, or NULL */
-    const char *const *prefixes;     /* that may stand for '^', ends with NULL */
-    const char *const *other_parts;  /* beginnings of tensors of a model's other parts (a vision
-                                        tower), which are left alone; ends with NULL; NULL: none */
+    const struct tensor_name
+        *usual;                  /* for names that no row of `names` matches; same end, or NULL */
+    const char *const *prefixes; /* that may stand for '^', ends with NULL */
+    const char *const *other_parts; /* beginnings of names in other parts of the model, such as a
+                                       vision tower; ends with NULL; NULL: none */
 };
 
 #define STORED_NAME_BYTES 128u
@@ -33,18 +33,13 @@ struct stored_name {
     char text[STORED_NAME_BYTES];
 };
 
-/* The prefix of this checkpoint: the first with which the tensor asked for as `probe` is there;
- * NULL when it is there with none. */
+/* The prefix of this checkpoint: the first prefix with which the table has tensor `probe`; NULL if
+ * it has it with none. */
 const char *tensor_naming_find_prefix(const struct tensor_naming *naming,
                                       const struct tensor_table *table, const char *probe);
 
-/* Spells `asked` as stored, by the first row that matches; false, with *stored untouched, when the
- * format has no such tensor. */
-bool tensor_naming_spell(const struct tensor_naming *naming, const char *prefix, const char *asked,
-                         struct stored_name *stored);
-
-/* The tensor asked for, under the first spelling that the table has; *stored says which. NULL where
- * it has none: *stored is then what tensor_naming_spell() makes of it. */
+/* The tensor `asked`, under the first spelling that the table has; *stored is that spelling. NULL
+ * if it has none; then *stored is the first spelling, or unchanged if no row matches. */
 const struct checkpoint_tensor *tensor_naming_find(const struct tensor_naming *naming,
                                                    const struct tensor_table *table,
                                                    const char *prefix, const char *asked,

@@ -1,9 +1,10 @@
 /*
- * Two file formats, one kind of row.
+ * One kind of row for two file formats.
  *
- * What differs is settled while rows are added: GGUF lists the fastest dimension first, safetensors
- * last; and of safetensors' types only those are readable that a backend has a reader for. A tensor
- * of another type stays in the table, so that whoever asks for it can be told why it will not do.
+ * Differences are resolved while rows are added: GGUF lists the fastest dimension first,
+ * safetensors last; and only those safetensors types are readable that a backend can read. A tensor
+ * of another type stays in the table, so that the error for a weight that needs it can name the
+ * type.
  */
 #include "worker/plan/tensor_table.h"
 

@@ -1,7 +1,6 @@
 /*
- * The tensors of a checkpoint, whatever format and however many files they come from: one table,
- * looked up by the names that the files use. Data lies in the mapped files; the table owns nothing
- * of it.
+ * The tensors of a checkpoint of any format and any number of files: one table, searched by the
+ * names in the files. Data stays in the mapped files; the table does not own it.
  */
 #ifndef SHOAL_WORKER_PLAN_TENSOR_TABLE_H
 #define SHOAL_WORKER_PLAN_TENSOR_TABLE_H
@@ -19,15 +18,15 @@
 
 struct checkpoint_tensor {
     struct gguf_string name;
-    const char *file;      /* of several, the one it is in; else NULL */
+    const char *file;      /* the file that has it, if there are several; else NULL */
     const char *type_name; /* as the file spells it */
-    bool readable;         /* false: a type that no weight may have; `type` says nothing then */
-    enum ggml_type type;   /* as backends get it */
+    bool readable;         /* false: a type that no weight may have; `type` is undefined then */
+    enum ggml_type type;   /* of the rows that backends get */
     uint64_t dimensions[TENSOR_DIMENSIONS_MAX]; /* fastest first; unused ones are 1 */
     const uint8_t *data;
     uint64_t data_bytes;
-    bool part;                   /* scales or the like of another tensor, which answers for it */
-    struct weight_source source; /* where it is stored otherwise than as rows of `type` */
+    bool part;                   /* belongs to another tensor, such as its scales */
+    struct weight_source source; /* if it is not stored as rows of `type` */
 };
 
 struct tensor_table; /* opaque */
@@ -36,7 +35,7 @@ struct tensor_table; /* opaque */
 struct tensor_table *tensor_table_create(size_t capacity);
 void tensor_table_destroy(struct tensor_table *table);
 
-/* All tensors of a file, whose index and bytes outlive the table. must() the capacity. `name` as in
+/* Adds all tensors of a file, whose index and bytes outlive the table. must() the capacity. `name`:
  * checkpoint_tensor.file. */
 void tensor_table_add_gguf(struct tensor_table *table, const struct gguf_file *file,
                            const char *name);
@@ -47,9 +46,8 @@ void tensor_table_add_safetensors(struct tensor_table *table, const struct safet
 enum result tensor_table_finish(struct tensor_table *table,
                                 struct error_text *error) RESULT_CHECKED;
 
-/* A row to be joined with others: its name may become shorter, and tensor_table_finish() must
- * follow.
- */
+/* For rows that are joined with others. The name may become shorter; tensor_table_finish() must be
+ * called afterwards. */
 struct checkpoint_tensor *tensor_table_edit(struct tensor_table *table, uint32_t index);
 
 uint32_t tensor_table_count(const struct tensor_table *table);

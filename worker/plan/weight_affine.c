@@ -1,13 +1,13 @@
 /*
  * Groups with scale and bias as blocks with scale and minimum.
  *
- * A group is 32, 64 or 128 columns: one, two or four blocks of the same scale and bias. Codes of up
- * to four bits go into Q4_1, five into Q5_1, six and eight into A8; smaller codes are just small
- * numbers there. Scales are BF16 in nearly every such checkpoint and blocks have halves: a BF16
- * number is a half from 2^-17 up, which scales and biases of real weights are - but for groups that
- * hold one number only (rows of a vocabulary that were never trained), whose scale means nothing:
- * such a block is its number and a scale of 0. A matrix with a block that fits in neither way goes
- * out as F32.
+ * A group is 32, 64 or 128 columns: one, two or four blocks with the same scale and bias. Codes of
+ * up to four bits become Q4_1, five Q5_1, six and eight A8; smaller codes are small numbers there.
+ * Scales are BF16 in nearly every such checkpoint, in blocks they are f16. f16 holds a BF16 number
+ * exactly from 2^-17 up, which covers scales and biases of real weights, except in groups of equal
+ * numbers (rows of a vocabulary that were never trained), whose scale has no effect: such a block
+ * gets its number as the minimum and a scale of 0. A matrix with any other block that does not fit
+ * becomes F32.
  *
  * Source: MLX, its documentation of quantize() and dequantize(): codes lie from the lowest bit up,
  * in one stream of bits a row.

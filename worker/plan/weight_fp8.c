@@ -1,13 +1,13 @@
 /*
  * 8-bit floats times their scale, as BF16.
  *
- * This is the one layout that is rounded: the product of the float and its scale goes to the
- * nearest BF16, ties to even, as the programs that publish such checkpoints themselves turn them
- * back (DeepSeek's conversion script, Hugging Face transformers when it dequantizes). Where scales
- * are powers of two, nothing is lost. Keeping the products whole would cost 32 bits a weight.
+ * This is the only layout that is rounded: the product of the float and its scale is rounded to the
+ * nearest BF16, ties to even, as DeepSeek's conversion script and Hugging Face transformers do when
+ * they dequantize such checkpoints. Scales that are powers of two lose nothing. Exact products
+ * would need 32 bits a weight.
  *
  * Source: the OCP 8-bit floating point specification: E4M3 has a bias of 7, no infinities, and NaN
- * where all bits below the sign are set.
+ * where all bits after the sign are set.
  */
 #include "worker/plan/weight_fp8.h"
 

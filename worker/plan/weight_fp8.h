@@ -1,13 +1,13 @@
 /*
- * Matrices of 8-bit floats (E4M3) with a scale for all, for each row, or for each block of rows and
- * columns. Private to weight_source.c.
+ * Matrices of 8-bit floats (E4M3) with one scale for the matrix, for each row, or for each block of
+ * rows and columns. Private to weight_source.c.
  */
 #ifndef SHOAL_WORKER_PLAN_WEIGHT_FP8_H
 #define SHOAL_WORKER_PLAN_WEIGHT_FP8_H
 
 #include "worker/plan/weight_layout.h"
 
-/* Contract as that of weight_source_read(); `span` may begin and end anywhere. */
+/* The contract of weight_source_read(), but `span` may begin and end anywhere. */
 void weight_fp8_read(const struct weight_source *source, uint32_t columns, struct weight_span span,
                      uint8_t *out);
 

@@ -1,5 +1,5 @@
 /*
- * Reads single numbers of the scales and biases that lie beside quantized codes.
+ * Reads single scales and biases, which are stored apart from quantized codes.
  */
 #include "worker/plan/weight_layout.h"
 

@@ -1,17 +1,16 @@
 /*
- * Rows of other people's layouts as rows of GGUF types (contract in weight_source.h).
+ * Rows of other layouts as rows of GGUF types (contract in weight_source.h).
  *
- * Four-bit floats are sixteen numbers times a power of two. In MXFP4 the numbers are 0, 1, 2, 3, 4,
- * 6, 8, 12 and their negatives in units of half the block's power, so they are integers of five
- * bits and fit Q5_0 as they are: the power becomes Q5_0's half, which it does from 2^-24 to 2^15. A
- * block of zeros has any power; it gets none. Should a block with other powers hold anything, the
- * matrix goes out as BF16, which holds all of these numbers. IQ4_NL's sixteen numbers are integers
- * of eight bits and its scale is a half: that is Q8_0.
+ * Four-bit floats are sixteen numbers times a power of two. MXFP4's numbers are 0, 1, 2, 3, 4, 6,
+ * 8, 12 and their negatives, in units of half the block's power. As integers of five bits they fit
+ * Q5_0, whose f16 scale holds the power from 2^-24 to 2^15. A block of zeros gets a scale of 0. If
+ * another block has a power outside this range, the whole matrix becomes BF16, which holds all
+ * these numbers. IQ4_NL's sixteen numbers are integers of eight bits and its scale is f16, which is
+ * Q8_0.
+ *
+ * The conversion is exact, except of 8-bit floats (weight_fp8.c).
  *
  * Sources: ggml's published block layouts; the OCP Microscaling formats specification (E2M1, E8M0).
- *
- * Refuses to do: rounding. What is handed out means what is stored, bit for bit; but for 8-bit
- * floats, of which weight_fp8.c says how and why.
  */
 #include "worker/plan/weight_source.h"
 
@@ -29,9 +28,9 @@
 #define Q5_0_CENTER 16
 #define BF16_BYTES  (2u * BLOCK)
 
-/* Powers that a half holds: 2^-24 .. 2^15, for exponents that stand for 2^(exponent - 128). */
-#define EXPONENT_LEAST 104u
-#define EXPONENT_MOST  143u
+/* Exponents e whose power 2^(e - 128) f16 holds: 2^-24 .. 2^15. */
+#define EXPONENT_MIN 104u
+#define EXPONENT_MAX 143u
 
 static const int8_t iq4_nl_numbers[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                           1,    13,   25,  38,  53,  69,  89,  113};
@@ -45,7 +44,6 @@ static void store_u16(uint8_t *out, uint16_t value)
 
 /* --- four-bit floats -------------------------------------------------------------------------- */
 
-/* One block, wherever its parts lie. */
 struct fp4_block {
     uint8_t exponent;
     int8_t numbers[BLOCK]; /* in units of 2^(exponent - 128) */
@@ -80,7 +78,7 @@ static bool is_zero(const struct fp4_block *block)
 
 static bool has_half_power(uint8_t exponent)
 {
-    return exponent >= EXPONENT_LEAST && exponent <= EXPONENT_MOST;
+    return exponent >= EXPONENT_MIN && exponent <= EXPONENT_MAX;
 }
 
 static void write_q5_0(const struct fp4_block *block, uint8_t *out)
@@ -95,7 +93,7 @@ static void write_q5_0(const struct fp4_block *block, uint8_t *out)
     }
 }
 
-/* Numbers of three bits times a power of two: the upper half of the float is all of it. */
+/* Numbers of three bits times a power of two: the lower half of the float is 0. */
 static void write_bf16(const struct fp4_block *block, uint8_t *out)
 {
     for (uint32_t i = 0; i < BLOCK; i++) {

@@ -1,14 +1,15 @@
 /*
- * The variance of a row in two looks at each chunk of LOGIT_CHUNK logits: the first gives a number
- * near the mean of the chunk's distances from its own largest logit, the second sums of the
- * differences from that and of their squares, which are then small and lose nothing when they are
- * subtracted. Chunks are moved to one common center and added up in their order.
+ * The variance of a row in two passes over each chunk of LOGIT_CHUNK logits. Pass 1 finds a number
+ * near the mean of the distances from the chunk's largest logit. Pass 2 sums the differences from
+ * that number and their squares; both are small, so subtracting them loses no precision. The chunks
+ * are then moved to one common center and added in order.
  *
- * Inside of a chunk the order is that of a workgroup: LOGIT_CHUNK_THREADS threads with four lanes
- * each sum every fourth quad of theirs, then the lanes, then threads in halves.
+ * Within a chunk the order is that of a workgroup: LOGIT_CHUNK_THREADS threads with four lanes
+ * each. Each thread sums every LOGIT_CHUNK_THREADS-th quad, then its lanes, and the threads are
+ * added in halves.
  *
- * Refuses divisions and roots, which devices round as they like: the border is compared squared and
- * multiplied by the number of logits squared.
+ * There are no divisions and no square roots, which devices round differently: the limit is
+ * compared squared and multiplied by the squared number of logits.
  */
 #include "worker/sample/logit_spread.h"
 
@@ -16,11 +17,11 @@
 
 #include "proto/must.h"
 
-#define LANES         4u
-#define DISTANCE_MOST 0x1p30f
-#define CENTER_SHARE  (1.0f / (float)LOGIT_CHUNK) /* a power of two */
+#define LANES        4u
+#define DISTANCE_MAX 0x1p30f
+#define CENTER_SHARE (1.0f / (float)LOGIT_CHUNK) /* a power of two */
 
-/* Of a chunk: its logits above -infinity, about `center` from its largest one. */
+/* Sums over a chunk's logits above -infinity: distances from its largest one, less `center`. */
 struct chunk_spread {
     float count;
     float center;
@@ -37,7 +38,7 @@ struct chunk {
 static float distance_of(float largest, float logit)
 {
     float distance = largest - logit;
-    return distance < DISTANCE_MOST ? distance : DISTANCE_MOST;
+    return distance < DISTANCE_MAX ? distance : DISTANCE_MAX;
 }
 
 static float sum_threads(float *threads)
@@ -82,7 +83,7 @@ static struct chunk_spread measure(const struct chunk *chunk)
     return spread;
 }
 
-struct logit_border logit_spread_border(const struct logit_walk *walk, float top_n_sigma)
+struct logit_cutoff logit_spread_cutoff(const struct logit_walk *walk, float top_n_sigma)
 {
     must(isfinite(walk->largest));
     struct chunk_spread row = {0};
@@ -103,12 +104,12 @@ struct logit_border logit_spread_border(const struct logit_walk *walk, float top
         row.count = row.count + spread.count;
     }
     float variance = row.count * row.squares - row.sum * row.sum;
-    return (struct logit_border){.scale = row.count * row.count,
+    return (struct logit_cutoff){.scale = row.count * row.count,
                                  .limit = top_n_sigma * top_n_sigma *
                                           (variance > 0.0f ? variance : 0.0f)};
 }
 
-bool logit_spread_keeps(const struct logit_border *border, float distance)
+bool logit_spread_keeps(const struct logit_cutoff *cutoff, float distance)
 {
-    return !(distance * distance * border->scale > border->limit);
+    return !(distance * distance * cutoff->scale > cutoff->limit);
 }

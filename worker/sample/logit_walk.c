@@ -1,23 +1,22 @@
 /*
- * Sampling wants tokens in descending order of probability, but hardly ever more than a few dozen
- * of a quarter of a million. Sorting the vocabulary for every token would cost more than a small
- * model's forward pass.
+ * Sampling needs tokens in descending order of probability, but seldom more than a few dozen of up
+ * to a quarter of a million. Sorting the vocabulary would cost more than a small model's forward
+ * pass.
  *
- * The first pass finds the largest logit of each block of 64. The descent then works in slices: it
- * gathers the logits within a margin of the largest (skipping blocks that cannot hold any) into a
- * heap and pops them one by one; when the heap runs dry, the next slice, further down, is gathered.
- * A slice lies wholly below the one before it, so the order is exact however few are asked for. A
- * heap key holds the logit's bits mapped to an ascending integer and the id, so equal logits pop in
- * order of id.
+ * The first pass finds the largest logit of each block of 64. The descent works in slices: it
+ * gathers the logits within a margin of the largest one into a heap, skipping blocks that cannot
+ * hold any, and pops them one by one. If the heap is empty, it gathers the next slice further down.
+ * Each slice lies below the one before it, so the order is exact however few candidates are
+ * requested. A heap key is the logit's bits, mapped to an ascending integer, and the id, so equal
+ * logits pop in order of id.
  *
- * Sums over the vocabulary go by chunks of LOGIT_CHUNK: weights relative to the chunk's largest are
- * added up in the order of a workgroup that gives each of LOGIT_CHUNK_THREADS threads every so many
- * quads, the threads' sums are integers (weight_units.h), and the chunk's is scaled to the row's
- * largest. A device does exactly that without knowing the row's largest beforehand.
+ * Sums over the vocabulary work in chunks of LOGIT_CHUNK. Weights relative to the chunk's largest
+ * one are added in the order of a workgroup of LOGIT_CHUNK_THREADS threads, the threads' sums are
+ * integers (fixed_weight.h), and the chunk's sum is scaled to the row's largest logit. A GPU can
+ * compute the same without knowing the row's largest logit first.
  *
- * exp() is a polynomial in vector form: the C library's is slower and may differ between machines,
- * and the same bits everywhere are worth more than its last half unit. Its relative error is below
- * 2e-7. Refuses infinite largest logits (the sampler clamps them).
+ * exp() is a vectorized polynomial with a relative error below 2e-7. The C library's exp() is
+ * slower and may differ between machines.
  */
 #include "worker/sample/logit_walk.h"
 
@@ -27,14 +26,14 @@
 #include <string.h>
 
 #include "proto/must.h"
-#include "worker/sample/weight_units.h"
+#include "worker/sample/fixed_weight.h"
 
-#define LANES       4u
-#define LEAST_LOG   (-87.0f) /* of a weight; below it is 0 */
-#define SCALE_SHIFT 7        /* distances are below 2^7 */
+#define LANES          4u
+#define MIN_LOG_WEIGHT (-87.0f) /* log of the smallest weight; smaller ones are 0 */
+#define SCALE_SHIFT    7        /* distances are below 2^7 */
 
-/* Slices end at these distances from the largest logit, in units of temperature. Past the last one
- * every weight is 0. */
+/* Distances from the largest logit at which slices end, in units of temperature. Beyond the last
+ * one every weight is 0. */
 static const float margins[] = {3.0f, 8.0f, 16.0f, 88.0f};
 #define MARGIN_COUNT (sizeof margins / sizeof margins[0])
 
@@ -54,7 +53,7 @@ void logit_walk_fini(struct logit_walk *walk)
     free(walk->candidates);
 }
 
-/* Four at once through the compilers' vector extension: baseline instructions on every machine, and
+/* Four floats through the compilers' vector extension: baseline instructions on every machine, with
  * the same bits on all of them. */
 typedef float f32x4 __attribute__((vector_size(16)));
 typedef int32_t i32x4 __attribute__((vector_size(16)));
@@ -75,7 +74,7 @@ static inline f32x4 f32x4_select(i32x4 mask, f32x4 yes, f32x4 no)
 /* exp(x) for x <= 0; 0 below -87 and for NaN. */
 static inline f32x4 exp_negative(f32x4 x)
 {
-    const float magic = 0x1.8p23f; /* adding it rounds to an integer and leaves that in low bits */
+    const float magic = 0x1.8p23f; /* adding it rounds to an integer, kept in the low bits */
     f32x4 shifted = x * 0x1.715476p0f + magic; /* x / ln 2 */
     f32x4 n = shifted - magic;
     f32x4 r = x - n * 0x1.62e4p-1f; /* ln 2 in two parts: n times the first one is exact */
@@ -88,7 +87,7 @@ static inline f32x4 exp_negative(f32x4 x)
     p = p * r + 1.0f;
     u32x4 power_bits = ((u32x4)shifted << 23) + 0x3f800000u; /* 2^n */
     f32x4 value = p * (f32x4)power_bits;
-    return f32x4_select(x >= LEAST_LOG, value, (f32x4){0});
+    return f32x4_select(x >= MIN_LOG_WEIGHT, value, (f32x4){0});
 }
 
 static float exp_negative_one(float x)
@@ -162,7 +161,7 @@ float logit_walk_chunk_largest(const struct logit_walk *walk, uint32_t first)
     return largest;
 }
 
-/* Up to four logits; what is missing weighs nothing. */
+/* Up to four logits; missing ones are -infinity, so their weight is 0. */
 static inline f32x4 f32x4_load_some(const float *from, uint32_t count)
 {
     f32x4 value = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
@@ -174,10 +173,10 @@ static inline f32x4 f32x4_load_some(const float *from, uint32_t count)
 
 static uint64_t lanes_units(f32x4 lanes)
 {
-    return weight_units_of(lanes[0] + lanes[1] + (lanes[2] + lanes[3]));
+    return fixed_weight_of(lanes[0] + lanes[1] + (lanes[2] + lanes[3]));
 }
 
-/* Relative to the chunk's largest logit. Inline, for `with_entropy` is a constant. */
+/* Sums relative to the chunk's largest logit. Inline because `with_entropy` is a constant. */
 static inline struct logit_sums sum_chunk(const float *logits, uint32_t count, float largest,
                                           float inverse_temperature, bool with_entropy)
 {
@@ -190,7 +189,7 @@ static inline struct logit_sums sum_chunk(const float *logits, uint32_t count, f
             f32x4 weight = exp_negative(x);
             weights += weight;
             if (with_entropy)
-                entropies += f32x4_select(x >= LEAST_LOG, weight * -x, (f32x4){0});
+                entropies += f32x4_select(x >= MIN_LOG_WEIGHT, weight * -x, (f32x4){0});
         }
         sums.weight += lanes_units(weights);
         sums.entropy += lanes_units(entropies);
@@ -211,12 +210,12 @@ static inline struct logit_sums sum_row(const struct logit_walk *walk, bool with
         struct logit_sums sums =
             sum_chunk(walk->logits + first, logit_walk_chunk_tokens(walk, first), largest,
                       walk->inverse_temperature, with_entropy);
-        uint64_t weight = weight_units_scale(sums.weight, factor);
+        uint64_t weight = fixed_weight_scale(sums.weight, factor);
         float distance = (0.0f - below) / (float)(1u << SCALE_SHIFT);
         total.weight += weight;
         if (with_entropy)
-            total.entropy += weight_units_scale(sums.entropy, factor) +
-                             weight_units_scale(weight << SCALE_SHIFT, distance);
+            total.entropy += fixed_weight_scale(sums.entropy, factor) +
+                             fixed_weight_scale(weight << SCALE_SHIFT, distance);
     }
     return total;
 }
@@ -233,8 +232,8 @@ struct logit_sums logit_walk_sums(const struct logit_walk *walk)
 
 void logit_walk_add(struct logit_sums *sums, float weight, float log_weight)
 {
-    sums->weight += weight_units_of(weight);
-    sums->entropy += weight > 0.0f ? weight_units_of(weight * (0.0f - log_weight)) : 0;
+    sums->weight += fixed_weight_of(weight);
+    sums->entropy += weight > 0.0f ? fixed_weight_of(weight * (0.0f - log_weight)) : 0;
 }
 
 struct logit_sums logit_walk_count(const struct logit_walk *walk)
@@ -257,7 +256,7 @@ struct logit_sums logit_walk_count(const struct logit_walk *walk)
 static uint64_t key_make(float logit, uint32_t token)
 {
     uint32_t bits;
-    logit += 0.0f; /* -0 becomes 0: they are equal */
+    logit += 0.0f; /* -0 becomes 0: they compare equal */
     memcpy(&bits, &logit, sizeof bits);
     uint32_t ascending = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
     return (uint64_t)~ascending << 32 | token;
@@ -280,15 +279,14 @@ static void heap_sift_down(uint64_t *heap, uint32_t count, uint32_t at)
     heap[at] = key;
 }
 
-/* Gathers the next slice, (lower, gathered_down_to], into the empty heap; false when none is left.
- */
+/* Gathers the slice (lower, gathered_down_to] into the empty heap; false if none is left. */
 static bool gather_slice(struct logit_walk *walk)
 {
     if (walk->next_margin == MARGIN_COUNT)
         return false;
     float upper = walk->gathered_down_to;
     float lower = walk->largest - margins[walk->next_margin++] * walk->temperature;
-    if (lower == walk->largest) /* the margin vanished in rounding */
+    if (lower == walk->largest) /* the margin was lost in rounding */
         lower = nextafterf(lower, -INFINITY);
 
     uint32_t count = 0;

@@ -1,10 +1,10 @@
 /*
- * One row of logits seen from its largest down: token ids in descending order of logit, equal
- * logits in order of id, found only as far as somebody asks. Plus the sums that a softmax needs.
+ * One row of logits in descending order: token ids by logit, equal logits by id, found only as far
+ * as the caller asks. Also the sums that a softmax needs.
  *
- * Every weight here is exp((logit - largest) / temperature), so the largest token weighs 1. All of
- * it is plain f32 and f64 arithmetic in a fixed order: the same row gives the same bits on every
- * machine and at every thread count.
+ * A weight is exp((logit - largest) / temperature), so the largest token has weight 1. All
+ * arithmetic is f32 and f64 in a fixed order: the same row gives the same bits on every machine and
+ * with any number of threads.
  */
 #ifndef SHOAL_WORKER_SAMPLE_LOGIT_WALK_H
 #define SHOAL_WORKER_SAMPLE_LOGIT_WALK_H
@@ -12,9 +12,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LOGIT_BLOCK         64u   /* logits whose largest is kept, so that a search can skip them */
-#define LOGIT_CHUNK         4096u /* logits that are summed up relative to their own largest */
-#define LOGIT_CHUNK_THREADS 128u  /* sums within a chunk, each of every so many quads of it */
+#define LOGIT_BLOCK         64u   /* logits per stored maximum; a search skips whole blocks */
+#define LOGIT_CHUNK         4096u /* logits summed relative to their own largest one */
+#define LOGIT_CHUNK_THREADS 128u  /* partial sums of a chunk; each covers every 128th quad */
 
 struct logit_candidate {
     uint32_t token;
@@ -25,13 +25,15 @@ struct logit_candidate {
 struct logit_walk {
     uint32_t vocab_tokens;
     float *block_max;                   /* [blocks of LOGIT_BLOCK] */
-    uint64_t *heap;                     /* [vocab_tokens] keys gathered and not yet ordered */
+    uint64_t *heap;                     /* [vocab_tokens] gathered keys that are not ordered yet */
     struct logit_candidate *candidates; /* [vocab_tokens] ordered so far */
     const float *logits;                /* [vocab_tokens] the row; the caller's */
-    float largest;                      /* -INFINITY when no logit is above it */
+    float largest;                      /* -INFINITY if no logit is above it */
     float temperature;
-    float inverse_temperature; /* what logits are multiplied by: products round alike everywhere */
-    float gathered_down_to;    /* logits above this are gathered */
+    float
+        /* logits are multiplied by it: products round the same on all devices */
+        inverse_temperature;
+    float gathered_down_to; /* logits above this are gathered */
     uint32_t next_margin;
     uint32_t heap_count;
     uint32_t candidate_count;
@@ -40,28 +42,29 @@ struct logit_walk {
 void logit_walk_init(struct logit_walk *walk, uint32_t vocab_tokens);
 void logit_walk_fini(struct logit_walk *walk);
 
-/* Looks at a new row and finds its largest logit; NaN counts as -infinity. The row stays the
- * caller's and must not change until the next begin. */
+/* Starts a new row and finds its largest logit; NaN counts as -infinity. The caller keeps the row
+ * unchanged until the next begin. */
 void logit_walk_begin(struct logit_walk *walk, const float *logits);
-/* Lowest id whose logit is the largest one; 0 when there is none above -infinity. */
+/* The lowest id with the largest logit; 0 if no logit is above -infinity. */
 uint32_t logit_walk_largest(const struct logit_walk *walk);
-/* 1 / temperature, at most the largest number. */
+/* 1 / temperature, at most FLT_MAX. */
 float logit_walk_inverse(float temperature);
-/* Starts the descent at `temperature` > 0; the largest must be finite. */
+/* Starts the descent at `temperature` > 0; the largest logit must be finite. */
 void logit_walk_descend(struct logit_walk *walk, float temperature);
-/* The candidate of rank `rank` (0 = largest), or NULL when no token is left that weighs more than
- * 0. Ranks are asked for in order; earlier ones stay readable in walk->candidates. */
+/* The candidate of rank `rank` (0 = largest), or NULL if no further token has a weight above 0.
+ * Ranks are requested in order; earlier ones stay readable in walk->candidates. */
 const struct logit_candidate *logit_walk_candidate(struct logit_walk *walk, uint32_t rank);
 
-/* Sums over the vocabulary, in units (weight_units.h): of weights, and of weights times how far
- * below the largest logit they lie, -log weight, which entropy is made of. */
+/* Sums over the vocabulary in fixed point (fixed_weight.h): of the weights, and of weight * -log
+ * weight, from which the entropy is computed. */
 struct logit_sums {
     uint64_t weight;
     uint64_t entropy;
 };
 void logit_walk_add(struct logit_sums *sums, float weight, float log_weight);
-/* At the descent's temperature: rounded within chunks, and token by token without that. The row's
- * parts are within the vocabulary: `first` is a multiple of LOGIT_CHUNK. */
+/* Sums at the descent's temperature. logit_walk_weight() and logit_walk_sums() round within chunks,
+ * logit_walk_count() adds token by token. The row's parts: `first` is a multiple of LOGIT_CHUNK
+ * within the vocabulary. */
 uint64_t logit_walk_weight(const struct logit_walk *walk);
 struct logit_sums logit_walk_sums(const struct logit_walk *walk);
 struct logit_sums logit_walk_count(const struct logit_walk *walk);

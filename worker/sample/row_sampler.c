@@ -1,21 +1,22 @@
 /*
- * One row of logits to one token, by the formulas of row_sampler.h.
+ * Draws one token by the formulas of row_sampler.h, in three stages:
  *
- * Three stages. Adjust: bias, bars and penalties touch only the tokens that they name, in a copy of
- * the row that is made only when there are any; top_n_sigma takes what lies too far below the
- * largest out of such a copy. Greedy rows (temperature 0) then end with the largest logit. The
- * others descend from it (logit_walk.h) just as far as their filters and their random number reach:
- * top_k needs k candidates and no sum over the vocabulary; top_p needs that sum and the few
- * candidates that hold the mass; a row without filters stops where the draw falls.
+ *   adjust    bias, barred tokens and penalties change only the tokens that they name, and
+ *             top_n_sigma removes tokens too far below the largest, in a copy of the row that is
+ *             made only if needed
+ *   greedy    a row with temperature 0 ends with its largest logit
+ *   sample    other rows descend from the largest logit (logit_walk.h) as far as their filters and
+ *             random number reach: top_k needs k candidates and no sum over the vocabulary, top_p
+ *             needs that sum and few candidates, a row without filters stops at the drawn token
  *
- * Every filter leaves a run of the descending order, so what is kept is two ranks. typical_p too:
- * -log p grows along the order, so the distance from the entropy falls and then grows again, and
- * what is near it are neighbours. With w the weights, -log p - H is (mean of log w) - log w, so no
- * logarithm is taken.
+ * Every filter keeps a contiguous run of the descending order, so the kept tokens are two ranks.
+ * This includes typical_p: -log p grows along the order, so the distance from the entropy falls and
+ * then grows, and the nearest tokens are neighbours. With w the weights, -log p - H equals (mean of
+ * log w) - log w, so no logarithm is taken.
  *
- * Weights are f32 of the same bits everywhere and sums of them integers (weight_units.h), so that
- * the same row and parameters give the same token on every machine and on a GPU. Refuses to keep
- * state between rows: the scratch is only memory.
+ * Weights are f32 and their sums integers (fixed_weight.h), so the same row and parameters give the
+ * same token on every machine and on a GPU. Nothing is kept from one row to the next; the struct is
+ * only scratch memory.
  */
 #include "worker/sample/row_sampler.h"
 
@@ -25,10 +26,10 @@
 #include <string.h>
 
 #include "proto/must.h"
+#include "worker/sample/fixed_weight.h"
 #include "worker/sample/logit_spread.h"
 #include "worker/sample/logit_walk.h"
 #include "worker/sample/token_counts.h"
-#include "worker/sample/weight_units.h"
 
 struct row_sampler {
     uint32_t vocab_tokens;
@@ -84,7 +85,7 @@ static void penalize(const struct row_sampler *sampler, const struct row_samplin
     }
 }
 
-/* The row after bias, bars and penalties: `logits` itself when there are none. */
+/* The row after bias, barred tokens and penalties; `logits` itself if there are none. */
 static const float *adjust(struct row_sampler *sampler, const float *logits,
                            const struct row_sampling *sampling)
 {
@@ -106,7 +107,7 @@ static const float *adjust(struct row_sampler *sampler, const float *logits,
     return row;
 }
 
-/* Begins the walk over the adjusted row; an infinite largest logit is brought into range first. */
+/* Starts the walk over the adjusted row, after clamping an infinite largest logit. */
 static void begin(struct row_sampler *sampler, const float *row)
 {
     logit_walk_begin(&sampler->walk, row);
@@ -117,36 +118,36 @@ static void begin(struct row_sampler *sampler, const float *row)
     logit_walk_begin(&sampler->walk, sampler->adjusted);
 }
 
-/* Takes what top_n_sigma does not keep out of the walk's row; the largest is finite and stays. */
+/* Removes the tokens below the cut-off of top_n_sigma. The largest logit is finite and stays. */
 static void drop_below_sigma(struct row_sampler *sampler, float top_n_sigma)
 {
     const float *logits = sampler->walk.logits;
     float largest = sampler->walk.largest;
-    struct logit_border border = logit_spread_border(&sampler->walk, top_n_sigma);
+    struct logit_cutoff cutoff = logit_spread_cutoff(&sampler->walk, top_n_sigma);
     for (uint32_t token = 0; token < sampler->vocab_tokens; token++)
         sampler->adjusted[token] =
-            logit_spread_keeps(&border, largest - logits[token]) ? logits[token] : -INFINITY;
+            logit_spread_keeps(&cutoff, largest - logits[token]) ? logits[token] : -INFINITY;
     logit_walk_begin(&sampler->walk, sampler->adjusted);
 }
 
-/* --- the draw --- */
+/* --- the draw --------------------------------------------------------------------------------- */
 
-/* Ranks from `first` to before `end`; weight: their sum in units. */
+/* Ranks [first, end) and the fixed-point sum of their weights. */
 struct run {
     uint32_t first;
     uint32_t end;
     uint64_t weight;
 };
 
-/* The candidate of that rank, or NULL from where on tokens weigh nothing. */
+/* The candidate of that rank; NULL for ranks whose weight is 0. */
 static const struct logit_candidate *candidate_at(struct logit_walk *walk, uint32_t rank)
 {
     const struct logit_candidate *candidate = logit_walk_candidate(walk, rank);
     return candidate && (candidate->weight > 0.0f || rank == 0) ? candidate : NULL;
 }
 
-/* The first candidate whose cumulative weight exceeds `target`; the last one that weighs anything
- * when rounding keeps the sum below it. */
+/* The first candidate whose cumulative weight exceeds `target`. If rounding keeps the sum below it,
+ * the last candidate with a weight above 0. */
 static uint32_t pick(struct logit_walk *walk, struct run run, uint64_t target)
 {
     uint64_t sum = 0;
@@ -156,14 +157,14 @@ static uint32_t pick(struct logit_walk *walk, struct run run, uint64_t target)
         if (!candidate)
             break;
         token = candidate->token;
-        sum += weight_units_of(candidate->weight);
+        sum += fixed_weight_of(candidate->weight);
         if (sum > target)
             break;
     }
     return token;
 }
 
-/* Of the first `count` candidates. */
+/* Sums of the first `count` candidates. */
 static struct logit_sums weigh(struct logit_walk *walk, uint32_t count)
 {
     struct logit_sums sums = {0};
@@ -178,20 +179,20 @@ static struct logit_sums weigh(struct logit_walk *walk, uint32_t count)
 
 static uint32_t away_from(uint32_t mean, const struct logit_candidate *candidate)
 {
-    uint32_t distance = weight_units_distance(candidate->log_weight);
+    uint32_t distance = fixed_weight_distance(candidate->log_weight);
     return distance > mean ? distance - mean : mean - distance;
 }
 
-/* What typical_p leaves of the first `count` candidates, whose sums are `sums`. */
+/* The run that typical_p keeps of the first `count` candidates, whose sums are `sums`. */
 static struct run keep_typical(struct logit_walk *walk, float typical_p, uint32_t count,
                                struct logit_sums sums)
 {
-    uint32_t mean = weight_units_mean(sums.entropy, sums.weight);
-    uint64_t wanted = weight_units_scale_up(sums.weight, typical_p);
-    uint32_t middle = 0; /* the first that is less likely than the mean, or the end */
+    uint32_t mean = fixed_weight_mean(sums.entropy, sums.weight);
+    uint64_t wanted = fixed_weight_scale_up(sums.weight, typical_p);
+    uint32_t middle = 0; /* first candidate that is less likely than the mean, or the end */
     const struct logit_candidate *below = NULL;
     while (middle < count && (below = candidate_at(walk, middle)) != NULL &&
-           weight_units_distance(below->log_weight) <= mean)
+           fixed_weight_distance(below->log_weight) <= mean)
         middle++;
     if (middle == count)
         below = NULL;
@@ -205,7 +206,7 @@ static struct run keep_typical(struct logit_walk *walk, float typical_p, uint32_
         if (run.weight >= wanted && away_from(mean, nearest) > reach)
             break;
         reach = away_from(mean, nearest);
-        run.weight += weight_units_of(nearest->weight);
+        run.weight += fixed_weight_of(nearest->weight);
         if (is_above) {
             run.first--;
             continue;
@@ -216,12 +217,12 @@ static struct run keep_typical(struct logit_walk *walk, float typical_p, uint32_
     return run;
 }
 
-/* What top_p and min_p leave of a run, at least one candidate. */
+/* The part of a run that top_p and min_p keep: at least one candidate. */
 static struct run filter(struct logit_walk *walk, const struct sampling_params *params,
                          struct run run)
 {
     uint64_t sum = 0;
-    uint64_t wanted = weight_units_scale_up(run.weight, params->top_p);
+    uint64_t wanted = fixed_weight_scale_up(run.weight, params->top_p);
     float lightest = 0.0f;
     uint32_t rank = run.first;
     while (rank < run.end) {
@@ -230,7 +231,7 @@ static struct run filter(struct logit_walk *walk, const struct sampling_params *
             lightest = params->min_p * candidate->weight;
         if (!candidate || (rank > run.first && candidate->weight < lightest))
             break;
-        sum += weight_units_of(candidate->weight);
+        sum += fixed_weight_of(candidate->weight);
         rank++;
         if (params->top_p < 1.0f && sum >= wanted)
             break;
@@ -265,7 +266,7 @@ static uint32_t draw(struct row_sampler *sampler, const struct row_sampling *sam
         run = keep_typical(walk, params->typical_p, run.end, sums);
     if (!whole)
         run = filter(walk, params, run);
-    return pick(walk, run, weight_units_scale(run.weight, u));
+    return pick(walk, run, fixed_weight_scale(run.weight, u));
 }
 
 static uint32_t choose(struct row_sampler *sampler, const float *logits,
@@ -284,7 +285,7 @@ static uint32_t choose(struct row_sampler *sampler, const float *logits,
     return draw(sampler, sampling);
 }
 
-/* --- log-probabilities --- */
+/* --- log-probabilities ------------------------------------------------------------------------ */
 
 float row_sampler_logprob(float logit, float largest, double log_sum)
 {
@@ -308,7 +309,7 @@ void row_sampler_explain(struct row_sampler *sampler, const float *logits, uint3
     if (walk->largest == -INFINITY)
         return;
     logit_walk_descend(walk, 1.0f);
-    double log_sum = log(weight_units_value(logit_walk_weight(walk)));
+    double log_sum = log(fixed_weight_value(logit_walk_weight(walk)));
     sampled->logprob = logprob_of(walk, sampled->token, log_sum);
     for (uint32_t rank = 0; rank < top_logprobs && rank < sampler->vocab_tokens; rank++) {
         const struct logit_candidate *candidate = candidate_at(walk, rank);

@@ -1,15 +1,13 @@
 /*
- * How often has this sequence seen which token? Counted as tokens arrive, so that a step costs as
- * much as the distinct tokens of a sequence, never as its length or the vocabulary.
+ * Counts tokens as they arrive, so that a step costs time in the number of distinct tokens of the
+ * sequence and not in its length or the vocabulary.
  *
- * Entries lie densely in order of first sight, which is what the sampler walks; an open-addressed
- * table of entry numbers beside them, at most half full, finds a token's entry. Both double when
- * full, so memory follows the distinct tokens, and only sequences with a penalty have one.
+ * Entries are stored densely in order of first occurrence, which is what the sampler iterates over.
+ * An open-addressed table of entry numbers, at most half full, finds a token's entry. Both double
+ * when full, so memory follows the number of distinct tokens.
  *
- * A token that leaves a penalty's context is found in the sequence itself, at the place that lies
- * one context behind the token that arrives.
- *
- * Refuses to forget entries: one that has left all contexts costs a look, as one that is in them.
+ * The token that leaves a penalty's context is found in the sequence itself, one context before the
+ * token that arrives. Entries are never removed: one with all counts zero costs one comparison.
  */
 #include "worker/sample/token_counts.h"
 
@@ -23,7 +21,7 @@
 #define FIRST_ENTRIES 64u
 
 struct token_counts {
-    uint32_t repetition_context; /* and the next two: positions, 0 = all */
+    uint32_t repetition_context; /* this and the next two in positions, 0 = all */
     uint32_t presence_context;
     uint32_t frequency_context;
     uint32_t first_generated;
@@ -54,7 +52,7 @@ void token_counts_destroy(struct token_counts *counts)
     free(counts);
 }
 
-/* The slot that holds `token` or the empty one where it belongs. */
+/* The slot of `token`, or the empty slot where it belongs. */
 static uint32_t slot_find(const struct token_counts *counts, uint32_t token)
 {
     uint32_t mask = 2 * counts->entry_capacity - 1;
@@ -83,7 +81,7 @@ static enum result grow(struct token_counts *counts)
     return RESULT_OK;
 }
 
-/* The entry of `token`, made when it is new; NULL without memory. */
+/* The entry of `token`, added if it is new; NULL if out of memory. */
 static struct token_count *entry_of(struct token_counts *counts, uint32_t token)
 {
     if (counts->size == counts->entry_capacity && grow(counts) != RESULT_OK)
@@ -96,10 +94,10 @@ static struct token_count *entry_of(struct token_counts *counts, uint32_t token)
     return &counts->entries[counts->slots[slot]];
 }
 
-/* The token that leaves a context of `context` positions when the one at `position` arrives, or
- * NULL; with `is_generated` only if it was generated. It has an entry. */
-static struct token_count *leaver(struct token_counts *counts, const uint32_t *tokens,
-                                  uint32_t position, uint32_t context, bool is_generated)
+/* The entry of the token that leaves a context of `context` positions when the one at `position`
+ * arrives, or NULL. With `is_generated` only generated tokens count. */
+static struct token_count *find_leaving(struct token_counts *counts, const uint32_t *tokens,
+                                        uint32_t position, uint32_t context, bool is_generated)
 {
     if (context == 0 || position < context)
         return NULL;
@@ -120,11 +118,11 @@ enum result token_counts_follow(struct token_counts *counts, const uint32_t *tok
         entry->repetition++;
         entry->presence += is_generated;
         entry->frequency += is_generated;
-        if ((entry = leaver(counts, tokens, at, counts->repetition_context, false)) != NULL)
+        if ((entry = find_leaving(counts, tokens, at, counts->repetition_context, false)) != NULL)
             entry->repetition--;
-        if ((entry = leaver(counts, tokens, at, counts->presence_context, true)) != NULL)
+        if ((entry = find_leaving(counts, tokens, at, counts->presence_context, true)) != NULL)
             entry->presence--;
-        if ((entry = leaver(counts, tokens, at, counts->frequency_context, true)) != NULL)
+        if ((entry = find_leaving(counts, tokens, at, counts->frequency_context, true)) != NULL)
             entry->frequency--;
     }
     return RESULT_OK;

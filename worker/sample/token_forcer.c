@@ -1,14 +1,14 @@
 /*
- * A device draws a token while the one before it is still unread. Most of the time that does not
- * matter here: what is forced is known without reading it, and a free token can change what comes
- * next only where it might complete a mark or spend the last of the budget. There, and only there,
- * the answer is "unknown", and the scheduler reads the token first.
+ * A device may draw a token while the one before it is unread. Usually that does not matter: forced
+ * tokens are known without reading, and a free token changes the next one only if it can complete a
+ * mark or spend the last of the budget. In these cases the result is FORCED_UNKNOWN, and the
+ * scheduler reads the token first.
  *
  *             think_start                          think_end
  *   ANSWER ────────────────▶ THINKING, spent + 1 ─────────────▶ ANSWER (the prefix is due)
  *
- * Marks are matched as in Knuth, Morris and Pratt's search, with the borders found when they are
- * needed: marks are short. Refuses to hold tokens against the prefix: where it is due it was
+ * Marks are matched as in the search of Knuth, Morris and Pratt, with borders computed when needed
+ * because marks are short. Tokens are not compared with the prefix: while it is due, they are
  * forced.
  */
 #include "worker/sample/token_forcer.h"
@@ -24,7 +24,7 @@ void token_forcer_init(struct token_forcer *forcer, const struct token_forcer_ru
         .rules = *rules, .is_thinking = rules->is_open, .prefix_due = !rules->is_open};
 }
 
-/* The longest beginning of mark[0..matched) that is also its end, and not all of it. */
+/* Length of the longest proper prefix of mark[0..matched) that is also its suffix. */
 static uint32_t border(const uint32_t *mark, uint32_t matched)
 {
     uint32_t length = matched - 1;
@@ -33,7 +33,8 @@ static uint32_t border(const uint32_t *mark, uint32_t matched)
     return length;
 }
 
-/* How much of `mark` the tokens end with, once `token` has come; `matched` < count before. */
+/* How many tokens of `mark` the answer ends with after `token`; `matched` < count is the number
+ * before it. */
 static uint32_t match(const uint32_t *mark, uint32_t count, uint32_t matched, uint32_t token)
 {
     if (count == 0)
@@ -99,8 +100,8 @@ static struct forced_draw decide(const struct token_forcer *forcer)
     return (struct forced_draw){.kind = FORCED_NONE, .bars_start = rules->think_start_count == 1};
 }
 
-/* May one free token make the one behind it forced? */
-static bool is_unsure(const struct token_forcer *forcer)
+/* Whether one free token can make the following token a forced one. */
+static bool next_may_be_forced(const struct token_forcer *forcer)
 {
     const struct token_forcer_rules *rules = &forcer->rules;
     if (forcer->is_thinking) {
@@ -120,7 +121,7 @@ struct forced_draw token_forcer_next(const struct token_forcer *forcer, uint32_t
     if (unread == 0)
         return next;
     if (next.kind == FORCED_NONE)
-        return is_unsure(forcer) ? (struct forced_draw){.kind = FORCED_UNKNOWN} : next;
+        return next_may_be_forced(forcer) ? (struct forced_draw){.kind = FORCED_UNKNOWN} : next;
     struct token_forcer ahead = *forcer;
     follow_one(&ahead, next.token);
     return decide(&ahead);

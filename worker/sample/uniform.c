@@ -1,12 +1,11 @@
 /*
- * A random number that can be found again.
+ * A random number that can be computed again: a request that is preempted, replayed after a crash
+ * or moved to another worker must draw the same tokens. There is no generator state to save,
+ * because the number is a function of the request's seed (the key) and the token's position (the
+ * counter).
  *
- * A request that is preempted, replayed after a crash or moved to another worker must draw the same
- * tokens. So there is no generator state to save: the number is a function of the request's seed
- * (the key) and the token's position (the counter). Ten rounds of Philox pass the usual batteries
- * of tests and cost some fifty instructions, nothing beside a row of logits.
- *
- * Refuses to be a cryptographic generator.
+ * Ten rounds of Philox pass the usual test batteries and cost about fifty instructions, which is
+ * negligible beside a row of logits. It is not a cryptographic generator.
  */
 #include "worker/sample/uniform.h"
 

@@ -12,7 +12,7 @@ struct philox_block {
     uint32_t word[4];
 };
 
-/* Ten rounds over `counter` with `key`. Exposed for the published test vectors. */
+/* Ten rounds over `counter` with `key`. Public for the published test vectors. */
 struct philox_block uniform_philox(struct philox_block counter, uint64_t key);
 
 #endif

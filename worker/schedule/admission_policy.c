@@ -1,14 +1,12 @@
 /*
- * Memory is decided before it is used.
+ * A request's size is checked when it arrives. A prompt that can never fit is refused with its
+ * reason, and an answer that could outgrow context or pools is limited, so a sequence that runs
+ * alone can always finish and preemption always ends.
  *
- * A request's size is judged when it arrives: what can never fit is refused at once with its
- * reason, and an answer that could outgrow context or pools is capped, so that a sequence alone can
- * always be finished and preemption always has an end. When a sequence asks to begin, its whole
- * prompt must fit beside what running prefills were promised, with one block to spare for every
- * stream that decodes; otherwise it would begin only to be preempted.
- *
- * How long answers become is not known, so they are not reserved: running out of blocks later is
- * preemption_policy.h's case. Refuses to let a small request overtake the head of the queue.
+ * A waiting sequence starts if its whole prompt fits beside the blocks promised to running
+ * prefills, with one spare block for each decoding stream; with less it would soon be preempted.
+ * The answer's length is unknown, so its blocks are not reserved: running out of them later is
+ * handled by preemption_policy.h. A small request never overtakes the head of the queue.
  */
 #include "worker/schedule/admission_policy.h"
 
@@ -22,7 +20,7 @@ enum result admission_policy_size(const struct admission_limits *limits, uint32_
     uint64_t wanted = (uint64_t)prompt_tokens + max_new_tokens;
     if (wanted > limits->context_tokens)
         wanted = limits->context_tokens;
-    /* The last token is told, never computed: it needs no position. */
+    /* The last token is sent but never computed, so it needs no position. */
     if (wanted > (uint64_t)limits->longest_positions + 1)
         wanted = (uint64_t)limits->longest_positions + 1;
     *tokens_max = (uint32_t)wanted;

@@ -1,7 +1,7 @@
 /*
- * Copying out what the policies look at. A snapshot costs one walk over the running sequences, and
- * after it no policy holds a pointer into anything that moves. Every sequence that is copied is
- * also checked, so a broken fact is found in the step that follows it.
+ * A snapshot costs one walk over the running sequences, and policies hold no pointer into anything
+ * that changes. Every copied sequence is also checked, so a violated invariant is found in the next
+ * step.
  */
 #include "worker/schedule/engine_snapshot.h"
 
@@ -12,7 +12,7 @@ static uint32_t peak_blocks(const struct worker_engine *engine, uint32_t group, 
     return kv_layout_blocks_needed(engine->parts.layout, group, tokens, engine->parts.step_tokens);
 }
 
-/* Whether a sequence that far needs nothing of the group any more. */
+/* Whether a sequence at `position` needs no more blocks of the group. */
 static bool has_passed(const struct worker_engine *engine, uint32_t group, uint32_t position)
 {
     const struct kv_group *shape = &engine->parts.layout->groups[group];
@@ -55,7 +55,7 @@ void engine_snapshot_want(const struct worker_engine *engine, const struct seque
     }
 }
 
-/* How far it may go in one step. */
+/* Sets how many rows the sequence may have in one step. */
 static void add_bounds(const struct worker_engine *engine, const struct sequence *sequence,
                        struct step_candidate *candidate)
 {
@@ -64,7 +64,7 @@ static void add_bounds(const struct worker_engine *engine, const struct sequence
     uint32_t ready =
         sequence_images_ready_tokens(images, engine->pools.features, sequence->computed_tokens);
     uint32_t due = sequence_prefix_rows(sequence, &engine->pools);
-    candidate->most_rows = ready < due ? ready : due;
+    candidate->max_rows = ready < due ? ready : due;
     candidate->whole_tiles = whole ? images->tiles : NULL;
     candidate->whole_tile_count = whole ? images->tile_count : 0;
 }
@@ -76,11 +76,13 @@ struct step_snapshot engine_snapshot_step(struct worker_engine *engine)
         .step_tokens = engine->parts.step_tokens,
         .mixed_prefill_tokens =
             step_pace_mixed_rows(&engine->pace, engine->parts.mixed_prefill_tokens),
-        .shown_prefill_tokens =
-            engine->patch_work > 0 /* one of the two is as much as a stream bears */
+        /* A step either encodes or has image rows, never both. */
+        .image_prefill_tokens =
+            engine->patch_work > 0
                 ? 0
-                : step_pace_shown_rows(&engine->pace, engine->parts.mixed_prefill_tokens),
-        .lone_prefill_tokens = step_pace_lone_rows(&engine->pace, engine->parts.step_tokens),
+                : step_pace_image_rows(&engine->pace, engine->parts.mixed_prefill_tokens),
+        .prefill_only_tokens =
+            step_pace_prefill_only_rows(&engine->pace, engine->parts.step_tokens),
         .candidate_count = sequence_table_running(engine->table),
         .candidates = engine->candidates,
     };
@@ -96,8 +98,8 @@ struct step_snapshot engine_snapshot_step(struct worker_engine *engine)
         candidate->resumes =
             sequence->state == SEQUENCE_PREFILL && sequence_generated_tokens(sequence) > 0;
         candidate->ends = sequence_draws_last(sequence);
-        candidate->shows = sequence->request.images.count > 0 &&
-                           sequence->state == SEQUENCE_PREFILL && !candidate->resumes;
+        candidate->has_images = sequence->request.images.count > 0 &&
+                                sequence->state == SEQUENCE_PREFILL && !candidate->resumes;
         candidate->known_tokens = sequence->computed_tokens + sequence_rows_left(sequence);
         candidate->computed_tokens = sequence->computed_tokens;
         add_bounds(engine, sequence, candidate);

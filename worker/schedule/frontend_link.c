@@ -1,15 +1,14 @@
 /*
- * Where the worker meets memory that another process can write at any time.
+ * The boundary to memory that another process can write at any time.
  *
- * In: a record is copied, checked by the contract's rules, and its payload is copied and checked
- * against the vocabulary; from then on the worker reads only its own memory, so the payload is
- * given back at once. A bad record costs the sender that request, never the worker; only a ring
- * whose counts cannot be is the end, because nothing read from it could be believed.
+ * In: a record is copied and checked by the rules of proto/submit_record.h; its payload is copied
+ * and checked against the vocabulary. From then on the worker reads only its own memory, so the
+ * payload is given back at once. A bad record fails that request only. A ring with impossible
+ * counts ends the worker, because nothing read from it can be trusted.
  *
- * Out: events go straight into ring slots while there is room, else into a private queue of fixed
- * size. The order is kept, and one commit and at most one wake-up publish a whole step.
- *
- * Refuses to schedule anything and to interpret events.
+ * Out: events are written directly into ring slots while there is room, else into a private queue
+ * of fixed size. Order is kept, and a whole step is published by one commit and at most one
+ * wake-up.
  */
 #include "worker/schedule/frontend_link.h"
 
@@ -30,10 +29,10 @@ struct frontend_link {
     struct doorbell event_bell;
     int parent_fd;
     uint32_t vocab_tokens;
-    const void *peeked; /* a record seen and not yet taken */
+    const void *peeked; /* record that was seen but not taken */
     bool submit_corrupt;
     bool events_corrupt;
-    bool uncommitted; /* claimed events wait for the commit */
+    bool uncommitted; /* claimed events are not committed yet */
     uint32_t pending_first;
     uint32_t pending_count;
     struct token_event pending[FRONTEND_LINK_EVENTS_MAX]; /* a ring */
@@ -100,7 +99,7 @@ void frontend_link_set_vocabulary(struct frontend_link *link, uint32_t vocab_tok
     link->vocab_tokens = vocab_tokens;
 }
 
-/* --- events out --------------------------------------------------------------------------------*/
+/* --- events out ------------------------------------------------------------------------------- */
 
 static bool put_in_ring(struct frontend_link *link, const struct token_event *event)
 {
@@ -157,10 +156,10 @@ enum result frontend_link_flush(struct frontend_link *link)
     return link->pending_count > 0 ? RESULT_FULL : RESULT_OK;
 }
 
-/* --- records in --------------------------------------------------------------------------------*/
+/* --- records in ------------------------------------------------------------------------------- */
 
-/* Looks for the next record; true when there is one or the ring is corrupt, which taking reports.
- */
+/* Looks for the next record; true if there is one or the ring is corrupt (the next take reports
+ * that). */
 static bool look(struct frontend_link *link)
 {
     if (!link->peeked && !link->submit_corrupt) {
@@ -179,7 +178,7 @@ static void emit_payload_done(struct frontend_link *link, const struct submit_re
                                 .request = record->request,
                                 .payload_generation = record->payload_generation,
                                 .payload_offset = record->payload_offset};
-    /* A refused record may name a payload that no honest event could. */
+    /* A refused record may name a payload that is outside the slab. */
     if (token_event_check(&event, UINT32_MAX, link->segment.slab_bytes, NULL) == RESULT_OK)
         frontend_link_emit(link, &event);
 }
@@ -198,7 +197,7 @@ static enum result reject(struct frontend_link *link, const struct submit_record
 }
 
 /* Copies the sections `first` to `last` into new memory; *part stays NULL if they are empty. False:
- * no memory. */
+ * out of memory. */
 static bool take_part(const struct run_params *run, const void *payload, enum submit_section first,
                       enum submit_section last, void **part)
 {
@@ -212,7 +211,7 @@ static bool take_part(const struct run_params *run, const void *payload, enum su
     return true;
 }
 
-/* The images, if there are any; the ids are copied. */
+/* Copies the images, if there are any; the ids must be copied already. */
 static enum result copy_images(const uint8_t *payload, struct sequence_request *request,
                                struct error_text *words)
 {
@@ -225,7 +224,7 @@ static enum result copy_images(const uint8_t *payload, struct sequence_request *
                                 run->prompt_tokens - run->generated_tokens, words);
 }
 
-/* Copies the payload into memory of the request's own; counts are in bounds. */
+/* Copies the payload into memory owned by the request; the counts are checked already. */
 static enum result copy_payload(const struct frontend_link *link,
                                 const struct submit_record *record,
                                 struct sequence_request *request, struct error_text *words)
@@ -253,7 +252,7 @@ static enum result copy_payload(const struct frontend_link *link,
     return copy_images(payload, request, words);
 }
 
-/* The ids and biases of a copied payload against the vocabulary. */
+/* Checks the ids and biases of a copied payload against the vocabulary. */
 static enum result check_payload(const struct sequence_request *request, uint32_t vocab_tokens,
                                  struct error_text *words)
 {
@@ -311,7 +310,7 @@ enum result frontend_link_take(struct frontend_link *link, struct frontend_comma
     return RESULT_OK;
 }
 
-/* --- sleep -------------------------------------------------------------------------------------*/
+/* --- sleep ------------------------------------------------------------------------------------ */
 
 bool frontend_link_sleep(struct frontend_link *link)
 {

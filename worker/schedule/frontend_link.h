@@ -1,10 +1,10 @@
 /*
  * The worker's end of the shared segment: commands in, events out. The only file of the worker that
- * touches rings.
+ * uses rings.
  *
- * Everything that comes in is copied out of shared memory before it is checked, and checked before
- * it is used. Events are collected over a step and published together; what the event ring cannot
- * take stays here, in order, and the engine stops stepping until it is gone.
+ * Records are copied out of shared memory before they are checked, and checked before they are
+ * used. Events are collected during a step and published together. Events that do not fit the event
+ * ring stay here in order, and the engine launches no step until they are published.
  */
 #ifndef SHOAL_WORKER_SCHEDULE_FRONTEND_LINK_H
 #define SHOAL_WORKER_SCHEDULE_FRONTEND_LINK_H
@@ -16,7 +16,7 @@
 #include "proto/worker_gauges.h"
 #include "worker/schedule/sequence.h"
 
-/* Descriptors that the frontend handed down; the link owns the segment's, the caller the others. */
+/* Inherited descriptors. The link owns the segment's, the caller the others. */
 struct frontend_link_fds {
     int segment;
     int submit_bell;
@@ -32,33 +32,33 @@ enum result frontend_link_open(const struct frontend_link_fds *fds, struct front
 void frontend_link_close(struct frontend_link *link);
 
 struct worker_gauges *frontend_link_gauges(struct frontend_link *link);
-/* Which life of this worker it is, by the frontend's count; the first is 1. */
+/* The number of this worker process, counted by the frontend; the first is 1. */
 uint32_t frontend_link_life(const struct frontend_link *link);
 /* Wakes the frontend to look at the gauges. */
 void frontend_link_ring(struct frontend_link *link);
 
-/* Whom the worker is working on, for whoever finds it dead (proto/step_roster.h). Records that are
- * taken name themselves. */
+/* The roster of requests in progress, which the frontend reads if the worker dies
+ * (proto/step_roster.h). A record that is being taken is listed by the link itself. */
 void frontend_link_roster_add(struct frontend_link *link, uint32_t slot);
 void frontend_link_roster_clear(struct frontend_link *link);
-/* Token ids from `vocab_tokens` on are refused. Before the first frontend_link_take(). */
+/* Sets the vocabulary: ids >= vocab_tokens are refused. Call before the first frontend_link_take().
+ */
 void frontend_link_set_vocabulary(struct frontend_link *link, uint32_t vocab_tokens);
 
 struct frontend_command {
     enum submit_kind kind;
     struct request_id request;        /* RUN, CANCEL */
-    struct sequence_request sequence; /* RUN: the taker owns its memory */
+    struct sequence_request sequence; /* RUN: owned by the caller */
 };
 
-/* One record. RESULT_EMPTY: none there. RESULT_INVALID: a record was bad; it is counted and, where
- * it names a request, answered with FAILED. RESULT_CORRUPT: the ring itself is; the worker must
- * end. */
+/* Takes one record. RESULT_EMPTY: there is none. RESULT_INVALID: the record was bad; it is counted
+ * and, if it names a request, answered with FAILED. RESULT_CORRUPT: the ring is corrupt and the
+ * worker must exit. */
 enum result frontend_link_take(struct frontend_link *link,
                                struct frontend_command *command) RESULT_CHECKED;
 
-/* Events that one turn of the engine may emit between two flushes that returned RESULT_OK: of each
- * of LIMIT_SEQUENCES progress, four of alternatives, a token and an end, and two for each record
- * that is taken in. */
+/* Maximum number of events between two flushes that returned RESULT_OK: for each of LIMIT_SEQUENCES
+ * sequences progress, four of alternatives, a token and an end; and two for each record taken. */
 #define FRONTEND_LINK_EVENTS_MAX 8192u
 
 /* Queues an event. */
@@ -67,15 +67,15 @@ void frontend_link_emit_failed(struct frontend_link *link, struct request_id req
                                enum result failure);
 void frontend_link_emit_finished(struct frontend_link *link, struct request_id request,
                                  enum finish_reason finish);
-/* Publishes what was queued, with at most one ring of the bell. RESULT_FULL: some are left; flush
+/* Publishes the queued events and rings the bell at most once. RESULT_FULL: some are left; flush
  * again later and emit nothing before that. RESULT_CORRUPT as above. */
 enum result frontend_link_flush(struct frontend_link *link) RESULT_CHECKED;
 
-/* Sleeps until a record may be there or the parent dies; returns at once when a record is there.
- * True when the parent has died. */
+/* Sleeps until a record may be there or the parent dies; returns at once if a record is there. True
+ * if the parent has died. */
 bool frontend_link_sleep(struct frontend_link *link);
-/* The same for lack of room in the event ring, whose reader rings no bell: a record that is there
- * does not end it. */
+/* Waits for room in the event ring, for at most `timeout_ms` because the reader rings no bell.
+ * Records do not end the wait. True if the parent has died. */
 bool frontend_link_sleep_for_room(struct frontend_link *link, int timeout_ms);
 
 #endif

@@ -1,10 +1,8 @@
 /*
- * Figures for whoever looks at them, whenever they look.
- *
- * There is one writer, so a total is a relaxed load and a relaxed store, and the reader needs no
- * lock: each figure is valid on its own. Only two promises are ordered: READY comes after the
- * sizes, FAILED after the words. Nothing is ever read back to decide anything, because the segment
- * is shared with a process that may scribble.
+ * There is one writer, so a total is a relaxed load and a relaxed store, and readers need no lock:
+ * each figure is valid on its own. Only two orders matter: READY after the sizes, FAILED after the
+ * text. Nothing is read back for a decision, because the segment is shared with a process that
+ * could overwrite it.
  */
 #include "worker/schedule/gauge_board.h"
 
@@ -34,7 +32,8 @@ static void copy_words(char *to, size_t capacity, const char *words)
 
 void gauge_board_set_state(struct worker_gauges *gauges, enum worker_state state)
 {
-    /* Pairs with the acquire of whoever reads the state before the figures that it promises. */
+    /* Pairs with the acquire load of the state in the frontend, which reads the figures afterwards.
+     */
     atomic_store_explicit(&gauges->state, (uint32_t)state, memory_order_release);
 }
 
@@ -46,7 +45,7 @@ void gauge_board_fail(struct worker_gauges *gauges, const char *words)
 
 void gauge_board_beat(struct worker_gauges *gauges)
 {
-    /* Threads of the backend add to it as well. */
+    /* Threads of the backend add to it too. */
     atomic_fetch_add_explicit(&gauges->heartbeat, 1, memory_order_relaxed);
 }
 

@@ -1,6 +1,6 @@
 /*
- * The worker's only writer of struct worker_gauges: relaxed stores, except that words and sizes are
- * written before the state that promises them (release).
+ * Writes struct worker_gauges, whose only writer is this worker. Stores are relaxed, except that
+ * the state is a release store after the texts and sizes that it announces.
  */
 #ifndef SHOAL_WORKER_SCHEDULE_GAUGE_BOARD_H
 #define SHOAL_WORKER_SCHEDULE_GAUGE_BOARD_H
@@ -11,7 +11,7 @@
 #include "worker/cache/feature_cache.h"
 
 void gauge_board_set_state(struct worker_gauges *gauges, enum worker_state state);
-/* Words first, then FAILED. */
+/* Writes the text, then the state FAILED. */
 void gauge_board_fail(struct worker_gauges *gauges, const char *words);
 void gauge_board_beat(struct worker_gauges *gauges);
 void gauge_board_set_load(struct worker_gauges *gauges, uint64_t done_bytes, uint64_t total_bytes);
@@ -28,7 +28,7 @@ struct gauge_ready {
     bool prefix_cache;
     const char *backend;
 };
-/* All of it first, then READY. */
+/* Writes all fields, then the state READY. */
 void gauge_board_set_ready(struct worker_gauges *gauges, const struct gauge_ready *ready);
 
 struct gauge_load {
@@ -49,10 +49,10 @@ struct gauge_step {
 /* Adds one finished step to the totals. */
 void gauge_board_add_step(struct worker_gauges *gauges, const struct gauge_step *step);
 void gauge_board_add_preemption(struct worker_gauges *gauges);
-/* A sequence of `tokens` begins, of which the prefix cache had `hits`. */
+/* Counts a sequence of `tokens` that starts, with `hits` tokens found in the prefix cache. */
 void gauge_board_add_lookup(struct worker_gauges *gauges, uint32_t tokens, uint32_t hits);
 void gauge_board_add_reset(struct worker_gauges *gauges);
-/* A sequence needs a picture's features, which were there or not. */
+/* Counts a sequence's use of an image: whether its features were in the cache. */
 void gauge_board_add_image(struct worker_gauges *gauges, bool is_hit);
 void gauge_board_add_patches(struct worker_gauges *gauges, uint32_t patch_rows);
 void gauge_board_set_features(struct worker_gauges *gauges,

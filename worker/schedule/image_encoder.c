@@ -1,13 +1,12 @@
 /*
- * A tower over a large picture takes as long as many steps. So it is cut, and a turn launches as
- * much of it as streams can spare, or more when nobody waits for a token.
+ * Encoding a large image takes as long as many steps. It is therefore cut into parts: a turn
+ * launches as much as waiting streams can spare, or more if no stream waits for a token.
  *
- * While a batch is under way its images are pending in the feature cache and held here, so that
- * they are finished even when a second request has come to need them and the first one is gone.
- * When nobody needs any of them any more the batch is dropped.
+ * While a batch is being encoded, its images are PENDING in the feature cache and the encoder holds
+ * a reference, so they are finished even if the first request has ended and a second one needs
+ * them. A batch that no sequence needs any more is dropped.
  *
- * Refuses to look at rows and prompts: until features are ready the step policy gives their
- * sequence no rows beyond.
+ * Until features are ready, the step policy gives their sequence no rows beyond the images before.
  */
 #include "worker/schedule/image_encoder.h"
 
@@ -16,12 +15,12 @@
 #include "proto/must.h"
 #include "worker/schedule/gauge_board.h"
 
-#define BATCH_PATCH_ROWS 4096u /* pictures are added up to this; a single one may be larger */
+#define BATCH_PATCH_ROWS 4096u /* images are combined up to this; a single one may be larger */
 
 static void batch_release(struct image_encoder *encoder)
 {
     for (uint32_t i = 0; i < encoder->count; i++)
-        feature_cache_give(encoder->features, encoder->images[i]);
+        feature_cache_give(encoder->features, encoder->features_held[i]);
     encoder->count = 0;
     encoder->patch_rows = 0;
     encoder->work_left = 0;
@@ -35,13 +34,13 @@ void image_encoder_fini(struct image_encoder *encoder)
 static bool batch_is_wanted(const struct image_encoder *encoder)
 {
     for (uint32_t i = 0; i < encoder->count; i++) {
-        if (feature_cache_references(encoder->features, encoder->images[i]) > 1)
+        if (feature_cache_references(encoder->features, encoder->features_held[i]) > 1)
             return true;
     }
     return false;
 }
 
-/* Whether a batch that is being put together has room for one more picture. */
+/* Whether the batch being filled has room for another image. */
 static bool batch_has_room(const struct image_encoder *encoder, uint32_t patch_rows)
 {
     if (encoder->count == 0)
@@ -57,20 +56,20 @@ static void batch_add(struct image_encoder *encoder, const struct sequence *sequ
     const struct sequence_images *images = &sequence->request.images;
     const struct image_record *record = &images->records[image];
     uint32_t at = encoder->count++;
-    encoder->images[at] = features;
+    encoder->features_held[at] = features;
     encoder->requests[at] = sequence->request.id;
     encoder->patch_rows += images->images[image].patch_rows;
-    struct encode_picture *picture = &encoder->pictures[at];
-    *picture = (struct encode_picture){.shape = images->images[image].key.shape,
-                                       .pixels = sequence_images_pixels(images, image),
-                                       .first_feature =
-                                           feature_cache_first_row(encoder->features, features)};
-    memcpy(picture->scale, record->scale, sizeof picture->scale);
-    memcpy(picture->bias, record->bias, sizeof picture->bias);
+    struct encode_image *encoded = &encoder->images[at];
+    *encoded = (struct encode_image){.shape = images->images[image].key.shape,
+                                     .pixels = sequence_images_pixels(images, image),
+                                     .first_feature =
+                                         feature_cache_first_row(encoder->features, features)};
+    memcpy(encoded->scale, record->scale, sizeof encoded->scale);
+    memcpy(encoded->bias, record->bias, sizeof encoded->bias);
 }
 
-/* Rows for a picture that is not there; the youngest sequences behind `at` let theirs go for it
- * when nothing else is to be encoded. False: not now. */
+/* Takes pool rows for an image that is not in the cache. If the batch is empty, the youngest
+ * sequences after `at` give their features back for it. False: not now. */
 static bool take_rows(struct image_encoder *encoder, const struct feature_key *key, uint32_t at,
                       uint32_t *features)
 {
@@ -89,8 +88,8 @@ static bool take_rows(struct image_encoder *encoder, const struct feature_key *k
     }
 }
 
-/* One picture that running sequence `at` needs: shared, or added to the batch that is being put
- * together. False: neither now, nor what comes behind it. */
+/* Gets one image that running sequence `at` needs: shared, or added to the batch being filled.
+ * False: not now, and neither the images after it. */
 static bool get_features(struct image_encoder *encoder, uint32_t at, uint32_t image, bool may_add)
 {
     struct sequence *sequence = sequence_table_running_at(encoder->table, at);
@@ -114,8 +113,8 @@ static bool get_features(struct image_encoder *encoder, uint32_t at, uint32_t im
     return true;
 }
 
-/* Everybody in line, oldest first. */
-static void gather(struct image_encoder *encoder, bool may_add)
+/* Walks the sequences that need images, oldest first. */
+static void get_all_features(struct image_encoder *encoder, bool may_add)
 {
     for (uint32_t at = 0; at < sequence_table_running(encoder->table); at++) {
         const struct sequence *sequence = sequence_table_running_at(encoder->table, at);
@@ -127,7 +126,7 @@ static void gather(struct image_encoder *encoder, bool may_add)
             if (image == images->count)
                 break;
             if (!get_features(encoder, at, image, may_add)) {
-                /* Whoever is behind must not take the room that this one waits for. */
+                /* Younger sequences must not take the room that this one waits for. */
                 may_add = false;
                 break;
             }
@@ -145,30 +144,29 @@ static bool streams_wait(const struct sequence_table *table)
     return false;
 }
 
-/* How many patch rows a batch that begins now may have beyond its first picture: beside streams no
- * more than they can spare for one stage of it, since a device may cut between stages alone. */
-static uint32_t room_now(const struct image_encoder *encoder, const struct step_pace *pace)
+/* How many patch rows a new batch may have beyond its first image: beside streams no more than they
+ * can spare for one stage, because some devices cut only between stages. */
+static uint32_t batch_room(const struct image_encoder *encoder, const struct step_pace *pace)
 {
     uint32_t most =
-        encoder->most_patch_rows < BATCH_PATCH_ROWS ? encoder->most_patch_rows : BATCH_PATCH_ROWS;
+        encoder->max_patch_rows < BATCH_PATCH_ROWS ? encoder->max_patch_rows : BATCH_PATCH_ROWS;
     bool beside = streams_wait(encoder->table);
     uint64_t work = step_pace_patch_work(pace, beside);
     return beside && work < most ? (uint32_t)work : most;
 }
 
-/* Takes the pictures in: a copy of their pixels. */
+/* Hands the images to the backend, which copies their pixels. */
 static enum result begin(struct image_encoder *encoder, struct error_text *error)
 {
     struct backend *backend = encoder->backend;
-    const struct encode_batch batch = {.picture_count = encoder->count,
-                                       .pictures = encoder->pictures};
+    const struct encode_batch batch = {.image_count = encoder->count, .images = encoder->images};
     encoder->work_left = (uint64_t)encoder->patch_rows * encoder->vision->stages;
     image_encoder_add_to_roster(encoder);
     return backend->interface->encode_begin(backend, &batch, error);
 }
 
-static enum result go_on(struct image_encoder *encoder, uint64_t work, uint64_t *patch_work,
-                         struct error_text *error)
+static enum result launch_part(struct image_encoder *encoder, uint64_t work, uint64_t *patch_work,
+                               struct error_text *error)
 {
     struct backend *backend = encoder->backend;
     uint64_t left;
@@ -185,7 +183,7 @@ static void finish(struct image_encoder *encoder)
 {
     gauge_board_add_patches(encoder->gauges, encoder->patch_rows);
     for (uint32_t i = 0; i < encoder->count; i++)
-        feature_cache_set_ready(encoder->features, encoder->images[i]);
+        feature_cache_set_ready(encoder->features, encoder->features_held[i]);
     batch_release(encoder);
 }
 
@@ -199,16 +197,16 @@ enum result image_encoder_advance(struct image_encoder *encoder, const struct st
         batch_release(encoder);
     bool begins = encoder->count == 0;
     if (begins)
-        encoder->room_patch_rows = room_now(encoder, pace);
-    gather(encoder, begins);
+        encoder->room_patch_rows = batch_room(encoder, pace);
+    get_all_features(encoder, begins);
     if (encoder->count == 0)
         return RESULT_OK;
     bool beside = streams_wait(encoder->table);
     enum result result = begins ? begin(encoder, error) : RESULT_OK;
     if (begins && beside)
-        return result; /* to take pixels in was as much as a step can spare */
+        return result; /* copying the pixels used the time that a step can spare */
     if (result == RESULT_OK)
-        result = go_on(encoder, step_pace_patch_work(pace, beside), patch_work, error);
+        result = launch_part(encoder, step_pace_patch_work(pace, beside), patch_work, error);
     if (result == RESULT_OK && encoder->work_left == 0)
         finish(encoder);
     return result;

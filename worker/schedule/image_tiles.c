@@ -1,12 +1,12 @@
 /*
- * Pure functions over the tiles of one prompt, which are in the order of their tokens, so that
- * looking one up is a bisection. Refuses to know sequences, features and models.
+ * Pure functions over the tiles of one prompt. Tiles are in token order, so a look-up is a binary
+ * search.
  */
 #include "worker/schedule/image_tiles.h"
 
 #include "proto/must.h"
 
-/* The tiles of one picture; NULL, or what is wrong. */
+/* Finds the tiles of one image. Returns NULL, or the error. */
 static const char *find_tiles(const struct image_record *record, uint32_t image,
                               const uint32_t *prompt, struct image_tile *tiles)
 {
@@ -23,11 +23,11 @@ static const char *find_tiles(const struct image_record *record, uint32_t image,
                                           .first_feature = tile * tile_tokens};
         for (uint32_t i = 0; i < tile_tokens; i++, at++) {
             if (at == end || prompt[at] != placeholder)
-                return "a tile's placeholders are fewer than its features, or torn apart";
+                return "a tile has fewer placeholders than features, or they are not consecutive";
         }
     }
     if (at != end)
-        return "there are other tokens, or more placeholders, behind its last tile";
+        return "other tokens or more placeholders follow its last tile";
     return NULL;
 }
 
@@ -49,7 +49,7 @@ static uint32_t end_of(const struct image_tile *tile)
     return tile->first_token + tile->token_count;
 }
 
-/* How far the position behind a tile is from its first. */
+/* Difference of the positions after and at the start of a tile. */
 static uint32_t extent(const struct image_tile *tile)
 {
     return tile->grid.height > tile->grid.width ? tile->grid.height : tile->grid.width;

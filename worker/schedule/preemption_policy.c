@@ -1,11 +1,10 @@
 /*
- * Preempting the youngest loses the least: it has computed the least, and whoever came first keeps
- * its turn, so the oldest sequence always moves and every other one becomes the oldest some day.
+ * Preempting the youngest loses the least work, and the order of arrival is kept: the oldest
+ * sequence always makes progress, and every other one becomes the oldest eventually.
  *
- * The oldest sequence moves, so a prefill gets the fewest rows that may be computed at once. Any
- * other prefill that lacks blocks for its next chunk is no reason to preempt anybody: it waits with
- * what it has. One whose last token is being drawn needs
- * nothing more. Refuses to weigh sequences in any other way.
+ * The oldest sequence, if it prefills, needs the minimum number of rows that can be computed at
+ * once. Another prefill that lacks blocks for its next chunk preempts no sequence: it waits with
+ * the blocks it has. A sequence whose last token is being drawn needs nothing more.
  */
 #include "worker/schedule/preemption_policy.h"
 
@@ -37,9 +36,9 @@ static bool can_move(const struct step_snapshot *snapshot, uint32_t survivors,
             need_blocks(snapshot, &snapshot->candidates[i], 1, needed_blocks);
         }
     }
-    /* While it waits for features of a picture, younger ones may have come to decode before it. */
-    if (oldest && !oldest->decoding && (decoding == 0 || step_candidate_most_rows(oldest) > 0))
-        need_blocks(snapshot, oldest, step_candidate_fewest_rows(oldest), needed_blocks);
+    /* While it waits for the features of an image, younger sequences may already decode. */
+    if (oldest && !oldest->decoding && (decoding == 0 || step_candidate_max_rows(oldest) > 0))
+        need_blocks(snapshot, oldest, step_candidate_min_rows(oldest), needed_blocks);
     for (uint32_t group = 0; group < snapshot->group_count; group++) {
         if (needed_blocks[group] > free_blocks[group])
             return false;

@@ -1,10 +1,9 @@
 /*
- * The life of one request in the worker, drawn in sequence.h: each arrow is one function here, and
- * each asserts the state that it leaves and the facts of the one that it enters.
+ * The states of sequence.h: each arrow is one function here, which asserts the state that it leaves
+ * and the invariants of the state that it enters.
  *
- * Everything that a sequence can ever need outside the KV pools is reserved when it is admitted, so
- * a step allocates nothing (penalty counts grow by doubling, seldom). Refuses to know queues,
- * policies, rings and backends.
+ * Everything that a sequence can need outside the KV pools is reserved when it is admitted, so
+ * steps allocate nothing (except that penalty counts grow by doubling).
  */
 #include "worker/schedule/sequence.h"
 
@@ -31,7 +30,7 @@ static bool wants_counts(const struct sampling_params *sampling)
            sampling->frequency_penalty != 0.0f;
 }
 
-/* Where the generated tokens begin, those of before a replay included. */
+/* Position of the first generated token, including those from before a replay. */
 static uint32_t first_generated(const struct sequence_request *request)
 {
     return request->run.prompt_tokens - request->run.generated_tokens;
@@ -59,7 +58,8 @@ static void begin_forcer(struct sequence *sequence)
                         request->run.generated_tokens);
 }
 
-/* The token that begins thinking, then the stop ids: which of the two may not be drawn is a run. */
+/* Fills `barred`: the token that starts thinking, then the stop ids, so that each combination of
+ * the two is one contiguous range. */
 static void begin_barred(struct sequence *sequence)
 {
     const struct sequence_request *request = &sequence->request;
@@ -118,7 +118,7 @@ enum result sequence_admit(struct sequence *sequence, struct kv_pools *pools)
         sequence->token_capacity = sequence->tokens_max;
     }
     for (uint32_t group = 0; group < pools->layout->group_count; group++) {
-        /* The last token is told, never computed. */
+        /* The last token is sent but never computed. */
         enum result result = block_table_reserve(
             &sequence->tables[group],
             kv_layout_covered_tokens(pools->layout, group, sequence->tokens_max - 1));
@@ -153,7 +153,7 @@ static void give_all(struct sequence *sequence, struct kv_pools *pools)
         block_table_give_all(&sequence->tables[group], pools->group[group]);
     sequence_images_release(&sequence->request.images, pools->features, UINT32_MAX);
     if (sequence->recurrent.block != KV_BLOCK_NONE)
-        kv_block_pool_give(pools->state, sequence->recurrent, KV_BLOCK_LAST);
+        kv_block_pool_give(pools->state, sequence->recurrent, KV_EVICT_LAST);
     sequence->recurrent.block = KV_BLOCK_NONE;
     sequence_prefix_release(sequence, pools);
 }
@@ -202,13 +202,12 @@ void sequence_advance(struct sequence *sequence, struct kv_pools *pools, uint32_
     sequence_prefix_publish(sequence, pools);
     sequence_images_release(&sequence->request.images, pools->features, sequence->computed_tokens);
     for (uint32_t group = 0; group < pools->layout->group_count; group++) {
-        /* The next query stands at computed_tokens; later ones see no further back. */
-        uint32_t first_seen =
-            kv_layout_first_block(pools->layout, group, sequence->computed_tokens);
+        uint32_t first_kept = kv_layout_first_kept(pools->layout, group, sequence->computed_tokens);
         struct block_table *table = &sequence->tables[group];
-        while (table->first_held < table->covered && table->first_held < first_seen)
-            block_table_give_first(table, pools->group[group],
-                                   sequence_prefix_turn(sequence, pools, group, table->first_held));
+        while (table->first_held < table->covered && table->first_held < first_kept)
+            block_table_give_first(
+                table, pools->group[group],
+                sequence_prefix_evict_order(sequence, pools, group, table->first_held));
     }
 }
 
@@ -308,8 +307,11 @@ void sequence_check(const struct sequence *sequence, const struct kv_pools *pool
         const struct block_table *table = &sequence->tables[group];
         must(table->covered == block_table_blocks(kv_layout_covered_tokens(
                                    pools->layout, group, sequence->computed_tokens)));
+        uint32_t first_kept = kv_layout_first_kept(pools->layout, group, sequence->computed_tokens);
         uint32_t first_seen =
             kv_layout_first_block(pools->layout, group, sequence->computed_tokens);
-        must(table->first_held == (first_seen < table->covered ? first_seen : table->covered));
+        /* A sequence that has just resumed holds only what its next row sees. */
+        must(table->first_held >= (first_kept < table->covered ? first_kept : table->covered));
+        must(table->first_held <= (first_seen < table->covered ? first_seen : table->covered));
     }
 }

@@ -1,6 +1,6 @@
 /*
- * The fields of a sequence. sequence.h draws its states and has the functions that change them,
- * sequence_prefix.h those of the prefix cache's part.
+ * The fields of a sequence. sequence.h draws its states and declares the functions that change
+ * them; sequence_prefix.h does so for the prefix cache's fields.
  */
 #ifndef SHOAL_WORKER_SCHEDULE_SEQUENCE_FACTS_H
 #define SHOAL_WORKER_SCHEDULE_SEQUENCE_FACTS_H
@@ -26,8 +26,8 @@ struct sequence_request {
     uint32_t stop_ids[LIMIT_STOP_TOKENS];
     uint32_t *tokens;                    /* [run.prompt_tokens] owned, malloc */
     struct logit_bias_entry *logit_bias; /* [run.logit_bias_count] owned, malloc; NULL for none */
-    /* Prefix, think-start and think-end ids ("Forced tokens" in proto/run_params.h), one after the
-     * other; owned, malloc; NULL for none. */
+    /* Ids of prefix, think-start and think-end in this order ("Forced tokens" in
+     * proto/run_params.h); owned, malloc; NULL for none. */
     uint32_t *forced_ids;
     struct sequence_images images; /* zeroed for none */
 };
@@ -42,35 +42,35 @@ enum sequence_state {
 
 struct sequence {
     enum sequence_state state;
-    uint64_t arrival;          /* grows with every request; what "older" means */
+    uint64_t arrival;          /* grows with every request and defines which sequence is older */
     struct sequence *previous; /* neighbours in the waiting queue (sequence_table.c) */
     struct sequence *next;
     struct sequence_request request; /* request.tokens grows to hold [tokens_max] ids */
     uint32_t tokens_max;             /* known tokens at which it ends by length */
     uint32_t token_capacity;         /* of request.tokens */
     uint32_t known_tokens;
-    uint32_t drawn_tokens;       /* drawn by launched steps and not yet known */
-    uint32_t last_draw;          /* drawn_tokens > 0: the last one's draw in its step */
-    uint32_t computed_tokens;    /* positions whose keys and values launched steps write */
-    uint32_t told_prompt_tokens; /* progress already told */
-    struct token_counts *counts; /* NULL when no penalty is on */
+    uint32_t drawn_tokens;           /* drawn by launched steps but not known yet */
+    uint32_t last_draw;              /* if drawn_tokens > 0: index of the last draw in its step */
+    uint32_t computed_tokens;        /* positions whose keys and values launched steps write */
+    uint32_t reported_prompt_tokens; /* progress already sent */
+    struct token_counts *counts;     /* NULL if no penalty is on */
     struct token_forcer forcer;
-    uint32_t barred[ROW_BARRED_MAX]; /* the token that begins thinking, then the stop ids */
+    uint32_t barred[ROW_BARRED_MAX]; /* the token that starts thinking, then the stop ids */
     struct block_table tables[KV_GROUPS_MAX];
-    struct kv_block_ref
-        recurrent; /* its slot of recurrent state; block KV_BLOCK_NONE: it has none */
+    struct kv_block_ref recurrent; /* slot of recurrent state; block KV_BLOCK_NONE: none */
 
-    /* The prefix cache, all of it sequence_prefix.h's. */
-    struct prefix_name *names; /* [name_count] of its full blocks, owned */
+    /* Fields of sequence_prefix.h. */
+    struct prefix_name *names; /* [name_count] names of its full blocks, owned */
     uint32_t name_count;
     uint32_t name_capacity;
-    uint32_t shared_blocks;       /* that were there when it began to run */
-    uint32_t left_blocks;         /* that others can share now */
-    uint32_t cached_tokens;       /* of the prompt, that were there when it first began */
-    struct kv_block_ref restored; /* checkpoint that its state begins as, until rows are launched */
-    struct kv_block_ref saved; /* checkpoint that a launched step makes, until it is left behind */
-    uint32_t saved_blocks;     /* behind so many blocks */
-    uint32_t follower_blocks;  /* where the checkpoint that follows its answer stands; 0: none */
+    uint32_t shared_blocks;       /* shared when it started to run */
+    uint32_t published_blocks;    /* kept in the prefix cache for others */
+    uint32_t cached_tokens;       /* prompt tokens found in the cache when it first started */
+    struct kv_block_ref restored; /* checkpoint to start from, until its first rows are launched */
+    struct kv_block_ref saved;    /* checkpoint that a launched step makes, until it is published */
+    uint32_t saved_blocks;        /* number of blocks before `saved` */
+    uint32_t answer_checkpoint_blocks; /* blocks before the answer's checkpoint; 0: none */
+    uint32_t older_checkpoint_blocks;  /* and before the one that it replaces; 0: none */
 };
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * A copy of what the frontend says of pictures, checked while nobody else can write it, and the
- * bookkeeping of features that are on loan from the cache.
+ * Copies and checks the image part of a request, because the frontend can still write the original,
+ * and keeps track of the features that the sequence holds.
  *
- * Features are taken in the order of the prompt, so those that a sequence holds are always ones
- * that it can go on with: nobody sits on a later picture while an earlier one finds no room.
- * Refuses to decide what is encoded and when (image_encoder.h).
+ * Features are taken in the order of the prompt. A sequence therefore never holds features of a
+ * later image while an earlier one waits for room. What is encoded and when is decided in
+ * image_encoder.h.
  */
 #include "worker/schedule/sequence_images.h"
 
@@ -72,7 +72,7 @@ void sequence_images_fini(struct sequence_images *images)
 static enum result fit_image(const struct image_record *record, const struct image_limits *limits,
                              struct sequence_image *image, struct error_text *error)
 {
-    struct picture_shape shape = {record->tiles, record->width, record->height};
+    struct image_shape shape = {record->tiles, record->width, record->height};
     enum result result = model_vision_check(limits->vision, shape, error);
     if (result != RESULT_OK)
         return result;
@@ -100,7 +100,7 @@ enum result sequence_images_fit(struct sequence_images *images, const uint32_t s
                                 const struct image_limits *limits, struct error_text *error)
 {
     if (images->count > 0 && !limits->vision)
-        return error_set(error, RESULT_UNSUPPORTED, "the model takes no pictures");
+        return error_set(error, RESULT_UNSUPPORTED, "the model takes no images");
     for (uint32_t i = 0; i < images->count; i++) {
         struct error_text words = {""};
         enum result result = fit_image(&images->records[i], limits, &images->images[i], &words);
@@ -122,7 +122,7 @@ const uint8_t *sequence_images_pixels(const struct sequence_images *images, uint
     return images->part + images->records[image].pixels_offset;
 }
 
-/* --- features -------------------------------------------------------------------------------- */
+/* --- features --------------------------------------------------------------------------------- */
 
 void sequence_images_skip(struct sequence_images *images, uint32_t computed)
 {
@@ -189,9 +189,9 @@ uint32_t sequence_images_feature_row(const struct sequence_images *images, uint3
     return image->first_row + tile->first_feature + (token - tile->first_token);
 }
 
-/* --- what a prefix is of --------------------------------------------------------------------- */
+/* --- content of prefixes ---------------------------------------------------------------------- */
 
-/* Content hashes are keyed already; what is left to do is to keep order and place apart. */
+/* Content hashes are keyed already; this only makes the result depend on order and place. */
 static uint64_t mix(uint64_t state, uint64_t word)
 {
     state = (state ^ word) * 0x9e3779b97f4a7c15ull;
@@ -208,7 +208,7 @@ void sequence_images_mark(const struct sequence_images *images, uint32_t first, 
         const struct image_record *record = &images->records[tile->image];
         uint64_t content[2];
         memcpy(content, record->content_hash, sizeof content);
-        /* Where the tile's first feature would be, counted from the first token. */
+        /* Where the tile's first feature would be, relative to `first`. */
         uint64_t place = (uint64_t)tile->first_token + (1ull << 32) - first - tile->first_feature;
         for (uint32_t i = 0; i < 2; i++) {
             mark[i] = mix(mix(mark[i] + 1, content[i]), place);

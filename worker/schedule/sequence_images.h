@@ -1,10 +1,9 @@
 /*
- * The pictures of one sequence: their pixels, where they stand, and which of their features it
- * holds.
+ * The images of one sequence: their pixels, their tokens, and the features that it holds.
  *
- * Pixels stay as long as the sequence does, because whoever is preempted may find its features
- * evicted when it comes back. Features are held from when they are first needed (found, or being
- * encoded) until the rows that read them are launched, or the sequence gives its memory back.
+ * Pixels are kept as long as the sequence, because a preempted sequence may find its features
+ * evicted when it resumes. Features are held from when they are first needed (cached or being
+ * encoded) until the rows that read them are launched or the sequence gives its memory back.
  */
 #ifndef SHOAL_WORKER_SCHEDULE_SEQUENCE_IMAGES_H
 #define SHOAL_WORKER_SCHEDULE_SEQUENCE_IMAGES_H
@@ -17,12 +16,12 @@
 #include "worker/schedule/image_tiles.h"
 
 struct sequence_image {
-    struct feature_key key; /* the next two: sequence_images_fit() */
+    struct feature_key key; /* this and the next one are set by sequence_images_fit() */
     uint32_t patch_rows;
-    uint32_t end_token; /* behind its last placeholder */
-    uint32_t features;  /* the feature cache's image that is held, or FEATURE_IMAGE_NONE */
-    uint32_t first_row; /* of it, where held */
-    bool looked_up;     /* whether it was a hit is known */
+    uint32_t end_token; /* after its last placeholder */
+    uint32_t features;  /* held image of the feature cache, or FEATURE_IMAGE_NONE */
+    uint32_t first_row; /* its first pool row, while held */
+    bool looked_up;     /* its first look-up has been counted */
 };
 
 struct sequence_images {
@@ -30,30 +29,32 @@ struct sequence_images {
     uint32_t tile_count;
     uint64_t part_bytes;
     uint8_t *part;                      /* the payload's image part, copied; owned */
-    const struct image_record *records; /* [count] in it */
+    const struct image_record *records; /* [count] within `part` */
     struct image_tile *tiles;           /* [tile_count] owned */
     struct sequence_image *images;      /* [count] owned */
     uint32_t held;                      /* images whose features are held */
-    uint32_t hits; /* not encoded for it: found when first looked up, or in the cached prefix */
+    /* Images not encoded for this sequence: in the feature cache at the first look-up, or in the
+     * cached prefix. */
+    uint32_t hits;
 };
 
-/* Copies the image part of a payload, then checks the copy's records and the placeholders among
+/* Copies the image part of a payload, then checks the copy's records and the placeholders in
  * `prompt`, [prompt_tokens] without generated ones. RESULT_CORRUPT (a record's rule), INVALID
  * (placeholders) or OUT_OF_MEMORY; *images is then empty. */
 enum result sequence_images_copy(struct sequence_images *images, const uint8_t *part,
                                  uint64_t part_bytes, uint32_t count, const uint32_t *prompt,
                                  uint32_t prompt_tokens, struct error_text *error) RESULT_CHECKED;
-/* Frees what it owns; nothing may be held. Safe on a zeroed struct. */
+/* Frees the owned memory; no features may be held. Safe on a zeroed struct. */
 void sequence_images_fini(struct sequence_images *images);
 
 struct image_limits {
-    const struct model_vision *vision; /* NULL: the model sees nothing */
-    uint32_t patch_rows;               /* of a picture at most: of one batch of the backend */
-    uint32_t feature_rows;             /* of the pool */
-    uint32_t whole_tokens;             /* of a span that may not be cut */
+    const struct model_vision *vision; /* NULL: the model takes no images */
+    uint32_t patch_rows;               /* maximum of one image: one batch of the backend */
+    uint32_t feature_rows;             /* size of the pool */
+    uint32_t whole_tokens;             /* maximum of a span that must not be cut */
 };
-/* Holds the pictures against the model and the memory, and works out what follows from their
- * sizes; `salt`: whose they are. RESULT_UNSUPPORTED: the model sees nothing. INVALID, TOO_LARGE
+/* Checks the images against the model and the memory, and sets the fields that follow from their
+ * sizes; `salt`: the tenant's. RESULT_UNSUPPORTED: the model takes no images. INVALID or TOO_LARGE
  * with the numbers. */
 enum result sequence_images_fit(struct sequence_images *images, const uint32_t salt[4],
                                 const struct image_limits *limits,
@@ -61,26 +62,27 @@ enum result sequence_images_fit(struct sequence_images *images, const uint32_t s
 
 const uint8_t *sequence_images_pixels(const struct sequence_images *images, uint32_t image);
 
-/* The sequence begins behind `computed` tokens of a cached prefix: pictures that end in it are hits
- * of which no features are needed. */
+/* Skips `computed` tokens of a cached prefix: images that end within it count as hits and need no
+ * features. */
 void sequence_images_skip(struct sequence_images *images, uint32_t computed);
-/* The first picture with placeholders from `computed` on whose features are not held; count: none.
- */
+/* The first image with placeholders at or after `computed` whose features are not held; count:
+ * none. */
 uint32_t sequence_images_wanted(const struct sequence_images *images, uint32_t computed);
-/* The sequence takes over a reference. */
+/* Stores a reference to `features`, which the sequence now owns. */
 void sequence_images_hold(struct sequence_images *images, uint32_t image,
                           const struct feature_cache *cache, uint32_t features);
-/* Tokens from `computed` on that need no features which are not ready. */
+/* Number of tokens from `computed` on before the first one whose features are not READY. */
 uint32_t sequence_images_ready_tokens(const struct sequence_images *images,
                                       const struct feature_cache *cache, uint32_t computed);
-/* Gives back the features of pictures that end by `computed`; UINT32_MAX: of all. */
+/* Gives back the features of images that end at or before `computed`; UINT32_MAX: of all images. */
 void sequence_images_release(struct sequence_images *images, struct feature_cache *cache,
                              uint32_t computed);
-/* Of the feature pool, for a token of a picture whose features are held; else ROW_FEATURE_NONE. */
+/* The feature pool row of a token whose image's features are held; for other tokens
+ * ROW_FEATURE_NONE. */
 uint32_t sequence_images_feature_row(const struct sequence_images *images, uint32_t token);
 
-/* What of pictures is in tokens [first, end): the same for the same parts of the same pictures at
- * the same places, and zero for none. Beside the ids it makes up what a cached prefix is of. */
+/* Identifies the image content of tokens [first, end): equal for the same parts of the same images
+ * at the same places, zero without images. Part of the names of cached prefixes. */
 void sequence_images_mark(const struct sequence_images *images, uint32_t first, uint32_t end,
                           uint64_t mark[2]);
 

@@ -1,13 +1,11 @@
 /*
  * The names of a sequence's blocks are computed once, as far as they are needed, and kept: a
- * sequence that is preempted and comes back walks the same chain.
+ * preempted sequence that resumes uses the same names.
  *
- * A walk from the root ends at the first place that a full group lacks. Sliding groups are counted
- * on the way: how many places in a row up to this one have a block, which must be as many as the
- * next row sees. A model of sliding groups only has no such end; there the walk goes through the
- * whole prompt.
- *
- * Refuses to approximate: where a group or the state does not reach, the sequence begins earlier.
+ * A walk from the root ends at the first place whose block is missing in a full group. For sliding
+ * groups the walk counts how many consecutive places up to the current one have a block, which must
+ * cover what the next row sees. In models with only sliding groups the walk goes through the whole
+ * prompt. If a group or the state does not reach a position, the sequence resumes earlier.
  */
 #include "worker/schedule/sequence_prefix.h"
 
@@ -17,23 +15,23 @@
 #include "worker/cache/prefix_cache.h"
 #include "worker/plan/state_layout.h"
 
-#define SHARED_LOOKS 4096u /* blocks; some 0.2 ms */
+#define SHARED_LOOKUPS_MAX 4096u /* blocks, about 0.2 ms */
 
-static bool is_on(const struct sequence *sequence, const struct kv_pools *pools)
+static bool has_prefix_cache(const struct sequence *sequence, const struct kv_pools *pools)
 {
     return pools->prefixes && (sequence->request.run.flags & SUBMIT_FLAG_NO_PREFIX_CACHE) == 0;
 }
 
 static bool keeps_checkpoints(const struct sequence *sequence, const struct kv_pools *pools)
 {
-    return is_on(sequence, pools) && pools->checkpoints;
+    return has_prefix_cache(sequence, pools) && pools->checkpoints;
 }
 
 enum result sequence_prefix_reserve(struct sequence *sequence, const struct kv_pools *pools,
                                     uint32_t tokens)
 {
     uint32_t capacity = tokens / KV_BLOCK_TOKENS;
-    if (!is_on(sequence, pools) || capacity <= sequence->name_capacity)
+    if (!has_prefix_cache(sequence, pools) || capacity <= sequence->name_capacity)
         return RESULT_OK;
     struct prefix_name *names = realloc(sequence->names, capacity * sizeof *names);
     if (!names)
@@ -43,7 +41,7 @@ enum result sequence_prefix_reserve(struct sequence *sequence, const struct kv_p
     return RESULT_OK;
 }
 
-/* What block `at` is made of; its tokens are known, and the names of those before it. */
+/* The identity of block `at`; its tokens and the names before it are known. */
 static struct prefix_block block_at(const struct sequence *sequence, const struct kv_pools *pools,
                                     uint32_t at)
 {
@@ -58,7 +56,7 @@ static struct prefix_block block_at(const struct sequence *sequence, const struc
     return block;
 }
 
-/* The place of block `at`, whose predecessors have names; names it. */
+/* Names block `at` and finds its place; its predecessors have names. */
 static uint32_t find_place(struct sequence *sequence, const struct kv_pools *pools, uint32_t at)
 {
     struct prefix_block block = block_at(sequence, pools, at);
@@ -70,8 +68,8 @@ static uint32_t find_place(struct sequence *sequence, const struct kv_pools *poo
     return prefix_cache_find(pools->prefixes, sequence->names[at], &block);
 }
 
-/* Full blocks of which at least one token is left to compute. */
-static uint32_t most_blocks(const struct sequence *sequence)
+/* Maximum number of shared blocks: at least one token is left to compute. */
+static uint32_t max_shared_blocks(const struct sequence *sequence)
 {
     return (sequence->known_tokens - 1) / KV_BLOCK_TOKENS;
 }
@@ -90,8 +88,10 @@ static bool has_full(const struct kv_pools *pools, uint32_t place)
 
 uint32_t sequence_prefix_shared(struct sequence *sequence, const struct kv_pools *pools)
 {
-    uint32_t most = most_blocks(sequence) < SHARED_LOOKS ? most_blocks(sequence) : SHARED_LOOKS;
-    if (!is_on(sequence, pools) || pools->layout->groups[0].kind != KV_FULL || pools->state ||
+    uint32_t most = max_shared_blocks(sequence) < SHARED_LOOKUPS_MAX ? max_shared_blocks(sequence)
+                                                                     : SHARED_LOOKUPS_MAX;
+    if (!has_prefix_cache(sequence, pools) || pools->layout->groups[0].kind != KV_FULL ||
+        pools->state ||
         sequence_prefix_reserve(sequence, pools, sequence->known_tokens) != RESULT_OK)
         return 0;
     for (uint32_t at = 0; at < most; at++) {
@@ -104,7 +104,7 @@ uint32_t sequence_prefix_shared(struct sequence *sequence, const struct kv_pools
     return most;
 }
 
-/* Blocks in a row, up to the last one looked at, that each group has. */
+/* For each group, consecutive blocks up to the last place looked at. */
 struct reach {
     uint32_t blocks[KV_GROUPS_MAX];
 };
@@ -119,16 +119,16 @@ static void reach_add(struct reach *reach, const struct kv_pools *pools, uint32_
     }
 }
 
-/* How many of a sequence's first `blocks` blocks have a place in the group. */
+/* How many of a sequence's first `blocks` blocks the group covers. */
 static uint32_t covered_blocks(const struct kv_pools *pools, uint32_t group, uint32_t blocks)
 {
     return block_table_blocks(
         kv_layout_covered_tokens(pools->layout, group, blocks * KV_BLOCK_TOKENS));
 }
 
-/* Whether a sequence may begin behind `blocks` blocks, the last of which is at `place`. */
-static bool may_begin(const struct reach *reach, const struct kv_pools *pools, uint32_t place,
-                      uint32_t blocks)
+/* Whether a sequence can resume after `blocks` blocks, the last of which is at `place`. */
+static bool may_resume(const struct reach *reach, const struct kv_pools *pools, uint32_t place,
+                       uint32_t blocks)
 {
     struct kv_block_ref ref;
     if (pools->state && (place == PREFIX_PLACE_NONE ||
@@ -142,18 +142,18 @@ static bool may_begin(const struct reach *reach, const struct kv_pools *pools, u
     return true;
 }
 
-/* How many blocks the sequence may begin behind. */
-static uint32_t find_beginning(struct sequence *sequence, const struct kv_pools *pools)
+/* After how many blocks the sequence can resume. */
+static uint32_t find_resume_point(struct sequence *sequence, const struct kv_pools *pools)
 {
     struct reach reach = {{0}};
-    uint32_t most = most_blocks(sequence);
+    uint32_t most = max_shared_blocks(sequence);
     uint32_t best = 0;
     for (uint32_t at = 0; at < most; at++) {
         uint32_t place = find_place(sequence, pools, at);
         if (!has_full(pools, place))
             break;
         reach_add(&reach, pools, place);
-        if (may_begin(&reach, pools, place, at + 1))
+        if (may_resume(&reach, pools, place, at + 1))
             best = at + 1;
     }
     return best;
@@ -176,12 +176,12 @@ static void share_blocks(struct sequence *sequence, struct kv_pools *pools, uint
 void sequence_prefix_resume(struct sequence *sequence, struct kv_pools *pools)
 {
     must(sequence->computed_tokens == 0);
-    sequence->left_blocks = 0;
+    sequence->published_blocks = 0;
     sequence->shared_blocks = 0;
-    if (!is_on(sequence, pools) || (pools->state && !pools->checkpoints))
+    if (!has_prefix_cache(sequence, pools) || (pools->state && !pools->checkpoints))
         return;
-    uint32_t blocks = find_beginning(sequence, pools);
-    sequence->left_blocks = blocks;
+    uint32_t blocks = find_resume_point(sequence, pools);
+    sequence->published_blocks = blocks;
     sequence->shared_blocks = blocks;
     sequence->computed_tokens = blocks * KV_BLOCK_TOKENS;
     if (blocks == 0)
@@ -195,14 +195,14 @@ void sequence_prefix_resume(struct sequence *sequence, struct kv_pools *pools)
     kv_block_pool_share(pools->checkpoints, sequence->restored);
 }
 
-/* --- what it leaves behind -------------------------------------------------------------------- */
+/* --- publishing ------------------------------------------------------------------------------- */
 
 uint32_t sequence_prefix_rows(const struct sequence *sequence, const struct kv_pools *pools)
 {
     if (!keeps_checkpoints(sequence, pools) || sequence->state != SEQUENCE_PREFILL)
         return UINT32_MAX;
     uint32_t computed = sequence->computed_tokens;
-    uint32_t last = most_blocks(sequence) * KV_BLOCK_TOKENS;
+    uint32_t last = max_shared_blocks(sequence) * KV_BLOCK_TOKENS;
     if (computed >= last)
         return UINT32_MAX;
     uint32_t next = computed - computed % SEQUENCE_PREFIX_STRIDE + SEQUENCE_PREFIX_STRIDE;
@@ -232,8 +232,8 @@ void sequence_prefix_take_checkpoint(struct sequence *sequence, struct kv_pools 
     sequence->saved_blocks = (sequence->computed_tokens + rows) / KV_BLOCK_TOKENS;
 }
 
-/* The place's own block in each group, where it has one; else the sequence's becomes it. */
-static void leave_block(struct sequence *sequence, struct kv_pools *pools, uint32_t at)
+/* Uses the place's block in each group that has one; else the place keeps the sequence's block. */
+static void publish_block(struct sequence *sequence, struct kv_pools *pools, uint32_t at)
 {
     struct prefix_block block = block_at(sequence, pools, at);
     bool any = false;
@@ -254,20 +254,32 @@ static void leave_block(struct sequence *sequence, struct kv_pools *pools, uint3
     }
 }
 
-/* The checkpoint before it goes: it only followed the answer. */
-static void forget_follower(struct sequence *sequence, struct kv_pools *pools)
+static void drop_checkpoint(struct sequence *sequence, struct kv_pools *pools, uint32_t blocks)
 {
-    if (sequence->follower_blocks == 0)
-        return;
-    uint32_t place = find_place(sequence, pools, sequence->follower_blocks - 1);
+    uint32_t place = find_place(sequence, pools, blocks - 1);
     struct kv_block_ref ref;
-    sequence->follower_blocks = 0;
     if (place != PREFIX_PLACE_NONE &&
         prefix_cache_has(pools->prefixes, place, PREFIX_CHECKPOINT, &ref))
         prefix_cache_drop(pools->prefixes, place, PREFIX_CHECKPOINT);
 }
 
-static void leave_checkpoint(struct sequence *sequence, struct kv_pools *pools)
+/* Drops the answer's checkpoint before the last one. Until the step that makes the last one is done,
+ * the worker may die in it and the next worker resumes at the one before. */
+static void drop_older_checkpoint(struct sequence *sequence, struct kv_pools *pools, bool waits)
+{
+    uint32_t older = sequence->older_checkpoint_blocks;
+    uint32_t last = sequence->answer_checkpoint_blocks;
+    if (older == 0)
+        return;
+    uint32_t place = find_place(sequence, pools, last - 1);
+    if (waits && place != PREFIX_PLACE_NONE &&
+        !prefix_cache_is_recorded(pools->prefixes, place, PREFIX_CHECKPOINT))
+        return;
+    drop_checkpoint(sequence, pools, older);
+    sequence->older_checkpoint_blocks = 0;
+}
+
+static void publish_checkpoint(struct sequence *sequence, struct kv_pools *pools)
 {
     uint32_t last = sequence->saved_blocks - 1;
     struct prefix_block block = block_at(sequence, pools, last);
@@ -277,54 +289,58 @@ static void leave_checkpoint(struct sequence *sequence, struct kv_pools *pools)
         !prefix_cache_has(pools->prefixes, place, PREFIX_CHECKPOINT, &ref)) {
         prefix_cache_keep(pools->prefixes, place, PREFIX_CHECKPOINT, sequence->saved);
         if (sequence->saved_blocks * KV_BLOCK_TOKENS >= sequence->request.run.prompt_tokens) {
-            forget_follower(sequence, pools);
-            sequence->follower_blocks = sequence->saved_blocks;
+            drop_older_checkpoint(sequence, pools, false);
+            sequence->older_checkpoint_blocks = sequence->answer_checkpoint_blocks;
+            sequence->answer_checkpoint_blocks = sequence->saved_blocks;
         }
     }
-    kv_block_pool_give(pools->checkpoints, sequence->saved, KV_BLOCK_LAST);
+    kv_block_pool_give(pools->checkpoints, sequence->saved, KV_EVICT_LAST);
     sequence->saved.block = KV_BLOCK_NONE;
 }
 
 void sequence_prefix_publish(struct sequence *sequence, struct kv_pools *pools)
 {
-    if (!is_on(sequence, pools))
+    if (!has_prefix_cache(sequence, pools))
         return;
     uint32_t done = sequence->computed_tokens < sequence->known_tokens ? sequence->computed_tokens
                                                                        : sequence->known_tokens;
-    for (uint32_t at = sequence->left_blocks; at < done / KV_BLOCK_TOKENS; at++) {
-        (void)find_place(sequence, pools, at); /* names it */
-        leave_block(sequence, pools, at);
-        sequence->left_blocks = at + 1;
+    for (uint32_t at = sequence->published_blocks; at < done / KV_BLOCK_TOKENS; at++) {
+        (void)find_place(sequence, pools, at); /* computes the name */
+        publish_block(sequence, pools, at);
+        sequence->published_blocks = at + 1;
     }
-    if (sequence->saved.block != KV_BLOCK_NONE && sequence->saved_blocks <= sequence->left_blocks)
-        leave_checkpoint(sequence, pools);
+    if (sequence->saved.block != KV_BLOCK_NONE &&
+        sequence->saved_blocks <= sequence->published_blocks)
+        publish_checkpoint(sequence, pools);
+    drop_older_checkpoint(sequence, pools, true);
 }
 
-enum kv_block_turn sequence_prefix_turn(const struct sequence *sequence,
-                                        const struct kv_pools *pools, uint32_t group,
-                                        uint32_t block)
+enum kv_evict_order sequence_prefix_evict_order(const struct sequence *sequence,
+                                                const struct kv_pools *pools, uint32_t group,
+                                                uint32_t block)
 {
-    /* Another answer to this prompt, or the next turn of a template that leaves reasoning out,
-     * begins at the prompt's end; others begin where somebody has begun before. */
+    /* Another answer to this prompt, or the next turn with a template that leaves reasoning out,
+     * resumes at the prompt's end; others resume where a sequence has resumed before. */
     uint32_t last = (sequence->request.run.prompt_tokens - 1) / KV_BLOCK_TOKENS;
     uint32_t first = kv_layout_first_block(pools->layout, group, last * KV_BLOCK_TOKENS);
     bool useful = block < sequence->shared_blocks || (block >= first && block < last);
-    return useful ? KV_BLOCK_LAST : KV_BLOCK_FIRST;
+    return useful ? KV_EVICT_LAST : KV_EVICT_FIRST;
 }
 
 void sequence_prefix_release_restored(struct sequence *sequence, struct kv_pools *pools)
 {
     if (sequence->restored.block == KV_BLOCK_NONE)
         return;
-    kv_block_pool_give(pools->checkpoints, sequence->restored, KV_BLOCK_LAST);
+    kv_block_pool_give(pools->checkpoints, sequence->restored, KV_EVICT_LAST);
     sequence->restored.block = KV_BLOCK_NONE;
 }
 
 void sequence_prefix_release(struct sequence *sequence, struct kv_pools *pools)
 {
     sequence_prefix_release_restored(sequence, pools);
+    drop_older_checkpoint(sequence, pools, false);
     if (sequence->saved.block != KV_BLOCK_NONE)
-        kv_block_pool_give(pools->checkpoints, sequence->saved, KV_BLOCK_LAST);
+        kv_block_pool_give(pools->checkpoints, sequence->saved, KV_EVICT_LAST);
     sequence->saved.block = KV_BLOCK_NONE;
 }
 

@@ -1,18 +1,17 @@
 /*
- * A sequence and the prefix cache: where it may begin instead of at position 0, and what it leaves
- * behind.
+ * Connects a sequence to the prefix cache: from which position it resumes, and what it publishes.
  *
- * It may begin behind block b when every full group has all blocks up to b, every sliding group
- * those that the next row sees, and the cache a checkpoint of the state there if the model is
- * recurrent. At least one token is left to compute: its logits are what the next one is drawn from.
+ * It can resume after block b if every full group has all blocks up to b, every sliding group has
+ * the blocks that the next row sees and, in a recurrent model, the cache has a checkpoint there. At
+ * least one token is left to compute, because its logits are needed for the next token.
  *
- * It leaves every full block behind as soon as its rows are launched and its tokens known, and so
- * does whoever has not ended: others share them at once. Where the place has a block already, the
- * sequence takes that one and gives its own back, so that whoever holds a block holds all blocks
+ * It publishes every full block once the block's rows are launched and its tokens are known, while
+ * it still runs, so others can share the block at once. If the place has a block already, the
+ * sequence uses that one and gives its own back; a holder of a place's block thus holds all blocks
  * before it.
  *
- * Of recurrent state it leaves checkpoints: every SEQUENCE_PREFIX_STRIDE tokens of the prompt, at
- * its last full block, and one that follows the answer block by block. Rows of a step stop there.
+ * Checkpoints of recurrent state are made every SEQUENCE_PREFIX_STRIDE tokens of the prompt and at
+ * its last full block, and one follows the answer block by block. The rows of a step end there.
  */
 #ifndef SHOAL_WORKER_SCHEDULE_SEQUENCE_PREFIX_H
 #define SHOAL_WORKER_SCHEDULE_SEQUENCE_PREFIX_H
@@ -22,32 +21,34 @@
 /* Tokens between two checkpoints of a long prompt. */
 #define SEQUENCE_PREFIX_STRIDE 1024u
 
-/* Room for the names of all full blocks of `tokens` positions. */
+/* Reserves memory for the names of all full blocks of `tokens` positions. */
 enum result sequence_prefix_reserve(struct sequence *sequence, const struct kv_pools *pools,
                                     uint32_t tokens) RESULT_CHECKED;
-/* Of one that waits: how many blocks of the full groups it would share with sequences that run.
- * Looks at no more of them than is quick; 0 when in doubt. */
+/* For a waiting sequence: number of blocks of the full groups that it would share with running
+ * sequences. Looks at a bounded number of blocks; 0 beyond that. */
 uint32_t sequence_prefix_shared(struct sequence *sequence, const struct kv_pools *pools);
-/* Of one that begins: shares what is there and counts it as computed. */
+/* For a sequence that starts: shares the cached blocks and counts their positions as computed. */
 void sequence_prefix_resume(struct sequence *sequence, struct kv_pools *pools);
 
-/* Rows that its next part of a step may have at most, so that it ends where a checkpoint is due. */
+/* Maximum number of its rows in the next step, so that the step ends where a checkpoint is due. */
 uint32_t sequence_prefix_rows(const struct sequence *sequence, const struct kv_pools *pools);
-/* Takes a slot for the checkpoint that is due behind `rows` more rows, if one is and can be had. */
+/* Takes a slot for the checkpoint due after `rows` more rows, if one is due and a slot is
+ * available. */
 void sequence_prefix_take_checkpoint(struct sequence *sequence, struct kv_pools *pools,
                                      uint32_t rows);
-/* Leaves behind what is computed and known and was not left before. */
+/* Publishes what is computed and known and was not published before. */
 void sequence_prefix_publish(struct sequence *sequence, struct kv_pools *pools);
-/* Where a block of a sliding group goes among the idle ones when it falls behind the window. */
-enum kv_block_turn sequence_prefix_turn(const struct sequence *sequence,
-                                        const struct kv_pools *pools, uint32_t group,
-                                        uint32_t block);
-/* Gives back what it holds of checkpoints. */
+/* Where a block of a sliding group enters the eviction order when it leaves the window. */
+enum kv_evict_order sequence_prefix_evict_order(const struct sequence *sequence,
+                                                const struct kv_pools *pools, uint32_t group,
+                                                uint32_t block);
+/* Give back the checkpoints that it holds: the restored one, and all. */
 void sequence_prefix_release_restored(struct sequence *sequence, struct kv_pools *pools);
 void sequence_prefix_release(struct sequence *sequence, struct kv_pools *pools);
 
-/* Slots of recurrent state as the backend counts them, or STATE_SLOT_NONE: where the state lies
- * before its next `rows` rows if not in its own slot, and where it is copied to behind them. */
+/* Slots of recurrent state in the backend's numbering, or STATE_SLOT_NONE: the slot with the state
+ * before its next `rows` rows if that is not its own, and the slot to which the state is copied
+ * after them. */
 uint32_t sequence_prefix_source_slot(const struct sequence *sequence, const struct kv_pools *pools);
 uint32_t sequence_prefix_copy_slot(const struct sequence *sequence, const struct kv_pools *pools,
                                    uint32_t rows);

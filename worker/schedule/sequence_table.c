@@ -1,13 +1,12 @@
 /*
- * Who waits, who runs, and which slot is whose.
+ * A request is named by a slot of the frontend's table, so the worker keeps one sequence for each
+ * slot and finds it by index; the generation distinguishes the slot's present request from earlier
+ * ones. Waiting sequences are a linked list, because a cancelled one leaves from the middle.
+ * Running ones are a small array in order of arrival, which every step walks.
  *
- * A request is named by a slot of the frontend's own table, so the worker keeps one sequence per
- * slot and finding it is an index; the generation tells a slot's present request from an earlier
- * one. Waiting sequences are linked through themselves (a cancelled one leaves from the middle);
- * running ones lie in a small array in order of arrival, which is what every step walks.
- *
- * The ids of all sequences together are bounded, and their pictures, so that a queue of long
- * prompts cannot eat the machine. Refuses to choose: the policies say who is admitted or preempted.
+ * The prompt ids and image bytes of all sequences together are bounded, so that a queue of long
+ * prompts cannot exhaust the machine's memory. Policies decide which sequence is admitted or
+ * preempted.
  */
 #include "worker/schedule/sequence_table.h"
 

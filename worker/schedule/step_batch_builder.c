@@ -1,13 +1,13 @@
 /*
- * The last stage before the device: no decision is made here any more.
+ * Fills the arrays of a batch. The rows of one sequence are consecutive and their positions follow
+ * its computed tokens. Only the row of its last token draws, at the position of the token to be
+ * drawn. That position is the same however the sequence was chunked, preempted or replayed, and it
+ * keys the random stream. If the last token is drawn by the previous step and unread, the row
+ * refers to that draw.
  *
- * Rows of one sequence are consecutive, positions run on from its computed tokens, and only the row
- * of its last token asks for a draw, whose position is that of the token to be drawn. That is the
- * same number however the sequence was chunked, preempted or replayed, and it keys the random
- * stream. A last token that the step before draws and nobody has read is named by its draw.
- *
- * A batch outlives its launch: when its results come, it says whose they are, or that whoever asked
- * for them has ended meanwhile. Slots of sequences are used again, so it knows each by its arrival.
+ * A batch outlives its launch: it says to which sequences the results belong, or that a sequence
+ * has ended in the meantime. Sequence slots are reused, so sequences are identified by their
+ * arrival.
  */
 #include "worker/schedule/step_batch_builder.h"
 
@@ -21,14 +21,14 @@ struct step_batch_builder {
     struct step_batch_limits limits;
     struct step_batch batch;
     uint32_t *token_ids;             /* [max_rows] */
-    struct step_sequence *sequences; /* [max_sequences], as the next three */
+    struct step_sequence *sequences; /* [max_sequences], like the next three */
     struct sequence **owners;
-    uint64_t *arrivals; /* of the owners */
+    uint64_t *arrivals; /* `arrival` of each sequence */
     uint32_t *results;
     uint32_t *logit_rows;           /* [max_sequences] */
     struct row_sampling *samplings; /* [max_sequences] */
-    /* [max_rows], NULL in a model that sees nothing; of all rows, also where the batch has no use
-     * for them */
+    /* [max_rows], NULL if the model takes no images; filled for all rows, even if the batch does
+     * not pass them on */
     uint32_t *feature_rows;
     struct rope_position *rope_positions;
     uint32_t *visible_ends;
@@ -87,14 +87,7 @@ void step_batch_builder_clear(struct step_batch_builder *builder)
     builder->batch.visible_ends = NULL;
 }
 
-static void add_draw(struct step_batch_builder *builder, const struct sequence *sequence)
-{
-    uint32_t at = builder->batch.logit_row_count++;
-    builder->logit_rows[at] = builder->batch.row_count - 1;
-    must(sequence_next_draw(sequence, &builder->samplings[at]) == SEQUENCE_DRAW_KNOWN);
-}
-
-/* At most the last of the rows has a token that is not yet known. */
+/* At most the token of the last row is not known yet. */
 static void add_tokens(struct step_batch_builder *builder, const struct sequence *sequence,
                        uint32_t rows)
 {
@@ -110,15 +103,8 @@ static void add_tokens(struct step_batch_builder *builder, const struct sequence
     builder->batch.row_count += rows;
 }
 
-/* What rows are that have nothing to do with pictures. */
-static void add_plain_row(struct step_batch_builder *builder, uint32_t row, uint32_t position)
-{
-    builder->feature_rows[row] = ROW_FEATURE_NONE;
-    builder->rope_positions[row] = (struct rope_position){position, position, position};
-    builder->visible_ends[row] = position + 1;
-}
-
-/* The row at `position` of a sequence with pictures; the batch gets the arrays that it needs. */
+/* Changes the image arrays for the row at `position` of a sequence with images, and puts the arrays
+ * that then matter into the batch. */
 static void add_image_row(struct step_batch_builder *builder, const struct sequence_images *images,
                           uint32_t row, uint32_t position)
 {
@@ -139,16 +125,20 @@ static void add_image_row(struct step_batch_builder *builder, const struct seque
     }
 }
 
+/* Fills the image arrays for the rows of a sequence. */
 static void add_images(struct step_batch_builder *builder, const struct sequence *sequence,
                        uint32_t rows)
 {
     const struct sequence_images *images = &sequence->request.images;
     uint32_t first_row = builder->batch.row_count - rows;
     for (uint32_t i = 0; i < rows && builder->limits.vision; i++) {
+        uint32_t row = first_row + i;
         uint32_t position = sequence->computed_tokens + i;
-        add_plain_row(builder, first_row + i, position);
+        builder->feature_rows[row] = ROW_FEATURE_NONE;
+        builder->rope_positions[row] = (struct rope_position){position, position, position};
+        builder->visible_ends[row] = position + 1;
         if (images->count > 0)
-            add_image_row(builder, images, first_row + i, position);
+            add_image_row(builder, images, row, position);
     }
 }
 
@@ -179,8 +169,10 @@ void step_batch_builder_add(struct step_batch_builder *builder, struct sequence 
     builder->arrivals[at] = sequence->arrival;
     builder->results[at] = UINT32_MAX;
     if (rows == sequence_rows_left(sequence)) {
-        builder->results[at] = batch->logit_row_count;
-        add_draw(builder, sequence);
+        uint32_t draw = batch->logit_row_count++;
+        builder->results[at] = draw;
+        builder->logit_rows[draw] = batch->row_count - 1;
+        must(sequence_next_draw(sequence, &builder->samplings[draw]) == SEQUENCE_DRAW_KNOWN);
     }
 }
 

@@ -1,15 +1,15 @@
 /*
- * Arithmetic that the policies share. Refuses to compare candidates.
+ * Arithmetic on single candidates; comparing candidates is up to the policies.
  */
 #include "worker/schedule/step_candidate.h"
 
-uint32_t step_candidate_most_rows(const struct step_candidate *candidate)
+uint32_t step_candidate_max_rows(const struct step_candidate *candidate)
 {
     uint32_t left = candidate->known_tokens - candidate->computed_tokens;
-    return left < candidate->most_rows ? left : candidate->most_rows;
+    return left < candidate->max_rows ? left : candidate->max_rows;
 }
 
-uint32_t step_candidate_fewest_rows(const struct step_candidate *candidate)
+uint32_t step_candidate_min_rows(const struct step_candidate *candidate)
 {
     const struct image_tile *tiles = candidate->whole_tiles;
     uint32_t at = image_tiles_after(tiles, candidate->whole_tile_count, candidate->computed_tokens);

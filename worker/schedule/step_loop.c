@@ -1,16 +1,15 @@
 /*
- * One turn launches one step of all running sequences together and finishes one: the same one on a
- * backend that has one step under way at a time, the one before on others. So while the host tells
- * tokens and takes commands in, the device is at the next step, and what arrives meanwhile is in
- * the one after that. Each stage is a function; what a step is made of is step_planner.c's affair.
+ * A turn launches one step of all running sequences and finishes one: the same one on a backend
+ * with one step under way at a time, else the one before it. While the host publishes tokens and
+ * takes commands, the device computes the next step; requests that arrive meanwhile are in the one
+ * after. Each stage is a function; step_planner.c decides what a step contains.
  *
- * A turn first sends off what the event ring had no room for. Until that is done nothing is taken
- * in and no step is launched or finished, so that a frontend that does not read costs a fixed
- * amount of memory. An idle worker sleeps on its doorbell, and its heartbeat stands still: nobody
- * waits for it.
+ * A turn first publishes events that the event ring had no room for. Until that succeeds, nothing
+ * is taken in and no step is launched or finished, so a frontend that does not read costs a fixed
+ * amount of memory. An idle worker sleeps on its doorbell and its heartbeat stands still.
  *
- * Refuses to go on after a backend's error or a corrupt ring: the supervisor starts a fresh worker,
- * which is the one repair that is known to work.
+ * A backend's error or a corrupt ring ends the worker: a restart by the supervisor is the only
+ * recovery that is known to work.
  */
 #include "worker/schedule/step_loop.h"
 
@@ -20,9 +19,9 @@
 #include "worker/schedule/step_publisher.h"
 #include "worker/schedule/submit_intake.h"
 
-#define ROOM_WAIT_MS 2 /* the event ring's reader rings no bell when it has made room */
+#define ROOM_WAIT_MS 2 /* the event ring's reader rings no bell after making room */
 
-static void show(struct worker_engine *engine)
+static void publish_gauges(struct worker_engine *engine)
 {
     struct prefix_cache_figures prefixes = {0};
     if (engine->pools.prefixes)
@@ -41,7 +40,7 @@ static void show(struct worker_engine *engine)
     }
 }
 
-/* The rows of the step that was launched count as computed, and the tokens after them as drawn. */
+/* Counts the rows of the launched step as computed and the tokens after them as drawn. */
 static void advance(struct worker_engine *engine, const struct step_batch_builder *builder)
 {
     const struct step_batch *batch = step_batch_builder_batch(builder);
@@ -54,9 +53,9 @@ static void advance(struct worker_engine *engine, const struct step_batch_builde
     }
 }
 
-/* Encodes a part of the pictures that are needed next; features that this completes are there for
- * the step that is planned next. Where the last step had no time left for the rows that show
- * pictures this one is theirs, and *encoded says that there is more to do. */
+/* Encodes a part of the images that are needed next; features completed by it are available to the
+ * next planned step. If the previous step deferred rows of images, this step is theirs and nothing
+ * is encoded. *encoded: a part was launched, or more is left to encode. */
 static enum result encode(struct worker_engine *engine, bool *encoded, struct error_text *error)
 {
     uint64_t patch_work;
@@ -68,13 +67,14 @@ static enum result encode(struct worker_engine *engine, bool *encoded, struct er
     enum result result = image_encoder_advance(&engine->encoder, &engine->pace, &patch_work, error);
     *encoded = patch_work > 0 || image_encoder_is_busy(&engine->encoder);
     engine->patch_work += patch_work;
-    if (*encoded && engine->pipeline.depth == 1) /* the device has done it while it was called */
-        engine->patch_us = 1 + step_pipeline_lone_us(&engine->pipeline);
+    if (*encoded && engine->pipeline.depth == 1) /* the backend has encoded it within the call */
+        engine->patch_us = 1 + step_pipeline_unlaunched_us(&engine->pipeline);
     return result;
 }
 
-/* What a device that works while it is called has done, and no step is to be counted with. */
-static void note_lone_patches(struct worker_engine *engine)
+/* Records the encoding time of a backend that works within the call, if no step follows to count it
+ * with. */
+static void note_patches_without_step(struct worker_engine *engine)
 {
     if (engine->patch_us == 0)
         return;
@@ -97,7 +97,7 @@ static enum result launch_step(struct worker_engine *engine, bool *launched, boo
     uint32_t prompt_rows = step_planner_plan(engine, builder);
     *launched = step_batch_builder_batch(builder)->row_count > 0;
     if (!*launched) {
-        note_lone_patches(engine);
+        note_patches_without_step(engine);
         return RESULT_OK;
     }
     result = step_pipeline_launch(&engine->pipeline, prompt_rows, engine->patch_work,
@@ -108,7 +108,7 @@ static enum result launch_step(struct worker_engine *engine, bool *launched, boo
     return result;
 }
 
-/* Waits for the oldest step under way and tells its results. */
+/* Waits for the oldest step under way and publishes its results. */
 static enum result finish_step(struct worker_engine *engine, struct error_text *error)
 {
     struct step_done done;
@@ -128,9 +128,9 @@ static enum result finish_step(struct worker_engine *engine, struct error_text *
     return RESULT_OK;
 }
 
-/* One step is launched, and one finished unless there is room for another one before it. */
-static enum result work(struct worker_engine *engine, enum step_outcome *outcome,
-                        struct error_text *error)
+/* Launches one step, and finishes one unless another can be launched before. */
+static enum result launch_and_finish(struct worker_engine *engine, enum step_outcome *outcome,
+                                     struct error_text *error)
 {
     bool launched = false;
     bool encoded = false;
@@ -158,7 +158,7 @@ enum result step_loop_turn(struct worker_engine *engine, enum step_outcome *outc
     }
     if (result == RESULT_OK) {
         step_planner_admit(engine);
-        result = work(engine, outcome, error);
+        result = launch_and_finish(engine, outcome, error);
         if (result != RESULT_OK)
             return result;
         result = frontend_link_flush(engine->parts.link);
@@ -166,12 +166,12 @@ enum result step_loop_turn(struct worker_engine *engine, enum step_outcome *outc
             *outcome = STEP_DRAINED;
     }
     worker_engine_publish_roster(engine);
-    show(engine);
+    publish_gauges(engine);
     if (*outcome != STEP_IDLE)
         gauge_board_beat(engine->gauges);
     if (result == RESULT_CORRUPT)
-        return error_set(error, result, "the frontend broke a ring's rules");
-    return RESULT_OK; /* RESULT_FULL: the rest goes out at the next turn */
+        return error_set(error, result, "a ring to the frontend is corrupt");
+    return RESULT_OK; /* RESULT_FULL: the rest is published in the next turn */
 }
 
 enum result step_loop_run(struct worker_engine *engine, struct error_text *error)
@@ -189,6 +189,6 @@ enum result step_loop_run(struct worker_engine *engine, struct error_text *error
         else if (outcome == STEP_BLOCKED)
             gone = frontend_link_sleep_for_room(engine->parts.link, ROOM_WAIT_MS);
         if (gone)
-            return error_set(error, RESULT_PEER_GONE, "the frontend is gone");
+            return error_set(error, RESULT_PEER_GONE, "the frontend has exited");
     }
 }

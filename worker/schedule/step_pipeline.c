@@ -1,13 +1,12 @@
 /*
- * A device that waits for the host between two steps idles for as long as it takes to read tokens,
- * tell them and plan. So the next step is launched first, on the strength of what is sure about it
- * (every stream goes on by one position, with whatever token is being drawn), and only then is the
- * last one waited for.
+ * A device that waits for the host between two steps is idle while the host reads tokens, publishes
+ * them and plans. So the next step is launched first, based on what is certain about it (every
+ * stream advances by one position, with the token that is being drawn), and only then is the
+ * previous step waited for.
  *
- * At most one step is under way while another one is planned, so a token that is not yet known was
- * drawn by the step launched just before: that is the only one that a batch may refer to.
- *
- * Refuses to know what is in a step and what its results mean.
+ * At most one step is under way while another one is planned. An unknown token was therefore drawn
+ * by the previous step, and a batch can refer to no other. The contents of steps and the meaning of
+ * results are unknown here.
  */
 #include "worker/schedule/step_pipeline.h"
 
@@ -55,7 +54,7 @@ bool step_pipeline_is_full(const struct step_pipeline *pipeline)
     return pipeline->under_way == pipeline->depth;
 }
 
-/* The one after the newest. */
+/* The entry after the newest step. */
 static struct step_under_way *next_step(struct step_pipeline *pipeline)
 {
     must(!step_pipeline_is_full(pipeline));
@@ -100,6 +99,8 @@ enum result step_pipeline_launch(struct step_pipeline *pipeline, uint32_t prompt
     worker_fault_step(&pipeline->options.fault, pipeline->launches++, batch);
     pipeline->under_way++;
     struct backend *backend = pipeline->options.backend;
+    if (pipeline->options.ledger)
+        kv_ledger_launched(pipeline->options.ledger);
     return backend->interface->step_launch(backend, batch, error);
 }
 
@@ -108,13 +109,15 @@ enum result step_pipeline_wait(struct step_pipeline *pipeline, struct step_done 
 {
     must(!step_pipeline_is_empty(pipeline));
     const struct step_under_way *step = &pipeline->steps[pipeline->oldest];
-    /* The results are still those of the step before. */
+    /* `results` still holds the results of the previous step. */
     worker_fault_drawn(&pipeline->options.fault, step_batch_builder_batch(step->builder),
                        pipeline->results);
     struct backend *backend = pipeline->options.backend;
     enum result result = backend->interface->step_wait(backend, pipeline->results, error);
     if (result != RESULT_OK)
         return result;
+    if (pipeline->options.ledger)
+        kv_ledger_finished(pipeline->options.ledger);
     uint64_t began_us = step->began_us > pipeline->ended_us ? step->began_us : pipeline->ended_us;
     pipeline->ended_us = now_us();
     *done = (struct step_done){.builder = step->builder,
@@ -128,7 +131,7 @@ enum result step_pipeline_wait(struct step_pipeline *pipeline, struct step_done 
     return RESULT_OK;
 }
 
-uint64_t step_pipeline_lone_us(const struct step_pipeline *pipeline)
+uint64_t step_pipeline_unlaunched_us(const struct step_pipeline *pipeline)
 {
     uint32_t next = (pipeline->oldest + pipeline->under_way) % pipeline->depth;
     return now_us() - pipeline->steps[next].began_us;

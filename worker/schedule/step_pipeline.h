@@ -1,26 +1,29 @@
 /*
- * The steps under way: launched on the backend, in order, and not yet waited for. At most as many
- * as the backend takes (backend.h); with a depth of 1 each is waited for before the next one.
+ * The steps under way: launched on the backend in order, and not yet waited for. At most as many as
+ * the backend takes (backend.h); with a depth of 1 each step is waited for before the next one is
+ * launched.
  *
- * For each one it keeps what must outlive the launch: the batch with its owners, and since when the
- * device can be at it. The roster names the requests of all of them.
+ * Each step keeps what must outlive the launch: its batch with the owners, and the earliest time at
+ * which the device could start it. The roster lists the requests of all steps under way.
  */
 #ifndef SHOAL_WORKER_SCHEDULE_STEP_PIPELINE_H
 #define SHOAL_WORKER_SCHEDULE_STEP_PIPELINE_H
 
 #include "worker/backend/host/backend.h"
+#include "worker/cache/kv_ledger.h"
 #include "worker/schedule/frontend_link.h"
 #include "worker/schedule/step_batch_builder.h"
 #include "worker/schedule/worker_fault.h"
 
 struct step_pipeline_options {
-    struct frontend_link *link; /* outlives the pipeline, as the backend does */
+    struct frontend_link *link; /* outlives the pipeline, like the backend */
     struct backend *backend;    /* loaded */
     struct worker_fault fault;
     uint32_t max_rows;
     uint32_t max_sequences;
     uint32_t group_count;
-    const struct model_vision *vision; /* NULL: no sequence has pictures */
+    const struct model_vision *vision; /* NULL: no sequence has images */
+    struct kv_ledger *ledger;          /* is told of each step; NULL: none */
 };
 
 struct step_under_way {
@@ -28,54 +31,53 @@ struct step_under_way {
     uint32_t prompt_rows;
     uint64_t patch_work;
     uint64_t patch_us;
-    uint64_t began_us; /* when what belongs to it could be under way at the earliest */
+    uint64_t began_us; /* earliest time at which the device could start it */
 };
 
 struct step_pipeline {
     struct step_pipeline_options options;
     uint32_t depth;
     uint32_t under_way;
-    uint32_t oldest;                             /* index into steps, a ring */
+    uint32_t oldest;                             /* index into steps, which is a ring */
     struct step_under_way steps[STEP_DEPTH_MAX]; /* [depth] */
-    struct sampled_token *results;               /* [max_sequences] of the step waited for last */
-    uint64_t ended_us;                           /* when that was */
-    uint64_t launches;                           /* in this life */
+    struct sampled_token *results;               /* [max_sequences] of the last step waited for */
+    uint64_t ended_us;                           /* when that wait ended */
+    uint64_t launches;                           /* of this worker process */
 };
 
 void step_pipeline_init(struct step_pipeline *pipeline,
                         const struct step_pipeline_options *options);
-/* Steps under way are forgotten: the backend ends them. */
+/* Drops the steps under way; the backend ends them. */
 void step_pipeline_fini(struct step_pipeline *pipeline);
 
 bool step_pipeline_is_empty(const struct step_pipeline *pipeline);
 bool step_pipeline_is_full(const struct step_pipeline *pipeline);
 
-/* An empty batch for the next step, to be built and launched; there is room for it. What the
- * backend is given from here on counts as the step's time. */
+/* An empty batch for the next step; the pipeline must not be full. Work given to the backend from
+ * here on counts as this step's time. */
 struct step_batch_builder *step_pipeline_begin(struct step_pipeline *pipeline);
-/* Launches what was built. `prompt_rows`: how many of its rows are prompts'; `patch_work`: what was
- * encoded of pictures since the step before was launched, and `patch_us`: in what time, where that
- * is known (step_pace.h). */
+/* Launches the batch. `prompt_rows`: rows of prompts among its rows; `patch_work`: encoding
+ * launched since the previous step, and `patch_us`: its time if known (step_pace.h). */
 enum result step_pipeline_launch(struct step_pipeline *pipeline, uint32_t prompt_rows,
                                  uint64_t patch_work, uint64_t patch_us,
                                  struct error_text *error) RESULT_CHECKED;
 
 struct step_done {
-    struct step_batch_builder *builder;  /* until the next begin */
-    const struct sampled_token *results; /* [logit rows of its batch] until the next wait */
+    struct step_batch_builder *builder;  /* valid until the next begin */
+    const struct sampled_token *results; /* [logit rows of its batch] valid until the next wait */
     uint32_t prompt_rows;
     uint64_t patch_work;
     uint64_t patch_us;
-    uint64_t time_us; /* that the device had for it: since the step before was done */
+    uint64_t time_us; /* time the device had for it: since the previous step ended */
 };
 /* Waits for the oldest step under way. */
 enum result step_pipeline_wait(struct step_pipeline *pipeline, struct step_done *done,
                                struct error_text *error) RESULT_CHECKED;
 
-/* Since the last begin, which nothing was launched for yet. */
-uint64_t step_pipeline_lone_us(const struct step_pipeline *pipeline);
+/* Time since the last begin, if nothing was launched for it yet. */
+uint64_t step_pipeline_unlaunched_us(const struct step_pipeline *pipeline);
 
-/* Makes the roster say whose rows are under way, and nothing else. */
+/* Replaces the roster by the requests whose rows are under way. */
 void step_pipeline_publish_roster(const struct step_pipeline *pipeline);
 
 #endif

@@ -1,14 +1,16 @@
 /*
- * Decisions are the policies', made on snapshots that are copied out (engine_snapshot.h), and
- * applied here.
+ * Applies the decisions of the policies, which see snapshots (engine_snapshot.h).
  *
- * While a step is under way the next one is planned on what is sure: streams whose last token is
- * being drawn get no row, all others go on by one. Two things wait until it is read. Preempting,
- * because the tokens may end streams and so free the blocks that are missing. And a step with a row
- * whose sampling needs the unread token on the host (penalties on a backend that does not count by
- * itself, filters that it leaves to the host, a token that may spend a thinking budget): then all
- * rows wait. Leaving out those rows instead would tear the streams into two
- * halves that take turns, each step reading all weights for half of the rows.
+ * While a step is under way, the next one is planned from what is certain: streams whose last token
+ * is being drawn get no row, all others advance by one. Two cases wait until the step is read:
+ *
+ *   preemption        the tokens may end streams and so free the missing blocks
+ *   dependent draws   a row's sampling needs the unread token on the host: penalties on a backend
+ *                     that does not count by itself, filters that the backend leaves to the host, a
+ *                     token that may spend a thinking budget
+ *
+ * In the second case all rows wait. Leaving out only those rows would split the streams into two
+ * halves that alternate, and each step would read all weights for half of the rows.
  */
 #include "worker/schedule/step_planner.h"
 
@@ -18,7 +20,8 @@
 #include "worker/schedule/sequence_prefix.h"
 #include "worker/schedule/step_policy.h"
 
-/* May the head of the queue begin? What it would share is looked up only when it matters. */
+/* Whether the head of the queue may start. The blocks it would share are looked up only if they
+ * matter. */
 static bool admits(struct worker_engine *engine, struct sequence *head,
                    struct admission_snapshot *snapshot)
 {
@@ -69,22 +72,23 @@ bool step_planner_must_read(const struct worker_engine *engine)
     return false;
 }
 
-/* Whether encoding took the time of the prompt that is next, one with pictures. */
+/* Whether the next prompt has images and its rows got no time because of encoding. */
 static bool image_rows_deferred(const struct step_snapshot *snapshot, const uint32_t *rows)
 {
     uint32_t next = 0;
     while (next < snapshot->candidate_count && snapshot->candidates[next].decoding)
         next++;
-    return next < snapshot->candidate_count && snapshot->candidates[next].shows &&
-           snapshot->candidates[next].most_rows > 0 && rows[next] == 0 &&
-           snapshot->shown_prefill_tokens == 0;
+    return next < snapshot->candidate_count && snapshot->candidates[next].has_images &&
+           snapshot->candidates[next].max_rows > 0 && rows[next] == 0 &&
+           snapshot->image_prefill_tokens == 0;
 }
 
 uint32_t step_planner_plan(struct worker_engine *engine, struct step_batch_builder *builder)
 {
     bool ahead = !step_pipeline_is_empty(&engine->pipeline);
     struct step_snapshot snapshot = engine_snapshot_step(engine);
-    /* Blocks that the preempted share with survivors do not become free: the policy looks again. */
+    /* Blocks shared between preempted and surviving sequences do not become free, so the policy is
+     * asked again. */
     for (uint32_t survivors = preemption_policy_survivors(&snapshot);
          survivors < snapshot.candidate_count; survivors = preemption_policy_survivors(&snapshot)) {
         if (ahead)

@@ -1,20 +1,19 @@
 /*
- * Decodes first, then prompts in chunks.
+ * Decodes first, then prompts in chunks, by arrival.
  *
- * A running stream waits one step for its next token, so what else goes into that step is its
- * inter-token latency. Every decode gets its row; prompt chunks fill the rest, but beside decodes
- * only up to mixed_prefill_tokens, because a prompt row costs as much as a stream's row and there
- * are many. A stream whose worker died, or that was preempted, waits just so while its tokens are
- * computed again, and the first of them waits for nobody else's rows: after a worker's death
- * nothing moves until it does, so there the one with least to compute is the first. Without either
- * a chunk may be as large as the step's time allows (step_pace.h). Prompts with pictures have
- * waited for the encoding, which went at the streams' pace, and go on at such a pace: theirs are
- * smaller.
+ *   decodes             one row for every decoding stream; everything else in the step adds to its
+ *                       inter-token latency
+ *   resumed streams     were preempted or lost their worker. Their readers wait for tokens, so the
+ *                       limits are those of a step with decodes, and without decodes the first of
+ *                       them has the step to itself (first_to_resume())
+ *   prompts             up to mixed_prefill_tokens beside streams, else prefill_only_tokens
+ *                       (step_pace.h)
+ *   prompts with images up to image_prefill_tokens beside streams, which their encoding has
+ *                       delayed already
  *
- * But for that one, chunks go to prompts strictly by arrival: the first one that cannot have all
- * its rows ends the list, so a short prompt never overtakes a long one's blocks. One that waits for
- * features of a picture has no rows to have, and others go on meanwhile. Refuses to look at
- * tokens, time or priorities; the numbers that come out depend on the snapshot alone.
+ * The first prompt that cannot have all its rows ends the list, so a short prompt never overtakes
+ * the blocks of a long one. A prompt that waits for the features of an image is skipped. The result
+ * depends on the snapshot alone, not on tokens, time or priorities.
  */
 #include "worker/schedule/step_policy.h"
 
@@ -23,7 +22,8 @@
 #include "proto/must.h"
 #include "worker/schedule/step_candidate.h"
 
-/* A stream draws a token a step, beside which an older prompt gets half a block of rows or more. */
+/* Prompt rows computed, at least, while a stream fills one block: KV_BLOCK_TOKENS steps with half a
+ * block of rows each. */
 #define ROWS_A_BLOCK_LASTS (KV_BLOCK_TOKENS * KV_BLOCK_TOKENS / 2)
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -36,11 +36,11 @@ static uint32_t rows_left(const struct step_candidate *candidate)
     return candidate->known_tokens - candidate->computed_tokens;
 }
 
-/* Rows that `candidate` can have without taking more than is free of any group. */
+/* Maximum number of rows of `candidate` within the free blocks of all groups. */
 static uint32_t rows_that_fit(const struct step_snapshot *snapshot,
                               const struct step_candidate *candidate, const uint32_t *free_blocks)
 {
-    uint32_t rows = step_candidate_most_rows(candidate);
+    uint32_t rows = step_candidate_max_rows(candidate);
     for (uint32_t group = 0; group < snapshot->group_count; group++)
         rows = least(rows, step_candidate_rows(candidate, snapshot->opening_tokens[group],
                                                free_blocks[group]));
@@ -74,11 +74,11 @@ static uint32_t compose_decodes(const struct step_snapshot *snapshot, uint32_t *
     return decodes;
 }
 
-/* All of them end, or wait for features of pictures. */
+/* Whether all candidates end or wait for features of images. */
 static bool none_can_move(const struct step_snapshot *snapshot)
 {
     for (uint32_t i = 0; i < snapshot->candidate_count; i++) {
-        if (!snapshot->candidates[i].ends && snapshot->candidates[i].most_rows > 0)
+        if (!snapshot->candidates[i].ends && snapshot->candidates[i].max_rows > 0)
             return false;
     }
     return true;
@@ -93,7 +93,8 @@ static bool any_resumes(const struct step_snapshot *snapshot)
     return false;
 }
 
-/* All that anybody still has to compute fits, and what a stream that is back draws meanwhile. */
+/* Whether everything that is left to compute fits, together with what a resumed stream draws
+ * meanwhile. */
 static bool room_for_all(const struct step_snapshot *snapshot, const uint32_t *free_blocks)
 {
     uint64_t blocks = 0;
@@ -110,12 +111,12 @@ static bool room_for_all(const struct step_snapshot *snapshot, const uint32_t *f
 }
 
 /*
- * Where nobody holds anything, as after a death, and memory is no concern, the stream to be back
- * first: the one with the fewest rows, the oldest among equals, and once begun the one that was
- * begun. Else NULL: the oldest moves, as always.
+ * The stream to resume alone after a worker's death, when no sequence holds blocks and there is
+ * room for all: the one with the fewest rows, the oldest among equals, until it decodes. NULL: the
+ * order of arrival applies.
  */
-static const struct step_candidate *first_back(const struct step_snapshot *snapshot,
-                                               const uint32_t *free_blocks)
+static const struct step_candidate *first_to_resume(const struct step_snapshot *snapshot,
+                                                    const uint32_t *free_blocks)
 {
     const struct step_candidate *begun = NULL;
     const struct step_candidate *shortest = NULL;
@@ -135,29 +136,29 @@ static const struct step_candidate *first_back(const struct step_snapshot *snaps
     return shortest;
 }
 
-/* What is left for prompts. */
+/* What is left of the step for prompts. */
 struct chunk_room {
-    uint32_t budget;    /* rows */
-    uint32_t shown;     /* of them, those of prompts with pictures */
-    uint32_t step_rows; /* of the whole step: for a tile that is not cut, if nobody had any yet */
+    uint32_t budget;       /* rows */
+    uint32_t image_rows;   /* of these, rows of prompts with images */
+    uint32_t step_rows;    /* of the whole step: limit of a tile that must not be cut */
     uint32_t *free_blocks; /* [group_count] */
     bool used;
 };
 
-/* Takes the candidate's chunk out of the room. A tile that must not be cut goes beyond the budget
- * where it is the first of a step: it would fit no other step either. */
+/* Takes the candidate's chunk from the room. A tile that must not be cut may exceed the budget if
+ * it is the first chunk of the step, because it would fit no other step either. */
 static uint32_t take_chunk(const struct step_snapshot *snapshot,
                            const struct step_candidate *candidate, struct chunk_room *room)
 {
     uint32_t fit = rows_that_fit(snapshot, candidate, room->free_blocks);
-    uint32_t budget = candidate->shows ? least(room->shown, room->budget) : room->budget;
+    uint32_t budget = candidate->has_images ? least(room->image_rows, room->budget) : room->budget;
     uint32_t rows = step_candidate_uncut_rows(candidate, least(budget, fit));
-    uint32_t fewest = step_candidate_fewest_rows(candidate);
+    uint32_t fewest = step_candidate_min_rows(candidate);
     if (rows == 0 && budget > 0 && !room->used && fewest <= fit && fewest <= room->step_rows)
         rows = fewest;
     take_blocks(snapshot, candidate, rows, room->free_blocks);
     room->budget -= least(room->budget, rows);
-    room->shown -= candidate->shows ? least(room->shown, rows) : 0;
+    room->image_rows -= candidate->has_images ? least(room->image_rows, rows) : 0;
     room->used |= rows > 0;
     return rows;
 }
@@ -171,14 +172,14 @@ uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *row
     bool awaited = decodes > 0 || resumes;
     uint32_t budget = snapshot->step_tokens - decodes;
     budget =
-        least(budget, awaited ? snapshot->mixed_prefill_tokens : snapshot->lone_prefill_tokens);
-    /* Where encoding has taken all time something must move nevertheless. */
-    bool paced = decodes > 0 || (resumes && snapshot->shown_prefill_tokens > 0);
+        least(budget, awaited ? snapshot->mixed_prefill_tokens : snapshot->prefill_only_tokens);
+    /* If encoding left no time for image rows, a resuming prompt must still make progress. */
+    bool paced = decodes > 0 || (resumes && snapshot->image_prefill_tokens > 0);
     struct chunk_room room = {.budget = budget,
-                              .shown = paced ? snapshot->shown_prefill_tokens : budget,
+                              .image_rows = paced ? snapshot->image_prefill_tokens : budget,
                               .step_rows = snapshot->step_tokens - decodes,
                               .free_blocks = free_blocks};
-    const struct step_candidate *first = first_back(snapshot, free_blocks);
+    const struct step_candidate *first = first_to_resume(snapshot, free_blocks);
     uint32_t alone = first ? take_chunk(snapshot, first, &room) : 0;
     if (alone > 0) {
         rows[first - snapshot->candidates] = alone;
@@ -187,7 +188,7 @@ uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *row
     uint32_t total = decodes;
     for (uint32_t i = 0; i < snapshot->candidate_count && room.budget > 0; i++) {
         const struct step_candidate *candidate = &snapshot->candidates[i];
-        uint32_t wanted = step_candidate_most_rows(candidate);
+        uint32_t wanted = step_candidate_max_rows(candidate);
         if (candidate->decoding || wanted == 0)
             continue;
         rows[i] = take_chunk(snapshot, candidate, &room);

@@ -1,29 +1,29 @@
 /*
- * After a step each of its sequences has more computed positions and, where its last token was
- * among the rows, one new token. The token is told before anything that it causes: the order of a
- * request's events is progress, alternatives of the token, token, end.
+ * After a step, each of its sequences has more computed positions and, if the row of its last token
+ * was included, a new token. The order of a request's events is progress, alternatives of the
+ * token, token, end. A sequence ends by a stop token, by its length, or if its bookkeeping gets no
+ * memory.
  *
- * A sequence that ends may have a row in a step that is still under way. When that one is done
- * there is nobody to tell: the row was computed for nothing, which is the price of not waiting for
- * the token that decided.
+ * A sequence that ends may have a row in a step under way. The results of that row have no owner
+ * and are dropped: the price of launching a step before the deciding token is read.
  *
- * A sequence ends by a stop token, by its length, or because its bookkeeping finds no memory.
- * Progress is told once per prompt position, so a sequence that is recomputed after a preemption is
- * silent until it has a new token.
+ * Progress is sent once for each prompt position, so a sequence recomputed after a preemption sends
+ * nothing until it has a new token.
  */
 #include "worker/schedule/step_publisher.h"
 
 #include "proto/must.h"
 
-/* `computed_tokens`: its positions up to the end of the step, which later ones may have passed. */
-static void tell_progress(struct worker_engine *engine, struct sequence *sequence,
+/* `computed_tokens`: the sequence's positions at the end of this step; later steps may have
+ * advanced it further. */
+static void emit_progress(struct worker_engine *engine, struct sequence *sequence,
                           uint32_t computed_tokens, uint64_t step_time_us)
 {
     uint32_t prompt_tokens = sequence->request.run.prompt_tokens;
     uint32_t done = computed_tokens < prompt_tokens ? computed_tokens : prompt_tokens;
-    if (done <= sequence->told_prompt_tokens)
+    if (done <= sequence->reported_prompt_tokens)
         return;
-    sequence->told_prompt_tokens = done;
+    sequence->reported_prompt_tokens = done;
     frontend_link_emit(engine->parts.link,
                        &(struct token_event){.kind = TOKEN_EVENT_PROGRESS,
                                              .request = sequence->request.id,
@@ -88,7 +88,7 @@ uint32_t step_publisher_apply(struct worker_engine *engine, const struct step_do
         if (!sequence)
             continue;
         const struct step_sequence *part = &batch->sequences[i];
-        tell_progress(engine, sequence, part->first_position + part->row_count, done->time_us);
+        emit_progress(engine, sequence, part->first_position + part->row_count, done->time_us);
         uint32_t result = step_batch_builder_result(done->builder, i);
         if (result != UINT32_MAX) {
             tell_token(engine, sequence, &done->results[result]);

@@ -1,11 +1,10 @@
 /*
  * Commands take effect before the next step is planned: a cancelled sequence gives its blocks back
- * at once, whatever it was doing. Where a step with a row of it is still under way, that row's
- * results will find no owner.
+ * at once. If a step under way has a row of it, that row's results have no owner and are dropped.
  *
- * A request that can never run is refused here, by name, before it costs anything. The number of
- * records per turn is bounded, so that a flood of them cannot stop the streams that run. Refuses to
- * look into records; frontend_link.c has checked them.
+ * A request that can never run is refused here with its reason. The number of records per turn is
+ * bounded, so that a flood of them cannot stop the running streams. Records are already checked by
+ * frontend_link.c.
  */
 #include "worker/schedule/submit_intake.h"
 
@@ -13,12 +12,12 @@
 #include "worker/cache/prefix_cache.h"
 #include "worker/schedule/gauge_board.h"
 
-#define RECORDS_PER_TURN 256u /* each costs at most two events */
+#define RECORDS_PER_TURN 256u /* each causes at most two events */
 
 static void run(struct worker_engine *engine, struct sequence_request *request)
 {
     struct request_id id = request->id;
-    enum result result = RESULT_FULL; /* a draining worker takes nothing new */
+    enum result result = RESULT_FULL; /* a draining worker takes no new requests */
     uint32_t tokens_max = 0;
     struct error_text words = {""};
     if (!engine->draining)
@@ -42,7 +41,7 @@ static void cancel(struct worker_engine *engine, struct request_id id)
 {
     struct sequence *sequence = sequence_table_find(engine->table, id);
     if (!sequence)
-        return; /* it has just ended by itself */
+        return; /* it has already ended by itself */
     sequence_table_remove(engine->table, sequence, &engine->pools);
     frontend_link_emit_finished(engine->parts.link, id, FINISH_CANCELLED);
 }

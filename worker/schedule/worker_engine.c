@@ -1,6 +1,6 @@
 /*
- * The assembly of a worker's parts. All memory of steps is made here, so that a running worker's
- * appetite is known before its first request.
+ * Assembles the parts of a worker. All memory of steps is allocated here, so a worker's memory use
+ * is known before its first request.
  */
 #include "worker/schedule/worker_engine.h"
 
@@ -16,7 +16,7 @@ static void create_vision(struct worker_engine *engine)
     if (!parts->vision)
         return;
     engine->pools.features = feature_cache_create(parts->feature_rows, parts->kept_images);
-    /* A step has room for a span that is not cut when every other sequence has its row. */
+    /* A step has room for an uncut span beside one row of every other sequence. */
     engine->image_limits =
         (struct image_limits){.vision = parts->vision,
                               .patch_rows = parts->patch_rows,
@@ -28,7 +28,7 @@ static void create_vision(struct worker_engine *engine)
                                              .table = engine->table,
                                              .link = parts->link,
                                              .gauges = engine->gauges,
-                                             .most_patch_rows = parts->patch_rows};
+                                             .max_patch_rows = parts->patch_rows};
 }
 
 enum result worker_engine_create(const struct worker_engine_parts *parts,
@@ -46,13 +46,16 @@ enum result worker_engine_create(const struct worker_engine_parts *parts,
     struct kv_pools_options pools = {.layout = parts->layout,
                                      .state_slots = parts->state_slots,
                                      .checkpoint_slots = parts->checkpoint_slots,
-                                     .keeps_prefixes = parts->keeps_prefixes};
+                                     .keeps_prefixes = parts->keeps_prefixes,
+                                     .ledger = parts->ledger};
     memcpy(pools.blocks, parts->kv_blocks, sizeof pools.blocks);
     enum result result = kv_pools_init(&engine->pools, &pools);
     if (result != RESULT_OK) {
         free(engine);
         return result;
     }
+    if (engine->pools.prefixes && parts->ledger)
+        engine->restored = prefix_cache_restore(engine->pools.prefixes);
     engine->table = sequence_table_create(parts->max_sequences);
     create_vision(engine);
     step_pipeline_init(&engine->pipeline,
@@ -62,7 +65,8 @@ enum result worker_engine_create(const struct worker_engine_parts *parts,
                                                        .max_rows = parts->step_tokens,
                                                        .max_sequences = parts->max_sequences,
                                                        .group_count = parts->layout->group_count,
-                                                       .vision = parts->vision});
+                                                       .vision = parts->vision,
+                                                       .ledger = parts->ledger});
     engine->candidates = must_alloc(parts->max_sequences, sizeof *engine->candidates);
     engine->rows = must_alloc(parts->max_sequences, sizeof *engine->rows);
     frontend_link_set_vocabulary(parts->link, parts->vocab_tokens);
@@ -80,6 +84,8 @@ void worker_engine_destroy(struct worker_engine *engine)
 {
     if (!engine)
         return;
+    if (engine->pools.prefixes) /* what is committed stays for the next worker */
+        prefix_cache_detach(engine->pools.prefixes);
     sequence_table_destroy(engine->table, &engine->pools);
     image_encoder_fini(&engine->encoder);
     feature_cache_destroy(engine->pools.features);

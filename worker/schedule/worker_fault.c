@@ -1,16 +1,19 @@
 /*
- * A worker may die at any instruction, and tests must be able to say when. A kill from outside
- * comes at random moments; a poisonous request or a crash inside a step can only be planted here.
+ * Tests must be able to choose the instruction at which a worker dies. A kill from outside comes at
+ * a random moment; a request that crashes the worker, or a crash within a step, can only be
+ * injected here. The fault is one of the worker's options, so it is printed at start.
  *
- * The fault stands in the options of the worker, so it is printed at start and nobody has it by
- * accident. Refuses to simulate more than the two ways in which a worker ends a step badly: it
- * aborts, or it never comes back.
+ * There are four ways to fail within a step: the worker aborts, is killed, hangs, or makes a system
+ * call that its sandbox denies.
  */
 #include "worker/schedule/worker_fault.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "proto/log.h"
@@ -20,12 +23,15 @@ static const struct {
     enum worker_fault_kind kind;
 } fault_names[] = {
     {"abort-on-token=", WORKER_FAULT_ABORT_ON_TOKEN},
+    {"kill-on-token=", WORKER_FAULT_KILL_ON_TOKEN},
     {"abort-at-step=", WORKER_FAULT_ABORT_AT_STEP},
+    {"open-at-step=", WORKER_FAULT_OPEN_AT_STEP},
+    {"socket-at-step=", WORKER_FAULT_SOCKET_AT_STEP},
     {"hang-at-step=", WORKER_FAULT_HANG_AT_STEP},
     {"fail-from-life=", WORKER_FAULT_FAIL_FROM_LIFE},
 };
 
-/* Reads digits at *text and moves behind them. */
+/* Reads the digits at *text and advances it. */
 static bool take_number(const char **text, uint32_t *number)
 {
     char *end;
@@ -72,46 +78,63 @@ enum result worker_fault_start(const struct worker_fault *fault, uint32_t life,
                                struct error_text *error)
 {
     if (fault->kind == WORKER_FAULT_FAIL_FROM_LIFE && life >= fault->number)
-        return error_set(error, RESULT_INVALID, "life %u must fail: --fault says so", life);
+        return error_set(error, RESULT_INVALID, "life %u must fail, as --fault requests", life);
     return RESULT_OK;
 }
 
-static bool has_token(const struct step_batch *batch, uint32_t token)
+static void abort_now(void)
 {
-    for (uint32_t row = 0; row < batch->row_count; row++) {
-        if (batch->token_ids[row] == token)
-            return true;
-    }
-    return false;
+    log_error("aborting, as --fault requests");
+    abort();
 }
 
-static void abort_when(bool due)
+/* A step computes `token`, or has drawn it. */
+static void token_seen(const struct worker_fault *fault, uint32_t token)
 {
-    if (due) {
-        log_error("aborting: --fault says so");
-        abort();
-    }
+    if (token != fault->number)
+        return;
+    if (fault->kind == WORKER_FAULT_ABORT_ON_TOKEN)
+        abort_now();
+    if (fault->kind == WORKER_FAULT_KILL_ON_TOKEN)
+        kill(getpid(), SIGKILL);
+}
+
+static bool is_on_token(const struct worker_fault *fault)
+{
+    return fault->kind == WORKER_FAULT_ABORT_ON_TOKEN || fault->kind == WORKER_FAULT_KILL_ON_TOKEN;
+}
+
+/* The descriptor stays open if the call succeeds. */
+static void call_kernel(enum worker_fault_kind kind)
+{
+    if (kind != WORKER_FAULT_OPEN_AT_STEP && kind != WORKER_FAULT_SOCKET_AT_STEP)
+        return;
+    int fd = kind == WORKER_FAULT_OPEN_AT_STEP ? open("/dev/null", O_RDONLY | O_CLOEXEC)
+                                               : socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    log_error("the call that --fault requests returned %d", fd);
 }
 
 void worker_fault_drawn(const struct worker_fault *fault, const struct step_batch *batch,
                         const struct sampled_token *before)
 {
-    if (fault->kind != WORKER_FAULT_ABORT_ON_TOKEN)
-        return;
-    for (uint32_t row = 0; row < batch->row_count; row++) {
+    for (uint32_t row = 0; is_on_token(fault) && row < batch->row_count; row++) {
         uint32_t token = batch->token_ids[row];
-        abort_when((token & STEP_TOKEN_SAMPLED) &&
-                   before[token & ~STEP_TOKEN_SAMPLED].token == fault->number);
+        if (token & STEP_TOKEN_SAMPLED)
+            token_seen(fault, before[token & ~STEP_TOKEN_SAMPLED].token);
     }
 }
 
 void worker_fault_step(const struct worker_fault *fault, uint64_t steps,
                        const struct step_batch *batch)
 {
-    abort_when(fault->kind == WORKER_FAULT_ABORT_ON_TOKEN && has_token(batch, fault->number));
-    abort_when(fault->kind == WORKER_FAULT_ABORT_AT_STEP && steps + 1 == fault->number);
+    for (uint32_t row = 0; is_on_token(fault) && row < batch->row_count; row++)
+        token_seen(fault, batch->token_ids[row]);
+    if (fault->kind == WORKER_FAULT_ABORT_AT_STEP && steps + 1 == fault->number)
+        abort_now();
+    if (steps + 1 == fault->number)
+        call_kernel(fault->kind);
     if (fault->kind == WORKER_FAULT_HANG_AT_STEP && steps + 1 == fault->number) {
-        log_error("hanging: --fault says so");
+        log_error("hanging, as --fault requests");
         for (;;)
             pause();
     }

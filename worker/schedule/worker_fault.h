@@ -1,22 +1,28 @@
 /*
- * Faults on purpose, for tests of the frontend: `--fault [WORKER:]NAME=N`.
+ * Injects faults, for tests of the frontend: `--fault [WORKER:]NAME=N`.
  *
  *   abort-on-token=ID     aborts in a step that computes the token ID
- *   abort-at-step=N       aborts in the N-th step of every life
- *   hang-at-step=N        hangs there
- *   fail-from-life=N      cannot start from the N-th life on
+ *   kill-on-token=ID      ends by SIGKILL there, as by the kernel's OOM killer
+ *   abort-at-step=N       aborts in the N-th step of every worker process
+ *   open-at-step=N        opens a file in the N-th step of every worker process
+ *   socket-at-step=N      makes a network socket there: with the sandbox, both end the process
+ *   hang-at-step=N        hangs in the N-th step of every worker process
+ *   fail-from-life=N      fails to start from the N-th worker process on
  *
- * With WORKER (a number), only that worker has it. There is no way to a fault through a request.
+ * With WORKER (a number), only that worker has the fault. A request cannot cause one.
  */
 #ifndef SHOAL_WORKER_SCHEDULE_WORKER_FAULT_H
 #define SHOAL_WORKER_SCHEDULE_WORKER_FAULT_H
 
-#include "worker/backend/host/backend.h"
+#include "worker/backend/host/step_batch.h"
 
 enum worker_fault_kind {
     WORKER_FAULT_NONE = 0,
     WORKER_FAULT_ABORT_ON_TOKEN,
+    WORKER_FAULT_KILL_ON_TOKEN,
     WORKER_FAULT_ABORT_AT_STEP,
+    WORKER_FAULT_OPEN_AT_STEP,
+    WORKER_FAULT_SOCKET_AT_STEP,
     WORKER_FAULT_HANG_AT_STEP,
     WORKER_FAULT_FAIL_FROM_LIFE
 };
@@ -26,17 +32,18 @@ struct worker_fault {
     uint32_t number;
 };
 
-/* `text` NULL: none. RESULT_INVALID says what is wrong with it. */
+/* Parses `text`; NULL: no fault. RESULT_INVALID says what is wrong with it. */
 enum result worker_fault_parse(const char *text, uint32_t worker_index, struct worker_fault *fault,
                                struct error_text *error) RESULT_CHECKED;
-/* RESULT_INVALID in a life that must not start; the first life is 1. */
+/* RESULT_INVALID if this worker process must not start; the first life is 1. */
 enum result worker_fault_start(const struct worker_fault *fault, uint32_t life,
                                struct error_text *error) RESULT_CHECKED;
-/* Has the fault if it is time: does not return then. `steps`: those launched before this one. */
+/* Injects the fault if it is due and then does not return. `steps`: those launched before this one.
+ */
 void worker_fault_step(const struct worker_fault *fault, uint64_t steps,
                        const struct step_batch *batch);
-/* The same for tokens of a launched step that its host did not know: `before` are the results of
- * the step before it. */
+/* The same for tokens of a launched step that the host did not know; `before`: the results of the
+ * previous step. */
 void worker_fault_drawn(const struct worker_fault *fault, const struct step_batch *batch,
                         const struct sampled_token *before);
 

@@ -1,6 +1,6 @@
 /*
- * Flags to numbers, by one table: name, where it goes, its range. The frontend writes these flags,
- * but a person debugging a worker does too, so every refusal names the flag and what it may be.
+ * Parses flags by one table: name, field, range. Flags are written by the frontend and by people
+ * who debug a worker, so every error names the flag and its valid values.
  */
 #include "worker/schedule/worker_options.h"
 
@@ -15,13 +15,13 @@
 #include "proto/must.h"
 #include "worker/backend/host/backend.h"
 
-#define KV_CACHE_BYTES_MAX   (1ull << 48) /* what a process can map */
+#define KV_CACHE_BYTES_MAX   (1ull << 48) /* address space of a process */
 #define DEFAULT_SEQUENCES    64u
-#define DEFAULT_KEPT_IMAGES  20u /* a few conversations' */
+#define DEFAULT_KEPT_IMAGES  20u /* enough for a few conversations */
 #define CPU_STEP_TOKENS      512u
-#define GPU_STEP_TOKENS      2048u /* fewer leave the matrix units of a large one waiting */
-#define MIXED_PREFILL_SHARE  8u    /* of a step's tokens, where streams wait for the step */
-#define MIXED_PREFILL_TOKENS 16u   /* but not below one block */
+#define GPU_STEP_TOKENS      2048u /* fewer rows leave the matrix units of a large GPU idle */
+#define MIXED_PREFILL_SHARE  8u    /* reciprocal share of a step's tokens while streams wait */
+#define MIXED_PREFILL_TOKENS 16u   /* minimum: one block */
 
 enum flag_type {
     FLAG_INT,
@@ -33,6 +33,7 @@ enum flag_type {
     FLAG_KV_TYPE,
     FLAG_KV_SCHEME,
     FLAG_HALF_BITS,
+    FLAG_SANDBOX,
     FLAG_LOG_LEVEL,
     FLAG_LOG_FORMAT
 };
@@ -54,8 +55,12 @@ static const struct flag flags[] = {
     {"--event-bell-fd", FLAG_INT, FIELD(event_bell_fd), 0, INT_MAX, true},
     {"--weights-fd", FLAG_INT, FIELD(weights_fd), 0, INT_MAX, false},
     {"--weights-send-fd", FLAG_INT, FIELD(weights_send_fd), 0, INT_MAX, false},
+    {"--kv-memory-fd", FLAG_INT, FIELD(kv_memory_fd), 0, INT_MAX, false},
+    {"--kv-vault-fd", FLAG_INT, FIELD(kv_vault_fd), 0, INT_MAX, false},
+    {"--kv-send-fd", FLAG_INT, FIELD(kv_send_fd), 0, INT_MAX, false},
     {"--parent-pid", FLAG_INT, FIELD(parent_pid), 1, INT_MAX, true},
     {"--model", FLAG_TEXT, FIELD(model), 0, 0, true},
+    {"--checkpoint-files", FLAG_TEXT, FIELD(checkpoint_files), 0, 0, false},
     {"--worker-index", FLAG_U32, FIELD(worker_index), 0, LIMIT_WORKERS - 1, false},
     {"--worker-count", FLAG_U32, FIELD(worker_count), 1, LIMIT_WORKERS, false},
     {"--device-workers", FLAG_U32, FIELD(device_workers), 1, LIMIT_WORKERS, false},
@@ -72,12 +77,13 @@ static const struct flag flags[] = {
     {"--step-depth", FLAG_U32, FIELD(step_depth), 0, STEP_DEPTH_MAX, false},
     {"--context", FLAG_U32, FIELD(context_tokens), 0, LIMIT_CONTEXT_TOKENS, false},
     {"--kv-cache-type", FLAG_KV_TYPE, FIELD(kv_cache_type), 0, 0, false},
-    {"--kv-bits", FLAG_HALF_BITS, FIELD(kv_wish.half_bits), 0, 0, false},
-    {"--kv-key-bits", FLAG_HALF_BITS, FIELD(kv_wish.key_half_bits), 0, 0, false},
-    {"--kv-value-bits", FLAG_HALF_BITS, FIELD(kv_wish.value_half_bits), 0, 0, false},
-    {"--kv-quant-scheme", FLAG_KV_SCHEME, FIELD(kv_wish.scheme), 0, 0, false},
-    {"--kv-group-size", FLAG_U32, FIELD(kv_wish.group_size), 0, LIMIT_HEAD_DIM, false},
-    {"--quantized-kv-start", FLAG_U32, FIELD(kv_wish.start_tokens), 0, LIMIT_CONTEXT_TOKENS, false},
+    {"--kv-bits", FLAG_HALF_BITS, FIELD(kv_request.half_bits), 0, 0, false},
+    {"--kv-key-bits", FLAG_HALF_BITS, FIELD(kv_request.key_half_bits), 0, 0, false},
+    {"--kv-value-bits", FLAG_HALF_BITS, FIELD(kv_request.value_half_bits), 0, 0, false},
+    {"--kv-quant-scheme", FLAG_KV_SCHEME, FIELD(kv_request.scheme), 0, 0, false},
+    {"--kv-group-size", FLAG_U32, FIELD(kv_request.group_size), 0, LIMIT_HEAD_DIM, false},
+    {"--quantized-kv-start", FLAG_U32, FIELD(kv_request.start_tokens), 0, LIMIT_CONTEXT_TOKENS,
+     false},
     {"--kv-cache-bytes", FLAG_U64, FIELD(kv_cache_bytes), 0, KV_CACHE_BYTES_MAX, false},
     {"--vision-patches", FLAG_U32, FIELD(vision_patches), 1, LIMIT_PATCH_ROWS, false},
     {"--vision-cache-size", FLAG_U32, FIELD(vision_cache_size), 0, LIMIT_KEPT_IMAGES, false},
@@ -85,6 +91,8 @@ static const struct flag flags[] = {
     {"--kv-cache-share", FLAG_U32, FIELD(kv_cache_share), 0, 95, false},
     {"--prefix-cache", FLAG_U32, FIELD(prefix_cache), 0, 1, false},
     {"--verify-weights", FLAG_U32, FIELD(verify_weights), 0, 1, false},
+    {"--sandbox", FLAG_SANDBOX, FIELD(sandbox), 0, 0, false},
+    {"--allow-debug", FLAG_U32, FIELD(allow_debug), 0, 1, false},
     {"--fault", FLAG_TEXT, FIELD(fault), 0, 0, false},
     {"--log-level", FLAG_LOG_LEVEL, FIELD(log_level), 0, 0, false},
     {"--log-format", FLAG_LOG_FORMAT, FIELD(log_format), 0, 0, false},
@@ -106,7 +114,7 @@ static enum result parse_number(const struct flag *flag, const char *text, uint6
     return RESULT_OK;
 }
 
-/* A flag whose value is one of some words: 0, or -1 and *words says which. */
+/* Parses a flag whose value is one of some words: 0, or -1 with the valid words in *words. */
 static int set_word(const struct flag *flag, const char *text, void *field, const char **words)
 {
     switch (flag->type) {
@@ -121,6 +129,7 @@ static int set_word(const struct flag *flag, const char *text, void *field, cons
     case FLAG_HALF_BITS:
         *words = "a multiple of 0.5, at most 8";
         return kv_half_bits_parse(text, field);
+    case FLAG_SANDBOX: *words = "auto or off"; return worker_sandbox_parse(text, field);
     case FLAG_LOG_FORMAT: *words = "text or json"; return log_format_parse(text, field);
     case FLAG_LOG_LEVEL: *words = "error, warn, info or debug"; return log_level_parse(text, field);
     default:
@@ -154,7 +163,7 @@ static enum result set_flag(const struct flag *flag, const char *text,
     return RESULT_OK;
 }
 
-/* What was left open follows from the rest. */
+/* Sets the options that depend on others. */
 static enum result complete(struct worker_options *options, struct error_text *error)
 {
     uint32_t usual = options->device.kind == DEVICE_CPU ? CPU_STEP_TOKENS : GPU_STEP_TOKENS;
@@ -169,7 +178,7 @@ static enum result complete(struct worker_options *options, struct error_text *e
         return error_set(error, RESULT_INVALID, "--activation-bits %u: 8 or 16",
                          options->activation_bits);
     if (options->activation_bits == 16 && options->device.kind != DEVICE_CPU)
-        return error_set(error, RESULT_INVALID, "--activation-bits 16 is the CPU's only");
+        return error_set(error, RESULT_INVALID, "--activation-bits 16 is only for the CPU");
     if (options->device_workers == 0)
         options->device_workers = options->worker_count;
     if (options->mixed_prefill_tokens == 0) {
@@ -177,7 +186,7 @@ static enum result complete(struct worker_options *options, struct error_text *e
         if (options->mixed_prefill_tokens < MIXED_PREFILL_TOKENS)
             options->mixed_prefill_tokens = MIXED_PREFILL_TOKENS;
     }
-    return kv_quantization_resolve(&options->kv_wish, &options->kv_quantization, error);
+    return kv_quantization_resolve(&options->kv_request, &options->kv_quantization, error);
 }
 
 enum result worker_options_parse(int argc, char **argv, struct worker_options *options,
@@ -185,6 +194,9 @@ enum result worker_options_parse(int argc, char **argv, struct worker_options *o
 {
     *options = (struct worker_options){.weights_fd = -1,
                                        .weights_send_fd = -1,
+                                       .kv_memory_fd = -1,
+                                       .kv_vault_fd = -1,
+                                       .kv_send_fd = -1,
                                        .vulkan_tier = VULKAN_NV_MATRIX2,
                                        .worker_count = 1,
                                        .activation_bits = 8,
@@ -221,7 +233,8 @@ void worker_options_print(const struct worker_options *options)
     char quantization[KV_QUANTIZATION_TEXT_BYTES];
     kv_quantization_write(&options->kv_quantization, quantization);
     log_info("options: model %s, parent-pid %d, segment-fd %d, submit-bell-fd %d, event-bell-fd "
-             "%d, weights-fd %d, weights-send-fd %d, worker-index %u, worker-count %u, "
+             "%d, weights-fd %d, weights-send-fd %d, kv-memory-fd %d, kv-vault-fd %d, kv-send-fd "
+             "%d, worker-index %u, worker-count %u, "
              "device-workers %u, device %s, vulkan-tier %s, vulkan-validation %u, pipeline-cache "
              "%s, profile %u, threads %u, activation-bits %u, max-sequences %u, step-tokens %u, "
              "mixed-prefill-tokens "
@@ -229,9 +242,10 @@ void worker_options_print(const struct worker_options *options)
              "%llu, vision-patches "
              "%u, vision-cache-size %u, vision-cache-bytes %llu, kv-cache-share %u, "
              "prefix-cache %u, "
-             "verify-weights %u, fault %s, log-level %d",
+             "verify-weights %u, sandbox %s, allow-debug %u, fault %s, log-level %d",
              options->model, options->parent_pid, options->segment_fd, options->submit_bell_fd,
              options->event_bell_fd, options->weights_fd, options->weights_send_fd,
+             options->kv_memory_fd, options->kv_vault_fd, options->kv_send_fd,
              options->worker_index, options->worker_count, options->device_workers, device,
              vulkan_tier_name(options->vulkan_tier), options->vulkan_validation,
              options->pipeline_cache ? options->pipeline_cache : "none", options->profile,
@@ -241,5 +255,6 @@ void worker_options_print(const struct worker_options *options)
              (unsigned long long)options->kv_cache_bytes, options->vision_patches,
              options->vision_cache_size, (unsigned long long)options->vision_cache_bytes,
              options->kv_cache_share, options->prefix_cache, options->verify_weights,
+             worker_sandbox_name(options->sandbox), options->allow_debug,
              options->fault ? options->fault : "none", (int)options->log_level);
 }

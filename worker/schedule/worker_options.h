@@ -1,6 +1,5 @@
 /*
- * The worker's options: one struct, set by flags (worker/README.md has the table), printed at
- * start.
+ * The worker's options: one struct, set by flags (table in worker/README.md), printed at start.
  */
 #ifndef SHOAL_WORKER_SCHEDULE_WORKER_OPTIONS_H
 #define SHOAL_WORKER_SCHEDULE_WORKER_OPTIONS_H
@@ -13,50 +12,57 @@
 #include "proto/log.h"
 #include "proto/result.h"
 #include "worker/backend/host/vulkan_tier.h"
+#include "worker/schedule/worker_sandbox.h"
 
 struct worker_options {
     int segment_fd;
     int submit_bell_fd;
     int event_bell_fd;
     int weights_fd;      /* the vault, or -1 */
-    int weights_send_fd; /* of a vault of descriptors: where it is filled; else -1 */
+    int weights_send_fd; /* socket that fills a vault of descriptors, or -1 */
+    int kv_memory_fd;    /* vault of the KV cache: its memory, or -1 */
+    int kv_vault_fd;     /* for a device: the vault of descriptors of the KV cache, or -1 */
+    int kv_send_fd;      /* and the socket that fills it, or -1 */
     int parent_pid;
-    const char *model; /* path; points into argv */
+    const char *model;            /* path; points into argv */
+    const char *checkpoint_files; /* that it may have (proto/checkpoint_files.h); NULL: any */
     uint32_t worker_index;
-    uint32_t worker_count;   /* that share the machine: defaults are parts of it */
-    uint32_t device_workers; /* of these, those that share the device; 0 = all */
+    uint32_t worker_count;   /* workers on this machine; defaults are shares of it */
+    uint32_t device_workers; /* of these, workers on the same device; 0 = all */
     struct device_name device;
-    enum vulkan_tier vulkan_tier; /* nothing above it is used */
-    uint32_t vulkan_validation;   /* 1: under the validation layer */
-    const char *pipeline_cache;   /* folder, or NULL */
-    uint32_t profile;             /* 1: times of ops in the log */
+    enum vulkan_tier vulkan_tier; /* highest tier to use */
+    uint32_t vulkan_validation;   /* 1: run under the validation layer */
+    const char *pipeline_cache;   /* directory, or NULL */
+    uint32_t profile;             /* 1: log the times of ops */
     uint32_t threads;
     uint32_t activation_bits; /* on a CPU: 8 or 16 */
     uint32_t max_sequences;
     uint32_t step_tokens;
     uint32_t mixed_prefill_tokens;
-    uint32_t step_depth; /* steps launched and not yet read, at most; 0 = the backend's choice */
-    uint32_t context_tokens; /* 0 = the model's, as far as the KV memory goes */
+    uint32_t step_depth;     /* maximum steps launched and not read; 0 = the backend's choice */
+    uint32_t context_tokens; /* 0 = the model's, limited by the KV memory */
     enum kv_cache_type kv_cache_type;
-    struct kv_quantization_wish kv_wish;    /* as flags say it */
-    struct kv_quantization kv_quantization; /* what follows */
-    uint64_t kv_cache_bytes;                /* 0 = chosen from the machine's memory */
-    uint32_t vision_patches;                /* rows of the vision tower at once, at most */
-    uint32_t vision_cache_size;             /* images whose features are kept */
-    uint64_t vision_cache_bytes;            /* of the feature pool; 0 = chosen from the two */
-    uint32_t kv_cache_share;                /* percent of the memory, instead; 0 = none */
-    uint32_t prefix_cache;                  /* 1: computed prefixes are kept and shared */
-    uint32_t verify_weights; /* 1: an adopted vault is read whole and held against its checksums */
-    const char *fault;       /* as given, or NULL: worker_fault.h */
+    struct kv_quantization_request kv_request; /* values of the flags */
+    struct kv_quantization kv_quantization;    /* resolved from kv_request */
+    uint64_t kv_cache_bytes;                   /* 0 = chosen by the memory of machine or device */
+    uint32_t vision_patches;                   /* maximum rows of the vision tower at once */
+    uint32_t vision_cache_size;                /* images whose features are kept */
+    uint64_t vision_cache_bytes; /* size of the feature pool; 0 = chosen from the two above */
+    uint32_t kv_cache_share;     /* instead of kv_cache_bytes: percent of the memory; 0 = not set */
+    uint32_t prefix_cache;       /* 1: computed prefixes are kept and shared */
+    uint32_t verify_weights;     /* 1: compare an adopted vault with its checksums */
+    enum worker_sandbox sandbox;
+    uint32_t allow_debug; /* 1: debuggers and core dumps are allowed */
+    const char *fault;    /* text of --fault or NULL (worker_fault.h) */
     enum log_level log_level;
     enum log_format log_format;
 };
 
-/* Fills in every default. RESULT_INVALID names the flag that is unknown, missing, out of range or
- * at odds with another one. */
+/* Sets all defaults, then the flags. RESULT_INVALID names the flag that is unknown, missing, out of
+ * range or inconsistent with another one. */
 enum result worker_options_parse(int argc, char **argv, struct worker_options *options,
                                  struct error_text *error) RESULT_CHECKED;
-/* One log line. */
+/* Writes one log line. */
 void worker_options_print(const struct worker_options *options);
 
 #endif

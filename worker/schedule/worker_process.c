@@ -1,30 +1,30 @@
 /*
- * Start-up in stages, each of which can refuse: attach to the segment, open the checkpoint, decide
- * the memory, load the backend, assemble the engine. Whatever refuses, the reason goes to the log
- * and, once there is a segment, into the gauges before the process exits, so that the frontend can
- * tell a person why.
+ * Starts in stages, each of which can fail: attach to the segment, open the checkpoint, decide the
+ * memory, load the backend, assemble the engine. The reason for a failure goes to the log and, once
+ * there is a segment, into the gauges before the process exits, so that the frontend can report it.
  *
- * Memory is decided before it is taken: the KV cache's blocks follow from the checkpoint and the
- * options, the sum is printed, and a context that was asked for and does not fit is refused with
- * the numbers. The process dies with its parent by the kernel's hand, so no worker is ever left
- * over.
+ * Memory is decided before it is taken: the number of KV blocks follows from checkpoint and options
+ * and is logged. A requested context length that does not fit is an error with the numbers. The
+ * kernel kills the process when its parent dies, so no worker outlives the frontend.
  */
 #include "worker/schedule/worker_process.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "proto/checkpoint_files.h"
 #include "proto/must.h"
 #include "shm/peer_watch.h"
 #include "worker/cache/kv_budget.h"
 #include "worker/model/model.h"
 #include "worker/schedule/frontend_link.h"
 #include "worker/schedule/gauge_board.h"
+#include "worker/schedule/kv_inheritance.h"
 #include "worker/schedule/step_loop.h"
 
 #define MEGABYTE           1000000.0
-#define USUAL_IMAGE_TOKENS 1024u      /* of a picture that is kept, for the default of the pool */
-#define FEATURE_ROWS_MAX   (1u << 24) /* far more than any use; row numbers stay below NONE */
+#define USUAL_IMAGE_TOKENS 1024u /* assumed tokens of a kept image, for the pool's default size */
+#define FEATURE_ROWS_MAX   (1u << 24) /* far above any use; row numbers stay below NONE */
 
 struct worker_process {
     const struct worker_options *options;
@@ -32,9 +32,10 @@ struct worker_process {
     struct frontend_link *link;
     struct model *model;
     struct backend *backend;
-    struct backend_options backend_options; /* kv_blocks are decided last */
+    struct backend_options backend_options; /* kv_blocks are set last */
     struct kv_budget kv;
-    const struct model_vision *vision; /* that the backend takes pictures for, or NULL */
+    struct kv_inheritance inheritance;
+    const struct model_vision *vision; /* NULL unless model and backend take images */
     uint32_t feature_row_bytes;
     struct worker_engine *engine;
     struct worker_fault fault;
@@ -60,7 +61,7 @@ static enum result attach(struct worker_process *process, struct error_text *err
     return result;
 }
 
-/* Several workers on one machine do not all want all of it. */
+/* Workers on one machine share its CPUs. */
 static uint32_t own_threads(const struct worker_options *options)
 {
     if (options->threads > 0 || options->worker_count == 1)
@@ -97,13 +98,13 @@ static void create_backend(struct worker_process *process)
         options->device.kind == DEVICE_VULKAN ? vulkan_backend_create() : cpu_backend_create();
 }
 
-/* What pictures may take: rows of the tower at once, and rows of the feature pool. */
+/* Decides the memory of images: rows of the tower at once, and rows of the feature pool. */
 static enum result decide_vision(struct worker_process *process, struct error_text *error)
 {
     const struct worker_options *options = process->options;
     const struct model_vision *vision = model_vision(process->model);
     if (!vision) {
-        log_info("images: none: the model %s", model_blindness(process->model));
+        log_info("images: none: the model %s", model_no_vision_reason(process->model));
         return RESULT_OK;
     }
     uint32_t columns = model_vision_feature_columns(vision);
@@ -157,7 +158,7 @@ static void log_quantization(const struct plan *plan, uint32_t element_bytes)
              (double)plain_bytes / KV_BLOCK_TOKENS);
 }
 
-/* How long sequences may become and how many blocks each cache group gets. */
+/* Decides the maximum context length and the blocks of each cache group. */
 static enum result decide_memory(struct worker_process *process, struct error_text *error)
 {
     const struct worker_options *options = process->options;
@@ -176,6 +177,8 @@ static enum result decide_memory(struct worker_process *process, struct error_te
         .limit_bytes = options->kv_cache_bytes,
     };
     enum result result = RESULT_OK;
+    if (request.limit_bytes == 0)
+        request.limit_bytes = kv_inheritance_limit(&process->inheritance);
     if (request.limit_bytes == 0)
         result = process->backend->interface->choose_kv_bytes(
             process->backend, plan, &process->backend_options, &request.limit_bytes, error);
@@ -217,21 +220,23 @@ static enum result decide_memory(struct worker_process *process, struct error_te
              (unsigned long long)blocks, KV_BLOCK_TOKENS, plan->kv.group_count,
              process->kv.context_tokens);
     log_quantization(plan, request.element_bytes);
+    for (uint32_t group = 0; group < KV_GROUPS_MAX; group++)
+        process->backend_options.kv_blocks[group] = process->kv.blocks[group];
+    process->backend_options.state_slots = process->kv.max_sequences + process->kv.checkpoint_slots;
+    kv_inheritance_open(&process->inheritance, plan, &process->kv, request.limit_bytes,
+                        &process->backend_options);
     return RESULT_OK;
 }
 
-static void show_progress(void *context, uint64_t done_bytes, uint64_t total_bytes)
+static void report_progress(void *context, uint64_t done_bytes, uint64_t total_bytes)
 {
     gauge_board_set_load(context, done_bytes, total_bytes);
 }
 
 static enum result load_backend(struct worker_process *process, struct error_text *error)
 {
-    for (uint32_t group = 0; group < KV_GROUPS_MAX; group++)
-        process->backend_options.kv_blocks[group] = process->kv.blocks[group];
-    process->backend_options.state_slots = process->kv.max_sequences + process->kv.checkpoint_slots;
     return process->backend->interface->load(process->backend, model_plan(process->model),
-                                             &process->backend_options, show_progress,
+                                             &process->backend_options, report_progress,
                                              frontend_link_gauges(process->link), error);
 }
 
@@ -267,9 +272,12 @@ static enum result assemble(struct worker_process *process, struct error_text *e
     };
     for (uint32_t group = 0; group < KV_GROUPS_MAX; group++)
         parts.kv_blocks[group] = process->kv.blocks[group];
+    kv_inheritance_settle(&process->inheritance, backend, &process->backend_options);
+    parts.ledger = process->inheritance.ledger;
     enum result result = worker_engine_create(&parts, &process->engine);
     if (result != RESULT_OK)
         return error_set(error, result, "no memory for the KV cache's block tables");
+    kv_inheritance_log(&process->inheritance, &process->engine->restored);
     uint64_t weights_bytes = backend->interface->weights_bytes(backend);
     const char *description = backend->interface->description(backend);
     const char *reason;
@@ -292,8 +300,23 @@ static enum result assemble(struct worker_process *process, struct error_text *e
                               .prefix_cache = process->options->prefix_cache != 0,
                               .backend = description,
                           });
-    frontend_link_ring(process->link); /* it waits for this */
+    frontend_link_ring(process->link); /* the frontend waits for this */
     return RESULT_OK;
+}
+
+/* Other weights than those that the server was started with would change answers silently. */
+static enum result check_files(const struct worker_options *options, struct error_text *error)
+{
+    char name[CHECKPOINT_FILE_NAME_BYTES];
+    char *now = NULL;
+    if (!options->checkpoint_files)
+        return RESULT_OK;
+    enum result result = checkpoint_files_read(options->model, &now, error);
+    if (result == RESULT_OK && checkpoint_files_differ(options->checkpoint_files, now, name))
+        result = error_set(error, RESULT_INVALID,
+                           "%.150s is not the file that the server was started with", name);
+    free(now);
+    return result;
 }
 
 static enum result start(struct worker_process *process, struct error_text *error)
@@ -305,26 +328,34 @@ static enum result start(struct worker_process *process, struct error_text *erro
     if (result == RESULT_OK)
         result = worker_fault_start(&process->fault, frontend_link_life(process->link), error);
     if (result == RESULT_OK)
+        result = check_files(process->options, error);
+    if (result == RESULT_OK)
         result = model_open(process->options->model, &process->model, error);
+    if (result == RESULT_OK)
+        result = check_files(process->options, error); /* none was replaced in between */
     if (result != RESULT_OK)
         return result;
     result = model_quantize_kv(process->model, &process->options->kv_quantization, error);
     if (result != RESULT_OK)
         return result;
     create_backend(process);
+    kv_inheritance_identify(&process->inheritance, process->options, &process->backend_options);
     result = decide_vision(process, error);
     if (result == RESULT_OK)
         result = decide_memory(process, error);
     if (result == RESULT_OK)
         result = load_backend(process, error);
-    if (result == RESULT_OK)
-        result = assemble(process, error);
-    return result;
+    if (result != RESULT_OK)
+        return result;
+    /* All files are open and all threads exist. */
+    worker_sandbox_enter(process->options->sandbox, process->options->device.kind);
+    return assemble(process, error);
 }
 
 static void stop(struct worker_process *process)
 {
     worker_engine_destroy(process->engine);
+    kv_inheritance_fini(&process->inheritance);
     if (process->backend)
         process->backend->interface->destroy(process->backend);
     model_close(process->model);

@@ -1,5 +1,5 @@
 /*
- * The worker from its first instruction to its exit status: attach, load, serve, end.
+ * Runs a worker process: attach, load, serve, exit.
  */
 #ifndef SHOAL_WORKER_SCHEDULE_WORKER_PROCESS_H
 #define SHOAL_WORKER_SCHEDULE_WORKER_PROCESS_H
@@ -7,10 +7,9 @@
 #include "worker/schedule/worker_options.h"
 
 enum worker_exit {
-    WORKER_EXIT_DONE = 0, /* drained, or the frontend is gone */
-    WORKER_EXIT_CANNOT =
-        2,               /* a setting or the checkpoint cannot work: starting again will not help */
-    WORKER_EXIT_LOST = 3 /* a ring was corrupt or the backend failed: start again */
+    WORKER_EXIT_DONE = 0,   /* drained, or the frontend has exited */
+    WORKER_EXIT_CANNOT = 2, /* a setting or the checkpoint cannot work: do not restart */
+    WORKER_EXIT_LOST = 3    /* a ring was corrupt or the backend failed: restart */
 };
 
 enum worker_exit worker_process_run(const struct worker_options *options);

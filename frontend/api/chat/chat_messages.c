@@ -36,9 +36,9 @@ struct place {
 };
 
 /* "messages[3].content" */
-static const char *message_place(char place[96], int index, const char *member)
+static const char *message_place(char place[API_PARAM_BYTES], int index, const char *member)
 {
-    snprintf(place, 96, "messages[%d]%s%s", index, member[0] ? "." : "", member);
+    snprintf(place, API_PARAM_BYTES, "messages[%d]%s%s", index, member[0] ? "." : "", member);
     return place;
 }
 
@@ -51,7 +51,7 @@ static enum result out_of_memory(struct api_error *error)
 static enum result content_part_text(const cJSON *part, int index, const char **text,
                                      struct api_error *error)
 {
-    char place[96];
+    char place[API_PARAM_BYTES];
     message_place(place, index, "content");
     const cJSON *type = cJSON_GetObjectItemCaseSensitive(part, "type");
     if (!cJSON_IsObject(part) || !cJSON_IsString(type))
@@ -122,7 +122,7 @@ static enum result parts_make(const cJSON *parts, const struct place *at, cJSON 
     const cJSON *part;
     cJSON_ArrayForEach(part, parts)
     {
-        char place[96];
+        char place[API_PARAM_BYTES];
         cJSON *made = NULL;
         enum result result;
         snprintf(place, sizeof place, "messages[%d].content[%d]", at->index, index++);
@@ -168,7 +168,7 @@ static enum result parts_normalize(const cJSON *parts, const struct place *at, c
 static enum result content_normalize(cJSON *message, const struct place *at, bool required,
                                      struct api_error *error)
 {
-    char place[96];
+    char place[API_PARAM_BYTES];
     message_place(place, at->index, "content");
     cJSON *content = cJSON_GetObjectItemCaseSensitive(message, "content");
     if (cJSON_IsString(content))
@@ -197,7 +197,7 @@ static enum result content_normalize(cJSON *message, const struct place *at, boo
 static enum result string_check(const cJSON *object, int index, const char *place_member,
                                 const char *name, struct api_error *error)
 {
-    char place[96];
+    char place[API_PARAM_BYTES];
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
     if (!item || cJSON_IsNull(item))
         return RESULT_OK;
@@ -211,7 +211,7 @@ static enum result string_check(const cJSON *object, int index, const char *plac
 /* One entry of tool_calls: {"type":"function","function":{"name","arguments"}}. */
 static enum result tool_call_normalize(cJSON *call, int index, struct api_error *error)
 {
-    char place[96];
+    char place[API_PARAM_BYTES];
     message_place(place, index, "tool_calls");
     cJSON *function = cJSON_GetObjectItemCaseSensitive(call, "function");
     if (!cJSON_IsObject(call) || !cJSON_IsObject(function) ||
@@ -240,7 +240,7 @@ static enum result tool_call_normalize(cJSON *call, int index, struct api_error 
 static enum result tool_calls_normalize(cJSON *message, int index, bool *present,
                                         struct api_error *error)
 {
-    char place[96];
+    char place[API_PARAM_BYTES];
     cJSON *calls = cJSON_GetObjectItemCaseSensitive(message, "tool_calls");
     *present = false;
     if (!calls || cJSON_IsNull(calls)) {
@@ -269,7 +269,7 @@ static enum result tool_calls_normalize(cJSON *message, int index, bool *present
 static enum result reasoning_normalize(cJSON *message, int index, bool has_calls,
                                        struct api_error *error)
 {
-    char place[96];
+    char place[API_PARAM_BYTES];
     static const char *const names[] = {"reasoning_content", "reasoning"};
     const cJSON *reasoning = NULL;
     for (size_t i = 0; i < 2; i++) {
@@ -300,7 +300,7 @@ static enum result reasoning_normalize(cJSON *message, int index, bool has_calls
 static enum result message_normalize(cJSON *message, int index, struct request_images *images,
                                      struct api_error *error)
 {
-    char place[96];
+    char place[API_PARAM_BYTES];
     if (!cJSON_IsObject(message))
         return api_error_invalid(error, message_place(place, index, ""),
                                  "a message must be an object");

@@ -20,16 +20,12 @@ static const struct chat_tools_words chat_words = {
     .list = "tools", .function = ".function", .parameters = "parameters", .choice = "tool_choice"};
 
 /* "tools[3].function.name" */
-static const char *tool_place(char place[96], const struct chat_tools_words *words, int index,
-                              const char *function, const char *member)
+static const char *tool_place(char place[API_PARAM_BYTES], const struct chat_tools_words *words,
+                              int index, const char *function, const char *member)
 {
-    snprintf(place, 96, "%s[%d]%s%s%s", words->list, index, function, member[0] ? "." : "", member);
+    snprintf(place, API_PARAM_BYTES, "%s[%d]%s%s%s", words->list, index, function,
+             member[0] ? "." : "", member);
     return place;
-}
-
-static enum result out_of_memory(struct api_error *error)
-{
-    return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
 }
 
 static bool is_name(const char *name)
@@ -74,7 +70,7 @@ static enum result parameters_normalize(cJSON *function, const char *place, stru
         parameters = cJSON_AddObjectToObject(function, "parameters");
         if (!parameters || !cJSON_AddStringToObject(parameters, "type", "object") ||
             !cJSON_AddObjectToObject(parameters, "properties"))
-            return out_of_memory(error);
+            return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
         return RESULT_OK;
     }
     if (!cJSON_IsObject(parameters))
@@ -92,7 +88,7 @@ static enum result parameters_normalize(cJSON *function, const char *place, stru
 static enum result function_normalize(cJSON *function, const struct chat_tools_words *words,
                                       int index, struct api_error *error)
 {
-    char place[96];
+    char place[API_PARAM_BYTES];
     nulls_drop(function);
     const cJSON *name = cJSON_GetObjectItemCaseSensitive(function, "name");
     if (!cJSON_IsString(name) || !is_name(name->valuestring))
@@ -116,7 +112,7 @@ static enum result function_normalize(cJSON *function, const struct chat_tools_w
 static enum result tool_normalize(cJSON *tool, const struct chat_tools_words *words, int index,
                                   struct api_error *error)
 {
-    char place[96];
+    char place[API_PARAM_BYTES];
     if (!cJSON_IsObject(tool))
         return api_error_invalid(error, tool_place(place, words, index, "", ""),
                                  "a tool must be an object");
@@ -158,7 +154,7 @@ static cJSON *tool_find(cJSON *tools, const char *name)
 enum result chat_tools_normalize(cJSON *tools, const struct chat_tools_words *words,
                                  struct api_error *error)
 {
-    char place[96];
+    char place[API_PARAM_BYTES];
     if (!cJSON_IsArray(tools))
         return api_error_invalid(error, words->list, "%s must be a list", words->list);
     int index = 0;

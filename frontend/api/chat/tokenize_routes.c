@@ -74,10 +74,11 @@ static enum result options_read(const cJSON *body, bool is_content,
     return RESULT_OK;
 }
 
-static enum result text_tokenize(const struct model_assets *assets, const char *text,
+static enum result text_tokenize(const struct parse_context *context, const char *text,
                                  const struct tokenize_options *options, struct token_list *tokens,
                                  const char *param, struct api_error *error)
 {
+    const struct model_assets *assets = context->assets;
     int32_t bos = tokenizer_bos_token(assets->tokenizer);
     if (options->adds_bos && tokenizer_adds_bos(assets->tokenizer) && bos >= 0) {
         tokens->ids = malloc(sizeof *tokens->ids);
@@ -88,8 +89,10 @@ static enum result text_tokenize(const struct model_assets *assets, const char *
     }
     struct prompt_span span = {
         .text = text, .text_bytes = strlen(text), .trusted = options->parses_special};
-    enum result result =
-        tokenizer_encode(assets->tokenizer, &span, 1, LIMIT_CONTEXT_TOKENS, tokens);
+    enum result result = tokenizer_encode(assets->tokenizer, &span, 1, LIMIT_CONTEXT_TOKENS,
+                                          context->cancelled, tokens);
+    if (result == RESULT_CANCELLED)
+        return api_error_set(error, result, 503, NULL, "the request was cancelled");
     if (result == RESULT_OUT_OF_MEMORY)
         return api_error_set(error, result, 500, NULL, "out of memory");
     if (result != RESULT_OK)
@@ -156,9 +159,10 @@ static void pieces_write(const struct model_assets *assets, const struct token_l
     text_buffer_append_text(out, "}");
 }
 
-static enum result text_answer(const struct model_assets *assets, const cJSON *body,
+static enum result text_answer(const struct parse_context *context, const cJSON *body,
                                struct text_buffer *reply, struct api_error *error)
 {
+    const struct model_assets *assets = context->assets;
     struct tokenize_options options;
     struct token_list tokens = {0};
     bool is_content = request_fields_member(body, "content") != NULL;
@@ -170,7 +174,7 @@ static enum result text_answer(const struct model_assets *assets, const cJSON *b
                                  "'messages'");
     enum result result = options_read(body, is_content, &options, error);
     if (result == RESULT_OK)
-        result = text_tokenize(assets, text->valuestring, &options, &tokens, name, error);
+        result = text_tokenize(context, text->valuestring, &options, &tokens, name, error);
     if (result == RESULT_OK && is_content)
         pieces_write(assets, &tokens, options.with_pieces, reply);
     else if (result == RESULT_OK)
@@ -191,7 +195,7 @@ enum result tokenize_routes_tokenize(const struct parse_context *context, const 
     result = request_fields_check_model(body, context->assets, error);
     bool is_chat = request_fields_member(body, "messages") != NULL;
     if (result == RESULT_OK && !is_chat)
-        result = text_answer(context->assets, body, reply, error);
+        result = text_answer(context, body, reply, error);
     if (result == RESULT_OK && is_chat)
         result = flag_read(body, "return_token_strs", false, &with_strings, error);
     cJSON_Delete(body);
@@ -272,7 +276,7 @@ enum result tokenize_routes_apply_template(const struct parse_context *context, 
     enum result result = chat_format.parse(context, json, json_bytes, &request, error);
     if (result != RESULT_OK)
         return result;
-    result = generation_prepare_render(context->assets, &request, now_unix_s, &prompt, error);
+    result = generation_prepare_render(context, &request, now_unix_s, &prompt, error);
     if (result == RESULT_OK) {
         text_buffer_append_text(reply, "{\"prompt\":");
         text_write(prompt.text, prompt.text_bytes, reply);

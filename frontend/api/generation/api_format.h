@@ -31,6 +31,7 @@ struct reply_config {
     const char *id;                             /* copied */
     const char *request_id;                     /* the exchange's; copied when needed */
     int64_t created_unix_s;
+    bool resumed; /* an answer that an earlier process began */
     void *format_context;
     struct client_key client_key;
 };
@@ -44,6 +45,11 @@ struct api_format {
     /* On failure *request is empty. */
     enum result (*parse)(const struct parse_context *context, const char *json, size_t json_bytes,
                          struct generation_request *request, struct api_error *error);
+
+    /* Called at the end of a successful preparation, on its thread: keeps what the answer is made
+     * from, so that another process can make it. NULL: nothing is kept. */
+    void (*keep)(const struct parse_context *context, const char *json, size_t json_bytes,
+                 int64_t now_unix_s, const struct generation_request *request);
 
     struct api_reply *(*reply_create)(const struct reply_config *config);
     void (*reply_destroy)(struct api_reply *reply);

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TAIL_BYTES                                                                                 \
-    1024 /* maximum that a template writes after the last message; the longest seen is 20 */
+/* maximum that a template writes after the last message; the longest seen is 20 */
+#define TAIL_BYTES 1024
 
 static bool is_space(char c)
 {
@@ -40,7 +40,7 @@ static const char *text_of(const cJSON *message)
 enum result final_message_check(const cJSON *messages, struct api_error *error)
 {
     int index;
-    char place[96];
+    char place[API_PARAM_BYTES];
     const cJSON *message = last_message(messages, &index);
     const char *role = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(message, "role"));
     const char *text = text_of(message);
@@ -88,7 +88,7 @@ enum result final_message_cut(const cJSON *messages, struct chat_prompt *prompt,
                               struct api_error *error)
 {
     int index;
-    char place[96];
+    char place[API_PARAM_BYTES];
     const char *text = text_of(last_message(messages, &index));
     while (is_space(*text))
         text++;

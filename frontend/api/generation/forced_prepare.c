@@ -20,7 +20,8 @@ static enum result text_encode(const struct model_assets *assets, const char *te
 {
     const struct prompt_span span = {text, length, true};
     size_t before = tokens->count;
-    enum result result = tokenizer_encode(assets->tokenizer, &span, 1, before + max_tokens, tokens);
+    enum result result =
+        tokenizer_encode(assets->tokenizer, &span, 1, before + max_tokens, NULL, tokens);
     *added = (uint32_t)(tokens->count - before);
     return result;
 }

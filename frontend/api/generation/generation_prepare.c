@@ -25,6 +25,11 @@ static enum result memory_error(struct api_error *error)
     return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
 }
 
+static enum result cancelled_error(struct api_error *error)
+{
+    return api_error_set(error, RESULT_CANCELLED, 503, NULL, "the request was cancelled");
+}
+
 /* Adds the request's own variables. They never replace existing ones: bos_token and eos_token are
  * trusted. */
 static bool variables_add_own(cJSON *variables, const struct generation_request *request)
@@ -77,11 +82,12 @@ static cJSON *template_variables(const struct model_assets *assets,
     return variables;
 }
 
-enum result generation_prepare_render(const struct model_assets *assets,
+enum result generation_prepare_render(const struct parse_context *context,
                                       const struct generation_request *request, int64_t now_unix_s,
                                       struct chat_prompt *prompt, struct api_error *error)
 {
     static const char *const trusted[] = {"bos_token", "eos_token", NULL};
+    const struct model_assets *assets = context->assets;
     if (!assets->chat_template)
         return api_error_invalid(error, "messages", "the model has no chat template");
     if (call_form_apply(&assets->call_form, request->messages) != RESULT_OK)
@@ -97,13 +103,18 @@ enum result generation_prepare_render(const struct model_assets *assets,
     if (!variables)
         return memory_error(error);
     struct error_text words;
-    result =
-        chat_template_render(assets->chat_template, variables, trusted, now_unix_s, prompt, &words);
+    result = chat_template_render(assets->chat_template, variables, trusted, now_unix_s,
+                                  context->cancelled, prompt, &words);
     cJSON_Delete(variables);
     if (result == RESULT_OUT_OF_MEMORY)
         return memory_error(error);
-    if (result != RESULT_OK)
-        return api_error_invalid(error, "messages", "the chat template refused: %s", words.text);
+    if (result == RESULT_CANCELLED)
+        return cancelled_error(error);
+    if (result != RESULT_OK) {
+        (void)api_error_invalid(error, "messages", "the chat template refused: %s", words.text);
+        error->code = result == RESULT_TOO_LARGE ? "template_too_expensive" : NULL;
+        return RESULT_INVALID;
+    }
     if (request->continue_final_message)
         return final_message_cut(request->messages, prompt, error);
     return RESULT_OK;
@@ -140,16 +151,19 @@ static enum result prompt_begin(const struct model_assets *assets, struct token_
 }
 
 /* Encodes fewer than `bound` tokens. */
-static enum result prompt_encode(const struct model_assets *assets,
+static enum result prompt_encode(const struct parse_context *context,
                                  const struct chat_prompt *prompt, uint32_t bound,
                                  struct token_list *tokens, struct api_error *error)
 {
+    const struct model_assets *assets = context->assets;
     enum result result = RESULT_OK;
     if (needs_bos(assets, prompt))
         result = prompt_begin(assets, tokens);
     if (result == RESULT_OK)
-        result =
-            tokenizer_encode(assets->tokenizer, prompt->spans, prompt->span_count, bound, tokens);
+        result = tokenizer_encode(assets->tokenizer, prompt->spans, prompt->span_count, bound,
+                                  context->cancelled, tokens);
+    if (result == RESULT_CANCELLED)
+        return cancelled_error(error);
     if (result == RESULT_OUT_OF_MEMORY)
         return memory_error(error);
     if (result == RESULT_TOO_LARGE || tokens->count >= bound)
@@ -172,11 +186,11 @@ static enum result messages_encode(const struct parse_context *context, bool ans
     uint32_t bound = answers ? assets->context_tokens : LIMIT_CONTEXT_TOKENS;
     enum result result = image_prepare_read(context, &prepared->request, bound, &work, error);
     if (result == RESULT_OK)
-        result = generation_prepare_render(assets, &prepared->request, now_unix_s, &prompt, error);
+        result = generation_prepare_render(context, &prepared->request, now_unix_s, &prompt, error);
     if (result == RESULT_OK && work)
         result = image_prepare_expand(work, &prompt, error);
     if (result == RESULT_OK)
-        result = prompt_encode(assets, &prompt, bound, &prepared->prompt, error);
+        result = prompt_encode(context, &prompt, bound, &prepared->prompt, error);
     if (result == RESULT_OK && work)
         result = image_prepare_find(work, &prepared->prompt, error);
     if (result == RESULT_OK)
@@ -188,40 +202,10 @@ static enum result messages_encode(const struct parse_context *context, bool ans
     return result;
 }
 
-enum result generation_prepare(const struct api_format *format, const struct parse_context *context,
-                               const char *body, size_t body_bytes, int64_t now_unix_s,
-                               struct prepared_generation *prepared, struct api_error *error)
-{
-    *prepared = (struct prepared_generation){0};
-    const struct model_assets *assets = context->assets;
-    bool answers = format->reply_create != NULL;
-    enum result result = format->parse(context, body, body_bytes, &prepared->request, error);
-    if (result == RESULT_OK)
-        result = prepared->request.prompts
-                     ? raw_prompts_encode(assets, prepared, error)
-                     : messages_encode(context, answers, now_unix_s, prepared, error);
-    if (result == RESULT_OK && answers)
-        result = generation_prepare_bound(assets, prepared, error);
-    if (result != RESULT_OK) {
-        prepared_generation_fini(prepared);
-        return result;
-    }
-    if (answers)
-        prepared->max_new_tokens =
-            prepared_generation_room(generation_prepare_max_tokens(assets), prepared->prompt.count,
-                                     prepared->request.max_new_tokens);
-    return RESULT_OK;
-}
-
-uint32_t generation_prepare_max_tokens(const struct model_assets *assets)
-{
-    uint32_t bound = assets->max_kv_tokens;
-    return bound > 0 && bound < assets->context_tokens ? bound : assets->context_tokens;
-}
-
-enum result generation_prepare_bound(const struct model_assets *assets,
-                                     const struct prepared_generation *prepared,
-                                     struct api_error *error)
+/* RESULT_CONTEXT_EXCEEDED, a 400, if the prompt and the requested answer exceed the operator's
+ * limit on a sequence (--max-kv-size). */
+static enum result check_bound(const struct model_assets *assets,
+                               const struct prepared_generation *prepared, struct api_error *error)
 {
     uint32_t asked = prepared->request.max_new_tokens > 0 ? prepared->request.max_new_tokens : 1;
     size_t longest = prepared->prompt.count;
@@ -235,4 +219,37 @@ enum result generation_prepare_bound(const struct model_assets *assets,
                          "a prompt of %zu tokens and %u of answer are more than this server's "
                          "bound on a sequence, %u tokens (--max-kv-size)",
                          longest, asked, assets->max_kv_tokens);
+}
+
+enum result generation_prepare(const struct api_format *format, const struct parse_context *context,
+                               const char *body, size_t body_bytes, int64_t now_unix_s,
+                               struct prepared_generation *prepared, struct api_error *error)
+{
+    *prepared = (struct prepared_generation){0};
+    const struct model_assets *assets = context->assets;
+    bool answers = format->reply_create != NULL;
+    enum result result = format->parse(context, body, body_bytes, &prepared->request, error);
+    if (result == RESULT_OK)
+        result = prepared->request.prompts
+                     ? raw_prompts_encode(context, prepared, error)
+                     : messages_encode(context, answers, now_unix_s, prepared, error);
+    if (result == RESULT_OK && answers)
+        result = check_bound(assets, prepared, error);
+    if (result != RESULT_OK) {
+        prepared_generation_fini(prepared);
+        return result;
+    }
+    if (answers)
+        prepared->max_new_tokens =
+            prepared_generation_room(generation_prepare_max_tokens(assets), prepared->prompt.count,
+                                     prepared->request.max_new_tokens);
+    if (format->keep)
+        format->keep(context, body, body_bytes, now_unix_s, &prepared->request);
+    return RESULT_OK;
+}
+
+uint32_t generation_prepare_max_tokens(const struct model_assets *assets)
+{
+    uint32_t bound = assets->max_kv_tokens;
+    return bound > 0 && bound < assets->context_tokens ? bound : assets->context_tokens;
 }

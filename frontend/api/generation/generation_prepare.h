@@ -17,17 +17,13 @@ enum result generation_prepare(const struct api_format *format, const struct par
                                const char *body, size_t body_bytes, int64_t now_unix_s,
                                struct prepared_generation *prepared,
                                struct api_error *error) RESULT_CHECKED;
-/* Renders the messages with the chat template. *prompt is the caller's in any case. */
-enum result generation_prepare_render(const struct model_assets *assets,
+/* Renders the messages with the chat template. *prompt is the caller's in any case. A template that
+ * exceeds a bound of proto/limits.h is a 400 `template_too_expensive`. */
+enum result generation_prepare_render(const struct parse_context *context,
                                       const struct generation_request *request, int64_t now_unix_s,
                                       struct chat_prompt *prompt,
                                       struct api_error *error) RESULT_CHECKED;
 /* Maximum number of tokens of a prompt and its answer. */
 uint32_t generation_prepare_max_tokens(const struct model_assets *assets);
-/* RESULT_CONTEXT_EXCEEDED, a 400, if the prompt and the requested answer exceed the operator's
- * limit on a sequence (--max-kv-size). */
-enum result generation_prepare_bound(const struct model_assets *assets,
-                                     const struct prepared_generation *prepared,
-                                     struct api_error *error) RESULT_CHECKED;
 
 #endif

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "frontend/api/generation/cache_salt.h"
 #include "frontend/api/generation/request_images.h"
 #include "frontend/reply/reasoning_format.h"
 #include "frontend/reply/stop_matcher.h"
@@ -36,53 +37,57 @@ struct format_state {
     void (*destroy)(void *state); /* on the thread on which the request ends */
 };
 
-/* Key of the cached prefixes that the request may use: frontend/serve/routes/tenant_salt.h. */
-struct cache_salt {
-    uint32_t words[4];
-};
-
 struct generation_request {
-    struct cJSON *body;     /* owned; strings below point into it */
+    struct cJSON *body;      /* owned; strings below point into it */
+    struct format_state own; /* of the API's format; {NULL, NULL}: nothing */
+
+    /* The prompt: a conversation, or texts. */
+
     struct cJSON *messages; /* as chat_messages_normalize() leaves them; inside body */
-    struct request_images
-        images; /* images of the conversation, where messages have {"type": "image"} */
+    struct cJSON *prompts;  /* instead of messages: texts and lists of token ids; inside body */
+    struct request_images images; /* where messages have {"type": "image"} */
+    uint32_t box_width;           /* resize_shape: images are fitted into it; 0: not given */
+    uint32_t box_height;
     struct cJSON
-        *tools; /* [{"type":"function","function":{"name",…}}, …]; inside body; NULL: none */
+        *template_variables;     /* object of further template variables; inside body; or NULL */
+    bool continue_final_message; /* the answer continues the last message, the assistant's */
+    bool no_generation_prompt;   /* the template does not open an answer */
+
+    /* Tools and reasoning: both change the prompt and how the answer is read. */
+
+    struct cJSON *tools; /* [{"type":"function","function":{"name",…}}, …]; in body; NULL: none */
     enum tool_choice tool_choice;
     const char *tool_name; /* NAMED; inside body */
     bool single_tool_call; /* the answer ends with its first call */
-    struct cJSON
-        *template_variables; /* object with further template variables; inside body; or NULL */
     enum thinking_choice thinking;
-    uint32_t
-        thinking_budget; /* maximum number of reasoning tokens; THINKING_BUDGET_NONE: no limit */
+    uint32_t thinking_budget;   /* maximum of reasoning tokens; THINKING_BUDGET_NONE: no limit */
     const char *thinking_start; /* tags around reasoning instead of the model's; inside body */
     const char *thinking_end;
-    bool continue_final_message; /* the answer continues the last message, the assistant's */
-    bool no_generation_prompt;   /* the template does not open an answer */
-    struct cJSON *prompts; /* instead of messages: texts and lists of token ids; inside body */
-    uint32_t box_width;    /* resize_shape: images are fitted into it; 0: not given */
-    uint32_t box_height;
-    uint32_t choices; /* answers to each prompt; 0 and 1: one */
-    bool echo;        /* text completion: the answer repeats the prompt first */
-    bool stream;
-    bool include_usage;
-    bool timings_per_token;  /* llama.cpp's: timings in every chunk */
-    bool return_progress;    /* llama.cpp's: progress of the prompt */
-    bool background;         /* the client does not wait for the answer */
+
+    /* What the worker draws, and when it ends. */
+
+    struct sampling_params sampling;
+    struct logit_bias_entry *logit_bias; /* owned */
+    uint32_t logit_bias_count;
     uint32_t max_new_tokens; /* 0 = not given */
     uint32_t min_tokens;     /* stop ids cannot be drawn before */
     bool ignore_end;         /* stop ids do not end the answer */
-    bool logprobs;           /* of every token */
-    uint32_t top_logprobs;   /* alternatives of each, <= LIMIT_TOP_LOGPROBS; 0 without logprobs */
-    struct sampling_params sampling;
     struct stop_string stops[LIMIT_STOP_STRINGS];
     size_t stop_count;
-    struct logit_bias_entry *logit_bias; /* owned */
-    uint32_t logit_bias_count;
     bool no_prefix_cache; /* neither uses nor leaves a cached prefix */
     struct cache_salt cache_salt;
-    struct format_state own; /* {NULL, NULL}: nothing */
+
+    /* The form of the reply. */
+
+    uint32_t choices; /* answers to each prompt; 0 and 1: one */
+    bool echo;        /* text completion: the answer repeats the prompt first */
+    bool stream;
+    bool background; /* the client does not wait for the answer */
+    bool include_usage;
+    bool timings_per_token; /* llama.cpp's: timings in every chunk */
+    bool return_progress;   /* llama.cpp's: progress of the prompt */
+    bool logprobs;          /* of every token */
+    uint32_t top_logprobs;  /* alternatives of each, <= LIMIT_TOP_LOGPROBS; 0 without logprobs */
 };
 
 void generation_request_fini(struct generation_request *request);

@@ -14,7 +14,9 @@
 #include <string.h>
 
 #include "frontend/assets/vision_assets.h"
-#include "frontend/image/image_decoder.h"
+#include "frontend/base/cancel_flag.h"
+#include "frontend/image/image_reader.h"
+#include "proto/must.h"
 
 struct work_image {
     const struct request_image *named;
@@ -25,7 +27,8 @@ struct work_image {
 
 struct image_work {
     struct vision_assets *vision;
-    const atomic_bool *cancelled; /* parse_context's */
+    const struct image_reader *reader; /* parse_context's, like the next */
+    const atomic_bool *cancelled;
     uint32_t count;
     struct image_record records[LIMIT_REQUEST_IMAGES]; /* [count] */
     struct work_image images[];
@@ -37,6 +40,12 @@ static enum result work_image_refuse(const struct work_image *image, enum result
 {
     if (result == RESULT_OUT_OF_MEMORY)
         return api_error_set(error, result, 500, NULL, "out of memory");
+    if (result == RESULT_PEER_GONE) {
+        (void)api_error_set(error, result, 503, "image_decoder_unavailable", "%s: %s",
+                            image->named->place, why->text);
+        error->retry_after_s = 1;
+        return result;
+    }
     (void)api_error_set(error, result, 400, "invalid_image", "%s: %s", image->named->place,
                         why->text);
     snprintf(error->param, sizeof error->param, "%s", image->named->place);
@@ -48,7 +57,7 @@ static enum result work_image_refuse(const struct work_image *image, enum result
 /* The error text is not sent. */
 static enum result cancel_check(const struct image_work *work, struct api_error *error)
 {
-    if (!work->cancelled || !atomic_load_explicit(work->cancelled, memory_order_relaxed))
+    if (!cancel_flag_is_set(work->cancelled))
         return RESULT_OK;
     return api_error_set(error, RESULT_CANCELLED, 503, NULL, "the request was cancelled");
 }
@@ -89,13 +98,13 @@ static enum result passes_check(const struct image_header *header, struct image_
     uint64_t pixels = (uint64_t)header->width * header->height;
     costs->pixels += pixels;
     costs->passes += pixels * header->scans;
-    if (costs->pixels > LIMIT_REQUEST_PICTURE_PIXELS)
+    if (costs->pixels > LIMIT_REQUEST_SOURCE_PIXELS)
         return error_set(why, RESULT_TOO_LARGE, "with it the images have more than %u pixels",
-                         LIMIT_REQUEST_PICTURE_PIXELS);
-    if (costs->passes > LIMIT_REQUEST_PICTURE_PASSES)
+                         LIMIT_REQUEST_SOURCE_PIXELS);
+    if (costs->passes > LIMIT_REQUEST_SOURCE_PASSES)
         return error_set(why, RESULT_TOO_LARGE,
                          "with it the scans of the images have more than %llu pixels",
-                         LIMIT_REQUEST_PICTURE_PASSES);
+                         LIMIT_REQUEST_SOURCE_PASSES);
     return RESULT_OK;
 }
 
@@ -110,14 +119,15 @@ static enum result work_image_read(const struct image_work *work,
     const struct image_request wanted = {.detail = named->detail,
                                          .box_width = request->box_width,
                                          .box_height = request->box_height};
-    enum result result =
-        image_source_read(&vision->media, named->naming, named->name, &image->file, &why);
+    enum result result = image_source_read(&vision->media, named->naming, named->name,
+                                           work->cancelled, &image->file, &why);
     costs->file_bytes += image->file.count;
-    if (result == RESULT_OK && costs->file_bytes > LIMIT_REQUEST_PICTURE_BYTES)
+    if (result == RESULT_OK && costs->file_bytes > LIMIT_REQUEST_SOURCE_BYTES)
         result = error_set(&why, RESULT_TOO_LARGE, "with it the files have more than %u bytes",
-                           LIMIT_REQUEST_PICTURE_BYTES);
+                           LIMIT_REQUEST_SOURCE_BYTES);
+    const struct image_input input = {image->file.bytes, image->file.count, work->cancelled};
     if (result == RESULT_OK)
-        result = image_decoder_probe(image->file.bytes, image->file.count, &image->header, &why);
+        result = work->reader->probe(work->reader->context, &input, &image->header, &why);
     if (result == RESULT_OK)
         result = passes_check(&image->header, costs, &why);
     if (result == RESULT_OK)
@@ -157,7 +167,9 @@ enum result image_prepare_read(const struct parse_context *context,
     if (!made)
         return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
     made->vision = context->assets->vision;
+    made->reader = context->reader;
     made->cancelled = context->cancelled;
+    must(made->reader != NULL);
     made->count = images->count;
     enum result result = RESULT_OK;
     for (uint32_t i = 0; i < images->count && result == RESULT_OK; i++) {
@@ -323,9 +335,10 @@ static enum result work_image_decode(const struct image_work *work, struct work_
     struct error_text why;
     struct image_pixels pixels = {0};
     const struct image_plan *plan = &image->plan;
+    const struct image_input input = {image->file.bytes, image->file.count, work->cancelled};
     enum result result =
-        image_decoder_run(image->file.bytes, image->file.count, &image->header, plan->wanted_width,
-                          plan->wanted_height, work->cancelled, &pixels, &why);
+        work->reader->decode(work->reader->context, &input, &image->header, plan->wanted_width,
+                             plan->wanted_height, &pixels, &why);
     if (result == RESULT_OK)
         result = image_processor_run(&work->vision->processor, plan, &pixels, out,
                                      record->content_hash, &why);

@@ -8,8 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "frontend/api/generation/cache_salt.h"
 #include "frontend/assets/model_assets.h"
 #include "frontend/base/client_key.h"
+#include "frontend/image/image_reader.h"
 
 /* What a preparation thread may spend time on; each lane includes the one before it. */
 enum preparation_lane {
@@ -24,6 +26,10 @@ struct parse_context {
     uint64_t random_seed; /* for requests that name none */
     void *format_context; /* what the format's route was created with; locks itself */
     struct client_key client_key;
+    const char *answer_id; /* of the answer to the body; NULL: there is none */
+    bool resumes;          /* an answer that an earlier process began: its record exists */
+    struct cache_salt cache_salt;
+    const struct image_reader *reader; /* NULL only if the assets have no vision */
     /* NULL: this thread may do all of it. Otherwise its lane: a request that needs a later one ends
      * with RESULT_CANCELLED, and *lane is set to the lane that it needs. */
     enum preparation_lane *lane;

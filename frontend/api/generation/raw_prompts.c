@@ -10,9 +10,10 @@
 #include <string.h>
 
 /* Encodes into an empty list. RESULT_TOO_LARGE beyond the context. */
-static enum result text_encode(const struct model_assets *assets, const char *text,
+static enum result text_encode(const struct parse_context *context, const char *text,
                                struct token_list *tokens)
 {
+    const struct model_assets *assets = context->assets;
     int32_t bos = tokenizer_bos_token(assets->tokenizer);
     if (tokenizer_adds_bos(assets->tokenizer) && bos >= 0) {
         tokens->ids = malloc(sizeof *tokens->ids);
@@ -22,7 +23,8 @@ static enum result text_encode(const struct model_assets *assets, const char *te
         tokens->ids[0] = (uint32_t)bos;
     }
     struct prompt_span span = {.text = text, .text_bytes = strlen(text), .trusted = false};
-    return tokenizer_encode(assets->tokenizer, &span, 1, assets->context_tokens, tokens);
+    return tokenizer_encode(assets->tokenizer, &span, 1, assets->context_tokens, context->cancelled,
+                            tokens);
 }
 
 static enum result ids_take(const struct model_assets *assets, const cJSON *list, const char *place,
@@ -50,16 +52,19 @@ static enum result ids_take(const struct model_assets *assets, const cJSON *list
     return RESULT_OK;
 }
 
-static enum result one_encode(const struct model_assets *assets, const cJSON *prompt,
+static enum result one_encode(const struct parse_context *context, const cJSON *prompt,
                               const char *place, struct token_list *tokens, struct api_error *error)
 {
+    const struct model_assets *assets = context->assets;
     error->status = 0;
-    enum result result = cJSON_IsString(prompt) ? text_encode(assets, prompt->valuestring, tokens)
+    enum result result = cJSON_IsString(prompt) ? text_encode(context, prompt->valuestring, tokens)
                                                 : ids_take(assets, prompt, place, tokens, error);
     if (error->status != 0)
         return result;
     if (result == RESULT_OUT_OF_MEMORY)
         return api_error_set(error, result, 500, NULL, "out of memory");
+    if (result == RESULT_CANCELLED)
+        return api_error_set(error, result, 503, NULL, "the request was cancelled");
     if (result == RESULT_OK && tokens->count == 0)
         return api_error_invalid(error, place, "the prompt is empty");
     if (result == RESULT_OK && tokens->count < assets->context_tokens)
@@ -71,7 +76,7 @@ static enum result one_encode(const struct model_assets *assets, const cJSON *pr
     return RESULT_CONTEXT_EXCEEDED;
 }
 
-enum result raw_prompts_encode(const struct model_assets *assets,
+enum result raw_prompts_encode(const struct parse_context *context,
                                struct prepared_generation *prepared, struct api_error *error)
 {
     const cJSON *prompts = prepared->request.prompts;
@@ -88,7 +93,7 @@ enum result raw_prompts_encode(const struct model_assets *assets,
         snprintf(place, sizeof place, count > 1 ? "prompt[%u]" : "prompt", index);
         struct token_list *tokens =
             index == 0 ? &prepared->prompt : &prepared->more_prompts[index - 1];
-        enum result result = one_encode(assets, prompt, place, tokens, error);
+        enum result result = one_encode(context, prompt, place, tokens, error);
         if (result != RESULT_OK)
             return result;
         index++;

@@ -10,64 +10,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/base/json_text.h"
+
 const cJSON *request_fields_member(const cJSON *object, const char *name)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
     return item && !cJSON_IsNull(item) ? item : NULL;
 }
 
-/* cJSON ends a string at an escaped NUL and would silently cut a message short. */
-static bool body_has_escaped_nul(const char *json, size_t json_bytes)
-{
-    for (size_t i = 0; i + 6 <= json_bytes; i++) {
-        if (json[i] != '\\')
-            continue;
-        if (memcmp(json + i + 1, "u0000", 5) == 0)
-            return true;
-        i++; /* the second byte of an escape starts no other escape */
-    }
-    return false;
-}
-
-/* Maximum depth of brackets outside strings, so that later code may recurse over a body. */
-static bool body_is_deep(const char *json, size_t json_bytes)
-{
-    size_t depth = 0;
-    bool in_string = false;
-    for (size_t i = 0; i < json_bytes; i++) {
-        if (in_string && json[i] == '\\')
-            i++;
-        else if (json[i] == '"')
-            in_string = !in_string;
-        else if (!in_string && (json[i] == '{' || json[i] == '['))
-            depth++;
-        else if (!in_string && (json[i] == '}' || json[i] == ']') && depth > 0)
-            depth--;
-        if (depth > LIMIT_BODY_DEPTH)
-            return true;
-    }
-    return false;
-}
-
 enum result request_fields_read_body(const char *json, size_t json_bytes, cJSON **body,
                                      struct api_error *error)
 {
-    if (memchr(json, '\0', json_bytes) || body_has_escaped_nul(json, json_bytes))
-        return api_error_invalid(error, "", "NUL characters are not accepted");
-    if (body_is_deep(json, json_bytes))
-        return api_error_invalid(error, "", "the body is nested more than %u levels deep",
-                                 LIMIT_BODY_DEPTH);
-    const char *end = NULL;
-    *body = cJSON_ParseWithLengthOpts(json, json_bytes, &end, false);
-    if (!*body) {
-        size_t at = end && end >= json && end <= json + json_bytes ? (size_t)(end - json) : 0;
-        return api_error_invalid(error, "", "the body is not valid JSON (near byte %zu)", at);
-    }
-    while (end < json + json_bytes && strchr(" \t\r\n", *end))
-        end++;
-    if (end != json + json_bytes)
-        return api_error_invalid(error, "", "the body goes on after its JSON value (byte %zu)",
-                                 (size_t)(end - json));
+    struct json_problem problem;
+    if (!json_text_check(json, json_bytes, LIMIT_BODY_DEPTH, &problem))
+        return api_error_invalid(error, "", "the body is not valid JSON: %s (byte %zu)",
+                                 problem.reason, problem.offset);
+    *body = cJSON_ParseWithLength(json, json_bytes);
+    if (!*body)
+        return api_error_invalid(error, "", "the body is not valid JSON");
+    const char *twice = json_text_find_duplicate(*body);
+    if (twice)
+        return api_error_invalid(error, "", "the body has two members '%.64s' in one object",
+                                 twice);
     if (!cJSON_IsObject(*body))
         return api_error_invalid(error, "", "the body must be a JSON object");
     return RESULT_OK;

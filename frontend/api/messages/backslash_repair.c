@@ -12,10 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_hex(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
+#include "frontend/base/hex_digit.h"
 
 /* Bytes of the escape that starts with the backslash at `at`; 0: it is not an escape. */
 static size_t escape_bytes(const char *at, const char *end)
@@ -27,7 +24,7 @@ static size_t escape_bytes(const char *at, const char *end)
     if (at[1] != 'u' || end - at < 6)
         return 0;
     for (int i = 2; i < 6; i++) {
-        if (!is_hex(at[i]))
+        if (hex_digit_value(at[i]) < 0)
             return 0;
     }
     return 6;

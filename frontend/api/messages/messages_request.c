@@ -186,13 +186,6 @@ static enum result unsupported_check(const cJSON *body, struct api_error *error)
     return result == RESULT_OK ? chat_request_refuse_lacking(body, error) : result;
 }
 
-/* A last message of the assistant is continued by the answer. */
-static bool is_begun(const cJSON *messages)
-{
-    const cJSON *last = messages->child->prev; /* `prev` of a list's first item is its last */
-    return strcmp(cJSON_GetObjectItemCaseSensitive(last, "role")->valuestring, "assistant") == 0;
-}
-
 /* --- the body -------------------------------------------------------------------------------- */
 
 /* Reads what the prompt is made of. */
@@ -214,7 +207,10 @@ static enum result prompt_read(const struct parse_context *context,
         result = messages_turns_make(body, context->assets->model_id, &request->images, error);
     if (result == RESULT_OK) {
         request->messages = cJSON_GetObjectItemCaseSensitive(body, "messages");
-        request->continue_final_message = is_begun(request->messages);
+        /* A last message of the assistant is continued; `prev` of the first item is the last. */
+        const cJSON *last = request->messages->child->prev;
+        const cJSON *role = cJSON_GetObjectItemCaseSensitive(last, "role");
+        request->continue_final_message = strcmp(role->valuestring, "assistant") == 0;
         result = chat_messages_normalize_made(request->messages, error);
     }
     return result;

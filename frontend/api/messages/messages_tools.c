@@ -29,7 +29,7 @@ static bool is_empty(const cJSON *item)
 static enum result tool_check(const cJSON *tool, int index, struct api_error *error)
 {
     static const char *const promises[] = {"strict", "defer_loading", "input_examples"};
-    char place[96];
+    char place[API_PARAM_BYTES];
     snprintf(place, sizeof place, "tools[%d]", index);
     if (!cJSON_IsObject(tool))
         return api_error_invalid(error, place, "a tool must be an object");

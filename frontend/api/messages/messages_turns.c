@@ -136,17 +136,17 @@ static enum result text_add(struct turn_list *list, const char *role, const char
 /* --- places and members ---------------------------------------------------------------------- */
 
 /* "messages[3].content[1].text" */
-static const char *block_place(const struct turn_list *list, char place[96], int index,
+static const char *block_place(const struct turn_list *list, char place[API_PARAM_BYTES], int index,
                                const char *member)
 {
-    snprintf(place, 96, "%s[%d]%s%s", list->name, index, member[0] ? "." : "", member);
+    snprintf(place, API_PARAM_BYTES, "%s[%d]%s%s", list->name, index, member[0] ? "." : "", member);
     return place;
 }
 
 static enum result block_string(const struct turn_list *list, const cJSON *block, int index,
                                 const char *member, const char **value)
 {
-    char place[96];
+    char place[API_PARAM_BYTES];
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(block, member);
     if (!cJSON_IsString(item))
         return api_error_invalid(list->error, block_place(list, place, index, member),
@@ -159,7 +159,7 @@ static enum result block_string(const struct turn_list *list, const cJSON *block
 static enum result block_name(const struct turn_list *list, const cJSON *block, int index,
                               const char *member, const char **value)
 {
-    char place[96];
+    char place[API_PARAM_BYTES];
     enum result result = block_string(list, block, index, member, value);
     if (result == RESULT_OK && (!(*value)[0] || strlen(*value) > LIMIT_TOOL_NAME_BYTES))
         return api_error_invalid(list->error, block_place(list, place, index, member),
@@ -198,7 +198,7 @@ static enum result image_add(struct turn_list *list, const cJSON *block, const c
 
 static enum result image_read(struct turn_list *list, cJSON *block, int index, const char *role)
 {
-    char place[96];
+    char place[API_PARAM_BYTES];
     enum result result = turn_open(list, role);
     if (result != RESULT_OK)
         return result;
@@ -207,7 +207,7 @@ static enum result image_read(struct turn_list *list, cJSON *block, int index, c
 
 static enum result thinking_read(struct turn_list *list, cJSON *block, int index, const char *role)
 {
-    char place[96];
+    char place[API_PARAM_BYTES];
     const char *words = "";
     const char *signature = "";
     enum result result = block_string(list, block, index, "thinking", &words);
@@ -255,7 +255,7 @@ static cJSON *call_create(const char *id, const char *name, cJSON *arguments)
 
 static enum result tool_use_read(struct turn_list *list, cJSON *block, int index, const char *role)
 {
-    char place[96];
+    char place[API_PARAM_BYTES];
     const char *id = "";
     const char *name = "";
     enum result result = block_name(list, block, index, "id", &id);
@@ -298,7 +298,7 @@ static const char *call_name(const struct turn_list *list, const char *id)
 /* Adds text and images of a tool's result to the open turn. */
 static enum result result_content_read(struct turn_list *list, const cJSON *content, int index)
 {
-    char place[96];
+    char place[API_PARAM_BYTES];
     int part_index = 0;
     if (!content)
         return RESULT_OK;
@@ -340,7 +340,7 @@ static enum result tool_result_read(struct turn_list *list, cJSON *block, int in
                                     const char *role)
 {
     (void)role;
-    char place[96];
+    char place[API_PARAM_BYTES];
     const char *id = "";
     bool is_error = false;
     enum result result = block_name(list, block, index, "tool_use_id", &id);
@@ -378,7 +378,7 @@ static const struct {
 
 static enum result block_read(struct turn_list *list, cJSON *block, int index, const char *role)
 {
-    char place[96];
+    char place[API_PARAM_BYTES];
     const cJSON *type = cJSON_GetObjectItemCaseSensitive(block, "type");
     if (!cJSON_IsString(type))
         return api_error_invalid(list->error, block_place(list, place, index, ""),

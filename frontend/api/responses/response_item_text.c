@@ -75,16 +75,11 @@ bool response_item_text_of_reasoning(const cJSON *item, struct text_buffer *out)
 
 /* --- writing --------------------------------------------------------------------------------- */
 
-static void string_write(struct text_buffer *out, const char *text)
-{
-    text_buffer_append_json_string(out, text, strlen(text));
-}
-
 /* `,"name":"text"` */
 static void member_write(struct text_buffer *out, const char *name, const char *text)
 {
     text_buffer_append_format(out, ",\"%s\":", name);
-    string_write(out, text);
+    text_buffer_append_json_string(out, text, strlen(text));
 }
 
 /* Keeps an image as it was named: its URL, or its bytes. */

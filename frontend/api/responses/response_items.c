@@ -20,13 +20,24 @@ static const struct {
     {"function_call_output", "fco_"},
 };
 
+static const char other_prefix[] = "item_";
+
 const char *response_item_prefix(const char *type)
 {
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
         if (strcmp(prefixes[i].type, type) == 0)
             return prefixes[i].prefix;
     }
-    return "item_";
+    return other_prefix;
+}
+
+const char *response_item_prefix_known(const char *prefix)
+{
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
+        if (strcmp(prefixes[i].prefix, prefix) == 0)
+            return prefixes[i].prefix;
+    }
+    return strcmp(other_prefix, prefix) == 0 ? other_prefix : NULL;
 }
 
 void response_items_fini(struct response_items *items)

@@ -57,5 +57,7 @@ void response_items_write(const struct response_items *items, size_t index, cons
 
 /* Prefix of item ids of a type: "msg_" for "message". */
 const char *response_item_prefix(const char *type);
+/* The static string that equals `prefix`; NULL: there is no such prefix. */
+const char *response_item_prefix_known(const char *prefix);
 
 #endif

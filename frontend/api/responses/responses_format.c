@@ -32,7 +32,31 @@ struct api_reply {
 
 static void event_tell(struct api_reply *reply, const char *name)
 {
-    responses_writer_tell(&reply->writer, name, reply->record);
+    responses_writer_tell(&reply->writer, name, reply->record,
+                          response_record_status(reply->record));
+}
+
+static void step_add(struct response_record *record, enum response_step_kind kind)
+{
+    response_record_add_step(record, &(struct response_step){.kind = kind});
+}
+
+/* Adds the last step. */
+static void last_step_add(struct response_record *record, enum response_status status,
+                          const struct api_error *error)
+{
+    static const enum response_step_kind kinds[] = {[RESPONSE_COMPLETED] = STEP_COMPLETED,
+                                                    [RESPONSE_INCOMPLETE] = STEP_INCOMPLETE,
+                                                    [RESPONSE_FAILED] = STEP_FAILED,
+                                                    [RESPONSE_CANCELLED] = STEP_CANCELLED};
+    struct response_step step = {.kind = kinds[status]};
+    if (error) {
+        step.text = error->message;
+        step.text_bytes = strlen(error->message);
+        step.more = error->code;
+        step.more_bytes = error->code ? strlen(error->code) : 0;
+    }
+    response_record_add_step(record, &step);
 }
 
 static void usage_write(const struct api_reply *reply, struct text_buffer *out)
@@ -48,12 +72,10 @@ static void usage_write(const struct api_reply *reply, struct text_buffer *out)
         usage->reasoning_tokens, usage->prompt_tokens + usage->completion_tokens);
 }
 
-/* Finishes the record with its outcome; `error`: what failed, or NULL. */
-static void record_finish(struct api_reply *reply, enum response_status status,
-                          const struct api_error *error)
+/* Writes the members that say how the answer ended, except its usage. */
+static void ending_write(enum response_status status, const struct api_error *error,
+                         struct text_buffer *fields)
 {
-    struct response_outcome outcome = {.status = status, .output = reply->writer.items};
-    struct text_buffer *fields = &outcome.fields;
     text_buffer_append_text(fields, ",\"error\":");
     if (error) {
         text_buffer_append_text(fields, "{\"code\":\"server_error\",\"message\":");
@@ -66,13 +88,35 @@ static void record_finish(struct api_reply *reply, enum response_status status,
                                         ? ",\"incomplete_details\":{\"reason\":"
                                           "\"max_output_tokens\"}"
                                         : ",\"incomplete_details\":null");
+}
+
+/* Finishes the record with its outcome; `error`: what failed, or NULL. */
+static void record_finish(struct api_reply *reply, enum response_status status,
+                          const struct api_error *error)
+{
+    struct response_outcome outcome = {.status = status, .output = reply->writer.items};
+    struct text_buffer *fields = &outcome.fields;
+    ending_write(status, error, fields);
     if (status == RESPONSE_COMPLETED || status == RESPONSE_INCOMPLETE)
         usage_write(reply, fields);
     else
         text_buffer_append_text(fields, ",\"usage\":null");
     reply->writer.items = (struct response_items){0};
+    last_step_add(reply->record, status, error);
     response_record_finish(reply->record, &outcome);
     reply->over = true;
+}
+
+void responses_format_abandon(struct response_record *record, enum response_status status,
+                              const struct api_error *error)
+{
+    struct response_outcome outcome = {.status = status};
+    bool queued = response_record_status(record) == RESPONSE_QUEUED;
+    ending_write(status, error, &outcome.fields);
+    text_buffer_append_text(&outcome.fields, ",\"usage\":null");
+    step_add(record, queued ? STEP_QUEUED : STEP_STARTED);
+    last_step_add(record, status, error);
+    response_record_finish(record, &outcome);
 }
 
 /* Writes a finished record for the client. */
@@ -95,9 +139,12 @@ static struct api_reply *create(const struct reply_config *config)
     reply->background = request->background;
     reply->answer =
         answer_create(config, 0, &(struct reply_event_sink){&reply->writer, responses_writer_take});
-    response_record_publish(reply->record, config->id, config->created_unix_s);
+    if (!config->resumed)
+        response_record_publish(reply->record, config->id, config->created_unix_s);
     responses_writer_init(&reply->writer, response_record_id(reply->record), reply->stream,
                           request->logprobs ? config->assets->tokenizer : NULL);
+    reply->writer.record = reply->record;
+    step_add(reply->record, reply->background ? STEP_QUEUED : STEP_STARTED);
     if (!reply->background)
         response_record_set_status(reply->record, RESPONSE_IN_PROGRESS);
     return reply;
@@ -112,6 +159,7 @@ static void destroy(struct api_reply *reply)
         record_finish(reply, RESPONSE_CANCELLED, NULL);
     } else if (!reply->over) {
         response_record_withdraw(reply->record);
+        record_finish(reply, RESPONSE_CANCELLED, NULL);
     }
     text_buffer_fini(&nowhere);
     response_record_release(reply->record);
@@ -138,6 +186,7 @@ static void run(struct api_reply *reply)
     if (!reply->background)
         return;
     response_record_set_status(reply->record, RESPONSE_IN_PROGRESS);
+    step_add(reply->record, STEP_RUNNING);
     if (reply->stream)
         event_tell(reply, "in_progress");
 }
@@ -180,7 +229,8 @@ static void fail(struct api_reply *reply, const struct api_error *error, struct 
     responses_writer_close(&reply->writer, "incomplete");
     record_finish(reply, RESPONSE_FAILED, error);
     if (reply->stream)
-        responses_writer_tell_error(&reply->writer, error);
+        responses_writer_tell_error(&reply->writer, error->code, error->message,
+                                    strlen(error->message));
     outcome_write(reply, "failed");
 }
 
@@ -196,6 +246,7 @@ static void cancel(struct api_reply *reply, struct text_buffer *out)
 
 const struct api_format responses_format = {.id_prefix = RESPONSE_ID_PREFIX,
                                             .parse = responses_request_parse,
+                                            .keep = responses_request_keep,
                                             .reply_create = create,
                                             .reply_destroy = destroy,
                                             .reply_begin = begin,

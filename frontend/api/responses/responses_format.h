@@ -7,9 +7,15 @@
 #define SHOAL_FRONTEND_API_RESPONSES_RESPONSES_FORMAT_H
 
 #include "frontend/api/generation/inspection.h"
+#include "frontend/api/responses/response_store.h"
 
 /* The format_context of its routes is a struct response_store. */
 extern const struct api_format responses_format;
+
+/* Finishes a record whose answer was not begun in this process. `status` is final; `error`: why it
+ * failed, or NULL. */
+void responses_format_abandon(struct response_record *record, enum response_status status,
+                              const struct api_error *error);
 
 /* POST /v1/responses/input_tokens: {"object":"response.input_tokens","input_tokens":…} of the
  * prompt that the body would get. */

@@ -132,7 +132,7 @@ static cJSON *content_copy(const cJSON *content)
 static enum result content_check(struct reader *reader, const cJSON *content, const char *place,
                                  const char *member, bool with_images)
 {
-    char where[96];
+    char where[API_PARAM_BYTES];
     snprintf(where, sizeof where, "%s.%s", place, member);
     if (cJSON_IsString(content))
         return RESULT_OK;
@@ -170,7 +170,7 @@ static enum result message_read(struct reader *reader, const cJSON *item, const 
     static const char *const roles[] = {"assistant", "user", "system", "developer"};
     const cJSON *content = cJSON_GetObjectItemCaseSensitive(item, "content");
     const char *role = text_of(item, "role");
-    char where[96];
+    char where[API_PARAM_BYTES];
     size_t r = 0;
     while (r < 4 && !(role && strcmp(role, roles[r]) == 0))
         r++;
@@ -209,7 +209,7 @@ static enum result reasoning_read(struct reader *reader, const cJSON *item, cons
 static enum result member_check(struct reader *reader, const cJSON *item, const char *place,
                                 const char *member)
 {
-    char where[96];
+    char where[API_PARAM_BYTES];
     snprintf(where, sizeof where, "%s.%s", place, member);
     const char *text = text_of(item, member);
     if (!text || !text[0])
@@ -288,7 +288,7 @@ static const struct {
 static enum result item_read(struct reader *reader, const cJSON *item, const char *place)
 {
     const char *type = response_item_type(item);
-    char where[96];
+    char where[API_PARAM_BYTES];
     if (reader->item_count++ == LIMIT_MESSAGES)
         return api_error_invalid(reader->error, "input", "more than %u items", LIMIT_MESSAGES);
     if (!cJSON_IsObject(item) || !type)
@@ -400,7 +400,9 @@ static enum result previous_find(struct reader *reader, const cJSON *body)
         return RESULT_OK;
     if (!cJSON_IsString(item))
         return api_error_invalid(reader->error, name, "%s must be a string", name);
-    if (input->store)
+    if (input->resumed)
+        input->previous = response_record_hold_previous(input->resumed);
+    else if (input->store)
         input->previous = response_store_find(input->store, &input->client_key, item->valuestring);
     if (!input->previous) {
         (void)api_error_set(reader->error, RESULT_NOT_FOUND, 400, "previous_response_not_found",

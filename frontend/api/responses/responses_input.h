@@ -18,6 +18,7 @@ struct cJSON;
 struct responses_input {
     struct response_store *store; /* NULL: items cannot be referenced */
     struct client_key client_key;
+    struct response_record *resumed;  /* NULL, or the request's own record: it knows `previous` */
     struct response_record *previous; /* out: the continued record, or NULL; a reference */
     struct response_items items;      /* out: this request's own */
 };

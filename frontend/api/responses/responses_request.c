@@ -5,12 +5,14 @@
 #include "frontend/api/responses/responses_request.h"
 
 #include <cjson/cJSON.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "frontend/api/chat/chat_messages.h"
 #include "frontend/api/chat/chat_tools.h"
 #include "frontend/api/generation/request_fields.h"
+#include "frontend/api/responses/response_file.h"
 #include "frontend/api/responses/responses_fields.h"
 #include "frontend/api/responses/responses_input.h"
 #include "proto/utf8.h"
@@ -203,6 +205,37 @@ static enum result settings_read(const struct parse_context *context,
     return result;
 }
 
+/* The record of an answer that an earlier process began. */
+static enum result record_resume(const struct parse_context *context,
+                                 struct generation_request *request, struct api_error *error)
+{
+    struct response_record *record =
+        response_store_find(context->format_context, &context->client_key, context->answer_id);
+    if (!record)
+        return api_error_set(error, RESULT_NOT_FOUND, 404, NULL, "the response was deleted");
+    request->own = (struct format_state){.state = record, .destroy = record_drop};
+    return RESULT_OK;
+}
+
+void responses_request_keep(const struct parse_context *context, const char *json,
+                            size_t json_bytes, int64_t now_unix_s,
+                            const struct generation_request *request)
+{
+    struct response_file job = {.status =
+                                    request->background ? RESPONSE_QUEUED : RESPONSE_IN_PROGRESS,
+                                .body = {.bytes = (char *)json, .length = json_bytes},
+                                .model_id = {.bytes = (char *)context->assets->model_id,
+                                             .length = strlen(context->assets->model_id)},
+                                .random_seed = context->random_seed,
+                                .asked_unix_s = now_unix_s,
+                                .cache_salt = context->cache_salt};
+    /* Without a stream the client of a foreground request does not know its id. */
+    if (context->resumes || !context->answer_id || !(request->stream || request->background))
+        return;
+    snprintf(job.id, sizeof job.id, "%s", context->answer_id);
+    response_record_file(request->own.state, &job);
+}
+
 static enum result body_read(const struct parse_context *context, const char *json,
                              size_t json_bytes, bool counts, struct generation_request *request,
                              struct api_error *error)
@@ -222,9 +255,12 @@ static enum result body_read(const struct parse_context *context, const char *js
         result = settings_read(context, request, &settings, error);
     if (result == RESULT_OK)
         result = tools_read(request->body, request, &tools, error);
+    if (result == RESULT_OK && context->resumes)
+        result = record_resume(context, request, error);
+    input.resumed = context->resumes ? request->own.state : NULL;
     if (result == RESULT_OK)
         result = responses_input_read(request->body, &input, &request->images, error);
-    if (result == RESULT_OK && !counts)
+    if (result == RESULT_OK && !counts && !context->resumes)
         result = record_make(context, &input, &settings, tools ? tools : "[]", request, error);
     else if (result == RESULT_OK)
         responses_input_fini(&input);

@@ -18,6 +18,11 @@ enum result responses_request_parse(const struct parse_context *context, const c
                                     size_t json_bytes, struct generation_request *request,
                                     struct api_error *error) RESULT_CHECKED;
 
+/* struct api_format's keep(): writes the record's file, if the client gets its id before its end. */
+void responses_request_keep(const struct parse_context *context, const char *json,
+                            size_t json_bytes, int64_t now_unix_s,
+                            const struct generation_request *request);
+
 /* The body of POST /v1/responses/input_tokens: the same fields; `model` and `input` may be absent;
  * nothing is stored. */
 enum result responses_count_parse(const struct parse_context *context, const char *json,

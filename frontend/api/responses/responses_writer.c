@@ -94,16 +94,35 @@ static void item_write(const struct responses_writer *writer, const char *status
 
 /* --- events ---------------------------------------------------------------------------------- */
 
+/* `kind`: "response." or ""; the event's type is `kind` and `name`. */
+static void event_begin(struct responses_writer *writer, const char *kind, const char *name)
+{
+    unsigned long long number = writer->sequence++;
+    writer->event_start = writer->out->length;
+    if (writer->numbers_lines)
+        text_buffer_append_format(writer->out, "id: %llu\n", number);
+    text_buffer_append_format(writer->out,
+                              "event: %s%s\ndata: {\"type\":\"%s%s\",\"sequence_number\":%llu",
+                              kind, name, kind, name, number);
+}
+
 static void event_open(struct responses_writer *writer, const char *name)
 {
-    text_buffer_append_format(
-        writer->out, "event: response.%s\ndata: {\"type\":\"response.%s\",\"sequence_number\":%llu",
-        name, name, (unsigned long long)writer->sequence++);
+    event_begin(writer, "response.", name);
 }
 
 static void event_close(struct responses_writer *writer)
 {
     text_buffer_append_text(writer->out, "}\n\n");
+    if (writer->sequence <= writer->first_sequence)
+        text_buffer_cut(writer->out, writer->event_start);
+}
+
+/* Adds a step to the record's script. */
+static void step_add(struct responses_writer *writer, const struct response_step *step)
+{
+    if (writer->record)
+        response_record_add_step(writer->record, step);
 }
 
 /* Starts an event about the open item: all common members. */
@@ -136,11 +155,14 @@ static void part_event(struct responses_writer *writer, const char *name, bool w
 }
 
 void responses_writer_tell(struct responses_writer *writer, const char *name,
-                           struct response_record *record)
+                           struct response_record *record, enum response_status status)
 {
     event_open(writer, name);
     text_buffer_append_text(writer->out, ",\"response\":");
-    response_record_write(record, writer->out);
+    if (response_status_is_final(status))
+        response_record_write(record, writer->out);
+    else
+        response_record_write_unfinished(record, status, writer->out);
     event_close(writer);
 }
 
@@ -216,17 +238,29 @@ static void call_begin(struct responses_writer *writer, const struct reply_event
         text_buffer_append_format(&writer->call_id, "call_%s%04u",
                                   writer->response_id + strlen(RESPONSE_ID_PREFIX), event->call);
     item_open(writer, RESPONSES_CALL);
+    step_add(writer, &(struct response_step){.kind = STEP_CALL_BEGIN,
+                                             .text = writer->name.bytes,
+                                             .text_bytes = writer->name.length,
+                                             .more = writer->call_id.bytes,
+                                             .more_bytes = writer->call_id.length});
+}
+
+/* Adds those of the next delta to the message's. */
+static void logprobs_keep(struct responses_writer *writer)
+{
+    if (writer->logprobs_new.length == 0)
+        return;
+    if (writer->logprobs_all.length > 0)
+        text_buffer_append_text(&writer->logprobs_all, ",");
+    raw_write(&writer->logprobs_all, &writer->logprobs_new);
 }
 
 /* Moves final log-probabilities to the next delta and to the message. */
 static void logprobs_take(struct responses_writer *writer)
 {
     text_buffer_clear(&writer->logprobs_new);
-    if (!writer->log || token_log_write(writer->log, &writer->logprobs_new) == 0)
-        return;
-    if (writer->logprobs_all.length > 0)
-        text_buffer_append_text(&writer->logprobs_all, ",");
-    raw_write(&writer->logprobs_all, &writer->logprobs_new);
+    if (writer->log && token_log_write(writer->log, &writer->logprobs_new) > 0)
+        logprobs_keep(writer);
 }
 
 static void token_log_add(struct responses_writer *writer)
@@ -260,13 +294,27 @@ void responses_writer_end_tokens(struct responses_writer *writer, bool cut)
         return;
     token_log_end(writer->log, cut);
     logprobs_take(writer);
+    if (writer->logprobs_new.length > 0)
+        step_add(writer, &(struct response_step){.kind = STEP_LOGPROBS,
+                                                 .more = writer->logprobs_new.bytes,
+                                                 .more_bytes = writer->logprobs_new.length});
 }
 
-/* Adds text to the open item. */
+/* Adds text to the open item and its log-probabilities, already in logprobs_new, to the event. */
+static void text_put(struct responses_writer *writer, const char *bytes, size_t length)
+{
+    text_buffer_append(&writer->text, bytes, length);
+    if (writer->stream)
+        delta_event(writer, bytes, length);
+}
+
 static void text_add(struct responses_writer *writer, const struct reply_event *event)
 {
-    text_buffer_append(&writer->text, event->bytes, event->length);
-    if (writer->log && writer->open == RESPONSES_MESSAGE) {
+    static const enum response_step_kind kinds[] = {[RESPONSES_MESSAGE] = STEP_CONTENT,
+                                                    [RESPONSES_REASONING] = STEP_REASONING,
+                                                    [RESPONSES_CALL] = STEP_ARGUMENTS};
+    bool shows = writer->log && writer->open == RESPONSES_MESSAGE;
+    if (shows) {
         if (writer->loose)
             log_renew(writer);
         token_log_show(writer->log, event->length);
@@ -274,8 +322,13 @@ static void text_add(struct responses_writer *writer, const struct reply_event *
     } else {
         writer->loose = true;
     }
-    if (writer->stream)
-        delta_event(writer, event->bytes, event->length);
+    text_put(writer, event->bytes, event->length);
+    step_add(writer,
+             &(struct response_step){.kind = kinds[writer->open],
+                                     .text = event->bytes,
+                                     .text_bytes = event->length,
+                                     .more = shows ? writer->logprobs_new.bytes : NULL,
+                                     .more_bytes = shows ? writer->logprobs_new.length : 0});
 }
 
 void responses_writer_take(void *context, const struct reply_event *event)
@@ -295,25 +348,78 @@ void responses_writer_take(void *context, const struct reply_event *event)
         must(writer->open == RESPONSES_CALL);
         text_add(writer, event);
         break;
-    case REPLY_CALL_END: responses_writer_close(writer, "completed"); break;
+    case REPLY_CALL_END:
+        responses_writer_close(writer, "completed");
+        step_add(writer, &(struct response_step){.kind = STEP_CALL_END});
+        break;
+    }
+}
+
+/* --- repeating ------------------------------------------------------------------------------- */
+
+static void text_repeat(struct responses_writer *writer, enum responses_item_kind kind,
+                        const struct response_step *step)
+{
+    item_open(writer, kind);
+    text_buffer_clear(&writer->logprobs_new);
+    if (step->more_bytes > 0)
+        text_buffer_append(&writer->logprobs_new, step->more, step->more_bytes);
+    logprobs_keep(writer);
+    text_put(writer, step->text ? step->text : "", step->text_bytes);
+}
+
+static void call_repeat(struct responses_writer *writer, const struct response_step *step)
+{
+    responses_writer_close(writer, "completed");
+    text_buffer_clear(&writer->name);
+    text_buffer_clear(&writer->call_id);
+    text_buffer_append(&writer->name, step->text ? step->text : "", step->text_bytes);
+    text_buffer_append(&writer->call_id, step->more ? step->more : "", step->more_bytes);
+    item_open(writer, RESPONSES_CALL);
+}
+
+bool responses_writer_repeat(struct responses_writer *writer, const struct response_step *step)
+{
+    must(!writer->record);
+    switch (step->kind) {
+    case STEP_CONTENT: text_repeat(writer, RESPONSES_MESSAGE, step); return true;
+    case STEP_REASONING: text_repeat(writer, RESPONSES_REASONING, step); return true;
+    case STEP_CALL_BEGIN: call_repeat(writer, step); return true;
+    case STEP_ARGUMENTS:
+        if (writer->open != RESPONSES_CALL)
+            return false;
+        text_put(writer, step->text ? step->text : "", step->text_bytes);
+        return true;
+    case STEP_CALL_END:
+        if (writer->open != RESPONSES_CALL)
+            return false;
+        responses_writer_close(writer, "completed");
+        return true;
+    case STEP_LOGPROBS:
+        text_buffer_clear(&writer->logprobs_new);
+        text_buffer_append(&writer->logprobs_new, step->more ? step->more : "", step->more_bytes);
+        logprobs_keep(writer);
+        return true;
+    default: return false;
     }
 }
 
 /* --- errors and the end --------------------------------------------------------------------- */
 
-void responses_writer_tell_error(struct responses_writer *writer, const struct api_error *error)
+void responses_writer_tell_error(struct responses_writer *writer, const char *code,
+                                 const char *message, size_t message_bytes)
 {
     struct text_buffer *out = writer->out;
-    text_buffer_append_format(
-        out, "event: error\ndata: {\"type\":\"error\",\"sequence_number\":%llu,\"code\":",
-        (unsigned long long)writer->sequence++);
-    if (error->code)
-        text_buffer_append_format(out, "\"%s\"", error->code);
+    event_begin(writer, "", "error");
+    text_buffer_append_text(out, ",\"code\":");
+    if (code)
+        text_buffer_append_json_string(out, code, strlen(code));
     else
         text_buffer_append_text(out, "null");
     text_buffer_append_text(out, ",\"message\":");
-    text_buffer_append_json_string(out, error->message, strlen(error->message));
-    text_buffer_append_text(out, ",\"param\":null}\n\n");
+    text_buffer_append_json_string(out, message, message_bytes);
+    text_buffer_append_text(out, ",\"param\":null");
+    event_close(writer);
 }
 
 void responses_writer_end_empty(struct responses_writer *writer)

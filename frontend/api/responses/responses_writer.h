@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "frontend/api/generation/api_format.h"
+#include "frontend/api/generation/reply_token.h"
 #include "frontend/api/responses/response_store.h"
 #include "frontend/reply/reply_event.h"
 #include "frontend/reply/token_log.h"
@@ -21,9 +21,13 @@ enum responses_item_kind {
 
 struct responses_writer {
     const char *response_id;
-    bool stream;             /* write events */
-    struct text_buffer *out; /* target; set by the caller before each call */
-    uint64_t sequence;       /* of the next event */
+    bool stream;                    /* write events */
+    bool numbers_lines;             /* an `id:` line with each event's number */
+    uint64_t first_sequence;        /* earlier events are not written */
+    struct response_record *record; /* gets the steps; NULL: they are repeated from its script */
+    struct text_buffer *out;        /* target; set by the caller before each call */
+    uint64_t sequence;              /* of the next event */
+    size_t event_start;             /* of the open event, in `out` */
 
     struct response_items items; /* the finished ones */
     enum responses_item_kind open;
@@ -56,9 +60,15 @@ void responses_writer_close(struct responses_writer *writer, const char *status)
 /* Writes an empty message for an empty answer. */
 void responses_writer_end_empty(struct responses_writer *writer);
 
-/* Writes the event response.<name> with the response's present state. */
+/* Writes the event response.<name> with the response; `status`: final if the response is finished,
+ * otherwise what it shows. */
 void responses_writer_tell(struct responses_writer *writer, const char *name,
-                           struct response_record *record);
-void responses_writer_tell_error(struct responses_writer *writer, const struct api_error *error);
+                           struct response_record *record, enum response_status status);
+/* `code` may be NULL. */
+void responses_writer_tell_error(struct responses_writer *writer, const char *code,
+                                 const char *message, size_t message_bytes);
+/* Writes what a step of the answer itself (STEP_CONTENT to STEP_LOGPROBS) wrote when it was made.
+ * False: the step cannot follow the ones before it. */
+bool responses_writer_repeat(struct responses_writer *writer, const struct response_step *step);
 
 #endif

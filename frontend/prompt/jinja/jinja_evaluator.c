@@ -120,10 +120,11 @@ static bool evaluate_condition(struct jinja_run *run, struct jinja_frame *frame,
         return jinja_evaluate(run, frame, node->items[1], out);
     if (node->items[2] != NULL)
         return jinja_evaluate(run, frame, node->items[2], out);
-    char *hint = jinja_run_take(run, 128, 1);
+    enum { HINT_BYTES = 128 };
+    char *hint = jinja_run_take(run, HINT_BYTES, 1);
     if (hint == NULL)
         return false;
-    (void)snprintf(hint, 128,
+    (void)snprintf(hint, HINT_BYTES,
                    "the inline if-expression on line %d evaluated to false and no else section "
                    "was defined.",
                    node->line);

@@ -204,6 +204,8 @@ static bool filter_truncate(struct jinja_run *run, const struct jinja_call *call
         !jinja_call_string(run, call->values[2], &end) ||
         (has_leeway && !jinja_call_integer(run, call->values[3], &leeway)))
         return false;
+    if (call->self.kind == JINJA_STRING && !jinja_run_scan(run, call->self.as.string->length))
+        return false;
     if (!jinja_cursor_length(call->self, &chars))
         return jinja_fail(run, "object of type '%s' has no len()", jinja_value_type(call->self));
     int64_t end_chars = (int64_t)jinja_string_chars(end);

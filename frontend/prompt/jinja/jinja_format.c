@@ -16,6 +16,7 @@
 #include "frontend/prompt/jinja/jinja_format_spec.h"
 #include "frontend/prompt/jinja/jinja_member.h"
 #include "frontend/prompt/jinja/jinja_text.h"
+#include "proto/utf8.h"
 
 static bool copy_text(struct jinja_run *run, struct jinja_builder *builder,
                       const struct jinja_string *text, size_t start, size_t end)
@@ -178,7 +179,8 @@ static bool put_char(struct percent *percent, struct jinja_format_spec *spec,
                      struct jinja_value value)
 {
     struct jinja_builder builder = {0};
-    bool letter = value.kind == JINJA_STRING && jinja_string_chars(value.as.string) == 1;
+    bool letter = value.kind == JINJA_STRING && value.as.string->length <= UTF8_MAX_CHAR_BYTES &&
+                  jinja_string_chars(value.as.string) == 1;
     bool code = value.kind == JINJA_INT && value.as.integer >= 0 && value.as.integer <= 0x10ffff &&
                 !(value.as.integer >= 0xd800 && value.as.integer <= 0xdfff);
     if (!letter && !code)

@@ -72,6 +72,7 @@ static bool convert(struct jinja_run *run, const struct cJSON *json, bool truste
                                                                  : jinja_float(number);
         return true;
     case cJSON_String:
+        run->steps_left += strlen(json->valuestring) * LIMIT_TEMPLATE_BYTE_STEPS;
         return jinja_string_view(run, json->valuestring, strlen(json->valuestring), trusted, out);
     case cJSON_Array: return convert_list(run, json, trusted, depth, out);
     case cJSON_Object: return convert_dict(run, json, trusted, depth, out);

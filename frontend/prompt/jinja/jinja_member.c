@@ -110,10 +110,12 @@ static bool attribute(struct jinja_run *run, struct jinja_value object, struct j
 static bool string_index(struct jinja_run *run, const struct jinja_string *string, int64_t index,
                          struct jinja_value *out)
 {
+    if (!jinja_run_scan(run, string->length))
+        return false;
     if (index < 0)
         index += (int64_t)jinja_string_chars(string);
-    if (!jinja_run_scan(run, string->length) || index < 0)
-        return index < 0 && run->failure == RESULT_OK;
+    if (index < 0)
+        return true;
     size_t start = jinja_string_offset(string, (size_t)index);
     if (start >= string->length)
         return true;
@@ -288,6 +290,8 @@ bool jinja_member_slice(struct jinja_run *run, struct jinja_value object,
         return jinja_fail_undefined(run, object);
     if (!list && object.kind != JINJA_STRING && object.kind != JINJA_RANGE)
         return jinja_fail(run, "'%s' object is not subscriptable", jinja_value_type(object));
+    if (object.kind == JINJA_STRING && !jinja_run_scan(run, object.as.string->length))
+        return false;
     if (!jinja_cursor_length(object, &length) || !slice_resolve(run, bounds, length, &slice))
         return false;
     if (object.kind == JINJA_STRING)

@@ -56,7 +56,7 @@ static bool itself(struct jinja_run *run, const struct jinja_call *call, struct 
     return jinja_run_step(run, 1);
 }
 
-const struct jinja_signature jinja_methods_dict[] = {
+static const struct jinja_signature dict_methods[] = {
     {"keys", dict_keys, ""}, {"values", dict_values, ""},        {"items", dict_items, ""},
     {"copy", itself, ""},    {"get", dict_get, "key | default"}, {NULL, NULL, NULL}};
 
@@ -106,18 +106,18 @@ static bool list_index(struct jinja_run *run, const struct jinja_call *call,
                       jinja_value_type(call->self));
 }
 
-const struct jinja_signature jinja_methods_list[] = {{"count", list_count, "value"},
-                                                     {"index", list_index, "value | start stop"},
-                                                     {"copy", itself, ""},
-                                                     {NULL, NULL, NULL}};
+static const struct jinja_signature list_methods[] = {{"count", list_count, "value"},
+                                                      {"index", list_index, "value | start stop"},
+                                                      {"copy", itself, ""},
+                                                      {NULL, NULL, NULL}};
 
 const struct jinja_signature *jinja_methods_of(struct jinja_value object)
 {
     switch (object.kind) {
     case JINJA_STRING: return jinja_methods_string;
-    case JINJA_DICT: return jinja_methods_dict;
-    case JINJA_LIST: return jinja_methods_list;
-    case JINJA_TUPLE: return jinja_methods_list;
+    case JINJA_DICT: return dict_methods;
+    case JINJA_LIST: return list_methods;
+    case JINJA_TUPLE: return list_methods;
     default: return NULL;
     }
 }

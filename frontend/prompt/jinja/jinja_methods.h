@@ -44,9 +44,7 @@ bool jinja_methods_case(struct jinja_run *run, const struct jinja_string *string
 /* isupper() (or islower()): at least one cased character, and none of the other case. */
 bool jinja_methods_is_cased(const struct jinja_string *string, bool upper);
 
-/* Tables of the other files. */
+/* The table of jinja_methods_string.c. */
 extern const struct jinja_signature jinja_methods_string[];
-extern const struct jinja_signature jinja_methods_dict[];
-extern const struct jinja_signature jinja_methods_list[];
 
 #endif

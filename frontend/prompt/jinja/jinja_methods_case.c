@@ -201,6 +201,8 @@ bool jinja_methods_pad(struct jinja_run *run, const struct jinja_string *string,
                        struct jinja_value *out)
 {
     struct jinja_builder builder = {0};
+    if (!jinja_run_scan(run, string->length))
+        return false;
     int64_t padding = width - (int64_t)jinja_string_chars(string);
     if (padding < 0)
         padding = 0;
@@ -221,7 +223,7 @@ static bool pad_with(struct jinja_run *run, const struct jinja_call *call,
     if (!jinja_call_integer(run, call->values[0], &width) ||
         !jinja_call_string(run, call->values[1], &fill))
         return false;
-    if (jinja_string_chars(fill) != 1)
+    if (fill->length > UTF8_MAX_CHAR_BYTES || jinja_string_chars(fill) != 1)
         return jinja_fail(run, "The fill character must be exactly one character long");
     return jinja_methods_pad(run, call->self.as.string, width, fill, text_side, out);
 }

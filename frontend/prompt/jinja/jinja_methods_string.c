@@ -431,7 +431,7 @@ static bool method_removeprefix(struct jinja_run *run, const struct jinja_call *
 {
     const struct jinja_string *string = call->self.as.string;
     const struct jinja_string *affix = NULL;
-    if (!jinja_call_string(run, call->values[0], &affix))
+    if (!jinja_call_string(run, call->values[0], &affix) || !jinja_run_scan(run, affix->length))
         return false;
     bool has = affix_is(string, 0, string->length, false, affix);
     return jinja_string_slice(run, string, has ? affix->length : 0, string->length, out);
@@ -442,7 +442,7 @@ static bool method_removesuffix(struct jinja_run *run, const struct jinja_call *
 {
     const struct jinja_string *string = call->self.as.string;
     const struct jinja_string *affix = NULL;
-    if (!jinja_call_string(run, call->values[0], &affix))
+    if (!jinja_call_string(run, call->values[0], &affix) || !jinja_run_scan(run, affix->length))
         return false;
     bool has = affix_is(string, 0, string->length, true, affix);
     return jinja_string_slice(run, string, 0, string->length - (has ? affix->length : 0), out);

@@ -278,8 +278,9 @@ static bool string_contains(struct jinja_run *run, const struct jinja_string *st
     return jinja_run_scan(run, string->length);
 }
 
-bool jinja_operator_contains(struct jinja_run *run, struct jinja_value container,
-                             struct jinja_value item, bool *contains)
+/* item in container */
+static bool value_contains(struct jinja_run *run, struct jinja_value container,
+                           struct jinja_value item, bool *contains)
 {
     struct jinja_value found = {0};
     struct jinja_cursor cursor;
@@ -326,7 +327,7 @@ bool jinja_operator_compare(struct jinja_run *run, enum jinja_token_type operato
     case TOKEN_GT: return jinja_value_less(run, right, left, holds);
     case TOKEN_PIPE:
     case TOKEN_TILDE:
-        if (!jinja_operator_contains(run, right, left, holds))
+        if (!value_contains(run, right, left, holds))
             return false;
         *holds = *holds == (operator== TOKEN_PIPE);
         return true;

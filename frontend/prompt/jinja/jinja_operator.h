@@ -18,8 +18,4 @@ bool jinja_operator_compare(struct jinja_run *run, enum jinja_token_type operato
                             struct jinja_value left, struct jinja_value right,
                             bool *holds) JINJA_CHECKED;
 
-/* item in container */
-bool jinja_operator_contains(struct jinja_run *run, struct jinja_value container,
-                             struct jinja_value item, bool *contains) JINJA_CHECKED;
-
 #endif

@@ -14,14 +14,22 @@
 #include "frontend/prompt/jinja/jinja_text.h"
 #include "proto/limits.h"
 
-#define SCAN_BYTES_PER_STEP 16u
+/* The slowest reads, of characters of several bytes, take as long for these as one step. */
+#define SCAN_BYTES_PER_STEP 4u
+/* New pages cost time, too. */
+#define TAKEN_BYTES_PER_STEP 64u
 
 bool jinja_run_step(struct jinja_run *run, uint64_t steps)
 {
     if (steps > run->steps_left)
         return jinja_fail_bound(run, "template takes too many steps");
+    uint64_t looks_left = run->steps_left / CANCEL_LOOK_UNITS;
     run->steps_left -= steps;
-    return true;
+    if (looks_left == run->steps_left / CANCEL_LOOK_UNITS || !cancel_flag_is_set(run->cancelled))
+        return true;
+    if (run->failure == RESULT_OK)
+        run->failure = error_set(&run->error, RESULT_CANCELLED, "rendering was cancelled");
+    return false;
 }
 
 bool jinja_run_scan(struct jinja_run *run, uint64_t bytes)
@@ -46,7 +54,10 @@ void *jinja_run_take(struct jinja_run *run, size_t count, size_t element_bytes)
 {
     size_t bytes = 0;
     void *piece = NULL;
-    if (!__builtin_mul_overflow(count, element_bytes, &bytes))
+    bool overflows = __builtin_mul_overflow(count, element_bytes, &bytes);
+    if (!overflows && !jinja_run_step(run, bytes / TAKEN_BYTES_PER_STEP))
+        return NULL;
+    if (!overflows)
         piece = jinja_arena_take(&run->arena, bytes);
     if (piece == NULL)
         (void)jinja_fail_bound(run, "template needs too much memory");

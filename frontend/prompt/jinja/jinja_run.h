@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "frontend/base/cancel_flag.h"
 #include "frontend/prompt/jinja/jinja_arena.h"
 #include "frontend/prompt/jinja/jinja_value.h"
 #include "proto/result.h"
@@ -24,6 +25,7 @@ struct jinja_run {
     const struct jinja_dict *globals; /* the caller's variables and the builtins */
     struct jinja_builder *output;     /* the target of output statements */
     uint64_t steps_left;
+    const atomic_bool *cancelled; /* NULL: never */
     unsigned depth;
     int line; /* of the current statement */
     int64_t now_unix_s;
@@ -32,14 +34,15 @@ struct jinja_run {
     struct error_text error;
 };
 
-/* Counts `steps` of work. */
+/* Counts `steps` of work. Fails at the bound, and with RESULT_CANCELLED once the rendering is
+ * cancelled. */
 bool jinja_run_step(struct jinja_run *run, uint64_t steps) JINJA_CHECKED;
 
-/* Counts work over `bytes` of text: one step per few dozen bytes. */
+/* Counts work over `bytes` of text: one step per few bytes. */
 bool jinja_run_scan(struct jinja_run *run, uint64_t bytes) JINJA_CHECKED;
 
 /* The cost of converting a float to or from digits, in steps. */
-#define JINJA_STEPS_OF_DIGITS 64u
+#define JINJA_STEPS_OF_DIGITS 256u
 
 /* One level deeper into expressions, blocks and calls; jinja_run_leave() returns. */
 bool jinja_run_enter(struct jinja_run *run) JINJA_CHECKED;

@@ -19,7 +19,7 @@
 #include "frontend/prompt/jinja/jinja_unicode.h"
 #include "proto/utf8.h"
 
-void jinja_text_float(double real, char out[32])
+void jinja_text_float(double real, char out[JINJA_FLOAT_BYTES])
 {
     if (isnan(real) || isinf(real)) {
         (void)strcpy(out, isnan(real) ? "nan" : (real < 0 ? "-inf" : "inf"));
@@ -46,16 +46,18 @@ void jinja_text_float(double real, char out[32])
     const char *sign = signbit(real) ? "-" : "";
     int shown = (int)count;
     if (exponent < -4 || exponent >= 16) {
-        (void)snprintf(out, 32, "%s%c%s%.*se%c%02d", sign, digits[0], count > 1 ? "." : "",
-                       shown - 1, digits + 1, exponent < 0 ? '-' : '+', abs(exponent));
+        (void)snprintf(out, JINJA_FLOAT_BYTES, "%s%c%s%.*se%c%02d", sign, digits[0],
+                       count > 1 ? "." : "", shown - 1, digits + 1, exponent < 0 ? '-' : '+',
+                       abs(exponent));
     } else if (exponent < 0) {
-        (void)snprintf(out, 32, "%s0.%.*s%.*s", sign, -exponent - 1, "0000", shown, digits);
+        (void)snprintf(out, JINJA_FLOAT_BYTES, "%s0.%.*s%.*s", sign, -exponent - 1, "0000", shown,
+                       digits);
     } else if (shown <= exponent + 1) {
-        (void)snprintf(out, 32, "%s%.*s%.*s.0", sign, shown, digits, exponent + 1 - shown,
-                       "0000000000000000");
+        (void)snprintf(out, JINJA_FLOAT_BYTES, "%s%.*s%.*s.0", sign, shown, digits,
+                       exponent + 1 - shown, "0000000000000000");
     } else {
-        (void)snprintf(out, 32, "%s%.*s.%.*s", sign, exponent + 1, digits, shown - exponent - 1,
-                       digits + exponent + 1);
+        (void)snprintf(out, JINJA_FLOAT_BYTES, "%s%.*s.%.*s", sign, exponent + 1, digits,
+                       shown - exponent - 1, digits + exponent + 1);
     }
 }
 

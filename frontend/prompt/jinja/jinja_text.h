@@ -17,7 +17,8 @@ bool jinja_text_repr(struct jinja_run *run, struct jinja_value value,
 bool jinja_text_append(struct jinja_run *run, struct jinja_builder *builder,
                        struct jinja_value value) JINJA_CHECKED;
 
+#define JINJA_FLOAT_BYTES 32u
 /* repr(float): the shortest digits that read back as the same number. */
-void jinja_text_float(double real, char out[32]);
+void jinja_text_float(double real, char out[JINJA_FLOAT_BYTES]);
 
 #endif

@@ -12,8 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/base/cancel_flag.h"
 #include "proto/limits.h"
 #include "proto/utf8.h"
+
+enum { LOOK_STARTS = 64 }; /* possible starts of a token between two looks at the cancel flag */
 
 static const char word_regex[] = "[\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200c}\\x{200d}]";
 
@@ -118,7 +121,7 @@ static enum result index_normalized(struct added_tokens *added, size_t token,
     enum result result = marked_text_append(&text, added->tokens[token].content,
                                             added->tokens[token].content_bytes, 1);
     if (!result)
-        result = normalizer_run(normalizer, &text, &spare);
+        result = normalizer_run(normalizer, &text, &spare, NULL);
     if (!result && text.count > 0 && text.count <= LIMIT_TOKEN_BYTES)
         result = trie_insert(&added->normalized, text.bytes, text.count, (int32_t)token);
     marked_text_fini(&text);
@@ -230,16 +233,21 @@ static void swallow_spaces(const char *bytes, size_t count, size_t from, struct 
 }
 
 enum result added_tokens_next(const struct added_tokens *added, const struct added_trie *trie,
-                              const char *bytes, const uint8_t trusted[], size_t count, size_t from,
-                              struct added_match *match)
+                              const struct added_text *text, size_t from, struct added_match *match)
 {
+    const char *bytes = text->bytes;
+    size_t count = text->count;
     if (trie->count == 0)
         return RESULT_NOT_FOUND;
+    size_t looks = 0;
     for (size_t at = from; at < count; at++) {
         if (trie->roots[(uint8_t)bytes[at]] == 0)
             continue;
         size_t end = at;
-        const struct added_token *token = longest_at(added, trie, bytes, trusted, count, at, &end);
+        if (looks++ % LOOK_STARTS == 0 && cancel_flag_is_set(text->cancelled))
+            return RESULT_CANCELLED;
+        const struct added_token *token =
+            longest_at(added, trie, bytes, text->trusted, count, at, &end);
         if (!token)
             continue;
         *match = (struct added_match){.start = at, .end = end, .token = token};

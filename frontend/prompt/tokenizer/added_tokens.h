@@ -7,6 +7,7 @@
 #ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_ADDED_TOKENS_H
 #define SHOAL_FRONTEND_PROMPT_TOKENIZER_ADDED_TOKENS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -65,6 +66,14 @@ enum result added_tokens_index(struct added_tokens *added,
 const struct added_token *added_tokens_find(const struct added_tokens *added, const char *content,
                                             size_t content_bytes);
 
+/* Text that is searched, with its trust marks. `cancelled`: NULL, or true once a search is to end. */
+struct added_text {
+    const char *bytes;
+    const uint8_t *trusted;
+    size_t count;
+    const atomic_bool *cancelled;
+};
+
 struct added_match {
     size_t start; /* includes the white space that the token absorbs */
     size_t end;
@@ -72,12 +81,11 @@ struct added_match {
 };
 
 /*
- * The first match at or after `from` in bytes[0..count) with their trust marks; lstrip absorbs
- * nothing to the left of `from`. `trie` is &added->raw or &added->normalized. RESULT_NOT_FOUND if
- * there is none.
+ * The first match at or after `from`; lstrip absorbs nothing to the left of `from`. `trie` is
+ * &added->raw or &added->normalized. RESULT_NOT_FOUND if there is none; RESULT_CANCELLED.
  */
 enum result added_tokens_next(const struct added_tokens *added, const struct added_trie *trie,
-                              const char *bytes, const uint8_t trusted[], size_t count, size_t from,
+                              const struct added_text *text, size_t from,
                               struct added_match *match) RESULT_CHECKED;
 
 #endif

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/base/cancel_flag.h"
 #include "proto/must.h"
 
 enum { SHORT_ROW = 32 };
@@ -23,7 +24,7 @@ void bpe_merger_fini(struct bpe_merger *merger)
     free(merger->prev);
     free(merger->ranks);
     free(merger->heap);
-    *merger = (struct bpe_merger){0};
+    *merger = (struct bpe_merger){.cancelled = merger->cancelled};
 }
 
 static size_t merge_short(const struct bpe_merge_table *table, uint32_t ids[], size_t count)
@@ -137,8 +138,8 @@ static void merge_at(struct bpe_merger *merger, const struct bpe_merge_table *ta
         offer_pair(merger, table, ids, merger->prev[at]);
 }
 
-static size_t merge_long(struct bpe_merger *merger, const struct bpe_merge_table *table,
-                         uint32_t ids[], size_t count)
+static enum result merge_long(struct bpe_merger *merger, const struct bpe_merge_table *table,
+                              uint32_t ids[], size_t count, size_t *merged_count)
 {
     merger->heap_count = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -153,7 +154,9 @@ static size_t merge_long(struct bpe_merger *merger, const struct bpe_merge_table
     }
     for (size_t i = merger->heap_count / 2; i-- > 0;)
         heap_sink(merger->heap, merger->heap_count, i);
-    while (merger->heap_count > 0) {
+    for (size_t turn = 0; merger->heap_count > 0; turn++) {
+        if (turn % CANCEL_LOOK_UNITS == 0 && cancel_flag_is_set(merger->cancelled))
+            return RESULT_CANCELLED;
         uint64_t top = heap_pop(merger);
         uint32_t at = (uint32_t)top;
         if (merger->ranks[at] == top >> 32)
@@ -165,7 +168,8 @@ static size_t merge_long(struct bpe_merger *merger, const struct bpe_merge_table
         ids[kept++] = ids[at];
         at = merger->next[at];
     } while (at != 0);
-    return kept;
+    *merged_count = kept;
+    return RESULT_OK;
 }
 
 enum result bpe_merger_run(struct bpe_merger *merger, const struct bpe_merge_table *table,
@@ -177,8 +181,5 @@ enum result bpe_merger_run(struct bpe_merger *merger, const struct bpe_merge_tab
     }
     must(count < UINT32_MAX);
     enum result result = bpe_merger_reserve(merger, count);
-    if (result)
-        return result;
-    *merged_count = merge_long(merger, table, ids, count);
-    return RESULT_OK;
+    return result ? result : merge_long(merger, table, ids, count, merged_count);
 }

@@ -5,6 +5,7 @@
 #ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_BPE_MERGER_H
 #define SHOAL_FRONTEND_PROMPT_TOKENIZER_BPE_MERGER_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,10 +21,12 @@ struct bpe_merger {
     size_t capacity;
     size_t heap_capacity;
     size_t heap_count;
+    const atomic_bool *cancelled; /* NULL, or true once a long row is to end */
 };
 void bpe_merger_fini(struct bpe_merger *merger);
 
-/* Merges ids[0..count) in place; returns the new count in *merged_count. O(n log n). */
+/* Merges ids[0..count) in place; returns the new count in *merged_count. O(n log n).
+ * RESULT_OUT_OF_MEMORY, RESULT_CANCELLED. */
 enum result bpe_merger_run(struct bpe_merger *merger, const struct bpe_merge_table *table,
                            uint32_t ids[], size_t count, size_t *merged_count) RESULT_CHECKED;
 

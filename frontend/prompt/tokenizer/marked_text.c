@@ -58,20 +58,10 @@ enum result marked_text_append(struct marked_text *text, const char *bytes, size
 enum result marked_text_append_marked(struct marked_text *text, const char *bytes,
                                       const uint8_t trusted[], size_t byte_count)
 {
-    if (byte_count == 0)
-        return RESULT_OK;
-    enum result result = marked_text_reserve(text, byte_count);
-    if (result)
-        return result;
-    memcpy(text->bytes + text->count, bytes, byte_count);
-    memcpy(text->trusted + text->count, trusted, byte_count);
-    text->count += byte_count;
-    return RESULT_OK;
-}
-
-static uint8_t all_trusted(const uint8_t trusted[], size_t count)
-{
-    return memchr(trusted, 0, count) == NULL;
+    enum result result = marked_text_append(text, bytes, byte_count, 0);
+    if (result == RESULT_OK && byte_count > 0)
+        memcpy(text->trusted + text->count - byte_count, trusted, byte_count);
+    return result;
 }
 
 /* Copies characters one by one and replaces ill-formed ones. */
@@ -81,7 +71,7 @@ static enum result marked_text_repair(const struct marked_text *raw, struct mark
     for (size_t at = 0; at < raw->count && !result;) {
         bool valid;
         size_t bytes = utf8_scan(raw->bytes + at, raw->count - at, &valid);
-        uint8_t trusted = all_trusted(raw->trusted + at, bytes);
+        uint8_t trusted = memchr(raw->trusted + at, 0, bytes) == NULL; /* all bytes */
         if (valid)
             result = marked_text_append(text, raw->bytes + at, bytes, trusted);
         else

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/base/cancel_flag.h"
 #include "frontend/prompt/tokenizer/utf8_nfc.h"
 #include "proto/utf8.h"
 
@@ -84,11 +85,14 @@ static enum result form_c_part(const char *bytes, const uint8_t trusted[], size_
 }
 
 /* An ASCII character never changes the text before it, so the text may be cut before one. */
-static enum result form_c(const struct marked_text *text, struct marked_text *out)
+static enum result form_c(const struct marked_text *text, struct marked_text *out,
+                          const atomic_bool *cancelled)
 {
     enum result result = RESULT_OK;
     for (size_t start = 0; start < text->count && !result;) {
         size_t end = start + 1;
+        if (cancel_flag_is_set(cancelled))
+            return RESULT_CANCELLED;
         while (end < text->count && (end - start < PART_BYTES || (uint8_t)text->bytes[end] >= 0x80))
             end++;
         result = form_c_part(text->bytes + start, text->trusted + start, end - start, out);
@@ -98,14 +102,16 @@ static enum result form_c(const struct marked_text *text, struct marked_text *ou
 }
 
 enum result normalizer_run(const struct normalizer *normalizer, struct marked_text *text,
-                           struct marked_text *spare)
+                           struct marked_text *spare, const atomic_bool *cancelled)
 {
     for (size_t i = 0; i < normalizer->step_count; i++) {
         const struct normalizer_step *step = &normalizer->steps[i];
         if (step->kind == NORMALIZER_FORM_C && utf8_nfc_is_inert(text->bytes, text->count))
             continue;
         spare->count = 0;
-        enum result result = step->kind == NORMALIZER_FORM_C    ? form_c(text, spare)
+        if (cancel_flag_is_set(cancelled))
+            return RESULT_CANCELLED;
+        enum result result = step->kind == NORMALIZER_FORM_C    ? form_c(text, spare, cancelled)
                              : step->kind == NORMALIZER_REPLACE ? replace(step, text, spare)
                                                                 : prepend(step, text, spare);
         if (result)

@@ -8,6 +8,8 @@
 #ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_NORMALIZER_H
 #define SHOAL_FRONTEND_PROMPT_TOKENIZER_NORMALIZER_H
 
+#include <stdatomic.h>
+
 #include "frontend/prompt/tokenizer/marked_text.h"
 #include "proto/limits.h"
 #include "proto/result.h"
@@ -32,8 +34,8 @@ enum result normalizer_add(struct normalizer *normalizer,
                            const struct normalizer_step *step) RESULT_CHECKED;
 
 /* Rewrites *text in place (through *spare, whose content is lost). RESULT_TOO_LARGE,
- * RESULT_OUT_OF_MEMORY. */
+ * RESULT_OUT_OF_MEMORY, RESULT_CANCELLED once *cancelled is true (may be NULL). */
 enum result normalizer_run(const struct normalizer *normalizer, struct marked_text *text,
-                           struct marked_text *spare) RESULT_CHECKED;
+                           struct marked_text *spare, const atomic_bool *cancelled) RESULT_CHECKED;
 
 #endif

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/base/cancel_flag.h"
 #include "proto/must.h"
 #include "proto/utf8.h"
 
@@ -149,6 +150,8 @@ static enum result split_piece(const struct pretokenizer_step *step,
     for (size_t from = 0; from <= count && !result;) {
         size_t start;
         size_t end;
+        if (cancel_flag_is_set(scratch->cancelled))
+            return RESULT_CANCELLED;
         result = find(step, scratch, bytes, count, from, &start, &end);
         if (result)
             break;

@@ -8,6 +8,7 @@
 #ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_PRETOKENIZER_H
 #define SHOAL_FRONTEND_PROMPT_TOKENIZER_PRETOKENIZER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -78,12 +79,14 @@ struct pretokenizer_scratch {
     char *text_before;
     size_t text_before_capacity;
     struct pattern_search *search;
+    const atomic_bool *cancelled; /* NULL, or true once pretokenizer_run() is to end */
 };
 void pretokenizer_scratch_fini(struct pretokenizer_scratch *scratch);
 
 /*
  * Cuts valid UTF-8 (at most 1 GiB). The pieces are in scratch->pieces and index into *cut_text,
  * which is `text` or scratch memory. `at_start`: the text begins where the whole prompt begins.
+ * RESULT_CANCELLED, RESULT_OUT_OF_MEMORY, RESULT_UNSUPPORTED (pretokenizer_pattern_find).
  */
 enum result pretokenizer_run(const struct pretokenizer *pretokenizer,
                              struct pretokenizer_scratch *scratch, const char *text,

@@ -12,6 +12,7 @@
 #ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_TOKENIZER_H
 #define SHOAL_FRONTEND_PROMPT_TOKENIZER_TOKENIZER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -71,10 +72,10 @@ bool tokenizer_is_special(const struct tokenizer *tokenizer, uint32_t id);
  * Appends the tokens of the spans to *out; adds neither bos nor eos. RESULT_TOO_LARGE if *out would
  * hold more than `max_tokens` in all (detected early: the work is proportional to max_tokens),
  * RESULT_OUT_OF_MEMORY, RESULT_UNSUPPORTED if a checkpoint's own pattern exceeds its bound on steps
- * on this text. *out is then as before.
+ * on this text, RESULT_CANCELLED once *cancelled is true (may be NULL). *out is then as before.
  */
 enum result tokenizer_encode(const struct tokenizer *tokenizer, const struct prompt_span spans[],
-                             size_t span_count, size_t max_tokens,
+                             size_t span_count, size_t max_tokens, const atomic_bool *cancelled,
                              struct token_list *out) RESULT_CHECKED;
 
 /*

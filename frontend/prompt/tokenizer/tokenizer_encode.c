@@ -9,6 +9,7 @@
  */
 #include "frontend/prompt/tokenizer/tokenizer.h"
 
+#include "frontend/base/cancel_flag.h"
 #include "frontend/prompt/tokenizer/token_list.h"
 #include "frontend/prompt/tokenizer/tokenizer_state.h"
 
@@ -21,6 +22,7 @@ struct encoding {
     struct marked_text spare;
     struct pretokenizer_scratch pieces;
     struct bpe_scratch symbols;
+    const atomic_bool *cancelled;
     size_t max_tokens;
     struct token_list *out;
 };
@@ -50,6 +52,8 @@ static enum result encode_text(struct encoding *encoding, const char *text, size
     const struct piece_list *list = &encoding->pieces.pieces;
     for (size_t i = 0; i < list->count && !result; i++) {
         struct piece piece = list->pieces[i];
+        if (i % CANCEL_LOOK_UNITS == 0 && cancel_flag_is_set(encoding->cancelled))
+            return RESULT_CANCELLED;
         result = bpe_model_encode(&tokenizer->model, &tokenizer->vocabulary, &encoding->symbols,
                                   cut + piece.start, piece.end - piece.start, encoding->max_tokens,
                                   encoding->out);
@@ -71,16 +75,18 @@ static enum result encode_gap(struct encoding *encoding, size_t start, size_t en
         encoding->normal.count = 0;
         result = marked_text_append_marked(&encoding->normal, bytes, trusted, count);
         if (!result)
-            result = normalizer_run(&tokenizer->normalizer, &encoding->normal, &encoding->spare);
+            result = normalizer_run(&tokenizer->normalizer, &encoding->normal, &encoding->spare,
+                                    encoding->cancelled);
         bytes = encoding->normal.bytes;
         trusted = encoding->normal.trusted;
         count = encoding->normal.count;
     }
+    const struct added_text text = {bytes, trusted, count, encoding->cancelled};
     size_t at = 0;
     while (!result && at < count) {
         struct added_match match;
-        result = added_tokens_next(&tokenizer->added, &tokenizer->added.normalized, bytes, trusted,
-                                   count, at, &match);
+        result =
+            added_tokens_next(&tokenizer->added, &tokenizer->added.normalized, &text, at, &match);
         if (result)
             break;
         if (at < match.start)
@@ -98,12 +104,13 @@ static enum result encode_prompt(struct encoding *encoding)
 {
     const struct added_tokens *added = &encoding->tokenizer->added;
     const struct marked_text *prompt = &encoding->prompt;
+    const struct added_text text = {prompt->bytes, prompt->trusted, prompt->count,
+                                    encoding->cancelled};
     enum result result = RESULT_OK;
     size_t at = 0;
     while (!result && at < prompt->count) {
         struct added_match match;
-        result = added_tokens_next(added, &added->raw, prompt->bytes, prompt->trusted,
-                                   prompt->count, at, &match);
+        result = added_tokens_next(added, &added->raw, &text, at, &match);
         if (result)
             break;
         result = encode_gap(encoding, at, match.start);
@@ -136,13 +143,19 @@ static bool may_fit(const struct tokenizer *tokenizer, const struct prompt_span 
 }
 
 enum result tokenizer_encode(const struct tokenizer *tokenizer, const struct prompt_span spans[],
-                             size_t span_count, size_t max_tokens, struct token_list *out)
+                             size_t span_count, size_t max_tokens, const atomic_bool *cancelled,
+                             struct token_list *out)
 {
     size_t count_before = out->count;
     if (count_before > max_tokens ||
         !may_fit(tokenizer, spans, span_count, max_tokens - count_before))
         return RESULT_TOO_LARGE;
-    struct encoding encoding = {.tokenizer = tokenizer, .max_tokens = max_tokens, .out = out};
+    struct encoding encoding = {.tokenizer = tokenizer,
+                                .pieces.cancelled = cancelled,
+                                .symbols.merger.cancelled = cancelled,
+                                .cancelled = cancelled,
+                                .max_tokens = max_tokens,
+                                .out = out};
     enum result result = marked_text_join(&encoding.prompt, spans, span_count);
     if (!result)
         result = encode_prompt(&encoding);

@@ -52,7 +52,8 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-uint64_t vocabulary_hash(uint64_t seed, const char *bytes, size_t byte_count)
+/* A keyed 64-bit hash. */
+static uint64_t text_hash(uint64_t seed, const char *bytes, size_t byte_count)
 {
     uint64_t hash = seed ^ byte_count;
     for (; byte_count >= 8; bytes += 8, byte_count -= 8) {
@@ -157,7 +158,7 @@ static uint32_t slot_tag(uint64_t hash)
 static uint32_t vocabulary_slot(const struct vocabulary *vocabulary, const char *text,
                                 size_t text_bytes, uint32_t *tag)
 {
-    uint64_t hash = vocabulary_hash(vocabulary->seed, text, text_bytes);
+    uint64_t hash = text_hash(vocabulary->seed, text, text_bytes);
     *tag = slot_tag(hash);
     for (uint32_t slot = (uint32_t)hash;; slot++) {
         slot &= vocabulary->slot_mask;

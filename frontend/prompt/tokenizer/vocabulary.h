@@ -65,8 +65,7 @@ bool vocabulary_has(const struct vocabulary *vocabulary, uint32_t id, unsigned f
 const char *vocabulary_text(const struct vocabulary *vocabulary, uint32_t id, size_t *text_bytes);
 const char *vocabulary_shown(const struct vocabulary *vocabulary, uint32_t id, size_t *shown_bytes);
 
-/* A keyed 64-bit hash, and a new random key for it. */
-uint64_t vocabulary_hash(uint64_t seed, const char *bytes, size_t byte_count);
+/* A new random key for the vocabulary's hash. */
 uint64_t vocabulary_random_seed(void);
 
 #endif

@@ -9,6 +9,7 @@
  */
 #include "frontend/serve/engine/chat_engine.h"
 
+#include <event2/event.h>
 #include <stdlib.h>
 
 #include "frontend/api/generation/generation_share.h"
@@ -35,14 +36,6 @@ static enum result refuse(struct api_error *error, int status, uint32_t retry_af
 
 /* --- from preparation ------------------------------------------------------------------------ */
 
-/* Applies --max-tokens to requests without a maximum. */
-static void length_settle(const struct chat_engine *engine, struct prepared_generation *prepared)
-{
-    uint64_t usual = engine->config.options->max_tokens;
-    if (prepared->request.max_new_tokens == 0 && usual > 0 && usual < prepared->max_new_tokens)
-        prepared->max_new_tokens = (uint32_t)usual;
-}
-
 /* All answers to one body are admitted, or none. */
 static enum result room_check(struct chat_engine *engine, uint32_t answers, struct api_error *error)
 {
@@ -59,7 +52,9 @@ static enum result room_check(struct chat_engine *engine, uint32_t answers, stru
 static void queue(struct live_request *request, struct prepared_generation *prepared)
 {
     struct chat_engine *engine = request->engine;
-    length_settle(engine, prepared);
+    uint64_t usual = engine->config.options->max_tokens; /* for requests without a maximum */
+    if (prepared->request.max_new_tokens == 0 && usual > 0 && usual < prepared->max_new_tokens)
+        prepared->max_new_tokens = (uint32_t)usual;
     live_request_queue(request, prepared);
     request->timeline.queued_us = monotonic_clock_us();
     request->arrival = engine->next_arrival++;
@@ -100,6 +95,7 @@ struct live_request *chat_engine_share(struct live_request *first, uint32_t answ
     must(generation_share_take(&first->prepared, generation_prepare_max_tokens(engine->assets),
                                answer, &own) == RESULT_OK); /* bounded by the context: 4 MB */
     request->engine = engine;
+    request->client_key = first->client_key;
     live_request_admit(request, sink, sink_context, first->timeline.arrived_us);
     live_request_prepare(request, NULL);
     queue(request, &own);
@@ -123,8 +119,10 @@ static void agree_on_context(struct chat_engine *engine, uint32_t worker)
     engine->ready_told = true;
 }
 
-static void ready_check(struct chat_engine *engine)
+/* Assets are open or a worker is ready: with both, requests can be admitted. */
+static void ready_check(void *context)
 {
+    struct chat_engine *engine = context;
     uint32_t worker = worker_pool_find_ready(engine->workers);
     if (!engine->assets || worker == ROUTING_NONE)
         return;
@@ -143,40 +141,36 @@ static void on_assets(void *context, enum result result, struct model_assets *as
         return;
     }
     engine->assets = assets;
+    if (assets->vision)
+        media_pool_start(engine->media);
     ready_check(engine);
 }
 
-static void on_worker_ready(void *context, uint32_t worker)
+static void on_watch_end(int fd, short what, void *context)
 {
-    (void)worker;
-    ready_check(context);
-}
-
-static void on_workers_failed(void *context, const char *why)
-{
-    struct chat_engine *engine = context;
-    engine->config.failed(engine->config.context, why);
-}
-
-static void on_workers_drained(void *context)
-{
-    struct chat_engine *engine = context;
-    engine->config.drained(engine->config.context);
+    (void)fd;
+    (void)what;
+    request_dispatch_run(context);
 }
 
 static enum result workers_start(struct chat_engine *engine, uint32_t slots,
                                  struct error_text *error)
 {
-    struct worker_pool_config config = {.base = engine->config.base,
-                                        .options = engine->config.options,
-                                        .live_requests = slots,
-                                        .context = engine,
-                                        .ready = on_worker_ready,
-                                        .died = worker_loss_handle,
-                                        .failed = on_workers_failed,
-                                        .drained = on_workers_drained,
-                                        .event = worker_events_handle,
-                                        .batch_end = worker_events_end_batch};
+    const struct options *options = engine->config.options;
+    struct worker_pool_config config = {
+        .base = engine->config.base,
+        .options = options,
+        .checkpoint_files =
+            options->ignore_weight_changes ? NULL : checkpoint_watch_record(engine->checkpoint),
+        .live_requests = slots,
+        .listener = {.context = engine,
+                     .ready = ready_check,
+                     .event = worker_events_handle,
+                     .batch_end = worker_events_end_batch},
+        .died = worker_loss_handle,
+        .owner = engine->config.context,
+        .failed = engine->config.failed,
+        .drained = engine->config.drained};
     return worker_pool_create(&config, &engine->workers, error);
 }
 
@@ -189,6 +183,9 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
     made->config = *config;
     serve_metrics_init(&made->metrics);
     poison_memory_init(&made->poison, (int64_t)options->poison_memory_s * 1000);
+    made->watch_timer = event_new(config->base, -1, 0, on_watch_end, made);
+    must(made->watch_timer != NULL);
+    made->checkpoint = checkpoint_watch_create(options->model);
     made->table = request_table_create(slots);
     made->dirty = must_alloc(slots, sizeof made->dirty[0]);
     bool fetches = options->media_domains.count > 0;
@@ -199,8 +196,14 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
         chat_engine_destroy(made);
         return result;
     }
-    made->preparation = prepare_pool_create(config->base, (uint32_t)options->prepare_threads,
-                                            fetches ? FETCH_THREADS : 0);
+    made->media = media_pool_create(
+        (uint32_t)(options->media_processes ? options->media_processes : options->prepare_threads));
+    made->preparation = prepare_pool_create(
+        &(struct prepare_pool_config){.base = config->base,
+                                      .reader = media_pool_reader(made->media),
+                                      .threads = (uint32_t)options->prepare_threads,
+                                      .network_threads = fetches ? FETCH_THREADS : 0,
+                                      .deadline_ms = (int64_t)options->prepare_deadline_s * 1000});
     made->loader = asset_loader_create(&(struct asset_loader_config){
         .base = config->base,
         .assets = {.path = options->model,
@@ -223,8 +226,11 @@ void chat_engine_destroy(struct chat_engine *engine)
         return;
     worker_pool_destroy(engine->workers);
     prepare_pool_destroy(engine->preparation);
+    media_pool_destroy(engine->media); /* after its last user */
     request_table_destroy(engine->table);
     asset_loader_destroy(engine->loader);
+    checkpoint_watch_destroy(engine->checkpoint);
+    event_free(engine->watch_timer);
     free(engine->dirty);
     free(engine);
 }
@@ -265,6 +271,7 @@ enum result chat_engine_admit(struct chat_engine *engine, struct prepare_input *
         return result;
     }
     taken->engine = engine;
+    taken->client_key = input->client_key;
     live_request_admit(taken, sink, sink_context, monotonic_clock_us());
     live_request_prepare(
         taken, prepare_pool_submit(engine->preparation, engine->assets, input, on_prepared, taken));
@@ -297,6 +304,18 @@ void chat_engine_cancel(struct chat_engine *engine, struct live_request *request
 uint32_t chat_engine_reset_caches(struct chat_engine *engine)
 {
     return worker_pool_reset_caches(engine->workers);
+}
+
+bool chat_engine_revoke(struct chat_engine *engine, uint64_t conviction)
+{
+    if (!poison_memory_find(&engine->poison, conviction, monotonic_clock_ms()))
+        return false;
+    char id[POISON_ID_BYTES];
+    poison_memory_write_id(conviction, id);
+    const struct log_field field = LOG_TEXT("conviction", id);
+    log_event(LOG_INFO, "conviction_revoked", &field, 1);
+    poison_memory_remove(&engine->poison, conviction);
+    return true;
 }
 
 void chat_engine_drain(struct chat_engine *engine)

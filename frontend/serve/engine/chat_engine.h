@@ -61,6 +61,9 @@ const struct model_assets *chat_engine_assets(const struct chat_engine *engine);
 void chat_engine_drain(struct chat_engine *engine);
 /* Every ready worker clears its caches; returns the number of ready workers. */
 uint32_t chat_engine_reset_caches(struct chat_engine *engine);
+/* Removes a conviction (poison_memory.h), so that the request is admitted again. False if there is
+ * none with this id. */
+bool chat_engine_revoke(struct chat_engine *engine, uint64_t conviction);
 /* Ends every request that is still live. */
 void chat_engine_fail_all(struct chat_engine *engine, const struct api_error *error);
 

@@ -6,7 +6,9 @@
 #ifndef SHOAL_FRONTEND_SERVE_ENGINE_ENGINE_STATE_H
 #define SHOAL_FRONTEND_SERVE_ENGINE_ENGINE_STATE_H
 
+#include "frontend/media/media_pool.h"
 #include "frontend/serve/engine/chat_engine.h"
+#include "frontend/serve/engine/checkpoint_watch.h"
 #include "frontend/serve/engine/poison_memory.h"
 #include "frontend/serve/engine/request_table.h"
 #include "frontend/serve/engine/waiting_queue.h"
@@ -16,12 +18,16 @@ struct chat_engine {
     struct chat_engine_config config;
     struct asset_loader *loader;
     struct model_assets *assets; /* NULL until open */
+    struct checkpoint_watch *checkpoint;
+    struct media_pool *media;
     struct prepare_pool *preparation;
     struct request_table *table;
     struct worker_pool *workers;
     struct serve_metrics metrics;
     struct waiting_queue waiting;
     struct waiting_queue suspects; /* waiting requests that run alone */
+    struct waiting_queue watched;  /* suspects whose next trial is not due (poison_policy.h) */
+    struct event *watch_timer;     /* set to the first trial of `watched` */
     struct poison_memory poison;
     struct request_id *dirty; /* [slots] requests with events in the current batch */
     uint32_t dirty_count;

@@ -4,22 +4,36 @@
  */
 #include "frontend/serve/engine/engine_status.h"
 
+#include "frontend/base/monotonic_clock.h"
 #include "frontend/serve/engine/engine_state.h"
+#include "proto/must.h"
 
 #define GAUGE(gauges, member) atomic_load_explicit(&(gauges)->member, memory_order_relaxed)
 
-bool engine_status_is_serving(const struct chat_engine *engine)
+static bool is_changed(const struct chat_engine *engine)
+{
+    char name[CHECKPOINT_FILE_NAME_BYTES];
+    return !engine->config.options->ignore_weight_changes &&
+           checkpoint_watch_changed(engine->checkpoint, name);
+}
+
+static bool has_worker(const struct chat_engine *engine)
 {
     return !engine->draining && engine->assets &&
            worker_pool_find_ready(engine->workers) != ROUTING_NONE;
+}
+
+bool engine_status_is_serving(const struct chat_engine *engine)
+{
+    return has_worker(engine) && !is_changed(engine);
 }
 
 static const char *state_name(const struct chat_engine *engine)
 {
     if (engine->draining)
         return "draining";
-    if (engine_status_is_serving(engine))
-        return "ready";
+    if (has_worker(engine))
+        return is_changed(engine) ? "weights_changed" : "ready";
     return engine->ready_told ? "restarting" : "loading";
 }
 
@@ -35,19 +49,23 @@ static void add_worker(const struct chat_engine *engine, uint32_t worker,
     status->kv_blocks_total += one.kv_blocks_total;
     status->kv_blocks_used += one.kv_blocks_used;
     status->slab_used_bytes += one.slab_used_bytes;
-    const struct worker_link *link = worker_pool_link(engine->workers, worker);
+    struct worker_link *link = worker_pool_link(engine->workers, worker);
     if (!link)
         return;
     const struct worker_gauges *gauges = worker_link_gauges(link);
-    worker_totals_add(&status->totals, gauges);
-    uint64_t block_tokens = GAUGE(gauges, kv_block_tokens);
-    uint64_t weights_bytes = GAUGE(gauges, weights_bytes);
-    status->state_bytes += GAUGE(gauges, state_bytes);
-    status->kv_blocks_cached += GAUGE(gauges, kv_blocks_cached);
-    status->prefix_places += GAUGE(gauges, prefix_places);
-    status->images_cached += GAUGE(gauges, images_cached);
-    status->feature_bytes_used += GAUGE(gauges, feature_bytes_used);
-    status->feature_bytes_total += GAUGE(gauges, feature_bytes_total);
+    worker_link_add_totals(link, &status->totals);
+    uint64_t block_tokens =
+        worker_gauge_bounded(GAUGE(gauges, kv_block_tokens), WORKER_GAUGE_ITEMS);
+    uint64_t weights_bytes = worker_gauge_bounded(GAUGE(gauges, weights_bytes), WORKER_GAUGE_BYTES);
+    status->state_bytes += worker_gauge_bounded(GAUGE(gauges, state_bytes), WORKER_GAUGE_BYTES);
+    status->kv_blocks_cached +=
+        worker_gauge_bounded(GAUGE(gauges, kv_blocks_cached), WORKER_GAUGE_ITEMS);
+    status->prefix_places += worker_gauge_bounded(GAUGE(gauges, prefix_places), WORKER_GAUGE_ITEMS);
+    status->images_cached += worker_gauge_bounded(GAUGE(gauges, images_cached), WORKER_GAUGE_ITEMS);
+    status->feature_bytes_used +=
+        worker_gauge_bounded(GAUGE(gauges, feature_bytes_used), WORKER_GAUGE_BYTES);
+    status->feature_bytes_total +=
+        worker_gauge_bounded(GAUGE(gauges, feature_bytes_total), WORKER_GAUGE_BYTES);
     status->prefix_cache |= GAUGE(gauges, prefix_cache) != 0;
     if (block_tokens > 0)
         status->kv_block_tokens = block_tokens;
@@ -64,6 +82,9 @@ void engine_status_read(const struct chat_engine *engine, struct engine_status *
         .preparing = request_table_count(engine->table, LIVE_REQUEST_PREPARING),
         .waiting = request_table_count(engine->table, LIVE_REQUEST_WAITING),
         .totals = engine->metrics.workers_gone};
+    media_pool_read(engine->media, &status->media);
+    status->checkpoint_changed = checkpoint_watch_changed(engine->checkpoint, status->changed_file);
+    prepare_pool_read(engine->preparation, &status->preparation);
     for (uint32_t i = 0; i < worker_pool_count(engine->workers); i++)
         add_worker(engine, i, status);
 }
@@ -98,6 +119,7 @@ bool engine_status_read_request(const struct chat_engine *engine, uint32_t slot,
     if (request->state == LIVE_REQUEST_FREE)
         return false;
     *status = (struct request_status){.id = request->id,
+                                      .client_key = request->client_key,
                                       .name = request->sink ? live_request_name(request) : NULL,
                                       .phase = phase_name(request),
                                       .has_worker = live_request_is_with_worker(request),
@@ -113,6 +135,24 @@ bool engine_status_read_request(const struct chat_engine *engine, uint32_t slot,
 uint32_t engine_status_slots(const struct chat_engine *engine)
 {
     return request_table_slots(engine->table);
+}
+
+uint32_t engine_status_convictions(struct chat_engine *engine)
+{
+    return poison_memory_refresh(&engine->poison, monotonic_clock_ms());
+}
+
+const struct poison_conviction *engine_status_conviction(const struct chat_engine *engine,
+                                                         uint32_t index)
+{
+    must(index < engine->poison.count);
+    return &engine->poison.places[index];
+}
+
+const struct poison_conviction *engine_status_find_conviction(struct chat_engine *engine,
+                                                              uint64_t id)
+{
+    return poison_memory_find(&engine->poison, id, monotonic_clock_ms());
 }
 
 const struct serve_metrics *engine_status_metrics(const struct chat_engine *engine)

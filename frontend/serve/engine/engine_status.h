@@ -4,6 +4,11 @@
 #ifndef SHOAL_FRONTEND_SERVE_ENGINE_ENGINE_STATUS_H
 #define SHOAL_FRONTEND_SERVE_ENGINE_ENGINE_STATUS_H
 
+#include "frontend/base/client_key.h"
+#include "frontend/media/media_pool.h"
+#include "frontend/serve/engine/checkpoint_watch.h"
+#include "frontend/serve/engine/poison_memory.h"
+#include "frontend/serve/engine/prepare_pool.h"
 #include "frontend/serve/metrics/serve_metrics.h"
 #include "frontend/serve/metrics/worker_totals.h"
 #include "frontend/serve/worker/worker_supervisor.h"
@@ -11,7 +16,9 @@
 struct chat_engine;
 
 struct engine_status {
-    const char *state; /* "loading", "ready", "restarting", "draining" */
+    const char *state; /* "loading", "ready", "weights_changed", "restarting", "draining" */
+    bool checkpoint_changed;
+    char changed_file[CHECKPOINT_FILE_NAME_BYTES];
     double load_progress;
     uint32_t live;
     uint32_t preparing;
@@ -32,10 +39,13 @@ struct engine_status {
     uint64_t weights_bytes;
     uint64_t slab_used_bytes;
     uint32_t worker_restarts;
+    struct media_figures media;
+    struct prepare_figures preparation;
     struct worker_totals totals; /* of all workers since the start */
 };
 void engine_status_read(const struct chat_engine *engine, struct engine_status *status);
-/* True if a worker is ready and requests are admitted. */
+/* True if a worker is ready, requests are admitted, and the checkpoint is unchanged (unless
+ * --ignore-weight-changes). */
 bool engine_status_is_serving(const struct chat_engine *engine);
 
 uint32_t engine_status_workers(const struct chat_engine *engine);
@@ -45,6 +55,7 @@ void engine_status_read_worker(const struct chat_engine *engine, uint32_t worker
 
 struct request_status {
     struct request_id id;
+    struct client_key client_key;
     const char *name;  /* its name in the log; NULL if its client is gone */
     const char *phase; /* "preparing", "waiting", "suspected", "handed_over", "prefill", "decode",
                           "leaving" */
@@ -60,6 +71,15 @@ uint32_t engine_status_slots(const struct chat_engine *engine);
 /* `slot` < engine_status_slots(). False if it is free. */
 bool engine_status_read_request(const struct chat_engine *engine, uint32_t slot,
                                 struct request_status *status);
+
+/* Number of convictions; expired ones are removed first. */
+uint32_t engine_status_convictions(struct chat_engine *engine);
+/* `index` < engine_status_convictions(). */
+const struct poison_conviction *engine_status_conviction(const struct chat_engine *engine,
+                                                         uint32_t index);
+/* NULL if there is none with this id. */
+const struct poison_conviction *engine_status_find_conviction(struct chat_engine *engine,
+                                                              uint64_t id);
 
 const struct serve_metrics *engine_status_metrics(const struct chat_engine *engine);
 

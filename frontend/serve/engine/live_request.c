@@ -130,7 +130,7 @@ bool live_request_leave(struct live_request *request)
     request->cached = (struct cached_prompt){0};
     live_request_forget_alternatives(request);
     request->recalled = false;
-    request->suspect = false;
+    request->suspect = request->watched = false;
     request->replays = 0;
     request->crashes = (struct crash_record){0};
     prepared_generation_fini(&request->prepared);

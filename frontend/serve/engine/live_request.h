@@ -28,6 +28,7 @@
 
 #include "frontend/api/generation/prepared_generation.h"
 #include "frontend/api/generation/reply_token.h"
+#include "frontend/base/client_key.h"
 #include "frontend/serve/engine/poison_policy.h"
 #include "frontend/serve/metrics/serve_metrics.h"
 #include "proto/token_event.h"
@@ -79,13 +80,16 @@ struct live_request {
     uint32_t alternative_count;
     struct cached_prompt cached; /* as reported with its first token */
 
-    uint64_t fingerprint; /* poison_memory.h */
-    uint64_t arrival;     /* its place in every queue; kept on a requeue */
-    uint32_t worker;      /* SUBMITTED, STREAMING, LEAVING: index of its worker */
-    uint32_t replays;     /* number of workers that died with it */
-    uint32_t prompt_done; /* prompt tokens that the worker has computed */
-    bool recalled;        /* the worker was asked to return it */
-    bool suspect;         /* runs alone or not at all */
+    struct client_key client_key; /* whose it is */
+    uint64_t fingerprint;         /* poison_memory.h */
+    uint64_t arrival;             /* its place in every queue; kept on a requeue */
+    uint32_t worker;              /* SUBMITTED, STREAMING, LEAVING: index of its worker */
+    uint32_t replays;             /* number of workers that died with it */
+    uint32_t prompt_done;         /* prompt tokens that the worker has computed */
+    bool recalled;                /* the worker was asked to return it */
+    bool suspect;                 /* runs alone or not at all */
+    bool watched;                 /* a suspect that does not run before trial_at_ms */
+    int64_t trial_at_ms;
     struct crash_record crashes;
 
     struct request_timeline timeline;      /* continues on a replay */

@@ -7,6 +7,8 @@
  */
 #include "frontend/serve/engine/poison_memory.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +19,11 @@ void poison_memory_init(struct poison_memory *memory, int64_t keep_ms)
     *memory = (struct poison_memory){.key = keyed_hash_random_key(), .keep_ms = keep_ms};
 }
 
+void poison_memory_write_id(uint64_t fingerprint, char text[POISON_ID_BYTES])
+{
+    snprintf(text, POISON_ID_BYTES, "%016" PRIx64, fingerprint);
+}
+
 uint64_t poison_memory_fingerprint(const struct poison_memory *memory,
                                    const struct prepared_generation *prepared)
 {
@@ -25,6 +32,7 @@ uint64_t poison_memory_fingerprint(const struct poison_memory *memory,
         uint64_t prompt;
         uint64_t biases;
         uint64_t images;
+        struct cache_salt salt;
         struct sampling_params sampling;
     } parts;
     memset(&parts, 0, sizeof parts);
@@ -35,35 +43,43 @@ uint64_t poison_memory_fingerprint(const struct poison_memory *memory,
     if (prepared->images)
         parts.images = keyed_hash(&memory->key, image_set_part(prepared->images),
                                   image_set_count(prepared->images) * sizeof(struct image_record));
+    parts.salt = request->cache_salt;
     parts.sampling = request->sampling;
     parts.sampling.seed = 0;
     return keyed_hash(&memory->key, &parts, sizeof parts);
 }
 
-static void forget_old(struct poison_memory *memory, int64_t now_ms)
+uint32_t poison_memory_refresh(struct poison_memory *memory, int64_t now_ms)
 {
     for (uint32_t i = memory->count; i-- > 0;) {
         if (now_ms >= memory->places[i].until_ms)
             memory->places[i] = memory->places[--memory->count];
     }
+    return memory->count;
 }
 
-bool poison_memory_has(struct poison_memory *memory, uint64_t fingerprint, int64_t now_ms)
+/* The index of the fingerprint, or `count`. */
+static uint32_t place_of(const struct poison_memory *memory, uint64_t fingerprint)
 {
-    forget_old(memory, now_ms);
-    for (uint32_t i = 0; i < memory->count; i++) {
-        if (memory->places[i].fingerprint == fingerprint)
-            return true;
-    }
-    return false;
-}
-
-void poison_memory_add(struct poison_memory *memory, uint64_t fingerprint, int64_t now_ms)
-{
-    forget_old(memory, now_ms);
     uint32_t at = 0;
     while (at < memory->count && memory->places[at].fingerprint != fingerprint)
         at++;
+    return at;
+}
+
+const struct poison_conviction *poison_memory_find(struct poison_memory *memory,
+                                                   uint64_t fingerprint, int64_t now_ms)
+{
+    poison_memory_refresh(memory, now_ms);
+    uint32_t at = place_of(memory, fingerprint);
+    return at < memory->count ? &memory->places[at] : NULL;
+}
+
+void poison_memory_add(struct poison_memory *memory, const struct poison_conviction *conviction,
+                       int64_t now_ms)
+{
+    poison_memory_refresh(memory, now_ms);
+    uint32_t at = place_of(memory, conviction->fingerprint);
     if (at == POISON_MEMORY_PLACES) {
         at = 0;
         for (uint32_t i = 1; i < memory->count; i++) {
@@ -73,6 +89,14 @@ void poison_memory_add(struct poison_memory *memory, uint64_t fingerprint, int64
     } else if (at == memory->count) {
         memory->count++;
     }
-    memory->places[at].fingerprint = fingerprint;
+    memory->places[at] = *conviction;
+    memory->places[at].since_ms = now_ms;
     memory->places[at].until_ms = now_ms + memory->keep_ms;
+}
+
+void poison_memory_remove(struct poison_memory *memory, uint64_t fingerprint)
+{
+    uint32_t at = place_of(memory, fingerprint);
+    if (at < memory->count)
+        memory->places[at] = memory->places[--memory->count];
 }

@@ -3,9 +3,10 @@
  *
  * Jobs wait in a queue under one mutex, which is held only to link and unlink. Finished jobs go
  * to a second list and an eventfd wakes the loop, which calls back. Dropping a job whose client
- * left unlinks it when it still waits; one that runs is marked as cancelled, which decoders look
- * at, and its result is freed unread. At most one such job runs in each thread, and each is bounded
- * by the limits on bodies and prompts.
+ * left unlinks it when it still waits; one that runs is marked as cancelled, which templates,
+ * tokenizers, decoders and fetches look at, and its result is freed unread. A job that runs longer
+ * than the deadline is marked the same way by a timer of the loop, and gets a 503. So no thread
+ * reads a clock, and whatever ends for a client that left also ends at the deadline.
  *
  * Texts never wait for images. Which job has images, or needs the network for them, is only known
  * once its body is parsed. So every job begins on a thread for texts; one that needs another lane
@@ -22,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "frontend/base/monotonic_clock.h"
 #include "proto/must.h"
 
 struct prepare_job {
@@ -33,6 +35,8 @@ struct prepare_job {
     inspect_done *inspected;
     void *context;
     atomic_bool cancelled; /* set by the loop's thread, read by the one that runs the job */
+    bool timed_out;        /* cancelled by the deadline; guarded by the mutex, as the next */
+    int64_t started_ms;    /* when a thread of its present lane began it */
     inspection *inspect;   /* NULL: a generation is prepared */
     enum result result;
     struct prepared_generation prepared;
@@ -45,7 +49,7 @@ struct job_queue {
     struct prepare_job **end;
 };
 
-enum { LANES = PREPARATION_NETWORK + 1 };
+enum { LANES = PREPARATION_NETWORK + 1, DEADLINE_LOOK_MS = 100 };
 
 /* What waits for the threads of one lane. */
 struct lane_queue {
@@ -58,8 +62,13 @@ struct prepare_pool {
     struct lane_queue lanes[LANES];
     struct job_queue finished;
     bool stopping;
+    const struct image_reader *reader;
     int finished_fd;
     struct event *finished_event;
+    struct event *deadline_timer; /* pending while jobs wait or run */
+    int64_t deadline_ms;
+    uint64_t cancelled_total; /* guarded by the mutex, as the next */
+    uint64_t timed_out_total;
     uint32_t network_threads;
     uint32_t thread_count; /* of all lanes */
     struct pool_thread {
@@ -69,6 +78,8 @@ struct prepare_pool {
         pthread_t thread;
     } threads[];
 };
+
+static const struct timeval deadline_look = {.tv_usec = DEADLINE_LOOK_MS * 1000};
 
 static void queue_init(struct job_queue *queue)
 {
@@ -118,7 +129,8 @@ static void job_free(struct prepare_job *job)
 /* --- in a thread of the pool ----------------------------------------------------------------- */
 
 /* Returns `lane`, or the lane in which the job has to begin again. */
-static enum preparation_lane job_run(struct prepare_job *job, enum preparation_lane lane)
+static enum preparation_lane job_run(struct prepare_job *job, const struct image_reader *reader,
+                                     enum preparation_lane lane)
 {
     const struct prepare_input *input = &job->input;
     enum preparation_lane needed = lane;
@@ -126,14 +138,20 @@ static enum preparation_lane job_run(struct prepare_job *job, enum preparation_l
                                           .random_seed = input->random_seed,
                                           .format_context = input->format_context,
                                           .client_key = input->client_key,
+                                          .answer_id =
+                                              input->answer_id[0] ? input->answer_id : NULL,
+                                          .resumes = input->resumes,
+                                          .cache_salt = input->cache_salt,
+                                          .reader = reader,
                                           .lane = &needed,
                                           .cancelled = &job->cancelled};
+    int64_t now_unix_s = input->now_unix_s ? input->now_unix_s : (int64_t)time(NULL);
     if (job->inspect)
-        job->result = job->inspect(&context, input->body, input->body_bytes, (int64_t)time(NULL),
+        job->result = job->inspect(&context, input->body, input->body_bytes, now_unix_s,
                                    &job->reply, &job->error);
     else
         job->result = generation_prepare(input->format, &context, input->body, input->body_bytes,
-                                         (int64_t)time(NULL), &job->prepared, &job->error);
+                                         now_unix_s, &job->prepared, &job->error);
     if (needed != lane)
         return needed;
     job->prepared.request.cache_salt = input->cache_salt;
@@ -167,14 +185,19 @@ static void *thread_main(void *context)
             continue;
         }
         thread->running = job;
+        job->started_ms = monotonic_clock_ms();
         must(pthread_mutex_unlock(&pool->mutex) == 0);
-        enum preparation_lane needed = job_run(job, allowed);
+        enum preparation_lane needed = job_run(job, pool->reader, allowed);
         must(pthread_mutex_lock(&pool->mutex) == 0);
         thread->running = NULL;
         if (needed != allowed && (job->done || job->inspected)) {
             lane_push(pool, needed, job);
             continue;
         }
+        if (job->timed_out && job->result == RESULT_CANCELLED)
+            (void)api_error_set(&job->error, RESULT_TIMED_OUT, 503, "preparation_deadline",
+                                "the request could not be prepared within %lld s",
+                                (long long)(pool->deadline_ms / 1000));
         queue_push(&pool->finished, job);
         uint64_t one = 1;
         must(write(pool->finished_fd, &one, sizeof one) == sizeof one);
@@ -208,10 +231,35 @@ static void on_finished(int fd, short what, void *context)
     }
 }
 
-struct prepare_pool *prepare_pool_create(struct event_base *base, uint32_t thread_count,
-                                         uint32_t network_threads)
+/* Cancels the jobs that run for longer than the deadline; pending again while there are jobs. */
+static void on_deadline(int fd, short what, void *context)
 {
-    uint32_t all = 2 * thread_count + network_threads;
+    (void)fd;
+    (void)what;
+    struct prepare_pool *pool = context;
+    int64_t latest_start_ms = monotonic_clock_ms() - pool->deadline_ms;
+    bool busy = false;
+    must(pthread_mutex_lock(&pool->mutex) == 0);
+    for (int i = 0; i < LANES; i++)
+        busy = busy || pool->lanes[i].waiting.first != NULL;
+    for (uint32_t i = 0; i < pool->thread_count; i++) {
+        struct prepare_job *job = pool->threads[i].running;
+        busy = busy || job != NULL;
+        if (!job || job->started_ms > latest_start_ms || atomic_load(&job->cancelled))
+            continue;
+        job->timed_out = true;
+        pool->timed_out_total++;
+        atomic_store(&job->cancelled, true);
+    }
+    must(pthread_mutex_unlock(&pool->mutex) == 0);
+    if (busy)
+        event_add(pool->deadline_timer, &deadline_look);
+}
+
+struct prepare_pool *prepare_pool_create(const struct prepare_pool_config *config)
+{
+    uint32_t thread_count = config->threads;
+    uint32_t all = 2 * thread_count + config->network_threads;
     struct prepare_pool *pool = must_alloc(1, sizeof *pool + all * sizeof pool->threads[0]);
     must(pthread_mutex_init(&pool->mutex, NULL) == 0);
     for (int i = 0; i < LANES; i++) {
@@ -222,9 +270,13 @@ struct prepare_pool *prepare_pool_create(struct event_base *base, uint32_t threa
     pool->finished_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     must(pool->finished_fd >= 0);
     pool->finished_event =
-        event_new(base, pool->finished_fd, EV_READ | EV_PERSIST, on_finished, pool);
+        event_new(config->base, pool->finished_fd, EV_READ | EV_PERSIST, on_finished, pool);
     must(pool->finished_event && event_add(pool->finished_event, NULL) == 0);
-    pool->network_threads = network_threads;
+    pool->reader = config->reader;
+    pool->network_threads = config->network_threads;
+    pool->deadline_ms = config->deadline_ms;
+    pool->deadline_timer = event_new(config->base, -1, 0, on_deadline, pool);
+    must(pool->deadline_timer != NULL);
     pool->thread_count = all;
     for (uint32_t i = 0; i < all; i++) {
         struct pool_thread *thread = &pool->threads[i];
@@ -259,6 +311,7 @@ void prepare_pool_destroy(struct prepare_pool *pool)
     }
     while ((job = queue_pop(&pool->finished)))
         job_free(job);
+    event_free(pool->deadline_timer);
     event_free(pool->finished_event);
     close(pool->finished_fd);
     for (int i = 0; i < LANES; i++)
@@ -274,6 +327,8 @@ static struct prepare_job *job_submit(struct prepare_pool *pool, const struct pr
     must(pthread_mutex_lock(&pool->mutex) == 0);
     lane_push(pool, PREPARATION_TEXT, job);
     must(pthread_mutex_unlock(&pool->mutex) == 0);
+    if (!event_pending(pool->deadline_timer, EV_TIMEOUT, NULL))
+        event_add(pool->deadline_timer, &deadline_look);
     return job;
 }
 
@@ -308,7 +363,19 @@ void prepare_pool_drop(struct prepare_pool *pool, struct prepare_job *job)
     job->done = NULL;
     job->inspected = NULL;
     atomic_store(&job->cancelled, true);
+    pool->cancelled_total++;
     must(pthread_mutex_unlock(&pool->mutex) == 0);
     if (waits)
         job_free(job);
+}
+
+void prepare_pool_read(struct prepare_pool *pool, struct prepare_figures *figures)
+{
+    *figures = (struct prepare_figures){0};
+    must(pthread_mutex_lock(&pool->mutex) == 0);
+    figures->cancelled_total = pool->cancelled_total;
+    figures->timed_out_total = pool->timed_out_total;
+    for (uint32_t i = 0; i < pool->thread_count; i++)
+        figures->busy_threads += pool->threads[i].running != NULL;
+    must(pthread_mutex_unlock(&pool->mutex) == 0);
 }

@@ -20,6 +20,9 @@ struct prepare_input {
     char *body; /* malloc'd JSON; the pool frees it */
     size_t body_bytes;
     uint64_t random_seed;
+    int64_t now_unix_s;              /* that a chat template sees; 0: the time of the preparation */
+    char answer_id[64];              /* "": there is no answer */
+    bool resumes;                    /* an answer of an earlier process */
     const struct api_format *format; /* reads the body; static */
     void *format_context;
     struct client_key client_key;
@@ -30,10 +33,15 @@ struct prepare_input {
 typedef void prepare_done(void *context, enum result result, struct prepared_generation *prepared,
                           const struct api_error *error);
 
-/* `thread_count` threads for texts and as many for images. `network_threads` is 0 if nothing is
- * ever fetched. */
-struct prepare_pool *prepare_pool_create(struct event_base *base, uint32_t thread_count,
-                                         uint32_t network_threads);
+struct prepare_pool_config {
+    struct event_base *base;
+    const struct image_reader *reader; /* outlives the pool; NULL only if no model takes images */
+    uint32_t threads;                  /* for texts, and as many for images */
+    uint32_t network_threads;          /* 0 if nothing is ever fetched */
+    /* A job that one lane works on for longer ends with a 503 `preparation_deadline`. */
+    int64_t deadline_ms;
+};
+struct prepare_pool *prepare_pool_create(const struct prepare_pool_config *config);
 /* Cancels the running jobs and waits for them; drops the rest without calling back. */
 void prepare_pool_destroy(struct prepare_pool *pool);
 
@@ -53,7 +61,14 @@ struct prepare_job *prepare_pool_inspect(struct prepare_pool *pool,
                                          const struct prepare_input *input, inspection *inspect,
                                          inspect_done *done, void *context);
 /* `done` will not be called. A waiting job is removed at once; a running job is cancelled: its
- * decoders end soon, and its result is freed. */
+ * work ends soon, and its result is freed. */
 void prepare_pool_drop(struct prepare_pool *pool, struct prepare_job *job);
+
+struct prepare_figures {
+    uint32_t busy_threads;
+    uint64_t cancelled_total; /* dropped jobs */
+    uint64_t timed_out_total;
+};
+void prepare_pool_read(struct prepare_pool *pool, struct prepare_figures *figures);
 
 #endif

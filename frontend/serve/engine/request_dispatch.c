@@ -11,19 +11,32 @@
  * crash it is the new one. A suspect that is acquitted while others wait returns from the worker
  * and queues again, with its tokens in the journal.
  *
+ * A suspect that was killed alone from outside is watched: it waits in a third queue until a timer
+ * ends, and other requests run meanwhile.
+ *
  * A convicted request is refused for a while before any worker gets it.
  */
 #include "frontend/serve/engine/request_dispatch.h"
+
+#include <event2/event.h>
 
 #include "frontend/base/monotonic_clock.h"
 #include "frontend/serve/engine/request_end.h"
 #include "proto/log.h"
 #include "proto/must.h"
 
+struct waiting_queue *request_dispatch_queue(struct chat_engine *engine,
+                                             const struct live_request *request)
+{
+    if (request->watched)
+        return &engine->watched;
+    return request->suspect ? &engine->suspects : &engine->waiting;
+}
+
 void request_dispatch_enqueue(struct chat_engine *engine, struct live_request *request)
 {
     must(request->state == LIVE_REQUEST_WAITING);
-    waiting_queue_insert(request->suspect ? &engine->suspects : &engine->waiting, request);
+    waiting_queue_insert(request_dispatch_queue(engine, request), request);
 }
 
 /* --- poison ---------------------------------------------------------------------------------- */
@@ -36,31 +49,69 @@ static void fail_as_poison(struct chat_engine *engine, struct live_request *requ
     request_end_fail(engine, request, &error);
 }
 
-void request_dispatch_convict(struct chat_engine *engine, struct live_request *request)
+void request_dispatch_convict(struct chat_engine *engine, struct live_request *request,
+                              enum death_cause cause)
 {
+    char id[POISON_ID_BYTES];
+    poison_memory_write_id(request->fingerprint, id);
     const struct log_field fields[] = {
         LOG_TEXT("request_id", live_request_name(request)),
         LOG_WHOLE("slot", request->id.slot),
         LOG_WHOLE("generation", request->id.generation),
         LOG_WHOLE("prompt_tokens", request->prepared.prompt.count),
         LOG_WHOLE("output_tokens", request->generated.count),
+        LOG_TEXT("conviction", id),
+        LOG_TEXT("cause", death_cause_name(cause)),
+        LOG_WHOLE("deaths", request->crashes.deaths),
     };
+    const struct poison_conviction conviction = {.fingerprint = request->fingerprint,
+                                                 .owner = request->client_key,
+                                                 .cause = cause,
+                                                 .deaths = request->crashes.deaths};
     log_event(LOG_ERROR, "request_quarantined", fields, sizeof fields / sizeof fields[0]);
-    poison_memory_add(&engine->poison, request->fingerprint, monotonic_clock_ms());
+    poison_memory_add(&engine->poison, &conviction, monotonic_clock_ms());
     engine->metrics.requests_quarantined++;
     fail_as_poison(engine, request,
                    "the worker ended unexpectedly every time that it ran this request");
 }
 
+/* Moves a waiting suspect back to the other requests. */
+static void release(struct chat_engine *engine, struct live_request *request)
+{
+    waiting_queue_remove(request_dispatch_queue(engine, request), request);
+    request->suspect = request->watched = false;
+    request_dispatch_enqueue(engine, request);
+}
+
+static void clear_queue(struct chat_engine *engine, struct waiting_queue *queue)
+{
+    while (queue->first) {
+        poison_policy_forget(&queue->first->crashes, (uint32_t)queue->first->generated.count);
+        release(engine, queue->first);
+    }
+}
+
 void request_dispatch_clear_suspects(struct chat_engine *engine)
 {
-    while (engine->suspects.first) {
-        struct live_request *request = engine->suspects.first;
-        waiting_queue_remove(&engine->suspects, request);
-        request->suspect = false;
-        request->crashes =
-            (struct crash_record){.generated_tokens = (uint32_t)request->generated.count};
-        request_dispatch_enqueue(engine, request);
+    clear_queue(engine, &engine->suspects);
+    clear_queue(engine, &engine->watched);
+}
+
+void request_dispatch_note_outside_kill(struct chat_engine *engine, uint32_t worker)
+{
+    uint32_t most_crashes = (uint32_t)engine->config.options->poison_crashes;
+    for (uint32_t i = 0; i < request_table_slots(engine->table); i++) {
+        struct live_request *request = request_table_at(engine->table, i);
+        bool placed = live_request_is_with_worker(request);
+        if (!request->suspect || (placed && request->worker == worker) ||
+            !poison_policy_clears(&request->crashes, most_crashes))
+            continue;
+        if (placed) {
+            request->suspect = false;
+            worker_pool_end_trial(engine->workers, request->worker);
+        } else {
+            release(engine, request);
+        }
     }
 }
 
@@ -69,8 +120,7 @@ void request_dispatch_acquit(struct chat_engine *engine, struct live_request *re
     const struct log_field field = LOG_TEXT("request_id", live_request_name(request));
     log_event(LOG_INFO, "request_acquitted", &field, 1); /* it ran alone without a crash */
     request->suspect = false;
-    request->crashes =
-        (struct crash_record){.generated_tokens = (uint32_t)request->generated.count};
+    poison_policy_forget(&request->crashes, (uint32_t)request->generated.count);
     worker_pool_end_trial(engine->workers, request->worker);
     if (engine->suspects.count > 0) {
         request_end_cancel(engine, request);
@@ -81,7 +131,7 @@ void request_dispatch_acquit(struct chat_engine *engine, struct live_request *re
 static bool is_known(struct chat_engine *engine, const struct live_request *request)
 {
     return engine->poison.count > 0 &&
-           poison_memory_has(&engine->poison, request->fingerprint, monotonic_clock_ms());
+           poison_memory_find(&engine->poison, request->fingerprint, monotonic_clock_ms());
 }
 
 bool request_dispatch_refuse_known(struct chat_engine *engine, struct live_request *request)
@@ -155,9 +205,34 @@ static void try_suspects(struct chat_engine *engine)
     }
 }
 
+/* Moves watched requests whose time has come to the suspects, and sets the timer for the next. */
+static void end_watches(struct chat_engine *engine)
+{
+    int64_t now_ms = monotonic_clock_ms(), next_ms = INT64_MAX;
+    struct live_request *next;
+    for (struct live_request *request = engine->watched.first; request; request = next) {
+        next = request->next_waiting;
+        if (request->trial_at_ms <= now_ms) {
+            waiting_queue_remove(&engine->watched, request);
+            request->watched = false;
+            request_dispatch_enqueue(engine, request);
+        } else if (request->trial_at_ms < next_ms) {
+            next_ms = request->trial_at_ms;
+        }
+    }
+    if (engine->watched.count == 0) {
+        event_del(engine->watch_timer);
+        return;
+    }
+    int64_t left_ms = next_ms - now_ms;
+    struct timeval after = {.tv_sec = left_ms / 1000, .tv_usec = left_ms % 1000 * 1000};
+    event_add(engine->watch_timer, &after);
+}
+
 void request_dispatch_run(struct chat_engine *engine)
 {
     uint32_t closed = 0; /* a bit for each worker that cannot take the current request */
+    end_watches(engine);
     try_suspects(engine);
     struct live_request *request;
     while ((request = next_of(engine, &engine->waiting)) != NULL) {

@@ -6,6 +6,9 @@
 
 #include "frontend/serve/engine/engine_state.h"
 
+/* The queue of a WAITING request. */
+struct waiting_queue *request_dispatch_queue(struct chat_engine *engine,
+                                             const struct live_request *request);
 /* Puts a WAITING request into its queue, at its place by arrival. */
 void request_dispatch_enqueue(struct chat_engine *engine, struct live_request *request);
 
@@ -20,7 +23,11 @@ void request_dispatch_run(struct chat_engine *engine);
 void request_dispatch_acquit(struct chat_engine *engine, struct live_request *request);
 /* The culprit is known: acquits the other suspects. */
 void request_dispatch_clear_suspects(struct chat_engine *engine);
-/* Ends the request, keeps its fingerprint and logs it. Not while it is in a queue. */
-void request_dispatch_convict(struct chat_engine *engine, struct live_request *request);
+/* `worker` was killed from outside: acquits suspects that it did not have (poison_policy.h). */
+void request_dispatch_note_outside_kill(struct chat_engine *engine, uint32_t worker);
+/* Ends the request, keeps its fingerprint and logs it. `cause`: of the last death. Not while the
+ * request is in a queue. */
+void request_dispatch_convict(struct chat_engine *engine, struct live_request *request,
+                              enum death_cause cause);
 
 #endif

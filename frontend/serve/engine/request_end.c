@@ -8,6 +8,7 @@
 #include "frontend/serve/engine/request_end.h"
 
 #include "frontend/base/monotonic_clock.h"
+#include "frontend/serve/engine/request_dispatch.h"
 
 void request_end_check_drain(struct chat_engine *engine)
 {
@@ -80,7 +81,7 @@ void request_end_withdraw(struct chat_engine *engine, struct live_request *reque
     if (request->state == LIVE_REQUEST_PREPARING)
         prepare_pool_drop(engine->preparation, request->job);
     else if (request->state == LIVE_REQUEST_WAITING)
-        waiting_queue_remove(request->suspect ? &engine->suspects : &engine->waiting, request);
+        waiting_queue_remove(request_dispatch_queue(engine, request), request);
     else
         request_end_cancel(engine, request);
     leave(engine, request, outcome);

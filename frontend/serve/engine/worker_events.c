@@ -207,14 +207,6 @@ enum result worker_events_handle(void *context, uint32_t worker, const struct to
     return RESULT_OK;
 }
 
-/* Flushes the streams that continue. */
-static void flush(struct live_request *request)
-{
-    if (request->complete || request->ended || request->state == LIVE_REQUEST_LEAVING)
-        return;
-    request->sink->flush(request->sink_context);
-}
-
 /* Ends what has ended, unless its client has left since. */
 static void end(struct chat_engine *engine, struct live_request *request)
 {
@@ -232,10 +224,13 @@ void worker_events_end_batch(void *context)
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < engine->dirty_count; i++) {
             struct live_request *request = request_table_find(engine->table, engine->dirty[i]);
-            if (request && pass == 0)
-                flush(request);
-            else if (request)
+            if (!request)
+                continue;
+            if (pass == 1)
                 end(engine, request);
+            else if (!request->complete && !request->ended &&
+                     request->state != LIVE_REQUEST_LEAVING)
+                request->sink->flush(request->sink_context);
         }
     }
     engine->dirty_count = 0;

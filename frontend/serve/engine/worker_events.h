@@ -6,7 +6,7 @@
 
 #include "frontend/serve/engine/engine_state.h"
 
-/* Callbacks of worker_pool_config; `context` is the struct chat_engine. */
+/* Functions of the worker_listener; `context` is the struct chat_engine. */
 
 /* Handles one checked event of `worker`. RESULT_CORRUPT: it contradicts what the worker was given.
  */

@@ -9,54 +9,91 @@
  *
  * The segment's roster lists the requests that were being computed. It was written by a dead
  * worker, so it only decides which requests are suspected (poison_policy.h), never which are ended:
- * a conviction needs a crash alone.
+ * a conviction needs a death while the request ran alone.
  */
 #include "frontend/serve/engine/worker_loss.h"
 
+#include "frontend/base/monotonic_clock.h"
 #include "frontend/serve/engine/request_dispatch.h"
 #include "frontend/serve/engine/request_end.h"
 #include "frontend/serve/engine/worker_events.h"
 #include "proto/log.h"
 
-/* The worker had no other request and died: returns true, and the request has its reply. */
-static bool end_trial(struct chat_engine *engine, uint32_t worker)
+struct loss {
+    uint32_t worker;
+    enum death_cause cause;
+    bool had_trial;
+    struct request_id trial;        /* the only request that the worker had */
+    struct step_roster_copy roster; /* empty: unknown which requests were being computed */
+    uint32_t replayed;
+    bool culprit_found;
+};
+
+static bool is_on_trial(const struct loss *loss, struct request_id id)
 {
-    struct request_id id;
-    if (!worker_pool_trial(engine->workers, worker, &id))
-        return false;
-    worker_pool_end_trial(engine->workers, worker);
-    struct live_request *request = request_table_find(engine->table, id);
-    if (!request || request->state == LIVE_REQUEST_LEAVING)
-        return false;
-    request_dispatch_convict(engine, request);
-    request_end_worker_done(engine, request);
-    return true;
+    return loss->had_trial && loss->trial.slot == id.slot &&
+           loss->trial.generation == id.generation;
 }
 
-/* Returns true if the request runs again. */
-static bool take_back(struct chat_engine *engine, struct live_request *request, bool was_computed)
+static enum poison_verdict judge(const struct chat_engine *engine, const struct loss *loss,
+                                 struct live_request *request)
 {
-    enum finish_reason end = FINISH_NONE;
-    bool suspect = false;
-    if (request->state != LIVE_REQUEST_LEAVING) {
-        end = worker_events_find_end(engine, request);
-        if (was_computed)
-            suspect = poison_policy_suspects(&request->crashes, (uint32_t)request->generated.count,
-                                             (uint32_t)engine->config.options->poison_crashes);
-        if (end != FINISH_NONE)
-            request_end_finish(engine, request, end);
-    }
-    if (request->state == LIVE_REQUEST_LEAVING) {
-        request_end_worker_done(engine, request);
-        return false;
-    }
+    bool alone = is_on_trial(loss, request->id);
+    if (!alone && !step_roster_copy_is_empty(&loss->roster) &&
+        !step_roster_copy_has(&loss->roster, request->id.slot))
+        return POISON_INNOCENT;
+    const struct poison_death death = {
+        .outside = death_cause_is_outside(loss->cause),
+        .alone = alone,
+        .place = {.generated_tokens = (uint32_t)request->generated.count,
+                  .computed_tokens = request->prompt_done}};
+    return poison_policy_judge(&request->crashes, &death,
+                               (uint32_t)engine->config.options->poison_crashes);
+}
+
+static void watch_begin(struct live_request *request)
+{
+    int64_t watch_ms = poison_policy_watch_ms(&request->crashes);
+    const struct log_field fields[] = {LOG_TEXT("request_id", live_request_name(request)),
+                                       LOG_WHOLE("watch_ms", watch_ms)};
+    log_event(LOG_INFO, "request_watched", fields, sizeof fields / sizeof fields[0]);
+    request->trial_at_ms = monotonic_clock_ms() + watch_ms;
+}
+
+static void requeue(struct chat_engine *engine, struct live_request *request,
+                    enum poison_verdict verdict)
+{
     worker_pool_note_done(engine->workers, request->worker, request->id);
     live_request_requeue(request);
-    request->suspect = suspect;
+    request->suspect = verdict != POISON_INNOCENT;
+    request->watched = verdict == POISON_WATCHED;
+    if (request->watched)
+        watch_begin(request);
     request->replays++;
     engine->metrics.requests_replayed++;
     request_dispatch_enqueue(engine, request);
-    return true;
+}
+
+static void take_back(struct chat_engine *engine, struct loss *loss, struct live_request *request)
+{
+    enum poison_verdict verdict = POISON_INNOCENT;
+    if (request->state != LIVE_REQUEST_LEAVING) {
+        enum finish_reason end = worker_events_find_end(engine, request);
+        if (end != FINISH_NONE)
+            request_end_finish(engine, request, end);
+        else
+            verdict = judge(engine, loss, request);
+    }
+    if (verdict == POISON_GUILTY) {
+        request_dispatch_convict(engine, request, loss->cause);
+        loss->culprit_found = true;
+    }
+    if (request->state == LIVE_REQUEST_LEAVING) {
+        request_end_worker_done(engine, request);
+        return;
+    }
+    requeue(engine, request, verdict);
+    loss->replayed++;
 }
 
 static void fail_queue(struct chat_engine *engine, struct waiting_queue *queue,
@@ -77,29 +114,31 @@ static void give_up_waiting(struct chat_engine *engine)
                         "the request waited for a worker, and none can be started");
     fail_queue(engine, &engine->waiting, &error);
     fail_queue(engine, &engine->suspects, &error);
+    fail_queue(engine, &engine->watched, &error);
 }
 
-void worker_loss_handle(void *context, uint32_t worker)
+void worker_loss_handle(void *context, uint32_t worker, enum death_cause cause)
 {
     struct chat_engine *engine = context;
     struct worker_link *link = worker_pool_link(engine->workers, worker);
-    struct step_roster_copy roster;
+    struct loss loss = {.worker = worker, .cause = cause};
     worker_link_take_rest(link);
-    worker_link_read_roster(link, &roster);
-    worker_totals_add(&engine->metrics.workers_gone, worker_link_gauges(link));
+    worker_link_read_roster(link, &loss.roster);
+    worker_link_add_totals(link, &engine->metrics.workers_gone);
     engine->metrics.worker_restarts++;
-    bool unknown = step_roster_copy_is_empty(&roster);
-    bool culprit_found = end_trial(engine, worker);
-    uint32_t replayed = 0;
+    loss.had_trial = worker_pool_trial(engine->workers, worker, &loss.trial);
+    worker_pool_end_trial(engine->workers, worker);
+    if (death_cause_is_outside(cause))
+        request_dispatch_note_outside_kill(engine, worker);
     for (uint32_t i = 0; i < request_table_slots(engine->table); i++) {
         struct live_request *request = request_table_at(engine->table, i);
         if (live_request_is_with_worker(request) && request->worker == worker)
-            replayed += take_back(engine, request, unknown || step_roster_copy_has(&roster, i));
+            take_back(engine, &loss, request);
     }
-    if (culprit_found)
+    if (loss.culprit_found)
         request_dispatch_clear_suspects(engine);
-    if (replayed > 0)
-        log_info("worker %u: %u requests go on with the next worker", worker, replayed);
+    if (loss.replayed > 0)
+        log_info("worker %u: %u requests go on with the next worker", worker, loss.replayed);
     if (worker_pool_is_hopeless(engine->workers))
         give_up_waiting(engine);
     request_dispatch_run(engine);

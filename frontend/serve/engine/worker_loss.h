@@ -7,7 +7,7 @@
 #include "frontend/serve/engine/engine_state.h"
 
 /* A callback of worker_pool_config; `context` is the struct chat_engine. `worker` has died, and its
- * link still exists. Requeues its requests; ends those that were complete. */
-void worker_loss_handle(void *context, uint32_t worker);
+ * link still exists. Requeues its requests; ends those that were complete or are convicted. */
+void worker_loss_handle(void *context, uint32_t worker, enum death_cause cause);
 
 #endif

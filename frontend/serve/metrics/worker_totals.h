@@ -24,10 +24,31 @@ struct worker_totals {
     uint64_t image_evictions;
     uint64_t patch_rows;
     uint64_t step_tokens_classes[WORKER_STEP_TOKENS_CLASSES];
+    uint64_t implausible; /* readings of a counter that were not believed */
 };
 
-/* Adds one worker's gauges. Called once for each worker that died, on the kept totals, and for each
- * living worker, on a copy. */
-void worker_totals_add(struct worker_totals *totals, const struct worker_gauges *gauges);
+#define WORKER_COUNTERS (15u + WORKER_STEP_TOKENS_CLASSES)
+
+/* The last plausible values of one worker process's counters. */
+struct worker_counters {
+    int64_t read_us; /* of the last reading, at first the start of the process */
+    uint64_t values[WORKER_COUNTERS];
+    uint64_t implausible;
+};
+void worker_counters_init(struct worker_counters *kept, int64_t now_us);
+/* Takes each counter over unless it fell or grew more than the time since the last reading allows. */
+void worker_counters_read(struct worker_counters *kept, const struct worker_gauges *gauges,
+                          int64_t now_us);
+
+/* Adds one worker's counters. Called once for each worker that died, on the kept totals, and for
+ * each living worker, on a copy. */
+void worker_totals_add(struct worker_totals *totals, const struct worker_counters *kept);
+
+/* More than any worker can have: sequences, blocks or images, bytes. */
+#define WORKER_GAUGE_SEQUENCES (1u << 20)
+#define WORKER_GAUGE_ITEMS     UINT32_MAX
+#define WORKER_GAUGE_BYTES     (1ull << 48)
+/* A gauge that a worker set; 0 if it is more than it can be. */
+uint64_t worker_gauge_bounded(uint64_t value, uint64_t most);
 
 #endif

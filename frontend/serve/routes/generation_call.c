@@ -17,6 +17,9 @@
  * ends normally, by its deadline, or by generation_call_stop(); a client that watches its stream
  * may leave. Its further output goes nowhere, because its format keeps it.
  *
+ * An answer that an earlier process began (generation_call_resume()) runs like one in the background
+ * whose client has left.
+ *
  * Fields of the request's log line are noted on the exchange as they become known.
  */
 #include "frontend/serve/routes/generation_call.h"
@@ -59,7 +62,12 @@ struct generation_call {
     struct sse_stream stream;
     struct text_buffer out;
     struct event *deadline; /* NULL: none */
+    bool counted;           /* in the usage of its key */
+    bool resumed;
+    void *resume_context;
+    void (*resume_over)(void *context, const char *id, const struct api_error *error);
     uint32_t output_tokens;
+    uint64_t prompt_tokens;
     int64_t arrived_us;
     struct client_key client_key;
     char id[64];
@@ -73,14 +81,23 @@ static uint64_t random_number(void)
     return number;
 }
 
+static void call_link(struct generation_call *call, struct generation_calls *calls)
+{
+    call->calls = calls;
+    call->first = (struct generation_choice){.call = call};
+    call->running = 1;
+    call->next = calls->list;
+    call->link = &calls->list;
+    if (call->next)
+        call->next->link = &call->next;
+    calls->list = call;
+}
+
 static struct generation_call *call_create(struct generation_calls *calls,
                                            struct http_exchange *exchange,
                                            const struct api_format *format, void *format_context)
 {
     struct generation_call *call = must_alloc(1, sizeof *call);
-    call->calls = calls;
-    call->first = (struct generation_choice){.call = call};
-    call->running = 1;
     call->exchange = exchange;
     call->arrived_us = exchange->arrived_us;
     call->client_key = exchange->client_key;
@@ -89,23 +106,52 @@ static struct generation_call *call_create(struct generation_calls *calls,
     call->format_context = format_context;
     snprintf(call->id, sizeof call->id, "%s%016llx%08x", format->id_prefix,
              (unsigned long long)random_number(), (unsigned)(random_number() >> 32));
-    call->next = calls->list;
-    call->link = &calls->list;
-    if (call->next)
-        call->next->link = &call->next;
-    calls->list = call;
+    call_link(call, calls);
     return call;
+}
+
+/* Its request id, for the log, is the answer's id. */
+static struct generation_call *call_create_resumed(struct generation_calls *calls,
+                                                   const struct generation_resumption *resumption)
+{
+    struct generation_call *call = must_alloc(1, sizeof *call);
+    call->resumed = call->background = true;
+    call->arrived_us = monotonic_clock_us();
+    call->client_key = resumption->client_key;
+    call->format = resumption->format;
+    call->format_context = resumption->format_context;
+    call->resume_context = resumption->context;
+    snprintf(call->id, sizeof call->id, "%s", resumption->id);
+    snprintf(call->request_id, sizeof call->request_id, "%s", resumption->id);
+    call_link(call, calls);
+    return call;
+}
+
+static void resumption_end(struct generation_call *call, const struct api_error *error)
+{
+    void (*over)(void *, const char *, const struct api_error *) = call->resume_over;
+    call->resume_over = NULL;
+    if (over)
+        over(call->resume_context, call->id, error);
 }
 
 static void call_destroy(struct generation_call *call)
 {
+    if (call->counted) {
+        key_usage_take_tokens(call->calls->usage, &call->client_key,
+                              call->prompt_tokens + call->output_tokens, monotonic_clock_ms());
+        key_usage_end(call->calls->usage, &call->client_key);
+    }
     *call->link = call->next;
     if (call->next)
         call->next->link = call->link;
     if (call->deadline)
         event_free(call->deadline);
-    if (call->reply)
+    if (call->reply) {
         call->format->reply_destroy(call->reply);
+        response_watches_advance(call->calls->watches, call->id);
+    }
+    resumption_end(call, NULL);
     text_buffer_fini(&call->out);
     free(call->more);
     free(call);
@@ -177,7 +223,7 @@ static void log_slow_reader(const struct generation_call *call)
     const struct log_field fields[] = {
         LOG_TEXT("request_id", call->request_id),
         LOG_WHOLE("unsent_bytes", http_reply_unsent_bytes(call->exchange))};
-    log_event(LOG_WARN, "slow_reader_cut", fields, 2);
+    log_event(LOG_WARN, "slow_reader_cut", fields, sizeof fields / sizeof fields[0]);
 }
 
 enum flush { FLUSH_GOES_ON, FLUSH_ENDS };
@@ -231,6 +277,13 @@ static void answer_now(struct generation_call *call)
     text_buffer_clear(&call->out);
 }
 
+/* An earlier process sent this reply. */
+static void answer_nowhere(struct generation_call *call)
+{
+    call->format->reply_begin(call->reply, &call->out);
+    text_buffer_clear(&call->out);
+}
+
 static const struct live_request_sink sink;
 
 /* Creates the other answers to the same body. */
@@ -263,21 +316,28 @@ static void on_prepared(void *context, const struct prepared_generation *prepare
 {
     struct generation_call *call = ((struct generation_choice *)context)->call;
     const struct model_assets *assets = chat_engine_assets(call->calls->engine);
-    call->streams = prepared->request.stream;
-    call->background = prepared->request.background;
+    call->streams = prepared->request.stream && !call->resumed;
+    call->background = prepared->request.background || call->resumed;
+    call->prompt_tokens = prepared->prompt.count;
+    if (call->counted)
+        key_usage_take_images(call->calls->usage, &call->client_key,
+                              image_set_count(prepared->images), monotonic_clock_ms());
     log_prepared(call, prepared);
-    http_exchange_note(call->exchange, LOG_TEXT("model", assets->model_id));
-    http_exchange_note(call->exchange, LOG_WHOLE("prompt_tokens", prepared->prompt.count));
+    call_note(call, LOG_TEXT("model", assets->model_id));
+    call_note(call, LOG_WHOLE("prompt_tokens", prepared->prompt.count));
     call->reply =
         call->format->reply_create(&(struct reply_config){.assets = assets,
                                                           .prepared = prepared,
                                                           .id = call->id,
-                                                          .request_id = call->exchange->request_id,
+                                                          .request_id = call->request_id,
                                                           .created_unix_s = (int64_t)time(NULL),
+                                                          .resumed = call->resumed,
                                                           .format_context = call->format_context,
                                                           .client_key = call->client_key});
     answers_share(call, prepared);
-    if (call->streams)
+    if (call->resumed)
+        answer_nowhere(call);
+    else if (call->streams)
         stream_open(call);
     else if (call->background)
         answer_now(call);
@@ -307,8 +367,11 @@ static void on_flush(void *context)
     struct generation_call *call = ((struct generation_choice *)context)->call;
     if (!call->exchange)
         text_buffer_clear(&call->out);
-    else if (call->streams && call->out.length > 0 && !stream_flush(call, FLUSH_GOES_ON))
+    else if (call->streams && call->out.length > 0 && !stream_flush(call, FLUSH_GOES_ON)) {
         call_leave(call);
+        return;
+    }
+    response_watches_advance(call->calls->watches, call->id);
 }
 
 /* Ends the reply with the contents of `out`. */
@@ -352,6 +415,8 @@ static void call_fail(struct generation_call *call, const struct api_error *erro
     if (call->reply && (call->streams || call->background)) {
         call->format->reply_fail(call->reply, error, &call->out);
         call_answer(call);
+    } else if (call->resumed) {
+        resumption_end(call, error);
     } else {
         http_reply_error(call->exchange, error);
     }
@@ -408,6 +473,36 @@ static void deadline_start(struct generation_call *call)
     must(call->deadline && event_add(call->deadline, &after) == 0);
 }
 
+/* --- limits of the API key ------------------------------------------------------------------- */
+
+/* True if the key of the request has not used up a limit; otherwise replies. Either reply reports the limits. */
+static bool key_admits(struct generation_call *call)
+{
+    static const char *const names[] = {[KEY_OVER_REQUESTS] = "requests a minute",
+                                        [KEY_OVER_TOKENS] = "tokens a minute",
+                                        [KEY_OVER_IMAGES] = "images a minute",
+                                        [KEY_OVER_CONCURRENT] = "requests at a time"};
+    struct http_exchange *exchange = call->exchange;
+    struct key_usage *usage = call->calls->usage;
+    struct api_error error;
+    uint32_t retry_after_s;
+    if (!usage)
+        return true;
+    enum key_verdict verdict = key_usage_begin(usage, &call->client_key, &exchange->rights.limits,
+                                               monotonic_clock_ms(), &retry_after_s);
+    exchange->usage = usage;
+    call->counted = verdict == KEY_ADMITTED;
+    if (call->counted)
+        return true;
+    (void)api_error_set(&error, RESULT_FULL, 429, "rate_limit_exceeded",
+                        "your API key has used its %s; try again in %u s", names[verdict],
+                        retry_after_s);
+    error.retry_after_s = retry_after_s;
+    http_exchange_note(exchange, LOG_TEXT("error", error.code));
+    http_reply_error(exchange, &error);
+    return false;
+}
+
 /* --- from the route -------------------------------------------------------------------------- */
 
 void generation_call_start(struct generation_calls *calls, struct http_exchange *exchange,
@@ -415,6 +510,10 @@ void generation_call_start(struct generation_calls *calls, struct http_exchange 
 {
     struct api_error error;
     struct generation_call *call = call_create(calls, exchange, format, format_context);
+    if (!key_admits(call)) {
+        call_destroy(call);
+        return;
+    }
     struct prepare_input input = {
         .random_seed = random_number() >> 11,
         .format = format,
@@ -422,6 +521,7 @@ void generation_call_start(struct generation_calls *calls, struct http_exchange 
         .client_key = call->client_key,
         .cache_salt = tenant_salt_make(&calls->salt_key, &call->client_key,
                                        http_parser_header(exchange->request, "x-tenant-id"))};
+    strcpy(input.answer_id, call->id);
     input.body = http_exchange_take_body(exchange, &input.body_bytes);
     if (!input.body)
         input.body = must_strdup("");
@@ -435,6 +535,41 @@ void generation_call_start(struct generation_calls *calls, struct http_exchange 
     }
     http_exchange_on_gone(exchange, on_gone, call);
     deadline_start(call);
+}
+
+enum result generation_call_resume(struct generation_calls *calls,
+                                   const struct generation_resumption *resumption,
+                                   struct api_error *error)
+{
+    struct generation_call *call = call_create_resumed(calls, resumption);
+    struct prepare_input input = {.random_seed = resumption->random_seed,
+                                  .now_unix_s = resumption->now_unix_s,
+                                  .resumes = true,
+                                  .format = resumption->format,
+                                  .format_context = resumption->format_context,
+                                  .client_key = resumption->client_key,
+                                  .cache_salt = resumption->cache_salt,
+                                  .body = resumption->body,
+                                  .body_bytes = resumption->body_bytes};
+    strcpy(input.answer_id, call->id);
+    enum result result =
+        chat_engine_admit(calls->engine, &input, &sink, &call->first, &call->first.request, error);
+    if (result != RESULT_OK) {
+        call_destroy(call);
+        return result;
+    }
+    call->resume_over = resumption->over;
+    deadline_start(call);
+    return RESULT_OK;
+}
+
+struct generation_call *generation_call_find_resumed(const struct generation_calls *calls,
+                                                     const char *id)
+{
+    struct generation_call *call = calls->list;
+    while (call && !(call->resumed && strcmp(call->id, id) == 0))
+        call = call->next;
+    return call;
 }
 
 struct generation_call *generation_call_find(const struct generation_calls *calls,

@@ -59,18 +59,32 @@ enum result generation_route_cancel(struct generation_route *route,
     return RESULT_OK;
 }
 
-struct generation_route *generation_route_create(struct event_base *base,
-                                                 struct chat_engine *engine,
-                                                 const struct options *options)
+enum result generation_route_resume(struct generation_route *route,
+                                    const struct generation_resumption *resumption,
+                                    struct api_error *error)
+{
+    return generation_call_resume(&route->calls, resumption, error);
+}
+
+void generation_route_drop_resumed(struct generation_route *route, const char *id)
+{
+    struct generation_call *call = generation_call_find_resumed(&route->calls, id);
+    if (call)
+        generation_call_drop(call);
+}
+
+struct generation_route *generation_route_create(const struct generation_route_config *config)
 {
     struct generation_route *route = must_alloc(1, sizeof *route);
-    route->calls = (struct generation_calls){.engine = engine,
+    route->calls = (struct generation_calls){.engine = config->engine,
                                              .salt_key = keyed_hash_random_key(),
-                                             .options = options,
-                                             .base = base,
+                                             .options = config->options,
+                                             .usage = config->usage,
+                                             .watches = config->watches,
+                                             .base = config->base,
                                              .stream_begins = on_stream_begins,
                                              .context = route};
-    route->timer = event_new(base, -1, 0, on_timer, route);
+    route->timer = event_new(config->base, -1, 0, on_timer, route);
     must(route->timer != NULL);
     return route;
 }

@@ -23,6 +23,8 @@ void http_metrics_write(const struct http_figures *figures, struct metric_text *
          "Requests that are no HTTP, or over a bound of head or body.", http->requests_malformed},
         {"shoal_http_requests_timed_out_total", "Requests that took too long to arrive.",
          http->requests_too_slow},
+        {"shoal_http_requests_foreign_total", "Requests refused because of their Host or Origin.",
+         http->requests_foreign},
         {"shoal_http_requests_unauthorized_total", "Requests without a valid API key.",
          http->requests_unauthorized},
         {"shoal_http_requests_over_client_limit_total", "Requests over --max-requests-per-client.",

@@ -9,6 +9,7 @@
 #include "frontend/serve/settings/options.h"
 
 struct http_settings;
+struct key_usage;
 
 /* `options` must outlive it. RESULT_INVALID with a message if a file or an origin is not valid. */
 enum result http_settings_create(const struct options *options, struct http_settings **settings,
@@ -18,10 +19,9 @@ void http_settings_destroy(struct http_settings *settings);
 
 /* Fills `config`, except listening descriptors and routes. */
 void http_settings_fill(const struct http_settings *settings, struct http_server_config *config);
+/* Use of each key against its limits; NULL without keys. */
+struct key_usage *http_settings_usage(const struct http_settings *settings);
 /* Reads keys and certificate again and logs the result. What cannot be read stays as it was. */
 void http_settings_reload(struct http_settings *settings);
-
-/* Raises the limit of open descriptors to the process's maximum. Returns the limit. */
-uint64_t http_settings_raise_descriptor_limit(void);
 
 #endif

@@ -16,6 +16,7 @@
 #include "frontend/serve/metrics/process_figures.h"
 #include "frontend/serve/routes/generation_route.h"
 #include "frontend/serve/routes/http_metrics.h"
+#include "frontend/serve/routes/response_resume.h"
 
 struct gauge {
     const char *name;
@@ -64,11 +65,13 @@ static void write_cache_config(const struct engine_status *status, struct metric
     metric_text_sample(text, labels, sizeof labels / sizeof labels[0], 1);
 }
 
-static void write_own_gauges(const struct engine_status *status, struct metric_text *text)
+static void write_own_status(const struct engine_status *status, struct metric_text *text)
 {
     const struct gauge gauges[] = {
         {"shoal_live_requests", "Slots of the request table in use.", status->live},
         {"shoal_requests_preparing", "Requests being parsed and tokenized.", status->preparing},
+        {"shoal_preparation_threads_busy", "Preparation threads that work on a request.",
+         status->preparation.busy_threads},
         {"shoal_requests_with_worker", "Requests handed to a worker.", status->with_worker},
         {"shoal_kv_blocks_used", "KV blocks in use.", (double)status->kv_blocks_used},
         {"shoal_kv_blocks_cached", "KV blocks that only the prefix cache has.",
@@ -82,9 +85,61 @@ static void write_own_gauges(const struct engine_status *status, struct metric_t
         {"shoal_slab_used_bytes", "Shared memory that holds prompts.",
          (double)status->slab_used_bytes},
         {"shoal_weights_bytes", "Memory of the weights.", (double)status->weights_bytes},
+        {"shoal_weights_changed", "1 if a file of the checkpoint was changed since the start.",
+         status->checkpoint_changed},
         {"shoal_load_progress", "How far the model is loaded, 0 to 1.", status->load_progress},
     };
     write_gauges(text, gauges, sizeof gauges / sizeof gauges[0]);
+    metric_text_value(text, "shoal_preparations_cancelled_total", METRIC_COUNTER,
+                      "Preparations whose client left before their end.",
+                      (double)status->preparation.cancelled_total);
+    metric_text_value(text, "shoal_preparations_timed_out_total", METRIC_COUNTER,
+                      "Preparations that exceeded --prepare-deadline.",
+                      (double)status->preparation.timed_out_total);
+}
+
+static void write_media(const struct media_figures *media, struct metric_text *text)
+{
+    const struct {
+        const char *name;
+        enum metric_type type;
+        const char *help;
+        double value;
+    } values[] = {
+        {"shoal_media_processes", METRIC_GAUGE, "Processes that decode images.", media->processes},
+        {"shoal_media_restarts_total", METRIC_COUNTER, "Media processes started again.",
+         (double)media->restarts},
+        {"shoal_media_crashes_total", METRIC_COUNTER, "Media processes that an image crashed.",
+         (double)media->crashes},
+        {"shoal_media_budget_kills_total", METRIC_COUNTER,
+         "Media processes killed because an image took too much CPU time.",
+         (double)media->budget_kills},
+        {"shoal_media_cancel_kills_total", METRIC_COUNTER,
+         "Media processes killed because the client had left.", (double)media->cancel_kills},
+        {"shoal_media_cpu_seconds_total", METRIC_COUNTER, "CPU time of media processes.",
+         media->cpu_s},
+    };
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+        metric_text_value(text, values[i].name, values[i].type, values[i].help, values[i].value);
+}
+
+static void write_responses(struct response_resume *resume, struct metric_text *text)
+{
+    const struct response_resume_figures figures = response_resume_figures(resume);
+    const struct gauge gauges[] = {
+        {"shoal_state_file_bytes", "Files of stored responses.", (double)figures.file_bytes},
+        {"shoal_responses_to_resume", "Answers of an earlier process that wait to be made.",
+         (double)figures.waiting},
+    };
+    write_gauges(text, gauges, sizeof gauges / sizeof gauges[0]);
+    metric_text_value(text, "shoal_responses_resumed_total", METRIC_COUNTER,
+                      "Answers that an earlier process began and this one makes.",
+                      (double)figures.resumed);
+    metric_text_value(text, "shoal_state_files_written_total", METRIC_COUNTER,
+                      "Files of stored responses written.", (double)figures.files_written);
+    metric_text_value(text, "shoal_state_file_failures_total", METRIC_COUNTER,
+                      "Files that could not be written; their responses are in memory only.",
+                      (double)figures.file_failures);
 }
 
 void metrics_page_reply(const struct route_context *context, struct http_exchange *exchange)
@@ -107,8 +162,10 @@ void metrics_page_reply(const struct route_context *context, struct http_exchang
     text.common_count = 0;
     write_cache_config(&status, &text);
     text.common_count = 1;
-    write_own_gauges(&status, &text);
+    write_own_status(&status, &text);
+    write_media(&status.media, &text);
     http_metrics_write(&http, &text);
+    write_responses(context->resume, &text);
     serve_metrics_write_own(metrics, &status.totals, &text);
     text.common_count = 0;
     struct process_figures process;

@@ -15,6 +15,8 @@
 #include "frontend/http/http_reply.h"
 #include "frontend/http/query_text.h"
 #include "frontend/serve/routes/generation_route.h"
+#include "frontend/serve/routes/response_resume.h"
+#include "frontend/serve/routes/response_watches.h"
 #include "proto/must.h"
 
 #define USUAL_PAGE_ITEMS 20u
@@ -200,18 +202,46 @@ static void input_items_reply(const struct response_record *record, struct http_
 
 /* --- routes ---------------------------------------------------------------------------------- */
 
-/* Refuses the query options of retrieval that are not supported. */
-static enum result retrieval_check(const char *query, struct api_error *error)
+/* How a response is retrieved. */
+struct retrieval {
+    bool stream;
+    uint64_t first_sequence; /* of the events */
+};
+
+/* `word` is the number of an event; the stream continues after it. */
+static bool last_event_read(const char *word, struct retrieval *retrieval)
 {
-    char word[16];
-    if (query_text_find(query, "stream", word, sizeof word) && strcmp(word, "false") != 0)
-        return api_error_invalid(error, "stream",
-                                 "a stored response cannot be streamed: ask again "
-                                 "until its status is final");
-    if (query_text_find(query, "starting_after", word, sizeof word))
-        return api_error_invalid(error, "starting_after",
-                                 "starting_after needs stream, which is "
-                                 "not supported here");
+    size_t digits = strspn(word, "0123456789");
+    if (digits == 0 || digits > 18 || word[digits])
+        return false;
+    retrieval->first_sequence = strtoull(word, NULL, 10) + 1;
+    return true;
+}
+
+/* The query `starting_after` precedes the header Last-Event-ID, which browsers send when they
+ * connect again. */
+static enum result retrieval_read(const struct http_parser *request, struct retrieval *retrieval,
+                                  struct api_error *error)
+{
+    char word[32];
+    *retrieval = (struct retrieval){0};
+    if (query_text_find(request->query, "stream", word, sizeof word)) {
+        retrieval->stream = strcmp(word, "true") == 0;
+        if (!retrieval->stream && strcmp(word, "false") != 0)
+            return api_error_invalid(error, "stream", "stream must be 'true' or 'false'");
+    }
+    if (query_text_find(request->query, "starting_after", word, sizeof word)) {
+        if (!retrieval->stream)
+            return api_error_invalid(error, "starting_after", "starting_after needs stream=true");
+        if (!last_event_read(word, retrieval))
+            return api_error_invalid(error, "starting_after",
+                                     "starting_after must be the sequence_number of an event");
+        return RESULT_OK;
+    }
+    const char *last = http_parser_header(request, "last-event-id");
+    if (retrieval->stream && last && !last_event_read(last, retrieval))
+        return api_error_invalid(error, "Last-Event-ID",
+                                 "Last-Event-ID must be the id of an event of this stream");
     return RESULT_OK;
 }
 
@@ -226,6 +256,7 @@ void responses_routes_get(const struct route_context *context, struct http_excha
 {
     char id[RESPONSE_ID_BYTES];
     struct api_error error;
+    struct retrieval retrieval;
     const char *rest = path_split(exchange, id);
     bool items = rest && strcmp(rest, "/input_items") == 0;
     if (!rest || (rest[0] && !items)) {
@@ -237,20 +268,26 @@ void responses_routes_get(const struct route_context *context, struct http_excha
         return;
     if (items)
         input_items_reply(record, exchange);
-    else if (retrieval_check(exchange->request->query, &error) != RESULT_OK)
+    else if (retrieval_read(exchange->request, &retrieval, &error) != RESULT_OK)
         http_reply_error(exchange, &error);
+    else if (retrieval.stream)
+        response_watches_open(context->watches, exchange, record, retrieval.first_sequence);
     else
         record_reply(record, exchange);
     response_record_release(record);
 }
 
 /* Cancels an answer in progress; the record is final after this. */
-static void record_cancel(struct response_record *record, struct generation_route *generation,
+static void record_cancel(struct response_record *record, const struct route_context *context,
                           const struct http_exchange *exchange)
 {
-    if (!response_status_is_final(response_record_status(record)))
-        must(generation_route_cancel(generation, &exchange->client_key,
-                                     response_record_id(record)) == RESULT_OK);
+    if (response_status_is_final(response_record_status(record)))
+        return;
+    if (generation_route_cancel(context->generation, &exchange->client_key,
+                                response_record_id(record)) == RESULT_OK)
+        return;
+    response_resume_cancel(context->resume, record);
+    response_watches_advance(context->watches, response_record_id(record));
 }
 
 void responses_routes_delete(const struct route_context *context, struct http_exchange *exchange)
@@ -265,7 +302,7 @@ void responses_routes_delete(const struct route_context *context, struct http_ex
     if (!record)
         return;
     struct text_buffer body = {0};
-    record_cancel(record, context->generation, exchange);
+    record_cancel(record, context, exchange);
     response_record_withdraw(record);
     response_record_release(record);
     text_buffer_append_format(&body, "{\"id\":\"%s\",\"object\":\"response\",\"deleted\":true}",
@@ -284,7 +321,7 @@ void responses_routes_post(const struct route_context *context, struct http_exch
     struct response_record *record = record_find(context->responses, exchange, id);
     if (!record)
         return;
-    record_cancel(record, context->generation, exchange);
+    record_cancel(record, context, exchange);
     record_reply(record, exchange);
     response_record_release(record);
 }

@@ -8,7 +8,9 @@ struct chat_engine;
 struct generation_route;
 struct http_server;
 struct inspect_route;
+struct response_resume;
 struct response_store;
+struct response_watches;
 
 /* Complete before the event loop runs; the members outlive every exchange. */
 struct route_context {
@@ -17,6 +19,8 @@ struct route_context {
     struct generation_route *generation;
     struct inspect_route *inspections;
     struct response_store *responses;
+    struct response_watches *watches;
+    struct response_resume *resume;
 };
 
 #endif

@@ -3,8 +3,8 @@
  * model (`format`), an inspection of the body on a preparation thread (`inspect`), or an immediate
  * reply from what the frontend has at hand (`reply`).
  *
- * Most paths exist with and without "/v1": the table names them without it. Health checks, the API
- * document and metrics need no key, because load balancers and scrapers have none.
+ * Most paths exist with and without "/v1": the table names them without it. Health checks and
+ * metrics need no key, because load balancers and scrapers have none.
  */
 #include "frontend/serve/routes/route_table.h"
 
@@ -23,6 +23,7 @@
 #include "frontend/serve/routes/generation_route.h"
 #include "frontend/serve/routes/inspect_route.h"
 #include "frontend/serve/routes/metrics_page.h"
+#include "frontend/serve/routes/quarantine_routes.h"
 #include "frontend/serve/routes/responses_routes.h"
 #include "frontend/serve/routes/status_routes.h"
 #include "proto/must.h"
@@ -32,7 +33,7 @@
 /* With a prefix "/v1", without one, or both. */
 enum route_prefix { V1_ONLY, ROOT_ONLY, V1_AND_ROOT };
 
-enum route_access { KEY, OPEN, OPEN_UNLESS_PROTECTED };
+enum route_access { KEY, OPEN, OPEN_UNLESS_PROTECTED, ADMIN };
 
 struct route_row {
     const char *path; /* where it ends with '/': every path below it */
@@ -72,9 +73,10 @@ static const struct route_row rows[] = {
     {"/health", HTTP_GET, V1_AND_ROOT, OPEN, .reply = status_routes_health},
     {"/ready", HTTP_GET, V1_AND_ROOT, OPEN, .reply = status_routes_ready},
     {"/status", HTTP_GET, V1_ONLY, .reply = status_routes_status},
+    {"/quarantine/", HTTP_DELETE, V1_ONLY, .reply = quarantine_routes_delete},
     {"/cache/stats", HTTP_GET, V1_ONLY, .reply = cache_routes_stats},
-    {"/cache/reset", HTTP_POST, V1_ONLY, .reply = cache_routes_reset},
-    {"/openapi.json", HTTP_GET, ROOT_ONLY, OPEN, .reply = status_routes_openapi},
+    {"/cache/reset", HTTP_POST, V1_ONLY, ADMIN, .reply = cache_routes_reset},
+    {"/openapi.json", HTTP_GET, ROOT_ONLY, .reply = status_routes_openapi},
     {"/metrics", HTTP_GET, ROOT_ONLY, OPEN_UNLESS_PROTECTED, .reply = metrics_page_reply},
 };
 
@@ -105,8 +107,10 @@ struct http_route *route_table_create(bool protect_metrics, size_t *count)
         struct http_route route = {.path = row->path,
                                    .prefix = row->below || row->path[strlen(row->path) - 1] == '/',
                                    .method = row->method,
-                                   .open = row->access == OPEN ||
-                                           (row->access != KEY && !protect_metrics),
+                                   .open =
+                                       row->access == OPEN ||
+                                       (row->access == OPEN_UNLESS_PROTECTED && !protect_metrics),
+                                   .admin = row->access == ADMIN,
                                    .write_error = row->write_error,
                                    .row = row,
                                    .handle = handle};

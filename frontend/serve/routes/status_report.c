@@ -13,6 +13,7 @@
 #include "frontend/base/monotonic_clock.h"
 #include "frontend/base/utf8_stream.h"
 #include "frontend/serve/engine/engine_status.h"
+#include "frontend/serve/routes/quarantine_routes.h"
 
 /* A dead worker's last message is untrusted bytes. */
 static void append_words(struct text_buffer *out, const char *words)
@@ -93,16 +94,17 @@ static void write_request(const struct request_status *request, int64_t now_us,
                               (double)(now_us - request->arrived_us) / 1e6);
 }
 
-/* Writes the requests of a worker, or those without a worker. */
-static void write_requests(const struct chat_engine *engine, bool with_worker,
-                           struct text_buffer *out)
+/* Writes the viewer's requests (NULL: all) with a worker, or those without one. */
+static void write_requests(const struct chat_engine *engine, const struct client_key *viewer,
+                           bool with_worker, struct text_buffer *out)
 {
     int64_t now_us = monotonic_clock_us();
     bool any = false;
     for (uint32_t slot = 0; slot < engine_status_slots(engine); slot++) {
         struct request_status request;
         if (!engine_status_read_request(engine, slot, &request) ||
-            request.has_worker != with_worker)
+            request.has_worker != with_worker ||
+            (viewer && memcmp(viewer, &request.client_key, sizeof *viewer) != 0))
             continue;
         if (any)
             text_buffer_append_text(out, ",");
@@ -111,7 +113,8 @@ static void write_requests(const struct chat_engine *engine, bool with_worker,
     }
 }
 
-void status_report_write(const struct chat_engine *engine, struct text_buffer *out)
+void status_report_write(struct chat_engine *engine, const struct client_key *viewer,
+                         struct text_buffer *out)
 {
     struct engine_status status;
     const struct serve_metrics *metrics = engine_status_metrics(engine);
@@ -119,18 +122,25 @@ void status_report_write(const struct chat_engine *engine, struct text_buffer *o
     text_buffer_append_format(
         out,
         "{\"status\":\"%s\",\"load_progress\":%.3f,\"worker_restarts\":%u,"
-        "\"requests_replayed\":%llu,\"requests_quarantined\":%llu,\"workers\":[",
+        "\"requests_replayed\":%llu,\"requests_quarantined\":%llu,\"changed_weights\":",
         status.state, status.load_progress, status.worker_restarts,
         (unsigned long long)metrics->requests_replayed,
         (unsigned long long)metrics->requests_quarantined);
+    if (status.checkpoint_changed)
+        append_words(out, status.changed_file);
+    else
+        text_buffer_append_text(out, "null");
+    text_buffer_append_text(out, ",\"workers\":[");
     for (uint32_t i = 0; i < engine_status_workers(engine); i++) {
         if (i > 0)
             text_buffer_append_text(out, ",");
         write_worker(engine, i, out);
     }
     text_buffer_append_text(out, "],\"requests\":{\"running\":[");
-    write_requests(engine, true, out);
+    write_requests(engine, viewer, true, out);
     text_buffer_append_text(out, "],\"waiting\":[");
-    write_requests(engine, false, out);
-    text_buffer_append_text(out, "]}}");
+    write_requests(engine, viewer, false, out);
+    text_buffer_append_text(out, "]},\"quarantine\":");
+    quarantine_routes_write(engine, viewer, out);
+    text_buffer_append_text(out, "}");
 }

@@ -4,10 +4,12 @@
 #ifndef SHOAL_FRONTEND_SERVE_ROUTES_STATUS_REPORT_H
 #define SHOAL_FRONTEND_SERVE_ROUTES_STATUS_REPORT_H
 
+#include "frontend/base/client_key.h"
 #include "frontend/base/text_buffer.h"
 #include "frontend/serve/engine/chat_engine.h"
 
-/* frontend/serve/README.md lists the fields. About 150 bytes per live request. */
-void status_report_write(const struct chat_engine *engine, struct text_buffer *out);
+/* Lists the requests and convictions of the client with the key `viewer`; NULL: of all. frontend/serve/README.md lists the fields. About 150 bytes per live request. */
+void status_report_write(struct chat_engine *engine, const struct client_key *viewer,
+                         struct text_buffer *out);
 
 #endif

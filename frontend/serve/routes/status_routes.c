@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "frontend/api/openapi_document.h"
+#include "frontend/base/hex_digit.h"
 #include "frontend/http/http_reply.h"
 #include "frontend/serve/engine/chat_engine.h"
 #include "frontend/serve/engine/engine_status.h"
@@ -58,22 +59,13 @@ static void write_model_list(const struct model_assets *assets, struct text_buff
     text_buffer_append_text(out, "}");
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* True if the percent-encoded `encoded` stands for `text`. */
 static bool encoded_equals(const char *encoded, const char *text)
 {
     for (; *encoded; encoded++, text++) {
         char c = *encoded;
-        if (c == '%' && hex_value(encoded[1]) >= 0 && hex_value(encoded[2]) >= 0) {
-            c = (char)(hex_value(encoded[1]) * 16 + hex_value(encoded[2]));
+        if (c == '%' && hex_digit_value(encoded[1]) >= 0 && hex_digit_value(encoded[2]) >= 0) {
+            c = (char)(hex_digit_value(encoded[1]) * 16 + hex_digit_value(encoded[2]));
             encoded += 2;
         }
         if (c == '\0' || c != *text)
@@ -82,19 +74,14 @@ static bool encoded_equals(const char *encoded, const char *text)
     return *text == '\0';
 }
 
-static void reply_loading(struct chat_engine *engine, struct http_exchange *exchange)
-{
-    struct api_error error;
-    if (chat_engine_check_ready(engine, &error) != RESULT_OK)
-        http_reply_error(exchange, &error);
-}
-
 void status_routes_models(const struct route_context *context, struct http_exchange *exchange)
 {
     struct chat_engine *engine = context->engine;
     const struct model_assets *assets = chat_engine_assets(engine);
     if (!assets) {
-        reply_loading(engine, exchange);
+        struct api_error loading;
+        if (chat_engine_check_ready(engine, &loading) != RESULT_OK)
+            http_reply_error(exchange, &loading);
         return;
     }
     const char *path = exchange->request->path;
@@ -149,7 +136,7 @@ void status_routes_status(const struct route_context *context, struct http_excha
 {
     struct chat_engine *engine = context->engine;
     struct text_buffer body = {0};
-    status_report_write(engine, &body);
+    status_report_write(engine, exchange->rights.admin ? NULL : &exchange->client_key, &body);
     http_reply_json(exchange, 200, &body);
 }
 

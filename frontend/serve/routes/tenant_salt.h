@@ -5,7 +5,7 @@
 #ifndef SHOAL_FRONTEND_SERVE_ROUTES_TENANT_SALT_H
 #define SHOAL_FRONTEND_SERVE_ROUTES_TENANT_SALT_H
 
-#include "frontend/api/generation/generation_request.h"
+#include "frontend/api/generation/cache_salt.h"
 #include "frontend/base/client_key.h"
 #include "proto/keyed_hash.h"
 

@@ -170,15 +170,16 @@ static enum result devices_check(struct options *options, struct error_text *err
 /* The worker checks the same rules, and the model's. */
 static enum result kv_quantization_check(const struct options *options, struct error_text *error)
 {
-    struct kv_quantization_wish wish = {.group_size = (uint32_t)options->kv_group_size,
-                                        .start_tokens = (uint32_t)options->quantized_kv_start};
+    struct kv_quantization_request request = {.group_size = (uint32_t)options->kv_group_size,
+                                              .start_tokens =
+                                                  (uint32_t)options->quantized_kv_start};
     const struct {
         const char *name;
         const char *text;
         uint32_t *half_bits;
-    } bits[] = {{"bits", options->kv_bits, &wish.half_bits},
-                {"key-bits", options->kv_key_bits, &wish.key_half_bits},
-                {"value-bits", options->kv_value_bits, &wish.value_half_bits}};
+    } bits[] = {{"bits", options->kv_bits, &request.half_bits},
+                {"key-bits", options->kv_key_bits, &request.key_half_bits},
+                {"value-bits", options->kv_value_bits, &request.value_half_bits}};
     for (size_t i = 0; i < sizeof bits / sizeof bits[0]; i++) {
         if (bits[i].text && kv_half_bits_parse(bits[i].text, bits[i].half_bits) != 0)
             return error_set(error, RESULT_INVALID,
@@ -186,12 +187,12 @@ static enum result kv_quantization_check(const struct options *options, struct e
                              bits[i].text);
     }
     if (options->kv_quant_scheme &&
-        kv_quant_scheme_parse(options->kv_quant_scheme, &wish.scheme) != 0)
+        kv_quant_scheme_parse(options->kv_quant_scheme, &request.scheme) != 0)
         return error_set(error, RESULT_INVALID,
                          "--kv-quant-scheme: '%.40s' is neither uniform nor turboquant",
                          options->kv_quant_scheme);
     struct kv_quantization quantization;
-    return kv_quantization_resolve(&wish, &quantization, error);
+    return kv_quantization_resolve(&request, &quantization, error);
 }
 
 /* Checks that concern several options or the form of texts. */
@@ -206,6 +207,9 @@ static enum result options_check(enum options_command command, struct options *o
                          options->log_format_name);
     if (command == OPTIONS_DEVICES)
         return RESULT_OK;
+    if (strcmp(options->worker_sandbox, "auto") != 0 && strcmp(options->worker_sandbox, "off") != 0)
+        return error_set(error, RESULT_INVALID, "--worker-sandbox: '%.40s' is neither auto nor off",
+                         options->worker_sandbox);
     if (!options->tls_cert != !options->tls_key)
         return error_set(error, RESULT_INVALID, "--tls-cert and --tls-key go together");
     enum result result = devices_check(options, error);

@@ -75,7 +75,10 @@ const struct option_row option_rows[] = {
      "bits of activations multiplied with quantized weights, CPU only: 8, or 16 for slower "
      "arithmetic without rounding of activations"},
     {"prepare-threads", OPTION_COUNT, BOTH, AT(prepare_threads), 1, 64, "2",
-     "threads that parse, render and tokenize requests; as many again decode images"},
+     "threads that parse, render and tokenize requests; as many again prepare images"},
+    {"prepare-deadline", OPTION_COUNT, BOTH, AT(prepare_deadline_s), 1, 3600, "30",
+     "seconds in which a request must be parsed, rendered and tokenized, and again in which its "
+     "images must be read; a longer one gets 503"},
     TEXT_ROW("pipeline-cache", BOTH, pipeline_cache, NULL,
              "directory where Vulkan workers keep compiled kernels, or none; default: .cache/shoal "
              "in the user's home"),
@@ -100,6 +103,10 @@ const struct option_row option_rows[] = {
      "gets 400; 0 = the context length"},
     {"prefix-cache", OPTION_COUNT, BOTH, AT(prefix_cache), 0, 1, "1",
      "1 = keep computed prompts and answers and share them between requests; 0 = do not"},
+    {"kv-survives", OPTION_COUNT, BOTH, AT(kv_survives), 0, 1, "1",
+     "1 = the KV cache outlives a worker that dies, so that no prompt is computed again; 0 = it "
+     "ends "
+     "with the worker; needs --prefix-cache 1"},
     {"vision-cache-size", OPTION_COUNT, BOTH, AT(vision_cache_size), 0, LIMIT_KEPT_IMAGES, "20",
      "number of images whose features a worker keeps for later requests"},
     {"vision-cache-bytes", OPTION_BYTES, BOTH, AT(vision_cache_bytes), 0, 1ull << 46, "0",
@@ -109,10 +116,15 @@ const struct option_row option_rows[] = {
     {"image-memory-bytes", OPTION_BYTES, BOTH, AT(image_memory_bytes), 16u << 20, 1ull << 40, "1G",
      "memory for decoded images of all live requests; beyond it requests with images get 429"},
     {"response-store-bytes", OPTION_BYTES, OPTIONS_SERVE, AT(response_store_bytes), 1u << 20,
-     1ull << 40, "64M", "memory for stored responses of the Responses API"},
+     1ull << 40, "64M", "memory for stored responses of the Responses API, and their files"},
+    TEXT_ROW("state-dir", OPTIONS_SERVE, state_dir, NULL,
+             "directory for files of stored responses, so that they survive this process; answers "
+             "in progress are made again at the next start; default: none"),
     HEADING("Images"),
-    {"max-image-bytes", OPTION_BYTES, BOTH, AT(max_image_bytes), 1024, LIMIT_PICTURE_BYTES, "20M",
-     "maximum size of an image file; --max-body-bytes also limits images inside requests"},
+    {"max-image-bytes", OPTION_BYTES, BOTH, AT(max_image_bytes), 1024, LIMIT_SOURCE_IMAGE_BYTES,
+     "20M", "maximum size of an image file; --max-body-bytes also limits images inside requests"},
+    {"media-processes", OPTION_COUNT, BOTH, AT(media_processes), 0, LIMIT_MEDIA_PROCESSES, "0",
+     "maximum number of sandboxed processes that decode images; 0 = --prepare-threads"},
     {"allow-media-domain", OPTION_TEXTS, OPTIONS_SERVE, AT(media_domains), 0, 0, NULL,
      "HOST or HOST:PORT from which image URLs (http, https) are fetched; may be given several "
      "times; default: none"},
@@ -149,11 +161,26 @@ const struct option_row option_rows[] = {
      "seconds that running requests get to finish after SIGTERM"},
     HEADING("Access"),
     TEXT_ROW("api-key-file", OPTIONS_SERVE, api_key_file, NULL,
-             "file with API keys, one per line; read again on SIGHUP"),
+             "file with API keys, one per line, each with attributes: admin, requests=N, tokens=N, "
+             "images=N (a minute), "
+             "concurrent=N; read again on SIGHUP"),
+    FLAG_ROW("allow-readable-key-file", OPTIONS_SERVE, readable_key_file,
+             "accept key files that other users of this machine can read"),
+    TEXT_ROW("key-limits", OPTIONS_SERVE, key_limits, NULL,
+             "limits of keys that state none, as 'requests=60 tokens=100000'; beyond them a "
+             "request gets 429"),
+    FLAG_ROW(
+        "ignore-weight-changes", OPTIONS_SERVE, ignore_weight_changes,
+        "serve on, also with restarted workers, if files of the checkpoint are changed; otherwise "
+        "/ready gives 503 and workers refuse them"),
     FLAG_ROW("protect-metrics", OPTIONS_SERVE, protect_metrics,
              "/metrics needs an API key too; /health and /ready never do"),
     {"cors-origin", OPTION_TEXTS, OPTIONS_SERVE, AT(cors_origins), 0, 0, NULL,
      "web origin whose pages may use this server, or '*'; may be given several times"},
+    {"allowed-host", OPTION_TEXTS, OPTIONS_SERVE, AT(allowed_hosts), 0, 0, NULL,
+     "name besides localhost under which clients reach a server that has no API key and listens on "
+     "a "
+     "loopback address (behind a proxy), or '*'; may be given several times"},
     TEXT_ROW("tls-cert", OPTIONS_SERVE, tls_cert, NULL,
              "PEM file with a certificate and its chain: serves HTTPS; read again on SIGHUP"),
     TEXT_ROW("tls-key", OPTIONS_SERVE, tls_key, NULL, "PEM file with the key of the certificate"),
@@ -161,10 +188,16 @@ const struct option_row option_rows[] = {
     {"worker-timeout", OPTION_COUNT, BOTH, AT(worker_timeout_s), 1, 86400, "30",
      "seconds without progress after which a worker with work to do is killed as hung"},
     {"poison-crashes", OPTION_COUNT, BOTH, AT(poison_crashes), 1, 1000, "3",
-     "number of worker crashes in a row during a request, after which the request is retried "
+     "number of worker deaths in a row during a request, after which the request is retried "
      "alone"},
     {"poison-memory-s", OPTION_COUNT, BOTH, AT(poison_memory_s), 0, 86400, "600",
      "seconds for which a request that crashed a worker alone is refused when it is sent again"},
+    HEADING("Isolation"),
+    TEXT_ROW("worker-sandbox", BOTH, worker_sandbox, "auto",
+             "auto: a worker that has loaded its model may make only the system calls of its work "
+             "(seccomp); off: any"),
+    FLAG_ROW("allow-debug", BOTH, allow_debug,
+             "allow debuggers and core dumps, which show prompts and keys"),
     HEADING("Request"),
     TEXT_ROW("prompt", OPTIONS_GENERATE, prompt, NULL, "prompt to answer (required)"),
     {"image", OPTION_TEXTS, OPTIONS_GENERATE, AT(images), 0, 0, NULL,

@@ -57,18 +57,23 @@ struct options {
     uint64_t kv_group_size;
     uint64_t quantized_kv_start;
     uint64_t prefix_cache;   /* 1: computed prefixes are kept and shared */
+    uint64_t kv_survives;    /* 1: they outlive their worker */
     uint64_t max_kv_tokens;  /* maximum of prompt and answer; 0: the context */
     uint64_t kv_cache_bytes; /* 0: the worker's choice; OPTIONS_SHARE: percent of the memory */
     uint64_t vision_cache_size;
     uint64_t vision_cache_bytes; /* likewise */
     uint64_t slab_bytes;
     uint64_t prepare_threads;
+    uint64_t media_processes; /* 0: as many as prepare_threads */
+    uint64_t prepare_deadline_s;
     uint64_t image_memory_bytes;
     uint64_t worker_timeout_s;
     uint64_t workers;
     uint64_t poison_crashes;
     uint64_t poison_memory_s;
-    const char *worker_fault; /* NULL: none */
+    const char *worker_fault;   /* NULL: none */
+    const char *worker_sandbox; /* auto or off */
+    bool allow_debug;
     const char *log_level_name;
     enum log_level log_level;
     const char *log_format_name;
@@ -85,10 +90,14 @@ struct options {
     uint64_t keepalive_comment_s;
     uint64_t stream_buffer_bytes;
     uint64_t response_store_bytes;
+    const char *state_dir;            /* NULL: none */
     uint64_t request_deadline_s;      /* 0: none */
     uint64_t max_requests_per_client; /* 0: no limit */
     struct option_texts api_keys;
     const char *api_key_file; /* NULL: none */
+    bool readable_key_file;
+    const char *key_limits; /* of keys that state none; NULL: no limits */
+    bool ignore_weight_changes;
     bool protect_metrics;
     struct option_texts media_domains;
     const char *media_path; /* NULL: none */
@@ -96,6 +105,7 @@ struct options {
     uint64_t media_timeout_s;
     uint64_t max_image_bytes;
     struct option_texts cors_origins;
+    struct option_texts allowed_hosts;
     const char *tls_cert; /* NULL: plain HTTP */
     const char *tls_key;
 

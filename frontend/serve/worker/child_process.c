@@ -1,22 +1,13 @@
 /*
- * Starting a worker.
- *
- * The program is found beside this one (/proc/self/exe), never through PATH. Everything this
- * process has open is close-on-exec, so the worker inherits four or five descriptors by number
- * (segment, two bells and the vault's) and the standard ones: input from /dev/null, output onto
- * standard error, so that it can never write into an answer. It gets a process group of its own,
- * because a Ctrl-C in a terminal is for the frontend to turn into a drain.
+ * The command line of a worker, and its descriptors: it inherits three to eight by number (segment,
+ * two bells and those of the vaults).
  */
 #include "frontend/serve/worker/child_process.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,14 +40,14 @@ static void add_number(struct arguments *arguments, const char *name, uint64_t v
     add_text(arguments, name, text);
 }
 
-/* Values of 0 are the worker's to choose: their flags are left out. */
+/* Leaves out a flag whose value is 0: the worker chooses. */
 static void add_chosen(struct arguments *arguments, const char *name, uint64_t value)
 {
     if (value > 0)
         add_number(arguments, name, value);
 }
 
-/* The same of texts that nobody gave. */
+/* The same for a text that is not set. */
 static void add_given(struct arguments *arguments, const char *name, const char *value)
 {
     if (value)
@@ -87,11 +78,18 @@ static void arguments_fill(const struct child_process_config *config, struct arg
         add_number(arguments, "--weights-fd", (uint64_t)config->weights.vault);
     if (config->weights.send >= 0)
         add_number(arguments, "--weights-send-fd", (uint64_t)config->weights.send);
+    if (config->kv_memory >= 0)
+        add_number(arguments, "--kv-memory-fd", (uint64_t)config->kv_memory);
+    if (config->kv_device.send >= 0) {
+        add_number(arguments, "--kv-vault-fd", (uint64_t)config->kv_device.vault);
+        add_number(arguments, "--kv-send-fd", (uint64_t)config->kv_device.send);
+    }
     add_number(arguments, "--parent-pid", (uint64_t)getpid());
     add_number(arguments, "--worker-index", config->worker_index);
     device_fill(config, arguments);
     add_number(arguments, "--worker-count", options->workers);
     add_text(arguments, "--model", options->model);
+    add_given(arguments, "--checkpoint-files", config->checkpoint_files);
     add_text(arguments, "--log-level", options->log_level_name);
     add_text(arguments, "--log-format", options->log_format_name);
     add_chosen(arguments, "--threads", options->threads);
@@ -115,80 +113,41 @@ static void arguments_fill(const struct child_process_config *config, struct arg
     add_number(arguments, "--vision-cache-size", options->vision_cache_size);
     add_chosen(arguments, "--vision-cache-bytes", options->vision_cache_bytes);
     add_number(arguments, "--prefix-cache", options->prefix_cache);
+    add_text(arguments, "--sandbox", options->worker_sandbox);
+    add_chosen(arguments, "--allow-debug", options->allow_debug);
     add_given(arguments, "--fault", options->worker_fault);
 }
 
-enum result child_process_find(char path[CHILD_PROCESS_PATH_BYTES], struct error_text *error)
+enum result child_process_find(char path[PROGRAM_PATH_BYTES], struct error_text *error)
 {
-    static const char name[] = "/shoal-worker";
-    ssize_t length = readlink("/proc/self/exe", path, CHILD_PROCESS_PATH_BYTES - sizeof name);
-    if (length <= 0)
-        return error_set(error, RESULT_IO, "cannot find this program's own file: %s",
-                         strerror(errno));
-    path[length] = '\0';
-    char *slash = strrchr(path, '/');
-    must(slash != NULL);
-    memcpy(slash, name, sizeof name);
-    return RESULT_OK;
-}
-
-/* What the child does between fork and exec. A descriptor duplicated onto itself loses
- * close-on-exec. */
-static int actions_fill(posix_spawn_file_actions_t *actions,
-                        const struct child_process_config *config)
-{
-    int status = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    if (status == 0)
-        status = posix_spawn_file_actions_adddup2(actions, STDERR_FILENO, STDOUT_FILENO);
-    const int kept[] = {config->link.segment, config->link.submit_bell, config->link.event_bell,
-                        config->weights.vault, config->weights.send};
-    for (size_t i = 0; status == 0 && i < sizeof kept / sizeof kept[0]; i++)
-        if (kept[i] >= 0)
-            status = posix_spawn_file_actions_adddup2(actions, kept[i], kept[i]);
-    return status;
-}
-
-static int attributes_fill(posix_spawnattr_t *attributes)
-{
-    sigset_t none;
-    sigset_t all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    int status = posix_spawnattr_setflags(
-        attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    if (status == 0)
-        status = posix_spawnattr_setpgroup(attributes, 0);
-    if (status == 0)
-        status = posix_spawnattr_setsigmask(attributes, &none);
-    if (status == 0)
-        status = posix_spawnattr_setsigdefault(attributes, &all);
-    return status;
+    return program_path("shoal-worker", path, error);
 }
 
 enum result child_process_spawn(const struct child_process_config *config,
                                 struct child_process *process, struct error_text *error)
 {
-    char path[CHILD_PROCESS_PATH_BYTES];
+    char path[PROGRAM_PATH_BYTES];
     enum result result = child_process_find(path, error);
     if (result != RESULT_OK)
         return result;
     struct arguments arguments = {.list = {path}, .count = 1};
     arguments_fill(config, &arguments);
 
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    must(posix_spawn_file_actions_init(&actions) == 0);
-    must(posix_spawnattr_init(&attributes) == 0);
-    int status = actions_fill(&actions, config);
-    if (status == 0)
-        status = attributes_fill(&attributes);
-    if (status == 0)
-        status = posix_spawn(&process->pid, path, &actions, &attributes, arguments.list, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-    if (status != 0) {
+    const int kept[] = {config->link.segment,    config->link.submit_bell, config->link.event_bell,
+                        config->weights.vault,   config->weights.send,     config->kv_memory,
+                        config->kv_device.vault, config->kv_device.send};
+    struct program_descriptor descriptors[sizeof kept / sizeof kept[0]];
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
+        descriptors[i] = (struct program_descriptor){kept[i], kept[i]};
+    const struct program_start start = {.path = path,
+                                        .arguments = arguments.list,
+                                        .environment = environ,
+                                        .descriptors = descriptors,
+                                        .descriptor_count = sizeof kept / sizeof kept[0]};
+    result = program_spawn(&start, &process->pid, error);
+    if (result != RESULT_OK) {
         process->pid = 0;
-        return error_set(error, RESULT_IO, "cannot start %.150s: %s", path, strerror(status));
+        return result;
     }
     result = peer_watch_open(process->pid, &process->pid_fd, error);
     if (result != RESULT_OK) {
@@ -203,24 +162,14 @@ enum result child_process_spawn(const struct child_process_config *config,
 void child_process_kill(const struct child_process *process)
 {
     if (process->pid > 0)
-        kill(process->pid, SIGKILL); /* not reaped yet, so the number is still its own */
+        kill(process->pid, SIGKILL); /* not reaped yet, so its pid is not reused */
 }
 
-bool child_process_reap(struct child_process *process, struct error_text *how)
+int child_process_reap(struct child_process *process, struct error_text *how)
 {
-    int status = 0;
-    pid_t reaped;
-    do
-        reaped = waitpid(process->pid, &status, 0);
-    while (reaped < 0 && errno == EINTR);
-    must(reaped == process->pid);
+    int status = program_reap(process->pid, how);
     if (process->pid_fd >= 0)
         close(process->pid_fd);
     *process = (struct child_process){.pid_fd = -1};
-    if (WIFSIGNALED(status))
-        snprintf(how->text, sizeof how->text, "killed by signal %d (%s)", WTERMSIG(status),
-                 strsignal(WTERMSIG(status)));
-    else
-        snprintf(how->text, sizeof how->text, "exit status %d", WEXITSTATUS(status));
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return status;
 }

@@ -1,5 +1,5 @@
 /*
- * The worker as an operating-system process: spawn with exactly the descriptors that it needs,
+ * The worker as a process of the operating system: spawn with only the descriptors that it needs,
  * kill, reap.
  */
 #ifndef SHOAL_FRONTEND_SERVE_WORKER_CHILD_PROCESS_H
@@ -8,8 +8,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "frontend/base/program_spawn.h"
 #include "frontend/serve/settings/options.h"
-#include "frontend/serve/worker/weight_holder.h"
+#include "frontend/serve/worker/vault_holder.h"
 #include "frontend/serve/worker/worker_link.h"
 
 struct child_process {
@@ -17,29 +18,30 @@ struct child_process {
     int pid_fd;
 };
 
-/* Which worker. */
+/* Settings of one worker. */
 struct child_process_config {
     const struct options *options;
     struct worker_link_fds link;
-    struct weight_holder_fds weights;
+    struct vault_holder_fds weights;
+    int kv_memory; /* vault of the worker's KV cache, or -1 */
+    struct vault_holder_fds kv_device;
     uint32_t worker_index;
-    uint32_t device_workers;    /* that share its device, this one with them */
-    const char *pipeline_cache; /* folder, or NULL */
+    uint32_t device_workers;      /* number of workers that share its device, this one included */
+    const char *pipeline_cache;   /* folder, or NULL */
+    const char *checkpoint_files; /* that it may open (proto/checkpoint_files.h), or NULL: any */
 };
 
-#define CHILD_PROCESS_PATH_BYTES 4096u
-
 /* Writes the path of the worker program: `shoal-worker` beside this program's own file. */
-enum result child_process_find(char path[CHILD_PROCESS_PATH_BYTES],
+enum result child_process_find(char path[PROGRAM_PATH_BYTES],
                                struct error_text *error) RESULT_CHECKED;
-/* Spawns it. Called from the thread that lives as long as this process: the kernel kills the worker
+/* Spawns it. Call it from a thread that lives as long as this process: the kernel kills the worker
  * when that thread ends. */
 enum result child_process_spawn(const struct child_process_config *config,
                                 struct child_process *process,
                                 struct error_text *error) RESULT_CHECKED;
 void child_process_kill(const struct child_process *process);
-/* Waits until it has ended; writes how in words ("exit status 1", "killed by signal 9 (Killed)").
- * True for exit status 0. */
-bool child_process_reap(struct child_process *process, struct error_text *how);
+/* Waits until it has ended and writes how ("exit status 1", "killed by signal 9 (Killed)"). Returns
+ * waitpid()'s status. */
+int child_process_reap(struct child_process *process, struct error_text *how);
 
 #endif

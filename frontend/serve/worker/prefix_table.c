@@ -1,10 +1,11 @@
 /*
- * A worker that has computed the beginning of a prompt is the one to send its continuation to. The
- * frontend cannot see a worker's cache, so it remembers what it sent, as hashes.
+ * Remembers which prompts were sent to a worker, as hashes, because the frontend cannot see a
+ * worker's cache: the continuation of a prompt is best sent to the worker that computed its
+ * beginning.
  *
- * The table has a fixed number of places in sets of four; a new hash takes the place in its set
- * that was used longest ago. A chain may lose a block in the middle that way, which costs affinity
- * and nothing else. Refuses to be exact: it guides, and a wrong guess costs time, never an answer.
+ * The table has a fixed number of places in sets of four; a new hash replaces the least recently
+ * used one of its set. A chain can lose a block in the middle that way, and a look-up can be wrong:
+ * it guides routing only, so a wrong result costs time, never an answer.
  */
 #include "frontend/serve/worker/prefix_table.h"
 
@@ -22,7 +23,7 @@ struct prefix_place {
 };
 
 struct prefix_table {
-    uint64_t now; /* counts uses */
+    uint64_t now; /* number of uses so far */
     struct prefix_place places[SET_COUNT][WAYS];
 };
 

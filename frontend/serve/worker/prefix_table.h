@@ -1,6 +1,6 @@
 /*
- * Which beginnings of prompts has a worker seen lately? A bounded table of hashes, one for each
- * leading block of 16 tokens; each hash covers all the tokens before its block's end.
+ * The prompt prefixes that a worker has seen lately: a bounded table of hashes, one for each
+ * leading block of 16 tokens; each hash covers all tokens up to its block's end.
  */
 #ifndef SHOAL_FRONTEND_SERVE_WORKER_PREFIX_TABLE_H
 #define SHOAL_FRONTEND_SERVE_WORKER_PREFIX_TABLE_H
@@ -8,9 +8,9 @@
 #include "proto/keyed_hash.h"
 
 #define PREFIX_BLOCK_TOKENS 16u
-#define PREFIX_BLOCKS_MAX   1024u /* of one prompt: what follows decides nothing any more */
+#define PREFIX_BLOCKS_MAX   1024u /* of one prompt; later blocks do not change the routing */
 
-/* The hashes of the whole blocks of ids[0..count), PREFIX_BLOCKS_MAX at most. Returns how many. */
+/* Hashes the complete blocks of ids[0..count), at most PREFIX_BLOCKS_MAX. Returns their number. */
 uint32_t prefix_blocks_hash(const struct keyed_hash_key *key, const uint32_t *ids, size_t count,
                             uint64_t hashes[PREFIX_BLOCKS_MAX]);
 
@@ -18,10 +18,10 @@ struct prefix_table;
 
 struct prefix_table *prefix_table_create(void);
 void prefix_table_destroy(struct prefix_table *table);
-/* Forgets all: the worker that saw them is gone. */
+/* Removes all hashes, after the worker's death. */
 void prefix_table_clear(struct prefix_table *table);
 
-/* How many of the leading blocks are known. */
+/* Number of leading blocks that are in the table. */
 uint32_t prefix_table_shared(const struct prefix_table *table, const uint64_t *hashes,
                              uint32_t count);
 void prefix_table_add(struct prefix_table *table, const uint64_t *hashes, uint32_t count);

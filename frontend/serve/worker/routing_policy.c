@@ -1,12 +1,14 @@
 /*
- * Two wishes pull apart: to send a prompt where its beginning has been computed, and to keep all
- * workers equally busy. Both are turned into requests: every four shared blocks (64 tokens that
- * need not be computed again) are worth one request more in a worker's queue, up to an eighth of
- * what a worker takes, because a prefix is computed once and a queue is waited for by everyone in
- * it. The few blocks that all chats share (a template's beginning) are worth nothing and only
- * decide among equals.
+ * Chooses a worker for a request, between two conflicting goals: sending a prompt where its
+ * beginning has been computed, and keeping all workers equally busy.
  *
- * Refuses to look at time, tokens or tables: numbers in, a number out.
+ * Both are measured in requests. Every four shared blocks (64 tokens that need not be computed
+ * again) are worth one request in a worker's queue, up to an eighth of the requests that a worker
+ * accepts, because a prefix is computed once while every request in a queue waits. The first few
+ * blocks, which all chats share (a template's beginning), are worth nothing and decide between
+ * equals only.
+ *
+ * The policy sees only the numbers of its candidates: no time, no tokens, no tables.
  */
 #include "frontend/serve/worker/routing_policy.h"
 

@@ -1,16 +1,17 @@
 /*
- * Rings and slab, seen from the process that must survive whatever the other one writes.
+ * The frontend's end of a worker's rings and slab; it stays correct whatever the worker writes.
  *
- * Submit: the payload (prompt ids, stop ids, biases, pictures) is copied into a slab chunk, then
- * one record is committed and the bell rung. The submit ring has room for every record that an
- * honest worker could leave unread (per slot: an old cancel, a run, a cancel; a drain and a reset),
- * so a full ring is itself proof of a broken worker and nothing ever waits for it.
+ * Submit: the payload (prompt ids, stop ids, biases, images) is copied into a slab chunk, then one
+ * record is committed and the bell rung. The submit ring has room for every record that a correct
+ * worker can leave unread (per slot: an old cancel, a run, a cancel; a drain and a reset), so a
+ * full ring proves a broken worker and nothing ever waits for room.
  *
  * Events: each record is copied out before it is checked, so that it cannot change in between. All
  * events of one wake-up are handled, then batch_end() lets each stream write once. A wake-up
- * handles a bounded number and comes back, so that a flood of events cannot starve the sockets.
+ * handles a bounded number and then returns to the loop, so that a flood of events cannot starve
+ * the sockets.
  *
- * Refuses to repair: the first rule that the worker breaks ends the link.
+ * The first broken rule ends the link as corrupt.
  */
 #include "frontend/serve/worker/worker_link.h"
 
@@ -21,6 +22,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "frontend/base/monotonic_clock.h"
 #include "proto/must.h"
 #include "proto/submit_payload.h"
 #include "shm/doorbell.h"
@@ -42,7 +44,8 @@ struct worker_link {
     struct doorbell event_bell;
     struct event *bell_event;
     uint32_t vocab_tokens;
-    uint64_t resets; /* asked for */
+    struct worker_counters counters;
+    uint64_t resets; /* requested */
     bool corrupt;
 };
 
@@ -72,6 +75,7 @@ enum result worker_link_create(const struct worker_link_config *config, struct w
 {
     struct worker_link *made = must_alloc(1, sizeof *made);
     made->config = *config;
+    worker_counters_init(&made->counters, monotonic_clock_us());
     made->submit_bell.event_fd = made->event_bell.event_fd = -1;
     struct segment_sizes sizes = {
         .submit_capacity = ring_capacity(SUBMITS_PER_REQUEST * config->live_requests + 2),
@@ -125,6 +129,12 @@ struct worker_link_fds worker_link_fds(const struct worker_link *link)
 const struct worker_gauges *worker_link_gauges(const struct worker_link *link)
 {
     return link->segment.gauges;
+}
+
+void worker_link_add_totals(struct worker_link *link, struct worker_totals *totals)
+{
+    worker_counters_read(&link->counters, link->segment.gauges, monotonic_clock_us());
+    worker_totals_add(totals, &link->counters);
 }
 
 void worker_link_set_vocab(struct worker_link *link, uint32_t vocab_tokens)
@@ -220,7 +230,7 @@ enum result worker_link_cancel(struct worker_link *link, struct request_id reque
 
 enum result worker_link_reset_cache(struct worker_link *link)
 {
-    /* One that the worker has not done yet will do for this one, too: the ring has room for it. */
+    /* A reset that the worker has not handled yet serves this request, too: the ring holds one. */
     const struct worker_gauges *gauges = link->segment.gauges;
     if (link->resets > atomic_load_explicit(&gauges->prefix_resets_total, memory_order_relaxed))
         return RESULT_OK;
@@ -248,13 +258,14 @@ static enum result event_handle(struct worker_link *link, const struct token_eve
             return error_set(why, RESULT_CORRUPT, "a payload was given back that is not out");
         return RESULT_OK;
     }
-    if (link->config.event(link->config.context, event) != RESULT_OK)
+    const struct worker_listener *listener = &link->config.listener;
+    if (listener->event(listener->context, link->config.worker, event) != RESULT_OK)
         return error_set(why, RESULT_CORRUPT, "an event of kind %u contradicts its request",
                          event->kind);
     return RESULT_OK;
 }
 
-/* Handles up to `most` events. Returns how many; *result tells why it stopped. */
+/* Handles up to `most` events and returns their number; *result is the reason for the stop. */
 static uint32_t events_take(struct worker_link *link, uint32_t most, enum result *result,
                             struct error_text *why)
 {
@@ -277,13 +288,6 @@ static uint32_t events_take(struct worker_link *link, uint32_t most, enum result
     return taken;
 }
 
-static void corrupt_report(struct worker_link *link, const struct error_text *why)
-{
-    link->corrupt = true;
-    event_del(link->bell_event);
-    link->config.corrupt(link->config.context, why->text);
-}
-
 static void on_bell(int fd, short what, void *context)
 {
     (void)fd;
@@ -297,18 +301,20 @@ static void on_bell(int fd, short what, void *context)
     bool again = result == RESULT_OK;
     if (result == RESULT_EMPTY) {
         doorbell_prepare_sleep(&link->event_bell);
-        /* The second look: records that were committed before the worker could see the flag. */
+        /* Second look, for records committed before the worker could see the flag. */
         uint32_t more = events_take(link, EVENTS_PER_WAKE, &result, &why);
         again = more > 0;
         taken += more;
     }
     if (taken > 0)
-        link->config.batch_end(link->config.context);
-    if (result != RESULT_OK && result != RESULT_EMPTY)
-        corrupt_report(link, &why);
-    else if (again) {
+        link->config.listener.batch_end(link->config.listener.context);
+    if (result != RESULT_OK && result != RESULT_EMPTY) {
+        link->corrupt = true;
+        event_del(link->bell_event);
+        link->config.corrupt(link->config.context, why.text);
+    } else if (again) {
         doorbell_cancel_sleep(&link->event_bell);
-        event_active(link->bell_event, EV_READ, 0); /* after the sockets had their turn */
+        event_active(link->bell_event, EV_READ, 0); /* after the sockets' events */
     }
 }
 
@@ -318,8 +324,8 @@ void worker_link_take_rest(struct worker_link *link)
     enum result result = RESULT_OK;
     while (!link->corrupt && result == RESULT_OK)
         (void)events_take(link, EVENTS_PER_WAKE, &result, &why);
-    link->corrupt = true; /* a dead worker's word ends here */
-    link->config.batch_end(link->config.context);
+    link->corrupt = true; /* no further events from a dead worker */
+    link->config.listener.batch_end(link->config.listener.context);
 }
 
 void worker_link_read_roster(const struct worker_link *link, struct step_roster_copy *roster)

@@ -1,15 +1,16 @@
 /*
- * Several workers behind one queue.
+ * Several workers with one queue.
  *
- * A worker takes somewhat more requests than it runs at once, so that it can begin the next one
- * without asking; everything beyond that waits in front of all workers, where it can still go to
- * whichever is free first. Among those with room the routing policy chooses by load and by the
- * longest prefix that a worker has seen (prefix_table.h); a worker that dies is forgotten there.
+ * A worker accepts somewhat more requests than it runs at once, so that it can begin the next one
+ * without asking; all others wait in the common queue, where the first free worker takes them.
+ * Among workers with room the routing policy chooses by load and by the longest prefix that a
+ * worker has seen (prefix_table.h); a dead worker's prefixes are removed
+ * unless its KV cache survives.
  *
- * One worker's end is the others' gain: its requests are told to the engine, which queues them
- * again. Only when every worker has failed for good has the pool failed.
+ * If a worker dies, the engine queues its requests again for the others. The pool has failed only
+ * when every worker has failed for good.
  *
- * Refuses to know what a request is: it counts, and remembers which one is on trial.
+ * The pool does not know what a request is: it counts them, and remembers which one is on trial.
  */
 #include "frontend/serve/worker/worker_pool.h"
 
@@ -20,8 +21,7 @@
 #include "proto/log.h"
 #include "proto/must.h"
 
-#define AHEAD_SHARE    4u /* of what a worker runs at once: what it may have beyond that */
-#define HOPELESS_TRIES 7u /* failed starts in a row: more than 6 s of backing off */
+#define AHEAD_SHARE 4u /* share of a worker's sequences that it may hold in addition */
 
 struct pool_worker {
     struct worker_pool *pool;
@@ -29,8 +29,10 @@ struct pool_worker {
     uint32_t requests;
     bool on_trial;
     struct request_id trial;
-    uint32_t device_workers;       /* that share its device, itself with them */
-    struct weight_holder *weights; /* the device's */
+    uint32_t device_workers;        /* number that share its device, itself included */
+    struct vault_holder *weights;   /* the device's */
+    struct vault_holder *kv_memory; /* its own; NULL: none, like the next */
+    struct vault_holder *kv_device;
     struct worker_supervisor *supervisor;
     struct prefix_table *prefixes; /* NULL in a pool of one */
 };
@@ -38,32 +40,26 @@ struct pool_worker {
 struct worker_pool {
     struct worker_pool_config config;
     struct keyed_hash_key key;
-    char pipeline_cache[CACHE_FOLDER_BYTES];      /* "": none */
-    struct weight_holder *holders[LIMIT_WORKERS]; /* one for each device */
+    char pipeline_cache[CACHE_FOLDER_BYTES];     /* "": none */
+    struct vault_holder *holders[LIMIT_WORKERS]; /* one for each device */
     uint32_t holder_count;
     uint32_t count;
-    uint32_t most; /* requests that one worker takes */
+    uint32_t most; /* requests that one worker accepts */
     uint32_t failed_count;
     uint32_t drained_count;
-    uint64_t hashes[PREFIX_BLOCKS_MAX]; /* scratch: of the prompt in hand */
+    uint64_t hashes[PREFIX_BLOCKS_MAX]; /* scratch: of the current prompt */
     struct pool_worker workers[LIMIT_WORKERS];
 };
 
-/* --- what supervisors say -------------------------------------------------------------------- */
+/* --- callbacks of supervisors ---------------------------------------------------------------- */
 
-static void on_ready(void *context)
+static void on_died(void *context, enum death_cause cause)
 {
     struct pool_worker *worker = context;
-    worker->pool->config.ready(worker->pool->config.context, worker->index);
-}
-
-static void on_died(void *context)
-{
-    struct pool_worker *worker = context;
-    worker->pool->config.died(worker->pool->config.context, worker->index);
+    worker->pool->config.died(worker->pool->config.listener.context, worker->index, cause);
     must(worker->requests == 0);
     worker->on_trial = false;
-    if (worker->prefixes)
+    if (worker->prefixes && !worker->kv_memory)
         prefix_table_clear(worker->prefixes);
 }
 
@@ -73,7 +69,7 @@ static void on_failed(void *context, const char *why)
     struct worker_pool *pool = worker->pool;
     log_error("worker %u cannot be started and is given up: %s", worker->index, why);
     if (++pool->failed_count == pool->count)
-        pool->config.failed(pool->config.context, why);
+        pool->config.failed(pool->config.owner, why);
 }
 
 static void on_drained(void *context)
@@ -81,19 +77,7 @@ static void on_drained(void *context)
     struct pool_worker *worker = context;
     struct worker_pool *pool = worker->pool;
     if (++pool->drained_count == pool->count)
-        pool->config.drained(pool->config.context);
-}
-
-static enum result on_event(void *context, const struct token_event *event)
-{
-    struct pool_worker *worker = context;
-    return worker->pool->config.event(worker->pool->config.context, worker->index, event);
-}
-
-static void on_batch_end(void *context)
-{
-    struct pool_worker *worker = context;
-    worker->pool->config.batch_end(worker->pool->config.context);
+        pool->config.drained(pool->config.owner);
 }
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -116,10 +100,21 @@ static void devices_share(struct worker_pool *pool)
         }
         if (!worker->weights)
             worker->weights = pool->holders[pool->holder_count++] =
-                weight_holder_create(device.kind);
+                vault_holder_create(device.kind, "shoal-weights");
     }
     if (vulkan)
         cache_folder_find(options->pipeline_cache, pool->pipeline_cache);
+}
+
+/* The KV cache of each worker outlives it in vaults of its own. */
+static void kv_vaults_open(struct pool_worker *worker, const struct options *options)
+{
+    if (!options->kv_survives)
+        return;
+    worker->kv_memory = vault_holder_create(DEVICE_CPU, "shoal-kv");
+    enum device_kind kind = options_device(options, worker->index).kind;
+    if (kind != DEVICE_CPU)
+        worker->kv_device = vault_holder_create(kind, "shoal-kv");
 }
 
 static enum result worker_begin(struct worker_pool *pool, uint32_t index, struct error_text *error)
@@ -127,23 +122,25 @@ static enum result worker_begin(struct worker_pool *pool, uint32_t index, struct
     struct pool_worker *worker = &pool->workers[index];
     worker->pool = pool;
     worker->index = index;
+    kv_vaults_open(worker, pool->config.options);
     if (pool->config.options->workers > 1)
         worker->prefixes = prefix_table_create();
     struct worker_supervisor_config supervision = {
         .base = pool->config.base,
         .options = pool->config.options,
         .weights = worker->weights,
+        .kv_memory = worker->kv_memory,
+        .kv_device = worker->kv_device,
         .device_workers = worker->device_workers,
         .pipeline_cache = pool->pipeline_cache[0] ? pool->pipeline_cache : NULL,
+        .checkpoint_files = pool->config.checkpoint_files,
         .index = index,
         .live_requests = pool->config.live_requests,
+        .listener = pool->config.listener,
         .context = worker,
-        .ready = on_ready,
         .died = on_died,
         .failed = on_failed,
-        .drained = on_drained,
-        .event = on_event,
-        .batch_end = on_batch_end};
+        .drained = on_drained};
     return worker_supervisor_create(&supervision, &worker->supervisor, error);
 }
 
@@ -178,9 +175,11 @@ void worker_pool_destroy(struct worker_pool *pool)
     for (uint32_t i = 0; i < pool->count; i++) {
         worker_supervisor_destroy(pool->workers[i].supervisor);
         prefix_table_destroy(pool->workers[i].prefixes);
+        vault_holder_destroy(pool->workers[i].kv_memory);
+        vault_holder_destroy(pool->workers[i].kv_device);
     }
     for (uint32_t i = 0; i < pool->holder_count; i++)
-        weight_holder_destroy(pool->holders[i]);
+        vault_holder_destroy(pool->holders[i]);
     free(pool);
 }
 
@@ -196,7 +195,7 @@ void worker_pool_drain(struct worker_pool *pool)
         worker_supervisor_drain(pool->workers[i].supervisor);
 }
 
-/* --- who can do what ------------------------------------------------------------------------- */
+/* --- state ----------------------------------------------------------------------------------- */
 
 uint32_t worker_pool_count(const struct worker_pool *pool)
 {
@@ -248,9 +247,7 @@ bool worker_pool_is_usable(const struct worker_pool *pool)
 bool worker_pool_is_hopeless(const struct worker_pool *pool)
 {
     for (uint32_t i = 0; i < pool->count; i++) {
-        const struct worker_supervisor *supervisor = pool->workers[i].supervisor;
-        if (worker_supervisor_state(supervisor) != SUPERVISOR_STOPPED &&
-            worker_supervisor_failed_starts(supervisor) < HOPELESS_TRIES)
+        if (!worker_supervisor_is_hopeless(pool->workers[i].supervisor))
             return false;
     }
     return true;
@@ -316,7 +313,7 @@ uint32_t worker_pool_find_empty(const struct worker_pool *pool)
     return ROUTING_NONE;
 }
 
-/* --- what a worker has ----------------------------------------------------------------------- */
+/* --- requests of a worker -------------------------------------------------------------------- */
 
 void worker_pool_note_submit(struct worker_pool *pool, uint32_t worker,
                              const struct token_list *prompt)

@@ -1,20 +1,20 @@
 /*
- * One worker at a time, for as long as the server runs.
+ * Keeps one worker running as long as the server runs.
  *
- * Death is a readable pidfd. A hang is a heartbeat that stands still while the worker loads or owes
- * something: it grows with every piece of work, so a long step is no hang, and a worker that has
- * forgotten what it owes is one. A hung worker is killed, and dies like any other. What it
- * published before is still taken; then its segment is thrown away, so nothing that it wrote
- * reaches the next one.
+ * Death is a readable pidfd. A hang is a heartbeat that stands still while the worker loads or has
+ * requests: it grows with every piece of work, so a long step is no hang, while a worker that has
+ * lost a request is one. A hung worker is killed and handled like a dead one. The events that it
+ * published before are still taken; then its segment is discarded, so nothing that it wrote reaches
+ * the next one.
  *
- * When the next one is started is restart_policy.h's to say.
+ * restart_policy.h decides the pause before the next start.
  *
- * A worker that says itself why it cannot load (WORKER_FAILED) before any was ever ready is
- * believed: the same file would fail again. One that dies without a word before any was ever ready
- * gets a few more tries.
+ * A worker that reports a load error (WORKER_FAILED) before any worker was ever ready is not
+ * restarted: the same file would fail again. One that dies without a report before any was ever
+ * ready gets a few more tries.
  *
- * The timer runs only while there is something to watch (a start, or work owed): an idle server
- * does not wake up.
+ * The timer runs only during a start and while the worker has requests: an idle server does not
+ * wake up.
  */
 #include "frontend/serve/worker/worker_supervisor.h"
 
@@ -30,11 +30,10 @@
 #include "proto/must.h"
 #include "shm/peer_watch.h"
 
-#define START_LOOK_MS       50 /* its bell tells that it is ready; this is for its heartbeat */
+#define START_LOOK_MS       50 /* for the heartbeat; the bell announces readiness */
 #define WATCH_LOOK_MS       250
-#define FIRST_START_TRIES   3
 #define DRAIN_EXIT_LIMIT_MS 5000
-#define VAULT_DEATHS_MOST   2 /* unready ones, before what the vault holds is doubted */
+#define VAULT_DEATHS_MOST   2 /* deaths before ready after which the vault is replaced */
 
 struct worker_supervisor {
     struct worker_supervisor_config config;
@@ -51,13 +50,14 @@ struct worker_supervisor {
         backend[sizeof((struct worker_gauges *)0)->backend + 1]; /* "" before the first was ready */
     uint32_t starts;
     uint32_t weights_generation; /* of the vault that the worker was given */
-    uint32_t unready_deaths;     /* in a row, each before the worker was ready */
+    uint32_t unready_deaths;     /* in a row, before the worker was ready, not from outside */
     struct restart_record record;
     int64_t drain_at_ms;
     int64_t start_at_ms; /* BACKOFF: when the next one is started */
     int64_t died_at_ms;
     struct error_text last_death; /* "" before the first */
     char condemned[256];          /* why it is being killed; "" when it is not */
+    enum death_cause condemned_cause;
 };
 
 static void on_death(int fd, short what, void *context);
@@ -77,7 +77,7 @@ static void on_link_corrupt(void *context, const char *why)
 
 static void look_at_start(struct worker_supervisor *supervisor);
 
-/* The worker's bell: also rung when it has become ready. */
+/* The worker's bell; it also rings when it becomes ready. */
 static void on_link_bell(void *context)
 {
     struct worker_supervisor *supervisor = context;
@@ -85,24 +85,22 @@ static void on_link_bell(void *context)
         look_at_start(supervisor);
 }
 
-static enum result on_link_event(void *context, const struct token_event *event)
+static void vault_renew(struct vault_holder *holder)
 {
-    struct worker_supervisor *supervisor = context;
-    return supervisor->config.event(supervisor->config.context, event);
+    if (holder)
+        vault_holder_replace(holder, vault_holder_generation(holder));
 }
 
-static void on_link_batch_end(void *context)
-{
-    struct worker_supervisor *supervisor = context;
-    supervisor->config.batch_end(supervisor->config.context);
-}
-
-/* What earlier workers left may be what kills this one: a driver, say, that cannot take it back. */
+/* What earlier workers left may be the reason of the deaths, for example if a driver cannot
+ * import them. */
 static void vault_doubt(struct worker_supervisor *supervisor)
 {
-    log_warn("worker %u died %u times before it was ready; the next one prepares its weights anew",
-             supervisor->config.index, supervisor->unready_deaths);
-    weight_holder_replace(supervisor->config.weights, supervisor->weights_generation);
+    log_warn(
+        "worker %u died %u times before it was ready; the next one gets nothing of earlier ones",
+        supervisor->config.index, supervisor->unready_deaths);
+    vault_holder_replace(supervisor->config.weights, supervisor->weights_generation);
+    vault_renew(supervisor->config.kv_memory);
+    vault_renew(supervisor->config.kv_device);
     supervisor->unready_deaths = 0;
 }
 
@@ -110,26 +108,33 @@ static enum result worker_start(struct worker_supervisor *supervisor, struct err
 {
     const struct options *options = supervisor->config.options;
     struct worker_link_config link = {.base = supervisor->config.base,
+                                      .worker = supervisor->config.index,
+                                      .listener = supervisor->config.listener,
                                       .generation = ++supervisor->starts,
                                       .live_requests = supervisor->config.live_requests,
                                       .slab_bytes = options->slab_bytes,
                                       .context = supervisor,
                                       .bell = on_link_bell,
-                                      .event = on_link_event,
-                                      .batch_end = on_link_batch_end,
                                       .corrupt = on_link_corrupt};
     enum result result = worker_link_create(&link, &supervisor->link, error);
     if (result != RESULT_OK)
         return result;
     if (supervisor->unready_deaths >= VAULT_DEATHS_MOST)
         vault_doubt(supervisor);
-    supervisor->weights_generation = weight_holder_generation(supervisor->config.weights);
+    supervisor->weights_generation = vault_holder_generation(supervisor->config.weights);
     struct child_process_config child = {.options = options,
                                          .link = worker_link_fds(supervisor->link),
-                                         .weights = weight_holder_fds(supervisor->config.weights),
+                                         .weights = vault_holder_fds(supervisor->config.weights),
+                                         .kv_memory = -1,
+                                         .kv_device = {-1, -1},
                                          .worker_index = supervisor->config.index,
                                          .device_workers = supervisor->config.device_workers,
-                                         .pipeline_cache = supervisor->config.pipeline_cache};
+                                         .pipeline_cache = supervisor->config.pipeline_cache,
+                                         .checkpoint_files = supervisor->config.checkpoint_files};
+    if (supervisor->config.kv_memory)
+        child.kv_memory = vault_holder_fds(supervisor->config.kv_memory).vault;
+    if (supervisor->config.kv_device)
+        child.kv_device = vault_holder_fds(supervisor->config.kv_device);
     result = child_process_spawn(&child, &supervisor->process, error);
     if (result != RESULT_OK) {
         worker_link_destroy(supervisor->link);
@@ -166,7 +171,7 @@ enum result worker_supervisor_create(const struct worker_supervisor_config *conf
     return RESULT_OK;
 }
 
-/* Frees what belonged to the worker that has ended. */
+/* Frees the resources of the ended worker. */
 static void worker_clear(struct worker_supervisor *supervisor)
 {
     if (supervisor->death_event)
@@ -216,13 +221,15 @@ double worker_supervisor_load_progress(const struct worker_supervisor *superviso
 
 bool worker_supervisor_is_resuming(const struct worker_supervisor *supervisor)
 {
-    return supervisor->state == SUPERVISOR_STARTING && supervisor->ever_ready &&
-           supervisor->record.failed_starts == 0;
+    bool starts =
+        supervisor->state == SUPERVISOR_STARTING || supervisor->state == SUPERVISOR_BACKOFF;
+    return starts && supervisor->ever_ready && supervisor->record.failed_starts == 0;
 }
 
-uint32_t worker_supervisor_failed_starts(const struct worker_supervisor *supervisor)
+bool worker_supervisor_is_hopeless(const struct worker_supervisor *supervisor)
 {
-    return supervisor->record.failed_starts;
+    return supervisor->state == SUPERVISOR_STOPPED ||
+           restart_policy_is_hopeless(&supervisor->record);
 }
 
 void worker_supervisor_note_progress(struct worker_supervisor *supervisor)
@@ -232,7 +239,7 @@ void worker_supervisor_note_progress(struct worker_supervisor *supervisor)
 
 /* --- death ----------------------------------------------------------------------------------- */
 
-/* The worker's own words when it said that it cannot start. */
+/* The error text of a worker that reported WORKER_FAILED. */
 static bool failure_read(const struct worker_supervisor *supervisor, struct error_text *words)
 {
     const struct worker_gauges *gauges = worker_link_gauges(supervisor->link);
@@ -266,7 +273,7 @@ static void start_next(struct worker_supervisor *supervisor)
         return;
     log_error("%s", error.text);
     supervisor->last_death = error;
-    restart_policy_note_death(&supervisor->record);
+    restart_policy_note_death(&supervisor->record, false);
     backoff_begin(supervisor);
 }
 
@@ -280,7 +287,7 @@ static void end_drain(struct worker_supervisor *supervisor)
     supervisor->config.drained(supervisor->config.context);
 }
 
-/* How it died, in words: why it was killed, or what it said, or what the system says. */
+/* The cause of death: why it was killed, its own error text, or its exit status. */
 static void death_words(struct worker_supervisor *supervisor, const struct error_text *how,
                         const struct error_text *words)
 {
@@ -305,23 +312,29 @@ static void on_death(int fd, short what, void *context)
     bool said_why = failure_read(supervisor, &words);
     event_free(supervisor->death_event); /* before its descriptor is closed */
     supervisor->death_event = NULL;
-    (void)child_process_reap(&supervisor->process, &how);
+    int status = child_process_reap(&supervisor->process, &how);
+    enum death_cause cause =
+        supervisor->condemned[0] ? supervisor->condemned_cause : death_cause_from_status(status);
+    bool outside = death_cause_is_outside(cause);
     death_words(supervisor, &how, &words);
     if (before == SUPERVISOR_DRAINING) {
         end_drain(supervisor);
         return;
     }
     log_error("worker %u died: %s", supervisor->config.index, supervisor->last_death.text);
-    restart_policy_note_death(&supervisor->record);
-    supervisor->unready_deaths = before == SUPERVISOR_STARTING ? supervisor->unready_deaths + 1 : 0;
+    restart_policy_note_death(&supervisor->record, outside);
+    if (before != SUPERVISOR_STARTING)
+        supervisor->unready_deaths = 0;
+    else if (!outside)
+        supervisor->unready_deaths++;
     supervisor->state = SUPERVISOR_BACKOFF;
-    supervisor->config.died(supervisor->config.context);
+    supervisor->config.died(supervisor->config.context, cause);
     worker_clear(supervisor);
     if (supervisor->state == SUPERVISOR_STOPPED)
-        return; /* it was the last that a drain waited for */
+        return; /* a drain waited for it */
     if (!supervisor->ever_ready && said_why) {
         stop_for_good(supervisor, words.text);
-    } else if (!supervisor->ever_ready && supervisor->starts >= FIRST_START_TRIES) {
+    } else if (!supervisor->ever_ready && restart_policy_gives_up(&supervisor->record)) {
         stop_for_good(supervisor, how.text);
     } else if (restart_policy_delay_ms(&supervisor->record) == 0) {
         start_next(supervisor);
@@ -330,13 +343,19 @@ static void on_death(int fd, short what, void *context)
     }
 }
 
-void worker_supervisor_condemn(struct worker_supervisor *supervisor, const char *why)
+static void condemn(struct worker_supervisor *supervisor, enum death_cause cause, const char *why)
 {
     if (supervisor->process.pid <= 0 || supervisor->condemned[0])
         return;
+    supervisor->condemned_cause = cause;
     log_error("worker %u is killed: %s", supervisor->config.index, why);
     snprintf(supervisor->condemned, sizeof supervisor->condemned, "killed: %.200s", why);
     child_process_kill(&supervisor->process);
+}
+
+void worker_supervisor_condemn(struct worker_supervisor *supervisor, const char *why)
+{
+    condemn(supervisor, DEATH_BROKE_PROTOCOL, why);
 }
 
 /* --- watching -------------------------------------------------------------------------------- */
@@ -353,13 +372,14 @@ static void look_at_start(struct worker_supervisor *supervisor)
         return;
     }
     if (atomic_load_explicit(&gauges->weights, memory_order_relaxed) == WORKER_WEIGHTS_REFUSED)
-        weight_holder_replace(supervisor->config.weights, supervisor->weights_generation);
+        vault_holder_replace(supervisor->config.weights, supervisor->weights_generation);
     memcpy(supervisor->backend, gauges->backend, sizeof gauges->backend);
     worker_link_set_vocab(supervisor->link, vocab);
     supervisor->state = SUPERVISOR_READY;
     supervisor->ever_ready = true;
+    restart_policy_note_ready(&supervisor->record);
     log_info("worker %u ready: %s", supervisor->config.index, supervisor->backend);
-    supervisor->config.ready(supervisor->config.context);
+    supervisor->config.listener.ready(supervisor->config.listener.context);
 }
 
 static void look_at_heartbeat(struct worker_supervisor *supervisor)
@@ -369,7 +389,7 @@ static void look_at_heartbeat(struct worker_supervisor *supervisor)
     bool needed = supervisor->state == SUPERVISOR_STARTING || supervisor->work_expected;
     int64_t limit_ms = (int64_t)supervisor->config.options->worker_timeout_s * 1000;
     if (heartbeat_watch_hung(&supervisor->heartbeat, beat, needed, monotonic_clock_ms(), limit_ms))
-        worker_supervisor_condemn(supervisor, "it hangs: its heartbeat stands still");
+        condemn(supervisor, DEATH_HUNG, "it hangs: its heartbeat stands still");
 }
 
 static void on_timer(int fd, short what, void *context)
@@ -414,7 +434,7 @@ void worker_supervisor_drain(struct worker_supervisor *supervisor)
     supervisor->state = running ? SUPERVISOR_DRAINING : SUPERVISOR_STOPPED;
     supervisor->drain_at_ms = monotonic_clock_ms();
     if (running && !asked)
-        child_process_kill(&supervisor->process); /* it has nothing to finish */
+        child_process_kill(&supervisor->process); /* not ready: it has no requests */
     if (running)
         timer_set(supervisor, WATCH_LOOK_MS);
     else
@@ -426,11 +446,17 @@ void worker_supervisor_drain(struct worker_supervisor *supervisor)
 static void read_gauges(const struct worker_link *link, struct worker_status *status)
 {
     const struct worker_gauges *gauges = worker_link_gauges(link);
-    status->running = atomic_load_explicit(&gauges->running_sequences, memory_order_relaxed);
-    status->waiting = atomic_load_explicit(&gauges->waiting_sequences, memory_order_relaxed);
+    status->running = (uint32_t)worker_gauge_bounded(
+        atomic_load_explicit(&gauges->running_sequences, memory_order_relaxed),
+        WORKER_GAUGE_SEQUENCES);
+    status->waiting = (uint32_t)worker_gauge_bounded(
+        atomic_load_explicit(&gauges->waiting_sequences, memory_order_relaxed),
+        WORKER_GAUGE_SEQUENCES);
     status->steps = atomic_load_explicit(&gauges->steps, memory_order_relaxed);
-    status->kv_blocks_used = atomic_load_explicit(&gauges->kv_blocks_used, memory_order_relaxed);
-    status->kv_blocks_total = atomic_load_explicit(&gauges->kv_blocks_total, memory_order_relaxed);
+    status->kv_blocks_used = worker_gauge_bounded(
+        atomic_load_explicit(&gauges->kv_blocks_used, memory_order_relaxed), WORKER_GAUGE_ITEMS);
+    status->kv_blocks_total = worker_gauge_bounded(
+        atomic_load_explicit(&gauges->kv_blocks_total, memory_order_relaxed), WORKER_GAUGE_ITEMS);
     status->slab_used_bytes = worker_link_slab_used_bytes(link);
 }
 

@@ -1,17 +1,17 @@
-"""The families of the tiny checkpoints, a file each.
+"""The families of the tiny checkpoints, one file each.
 
-A family's file says:
+A family's file defines:
 
 CONFIG              its config.json, every feature on, in odd sizes; vocab_size is VOCAB
 SEED                of its random weights
 shapes(config)      {tensor name: shape}, in the order of the file
-centre(name)        what the numbers of a one-dimensional weight scatter around
-weight(name, shape, source)   optional: an array of its own for this tensor, or None
-reference(config, weights, ids)   optional: logits [positions, VOCAB] in double precision, in place of transformers'
-TABLE_CHANGES       optional: True where transformers itself differs token by token, so that this is not held against it
-mlx_tensors(tensors)          optional: {name: array} as mlx-lm saves them, where that differs
-GGUF_ARCHITECTURE   optional, with the two functions below: what llama.cpp's converter would write of it
-GGUF_SHARED_SETTINGS          optional: False where gguf_metadata() writes also what checkpoint_variants.py writes for most
+centre(name)        the mean of a one-dimensional weight's values
+weight(name, shape, source)   optional: this tensor's array, or None for a random one
+reference(config, weights, ids)   optional: logits [positions, VOCAB] in double precision, used instead of transformers'
+TABLE_CHANGES       optional: True if transformers itself differs token by token, so that this check is skipped
+mlx_tensors(tensors)          optional: {name: array} as mlx-lm saves them, if that differs
+GGUF_ARCHITECTURE   optional, with the two functions below: the GGUF that llama.cpp's converter would write
+GGUF_SHARED_SETTINGS          optional: False if gguf_metadata() writes the keys that checkpoint_variants.py writes for most families
 gguf_metadata(config, writer)            keys beyond those
 gguf_tensors(config, tensors)            {GGUF name: array}
 """

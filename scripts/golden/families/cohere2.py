@@ -29,7 +29,7 @@ def centre(_):
 
 
 def gguf_metadata(config, writer):
-    """The pattern is no key that converters write: published models have the period that readers assume."""
+    """Writes no key for the pattern, as converters do not: readers assume the published models' period."""
     writer.add_layer_norm_eps(config["layer_norm_eps"])
     writer.add_logit_scale(config["logit_scale"])
     writer.add_sliding_window(config["sliding_window"])

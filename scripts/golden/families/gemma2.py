@@ -29,7 +29,7 @@ def centre(_):
 
 
 def gguf_metadata(config, writer):
-    """The scale is no key that converters write: they leave it to the model's layer count."""
+    """Writes no key for the scale, as converters do not: readers infer it from the layer count."""
     writer.add_sliding_window(config["sliding_window"])
     writer.add_attn_logit_softcapping(config["attn_logit_softcapping"])
     writer.add_final_logit_softcapping(config["final_logit_softcapping"])

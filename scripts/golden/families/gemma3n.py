@@ -1,4 +1,4 @@
-"""gemma3n: four streams mixed and corrected in each layer, low-rank residuals, cut gates, per-layer embeddings of a table that lacks
+"""gemma3n: four streams mixed and corrected in each layer, low-rank residuals, cut gates, a per-layer embedding without rows for
 the last tokens, the last two layers sharing keys, capped logits."""
 import statistics
 
@@ -58,12 +58,12 @@ def shapes(config):
 
 
 def centre(name):
-    """As in gemma4: small scores."""
+    """Keeps scores small, as in gemma4."""
     return 0.25 if name.endswith(("q_norm.weight", "k_norm.weight")) else 1
 
 
 def weight(name, shape, source):
-    """Routes see a norm so large that what is left when it is divided by the hidden size matters."""
+    """Makes the router's norm so large that it still matters after division by the hidden size."""
     return 8 + source.integers(-32, 33, shape) / 8 if name.endswith("router_norm.weight") else None
 
 
@@ -100,8 +100,8 @@ def gguf_name(name):
 
 
 def gguf_tensors(config, tensors):
-    """The streams' projections are stacks. llama.cpp fills the per-layer table up with zeros; here it ends where it ends, as the rows
-    that are missing are those of tokens which read its first row."""
+    """The streams' projections are stacks. llama.cpp pads the per-layer table with zeros; here it is not padded, since tokens
+    without a row read its first row."""
     stacks = {f"altup_{short}.weight": np.stack([tensors[f"model.altup_{name}.{stream}.weight"]
                                                  for stream in range(config["altup_num_inputs"] - 1)])
               for short, name in (("proj", "projections"), ("unembd_proj", "unembed_projections"))}

@@ -80,7 +80,7 @@ def shapes(config):
 
 
 def centre(name):
-    """Norms of queries and keys alone keep scores small: with larger ones the answer hangs on the cache's last f16 digit."""
+    """The norms of queries and keys keep scores small: with large scores the answer depends on f16 rounding in the cache."""
     return 0.75 if name.endswith("layer_scalar") else 0.25 if name.endswith(("q_norm.weight", "k_norm.weight")) else 1
 
 
@@ -122,7 +122,7 @@ def gguf_name(name):
 
 
 def gguf_tensors(config, tensors):
-    """With a divisor for each pair of a global head: 1e30 keeps it still."""
+    """Adds a divisor for each pair of a global head; 1e30 turns a pair's rotation off."""
     half = config["global_head_dim"] // 2
     rotating = int(config["rope_parameters"][GLOBAL]["partial_rotary_factor"] * half)
     divisors = np.array([1.0] * rotating + [1e30] * (half - rotating), np.float32)

@@ -1,4 +1,4 @@
-"""gemma4 with experts beside each layer's dense half, as in 26B-A4B: stacks with gate and up in one, scales of scores and of each
+"""gemma4 with experts beside each layer's dense half, as in 26B-A4B: stacks with gate and up joined, scales of scores and of each
 expert; no per-layer embeddings and no shared keys."""
 from families import gemma4
 from families.gemma4 import GLOBAL, GGUF_ARCHITECTURE, GGUF_SHARED_SETTINGS, SLIDING, centre, gguf_metadata

@@ -1,6 +1,6 @@
-"""gpt_oss: sinks, biases everywhere, a window of 8 in every other layer, yarn between dimensions, and experts whose gates pass their
-limits. Stored as MLX stores it, stacks of gate, up and down, rows first; as transformers holds them, gate and up take turns and
-columns come first, so the reference puts them that way."""
+"""gpt_oss: sinks, biases everywhere, a window of 8 in every other layer, yarn between dimensions, and experts whose gates exceed their
+limits. Stored like MLX: separate stacks of gate, up and down. transformers interleaves gate and up and transposes the stacks, so
+the reference converts them."""
 import numpy as np
 
 from families import VOCAB, shared
@@ -44,7 +44,7 @@ def centre(name):
 
 
 def weight(name, shape, source):
-    """Sinks that matter, and gates beyond their limits."""
+    """Sinks large enough to matter, and gates beyond their limits."""
     if name.endswith("sinks"):
         return source.integers(-127, 128, shape) / 32
     if name.endswith(("gate_proj.bias", "up_proj.bias")):
@@ -53,7 +53,7 @@ def weight(name, shape, source):
 
 
 def in_memory(weights):
-    """The tensors as transformers holds them."""
+    """The tensors in transformers' layout."""
     held = {}
     for name, array in weights.items():
         if ".gate_proj." in name:

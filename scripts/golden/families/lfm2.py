@@ -1,4 +1,4 @@
-"""lfm2: short convolutions of four taps in three of five layers, the last one too, and a feed-forward whose width is reckoned."""
+"""lfm2: short convolutions of four taps in three of five layers, the last one too, and a feed-forward whose width is computed."""
 from families import VOCAB, shared
 
 CONFIG = {
@@ -11,7 +11,7 @@ CONFIG = {
 }
 SEED = 41
 GGUF_ARCHITECTURE = "lfm2"
-GGUF_SHARED_SETTINGS = False  # key-value heads are a list, the width is the reckoned one
+GGUF_SHARED_SETTINGS = False  # key-value heads are a list, the width is the computed one
 HEAD_DIM = 16
 GGUF_LAYER = {
     "operator_norm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",

@@ -1,4 +1,4 @@
-"""llama: grouped-query attention beside a hidden size that the heads do not add up to, llama3 frequency scaling, untied."""
+"""llama: grouped-query attention with heads * head_dim other than the hidden size, llama3 frequency scaling, untied."""
 import numpy as np
 
 from families import VOCAB, shared

@@ -1,4 +1,4 @@
-"""ministral3: yarn with a magnitude, and queries that grow every 8 positions; GGUF knows it as mistral3."""
+"""ministral3: yarn with a magnitude, and queries that grow every 8 positions; its GGUF architecture is mistral3."""
 import gguf
 
 from families import VOCAB, llama, shared

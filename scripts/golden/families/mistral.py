@@ -1,4 +1,4 @@
-"""mistral: a window of 7 in every layer, heads of 24; GGUF knows it as llama."""
+"""mistral: a window of 7 in every layer, heads of 24; its GGUF architecture is llama."""
 from families import VOCAB, llama, shared
 
 CONFIG = {

@@ -14,7 +14,7 @@ CONFIG = {
     "attention_bias": False, "torch_dtype": "bfloat16", "bos_token_id": 256, "eos_token_id": 257, "pad_token_id": 257,
 }
 SEED = 14
-# Transformers takes another table for the first 16 tokens when they come one by one.
+# Token by token, transformers uses another table for the first 16 tokens.
 TABLE_CHANGES = True
 GGUF_ARCHITECTURE = "phi3"
 GGUF_LAYER = shared.GGUF_LAYER | {"self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up"}

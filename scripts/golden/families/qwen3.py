@@ -1,4 +1,4 @@
-"""qwen3: norms on query and key heads, heads that do not add up to the hidden size, yarn, untied."""
+"""qwen3: norms on query and key heads, heads * head_dim other than the hidden size, yarn, untied."""
 import gguf
 
 from families import VOCAB, shared

@@ -16,7 +16,7 @@ CONFIG = {
 }
 SEED = 42
 GGUF_ARCHITECTURE = "qwen35"
-GGUF_SHARED_SETTINGS = False  # a layer that predicts a token further on is counted among the blocks
+GGUF_SHARED_SETTINGS = False  # block_count includes a layer that predicts a further token
 GGUF_LAYER = shared.GGUF_LAYER | {
     "post_attention_layernorm": "post_attention_norm", "linear_attn.in_proj_qkv": "attn_qkv",
     "linear_attn.in_proj_z": "attn_gate", "linear_attn.in_proj_b": "ssm_beta", "linear_attn.in_proj_a": "ssm_alpha",
@@ -48,7 +48,7 @@ def shapes(config):
 
 
 def centre(name):
-    """The rate lies around -exp(-0.5)."""
+    """The mean rate is -exp(-0.5)."""
     return -0.5 if name.endswith("A_log") else 1 if name.endswith("linear_attn.norm.weight") else 0
 
 
@@ -77,7 +77,7 @@ def gguf_metadata(config, writer):
 
 
 def in_turns(array, config, head_dim, axis=0):
-    """Value heads from those of a key head together to those of all key heads in turns."""
+    """Reorders value heads from grouped by key head to interleaved over the key heads."""
     keys = config["linear_num_key_heads"]
     array = np.moveaxis(array, axis, 0)
     split = array.reshape(keys, -1, head_dim, *array.shape[1:])
@@ -113,7 +113,7 @@ def gguf_tensors(config, tensors):
 
 
 def ahead_layer(config, found):
-    """A layer that predicts a token further on, which is left alone: as the attention layer, and what is its own."""
+    """Adds a layer that predicts a further token, which readers ignore: an attention layer and its extra tensors."""
     attends, last, hidden = config["layer_types"].index("full_attention"), config["num_hidden_layers"], config["hidden_size"]
     layer = {name.replace(f"blk.{attends}.", f"blk.{last}."): array for name, array in found.items()
              if name.startswith(f"blk.{attends}.")}
@@ -122,7 +122,7 @@ def ahead_layer(config, found):
 
 
 def mlx_tensors(tensors):
-    """Convolutions as in lfm2; norms but the delta net's own with their 1; and everything within a language model."""
+    """Convolutions as in lfm2; norms with their 1, except for the delta net's; and names below language_model."""
     saved = {}
     for name, array in tensors.items():
         if array.ndim == 3:

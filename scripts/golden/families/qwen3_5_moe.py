@@ -1,4 +1,4 @@
-"""qwen3_5_moe: qwen3_5 with experts in stacks, three of seven chosen, beside one of another width that every row uses."""
+"""qwen3_5_moe: qwen3_5 with experts in stacks, three of seven chosen, and a shared expert of another width."""
 import numpy as np
 
 from families import VOCAB, qwen3_5
@@ -43,7 +43,7 @@ def gguf_metadata(config, writer):
 
 
 def gguf_tensors(config, tensors):
-    """Gate and up apart; the score of the expert that every row uses is a vector."""
+    """Gate and up are separate; the weight of the shared expert's score is a vector."""
     found = {}
     for name, array in tensors.items():
         at = name.split(".mlp.")[0].replace("model.layers.", "blk.")
@@ -59,7 +59,7 @@ def gguf_tensors(config, tensors):
 
 
 def mlx_tensors(tensors):
-    """As qwen3_5, with gate and up of experts apart."""
+    """As in qwen3_5, with separate gate and up of experts."""
     saved = qwen3_5.mlx_tensors({name: array for name, array in tensors.items() if ".experts." not in name})
     for name, array in tensors.items():
         at = "language_model." + name.replace(".experts.", ".switch_mlp.")

@@ -1,4 +1,4 @@
-"""qwen3_moe: experts in every layer, stored one by one, an odd number of them chosen, their weights made to add up to one."""
+"""qwen3_moe: experts in every layer, stored one by one, an odd number of them chosen, their weights normalized."""
 import numpy as np
 
 from families import VOCAB, shared
@@ -17,7 +17,7 @@ PROJECTIONS = ("gate_proj", "up_proj", "down_proj")
 
 
 def attention_shapes(config, at):
-    """What is in every layer: attention with norms of heads, and both norms."""
+    """The tensors of every layer: attention with norms of heads, and both norms."""
     head_dim = config["head_dim"]
     whole = shared.layer_shapes(config, at)
     return {name: shape for name, shape in whole.items() if ".mlp." not in name} | {

@@ -1,5 +1,5 @@
-"""qwen3_moe as newer programs store it: stacks of experts with gate and up in one; every other layer has experts but one that is
-listed without, and the chosen ones' weights stay what they are. GGUF cannot say any of this."""
+"""qwen3_moe as newer programs store it: stacks of experts with gate and up joined. Every other layer has experts, except for one
+listed in mlp_only_layers, and the chosen experts' weights are not normalized. GGUF has no keys for this."""
 from families import VOCAB, qwen3_moe, shared
 
 CONFIG = qwen3_moe.CONFIG | {

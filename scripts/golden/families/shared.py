@@ -1,4 +1,4 @@
-"""What most families have alike: names and shapes of attention and feed-forward weights, in both formats."""
+"""Shared by most families: names and shapes of attention and feed-forward weights, in both formats."""
 
 GGUF_LAYER = {
     "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
@@ -42,5 +42,5 @@ def gguf_name(name, layer_names=GGUF_LAYER):
 
 
 def halves_to_pairs(array, heads):
-    """Rows of each head from rotary halves to pairs, as GGUF's llama has them."""
+    """Permutes the rows of each head from rotary halves to pairs, as in GGUF's llama."""
     return array.reshape(heads, 2, array.shape[0] // heads // 2, -1).swapaxes(1, 2).reshape(array.shape)

@@ -1,4 +1,4 @@
-"""gemma3: squares of one size, nine tokens each, that see themselves whole; a window that is shorter than a prompt."""
+"""gemma3: squares of one size, nine tokens each; attention within an image is bidirectional; a window that is shorter than a prompt."""
 import torch
 
 from towers import VOCAB
@@ -6,10 +6,10 @@ from towers.square_common import MEAN, STD, unit_pixels
 
 CLASS = "Gemma3ForConditionalGeneration"
 SEED = 74
-PICTURE_TOKEN = 91
-PICTURES = [(1, 24, 24), (1, 24, 24), (1, 24, 24)]
+IMAGE_TOKEN = 91
+IMAGES = [(1, 24, 24), (1, 24, 24), (1, 24, 24)]
 CONFIG = {
-    "architectures": [CLASS], "model_type": "gemma3", "image_token_index": PICTURE_TOKEN, "image_token_id": PICTURE_TOKEN,
+    "architectures": [CLASS], "model_type": "gemma3", "image_token_index": IMAGE_TOKEN, "image_token_id": IMAGE_TOKEN,
     "boi_token_index": 89, "eoi_token_index": 90, "mm_tokens_per_image": 9, "torch_dtype": "bfloat16",
     "tie_word_embeddings": True,
     "text_config": {
@@ -27,12 +27,12 @@ CONFIG = {
 }
 
 
-def inputs(family, pictures):
-    return {"pixel_values": unit_pixels(pictures)}
+def inputs(family, images):
+    return {"pixel_values": unit_pixels(images)}
 
 
 def extra(family, ids):
-    return {"token_type_ids": torch.tensor([[int(token == PICTURE_TOKEN) for token in ids]])}
+    return {"token_type_ids": torch.tensor([[int(token == IMAGE_TOKEN) for token in ids]])}
 
 
 def features(family, model, given):
@@ -40,5 +40,5 @@ def features(family, model, given):
     return rows.reshape(-1, rows.shape[-1])
 
 
-def count(family, picture):
+def count(family, image):
     return CONFIG["mm_tokens_per_image"]

@@ -1,4 +1,4 @@
-"""What Gemma 4's sizes need alike: their image processor, which pads every picture, and weights that keep scores small."""
+"""Shared by Gemma 4's sizes: the image processor, which pads every image, and weights that keep scores small."""
 import numpy as np
 import torch
 from transformers import Gemma4ImageProcessor
@@ -20,27 +20,27 @@ TOWER = {
 }
 
 
-def inputs(family, pictures):
+def inputs(family, images):
     vision = family.CONFIG["vision_config"]
     processor = Gemma4ImageProcessor(do_resize=False, do_convert_rgb=False, patch_size=vision["patch_size"],
                                      pooling_kernel_size=vision["pooling_kernel_size"], max_soft_tokens=70)
-    made = processor([np.ascontiguousarray(picture[0]) for picture in pictures], return_tensors="pt",
+    made = processor([np.ascontiguousarray(image[0]) for image in images], return_tensors="pt",
                      input_data_format="channels_last")
     return {"pixel_values": made["pixel_values"], "image_position_ids": made["image_position_ids"]}
 
 
 def extra(family, ids):
-    return {"mm_token_type_ids": torch.tensor([[int(token == family.PICTURE_TOKEN) for token in ids]])}
+    return {"mm_token_type_ids": torch.tensor([[int(token == family.IMAGE_TOKEN) for token in ids]])}
 
 
 def features(family, model, given):
     return torch.cat(list(model.model.get_image_features(**given).pooler_output))
 
 
-def count(family, picture):
+def count(family, image):
     vision = family.CONFIG["vision_config"]
     side = vision["patch_size"] * vision["pooling_kernel_size"]
-    _, width, height = picture
+    _, width, height = image
     return (width // side) * (height // side)
 
 
@@ -49,7 +49,7 @@ def centre(name):
 
 
 def buffer(name, shape, source):
-    """Bounds that some of what is between them passes."""
+    """Clipping bounds that some values exceed."""
     if name.endswith(("_min", "_max")):
         return (source.integers(64, 128, shape) / 64) * (-1 if name.endswith("_min") else 1)
     if name.endswith(("layer_scalar", "std_scale")):

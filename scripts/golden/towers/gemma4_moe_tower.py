@@ -1,13 +1,13 @@
-"""gemma4 as its large sizes are: features shifted and scaled, spans that layers with a window see whole and others do not,
-mixtures beside feed-forward parts, values that are keys in global layers."""
+"""gemma4 like its large sizes: features shifted and scaled, image spans seen whole by layers with a window only, mixtures
+beside feed-forward parts, values that are keys in global layers."""
 from towers import VOCAB
 from towers.gemma4_common import (GLOBAL, MEAN, SLIDING, STD, TEXT, TOKENS, TOWER, buffer, centre, count, extra, features,
                                   inputs)
 
 CLASS = "Gemma4ForConditionalGeneration"
 SEED = 80
-PICTURE_TOKEN = TOKENS["image_token_id"]
-PICTURES = [(1, 40, 16), (1, 16, 24), (1, 8, 8)]
+IMAGE_TOKEN = TOKENS["image_token_id"]
+IMAGES = [(1, 40, 16), (1, 16, 24), (1, 8, 8)]
 CONFIG = {
     "architectures": [CLASS], "model_type": "gemma4", **TOKENS, "torch_dtype": "bfloat16", "tie_word_embeddings": True,
     "text_config": {

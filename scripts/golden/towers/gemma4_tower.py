@@ -1,13 +1,13 @@
-"""gemma4 as its small sizes are: bounds around the tower's matrices, per-layer embeddings with a padding token that is not the
-first, shared keys, spans seen like text."""
+"""gemma4 like its small sizes: clipping bounds around the tower's matrices, per-layer embeddings with a padding token that is
+not the first, shared keys, causal attention over image spans."""
 from towers import VOCAB
 from towers.gemma4_common import (GLOBAL, MEAN, SLIDING, STD, TEXT, TOKENS, TOWER, buffer, centre, count, extra, features,
                                   inputs)
 
 CLASS = "Gemma4ForConditionalGeneration"
 SEED = 79
-PICTURE_TOKEN = TOKENS["image_token_id"]
-PICTURES = [(1, 36, 24), (1, 12, 36), (1, 24, 24)]
+IMAGE_TOKEN = TOKENS["image_token_id"]
+IMAGES = [(1, 36, 24), (1, 12, 36), (1, 24, 24)]
 CONFIG = {
     "architectures": [CLASS], "model_type": "gemma4", **TOKENS, "torch_dtype": "bfloat16", "tie_word_embeddings": True,
     "text_config": {

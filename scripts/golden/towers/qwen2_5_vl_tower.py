@@ -4,8 +4,8 @@ from towers.qwen_vl_common import MEAN, STD, TOKENS, count, extra, features, inp
 
 CLASS = "Qwen2_5_VLForConditionalGeneration"
 SEED = 71
-PICTURE_TOKEN = TOKENS["image_token_id"]
-PICTURES = [(1, 24, 16), (1, 40, 24), (1, 8, 8)]
+IMAGE_TOKEN = TOKENS["image_token_id"]
+IMAGES = [(1, 24, 16), (1, 40, 24), (1, 8, 8)]
 CONFIG = {
     "architectures": [CLASS], "model_type": "qwen2_5_vl", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
     "num_attention_heads": 2, "num_key_value_heads": 1, "hidden_act": "silu", "vocab_size": VOCAB,

@@ -4,8 +4,8 @@ from towers.qwen_vl_common import MEAN, STD, TOKENS, count, extra, features, inp
 
 CLASS = "Qwen2VLForConditionalGeneration"
 SEED = 72
-PICTURE_TOKEN = TOKENS["image_token_id"]
-PICTURES = [(1, 24, 16), (1, 16, 24), (1, 8, 8)]
+IMAGE_TOKEN = TOKENS["image_token_id"]
+IMAGES = [(1, 24, 16), (1, 16, 24), (1, 8, 8)]
 CONFIG = {
     "architectures": [CLASS], "model_type": "qwen2_vl", **TOKENS,
     "torch_dtype": "bfloat16", "tie_word_embeddings": False,

@@ -1,11 +1,11 @@
-"""qwen3_5_moe: qwen3_5 with a mixture, and an expert that every row uses, in both layers."""
+"""qwen3_5_moe: qwen3_5 with a mixture, and a shared expert, in both layers."""
 from towers import VOCAB
 from towers.qwen_vl_common import TOKENS, count, extra, features, inputs, positions
 
 CLASS = "Qwen3_5MoeForConditionalGeneration"
 SEED = 78
-PICTURE_TOKEN = TOKENS["image_token_id"]
-PICTURES = [(1, 16, 16), (1, 16, 24), (1, 8, 8)]
+IMAGE_TOKEN = TOKENS["image_token_id"]
+IMAGES = [(1, 16, 16), (1, 16, 24), (1, 8, 8)]
 MEAN = STD = (0.5, 0.5, 0.5)
 CONFIG = {
     "architectures": [CLASS], "model_type": "qwen3_5_moe", **TOKENS,

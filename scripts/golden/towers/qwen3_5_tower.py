@@ -1,11 +1,11 @@
-"""qwen3_5: delta nets beside attention in the text, a quarter of a head rotated by pairs that take turns; no deepstack."""
+"""qwen3_5: delta nets beside attention in the text, a quarter of a head rotated with interleaved axes; no deepstack."""
 from towers import VOCAB
 from towers.qwen_vl_common import TOKENS, count, extra, features, inputs, positions
 
 CLASS = "Qwen3_5ForConditionalGeneration"
 SEED = 76
-PICTURE_TOKEN = TOKENS["image_token_id"]
-PICTURES = [(1, 24, 16), (1, 16, 24), (1, 8, 8)]
+IMAGE_TOKEN = TOKENS["image_token_id"]
+IMAGES = [(1, 24, 16), (1, 16, 24), (1, 8, 8)]
 MEAN = STD = (0.5, 0.5, 0.5)
 CONFIG = {
     "architectures": [CLASS], "model_type": "qwen3_5", **TOKENS,

@@ -1,4 +1,4 @@
-"""qwen3_vl_moe: qwen3_vl's tower, mixtures in two of three layers, stacks of experts with columns before rows as published."""
+"""qwen3_vl_moe: qwen3_vl's tower, mixtures in two of three layers, transposed stacks of experts as published."""
 import numpy as np
 
 from towers import VOCAB
@@ -6,8 +6,8 @@ from towers.qwen_vl_common import TOKENS, count, extra, features, inputs, positi
 
 CLASS = "Qwen3VLMoeForConditionalGeneration"
 SEED = 77
-PICTURE_TOKEN = TOKENS["image_token_id"]
-PICTURES = [(1, 16, 24), (1, 32, 16), (1, 8, 8)]
+IMAGE_TOKEN = TOKENS["image_token_id"]
+IMAGES = [(1, 16, 24), (1, 32, 16), (1, 8, 8)]
 MEAN = STD = (0.5, 0.5, 0.5)
 CONFIG = {
     "architectures": [CLASS], "model_type": "qwen3_vl_moe", **TOKENS,
@@ -30,5 +30,5 @@ CONFIG = {
 
 
 def stored(weights):
-    """Transformers writes the order that it computes in, and reads both."""
+    """Transformers reads both orders and writes only the untransposed one."""
     return {name: np.ascontiguousarray(array.swapaxes(1, 2)) if ".experts." in name else array for name, array in weights.items()}

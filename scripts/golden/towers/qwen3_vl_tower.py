@@ -1,11 +1,11 @@
-"""qwen3_vl: a table of positions that no picture fits, deepstack behind two layers, pairs that take turns."""
+"""qwen3_vl: a table of positions of another size than every image, deepstack after two layers, interleaved rotary axes."""
 from towers import VOCAB
 from towers.qwen_vl_common import TOKENS, count, extra, features, inputs, positions
 
 CLASS = "Qwen3VLForConditionalGeneration"
 SEED = 73
-PICTURE_TOKEN = TOKENS["image_token_id"]
-PICTURES = [(1, 24, 16), (1, 32, 24), (1, 8, 8)]
+IMAGE_TOKEN = TOKENS["image_token_id"]
+IMAGES = [(1, 24, 16), (1, 32, 24), (1, 8, 8)]
 MEAN = STD = (0.5, 0.5, 0.5)
 CONFIG = {
     "architectures": [CLASS], "model_type": "qwen3_vl", **TOKENS,

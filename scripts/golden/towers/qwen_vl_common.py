@@ -1,4 +1,4 @@
-"""What the Qwen-VL families' reference needs alike: their image processor, and positions in three dimensions."""
+"""Shared by the Qwen-VL families: the image processor, and positions in three dimensions."""
 import numpy as np
 import torch
 from transformers import Qwen2VLImageProcessor
@@ -8,24 +8,24 @@ STD = (0.26862954, 0.26130258, 0.27577711)
 TOKENS = {"image_token_id": 91, "video_token_id": 92, "vision_start_token_id": 89, "vision_end_token_id": 90}
 
 
-def inputs(family, pictures):
+def inputs(family, images):
     vision = family.CONFIG["vision_config"]
     processor = Qwen2VLImageProcessor(
         do_resize=False, do_convert_rgb=False, patch_size=vision["patch_size"], image_mean=list(family.MEAN),
         image_std=list(family.STD), temporal_patch_size=vision["temporal_patch_size"], merge_size=vision["spatial_merge_size"])
-    made = processor([np.ascontiguousarray(picture[0]) for picture in pictures], return_tensors="pt",
+    made = processor([np.ascontiguousarray(image[0]) for image in images], return_tensors="pt",
                      input_data_format="channels_last")
     return {"pixel_values": made["pixel_values"], "image_grid_thw": made["image_grid_thw"]}
 
 
 def extra(family, ids):
-    return {"mm_token_type_ids": torch.tensor([[int(token == family.PICTURE_TOKEN) for token in ids]])}
+    return {"mm_token_type_ids": torch.tensor([[int(token == family.IMAGE_TOKEN) for token in ids]])}
 
 
-def count(family, picture):
+def count(family, image):
     vision = family.CONFIG["vision_config"]
     side = vision["patch_size"] * vision["spatial_merge_size"]
-    _, width, height = picture
+    _, width, height = image
     return (width // side) * (height // side)
 
 
@@ -35,7 +35,7 @@ def positions(family, model, ids, given):
 
 
 def features(family, model, given):
-    """Deepstack's parts, where a tower has some, stand behind the first."""
+    """Deepstack parts, if the tower has some, follow the first part."""
     out = model.model.get_image_features(given["pixel_values"], given["image_grid_thw"])
     parts = [getattr(out, "pooler_output", out), *(getattr(out, "deepstack_features", None) or [])]
     return torch.cat([torch.cat(list(part)) if isinstance(part, (list, tuple)) else part for part in parts], dim=1)

@@ -1,4 +1,4 @@
-"""smolvlm: pictures of one to three tiles, squares of four patches joined, llama's text."""
+"""smolvlm: images of one to three tiles, squares of four patches joined, llama's text."""
 import torch
 
 from towers import VOCAB
@@ -6,10 +6,10 @@ from towers.square_common import MEAN, STD, unit_pixels
 
 CLASS = "SmolVLMForConditionalGeneration"
 SEED = 75
-PICTURE_TOKEN = 91
-PICTURES = [(1, 24, 24), (3, 24, 24), (2, 24, 24)]
+IMAGE_TOKEN = 91
+IMAGES = [(1, 24, 24), (3, 24, 24), (2, 24, 24)]
 CONFIG = {
-    "architectures": [CLASS], "model_type": "smolvlm", "image_token_id": PICTURE_TOKEN, "scale_factor": 2,
+    "architectures": [CLASS], "model_type": "smolvlm", "image_token_id": IMAGE_TOKEN, "scale_factor": 2,
     "torch_dtype": "bfloat16", "tie_word_embeddings": False,
     "text_config": {
         "model_type": "llama", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
@@ -24,8 +24,8 @@ CONFIG = {
 }
 
 
-def inputs(family, pictures):
-    return {"pixel_values": unit_pixels(pictures)[None]}
+def inputs(family, images):
+    return {"pixel_values": unit_pixels(images)[None]}
 
 
 def features(family, model, given):
@@ -34,6 +34,6 @@ def features(family, model, given):
     return rows.reshape(-1, rows.shape[-1])
 
 
-def count(family, picture):
+def count(family, image):
     side = 24 // 4 // CONFIG["scale_factor"]
-    return picture[0] * side * side
+    return image[0] * side * side

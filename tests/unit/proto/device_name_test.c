@@ -1,6 +1,6 @@
 /*
- * Names of devices: what people type becomes a device and comes back as the same name; whatever
- * does not name exactly one is refused and changes nothing.
+ * Device names: a valid name becomes a device and is written back as the same name; a name that
+ * does not name exactly one device is rejected and changes nothing.
  */
 // tags: threads
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 
 #include "proto/device_name.h"
 
-static void names_go_there_and_back(void **state)
+static void names_round_trip(void **state)
 {
     (void)state;
     static const struct {
@@ -24,6 +24,7 @@ static void names_go_there_and_back(void **state)
         {"vulkan", {DEVICE_VULKAN, 0}, "vulkan:0"},
         {"vulkan:0", {DEVICE_VULKAN, 0}, "vulkan:0"},
         {"vulkan:7", {DEVICE_VULKAN, 7}, "vulkan:7"},
+        {"vulkan:9", {DEVICE_VULKAN, 9}, "vulkan:9"},
         {"vulkan:15", {DEVICE_VULKAN, 15}, "vulkan:15"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -36,13 +37,28 @@ static void names_go_there_and_back(void **state)
     }
 }
 
-static void other_words_are_refused(void **state)
+static void other_names_are_rejected(void **state)
 {
     (void)state;
-    static const char *const words[] = {
-        "",           "CPU",       "cpu:0",     "cpu ",      "vulkan:",    "vulkan:16",
-        "vulkan:99",  "vulkan:-1", "vulkan:+1", "vulkan: 1", "vulkan:01",  "vulkan:0x1",
-        "vulkan:1,2", "vulkan0",   "vulkan:1 ", "auto",      "vulkanised", "vulkan:4294967296"};
+    static const char *const words[] = {"",
+                                        "CPU",
+                                        "cpu:0",
+                                        "cpu ",
+                                        "vulkan:",
+                                        "vulkan:16",
+                                        "vulkan:99",
+                                        "vulkan:-1",
+                                        "vulkan:+1",
+                                        "vulkan: 1",
+                                        "vulkan:01",
+                                        "vulkan:0x1",
+                                        "vulkan:1,2",
+                                        "vulkan0",
+                                        "vulkan:1 ",
+                                        "vulkan::",
+                                        "auto",
+                                        "vulkanised",
+                                        "vulkan:4294967296"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         struct device_name device = {DEVICE_VULKAN, 3};
         if (device_name_parse(words[i], &device) == 0)
@@ -65,8 +81,8 @@ static void devices_differ_by_kind_and_number(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_go_there_and_back),
-        cmocka_unit_test(other_words_are_refused),
+        cmocka_unit_test(names_round_trip),
+        cmocka_unit_test(other_names_are_rejected),
         cmocka_unit_test(devices_differ_by_kind_and_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

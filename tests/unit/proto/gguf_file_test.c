@@ -1,7 +1,7 @@
 /*
- * gguf_file: what a well-formed file gives back, and every way in which a file is refused. Each
- * refusal starts from a file that opens, so that only the one planted fault can be the reason;
- * result and words are both checked.
+ * gguf_file: the contents of a well-formed file, and every way in which a file is rejected. Each
+ * rejection starts from a file that opens, so that only the planted fault can be the reason; result
+ * and error text are both checked.
  */
 // tags: threads
 #include <setjmp.h>
@@ -19,6 +19,7 @@
 
 static struct gguf_builder builder;
 
+#define DEFAULT_ALIGNMENT 32
 #define DIMENSIONS(...)                                                                            \
     (const uint64_t[])                                                                             \
     {                                                                                              \
@@ -186,7 +187,13 @@ static void gives_back_arrays(void **state)
 static void knows_the_block_of_every_type(void **state)
 {
     (void)state;
+    assert_int_equal(ggml_type_block(GGML_F32).elements, 1);
     assert_int_equal(ggml_type_block(GGML_F32).bytes, 4);
+    assert_int_equal(ggml_type_block((enum ggml_type)4).bytes, 0);
+    assert_int_equal(ggml_type_stored_block((enum ggml_type)4).elements, 0);
+    assert_int_equal(ggml_type_stored_block((enum ggml_type)4).bytes, 0);
+    assert_int_equal(ggml_type_block(GGML_Q4_0).elements, 32);
+    assert_int_equal(ggml_type_block(GGML_Q4_0).bytes, 18);
     assert_int_equal(ggml_type_block(GGML_Q4_1).elements, 32);
     assert_int_equal(ggml_type_block(GGML_Q4_1).bytes, 20);
     assert_int_equal(ggml_type_block(GGML_Q6_K).elements, 256);
@@ -243,6 +250,8 @@ static void refuses_a_wrong_head(void **state)
     assert_refused(RESULT_UNSUPPORTED, "version 1");
     builder.bytes[4] = 4;
     assert_refused(RESULT_UNSUPPORTED, "version 4");
+    builder.bytes[4] = 0;
+    assert_refused(RESULT_UNSUPPORTED, "version 0");
     memcpy(builder.bytes + 4, "\0\0\0\3", 4);
     assert_refused(RESULT_UNSUPPORTED, "big-endian");
     builder.bytes[4] = 2;
@@ -321,6 +330,121 @@ static void refuses_bad_values(void **state)
     assert_refused(RESULT_CORRUPT, "string 1 runs past the end");
 }
 
+static void takes_names_and_counts_at_their_bounds(void **state)
+{
+    (void)state;
+    char longest[LIMIT_GGUF_NAME_BYTES + 1];
+    memset(longest, 'n', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    gguf_builder_init(&builder, 0, 3);
+    gguf_builder_add_key_u32(&builder, longest, 1);
+    gguf_builder_add_key_u32(&builder, " ~", 1);
+    gguf_builder_add_key_u32(&builder, "~ ", 1);
+    assert_opens();
+    static const char *const bad[] = {"\nfeed", "feed\n", "\x1f", "a\x7f", "\x01"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        gguf_builder_init(&builder, 0, 1);
+        gguf_builder_add_key_u32(&builder, bad[i], 1);
+        assert_refused(RESULT_CORRUPT, "control character");
+    }
+    gguf_builder_init(&builder, 0, LIMIT_GGUF_METADATA);
+    assert_refused(RESULT_CORRUPT, "");
+    gguf_builder_init(&builder, 0, LIMIT_GGUF_METADATA + 1);
+    assert_refused(RESULT_TOO_LARGE, "metadata keys, over");
+}
+
+/* An array of each numeric type of two elements, and a key after it. */
+static void every_numeric_type_has_its_size(void **state)
+{
+    (void)state;
+    static const size_t sizes[GGUF_VALUE_TYPE_COUNT] = {
+        [GGUF_UINT8] = 1,  [GGUF_INT8] = 1,  [GGUF_UINT16] = 2,  [GGUF_INT16] = 2,
+        [GGUF_UINT32] = 4, [GGUF_INT32] = 4, [GGUF_FLOAT32] = 4, [GGUF_BOOL] = 1,
+        [GGUF_UINT64] = 8, [GGUF_INT64] = 8, [GGUF_FLOAT64] = 8};
+    for (uint32_t type = 0; type < GGUF_VALUE_TYPE_COUNT; type++) {
+        if (sizes[type] == 0)
+            continue;
+        gguf_builder_init(&builder, 0, 3);
+        gguf_builder_add_key_array(&builder, "array", type, 2);
+        for (size_t i = 0; i < 2 * sizes[type]; i++)
+            gguf_builder_add_u8(&builder, i == sizes[type]);
+        gguf_builder_add_key(&builder, "single", type);
+        for (size_t i = 0; i < sizes[type]; i++)
+            gguf_builder_add_u8(&builder, 0);
+        gguf_builder_add_key_u32(&builder, "last", 8);
+        struct gguf_file *file;
+        struct error_text error = {""};
+        uint8_t *copy;
+        assert_int_equal(open_exact(builder.bytes, builder.byte_count, &file, &copy, &error),
+                         RESULT_OK);
+        struct gguf_array array;
+        uint32_t last = 0;
+        assert_int_equal(gguf_file_array(file, "array", &array), RESULT_OK);
+        assert_int_equal(array.count, 2);
+        assert_int_equal(array.end - array.first, 2 * sizes[type]);
+        assert_int_equal(gguf_file_u32(file, "last", &last), RESULT_OK);
+        assert_int_equal(last, 8);
+        gguf_file_close(file);
+        free(copy);
+    }
+}
+
+/* Values at the ends of their types, and keys that are absent for each reader. */
+static void scalars_at_the_ends_of_their_types(void **state)
+{
+    (void)state;
+    struct gguf_file *file;
+    struct error_text error;
+    uint32_t number = 99;
+    float real = 9.0f;
+    bool flag = true;
+    struct gguf_string text;
+    gguf_builder_init(&builder, 0, 5);
+    gguf_builder_add_key_u32(&builder, "most", UINT32_MAX);
+    gguf_builder_add_key_u32(&builder, "none", 0);
+    gguf_builder_add_key(&builder, "over", GGUF_UINT64);
+    gguf_builder_add_u64(&builder, 1ull << 32);
+    gguf_builder_add_key_f32(&builder, "largest", 0x1.fffffep127f);
+    gguf_builder_add_key(&builder, "no", GGUF_BOOL);
+    gguf_builder_add_u8(&builder, 0);
+    assert_int_equal(gguf_file_open(builder.bytes, builder.byte_count, &file, &error), RESULT_OK);
+    assert_int_equal(gguf_file_u32(file, "none", &number), RESULT_OK);
+    assert_int_equal(number, 0);
+    assert_int_equal(gguf_file_u32(file, "most", &number), RESULT_OK);
+    assert_int_equal(number, UINT32_MAX);
+    assert_int_equal(gguf_file_u32(file, "over", &number), RESULT_INVALID);
+    assert_int_equal(gguf_file_f32(file, "largest", &real), RESULT_OK);
+    assert_true(real == 0x1.fffffep127f);
+    assert_int_equal(gguf_file_bool(file, "no", &flag), RESULT_OK);
+    assert_false(flag);
+    assert_int_equal(gguf_file_f32(file, "absent", &real), RESULT_NOT_FOUND);
+    assert_int_equal(gguf_file_bool(file, "absent", &flag), RESULT_NOT_FOUND);
+    assert_int_equal(gguf_file_string(file, "absent", &text), RESULT_NOT_FOUND);
+    gguf_file_close(file);
+}
+
+static void alignments_at_the_bounds(void **state)
+{
+    (void)state;
+    static const uint32_t good[] = {8, 16, LIMIT_GGUF_ALIGNMENT};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        gguf_builder_init(&builder, 0, 1);
+        gguf_builder_add_key_u32(&builder, "general.alignment", good[i]);
+        assert_opens();
+    }
+    gguf_builder_init(&builder, 1, 1);
+    gguf_builder_add_key_u32(&builder, "general.alignment", 8);
+    gguf_builder_add_tensor(&builder, "t", 1, DIMENSIONS(4), GGML_F32, 0);
+    gguf_builder_add_data(&builder, 8, 16);
+    assert_opens();
+    static const uint32_t bad[] = {7, 9, 12, LIMIT_GGUF_ALIGNMENT - 8, LIMIT_GGUF_ALIGNMENT + 1};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        gguf_builder_init(&builder, 0, 1);
+        gguf_builder_add_key_u32(&builder, "general.alignment", bad[i]);
+        assert_refused(RESULT_CORRUPT, "general.alignment is");
+    }
+}
+
 static void refuses_bad_alignment(void **state)
 {
     (void)state;
@@ -347,6 +471,8 @@ static void refuses_bad_shapes(void **state)
     assert_refused(RESULT_CORRUPT, "0 dimensions");
     build_tensor(5, DIMENSIONS(1, 1, 1, 1, 1), GGML_F32, 0, 64);
     assert_refused(RESULT_CORRUPT, "5 dimensions");
+    build_tensor(2, DIMENSIONS(0, 4), GGML_F32, 0, 64);
+    assert_refused(RESULT_CORRUPT, "dimension 0 is 0");
     build_tensor(2, DIMENSIONS(4, 0), GGML_F32, 0, 64);
     assert_refused(RESULT_CORRUPT, "dimension 1 is 0");
     build_tensor(2, DIMENSIONS(33, 1), GGML_Q4_0, 0, 64);
@@ -363,6 +489,11 @@ static void refuses_bad_shapes(void **state)
     assert_refused(RESULT_TOO_LARGE, "overflow");
     build_tensor(1, DIMENSIONS(1ull << 62), GGML_F32, 0, 64);
     assert_refused(RESULT_TOO_LARGE, "overflow");
+    /* The bytes of 2^63 elements in Q2_K fit in 64 bits, but the elements exceed INT64_MAX. */
+    build_tensor(1, DIMENSIONS(1ull << 63), GGML_Q2_K, 0, 64);
+    assert_refused(RESULT_TOO_LARGE, "overflow");
+    build_tensor(1, DIMENSIONS(INT64_MAX), GGML_F16, 0, 64);
+    assert_refused(RESULT_CORRUPT, "pass the 64 bytes");
 }
 
 static void refuses_bad_places(void **state)
@@ -372,6 +503,8 @@ static void refuses_bad_places(void **state)
     assert_opens();
     build_tensor(1, DIMENSIONS(16), GGML_F32, 0, 63);
     assert_refused(RESULT_CORRUPT, "64 bytes at 0 pass the 63 bytes of data");
+    build_tensor(1, DIMENSIONS(16), GGML_F32, 0, 0);
+    assert_refused(RESULT_CORRUPT, "64 bytes at 0 pass the 0 bytes of data");
     build_tensor(1, DIMENSIONS(16), GGML_F32, 32, 64);
     assert_refused(RESULT_CORRUPT, "pass the 64 bytes");
     build_tensor(1, DIMENSIONS(16), GGML_F32, 16, 96);
@@ -381,9 +514,55 @@ static void refuses_bad_places(void **state)
     assert_refused(RESULT_CORRUPT, "pass the 64 bytes");
 }
 
+/* The data starts at the next multiple of the alignment, whatever the length of the table. */
+static void data_starts_at_the_alignment(void **state)
+{
+    (void)state;
+    char name[DEFAULT_ALIGNMENT + 1] = "";
+    for (size_t length = 1; length <= DEFAULT_ALIGNMENT; length++) {
+        name[length - 1] = 'n';
+        gguf_builder_init(&builder, 1, 0);
+        gguf_builder_add_tensor(&builder, name, 1, DIMENSIONS(16), GGML_F32, 0);
+        gguf_builder_add_data(&builder, DEFAULT_ALIGNMENT, 64);
+        struct gguf_file *file;
+        uint8_t *copy;
+        assert_int_equal(open_exact(builder.bytes, builder.byte_count, &file, &copy, NULL),
+                         RESULT_OK);
+        const struct gguf_tensor *tensor = gguf_file_find_tensor(file, name);
+        assert_non_null(tensor);
+        assert_ptr_equal(tensor->data, copy + builder.byte_count - 64);
+        gguf_file_close(file);
+        free(copy);
+    }
+}
+
+/* Each name is the beginning of the next. */
+static void names_that_begin_alike_are_told_apart(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"n", "nn", "nnn", "nnnn"};
+    gguf_builder_init(&builder, 4, 0);
+    for (uint32_t i = 0; i < 4; i++)
+        gguf_builder_add_tensor(&builder, names[i], 1, DIMENSIONS(8), GGML_F32, 32 * i);
+    gguf_builder_add_data(&builder, 32, 128);
+    struct gguf_file *file;
+    uint8_t *copy;
+    assert_int_equal(open_exact(builder.bytes, builder.byte_count, &file, &copy, NULL), RESULT_OK);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_ptr_equal(gguf_file_find_tensor(file, names[i]), gguf_file_tensor(file, i));
+    gguf_file_close(file);
+    free(copy);
+}
+
 static void refuses_overlap(void **state)
 {
     (void)state;
+    gguf_builder_init(&builder, 3, 0);
+    gguf_builder_add_tensor(&builder, "long", 1, DIMENSIONS(16), GGML_F32, 0);
+    gguf_builder_add_tensor(&builder, "last", 1, DIMENSIONS(8), GGML_F32, 96);
+    gguf_builder_add_tensor(&builder, "inside", 1, DIMENSIONS(8), GGML_F32, 32);
+    gguf_builder_add_data(&builder, 32, 128);
+    assert_refused(RESULT_CORRUPT, "long and inside overlap");
     gguf_builder_init(&builder, 3, 0);
     gguf_builder_add_tensor(&builder, "last", 1, DIMENSIONS(8), GGML_F32, 96);
     gguf_builder_add_tensor(&builder, "long", 1, DIMENSIONS(17), GGML_F32, 0);
@@ -428,9 +607,15 @@ int main(void)
         cmocka_unit_test(refuses_absurd_counts),
         cmocka_unit_test(refuses_bad_names),
         cmocka_unit_test(refuses_bad_values),
+        cmocka_unit_test(takes_names_and_counts_at_their_bounds),
+        cmocka_unit_test(every_numeric_type_has_its_size),
+        cmocka_unit_test(scalars_at_the_ends_of_their_types),
+        cmocka_unit_test(alignments_at_the_bounds),
         cmocka_unit_test(refuses_bad_alignment),
         cmocka_unit_test(refuses_bad_shapes),
         cmocka_unit_test(refuses_bad_places),
+        cmocka_unit_test(data_starts_at_the_alignment),
+        cmocka_unit_test(names_that_begin_alike_are_told_apart),
         cmocka_unit_test(refuses_overlap),
         cmocka_unit_test(refuses_a_number_that_is_not_finite),
     };

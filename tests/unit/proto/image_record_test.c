@@ -81,6 +81,17 @@ static void limits_pass(void **state)
     record.scale[2] = -IMAGE_SCALE_MAX;
     uint64_t bytes = image_record_place(&record, 1);
     assert_int_equal(image_record_check(&record, 1, LIMIT_CONTEXT_TOKENS, bytes, NULL), RESULT_OK);
+    record.height = LIMIT_IMAGE_SIDE;
+    record.width = 1;
+    bytes = image_record_place(&record, 1);
+    assert_int_equal(image_record_check(&record, 1, LIMIT_CONTEXT_TOKENS, bytes, NULL), RESULT_OK);
+    record.height = 1;
+    record.span_tokens = record.token_count = 1;
+    bytes = image_record_place(&record, 1);
+    assert_int_equal(image_record_check(&record, 1, 1, bytes, NULL), RESULT_OK);
+    record.tiles = record.span_tokens = record.token_count = LIMIT_IMAGE_TILES;
+    bytes = image_record_place(&record, 1);
+    assert_int_equal(image_record_check(&record, 1, LIMIT_IMAGE_TILES, bytes, NULL), RESULT_OK);
 }
 
 static void i1_hash(void **state)

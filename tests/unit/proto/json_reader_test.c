@@ -108,6 +108,17 @@ static void test_bad_commas_fail(void **state)
     }
 }
 
+static void test_a_missing_comma_ends_the_walk(void **state)
+{
+    (void)state;
+    struct json_reader reader = open_text("[1 2]");
+    json_reader_enter(&reader, '[');
+    assert_true(json_reader_next_element(&reader));
+    assert_int_equal(json_reader_u32(&reader), 1);
+    assert_false(json_reader_next_element(&reader));
+    assert_true(reader.failed);
+}
+
 static void test_skips_any_value(void **state)
 {
     (void)state;
@@ -148,6 +159,7 @@ int main(void)
         cmocka_unit_test(test_bad_strings),
         cmocka_unit_test(test_walks_objects_and_arrays),
         cmocka_unit_test(test_bad_commas_fail),
+        cmocka_unit_test(test_a_missing_comma_ends_the_walk),
         cmocka_unit_test(test_skips_any_value),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

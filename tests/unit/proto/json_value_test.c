@@ -1,6 +1,6 @@
 /*
- * Documents are held to the grammar in full; members are found by name, numbers and strings read
- * within their types.
+ * Documents are checked against the whole grammar; members are found by name, numbers and strings
+ * are read within their types.
  */
 // tags: threads
 #include <setjmp.h>
@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -120,6 +121,7 @@ static void test_bounds(void **state)
     memset(json + LIMIT_JSON_DEPTH + 1, ']', LIMIT_JSON_DEPTH + 1);
     assert_int_equal(open_text(json, &value), RESULT_INVALID);
     assert_int_equal(json_value_open("[1234]", 6, 5, &value, &error), RESULT_TOO_LARGE);
+    assert_int_equal(json_value_open("[123]", 5, 5, &value, &error), RESULT_OK);
     char name[400];
     snprintf(name, sizeof name, "{\"%0300d\":1}", 7);
     assert_int_equal(open_text(name, &value), RESULT_INVALID);
@@ -169,6 +171,12 @@ static void test_scalars(void **state)
         const char *json;
         enum result as_u32, as_f32, as_bool, as_string;
     } cases[] = {
+        {"0", RESULT_OK, RESULT_OK, RESULT_INVALID, RESULT_INVALID},
+        {"0.5", RESULT_INVALID, RESULT_OK, RESULT_INVALID, RESULT_INVALID},
+        {"3.4028234663852886e38", RESULT_INVALID, RESULT_OK, RESULT_INVALID, RESULT_INVALID},
+        {"-3.4028234663852886e38", RESULT_INVALID, RESULT_OK, RESULT_INVALID, RESULT_INVALID},
+        {"3.4028234663852889e38", RESULT_INVALID, RESULT_INVALID, RESULT_INVALID, RESULT_INVALID},
+        {"false", RESULT_INVALID, RESULT_INVALID, RESULT_OK, RESULT_INVALID},
         {"7", RESULT_OK, RESULT_OK, RESULT_INVALID, RESULT_INVALID},
         {"7.0", RESULT_OK, RESULT_OK, RESULT_INVALID, RESULT_INVALID},
         {"7.5", RESULT_INVALID, RESULT_OK, RESULT_INVALID, RESULT_INVALID},
@@ -190,11 +198,17 @@ static void test_scalars(void **state)
         uint32_t number = 0;
         float real = 0;
         bool truth = false;
-        char text[8];
+        char text[8] = "x";
         assert_int_equal(json_value_u32(value, &number), cases[i].as_u32);
         assert_int_equal(json_value_f32(value, &real), cases[i].as_f32);
         assert_int_equal(json_value_bool(value, &truth), cases[i].as_bool);
         assert_int_equal(json_value_string(value, text, sizeof text), cases[i].as_string);
+        if (json_value_type(value) == JSON_STRING && cases[i].as_string != RESULT_OK)
+            assert_string_equal(text, "");
+        if (cases[i].as_bool == RESULT_OK)
+            assert_int_equal(truth, strcmp(cases[i].json, "true") == 0);
+        if (cases[i].as_u32 == RESULT_OK)
+            assert_int_equal(number, strtoul(cases[i].json, NULL, 10));
     }
 }
 

@@ -1,7 +1,7 @@
 /*
- * Random bytes in every field of submit records and token events: whatever passes its check obeys
- * every rule as restated here, in other words than the code's, and so can be used without a second
- * look.
+ * Random bytes in every field of submit records and token events: a record that passes its check
+ * obeys every rule, restated here independently of the code, so that it can be used without further
+ * checks.
  */
 // tags: threads
 #include <setjmp.h>
@@ -102,7 +102,7 @@ static void submit_records(void **state)
     assert_in_range(passed, ROUNDS / 50, ROUNDS * 3 / 4);
 }
 
-/* Four pictures as a frontend places them, then scribbled: those that pass lie inside, in order. */
+/* Four images as a frontend places them, then random bytes: those accepted are inside, in order. */
 static void image_records(void **state)
 {
     (void)state;

@@ -1,10 +1,11 @@
 /*
- * Right files are read as they say; every broken one is refused with the tensor and the reason, and
- * a file cut short anywhere is refused.
+ * Valid files are read correctly; every broken one is rejected with the tensor and the reason, and
+ * a file that is cut off anywhere is rejected.
  */
 // tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -66,8 +67,55 @@ static void test_tensors(void **state)
     assert_null(safetensors_file_find_tensor(file, ""));
     assert_null(safetensors_file_find_tensor(file, "__metadata__"));
     assert_string_equal(safetensors_type_name(SAFETENSORS_F8_E4M3), "F8_E4M3");
+    assert_string_equal(safetensors_type_name(SAFETENSORS_TYPE_COUNT), "?");
     safetensors_file_close(file);
     free(bytes);
+}
+
+/* More tensors than the table first has room for. */
+static void test_many_tensors(void **state)
+{
+    (void)state;
+    char header[20000];
+    size_t at = 0;
+    for (uint32_t i = 0; i < 130; i++)
+        at += (size_t)snprintf(header + at, sizeof header - at,
+                               "%c\"%u\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%u,%u]}",
+                               i == 0 ? '{' : ',', i, i, i + 1);
+    header[at++] = '}';
+    struct safetensors_file *file = NULL;
+    uint8_t *bytes;
+    assert_int_equal(open_file(header, at, UINT64_MAX, 130, &bytes, &file, NULL), RESULT_OK);
+    assert_int_equal(safetensors_file_tensor_count(file), 130);
+    for (uint32_t i = 0; i < 130; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "%u", i);
+        assert_int_equal(safetensors_file_find_tensor(file, name)->data[0], i);
+    }
+    safetensors_file_close(file);
+    free(bytes);
+}
+
+/* A tensor without data may be where another begins, listed before or after it. */
+static void test_empty_tensors(void **state)
+{
+    (void)state;
+    static const char *const headers[] = {
+        "{\"x\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},"
+        "\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}",
+        "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
+        "\"x\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}",
+    };
+    for (size_t i = 0; i < 2; i++) {
+        struct safetensors_file *file = NULL;
+        uint8_t *bytes;
+        assert_int_equal(
+            open_file(headers[i], strlen(headers[i]), UINT64_MAX, 4, &bytes, &file, NULL),
+            RESULT_OK);
+        assert_int_equal(safetensors_file_find_tensor(file, "a")->data_bytes, 4);
+        safetensors_file_close(file);
+        free(bytes);
+    }
 }
 
 #define T(name, rest) "\"" name "\":{" rest "}"
@@ -113,6 +161,8 @@ static const struct broken broken[] = {
     {"{" T("a\\n", "") "}", 4, RESULT_CORRUPT, "control character"},
     {"{" T("\\u001b[2J", "") "}", 4, RESULT_CORRUPT, "control character"},
     {"{" T("\x7f", "") "}", 4, RESULT_CORRUPT, "control character"},
+    {"{" T("\\u001f", "") "}", 4, RESULT_CORRUPT, "control character"},
+    {"{" T(" ", "") "}", 4, RESULT_CORRUPT, "tensor  : no dtype"},
     {"{" T("\xff", "") "}", 4, RESULT_CORRUPT, "no JSON object"},
     {"{" T("\xc0\x80", "") "}", 4, RESULT_CORRUPT, "no JSON object"},
     {"{" T("\\ud800", "") "}", 4, RESULT_CORRUPT, "no JSON object"},
@@ -141,6 +191,8 @@ static const struct broken broken[] = {
     {TYPE("\"F4\""), 4, RESULT_UNSUPPORTED, "dtype \"F4\""},
     {TYPE("\"F6_E2M3\""), 4, RESULT_UNSUPPORTED, "dtype"},
     {TYPE("\"\\u0007\""), 4, RESULT_UNSUPPORTED, "dtype \"?\""},
+    {TYPE("\" ~\\u001f\\u007f\""), 4, RESULT_UNSUPPORTED, "dtype \" ~??\""},
+    {TYPE("\"BOOL\""), 4, RESULT_CORRUPT, "4 bytes of data, but its shape says 1"},
     {TYPE("0"), 4, RESULT_CORRUPT, "malformed dtype"},
     {TYPE("null"), 4, RESULT_CORRUPT, "malformed dtype"},
     {TYPE("[\"F32\"]"), 4, RESULT_CORRUPT, "malformed dtype"},
@@ -162,6 +214,8 @@ static const struct broken broken[] = {
     {SHAPE("[4611686018427387904]"), 4, RESULT_TOO_LARGE, "overflow"},
     {SHAPE("[2305843009213693952]"), 4, RESULT_TOO_LARGE, "overflow"},
     {SHAPE("[4294967296,4294967296]"), 4, RESULT_TOO_LARGE, "overflow"},
+    {"{" T("a", "\"dtype\":\"U8\",\"shape\":[9223372036854775807],\"data_offsets\":[0,4]") "}", 4,
+     RESULT_CORRUPT, "but its shape says 9223372036854775807"},
     {SHAPE("[4294967296,0,4294967296]"), 4, RESULT_CORRUPT, "but its shape says 0"},
     {SHAPE("[2]"), 4, RESULT_CORRUPT, "4 bytes of data, but its shape says 8"},
     {SHAPE("[0]"), 4, RESULT_CORRUPT, "4 bytes of data, but its shape says 0"},
@@ -177,12 +231,13 @@ static const struct broken broken[] = {
     {PLACE("[4,8]"), 4, RESULT_CORRUPT, "ends at 8, past the 4 bytes"},
     {PLACE("[18446744073709551612,18446744073709551615]"), 4, RESULT_CORRUPT, "past the 4 bytes"},
     {PLACE("[0,3]"), 4, RESULT_CORRUPT, "3 bytes of data, but its shape says 4"},
-    {PLACE("[4,8]"), 8, RESULT_CORRUPT, "4 bytes before tensor a are nobody's"},
+    {PLACE("[1,4]"), 4, RESULT_CORRUPT, "3 bytes of data, but its shape says 4"},
+    {PLACE("[4,8]"), 8, RESULT_CORRUPT, "4 bytes before tensor a belong to no tensor"},
     {PLACE("[0,4]"), 5, RESULT_CORRUPT, "the last 1 bytes are no tensor's"},
     {"{" A "," T("b", "\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[2,6]") "}", 6,
      RESULT_CORRUPT, "tensors a and b overlap"},
     {"{" A "," T("b", "\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]") "}", 4,
-     RESULT_CORRUPT, "overlap"},
+     RESULT_CORRUPT, "tensors a and b overlap"},
     {"{" A "," T("b", "\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[5,6]") "}", 6,
      RESULT_CORRUPT, "1 bytes before tensor b"},
     {"{" A "," T("b", "\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[2,2]") "}", 4,
@@ -219,9 +274,26 @@ static void test_lengths(void **state)
     refuse(header, bytes, 0, 4, RESULT_CORRUPT, "no JSON object");
     refuse(header, bytes, bytes - 1, 4, RESULT_CORRUPT, "malformed behind tensor a");
     refuse(header, bytes, bytes + 5, 4, RESULT_CORRUPT, "in a file of");
+    refuse(header, bytes, 100000000, 4, RESULT_CORRUPT, "in a file of");
     refuse(header, bytes, 100000001, 4, RESULT_TOO_LARGE, "not a safetensors file");
+    refuse("", 0, 0, 0, RESULT_CORRUPT, "no JSON object");
+    refuse(header, bytes + 1, bytes + 1, 4, RESULT_CORRUPT, "follows"); /* a zero byte */
     refuse(header, bytes, UINT64_MAX - 1, 4, RESULT_TOO_LARGE, "not a safetensors file");
     refuse(header, bytes, UINT64_MAX - 8, 4, RESULT_TOO_LARGE, "not a safetensors file");
+    /* types and members of 63 bytes, and of 64 */
+    char word[64];
+    memset(word, 'w', sizeof word);
+    char short_header[200];
+    for (int length = 63; length <= 64; length++) {
+        bool fits = length == 63;
+        enum result result = fits ? RESULT_UNSUPPORTED : RESULT_CORRUPT;
+        snprintf(short_header, sizeof short_header, "{\"a\":{\"dtype\":\"%.*s\"}}", length, word);
+        refuse(short_header, strlen(short_header), UINT64_MAX, 4, result,
+               fits ? "is not known" : "malformed dtype");
+        snprintf(short_header, sizeof short_header, "{\"a\":{\"%.*s\":1}}", length, word);
+        refuse(short_header, strlen(short_header), UINT64_MAX, 4, result,
+               fits ? "unknown member" : "malformed entry");
+    }
     /* a tensor's name of 257 bytes, and one of 256 */
     char name[300], long_header[600];
     memset(name, 'n', sizeof name);
@@ -267,8 +339,9 @@ static void test_cut_short(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tensors),   cmocka_unit_test(test_broken),
-        cmocka_unit_test(test_lengths),   cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_many_tensors), cmocka_unit_test(test_empty_tensors),
+        cmocka_unit_test(test_tensors),      cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_lengths),      cmocka_unit_test(test_depth),
         cmocka_unit_test(test_cut_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -108,7 +108,7 @@ static void contexts_are_at_most_a_context(void **state)
     }
 }
 
-static void words_are_optional(void **state)
+static void error_text_is_optional(void **state)
 {
     (void)state;
     struct sampling_params params = sampling_params_default();
@@ -123,7 +123,7 @@ int main(void)
         cmocka_unit_test(ends_of_ranges_are_inside),
         cmocka_unit_test(outside_is_refused_by_name),
         cmocka_unit_test(contexts_are_at_most_a_context),
-        cmocka_unit_test(words_are_optional),
+        cmocka_unit_test(error_text_is_optional),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

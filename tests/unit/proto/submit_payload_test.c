@@ -125,7 +125,39 @@ static void padding_is_left_alone(void **state)
     assert_memory_equal(payload + 64, images, sizeof images);
 }
 
-static void ids_are_held_against_the_vocabulary(void **state)
+static void one_byte_of_images_is_aligned_and_read(void **state)
+{
+    (void)state;
+    struct run_params run = {.prompt_tokens = 5, .image_bytes = 1, .image_count = 1};
+    assert_span(&run, SUBMIT_IMAGES, SUBMIT_IMAGES, 64, 1);
+    uint8_t payload[65] = {[64] = 7};
+    uint8_t copy = 0;
+    submit_payload_read(&run, payload, SUBMIT_IMAGES, SUBMIT_IMAGES, &copy);
+    assert_int_equal(copy, 7);
+}
+
+/* An empty section needs no memory, and its elements are not read. */
+static void empty_sections_are_read_to_nowhere(void **state)
+{
+    (void)state;
+    struct run_params run = {.prompt_tokens = 5};
+    uint8_t payload[20] = {0};
+    submit_payload_read(&run, payload, SUBMIT_STOP_IDS, SUBMIT_STOP_IDS, NULL);
+    struct error_text error;
+    assert_int_equal(submit_payload_check(&run, SUBMIT_STOP_IDS, SUBMIT_STOP_IDS, NULL, 1, &error),
+                     RESULT_OK);
+}
+
+static void bytes_of_images_are_no_ids(void **state)
+{
+    (void)state;
+    struct run_params run = full_run();
+    struct error_text error;
+    assert_int_equal(
+        submit_payload_check(&run, SUBMIT_IMAGES, SUBMIT_IMAGES, images, VOCAB, &error), RESULT_OK);
+}
+
+static void ids_are_checked_against_the_vocabulary(void **state)
 {
     (void)state;
     struct run_params run = full_run();
@@ -221,7 +253,10 @@ int main(void)
         cmocka_unit_test(empty_sections_have_no_padding),
         cmocka_unit_test(pieces_come_back_as_sections),
         cmocka_unit_test(padding_is_left_alone),
-        cmocka_unit_test(ids_are_held_against_the_vocabulary),
+        cmocka_unit_test(one_byte_of_images_is_aligned_and_read),
+        cmocka_unit_test(empty_sections_are_read_to_nowhere),
+        cmocka_unit_test(bytes_of_images_are_no_ids),
+        cmocka_unit_test(ids_are_checked_against_the_vocabulary),
         cmocka_unit_test(every_forced_id_is_checked),
         cmocka_unit_test(biases_are_checked),
         cmocka_unit_test(each_count_has_its_maximum),

@@ -77,6 +77,20 @@ static void limits_pass(void **state)
     record = valid_run();
     record.payload_offset = SLAB_BYTES - 128; /* 116 bytes fit */
     assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
+    record.run.prompt_tokens = 13;
+    record.payload_bytes = submit_payload_bytes(&record.run);
+    assert_int_equal(record.payload_bytes, 128); /* up to the end of the slab */
+    assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
+
+    record = valid_run();
+    record.run.prompt_tokens = 1;
+    record.run.generated_tokens = 0;
+    record.payload_bytes = submit_payload_bytes(&record.run);
+    assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
+    record.run.image_count = LIMIT_REQUEST_IMAGES;
+    record.run.image_bytes = LIMIT_REQUEST_IMAGES * sizeof(struct image_record);
+    record.payload_bytes = submit_payload_bytes(&record.run);
+    assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
 }
 
 static void s1_kind(void **state)

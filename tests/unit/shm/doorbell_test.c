@@ -3,6 +3,7 @@
  * and made blocking.
  */
 // tags: threads
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -67,6 +68,19 @@ static void one_sleep_costs_one_write(void **state)
     assert_int_equal(atomic_load(&fixture->shared.asleep), 0);
 }
 
+/* An error of an older call is not one of the write: there is one write and one count. */
+static void an_old_error_does_not_repeat_the_write(void **state)
+{
+    struct fixture *fixture = *state;
+    doorbell_prepare_sleep(&fixture->bell);
+    assert_int_equal(atomic_load(&fixture->shared.asleep), 1);
+    errno = EINTR;
+    assert_true(doorbell_ring(&fixture->bell));
+    uint64_t count = 0;
+    assert_int_equal(read(fixture->bell.event_fd, &count, sizeof count), sizeof count);
+    assert_int_equal(count, 1);
+}
+
 static void cancelled_sleep_is_awake(void **state)
 {
     struct fixture *fixture = *state;
@@ -85,7 +99,7 @@ static void wait_returns_for_the_bell(void **state)
     assert_false(readable(fixture->bell.event_fd));
 }
 
-static void wait_returns_for_the_other(void **state)
+static void wait_returns_for_the_other_descriptor(void **state)
 {
     struct fixture *fixture = *state;
     doorbell_prepare_sleep(&fixture->bell);
@@ -104,7 +118,7 @@ static void wait_ends_after_its_time(void **state)
 }
 
 /* The alarm ends the test program if one of the calls blocks. */
-static void a_blocking_eventfd_blocks_nobody(void **state)
+static void a_blocking_eventfd_does_not_block(void **state)
 {
     struct fixture *fixture = *state;
     int fd = fixture->bell.event_fd;
@@ -127,11 +141,14 @@ int main(void)
         cmocka_unit_test_setup_teardown(ringing_an_awake_peer_makes_no_syscall, open_fixture,
                                         close_fixture),
         cmocka_unit_test_setup_teardown(one_sleep_costs_one_write, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(an_old_error_does_not_repeat_the_write, open_fixture,
+                                        close_fixture),
         cmocka_unit_test_setup_teardown(cancelled_sleep_is_awake, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(wait_returns_for_the_bell, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(wait_returns_for_the_other, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(wait_returns_for_the_other_descriptor, open_fixture,
+                                        close_fixture),
         cmocka_unit_test_setup_teardown(wait_ends_after_its_time, open_fixture, close_fixture),
-        cmocka_unit_test_setup_teardown(a_blocking_eventfd_blocks_nobody, open_fixture,
+        cmocka_unit_test_setup_teardown(a_blocking_eventfd_does_not_block, open_fixture,
                                         close_fixture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,5 @@
 /*
- * The heartbeat judge: hung means "no new beat for the limit while it was needed", and nothing
- * else.
+ * The heartbeat check: hung means no new beat for the limit while work was expected.
  */
 // tags: threads
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /*
- * The worker's look at a payload: rule S6 (generation), and references that point anywhere.
+ * payload_view(): rule S6 (generation), and references to arbitrary places.
  */
 // tags: threads
 #include <setjmp.h>
@@ -48,7 +48,7 @@ static void stale_generations_are_noticed(void **state)
 
 /* The slab is a heap block of exactly its size and full of noise: the address sanitizer sees a read
  * outside of it. */
-static void wild_references_read_nothing_outside(void **state)
+static void references_outside_are_rejected(void **state)
 {
     (void)state;
     uint8_t *base = aligned_alloc(64, SLAB_BYTES);
@@ -101,7 +101,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stale_generations_are_noticed),
-        cmocka_unit_test(wild_references_read_nothing_outside),
+        cmocka_unit_test(references_outside_are_rejected),
         cmocka_unit_test(ends_of_the_slab),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,8 @@
 /*
- * The pidfd tells of the end of a process, however it ends; a child dies with its parent.
+ * The pidfd reports the end of a process, however it ends; a child dies with its parent.
  */
 // tags: threads
+#include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -70,6 +71,24 @@ static void not_a_process(void **state)
     assert_int_equal(pid_fd, -1);
 }
 
+/* A descriptor of number 0 is one like any other. */
+static void standard_input_may_be_closed(void **state)
+{
+    (void)state;
+    int saved = dup(STDIN_FILENO);
+    assert_true(saved > 0);
+    close(STDIN_FILENO);
+    errno = ESRCH; /* of an older call */
+    int pid_fd = -1;
+    enum result result = peer_watch_open(getpid(), &pid_fd, NULL);
+    bool ended = peer_watch_ended(pid_fd);
+    assert_int_equal(dup2(saved, STDIN_FILENO), STDIN_FILENO);
+    close(saved);
+    assert_int_equal(result, RESULT_OK);
+    assert_int_equal(pid_fd, STDIN_FILENO);
+    assert_false(ended);
+}
+
 /* A grandchild holds the write end of a pipe; when its parent dies it must die too, and the pipe
  * closes. */
 static void a_child_dies_with_its_parent(void **state)
@@ -121,6 +140,7 @@ int main(void)
         cmocka_unit_test(a_killed_child_is_seen),
         cmocka_unit_test(a_finished_child_is_seen),
         cmocka_unit_test(not_a_process),
+        cmocka_unit_test(standard_input_may_be_closed),
         cmocka_unit_test(a_child_dies_with_its_parent),
         cmocka_unit_test(an_orphan_notices_at_once),
     };

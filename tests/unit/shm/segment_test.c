@@ -1,16 +1,18 @@
 /*
- * The segment: its byte map, what attach refuses (each header field broken alone, sizes, seals,
+ * The segment: its byte map, rejections by attach (each header field broken alone, sizes, seals,
  * other files), and that it can never shrink under a reader.
  */
 // tags: threads
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -90,7 +92,7 @@ static void descriptor_does_not_leak_into_programs(void **state)
     segment_detach(&segment);
 }
 
-/* A zeroed struct says fd 0, which is somebody else's. */
+/* A zeroed struct has fd 0, which is not the segment's. */
 static void detaching_nothing_closes_nothing(void **state)
 {
     (void)state;
@@ -98,6 +100,78 @@ static void detaching_nothing_closes_nothing(void **state)
     struct segment zeroed = {0};
     segment_detach(&zeroed);
     assert_int_equal(fcntl(0, F_GETFD), before);
+}
+
+/* The next descriptor that the process would get: the same as long as none leaks. */
+static int next_descriptor(void)
+{
+    int fd = dup(STDERR_FILENO);
+    assert_true(fd >= 0);
+    close(fd);
+    return fd;
+}
+
+static void detaching_closes_the_descriptor(void **state)
+{
+    (void)state;
+    int before = next_descriptor();
+    struct segment segment = created();
+    segment_detach(&segment);
+    assert_int_equal(segment.fd, -1);
+    assert_null(segment.base);
+    assert_int_equal(next_descriptor(), before);
+}
+
+/* A descriptor of number 0 is one like any other. */
+static void standard_input_may_be_closed(void **state)
+{
+    (void)state;
+    int saved = dup(STDIN_FILENO);
+    assert_true(saved > 0);
+    close(STDIN_FILENO);
+    struct segment segment;
+    enum result result = segment_create(&small_sizes, 5, &segment, NULL);
+    int fd = segment.fd;
+    segment_detach(&segment);
+    bool closed = fcntl(STDIN_FILENO, F_GETFD) == -1;
+    assert_int_equal(dup2(saved, STDIN_FILENO), STDIN_FILENO);
+    close(saved);
+    assert_int_equal(result, RESULT_OK);
+    assert_int_equal(fd, STDIN_FILENO);
+    assert_true(closed);
+}
+
+/* The limit on file sizes makes ftruncate(2) fail. */
+static void assert_failure_leaves_nothing_open(void)
+{
+    int before = next_descriptor();
+    struct rlimit usual;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &usual), 0);
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){4096, usual.rlim_max}), 0);
+    struct segment segment;
+    struct error_text error = {""};
+    enum result result = segment_create(&small_sizes, 5, &segment, &error);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &usual), 0);
+    signal(SIGXFSZ, handler);
+    assert_int_equal(result, RESULT_IO);
+    assert_non_null(strstr(error.text, "ftruncate"));
+    assert_null(segment.base);
+    assert_int_equal(segment.fd, -1);
+    assert_int_equal(next_descriptor(), before);
+}
+
+/* The second time the descriptor is the one of the closed standard input. */
+static void failure_leaves_nothing_open(void **state)
+{
+    (void)state;
+    assert_failure_leaves_nothing_open();
+    int saved = dup(STDIN_FILENO);
+    assert_true(saved > 0);
+    close(STDIN_FILENO);
+    assert_failure_leaves_nothing_open();
+    assert_int_equal(dup2(saved, STDIN_FILENO), STDIN_FILENO);
+    close(saved);
 }
 
 static void size_is_sealed(void **state)
@@ -129,6 +203,25 @@ static void sizes_out_of_bounds_are_refused(void **state)
         struct segment segment;
         assert_int_equal(segment_create(&wrong[i], 1, &segment, NULL), RESULT_INVALID);
         assert_null(segment.base);
+        assert_int_equal(segment.fd, -1);
+    }
+}
+
+static void sizes_at_the_bounds_are_taken(void **state)
+{
+    (void)state;
+    const struct segment_sizes right[] = {{1, 1, 64},
+                                          {LIMIT_RING_RECORDS, 2, 65536},
+                                          {2, LIMIT_RING_RECORDS, 65536},
+                                          {1, 1, LIMIT_SLAB_BYTES}};
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+        struct segment segment;
+        assert_int_equal(segment_create(&right[i], 1, &segment, NULL), RESULT_OK);
+        assert_int_equal(segment.segment_bytes % 4096, 0);
+        assert_true(segment.slab + segment.slab_bytes <= segment.base + segment.segment_bytes);
+        assert_true(segment.segment_bytes - (uint64_t)(segment.slab - segment.base) <
+                    segment.slab_bytes + 4096);
+        segment_detach(&segment);
     }
 }
 
@@ -243,7 +336,11 @@ int main(void)
         cmocka_unit_test(both_sides_see_the_same_bytes),
         cmocka_unit_test(descriptor_does_not_leak_into_programs),
         cmocka_unit_test(detaching_nothing_closes_nothing),
+        cmocka_unit_test(detaching_closes_the_descriptor),
+        cmocka_unit_test(standard_input_may_be_closed),
+        cmocka_unit_test(failure_leaves_nothing_open),
         cmocka_unit_test(size_is_sealed),
+        cmocka_unit_test(sizes_at_the_bounds_are_taken),
         cmocka_unit_test(sizes_out_of_bounds_are_refused),
         cmocka_unit_test(each_header_byte_is_checked),
         cmocka_unit_test(random_headers_are_refused_or_fit),

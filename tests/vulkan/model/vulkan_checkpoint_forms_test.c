@@ -17,9 +17,9 @@
 #include "tests/support/checkpoint_forms.h"
 #include "tests/support/vulkan_fixture.h"
 
-/* Of the largest logit. Embeddings and attention pass through f16 on devices. Where matrix units
- * take all steps of several rows, so does every activation: 2^-12 of it, some twenty times on the
- * way through these layers (one H200: 2.4e-3 at most). */
+/* Share of the largest logit. Embeddings and attention pass through f16 on devices. If matrix units
+ * compute all steps of several rows, every activation does: an error of 2^-12, some twenty times on
+ * the way through these layers (one H200: 2.4e-3 at most). */
 #define DIFFERENCE_MAX        2e-3
 #define DIFFERENCE_MOST_UNITS 4e-3
 

@@ -1,8 +1,9 @@
 /*
  * Gemma 3 270M (sliding windows, Q4_K_M) on a Vulkan device answers 20 prompts as on the CPU.
  *
- * Each model has a program of its own, because a driver for the CPU takes a minute for it. usage:
- * vulkan_greedy_gemma3_test [all]   `all` decodes everything token by token, too
+ * Each model has a separate program, because a driver for the CPU takes a minute for it.
+ *
+ * usage: vulkan_greedy_gemma3_test [all]   `all` also decodes everything token by token
  */
 // tags: no-sanitizers optimized
 #include <setjmp.h>

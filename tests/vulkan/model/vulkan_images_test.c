@@ -1,13 +1,13 @@
 /*
- * Every family that sees, on tiny checkpoints, on a Vulkan device: prompts that show pictures give
- * the reference's logits, as a whole, and in pieces beside another prompt: rows of pictures and of
- * text in one step, several rows of a sequence and single ones. Text alone goes by the same kernels
- * and is in every prompt.
+ * Every family with vision, on tiny checkpoints, on a Vulkan device: prompts with images give the
+ * reference's logits, as a whole, and in pieces beside another prompt: rows of images and of text
+ * in one step, several rows of a sequence and single ones. Text alone uses the same kernels and is
+ * part of every prompt.
  *
  *   vulkan_images_test [all]
  *
- * A driver for the CPU compiles for seconds for each family, so unless told otherwise only three
- * are tried, which have between them what steps know of pictures: spans, features in parts and
+ * A driver for the CPU compiles for seconds for each family, so without `all` only three are tried.
+ * Together they have every relation between steps and images: spans, features in parts and
  * positions in turns, positions in sections beside recurrent state.
  */
 // tags: no-sanitizers native
@@ -22,8 +22,8 @@
 #include "tests/support/model_runner.h"
 #include "tests/support/tower_scene.h"
 
-/* Of the largest logit: the KV cache is f16, which alone makes 3e-3 of Gemma 3's spans on the CPU
- * backend too; matrix units take everything as f16. */
+/* Share of the largest logit. The KV cache is f16, which alone causes 3e-3 in Gemma 3's spans on
+ * the CPU backend too; matrix units take all inputs as f16. */
 #define DIFFERENCE_MAX 8e-3
 #define PIECE          9u
 #define SINGLES        4u /* rows at a prompt's end that come one to a step */
@@ -40,7 +40,8 @@ static struct model_runner *open_runner(const struct tower_scene *scene)
     return model_runner_create(scene->path, &options);
 }
 
-/* Where a piece that begins at row `from` ends: `rows` on, or behind the span it would cut. */
+/* The end of a piece that begins at row `from`: `rows` later, or after the span that it would cut.
+ */
 static uint32_t piece_end(const struct model_runner *runner, const struct scene_prompt *prompt,
                           uint32_t from, uint32_t rows)
 {
@@ -119,8 +120,7 @@ static void test_families(void **state)
             continue;
         tower_scene_read(names[i], &scene);
         struct model_runner *runner = open_runner(&scene);
-        model_runner_encode(runner,
-                            &(const struct encode_batch){scene.picture_count, scene.pictures});
+        model_runner_encode(runner, &(const struct encode_batch){scene.image_count, scene.images});
         for (uint32_t p = 0; p < scene.prompt_count; p++) {
             double difference = check_whole(runner, &scene, &scene.prompts[p]);
             whole = difference > whole ? difference : whole;

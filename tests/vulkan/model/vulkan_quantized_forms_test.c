@@ -1,9 +1,9 @@
 /*
  * Quantized forms of a tiny llama on a Vulkan device: those whose rows become types that no file
- * holds or that are made at load. Codes of MLX's 4 and 8 bits, 4-bit floats, FP8.
+ * holds or that are made at load: MLX's codes of 4 and 8 bits, 4-bit floats, FP8.
  *
- * usage: vulkan_quantized_forms_test [all]   `all` adds the rest, which is for a GPU: a driver for
- * the CPU makes the kernels anew for each
+ * usage: vulkan_quantized_forms_test [all]   `all` adds the other forms, for GPUs: a driver for the
+ * CPU compiles the kernels again for each
  */
 // tags: no-sanitizers native
 #include <setjmp.h>

@@ -1,13 +1,13 @@
 /*
- * Pictures whose spans straddle --quantized-kv-start, on a Vulkan device: a row of a span sees the
- * span's end, so all its rows read codes where the start lies within it, and those before the start
- * are written in both forms. Prompts as a whole, and in pieces beside another one, against the CPU
- * backend fed the same. Codes of few bits, so that a row that read the other form would be far off;
- * for the same reason rows show no features, which towers make a little different on each backend,
- * and with them some codes.
+ * Images whose spans contain --quantized-kv-start, on a Vulkan device. A row of a span sees the
+ * span's end, so if the start lies within the span, all its rows read codes, and those before the
+ * start are written in both forms. Prompts as a whole, and in pieces beside another one, against
+ * the CPU backend with the same input. Codes have few bits, so that a row that reads the wrong form
+ * is far off. Rows have no features, because the backends' features differ a little and some codes
+ * would too.
  *
- * The checkpoint is the tiny Gemma 3 that sees, its full attention moved from the last layer, which
- * is never quantized, to the second; its weights suit either.
+ * The checkpoint is the tiny Gemma 3 with vision; its full attention is moved from the last layer,
+ * which is never quantized, to the second. Its weights fit either.
  */
 // tags: no-sanitizers native
 #include <math.h>
@@ -29,10 +29,10 @@
 #define CONFIG_BYTES 4096u
 #define PIECE        7u
 
-/* Of a row's largest logit, as the root of the mean square of a row. */
+/* Root mean square of a row's differences, as share of its largest logit. */
 #define DIFFERENCE_MAX 1e-3
-/* In matrix units activations are halves, which puts many a number into the neighbouring code; a
- * row that reads the other form is 0.25 off. */
+/* Matrix units take activations as f16, so many numbers get the neighbouring code; a row that reads
+ * the wrong form is off by 0.25. */
 #define UNITS_DIFFERENCE_MAX 0.1
 
 struct spans_scene {
@@ -98,7 +98,7 @@ static void check_rows(struct spans_scene *scene, const struct scene_prompt *pro
     }
 }
 
-/* Both prompts from their beginnings on, `rows` at a time or to the end of a span. */
+/* Both prompts from position 0, `rows` at a time or to the end of a span. */
 static void check_together(struct spans_scene *scene, const struct scene_prompt *prompts[2],
                            uint32_t rows)
 {

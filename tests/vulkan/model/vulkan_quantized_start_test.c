@@ -1,9 +1,9 @@
 /*
  * --quantized-kv-start on a Vulkan device: whole tiny checkpoints through random schedules of three
- * sequences, in which rows before and behind the start share steps, prompts cross it and decode
- * steps are submitted again, against the CPU backend fed the same. Codes of three and four bits, so
- * that a row that read the other form would be far off, 2e-2 and more; on the way between the
- * backends a number now and then falls into the neighbouring code, which the bound allows for.
+ * sequences, in which rows before and after the start share steps, prompts cross it and decode
+ * steps are submitted again, against the CPU backend with the same input. Codes have three and four
+ * bits, so that a row that reads the wrong form is off by 2e-2 or more. Some numbers get a
+ * neighbouring code on one of the backends; the bound allows for that.
  */
 // tags: no-sanitizers native
 #include <math.h>
@@ -24,7 +24,7 @@
 #define CHUNK_MAX 30u
 #define STEPS     90u
 
-/* Of a row's largest logit, as the root of the mean square of a row. */
+/* Root mean square of a row's differences, as share of its largest logit. */
 #define DIFFERENCE_MAX 8e-3
 
 struct scene {
@@ -118,7 +118,7 @@ static void test_turboquant(void **state)
           &(struct kv_quantization){KV_QUANT_TURBOQUANT, 8, 8, 0, START});
 }
 
-/* Heads that a matrix turns, whose halves end in the middle of a short on either side. */
+/* Heads rotated by a matrix, whose halves end in the middle of a 16-bit word on both sides. */
 static void test_half_bits(void **state)
 {
     (void)state;
@@ -134,7 +134,7 @@ static void test_uniform(void **state)
           &(struct kv_quantization){KV_QUANT_UNIFORM, 8, 8, 0, START});
 }
 
-/* Four groups: a window, what is quantized, its opening and a last layer that is not. */
+/* Four groups: a window, a quantized group, its opening and a last layer in full precision. */
 static void test_windows(void **state)
 {
     (void)state;

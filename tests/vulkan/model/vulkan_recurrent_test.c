@@ -1,7 +1,7 @@
 /*
  * Recurrent state on a Vulkan device under random schedules (tests/support/recurrent_schedule.h).
- * How many rows share a step chooses kernels that round differently, so logits agree as closely as
- * rounding allows.
+ * The number of rows of a step selects kernels that round differently, so logits agree within
+ * rounding.
  */
 // tags: no-sanitizers native
 #include <setjmp.h>
@@ -13,10 +13,10 @@
 #include "tests/support/recurrent_schedule.h"
 #include "tests/support/vulkan_fixture.h"
 
-/* Of a row's largest logit. Matrix units take steps of several rows with activations in f16: of
- * qwen3_5's sequences alone and in one piece the worst of 70 rows is 4e-3 to 6e-3 off the CPU's, in
- * one of five 1.4e-2; the same rows one at a time are 1e-4 off. What follows that row is no worse,
- * as it would be if state were wrong. */
+/* Share of a row's largest logit. Matrix units compute steps of several rows with activations in
+ * f16: of qwen3_5's sequences alone and in one piece the worst of 70 rows differs from the CPU's by
+ * 4e-3 to 6e-3, in one of five by 1.4e-2; the same rows one at a time by 1e-4. Later rows are no
+ * worse, as they would be with wrong state. */
 #define DIFFERENCE_MAX        4e-3
 #define DIFFERENCE_MOST_UNITS 2e-2
 

@@ -1,18 +1,17 @@
 /*
- * What a stream draws does not depend on who shares its steps: streams with a sampling of their own
- * each, penalties among them, run together on a Vulkan device and each alone.
+ * A stream's tokens do not depend on which other streams share its steps: streams with different
+ * samplings, penalties among them, run together on a Vulkan device and each alone.
  *
- * Both runs go side by side and are fed the tokens of the runs alone, so that a difference stays
- * one. Kernels for one row and for many round activations in ways of their own, so logits differ a
- * little, and draws near a boundary may, too. Every token is held against the draw as specified
- * (worker/sample/row_sampler.h) from the logits of its run, and logits may differ by no more than
- * rounding explains. Where tokens differ it is shown how small a change of the logits does that.
+ * Both runs advance side by side and are fed the tokens of the runs alone, so that one difference
+ * does not cause others. Kernels for one row and for many round activations differently, so logits
+ * differ a little, and draws near a boundary may too. Every token is compared with the draw as
+ * specified (worker/sample/row_sampler.h) from the logits of its run, and logits must agree within
+ * rounding. Where tokens differ, the test prints how small a change of the logits causes it.
  *
- * Unless told otherwise it runs few streams and tokens: a driver for the CPU takes a while for
- * each.
+ * By default it runs few streams and tokens, because a driver for the CPU is slow.
  *
- * Prompts are those of the recorded answers, cut shorter in every round through them: behind random
- * words nearly anything is likely, and whatever the sampling, tokens would differ without end.
+ * Prompts are those of the recorded answers, shorter in every round through them: after random
+ * words almost every token is likely, and tokens would differ with any sampling.
  *
  * usage: vulkan_streams_test [MODEL [STREAMS [TOKENS]]]
  */
@@ -42,10 +41,11 @@
 #define DIFFERS_MAX 0.25 /* of all draws */
 #define DIFFERS_ANY 2u   /* and so many however few there are */
 #define BISECTIONS  12u
-/* Of logits, as shares of a row's largest: each row's largest one, and that on average. Codes of 8
- * bits against f32 make up to 0.07 of it, f16 against those as much. Where a block of activations
- * has one number far above its others, codes say little of these; then the CPU backend with 16 bits
- * is asked, and only the stream alone, whose kernels take codes, may be further away from it. */
+/* Bounds of the differences of logits, as shares of a row's largest: each row's largest difference,
+ * and its average. 8-bit codes differ from f32 by up to 0.07 of it, f16 from codes by as much. If a
+ * block of activations has one number far above the others, codes represent these poorly; then both
+ * are compared with the CPU backend at 16 bits, and only the stream alone, whose kernels take
+ * codes, may differ more from it. */
 #define LOGITS_DIFFER_MAX     0.12
 #define LOGITS_DIFFER_AVERAGE 0.05
 #define LOGITS_DIFFER_CODES   0.3
@@ -77,7 +77,7 @@ static const char *model = SMOLLM2;
 static uint32_t streams = 4;
 static uint32_t tokens = 4;
 
-/* Every filter and penalty occurs, alone and with others. */
+/* Every filter and penalty occurs, alone and combined. */
 static struct sampling_params params_of(uint32_t stream)
 {
     struct sampling_params params = sampling_params_default();
@@ -134,8 +134,8 @@ static double difference_of(const float *one, const float *other, uint32_t count
     return difference / largest;
 }
 
-/* The part of the way from the logits of the run alone to those of the other at which the draw
- * changes: at most 1, since it does change. */
+/* The point between the logits of the run alone (0) and those of the other run (1) at which the
+ * draw changes. */
 static double change_needed(struct scene *scene, const struct row_sampling *sampling,
                             const float *alone, const float *together, uint32_t token_alone)
 {
@@ -167,7 +167,7 @@ static void expect_draw(struct scene *scene, const char *run, uint32_t number, u
              sampling->counts != NULL);
 }
 
-/* A large difference is that of the stream alone from what the CPU backend says. */
+/* A large difference must be between the stream alone and the CPU backend. */
 static void ask_cpu(struct scene *scene, uint32_t number, uint32_t at, const float *together,
                     const float *alone)
 {

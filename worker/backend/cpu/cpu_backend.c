@@ -185,6 +185,12 @@ static enum worker_weights weights_origin(const struct backend *backend, const c
     return weights->origin;
 }
 
+static enum kept_pools_origin pools_origin(const struct backend *backend, const char **reason)
+{
+    *reason = own_const(backend)->program.pools_reason.text;
+    return own_const(backend)->program.pools_origin;
+}
+
 static void destroy(struct backend *backend)
 {
     struct cpu_backend *cpu = own(backend);
@@ -217,6 +223,7 @@ struct backend *cpu_backend_create(void)
         .description = description,
         .weights_bytes = weights_bytes,
         .weights_origin = weights_origin,
+        .pools_origin = pools_origin,
         .destroy = destroy,
     };
     struct cpu_backend *cpu = must_alloc(1, sizeof *cpu);

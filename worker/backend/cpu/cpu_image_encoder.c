@@ -187,7 +187,7 @@ static void copy_pixels(struct cpu_image_encoder *vision)
 {
     uint8_t *copy = vision->pixels.bytes;
     for (uint32_t t = 0; t < vision->patches.tile_count; t++) {
-        struct encode_picture *image = &vision->patches.tiles[t].picture;
+        struct encode_image *image = &vision->patches.tiles[t].image;
         size_t bytes = (size_t)image->shape.height * image->shape.width * 3;
         memcpy(copy, image->pixels, bytes);
         image->pixels = copy;

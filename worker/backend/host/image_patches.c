@@ -107,20 +107,20 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-static void add_tile(struct image_patches *patches, const struct encode_picture *picture,
+static void add_tile(struct image_patches *patches, const struct encode_image *image,
                      uint32_t number)
 {
     const struct model_vision *vision = patches->vision;
-    struct feature_grid grid = model_vision_grid(vision, picture->shape);
+    struct feature_grid grid = model_vision_grid(vision, image->shape);
     uint32_t window = vision->window_side;
-    uint32_t first_feature = picture->first_feature + number * grid.height * grid.width;
+    uint32_t first_feature = image->first_feature + number * grid.height * grid.width;
     uint32_t first_row = patches->rows;
     uint32_t high = window > 0 ? window : grid.height, wide = window > 0 ? window : grid.width;
     struct patch_tile *tile = &patches->tiles[patches->tile_count];
-    *tile = (struct patch_tile){.picture = *picture,
+    *tile = (struct patch_tile){.image = *image,
                                 .height = grid.height * vision->merge_side,
                                 .width = grid.width * vision->merge_side};
-    tile->picture.pixels += (size_t)number * picture->shape.height * picture->shape.width * 3;
+    tile->image.pixels += (size_t)number * image->shape.height * image->shape.width * 3;
     for (uint32_t top = 0; top < grid.height; top += high) {
         for (uint32_t left = 0; left < grid.width; left += wide) {
             uint32_t window_row = patches->rows;
@@ -141,15 +141,15 @@ void image_patches_arrange(struct image_patches *patches, const struct encode_ba
     patches->rows = patches->features = patches->tile_count = 0;
     patches->whole.count = patches->whole.block_count = 0;
     patches->windows.count = patches->windows.block_count = 0;
-    must(batch->picture_count > 0);
-    for (uint32_t i = 0; i < batch->picture_count; i++) {
-        const struct encode_picture *picture = &batch->pictures[i];
+    must(batch->image_count > 0);
+    for (uint32_t i = 0; i < batch->image_count; i++) {
+        const struct encode_image *image = &batch->images[i];
         struct error_text error;
-        must(model_vision_check(patches->vision, picture->shape, &error) == RESULT_OK);
-        rows += model_vision_patch_rows(patches->vision, picture->shape);
+        must(model_vision_check(patches->vision, image->shape, &error) == RESULT_OK);
+        rows += model_vision_patch_rows(patches->vision, image->shape);
         must(rows <= patches->max_rows);
-        for (uint32_t tile = 0; tile < picture->shape.tiles; tile++)
-            add_tile(patches, picture, tile);
+        for (uint32_t tile = 0; tile < image->shape.tiles; tile++)
+            add_tile(patches, image, tile);
     }
     must(rows == patches->rows);
 }

@@ -7,8 +7,9 @@
 
 #include <stdint.h>
 
-#include "worker/backend/host/backend.h"
+#include "worker/backend/host/encode_batch.h"
 #include "worker/backend/host/lazy_memory.h"
+#include "worker/plan/plan.h"
 
 struct patch_place {
     uint32_t tile; /* of the batch */
@@ -17,8 +18,8 @@ struct patch_place {
 };
 
 struct patch_tile {
-    struct encode_picture picture; /* the tile's pixels, only read while the batch is taken in */
-    uint32_t height;               /* in patches */
+    struct encode_image image; /* the tile's pixels, only read while the batch is taken in */
+    uint32_t height;           /* in patches */
     uint32_t width;
 };
 

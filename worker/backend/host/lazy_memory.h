@@ -18,6 +18,10 @@ struct lazy_memory {
  * names `what` and its size. */
 enum result lazy_memory_reserve(struct lazy_memory *memory, uint64_t byte_count, bool huge,
                                 const char *what, struct error_text *error) RESULT_CHECKED;
+/* The same with byte_count bytes of a file of memory, from `offset` on (a multiple of the page size).
+ * RESULT_IO. */
+enum result lazy_memory_map(struct lazy_memory *memory, int fd, uint64_t offset,
+                            uint64_t byte_count, struct error_text *error) RESULT_CHECKED;
 void lazy_memory_release(struct lazy_memory *memory);
 
 #endif

@@ -6,11 +6,11 @@
  *                or the layer's experts (expert_blocks.c)
  *   logits = Woutput . norm(x) [scaled and capped]
  *
- * Nobody asks for the last layer's outputs but the rows whose next token is wanted, so those rows
- * are gathered as soon as the last layer has attended: its projections, the final norm and the
- * vocabulary matrix only see them.
+ * Of the last layer's outputs, only the rows whose next token is needed are used. So those rows are
+ * gathered after the last layer's attention, and its projections, the final norm and the vocabulary
+ * matrix are computed for them alone.
  *
- * Refuses to do: anything that only one family has. That goes into the family's file.
+ * Only features that several families share belong here; the others go into the family's file.
  */
 #include "worker/model/build/dense_blocks.h"
 
@@ -68,8 +68,8 @@ void dense_blocks_list_attention(struct plan_builder *b, const struct model_conf
     plan_ops_linear(b, t->normed, qkv_matrices(b, c, form, layer), qkv);
     if (form->qkv_bias)
         plan_ops_bias_add(b, qkv, qkv_biases(b, c, layer));
-    /* Before the heads' run of ops, which a backend may do as one: rotations commute with it, but
-     * norms would undo it. */
+    /* Placed before the ops on heads, which a backend may fuse: scaling commutes with rotation, but
+     * a norm would undo it. */
     must(c->position_scale_tokens == 0 || !form->head_norms);
     if (c->position_scale_tokens > 0)
         plan_ops_position_scale(b, qkv, slices.queries);
@@ -90,7 +90,8 @@ void dense_blocks_list_attention(struct plan_builder *b, const struct model_conf
     plan_ops_attention_sinks(b, qkv, slices, layer, sinks, t->attended);
 }
 
-/* The end of a half: its last matrix over x, normed where the form says so, into the residual. */
+/* Projects x by the half's last matrix, norms it if the form says so, and adds it to the residual.
+ */
 static void list_add(struct plan_builder *b, const struct model_config *c,
                      const struct dense_form *form, plan_tensor_id x, plan_weight_id matrix,
                      const char *norm_name, uint32_t layer, const struct dense_tensors *t)
@@ -163,11 +164,7 @@ plan_tensor_id dense_blocks_list(struct plan_builder *b, const struct model_conf
     plan_weight_id embedding =
         plan_builder_matrix(b, c->vocab_tokens, c->hidden, "token_embd.weight");
     plan_weight_id norm = plan_builder_vector(b, c->hidden, "output_norm.weight");
-    plan_weight_id output =
-        c->tied_embeddings ? embedding
-                           : plan_builder_matrix(b, c->vocab_tokens, c->hidden, "output.weight");
-    if (c->tied_embeddings)
-        plan_builder_use_in_config(b, "output.weight"); /* stored all the same: a copy */
+    plan_weight_id output = plan_builder_output_matrix(b, c, embedding);
     plan_builder_use_in_config(b, "rope_freqs.weight");
     plan_builder_use_in_config(b, "rope_factors_long.weight");
     plan_builder_use_in_config(b, "rope_factors_short.weight");

@@ -1,9 +1,10 @@
 /*
- * The forward pass that llama began and many families share, in the places where they differ: norms
- * before attention and before a gated feed-forward, and behind them in some, grouped queries,
- * rotary embeddings, a residual stream that nothing but these two add to.
+ * The decoder of llama and the families like it: norms before attention and before a gated
+ * feed-forward part, and after them in some families, grouped queries, rotary embeddings, and a
+ * residual stream that only these two halves add to.
  *
- * A family states its form; one that also replaces a half of the layer lists the other half here.
+ * A family describes itself by a dense_form. A family that replaces one half of the layer lists the
+ * other half with the functions below.
  */
 #ifndef SHOAL_WORKER_MODEL_BUILD_DENSE_BLOCKS_H
 #define SHOAL_WORKER_MODEL_BUILD_DENSE_BLOCKS_H
@@ -20,13 +21,13 @@ struct dense_form {
     bool head_norms;     /* each query and key head is normed before it is rotated */
     bool joined_qkv;     /* q, k and v are one matrix attn_qkv */
     bool joined_gate_up; /* gate and up are one matrix ffn_up */
-    bool post_norms;     /* what a half gives is normed before it is added */
+    bool post_norms;     /* the output of each half is normed before it is added */
     enum gate_activation activation;
-    const char *feed_forward_norm; /* before it; NULL: ffn_norm */
-    struct expert_form experts;    /* of layers that have some; no post_norms then */
+    const char *feed_forward_norm; /* name of the norm before it; NULL: ffn_norm */
+    struct expert_form experts;    /* of layers with experts; not together with post_norms */
 };
 
-/* What a layer works in, once for step rows and once for logit rows. */
+/* A layer's activation tensors; one set for step rows and one for logit rows. */
 struct dense_tensors {
     plan_tensor_id residual;       /* [rows, hidden] */
     plan_tensor_id normed;         /* [rows, hidden] */
@@ -38,21 +39,22 @@ struct dense_tensors {
 struct dense_tensors dense_blocks_add_tensors(struct plan_builder *b, const struct model_config *c,
                                               enum plan_rows rows);
 
-/* From the residual to what each head attended to; qkv: [step rows, plan_ops_qkv_slices()]. Queries
- * are scaled by position where the config says so, layers without a rope do not rotate. */
+/* Computes the attention output of each head from the residual; qkv: [step rows,
+ * plan_ops_qkv_slices()]. Queries are scaled by position if the config says so; layers without a
+ * rope do not rotate. */
 void dense_blocks_list_attention(struct plan_builder *b, const struct model_config *c,
                                  const struct dense_form *form, uint32_t layer,
                                  const struct dense_tensors *t, plan_tensor_id qkv);
-/* The attention's projection into the residual. */
+/* Projects the attention output and adds it to the residual. */
 void dense_blocks_list_output(struct plan_builder *b, const struct model_config *c,
                               const struct dense_form *form, uint32_t layer,
                               const struct dense_tensors *t);
-/* Norm and feed-forward, or the layer's experts, into the residual. */
+/* Adds the feed-forward part, or the layer's experts, of the normed residual to the residual. */
 void dense_blocks_list_feed_forward(struct plan_builder *b, const struct model_config *c,
                                     const struct dense_form *form, uint32_t layer,
                                     const struct dense_tensors *t);
 
-/* Embedding, layers and logits of a family that is no more than its form; returns the logits. */
+/* Lists the whole forward pass of a family that its form describes; returns the logits. */
 plan_tensor_id dense_blocks_list(struct plan_builder *b, const struct model_config *c,
                                  const struct dense_form *form);
 

@@ -2,8 +2,8 @@
  *   scores = Wscores . x [+ bias];  the K largest are chosen
  *   out += sum over the chosen of weight * (Wdown . act(Wgate . x, Wup . x) [+ bias])
  *
- * Refuses to do: experts that every row uses. Those are an ordinary feed-forward part beside this
- * one, which the family lists.
+ * An expert that every row uses is not listed here: it is an ordinary feed-forward part that the
+ * family lists.
  */
 #include "worker/model/build/expert_blocks.h"
 

@@ -11,12 +11,12 @@
 #include "worker/model/build/plan_ops.h"
 
 struct expert_form {
-    bool biases;                 /* of the scores, and of each of an expert's matrices */
+    bool biases;                 /* the scores and each matrix of an expert have biases */
     bool softmax_chosen;         /* the weights are a softmax over the chosen experts' scores */
-    struct moe_gate_params gate; /* interleaved: where both are one tensor */
+    struct moe_gate_params gate; /* interleaved: only if gate and up are one tensor */
 };
 
-/* What it works in; all of one kind of rows. */
+/* Activation tensors, all of one kind of rows. */
 struct expert_tensors {
     plan_tensor_id scores;  /* [rows, experts] */
     plan_tensor_id route;   /* [rows, 2 * chosen] */
@@ -32,8 +32,8 @@ void expert_blocks_list(struct plan_builder *b, const struct model_config *c,
                         const struct expert_form *form, uint32_t layer, plan_tensor_id x,
                         const struct expert_tensors *t, plan_tensor_id out);
 
-/* The same from t->scores on, which are there: out = or, with `add`, += experts(x). `scales`, one
- * for each expert's weight, may be PLAN_NONE. */
+/* The same for scores already in t->scores: out = or, with `add`, += experts(x). `scales`, one
+ * factor for each expert's weight, may be PLAN_NONE. */
 void expert_blocks_list_scored(struct plan_builder *b, const struct model_config *c,
                                const struct expert_form *form, uint32_t layer, plan_tensor_id x,
                                const struct expert_tensors *t, plan_weight_id scales, bool add,

@@ -1,6 +1,6 @@
 /*
- * A short list, looked through from the front. Readers bound how many sizes a config may have, so
- * that it cannot overflow whatever a checkpoint says.
+ * A short list with linear search. The config readers bound the number of distinct sizes, so the
+ * list cannot overflow whatever a checkpoint says.
  */
 #include "worker/model/build/family_tensors.h"
 

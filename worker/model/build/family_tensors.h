@@ -1,6 +1,6 @@
 /*
- * Activation tensors of a family whose layers differ in size: one for each purpose, kind of rows
- * and width, made when first asked for and shared by all layers that want the same.
+ * Activation tensors of a family whose layers differ in size: one tensor for each purpose, kind of
+ * rows and width, created when first asked for and shared by all layers that ask for the same.
  */
 #ifndef SHOAL_WORKER_MODEL_BUILD_FAMILY_TENSORS_H
 #define SHOAL_WORKER_MODEL_BUILD_FAMILY_TENSORS_H
@@ -15,7 +15,7 @@ enum family_purpose {
     FAMILY_NARROW /* per-layer inputs of one layer */
 };
 
-/* A config has few different sizes (LAYER_SIZES_MAX of checkpoint_keys.h). */
+/* A config has few distinct sizes (LAYER_SIZES_MAX of checkpoint_keys.h). */
 #define FAMILY_TENSORS_MAX 96u
 
 /* All zeros: empty. */

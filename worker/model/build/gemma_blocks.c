@@ -1,6 +1,6 @@
 /*
- * The norm of a scaled vector is the norm of the vector with another epsilon, so the projection of
- * per-layer inputs is never scaled.
+ * The projection of per-layer inputs is normed right after it is scaled. norm(s * x) is norm(x)
+ * with another epsilon, so the scaling is folded into the epsilon.
  */
 #include "worker/model/build/gemma_blocks.h"
 

@@ -1,5 +1,5 @@
 /*
- * What gemma3n and gemma4 have in common.
+ * Parts of the forward pass that gemma3n and gemma4 share.
  */
 #ifndef SHOAL_WORKER_MODEL_BUILD_GEMMA_BLOCKS_H
 #define SHOAL_WORKER_MODEL_BUILD_GEMMA_BLOCKS_H
@@ -11,12 +11,13 @@
 void gemma_blocks_per_layer_inputs(struct plan_builder *b, const struct model_config *c,
                                    plan_tensor_id x, plan_tensor_id inputs);
 
-/* Keys and values of a layer that stores its own: both normed, values without weights; queries and
- * keys rotated. The queries are normed already. */
+/* For a layer that stores its own keys: norms keys and values (values without weights), rotates
+ * queries and keys, and stores keys and values. The queries are already normed. */
 void gemma_blocks_keys(struct plan_builder *b, uint32_t layer, struct qkv_slices slices,
                        plan_tensor_id qkv);
 
-/* The key and value matrices of a layer that shares keys may be stored all the same. */
+/* Marks the key and value matrices of a layer that shares keys as used; some checkpoints store
+ * them. */
 void gemma_blocks_pass_over_keys(struct plan_builder *b, uint32_t layer);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * From a family's list of ops to a plan that backends may walk without looking.
+ * Turns a family's list of ops into a plan that backends can run without further checks.
  *
- * Shapes are checked op by op as they come (plan_check.c). What only the order tells is kept here:
- * which tensors have been written, and into which layers' caches keys were stored. And what only
- * the end tells: a tensor of the checkpoint that no op used means that the file says something
- * this family does not know - a bias, an adapter, an expert - and running without it would give
- * fluent nonsense. So it is refused, apart from a short list of tensors that other programs store
- * and that carry nothing the config does not say.
+ * Shapes are checked op by op (plan_check.c). This file tracks what depends on the order: which
+ * tensors have been written, and which layers have stored keys. At the end, a tensor of the
+ * checkpoint that no op used is refused: it means that the file states something that the family
+ * does not know - a bias, an adapter, an expert - and running without it would give fluent
+ * nonsense. Excepted is a short list of tensors that other programs store and that repeat what the
+ * config says.
  *
  * Bounds: ids are 16 bits; layers, ops and tensors of a layer are few, so the arrays stay small
  * whatever the file says.
@@ -41,8 +41,8 @@ struct plan_builder {
     uint32_t stages;              /* ended */
 };
 
-/* Ends of names that may stand unused: rotary frequencies that old converters stored beside the
- * base they come from. */
+/* Endings of names of tensors that may stay unused: rotary frequencies that old converters stored
+ * beside the base they follow from. */
 static const char *const harmless_endings[] = {
     ".attn_rot_embd",
     ".rotary_emb.inv_freq",
@@ -128,9 +128,9 @@ struct weight_shape {
     uint32_t rows;
     uint32_t columns;
     bool vector;
-    bool taps;        /* of a convolution: read as a vector is */
-    bool flat;        /* its columns may be of several dimensions */
-    bool turned;      /* stored with columns before rows */
+    bool taps;        /* of a convolution; must be floats, like a vector */
+    bool flat;        /* its columns may span several dimensions */
+    bool turned;      /* stored transposed */
     uint32_t experts; /* 0: one matrix; else a tensor of three dimensions */
 };
 
@@ -139,8 +139,8 @@ static bool is_float(enum ggml_type type)
     return type == GGML_F32 || type == GGML_F16 || type == GGML_BF16;
 }
 
-/* The dimensions that make up the columns become one, and so do the others. A tensor's bytes are in
- * its file, so no product of its dimensions overflows. */
+/* Joins the dimensions that make up the columns into one, and the others into another. A tensor's
+ * bytes are in its file, so no product of its dimensions overflows. */
 static void flatten(const struct checkpoint_tensor *tensor, uint64_t columns, uint64_t *first,
                     uint64_t *second)
 {
@@ -162,7 +162,7 @@ static enum result tensor_check(const struct checkpoint_tensor *tensor, const ch
     uint32_t deep = shape.experts > 0 ? shape.experts : 1;
     const uint64_t *have = tensor->dimensions;
     uint64_t first = have[0], second = have[1], third = have[2];
-    if (shape.taps && (first == 1 || second == 1)) { /* one dimension more than there need be */
+    if (shape.taps && (first == 1 || second == 1)) { /* drop the extra dimension */
         first = first == 1 ? second : first;
         second = third;
         third = 1;
@@ -199,7 +199,8 @@ static uint32_t tensor_index(const struct plan_builder *builder,
     return (uint32_t)(tensor - tensor_table_at(builder->source.tensors, 0));
 }
 
-/* Rows become what the stored columns are; the matrices of a stack lie behind each other. */
+/* Describes a transposed weight: stored columns become rows. The matrices of a stack follow each
+ * other. */
 static void turn(struct plan_builder *builder, struct plan_weight *weight)
 {
     uint64_t row_bytes = (uint64_t)weight->columns * ggml_type_block(weight->type).bytes;
@@ -249,7 +250,7 @@ static plan_weight_id add_weight(struct plan_builder *builder,
     return (plan_weight_id)plan->weight_count++;
 }
 
-/* The tensor that a family calls `asked`; `stored` becomes what the checkpoint calls it. */
+/* Finds the tensor that a family calls `asked`; sets `stored` to its name in the checkpoint. */
 static const struct checkpoint_tensor *find_tensor(const struct plan_builder *builder,
                                                    const char *asked, struct stored_name *stored)
 {
@@ -260,7 +261,8 @@ static const struct checkpoint_tensor *find_tensor(const struct plan_builder *bu
     return tensor_table_find(source->tensors, stored->text);
 }
 
-/* The same, in use from now on; NULL where it is missing or of another shape, or after an error. */
+/* The same, with its shape checked, and marked as used. NULL if it is missing or has another shape,
+ * or after an error. */
 static const struct checkpoint_tensor *find_checked(struct plan_builder *builder, const char *asked,
                                                     struct weight_shape shape,
                                                     struct stored_name *stored)
@@ -423,9 +425,19 @@ void plan_builder_use_in_config(struct plan_builder *builder, const char *name)
         builder->used[tensor_index(builder, tensor)] = true;
 }
 
+plan_weight_id plan_builder_output_matrix(struct plan_builder *builder,
+                                          const struct model_config *config,
+                                          plan_weight_id embedding)
+{
+    if (!config->tied_embeddings)
+        return plan_builder_matrix(builder, config->vocab_tokens, config->hidden, "output.weight");
+    plan_builder_use_in_config(builder, "output.weight");
+    return embedding;
+}
+
 /* --- experts ---------------------------------------------------------------------------------- */
 
-/* What the matrix of one expert is asked for, by the name of the stack. */
+/* The name of one expert's matrix, from the name of the stack. */
 static struct stored_name expert_name(const char *stack, uint32_t expert)
 {
     static const char ending[] = "_exps";
@@ -438,7 +450,7 @@ static struct stored_name expert_name(const char *stack, uint32_t expert)
     return name;
 }
 
-/* One expert's matrix joins the weight of expert 0. */
+/* Adds one expert's matrix to the weight of expert 0. */
 static void join_expert(struct plan_builder *builder, struct plan_weight *weight, uint32_t expert,
                         const char *stack, struct weight_shape shape)
 {
@@ -516,7 +528,7 @@ plan_weight_id plan_builder_experts(struct plan_builder *builder, uint32_t exper
 
 /* --- ops -------------------------------------------------------------------------------------- */
 
-/* The op itself fits; does what it reads exist by now? */
+/* Checks that everything the op reads has been written. */
 static enum result order_check(const struct plan_builder *builder, const struct plan_op *op)
 {
     uint32_t number = builder->plan->op_count;
@@ -536,7 +548,7 @@ static enum result order_check(const struct plan_builder *builder, const struct 
     return RESULT_OK;
 }
 
-/* A route's numbers may only lead to as many experts as were scored. */
+/* Checks that a route chooses among as many experts as the op's weights hold. */
 static enum result route_check(const struct plan_builder *builder, const struct plan_op *op)
 {
     uint32_t scored = 0, experts = 0;

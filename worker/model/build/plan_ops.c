@@ -1,8 +1,6 @@
 /*
- * Op literals, written once. A family that spelled them itself would be four fifths braces, and the
- * place where it differs from another family would drown in them.
- *
- * Refuses to check anything: plan_builder_append() does.
+ * Spells the op literals once, so that a family's file shows what differs from other families
+ * instead of braces. Nothing is checked here: plan_builder_append() checks each op.
  */
 #include "worker/model/build/plan_ops.h"
 
@@ -32,7 +30,7 @@ struct qkv_slices plan_ops_layer_slices(const struct model_config *config, uint3
     };
 }
 
-/* An op of up to two inputs and one weight; callers add parameters and further weights. */
+/* An op with up to two inputs and one weight; callers add parameters and further weights. */
 static struct plan_op new_op(enum op_stem stem, plan_tensor_id x, plan_tensor_id y,
                              plan_weight_id weight, plan_tensor_id out)
 {
@@ -57,7 +55,7 @@ void plan_ops_embed_rows_scaled(struct plan_builder *b, plan_weight_id weight, f
 {
     struct plan_op op = new_op(OP_embed_rows, PLAN_NONE, PLAN_NONE, weight, out);
     op.params.embed_rows.scale = scale;
-    op.params.embed_rows.image_token = plan_builder_config(b)->picture_token;
+    op.params.embed_rows.image_token = plan_builder_config(b)->image_token;
     plan_builder_append(b, op);
 }
 
@@ -195,7 +193,7 @@ void plan_ops_gated_delta(struct plan_builder *b, plan_tensor_id x, plan_tensor_
                                                         .key_dim = delta->key_dim,
                                                         .value_dim = delta->value_dim,
                                                         .layer = layer,
-                                                        .heads_take_turns = delta->heads_take_turns,
+                                                        .heads_alternate = delta->heads_alternate,
                                                         .rate_is_log = delta->rate_is_log};
     plan_builder_append(b, op);
 }

@@ -1,13 +1,13 @@
 /*
- * One call per op stem, for family files: what the config says (epsilon, scales, windows, ropes) is
- * taken from it, so that a family names tensors, weights and layers only. Formulas: op_list.h.
+ * One call per op stem, for family files. Epsilon, scales, windows and ropes are taken from the
+ * config, so a family names tensors, weights and layers only. Formulas: op_list.h.
  */
 #ifndef SHOAL_WORKER_MODEL_BUILD_PLAN_OPS_H
 #define SHOAL_WORKER_MODEL_BUILD_PLAN_OPS_H
 
 #include "worker/model/build/plan_builder.h"
 
-/* Columns of a fused q|k|v tensor of the config's heads. */
+/* Columns of a fused q|k|v tensor with the config's heads. */
 struct qkv_slices {
     struct column_slice queries;
     struct column_slice keys;
@@ -15,11 +15,11 @@ struct qkv_slices {
     uint32_t columns;
 };
 struct qkv_slices plan_ops_qkv_slices(const struct model_config *config);
-/* The same of a layer with sizes of its own; queries alone where it stores no keys. */
+/* The same for one layer's own sizes; queries alone if the layer stores no keys. */
 struct qkv_slices plan_ops_layer_slices(const struct model_config *config, uint32_t layer);
 
 void plan_ops_embed_rows(struct plan_builder *b, plan_weight_id weight, plan_tensor_id out);
-/* Of another table than the config's embedding. */
+/* From another table than the config's embedding. */
 void plan_ops_embed_rows_scaled(struct plan_builder *b, plan_weight_id weight, float scale,
                                 plan_tensor_id out);
 void plan_ops_rms_norm(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
@@ -29,10 +29,10 @@ void plan_ops_layer_norm(struct plan_builder *b, plan_tensor_id x, plan_weight_i
 /* y += norm(x) */
 void plan_ops_rms_norm_add(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
                            plan_tensor_id y);
-/* Of scale * x: what a norm makes of it is what it makes of x with another epsilon. */
+/* Norms scale * x: equal to norming x with another epsilon. */
 void plan_ops_head_norm_scaled(struct plan_builder *b, plan_tensor_id x, struct column_slice slice,
                                plan_weight_id weight, float scale);
-/* `weight` may be PLAN_NONE: the norm alone. */
+/* `weight` may be PLAN_NONE: a norm without weights. */
 void plan_ops_head_norm(struct plan_builder *b, plan_tensor_id x, struct column_slice slice,
                         plan_weight_id weight);
 void plan_ops_rope(struct plan_builder *b, plan_tensor_id x, struct column_slice slice,
@@ -50,10 +50,10 @@ void plan_ops_linear_add(struct plan_builder *b, plan_tensor_id x, plan_weight_i
                          plan_tensor_id y);
 void plan_ops_kv_write(struct plan_builder *b, plan_tensor_id qkv, struct qkv_slices slices,
                        uint32_t layer);
-/* Over the keys that `layer` stored, or those that it shares. */
+/* Attends over the keys that `layer` stored, or those of the layer that it shares keys with. */
 void plan_ops_attention(struct plan_builder *b, plan_tensor_id qkv, struct qkv_slices slices,
                         uint32_t layer, plan_tensor_id out);
-/* The same with a number for each query head in its softmax, or PLAN_NONE. */
+/* The same with sinks, one number per query head in its softmax, or PLAN_NONE. */
 void plan_ops_attention_sinks(struct plan_builder *b, plan_tensor_id qkv, struct qkv_slices slices,
                               uint32_t layer, plan_weight_id sinks, plan_tensor_id out);
 void plan_ops_gate(struct plan_builder *b, plan_tensor_id x, enum gate_activation activation,
@@ -62,18 +62,17 @@ void plan_ops_gate(struct plan_builder *b, plan_tensor_id x, enum gate_activatio
 void plan_ops_bias_add(struct plan_builder *b, plan_tensor_id x, struct linear_weights biases);
 void plan_ops_short_conv(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
                          struct short_conv_params params, plan_tensor_id out);
-/* Of the config's delta net, in layer `layer`: x and y as in op_list.h. */
+/* The config's delta net in layer `layer`: x and y as in op_list.h. */
 void plan_ops_gated_delta(struct plan_builder *b, plan_tensor_id x, plan_tensor_id y,
                           struct linear_weights rate_and_bias, uint32_t layer, plan_tensor_id out);
 void plan_ops_head_norm_gate(struct plan_builder *b, plan_tensor_id x, plan_tensor_id y,
                              struct column_slice gates, plan_weight_id weight, plan_tensor_id out);
-/* Of the config's heads. */
+/* Splits queries from their gates, with the config's heads. */
 void plan_ops_take_queries(struct plan_builder *b, plan_tensor_id x, plan_tensor_id out);
 /* y *= gates of x */
 void plan_ops_gate_heads(struct plan_builder *b, plan_tensor_id x, plan_tensor_id y);
 void plan_ops_position_scale(struct plan_builder *b, plan_tensor_id x, struct column_slice slice);
-/* The experts of every row by its scores x, as the config says; `scales`, one for each expert, may
- * be PLAN_NONE. */
+/* Chooses every row's experts by its scores x; `scales`, one for each expert, may be PLAN_NONE. */
 void plan_ops_moe_route(struct plan_builder *b, plan_tensor_id x, bool softmax_chosen,
                         plan_weight_id scales, plan_tensor_id route);
 void plan_ops_moe_linear(struct plan_builder *b, plan_tensor_id x, plan_tensor_id route,
@@ -82,14 +81,14 @@ void plan_ops_moe_linear(struct plan_builder *b, plan_tensor_id x, plan_tensor_i
 void plan_ops_moe_gate(struct plan_builder *b, plan_tensor_id x, plan_tensor_id route,
                        struct linear_weights biases, struct moe_gate_params params,
                        plan_tensor_id out);
-/* out = or += the weighted sum; `bias` may be PLAN_NONE. */
+/* out = the weighted sum, or with `add` out += it; `bias` may be PLAN_NONE. */
 void plan_ops_moe_combine(struct plan_builder *b, plan_tensor_id x, plan_tensor_id route,
                           plan_weight_id bias, bool add, plan_tensor_id out);
 /* out += sigmoid(score) * x; score [rows, 1] */
 void plan_ops_moe_shared(struct plan_builder *b, plan_tensor_id x, plan_tensor_id score,
                          plan_tensor_id out);
 void plan_ops_gather_rows(struct plan_builder *b, plan_tensor_id x, plan_tensor_id out);
-/* Scales and caps the logits in place; nothing where the config says neither. */
+/* Scales and caps the logits in place; lists nothing if the config does neither. */
 void plan_ops_soft_cap(struct plan_builder *b, plan_tensor_id logits);
 /* out = activation(x) * y's columns from `offset` on */
 void plan_ops_gate_with(struct plan_builder *b, plan_tensor_id x, plan_tensor_id y, uint32_t offset,
@@ -104,13 +103,13 @@ void plan_ops_scale_columns(struct plan_builder *b, plan_tensor_id x, plan_weigh
 void plan_ops_scale(struct plan_builder *b, plan_tensor_id x, float scale);
 /* tanh(scale * x) in place */
 void plan_ops_tanh(struct plan_builder *b, plan_tensor_id x, float scale);
-/* Of scale * x. */
+/* Norms scale * x. */
 void plan_ops_rms_norm_scaled(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
                               float scale, plan_tensor_id out);
-/* With another offset of the weights than the config's. */
+/* Adds `offset` to the weights instead of the config's norm_weight_offset. */
 void plan_ops_rms_norm_offset(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
                               float offset, plan_tensor_id out);
-/* Streams: op_list.h. */
+/* Ops on several residual streams; see op_list.h. */
 void plan_ops_stream_take(struct plan_builder *b, plan_tensor_id x, uint32_t stream,
                           plan_tensor_id out);
 void plan_ops_stream_mix(struct plan_builder *b, plan_tensor_id x, plan_tensor_id coefficients,
@@ -124,18 +123,18 @@ void plan_ops_stream_match(struct plan_builder *b, plan_tensor_id x, plan_tensor
 void plan_ops_stream_cut(struct plan_builder *b, plan_tensor_id x, uint32_t streams,
                          float deviations);
 
-/* Of vision plans: what their config says is in its heads, hidden size and rope. */
+/* Vision plans. Heads, hidden size and rope come from the tower's config. */
 void plan_ops_patch_rows(struct plan_builder *b, struct patch_rows_params params,
                          plan_tensor_id out);
 void plan_ops_patch_positions(struct plan_builder *b, plan_tensor_id x, plan_weight_id table,
                               struct patch_positions_params params);
-/* Rotates queries and keys, in which patches differ from tokens only by their positions: the first
- * dimensions of a head by rope 0, those behind by the next. */
+/* Rotates queries and keys by the patches' positions: the first dimensions of a head by rope 0, the
+ * following ones by the next rope. */
 void plan_ops_patch_rope(struct plan_builder *b, plan_tensor_id qkv, struct qkv_slices slices);
 void plan_ops_patch_attention(struct plan_builder *b, plan_tensor_id qkv, struct qkv_slices slices,
                               bool windowed, plan_tensor_id out);
 void plan_ops_activate(struct plan_builder *b, plan_tensor_id x, enum activation activation);
-/* The columns of `out` from the offset on. */
+/* Writes the columns of `out` from the offset on. */
 void plan_ops_clip_columns(struct plan_builder *b, plan_tensor_id x,
                            struct clip_columns_params params, plan_tensor_id out);
 void plan_ops_join_rows(struct plan_builder *b, plan_tensor_id x, uint32_t count,
@@ -143,8 +142,8 @@ void plan_ops_join_rows(struct plan_builder *b, plan_tensor_id x, uint32_t count
 void plan_ops_pool_rows(struct plan_builder *b, plan_tensor_id x, struct pool_rows_params params,
                         plan_tensor_id out);
 void plan_ops_feature_write(struct plan_builder *b, plan_tensor_id x, uint32_t part);
-/* Of a text plan: behind layer `layer`, in the residual; nothing where the config has no more
- * parts. */
+/* Text plans: adds the feature part that belongs after layer `layer` to the residual; lists nothing
+ * if the config has no more parts. */
 void plan_ops_feature_add(struct plan_builder *b, plan_tensor_id residual, uint32_t layer);
 
 #endif

@@ -4,10 +4,10 @@
  *                x += Wo . attention(q, k, v) + bias
  *                x += Wdown . activation(Wup . norm(x) + bias) + bias, or with a gate
  *
- * A layer over many patches takes longer than a step of a few streams, so it is four stages: a
- * single op could not be cut by stages, and more of them would gain little.
+ * A layer over many patches takes longer than a step of a few streams, so it is split into four
+ * stages. Stages end between ops, and more of them would gain little.
  *
- * Refuses to do: what becomes of the last layer's rows. That is where towers differ.
+ * Rows of the last layer are handled by the tower's own file, since towers differ there.
  */
 #include "worker/model/build/tower_blocks.h"
 
@@ -69,7 +69,7 @@ void tower_blocks_list_patches(struct plan_builder *b, const struct vision_confi
         b,
         (struct patch_rows_params){
             .frames = c->frames,
-            /* MLX keeps channels behind pixels */
+            /* MLX stores channels as the fastest dimension */
             .channels_last = patches->channels_last ||
                              (side != 3 && plan_builder_fastest(b, "v.patch_embd.weight") == 3),
             .gain = patches->gain,

@@ -1,11 +1,10 @@
 /*
- * Settings of one model, each with the range it must lie in.
+ * Settings of one model, each with its permitted range.
  *
  * A config has some twenty fields; an `if` and a `return` after each would hide which fields there
- * are. The first refusal is latched instead, so that reading looks like a list, and the caller
- * checks once. Every message names the full key, the value found and the range wanted.
- *
- * Refuses to guess: a key of the wrong type is an error even where the key is optional.
+ * are. So the first error is kept, reading looks like a list, and the caller checks once. Every
+ * message names the full key, the value found and the permitted range. A key of the wrong type is
+ * an error even if the key is optional.
  */
 #include "worker/model/checkpoint/checkpoint_keys.h"
 
@@ -134,8 +133,8 @@ uint32_t checkpoint_keys_u32_at(struct checkpoint_keys *keys, const char *name, 
     return keys->result == RESULT_OK ? (uint32_t)value : range.least;
 }
 
-/* The array's elements, as far as they are 32-bit counts and `count`; how many there are, or
- * UINT32_MAX where one is no such number. -1: there is no array. */
+/* Copies the array's elements to `out` if there are `count` of them. Returns the number of
+ * elements, UINT32_MAX if one is not a 32-bit count, or -1 if there is no array. */
 static int64_t fetch_array(const struct checkpoint_keys *keys, const char *name, uint32_t count,
                            uint32_t *out)
 {
@@ -295,7 +294,7 @@ void checkpoint_keys_expect_neutral(struct checkpoint_keys *keys, const char *na
         return;
     else
         value = NAN;
-    /* NaN, a value of no number type, is neutral to nothing. */
+    /* NaN stands for a value that is not a number; it never equals `neutral`. */
     if (!(fabs(value - neutral) <= 0.0))
         checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "key %s: only %g is supported", key.text,
                                neutral);

@@ -1,8 +1,8 @@
 /*
- * The part of a config that does not depend on who wrote it down.
+ * The part of a config that follows from facts stated in either format.
  *
- * GGUF and config.json name the same facts differently and leave out different ones. What follows
- * from the facts once they are read - what heads must divide, how frequencies come from a base - is
+ * GGUF and config.json name the same facts differently and leave out different ones. The rules that
+ * apply once the facts are read - what heads must divide, how frequencies follow from a base - are
  * here, once.
  */
 #include "worker/model/checkpoint/checkpoint_shared.h"
@@ -15,7 +15,7 @@ void checkpoint_set_name(struct model_config *config, const char *name, size_t n
 {
     size_t room = sizeof(config->name) - 1;
     size_t length = name_bytes < room ? name_bytes : room;
-    for (size_t i = 0; i < length; i++) /* it goes into logs; no UTF-8 there */
+    for (size_t i = 0; i < length; i++) /* for logs, so ASCII only */
         config->name[i] = name[i] < 0x20 || name[i] == 0x7f ? '?' : name[i];
     config->name[length] = '\0';
 }

@@ -1,6 +1,7 @@
 /*
  * What defines a model family: how each checkpoint format states its config, and the functions that
- * list its ops. The format readers (gguf/, hf/) fill the forms, the families (family/) the rows.
+ * list its ops. Families (family/) define the rows and their forms; forms that several family files
+ * use are in gguf/ and hf/.
  */
 #ifndef SHOAL_WORKER_MODEL_CHECKPOINT_FAMILY_FORM_H
 #define SHOAL_WORKER_MODEL_CHECKPOINT_FAMILY_FORM_H
@@ -20,7 +21,7 @@ struct hf_vision_form; /* checkpoint_hf_vision.h */
 
 /* How GGUF files state a family. */
 struct gguf_form {
-    const char *epsilon_key; /* of the norms; NULL: attention.layer_norm_rms_epsilon */
+    const char *epsilon_key; /* key of the norms' epsilon; NULL: attention.layer_norm_rms_epsilon */
     /* Keys that change the computation and that read_config reads; all other such keys must have
      * their neutral value. Ends with NULL; NULL: none. */
     const char *const *own_keys;
@@ -46,7 +47,7 @@ struct hf_defaults {
 struct hf_form {
     const char *const *model_types; /* ends with NULL */
     struct hf_defaults defaults;
-    const char *epsilon_key; /* of the norms; NULL: rms_norm_eps */
+    const char *epsilon_key; /* key of the norms' epsilon; NULL: rms_norm_eps */
     const char *activation_key;
     const char *activation;      /* the only supported one, and the default */
     const char *const *own_keys; /* as in struct gguf_form */

@@ -1,13 +1,13 @@
 /*
  * The list of model families. FAMILY(x) declares the four objects that a family can have:
  *
- *   family_x             its row (family_<name>.c)
- *   checkpoint_gguf_x    how GGUF states it (gguf/checkpoint_gguf_<name>.c), if GGUF has it
- *   checkpoint_hf_x      how config.json states it (hf/checkpoint_hf_<name>.c)
- *   tower_x_list_ops()   its vision tower (tower_<name>.c), if it has one of its own
+ *   family_x             its row (family/family_<name>.c)
+ *   checkpoint_gguf_x    how GGUF states it, if another file uses it too (gguf/)
+ *   checkpoint_hf_x      how config.json states it, if another file uses it too (hf/)
+ *   tower_x_list_ops()   its vision tower (family/tower_<name>.c), if it has one of its own
  *
- * Only the row must exist; it points to the others. Variants whose ops are the same stand in one
- * file: family_llama.c has the rows of llama, mistral, ministral3 and idefics3.
+ * Only the row must exist; it points to the others. Variants with the same ops share a file:
+ * family_llama.c has the rows of llama, mistral, ministral3 and idefics3.
  */
 #ifndef SHOAL_WORKER_MODEL_CHECKPOINT_FAMILY_LIST_H
 #define SHOAL_WORKER_MODEL_CHECKPOINT_FAMILY_LIST_H

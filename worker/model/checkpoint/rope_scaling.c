@@ -3,9 +3,8 @@
  * and every backend start from the same numbers.
  *
  * Every kind begins with the plain frequencies base^(-2i / dims) and changes some of them; yarn and
- * longrope scale cosines and sines besides, which makes attention sharper in long contexts.
- *
- * Refuses to do: checking. Readers of checkpoints do, key by key.
+ * longrope also scale cosines and sines, which makes attention sharper in long contexts. Inputs are
+ * not checked here: the readers of checkpoints check them key by key.
  */
 #include "worker/model/checkpoint/rope_scaling.h"
 
@@ -20,8 +19,8 @@ static double plain_frequency(double base, uint32_t pair, uint32_t dims)
     return pow(base, -2.0 * pair / dims);
 }
 
-/* Llama 3.1: long waves are slowed down by the factor, short ones are left alone, those between are
- * blended. */
+/* Llama 3.1: divides the frequency of long waves by the factor, keeps short ones and blends those
+ * in between. */
 static double llama3_frequency(const struct rope_scaling *s, double plain)
 {
     double low = (double)s->low_frequency_factor, high = (double)s->high_frequency_factor;
@@ -31,13 +30,14 @@ static double llama3_frequency(const struct rope_scaling *s, double plain)
     return plain * (kept + (1 - kept) / (double)s->factor);
 }
 
-/* The pair, as a fraction, whose wave turns `rotations` times within the original context. */
+/* The pair number, as a fraction, whose wave turns `rotations` times within the original context.
+ */
 static double yarn_bound(const struct rope_scaling *s, double rotations)
 {
     return s->dims * log(s->original_tokens / (rotations * TWO_PI)) / (2 * log((double)s->base));
 }
 
-/* YaRN: as llama3, but the blend goes by the pair's number. */
+/* YaRN: like llama3, but blended by the pair's number. */
 static double yarn_frequency(const struct rope_scaling *s, uint32_t pair, double plain)
 {
     double low = yarn_bound(s, (double)s->beta_fast), high = yarn_bound(s, (double)s->beta_slow);
@@ -59,7 +59,7 @@ static double yarn_scale(double factor, double mscale)
     return factor <= 1 ? 1.0 : 0.1 * mscale * log(factor) + 1.0;
 }
 
-/* A larger base, so that the slowest wave is as much slower as the context is longer. */
+/* Enlarges the base so that the slowest wave slows down by the growth of the context. */
 static double dynamic_base(const struct rope_scaling *s)
 {
     double length = s->context_tokens > s->original_tokens ? s->context_tokens : s->original_tokens;

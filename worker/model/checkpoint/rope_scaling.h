@@ -1,11 +1,11 @@
 /*
- * The kinds of rotary embeddings: from what a checkpoint states, whichever format, to inverse
- * frequencies and a magnitude (struct rope_config). Formulas: Hugging Face transformers,
- * modeling_rope_utils.py, whose names the kinds have.
+ * Computes inverse frequencies and a magnitude (struct rope_config) from the rotary settings that a
+ * checkpoint states in either format. Formulas and names of the kinds: Hugging Face transformers,
+ * modeling_rope_utils.py.
  *
  * Transformers changes the table of `longrope` and `dynamic` while a sequence grows. Here a model
- * has one table, because what was computed for a row may depend neither on what came after it nor
- * on who else is served. It is the table for the longest sequence that the context allows.
+ * has one table, the one for the longest sequence that the context allows, because the values
+ * computed for a row must not depend on later rows or on other requests.
  */
 #ifndef SHOAL_WORKER_MODEL_CHECKPOINT_ROPE_SCALING_H
 #define SHOAL_WORKER_MODEL_CHECKPOINT_ROPE_SCALING_H
@@ -24,28 +24,28 @@ enum rope_kind {
     ROPE_KIND_PROPORTIONAL
 };
 
-/* Fields that no kind is named for are everybody's. */
+/* A field's comment names the kinds that use it; fields without kinds are used by all. */
 struct rope_scaling {
     enum rope_kind kind;
     float base;
-    uint32_t dims;               /* even, at least 2 (dynamic: 4), at most ROPE_DIMS_MAX */
-    uint32_t context_tokens;     /* of the model, scaling included */
-    uint32_t original_tokens;    /* llama3, yarn, longrope, dynamic: context before scaling */
-    float factor;                /* all but plain; above 0 */
-    float magnitude;             /* 0: what the kind has for its other fields */
-    float low_frequency_factor;  /* llama3 */
-    float high_frequency_factor; /* llama3; above the low one */
-    float beta_fast, beta_slow;  /* yarn */
-    float mscale, mscale_all;    /* yarn; where one of them is 0, both are as good as absent */
-    bool fractional_bounds;      /* yarn: the ramp begins and ends between dimensions */
-    uint32_t rotated_pairs;      /* proportional: the pairs behind them keep still */
+    uint32_t dims;                     /* even, at least 2 (dynamic: 4), at most ROPE_DIMS_MAX */
+    uint32_t context_tokens;           /* of the model, scaling included */
+    uint32_t original_tokens;          /* llama3, yarn, longrope, dynamic: context before scaling */
+    float factor;                      /* all but plain; above 0 */
+    float magnitude;                   /* 0: the kind's own, computed from its other fields */
+    float low_frequency_factor;        /* llama3 */
+    float high_frequency_factor;       /* llama3; above the low one */
+    float beta_fast, beta_slow;        /* yarn */
+    float mscale, mscale_all;          /* yarn; if one is 0, both are ignored */
+    bool fractional_bounds;            /* yarn: do not round the ramp's ends to whole dimensions */
+    uint32_t rotated_pairs;            /* proportional: later pairs do not rotate */
     float divisors[ROPE_DIMS_MAX / 2]; /* longrope [dims / 2], of rope_scaling_is_long() */
 };
 
-/* Sets dims, magnitude and inverse frequencies; the pairing is not its business. */
+/* Sets dims, magnitude and inverse frequencies; leaves the pairing as it is. */
 void rope_scaling_apply(const struct rope_scaling *scaling, struct rope_config *rope);
 
-/* Which of a longrope's two lists of divisors the context calls for. */
+/* Whether the context calls for longrope's long list of divisors. */
 bool rope_scaling_is_long(const struct rope_scaling *scaling);
 
 #endif

@@ -10,19 +10,320 @@
  *                  h[j] += norm(Wproj . (gelu(Winp . (scale * h[0])) * p[l]))       for j > 0
  *   logits = cap(Woutput . norm(mean over j of h[0], Uj . h[j] at the magnitude of h[0]))
  *
- * route(x) = tanh(Wroute . norm(x) / hidden). Attention and the per-layer inputs p are gemma4's.
- * The mean is a sum: the norm behind it makes up for that with its epsilon.
+ * route(x) = tanh(Wroute . norm(x) / hidden). Attention and the per-layer inputs p are those of
+ * gemma4. The mean is computed as a sum: the norm after it removes the factor, with an adjusted
+ * epsilon.
  *
- * As in llama, logit rows part ways once the last layer has attended.
+ * As in llama, only logit rows are computed after the last layer's attention.
  */
 #include <math.h>
+#include <stdio.h>
 
 #include "worker/model/build/family_tensors.h"
 #include "worker/model/build/gemma_blocks.h"
 #include "worker/model/build/plan_ops.h"
+#include "worker/model/checkpoint/checkpoint_shared.h"
 #include "worker/model/checkpoint/family_list.h"
+#include "worker/model/gguf/checkpoint_gguf.h"
+#include "worker/model/gguf/checkpoint_gguf_rope.h"
+#include "worker/model/hf/checkpoint_hf.h"
+#include "worker/model/hf/checkpoint_hf_layers.h"
+#include "worker/model/hf/checkpoint_hf_rope.h"
 
-/* What layers work in, once for step rows and once for logit rows. */
+enum { GLOBAL_ROPE, LOCAL_ROPE };
+
+/* --- GGUF ------------------------------------------------------------------------------------- */
+
+/*
+ * GGUF metadata of the gemma3n architecture (text), beyond the sizes that all families have.
+ *
+ * A list tells sliding layers from global ones, and the last layers share keys. The first layers
+ * zero the gates below a threshold, stated in standard deviations (minus infinity: no threshold).
+ * The rank of the low-rank residual follows from the shapes of its matrices.
+ *
+ * Source: llama.cpp's converter; Hugging Face transformers, modeling_gemma3n.py.
+ */
+#define GGUF_GLOBAL_ROPE_BASE 1000000.0f
+#define GGUF_LOCAL_ROPE_BASE  10000.0f
+#define MOST_DEVIATIONS       100.0
+
+static const char *const gguf_own_keys[] = {"final_logit_softcapping", NULL};
+
+static void gguf_read_ropes(struct checkpoint_keys *keys, struct model_config *config)
+{
+    struct rope_config *global = &config->ropes[GLOBAL_ROPE], *local = &config->ropes[LOCAL_ROPE];
+    config->rope_count = 2;
+    global->pairing = local->pairing = ROPE_PAIRS_HALVES;
+    checkpoint_gguf_read_rope(keys, config, GGUF_GLOBAL_ROPE_BASE, global);
+    float base = checkpoint_keys_f32_or(keys, "rope.freq_base_swa", (struct f32_range){1.0f, 1e12f},
+                                        GGUF_LOCAL_ROPE_BASE);
+    local->dims = global->dims;
+    if (keys->result == RESULT_OK)
+        checkpoint_plain_rope(local, base, 1.0f);
+}
+
+static void gguf_read_layers(struct checkpoint_keys *keys, struct model_config *config)
+{
+    uint32_t sliding[LIMIT_LAYERS];
+    uint32_t window = checkpoint_gguf_window(keys, config, true);
+    uint32_t shared = checkpoint_keys_u32_or(keys, "attention.shared_kv_layers",
+                                             (struct u32_range){0, LIMIT_LAYERS}, 0);
+    if (!checkpoint_keys_u32_each(keys, "attention.sliding_window_pattern",
+                                  (struct u32_range){0, 1}, config->layers, sliding)) {
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "key gemma3n.attention.sliding_window_pattern is missing");
+        return;
+    }
+    for (uint32_t layer = 0; layer < config->layers; layer++) {
+        config->layer[layer].rope = sliding[layer] ? LOCAL_ROPE : GLOBAL_ROPE;
+        config->layer[layer].window = sliding[layer] ? window : 0;
+    }
+    checkpoint_share_caches(keys, config, shared);
+}
+
+static void gguf_read_cuts(struct checkpoint_keys *keys, struct model_config *config)
+{
+    static const char name[] = "gemma3n.activation_sparsity_scale";
+    struct gguf_array scales;
+    if (keys->result != RESULT_OK || gguf_file_array(keys->file, name, &scales) != RESULT_OK)
+        return;
+    if (scales.type != GGUF_FLOAT32 || scales.count != config->layers) {
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "key %s has not one float a layer", name);
+        return;
+    }
+    for (uint32_t layer = 0; layer < config->layers; layer++) {
+        double deviations = gguf_array_f64(&scales, layer);
+        if (isinf(deviations) && deviations < 0.0)
+            continue;
+        if (!(fabs(deviations) <= MOST_DEVIATIONS))
+            checkpoint_keys_refuse(keys, RESULT_INVALID, "key %s: element %u is %g", name, layer,
+                                   deviations);
+        config->layer[layer].cuts = true;
+        config->layer[layer].cut_deviations = (float)deviations;
+    }
+}
+
+static void read_laurel(struct checkpoint_keys *keys, struct model_config *config)
+{
+    const struct gguf_tensor *left = gguf_file_find_tensor(keys->file, "blk.0.laurel_l.weight");
+    uint64_t rank = left ? left->dimensions[1] : 0;
+    if (rank == 0 || rank > LIMIT_HIDDEN)
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "tensor blk.0.laurel_l.weight: rank %llu, not within 1 to %u",
+                               (unsigned long long)rank, LIMIT_HIDDEN);
+    config->laurel_rank = (uint32_t)rank;
+}
+
+static void gguf_read_config(struct checkpoint_keys *keys, struct model_config *config)
+{
+    config->embedding_scale = sqrtf((float)config->hidden);
+    config->attention_scale = 1.0f;
+    config->logit_soft_cap = checkpoint_keys_f32_or(keys, "final_logit_softcapping",
+                                                    (struct f32_range){0.0f, 1e6f}, 0.0f);
+    config->streams = checkpoint_keys_u32(keys, "altup.num_inputs", (struct u32_range){2, 4});
+    checkpoint_keys_expect_neutral(keys, "altup.active_idx", 0);
+    config->scale_corrected = true;
+    checkpoint_gguf_read_per_layer(keys, config);
+    if (keys->result == RESULT_OK && config->per_layer_columns == 0)
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "key gemma3n.embedding_length_per_layer_input is missing or 0");
+    read_laurel(keys, config);
+    gguf_read_ropes(keys, config);
+    if (keys->result == RESULT_OK)
+        gguf_read_layers(keys, config);
+    gguf_read_cuts(keys, config);
+}
+
+static const struct gguf_form gguf_gemma3n = {
+    .own_keys = gguf_own_keys,
+    .read_config = gguf_read_config,
+};
+
+/* --- config.json ------------------------------------------------------------------------------ */
+
+/*
+ * Hugging Face checkpoints of Gemma 3n, text only or the text part of a multimodal model.
+ *
+ * activation_sparsity_pattern states for each layer which share of its gates is zeroed. Gates are
+ * taken to be normally distributed, so a share becomes a threshold in standard deviations.
+ * altup_coef_clip is used in training only. Norm weights are stored whole. The active stream must
+ * be the first.
+ *
+ * Source: transformers, configuration_gemma3n.py and modeling_gemma3n.py.
+ */
+#define HF_GLOBAL_ROPE_BASE 1000000.0f
+#define HF_LOCAL_ROPE_BASE  10000.0f
+#define DEFAULT_PERIOD      5u
+#define DEFAULT_WINDOW      512u
+#define DEFAULT_SHARED      15u
+#define DEFAULT_PER_LAYER   256u
+#define DEFAULT_TABLE       262144u
+#define DEFAULT_RANK        64u
+#define DEFAULT_CUTS        10u   /* layers, in models with more layers than that */
+#define DEFAULT_CUT         0.95f /* share of their gates */
+#define DEFAULT_SOFT_CAP    30.0f
+#define BISECTIONS          80u
+
+static const char *const model_types[] = {"gemma3n_text", "gemma3n", NULL};
+static const char *const hf_own_keys[] = {"final_logit_softcapping", NULL};
+
+static const struct tensor_name names[] = {
+    {"per_layer_token_embd.weight", "^embed_tokens_per_layer.weight"},
+    {"per_layer_model_proj.weight", "^per_layer_model_projection.weight"},
+    {"per_layer_proj_norm.weight", "^per_layer_projection_norm.weight"},
+    {"altup_proj.*.weight", "^altup_projections.*.weight"},
+    {"altup_unembd_proj.*.weight", "^altup_unembed_projections.*.weight"},
+    {"blk.*.post_attention_norm.weight", "^layers.*.post_attention_layernorm.weight"},
+    {"blk.*.ffn_norm.weight", "^layers.*.pre_feedforward_layernorm.weight"},
+    {"blk.*.post_ffw_norm.weight", "^layers.*.post_feedforward_layernorm.weight"},
+    {"blk.*.inp_gate.weight", "^layers.*.per_layer_input_gate.weight"},
+    {"blk.*.proj.weight", "^layers.*.per_layer_projection.weight"},
+    {"blk.*.post_norm.weight", "^layers.*.post_per_layer_input_norm.weight"},
+    {"blk.*.altup_correct_coef.weight", "^layers.*.altup.correction_coefs.weight"},
+    {"blk.*.altup_correct_scale.weight", "^layers.*.altup.correct_output_scale"},
+    {"blk.*.altup_predict_coef.weight", "^layers.*.altup.prediction_coefs.weight"},
+    {"blk.*.altup_router.weight", "^layers.*.altup.modality_router.weight"},
+    {"blk.*.altup_router_norm.weight", "^layers.*.altup.router_norm.weight"},
+    {"blk.*.laurel_l.weight", "^layers.*.laurel.linear_left.weight"},
+    {"blk.*.laurel_r.weight", "^layers.*.laurel.linear_right.weight"},
+    {"blk.*.laurel_post_norm.weight", "^layers.*.laurel.post_laurel_norm.weight"},
+    {NULL, NULL},
+};
+static const char *const prefixes[] = {"model.language_model.", "language_model.model.", "model.",
+                                       NULL};
+static const char *const other_parts[] = {
+    "vision_tower.",       "audio_tower.",        "embed_vision.",
+    "embed_audio.",        "model.vision_tower.", "model.audio_tower.",
+    "model.embed_vision.", "model.embed_audio.",  NULL};
+
+static void hf_read_ropes(struct checkpoint_keys *keys, struct model_config *config)
+{
+    struct f32_range range = {1.0f, 1e12f};
+    float global_base = checkpoint_keys_f32_or(keys, "rope_theta", range, HF_GLOBAL_ROPE_BASE);
+    float local_base =
+        checkpoint_keys_f32_or(keys, "rope_local_base_freq", range, HF_LOCAL_ROPE_BASE);
+    struct checkpoint_keys parameters = checkpoint_keys_enter(keys, "rope_parameters");
+    checkpoint_keys_leave(keys, &parameters);
+    bool stated = json_value_type(parameters.object) != JSON_ABSENT;
+    struct checkpoint_keys global = stated ? checkpoint_keys_enter(&parameters, "full_attention")
+                                           : checkpoint_keys_enter(keys, "rope_scaling");
+    struct checkpoint_keys local = checkpoint_keys_enter(&parameters, "sliding_attention");
+    config->rope_count = 2;
+    checkpoint_hf_read_rope(&global, config, global_base, &config->ropes[GLOBAL_ROPE]);
+    checkpoint_keys_leave(keys, &global);
+    checkpoint_hf_read_rope(&local, config, local_base, &config->ropes[LOCAL_ROPE]);
+    checkpoint_keys_leave(keys, &local);
+}
+
+static void hf_read_layers(struct checkpoint_keys *keys, struct model_config *config)
+{
+    bool slides[LIMIT_LAYERS];
+    uint32_t window = checkpoint_hf_window(keys, config, DEFAULT_WINDOW);
+    uint32_t shared = checkpoint_keys_u32_or(keys, "num_kv_shared_layers",
+                                             (struct u32_range){0, LIMIT_LAYERS}, DEFAULT_SHARED);
+    for (uint32_t layer = 0; layer < config->layers; layer++)
+        slides[layer] = (layer + 1) % DEFAULT_PERIOD != 0;
+    (void)checkpoint_hf_layer_slides(keys, config, slides);
+    if (keys->result != RESULT_OK)
+        return;
+    for (uint32_t layer = 0; layer < config->layers; layer++) {
+        config->layer[layer].rope = slides[layer] ? LOCAL_ROPE : GLOBAL_ROPE;
+        config->layer[layer].window = slides[layer] ? window : 0;
+    }
+    checkpoint_share_caches(keys, config, shared);
+}
+
+/* The distance from the mean of a normal distribution, in standard deviations, below which a share
+ * `part` of it lies. */
+static float deviations_of(float part)
+{
+    double low = -40.0, high = 40.0;
+    for (uint32_t i = 0; i < BISECTIONS; i++) {
+        double middle = (low + high) / 2.0;
+        if (0.5 * erfc(-middle / sqrt(2.0)) < (double)part)
+            low = middle;
+        else
+            high = middle;
+    }
+    return (float)high;
+}
+
+static void set_cut(struct checkpoint_keys *keys, struct model_config *config, uint32_t layer,
+                    float part)
+{
+    if (!(part >= 0.0f && part < 1.0f))
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "activation_sparsity_pattern: element %u is %g, not below 1", layer,
+                               (double)part);
+    else if (layer < config->layers && part > 0.0f) {
+        config->layer[layer].cuts = true;
+        config->layer[layer].cut_deviations = deviations_of(part);
+    }
+}
+
+static void hf_read_cuts(struct checkpoint_keys *keys, struct model_config *config)
+{
+    struct json_value list = json_value_member(keys->object, "activation_sparsity_pattern"), part;
+    uint32_t count = 0;
+    if (keys->result != RESULT_OK)
+        return;
+    if (json_value_type(list) == JSON_ABSENT) {
+        for (; config->layers > DEFAULT_CUTS && count < DEFAULT_CUTS; count++)
+            set_cut(keys, config, count, DEFAULT_CUT);
+        return;
+    }
+    if (json_value_type(list) != JSON_ARRAY)
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "key activation_sparsity_pattern is not an array");
+    for (struct json_reader at = json_value_elements(list); json_value_next(&at, &part); count++) {
+        float value = -1.0f;
+        (void)json_value_f32(part, &value); /* a value that is not a number stays out of range */
+        set_cut(keys, config, count, value);
+    }
+    if (count != config->layers)
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "activation_sparsity_pattern has %u elements for %u layers", count,
+                               config->layers);
+}
+
+static void hf_read_config(struct checkpoint_keys *keys, struct model_config *config)
+{
+    config->embedding_scale = sqrtf((float)config->hidden);
+    config->attention_scale = 1.0f;
+    config->logit_soft_cap = checkpoint_keys_f32_or(
+        keys, "final_logit_softcapping", (struct f32_range){0.0f, 1e6f}, DEFAULT_SOFT_CAP);
+    config->streams = checkpoint_keys_u32_or(keys, "altup_num_inputs", (struct u32_range){2, 4}, 4);
+    checkpoint_keys_expect_neutral(keys, "altup_active_idx", 0);
+    config->scale_corrected = checkpoint_keys_bool_or(keys, "altup_correct_scale", true);
+    config->laurel_rank = checkpoint_keys_u32_or(keys, "laurel_rank",
+                                                 (struct u32_range){1, LIMIT_HIDDEN}, DEFAULT_RANK);
+    checkpoint_hf_read_per_layer(keys, 1, DEFAULT_PER_LAYER, DEFAULT_TABLE, config);
+    hf_read_ropes(keys, config);
+    hf_read_layers(keys, config);
+    hf_read_cuts(keys, config);
+}
+
+static const struct hf_form hf_gemma3n = {
+    .model_types = model_types,
+    .defaults = {.layers = 35,
+                 .hidden = 2048,
+                 .feed_forward = 16384,
+                 .heads = 8,
+                 .kv_heads = 2,
+                 .head_dim = 256,
+                 .vocab_tokens = 262400,
+                 .norm_epsilon = 1e-6f,
+                 .tied_embeddings = true},
+    .activation_key = "hidden_activation",
+    .activation = "gelu_pytorch_tanh",
+    .own_keys = hf_own_keys,
+    .naming = {names, checkpoint_hf_usual_names, prefixes, other_parts},
+    .read_config = hf_read_config,
+};
+
+/* --- ops -------------------------------------------------------------------------------------- */
+
+/* Activation tensors of the layers; one set for step rows and one for logit rows. */
 struct gemma3n_rows {
     enum plan_rows rows;
     plan_tensor_id streams;      /* [rows, streams * hidden] */
@@ -65,7 +366,8 @@ static struct linear_weights one(plan_weight_id weight)
     return (struct linear_weights){weight, PLAN_NONE, PLAN_NONE};
 }
 
-/* Matrix `stream` of the first or the last projections: one stack in GGUF, several tensors else. */
+/* Matrix `stream` of the first or the last projections: a stack in GGUF, separate tensors in
+ * folders. */
 static plan_weight_id stream_matrix(struct plan_builder *b, const struct model_config *c,
                                     bool unembed, uint32_t stream)
 {
@@ -78,7 +380,7 @@ static plan_weight_id stream_matrix(struct plan_builder *b, const struct model_c
                : plan_builder_matrix(b, c->hidden, c->hidden, "altup_proj.%u.weight", stream - 1);
 }
 
-/* The embedding is in r->active. */
+/* Fills the streams; the embedding is in r->active. */
 static void list_streams(struct plan_builder *b, const struct model_config *c,
                          const struct gemma3n_rows *r)
 {
@@ -138,7 +440,7 @@ static void list_attention(struct plan_builder *b, const struct model_config *c,
     plan_ops_attention(b, qkv, slices, layer, r->attended);
 }
 
-/* What is attended to, the low-rank residual and the active stream become one, in r->active. */
+/* Sums the attention output, the low-rank residual and the active stream into r->active. */
 static void list_join(struct plan_builder *b, const struct model_config *c, uint32_t layer,
                       const struct gemma3n_rows *r)
 {
@@ -197,7 +499,7 @@ static void list_per_layer(struct plan_builder *b, const struct model_config *c,
     plan_ops_stream_add(b, r->inner, 1, r->predicted);
 }
 
-/* From what the layer attended to, to its end: the next layer's streams are r->streams. */
+/* Lists the rest of the layer after attention; the next layer's streams are r->streams. */
 static void list_rest(struct plan_builder *b, const struct model_config *c, uint32_t layer,
                       struct family_tensors *pool, struct gemma3n_rows *r)
 {
@@ -214,7 +516,7 @@ static void list_rest(struct plan_builder *b, const struct model_config *c, uint
     r->streams = done;
 }
 
-/* The streams' sum, in r->other. */
+/* Sums the streams into r->other. */
 static void list_merge(struct plan_builder *b, const struct model_config *c,
                        const struct gemma3n_rows *r)
 {
@@ -239,11 +541,7 @@ static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config
     plan_weight_id embedding =
         plan_builder_matrix(b, c->vocab_tokens, c->hidden, "token_embd.weight");
     plan_weight_id norm = plan_builder_vector(b, c->hidden, "output_norm.weight");
-    plan_weight_id output =
-        c->tied_embeddings ? embedding
-                           : plan_builder_matrix(b, c->vocab_tokens, c->hidden, "output.weight");
-    if (c->tied_embeddings)
-        plan_builder_use_in_config(b, "output.weight"); /* stored all the same: a copy */
+    plan_weight_id output = plan_builder_output_matrix(b, c, embedding);
 
     plan_ops_embed_rows(b, embedding, step.active);
     gemma_blocks_per_layer_inputs(b, c, step.active, step.per_layer);
@@ -269,7 +567,7 @@ static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config
 
 const struct model_family family_gemma3n = {
     .architecture = "gemma3n",
-    .gguf = &checkpoint_gguf_gemma3n,
-    .hf = &checkpoint_hf_gemma3n,
+    .gguf = &gguf_gemma3n,
+    .hf = &hf_gemma3n,
     .list_ops = list_ops,
 };

@@ -9,33 +9,392 @@
  *                  x *= scale
  *   logits = cap(Woutput . norm(x))
  *
- * n is norm(x); the values' norm has no weights. p, the per-layer inputs, are there in the small
- * models only. Layers differ in head size, key-value heads and feed-forward; those that share an
- * earlier layer's keys have only queries; where values are keys, the key matrix is used twice,
- * since both are normed apart.
+ * n is norm(x); the values' norm has no weights. Only the small models have p, the per-layer
+ * inputs. Layers differ in head size, key-value heads and feed-forward width. Layers that share an
+ * earlier layer's keys have only queries. If values are keys, the key matrix is used twice, since
+ * keys and values have different norms.
  *
- * Where a layer has experts, its second half is
+ * If a layer has experts, its second half is
  *
  *   x += norm(norm(dense(norm(x))) + norm(experts(norm(x)))), dense being the one above
  *
- * with weights by the scores Wr . (norm(x) * scale) / sqrt(hidden), made to add up to one and then
- * multiplied by a number of each expert's.
+ * with weights by the scores Wr . (norm(x) * scale) / sqrt(hidden), normalized to a sum of one and
+ * then multiplied by a factor of each expert.
  *
- * As in llama, logit rows part ways once the last layer has attended.
+ * As in llama, only logit rows are computed after the last layer's attention.
  */
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "worker/model/build/expert_blocks.h"
 #include "worker/model/build/family_tensors.h"
 #include "worker/model/build/gemma_blocks.h"
 #include "worker/model/build/plan_ops.h"
+#include "worker/model/checkpoint/checkpoint_shared.h"
 #include "worker/model/checkpoint/family_list.h"
+#include "worker/model/checkpoint/rope_scaling.h"
+#include "worker/model/gguf/checkpoint_gguf.h"
+#include "worker/model/gguf/checkpoint_gguf_rope.h"
+#include "worker/model/hf/checkpoint_hf.h"
+#include "worker/model/hf/checkpoint_hf_layers.h"
+#include "worker/model/hf/checkpoint_hf_rope.h"
+#include "worker/model/hf/checkpoint_hf_vision.h"
 
-/* What layers of any sizes work in. */
+enum { GLOBAL_ROPE, LOCAL_ROPE };
+
+/* --- GGUF ------------------------------------------------------------------------------------- */
+
+/*
+ * GGUF metadata of the gemma4 architecture (text), beyond the sizes that all families have.
+ *
+ * A list tells two kinds of layers apart: global layers have heads of key_length columns and rotate
+ * a part of them (rope_freqs.weight turns the other pairs off); sliding layers have heads of
+ * key_length_swa columns. The last layers share the keys of earlier ones. If a layer that stores
+ * keys has no value matrix, its values are its keys before norm and rotation.
+ *
+ * Scores are not scaled: the scale is part of the trained norms of queries and keys.
+ *
+ * Source: llama.cpp's converter; Hugging Face transformers, modeling_gemma4.py.
+ */
+#define GGUF_GLOBAL_ROPE_BASE 1000000.0f
+#define GGUF_LOCAL_ROPE_BASE  10000.0f
+
+static const char *const gguf_own_keys[] = {"final_logit_softcapping", "expert_count", NULL};
+
+static uint32_t read_sliding_head_dim(struct checkpoint_keys *keys,
+                                      const struct model_config *config)
+{
+    struct u32_range range = {2, LIMIT_HEAD_DIM};
+    uint32_t dims =
+        checkpoint_keys_u32_or(keys, "attention.key_length_swa", range, config->head_dim);
+    uint32_t values = checkpoint_keys_u32_or(keys, "attention.value_length_swa", range, dims);
+    if (keys->result == RESULT_OK && values != dims)
+        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED,
+                               "attention.value_length_swa %u differs from key length %u", values,
+                               dims);
+    return dims;
+}
+
+static void gguf_read_ropes(struct checkpoint_keys *keys, struct model_config *config,
+                            uint32_t sliding_head_dim)
+{
+    struct rope_config *global = &config->ropes[GLOBAL_ROPE], *local = &config->ropes[LOCAL_ROPE];
+    config->rope_count = 2;
+    global->pairing = local->pairing = ROPE_PAIRS_HALVES;
+    checkpoint_gguf_read_rope(keys, config, GGUF_GLOBAL_ROPE_BASE, global);
+    float base = checkpoint_keys_f32_or(keys, "rope.freq_base_swa", (struct f32_range){1.0f, 1e12f},
+                                        GGUF_LOCAL_ROPE_BASE);
+    struct u32_range range = {2, sliding_head_dim};
+    local->dims = checkpoint_keys_u32_or(keys, "rope.dimension_count_swa", range, sliding_head_dim);
+    if (keys->result == RESULT_OK && local->dims % 2 != 0)
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "rope.dimension_count_swa %u is not even",
+                               local->dims);
+    if (keys->result == RESULT_OK)
+        checkpoint_plain_rope(local, base, 1.0f);
+}
+
+static bool lacks_values(const struct checkpoint_keys *keys, uint32_t layer)
+{
+    char name[64];
+    snprintf(name, sizeof name, "blk.%u.attn_v.weight", layer);
+    return !gguf_file_find_tensor(keys->file, name);
+}
+
+static void gguf_read_layers(struct checkpoint_keys *keys, struct model_config *config,
+                             uint32_t sliding_head_dim)
+{
+    uint32_t sliding[LIMIT_LAYERS];
+    uint32_t window = checkpoint_gguf_window(keys, config, true);
+    uint32_t shared = checkpoint_keys_u32_or(keys, "attention.shared_kv_layers",
+                                             (struct u32_range){0, LIMIT_LAYERS}, 0);
+    if (!checkpoint_keys_u32_each(keys, "attention.sliding_window_pattern",
+                                  (struct u32_range){0, 1}, config->layers, sliding)) {
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "key gemma4.attention.sliding_window_pattern is missing");
+        return;
+    }
+    for (uint32_t layer = 0; layer < config->layers; layer++) {
+        struct layer_config *l = &config->layer[layer];
+        l->rope = sliding[layer] ? LOCAL_ROPE : GLOBAL_ROPE;
+        l->window = sliding[layer] ? window : 0;
+        l->head_dim = sliding[layer] ? sliding_head_dim : 0;
+    }
+    checkpoint_share_caches(keys, config, shared);
+    for (uint32_t layer = 0; layer < config->layers; layer++)
+        config->layer[layer].values_are_keys =
+            config->layer[layer].cache_back == 0 && lacks_values(keys, layer);
+}
+
+void checkpoint_gguf_read_per_layer(struct checkpoint_keys *keys, struct model_config *config)
+{
+    config->per_layer_columns = checkpoint_keys_u32_or(keys, "embedding_length_per_layer_input",
+                                                       (struct u32_range){0, LIMIT_PLE_COLUMNS}, 0);
+    if (config->per_layer_columns == 0 || keys->result != RESULT_OK)
+        return;
+    const struct gguf_tensor *table =
+        gguf_file_find_tensor(keys->file, "per_layer_token_embd.weight");
+    uint64_t rows = table ? table->dimensions[1] : 0;
+    if (rows == 0 || rows > config->vocab_tokens)
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "tensor per_layer_token_embd.weight: %llu tokens, not within 1 to "
+                               "%u",
+                               (unsigned long long)rows, config->vocab_tokens);
+    config->per_layer_tokens = (uint32_t)rows;
+}
+
+static void gguf_read_experts(struct checkpoint_keys *keys, struct model_config *config)
+{
+    config->experts.count =
+        checkpoint_keys_u32_or(keys, "expert_count", (struct u32_range){0, LIMIT_EXPERTS}, 0);
+    if (config->experts.count == 0 || keys->result != RESULT_OK)
+        return;
+    config->experts.chosen =
+        checkpoint_keys_u32(keys, "expert_used_count", (struct u32_range){1, LIMIT_EXPERTS_CHOSEN});
+    config->experts.feed_forward = checkpoint_keys_u32(keys, "expert_feed_forward_length",
+                                                       (struct u32_range){1, LIMIT_FEED_FORWARD});
+    config->experts.normalized = true;
+    checkpoint_settle_experts(keys, config);
+    for (uint32_t layer = 0; layer < config->layers; layer++)
+        config->layer[layer].experts = true;
+}
+
+static void gguf_read_config(struct checkpoint_keys *keys, struct model_config *config)
+{
+    uint32_t sliding_head_dim = read_sliding_head_dim(keys, config);
+    config->embedding_scale = sqrtf((float)config->hidden);
+    config->attention_scale = 1.0f;
+    config->logit_soft_cap = checkpoint_keys_f32_or(keys, "final_logit_softcapping",
+                                                    (struct f32_range){0.0f, 1e6f}, 0.0f);
+    checkpoint_gguf_read_per_layer(keys, config);
+    gguf_read_ropes(keys, config, sliding_head_dim);
+    if (keys->result == RESULT_OK)
+        gguf_read_layers(keys, config, sliding_head_dim);
+    gguf_read_experts(keys, config);
+}
+
+static const struct gguf_form gguf_gemma4 = {
+    .own_keys = gguf_own_keys,
+    .read_config = gguf_read_config,
+};
+
+/* --- config.json ------------------------------------------------------------------------------ */
+
+/*
+ * Hugging Face checkpoints of Gemma 4, text only or the text part of a multimodal model.
+ *
+ * head_dim and num_key_value_heads are those of sliding layers. Global layers have global_head_dim,
+ * and num_global_key_value_heads if attention_k_eq_v says that they have no value matrix. The last
+ * num_kv_shared_layers attend over keys of earlier layers, and their feed-forward is twice as wide
+ * if use_double_wide_mlp is set. Norm weights are stored whole. Bidirectional attention over text
+ * is not supported.
+ *
+ * Source: transformers, configuration_gemma4.py and modeling_gemma4.py.
+ */
+#define HF_GLOBAL_ROPE_BASE 1000000.0f
+#define HF_LOCAL_ROPE_BASE  10000.0f
+#define GLOBAL_ROPE_PARTS   4u /* one part of so many in a head rotates */
+#define DEFAULT_PERIOD      6u
+#define DEFAULT_WINDOW      512u
+#define DEFAULT_GLOBAL_DIM  512u
+#define DEFAULT_PER_LAYER   256u
+
+static const char *const model_types[] = {"gemma4_text", "gemma4", NULL};
+static const char *const hf_own_keys[] = {"final_logit_softcapping", "use_bidirectional_attention",
+                                          "num_experts", NULL};
+
+static const struct tensor_name names[] = {
+    {"per_layer_token_embd.weight", "^embed_tokens_per_layer.weight"},
+    {"per_layer_model_proj.weight", "^per_layer_model_projection.weight"},
+    {"per_layer_proj_norm.weight", "^per_layer_projection_norm.weight"},
+    {"blk.*.post_attention_norm.weight", "^layers.*.post_attention_layernorm.weight"},
+    {"blk.*.ffn_norm.weight", "^layers.*.pre_feedforward_layernorm.weight"},
+    {"blk.*.post_ffw_norm.weight", "^layers.*.post_feedforward_layernorm.weight"},
+    {"blk.*.post_ffw_norm_1.weight", "^layers.*.post_feedforward_layernorm_1.weight"},
+    {"blk.*.pre_ffw_norm_2.weight", "^layers.*.pre_feedforward_layernorm_2.weight"},
+    {"blk.*.post_ffw_norm_2.weight", "^layers.*.post_feedforward_layernorm_2.weight"},
+    {"blk.*.ffn_gate_inp.weight", "^layers.*.router.proj.weight"},
+    {"blk.*.ffn_gate_inp.scale", "^layers.*.router.scale"},
+    {"blk.*.ffn_gate_up_exps.weight", "^layers.*.experts.gate_up_proj"},
+    {"blk.*.ffn_down_exps.weight", "^layers.*.experts.down_proj"},
+    {"blk.*.ffn_down_exps.scale", "^layers.*.router.per_expert_scale"},
+    {"blk.*.ffn_gate_exps.weight", "^layers.*.experts.switch_glu.gate_proj.weight"},
+    {"blk.*.ffn_up_exps.weight", "^layers.*.experts.switch_glu.up_proj.weight"},
+    {"blk.*.ffn_down_exps.weight", "^layers.*.experts.switch_glu.down_proj.weight"},
+    {"blk.*.inp_gate.weight", "^layers.*.per_layer_input_gate.weight"},
+    {"blk.*.proj.weight", "^layers.*.per_layer_projection.weight"},
+    {"blk.*.post_norm.weight", "^layers.*.post_per_layer_input_norm.weight"},
+    {"blk.*.layer_output_scale.weight", "^layers.*.layer_scalar"},
+    {"rope_freqs.weight", "rope_freqs.weight"},
+    {NULL, NULL},
+};
+static const char *const prefixes[] = {"model.language_model.", "language_model.model.", "model.",
+                                       NULL};
+static const char *const other_parts[] = {
+    "vision_tower.",       "audio_tower.",        "embed_vision.",
+    "embed_audio.",        "model.vision_tower.", "model.audio_tower.",
+    "model.embed_vision.", "model.embed_audio.",  NULL};
+
+/* If rope_parameters says nothing, a quarter of a global head rotates. */
+static void default_global_rope(const struct model_config *config, uint32_t head_dim,
+                                struct rope_config *rope)
+{
+    const struct rope_scaling scaling = {.kind = ROPE_KIND_PROPORTIONAL,
+                                         .base = HF_GLOBAL_ROPE_BASE,
+                                         .dims = head_dim,
+                                         .context_tokens = config->context_tokens,
+                                         .original_tokens = config->context_tokens,
+                                         .factor = 1.0f,
+                                         .rotated_pairs = head_dim / GLOBAL_ROPE_PARTS / 2};
+    rope->pairing = ROPE_PAIRS_HALVES;
+    rope_scaling_apply(&scaling, rope);
+}
+
+static void hf_read_ropes(struct checkpoint_keys *keys, struct model_config *config,
+                          uint32_t global_dim)
+{
+    const struct hf_rope_terms global_terms = {
+        .base = HF_GLOBAL_ROPE_BASE, .partial = true, .part = 1.0f, .head_dim = global_dim};
+    const struct hf_rope_terms local_terms = {
+        .base = HF_LOCAL_ROPE_BASE, .partial = true, .part = 1.0f, .head_dim = config->head_dim};
+    struct checkpoint_keys parameters = checkpoint_keys_enter(keys, "rope_parameters");
+    checkpoint_keys_leave(keys, &parameters);
+    struct checkpoint_keys global = checkpoint_keys_enter(&parameters, "full_attention");
+    struct checkpoint_keys local = checkpoint_keys_enter(&parameters, "sliding_attention");
+    bool stated = json_value_type(parameters.object) != JSON_ABSENT;
+    if (stated && (json_value_type(global.object) == JSON_ABSENT ||
+                   json_value_type(local.object) == JSON_ABSENT))
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "rope_parameters lacks full_attention or sliding_attention");
+    config->rope_count = 2;
+    checkpoint_hf_read_rope_of(&local, config, &local_terms, &config->ropes[LOCAL_ROPE]);
+    checkpoint_keys_leave(keys, &local);
+    if (stated)
+        checkpoint_hf_read_rope_of(&global, config, &global_terms, &config->ropes[GLOBAL_ROPE]);
+    else if (keys->result == RESULT_OK)
+        default_global_rope(config, global_dim, &config->ropes[GLOBAL_ROPE]);
+    checkpoint_keys_leave(keys, &global);
+}
+
+static void check_direction(struct checkpoint_keys *keys)
+{
+    struct gguf_string over = checkpoint_keys_string_or_empty(keys, "use_bidirectional_attention");
+    if (over.length > 0 && !checkpoint_keys_is(over, "vision"))
+        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "use_bidirectional_attention \"%.*s\"",
+                               (int)(over.length < 32 ? over.length : 32), over.bytes);
+}
+
+static void hf_read_layers(struct checkpoint_keys *keys, struct model_config *config,
+                           uint32_t global_dim)
+{
+    bool slides[LIMIT_LAYERS];
+    uint32_t window = checkpoint_hf_window(keys, config, DEFAULT_WINDOW);
+    uint32_t shared = checkpoint_keys_u32_or(keys, "num_kv_shared_layers",
+                                             (struct u32_range){0, LIMIT_LAYERS}, 0);
+    uint32_t global_kv = checkpoint_keys_u32_or(keys, "num_global_key_value_heads",
+                                                (struct u32_range){1, LIMIT_HEADS}, 0);
+    bool alike = checkpoint_keys_bool_or(keys, "attention_k_eq_v", false);
+    bool double_wide = checkpoint_keys_bool_or(keys, "use_double_wide_mlp", false);
+    if (keys->result == RESULT_OK && alike && global_kv > 0 && config->heads % global_kv != 0)
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "%u attention heads do not share %u global key-value heads evenly",
+                               config->heads, global_kv);
+    if (keys->result == RESULT_OK && double_wide && config->feed_forward > LIMIT_FEED_FORWARD / 2)
+        checkpoint_keys_refuse(keys, RESULT_TOO_LARGE, "twice intermediate_size %u is more than %u",
+                               config->feed_forward, LIMIT_FEED_FORWARD);
+    for (uint32_t layer = 0; layer < config->layers; layer++)
+        slides[layer] = (layer + 1) % DEFAULT_PERIOD != 0;
+    (void)checkpoint_hf_layer_slides(keys, config, slides);
+    if (keys->result != RESULT_OK)
+        return;
+    slides[config->layers - 1] = false; /* the last layer is always global */
+    for (uint32_t layer = 0; layer < config->layers; layer++) {
+        struct layer_config *l = &config->layer[layer];
+        l->rope = slides[layer] ? LOCAL_ROPE : GLOBAL_ROPE;
+        l->window = slides[layer] ? window : 0;
+        l->head_dim = slides[layer] ? 0 : global_dim;
+        l->kv_heads = !slides[layer] && alike ? global_kv : 0;
+        l->values_are_keys = !slides[layer] && alike;
+        l->causal = !slides[layer];
+        if (double_wide && layer + shared >= config->layers)
+            l->feed_forward = 2 * config->feed_forward;
+    }
+    checkpoint_share_caches(keys, config, shared);
+}
+
+static void hf_read_experts(struct checkpoint_keys *keys, struct model_config *config)
+{
+    if (!checkpoint_keys_bool_or(keys, "enable_moe_block", false))
+        return;
+    config->experts = (struct expert_config){
+        .count = checkpoint_keys_u32(keys, "num_experts", (struct u32_range){1, LIMIT_EXPERTS}),
+        .chosen =
+            checkpoint_keys_u32(keys, "top_k_experts", (struct u32_range){1, LIMIT_EXPERTS_CHOSEN}),
+        .feed_forward = checkpoint_keys_u32(keys, "moe_intermediate_size",
+                                            (struct u32_range){1, LIMIT_FEED_FORWARD}),
+        .normalized = true,
+    };
+    checkpoint_settle_experts(keys, config);
+    for (uint32_t layer = 0; layer < config->layers; layer++)
+        config->layer[layer].experts = true;
+}
+
+static void hf_read_config(struct checkpoint_keys *keys, struct model_config *config)
+{
+    struct u32_range dims = {2, LIMIT_HEAD_DIM};
+    uint32_t global_dim = checkpoint_keys_u32_or(keys, "global_head_dim", dims, DEFAULT_GLOBAL_DIM);
+    if (keys->result == RESULT_OK && global_dim % 2 != 0)
+        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "global_head_dim %u is odd", global_dim);
+    check_direction(keys);
+    config->embedding_scale = sqrtf((float)config->hidden);
+    config->attention_scale = 1.0f;
+    config->logit_soft_cap = checkpoint_keys_f32_or(keys, "final_logit_softcapping",
+                                                    (struct f32_range){0.0f, 1e6f}, 0.0f);
+    checkpoint_hf_read_per_layer(keys, 0, DEFAULT_PER_LAYER, config->vocab_tokens, config);
+    hf_read_ropes(keys, config, global_dim);
+    hf_read_layers(keys, config, global_dim);
+    hf_read_experts(keys, config);
+}
+
+/* Image rows take the padding token's row of the per-layer embedding. */
+static void read_whole(struct checkpoint_keys *root, struct model_config *config)
+{
+    bool sees = json_value_type(json_value_member(root->object, "vision_config")) == JSON_OBJECT;
+    if (!sees || config->per_layer_columns == 0)
+        return;
+    struct checkpoint_keys text = checkpoint_keys_enter(root, "text_config");
+    config->image_token = checkpoint_keys_u32_or(
+        &text, "pad_token_id", (struct u32_range){0, config->vocab_tokens - 1}, 0);
+    checkpoint_keys_leave(root, &text);
+}
+
+static const struct hf_form hf_gemma4 = {
+    .model_types = model_types,
+    .defaults = {.layers = 30,
+                 .hidden = 2304,
+                 .feed_forward = 9216,
+                 .heads = 8,
+                 .kv_heads = 4,
+                 .head_dim = 256,
+                 .vocab_tokens = 262144,
+                 .norm_epsilon = 1e-6f,
+                 .tied_embeddings = true},
+    .activation_key = "hidden_activation",
+    .activation = "gelu_pytorch_tanh",
+    .own_keys = hf_own_keys,
+    .naming = {names, checkpoint_hf_usual_names, prefixes, other_parts},
+    .read_config = hf_read_config,
+    .read_whole = read_whole,
+    .vision = &checkpoint_hf_gemma4_tower,
+};
+
+/* --- ops -------------------------------------------------------------------------------------- */
+
+/* Activation tensors that all layers share, whatever their sizes. */
 struct gemma4_rows {
     enum plan_rows rows;
     plan_tensor_id residual;  /* [rows, hidden] */
-    plan_tensor_id inner;     /* [rows, hidden] normed going into a half, projected coming out */
+    plan_tensor_id inner;     /* [rows, hidden]: input (normed) and output of a half */
     plan_tensor_id per_layer; /* [rows, layers * per_layer_columns], or PLAN_NONE */
     plan_tensor_id other;     /* [rows, hidden], with experts */
     plan_tensor_id mixed;     /* the same */
@@ -74,7 +433,7 @@ static plan_weight_id value_weight(struct plan_builder *b, const struct model_co
                : plan_builder_matrix(b, kv_rows, c->hidden, "blk.%u.attn_v.weight", layer);
 }
 
-/* Returns what the heads attended to: [step rows, heads * head size]. */
+/* Returns the attention output: [step rows, heads * head size]. */
 static plan_tensor_id list_attention(struct plan_builder *b, const struct model_config *c,
                                      struct family_tensors *pool, uint32_t layer,
                                      const struct gemma4_rows *r)
@@ -107,7 +466,7 @@ static plan_tensor_id list_attention(struct plan_builder *b, const struct model_
     return attended;
 }
 
-/* The experts beside the dense half, whose output is in r->inner: there comes the normed sum. */
+/* Adds the experts to the dense half: r->inner holds the dense output, and then the normed sum. */
 static void list_experts(struct plan_builder *b, const struct model_config *c, uint32_t layer,
                          const struct gemma4_rows *r)
 {
@@ -165,7 +524,7 @@ static void list_per_layer(struct plan_builder *b, const struct model_config *c,
     plan_ops_rms_norm_add(b, r->inner, post, r->residual);
 }
 
-/* From what a layer attended to, to its end. */
+/* Lists the rest of a layer after attention. */
 static void list_projections(struct plan_builder *b, const struct model_config *c,
                              struct family_tensors *pool, uint32_t layer,
                              const struct gemma4_rows *r, plan_tensor_id attended)
@@ -195,11 +554,7 @@ static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config
     plan_weight_id embedding =
         plan_builder_matrix(b, c->vocab_tokens, c->hidden, "token_embd.weight");
     plan_weight_id norm = plan_builder_vector(b, c->hidden, "output_norm.weight");
-    plan_weight_id output =
-        c->tied_embeddings ? embedding
-                           : plan_builder_matrix(b, c->vocab_tokens, c->hidden, "output.weight");
-    if (c->tied_embeddings)
-        plan_builder_use_in_config(b, "output.weight"); /* stored all the same: a copy */
+    plan_weight_id output = plan_builder_output_matrix(b, c, embedding);
     plan_builder_use_in_config(b, "rope_freqs.weight");
 
     plan_ops_embed_rows(b, embedding, step.residual);
@@ -224,8 +579,8 @@ static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config
 
 const struct model_family family_gemma4 = {
     .architecture = "gemma4",
-    .gguf = &checkpoint_gguf_gemma4,
-    .hf = &checkpoint_hf_gemma4,
+    .gguf = &gguf_gemma4,
+    .hf = &hf_gemma4,
     .list_ops = list_ops,
     .list_vision_ops = tower_gemma4_list_ops,
 };

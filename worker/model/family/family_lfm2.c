@@ -9,23 +9,170 @@
  *   mix of an attention layer:    Wo . attention(rope(norm_per_head(Wq|Wk . x)), Wv . x)
  *   mix of a convolution layer:   B|C|X = Win . x;  Wout . (C * convolution(B * X))
  *
- * Most layers convolve: each channel with its own last few inputs, which is all that a sequence
- * keeps of them. As in llama, logit rows part ways once the last layer has mixed.
+ * Most layers convolve each channel with its own last few inputs; those inputs are the layer's
+ * whole state of a sequence. As in llama, only logit rows are computed after the last layer's mix.
  */
 #include "worker/model/build/plan_ops.h"
+#include "worker/model/checkpoint/checkpoint_shared.h"
 #include "worker/model/checkpoint/family_list.h"
+#include "worker/model/gguf/checkpoint_gguf.h"
+#include "worker/model/gguf/checkpoint_gguf_rope.h"
+#include "worker/model/hf/checkpoint_hf.h"
+#include "worker/model/hf/checkpoint_hf_recurrent.h"
+#include "worker/model/hf/checkpoint_hf_rope.h"
 
-/* What the second half of a layer works in, once for step rows and once for logit rows. */
+/* --- GGUF ------------------------------------------------------------------------------------- */
+
+/*
+ * GGUF metadata of the lfm2 architecture, beyond the sizes that all families have: one rotary
+ * embedding, the taps of the convolutions, and which layers attend. The number of key-value heads
+ * is a list, with 0 for every layer that convolves.
+ *
+ * Source: llama.cpp, conversion/lfm2.py and src/models/lfm2.cpp.
+ */
+#define GGUF_LFM2_ROPE_BASE 1000000.0f
+
+static const char *const own_keys[] = {"attention.head_count_kv", NULL};
+
+static void read_layers(struct checkpoint_keys *keys, struct model_config *config)
+{
+    for (uint32_t layer = 0; layer < config->layers; layer++) {
+        uint32_t heads = checkpoint_keys_u32_at(keys, "attention.head_count_kv", layer,
+                                                (struct u32_range){0, LIMIT_HEADS});
+        bool attends = heads > 0;
+        config->layer[layer] =
+            (struct layer_config){.kind = attends ? LAYER_ATTENTION : LAYER_SHORT_CONV};
+        if (attends && config->kv_heads == 0)
+            config->kv_heads = heads;
+        if (attends && config->kv_heads != heads)
+            checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED,
+                                   "attention.head_count_kv: layer %u has %u heads, an earlier one "
+                                   "%u",
+                                   layer, heads, config->kv_heads);
+    }
+    if (keys->result == RESULT_OK && config->kv_heads == 0)
+        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED,
+                               "attention.head_count_kv: no layer attends");
+}
+
+static void gguf_read_config(struct checkpoint_keys *keys, struct model_config *config)
+{
+    config->rope_count = 1;
+    config->ropes[0].pairing = ROPE_PAIRS_HALVES;
+    checkpoint_gguf_read_rope(keys, config, GGUF_LFM2_ROPE_BASE, &config->ropes[0]);
+    config->conv_taps =
+        checkpoint_keys_u32(keys, "shortconv.l_cache", (struct u32_range){2, LIMIT_CONV_TAPS});
+    config->conv_channels = config->hidden;
+    config->kv_heads = 0;
+    read_layers(keys, config);
+    if (keys->result == RESULT_OK)
+        checkpoint_settle_heads(keys, config);
+}
+
+static const struct gguf_form gguf_lfm2 = {
+    .own_keys = own_keys,
+    .read_config = gguf_read_config,
+};
+
+/* --- config.json ------------------------------------------------------------------------------ */
+
+/*
+ * Hugging Face checkpoints of LFM2 (dense): which layers attend and which convolve, and the width
+ * of the feed-forward. `intermediate_size` (older: `block_ff_dim`) is the width of a feed-forward
+ * without a gate; the gated one has two thirds of it, times a multiplier, rounded up. Biases of
+ * convolutions and their projections are not supported.
+ *
+ * Source: transformers, configuration_lfm2.py and modeling_lfm2.py (Lfm2MLP).
+ */
+#define HF_LFM2_ROPE_BASE 1000000.0f
+
+static const char *const model_types[] = {"lfm2", NULL};
+
+static const struct tensor_name names[] = {
+    {"token_embd_norm.weight", "^embedding_norm.weight"},
+    {"blk.*.attn_norm.weight", "^layers.*.operator_norm.weight"},
+    {"blk.*.attn_q_norm.weight", "^layers.*.self_attn.q_layernorm.weight"},
+    {"blk.*.attn_k_norm.weight", "^layers.*.self_attn.k_layernorm.weight"},
+    {"blk.*.attn_output.weight", "^layers.*.self_attn.out_proj.weight"},
+    {"blk.*.shortconv.in_proj.weight", "^layers.*.conv.in_proj.weight"},
+    {"blk.*.shortconv.conv.weight", "^layers.*.conv.conv.weight"},
+    {"blk.*.shortconv.out_proj.weight", "^layers.*.conv.out_proj.weight"},
+    {"blk.*.ffn_norm.weight", "^layers.*.ffn_norm.weight"},
+    {"blk.*.ffn_gate.weight", "^layers.*.feed_forward.w1.weight"},
+    {"blk.*.ffn_up.weight", "^layers.*.feed_forward.w3.weight"},
+    {"blk.*.ffn_down.weight", "^layers.*.feed_forward.w2.weight"},
+    {NULL, NULL},
+};
+static const char *const prefixes[] = {"model.", NULL};
+
+static void read_feed_forward(struct checkpoint_keys *keys, struct model_config *config)
+{
+    struct u32_range range = {1, LIMIT_FEED_FORWARD};
+    uint32_t plain = checkpoint_keys_u32_or(keys, "block_ff_dim", range, config->feed_forward);
+    uint32_t multiple = checkpoint_keys_u32_or(keys, "block_multiple_of", range, 256);
+    float multiplier = checkpoint_keys_f32_or(keys, "block_ffn_dim_multiplier",
+                                              (struct f32_range){1e-3f, 1e3f}, 1.0f);
+    config->feed_forward = plain;
+    if (!checkpoint_keys_bool_or(keys, "block_auto_adjust_ff_dim", true))
+        return;
+    uint64_t narrow = (uint64_t)((double)multiplier * (double)(2ull * plain / 3));
+    narrow = (narrow + multiple - 1) / multiple * multiple;
+    if (narrow == 0 || narrow > LIMIT_FEED_FORWARD)
+        checkpoint_keys_refuse(keys, RESULT_TOO_LARGE,
+                               "a feed-forward of %llu columns is not within 1 to %u",
+                               (unsigned long long)narrow, LIMIT_FEED_FORWARD);
+    else
+        config->feed_forward = (uint32_t)narrow;
+}
+
+static void hf_read_config(struct checkpoint_keys *keys, struct model_config *config)
+{
+    checkpoint_hf_read_only_rope(keys, config,
+                                 &(const struct hf_rope_terms){.base = HF_LFM2_ROPE_BASE});
+    checkpoint_keys_expect_neutral(keys, "conv_bias", 0);
+    config->tied_embeddings =
+        checkpoint_keys_bool_or(keys, "tie_embedding", config->tied_embeddings);
+    config->conv_taps =
+        checkpoint_keys_u32_or(keys, "conv_L_cache", (struct u32_range){2, LIMIT_CONV_TAPS}, 3);
+    config->conv_channels = config->hidden;
+    read_feed_forward(keys, config);
+    checkpoint_hf_read_layer_kinds(keys, config,
+                                   &(const struct hf_recurrent_layers){.word = "conv",
+                                                                       .kind = LAYER_SHORT_CONV,
+                                                                       .indices = "full_attn_idxs",
+                                                                       .default_period = 1});
+}
+
+static const struct hf_form hf_lfm2 = {
+    .model_types = model_types,
+    .defaults = {.layers = 32,
+                 .hidden = 2560,
+                 .feed_forward = 12288,
+                 .heads = 32,
+                 .kv_heads = 8,
+                 .vocab_tokens = 65536,
+                 .norm_epsilon = 1e-5f,
+                 .tied_embeddings = true},
+    .epsilon_key = "norm_eps",
+    .activation_key = "hidden_act",
+    .activation = "silu",
+    .naming = {names, checkpoint_hf_usual_names, prefixes, NULL},
+    .read_config = hf_read_config,
+};
+
+/* --- ops -------------------------------------------------------------------------------------- */
+
+/* Activation tensors of a layer's second half; one set for step rows and one for logit rows. */
 struct lfm2_tensors {
     plan_tensor_id residual; /* [rows, hidden] */
     plan_tensor_id normed;   /* [rows, hidden] */
     plan_tensor_id attended; /* [rows, heads * head_dim] */
-    plan_tensor_id mixed;    /* [rows, hidden] out of a convolution */
+    plan_tensor_id mixed;    /* [rows, hidden], output of a convolution */
     plan_tensor_id gate_up;  /* [rows, 2 * feed_forward] */
     plan_tensor_id gated;    /* [rows, feed_forward] */
 };
 
-/* Before a layer mixes. */
+/* Activation tensors of a layer's first half, for step rows. */
 struct lfm2_inputs {
     plan_tensor_id qkv; /* [rows, (heads + 2 * kv_heads) * head_dim] */
     plan_tensor_id bcx; /* [rows, 3 * hidden] */
@@ -76,7 +223,7 @@ static void list_convolution(struct plan_builder *b, const struct model_config *
                         t->mixed);
 }
 
-/* From the residual to what is to be projected back into it. */
+/* Computes the mix from the residual, before its last projection. */
 static void list_mixing(struct plan_builder *b, const struct model_config *c, uint32_t layer,
                         const struct lfm2_tensors *t, const struct lfm2_inputs *inputs)
 {
@@ -123,13 +270,9 @@ static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config
     plan_tensor_id logits = plan_builder_tensor(b, PLAN_ROWS_LOGITS, c->vocab_tokens);
     plan_weight_id embedding =
         plan_builder_matrix(b, c->vocab_tokens, c->hidden, "token_embd.weight");
-    /* What GGUF calls so is the norm in front of the output matrix. */
+    /* The GGUF name token_embd_norm is the norm before the output matrix. */
     plan_weight_id norm = plan_builder_vector(b, c->hidden, "token_embd_norm.weight");
-    plan_weight_id output =
-        c->tied_embeddings ? embedding
-                           : plan_builder_matrix(b, c->vocab_tokens, c->hidden, "output.weight");
-    if (c->tied_embeddings)
-        plan_builder_use_in_config(b, "output.weight"); /* stored all the same: a copy */
+    plan_weight_id output = plan_builder_output_matrix(b, c, embedding);
     bool attends = c->layer[c->layers - 1].kind == LAYER_ATTENTION;
 
     plan_ops_embed_rows(b, embedding, step.residual);
@@ -152,7 +295,7 @@ static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config
 
 const struct model_family family_lfm2 = {
     .architecture = "lfm2",
-    .gguf = &checkpoint_gguf_lfm2,
-    .hf = &checkpoint_hf_lfm2,
+    .gguf = &gguf_lfm2,
+    .hf = &hf_lfm2,
     .list_ops = list_ops,
 };

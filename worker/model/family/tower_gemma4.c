@@ -1,7 +1,7 @@
 /*
- * Gemma 4's tower: pictures of any shape, a table of positions for columns and one for lines, heads
- * that are normed and rotated by column and line, norms behind both halves of a layer too, and in
- * the end squares of patches averaged:
+ * Gemma 4's tower: images of any shape, a position table for columns and one for lines, heads that
+ * are normed and rotated by column and line, norms before and after both halves of a layer, and at
+ * the end averages over squares of patches:
  *
  *   x = W . (2 pixels - 1) + column[x] + line[y]
  *   each layer:  q, k, v = W . norm(x), each head normed, q and k rotated
@@ -9,11 +9,11 @@
  *                x += norm(Wdown . (gelu(Wgate . norm(x)) * Wup . norm(x)))
  *   feature = W . norm((mean of a square * sqrt(hidden) - bias) * scale)
  *
- * Norms of values and of features have no weights. The shift and scale are there in some, and in
- * others bounds of what goes into each matrix of a layer and of what comes out of it (clip); then
- * the matrices that share their input do so no more.
+ * Norms of values and of features have no weights. Some models have the bias and scale. Others clip
+ * the input and output of each matrix in a layer; matrices that share an input are then listed one
+ * by one, because each clips it differently.
  *
- * Stages: two for a layer, and the features.
+ * Stages: two for each layer, and the features.
  */
 #include <math.h>
 
@@ -24,7 +24,7 @@ static const struct tower_form form = {.rms_norms = true, .gated = true};
 
 struct gemma4_tower {
     struct tower_tensors t;
-    /* Of clipped towers. */
+    /* Clipped towers only. */
     plan_tensor_id clipped; /* [patches, hidden] */
     plan_tensor_id head;    /* [patches, hidden]: queries, keys or values */
     plan_tensor_id half;    /* [patches, feed_forward]: gate or up */
@@ -37,7 +37,7 @@ static struct linear_weights one(plan_weight_id weight)
 
 /* --- matrices --------------------------------------------------------------------------------- */
 
-/* A matrix between bounds. */
+/* A matrix whose input and output are clipped. */
 struct clipped_matrix {
     const char *stem;
     uint32_t layer;
@@ -73,7 +73,7 @@ static void list_clipped(struct plan_builder *b, const struct clipped_matrix *m)
     list_clip(b, m, "output", m->product, m->offset, m->out);
 }
 
-/* Matrices that share an input, their outputs side by side. */
+/* Matrices that share an input; their outputs are adjacent columns. */
 static void list_joined(struct plan_builder *b, const struct vision_config *c,
                         const struct clipped_matrix *matrices, uint32_t count)
 {
@@ -144,7 +144,7 @@ static void list_feed_forward(struct plan_builder *b, const struct vision_config
                           t->residual);
 }
 
-/* What is shifted is subtracted from: with the signs of all turned that is an addition. */
+/* The bias is subtracted. With all signs flipped that is an addition. */
 static void list_features(struct plan_builder *b, const struct vision_config *c,
                           const struct tower_tensors *t)
 {

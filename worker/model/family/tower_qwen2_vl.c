@@ -1,13 +1,13 @@
 /*
  * The towers of Qwen2-VL and Qwen2.5-VL: patches of two frames, queries and keys rotated by line
- * and column, and in the end squares of patches, normed and joined, through two matrices:
+ * and column, and at the end squares of patches, normed and joined, through two matrices:
  *
  *   feature = W2 . gelu(W0 . join(norm(x)) + bias) + bias
  *
- * Qwen2-VL has layer norms and a plain feed-forward part; Qwen2.5-VL rms norms, a gate, and windows
- * in most layers.
+ * Qwen2-VL has layer norms and a plain feed-forward part; Qwen2.5-VL has rms norms, a gated one,
+ * and windows in most layers.
  *
- * Stages: those of the layers, of which the first one projects patches, and the features.
+ * Stages: those of the layers, the first of which also projects patches, and the features.
  */
 #include "worker/model/build/tower_blocks.h"
 #include "worker/model/checkpoint/family_list.h"

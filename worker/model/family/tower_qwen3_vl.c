@@ -1,12 +1,12 @@
 /*
- * The tower of Qwen3-VL and Qwen3.5: Qwen2-VL's with a learned table of positions laid over every
- * picture besides the rope, and with further mergers behind some layers, whose outputs the text
- * model adds to its first layers (deepstack; Qwen3.5 has none). Those norm what is joined, the last
- * one joins what is normed:
+ * The tower of Qwen3-VL and Qwen3.5: Qwen2-VL's, with a learned position table that is interpolated
+ * to each image's size in addition to the rope, and with further mergers after some layers, whose
+ * outputs the text model adds to its first layers (deepstack; Qwen3.5 has none). The further
+ * mergers norm the joined rows, the last merger joins normed rows:
  *
  *   feature = W2 . gelu(W1 . join(norm(x)) + bias) + bias;   part k = the same of norm_k(join(x))
  *
- * Stages: those of the layers, mergers with the last of theirs, and the features.
+ * Stages: those of the layers, each merger in its layer's last stage, and the features.
  */
 #include <stdio.h>
 
@@ -24,7 +24,7 @@ static uint32_t square_of(const struct vision_config *c)
     return c->vision.merge_side * c->vision.merge_side;
 }
 
-/* From the square to the feature, by the two matrices of `name`. */
+/* Computes the feature from the square, by the two matrices of `name`. */
 static void list_matrices(struct plan_builder *b, const struct vision_config *c, const char *name,
                           uint32_t part, const struct merger_tensors *m)
 {

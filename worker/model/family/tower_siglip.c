@@ -1,6 +1,6 @@
 /*
- * SigLIP's tower, as Gemma 3 and Idefics 3 (SmolVLM) have it: squares of one size, a learned table
- * of positions, layer norms, and a norm behind the last layer. What follows differs:
+ * SigLIP's tower, as in Gemma 3 and Idefics 3 (SmolVLM): squares of one size, a learned position
+ * table, layer norms, and a norm after the last layer. The projection differs:
  *
  *   Gemma 3     feature = W . norm(mean of a square of patches)
  *   Idefics 3   feature = W . join(a square of patches)
@@ -12,7 +12,7 @@
 
 static const struct tower_form form = {.activation = ACTIVATION_GELU_TANH};
 
-/* What is behind the last norm is in t.normed. */
+/* Lists everything up to the last norm, whose output is in t.normed. */
 static struct tower_tensors list_layers(struct plan_builder *b, const struct vision_config *c)
 {
     struct tower_tensors t = tower_blocks_add_tensors(b, c, &form);

@@ -1,18 +1,16 @@
 /*
- * A checkpoint's metadata as somebody wrote it becomes the config that the rest of the worker
- * trusts.
+ * Turns untrusted GGUF metadata into the config that the rest of the worker trusts.
  *
- * Three kinds of danger: numbers that are out of range (each is read with its range, so that
- * products of any two or three of them fit their types: heads * head_dim <= 2^19, layers * both
- * caches < 2^40); numbers that contradict each other or the tensor table (heads that do not divide,
- * a vocabulary that is not the embedding's); and keys that quietly change the computation (experts,
- * soft-capping, logit scales), which a loader that only reads what it knows would run wrong. The
- * last are listed in `altering_keys` and refused unless neutral, but for those that a family reads
- * itself (own_keys).
+ * Three kinds of input are dangerous. Numbers out of range: each is read with its range, so that
+ * products of any two or three of them fit their types (heads * head_dim <= 2^19, layers * both
+ * caches < 2^40). Numbers that contradict each other or the tensor table: heads that do not divide,
+ * a vocabulary of another size than the embedding. And keys that change the computation (experts,
+ * soft-capping, logit scales): a loader that reads only the keys it knows would run such a model
+ * wrong. Those keys are listed in `altering_keys` and refused unless neutral, except for the ones
+ * that the family reads itself (own_keys). Key and value heads of different sizes are not
+ * supported.
  *
  * Source: the GGUF specification's key list for names and meanings.
- *
- * Refuses to do: key and value heads of different size.
  */
 #include "worker/model/gguf/checkpoint_gguf.h"
 
@@ -29,14 +27,7 @@ static const struct altering_key altering_keys[] = {
     {"residual_scale", 1},         {"embedding_scale", 1},
 };
 
-static void read_name(const struct gguf_file *file, struct model_config *config)
-{
-    struct gguf_string name;
-    if (gguf_file_string(file, "general.name", &name) == RESULT_OK)
-        checkpoint_set_name(config, name.bytes, name.length);
-}
-
-/* The embedding says how many tokens there are; a tokenizer of another size belongs to another
+/* The vocabulary size is the embedding's row count; a tokenizer of another size belongs to another
  * model. */
 static void read_vocabulary(struct checkpoint_keys *keys, struct model_config *config)
 {
@@ -62,7 +53,6 @@ static void read_vocabulary(struct checkpoint_keys *keys, struct model_config *c
     config->tied_embeddings = !gguf_file_find_tensor(keys->file, "output.weight");
 }
 
-/* Some keys are for the family to read. */
 static bool is_own(const struct gguf_form *form, const char *key)
 {
     for (const char *const *own = form->own_keys; own && *own; own++)
@@ -71,7 +61,6 @@ static bool is_own(const struct gguf_form *form, const char *key)
     return false;
 }
 
-/* Of layers that differ from the first. */
 static void read_feed_forward(struct checkpoint_keys *keys, const struct gguf_form *form,
                               struct model_config *config)
 {
@@ -156,7 +145,9 @@ enum result checkpoint_gguf_read(const struct gguf_file *file, const struct mode
     memset(config, 0, sizeof(*config));
     snprintf(keys.section, sizeof(keys.section), "%s", family->architecture);
     snprintf(config->architecture, sizeof(config->architecture), "%s", family->architecture);
-    read_name(file, config);
+    struct gguf_string name;
+    if (gguf_file_string(file, "general.name", &name) == RESULT_OK)
+        checkpoint_set_name(config, name.bytes, name.length);
     read_shared(&keys, family->gguf, config);
     if (keys.result == RESULT_OK)
         family->gguf->read_config(&keys, config);

@@ -10,14 +10,13 @@
 #include "worker/model/checkpoint/family_list.h"
 #include "worker/plan/model_config.h"
 
-/* `family` has a gguf_form. On success the config satisfies the guarantees of model_config.h. The
- * error names the key or tensor. */
+/* `family` must have a gguf_form. On success the config satisfies the guarantees of model_config.h.
+ * The error names the key or tensor. */
 enum result checkpoint_gguf_read(const struct gguf_file *file, const struct model_family *family,
                                  struct model_config *config,
                                  struct error_text *error) RESULT_CHECKED;
 
-/* <arch>.attention.sliding_window as a layer's window; one that the context cannot outgrow is no
- * window: 0. */
+/* <arch>.attention.sliding_window; 0 (no window) if the context is not longer than it. */
 uint32_t checkpoint_gguf_window(struct checkpoint_keys *keys, const struct model_config *config,
                                 bool required);
 

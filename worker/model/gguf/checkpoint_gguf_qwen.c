@@ -1,8 +1,7 @@
 /*
- * What a GGUF of the architectures qwen2 and qwen3 states beyond the shared sizes: one rotary
- * embedding over halves of a head. Rows are not permuted.
- *
- * Refuses to do: windows. Converters write none, so which layers would have one is not to be known.
+ * GGUF metadata of the architectures qwen2 and qwen3, beyond the sizes that all families have: one
+ * rotary embedding over the halves of a head; rows are not permuted. Windows are not supported:
+ * converters write none, so it is unknown which layers would have one.
  */
 #include "worker/model/gguf/checkpoint_gguf.h"
 #include "worker/model/gguf/checkpoint_gguf_rope.h"

@@ -1,24 +1,23 @@
 /*
  * From <arch>.rope.* to a rotary embedding.
  *
- * Converters write the kind as rope.scaling.type with its numbers, or have worked it out already:
- * llama3 and proportional arrive as one divisor a pair (rope_freqs.weight), longrope as two lists
- * of divisors and the magnitude (rope.scaling.attn_factor), often without any type.
+ * Converters write the kind as rope.scaling.type with its numbers, or precompute the result: llama3
+ * and proportional are stored as one divisor per pair (rope_freqs.weight), longrope as two lists of
+ * divisors and the magnitude (rope.scaling.attn_factor), often without a type.
  *
- * YaRN's magnitude is what transformers makes of the same config: yarn_log_multiplier is its
- * mscale_all_dim beside an mscale of 1, yarn_attn_factor its attention_factor.
+ * YaRN's magnitude equals that of transformers for the same config: yarn_log_multiplier is its
+ * mscale_all_dim beside an mscale of 1, yarn_attn_factor its attention_factor. Partial
+ * extrapolation of YaRN (yarn_ext_factor) and sections for several positions a token are not
+ * supported.
  *
  * Sources: the GGUF specification's key list; llama.cpp's converter for what is written when.
- *
- * Refuses to do: YaRN that extrapolates in part (yarn_ext_factor), sections of several positions a
- * token.
  */
 #include "worker/model/gguf/checkpoint_gguf_rope.h"
 
 #include <math.h>
 #include <string.h>
 
-#define STILL 1e20f /* a divisor from here on: the pair does not rotate */
+#define STILL 1e20f /* divisors from here on turn the pair's rotation off */
 
 static const struct f32_range factor_range = {0.0f, 1e4f};
 static const struct f32_range magnitude_range = {0.0f, 1e3f};
@@ -38,7 +37,7 @@ static enum rope_kind read_kind(struct checkpoint_keys *keys, bool *none)
     return ROPE_KIND_PLAIN;
 }
 
-/* 0 is what converters write for "no scaling"; rope.scale_linear is the key's older name. */
+/* Converters write 0 for "no scaling"; rope.scale_linear is the key's older name. */
 static float read_factor(struct checkpoint_keys *keys)
 {
     float older = checkpoint_keys_f32_or(keys, "rope.scale_linear", factor_range, 0.0f);
@@ -54,7 +53,7 @@ static float read_factor(struct checkpoint_keys *keys)
 static float read_beta(struct checkpoint_keys *keys, const char *name, float absent)
 {
     float beta = checkpoint_keys_f32_or(keys, name, (struct f32_range){-1.0f, 1e6f}, absent);
-    return beta > 0.0f ? beta : absent; /* -1: as the program has it */
+    return beta > 0.0f ? beta : absent; /* -1: the default */
 }
 
 static void read_yarn(struct checkpoint_keys *keys, struct rope_scaling *scaling)
@@ -78,7 +77,7 @@ static void read_yarn(struct checkpoint_keys *keys, struct rope_scaling *scaling
 
 /* --- divisors in tensors ---------------------------------------------------------------------- */
 
-/* divisors [pairs] of an F32 tensor of that many, each within the range. */
+/* Reads divisors [pairs] from an F32 tensor of that size, each within the range. */
 static bool read_divisors(struct checkpoint_keys *keys, const char *name, uint32_t pairs,
                           float *divisors)
 {
@@ -113,18 +112,18 @@ void checkpoint_gguf_divide_rope(struct checkpoint_keys *keys, struct rope_confi
             divisors[i] < STILL ? rope->inverse_frequency[i] / divisors[i] : 0.0f;
 }
 
-/* The list that the context calls for; the other one must be right too. */
+/* Takes the list that the context calls for, and checks the other one too. */
 static void read_longrope(struct checkpoint_keys *keys, struct rope_scaling *scaling)
 {
     static const char *const names[] = {"rope_factors_short.weight", "rope_factors_long.weight"};
     bool is_long = rope_scaling_is_long(scaling);
     scaling->kind = ROPE_KIND_LONGROPE;
-    scaling->magnitude = 1.0f; /* the converter's attn_factor has it all */
+    scaling->magnitude = 1.0f; /* the converter's attn_factor is the complete magnitude */
     if (read_divisors(keys, names[!is_long], scaling->dims / 2, scaling->divisors))
         (void)read_divisors(keys, names[is_long], scaling->dims / 2, scaling->divisors);
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- entry points ----------------------------------------------------------------------------- */
 
 static void read_dims(struct checkpoint_keys *keys, uint32_t head_dim, struct rope_scaling *scaling)
 {

@@ -1,16 +1,14 @@
 /*
- * Opening every part of a split GGUF.
+ * Opens every part of a split GGUF.
  *
- * A splitting tool numbers the files in their names and says so in each: split.no from 0,
- * split.count, and split.tensors.count, the tensors of all of them. Names and keys must agree, all
- * parts must be there, and the tensors must add up (any of them, wherever it lies, is found from
- * the first file); so a part of another model, an interrupted download or a file renamed is found
- * before any weight is read.
+ * A splitting tool numbers the files in their names and repeats the numbers in each file: split.no
+ * from 0, split.count, and split.tensors.count, the tensors of all parts. Names and keys must
+ * agree, all parts must be there, and the tensors must add up. So a part of another model, an
+ * interrupted download or a renamed file is found before any weight is read. Opening starts from
+ * the first part, which has the metadata; any other part is refused.
  *
- * The fingerprint is that of folders: sizes add up, the latest times count, the hash goes over what
- * comes before the data of every part.
- *
- * Refuses to do: starting from another part than the first, which has the metadata.
+ * The fingerprint is defined as for folders: sizes are added up, times are the latest, and the hash
+ * covers what precedes the data in every part.
  */
 #include "worker/model/gguf/gguf_parts.h"
 
@@ -27,8 +25,8 @@
 #define ENDING_BYTES    20u /* "-00001-of-00003.gguf" */
 
 struct part {
-    char name[PART_NAME_BYTES]; /* of several: without folders; else empty */
-    struct mapped_file mapped;  /* closed where the bytes are the caller's */
+    char name[PART_NAME_BYTES]; /* base name, if there are several parts; else empty */
+    struct mapped_file mapped;  /* closed if the bytes are the caller's */
     const void *bytes;
     size_t byte_count;
     struct gguf_file *file;
@@ -55,7 +53,7 @@ static enum result map_part(const char *path, struct part *part, struct error_te
     return open_part(part, error);
 }
 
-/* 1 where the file does not say that it is one of several. */
+/* Returns 1 if the file does not say that it is one of several. */
 static enum result split_count(const struct gguf_file *file, uint32_t *count,
                                struct error_text *error)
 {
@@ -71,9 +69,9 @@ static enum result split_count(const struct gguf_file *file, uint32_t *count,
     return RESULT_OK;
 }
 
-/* --- several ---------------------------------------------------------------------------------- */
+/* --- split files ------------------------------------------------------------------------------ */
 
-/* The path up to its number, which must be the first of `count`. */
+/* Copies the path up to the part number, which must be the first of `count`. */
 static enum result find_stem(const char *path, uint32_t count, char *stem, struct error_text *error)
 {
     char ending[64];
@@ -146,7 +144,7 @@ static enum result open_others(struct gguf_parts *parts, const char *path, struc
     return RESULT_OK;
 }
 
-/* --- any -------------------------------------------------------------------------------------- */
+/* --- entry points ----------------------------------------------------------------------------- */
 
 static enum result make_table(struct gguf_parts *parts, struct error_text *error)
 {
@@ -164,7 +162,7 @@ static enum result make_table(struct gguf_parts *parts, struct error_text *error
     return tensor_table_finish(parts->table, error);
 }
 
-/* `path` NULL: the bytes are the caller's. */
+/* If `path` is NULL, the bytes are the caller's. */
 static enum result open_all(struct gguf_parts *parts, const char *path, const void *bytes,
                             size_t byte_count, struct error_text *error)
 {
@@ -237,7 +235,7 @@ const struct tensor_table *gguf_parts_tensors(const struct gguf_parts *parts)
     return parts->table;
 }
 
-/* The header ends where the first tensor's data begins. */
+/* Everything before the first tensor's data is the header. */
 static uint64_t hash_header(const struct part *part, uint64_t seed)
 {
     const uint8_t *end = (const uint8_t *)part->bytes + part->byte_count;

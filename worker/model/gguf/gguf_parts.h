@@ -1,6 +1,6 @@
 /*
- * A checkpoint in GGUF: one file, or the several that it was split into
- * (NAME-00001-of-00003.gguf ...), of which the first is named and the others lie beside it.
+ * A checkpoint in GGUF: one file, or a split one (NAME-00001-of-00003.gguf ...) whose first file is
+ * named by the caller and whose other files are in the same folder.
  */
 #ifndef SHOAL_WORKER_MODEL_GGUF_GGUF_PARTS_H
 #define SHOAL_WORKER_MODEL_GGUF_GGUF_PARTS_H
@@ -12,10 +12,10 @@
 
 struct gguf_parts; /* opaque */
 
-/* Maps and checks every file. The error names the part where there are several. */
+/* Maps and checks every file. If there are several, the error names the part. */
 enum result gguf_parts_open(const char *path, struct gguf_parts **parts,
                             struct error_text *error) RESULT_CHECKED;
-/* One whole file in the caller's bytes, aligned to 8. */
+/* The same for one complete file in the caller's bytes, aligned to 8. */
 enum result gguf_parts_open_bytes(const void *bytes, size_t byte_count, struct gguf_parts **parts,
                                   struct error_text *error) RESULT_CHECKED;
 void gguf_parts_close(struct gguf_parts *parts);

@@ -1,16 +1,15 @@
 /*
- * Mapping the files of one checkpoint and making one table of their tensors.
+ * Maps the files of one Hugging Face folder and makes one table of their tensors.
  *
- * Files are opened relative to the folder's descriptor, each once. Links are followed: Hugging
- * Face's cache keeps the files elsewhere. Where there are several files, every line of the index
- * must be true - the tensor is in the file that it names - and no tensor may be in two files; one
- * that the index leaves out is a tensor of the checkpoint like any other, which the plan then uses
- * or refuses.
+ * Files are opened relative to the folder's descriptor, each once. Links are followed, because
+ * Hugging Face's cache keeps the files elsewhere. If there are several files, each tensor of the
+ * index must be in the file that the index names, and no tensor may be in two files. A tensor that
+ * the index leaves out is still a tensor of the checkpoint: the plan uses it or refuses it.
  *
- * The fingerprint stands for all files: sizes add up, the latest times count, and the hash goes
- * over everything that is not weights, and over which file each of them is.
+ * The fingerprint covers all files: sizes are added up, times are the latest, and the hash covers
+ * everything except the weights, and which file each tensor is in.
  *
- * Refuses to do: weights in pickles (pytorch_model.bin), which are programs.
+ * Weights in pickles (pytorch_model.bin) are not read, since pickles are programs.
  */
 #include "worker/model/hf/checkpoint_folder.h"
 
@@ -37,7 +36,7 @@ struct shard {
 struct checkpoint_folder {
     struct mapped_file config_file;
     struct json_value config;
-    struct mapped_file index_file; /* closed where there is none */
+    struct mapped_file index_file; /* closed if there is none */
     struct shard_index index;
     uint32_t shard_count;
     struct shard *shards;
@@ -72,7 +71,7 @@ static enum result open_shard(int folder_fd, struct shard *shard, struct error_t
                : error_set(error, result, "%.80s: %s", shard->name.text, reason.text);
 }
 
-/* Every tensor is in the file that the index names. */
+/* Checks that every tensor is in the file that the index names. */
 static enum result check_index(const struct checkpoint_folder *folder, struct error_text *error)
 {
     struct shard_line line;
@@ -87,7 +86,7 @@ static enum result check_index(const struct checkpoint_folder *folder, struct er
     return RESULT_OK;
 }
 
-/* The names of the files with weights: the one, or those of the index. */
+/* Lists the files with weights: the single one, or those of the index. */
 static enum result find_shards(int folder_fd, bool single, struct checkpoint_folder *folder,
                                struct error_text *error)
 {
@@ -201,7 +200,7 @@ const struct tensor_table *checkpoint_folder_tensors(const struct checkpoint_fol
 
 /* --- the fingerprint -------------------------------------------------------------------------- */
 
-/* Adds a file of which the first `hashed_bytes` are no weights. */
+/* Adds a file whose first `hashed_bytes` bytes are not weights. */
 static void add_file(struct model_fingerprint *sum, const struct mapped_file *file,
                      size_t hashed_bytes)
 {

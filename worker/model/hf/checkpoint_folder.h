@@ -12,7 +12,7 @@
 
 struct checkpoint_folder; /* opaque */
 
-/* `folder_fd` is only read while opening. The error names file, tensor and reason. */
+/* `folder_fd` is used during this call only. The error names file, tensor and reason. */
 enum result checkpoint_folder_open(int folder_fd, struct checkpoint_folder **folder,
                                    struct error_text *error) RESULT_CHECKED;
 void checkpoint_folder_close(struct checkpoint_folder *folder);

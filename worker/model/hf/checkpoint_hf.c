@@ -1,15 +1,13 @@
 /*
- * A config.json as somebody saved it becomes the config that the rest of the worker trusts.
+ * Turns an untrusted config.json into the config that the rest of the worker trusts.
  *
  * The dangers are those of GGUF metadata (checkpoint_gguf.c): numbers out of range, numbers that
- * contradict each other, and keys that quietly change the computation, which are listed in
- * `altering_keys` and refused unless neutral or the family's own. One is added: a key that is
- * absent does not mean "none" but the default of the model's configuration class, so each family
- * brings its defaults.
+ * contradict each other, and keys that change the computation, which are listed in `altering_keys`
+ * and refused unless neutral or read by the family. In addition, an absent key means the default of
+ * the model's configuration class, not "none", so each family states its class's defaults.
  *
- * Source: Hugging Face transformers, configuration_*.py for keys and defaults.
- *
- * Which weights are quantized is checkpoint_quantization.c's to read.
+ * Source: Hugging Face transformers, configuration_*.py for keys and defaults. Quantization is read
+ * by checkpoint_quantization.c.
  */
 #include "worker/model/hf/checkpoint_hf.h"
 
@@ -54,7 +52,7 @@ static void read_context(struct checkpoint_keys *keys, struct json_value root,
                                config->context_tokens, LIMIT_CONTEXT_TOKENS);
 }
 
-/* One width, or a list of one each layer. */
+/* One width, or a list with one width per layer. */
 static void read_feed_forward(struct checkpoint_keys *keys, uint32_t absent,
                               struct model_config *config)
 {

@@ -11,14 +11,14 @@
 #include "worker/plan/model_config.h"
 #include "worker/plan/tensor_naming.h"
 
-/* `root` is an object. On success the config satisfies the guarantees of model_config.h. The error
- * begins with the file's name and names the key. */
+/* `root` must be an object. On success the config satisfies the guarantees of model_config.h. The
+ * error begins with the file's name and names the key. */
 enum result checkpoint_hf_read(struct json_value root, const struct model_family *family,
                                struct model_config *config,
                                struct error_text *error) RESULT_CHECKED;
 
-/* What most decoders call their tensors: llama's names, biases of q, k and v, norms of heads,
- * experts of a mixture. */
+/* The usual tensor names of decoders: llama's names, biases of q, k and v, norms of heads, experts.
+ */
 extern const struct tensor_name checkpoint_hf_usual_names[];
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Numbers are held to limits before anything is sized by them, and a layer that is named as one
- * without experts has to be one of the model's.
+ * Every number is checked against its limit before a size depends on it, and every layer listed as
+ * having no experts must exist.
  *
  * Source: transformers, configuration_qwen3_moe.py and its siblings.
  */
@@ -8,7 +8,7 @@
 
 #include "worker/model/checkpoint/checkpoint_shared.h"
 
-/* Newer versions write num_experts under the other name. */
+/* Newer versions of transformers write num_experts under the other name. */
 void checkpoint_hf_read_experts(struct checkpoint_keys *keys, const struct hf_expert_terms *terms,
                                 struct model_config *config)
 {

@@ -1,14 +1,13 @@
 /*
- * Gemma 4's tower in Hugging Face checkpoints: sizes under a text model's names, pooling and
- * positions under its own. Tensors of matrices in layers lie one name deeper, because each may have
- * bounds beside it (use_clipped_linears).
+ * Gemma 4's tower in Hugging Face checkpoints. Sizes have the keys of a text model, pooling and
+ * positions have keys of their own. Tensor names of layer matrices have one more component, because
+ * each matrix may have clipping bounds beside it (use_clipped_linears).
  *
- * Whether a picture's tokens see all of it, in layers that look back a window, is the text's to say
- * (use_bidirectional_attention).
+ * use_bidirectional_attention of the text config states whether the tokens of an image see the
+ * whole image in layers with a window. Key heads shared by queries, and a head size other than
+ * hidden / heads, are not supported.
  *
  * Source: transformers, configuration_gemma4.py and modeling_gemma4.py; mlx-vlm for names.
- *
- * Refuses to do: key heads that queries share, heads of other sizes than the hidden size's parts.
  */
 #include "worker/model/hf/checkpoint_hf_vision.h"
 
@@ -18,7 +17,7 @@
 #define DEFAULT_TABLE   10240u
 #define DEFAULT_POOLING 3u
 
-/* A matrix of a layer, and the bounds of what goes into it and comes out. */
+/* A matrix of a layer, and the bounds of its input and output. */
 #define LAYER_MATRIX(asked, stored)                                                                \
     {"v.blk.*." asked ".weight", "^encoder.layers.*." stored ".linear.weight"},                    \
         {"v.blk.*." asked ".input_min", "^encoder.layers.*." stored ".input_min"},                 \
@@ -104,7 +103,7 @@ static void read_config(struct checkpoint_keys *keys, struct checkpoint_keys *ro
     config->table_side =
         checkpoint_keys_u32_or(keys, "position_embedding_size",
                                (struct u32_range){1, LIMIT_PATCH_POSITIONS}, DEFAULT_TABLE);
-    config->vision.most_side = config->table_side;
+    config->vision.max_side = config->table_side;
     config->vision.spans_whole = spans;
     config->clipped = checkpoint_keys_bool_or(keys, "use_clipped_linears", false);
     config->standardized = checkpoint_keys_bool_or(keys, "standardize", false);

@@ -1,10 +1,10 @@
 /*
- * Windows are stated twice: how far back (sliding_window, where null means "none" and absence the
- * class's default), and by which layers (layer_types, or a period in older configs, which some
- * classes save with an underscore in front).
+ * A config states a window's length (sliding_window: null means none, absent means the class's
+ * default) and the layers that have it (layer_types, or a period in older configs, which some
+ * classes save with a leading underscore).
  *
- * A window that the context cannot outgrow is none, so which kind a layer is is asked of the
- * pattern and never of its window.
+ * A window that is not shorter than the context is stored as no window. So a layer's kind is
+ * decided by the pattern, never by its window.
  *
  * Source: transformers, configuration_utils.py (layer_type_validation), __post_init__ of
  * configuration_gemma2.py, _gemma3.py and _cohere2.py.

@@ -1,6 +1,6 @@
 /*
- * Which layers look back a sliding window, and which columns of their own they have for each token,
- * as config.json states it, for families.
+ * Reads from config.json which layers have a sliding window, and the size of per-layer embeddings,
+ * for families.
  */
 #ifndef SHOAL_WORKER_MODEL_HF_CHECKPOINT_HF_LAYERS_H
 #define SHOAL_WORKER_MODEL_HF_CHECKPOINT_HF_LAYERS_H
@@ -10,31 +10,31 @@
 #include "worker/model/checkpoint/checkpoint_keys.h"
 #include "worker/plan/model_config.h"
 
-/* The key sliding_window: `absent` where it is not there, 0 (none) where it is null, and none where
- * the context cannot outgrow it. */
+/* The key sliding_window: returns `absent` if there is no such key, and 0 (no window) if it is null
+ * or the context is not longer than the window. */
 uint32_t checkpoint_hf_window(struct checkpoint_keys *keys, const struct model_config *config,
                               uint32_t absent);
 
-/* layer_types, an element a layer: slides[layer] of [LIMIT_LAYERS] says whether the layer looks
- * back a window. False, with nothing written, where the key is absent or refused. */
+/* layer_types, one element per layer: slides[layer] of [LIMIT_LAYERS] says whether the layer has a
+ * window. If the key is absent or refused, returns false and leaves `slides` unchanged. */
 bool checkpoint_hf_layer_slides(struct checkpoint_keys *keys, const struct model_config *config,
                                 bool *slides);
 
-/* What a class has of layers that see all positions between layers that look back a window. */
+/* Defaults of a class that mixes global layers and layers with a window. */
 struct hf_layer_pattern {
-    uint32_t window;      /* where sliding_window is not stated */
-    uint32_t period;      /* where nothing is: every so-manyth layer sees all positions */
-    uint32_t global_rope; /* layer_config.rope of those */
-    uint32_t window_rope; /* and of the others */
+    uint32_t window;      /* if sliding_window is absent */
+    uint32_t period;      /* if the pattern is not stated: one layer of `period` is global */
+    uint32_t global_rope; /* layer_config.rope of global layers */
+    uint32_t window_rope; /* layer_config.rope of layers with a window */
 };
-/* Fills every layer's window and rope from layer_types or, before there was that, the period in
- * sliding_window_pattern. */
+/* Fills every layer's window and rope from layer_types, or from the older key
+ * sliding_window_pattern, a period. */
 void checkpoint_hf_read_layers(struct checkpoint_keys *keys, const struct hf_layer_pattern *pattern,
                                struct model_config *config);
 
-/* The tables of gemma3n and gemma4 that give each layer columns of its own for each token: how many
- * columns, `least` or more of them (`absent_columns` where hidden_size_per_layer_input is not
- * stated), for how many tokens (`absent_tokens`). */
+/* Reads the sizes of the per-layer embedding of gemma3n and gemma4: columns per layer, `least` or
+ * more (`absent_columns` if hidden_size_per_layer_input is absent), and tokens (`absent_tokens` if
+ * absent). */
 void checkpoint_hf_read_per_layer(struct checkpoint_keys *keys, uint32_t least,
                                   uint32_t absent_columns, uint32_t absent_tokens,
                                   struct model_config *config);

@@ -1,7 +1,7 @@
 /*
- * Hugging Face checkpoints of Qwen2, Qwen2.5 and the dense Qwen3. Layers may look back a window,
- * which no published checkpoint asks for: use_sliding_window turns it on for the layers from
- * max_window_layers on, or for those that layer_types names.
+ * Hugging Face checkpoints of Qwen2, Qwen2.5 and the dense Qwen3. Windows are off in every
+ * published checkpoint. use_sliding_window turns them on for the layers from max_window_layers on,
+ * or for those that layer_types names.
  *
  * Source: transformers, configuration_qwen2.py, configuration_qwen3.py and their modeling files.
  */

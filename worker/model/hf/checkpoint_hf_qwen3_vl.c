@@ -1,11 +1,11 @@
 /*
  * Hugging Face checkpoints of Qwen3-VL, dense and with mixtures of experts: qwen3 or qwen3_moe for
- * the text, whose pairs take turns among three positions, and the tower that Qwen3.5 has too
+ * the text, whose pairs use the three positions in turn, and a tower that Qwen3.5 has too
  * (tower_qwen3_vl.c).
  *
- * Chosen experts' weights always add up to one. Stacks of experts are published with the columns of
- * their matrices before the rows, and read in the usual order too. The stack of gates tells which
- * it is, or, where it is as wide as high, the other one, which is not then.
+ * The chosen experts' weights always add up to one. Stacks of experts are published transposed, and
+ * the usual order is read too. The shape of the gate stack tells which order it is, or, if that is
+ * square, the shape of the down stack, which then is not square.
  *
  * Source: transformers, configuration_qwen3_vl.py, modeling_qwen3_vl.py, their siblings of
  * qwen3_vl_moe and conversion_mapping.py; mlx-vlm for names.
@@ -57,8 +57,8 @@ static const struct tensor_name tower_names[] = {
     {NULL, NULL},
 };
 
-/* The tower layers whose outputs are further parts of features. Qwen3.5's class has no such key,
- * and its text takes none. */
+/* Reads the tower layers whose outputs become further feature parts (deepstack). Qwen3.5 has no
+ * such key. */
 static uint32_t read_deepstack(struct checkpoint_keys *keys, uint32_t layers,
                                uint32_t deepstack[VISION_DEEPSTACK_MAX])
 {
@@ -97,7 +97,8 @@ const struct hf_vision_form checkpoint_hf_qwen3_vl_tower = {
     .read_config = read_tower,
 };
 
-/* As many of the text's layers as the tower has parts; the last one's rows are not all computed. */
+/* One text layer takes each of the tower's further parts. The last layer takes none, because not
+ * all of its rows are computed. */
 static void read_whole(struct checkpoint_keys *root, struct model_config *config)
 {
     uint32_t deepstack[VISION_DEEPSTACK_MAX];

@@ -1,5 +1,5 @@
 /*
- * Qwen's towers have kept their names and most of their form from Qwen2-VL on.
+ * Qwen's towers share their tensor names and most of their form since Qwen2-VL.
  *
  * Source: transformers, configuration_qwen2_vl.py and its siblings; mlx-vlm for names.
  */

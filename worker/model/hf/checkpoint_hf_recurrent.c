@@ -1,6 +1,6 @@
 /*
- * Three ways of saying the same, newest first: a word a layer, a list of the layers that attend, a
- * period. Where none is stated the class's default holds.
+ * A config states the kinds in one of three ways, newest first: a word for each layer, a list of
+ * the layers that attend, or a period. If none is there, the class's default applies.
  */
 #include "worker/model/hf/checkpoint_hf_recurrent.h"
 
@@ -67,7 +67,7 @@ static void read_period(struct checkpoint_keys *keys, struct model_config *confi
         set_layer(config, layer, (layer + 1) % period == 0 ? LAYER_ATTENTION : recurrent->kind);
 }
 
-/* Whether the key is there; one that is no array is refused. */
+/* Whether the key is there; a value that is not an array is refused. */
 static bool has_array(struct checkpoint_keys *keys, const char *name, struct json_value *array)
 {
     if (!name)

@@ -1,19 +1,17 @@
 /*
- * From rope_scaling or rope_parameters to a rotary embedding: one reader a kind, each taking the
- * keys that transformers takes for it, with transformers' defaults.
+ * From rope_scaling or rope_parameters to a rotary embedding: one reader for each kind, with the
+ * keys and defaults of transformers.
  *
  * Two traps. `original_max_position_embeddings` beside the object wins over the one inside, because
  * transformers overwrites it. And older Phi-3 configs call longrope "su" or even "yarn"; the lists
- * of divisors tell.
+ * of divisors tell that it is longrope.
+ *
+ * Three positions a token (mrope) are read if the family's terms allow it: mrope_section states how
+ * many pairs rotate by time, height and width. Either each axis has a section of the pairs, or the
+ * pairs use the axes in turn (interleaved): pair i uses axis i % 3 while that axis has pairs left,
+ * then time. The kind axial is not supported.
  *
  * Source: transformers, modeling_rope_utils.py (standardize_rope_params for what wins).
- *
- * Three positions a token (mrope) are read where the family's terms say so: mrope_section says how
- * many pairs turn by time, height and width. They are sections of the pairs, or take turns
- * (interleaved): then pair i turns by axis i % 3 as long as that axis has pairs left, and by time
- * behind that.
- *
- * Refuses to do: axial.
  */
 #include "worker/model/hf/checkpoint_hf_rope.h"
 
@@ -75,7 +73,7 @@ static void read_llama3(struct checkpoint_keys *keys, struct rope_scaling *scali
             (double)scaling->high_frequency_factor, (double)scaling->low_frequency_factor);
 }
 
-/* The factor where none is stated: by how much the context has grown. */
+/* The default factor: the growth of the context. */
 static float growth(const struct rope_scaling *scaling)
 {
     return (float)scaling->context_tokens / (float)scaling->original_tokens;
@@ -86,7 +84,7 @@ static float read_magnitude(struct checkpoint_keys *keys)
     return checkpoint_keys_f32_or(keys, "attention_factor", (struct f32_range){1e-3f, 1e3f}, 0.0f);
 }
 
-/* A zero is as good as none. */
+/* A zero counts as absent. */
 static float read_beta(struct checkpoint_keys *keys, const char *name, float absent)
 {
     float beta = checkpoint_keys_f32_or(keys, name, (struct f32_range){0.0f, 1e6f}, absent);
@@ -108,7 +106,7 @@ static void read_yarn(struct checkpoint_keys *keys, struct rope_scaling *scaling
                                (double)scaling->base);
 }
 
-/* One of a longrope's lists, a divisor a pair. */
+/* Reads one of longrope's lists: a divisor for each pair. */
 static void read_divisors(struct checkpoint_keys *keys, const char *name,
                           struct rope_scaling *scaling)
 {
@@ -139,12 +137,12 @@ static void read_longrope(struct checkpoint_keys *keys, struct rope_scaling *sca
     scaling->factor = checkpoint_keys_f32_or(keys, "factor", factor_range, growth(scaling));
     scaling->magnitude = read_magnitude(keys);
     bool is_long = rope_scaling_is_long(scaling);
-    read_divisors(keys, is_long ? "short_factor" : "long_factor", scaling); /* held to the rules */
+    read_divisors(keys, is_long ? "short_factor" : "long_factor", scaling); /* only checked */
     read_divisors(keys, is_long ? "long_factor" : "short_factor", scaling);
 }
 
-/* How many dimensions of a head rotate: the part's floor, as transformers has it. The part was
- * rounded to f32, so 0.7 * 80 is a little below 56. */
+/* The number of rotated dimensions, rounded down as in transformers. The part was rounded to f32,
+ * so 0.7 * 80 is a little below 56. */
 static uint32_t part_of(uint32_t head_dim, float part)
 {
     return (uint32_t)((double)head_dim * (double)part + 1e-4);
@@ -190,7 +188,7 @@ static void read_kind_keys(struct checkpoint_keys *keys, struct rope_scaling *sc
     }
 }
 
-/* Sections share the pairs; what takes turns may leave some to time. */
+/* The sections add up to all pairs; interleaved pairs may add up to fewer. */
 static void read_sections(struct checkpoint_keys *keys, const struct hf_rope_terms *terms,
                           bool turns, uint32_t pairs, uint32_t sections[3])
 {

@@ -1,6 +1,6 @@
 /*
- * SigLIP's tower in Hugging Face checkpoints of Gemma 3 and of Idefics 3 and SmolVLM. The numbers
- * of what is behind the tower stand beside vision_config: mm_tokens_per_image, scale_factor.
+ * SigLIP's tower in Hugging Face checkpoints of Gemma 3, Idefics 3 and SmolVLM. Settings of the
+ * projection that follows the tower are outside vision_config: mm_tokens_per_image, scale_factor.
  *
  * Source: transformers, configuration_siglip.py, configuration_gemma3.py, configuration_idefics3.py
  * and their modeling files.
@@ -60,7 +60,7 @@ static void read_sizes(struct checkpoint_keys *keys, struct hf_vision_terms term
         keys, "intermediate_size", (struct u32_range){1, LIMIT_FEED_FORWARD}, DEFAULT_WIDE);
 }
 
-/* Tokens of a picture are a square that shares the patches evenly. */
+/* The tokens of an image form a square that divides the patches evenly. */
 static void read_gemma3(struct checkpoint_keys *keys, struct checkpoint_keys *root,
                         struct vision_config *config)
 {

@@ -1,6 +1,6 @@
 /*
- * What towers have in common in config.json. As with text, a key that is absent means its class's
- * default, and numbers are held to limits before they are multiplied.
+ * The settings that towers share in config.json. As with text, an absent key means its class's
+ * default, and numbers are checked against limits before they are multiplied.
  *
  * Source: Hugging Face transformers, configuration_*.py of the families with vision.
  */
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define PART         "vision_config"
-#define DEFAULT_SIDE 2u /* of merged squares, and frames */
+#define DEFAULT_SIDE 2u /* side of merged squares, and number of frames */
 
 static void check_activation(struct checkpoint_keys *keys, const struct hf_vision_terms *terms)
 {
@@ -79,7 +79,7 @@ void checkpoint_hf_vision_square(struct checkpoint_keys *keys, uint32_t image_pi
     config->table_side = side;
 }
 
-/* The base of an axial rope; 0 where it is refused. */
+/* The base of an axial rope; 0 if it is refused. */
 static float read_axial_base(struct checkpoint_keys *keys, float absent,
                              const struct vision_config *config)
 {
@@ -94,7 +94,7 @@ static float read_axial_base(struct checkpoint_keys *keys, float absent,
     return keys->result == RESULT_OK ? base : 0.0f;
 }
 
-/* Pairs [first, first + head_dim / 4) of a rope turn along one axis. */
+/* Lets pairs [first, first + head_dim / 4) of a rope rotate along one axis. */
 static void turn_along(struct rope_config *rope, uint32_t first, enum rope_axis axis, float base,
                        uint32_t head_dim)
 {

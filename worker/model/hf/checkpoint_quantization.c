@@ -1,18 +1,16 @@
 /*
- * Which tensors of a folder are quantized, and how (contract in checkpoint_quantization.h).
+ * Finds out which tensors of a folder are quantized, and how.
  *
- * MLX writes "quantization": bits, group_size and mode for all, and by module's name an object of
- * its own, or false for a module that is left alone. Hugging Face writes "quantization_config" with
- * a quant_method, of which those are read that store 8-bit floats (fp8, fbgemm_fp8,
- * compressed-tensors and modelopt with such weights) or 4-bit ones (mxfp4); modules that are left
- * alone show by their tensors' types. MLX repeats its object under the other name, without a
- * quant_method.
+ * MLX writes "quantization": bits, group_size and mode for all modules, and under a module's name
+ * an object with its own settings, or false for an unquantized module. It repeats the object as
+ * "quantization_config" without a quant_method. Hugging Face writes "quantization_config" with a
+ * quant_method. Supported are methods that store 8-bit floats (fp8, fbgemm_fp8, compressed-tensors
+ * and modelopt) or 4-bit floats (mxfp4); unquantized modules are recognized by their tensors'
+ * types. Other methods are refused by name. Scales of activations and caches are not used, since
+ * neither is quantized that way here.
  *
  * Sources: MLX (mlx.nn.quantize, mlx-lm's loading); Hugging Face transformers, quantizers;
  * compressed-tensors, its configuration.
- *
- * Refuses to do: other methods, by name; scales that belong to activations or caches are left
- * unused, as neither is quantized that way here.
  */
 #include "worker/model/hf/checkpoint_quantization.h"
 
@@ -24,7 +22,7 @@
 
 #define METHODS "fp8, fbgemm_fp8, compressed-tensors, modelopt and mxfp4 are read"
 
-/* How mlx.nn.quantize() fills what an object leaves out. */
+/* Defaults of mlx.nn.quantize(). */
 #define MLX_GROUP 64u
 #define MLX_BITS  4u
 
@@ -55,7 +53,7 @@ static struct mlx_groups read_groups(struct checkpoint_keys *keys)
     return groups;
 }
 
-/* The groups of one module: those of all, or its own. */
+/* The settings of one module: its own, or those for all modules. */
 static struct mlx_groups module_groups(struct checkpoint_keys *keys,
                                        const struct checkpoint_tensor *tensor,
                                        struct mlx_groups all)
@@ -142,10 +140,10 @@ static enum result apply_fp4(struct tensor_table *table, struct error_text *erro
         if (result != RESULT_OK)
             return result;
     }
-    return tensor_table_finish(table, error); /* names are shorter now */
+    return tensor_table_finish(table, error); /* sort again: names changed */
 }
 
-/* [rows, columns]; absent is 0 by 0. */
+/* Reads [rows, columns]; 0 by 0 if absent. */
 static struct fp8_block read_block(struct checkpoint_keys *keys, const char *name)
 {
     uint32_t sizes[2] = {0, 0}, count = 0;
@@ -169,7 +167,7 @@ static void refuse_weights(struct checkpoint_keys *keys, struct gguf_string meth
                            (int)(method.length < 32 ? method.length : 32), method.bytes);
 }
 
-/* compressed-tensors states weights in groups of layers; all must be 8-bit floats. */
+/* compressed-tensors states weights in groups of layers; every group must be 8-bit floats. */
 static struct fp8_block read_compressed(struct checkpoint_keys *keys, struct gguf_string method)
 {
     struct fp8_block block = {0, 0};
@@ -218,7 +216,7 @@ static enum result apply_method(struct checkpoint_keys *keys, struct tensor_tabl
     return fp4 ? apply_fp4(table, error) : apply_fp8(table, block, error);
 }
 
-/* --- both ------------------------------------------------------------------------------------- */
+/* --- entry point ------------------------------------------------------------------------------ */
 
 enum result checkpoint_quantization_apply(struct json_value config, struct tensor_table *table,
                                           struct error_text *error)

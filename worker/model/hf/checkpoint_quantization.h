@@ -1,7 +1,7 @@
 /*
- * What config.json says about quantized weights, and the tensors of a folder joined accordingly: a
- * matrix that is stored as several tensors (codes, scales, biases) becomes one row of the table,
- * with the shape that the matrix means, and the other tensors become parts of it.
+ * Reads which weights config.json declares quantized, and joins the tensors of a folder
+ * accordingly: a matrix that is stored as several tensors (codes, scales, biases) becomes one row
+ * of the table, with the shape of the matrix, and the other tensors become parts of it.
  */
 #ifndef SHOAL_WORKER_MODEL_HF_CHECKPOINT_QUANTIZATION_H
 #define SHOAL_WORKER_MODEL_HF_CHECKPOINT_QUANTIZATION_H
@@ -10,8 +10,8 @@
 #include "proto/result.h"
 #include "worker/plan/tensor_table.h"
 
-/* `table` is finished; it is again afterwards. RESULT_UNSUPPORTED names a way of quantizing that is
- * not read; other errors name the tensor. */
+/* `table` must be finished, and is finished again on return. RESULT_UNSUPPORTED names a method that
+ * is not supported; other errors name the tensor. */
 enum result checkpoint_quantization_apply(struct json_value config, struct tensor_table *table,
                                           struct error_text *error) RESULT_CHECKED;
 

@@ -1,13 +1,11 @@
 /*
- * Several tensors, one matrix: shapes are held against each other here, so that reading needs no
- * look at any bound.
+ * Joins several tensors into one matrix. Their shapes are checked against each other here, so that
+ * readers of the weight need no bounds checks.
  *
- * Every dimension of scales and biases but the fastest must be the codes' own; the fastest follows
- * from bits and group. No product below can overflow: none of the tensors is empty, so that a
- * dimension is at most the bytes of its file.
- *
- * Refuses to do: guessing. Codes without scales, scales of another shape or type than the config
- * makes them, are errors that name the tensor.
+ * Every dimension of scales and biases except the fastest must equal that of the codes; the fastest
+ * follows from bits and group. Codes without scales, and scales of another shape or type than the
+ * config implies, are errors that name the tensor. No product below can overflow: no tensor is
+ * empty, so each dimension is at most the size of its file.
  */
 #include "worker/model/hf/quantized_tensors.h"
 
@@ -16,7 +14,7 @@
 
 #include "proto/must.h"
 
-/* A name for error words: "%.*s" with a length that leaves room for the reason. */
+/* Length of a name in an error text ("%.*s") that leaves room for the reason. */
 #define NAME(string) (int)((string).length < 100 ? (string).length : 100), (string).bytes
 
 struct part_name {
@@ -97,7 +95,7 @@ static enum result check_exponents(const struct checkpoint_tensor *scales, struc
                            NAME(scales->name), scales->type_name);
 }
 
-/* The row becomes the matrix that its parts mean. */
+/* Turns the row into the matrix that its parts form. */
 static void become(struct checkpoint_tensor *tensor, struct weight_source source, uint64_t columns)
 {
     uint64_t rows = tensor->data_bytes / source.row_bytes;
@@ -187,7 +185,8 @@ static uint64_t divide_up(uint64_t value, uint64_t by)
     return (value + by - 1) / by;
 }
 
-/* How many rows and columns share a scale; false where its shape is none of the three. */
+/* Sets how many rows and columns share a scale; false if the scales have none of the three shapes.
+ */
 static bool fp8_sharing(const struct checkpoint_tensor *codes,
                         const struct checkpoint_tensor *scales, struct fp8_block block,
                         struct weight_source *source)

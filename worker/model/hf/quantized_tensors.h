@@ -1,5 +1,6 @@
 /*
- * Joining the tensors of one quantized matrix (checkpoint_quantization.c decides which and how).
+ * Joins the tensors of one quantized matrix. checkpoint_quantization.c decides which tensors, and
+ * how.
  */
 #ifndef SHOAL_WORKER_MODEL_HF_QUANTIZED_TENSORS_H
 #define SHOAL_WORKER_MODEL_HF_QUANTIZED_TENSORS_H
@@ -13,28 +14,28 @@ struct mlx_groups {
     bool fp4;       /* mode mxfp4: 4-bit floats, exponents, no biases */
 };
 
-/* Row `index`, X.weight in U32, with X.scales and X.biases. */
+/* Joins row `index`, X.weight in U32, with X.scales and X.biases. */
 enum result quantized_tensors_join_mlx(struct tensor_table *table, uint32_t index,
                                        struct mlx_groups groups,
                                        struct error_text *error) RESULT_CHECKED;
 
-/* Row `index`, X_blocks in U8, with X_scales; it is called X then. */
+/* Joins row `index`, X_blocks in U8, with X_scales; the result is called X. */
 enum result quantized_tensors_join_fp4(struct tensor_table *table, uint32_t index,
                                        struct error_text *error) RESULT_CHECKED;
 
-/* What blocks of one scale may measure; 0 by 0 where the config states none. */
+/* Size of the blocks that share a scale; 0 by 0 if the config states none. */
 struct fp8_block {
     uint32_t rows;
     uint32_t columns;
 };
 
-/* Row `index`, X.weight in F8_E4M3, with X.weight_scale or X.weight_scale_inv: one number, one a
- * row, or one a block. */
+/* Joins row `index`, X.weight in F8_E4M3, with X.weight_scale or X.weight_scale_inv: one number for
+ * the matrix, one per row, or one per block. */
 enum result quantized_tensors_join_fp8(struct tensor_table *table, uint32_t index,
                                        struct fp8_block block,
                                        struct error_text *error) RESULT_CHECKED;
 
-/* Whether the row is of this type, and its name ends so. */
+/* Whether the tensor has this type and a name with this ending. */
 bool quantized_tensors_match(const struct checkpoint_tensor *tensor, const char *type_name,
                              const char *ending);
 

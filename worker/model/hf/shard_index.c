@@ -1,11 +1,10 @@
 /*
- * The index is read twice: once for the files that it names, which are then opened, and once to
- * hold every line against the file that it names.
+ * The index is read twice: first for the file names, so that the files can be opened, then to check
+ * every entry against the file that it names.
  *
- * A line's file name becomes a path, so it is held to be a plain name: no slash, no dot in front,
- * nothing but what ends in ".safetensors". With that an index can neither lead out of its folder
- * nor to itself. Files are kept sorted, so that a hostile index of a quarter of a million lines
- * costs no more than a search each.
+ * An entry's file name becomes a path, so only a plain name is accepted: no slash, no leading dot,
+ * ending in ".safetensors". So an index cannot point outside its folder or to itself. File names
+ * are kept sorted, so that a hostile index of 250,000 entries costs one binary search for each.
  */
 #include "worker/model/hf/shard_index.h"
 
@@ -23,7 +22,7 @@ static bool is_plain(const char *name)
     return name[0] != '.' && length > ending && strcmp(name + length - ending, ENDING) == 0;
 }
 
-/* Where the name is, or belongs, among the sorted ones. */
+/* Finds the name's position among the sorted ones, or the position to insert it at. */
 static uint32_t place_of(const struct shard_index *index, const char *name, bool *there)
 {
     uint32_t low = 0, high = index->shard_count;
@@ -62,7 +61,7 @@ static enum result add_shard(struct shard_index *index, const char *name, struct
     return RESULT_OK;
 }
 
-/* The next line's tensor and file; false at the end or where a name is no short string. */
+/* Reads the next entry's tensor and file; false at the end or if a name is not a short string. */
 static bool read_line(struct json_reader *at, char *name, struct shard_name *shard)
 {
     size_t bytes;

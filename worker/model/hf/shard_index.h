@@ -1,5 +1,5 @@
 /*
- * model.safetensors.index.json: which of several safetensors files holds which tensor.
+ * Reads model.safetensors.index.json: which of several safetensors files holds which tensor.
  */
 #ifndef SHOAL_WORKER_MODEL_HF_SHARD_INDEX_H
 #define SHOAL_WORKER_MODEL_HF_SHARD_INDEX_H
@@ -12,7 +12,7 @@
 #include "proto/limits.h"
 #include "proto/result.h"
 
-#define SHARD_NAME_BYTES 256u /* a file's name cannot be longer */
+#define SHARD_NAME_BYTES 256u /* maximum length of a file name */
 
 struct shard_name {
     char text[SHARD_NAME_BYTES];
@@ -21,19 +21,16 @@ struct shard_name {
 struct shard_index {
     struct json_value weight_map;
     uint32_t shard_count;
-    struct shard_name *shards; /* sorted, each once */
+    struct shard_name *shards; /* sorted, without duplicates */
 };
 
-/*
- * `json` must outlive the index. The shards are names of files in the index's own folder: plain
- * names that end in ".safetensors". RESULT_INVALID, RESULT_TOO_LARGE, RESULT_CORRUPT with the
- * reason.
- */
+/* `json` must outlive the index. The shards are base names in the index's own folder that end in
+ * ".safetensors". RESULT_INVALID, RESULT_TOO_LARGE or RESULT_CORRUPT with the reason. */
 enum result shard_index_open(const void *json, size_t json_bytes, struct shard_index *index,
                              struct error_text *error) RESULT_CHECKED;
 void shard_index_close(struct shard_index *index);
 
-/* One line of the index: `name` is a tensor's, `shard` a number of index->shards. */
+/* One entry of the index: `name` is a tensor, `shard` an index into index->shards. */
 struct shard_line {
     char name[LIMIT_GGUF_NAME_BYTES + 1];
     uint32_t shard;

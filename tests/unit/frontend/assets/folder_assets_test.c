@@ -164,7 +164,7 @@ static void must_render(const char *wanted)
     cJSON_AddArrayToObject(variables, "messages");
     static const char *const trusted[] = {NULL};
     enum result result =
-        chat_template_render(assets.chat_template, variables, trusted, 0, &prompt, &error);
+        chat_template_render(assets.chat_template, variables, trusted, 0, NULL, &prompt, &error);
     if (result != RESULT_OK)
         fail_msg("%s", error.text);
     assert_int_equal(prompt.text_bytes, strlen(wanted));

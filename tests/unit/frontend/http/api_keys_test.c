@@ -11,11 +11,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "frontend/http/api_keys.h"
 
-static bool admits_as(const struct api_keys *keys, const char *headers, struct client_key *client)
+static enum result create(const char *const given[], size_t count, const char *path,
+                          struct api_keys **keys, struct error_text *error)
+{
+    return api_keys_create(
+        &(struct api_keys_config){.given = given, .given_count = count, .path = path}, keys, error);
+}
+
+static bool admits_to(const struct api_keys *keys, const char *headers, struct client_key *client,
+                      struct client_rights *rights)
 {
     char request[2048];
     struct http_parser parser = {0};
@@ -23,9 +32,22 @@ static bool admits_as(const struct api_keys *keys, const char *headers, struct c
     snprintf(request, sizeof request, "GET / HTTP/1.1\r\nHost: h\r\n%s\r\n", headers);
     assert_int_equal(http_parser_feed(&parser, request, strlen(request)), strlen(request));
     assert_int_equal(parser.state, HTTP_PARSER_DONE);
-    bool admitted = api_keys_admit(keys, &parser, client);
+    bool admitted = api_keys_admit(keys, &parser, client, rights);
     http_parser_fini(&parser);
     return admitted;
+}
+
+static bool admits_as(const struct api_keys *keys, const char *headers, struct client_key *client)
+{
+    struct client_rights rights;
+    return admits_to(keys, headers, client, &rights);
+}
+
+static bool admits_with(const struct api_keys *keys, const char *headers,
+                        struct client_rights *rights)
+{
+    struct client_key client;
+    return admits_to(keys, headers, &client, rights);
 }
 
 static bool admits(const struct api_keys *keys, const char *headers)
@@ -41,7 +63,7 @@ static void a_key_identifies_its_client(void **state)
     static const struct client_key nobody;
     struct api_keys *keys;
     struct error_text error;
-    assert_int_equal(api_keys_create(given, 2, NULL, &keys, &error), RESULT_OK);
+    assert_int_equal(create(given, 2, NULL, &keys, &error), RESULT_OK);
     struct client_key bearer = {{0}}, plain = {{0}}, other = {{0}}, refused = {{0}};
     assert_true(admits_as(keys, "Authorization: Bearer sk-one\r\n", &bearer));
     assert_true(admits_as(keys, "Authorization: Bearer no\r\nx-api-key: sk-one\r\n", &plain));
@@ -60,7 +82,7 @@ static void keys_are_accepted_in_both_headers(void **state)
     static const char *const given[] = {"sk-one", "x", "sk-three"};
     struct api_keys *keys;
     struct error_text error;
-    assert_int_equal(api_keys_create(given, 3, NULL, &keys, &error), RESULT_OK);
+    assert_int_equal(create(given, 3, NULL, &keys, &error), RESULT_OK);
     assert_int_equal(api_keys_count(keys), 3);
     assert_true(admits(keys, "Authorization: Bearer sk-one\r\n"));
     assert_true(admits(keys, "AUTHORIZATION: BEARER   sk-three\r\n"));
@@ -107,7 +129,7 @@ static void the_file_has_one_key_per_line(void **state)
     struct api_keys *keys = NULL;
     struct error_text error;
     file_write(path, "# a comment\n\n one\t\r\n  # another\ntwo"); /* no line end behind the last */
-    assert_int_equal(api_keys_create(NULL, 0, path, &keys, &error), RESULT_OK);
+    assert_int_equal(create(NULL, 0, path, &keys, &error), RESULT_OK);
     assert_int_equal(api_keys_count(keys), 2);
     assert_true(admits(keys, "x-api-key: one\r\n") && admits(keys, "x-api-key: two\r\n"));
     assert_false(admits(keys, "x-api-key: # a comment\r\n"));
@@ -138,6 +160,68 @@ static void the_file_has_one_key_per_line(void **state)
     api_keys_destroy(keys);
 }
 
+static void attributes_follow_the_key(void **state)
+{
+    (void)state;
+    char path[] = "build/api_keys_test.XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    file_write(path, "plain\nroot \t admin tokens=5\n");
+    static const char *const given[] = {"option"};
+    const struct api_keys_config config = {.given = given,
+                                           .given_count = 1,
+                                           .path = path,
+                                           .defaults = {.limits = {.requests = 9, .tokens = 8}}};
+    struct api_keys *keys = NULL;
+    struct error_text error;
+    assert_int_equal(api_keys_create(&config, &keys, &error), RESULT_OK);
+    static const struct {
+        const char *key;
+        bool admin;
+        uint64_t tokens;
+    } expected[] = {{"option", false, 8}, {"plain", false, 8}, {"root", true, 5}};
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
+        char header[64];
+        struct client_rights rights = {0};
+        snprintf(header, sizeof header, "x-api-key: %s\r\n", expected[i].key);
+        assert_true(admits_with(keys, header, &rights));
+        assert_int_equal(rights.admin, expected[i].admin);
+        assert_int_equal(rights.limits.tokens, expected[i].tokens);
+        assert_int_equal(rights.limits.requests, 9);
+    }
+    file_write(path, "plain requests=x\n");
+    assert_int_equal(api_keys_reload(keys, &error), RESULT_INVALID);
+    assert_non_null(strstr(error.text, "line 1"));
+    api_keys_destroy(keys);
+    unlink(path);
+}
+
+static void a_file_that_others_can_read_is_refused(void **state)
+{
+    (void)state;
+    static const mode_t open_modes[] = {0640, 0604, 0620, 0610, 0601};
+    char path[] = "build/api_keys_test.XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    file_write(path, "one\n");
+    struct api_keys *keys = NULL;
+    struct error_text error;
+    for (size_t i = 0; i < sizeof open_modes / sizeof open_modes[0]; i++) {
+        assert_int_equal(chmod(path, open_modes[i]), 0);
+        assert_int_equal(create(NULL, 0, path, &keys, &error), RESULT_INVALID);
+        assert_non_null(strstr(error.text, "--allow-readable-key-file"));
+        assert_null(keys);
+    }
+    assert_int_equal(api_keys_create(&(struct api_keys_config){.path = path, .readable_file = true},
+                                     &keys, &error),
+                     RESULT_OK);
+    assert_true(admits(keys, "x-api-key: one\r\n"));
+    api_keys_destroy(keys);
+    unlink(path);
+}
+
 static void an_empty_set_of_keys_is_refused(void **state)
 {
     (void)state;
@@ -145,11 +229,100 @@ static void an_empty_set_of_keys_is_refused(void **state)
     struct error_text error;
     static const char *const blank[] = {""};
     static const char *const spaced[] = {"a b"};
-    assert_int_equal(api_keys_create(NULL, 0, NULL, &keys, &error), RESULT_INVALID);
-    assert_int_equal(api_keys_create(blank, 1, NULL, &keys, &error), RESULT_INVALID);
-    assert_int_equal(api_keys_create(spaced, 1, NULL, &keys, &error), RESULT_INVALID);
+    assert_int_equal(create(NULL, 0, NULL, &keys, &error), RESULT_INVALID);
+    assert_int_equal(create(blank, 1, NULL, &keys, &error), RESULT_INVALID);
+    assert_int_equal(create(spaced, 1, NULL, &keys, &error), RESULT_INVALID);
     assert_null(strstr(error.text, "a b"));
     assert_null(keys);
+}
+
+/* A key is 1 to LIMIT_API_KEY_BYTES characters from '!' to '~'. */
+static void keys_at_their_limits(void **state)
+{
+    (void)state;
+    char text[LIMIT_API_KEY_BYTES + 2];
+    char header[sizeof text + 32];
+    const char *const given[] = {"!~", text};
+    struct api_keys *keys = NULL;
+    struct error_text error;
+    memset(text, 'k', sizeof text);
+    text[LIMIT_API_KEY_BYTES] = '\0';
+    assert_int_equal(create(given, 2, NULL, &keys, &error), RESULT_OK);
+    snprintf(header, sizeof header, "x-api-key: %s\r\n", text);
+    assert_true(admits(keys, header));
+    assert_true(admits(keys, "x-api-key: !~\r\n"));
+    api_keys_destroy(keys);
+    keys = NULL;
+    text[LIMIT_API_KEY_BYTES] = 'k';
+    text[LIMIT_API_KEY_BYTES + 1] = '\0';
+    static const char *const bad[] = {"a b", "a\x7f", "a\x80", "\x1f"};
+    for (size_t i = 0; i <= sizeof bad / sizeof bad[0]; i++) {
+        const char *const pair[] = {"ok", i == 0 ? text : bad[i - 1]};
+        assert_int_equal(create(pair, 2, NULL, &keys, &error), RESULT_INVALID);
+        assert_non_null(strstr(error.text, "--api-key 2: an API key is 1 to "));
+        assert_null(keys);
+    }
+}
+
+static void keys_have_a_maximum(void **state)
+{
+    (void)state;
+    static const char *given[LIMIT_API_KEYS + 1];
+    struct api_keys *keys = NULL;
+    struct error_text error;
+    for (size_t i = 0; i <= LIMIT_API_KEYS; i++)
+        given[i] = "same";
+    assert_int_equal(create(given, LIMIT_API_KEYS + 1, NULL, &keys, &error), RESULT_TOO_LARGE);
+    assert_null(keys);
+    assert_int_equal(create(given, LIMIT_API_KEYS, NULL, &keys, &error), RESULT_OK);
+    assert_int_equal(api_keys_count(keys), LIMIT_API_KEYS);
+    api_keys_destroy(keys);
+}
+
+static void the_file_has_a_maximum(void **state)
+{
+    (void)state;
+    static char text[LIMIT_API_KEY_FILE + 3];
+    char path[] = "build/api_keys_test.XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    for (size_t more = 0; more < 3; more++) {
+        struct api_keys *keys = NULL;
+        struct error_text error;
+        memset(text, '\n', LIMIT_API_KEY_FILE + more);
+        text[LIMIT_API_KEY_FILE + more - 1] = 'k';
+        text[LIMIT_API_KEY_FILE + more] = '\0';
+        file_write(path, text);
+        assert_int_equal(create(NULL, 0, path, &keys, &error),
+                         more == 0 ? RESULT_OK : RESULT_TOO_LARGE);
+        if (more == 0)
+            assert_true(admits(keys, "x-api-key: k\r\n"));
+        api_keys_destroy(keys);
+    }
+    unlink(path);
+}
+
+/* The file then is descriptor 0. */
+static void standard_input_may_be_closed(void **state)
+{
+    (void)state;
+    char path[] = "build/api_keys_test.XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    file_write(path, "one\n");
+    struct api_keys *keys = NULL;
+    struct error_text error;
+    int saved = dup(STDIN_FILENO);
+    close(STDIN_FILENO);
+    enum result result = create(NULL, 0, path, &keys, &error);
+    assert_true(dup2(saved, STDIN_FILENO) == STDIN_FILENO);
+    close(saved);
+    assert_int_equal(result, RESULT_OK);
+    assert_true(admits(keys, "x-api-key: one\r\n"));
+    api_keys_destroy(keys);
+    unlink(path);
 }
 
 int main(void)
@@ -158,7 +331,13 @@ int main(void)
         cmocka_unit_test(keys_are_accepted_in_both_headers),
         cmocka_unit_test(a_key_identifies_its_client),
         cmocka_unit_test(the_file_has_one_key_per_line),
+        cmocka_unit_test(attributes_follow_the_key),
+        cmocka_unit_test(a_file_that_others_can_read_is_refused),
         cmocka_unit_test(an_empty_set_of_keys_is_refused),
+        cmocka_unit_test(keys_at_their_limits),
+        cmocka_unit_test(keys_have_a_maximum),
+        cmocka_unit_test(the_file_has_a_maximum),
+        cmocka_unit_test(standard_input_may_be_closed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

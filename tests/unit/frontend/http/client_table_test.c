@@ -116,6 +116,23 @@ static void local_clients_are_not_counted(void **state)
     client_table_destroy(table);
 }
 
+static void a_full_table_takes_no_other_client(void **state)
+{
+    (void)state;
+    struct client_table *table = client_table_create(2, 2);
+    struct client_address one = v4("192.0.2.1", 1), two = v4("192.0.2.2", 1);
+    struct client_address three = v4("192.0.2.3", 1);
+    assert_true(client_table_take(table, &one));
+    assert_true(client_table_take(table, &two));
+    assert_false(client_table_take(table, &three));
+    assert_true(client_table_take(table, &two));
+    assert_int_equal(client_table_count(table), 2);
+    client_table_give(table, &one);
+    assert_true(client_table_take(table, &three));
+    client_table_destroy(table);
+    client_table_destroy(NULL);
+}
+
 /* A thousand addresses are taken and given at random and compared with a plain array. */
 #define MODEL_CLIENTS 1000
 static void a_thousand_clients_match_a_plain_array(void **state)
@@ -152,6 +169,7 @@ int main(void)
         cmocka_unit_test(clients_are_counted_separately),
         cmocka_unit_test(an_ipv6_network_of_64_bits_is_one_client),
         cmocka_unit_test(local_clients_are_not_counted),
+        cmocka_unit_test(a_full_table_takes_no_other_client),
         cmocka_unit_test(a_thousand_clients_match_a_plain_array),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 // tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #include "frontend/http/cors_policy.h"
+#include "proto/limits.h"
 
 #define A "https://a.example"
 #define B "http://b.example:3000"
@@ -90,6 +92,61 @@ static void a_preflight_gets_methods_and_headers(void **state)
         answer(&policy, "POST", "Origin: " A "\r\nAccess-Control-Request-Method: GET\r\n"), "Met"));
 }
 
+/* Whether a preflight's answer allows the header names that it asks for. */
+static bool allows_names(const char *names)
+{
+    static const char *const origins[] = {A};
+    const struct cors_policy policy = {origins, 1};
+    static char headers[4000];
+    int length = snprintf(headers, sizeof headers,
+                          "Origin: " A "\r\nAccess-Control-Request-Method: POST\r\n"
+                          "Access-Control-Request-Headers: %s\r\n",
+                          names);
+    assert_true(length > 0 && (size_t)length < sizeof headers);
+    static char line[4000];
+    snprintf(line, sizeof line, "Access-Control-Allow-Headers: %s\r\n", names);
+    const char *reply = answer(&policy, "OPTIONS", headers);
+    assert_non_null(strstr(reply, "Access-Control-Allow-Methods: "));
+    bool allowed = strstr(reply, line) != NULL;
+    assert_true(allowed || !strstr(reply, "Allow-Headers"));
+    return allowed;
+}
+
+static void only_lists_of_names_are_repeated(void **state)
+{
+    (void)state;
+    static const char *const lists[] = {"azAZ09", "a", "z", "A", "Z", "0", "9", "x-a_b, y"};
+    static const char *const others[] = {"a:b", "a/b", "a@b", "a[b", "a`b",
+                                         "a{b", "a;b", "a(b", "(a",  "a\xe9"};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        if (!allows_names(lists[i]))
+            fail_msg("not repeated: %s", lists[i]);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (allows_names(others[i]))
+            fail_msg("repeated: %s", others[i]);
+    }
+    assert_false(allows_names(""));
+    char longest[2050];
+    memset(longest, 'a', sizeof longest);
+    longest[2048] = '\0';
+    assert_true(allows_names(longest));
+    longest[2048] = 'a';
+    longest[2049] = '\0';
+    assert_false(allows_names(longest));
+}
+
+static void a_preflight_may_ask_for_no_header(void **state)
+{
+    (void)state;
+    static const char *const origins[] = {A};
+    const struct cors_policy policy = {origins, 1};
+    const char *reply =
+        answer(&policy, "OPTIONS", "Origin: " A "\r\nAccess-Control-Request-Method: POST\r\n");
+    assert_non_null(strstr(reply, "Access-Control-Max-Age: 600\r\n"));
+    assert_null(strstr(reply, "Allow-Headers"));
+}
+
 static void without_origins_there_are_no_headers(void **state)
 {
     (void)state;
@@ -101,7 +158,8 @@ static void without_origins_there_are_no_headers(void **state)
 static void origins_are_checked(void **state)
 {
     (void)state;
-    static const char *const good[] = {"*", "null", A, B, "https://[2001:db8::1]:8443", "app://x"};
+    static const char *const good[] = {
+        "*", "null", A, B, "https://[2001:db8::1]:8443", "app://x", "app://!~", "app://[z]"};
     static const char *const bad[] = {"",
                                       "a.example",
                                       "https://",
@@ -109,6 +167,10 @@ static void origins_are_checked(void **state)
                                       "https://a.example/",
                                       "https://a.example/x",
                                       "https://A.example",
+                                      "https://a.exampleZ",
+                                      "https:///",
+                                      "https://a.example\x7f",
+                                      "https://a.example?",
                                       "https://a.example ",
                                       "https://a\r\nb",
                                       "https://a.example,https://b.example",
@@ -125,6 +187,10 @@ static void origins_are_checked(void **state)
     longest[sizeof longest - 1] = '\0';
     memcpy(longest, "https://", 8);
     assert_int_equal(cors_policy_check_origin(longest, &error), RESULT_INVALID);
+    longest[LIMIT_CORS_ORIGIN_BYTES + 1] = '\0';
+    assert_int_equal(cors_policy_check_origin(longest, &error), RESULT_INVALID);
+    longest[LIMIT_CORS_ORIGIN_BYTES] = '\0';
+    assert_int_equal(cors_policy_check_origin(longest, &error), RESULT_OK);
 }
 
 int main(void)
@@ -133,6 +199,8 @@ int main(void)
         cmocka_unit_test_teardown(a_listed_origin_is_named_in_the_reply, teardown),
         cmocka_unit_test_teardown(a_star_allows_every_origin, teardown),
         cmocka_unit_test_teardown(a_preflight_gets_methods_and_headers, teardown),
+        cmocka_unit_test_teardown(only_lists_of_names_are_repeated, teardown),
+        cmocka_unit_test_teardown(a_preflight_may_ask_for_no_header, teardown),
         cmocka_unit_test_teardown(without_origins_there_are_no_headers, teardown),
         cmocka_unit_test_teardown(origins_are_checked, teardown),
     };

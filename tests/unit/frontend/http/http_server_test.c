@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include <event2/event.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "frontend/api/messages/messages_error.h"
+#include "frontend/http/api_keys.h"
 #include "frontend/http/http_reply.h"
 #include "frontend/http/http_server.h"
 #include "frontend/http/sse_stream.h"
@@ -64,34 +66,51 @@ static void handle_path(void *context, struct http_exchange *exchange)
 }
 
 static const struct http_route routes[] = {
-    {"/echo", false, HTTP_POST, false, NULL, NULL, handle_echo},
-    {"/get", true, HTTP_GET, true, NULL, NULL, handle_echo},
-    {"/hold", false, HTTP_POST, false, NULL, NULL, handle_hold},
-    {"/messages", false, HTTP_POST, false, messages_error_write, NULL, handle_echo},
-    {"/things", false, HTTP_POST, false, NULL, NULL, handle_echo},
-    {"/things/", true, HTTP_GET, false, NULL, NULL, handle_path},
-    {"/things/", true, HTTP_DELETE, false, NULL, NULL, handle_path},
+    {"/echo", false, HTTP_POST, false, false, NULL, NULL, handle_echo},
+    {"/get", true, HTTP_GET, true, false, NULL, NULL, handle_echo},
+    {"/hold", false, HTTP_POST, false, false, NULL, NULL, handle_hold},
+    {"/messages", false, HTTP_POST, false, false, messages_error_write, NULL, handle_echo},
+    {"/admin", false, HTTP_GET, false, true, NULL, NULL, handle_echo},
+    {"/admin", false, HTTP_POST, false, true, NULL, NULL, handle_hold},
+    {"/things", false, HTTP_POST, false, false, NULL, NULL, handle_echo},
+    {"/things/", true, HTTP_GET, false, false, NULL, NULL, handle_path},
+    {"/things/", true, HTTP_DELETE, false, false, NULL, NULL, handle_path},
 };
 
-static void start(uint32_t max_connections, int request_timeout_ms, int idle_timeout_ms)
+static const char *const hosts[] = {"h"};
+
+static struct http_server_config config_make(uint32_t max_connections, int request_timeout_ms,
+                                             int idle_timeout_ms)
 {
-    struct http_server_config config = {.listen = {.host = "127.0.0.1"},
-                                        .max_connections = max_connections,
-                                        .max_held_body_bytes = 1u << 20,
-                                        .connection = {.max_head_bytes = 1024,
-                                                       .max_body_bytes = 100000,
-                                                       .request_timeout_ms = request_timeout_ms,
-                                                       .idle_timeout_ms = idle_timeout_ms,
-                                                       .max_unsent_bytes = 1u << 20,
-                                                       .write_timeout_ms = PATIENCE_MS},
-                                        .routes = routes,
-                                        .route_count = sizeof routes / sizeof routes[0]};
+    return (struct http_server_config){.listen = {.host = "127.0.0.1"},
+                                       .max_connections = max_connections,
+                                       .max_held_body_bytes = 1u << 20,
+                                       .connection = {.max_head_bytes = 1024,
+                                                      .max_body_bytes = 100000,
+                                                      .request_timeout_ms = request_timeout_ms,
+                                                      .idle_timeout_ms = idle_timeout_ms,
+                                                      .max_unsent_bytes = 1u << 20,
+                                                      .write_timeout_ms = PATIENCE_MS},
+                                       .origins = {.hosts = hosts, .host_count = 1},
+                                       .routes = routes,
+                                       .route_count = sizeof routes / sizeof routes[0]};
+}
+
+static void start_config(const struct http_server_config *config)
+{
     struct error_text error;
     log_init("test", LOG_ERROR);
     base = event_base_new();
-    assert_int_equal(http_server_create(base, &config, &server, &error), RESULT_OK);
+    assert_int_equal(http_server_create(base, config, &server, &error), RESULT_OK);
     held = NULL;
     gone_count = 0;
+}
+
+static void start(uint32_t max_connections, int request_timeout_ms, int idle_timeout_ms)
+{
+    struct http_server_config config =
+        config_make(max_connections, request_timeout_ms, idle_timeout_ms);
+    start_config(&config);
 }
 
 static int setup(void **state)
@@ -257,6 +276,23 @@ static void refusals_have_status_and_json(void **state)
     assert_reply_has("HTTP/1.1 400 ");
     assert_reply_has("Connection: close\r\n");
     assert_reply_has("\"type\":\"invalid_request_error\"");
+}
+
+/* The server has no keys and listens on 127.0.0.1. */
+static void foreign_hosts_and_pages_are_refused(void **state)
+{
+    (void)state;
+    ask("GET /get HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+    assert_reply_has("HTTP/1.1 403 ");
+    assert_reply_has("\"foreign_host\"");
+    ask("POST /echo HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\nContent-Length: "
+        "0\r\n\r\n");
+    assert_reply_has("HTTP/1.1 403 ");
+    assert_reply_has("\"foreign_origin\"");
+    assert_int_equal(http_server_counters(server)->requests_foreign, 2);
+    ask("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: "
+        "0\r\n\r\n");
+    assert_reply_has("HTTP/1.1 200 ");
 }
 
 static void a_path_has_a_row_for_each_method(void **state)
@@ -526,6 +562,204 @@ static void a_request_in_progress_has_no_time_limit(void **state)
     close(fd);
 }
 
+static void options_of_the_server_name_every_method(void **state)
+{
+    (void)state;
+    ask("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_reply_has("HTTP/1.1 204 ");
+    assert_reply_has("\r\nAllow: GET, HEAD, POST, DELETE, OPTIONS\r\n");
+    assert_true(reply.length > 4);
+    assert_memory_equal(reply.bytes + reply.length - 4, "\r\n\r\n", 4); /* no body */
+    ask("GET * HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_reply_has("HTTP/1.1 404 ");
+    ask("OPTIONS /nowhere HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_reply_has("HTTP/1.1 404 ");
+}
+
+static void a_prefix_covers_what_is_below_it(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path;
+        int status;
+    } cases[] = {{"/get", 200}, {"/get/a", 200}, {"/get/", 404},  {"/getx", 404},
+                 {"/ge", 404},  {"/echo/", 404}, {"/echo/a", 404}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char request[80], status[16];
+        snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: h\r\n\r\n", cases[i].path);
+        snprintf(status, sizeof status, "HTTP/1.1 %d ", cases[i].status);
+        ask(request);
+        assert_reply_has(status);
+    }
+}
+
+static void a_key_opens_what_its_rights_allow(void **state)
+{
+    (void)state;
+    static const char *const given[] = {"sk-user"};
+    struct api_keys_config key_config = {.given = given, .given_count = 1};
+    struct api_keys *keys;
+    struct error_text error;
+    ask("GET /admin HTTP/1.1\r\nHost: h\r\n\r\n"); /* without keys everyone may */
+    assert_reply_has("HTTP/1.1 200 ");
+    for (int admin = 0; admin < 2; admin++) {
+        teardown(state);
+        key_config.defaults.admin = admin != 0;
+        assert_int_equal(api_keys_create(&key_config, &keys, &error), RESULT_OK);
+        struct http_server_config config = config_make(4, PATIENCE_MS, PATIENCE_MS);
+        config.keys = keys;
+        start_config(&config);
+        ask("GET /things/1 HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_reply_has("HTTP/1.1 401 ");
+        assert_reply_has("\"invalid_api_key\"");
+        assert_int_equal(http_server_counters(server)->requests_unauthorized, 1);
+        ask("GET /nowhere HTTP/1.1\r\nHost: h\r\n\r\n"); /* nothing about paths */
+        assert_reply_has("HTTP/1.1 401 ");
+        ask("GET /get HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_reply_has("HTTP/1.1 200 ");
+        ask("OPTIONS /things/1 HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_reply_has("HTTP/1.1 204 ");
+        /* Hosts are not checked on a server with keys. */
+        ask("GET /things/1 HTTP/1.1\r\nHost: evil.example\r\nx-api-key: sk-user\r\n\r\n");
+        assert_reply_has("HTTP/1.1 200 ");
+        ask("GET /admin HTTP/1.1\r\nHost: h\r\nx-api-key: sk-user\r\n\r\n");
+        assert_reply_has(admin ? "HTTP/1.1 200 " : "HTTP/1.1 403 ");
+        if (!admin) {
+            assert_reply_has("\"admin_key_required\"");
+            ask("POST /admin HTTP/1.1\r\nHost: h\r\nx-api-key: sk-user\r\n"
+                "Content-Length: 2\r\n\r\nok"); /* the body does not start the handler */
+            assert_true(!held && gone_count == 0);
+        }
+        assert_int_equal(http_server_counters(server)->requests_unauthorized, 2);
+        http_server_destroy(server);
+        server = NULL;
+        api_keys_destroy(keys);
+        event_base_free(base);
+        base = event_base_new(); /* for the teardown */
+    }
+}
+
+static void posts_of_a_client_have_a_maximum(void **state)
+{
+    teardown(state);
+    struct http_server_config config = config_make(4, PATIENCE_MS, PATIENCE_MS);
+    config.max_requests_per_client = 1;
+    start_config(&config);
+    int first = client_open(), second = client_open();
+    for (int round = 0; round < 2; round++) {
+        client_send_held(first, "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+        text_buffer_clear(&reply);
+        client_send(second, "POST /echo HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_true(client_receive(second, "}}"));
+        assert_reply_has("HTTP/1.1 429 ");
+        assert_reply_has("\r\nRetry-After: 1\r\n");
+        assert_reply_has("1 requests of your address");
+        text_buffer_clear(&reply);
+        client_send(second, "GET /get HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_true(client_receive(second, "\r\n\r\n"));
+        assert_reply_has("HTTP/1.1 200 ");
+        http_reply_whole(held, 200, NULL, "", 0);
+        text_buffer_clear(&reply);
+        client_send(second, "POST /echo HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_true(client_receive(second, "\r\n\r\n"));
+        assert_reply_has("HTTP/1.1 200 ");
+    }
+    assert_int_equal(http_server_counters(server)->requests_over_client_limit, 2);
+    close(first);
+    client_close(second);
+}
+
+/* A small body takes 4096 bytes. */
+static void bodies_that_arrive_share_a_limit(void **state)
+{
+    teardown(state);
+    struct http_server_config config = config_make(4, PATIENCE_MS, PATIENCE_MS);
+    config.max_held_body_bytes = 4096;
+    start_config(&config);
+    int first = client_open(), second = client_open();
+    for (int round = 0; round < 2; round++) {
+        client_send(first, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\no");
+        TURN_UNTIL(http_server_busy_connections(server) == 1);
+        turn(4);
+        text_buffer_clear(&reply);
+        client_send(second, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx");
+        assert_false(client_receive(second, NULL));
+        assert_reply_has("HTTP/1.1 503 ");
+        close(second);
+        TURN_UNTIL(http_server_connections(server) == 1);
+        second = client_open();
+        text_buffer_clear(&reply);
+        client_send(first, "k");
+        assert_true(client_receive(first, "\r\n\r\nok"));
+        assert_reply_has("HTTP/1.1 200 ");
+    }
+    close(first);
+    close(second);
+}
+
+static void connections_are_counted_wherever_they_are_in_the_list(void **state)
+{
+    (void)state;
+    static const int order[3] = {1, 2, 0};
+    int fds[3];
+    for (int i = 0; i < 3; i++)
+        fds[i] = client_open();
+    assert_int_equal(http_server_busy_connections(server), 0);
+    for (int i = 0; i < 3; i++)
+        client_send_held(fds[i], "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+    assert_int_equal(http_server_busy_connections(server), 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        close(fds[order[i]]);
+        TURN_UNTIL(http_server_connections(server) == 2 - i);
+        assert_int_equal(http_server_busy_connections(server), 2 - i);
+    }
+    assert_int_equal(http_server_counters(server)->connections, 3);
+    assert_int_equal(http_server_counters(server)->connections_refused, 0);
+    assert_int_equal(http_server_counters(server)->requests, 3);
+}
+
+/* The server's end of the client's connection, in this process. */
+static int server_end(int client)
+{
+    struct sockaddr_in own, peer;
+    socklen_t bytes = sizeof own;
+    assert_int_equal(getsockname(client, (struct sockaddr *)(void *)&own, &bytes), 0);
+    for (int fd = 3; fd < 256; fd++) {
+        bytes = sizeof peer;
+        if (getpeername(fd, (struct sockaddr *)(void *)&peer, &bytes) == 0 &&
+            peer.sin_family == AF_INET && peer.sin_port == own.sin_port)
+            return fd;
+    }
+    fail_msg("no such socket");
+    return -1;
+}
+
+static void small_writes_are_not_delayed_and_few_bytes_are_in_the_kernel(void **state)
+{
+    (void)state;
+    int client = client_open();
+    int fd = server_end(client), value = 0;
+    socklen_t bytes = sizeof value;
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &bytes), 0);
+    assert_true(value != 0);
+    bytes = sizeof value;
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &value, &bytes), 0);
+    assert_int_equal(value, 16384);
+    close(client);
+}
+
+static void an_address_in_use_is_an_error(void **state)
+{
+    (void)state;
+    struct http_server_config config = config_make(4, PATIENCE_MS, PATIENCE_MS);
+    struct http_server *other = NULL;
+    struct error_text error;
+    config.max_requests_per_client = 1;
+    config.listen.port = http_server_port(server);
+    assert_int_equal(http_server_create(base, &config, &other, &error), RESULT_IO);
+    assert_null(other);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -534,6 +768,7 @@ int main(void)
         TEST(a_post_is_answered_and_the_connection_kept),
         TEST(pipelined_requests_are_answered_in_order),
         TEST(refusals_have_status_and_json),
+        TEST(foreign_hosts_and_pages_are_refused),
         TEST(a_path_has_a_row_for_each_method),
         TEST(errors_have_the_shape_of_their_path),
         TEST(a_too_large_body_is_refused_before_it_is_sent),
@@ -550,6 +785,14 @@ int main(void)
         TEST(a_slowly_arriving_request_times_out),
         TEST(an_idle_connection_is_closed),
         TEST(a_request_in_progress_has_no_time_limit),
+        TEST(options_of_the_server_name_every_method),
+        TEST(a_prefix_covers_what_is_below_it),
+        TEST(a_key_opens_what_its_rights_allow),
+        TEST(posts_of_a_client_have_a_maximum),
+        TEST(bodies_that_arrive_share_a_limit),
+        TEST(connections_are_counted_wherever_they_are_in_the_list),
+        TEST(small_writes_are_not_delayed_and_few_bytes_are_in_the_kernel),
+        TEST(an_address_in_use_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

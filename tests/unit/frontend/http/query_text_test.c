@@ -19,12 +19,19 @@ static void values_are_found_and_decoded(void **state)
         const char *query;
         const char *value; /* of "limit"; NULL: none */
     } cases[] = {
-        {"limit=5", "5"},     {"a=1&limit=5&limit=6", "5"},
-        {"limit=", ""},       {"limit", ""},
-        {"limit&a=1", ""},    {"limit=a%20b+c%2", "a b c%2"},
-        {"limit=%zz", "%zz"}, {"limit=0123456789abcdef", "0123456"},
-        {"", NULL},           {"&&&", NULL},
-        {"limits=5", NULL},   {"a=limit=5", NULL},
+        {"limit=5", "5"},
+        {"a=1&limit=5&limit=6", "5"},
+        {"limit=", ""},
+        {"limit", ""},
+        {"limit&a=1", ""},
+        {"limit=a%20b+c%2", "a b c%2"},
+        {"limit=%09%10x", "\t\x10x"},
+        {"limit=%zz", "%zz"},
+        {"limit=0123456789abcdef", "0123456"},
+        {"", NULL},
+        {"&&&", NULL},
+        {"limits=5", NULL},
+        {"a=limit=5", NULL},
         {"xlimit=5", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

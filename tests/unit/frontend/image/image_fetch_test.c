@@ -186,12 +186,12 @@ static struct asked ask(const char *url, const char *host, bool private)
                                         .most_bytes = MOST,
                                         .fetch_timeout_s = strstr(url, "/silent") ? 1 : 60};
     unsigned before = atomic_load(heard);
-    asked.result = image_fetch(&policy, own_url, &asked.file, &asked.error);
+    asked.result = image_fetch(&policy, own_url, NULL, &asked.file, &asked.error);
     asked.connections = atomic_load(heard) - before;
     return asked;
 }
 
-static void expect_picture(const char *url, const char *host)
+static void expect_image(const char *url, const char *host)
 {
     struct asked asked = ask(url, host, true);
     if (asked.result != RESULT_OK)
@@ -214,17 +214,17 @@ static void expect_refusal(const char *url, const char *host, bool private, unsi
 #define HOST  "127.0.0.1:PORT"
 #define LOCAL "http://127.0.0.1:PORT"
 
-static void pictures_arrive(void **state)
+static void images_arrive(void **state)
 {
     (void)state;
-    expect_picture(LOCAL "/x.png", HOST);
-    expect_picture(LOCAL "/x.png?a=b#c", HOST "");
-    expect_picture(LOCAL "/chunked", HOST);
-    expect_picture(LOCAL "/once", HOST);
-    expect_picture("HTTP://LocalHost:PORT/x.png", "localhost:PORT");
+    expect_image(LOCAL "/x.png", HOST);
+    expect_image(LOCAL "/x.png?a=b#c", HOST "");
+    expect_image(LOCAL "/chunked", HOST);
+    expect_image(LOCAL "/once", HOST);
+    expect_image("HTTP://LocalHost:PORT/x.png", "localhost:PORT");
     /* Another spelling of the same four numbers is that host. */
-    expect_picture("http://2130706433:PORT/x.png", HOST);
-    expect_picture(LOCAL "/to-number", HOST);
+    expect_image("http://2130706433:PORT/x.png", HOST);
+    expect_image(LOCAL "/to-number", HOST);
 }
 
 static void addresses_that_are_not_public_are_not_connected_to(void **state)
@@ -294,7 +294,7 @@ static void size_and_time_are_bounded(void **state)
     expect_refusal(LOCAL "/silent", HOST, true, 1, RESULT_TIMED_OUT, "1 s");
 }
 
-static void what_is_no_picture_file_is_refused(void **state)
+static void other_files_are_rejected(void **state)
 {
     (void)state;
     expect_refusal(LOCAL "/missing", HOST, true, 1, RESULT_INVALID, "404");
@@ -322,12 +322,12 @@ static void entries_are_hosts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pictures_arrive),
+        cmocka_unit_test(images_arrive),
         cmocka_unit_test(addresses_that_are_not_public_are_not_connected_to),
         cmocka_unit_test(hosts_that_are_not_named_are_not_asked),
         cmocka_unit_test(redirects_are_judged_like_the_first),
         cmocka_unit_test(size_and_time_are_bounded),
-        cmocka_unit_test(what_is_no_picture_file_is_refused),
+        cmocka_unit_test(other_files_are_rejected),
         cmocka_unit_test(entries_are_hosts),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

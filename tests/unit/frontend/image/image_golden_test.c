@@ -1,5 +1,5 @@
 /*
- * Pictures of all kinds and sizes come out as PIL and Hugging Face's image processors have them
+ * Images of all kinds and sizes give the same results as PIL and Hugging Face's image processors
  * (tests/golden/images/PROVENANCE.md): decoded pixels within 1, resized pixels, tiles, tokens and
  * the text that replaces a marker equal.
  */
@@ -21,7 +21,7 @@
 #include "frontend/image/image_processor.h"
 #include "proto/mapped_file.h"
 #include "proto/must.h"
-#include "tests/support/drawn_picture.h"
+#include "tests/support/drawn_image.h"
 #include "tests/support/sanitized.h"
 
 #define FOLDER         "tests/golden/images/"
@@ -34,7 +34,7 @@
 #if SANITIZED_ADDRESS
 #define PIXELS_MOST 200000u
 #else
-#define PIXELS_MOST LIMIT_PICTURE_PIXELS
+#define PIXELS_MOST LIMIT_SOURCE_IMAGE_PIXELS
 #endif
 
 /* --- the recorded data ------------------------------------------------------------------------ */
@@ -132,7 +132,7 @@ static void check_text(const struct settings *s, const struct image_plan *plan, 
         soft += here;
         at += here ? length : 1;
     }
-    if (drawn_picture_text_hash(text.bytes, text.length) != hash || soft != plan->token_count)
+    if (drawn_image_text_hash(text.bytes, text.length) != hash || soft != plan->token_count)
         (void)snprintf(words, capacity, "text differs: %.100s", text.bytes);
     text_buffer_fini(&text);
 }
@@ -147,7 +147,7 @@ static void check_pixels(const struct settings *s, const struct image_plan *plan
     must(out != NULL);
     if (image_processor_run(&s->processor, plan, pixels, out, content, &error) != RESULT_OK)
         (void)snprintf(words, capacity, "%s", error.text);
-    else if (drawn_picture_hash(out, plan->byte_count) != hash)
+    else if (drawn_image_hash(out, plan->byte_count) != hash)
         (void)snprintf(words, capacity, "pixels differ");
     free(out);
 }
@@ -195,7 +195,7 @@ static void draw(struct golden *golden, uint32_t width, uint32_t height, uint32_
     image_pixels_fini(&golden->drawn);
     must(image_pixels_init(&golden->drawn, width, height, &error) == RESULT_OK);
     golden->seed = seed;
-    drawn_picture_fill(golden->drawn.rgb, width, height, seed);
+    drawn_image_fill(golden->drawn.rgb, width, height, seed);
 }
 
 /* file|drawn|low|boxed, what, settings, outcome */
@@ -274,7 +274,7 @@ static void check_file(const char *name)
     if (header.width != wanted.width || header.height != wanted.height)
         fail_msg("%s: %u x %u instead of %u x %u", name, header.width, header.height, wanted.width,
                  wanted.height);
-    if (image_decoder_run(file.bytes, file.byte_count, &header, 1, 1, NULL, &decoded, &error) !=
+    if (image_decoder_run(file.bytes, file.byte_count, &header, 1, 1, &decoded, &error) !=
         RESULT_OK)
         fail_msg("%s: %s", name, error.text);
     assert_int_equal(decoded.width, wanted.width);

@@ -15,7 +15,7 @@
 
 #include "frontend/image/image_processor.h"
 #include "proto/must.h"
-#include "tests/support/drawn_picture.h"
+#include "tests/support/drawn_image.h"
 
 #define QWEN "{\"model_type\":\"qwen2_5_vl\",\"vision_config\":{}}"
 #define GEMMA3                                                                                     \
@@ -167,7 +167,7 @@ static void run_drawn(const struct image_processor *p, uint32_t seed, uint8_t ch
     struct image_pixels pixels;
     struct error_text error;
     must(image_pixels_init(&pixels, 56, 84, &error) == RESULT_OK);
-    drawn_picture_fill(pixels.rgb, 56, 84, seed);
+    drawn_image_fill(pixels.rgb, 56, 84, seed);
     pixels.rgb[1234] ^= change;
     must(image_processor_plan(p, 56, 84, &(struct image_request){0}, &plan, &error) == RESULT_OK);
     uint8_t *out = malloc(plan.byte_count);

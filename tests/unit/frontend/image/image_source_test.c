@@ -1,6 +1,6 @@
 /*
- * Which names of pictures are read: schemes, and files below the operator's folder with every way
- * out of it that is known.
+ * Which sources of images are read: schemes, and files below the operator's folder with every known
+ * way out of it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,7 +76,7 @@ static enum result read_file(const char *tail, struct file_bytes *file)
     struct error_text error;
     char name[400];
     snprintf(name, sizeof name, "file://%s%s", root, tail);
-    return image_source_read(&policy, IMAGE_NAMED_BY_URI, name, file, &error);
+    return image_source_read(&policy, IMAGE_NAMED_BY_URI, name, NULL, file, &error);
 }
 
 static void expect(const char *tail, const char *text)
@@ -98,7 +98,7 @@ static void files_of_the_folder_are_read(void **state)
     char name[400];
     const struct media_policy slashed = {.folder = "/", .most_bytes = 100};
     snprintf(name, sizeof name, "FILE://LOCALHOST%s/secret", root);
-    assert_int_equal(image_source_read(&slashed, IMAGE_NAMED_BY_URI, name, &file, &error),
+    assert_int_equal(image_source_read(&slashed, IMAGE_NAMED_BY_URI, name, NULL, &file, &error),
                      RESULT_OK);
     assert_int_equal(file.count, 6);
     file_bytes_fini(&file);
@@ -169,7 +169,7 @@ static void what_is_not_opened_is_refused(void **state)
         struct file_bytes file;
         struct error_text error;
         assert_int_equal(
-            image_source_read(&policy, IMAGE_NAMED_BY_URI, rows[i].name, &file, &error),
+            image_source_read(&policy, IMAGE_NAMED_BY_URI, rows[i].name, NULL, &file, &error),
             rows[i].as);
         assert_non_null(strstr(error.text, rows[i].says));
     }
@@ -179,9 +179,9 @@ static void what_is_not_opened_is_refused(void **state)
     for (size_t i = 0; i < sizeof without_path / sizeof without_path[0]; i++) {
         struct file_bytes file;
         struct error_text error;
-        assert_int_equal(
-            image_source_read(&with_folder, IMAGE_NAMED_BY_URI, without_path[i], &file, &error),
-            RESULT_INVALID);
+        assert_int_equal(image_source_read(&with_folder, IMAGE_NAMED_BY_URI, without_path[i], NULL,
+                                           &file, &error),
+                         RESULT_INVALID);
     }
 }
 
@@ -191,12 +191,14 @@ static void base64_is_a_name_of_its_own(void **state)
     const struct media_policy policy = {.most_bytes = 100};
     struct file_bytes file;
     struct error_text error;
-    assert_int_equal(image_source_read(&policy, IMAGE_NAMED_BY_BASE64, "iVBORw==", &file, &error),
-                     RESULT_OK);
+    assert_int_equal(
+        image_source_read(&policy, IMAGE_NAMED_BY_BASE64, "iVBORw==", NULL, &file, &error),
+        RESULT_OK);
     assert_memory_equal(file.bytes, "\x89PNG", 4);
     file_bytes_fini(&file);
-    assert_int_equal(image_source_read(&policy, IMAGE_NAMED_BY_BASE64, "data:,x", &file, &error),
-                     RESULT_INVALID);
+    assert_int_equal(
+        image_source_read(&policy, IMAGE_NAMED_BY_BASE64, "data:,x", NULL, &file, &error),
+        RESULT_INVALID);
     assert_true(image_source_is_remote(IMAGE_NAMED_BY_URI, "Http://x/"));
     assert_false(image_source_is_remote(IMAGE_NAMED_BY_BASE64, "http"));
     assert_false(image_source_is_remote(IMAGE_NAMED_BY_URI, "data:,x"));

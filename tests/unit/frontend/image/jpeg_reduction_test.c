@@ -1,7 +1,7 @@
 /*
- * A huge JPEG is decoded smaller where the result is much smaller anyway, and only then. The
- * pictures are made here: tables whose only codes are one zero bit, so that any number of zero
- * bytes is a picture of middle gray.
+ * A huge JPEG is decoded smaller only if the result is much smaller anyway. The images are made
+ * here: their tables have one code, a zero bit, so any number of zero bytes is an image of middle
+ * gray.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -74,7 +74,7 @@ static void check_decoded(uint32_t width, uint32_t height, uint32_t wanted, uint
     struct image_header header;
     struct image_pixels pixels;
     if (image_decoder_probe(jpeg.bytes, jpeg.count, &header, &error) != RESULT_OK ||
-        image_decoder_run(jpeg.bytes, jpeg.count, &header, wanted, wanted, NULL, &pixels, &error) !=
+        image_decoder_run(jpeg.bytes, jpeg.count, &header, wanted, wanted, &pixels, &error) !=
             RESULT_OK)
         fail_msg("%u x %u: %s", width, height, error.text);
     assert_int_equal(header.width, width);
@@ -98,9 +98,9 @@ static void test_huge_ones_are_decoded_smaller(void **state)
 static void test_others_are_decoded_as_they_are(void **state)
 {
     (void)state;
-    check_decoded(4104, 4104, 1100, 4104, 4104); /* half of it would be less than twice that */
-    check_decoded(4104, 4104, 0, 4104, 4104);    /* nobody says what is wanted */
-    check_decoded(4096, 4096, 28, 4096, 4096);   /* not more than is always decoded exactly */
+    check_decoded(4104, 4104, 1100, 4104, 4104); /* half of it is less than twice the wanted size */
+    check_decoded(4104, 4104, 0, 4104, 4104);    /* unknown size */
+    check_decoded(4096, 4096, 28, 4096, 4096);   /* LIMIT_JPEG_EXACT_PIXELS */
 }
 
 static void test_larger_ones_are_refused(void **state)

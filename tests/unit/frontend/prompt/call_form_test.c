@@ -149,9 +149,9 @@ static void converted_messages_render(void **state)
     struct error_text error;
     assert_int_equal(call_form_apply(&as_text, cJSON_GetObjectItem(variables, "messages")),
                      RESULT_OK);
-    assert_int_equal(
-        chat_template_render(template, variables, (const char *const[]){NULL}, 0, &prompt, &error),
-        RESULT_OK);
+    assert_int_equal(chat_template_render(template, variables, (const char *const[]){NULL}, 0, NULL,
+                                          &prompt, &error),
+                     RESULT_OK);
     assert_non_null(strstr(prompt.text, "f\n```json\n{\"a\": 1}\n```"));
     chat_prompt_fini(&prompt);
     cJSON_Delete(variables);

@@ -55,6 +55,60 @@ static void steps_are_bounded(void **state)
         "{{ x.rfind(y) }}{% endfor %}");
 }
 
+/* Text that an operation reads without copying it costs steps as well. */
+static void reading_text_costs_steps(void **state)
+{
+    (void)state;
+    static const char *const expressions[] = {
+        "s|truncate(600000)",
+        "s.removesuffix(t)",
+        "s.removeprefix(t)",
+        "s[-1]",
+        "s[1:2]",
+        "s.center(3)",
+        "s.count('x')",
+        "s.isdigit()",
+        "s.rfind('x')",
+        "'x' in s",
+        "s == t",
+        "s is lower",
+        "l == m",
+        "-1 in l",
+        "l|max",
+    };
+    for (size_t i = 0; i < sizeof expressions / sizeof expressions[0]; i++) {
+        char source[400];
+        (void)snprintf(source, sizeof source,
+                       "{%% set s = '\u00e9' * 500000 %%}{%% set t = '\u00e9' * 500000 %%}"
+                       "{%% set l = range(50000)|list %%}{%% set m = range(50000)|list %%}"
+                       "{%% for a in range(99999) %%}{%% for b in range(99999) %%}"
+                       "{%% set x = %s %%}{%% endfor %%}{%% endfor %%}",
+                       expressions[i]);
+        too_large(source);
+    }
+}
+
+static void a_rendering_can_be_cancelled(void **state)
+{
+    (void)state;
+    static const char source[] = "{% for a in range(99999) %}{% endfor %}";
+    struct chat_template *template;
+    struct chat_prompt prompt;
+    struct error_text error;
+    atomic_bool cancelled = true;
+    struct cJSON *variables = cJSON_CreateObject();
+    assert_int_equal(chat_template_open(source, strlen(source), &template, &error), RESULT_OK);
+    assert_int_equal(
+        chat_template_render(template, variables, NULL, 0, &cancelled, &prompt, &error),
+        RESULT_CANCELLED);
+    cancelled = false;
+    assert_int_equal(
+        chat_template_render(template, variables, NULL, 0, &cancelled, &prompt, &error), RESULT_OK);
+    chat_prompt_fini(&prompt);
+    chat_template_close(template);
+    cJSON_Delete(variables);
+}
+
 static void memory_is_bounded(void **state)
 {
     (void)state;
@@ -218,6 +272,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_are_bounded),
         cmocka_unit_test(memory_is_bounded),
+        cmocka_unit_test(reading_text_costs_steps),
+        cmocka_unit_test(a_rendering_can_be_cancelled),
         cmocka_unit_test(output_is_bounded),
         cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(nesting_of_the_source_is_bounded),

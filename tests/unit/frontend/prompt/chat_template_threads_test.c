@@ -31,7 +31,7 @@ static void *render_many(void *argument)
         struct chat_prompt prompt;
         struct error_text error;
         enum result result =
-            chat_template_render(job->template, job->variables, NULL, 0, &prompt, &error);
+            chat_template_render(job->template, job->variables, NULL, 0, NULL, &prompt, &error);
         if (result != RESULT_OK || strcmp(prompt.text, job->expected) != 0)
             job->wrong++;
         chat_prompt_fini(&prompt);

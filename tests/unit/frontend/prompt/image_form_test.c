@@ -1,6 +1,6 @@
 /*
- * Which form of a picture and of a text a template takes. Templates of publishers are those of
- * tests/golden/templates; the others have only the lines by which their kind is known.
+ * The form of an image and of a text that a template accepts. Templates of publishers are those of
+ * tests/golden/templates; the others have only the lines by which their kind is detected.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -118,9 +118,9 @@ static void a_users_own_marker_does_not_count(void **state)
     cJSON *variables =
         cJSON_Parse("{\"messages\":[{\"role\":\"<image>\",\"content\":[{\"type\":\"image\"},"
                     "{\"type\":\"text\",\"text\":\"<image><image>\"},{\"type\":\"image\"}]}]}");
-    assert_int_equal(
-        chat_template_render(template, variables, (const char *const[]){NULL}, 0, &prompt, &error),
-        RESULT_OK);
+    assert_int_equal(chat_template_render(template, variables, (const char *const[]){NULL}, 0, NULL,
+                                          &prompt, &error),
+                     RESULT_OK);
     assert_string_equal(prompt.text, "<image><image><image><image><image>");
     assert_int_equal(image_form_count(&prompt, "<image>"), 2);
     chat_prompt_fini(&prompt);

@@ -89,6 +89,7 @@ static void what_is_no_json_is_refused(void **state)
     assert_false(json_value_scanner_read("-", 1, NULL));
     assert_false(json_value_scanner_read("", 0, NULL));
     assert_true(json_value_scanner_read("12 ", 3, NULL));
+    assert_true(json_value_scanner_read("true  ", 4, NULL)); /* `length` bytes are the text */
 }
 
 static void depth_is_bounded(void **state)

@@ -14,19 +14,19 @@
 #include "frontend/reply/reply_text.h"
 #include "tests/support/tiny_tokenizer.h"
 
-/* The tiny tokenizer with its two special tokens spelled otherwise, of the same lengths. */
-static struct tokenizer *open_tokenizer(const char *start, const char *end)
+/* The tiny tokenizer with some words of its JSON replaced. */
+static struct tokenizer *open_replaced(const char *const words[][2], size_t count)
 {
     size_t json_bytes;
     char *json = tiny_tokenizer_json(&json_bytes);
-    const char *const words[][2] = {{"<|im_start|>", start}, {"<|im_end|>", end}};
     struct text_buffer text = {0};
     for (const char *at = json; *at;) {
         size_t i = 0;
-        while (i < 2 && strncmp(at, words[i][0], strlen(words[i][0])) != 0)
+        while (i < count && strncmp(at, words[i][0], strlen(words[i][0])) != 0)
             i++;
-        text_buffer_append(&text, i < 2 ? words[i][1] : at, i < 2 ? strlen(words[i][1]) : 1);
-        at += i < 2 ? strlen(words[i][0]) : 1;
+        text_buffer_append(&text, i < count ? words[i][1] : at,
+                           i < count ? strlen(words[i][1]) : 1);
+        at += i < count ? strlen(words[i][0]) : 1;
     }
     free(json);
     struct tokenizer *tokenizer;
@@ -35,6 +35,12 @@ static struct tokenizer *open_tokenizer(const char *start, const char *end)
         fail_msg("%s", error.text);
     text_buffer_fini(&text);
     return tokenizer;
+}
+
+static struct tokenizer *open_tokenizer(const char *start, const char *end)
+{
+    const char *const words[][2] = {{"<|im_start|>", start}, {"<|im_end|>", end}};
+    return open_replaced(words, 2);
 }
 
 static void expect_shown(const char *start, const char *end, const struct reasoning_format *format,
@@ -88,6 +94,38 @@ static void tags_of_a_request_give_their_text(void **state)
     struct reasoning_format custom;
     assert_int_equal(reasoning_format_set_custom(&custom, NULL, "<|so|>", NULL), RESULT_OK);
     expect_shown("<|so|>", "<|im_end|>", &custom, "<|so|>hell");
+    assert_int_equal(reasoning_format_set_custom(&custom, NULL, "%", NULL), RESULT_OK);
+    expect_shown("%", "<|im_end|>", &custom, "%hell");
+}
+
+static void marks_of_calls_are_listed(void **state)
+{
+    (void)state;
+    struct tokenizer *tokenizer = open_tokenizer("[TOOL_CALLS]", "</s>");
+    struct token_list shown = {0};
+    const struct tool_format *tools = tool_format_by_name("mistral");
+    assert_int_equal(mark_tokens_find(tokenizer, NULL, tools, &shown), RESULT_OK);
+    assert_int_equal(shown.count, 1);
+    assert_int_equal(shown.ids[0], TINY_START);
+    token_list_fini(&shown);
+    tokenizer_close(tokenizer);
+}
+
+/* Token 0 is special in many published vocabularies; the byte 0 takes its place at 258. */
+static void the_first_token_may_be_a_mark(void **state)
+{
+    (void)state;
+    const char *const words[][2] = {{"<|im_start|>", "[TOOL_CALLS]"},
+                                    {"\"id\":258", "\"id\":0"},
+                                    {"\"\\u0100\":0,", "\"\\u0100\":258,"}};
+    struct tokenizer *tokenizer = open_replaced(words, sizeof words / sizeof *words);
+    struct token_list shown = {0};
+    const struct tool_format *tools = tool_format_by_name("mistral");
+    assert_int_equal(mark_tokens_find(tokenizer, NULL, tools, &shown), RESULT_OK);
+    assert_int_equal(shown.count, 1);
+    assert_int_equal(shown.ids[0], 0);
+    token_list_fini(&shown);
+    tokenizer_close(tokenizer);
 }
 
 int main(void)
@@ -97,6 +135,8 @@ int main(void)
         cmocka_unit_test(parts_of_marks_give_their_text),
         cmocka_unit_test(other_special_tokens_give_none),
         cmocka_unit_test(tags_of_a_request_give_their_text),
+        cmocka_unit_test(marks_of_calls_are_listed),
+        cmocka_unit_test(the_first_token_may_be_a_mark),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,6 +97,27 @@ static void names_find_formats(void **state)
     assert_string_equal(list, "harmony, ");
 }
 
+static void a_full_list_of_tags_ends(void **state)
+{
+    (void)state;
+    const struct reasoning_format full = {.opening = {"<a>", "<b>", "<c>", "<d>"},
+                                          .closing = {"</a>"}};
+    assert_true(reasoning_format_is_open(&full, "x<d>", 4));
+    assert_false(reasoning_format_is_open(&full, "x</a>", 5));
+    assert_false(reasoning_format_is_open(&full, "x", 1));
+}
+
+static void tags_of_a_request_have_a_name_of_their_own(void **state)
+{
+    (void)state;
+    struct reasoning_format custom;
+    assert_int_equal(
+        reasoning_format_set_custom(&custom, reasoning_format_find("mistral"), "a", NULL),
+        RESULT_OK);
+    assert_string_equal(custom.names[0], "custom");
+    assert_null(custom.names[1]);
+}
+
 static void requests_replace_tags(void **state)
 {
     (void)state;
@@ -171,6 +192,8 @@ int main(void)
         cmocka_unit_test(phrases_of_templates_name_a_format),
         cmocka_unit_test(names_find_formats),
         cmocka_unit_test(requests_replace_tags),
+        cmocka_unit_test(a_full_list_of_tags_ends),
+        cmocka_unit_test(tags_of_a_request_have_a_name_of_their_own),
         cmocka_unit_test(the_end_of_a_prompt_says_whether_it_is_open),
         cmocka_unit_test(a_prefilled_answer_says_whether_it_is_open),
     };

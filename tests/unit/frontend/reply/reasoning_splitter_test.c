@@ -19,8 +19,8 @@
 #include "frontend/reply/reply_text.h"
 #include "tests/support/cut_trial.h"
 #include "tests/support/event_log.h"
+#include "tests/support/golden_tokenizer.h"
 #include "tests/support/template_case.h"
-#include "tests/support/tokenizer_corpus.h"
 
 static cJSON *cases;
 
@@ -163,7 +163,7 @@ static void check_tokens(const struct tokenizer *tokenizer, const cJSON *item)
     const char *text = text_of(item, "text");
     const struct prompt_span span = {text, strlen(text), true};
     struct token_list tokens = {0};
-    assert_int_equal(tokenizer_encode(tokenizer, &span, 1, 10000, &tokens), RESULT_OK);
+    assert_int_equal(tokenizer_encode(tokenizer, &span, 1, 10000, NULL, &tokens), RESULT_OK);
     struct reply_text *reply = reply_text_create(tokenizer);
     reply_text_show(reply, &shown);
     for (size_t i = 0; i < tokens.count; i++) {
@@ -182,14 +182,7 @@ static void answers_split_at_real_tokens(void **state)
     (void)state;
     static const char *const names[] = {"qwen3", "gpt2"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[128];
-        snprintf(path, sizeof path, "build/cache/tokenizers/%s/tokenizer.json", names[i]);
-        size_t json_bytes;
-        char *json = corpus_read_file(path, "scripts/fetch_tokenizers brings it", &json_bytes);
-        struct tokenizer *tokenizer;
-        struct error_text error = {0};
-        assert_int_equal(tokenizer_open_json(json, json_bytes, &tokenizer, &error), RESULT_OK);
-        free(json);
+        struct tokenizer *tokenizer = golden_tokenizer_open_published(names[i]);
         const cJSON *item;
         cJSON_ArrayForEach(item, cases) check_tokens(tokenizer, item);
         tokenizer_close(tokenizer);

@@ -18,8 +18,8 @@
 #include "frontend/reply/reply_text.h"
 #include "tests/support/cut_trial.h"
 #include "tests/support/event_log.h"
+#include "tests/support/golden_tokenizer.h"
 #include "tests/support/template_case.h"
-#include "tests/support/tokenizer_corpus.h"
 
 static cJSON *cases;
 static cJSON *tools; /* f(x: integer, text: string) and g() */
@@ -132,7 +132,7 @@ static void check_tokens(const struct tokenizer *tokenizer, const cJSON *item)
     const char *text = text_of(item, "text");
     const struct prompt_span span = {text, strlen(text), true};
     struct token_list tokens = {0};
-    assert_int_equal(tokenizer_encode(tokenizer, &span, 1, 10000, &tokens), RESULT_OK);
+    assert_int_equal(tokenizer_encode(tokenizer, &span, 1, 10000, NULL, &tokens), RESULT_OK);
     struct reply_text *reply = reply_text_create(tokenizer);
     reply_text_show(reply, &shown);
     for (size_t i = 0; i < tokens.count; i++) {
@@ -149,13 +149,7 @@ static void check_tokens(const struct tokenizer *tokenizer, const cJSON *item)
 static void answers_parse_at_real_tokens(void **state)
 {
     (void)state;
-    size_t json_bytes;
-    char *json = corpus_read_file("build/cache/tokenizers/qwen3/tokenizer.json",
-                                  "scripts/fetch_tokenizer brings it", &json_bytes);
-    struct tokenizer *tokenizer;
-    struct error_text error = {0};
-    assert_int_equal(tokenizer_open_json(json, json_bytes, &tokenizer, &error), RESULT_OK);
-    free(json);
+    struct tokenizer *tokenizer = golden_tokenizer_open_published("qwen3");
     const cJSON *item;
     cJSON_ArrayForEach(item, cases) check_tokens(tokenizer, item);
     tokenizer_close(tokenizer);
@@ -201,20 +195,30 @@ static void tokens_are_counted_by_kind(void **state)
                   (struct reply_token_counts){.reasoning = 1, .tags = 3, .rest = 9});
 }
 
-static void a_reply_says_whether_it_is_reasoning(void **state)
+/* A stop string ends the answer, whatever the same token contains after it. */
+static void nothing_follows_a_stop_string(void **state)
 {
     (void)state;
-    struct event_log log = {0};
-    struct reply_parser *parser = reply_parser_create(
-        &(struct reply_parser_config){.reasoning = reasoning_format_find("think"),
-                                      .reasoning_open = true,
-                                      .sink = event_log_sink(&log)});
-    assert_true(reply_parser_in_reasoning(parser));
-    (void)reply_parser_push(parser, "a</think>", 9);
-    assert_false(reply_parser_in_reasoning(parser));
-    assert_int_equal(reply_parser_calls(parser), 0);
-    reply_parser_destroy(parser);
-    event_log_fini(&log);
+    static const char text[] = "aXb<tool_call>\n{\"name\":\"g\",\"arguments\":{}}\n</tool_call>c";
+    const struct stop_string stop = {"X", 1};
+    for (int rest = 0; rest < 2; rest++) {
+        struct event_log log = {0};
+        struct reply_parser *parser = reply_parser_create(
+            &(struct reply_parser_config){.tools = tool_format_by_name("hermes"),
+                                          .offered_tools = tools,
+                                          .stops = &stop,
+                                          .stop_count = 1,
+                                          .sink = event_log_sink(&log)});
+        assert_non_null(parser);
+        assert_true(rest ? reply_parser_push_rest(parser, text, sizeof text - 1)
+                         : reply_parser_push(parser, text, sizeof text - 1));
+        reply_parser_finish(parser, false);
+        assert_string_equal(reply_parser_stop_string(parser), "X");
+        assert_int_equal(log.count, 1);
+        assert_string_equal(log.entries[0].text.bytes, "a");
+        reply_parser_destroy(parser);
+        event_log_fini(&log);
+    }
 }
 
 int main(void)
@@ -224,7 +228,7 @@ int main(void)
         cmocka_unit_test(answers_parse_in_pieces_of_any_length),
         cmocka_unit_test(answers_parse_at_real_tokens),
         cmocka_unit_test(tokens_are_counted_by_kind),
-        cmocka_unit_test(a_reply_says_whether_it_is_reasoning),
+        cmocka_unit_test(nothing_follows_a_stop_string),
     };
     return cmocka_run_group_tests(tests, read_cases, drop_cases);
 }

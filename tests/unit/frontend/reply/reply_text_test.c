@@ -18,14 +18,8 @@ static struct tokenizer *tokenizer;
 static int open_tokenizer(void **state)
 {
     (void)state;
-    size_t json_bytes;
-    char *json = tiny_tokenizer_json(&json_bytes);
-    struct error_text error = {0};
-    enum result result = tokenizer_open_json(json, json_bytes, &tokenizer, &error);
-    free(json);
-    if (result != RESULT_OK)
-        print_error("%s\n", error.text);
-    return result == RESULT_OK ? 0 : -1;
+    tokenizer = tiny_tokenizer_open();
+    return 0;
 }
 
 static int close_tokenizer(void **state)
@@ -91,6 +85,117 @@ static void bytes_of_earlier_tokens_are_told_apart(void **state)
     reply_text_destroy(reply);
 }
 
+/* What the three special tokens, each followed by "he", give if these of them are shown. */
+static void expect_shown(const uint32_t shown_ids[], size_t shown_count, const char *expected)
+{
+    static const uint32_t tokens[] = {TINY_START, TINY_HE, TINY_END, TINY_HE, TINY_IMAGE, TINY_HE};
+    struct token_list shown = {0};
+    struct reply_text *reply = reply_text_create(tokenizer);
+    struct text_buffer out = {0};
+    if (shown_count > 0)
+        assert_int_equal(token_list_append(&shown, shown_ids, shown_count, 3), RESULT_OK);
+    reply_text_show(reply, &shown);
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
+        assert_int_equal(reply_text_push(reply, tokens[i], &out), 0);
+    reply_text_finish(reply, &out);
+    assert_string_equal(out.bytes, expected);
+    text_buffer_fini(&out);
+    reply_text_destroy(reply);
+    token_list_fini(&shown);
+}
+
+static void shown_special_tokens_give_their_text(void **state)
+{
+    (void)state;
+    static const uint32_t all[] = {TINY_START, TINY_END, TINY_IMAGE};
+    expect_shown(NULL, 0, "hehehe");
+    expect_shown(all, 1, "<|im_start|>hehehe");
+    expect_shown(all + 1, 1, "he<|im_end|>hehe");
+    expect_shown(all + 2, 1, "hehe<|image_pad|>he");
+    expect_shown(all, 2, "<|im_start|>he<|im_end|>hehe");
+    expect_shown(all + 1, 2, "he<|im_end|>he<|image_pad|>he");
+    expect_shown(all, 3, "<|im_start|>he<|im_end|>he<|image_pad|>he");
+}
+
+/* The bounds of second bytes differ by first byte. */
+static void only_bytes_that_cannot_continue_break_a_character_off(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t bytes[2];
+        size_t earlier; /* bytes of U+FFFD for the first */
+    } cases[] = {
+        {{0xc3, 0x7f}, 3}, {{0xc3, 0x80}, 0}, {{0xc3, 0xbf}, 0}, {{0xc3, 0xc0}, 3},
+        {{0xe0, 0x9f}, 3}, {{0xe0, 0xa0}, 0}, {{0xed, 0x9f}, 0}, {{0xed, 0xa0}, 3},
+        {{0xf0, 0x8f}, 3}, {{0xf0, 0x90}, 0}, {{0xf4, 0x8f}, 0}, {{0xf4, 0x90}, 3},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct reply_text *reply = reply_text_create(tokenizer);
+        struct text_buffer out = {0};
+        assert_int_equal(reply_text_push(reply, cases[i].bytes[0], &out), 0);
+        assert_int_equal(reply_text_push(reply, TINY_END, &out), 0); /* hidden: changes nothing */
+        assert_int_equal(reply_text_push(reply, cases[i].bytes[1], &out), cases[i].earlier);
+        text_buffer_fini(&out);
+        reply_text_destroy(reply);
+    }
+}
+
+enum piece { PIECE_A = 1, PIECE_SPACE, PIECE_SPACE_A, PIECE_A_SPACE, PIECE_START };
+
+/* A vocabulary of pieces, which shows U+2581 as a space. `scheme`: "always" or "never" puts a space
+ * in front of a text. */
+static struct tokenizer *open_pieces(const char *scheme)
+{
+    struct text_buffer json = {0};
+    text_buffer_append_format(
+        &json,
+        "{\"version\":\"1.0\",\"added_tokens\":[{\"id\":5,\"content\":\"<s>\",\"single_word\":"
+        "false,"
+        "\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":true}],"
+        "\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\\u2581\","
+        "\"prepend_scheme\":\"%s\",\"split\":true},\"post_processor\":null,"
+        "\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"\\u2581\",\"prepend_scheme\":\"%s\","
+        "\"split\":true},\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":\"<unk>\","
+        "\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,\"fuse_unk\":false,"
+        "\"byte_fallback\":false,\"vocab\":{\"<unk>\":0,\"a\":1,\"\\u2581\":2,\"\\u2581a\":3,"
+        "\"a\\u2581\":4},\"merges\":[\"\\u2581 a\",\"a \\u2581\"]}}",
+        scheme, scheme);
+    struct tokenizer *pieces = NULL;
+    struct error_text error = {0};
+    if (tokenizer_open_json(json.bytes, json.length, &pieces, &error) != RESULT_OK)
+        fail_msg("%s", error.text);
+    text_buffer_fini(&json);
+    return pieces;
+}
+
+/* The space that a tokenizer puts in front of a text is dropped once, at the beginning. */
+static void a_prepended_space_is_dropped(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t tokens[3];
+        const char *always; /* a space is prepended */
+        const char *never;
+    } cases[] = {
+        {{PIECE_SPACE_A, PIECE_SPACE_A, PIECE_A}, "a aa", " a aa"},
+        {{PIECE_SPACE, PIECE_SPACE, PIECE_A}, " a", "  a"},
+        {{PIECE_A, PIECE_SPACE, PIECE_A}, "a a", "a a"},
+        {{PIECE_A_SPACE, PIECE_A, PIECE_SPACE_A}, "a a a", "a a a"},
+        {{PIECE_START, PIECE_SPACE_A, PIECE_A}, "aa", " aa"},
+    };
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        struct tokenizer *pieces = open_pieces(i % 2 ? "never" : "always");
+        struct reply_text *reply = reply_text_create(pieces);
+        struct text_buffer out = {0};
+        for (size_t t = 0; t < 3; t++)
+            assert_int_equal(reply_text_push(reply, cases[i / 2].tokens[t], &out), 0);
+        assert_string_equal(out.bytes, i % 2 ? cases[i / 2].never : cases[i / 2].always);
+        text_buffer_fini(&out);
+        reply_text_destroy(reply);
+        tokenizer_close(pieces);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -98,6 +203,9 @@ int main(void)
         cmocka_unit_test(characters_come_whole),
         cmocka_unit_test(bytes_of_earlier_tokens_are_told_apart),
         cmocka_unit_test(a_character_that_never_ends_is_replaced),
+        cmocka_unit_test(shown_special_tokens_give_their_text),
+        cmocka_unit_test(only_bytes_that_cannot_continue_break_a_character_off),
+        cmocka_unit_test(a_prepended_space_is_dropped),
     };
     return cmocka_run_group_tests(tests, open_tokenizer, close_tokenizer);
 }

@@ -123,7 +123,7 @@ static void the_longest_beginning_is_held_back(void **state)
     }
 }
 
-/* After a stop string further text is ignored, and nothing of it is released. */
+/* After a stop string further text is ignored and none is released. */
 static void a_found_stop_string_is_final(void **state)
 {
     (void)state;
@@ -205,6 +205,41 @@ static void released_text_begins_no_stop(void **state)
     stop_matcher_fini(&matcher);
 }
 
+/* One byte that begins no stop string goes out at once. */
+static void single_bytes_are_not_held_back(void **state)
+{
+    (void)state;
+    static const struct stop_string one[] = {{"xyz", 3}};
+    struct stop_matcher matcher;
+    stop_matcher_init(&matcher, one, COUNT(one));
+    struct text_buffer out = {0};
+    assert_false(stop_matcher_push(&matcher, "a", 1, &out));
+    assert_int_equal(out.length, 1);
+    assert_false(stop_matcher_push(&matcher, "x", 1, &out));
+    assert_int_equal(out.length, 1);
+    assert_false(stop_matcher_push(&matcher, "b", 1, &out));
+    assert_string_equal(out.bytes, "axb");
+    text_buffer_fini(&out);
+    stop_matcher_fini(&matcher);
+}
+
+/* As many stop strings as there may be, each one found. */
+static void the_most_stop_strings(void **state)
+{
+    (void)state;
+    char letters[LIMIT_STOP_STRINGS][2];
+    struct stop_string list[LIMIT_STOP_STRINGS];
+    for (size_t i = 0; i < LIMIT_STOP_STRINGS; i++) {
+        letters[i][0] = (char)('a' + i);
+        letters[i][1] = '\0';
+        list[i] = (struct stop_string){letters[i], 1};
+    }
+    for (size_t i = 0; i < LIMIT_STOP_STRINGS; i++) {
+        char text[] = {'1', letters[i][0], '2', '\0'};
+        expect_of(list, LIMIT_STOP_STRINGS, text, "1", (int)i);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +248,8 @@ int main(void)
         cmocka_unit_test(of_two_equal_ones_the_first_wins),
         cmocka_unit_test(of_two_that_begin_together_the_shorter_wins),
         cmocka_unit_test(a_stop_string_of_one_byte_holds_nothing_back),
+        cmocka_unit_test(single_bytes_are_not_held_back),
+        cmocka_unit_test(the_most_stop_strings),
         cmocka_unit_test(the_longest_beginning_is_held_back),
         cmocka_unit_test(a_found_stop_string_is_final),
         cmocka_unit_test(without_stop_strings_all_text_passes),

@@ -187,7 +187,7 @@ static void check_cuts(const char *title, const struct tool_format *format, cons
     disagreements += !heard_reply_agrees(title, &pieces, &whole);
     struct prompt_span span = {text, length, true};
     struct token_list tokens = {0};
-    assert_int_equal(tokenizer_encode(tokenizer, &span, 1, SIZE_MAX, &tokens), RESULT_OK);
+    assert_int_equal(tokenizer_encode(tokenizer, &span, 1, SIZE_MAX, NULL, &tokens), RESULT_OK);
     size_t end = 0;
     for (size_t i = 0; i < tokens.count; i++) {
         const char *bytes;

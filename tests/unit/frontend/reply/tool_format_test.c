@@ -231,6 +231,20 @@ static void ids_have_the_forms_that_templates_take(void **state)
     assert_false(tool_format_call_id(tool_format_by_name("hermes"), 7, 1, other));
 }
 
+/* A list of at most three. */
+static void openings_end_with_null(void **state)
+{
+    (void)state;
+    assert_string_equal(tool_format_opening(tool_format_by_name("hermes"), 0), "<tool_call>");
+    for (size_t f = 0; tool_format_at(f); f++) {
+        size_t count = 0;
+        while (count < 3 && tool_format_opening(tool_format_at(f), count))
+            count++;
+        for (size_t i = count; i < 8; i++)
+            assert_null(tool_format_opening(tool_format_at(f), i));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +253,7 @@ int main(void)
         cmocka_unit_test(forced_prefixes_begin_calls),
         cmocka_unit_test(marks_are_the_formats_own),
         cmocka_unit_test(ids_have_the_forms_that_templates_take),
+        cmocka_unit_test(openings_end_with_null),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

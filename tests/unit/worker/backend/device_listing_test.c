@@ -1,5 +1,5 @@
 /*
- * The list of devices as a person and as a program sees it, with names that mean harm.
+ * The list of devices as a table and as JSON, with hostile names.
  */
 // tags: threads
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /*
- * block_table: growth and give-back against a plain model, the window rule seen from every later
- * query, and that growth never holds more than kv_layout_blocks_needed() promises.
+ * block_table: growth and give-back compared with a plain model, the window rule as seen from every
+ * later query, and that growth never holds more than kv_layout_blocks_needed() promises.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,9 +54,9 @@ static void test_random_growth_within_a_window(void **state)
             computed += rows;
             uint32_t first_block = kv_layout_first_block(&layout, 0, computed);
             while (table.first_held < first_block && table.first_held < table.covered)
-                block_table_give_first(&table, pool, KV_BLOCK_FIRST);
+                block_table_give_first(&table, pool, KV_EVICT_FIRST);
             check_table(&table, pool);
-            /* Every position that the next query sees is held; whole blocks behind are not. */
+            /* Every position that the next query sees is held, and no whole block before it is. */
             uint32_t first_seen = window && computed + 1 > window ? computed + 1 - window : 0;
             for (uint32_t at = 0; at < computed; at += KV_BLOCK_TOKENS) {
                 uint32_t last = at + KV_BLOCK_TOKENS - 1;
@@ -92,9 +92,9 @@ static void test_reserve_keeps_what_is_held(void **state)
     kv_block_pool_destroy(pool);
 }
 
-/* One table computes, the other begins with what the first has and takes over where both have the
- * same. */
-static void test_blocks_that_two_tables_hold(void **state)
+/* One table computes; the other starts with the first one's blocks and replaces its own where both
+ * hold the same. */
+static void test_blocks_held_by_two_tables(void **state)
 {
     (void)state;
     struct kv_block_pool *pool;
@@ -125,12 +125,38 @@ static void test_blocks_that_two_tables_hold(void **state)
     kv_block_pool_destroy(pool);
 }
 
+/* A table that skips all that it has room for, and which of its blocks it holds. */
+static void test_holds_what_is_neither_skipped_nor_missing(void **state)
+{
+    (void)state;
+    struct kv_block_pool *pool;
+    assert_int_equal(kv_block_pool_create(POOL_BLOCKS, &pool), RESULT_OK);
+    struct block_table table = {0};
+    assert_int_equal(block_table_reserve(&table, 4 * 16), RESULT_OK);
+    block_table_skip(&table, 4);
+    assert_int_equal(block_table_held(&table), 0);
+    for (uint32_t at = 0; at < 5; at++)
+        assert_false(block_table_holds(&table, at));
+    block_table_give_all(&table, pool);
+    block_table_skip(&table, 1);
+    block_table_extend(&table, pool, 3 * 16);
+    for (uint32_t at = 0; at < 5; at++)
+        assert_int_equal(block_table_holds(&table, at), at == 1 || at == 2);
+    assert_int_equal(block_table_missing(&table, 3 * 16), 0);
+    assert_int_equal(block_table_missing(&table, 3 * 16 + 1), 1);
+    assert_int_equal(block_table_missing(&table, 1), 0);
+    block_table_give_all(&table, pool);
+    block_table_fini(&table);
+    kv_block_pool_destroy(pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_growth_within_a_window),
         cmocka_unit_test(test_reserve_keeps_what_is_held),
-        cmocka_unit_test(test_blocks_that_two_tables_hold),
+        cmocka_unit_test(test_blocks_held_by_two_tables),
+        cmocka_unit_test(test_holds_what_is_neither_skipped_nor_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

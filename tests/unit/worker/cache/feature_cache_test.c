@@ -1,6 +1,6 @@
 /*
- * Rows of the feature pool: never two pictures' at once, kept by last use, and found again by
- * content and shape; random takes and give-backs against a plain list.
+ * Rows of the feature pool: never shared by two images, kept by last use, and found again by
+ * content and shape. Random takes and give-backs are compared with a plain list.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,6 +57,30 @@ static void test_content_and_shape_are_the_key(void **state)
     feature_cache_destroy(cache);
 }
 
+/* As many images as there may be, all held; then given back from the last row to the first. */
+static void test_the_most_images(void **state)
+{
+    (void)state;
+    const uint32_t capacity = 4 + LIMIT_REQUEST_IMAGES;
+    struct feature_cache *cache = feature_cache_create(2 * capacity, 4);
+    uint32_t images[4 + LIMIT_REQUEST_IMAGES];
+    for (uint32_t i = 0; i < capacity; i++) {
+        images[i] = take(cache, 1 + i, 1);
+        assert_int_equal(feature_cache_first_row(cache, images[i]), i);
+    }
+    struct feature_key more = key_of(1000, 1);
+    uint32_t image;
+    assert_int_equal(feature_cache_share(cache, &more), FEATURE_IMAGE_NONE);
+    assert_int_equal(feature_cache_take(cache, &more, &image), RESULT_FULL);
+    for (uint32_t i = capacity; i > 0; i--)
+        feature_cache_give(cache, images[i - 1]);
+    assert_int_equal(feature_cache_figures(cache).kept_images, 4);
+    assert_int_equal(feature_cache_figures(cache).used_rows, 4);
+    for (uint32_t i = 0; i < capacity; i++)
+        assert_int_equal(has(cache, 1 + i, 1), i < 4);
+    feature_cache_destroy(cache);
+}
+
 static void test_least_recently_used_goes_first(void **state)
 {
     (void)state;
@@ -73,7 +97,7 @@ static void test_least_recently_used_goes_first(void **state)
     feature_cache_destroy(cache);
 }
 
-static void test_a_reset_forgets_what_nobody_holds(void **state)
+static void test_a_reset_removes_unheld_images(void **state)
 {
     (void)state;
     struct feature_cache *cache = feature_cache_create(100, 8);
@@ -124,7 +148,7 @@ static void test_pending_is_shared_and_forgotten(void **state)
     feature_cache_destroy(cache);
 }
 
-static void test_nothing_is_kept_where_none_may_be(void **state)
+static void test_zero_kept_images_keeps_none(void **state)
 {
     (void)state;
     struct feature_cache *cache = feature_cache_create(100, 0);
@@ -137,7 +161,7 @@ static void test_nothing_is_kept_where_none_may_be(void **state)
 #define NAMES 24u
 #define ROWS  64u
 
-/* Who holds what; each holder knows the row where its image must stay. */
+/* The holders; each one knows the row where its image must stay. */
 static void test_random_storm(void **state)
 {
     (void)state;
@@ -189,11 +213,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_content_and_shape_are_the_key),
+        cmocka_unit_test(test_the_most_images),
         cmocka_unit_test(test_least_recently_used_goes_first),
-        cmocka_unit_test(test_a_reset_forgets_what_nobody_holds),
+        cmocka_unit_test(test_a_reset_removes_unheld_images),
         cmocka_unit_test(test_held_images_stay),
         cmocka_unit_test(test_pending_is_shared_and_forgotten),
-        cmocka_unit_test(test_nothing_is_kept_where_none_may_be),
+        cmocka_unit_test(test_zero_kept_images_keeps_none),
         cmocka_unit_test(test_random_storm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /*
- * kv_block_pool against a plain array of reference counts under random takes, shares and gives; and
- * that what is not held cannot be given back.
+ * kv_block_pool compared with a plain array of reference counts under random takes, shares and
+ * gives, and that a block that is not held cannot be given back.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -52,7 +52,7 @@ static void test_random_operations_match_a_plain_array(void **state)
             held[held_count++] = ref;
         } else if (held_count > 0) {
             uint32_t at = test_random_below(&random, held_count);
-            kv_block_pool_give(pool, held[at], KV_BLOCK_LAST);
+            kv_block_pool_give(pool, held[at], KV_EVICT_LAST);
             references[held[at].block]--;
             assert_int_equal(kv_block_pool_references(pool, held[at].block),
                              references[held[at].block]);
@@ -60,12 +60,12 @@ static void test_random_operations_match_a_plain_array(void **state)
         }
     }
     while (held_count > 0)
-        kv_block_pool_give(pool, held[--held_count], KV_BLOCK_LAST);
+        kv_block_pool_give(pool, held[--held_count], KV_EVICT_LAST);
     assert_int_equal(kv_block_pool_free(pool), kv_block_pool_total(pool));
     kv_block_pool_destroy(pool);
 }
 
-static void test_generations_tell_uses_apart(void **state)
+static void test_generations_distinguish_uses(void **state)
 {
     (void)state;
     struct kv_block_pool *pool;
@@ -73,15 +73,15 @@ static void test_generations_tell_uses_apart(void **state)
     struct kv_block_ref first;
     struct kv_block_ref second;
     assert_int_equal(kv_block_pool_take(pool, &first), RESULT_OK);
-    kv_block_pool_give(pool, first, KV_BLOCK_LAST);
+    kv_block_pool_give(pool, first, KV_EVICT_LAST);
     assert_int_equal(kv_block_pool_take(pool, &second), RESULT_OK);
     assert_int_equal(first.block, second.block);
     assert_int_not_equal(first.generation, second.generation);
-    kv_block_pool_give(pool, second, KV_BLOCK_LAST);
+    kv_block_pool_give(pool, second, KV_EVICT_LAST);
     kv_block_pool_destroy(pool);
 }
 
-/* Against a list: what is kept outlives its holders, in the order in which it should go. */
+/* Compared with a list: kept blocks outlive their holders, in eviction order. */
 static void test_idle_blocks_go_in_order(void **state)
 {
     (void)state;
@@ -96,7 +96,7 @@ static void test_idle_blocks_go_in_order(void **state)
         if (choice == 0 && kv_block_pool_take(pool, &ref) == RESULT_OK) {
             kv_block_pool_keep(pool, ref);
             bool last = test_random_below(&random, 3) > 0;
-            kv_block_pool_give(pool, ref, last ? KV_BLOCK_LAST : KV_BLOCK_FIRST);
+            kv_block_pool_give(pool, ref, last ? KV_EVICT_LAST : KV_EVICT_FIRST);
             uint32_t at = last ? idle_count : 0;
             memmove(&idle[at + 1], &idle[at], (idle_count - at) * sizeof ref);
             idle[at] = ref;
@@ -110,12 +110,12 @@ static void test_idle_blocks_go_in_order(void **state)
             if (choice == 3) { /* of use again: to the end of the list */
                 kv_block_pool_share(pool, ref);
                 assert_int_equal(kv_block_pool_references(pool, ref.block), 1);
-                kv_block_pool_give(pool, ref, KV_BLOCK_LAST);
+                kv_block_pool_give(pool, ref, KV_EVICT_LAST);
                 idle[idle_count++] = ref;
-            } else if (choice == 2) { /* no longer kept while somebody holds it */
+            } else if (choice == 2) { /* dropped while it is held */
                 kv_block_pool_share(pool, ref);
                 kv_block_pool_drop(pool, ref);
-                kv_block_pool_give(pool, ref, KV_BLOCK_LAST);
+                kv_block_pool_give(pool, ref, KV_EVICT_LAST);
             } else {
                 kv_block_pool_drop(pool, ref);
             }
@@ -127,6 +127,37 @@ static void test_idle_blocks_go_in_order(void **state)
         kv_block_pool_drop(pool, idle[--idle_count]);
     struct kv_block_ref none;
     assert_int_equal(kv_block_pool_oldest(pool, &none), RESULT_EMPTY);
+    kv_block_pool_destroy(pool);
+}
+
+/* Ascending stamps: idle blocks as listed, then held ones, the last part of a sequence first. */
+static void test_stamps_are_in_eviction_order(void **state)
+{
+    (void)state;
+    struct kv_block_pool *pool;
+    uint64_t stamps[5][2] = {{0}};
+    assert_int_equal(kv_block_pool_create(5, &pool), RESULT_OK);
+    kv_block_pool_set_stamps(pool, &stamps[0][1], sizeof stamps[0]);
+    struct kv_block_ref restored = kv_block_pool_restore(pool, 2);
+    kv_block_pool_restore_end(pool);
+    struct kv_block_ref refs[4]; /* first to be evicted, last to be evicted, two held */
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(kv_block_pool_take(pool, &refs[i]), RESULT_OK);
+        kv_block_pool_keep(pool, refs[i]);
+    }
+    kv_block_pool_give(pool, refs[0], KV_EVICT_FIRST);
+    kv_block_pool_give(pool, refs[1], KV_EVICT_LAST);
+    const uint32_t order[] = {refs[0].block, restored.block, refs[1].block, refs[3].block,
+                              refs[2].block};
+    for (uint32_t i = 1; i < 5; i++)
+        assert_true(stamps[order[i - 1]][1] < stamps[order[i]][1]);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_int_equal(stamps[i][0], 0);
+    kv_block_pool_drop(pool, restored);
+    for (uint32_t i = 0; i < 4; i++)
+        kv_block_pool_drop(pool, refs[i]);
+    kv_block_pool_give(pool, refs[2], KV_EVICT_LAST);
+    kv_block_pool_give(pool, refs[3], KV_EVICT_LAST);
     kv_block_pool_destroy(pool);
 }
 
@@ -152,17 +183,17 @@ static void misuse(enum misuse how)
     if (how == DESTROY_HELD)
         kv_block_pool_destroy(pool);
     if (how == GIVE_FOREIGN)
-        kv_block_pool_give(pool, (struct kv_block_ref){.block = 2}, KV_BLOCK_LAST);
+        kv_block_pool_give(pool, (struct kv_block_ref){.block = 2}, KV_EVICT_LAST);
     if (how == DROP_UNKEPT)
         kv_block_pool_drop(pool, ref);
     for (enum misuse kept = GIVE_IDLE; kept <= how && how <= KEEP_TWICE; kept++)
         kv_block_pool_keep(pool, ref);
-    kv_block_pool_give(pool, ref, KV_BLOCK_LAST);
+    kv_block_pool_give(pool, ref, KV_EVICT_LAST);
     if (how == SHARE_FREE)
         kv_block_pool_share(pool, ref);
     if (how == GIVE_STALE)
         must(kv_block_pool_take(pool, &again) == RESULT_OK && again.block == ref.block);
-    kv_block_pool_give(pool, ref, KV_BLOCK_LAST);
+    kv_block_pool_give(pool, ref, KV_EVICT_LAST);
 }
 
 static void test_misuse_aborts(void **state)
@@ -187,8 +218,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_operations_match_a_plain_array),
-        cmocka_unit_test(test_generations_tell_uses_apart),
+        cmocka_unit_test(test_generations_distinguish_uses),
         cmocka_unit_test(test_idle_blocks_go_in_order),
+        cmocka_unit_test(test_stamps_are_in_eviction_order),
         cmocka_unit_test(test_misuse_aborts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

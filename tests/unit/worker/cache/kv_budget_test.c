@@ -1,11 +1,12 @@
 /*
- * kv_budget: never over the limit, nobody without blocks, the promised context really fits, plenty
- * is not taken whole, and too little is refused with the numbers.
+ * kv_budget: never over the limit, every group has blocks, the promised context fits, memory beyond
+ * the need is not taken, and too little memory is an error with the numbers.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -83,7 +84,7 @@ static void test_random_budgets_keep_their_promises(void **state)
     assert_true(planned > 1000);
 }
 
-static void test_plenty_is_not_taken_whole(void **state)
+static void test_excess_memory_is_not_taken(void **state)
 {
     (void)state;
     struct kv_layout layout = gemma_like();
@@ -95,6 +96,96 @@ static void test_plenty_is_not_taken_whole(void **state)
     /* A window for every sequence, not a context. */
     assert_true(budget.blocks[1] < 64 * 40);
     assert_true(budget.bytes < 8ull << 30);
+}
+
+/* A group has at most UINT32_MAX - 1 blocks: UINT32_MAX is KV_BLOCK_NONE. */
+static void test_blocks_are_at_most_their_numbers(void **state)
+{
+    (void)state;
+    struct kv_layout layout = {.group_count = 1};
+    layout.groups[0] =
+        (struct kv_group){.kind = KV_FULL, .layers = 1, .kv_heads = 1, .head_dim = 64};
+    struct kv_budget_request request = request_of(1ull << 62);
+    request.context_tokens = 1u << 30;
+    struct kv_budget budget;
+    assert_int_equal(kv_budget_plan(&layout, &request, &budget, NULL), RESULT_OK);
+    assert_int_equal(budget.blocks[0], UINT32_MAX - 1);
+    request.context_tokens = (1u << 30) - KV_BLOCK_TOKENS;
+    assert_int_equal(kv_budget_plan(&layout, &request, &budget, NULL), RESULT_OK);
+    assert_int_equal(budget.blocks[0], UINT32_MAX - 63);
+}
+
+/* A sliding group has a window for each sequence, one step's rows and a block that a sequence
+ * straddles; the bytes wanted are those of all groups. */
+static void test_the_need_is_exact(void **state)
+{
+    (void)state;
+    struct kv_layout layout = gemma_like();
+    for (uint32_t sequences = 1; sequences <= 64; sequences += 21) {
+        struct kv_budget_request request = request_of(1ull << 40);
+        request.max_sequences = sequences;
+        request.state_slot_bytes = 1000;
+        request.keeps_checkpoints = true;
+        struct kv_budget budget;
+        assert_int_equal(kv_budget_plan(&layout, &request, &budget, NULL), RESULT_OK);
+        uint32_t window = kv_layout_blocks_needed(&layout, 1, 32768, 1);
+        uint32_t step = kv_layout_blocks_needed(&layout, 1, 32768, 512);
+        assert_true(step > window);
+        assert_int_equal(budget.blocks[0], sequences * (32768 / KV_BLOCK_TOKENS));
+        assert_int_equal(budget.blocks[1], (sequences - 1) * window + step + sequences);
+        assert_int_equal(budget.state_bytes, sequences * 1000);
+        assert_int_equal(budget.checkpoint_bytes, 4 * sequences * 1000);
+        assert_int_equal(budget.bytes, bytes_of(&layout, &budget, 2));
+        assert_int_equal(budget.wanted_bytes,
+                         budget.bytes + budget.state_bytes + budget.checkpoint_bytes);
+        /* Exactly so much memory is enough: half of it is more than the windows take. */
+        request.state_slot_bytes = 0;
+        request.limit_bytes = budget.bytes;
+        struct kv_budget same;
+        assert_int_equal(kv_budget_plan(&layout, &request, &same, NULL), RESULT_OK);
+        if (budget.blocks[1] * kv_layout_block_bytes(&layout, 1, 2) <= budget.bytes / 2)
+            assert_memory_equal(same.blocks, budget.blocks, sizeof same.blocks);
+    }
+}
+
+/* Beside a full group windows get half of the memory; alone they get all. */
+static void test_windows_have_at_most_half_beside_a_full_group(void **state)
+{
+    (void)state;
+    struct kv_layout layout = gemma_like();
+    const uint64_t block = kv_layout_block_bytes(&layout, 1, 2);
+    struct kv_budget_request request = request_of(200 * block);
+    struct kv_budget budget;
+    assert_int_equal(kv_budget_plan(&layout, &request, &budget, NULL), RESULT_OK);
+    assert_in_range(budget.blocks[1], 99, 100);
+    layout.groups[0] = layout.groups[1];
+    layout.group_count = 1;
+    request.limit_bytes = 200 * kv_layout_block_bytes(&layout, 0, 2);
+    assert_int_equal(kv_budget_plan(&layout, &request, &budget, NULL), RESULT_OK);
+    assert_in_range(budget.blocks[0], 199, 200);
+}
+
+/* A step's rows of one sequence are the least; with one block fewer the error says how many bytes. */
+static void test_the_least_memory_is_exact(void **state)
+{
+    (void)state;
+    struct kv_layout layout = {.group_count = 1};
+    layout.groups[0] =
+        (struct kv_group){.kind = KV_FULL, .layers = 3, .kv_heads = 1, .head_dim = 256};
+    const uint64_t block = kv_layout_block_bytes(&layout, 0, 2);
+    struct kv_budget_request request = request_of(512 / KV_BLOCK_TOKENS * block);
+    struct kv_budget budget;
+    assert_int_equal(kv_budget_plan(&layout, &request, &budget, NULL), RESULT_OK);
+    assert_int_equal(budget.context_tokens, 512);
+    assert_int_equal(budget.blocks[0], 512 / KV_BLOCK_TOKENS);
+    request.limit_bytes -= 1;
+    struct error_text error = {""};
+    assert_int_equal(kv_budget_plan(&layout, &request, &budget, &error), RESULT_TOO_LARGE);
+    char words[64];
+    snprintf(words, sizeof words, "512 tokens needs %llu bytes or more",
+             (unsigned long long)(32 * block));
+    assert_non_null(strstr(error.text, words));
+    assert_non_null(strstr(error.text, "holds 496 tokens"));
 }
 
 static void test_recurrent_state_comes_first(void **state)
@@ -178,7 +269,7 @@ static void test_too_little_is_refused_with_numbers(void **state)
     assert_non_null(strstr(error.text, "512 tokens"));
 }
 
-/* What comes before the start of quantization has at most half, and the whole of one sequence. */
+/* The full-precision start has at most half, and room for one sequence's whole start. */
 static void test_openings(void **state)
 {
     (void)state;
@@ -210,6 +301,35 @@ static void test_openings(void **state)
     assert_int_equal(budget.context_tokens, 2000);
 }
 
+/* Half of the memory that holds one sequence's start exactly is enough, whichever number the group
+ * has; two bytes less are not. */
+static void test_the_least_opening_is_exact(void **state)
+{
+    (void)state;
+    for (uint32_t opening = 0; opening < 2; opening++) {
+        struct kv_layout layout = {.group_count = 2,
+                                   .quantization = {KV_QUANT_TURBOQUANT, 8, 8, 0, 5000}};
+        layout.groups[1 - opening] = (struct kv_group){
+            .kind = KV_FULL, .layers = 3, .kv_heads = 1, .head_dim = 256, .quantized = true};
+        layout.groups[opening] = (struct kv_group){.kind = KV_OPENING,
+                                                   .layers = 3,
+                                                   .kv_heads = 1,
+                                                   .head_dim = 256,
+                                                   .opening = 5000,
+                                                   .opening_of = 1 - opening};
+        struct kv_budget_request request =
+            request_of(2 * 313 * kv_layout_block_bytes(&layout, opening, 2));
+        request.max_sequences = 1;
+        struct kv_budget budget;
+        assert_int_equal(kv_budget_plan(&layout, &request, &budget, NULL), RESULT_OK);
+        assert_int_equal(budget.blocks[opening], 313);
+        request.limit_bytes -= 2;
+        struct error_text error = {""};
+        assert_int_equal(kv_budget_plan(&layout, &request, &budget, &error), RESULT_TOO_LARGE);
+        assert_non_null(strstr(error.text, "--quantized-kv-start 5000"));
+    }
+}
+
 static void test_longest_is_exact(void **state)
 {
     (void)state;
@@ -227,12 +347,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_budgets_keep_their_promises),
-        cmocka_unit_test(test_plenty_is_not_taken_whole),
+        cmocka_unit_test(test_excess_memory_is_not_taken),
+        cmocka_unit_test(test_blocks_are_at_most_their_numbers),
+        cmocka_unit_test(test_the_need_is_exact),
+        cmocka_unit_test(test_windows_have_at_most_half_beside_a_full_group),
+        cmocka_unit_test(test_the_least_memory_is_exact),
         cmocka_unit_test(test_recurrent_state_comes_first),
         cmocka_unit_test(test_a_scarce_budget_serves_both_groups),
         cmocka_unit_test(test_f32_holds_half_as_much),
         cmocka_unit_test(test_too_little_is_refused_with_numbers),
         cmocka_unit_test(test_openings),
+        cmocka_unit_test(test_the_least_opening_is_exact),
         cmocka_unit_test(test_longest_is_exact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

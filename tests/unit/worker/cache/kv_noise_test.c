@@ -1,6 +1,6 @@
 /*
- * Random keys and values: the same rows as codes and in full precision, every code in use, rows
- * that differ from each other, keys from values, and the same again each time.
+ * Random keys and values: the same rows as codes and in full precision, every code used, rows
+ * different from each other, keys different from values, and the same result each time.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * The prefix cache against a list that is searched: what was kept is found and nothing else is,
- * what is given up is what was of use longest ago, and in the end no block is missing.
+ * The prefix cache compared with a list: kept blocks are found and nothing else is, the least
+ * recently used are evicted, and no block is missing at the end.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 #define SLOTS    5u
 #define PREFIXES 60u
 
-/* A place that might be there, and what the slow model says of it. */
+/* A place that may be in the cache, and its state in the list. */
 struct expected {
     struct prefix_block block;
     struct prefix_name name;
@@ -82,7 +82,7 @@ static void check_places(struct scene *scene)
     }
 }
 
-/* Whose turn it is, by searching. */
+/* The next one to evict, by searching. */
 static struct expected *oldest(struct scene *scene, uint32_t store)
 {
     struct expected *found = NULL;
@@ -115,7 +115,7 @@ static void keep(struct scene *scene, struct expected *place, uint32_t store)
     assert_int_equal(kv_block_pool_take(pool_of(scene, store), &ref), RESULT_OK);
     uint32_t at = prefix_cache_add(scene->pools.prefixes, place->name, &place->block);
     prefix_cache_keep(scene->pools.prefixes, at, store, ref);
-    kv_block_pool_give(pool_of(scene, store), ref, KV_BLOCK_LAST);
+    kv_block_pool_give(pool_of(scene, store), ref, KV_EVICT_LAST);
     place->refs[store] = ref;
     place->used_at[store] = ++scene->now;
 }
@@ -134,7 +134,7 @@ static void test_random_operations_match_a_list(void **state)
             if (place->used_at[store] == 0)
                 break;
             kv_block_pool_share(pool_of(&scene, store), place->refs[store]);
-            kv_block_pool_give(pool_of(&scene, store), place->refs[store], KV_BLOCK_LAST);
+            kv_block_pool_give(pool_of(&scene, store), place->refs[store], KV_EVICT_LAST);
             place->used_at[store] = ++scene.now;
             break;
         case 2:
@@ -158,7 +158,7 @@ static void test_random_operations_match_a_list(void **state)
     kv_pools_fini(&scene.pools);
 }
 
-/* What a sequence holds is never given up, also when its place is. */
+/* A block held by a sequence is never evicted, even if its place is. */
 static void test_held_blocks_stay(void **state)
 {
     (void)state;
@@ -169,18 +169,19 @@ static void test_held_blocks_stay(void **state)
     assert_int_equal(kv_block_pool_take(scene.pools.group[0], &ref), RESULT_OK);
     uint32_t at = prefix_cache_add(scene.pools.prefixes, place->name, &place->block);
     prefix_cache_keep(scene.pools.prefixes, at, 0, ref);
+    assert_true(prefix_cache_is_recorded(scene.pools.prefixes, at, 0)); /* there is no ledger */
     assert_false(prefix_cache_evict(scene.pools.prefixes, 0));
     prefix_cache_reset(scene.pools.prefixes);
     assert_int_equal(prefix_cache_find(scene.pools.prefixes, place->name, &place->block),
                      PREFIX_PLACE_NONE);
     assert_int_equal(kv_block_pool_references(scene.pools.group[0], ref.block), 1);
-    kv_block_pool_give(scene.pools.group[0], ref, KV_BLOCK_LAST);
+    kv_block_pool_give(scene.pools.group[0], ref, KV_EVICT_LAST);
     assert_int_equal(kv_block_pool_free(scene.pools.group[0]), BLOCKS);
     kv_pools_fini(&scene.pools);
 }
 
-/* Same name, other tokens: what could only happen if the hash failed. */
-static void test_a_name_is_not_believed(void **state)
+/* The same name with other tokens: a collision of the hash. */
+static void test_a_hash_collision_is_no_hit(void **state)
 {
     (void)state;
     static struct scene scene;
@@ -200,7 +201,7 @@ static void test_a_name_is_not_believed(void **state)
     kv_pools_fini(&scene.pools);
 }
 
-static void test_names_tell_salts_and_caches_apart(void **state)
+static void test_names_depend_on_salt_and_cache(void **state)
 {
     (void)state;
     static struct scene scenes[2];
@@ -212,13 +213,83 @@ static void test_names_tell_salts_and_caches_apart(void **state)
     kv_pools_fini(&scenes[1].pools);
 }
 
+/* Each word of the salt counts, and nothing after it. */
+static void test_roots_depend_on_the_whole_salt(void **state)
+{
+    (void)state;
+    static struct scene scene;
+    open_scene(&scene);
+    const uint32_t salt[5] = {1, 2, 3, 4, 5};
+    struct prefix_name root = prefix_cache_root(scene.pools.prefixes, salt);
+    for (uint32_t word = 0; word < 5; word++) {
+        uint32_t other[5] = {1, 2, 3, 4, 5};
+        other[word]++;
+        struct prefix_name changed = prefix_cache_root(scene.pools.prefixes, other);
+        assert_int_equal(memcmp(&root, &changed, sizeof root) == 0, word == 4);
+    }
+    kv_pools_fini(&scene.pools);
+}
+
+/* Every block of every store may have a place of its own. */
+static void test_there_are_places_for_all_blocks(void **state)
+{
+    (void)state;
+    static struct scene scene;
+    open_scene(&scene);
+    uint32_t kept = 0;
+    for (uint32_t s = 0; s < 3; s++) {
+        struct kv_block_ref ref;
+        while (kv_block_pool_take(pool_of(&scene, stores[s]), &ref) == RESULT_OK) {
+            struct prefix_block block = {.parent = {{kept, 77}}, .tokens = {kept}};
+            struct prefix_name name = prefix_cache_name(scene.pools.prefixes, &block);
+            uint32_t place = prefix_cache_add(scene.pools.prefixes, name, &block);
+            assert_int_not_equal(place, PREFIX_PLACE_NONE);
+            prefix_cache_keep(scene.pools.prefixes, place, stores[s], ref);
+            kv_block_pool_give(pool_of(&scene, stores[s]), ref, KV_EVICT_LAST);
+            kept++;
+        }
+    }
+    assert_int_equal(kept, BLOCKS + WINDOWED + SLOTS);
+    assert_int_equal(prefix_cache_figures(scene.pools.prefixes).places, kept);
+    kv_pools_fini(&scene.pools);
+}
+
+/* Without a block of the full group nothing can resume, whichever number the group has. */
+static void test_evicting_a_full_group_drops_the_others(void **state)
+{
+    (void)state;
+    struct kv_layout layout = {.group_count = 2};
+    layout.groups[0] = (struct kv_group){.kind = KV_SLIDING, .window = 32};
+    struct kv_pools pools;
+    const struct kv_pools_options options = {
+        .layout = &layout, .blocks = {4, 4}, .keeps_prefixes = true};
+    assert_int_equal(kv_pools_init(&pools, &options), RESULT_OK);
+    struct prefix_block block = {.tokens = {1}};
+    struct prefix_name name = prefix_cache_name(pools.prefixes, &block);
+    for (uint32_t group = 0; group < 2; group++) {
+        struct kv_block_ref ref;
+        assert_int_equal(kv_block_pool_take(pools.group[group], &ref), RESULT_OK);
+        prefix_cache_keep(pools.prefixes, prefix_cache_add(pools.prefixes, name, &block), group,
+                          ref);
+        kv_block_pool_give(pools.group[group], ref, KV_EVICT_LAST);
+    }
+    assert_true(prefix_cache_evict(pools.prefixes, 1));
+    assert_int_equal(prefix_cache_find(pools.prefixes, name, &block), PREFIX_PLACE_NONE);
+    assert_int_equal(kv_block_pool_free(pools.group[0]), 4);
+    assert_int_equal(prefix_cache_figures(pools.prefixes).evictions, 2);
+    kv_pools_fini(&pools);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_operations_match_a_list),
         cmocka_unit_test(test_held_blocks_stay),
-        cmocka_unit_test(test_a_name_is_not_believed),
-        cmocka_unit_test(test_names_tell_salts_and_caches_apart),
+        cmocka_unit_test(test_a_hash_collision_is_no_hit),
+        cmocka_unit_test(test_names_depend_on_salt_and_cache),
+        cmocka_unit_test(test_roots_depend_on_the_whole_salt),
+        cmocka_unit_test(test_there_are_places_for_all_blocks),
+        cmocka_unit_test(test_evicting_a_full_group_drops_the_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

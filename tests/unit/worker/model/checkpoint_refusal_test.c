@@ -1,5 +1,5 @@
 /*
- * Each way in which metadata can be wrong is refused, with the kind of mistake and the key's name.
+ * Each kind of bad metadata is refused, with its result code and the key's name.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -60,7 +60,7 @@ static void test_counts_out_of_range(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tiny_checkpoint_init_llama(&tiny, 1);
         tiny_checkpoint_set_u32(&tiny, cases[i].key, cases[i].value);
-        /* the family's own part of the key is enough: some messages name two keys */
+        /* compare the end of the key only: some messages name two keys */
         tiny_checkpoint_must_refuse(&tiny, cases[i].result, cases[i].key + sizeof("llama.") - 1);
     }
 }

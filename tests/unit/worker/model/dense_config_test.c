@@ -1,6 +1,6 @@
 /*
- * What the config.json of llama's neighbours comes to: windows by null, absence and layer, the
- * defaults of their classes, position scales, and a family found behind a class of several parts.
+ * The config.json of llama and similar families: windows by null, absence and layer, defaults of
+ * the configuration classes, position scales, and the text family named inside a multimodal config.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "worker/model/family_registry.h"
+#include "tests/support/hf_config_case.h"
 
 #define SIZES                                                                                      \
     "\"hidden_size\":64,\"intermediate_size\":96,\"num_hidden_layers\":4,"                         \
@@ -23,34 +23,6 @@
 #define MINISTRAL3 "\"model_type\":\"ministral3\",\"num_key_value_heads\":2," SIZES
 
 static struct model_config config;
-static struct error_text error;
-
-static enum result read_config(const char *base, const char *more)
-{
-    static char json[8192];
-    struct json_value root;
-    const struct model_family *family;
-    error.text[0] = '\0';
-    int length = snprintf(json, sizeof json, "{%s%s%s}", base, more[0] ? "," : "", more);
-    enum result result = json_value_open(json, (size_t)length, LIMIT_CONFIG_BYTES, &root, &error);
-    if (result != RESULT_OK)
-        fail_msg("%s: %s", json, error.text);
-    return family_registry_read_hf(root, &family, &config, &error);
-}
-
-static void must_read(const char *base, const char *more)
-{
-    if (read_config(base, more) != RESULT_OK)
-        fail_msg("%s: %s", more, error.text);
-}
-
-static void must_refuse(const char *base, const char *more, const char *words)
-{
-    if (read_config(base, more) == RESULT_OK)
-        fail_msg("%s is read", more);
-    if (!strstr(error.text, words))
-        fail_msg("\"%s\" lacks \"%s\"", error.text, words);
-}
 
 static void expect_windows(uint32_t a, uint32_t b, uint32_t c, uint32_t d)
 {
@@ -59,59 +31,66 @@ static void expect_windows(uint32_t a, uint32_t b, uint32_t c, uint32_t d)
         assert_int_equal(config.layer[layer].window, windows[layer]);
 }
 
-/* 4096 is the class's default, but the context of 512 cannot outgrow it. */
+/* The class's default is 4096, which is not shorter than the context of 512: no window. */
 static void test_mistral_windows(void **state)
 {
     (void)state;
-    must_read(MISTRAL, "");
+    hf_config_case_must_read(MISTRAL, "", &config);
     expect_windows(0, 0, 0, 0);
-    must_read(MISTRAL, "\"max_position_embeddings\":8192");
+    hf_config_case_must_read(MISTRAL, "\"max_position_embeddings\":8192", &config);
     expect_windows(4096, 4096, 4096, 4096);
-    must_read(MISTRAL, "\"max_position_embeddings\":8192,\"sliding_window\":null");
+    hf_config_case_must_read(MISTRAL, "\"max_position_embeddings\":8192,\"sliding_window\":null",
+                             &config);
     expect_windows(0, 0, 0, 0);
-    must_read(MISTRAL, "\"sliding_window\":5");
+    hf_config_case_must_read(MISTRAL, "\"sliding_window\":5", &config);
     expect_windows(5, 5, 5, 5);
-    must_refuse(MISTRAL, "\"sliding_window\":0", "sliding_window");
+    hf_config_case_must_refuse(MISTRAL, "\"sliding_window\":0", "sliding_window");
     assert_string_equal(config.architecture, "mistral");
 }
 
 static void test_qwen_windows(void **state)
 {
     (void)state;
-    must_read(QWEN2, "\"sliding_window\":5,\"max_window_layers\":1");
+    hf_config_case_must_read(QWEN2, "\"sliding_window\":5,\"max_window_layers\":1", &config);
     expect_windows(0, 0, 0, 0);
-    must_read(QWEN2, "\"sliding_window\":5,\"max_window_layers\":1,\"use_sliding_window\":true");
+    hf_config_case_must_read(
+        QWEN2, "\"sliding_window\":5,\"max_window_layers\":1,\"use_sliding_window\":true", &config);
     expect_windows(0, 5, 5, 5);
-    must_read(QWEN2, "\"sliding_window\":5,\"use_sliding_window\":true,\"layer_types\":["
-                     "\"sliding_attention\",\"full_attention\",\"full_attention\","
-                     "\"sliding_attention\"]");
+    hf_config_case_must_read(QWEN2,
+                             "\"sliding_window\":5,\"use_sliding_window\":true,\"layer_types\":["
+                             "\"sliding_attention\",\"full_attention\",\"full_attention\","
+                             "\"sliding_attention\"]",
+                             &config);
     expect_windows(5, 0, 0, 5);
-    must_read(QWEN2, "\"sliding_window\":null,\"use_sliding_window\":true,\"max_window_layers\":0");
+    hf_config_case_must_read(
+        QWEN2, "\"sliding_window\":null,\"use_sliding_window\":true,\"max_window_layers\":0",
+        &config);
     expect_windows(0, 0, 0, 0);
-    must_refuse(QWEN2, "\"layer_types\":[\"full_attention\"]", "1 elements for 4 layers");
-    must_refuse(QWEN2, "\"layer_types\":[\"chunked_attention\",1,2,3]", "element 0");
-    must_refuse(QWEN2, "\"layer_types\":4", "not an array");
-    must_refuse(QWEN2, "\"partial_rotary_factor\":0.5", "partial_rotary_factor");
+    hf_config_case_must_refuse(QWEN2, "\"layer_types\":[\"full_attention\"]",
+                               "1 elements for 4 layers");
+    hf_config_case_must_refuse(QWEN2, "\"layer_types\":[\"chunked_attention\",1,2,3]", "element 0");
+    hf_config_case_must_refuse(QWEN2, "\"layer_types\":4", "not an array");
+    hf_config_case_must_refuse(QWEN2, "\"partial_rotary_factor\":0.5", "partial_rotary_factor");
 }
 
 static void test_defaults(void **state)
 {
     (void)state;
-    must_read("\"model_type\":\"mistral\"", "");
+    hf_config_case_must_read("\"model_type\":\"mistral\"", "", &config);
     assert_int_equal(config.feed_forward, 14336);
     assert_int_equal(config.kv_heads, 8);
     assert_int_equal(config.context_tokens, 131072);
-    must_read("\"model_type\":\"qwen2\"", "");
+    hf_config_case_must_read("\"model_type\":\"qwen2\"", "", &config);
     assert_int_equal(config.feed_forward, 22016);
     assert_int_equal(config.vocab_tokens, 151936);
     assert_int_equal(config.context_tokens, 32768);
-    must_read("\"model_type\":\"qwen3\"", "");
+    hf_config_case_must_read("\"model_type\":\"qwen3\"", "", &config);
     assert_int_equal(config.head_dim, 128);
-    must_read("\"model_type\":\"phi3\"", "");
+    hf_config_case_must_read("\"model_type\":\"phi3\"", "", &config);
     assert_int_equal(config.hidden, 3072);
     assert_int_equal(config.kv_heads, 32);
     assert_int_equal(config.context_tokens, 4096);
-    must_read("\"model_type\":\"ministral3\"", "");
+    hf_config_case_must_read("\"model_type\":\"ministral3\"", "", &config);
     assert_int_equal(config.layers, 34);
     assert_int_equal(config.context_tokens, 262144);
     assert_int_equal(config.position_scale_tokens, 16384);
@@ -123,10 +102,11 @@ static void test_defaults(void **state)
 static void test_parts_of_heads(void **state)
 {
     (void)state;
-    must_read(PHI3, "\"partial_rotary_factor\":0.75,\"sliding_window\":100");
+    hf_config_case_must_read(PHI3, "\"partial_rotary_factor\":0.75,\"sliding_window\":100",
+                             &config);
     assert_int_equal(config.ropes[0].dims, 12);
     expect_windows(100, 100, 100, 100);
-    must_read(PHI3, "");
+    hf_config_case_must_read(PHI3, "", &config);
     assert_int_equal(config.ropes[0].dims, 16);
     expect_windows(0, 0, 0, 0);
 }
@@ -134,28 +114,33 @@ static void test_parts_of_heads(void **state)
 static void test_position_scale(void **state)
 {
     (void)state;
-    must_read(MINISTRAL3,
-              "\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":2,\"rope_theta\":9,"
-              "\"original_max_position_embeddings\":256,\"llama_4_scaling_beta\":0.5}");
+    hf_config_case_must_read(
+        MINISTRAL3,
+        "\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":2,\"rope_theta\":9,"
+        "\"original_max_position_embeddings\":256,\"llama_4_scaling_beta\":0.5}",
+        &config);
     assert_true(config.position_scale_beta == 0.5f);
     assert_int_equal(config.position_scale_tokens, 256);
-    must_read(MINISTRAL3, "\"rope_parameters\":{\"rope_type\":\"default\"}");
+    hf_config_case_must_read(MINISTRAL3, "\"rope_parameters\":{\"rope_type\":\"default\"}",
+                             &config);
     assert_int_equal(config.position_scale_tokens, 0);
-    must_refuse(MINISTRAL3, "\"rope_parameters\":{\"llama_4_scaling_beta\":-1}",
-                "llama_4_scaling_beta");
+    hf_config_case_must_refuse(MINISTRAL3, "\"rope_parameters\":{\"llama_4_scaling_beta\":-1}",
+                               "llama_4_scaling_beta");
 }
 
-/* A model that sees names its text's family inside. */
+/* A multimodal config names its text's family in text_config. */
 static void test_text_part(void **state)
 {
     (void)state;
-    must_read("\"model_type\":\"mistral3\"", "\"text_config\":{" MINISTRAL3 "}");
+    hf_config_case_must_read("\"model_type\":\"mistral3\"", "\"text_config\":{" MINISTRAL3 "}",
+                             &config);
     assert_string_equal(config.architecture, "mistral3");
-    must_read("\"model_type\":\"mistral3\"", "\"text_config\":{" MISTRAL "}");
+    hf_config_case_must_read("\"model_type\":\"mistral3\"", "\"text_config\":{" MISTRAL "}",
+                             &config);
     assert_string_equal(config.architecture, "mistral");
-    must_refuse("\"model_type\":\"mistral3\"", "\"text_config\":{}", "mistral3");
-    must_refuse("\"model_type\":\"mistral3\"", "\"text_config\":{\"model_type\":\"gpt9\"}",
-                "mistral3");
+    hf_config_case_must_refuse("\"model_type\":\"mistral3\"", "\"text_config\":{}", "mistral3");
+    hf_config_case_must_refuse("\"model_type\":\"mistral3\"",
+                               "\"text_config\":{\"model_type\":\"gpt9\"}", "mistral3");
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /*
- * What gemma2 files of older converters leave unsaid: soft caps, the window, the alternation.
+ * Defaults of gemma2 files by older converters: soft caps, the window, the alternation.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 
 static struct tiny_checkpoint tiny;
 
-/* Gemma 3's without its norms over heads and without any key about windows. */
+/* Gemma 3's file without its norms over heads and without keys about windows. */
 static void init_gemma2(uint32_t layers)
 {
     char name[64];

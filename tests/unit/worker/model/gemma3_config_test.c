@@ -1,6 +1,6 @@
 /*
- * Gemma 3's alternation: five sliding layers with the local rotary embedding, then a global one,
- * and the scales that its checkpoints leave unsaid.
+ * Gemma 3's alternation: five sliding layers with the local rotary embedding, then a global one;
+ * and the scales that its checkpoints do not state.
  */
 #include <math.h>
 #include <setjmp.h>

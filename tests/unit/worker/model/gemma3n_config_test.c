@@ -1,6 +1,6 @@
 /*
- * gemma3n's config.json: whose gates are cut and how far, who shares keys, widths by layer, the
- * class's defaults, and what is refused by the key's name.
+ * gemma3n's config.json: which layers cut their gates and where, which layers share keys, widths by
+ * layer, the class's defaults, and refusals by the key's name.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "worker/model/family_registry.h"
+#include "tests/support/hf_config_case.h"
 
 #define BASE                                                                                       \
     "\"model_type\":\"gemma3n_text\",\"hidden_size\":64,\"num_attention_heads\":4,"                \
@@ -25,33 +25,15 @@
 #define G "\"full_attention\""
 
 static struct model_config config;
-static struct error_text error;
-
-static enum result read_config(const char *more)
-{
-    static char json[4096];
-    struct json_value root;
-    const struct model_family *family;
-    error.text[0] = '\0';
-    int length = snprintf(json, sizeof json, "{%s,%s}", BASE, more);
-    enum result result = json_value_open(json, (size_t)length, LIMIT_CONFIG_BYTES, &root, &error);
-    if (result != RESULT_OK)
-        fail_msg("%s: %s", json, error.text);
-    return family_registry_read_hf(root, &family, &config, &error);
-}
 
 static void must_read(const char *more)
 {
-    if (read_config(more) != RESULT_OK)
-        fail_msg("%s: %s", more, error.text);
+    hf_config_case_must_read(BASE, more, &config);
 }
 
 static void must_refuse(const char *more, const char *words)
 {
-    if (read_config(more) == RESULT_OK)
-        fail_msg("%s is accepted", more);
-    if (!strstr(error.text, words))
-        fail_msg("\"%s\" lacks \"%s\"", error.text, words);
+    hf_config_case_must_refuse(BASE, more, words);
 }
 
 static void test_layers(void **state)

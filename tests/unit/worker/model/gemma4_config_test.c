@@ -1,6 +1,6 @@
 /*
- * gemma4's config.json: layers of two kinds with sizes of their own, who shares whose keys, what is
- * wider, and what is refused by the key's name.
+ * gemma4's config.json: two kinds of layers with different sizes, which layers share keys, which
+ * are wider, and refusals by the key's name.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "worker/model/family_registry.h"
+#include "tests/support/hf_config_case.h"
 
 #define BASE                                                                                       \
     "\"model_type\":\"gemma4_text\",\"hidden_size\":64,\"intermediate_size\":96,"                  \
@@ -24,33 +24,15 @@
 #define MIXTURE "\"enable_moe_block\":true,\"num_experts\":8,\"moe_intermediate_size\":24"
 
 static struct model_config config;
-static struct error_text error;
-
-static enum result read_config(const char *more)
-{
-    static char json[4096];
-    struct json_value root;
-    const struct model_family *family;
-    error.text[0] = '\0';
-    int length = snprintf(json, sizeof json, "{%s%s%s}", BASE, more[0] ? "," : "", more);
-    enum result result = json_value_open(json, (size_t)length, LIMIT_CONFIG_BYTES, &root, &error);
-    if (result != RESULT_OK)
-        fail_msg("%s: %s", json, error.text);
-    return family_registry_read_hf(root, &family, &config, &error);
-}
 
 static void must_read(const char *more)
 {
-    if (read_config(more) != RESULT_OK)
-        fail_msg("%s: %s", more, error.text);
+    hf_config_case_must_read(BASE, more, &config);
 }
 
 static void must_refuse(const char *more, const char *words)
 {
-    if (read_config(more) == RESULT_OK)
-        fail_msg("%s is accepted", more);
-    if (!strstr(error.text, words))
-        fail_msg("\"%s\" lacks \"%s\"", error.text, words);
+    hf_config_case_must_refuse(BASE, more, words);
 }
 
 static void test_layers(void **state)
@@ -82,7 +64,8 @@ static void test_plain_layers(void **state)
 {
     (void)state;
     must_read("\"num_global_key_value_heads\":1,\"hidden_size_per_layer_input\":0");
-    assert_int_equal(model_config_kv_heads(&config, 2), 2); /* only where values are keys */
+    assert_int_equal(model_config_kv_heads(&config, 2),
+                     2); /* only in layers whose values are their keys */
     assert_int_equal(model_config_cache(&config, 4), 4);
     assert_int_equal(config.per_layer_columns, 0);
     must_read("\"vocab_size_per_layer_input\":90,\"final_logit_softcapping\":30.0,"
@@ -96,7 +79,7 @@ static void test_plain_layers(void **state)
     assert_int_equal(config.experts.feed_forward, 24);
     assert_true(config.experts.normalized && config.layer[4].experts);
     must_read("\"num_hidden_layers\":2,\"layer_types\":[" G "," S "]");
-    assert_int_equal(config.layer[1].window, 0); /* the last layer sees all, whatever is said */
+    assert_int_equal(config.layer[1].window, 0); /* the last layer is always global */
 }
 
 static void test_refusals(void **state)

@@ -1,7 +1,7 @@
 /*
- * Rotary embeddings of GGUF metadata: the same facts give the same table as from config.json, whose
- * tables are held against an independent program (rope_scaling_test.c); lists of divisors are
- * chosen by the context; and what is refused.
+ * Rotary embeddings of GGUF metadata: the same facts give the same table as config.json, whose
+ * tables are compared with an independent program's (rope_scaling_test.c); the context chooses the
+ * list of divisors; and refusals.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -115,7 +115,7 @@ static void test_longrope_by_context(void **state)
     assert_true(rope.magnitude == 1.25f);
 }
 
-/* Proportional embeddings arrive as divisors, of which some say "keep still". */
+/* Proportional embeddings are stored as divisors, and some of them turn a pair off. */
 static void test_still_pairs(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /*
- * What a llama checkpoint's keys come to: head sizes, rotary frequencies with and without scaling,
+ * Reads of a llama checkpoint's keys: head sizes, rotary frequencies with and without scaling,
  * windows.
  */
 #include <math.h>
@@ -93,7 +93,7 @@ static void test_linear_scaling(void **state)
     model_close(model);
 }
 
-/* Llama 3.1's way: a divisor per frequency. */
+/* Llama 3.1: a divisor for each frequency. */
 static void test_frequency_divisors(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * Opening by path: what is no file, no GGUF or cut short is refused with the path in the words; and
- * the fingerprint tells files apart.
+ * Opening by path: a path that is not a file, not a GGUF or a truncated one is refused with the
+ * path in the error; and the fingerprint tells files apart.
  */
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /*
- * qwen35moe's GGUF metadata: what is read, keys that must be there, and numbers that are refused.
- * No key says how wide a layer without experts would be.
+ * qwen35moe's GGUF metadata: the values read, required keys, and refused numbers. The width of a
+ * layer without experts is not stated.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,7 +43,7 @@ static struct gguf_builder builder;
 static struct model_config config;
 static struct error_text error;
 
-/* The whole, with `name` at another value, or left out where that is NULL. */
+/* Complete metadata, with `name` set to another value, or left out if that is NULL. */
 static enum result read_with(const char *name, const uint32_t *value)
 {
     static const uint64_t embedding[] = {48, 1};
@@ -92,7 +92,7 @@ static void test_whole(void **state)
         assert_true(config.layer[layer].experts);
         assert_int_equal(config.layer[layer].kind == LAYER_ATTENTION, layer == 3);
     }
-    assert_true(config.delta.heads_take_turns && !config.delta.rate_is_log);
+    assert_true(config.delta.heads_alternate && !config.delta.rate_is_log);
 }
 
 static void test_missing_keys(void **state)

@@ -1,7 +1,7 @@
 /*
  * plan_op_check() on the ops of recurrent layers, of attention with an output gate and of an expert
- * that every row uses: those of tiny qwen3_5, qwen3_5_moe and lfm2 checkpoints pass, and broken in
- * one place each is refused.
+ * that every row uses: those of tiny qwen3_5, qwen3_5_moe and lfm2 checkpoints pass, and each is
+ * refused after one change.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/plan_lookup.h"
 #include "worker/model/model.h"
 #include "worker/plan/plan_check.h"
 
@@ -52,15 +53,6 @@ static int close_model(void **state)
     return 0;
 }
 
-static struct plan_op find(enum op_stem stem)
-{
-    uint32_t i = 0;
-    while (i < plan->op_count && plan->ops[i].stem != stem)
-        i++;
-    assert_true(i < plan->op_count);
-    return plan->ops[i];
-}
-
 static uint32_t attention_layer(void)
 {
     uint32_t layer = 0;
@@ -90,93 +82,93 @@ static void test_all_ops_pass(void **state)
 static void test_short_conv(void **state)
 {
     (void)state;
-    struct plan_op op = find(OP_short_conv);
+    struct plan_op op = plan_lookup_op(plan, OP_short_conv);
     op.params.short_conv.layer = attention_layer();
     refuse(op, "keeps no state");
     op.params.short_conv.layer = plan->config.layers;
     refuse(op, "no such layer");
     op.params.short_conv.layer = UINT32_MAX;
     refuse(op, "no such layer");
-    op = find(OP_short_conv);
+    op = plan_lookup_op(plan, OP_short_conv);
     op.params.short_conv.form =
         op.params.short_conv.form == SHORT_CONV_GATED ? SHORT_CONV_SILU : SHORT_CONV_GATED;
     if (op.params.short_conv.form == SHORT_CONV_GATED)
         refuse(op, "columns do not fit");
-    op = find(OP_short_conv);
-    op.weights[0] = find(OP_rms_norm).weights[0];
+    op = plan_lookup_op(plan, OP_short_conv);
+    op.weights[0] = plan_lookup_op(plan, OP_rms_norm).weights[0];
     refuse(op, "taps");
-    op = find(OP_short_conv);
+    op = plan_lookup_op(plan, OP_short_conv);
     op.output = op.inputs[0];
     refuse(op, "taps"); /* the input is wider */
-    op = find(OP_short_conv);
-    op.inputs[0] = find(OP_embed_rows).output;
+    op = plan_lookup_op(plan, OP_short_conv);
+    op.inputs[0] = plan_lookup_op(plan, OP_embed_rows).output;
     refuse(op, "columns do not fit");
 }
 
 static void test_gated_delta(void **state)
 {
     (void)state;
-    struct plan_op op = find(OP_gated_delta);
+    struct plan_op op = plan_lookup_op(plan, OP_gated_delta);
     op.params.gated_delta.layer = attention_layer();
     refuse(op, "keeps no state");
-    op = find(OP_gated_delta);
+    op = plan_lookup_op(plan, OP_gated_delta);
     op.params.gated_delta.key_heads = 3;
     refuse(op, "evenly");
     op.params.gated_delta.key_heads = 0;
     refuse(op, "evenly");
-    op = find(OP_gated_delta);
+    op = plan_lookup_op(plan, OP_gated_delta);
     op.params.gated_delta.key_dim = LIMIT_HEAD_DIM + 1;
     refuse(op, "range");
-    op = find(OP_gated_delta);
+    op = plan_lookup_op(plan, OP_gated_delta);
     op.params.gated_delta.key_dim--;
     refuse(op, "another shape");
-    op = find(OP_gated_delta);
+    op = plan_lookup_op(plan, OP_gated_delta);
     op.inputs[1] = op.inputs[0];
     refuse(op, "two values");
-    op = find(OP_gated_delta);
-    op.weights[1] = find(OP_rms_norm).weights[0];
+    op = plan_lookup_op(plan, OP_gated_delta);
+    op.weights[1] = plan_lookup_op(plan, OP_rms_norm).weights[0];
     refuse(op, "one value per value head");
-    op = find(OP_gated_delta);
-    op.output = find(OP_embed_rows).output;
+    op = plan_lookup_op(plan, OP_gated_delta);
+    op.output = plan_lookup_op(plan, OP_embed_rows).output;
     refuse(op, "another tensor");
 }
 
 static void test_head_norm_gate(void **state)
 {
     (void)state;
-    struct plan_op op = find(OP_head_norm_gate);
+    struct plan_op op = plan_lookup_op(plan, OP_head_norm_gate);
     op.params.head_norm_gate.gates.offset++;
     refuse(op, "slice");
-    op = find(OP_head_norm_gate);
+    op = plan_lookup_op(plan, OP_head_norm_gate);
     op.params.head_norm_gate.gates.heads--;
     refuse(op, "slice");
-    op = find(OP_head_norm_gate);
+    op = plan_lookup_op(plan, OP_head_norm_gate);
     op.params.head_norm_gate.epsilon = 0.0f;
     refuse(op, "epsilon");
-    op = find(OP_head_norm_gate);
-    op.weights[0] = find(OP_rms_norm).weights[0];
+    op = plan_lookup_op(plan, OP_head_norm_gate);
+    op.weights[0] = plan_lookup_op(plan, OP_rms_norm).weights[0];
     refuse(op, "weight");
-    op = find(OP_head_norm_gate);
-    op.output = find(OP_embed_rows).output;
+    op = plan_lookup_op(plan, OP_head_norm_gate);
+    op.output = plan_lookup_op(plan, OP_embed_rows).output;
     refuse(op, "shape");
 }
 
 static void test_gated_heads(void **state)
 {
     (void)state;
-    struct plan_op op = find(OP_take_queries);
+    struct plan_op op = plan_lookup_op(plan, OP_take_queries);
     op.params.take_queries.heads++;
     refuse(op, "without the gates");
     op.params.take_queries.heads = 0;
     refuse(op, "without the gates");
-    op = find(OP_gate_heads);
+    op = plan_lookup_op(plan, OP_gate_heads);
     op.params.gate_heads.head_dim++;
     refuse(op, "heads");
-    op = find(OP_gate_heads);
+    op = plan_lookup_op(plan, OP_gate_heads);
     op.inputs[0] = op.inputs[1];
     refuse(op, "heads");
-    op = find(OP_gate_heads);
-    op.output = find(OP_embed_rows).output;
+    op = plan_lookup_op(plan, OP_gate_heads);
+    op.output = plan_lookup_op(plan, OP_embed_rows).output;
     if (plan->tensors[op.output].columns != plan->tensors[op.inputs[1]].columns)
         refuse(op, "shape");
 }
@@ -184,10 +176,10 @@ static void test_gated_heads(void **state)
 static void test_caches_of_recurrent_layers(void **state)
 {
     (void)state;
-    struct plan_op op = find(OP_kv_write);
+    struct plan_op op = plan_lookup_op(plan, OP_kv_write);
     op.params.kv_write.layer = 0;
     refuse(op, "keeps no keys");
-    op = find(OP_attention);
+    op = plan_lookup_op(plan, OP_attention);
     op.params.attention.layer = 0;
     refuse(op, "keeps no keys");
 }
@@ -195,16 +187,16 @@ static void test_caches_of_recurrent_layers(void **state)
 static void test_moe_shared(void **state)
 {
     (void)state;
-    struct plan_op op = find(OP_moe_shared);
+    struct plan_op op = plan_lookup_op(plan, OP_moe_shared);
     op.inputs[0] = op.output;
     refuse(op, "another tensor");
-    op = find(OP_moe_shared);
+    op = plan_lookup_op(plan, OP_moe_shared);
     op.inputs[0] = op.inputs[1];
     refuse(op, "shape");
-    op = find(OP_moe_shared);
+    op = plan_lookup_op(plan, OP_moe_shared);
     op.inputs[1] = op.inputs[0];
     refuse(op, "not one value per row");
-    op = find(OP_moe_shared);
+    op = plan_lookup_op(plan, OP_moe_shared);
     op.inputs[1] = op.output;
     refuse(op, "not one value per row");
 }

@@ -1,7 +1,7 @@
 /*
- * config.json of families with recurrent layers: which layers attend, in each way of saying it;
- * what a class has by default; and what is refused by the key's name. Of members of one name the
- * last counts.
+ * config.json of families with recurrent layers: which layers attend, in each of the three
+ * spellings; the class's defaults; and refusals by the key's name. If a member occurs twice, the
+ * last one counts.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "worker/model/family_registry.h"
+#include "tests/support/hf_config_case.h"
 #include "worker/plan/kv_layout.h"
 #include "worker/plan/state_layout.h"
 
@@ -28,24 +28,10 @@
 static struct model_config config;
 static struct error_text error;
 
-static enum result read_config(const char *base, const char *more)
-{
-    static char json[4096];
-    struct json_value root;
-    const struct model_family *family;
-    error.text[0] = '\0';
-    int length = snprintf(json, sizeof json, "{%s%s%s}", base, more[0] ? "," : "", more);
-    enum result result = json_value_open(json, (size_t)length, LIMIT_CONFIG_BYTES, &root, &error);
-    if (result != RESULT_OK)
-        fail_msg("%s: %s", json, error.text);
-    return family_registry_read_hf(root, &family, &config, &error);
-}
-
-/* `kinds`: a letter a layer, a for attention. */
+/* `kinds`: a letter for each layer, a for attention. */
 static void must_read(const char *base, const char *more, const char *kinds)
 {
-    if (read_config(base, more) != RESULT_OK)
-        fail_msg("%s: %s", more, error.text);
+    hf_config_case_must_read(base, more, &config);
     assert_int_equal(config.layers, strlen(kinds));
     for (uint32_t layer = 0; layer < config.layers; layer++)
         if ((config.layer[layer].kind == LAYER_ATTENTION) != (kinds[layer] == 'a'))
@@ -54,7 +40,7 @@ static void must_read(const char *base, const char *more, const char *kinds)
 
 static void must_refuse(const char *base, const char *more, const char *words)
 {
-    if (read_config(base, more) == RESULT_OK)
+    if (hf_config_case_read(base, more, &config, &error) == RESULT_OK)
         fail_msg("%s: accepted", more);
     if (!strstr(error.text, "config.json") || !strstr(error.text, words))
         fail_msg("%s: \"%s\" lacks \"%s\"", more, error.text, words);
@@ -106,7 +92,7 @@ static void test_qwen3_5(void **state)
     assert_int_equal(config.conv_channels, 2 * 16 * 128 + 32 * 128);
     assert_int_equal(config.ropes[0].dims, 4);
     assert_true(config.norm_weight_offset == 1.0f);
-    assert_true(config.delta.rate_is_log && !config.delta.heads_take_turns);
+    assert_true(config.delta.rate_is_log && !config.delta.heads_alternate);
     must_read(QWEN3_5, "\"full_attention_interval\":2", "dadad");
     must_read("\"model_type\":\"qwen3_5\"",
               "\"text_config\":{\"num_hidden_layers\":2,\"layer_types\":[\"linear_attention\","

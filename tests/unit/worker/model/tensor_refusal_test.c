@@ -1,6 +1,6 @@
 /*
- * The tensor table must hold exactly what the plan uses: a tensor that is missing, of another shape
- * or type, or that no op would use, is refused by name.
+ * The tensor table must hold exactly the tensors that the plan uses: a tensor that is missing,
+ * unused, or of another shape or type is refused by name.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -73,7 +73,7 @@ static void test_unused(void **state)
         tiny_checkpoint_set_tensor(&tiny, names[i], 16, 1);
         tiny_checkpoint_must_refuse(&tiny, RESULT_UNSUPPORTED, names[i]);
     }
-    /* a norm behind the feed-forward, as gemma3 has it */
+    /* a norm after the feed-forward, as in gemma3 */
     tiny_checkpoint_init_llama(&tiny, 1);
     tiny_checkpoint_set_tensor(&tiny, "blk.0.post_ffw_norm.weight", 16, 1);
     tiny_checkpoint_must_refuse(&tiny, RESULT_UNSUPPORTED, "post_ffw_norm.weight");

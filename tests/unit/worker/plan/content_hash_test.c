@@ -1,6 +1,6 @@
 /*
- * The hash tells contents apart: every single bit, every length, every seed; and bytes that change
- * places, which a sum would not see.
+ * The hash differs for every changed bit, every length, every seed, and for bytes that change
+ * places, which a sum would not detect.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * Quantized rows: byte for byte those of an independent program (tests/golden/kv_codec), no further
- * from the row than published bounds, as many bytes as is said, whatever the row holds.
+ * Quantized rows: byte for byte those of an independent program (tests/golden/kv_codec), errors
+ * within published bounds, the stated number of bytes, for any contents of a row.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,7 +37,7 @@ static size_t from_hex(const char *text, uint8_t *bytes)
     return count;
 }
 
-/* One row of the file into a block's slot: its bytes, and nobody else's. */
+/* Encodes one row of the file into a block's slot: only the slot's bytes change. */
 static void check_row(const struct kv_side *side, const char *const *words, uint32_t slot)
 {
     float row[LIMIT_HEAD_DIM];
@@ -127,8 +127,8 @@ static double unit_error(const struct kv_side *side, struct test_random *random)
     return error;
 }
 
-/* At 64 dimensions, where the method's authors publish 0.36, 0.117, 0.03 and 0.009: these digits,
- * since no scalar quantizer of 3 bits comes below 0.033. Half a bit lies between its neighbours. */
+/* At 64 dimensions. The method's authors publish 0.36, 0.117, 0.03 and 0.009; no scalar quantizer
+ * of 3 bits is below 0.033. Half a bit lies between its neighbours. */
 static void test_error_within_published_bounds(void **state)
 {
     (void)state;

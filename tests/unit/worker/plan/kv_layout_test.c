@@ -1,5 +1,5 @@
 /*
- * Layers grouped by window, and the arithmetic of blocks: checked against a sequence that is walked
+ * Layers grouped by window, and the arithmetic of blocks, compared with a sequence that is advanced
  * step by step.
  */
 #include <setjmp.h>
@@ -113,7 +113,7 @@ static void test_quantized_layers(void **state)
     assert_int_equal(kv_layout_quantize(&layout, &config, &turboquant, &error), RESULT_UNSUPPORTED);
 }
 
-/* Positions before the start have a place in full precision besides, and leave it all at once. */
+/* Positions before the start have a second place, in full precision, and leave it all at once. */
 static void test_openings(void **state)
 {
     (void)state;
@@ -182,14 +182,14 @@ static void test_full_needs_all(void **state)
     assert_int_equal(kv_layout_first_block(&layout, 0, 1000000), 0);
 }
 
-/* The most blocks that a sequence holds while it grows by `step` and gives back what it can. */
+/* Maximum number of blocks of a sequence that grows by `step` and gives back what it can. */
 static uint32_t walk(uint32_t tokens, uint32_t step)
 {
     uint32_t most = 0;
     for (uint32_t position = 0; position < tokens; position += step) {
         uint32_t end = position + step < tokens ? position + step : tokens;
         uint32_t held = (end + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS -
-                        kv_layout_first_block(&layout, 0, position);
+                        kv_layout_first_kept(&layout, 0, position);
         most = held > most ? held : most;
     }
     return most;
@@ -207,7 +207,7 @@ static void test_sliding_needs_window_and_step(void **state)
                 uint32_t held = walk(tokens, sizes[s]);
                 assert_true(held <= needed);
                 assert_true(needed <= (tokens + 15) / 16);
-                assert_true(needed <= (sizes[w] + sizes[s]) / 16 + 2);
+                assert_true(needed <= (sizes[w] + sizes[s] + 15 + KV_UNRECORDED_TOKENS) / 16 + 2);
             }
 }
 
@@ -221,6 +221,22 @@ static void test_first_block_is_the_last_unseen_end(void **state)
         assert_int_equal(kv_layout_first_block(&layout, 0, position), first_seen / 16);
     }
     assert_int_equal(kv_layout_first_block(&layout, 0, UINT32_MAX), (UINT32_MAX - 19) / 16);
+}
+
+/* What is kept is what a query sees at the last full block's end before the rows under way. */
+static void test_first_kept_is_seen_where_a_stream_resumes(void **state)
+{
+    (void)state;
+    static const uint32_t windows[] = {20};
+    init(windows, 1);
+    assert_int_equal(kv_layout_first_kept(&layout, 0, 0), 0);
+    assert_int_equal(kv_layout_first_kept(&layout, 0, 1), 0);
+    for (uint32_t computed = 2; computed < 200; computed++) {
+        uint32_t resumed = (computed - 2) / 16 * 16;
+        uint32_t kept = kv_layout_first_kept(&layout, 0, computed);
+        assert_int_equal(kept, kv_layout_first_block(&layout, 0, resumed));
+        assert_true(kept <= kv_layout_first_block(&layout, 0, computed));
+    }
 }
 
 static void test_extremes_do_not_wrap(void **state)
@@ -244,6 +260,7 @@ int main(void)
         cmocka_unit_test(test_full_needs_all),
         cmocka_unit_test(test_sliding_needs_window_and_step),
         cmocka_unit_test(test_first_block_is_the_last_unseen_end),
+        cmocka_unit_test(test_first_kept_is_seen_where_a_stream_resumes),
         cmocka_unit_test(test_extremes_do_not_wrap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

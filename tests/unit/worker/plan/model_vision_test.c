@@ -1,5 +1,5 @@
 /*
- * Pictures as rows: counts of patches and features, and the shapes that a tower does not take.
+ * Images as rows: counts of patches and features, and the shapes that a tower does not take.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@ static const struct model_vision any_size = {
 static const struct model_vision one_size = {
     .patch_side = 16, .merge_side = 4, .fixed_side = 8, .text_hidden = 48};
 
-static void expect_refused(const struct model_vision *vision, struct picture_shape shape,
+static void expect_refused(const struct model_vision *vision, struct image_shape shape,
                            const char *words)
 {
     struct error_text error = {""};
@@ -26,7 +26,7 @@ static void expect_refused(const struct model_vision *vision, struct picture_sha
         fail_msg("\"%s\" does not say \"%s\"", error.text, words);
 }
 
-static void expect_taken(const struct model_vision *vision, struct picture_shape shape,
+static void expect_taken(const struct model_vision *vision, struct image_shape shape,
                          uint32_t patches, uint32_t features)
 {
     struct error_text error = {""};
@@ -38,9 +38,9 @@ static void expect_taken(const struct model_vision *vision, struct picture_shape
 static void test_counts(void **state)
 {
     (void)state;
-    struct feature_grid grid = model_vision_grid(&any_size, (struct picture_shape){1, 84, 56});
-    expect_taken(&any_size, (struct picture_shape){1, 84, 56}, 24, 6);
-    expect_taken(&one_size, (struct picture_shape){3, 128, 128}, 192, 12);
+    struct feature_grid grid = model_vision_grid(&any_size, (struct image_shape){1, 84, 56});
+    expect_taken(&any_size, (struct image_shape){1, 84, 56}, 24, 6);
+    expect_taken(&one_size, (struct image_shape){3, 128, 128}, 192, 12);
     assert_int_equal(grid.height, 2);
     assert_int_equal(grid.width, 3);
     assert_int_equal(model_vision_feature_columns(&any_size), 192);
@@ -51,17 +51,17 @@ static void test_refusals(void **state)
 {
     (void)state;
     struct model_vision bounded = any_size;
-    bounded.most_side = 6;
-    expect_refused(&any_size, (struct picture_shape){1, 85, 56}, "width of 85 pixels");
-    expect_refused(&any_size, (struct picture_shape){1, 84, 0}, "height of 0 pixels");
-    expect_refused(&any_size, (struct picture_shape){0, 84, 56}, "0 tiles");
-    expect_refused(&any_size, (struct picture_shape){UINT32_MAX, 84, 56}, "more than");
-    expect_refused(&any_size, (struct picture_shape){1, 28 * LIMIT_PATCH_ROWS, 28}, "more than");
-    expect_refused(&any_size, (struct picture_shape){1, UINT32_MAX / 28 * 28, UINT32_MAX / 28 * 28},
+    bounded.max_side = 6;
+    expect_refused(&any_size, (struct image_shape){1, 85, 56}, "width of 85 pixels");
+    expect_refused(&any_size, (struct image_shape){1, 84, 0}, "height of 0 pixels");
+    expect_refused(&any_size, (struct image_shape){0, 84, 56}, "0 tiles");
+    expect_refused(&any_size, (struct image_shape){UINT32_MAX, 84, 56}, "more than");
+    expect_refused(&any_size, (struct image_shape){1, 28 * LIMIT_PATCH_ROWS, 28}, "more than");
+    expect_refused(&any_size, (struct image_shape){1, UINT32_MAX / 28 * 28, UINT32_MAX / 28 * 28},
                    "more than");
-    expect_refused(&one_size, (struct picture_shape){1, 64, 128}, "not 128");
-    expect_taken(&bounded, (struct picture_shape){1, 84, 84}, 36, 9);
-    expect_refused(&bounded, (struct picture_shape){1, 84, 112}, "more than 84");
+    expect_refused(&one_size, (struct image_shape){1, 64, 128}, "not 128");
+    expect_taken(&bounded, (struct image_shape){1, 84, 84}, 36, 9);
+    expect_refused(&bounded, (struct image_shape){1, 84, 112}, "more than 84");
 }
 
 int main(void)

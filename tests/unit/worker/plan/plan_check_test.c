@@ -1,6 +1,6 @@
 /*
- * Every rule of plan_op_check(): a plan that passes is broken in one place, and the op is refused.
- * The base is Gemma's plan, which has all stems but linear_add; llama's has that.
+ * Every rule of plan_op_check(): a plan that passes is broken in one place, and the op is rejected.
+ * The base is Gemma's plan, which has all stems except linear_add; llama's has that one.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/plan_lookup.h"
 #include "tests/support/tiny_checkpoint.h"
 #include "worker/plan/plan_check.h"
 
@@ -42,25 +43,6 @@ static int close_model(void **state)
     return 0;
 }
 
-static struct plan_op find(enum op_stem stem)
-{
-    uint32_t i = 0;
-    while (i < plan->op_count && plan->ops[i].stem != stem)
-        i++;
-    assert_true(i < plan->op_count);
-    return plan->ops[i];
-}
-
-static plan_tensor_id tensor_of(enum plan_rows rows, uint32_t columns)
-{
-    uint32_t i = 0;
-    while (i < plan->tensor_count &&
-           (plan->tensors[i].rows != rows || plan->tensors[i].columns != columns))
-        i++;
-    assert_true(i < plan->tensor_count);
-    return (plan_tensor_id)i;
-}
-
 static void accept(const struct plan_op *op)
 {
     struct error_text error = {""};
@@ -87,28 +69,28 @@ static void test_all_ops_pass(void **state)
 static void test_ids(void **state)
 {
     (void)state;
-    struct plan_op op = find(OP_rms_norm);
+    struct plan_op op = plan_lookup_op(plan, OP_rms_norm);
     op.inputs[0] = (plan_tensor_id)plan->tensor_count;
     refuse(&op, "inputs");
-    op = find(OP_rms_norm);
+    op = plan_lookup_op(plan, OP_rms_norm);
     op.inputs[1] = 0;
     refuse(&op, "inputs");
-    op = find(OP_rms_norm);
+    op = plan_lookup_op(plan, OP_rms_norm);
     op.weights[0] = PLAN_NONE;
     refuse(&op, "weights");
-    op = find(OP_rms_norm);
+    op = plan_lookup_op(plan, OP_rms_norm);
     op.weights[1] = op.weights[0];
     refuse(&op, "weights");
-    op = find(OP_linear);
+    op = plan_lookup_op(plan, OP_linear);
     op.weights[0] = PLAN_NONE; /* a hole before q and k */
     refuse(&op, "weights");
-    op = find(OP_linear);
+    op = plan_lookup_op(plan, OP_linear);
     op.weights[2] = (plan_weight_id)plan->weight_count;
     refuse(&op, "weights");
-    op = find(OP_gate);
+    op = plan_lookup_op(plan, OP_gate);
     op.output = PLAN_NONE;
     refuse(&op, "output");
-    op = find(OP_kv_write);
+    op = plan_lookup_op(plan, OP_kv_write);
     op.output = op.inputs[0];
     refuse(&op, "output");
     struct error_text error;
@@ -119,46 +101,46 @@ static void test_ids(void **state)
 static void test_norms(void **state)
 {
     (void)state;
-    struct plan_op op = find(OP_rms_norm);
+    struct plan_op op = plan_lookup_op(plan, OP_rms_norm);
     op.output = op.inputs[0];
     accept(&op);
-    op.output = tensor_of(PLAN_ROWS_LOGITS, 16);
+    op.output = plan_lookup_tensor(plan, PLAN_ROWS_LOGITS, 16);
     refuse(&op, "shape");
-    op = find(OP_rms_norm);
-    op.weights[0] = find(OP_head_norm).weights[0];
+    op = plan_lookup_op(plan, OP_rms_norm);
+    op.weights[0] = plan_lookup_op(plan, OP_head_norm).weights[0];
     refuse(&op, "weight");
-    op = find(OP_rms_norm);
+    op = plan_lookup_op(plan, OP_rms_norm);
     op.params.rms_norm.epsilon = NAN;
     refuse(&op, "epsilon");
-    op = find(OP_rms_norm);
+    op = plan_lookup_op(plan, OP_rms_norm);
     op.stem = OP_layer_norm;
     op.params.layer_norm = (struct layer_norm_params){1e-5f, 0.0f};
     accept(&op);
     op.params.layer_norm.epsilon = 0;
     refuse(&op, "epsilon");
     op.params.layer_norm.epsilon = 1e-5f;
-    op.output = tensor_of(PLAN_ROWS_LOGITS, 16);
+    op.output = plan_lookup_tensor(plan, PLAN_ROWS_LOGITS, 16);
     refuse(&op, "shape");
-    op = find(OP_rms_norm_add);
+    op = plan_lookup_op(plan, OP_rms_norm_add);
     op.inputs[0] = op.output;
     refuse(&op, "overwrites");
-    op = find(OP_rms_norm_add);
+    op = plan_lookup_op(plan, OP_rms_norm_add);
     op.params.rms_norm_add.epsilon = 0;
     refuse(&op, "epsilon");
-    op = find(OP_head_norm);
+    op = plan_lookup_op(plan, OP_head_norm);
     op.weights[0] = PLAN_NONE;
     accept(&op);
-    op = find(OP_head_norm);
+    op = plan_lookup_op(plan, OP_head_norm);
     op.params.head_norm.slice.offset = 32 - 15;
     refuse(&op, "slice");
-    op = find(OP_head_norm);
+    op = plan_lookup_op(plan, OP_head_norm);
     op.params.head_norm.slice.offset = UINT32_MAX;
     refuse(&op, "slice");
-    op = find(OP_head_norm);
+    op = plan_lookup_op(plan, OP_head_norm);
     op.params.head_norm.slice.heads = UINT32_MAX;
     refuse(&op, "slice");
-    op = find(OP_head_norm);
-    op.output = find(OP_attention).output;
+    op = plan_lookup_op(plan, OP_head_norm);
+    op.output = plan_lookup_op(plan, OP_attention).output;
     refuse(&op, "in place");
 }
 
@@ -166,7 +148,8 @@ static void test_norms(void **state)
 static void test_elementwise(void **state)
 {
     (void)state;
-    const struct plan_op norm = find(OP_rms_norm), gate = find(OP_gate);
+    const struct plan_op norm = plan_lookup_op(plan, OP_rms_norm),
+                         gate = plan_lookup_op(plan, OP_gate);
     struct plan_op with = {.stem = OP_gate_with,
                            .inputs = {gate.output, gate.inputs[0]},
                            .output = gate.output,
@@ -193,7 +176,7 @@ static void test_elementwise(void **state)
                             .output = norm.output,
                             .weights = {norm.weights[0], PLAN_NONE, PLAN_NONE}};
     accept(&scale);
-    scale.weights[0] = find(OP_head_norm).weights[0];
+    scale.weights[0] = plan_lookup_op(plan, OP_head_norm).weights[0];
     refuse(&scale, "the weight is neither one value nor one value per column");
     struct plan_op clip = {.stem = OP_clip_columns,
                            .inputs = {gate.output, PLAN_NONE},
@@ -214,17 +197,17 @@ static void test_elementwise(void **state)
 static void test_rope(void **state)
 {
     (void)state;
-    struct plan_op op = find(OP_rope);
+    struct plan_op op = plan_lookup_op(plan, OP_rope);
     op.params.rope.rope = plan->config.rope_count;
     refuse(&op, "rotary");
-    op = find(OP_rope);
+    op = plan_lookup_op(plan, OP_rope);
     op.params.rope.slice = (struct column_slice){0, 8, 2};
     refuse(&op, "dimensions");
-    op = find(OP_rope);
+    op = plan_lookup_op(plan, OP_rope);
     op.params.rope.slice.heads = 9;
     refuse(&op, "slice");
-    op = find(OP_rope);
-    op.inputs[0] = op.output = tensor_of(PLAN_ROWS_LOGITS, 16);
+    op = plan_lookup_op(plan, OP_rope);
+    op.inputs[0] = op.output = plan_lookup_tensor(plan, PLAN_ROWS_LOGITS, 16);
     refuse(&op, "positions");
 }
 
@@ -232,26 +215,26 @@ static void test_rope(void **state)
 static void test_bias_add(void **state)
 {
     (void)state;
-    struct plan_op op = find(OP_rms_norm);
+    struct plan_op op = plan_lookup_op(plan, OP_rms_norm);
     op.stem = OP_bias_add;
     op.output = op.inputs[0];
     accept(&op);
     op.weights[1] = op.weights[0];
     refuse(&op, "add up");
-    op = find(OP_linear);
+    op = plan_lookup_op(plan, OP_linear);
     op.stem = OP_bias_add;
     op.output = op.inputs[0];
     refuse(&op, "not one row");
-    op = find(OP_rms_norm);
+    op = plan_lookup_op(plan, OP_rms_norm);
     op.stem = OP_bias_add;
-    op.output = find(OP_linear).inputs[0];
+    op.output = plan_lookup_op(plan, OP_linear).inputs[0];
     refuse(&op, "in place");
 }
 
 static void test_position_scale(void **state)
 {
     (void)state;
-    struct plan_op op = find(OP_rope);
+    struct plan_op op = plan_lookup_op(plan, OP_rope);
     struct column_slice slice = op.params.rope.slice;
     op.stem = OP_position_scale;
     op.params.position_scale = (struct position_scale_params){slice, 16, 0.1f};
@@ -266,35 +249,35 @@ static void test_position_scale(void **state)
     broken.params.position_scale.slice.heads = 100;
     refuse(&broken, "slice");
     broken = op;
-    broken.inputs[0] = broken.output = tensor_of(PLAN_ROWS_LOGITS, 16);
+    broken.inputs[0] = broken.output = plan_lookup_tensor(plan, PLAN_ROWS_LOGITS, 16);
     refuse(&broken, "positions");
 }
 
 static void test_linear(void **state)
 {
     (void)state;
-    struct plan_op op = find(OP_linear);
+    struct plan_op op = plan_lookup_op(plan, OP_linear);
     op.weights[2] = PLAN_NONE;
     refuse(&op, "add up");
-    op = find(OP_linear);
-    op.inputs[0] = tensor_of(PLAN_ROWS_STEP, 20);
+    op = plan_lookup_op(plan, OP_linear);
+    op.inputs[0] = plan_lookup_tensor(plan, PLAN_ROWS_STEP, 20);
     refuse(&op, "columns");
-    op = find(OP_linear);
-    op.inputs[0] = tensor_of(PLAN_ROWS_LOGITS, 16);
+    op = plan_lookup_op(plan, OP_linear);
+    op.inputs[0] = plan_lookup_tensor(plan, PLAN_ROWS_LOGITS, 16);
     refuse(&op, "rows");
 }
 
 static void test_linear_add(void **state)
 {
     (void)state;
-    struct plan_op op = find(OP_linear_add);
+    struct plan_op op = plan_lookup_op(plan, OP_linear_add);
     accept(&op);
     op.inputs[0] = op.inputs[1];
     refuse(&op, "one tensor");
-    op = find(OP_linear_add);
-    op.inputs[1] = tensor_of(PLAN_ROWS_STEP, 20);
+    op = plan_lookup_op(plan, OP_linear_add);
+    op.inputs[1] = plan_lookup_tensor(plan, PLAN_ROWS_STEP, 20);
     refuse(&op, "shape");
-    op = find(OP_linear_add);
+    op = plan_lookup_op(plan, OP_linear_add);
     op.output = op.inputs[0];
     refuse(&op, "overwrites");
 }
@@ -302,31 +285,31 @@ static void test_linear_add(void **state)
 static void test_caches(void **state)
 {
     (void)state;
-    struct plan_op op = find(OP_kv_write);
+    struct plan_op op = plan_lookup_op(plan, OP_kv_write);
     op.params.kv_write.layer = 2;
     refuse(&op, "layer");
-    op = find(OP_kv_write);
+    op = plan_lookup_op(plan, OP_kv_write);
     op.params.kv_write.values.heads = 1;
     refuse(&op, "cache");
-    op = find(OP_kv_write);
+    op = plan_lookup_op(plan, OP_kv_write);
     op.params.kv_write.values.offset = 25;
     refuse(&op, "slice");
-    op = find(OP_attention);
+    op = plan_lookup_op(plan, OP_attention);
     op.params.attention.window = 0;
     refuse(&op, "window");
-    op = find(OP_attention);
+    op = plan_lookup_op(plan, OP_attention);
     op.params.attention.queries.heads = 3;
     refuse(&op, "evenly");
-    op = find(OP_attention);
+    op = plan_lookup_op(plan, OP_attention);
     op.params.attention.kv_heads = 4;
     refuse(&op, "cache");
-    op = find(OP_attention);
-    op.output = tensor_of(PLAN_ROWS_STEP, 20);
+    op = plan_lookup_op(plan, OP_attention);
+    op.output = plan_lookup_tensor(plan, PLAN_ROWS_STEP, 20);
     refuse(&op, "output");
-    op = find(OP_attention);
+    op = plan_lookup_op(plan, OP_attention);
     op.params.attention.scale = -1.0f;
     refuse(&op, "scale");
-    op = find(OP_attention);
+    op = plan_lookup_op(plan, OP_attention);
     op.params.attention.soft_cap = 50.0f;
     accept(&op);
     op.params.attention.soft_cap = NAN;
@@ -338,28 +321,28 @@ static void test_caches(void **state)
 static void test_others(void **state)
 {
     (void)state;
-    struct plan_op op = find(OP_embed_rows);
-    op.output = tensor_of(PLAN_ROWS_LOGITS, 16);
+    struct plan_op op = plan_lookup_op(plan, OP_embed_rows);
+    op.output = plan_lookup_tensor(plan, PLAN_ROWS_LOGITS, 16);
     refuse(&op, "step rows");
-    op = find(OP_embed_rows);
-    op.weights[0] = find(OP_linear).weights[0];
+    op = plan_lookup_op(plan, OP_embed_rows);
+    op.weights[0] = plan_lookup_op(plan, OP_linear).weights[0];
     refuse(&op, "vocabulary");
-    op = find(OP_embed_rows);
+    op = plan_lookup_op(plan, OP_embed_rows);
     op.params.embed_rows.scale = INFINITY;
     refuse(&op, "scale");
-    op = find(OP_embed_rows);
+    op = plan_lookup_op(plan, OP_embed_rows);
     op.params.embed_rows.image_token = plan->config.vocab_tokens;
     refuse(&op, "vocabulary");
-    op = find(OP_gate);
-    op.output = tensor_of(PLAN_ROWS_STEP, 16);
+    op = plan_lookup_op(plan, OP_gate);
+    op.output = plan_lookup_tensor(plan, PLAN_ROWS_STEP, 16);
     refuse(&op, "twice as wide");
-    op = find(OP_gather_rows);
+    op = plan_lookup_op(plan, OP_gather_rows);
     op.inputs[0] = op.output;
     refuse(&op, "logit rows");
-    op = find(OP_gather_rows);
-    op.inputs[0] = tensor_of(PLAN_ROWS_STEP, 20);
+    op = plan_lookup_op(plan, OP_gather_rows);
+    op.inputs[0] = plan_lookup_tensor(plan, PLAN_ROWS_STEP, 20);
     refuse(&op, "columns");
-    op = find(OP_gather_rows);
+    op = plan_lookup_op(plan, OP_gather_rows);
     op.stem = OP_soft_cap;
     op.inputs[0] = op.output;
     op.params.soft_cap = (struct soft_cap_params){0.25f, 30.0f};
@@ -369,7 +352,7 @@ static void test_others(void **state)
     op.params.soft_cap = (struct soft_cap_params){0.0f, 0.0f};
     refuse(&op, "scale");
     op.params.soft_cap.scale = 1.0f;
-    op.inputs[0] = tensor_of(PLAN_ROWS_STEP, 16);
+    op.inputs[0] = plan_lookup_tensor(plan, PLAN_ROWS_STEP, 16);
     refuse(&op, "shape");
 }
 

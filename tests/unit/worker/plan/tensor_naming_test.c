@@ -1,6 +1,6 @@
 /*
- * One tensor under several spellings: the one that the checkpoint has is found, and what is in no
- * row or under no spelling is not.
+ * One tensor under several spellings: the spelling that the checkpoint has is found; a name that is
+ * in no row or under no spelling is not.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@ static const struct tensor_naming naming = {names, usual, prefixes, other_parts}
 
 static struct tiny_checkpoint tiny;
 
-/* Of a file that has a tensor of this name among others. */
+/* The table of a file that has a tensor of this name among others. */
 static struct gguf_file *open_file_with(const char *name)
 {
     struct error_text error;

@@ -1,7 +1,7 @@
 /*
- * Every sampling parameter by what it is for: 20,000 draws under it fall as its definition in
- * double precision (tests/support/sampling_reference.h) says, by a chi-square test; and what the
- * definition takes out is never drawn.
+ * The distribution of 20,000 draws under every sampling parameter is that of its definition in
+ * double precision (tests/support/sampling_reference.h), by a chi-square test, and tokens that the
+ * definition excludes are never drawn.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -170,8 +170,8 @@ static void test_draws_fall_as_defined(void **state)
     row_sampler_destroy(sampler);
 }
 
-/* Each parameter of the table changes what is drawn: a definition that it does not reach would pass
- * above for nothing. */
+/* Each parameter of the table changes the distribution; a definition without effect would pass the
+ * test above trivially. */
 static void test_each_trial_is_one_of_its_own(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /*
- * row_sampler against the formulas of row_sampler.h written plainly (tests/support). The reference
- * also says how close its decision was; where the draw falls within rounding of a border, either
- * side is right, and the tests count that this stays rare.
+ * row_sampler compared with the formulas of row_sampler.h written plainly (tests/support). The
+ * reference also reports how close its decision was. If a draw is within rounding of a limit,
+ * either token is right, and the tests check that this is rare.
  */
 #include <float.h>
 #include <math.h>
@@ -95,7 +95,7 @@ static struct token_counts *random_history(struct sampling_params *params, uint3
     return counts;
 }
 
-/* The alternatives are the row's largest, and as likely as it says. */
+/* The alternatives are the row's largest logits with the right probabilities. */
 static void check_alternatives(const struct reference_row *row, const struct sampled_token *sampled)
 {
     uint32_t wanted = row->sampling->top_logprobs;
@@ -113,7 +113,7 @@ static void check_alternatives(const struct reference_row *row, const struct sam
         if (isfinite(sampled->logprob))
             assert_true(fabs((double)sampled->logprob - (double)pair.logprob - distance) < 1e-4);
     }
-    /* Fewer only where the next one is as good as impossible. */
+    /* Fewer alternatives only if the next one's probability is about zero. */
     for (uint32_t token = 0; token < row->vocab_tokens && sampled->alternative_count < wanted;
          token++) {
         bool is_there = false;
@@ -181,8 +181,8 @@ static void test_random_rows_match_the_reference(void **state)
         token_counts_destroy(counts);
         row_sampler_destroy(sampler);
     }
-    /* Ties and exact borders (min_p 1, equal weights) are common on purpose; most rows are clear.
-     */
+    /* Ties and exact limits (min_p 1, equal weights) are deliberately frequent; most rows are
+     * clear. */
     assert_true(close_calls < rows / 2);
 }
 

@@ -1,6 +1,6 @@
 /*
- * token_counts against a plain count: random tokens and contexts, every count right, each token
- * once.
+ * token_counts compared with a plain count: random tokens and contexts, every count right, each
+ * token listed once.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -81,17 +81,30 @@ static void test_counts_match_a_plain_count(void **state)
     }
 }
 
-static void test_destroy_takes_null(void **state)
+static void test_following_no_new_tokens_changes_nothing(void **state)
 {
     (void)state;
-    token_counts_destroy(NULL);
+    struct sampling_params params = sampling_params_default();
+    params.repetition_context = 2;
+    static const uint32_t known[] = {7, 8, 7, 9};
+    struct token_counts *counts = token_counts_create(&params, 2);
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        assert_int_equal(token_counts_follow(counts, known, 4), RESULT_OK);
+        assert_int_equal(token_counts_size(counts), 3);
+        for (uint32_t i = 0; i < 3; i++) {
+            struct token_count count = token_counts_at(counts, i);
+            assert_int_equal(count.repetition, count.token != 8); /* of the last two, 7 and 9 */
+            assert_int_equal(count.frequency, count.token != 8);  /* the same two are generated */
+        }
+    }
+    token_counts_destroy(counts);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counts_match_a_plain_count),
-        cmocka_unit_test(test_destroy_takes_null),
+        cmocka_unit_test(test_following_no_new_tokens_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /*
- * token_forcer against its rules written as a search through the whole answer, on random answers;
- * with one token unread it gives what it gives once that token is read, or says that it cannot
- * know, which it does where it truly cannot and hardly ever else.
+ * token_forcer compared with its rules written as a search through the whole answer, on random
+ * answers. With one token unread it gives the result it gives once that token is read, or
+ * FORCED_UNKNOWN, which it gives if the result does depend on the token and rarely otherwise.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,9 +15,9 @@
 #include "worker/sample/token_forcer.h"
 
 #define ANSWER 60u
-#define VOCAB  4u /* few, so that marks come about, in parts and overlapping */
+#define VOCAB  4u /* few, so that marks occur, in parts and overlapping */
 
-/* Does the answer's beginning of `count` tokens end with the mark, all of it from `first` on? */
+/* Whether the answer's first `count` tokens end with the mark, all within [first, count). */
 static bool ends_with(const uint32_t *answer, uint32_t first, uint32_t count, const uint32_t *mark,
                       uint32_t mark_count)
 {
@@ -67,7 +67,7 @@ static void assert_same(struct forced_draw a, struct forced_draw b)
         assert_int_equal(a.token, b.token);
 }
 
-/* Could the token after `count` make a difference to what comes behind it? */
+/* Whether the token after `count` can change the token after it. */
 static bool matters(const struct token_forcer *forcer, const uint32_t *answer, uint32_t count)
 {
     struct forced_draw first = {.kind = FORCED_UNKNOWN};
@@ -168,7 +168,7 @@ static void test_a_budget_ends_thinking_after_as_many_tokens(void **state)
     }
 }
 
-/* What has begun to end thinking by itself is only completed. */
+/* An end of thinking that has begun is only completed. */
 static void test_a_half_end_is_completed(void **state)
 {
     (void)state;

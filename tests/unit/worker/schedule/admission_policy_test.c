@@ -1,6 +1,6 @@
 /*
- * admission_policy: sizes that can never run are refused by name, answers are capped, and the head
- * of the queue begins only where its prompt fits beside what was promised.
+ * admission_policy: sizes that can never run are refused by name, answers are limited, and the head
+ * of the queue starts only if its prompt fits beside the promised blocks.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@ static void test_sizes(void **state)
     uint32_t tokens_max = 0;
     assert_int_equal(admission_policy_size(&limits, 10, 20, &tokens_max), RESULT_OK);
     assert_int_equal(tokens_max, 30);
-    /* By the pool: 60 computed positions and one last token that is only told. */
+    /* By the pool: 60 computed positions and a last token that is only sent. */
     assert_int_equal(admission_policy_size(&limits, 10, 51, &tokens_max), RESULT_OK);
     assert_int_equal(tokens_max, 61);
     assert_int_equal(admission_policy_size(&limits, 10, 52, &tokens_max), RESULT_OK);
@@ -36,7 +36,7 @@ static void test_sizes(void **state)
     assert_int_equal(tokens_max, 100);
 }
 
-static void test_the_head_begins_where_it_fits(void **state)
+static void test_the_head_starts_if_it_fits(void **state)
 {
     (void)state;
     struct admission_snapshot snapshot = {.running_sequences = 3,
@@ -66,7 +66,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_the_head_begins_where_it_fits),
+        cmocka_unit_test(test_the_head_starts_if_it_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

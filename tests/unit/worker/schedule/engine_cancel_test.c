@@ -1,6 +1,6 @@
 /*
- * A cancel takes effect before the next step, whatever the sequence is doing: waiting, in the
- * middle of its prompt, decoding, preempted, or already gone.
+ * A cancel takes effect before the next step in every state of a sequence: waiting, within its
+ * prompt, decoding, preempted, or already finished.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,20 +13,12 @@
 
 static uint32_t prompt[200];
 
-static struct test_request request_of(uint32_t prompt_tokens, uint32_t max_new_tokens)
-{
-    return (struct test_request){.prompt = prompt,
-                                 .prompt_tokens = prompt_tokens,
-                                 .max_new_tokens = max_new_tokens,
-                                 .sampling = sampling_params_default()};
-}
-
 static const struct sequence *sequence_of(struct engine_rig *rig, uint32_t slot)
 {
     return sequence_table_find(rig->engine->table, rig->frontend->replies[slot].id);
 }
 
-/* One turn ends it, and nothing of it is left. */
+/* One turn ends it and gives back all of its memory. */
 static void cancel_and_check(struct engine_rig *rig, uint32_t slot, uint64_t blocks_after)
 {
     test_frontend_cancel(rig->frontend, slot);
@@ -44,7 +36,7 @@ static void test_in_prefill(void **state)
     struct engine_rig rig;
     struct engine_rig_options options = engine_rig_defaults();
     engine_rig_open(&rig, &options);
-    struct test_request request = request_of(200, 5);
+    struct test_request request = test_request_of(prompt, 200, 5);
     assert_true(test_frontend_submit(rig.frontend, 0, &request));
     engine_rig_turn(&rig);
     assert_int_equal(sequence_of(&rig, 0)->state, SEQUENCE_PREFILL);
@@ -62,7 +54,7 @@ static void test_in_decode(void **state)
     struct engine_rig rig;
     struct engine_rig_options options = engine_rig_defaults();
     engine_rig_open(&rig, &options);
-    struct test_request request = request_of(20, 50);
+    struct test_request request = test_request_of(prompt, 20, 50);
     assert_true(test_frontend_submit(rig.frontend, 0, &request));
     for (uint32_t i = 0; i < 5; i++)
         engine_rig_turn(&rig);
@@ -80,7 +72,7 @@ static void test_before_it_is_admitted(void **state)
     struct engine_rig_options options = engine_rig_defaults();
     options.max_sequences = 1;
     engine_rig_open(&rig, &options);
-    struct test_request request = request_of(10, 50);
+    struct test_request request = test_request_of(prompt, 10, 50);
     for (uint32_t slot = 0; slot < 4; slot++)
         assert_true(test_frontend_submit(rig.frontend, slot, &request));
     engine_rig_turn(&rig);
@@ -105,7 +97,7 @@ static void test_while_preempted(void **state)
     struct engine_rig_options options = engine_rig_defaults();
     options.kv_blocks[0] = 6;
     engine_rig_open(&rig, &options);
-    struct test_request request = request_of(20, 60);
+    struct test_request request = test_request_of(prompt, 20, 60);
     assert_true(test_frontend_submit(rig.frontend, 0, &request));
     assert_true(test_frontend_submit(rig.frontend, 1, &request));
     for (uint32_t i = 0; i < 60 && engine_rig_preemptions(&rig) == 0; i++)

@@ -1,6 +1,6 @@
 /*
- * A frontend that does not read: the worker keeps what it has to say, stops stepping, and goes on
- * without a loss when there is room again. And the bell: one ring for all events of a step, none
+ * A frontend that does not read: the worker keeps its events, launches no step, and continues
+ * without loss when there is room again. The bell rings once for all events of a step, and not
  * while the frontend is awake.
  */
 #include <setjmp.h>
@@ -15,14 +15,6 @@
 
 static uint32_t prompt[100];
 
-static struct test_request request_of(uint32_t prompt_tokens, uint32_t max_new_tokens)
-{
-    return (struct test_request){.prompt = prompt,
-                                 .prompt_tokens = prompt_tokens,
-                                 .max_new_tokens = max_new_tokens,
-                                 .sampling = sampling_params_default()};
-}
-
 static void test_a_full_event_ring_stops_the_steps(void **state)
 {
     (void)state;
@@ -30,7 +22,7 @@ static void test_a_full_event_ring_stops_the_steps(void **state)
     struct engine_rig_options options = engine_rig_defaults();
     options.event_capacity = 8;
     engine_rig_open(&rig, &options);
-    struct test_request request = request_of(10, 30);
+    struct test_request request = test_request_of(prompt, 10, 30);
     for (uint32_t slot = 0; slot < 8; slot++)
         assert_true(test_frontend_submit(rig.frontend, slot, &request));
     engine_rig_turn(&rig);
@@ -38,7 +30,7 @@ static void test_a_full_event_ring_stops_the_steps(void **state)
         assert_int_equal(engine_rig_turn(&rig), STEP_BLOCKED);
     uint64_t steps = fake_backend_totals(rig.backend).steps;
     assert_int_equal(steps, 1);
-    /* Neither are commands taken in: what is kept stays bounded. */
+    /* No commands are taken either, so the kept events stay bounded. */
     test_frontend_cancel(rig.frontend, 3);
     assert_int_equal(engine_rig_turn(&rig), STEP_BLOCKED);
     assert_non_null(sequence_table_find(rig.engine->table, rig.frontend->replies[3].id));
@@ -63,11 +55,11 @@ static void test_a_step_rings_at_most_once(void **state)
     struct engine_rig rig;
     struct engine_rig_options options = engine_rig_defaults();
     engine_rig_open(&rig, &options);
-    struct test_request request = request_of(4, 30);
+    struct test_request request = test_request_of(prompt, 4, 30);
     for (uint32_t slot = 0; slot < 8; slot++)
         assert_true(test_frontend_submit(rig.frontend, slot, &request));
     engine_rig_turn(&rig);
-    assert_int_equal(rings_of(&rig), 0); /* nobody sleeps */
+    assert_int_equal(rings_of(&rig), 0); /* the frontend is awake */
     assert_int_equal(test_frontend_collect(rig.frontend), 8 * 3);
     doorbell_prepare_sleep(&rig.frontend->pair.event_bell);
     engine_rig_turn(&rig);
@@ -85,7 +77,7 @@ static void test_gauges_follow(void **state)
     options.max_sequences = 2;
     engine_rig_open(&rig, &options);
     struct worker_gauges *gauges = rig.frontend->pair.segment.gauges;
-    struct test_request request = request_of(20, 5);
+    struct test_request request = test_request_of(prompt, 20, 5);
     for (uint32_t slot = 0; slot < 3; slot++)
         assert_true(test_frontend_submit(rig.frontend, slot, &request));
     uint64_t beat = atomic_load(&gauges->heartbeat);
@@ -105,7 +97,7 @@ static void test_gauges_follow(void **state)
     assert_int_equal(atomic_load(&gauges->generated_tokens_total), 15);
     beat = atomic_load(&gauges->heartbeat);
     assert_int_equal(engine_rig_turn(&rig), STEP_IDLE);
-    assert_int_equal(atomic_load(&gauges->heartbeat), beat); /* idle: nobody waits for it */
+    assert_int_equal(atomic_load(&gauges->heartbeat), beat); /* idle */
     engine_rig_close(&rig);
 }
 

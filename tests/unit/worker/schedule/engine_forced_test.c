@@ -1,8 +1,8 @@
 /*
  * Forced tokens through a whole worker: budgets end thinking in time in every seeded run, prefixes
- * begin answers, stop ids wait for min_tokens, and alternatives come with their tokens. All of it
- * however steps overlap, from every point at which a worker could have died, and when sequences are
- * preempted.
+ * start answers, stop ids wait for min_tokens, and alternatives come with their tokens. All of it
+ * with and without overlapping steps, from every point at which a worker could have died, and with
+ * preempted sequences.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -96,7 +96,7 @@ static void check_runs(uint32_t overlap)
             uint32_t thought = count_thinking(&requests[i], reply);
             assert_true(thought <= requests[i].thinking_budget);
             reached += thought == requests[i].thinking_budget;
-            /* The prefix begins the answer, behind thinking where the prompt has opened it. */
+            /* The prefix starts the answer, after thinking if the prompt has opened it. */
             if (requests[i].prefix_count > 0 && !(requests[i].flags & SUBMIT_FLAG_THINKING_OPEN))
                 assert_memory_equal(reply->tokens, forced_ids, PREFIX * sizeof(uint32_t));
         }
@@ -112,7 +112,7 @@ static void test_budgets_are_kept_in_every_run(void **state)
         check_runs(overlap);
 }
 
-/* The same tokens, logprobs and alternatives when it goes on from any of its own tokens. */
+/* The same tokens, logprobs and alternatives if it resumes from any of its own tokens. */
 static void check_splits(uint64_t seed, uint32_t overlap)
 {
     struct engine_rig rig;

@@ -1,8 +1,8 @@
 /*
- * Random requests of text, one and three pictures through tiny pools of blocks and features:
- * chunked, preempted, cancelled, continued after a worker's death and encoded in any company, each
- * gets what it gets alone, and pictures that were seen before are not encoded again. The rig and
- * the fake backend assert the rest.
+ * Random requests with text and up to three images through tiny pools of blocks and features:
+ * chunked, preempted, cancelled, resumed after a worker's death, and encoded in batches with other
+ * requests. Each request gets the same result as when it runs alone, and cached images are not
+ * encoded again. The rig and the fake backend assert the rest.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #include "tests/support/request_crowd.h"
 
 #define PROMPT_MAX  200u
-#define PICTURES    14u
+#define IMAGES      14u
 #define VOCAB       97u
 #define PLACEHOLDER (VOCAB - 1)
 
@@ -28,8 +28,8 @@ static void make_request(void *context, struct test_random *random, struct drawn
     uint32_t images = counts[test_random_below(random, 5)];
     for (uint32_t i = 0; i < images; i++) {
         drawn_request_add_text(drawn, random, test_random_below(random, 8), 3);
-        /* Some pictures come often. */
-        uint32_t among = test_random_below(random, 2) ? PICTURES : 3;
+        /* Some images repeat often. */
+        uint32_t among = test_random_below(random, 2) ? IMAGES : 3;
         drawn_request_add_image(drawn, context, test_random_below(random, among), random);
     }
     uint32_t tail = 1 + test_random_below(random, 30);
@@ -44,7 +44,7 @@ static void make_request(void *context, struct test_random *random, struct drawn
 static struct request_crowd_totals run(struct engine_rig *rig, uint64_t seed, uint32_t requests)
 {
     struct drawn_catalog catalog;
-    drawn_catalog_make(&catalog, PICTURES, 4, PLACEHOLDER);
+    drawn_catalog_make(&catalog, IMAGES, 4, PLACEHOLDER);
     struct request_crowd_totals totals =
         request_crowd_run(rig, &(struct request_crowd_options){.seed = seed,
                                                                .slots = 16,
@@ -67,7 +67,7 @@ static struct engine_rig_options options_of(const struct model_vision *vision)
     options.vocab_tokens = VOCAB;
     options.kv_blocks[0] = 14;
     options.vision = vision;
-    options.patch_rows = 200; /* the largest picture has 180 */
+    options.patch_rows = 200; /* the largest image has 180 */
     options.feature_rows = 64;
     options.kept_images = 4;
     options.pace = (struct step_pace){
@@ -90,7 +90,7 @@ static void check_runs(struct engine_rig_options *options, uint64_t seed)
         assert_true(gauge(&gauges->image_evictions_total) > 50);
         assert_true(gauge(&gauges->images_cached) <= 4);
         struct fake_vision_totals vision = fake_backend_vision_totals(rig.backend);
-        assert_true(vision.most_pictures > 1);
+        assert_true(vision.most_images > 1);
         assert_true(vision.parts >= vision.ends * small_vision.stages && vision.ends > 0);
         engine_rig_close(&rig);
     }
@@ -113,8 +113,8 @@ static void test_grid_positions(void **state)
     check_runs(&options, 2);
 }
 
-/* A prefix may end within a picture, and is only found again with the same one. */
-static void test_prefixes_with_pictures(void **state)
+/* A prefix may end within an image, and is found again only with the same one. */
+static void test_prefixes_with_images(void **state)
 {
     (void)state;
     struct model_vision vision = small_vision;
@@ -127,7 +127,7 @@ static void test_prefixes_with_pictures(void **state)
     check_runs(&options, 5);
 }
 
-/* Tiles of up to 15 tokens, of which 4 go into a step beside streams. */
+/* Tiles of up to 15 tokens, with 4 tokens of a prompt in a step beside streams. */
 static void test_spans_that_must_stay_whole(void **state)
 {
     (void)state;
@@ -142,8 +142,8 @@ static void test_spans_that_must_stay_whole(void **state)
     check_runs(&options, 3);
 }
 
-/* Room for hardly more than the largest picture, and nothing is kept. */
-static void test_a_pool_of_one_picture(void **state)
+/* Room for little more than the largest image, and no image is kept. */
+static void test_a_pool_of_one_image(void **state)
 {
     (void)state;
     struct engine_rig_options options = options_of(&small_vision);
@@ -160,24 +160,24 @@ static void test_a_pool_of_one_picture(void **state)
 }
 
 static void submit_one(struct engine_rig *rig, struct drawn_request *drawn,
-                       const struct drawn_catalog *catalog, uint32_t slot, uint32_t picture)
+                       const struct drawn_catalog *catalog, uint32_t slot, uint32_t image)
 {
     struct test_random random = {.state = 3};
     drawn_request_begin(drawn);
     drawn_request_add_text(drawn, &random, 3, 3);
-    drawn_request_add_image(drawn, catalog, picture, &random);
+    drawn_request_add_image(drawn, catalog, image, &random);
     drawn_request_add_text(drawn, &random, 2, 3);
     drawn->request.max_new_tokens = 5;
     drawn_request_end(drawn);
     assert_true(test_frontend_submit(rig->frontend, slot, &drawn->request));
 }
 
-static void test_the_same_picture_is_encoded_once(void **state)
+static void test_the_same_image_is_encoded_once(void **state)
 {
     (void)state;
     static struct drawn_request made[4];
     struct drawn_catalog catalog;
-    drawn_catalog_make(&catalog, PICTURES, 4, PLACEHOLDER);
+    drawn_catalog_make(&catalog, IMAGES, 4, PLACEHOLDER);
     struct engine_rig_options options = options_of(&small_vision);
     struct engine_rig rig;
     engine_rig_open(&rig, &options);
@@ -187,7 +187,7 @@ static void test_the_same_picture_is_encoded_once(void **state)
     engine_rig_finish(&rig, 100);
     submit_one(&rig, &made[2], &catalog, 2, 1);
     engine_rig_finish(&rig, 100);
-    assert_int_equal(fake_backend_vision_totals(rig.backend).pictures, 1);
+    assert_int_equal(fake_backend_vision_totals(rig.backend).images, 1);
     assert_int_equal(gauge(&rig.frontend->pair.segment.gauges->image_hits_total), 2);
     for (uint32_t slot = 0; slot < 3; slot++) {
         engine_rig_check_reply(&rig, &made[slot].request, &rig.frontend->replies[slot]);
@@ -195,7 +195,7 @@ static void test_the_same_picture_is_encoded_once(void **state)
     }
     submit_one(&rig, &made[3], &catalog, 3, 2);
     engine_rig_finish(&rig, 100);
-    assert_int_equal(fake_backend_vision_totals(rig.backend).pictures, 2);
+    assert_int_equal(fake_backend_vision_totals(rig.backend).images, 2);
     engine_rig_close(&rig);
     for (uint32_t slot = 0; slot < 4; slot++)
         drawn_request_fini(&made[slot]);
@@ -211,12 +211,12 @@ static struct test_request words(uint32_t max_new_tokens)
                                  .sampling = sampling_params_default()};
 }
 
-static void test_nobody_waits_for_another_ones_picture(void **state)
+static void test_text_is_not_delayed_by_an_image(void **state)
 {
     (void)state;
     static struct drawn_request made;
     struct drawn_catalog catalog;
-    drawn_catalog_make(&catalog, PICTURES, 4, PLACEHOLDER);
+    drawn_catalog_make(&catalog, IMAGES, 4, PLACEHOLDER);
     struct model_vision vision = small_vision;
     vision.stages = 1000000; /* longer than the test */
     struct engine_rig_options options = options_of(&vision);
@@ -233,7 +233,7 @@ static void test_nobody_waits_for_another_ones_picture(void **state)
     assert_false(rig.frontend->replies[1].live);
     engine_rig_check_reply(&rig, &text, &rig.frontend->replies[1]);
     assert_true(rig.frontend->replies[0].live);
-    /* Nobody wants it any more: the batch is dropped, and there is nothing to do. */
+    /* No sequence needs it any more: the batch is dropped, and there is nothing to do. */
     test_frontend_cancel(rig.frontend, 0);
     engine_rig_turn(&rig);
     test_frontend_collect(rig.frontend);
@@ -243,15 +243,15 @@ static void test_nobody_waits_for_another_ones_picture(void **state)
     drawn_catalog_fini(&catalog);
 }
 
-/* Taking a picture's pixels in is as much as a step beside a stream can spare; alone, the first
- * part of the tower comes with it. */
+/* Copying an image's pixels uses the time that a step beside a stream can spare; without streams,
+ * the first part of the tower follows in the same step. */
 static void test_beside_a_stream_encoding_begins_a_step_after_its_pixels(void **state)
 {
     (void)state;
     for (uint32_t beside = 0; beside < 2; beside++) {
         static struct drawn_request made;
         struct drawn_catalog catalog;
-        drawn_catalog_make(&catalog, PICTURES, 4, PLACEHOLDER);
+        drawn_catalog_make(&catalog, IMAGES, 4, PLACEHOLDER);
         struct engine_rig_options options = options_of(&small_vision);
         struct engine_rig rig;
         engine_rig_open(&rig, &options);
@@ -274,24 +274,24 @@ static void test_beside_a_stream_encoding_begins_a_step_after_its_pixels(void **
     }
 }
 
-/* Whether the last step had rows of prompts with pictures. */
-static bool shows_rows(const struct worker_engine *engine)
+/* Whether the last step had rows of prompts with images. */
+static bool has_image_rows(const struct worker_engine *engine)
 {
     for (uint32_t i = 0; i < sequence_table_running(engine->table); i++) {
-        if (engine->candidates[i].shows && engine->rows[i] > 0)
+        if (engine->candidates[i].has_images && engine->rows[i] > 0)
             return true;
     }
     return false;
 }
 
-/* Where encoding leaves a step no time for the rows that show pictures these have every other step,
- * and no step has both. */
+/* If encoding leaves a step no time for image rows, they have every other step, and no step has
+ * both. */
 static void test_encoding_and_its_rows_take_turns_beside_a_stream(void **state)
 {
     (void)state;
     static struct drawn_request made[3];
     struct drawn_catalog catalog;
-    drawn_catalog_make(&catalog, PICTURES, 4, PLACEHOLDER);
+    drawn_catalog_make(&catalog, IMAGES, 4, PLACEHOLDER);
     struct engine_rig_options options = options_of(&small_vision);
     options.mixed_prefill_tokens = 4; /* so that the rows take some steps */
     struct engine_rig rig;
@@ -308,10 +308,10 @@ static void test_encoding_and_its_rows_take_turns_beside_a_stream(void **state)
         engine_rig_turn(&rig);
         test_frontend_collect(rig.frontend);
         bool encodes = fake_backend_vision_totals(rig.backend).parts > parts;
-        bool shows = shows_rows(rig.engine);
-        assert_false(encodes && shows);
+        bool images = has_image_rows(rig.engine);
+        assert_false(encodes && images);
         encoding += encodes;
-        showing += shows;
+        showing += images;
     }
     assert_true(encoding > 5 && showing > 5);
     for (uint32_t slot = 0; slot < 3; slot++) {
@@ -330,11 +330,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_spans_that_may_be_cut),
         cmocka_unit_test(test_grid_positions),
-        cmocka_unit_test(test_prefixes_with_pictures),
+        cmocka_unit_test(test_prefixes_with_images),
         cmocka_unit_test(test_spans_that_must_stay_whole),
-        cmocka_unit_test(test_a_pool_of_one_picture),
-        cmocka_unit_test(test_the_same_picture_is_encoded_once),
-        cmocka_unit_test(test_nobody_waits_for_another_ones_picture),
+        cmocka_unit_test(test_a_pool_of_one_image),
+        cmocka_unit_test(test_the_same_image_is_encoded_once),
+        cmocka_unit_test(test_text_is_not_delayed_by_an_image),
         cmocka_unit_test(test_beside_a_stream_encoding_begins_a_step_after_its_pixels),
         cmocka_unit_test(test_encoding_and_its_rows_take_turns_beside_a_stream),
     };

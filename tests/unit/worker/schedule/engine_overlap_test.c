@@ -1,7 +1,7 @@
 /*
- * Steps launched before the last one is read: that it happens, what it may not cost (rows beyond an
- * answer's length, a second token's wait for an arrival), and that whoever ends while a row of his
- * is under way, at whatever moment and by whatever cause, leaves nothing behind.
+ * Steps launched before the last one is read: that they are, what it may not cost (rows beyond an
+ * answer's length, a second step's wait for a new request), and that a sequence that ends while a
+ * row of it is under way, at any moment and for any reason, leaves nothing allocated.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,14 +14,6 @@
 #include "tests/support/engine_rig.h"
 
 static uint32_t prompt[200];
-
-static struct test_request request_of(uint32_t prompt_tokens, uint32_t max_new_tokens)
-{
-    return (struct test_request){.prompt = prompt,
-                                 .prompt_tokens = prompt_tokens,
-                                 .max_new_tokens = max_new_tokens,
-                                 .sampling = sampling_params_default()};
-}
 
 /* Two steps under way, computed as late as may be. */
 static struct engine_rig_options overlapping(void)
@@ -61,7 +53,7 @@ static void test_one_stream_overlaps_with_itself(void **state)
     struct engine_rig rig;
     struct engine_rig_options options = overlapping();
     engine_rig_open(&rig, &options);
-    struct test_request request = request_of(20, 10);
+    struct test_request request = test_request_of(prompt, 20, 10);
     const struct test_reply *reply = &rig.frontend->replies[3];
     assert_true(test_frontend_submit(rig.frontend, 3, &request));
     turn(&rig);
@@ -74,7 +66,7 @@ static void test_one_stream_overlaps_with_itself(void **state)
         assert_int_equal(totals.steps, tokens + 1);
         assert_int_equal(totals.rows_ahead, tokens);
     }
-    turn(&rig); /* its last token is under way: nothing is launched any more */
+    turn(&rig); /* its last token is under way, so nothing is launched */
     assert_false(reply->live);
     assert_false(on_roster(&rig, 3));
     assert_int_equal(engine_rig_turn(&rig), STEP_IDLE);
@@ -91,7 +83,7 @@ static void test_prompts_overlap_too(void **state)
     struct engine_rig rig;
     struct engine_rig_options options = overlapping();
     engine_rig_open(&rig, &options);
-    struct test_request request = request_of(100, 3);
+    struct test_request request = test_request_of(prompt, 100, 3);
     const struct test_reply *reply = &rig.frontend->replies[0];
     assert_true(test_frontend_submit(rig.frontend, 0, &request));
     turn(&rig);
@@ -104,7 +96,7 @@ static void test_prompts_overlap_too(void **state)
     engine_rig_close(&rig);
 }
 
-/* A stop token costs one row that nobody reads, and blocks and slot are free before that. */
+/* A stop token costs one row whose result is dropped; blocks and slot are free before that. */
 static void test_a_stop_token_while_the_next_row_is_under_way(void **state)
 {
     (void)state;
@@ -113,7 +105,7 @@ static void test_a_stop_token_while_the_next_row_is_under_way(void **state)
     struct engine_rig_options options = overlapping();
     options.vocab_tokens = 5000; /* no token twice */
     engine_rig_open(&rig, &options);
-    struct test_request request = request_of(20, 30);
+    struct test_request request = test_request_of(prompt, 20, 30);
     assert_true(test_frontend_submit(rig.frontend, 0, &request));
     settle(&rig);
     for (uint32_t i = 0; i < 30; i++)
@@ -132,7 +124,7 @@ static void test_a_stop_token_while_the_next_row_is_under_way(void **state)
         assert_int_equal(kv_pools_used(&rig.engine->pools), 0);
         assert_false(on_roster(&rig, 0));
         /* The same slot and blocks have another owner before the step is read. */
-        struct test_request other = request_of(40, 3);
+        struct test_request other = test_request_of(prompt, 40, 3);
         assert_true(test_frontend_submit(rig.frontend, 0, &other));
         settle(&rig);
         engine_rig_check_reply(&rig, &other, &rig.frontend->replies[0]);
@@ -154,8 +146,9 @@ static void test_a_cancel_at_every_moment(void **state)
             options.kv_blocks[0] = 10; /* they preempt each other */
             options.max_sequences = 3;
             engine_rig_open(&rig, &options);
-            struct test_request requests[3] = {request_of(40, 30), request_of(45, 25),
-                                               request_of(33, 20)};
+            struct test_request requests[3] = {test_request_of(prompt, 40, 30),
+                                               test_request_of(prompt, 45, 25),
+                                               test_request_of(prompt, 33, 20)};
             for (uint32_t slot = 0; slot < 3; slot++) {
                 requests[slot].sampling.seed = slot;
                 assert_true(test_frontend_submit(rig.frontend, slot, &requests[slot]));
@@ -169,7 +162,7 @@ static void test_a_cancel_at_every_moment(void **state)
             if (live)
                 assert_int_equal(rig.frontend->replies[1].finish, FINISH_CANCELLED);
             engine_rig_check_reply(&rig, &requests[1], &rig.frontend->replies[1]);
-            struct test_request other = request_of(20, 20);
+            struct test_request other = test_request_of(prompt, 20, 20);
             assert_true(test_frontend_submit(rig.frontend, 1, &other));
             settle(&rig);
             engine_rig_check_reply(&rig, &requests[0], &rig.frontend->replies[0]);
@@ -186,13 +179,13 @@ static void test_an_arrival_joins_the_step_that_is_launched_next(void **state)
     struct engine_rig rig;
     struct engine_rig_options options = overlapping();
     engine_rig_open(&rig, &options);
-    struct test_request stream = request_of(20, 60);
-    struct test_request arrival = request_of(10, 5);
+    struct test_request stream = test_request_of(prompt, 20, 60);
+    struct test_request arrival = test_request_of(prompt, 10, 5);
     assert_true(test_frontend_submit(rig.frontend, 0, &stream));
     for (uint32_t i = 0; i < 5; i++)
         turn(&rig);
     assert_true(test_frontend_submit(rig.frontend, 1, &arrival));
-    turn(&rig); /* launches its prompt behind the step under way, which this turn reads */
+    turn(&rig); /* launches its prompt after the step under way, which this turn reads */
     assert_int_equal(rig.frontend->replies[1].token_count, 0);
     turn(&rig);
     assert_int_equal(rig.frontend->replies[1].token_count, 1);
@@ -202,7 +195,7 @@ static void test_an_arrival_joins_the_step_that_is_launched_next(void **state)
     engine_rig_close(&rig);
 }
 
-/* 8 streams of 30 tokens, one or all of them with a penalty: the steps that it takes. */
+/* Number of steps for 8 streams of 30 tokens, one or all of them with a penalty. */
 static struct fake_backend_totals run_with_penalties(uint32_t overlap, uint32_t penalized)
 {
     struct engine_rig rig;
@@ -211,7 +204,7 @@ static struct fake_backend_totals run_with_penalties(uint32_t overlap, uint32_t 
     engine_rig_open(&rig, &options);
     struct test_request requests[8];
     for (uint32_t slot = 0; slot < 8; slot++) {
-        requests[slot] = request_of(4, 30);
+        requests[slot] = test_request_of(prompt, 4, 30);
         requests[slot].sampling.seed = slot;
         if (slot < penalized)
             requests[slot].sampling.frequency_penalty = 0.5f;
@@ -232,7 +225,7 @@ static void test_penalties_wait_for_their_tokens_together(void **state)
     assert_int_equal(plain.steps, 30);
     assert_int_equal(plain.steps_ahead, 29);
     for (uint32_t penalized = 1; penalized <= 8; penalized += 7) {
-        /* As without overlap, and no step for some of the streams only. */
+        /* As many steps as without overlap: no step has only some of the streams. */
         struct fake_backend_totals waiting = run_with_penalties(2, penalized);
         assert_int_equal(waiting.steps, 30);
         assert_int_equal(waiting.steps_ahead, 0);
@@ -250,11 +243,11 @@ static void test_a_drain_reads_every_step(void **state)
     struct engine_rig_options options = overlapping();
     engine_rig_open(&rig, &options);
     uint32_t token;
-    struct test_request request = request_of(20, 2);
+    struct test_request request = test_request_of(prompt, 20, 2);
     assert_true(test_frontend_submit(rig.frontend, 0, &request));
     settle(&rig);
     token = rig.frontend->replies[0].tokens[0];
-    request = request_of(20, 20);
+    request = test_request_of(prompt, 20, 20);
     request.stop_ids = &token;
     request.stop_token_count = 1;
     assert_true(test_frontend_submit(rig.frontend, 0, &request));
@@ -275,7 +268,7 @@ static void test_a_full_event_ring_leaves_the_steps_under_way(void **state)
     struct engine_rig_options options = overlapping();
     options.event_capacity = 8;
     engine_rig_open(&rig, &options);
-    struct test_request request = request_of(4, 30);
+    struct test_request request = test_request_of(prompt, 4, 30);
     for (uint32_t slot = 0; slot < 8; slot++)
         assert_true(test_frontend_submit(rig.frontend, slot, &request));
     engine_rig_turn(&rig);
@@ -300,7 +293,7 @@ static void test_a_failing_backend_ends_the_turn(void **state)
             struct engine_rig rig;
             struct engine_rig_options options = overlapping();
             engine_rig_open(&rig, &options);
-            struct test_request request = request_of(30, 20);
+            struct test_request request = test_request_of(prompt, 30, 20);
             assert_true(test_frontend_submit(rig.frontend, 1, &request));
             for (uint32_t i = 0; i < turns; i++)
                 turn(&rig);

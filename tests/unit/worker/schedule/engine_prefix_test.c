@@ -1,8 +1,8 @@
 /*
- * The prefix cache in the engine: thousands of requests of conversations that go on, branch and
- * share their beginnings, with the cache on, off, and so small that it is given up all the time.
- * Each request gets the tokens that it gets alone. The fake backend aborts where a row finds a cell
- * or a state that is not exactly its own sequence's; the rig checks the facts of all sequences.
+ * The prefix cache in the engine: thousands of requests of conversations that continue, branch and
+ * share their beginnings, with the cache on, off, and so small that it always evicts. Each request
+ * gets the same tokens as when it runs alone. The fake backend aborts if a row reads a cell or a
+ * state that is not its own sequence's; the rig checks the invariants of all sequences.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 #define TEXT_MAX      400u
 #define CONVERSATIONS 6u
 #define TENANTS       2u
-#define PICTURES      8u
+#define IMAGES        8u
 
 struct scene {
     uint32_t vocab;
@@ -81,7 +81,7 @@ static double check_run(struct engine_rig_options *options, uint64_t seed, uint3
         struct scene *scene = must_alloc(1, sizeof *scene);
         scene->vocab = options->vocab_tokens;
         if (options->vision)
-            drawn_catalog_make(&scene->catalog, PICTURES, 4, scene->vocab - 1);
+            drawn_catalog_make(&scene->catalog, IMAGES, 4, scene->vocab - 1);
         struct request_crowd_totals totals =
             request_crowd_run(&rig, &(struct request_crowd_options){.seed = seed + 10 * overlap,
                                                                     .slots = 16,
@@ -155,7 +155,7 @@ static void test_two_full_groups(void **state)
     assert_true(check_run(&options, 6, 600) > 0.1);
 }
 
-static void test_quantization_behind_a_start(void **state)
+static void test_quantization_after_a_start(void **state)
 {
     (void)state;
     struct engine_rig_options options = options_with(true, 200);
@@ -167,9 +167,9 @@ static void test_quantization_behind_a_start(void **state)
     assert_true(check_run(&options, 14, 400) > 0.02);
 }
 
-/* All of it at once: pictures in conversations, windows, recurrent state, and a cache of which the
- * beginning is in full precision. */
-static void test_pictures_in_a_quantized_cache(void **state)
+/* Images in conversations, windows, recurrent state and a quantized cache with a full-precision
+ * start, all at once. */
+static void test_images_in_a_quantized_cache(void **state)
 {
     (void)state;
     struct model_vision vision = {
@@ -274,12 +274,12 @@ static void test_a_second_turn_computes_what_is_new(void **state)
     /* 129 positions were computed: 8 blocks, generated tokens among them. */
     assert_int_equal(reply->cached_tokens, 128);
     assert_int_equal(fake_backend_totals(rig.backend).rows - rows, 150 - 128);
-    /* A prompt that is there whole has its last token computed. */
+    /* Of a prompt that is cached completely, the last token is computed. */
     assert_int_equal(ask(&rig, text, 128, 1, 0)->cached_tokens, 112);
     engine_rig_close(&rig);
 }
 
-/* Before the start both forms are needed, behind it the quantized one alone. */
+/* Before the start both forms are needed, after it only the quantized one. */
 static void test_a_prefix_before_the_start_of_quantization(void **state)
 {
     (void)state;
@@ -319,7 +319,7 @@ static void test_tenants_never_share(void **state)
     engine_rig_close(&rig);
 }
 
-/* Blocks for four sequences, sixteen times as many requests with one beginning. */
+/* Blocks for four sequences, and sixteen times as many requests with one beginning. */
 static void test_a_storm_of_preemptions(void **state)
 {
     (void)state;
@@ -345,7 +345,7 @@ static void test_a_storm_of_preemptions(void **state)
         for (uint32_t i = 0; i < 64; i++)
             engine_rig_check_reply(&rig, &requests[i], &rig.frontend->replies[i]);
         assert_true(engine_rig_preemptions(&rig) > 0);
-        /* Whoever comes back finds most of what it had. */
+        /* A resumed sequence finds most of its blocks. */
         uint64_t rows = fake_backend_totals(rig.backend).rows;
         assert_true(rows < 64 * (64 + 128) * 3 / 2);
         engine_rig_close(&rig);
@@ -360,8 +360,8 @@ int main(void)
         cmocka_unit_test(test_no_more_blocks_than_one_sequence_needs),
         cmocka_unit_test(test_full_and_sliding_groups),
         cmocka_unit_test(test_two_full_groups),
-        cmocka_unit_test(test_quantization_behind_a_start),
-        cmocka_unit_test(test_pictures_in_a_quantized_cache),
+        cmocka_unit_test(test_quantization_after_a_start),
+        cmocka_unit_test(test_images_in_a_quantized_cache),
         cmocka_unit_test(test_only_sliding_groups),
         cmocka_unit_test(test_recurrent_state),
         cmocka_unit_test(test_recurrent_state_beside_windows),

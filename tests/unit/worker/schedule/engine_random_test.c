@@ -1,8 +1,8 @@
 /*
- * Thousands of random requests through tiny pools: whatever is admitted, chunked, preempted,
- * recomputed or cancelled around it, and however steps overlap, every request gets the tokens that
- * it gets alone, nobody starves, and at the end everything is given back. The rig and the fake
- * backend assert the rest.
+ * Thousands of random requests through tiny pools. With any other requests admitted, chunked,
+ * preempted, recomputed or cancelled meanwhile, and with or without overlapping steps, every
+ * request gets the same tokens as when it runs alone, none starves, and all memory is given back at
+ * the end. The rig and the fake backend assert the rest.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -92,8 +92,8 @@ static void test_pools_that_hold_no_whole_answer(void **state)
     check_run(&options, 4);
 }
 
-/* Sequences before and after the start of quantization, in one step and short of both pools. */
-static void test_quantization_behind_a_start(void **state)
+/* Sequences before and after the start of quantization in one step, with both pools too small. */
+static void test_quantization_after_a_start(void **state)
 {
     (void)state;
     struct engine_rig_options options = engine_rig_defaults();
@@ -106,7 +106,7 @@ static void test_quantization_behind_a_start(void **state)
     check_run(&options, 7);
 }
 
-/* Of a recurrent state nothing can be taken back: not the row behind a stop token, not one of a
+/* A recurrent state cannot be rolled back: neither by the row after a stop token nor by one of a
  * cancelled neighbour. */
 static void test_recurrent_state(void **state)
 {
@@ -137,7 +137,7 @@ int main(void)
         cmocka_unit_test(test_full_and_sliding_groups),
         cmocka_unit_test(test_only_sliding_groups),
         cmocka_unit_test(test_pools_that_hold_no_whole_answer),
-        cmocka_unit_test(test_quantization_behind_a_start),
+        cmocka_unit_test(test_quantization_after_a_start),
         cmocka_unit_test(test_recurrent_state),
         cmocka_unit_test(test_recurrent_state_beside_windows),
     };

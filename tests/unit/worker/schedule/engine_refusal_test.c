@@ -1,8 +1,7 @@
 /*
- * Requests that the worker refuses, each by its own failure, and that a refusal disturbs nobody:
- * too long for the context, too long for the pools, pictures for a model that takes none, a slot
- * in use, ids outside the vocabulary, a
- * draining worker, bytes that are no record.
+ * Requests that the worker refuses, each with its own failure and without disturbing other
+ * requests: too long for the context, too long for the pools, images for a model that takes none, a
+ * slot in use, ids outside the vocabulary, a draining worker, bytes that are no record.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,14 +18,6 @@
 
 static uint32_t prompt[2000];
 
-static struct test_request request_of(uint32_t prompt_tokens, uint32_t max_new_tokens)
-{
-    return (struct test_request){.prompt = prompt,
-                                 .prompt_tokens = prompt_tokens,
-                                 .max_new_tokens = max_new_tokens,
-                                 .sampling = sampling_params_default()};
-}
-
 static enum result failure_of(struct engine_rig *rig, const struct test_request *request)
 {
     assert_true(test_frontend_submit(rig->frontend, 9, request));
@@ -42,23 +33,23 @@ static void test_sizes(void **state)
     struct engine_rig_options options = engine_rig_defaults();
     options.kv_blocks[0] = 20; /* 320 positions */
     engine_rig_open(&rig, &options);
-    struct test_request request = request_of(1024, 1);
+    struct test_request request = test_request_of(prompt, 1024, 1);
     assert_int_equal(failure_of(&rig, &request), RESULT_CONTEXT_EXCEEDED);
-    request = request_of(321, 1);
+    request = test_request_of(prompt, 321, 1);
     assert_int_equal(failure_of(&rig, &request), RESULT_TOO_LARGE);
-    request = request_of(320, 100);
+    request = test_request_of(prompt, 320, 100);
     assert_int_equal(failure_of(&rig, &request), RESULT_OK);
     assert_int_equal(rig.frontend->replies[9].token_count, 1);
     assert_int_equal(rig.frontend->replies[9].finish, FINISH_LENGTH);
-    request = request_of(300, 1000);
+    request = test_request_of(prompt, 300, 1000);
     assert_int_equal(failure_of(&rig, &request), RESULT_OK);
     assert_int_equal(rig.frontend->replies[9].token_count, 21);
     engine_rig_check_reply(&rig, &request, &rig.frontend->replies[9]);
     engine_rig_close(&rig);
 }
 
-/* Good and bad records of pictures for a model that takes none. */
-static void test_images_of_a_blind_model(void **state)
+/* Good and bad records with images for a model that takes none. */
+static void test_images_without_vision(void **state)
 {
     (void)state;
     struct engine_rig rig;
@@ -75,7 +66,7 @@ static void test_images_of_a_blind_model(void **state)
                          .span_tokens = 2,
                          .token_count = 2,
                          .scale = {1, 1, 1}}};
-    struct test_request request = request_of(5, 1);
+    struct test_request request = test_request_of(prompt, 5, 1);
     request.image_part = (const uint8_t *)&part;
     request.image_bytes = image_record_place(&part.record, 1);
     request.image_count = 1;
@@ -94,15 +85,15 @@ static void test_foreign_ids(void **state)
     struct engine_rig_options options = engine_rig_defaults();
     engine_rig_open(&rig, &options);
     const uint32_t beyond[1] = {options.vocab_tokens};
-    struct test_request request = request_of(3, 1);
+    struct test_request request = test_request_of(prompt, 3, 1);
     request.prompt = beyond;
     request.prompt_tokens = 1;
     assert_int_equal(failure_of(&rig, &request), RESULT_INVALID);
-    request = request_of(3, 1);
+    request = test_request_of(prompt, 3, 1);
     request.stop_ids = beyond;
     request.stop_token_count = 1;
     assert_int_equal(failure_of(&rig, &request), RESULT_INVALID);
-    request = request_of(3, 1);
+    request = test_request_of(prompt, 3, 1);
     struct logit_bias_entry bias = {.token = options.vocab_tokens, .bias = 1.0f};
     request.logit_bias = &bias;
     request.logit_bias_count = 1;
@@ -122,10 +113,10 @@ static void test_a_slot_in_use(void **state)
     struct engine_rig rig;
     struct engine_rig_options options = engine_rig_defaults();
     engine_rig_open(&rig, &options);
-    struct test_request request = request_of(30, 20);
+    struct test_request request = test_request_of(prompt, 30, 20);
     assert_true(test_frontend_submit(rig.frontend, 1, &request));
     engine_rig_turn(&rig);
-    /* The frontend forgets that slot 1 runs, and says so with a new generation. */
+    /* The frontend reuses running slot 1 with a new generation. */
     struct test_reply forgotten = rig.frontend->replies[1];
     rig.frontend->replies[1].live = false;
     assert_true(test_frontend_submit(rig.frontend, 1, &request));
@@ -145,7 +136,7 @@ static void test_a_draining_worker(void **state)
     struct engine_rig_options options = engine_rig_defaults();
     options.max_sequences = 1;
     engine_rig_open(&rig, &options);
-    struct test_request request = request_of(30, 20);
+    struct test_request request = test_request_of(prompt, 30, 20);
     assert_true(test_frontend_submit(rig.frontend, 1, &request));
     assert_true(test_frontend_submit(rig.frontend, 2, &request));
     test_frontend_drain(rig.frontend);
@@ -163,14 +154,14 @@ static void test_a_draining_worker(void **state)
     engine_rig_close(&rig);
 }
 
-static void test_noise_disturbs_nobody(void **state)
+static void test_noise_changes_no_request(void **state)
 {
     (void)state;
     struct engine_rig rig;
     struct engine_rig_options options = engine_rig_defaults();
     engine_rig_open(&rig, &options);
     struct test_random random = {.state = 77};
-    struct test_request request = request_of(100, 300);
+    struct test_request request = test_request_of(prompt, 100, 300);
     for (uint32_t slot = 0; slot < 4; slot++)
         assert_true(test_frontend_submit(rig.frontend, slot, &request));
     for (uint32_t round = 0; round < 3000; round++) {
@@ -208,7 +199,7 @@ static void test_a_failing_backend_ends_the_turn(void **state)
     struct engine_rig rig;
     struct engine_rig_options options = engine_rig_defaults();
     engine_rig_open(&rig, &options);
-    struct test_request request = request_of(30, 20);
+    struct test_request request = test_request_of(prompt, 30, 20);
     assert_true(test_frontend_submit(rig.frontend, 1, &request));
     fake_backend_fail_launch(rig.backend, RESULT_IO);
     enum step_outcome outcome;
@@ -234,11 +225,11 @@ int main(void)
     log_init("test", LOG_ERROR);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_images_of_a_blind_model),
+        cmocka_unit_test(test_images_without_vision),
         cmocka_unit_test(test_foreign_ids),
         cmocka_unit_test(test_a_slot_in_use),
         cmocka_unit_test(test_a_draining_worker),
-        cmocka_unit_test(test_noise_disturbs_nobody),
+        cmocka_unit_test(test_noise_changes_no_request),
         cmocka_unit_test(test_a_failing_backend_ends_the_turn),
         cmocka_unit_test(test_a_corrupt_ring_ends_the_turn),
     };

@@ -1,6 +1,6 @@
 /*
- * A replayed request goes on where it stopped: index, tokens, penalties and random stream are those
- * that it would have had, from every point at which a worker could have died.
+ * A replayed request continues where it stopped: index, tokens, penalties and random stream are the
+ * same as without interruption, from every point at which a worker could have died.
  */
 #include <setjmp.h>
 #include <stdarg.h>

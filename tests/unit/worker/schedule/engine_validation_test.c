@@ -1,10 +1,10 @@
 /*
- * Every input of the engine that cannot be is a typed failure of its own and leaves the engine as
- * it was: sequences that run and wait, pools, caches of prefixes and features, byte for byte, while
- * others stream; and what these stream is what they stream alone.
+ * Every invalid input of the engine is a typed failure and leaves the engine unchanged (running and
+ * waiting sequences, pools, caches of prefixes and features, byte for byte) while other requests
+ * stream, and these get the same tokens as when they run alone.
  *
- * Which rule of a record breaks how is tests/unit/proto/submit_record_test.c's; here it is that
- * nothing of a broken one gets in.
+ * Each rule of a record is tested in tests/unit/proto/submit_record_test.c; this file tests that
+ * nothing of an invalid record is kept.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -288,7 +288,7 @@ static void test_requests(void **state)
     drawn_catalog_fini(&broken.catalog);
 }
 
-/* Records whose counts and payload say different things, of requests that nobody knows. */
+/* Records whose counts and payload disagree, of unknown requests. */
 static void test_records(void **state)
 {
     (void)state;
@@ -322,7 +322,7 @@ static void test_records(void **state)
         {"a word that is reserved", offsetof(struct submit_record, run.reserved), 1, 1},
         {"a slot beyond the table", offsetof(struct submit_record, request), UINT32_MAX, 1},
         {"no kind", offsetof(struct submit_record, kind), 0, 1},
-        {"a cancel of nobody", offsetof(struct submit_record, kind), SUBMIT_CANCEL, 0},
+        {"a cancel of an unknown request", offsetof(struct submit_record, kind), SUBMIT_CANCEL, 0},
     };
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
         struct submit_record record = good;

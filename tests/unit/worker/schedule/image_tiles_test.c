@@ -1,7 +1,7 @@
 /*
- * Where placeholders are, and where their tokens stand in time, height and width: against what
- * Hugging Face's Qwen2-VL says (transformers 5.23.0, Qwen2VLModel.get_rope_index, asked 2026-11-22
- * with grids of 4 x 6, 2 x 2 and 10 x 4 patches, merged 2 x 2, and these ids).
+ * The tokens of placeholders and their time, height and width, compared with Hugging Face's
+ * Qwen2-VL (transformers 5.23.0, Qwen2VLModel.get_rope_index, run 2026-11-22 with grids of 4 x 6, 2
+ * x 2 and 10 x 4 patches, merged 2 x 2, and these ids).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,14 +44,14 @@ static void test_positions_of_three_images(void **state)
         assert_int_equal(position.height, heights[token]);
         assert_int_equal(position.width, widths[token]);
     }
-    /* Generated tokens go on with the same difference, of which the reference says -8. */
+    /* Generated tokens keep the same difference, -8 in the reference. */
     struct rope_position later = image_tiles_position(tiles, 3, 1000);
     assert_int_equal(later.time, 992);
     assert_int_equal(later.height, 992);
     assert_int_equal(later.width, 992);
 }
 
-static void test_text_alone_stands_where_it_is(void **state)
+static void test_text_positions_are_token_indices(void **state)
 {
     (void)state;
     struct rope_position position = image_tiles_position(NULL, 0, 17);
@@ -103,7 +103,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_positions_of_three_images),
-        cmocka_unit_test(test_text_alone_stands_where_it_is),
+        cmocka_unit_test(test_text_positions_are_token_indices),
         cmocka_unit_test(test_tiles_with_text_between),
         cmocka_unit_test(test_placeholders_that_do_not_fit),
     };

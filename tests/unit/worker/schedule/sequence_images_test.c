@@ -1,6 +1,6 @@
 /*
- * The pictures of one sequence: what is refused while they are copied and fitted, which of their
- * features are held and for how long, and what they make of the names of cached prefixes.
+ * The images of one sequence: what is refused when they are copied and fitted, which features are
+ * held and for how long, and their part in the names of cached prefixes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@ static const struct model_vision vision = {
 static const struct image_limits limits = {
     .vision = &vision, .patch_rows = 64, .feature_rows = 16, .whole_tokens = 8};
 
-/* Two pictures of 8 x 16 pixels, two features each, behind three and two tokens of text. */
+/* Two images of 8 x 16 pixels, with two features each, after three and two tokens of text. */
 static const uint32_t prompt[] = {1, 1, 1, 9, 9, 1, 1, 9, 9, 1};
 #define PROMPT_TOKENS (sizeof prompt / sizeof prompt[0])
 
@@ -25,7 +25,7 @@ static const uint32_t nobody[4]; /* in particular */
 
 struct part {
     struct image_record records[2];
-    uint8_t pixels[2048]; /* also of a wider picture */
+    uint8_t pixels[2048]; /* enough for a wider image */
     uint64_t bytes;
 };
 
@@ -154,7 +154,7 @@ static void test_features_are_held_until_they_are_read(void **state)
     sequence_images_fini(&images);
 }
 
-static void test_pictures_in_a_cached_prefix_are_hits(void **state)
+static void test_images_in_a_cached_prefix_are_hits(void **state)
 {
     (void)state;
     struct part part = make_part();
@@ -172,7 +172,7 @@ static void test_pictures_in_a_cached_prefix_are_hits(void **state)
     sequence_images_fini(&images);
 }
 
-static void test_marks_tell_content_and_place(void **state)
+static void test_marks_depend_on_content_and_place(void **state)
 {
     (void)state;
     struct part part = make_part();
@@ -204,8 +204,8 @@ int main(void)
         cmocka_unit_test(test_copy_checks_records_and_placeholders),
         cmocka_unit_test(test_fit_refuses_what_cannot_be_encoded),
         cmocka_unit_test(test_features_are_held_until_they_are_read),
-        cmocka_unit_test(test_pictures_in_a_cached_prefix_are_hits),
-        cmocka_unit_test(test_marks_tell_content_and_place),
+        cmocka_unit_test(test_images_in_a_cached_prefix_are_hits),
+        cmocka_unit_test(test_marks_depend_on_content_and_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /*
- * step_pace: small before anything is known, then as many rows as the time allows, between one
- * block and the caller's bound, following a change within a few steps.
+ * step_pace: few rows before anything is measured, then as many as the time allows, between one
+ * block and the caller's maximum; a change of speed is followed within a few steps.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ static void test_unmeasured_is_small(void **state)
 {
     (void)state;
     struct step_pace pace = {0};
-    assert_int_equal(step_pace_lone_rows(&pace, 512), 64);
+    assert_int_equal(step_pace_prefill_only_rows(&pace, 512), 64);
     assert_int_equal(step_pace_mixed_rows(&pace, 512), 64);
     assert_int_equal(step_pace_mixed_rows(&pace, 8), 8);
 }
@@ -34,25 +34,25 @@ static void test_rows_follow_the_time(void **state)
     (void)state;
     struct step_pace pace = {0};
     note(&pace, 60, 4, 0, 64000); /* 1 ms a row */
-    assert_int_equal(step_pace_lone_rows(&pace, 512), 500);
+    assert_int_equal(step_pace_prefill_only_rows(&pace, 512), 500);
     assert_int_equal(step_pace_mixed_rows(&pace, 512), 100);
     assert_int_equal(step_pace_mixed_rows(&pace, 64), 64);
     for (int i = 0; i < 40; i++)
         note(&pace, 100, 0, 0, 2000000); /* 20 ms a row */
-    assert_in_range(step_pace_lone_rows(&pace, 512), 24, 26);
+    assert_in_range(step_pace_prefill_only_rows(&pace, 512), 24, 26);
     assert_int_equal(step_pace_mixed_rows(&pace, 512), 16); /* not below a block */
     for (int i = 0; i < 40; i++)
         note(&pace, 16, 0, 0, 1);
-    assert_int_equal(step_pace_lone_rows(&pace, 512), 512);
+    assert_int_equal(step_pace_prefill_only_rows(&pace, 512), 512);
 }
 
-static void test_few_rows_teach_nothing(void **state)
+static void test_few_rows_are_not_measured(void **state)
 {
     (void)state;
     struct step_pace pace = {0};
     note(&pace, 15, 100, 0, 1000000000);
     note(&pace, 0, 1, 0, 1000000000);
-    assert_int_equal(step_pace_lone_rows(&pace, 512), 64);
+    assert_int_equal(step_pace_prefill_only_rows(&pace, 512), 64);
 }
 
 static void test_odd_times_stay_in_range(void **state)
@@ -60,12 +60,12 @@ static void test_odd_times_stay_in_range(void **state)
     (void)state;
     struct step_pace pace = {0};
     note(&pace, 512, 0, 0, 0); /* a clock that stood still */
-    assert_int_equal(step_pace_lone_rows(&pace, 512), 64);
+    assert_int_equal(step_pace_prefill_only_rows(&pace, 512), 64);
     note(&pace, 512, 0, 0, UINT64_MAX);
-    assert_int_equal(step_pace_lone_rows(&pace, 512), 16);
+    assert_int_equal(step_pace_prefill_only_rows(&pace, 512), 16);
 }
 
-static void test_patches_are_learned_apart(void **state)
+static void test_patches_are_measured_separately(void **state)
 {
     (void)state;
     struct step_pace pace = {0};
@@ -74,7 +74,7 @@ static void test_patches_are_learned_apart(void **state)
     note(&pace, 0, 4, 1000, 10000);                            /* 2 us for a patch row in a stage */
     assert_int_equal(step_pace_patch_work(&pace, true), 1600); /* 3.2 ms: not half as long again */
     assert_int_equal(step_pace_patch_work(&pace, false), 250000);
-    assert_int_equal(step_pace_lone_rows(&pace, 512), 64); /* of rows nothing was learned */
+    assert_int_equal(step_pace_prefill_only_rows(&pace, 512), 64); /* of rows nothing was learned */
     note(&pace, 50, 0, 1000, 1000000); /* nor of patches where rows are not known */
     assert_int_equal(step_pace_patch_work(&pace, true), 1600);
     note(&pace, 50, 0, 0, 50000); /* 1 ms a row */
@@ -89,16 +89,15 @@ static void test_patches_are_learned_apart(void **state)
     assert_true(step_pace_patch_work(&pace, false) > 0);
 }
 
-/* Steps of four streams last 10 ms; rows of prompts add what `added_us` says of them. Returns how
- * many rows the last of `steps` steps had, and in *long_steps how many of them took more than
- * `most_us`. */
-static uint32_t run_shown(struct step_pace *pace, uint64_t (*added_us)(uint32_t rows), int steps,
-                          uint64_t most_us, int *long_steps)
+/* Steps of four streams last 10 ms; prompt rows add `added_us`. Returns the number of rows of the
+ * last of `steps` steps, and in *long_steps the number of steps that took more than `most_us`. */
+static uint32_t run_image_rows(struct step_pace *pace, uint64_t (*added_us)(uint32_t rows),
+                               int steps, uint64_t most_us, int *long_steps)
 {
     uint32_t rows = 0;
     *long_steps = 0;
     for (int i = 0; i < steps; i++) {
-        rows = step_pace_shown_rows(pace, 512);
+        rows = step_pace_image_rows(pace, 512);
         *long_steps += 10000 + added_us(rows) > most_us;
         note(pace, rows, 4, 0, 10000 + added_us(rows));
     }
@@ -120,45 +119,45 @@ static uint64_t wall(uint32_t rows)
     return rows < 2 ? 7000 : 20000;
 }
 
-static void test_rows_of_pictures_add_no_more_than_their_share(void **state)
+static void test_rows_of_images_add_no_more_than_their_share(void **state)
 {
     (void)state;
     int long_steps;
     struct step_pace pace = {0};
-    assert_int_equal(step_pace_shown_rows(&pace, 512), 64); /* nothing is known */
+    assert_int_equal(step_pace_image_rows(&pace, 512), 64); /* nothing is known */
     for (int i = 0; i < 40; i++)
         note(&pace, 0, 4, 0, 10000);
-    assert_int_equal(step_pace_shown_rows(&pace, 512), 1); /* of rows nothing is known */
-    assert_int_equal(run_shown(&pace, line, 20, 16000, &long_steps), 8);
+    assert_int_equal(step_pace_image_rows(&pace, 512), 1); /* of rows nothing is known */
+    assert_int_equal(run_image_rows(&pace, line, 20, 16000, &long_steps), 8);
     assert_int_equal(long_steps, 0); /* sixteen would add twice as much as eight: not tried */
-    assert_int_equal(step_pace_shown_rows(&pace, 5), 5);
+    assert_int_equal(step_pace_image_rows(&pace, 5), 5);
     struct step_pace stepped = {.stream_us = 10000};
-    assert_int_equal(run_shown(&stepped, stairs, 20, 16000, &long_steps), 64);
+    assert_int_equal(run_image_rows(&stepped, stairs, 20, 16000, &long_steps), 64);
     assert_int_equal(long_steps, 1);
     struct step_pace walled = {.stream_us = 10000};
-    assert_int_equal(run_shown(&walled, wall, 20, 17000, &long_steps), 1); /* in any case */
+    assert_int_equal(run_image_rows(&walled, wall, 20, 17000, &long_steps), 1); /* in any case */
     assert_int_equal(long_steps, 0);
 }
 
-static void test_rows_of_pictures_follow_a_change(void **state)
+static void test_rows_of_images_follow_a_change(void **state)
 {
     (void)state;
     int long_steps;
     struct step_pace pace = {.stream_us = 10000};
-    (void)run_shown(&pace, wall, 40, 17000, &long_steps);
-    assert_int_equal(run_shown(&pace, stairs, 2000, 16000, &long_steps), 64);
+    (void)run_image_rows(&pace, wall, 40, 17000, &long_steps);
+    assert_int_equal(run_image_rows(&pace, stairs, 2000, 16000, &long_steps), 64);
     assert_in_range(long_steps, 1, 20); /* 128 rows are tried now and then, not often */
-    assert_int_equal(run_shown(&pace, wall, 200, 17000, &long_steps), 1);
+    assert_int_equal(run_image_rows(&pace, wall, 200, 17000, &long_steps), 1);
 }
 
-static void test_rows_beside_long_steps_are_those_of_words(void **state)
+static void test_image_rows_beside_long_steps_match_text(void **state)
 {
     (void)state;
     struct step_pace pace = {.stream_us = 1000000};
     note(&pace, 1, 4, 0, 1060000); /* two would add 120 ms, which is not much of a second */
-    assert_int_equal(step_pace_shown_rows(&pace, 512), 1);
+    assert_int_equal(step_pace_image_rows(&pace, 512), 1);
     note(&pace, 2, 4, 0, 1090000);
-    assert_int_equal(step_pace_shown_rows(&pace, 512), 2);
+    assert_int_equal(step_pace_image_rows(&pace, 512), 2);
 }
 
 static void test_patches_whose_time_is_known_leave_the_rest_to_rows(void **state)
@@ -171,7 +170,7 @@ static void test_patches_whose_time_is_known_leave_the_rest_to_rows(void **state
     assert_int_equal(step_pace_patch_work(&pace, true), 800); /* 4 of 10 ms, at 5 us */
     cost = (struct step_cost){.prompt_rows = 100, .patch_us = 5000, .time_us = 15000};
     step_pace_note(&pace, &cost); /* pixels were taken in, no patches encoded */
-    assert_int_equal(step_pace_lone_rows(&pace, 10000), 5000);
+    assert_int_equal(step_pace_prefill_only_rows(&pace, 10000), 5000);
     assert_int_equal(step_pace_patch_work(&pace, true), 800);
     for (int i = 0; i < 40; i++)
         step_pace_note(&pace, &(struct step_cost){.decode_rows = 4, .patch_us = 9, .time_us = 3});
@@ -179,7 +178,7 @@ static void test_patches_whose_time_is_known_leave_the_rest_to_rows(void **state
                     1); /* clocks that contradict each other */
 }
 
-static void test_an_interrupted_step_counts_for_little(void **state)
+static void test_an_interrupted_step_has_little_weight(void **state)
 {
     (void)state;
     struct step_pace pace = {0};
@@ -198,14 +197,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unmeasured_is_small),
         cmocka_unit_test(test_rows_follow_the_time),
-        cmocka_unit_test(test_few_rows_teach_nothing),
+        cmocka_unit_test(test_few_rows_are_not_measured),
         cmocka_unit_test(test_odd_times_stay_in_range),
-        cmocka_unit_test(test_patches_are_learned_apart),
-        cmocka_unit_test(test_rows_of_pictures_add_no_more_than_their_share),
-        cmocka_unit_test(test_rows_of_pictures_follow_a_change),
-        cmocka_unit_test(test_rows_beside_long_steps_are_those_of_words),
+        cmocka_unit_test(test_patches_are_measured_separately),
+        cmocka_unit_test(test_rows_of_images_add_no_more_than_their_share),
+        cmocka_unit_test(test_rows_of_images_follow_a_change),
+        cmocka_unit_test(test_image_rows_beside_long_steps_match_text),
         cmocka_unit_test(test_patches_whose_time_is_known_leave_the_rest_to_rows),
-        cmocka_unit_test(test_an_interrupted_step_counts_for_little),
+        cmocka_unit_test(test_an_interrupted_step_has_little_weight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

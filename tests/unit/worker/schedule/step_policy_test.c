@@ -1,7 +1,7 @@
 /*
  * step_policy and preemption_policy on snapshots: decodes first, chunks within both budgets and by
  * arrival, the youngest preempted and no more than needed. Random snapshots assert that every plan
- * fits and that the oldest always moves.
+ * fits and that the oldest sequence always makes progress.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ static struct step_candidate decode(uint32_t computed_tokens)
     return (struct step_candidate){.decoding = true,
                                    .known_tokens = computed_tokens + 1,
                                    .computed_tokens = computed_tokens,
-                                   .most_rows = UINT32_MAX,
+                                   .max_rows = UINT32_MAX,
                                    .held_blocks = {blocks}};
 }
 
@@ -40,8 +40,8 @@ static struct step_snapshot snapshot_of(const struct step_candidate *candidates,
                                   .free_blocks = {free_blocks},
                                   .step_tokens = 64,
                                   .mixed_prefill_tokens = 8,
-                                  .shown_prefill_tokens = 8,
-                                  .lone_prefill_tokens = 64,
+                                  .image_prefill_tokens = 8,
+                                  .prefill_only_tokens = 64,
                                   .candidate_count = count,
                                   .candidates = candidates};
 }
@@ -65,7 +65,7 @@ static void test_prompts_fill_a_step_without_decodes(void **state)
     struct step_candidate candidates[] = {prefill(0, 40), prefill(0, 30), prefill(0, 5)};
     struct step_snapshot snapshot = snapshot_of(candidates, 3, 100);
     check(&snapshot, (const uint32_t[]){40, 24, 0});
-    snapshot.lone_prefill_tokens = 45; /* a slow machine */
+    snapshot.prefill_only_tokens = 45; /* a slow machine */
     check(&snapshot, (const uint32_t[]){40, 5, 0});
 }
 
@@ -81,7 +81,7 @@ static void test_decodes_go_first_and_bound_the_prompt_rows(void **state)
     check(&snapshot, (const uint32_t[]){1, 1, 0, 0});
 }
 
-static void test_a_stream_that_is_computed_again_bounds_the_prompt_rows_too(void **state)
+static void test_a_resumed_stream_limits_prompt_rows(void **state)
 {
     (void)state;
     struct step_candidate candidates[] = {prefill(0, 40), prefill(0, 30)};
@@ -91,7 +91,7 @@ static void test_a_stream_that_is_computed_again_bounds_the_prompt_rows_too(void
     check(&snapshot, (const uint32_t[]){0, 8});
 }
 
-static void test_the_stream_with_least_to_compute_is_back_first(void **state)
+static void test_the_shortest_stream_resumes_first(void **state)
 {
     (void)state;
     struct step_candidate candidates[] = {prefill(0, 40), prefill(0, 6), prefill(0, 6),
@@ -116,31 +116,31 @@ static void test_the_stream_with_least_to_compute_is_back_first(void **state)
     check(&snapshot, (const uint32_t[]){8, 0, 0, 0});
 }
 
-static void test_prompts_with_pictures_go_slower_beside_streams(void **state)
+static void test_prompts_with_images_go_slower_beside_streams(void **state)
 {
     (void)state;
     struct step_candidate candidates[] = {prefill(0, 40), prefill(0, 30), prefill(0, 9), decode(9)};
-    candidates[0].shows = candidates[2].shows = true;
+    candidates[0].has_images = candidates[2].has_images = true;
     struct step_snapshot snapshot = snapshot_of(candidates, 4, 100);
-    snapshot.shown_prefill_tokens = 3;
+    snapshot.image_prefill_tokens = 3;
     check(&snapshot, (const uint32_t[]){3, 0, 0, 1}); /* by arrival, as ever */
     candidates[0] = prefill(0, 2);
-    candidates[0].shows = true;
+    candidates[0].has_images = true;
     check(&snapshot, (const uint32_t[]){2, 6, 0, 1});
-    candidates[1] = prefill(0, 4); /* words have the larger share, pictures share theirs */
+    candidates[1] = prefill(0, 4); /* text has the larger share, images divide theirs */
     check(&snapshot, (const uint32_t[]){2, 4, 1, 1});
-    snapshot.candidate_count = 3; /* nobody waits */
+    snapshot.candidate_count = 3; /* no stream waits */
     check(&snapshot, (const uint32_t[]){2, 4, 9});
 }
 
-static void test_encoding_may_leave_no_rows_to_prompts_with_pictures(void **state)
+static void test_encoding_may_leave_no_rows_to_prompts_with_images(void **state)
 {
     (void)state;
     const struct image_tile tile = {.token_count = 30};
     struct step_candidate candidates[] = {prefill(0, 40), prefill(0, 6), decode(9)};
-    candidates[0].shows = true;
+    candidates[0].has_images = true;
     struct step_snapshot snapshot = snapshot_of(candidates, 3, 100);
-    snapshot.shown_prefill_tokens = 0;
+    snapshot.image_prefill_tokens = 0;
     check(&snapshot, (const uint32_t[]){0, 0, 1});
     candidates[0].whole_tiles = &tile; /* nor beyond the budget */
     candidates[0].whole_tile_count = 1;
@@ -152,7 +152,7 @@ static void test_encoding_may_leave_no_rows_to_prompts_with_pictures(void **stat
     check(&snapshot, (const uint32_t[]){8, 0});
 }
 
-static void test_one_without_blocks_is_not_waited_for(void **state)
+static void test_a_stream_without_blocks_delays_no_other(void **state)
 {
     (void)state;
     struct step_candidate candidates[] = {prefill(20, 30), prefill(0, 6)};
@@ -161,7 +161,7 @@ static void test_one_without_blocks_is_not_waited_for(void **state)
     check(&snapshot, (const uint32_t[]){8, 0});
 }
 
-static void test_the_first_stream_that_is_computed_again_is_alone(void **state)
+static void test_the_first_resumed_stream_has_the_step_alone(void **state)
 {
     (void)state;
     struct step_candidate candidates[] = {prefill(35, 40), prefill(0, 30), decode(9)};
@@ -185,7 +185,7 @@ static void test_chunks_shrink_to_the_free_blocks(void **state)
     (void)state;
     struct step_candidate candidates[] = {prefill(8, 100), prefill(0, 10)};
     struct step_snapshot snapshot = snapshot_of(candidates, 2, 2);
-    /* 8 rows in its last block and 2 blocks; the next prompt must not take what it lacks. */
+    /* 8 rows in its last block and 2 blocks; the next prompt must not take the blocks it lacks. */
     check(&snapshot, (const uint32_t[]){40, 0});
     snapshot.group_count = 2;
     snapshot.free_blocks[1] = 1; /* the scarcest group decides */
@@ -194,8 +194,8 @@ static void test_chunks_shrink_to_the_free_blocks(void **state)
     check(&snapshot, (const uint32_t[]){8, 0});
 }
 
-/* From the opening's end on nothing is taken of its group, however scarce it is. */
-static void test_openings_bound_only_who_has_not_passed_them(void **state)
+/* Positions after the opening take none of its group's blocks, however few there are. */
+static void test_openings_limit_only_sequences_within_them(void **state)
 {
     (void)state;
     struct step_candidate candidates[] = {prefill(40, 100), prefill(0, 10)};
@@ -226,13 +226,13 @@ static void test_a_prompt_without_blocks_waits_while_streams_run(void **state)
     check(&snapshot, (const uint32_t[]){1, 0});
 }
 
-/* A checkpoint is due behind so many rows; whoever comes later does not wait for the next step. */
+/* A checkpoint is due after so many rows; later sequences do not wait for the next step. */
 static void test_a_prompt_that_stops_lets_others_in(void **state)
 {
     (void)state;
     struct step_candidate candidates[] = {prefill(0, 40), prefill(0, 30), prefill(0, 5)};
     struct step_snapshot snapshot = snapshot_of(candidates, 3, 100);
-    candidates[0].most_rows = 32;
+    candidates[0].max_rows = 32;
     check(&snapshot, (const uint32_t[]){32, 30, 2});
 }
 
@@ -251,7 +251,7 @@ static void test_the_youngest_are_preempted(void **state)
     assert_int_equal(preemption_policy_survivors(&snapshot), 2);
 }
 
-static void test_a_lone_prompt_preempts_those_behind_it(void **state)
+static void test_a_prompt_without_streams_preempts_younger_ones(void **state)
 {
     (void)state;
     struct step_candidate candidates[] = {prefill(32, 100), prefill(5, 50), prefill(0, 10)};
@@ -268,12 +268,170 @@ static void test_a_stream_whose_last_token_is_being_drawn_gets_nothing(void **st
     struct step_snapshot snapshot = snapshot_of(candidates, 3, 1);
     candidates[0].ends = true; /* so it needs no block either */
     check(&snapshot, (const uint32_t[]){0, 1, 8});
-    candidates[1].ends = true; /* nobody waits for the step: the prompt has it to itself */
+    candidates[1].ends = true; /* no stream waits for the step: the prompt has it to itself */
     check(&snapshot, (const uint32_t[]){0, 0, 16});
     snapshot.free_blocks[0] = 0; /* the prompt could not move */
     assert_int_equal(preemption_policy_survivors(&snapshot), 2);
     snapshot.candidate_count = 2;
     check(&snapshot, (const uint32_t[]){0, 0});
+}
+
+/* ROWS_A_BLOCK_LASTS of step_policy.c: for every 128 rows left, streams draw one more block. */
+static void test_resuming_alone_needs_room_for_all_that_is_left(void **state)
+{
+    (void)state;
+    struct step_candidate candidates[] = {prefill(0, 121), prefill(0, 6)};
+    struct step_snapshot snapshot = snapshot_of(candidates, 2, 12);
+    candidates[0].resumes = candidates[1].resumes = true;
+    check(&snapshot, (const uint32_t[]){0, 6}); /* 127 rows, 7 + 2 and 0 + 2 blocks */
+    snapshot.free_blocks[0] = 11;
+    check(&snapshot, (const uint32_t[]){8, 0});
+    candidates[0].known_tokens = 122;
+    snapshot.free_blocks[0] = 12;
+    check(&snapshot, (const uint32_t[]){8, 0});
+    snapshot.free_blocks[0] = 13;
+    check(&snapshot, (const uint32_t[]){0, 6});
+    snapshot.group_count = 2; /* in every group */
+    snapshot.free_blocks[1] = 12;
+    check(&snapshot, (const uint32_t[]){8, 0});
+}
+
+static void test_one_computed_position_is_a_beginning(void **state)
+{
+    (void)state;
+    struct step_candidate candidates[] = {prefill(1, 40), prefill(0, 6)};
+    struct step_snapshot snapshot = snapshot_of(candidates, 2, 100);
+    candidates[0].resumes = candidates[1].resumes = true;
+    check(&snapshot, (const uint32_t[]){8, 0});
+    candidates[0] = prefill(3, 40);
+    candidates[1] = prefill(1, 6);
+    candidates[1].resumes = true;
+    check(&snapshot, (const uint32_t[]){8, 0});
+    candidates[0] = prefill(0, 90);
+    candidates[1] = prefill(90, 96); /* what is computed takes no more room */
+    candidates[1].resumes = true;
+    snapshot.free_blocks[0] = 10; /* 5 + 2 and 0 + 2 */
+    check(&snapshot, (const uint32_t[]){0, 6});
+    snapshot.free_blocks[0] = 9;
+    check(&snapshot, (const uint32_t[]){8, 0});
+    snapshot.free_blocks[0] = 100;
+    candidates[0] = prefill(0, 40);
+    candidates[1] = prefill(39, 40); /* one row is left */
+    candidates[1].resumes = true;
+    check(&snapshot, (const uint32_t[]){0, 1});
+}
+
+/* Without room to resume alone, one prompt at a time by arrival; beside decodes, as many as fit. */
+static void test_resuming_by_arrival_takes_one_prompt_a_step(void **state)
+{
+    (void)state;
+    struct step_candidate candidates[] = {prefill(0, 3), prefill(0, 6), decode(9)};
+    struct step_snapshot snapshot = snapshot_of(candidates, 2, 4);
+    candidates[1].resumes = true;
+    check(&snapshot, (const uint32_t[]){3, 0});
+    snapshot.candidate_count = 3;
+    check(&snapshot, (const uint32_t[]){3, 5, 1});
+    candidates[0] = prefill(0, 40);
+    candidates[0].has_images = true;
+    snapshot.candidate_count = 2;
+    snapshot.image_prefill_tokens = 1;
+    check(&snapshot, (const uint32_t[]){1, 0});
+}
+
+static void test_a_tile_exceeds_the_budget_as_first_chunk_only(void **state)
+{
+    (void)state;
+    const struct image_tile tile = {.token_count = 32};
+    struct step_candidate candidates[] = {prefill(0, 40), decode(9), prefill(0, 1)};
+    candidates[0].whole_tiles = &tile;
+    candidates[0].whole_tile_count = 1;
+    struct step_snapshot snapshot = snapshot_of(candidates, 3, 100);
+    check(&snapshot, (const uint32_t[]){32, 1, 0});
+    snapshot.mixed_prefill_tokens = 1;
+    check(&snapshot, (const uint32_t[]){32, 1, 0});
+    snapshot.mixed_prefill_tokens = 40; /* all rows are within it */
+    check(&snapshot, (const uint32_t[]){40, 1, 0});
+    snapshot.mixed_prefill_tokens = 8;
+    snapshot.free_blocks[0] = 2; /* exactly the tile's */
+    check(&snapshot, (const uint32_t[]){32, 1, 0});
+    snapshot.step_tokens = 33; /* and the step's rows */
+    check(&snapshot, (const uint32_t[]){32, 1, 0});
+    snapshot.step_tokens = 32;
+    check(&snapshot, (const uint32_t[]){0, 1, 0});
+    struct step_candidate later[] = {prefill(0, 1), candidates[0], decode(9)};
+    snapshot = snapshot_of(later, 3, 100);
+    check(&snapshot, (const uint32_t[]){1, 0, 1});
+}
+
+static void test_a_tile_waits_for_blocks_beside_streams(void **state)
+{
+    (void)state;
+    const struct image_tile tile = {.token_count = 32};
+    struct step_candidate candidates[] = {decode(9), prefill(0, 40)};
+    candidates[1].whole_tiles = &tile;
+    candidates[1].whole_tile_count = 1;
+    struct step_snapshot snapshot = snapshot_of(candidates, 2, 1);
+    check(&snapshot, (const uint32_t[]){1, 0});
+    snapshot.free_blocks[0] = 2;
+    check(&snapshot, (const uint32_t[]){1, 32});
+}
+
+static void test_decodes_take_their_blocks_first(void **state)
+{
+    (void)state;
+    struct step_candidate candidates[] = {decode(16), prefill(0, 40)};
+    struct step_snapshot snapshot = snapshot_of(candidates, 2, 2);
+    snapshot.mixed_prefill_tokens = 64;
+    check(&snapshot, (const uint32_t[]){1, 16});
+    candidates[0] = decode(15); /* its row is the last of a block */
+    check(&snapshot, (const uint32_t[]){1, 32});
+}
+
+static void test_a_step_may_be_empty_while_all_wait(void **state)
+{
+    (void)state;
+    struct step_candidate candidates[] = {prefill(3, 40), prefill(0, 30)};
+    struct step_snapshot snapshot = snapshot_of(candidates, 2, 100);
+    candidates[0].max_rows = candidates[1].max_rows = 0;
+    check(&snapshot, (const uint32_t[]){0, 0});
+    candidates[1].max_rows = 1;
+    check(&snapshot, (const uint32_t[]){0, 1});
+}
+
+static void test_every_group_must_have_the_blocks(void **state)
+{
+    (void)state;
+    for (uint32_t scarce = 0; scarce < KV_GROUPS_MAX; scarce++) {
+        struct step_candidate candidates[] = {decode(16), prefill(0, 40), decode(32)};
+        struct step_snapshot snapshot = snapshot_of(candidates, 2, 3);
+        snapshot.group_count = KV_GROUPS_MAX;
+        snapshot.mixed_prefill_tokens = 64;
+        for (uint32_t group = 0; group < KV_GROUPS_MAX; group++) {
+            snapshot.free_blocks[group] = group == scarce ? 2 : 9;
+            candidates[0].held_blocks[group] = 1;
+            candidates[2].held_blocks[group] = 2;
+        }
+        check(&snapshot, (const uint32_t[]){1, 16});
+        snapshot.candidate_count = 3;
+        snapshot.free_blocks[scarce] = 1;
+        assert_int_equal(preemption_policy_survivors(&snapshot), 2);
+        snapshot.free_blocks[scarce] = 2;
+        check(&snapshot, (const uint32_t[]){1, 0, 1});
+    }
+}
+
+/* The oldest sequence waits for features of an image at the end of its last block. */
+static void test_a_waiting_prompt_preempts_only_if_no_sequence_decodes(void **state)
+{
+    (void)state;
+    struct step_candidate candidates[] = {prefill(16, 40), prefill(16, 30)};
+    struct step_snapshot snapshot = snapshot_of(candidates, 2, 0);
+    candidates[0].max_rows = 0;
+    assert_int_equal(preemption_policy_survivors(&snapshot), 1);
+    candidates[1] = decode(17);
+    assert_int_equal(preemption_policy_survivors(&snapshot), 2);
+    candidates[0].max_rows = 1; /* it waits no longer */
+    assert_int_equal(preemption_policy_survivors(&snapshot), 1);
 }
 
 static void test_random_plans_fit(void **state)
@@ -289,7 +447,7 @@ static void test_random_plans_fit(void **state)
             candidates[i] = test_random_below(&random, 2)
                                 ? decode(1 + computed)
                                 : prefill(computed, computed + 1 + test_random_below(&random, 99));
-            candidates[i].shows = !candidates[i].decoding && test_random_below(&random, 2) > 0;
+            candidates[i].has_images = !candidates[i].decoding && test_random_below(&random, 2) > 0;
         }
         struct step_snapshot snapshot =
             snapshot_of(candidates, count, test_random_below(&random, 6));
@@ -326,20 +484,29 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prompts_fill_a_step_without_decodes),
         cmocka_unit_test(test_decodes_go_first_and_bound_the_prompt_rows),
-        cmocka_unit_test(test_a_stream_that_is_computed_again_bounds_the_prompt_rows_too),
-        cmocka_unit_test(test_the_stream_with_least_to_compute_is_back_first),
-        cmocka_unit_test(test_prompts_with_pictures_go_slower_beside_streams),
-        cmocka_unit_test(test_encoding_may_leave_no_rows_to_prompts_with_pictures),
-        cmocka_unit_test(test_one_without_blocks_is_not_waited_for),
-        cmocka_unit_test(test_the_first_stream_that_is_computed_again_is_alone),
+        cmocka_unit_test(test_a_resumed_stream_limits_prompt_rows),
+        cmocka_unit_test(test_the_shortest_stream_resumes_first),
+        cmocka_unit_test(test_prompts_with_images_go_slower_beside_streams),
+        cmocka_unit_test(test_encoding_may_leave_no_rows_to_prompts_with_images),
+        cmocka_unit_test(test_a_stream_without_blocks_delays_no_other),
+        cmocka_unit_test(test_the_first_resumed_stream_has_the_step_alone),
         cmocka_unit_test(test_a_short_prompt_shares_the_step),
         cmocka_unit_test(test_chunks_shrink_to_the_free_blocks),
-        cmocka_unit_test(test_openings_bound_only_who_has_not_passed_them),
+        cmocka_unit_test(test_openings_limit_only_sequences_within_them),
         cmocka_unit_test(test_a_prompt_without_blocks_waits_while_streams_run),
         cmocka_unit_test(test_a_prompt_that_stops_lets_others_in),
         cmocka_unit_test(test_the_youngest_are_preempted),
-        cmocka_unit_test(test_a_lone_prompt_preempts_those_behind_it),
+        cmocka_unit_test(test_a_prompt_without_streams_preempts_younger_ones),
         cmocka_unit_test(test_a_stream_whose_last_token_is_being_drawn_gets_nothing),
+        cmocka_unit_test(test_resuming_alone_needs_room_for_all_that_is_left),
+        cmocka_unit_test(test_one_computed_position_is_a_beginning),
+        cmocka_unit_test(test_resuming_by_arrival_takes_one_prompt_a_step),
+        cmocka_unit_test(test_a_tile_exceeds_the_budget_as_first_chunk_only),
+        cmocka_unit_test(test_a_tile_waits_for_blocks_beside_streams),
+        cmocka_unit_test(test_decodes_take_their_blocks_first),
+        cmocka_unit_test(test_a_step_may_be_empty_while_all_wait),
+        cmocka_unit_test(test_every_group_must_have_the_blocks),
+        cmocka_unit_test(test_a_waiting_prompt_preempts_only_if_no_sequence_decodes),
         cmocka_unit_test(test_random_plans_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /*
- * worker_fault: what is understood, whom it concerns, what is refused.
+ * worker_fault: which texts are accepted, which worker has the fault, which texts are refused.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -28,8 +28,11 @@ static void test_every_fault(void **state)
     struct worker_fault fault = parsed("abort-on-token=17", 0);
     assert_int_equal(fault.kind, WORKER_FAULT_ABORT_ON_TOKEN);
     assert_int_equal(fault.number, 17);
+    assert_int_equal(parsed("kill-on-token=17", 0).kind, WORKER_FAULT_KILL_ON_TOKEN);
     assert_int_equal(parsed("abort-at-step=3", 0).kind, WORKER_FAULT_ABORT_AT_STEP);
     assert_int_equal(parsed("hang-at-step=3", 0).kind, WORKER_FAULT_HANG_AT_STEP);
+    assert_int_equal(parsed("open-at-step=3", 0).kind, WORKER_FAULT_OPEN_AT_STEP);
+    assert_int_equal(parsed("socket-at-step=3", 0).kind, WORKER_FAULT_SOCKET_AT_STEP);
     assert_int_equal(parsed("fail-from-life=2", 0).kind, WORKER_FAULT_FAIL_FROM_LIFE);
 }
 
@@ -86,7 +89,32 @@ static void test_steps_without_a_fault(void **state)
     worker_fault_step(&fault, 2, &batch);
 }
 
-/* A token that the step before drew is known when that step is read. */
+/* The signal that ends a process with this fault whose step computes the token 6. */
+static int signal_of(const char *text)
+{
+    const uint32_t ids[2] = {5, 6};
+    const struct step_batch batch = {.row_count = 2, .token_ids = ids};
+    struct worker_fault fault = parsed(text, 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        worker_fault_step(&fault, 0, &batch);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+static void test_a_computed_token(void **state)
+{
+    (void)state;
+    assert_int_equal(signal_of("abort-on-token=6"), SIGABRT);
+    assert_int_equal(signal_of("kill-on-token=6"), SIGKILL);
+    assert_int_equal(signal_of("kill-on-token=7"), 0);
+}
+
+/* A token drawn by the previous step is known when that step is read. */
 static void test_a_drawn_token(void **state)
 {
     (void)state;
@@ -117,6 +145,7 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_lives),
         cmocka_unit_test(test_steps_without_a_fault),
+        cmocka_unit_test(test_a_computed_token),
         cmocka_unit_test(test_a_drawn_token),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

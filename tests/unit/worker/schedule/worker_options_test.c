@@ -1,5 +1,5 @@
 /*
- * worker_options: defaults, every flag, and a refusal by name for everything that cannot be.
+ * worker_options: defaults, every flag, and an error by name for every invalid value.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "worker/backend/cpu/kernels/attention_packed_avx2.h"
+#include "worker/backend/cpu/kernels/simd_lanes_avx2.h"
 #include "worker/backend/cpu/kernels/simd_tanh_avx2.h"
 
 #define INLINE static inline __attribute__((always_inline))
@@ -129,22 +130,6 @@ INLINE void score_block_all(enum kv_cache_type type, const struct attention_work
     }
 }
 
-static float largest_lane(__m256 values)
-{
-    __m128 four = _mm_max_ps(_mm256_castps256_ps128(values), _mm256_extractf128_ps(values, 1));
-    four = _mm_max_ps(four, _mm_movehl_ps(four, four));
-    four = _mm_max_ss(four, _mm_movehdup_ps(four));
-    return _mm_cvtss_f32(four);
-}
-
-static float sum_lanes(__m256 values)
-{
-    __m128 four = _mm_add_ps(_mm256_castps256_ps128(values), _mm256_extractf128_ps(values, 1));
-    four = _mm_add_ps(four, _mm_movehl_ps(four, four));
-    four = _mm_add_ss(four, _mm_movehdup_ps(four));
-    return _mm_cvtss_f32(four);
-}
-
 /* Lanes whose position (first + lane) is in the range. */
 static __m256 range_mask(uint32_t first, struct key_range range)
 {
@@ -177,7 +162,7 @@ static void weigh_scores(struct attention_work *work, uint32_t m, uint32_t first
         _mm256_storeu_ps(at, s);
         highest = _mm256_max_ps(highest, s);
     }
-    float maximum = largest_lane(highest);
+    float maximum = simd_largest_lane(highest);
     const __m256 shift = _mm256_set1_ps(maximum);
     __m256 sums = _mm256_setzero_ps();
     for (uint32_t p = first; p < end; p += 8) {
@@ -197,7 +182,7 @@ static void weigh_scores(struct attention_work *work, uint32_t m, uint32_t first
         work->sums[m] *= _mm256_cvtss_f32(shrink);
         work->maximums[m] = maximum;
     }
-    work->sums[m] += sum_lanes(sums);
+    work->sums[m] += simd_sum_lanes(sums);
 }
 
 /* Adds weight * value over positions [begin, end) of one tile for `count` queries and dimensions

@@ -20,6 +20,8 @@
 #include <immintrin.h>
 #include <string.h>
 
+#include "worker/backend/cpu/kernels/simd_lanes_avx2.h"
+
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 8")
 
@@ -155,14 +157,6 @@ INLINE __m256 load_halves(const uint8_t *side_memory, uint32_t offset, uint32_t 
 {
     const uint8_t *at = side_memory + offset + 2 * (size_t)(scale * BLOCK + half * LANES);
     return _mm256_cvtph_ps(_mm_loadu_si128((const void *)at));
-}
-
-static float sum_lanes(__m256 values)
-{
-    __m128 four = _mm_add_ps(_mm256_castps256_ps128(values), _mm256_extractf128_ps(values, 1));
-    four = _mm_add_ps(four, _mm_movehl_ps(four, four));
-    four = _mm_add_ss(four, _mm_movehdup_ps(four));
-    return _mm_cvtss_f32(four);
 }
 
 void attention_packed_begin(const struct kv_side *keys, float *query,
@@ -307,7 +301,7 @@ static void scale_weights(uint32_t count, const struct kv_side *side,
                     weight, load_halves(side_memory, side->bias_offset, segment->scale, half),
                     bias);
         }
-        scaled->biases[m] = sum_lanes(bias);
+        scaled->biases[m] = simd_sum_lanes(bias);
     }
 }
 

@@ -13,7 +13,7 @@
 #include "worker/backend/cpu/kernels/row_avx2.h"
 #include "worker/backend/cpu/kernels/row_portable.h"
 
-const struct cpu_kernels cpu_kernels_portable = {
+static const struct cpu_kernels portable_kernels = {
     .tier = CPU_TIER_PORTABLE,
     .name = "portable",
 #define LINEAR_ROW(index, type, ...) [PACKED_##type] = linear_portable_##type,
@@ -28,7 +28,7 @@ const struct cpu_kernels cpu_kernels_portable = {
     .attention = attention_portable,
 };
 
-const struct cpu_kernels cpu_kernels_avx2 = {
+static const struct cpu_kernels avx2_kernels = {
     .tier = CPU_TIER_AVX2,
     .name = "avx2",
 #define LINEAR_ROW(index, type, ...) [PACKED_##type] = linear_avx2_##type,
@@ -44,7 +44,7 @@ const struct cpu_kernels cpu_kernels_avx2 = {
 };
 
 /* Only products are much faster with 512 bits; the other kernels are those of the AVX2 tier. */
-const struct cpu_kernels cpu_kernels_avx512 = {
+static const struct cpu_kernels avx512_kernels = {
     .tier = CPU_TIER_AVX512,
     .name = "avx512",
 #define LINEAR_ROW(index, type, ...) [PACKED_##type] = linear_avx512_##type,
@@ -81,11 +81,11 @@ static bool has_avx512(void)
 const struct cpu_kernels *cpu_kernels_choose(enum cpu_tier tier)
 {
     if ((tier == CPU_TIER_BEST || tier == CPU_TIER_AVX512) && has_avx512())
-        return &cpu_kernels_avx512;
+        return &avx512_kernels;
     if ((tier == CPU_TIER_BEST || tier == CPU_TIER_AVX2) && has_avx2())
-        return &cpu_kernels_avx2;
+        return &avx2_kernels;
     if (tier == CPU_TIER_BEST || tier == CPU_TIER_PORTABLE)
-        return &cpu_kernels_portable;
+        return &portable_kernels;
     return NULL;
 }
 

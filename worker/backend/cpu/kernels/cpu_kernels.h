@@ -39,10 +39,6 @@ struct cpu_kernels {
     void (*attention)(const struct attention_tile *tile);
 };
 
-extern const struct cpu_kernels cpu_kernels_portable;
-extern const struct cpu_kernels cpu_kernels_avx2;
-extern const struct cpu_kernels cpu_kernels_avx512;
-
 /* The best tier this CPU runs, or the one asked for; NULL when the CPU lacks that one. */
 const struct cpu_kernels *cpu_kernels_choose(enum cpu_tier tier);
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "worker/backend/cpu/weights/packed_weight.h"
-#include "worker/backend/host/backend.h"
+#include "worker/backend/host/backend_options.h"
 #include "worker/plan/kv_codec.h"
 
 /*

@@ -10,23 +10,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "worker/backend/cpu/kernels/simd_lanes_avx2.h"
 #include "worker/backend/cpu/kernels/simd_tanh_avx2.h"
-
-static float largest_lane(__m256 values)
-{
-    __m128 four = _mm_max_ps(_mm256_castps256_ps128(values), _mm256_extractf128_ps(values, 1));
-    four = _mm_max_ps(four, _mm_movehl_ps(four, four));
-    four = _mm_max_ss(four, _mm_movehdup_ps(four));
-    return _mm_cvtss_f32(four);
-}
-
-static float sum_lanes(__m256 values)
-{
-    __m128 four = _mm_add_ps(_mm256_castps256_ps128(values), _mm256_extractf128_ps(values, 1));
-    four = _mm_add_ps(four, _mm_movehl_ps(four, four));
-    four = _mm_add_ss(four, _mm_movehdup_ps(four));
-    return _mm_cvtss_f32(four);
-}
 
 /* Sum of sixteen signed bytes. */
 static int32_t sum_bytes(__m128i bytes)
@@ -69,7 +54,7 @@ static void quantize_block(const float *x, float outlier_square, struct quantize
         /* drops a NaN: max_ps then returns its second operand */
         magnitude = _mm256_max_ps(_mm256_andnot_ps(sign, v[i]), magnitude);
     }
-    float largest = largest_lane(magnitude);
+    float largest = simd_largest_lane(magnitude);
     float scale = largest / 127.0f;
     float inverse = largest > 0.0f ? 127.0f / largest : 0.0f;
     quantize_term(v, scale, inverse, &out->term[0], left);
@@ -87,7 +72,7 @@ void row_avx2_quantize(const float *x, uint32_t columns, float outlier, struct q
         __m256 v = _mm256_loadu_ps(x + c);
         squares = _mm256_fmadd_ps(v, v, squares);
     }
-    float outlier_square = outlier * outlier * sum_lanes(squares) / (float)columns;
+    float outlier_square = outlier * outlier * simd_sum_lanes(squares) / (float)columns;
     for (uint32_t first = 0; first < columns; first += 32)
         quantize_block(x + first, outlier_square, out++);
 }
@@ -125,7 +110,7 @@ void row_avx2_rms_norm(const float *x, const float *weight, float offset, float 
         __m256 v = load_tail(x + whole, tail);
         sums = _mm256_fmadd_ps(v, v, sums);
     }
-    __m256 factor = _mm256_set1_ps(1.0f / sqrtf(sum_lanes(sums) / (float)columns + epsilon));
+    __m256 factor = _mm256_set1_ps(1.0f / sqrtf(simd_sum_lanes(sums) / (float)columns + epsilon));
     __m256 offsets = _mm256_set1_ps(offset);
     for (uint32_t c = 0; c < whole; c += 8) {
         __m256 v =
@@ -158,7 +143,7 @@ void row_avx2_layer_norm(const float *x, const float *weight, float offset, floa
         sums = _mm256_add_ps(_mm256_loadu_ps(x + c), sums);
     if (tail > 0)
         sums = _mm256_add_ps(load_tail(x + whole, tail), sums);
-    __m256 mean = _mm256_set1_ps(sum_lanes(sums) / (float)columns);
+    __m256 mean = _mm256_set1_ps(simd_sum_lanes(sums) / (float)columns);
     for (uint32_t c = 0; c < whole; c += 8) {
         __m256 v = _mm256_sub_ps(_mm256_loadu_ps(x + c), mean);
         squares = _mm256_fmadd_ps(v, v, squares);
@@ -167,7 +152,8 @@ void row_avx2_layer_norm(const float *x, const float *weight, float offset, floa
         __m256 v = centred_tail(x + whole, tail, mean);
         squares = _mm256_fmadd_ps(v, v, squares);
     }
-    __m256 factor = _mm256_set1_ps(1.0f / sqrtf(sum_lanes(squares) / (float)columns + epsilon));
+    __m256 factor =
+        _mm256_set1_ps(1.0f / sqrtf(simd_sum_lanes(squares) / (float)columns + epsilon));
     __m256 offsets = _mm256_set1_ps(offset);
     for (uint32_t c = 0; c < whole; c += 8)
         _mm256_storeu_ps(out + c, norm_values(_mm256_sub_ps(_mm256_loadu_ps(x + c), mean), factor,

@@ -104,7 +104,7 @@ static struct delta_head make_head(const struct cpu_step *step, const struct pla
         .time_bias = step->program->vectors[op->weights[1]][number],
         .head = number,
         .key_head =
-            p->heads_take_turns ? number % p->key_heads : number / (p->value_heads / p->key_heads),
+            p->heads_alternate ? number % p->key_heads : number / (p->value_heads / p->key_heads),
         .matrix = cpu_state_delta(step->program, p->layer, slot) + number * floats,
     };
 }

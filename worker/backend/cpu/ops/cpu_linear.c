@@ -25,12 +25,6 @@ struct linear_job {
     uint32_t runs;   /* pieces per block of rows */
 };
 
-static uint32_t weight_groups(const struct linear_job *job, uint32_t slot)
-{
-    plan_weight_id id = job->op->weights[slot];
-    return id == PLAN_NONE ? 0 : job->step->program->packed[id].groups;
-}
-
 static struct linear_job begin_job(const struct cpu_step *step, uint32_t index, bool add)
 {
     const struct plan_op *op = &step->program->plan->ops[index];
@@ -42,7 +36,8 @@ static struct linear_job begin_job(const struct cpu_step *step, uint32_t index, 
     uint32_t fitting = ROW_BLOCK_BYTES / (3 * columns);
     job.block_rows = fitting < 16 ? 16 : fitting / 4 * 4;
     for (uint32_t slot = 0; slot < OP_WEIGHTS_MAX; slot++)
-        job.groups += weight_groups(&job, slot);
+        if (op->weights[slot] != PLAN_NONE)
+            job.groups += step->program->packed[op->weights[slot]].groups;
     uint32_t blocks = (job.rows + job.block_rows - 1) / job.block_rows;
     uint64_t wanted = (uint64_t)step->threads * PIECES_PER_THREAD;
     uint32_t run = (uint32_t)((uint64_t)job.groups * blocks / wanted);

@@ -19,8 +19,15 @@
 
 #define PIECE_COLUMNS 512u /* whole blocks of a quantized row, as in cpu_gate.c */
 
-struct moe_row_route cpu_moe_row_route(const struct cpu_step *step, plan_tensor_id route,
-                                       uint32_t row)
+/* The route of one row (op_list.h). */
+struct moe_row_route {
+    uint32_t chosen;
+    const float *experts; /* [chosen] expert numbers */
+    const float *weights; /* [chosen] */
+};
+
+static struct moe_row_route route_of_row(const struct cpu_step *step, plan_tensor_id route,
+                                         uint32_t row)
 {
     const float *values = cpu_step_row(step, route, row);
     uint32_t chosen = step->program->tensors[route].columns / 2;
@@ -136,7 +143,7 @@ void cpu_moe_group(const struct cpu_step *step, plan_tensor_id route, uint32_t r
     uint32_t *first = scratch->first_pair;
     memset(first, 0, (experts + 1) * sizeof *first);
     for (uint32_t row = 0; row < rows; row++) {
-        struct moe_row_route own = cpu_moe_row_route(step, route, row);
+        struct moe_row_route own = route_of_row(step, route, row);
         for (uint32_t j = 0; j < own.chosen; j++) {
             must(own.experts[j] >= 0.0f && own.experts[j] < (float)experts);
             first[(uint32_t)own.experts[j] + 1]++;
@@ -151,7 +158,7 @@ void cpu_moe_group(const struct cpu_step *step, plan_tensor_id route, uint32_t r
                 e, first[e] + done, count - done < MOE_TILE_ROWS ? count - done : MOE_TILE_ROWS};
     }
     for (uint32_t row = rows; row-- > 0;) { /* turns ends of groups into beginnings */
-        struct moe_row_route own = cpu_moe_row_route(step, route, row);
+        struct moe_row_route own = route_of_row(step, route, row);
         for (uint32_t j = own.chosen; j-- > 0;)
             scratch->pairs[--first[(uint32_t)own.experts[j] + 1]] = row * own.chosen + j;
     }
@@ -218,7 +225,7 @@ void cpu_moe_gate(const struct cpu_step *step, uint32_t index, uint32_t thread)
             uint32_t column = piece % pieces * PIECE_COLUMNS;
             uint32_t left = columns - column;
             uint32_t count = left < PIECE_COLUMNS ? left : PIECE_COLUMNS;
-            struct moe_row_route route = cpu_moe_row_route(step, op->inputs[1], row);
+            struct moe_row_route route = route_of_row(step, op->inputs[1], row);
             gate_piece(step, op, (uint32_t)route.experts[j],
                        cpu_step_row(step, op->inputs[0], row) + (size_t)2 * columns * j, columns,
                        column, count, cpu_step_row(step, op->output, row) + j * columns + column);
@@ -235,7 +242,7 @@ static void combine_piece(const struct cpu_step *step, const struct plan_op *op,
 {
     uint32_t columns = step->program->tensors[op->output].columns;
     const float *bias = op->weights[0] == PLAN_NONE ? NULL : step->program->vectors[op->weights[0]];
-    struct moe_row_route route = cpu_moe_row_route(step, op->inputs[1], row);
+    struct moe_row_route route = route_of_row(step, op->inputs[1], row);
     float *out = cpu_step_row(step, op->output, row) + first;
     float sums[PIECE_COLUMNS] = {0};
     for (uint32_t j = 0; j < route.chosen; j++) {

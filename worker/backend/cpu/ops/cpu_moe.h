@@ -1,19 +1,10 @@
 /*
- * Shared by the ops of a mixture of experts: reading routes, and grouping rows by expert.
+ * Shared by the ops of a mixture of experts: grouping rows by expert.
  */
 #ifndef SHOAL_WORKER_BACKEND_CPU_OPS_CPU_MOE_H
 #define SHOAL_WORKER_BACKEND_CPU_OPS_CPU_MOE_H
 
 #include "worker/backend/cpu/program/cpu_step.h"
-
-/* The route of one row (op_list.h). */
-struct moe_row_route {
-    uint32_t chosen;
-    const float *experts; /* [chosen] expert numbers */
-    const float *weights; /* [chosen] */
-};
-struct moe_row_route cpu_moe_row_route(const struct cpu_step *step, plan_tensor_id route,
-                                       uint32_t row);
 
 /* A run of pairs of one expert. */
 struct moe_tile {

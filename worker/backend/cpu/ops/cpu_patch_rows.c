@@ -23,7 +23,7 @@ static struct patch_source source_of(const struct cpu_step *step, uint32_t row,
                                      const struct patch_rows_params *params)
 {
     const struct patch_place *place = &step->patches->places[row];
-    const struct encode_picture *image = &step->patches->tiles[place->tile].picture;
+    const struct encode_image *image = &step->patches->tiles[place->tile].image;
     uint32_t side = step->patches->vision->patch_side;
     struct patch_source source = {.line_bytes = (size_t)image->shape.width * CHANNELS};
     source.pixels =

@@ -4,6 +4,7 @@
  * Weights: one mapping, used whole (cpu_weights.c). Tensors: one mapping sized for the largest
  * step; rows are the outer dimension, so a step touches only as much of it as it has rows. KV
  * pools: one mapping per group, touched block by block. Recurrent state (cpu_state.c): one mapping.
+ * Pools and state are private memory or lie in a vault that outlives the process (kept_pools.h).
  *
  * Weights of products are repacked. Embedding rows stay in the checkpoint and are read one row per
  * token. Norm weights and biases become f32 vectors.
@@ -110,8 +111,7 @@ static enum result init_tensors(struct cpu_program *program, struct error_text *
     return result;
 }
 
-static enum result init_kv(struct cpu_program *program, const struct backend_options *options,
-                           struct error_text *error)
+static void describe_pools(struct cpu_program *program, const struct backend_options *options)
 {
     const struct kv_layout *layout = &program->plan->kv;
     must(layout->group_count <= KV_GROUPS_MAX);
@@ -124,12 +124,69 @@ static enum result init_kv(struct cpu_program *program, const struct backend_opt
             kv_codec_init(pool->codec, &layout->quantization, layout->groups[g].head_dim);
         }
         pool->block_bytes = kv_layout_block_bytes(layout, g, kv_cache_type_bytes(pool->type));
-        enum result result = lazy_memory_reserve(
-            &program->kv_memory[g], pool->block_bytes * pool->blocks, false, "KV cache", error);
+    }
+    program->state_slots = options->state_slots;
+}
+
+static void release_pools(struct cpu_program *program)
+{
+    for (uint32_t g = 0; g < KV_GROUPS_MAX; g++)
+        lazy_memory_release(&program->kv_memory[g]);
+    lazy_memory_release(&program->state_memory);
+}
+
+/* KV pools and recurrent state in memory that outlives this process. */
+static enum result map_kept_pools(struct cpu_program *program, const struct kept_pools *kept)
+{
+    const struct plan *plan = program->plan;
+    uint32_t blocks[KV_GROUPS_MAX] = {0};
+    for (uint32_t g = 0; g < plan->kv.group_count; g++)
+        blocks[g] = program->kv[g].blocks;
+    struct kept_pools_places places =
+        kept_pools_lay(plan, program->kv[0].type, blocks, program->state_slots);
+    enum result result = RESULT_OK;
+    for (uint32_t g = 0; g < plan->kv.group_count && result == RESULT_OK; g++)
+        result = lazy_memory_map(&program->kv_memory[g], kept->memory_fd,
+                                 kept->memory_offset + places.groups[g],
+                                 program->kv[g].block_bytes * blocks[g], &program->pools_reason);
+    if (result == RESULT_OK)
+        result = lazy_memory_map(
+            &program->state_memory, kept->memory_fd, kept->memory_offset + places.state,
+            program->state_slots * state_layout_slot_bytes(&plan->state), &program->pools_reason);
+    return result;
+}
+
+static enum result reserve_private_pools(struct cpu_program *program, struct error_text *error)
+{
+    enum result result = RESULT_OK;
+    for (uint32_t g = 0; g < program->plan->kv.group_count && result == RESULT_OK; g++)
+        result = lazy_memory_reserve(&program->kv_memory[g],
+                                     program->kv[g].block_bytes * program->kv[g].blocks, false,
+                                     "KV cache", error);
+    if (result == RESULT_OK)
+        result = lazy_memory_reserve(&program->state_memory,
+                                     program->state_slots *
+                                         state_layout_slot_bytes(&program->plan->state),
+                                     false, "recurrent state", error);
+    return result;
+}
+
+static enum result init_pools(struct cpu_program *program, const struct backend_options *options,
+                              struct error_text *error)
+{
+    const struct kept_pools *kept = &options->kept;
+    describe_pools(program, options);
+    program->pools_origin = KEPT_POOLS_PRIVATE;
+    if (kept->is_given && map_kept_pools(program, kept) == RESULT_OK) {
+        program->pools_origin = kept->adopt ? KEPT_POOLS_ADOPTED : KEPT_POOLS_NEW;
+    } else {
+        release_pools(program);
+        enum result result = reserve_private_pools(program, error);
         if (result != RESULT_OK)
             return result;
-        pool->memory = program->kv_memory[g].bytes;
     }
+    for (uint32_t g = 0; g < program->plan->kv.group_count; g++)
+        program->kv[g].memory = program->kv_memory[g].bytes;
     return RESULT_OK;
 }
 
@@ -152,13 +209,8 @@ enum result cpu_program_init(struct cpu_program *program, const struct plan *pla
     program->packed = program->weights.packed;
     enum result result = init_tensors(program, error);
     if (result == RESULT_OK)
-        result = init_kv(program, options, error);
-    if (result != RESULT_OK)
-        return result;
-    program->state_slots = options->state_slots;
-    return lazy_memory_reserve(&program->state_memory,
-                               options->state_slots * state_layout_slot_bytes(&plan->state), false,
-                               "recurrent state", error);
+        result = init_pools(program, options, error);
+    return result;
 }
 
 void cpu_program_fini(struct cpu_program *program)
@@ -172,10 +224,9 @@ void cpu_program_fini(struct cpu_program *program)
     cpu_weights_fini(&program->weights);
     lazy_memory_release(&program->tensor_memory);
     for (uint32_t g = 0; g < KV_GROUPS_MAX; g++) {
-        lazy_memory_release(&program->kv_memory[g]);
         if (program->kv[g].codec)
             kv_codec_fini(program->kv[g].codec);
         free(program->kv[g].codec);
     }
-    lazy_memory_release(&program->state_memory);
+    release_pools(program);
 }

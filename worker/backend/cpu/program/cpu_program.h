@@ -11,7 +11,7 @@
 #include "worker/backend/cpu/kernels/cpu_kernels.h"
 #include "worker/backend/cpu/program/op_order.h"
 #include "worker/backend/cpu/weights/cpu_weights.h"
-#include "worker/backend/host/backend.h"
+#include "worker/backend/host/backend_options.h"
 #include "worker/backend/host/lazy_memory.h"
 #include "worker/plan/kv_codec.h"
 
@@ -53,6 +53,8 @@ struct cpu_program {
     struct lazy_memory tensor_memory;
     struct lazy_memory kv_memory[KV_GROUPS_MAX];
     struct lazy_memory state_memory;
+    enum kept_pools_origin pools_origin;
+    struct error_text pools_reason; /* why given pools are not used, else "" */
 };
 
 /* Fills *program, which is zeroed, except the weights' contents (cpu_weights_load()). The caller

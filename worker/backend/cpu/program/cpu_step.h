@@ -10,6 +10,7 @@
 #include "worker/backend/cpu/program/cpu_feature_pool.h"
 #include "worker/backend/cpu/program/cpu_program.h"
 #include "worker/backend/host/image_patches.h"
+#include "worker/backend/host/step_batch.h"
 
 /* Patch rows [first, end) of a batch of images, in whole squares, and their features. */
 struct patch_part {

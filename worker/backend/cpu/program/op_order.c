@@ -46,13 +46,7 @@ static void mark(struct tensor_use *use, enum op_work work)
     use->by_piece |= work == OP_WORK_PIECES;
 }
 
-static void forget(struct order_state *state)
-{
-    for (uint32_t i = 0; i < state->count; i++)
-        state->reads[i] = state->writes[i] = (struct tensor_use){false, false};
-}
-
-/* The tensors an op reads (count returned, at most OP_INPUTS_MAX + 1) and the one it writes. */
+/* The tensors an op reads, at most OP_INPUTS_MAX + 1; returns their count. */
 static uint32_t op_reads(const struct plan *plan, const struct plan_op *op, uint32_t *reads)
 {
     uint32_t count = 0;
@@ -64,24 +58,20 @@ static uint32_t op_reads(const struct plan *plan, const struct plan_op *op, uint
     return count;
 }
 
-static uint32_t op_write(const struct plan *plan, const struct plan_op *op)
-{
-    return op->output == PLAN_NONE ? plan->tensor_count : op->output;
-}
-
 static void place_barrier(struct order_state *state, const struct plan *plan,
                           const struct plan_op *op, struct op_note *note)
 {
     uint32_t reads[OP_INPUTS_MAX + 1];
     uint32_t read_count = op_reads(plan, op, reads);
-    uint32_t written = op_write(plan, op);
+    uint32_t written = op->output == PLAN_NONE ? plan->tensor_count : op->output;
     enum op_work work = op_facts(op->stem)->work;
     bool wait = conflicts(state->writes[written], work) || conflicts(state->reads[written], work);
     for (uint32_t i = 0; i < read_count; i++)
         wait |= conflicts(state->writes[reads[i]], work);
     note->barrier_before = wait || note->quantize_input;
     if (note->barrier_before)
-        forget(state);
+        for (uint32_t i = 0; i < state->count; i++)
+            state->reads[i] = state->writes[i] = (struct tensor_use){false, false};
     for (uint32_t i = 0; i < read_count; i++)
         mark(&state->reads[reads[i]], work);
     mark(&state->writes[written], work);

@@ -35,11 +35,6 @@ struct loading {
     void *context;
 };
 
-static bool is_linear(enum op_stem stem)
-{
-    return op_facts(stem)->weights == OP_WEIGHTS_PRODUCT;
-}
-
 /* Bytes of a row in the checkpoint. */
 static uint64_t stored_row_bytes(const struct plan_weight *weight)
 {
@@ -52,7 +47,9 @@ void cpu_weights_init(struct cpu_weights *weights, const struct plan *plan)
     weights->plan = plan;
     weights->packed = must_alloc(plan->weight_count, sizeof *weights->packed);
     for (uint32_t i = 0; i < plan->op_count; i++) {
-        for (uint32_t w = 0; w < OP_WEIGHTS_MAX && is_linear(plan->ops[i].stem); w++) {
+        if (op_facts(plan->ops[i].stem)->weights != OP_WEIGHTS_PRODUCT)
+            continue;
+        for (uint32_t w = 0; w < OP_WEIGHTS_MAX; w++) {
             plan_weight_id id = plan->ops[i].weights[w];
             if (id == PLAN_NONE || weights->packed[id].group_bytes > 0)
                 continue;

@@ -5,10 +5,11 @@
 #ifndef SHOAL_WORKER_BACKEND_CPU_WEIGHTS_CPU_WEIGHTS_H
 #define SHOAL_WORKER_BACKEND_CPU_WEIGHTS_CPU_WEIGHTS_H
 
+#include "proto/worker_weights.h"
 #include "worker/backend/cpu/weights/packed_weight.h"
 #include "worker/backend/cpu/weights/weight_manifest.h"
 #include "worker/backend/cpu/weights/weight_vault.h"
-#include "worker/backend/host/backend.h"
+#include "worker/backend/host/backend_options.h"
 #include "worker/backend/host/lazy_memory.h"
 #include "worker/backend/host/thread_pool.h"
 

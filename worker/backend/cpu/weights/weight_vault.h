@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "proto/result.h"
-#include "worker/backend/host/backend.h"
+#include "worker/backend/host/backend_options.h"
 
 /* A mapping of the whole vault, at an address where large pages are possible. */
 struct weight_mapping {

@@ -39,6 +39,11 @@ static const struct {
     {VK_ERROR_INVALID_EXTERNAL_HANDLE, RESULT_STALE, "the descriptor is no such memory"},
 };
 
+uint32_t vulkan_device_time_factor(const struct vulkan_device *device)
+{
+    return device->facts.type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 10 : 1;
+}
+
 enum result vulkan_device_check(VkResult outcome, const char *what, struct error_text *error)
 {
     if (outcome == VK_SUCCESS)

@@ -61,6 +61,10 @@ uint32_t vulkan_device_messages(const struct vulkan_device *device);
 /* Free bytes of device-local memory, as the driver reports them. */
 uint64_t vulkan_device_free_bytes(const struct vulkan_device *device);
 
+/* Factor of time limits: 1, or 10 for drivers that compute on a CPU, since they compile kernels at
+ * their first run and share the cores with other programs. */
+uint32_t vulkan_device_time_factor(const struct vulkan_device *device);
+
 /* RESULT_OK, or an error text of `what` and the outcome. Device loss and a failed submission are
  * RESULT_IO, memory RESULT_OUT_OF_MEMORY. */
 enum result vulkan_device_check(VkResult outcome, const char *what,

@@ -21,9 +21,8 @@
 #include "proto/must.h"
 
 #define BUFFER_USAGE                                                                               \
-    (VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT |                    \
-     VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |                         \
-     VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT)
+    (VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |                       \
+     VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT)
 #define HANDLE_TYPE VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
 #define NO_TYPE     UINT32_MAX
 #define CHUNK_BYTES (2ull << 30) /* a 400 GB model takes 200 descriptors */
@@ -46,14 +45,14 @@ static uint32_t choose_type(const struct vulkan_device *device, enum vulkan_plac
 {
     static const VkMemoryPropertyFlags mapped =
         VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-    VkMemoryPropertyFlags wishes[3][2] = {
+    VkMemoryPropertyFlags choices[3][2] = {
         [VULKAN_DEVICE] = {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT,
                            VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT},
         [VULKAN_UPLOAD] = {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | mapped, mapped},
         [VULKAN_READBACK] = {VK_MEMORY_PROPERTY_HOST_CACHED_BIT | mapped, mapped},
     };
-    uint32_t type = find_type(device, allowed, wishes[place][0]);
-    return type != NO_TYPE ? type : find_type(device, allowed, wishes[place][1]);
+    uint32_t type = find_type(device, allowed, choices[place][0]);
+    return type != NO_TYPE ? type : find_type(device, allowed, choices[place][1]);
 }
 
 static enum result create_handle(const struct vulkan_device *device, uint64_t bytes, bool external,
@@ -151,9 +150,10 @@ enum result vulkan_buffer_create(const struct vulkan_device *device, enum vulkan
     return create(device, place, PRIVATE, -1, bytes, what, buffer, error);
 }
 
-enum result vulkan_buffer_create_shared(const struct vulkan_device *device, uint64_t bytes,
-                                        const char *what, struct vulkan_buffer *buffer,
-                                        struct error_text *error)
+/* A device-local buffer whose memory another process can import. */
+static enum result create_shared(const struct vulkan_device *device, uint64_t bytes,
+                                 const char *what, struct vulkan_buffer *buffer,
+                                 struct error_text *error)
 {
     if (!device->facts.external_memory)
         return error_set(error, RESULT_UNSUPPORTED, "%s cannot share memory between processes",
@@ -174,8 +174,9 @@ enum result vulkan_buffer_export(const struct vulkan_device *device,
     return vulkan_device_check(outcome, "exporting memory", error);
 }
 
-enum result vulkan_buffer_import(const struct vulkan_device *device, int fd, uint64_t bytes,
-                                 struct vulkan_buffer *buffer, struct error_text *error)
+/* The same memory as the exporter's buffer of `bytes`; takes over `fd` only on success. */
+static enum result import(const struct vulkan_device *device, int fd, uint64_t bytes,
+                          struct vulkan_buffer *buffer, struct error_text *error)
 {
     if (!device->facts.external_memory)
         return error_set(error, RESULT_UNSUPPORTED, "%s cannot share memory between processes",
@@ -258,7 +259,7 @@ static enum result import_chunk(const struct vulkan_arena *arena, uint64_t bytes
     int fd = fcntl(arena->fds[arena->chunk_count], F_DUPFD_CLOEXEC, 0);
     if (fd < 0)
         return error_set(error, RESULT_IO, "a descriptor cannot be used: %s", strerror(errno));
-    enum result result = vulkan_buffer_import(arena->device, fd, bytes, chunk, error);
+    enum result result = import(arena->device, fd, bytes, chunk, error);
     if (result != RESULT_OK)
         close(fd);
     return result;
@@ -275,11 +276,10 @@ static enum result add_chunk(struct vulkan_arena *arena, uint64_t bytes, const c
         arena->expected_bytes < arena->chunk_bytes ? arena->expected_bytes : arena->chunk_bytes;
     if (bytes < expected)
         bytes = expected;
-    enum result result =
-        arena->fds ? import_chunk(arena, bytes, chunk, error)
-        : arena->shared
-            ? vulkan_buffer_create_shared(arena->device, bytes, what, chunk, error)
-            : vulkan_buffer_create(arena->device, VULKAN_DEVICE, bytes, what, chunk, error);
+    enum result result = arena->fds      ? import_chunk(arena, bytes, chunk, error)
+                         : arena->shared ? create_shared(arena->device, bytes, what, chunk, error)
+                                         : vulkan_buffer_create(arena->device, VULKAN_DEVICE, bytes,
+                                                                what, chunk, error);
     if (result != RESULT_OK) {
         free(chunk);
         return result;

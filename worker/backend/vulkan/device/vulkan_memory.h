@@ -31,18 +31,11 @@ struct vulkan_buffer {
 enum result vulkan_buffer_create(const struct vulkan_device *device, enum vulkan_place place,
                                  uint64_t bytes, const char *what, struct vulkan_buffer *buffer,
                                  struct error_text *error) RESULT_CHECKED;
-/* A device-local one whose memory another process can import through vulkan_buffer_export(). */
-enum result vulkan_buffer_create_shared(const struct vulkan_device *device, uint64_t bytes,
-                                        const char *what, struct vulkan_buffer *buffer,
-                                        struct error_text *error) RESULT_CHECKED;
+/* A descriptor of the memory of a chunk of a shared arena. */
 enum result vulkan_buffer_export(const struct vulkan_device *device,
                                  const struct vulkan_buffer *buffer, int *fd,
                                  struct error_text *error) RESULT_CHECKED;
-/* The same memory as the exporter's buffer of `bytes`; takes over `fd` only on success. */
-enum result vulkan_buffer_import(const struct vulkan_device *device, int fd, uint64_t bytes,
-                                 struct vulkan_buffer *buffer,
-                                 struct error_text *error) RESULT_CHECKED;
-/* A zeroed struct is fine. */
+/* A zeroed struct is allowed. */
 void vulkan_buffer_destroy(const struct vulkan_device *device, struct vulkan_buffer *buffer);
 
 /* A piece of a buffer. */

@@ -270,8 +270,8 @@ struct vulkan_stream_push {
     uint32_t x_streams;   /* 28 */
     uint32_t x_stream;    /* 32 */
     uint32_t out_streams; /* 36 */
-    uint32_t out_stream;  /* 40 */
-    float value;          /* 44 */
+    uint32_t out_stream;  /* 40: the one that is written; stream_add: the first of those */
+    float deviations;     /* 44: of stream_cut */
 };
 static_assert(sizeof(struct vulkan_stream_push) == 48, "byte map");
 
@@ -448,18 +448,24 @@ struct vulkan_moe_dot_push {
     struct vulkan_matrix_push up;      /*  24: gated */
     uint64_t x;                        /*  48: q8 codes or f32 [rows or pairs, k] */
     uint64_t x_terms;                  /*  56 */
-    uint64_t groups;                   /*  64: or the route (enum vulkan_moe_dot_mode) */
-    uint64_t out;                      /*  72: [pairs or rows, out_stride] in its one form */
-    uint64_t out_terms;                /*  80: of q8 */
-    uint64_t pairs;                    /*  88: or scores, f32 [rows, experts] */
-    uint32_t n;                        /*  96 */
-    uint32_t k;                        /* 100 */
-    uint32_t expert_rows;              /* 104: of an expert in its stack */
-    uint32_t up_row;                   /* 108: of the up's first row in its stack */
-    uint32_t row_stride;               /* 112: from a column's row to the next column's */
-    uint32_t out_stride;               /* 116 */
-    uint32_t chosen;                   /* 120 */
-    uint32_t pairs_per_x;              /* 124 */
+    union {                            /*  64 */
+        uint64_t groups;               /* VULKAN_MOE_GROUPS */
+        uint64_t route;                /* the other modes: f32 [rows, 2 * chosen] */
+    };
+    uint64_t out;        /*  72: [pairs or rows, out_stride] in its one form */
+    uint64_t out_terms;  /*  80: of q8 */
+    union {              /*  88 */
+        uint64_t pairs;  /* VULKAN_MOE_GROUPS */
+        uint64_t scores; /* if the kernel chooses the experts: f32 [rows, experts] */
+    };
+    uint32_t n;           /*  96 */
+    uint32_t k;           /* 100 */
+    uint32_t expert_rows; /* 104: of an expert in its stack */
+    uint32_t up_row;      /* 108: of the up's first row in its stack */
+    uint32_t row_stride;  /* 112: from a column's row to the next column's */
+    uint32_t out_stride;  /* 116 */
+    uint32_t chosen;      /* 120 */
+    uint32_t pairs_per_x; /* 124 */
 };
 static_assert(sizeof(struct vulkan_moe_dot_push) == 128, "byte map");
 static_assert(offsetof(struct vulkan_moe_dot_push, n) == 96, "byte map");

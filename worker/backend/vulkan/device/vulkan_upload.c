@@ -58,11 +58,13 @@ void vulkan_upload_destroy(struct vulkan_upload *upload)
     free(upload);
 }
 
-static enum result land(struct turn *turn, struct error_text *error)
+static enum result land(const struct vulkan_upload *upload, struct turn *turn,
+                        struct error_text *error)
 {
     if (!turn->in_flight)
         return RESULT_OK;
-    enum result result = vulkan_commands_wait(turn->commands, COPY_TIMEOUT_MS, error);
+    uint32_t limit_ms = COPY_TIMEOUT_MS * vulkan_device_time_factor(upload->device);
+    enum result result = vulkan_commands_wait(turn->commands, limit_ms, error);
     turn->in_flight = result != RESULT_OK;
     return result;
 }
@@ -72,7 +74,7 @@ enum result vulkan_upload_claim(struct vulkan_upload *upload, void **staging,
 {
     must(!upload->is_claimed);
     struct turn *turn = &upload->turns[upload->claimed];
-    enum result result = land(turn, error);
+    enum result result = land(upload, turn, error);
     if (result == RESULT_OK)
         result = vulkan_commands_begin(turn->commands, error);
     if (result != RESULT_OK)
@@ -109,7 +111,7 @@ enum result vulkan_upload_finish(struct vulkan_upload *upload, struct error_text
 {
     enum result result = RESULT_OK;
     for (uint32_t i = 0; i < TURNS && result == RESULT_OK; i++)
-        result = land(&upload->turns[i], error);
+        result = land(upload, &upload->turns[i], error);
     return result;
 }
 

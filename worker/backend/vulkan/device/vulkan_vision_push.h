@@ -21,7 +21,7 @@ static_assert(sizeof(struct vulkan_patch_image) == 64, "byte map");
 
 /* own: whether channels follow pixels. */
 struct vulkan_patch_rows_push {
-    uint64_t sights;                    /*  0: struct vulkan_step_sight [rows] */
+    uint64_t places;                    /*  0: struct vulkan_step_sight [rows] */
     uint64_t images;                    /*  8: struct vulkan_patch_image [tiles] */
     struct vulkan_outputs_push outputs; /* 16: [rows, columns] */
     uint32_t columns;                   /* 48: zeros from 3 * frames * side * side on */
@@ -37,7 +37,7 @@ static_assert(sizeof(struct vulkan_patch_rows_push) == 72, "byte map");
 struct vulkan_patch_positions_push {
     uint64_t x;       /*  0: f32 [rows, columns], in place */
     uint64_t table;   /*  8: f32 [side * side, columns], or of axes [2 * side, columns] */
-    uint64_t sights;  /* 16 */
+    uint64_t places;  /* 16: struct vulkan_step_sight [rows] */
     uint64_t images;  /* 24 */
     uint32_t columns; /* 32 */
     uint32_t side;    /* 36: of the table */

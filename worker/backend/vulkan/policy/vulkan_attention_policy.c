@@ -157,14 +157,14 @@ enum vulkan_reach vulkan_attention_policy_reach(uint32_t longest)
 {
     if (longest > VULKAN_FAR_CONTEXT)
         return VULKAN_REACH_FAR;
-    return longest > VULKAN_BRIEF_CONTEXT ? VULKAN_REACH_COMMON : VULKAN_REACH_BRIEF;
+    return longest > VULKAN_SHORT_CONTEXT ? VULKAN_REACH_COMMON : VULKAN_REACH_SHORT;
 }
 
 /* The number of splits there is room for, bounded by what contexts need. */
 static uint32_t needed_splits(enum vulkan_reach reach, uint32_t fit, uint32_t split_tokens)
 {
-    uint32_t useful = VULKAN_BRIEF_CONTEXT / split_tokens;
-    fit = reach == VULKAN_REACH_BRIEF && fit > useful ? useful : fit;
+    uint32_t useful = VULKAN_SHORT_CONTEXT / split_tokens;
+    fit = reach == VULKAN_REACH_SHORT && fit > useful ? useful : fit;
     return fit > 0 ? step_below(fit) : 1;
 }
 

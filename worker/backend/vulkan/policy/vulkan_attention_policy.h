@@ -20,15 +20,15 @@
 #include "proto/kv_quantization.h"
 #include "worker/backend/vulkan/device/vulkan_commands.h"
 
-#define VULKAN_BRIEF_CONTEXT 384u   /* positions */
+#define VULKAN_SHORT_CONTEXT 384u   /* positions */
 #define VULKAN_FAR_CONTEXT   16384u /* likewise */
 
-/* Classes of a step by the longest context of its decodes. Kernels for brief contexts omit unused
+/* Classes of a step by the longest context of its decodes. Kernels for short contexts omit unused
  * splits and give the same sums. Kernels for far contexts take contexts of any length; their order
  * of summation differs. */
 enum vulkan_reach {
     VULKAN_REACH_COMMON, /* or not told */
-    VULKAN_REACH_BRIEF,  /* none is longer than VULKAN_BRIEF_CONTEXT; steps of decodes alone */
+    VULKAN_REACH_SHORT,  /* none is longer than VULKAN_SHORT_CONTEXT; steps of decodes alone */
     VULKAN_REACH_FAR,    /* some are longer than VULKAN_FAR_CONTEXT */
 };
 #define VULKAN_REACHES 3u

@@ -15,7 +15,7 @@ struct vulkan_kv_question {
     uint64_t step_bytes;    /* approximate need of tensors and scratch memory of the largest step */
     bool weights_there;     /* they are in the vault: free_bytes is without them */
     uint32_t share_percent; /* share of memory_bytes that an option sets; 0: none */
-    uint32_t workers;       /* that share the device and its weights, this one with them; > 0 */
+    uint32_t workers;       /* that share the device and its weights, including this one; > 0 */
 };
 
 /* Pure. */

@@ -65,8 +65,8 @@ static bool suits_register(const struct vulkan_facts *facts,
            request->k % VULKAN_WEIGHT_BLOCK_COLUMNS == 0 && facts->subgroup_size == REGISTER_LANES;
 }
 
-enum vulkan_moe_kernel vulkan_moe_kernel_choose(const struct vulkan_facts *facts,
-                                                const struct vulkan_moe_request *request)
+static enum vulkan_moe_kernel choose_kernel(const struct vulkan_facts *facts,
+                                            const struct vulkan_moe_request *request)
 {
     bool matrix = suits_matrix(facts, request);
     bool dot = suits_dot(facts, request), registers = suits_register(facts, request);
@@ -253,7 +253,7 @@ static void choose_plain(const struct vulkan_facts *facts, const struct vulkan_m
 void vulkan_moe_choose(const struct vulkan_facts *facts, const struct vulkan_moe_request *request,
                        struct vulkan_moe_choice *choice)
 {
-    *choice = (struct vulkan_moe_choice){.kernel = vulkan_moe_kernel_choose(facts, request)};
+    *choice = (struct vulkan_moe_choice){.kernel = choose_kernel(facts, request)};
     must(!request->combined || vulkan_moe_combines(choice->kernel, request->rows));
     must(!request->gated || choice->kernel != VULKAN_MOE_PLAIN);
     must(!request->routes || vulkan_moe_routes(choice->kernel, request->rows, request->experts));

@@ -45,9 +45,6 @@ struct vulkan_moe_choice {
     uint32_t across; /* workgroups over n; the other dimension is tiles, pairs or rows */
 };
 
-/* The kernel alone; n, gated and what follows do not matter. */
-enum vulkan_moe_kernel vulkan_moe_kernel_choose(const struct vulkan_facts *facts,
-                                                const struct vulkan_moe_request *request);
 /* Whether the kernel can sum a row's pairs itself. */
 bool vulkan_moe_combines(enum vulkan_moe_kernel kernel, uint32_t rows);
 /* Whether it can choose a row's experts itself. */

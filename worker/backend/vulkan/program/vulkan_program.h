@@ -12,6 +12,7 @@
 
 #include "worker/backend/vulkan/device/vulkan_kernels.h"
 #include "worker/backend/vulkan/policy/vulkan_fusion.h"
+#include "worker/backend/vulkan/weights/vulkan_kept_pools.h"
 #include "worker/backend/vulkan/weights/vulkan_weights.h"
 
 /* Rows are padded to a multiple of this, those of f16 forms to one of VULKAN_MATRIX_ROWS, so that
@@ -68,7 +69,9 @@ struct vulkan_program {
     struct vulkan_piece
         *states; /* [recurrent layers] f32 [slots][floats of a layer]: vulkan_recurrent_states.h */
     struct vulkan_arena *state_memory;
-    struct vulkan_kv_layer patch_kv; /* of a vision plan, shared by its layers */
+    enum kept_pools_origin pools_origin; /* of kv_memory and state_memory */
+    struct error_text pools_reason;      /* why these are not an earlier worker's, else "" */
+    struct vulkan_kv_layer patch_kv;     /* of a vision plan, shared by its layers */
     struct vulkan_arena *patch_memory;
     /* Of a model that takes images, and of its vision plan. */
     bool sees;                     /* text rows have sights */

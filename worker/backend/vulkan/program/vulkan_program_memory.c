@@ -114,8 +114,8 @@ static enum result place_layer(struct vulkan_program *program, uint32_t group, u
     return result;
 }
 
-static enum result place_kv(struct vulkan_program *program, const uint32_t *kv_blocks,
-                            struct error_text *error)
+static enum result place_kv(struct vulkan_program *program, const struct vulkan_kept_pools *kept,
+                            const uint32_t *kv_blocks, struct error_text *error)
 {
     const struct kv_layout *layout = &program->plan->kv;
     /* Only a group that keeps every position has the whole token history. */
@@ -127,7 +127,7 @@ static enum result place_kv(struct vulkan_program *program, const uint32_t *kv_b
         total += layout->groups[g].layers *
                  (align_piece(kv_region_bytes(layout, g, false, kv_blocks[g])) +
                   align_piece(kv_region_bytes(layout, g, true, kv_blocks[g])));
-    program->kv_memory = vulkan_arena_create(program->device, total, false);
+    program->kv_memory = vulkan_kept_pools_kv(kept, total);
     enum result result = RESULT_OK;
     if (history_bytes > 0)
         result = vulkan_arena_take(program->kv_memory, history_bytes, "token history",
@@ -144,6 +144,41 @@ static enum result place_kv(struct vulkan_program *program, const uint32_t *kv_b
                 place_layer(program, opening, kv_blocks[opening], &program->openings[l], error);
         placed[group]++;
     }
+    return result;
+}
+
+static void release_pools(struct vulkan_program *program)
+{
+    vulkan_arena_destroy(program->kv_memory);
+    vulkan_arena_destroy(program->state_memory);
+    free(program->states);
+    program->kv_memory = program->state_memory = NULL;
+    program->states = NULL;
+}
+
+/* KV pools and recurrent state: of an earlier worker, or new ones that outlive this process, or
+ * private ones. */
+static enum result place_pools(struct vulkan_program *program,
+                               const struct backend_options *options, struct error_text *error)
+{
+    struct vulkan_kept_pools kept;
+    enum result result;
+    vulkan_kept_pools_begin(&kept, program->device, &options->kept);
+    for (;;) {
+        result = place_kv(program, &kept, options->kv_blocks, error);
+        if (result == RESULT_OK)
+            result = vulkan_recurrent_states_place(program, &kept, options->state_slots, error);
+        if (result == RESULT_OK)
+            result =
+                vulkan_kept_pools_finish(&kept, program->kv_memory, program->state_memory, error);
+        if (result == RESULT_OK)
+            break;
+        if (!vulkan_kept_pools_retry(&kept, error->text))
+            break;
+        release_pools(program);
+    }
+    vulkan_kept_pools_end(&kept, &program->pools_origin);
+    program->pools_reason = kept.reason;
     return result;
 }
 
@@ -259,9 +294,7 @@ enum result vulkan_program_init(struct vulkan_program *program, const struct vul
     vulkan_weights_init(&program->weights, device, plan);
     enum result result = place_tensors(program, error);
     if (result == RESULT_OK)
-        result = place_kv(program, options->kv_blocks, error);
-    if (result == RESULT_OK)
-        result = vulkan_recurrent_states_place(program, options->state_slots, error);
+        result = place_pools(program, options, error);
     if (result == RESULT_OK)
         result = place_features(program, options, error);
     if (result == RESULT_OK)
@@ -277,9 +310,8 @@ void vulkan_program_fini(struct vulkan_program *program)
         return;
     vulkan_weights_fini(&program->weights);
     vulkan_arena_destroy(program->tensor_memory);
-    vulkan_arena_destroy(program->kv_memory);
+    release_pools(program);
     vulkan_arena_destroy(program->scratch_memory);
-    vulkan_arena_destroy(program->state_memory);
     vulkan_arena_destroy(program->patch_memory);
     vulkan_buffer_destroy(program->device, &program->features);
     free(program->notes);
@@ -288,6 +320,5 @@ void vulkan_program_fini(struct vulkan_program *program)
     free(program->tensors);
     free(program->kv);
     free(program->openings);
-    free(program->states);
     *program = (struct vulkan_program){0};
 }

@@ -8,7 +8,8 @@
 #include "worker/backend/vulkan/program/vulkan_program.h"
 
 /* Memory for the states of `slots` sequences, a region for each recurrent layer. */
-enum result vulkan_recurrent_states_place(struct vulkan_program *program, uint32_t slots,
+enum result vulkan_recurrent_states_place(struct vulkan_program *program,
+                                          const struct vulkan_kept_pools *kept, uint32_t slots,
                                           struct error_text *error) RESULT_CHECKED;
 
 /* Copies slot `from` to slot `to` in all layers; the caller records the barriers. */

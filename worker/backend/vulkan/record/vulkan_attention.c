@@ -197,7 +197,7 @@ static void request_task(struct vulkan_recorder *recorder, struct vulkan_attenti
     const struct vulkan_shape *shape = &recorder->recording->shape;
     if (shape->rows == shape->sequences) { /* decodes alone */
         request_decodes(recorder, task, recorder->recording->min_rows, shape->rows);
-        task.reach = VULKAN_REACH_BRIEF;
+        task.reach = VULKAN_REACH_SHORT;
         if (shape->whole)
             request_items(recorder, task, recorder->recording->min_rows, shape->rows);
         return;

@@ -6,7 +6,7 @@
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_RECORD_VULKAN_BATCH_H
 #define SHOAL_WORKER_BACKEND_VULKAN_RECORD_VULKAN_BATCH_H
 
-#include "worker/backend/host/backend.h"
+#include "worker/backend/host/step_batch.h"
 #include "worker/backend/vulkan/device/vulkan_memory.h"
 #include "worker/backend/vulkan/policy/vulkan_attention_policy.h"
 
@@ -20,11 +20,14 @@ struct vulkan_step_row {
     uint32_t drawn; /* 0, or VULKAN_STEP_DRAWN | draw of the step before, whose token it is */
 };
 
-/* One row of a model that takes images: 32 bytes. */
+/* One row of a model that takes images, or one patch of an image: 32 bytes. */
 struct vulkan_step_sight {
     struct rope_position position;
-    uint32_t feature; /* ROW_FEATURE_NONE, or a row of the feature pool */
-    uint32_t begin;   /* it sees positions [begin, end) */
+    union {
+        uint32_t feature; /* of a row: ROW_FEATURE_NONE, or a row of the feature pool */
+        uint32_t tile;    /* of a patch */
+    };
+    uint32_t begin; /* it sees positions [begin, end) */
     uint32_t end;
     uint32_t unused[2];
 };

@@ -131,14 +131,11 @@ static void dispatch_dot(struct vulkan_recorder *recorder, const struct moe_task
         at = out->q8;
     else if (task->request.output == VULKAN_FORM_F16)
         at = out->f16;
-    const struct vulkan_moe_dot_push push = {
+    struct vulkan_moe_dot_push push = {
         .weights = vulkan_recorder_matrix(task->matrix),
         .up = vulkan_recorder_matrix(task->up),
         .x = q8 ? x->q8 : x->f32,
         .x_terms = q8 ? x->q8_terms : 0,
-        .groups = task->choice.mode == VULKAN_MOE_GROUPS
-                      ? program->moe_memory.address
-                      : program->tensors[task->op->inputs[1]].f32,
         .out = at,
         .out_terms = task->request.output == VULKAN_FORM_Q8 ? out->q8_terms : 0,
         .n = task->request.n,
@@ -149,9 +146,15 @@ static void dispatch_dot(struct vulkan_recorder *recorder, const struct moe_task
         .out_stride = task->part,
         .chosen = task->request.chosen,
         .pairs_per_x = x->columns == task->request.k ? task->request.chosen : 1,
-        .pairs = task->route ? program->tensors[task->route->inputs[0]].f32
-                             : program->moe_memory.address + vulkan_moe_pairs_offset(pairs),
     };
+    if (task->choice.mode == VULKAN_MOE_GROUPS)
+        push.groups = program->moe_memory.address;
+    else
+        push.route = program->tensors[task->op->inputs[1]].f32;
+    if (task->route)
+        push.scores = program->tensors[task->route->inputs[0]].f32;
+    else
+        push.pairs = program->moe_memory.address + vulkan_moe_pairs_offset(pairs);
     vulkan_recorder_dispatch(recorder, task->choice.shader, &task->choice.constants, &push,
                              sizeof push, grid, touch);
 }

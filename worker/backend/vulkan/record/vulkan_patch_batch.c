@@ -123,9 +123,9 @@ static void fill_images(struct vulkan_patch_batch *patches)
                                            .line_bytes = line_bytes,
                                            .height = tile->height,
                                            .width = tile->width};
-        memcpy((uint8_t *)patches->pixels.mapped + at, tile->picture.pixels, bytes);
-        memcpy(image.scale, tile->picture.scale, sizeof image.scale);
-        memcpy(image.bias, tile->picture.bias, sizeof image.bias);
+        memcpy((uint8_t *)patches->pixels.mapped + at, tile->image.pixels, bytes);
+        memcpy(image.scale, tile->image.scale, sizeof image.scale);
+        memcpy(image.bias, tile->image.bias, sizeof image.bias);
         images[t] = image;
         at += bytes;
     }
@@ -146,7 +146,7 @@ static struct vulkan_patch_spans fill_spans(struct vulkan_patch_batch *patches,
         for (uint32_t row = begin; row < end; row++)
             sights[row] = (struct vulkan_step_sight){
                 .position = {.height = places[row].y, .width = places[row].x},
-                .feature = places[row].tile,
+                .tile = places[row].tile,
                 .begin = begin,
                 .end = end};
         for (uint32_t row = begin; row < end; row += patches->tile_rows)

@@ -21,7 +21,7 @@ struct vulkan_shape {
     uint32_t tiles;          /* of the others' rows, for attention */
     bool whole;              /* every row is drawn from, in order: the recording may use
                               * vulkan_program_whole() */
-    enum vulkan_reach reach; /* of decodes; brief only where all rows are decodes, and drawn from */
+    enum vulkan_reach reach; /* of decodes; short only if all rows are decodes and drawn from */
     bool features;           /* some row is a feature */
     bool spans;              /* some row sees positions after its own */
     bool openings;           /* some row lies before --quantized-kv-start */

@@ -82,7 +82,7 @@ void vulkan_record_gated_delta(struct vulkan_recorder *recorder)
                    [VULKAN_GATED_DELTA_KEY_HEADS] = p->key_heads,
                    [VULKAN_GATED_DELTA_VALUE_HEADS] = p->value_heads,
                    [VULKAN_GATED_DELTA_OWN] =
-                       (p->heads_take_turns ? VULKAN_GATED_DELTA_TAKE_TURNS : 0u) |
+                       (p->heads_alternate ? VULKAN_GATED_DELTA_TAKE_TURNS : 0u) |
                        (p->rate_is_log ? VULKAN_GATED_DELTA_LOG_RATE : 0u),
                    [VULKAN_GATED_DELTA_LANES] = lanes}};
     uint32_t columns = p->value_heads * p->value_dim;

@@ -92,8 +92,8 @@ void vulkan_record_stream_cut(struct vulkan_recorder *recorder)
 {
     const struct plan_op *op = op_of(recorder);
     uint32_t columns = columns_of(recorder, op->output) / op->params.stream_cut.streams;
-    dispatch(
-        recorder,
-        (struct vulkan_stream_push){.columns = columns, .value = op->params.stream_cut.deviations},
-        0);
+    dispatch(recorder,
+             (struct vulkan_stream_push){.columns = columns,
+                                         .deviations = op->params.stream_cut.deviations},
+             0);
 }

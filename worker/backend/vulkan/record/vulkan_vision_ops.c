@@ -36,7 +36,7 @@ void vulkan_record_patch_rows(struct vulkan_recorder *recorder)
     const struct plan_op *op = op_of(recorder);
     const struct patch_rows_params *params = &op->params.patch_rows;
     const struct vulkan_patch_rows_push push = {
-        .sights = patches->whole.sights_address,
+        .places = patches->whole.sights_address,
         .images = patches->images_address,
         .outputs = vulkan_recorder_outputs(recorder, op->output, recorder->forms[recorder->op]),
         .columns = program->tensors[op->output].columns,
@@ -58,7 +58,7 @@ void vulkan_record_patch_positions(struct vulkan_recorder *recorder)
     const struct vulkan_patch_positions_push push = {
         .x = program->tensors[op->output].f32,
         .table = program->weights.vector_address[op->weights[0]],
-        .sights = patches->whole.sights_address,
+        .places = patches->whole.sights_address,
         .images = patches->images_address,
         .columns = program->tensors[op->output].columns,
         .side = op->params.patch_positions.side,

@@ -1,7 +1,8 @@
 #version 450
 /*
- * out[r, c] = activation(x[r, c]), and 0 from `columns` on, whatever x has there; `out` may be x. All but the exact gelu are v * sigmoid(inner), as
- * activation.glsl has them. The error function is Abramowitz and Stegun's 7.1.26, off by 1.5e-7.
+ * out[r, c] = activation(x[r, c]); columns of out from `columns` on are 0. `out` may be x. Every activation but
+ * the exact gelu is v * sigmoid(inner), as in activation.glsl. The error function is Abramowitz and
+ * Stegun's 7.1.26, with an error of 1.5e-7.
  *
  * Grid: (rows, column tiles of 4 * invocations).
  */
@@ -40,7 +41,7 @@ vec4 activate(vec4 v)
         inner = 1.5957691216057308 * v * (1.0 + 0.044715 * v * v);
     else if (ACTIVATION == GELU_QUICK)
         inner = 1.702 * v;
-    /* Where exp() overflows, the result is -0 as it should be. */
+    /* If exp() overflows, the result is -0, the limit of the function. */
     return v / (1.0 + exp(-inner));
 }
 

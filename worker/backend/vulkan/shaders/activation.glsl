@@ -10,6 +10,6 @@ vec4 activation(vec4 v)
     vec4 inner = v;
     if (ACTIVATION == ACTIVATION_GELU_TANH)
         inner = 1.5957691216057308 * v * (1.0 + 0.044715 * v * v);
-    /* Where exp() overflows, the result is -0 as it should be. */
+    /* If exp() overflows, the result is -0, the limit of the function. */
     return v / (1.0 + exp(-inner));
 }

@@ -4,36 +4,37 @@
 // variant: plain -DUNITS=0
 /*
  * Decodes over quantized keys and values, in matrix units whose registers are filled by hand
- * (register_tile.glsl has the lanes' elements): codes are read once, by the very lanes whose part of
- * a fragment they become, and become halves there, for all query heads of the KV head at once.
+ * (register_tile.glsl has the elements of each lane). A lane reads the codes of the fragment elements
+ * that it holds, once, and converts them to f16, for all query heads of the KV head together.
  *
  * A subgroup takes KV_BLOCK_TOKENS = 16 positions of a block at a time, which are the rows of a
  * fragment of keys. Lane 4 g + t:
  *
- *   scores [16 positions, 8 queries] = keys [16, 16 dimensions] . queries [16, 8], a step of 16
- *     dimensions after the other: the lane has positions 2 g and 2 g + 1 (rows g and g + 8), whose scales
- *     are neighbours, and of each segment of dimensions that share a scale and codes' bits the t-th quarter.
- *     Any order of dimensions will do that queries have too.
- *   sums [16 dimensions, 8 queries] += values [16, 16 positions] . weights [16, 8]: the lane has
- *     positions 4 t, 4 t + 2, 4 t + 1, 4 t + 3, and of each segment the g-th eighth; a register is one
- *     dimension of two positions, of the words of both. Weights come by shuffles from the lanes that
- *     have their scores, which is where that order is from.
+ *   scores [16 positions, 8 queries] = keys [16, 16 dimensions] . queries [16, 8], 16 dimensions per
+ *     step. The lane has positions 2 g and 2 g + 1 (rows g and g + 8), whose scales are neighbours, and
+ *     the t-th quarter of each segment (dimensions that share a scale and a number of bits). Keys and
+ *     queries have the same order of dimensions; the sum does not depend on which one.
+ *   sums [16 dimensions, 8 queries] += values [16, 16 positions] . weights [16, 8]. The lane has
+ *     positions 4 t, 4 t + 2, 4 t + 1, 4 t + 3, and the g-th eighth of each segment; a register holds one
+ *     dimension of two positions, taken from the words of both. Weights come by shuffles from the lanes
+ *     that have their scores, which determines this order.
  *
- * What belongs to a position stays out of the products: scale and bias of a key come to the score (one
- * sum of products a group of dimensions that share them; the bias times the sum of the query's group), the scale of a value to the weight
- * before it is a half, its bias, times the weight, to a sum of its own.
+ * Scales and biases are applied outside the products. Key: the score of a group is its product times
+ * the scale, plus the bias times the sum of the query's elements of the group. Value: the weight is
+ * multiplied by the scale before it is rounded to f16; the bias times the weight goes to a separate
+ * sum.
  *
- * Codes of `uniform` become halves by masks alone: bits below 2^10 are the half code * 2^-24, which the
- * units take as any other. Masks that leave a code four bits higher make 16 times that; query or sum
- * are divided by it. Levels are looked up by pairs of codes, in a table in shared memory.
+ * Codes of `uniform` become f16 by masks alone: bits below 2^10 are the number code * 2^-24. A mask
+ * that leaves a code four bits higher makes 16 times that, and the query or the sum is divided by it.
+ * Codes of `turboquant` select levels by pairs, in a table in shared memory.
  *
- * Weights and queries are scaled into the middle of f16's range: queries by their largest element,
- * values' scales by the largest so far. Sums are scaled anew when a score or a scale grows beyond that.
+ * Weights and queries are scaled to the middle of f16's range: queries by their largest element,
+ * values' scales by the largest so far. If a score or a scale grows beyond it, sums are rescaled.
  *
- * Splits and their merging are attention_tile.glsl's.
+ * attention_tile.glsl divides contexts into splits and merges them.
  *
- * The variant `plain` has shared memory in place of units and shuffles, so it runs everywhere, slowly:
- * it is how tests see this arithmetic on devices of other units.
+ * The variant `plain` uses shared memory instead of units and shuffles. It runs on any device, slowly,
+ * so that tests can check this arithmetic on devices with other units.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -81,7 +82,7 @@ const bool QUERIES_ALIGNED = (HEAD_DIM | QUERY_OFFSET | STRIDE) % 4 == 0;
 #include "attention_tile.glsl"
 
 const uint GROUPS = KV_SCALES;
-/* Of a group: where keys or values have half a bit, both are cut in the middle. */
+/* Parts of a head: with half a bit in keys or values, both are divided in the middle. */
 const uint HALVES = (KEY_HALF_BITS | VALUE_HALF_BITS) % 2 != 0 ? 2 : 1;
 const uint SEGMENTS = GROUPS * HALVES, SEGMENT = HEAD_DIM / SEGMENTS;
 const uint STEPS = SEGMENT / 16;                             /* products of a segment */
@@ -97,7 +98,7 @@ const float QUERY_TOP = 24.0;
 /* The largest weight times the largest scale of values so far becomes this, while scores are up to SLACK
  * powers of two above the maximum in use. */
 const float WEIGHT_TOP = 2048.0, SLACK = 4.0;
-const float CODE_ONE = ROTATED ? 1.0 : 16777216.0; /* turns what a code became back into it */
+const float CODE_ONE = ROTATED ? 1.0 : 16777216.0; /* turns the f16 of a code back into the code */
 
 /* Two halves for each pair of codes: a table of 4^b pairs for every b that codes have bits of, the smaller
  * before the larger. So of the number of all pairs, the bits below 4^b are where b's table begins. */
@@ -188,7 +189,7 @@ uint take(uint x, uint source)
     return shared_taken[SUBGROUP * 32 + source];
 }
 
-/* Of the workgroup, whose invocations meet at barriers behind it. */
+/* Any lane of the workgroup; its invocations meet at later barriers. */
 bool any_lane(bool x)
 {
     barrier();
@@ -206,7 +207,7 @@ float take(float x, uint source)
     return uintBitsToFloat(take(floatBitsToUint(x), source));
 }
 
-/* Over the lanes of the same t: all positions. */
+/* Maximum over the lanes of the same t, which have all positions. */
 vec2 positions_max(vec2 x)
 {
     UNROLLED for (uint step = 4; step < 32; step *= 2)
@@ -235,12 +236,12 @@ vec2 bias_sums[GROUPS];
 float scale_top[GROUPS];  /* the scale of values that becomes WEIGHT_TOP */
 float scale_most[GROUPS]; /* of those that the lane sees of the tile */
 SUMS sums[SEGMENTS * STEPS];
-/* Of the tile: at [2 * b + i] of position 2 * g + i of block b; then weights. */
+/* Scores of the tile: [2 * b + i] is position 2 * g + i of block b; later its weights. */
 vec2 scores[TILE_BLOCKS * 2];
 
-/* --- what lanes read --- */
+/* --- loads of a lane --- */
 
-/* Subgroups take turns; behind the last block it is that one again, whose positions are not seen. */
+/* Subgroups alternate; after the last block it is that one again, with no position seen. */
 void find_blocks(uint tile)
 {
     UNROLLED for (uint b = 0; b < TILE_BLOCKS; b++) {
@@ -260,7 +261,7 @@ uint string_word(uint64_t side, uint at, bool whole, uint i)
     return words.at[i] >> shift | words.at[i + 1] << 1 << (31 - shift);
 }
 
-/* Of positions 2 g and 2 g + 1 and group s: scales in x, biases in y. */
+/* Loads scales (x) and biases (y) of group s of positions 2 g and 2 g + 1. */
 uvec2 load_scales(uint64_t side, uint half_bits, uint s)
 {
     KvWords words = KvWords(side + 4 * g);
@@ -364,7 +365,7 @@ void load_values()
 
 /* --- codes to pairs of halves --- */
 
-/* Of a string in words low and high, `count` bits from bit `at` of low on, which are below 32. */
+/* `count` bits of the string in words low and high, from bit `at` (< 32) of low on. */
 uint string_bits(uint low, uint high, uint at, uint count)
 {
     uint x = low >> at;
@@ -379,7 +380,7 @@ uint level_pair(uint bits, uint codes)
     return shared_pairs[(PAIRS & ((1 << 2 * bits) - 1)) + codes];
 }
 
-/* The dimensions, of a lane's of a segment, in its n-th pair of a key; what they are to be divided by. */
+/* The two dimensions, among the lane's of a segment, of the n-th pair of a key; `factor`: their divisor. */
 uvec2 key_pair_dims(uint n, out float factor)
 {
     factor = 1.0;
@@ -391,7 +392,7 @@ uvec2 key_pair_dims(uint n, out float factor)
     return uvec2(8 * (n / 4) + n % 4, 8 * (n / 4) + n % 4 + 4);
 }
 
-/* Of the words of a key that begin at keys[from]. */
+/* The n-th pair as two f16, from the words of a key that begin at keys[from]. */
 uint key_pair(uint bits, uint from, uint n)
 {
     if (!ROTATED && bits == 8) {
@@ -412,7 +413,7 @@ uint key_pair(uint bits, uint from, uint n)
     return low | string_bits(keys[i], keys[min(i + 1, last)], at % 32, bits) << 16;
 }
 
-/* Dimension n, of a lane's of a segment, of two positions whose words begin at values[x] and values[y]. */
+/* Dimension n among the lane's of a segment, of two positions whose words begin at values[x], values[y]. */
 uint value_pair(uint bits, uint x, uint y, uint n)
 {
     if (bits == 4 && ROTATED) {
@@ -437,7 +438,7 @@ uint value_pair(uint bits, uint x, uint y, uint n)
     return ROTATED ? level_pair(bits, low | high << bits) : low | high << 16;
 }
 
-/* What dimension n of a lane's has too much in its sums. */
+/* The factor that turns sums of the lane's dimension n into values. */
 float value_factor(uint n)
 {
     return CODE_ONE * (!ROTATED && VALUE_HALF_BITS == 8 && n % 2 == 1 ? 1.0 / 16.0 : 1.0);
@@ -462,7 +463,7 @@ float query_element(uint q, uint d)
     return q < QUERIES ? shared_heads[q * QUADS + d / 4][d % 4] : 0.0;
 }
 
-/* Of columns 2 t and 2 t + 1, from the lanes that have it of column g. */
+/* x of columns 2 t and 2 t + 1, from the lanes that have x of column g. */
 vec2 columns_of(float x)
 {
     return vec2(take(x, 8 * t), take(x, 8 * t + 4));
@@ -514,7 +515,7 @@ void clear_sums()
 
 /* --- a tile --- */
 
-/* Of block b: positions 2 g and 2 g + 1 of columns 2 t and 2 t + 1. */
+/* Computes scores of block b: positions 2 g and 2 g + 1, columns 2 t and 2 t + 1. */
 void find_scores(uint b)
 {
     scores[2 * b] = scores[2 * b + 1] = vec2(0.0);
@@ -544,7 +545,7 @@ bool sees(uint position)
     return position >= begin && position < end;
 }
 
-/* Of the lane's two values of block b: scales (0) or biases (1); 0 where they are not seen. */
+/* Scales (0) or biases (1) of the lane's two values of block b; 0 for positions that are not seen. */
 vec2 value_scale(uint b, uint s, uint which, uint first)
 {
     vec2 two = unpackHalf2x16(value_scales[(b * GROUPS + s) * 2 + which]);
@@ -552,7 +553,7 @@ vec2 value_scale(uint b, uint s, uint which, uint first)
     return vec2(sees(position) ? two.x : 0.0, sees(position + 1) ? two.y : 0.0);
 }
 
-/* Brings what was summed up to a larger maximum or larger scales. */
+/* Rescales the sums to a larger maximum or larger scales. */
 void raise(vec2 top)
 {
     top = max(maximum, positions_max(top));
@@ -570,7 +571,7 @@ void raise(vec2 top)
     }
 }
 
-/* Scores of the tile's blocks to weights. */
+/* Turns the scores of the tile's blocks into weights. */
 void weigh(uint first)
 {
     vec2 top = vec2(MASKED);
@@ -637,7 +638,7 @@ void add_values(uint first, uint b)
     }
 }
 
-/* --- behind the loop --- */
+/* --- after the loop --- */
 
 void leave_sums()
 {
@@ -710,6 +711,6 @@ void main()
             return;
     }
     if (ROTATED)
-        turn_back();
+        rotate_back();
     write_outputs();
 }

@@ -1,9 +1,9 @@
 /*
- * The fused part of attention_rows.comp: what rope_kv_write.comp does, for the workgroup's queries,
- * left in shared memory for the loop, and for the row's own key and value, left there too and
- * written to the cache by one of the workgroups.
+ * The fused part of attention_rows.comp: does what rope_kv_write.comp does. It leaves the workgroup's
+ * queries and the row's own key and value in shared memory; one of the workgroups also writes key and
+ * value to the cache.
  *
- * Loading is apart from the rest, so that other loads can be under way between the two.
+ * Loading is separate from the rest, so that other loads can be in flight at the same time.
  */
 #include "rope_angle.glsl"
 
@@ -12,7 +12,7 @@ bool has_fused_head(uint h)
     return h >= HEAD_TILE || h < tile_heads();
 }
 
-/* f32 of query `h`, of the key when h is HEAD_TILE, of the value when it is one more. */
+/* f32 of query `h`; HEAD_TILE: of the key; HEAD_TILE + 1: of the value. */
 uint64_t fused_head(uint h)
 {
     uint column = h < HEAD_TILE    ? QUERY_OFFSET + (first_head + h) * HEAD_DIM
@@ -67,7 +67,7 @@ bool fuses(uint pair, uint h)
            (h == HEAD_TILE || h < tile_heads());
 }
 
-/* Of the row, for a rotated pair. */
+/* The row's position for a rotated pair. */
 float pair_position(uint pair)
 {
     if (!FUSE_AXES)
@@ -140,7 +140,7 @@ void put_heads(RawHeads raw)
     }
 }
 
-/* By the workgroup with the last positions and the first heads of the KV head. */
+/* Called by the workgroup with the last positions and the first heads of the KV head. */
 void write_own()
 {
     if (split != splits - 1 || gl_WorkGroupID.x % HEAD_TILES != 0)

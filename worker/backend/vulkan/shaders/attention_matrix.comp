@@ -1,31 +1,32 @@
 #version 450
 // needs: GL_KHR_cooperative_matrix
 /*
- * Attention of many rows over the paged cache in the matrix units that a subgroup reaches (KHR
- * cooperative matrix, f16 factors, f32 sums): prompts.
+ * Attention of many rows (prompts) over the paged cache in the matrix units of a subgroup (KHR
+ * cooperative matrix, f16 factors, f32 sums).
  *
  * A workgroup has TILE_ROWS consecutive rows of one sequence, each with HEAD_TILE query heads of one
- * KV head: its queries are numbered row by row, so a fragment of UNIT_ROWS queries is a few rows
- * with all their heads. Each subgroup owns FRAGMENTS such fragments, with their sums over the whole
- * head in matrix registers. Keys and values pass through shared memory, SPAN positions at a time;
- * the next ones are read from the cache while the products of these run.
+ * KV head. Queries are numbered row by row, so a fragment of UNIT_ROWS queries is a few rows with all
+ * their heads. Each subgroup owns FRAGMENTS such fragments and keeps their sums over the whole head in
+ * matrix registers. Keys and values pass through shared memory, SPAN positions at a time; the next
+ * ones are read from the cache while the products of these run.
  *
- * Matrix registers do not tell which element is whose, so scores go through shared memory once:
- * there lanes know rows, take maxima and exponentials, and leave the weights as f16 for the second
- * product. A row's maximum is only moved, and its sums rescaled, when it grows by more than
- * LAZINESS: weights may then be as large as 2^LAZINESS, far inside f16.
+ * The lane of a matrix element is not known, so scores go through shared memory once: there lanes know
+ * rows, compute maxima and exponentials, and leave the weights as f16 for the second product. A row's
+ * maximum is only updated, and its sums rescaled, when it grows by more than RESCALE_SLACK; until then
+ * weights are at most 2^RESCALE_SLACK, far inside f16.
  *
- * Contexts may be split over workgroups (SPLITS) as in attention_rows.comp; the last one to finish
- * adds the parts up in the order of their positions. One workgroup then takes time for the positions
- * of a split, and the last one for their number: the sum is least where the one grows with the other.
+ * Contexts may be split over workgroups (SPLITS) as in attention_rows.comp; the last workgroup to
+ * finish adds the parts in the order of their positions. The time of a workgroup grows with the
+ * positions of a split, that of the merge with the number of splits; the total is smallest when both
+ * are about equal.
  *
- * PACKED: keys and values are quantized (kv_codes.glsl). Codes are what is read ahead; they become
- * halves before they go into shared memory, once for all rows of the tile. Where they are of rotated
- * rows, queries are rotated before the loop, and what was attended, as means of values, is turned
- * back behind it: both are products with the rotation's matrix, which passes through the same place.
+ * PACKED: keys and values are quantized (kv_codes.glsl). Codes are read ahead and converted to f16 when
+ * they are written to shared memory, once for all rows of the tile. If rows are rotated, queries are
+ * rotated before the loop and the means of values are rotated back after it; both are products with
+ * the rotation's matrix, which passes through the same shared memory.
  *
- * HEAD_DIM is a multiple of the unit's sides. Positions that no query of the tile may see are not
- * read; those that some may see have weight 0 for the others.
+ * HEAD_DIM is a multiple of the unit's sides. Positions that no query of the tile sees are not read;
+ * positions that some queries see have weight 0 for the others.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -62,7 +63,7 @@ layout(constant_id = 19) const uint SUBGROUP_SIZE = 32;
 layout(constant_id = 20) const float SCALE = 0.08838834764831845;
 layout(constant_id = 21) const float SOFT_CAP = 0.0; /* of scores; 0: none */
 layout(constant_id = 22) const bool SINKS = false;
-layout(constant_id = 23) const bool SPANS = false; /* rows see what their sights say */
+layout(constant_id = 23) const bool SPANS = false; /* rows see the positions of their sights */
 layout(constant_id = 24) const uint KV_SCHEME = 0; /* kv_codes.glsl, as the next */
 layout(constant_id = 25) const uint KEY_HALF_BITS = 16;
 layout(constant_id = 26) const uint VALUE_HALF_BITS = 16;
@@ -84,12 +85,12 @@ const uint ROW_LANES = SUBGROUP_SIZE / UNIT_ROWS; /* of a row of scores */
 const uint LANE_QUADS = SPAN / 4 / ROW_LANES;
 const float MASKED = -1e38;
 const float LOG2_E = 1.4426950408889634;
-const float LAZINESS = 6.0;
+const float RESCALE_SLACK = 6.0;
 
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Halves4 { f16vec4 at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Floats { float at[]; };
 
-/* The same as attention_rows.comp. */
+/* The push constants of attention_rows.comp. */
 layout(push_constant) uniform Push
 {
     uint64_t qkv;
@@ -128,7 +129,7 @@ float sink_weight(uint q, float top)
     return SINKS ? exp2(Floats(push.sinks).at[head] * LOG2_E - top) : 0.0;
 }
 
-/* Tiles come in the order of their rows; the last ones see most and so begin first. */
+/* Tiles are in the order of their rows; the last ones see the most positions, so they begin first. */
 uint parts_item()
 {
     return gl_NumWorkGroups.z - 1 - gl_WorkGroupID.z;
@@ -144,9 +145,9 @@ uint next_blocks[LOADS];
 coopmat<float16_t, gl_ScopeSubgroup, UNIT_ROWS, UNIT_K, gl_MatrixUseA> query[FRAGMENTS * HEAD_KS];
 coopmat<float, gl_ScopeSubgroup, UNIT_ROWS, UNIT_COLUMNS, gl_MatrixUseAccumulator>
     sums[FRAGMENTS * HEAD_COLUMNS];
-/* Of the lane's row in each fragment; `total` is of the lane's own positions. */
+/* For the lane's row in each fragment; `total` sums the lane's own positions. */
 float maximum[FRAGMENTS], total[FRAGMENTS];
-uint row_end[FRAGMENTS]; /* SPANS: what it sees ends here */
+uint row_end[FRAGMENTS]; /* SPANS: end of the positions that it sees */
 
 bool find_work()
 {
@@ -162,7 +163,7 @@ bool find_work()
     first_position = tile.first_position;
     uint last = first_position + row_count;
     first_seen = WINDOW > 0 && first_position + 1 > WINDOW ? first_position + 1 - WINDOW : 0;
-    if (SPANS) { /* ends never fall from row to row, and a tile has rows of one beginning */
+    if (SPANS) { /* ends never decrease from row to row, and all rows of a tile have the same begin */
         last = StepSights(push.sights).at[first_row + row_count - 1].end;
         first_seen = max(first_seen, StepSights(push.sights).at[first_row].begin);
     }
@@ -177,7 +178,7 @@ bool find_work()
     return split < splits;
 }
 
-/* A block that no query of the tile sees any of may have been given back. */
+/* A block of which no query of the tile sees a position may have been given back. */
 bool is_read(uint position)
 {
     return position >= first_seen && position < end;
@@ -259,8 +260,8 @@ void load_span(uint first)
     }
 }
 
-/* Codes that were read to halves: before the barrier that subgroups with products left are waited for
- * at, since between the two around put_span() nobody has products. */
+/* Converts the codes that were read to f16. Called before the barrier at which subgroups with unfinished
+ * products are waited for: between the two barriers around put_span() no subgroup has products. */
 void unpack_span()
 {
     [[unroll]] for (uint i = 0; i < LOADS; i++) {
@@ -282,9 +283,9 @@ void put_span()
     }
 }
 
-/* Between lanes of a subgroup that share a piece of shared memory. All subgroups of a workgroup
- * meet the same number of times: Mesa's CPU driver counts these among the workgroup's barriers. */
-void meet_subgroup()
+/* Barrier between lanes of a subgroup that share a part of shared memory. All subgroups of a workgroup
+ * call it equally often, because Mesa's CPU driver counts it among the workgroup's barriers. */
+void sync_subgroup()
 {
     subgroupMemoryBarrierShared();
     subgroupBarrier();
@@ -301,7 +302,7 @@ uint lane_quad()
     return gl_SubgroupInvocationID % ROW_LANES;
 }
 
-/* SPAN columns of fragment f's sums into the subgroup's place for scores. */
+/* Copies SPAN columns of fragment f's sums to the subgroup's place for scores. */
 void store_slice(uint f, uint slice)
 {
     [[unroll]] for (uint n = 0; n < SPAN_COLUMNS; n++)
@@ -357,9 +358,9 @@ void take_queries()
                     uvec4(packFloat2x16(low.xy), packFloat2x16(low.zw), packFloat2x16(high.xy),
                           packFloat2x16(high.zw));
             }
-            meet_subgroup();
+            sync_subgroup();
             load_slice(f, slice);
-            meet_subgroup();
+            sync_subgroup();
         }
         maximum[f] = NOTHING;
         total[f] = 0.0;
@@ -431,7 +432,7 @@ void take_sums(uint f, float factor)
     uint base = (gl_SubgroupID * PART_QUERIES + f * UNIT_ROWS) * WEIGHT_CHUNKS;
     [[unroll]] for (uint slice = 0; slice < HEAD_DIM; slice += SPAN) {
         store_slice(f, slice);
-        meet_subgroup();
+        sync_subgroup();
         for (uint i = gl_SubgroupInvocationID; i < UNIT_ROWS * SPAN / 4; i += gl_SubgroupSize) {
             uint r = i / (SPAN / 4), quad = i % (SPAN / 4), word = quad % 2 * 2;
             vec4 x = scores[score_base + r * SCORE_QUADS + quad] *
@@ -440,9 +441,9 @@ void take_sums(uint f, float factor)
             weights[base + r * WEIGHT_CHUNKS + quad / 2][word] = packFloat2x16(halves.xy);
             weights[base + r * WEIGHT_CHUNKS + quad / 2][word + 1] = packFloat2x16(halves.zw);
         }
-        meet_subgroup();
+        sync_subgroup();
         load_slice(f, slice);
-        meet_subgroup();
+        sync_subgroup();
     }
 }
 
@@ -455,7 +456,7 @@ void rotate_queries()
 
 /* --- the running softmax --- */
 
-/* Multiplies the rows of a fragment's sums by what weigh() left in place of their scores. */
+/* Multiplies the rows of a fragment's sums by the factors that weigh() left in place of their scores. */
 void rescale(uint f)
 {
     coopmat<float, gl_ScopeSubgroup, UNIT_ROWS, UNIT_COLUMNS, gl_MatrixUseAccumulator> factors;
@@ -493,7 +494,7 @@ bool weigh(uint f, uint first, bool some_unseen)
     }
     [[unroll]] for (uint step = 1; step < ROW_LANES; step *= 2)
         top = max(top, subgroupShuffleXor(top, step));
-    bool grows = top > maximum[f] + LAZINESS;
+    bool grows = top > maximum[f] + RESCALE_SLACK;
     bool rescales = subgroupAny(grows);
     if (rescales) {
         float factor = grows ? exp2(maximum[f] - top) : 1.0;
@@ -539,13 +540,13 @@ void visit_span(uint first)
         [[unroll]] for (uint n = 0; n < SPAN_COLUMNS; n++)
             coopMatStore(part[f * SPAN_COLUMNS + n], scores, score_base + n * UNIT_COLUMNS / 4,
                          SCORE_QUADS, gl_CooperativeMatrixLayoutRowMajor);
-        meet_subgroup();
+        sync_subgroup();
         bool rescales = weigh(f, first, some_unseen);
-        meet_subgroup();
+        sync_subgroup();
         if (rescales)
             rescale(f);
         if (f + 1 < FRAGMENTS)
-            meet_subgroup();
+            sync_subgroup();
     }
     [[unroll]] for (uint k = 0; k < SPAN_KS; k++) {
         coopmat<float16_t, gl_ScopeSubgroup, UNIT_ROWS, UNIT_K, gl_MatrixUseA> weight[FRAGMENTS];
@@ -584,7 +585,7 @@ void write_fragment(uint f, float divisor)
     uint first = gl_SubgroupID * PART_QUERIES + f * UNIT_ROWS;
     [[unroll]] for (uint slice = 0; slice < HEAD_DIM; slice += SPAN) {
         store_slice(f, slice);
-        meet_subgroup();
+        sync_subgroup();
         for (uint i = gl_SubgroupInvocationID; i < UNIT_ROWS * SPAN / 4; i += gl_SubgroupSize) {
             uint r = i / (SPAN / 4), quad = i % (SPAN / 4), column = slice + 4 * quad;
             vec4 x = scores[score_base + r * SCORE_QUADS + quad] /
@@ -594,7 +595,7 @@ void write_fragment(uint f, float divisor)
             else if (column < HEAD_DIM)
                 part_write_quad(first + r, column / 4, x);
         }
-        meet_subgroup();
+        sync_subgroup();
     }
 }
 
@@ -612,9 +613,9 @@ void add_parts()
     }
 }
 
-/* Sums that are turned back are halves for that: means of values, since sums may be too large. A
- * part of a context that a row sees nothing of has no mean; its sums are 0. */
-void turn_back()
+/* Rotating back takes f16, so sums become means of values first, since sums may be too large. If a row
+ * sees no position of this part of the context, its sums are 0. */
+void rotate_back()
 {
     [[unroll]] for (uint f = 0; f < FRAGMENTS; f++)
         take_sums(f, total[f] > 0.0 ? 1.0 / total[f] : 0.0);
@@ -627,7 +628,7 @@ void finish()
         [[unroll]] for (uint step = 1; step < ROW_LANES; step *= 2)
             total[f] += subgroupShuffleXor(total[f], step);
     if (ROTATED)
-        turn_back();
+        rotate_back();
     [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) {
         uint q = gl_SubgroupID * PART_QUERIES + f * UNIT_ROWS + lane_row();
         if (splits > 1 && lane_quad() == 0)

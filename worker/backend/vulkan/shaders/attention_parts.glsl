@@ -1,15 +1,15 @@
 /*
- * Parts of an attention whose context is split over workgroups: each split leaves, per query, its
- * maximum, its sum of weights and its weighted sums of values; the last workgroup of a work item to
- * arrive adds them up in the order of their positions, whoever it is.
+ * Parts of an attention whose context is split over workgroups. Each split writes, per query, its
+ * maximum, its sum of weights and its weighted sums of values. The last workgroup of a work item to
+ * arrive adds them up in the order of their positions, so the result does not depend on which one it is.
  *
  * Before including, the includer has SPLITS, `split`, `splits` (of this work item), `push` with
  * `partials` and `counters`, and
  *     #define PARTS_QUERIES   queries of a work item
  *     #define PARTS_QUADS     vec4 of a query's values
- *     #define PARTS_AHEAD     parts that are asked for before the first is used
- *     uint parts_item()       which work item, of those beside this workgroup's in x
- *     float sink_weight(uint q, float top)   what joins query q's sum of weights, whose maximum is top
+ *     #define PARTS_AHEAD     parts that are loaded before the first is used
+ *     uint parts_item()       number of the work item among those of this workgroup's x
+ *     float sink_weight(uint q, float top)   added to query q's sum of weights, whose maximum is top
  */
 #extension GL_KHR_memory_scope_semantics : require
 
@@ -32,7 +32,7 @@ uint64_t part_address(uint s)
     return push.partials + 16 * ((parts_index() * SPLITS + s) * PARTS_STRIDE);
 }
 
-/* Of this split. */
+/* Writes a quad of this split's part. */
 void part_write_quad(uint q, uint quad, vec4 x)
 {
     PartQuads(part_address(split)).at[q * PARTS_QUADS + quad] = x;
@@ -44,8 +44,8 @@ void part_write_softmax(uint q, vec2 softmax)
     PartPairs(part_address(split) + 16 * PARTS_VALUES).at[q] = softmax;
 }
 
-/* Whether all splits have been written; by all of the workgroup. One invocation releases what all
- * of them wrote, and acquires what the other workgroups released. */
+/* Whether all splits are written. Called by the whole workgroup; one invocation releases the writes of
+ * all of them and acquires those of the other workgroups. */
 bool parts_complete()
 {
     controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup,
@@ -62,7 +62,7 @@ bool parts_complete()
     return shared_arrivals == splits - 1;
 }
 
-/* A quad of query q over all splits, divided by the sum of weights. */
+/* A quad of query q's values over all splits, divided by the sum of weights. */
 vec4 parts_add_quad(uint q, uint quad)
 {
     float top = NOTHING, weights = 0.0;

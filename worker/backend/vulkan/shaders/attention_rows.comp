@@ -14,21 +14,22 @@
  * once: each lane ends up with its own few complete scores, takes their exponentials, and hands the
  * weights out by shuffles.
  *
- * Long contexts are split over workgroups (SPLITS at most). How many there are follows from the
- * row's own length alone, on the device, so that recorded commands stay valid; superfluous
- * workgroups leave at once. The last workgroup of a tile to finish, by a counter that it sets back,
- * adds up the parts in the order of their positions.
+ * Long contexts are split over workgroups (SPLITS at most). The number of splits follows on the device
+ * from the row's own length alone, so recorded commands stay valid; superfluous workgroups return at
+ * once. The last workgroup of a tile to finish, found by a counter that it resets, adds up the parts in
+ * the order of their positions.
  *
  * FUSED: the workgroup first does for its own row what rope_kv_write does: norms (FUSE_NORM) and
- * rotates its queries and the row's key, and the one with the last positions writes key and value
- * to the cache. Only for one row of a sequence in a step, because nobody waits for the others' keys.
+ * rotates its queries and the row's key, and the workgroup with the last positions writes key and value
+ * to the cache. Only for steps with one row per sequence, because no other row of the step reads that
+ * key.
  *
- * PACKED: keys and values are quantized (kv_codes.glsl). Codes stay codes until they are used.
- * Where they are of rotated rows, queries are rotated in shared memory before the loop, and so is
- * what was attended behind it.
+ * PACKED: keys and values are quantized (kv_codes.glsl). Codes are decoded where they are used. If rows
+ * are rotated, queries are rotated in shared memory before the loop and the result is rotated back after
+ * it.
  *
- * Positions a query may not see are neither read nor added: what lies in blocks beyond the end or
- * given back does not matter.
+ * Positions that a query does not see are neither read nor added, so the contents of blocks beyond the
+ * end, or of freed blocks, do not matter.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -69,7 +70,7 @@ layout(constant_id = 25) const uint KV_SCHEME = 0; /* kv_codes.glsl, as the next
 layout(constant_id = 26) const uint KEY_HALF_BITS = 16;
 layout(constant_id = 27) const uint VALUE_HALF_BITS = 16;
 layout(constant_id = 28) const uint GROUP_DIMS = 64;
-layout(constant_id = 29) const bool SPANS = false; /* of tiles: rows see what their sights say */
+layout(constant_id = 29) const bool SPANS = false; /* of tiles: rows see the positions of their sights */
 #include "kv_codes.glsl"
 
 const bool FUSED = (FUSE & 1) != 0, FUSE_NORM = (FUSE & 2) != 0;
@@ -92,15 +93,15 @@ const uint HELD_SCORES = SCORES > LANES ? SCORES / LANES : 1; /* by a lane; <= U
 const uint COPIES = SCORES < LANES ? LANES / SCORES : 1;      /* lanes that hold the same score */
 const uint SHARERS = LANES / QUERIES_PADDED;                  /* lanes with scores of one query */
 const bool QUERIES_ALIGNED = (HEAD_DIM | QUERY_OFFSET | STRIDE) % 4 == 0;
-/* Whether shared memory has places that no query fills: counted, because a chain of || between
- * specialization constants is more than glslang 15 can compile. */
+/* Whether shared memory has places that no query fills: counted, because glslang 15 cannot compile a
+ * chain of || between specialization constants. */
 const uint GAPS = HEAD_DIM % 8 + GROUP_HEADS % HEAD_TILE + TILE_ROWS - 1;
 const uint HEADS_BEFORE = QUERIES * (MULTIPLIED ? 2 : 1) + (FUSED ? 2 : 0);
 const uint HEADS_BEHIND = SUBGROUPS * QUERIES;
 const uint SHARED_HEADS = HEADS_BEHIND > HEADS_BEFORE ? HEADS_BEHIND : HEADS_BEFORE;
 #include "attention_tile.glsl"
 
-/* FUSED: behind the queries the row's own key and value. */
+/* FUSED: the row's own key and value follow the queries. */
 shared float shared_factors[HEAD_TILE + 2]; /* of queries, key and value */
 
 uint lane;  /* of the team */
@@ -114,7 +115,7 @@ vec4 query[QUERIES * HELD_PIECES * 2];
 vec4 sums[QUERIES * HELD_PIECES * 2];
 float maximum; /* of the query whose scores the lane holds */
 float total;   /* of the lane's own weights */
-uint query_end; /* SPANS: what that query sees ends here */
+uint query_end; /* SPANS: end of the positions that this query sees */
 
 /* --- keys and values --- */
 
@@ -146,8 +147,8 @@ bool in_cache(uint position)
     return position < end && !(FUSED && position == first_position);
 }
 
-/* Of the positions that load_tile(first) reads: position first + u * STEP_TOKENS + team is this
- * team's. */
+/* Finds the blocks of the positions that load_tile(first) reads: this team's are
+ * first + u * STEP_TOKENS + team. */
 void find_blocks(uint first)
 {
     [[unroll]] for (uint u = 0; u < UNROLL; u++) {
@@ -158,7 +159,7 @@ void find_blocks(uint first)
     }
 }
 
-/* Of the slot's key or value; of all of the block's where they are packed. */
+/* Address of the slot's key (0) or value (1); PACKED: of the block's side. */
 uint64_t row_address(uint which, uint block, uint slot)
 {
     uint64_t region = which == 0 ? push.keys : push.values;
@@ -187,7 +188,7 @@ uint pack_halves(vec2 x)
     return packFloat2x16(f16vec2(kv_hold(x.x), kv_hold(x.y)));
 }
 
-/* Of the row's own key (0) or value (1), as the cache has it. */
+/* A piece of the row's own key (0) or value (1), rounded as in the cache. */
 uvec4 own_piece(uint which, uint piece)
 {
     uint at = (QUERIES + which) * QUADS + 2 * min(piece, PIECES - 1);
@@ -195,7 +196,7 @@ uvec4 own_piece(uint which, uint piece)
     return uvec4(pack_halves(a.xy), pack_halves(a.zw), pack_halves(b.xy), pack_halves(b.zw));
 }
 
-/* The row's own key and value are in nobody's cache yet. */
+/* Replaces loads of the row's own key and value, which are not in the cache yet. */
 void place_own(uint first)
 {
     [[unroll]] for (uint u = 0; u < UNROLL; u++) {
@@ -302,7 +303,7 @@ bool sees(uint q, uint position)
            (WINDOW == 0 || position + WINDOW > own);
 }
 
-/* Turns the lane's scores into weights; the sums so far shrink where a maximum grew. */
+/* Turns the lane's scores into weights; rescales the sums if a maximum grew. */
 void weigh_scores(uint first, inout float part[SCORES])
 {
     uint index = lane / COPIES * HELD_SCORES;
@@ -360,7 +361,7 @@ void visit_tile(uint first)
 
 /* --- merging --- */
 
-/* All teams of a subgroup into its first one, and that into shared memory. */
+/* Merges all teams of a subgroup into its first one and writes that to shared memory. */
 void merge_teams()
 {
     [[unroll]] for (uint step = 1; step < SHARERS; step *= 2)
@@ -395,7 +396,7 @@ void main()
     team = gl_LocalInvocationIndex / LANES;
     if (!find_work())
         return;
-    /* What is waited for longest is asked for first: block ids, heads, then keys and values. */
+    /* The loads with the longest chain come first: block ids, heads, then keys and values. */
     find_blocks(begin);
     if (FUSED) {
         RawHeads raw;
@@ -440,6 +441,6 @@ void main()
             return;
     }
     if (ROTATED)
-        turn_back();
+        rotate_back();
     write_outputs();
 }

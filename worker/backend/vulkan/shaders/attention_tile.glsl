@@ -1,7 +1,7 @@
 /*
- * What a workgroup of attention_rows.comp and attention_codes.comp has besides its loop over
- * positions: which tile of queries and which part of a context are its own, its queries in shared
- * memory, and what becomes of the sums that its subgroups leave there.
+ * The part of attention_rows.comp and attention_codes.comp outside their loops over positions: the
+ * workgroup's tile of queries and part of the context, its queries in shared memory, and the merge of
+ * the sums that its subgroups leave there.
  *
  * Before including, the includer has the specialization constants that are named here, and
  *     const uint QUERIES      of the workgroup: HEAD_TILE heads of TILE_ROWS rows
@@ -9,7 +9,7 @@
  *     const uint QUADS        vec4 that a head takes in shared memory, padded
  *     const uint SHARED_HEADS at least QUERIES, twice as many if MULTIPLIED, and SUBGROUPS * QUERIES
  *     const bool QUERIES_ALIGNED
- * and score_cap.glsl's and row_forms.glsl's names.
+ * and the names of score_cap.glsl and row_forms.glsl.
  */
 const float MASKED = -1e38; /* a score */
 const float LOG2_E = 1.4426950408889634;
@@ -35,13 +35,13 @@ layout(push_constant) uniform Push
     float weight_offset;
 } push;
 
-/* Before the loop the queries [QUERIES, QUADS] and what else the includer puts behind them; behind it
- * what every subgroup summed up [SUBGROUPS, QUERIES, QUADS]. */
+/* Before the loop the queries [QUERIES, QUADS], followed by data of the includer; after it the sums of
+ * every subgroup [SUBGROUPS, QUERIES, QUADS]. */
 shared vec4 shared_heads[SHARED_HEADS * QUADS];
 shared vec2 shared_softmax[SUBGROUPS * QUERIES]; /* {maximum, sum} */
 shared float shared_levels[KV_LEVELS];      /* kv_level() */
 
-/* What this workgroup works on. */
+/* The workgroup's tile and part of the context. */
 uint kv_heads, kv_head, first_head; /* first_head: query head */
 uint first_row, row_count, first_position;
 uint table;
@@ -86,7 +86,7 @@ bool find_work()
         return false;
     uint last = first_position + row_count;
     uint first = WINDOW > 0 && first_position + 1 > WINDOW ? first_position + 1 - WINDOW : 0;
-    if (SPANS) { /* ends never fall from row to row, and a tile has rows of one beginning */
+    if (SPANS) { /* ends never decrease from row to row, and all rows of a tile have the same begin */
         last = StepSights(push.query_norm_or_sights).at[first_row + row_count - 1].end;
         first = max(first, StepSights(push.query_norm_or_sights).at[first_row].begin);
     }
@@ -108,7 +108,7 @@ uint tile_heads()
     return min(HEAD_TILE, GROUP_HEADS - gl_WorkGroupID.x % HEAD_TILES * HEAD_TILE);
 }
 
-/* What a query has nothing for must not be NaN. */
+/* The result of a query that sees no position must not be NaN. */
 void clear_heads()
 {
     for (uint i = gl_LocalInvocationIndex; i < SHARED_HEADS * QUADS; i += INVOCATIONS)
@@ -177,7 +177,7 @@ void transform_heads(uint which)
     barrier();
 }
 
-/* By way of the heads behind them. */
+/* Uses the heads after them as scratch memory. */
 void multiply_heads(uint turn)
 {
     KvTables tables = KvTables(push.frequencies_or_tables);
@@ -194,8 +194,8 @@ void multiply_heads(uint turn)
     barrier();
 }
 
-/* Rotates the first QUERIES heads of shared memory as keys (0) are, or turns them back as values
- * (1) were. By all of the workgroup, between barriers. */
+/* Rotates the first QUERIES heads of shared memory as keys (0) are, or rotates them back as
+ * values (1). Called by the whole workgroup, between barriers. */
 void rotate_heads(uint which)
 {
     if (MULTIPLIED)
@@ -243,7 +243,7 @@ void write_part()
     }
 }
 
-/* Of query q, over all splits. */
+/* A quad of the result of query q, over all splits. */
 vec4 attended_quad(uint q, uint quad)
 {
     if (splits > 1)
@@ -253,9 +253,9 @@ vec4 attended_quad(uint q, uint quad)
     return sum / (softmax.y + sink_weight(q, softmax.x));
 }
 
-/* What was attended, of all queries, into shared memory and out of the rotated space. A quad of a
- * query is one invocation's, which alone reads what lies in its place. */
-void turn_back()
+/* Writes the results of all queries to shared memory and rotates them back. Each quad is read and
+ * overwritten by one invocation only. */
+void rotate_back()
 {
     for (uint i = gl_LocalInvocationIndex; i < QUERIES * QUADS; i += INVOCATIONS)
         shared_heads[i] = attended_quad(i / QUADS, i % QUADS);

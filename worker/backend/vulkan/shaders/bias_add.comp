@@ -1,7 +1,7 @@
 #version 450
 /*
- * out[r, :] = x[r, :] + bias, where the f32 form of out is x itself; or the bias alone (LAY), for a
- * matrix product that adds to it.
+ * out[r, :] = x[r, :] + bias, where the f32 form of out is x itself; with BIAS_ALONE, out is the bias alone,
+ * for a matrix product that adds to it.
  *
  * Grid: (rows, column tiles of 4 * invocations).
  */
@@ -12,7 +12,7 @@ layout(local_size_x_id = 0) in;
 #define FORMS_CONSTANT 1
 #include "row_forms.glsl"
 
-layout(constant_id = 2) const bool LAY = false;
+layout(constant_id = 2) const bool BIAS_ALONE = false;
 
 layout(push_constant) uniform Push
 {
@@ -26,7 +26,7 @@ void main()
 {
     uint row = gl_WorkGroupID.x;
     uint column = 4 * (gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x);
-    vec4 v = LAY ? vec4(0.0) : row_load(push.x, row, column, push.columns);
+    vec4 v = BIAS_ALONE ? vec4(0.0) : row_load(push.x, row, column, push.columns);
     row_store(push.outputs, row, column, push.columns,
               v + row_load(push.bias, 0, column, push.columns));
 }

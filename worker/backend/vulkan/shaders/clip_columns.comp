@@ -1,8 +1,8 @@
 #version 450
 /*
- * out[r, offset + c] = x[r, c], not below `least` and not above `most`. `out` may be x.
+ * out[r, offset + c] = min(max(x[r, c], least), most). `out` may be x.
  *
- * Grid: (rows, column tiles of 4 * invocations), of x.
+ * Grid: (rows, column tiles of 4 * invocations) of x.
  */
 #extension GL_GOOGLE_include_directive : require
 

@@ -1,14 +1,14 @@
 #version 450
 /*
- * out[r, :] = scale * W[token(r), :], from the packed matrix. The token is the host's, or the one
- * that the step before drew and the host may not have read yet.
+ * out[r, :] = scale * W[token(r), :], from the packed matrix. The token comes from the host, or is the
+ * one that the previous step drew, which the host may not have read yet.
  *
- * A row that stands for a part of a picture has its feature instead, as it is; where there is no
- * pool, one token stands for all pictures.
+ * A row of an image gets its feature, unscaled; without a feature pool it gets the row of one token
+ * that stands for all images.
  *
- * Here alone every row's token and position are known on the device, so here they are kept for the
- * sampler's penalties: history[block][position % KV_BLOCK_TOKENS] = token(r), in the block that
- * holds the row's keys in group 0.
+ * This is the only kernel that knows every row's token and position, so it keeps them for the sampler's
+ * penalties: history[block][position % KV_BLOCK_TOKENS] = token(r), in the block that holds the row's
+ * keys in group 0.
  *
  * Grid: (rows, column tiles of 4 * invocations).
  */
@@ -26,7 +26,7 @@ layout(push_constant) uniform Push
 {
     WeightMatrix weights; /* [vocab, columns] */
     uint64_t rows;        /* StepRow [rows] */
-    uint64_t drawn;       /* u32: tokens of the step before, by its draws */
+    uint64_t drawn;       /* u32: tokens drawn by the previous step */
     uint64_t sequences;   /* StepSequence */
     uint64_t tables;      /* u32 */
     uint64_t history;     /* u32 [blocks of group 0, KV_BLOCK_TOKENS], or 0: not kept */
@@ -72,8 +72,8 @@ vec4 values(uint token, uint column)
     return weight_floats(weight_load_floats(push.weights, index), column % WEIGHT_FLOATS / 4);
 }
 
-/* The row of the pool that stands in place of the token, or SIGHT_BLIND. Some drivers read from an
- * address that is the same for all invocations whether or not they want it: so it is always good. */
+/* The row of the pool that replaces the token, or SIGHT_BLIND. Some drivers load from an address that
+ * is the same for all invocations even if the load is conditional, so the address is always valid. */
 uint feature_of(uint row)
 {
     bool sees = push.sights != 0;

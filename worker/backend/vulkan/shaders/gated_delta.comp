@@ -1,11 +1,11 @@
 #version 450
 /*
- * Moves the matrices of a gated delta net on, row by row, and answers each row
+ * Updates the matrices of a gated delta net row by row and computes each row's output
  * (worker/plan/op_list.h, gated_delta).
  *
- * A matrix's value columns do not know of each other: a subgroup takes one column of one value head
- * of one sequence through all rows of the step, its lanes holding the key dimension in registers.
- * The slot's memory is read once before the first row and written once behind the last.
+ * The value columns of a matrix are independent: a subgroup takes one column of one value head of one
+ * sequence through all rows of the step, with the key dimension in its lanes' registers. The slot's
+ * memory is read once before the first row and written once after the last.
  *
  * Grid: (columns of all value heads by subgroups of a workgroup, sequences).
  */
@@ -18,7 +18,7 @@ layout(constant_id = 1) const uint KEY_DIM = 128;
 layout(constant_id = 2) const uint VALUE_DIM = 128;
 layout(constant_id = 3) const uint KEY_HEADS = 16;
 layout(constant_id = 4) const uint VALUE_HEADS = 32;
-layout(constant_id = 5) const uint OWN = 0; /* bit 0: heads take turns; bit 1: the rate is a log */
+layout(constant_id = 5) const uint OWN = 0; /* bit 0: heads alternate; bit 1: the rate is a log */
 layout(constant_id = 6) const uint LANES = 32;
 
 const bool TAKE_TURNS = (OWN & 1) != 0, RATE_IS_LOG = (OWN & 2) != 0;
@@ -47,7 +47,7 @@ uint element(uint i)
     return i * LANES + gl_SubgroupInvocationID;
 }
 
-/* One of length 1 times `factor`, in `into`; elements past the end are 0. */
+/* into = the vector, normalized, times `factor`; elements past the end are 0. */
 void load_unit(Floats x, uint first, float factor, inout float into[HELD])
 {
     float squares = 0.0;

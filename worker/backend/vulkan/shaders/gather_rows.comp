@@ -1,6 +1,6 @@
 #version 450
 /*
- * out[l, :] = x[logit_rows[l], :], in the forms that the output matrix wants.
+ * out[l, :] = x[logit_rows[l], :], in the forms that the output matrix reads.
  *
  * Grid: (logit rows, column tiles of 4 * invocations).
  */

@@ -2,8 +2,8 @@
 /*
  * out[r, h, :] = rms_norm(x[r, h, :]) * weights * silu(gates[r, h, :]).
  *
- * An invocation adds up the squares of the heads that its four columns lie in by itself: heads are
- * short, their elements come from the cache, and nobody waits for anybody.
+ * Each invocation sums the squares of the heads of its four columns itself: heads are short, their
+ * elements are in the cache, and no barrier is needed.
  *
  * Grid: (rows, column tiles of 4 * invocations).
  */

@@ -1,11 +1,11 @@
 #version 450
 /*
- * Reads a layer's keys and values of a sequence that is about to be attended, beside the projection
- * that makes its query: a step's weights have driven them out of the cache since the last step, and
- * attention, which is a chain of short reads, would wait for memory at each.
+ * Reads a layer's keys and values of a sequence into the cache, while the projection before its
+ * attention runs. The weights of the step have replaced them in the cache since the previous step, and
+ * attention, a chain of short reads, would wait for memory at each of them.
  *
- * A workgroup reads a word of every line of one block, and nobody needs it. It is stored where it
- * is `wanted`, so that reading cannot be left out.
+ * A workgroup reads a word of every line of one block. The result is not used; it is stored if it equals
+ * `wanted`, so that compilers cannot remove the reads.
  *
  * Grid: (blocks of a context, at most; sequences).
  */

@@ -3,7 +3,7 @@
  * [physical block][kv head][KV_BLOCK_TOKENS][head_dim]. A sequence's block table gives the physical
  * block of each KV_BLOCK_TOKENS positions (step.glsl).
  *
- * Values are held to the finite range of f16 (a NaN becomes 0), so that nothing stored is infinite.
+ * Values are clamped to the finite range of f16 (a NaN becomes 0), so no stored number is infinite.
  */
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_shader_16bit_storage : require

@@ -1,5 +1,5 @@
 /*
- * Quantized keys and values (worker/plan/kv_codec.h, whose byte map this is). A region is
+ * Quantized keys and values, with the byte map of worker/plan/kv_codec.h. A region is
  * [physical block][kv head][a side of KV_BLOCK_TOKENS positions].
  *
  * Before including, the includer has HEAD_DIM and
@@ -7,8 +7,8 @@
  *     const uint KEY_HALF_BITS, VALUE_HALF_BITS   bits of a code in halves: 7 is 3.5 bits
  *     const uint GROUP_DIMS   of uniform: elements that share a scale
  *
- * A *piece* is eight dimensions, whose codes fill whole bytes. Where a side has half a bit, the pieces of
- * the first half of a head have one bit more than the others; codes have four bits at most then.
+ * A *piece* is eight dimensions; its codes fill whole bytes. If a side has half a bit, the pieces of the
+ * first half of a head have one bit more than the others; codes then have at most four bits.
  */
 const bool PACKED = KV_SCHEME != 0, ROTATED = KV_SCHEME == 2;
 /* The rotation is a product with a matrix, no Hadamard transform. (No &&: attention_rows.comp, GAPS.) */
@@ -61,7 +61,7 @@ float kv_turn_factor(KvTables tables, uint turn, uint from, uint to)
 }
 
 /* A slot's codes of a piece: their bit string in xy, scale and bias as halves in z. Reads up to 12 bytes
- * from the word that the first code is in: scales lie behind. */
+ * from the word of the first code on, which stays inside the side because scales follow. */
 uvec4 kv_load_codes(uint64_t side, uint half_bits, uint slot, uint piece)
 {
     uint first = slot * kv_row_bytes(half_bits) + kv_piece_offset(half_bits, piece);
@@ -96,7 +96,7 @@ uint kv_code(uvec4 codes, uint half_bits, uint piece, uint i)
     return string & ((1 << bits) - 1);
 }
 
-/* Where a code's level is, of KV_LEVELS. */
+/* Index of a code's level among KV_LEVELS. */
 uint kv_level(uint bits, uint code)
 {
     return 16 * (bits - 1) + code;

@@ -3,9 +3,9 @@
  * out[r, :] = (x[r, :] - m) * rsqrt(mean((x[r, :] - m)^2) + epsilon) * (w + weight_offset), m being
  * mean(x[r, :]).
  *
- * A workgroup does one row, in two sums: squares of differences, not the difference of squares, so
- * that a row far from 0 keeps its digits. What an invocation has read it keeps, as far as KEPT
- * registers reach; the rest of wider rows is read again, from the cache. `out` may be x.
+ * A workgroup computes one row, in two sums: squares of differences, not the difference of squares, so
+ * that a row far from 0 loses no digits. An invocation keeps what it read in up to KEPT registers; the
+ * rest of wider rows is read again, from the cache. `out` may be x.
  *
  * Grid: (rows).
  */
@@ -37,7 +37,7 @@ vec4 load_weights(uint column)
     return row_load(push.weights, 0, column, push.columns) + push.weight_offset;
 }
 
-/* Less the mean; columns past the end stay 0. */
+/* v minus the mean; columns past the end stay 0. */
 vec4 centred(vec4 v, uint column, float mean)
 {
     uvec4 columns = column + uvec4(0, 1, 2, 3);
@@ -75,7 +75,7 @@ void main()
             row_store(push.outputs, row, column, push.columns,
                       kept[i] * factor * kept_weights[i]);
     }
-    /* The same number of turns for all, because subgroups store together. */
+    /* All invocations run the same number of iterations, because subgroups store together. */
     for (uint begin = KEPT * tile; begin < push.columns; begin += tile) {
         uint column = begin + first;
         vec4 v = centred(row_load(push.x, row, column, push.columns), column, mean);

@@ -7,14 +7,14 @@
  * columns, DEPTH of them loaded before any is used. A block's codes are unpacked once for all rows
  * r and multiplied by packed dots with the activations' codes, which come from shared memory
  * (SHARED_BLOCKS > 0: the prologue puts them there) or straight from memory through the cache. The
- * first weights are asked for before the prologue, because they do not depend on it.
+ * first weights are loaded before the prologue, because they do not depend on it.
  *
  * Prologue (INPUT): the input is q8 already, or f32 that every workgroup quantizes for itself,
- * optionally times the weights of an rms norm. The norm's factor of the row is left out of the
- * quantization (codes do not depend on it) and multiplied to the sums, so that its reduction is
- * on nobody's way.
+ * optionally times the weights of an rms norm. The norm's factor of the row is not part of the
+ * quantization (codes do not depend on it); the sums are multiplied by it, so that the products do
+ * not wait for its reduction.
  *
- * Epilogue: store, add to what is there, or (GATE_*) activation(gate) * up, where W is gate's rows
+ * Epilogue: store, add to the output, or (GATE_*) activation(gate) * up, where W is gate's rows
  * and then up's, and a workgroup owns 32 consecutive columns of the result, so it can write q8.
  *
  * Float weights take f32 input as it is, for any K. Quantized ones need K % 32 == 0.
@@ -73,7 +73,7 @@ layout(push_constant) uniform Push
     uint out_stride; /* columns from one row of f32 or f16 output to the next */
 } push;
 
-/* Activations of block b, row r: columns 0..15 at [r][b], 16..31 behind all of those, so that
+/* Activations of block b, row r: columns 0..15 at [r][b], 16..31 after all of those, so that
  * neighbouring lanes read neighbouring words. */
 shared uvec4 shared_codes[SHARED_BLOCKS > 0 ? 2 * ROWS * SHARED_BLOCKS : 1];
 shared vec2 shared_terms[SHARED_BLOCKS > 0 ? ROWS * SHARED_BLOCKS : 1];
@@ -88,7 +88,7 @@ const uint SUMS_PADDED = SUMS <= 1    ? 1
                          : SUMS <= 16 ? 16
                          : SUMS <= 32 ? 32
                                       : 64;
-/* What passes leave for the epilogue: of every subgroup when SPLIT > 1; of the tile when GATED. */
+/* Sums for the epilogue: of every subgroup if SPLIT > 1; of the tile if GATED. */
 shared float shared_sums[SPLIT > 1 ? SUBGROUPS * SUMS : 1];
 shared float shared_tile[GATED ? 2 * GATE_COLUMNS * ROWS : 1];
 
@@ -129,7 +129,7 @@ uint weight_row(uint t, uint pass, uint s)
     return column < half_count ? column + (slot & 1) * half_count : push.n_count;
 }
 
-/* What a workgroup does next: step of pass of tile. */
+/* Position of a workgroup's work: step of a pass of a tile. */
 struct Position {
     uint t, pass, step;
 };
@@ -156,7 +156,7 @@ uint row_units()
     return WEIGHT_QUANTIZED ? push.k_count / WEIGHT_BLOCK : weight_float_stride(push.k_count);
 }
 
-/* Of this lane, counted from the beginning of the team's `step`. */
+/* Index of this lane's unit d of the team's `step`. */
 uint unit_index(uint step, uint d)
 {
     uint lanes = gl_SubgroupSize * SPLIT;
@@ -294,7 +294,7 @@ void quantize_input()
     [[unroll]] for (uint r = 0; r < ROWS; r++)
     {
         float squares = 0.0;
-        /* The bound is the same for all lanes of a subgroup: shuffles need them all. */
+        /* The bound is the same for all lanes of a subgroup, because shuffles need all lanes. */
         uint base = gl_SubgroupID * (gl_SubgroupSize / lanes);
         for (; base < blocks; base += gl_WorkGroupSize.x / lanes) {
             uint block = base + gl_SubgroupInvocationID / lanes;

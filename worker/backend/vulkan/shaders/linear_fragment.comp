@@ -2,20 +2,19 @@
 // needs: GL_KHR_cooperative_matrix
 /*
  * out[r, n] = x[r, :] . W[n, :] for tens of rows r, in matrix units of 16 x 8 x 16 that hold their
- * factors in a subgroup's registers in a known way (vulkan_register_probe.h asks the device):
- * weights go from memory into registers, are unpacked there to f16 and multiplied, and never touch
- * shared memory, which at full memory bandwidth would be too slow for them.
+ * factors in a subgroup's registers in a known way (vulkan_register_probe.h asks the device). Weights
+ * go from memory to registers, are unpacked there to f16 and multiplied. They do not pass through
+ * shared memory, which is too slow for them at full memory bandwidth.
  *
- * Of a fragment's 16 (k) x 8 (n) weights lane l holds n = l / 4 and of k 2 t, 2 t + 1, 2 t + 8,
- * 2 t + 9 with t = l % 4. Which columns of x the sixteen k are does not matter to the sum: here, of
- * 128 columns (a slab), lane t reads block t of its row of W, 16 bytes, and gives four columns of
- * it to each of eight products. The activations lie in shared memory in that order: product f's
- * columns are 32 t + 4 f + {0, 2} for all t, then 32 t + 4 f + {1, 3}.
+ * Lane l holds, of a fragment's 16 (k) x 8 (n) weights, n = l / 4 and k 2 t, 2 t + 1, 2 t + 8, 2 t + 9
+ * with t = l % 4. The sum does not depend on which columns of x the sixteen k are: here, of 128 columns
+ * (a slab), lane t reads block t of its row of W, 16 bytes, and uses four columns of it in each of eight
+ * products. The activations lie in shared memory in that order: product f's columns are
+ * 32 t + 4 f + {0, 2} for all t, then 32 t + 4 f + {1, 3}.
  *
- * A workgroup's tile is TILE_ROWS x TILE_COLUMNS, each subgroup owning PART_ROWS x PART_COLUMNS of
- * it;
- * one slab of weights is on its way to each lane. Splits of the columns and gated outputs
- * are as in linear_matrix; sums are written from registers.
+ * A workgroup's tile is TILE_ROWS x TILE_COLUMNS, of which each subgroup owns PART_ROWS x PART_COLUMNS.
+ * Each lane has the loads of one slab of weights in flight. Splits of the columns and gated outputs are
+ * as in linear_matrix; sums are written from registers.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -64,7 +63,7 @@ const uint X_CHUNKS = TILE_ROWS * TILE_K / 8;
 const uint X_LOADS = (X_CHUNKS + INVOCATIONS - 1) / INVOCATIONS;
 uvec4 x_next[X_LOADS];
 
-/* Of each fragment of columns this lane's row of W: the slab's block, and the next one's. */
+/* For each fragment of columns the block of this lane's row of W, of this slab and of the next. */
 WeightBlock blocks[FRAGMENT_COLUMNS];
 WeightBlock blocks_next[FRAGMENT_COLUMNS];
 WeightBlock blocks_far[FRAGMENT_COLUMNS];
@@ -115,7 +114,7 @@ void store_x()
     }
 }
 
-/* Asks for the blocks of the slab that begins at column k. */
+/* Loads the blocks of the slab that begins at column k. */
 void load_blocks(uint k)
 {
     uint block = min(k / WEIGHT_BLOCK + gl_SubgroupInvocationID % 4, push.k / WEIGHT_BLOCK - 1);
@@ -146,7 +145,7 @@ void multiply_fragments(uint base, const uint f)
     }
 }
 
-/* Written out, not a loop: when compilers leave one, blocks are indexed by a variable, in memory. */
+/* Unrolled by hand: in a loop, compilers may index blocks by a variable, in memory. */
 void multiply_slab(uint base)
 {
     multiply_fragments(base, 0);
@@ -166,7 +165,7 @@ uvec2 sum_place(uint e)
     return uvec2(l / 4 + e / 2 * 8, l % 4 * 2 + e % 2);
 }
 
-/* What the lane's sums are added to, all asked for before any is stored. */
+/* Loads the numbers that the lane's sums are added to, all before the first store. */
 void load_before()
 {
     [[unroll]] for (uint i = 0; i < FRAGMENT_ROWS; i++)
@@ -201,7 +200,7 @@ void write_sums()
             }
 }
 
-/* Leaves this split's sums, lane beside lane; true for the last of the tile's splits, which then has
+/* Writes this split's sums, lane beside lane. True for the last of the tile's splits, which then has
  * the totals, added in the order of the splits. */
 bool total_sums()
 {

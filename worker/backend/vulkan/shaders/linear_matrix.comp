@@ -1,18 +1,18 @@
 #version 450
 // needs: GL_KHR_cooperative_matrix
 /*
- * out[r, n] = x[r, :] . W[n, :] in the matrix units that a subgroup reaches (KHR cooperative
- * matrix): from a handful of rows to prompts, by the size of tiles.
+ * out[r, n] = x[r, :] . W[n, :] in the matrix units of a subgroup (KHR cooperative matrix), for a few
+ * rows up to prompts, depending on the size of tiles.
  *
  * A workgroup computes a tile of TILE_ROWS x TILE_COLUMNS sums over a split of the columns of x
  * (matrix_tile.glsl).
  *
- * Splits: where tiles are too few to fill the device, several workgroups share one, each with part
- * of the columns. Each leaves its sums in memory and counts itself; the last to come adds all of
- * them up in the order of the splits, so that the result does not depend on who was last.
+ * Splits: if there are too few tiles to fill the device, several workgroups share one, each with a part
+ * of the columns. Each writes its sums to memory and increments a counter; the last one adds all of them
+ * in the order of the splits, so that the result does not depend on which one is last.
  *
- * Edges: rows and outputs that do not exist are computed from ones that do and not
- * written; columns beyond k are zeros in x. x is f16 and k a multiple of 32.
+ * Edges: rows and outputs that do not exist are computed from existing ones and not written; columns
+ * beyond k are zeros in x. x is f16 and k a multiple of 32.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -89,7 +89,7 @@ void write_total(uint tile)
     }
 }
 
-/* Leaves this split's sums; the last of the tile's splits writes the totals. */
+/* Writes this split's sums; the last of the tile's splits writes the totals. */
 void write_split(uint part_row, uint part_column)
 {
     uint tile = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;

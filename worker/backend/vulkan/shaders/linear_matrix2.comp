@@ -9,16 +9,16 @@
  * cooperative matrix 2): the driver lays out tiles, shared memory and the order of loads.
  *
  * Variant f16 takes weights as f16 [n, k] (F16 matrices, or others unpacked by matrix_unpack);
- * the others read them packed and decode each element as it is loaded.
+ * the packed variants decode each element as it is loaded.
  *
  * Variants ..._whole are for shapes without edges: rows, outputs and k are multiples of the tile.
- * Loads that look for an edge take three times as long, so f16 never does: there is memory behind
- * x and W for whole tiles of rows and outputs, and what it holds ends up in sums that are not
- * stored. k is a multiple of 32: what a step of TILE_K leaves is done in steps of 32. Only tiles at
- * an edge look for it when they store; to have both stores costs the others a sixth. Variant packed
- * reads zeros beyond edges and does not write there.
+ * Loads that check for edges take three times as long, so f16 never checks: the memory after x and W
+ * has room for whole tiles, and sums of its contents are not stored. k is a multiple of 32: the
+ * remainder of k after steps of TILE_K is done in steps of 32. Only stores of tiles at an edge check
+ * for it; compiling both stores makes the other tiles a sixth slower, hence the variants. Variant
+ * packed reads zeros beyond edges and does not write there.
  *
- * Masks tell the compiler what numbers are multiples of, which without it reads two bytes at a
+ * Masks tell the compiler of which number a value is a multiple; without them it reads two bytes at a
  * time. Gated: a workgroup holds the sums of the gate and of the up of the same results.
  */
 #extension GL_GOOGLE_include_directive : require
@@ -44,7 +44,7 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer Floats { fl
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer HalvesOut { float16_t at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer EdgeFloats { float at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 2) buffer EdgeHalves { float16_t at[]; };
-/* One block's codes, and what else belongs to it found by its coordinates. */
+/* One block's codes; its coordinates give the place of its scales. */
 layout(buffer_reference, std430, buffer_reference_align = 1) readonly buffer Codes4 { uint8_t bytes[16]; };
 
 const uint COLUMNS = GATED ? TILE_COLUMNS / 2 : TILE_COLUMNS; /* of out */
@@ -95,7 +95,7 @@ float bounded(const in uint row, const in uint column, const in float value)
     return clamp(value, -HALF_LARGEST, HALF_LARGEST);
 }
 
-/* In main(): columns k … k + depth of the weights from row `first` on. */
+/* For main(): loads columns k … k + depth of the weights from row `first` on. */
 #if DECODE
 #define LOAD_W(into, first, depth)                                                                  \
     coopMatLoadTensorNV(into, w.bytes, 0, sliceTensorLayoutNV(w_layout, first, COLUMNS, k, depth),  \
@@ -106,7 +106,7 @@ float bounded(const in uint row, const in uint column, const in float value)
                         transposed)
 #endif
 
-/* In main(): those columns' part of the sums. */
+/* For main(): adds the products of those columns to the sums. */
 #define ADD_PRODUCTS(depth)                                                                         \
     {                                                                                               \
         FACTOR_X(depth) factor_x;                                                                   \
@@ -121,7 +121,7 @@ float bounded(const in uint row, const in uint column, const in float value)
         }                                                                                           \
     }
 
-/* In main(): the finished sums to where they belong, in a layout of the outputs. */
+/* For main(): stores the finished sums, in a layout of the outputs. */
 #define STORE(floats, halves, layout)                                                               \
     {                                                                                               \
         if (EPILOGUE == EPILOGUE_ADD) {                                                             \

@@ -1,20 +1,19 @@
 #version 450
 /*
- * out[r, n] = x[r, :] . W[n, :] in plain f32 arithmetic, for drivers that compute on a CPU: lanes
- * are those of its vector registers, and a load whose addresses differ by lane is as many loads,
- * each behind a branch. k must be a multiple of 32.
+ * out[r, n] = x[r, :] . W[n, :] in plain f32 arithmetic, for drivers that compute on a CPU. There lanes
+ * are lanes of vector registers, and a load whose addresses differ by lane is one load per lane, each
+ * after a branch. k must be a multiple of 32.
  *
- * So nothing is shared and no barrier waited for. An invocation has PART_COLUMNS outputs of its own
- * and TILE_ROWS rows, all sums in registers. Activations of 32 columns are loaded once by the
- * subgroup, each lane some of them, eight bytes at a time, and handed out lane by lane: a shuffle
- * where a load of the same address would cost as much as one of different ones. Weights are
- * unpacked once for all rows.
+ * So invocations share nothing and there is no barrier. An invocation has PART_COLUMNS outputs of its
+ * own and TILE_ROWS rows, all sums in registers. The subgroup loads the activations of 32 columns
+ * once, eight bytes per lane at a time, and hands them out by shuffles; a load of one address by all
+ * lanes would cost as much as loads of different addresses. Weights are unpacked once for all rows.
  *
- * Every output is one sum in the order of the columns, whatever the tile: a row's result does not
- * depend on the rows beside it.
+ * Every output is one sum in the order of the columns for any tile: a row's result does not depend on
+ * other rows.
  *
  * Gated: the first half of an invocation's weights are the gate's, the second half the up's of the
- * same results. Rows and outputs that do not exist are computed from ones that do and not written.
+ * same results. Rows and outputs that do not exist are computed from existing ones and not written.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -45,7 +44,7 @@ WeightBlock blocks[PART_COLUMNS];     /* quantized */
 uvec4 floats[PART_COLUMNS * 8];       /* float kinds: 32 columns */
 uint weight_rows[PART_COLUMNS];
 
-/* Of out's columns: the lane's j-th. */
+/* The lane's j-th column of out. */
 uint output_column(uint j)
 {
     const uint own = GATED ? PART_COLUMNS / 2 : PART_COLUMNS;

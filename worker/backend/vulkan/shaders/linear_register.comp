@@ -1,14 +1,14 @@
 #version 450
 // needs: GL_KHR_cooperative_matrix
 /*
- * out[r, n] = x[r, :] . W[n, :] for a handful of rows r, in matrix units whose registers are filled
- * by hand: W is read once, packed, by the very lanes whose part of a fragment it becomes, and goes
- * neither through shared memory nor through another lane.
+ * out[r, n] = x[r, :] . W[n, :] for a few rows r, in matrix units whose registers are filled by hand. A
+ * lane reads the packed weights of the fragment elements that it holds, once; they pass neither through
+ * shared memory nor through another lane.
  *
- * register_tile.glsl does it, for units where linear_register_probe.comp found, when the device was
- * opened, that lanes hold what it expects; elsewhere other kernels do. x is f16, by rows or TILED, k a
- * multiple of 32, weights are quantized. ROWS is the number of rows in whole tiles of eight: one
- * kernel serves eight numbers of rows.
+ * register_tile.glsl computes the products. It needs the layout of lanes that
+ * linear_register_probe.comp checks when the device is opened; other devices use other kernels. x is
+ * f16, by rows or TILED, k a multiple of 32, weights are quantized. ROWS is the number of rows rounded
+ * up to a multiple of eight, so one kernel serves eight numbers of rows.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -50,7 +50,7 @@ uint first_result()
     return (gl_WorkGroupID.x * TEAMS + gl_SubgroupID / SPLIT) * RESULTS;
 }
 
-/* Of rows that do not exist anything will do, since no other row's sums see it. */
+/* Rows that do not exist may have any contents, since no other row's sums use them. */
 uvec4 x_piece(uint r, uint g, uint block, uint i)
 {
     uint blocks = push.k_count / WEIGHT_BLOCK;

@@ -1,9 +1,9 @@
 #version 450
 // needs: GL_KHR_cooperative_matrix
 /*
- * Which lane of a subgroup holds which element of a matrix unit's fragments, for
- * linear_register.comp: 256 counted elements are loaded as A [16, 16], as B [16, 8] and as sums
- * [16, 8], and every lane writes down those that it got, 8, 4 and 4 of them, as out[lane][16].
+ * Which lane of a subgroup holds which element of a matrix unit's fragments, for linear_register.comp:
+ * loads 256 numbered elements as A [16, 16], as B [16, 8] and as sums [16, 8]. Every lane writes the 8,
+ * 4 and 4 elements that it holds as out[lane][16].
  */
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require

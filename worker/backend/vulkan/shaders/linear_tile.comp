@@ -8,7 +8,7 @@
  * PART_COLUMNS weights of a k side by side and multiplies each with each.
  *
  * Gated: the first half of an invocation's weights are the gate's, the second half the up's of the
- * same results. Rows and outputs that do not exist are computed from ones that do and not written.
+ * same results. Rows and outputs that do not exist are computed from existing ones and not written.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

@@ -1,6 +1,6 @@
 /*
- * What the matrix kernels do with a finished sum: store it, add it to what is there, or combine a
- * gate's with its up's. The includer has defined EPILOGUE and FORMS (specialization constants, see
+ * The last step of matrix kernels: store a finished sum, add it to the output, or combine a gate's
+ * with its up's. The includer has defined EPILOGUE and FORMS (specialization constants, see
  * vulkan_push.h) and the push constants out_f32, out_f16 and out_stride.
  */
 const uint EPILOGUE_STORE = 0, EPILOGUE_ADD = 1, EPILOGUE_GATE_SILU = 2, EPILOGUE_GATE_GELU = 3;
@@ -20,7 +20,7 @@ float gated_value(float gate, float up)
     return gate / (1.0 + exp(-u)) * up;
 }
 
-/* What `value` is added to. Loads that stand before all stores wait side by side. */
+/* The number that `value` is added to. Loads placed before all stores are in flight together. */
 float output_before(uint row, uint column)
 {
     return EPILOGUE == EPILOGUE_ADD ? OutputFloats(push.out_f32).at[row * push.out_stride + column]

@@ -1,5 +1,5 @@
 /*
- * struct vulkan_linear_matrix_push: what every matrix kernel takes.
+ * struct vulkan_linear_matrix_push: the push constants of every matrix kernel.
  */
 layout(push_constant) uniform Push
 {

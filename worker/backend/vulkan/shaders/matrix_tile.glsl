@@ -1,18 +1,18 @@
 /*
  * A tile of TILE_ROWS x TILE_COLUMNS sums by a workgroup, in the matrix units that a subgroup reaches
  * (KHR cooperative matrix), in steps of TILE_K columns of x. The weights of a step are read packed,
- * sixteen bytes at a time, and unpacked to f16 on their way into shared memory; what the next step
- * needs is read from memory while the products of this one run. Each subgroup owns PART_ROWS x
+ * sixteen bytes at a time, and unpacked to f16 on their way into shared memory; the
+ * weights of the next step are read from memory while the products of this one run. Each subgroup owns PART_ROWS x
  * PART_COLUMNS of the tile.
  *
  * Unpacking two columns of a word at once gives them in the order 0 2 1 3; the activations are
- * brought into the same order when they are staged (a sum does not mind).
+ * staged in the same order, which does not change the sums.
  *
  * Gated: pairs of neighbouring fragments of a tile's columns are the gate's and the up's of the
  * same results.
  *
  * The includer has defined the push constants x (f16, k columns) and k, those of
- * matrix_outputs.glsl, and says where the tile's rows and columns lie by the functions below.
+ * matrix_outputs.glsl, and defines the functions below, which give the tile's rows and columns.
  */
 layout(constant_id = 0) const uint INVOCATIONS = 128;
 layout(constant_id = 2) const uint EPILOGUE = 0;
@@ -31,12 +31,12 @@ layout(constant_id = 12) const uint STAGES = 2;        /* 1: two barriers a step
 
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Chunks { uvec4 at[]; };
 
-/* Row of x of the tile's row r: an existing one, whatever r. */
+/* Row of x of the tile's row r; an existing row for any r. */
 uint x_row(uint r);
-/* Where the weights of the tile's column c are: an existing row of that matrix, whatever c. */
+/* The matrix of the tile's column c; its row exists for any c. */
 WeightMatrix weight_matrix(uint c);
 uint weight_row(uint c);
-/* Of row r and result c of the tile (gated: of half its columns); nothing where there is none. */
+/* Writes row r, result c of the tile (gated: of half its columns), unless it does not exist. */
 void write_result(uint r, uint c, float value);
 
 /* Shared memory counts chunks of eight halves. A row has one more than it needs, so that the same
@@ -75,7 +75,7 @@ uvec2 block_place(uint item)
     return uvec2(low / 2 + 4 * (high / (TILE_BLOCKS / 2)), low % 2 + 2 * (high % (TILE_BLOCKS / 2)));
 }
 
-/* Asks for what the step beginning at column k needs. */
+/* Loads the operands of the step that begins at column k. */
 void load_step(uint k)
 {
     [[unroll]] for (uint i = 0; i < BLOCK_LOADS; i++) {
@@ -129,7 +129,7 @@ uvec4 float_chunk(uint load)
                  float_halves(high.zw));
 }
 
-/* Puts what load_step() asked for into the stage. */
+/* Writes the operands of load_step() to the stage. */
 void store_step(uint base)
 {
     [[unroll]] for (uint i = 0; i < X_LOADS; i++) {

@@ -1,8 +1,8 @@
 #version 450
 /*
- * A packed matrix as f16 [n, k] in scratch memory, for kernels that multiply many rows: the cost of
- * unpacking once is small beside so many products, and the product then needs no arithmetic but
- * the matrix units'. One invocation unpacks eight columns.
+ * Unpacks a packed matrix to f16 [n, k] in scratch memory, for kernels that multiply many rows:
+ * unpacking once costs little compared with so many products, and the product then needs only the
+ * matrix units. One invocation unpacks eight columns.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

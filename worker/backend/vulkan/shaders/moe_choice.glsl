@@ -1,17 +1,17 @@
 /*
  * The `chosen` largest of a row's scores, by a whole workgroup.
  *
- * A score's place is the number of scores that come before it, so every invocation finds the places
- * of its own scores alone, with one barrier in between. Scores are compared as integers in the order
- * of the floats, NaNs last and equal ones by number: a place is taken once and by an expert that
- * exists, whatever the scores.
+ * A score's place is the number of scores that precede it, so every invocation finds the places of its
+ * own scores independently, after one barrier. Scores are compared as integers in the order of the
+ * floats, NaNs last, equal ones by number: each place is taken once and by an existing expert, for any
+ * scores.
  *
- * Before including, the includer says how many experts there can be, and SOFTMAX_ALL: a weight is
+ * Before including, the includer defines the maximum number of experts, and SOFTMAX_ALL: a weight is
  * its share of all scores, not of the chosen ones:
  *     #define CHOICE_EXPERTS 1024
  */
 const uint CHOSEN_MAX = 32;                    /* proto/limits.h */
-shared uvec4 choice_keys[CHOICE_EXPERTS / 4];  /* 0 behind the last, which comes before none */
+shared uvec4 choice_keys[CHOICE_EXPERTS / 4];  /* 0 after the last: precedes no score */
 shared float choice_scores[CHOSEN_MAX];        /* by place */
 shared uint choice_experts[CHOSEN_MAX];
 
@@ -25,7 +25,7 @@ uint choice_key(float score)
     return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
 }
 
-/* Leaves choice_scores and choice_experts, behind a barrier. */
+/* Sets choice_scores and choice_experts; ends with a barrier. */
 void choose_experts(MoeFloats scores, uint experts, uint chosen)
 {
     uint quads = (experts + 3) / 4;
@@ -48,7 +48,7 @@ void choose_experts(MoeFloats scores, uint experts, uint chosen)
     barrier();
 }
 
-/* Of the expert in place j. */
+/* The weight of the expert in place j. */
 float choice_weight(MoeFloats scores, uint experts, uint chosen, uint j)
 {
     float sum = 0.0;

@@ -1,7 +1,6 @@
 #version 450
 /*
- * out[r, :] = sum over j of weight(r, j) * (x[r, j, :] + bias[expert(r, j), :]), or that added to what
- * out holds. The experts are added up in the order of the route.
+ * out[r, :] = sum over j of weight(r, j) * (x[r, j, :] + bias[expert(r, j), :]), or that added to out. The experts are added up in the order of the route.
  *
  * Grid: (rows, column tiles of 4 * invocations).
  */

@@ -8,11 +8,11 @@
  * codes are unpacked once for all pairs of a tile and multiplied by packed dots with the pairs'
  * activations, which come through the cache. Teams are narrow because an expert's rows are short.
  *
- * MODE says what a workgroup's y is:
+ * MODE: the meaning of a workgroup's y
  *     groups   a tile of up to TILE_ROWS pairs of one expert (moe_groups.glsl)
- *     pairs    one pair, whatever the others' experts are: nothing has to be sorted. With EXPERTS
- *              there is no route yet: every workgroup chooses its row's experts from their scores
- *              for itself, and the first of a pair's leaves its part of the route
+ *     pairs    one pair, independent of the others' experts: nothing has to be sorted. With EXPERTS
+ *              there is no route yet: every workgroup chooses its row's experts from their scores,
+ *              and the first workgroup of a pair writes the pair's part of the route
  *     rows     one row. The blocks of all its experts are one long list that a team's lanes share,
  *              and the outputs are summed by the route's weights on the way, in a fixed order:
  *              out[r, n] = sum over j of weight(r, j) * x(r, j) . W[expert(r, j), n, :], or that added
@@ -63,10 +63,10 @@ layout(push_constant) uniform Push
     WeightMatrix up;      /* gated: of the up */
     uint64_t x;           /* q8 codes or f32 [rows or pairs, k] */
     uint64_t x_terms;     /* q8: {d, d * sum} */
-    uint64_t groups;      /* MoeGroups; by pairs or rows: the route, f32 [rows, 2 * chosen] */
+    uint64_t groups_or_route; /* MODE_GROUPS: MoeGroups; otherwise f32 [rows, 2 * chosen] */
     uint64_t out_values;  /* [pairs or rows, out_stride]: f32, f16 or q8 codes */
     uint64_t out_terms;
-    uint64_t pairs; /* MoePairs; by pairs: scores, f32 [rows, EXPERTS] */
+    uint64_t pairs_or_scores; /* MODE_GROUPS: MoePairs; with EXPERTS: f32 [rows, EXPERTS] */
     uint n; /* columns of out */
     uint k;
     uint expert_rows;  /* of an expert in its stack */
@@ -96,7 +96,7 @@ WeightBlock tile[OUTPUTS * DEPTH];
 uvec4 float_tile[OUTPUTS * DEPTH];
 float sums[TILE_ROWS * OUTPUTS];
 
-/* --- what a team's list is --- */
+/* --- the list of a team --- */
 
 uint item_of(uint step, uint d)
 {
@@ -110,7 +110,7 @@ uint item_pair(uint item)
 
 uint item_expert(uint item)
 {
-    return MODE == MODE_ROWS ? moe_expert(push.groups, item_pair(item), push.chosen) : tile_expert;
+    return MODE == MODE_ROWS ? moe_expert(push.groups_or_route, item_pair(item), push.chosen) : tile_expert;
 }
 
 uint item_unit(uint item)
@@ -198,7 +198,7 @@ void multiply_tile(uint step)
         [[unroll]] for (uint r = 0; r < TILE_ROWS; r++)
             x_rows[r] = (MODE == MODE_ROWS ? item_pair(item) : pairs[r]) / push.pairs_per_x;
         if (MODE == MODE_ROWS)
-            factor = moe_weight(push.groups, item_pair(item), push.chosen);
+            factor = moe_weight(push.groups_or_route, item_pair(item), push.chosen);
         if (WEIGHT_QUANTIZED)
             multiply_block(d, item_unit(item), x_rows, factor);
         else
@@ -260,8 +260,8 @@ void store_codes()
         vec2 terms = q8_terms(scale, q8_group_sum(q8_code_sum(codes), QUANTIZERS));
         uint pair = MODE == MODE_PAIRS
                         ? pairs[0]
-                        : MoePairs(push.pairs)
-                              .at[MoeGroups(push.groups).tiles[gl_WorkGroupID.y].first + r];
+                        : MoePairs(push.pairs_or_scores)
+                              .at[MoeGroups(push.groups_or_route).tiles[gl_WorkGroupID.y].first + r];
         uint block = pair * (push.n / GATE_COLUMNS) + gl_WorkGroupID.x;
         if (mine >= count)
             continue;
@@ -275,10 +275,10 @@ void store_codes()
 uint choose_expert(uint pair)
 {
     uint row = pair / push.chosen, j = pair % push.chosen;
-    MoeFloats scores = MoeFloats(push.pairs + 4 * uint64_t(row) * EXPERTS);
+    MoeFloats scores = MoeFloats(push.pairs_or_scores + 4 * uint64_t(row) * EXPERTS);
     choose_experts(scores, EXPERTS, push.chosen);
     if (gl_WorkGroupID.x == 0 && gl_LocalInvocationIndex == 0) {
-        Floats route = Floats(push.groups + 8 * uint64_t(row) * push.chosen);
+        Floats route = Floats(push.groups_or_route + 8 * uint64_t(row) * push.chosen);
         route.at[j] = float(choice_experts[j]);
         route.at[push.chosen + j] =
             choice_weight(scores, EXPERTS, push.chosen, j) * ROUTE_SCALE;
@@ -295,17 +295,17 @@ bool take_pairs()
     if (MODE == MODE_PAIRS) {
         pairs[0] = gl_WorkGroupID.y;
         tile_expert = EXPERTS > 0 ? choose_expert(pairs[0])
-                                  : moe_expert(push.groups, pairs[0], push.chosen);
+                                  : moe_expert(push.groups_or_route, pairs[0], push.chosen);
         return true;
     }
-    MoeGroups groups = MoeGroups(push.groups);
+    MoeGroups groups = MoeGroups(push.groups_or_route);
     if (gl_WorkGroupID.y >= groups.tile_count)
         return false;
     MoeTile found = groups.tiles[gl_WorkGroupID.y];
     tile_expert = found.expert;
     count = found.count;
     [[unroll]] for (uint r = 0; r < TILE_ROWS; r++)
-        pairs[r] = MoePairs(push.pairs).at[found.first + min(r, count - 1)];
+        pairs[r] = MoePairs(push.pairs_or_scores).at[found.first + min(r, count - 1)];
     return true;
 }
 

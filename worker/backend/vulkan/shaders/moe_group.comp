@@ -1,8 +1,8 @@
 #version 450
 /*
- * Sorts a step's pairs by expert and cuts each expert's into tiles of at most TILE_ROWS: a counting
- * sort by one workgroup. In which order an expert's pairs come is left to chance; no result depends
- * on it.
+ * Sorts a step's pairs by expert and divides each expert's pairs into tiles of at most TILE_ROWS: a
+ * counting sort by one workgroup. The order of an expert's pairs is not deterministic; no result
+ * depends on it.
  *
  * Grid: one workgroup.
  */

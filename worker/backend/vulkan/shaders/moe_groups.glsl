@@ -1,6 +1,6 @@
 /*
- * The pairs of a step, (row, number of one of its experts), sorted by expert: what moe_group writes
- * and moe_linear reads. Pair p is row p / chosen and its expert number p % chosen.
+ * The pairs of a step, (row, number of one of its experts), sorted by expert; moe_group writes
+ * them and moe_linear reads them. Pair p is row p / chosen and its expert number p % chosen.
  */
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
@@ -17,7 +17,7 @@ layout(buffer_reference, std430, buffer_reference_align = 16) buffer MoeGroups
 {
     uint tile_count;
     uint unused[3];
-    MoeTile tiles[]; /* [the most that there can be]; pairs lie elsewhere */
+    MoeTile tiles[]; /* [maximum number of tiles]; pairs are stored separately */
 };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer MoePairs { uint at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer MoeFloats
@@ -25,7 +25,7 @@ layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Moe
     float at[];
 };
 
-/* Of a route [rows, 2 * chosen]. */
+/* The expert of a pair, from a route [rows, 2 * chosen]. */
 uint moe_expert(uint64_t route, uint pair, uint chosen)
 {
     return uint(MoeFloats(route).at[pair / chosen * 2 * chosen + pair % chosen]);

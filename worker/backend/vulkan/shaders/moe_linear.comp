@@ -3,9 +3,9 @@
  * out[p, n] = x(p) . W[expert(p), n, :] for every pair p of row and expert, in plain f32 arithmetic.
  *
  * A workgroup takes one tile, up to TILE_ROWS pairs of one expert, and some of its outputs: the
- * expert's rows of W are read once for the tile, and an expert without pairs has no tile. How many
- * tiles there are is known on the device only, so the grid has as many as there can be, and those
- * without a tile end at once.
+ * expert's rows of W are read once for the tile, and an expert without pairs has no tile. Only
+ * the device knows the number of tiles, so the grid has the maximum, and workgroups without a tile
+ * return at once.
  *
  * A subgroup works on OUTPUTS rows of W. Its lanes take neighbouring blocks of 32 columns (of float
  * weights four columns), unpack them once, and multiply them with the columns of each pair's x. A

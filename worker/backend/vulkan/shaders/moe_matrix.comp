@@ -6,11 +6,11 @@
  *
  * A workgroup takes TILE_COLUMNS of the expert's rows of W and a tile of up to TILE_ROWS of its pairs
  * (moe_groups.glsl; matrix_tile.glsl does the rest): their rows of x are gathered by number as they
- * are staged, and results go to the pairs' own rows. Experts lie one behind the other in W, so a
+ * are staged, and results go to the rows of the pairs. Experts are consecutive in W, so a
  * tile only adds its expert's first row.
  *
- * How many tiles there are is known on the device only, so the grid has as many as there can be,
- * and those without a tile end at once. Gated: gate and up lie in two stacks or in one. x is f16 and
+ * Only the device knows the number of tiles, so the grid has the maximum, and workgroups without a
+ * tile return at once. Gated: gate and up lie in two stacks or in one. x is f16 and
  * k a multiple of 32.
  *
  * Grid: (columns of out, tiles).

@@ -2,12 +2,12 @@
 // needs: GL_KHR_cooperative_matrix
 /*
  * out[p, n] = x(p) . W[expert(p), n, :] for tiles of up to ROWS pairs of one expert
- * (moe_groups.glsl), in matrix units whose registers are filled by hand (register_tile.glsl, where
- * linear_register_probe.comp found that lanes hold what it expects): the expert's rows of W are read
- * once, packed, for all pairs of the tile, whose rows of x are gathered by number.
+ * (moe_groups.glsl), in matrix units whose registers are filled by hand (register_tile.glsl, on
+ * devices with the layout that linear_register_probe.comp checks): the expert's packed rows of W are
+ * read once for all pairs of the tile, whose rows of x are gathered by number.
  *
- * How many tiles there are is known on the device only, so the grid has as many as there can be,
- * and those without a tile end at once. Gated: gate and up lie in two stacks or in one. x is f16, k a
+ * Only the device knows the number of tiles, so the grid has the maximum, and workgroups without a
+ * tile return at once. Gated: gate and up lie in two stacks or in one. x is f16, k a
  * multiple of 32, weights are quantized.
  *
  * Grid: (columns of out, tiles).
@@ -25,7 +25,7 @@ layout(local_size_x_id = 0) in;
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats { float at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 2) buffer Halves { float16_t at[]; };
 
-/* As of moe_matrix. */
+/* The push constants of moe_matrix. */
 layout(push_constant) uniform Push
 {
     WeightMatrix weights; /* [experts * expert_rows, k]; gated: of the gate */

@@ -1,8 +1,8 @@
 #version 450
 /*
- * Of each row's scores the `chosen` largest: their experts' numbers, then their weights.
+ * The `chosen` largest scores of each row: their experts' numbers, then their weights.
  *
- * Grid: (rows). A workgroup does one row.
+ * Grid: (rows). A workgroup computes one row.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "moe_groups.glsl"

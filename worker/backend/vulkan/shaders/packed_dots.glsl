@@ -36,7 +36,7 @@ float first_span_sum(uint codes[8], vec2 terms)
     return terms.x * dot_value(sum);
 }
 
-/* What block `w`, whose codes are `weight`, adds to the sum with one row's activations. */
+/* The product of block `w`, whose codes are `weight`, with one row's activations. */
 float block_product(WeightBlock w, uint weight[8], uint codes[8], vec2 terms, float first_sum)
 {
     int dots[2] = {DOT_BEGIN, DOT_BEGIN};

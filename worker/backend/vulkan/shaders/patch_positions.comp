@@ -1,8 +1,8 @@
 #version 450
 /*
- * x[r, :] += the table's row for where patch r is. EXACT: row line * side + column. LINEAR: the
- * tile's grid is laid over the table's side x side, corners on corners, and the four rows around the
- * patch are weighed by their distance. AXES: row column plus row side + line.
+ * x[r, :] += the table's row for the place of patch r. EXACT: row line * side + column. LINEAR: the
+ * tile's grid is scaled to the table's side x side grid, corners aligned, and the four rows around the
+ * patch are weighted by distance. AXES: row column plus row side + line.
  *
  * Grid: (rows, column tiles of 4 * invocations).
  */
@@ -21,8 +21,8 @@ layout(push_constant) uniform Push
 {
     uint64_t x;        /* f32 [rows, columns], in place */
     uint64_t table;    /* f32 [side * side, columns]; AXES: [2 * side, columns] */
-    uint64_t sights;   /* StepSight [rows] */
-    uint64_t pictures; /* PatchPicture [tiles] */
+    uint64_t places; /* PatchPlace [rows] */
+    uint64_t images; /* PatchImage [tiles] */
     uint columns;
     uint side; /* of the table */
 } push;
@@ -42,12 +42,12 @@ vec4 table_at(uint row, uint column)
     return row_load(push.table, row, column, push.columns);
 }
 
-vec4 linear(StepSight place, uint column)
+vec4 linear(PatchPlace place, uint column)
 {
-    PatchPicture picture = PatchPictures(push.pictures).at[place.feature];
+    PatchImage image = PatchImages(push.images).at[place.tile];
     uvec2 lines, places;
-    float down = neighbours(place.height, picture.height, lines);
-    float along = neighbours(place.width, picture.width, places);
+    float down = neighbours(place.line, image.height, lines);
+    float along = neighbours(place.column, image.width, places);
     vec4 top = (1.0 - along) * table_at(lines.x * push.side + places.x, column) +
                along * table_at(lines.x * push.side + places.y, column);
     vec4 bottom = (1.0 - along) * table_at(lines.y * push.side + places.x, column) +
@@ -59,14 +59,14 @@ void main()
 {
     uint row = gl_WorkGroupID.x;
     uint column = 4 * (gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x);
-    StepSight place = StepSights(push.sights).at[row];
+    PatchPlace place = PatchPlaces(push.places).at[row];
     vec4 added;
     if (FORM == LINEAR)
         added = linear(place, column);
     else if (FORM == AXES)
-        added = table_at(place.width, column) + table_at(push.side + place.height, column);
+        added = table_at(place.column, column) + table_at(push.side + place.line, column);
     else
-        added = table_at(place.height * push.side + place.width, column);
+        added = table_at(place.line * push.side + place.column, column);
     row_store_f32(push.x, row, column, push.columns,
                   row_load(push.x, row, column, push.columns) + added);
 }

@@ -1,8 +1,8 @@
 #version 450
 /*
- * out[r, :] are the pixels of patch r, each times its picture's scale and plus its bias, then times
+ * out[r, :] are the pixels of patch r, each times its image's scale and plus its bias, then times
  * gain and plus shift: by channel, frame, line and column, or with CHANNELS_LAST by frame, line,
- * column and channel. All frames are the one picture. Behind its pixels a row is 0.
+ * column and channel. All frames are the same image. Columns after the pixels are 0.
  *
  * Grid: (rows, column tiles of 4 * invocations).
  */
@@ -19,8 +19,8 @@ const uint CHANNELS = 3;
 
 layout(push_constant) uniform Push
 {
-    uint64_t sights;   /* StepSight [rows] */
-    uint64_t pictures; /* PatchPicture [tiles] */
+    uint64_t places; /* PatchPlace [rows] */
+    uint64_t images; /* PatchImage [tiles] */
     RowOutputs outputs;
     uint columns; /* at least CHANNELS * frames * side * side */
     uint side;    /* of a patch, pixels */
@@ -34,16 +34,16 @@ uint byte_at(uint64_t address)
     return StepWords(address & ~uint64_t(3)).at[0] >> 8 * uint(address & 3) & 0xFF;
 }
 
-float value_at(StepSight place, PatchPicture picture, uint column)
+float value_at(PatchPlace place, PatchImage image, uint column)
 {
     uint pixels = push.side * push.side;
     uint channel = CHANNELS_LAST ? column % CHANNELS : column / (push.frames * pixels);
     uint pixel = (CHANNELS_LAST ? column / CHANNELS : column) % pixels;
-    uint line = place.height * push.side + pixel / push.side;
-    uint x = place.width * push.side + pixel % push.side;
-    uint64_t at = picture.pixels + uint64_t(line) * picture.line_bytes + x * CHANNELS + channel;
-    float scale = picture.scale[channel] * push.gain;
-    float bias = picture.bias[channel] * push.gain + push.shift;
+    uint line = place.line * push.side + pixel / push.side;
+    uint x = place.column * push.side + pixel % push.side;
+    uint64_t at = image.pixels + uint64_t(line) * image.line_bytes + x * CHANNELS + channel;
+    float scale = image.scale[channel] * push.gain;
+    float bias = image.bias[channel] * push.gain + push.shift;
     return float(byte_at(at)) * scale + bias;
 }
 
@@ -51,12 +51,12 @@ void main()
 {
     uint row = gl_WorkGroupID.x;
     uint column = 4 * (gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x);
-    StepSight place = StepSights(push.sights).at[row];
-    PatchPicture picture = PatchPictures(push.pictures).at[place.feature];
+    PatchPlace place = PatchPlaces(push.places).at[row];
+    PatchImage image = PatchImages(push.images).at[place.tile];
     uint values = CHANNELS * push.frames * push.side * push.side;
     vec4 v = vec4(0.0);
     for (uint i = 0; i < 4; i++)
         if (column + i < values)
-            v[i] = value_at(place, picture, column + i);
+            v[i] = value_at(place, image, column + i);
     row_store(push.outputs, row, column, push.columns, v);
 }

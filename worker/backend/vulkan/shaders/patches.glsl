@@ -1,10 +1,10 @@
 /*
- * Pictures that are being encoded, as the host lays them down (vulkan_patch_batch.h). A row's sight says
- * where its patch is: `height` and `width` its line and column in the tile, `feature` which tile.
+ * The images of an encode batch as the host writes them (vulkan_patch_batch.h), and the place of each
+ * row's patch.
  */
 #include "step.glsl"
 
-struct PatchPicture {
+struct PatchImage {
     uint64_t pixels; /* u8 [lines, line_bytes]: red, green, blue */
     uint line_bytes;
     uint height; /* patches */
@@ -14,7 +14,22 @@ struct PatchPicture {
     uint unused[5];
 };
 
-layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer PatchPictures
+/* A StepSight of a patch, under the names that fit one. */
+struct PatchPlace {
+    uint time;   /* 0 */
+    uint line;   /* in the tile, patches */
+    uint column;
+    uint tile;   /* index into the PatchImages */
+    uint begin;  /* the rows [begin, end) that it attends to */
+    uint end;
+    uint unused[2];
+};
+
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer PatchImages
 {
-    PatchPicture at[];
+    PatchImage at[];
+};
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer PatchPlaces
+{
+    PatchPlace at[];
 };

@@ -2,8 +2,8 @@
 /*
  * x[r, offset .. offset + columns) *= 1 + beta * log(1 + floor(position(r) / period)).
  *
- * Grid: (rows, column tiles of 4 * invocations). Neighbouring invocations take neighbouring
- * columns, a workgroup's width apart from their next ones: the slice may begin anywhere.
+ * Grid: (rows, column tiles of 4 * invocations). Neighbouring invocations take neighbouring columns,
+ * and their next ones a workgroup's width further, because the slice may begin at any column.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "step.glsl"

@@ -12,8 +12,8 @@
  *     uint codes = q8_pack(x, s);                      of 4 columns
  *     vec2 terms = q8_terms(s, q8_group_sum(sum of q8_code_sum(codes), lanes));
  *
- * A group of zeros has d = 0. Infinite or NaN inputs give unspecified codes, never an access
- * elsewhere.
+ * A group of zeros has d = 0. Infinite or NaN inputs give unspecified codes and no access
+ * out of bounds.
  */
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -40,7 +40,7 @@ uint q8_lanes(uint count)
     return Q8_BLOCK / count;
 }
 
-/* Of `lanes` (a power of two) neighbouring invocations, beginning at a multiple of it. */
+/* Maximum over `lanes` (a power of two) neighbouring invocations, from a multiple of `lanes` on. */
 float q8_group_max(float value, uint lanes)
 {
     for (uint step = 1; step < lanes; step *= 2)

@@ -1,9 +1,9 @@
 #version 450
 /*
- * Reads a stretch of memory once, as fast as the device can, to measure its bandwidth. The sum of
- * what was read is kept only so that the reads are.
+ * Reads a range of memory once, as fast as the device can, to measure its bandwidth. The sum of the
+ * numbers is stored only so that compilers keep the reads.
  *
- * Grid: (workgroups), which share the stretch.
+ * Grid: (workgroups), which share the range.
  */
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require

@@ -1,21 +1,20 @@
 /*
  * Products of a few rows of x with 16 * OUTPUT_TILES rows of W, in matrix units of 16 x 8 x 16 whose
- * registers are filled by hand: W is read once, packed, by the very lanes whose part of a fragment
- * it becomes, and goes neither through shared memory nor through another lane.
+ * registers are filled by hand. A lane reads the packed weights of the fragment elements that it holds,
+ * once; they pass neither through shared memory nor through another lane.
  *
- * That takes knowing which lane holds which element: lane 4 g + t holds, in this order,
+ * This requires a known layout: lane 4 g + t holds, in this order,
  *     A (outputs x columns)   of row g, then g + 8: columns 2 t, 2 t + 1, 2 t + 8, 2 t + 9
  *     B (columns x rows)      the same columns of row g
  *     sums (outputs x rows)   of output g, then g + 8: rows 2 t and 2 t + 1
  *
- * Any order of the columns will do as long as both factors have the same: lane 4 g + t takes a whole
- * block of 32 columns of its rows, the four lanes of a row four neighbouring blocks, and eight
- * products use up four columns of every lane's block each.
+ * The order of the columns is free if both factors have the same: lane 4 g + t takes a whole block of 32
+ * columns of its rows, the four lanes of a row four neighbouring blocks, and each of eight products uses
+ * four columns of every lane's block.
  *
- * SPLIT subgroups share the outputs and take turns on the columns; their sums meet in shared memory
- * in a fixed order. The includer has defined the push constant k_count, a multiple of 32, and TILED,
- * whether x has the order of tiled_halves.glsl, and says by the functions below which rows are meant.
- * Weights are quantized.
+ * SPLIT subgroups share the outputs and alternate on the columns; their sums are added in shared memory
+ * in a fixed order. The includer has defined the push constant k_count, a multiple of 32; TILED, whether
+ * x has the order of tiled_halves.glsl; and the functions below that map rows. Weights are quantized.
  */
 layout(constant_id = 2) const uint ROWS = 8;
 layout(constant_id = 3) const uint EPILOGUE = 0;
@@ -164,7 +163,7 @@ float activate(float x)
     return 0.5 * x * (1.0 + tanh(clamp(inner, -15.0, 15.0)));
 }
 
-/* Leaves the sums of all subgroups; this one takes every SPLIT-th step of the columns. */
+/* Computes the sums of all subgroups; each takes every SPLIT-th step of the columns. */
 void multiply_columns()
 {
     uint steps = (push.k_count / WEIGHT_BLOCK + 3) / 4;

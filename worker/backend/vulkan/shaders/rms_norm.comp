@@ -3,9 +3,9 @@
  * out[r, :] = x[s, :] * rsqrt(mean(x[s, :]^2) + epsilon) * (w + weight_offset), s being r or, when
  * LISTED, entry r of a list of rows (gather_rows and rms_norm in one).
  *
- * A workgroup does one row. What an invocation has read for the sum it keeps, as far as KEPT
- * registers reach, and the weights, which do not depend on the sum, are asked for with it; the rest
- * of wider rows is read again, from the cache. `out` may be x unless LISTED.
+ * A workgroup computes one row. An invocation keeps what it read for the sum in up to KEPT registers and
+ * loads the weights, which do not depend on the sum, at the same time; the rest of wider rows is read
+ * again, from the cache. `out` may be x unless LISTED.
  *
  * Grid: (rows).
  */
@@ -68,7 +68,7 @@ void main()
             row_store(push.outputs, row, column, push.columns,
                       kept[i] * factor * kept_weights[i]);
     }
-    /* The same number of turns for all, because subgroups store together. */
+    /* All invocations run the same number of iterations, because subgroups store together. */
     for (uint begin = KEPT * tile; begin < push.columns; begin += tile) {
         uint column = begin + first;
         row_store(push.outputs, row, column, push.columns,

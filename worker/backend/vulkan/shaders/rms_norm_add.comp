@@ -1,14 +1,13 @@
 #version 450
 /*
- * y[r, :] += rms_norm(x[r, :]), in place: a norm behind a block, into the residual. With NEXT the
- * norm before the next block follows at once, on the row that is still at hand: its outputs are
+ * y[r, :] += rms_norm(x[r, :]), in place: the norm after a block, added to the residual. With NEXT the
+ * norm before the next block is computed as well, since the row is in registers: its outputs are
  * rms_norm(y[r, :]), and a dispatch is saved.
  *
- * A workgroup does one row. An invocation keeps its columns as far as KEPT registers reach, and has
- * asked for all that it needs of them before the first sum; the rest of a wider row goes through
- * memory.
+ * A workgroup computes one row. An invocation keeps its columns in up to KEPT registers and loads all
+ * of them before the first sum; the rest of wider rows goes through memory.
  *
- * Grid: (rows). FORMS are those of the next norm's output, and nothing without NEXT.
+ * Grid: (rows). FORMS are those of the next norm's output; none without NEXT.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

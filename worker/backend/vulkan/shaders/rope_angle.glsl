@@ -1,11 +1,11 @@
 /*
- * Cosine and sine of a rotary angle, as near to the C library's as f32 allows for every position.
+ * Cosine and sine of a rotary angle, as close to the C library's as f32 allows at every position.
  *
  * The angle is the f32 product position * inverse frequency, up to a million radians, and the
- * hardware's functions are only good near zero. So the angle is brought to a fraction of a turn in
+ * hardware's functions are accurate near zero only. So the angle is reduced to a fraction of a turn in
  * integers: the product of its 24-bit mantissa with 2^64 / (2 pi), shifted by its exponent, keeps
- * 32 bits behind the point, an error below 2e-9 radians. What is left, at most an eighth of a turn
- * from a multiple of a quarter, goes through short polynomials (errors below 1e-7).
+ * 32 fraction bits, an error below 2e-9 radians. The rest, at most an eighth of a turn from a multiple
+ * of a quarter, goes through short polynomials (errors below 1e-7).
  */
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 

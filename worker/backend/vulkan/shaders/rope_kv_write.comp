@@ -1,20 +1,19 @@
 #version 450
 /*
- * What happens to a row's q|k|v between projection and attention, in one dispatch: rms norm of each
- * query and key head (NORM), rotation of both by the row's position (ROPE), keys and values into
- * the paged cache as f16 (WRITE). Values may be normed too, without weights (NORM_VALUES). Queries go
- * back where they were, or to an f16 tensor of their own
- * [rows, HEADS * HEAD_DIM] (QUERIES_F16). Where rows rotate by several positions (AXES), each pair of
- * elements has one of them, which is said behind the frequencies.
+ * All ops on a row's q|k|v between projection and attention, in one dispatch: rms norm of each query
+ * and key head (NORM), rotation of both by the row's position (ROPE), writing of keys and values to the
+ * paged cache as f16 (WRITE). Values may be normed too, without weights (NORM_VALUES). Queries are
+ * written in place, or to a separate f16 tensor [rows, HEADS * HEAD_DIM] (QUERIES_F16). If rows have
+ * several positions (AXES), each pair of elements uses one of them, listed after the frequencies.
  *
- * Where the cache is quantized (kv_codes.glsl), a head is gathered in shared memory, rotated if it
- * has to be, and written by runs of elements whose codes are whole shorts, or bytes, of its own.
+ * If the cache is quantized (kv_codes.glsl), a head is gathered in shared memory, rotated if its scheme
+ * requires it, and written in runs of elements whose codes fill whole 16-bit words, or bytes, alone.
  *
  * With parts switched off it is each of the ops alone: head_norm and rope are HEADS heads and no KV
  * heads; kv_write is KV heads only.
  *
- * A subgroup takes a head of a row, lanes go over pairs of its elements: working out an angle anew
- * for every head is cheaper than fewer subgroups that share it. Each lane reads only what it writes
+ * A subgroup takes a head of a row, lanes go over pairs of its elements: computing an angle again for
+ * every head is cheaper than fewer subgroups that share it. Each lane reads only what it writes
  * itself.
  */
 #extension GL_GOOGLE_include_directive : require
@@ -79,7 +78,7 @@ const uint GATHERED = PACKED && WRITE ? HEAD_DIM : 1;
 /* Elements whose codes are RUN / 8 bytes for each of their bits: shorts but where half of a head ends in
  * the middle of one. */
 const uint RUN = HEAD_DIM % 32 * ((KEY_HALF_BITS | VALUE_HALF_BITS) % 2) != 0 ? 8 : 16;
-/* Of a head that a matrix turns, in an invocation. */
+/* Of a head that is rotated by a matrix, in an invocation. */
 const uint LANES = INVOCATIONS / SUBGROUPS;
 const uint TURNED = MULTIPLIED ? (HEAD_DIM + LANES - 1) / LANES : 1;
 shared float shared_head[SUBGROUPS * GATHERED];
@@ -124,7 +123,7 @@ float norm_weight(uint head, uint d)
     return weights.at[d] + push.weight_offset;
 }
 
-/* Where the row's key (or value) of `head` lies in the cache. */
+/* Address of the row's key (or value) of `head` in the cache. */
 uint64_t cache_address(StepRow row, uint head)
 {
     uint table = StepSequences(push.sequences).at[row.sequence].table[KV_GROUP];
@@ -159,7 +158,7 @@ float kv_finite(float x)
     return held == held ? held : 0.0;
 }
 
-/* Of the subgroup's head, element d. */
+/* Index of element d of the subgroup's head. */
 uint gathered(uint d)
 {
     return gl_SubgroupID * GATHERED + d;
@@ -177,8 +176,8 @@ void store_short(uint64_t side, uint at, uint x)
     KvShorts(side).at[at] = uint16_t(x & 0xffff);
 }
 
-/* The nearest half, ties to even, on every device: codes are chosen against what is kept, and a
- * conversion may round as it likes. */
+/* Rounds to the nearest f16, ties to even, on every device: codes are chosen for the rounded scale,
+ * and the rounding of a device's own conversion is unspecified. */
 uint half_of(float x)
 {
     uint bits = floatBitsToUint(kv_hold(x)), sign = bits >> 16 & 0x8000;
@@ -188,8 +187,8 @@ uint half_of(float x)
     return sign | ((bits + 0xfff + (bits >> 13 & 1)) >> 13) - (112 << 10);
 }
 
-/* The nearest float to a / b, likewise: a device's own division may be some units off, and halves
- * are often just between two codes. b is not 0. */
+/* a / b rounded to the nearest float on every device: a device's own division may be off by some
+ * units, and quotients often lie exactly between two codes. b is not 0. */
 float divided(float a, float b)
 {
     precise float near = a / b;
@@ -198,7 +197,7 @@ float divided(float a, float b)
     return nearest;
 }
 
-/* By all of the workgroup. */
+/* Called by the whole workgroup. */
 void transform_gathered()
 {
     for (uint half_size = 1; half_size < HEAD_DIM; half_size *= 2) {
@@ -213,7 +212,7 @@ void transform_gathered()
     barrier();
 }
 
-/* Likewise: a head times a matrix of orthonormal rows. */
+/* The same for a head times a matrix of orthonormal rows. */
 void multiply_gathered(uint which)
 {
     KvTables tables = KvTables(push.codec);
@@ -234,7 +233,7 @@ void multiply_gathered(uint which)
     barrier();
 }
 
-/* Divides the head by its norm, which is kept, and rotates it. By all of the workgroup. */
+/* Stores the head's norm, divides the head by it and rotates it. Called by the whole workgroup. */
 void rotate_gathered(uint which, uint64_t side, uint slot, uint half_bits, bool keeps)
 {
     KvTables tables = KvTables(push.codec);
@@ -255,7 +254,7 @@ void rotate_gathered(uint which, uint64_t side, uint slot, uint half_bits, bool 
         transform_gathered();
 }
 
-/* The group's {bias, scale} as they are kept; `bits` of a code, which are whole. */
+/* The group's {bias, scale}, rounded as stored; `bits`: whole bits of a code. */
 vec2 measure_group(uint64_t side, uint slot, uint bits, uint group, bool keeps)
 {
     float low = shared_head[gathered(group * GROUP_DIMS)], high = low;
@@ -273,7 +272,8 @@ vec2 measure_group(uint64_t side, uint slot, uint bits, uint group, bool keeps)
     return unpackHalf2x16(bias | scale << 16);
 }
 
-/* The gathered head's elements become their levels' numbers. By all of the workgroup. */
+/* Replaces the gathered head's elements by the numbers of their levels. Called by the whole
+ * workgroup. */
 void find_levels(uint half_bits)
 {
     KvTables tables = KvTables(push.codec);
@@ -305,7 +305,7 @@ void store_unit(uint64_t side, uint at, uint string)
         KvBytes(side).at[at] = uint8_t(string & 0xff);
 }
 
-/* The gathered head to its slot. A lane has a run of elements at a time, whose codes are `bits` units of
+/* Writes the gathered head to its slot. A lane has a run of elements at a time, whose codes are `bits` units of
  * RUN bits. */
 void store_codes(uint64_t side, uint slot, uint half_bits)
 {
@@ -350,7 +350,7 @@ void write_codes(StepRow row, uint head)
         store_codes(side, slot, half_bits);
 }
 
-/* Of the row, for a rotated pair. */
+/* The row's position for a rotated pair. */
 float pair_position(StepRow row, StepSight sight, uint pair)
 {
     return float(AXES ? sight_position(sight, StepWords(push.frequencies).at[ROPE_DIMS / 2 + pair])

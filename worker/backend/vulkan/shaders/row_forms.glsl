@@ -1,10 +1,9 @@
 /*
  * Rows of tensors, four columns at a time, and the forms in which a kernel writes its output.
  *
- * A tensor is f32 [rows, columns]; columns may be any number, and only multiples of four have
- * 16-byte aligned rows. The forms f16 and q8 exist only for multiples of 32 columns, and neighbouring
- * invocations must then hold neighbouring columns: invocation i columns 4i .. 4i + 3. All
- * invocations of a subgroup store together, those past the row's end too.
+ * A tensor is f32 [rows, columns] with any number of columns; only multiples of four have rows aligned
+ * to 16 bytes. The forms f16 and q8 exist only for multiples of 32 columns; then invocation i must hold
+ * columns 4i .. 4i + 3. All invocations of a subgroup store together, also those past the row's end.
  *
  * Before including, the includer names the specialization constant with the forms:
  *     #define FORMS_CONSTANT 1
@@ -41,7 +40,7 @@ layout(buffer_reference, std430, buffer_reference_align = 8) buffer RowTerms
     vec2 value;
 };
 
-/* Where an output goes; addresses of forms that are not written are 0. */
+/* Addresses of an output's forms; 0 for forms that are not written. */
 struct RowOutputs {
     uint64_t f32;
     uint64_t f16; /* or tiled: never both */
@@ -97,7 +96,7 @@ void row_store_q8(RowOutputs outputs, uint row, uint column, uint columns, vec4 
         RowTerms(outputs.q8_terms + 8 * (index / Q8_BLOCK)).value = q8_terms(scale, sum);
 }
 
-/* f16 is held to its finite range, so that no product with it becomes infinite. */
+/* Clamps to the finite range of f16, so that no product with it becomes infinite. */
 void row_store(RowOutputs outputs, uint row, uint column, uint columns, vec4 v)
 {
     if ((FORMS & FORM_F32) != 0)

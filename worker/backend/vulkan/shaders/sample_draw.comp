@@ -1,15 +1,15 @@
 #version 450
 /*
- * Sampling, second half: one workgroup draws one row's token, as worker/sample/row_sampler.h says,
- * and leaves it for the host and for the next step.
+ * Sampling, second half: one workgroup draws one row's token, as specified in
+ * worker/sample/row_sampler.h, and stores it for the host and for the next step.
  *
- * The row is not read again. sample_scan left the largest logit of each block of 32 tokens; the k-th
- * largest of those has at least k tokens at or above it and, since large logits rarely share a
- * block, few more. So a first histogram over the blocks gives a distance from the largest within
- * which at least `wanted` tokens lie, the few blocks that reach into it are read, and what lies
- * within is gathered, sorted and weighed: all tokens down to there, in order. When filters and the
- * draw end inside that list, the token is exact. When they do not, the list is made longer once;
- * after that, or when it overflows, the whole row is searched (sample_search.glsl).
+ * The row is not read again. sample_scan left the largest logit of each block of 32 tokens. At least k
+ * tokens are at or above the k-th largest of those and, since large logits rarely share a block, few
+ * more. So a first histogram over the blocks gives a distance from the largest logit within which at
+ * least `wanted` tokens lie. The few blocks that reach into it are read, and the tokens within the
+ * distance are gathered, sorted and weighted: they are all tokens down to it, in order. If filters and
+ * draw end inside this list, the token is exact. If not, the list is made longer once; after that, or if
+ * it overflows, the whole row is searched (sample_search.glsl).
  *
  * Grid: (rows).
  */
@@ -27,7 +27,7 @@ uint row;
 SampleRecord record;
 float largest;
 float span;        /* from the largest logit to the lowest block's largest */
-uint64_t mass;     /* of what top_k leaves; without top_k of the whole row, where ROW_MASS */
+uint64_t mass;     /* of the tokens that top_k leaves; without top_k of the whole row, if ROW_MASS */
 uint uniform_bits; /* u in units of 2^-24 */
 bool is_cut;       /* top_k */
 bool is_whole;     /* no filter */
@@ -41,7 +41,7 @@ uint block_count()
 #include "sample_uniform.glsl"
 #include "sample_list.glsl"
 
-/* What a search looks at: all of the row. */
+/* A search covers the whole row. */
 bool may_reach(uint block_bits)
 {
     return true;
@@ -61,7 +61,7 @@ void meet_other(uint bits, uint token, float w)
 
 /* --- the draw from a sorted list --- */
 
-/* What it must exceed for the draw. */
+/* The draw is the first token whose running sum exceeds this. */
 uint64_t draw_limit(uint64_t kept)
 {
     bool exact;
@@ -113,7 +113,7 @@ bool draw_from_top(uint wanted)
     return count <= CAPACITY && draw_from_list(count, is_all);
 }
 
-/* The kept tokens are a prefix of the order, so their weight tells all about them. */
+/* The kept tokens are a prefix of the order, so their weight determines them. */
 void draw_from_row()
 {
     const uint TOP_K = 0, TOP_P = 1, DRAW = 2;
@@ -151,7 +151,7 @@ void draw()
 
 /* --- the row --- */
 
-/* Of a row that sample_filter draws: that alone it does not know. */
+/* The mass of a row that sample_filter draws, which sample_filter does not compute. */
 void tell_mass(uint64_t natural_mass)
 {
     if (gl_LocalInvocationID.x == 0)
@@ -174,9 +174,9 @@ void main()
     bool is_greedy = record.temperature == 0.0;
     bool is_filtered = (record.flags & ROW_FILTERS) != 0;
     if ((is_greedy || is_filtered) && (record.flags & ROW_LOGPROB) == 0)
-        return; /* sample_scan has finished it, or sample_filter does */
+        return; /* finished by sample_scan, or drawn by sample_filter */
     uint best_key, best_token, lowest_key;
-    look_at_parts(best_key, best_token, lowest_key);
+    scan_parts(best_key, best_token, lowest_key);
     if (best_key == LOWEST_KEY && !is_filtered) {
         finish(0, 0.0, 0);
         return;

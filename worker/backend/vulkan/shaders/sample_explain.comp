@@ -1,15 +1,14 @@
 #version 450
 /*
- * Log-probabilities of rows that the draw says too little of: with the most likely tokens beside
- * the drawn one, of a forced token, or of a row that biases and penalties have changed. What is told
- * is of the row as the model gives it: the logit of the token that was drawn or forced, the largest,
- * the sum that softmax divides by, and the best tokens with their logits. Logarithms are the host's
- * (vulkan_sampler.c).
+ * Log-probabilities of rows for which the draw's result is not enough: rows that report the most likely
+ * tokens, rows with a forced token, and rows that biases and penalties have changed. Reports the row as
+ * the model gives it: the logit of the drawn or forced token, the largest logit, the sum that softmax
+ * divides by, and the best tokens with their logits. The host takes logarithms (vulkan_sampler.c).
  *
- * The best tokens come of the list that draws come of; of rows so flat or full of equal logits that
- * it has no room, by a search for the last of them.
+ * The best tokens come from the same list as draws; if it overflows (flat rows, many equal logits), a
+ * search finds the last of them.
  *
- * Grid: (rows), behind the draws.
+ * Grid: (rows), after the draws.
  */
 #extension GL_GOOGLE_include_directive : require
 
@@ -53,7 +52,7 @@ void meet_other(uint bits, uint token, float w)
 #include "sample_search.glsl"
 #include "sample_top.glsl"
 
-/* Makes a sorted list that begins with the `wanted` best tokens; gives how many there are. */
+/* Makes a sorted list that begins with the `wanted` best tokens; returns their number. */
 uint list_best(uint wanted)
 {
     bool is_all;
@@ -70,8 +69,8 @@ uint list_best(uint wanted)
     return count;
 }
 
-/* Of the list's first `count`, those that weigh anything. */
-void tell_best(uint count)
+/* Reports those of the list's first `count` tokens that have a weight. */
+void report_best(uint count)
 {
     uint at = gl_LocalInvocationID.x;
     uint end = count;
@@ -111,10 +110,10 @@ void main()
     record.temperature = record.inverse_temperature = 1.0;
     last_code = ~uint64_t(0);
     uint best_key, best_token, lowest_key;
-    look_at_parts(best_key, best_token, lowest_key);
+    scan_parts(best_key, best_token, lowest_key);
     largest = logit_of(best_key);
     span = largest - logit_of(lowest_key);
     bool is_empty = best_key == LOWEST_KEY;
     tell_token(row_mass(true));
-    tell_best(is_empty || record.top_logprobs == 0 ? 0 : list_best(record.top_logprobs));
+    report_best(is_empty || record.top_logprobs == 0 ? 0 : list_best(record.top_logprobs));
 }

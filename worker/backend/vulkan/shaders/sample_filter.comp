@@ -1,20 +1,20 @@
 #version 450
 /*
- * Sampling, second half, of rows with typical_p or top_n_sigma: one workgroup draws one row's token,
- * as worker/sample/row_sampler.h says, and leaves it for the host and for the next step. The other
- * rows are sample_draw's, which also tells these rows' sums for log-probabilities.
+ * Sampling, second half, of rows with typical_p or top_n_sigma: one workgroup draws one row's token, as
+ * specified in worker/sample/row_sampler.h, and stores it for the host and for the next step. sample_draw
+ * draws the other rows, and computes these rows' sums for log-probabilities.
  *
- * What a filter leaves is a part of the descending order: top_n_sigma what lies within a border,
- * top_k what comes before a code, typical_p what lies within a reach of the mean distance. So
- * takes_part() says all about it, and the stages go over the row in the passes of
- * sample_search.glsl: the last token of top_k; sums of what is left, and so their mean; the reach,
- * by nine bits of it at a time; the last token of top_p; the draw. A pass looks at the blocks of 32
- * whose largest logit may take part.
+ * Each filter leaves a part of the descending order: top_n_sigma the tokens within a distance of the
+ * largest, top_k those before a code, typical_p those within a distance of the mean. takes_part()
+ * combines them, and the stages go over the row in the passes of sample_search.glsl: the last token of
+ * top_k; sums of the remaining tokens, which give their mean; typical_p's distance, nine bits at a time;
+ * the last token of top_p; the draw. A pass reads only the blocks of 32 tokens whose largest logit may
+ * take part.
  *
- * Distances are integers in units of 2^-24, and weights those of sample_rows.glsl, so every token is
+ * Distances are integers in units of 2^-24 and weights those of sample_rows.glsl, so every token equals
  * the CPU's (worker/sample/row_sampler.c).
  *
- * Grid: (rows), behind sample_spread.
+ * Grid: (rows), after sample_spread.
  */
 #extension GL_GOOGLE_include_directive : require
 
@@ -37,9 +37,9 @@ uint block_count()
 #include "sample_uniform.glsl"
 #include "sample_list.glsl"
 
-/* --- what takes part --- */
+/* --- tokens that take part --- */
 
-const float FAR = 88.0; /* distance of what weighs nothing */
+const float FAR = 88.0; /* distance of tokens of weight 0 */
 const uint FARTHEST = 0x7FFFFFFFu;
 
 float border_scale; /* top_n_sigma: a distance d is left unless d * d * scale > limit */
@@ -49,8 +49,8 @@ uint mean;          /* typical_p: tokens' distances differ from it by nearest to
 uint nearest;
 uint farthest;
 
-/* How far below the largest logit, in units of 2^-24. Here and below not 0 - x, which drivers may
- * make a zero with a sign of. */
+/* Distance below the largest logit, in units of 2^-24. Not written as 0 - x, which drivers may turn
+ * into -0. */
 uint distance_of(uint bits)
 {
     float x = log_weight(bits, largest, record.inverse_temperature);
@@ -84,7 +84,7 @@ bool takes_part(uint bits, uint token)
            away <= farthest;
 }
 
-/* --- sums of what takes part, and bins of what is looked for --- */
+/* --- sums of the tokens that take part, and bins for searches --- */
 
 bool is_reaching; /* looking for typical_p's reach */
 uint reach_shift; /* by its bits from this one on */
@@ -158,7 +158,7 @@ void find_border(float top_n_sigma)
 
 /* --- typical_p --- */
 
-/* Of the row, from the chunks' sums. */
+/* The row's numbers, from the chunks' sums. */
 uint64_t row_entropy()
 {
     uint64_t sum = 0;
@@ -203,7 +203,7 @@ uint mean_distance(uint64_t entropy, uint64_t weight)
 const uint REACH_BITS = 9;
 const uint REACH_FIRST = 22;
 
-/* Narrows what takes part, which weighs `weight` and `entropy` times distances. */
+/* Narrows the tokens that take part to typical_p's; `weight` and `entropy` are their sums. */
 void keep_typical(uint64_t weight, uint64_t entropy)
 {
     uint64_t limit = scale_up(weight, record.typical_p) - 1;
@@ -225,9 +225,9 @@ void keep_typical(uint64_t weight, uint64_t entropy)
 
 /* --- the draw --- */
 
-uint64_t mass;    /* of what takes part */
+uint64_t mass;    /* weight of the tokens that take part */
 uint64_t entropy; /* the same times distances */
-uint64_t kept;    /* what top_p and min_p leave of the mass */
+uint64_t kept;    /* the mass that top_p and min_p leave */
 
 void sum_up()
 {
@@ -240,7 +240,8 @@ void sum_up()
     met_key = ~group_lowest(~met_key);
 }
 
-/* Into bins, for the searches that follow; `heaviest`: what takes part weighs at most so much. */
+/* Distributes tokens to bins for the following searches; `heaviest`: maximum weight of a token that
+ * takes part. */
 void deal(float min_p, float heaviest)
 {
     precise float least = min_p * heaviest;
@@ -327,7 +328,7 @@ void main()
     if ((record.flags & ROW_FILTERS) == 0)
         return;
     uint best_key, best_token, lowest_key;
-    look_at_parts(best_key, best_token, lowest_key);
+    scan_parts(best_key, best_token, lowest_key);
     if (best_key == LOWEST_KEY) {
         finish(0, 0.0);
         return;

@@ -1,20 +1,20 @@
 /*
- * A list of candidates in shared memory: gathered in any order, sorted, weighed.
+ * A list of candidates in shared memory: gathered in any order, sorted, weighted.
  *
- * After weighing, invocation t holds candidates EACH * t and on: their weights, and the running sums
- * up to and with each, from the list's beginning.
+ * After weighting, invocation t holds candidates EACH * t to EACH * t + EACH - 1: their weights, and the
+ * running sums from the beginning of the list, each included.
  *
  * The includer has `largest` and `record`.
  */
 
-/* As little code as there can be, for drivers that take long to compile much of it. */
+/* As little code as possible, for drivers that compile slowly. */
 layout(constant_id = 3) const bool COMPACT = false;
 
 const uint CAPACITY = 2048;
 const uint BINS = 512;
 const uint EACH = CAPACITY / gl_WorkGroupSize.x;
 
-/* Codes in two words. Before they are gathered and while nobody needs them, bins. */
+/* Codes in two words. Used for bins before codes are gathered and after they are used. */
 shared uint pool[2 * CAPACITY];
 shared uint gathered_count;
 shared uint64_t found_code;
@@ -79,7 +79,7 @@ void sort_few(uint count)
     barrier();
 }
 
-/* By merging runs that ascend and descend in turn. */
+/* Sorts by merging runs that ascend and descend alternately. */
 void sort_many(uint count)
 {
     uint padded = 2;
@@ -104,7 +104,7 @@ void sort_many(uint count)
         }
 }
 
-/* Into ascending order of codes; `count` <= CAPACITY. */
+/* Sorts by ascending code; `count` <= CAPACITY. */
 void sort_candidates(uint count)
 {
     if (count <= gl_WorkGroupSize.x)
@@ -135,7 +135,7 @@ void weigh_candidates(uint count)
         held_sum[i] += before;
 }
 
-/* Makes candidate `at` what was found. */
+/* Sets the result to candidate `at`. */
 void find_candidate(uint at, uint64_t sum_before)
 {
     barrier();
@@ -148,7 +148,7 @@ void find_candidate(uint at, uint64_t sum_before)
 }
 
 /* Finds the first of `count` candidates with which the number of tokens, or their weight, exceeds
- * `limit`, counted from what lies before the list; the last one when none does. */
+ * `limit`, including those before the list; the last one if none does. */
 void pick_candidate(uint count, bool by_tokens, uint64_t tokens_before, uint64_t weight_before,
                     uint64_t limit)
 {

@@ -1,10 +1,11 @@
 /*
- * A row by what sample_scan said of its chunks. Every function is called by all invocations.
+ * A row as the sum of the parts that sample_scan computed for its chunks. Every function is called by
+ * all invocations.
  *
  * The includer has `row`, `record` and, for sums, `largest`, and begins with begin_row().
  */
 
-/* Where what is seen of the row lies. */
+/* Addresses of the row's logits and parts. */
 uint64_t row_logits;
 uint64_t row_parts;
 uint64_t row_keys;
@@ -18,8 +19,8 @@ void begin_row()
     row_keys = keys_of(row);
 }
 
-/* Of all chunks' parts: the best, and the lowest block. */
-void look_at_parts(out uint best_key, out uint best_token, out uint lowest_key)
+/* Finds the best token and the lowest block over all chunks' parts. */
+void scan_parts(out uint best_key, out uint best_token, out uint lowest_key)
 {
     best_key = LOWEST_KEY;
     best_token = NO_TOKEN;

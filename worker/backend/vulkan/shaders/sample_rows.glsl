@@ -1,17 +1,17 @@
 /*
- * What the sampler's kernels share: what the host asks of each row (vulkan_sampler.c), the order of
+ * Shared by the sampler's kernels: the host's record of each row (vulkan_sampler.c), the order of
  * logits, and their weights exp((logit - largest) / temperature) as numbers that can be summed in
  * any order.
  *
  * Order. key() maps a logit's bits to an integer that grows with it: NaN counts as -infinity,
- * +infinity as the largest finite number, and both zeros are one. A code is the complement of the
- * key above the token's id, so ascending codes are descending logits, and equal ones in order of
- * id. No comparison of floats decides anything.
+ * +infinity as the largest finite number, and both zeros are equal. A code has the complement of the
+ * key in its upper bits and the token's id in its lower bits, so ascending codes are descending logits,
+ * and equal logits in order of id. No decision depends on a comparison of floats.
  *
  * Weights have the same bits as the CPU sampler's (worker/sample/logit_walk.c): the same polynomial,
- * step by step. They are summed as integers, in units of 2^-43 (worker/sample/weight_units.h): a
- * million tokens of weight 1 fit 63 bits, and the sum does not depend on who adds first. Where f32
- * are added, that happens in the order that the CPU's sampler keeps, too: so tokens are the same.
+ * step by step. They are summed as integers, in units of 2^-43 (worker/sample/fixed_weight.h): a
+ * million tokens of weight 1 fit 63 bits, and the sum does not depend on the order. f32 are added in the
+ * same order as in the CPU's sampler. So the tokens are the same.
  */
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference2 : require
@@ -20,7 +20,7 @@
 #include "step.glsl"
 
 /* Tokens are dealt to invocations of sample_scan in blocks of BLOCK: invocation t of a chunk of
- * CHUNK tokens has 4 t .. 4 t + 3 and what lies multiples of 4 * SCANNERS behind. */
+ * CHUNK tokens has 4 t .. 4 t + 3 and those at multiples of 4 * SCANNERS after them. */
 const uint BLOCK = 32;
 layout(constant_id = 1) const uint SCANNERS = 128; /* invocations of sample_scan */
 const uint CHUNK = SCANNERS * BLOCK;
@@ -37,7 +37,7 @@ const uint ROW_EXPLAIN = 32; /* sample_explain tells the probability, and the be
 struct SampleRecord {
     uint flags;
     uint position; /* of the token being drawn */
-    uint forced;   /* the token that is drawn whatever the row says; NO_TOKEN: none */
+    uint forced;   /* forced token; NO_TOKEN: none */
     uint top_k;    /* 0 = off */
     float temperature;
     float top_p;
@@ -49,7 +49,7 @@ struct SampleRecord {
     uint seed_high;
     uint bias_first; /* entries {token, bias} */
     uint bias_count;
-    uint count_first; /* entries {token, how often seen} */
+    uint count_first; /* entries {token, count} */
     uint count_count;
     uint repetition_from; /* positions from here on count for the penalty */
     uint presence_from;
@@ -61,7 +61,7 @@ struct SampleRecord {
     uint top_logprobs; /* ROW_EXPLAIN: how many tokens */
 };
 
-/* What sample_scan says of a chunk: 32 bytes. */
+/* Results of sample_scan for a chunk: 32 bytes. */
 struct SamplePart {
     uint best_key;
     uint best_token;
@@ -71,9 +71,9 @@ struct SamplePart {
     uint64_t natural_mass; /* the same at temperature 1, for logprobs */
 };
 
-/* What sample_spread says of a chunk: 32 bytes. Its logits above -infinity, as distances from its
- * largest one: their number, a center near their mean, sums of what they differ from it and of the
- * squares of that; and the sum of weights times -log weight, relative to the chunk's largest. */
+/* Results of sample_spread for a chunk: 32 bytes. Its logits above -infinity, as distances from its
+ * largest one: their number, a center near their mean, sums of the differences from it and of their
+ * squares; and the sum of weights times -log weight, relative to the chunk's largest. */
 struct SampleSpread {
     float count;
     float center;
@@ -83,7 +83,7 @@ struct SampleSpread {
     uint64_t unused;
 };
 
-/* What the host reads: struct vulkan_sampler_result. */
+/* Result for the host: struct vulkan_sampler_result. */
 struct SampleResult {
     uint token;
     float distance; /* its logit minus the largest */
@@ -266,7 +266,7 @@ float exp_negative(float x)
     return x >= -87.0 ? value : 0.0;
 }
 
-/* Of the weight of a clean logit. A product: divisions are rounded as devices like. */
+/* Exponent of a clean logit's weight. A product, because the rounding of divisions differs by device. */
 float log_weight(uint bits, float largest, float inverse_temperature)
 {
     precise float distance = uintBitsToFloat(bits) - largest;
@@ -322,7 +322,7 @@ uint64_t scale_by(uint64_t sum, float factor, out bool exact)
     return scale_down(sum, bits & 0x007FFFFFu | 0x00800000u, 150 - exponent, exact);
 }
 
-/* The same rounded up. */
+/* The same, rounded up. */
 uint64_t scale_up(uint64_t sum, float factor)
 {
     bool exact;

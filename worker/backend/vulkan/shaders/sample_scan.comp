@@ -1,18 +1,17 @@
 #version 450
 /*
- * Sampling, first half: every logit is read once, by many workgroups a row.
+ * Sampling, first half: many workgroups per row read every logit once.
  *
- * Each looks at a chunk of the vocabulary. Biases and penalties are applied here: the tokens that
- * the sequence has seen are counted into shared memory as far as they lie in the chunk, from the
- * history that embed_rows keeps (or a list of the host's), so nothing about them needs to be kept
- * between steps. The few changed logits are written back.
+ * Each workgroup reads a chunk of the vocabulary. It applies biases and penalties: it counts the tokens
+ * that the sequence has seen, as far as they lie in the chunk, in shared memory, from the history that
+ * embed_rows keeps (or from a list of the host), so no counts are kept between steps. The few
+ * changed logits are written back.
  *
- * What remains of a chunk: its largest logit, the largest of each block of 32 (by which sample_draw
- * finds candidates without reading the row again), and, where the draw needs them, sums of weights
+ * The result of a chunk: its largest logit, the largest of each block of 32 (with which sample_draw
+ * finds candidates without reading the row again), and, if the draw needs them, sums of weights
  * relative to the chunk's largest.
  *
- * Rows that change, and of which sample_explain tells what they were, are copied before, and the
- * same is said of the copy.
+ * A row that changes and that sample_explain reports is copied before; the copy has the same results.
  *
  * Greedy rows and forced tokens end here: the last workgroup of a row to arrive compares the chunks.
  *
@@ -21,8 +20,8 @@
 #extension GL_GOOGLE_include_directive : require
 
 layout(local_size_x_id = 0) in;
-/* All rows are greedy as they are: no bias, no penalty, no sum. What is not there needs no registers
- * and no shared memory, so more workgroups fit at once. */
+/* All rows are greedy, without bias, penalty and sum. The variant without that code needs fewer
+ * registers and less shared memory, so more workgroups fit at once. */
 layout(constant_id = 2) const bool PLAIN = false;
 
 #include "sample_rows.glsl"
@@ -126,10 +125,10 @@ uint bias_of(uint note)
     return note >> SEEN_BIAS != 0 ? SampleEntries(push.entries).at[entry].y : 0;
 }
 
-/* `repetition` is 1, and the others 0, where there is nothing to take away.
+/* `repetition` is 1 and the others 0 for tokens without penalty.
  *
- * Parameters and not the record itself: glslang looks for what is precise in every place where the
- * object that it comes from is used, which takes it for ever with one as large as the record. */
+ * Takes parameters, not the record: glslang tracks `precise` through every use of an object, which
+ * takes minutes for one as large as the record. */
 float adjusted(float raw, float bias, float repetition, float presence, float often)
 {
     precise float logit = raw + bias;
@@ -186,10 +185,10 @@ void copy_logits(uint64_t copy, uint first)
     }
 }
 
-/* --- what remains of a chunk --- */
+/* --- results of a chunk --- */
 
-/* The largest key of this invocation's block. Bits are taken as they are, which is right but for
- * NaN, +infinity and -0: only when one of those seems to be the largest are they looked at. */
+/* The largest key of this invocation's block. Uses the raw bits, which is correct except for NaN,
+ * +infinity and -0; these are replaced only if one of them seems to be the largest. */
 uint largest_key()
 {
     uint largest = 0;
@@ -259,7 +258,7 @@ SamplePart look(uint first, uint block_key, uint flags)
     return part;
 }
 
-/* True for the workgroup that is the row's last; it sees what the others wrote before. */
+/* True for the last workgroup of the row, which sees the writes of the others. */
 bool arrive(uint row)
 {
     if (gl_LocalInvocationID.x == 0) {
@@ -296,7 +295,7 @@ void finish_greedy(uint row)
     SampleResults(push.results).at[row].token = token;
 }
 
-/* Of the chunk as it is, for the kernels that follow. */
+/* Computes the chunk's results from the given logits, for the following kernels. */
 void scan(uint64_t logits, uint64_t parts, uint64_t keys, uint64_t copy, uint flags)
 {
     uint first = gl_WorkGroupID.x * CHUNK;

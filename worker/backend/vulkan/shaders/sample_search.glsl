@@ -1,29 +1,28 @@
 /*
- * Finding a token by how much weight, or how many tokens, come before it in descending order, over
- * the whole row: for distributions so flat that what is looked for lies beyond the candidates that
- * fit a list.
+ * Finds a token by the weight, or the number, of the tokens that precede it in descending order, over
+ * the whole row: for distributions so flat that the token is not among the candidates that fit a list.
  *
- * Nothing is sorted. Tokens are dealt into BINS by their distance from the largest logit; bins are
- * in order, so sums of bins tell in which one the token is. A bin of at most CAPACITY tokens is
- * gathered and sorted. A fuller one is dealt again, by the distance within it; and if that does not
- * part its tokens either, because they are equal or almost, by the bits of their codes, up to nine
- * at a time: codes are all different, so at the latest 64 bits on there is one token in each bin.
+ * Nothing is sorted. Tokens are distributed to BINS bins by their distance from the largest logit; bins
+ * are in order, so sums of bins tell which one has the token. A bin of at most CAPACITY tokens is
+ * gathered and sorted. A fuller one is distributed again, by the distance within it; if its tokens are
+ * equal or almost equal, by the bits of their codes, up to nine at a time. All codes differ, so after 64
+ * bits at the latest each bin has one token.
  *
- * Sums are integers, so it does not matter in which order invocations add. Tokens of weight 0 do
- * not exist here.
+ * Sums are integers, so their order does not matter. Tokens of weight 0 are ignored.
  *
- * The includer has `row`, `record`, `largest`, `span` and sample_list.glsl; the list that is left
- * holds the token. It says which tokens there are: takes_part(bits, token), and may_reach(bits) of
- * a block's largest logit when any of the block may. And it may go over them itself: PASS_OTHER.
+ * The includer has `row`, `record`, `largest`, `span` and sample_list.glsl; the resulting list holds the
+ * token. The includer defines takes_part(bits, token): the token is part of the search; and
+ * may_reach(bits): some token of a block with this largest logit may be. PASS_OTHER calls the
+ * includer's own function for every token.
  */
 
-/* Of each bin of distance: tokens, and their weight in two words. Those of a bin that is dealt again
- * lie in the pool, in the same way. Before a search, a list of blocks. */
+/* For each bin of distance the number of tokens, and their weight in two words. Bins of a bin that is
+ * distributed again are in the pool, in the same form. Before a search: a list of blocks. */
 shared uint distance_bins[3 * BINS];
 shared uint chosen_bin;
 shared uint64_t chosen_before[2]; /* tokens and weight of the bins before it */
 
-/* What a pass over the row does with the tokens that are still looked at. */
+/* What a pass over the row does with the remaining tokens. */
 const uint PASS_DEAL = 0;   /* all tokens, by distance */
 const uint PASS_WITHIN = 1; /* a bin's, by distance within it */
 const uint PASS_MEASURE = 2; /* range of the codes */
@@ -41,7 +40,7 @@ struct Range {
 const uint NO_BIN = 0xFFFFFFFFu;
 
 /* What PASS_DEAL and PASS_MEASURE find, of this invocation's tokens. */
-float lightest;         /* what min_p leaves weighs so much */
+float lightest;         /* minimum weight of the tokens that min_p leaves */
 uint64_t likely_weight; /* of the tokens that it leaves */
 uint64_t dealt_weight;  /* of all */
 uint lowest_met;        /* upper words of codes */
@@ -93,8 +92,8 @@ uint64_t bin_weight(uint bin, bool in_pool)
 
 /*
  * The first bin with which the running sum (of tokens or of weight), begun at chosen_before, exceeds
- * `limit`; the last bin with tokens when none does. chosen_bin is it, chosen_before what lies before
- * it.
+ * `limit`; the last bin with tokens if none does. Sets chosen_bin to it and chosen_before to the sum
+ * before it.
  */
 void choose_bin(bool in_pool, bool by_tokens, uint64_t limit)
 {
@@ -242,7 +241,7 @@ void set_shift(inout Range range)
         range.shift++;
 }
 
-/* Narrows the range to the chosen bin; `depth` says by what the bins were made. */
+/* Narrows the range to the chosen bin; `depth`: how the bins were made. */
 void narrow(uint depth, inout Range range)
 {
     if (depth == 0) {

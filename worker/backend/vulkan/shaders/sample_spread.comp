@@ -1,12 +1,12 @@
 #version 450
 /*
- * Sampling, for rows with typical_p or top_n_sigma: how logits spread around each chunk's largest
- * one, which sample_filter makes the row's entropy and standard deviation of.
+ * Sampling, for rows with typical_p or top_n_sigma: how the logits of each chunk spread around its
+ * largest one; sample_filter computes the row's entropy and standard deviation from it.
  *
- * f32 are added up in the order of worker/sample/logit_spread.c and logit_walk.c: each invocation's
- * quads by lanes, the lanes, and invocations in halves; sums of weights as integers.
+ * f32 are added in the order of worker/sample/logit_spread.c and logit_walk.c: each invocation's
+ * quads by lanes, then the lanes, then invocations in halves. Sums of weights are integers.
  *
- * Grid: (chunks, rows), behind sample_scan.
+ * Grid: (chunks, rows), after sample_scan.
  */
 #extension GL_GOOGLE_include_directive : require
 
@@ -50,7 +50,7 @@ float distance_to(uint logit, float largest)
     return distance < DISTANCE_MOST ? distance : DISTANCE_MOST;
 }
 
-/* How many logits there are, and the sum of their distances. */
+/* The number of logits and the sum of their distances. */
 vec2 sum_distances(float largest)
 {
     precise vec4 sums = vec4(0.0);

@@ -1,12 +1,12 @@
 /*
- * What a workgroup of the sampler finds out together: each subgroup by itself first, then all by
- * way of shared memory. Every function is called by all invocations, in uniform control flow, and
- * gives all of them the same answer (but the prefix).
+ * Reductions over a workgroup of the sampler: each subgroup first, then all through shared memory. Every
+ * function is called by all invocations, in uniform control flow, and returns the same result to all of
+ * them (except the prefix sum).
  */
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 
-/* Of each subgroup; the smallest there are have four invocations. */
+/* One per subgroup; a subgroup has at least four invocations. */
 shared uint64_t group_sums[gl_WorkGroupSize.x / 4];
 shared uint group_keys[gl_WorkGroupSize.x / 4];
 shared uint group_tokens[gl_WorkGroupSize.x / 4];
@@ -50,8 +50,8 @@ uint group_lowest(uint value)
     return subgroupMin(lowest);
 }
 
-/* Long sums are made of pieces of 22 bits, whose sums over a subgroup fit 32, because subgroups may
- * not know longer integers. */
+/* 64-bit sums are computed in pieces of 22 bits, whose sums over a subgroup fit 32, because subgroup
+ * operations on 64-bit integers are optional. */
 uint64_t subgroup_sum(uint64_t value)
 {
     uint64_t low = subgroupAdd(uint(value) & 0x3FFFFFu);

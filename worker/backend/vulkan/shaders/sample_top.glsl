@@ -1,8 +1,7 @@
 /*
- * The top of a row as a sorted list, without reading the row: blocks' largest logits tell which
- * blocks to read.
+ * The top of a row as a sorted list, reading only the blocks whose largest logit reaches into it.
  *
- * The includer has sample_search.glsl before.
+ * The includer includes sample_search.glsl before.
  */
 
 shared uint listed_count; /* blocks that have candidates: the first words of distance_bins */
@@ -20,8 +19,8 @@ void load_block_keys(uint first, out uint keys[KEYS_AT_ONCE])
     }
 }
 
-/* How many bins, counted from the largest logit, hold at least `wanted` blocks' largest; all of
- * them when there are not as many. */
+/* The number of bins, counted from the largest logit, that hold the largest logits of at least `wanted`
+ * blocks; all bins if there are fewer blocks. */
 uint bins_with(uint wanted, float per_logit)
 {
     for (uint i = gl_LocalInvocationID.x; i < BINS; i += gl_WorkGroupSize.x)
@@ -86,9 +85,9 @@ void gather(uint bins, float per_logit)
     barrier();
 }
 
-/* Makes a sorted list of all tokens down to some logit, at least `wanted` where there are as many;
- * *is_all: of all that are above -infinity. Gives how many; more than CAPACITY: too many for a list,
- * and none is made. */
+/* Makes a sorted list of all tokens down to some logit, at least `wanted` if there are as many;
+ * is_all: it has all tokens above -infinity. Returns their number; if it exceeds CAPACITY, no list is
+ * made. */
 uint list_top(uint wanted, out bool is_all)
 {
     float per_logit = 0.999 * float(BINS) / max(span, 1e-30);

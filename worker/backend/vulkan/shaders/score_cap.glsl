@@ -1,9 +1,9 @@
 /*
  * The soft cap of attention's scores: cap * tanh(score / cap), for kernels that keep scores in
- * powers of two (score * log2 e), so that one exp2() does it.
+ * powers of two (score * log2 e), so that one exp2() suffices.
  *
- * tanh(x) = 1 - 2 / (1 + exp(2 x)) is right at both ends, where exp() is 0 or infinite. What
- * cancels near 0 is a millionth of the cap.
+ * tanh(x) = 1 - 2 / (1 + exp(2 x)) is exact at both ends, where exp() is 0 or infinite. Near 0 the
+ * cancellation loses a millionth of the cap.
  */
 float cap_score(float score, float cap)
 {

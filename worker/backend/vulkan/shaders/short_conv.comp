@@ -1,13 +1,13 @@
 #version 450
 /*
- * A convolution of each channel with itself over the last TAPS rows of its sequence
- * (worker/plan/op_list.h, short_conv), and the columns of input that its sequence keeps for the
+ * A causal convolution of each channel over the last TAPS rows of its sequence
+ * (worker/plan/op_list.h, short_conv), and the columns of input that the sequence keeps for the
  * rows of later steps.
  *
- * Inputs of the step's own rows are read where they lie, so rows need not wait for each other; only
- * those before the sequence's first row come from its slot. So the slot may not be written before
- * all rows have read it: a step that has several rows of a sequence takes two dispatches, ROWS and
- * then MOVE, and one of decodes only does both at once.
+ * Inputs of the step's own rows are read from x, so rows do not wait for each other; only inputs before
+ * the sequence's first row come from its slot. The slot must not be written before all rows have read
+ * it: a step with several rows of a sequence takes two dispatches, ROWS and then MOVE; a step of decodes
+ * does both in one.
  *
  * Grid: (rows, or with MOVE sequences; column tiles of 4 * invocations).
  */

@@ -2,8 +2,8 @@
 /*
  * out[r, c] = cap * tanh(scale * x[r, c] / cap), or scale * x[r, c] when cap is 0. `out` may be x.
  *
- * tanh(v) = 1 - 2 / (1 + exp(2 v)) is right at both ends, where exp() is 0 or infinite; near 0,
- * where it cancels, v's Taylor polynomial of degree 9 stands in.
+ * tanh(v) = 1 - 2 / (1 + exp(2 v)) is exact at both ends, where exp() is 0 or infinite; near 0,
+ * where it cancels, v's Taylor polynomial of degree 9 is used.
  *
  * Grid: (rows, column tiles of 4 * invocations).
  */

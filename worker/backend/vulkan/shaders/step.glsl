@@ -1,6 +1,6 @@
 /*
- * What the host says about a step, read by kernels: its rows, its sequences, their block tables and
- * the rows whose logits are wanted (vulkan_batch.h writes it).
+ * A step as the host describes it to kernels: its rows, its sequences, their block tables and
+ * the rows whose logits are computed (vulkan_batch.h writes it).
  *
  * Rows beyond the real ones pad the step to its bucket; their sequence's block table names a block
  * that no real row reads.
@@ -11,15 +11,14 @@
 /* Positions of a block of the KV cache. */
 const uint KV_BLOCK_TOKENS = 16;
 
-/* In StepRow.drawn: the row's token is the one that the step before drew as its draw
- * drawn & STEP_DRAW. */
+/* In StepRow.drawn: the row's token is draw number (drawn & STEP_DRAW) of the previous step. */
 const uint STEP_DRAWN = 0x80000000u, STEP_DRAW = 0x7FFFFFFFu;
 
 struct StepRow {
     uint token;
     uint position;
     uint sequence;
-    uint drawn; /* 0, or STEP_DRAWN | draw, and `token` says nothing */
+    uint drawn; /* 0, or STEP_DRAWN | draw: then `token` is undefined */
 };
 
 struct StepSequence {
@@ -30,12 +29,12 @@ struct StepSequence {
     uint table[4]; /* of each group: where in `tables` its block table begins */
 };
 
-/* What a row has to do with pictures; only there in models that see. */
+/* A row's relation to images; only in models with vision. */
 struct StepSight {
     uint time; /* where it stands for its rotation */
     uint height;
     uint width;
-    uint feature; /* row of the feature pool that stands in place of its token, or SIGHT_BLIND */
+    uint feature; /* row of the feature pool that replaces its token, or SIGHT_BLIND */
     uint begin;   /* it sees positions [begin, end) of its sequence */
     uint end;
     uint unused[2];

@@ -1,6 +1,6 @@
 #version 450
 /*
- * out[r, j, :] += (1 + y[r, j]) * (x[r, :] - out[r, 0, :]), with stream 0 as it was.
+ * out[r, j, :] += (1 + y[r, j]) * (x[r, :] - out[r, 0, :]), with out[r, 0, :] before the kernel.
  *
  * Grid: (rows, column tiles of 4 * invocations).
  */
@@ -10,6 +10,8 @@
 layout(local_size_x_id = 0) in;
 
 #include "streams.glsl"
+
+layout(constant_id = 2) const uint STREAMS = 4;
 
 void main()
 {

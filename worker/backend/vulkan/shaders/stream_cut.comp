@@ -12,7 +12,7 @@ layout(local_size_x_id = 0) in;
 #include "streams.glsl"
 #include "workgroup_sum.glsl"
 
-/* Less the mean; columns past the end stay 0. */
+/* v minus the mean; columns past the end stay 0. */
 vec4 centred(vec4 v, uint column, float mean)
 {
     uvec4 columns = column + uvec4(0, 1, 2, 3);
@@ -32,7 +32,7 @@ void main()
         vec4 v = centred(stream_load(push.out_rows, row, push.out_streams, 0, column), column, mean);
         squares += dot(v, v);
     }
-    float cut = mean + push.value * sqrt(workgroup_sum(squares) / float(push.columns));
+    float cut = mean + push.deviations * sqrt(workgroup_sum(squares) / float(push.columns));
     for (uint column = first; column < push.columns; column += tile) {
         vec4 v = stream_load(push.out_rows, row, push.out_streams, 0, column);
         stream_store(row, 0, column, max(v - cut, vec4(0.0)));

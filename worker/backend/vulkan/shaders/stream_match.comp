@@ -1,7 +1,7 @@
 #version 450
 /*
  * v = x[r, x_stream, :] * rms(y[r, :]) / max(rms(x[r, x_stream, :]), sqrt(1e-5)); out[r, out_stream,
- * :] = v, or += v where the kernel's own constant is not 0.
+ * :] = v, or += v with ADD.
  *
  * Grid: (rows).
  */
@@ -12,6 +12,8 @@ layout(local_size_x_id = 0) in;
 
 #include "streams.glsl"
 #include "workgroup_sum.glsl"
+
+layout(constant_id = 2) const bool ADD = false;
 
 void main()
 {
@@ -29,7 +31,7 @@ void main()
     float factor = sqrt(wanted / max(have, 1e-5));
     for (uint column = first; column < push.columns; column += tile) {
         vec4 v = factor * stream_load(push.x, row, push.x_streams, push.x_stream, column);
-        if (STREAMS != 0)
+        if (ADD)
             v += stream_load(push.out_rows, row, push.out_streams, push.out_stream, column);
         stream_store(row, push.out_stream, column, v);
     }

@@ -11,6 +11,8 @@ layout(local_size_x_id = 0) in;
 
 #include "streams.glsl"
 
+layout(constant_id = 2) const uint STREAMS = 4;
+
 void main()
 {
     uint row = gl_WorkGroupID.x;

@@ -1,11 +1,9 @@
 /*
  * Kernels over streams: a tensor [rows, streams * columns] is read as [rows * streams, columns].
- * They write f32 alone.
+ * They write f32 only.
  */
 #define FORMS_CONSTANT 1
 #include "row_forms.glsl"
-
-layout(constant_id = 2) const uint STREAMS = 4; /* or what else the kernel has of its own */
 
 layout(push_constant) uniform Push
 {
@@ -16,8 +14,8 @@ layout(push_constant) uniform Push
     uint x_streams;
     uint x_stream;
     uint out_streams;
-    uint out_stream;
-    float value;
+    uint out_stream; /* the one that is written; stream_add: the first of those */
+    float deviations; /* stream_cut */
 } push;
 
 uint stream_column()

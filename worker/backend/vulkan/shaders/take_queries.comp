@@ -1,6 +1,6 @@
 #version 450
 /*
- * x is heads of (query | gate) and then other columns; out is the queries and then those.
+ * x is heads of (query | gate), then other columns; out is the queries, then the other columns.
  *
  * Grid: (rows, column tiles of 4 * invocations).
  */

@@ -1,10 +1,10 @@
 /*
- * Where f16 activations lie in the tiled form, which linear_register reads: the sixteen bytes that
- * the 32 lanes of its subgroup ask for at once lie side by side.
+ * The place of f16 activations in the tiled form, which linear_register reads: the sixteen bytes that
+ * each of the 32 lanes of its subgroup loads at once are adjacent.
  *
- * A tile is 8 rows of 128 columns, [4][8][4][8]: eight columns of block t of row g at [i][g][t], i
- * being which eight of the block's 32. Within four columns the order is 0 2 1 3, that of
- * weight_pairs(). Tiles of the same rows lie side by side; the last columns' is padded.
+ * A tile is 8 rows of 128 columns, [4][8][4][8]: eight columns of block t of row g are at [i][g][t], i
+ * being the number of these eight in the block's 32. Within four columns the order is 0 2 1 3, as in
+ * weight_pairs(). Tiles of the same rows are adjacent; the last one is padded.
  */
 uint64_t tiled_half(uint row, uint column, uint columns)
 {

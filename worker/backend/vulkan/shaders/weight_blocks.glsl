@@ -1,12 +1,12 @@
 /*
- * Weights as vulkan_weight_format.h lays them out, taken apart.
+ * Unpacks weights in the layout of vulkan_weight_format.h.
  *
- * Before including, the includer names the specialization constant that tells the kind:
+ * Before including, the includer names the specialization constant of the kind:
  *     #define WEIGHT_KIND_CONSTANT 1
- * Everything below that does not belong to the kind folds away when the pipeline is made.
+ * Code for other kinds is removed when the pipeline is made.
  *
- * A quantized weight is scale * code + offset; a block is 32 columns of one row. Loading is apart
- * from unpacking, so that a kernel can have several loads on their way before it needs the first.
+ * A quantized weight is scale * code + offset; a block is 32 columns of one row. Loading is separate
+ * from unpacking, so that a kernel can have several loads in flight before it needs the first.
  *
  *     WeightBlock w = weight_load(matrix, row * (columns / 32) + b);
  *     uint codes = weight_codes(w, j);         columns 4j..4j+3 as four signed bytes, j < 8
@@ -168,9 +168,9 @@ f16vec4 weight_halves(WeightBlock w, uint j)
     return WEIGHT_MINIMUM ? codes * terms.x + terms.y : codes * terms.x;
 }
 
-/* The same as weight_halves() in the order 0 2 1 3, in which two columns of a word are one
- * instruction's work; where a word's nibbles are used as they lie, the high ones are not shifted
- * down but count sixteenfold. */
+/* The same as weight_halves() in the order 0 2 1 3, in which one instruction converts two
+ * columns of a word. High nibbles are not shifted down, so they count sixteenfold until they are
+ * scaled. */
 f16vec4 weight_pairs(WeightBlock w, uint j)
 {
     f16vec2 terms = j < 4 ? w.scales.xy : w.scales.zw;
@@ -194,7 +194,7 @@ f16vec4 weight_pairs(WeightBlock w, uint j)
     return WEIGHT_MINIMUM ? codes * terms.x + terms.y : codes * terms.x;
 }
 
-/* The same in f32, rounded nowhere but in the product and the sum. */
+/* The same in f32, rounded only in the product and the sum. */
 vec4 weight_values(WeightBlock w, uint j)
 {
     vec2 terms = j < 4 ? vec2(w.scales.xy) : vec2(w.scales.zw);

@@ -1,13 +1,13 @@
 /*
- * Sums over a workgroup, in an order that only the workgroup's shape decides.
+ * Sums over a workgroup, in an order that depends on the workgroup's shape only.
  */
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 
 shared float workgroup_sums[gl_WorkGroupSize.x];
 
-/* Of every invocation's `value`, for all of them. Called by the whole workgroup; may be called
- * again. */
+/* The sum of every invocation's `value`, returned to all. Called by the whole workgroup, any number of
+ * times. */
 float workgroup_sum(float value)
 {
     value = subgroupAdd(value);

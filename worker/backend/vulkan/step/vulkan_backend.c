@@ -12,6 +12,7 @@
 
 #include "proto/log.h"
 #include "proto/must.h"
+#include "worker/backend/host/backend.h"
 #include "worker/backend/vulkan/device/vulkan_register_probe.h"
 #include "worker/backend/vulkan/policy/vulkan_kv_policy.h"
 #include "worker/backend/vulkan/program/vulkan_linear_way.h"
@@ -135,6 +136,15 @@ static uint64_t step_bytes(const struct plan *plan, const struct backend_options
     return tensors + largest + vulkan_image_encoder_bytes(options);
 }
 
+/* Pools of an earlier worker that this one cannot adopt take memory that is free. */
+static void discard_kept_pools(const struct kept_pools *kept)
+{
+    const struct vulkan_vault vault = {.fd = kept->vault_fd, .send_fd = kept->send_fd};
+    struct error_text why;
+    if (kept->is_given && vault.send_fd >= 0 && vulkan_vault_empty(&vault, &why) != RESULT_OK)
+        log_warn("KV cache of an earlier worker: %s", why.text);
+}
+
 static enum result choose_kv_bytes(struct backend *backend, const struct plan *plan,
                                    const struct backend_options *options, uint64_t *kv_bytes,
                                    struct error_text *error)
@@ -144,6 +154,7 @@ static enum result choose_kv_bytes(struct backend *backend, const struct plan *p
     if (result != RESULT_OK)
         return result;
     const struct vulkan_facts *facts = &vulkan->device->facts;
+    discard_kept_pools(&options->kept);
     const struct vulkan_vault vault = {options->vault_fd, options->vault_send_fd};
     struct vulkan_kv_question question = {
         .own_memory = facts->type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
@@ -294,6 +305,12 @@ static enum worker_weights weights_origin(const struct backend *backend, const c
     return vulkan->origin.kind;
 }
 
+static enum kept_pools_origin pools_origin(const struct backend *backend, const char **reason)
+{
+    *reason = own_const(backend)->program.pools_reason.text;
+    return own_const(backend)->program.pools_origin;
+}
+
 static void destroy(struct backend *backend)
 {
     struct vulkan_backend *vulkan = own(backend);
@@ -325,6 +342,7 @@ struct backend *vulkan_backend_create(void)
         .description = description,
         .weights_bytes = weights_bytes,
         .weights_origin = weights_origin,
+        .pools_origin = pools_origin,
         .destroy = destroy,
     };
     struct vulkan_backend *vulkan = must_alloc(1, sizeof *vulkan);

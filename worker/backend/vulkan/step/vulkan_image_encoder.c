@@ -105,7 +105,8 @@ static enum result wait_for(struct vulkan_image_encoder *vision, uint32_t i,
                             struct error_text *error)
 {
     enum result result = vision->submitted[i] ? RESULT_TIMED_OUT : RESULT_OK;
-    for (uint32_t waited_ms = 0; result == RESULT_TIMED_OUT && waited_ms < STEP_WAIT_LIMIT_MS;
+    uint32_t limit_ms = STEP_WAIT_LIMIT_MS * vulkan_device_time_factor(vision->program.device);
+    for (uint32_t waited_ms = 0; result == RESULT_TIMED_OUT && waited_ms < limit_ms;
          waited_ms += STEP_WAIT_BEAT_MS) {
         if (vision->heartbeat)
             atomic_fetch_add_explicit(vision->heartbeat, 1, memory_order_relaxed);

@@ -5,6 +5,7 @@
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_STEP_VULKAN_IMAGE_ENCODER_H
 #define SHOAL_WORKER_BACKEND_VULKAN_STEP_VULKAN_IMAGE_ENCODER_H
 
+#include "worker/backend/host/encode_batch.h"
 #include "worker/backend/vulkan/program/vulkan_program.h"
 
 struct vulkan_image_encoder; /* opaque */

@@ -19,9 +19,9 @@
 
 #include "proto/must.h"
 #include "worker/backend/vulkan/device/vulkan_push.h"
+#include "worker/sample/fixed_weight.h"
 #include "worker/sample/logit_walk.h"
 #include "worker/sample/token_counts.h"
-#include "worker/sample/weight_units.h"
 
 #define FIRST_ENTRIES    16384u                              /* pairs: 128 kB a slot */
 #define BIASES_MAX       (LIMIT_LOGIT_BIAS + ROW_BARRED_MAX) /* bars are biases of -infinity */
@@ -607,7 +607,7 @@ static void tell(const struct vulkan_sampler_result *said, uint32_t flags,
     sampled->logprob = -INFINITY;
     if (said->natural_mass == 0)
         return;
-    double log_sum = log(weight_units_value(said->natural_mass));
+    double log_sum = log(fixed_weight_value(said->natural_mass));
     if (flags & SAMPLER_LOGPROB) {
         sampled->logprob = row_sampler_logprob(said->distance, 0.0f, log_sum);
         return;

@@ -5,8 +5,8 @@
  * previous step is always in the other slot: that is where a row finds a token that the host has
  * not read.
  *
- * A device that does not finish within STEP_WAIT_LIMIT_MS is an error. After any error only
- * destruction is allowed.
+ * A device that does not finish within STEP_WAIT_LIMIT_MS (ten times that on drivers for the CPU)
+ * is an error. After any error only destruction is allowed.
  */
 #include "worker/backend/vulkan/step/vulkan_step.h"
 
@@ -238,6 +238,11 @@ static bool wants_copy(const struct step_sequence *sequence, enum copy_side side
     return other != STATE_SLOT_NONE;
 }
 
+static uint32_t wait_limit_ms(const struct vulkan_steps *steps)
+{
+    return STEP_WAIT_LIMIT_MS * vulkan_device_time_factor(steps->program->device);
+}
+
 /* Records nothing if no sequence needs a copy. *submitted: whether copies were submitted. */
 static enum result copy_states(const struct vulkan_steps *steps, const struct step_batch *batch,
                                enum copy_side side, struct vulkan_commands **commands,
@@ -253,7 +258,7 @@ static enum result copy_states(const struct vulkan_steps *steps, const struct st
         result = vulkan_commands_create(steps->program->device, VULKAN_QUEUE_COMPUTE, 0, commands,
                                         error);
     else if (*submitted)
-        result = vulkan_commands_wait(*commands, STEP_WAIT_LIMIT_MS, error);
+        result = vulkan_commands_wait(*commands, wait_limit_ms(steps), error);
     if (result == RESULT_OK)
         result = vulkan_commands_begin(*commands, error);
     if (result != RESULT_OK)
@@ -302,7 +307,7 @@ enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_ba
     shape.openings = slot->batch.has_openings;
     shape.opening_tiles = slot->batch.opening_tiles;
     shape.reach = slot->batch.reach;
-    if (shape.reach == VULKAN_REACH_BRIEF && !(shape.whole && shape.rows == shape.sequences))
+    if (shape.reach == VULKAN_REACH_SHORT && !(shape.whole && shape.rows == shape.sequences))
         shape.reach = VULKAN_REACH_COMMON;
     slot->logit_rows = batch->logit_row_count;
     result = choose_commands(steps, slot, &shape, error);
@@ -318,21 +323,17 @@ enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_ba
     return result;
 }
 
-static void beat(const struct vulkan_steps *steps)
-{
-    if (steps->options.heartbeat)
-        atomic_fetch_add_explicit(steps->options.heartbeat, 1, memory_order_relaxed);
-}
-
 enum result vulkan_steps_wait(struct vulkan_steps *steps, struct sampled_token *results,
                               struct error_text *error)
 {
     must(steps->launched > steps->waited);
     struct slot *slot = slot_of(steps, steps->waited);
     enum result result = RESULT_TIMED_OUT;
-    for (uint32_t waited_ms = 0; result == RESULT_TIMED_OUT && waited_ms < STEP_WAIT_LIMIT_MS;
+    uint32_t limit_ms = wait_limit_ms(steps);
+    for (uint32_t waited_ms = 0; result == RESULT_TIMED_OUT && waited_ms < limit_ms;
          waited_ms += STEP_WAIT_BEAT_MS) {
-        beat(steps);
+        if (steps->options.heartbeat)
+            atomic_fetch_add_explicit(steps->options.heartbeat, 1, memory_order_relaxed);
         result = vulkan_commands_wait(slot->current, STEP_WAIT_BEAT_MS, error);
     }
     if (result != RESULT_OK)

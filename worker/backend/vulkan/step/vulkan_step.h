@@ -7,6 +7,8 @@
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_STEP_VULKAN_STEP_H
 #define SHOAL_WORKER_BACKEND_VULKAN_STEP_VULKAN_STEP_H
 
+#include "worker/backend/host/backend_options.h"
+#include "worker/backend/host/step_batch.h"
 #include "worker/backend/vulkan/record/vulkan_recording.h"
 #include "worker/backend/vulkan/step/vulkan_image_encoder.h"
 

@@ -4,6 +4,7 @@
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_WEIGHTS_VULKAN_WEIGHT_LOADER_H
 #define SHOAL_WORKER_BACKEND_VULKAN_WEIGHTS_VULKAN_WEIGHT_LOADER_H
 
+#include "proto/worker_weights.h"
 #include "worker/backend/vulkan/weights/vulkan_weights.h"
 
 struct vulkan_weight_origin {

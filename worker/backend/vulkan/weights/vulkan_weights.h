@@ -12,7 +12,7 @@
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_WEIGHTS_VULKAN_WEIGHTS_H
 #define SHOAL_WORKER_BACKEND_VULKAN_WEIGHTS_VULKAN_WEIGHTS_H
 
-#include "worker/backend/host/backend.h"
+#include "worker/backend/host/backend_options.h"
 #include "worker/backend/vulkan/device/vulkan_memory.h"
 #include "worker/backend/vulkan/weights/vulkan_weight_format.h"
 

@@ -16,6 +16,7 @@
 #include "frontend/api/generation/generation_prepare.h"
 #include "frontend/api/generation/generation_share.h"
 #include "frontend/api/messages/messages_count.h"
+#include "tests/support/direct_reader.h"
 #include "tests/support/tiny_tokenizer.h"
 #include "tests/support/tiny_vision.h"
 
@@ -57,21 +58,22 @@ static enum result prepare(const char *parts, const char *first, const char *sec
 #pragma GCC diagnostic pop
     snprintf(body, sizeof body, "{\"messages\":[{\"role\":\"user\",\"content\":[%s]}]}", content);
     lane = PREPARATION_IMAGES;
-    return generation_prepare(&chat_format,
-                              &(struct parse_context){.assets = &assets, .lane = &lane}, body,
-                              strlen(body), 0, prepared, error);
+    return generation_prepare(
+        &chat_format,
+        &(struct parse_context){.assets = &assets, .reader = &direct_reader, .lane = &lane}, body,
+        strlen(body), 0, prepared, error);
 }
 
-#define PICTURE     "{\"type\":\"image_url\",\"image_url\":\"data:;base64,%s\"}"
+#define IMAGE       "{\"type\":\"image_url\",\"image_url\":\"data:;base64,%s\"}"
 #define TEXT(words) "{\"type\":\"text\",\"text\":\"" words "\"}"
 
-static void placeholders_stand_where_pictures_do(void **state)
+static void placeholders_stand_where_images_do(void **state)
 {
     (void)state;
     struct prepared_generation prepared;
     struct api_error error;
     assert_int_equal(
-        prepare(TEXT("a") "," PICTURE "," TEXT("b") "," PICTURE, red, blue, &prepared, &error),
+        prepare(TEXT("a") "," IMAGE "," TEXT("b") "," IMAGE, red, blue, &prepared, &error),
         RESULT_OK);
     const uint32_t expected[] = {TINY_START, 'a',        TINY_IMAGE, TINY_IMAGE, 'b',
                                  TINY_IMAGE, TINY_IMAGE, TINY_IMAGE, TINY_IMAGE, TINY_IMAGE,
@@ -100,12 +102,12 @@ static void placeholders_stand_where_pictures_do(void **state)
     prepared_generation_fini(&prepared);
 }
 
-static void users_words_make_no_picture(void **state)
+static void users_words_make_no_image(void **state)
 {
     (void)state;
     struct prepared_generation prepared;
     struct api_error error;
-    assert_int_equal(prepare(TEXT("<|image_pad|>") "," PICTURE, red, "", &prepared, &error),
+    assert_int_equal(prepare(TEXT("<|image_pad|>") "," IMAGE, red, "", &prepared, &error),
                      RESULT_OK);
     assert_int_equal(image_set_record(prepared.images, 0)->first_token, 1 + 13);
     prepared_generation_fini(&prepared);
@@ -115,7 +117,7 @@ static void users_words_make_no_picture(void **state)
     prepared_generation_fini(&prepared);
 }
 
-static void refusals_name_the_picture(void **state)
+static void refusals_name_the_image(void **state)
 {
     (void)state;
     static const struct {
@@ -149,28 +151,28 @@ static void sizes_are_refused_before_pixels(void **state)
     struct api_error error;
     char *cut = strdup(red);
     cut[60] = '\0'; /* no pixels at all: what is refused for its end was planned first */
-    assert_true(prepare(PICTURE, cut, "", &prepared, &error) != RESULT_OK);
+    assert_true(prepare(IMAGE, cut, "", &prepared, &error) != RESULT_OK);
     assert_int_equal(error.status, 400);
     free(cut);
     uint32_t context = assets.context_tokens;
     assets.context_tokens = 8;
-    assert_int_equal(prepare(PICTURE, blue, "", &prepared, &error), RESULT_CONTEXT_EXCEEDED);
+    assert_int_equal(prepare(IMAGE, blue, "", &prepared, &error), RESULT_CONTEXT_EXCEEDED);
     assert_string_equal(error.code, "context_length_exceeded");
     assets.context_tokens = context;
     assets.vision->budget.most_bytes = 500;
-    assert_int_equal(prepare(PICTURE, red, "", &prepared, &error), RESULT_TOO_LARGE);
+    assert_int_equal(prepare(IMAGE, red, "", &prepared, &error), RESULT_TOO_LARGE);
     assert_int_equal(error.status, 400);
     assets.vision->budget.most_bytes = 1u << 20;
 }
 
-static void all_pictures_share_a_budget(void **state)
+static void all_images_share_a_budget(void **state)
 {
     (void)state;
     struct prepared_generation first, second;
     struct api_error error;
     assets.vision->budget.most_bytes = 1000; /* red takes 128 + 384, twice */
-    assert_int_equal(prepare(PICTURE, red, "", &first, &error), RESULT_OK);
-    assert_int_equal(prepare(PICTURE, red, "", &second, &error), RESULT_FULL);
+    assert_int_equal(prepare(IMAGE, red, "", &first, &error), RESULT_OK);
+    assert_int_equal(prepare(IMAGE, red, "", &second, &error), RESULT_FULL);
     assert_int_equal(error.status, 429);
     assert_true(error.retry_after_s > 0);
     /* Another answer to the same prompt shares them, and the last one lets go. */
@@ -179,10 +181,10 @@ static void all_pictures_share_a_budget(void **state)
     assert_int_equal(generation_share_take(&first, assets.context_tokens, 1, &shared), RESULT_OK);
     assert_ptr_equal(shared.images, first.images);
     prepared_generation_fini(&first);
-    assert_int_equal(prepare(PICTURE, red, "", &second, &error), RESULT_FULL);
+    assert_int_equal(prepare(IMAGE, red, "", &second, &error), RESULT_FULL);
     assert_int_equal(image_set_record(shared.images, 0)->width, 16);
     prepared_generation_fini(&shared);
-    assert_int_equal(prepare(PICTURE, red, "", &second, &error), RESULT_OK);
+    assert_int_equal(prepare(IMAGE, red, "", &second, &error), RESULT_OK);
     prepared_generation_fini(&second);
     assets.vision->budget.most_bytes = 1u << 20;
 }
@@ -193,7 +195,7 @@ static void a_fetch_needs_the_network_lane(void **state)
     struct prepared_generation prepared;
     struct api_error error;
     assert_int_equal(
-        prepare("{\"type\":\"image_url\",\"image_url\":\"http://example.com/x\"}," PICTURE, red, "",
+        prepare("{\"type\":\"image_url\",\"image_url\":\"http://example.com/x\"}," IMAGE, red, "",
                 &prepared, &error),
         RESULT_CANCELLED);
     assert_int_equal(lane, PREPARATION_NETWORK);
@@ -206,7 +208,7 @@ static void the_text_lane_reads_no_image(void **state)
                                "{\"type\":\"image_url\",\"image_url\":\"data:;base64,AAAA\"}]}]}";
     struct prepared_generation prepared;
     struct api_error error;
-    struct parse_context context = {.assets = &assets, .lane = &lane};
+    struct parse_context context = {.assets = &assets, .reader = &direct_reader, .lane = &lane};
     lane = PREPARATION_TEXT;
     assert_int_equal(
         generation_prepare(&chat_format, &context, body, sizeof body - 1, 0, &prepared, &error),
@@ -229,9 +231,10 @@ static void counted_tokens_include_placeholders(void **state)
              "{\"type\":\"base64\",\"media_type\":\"image/png\",\"data\":\"%s\"}}]}]}",
              blue);
     assets.vision->budget.most_bytes = 0; /* nothing is decoded */
-    assert_int_equal(messages_count_tokens(&(struct parse_context){.assets = &assets}, body,
-                                           strlen(body), 0, &reply, &error),
-                     RESULT_OK);
+    assert_int_equal(
+        messages_count_tokens(&(struct parse_context){.assets = &assets, .reader = &direct_reader},
+                              body, strlen(body), 0, &reply, &error),
+        RESULT_OK);
     assert_string_equal(reply.bytes, "{\"input_tokens\":11}");
     text_buffer_fini(&reply);
     assets.vision->budget.most_bytes = 1u << 20;
@@ -240,11 +243,11 @@ static void counted_tokens_include_placeholders(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(placeholders_stand_where_pictures_do),
-        cmocka_unit_test(users_words_make_no_picture),
-        cmocka_unit_test(refusals_name_the_picture),
+        cmocka_unit_test(placeholders_stand_where_images_do),
+        cmocka_unit_test(users_words_make_no_image),
+        cmocka_unit_test(refusals_name_the_image),
         cmocka_unit_test(sizes_are_refused_before_pixels),
-        cmocka_unit_test(all_pictures_share_a_budget),
+        cmocka_unit_test(all_images_share_a_budget),
         cmocka_unit_test(a_fetch_needs_the_network_lane),
         cmocka_unit_test(the_text_lane_reads_no_image),
         cmocka_unit_test(counted_tokens_include_placeholders),

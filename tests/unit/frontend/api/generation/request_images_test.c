@@ -90,7 +90,7 @@ static void refuse(int api, const char *fields, const char *param, const char *s
     "{\"type\":\"image\",\"source\":{\"type\":\"base64\",\"media_type\":\"image/"                  \
     "png\",\"data\":\"" data "\"}}"
 
-static void chats_keep_pictures_in_their_place(void **state)
+static void chats_keep_images_in_their_place(void **state)
 {
     (void)state;
     expect(CHAT, USER("[" TEXT("a") "," URL("data:,x") "," TEXT("b") "," TEXT("c") "]"),
@@ -252,7 +252,7 @@ static void resize_shape_is_a_box(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chats_keep_pictures_in_their_place),
+        cmocka_unit_test(chats_keep_images_in_their_place),
         cmocka_unit_test(anthropics_blocks_become_parts),
         cmocka_unit_test(responses_items_become_parts),
         cmocka_unit_test(broken_parts_are_refused),

@@ -16,14 +16,14 @@
 #define USER(content)      "{\"role\":\"user\",\"content\":" content "}"
 #define ASSISTANT(content) "{\"role\":\"assistant\",\"content\":" content "}"
 
-static struct request_images no_pictures; /* request_images_test.c has those */
+static struct request_images no_images; /* request_images_test.c has those */
 
 static void assert_turns(const char *body_json, const char *turns)
 {
     struct api_error error;
     cJSON *body = cJSON_ParseWithOpts(body_json, NULL, true);
     assert_non_null(body);
-    enum result result = messages_turns_make(body, "tiny", &no_pictures, &error);
+    enum result result = messages_turns_make(body, "tiny", &no_images, &error);
     if (result != RESULT_OK)
         print_error("%s: %s\n", error.param, error.message);
     assert_int_equal(result, RESULT_OK);
@@ -135,7 +135,7 @@ static void only_this_models_thinking_is_kept(void **state)
                                     "\"thinking\":\"Ha.\",\"signature\":\"%s\"}]") "]}",
         own);
     cJSON *json = cJSON_Parse(body.bytes);
-    assert_int_equal(messages_turns_make(json, "tiny", &no_pictures, &error), RESULT_INVALID);
+    assert_int_equal(messages_turns_make(json, "tiny", &no_images, &error), RESULT_INVALID);
     assert_string_equal(error.param, "messages[0].content[0].signature");
     cJSON_Delete(json);
     text_buffer_fini(&body);
@@ -183,7 +183,7 @@ static void refusals_name_their_place(void **state)
         struct api_error error = {0};
         cJSON *body = cJSON_ParseWithOpts(cases[i].body, NULL, true);
         assert_non_null(body);
-        assert_int_equal(messages_turns_make(body, "tiny", &no_pictures, &error), RESULT_INVALID);
+        assert_int_equal(messages_turns_make(body, "tiny", &no_images, &error), RESULT_INVALID);
         assert_string_equal(error.param, cases[i].param);
         assert_int_equal(error.status, 400);
         cJSON_Delete(body);

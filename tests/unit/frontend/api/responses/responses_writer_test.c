@@ -235,11 +235,7 @@ static void say(struct responses_writer *writer, enum reply_event_kind kind, uin
 static void logprobs_belong_to_their_text(void **state)
 {
     (void)state;
-    size_t json_bytes;
-    struct tokenizer *opened;
-    char *json = tiny_tokenizer_json(&json_bytes);
-    assert_int_equal(tokenizer_open_json(json, json_bytes, &opened, NULL), RESULT_OK);
-    free(json);
+    struct tokenizer *opened = tiny_tokenizer_open();
     tokenizer = opened;
     struct responses_writer writer = begin(true);
     say(&writer, REPLY_REASONING, 'r', "r");
@@ -268,8 +264,8 @@ static void an_error_is_an_event_with_a_number(void **state)
 {
     (void)state;
     struct responses_writer writer = begin(true);
-    struct api_error error = {.code = "worker_lost", .message = "it \"died\""};
-    responses_writer_tell_error(&writer, &error);
+    static const char message[] = "it \"died\"";
+    responses_writer_tell_error(&writer, "worker_lost", message, sizeof message - 1);
     assert_string_equal(out.bytes, "event: error\ndata: {\"type\":\"error\",\"sequence_number\":0,"
                                    "\"code\":\"worker_lost\",\"message\":\"it \\\"died\\\"\","
                                    "\"param\":null}\n\n");

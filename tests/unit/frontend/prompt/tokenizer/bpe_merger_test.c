@@ -95,6 +95,10 @@ static void test_million_symbols_are_quick(void **state)
         assert_int_equal(bpe_merge_table_add(&table, id, id, id + 1), RESULT_OK);
     uint32_t *ids = calloc(COUNT, sizeof *ids);
     size_t merged_count;
+    atomic_bool cancelled = true;
+    merger.cancelled = &cancelled;
+    assert_int_equal(bpe_merger_run(&merger, &table, ids, COUNT, &merged_count), RESULT_CANCELLED);
+    cancelled = false;
     struct timespec before;
     struct timespec after;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);

@@ -16,6 +16,7 @@
 #include "frontend/prompt/tokenizer/tokenizer.h"
 #include "frontend/prompt/tokenizer/tokenizer_state.h"
 #include "proto/utf8.h"
+#include "tests/support/golden_tokenizer.h"
 #include "tests/support/tokenizer_corpus.h"
 
 static void assert_same_pieces(const struct pretokenizer *a, const struct pretokenizer *b,
@@ -38,17 +39,11 @@ static void assert_same_pieces(const struct pretokenizer *a, const struct pretok
 
 static void check(const char *preset, const char *published)
 {
-    char path[128];
-    size_t json_bytes;
-    struct tokenizer *tokenizer;
+    struct tokenizer *tokenizer = golden_tokenizer_open_published(published);
     struct pretokenizer named = {0};
     struct pretokenizer_traits traits;
     struct corpus corpus;
     struct corpus_case next;
-    snprintf(path, sizeof path, "build/cache/tokenizers/%s/tokenizer.json", published);
-    char *json = corpus_read_file(path, "scripts/fetch_tokenizers", &json_bytes);
-    assert_int_equal(tokenizer_open_json(json, json_bytes, &tokenizer, NULL), RESULT_OK);
-    free(json);
     assert_int_equal(pretokenizer_preset_open(preset, strlen(preset), &named, &traits, NULL),
                      RESULT_OK);
     assert_int_equal(traits.ignore_merges, tokenizer->model.ignore_merges);

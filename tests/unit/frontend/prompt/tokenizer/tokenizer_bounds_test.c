@@ -21,11 +21,8 @@ static struct tokenizer *tokenizer;
 static int open_tiny(void **state)
 {
     (void)state;
-    size_t json_bytes;
-    char *json = tiny_tokenizer_json(&json_bytes);
-    enum result result = tokenizer_open_json(json, json_bytes, &tokenizer, NULL);
-    free(json);
-    return result;
+    tokenizer = tiny_tokenizer_open();
+    return 0;
 }
 
 static int close_tiny(void **state)
@@ -39,7 +36,22 @@ static enum result encode(const char *text, size_t text_bytes, size_t max_tokens
                           struct token_list *list)
 {
     struct prompt_span span = {text, text_bytes, true};
-    return tokenizer_encode(tokenizer, &span, 1, max_tokens, list);
+    return tokenizer_encode(tokenizer, &span, 1, max_tokens, NULL, list);
+}
+
+static void test_a_cancelled_encoding_leaves_the_list_as_it_was(void **state)
+{
+    (void)state;
+    struct token_list list = {0};
+    atomic_bool cancelled = true;
+    struct prompt_span span = {"hello", 5, true};
+    assert_int_equal(encode("hello", 5, 9, &list), RESULT_OK);
+    assert_int_equal(tokenizer_encode(tokenizer, &span, 1, 9, &cancelled, &list), RESULT_CANCELLED);
+    assert_int_equal(list.count, 3);
+    cancelled = false;
+    assert_int_equal(tokenizer_encode(tokenizer, &span, 1, 9, &cancelled, &list), RESULT_OK);
+    assert_int_equal(list.count, 6);
+    token_list_fini(&list);
 }
 
 static void test_bound_counts_the_tokens_already_there(void **state)
@@ -66,7 +78,7 @@ static void test_nothing_gives_nothing(void **state)
     (void)state;
     struct token_list list = {0};
     assert_int_equal(encode("", 0, 0, &list), RESULT_OK);
-    assert_int_equal(tokenizer_encode(tokenizer, NULL, 0, 0, &list), RESULT_OK);
+    assert_int_equal(tokenizer_encode(tokenizer, NULL, 0, 0, NULL, &list), RESULT_OK);
     assert_int_equal(list.count, 0);
     token_list_fini(&list);
 }
@@ -128,6 +140,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TINY(test_bound_counts_the_tokens_already_there),
+        TINY(test_a_cancelled_encoding_leaves_the_list_as_it_was),
         TINY(test_nothing_gives_nothing),
         TINY(test_time_grows_with_the_text),
         TINY(test_hopeless_prompt_is_refused_at_once),

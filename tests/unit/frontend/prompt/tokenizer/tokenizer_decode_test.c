@@ -15,21 +15,8 @@
 #include "frontend/prompt/tokenizer/tokenizer.h"
 #include "proto/limits.h"
 #include "proto/utf8.h"
+#include "tests/support/golden_tokenizer.h"
 #include "tests/support/tokenizer_corpus.h"
-
-static struct tokenizer *open_published(const char *name)
-{
-    char path[128];
-    size_t json_bytes;
-    struct tokenizer *tokenizer;
-    struct error_text error = {""};
-    snprintf(path, sizeof path, "build/cache/tokenizers/%s/tokenizer.json", name);
-    char *json = corpus_read_file(path, "scripts/fetch_tokenizers", &json_bytes);
-    if (tokenizer_open_json(json, json_bytes, &tokenizer, &error) != RESULT_OK)
-        fail_msg("%s: %s", name, error.text);
-    free(json);
-    return tokenizer;
-}
 
 /* The tokens' bytes are `text`, with a space in front where the tokenizer puts one. */
 static void assert_round_trip(const struct tokenizer *tokenizer, const char *text, size_t bytes,
@@ -37,7 +24,7 @@ static void assert_round_trip(const struct tokenizer *tokenizer, const char *tex
 {
     struct prompt_span span = {text, bytes, false};
     struct token_list list = {0};
-    assert_int_equal(tokenizer_encode(tokenizer, &span, 1, SIZE_MAX, &list), RESULT_OK);
+    assert_int_equal(tokenizer_encode(tokenizer, &span, 1, SIZE_MAX, NULL, &list), RESULT_OK);
     size_t at = 0;
     bool strip = tokenizer_strips_space(tokenizer);
     for (size_t i = 0; i < list.count; i++) {
@@ -59,7 +46,7 @@ static void assert_round_trip(const struct tokenizer *tokenizer, const char *tex
 
 static void check_round_trips(const char *name, bool has_pieces)
 {
-    struct tokenizer *tokenizer = open_published(name);
+    struct tokenizer *tokenizer = golden_tokenizer_open_published(name);
     struct corpus corpus;
     struct corpus_case next;
     unsigned checked = 0;
@@ -112,7 +99,7 @@ static void assert_ends(const struct tokenizer *tokenizer, const char *const wan
 static void test_roles(void **state)
 {
     (void)state;
-    struct tokenizer *tokenizer = open_published("qwen3");
+    struct tokenizer *tokenizer = golden_tokenizer_open_published("qwen3");
     assert_ends(tokenizer, (const char *const[]){"<|im_end|>", "<|endoftext|>"}, 2);
     int32_t think = tokenizer_find_token(tokenizer, "<think>", 7);
     assert_int_equal(think, 151667);
@@ -120,7 +107,7 @@ static void test_roles(void **state)
     assert_int_equal(tokenizer_bos_token(tokenizer), -1);
     assert_false(tokenizer_adds_bos(tokenizer));
     tokenizer_close(tokenizer);
-    tokenizer = open_published("llama2");
+    tokenizer = golden_tokenizer_open_published("llama2");
     assert_ends(tokenizer, (const char *const[]){"</s>"}, 1);
     assert_int_equal(tokenizer_bos_token(tokenizer), 1);
     assert_true(tokenizer_adds_bos(tokenizer));

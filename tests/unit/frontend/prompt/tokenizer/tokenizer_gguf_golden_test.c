@@ -14,17 +14,8 @@
 
 #include "frontend/prompt/tokenizer/tokenizer.h"
 #include "proto/gguf_file.h"
+#include "tests/support/golden_tokenizer.h"
 #include "tests/support/tokenizer_corpus.h"
-
-static size_t encode(void *tokenizer, const char *bytes, size_t byte_count, bool is_template,
-                     uint32_t **ids)
-{
-    struct prompt_span span = {bytes, byte_count, is_template};
-    struct token_list list = {0};
-    assert_int_equal(tokenizer_encode(tokenizer, &span, 1, SIZE_MAX, &list), RESULT_OK);
-    *ids = list.ids;
-    return list.count;
-}
 
 static void check(const char *file_name, const char *golden_name)
 {
@@ -40,7 +31,7 @@ static void check(const char *file_name, const char *golden_name)
         fail_msg("%s: %s", file_name, error.text);
     gguf_file_close(gguf);
     free(file); /* nothing of the file is needed any more */
-    corpus_check("tests/golden/tokenizer", golden_name, encode, tokenizer);
+    golden_tokenizer_check("tests/golden/tokenizer", golden_name, tokenizer);
     tokenizer_close(tokenizer);
 }
 

@@ -99,7 +99,7 @@ static void assert_ids(const struct tokenizer *tokenizer, const char *text, size
 {
     struct prompt_span span = {text, strlen(text), true};
     struct token_list list = {0};
-    assert_int_equal(tokenizer_encode(tokenizer, &span, 1, 100, &list), RESULT_OK);
+    assert_int_equal(tokenizer_encode(tokenizer, &span, 1, 100, NULL, &list), RESULT_OK);
     assert_int_equal(list.count, wanted_count);
     assert_memory_equal(list.ids, wanted, wanted_count * sizeof *wanted);
     token_list_fini(&list);

@@ -13,30 +13,13 @@
 #include <cmocka.h>
 
 #include "frontend/prompt/tokenizer/tokenizer.h"
+#include "tests/support/golden_tokenizer.h"
 #include "tests/support/tokenizer_corpus.h"
-
-static size_t encode(void *tokenizer, const char *bytes, size_t byte_count, bool is_template,
-                     uint32_t **ids)
-{
-    struct prompt_span span = {bytes, byte_count, is_template};
-    struct token_list list = {0};
-    assert_int_equal(tokenizer_encode(tokenizer, &span, 1, SIZE_MAX, &list), RESULT_OK);
-    *ids = list.ids;
-    return list.count;
-}
 
 static void check(const char *name)
 {
-    char path[128];
-    size_t json_bytes;
-    struct error_text error = {""};
-    struct tokenizer *tokenizer;
-    snprintf(path, sizeof path, "build/cache/tokenizers/%s/tokenizer.json", name);
-    char *json = corpus_read_file(path, "scripts/fetch_tokenizers", &json_bytes);
-    if (tokenizer_open_json(json, json_bytes, &tokenizer, &error) != RESULT_OK)
-        fail_msg("%s: %s", name, error.text);
-    free(json);
-    corpus_check("tests/golden/tokenizer", name, encode, tokenizer);
+    struct tokenizer *tokenizer = golden_tokenizer_open_published(name);
+    golden_tokenizer_check("tests/golden/tokenizer", name, tokenizer);
     tokenizer_close(tokenizer);
 }
 
@@ -51,7 +34,7 @@ static void check_model(const char *name)
     if (tokenizer_open_model(bytes, byte_count, &tokenizer, &error) != RESULT_OK)
         fail_msg("%s: %s", name, error.text);
     free(bytes);
-    corpus_check("tests/golden/tokenizer", name, encode, tokenizer);
+    golden_tokenizer_check("tests/golden/tokenizer", name, tokenizer);
     tokenizer_close(tokenizer);
 }
 

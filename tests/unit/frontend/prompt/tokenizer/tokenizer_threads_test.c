@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "frontend/prompt/tokenizer/tokenizer.h"
+#include "tests/support/golden_tokenizer.h"
 #include "tests/support/tokenizer_corpus.h"
 
 enum { THREADS = 8, ROUNDS = 40 };
@@ -25,7 +26,7 @@ static uint64_t encode_once(const struct tokenizer *tokenizer)
 {
     struct prompt_span span = {text, sizeof text - 1, true};
     struct token_list list = {0};
-    if (tokenizer_encode(tokenizer, &span, 1, 1000, &list) != RESULT_OK)
+    if (tokenizer_encode(tokenizer, &span, 1, 1000, NULL, &list) != RESULT_OK)
         return 0;
     uint64_t hash = corpus_hash(list.ids, list.count);
     token_list_fini(&list);
@@ -47,14 +48,8 @@ static void *encode_often(void *tokenizer)
 
 static void check(const char *variant)
 {
-    char path[128];
-    size_t json_bytes;
-    struct tokenizer *tokenizer;
     pthread_t threads[THREADS];
-    snprintf(path, sizeof path, "tests/golden/tokenizer/variants/%s.json", variant);
-    char *json = corpus_read_file(path, "git checkout", &json_bytes);
-    assert_int_equal(tokenizer_open_json(json, json_bytes, &tokenizer, NULL), RESULT_OK);
-    free(json);
+    struct tokenizer *tokenizer = golden_tokenizer_open_variant(variant);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, encode_often, tokenizer), 0);
     uint64_t wanted = encode_once(tokenizer);

@@ -8,39 +8,18 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "frontend/prompt/tokenizer/tokenizer.h"
-#include "tests/support/tokenizer_corpus.h"
+#include "tests/support/golden_tokenizer.h"
 
 #define FOLDER "tests/golden/tokenizer/variants"
 
-static size_t encode(void *tokenizer, const char *bytes, size_t byte_count, bool is_template,
-                     uint32_t **ids)
-{
-    struct prompt_span span = {bytes, byte_count, is_template};
-    struct token_list list = {0};
-    assert_int_equal(tokenizer_encode(tokenizer, &span, 1, SIZE_MAX, &list), RESULT_OK);
-    *ids = list.ids;
-    return list.count;
-}
-
 static void check(const char *name)
 {
-    char path[256];
-    size_t json_bytes;
-    struct error_text error = {""};
-    struct tokenizer *tokenizer;
-    snprintf(path, sizeof path, FOLDER "/%s.json", name);
-    char *json = corpus_read_file(path, "git checkout", &json_bytes);
-    if (tokenizer_open_json(json, json_bytes, &tokenizer, &error) != RESULT_OK)
-        fail_msg("%s: %s", name, error.text);
-    free(json);
-    corpus_check(FOLDER, name, encode, tokenizer);
+    struct tokenizer *tokenizer = golden_tokenizer_open_variant(name);
+    golden_tokenizer_check(FOLDER, name, tokenizer);
     tokenizer_close(tokenizer);
 }
 

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "frontend/serve/engine/poison_memory.h"
 
@@ -22,6 +23,17 @@ static uint64_t print_of(const struct poison_memory *memory, uint32_t token, flo
     prepared.request.sampling.temperature = temperature;
     prepared.request.sampling.seed = seed;
     return poison_memory_fingerprint(memory, &prepared);
+}
+
+static bool has(struct poison_memory *memory, uint64_t fingerprint, int64_t now_ms)
+{
+    return poison_memory_find(memory, fingerprint, now_ms) != NULL;
+}
+
+static void add(struct poison_memory *memory, uint64_t fingerprint, int64_t now_ms)
+{
+    const struct poison_conviction conviction = {.fingerprint = fingerprint, .deaths = 4};
+    poison_memory_add(memory, &conviction, now_ms);
 }
 
 static void the_same_request_has_the_same_fingerprint(void **state)
@@ -44,11 +56,11 @@ static void a_fingerprint_is_kept_for_a_while(void **state)
     (void)state;
     struct poison_memory memory;
     poison_memory_init(&memory, 1000);
-    assert_false(poison_memory_has(&memory, 7, 0));
-    poison_memory_add(&memory, 7, 100);
-    assert_true(poison_memory_has(&memory, 7, 1099));
-    assert_false(poison_memory_has(&memory, 8, 1099));
-    assert_false(poison_memory_has(&memory, 7, 1100));
+    assert_false(has(&memory, 7, 0));
+    add(&memory, 7, 100);
+    assert_true(has(&memory, 7, 1099));
+    assert_false(has(&memory, 8, 1099));
+    assert_false(has(&memory, 7, 1100));
     assert_int_equal(memory.count, 0);
 }
 
@@ -57,10 +69,10 @@ static void adding_again_restarts_the_time(void **state)
     (void)state;
     struct poison_memory memory;
     poison_memory_init(&memory, 1000);
-    poison_memory_add(&memory, 7, 0);
-    poison_memory_add(&memory, 7, 900);
+    add(&memory, 7, 0);
+    add(&memory, 7, 900);
     assert_int_equal(memory.count, 1);
-    assert_true(poison_memory_has(&memory, 7, 1500));
+    assert_true(has(&memory, 7, 1500));
 }
 
 static void a_full_memory_replaces_the_first_to_expire(void **state)
@@ -69,11 +81,44 @@ static void a_full_memory_replaces_the_first_to_expire(void **state)
     struct poison_memory memory;
     poison_memory_init(&memory, 100000);
     for (uint32_t i = 0; i < POISON_MEMORY_PLACES + 10; i++)
-        poison_memory_add(&memory, 1000 + i, i);
+        add(&memory, 1000 + i, i);
     assert_int_equal(memory.count, POISON_MEMORY_PLACES);
-    assert_false(poison_memory_has(&memory, 1009, 500));
-    assert_true(poison_memory_has(&memory, 1010, 500));
-    assert_true(poison_memory_has(&memory, 1000 + POISON_MEMORY_PLACES + 9, 500));
+    assert_false(has(&memory, 1009, 500));
+    assert_true(has(&memory, 1010, 500));
+    assert_true(has(&memory, 1000 + POISON_MEMORY_PLACES + 9, 500));
+}
+
+static void another_tenants_request_has_another_fingerprint(void **state)
+{
+    (void)state;
+    struct poison_memory memory;
+    uint32_t ids[3] = {1, 2, 3};
+    struct prepared_generation prepared = {.request = {.sampling = sampling_params_default()},
+                                           .prompt = {.ids = ids, .count = 3}};
+    poison_memory_init(&memory, 1000);
+    uint64_t fingerprint = poison_memory_fingerprint(&memory, &prepared);
+    memset(&prepared.request.cache_salt, 7, sizeof prepared.request.cache_salt);
+    assert_true(fingerprint != poison_memory_fingerprint(&memory, &prepared));
+}
+
+static void a_conviction_tells_its_times_and_is_revoked(void **state)
+{
+    (void)state;
+    struct poison_memory memory;
+    poison_memory_init(&memory, 1000);
+    add(&memory, 7, 100);
+    add(&memory, 8, 300);
+    const struct poison_conviction *found = poison_memory_find(&memory, 7, 400);
+    assert_non_null(found);
+    assert_int_equal(found->since_ms, 100);
+    assert_int_equal(found->until_ms, 1100);
+    assert_int_equal(found->deaths, 4);
+    poison_memory_remove(&memory, 7);
+    poison_memory_remove(&memory, 9); /* unknown */
+    assert_false(has(&memory, 7, 400));
+    assert_true(has(&memory, 8, 400));
+    assert_int_equal(poison_memory_refresh(&memory, 400), 1);
+    assert_int_equal(poison_memory_refresh(&memory, 1300), 0);
 }
 
 int main(void)
@@ -82,6 +127,8 @@ int main(void)
         cmocka_unit_test(the_same_request_has_the_same_fingerprint),
         cmocka_unit_test(a_fingerprint_is_kept_for_a_while),
         cmocka_unit_test(adding_again_restarts_the_time),
+        cmocka_unit_test(another_tenants_request_has_another_fingerprint),
+        cmocka_unit_test(a_conviction_tells_its_times_and_is_revoked),
         cmocka_unit_test(a_full_memory_replaces_the_first_to_expire),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,15 +10,15 @@
 
 #include <cmocka.h>
 #include <event2/event.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "frontend/api/chat/chat_format.h"
+#include "frontend/base/cancel_flag.h"
 #include "frontend/serve/engine/prepare_pool.h"
-#include "tests/support/tiny_tokenizer.h"
+#include "tests/support/tiny_assets.h"
 
 static struct model_assets assets;
 static struct event_base *base;
@@ -36,19 +36,12 @@ static int setup(void **state)
 {
     (void)state;
     static const char template[] = "{{ messages[0].content }}";
-    size_t json_bytes;
-    char *json = tiny_tokenizer_json(&json_bytes);
-    assets = (struct model_assets){.model_id = "tiny",
-                                   .bos_text = "",
-                                   .eos_text = "",
-                                   .context_tokens = 64,
-                                   .sampling = {NAN, NAN, NAN, NAN, UINT32_MAX}};
-    assert_int_equal(tokenizer_open_json(json, json_bytes, &assets.tokenizer, NULL), RESULT_OK);
-    assert_int_equal(chat_template_open(template, strlen(template), &assets.chat_template, NULL),
-                     RESULT_OK);
-    free(json);
+    tiny_assets_open(&assets, template);
+    assets.eos_text = "";
+    assets.context_tokens = 64;
     base = event_base_new();
-    pool = prepare_pool_create(base, 2, 1);
+    pool = prepare_pool_create(&(struct prepare_pool_config){
+        .base = base, .threads = 2, .network_threads = 1, .deadline_ms = 60000});
     return 0;
 }
 
@@ -57,8 +50,7 @@ static int teardown(void **state)
     (void)state;
     prepare_pool_destroy(pool);
     event_base_free(base);
-    chat_template_close(assets.chat_template);
-    tokenizer_close(assets.tokenizer);
+    tiny_assets_close(&assets);
     return 0;
 }
 
@@ -154,6 +146,91 @@ static void destroying_the_pool_frees_all_jobs(void **state)
         submit("{\"messages\":[{\"role\":\"user\",\"content\":\"abc\"}]}", &outcomes[i]);
     /* teardown() destroys it with jobs in every state; the sanitizers watch. */
     assert_int_equal(outcomes[49].calls, 0);
+}
+
+/* Works until it is cancelled, as a long prompt does. */
+static enum result work_until_cancelled(const struct parse_context *context, const char *body,
+                                        size_t body_bytes, int64_t now_unix_s,
+                                        struct text_buffer *reply, struct api_error *error)
+{
+    (void)body;
+    (void)body_bytes;
+    (void)now_unix_s;
+    (void)reply;
+    while (!cancel_flag_is_set(context->cancelled))
+        usleep(1000);
+    return api_error_set(error, RESULT_CANCELLED, 503, NULL, "cancelled");
+}
+
+static void on_timed_out(void *context, enum result result, const struct text_buffer *reply,
+                         const struct api_error *error)
+{
+    struct outcome *outcome = context;
+    (void)reply;
+    outcome->calls++;
+    outcome->result = result;
+    outcome->status = error->status;
+    assert_string_equal(error->code, "preparation_deadline");
+}
+
+static struct prepare_job *submit_endless(struct outcome *outcome)
+{
+    struct prepare_input input = {.body = strdup("{}"), .body_bytes = 2};
+    return prepare_pool_inspect(pool, &assets, &input, work_until_cancelled, on_timed_out, outcome);
+}
+
+static void wait_for_busy(uint32_t threads)
+{
+    struct prepare_figures figures = {.busy_threads = UINT32_MAX};
+    for (int i = 0; i < 1000000 && figures.busy_threads != threads; i++) {
+        usleep(200);
+        prepare_pool_read(pool, &figures);
+    }
+    assert_int_equal(figures.busy_threads, threads);
+}
+
+static void a_job_past_the_deadline_gets_503(void **state)
+{
+    (void)state;
+    prepare_pool_destroy(pool);
+    pool = prepare_pool_create(
+        &(struct prepare_pool_config){.base = base, .threads = 2, .deadline_ms = 1});
+    struct outcome outcomes[3] = {0};
+    for (int i = 0; i < 3; i++) /* the third waits for a thread, which the deadline frees */
+        submit_endless(&outcomes[i]);
+    for (int i = 0; i < 3; i++) {
+        wait_for(&outcomes[i]);
+        assert_int_equal(outcomes[i].status, 503);
+    }
+    struct prepare_figures figures;
+    prepare_pool_read(pool, &figures);
+    assert_int_equal(figures.timed_out_total, 3);
+    assert_int_equal(figures.cancelled_total, 0);
+}
+
+static void a_dropped_job_frees_its_thread(void **state)
+{
+    (void)state;
+    struct outcome outcome = {0};
+    struct prepare_job *first = submit_endless(&outcome);
+    struct prepare_job *second = submit_endless(&outcome);
+    wait_for_busy(2);
+    prepare_pool_drop(pool, first);
+    prepare_pool_drop(pool, second);
+    wait_for_busy(0);
+    struct prepare_figures figures;
+    prepare_pool_read(pool, &figures);
+    assert_int_equal(figures.cancelled_total, 2);
+    assert_int_equal(outcome.calls, 0);
+}
+
+static void destroying_the_pool_ends_jobs_of_busy_lanes(void **state)
+{
+    (void)state;
+    struct outcome outcome = {0};
+    for (int i = 0; i < 5; i++)
+        submit_endless(&outcome);
+    wait_for_busy(2); /* teardown() would never return */
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -305,6 +382,9 @@ int main(void)
         TEST(many_jobs_all_come_back_once),
         TEST(dropped_jobs_do_not_call_back),
         TEST(destroying_the_pool_frees_all_jobs),
+        TEST(a_job_past_the_deadline_gets_503),
+        TEST(a_dropped_job_frees_its_thread),
+        TEST(destroying_the_pool_ends_jobs_of_busy_lanes),
         TEST(an_inspection_writes_its_answer),
         TEST(texts_do_not_wait_for_images),
         TEST(a_dropped_job_is_cancelled_while_it_runs),

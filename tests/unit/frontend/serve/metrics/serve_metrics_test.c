@@ -103,6 +103,14 @@ static void an_abandoned_request_is_only_counted(void **state)
     ASSERT_LINES(&metrics, &totals, lines);
 }
 
+static void add_worker(struct worker_totals *totals, const struct worker_gauges *gauges)
+{
+    struct worker_counters counters;
+    worker_counters_init(&counters, 0);
+    worker_counters_read(&counters, gauges, 1000000);
+    worker_totals_add(totals, &counters);
+}
+
 static void totals_of_dead_and_living_workers_add_up(void **state)
 {
     (void)state;
@@ -114,9 +122,9 @@ static void totals_of_dead_and_living_workers_add_up(void **state)
     alive.image_misses_total = 4;
     alive.step_tokens_classes[WORKER_STEP_TOKENS_CLASSES - 1] = 1;
     serve_metrics_init(&metrics);
-    worker_totals_add(&metrics.workers_gone, &dead);
+    add_worker(&metrics.workers_gone, &dead);
     struct worker_totals totals = metrics.workers_gone;
-    worker_totals_add(&totals, &alive);
+    add_worker(&totals, &alive);
     static const char *const lines[] = {
         "shoal_worker_steps_total{model_name=\"m\"} 6\n",
         "vllm:num_preemptions_total{model_name=\"m\"} 2\n",

@@ -33,9 +33,12 @@ static uint32_t corruptions_seen;
 static struct token_event last_event;
 static enum result verdict;
 
-static enum result on_event(void *context, const struct token_event *event)
+#define WORKER_INDEX 3
+
+static enum result on_event(void *context, uint32_t worker, const struct token_event *event)
 {
     (void)context;
+    assert_int_equal(worker, WORKER_INDEX);
     events_seen++;
     last_event = *event;
     return verdict;
@@ -69,9 +72,9 @@ static int setup(void **state)
                                         .generation = 1,
                                         .live_requests = 4,
                                         .slab_bytes = 1u << 20,
+                                        .worker = WORKER_INDEX,
+                                        .listener = {.event = on_event, .batch_end = on_batch_end},
                                         .bell = on_bell,
-                                        .event = on_event,
-                                        .batch_end = on_batch_end,
                                         .corrupt = on_corrupt};
     assert_int_equal(worker_link_create(&config, &link_under_test, &error), RESULT_OK);
     worker_link_set_vocab(link_under_test, 1000);
@@ -252,7 +255,7 @@ static void what_is_forced_and_told_arrives(void **state)
 }
 
 /* Twice, as to a second worker after the first one's death. */
-static void pictures_arrive_behind_the_rest(void **state)
+static void images_follow_the_other_sections(void **state)
 {
     (void)state;
     uint32_t own_ids[6] = {7, 8, 8, 8, 8, 9};
@@ -453,7 +456,7 @@ int main(void)
         TEST(an_impossible_ring_count_ends_the_link),
         TEST(what_a_dead_worker_published_is_still_taken),
         TEST(the_submit_ring_holds_all_that_may_be_outstanding),
-        TEST(pictures_arrive_behind_the_rest),
+        TEST(images_follow_the_other_sections),
         TEST(a_full_slab_says_so_and_an_impossible_prompt_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

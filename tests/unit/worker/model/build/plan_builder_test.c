@@ -1,6 +1,6 @@
 /*
- * What plan_check cannot see of one op: order, the logits, and that an error once made stays. The
- * checkpoint has four tensors, enough for a model without attention.
+ * Checks that span several ops, which plan_check cannot do: order, the logits, and that the first
+ * error is kept. The checkpoint has four tensors, enough for a model without attention.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ static struct plan_source source;
 static struct model_config config;
 static struct error_text error;
 
-/* A llama of one layer whose file and config the test builds other plans on. */
+/* A llama of one layer; the test builds other plans from its file and config. */
 static int open_file(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * Every kind of rotary embedding as config.json states it, against tables that an independent
- * program computed in double precision (tests/golden/rope), and what is refused.
+ * Every kind of rotary embedding in config.json, compared with tables that an independent program
+ * computed in double precision (tests/golden/rope); and refusals.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -17,8 +17,8 @@
 
 #define TABLES     "tests/golden/rope/tables.txt"
 #define LINE_BYTES 8192
-#define CASES_MIN  20   /* the file is whole */
-#define PRECISION  1e-7 /* f32's own */
+#define CASES_MIN  20   /* fewer would mean a truncated file */
+#define PRECISION  1e-7 /* rounding of f32 */
 
 static struct rope_config rope;
 static struct error_text error;
@@ -43,7 +43,7 @@ static void assert_near(const char *name, double have, double want)
         fail_msg("%s: %.9g, not %.9g", name, have, want);
 }
 
-/* The next line, which begins with `word`, behind it. */
+/* Returns what follows `word` in the next line, which must begin with it. */
 static const char *expect_line(FILE *file, const char *word, char *line)
 {
     size_t length = strlen(word);
@@ -125,7 +125,7 @@ static void test_refusals(void **state)
     }
 }
 
-/* Transformers ignores the key in classes that rotate whole heads: nobody means that. */
+/* Transformers ignores the key in classes that rotate whole heads; here it is refused. */
 static void test_whole_heads(void **state)
 {
     (void)state;

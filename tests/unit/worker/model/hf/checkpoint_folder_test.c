@@ -1,6 +1,6 @@
 /*
- * Folders: one file or several, what an index may say, which tensors must be there, and that a
- * folder that is broken in any one way is refused by path, file and reason.
+ * Folders with one file or several: what an index may say, which tensors must be there, and
+ * refusals by path, file and reason.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -163,7 +163,7 @@ static void test_bad_indices(void **state)
     rmdir(tiny_folder_file(&folder, "folder.safetensors"));
 }
 
-/* Each tensor missing, of another shape, of another type; and one too many. */
+/* Each tensor once missing, once of another shape and once of another type; and one too many. */
 static void test_tensors(void **state)
 {
     (void)state;
@@ -187,7 +187,7 @@ static void test_tensors(void **state)
     refuse(RESULT_UNSUPPORTED, "self_attn.q_proj.bias is not part of architecture llama");
 }
 
-/* A copy of the embedding beside tied ones, and stored rotary frequencies, mean nothing. */
+/* A copy of a tied embedding and stored rotary frequencies are ignored. */
 static void test_harmless(void **state)
 {
     (void)state;
@@ -230,7 +230,7 @@ static void test_fingerprint(void **state)
     tiny_folder_write_index(&folder, 2);
     struct model_fingerprint first = fingerprint(), again = fingerprint();
     assert_memory_equal(&first, &again, sizeof first);
-    /* any file touched is another checkpoint */
+    /* a new modification time of any file is another fingerprint */
     static const char *const files[] = {"config.json", "part-0.safetensors", "part-1.safetensors",
                                         "model.safetensors.index.json"};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
@@ -243,7 +243,7 @@ static void test_fingerprint(void **state)
     }
 }
 
-/* The text part of a model that sees, as an older version of the class spelled its tensors. */
+/* The text part of a multimodal model, with an older version's tensor names. */
 static void test_text_part(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * config.json: what families take from it, what its absence means, and what is refused by the key's
- * name. A case adds members behind those of a right config; of members of one name the last counts.
+ * config.json: the keys that families read, what their absence means, and refusals by the key's
+ * name. A case appends members to a valid config; if a member occurs twice, the last one counts.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "worker/model/family_registry.h"
+#include "tests/support/hf_config_case.h"
 
 #define LLAMA                                                                                      \
     "\"model_type\":\"llama\",\"hidden_size\":64,\"intermediate_size\":96,"                        \
@@ -34,26 +34,6 @@
     "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"sliding_window\":8"
 
 static struct model_config config;
-static struct error_text error;
-
-static enum result read_config(const char *base, const char *more)
-{
-    static char json[8192];
-    struct json_value root;
-    const struct model_family *family;
-    error.text[0] = '\0';
-    int length = snprintf(json, sizeof json, "{%s%s%s}", base, more[0] ? "," : "", more);
-    enum result result = json_value_open(json, (size_t)length, LIMIT_CONFIG_BYTES, &root, &error);
-    if (result != RESULT_OK)
-        fail_msg("%s: %s", json, error.text);
-    return family_registry_read_hf(root, &family, &config, &error);
-}
-
-static void must_read(const char *base, const char *more)
-{
-    if (read_config(base, more) != RESULT_OK)
-        fail_msg("%s: %s", more, error.text);
-}
 
 static void assert_near(float have, double want)
 {
@@ -64,7 +44,7 @@ static void assert_near(float have, double want)
 static void test_llama(void **state)
 {
     (void)state;
-    must_read(LLAMA, "");
+    hf_config_case_must_read(LLAMA, "", &config);
     assert_string_equal(config.architecture, "llama");
     assert_int_equal(config.kv_heads, 4);
     assert_int_equal(config.head_dim, 16);
@@ -74,27 +54,31 @@ static void test_llama(void **state)
     assert_true(config.norm_weight_offset == 0.0f);
     assert_int_equal(config.ropes[0].pairing, ROPE_PAIRS_HALVES);
     assert_near(config.ropes[0].inverse_frequency[1], pow(10000, -0.125));
-    must_read(LLAMA, "\"head_dim\":24,\"num_key_value_heads\":2,\"tie_word_embeddings\":true,"
-                     "\"rope_theta\":500000,\"hidden_act\":null,\"rope_scaling\":null");
+    hf_config_case_must_read(
+        LLAMA,
+        "\"head_dim\":24,\"num_key_value_heads\":2,\"tie_word_embeddings\":true,"
+        "\"rope_theta\":500000,\"hidden_act\":null,\"rope_scaling\":null",
+        &config);
     assert_int_equal(config.head_dim, 24);
     assert_int_equal(config.kv_heads, 2);
     assert_true(config.tied_embeddings);
     assert_near(config.ropes[0].inverse_frequency[1], pow(500000, -1.0 / 12));
 }
 
-/* What a class has by default is left out of saved configs. */
+/* Saved configs leave out the class's defaults. */
 static void test_defaults(void **state)
 {
     (void)state;
-    must_read("\"model_type\":\"llama\"", "");
+    hf_config_case_must_read("\"model_type\":\"llama\"", "", &config);
     assert_int_equal(config.layers, 32);
     assert_int_equal(config.hidden, 4096);
     assert_int_equal(config.feed_forward, 11008);
     assert_int_equal(config.kv_heads, 32);
     assert_int_equal(config.head_dim, 128);
     assert_int_equal(config.context_tokens, 2048);
-    must_read("\"model_type\":\"gemma3\"",
-              "\"text_config\":{\"hidden_size\":2560,\"num_hidden_layers\":34}");
+    hf_config_case_must_read("\"model_type\":\"gemma3\"",
+                             "\"text_config\":{\"hidden_size\":2560,\"num_hidden_layers\":34}",
+                             &config);
     assert_int_equal(config.hidden, 2560);
     assert_int_equal(config.layers, 34);
     assert_int_equal(config.heads, 8);
@@ -109,32 +93,35 @@ static void test_defaults(void **state)
 static void test_scaled_ropes(void **state)
 {
     (void)state;
-    must_read(LLAMA, "\"rope_scaling\":{\"type\":\"linear\",\"factor\":4.0}");
+    hf_config_case_must_read(LLAMA, "\"rope_scaling\":{\"type\":\"linear\",\"factor\":4.0}",
+                             &config);
     assert_near(config.ropes[0].inverse_frequency[1], pow(10000, -0.125) / 4);
     const char *const llama3[] = {
         "\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8,\"low_freq_factor\":1,"
         "\"high_freq_factor\":4,\"original_max_position_embeddings\":64}",
-        /* the same as newer transformers write it */
+        /* the same as newer versions of transformers write it */
         "\"rope_theta\":7,\"rope_parameters\":{\"rope_type\":\"llama3\",\"rope_theta\":10000,"
         "\"factor\":8,\"low_freq_factor\":1,\"high_freq_factor\":4,"
         "\"original_max_position_embeddings\":64}",
     };
     for (size_t i = 0; i < 2; i++) {
-        must_read(LLAMA, llama3[i]);
+        hf_config_case_must_read(LLAMA, llama3[i], &config);
         const float *have = config.ropes[0].inverse_frequency;
         assert_near(have[0], 1); /* 10.2 waves within 64 positions: kept */
         double plain = pow(10000, -0.125), waves = 64 * plain / 6.283185307179586;
         double smooth = (waves - 1) / 3; /* 3.2 waves: between */
         assert_near(have[1], plain * (smooth + (1 - smooth) / 8));
-        assert_near(have[7], pow(10000, -0.875) / 8); /* far less than a wave: slowed down */
+        assert_near(have[7], pow(10000, -0.875) / 8); /* far less than a wave: divided by 8 */
     }
 }
 
 static void test_gemma3(void **state)
 {
     (void)state;
-    must_read(GEMMA3, "\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":8.0},"
-                      "\"query_pre_attn_scalar\":16");
+    hf_config_case_must_read(GEMMA3,
+                             "\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":8.0},"
+                             "\"query_pre_attn_scalar\":16",
+                             &config);
     assert_string_equal(config.architecture, "gemma3");
     assert_near(config.attention_scale, 0.25);
     assert_near(config.embedding_scale, 8);
@@ -144,26 +131,31 @@ static void test_gemma3(void **state)
     assert_int_equal(config.layer[6].window, 8);
     assert_near(config.ropes[config.layer[5].rope].inverse_frequency[1], pow(1e6, -1.0 / 16) / 8);
     assert_near(config.ropes[config.layer[0].rope].inverse_frequency[1], pow(1e4, -1.0 / 16));
-    must_read(GEMMA3, "\"sliding_window_pattern\":2");
+    hf_config_case_must_read(GEMMA3, "\"sliding_window_pattern\":2", &config);
     assert_int_equal(config.layer[0].window, 8);
     assert_int_equal(config.layer[1].window, 0);
-    must_read(GEMMA3, "\"num_hidden_layers\":2,\"layer_types\":[\"full_attention\","
-                      "\"sliding_attention\"]");
+    hf_config_case_must_read(GEMMA3,
+                             "\"num_hidden_layers\":2,\"layer_types\":[\"full_attention\","
+                             "\"sliding_attention\"]",
+                             &config);
     assert_int_equal(config.layer[0].window, 0);
     assert_int_equal(config.layer[1].window, 8);
-    must_read(GEMMA3, "\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"default\","
-                      "\"rope_theta\":900},\"sliding_attention\":{\"rope_theta\":30}}");
+    hf_config_case_must_read(GEMMA3,
+                             "\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"default\","
+                             "\"rope_theta\":900},\"sliding_attention\":{\"rope_theta\":30}}",
+                             &config);
     assert_near(config.ropes[config.layer[5].rope].inverse_frequency[1], pow(900, -1.0 / 16));
     assert_near(config.ropes[config.layer[0].rope].inverse_frequency[1], pow(30, -1.0 / 16));
-    must_read(GEMMA3, "\"sliding_window\":512"); /* no longer than the context */
+    hf_config_case_must_read(GEMMA3, "\"sliding_window\":512",
+                             &config); /* no longer than the context */
     assert_int_equal(config.layer[0].window, 0);
 }
 
 static void test_gemma2(void **state)
 {
     (void)state;
-    must_read(GEMMA2, "");
-    assert_near(config.attention_scale, 1.0 / 16); /* 1 / sqrt(256): not of head_dim */
+    hf_config_case_must_read(GEMMA2, "", &config);
+    assert_near(config.attention_scale, 1.0 / 16); /* 1 / sqrt(256), not of head_dim */
     assert_near(config.attention_soft_cap, 50);
     assert_near(config.logit_soft_cap, 30);
     assert_near(config.logit_scale, 1);
@@ -174,9 +166,11 @@ static void test_gemma2(void **state)
         assert_int_equal(config.layer[layer].window, layer % 2 == 0 ? 8 : 0);
         assert_int_equal(config.layer[layer].rope, 0);
     }
-    must_read(GEMMA2, "\"attn_logit_softcapping\":null,\"final_logit_softcapping\":null");
+    hf_config_case_must_read(
+        GEMMA2, "\"attn_logit_softcapping\":null,\"final_logit_softcapping\":null", &config);
     assert_true(config.attention_soft_cap == 0.0f && config.logit_soft_cap == 0.0f);
-    must_read(GEMMA2, "\"attn_logit_softcapping\":7,\"final_logit_softcapping\":9.5");
+    hf_config_case_must_read(GEMMA2, "\"attn_logit_softcapping\":7,\"final_logit_softcapping\":9.5",
+                             &config);
     assert_near(config.attention_soft_cap, 7);
     assert_near(config.logit_soft_cap, 9.5);
 }
@@ -184,16 +178,18 @@ static void test_gemma2(void **state)
 static void test_glm4(void **state)
 {
     (void)state;
-    must_read(GLM4, "");
+    hf_config_case_must_read(GLM4, "", &config);
     assert_true(config.attention_bias);
     assert_int_equal(config.kv_heads, 2);
     assert_int_equal(config.ropes[0].dims, 12);
     assert_int_equal(config.ropes[0].pairing, ROPE_PAIRS_ADJACENT);
     assert_near(config.ropes[0].inverse_frequency[1], pow(10000, -1.0 / 6));
-    must_read(GLM4, "\"attention_bias\":false,\"partial_rotary_factor\":0.25");
+    hf_config_case_must_read(GLM4, "\"attention_bias\":false,\"partial_rotary_factor\":0.25",
+                             &config);
     assert_false(config.attention_bias);
     assert_int_equal(config.ropes[0].dims, 6);
-    must_read(GLM4, "\"rope_parameters\":{\"rope_theta\":81,\"partial_rotary_factor\":0.75}");
+    hf_config_case_must_read(
+        GLM4, "\"rope_parameters\":{\"rope_theta\":81,\"partial_rotary_factor\":0.75}", &config);
     assert_int_equal(config.ropes[0].dims, 18);
     assert_near(config.ropes[0].inverse_frequency[1], pow(81, -1.0 / 9));
 }
@@ -201,7 +197,7 @@ static void test_glm4(void **state)
 static void test_cohere2(void **state)
 {
     (void)state;
-    must_read(COHERE2, "\"layer_norm_eps\":1e-3");
+    hf_config_case_must_read(COHERE2, "\"layer_norm_eps\":1e-3", &config);
     assert_near(config.norm_epsilon, 1e-3);
     assert_near(config.logit_scale, 0.0625);
     assert_int_equal(config.head_dim, 16);
@@ -212,9 +208,11 @@ static void test_cohere2(void **state)
         assert_int_equal(config.layer[layer].window, global ? 0 : 8);
         assert_int_equal(config.layer[layer].rope, global ? ROPE_NONE : 0);
     }
-    /* Layers whose window the context cannot outgrow rotate all the same. */
-    must_read(COHERE2, "\"logit_scale\":0.5,\"sliding_window\":8192,\"num_hidden_layers\":2,"
-                       "\"layer_types\":[\"full_attention\",\"sliding_attention\"]");
+    /* Layers whose window is not shorter than the context rotate all the same. */
+    hf_config_case_must_read(COHERE2,
+                             "\"logit_scale\":0.5,\"sliding_window\":8192,\"num_hidden_layers\":2,"
+                             "\"layer_types\":[\"full_attention\",\"sliding_attention\"]",
+                             &config);
     assert_near(config.logit_scale, 0.5);
     assert_int_equal(config.layer[1].window, 0);
     assert_int_equal(config.layer[0].rope, ROPE_NONE);
@@ -319,7 +317,8 @@ static void test_refusals(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         const struct refusal *r = &refusals[i];
-        enum result result = read_config(r->base, r->more);
+        struct error_text error;
+        enum result result = hf_config_case_read(r->base, r->more, &config, &error);
         if (result != r->result || !strstr(error.text, r->words) ||
             strncmp(error.text, "config.json: ", 13) != 0)
             fail_msg("%s: %s \"%s\", not %s with \"%s\"", r->more, result_name(result), error.text,

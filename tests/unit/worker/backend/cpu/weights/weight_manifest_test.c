@@ -1,7 +1,7 @@
 /*
- * A manifest is accepted when it is the one that this process would have written, and then only:
- * every byte of it is changed, with and without a checksum that fits the change; others are made
- * for other checkpoints and plans; and noise is tried.
+ * A manifest is accepted only if it equals the one that this process would write: every byte of it
+ * is changed, with and without a checksum that fits the change; others are made for other
+ * checkpoints and plans; and random bytes are tried.
  */
 // tags: threads
 #include <setjmp.h>
@@ -49,7 +49,7 @@ static void subject_fini(struct subject *subject)
     model_close(subject->model);
 }
 
-/* As a worker would leave it in a vault; the test owns it. */
+/* The manifest that a worker writes to a vault; the test owns it. */
 static struct weight_manifest found_of(const struct subject *subject)
 {
     struct weight_manifest found =
@@ -132,8 +132,8 @@ static void test_every_byte_counts(void **state)
         assert_int_not_equal(weight_manifest_check(&subject.manifest, bytes, &error), RESULT_OK);
         assert_int_equal(error.text[0], 'M');
 
-        /* Somebody who means it makes the checksum fit: the field itself must be refused. Only the
-         * checksums of the data are anybody's to write, and that of the head, now right again. */
+        /* With a checksum that fits the change, the changed field itself must be rejected. Only the
+         * checksums of the data may have any value, and that of the head is correct again. */
         uint64_t in_entry = (at - sizeof *found.head) % sizeof *found.entries;
         bool in_head = at < sizeof *found.head;
         bool free_to_change = in_head

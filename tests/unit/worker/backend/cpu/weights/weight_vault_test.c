@@ -1,7 +1,7 @@
 /*
- * The vault's life: empty, filled, sealed, mapped; what an earlier filler left is gone; one process
- * at a time fills it, and its death lets the next one; what is no vault is told from one that is
- * only empty.
+ * The vault's life: empty, filled, sealed, mapped. Leftovers of an earlier filler are dropped; one
+ * process at a time fills it, and after its death the next one may; a descriptor that is no vault
+ * is told apart from an empty vault.
  */
 // tags: threads
 #include <errno.h>
@@ -74,7 +74,7 @@ static void test_filled_sealed_mapped(void **state)
     for (uint64_t i = 0; i < VAULT_BYTES; i++)
         assert_int_equal(mapping.bytes[i], i % 251);
 
-    /* Nobody can change it any more, by any way. */
+    /* No process can change it any more. */
     assert_int_equal(pwrite(fd, "x", 1, 0), -1);
     assert_int_equal(errno, EPERM);
     assert_int_equal(ftruncate(fd, 0), -1);
@@ -142,7 +142,7 @@ static void test_no_vault(void **state)
     close(fd);
 }
 
-static void test_somebody_else_may_write(void **state)
+static void test_mapped_writable_elsewhere(void **state)
 {
     (void)state;
     struct weight_mapping mapping;
@@ -177,7 +177,7 @@ static void test_impossible_sizes(void **state)
 
 enum { CALLS_AWAITED = 6 };
 
-/* Of one who waits: counts its signs of life, and tells through a pipe when there are enough. */
+/* Progress of a waiting process: counts the calls, and writes to a pipe when there are enough. */
 struct patience {
     int calls;
     int told;
@@ -249,7 +249,7 @@ int main(void)
         cmocka_unit_test(test_filled_sealed_mapped),
         cmocka_unit_test(test_leftovers_are_gone),
         cmocka_unit_test(test_no_vault),
-        cmocka_unit_test(test_somebody_else_may_write),
+        cmocka_unit_test(test_mapped_writable_elsewhere),
         cmocka_unit_test(test_impossible_sizes),
         cmocka_unit_test(test_filler_is_waited_for),
         cmocka_unit_test(test_fillers_death_is_seen),

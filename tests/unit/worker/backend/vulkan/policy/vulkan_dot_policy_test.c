@@ -1,7 +1,7 @@
 /*
- * What the few-rows policy picks fits every device and every shape: workgroups within the device's
- * limits, whole teams, whole gate tiles, shared memory that is there, and grids that reach all
- * outputs.
+ * The choices of the few-rows policy fit every device and every shape: workgroups within the
+ * device's limits, whole teams, whole gate tiles, no more shared memory than the device has, and
+ * grids that reach all outputs.
  */
 // tags: threads
 #include <setjmp.h>

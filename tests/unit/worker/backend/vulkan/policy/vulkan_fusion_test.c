@@ -1,7 +1,7 @@
 /*
- * Which ops are seen as pairs: a projection with the norm before it and with the biases behind it,
- * experts' projections with their gate and their sum, and no pair where somebody else needs what
- * passes between.
+ * Which ops are computed together: a projection with the norm before it and with the biases after
+ * it, experts' projections with their gate and their sum; and none if another op needs the tensor
+ * between.
  */
 // tags: threads
 #include <setjmp.h>
@@ -47,7 +47,7 @@ static void test_biases_go_before_the_projection(void **state)
     assert_int_equal(notes[3].heads, 2);
 }
 
-/* What a projection reads is wanted in its forms, which only the bias_add can write. */
+/* A projection reads its input in forms that only the bias_add can write. */
 static void test_biases_that_a_projection_reads(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * How much memory the KV cache gets: enough stays for weights and a reserve, workers share, a
- * restarted worker gets what its predecessor had, and others' use lowers it.
+ * Size of the KV cache: enough memory remains for weights and a reserve, workers share, a restarted
+ * worker gets as much as the one before it, and memory used by other programs lowers it.
  */
 // tags: threads
 #include <setjmp.h>
@@ -26,7 +26,7 @@ static void weights_and_a_tenth_stay_free(void **state)
     assert_int_equal(vulkan_kv_policy_bytes(&large), 121 * GB);
 }
 
-/* The weights lie in the vault, so less is free, but no more is needed for them. */
+/* The weights are in the vault, so less memory is free, but none is needed for them. */
 static void a_successor_gets_the_same(void **state)
 {
     (void)state;
@@ -45,7 +45,8 @@ static void workers_share(void **state)
     question.workers = 2;
     uint64_t half = vulkan_kv_policy_bytes(&question);
     assert_int_equal(half, 121 * GB / 2);
-    /* The second one, and later the first one's successor, find the other's memory taken. */
+    /* For the second worker, and later for the replacement of the first, the other's memory is
+     * used. */
     question.weights_there = true;
     question.free_bytes = large.free_bytes - large.weights_bytes - half;
     assert_int_equal(vulkan_kv_policy_bytes(&question), half);
@@ -97,6 +98,46 @@ static void host_memory_is_taken_as_a_cpu_would(void **state)
     assert_int_equal(vulkan_kv_policy_bytes(&question), 2ull << 30);
 }
 
+/* Whole percents of the device's memory, whatever else is on it. */
+static void an_option_sets_the_share(void **state)
+{
+    (void)state;
+    struct vulkan_kv_question question = large;
+    question.share_percent = 1;
+    assert_int_equal(vulkan_kv_policy_bytes(&question), 14 * GB / 10);
+    question.share_percent = 90;
+    question.workers = 3;
+    question.free_bytes = 0;
+    assert_int_equal(vulkan_kv_policy_bytes(&question), 42 * GB);
+}
+
+/* The reserve is a gibibyte and two steps where that is more than a tenth. */
+static void large_steps_enlarge_the_reserve(void **state)
+{
+    (void)state;
+    struct vulkan_kv_question question = {.own_memory = true,
+                                          .memory_bytes = 10ull << 30,
+                                          .free_bytes = 10ull << 30,
+                                          .step_bytes = 1ull << 30,
+                                          .workers = 1};
+    assert_int_equal(vulkan_kv_policy_bytes(&question), 7ull << 30);
+    question.step_bytes = 3ull << 30;
+    assert_int_equal(vulkan_kv_policy_bytes(&question), 3ull << 30);
+}
+
+static void weights_and_a_step_limit_any_share(void **state)
+{
+    (void)state;
+    struct vulkan_kv_question question = large;
+    question.step_bytes = 3 * GB;
+    assert_int_equal(vulkan_kv_policy_most(&question), 132 * GB);
+    question.workers = 4;
+    assert_int_equal(vulkan_kv_policy_most(&question), 33 * GB);
+    question.workers = 1;
+    question.weights_bytes = 138 * GB;
+    assert_int_equal(vulkan_kv_policy_most(&question), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -107,6 +148,9 @@ int main(void)
         cmocka_unit_test(the_least_is_always_tried),
         cmocka_unit_test(a_small_device_keeps_a_gibibyte),
         cmocka_unit_test(host_memory_is_taken_as_a_cpu_would),
+        cmocka_unit_test(an_option_sets_the_share),
+        cmocka_unit_test(large_steps_enlarge_the_reserve),
+        cmocka_unit_test(weights_and_a_step_limit_any_share),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

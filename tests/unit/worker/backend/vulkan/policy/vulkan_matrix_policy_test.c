@@ -1,6 +1,7 @@
 /*
- * Whatever device and shape: the tiles cover all outputs, the splits all columns, shared memory and
- * invocations stay within the device's, and what a kernel cannot do is not asked of it.
+ * For every device and shape: the tiles cover all outputs, the splits all columns, shared memory
+ * and invocations stay within the device's limits, and kernels are only used for shapes that they
+ * support.
  */
 // tags: threads
 #include <setjmp.h>
@@ -135,6 +136,9 @@ static void check_choice(const struct vulkan_facts *facts,
     if (choice.unpacked_bytes > 0)
         assert_true(choice.unpack.grid.x <= 65535 && choice.unpack.grid.y <= 65535);
     assert_true((choice.splits > 1) == (choice.partial_bytes > 0));
+    if (t->path == VULKAN_MATRIX_KHR || t->path == VULKAN_MATRIX_FRAGMENT)
+        assert_int_equal(choice.product.constants.values[VULKAN_LINEAR_MATRIX_SPLIT],
+                         choice.splits > 1);
     assert_true((choice.splits > 1) == (choice.counter_count > 0));
 }
 
@@ -163,8 +167,8 @@ static void test_few_tiles_are_split_and_many_are_not(void **state)
     assert_int_equal(choice.splits, 1);
 }
 
-/* Kernels without edges write rows of whole 32 columns: not those beside matrices of other widths.
- */
+/* Kernels without edges write rows of whole 32 columns, so not outputs beside matrices of other
+ * widths. */
 static void test_only_aligned_outputs_have_no_edges(void **state)
 {
     (void)state;

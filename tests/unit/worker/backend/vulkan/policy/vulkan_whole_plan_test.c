@@ -1,5 +1,5 @@
 /*
- * What steps that draw from every row leave out: copies of tensors that nobody needs twice.
+ * The plan of steps that draw from every row leaves out copies of tensors that are not used again.
  */
 // tags: threads
 #include <setjmp.h>
@@ -46,7 +46,7 @@ static void test_gathered_tensors_are_used_as_they_are(void **state)
     free(whole.ops);
 }
 
-/* What is changed in place must not be what somebody reads afterwards. */
+/* A tensor that is changed in place must not be read by a later op. */
 static void test_tensors_that_are_used_again_are_copied(void **state)
 {
     (void)state;

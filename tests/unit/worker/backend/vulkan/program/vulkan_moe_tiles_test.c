@@ -1,6 +1,6 @@
 /*
- * Grids of moe_linear have room for every tile that routes can need, whatever they are, and kernels
- * are chosen by how many pairs an expert has.
+ * Grids of moe_linear have room for every tile of any route, and kernels are chosen by the number
+ * of pairs per expert.
  */
 // tags: threads
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 
 #define ROUTES 200u
 
-/* Tiles of a random route; `crowd`: how many experts rows choose among at most. */
+/* Tiles of a random route; `crowd`: maximum number of experts that rows choose from. */
 static uint32_t count_tiles(struct test_random *random, uint32_t rows, uint32_t chosen,
                             uint32_t crowd, uint32_t tile_rows)
 {
@@ -51,7 +51,7 @@ static void test_every_tile_has_room(void **state)
     }
 }
 
-/* Rows that all choose alike fill tiles; the bound is met where each expert has one over. */
+/* Rows with the same choice fill tiles; the bound is reached if each expert has one pair more. */
 static void test_the_bound_is_met(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /*
- * A manifest is accepted when it is the one that this process would have written, and then only:
- * every byte of it is changed, with and without a checksum that fits the change, and others are
- * made for other checkpoints, devices and plans.
+ * A manifest is accepted only if it equals the one that this process would write: every byte of it
+ * is changed, with and without a checksum that fits the change, and others are made for other
+ * checkpoints, devices and plans.
  */
 // tags: threads
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /*
- * Which tensors of a tower get columns of zeros: those that matrices are multiplied with and whose
- * makers write the zeros, and no others.
+ * Which tensors of a tower get columns of zeros: those that are multiplied with matrices and whose
+ * producers write the zeros, and no others.
  */
 // tags: threads
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /*
- * The vault's sockets, with descriptors of plain files instead of device memory: what is left stays
- * whatever becomes of the one who left it, any number of readers get their own, the lock belongs to
- * a process, and messages of all sizes and kinds do no harm.
+ * The vault's sockets, with descriptors of plain files instead of device memory: contents stay
+ * after the process that left them ends, every reader gets its own descriptors, the lock belongs to
+ * a process, and messages of all sizes and kinds are handled.
  */
 // tags: threads
 #include <fcntl.h>
@@ -165,7 +165,7 @@ static void as_many_as_the_kernel_passes(void **state)
     assert_non_null(strstr(error.text, "254 allocations; at most 253"));
 }
 
-/* The last descriptor of what was thrown away is closed: a pipe's other end sees it. */
+/* The last descriptor of discarded contents is closed, which the other end of a pipe shows. */
 static void emptying_frees_what_waits(void **state)
 {
     (void)state;
@@ -177,7 +177,7 @@ static void emptying_frees_what_waits(void **state)
     assert_int_equal(vulkan_vault_leave(&vault, &message, &error), RESULT_OK);
     vulkan_vault_message_close(&message);
     assert_int_equal(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
-    assert_int_equal(read(ends[0], &byte, 1), -1); /* somebody can still write */
+    assert_int_equal(read(ends[0], &byte, 1), -1); /* a write end is still open */
     assert_int_equal(vulkan_vault_empty(&vault, &error), RESULT_OK);
     assert_int_equal(read(ends[0], &byte, 1), 0);
     close(ends[0]);

@@ -1,6 +1,6 @@
 /*
- * Packed weights mean what the checkpoint's rows mean: every code read back from its documented bit
- * position, with its scale, gives ggml_dequantize_row()'s value.
+ * Packed weights have the values of the checkpoint's rows: every code, read from its documented bit
+ * position, times its scale gives ggml_dequantize_row()'s value.
  */
 // tags: threads
 #include <setjmp.h>
@@ -24,7 +24,7 @@ static uint32_t load_word(const uint8_t *bytes)
            (uint32_t)bytes[3] << 24;
 }
 
-/* Column e of a block's plane, straight from the header's words. */
+/* Column e of a block's plane, as the header describes it. */
 static uint32_t plane_value(const uint8_t *plane, uint32_t bits, uint32_t e)
 {
     if (bits == 4)

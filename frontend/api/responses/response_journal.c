@@ -1,0 +1,393 @@
+/*
+ * One thread writes what ended, so that the event loop never waits for a disk; an unfinished
+ * response is written by the thread that prepares it, before its client gets the id.
+ *
+ * The mutex guards the queue and is held while a file gets or changes its final name: hiding a
+ * response whose file is being written hides that file too. It is never held while a source is
+ * encoded or released, which take the store's lock.
+ */
+#include "frontend/api/responses/response_journal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/log.h"
+#include "proto/must.h"
+
+#define NAME_BYTES (RESPONSE_ID_BYTES + 16)
+
+static const char shown_suffix[] = ".response";
+static const char hidden_suffix[] = ".hidden";
+static const char unfinished_suffix[] = ".tmp";
+static const char lock_name[] = "lock";
+
+struct job {
+    struct job *next;
+    struct response_journal_source source;
+    bool hidden;
+    char id[RESPONSE_ID_BYTES];
+};
+
+struct response_journal {
+    int directory;
+    int lock_file;
+    pthread_mutex_t mutex;
+    pthread_cond_t work;
+    struct job *first;
+    struct job **end;
+    struct job *current; /* being written */
+    bool stopping;
+    bool told; /* of a failure, and no write has succeeded since */
+    struct response_journal_figures figures;
+    pthread_t thread;
+};
+
+static void lock(struct response_journal *journal)
+{
+    must(pthread_mutex_lock(&journal->mutex) == 0);
+}
+
+static void unlock(struct response_journal *journal)
+{
+    must(pthread_mutex_unlock(&journal->mutex) == 0);
+}
+
+static void name_write(char name[NAME_BYTES], const char *id, const char *suffix)
+{
+    int bytes = snprintf(name, NAME_BYTES, "%s%s", id, suffix);
+    must(bytes > 0 && (unsigned)bytes < NAME_BYTES);
+}
+
+/* --- writing --------------------------------------------------------------------------------- */
+
+static bool bytes_write(int fd, const char *bytes, size_t count)
+{
+    while (count > 0) {
+        ssize_t written = write(fd, bytes, count);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return false;
+        bytes += written;
+        count -= (size_t)written;
+    }
+    return true;
+}
+
+/* Writes and syncs a file without its final name. Returns 0 or errno. */
+static int unfinished_write(const struct response_journal *journal, const char *name,
+                            const struct text_buffer *bytes)
+{
+    int fd = openat(journal->directory, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+                    0600);
+    if (fd < 0)
+        return errno;
+    errno = 0;
+    bool good = bytes_write(fd, bytes->bytes, bytes->length) && fsync(fd) == 0;
+    int error = good ? 0 : errno ? errno : EIO;
+    if (close(fd) != 0 && error == 0)
+        error = errno;
+    return error;
+}
+
+/* Under the lock. */
+static void outcome_count(struct response_journal *journal, int error)
+{
+    if (error == 0) {
+        journal->figures.written++;
+        if (journal->told)
+            log_info("stored responses are written to --state-dir again");
+        journal->told = false;
+        return;
+    }
+    journal->figures.failed++;
+    if (!journal->told)
+        log_warn("a stored response cannot be written to --state-dir and is in memory only: %s",
+                 strerror(error));
+    journal->told = true;
+}
+
+/* `hidden` is read when the file gets its name, under the lock. */
+static bool file_write(struct response_journal *journal, const char *id, const bool *hidden,
+                       const struct text_buffer *bytes)
+{
+    char unfinished[NAME_BYTES], final[NAME_BYTES];
+    name_write(unfinished, id, unfinished_suffix);
+    int error = bytes->failed ? ENOMEM : unfinished_write(journal, unfinished, bytes);
+    lock(journal);
+    name_write(final, id, *hidden ? hidden_suffix : shown_suffix);
+    if (error == 0 && renameat(journal->directory, unfinished, journal->directory, final) != 0)
+        error = errno;
+    outcome_count(journal, error);
+    unlock(journal);
+    if (error == 0)
+        (void)fsync(journal->directory);
+    else
+        (void)unlinkat(journal->directory, unfinished, 0);
+    return error == 0;
+}
+
+bool response_journal_write(struct response_journal *journal, const char *id,
+                            const struct text_buffer *bytes)
+{
+    const bool hidden = false;
+    return file_write(journal, id, &hidden, bytes);
+}
+
+void response_journal_write_later(struct response_journal *journal, const char *id,
+                                  const struct response_journal_source *source)
+{
+    struct job *job = must_alloc(1, sizeof *job);
+    job->source = *source;
+    strcpy(job->id, id);
+    lock(journal);
+    *journal->end = job;
+    journal->end = &job->next;
+    must(pthread_cond_signal(&journal->work) == 0);
+    unlock(journal);
+}
+
+void response_journal_hide(struct response_journal *journal, const char *id)
+{
+    char shown[NAME_BYTES], hidden[NAME_BYTES];
+    name_write(shown, id, shown_suffix);
+    name_write(hidden, id, hidden_suffix);
+    lock(journal);
+    for (struct job *job = journal->first; job; job = job->next)
+        job->hidden |= strcmp(job->id, id) == 0;
+    if (journal->current && strcmp(journal->current->id, id) == 0)
+        journal->current->hidden = true;
+    (void)renameat(journal->directory, shown, journal->directory, hidden);
+    unlock(journal);
+}
+
+void response_journal_remove(struct response_journal *journal, const char *id)
+{
+    const char *const suffixes[] = {shown_suffix, hidden_suffix};
+    char name[NAME_BYTES];
+    for (size_t i = 0; i < 2; i++) {
+        name_write(name, id, suffixes[i]);
+        (void)unlinkat(journal->directory, name, 0);
+    }
+}
+
+struct response_journal_figures response_journal_figures(struct response_journal *journal)
+{
+    lock(journal);
+    struct response_journal_figures figures = journal->figures;
+    unlock(journal);
+    return figures;
+}
+
+static void *thread_main(void *context)
+{
+    struct response_journal *journal = context;
+    struct text_buffer bytes = {0};
+    lock(journal);
+    while (journal->first || !journal->stopping) {
+        struct job *job = journal->first;
+        if (!job) {
+            must(pthread_cond_wait(&journal->work, &journal->mutex) == 0);
+            continue;
+        }
+        journal->first = job->next;
+        if (!journal->first)
+            journal->end = &journal->first;
+        journal->current = job;
+        unlock(journal);
+        job->source.encode(job->source.context, &bytes);
+        (void)file_write(journal, job->id, &job->hidden, &bytes);
+        text_buffer_fini(&bytes);
+        lock(journal);
+        journal->current = NULL;
+        unlock(journal);
+        job->source.release(job->source.context);
+        free(job);
+        lock(journal);
+    }
+    unlock(journal);
+    return NULL;
+}
+
+/* --- the directory --------------------------------------------------------------------------- */
+
+static enum result directory_open(const char *path, int *directory, struct error_text *error)
+{
+    struct stat facts;
+    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+        return error_set(error, RESULT_IO, "--state-dir %s cannot be created: %s", path,
+                         strerror(errno));
+    *directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*directory < 0 || fstat(*directory, &facts) != 0)
+        return error_set(error, RESULT_IO, "--state-dir %s cannot be opened: %s", path,
+                         strerror(errno));
+    if (facts.st_uid != geteuid())
+        return error_set(error, RESULT_INVALID,
+                         "--state-dir %s belongs to user %u, not to user %u of this process", path,
+                         (unsigned)facts.st_uid, (unsigned)geteuid());
+    if (facts.st_mode & (S_IWGRP | S_IWOTH))
+        return error_set(error, RESULT_INVALID,
+                         "--state-dir %s is writable by other users (mode %04o); use 0700", path,
+                         (unsigned)facts.st_mode & 07777u);
+    return RESULT_OK;
+}
+
+/* A killed server's lock is gone with its process. */
+static enum result directory_lock(const char *path, int directory, int *lock_file,
+                                  struct error_text *error)
+{
+    *lock_file = openat(directory, lock_name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (*lock_file < 0)
+        return error_set(error, RESULT_IO, "--state-dir %s cannot be written to: %s", path,
+                         strerror(errno));
+    if (flock(*lock_file, LOCK_EX | LOCK_NB) != 0)
+        return error_set(error, RESULT_INVALID, "--state-dir %s is used by another server", path);
+    return RESULT_OK;
+}
+
+enum result response_journal_open(const char *path, struct response_journal **journal,
+                                  struct error_text *error)
+{
+    int directory = -1, lock_file = -1;
+    enum result result = directory_open(path, &directory, error);
+    if (result == RESULT_OK)
+        result = directory_lock(path, directory, &lock_file, error);
+    if (result != RESULT_OK) {
+        if (lock_file >= 0)
+            close(lock_file);
+        if (directory >= 0)
+            close(directory);
+        return result;
+    }
+    struct response_journal *made = must_alloc(1, sizeof *made);
+    made->directory = directory;
+    made->lock_file = lock_file;
+    made->end = &made->first;
+    must(pthread_mutex_init(&made->mutex, NULL) == 0);
+    must(pthread_cond_init(&made->work, NULL) == 0);
+    must(pthread_create(&made->thread, NULL, thread_main, made) == 0);
+    *journal = made;
+    return RESULT_OK;
+}
+
+void response_journal_close(struct response_journal *journal)
+{
+    if (!journal)
+        return;
+    lock(journal);
+    journal->stopping = true;
+    must(pthread_cond_signal(&journal->work) == 0);
+    unlock(journal);
+    must(pthread_join(journal->thread, NULL) == 0);
+    must(pthread_cond_destroy(&journal->work) == 0);
+    must(pthread_mutex_destroy(&journal->mutex) == 0);
+    close(journal->lock_file);
+    close(journal->directory);
+    free(journal);
+}
+
+/* --- at start -------------------------------------------------------------------------------- */
+
+/* Splits <id><suffix>. False: the journal does not write such names. */
+static bool name_read(const char *name, struct response_journal_entry *entry, bool *unfinished)
+{
+    const char *const suffixes[] = {shown_suffix, hidden_suffix, unfinished_suffix};
+    const size_t prefix = sizeof RESPONSE_ID_PREFIX - 1;
+    if (strncmp(name, RESPONSE_ID_PREFIX, prefix) != 0)
+        return false;
+    size_t bytes = prefix + strspn(name + prefix, "0123456789abcdef");
+    if (bytes == prefix || bytes >= RESPONSE_ID_BYTES)
+        return false;
+    for (size_t i = 0; i < 3; i++) {
+        if (strcmp(name + bytes, suffixes[i]) != 0)
+            continue;
+        memcpy(entry->id, name, bytes);
+        entry->id[bytes] = '\0';
+        entry->hidden = i == 1;
+        *unfinished = i == 2;
+        return true;
+    }
+    return false;
+}
+
+struct response_journal_entry *response_journal_list(struct response_journal *journal,
+                                                     size_t *count)
+{
+    size_t capacity = 64;
+    struct response_journal_entry *list = must_alloc(capacity, sizeof *list);
+    *count = 0;
+    int fd = openat(journal->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *found;
+    while (directory && (found = readdir(directory))) {
+        struct response_journal_entry entry = {0};
+        struct stat facts;
+        bool unfinished;
+        if (!name_read(found->d_name, &entry, &unfinished) ||
+            fstatat(journal->directory, found->d_name, &facts, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        if (unfinished) {
+            (void)unlinkat(journal->directory, found->d_name, 0);
+            continue;
+        }
+        entry.bytes = facts.st_size > 0 ? (uint64_t)facts.st_size : 0;
+        entry.changed_ns = (int64_t)facts.st_mtim.tv_sec * 1000000000 + facts.st_mtim.tv_nsec;
+        if (*count == capacity) {
+            capacity *= 2;
+            list = realloc(list, capacity * sizeof *list);
+            must(list != NULL);
+        }
+        list[(*count)++] = entry;
+    }
+    if (directory)
+        closedir(directory);
+    else
+        log_warn("--state-dir cannot be listed: %s", strerror(errno));
+    return list;
+}
+
+static enum result file_read(int fd, uint64_t size, struct text_buffer *bytes)
+{
+    char part[65536];
+    ssize_t count;
+    while (bytes->length < size && (count = read(fd, part, sizeof part)) != 0) {
+        if (count < 0 && errno != EINTR)
+            return RESULT_IO;
+        if (count > 0)
+            text_buffer_append(bytes, part, (size_t)count);
+    }
+    return bytes->failed ? RESULT_OUT_OF_MEMORY : RESULT_OK;
+}
+
+enum result response_journal_read(struct response_journal *journal,
+                                  const struct response_journal_entry *entry,
+                                  struct text_buffer *bytes, struct error_text *error)
+{
+    char name[NAME_BYTES];
+    struct stat facts;
+    name_write(name, entry->id, entry->hidden ? hidden_suffix : shown_suffix);
+    int fd = openat(journal->directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return error_set(error, RESULT_IO, "it cannot be opened: %s", strerror(errno));
+    enum result result = RESULT_OK;
+    if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode))
+        result = error_set(error, RESULT_UNSUPPORTED, "it is not a regular file");
+    else if (facts.st_uid != geteuid())
+        result =
+            error_set(error, RESULT_UNSUPPORTED, "it belongs to user %u", (unsigned)facts.st_uid);
+    if (result == RESULT_OK) {
+        result = file_read(fd, entry->bytes, bytes);
+        if (result != RESULT_OK)
+            (void)error_set(error, result, "it cannot be read: %s", result_name(result));
+    }
+    close(fd);
+    return result;
+}

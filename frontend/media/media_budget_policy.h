@@ -1,0 +1,17 @@
+/*
+ * How much CPU time an image may take.
+ */
+#ifndef SHOAL_FRONTEND_MEDIA_MEDIA_BUDGET_POLICY_H
+#define SHOAL_FRONTEND_MEDIA_MEDIA_BUDGET_POLICY_H
+
+#include <stdint.h>
+
+#include "frontend/image/image_header.h"
+
+/* CPU time in microseconds for a file of `byte_count` bytes. `header` NULL: only the headers are
+ * read. */
+int64_t media_budget_cpu_us(uint32_t byte_count, const struct image_header *header);
+/* Wall time after which the process counts as hung, whatever CPU time it had. */
+int64_t media_budget_wall_us(int64_t cpu_us);
+
+#endif

@@ -1,0 +1,127 @@
+/*
+ * A media process that was taken over by an image can send any bytes. Its reply is read into the
+ * frontend's own memory and checked there as a whole before anything in it is used.
+ */
+#include "frontend/media/media_record.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "proto/limits.h"
+
+static enum result broken(struct error_text *error, const char *rule, const char *what)
+{
+    return error_set(error, RESULT_CORRUPT, "%s: %s", rule, what);
+}
+
+static bool result_is_known(uint32_t result)
+{
+    return result == RESULT_OK || result == RESULT_INVALID || result == RESULT_UNSUPPORTED ||
+           result == RESULT_TOO_LARGE || result == RESULT_OUT_OF_MEMORY;
+}
+
+static bool text_is_valid(const char text[MEDIA_TEXT_BYTES], bool wanted)
+{
+    size_t length = strnlen(text, MEDIA_TEXT_BYTES);
+    if (length == MEDIA_TEXT_BYTES || (length > 0) != wanted)
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] < 0x20 || text[i] > 0x7e)
+            return false;
+    }
+    return true;
+}
+
+static bool header_is_zero(const struct media_reply *reply)
+{
+    return reply->kind == 0 && reply->width == 0 && reply->height == 0 && reply->orientation == 0 &&
+           reply->scans == 0;
+}
+
+struct image_header media_reply_header(const struct media_reply *reply)
+{
+    return (struct image_header){.kind = (enum image_kind)reply->kind,
+                                 .width = reply->width,
+                                 .height = reply->height,
+                                 .orientation = (uint8_t)reply->orientation,
+                                 .scans = reply->scans};
+}
+
+static bool header_is_valid(const struct media_reply *reply)
+{
+    const struct image_header header = media_reply_header(reply);
+    return reply->kind < IMAGE_KINDS && reply->orientation <= 8 && image_header_is_valid(&header);
+}
+
+/* The rules that hold for every message. */
+static enum result message_check(const struct media_reply *reply, size_t bytes, uint64_t id,
+                                 struct error_text *error)
+{
+    if (bytes != sizeof *reply)
+        return broken(error, "R0", "a message of another size");
+    if (reply->id != id)
+        return broken(error, "R1", "an answer to another request");
+    if (!result_is_known(reply->result))
+        return broken(error, "R2", "a result that no decoder has");
+    for (size_t i = 0; i < sizeof reply->reserved / sizeof reply->reserved[0]; i++) {
+        if (reply->reserved[i] != 0)
+            return broken(error, "R5", "reserved bytes are set");
+    }
+    if (!text_is_valid(reply->text, reply->result != RESULT_OK))
+        return broken(error, "R6", "a text that is missing, unexpected, endless or not printable");
+    return RESULT_OK;
+}
+
+enum result media_reply_check(const struct media_reply *reply, size_t bytes, uint64_t id,
+                              enum media_action action, struct error_text *error)
+{
+    enum result result = message_check(reply, bytes, id, error);
+    if (result != RESULT_OK)
+        return result;
+    if (reply->sandbox != 0)
+        return broken(error, "R3", "a greeting for an answer");
+    bool has_header = reply->result == RESULT_OK && action == MEDIA_PROBE;
+    if (has_header ? !header_is_valid(reply) : !header_is_zero(reply))
+        return broken(error, "R4", "an invalid header");
+    return RESULT_OK;
+}
+
+enum result media_greeting_check(const struct media_reply *reply, size_t bytes,
+                                 struct error_text *error)
+{
+    enum result result = message_check(reply, bytes, 0, error);
+    if (result != RESULT_OK)
+        return result;
+    if (reply->result != RESULT_OK)
+        return broken(error, "R2", "a greeting that failed");
+    if (reply->sandbox > MEDIA_SANDBOX_ALL)
+        return broken(error, "R3", "unknown parts of a sandbox");
+    return header_is_zero(reply) ? RESULT_OK : broken(error, "R4", "a greeting with a header");
+}
+
+static bool size_is_valid(uint32_t width, uint32_t height)
+{
+    return width >= 1 && width <= LIMIT_SOURCE_IMAGE_SIDE && height >= 1 &&
+           height <= LIMIT_SOURCE_IMAGE_SIDE &&
+           (uint64_t)width * height <= LIMIT_SOURCE_IMAGE_PIXELS;
+}
+
+enum result media_request_check(const struct media_request *request, size_t bytes,
+                                struct error_text *error)
+{
+    if (bytes != sizeof *request || request->id == 0 || request->reserved != 0)
+        return error_set(error, RESULT_CORRUPT, "a request of another version");
+    if (request->byte_count == 0 || request->byte_count > LIMIT_SOURCE_IMAGE_BYTES)
+        return error_set(error, RESULT_CORRUPT, "a file of %u bytes", request->byte_count);
+    switch (request->action) {
+    case MEDIA_PROBE:
+        if (request->width != 0 || request->height != 0)
+            return error_set(error, RESULT_CORRUPT, "a probe with a size of pixels");
+        return RESULT_OK;
+    case MEDIA_DECODE:
+        if (!size_is_valid(request->width, request->height))
+            return error_set(error, RESULT_CORRUPT, "pixels of another size");
+        return RESULT_OK;
+    default: return error_set(error, RESULT_CORRUPT, "an unknown action %u", request->action);
+    }
+}

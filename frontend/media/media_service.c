@@ -1,0 +1,106 @@
+/*
+ * Each request is handled from its beginning: headers are read again before an image is decoded, so
+ * nothing that an earlier image left behind is relied on.
+ */
+#include "frontend/media/media_service.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "frontend/image/image_decoder.h"
+#include "frontend/media/media_record.h"
+
+bool media_service_open(struct media_service *service)
+{
+    void *file = mmap(NULL, LIMIT_SOURCE_IMAGE_BYTES, PROT_READ, MAP_SHARED, MEDIA_AREA_FD, 0);
+    void *pixels = mmap(NULL, MEDIA_PIXELS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, MEDIA_AREA_FD,
+                        (off_t)MEDIA_PIXELS_OFFSET);
+    *service = (struct media_service){MEDIA_SOCKET_FD, file, pixels};
+    return file != MAP_FAILED && pixels != MAP_FAILED;
+}
+
+/* RESULT_EMPTY: the frontend closed the socket. */
+static enum result request_receive(int socket, struct media_request *request,
+                                   struct error_text *error)
+{
+    ssize_t bytes;
+    do
+        bytes = recv(socket, request, sizeof *request, MSG_TRUNC);
+    while (bytes < 0 && errno == EINTR);
+    if (bytes == 0 || (bytes < 0 && errno == ECONNRESET))
+        return RESULT_EMPTY;
+    if (bytes < 0)
+        return error_set(error, RESULT_IO, "recv: %s", strerror(errno));
+    return media_request_check(request, (size_t)bytes, error);
+}
+
+static enum result request_run(const struct media_service *service,
+                               const struct media_request *request, struct image_header *header,
+                               struct error_text *error)
+{
+    uint32_t width, height;
+    enum result result = image_decoder_probe(service->file, request->byte_count, header, error);
+    if (result != RESULT_OK || request->action == MEDIA_PROBE)
+        return result;
+    image_header_decoded_size(header, request->wanted_width, request->wanted_height, &width,
+                              &height);
+    if (width != request->width || height != request->height)
+        return error_set(error, RESULT_INVALID, "its headers changed");
+    return image_decoder_run_into(service->file, request->byte_count, header, request->wanted_width,
+                                  request->wanted_height, service->pixels, error);
+}
+
+/* Words of a decoder may quote bytes of the file. */
+static void text_write(const struct error_text *error, char text[MEDIA_TEXT_BYTES])
+{
+    (void)snprintf(text, MEDIA_TEXT_BYTES, "%s", error->text[0] ? error->text : "broken image");
+    for (size_t i = 0; text[i]; i++) {
+        if (text[i] < 0x20 || text[i] > 0x7e)
+            text[i] = '?';
+    }
+}
+
+static enum result reply_send(int socket, const struct media_reply *reply)
+{
+    ssize_t bytes;
+    do
+        bytes = send(socket, reply, sizeof *reply, MSG_NOSIGNAL);
+    while (bytes < 0 && errno == EINTR);
+    return bytes == (ssize_t)sizeof *reply ? RESULT_OK : RESULT_IO;
+}
+
+static enum result request_answer(const struct media_service *service,
+                                  const struct media_request *request)
+{
+    struct image_header header = {0};
+    struct error_text error = {""};
+    enum result result = request_run(service, request, &header, &error);
+    struct media_reply reply = {.id = request->id, .result = (uint32_t)result};
+    if (result != RESULT_OK) {
+        text_write(&error, reply.text);
+    } else if (request->action == MEDIA_PROBE) {
+        reply.kind = header.kind;
+        reply.width = header.width;
+        reply.height = header.height;
+        reply.orientation = header.orientation;
+        reply.scans = header.scans;
+    }
+    return reply_send(service->socket, &reply);
+}
+
+int media_service_run(const struct media_service *service, uint32_t sandbox)
+{
+    const struct media_reply greeting = {.result = RESULT_OK, .sandbox = sandbox};
+    enum result result = reply_send(service->socket, &greeting);
+    struct media_request request;
+    struct error_text error;
+    while (result == RESULT_OK) {
+        result = request_receive(service->socket, &request, &error);
+        if (result == RESULT_OK)
+            result = request_answer(service, &request);
+    }
+    return result == RESULT_EMPTY ? 0 : 1;
+}

@@ -1,0 +1,123 @@
+/*
+ * A thread sleeps, lists the files again, and keeps the first difference under a mutex. Each change
+ * of that state is one line in the log. Files that are put back as they were end the state.
+ */
+#include "frontend/serve/engine/checkpoint_watch.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "proto/log.h"
+#include "proto/must.h"
+
+#define LOOK_EVERY_S 2
+
+struct checkpoint_watch {
+    char *record; /* NULL: nothing is watched and there is no thread */
+    char *path;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t stop;
+    bool stopping;
+    bool changed;
+    char name[CHECKPOINT_FILE_NAME_BYTES];
+};
+
+/* Called with the mutex held. */
+static void note(struct checkpoint_watch *watch, bool changed,
+                 const char name[CHECKPOINT_FILE_NAME_BYTES])
+{
+    if (changed && (!watch->changed || strcmp(watch->name, name) != 0))
+        log_error(
+            "checkpoint_changed: %s is not the file that was opened at the start; restart the "
+            "server to serve the new one",
+            name);
+    if (!changed && watch->changed)
+        log_info("the checkpoint's files are again those that were opened at the start");
+    watch->changed = changed;
+    if (changed)
+        memcpy(watch->name, name, CHECKPOINT_FILE_NAME_BYTES);
+}
+
+static bool look(const struct checkpoint_watch *watch, char name[CHECKPOINT_FILE_NAME_BYTES])
+{
+    char *now = NULL;
+    enum result result = checkpoint_files_read(watch->path, &now, NULL);
+    bool changed = checkpoint_files_differ(watch->record, result == RESULT_OK ? now : "", name);
+    free(now);
+    return changed && result != RESULT_OUT_OF_MEMORY;
+}
+
+static void *watch_main(void *context)
+{
+    struct checkpoint_watch *watch = context;
+    must(pthread_mutex_lock(&watch->mutex) == 0);
+    while (!watch->stopping) {
+        struct timespec until;
+        must(clock_gettime(CLOCK_MONOTONIC, &until) == 0);
+        until.tv_sec += LOOK_EVERY_S;
+        (void)pthread_cond_timedwait(&watch->stop, &watch->mutex, &until);
+        if (watch->stopping)
+            break;
+        must(pthread_mutex_unlock(&watch->mutex) == 0);
+        char name[CHECKPOINT_FILE_NAME_BYTES] = "";
+        bool changed = look(watch, name);
+        must(pthread_mutex_lock(&watch->mutex) == 0);
+        note(watch, changed, name);
+    }
+    must(pthread_mutex_unlock(&watch->mutex) == 0);
+    return NULL;
+}
+
+struct checkpoint_watch *checkpoint_watch_create(const char *path)
+{
+    struct checkpoint_watch *watch = must_alloc(1, sizeof *watch);
+    if (checkpoint_files_read(path, &watch->record, NULL) != RESULT_OK)
+        return watch; /* opening the model says why */
+    watch->path = strdup(path);
+    must(watch->path != NULL);
+    pthread_condattr_t monotonic;
+    must(pthread_condattr_init(&monotonic) == 0);
+    must(pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0);
+    must(pthread_cond_init(&watch->stop, &monotonic) == 0);
+    pthread_condattr_destroy(&monotonic);
+    must(pthread_mutex_init(&watch->mutex, NULL) == 0);
+    must(pthread_create(&watch->thread, NULL, watch_main, watch) == 0);
+    return watch;
+}
+
+void checkpoint_watch_destroy(struct checkpoint_watch *watch)
+{
+    if (!watch)
+        return;
+    if (watch->record) {
+        must(pthread_mutex_lock(&watch->mutex) == 0);
+        watch->stopping = true;
+        must(pthread_cond_signal(&watch->stop) == 0);
+        must(pthread_mutex_unlock(&watch->mutex) == 0);
+        must(pthread_join(watch->thread, NULL) == 0);
+        pthread_cond_destroy(&watch->stop);
+        pthread_mutex_destroy(&watch->mutex);
+    }
+    free(watch->path);
+    free(watch->record);
+    free(watch);
+}
+
+const char *checkpoint_watch_record(const struct checkpoint_watch *watch)
+{
+    return watch->record;
+}
+
+bool checkpoint_watch_changed(struct checkpoint_watch *watch, char name[CHECKPOINT_FILE_NAME_BYTES])
+{
+    if (!watch->record)
+        return false;
+    must(pthread_mutex_lock(&watch->mutex) == 0);
+    bool changed = watch->changed;
+    memcpy(name, watch->name, CHECKPOINT_FILE_NAME_BYTES);
+    must(pthread_mutex_unlock(&watch->mutex) == 0);
+    return changed;
+}

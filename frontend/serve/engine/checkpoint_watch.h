@@ -1,0 +1,25 @@
+/*
+ * Notices that a file of the served checkpoint was overwritten or replaced after the start. Workers
+ * map these files and read them again when they are restarted, so answers could change silently.
+ */
+#ifndef SHOAL_FRONTEND_SERVE_ENGINE_CHECKPOINT_WATCH_H
+#define SHOAL_FRONTEND_SERVE_ENGINE_CHECKPOINT_WATCH_H
+
+#include <stdbool.h>
+
+#include "proto/checkpoint_files.h"
+
+struct checkpoint_watch;
+
+/* Records the files of `path` and compares them every two seconds on a thread of its own, because a
+ * network file system may hang. Nothing is watched if they cannot be listed. */
+struct checkpoint_watch *checkpoint_watch_create(const char *path);
+void checkpoint_watch_destroy(struct checkpoint_watch *watch);
+
+/* The record for workers (checkpoint_files.h); NULL: none. */
+const char *checkpoint_watch_record(const struct checkpoint_watch *watch);
+/* False: the files are as recorded. Otherwise `name` is the first that differs. */
+bool checkpoint_watch_changed(struct checkpoint_watch *watch,
+                              char name[CHECKPOINT_FILE_NAME_BYTES]);
+
+#endif

@@ -1,0 +1,26 @@
+/*
+ * The files of a checkpoint with their identities, as a text with one line per file, sorted by name:
+ * device, inode, size, modification time, name. The
+ * frontend records it at start; a worker compares it with the files that it opened. Equal texts
+ * mean that no file was overwritten or replaced in between.
+ */
+#ifndef SHOAL_PROTO_CHECKPOINT_FILES_H
+#define SHOAL_PROTO_CHECKPOINT_FILES_H
+
+#include <stdbool.h>
+
+#include "proto/result.h"
+
+#define CHECKPOINT_FILE_NAME_BYTES 256u
+
+/* `path` is a folder or a GGUF file, of a split one the first. *text is malloc'd, at most
+ * LIMIT_CHECKPOINT_FILES_BYTES long. RESULT_IO: it cannot be read. RESULT_TOO_LARGE. */
+enum result checkpoint_files_read(const char *path, char **text,
+                                  struct error_text *error) RESULT_CHECKED;
+
+/* True if `now` differs from `recorded`; `name` is then the first file that was added, removed or
+ * changed. */
+bool checkpoint_files_differ(const char *recorded, const char *now,
+                             char name[CHECKPOINT_FILE_NAME_BYTES]);
+
+#endif

@@ -1,0 +1,75 @@
+"""Vision families from an image in a request to a token of the answer: image processor, marker, tower and text model fit together."""
+
+import pytest
+
+from shoal_server import ShoalServer
+from vision_folder import GEMMA4, QWEN, data_uri, image_part, make_folder, png, text_part
+
+WIDE = image_part(data_uri(png(48, 24, (250, 10, 10))))
+TALL = image_part(data_uri(png(24, 40, (10, 10, 250))))
+
+# (tower, form, tokens of WIDE, tokens of TALL), with a token before and after each image. Qwen: one token for 8 x 8 pixels. Gemma 4: a grid
+# of at most 70 squares, here 11 x 5 and 6 x 10.
+FAMILIES = [("qwen3_vl_moe", QWEN, 6 * 3 + 2, 3 * 5 + 2), ("gemma4", GEMMA4, 11 * 5 + 2, 6 * 10 + 2)]
+
+
+@pytest.fixture(scope="module", params=FAMILIES, ids=[family[0] for family in FAMILIES])
+def family(request, tmp_path_factory):
+    tower, form, wide_tokens, tall_tokens = request.param
+    with ShoalServer(model=make_folder(tmp_path_factory.mktemp("model"), tower, form)) as running:
+        running.wait_ready()
+        yield running, wide_tokens, tall_tokens
+
+
+def ask(server, *turns):
+    """Each of `turns` is a user message; a fixed assistant message follows each but the last."""
+    messages = []
+    for parts in turns:
+        messages += [{"role": "user", "content": [*parts, text_part("b")]}, {"role": "assistant", "content": "c"}]
+    reply = server.request("POST", "/v1/chat/completions", {
+        "messages": messages[:-1], "temperature": 0, "max_tokens": 6, "logprobs": True, "ignore_eos": True})
+    assert reply.status == 200, reply.body
+    return reply.json["choices"][0]["logprobs"]["content"], reply.json["usage"]["prompt_tokens"]
+
+
+def test_images_in_turns_count_their_tokens(family):
+    server, wide_tokens, tall_tokens = family
+    none, one, both = ([], []), ([WIDE], []), ([WIDE], [TALL])
+    empty = ask(server, *none)[1]
+    assert ask(server, *one)[1] - empty == wide_tokens
+    assert ask(server, *both)[1] - empty == wide_tokens + tall_tokens
+    assert ask(server, [WIDE, TALL], [])[1] - empty == wide_tokens + tall_tokens
+
+
+def test_the_answer_depends_on_the_images_and_their_order(family):
+    server, _, _ = family
+    answers = [ask(server, *turns)[0] for turns in (([WIDE], [TALL]), ([TALL], [WIDE]), ([WIDE], [WIDE]), ([TALL], [TALL]))]
+    assert ask(server, [WIDE], [TALL])[0] == answers[0]
+    for i, answer in enumerate(answers):
+        assert answer not in answers[:i]
+
+
+def test_a_side_beyond_the_towers_positions_is_refused_by_numbers(tmp_path):
+    """The tiny Gemma 4 mixture has 12 positions along each side, so at most 12 x 12 patches."""
+    form = GEMMA4 | {"processor": GEMMA4["processor"] | {"pooling_kernel_size": 2}}
+    with ShoalServer(model=make_folder(tmp_path, "gemma4_moe", form)) as server:
+        server.wait_ready()
+        reply = server.request("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": [text_part("a"), WIDE]}]})
+        assert reply.status == 400, reply.body
+        assert (reply.json["error"]["code"], reply.json["error"]["param"]) == ("invalid_image", "messages[0].content[1]")
+        assert "48 x 24 pixels becomes 22 x 10 patches, and this model has positions for 12" in reply.json["error"]["message"]
+        assert len(ask(server, [])[0]) == 6
+
+
+def test_more_patches_than_a_worker_takes_are_refused_by_numbers(tmp_path):
+    form = QWEN | {"processor": QWEN["processor"] | {"max_pixels": 1 << 20}}
+    with ShoalServer(model=make_folder(tmp_path, "qwen2_5_vl", form)) as server:
+        server.wait_ready()
+        large = image_part(data_uri(png(640, 576, (250, 10, 10))))
+        body = {"messages": [{"role": "user", "content": [text_part("a"), large]}]}
+        reply = server.request("POST", "/v1/chat/completions", body)
+        assert reply.status == 400, reply.body
+        assert reply.json["error"]["param"] == "messages[0].content[1]"
+        assert "640 x 576 pixels becomes 23040 patches, more than 20480" in reply.json["error"]["message"]
+        reply = server.request("POST", "/v1/chat/completions", body | {"resize_shape": [64, 64], "max_tokens": 1})
+        assert reply.status == 200, reply.body

@@ -1,0 +1,303 @@
+"""Draws requests of all APIs and settings of the server for exact_replay_test.py.
+
+Every field of a request body and every option of the server is either drawn here or on a list of those that do not change an answer, which
+the test compares with openapi.json and `shoal serve --help`, so that no new field is forgotten.
+"""
+
+import dataclasses
+import pathlib
+
+import demo_model
+from shoal_server import ROOT
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    path: pathlib.Path
+    rich: bool  # images, tools and a context of thousands of tokens
+    ids: range  # tokens of ordinary text
+    answers: tuple  # lengths of answers
+    prompts: tuple  # words of prompts
+    cache_bytes: str  # so small that some sequences are preempted
+
+
+def tiny(name, cache_bytes):
+    """Random weights, a token for each byte, a context of 512 tokens."""
+    return Model(ROOT / f"build/checkpoints/{name}-f32.gguf", False, range(40, 250), (1, 20, 60, 150), (2, 10), cache_bytes)
+
+
+DEMO = Model(demo_model.FOLDER, True, range(300, 900), (1, 20, 60, 150, 300, 400), (2, 10, 60), "")
+TINY = [tiny("qwen3_5", str(8 * 23040)),  # recurrent
+        tiny("lfm2", "180K"),  # convolution
+        tiny("gpt_oss", "280K"),  # mixture of experts, attention sinks, sliding windows
+        tiny("gemma3", "300K")]  # sliding windows
+WORDS = "river stone winter light engine paper garden metal story number glass music harbor letter cloud".split()
+QUESTIONS = demo_model.questions()
+
+# --- settings of the server ------------------------------------------------------------------
+
+# Options that do not change an answer: how clients reach the server, how long it waits, what it logs, and where files are.
+OTHER_OPTIONS = set("""
+    --host --port --api-key --api-key-file --allow-readable-key-file --key-limits --media-processes --worker-sandbox --allow-debug
+    --served-model-name --hf-cache --prepare-threads --pipeline-cache
+    --slab-bytes --image-memory-bytes --response-store-bytes --max-image-bytes --allow-media-domain --allow-media-private --allow-media-path
+    --media-timeout --max-queue --max-requests-per-client --max-body-bytes --max-connections --request-timeout --request-deadline
+    --idle-timeout --stream-buffer-bytes --keepalive-comment --drain-timeout --protect-metrics --state-dir --cors-origin --allowed-host
+    --ignore-weight-changes --tls-cert
+    --tls-key --worker-timeout --poison-crashes --poison-memory-s --log-format --log-level --profile --help --vulkan-tier
+    --vulkan-validation --worker-fault --prepare-deadline
+""".split())
+# Options of which every draw uses one value: the model has one template, and formats are found in it.
+FIXED_OPTIONS = {"--chat-template", "--reasoning-format", "--tool-call-parser", "--kv-key-bits", "--kv-value-bits"}
+
+
+def draw_kv_cache(rng, device):
+    kind = rng.choice(["f16", "f16", "f32" if device == "cpu" else "f16", "uniform", "turboquant"])
+    if kind in ("f16", "f32"):
+        return ["--kv-cache-type", kind]
+    options = ["--kv-quant-scheme", kind, "--kv-bits", rng.choice(["4", "8"] if kind == "uniform" else ["2", "3.5", "4"])]
+    if kind == "uniform" and rng.random() < 0.5:
+        options += ["--kv-group-size", "32"]
+    return options + ["--quantized-kv-start", rng.choice(["0", "0", "40", "200"])]
+
+
+def draw_settings(rng, device):
+    """(model, options)."""
+    model = rng.choice([DEMO, DEMO, rng.choice(TINY)])
+    options = ["--device", device, "--workers", rng.choice(["1", "1", "2"]), "--threads", rng.choice(["1", "2"])]
+    options += ["--prefix-cache", rng.choice(["0", "1", "1"]), "--kv-survives", rng.choice(["0", "1", "1"])]
+    options += ["--step-depth", rng.choice(["0", "1", "2"])]
+    options += ["--step-tokens", rng.choice(["0", "0", "17", "64"]), "--max-tokens", rng.choice(["0", "50"])]
+    if rng.random() < 0.3:
+        options += ["--mixed-prefill-tokens", rng.choice(["8", "32"])]
+    if not model.rich:
+        options += ["--max-sequences", "4"] + (["--kv-cache-bytes", model.cache_bytes] if rng.random() < 0.5 else [])
+        return model, options
+    options += draw_kv_cache(rng, device)
+    if device == "cpu":
+        options += ["--activation-bits", rng.choice(["8", "16"])]
+    if rng.random() < 0.5:  # so small that sequences are preempted
+        two_forms = "--quantized-kv-start" in options and options[options.index("--quantized-kv-start") + 1] != "0"
+        options += ["--context", "1024", "--max-kv-size", "1000", "--max-sequences", "6", "--kv-cache-bytes",
+                    "7M" if "f32" in options else "5M" if two_forms else "3500K"]
+    else:
+        options += ["--max-sequences", rng.choice(["2", "8"])]
+    if rng.random() < 0.3:
+        options += ["--vision-cache-size", "1", "--vision-cache-bytes", "100K"]
+    return model, options
+
+
+DRAWN_OPTIONS = set("""
+    --model --device --workers --threads --prefix-cache --kv-survives --step-depth --step-tokens --max-tokens --mixed-prefill-tokens --max-sequences
+    --kv-cache-bytes --kv-cache-type --kv-quant-scheme --kv-bits --kv-group-size --quantized-kv-start --activation-bits --context
+    --max-kv-size --vision-cache-size --vision-cache-bytes
+""".split())
+
+# --- fields ----------------------------------------------------------------------------------
+
+# Fields that do not change an answer, by schema. `model` names the served model.
+OTHER_FIELDS = {
+    "ChatRequest": {"model"},
+    "CompletionRequest": {"model"},
+    "MessagesRequest": {"model", "metadata", "service_tier", "cache_control", "speed", "context_management"},
+    "ResponsesRequest": {"model", "metadata", "service_tier", "truncation", "prompt_cache_retention", "prompt_cache_key",
+                         "safety_identifier", "user", "max_tool_calls"},
+}
+
+class Body:
+    """A body that is being drawn; remembers every name that was set, in any draw."""
+
+    drawn = {}  # schema: names
+
+    def __init__(self, rng, model, schema):
+        self.rng = rng
+        self.model = model
+        self.names = self.drawn.setdefault(schema, set())
+        self.fields = {}
+
+    def put(self, name, value):
+        self.names.add(name)
+        self.fields[name] = value
+
+    def maybe(self, share, name, draw):
+        """Sets the field in this share of the draws."""
+        self.names.add(name)
+        if self.rng.random() < share:
+            self.fields[name] = draw()
+
+
+def sampling(body):
+    rng = body.rng
+    body.put("seed", rng.randrange(1 << 40))
+    body.maybe(0.8, "temperature", lambda: rng.choice([0, 0.7, 1, 1.3, 2]))
+    body.maybe(0.3, "top_p", lambda: rng.choice([0.3, 0.8, 0.95]))
+    body.maybe(0.3, "top_k", lambda: rng.choice([-1, 1, 5, 40]))
+    body.maybe(0.2, "min_p", lambda: rng.choice([0.01, 0.1]))
+    body.maybe(0.2, "typical_p", lambda: rng.choice([0.5, 0.9]))
+    body.maybe(0.2, "top_n_sigma", lambda: rng.choice([1, 2.5]))
+    body.maybe(0.3, "repetition_penalty", lambda: rng.choice([0.9, 1.1, 1.4]))
+    body.maybe(0.3, "presence_penalty", lambda: rng.choice([-0.5, 0.5, 1.5]))
+    body.maybe(0.3, "frequency_penalty", lambda: rng.choice([-0.2, 0.5, 1.5]))
+    for name in ("repetition_context_size", "presence_context_size", "frequency_context_size"):
+        body.maybe(0.2, name, lambda: rng.choice([1, 7, 64]))
+
+
+def word_bias(rng, model):
+    return {str(rng.choice(model.ids)): rng.choice([-100, -5, 3, 10]) for _ in range(rng.randrange(1, 5))}
+
+
+def ends(body, stop="stop", bias=True):
+    rng = body.rng
+    body.maybe(0.25, stop, lambda: rng.sample(["5", " a ", "shapes", ".", "e", " the", "\n"], rng.randrange(1, 4)))
+    if bias:
+        body.maybe(0.3, "logit_bias", lambda: word_bias(rng, body.model))
+        body.maybe(0.2, "min_tokens", lambda: rng.randrange(0, 30))
+        body.maybe(0.7, "ignore_eos", lambda: True)
+
+
+def words(rng, model):
+    return " ".join(rng.choices(WORDS, k=rng.choice(model.prompts)))
+
+
+def question(rng, model):
+    return rng.choice(QUESTIONS) if model.rich and rng.random() < 0.6 else None
+
+
+def tools(rng, asked):
+    return asked["tools"] if asked and asked["tools"] else rng.choice([q for q in QUESTIONS if q["tools"]])["tools"]
+
+
+def thinking(body):
+    rng = body.rng
+    body.maybe(0.5, "enable_thinking", lambda: rng.random() < 0.7)
+    body.maybe(0.3, "thinking_budget", lambda: rng.choice([0, 1, 5, 25]))
+    body.maybe(0.2, "thinking_start_token", lambda: "<think>")
+    body.maybe(0.2, "thinking_end_token", lambda: "</think>")
+    body.maybe(0.2, "chat_template_kwargs", lambda: {"enable_thinking": rng.random() < 0.5})
+
+
+def chat(rng, model):
+    body = Body(rng, model, "ChatRequest")
+    asked = question(rng, model)
+    if asked:
+        messages = demo_model.chat_messages(asked)
+    else:
+        messages = [{"role": "user", "content": words(rng, model)}]
+    body.put("messages", messages)
+    if rng.random() < 0.15:
+        messages.append({"role": "assistant", "content": "There are"})
+        body.put("continue_final_message", True)
+        body.put("add_generation_prompt", False)
+    sampling(body)
+    ends(body)
+    thinking(body)
+    body.put(rng.choice(["max_tokens", "max_completion_tokens"]), rng.choice(model.answers))
+    body.maybe(0.25, "n", lambda: rng.choice([2, 3]))
+    body.maybe(0.5, "logprobs", lambda: True)
+    if body.fields.get("logprobs"):
+        body.maybe(0.6, "top_logprobs", lambda: rng.choice([0, 1, 5, 20]))
+    body.maybe(0.3 * model.rich, "tools", lambda: tools(rng, asked))
+    if "tools" in body.fields:
+        body.maybe(0.5, "tool_choice", lambda: rng.choice(["auto", "none", "required"]))
+        body.maybe(0.3, "parallel_tool_calls", lambda: rng.random() < 0.5)
+    body.maybe(0.1, "response_format", lambda: {"type": "text"})
+    body.maybe(0.1, "reasoning_effort", lambda: rng.choice(["none", "low", "high"]))
+    body.maybe(0.2, "resize_shape", lambda: rng.choice([64, [96, 64]]))
+    body.maybe(0.2, "cache_prompt", lambda: False)
+    body.maybe(0.6, "stream", lambda: True)
+    if body.fields.get("stream"):
+        body.maybe(0.6, "stream_options", lambda: {"include_usage": True})
+        body.maybe(0.2, "return_progress", lambda: True)
+    body.maybe(0.2, "timings_per_token", lambda: True)
+    return "/v1/chat/completions", body.fields
+
+
+def completion(rng, model):
+    body = Body(rng, model, "CompletionRequest")
+    ids = [rng.choice(model.ids) for _ in range(rng.choice([1, 30, 90]))]
+    body.put("prompt", rng.choice([words(rng, model), [words(rng, model), words(rng, model)], ids, [ids, ids[:5] + [310]]]))
+    sampling(body)
+    ends(body)
+    body.put("max_tokens", rng.choice(model.answers))
+    body.maybe(0.25, "n", lambda: rng.choice([2, 3]))
+    body.maybe(0.5, "logprobs", lambda: rng.choice([0, 1, 5, 20]))
+    if "logprobs" not in body.fields:
+        body.maybe(0.3, "echo", lambda: True)
+    body.maybe(0.2, "cache_prompt", lambda: False)
+    body.maybe(0.6, "stream", lambda: True)
+    if body.fields.get("stream"):
+        body.maybe(0.6, "stream_options", lambda: {"include_usage": True})
+        body.maybe(0.2, "return_progress", lambda: True)
+    body.maybe(0.2, "timings_per_token", lambda: True)
+    return "/v1/completions", body.fields
+
+
+def messages(rng, model):
+    body = Body(rng, model, "MessagesRequest")
+    asked = question(rng, model)
+    body.put("messages", [{"role": "user", "content": words(rng, model)}])
+    body.maybe(0.3, "system", lambda: "You count. " + words(rng, model))
+    body.put("max_tokens", rng.choice(model.answers))
+    sampling(body)
+    if body.fields.get("temperature", 0) > 1 and rng.random() < 0.5:
+        body.fields["temperature"] = 1
+    ends(body, "stop_sequences", bias=False)
+    if body.fields["max_tokens"] > 10:
+        body.maybe(0.4, "thinking", lambda: rng.choice([{"type": "enabled", "budget_tokens": rng.randrange(1, 10)},
+                                                        {"type": "disabled"}]))
+    body.maybe(0.1, "output_config", lambda: {"effort": rng.choice(["low", "high"])})
+    body.maybe(0.3 * model.rich, "tools", lambda: [{"name": tool["function"]["name"], "input_schema": tool["function"]["parameters"]}
+                                      for tool in tools(rng, asked)])
+    if "tools" in body.fields:
+        body.maybe(0.5, "tool_choice", lambda: {"type": rng.choice(["auto", "any", "none"])})
+    body.maybe(0.6, "stream", lambda: True)
+    return "/v1/messages", body.fields
+
+
+def responses(rng, model):
+    body = Body(rng, model, "ResponsesRequest")
+    asked = question(rng, model)
+    body.put("input", rng.choice([words(rng, model), [{"role": "user", "content": words(rng, model)}]]))
+    body.maybe(0.3, "instructions", lambda: "You count. " + words(rng, model))
+    body.put("max_output_tokens", rng.choice(model.answers))
+    sampling(body)
+    ends(body)
+    thinking(body)
+    body.maybe(0.5, "include", lambda: ["message.output_text.logprobs"])
+    if "include" in body.fields:
+        body.maybe(0.5, "top_logprobs", lambda: rng.choice([0, 1, 5, 20]))
+    body.maybe(0.1, "text", lambda: {"format": {"type": "text"}})
+    body.maybe(0.2, "reasoning", lambda: {"effort": rng.choice(["none", "low", "high"])})
+    body.maybe(0.3 * model.rich, "tools", lambda: [{"type": "function", "name": tool["function"]["name"],
+                                       "parameters": tool["function"]["parameters"]} for tool in tools(rng, asked)])
+    if "tools" in body.fields:
+        body.maybe(0.5, "tool_choice", lambda: rng.choice(["auto", "none", "required"]))
+        body.maybe(0.3, "parallel_tool_calls", lambda: rng.random() < 0.5)
+    body.maybe(0.2, "cache_prompt", lambda: False)
+    body.maybe(0.5, "stream", lambda: True)
+    if body.fields.get("stream"):
+        body.maybe(0.3, "stream_options", lambda: {"include_obfuscation": False})
+        body.maybe(0.3, "store", lambda: False)
+    else:
+        body.maybe(0.4, "background", lambda: True)
+    body.maybe(0.2, "previous_response_id", lambda: None)  # the test puts in the id of a response of its own
+    return "/v1/responses", body.fields
+
+
+def draw_request(rng, model):
+    """(path, body)."""
+    path, body = rng.choice([chat, chat, completion, messages, responses])(rng, model)
+    most = min(body[name] for name in ("max_tokens", "max_completion_tokens", "max_output_tokens") if name in body)
+    if "min_tokens" in body:
+        body["min_tokens"] = min(body["min_tokens"], most)
+    return path, body
+
+
+def force(rng, model, path, body):
+    """Makes the tokens independent of rounding: one token is so likely that nothing else is drawn."""
+    if path == "/v1/messages":
+        return None  # no biases
+    for name in ("repetition_penalty", "frequency_penalty", "presence_penalty", "tools", "tool_choice"):
+        body.pop(name, None)
+    body["logit_bias"] = {str(rng.choice(model.ids)): 100}
+    return path, body

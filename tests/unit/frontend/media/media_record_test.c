@@ -1,0 +1,217 @@
+/*
+ * A reply is accepted only as a whole: each rule of media_record.h, broken alone, refuses it under
+ * the rule's name.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "frontend/media/media_record.h"
+#include "proto/limits.h"
+
+#define ID 7
+
+static struct media_reply header_reply(void)
+{
+    return (struct media_reply){.id = ID,
+                                .result = RESULT_OK,
+                                .kind = IMAGE_JPEG,
+                                .width = 640,
+                                .height = 480,
+                                .orientation = 6,
+                                .scans = 10};
+}
+
+static struct media_reply failed_reply(void)
+{
+    return (struct media_reply){.id = ID, .result = RESULT_INVALID, .text = "the JPEG is cut off"};
+}
+
+static void accept(const struct media_reply *reply, enum media_action action)
+{
+    struct error_text error = {""};
+    if (media_reply_check(reply, sizeof *reply, ID, action, &error) != RESULT_OK)
+        fail_msg("%s", error.text);
+}
+
+static void refuse(const struct media_reply *reply, enum media_action action, const char *rule)
+{
+    struct error_text error = {""};
+    assert_int_equal(media_reply_check(reply, sizeof *reply, ID, action, &error), RESULT_CORRUPT);
+    if (strncmp(error.text, rule, 2) != 0)
+        fail_msg("%s instead of %s", error.text, rule);
+}
+
+static void valid_replies_are_accepted(void **state)
+{
+    (void)state;
+    const struct media_reply probed = header_reply(), failed = failed_reply();
+    const struct media_reply decoded = {.id = ID, .result = RESULT_OK};
+    accept(&probed, MEDIA_PROBE);
+    accept(&decoded, MEDIA_DECODE);
+    accept(&failed, MEDIA_PROBE);
+    accept(&failed, MEDIA_DECODE);
+    const struct image_header header = media_reply_header(&probed);
+    assert_true(header.kind == IMAGE_JPEG && header.width == 640 && header.height == 480);
+    assert_true(header.orientation == 6 && header.scans == 10);
+}
+
+static void messages_of_another_size_or_request_are_refused(void **state)
+{
+    (void)state;
+    struct error_text error;
+    const struct media_reply reply = header_reply();
+    static const size_t sizes[] = {0, 1, sizeof reply - 1, sizeof reply + 1, 65536};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        assert_int_equal(media_reply_check(&reply, sizes[i], ID, MEDIA_PROBE, &error),
+                         RESULT_CORRUPT);
+    assert_int_equal(media_reply_check(&reply, sizeof reply, ID + 1, MEDIA_PROBE, &error),
+                     RESULT_CORRUPT);
+}
+
+static void unknown_results_are_refused(void **state)
+{
+    (void)state;
+    static const uint32_t results[] = {RESULT_FULL,      RESULT_CORRUPT, RESULT_PEER_GONE,
+                                       RESULT_CANCELLED, RESULT_COUNT,   UINT32_MAX};
+    for (size_t i = 0; i < sizeof results / sizeof results[0]; i++) {
+        struct media_reply reply = failed_reply();
+        reply.result = results[i];
+        refuse(&reply, MEDIA_PROBE, "R2");
+    }
+}
+
+static void headers_out_of_range_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t offset;
+        uint32_t value;
+    } rows[] = {
+        {offsetof(struct media_reply, kind), IMAGE_KINDS},
+        {offsetof(struct media_reply, kind), UINT32_MAX},
+        {offsetof(struct media_reply, kind), IMAGE_PNG}, /* of 10 scans */
+        {offsetof(struct media_reply, width), 0},
+        {offsetof(struct media_reply, width), LIMIT_SOURCE_IMAGE_SIDE + 1},
+        {offsetof(struct media_reply, width), UINT32_MAX},
+        {offsetof(struct media_reply, height), 0},
+        {offsetof(struct media_reply, height), LIMIT_SOURCE_IMAGE_SIDE + 1},
+        {offsetof(struct media_reply, orientation), 0},
+        {offsetof(struct media_reply, orientation), 9},
+        {offsetof(struct media_reply, orientation), 257}, /* 1 in eight bits */
+        {offsetof(struct media_reply, scans), 0},
+        {offsetof(struct media_reply, scans), LIMIT_JPEG_SCANS + 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct media_reply reply = header_reply();
+        memcpy((char *)&reply + rows[i].offset, &rows[i].value, sizeof rows[i].value);
+        refuse(&reply, MEDIA_PROBE, "R4");
+    }
+    struct media_reply large = header_reply();
+    large.width = large.height = LIMIT_SOURCE_IMAGE_SIDE; /* each side alone is allowed */
+    refuse(&large, MEDIA_PROBE, "R4");
+}
+
+static void a_header_comes_only_with_a_probe(void **state)
+{
+    (void)state;
+    struct media_reply reply = header_reply();
+    refuse(&reply, MEDIA_DECODE, "R4");
+    reply = (struct media_reply){.id = ID, .result = RESULT_OK};
+    refuse(&reply, MEDIA_PROBE, "R4");
+    reply = failed_reply();
+    reply.width = 1;
+    refuse(&reply, MEDIA_PROBE, "R4");
+}
+
+static void texts_must_be_bounded_and_printable(void **state)
+{
+    (void)state;
+    struct media_reply reply = failed_reply();
+    memset(reply.text, 'a', sizeof reply.text);
+    refuse(&reply, MEDIA_DECODE, "R6");
+    reply.text[sizeof reply.text - 1] = '\0';
+    accept(&reply, MEDIA_DECODE);
+    static const char bytes[] = {'\n', '\x1b', '\x7f', '\x80', '\xff'};
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        reply.text[100] = bytes[i];
+        refuse(&reply, MEDIA_DECODE, "R6");
+    }
+    reply = failed_reply();
+    reply.text[0] = '\0';
+    refuse(&reply, MEDIA_DECODE, "R6");
+    reply = (struct media_reply){.id = ID, .result = RESULT_OK, .text = "fine"};
+    refuse(&reply, MEDIA_DECODE, "R6");
+}
+
+static void reserved_bytes_are_zero(void **state)
+{
+    (void)state;
+    for (size_t at = offsetof(struct media_reply, reserved);
+         at < offsetof(struct media_reply, text); at++) {
+        struct media_reply reply = header_reply();
+        ((char *)&reply)[at] = 1;
+        refuse(&reply, MEDIA_PROBE, "R5");
+    }
+    struct media_reply reply = header_reply();
+    reply.sandbox = MEDIA_SANDBOX_SECCOMP;
+    refuse(&reply, MEDIA_PROBE, "R3");
+}
+
+static void a_greeting_is_no_answer(void **state)
+{
+    (void)state;
+    struct error_text error;
+    struct media_reply greeting = {.result = RESULT_OK, .sandbox = MEDIA_SANDBOX_ALL};
+    assert_int_equal(media_greeting_check(&greeting, sizeof greeting, &error), RESULT_OK);
+    refuse(&greeting, MEDIA_DECODE, "R1");
+    greeting.sandbox = MEDIA_SANDBOX_ALL + 1;
+    assert_int_equal(media_greeting_check(&greeting, sizeof greeting, &error), RESULT_CORRUPT);
+    greeting = (struct media_reply){.id = 1, .result = RESULT_OK};
+    assert_int_equal(media_greeting_check(&greeting, sizeof greeting, &error), RESULT_CORRUPT);
+    greeting = (struct media_reply){.result = RESULT_INVALID, .text = "no"};
+    assert_int_equal(media_greeting_check(&greeting, sizeof greeting, &error), RESULT_CORRUPT);
+}
+
+static void requests_of_no_frontend_are_refused(void **state)
+{
+    (void)state;
+    struct error_text error;
+    const struct media_request probe = {.id = 1, .action = MEDIA_PROBE, .byte_count = 100};
+    const struct media_request decode = {
+        .id = 2, .action = MEDIA_DECODE, .byte_count = 100, .width = 4, .height = 3};
+    assert_int_equal(media_request_check(&probe, sizeof probe, &error), RESULT_OK);
+    assert_int_equal(media_request_check(&decode, sizeof decode, &error), RESULT_OK);
+    assert_int_equal(media_request_check(&decode, sizeof decode - 1, &error), RESULT_CORRUPT);
+    struct media_request other = decode;
+    other.byte_count = LIMIT_SOURCE_IMAGE_BYTES + 1;
+    assert_int_equal(media_request_check(&other, sizeof other, &error), RESULT_CORRUPT);
+    other = decode;
+    other.height = 0;
+    assert_int_equal(media_request_check(&other, sizeof other, &error), RESULT_CORRUPT);
+    other = decode;
+    other.action = MEDIA_PROBE; /* with a size */
+    assert_int_equal(media_request_check(&other, sizeof other, &error), RESULT_CORRUPT);
+    other.action = 3;
+    assert_int_equal(media_request_check(&other, sizeof other, &error), RESULT_CORRUPT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(valid_replies_are_accepted),
+        cmocka_unit_test(messages_of_another_size_or_request_are_refused),
+        cmocka_unit_test(unknown_results_are_refused),
+        cmocka_unit_test(headers_out_of_range_are_refused),
+        cmocka_unit_test(a_header_comes_only_with_a_probe),
+        cmocka_unit_test(texts_must_be_bounded_and_printable),
+        cmocka_unit_test(reserved_bytes_are_zero),
+        cmocka_unit_test(a_greeting_is_no_answer),
+        cmocka_unit_test(requests_of_no_frontend_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,66 @@
+/*
+ * mark_matcher: which patterns the held bytes may still become, and which bytes names may have.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "frontend/reply/mark_matcher.h"
+
+static void patterns_that_fail_are_not_alive(void **state)
+{
+    (void)state;
+    static const char *const patterns[] = {"<a>", "<b>", "xy"};
+    struct mark_matcher matcher;
+    mark_matcher_init(&matcher, patterns, 3);
+    mark_matcher_reset(&matcher);
+    assert_int_equal(mark_matcher_alive(&matcher), 0);
+    assert_int_equal(mark_matcher_push(&matcher, 7, '<'), MARK_MORE);
+    assert_int_equal(mark_matcher_alive(&matcher), 3);
+    assert_int_equal(mark_matcher_push(&matcher, 7, 'b'), MARK_MORE);
+    assert_int_equal(mark_matcher_alive(&matcher), 2);
+    assert_int_equal(mark_matcher_push(&matcher, 7, '>'), MARK_FOUND);
+    assert_int_equal(matcher.found, 1);
+    assert_int_equal(matcher.unread, 0);
+    mark_matcher_reset(&matcher);
+    assert_int_equal(mark_matcher_push(&matcher, 2, '<'), MARK_MORE); /* one is enabled */
+    assert_int_equal(mark_matcher_alive(&matcher), 2);
+    assert_int_equal(mark_matcher_push(&matcher, 2, 'a'), MARK_NONE);
+}
+
+static enum mark_result match(const char *text)
+{
+    static const char *const patterns[] = {"<f=%n>"};
+    struct mark_matcher matcher;
+    mark_matcher_init(&matcher, patterns, 1);
+    mark_matcher_reset(&matcher);
+    enum mark_result result = MARK_MORE;
+    for (size_t i = 0; result == MARK_MORE && text[i]; i++)
+        result = mark_matcher_push(&matcher, 1, text[i]);
+    return result;
+}
+
+static void names_have_printable_bytes_without_brackets(void **state)
+{
+    (void)state;
+    assert_int_equal(match("<f=get_time>"), MARK_FOUND);
+    assert_int_equal(match("<f=!>"), MARK_FOUND);
+    assert_int_equal(match("<f=~\xc3\xbc>"), MARK_FOUND);
+    assert_int_equal(match("<f=\x1f>"), MARK_NONE);
+    assert_int_equal(match("<f=a\x7f>"), MARK_NONE);
+    assert_int_equal(match("<f=a(>"), MARK_NONE);
+    assert_int_equal(match("<f=>"), MARK_NONE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(patterns_that_fail_are_not_alive),
+        cmocka_unit_test(names_have_printable_bytes_without_brackets),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,122 @@
+/*
+ * Answers next to the edge of a rule: short names, ends within a mark, blanks between calls, values
+ * without quotes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <cjson/cJSON.h>
+#include <string.h>
+
+#include "frontend/reply/harmony_parser.h"
+#include "frontend/reply/tool_call_parser.h"
+#include "tests/support/heard_reply.h"
+
+#define HERMES_CALL "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>"
+
+static struct heard_reply heard;
+
+static void parse_harmony(const char *text)
+{
+    struct harmony_parser *parser = harmony_parser_create(true, heard_reply_sink(&heard));
+    heard_reply_clear(&heard);
+    harmony_parser_push(parser, text, strlen(text));
+    harmony_parser_finish(parser, false);
+    assert_false(harmony_parser_failed(parser));
+    harmony_parser_destroy(parser);
+}
+
+static void parse(const char *format, const cJSON *tools, const char *text)
+{
+    struct tool_call_parser *parser =
+        tool_call_parser_create(tool_format_by_name(format), tools, heard_reply_sink(&heard));
+    heard_reply_clear(&heard);
+    tool_call_parser_push(parser, text, strlen(text));
+    tool_call_parser_finish(parser, false);
+    assert_false(tool_call_parser_failed(parser));
+    tool_call_parser_destroy(parser);
+}
+
+/* A recipient of "functions." alone is a name; with one more byte it is the prefix of a name. */
+static void harmony_names_follow_their_prefix(void **state)
+{
+    (void)state;
+    parse_harmony("<|channel|>commentary to=functions.<|message|>{}<|call|>");
+    assert_int_equal(heard.call_count, 1);
+    assert_string_equal(heard.calls[0].name, "functions.");
+    parse_harmony("<|channel|>commentary to=functions.f<|message|>{}<|call|>");
+    assert_int_equal(heard.call_count, 1);
+    assert_string_equal(heard.calls[0].name, "f");
+}
+
+static void the_begin_of_a_mark_at_the_end_is_text(void **state)
+{
+    (void)state;
+    parse_harmony("<|channel|>final<|message|>a<");
+    assert_string_equal(heard_text(&heard.content), "a<");
+    parse_harmony("<");
+    assert_string_equal(heard_text(&heard.content), "<");
+    parse_harmony("<|channel|>final<|message|>a<|e");
+    assert_string_equal(heard_text(&heard.content), "a<|e");
+}
+
+static void unknown_names_of_one_letter_are_text(void **state)
+{
+    (void)state;
+    cJSON *tools = cJSON_Parse("[{\"type\": \"function\", \"function\": {\"name\": \"g\"}}]");
+    assert_non_null(tools);
+    parse("pythonic", tools, "[f(a=1)]");
+    assert_int_equal(heard.call_count, 0);
+    assert_string_equal(heard_text(&heard.content), "[f(a=1)]");
+    parse("pythonic", tools, "[g(a=1)]");
+    assert_int_equal(heard.call_count, 1);
+    assert_string_equal(heard.calls[0].name, "g");
+    cJSON_Delete(tools);
+}
+
+/* Between texts; blanks between a call and its closing mark belong to the call. */
+static void blanks_between_calls_stay(void **state)
+{
+    (void)state;
+    parse("hermes", NULL, "x\n" HERMES_CALL "\n\n" HERMES_CALL "y");
+    assert_int_equal(heard.call_count, 2);
+    assert_string_equal(heard_text(&heard.content), "x\n\n\ny");
+}
+
+static void values_without_quotes_are_strings(void **state)
+{
+    (void)state;
+    static const char *const answers[][2] = {
+        {"gemma4", "<|tool_call>call:f{a:two words}<tool_call|>"},
+        {"function_gemma", "<start_function_call>call:f{a:two words}<end_function_call>"},
+    };
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        parse(answers[i][0], NULL, answers[i][1]);
+        assert_int_equal(heard.call_count, 1);
+        assert_string_equal(heard_text(&heard.calls[0].arguments), "{\"a\":\"two words\"}");
+        assert_string_equal(heard_text(&heard.content), "");
+    }
+}
+
+static int forget(void **state)
+{
+    (void)state;
+    heard_reply_fini(&heard);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(harmony_names_follow_their_prefix),
+        cmocka_unit_test(the_begin_of_a_mark_at_the_end_is_text),
+        cmocka_unit_test(unknown_names_of_one_letter_are_text),
+        cmocka_unit_test(blanks_between_calls_stay),
+        cmocka_unit_test(values_without_quotes_are_strings),
+    };
+    return cmocka_run_group_tests(tests, NULL, forget);
+}

@@ -1,0 +1,118 @@
+/*
+ * The context of a Hugging Face config: stated, of the class's default, or refused.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "proto/hf_config.h"
+
+static enum result context_of(const char *json, uint32_t *tokens, struct error_text *error)
+{
+    struct json_value config;
+    assert_int_equal(json_value_open(json, strlen(json), 4096, &config, error), RESULT_OK);
+    return hf_config_context(config, tokens, error);
+}
+
+static void assert_context(const char *json, uint32_t expected)
+{
+    uint32_t tokens = 0;
+    struct error_text error = {""};
+    if (context_of(json, &tokens, &error) != RESULT_OK)
+        fail_msg("%s: %s", json, error.text);
+    assert_int_equal(tokens, expected);
+}
+
+static void assert_refused(const char *json, const char *words)
+{
+    uint32_t tokens = 77;
+    struct error_text error = {""};
+    assert_int_equal(context_of(json, &tokens, &error), RESULT_INVALID);
+    assert_string_equal(error.text, words);
+    assert_int_equal(tokens, 77);
+}
+
+static void a_stated_context_counts(void **state)
+{
+    (void)state;
+    assert_context("{\"max_position_embeddings\":1}", 1);
+    assert_context("{\"max_position_embeddings\":4294967295,\"model_type\":\"llama\"}", 4294967295);
+    assert_context(
+        "{\"text_config\":{\"max_position_embeddings\":3},\"max_position_embeddings\":5}", 3);
+    assert_context("{\"text_config\":null,\"max_position_embeddings\":5}", 5);
+}
+
+static void other_values_are_refused(void **state)
+{
+    (void)state;
+    const char *const values[] = {"0", "-1", "4294967296", "1.5", "\"8\"", "[8]", "true"};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        char json[128];
+        snprintf(json, sizeof json, "{\"max_position_embeddings\":%s,\"model_type\":\"llama\"}",
+                 values[i]);
+        assert_refused(json, "key max_position_embeddings is no 32-bit count above 0");
+    }
+}
+
+/* The defaults of the configuration classes of Hugging Face transformers. */
+static void an_absent_context_is_the_default_of_the_class(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model_type;
+        uint32_t tokens;
+    } defaults[] = {
+        {"gemma2", 8192},        {"glm4", 131072},
+        {"cohere2", 8192},       {"llama", 2048},
+        {"mistral", 131072},     {"ministral3", 262144},
+        {"phi3", 4096},          {"qwen2", 32768},
+        {"qwen3", 32768},        {"gemma3", 131072},
+        {"gemma3_text", 131072}, {"lfm2", 128000},
+        {"qwen3_5", 32768},      {"qwen3_5_text", 32768},
+        {"gemma3n", 32768},      {"gemma3n_text", 32768},
+        {"gemma4", 131072},      {"gemma4_text", 131072},
+        {"qwen3_5_moe", 32768},  {"qwen3_5_moe_text", 32768},
+        {"qwen3_vl", 128000},    {"qwen3_vl_text", 128000},
+        {"qwen2_vl", 32768},     {"qwen2_vl_text", 32768},
+        {"qwen2_5_vl", 32768},   {"qwen2_5_vl_text", 32768},
+    };
+    for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++) {
+        char json[160];
+        snprintf(json, sizeof json, "{\"model_type\":\"%s\"}", defaults[i].model_type);
+        assert_context(json, defaults[i].tokens);
+        snprintf(json, sizeof json,
+                 "{\"model_type\":\"other\",\"text_config\":{\"model_type\":\"%s\"}}",
+                 defaults[i].model_type);
+        assert_context(json, defaults[i].tokens);
+    }
+    /* The whole config's class comes first. */
+    assert_context("{\"model_type\":\"phi3\",\"text_config\":{\"model_type\":\"llama\"}}", 4096);
+}
+
+static void an_unknown_class_needs_a_context(void **state)
+{
+    (void)state;
+    const char *const words = "key max_position_embeddings is missing";
+    assert_refused("{}", words);
+    assert_refused("{\"model_type\":\"llam\"}", words);
+    assert_refused("{\"model_type\":3}", words);
+    assert_refused("{\"model_type\":\"a name that is far longer than any of the names that are in "
+                   "the table\"}",
+                   words);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stated_context_counts),
+        cmocka_unit_test(other_values_are_refused),
+        cmocka_unit_test(an_absent_context_is_the_default_of_the_class),
+        cmocka_unit_test(an_unknown_class_needs_a_context),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,73 @@
+/*
+ * What a backend is loaded with: its device, sizes reserved at load, and settings for tests.
+ */
+#ifndef SHOAL_WORKER_BACKEND_HOST_BACKEND_OPTIONS_H
+#define SHOAL_WORKER_BACKEND_HOST_BACKEND_OPTIONS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/kv_cache_type.h"
+#include "worker/backend/host/kept_pools.h"
+#include "worker/backend/host/vulkan_tier.h"
+#include "worker/model/checkpoint/model_fingerprint.h"
+#include "worker/plan/kv_layout.h"
+#include "worker/plan/plan.h"
+
+/* Instruction set of the CPU backend; RESULT_UNSUPPORTED if the CPU lacks it. */
+enum cpu_tier { CPU_TIER_BEST, CPU_TIER_PORTABLE, CPU_TIER_AVX2, CPU_TIER_AVX512 };
+
+/* Options of the Vulkan backend. */
+struct vulkan_settings {
+    uint32_t device;             /* index, as `shoal devices` prints it */
+    enum vulkan_tier tier_limit; /* highest tier to use; VULKAN_NV_MATRIX2 = no limit */
+    bool validation;             /* run under the validation layer, for tests */
+    bool kernels_when_needed;    /* create a kernel at its first use instead of at load, for tests
+                                  */
+    const char *pipeline_cache;  /* directory of compiled pipelines, or NULL */
+};
+
+struct backend_options {
+    uint32_t threads; /* 0 = one per usable CPU */
+    enum cpu_tier cpu_tier;
+    /* CPU backend only: bits of activations that meet quantized weights. 16, or 8, with 8 more for
+     * blocks that have outliers (worker/backend/cpu/README.md). */
+    uint32_t activation_bits;
+    struct vulkan_settings vulkan;
+    uint32_t device_workers; /* workers that share the device, including this one; 0 = only this one
+                              */
+    bool profile;            /* log the time of each op, as far as the backend can measure it */
+    bool keeps_logits;       /* allows last_logits(): for tests and tools */
+    /* All weights lie in a read-only file mapping: pages of repacked weights are given back to the
+     * kernel. */
+    bool drop_source_pages;
+    bool has_vault;
+    int vault_fd;                        /* if has_vault; owned by the caller */
+    int vault_send_fd;                   /* a vault of descriptors: the end that fills it */
+    struct model_fingerprint checkpoint; /* of the plan's weights; distinguishes the vault's
+                                          * contents from others */
+    bool verify_weights; /* verify the vault's contents against its checksums; reads all of it */
+    /* NULL, or a counter that grows while a step is computed or waited for, so that a long step is
+     * not taken for a hang. */
+    _Atomic uint64_t *heartbeat;
+    uint32_t step_depth;     /* maximum of step_depth(); 0 = chosen for the device */
+    uint32_t max_step_rows;  /* <= LIMIT_STEP_ROWS */
+    uint32_t max_logit_rows; /* <= LIMIT_SEQUENCES */
+    enum kv_cache_type kv_type;
+    uint32_t kv_share_percent; /* device memory for the KV caches of all its workers; 0 = automatic.
+                                * For choose_kv_bytes() */
+    uint32_t kv_blocks[KV_GROUPS_MAX]; /* physical blocks per group; memory is reserved here, before
+                                          any request */
+    uint32_t state_slots; /* slots of recurrent state, if the plan has any; includes slots that only
+                           * keep states */
+    struct kept_pools kept;    /* memory for these blocks and slots */
+    const struct plan *vision; /* model_vision_plan(), must outlive the backend; NULL: no images */
+    uint32_t max_patch_rows;   /* of a batch of images, <= LIMIT_PATCH_ROWS */
+    uint32_t feature_rows;     /* of the feature pool, reserved at load */
+};
+
+/* Called while weights are prepared; also keeps the heartbeat going. */
+typedef void backend_progress_fn(void *context, uint64_t done_bytes, uint64_t total_bytes);
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * Memory for KV pools and recurrent state that outlives the worker (worker/cache/README.md, "After a
+ * death"). The frontend holds it; a backend places its pools in it and says whether the contents are
+ * those of the worker before.
+ */
+#ifndef SHOAL_WORKER_BACKEND_HOST_KEPT_POOLS_H
+#define SHOAL_WORKER_BACKEND_HOST_KEPT_POOLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/kv_cache_type.h"
+#include "worker/plan/plan.h"
+
+/* A zeroed struct: none; the pools are private memory. Descriptors are owned by the caller. */
+struct kept_pools {
+    bool is_given;
+    bool adopt;             /* a pool of number `pool` should be there */
+    uint64_t pool;          /* not 0 */
+    uint64_t next_pool;     /* number of the pool that is made if that one cannot be used */
+    int memory_fd;          /* for pools in host memory: a memfd of sufficient size, */
+    uint64_t memory_offset; /* and where they begin in it */
+    int vault_fd;           /* for pools in device memory: the sockets of a vault of descriptors */
+    int send_fd;
+};
+
+enum kept_pools_origin {
+    KEPT_POOLS_PRIVATE, /* the pools end with this process */
+    KEPT_POOLS_NEW,     /* kept, without contents */
+    KEPT_POOLS_ADOPTED  /* kept, with the contents of pool `pool` */
+};
+
+/* Places of pools in host memory, from memory_offset on. */
+struct kept_pools_places {
+    uint64_t groups[KV_GROUPS_MAX];
+    uint64_t state;
+    uint64_t byte_count;
+};
+struct kept_pools_places kept_pools_lay(const struct plan *plan, enum kv_cache_type type,
+                                        const uint32_t kv_blocks[KV_GROUPS_MAX],
+                                        uint32_t state_slots);
+
+#endif
