@@ -67,7 +67,8 @@ def test_four_kills_of_a_long_prompt(start_server):
             time.sleep(0.6)
             wait_until(lambda: kill_worker(server), "a worker to kill")
         assert answer_of(answer.result()) == undisturbed
-    assert server.metrics()["shoal_worker_restarts_total"] == 4
+    # On a quick machine the answer ends before the last kill, whose restart then takes place while this test looks.
+    wait_until(lambda: server.metrics()["shoal_worker_restarts_total"] == 4, "the last restart")
     assert server.metrics()["shoal_requests_quarantined_total"] == 0
     assert answer_of(server.request("POST", "/v1/chat/completions", body)) == undisturbed
     server.wait_idle()
