@@ -30,8 +30,7 @@ struct prefix_cache {
     uint32_t capacity;
     uint32_t used;
     uint32_t first_free;
-    uint32_t bucket_mask;
-    uint32_t *buckets;                /* [bucket_mask + 1] place or NONE */
+    uint32_t *buckets;                /* [capacity] place or NONE */
     struct place *places;             /* [capacity] */
     uint32_t *keepers[PREFIX_STORES]; /* [blocks of the store] place that keeps each block */
     uint64_t evictions;
@@ -43,18 +42,9 @@ static struct kv_block_pool *pool_of(const struct prefix_cache *cache, uint32_t 
     return cache->pools.store[store];
 }
 
-/* The table is at most about half full. */
-static uint32_t bucket_count(uint32_t places)
-{
-    uint32_t count = 16;
-    while (count < places && count < 1u << 30)
-        count *= 2;
-    return count * 2;
-}
-
 static bool allocate(struct prefix_cache *cache)
 {
-    cache->buckets = malloc(((size_t)cache->bucket_mask + 1) * sizeof *cache->buckets);
+    cache->buckets = malloc(cache->capacity * sizeof *cache->buckets);
     cache->places = calloc(cache->capacity, sizeof *cache->places);
     bool good = cache->buckets && cache->places;
     for (uint32_t store = 0; store < PREFIX_STORES; store++) {
@@ -86,17 +76,16 @@ enum result prefix_cache_create(const struct prefix_pools *pools, struct prefix_
     uint64_t capacity = 0;
     for (uint32_t store = 0; store < PREFIX_STORES; store++)
         capacity += pool_of(cache, store) ? kv_block_pool_total(pool_of(cache, store)) : 0;
-    must(capacity < PREFIX_PLACE_NONE);
+    must(capacity > 0 && capacity < PREFIX_PLACE_NONE);
     cache->capacity = (uint32_t)capacity;
-    cache->bucket_mask = bucket_count(cache->capacity) - 1;
     if (!allocate(cache)) {
         release(cache);
         return RESULT_OUT_OF_MEMORY;
     }
-    for (uint32_t i = 0; i <= cache->bucket_mask; i++)
+    for (uint32_t i = 0; i < cache->capacity; i++) {
         cache->buckets[i] = PREFIX_PLACE_NONE;
-    for (uint32_t i = 0; i < cache->capacity; i++)
         cache->places[i].next = i + 1 < cache->capacity ? i + 1 : PREFIX_PLACE_NONE;
+    }
     *created = cache;
     return RESULT_OK;
 }
@@ -129,7 +118,7 @@ struct prefix_name prefix_cache_name(const struct prefix_cache *cache,
 
 static uint32_t *bucket_of(const struct prefix_cache *cache, struct prefix_name name)
 {
-    return &cache->buckets[name.words[0] & cache->bucket_mask];
+    return &cache->buckets[name.words[0] % cache->capacity];
 }
 
 static bool has_name(const struct place *place, struct prefix_name name)
