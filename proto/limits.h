@@ -117,6 +117,9 @@
 /* slots of the frontend's request table: preparing, waiting and running */
 #define LIMIT_LIVE_REQUESTS 4096u
 
+/* a compiled grammar; a schema of 900 kB, the largest of 11,306 published ones, stays below it */
+#define LIMIT_GRAMMAR_BYTES (8u << 20)
+
 /* --- Source images, as clients send them ------------------------------------------------------ */
 
 /* one file; a 50-megapixel photograph has about 20 MB, Anthropic accepts 5 */

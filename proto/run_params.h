@@ -1,7 +1,7 @@
 /*
  * The parameters of a request as the frontend sets them and the worker uses them. They cross shared
  * memory inside a submit record (proto/submit_record.h). submit_record_check() checks rules S2 to
- * S18.
+ * S19.
  *
  * Byte map of struct run_params, 160 bytes. Written by the frontend.
  *
@@ -27,7 +27,8 @@
  *   112     4     image_count        S18: <= LIMIT_REQUEST_IMAGES
  *   116     16    cache_salt         any; a keyed hash of the API key, or zeros. Requests of equal
  *                                    salt share cached prefixes and features
- *   132     28    reserved           S13: zero
+ *   132     4     grammar_bytes      S19: <= LIMIT_GRAMMAR_BYTES; 0: the answer is free
+ *   136     24    reserved           S13: zero
  *
  * Forced tokens. A forced token takes the place of a drawn one, whatever the logits, the sampling
  * parameters and the stop ids are. In all else it is a token like any other: sent, cached, counted
@@ -42,6 +43,14 @@
  *   generated). A later thinking block has what is left of the budget. When nothing is left and
  *   the think-start is one token, that token cannot be drawn outside of thinking; a longer
  *   think-start can be drawn, and its block is ended at once.
+ *
+ * The grammar (proto/grammar_blob.h) says which tokens may be drawn. It begins with the first token
+ * after the prefix; with SUBMIT_FLAG_GRAMMAR_AFTER_THINKING also after the first end of thinking,
+ * if the prompt ends inside of thinking or the answer begins with think-start (which may then be
+ * drawn, if it is one token and no prefix precedes it). Where it begins follows from the generated
+ * tokens alone. From there on no token is forced, a stop id can be drawn only where the grammar may
+ * end, and the answer ends once the grammar allows nothing but the end. SUBMIT_FLAG_IGNORE_END and
+ * min_tokens bar the stop ids as long as the grammar allows another token, and no longer.
  */
 #ifndef SHOAL_PROTO_RUN_PARAMS_H
 #define SHOAL_PROTO_RUN_PARAMS_H
@@ -56,7 +65,9 @@
 #define SUBMIT_FLAG_THINKING_OPEN   4u  /* the prompt ends inside of thinking */
 #define SUBMIT_FLAG_THINKING_BUDGET 8u  /* thinking_budget applies */
 #define SUBMIT_FLAG_NO_PREFIX_CACHE 16u /* neither read nor fill the prefix cache */
-#define SUBMIT_FLAG_ALL             31u
+/* the grammar begins after thinking; without a grammar no effect */
+#define SUBMIT_FLAG_GRAMMAR_AFTER_THINKING 32u
+#define SUBMIT_FLAG_ALL                    63u
 
 struct run_params {
     uint32_t flags;
@@ -75,7 +86,8 @@ struct run_params {
     uint64_t image_bytes;
     uint32_t image_count;
     uint32_t cache_salt[4];
-    uint32_t reserved[7];
+    uint32_t grammar_bytes;
+    uint32_t reserved[6];
 };
 _Static_assert(sizeof(struct run_params) == 160, "crosses shared memory: layout is fixed");
 

@@ -10,7 +10,7 @@
  *   8       8     request             S3: slot < LIMIT_LIVE_REQUESTS
  *   16      8     payload_offset      S4: offset + payload_bytes lies in the slab, 64-byte aligned
  *   24      8     payload_bytes       S5: submit_payload_bytes() of `run`
- *   32      160   run                 S2, S7-S18: proto/run_params.h
+ *   32      160   run                 S2, S7-S19: proto/run_params.h
  *
  * The payload lies in the slab, and belongs to this request until the worker gives it back with
  * TOKEN_EVENT_PAYLOAD_DONE. proto/submit_payload.h describes its sections.
@@ -60,7 +60,7 @@ struct submit_record {
 _Static_assert(sizeof(struct submit_record) == 192, "ring slot is 192 bytes");
 
 /*
- * Checks rules S1-S18 against a slab of `slab_bytes`. RESULT_CORRUPT, and the error text begins
+ * Checks rules S1-S19 against a slab of `slab_bytes`. RESULT_CORRUPT, and the error text begins
  * with the rule's name. Pure: reads only the (already copied-out) record. S6 is checked by
  * payload_view(), the token ids inside the payload by submit_payload_fault(), image records by
  * image_record_check().

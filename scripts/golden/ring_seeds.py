@@ -69,6 +69,8 @@ PLAIN_COUNTS = {"prompt_tokens": 8, "generated_tokens": 2, "stop_token_count": 1
 FORCED = ids(3, 1, 4) + ids(20, 21) + ids(30) + ids(31, 32)  # prompt, prefix, think-start, think-end
 FORCED_COUNTS = {"flags": LOGPROBS | THINKING_OPEN | THINKING_BUDGET, "prompt_tokens": 3, "top_logprobs": 3,
                  "prefix_count": 2, "think_start_count": 1, "think_end_count": 2, "thinking_budget": 10, "min_tokens": 4}
+GRAMMAR = ids(3, 1, 4, 1) + bytes(range(16))  # not a grammar that passes its own check
+GRAMMAR_COUNTS = {"flags": 32, "prompt_tokens": 4, "grammar_bytes": 16}
 PIXELS = bytes(range(18))
 IMAGE = (ids(10, 50, 50, 11).ljust(64, b"\0")
          + image(first_token=1, span_tokens=2, token_count=2, pixels_offset=128, pixels_bytes=18) + PIXELS)
@@ -83,6 +85,7 @@ def with_slab(records, payload=b"", generation=1):
 def submit_ring():
     yield "run", with_slab(submit(payload=PLAIN, **PLAIN_COUNTS), PLAIN)
     yield "run_forced", with_slab(submit(payload=FORCED, **FORCED_COUNTS), FORCED)
+    yield "run_grammar", with_slab(submit(payload=GRAMMAR, **GRAMMAR_COUNTS), GRAMMAR)
     yield "run_image", with_slab(submit(payload=IMAGE, **IMAGE_COUNTS), IMAGE)
     outside = PLAIN.replace(ids(9), ids(1000))
     yield "run_id_outside", with_slab(submit(payload=outside, **PLAIN_COUNTS), outside)
@@ -125,6 +128,7 @@ def header(submit_capacity, event_capacity, slab_bytes):
 def ring_records():
     run = submit(generation=OLD_WORD, payload=PLAIN, **PLAIN_COUNTS)
     for name, record in (("run", run), ("run_image", submit(generation=OLD_WORD, payload=IMAGE, **IMAGE_COUNTS)),
+                         ("grammar", submit(generation=OLD_WORD, payload=GRAMMAR, **GRAMMAR_COUNTS)),
                          ("cancel", submit(CANCEL)), ("drain", submit(DRAIN)), ("reset", submit(RESET))):
         yield f"submit_{name}", b"\0" + record
     for name, record in EVENTS.items():

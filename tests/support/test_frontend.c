@@ -55,6 +55,7 @@ static void write_payload(void *payload, const struct run_params *run,
         {SUBMIT_THINK_START_IDS, request->forced_ids, prefix, request->think_start_count},
         {SUBMIT_THINK_END_IDS, request->forced_ids, prefix + request->think_start_count,
          request->think_end_count},
+        {SUBMIT_GRAMMAR, request->grammar, 0, request->grammar_bytes},
         {SUBMIT_IMAGES, request->image_part, 0, request->image_bytes}};
     submit_payload_write(run, pieces, sizeof pieces / sizeof pieces[0], payload);
 }
@@ -105,6 +106,7 @@ bool test_frontend_submit(struct test_frontend *frontend, uint32_t slot,
         .run.think_start_count = request->think_start_count,
         .run.think_end_count = request->think_end_count,
         .run.thinking_budget = request->thinking_budget,
+        .run.grammar_bytes = request->grammar_bytes,
         .run.image_bytes = request->image_bytes,
         .run.image_count = request->image_count,
         .run.cache_salt = {request->cache_salt},

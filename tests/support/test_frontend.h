@@ -30,6 +30,8 @@ struct test_request {
     uint32_t think_start_count;
     uint32_t think_end_count;
     uint32_t thinking_budget;
+    const void *grammar; /* [grammar_bytes] proto/grammar_blob.h */
+    uint32_t grammar_bytes;
     const uint8_t *image_part; /* [image_bytes] records and pixels (proto/image_record.h) */
     uint64_t image_bytes;
     uint32_t image_count;

@@ -23,6 +23,8 @@ static void run(struct worker_engine *engine, struct sequence_request *request)
     if (!engine->draining)
         result = admission_policy_size(&engine->limits, request->run.prompt_tokens,
                                        request->run.max_new_tokens, &tokens_max);
+    if (result == RESULT_OK && request->run.grammar_bytes > 0)
+        result = RESULT_UNSUPPORTED; /* never answered without its masks */
     if (result == RESULT_OK)
         result = sequence_images_fit(&request->images, request->run.cache_salt,
                                      &engine->image_limits, &words);

@@ -7,7 +7,8 @@
  * tokenizer's, the tag is not recognized; in all published models tags are special tokens, or are
  * always split the same way.
  *
- * If the prompt opens a reasoning section, a required call comes after its end; otherwise at once.
+ * If the prompt opens a reasoning section, a required call comes after its end; otherwise at once. A
+ * grammar that begins after reasoning needs the tags, too.
  */
 #include "frontend/api/generation/forced_prepare.h"
 
@@ -96,7 +97,9 @@ static enum result tokens_prepare(const struct model_assets *assets,
     struct token_list tokens = {0};
     bool has_budget = reasoning && prepared->request.thinking_budget != THINKING_BUDGET_NONE;
     enum result result = prefix_encode(assets, prepared, &tokens, error);
-    bool waits = prepared->reasoning_open && forced->prefix_count > 0;
+    bool follows = reasoning && prepared->request.grammar &&
+                   prepared->request.grammar_start == GRAMMAR_AFTER_REASONING;
+    bool waits = follows || (prepared->reasoning_open && forced->prefix_count > 0);
     if (result == RESULT_OK && (has_budget || waits))
         result = tags_encode(assets, reasoning, forced, &tokens, error);
     if (result != RESULT_OK) {

@@ -6,6 +6,7 @@
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 
+#include "frontend/base/shared_bytes.h"
 #include "proto/must.h"
 
 const struct reasoning_format *
@@ -39,6 +40,7 @@ void generation_request_fini(struct generation_request *request)
     cJSON_Delete(request->body);
     request_images_fini(&request->images);
     free(request->logit_bias);
+    shared_bytes_release(request->grammar);
     if (request->own.destroy)
         request->own.destroy(request->own.state);
     *request = (struct generation_request){0};

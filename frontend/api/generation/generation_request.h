@@ -18,6 +18,7 @@
 #include "proto/submit_record.h"
 
 struct cJSON;
+struct shared_bytes; /* frontend/base/shared_bytes.h */
 
 /* How far the answer is free to call tools. */
 enum tool_choice {
@@ -30,6 +31,12 @@ enum tool_choice {
 enum thinking_choice { THINKING_UNSET = 0, THINKING_ON, THINKING_OFF };
 
 #define THINKING_BUDGET_NONE UINT32_MAX
+
+/* Where in the answer its grammar begins (proto/run_params.h); a forced prefix precedes it. */
+enum grammar_start {
+    GRAMMAR_AT_ONCE = 0, /* the grammar includes a section of reasoning, if the prompt opens one */
+    GRAMMAR_AFTER_REASONING /* at once if the answer has no reasoning */
+};
 
 /* What a format's reader leaves to its writer; it outlives the body. */
 struct format_state {
@@ -74,6 +81,10 @@ struct generation_request {
     bool ignore_end;         /* stop ids do not end the answer */
     struct stop_string stops[LIMIT_STOP_STRINGS];
     size_t stop_count;
+    /* A compiled grammar that the answer obeys (proto/grammar_blob.h), a reference; NULL: a free
+     * answer. It is set before forced_prepare(), which finds the marks of reasoning. */
+    struct shared_bytes *grammar;
+    enum grammar_start grammar_start;
     bool no_prefix_cache; /* neither uses nor leaves a cached prefix */
     struct cache_salt cache_salt;
 

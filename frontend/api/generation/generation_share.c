@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/base/shared_bytes.h"
+
 static uint32_t choices_of(const struct prepared_generation *prepared)
 {
     return prepared->request.choices > 0 ? prepared->request.choices : 1;
@@ -58,6 +60,7 @@ enum result generation_share_take(const struct prepared_generation *prepared,
     own->forced.ids = forced_ids;
     own->images = image_set_share(prepared->images);
     own->request.logit_bias = bias;
+    own->request.grammar = shared_bytes_share(request->grammar);
     own->request.body = NULL;
     own->request.own = (struct format_state){0};
     own->request.images = (struct request_images){0};

@@ -118,8 +118,14 @@ static enum result on_token(struct chat_engine *engine, struct live_request *req
 }
 
 /* The reply for a request that a worker refused. */
-static void failure_words(enum result failure, struct api_error *error)
+static void failure_words(const struct live_request *request, enum result failure,
+                          struct api_error *error)
 {
+    if (failure == RESULT_UNSUPPORTED && request->prepared.request.grammar) {
+        (void)api_error_set(error, failure, 400, "grammar_not_supported",
+                            "this server's workers cannot hold an answer to a grammar");
+        return;
+    }
     switch (failure) {
     case RESULT_CONTEXT_EXCEEDED:
         (void)api_error_set(error, failure, 400, "context_length_exceeded",
@@ -178,7 +184,7 @@ static void handle_final_event(struct chat_engine *engine, struct live_request *
             request_end_finish(engine, request, FINISH_LENGTH);
         } else {
             struct api_error error;
-            failure_words(cancelled ? RESULT_CANCELLED : word->failure, &error);
+            failure_words(request, cancelled ? RESULT_CANCELLED : word->failure, &error);
             request_end_fail(engine, request, &error);
         }
     }

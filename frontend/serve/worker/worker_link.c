@@ -1,7 +1,7 @@
 /*
  * The frontend's end of a worker's rings and slab; it stays correct whatever the worker writes.
  *
- * Submit: the payload (prompt ids, stop ids, biases, images) is copied into a slab chunk, then one
+ * Submit: the payload (prompt ids, stop ids, biases, grammar, images) is copied into a slab chunk, then one
  * record is committed and the bell rung. The submit ring has room for every record that a correct
  * worker can leave unread (per slot: an old cancel, a run, a cancel; a drain and a reset), so a
  * full ring proves a broken worker and nothing ever waits for room.
@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "frontend/base/monotonic_clock.h"
+#include "frontend/base/shared_bytes.h"
 #include "proto/must.h"
 #include "proto/submit_payload.h"
 #include "shm/doorbell.h"
@@ -166,7 +167,10 @@ static uint32_t flags_of(const struct prepared_generation *prepared)
            (prepared->request.logprobs ? SUBMIT_FLAG_LOGPROBS : 0) |
            (prepared->request.no_prefix_cache ? SUBMIT_FLAG_NO_PREFIX_CACHE : 0) |
            (prepared->forced.thinking_open ? SUBMIT_FLAG_THINKING_OPEN : 0) |
-           (prepared->forced.has_thinking_budget ? SUBMIT_FLAG_THINKING_BUDGET : 0);
+           (prepared->forced.has_thinking_budget ? SUBMIT_FLAG_THINKING_BUDGET : 0) |
+           (prepared->request.grammar_start == GRAMMAR_AFTER_REASONING
+                ? SUBMIT_FLAG_GRAMMAR_AFTER_THINKING
+                : 0);
 }
 
 enum result worker_link_submit(struct worker_link *link, struct request_id request,
@@ -194,6 +198,7 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
                 .think_start_count = forced->think_start_count,
                 .think_end_count = forced->think_end_count,
                 .thinking_budget = forced->thinking_budget,
+                .grammar_bytes = (uint32_t)shared_bytes_length(asked->grammar),
                 .image_bytes = image_set_bytes(prepared->images),
                 .image_count = image_set_count(prepared->images)}};
     const struct run_params *run = &record.run;
@@ -213,6 +218,7 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
         {SUBMIT_THINK_START_IDS, forced->ids, forced->prefix_count, forced->think_start_count},
         {SUBMIT_THINK_END_IDS, forced->ids, forced->prefix_count + forced->think_start_count,
          forced->think_end_count},
+        {SUBMIT_GRAMMAR, shared_bytes_data(asked->grammar), 0, run->grammar_bytes},
         {SUBMIT_IMAGES, prepared->images ? image_set_part(prepared->images) : NULL, 0,
          run->image_bytes}};
     submit_payload_write(run, pieces, sizeof pieces / sizeof pieces[0], payload);

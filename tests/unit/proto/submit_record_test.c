@@ -1,5 +1,5 @@
 /*
- * Rules S1-S18 of submit records, each broken alone; the limits themselves pass. S6 belongs to
+ * Rules S1-S19 of submit records, each broken alone; the limits themselves pass. S6 belongs to
  * payload_view_test.c.
  */
 // tags: threads
@@ -71,6 +71,7 @@ static void limits_pass(void **state)
     record.run.prefix_count = LIMIT_PREFIX_TOKENS;
     record.run.think_start_count = record.run.think_end_count = LIMIT_THINK_TOKENS;
     record.run.thinking_budget = UINT32_MAX;
+    record.run.grammar_bytes = LIMIT_GRAMMAR_BYTES;
     record.payload_bytes = submit_payload_bytes(&record.run);
     assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
 
@@ -313,6 +314,22 @@ static void s18_images(void **state)
     }
 }
 
+static void s19_grammar(void **state)
+{
+    (void)state;
+    struct submit_record record = valid_run();
+    record.run.grammar_bytes = 12;
+    record.payload_bytes = submit_payload_bytes(&record.run);
+    assert_int_equal(record.payload_bytes, 120 + 12); /* aligned to 8 after the 116 bytes of ids */
+    assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
+    record.run.grammar_bytes = LIMIT_GRAMMAR_BYTES + 1;
+    record.payload_bytes = submit_payload_bytes(&record.run);
+    assert_breaks(&record, "S19");
+    record.run.grammar_bytes = UINT32_MAX;
+    record.payload_bytes = submit_payload_bytes(&record.run);
+    assert_breaks(&record, "S19");
+}
+
 static void cancel_and_drain_ignore_the_rest(void **state)
 {
     (void)state;
@@ -349,6 +366,7 @@ int main(void)
         cmocka_unit_test(s16_prefix),
         cmocka_unit_test(s17_thinking),
         cmocka_unit_test(s18_images),
+        cmocka_unit_test(s19_grammar),
         cmocka_unit_test(cancel_and_drain_ignore_the_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,6 +78,21 @@ static void test_images_without_vision(void **state)
     engine_rig_close(&rig);
 }
 
+/* It is never answered as if it had none. */
+static void test_a_grammar(void **state)
+{
+    (void)state;
+    struct engine_rig rig;
+    struct engine_rig_options options = engine_rig_defaults();
+    engine_rig_open(&rig, &options);
+    struct test_request request = test_request_of(prompt, 5, 3);
+    request.grammar = "blob";
+    request.grammar_bytes = 4;
+    assert_int_equal(failure_of(&rig, &request), RESULT_UNSUPPORTED);
+    assert_int_equal(rig.frontend->replies[9].token_count, 0);
+    engine_rig_close(&rig);
+}
+
 static void test_foreign_ids(void **state)
 {
     (void)state;
@@ -226,6 +241,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_images_without_vision),
+        cmocka_unit_test(test_a_grammar),
         cmocka_unit_test(test_foreign_ids),
         cmocka_unit_test(test_a_slot_in_use),
         cmocka_unit_test(test_a_draining_worker),

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "frontend/base/shared_bytes.h"
 #include "frontend/serve/worker/worker_link.h"
 #include "proto/submit_payload.h"
 #include "shm/payload_slab.h"
@@ -214,12 +215,15 @@ static void what_is_forced_and_told_arrives(void **state)
     uint32_t forced_ids[6] = {31, 32, 41, 51, 52, 53};
     uint32_t generated_ids[1] = {21};
     struct token_list generated = {.ids = generated_ids, .count = 1};
+    struct shared_bytes *grammar = shared_bytes_create("blob.", 5);
     struct prepared_generation prepared = {.request = {.sampling = sampling_params_default(),
                                                        .min_tokens = 6,
                                                        .ignore_end = true,
                                                        .logprobs = true,
                                                        .top_logprobs = 4,
                                                        .no_prefix_cache = true,
+                                                       .grammar = grammar,
+                                                       .grammar_start = GRAMMAR_AFTER_REASONING,
                                                        .cache_salt = {{61, 62, 63, 64}}},
                                            .prompt = {.ids = prompt_ids, .count = 3},
                                            .forced = {.ids = forced_ids,
@@ -250,8 +254,11 @@ static void what_is_forced_and_told_arrives(void **state)
                                   record.payload_bytes, record.payload_generation, &payload),
                      RESULT_OK);
     const uint32_t expected[12] = {7, 8, 9, 21, 2, 3, 31, 32, 41, 51, 52, 53};
-    assert_int_equal(record.payload_bytes, sizeof expected);
+    assert_int_equal(record.run.grammar_bytes, 5);
+    assert_int_equal(record.payload_bytes, sizeof expected + 5);
     assert_memory_equal(payload, expected, sizeof expected);
+    assert_memory_equal((const char *)payload + sizeof expected, "blob.", 5);
+    shared_bytes_release(grammar);
 }
 
 /* Twice, as to a second worker after the first one's death. */
