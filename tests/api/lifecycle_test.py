@@ -134,6 +134,7 @@ def test_a_whole_reply_takes_longer_when_its_worker_is_killed(start_server):
     running.wait_idle()
 
 
+@pytest.mark.long
 def test_a_hung_worker_is_replaced(start_server):
     running = start_server("--worker-timeout", "5")
     stream = running.open_stream("Tell me a long story.", **STORY)
@@ -173,6 +174,7 @@ def test_status_shows_workers_and_requests(start_server):
     running.wait_idle()
 
 
+@pytest.mark.long
 def test_the_delay_between_failing_restarts_grows(start_server):
     running = start_server("--worker-fault", "fail-from-life=2")
     stream = running.open_stream("Tell me a long story.", **LONG)

@@ -97,6 +97,7 @@ def test_a_full_server_is_a_failure_with_its_status(start_server, tmp_path):
 # --- against one that misbehaves -------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_times_are_those_of_the_stream(tmp_path):
     """Delays differ by seconds, so a busy machine cannot swap them."""
     with FakeServer(lambda connection: answer(connection, pieces=3, first_s=3, gap_s=1.5)) as server:

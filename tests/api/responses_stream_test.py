@@ -87,6 +87,7 @@ def test_leaving_does_not_end_the_answer_and_cancelling_ends_the_stream(server, 
     server.wait_idle()
 
 
+@pytest.mark.long
 def test_a_long_stream_is_sent_at_the_pace_of_its_reader(start_server):
     server = start_server("--stream-buffer-bytes", "16K")
     client = openai.OpenAI(base_url=server.url + "/v1", api_key="unused", max_retries=0)

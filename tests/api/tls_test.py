@@ -118,6 +118,7 @@ def test_plain_http_and_noise_are_closed(secure):
     wait_until(lambda: secure.metrics()["shoal_tls_handshakes_failed_total"] == before + 3, "three failures counted")
 
 
+@pytest.mark.long
 def test_a_handshake_that_stalls_is_ended(secure):
     start = time.monotonic()
     with plain_socket(secure) as connection:
@@ -126,6 +127,7 @@ def test_a_handshake_that_stalls_is_ended(secure):
     assert time.monotonic() - start > 5
 
 
+@pytest.mark.long
 def test_a_slow_request_is_ended_with_tls_too(secure):
     with secure.connect() as connection:
         connection.sendall(b"POST /v1/chat")
