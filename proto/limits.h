@@ -316,6 +316,8 @@
 #define LIMIT_SEQUENCES 1024u
 /* rows (tokens) of one step */
 #define LIMIT_STEP_ROWS 4096u
+/* milliseconds of --itl-target-ms: one minute */
+#define LIMIT_ITL_TARGET_MS 60000u
 /* rows of a vision tower at once: 17 tiles of 512 x 512 in patches of 16, or one image of
  * 2,000 x 2,000 in patches of 14 */
 #define LIMIT_PATCH_ROWS 20480u

@@ -70,6 +70,8 @@ def draw_settings(rng, device):
     options += ["--step-tokens", rng.choice(["0", "0", "17", "64"]), "--max-tokens", rng.choice(["0", "50"])]
     if rng.random() < 0.3:
         options += ["--mixed-prefill-tokens", rng.choice(["8", "32"])]
+    if rng.random() < 0.3:
+        options += ["--itl-target-ms", rng.choice(["1", "10", "1000"])]
     if not model.rich:
         options += ["--max-sequences", "4"] + (["--kv-cache-bytes", model.cache_bytes] if rng.random() < 0.5 else [])
         return model, options
@@ -88,8 +90,8 @@ def draw_settings(rng, device):
 
 
 DRAWN_OPTIONS = set("""
-    --model --device --workers --threads --prefix-cache --kv-survives --step-depth --step-tokens --max-tokens --mixed-prefill-tokens --max-sequences
-    --kv-cache-bytes --kv-cache-type --kv-quant-scheme --kv-bits --kv-group-size --quantized-kv-start --activation-bits --context
+    --model --device --workers --threads --prefix-cache --kv-survives --step-depth --step-tokens --max-tokens --mixed-prefill-tokens --itl-target-ms
+    --max-sequences --kv-cache-bytes --kv-cache-type --kv-quant-scheme --kv-bits --kv-group-size --quantized-kv-start --activation-bits --context
     --max-kv-size --vision-cache-size --vision-cache-bytes
 """.split())
 

@@ -105,6 +105,7 @@ void engine_rig_open(struct engine_rig *rig, const struct engine_rig_options *op
         .max_sequences = options->max_sequences,
         .step_tokens = options->step_tokens,
         .mixed_prefill_tokens = options->mixed_prefill_tokens,
+        .itl_target_ms = 100,
         .vision = options->vision,
         .patch_rows = options->patch_rows,
         .feature_rows = options->feature_rows,

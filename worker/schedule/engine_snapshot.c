@@ -69,18 +69,35 @@ static void add_bounds(const struct worker_engine *engine, const struct sequence
     candidate->whole_tile_count = whole ? images->tile_count : 0;
 }
 
+/* Limits of prompt rows beside streams. */
+static void add_mixed_limits(const struct worker_engine *engine, struct step_snapshot *snapshot)
+{
+    uint32_t wanted = engine->parts.mixed_prefill_tokens;
+    struct chunk_request request = {.fixed = wanted > 0,
+                                    .target_us = engine->parts.itl_target_ms * 1000.0};
+    for (uint32_t i = 0; i < snapshot->candidate_count; i++) {
+        const struct step_candidate *candidate = &snapshot->candidates[i];
+        if (candidate->decoding)
+            request.decode_rows += !candidate->ends;
+        else
+            request.backlog_rows += candidate->known_tokens - candidate->computed_tokens;
+    }
+    request.most_rows = snapshot->step_tokens - request.decode_rows;
+    if (wanted > 0 && wanted < request.most_rows)
+        request.most_rows = wanted;
+    snapshot->mixed_prefill_tokens = chunk_pace_rows(&engine->pace.chunks, &request);
+    /* A step either encodes or has image rows, never both. */
+    snapshot->image_prefill_tokens =
+        engine->patch_work > 0
+            ? 0
+            : step_pace_image_rows(&engine->pace, snapshot->mixed_prefill_tokens);
+}
+
 struct step_snapshot engine_snapshot_step(struct worker_engine *engine)
 {
     struct step_snapshot snapshot = {
         .group_count = engine->parts.layout->group_count,
         .step_tokens = engine->parts.step_tokens,
-        .mixed_prefill_tokens =
-            step_pace_mixed_rows(&engine->pace, engine->parts.mixed_prefill_tokens),
-        /* A step either encodes or has image rows, never both. */
-        .image_prefill_tokens =
-            engine->patch_work > 0
-                ? 0
-                : step_pace_image_rows(&engine->pace, engine->parts.mixed_prefill_tokens),
         .prefill_only_tokens =
             step_pace_prefill_only_rows(&engine->pace, engine->parts.step_tokens),
         .candidate_count = sequence_table_running(engine->table),
@@ -106,5 +123,6 @@ struct step_snapshot engine_snapshot_step(struct worker_engine *engine)
         for (uint32_t group = 0; group < snapshot.group_count; group++)
             candidate->held_blocks[group] = block_table_held(&sequence->tables[group]);
     }
+    add_mixed_limits(engine, &snapshot);
     return snapshot;
 }

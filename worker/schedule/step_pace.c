@@ -2,7 +2,7 @@
  * A fixed chunk size does not suit all machines: 512 rows take milliseconds with a small model and
  * half a minute with a large one on a few cores, while streams, cancels and the heartbeat wait. The
  * size of prompt chunks therefore follows the measured time of rows, a moving average over about
- * four steps.
+ * four steps. Beside streams, chunk_pace.c chooses it.
  *
  * Encoding is cut into stages, whose price is learned separately because patches are different
  * work. Its share is a fraction of a step's time without encoding, so that streams are hardly
@@ -22,7 +22,7 @@
 
 #include "worker/plan/kv_layout.h"
 
-#define MIXED_STEP_US        100000.0 /* pause of a stream that readers hardly notice */
+#define IMAGE_STEP_US        100000.0 /* pause of a stream that readers hardly notice */
 #define PREFILL_ONLY_STEP_US 500000.0 /* maximum delay of a cancel or a heartbeat */
 #define UNMEASURED_ROWS      64u
 #define ROWS_TO_LEARN        16u  /* fewer prompt rows measure memory bandwidth, not rows */
@@ -94,6 +94,7 @@ void step_pace_note(struct step_pace *pace, const struct step_cost *cost)
     }
     double time_us =
         cost->time_us > cost->patch_us ? (double)(cost->time_us - cost->patch_us) : 0.0;
+    chunk_pace_note(&pace->chunks, cost->prompt_rows, cost->decode_rows, time_us);
     if (cost->prompt_rows == 0 && cost->decode_rows > 0) {
         /* A short step that was interrupted can take ten times as long: it counts as twice the
          * average. A lasting change is still followed, by a quarter each step. */
@@ -116,11 +117,6 @@ static uint32_t rows_within(const struct step_pace *pace, double step_us, uint32
     return rows < (double)most ? (uint32_t)rows : most;
 }
 
-uint32_t step_pace_mixed_rows(const struct step_pace *pace, uint32_t most)
-{
-    return rows_within(pace, MIXED_STEP_US, most);
-}
-
 uint32_t step_pace_prefill_only_rows(const struct step_pace *pace, uint32_t most)
 {
     return rows_within(pace, PREFILL_ONLY_STEP_US, most);
@@ -130,9 +126,9 @@ uint32_t step_pace_image_rows(const struct step_pace *pace, uint32_t most)
 {
     double most_us = IMAGE_ROW_SHARE * pace->stream_us;
     if (most_us <= 0.0)
-        return step_pace_mixed_rows(pace, most);
-    if (most_us > MIXED_STEP_US)
-        most_us = MIXED_STEP_US;
+        return most;
+    if (most_us > IMAGE_STEP_US)
+        most_us = IMAGE_STEP_US;
     uint32_t rows = 1;
     double added_us = pace->added_us[0];
     for (uint32_t size = 1; size < STEP_PACE_SIZES; size++) {

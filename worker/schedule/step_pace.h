@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "worker/schedule/chunk_pace.h"
+
 #define STEP_PACE_SIZES 12u /* size classes of chunks, by powers of two */
 
 /* 0 = not measured yet. */
@@ -21,6 +23,7 @@ struct step_pace {
     double patch_us;  /* of one patch row in one stage of a vision tower */
     /* Time that 2^i to 2^(i+1) - 1 prompt rows add to a step with decoding streams. */
     double added_us[STEP_PACE_SIZES];
+    struct chunk_pace chunks; /* prices of text rows beside streams */
 };
 
 struct step_cost {
@@ -35,13 +38,12 @@ struct step_cost {
 void step_pace_note(struct step_pace *pace, const struct step_cost *cost);
 
 /* Maximum number of prompt rows, up to `most`, that are expected to take no longer than a step
- * should: beside streams that wait for their next token, and without such streams. At least one
- * block, or `most`. */
-uint32_t step_pace_mixed_rows(const struct step_pace *pace, uint32_t most);
+ * without waiting streams should (chunk_pace_rows() is for steps with them). At least one block, or
+ * `most`. */
 uint32_t step_pace_prefill_only_rows(const struct step_pace *pace, uint32_t most);
 /* Maximum number of rows of prompts with images beside streams: the largest size class whose rows
  * are known to add little enough time, or twice that size if the next class is not measured and
- * twice the time would be allowed. At least one. */
+ * twice the time would be allowed. At least one; `most` if nothing is measured. */
 uint32_t step_pace_image_rows(const struct step_pace *pace, uint32_t most);
 
 /* Patch rows times stages to launch beside the next step. 0: nothing measured or less than one

@@ -36,7 +36,7 @@ enum result worker_engine_create(const struct worker_engine_parts *parts,
 {
     must(parts->max_sequences > 0 && parts->max_sequences <= parts->step_tokens);
     must(parts->state_slots == 0 || parts->state_slots >= parts->max_sequences);
-    must(parts->mixed_prefill_tokens > 0 && parts->context_tokens > 0);
+    must(parts->itl_target_ms > 0 && parts->context_tokens > 0);
     struct worker_engine *engine = must_alloc(1, sizeof *engine);
     engine->parts = *parts;
     engine->gauges = frontend_link_gauges(parts->link);

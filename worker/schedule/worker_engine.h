@@ -28,7 +28,8 @@ struct worker_engine_parts {
     uint32_t context_tokens;
     uint32_t max_sequences;            /* <= step_tokens */
     uint32_t step_tokens;              /* <= LIMIT_STEP_ROWS */
-    uint32_t mixed_prefill_tokens;     /* > 0 */
+    uint32_t mixed_prefill_tokens;     /* 0: chosen by the price of rows (chunk_pace.h) */
+    uint32_t itl_target_ms;            /* time of a step with waiting streams, at most; > 0 */
     const struct model_vision *vision; /* NULL unless model and backend take images */
     uint32_t patch_rows;               /* this and the next two: as given to the backend at load */
     uint32_t feature_rows;

@@ -15,13 +15,12 @@
 #include "proto/must.h"
 #include "worker/backend/host/backend.h"
 
-#define KV_CACHE_BYTES_MAX   (1ull << 48) /* address space of a process */
-#define DEFAULT_SEQUENCES    64u
-#define DEFAULT_KEPT_IMAGES  20u /* enough for a few conversations */
-#define CPU_STEP_TOKENS      512u
-#define GPU_STEP_TOKENS      2048u /* fewer rows leave the matrix units of a large GPU idle */
-#define MIXED_PREFILL_SHARE  8u    /* reciprocal share of a step's tokens while streams wait */
-#define MIXED_PREFILL_TOKENS 16u   /* minimum: one block */
+#define KV_CACHE_BYTES_MAX  (1ull << 48) /* address space of a process */
+#define DEFAULT_SEQUENCES   64u
+#define DEFAULT_KEPT_IMAGES 20u /* enough for a few conversations */
+#define CPU_STEP_TOKENS     512u
+#define GPU_STEP_TOKENS     2048u /* fewer rows leave the matrix units of a large GPU idle */
+#define ITL_TARGET_MS       100u  /* pause of a stream that readers hardly notice */
 
 enum flag_type {
     FLAG_INT,
@@ -74,6 +73,7 @@ static const struct flag flags[] = {
     {"--max-sequences", FLAG_U32, FIELD(max_sequences), 1, LIMIT_SEQUENCES, false},
     {"--step-tokens", FLAG_U32, FIELD(step_tokens), 1, LIMIT_STEP_ROWS, false},
     {"--mixed-prefill-tokens", FLAG_U32, FIELD(mixed_prefill_tokens), 0, LIMIT_STEP_ROWS, false},
+    {"--itl-target-ms", FLAG_U32, FIELD(itl_target_ms), 1, LIMIT_ITL_TARGET_MS, false},
     {"--step-depth", FLAG_U32, FIELD(step_depth), 0, STEP_DEPTH_MAX, false},
     {"--context", FLAG_U32, FIELD(context_tokens), 0, LIMIT_CONTEXT_TOKENS, false},
     {"--kv-cache-type", FLAG_KV_TYPE, FIELD(kv_cache_type), 0, 0, false},
@@ -181,11 +181,6 @@ static enum result complete(struct worker_options *options, struct error_text *e
         return error_set(error, RESULT_INVALID, "--activation-bits 16 is only for the CPU");
     if (options->device_workers == 0)
         options->device_workers = options->worker_count;
-    if (options->mixed_prefill_tokens == 0) {
-        options->mixed_prefill_tokens = options->step_tokens / MIXED_PREFILL_SHARE;
-        if (options->mixed_prefill_tokens < MIXED_PREFILL_TOKENS)
-            options->mixed_prefill_tokens = MIXED_PREFILL_TOKENS;
-    }
     return kv_quantization_resolve(&options->kv_request, &options->kv_quantization, error);
 }
 
@@ -201,6 +196,7 @@ enum result worker_options_parse(int argc, char **argv, struct worker_options *o
                                        .worker_count = 1,
                                        .activation_bits = 8,
                                        .max_sequences = DEFAULT_SEQUENCES,
+                                       .itl_target_ms = ITL_TARGET_MS,
                                        .prefix_cache = 1,
                                        .vision_patches = LIMIT_PATCH_ROWS,
                                        .vision_cache_size = DEFAULT_KEPT_IMAGES,
@@ -238,7 +234,8 @@ void worker_options_print(const struct worker_options *options)
              "device-workers %u, device %s, vulkan-tier %s, vulkan-validation %u, pipeline-cache "
              "%s, profile %u, threads %u, activation-bits %u, max-sequences %u, step-tokens %u, "
              "mixed-prefill-tokens "
-             "%u, step-depth %u, context %u, kv-cache-type %s, kv quantization %s, kv-cache-bytes "
+             "%u, itl-target-ms %u, step-depth %u, context %u, kv-cache-type %s, kv quantization "
+             "%s, kv-cache-bytes "
              "%llu, vision-patches "
              "%u, vision-cache-size %u, vision-cache-bytes %llu, kv-cache-share %u, "
              "prefix-cache %u, "
@@ -250,8 +247,9 @@ void worker_options_print(const struct worker_options *options)
              vulkan_tier_name(options->vulkan_tier), options->vulkan_validation,
              options->pipeline_cache ? options->pipeline_cache : "none", options->profile,
              options->threads, options->activation_bits, options->max_sequences,
-             options->step_tokens, options->mixed_prefill_tokens, options->step_depth,
-             options->context_tokens, kv_cache_type_name(options->kv_cache_type), quantization,
+             options->step_tokens, options->mixed_prefill_tokens, options->itl_target_ms,
+             options->step_depth, options->context_tokens,
+             kv_cache_type_name(options->kv_cache_type), quantization,
              (unsigned long long)options->kv_cache_bytes, options->vision_patches,
              options->vision_cache_size, (unsigned long long)options->vision_cache_bytes,
              options->kv_cache_share, options->prefix_cache, options->verify_weights,

@@ -38,7 +38,8 @@ struct worker_options {
     uint32_t activation_bits; /* on a CPU: 8 or 16 */
     uint32_t max_sequences;
     uint32_t step_tokens;
-    uint32_t mixed_prefill_tokens;
+    uint32_t mixed_prefill_tokens; /* 0 = chosen by the price of rows */
+    uint32_t itl_target_ms;
     uint32_t step_depth;     /* maximum steps launched and not read; 0 = the backend's choice */
     uint32_t context_tokens; /* 0 = the model's, limited by the KV memory */
     enum kv_cache_type kv_cache_type;

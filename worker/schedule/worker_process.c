@@ -263,6 +263,7 @@ static enum result assemble(struct worker_process *process, struct error_text *e
         .max_sequences = process->kv.max_sequences,
         .step_tokens = process->options->step_tokens,
         .mixed_prefill_tokens = process->options->mixed_prefill_tokens,
+        .itl_target_ms = process->options->itl_target_ms,
         .vision = process->vision,
         .patch_rows = process->backend_options.max_patch_rows,
         .feature_rows = process->backend_options.feature_rows,

@@ -67,7 +67,11 @@ const struct option_row option_rows[] = {
     {"step-tokens", OPTION_COUNT, BOTH, AT(step_tokens), 0, LIMIT_STEP_ROWS, "0",
      "maximum number of tokens that a worker computes in one step; 0 = the worker decides"},
     {"mixed-prefill-tokens", OPTION_COUNT, BOTH, AT(mixed_prefill_tokens), 0, LIMIT_STEP_ROWS, "0",
-     "maximum number of prompt tokens in a step that also decodes; 0 = the worker decides"},
+     "maximum number of prompt tokens in a step that also decodes, within --itl-target-ms; 0 = the "
+     "worker decides by the measured cost of prompt tokens"},
+    {"itl-target-ms", OPTION_COUNT, BOTH, AT(itl_target_ms), 1, LIMIT_ITL_TARGET_MS, "100",
+     "milliseconds that a step with running streams should take at most; prompts are computed in "
+     "chunks of the size that this allows"},
     {"step-depth", OPTION_COUNT, BOTH, AT(step_depth), 0, 2, "0",
      "steps launched on the device before the tokens of the first are read; 0 = the worker "
      "decides"},

@@ -47,8 +47,9 @@ struct options {
     uint64_t threads;         /* 0: the worker's choice */
     uint64_t activation_bits; /* 8 or 16; 16 only where all devices are CPUs */
     uint64_t step_tokens;
-    uint64_t mixed_prefill_tokens; /* 0: the worker's choice, like the next */
-    uint64_t step_depth;
+    uint64_t mixed_prefill_tokens; /* 0: the worker's choice */
+    uint64_t itl_target_ms;
+    uint64_t step_depth; /* 0: the worker's choice */
     const char *kv_cache_type;
     const char *kv_bits; /* NULL: not given, like the next three */
     const char *kv_key_bits;

@@ -14,7 +14,7 @@
 #include "proto/must.h"
 #include "shm/peer_watch.h"
 
-#define ARGUMENTS_MAX 96
+#define ARGUMENTS_MAX 128
 #define NUMBER_BYTES  24
 
 extern char **environ;
@@ -97,6 +97,7 @@ static void arguments_fill(const struct child_process_config *config, struct arg
     add_number(arguments, "--max-sequences", options->max_sequences);
     add_chosen(arguments, "--step-tokens", options->step_tokens);
     add_chosen(arguments, "--mixed-prefill-tokens", options->mixed_prefill_tokens);
+    add_number(arguments, "--itl-target-ms", options->itl_target_ms);
     add_chosen(arguments, "--step-depth", options->step_depth);
     add_chosen(arguments, "--context", options->context_tokens);
     add_text(arguments, "--kv-cache-type", options->kv_cache_type);

@@ -25,8 +25,7 @@ static void test_unmeasured_is_small(void **state)
     (void)state;
     struct step_pace pace = {0};
     assert_int_equal(step_pace_prefill_only_rows(&pace, 512), 64);
-    assert_int_equal(step_pace_mixed_rows(&pace, 512), 64);
-    assert_int_equal(step_pace_mixed_rows(&pace, 8), 8);
+    assert_int_equal(step_pace_prefill_only_rows(&pace, 8), 8);
 }
 
 static void test_rows_follow_the_time(void **state)
@@ -35,12 +34,13 @@ static void test_rows_follow_the_time(void **state)
     struct step_pace pace = {0};
     note(&pace, 60, 4, 0, 64000); /* 1 ms a row */
     assert_int_equal(step_pace_prefill_only_rows(&pace, 512), 500);
-    assert_int_equal(step_pace_mixed_rows(&pace, 512), 100);
-    assert_int_equal(step_pace_mixed_rows(&pace, 64), 64);
+    assert_int_equal(step_pace_prefill_only_rows(&pace, 64), 64);
     for (int i = 0; i < 40; i++)
         note(&pace, 100, 0, 0, 2000000); /* 20 ms a row */
     assert_in_range(step_pace_prefill_only_rows(&pace, 512), 24, 26);
-    assert_int_equal(step_pace_mixed_rows(&pace, 512), 16); /* not below a block */
+    for (int i = 0; i < 40; i++)
+        note(&pace, 100, 0, 0, 20000000);
+    assert_int_equal(step_pace_prefill_only_rows(&pace, 512), 16); /* not below a block */
     for (int i = 0; i < 40; i++)
         note(&pace, 16, 0, 0, 1);
     assert_int_equal(step_pace_prefill_only_rows(&pace, 512), 512);
@@ -124,7 +124,7 @@ static void test_rows_of_images_add_no_more_than_their_share(void **state)
     (void)state;
     int long_steps;
     struct step_pace pace = {0};
-    assert_int_equal(step_pace_image_rows(&pace, 512), 64); /* nothing is known */
+    assert_int_equal(step_pace_image_rows(&pace, 512), 512); /* nothing is known */
     for (int i = 0; i < 40; i++)
         note(&pace, 0, 4, 0, 10000);
     assert_int_equal(step_pace_image_rows(&pace, 512), 1); /* of rows nothing is known */

@@ -36,7 +36,8 @@ static void test_defaults(void **state)
     assert_string_equal(options.model, "m.gguf");
     assert_int_equal(options.max_sequences, 64);
     assert_int_equal(options.step_tokens, 512);
-    assert_int_equal(options.mixed_prefill_tokens, 64);
+    assert_int_equal(options.mixed_prefill_tokens, 0);
+    assert_int_equal(options.itl_target_ms, 100);
     assert_int_equal(options.context_tokens, 0);
     assert_int_equal(options.kv_cache_bytes, 0);
     assert_int_equal(options.kv_cache_type, KV_CACHE_F16);
@@ -122,7 +123,7 @@ static void test_flags_of_a_device(void **state)
     assert_int_equal(options.device.index, 2);
     assert_int_equal(options.device_workers, 3); /* all of them, if nothing is said */
     assert_int_equal(options.step_tokens, 2048);
-    assert_int_equal(options.mixed_prefill_tokens, 256);
+    assert_int_equal(options.mixed_prefill_tokens, 0);
     assert_int_equal(options.weights_send_fd, 9);
     assert_int_equal(options.vulkan_tier, VULKAN_KHR_MATRIX);
     assert_int_equal(options.vulkan_validation, 1);

@@ -1,0 +1,274 @@
+/*
+ * chunk_pace: a block or more of rows, within the target; small chunks where all rows cost the
+ * same, larger ones where their rows are cheaper or prompts pile up. A simulation of 64 streams with
+ * the step times of one H200 compares the choice with fixed chunks.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "worker/schedule/chunk_pace.h"
+
+#define TARGET_US 100000.0
+
+static uint32_t rows_for(const struct chunk_pace *pace, uint32_t decode_rows, uint32_t backlog_rows,
+                         double target_us)
+{
+    return chunk_pace_rows(pace, &(struct chunk_request){.decode_rows = decode_rows,
+                                                         .backlog_rows = backlog_rows,
+                                                         .most_rows = 2048 - decode_rows,
+                                                         .target_us = target_us});
+}
+
+/* Steps of 8 streams take 10 ms, and each prompt row adds `row_us`. */
+static struct chunk_pace even_prices(double row_us)
+{
+    struct chunk_pace pace = {0};
+    chunk_pace_note(&pace, 0, 8, 10000.0);
+    for (uint32_t end = 32; end <= 2048; end *= 2)
+        chunk_pace_note(&pace, end - 8, 8, 10000.0 + row_us * (end - 8));
+    return pace;
+}
+
+static void test_unmeasured_is_small(void **state)
+{
+    (void)state;
+    struct chunk_pace pace = {0};
+    assert_int_equal(rows_for(&pace, 4, 10000, TARGET_US), 64);
+    chunk_pace_note(&pace, 0, 4, 1000.0);
+    assert_int_equal(rows_for(&pace, 4, 10000, TARGET_US), 64);
+    assert_int_equal(
+        chunk_pace_rows(&pace, &(struct chunk_request){.backlog_rows = 9, .most_rows = 8}), 8);
+    assert_int_equal(chunk_pace_rows(&pace, &(struct chunk_request){.most_rows = 0}), 0);
+}
+
+static void test_backlog_is_computed_in_eight_steps(void **state)
+{
+    (void)state;
+    const struct chunk_pace pace = even_prices(20.0);
+    assert_int_equal(rows_for(&pace, 8, 100, TARGET_US), 24); /* a step of 32 rows */
+    assert_int_equal(rows_for(&pace, 8, 512, TARGET_US), 88); /* 64 are due: a step of 96 */
+    assert_int_equal(rows_for(&pace, 8, 5000, TARGET_US), 760);
+    assert_int_equal(rows_for(&pace, 8, 100000, TARGET_US), 1528); /* from half of the largest */
+}
+
+static void test_target_bounds_the_step(void **state)
+{
+    (void)state;
+    const struct chunk_pace pace = even_prices(1000.0);
+    assert_int_equal(rows_for(&pace, 8, 100000, TARGET_US), 56); /* half of 88 are due */
+    assert_int_equal(rows_for(&pace, 8, 100000, 50000.0), 24);
+    assert_int_equal(rows_for(&pace, 8, 100000, 20000.0), 16); /* a block, whatever it takes */
+    assert_int_equal(rows_for(&pace, 8, 100000, 1.0), 16);
+}
+
+static void test_fixed_rows_are_bounded_by_the_target_only(void **state)
+{
+    (void)state;
+    const struct chunk_pace pace = even_prices(100.0);
+    struct chunk_request request = {
+        .decode_rows = 8, .backlog_rows = 17, .most_rows = 256, .fixed = true, .target_us = 1e6};
+    assert_int_equal(chunk_pace_rows(&pace, &request), 256);
+    request.target_us = 20000.0;
+    assert_in_range(chunk_pace_rows(&pace, &request), 99, 101);
+    request.target_us = 0.0;
+    assert_int_equal(chunk_pace_rows(&pace, &request), 16);
+}
+
+static void test_cheaper_rows_are_preferred(void **state)
+{
+    (void)state;
+    struct chunk_pace pace = even_prices(40.0);
+    for (int i = 0; i < 40; i++)
+        chunk_pace_note(&pace, 504, 8, 10000.0 + 20.0 * 504); /* half the price */
+    assert_int_equal(rows_for(&pace, 8, 500, TARGET_US), 504);
+    assert_int_equal(rows_for(&pace, 8, 500, 15000.0), 88); /* not within this target */
+}
+
+static void test_a_slow_size_is_tried_again(void **state)
+{
+    (void)state;
+    struct chunk_pace pace = even_prices(20.0);
+    for (int i = 0; i < 40; i++)
+        chunk_pace_note(&pace, 24, 8, 10000.0 + 40.0 * 24);
+    assert_int_equal(rows_for(&pace, 8, 50, TARGET_US), 56);
+    for (int i = 0; i < 3000; i++)
+        chunk_pace_note(&pace, 56, 8, 10000.0 + 20.0 * 56);
+    assert_int_equal(rows_for(&pace, 8, 50, TARGET_US), 24);
+}
+
+static void test_odd_times_stay_in_range(void **state)
+{
+    (void)state;
+    struct chunk_pace pace = {0};
+    chunk_pace_note(&pace, 64, 0, 0.0); /* a clock that stood still */
+    chunk_pace_note(&pace, 0, 4, 0.0);
+    chunk_pace_note(&pace, 64, 4, 1e18);
+    chunk_pace_note(&pace, 0, 4, 1e18);
+    chunk_pace_note(&pace, 64, 4, 1.0);
+    chunk_pace_note(&pace, 4096, 1024, 1e9);
+    uint32_t rows = rows_for(&pace, 4, 10000, TARGET_US);
+    assert_in_range(rows, 1, 2044);
+    assert_int_equal(rows_for(&pace, 2048, 10000, TARGET_US), 0);
+}
+
+/* --- simulation ------------------------------------------------------------------------------ */
+
+#define STREAMS       64u
+#define PROMPT_TOKENS 512u
+#define ANSWER_TOKENS 256u
+#define STEPS         20000u
+#define WARM_STEPS    4000u
+
+/* Rows of a step and its milliseconds. */
+struct point {
+    double rows, ms;
+};
+
+/* One H200, 8B in Q4_0, driver 580.159.04, 2026-11-22: decodes of 1 to 128 streams, then prompts. */
+static const struct point measured[] = {{1, 1.83},   {4, 2.51},    {8, 2.60},    {16, 3.09},
+                                        {32, 4.82},  {64, 6.68},   {128, 10.7},  {192, 27.6},
+                                        {256, 25.6}, {320, 36.8},  {384, 32.6},  {512, 41.6},
+                                        {768, 63.4}, {1024, 59.9}, {2048, 114.2}};
+/* The same without the steps' cliffs above 128 rows: 25,000 rows a second. */
+static const struct point even[] = {{1, 1.83},  {4, 2.51},  {8, 2.60},  {16, 3.09},
+                                    {32, 4.82}, {64, 6.68}, {128, 9.2}, {2048, 86.0}};
+
+static double step_ms(const struct point *points, uint32_t count, double rows)
+{
+    uint32_t i = 1;
+    while (i + 1 < count && points[i].rows < rows)
+        i++;
+    double share = (rows - points[i - 1].rows) / (points[i].rows - points[i - 1].rows);
+    return points[i - 1].ms + share * (points[i].ms - points[i - 1].ms);
+}
+
+struct outcome {
+    double tokens_per_s; /* generated */
+    double worst_ms;     /* of 99 % of the tokens, time since the one before */
+    double usual_ms;     /* of 50 % */
+};
+
+struct stream {
+    uint32_t prompt_left; /* 0: decodes */
+    uint32_t answer_left;
+};
+
+#define MS_CLASSES 400u /* by half milliseconds */
+
+static double share_ms(const uint64_t *tokens, uint64_t all, double share)
+{
+    uint64_t seen = 0;
+    uint32_t class = 0;
+    while (class < MS_CLASSES - 1 && (double)(seen += tokens[class]) < share * (double)all)
+        class ++;
+    return class * 0.5;
+}
+
+/* Prompts are computed first in, first out, beside all streams that decode. The next request of a
+ * stream arrives when its answer ends. fixed_rows 0: the chunk is chosen. */
+static struct outcome simulate(const struct point *points, uint32_t count, uint32_t fixed_rows)
+{
+    static struct stream streams[STREAMS];
+    uint64_t tokens[MS_CLASSES] = {0}, all = 0;
+    struct chunk_pace pace = {0};
+    double time_ms = 0.0;
+    for (uint32_t i = 0; i < STREAMS; i++)
+        streams[i] = (struct stream){PROMPT_TOKENS, ANSWER_TOKENS};
+    uint32_t oldest = 0; /* all streams are alike, so they wait in the order of a ring */
+    for (uint32_t step = 0; step < STEPS; step++) {
+        struct chunk_request request = {.target_us = TARGET_US};
+        for (uint32_t i = 0; i < STREAMS; i++) {
+            request.decode_rows += streams[i].prompt_left == 0;
+            request.backlog_rows += streams[i].prompt_left;
+        }
+        request.most_rows = 2048 - request.decode_rows;
+        uint32_t room = fixed_rows ? fixed_rows : chunk_pace_rows(&pace, &request);
+        room = request.decode_rows == 0 ? 2048 : room;
+        uint32_t prompt_rows = room < request.backlog_rows ? room : request.backlog_rows;
+        double ms = step_ms(points, count, request.decode_rows + prompt_rows);
+        chunk_pace_note(&pace, prompt_rows, request.decode_rows, ms * 1000.0);
+        uint64_t drawn = request.decode_rows;
+        for (uint32_t i = 0; i < STREAMS; i++)
+            if (streams[i].prompt_left == 0 && --streams[i].answer_left == 0)
+                streams[i] = (struct stream){PROMPT_TOKENS, ANSWER_TOKENS};
+        for (uint32_t left = prompt_rows; left > 0; oldest = (oldest + 1) % STREAMS) {
+            struct stream *stream = &streams[oldest];
+            uint32_t rows = stream->prompt_left < left ? stream->prompt_left : left;
+            stream->prompt_left -= rows;
+            left -= rows;
+            if (stream->prompt_left > 0)
+                break;
+            if (rows > 0)
+                stream->answer_left--; /* its last row draws the first token */
+            drawn += rows > 0;
+        }
+        if (step < WARM_STEPS)
+            continue;
+        uint32_t class = (uint32_t)(ms * 2.0);
+        tokens[class < MS_CLASSES ? class : MS_CLASSES - 1] += request.decode_rows;
+        all += drawn;
+        time_ms += ms;
+    }
+    return (struct outcome){.tokens_per_s = (double)all * 1000.0 / time_ms,
+                            .worst_ms = share_ms(tokens, all, 0.99),
+                            .usual_ms = share_ms(tokens, all, 0.5)};
+}
+
+#define COUNT(points) (uint32_t)(sizeof(points) / sizeof(points)[0])
+
+/* All answers in steps of 64 decodes, then all prompts in steps of 2,048 rows: tokens a second. */
+static double parts_alone(const struct point *points, uint32_t count)
+{
+    double decode_ms = ANSWER_TOKENS * step_ms(points, count, STREAMS);
+    double prompt_ms = STREAMS * PROMPT_TOKENS / 2048.0 * step_ms(points, count, 2048);
+    return STREAMS * ANSWER_TOKENS * 1000.0 / (decode_ms + prompt_ms);
+}
+
+static struct outcome print(const char *name, struct outcome outcome)
+{
+    print_message("%s: %.0f tokens/s, ITL p50 %.1f, p99 %.1f ms\n", name, outcome.tokens_per_s,
+                  outcome.usual_ms, outcome.worst_ms);
+    return outcome;
+}
+
+static void test_64_streams_with_the_times_of_a_gpu(void **state)
+{
+    (void)state;
+    struct outcome chosen = print("chosen", simulate(measured, COUNT(measured), 0));
+    struct outcome fixed = print("256 rows", simulate(measured, COUNT(measured), 256));
+    double alone = parts_alone(measured, COUNT(measured));
+    print_message("parts alone: %.0f tokens/s\n", alone);
+    assert_true(chosen.tokens_per_s > 1.4 * fixed.tokens_per_s);
+    assert_true(chosen.tokens_per_s > 0.95 * alone);
+    assert_true(chosen.worst_ms <= TARGET_US / 1000.0);
+}
+
+static void test_64_streams_without_cliffs(void **state)
+{
+    (void)state;
+    struct outcome chosen = print("chosen", simulate(even, COUNT(even), 0));
+    double alone = parts_alone(even, COUNT(even));
+    print_message("parts alone: %.0f tokens/s\n", alone);
+    assert_true(chosen.tokens_per_s > alone);
+    assert_true(chosen.worst_ms <= TARGET_US / 1000.0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_unmeasured_is_small),
+        cmocka_unit_test(test_backlog_is_computed_in_eight_steps),
+        cmocka_unit_test(test_target_bounds_the_step),
+        cmocka_unit_test(test_fixed_rows_are_bounded_by_the_target_only),
+        cmocka_unit_test(test_cheaper_rows_are_preferred),
+        cmocka_unit_test(test_a_slow_size_is_tried_again),
+        cmocka_unit_test(test_odd_times_stay_in_range),
+        cmocka_unit_test(test_64_streams_with_the_times_of_a_gpu),
+        cmocka_unit_test(test_64_streams_without_cliffs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,188 @@
+/*
+ * Two goals conflict: large chunks read the weights once for many rows, and small ones delay
+ * streams less. The price of a row (what a step took beyond its streams, divided by its prompt
+ * rows) decides: a larger chunk is only taken if its rows are cheaper, or if prompts would
+ * otherwise wait for many steps while the streams that they will become are missing from each of
+ * those.
+ *
+ * Classes end at full tiles of the matrix units (multiples of 32, 64, 128 ... rows), and a chunk
+ * fills a step up to the end of a class. A step that ends far before its class does pays for rows
+ * that it does not have, so it has less weight in the price.
+ *
+ * Prices that are not measured again fade slowly, so that a size which was slow once is tried
+ * again. A class that was never measured has the price of steps without streams, or that of the
+ * next smaller class.
+ */
+#include "worker/schedule/chunk_pace.h"
+
+#include "proto/limits.h"
+#include "worker/plan/kv_layout.h"
+
+#define UNMEASURED_ROWS   64u
+#define ROWS_TO_LEARN     16u    /* fewer prompt rows measure the interruptions of a step */
+#define NEW_SAMPLE_WEIGHT 0.25   /* of a new measurement in the average */
+#define OUTLIER_RATIO     2.0    /* a measurement counts as at most so many times the average */
+#define MIN_ADDED_SHARE   0.01   /* of a step's time that its prompt rows take at least */
+#define FADE_PER_STEP     0.0003 /* share of the other prices lost with each measured one */
+#define SPREAD_STEPS      8u     /* steps that may compute what waits now */
+#define PRICE_TOLERANCE   1.10
+
+static const uint32_t class_ends[CHUNK_PACE_CLASSES] = {
+    1,   2,   4,   8,   16,   32,   64,   96,   128,  192,
+    256, 384, 512, 768, 1024, 1536, 2048, 2560, 3072, LIMIT_STEP_ROWS};
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint32_t class_of(uint32_t rows)
+{
+    uint32_t class = 0;
+    while (class + 1 < CHUNK_PACE_CLASSES && class_ends[class] < rows)
+        class ++;
+    return class;
+}
+
+/* Part of its class that a step of so many rows fills. */
+static double filled(uint32_t class, uint32_t rows)
+{
+    uint32_t begin = class > 0 ? class_ends[class - 1] : 0;
+    return rows >= class_ends[class] ? 1.0
+                                     : (double)(rows - begin) / (double)(class_ends[class] - begin);
+}
+
+/* `weight`: of a measurement, as part of the usual one. */
+static void average(double *value, double measured, double weight)
+{
+    if (*value > 0.0 && measured > OUTLIER_RATIO * *value)
+        measured = OUTLIER_RATIO * *value;
+    *value = *value > 0.0 ? *value + weight * NEW_SAMPLE_WEIGHT * (measured - *value) : measured;
+}
+
+/* Expected time of a step of decoding streams alone: between the nearest measured numbers of streams
+ * below and above, or that of the nearest one. 0: nothing is measured. */
+static double decode_time(const struct chunk_pace *pace, uint32_t decode_rows)
+{
+    double below = 0.0, below_us = 0.0, above = 0.0, above_us = 0.0;
+    if (decode_rows == 0)
+        return 0.0;
+    for (uint32_t i = 0; i < CHUNK_PACE_CLASSES && above_us <= 0.0; i++) {
+        if (pace->decode_us[i] <= 0.0)
+            continue;
+        bool reaches = pace->decode_rows[i] >= decode_rows;
+        *(reaches ? &above : &below) = pace->decode_rows[i];
+        *(reaches ? &above_us : &below_us) = pace->decode_us[i];
+    }
+    if (below_us <= 0.0 || above_us <= 0.0)
+        return below_us > 0.0 ? below_us : above_us;
+    return below_us + (decode_rows - below) / (above - below) * (above_us - below_us);
+}
+
+static void fade_others(struct chunk_pace *pace, uint32_t class)
+{
+    for (uint32_t i = 0; i < CHUNK_PACE_CLASSES; i++) {
+        if (i != class)
+            pace->added_us[i] -= FADE_PER_STEP * pace->added_us[i];
+        pace->alone_us[i] -= FADE_PER_STEP * pace->alone_us[i];
+    }
+}
+
+void chunk_pace_note(struct chunk_pace *pace, uint32_t prompt_rows, uint32_t decode_rows,
+                     double time_us)
+{
+    if (prompt_rows == 0 && decode_rows > 0) {
+        uint32_t streams = class_of(decode_rows);
+        average(&pace->decode_us[streams], time_us, 1.0);
+        average(&pace->decode_rows[streams], decode_rows, 1.0);
+    }
+    if (prompt_rows < ROWS_TO_LEARN || time_us <= 0.0)
+        return;
+    uint32_t rows = prompt_rows + decode_rows;
+    uint32_t class = class_of(rows);
+    double streams_us = decode_time(pace, decode_rows);
+    bool mixed = streams_us > 0.0;
+    double *price = mixed ? &pace->added_us[class] : &pace->alone_us[class];
+    double added_us = time_us - streams_us;
+    if (added_us < MIN_ADDED_SHARE * time_us)
+        added_us = MIN_ADDED_SHARE * time_us;
+    double part = filled(class, rows);
+    average(price, added_us / (double)(mixed ? prompt_rows : rows), part * part);
+    if (mixed)
+        fade_others(pace, class);
+}
+
+static double known_price(const struct chunk_pace *pace, uint32_t class)
+{
+    return pace->added_us[class] > 0.0 ? pace->added_us[class] : pace->alone_us[class];
+}
+
+/* Expected price of a row in a step of the class; 0: nothing is measured. */
+static double price_of(const struct chunk_pace *pace, uint32_t class)
+{
+    uint32_t at = class;
+    while (at > 0 && known_price(pace, at) <= 0.0)
+        at--;
+    for (; at + 1 < CHUNK_PACE_CLASSES && known_price(pace, at) <= 0.0; at++)
+        ;
+    return known_price(pace, at);
+}
+
+/* As many of the rows as the target allows, whatever the price. */
+static uint32_t fixed_rows(const struct chunk_pace *pace, const struct chunk_request *request)
+{
+    uint32_t class = class_of(request->most_rows + request->decode_rows);
+    double rows =
+        (request->target_us - decode_time(pace, request->decode_rows)) / price_of(pace, class);
+    if (rows < KV_BLOCK_TOKENS)
+        rows = KV_BLOCK_TOKENS;
+    return rows < (double)request->most_rows ? (uint32_t)rows : request->most_rows;
+}
+
+struct chunk_size {
+    uint32_t rows;
+    double price_us;
+};
+
+/* The chunks that fill a step up to the end of a class and are within the target, in order of rows,
+ * up to the first one that computes all of the backlog. Returns their number. */
+static uint32_t sizes_within(const struct chunk_pace *pace, const struct chunk_request *request,
+                             struct chunk_size sizes[CHUNK_PACE_CLASSES])
+{
+    double streams_us = decode_time(pace, request->decode_rows);
+    uint32_t count = 0, rows = 0, enough = least(request->backlog_rows, request->most_rows);
+    for (uint32_t class = 0; class < CHUNK_PACE_CLASSES && rows < enough; class ++) {
+        if (class_ends[class] < request->decode_rows + KV_BLOCK_TOKENS)
+            continue;
+        rows = least(class_ends[class] - request->decode_rows, request->most_rows);
+        double price_us = price_of(pace, class);
+        if (streams_us + price_us * rows <= request->target_us)
+            sizes[count++] = (struct chunk_size){rows, price_us};
+    }
+    return count;
+}
+
+uint32_t chunk_pace_rows(const struct chunk_pace *pace, const struct chunk_request *request)
+{
+    if (request->backlog_rows == 0 || price_of(pace, CHUNK_PACE_CLASSES - 1) <= 0.0)
+        return least(UNMEASURED_ROWS, request->most_rows);
+    if (request->fixed)
+        return fixed_rows(pace, request);
+    struct chunk_size sizes[CHUNK_PACE_CLASSES];
+    uint32_t count = sizes_within(pace, request, sizes);
+    if (count == 0)
+        return least(KV_BLOCK_TOKENS, request->most_rows);
+    uint32_t largest = sizes[count - 1].rows;
+    uint32_t needed = request->backlog_rows / SPREAD_STEPS;
+    if (needed > largest)
+        needed = largest / 2;
+    uint32_t first = 0;
+    while (sizes[first].rows < needed)
+        first++;
+    double lowest_us = sizes[first].price_us;
+    for (uint32_t i = first; i < count; i++)
+        lowest_us = sizes[i].price_us < lowest_us ? sizes[i].price_us : lowest_us;
+    while (sizes[first].price_us > lowest_us * PRICE_TOLERANCE)
+        first++;
+    return sizes[first].rows;
+}
