@@ -32,6 +32,7 @@ struct wanted_draw {
     struct row_sampling sampling; /* its `counts` only shows whether there are any */
     struct logit_bias_entry *logit_bias;
     uint32_t barred[ROW_BARRED_MAX];
+    uint32_t *mask;             /* or NULL */
     struct token_count *counts; /* [count_size], with room for one more */
     uint32_t count_size;
 };
@@ -200,7 +201,8 @@ static uint64_t read_row(struct fake_backend *fake, const struct step_sequence *
 
 /* --- steps -------------------------------------------------------------------------------------*/
 
-static void copy_draw(struct wanted_draw *to, const struct step_batch *batch, uint32_t index)
+static void copy_draw(struct wanted_draw *to, const struct step_batch *batch, uint32_t index,
+                      uint32_t vocab_tokens)
 {
     const struct row_sampling *from = &batch->samplings[index];
     *to = (struct wanted_draw){
@@ -213,6 +215,12 @@ static void copy_draw(struct wanted_draw *to, const struct step_batch *batch, ui
     for (uint32_t i = 0; i < from->barred_count; i++)
         to->barred[i] = from->barred[i];
     to->sampling.barred = to->barred;
+    if (from->mask) {
+        uint32_t words = (vocab_tokens + 31) / 32;
+        to->mask = must_alloc(words, sizeof *to->mask);
+        memcpy(to->mask, from->mask, words * sizeof *to->mask);
+    }
+    to->sampling.mask = to->mask;
     if (from->counts) {
         to->count_size = token_counts_size(from->counts);
         to->counts = must_alloc(to->count_size + 1, sizeof *to->counts);
@@ -264,7 +272,7 @@ static void copy_step(struct launched_step *step, const struct fake_backend *fak
     step->draws = must_alloc(step->draw_count + 1, sizeof *step->draws);
     step->results = must_alloc(step->draw_count + 1, sizeof *step->results);
     for (uint32_t i = 0; i < step->draw_count; i++)
-        copy_draw(&step->draws[i], batch, i);
+        copy_draw(&step->draws[i], batch, i, fake->options.vocab_tokens);
 }
 
 static void free_step(struct launched_step *step, uint32_t group_count)
@@ -275,6 +283,7 @@ static void free_step(struct launched_step *step, uint32_t group_count)
     for (uint32_t i = 0; i < step->draw_count; i++) {
         free(step->draws[i].logit_bias);
         free(step->draws[i].counts);
+        free(step->draws[i].mask);
     }
     free(step->tokens);
     free(step->values);

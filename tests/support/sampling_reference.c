@@ -81,6 +81,8 @@ static double adjusted_logit(const struct reference_row *row, uint32_t token)
     for (uint32_t i = 0; i < sampling->barred_count; i++)
         if (sampling->barred[i] == token)
             logit = (double)-INFINITY;
+    if (sampling->mask && (sampling->mask[token / 32] >> token % 32 & 1) == 0)
+        logit = (double)-INFINITY;
     double repetition = (double)params->repetition_penalty;
     if (count_in(row, token, params->repetition_context, false) > 0)
         logit = logit > 0 ? logit / repetition : logit * repetition;

@@ -43,7 +43,8 @@ struct batch {
     struct vulkan_step_row rows[ROWS];
     struct vulkan_step_sequence sequences[ROWS];
     uint32_t logit_rows[ROWS];
-    float *logits; /* [ROWS][vocab] */
+    float *logits;   /* [ROWS][vocab] */
+    uint32_t *masks; /* [ROWS][ceil(vocab / 32)] */
 };
 
 /* --- random rows --- */
@@ -149,12 +150,33 @@ static void shuffle_tables(struct test_random *random, struct batch *batch)
     }
 }
 
+static uint32_t mask_words(uint32_t vocab)
+{
+    return (vocab + 31) / 32;
+}
+
+/* A mask of few, half or nearly all tokens. */
+static const uint32_t *fill_mask(struct test_random *random, struct batch *batch, uint32_t row)
+{
+    uint32_t *mask = batch->masks + (size_t)row * mask_words(batch->vocab);
+    uint32_t kind = test_random_below(random, 3);
+    for (uint32_t i = 0; i < mask_words(batch->vocab); i++) {
+        uint32_t bits = (uint32_t)test_random_next(random);
+        mask[i] = kind == 0   ? bits & (uint32_t)(test_random_next(random) >> 7)
+                  : kind == 1 ? bits | (uint32_t)(test_random_next(random) >> 7)
+                  : i % 3 > 0 ? 0
+                              : 1u << bits % 32;
+    }
+    return mask;
+}
+
 static void batch_begin(struct test_random *random, struct batch *batch, uint32_t vocab)
 {
     memset(batch, 0, sizeof *batch);
     batch->vocab = vocab;
     batch->row_count = 1 + test_random_below(random, ROWS);
     batch->logits = calloc((size_t)ROWS * vocab, sizeof *batch->logits);
+    batch->masks = calloc((size_t)ROWS * mask_words(vocab), sizeof *batch->masks);
     shuffle_tables(random, batch);
     for (uint32_t row = 0; row < batch->row_count; row++) {
         struct row_sampling *sampling = &batch->samplings[row];
@@ -177,6 +199,8 @@ static void batch_begin(struct test_random *random, struct batch *batch, uint32_
             sampling->barred_count = test_random_below(random, ROW_BARRED_MAX + 1);
         for (uint32_t i = 0; i < sampling->barred_count; i++)
             batch->barred[row][i] = test_random_below(random, vocab);
+        if (test_random_below(random, 3) == 0)
+            sampling->mask = fill_mask(random, batch, row);
         sampling->logit_bias = batch->biases[row];
         if (test_random_below(random, 3) == 0)
             sampling->logit_bias_count = test_random_below(random, BIASES_MAX + 1);
@@ -194,6 +218,7 @@ static void make_greedy(struct batch *batch)
         batch->samplings[row].counts = NULL;
         batch->samplings[row].logit_bias_count = 0;
         batch->samplings[row].barred_count = 0;
+        batch->samplings[row].mask = NULL;
         batch->samplings[row].is_forced = false;
         batch->samplings[row].wants_logprob = false;
         batch->samplings[row].top_logprobs = 0;
@@ -205,6 +230,7 @@ static void batch_end(struct batch *batch)
     for (uint32_t row = 0; row < batch->row_count; row++)
         token_counts_destroy(batch->counts[row]);
     free(batch->logits);
+    free(batch->masks);
 }
 
 /* --- the device --- */

@@ -1,7 +1,7 @@
 /*
  * Draws one token by the formulas of row_sampler.h, in three stages:
  *
- *   adjust    bias, barred tokens and penalties change only the tokens that they name, and
+ *   adjust    bias, barred tokens, mask and penalties change only the tokens that they name, and
  *             top_n_sigma removes tokens too far below the largest, in a copy of the row that is
  *             made only if needed
  *   greedy    a row with temperature 0 ends with its largest logit
@@ -85,11 +85,21 @@ static void penalize(const struct row_sampler *sampler, const struct row_samplin
     }
 }
 
-/* The row after bias, barred tokens and penalties; `logits` itself if there are none. */
+static void apply_mask(const uint32_t *mask, uint32_t vocab_tokens, float *row)
+{
+    for (uint32_t first = 0; first < vocab_tokens; first += 32) {
+        uint32_t allowed = mask[first / 32];
+        uint32_t count = vocab_tokens - first < 32 ? vocab_tokens - first : 32;
+        for (uint32_t i = 0; i < count && allowed != UINT32_MAX; i++)
+            row[first + i] = (allowed >> i & 1) != 0 ? row[first + i] : -INFINITY;
+    }
+}
+
+/* The row after bias, barred tokens, mask and penalties; `logits` itself if there are none. */
 static const float *adjust(struct row_sampler *sampler, const float *logits,
                            const struct row_sampling *sampling)
 {
-    if (sampling->logit_bias_count == 0 && sampling->barred_count == 0 &&
+    if (sampling->logit_bias_count == 0 && sampling->barred_count == 0 && !sampling->mask &&
         !row_sampling_has_penalties(sampling))
         return logits;
     float *row = sampler->adjusted;
@@ -102,6 +112,8 @@ static const float *adjust(struct row_sampler *sampler, const float *logits,
         must(sampling->barred[i] < sampler->vocab_tokens);
         row[sampling->barred[i]] = -INFINITY;
     }
+    if (sampling->mask)
+        apply_mask(sampling->mask, sampler->vocab_tokens, row);
     if (row_sampling_has_penalties(sampling))
         penalize(sampler, sampling, row);
     return row;

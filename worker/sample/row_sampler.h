@@ -7,6 +7,7 @@
  *
  *   logit_bias    l[t] += bias(t)
  *   barred        l[t] = -infinity
+ *   mask          l[t] = -infinity for tokens that the grammar does not allow
  *   repetition    t in prompt or output: l[t] = l[t] > 0 ? l[t] / repetition : l[t] * repetition
  *   presence,     t c > 0 times in the output: l[t] -= presence + frequency * c
  *   frequency
@@ -49,6 +50,9 @@ struct row_sampling {
     uint32_t logit_bias_count;
     const uint32_t *barred; /* [barred_count] tokens that cannot be drawn */
     uint32_t barred_count;  /* <= ROW_BARRED_MAX */
+    /* [ceil(vocab_tokens / 32)] token t may be drawn if bit t % 32 of word t / 32 is set; NULL:
+     * any. At least one is set. If the model gives all of these -infinity, token 0 is drawn. */
+    const uint32_t *mask;
     uint32_t position; /* of the token being drawn: prompt tokens + tokens generated before it */
     /* Position of the first generated token, for backends that keep the counts of generated tokens
      * themselves. */
@@ -78,8 +82,8 @@ struct row_sampler;
 struct row_sampler *row_sampler_create(uint32_t vocab_tokens);
 void row_sampler_destroy(struct row_sampler *sampler);
 
-/* Draws from `logits` [vocab_tokens], which is not changed: bias, penalties and top_n_sigma work on
- * a copy. NaN counts as -infinity, +infinity as the largest finite number. A row without a logit
+/* Draws from `logits` [vocab_tokens], which is not changed: bias, mask, penalties and top_n_sigma
+ * work on a copy. NaN counts as -infinity, +infinity as the largest finite number. A row without a logit
  * above -infinity gives token 0. */
 struct sampled_token row_sampler_draw(struct row_sampler *sampler, const float *logits,
                                       const struct row_sampling *sampling);

@@ -124,12 +124,29 @@ static void check_alternatives(const struct reference_row *row, const struct sam
     }
 }
 
+/* NULL, or a mask with few, half, nearly all or all tokens, and any bits beyond the vocabulary. */
+static const uint32_t *random_mask(uint32_t vocab, uint32_t *mask)
+{
+    uint32_t kind = next_random() % 8;
+    for (uint32_t i = 0; i < (vocab + 31) / 32; i++) {
+        uint32_t bits = next_random();
+        mask[i] = kind == 0   ? bits & next_random() & next_random() & next_random()
+                  : kind == 1 ? bits
+                  : kind == 2 ? bits | next_random() | next_random()
+                              : UINT32_MAX;
+    }
+    uint32_t token = next_random() % vocab;
+    mask[token / 32] |= 1u << token % 32;
+    return kind < 4 ? mask : NULL;
+}
+
 static void test_random_rows_match_the_reference(void **state)
 {
     (void)state;
     static const uint32_t vocabs[] = {1, 2, 3, 63, 64, 65, 130, 1000, 1029, VOCAB_MAX};
     static float logits[VOCAB_MAX];
     static uint32_t tokens[HISTORY_MAX];
+    static uint32_t mask[(VOCAB_MAX + 31) / 32];
     uint32_t close_calls = 0;
     const uint32_t rows = 4000;
     for (uint32_t i = 0; i < rows; i++) {
@@ -150,6 +167,7 @@ static void test_random_rows_match_the_reference(void **state)
                                         .logit_bias_count = next_random() % 4,
                                         .barred = barred,
                                         .barred_count = next_random() % 3,
+                                        .mask = random_mask(vocab, mask),
                                         .position = next_random(),
                                         .is_forced = next_random() % 16 == 0,
                                         .forced_token = next_random() % vocab,
@@ -279,6 +297,27 @@ static void test_extreme_parameters(void **state)
     token_counts_destroy(counts);
 }
 
+/* The only allowed token is drawn however unlikely it is, and its probability is the model's. */
+static void test_one_allowed_token(void **state)
+{
+    (void)state;
+    float logits[100];
+    uint32_t mask[4] = {0};
+    mask[70 / 32] = 1u << 70 % 32;
+    for (uint32_t i = 0; i < 100; i++)
+        logits[i] = i == 70 ? -40.0f : 1.0f;
+    for (uint32_t greedy = 0; greedy < 2; greedy++) {
+        struct sampling_params params = sampling_params_default();
+        params.temperature = greedy ? 0.0f : 1.0f;
+        struct row_sampling sampling = {.params = &params, .mask = mask, .wants_logprob = true};
+        struct row_sampler *sampler = row_sampler_create(100);
+        struct sampled_token sampled = row_sampler_draw(sampler, logits, &sampling);
+        row_sampler_destroy(sampler);
+        assert_int_equal(sampled.token, 70);
+        assert_true(sampled.logprob < -45.0f && sampled.logprob > -46.0f); /* -41 - log 99 */
+    }
+}
+
 static void test_the_row_is_not_changed(void **state)
 {
     (void)state;
@@ -307,6 +346,7 @@ int main(void)
         cmocka_unit_test(test_ties_go_to_the_lowest_id),
         cmocka_unit_test(test_odd_logits),
         cmocka_unit_test(test_extreme_parameters),
+        cmocka_unit_test(test_one_allowed_token),
         cmocka_unit_test(test_the_row_is_not_changed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -559,20 +559,20 @@ static_assert(sizeof(struct vulkan_matrix_unpack_push) == 40, "byte map");
 /* --- sampling: all kernels have the same push constants (shaders/sample_rows.glsl) --- */
 
 struct vulkan_sample_push {
-    uint64_t logits;       /*   0: f32 [rows, vocab_tokens]; biases and penalties change it */
-    uint64_t records;      /*   8: struct vulkan_sampler_record [rows] */
-    uint64_t entries;      /*  16: u32 pairs: biases and counts */
-    uint64_t parts;        /*  24: VULKAN_SAMPLE_PART_BYTES [rows, chunk_count] */
-    uint64_t block_keys;   /*  32: u32 [rows, chunk_count * VULKAN_SAMPLE_SCANNERS] */
-    uint64_t arrivals;     /*  40: u32 [rows], 0 between steps */
-    uint64_t drawn;        /*  48: u32 [rows] */
-    uint64_t results;      /*  56: struct vulkan_sampler_result [rows] */
-    uint64_t rows;         /*  64: struct vulkan_step_row */
-    uint64_t sequences;    /*  72: struct vulkan_step_sequence */
-    uint64_t tables;       /*  80: u32 */
-    uint64_t logit_rows;   /*  88: u32 [rows] */
-    uint64_t history;      /*  96: u32 [blocks of group 0, 16] */
-    uint64_t copies;       /* 104: VULKAN_SAMPLE_COPY_BYTES [copies asked for] */
+    uint64_t logits;     /*   0: f32 [rows, vocab_tokens]; biases, masks and penalties change it */
+    uint64_t records;    /*   8: struct vulkan_sampler_record [rows] */
+    uint64_t entries;    /*  16: u32 pairs: biases, counts and masks */
+    uint64_t parts;      /*  24: VULKAN_SAMPLE_PART_BYTES [rows, chunk_count] */
+    uint64_t block_keys; /*  32: u32 [rows, chunk_count * VULKAN_SAMPLE_SCANNERS] */
+    uint64_t arrivals;   /*  40: u32 [rows], 0 between steps */
+    uint64_t drawn;      /*  48: u32 [rows] */
+    uint64_t results;    /*  56: struct vulkan_sampler_result [rows] */
+    uint64_t rows;       /*  64: struct vulkan_step_row */
+    uint64_t sequences;  /*  72: struct vulkan_step_sequence */
+    uint64_t tables;     /*  80: u32 */
+    uint64_t logit_rows; /*  88: u32 [rows] */
+    uint64_t history;    /*  96: u32 [blocks of group 0, 16] */
+    uint64_t copies;     /* 104: VULKAN_SAMPLE_COPY_BYTES [copies asked for] */
     uint32_t vocab_tokens; /* 112 */
     uint32_t chunk_count;  /* 116 */
     uint64_t spreads;      /* 120: VULKAN_SAMPLE_PART_BYTES [rows, chunk_count] */

@@ -59,6 +59,8 @@ struct SampleRecord {
     float typical_p;   /* 1 = off */
     float top_n_sigma; /* 0 = off */
     uint top_logprobs; /* ROW_EXPLAIN: how many tokens */
+    uint mask_first;   /* entries from here on hold a bit for each token: may be drawn; NO_TOKEN: all may */
+    uint unused;
 };
 
 /* Results of sample_scan for a chunk: 32 bytes. */
@@ -129,7 +131,7 @@ layout(push_constant) uniform Push
 {
     uint64_t logits;     /* f32 [rows, vocab_tokens] */
     uint64_t records;    /* SampleRecord [rows] */
-    uint64_t entries;    /* biases and counts of all rows */
+    uint64_t entries;    /* biases, counts and masks of all rows */
     uint64_t parts;      /* SamplePart [rows, chunk_count] */
     uint64_t block_keys; /* u32 [rows, chunk_count * SCANNERS] largest key of each block */
     uint64_t arrivals;   /* u32 [rows], 0 between steps */

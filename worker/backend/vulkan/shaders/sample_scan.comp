@@ -2,7 +2,7 @@
 /*
  * Sampling, first half: many workgroups per row read every logit once.
  *
- * Each workgroup reads a chunk of the vocabulary. It applies biases and penalties: it counts the tokens
+ * Each workgroup reads a chunk of the vocabulary. It applies biases, penalties and a mask: it counts the tokens
  * that the sequence has seen, as far as they lie in the chunk, in shared memory, from the history that
  * embed_rows keeps (or from a list of the host), so no counts are kept between steps. The few
  * changed logits are written back.
@@ -175,6 +175,21 @@ void adjust(uint row, uint first)
     }
 }
 
+/* Tokens that the row's mask leaves out. Likewise in memory. */
+void apply_mask(uint row, uint first)
+{
+    uint64_t mask = push.entries + 8 * uint64_t(record.mask_first);
+    for (uint quad = 0; quad < QUADS; quad++) {
+        uint token = first + quad_offset(quad);
+        if (token >= push.vocab_tokens)
+            continue;
+        uint allowed = SampleWords(mask).at[token / 32] >> token % 32 & 15u;
+        for (uint i = 0; i < 4 && allowed != 15u; i++)
+            if ((allowed >> i & 1u) == 0 && token + i < push.vocab_tokens)
+                SampleWords(logits_of(row)).at[token + i] = MINUS_INFINITY;
+    }
+}
+
 /* This invocation's logits, into a copy. */
 void copy_logits(uint64_t copy, uint first)
 {
@@ -325,6 +340,8 @@ void main()
         }
         if ((flags & ROW_PENALTIES) != 0 || record.bias_count > 0)
             adjust(row, gl_WorkGroupID.x * CHUNK);
+        if (record.mask_first != NO_TOKEN)
+            apply_mask(row, gl_WorkGroupID.x * CHUNK);
     }
     scan(logits_of(row), parts_of(row), keys_of(row), 0, flags);
     bool is_greedy = PLAIN || (record.temperature == 0.0 && (flags & ROW_LOGPROB) == 0);

@@ -1,8 +1,8 @@
 /*
  * The host's side of sampling: parameters into records, one to five dispatches, results out.
  *
- * A record has all parameters of its row, so a step may mix any kinds of rows. Biases and uploaded
- * counts follow each other in one buffer of pairs, which grows on demand. The device needs each
+ * A record has all parameters of its row, so a step may mix any kinds of rows. Biases, uploaded
+ * counts and masks follow each other in one buffer of pairs, which grows on demand. The device needs each
  * biased token once, so biases of the same token, which a request may repeat, are added up here.
  *
  * Logarithms of log-probabilities are taken here, in double, from the sum that the device gives.
@@ -66,8 +66,10 @@ struct vulkan_sampler_record {
     float typical_p;
     float top_n_sigma;
     uint32_t top_logprobs;
+    uint32_t mask_first; /* its entry, or NO_TOKEN */
+    uint32_t unused;
 };
-_Static_assert(sizeof(struct vulkan_sampler_record) == 96, "byte map");
+_Static_assert(sizeof(struct vulkan_sampler_record) == 104, "byte map");
 
 /* SampleResult there. */
 struct vulkan_sampler_result {
@@ -306,11 +308,19 @@ static uint32_t uploaded_counts(const struct vulkan_sampler *sampler,
     return upload ? token_counts_size(sampling->counts) : 0;
 }
 
-/* Whether biases or penalties change the row. */
+/* Entries that a mask takes, two words each. */
+static uint32_t mask_entries(const struct vulkan_sampler *sampler,
+                             const struct row_sampling *sampling)
+{
+    uint32_t words = (sampler->options.vocab_tokens + 31) / 32;
+    return sampling->mask && !sampling->is_forced ? (words + 1) / 2 : 0;
+}
+
+/* Whether biases, a mask or penalties change the row. */
 static bool is_changed(const struct row_sampling *sampling)
 {
     return !sampling->is_forced && (sampling->logit_bias_count > 0 || sampling->barred_count > 0 ||
-                                    row_sampling_has_penalties(sampling));
+                                    sampling->mask || row_sampling_has_penalties(sampling));
 }
 
 /* Whether the row needs sample_explain. The draw itself gives only the probability of the drawn
@@ -349,7 +359,7 @@ static enum result reserve_entries(struct vulkan_sampler *sampler, struct slot *
     uint64_t count = 0;
     for (uint32_t row = 0; row < row_count; row++)
         count += samplings[row].logit_bias_count + samplings[row].barred_count +
-                 uploaded_counts(sampler, &samplings[row]);
+                 uploaded_counts(sampler, &samplings[row]) + mask_entries(sampler, &samplings[row]);
     *moved = count * sizeof(struct entry) > slot->entries.bytes;
     return *moved ? make_entries(sampler, slot, 2 * count, error) : RESULT_OK;
 }
@@ -480,6 +490,7 @@ static struct vulkan_sampler_record record_of(const struct vulkan_sampler *sampl
         .frequency_from = context_begin(sampling, params->frequency_penalty != 0.0f,
                                         params->frequency_context, sampling->first_generated),
         .raw_at = NO_TOKEN,
+        .mask_first = NO_TOKEN,
         .inverse_temperature = logit_walk_inverse(params->temperature),
         .typical_p = params->typical_p,
         .top_n_sigma = params->top_n_sigma,
@@ -501,8 +512,8 @@ static uint32_t work_of(const struct vulkan_sampler_record *record)
         work |= VULKAN_SAMPLER_FILTERS;
     if (record->flags & SAMPLER_EXPLAIN)
         work |= VULKAN_SAMPLER_EXPLAINS;
-    bool is_plain =
-        work == 0 && record->flags == 0 && record->bias_count == 0 && record->forced == NO_TOKEN;
+    bool is_plain = work == 0 && record->flags == 0 && record->bias_count == 0 &&
+                    record->forced == NO_TOKEN && record->mask_first == NO_TOKEN;
     return is_plain ? 0 : work | VULKAN_SAMPLER_ANY;
 }
 
@@ -534,6 +545,12 @@ enum result vulkan_sampler_fill(struct vulkan_sampler *sampler, uint32_t index,
         if (!sampling->is_forced)
             record.count_count = write_counts(sampler, sampling, entries + used);
         used += record.count_count;
+        if (mask_entries(sampler, sampling) > 0) {
+            record.mask_first = used;
+            memcpy(entries + used, sampling->mask,
+                   (sampler->options.vocab_tokens + 31) / 32 * sizeof *sampling->mask);
+            used += mask_entries(sampler, sampling);
+        }
         if (is_explained(sampling) && is_changed(sampling))
             record.raw_at = copied++;
         records[row] = record;

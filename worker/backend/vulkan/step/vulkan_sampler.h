@@ -1,7 +1,7 @@
 /*
  * Draws tokens on the device: rows of logits in, one token per row out, by the formulas of
- * worker/sample/row_sampler.h. Per step only this crosses the bus: 96 bytes of parameters a row
- * (and its biases) to the device, 4 to 192 bytes a row back.
+ * worker/sample/row_sampler.h. Per step only this crosses the bus: 104 bytes of parameters a row
+ * (and its biases, and a mask of a bit a token) to the device, 4 to 192 bytes a row back.
  *
  * Tokens are the CPU sampler's: sums are taken in the same order, or as integers.
  *
@@ -37,7 +37,7 @@ struct vulkan_sampler_step {
 
 /* What is recorded for a step besides each row's largest logit, as bits. */
 enum vulkan_sampler_work {
-    VULKAN_SAMPLER_ANY = 1,     /* biases, penalties, forced tokens, or what follows */
+    VULKAN_SAMPLER_ANY = 1,     /* biases, masks, penalties, forced tokens, or what follows */
     VULKAN_SAMPLER_DRAWS = 2,   /* temperatures, or sums for log-probabilities */
     VULKAN_SAMPLER_FILTERS = 4, /* typical_p, top_n_sigma */
     VULKAN_SAMPLER_EXPLAINS = 8 /* log-probabilities that the draw itself does not give */
