@@ -74,12 +74,14 @@ TOOLS        := $(BUILD)/shoal-load
 # Tags in the test files select the tests of a run (short or long tier, sanitizers, drivers): scripts/test_list.
 BASE_TESTS     := $(filter %_test.c,$(call sources,tests/unit/proto tests/unit/shm tests/ring))
 FRONTEND_TESTS := $(filter %_test.c,$(call sources,tests/unit/frontend))
+# Grammars are compiled on one side and run on the other.
+GRAMMAR_TESTS  := $(filter %_test.c,$(call sources,tests/grammar))
 LOAD_TESTS     := $(filter %_test.c,$(call sources,tests/unit/scripts/load))
 WORKER_TESTS   := $(filter %_test.c,$(call sources,tests/unit/worker tests/ops tests/model tests/vulkan))
 OP_CASE_TESTS  := tests/ops/op_check_test.c tests/vulkan/vulkan_ops_test.c
 # These spawn the programs and link neither side.
 PROCESS_TESTS  := $(filter %_test.c,$(call sources,tests/process))
-ALL_TESTS      := $(BASE_TESTS) $(FRONTEND_TESTS) $(WORKER_TESTS) $(LOAD_TESTS) $(PROCESS_TESTS)
+ALL_TESTS      := $(BASE_TESTS) $(FRONTEND_TESTS) $(WORKER_TESTS) $(LOAD_TESTS) $(PROCESS_TESTS) $(GRAMMAR_TESTS)
 STRAY_TESTS    := $(filter-out $(ALL_TESTS),$(filter %_test.c,$(call sources,tests)))
 ifneq ($(STRAY_TESTS),)
 $(error no folder rule builds $(STRAY_TESTS))
@@ -91,10 +93,12 @@ F32_MODELS      := $(addprefix build/cache/models/,smollm2-135m-instruct-f32.ggu
 TINY_CHECKPOINTS := build/checkpoints/made
 
 FUZZ_SRC       := $(filter tests/fuzz/fuzz_%,$(call sources,tests/fuzz))
-FUZZ_FRONTEND  := $(shell grep -l '^.include "frontend/' $(FUZZ_SRC) /dev/null)
-FUZZ_WORKER    := $(shell grep -l '^.include "worker/' $(FUZZ_SRC) /dev/null)
-FUZZ_LOAD      := $(shell grep -l '^.include "scripts/load/' $(FUZZ_SRC) /dev/null)
-FUZZ_BASE      := $(filter-out $(FUZZ_FRONTEND) $(FUZZ_WORKER) $(FUZZ_LOAD),$(FUZZ_SRC))
+fuzz_including  = $(shell grep -l '^.include "$(1)/' $(FUZZ_SRC) /dev/null)
+FUZZ_BOTH      := $(filter $(call fuzz_including,frontend),$(call fuzz_including,worker))
+FUZZ_FRONTEND  := $(filter-out $(FUZZ_BOTH),$(call fuzz_including,frontend))
+FUZZ_WORKER    := $(filter-out $(FUZZ_BOTH),$(call fuzz_including,worker))
+FUZZ_LOAD      := $(call fuzz_including,scripts/load)
+FUZZ_BASE      := $(filter-out $(FUZZ_BOTH) $(FUZZ_FRONTEND) $(FUZZ_WORKER) $(FUZZ_LOAD),$(FUZZ_SRC))
 FUZZ_PROGRAMS  := $(call test_programs,$(FUZZ_SRC))
 FUZZ_SECONDS   ?= 20
 
@@ -195,6 +199,8 @@ $(SCRIPTED_WORKER): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_FRONTEND) $(LIB_WOR
 	$(link) $(FRONTEND_LIBS) $(WORKER_LIBS)
 $(call test_programs,$(FRONTEND_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_FRONTEND) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS) $(MEDIA_LIBS) -lcmocka
+$(call test_programs,$(GRAMMAR_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_FRONTEND) $(LIB_WORKER) $(LIB_BASE)
+	$(link) $(FRONTEND_LIBS) $(MEDIA_LIBS) $(WORKER_LIBS) -lcmocka
 $(call test_programs,$(LOAD_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_LOAD) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS) -lcmocka
 $(call test_programs,$(filter-out $(OP_CASE_TESTS),$(WORKER_TESTS))): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_WORKER) $(LIB_BASE)
@@ -207,6 +213,8 @@ $(call test_programs,$(FUZZ_BASE)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUP
 	$(link) -lm
 $(call test_programs,$(FUZZ_FRONTEND)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_FRONTEND) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS) $(MEDIA_LIBS)
+$(call test_programs,$(FUZZ_BOTH)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_FRONTEND) $(LIB_WORKER) $(LIB_BASE)
+	$(link) $(FRONTEND_LIBS) $(MEDIA_LIBS) $(WORKER_LIBS)
 $(call test_programs,$(FUZZ_LOAD)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_LOAD) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS)
 $(call test_programs,$(FUZZ_WORKER)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_WORKER) $(LIB_BASE)

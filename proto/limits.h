@@ -179,6 +179,31 @@
  * a sentence about the end of thinking before it */
 #define LIMIT_THINK_TOKENS 64u
 
+/* --- Grammars --------------------------------------------------------------------------------- */
+
+/* nesting of a regex, which is recursion of its derivative; generated patterns stay below 50 */
+#define LIMIT_GRAMMAR_DEPTH 500u
+/* a compiled grammar; the largest public JSON schema (915 kB) becomes about as much */
+#define LIMIT_GRAMMAR_BLOB_BYTES (4u << 20)
+/* memory of a grammar while it is built: tables that are a few times the blob */
+#define LIMIT_GRAMMAR_BUILD_BYTES (64u << 20)
+/* steps of building a grammar, each about 10 ns: 0.2 s */
+#define LIMIT_GRAMMAR_BUILD_FUEL 20000000u
+/* derivatives that decide whether one regex is empty; about 1 ms */
+#define LIMIT_GRAMMAR_EMPTY_STEPS 2000u
+/* a count in a regex or a rule; more are written as unbounded by generators */
+#define LIMIT_GRAMMAR_COUNT (1u << 30)
+/* derived states and masks of one grammar in the worker */
+#define LIMIT_GRAMMAR_CACHE_BYTES (64u << 20)
+/* items of one parser row; JSON has about 40, a choice of objects a few hundred */
+#define LIMIT_GRAMMAR_ROW_ITEMS 4096u
+/* parser items of one mask or one token; about 20 ms */
+#define LIMIT_GRAMMAR_STEP_ITEMS 400000u
+/* steps of deriving states in one mask or one token; about 40 ms */
+#define LIMIT_GRAMMAR_STEP_FUEL 4000000u
+/* parser items of one answer: 16 bytes each */
+#define LIMIT_GRAMMAR_ANSWER_ITEMS (2u << 20)
+
 /* --- OpenAI's Responses API ------------------------------------------------------------------- */
 
 /* records that can be found; --response-store-bytes usually binds earlier */

@@ -1,0 +1,44 @@
+/*
+ * The inside of a vocabulary, for the mask: a flat trie of the tokens' bytes in depth-first order.
+ * The nodes below node n are n + 1 up to nodes[n].end; node 0 is the root, the empty text.
+ */
+#ifndef SHOAL_WORKER_SAMPLE_GRAMMAR_TRIE_H
+#define SHOAL_WORKER_SAMPLE_GRAMMAR_TRIE_H
+
+#include <pthread.h>
+
+#include "worker/sample/grammar_program.h"
+
+#define GRAMMAR_NO_TOKEN UINT32_MAX
+
+struct grammar_trie_node {
+    uint32_t token; /* the first token that is exactly this text, or GRAMMAR_NO_TOKEN */
+    uint32_t end;
+    uint16_t depth; /* bytes of the text */
+    uint8_t byte;   /* its last byte */
+};
+
+#define GRAMMAR_KEPT_PROGRAMS 16u
+
+struct grammar_vocabulary {
+    uint32_t token_count;
+    uint32_t logit_count;
+    uint8_t *bytes;    /* of all tokens */
+    uint32_t *offsets; /* [token_count + 1]; end tokens have no bytes */
+    bool *is_end;      /* [logit_count] */
+    struct grammar_trie_node *nodes;
+    uint32_t node_count;
+    uint32_t *same_text;  /* [token_count] next token with the same bytes, or GRAMMAR_NO_TOKEN */
+    uint32_t longest;     /* bytes of the longest token */
+    pthread_mutex_t lock; /* of the programs */
+    struct grammar_program *programs[GRAMMAR_KEPT_PROGRAMS]; /* most recently opened first */
+};
+
+/* The program of the blob, shared with other matchers; NULL: *result says why. */
+struct grammar_program *grammar_vocabulary_take_program(struct grammar_vocabulary *vocabulary,
+                                                        const void *blob, size_t bytes,
+                                                        enum grammar_result *result);
+void grammar_vocabulary_give_program(struct grammar_vocabulary *vocabulary,
+                                     struct grammar_program *program);
+
+#endif
