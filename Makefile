@@ -1,7 +1,7 @@
 # Shoal. One non-recursive Makefile; `make help` lists the targets; everything built lands in build/.
 #
 # SAN=address,undefined or SAN=thread builds with those sanitizers into build/san-address-undefined/ and so on; SAN=fuzz
-# builds fuzz targets with clang. V=1 shows commands. CC, CFLAGS_EXTRA, JOBS, ARGS, PORT, LENGTH, FUZZ_SECONDS, PREFIX and DESTDIR
+# builds fuzz targets with clang. V=1 shows commands. CC, CFLAGS_EXTRA, JOBS, ARGS, PORT, LENGTH, MINUTES, FUZZ_SECONDS, PREFIX and DESTDIR
 # can be set.
 
 SHELL := /bin/bash
@@ -23,6 +23,7 @@ JOBS    ?= $(shell nproc)
 PORT    ?= 8080
 PREFIX  ?= /usr/local
 LENGTH  ?= timed
+MINUTES ?= 30
 BUILD   := build$(if $(SAN),/san-$(subst $(space),-,$(SANS)))
 OBJ     := $(BUILD)/obj
 
@@ -103,7 +104,7 @@ FUZZ_PROGRAMS  := $(call test_programs,$(FUZZ_SRC))
 FUZZ_SECONDS   ?= 20
 
 .PHONY: all help programs tools tests fuzzers run run-demo test test-long check format test-data test-unit test-agreement \
-        test-vulkan test-gpu test-scripts test-api test-fault test-san fuzz mutate bench bench-gpu clean install
+        test-vulkan test-gpu test-scripts test-api test-fault soak test-san fuzz mutate bench bench-gpu clean install
 all: programs tools ## build the programs (build/shoal, build/shoal-worker, build/shoal-media) and the load tool (build/shoal-load)
 programs: $(PROGRAMS)
 tools: $(TOOLS)
@@ -302,6 +303,11 @@ test-fault: test-data ## kill, stop and poison workers under load: no answer may
 	@scripts/make_venv
 	@$(BUILDING) programs
 	@SHOAL_FAULT_LENGTH=$(LENGTH) scripts/vulkan_env native scripts/run_pytest $(TALLY_ARG) --tier $(TIER) tests/fault
+
+soak: test-data ## every disturbance at once at 80 % load for MINUTES (30): no answer may be lost or change, memory stays flat
+	@scripts/make_venv
+	@$(BUILDING) programs
+	@SHOAL_SOAK_MINUTES=$(MINUTES) scripts/run_pytest $(TALLY_ARG) tests/fault/soak_test.py
 
 test-san: ## the C tests under address+undefined and under thread sanitizers
 	@failed=0; for san in address,undefined thread; do \

@@ -60,7 +60,7 @@ static struct media_slot *slot_take(struct media_pool *pool, const atomic_bool *
     must(pthread_mutex_lock(&pool->mutex) == 0);
     while (!(slot = slot_find(pool)) && !cancel_flag_is_set(cancelled)) {
         struct timespec until;
-        must(clock_gettime(CLOCK_REALTIME, &until) == 0);
+        must(clock_gettime(CLOCK_MONOTONIC, &until) == 0); /* pool->given waits by it */
         until.tv_nsec += LOOK_MS * 1000000;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
@@ -241,7 +241,11 @@ struct media_pool *media_pool_create(uint32_t processes)
     must(processes >= 1 && processes <= LIMIT_MEDIA_PROCESSES);
     struct media_pool *pool = must_alloc(1, sizeof *pool + processes * sizeof pool->slots[0]);
     must(pthread_mutex_init(&pool->mutex, NULL) == 0);
-    must(pthread_cond_init(&pool->given, NULL) == 0);
+    pthread_condattr_t monotonic;
+    must(pthread_condattr_init(&monotonic) == 0);
+    must(pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0);
+    must(pthread_cond_init(&pool->given, &monotonic) == 0);
+    pthread_condattr_destroy(&monotonic);
     pool->slot_count = processes;
     pool->reader = (struct image_reader){pool, pool_probe, pool_decode};
     if (program_path("shoal-media", pool->path, &error) != RESULT_OK)

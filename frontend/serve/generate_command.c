@@ -254,6 +254,7 @@ static enum result command_start(struct generate_command *command, struct error_
         must(command->signals[i] && event_add(command->signals[i], NULL) == 0);
     }
     struct chat_engine_config config = {.base = command->base,
+                                        .state_directory = -1,
                                         .options = command->options,
                                         .context = command,
                                         .ready = on_ready,

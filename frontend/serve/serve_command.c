@@ -32,6 +32,7 @@
 #include "frontend/serve/routes/response_watches.h"
 #include "frontend/serve/routes/route_table.h"
 #include "frontend/serve/routes/status_routes.h"
+#include "frontend/serve/routes/tenant_salt.h"
 #include "frontend/serve/service_manager.h"
 #include "proto/log.h"
 #include "proto/must.h"
@@ -235,6 +236,7 @@ static enum result command_start(struct serve_command *command, struct error_tex
             : RESULT_OK;
     if (journal != RESULT_OK)
         return journal;
+    config.state_directory = response_journal_directory(command->journal);
     enum result result = http_settings_create(command->options, &command->http_settings, error);
     if (result == RESULT_OK)
         result = server_start(command, error);
@@ -249,6 +251,7 @@ static enum result command_start(struct serve_command *command, struct error_tex
         &(struct generation_route_config){.base = command->base,
                                           .engine = command->routes.engine,
                                           .options = command->options,
+                                          .salt_key = tenant_salt_key(config.state_directory),
                                           .usage = http_settings_usage(command->http_settings),
                                           .watches = command->routes.watches});
     command->routes.resume = response_resume_create(

@@ -42,7 +42,7 @@ def chat_body(number, max_tokens):
 class Chat:
     """One request and the bytes of its reply."""
 
-    def __init__(self, port, number, body):
+    def __init__(self, port, number, body, headers=b""):
         self.number = number
         self.streamed = bool(body.get("stream"))
         self.arrivals = []  # (time, bytes)
@@ -50,7 +50,7 @@ class Chat:
         text = json.dumps(body).encode()
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
         self.socket.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                            b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
+                            b"Connection: close\r\n%sContent-Length: %d\r\n\r\n" % (headers, len(text)) + text)
         self.socket.setblocking(False)
 
     def take(self):
@@ -67,19 +67,23 @@ class Chat:
             self.over = True
             self.socket.close()
 
-    def answer(self):
-        """(status, comparable part of the answer): equal answers have equal pieces, one for each token, in order."""
+    def reply(self):
+        """(status, body)"""
         raw = b"".join(data for _, data in self.arrivals)
         reply = http.client.HTTPResponse(FakeSocket(raw), method="POST")
         reply.begin()
-        body = reply.read()
-        if not self.streamed or reply.status != 200:
-            whole = json.loads(body)
-            if reply.status != 200:
-                return reply.status, whole["error"]["code"]
-            choice = whole["choices"][0]
-            return 200, (choice["message"]["content"], choice["finish_reason"], counted(whole["usage"]))
-        return 200, read_events(body.decode())
+        return reply.status, reply.read()
+
+    def answer(self):
+        """(status, comparable part of the answer): equal answers have equal pieces, one for each token, in order."""
+        status, body = self.reply()
+        if status != 200:
+            return status, json.loads(body)["error"]["code"]
+        if self.streamed:
+            return 200, read_events(body.decode())
+        whole = json.loads(body)
+        choice = whole["choices"][0]
+        return 200, (choice["message"]["content"], choice["finish_reason"], counted(whole["usage"]))
 
 
 class FakeSocket:

@@ -74,6 +74,12 @@ struct keyed_hash_key kv_ledger_key(const struct kv_ledger *ledger)
     return ledger->memory.key;
 }
 
+uint32_t kv_ledger_count(const struct kv_ledger *ledger, uint32_t store)
+{
+    must(store < PREFIX_STORES);
+    return ledger->memory.counts[store];
+}
+
 struct kv_ledger_record *kv_ledger_records(const struct kv_ledger *ledger, uint32_t store)
 {
     must(store < PREFIX_STORES);

@@ -64,6 +64,8 @@ enum result kv_ledger_create(const struct kv_ledger_memory *memory,
 void kv_ledger_destroy(struct kv_ledger *ledger);
 
 struct keyed_hash_key kv_ledger_key(const struct kv_ledger *ledger);
+/* The number of records of a store. */
+uint32_t kv_ledger_count(const struct kv_ledger *ledger, uint32_t store);
 /* The records of a store. */
 struct kv_ledger_record *kv_ledger_records(const struct kv_ledger *ledger, uint32_t store);
 

@@ -149,6 +149,12 @@ void kv_vault_renew(struct kv_vault *vault, uint64_t pool)
     write_head(vault);
 }
 
+void kv_vault_renew_with_key(struct kv_vault *vault, const struct keyed_hash_key *key)
+{
+    vault->key = *key;
+    kv_vault_renew(vault, vault->pool);
+}
+
 struct kv_ledger_memory kv_vault_ledger(const struct kv_vault *vault)
 {
     must(vault->bytes);

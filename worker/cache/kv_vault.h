@@ -84,6 +84,8 @@ enum result kv_vault_open(int fd, const struct kv_vault_shape *shape, struct kv_
                           struct error_text *error) RESULT_CHECKED;
 /* Discards all records: the pool's memory is another one, with this number. */
 void kv_vault_renew(struct kv_vault *vault, uint64_t pool);
+/* The same, and the key of names is another one. */
+void kv_vault_renew_with_key(struct kv_vault *vault, const struct keyed_hash_key *key);
 /* For kv_ledger_create(); valid until the vault is closed. */
 struct kv_ledger_memory kv_vault_ledger(const struct kv_vault *vault);
 /* Ends the mapping; the contents stay. A zeroed struct is allowed. */

@@ -1,6 +1,7 @@
 /*
  * A fast 64-bit hash of bytes, which tells contents apart that differ by accident, not by malice:
- * checkpoint headers, manifests, prepared weights. Its values are not kept on disk.
+ * checkpoint headers, manifests, prepared weights, saved prefix caches. Its values on disk are only read
+ * by the program file that wrote them.
  */
 #ifndef SHOAL_WORKER_PLAN_CONTENT_HASH_H
 #define SHOAL_WORKER_PLAN_CONTENT_HASH_H

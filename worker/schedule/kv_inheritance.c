@@ -6,10 +6,15 @@
  */
 #include "worker/schedule/kv_inheritance.h"
 
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "proto/log.h"
 #include "worker/plan/content_hash.h"
+
+#define SAVE_MS  3000u /* the frontend waits 5 s for a drained worker to end */
+#define MEGABYTE 1000000.0
 
 /* Without padding, so that it can be hashed. */
 struct identity {
@@ -85,6 +90,27 @@ uint64_t kv_inheritance_limit(const struct kv_inheritance *inheritance)
     return kv_vault_limit(inheritance->options->kv_memory_fd, inheritance->identity);
 }
 
+/* Where blocks and checkpoints are in the pools' memory. */
+static void describe_pools(struct kv_inheritance *inheritance, const struct plan *plan,
+                           const struct kv_budget *budget, const struct backend_options *backend)
+{
+    struct prefix_file_pools *saved = &inheritance->saved;
+    const struct kept_pools_places places =
+        kept_pools_lay(plan, backend->kv_type, backend->kv_blocks, backend->state_slots);
+    *saved = (struct prefix_file_pools){.identity = inheritance->identity};
+    for (uint32_t group = 0; group < plan->kv.group_count; group++) {
+        saved->offsets[group] = places.groups[group];
+        saved->block_bytes[group] =
+            kv_layout_block_bytes(&plan->kv, group, kv_cache_type_bytes(backend->kv_type));
+    }
+    if (budget->checkpoint_slots > 0) {
+        uint64_t slot_bytes = state_layout_slot_bytes(&plan->state);
+        saved->offsets[PREFIX_CHECKPOINT] = places.state + budget->max_sequences * slot_bytes;
+        saved->block_bytes[PREFIX_CHECKPOINT] = slot_bytes;
+    }
+    inheritance->pool_bytes = places.byte_count;
+}
+
 void kv_inheritance_open(struct kv_inheritance *inheritance, const struct plan *plan,
                          const struct kv_budget *budget, uint64_t limit_bytes,
                          struct backend_options *backend)
@@ -97,10 +123,10 @@ void kv_inheritance_open(struct kv_inheritance *inheritance, const struct plan *
     for (uint32_t group = 0; group < plan->kv.group_count; group++)
         shape.counts[group] = budget->blocks[group];
     shape.counts[PREFIX_CHECKPOINT] = budget->checkpoint_slots;
-    if (options->device.kind == DEVICE_CPU)
-        shape.data_bytes =
-            kept_pools_lay(plan, backend->kv_type, backend->kv_blocks, backend->state_slots)
-                .byte_count;
+    if (options->device.kind == DEVICE_CPU) {
+        describe_pools(inheritance, plan, budget, backend);
+        shape.data_bytes = inheritance->pool_bytes;
+    }
     struct error_text error;
     if (kv_vault_open(options->kv_memory_fd, &shape, vault, &error) != RESULT_OK) {
         log_warn("KV cache: it ends with this worker: %s", error.text);
@@ -114,6 +140,60 @@ void kv_inheritance_open(struct kv_inheritance *inheritance, const struct plan *
     backend->kept.pool = vault->pool;
     backend->kept.next_pool = kv_vault_draw_pool();
     backend->kept.memory_offset = vault->data_offset;
+}
+
+/* Maps the pools, which the backend has mapped too. False: not possible, or they are on a device. */
+static bool pools_map(struct kv_inheritance *inheritance)
+{
+    if (inheritance->pool_bytes == 0)
+        return false;
+    void *memory = mmap(NULL, inheritance->pool_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                        inheritance->options->kv_memory_fd, (off_t)inheritance->vault.data_offset);
+    inheritance->saved.memory = memory == MAP_FAILED ? NULL : memory;
+    return inheritance->saved.memory != NULL;
+}
+
+static void pools_unmap(struct kv_inheritance *inheritance)
+{
+    munmap(inheritance->saved.memory, inheritance->pool_bytes);
+    inheritance->saved.memory = NULL;
+}
+
+static void ledger_begin(struct kv_inheritance *inheritance)
+{
+    const struct kv_ledger_memory memory = kv_vault_ledger(&inheritance->vault);
+    if (kv_ledger_create(&memory, &inheritance->ledger) != RESULT_OK)
+        log_warn("KV cache: it ends with this worker: no memory for the ledger's books");
+}
+
+/* The ledger that follows is empty unless the whole file is valid. */
+static void load_file(struct kv_inheritance *inheritance)
+{
+    int fd = inheritance->options->prefix_load_fd;
+    struct prefix_file_head head;
+    struct error_text error = {"its memory cannot be mapped"};
+    enum result result = RESULT_OUT_OF_MEMORY;
+    if (pools_map(inheritance)) {
+        result = prefix_file_open(fd, &inheritance->saved, &head, &error);
+        if (result == RESULT_OK) {
+            kv_vault_renew_with_key(&inheritance->vault, &head.key);
+            ledger_begin(inheritance);
+        }
+        if (result == RESULT_OK && inheritance->ledger) {
+            result = prefix_file_load(fd, &inheritance->saved, &head, inheritance->ledger,
+                                      &inheritance->loaded, &error);
+            if (result != RESULT_OK) {
+                /* The key may be known to others. */
+                const struct keyed_hash_key key = keyed_hash_random_key();
+                kv_ledger_destroy(inheritance->ledger);
+                inheritance->ledger = NULL;
+                kv_vault_renew_with_key(&inheritance->vault, &key);
+            }
+        }
+        pools_unmap(inheritance);
+    }
+    if (result != RESULT_OK)
+        log_warn("prefix cache: the saved one is not used: %s", error.text);
 }
 
 void kv_inheritance_settle(struct kv_inheritance *inheritance, const struct backend *backend,
@@ -133,9 +213,33 @@ void kv_inheritance_settle(struct kv_inheritance *inheritance, const struct back
         log_info("KV cache: that of an earlier worker is not used: %s", reason);
         kv_vault_renew(&inheritance->vault, options->kept.next_pool);
     }
-    const struct kv_ledger_memory memory = kv_vault_ledger(&inheritance->vault);
-    if (kv_ledger_create(&memory, &inheritance->ledger) != RESULT_OK)
-        log_warn("KV cache: it ends with this worker: no memory for the ledger's books");
+    if (origin == KEPT_POOLS_NEW && inheritance->options->prefix_load_fd >= 0)
+        load_file(inheritance);
+    if (!inheritance->ledger)
+        ledger_begin(inheritance);
+}
+
+bool kv_inheritance_save(struct kv_inheritance *inheritance)
+{
+    const struct worker_options *options = inheritance->options;
+    const struct prefix_file_limits limits = {.bytes = options->prefix_save_bytes,
+                                              .save_ms = SAVE_MS};
+    struct prefix_file_figures figures;
+    struct error_text error = {"its memory cannot be mapped"};
+    if (!inheritance->ledger || options->prefix_save_fd < 0 || inheritance->pool_bytes == 0)
+        return true;
+    enum result result = RESULT_OUT_OF_MEMORY;
+    if (pools_map(inheritance)) {
+        result = prefix_file_save(options->prefix_save_fd, &inheritance->saved, inheritance->ledger,
+                                  &limits, &figures, &error);
+        pools_unmap(inheritance);
+    }
+    if (result == RESULT_OK)
+        log_info("prefix cache: %u blocks saved in %.1f MB; %u left out by the limits",
+                 figures.blocks, (double)figures.bytes / MEGABYTE, figures.left);
+    else
+        log_warn("prefix cache: it cannot be saved: %s", error.text);
+    return result == RESULT_OK;
 }
 
 void kv_inheritance_log(const struct kv_inheritance *inheritance,
@@ -145,6 +249,10 @@ void kv_inheritance_log(const struct kv_inheritance *inheritance,
         log_info("KV cache: %u blocks of an earlier worker taken over; %u damaged records, %u "
                  "redundant",
                  restored->blocks, restored->damaged, restored->redundant);
+    if (inheritance->loaded.bytes > 0)
+        log_info("prefix cache: %u blocks of an earlier server loaded from %.1f MB; %u had no room",
+                 restored->blocks, (double)inheritance->loaded.bytes / MEGABYTE,
+                 inheritance->loaded.left);
 }
 
 void kv_inheritance_fini(struct kv_inheritance *inheritance)

@@ -1,9 +1,11 @@
 /*
  * What this worker takes over from the one that died: KV blocks, checkpoints of recurrent state and
- * the prefix index over them (worker/cache/README.md, "After a death").
+ * the prefix index over them (worker/cache/README.md, "After a death"). The first worker of a server
+ * gets them from a file that the last worker of an earlier server has saved.
  *
- * In order: identify, limit, open (before the backend is loaded), settle (after it). Every failure
- * leaves a worker that keeps nothing for the next one, with the reason in the log.
+ * In order: identify, limit, open (before the backend is loaded), settle (after it), and save when
+ * the worker has drained. Every failure leaves a worker that keeps nothing for the next one, with the
+ * reason in the log.
  */
 #ifndef SHOAL_WORKER_SCHEDULE_KV_INHERITANCE_H
 #define SHOAL_WORKER_SCHEDULE_KV_INHERITANCE_H
@@ -12,6 +14,7 @@
 #include "worker/cache/kv_budget.h"
 #include "worker/cache/kv_vault.h"
 #include "worker/cache/prefix_cache.h"
+#include "worker/cache/prefix_file.h"
 #include "worker/schedule/worker_options.h"
 
 struct kv_inheritance {
@@ -19,7 +22,10 @@ struct kv_inheritance {
     bool is_on; /* the vault is given, usable, and the prefix cache is on */
     uint64_t identity;
     struct kv_vault vault;
-    struct kv_ledger *ledger; /* NULL: none */
+    struct kv_ledger *ledger;          /* NULL: none */
+    struct prefix_file_pools saved;    /* the pools as a file describes them; not mapped */
+    uint64_t pool_bytes;               /* of all pools in host memory; 0: they are on a device */
+    struct prefix_file_figures loaded; /* from a file */
 };
 
 /* Whether the options give a vault, and what its contents must be made from; fills the descriptors of
@@ -39,6 +45,9 @@ void kv_inheritance_settle(struct kv_inheritance *inheritance, const struct back
 /* Logs what was taken over. */
 void kv_inheritance_log(const struct kv_inheritance *inheritance,
                         const struct prefix_restored *restored);
+/* Writes the prefix cache to the file of --prefix-save-fd, if there is one. After the engine has
+ * ended. False: the file is not complete. */
+bool kv_inheritance_save(struct kv_inheritance *inheritance);
 /* After the engine has ended. */
 void kv_inheritance_fini(struct kv_inheritance *inheritance);
 

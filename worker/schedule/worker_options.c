@@ -57,6 +57,9 @@ static const struct flag flags[] = {
     {"--kv-memory-fd", FLAG_INT, FIELD(kv_memory_fd), 0, INT_MAX, false},
     {"--kv-vault-fd", FLAG_INT, FIELD(kv_vault_fd), 0, INT_MAX, false},
     {"--kv-send-fd", FLAG_INT, FIELD(kv_send_fd), 0, INT_MAX, false},
+    {"--prefix-load-fd", FLAG_INT, FIELD(prefix_load_fd), 0, INT_MAX, false},
+    {"--prefix-save-fd", FLAG_INT, FIELD(prefix_save_fd), 0, INT_MAX, false},
+    {"--prefix-save-bytes", FLAG_U64, FIELD(prefix_save_bytes), 0, KV_CACHE_BYTES_MAX, false},
     {"--parent-pid", FLAG_INT, FIELD(parent_pid), 1, INT_MAX, true},
     {"--model", FLAG_TEXT, FIELD(model), 0, 0, true},
     {"--checkpoint-files", FLAG_TEXT, FIELD(checkpoint_files), 0, 0, false},
@@ -192,6 +195,8 @@ enum result worker_options_parse(int argc, char **argv, struct worker_options *o
                                        .kv_memory_fd = -1,
                                        .kv_vault_fd = -1,
                                        .kv_send_fd = -1,
+                                       .prefix_load_fd = -1,
+                                       .prefix_save_fd = -1,
                                        .vulkan_tier = VULKAN_NV_MATRIX2,
                                        .worker_count = 1,
                                        .activation_bits = 8,
@@ -230,7 +235,8 @@ void worker_options_print(const struct worker_options *options)
     kv_quantization_write(&options->kv_quantization, quantization);
     log_info("options: model %s, parent-pid %d, segment-fd %d, submit-bell-fd %d, event-bell-fd "
              "%d, weights-fd %d, weights-send-fd %d, kv-memory-fd %d, kv-vault-fd %d, kv-send-fd "
-             "%d, worker-index %u, worker-count %u, "
+             "%d, prefix-load-fd %d, prefix-save-fd %d, prefix-save-bytes %llu, worker-index %u, "
+             "worker-count %u, "
              "device-workers %u, device %s, vulkan-tier %s, vulkan-validation %u, pipeline-cache "
              "%s, profile %u, threads %u, activation-bits %u, max-sequences %u, step-tokens %u, "
              "mixed-prefill-tokens "
@@ -243,7 +249,9 @@ void worker_options_print(const struct worker_options *options)
              options->model, options->parent_pid, options->segment_fd, options->submit_bell_fd,
              options->event_bell_fd, options->weights_fd, options->weights_send_fd,
              options->kv_memory_fd, options->kv_vault_fd, options->kv_send_fd,
-             options->worker_index, options->worker_count, options->device_workers, device,
+             options->prefix_load_fd, options->prefix_save_fd,
+             (unsigned long long)options->prefix_save_bytes, options->worker_index,
+             options->worker_count, options->device_workers, device,
              vulkan_tier_name(options->vulkan_tier), options->vulkan_validation,
              options->pipeline_cache ? options->pipeline_cache : "none", options->profile,
              options->threads, options->activation_bits, options->max_sequences,

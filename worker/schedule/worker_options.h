@@ -23,6 +23,8 @@ struct worker_options {
     int kv_memory_fd;    /* vault of the KV cache: its memory, or -1 */
     int kv_vault_fd;     /* for a device: the vault of descriptors of the KV cache, or -1 */
     int kv_send_fd;      /* and the socket that fills it, or -1 */
+    int prefix_load_fd;  /* file with the prefix cache of an earlier server, or -1 */
+    int prefix_save_fd;  /* file for this worker's prefix cache when it drains, or -1 */
     int parent_pid;
     const char *model;            /* path; points into argv */
     const char *checkpoint_files; /* that it may have (proto/checkpoint_files.h); NULL: any */
@@ -51,6 +53,7 @@ struct worker_options {
     uint64_t vision_cache_bytes; /* size of the feature pool; 0 = chosen from the two above */
     uint32_t kv_cache_share;     /* instead of kv_cache_bytes: percent of the memory; 0 = not set */
     uint32_t prefix_cache;       /* 1: computed prefixes are kept and shared */
+    uint64_t prefix_save_bytes;  /* maximum size of the file */
     uint32_t verify_weights;     /* 1: compare an adopted vault with its checksums */
     enum worker_sandbox sandbox;
     uint32_t allow_debug; /* 1: debuggers and core dumps are allowed */

@@ -353,9 +353,12 @@ static enum result start(struct worker_process *process, struct error_text *erro
     return assemble(process, error);
 }
 
-static void stop(struct worker_process *process)
+static enum worker_exit stop(struct worker_process *process, enum result result,
+                             enum worker_exit status)
 {
     worker_engine_destroy(process->engine);
+    if (result == RESULT_OK && !kv_inheritance_save(&process->inheritance))
+        status = WORKER_EXIT_UNSAVED;
     kv_inheritance_fini(&process->inheritance);
     if (process->backend)
         process->backend->interface->destroy(process->backend);
@@ -363,6 +366,7 @@ static void stop(struct worker_process *process)
     frontend_link_close(process->link);
     if (process->parent_fd >= 0)
         close(process->parent_fd);
+    return status;
 }
 
 enum worker_exit worker_process_run(const struct worker_options *options)
@@ -387,6 +391,5 @@ enum worker_exit worker_process_run(const struct worker_options *options)
         if (process.link)
             gauge_board_fail(frontend_link_gauges(process.link), error.text);
     }
-    stop(&process);
-    return status;
+    return stop(&process, result, status);
 }

@@ -278,6 +278,11 @@ enum result response_journal_open(const char *path, struct response_journal **jo
     return RESULT_OK;
 }
 
+int response_journal_directory(const struct response_journal *journal)
+{
+    return journal ? journal->directory : -1;
+}
+
 void response_journal_close(struct response_journal *journal)
 {
     if (!journal)

@@ -41,6 +41,8 @@ struct response_journal_figures {
 /* Creates the directory if its parent exists. */
 enum result response_journal_open(const char *path, struct response_journal **journal,
                                   struct error_text *error) RESULT_CHECKED;
+/* Its descriptor, for files with other names; valid until the journal is closed. -1 for NULL. */
+int response_journal_directory(const struct response_journal *journal);
 /* Writes what write_later() was given, then closes. NULL is allowed. */
 void response_journal_close(struct response_journal *journal);
 

@@ -42,9 +42,9 @@ static bool join(struct asset_loader *loader, int patience_s)
     struct timespec until;
     if (loader->joined)
         return true;
-    must(clock_gettime(CLOCK_REALTIME, &until) == 0);
+    must(clock_gettime(CLOCK_MONOTONIC, &until) == 0);
     until.tv_sec += patience_s;
-    loader->joined = pthread_timedjoin_np(loader->thread, NULL, &until) == 0;
+    loader->joined = pthread_clockjoin_np(loader->thread, NULL, CLOCK_MONOTONIC, &until) == 0;
     return loader->joined;
 }
 

@@ -162,6 +162,7 @@ static enum result workers_start(struct chat_engine *engine, uint32_t slots,
         .options = options,
         .checkpoint_files =
             options->ignore_weight_changes ? NULL : checkpoint_watch_record(engine->checkpoint),
+        .state_directory = engine->config.state_directory,
         .live_requests = slots,
         .listener = {.context = engine,
                      .ready = ready_check,

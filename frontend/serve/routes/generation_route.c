@@ -77,7 +77,7 @@ struct generation_route *generation_route_create(const struct generation_route_c
 {
     struct generation_route *route = must_alloc(1, sizeof *route);
     route->calls = (struct generation_calls){.engine = config->engine,
-                                             .salt_key = keyed_hash_random_key(),
+                                             .salt_key = config->salt_key,
                                              .options = config->options,
                                              .usage = config->usage,
                                              .watches = config->watches,

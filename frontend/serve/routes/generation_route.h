@@ -17,7 +17,8 @@ struct generation_route_config {
     struct event_base *base;
     struct chat_engine *engine;
     const struct options *options;
-    struct key_usage *usage; /* of API keys; NULL: not limited */
+    struct keyed_hash_key salt_key; /* of tenants (tenant_salt.h) */
+    struct key_usage *usage;        /* of API keys; NULL: not limited */
     struct response_watches *watches;
 };
 

@@ -1,6 +1,6 @@
 /*
- * The command line of a worker, and its descriptors: it inherits three to eight by number (segment,
- * two bells and those of the vaults).
+ * The command line of a worker, and its descriptors: it inherits three to ten by number (segment,
+ * two bells, those of the vaults, files of the prefix cache).
  */
 #include "frontend/serve/worker/child_process.h"
 
@@ -84,6 +84,12 @@ static void arguments_fill(const struct child_process_config *config, struct arg
         add_number(arguments, "--kv-vault-fd", (uint64_t)config->kv_device.vault);
         add_number(arguments, "--kv-send-fd", (uint64_t)config->kv_device.send);
     }
+    if (config->prefix_load >= 0)
+        add_number(arguments, "--prefix-load-fd", (uint64_t)config->prefix_load);
+    if (config->prefix_save >= 0) {
+        add_number(arguments, "--prefix-save-fd", (uint64_t)config->prefix_save);
+        add_number(arguments, "--prefix-save-bytes", options->prefix_cache_bytes);
+    }
     add_number(arguments, "--parent-pid", (uint64_t)getpid());
     add_number(arguments, "--worker-index", config->worker_index);
     device_fill(config, arguments);
@@ -136,7 +142,8 @@ enum result child_process_spawn(const struct child_process_config *config,
 
     const int kept[] = {config->link.segment,    config->link.submit_bell, config->link.event_bell,
                         config->weights.vault,   config->weights.send,     config->kv_memory,
-                        config->kv_device.vault, config->kv_device.send};
+                        config->kv_device.vault, config->kv_device.send,   config->prefix_load,
+                        config->prefix_save};
     struct program_descriptor descriptors[sizeof kept / sizeof kept[0]];
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
         descriptors[i] = (struct program_descriptor){kept[i], kept[i]};

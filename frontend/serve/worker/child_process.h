@@ -25,6 +25,8 @@ struct child_process_config {
     struct vault_holder_fds weights;
     int kv_memory; /* vault of the worker's KV cache, or -1 */
     struct vault_holder_fds kv_device;
+    int prefix_load; /* file of a saved prefix cache, or -1 */
+    int prefix_save; /* file for the prefix cache of the worker, or -1 */
     uint32_t worker_index;
     uint32_t device_workers;      /* number of workers that share its device, this one included */
     const char *pipeline_cache;   /* folder, or NULL */

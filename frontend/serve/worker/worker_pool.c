@@ -117,6 +117,17 @@ static void kv_vaults_open(struct pool_worker *worker, const struct options *opt
         worker->kv_device = vault_holder_create(kind, "shoal-kv");
 }
 
+/* Prefix caches are saved from vaults in host memory. */
+static struct prefix_files prefix_files_of(const struct worker_pool *pool,
+                                           const struct pool_worker *worker)
+{
+    const struct options *options = pool->config.options;
+    bool saves = worker->kv_memory && !worker->kv_device && options->prefix_cache > 0 &&
+                 options->prefix_cache_bytes > 0;
+    return (struct prefix_files){.directory = saves ? pool->config.state_directory : -1,
+                                 .most_bytes = options->prefix_cache_bytes};
+}
+
 static enum result worker_begin(struct worker_pool *pool, uint32_t index, struct error_text *error)
 {
     struct pool_worker *worker = &pool->workers[index];
@@ -131,6 +142,7 @@ static enum result worker_begin(struct worker_pool *pool, uint32_t index, struct
         .weights = worker->weights,
         .kv_memory = worker->kv_memory,
         .kv_device = worker->kv_device,
+        .prefix_files = prefix_files_of(pool, worker),
         .device_workers = worker->device_workers,
         .pipeline_cache = pool->pipeline_cache[0] ? pool->pipeline_cache : NULL,
         .checkpoint_files = pool->config.checkpoint_files,
@@ -216,6 +228,7 @@ static bool is_ready(const struct worker_pool *pool, uint32_t index)
 uint32_t worker_pool_reset_caches(struct worker_pool *pool)
 {
     uint32_t asked = 0;
+    prefix_files_remove(&(struct prefix_files){.directory = pool->config.state_directory});
     for (uint32_t i = 0; i < pool->count; i++) {
         if (!is_ready(pool, i))
             continue;

@@ -16,6 +16,7 @@ struct worker_pool_config {
     const struct options *options;
     /* The files that workers may open (proto/checkpoint_files.h), or NULL: any; outlives the pool. */
     const char *checkpoint_files;
+    int state_directory;             /* of --state-dir, the caller's; -1: none */
     uint32_t live_requests;          /* slots of the request table */
     struct worker_listener listener; /* of every worker; its context is also died()'s */
     /* Worker `worker` is dead. Its link exists until this returns; before that, call

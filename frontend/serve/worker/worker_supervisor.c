@@ -22,6 +22,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "frontend/base/monotonic_clock.h"
 #include "frontend/serve/worker/child_process.h"
@@ -39,6 +41,7 @@ struct worker_supervisor {
     struct worker_supervisor_config config;
     enum supervisor_state state;
     struct child_process process;
+    int prefix_save; /* the worker's unfinished file of its prefix cache, or -1 */
     struct worker_link *link;
     struct event *death_event;
     struct event *timer;
@@ -104,6 +107,19 @@ static void vault_doubt(struct worker_supervisor *supervisor)
     supervisor->unready_deaths = 0;
 }
 
+/* Only the first worker loads what an earlier server saved: if it dies of it, the next one does not. */
+static void prefix_files_choose(struct worker_supervisor *supervisor,
+                                struct child_process_config *child)
+{
+    const struct prefix_files *files = &supervisor->config.prefix_files;
+    uint32_t index = supervisor->config.index;
+    bool first = supervisor->starts == 1;
+    if (first)
+        supervisor->prefix_save = prefix_files_begin(files, index);
+    child->prefix_load = first ? prefix_files_open_saved(files, index) : -1;
+    child->prefix_save = supervisor->prefix_save;
+}
+
 static enum result worker_start(struct worker_supervisor *supervisor, struct error_text *error)
 {
     const struct options *options = supervisor->config.options;
@@ -135,7 +151,10 @@ static enum result worker_start(struct worker_supervisor *supervisor, struct err
         child.kv_memory = vault_holder_fds(supervisor->config.kv_memory).vault;
     if (supervisor->config.kv_device)
         child.kv_device = vault_holder_fds(supervisor->config.kv_device);
+    prefix_files_choose(supervisor, &child);
     result = child_process_spawn(&child, &supervisor->process, error);
+    if (child.prefix_load >= 0)
+        close(child.prefix_load);
     if (result != RESULT_OK) {
         worker_link_destroy(supervisor->link);
         supervisor->link = NULL;
@@ -159,6 +178,7 @@ enum result worker_supervisor_create(const struct worker_supervisor_config *conf
     struct worker_supervisor *made = must_alloc(1, sizeof *made);
     made->config = *config;
     made->process.pid_fd = -1;
+    made->prefix_save = -1;
     device_name_write(options_device(config->options, config->index), made->device);
     made->timer = event_new(config->base, -1, 0, on_timer, made);
     must(made->timer != NULL);
@@ -181,6 +201,13 @@ static void worker_clear(struct worker_supervisor *supervisor)
     supervisor->link = NULL;
 }
 
+static void prefix_save_end(struct worker_supervisor *supervisor, bool complete)
+{
+    prefix_files_end(&supervisor->config.prefix_files, supervisor->config.index,
+                     supervisor->prefix_save, complete);
+    supervisor->prefix_save = -1;
+}
+
 void worker_supervisor_destroy(struct worker_supervisor *supervisor)
 {
     if (!supervisor)
@@ -193,6 +220,7 @@ void worker_supervisor_destroy(struct worker_supervisor *supervisor)
         (void)child_process_reap(&supervisor->process, &how);
     }
     worker_clear(supervisor);
+    prefix_save_end(supervisor, false);
     event_free(supervisor->timer);
     free(supervisor);
 }
@@ -277,8 +305,9 @@ static void start_next(struct worker_supervisor *supervisor)
     backoff_begin(supervisor);
 }
 
-static void end_drain(struct worker_supervisor *supervisor)
+static void end_drain(struct worker_supervisor *supervisor, int status)
 {
+    prefix_save_end(supervisor, WIFEXITED(status) && WEXITSTATUS(status) == 0);
     log_info("worker %u ended: %s", supervisor->config.index, supervisor->last_death.text);
     worker_link_take_rest(supervisor->link);
     worker_clear(supervisor);
@@ -318,7 +347,7 @@ static void on_death(int fd, short what, void *context)
     bool outside = death_cause_is_outside(cause);
     death_words(supervisor, &how, &words);
     if (before == SUPERVISOR_DRAINING) {
-        end_drain(supervisor);
+        end_drain(supervisor, status);
         return;
     }
     log_error("worker %u died: %s", supervisor->config.index, supervisor->last_death.text);

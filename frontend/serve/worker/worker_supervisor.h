@@ -13,6 +13,7 @@
 
 #include "frontend/serve/settings/options.h"
 #include "frontend/serve/worker/death_cause.h"
+#include "frontend/serve/worker/prefix_files.h"
 #include "frontend/serve/worker/vault_holder.h"
 #include "frontend/serve/worker/worker_link.h"
 
@@ -32,10 +33,11 @@ struct worker_supervisor_config {
     struct vault_holder *weights;   /* may be shared with other supervisors */
     struct vault_holder *kv_memory; /* of this worker's KV cache; NULL: it ends with the worker */
     struct vault_holder *kv_device; /* NULL: the KV cache is host memory, or ends with the worker */
-    uint32_t device_workers;        /* number of workers that share the device */
-    const char *pipeline_cache;     /* folder, or NULL */
-    const char *checkpoint_files;   /* that it may open (proto/checkpoint_files.h), or NULL: any */
-    uint32_t index;                 /* index in the pool, for the worker's name */
+    struct prefix_files prefix_files; /* the first worker loads, the last one saves */
+    uint32_t device_workers;          /* number of workers that share the device */
+    const char *pipeline_cache;       /* folder, or NULL */
+    const char *checkpoint_files; /* that it may open (proto/checkpoint_files.h), or NULL: any */
+    uint32_t index;               /* index in the pool, for the worker's name */
     uint32_t live_requests;
     struct worker_listener listener;
     void *context; /* argument of the three functions below */

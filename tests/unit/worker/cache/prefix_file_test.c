@@ -1,0 +1,268 @@
+/*
+ * A saved prefix cache is loaded whole or not at all: blocks, bytes and eviction order come back, the
+ * newest survive a limit, and any changed or missing byte refuses the file.
+ */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "proto/must.h"
+#include "worker/cache/prefix_file.h"
+
+enum { BLOCKS = 6, SLOTS = 2, BLOCK_BYTES = 48, SLOT_BYTES = 16, RECORDS = BLOCKS + SLOTS };
+
+/* One worker's pools and ledger. */
+struct side {
+    struct kv_ledger_record records[RECORDS];
+    uint8_t memory[BLOCKS * BLOCK_BYTES + SLOTS * SLOT_BYTES];
+    struct prefix_file_pools pools;
+    struct kv_ledger *ledger;
+};
+
+static void side_open(struct side *side, struct keyed_hash_key key)
+{
+    memset(side, 0, sizeof *side);
+    const struct kv_ledger_memory memory = {
+        .records = side->records, .counts = {BLOCKS, [PREFIX_CHECKPOINT] = SLOTS}, .key = key};
+    side->pools =
+        (struct prefix_file_pools){.identity = 7,
+                                   .block_bytes = {BLOCK_BYTES, [PREFIX_CHECKPOINT] = SLOT_BYTES},
+                                   .offsets = {0, [PREFIX_CHECKPOINT] = BLOCKS * BLOCK_BYTES},
+                                   .memory = side->memory};
+    assert_int_equal(kv_ledger_create(&memory, &side->ledger), RESULT_OK);
+}
+
+static struct prefix_block block_named(uint32_t store, uint32_t name)
+{
+    return (struct prefix_block){.tokens = {store + 1, name}};
+}
+
+static uint8_t *bytes_of(struct side *side, uint32_t store, uint32_t number)
+{
+    return side->memory + side->pools.offsets[store] + number * side->pools.block_bytes[store];
+}
+
+/* A block with bytes that follow from its name; higher stamps are newer. */
+static void put(struct side *side, uint32_t store, uint32_t number, uint32_t name, uint64_t stamp)
+{
+    const struct prefix_block block = block_named(store, name);
+    kv_ledger_note(side->ledger, store, number, &block);
+    kv_ledger_records(side->ledger, store)[number].stamp = stamp;
+    memset(bytes_of(side, store, number), (int)(16 * store + name), side->pools.block_bytes[store]);
+}
+
+/* Blocks 1, 2, 3 from old to new, and a checkpoint. */
+static int saved(uint64_t limit_bytes, uint32_t save_ms, struct prefix_file_figures *figures)
+{
+    struct side side;
+    struct error_text error;
+    int fd = memfd_create("file", MFD_CLOEXEC);
+    const struct prefix_file_limits limits = {limit_bytes, save_ms};
+    side_open(&side, (struct keyed_hash_key){{11, 12}});
+    put(&side, 0, 5, 1, 100);
+    put(&side, 0, 0, 2, 101);
+    put(&side, 0, 3, 3, 102);
+    put(&side, PREFIX_CHECKPOINT, 1, 4, 50);
+    assert_int_equal(prefix_file_save(fd, &side.pools, side.ledger, &limits, figures, &error),
+                     RESULT_OK);
+    kv_ledger_destroy(side.ledger);
+    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+    return fd;
+}
+
+static enum result load(int fd, struct side *side, struct prefix_file_figures *figures,
+                        struct error_text *error)
+{
+    struct prefix_file_head head;
+    side_open(side, (struct keyed_hash_key){{11, 12}});
+    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+    enum result result = prefix_file_open(fd, &side->pools, &head, error);
+    if (result == RESULT_OK) {
+        assert_int_equal(head.key.words[1], 12);
+        result = prefix_file_load(fd, &side->pools, &head, side->ledger, figures, error);
+    }
+    return result;
+}
+
+static uint64_t stamp_of(struct side *side, uint32_t store, uint32_t name)
+{
+    const struct prefix_block wanted = block_named(store, name);
+    uint64_t stamp = 0;
+    for (uint32_t number = 0; number < kv_ledger_count(side->ledger, store); number++) {
+        struct kv_ledger_entry entry;
+        if (kv_ledger_read(side->ledger, store, number, &entry) != RESULT_OK ||
+            memcmp(&entry.block, &wanted, sizeof wanted) != 0)
+            continue;
+        const uint8_t *bytes = bytes_of(side, store, number);
+        for (uint64_t i = 0; i < side->pools.block_bytes[store]; i++)
+            assert_int_equal(bytes[i], 16 * store + name);
+        stamp = entry.stamp;
+    }
+    return stamp;
+}
+
+static void test_all_of_it_comes_back(void **state)
+{
+    (void)state;
+    struct prefix_file_figures out, in;
+    struct side side;
+    struct error_text error;
+    int fd = saved(1 << 20, 60000, &out);
+    struct stat facts;
+    assert_int_equal(fstat(fd, &facts), 0);
+    assert_int_equal(out.bytes, facts.st_size);
+    assert_int_equal(out.blocks, 4);
+    assert_int_equal(out.left, 0);
+    assert_int_equal(load(fd, &side, &in, &error), RESULT_OK);
+    assert_int_equal(in.blocks, 4);
+    assert_int_equal(in.bytes, out.bytes);
+    uint64_t one = stamp_of(&side, 0, 1), two = stamp_of(&side, 0, 2),
+             three = stamp_of(&side, 0, 3);
+    assert_true(0 < one && one < two && two < three);
+    assert_int_not_equal(stamp_of(&side, PREFIX_CHECKPOINT, 4), 0);
+    kv_ledger_destroy(side.ledger);
+    close(fd);
+}
+
+static void test_limits_keep_the_newest(void **state)
+{
+    (void)state;
+    struct prefix_file_figures out, in;
+    struct side side;
+    struct error_text error;
+    const uint64_t fixed = sizeof(struct prefix_file_head) + sizeof(struct prefix_file_end);
+    const uint64_t all =
+        fixed + 4 * sizeof(struct prefix_file_entry) + 3 * BLOCK_BYTES + SLOT_BYTES;
+    int fd = saved(all - 1, 60000, &out);
+    assert_true(out.bytes <= all - 1);
+    assert_int_equal(out.blocks + out.left, 4);
+    assert_int_equal(load(fd, &side, &in, &error), RESULT_OK);
+    assert_int_equal(stamp_of(&side, 0, 1), 0);
+    assert_int_not_equal(stamp_of(&side, 0, 3), 0);
+    kv_ledger_destroy(side.ledger);
+    close(fd);
+    fd = saved(all, 0, &out); /* no time */
+    assert_int_equal(out.blocks, 0);
+    assert_int_equal(out.left, 4);
+    assert_int_equal(load(fd, &side, &in, &error), RESULT_OK);
+    assert_int_equal(in.blocks, 0);
+    kv_ledger_destroy(side.ledger);
+    close(fd);
+}
+
+static void test_a_smaller_pool_takes_the_newest(void **state)
+{
+    (void)state;
+    struct prefix_file_figures out, in;
+    struct error_text error;
+    struct prefix_file_head head;
+    struct side side;
+    int fd = saved(1 << 20, 60000, &out);
+    side_open(&side, (struct keyed_hash_key){{11, 12}});
+    kv_ledger_destroy(side.ledger);
+    const struct kv_ledger_memory two = {
+        .records = side.records, .counts = {2, [PREFIX_CHECKPOINT] = SLOTS}, .key = {{11, 12}}};
+    assert_int_equal(kv_ledger_create(&two, &side.ledger), RESULT_OK);
+    assert_int_equal(prefix_file_open(fd, &side.pools, &head, &error), RESULT_OK);
+    assert_int_equal(prefix_file_load(fd, &side.pools, &head, side.ledger, &in, &error), RESULT_OK);
+    assert_int_equal(in.blocks, 3);
+    assert_int_equal(in.left, 1);
+    assert_int_equal(stamp_of(&side, 0, 1), 0);
+    assert_int_not_equal(stamp_of(&side, 0, 2), 0);
+    assert_int_not_equal(stamp_of(&side, PREFIX_CHECKPOINT, 4), 0);
+    kv_ledger_destroy(side.ledger);
+    close(fd);
+}
+
+static void expect_refused(int fd, const char *rule)
+{
+    struct prefix_file_figures figures;
+    struct error_text error = {""};
+    struct side side;
+    assert_int_not_equal(load(fd, &side, &figures, &error), RESULT_OK);
+    assert_memory_equal(error.text, rule, strlen(rule));
+    for (uint32_t i = 0; i < RECORDS; i++)
+        assert_int_equal(side.records[i].commit, 0);
+    kv_ledger_destroy(side.ledger);
+}
+
+static void test_any_changed_bit_refuses_the_file(void **state)
+{
+    (void)state;
+    struct prefix_file_figures out;
+    int fd = saved(1 << 20, 60000, &out);
+    for (uint64_t at = 0; at < out.bytes; at++) {
+        uint8_t byte;
+        assert_int_equal(pread(fd, &byte, 1, (off_t)at), 1);
+        const uint8_t changed = byte ^ (uint8_t)(1u << at % 8);
+        assert_int_equal(pwrite(fd, &changed, 1, (off_t)at), 1);
+        expect_refused(fd, at < sizeof(struct prefix_file_head) ? "P1" : "P");
+        assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
+    }
+    assert_int_equal(pwrite(fd, "", 1, (off_t)out.bytes), 1);
+    expect_refused(fd, "P4");
+    for (off_t size = (off_t)out.bytes - 1; size >= 0; size -= 7) {
+        assert_int_equal(ftruncate(fd, size), 0);
+        expect_refused(fd, size < (off_t)sizeof(struct prefix_file_head) ? "P1" : "P4");
+    }
+    close(fd);
+}
+
+static void test_other_settings_refuse_the_file(void **state)
+{
+    (void)state;
+    struct prefix_file_figures out;
+    struct prefix_file_head head;
+    struct error_text error;
+    struct side side;
+    int fd = saved(1 << 20, 60000, &out);
+    side_open(&side, (struct keyed_hash_key){{11, 12}});
+    side.pools.identity++;
+    assert_int_equal(prefix_file_open(fd, &side.pools, &head, &error), RESULT_STALE);
+    side.pools.identity--;
+    side.pools.block_bytes[0]++;
+    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+    assert_int_equal(prefix_file_open(fd, &side.pools, &head, &error), RESULT_STALE);
+    assert_memory_equal(error.text, "P2", 2);
+    kv_ledger_destroy(side.ledger);
+    close(fd);
+}
+
+static void test_a_full_disk_is_an_error(void **state)
+{
+    (void)state;
+    struct side side;
+    struct error_text error;
+    struct prefix_file_figures figures;
+    const struct prefix_file_limits limits = {1 << 20, 60000};
+    side_open(&side, (struct keyed_hash_key){{11, 12}});
+    put(&side, 0, 0, 1, 1);
+    int fd = memfd_create("file", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(fd, 100), 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_GROW), 0);
+    assert_int_equal(prefix_file_save(fd, &side.pools, side.ledger, &limits, &figures, &error),
+                     RESULT_IO);
+    kv_ledger_destroy(side.ledger);
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_of_it_comes_back),
+        cmocka_unit_test(test_limits_keep_the_newest),
+        cmocka_unit_test(test_a_smaller_pool_takes_the_newest),
+        cmocka_unit_test(test_any_changed_bit_refuses_the_file),
+        cmocka_unit_test(test_other_settings_refuse_the_file),
+        cmocka_unit_test(test_a_full_disk_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

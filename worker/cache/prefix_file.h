@@ -1,0 +1,124 @@
+/*
+ * The prefix cache as a file: how it gets from the last worker of a server to the first worker of the
+ * next one (frontend/serve/worker/README.md, "Over a planned restart").
+ *
+ *   struct prefix_file_head
+ *   entries, most recently used first: struct prefix_file_entry, then the bytes of its block
+ *   struct prefix_file_end
+ *
+ * The file is written and read in one pass. It belongs to one program file, checkpoint and set of
+ * options, so numbers are in the byte order of the machine. The rules, of which any violation refuses
+ * the whole file:
+ *
+ *   P1  magic, version and checksum of the head fit
+ *   P2  the identity and the bytes of a block of each store are this worker's
+ *   P3  an entry's store exists
+ *   P4  the end follows the last entry; its count and its hash over all bytes before it fit
+ *
+ * Beyond this the contents are trusted like those of a vault: a file with wrong keys and values and a
+ * valid hash cannot be detected. No offset is taken from the file, and no size.
+ */
+#ifndef SHOAL_WORKER_CACHE_PREFIX_FILE_H
+#define SHOAL_WORKER_CACHE_PREFIX_FILE_H
+
+#include <stdint.h>
+
+#include "proto/result.h"
+#include "worker/cache/kv_ledger.h"
+
+#define PREFIX_FILE_MAGIC   "SHOALPFX"
+#define PREFIX_FILE_VERSION 1u
+#define PREFIX_FILE_END     UINT32_MAX /* instead of a store */
+
+/*
+ * offset  size  field        rule
+ *      0     8  magic        P1
+ *      8     4  version      P1
+ *     12     4  reserved     0
+ *     16     8  identity     P2
+ *     24    16  key          of the names of prefixes
+ *     40    40  block_bytes  P2: 0 for a store that does not exist
+ *     80     8  checksum     P1: content_hash() of all fields before
+ */
+struct prefix_file_head {
+    char magic[8];
+    uint32_t version;
+    uint32_t reserved;
+    uint64_t identity;
+    struct keyed_hash_key key;
+    uint64_t block_bytes[PREFIX_STORES];
+    uint64_t checksum;
+};
+_Static_assert(sizeof(struct prefix_file_head) == 88, "byte map");
+
+/*
+ * offset  size  field     rule
+ *      0     4  store     P3
+ *      4     4  reserved  0
+ *      8    96  block     which tokens the block holds, and after which
+ */
+struct prefix_file_entry {
+    uint32_t store;
+    uint32_t reserved;
+    struct prefix_block block;
+};
+_Static_assert(sizeof(struct prefix_file_entry) == 104, "byte map");
+
+/*
+ * offset  size  field     rule
+ *      0     4  store     PREFIX_FILE_END
+ *      4     4  reserved  0
+ *      8     8  entries   P4
+ *     16     8  hash      P4
+ *     24    80  unused    0; so that it is read like an entry
+ */
+struct prefix_file_end {
+    uint32_t store;
+    uint32_t reserved;
+    uint64_t entries;
+    uint64_t hash;
+    uint64_t unused[10];
+};
+_Static_assert(sizeof(struct prefix_file_end) == sizeof(struct prefix_file_entry), "byte map");
+
+/* The pools of this worker in host memory: block n of a store is at
+ * memory + offsets[store] + n * block_bytes[store]. */
+struct prefix_file_pools {
+    uint64_t identity;
+    uint64_t block_bytes[PREFIX_STORES]; /* 0: no such store */
+    uint64_t offsets[PREFIX_STORES];
+    uint8_t *memory;
+};
+
+struct prefix_file_figures {
+    uint32_t blocks; /* written or loaded, checkpoints included */
+    uint32_t left;   /* not written because of a limit, or not loaded for lack of room */
+    uint64_t bytes;  /* of the file */
+};
+
+struct prefix_file_limits {
+    uint64_t bytes;   /* of the file */
+    uint32_t save_ms; /* after which no further entry is begun */
+};
+
+/* Writes the committed blocks of the ledger, of each store the same share of the most recently used.
+ * No step is under way. RESULT_IO: the file is not complete. */
+enum result prefix_file_save(int fd, const struct prefix_file_pools *pools,
+                             const struct kv_ledger *ledger,
+                             const struct prefix_file_limits *limits,
+                             struct prefix_file_figures *figures,
+                             struct error_text *error) RESULT_CHECKED;
+
+/* Reads the head. RESULT_CORRUPT (P1) or RESULT_STALE (P2), with the reason. */
+enum result prefix_file_open(int fd, const struct prefix_file_pools *pools,
+                             struct prefix_file_head *head,
+                             struct error_text *error) RESULT_CHECKED;
+/* After prefix_file_open(): reads blocks into the pools, which nothing has used yet, and notes them in
+ * the ledger, whose key is the file's, once the whole file is checked. On any error (RESULT_CORRUPT,
+ * RESULT_OUT_OF_MEMORY) the ledger is as before, and the memory of the pools undefined. */
+enum result prefix_file_load(int fd, const struct prefix_file_pools *pools,
+                             const struct prefix_file_head *head, struct kv_ledger *ledger,
+                             struct prefix_file_figures *figures,
+                             struct error_text *error) RESULT_CHECKED;
+
+#endif
