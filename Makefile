@@ -104,7 +104,7 @@ FUZZ_PROGRAMS  := $(call test_programs,$(FUZZ_SRC))
 FUZZ_SECONDS   ?= 20
 
 .PHONY: all help programs tools tests fuzzers run run-demo test test-long check format test-data test-unit test-agreement \
-        test-vulkan test-gpu test-scripts test-api test-fault soak test-san fuzz mutate bench bench-gpu clean install
+        test-vulkan test-gpu test-scripts test-api test-fault soak test-san fuzz mutate bench bench-frontend bench-gpu clean install
 all: programs tools ## build the programs (build/shoal, build/shoal-worker, build/shoal-media) and the load tool (build/shoal-load)
 programs: $(PROGRAMS)
 tools: $(TOOLS)
@@ -186,6 +186,9 @@ $(BUILD)/shoal-load: $(OBJ)/scripts/load/main.o $(LIB_LOAD) $(LIB_BASE)
 # Benchmark of the worker's step without frontend, rings or HTTP.
 $(BUILD)/step_bench: $(OBJ)/scripts/bench/step_bench.o $(LIB_SUPPORT) $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(WORKER_LIBS)
+# Client of scripts/bench/frontend.
+$(BUILD)/stream_reader: $(OBJ)/scripts/bench/stream_reader.o $(LIB_BASE)
+	$(link)
 # Vulkan kernels alone, by shape and tuning (worker/backend/vulkan/README.md).
 $(BUILD)/vulkan_%_bench: $(OBJ)/scripts/bench/vulkan_%_bench.o $(LIB_SUPPORT) $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(WORKER_LIBS)
@@ -290,7 +293,7 @@ test-gpu: ## the Vulkan backend on this machine's GPU: its tests, fuzzed shapes,
 
 test-scripts: ## tests of the scripts
 	@scripts/make_venv
-	@$(BUILDING) programs tools build/step_bench
+	@$(BUILDING) programs tools build/step_bench build/stream_reader $(SCRIPTED_WORKER)
 	@scripts/run_pytest $(TALLY_ARG) --tier $(TIER) tests/scripts
 
 test-api: test-data ## tests of the running server through its HTTP API
@@ -326,6 +329,10 @@ bench: ## measure against llama.cpp on this machine (ARGS="..." adds options)
 	@$(BUILDING) programs
 	@scripts/bench/run $(ARGS)
 
+bench-frontend: ## measure what a streamed token costs the frontend (ARGS="..." adds options)
+	@$(BUILDING) programs $(SCRIPTED_WORKER) build/stream_reader
+	@scripts/bench/frontend $(ARGS)
+
 bench-gpu: ## measure on a Vulkan device against llama.cpp's Vulkan backend (PEER="..." ARGS="...")
 	@scripts/setup run
 	@$(BUILDING) programs tools build/step_bench
@@ -333,7 +340,7 @@ bench-gpu: ## measure on a Vulkan device against llama.cpp's Vulkan backend (PEE
 	@scripts/bench/gpu --peer "$(PEER)" $(ARGS)
 
 clean: ## remove what was built (keeps build/venv, build/node, build/vulkan-tools and build/cache)
-	rm -rf build/set-up build/obj build/tests build/checkpoints build/san-* build/fuzz build/results build/*.a build/shoal build/shoal-worker build/shoal-media build/shoal-load build/step_bench
+	rm -rf build/set-up build/obj build/tests build/checkpoints build/san-* build/fuzz build/results build/*.a build/shoal build/shoal-worker build/shoal-media build/shoal-load build/step_bench build/stream_reader
 
 install: programs ## copy the programs to $(DESTDIR)$(PREFIX)/bin
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS)

@@ -2,14 +2,16 @@
  * Growing buffers for reply bytes.
  *
  * A reply is written by many small appends. A failed allocation is remembered and later appends do
- * nothing, so that writers check for memory once, at the end. All writers escape JSON strings here.
+ * nothing, so that writers check for memory once, at the end: a buffer that failed has no room. All
+ * writers escape JSON strings here.
  */
 #include "frontend/base/text_buffer.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+
+#include "proto/must.h"
 
 void text_buffer_fini(struct text_buffer *buffer)
 {
@@ -24,7 +26,7 @@ void text_buffer_clear(struct text_buffer *buffer)
         buffer->bytes[0] = '\0';
 }
 
-static bool text_buffer_reserve(struct text_buffer *buffer, size_t more)
+static bool text_buffer_grow(struct text_buffer *buffer, size_t more)
 {
     if (buffer->failed)
         return false;
@@ -33,8 +35,6 @@ static bool text_buffer_reserve(struct text_buffer *buffer, size_t more)
         return false;
     }
     size_t needed = buffer->length + more + 1;
-    if (needed <= buffer->capacity)
-        return true;
     size_t capacity = buffer->capacity ? buffer->capacity : 256;
     while (capacity < needed)
         capacity *= 2;
@@ -48,6 +48,12 @@ static bool text_buffer_reserve(struct text_buffer *buffer, size_t more)
     return true;
 }
 
+static inline bool text_buffer_reserve(struct text_buffer *buffer, size_t more)
+{
+    bool has_room = buffer->capacity > buffer->length && more < buffer->capacity - buffer->length;
+    return (has_room && !buffer->failed) || text_buffer_grow(buffer, more);
+}
+
 void text_buffer_append(struct text_buffer *buffer, const char *bytes, size_t count)
 {
     if (!text_buffer_reserve(buffer, count))
@@ -58,23 +64,37 @@ void text_buffer_append(struct text_buffer *buffer, const char *bytes, size_t co
     buffer->bytes[buffer->length] = '\0';
 }
 
-void text_buffer_append_text(struct text_buffer *buffer, const char *text)
+void text_buffer_append_whole(struct text_buffer *buffer, uint64_t number, unsigned digits)
 {
-    text_buffer_append(buffer, text, strlen(text));
+    char text[20]; /* of the largest number */
+    size_t at = sizeof text;
+    must(digits <= sizeof text);
+    while (number > 0 || at == sizeof text || sizeof text - at < digits) {
+        text[--at] = (char)('0' + number % 10);
+        number /= 10;
+    }
+    text_buffer_append(buffer, text + at, sizeof text - at);
 }
 
 void text_buffer_append_format(struct text_buffer *buffer, const char *format, ...)
 {
     va_list args;
-    va_start(args, format);
-    int length = vsnprintf(NULL, 0, format, args);
-    va_end(args);
-    if (length < 0 || !text_buffer_reserve(buffer, (size_t)length))
+    if (!text_buffer_reserve(buffer, 0))
         return;
+    size_t room = buffer->capacity - buffer->length;
     va_start(args, format);
-    vsnprintf(buffer->bytes + buffer->length, (size_t)length + 1, format, args);
+    int length = vsnprintf(buffer->bytes + buffer->length, room, format, args);
     va_end(args);
-    buffer->length += (size_t)length;
+    if (length >= 0 && (size_t)length >= room && text_buffer_reserve(buffer, (size_t)length)) {
+        room = buffer->capacity - buffer->length;
+        va_start(args, format);
+        length = vsnprintf(buffer->bytes + buffer->length, room, format, args);
+        va_end(args);
+    }
+    if (length >= 0 && (size_t)length < room)
+        buffer->length += (size_t)length;
+    else
+        buffer->bytes[buffer->length] = '\0';
 }
 
 void text_buffer_append_json_string(struct text_buffer *buffer, const char *bytes, size_t count)

@@ -49,7 +49,7 @@ struct http_connection {
     char *pending; /* bytes after the current request */
     size_t pending_bytes;
     int64_t held_bytes;    /* of the body, as reported to the server */
-    size_t counted_unsent; /* as counted in the server's sum */
+    size_t counted_unsent; /* bytes in `unsent`; part of the server's sum */
     int64_t arrived_us;    /* the request's first byte */
     bool request_clock;    /* the timer is the request's, not the idle timer */
     bool exchange_open;    /* started and not over */
@@ -165,7 +165,7 @@ void http_connection_close_after_reply(struct http_connection *connection)
 
 size_t http_connection_unsent_bytes(const struct http_connection *connection)
 {
-    return evbuffer_get_length(connection->unsent);
+    return connection->counted_unsent;
 }
 
 bool http_connection_is_crowding(const struct http_connection *connection)
@@ -177,7 +177,7 @@ bool http_connection_is_crowding(const struct http_connection *connection)
 /* Updates the server's sum; call after every change of `unsent`. */
 static void unsent_account(struct http_connection *connection)
 {
-    size_t now = http_connection_unsent_bytes(connection);
+    size_t now = evbuffer_get_length(connection->unsent);
     *connection->owner->unsent_bytes += now;
     *connection->owner->unsent_bytes -= connection->counted_unsent;
     connection->counted_unsent = now;
@@ -208,8 +208,13 @@ void http_connection_write(struct http_connection *connection, const struct iove
     if (connection->broken)
         return;
     ssize_t taken = 0;
-    if (http_connection_unsent_bytes(connection) == 0)
+    size_t total = 0;
+    for (int i = 0; i < part_count; i++)
+        total += parts[i].iov_len;
+    if (connection->counted_unsent == 0)
         taken = http_transport_write(&connection->transport, parts, part_count);
+    if (taken >= 0 && (size_t)taken == total)
+        return;
     bool good = taken >= 0;
     size_t sent = good ? (size_t)taken : 0;
     for (int i = 0; i < part_count && good; i++) {

@@ -142,30 +142,57 @@ void http_reply_json(struct http_exchange *exchange, int status, struct text_buf
     text_buffer_fini(body);
 }
 
+/* The events of a wake-up are a few hundred bytes of each stream; copying them costs less than a
+ * write of several parts. */
+#define JOINED_CHUNK_BYTES 2048u
+
 /* One HTTP chunk, as parts of a write. */
 struct chunk {
-    char size[24];
+    char size[24]; /* its line, at the end of the array */
+    char joined[JOINED_CHUNK_BYTES];
     struct iovec parts[3];
     int part_count; /* 0 for no bytes (an empty chunk would end the reply), and in a reply to HEAD */
 };
 
+/* Returns the length of the line, which ends at the end of `chunk->size`. */
+static size_t size_line_write(struct chunk *chunk, size_t count)
+{
+    char *end = chunk->size + sizeof chunk->size;
+    char *at = end - 2;
+    memcpy(at, "\r\n", 2);
+    for (; count > 0; count /= 16)
+        *--at = "0123456789abcdef"[count % 16];
+    return (size_t)(end - at);
+}
+
+static void part_add(struct chunk *chunk, const char *bytes, size_t count)
+{
+    chunk->parts[chunk->part_count++] =
+        (struct iovec){.iov_base = (void *)(uintptr_t)bytes, .iov_len = count};
+}
+
 static void chunk_make(const struct http_exchange *exchange, const char *bytes, size_t count,
                        struct chunk *chunk)
 {
-    struct iovec body = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = count};
     chunk->part_count = 0;
     if (count == 0 || exchange->request->method == HTTP_HEAD)
         return;
     if (!exchange->chunked) {
-        chunk->parts[chunk->part_count++] = body;
+        part_add(chunk, bytes, count);
         return;
     }
-    int size_bytes = snprintf(chunk->size, sizeof chunk->size, "%zx\r\n", count);
-    chunk->parts[chunk->part_count++] =
-        (struct iovec){.iov_base = chunk->size, .iov_len = (size_t)size_bytes};
-    chunk->parts[chunk->part_count++] = body;
-    chunk->parts[chunk->part_count++] =
-        (struct iovec){.iov_base = (void *)(uintptr_t) "\r\n", .iov_len = 2};
+    size_t line_bytes = size_line_write(chunk, count);
+    const char *line = chunk->size + sizeof chunk->size - line_bytes;
+    if (line_bytes + count + 2 > sizeof chunk->joined) {
+        part_add(chunk, line, line_bytes);
+        part_add(chunk, bytes, count);
+        part_add(chunk, "\r\n", 2);
+        return;
+    }
+    memcpy(chunk->joined, line, line_bytes);
+    memcpy(chunk->joined + line_bytes, bytes, count);
+    memcpy(chunk->joined + line_bytes + count, "\r\n", 2);
+    part_add(chunk, chunk->joined, line_bytes + count + 2);
 }
 
 void http_reply_begin(struct http_exchange *exchange, int status, const char *content_type,

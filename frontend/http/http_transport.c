@@ -84,9 +84,11 @@ ssize_t http_transport_write(struct http_transport *transport, const struct iove
 {
     if (transport->ssl)
         return 0;
+    const int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
     struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)parts,
                              .msg_iovlen = (size_t)part_count};
-    ssize_t sent = sendmsg(transport->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ssize_t sent = part_count == 1 ? send(transport->fd, parts[0].iov_base, parts[0].iov_len, flags)
+                                   : sendmsg(transport->fd, &message, flags);
     if (sent < 0)
         return errno == EAGAIN || errno == EINTR ? 0 : -1;
     return sent;

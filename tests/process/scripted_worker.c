@@ -11,6 +11,8 @@
  *     {"text": "…",            marks in it (special tokens' text) become their tokens
  *      "finish": "length",     it ends there without a stop token; else it ends with one
  *      "token_ms": 50,         pause before each token
+ *      "step_us": 5000,        instead: all such answers get a token at each multiple of this time
+ *      "cycle": true,          the text is repeated up to the request's max_tokens
  *      "repeat": true}         all requests from here on get it
  *
  * "{images}" in a text becomes a description of the request's images: of each its width, height and
@@ -39,9 +41,10 @@
 #include "worker/schedule/gauge_board.h"
 #include "worker/schedule/worker_options.h"
 
-#define ANSWERS_AT_ONCE 256u
+#define ANSWERS_AT_ONCE LIMIT_SEQUENCES
 #define CONTEXT_TOKENS  8192u
 #define TICK_MS         1
+#define TICK_US         1000
 
 struct scripted_answer {
     bool live;
@@ -50,8 +53,10 @@ struct scripted_answer {
     uint32_t count;
     uint32_t next;
     bool ends_with_stop;
-    int64_t token_ms;
-    int64_t due_ms;
+    bool cycles;
+    int64_t token_us;
+    int64_t step_us; /* 0: none */
+    int64_t due_us;
 };
 
 struct scripted_worker {
@@ -64,11 +69,11 @@ struct scripted_worker {
     struct scripted_answer answers[ANSWERS_AT_ONCE];
 };
 
-static int64_t now_ms(void)
+static int64_t clock_us(void)
 {
     struct timespec now;
     must(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
 /* --- the script ------------------------------------------------------------------------------ */
@@ -167,6 +172,19 @@ static void answer_end(struct scripted_answer *answer)
     *answer = (struct scripted_answer){0};
 }
 
+static void next_token_plan(struct scripted_answer *answer)
+{
+    int64_t now_us = clock_us();
+    answer->due_us = answer->step_us > 0 ? (now_us / answer->step_us + 1) * answer->step_us
+                                         : now_us + answer->token_us;
+}
+
+static int64_t member_whole(const cJSON *entry, const char *name)
+{
+    const cJSON *member = cJSON_GetObjectItem(entry, name);
+    return cJSON_IsNumber(member) ? member->valueint : 0;
+}
+
 static void answer_begin(struct scripted_worker *worker, struct sequence_request *request)
 {
     struct scripted_answer *answer = worker->answers;
@@ -181,16 +199,19 @@ static void answer_begin(struct scripted_worker *worker, struct sequence_request
         cJSON_Delete(entry);
         return;
     }
-    const cJSON *token_ms = cJSON_GetObjectItem(entry, "token_ms");
-    *answer =
-        (struct scripted_answer){.live = true,
-                                 .request = *request,
-                                 .ends_with_stop = !cJSON_GetObjectItem(entry, "finish") &&
-                                                   request->run.stop_token_count > 0,
-                                 .token_ms = cJSON_IsNumber(token_ms) ? token_ms->valueint : 0,
-                                 .next = request->run.generated_tokens};
+    bool cycles = cJSON_IsTrue(cJSON_GetObjectItem(entry, "cycle"));
+    *answer = (struct scripted_answer){.live = true,
+                                       .request = *request,
+                                       .ends_with_stop = !cycles &&
+                                                         !cJSON_GetObjectItem(entry, "finish") &&
+                                                         request->run.stop_token_count > 0,
+                                       .cycles = cycles,
+                                       .token_us = 1000 * member_whole(entry, "token_ms"),
+                                       .step_us = member_whole(entry, "step_us"),
+                                       .next = request->run.generated_tokens};
     answer_fill(worker, answer, text->valuestring);
-    answer->due_ms = now_ms() + answer->token_ms;
+    must(!cycles || answer->count > 0);
+    next_token_plan(answer);
     frontend_link_emit(worker->link,
                        &(struct token_event){.kind = TOKEN_EVENT_PROGRESS,
                                              .request = request->id,
@@ -221,8 +242,8 @@ static void answer_step(struct scripted_worker *worker, struct scripted_answer *
 {
     const struct sequence_request *request = &answer->request;
     bool has_room = answer->next < request->run.generated_tokens + request->run.max_new_tokens;
-    if (answer->next < answer->count && has_room) {
-        uint32_t token = answer->tokens[answer->next];
+    if ((answer->next < answer->count || answer->cycles) && has_room) {
+        uint32_t token = answer->tokens[answer->next % answer->count];
         bool with_logprob = request->run.flags & SUBMIT_FLAG_LOGPROBS;
         float logprob = with_logprob ? -0.125f * (float)(1 + token % 4) : 0;
         tell_alternatives(worker, answer, token, logprob);
@@ -232,7 +253,7 @@ static void answer_step(struct scripted_worker *worker, struct scripted_answer *
                                                                .index = answer->next,
                                                                .logprob = logprob});
         answer->next++;
-        answer->due_ms = now_ms() + answer->token_ms;
+        next_token_plan(answer);
         return;
     }
     bool stopped = answer->ends_with_stop && answer->next == answer->count;
@@ -259,22 +280,37 @@ static void command_take(struct scripted_worker *worker, struct frontend_command
     }
 }
 
-/* Whether any is live; those that are due go on by one token. */
-static bool answers_step(struct scripted_worker *worker)
+/* Whether any is live; those that are due go on by one token. *step_us: the time of the next step. */
+static bool answers_step(struct scripted_worker *worker, int64_t *step_us)
 {
     bool any = false;
+    int64_t now_us = clock_us();
+    *step_us = INT64_MAX;
     for (uint32_t i = 0; i < ANSWERS_AT_ONCE; i++) {
         struct scripted_answer *answer = &worker->answers[i];
-        if (answer->live && now_ms() >= answer->due_ms)
+        if (answer->live && now_us >= answer->due_us)
             answer_step(worker, answer);
         any = any || answer->live;
+        if (answer->live && answer->step_us > 0 && answer->due_us < *step_us)
+            *step_us = answer->due_us;
     }
     return any;
+}
+
+/* Waits a tick, or until the next step if that is near. True if the parent has died. */
+static bool answers_wait(struct scripted_worker *worker, int64_t step_us)
+{
+    struct timespec step = {.tv_sec = step_us / 1000000, .tv_nsec = step_us % 1000000 * 1000};
+    if (step_us - clock_us() > 2 * TICK_US)
+        return frontend_link_sleep_for_room(worker->link, TICK_MS);
+    (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &step, NULL);
+    return false;
 }
 
 static enum result run(struct scripted_worker *worker)
 {
     bool any = false;
+    int64_t step_us;
     while (any || !worker->draining) {
         struct frontend_command command;
         enum result result;
@@ -282,13 +318,13 @@ static enum result run(struct scripted_worker *worker)
             command_take(worker, &command);
         if (result == RESULT_CORRUPT)
             return result;
-        any = answers_step(worker);
+        any = answers_step(worker, &step_us);
         gauge_board_beat(worker->gauges);
         while ((result = frontend_link_flush(worker->link)) == RESULT_FULL)
             (void)frontend_link_sleep_for_room(worker->link, TICK_MS);
         if (result == RESULT_CORRUPT)
             return result;
-        if (any ? frontend_link_sleep_for_room(worker->link, TICK_MS)
+        if (any ? answers_wait(worker, step_us)
                 : !worker->draining && frontend_link_sleep(worker->link))
             return RESULT_PEER_GONE;
     }

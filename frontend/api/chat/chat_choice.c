@@ -239,9 +239,12 @@ void chat_choice_finish(struct chat_choice *choice, enum finish_reason finish,
 void chat_choice_write_logprobs(struct chat_choice *choice, struct text_buffer *out)
 {
     size_t before = out->length;
+    if (!choice->log) {
+        text_buffer_append_text(out, "null");
+        return;
+    }
     text_buffer_append_text(out, "{\"content\":[");
-    bool any = choice->log && token_log_write(choice->log, out) > 0;
-    if (any || (choice->log && !choice->stream)) {
+    if (token_log_write(choice->log, out) > 0 || !choice->stream) {
         text_buffer_append_text(out, "],\"refusal\":null}");
         return;
     }

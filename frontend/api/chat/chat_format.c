@@ -2,7 +2,7 @@
  * Chat replies in OpenAI's shape.
  *
  * The part of a chunk that is constant within a stream (id, object, created, model) is written once
- * into `head`; a delta costs a few appends. A reply that is not streamed is collected in its
+ * into `head` and `chunk_head`; a delta costs a few appends. A reply that is not streamed is collected in its
  * choices and written at the end. The last chunk of a stream, or the body, also has llama.cpp's
  * `timings`.
  */
@@ -24,9 +24,9 @@ struct api_reply {
     bool return_progress;
     uint32_t prompt_tokens;
     struct answer_timings timings;
-    struct text_buffer
-        head;       /* {"id":…,"object":…,"created":…,"model":… without the closing brace */
-    uint32_t ended; /* choices */
+    struct text_buffer head;       /* {"id":…,"object":…,"created":…,"model":… */
+    struct text_buffer chunk_head; /* data: <head>,"choices":[{"index": */
+    uint32_t ended;                /* choices */
     uint32_t choice_count;
     struct chat_choice *choices[]; /* [choice_count] */
 };
@@ -51,6 +51,10 @@ static struct api_reply *create(const struct reply_config *config)
                               (long long)config->created_unix_s);
     text_buffer_append_text(&reply->head, "\"model\":");
     text_buffer_append_json_string(&reply->head, model, strlen(model));
+    text_buffer_append_text(&reply->chunk_head, "data: ");
+    text_buffer_append(&reply->chunk_head, reply->head.bytes, reply->head.length);
+    text_buffer_append_text(&reply->chunk_head, ",\"choices\":[{\"index\":");
+    must(!reply->head.failed && !reply->chunk_head.failed);
     return reply;
 }
 
@@ -59,6 +63,7 @@ static void destroy(struct api_reply *reply)
     for (uint32_t i = 0; i < reply->choice_count; i++)
         chat_choice_destroy(reply->choices[i]);
     text_buffer_fini(&reply->head);
+    text_buffer_fini(&reply->chunk_head);
     free(reply);
 }
 
@@ -109,15 +114,16 @@ static void write_timings(const struct api_reply *reply, struct text_buffer *out
 static void chunk_write(struct api_reply *reply, uint32_t choice, const char *delta,
                         size_t delta_bytes, const char *finish, struct text_buffer *out)
 {
-    text_buffer_append_text(out, "data: ");
-    text_buffer_append(out, reply->head.bytes, reply->head.length);
-    text_buffer_append_format(out, ",\"choices\":[{\"index\":%u,\"delta\":", choice);
+    text_buffer_append(out, reply->chunk_head.bytes, reply->chunk_head.length);
+    text_buffer_append_whole(out, choice, 1);
+    text_buffer_append_text(out, ",\"delta\":");
     text_buffer_append(out, delta, delta_bytes);
     text_buffer_append_text(out, ",\"logprobs\":");
     chat_choice_write_logprobs(reply->choices[choice], out);
-    text_buffer_append_format(out,
-                              finish ? ",\"finish_reason\":\"%s\"}]" : ",\"finish_reason\":%s}]",
-                              finish ? finish : "null");
+    if (finish)
+        text_buffer_append_format(out, ",\"finish_reason\":\"%s\"}]", finish);
+    else
+        text_buffer_append_text(out, ",\"finish_reason\":null}]");
     if (reply->include_usage)
         text_buffer_append_text(out, ",\"usage\":null");
     bool is_last = finish && reply->ended == reply->choice_count && !reply->include_usage;
@@ -146,11 +152,10 @@ static void progress(struct api_reply *reply, uint32_t choice,
 {
     if (!reply->stream || !reply->return_progress)
         return;
-    text_buffer_append_text(out, "data: ");
-    text_buffer_append(out, reply->head.bytes, reply->head.length);
+    text_buffer_append(out, reply->chunk_head.bytes, reply->chunk_head.length);
     text_buffer_append_format(out,
-                              ",\"choices\":[{\"index\":%u,\"delta\":{},\"logprobs\":null,"
-                              "\"finish_reason\":null}],\"prompt_progress\":",
+                              "%u,\"delta\":{},\"logprobs\":null,\"finish_reason\":null}],"
+                              "\"prompt_progress\":",
                               choice);
     answer_timings_write_progress(progress, out);
     text_buffer_append_text(out, "}\n\n");

@@ -221,14 +221,17 @@ static void write_usage(const struct api_reply *reply, struct text_buffer *out)
 static void choice_write(const struct api_reply *reply, uint32_t index, struct text_buffer *out)
 {
     struct completion *choice = (struct completion *)(uintptr_t)&reply->choices[index];
-    text_buffer_append_format(out, "{\"index\":%u,\"text\":", index);
+    text_buffer_append_text(out, "{\"index\":");
+    text_buffer_append_whole(out, index, 1);
+    text_buffer_append_text(out, ",\"text\":");
     text_buffer_append_json_string(out, choice->text.bytes ? choice->text.bytes : "",
                                    choice->text.length);
     text_buffer_append_text(out, ",\"logprobs\":");
     logprobs_write(reply, choice, out);
-    text_buffer_append_format(
-        out, choice->finish ? ",\"finish_reason\":\"%s\"}" : ",\"finish_reason\":%s}",
-        choice->finish ? choice->finish : "null");
+    if (choice->finish)
+        text_buffer_append_format(out, ",\"finish_reason\":\"%s\"}", choice->finish);
+    else
+        text_buffer_append_text(out, ",\"finish_reason\":null}");
     text_buffer_clear(&choice->text);
 }
 

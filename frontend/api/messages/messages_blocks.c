@@ -14,7 +14,11 @@
 
 void messages_event_begin(const char *name, struct text_buffer *out)
 {
-    text_buffer_append_format(out, "event: %s\ndata: {\"type\":\"%s\"", name, name);
+    text_buffer_append_text(out, "event: ");
+    text_buffer_append_text(out, name);
+    text_buffer_append_text(out, "\ndata: {\"type\":\"");
+    text_buffer_append_text(out, name);
+    text_buffer_append_text(out, "\"");
 }
 
 void messages_event_end(struct text_buffer *out)
@@ -26,13 +30,18 @@ void messages_event_end(struct text_buffer *out)
 static void delta_write(struct messages_blocks *blocks, const char *type, const char *member,
                         const char *words, size_t bytes)
 {
-    messages_event_begin("content_block_delta", blocks->out);
-    text_buffer_append_format(blocks->out,
-                              ",\"index\":%u,\"delta\":{\"type\":\"%s\",\"%s\":", blocks->count - 1,
-                              type, member);
-    text_buffer_append_json_string(blocks->out, words, bytes);
-    text_buffer_append_text(blocks->out, "}");
-    messages_event_end(blocks->out);
+    struct text_buffer *out = blocks->out;
+    messages_event_begin("content_block_delta", out);
+    text_buffer_append_text(out, ",\"index\":");
+    text_buffer_append_whole(out, blocks->count - 1, 1);
+    text_buffer_append_text(out, ",\"delta\":{\"type\":\"");
+    text_buffer_append_text(out, type);
+    text_buffer_append_text(out, "\",\"");
+    text_buffer_append_text(out, member);
+    text_buffer_append_text(out, "\":");
+    text_buffer_append_json_string(out, words, bytes);
+    text_buffer_append_text(out, "}");
+    messages_event_end(out);
 }
 
 /* --- blocks ---------------------------------------------------------------------------------- */

@@ -83,8 +83,10 @@ size_t response_items_bytes(const struct response_items *items)
 void response_item_id_write(const char *prefix, const char *response_id,
                             enum response_item_side side, size_t index, struct text_buffer *out)
 {
-    text_buffer_append_format(out, "%s%s%c%04zu", prefix, response_id + strlen(RESPONSE_ID_PREFIX),
-                              side == RESPONSE_INPUT ? 'i' : 'o', index);
+    text_buffer_append_text(out, prefix);
+    text_buffer_append_text(out, response_id + strlen(RESPONSE_ID_PREFIX));
+    text_buffer_append_text(out, side == RESPONSE_INPUT ? "i" : "o");
+    text_buffer_append_whole(out, index, 4);
 }
 
 bool response_item_id_read(const char *id, char response_id[RESPONSE_ID_BYTES],

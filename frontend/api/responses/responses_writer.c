@@ -97,13 +97,22 @@ static void item_write(const struct responses_writer *writer, const char *status
 /* `kind`: "response." or ""; the event's type is `kind` and `name`. */
 static void event_begin(struct responses_writer *writer, const char *kind, const char *name)
 {
-    unsigned long long number = writer->sequence++;
-    writer->event_start = writer->out->length;
-    if (writer->numbers_lines)
-        text_buffer_append_format(writer->out, "id: %llu\n", number);
-    text_buffer_append_format(writer->out,
-                              "event: %s%s\ndata: {\"type\":\"%s%s\",\"sequence_number\":%llu",
-                              kind, name, kind, name, number);
+    struct text_buffer *out = writer->out;
+    uint64_t number = writer->sequence++;
+    writer->event_start = out->length;
+    if (writer->numbers_lines) {
+        text_buffer_append_text(out, "id: ");
+        text_buffer_append_whole(out, number, 1);
+        text_buffer_append_text(out, "\n");
+    }
+    text_buffer_append_text(out, "event: ");
+    text_buffer_append_text(out, kind);
+    text_buffer_append_text(out, name);
+    text_buffer_append_text(out, "\ndata: {\"type\":\"");
+    text_buffer_append_text(out, kind);
+    text_buffer_append_text(out, name);
+    text_buffer_append_text(out, "\",\"sequence_number\":");
+    text_buffer_append_whole(out, number, 1);
 }
 
 static void event_open(struct responses_writer *writer, const char *name)
@@ -131,7 +140,8 @@ static void item_event_open(struct responses_writer *writer, const char *name)
     event_open(writer, name);
     text_buffer_append_text(writer->out, ",\"item_id\":");
     item_id_write(writer, writer->out);
-    text_buffer_append_format(writer->out, ",\"output_index\":%zu", writer->items.count);
+    text_buffer_append_text(writer->out, ",\"output_index\":");
+    text_buffer_append_whole(writer->out, writer->items.count, 1);
     if (shapes[writer->open].part)
         text_buffer_append_text(writer->out, ",\"content_index\":0");
 }
