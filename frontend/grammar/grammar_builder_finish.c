@@ -145,6 +145,10 @@ static bool number_nodes(struct finish *finish)
     struct regex_store *store = &builder->store;
     if (!grammar_builder_spend(builder, store->node_count))
         return false;
+    finish->node_number = malloc(store->node_count * sizeof(uint32_t));
+    finish->set_number = malloc(((size_t)store->set_count + 1) * sizeof(uint32_t));
+    if (finish->node_number == NULL || finish->set_number == NULL)
+        return builder_fail(builder, GRAMMAR_OUT_OF_MEMORY);
     for (uint32_t i = 0; i < store->node_count; i++)
         finish->node_number[i] = GRAMMAR_NONE;
     for (uint32_t i = 0; i < store->set_count; i++)
@@ -317,12 +321,8 @@ bool grammar_builder_finish(struct grammar_builder *builder, symbol_id root,
         .productive = calloc(symbols, sizeof(bool)),
         .number = malloc(symbols * sizeof(uint32_t)),
         .order = malloc(symbols * sizeof(uint32_t)),
-        .node_number = NULL,
     };
-    finish.node_number = malloc(builder->store.node_count * sizeof(uint32_t));
-    finish.set_number = malloc((builder->store.set_count + 1) * sizeof(uint32_t));
-    bool good = finish.productive != NULL && finish.number != NULL && finish.order != NULL &&
-                finish.node_number != NULL && finish.set_number != NULL;
+    bool good = finish.productive != NULL && finish.number != NULL && finish.order != NULL;
     if (good) {
         memset(finish.number, 0xFF, symbols * sizeof(uint32_t));
         good = finish_all(&finish, top, out);
