@@ -197,8 +197,13 @@
 #define LIMIT_GRAMMAR_CACHE_BYTES (64u << 20)
 /* items of one parser row; JSON has about 40, a choice of objects a few hundred */
 #define LIMIT_GRAMMAR_ROW_ITEMS 4096u
-/* parser items of one mask or one token; about 20 ms */
-#define LIMIT_GRAMMAR_STEP_ITEMS 400000u
+/* masks of chains of terminals of one grammar; dropped when they are more */
+#define LIMIT_GRAMMAR_MASK_BYTES (16u << 20)
+/* chains of terminals in one mask; JSON has up to about 100, and grammars with more are walked
+ * with the parser */
+#define LIMIT_GRAMMAR_CHAINS 2000u
+/* parser items of one mask or one token; about 0.2 s */
+#define LIMIT_GRAMMAR_STEP_ITEMS 4000000u
 /* steps of deriving states in one mask or one token; about 40 ms */
 #define LIMIT_GRAMMAR_STEP_FUEL 4000000u
 /* parser items of one answer: 16 bytes each */

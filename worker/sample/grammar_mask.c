@@ -1,10 +1,17 @@
 /*
- * Walks the vocabulary's trie with the rows of the parser: a row for each byte of the path, cut
- * when the walk goes back. A byte that leaves the row dead skips all longer tokens.
+ * The tokens that a row of the parser allows: the union over its items of what each terminal in
+ * progress allows, and, where tokens are longer than the terminal, what the parser allows after it.
+ *
+ * The bytes of a token are read by a chain of terminals. Which tokens a chain reads does not depend
+ * on the parser and is cached (grammar_mask_cache); the parser is asked once per chain, not once
+ * per token. Grammars in which a token has very many chains are walked with a row for each byte.
  */
 #include "worker/sample/grammar_mask.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "proto/limits.h"
 
 static void allow(uint32_t *words, uint32_t token)
 {
@@ -34,13 +41,15 @@ static void allow_named(const struct grammar_vocabulary *vocabulary,
                 allow(words, token);
 }
 
-enum grammar_result grammar_mask_fill(const struct grammar_vocabulary *vocabulary,
-                                      struct grammar_rows *rows, uint32_t *words)
+/* --- Walking with rows -------------------------------------------------------------------------- */
+
+/* Exact for every grammar, at the cost of a row for each node that is visited. */
+static enum grammar_result fill_by_rows(const struct grammar_vocabulary *vocabulary,
+                                        struct grammar_rows *rows, uint32_t *words)
 {
     const struct grammar_trie_node *nodes = vocabulary->nodes;
     const uint8_t *class_of = rows->program->automaton.classes.class_of;
     uint32_t base = rows->row_count;
-    allow_named(vocabulary, rows, words);
     for (uint32_t n = 1; n < vocabulary->node_count;) {
         uint32_t depth = nodes[n].depth;
         grammar_rows_cut(rows, base + depth - 1);
@@ -55,4 +64,103 @@ enum grammar_result grammar_mask_fill(const struct grammar_vocabulary *vocabular
     }
     grammar_rows_cut(rows, base);
     return rows->failure;
+}
+
+/* --- Chains of terminals ------------------------------------------------------------------------ */
+
+enum chain_end {
+    CHAINS_DONE,
+    CHAINS_TOO_MANY, /* or too large: fill_by_rows() decides */
+    CHAINS_FAILED
+};
+
+struct chains {
+    const struct grammar_vocabulary *vocabulary;
+    struct grammar_rows *rows;
+    uint32_t *words;
+    uint32_t left; /* chains that may still be visited */
+    enum chain_end end;
+};
+
+static void visit_row(struct chains *chains, uint32_t row, uint32_t parent);
+
+/* The tokens of the chain `parent`, `state`, whose last terminal is read by the items of `row` in
+ * that state; then the chains that are one terminal longer. */
+static void visit_chain(struct chains *chains, uint32_t row, uint32_t parent, uint32_t state)
+{
+    struct grammar_rows *rows = chains->rows;
+    struct grammar_program *program = rows->program;
+    struct grammar_mask_cache *cache = &program->masks;
+    if (chains->left == 0 || cache->bytes > 2 * LIMIT_GRAMMAR_MASK_BYTES) {
+        chains->end = CHAINS_TOO_MANY;
+        return;
+    }
+    chains->left--;
+    uint32_t index =
+        grammar_mask_cache_find(cache, chains->vocabulary, &program->automaton, parent, state);
+    if (index == UINT32_MAX) {
+        chains->end = CHAINS_FAILED;
+        return;
+    }
+    const struct grammar_mask_entry *entry = &cache->entries[index];
+    size_t words = ((size_t)chains->vocabulary->logit_count + 31) / 32;
+    if (entry->words != NULL)
+        for (size_t w = 0; w < words; w++)
+            chains->words[w] |= entry->words[w];
+    else
+        for (uint32_t i = 0; i < entry->token_count; i++)
+            allow(chains->words, entry->tokens[i]);
+    if (entry->exit_count == 0)
+        return;
+    uint32_t count = rows->row_count;
+    if (!grammar_rows_push_state(rows, row, state)) {
+        chains->end = CHAINS_FAILED;
+        return;
+    }
+    visit_row(chains, count, index);
+    grammar_rows_cut(rows, count);
+}
+
+static int compare_states(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Each state of the items that read once. */
+static void visit_row(struct chains *chains, uint32_t row, uint32_t parent)
+{
+    struct grammar_row here = chains->rows->rows[row];
+    uint32_t few[16], *states = few, count = 0;
+    if (here.waiting - here.first > sizeof few / sizeof few[0])
+        states = malloc((here.waiting - here.first) * sizeof *states);
+    if (states == NULL) {
+        chains->end = CHAINS_FAILED;
+        return;
+    }
+    for (uint32_t i = here.first; i < here.waiting; i++)
+        if (chains->rows->items[i].state != GRAMMAR_ITEM_TOKEN)
+            states[count++] = chains->rows->items[i].state;
+    qsort(states, count, sizeof *states, compare_states);
+    for (uint32_t i = 0; i < count && chains->end == CHAINS_DONE; i++)
+        if (i == 0 || states[i] != states[i - 1])
+            visit_chain(chains, row, parent, states[i]);
+    if (states != few)
+        free(states);
+}
+
+enum grammar_result grammar_mask_fill(const struct grammar_vocabulary *vocabulary,
+                                      struct grammar_rows *rows, uint32_t *words)
+{
+    uint32_t base = rows->row_count;
+    grammar_mask_cache_trim(&rows->program->masks, LIMIT_GRAMMAR_MASK_BYTES);
+    allow_named(vocabulary, rows, words);
+    struct chains chains = {vocabulary, rows, words, LIMIT_GRAMMAR_CHAINS, CHAINS_DONE};
+    visit_row(&chains, base - 1, GRAMMAR_CHAIN_START);
+    grammar_rows_cut(rows, base);
+    if (chains.end == CHAINS_DONE)
+        return GRAMMAR_OK;
+    if (chains.end == CHAINS_TOO_MANY)
+        return fill_by_rows(vocabulary, rows, words);
+    return rows->failure != GRAMMAR_OK ? rows->failure : GRAMMAR_FUEL;
 }

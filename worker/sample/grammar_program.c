@@ -108,6 +108,7 @@ struct grammar_program *grammar_program_open(const void *blob, size_t bytes,
 
 void grammar_program_close(struct grammar_program *program)
 {
+    grammar_mask_cache_fini(&program->masks);
     grammar_automaton_fini(&program->automaton);
     free(program->blob);
     free(program->terminal_states);

@@ -12,6 +12,7 @@
 
 #include "proto/grammar_blob.h"
 #include "worker/sample/grammar_automaton.h"
+#include "worker/sample/grammar_mask_cache.h"
 #include "worker/sample/grammar_result.h"
 
 struct grammar_program {
@@ -23,8 +24,9 @@ struct grammar_program {
     uint32_t *terminal_states; /* [terminals] at the start of each */
     bool *rule_nullable;       /* [rules] the rule has a derivation of the empty text */
     uint32_t *repeat_minimum;  /* [repeats] 0 if the symbol is nullable */
-    uint32_t matchers;         /* that use it; this and is_kept under the vocabulary's lock */
-    bool is_kept;              /* the vocabulary lists it */
+    struct grammar_mask_cache masks;
+    uint32_t matchers; /* that use it; this and is_kept under the vocabulary's lock */
+    bool is_kept;      /* the vocabulary lists it */
 };
 
 /* NULL: *result says why. */

@@ -6,8 +6,13 @@
 #define SHOAL_WORKER_SAMPLE_GRAMMAR_TRIE_H
 
 #include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-#include "worker/sample/grammar_program.h"
+#include "worker/sample/grammar_result.h"
+
+struct grammar_program;
 
 #define GRAMMAR_NO_TOKEN UINT32_MAX
 
@@ -16,6 +21,24 @@ struct grammar_trie_node {
     uint32_t end;
     uint16_t depth; /* bytes of the text */
     uint8_t byte;   /* its last byte */
+};
+
+/* Tokens of plain characters only (valid UTF-8 without quotes, backslashes and control characters)
+ * are sliced by their number of characters. */
+#define GRAMMAR_SLICES 3u
+
+/* The tokens outside the first slices, as nodes of the trie without its root. */
+struct grammar_rest_node {
+    uint32_t node; /* in the whole trie */
+    uint32_t end;  /* after the nodes below, in this list */
+    uint16_t depth;
+    uint8_t byte;
+    bool has_token; /* its token is outside the slices */
+};
+
+struct grammar_rest {
+    struct grammar_rest_node *nodes;
+    uint32_t count;
 };
 
 #define GRAMMAR_KEPT_PROGRAMS 16u
@@ -28,9 +51,12 @@ struct grammar_vocabulary {
     bool *is_end;      /* [logit_count] */
     struct grammar_trie_node *nodes;
     uint32_t node_count;
-    uint32_t *same_text;  /* [token_count] next token with the same bytes, or GRAMMAR_NO_TOKEN */
-    uint32_t longest;     /* bytes of the longest token */
-    pthread_mutex_t lock; /* of the programs */
+    uint32_t *same_text; /* [token_count] next token with the same bytes, or GRAMMAR_NO_TOKEN */
+    uint32_t longest;    /* bytes of the longest token */
+    uint32_t slice_length[GRAMMAR_SLICES];                   /* maximum number of characters */
+    uint32_t *slice_words[GRAMMAR_SLICES];                   /* masks */
+    struct grammar_rest rest[GRAMMAR_SLICES];                /* [k]: without the slices 0 to k */
+    pthread_mutex_t lock;                                    /* of the programs */
     struct grammar_program *programs[GRAMMAR_KEPT_PROGRAMS]; /* most recently opened first */
 };
 

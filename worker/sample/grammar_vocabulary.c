@@ -9,6 +9,8 @@
 
 #include "proto/limits.h"
 #include "proto/must.h"
+#include "proto/utf8.h"
+#include "worker/sample/grammar_program.h"
 #include "worker/sample/grammar_trie.h"
 
 /* --- Tokens ------------------------------------------------------------------------------------- */
@@ -135,6 +137,81 @@ static bool build_trie(struct grammar_vocabulary *vocabulary)
     return good;
 }
 
+/* --- Slices ------------------------------------------------------------------------------------- */
+
+static const uint32_t SLICE_LENGTHS[GRAMMAR_SLICES] = {10, 30, LIMIT_TOKEN_BYTES};
+
+/* The slice of a text, or GRAMMAR_SLICES. */
+static uint8_t slice_of(const char *text, size_t bytes)
+{
+    uint32_t characters = 0;
+    for (size_t at = 0; at < bytes; characters++) {
+        bool valid;
+        unsigned char first = (unsigned char)text[at];
+        at += utf8_scan(text + at, bytes - at, &valid);
+        if (!valid || first < 0x20 || first == 0x7F || first == '"' || first == '\\')
+            return GRAMMAR_SLICES;
+    }
+    uint8_t slice = 0;
+    while (characters > SLICE_LENGTHS[slice])
+        slice++;
+    return slice;
+}
+
+/* numbers[n]: nodes before n that have a token outside the slices up to `last` at or below them. */
+static bool add_rest(struct grammar_vocabulary *vocabulary, const uint8_t *slices, uint32_t last,
+                     uint32_t *numbers)
+{
+    const struct grammar_trie_node *nodes = vocabulary->nodes;
+    uint32_t count = vocabulary->node_count, used = 0;
+    numbers[count] = UINT32_MAX; /* the last token outside, from the end: none so far */
+    for (uint32_t n = count; n-- > 1;) {
+        bool outside = nodes[n].token != GRAMMAR_NO_TOKEN && slices[nodes[n].token] > last;
+        numbers[n] = outside ? n : numbers[n + 1];
+    }
+    struct grammar_rest_node *rest = malloc((size_t)count * sizeof *rest);
+    if (rest == NULL)
+        return false;
+    for (uint32_t n = 1; n < count; n++) {
+        bool is_part = numbers[n] < nodes[n].end;
+        numbers[n] = used;
+        if (is_part)
+            rest[used++] = (struct grammar_rest_node){n, 0, nodes[n].depth, nodes[n].byte,
+                                                      nodes[n].token != GRAMMAR_NO_TOKEN &&
+                                                          slices[nodes[n].token] > last};
+    }
+    numbers[count] = used;
+    for (uint32_t r = 0; r < used; r++)
+        rest[r].end = numbers[nodes[rest[r].node].end];
+    vocabulary->rest[last] = (struct grammar_rest){rest, used};
+    return true;
+}
+
+static bool build_slices(struct grammar_vocabulary *vocabulary)
+{
+    size_t words = grammar_vocabulary_mask_words(vocabulary);
+    uint8_t *slices = malloc((size_t)vocabulary->token_count + 1);
+    uint32_t *numbers = malloc(((size_t)vocabulary->node_count + 1) * sizeof *numbers);
+    bool good = slices != NULL && numbers != NULL;
+    for (uint32_t s = 0; s < GRAMMAR_SLICES; s++) {
+        vocabulary->slice_length[s] = SLICE_LENGTHS[s];
+        vocabulary->slice_words[s] = calloc(words + 1, sizeof(uint32_t));
+        good = good && vocabulary->slice_words[s] != NULL;
+    }
+    for (uint32_t t = 0; t < vocabulary->token_count && good; t++) {
+        uint32_t at = vocabulary->offsets[t], end = vocabulary->offsets[t + 1];
+        slices[t] =
+            at == end ? GRAMMAR_SLICES : slice_of((const char *)vocabulary->bytes + at, end - at);
+        if (slices[t] < GRAMMAR_SLICES)
+            vocabulary->slice_words[slices[t]][t / 32] |= 1u << t % 32;
+    }
+    for (uint32_t s = 0; s < GRAMMAR_SLICES && good; s++)
+        good = add_rest(vocabulary, slices, s, numbers);
+    free(slices);
+    free(numbers);
+    return good;
+}
+
 struct grammar_vocabulary *grammar_vocabulary_open(const struct token_bytes *table,
                                                    const uint32_t *end_tokens, size_t end_count,
                                                    uint32_t logit_count)
@@ -147,7 +224,8 @@ struct grammar_vocabulary *grammar_vocabulary_open(const struct token_bytes *tab
     pthread_mutex_init(&vocabulary->lock, NULL);
     vocabulary->token_count = table->count;
     vocabulary->logit_count = logit_count;
-    if (copy_tokens(vocabulary, table, end_tokens, end_count) && build_trie(vocabulary))
+    if (copy_tokens(vocabulary, table, end_tokens, end_count) && build_trie(vocabulary) &&
+        build_slices(vocabulary))
         return vocabulary;
     grammar_vocabulary_close(vocabulary);
     return NULL;
@@ -168,6 +246,10 @@ void grammar_vocabulary_close(struct grammar_vocabulary *vocabulary)
     free(vocabulary->is_end);
     free(vocabulary->same_text);
     free(vocabulary->nodes);
+    for (uint32_t s = 0; s < GRAMMAR_SLICES; s++) {
+        free(vocabulary->slice_words[s]);
+        free(vocabulary->rest[s].nodes);
+    }
     free(vocabulary);
 }
 
