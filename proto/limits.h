@@ -117,8 +117,8 @@
 /* slots of the frontend's request table: preparing, waiting and running */
 #define LIMIT_LIVE_REQUESTS 4096u
 
-/* a compiled grammar; a schema of 900 kB, the largest of 11,306 published ones, stays below it */
-#define LIMIT_GRAMMAR_BYTES (8u << 20)
+/* bytes of all tokens of a vocabulary; the largest published one has about 2 MB */
+#define LIMIT_TOKEN_TABLE_BYTES (64u << 20)
 
 /* --- Source images, as clients send them ------------------------------------------------------ */
 

@@ -22,6 +22,8 @@ static const char *const result_names[RESULT_COUNT] = {
     [RESULT_PEER_GONE] = "peer_gone",
     [RESULT_CANCELLED] = "cancelled",
     [RESULT_TIMED_OUT] = "timed_out",
+    [RESULT_GRAMMAR_FUEL] = "grammar_fuel",
+    [RESULT_GRAMMAR_DEAD_END] = "grammar_dead_end",
 };
 
 const char *result_name(enum result result)

@@ -26,6 +26,8 @@ enum result {
     RESULT_PEER_GONE, /* the other process is dead or hung */
     RESULT_CANCELLED,
     RESULT_TIMED_OUT,
+    RESULT_GRAMMAR_FUEL,     /* a grammar takes more work for one token than the limit */
+    RESULT_GRAMMAR_DEAD_END, /* no token of the vocabulary continues a grammar's text */
     RESULT_COUNT
 };
 

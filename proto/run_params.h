@@ -27,7 +27,7 @@
  *   112     4     image_count        S18: <= LIMIT_REQUEST_IMAGES
  *   116     16    cache_salt         any; a keyed hash of the API key, or zeros. Requests of equal
  *                                    salt share cached prefixes and features
- *   132     4     grammar_bytes      S19: <= LIMIT_GRAMMAR_BYTES; 0: the answer is free
+ *   132     4     grammar_bytes      S19: <= LIMIT_GRAMMAR_BLOB_BYTES; 0: the answer is free
  *   136     24    reserved           S13: zero
  *
  * Forced tokens. A forced token takes the place of a drawn one, whatever the logits, the sampling

@@ -4,7 +4,7 @@
  *
  * The functions trust the counts: the frontend has made them, the worker has checked them
  * (submit_payload_check_counts()). The bounds keep the sums small: the largest payload is about
- * 4.2 MB, LIMIT_GRAMMAR_BYTES and LIMIT_REQUEST_IMAGE_BYTES.
+ * 4.2 MB, LIMIT_GRAMMAR_BLOB_BYTES and LIMIT_REQUEST_IMAGE_BYTES.
  */
 #include "proto/submit_payload.h"
 

@@ -27,7 +27,7 @@
     X(PREFIX_IDS,      TOKEN, prefix_count,      S16, LIMIT_PREFIX_TOKENS,        4) \
     X(THINK_START_IDS, TOKEN, think_start_count, S17, LIMIT_THINK_TOKENS,         4) \
     X(THINK_END_IDS,   TOKEN, think_end_count,   S17, LIMIT_THINK_TOKENS,         4) \
-    X(GRAMMAR,         BYTE,  grammar_bytes,     S19, LIMIT_GRAMMAR_BYTES,        8) \
+    X(GRAMMAR,         BYTE,  grammar_bytes,     S19, LIMIT_GRAMMAR_BLOB_BYTES,        8) \
     X(IMAGES,          BYTE,  image_bytes,       S18, LIMIT_REQUEST_IMAGE_BYTES, IMAGE_ALIGN_BYTES)
 /* clang-format on */
 

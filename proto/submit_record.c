@@ -3,7 +3,8 @@
  *
  * Counts are bounded before sizes are computed from them, so nothing overflows. For a cancel only
  * the kind and the request are checked, for a drain and a reset only the kind: slots are filled in
- * place, so the rest of such a record may be left over from an earlier lap of the ring.
+ * place, so the rest of such a record may be left over from an earlier lap of the ring. A
+ * vocabulary names no request.
  *
  * The payload is not read: payload_view() checks S6 (the chunk's generation),
  * submit_payload_check() the ids, image_record_check() the image records.
@@ -15,15 +16,14 @@
 #define PAYLOAD_ALIGN_BYTES 64u
 
 /* S4, S5: where the payload lies. The counts are already known to be in bounds. */
-static enum result check_payload(const struct submit_record *record, uint64_t slab_bytes,
-                                 struct error_text *error)
+static enum result check_payload(const struct submit_record *record, uint64_t needed_bytes,
+                                 uint64_t slab_bytes, struct error_text *error)
 {
     uint64_t offset = record->payload_offset;
     uint64_t bytes = record->payload_bytes;
-    if (bytes != submit_payload_bytes(&record->run))
+    if (bytes != needed_bytes)
         return error_set(error, RESULT_CORRUPT, "S5: payload_bytes %llu, counts need %llu",
-                         (unsigned long long)bytes,
-                         (unsigned long long)submit_payload_bytes(&record->run));
+                         (unsigned long long)bytes, (unsigned long long)needed_bytes);
     /* The first 64 bytes of the slab hold a chunk header, so no payload starts at 0. */
     if (offset % PAYLOAD_ALIGN_BYTES != 0 || offset == 0 || offset > slab_bytes ||
         bytes > slab_bytes - offset)
@@ -88,7 +88,7 @@ static enum result check_run(const struct submit_record *record, uint64_t slab_b
     if (result == RESULT_OK)
         result = check_images(&record->run, error);
     if (result == RESULT_OK)
-        result = check_payload(record, slab_bytes, error);
+        result = check_payload(record, submit_payload_bytes(&record->run), slab_bytes, error);
     if (result != RESULT_OK)
         return result;
 
@@ -102,11 +102,22 @@ static enum result check_run(const struct submit_record *record, uint64_t slab_b
     return RESULT_OK;
 }
 
+static enum result check_vocabulary(const struct submit_record *record, uint64_t slab_bytes,
+                                    struct error_text *error)
+{
+    enum result result = token_table_check_sizes(&record->vocabulary, error);
+    if (result != RESULT_OK)
+        return result;
+    return check_payload(record, token_table_bytes(&record->vocabulary), slab_bytes, error);
+}
+
 enum result submit_record_check(const struct submit_record *record, uint64_t slab_bytes,
                                 struct error_text *error)
 {
     if (record->kind == SUBMIT_DRAIN || record->kind == SUBMIT_RESET)
         return RESULT_OK;
+    if (record->kind == SUBMIT_VOCABULARY)
+        return check_vocabulary(record, slab_bytes, error);
     if (record->kind != SUBMIT_RUN && record->kind != SUBMIT_CANCEL)
         return error_set(error, RESULT_CORRUPT, "S1: kind %u", record->kind);
     if (record->request.slot >= LIMIT_LIVE_REQUESTS)

@@ -1,6 +1,6 @@
 /*
  * Commands from the frontend to a worker, through the submit ring: run a request, cancel it, drain,
- * or clear the caches.
+ * clear the caches, or take the vocabulary.
  *
  * Byte map of struct submit_record, 192 bytes. Written by the frontend.
  *
@@ -9,11 +9,13 @@
  *   4       4     payload_generation  S6: equals the slab chunk's generation word when read
  *   8       8     request             S3: slot < LIMIT_LIVE_REQUESTS
  *   16      8     payload_offset      S4: offset + payload_bytes lies in the slab, 64-byte aligned
- *   24      8     payload_bytes       S5: submit_payload_bytes() of `run`
- *   32      160   run                 S2, S7-S19: proto/run_params.h
+ *   24      8     payload_bytes       S5: submit_payload_bytes() of `run`; of a vocabulary,
+ *                                         token_table_bytes()
+ *   32      160   run                 RUN: S2, S7-S19: proto/run_params.h
+ *   32      16    vocabulary          VOCABULARY: S20: proto/token_table.h
  *
- * The payload lies in the slab, and belongs to this request until the worker gives it back with
- * TOKEN_EVENT_PAYLOAD_DONE. proto/submit_payload.h describes its sections.
+ * The payload lies in the slab, and belongs to this record until the worker gives it back with
+ * TOKEN_EVENT_PAYLOAD_DONE. proto/submit_payload.h describes the sections of a request's.
  */
 #ifndef SHOAL_PROTO_SUBMIT_RECORD_H
 #define SHOAL_PROTO_SUBMIT_RECORD_H
@@ -25,6 +27,7 @@
 #include "proto/limits.h"
 #include "proto/result.h"
 #include "proto/run_params.h"
+#include "proto/token_table.h"
 
 /*
  * A request as both processes name it: a slot of the frontend's table and that slot's generation.
@@ -44,9 +47,10 @@ _Static_assert(sizeof(struct request_id) == 8, "crosses shared memory: layout is
 
 enum submit_kind {
     SUBMIT_RUN = 1,
-    SUBMIT_CANCEL = 2, /* only kind and request count; an unknown request has just ended */
-    SUBMIT_DRAIN = 3,  /* finish what is running, then exit with status 0 */
-    SUBMIT_RESET = 4   /* drop cached prefixes and features; running requests continue */
+    SUBMIT_CANCEL = 2,    /* only kind and request count; an unknown request has just ended */
+    SUBMIT_DRAIN = 3,     /* finish what is running, then exit with status 0 */
+    SUBMIT_RESET = 4,     /* drop cached prefixes and features; running requests continue */
+    SUBMIT_VOCABULARY = 5 /* the bytes of all tokens, before the first request with a grammar */
 };
 
 struct submit_record {
@@ -55,15 +59,18 @@ struct submit_record {
     struct request_id request;
     uint64_t payload_offset;
     uint64_t payload_bytes;
-    struct run_params run;
+    union {
+        struct run_params run;
+        struct token_table_sizes vocabulary;
+    };
 };
 _Static_assert(sizeof(struct submit_record) == 192, "ring slot is 192 bytes");
 
 /*
- * Checks rules S1-S19 against a slab of `slab_bytes`. RESULT_CORRUPT, and the error text begins
+ * Checks rules S1-S20 against a slab of `slab_bytes`. RESULT_CORRUPT, and the error text begins
  * with the rule's name. Pure: reads only the (already copied-out) record. S6 is checked by
- * payload_view(), the token ids inside the payload by submit_payload_fault(), image records by
- * image_record_check().
+ * payload_view(), the token ids inside the payload by submit_payload_check(), image records by
+ * image_record_check(), a vocabulary by token_table_check().
  */
 enum result submit_record_check(const struct submit_record *record, uint64_t slab_bytes,
                                 struct error_text *error) RESULT_CHECKED;

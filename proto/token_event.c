@@ -44,9 +44,8 @@ static enum result check_payload_done(const struct token_event *event, uint64_t 
 static enum result check_ending(const struct token_event *event, struct error_text *error)
 {
     uint32_t finish = event->finish;
-    if (event->kind == TOKEN_EVENT_FINISHED
-            ? finish < FINISH_STOP_TOKEN || finish > FINISH_CANCELLED
-            : finish != FINISH_NONE)
+    if (event->kind == TOKEN_EVENT_FINISHED ? finish < FINISH_STOP_TOKEN || finish > FINISH_GRAMMAR
+                                            : finish != FINISH_NONE)
         return error_set(error, RESULT_CORRUPT, "T2: finish %u in kind %u", finish, event->kind);
     uint32_t failure = event->failure;
     if (event->kind == TOKEN_EVENT_FAILED ? failure == RESULT_OK || failure >= RESULT_COUNT

@@ -76,7 +76,8 @@ enum finish_reason {
     FINISH_NONE = 0,
     FINISH_STOP_TOKEN = 1, /* the stop token itself was sent as the TOKEN event before this one */
     FINISH_LENGTH = 2,     /* max_new_tokens or the context's end */
-    FINISH_CANCELLED = 3
+    FINISH_CANCELLED = 3,
+    FINISH_GRAMMAR = 4 /* the grammar allows nothing but the end */
 };
 
 struct token_event {

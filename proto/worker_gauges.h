@@ -50,7 +50,11 @@
  *   680     8     feature_bytes_total        capacity
  *   688     8     patch_rows_total           encoded patches
  *   696     8     image_unused               zero
- *   704     64    reserved                   zero
+ *   704     8     grammars_total             requests with a grammar
+ *   712     8     grammar_masks_total        masks computed for them
+ *   720     8     grammar_mask_us_total      time in which the steps waited for masks
+ *   728     8     grammar_failures_total     requests that failed by their grammar
+ *   736     32    reserved                   zero
  */
 #ifndef SHOAL_PROTO_WORKER_GAUGES_H
 #define SHOAL_PROTO_WORKER_GAUGES_H
@@ -120,7 +124,11 @@ struct worker_gauges {
     _Atomic uint64_t feature_bytes_total;
     _Atomic uint64_t patch_rows_total;
     uint64_t image_unused;
-    uint8_t reserved[64];
+    _Atomic uint64_t grammars_total;
+    _Atomic uint64_t grammar_masks_total;
+    _Atomic uint64_t grammar_mask_us_total;
+    _Atomic uint64_t grammar_failures_total;
+    uint8_t reserved[32];
 };
 _Static_assert(sizeof(struct worker_gauges) == 768, "byte map of the segment");
 

@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from byte_maps import byte_maps  # noqa: E402
 
 MAPS = {one.struct: one for one in byte_maps(ROOT)}
-RUN, CANCEL, DRAIN, RESET = 1, 2, 3, 4  # enum submit_kind
+RUN, CANCEL, DRAIN, RESET, VOCABULARY = 1, 2, 3, 4, 5  # enum submit_kind
 TOKEN, FINISHED, FAILED, PAYLOAD_DONE, PROGRESS, ALTERNATIVES = 1, 2, 3, 4, 5, 6  # enum token_event_kind
 LOGPROBS, THINKING_OPEN, THINKING_BUDGET = 2, 4, 8  # SUBMIT_FLAG_*
 CHUNK_OFFSET = 64  # of the first chunk's payload in a slab
@@ -57,6 +57,18 @@ def submit(kind=RUN, generation=1, payload=b"", **run):
                 payload_offset=CHUNK_OFFSET, payload_bytes=len(payload), run=parameters)
 
 
+def vocabulary(tokens, ends):
+    """The payload of a vocabulary record: the bytes of each token, and the tokens that end a text."""
+    offsets = [sum(map(len, tokens[:count])) for count in range(len(tokens) + 1)]
+    return ids(*offsets, *ends) + b"".join(tokens)
+
+
+def submit_vocabulary(tokens, ends, generation=1):
+    sizes = pack("token_table_sizes", token_count=len(tokens), end_count=len(ends), text_bytes=sum(map(len, tokens)))
+    return pack("submit_record", kind=VOCABULARY, payload_generation=generation, payload_offset=CHUNK_OFFSET,
+                payload_bytes=len(vocabulary(tokens, ends)), vocabulary=sizes)
+
+
 def image(**fields):
     return pack("image_record", **{"content_hash": b"\1" * 16, "width": 3, "height": 2, "tiles": 1,
                                    "scale": [0.1, 0.2, 0.3], **fields})
@@ -71,6 +83,7 @@ FORCED_COUNTS = {"flags": LOGPROBS | THINKING_OPEN | THINKING_BUDGET, "prompt_to
                  "prefix_count": 2, "think_start_count": 1, "think_end_count": 2, "thinking_budget": 10, "min_tokens": 4}
 GRAMMAR = ids(3, 1, 4, 1) + bytes(range(16))  # not a grammar that passes its own check
 GRAMMAR_COUNTS = {"flags": 32, "prompt_tokens": 4, "grammar_bytes": 16}
+TOKENS, ENDS = [b"a", b"b", b"", b"abc", b"{\"", b"\xc3", b"\xa9"], [2]
 PIXELS = bytes(range(18))
 IMAGE = (ids(10, 50, 50, 11).ljust(64, b"\0")
          + image(first_token=1, span_tokens=2, token_count=2, pixels_offset=128, pixels_bytes=18) + PIXELS)
@@ -86,6 +99,7 @@ def submit_ring():
     yield "run", with_slab(submit(payload=PLAIN, **PLAIN_COUNTS), PLAIN)
     yield "run_forced", with_slab(submit(payload=FORCED, **FORCED_COUNTS), FORCED)
     yield "run_grammar", with_slab(submit(payload=GRAMMAR, **GRAMMAR_COUNTS), GRAMMAR)
+    yield "vocabulary", with_slab(submit_vocabulary(TOKENS, ENDS), vocabulary(TOKENS, ENDS))
     yield "run_image", with_slab(submit(payload=IMAGE, **IMAGE_COUNTS), IMAGE)
     outside = PLAIN.replace(ids(9), ids(1000))
     yield "run_id_outside", with_slab(submit(payload=outside, **PLAIN_COUNTS), outside)
@@ -129,7 +143,8 @@ def ring_records():
     run = submit(generation=OLD_WORD, payload=PLAIN, **PLAIN_COUNTS)
     for name, record in (("run", run), ("run_image", submit(generation=OLD_WORD, payload=IMAGE, **IMAGE_COUNTS)),
                          ("grammar", submit(generation=OLD_WORD, payload=GRAMMAR, **GRAMMAR_COUNTS)),
-                         ("cancel", submit(CANCEL)), ("drain", submit(DRAIN)), ("reset", submit(RESET))):
+                         ("vocabulary", submit_vocabulary(TOKENS, ENDS, OLD_WORD)), ("cancel", submit(CANCEL)),
+                         ("drain", submit(DRAIN)), ("reset", submit(RESET))):
         yield f"submit_{name}", b"\0" + record
     for name, record in EVENTS.items():
         yield name, b"\1" + record

@@ -14,6 +14,7 @@ from shoal_server import MODEL_ID, ROOT, wait_until
 VLLM_FAMILIES = json.loads((ROOT / "tests/golden/metrics/vllm_families.json").read_text(encoding="utf-8"))
 OWN_FAMILIES = set("""
 shoal_feature_bytes shoal_feature_used_bytes shoal_image_evictions_total shoal_images_cached shoal_patch_rows_total
+shoal_grammar_requests_total shoal_grammar_masks_total shoal_grammar_mask_seconds_total shoal_grammar_failures_total
 shoal_connections shoal_connections_refused_total shoal_connections_total shoal_deadlines_exceeded_total
 shoal_http_requests_foreign_total shoal_http_requests_malformed_total shoal_http_requests_over_client_limit_total shoal_http_requests_timed_out_total
 shoal_http_requests_total shoal_http_requests_unauthorized_total shoal_kv_blocks shoal_kv_blocks_cached

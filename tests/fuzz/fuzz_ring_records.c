@@ -47,6 +47,21 @@ static uint64_t sum_of(const void *bytes, uint64_t count)
     return sum;
 }
 
+/* Every byte of every token of an accepted table lies in the copy. */
+static void use_vocabulary(const struct token_table_sizes *sizes, const void *payload,
+                           uint64_t bytes)
+{
+    void *copy = malloc(bytes);
+    must(copy != NULL);
+    memcpy(copy, payload, bytes);
+    struct token_table table = token_table_place(sizes, copy);
+    for (uint32_t t = 0;
+         token_table_check(sizes, &table, NULL) == RESULT_OK && t < sizes->token_count; t++)
+        must(sum_of(table.text + table.offsets[t], table.offsets[t + 1] - table.offsets[t]) <=
+             255 * (uint64_t)LIMIT_TOKEN_BYTES);
+    free(copy);
+}
+
 /* The slab is a heap block of its own, so that a byte outside is seen. */
 static void use_submit(const struct submit_record *record, const void *slab)
 {
@@ -55,7 +70,7 @@ static void use_submit(const struct submit_record *record, const void *slab)
         must(error.text[0] == 'S');
         return;
     }
-    if (record->kind != SUBMIT_RUN)
+    if (record->kind != SUBMIT_RUN && record->kind != SUBMIT_VOCABULARY)
         return;
     const void *payload = NULL;
     enum result result = payload_view(slab, SLAB_BYTES, record->payload_offset,
@@ -63,6 +78,8 @@ static void use_submit(const struct submit_record *record, const void *slab)
     must(result == RESULT_OK || result == RESULT_STALE);
     if (result == RESULT_OK)
         must(sum_of(payload, record->payload_bytes) <= 255 * record->payload_bytes);
+    if (result == RESULT_OK && record->kind == SUBMIT_VOCABULARY)
+        use_vocabulary(&record->vocabulary, payload, record->payload_bytes);
 }
 
 static void use_event(const struct token_event *event, struct payload_slab *slab)

@@ -70,6 +70,12 @@ static void take_all(uint32_t records)
             check_accepted(&command.sequence);
             sequence_request_fini(&command.sequence);
         }
+        if (result == RESULT_OK && command.kind == SUBMIT_VOCABULARY) {
+            must(token_table_check(&command.vocabulary.sizes, &command.vocabulary.table, NULL) ==
+                 RESULT_OK);
+            must(command.vocabulary.sizes.token_count <= VOCAB);
+            free(command.vocabulary.payload);
+        }
     }
     must(taken == records);
     must(frontend_link_flush(frontend_link) == RESULT_OK);

@@ -268,6 +268,8 @@ static void command_take(struct scripted_worker *worker, struct frontend_command
 {
     if (command->kind == SUBMIT_DRAIN)
         worker->draining = true;
+    if (command->kind == SUBMIT_VOCABULARY)
+        free(command->vocabulary.payload);
     if (command->kind == SUBMIT_RUN)
         answer_begin(worker, &command->sequence);
     for (uint32_t i = 0; command->kind == SUBMIT_CANCEL && i < ANSWERS_AT_ONCE; i++) {

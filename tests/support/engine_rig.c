@@ -111,6 +111,7 @@ void engine_rig_open(struct engine_rig *rig, const struct engine_rig_options *op
         .feature_rows = options->feature_rows,
         .feature_row_bytes = 4,
         .kept_images = options->kept_images,
+        .helpers = options->helpers,
     };
     memcpy(parts.kv_blocks, options->kv_blocks, sizeof parts.kv_blocks);
     must(worker_engine_create(&parts, &rig->engine) == RESULT_OK);

@@ -31,8 +31,9 @@ struct engine_rig_options {
     uint32_t patch_rows;
     uint32_t feature_rows;
     uint32_t kept_images;
-    struct step_pace pace;   /* at every turn's beginning; zeroed: as the machine goes */
-    struct backend *backend; /* a real one, loaded, instead of the fake one; the rig ends it */
+    struct step_pace pace;       /* at every turn's beginning; zeroed: as the machine goes */
+    struct thread_pool *helpers; /* of the engine, for masks; the caller's */
+    struct backend *backend;     /* a real one, loaded, instead of the fake one; the rig ends it */
     const struct kv_layout *layout; /* of its plan, instead of the groups above */
 };
 /* One full group of 64 blocks, 8 sequences, steps of 32 rows, room for all events, one step in

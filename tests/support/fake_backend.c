@@ -105,6 +105,8 @@ static struct sampled_token draw(uint64_t prefix, uint32_t vocab_tokens,
         sampled.token = (sampled.token + 1) % vocab_tokens;
         i = UINT32_MAX; /* continues with the first one */
     }
+    while (sampling->mask && (sampling->mask[sampled.token / 32] >> sampled.token % 32 & 1) == 0)
+        sampled.token = (sampled.token + 1) % vocab_tokens;
     if (sampling->is_forced)
         sampled.token = sampling->forced_token;
     if (sampling->wants_logprob)

@@ -11,6 +11,8 @@
 
 #include "proto/must.h"
 
+#define VOCABULARY_GENERATION UINT32_MAX /* of no request */
+
 struct test_request test_request_of(const uint32_t *prompt, uint32_t prompt_tokens,
                                     uint32_t max_new_tokens)
 {
@@ -140,6 +142,38 @@ bool test_frontend_submit(struct test_frontend *frontend, uint32_t slot,
     return true;
 }
 
+void test_frontend_send_vocabulary(struct test_frontend *frontend,
+                                   const struct token_table_sizes *sizes, const void *payload)
+{
+    struct submit_record record = {.kind = SUBMIT_VOCABULARY,
+                                   .request = {.generation = VOCABULARY_GENERATION},
+                                   .payload_bytes = token_table_bytes(sizes),
+                                   .vocabulary = *sizes};
+    struct payload_ref ref;
+    void *place;
+    must(payload_slab_take(frontend->slab, record.payload_bytes, &ref, &place) == RESULT_OK);
+    memcpy(place, payload, record.payload_bytes);
+    record.payload_offset = ref.offset;
+    record.payload_generation = ref.generation;
+    test_frontend_send(frontend, &record);
+}
+
+void test_frontend_send_bytes(struct test_frontend *frontend)
+{
+    static uint32_t payload[256 + 2 + 256 / 4];
+    must(frontend->vocab_tokens <= 256);
+    const struct token_table_sizes sizes = {frontend->vocab_tokens, 1, frontend->vocab_tokens - 1};
+    struct token_table table = token_table_place(&sizes, payload);
+    table.offsets[0] = 0;
+    table.end_tokens[0] = 0;
+    for (uint32_t token = 0; token < frontend->vocab_tokens; token++) {
+        table.offsets[token + 1] = token;
+        if (token > 0)
+            table.text[token - 1] = (uint8_t)token;
+    }
+    test_frontend_send_vocabulary(frontend, &sizes, payload);
+}
+
 void test_frontend_cancel(struct test_frontend *frontend, uint32_t slot)
 {
     struct submit_record record = {.kind = SUBMIT_CANCEL, .request = frontend->replies[slot].id};
@@ -186,6 +220,12 @@ static void take_event(struct test_frontend *frontend, const struct token_event 
     must(token_event_check(event, frontend->vocab_tokens, frontend->pair.segment.slab_bytes,
                            NULL) == RESULT_OK);
     struct test_reply *reply = &frontend->replies[event->request.slot];
+    if (event->kind == TOKEN_EVENT_PAYLOAD_DONE &&
+        event->request.generation == VOCABULARY_GENERATION) {
+        must(payload_slab_give(frontend->slab, event->payload_offset, event->payload_generation) ==
+             RESULT_OK);
+        return;
+    }
     if (event->request.generation != reply->id.generation)
         return; /* reply to a record that a test made itself */
     must(reply->live);

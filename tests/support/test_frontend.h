@@ -87,6 +87,11 @@ bool test_frontend_submit(struct test_frontend *frontend, uint32_t slot,
                           const struct test_request *request);
 /* Submits records unchanged; aborts if the ring is full. */
 void test_frontend_send(struct test_frontend *frontend, const struct submit_record *record);
+/* Submits a vocabulary of that payload (proto/token_table.h). */
+void test_frontend_send_vocabulary(struct test_frontend *frontend,
+                                   const struct token_table_sizes *sizes, const void *payload);
+/* One where token t is the byte t; token 0, which has no bytes, ends the text. */
+void test_frontend_send_bytes(struct test_frontend *frontend);
 void test_frontend_cancel(struct test_frontend *frontend, uint32_t slot);
 void test_frontend_drain(struct test_frontend *frontend);
 void test_frontend_reset_cache(struct test_frontend *frontend);

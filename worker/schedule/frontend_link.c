@@ -240,12 +240,15 @@ static enum result copy_payload(const struct frontend_link *link,
     void *tokens = NULL;
     void *biases = NULL;
     void *forced = NULL;
+    void *grammar = NULL;
     bool good = take_part(run, payload, SUBMIT_PROMPT_IDS, SUBMIT_PROMPT_IDS, &tokens) &&
                 take_part(run, payload, SUBMIT_LOGIT_BIAS, SUBMIT_LOGIT_BIAS, &biases) &&
-                take_part(run, payload, SUBMIT_PREFIX_IDS, SUBMIT_THINK_END_IDS, &forced);
+                take_part(run, payload, SUBMIT_PREFIX_IDS, SUBMIT_THINK_END_IDS, &forced) &&
+                take_part(run, payload, SUBMIT_GRAMMAR, SUBMIT_GRAMMAR, &grammar);
     request->tokens = tokens;
     request->logit_bias = biases;
     request->forced_ids = forced;
+    request->grammar_blob = grammar;
     if (!good)
         return RESULT_OUT_OF_MEMORY;
     submit_payload_read(run, payload, SUBMIT_STOP_IDS, SUBMIT_STOP_IDS, request->stop_ids);
@@ -289,6 +292,45 @@ static enum result take_run(struct frontend_link *link, const struct submit_reco
     return RESULT_OK;
 }
 
+/* Copies and checks a vocabulary; the sizes are checked already. */
+static enum result copy_vocabulary(const struct frontend_link *link,
+                                   const struct submit_record *record,
+                                   struct frontend_vocabulary *vocabulary, struct error_text *words)
+{
+    const void *payload;
+    (void)error_set(words, RESULT_INVALID, "its payload cannot be read");
+    *vocabulary = (struct frontend_vocabulary){.sizes = record->vocabulary};
+    if (record->vocabulary.token_count > link->vocab_tokens)
+        return error_set(words, RESULT_CORRUPT, "a vocabulary of %u tokens for a model of %u",
+                         record->vocabulary.token_count, link->vocab_tokens);
+    enum result result =
+        payload_view(link->segment.slab, link->segment.slab_bytes, record->payload_offset,
+                     record->payload_bytes, record->payload_generation, &payload);
+    if (result != RESULT_OK)
+        return result;
+    vocabulary->payload = malloc(record->payload_bytes);
+    if (!vocabulary->payload)
+        return RESULT_OUT_OF_MEMORY;
+    memcpy(vocabulary->payload, payload, record->payload_bytes);
+    vocabulary->table = token_table_place(&vocabulary->sizes, vocabulary->payload);
+    return token_table_check(&vocabulary->sizes, &vocabulary->table, words);
+}
+
+static enum result take_vocabulary(struct frontend_link *link, const struct submit_record *record,
+                                   struct frontend_vocabulary *vocabulary)
+{
+    struct error_text words;
+    enum result result = copy_vocabulary(link, record, vocabulary, &words);
+    if (result != RESULT_OK) {
+        free(vocabulary->payload);
+        vocabulary->payload = NULL;
+    }
+    if (result != RESULT_OK)
+        result = reject(link, record, result, words.text);
+    emit_payload_done(link, record);
+    return result;
+}
+
 enum result frontend_link_take(struct frontend_link *link, struct frontend_command *command)
 {
     if (!look(link))
@@ -307,6 +349,8 @@ enum result frontend_link_take(struct frontend_link *link, struct frontend_comma
     command->request = record.request;
     if (record.kind == SUBMIT_RUN)
         return take_run(link, &record, &command->sequence);
+    if (record.kind == SUBMIT_VOCABULARY)
+        return take_vocabulary(link, &record, &command->vocabulary);
     return RESULT_OK;
 }
 

@@ -45,10 +45,18 @@ void frontend_link_roster_clear(struct frontend_link *link);
  */
 void frontend_link_set_vocabulary(struct frontend_link *link, uint32_t vocab_tokens);
 
+/* A checked copy of the tokens' bytes. */
+struct frontend_vocabulary {
+    struct token_table_sizes sizes; /* token_count <= the vocabulary */
+    struct token_table table;       /* parts of the payload */
+    void *payload;                  /* malloc */
+};
+
 struct frontend_command {
     enum submit_kind kind;
-    struct request_id request;        /* RUN, CANCEL */
-    struct sequence_request sequence; /* RUN: owned by the caller */
+    struct request_id request;             /* RUN, CANCEL */
+    struct sequence_request sequence;      /* RUN: owned by the caller, like the next one */
+    struct frontend_vocabulary vocabulary; /* VOCABULARY */
 };
 
 /* Takes one record. RESULT_EMPTY: there is none. RESULT_INVALID: the record was bad; it is counted

@@ -118,6 +118,22 @@ void gauge_board_add_reset(struct worker_gauges *gauges)
     add_u64(&gauges->prefix_resets_total, 1);
 }
 
+void gauge_board_add_grammar(struct worker_gauges *gauges)
+{
+    add_u64(&gauges->grammars_total, 1);
+}
+
+void gauge_board_add_masks(struct worker_gauges *gauges, uint32_t masks, uint64_t time_us)
+{
+    add_u64(&gauges->grammar_masks_total, masks);
+    add_u64(&gauges->grammar_mask_us_total, time_us);
+}
+
+void gauge_board_add_grammar_failure(struct worker_gauges *gauges)
+{
+    add_u64(&gauges->grammar_failures_total, 1);
+}
+
 void gauge_board_add_image(struct worker_gauges *gauges, bool is_hit)
 {
     add_u64(is_hit ? &gauges->image_hits_total : &gauges->image_misses_total, 1);

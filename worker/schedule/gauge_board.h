@@ -51,6 +51,10 @@ void gauge_board_add_step(struct worker_gauges *gauges, const struct gauge_step 
 void gauge_board_add_preemption(struct worker_gauges *gauges);
 /* Counts a sequence of `tokens` that starts, with `hits` tokens found in the prefix cache. */
 void gauge_board_add_lookup(struct worker_gauges *gauges, uint32_t tokens, uint32_t hits);
+/* Counts a request with a grammar; masks computed together; a request that fails by its grammar. */
+void gauge_board_add_grammar(struct worker_gauges *gauges);
+void gauge_board_add_masks(struct worker_gauges *gauges, uint32_t masks, uint64_t time_us);
+void gauge_board_add_grammar_failure(struct worker_gauges *gauges);
 void gauge_board_add_reset(struct worker_gauges *gauges);
 /* Counts a sequence's use of an image: whether its features were in the cache. */
 void gauge_board_add_image(struct worker_gauges *gauges, bool is_hit);

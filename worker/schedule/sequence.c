@@ -18,10 +18,13 @@ void sequence_request_fini(struct sequence_request *request)
     free(request->tokens);
     free(request->logit_bias);
     free(request->forced_ids);
+    free(request->grammar_blob);
+    sequence_grammar_close(&request->grammar);
     sequence_images_fini(&request->images);
     request->tokens = NULL;
     request->logit_bias = NULL;
     request->forced_ids = NULL;
+    request->grammar_blob = NULL;
 }
 
 static bool wants_counts(const struct sampling_params *sampling)
@@ -34,6 +37,21 @@ static bool wants_counts(const struct sampling_params *sampling)
 static uint32_t first_generated(const struct sequence_request *request)
 {
     return request->run.prompt_tokens - request->run.generated_tokens;
+}
+
+/* Takes the generated tokens that forcer and grammar do not know yet. */
+static enum result follow_answer(struct sequence *sequence)
+{
+    struct sequence_request *request = &sequence->request;
+    struct token_forcer *forcer = &sequence->forcer;
+    const uint32_t *generated = request->tokens + first_generated(request);
+    uint32_t count = sequence_generated_tokens(sequence);
+    enum result result = RESULT_OK;
+    for (; request->grammar.matcher && forcer->followed < count && result == RESULT_OK;
+         token_forcer_follow(forcer, generated, forcer->followed + 1))
+        result = sequence_grammar_follow(&request->grammar, forcer, generated[forcer->followed]);
+    token_forcer_follow(forcer, generated, count);
+    return result;
 }
 
 static void begin_forcer(struct sequence *sequence)
@@ -54,8 +72,6 @@ static void begin_forcer(struct sequence *sequence)
         rules.think_end = rules.think_start + request->run.think_start_count;
     }
     token_forcer_init(&sequence->forcer, &rules);
-    token_forcer_follow(&sequence->forcer, request->tokens + first_generated(request),
-                        request->run.generated_tokens);
 }
 
 /* Fills `barred`: the token that starts thinking, then the stop ids, so that each combination of
@@ -67,6 +83,13 @@ static void begin_barred(struct sequence *sequence)
         sequence->barred[0] = request->forced_ids[request->run.prefix_count];
     for (uint32_t i = 0; i < request->run.stop_token_count; i++)
         sequence->barred[1 + i] = request->stop_ids[i];
+}
+
+static void drop(struct sequence *sequence)
+{
+    token_counts_destroy(sequence->counts);
+    sequence_request_fini(&sequence->request);
+    *sequence = (struct sequence){.state = SEQUENCE_FREE};
 }
 
 enum result sequence_begin(struct sequence *sequence, struct sequence_request *request,
@@ -99,10 +122,15 @@ enum result sequence_begin(struct sequence *sequence, struct sequence_request *r
     request->tokens = NULL;
     request->logit_bias = NULL;
     request->forced_ids = NULL;
+    request->grammar_blob = NULL;
+    request->grammar = (struct sequence_grammar){0};
     request->images = (struct sequence_images){0};
     begin_forcer(sequence);
     begin_barred(sequence);
-    return RESULT_OK;
+    enum result result = follow_answer(sequence);
+    if (result != RESULT_OK)
+        drop(sequence);
+    return result;
 }
 
 enum result sequence_admit(struct sequence *sequence, struct kv_pools *pools)
@@ -174,9 +202,7 @@ void sequence_finish(struct sequence *sequence, struct kv_pools *pools)
     for (uint32_t group = 0; group < KV_GROUPS_MAX; group++)
         block_table_fini(&sequence->tables[group]);
     free(sequence->names);
-    token_counts_destroy(sequence->counts);
-    sequence_request_fini(&sequence->request);
-    *sequence = (struct sequence){.state = SEQUENCE_FREE};
+    drop(sequence);
 }
 
 void sequence_take_blocks(struct sequence *sequence, struct kv_pools *pools, uint32_t rows)
@@ -218,12 +244,37 @@ enum result sequence_append(struct sequence *sequence, struct kv_pools *pools, u
     const uint32_t *tokens = sequence->request.tokens;
     sequence->request.tokens[sequence->known_tokens++] = token;
     sequence->drawn_tokens--;
-    token_forcer_follow(&sequence->forcer, tokens + first_generated(&sequence->request),
-                        sequence_generated_tokens(sequence));
+    enum result result = follow_answer(sequence);
+    if (result != RESULT_OK)
+        return result;
     sequence_prefix_publish(sequence, pools);
     if (!sequence->counts)
         return RESULT_OK;
     return token_counts_follow(sequence->counts, tokens, sequence->known_tokens);
+}
+
+/* Whether the token at `position` is one of the answer's first min_tokens. */
+static bool is_short(const struct sequence *sequence, uint32_t position)
+{
+    return position - first_generated(&sequence->request) < sequence->request.run.min_tokens;
+}
+
+bool sequence_wants_mask(const struct sequence *sequence)
+{
+    return sequence->drawn_tokens == 0 &&
+           sequence_grammar_masks(&sequence->request.grammar, &sequence->forcer, 0);
+}
+
+void sequence_compute_mask(struct sequence *sequence)
+{
+    struct sequence_request *request = &sequence->request;
+    const struct grammar_stops stops = {.ids = request->stop_ids,
+                                        .count = request->run.stop_token_count,
+                                        .barred =
+                                            (request->run.flags & SUBMIT_FLAG_IGNORE_END) != 0 ||
+                                            is_short(sequence, sequence->known_tokens)};
+    must(sequence_wants_mask(sequence));
+    sequence_grammar_compute(&request->grammar, &sequence->forcer, &stops);
 }
 
 enum sequence_draw_kind sequence_next_draw(const struct sequence *sequence,
@@ -240,13 +291,23 @@ enum sequence_draw_kind sequence_next_draw(const struct sequence *sequence,
         .wants_logprob = (request->run.flags & SUBMIT_FLAG_LOGPROBS) != 0,
         .top_logprobs = request->run.top_logprobs,
     };
+    const struct sequence_grammar *grammar = &request->grammar;
+    if (sequence_grammar_masks(grammar, &sequence->forcer, sequence->drawn_tokens)) {
+        if (sequence->drawn_tokens > 0)
+            return SEQUENCE_DRAW_UNKNOWN;
+        must(grammar->has_mask && grammar->verdict == GRAMMAR_GOES_ON);
+        sampling->mask = grammar->mask;
+        sampling->is_forced = grammar->allowed == 1;
+        sampling->forced_token = sampling->is_forced ? sequence_grammar_only(grammar) : 0;
+        return SEQUENCE_DRAW_KNOWN;
+    }
     struct forced_draw forced = token_forcer_next(&sequence->forcer, sequence->drawn_tokens);
     if (forced.kind == FORCED_UNKNOWN)
         return SEQUENCE_DRAW_UNKNOWN;
     sampling->is_forced = forced.kind == FORCED_TOKEN;
     sampling->forced_token = forced.token;
     bool bars_stops = (request->run.flags & SUBMIT_FLAG_IGNORE_END) == 0 &&
-                      sampling->position - sampling->first_generated < request->run.min_tokens;
+                      is_short(sequence, sampling->position);
     sampling->barred = sequence->barred + (forced.bars_start ? 0 : 1);
     sampling->barred_count =
         (forced.bars_start ? 1 : 0) + (bars_stops ? request->run.stop_token_count : 0);

@@ -46,7 +46,8 @@
 /* Frees what a request owns. Safe on a zeroed struct. */
 void sequence_request_fini(struct sequence_request *request);
 
-/* The edges of the drawing. begin takes ownership of `request`, also if it fails. */
+/* The edges of the drawing. begin takes ownership of `request`, also if it fails; it follows the
+ * generated tokens through the grammar (sequence_grammar_follow()). */
 enum result sequence_begin(struct sequence *sequence, struct sequence_request *request,
                            uint64_t arrival, uint32_t tokens_max) RESULT_CHECKED;
 /* Reserves memory for the sequence's maximum length, takes a slot for its recurrent state (one is
@@ -60,17 +61,24 @@ void sequence_finish(struct sequence *sequence, struct kv_pools *pools);
 
 /* Within a state: take_blocks takes the blocks of `rows` more positions, which must be available;
  * advance counts the rows of a launched step as computed and gives back blocks that no later query
- * sees; append adds the oldest drawn token once it is known. */
+ * sees; append adds the oldest drawn token once it is known. RESULT_OUT_OF_MEMORY, or as
+ * sequence_grammar_follow(): the sequence can only be finished. */
 void sequence_take_blocks(struct sequence *sequence, struct kv_pools *pools, uint32_t rows);
 void sequence_advance(struct sequence *sequence, struct kv_pools *pools, uint32_t rows);
 enum result sequence_append(struct sequence *sequence, struct kv_pools *pools,
                             uint32_t token) RESULT_CHECKED;
 
-/* How the token after the last known or drawn one is drawn. UNKNOWN: it may be a forced token,
- * which depends on a drawn token that is not known yet; the rest of *sampling is valid. */
+/* How the token after the last known or drawn one is drawn. UNKNOWN: it may be a forced token or
+ * one under a grammar's mask, which depends on a drawn token that is not known yet; the rest of
+ * *sampling is valid. A draw under a mask requires sequence_compute_mask(). */
 enum sequence_draw_kind { SEQUENCE_DRAW_KNOWN, SEQUENCE_DRAW_UNKNOWN };
 enum sequence_draw_kind sequence_next_draw(const struct sequence *sequence,
                                            struct row_sampling *sampling);
+
+/* Whether the next token, if no drawn one is unknown, is drawn under a grammar's mask. */
+bool sequence_wants_mask(const struct sequence *sequence);
+/* Computes request.grammar.mask and .verdict for it, unless they are known. */
+void sequence_compute_mask(struct sequence *sequence);
 
 bool sequence_is_running(const struct sequence *sequence); /* PREFILL or DECODE */
 /* The reason to end after its last known token, `token` (proto/generation_end.h). */

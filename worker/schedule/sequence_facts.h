@@ -17,6 +17,7 @@
 #include "worker/sample/row_sampler.h"
 #include "worker/sample/token_counts.h"
 #include "worker/sample/token_forcer.h"
+#include "worker/schedule/sequence_grammar.h"
 #include "worker/schedule/sequence_images.h"
 
 /* A submitted request, checked and copied out of shared memory. */
@@ -29,7 +30,9 @@ struct sequence_request {
     /* Ids of prefix, think-start and think-end in this order ("Forced tokens" in
      * proto/run_params.h); owned, malloc; NULL for none. */
     uint32_t *forced_ids;
-    struct sequence_images images; /* zeroed for none */
+    void *grammar_blob; /* [run.grammar_bytes] owned, malloc; NULL for none, or once it is open */
+    struct sequence_grammar grammar; /* zeroed for none */
+    struct sequence_images images;   /* likewise */
 };
 
 enum sequence_state {

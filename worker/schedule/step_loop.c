@@ -15,6 +15,7 @@
 
 #include "worker/cache/prefix_cache.h"
 #include "worker/schedule/gauge_board.h"
+#include "worker/schedule/grammar_masks.h"
 #include "worker/schedule/step_planner.h"
 #include "worker/schedule/step_publisher.h"
 #include "worker/schedule/submit_intake.h"
@@ -84,16 +85,18 @@ static void note_patches_without_step(struct worker_engine *engine)
     engine->patch_work = engine->patch_us = 0;
 }
 
-/* Plans the next step and launches it unless it is empty. */
-static enum result launch_step(struct worker_engine *engine, bool *launched, bool *encoded,
+/* Plans the next step and launches it unless it is empty. *worked: it encoded, or ended a sequence. */
+static enum result launch_step(struct worker_engine *engine, bool *launched, bool *worked,
                                struct error_text *error)
 {
     if (step_planner_must_read(engine))
         return RESULT_OK;
+    bool ended = grammar_masks_prepare(engine);
     struct step_batch_builder *builder = step_pipeline_begin(&engine->pipeline);
-    enum result result = encode(engine, encoded, error);
+    enum result result = encode(engine, worked, error);
     if (result != RESULT_OK)
         return result;
+    *worked = *worked || ended;
     uint32_t prompt_rows = step_planner_plan(engine, builder);
     *launched = step_batch_builder_batch(builder)->row_count > 0;
     if (!*launched) {
@@ -133,11 +136,11 @@ static enum result launch_and_finish(struct worker_engine *engine, enum step_out
                                      struct error_text *error)
 {
     bool launched = false;
-    bool encoded = false;
-    enum result result = launch_step(engine, &launched, &encoded, error);
+    bool worked = false;
+    enum result result = launch_step(engine, &launched, &worked, error);
     if (result != RESULT_OK)
         return result;
-    if (encoded)
+    if (worked)
         *outcome = STEP_WORKED;
     if (step_pipeline_is_empty(&engine->pipeline))
         return RESULT_OK;

@@ -1,8 +1,9 @@
 /*
  * After a step, each of its sequences has more computed positions and, if the row of its last token
  * was included, a new token. The order of a request's events is progress, alternatives of the
- * token, token, end. A sequence ends by a stop token, by its length, or if its bookkeeping gets no
- * memory.
+ * token, token, end. A sequence ends by a stop token, by its length, if its grammar fails, or if its
+ * bookkeeping gets no memory; a grammar that is complete ends it before the next step is planned
+ * (grammar_masks.h), or here if its length is reached.
  *
  * A sequence that ends may have a row in a step under way. The results of that row have no owner
  * and are dropped: the price of launching a step before the deciding token is read.
@@ -13,6 +14,8 @@
 #include "worker/schedule/step_publisher.h"
 
 #include "proto/must.h"
+#include "worker/schedule/gauge_board.h"
+#include "worker/schedule/grammar_masks.h"
 
 /* `computed_tokens`: the sequence's positions at the end of this step; later steps may have
  * advanced it further. */
@@ -37,10 +40,16 @@ static void end(struct worker_engine *engine, struct sequence *sequence, enum fi
 {
     struct request_id id = sequence->request.id;
     sequence_table_remove(engine->table, sequence, &engine->pools);
-    if (finish == FINISH_NONE)
-        frontend_link_emit_failed(engine->parts.link, id, RESULT_OUT_OF_MEMORY);
-    else
-        frontend_link_emit_finished(engine->parts.link, id, finish);
+    frontend_link_emit_finished(engine->parts.link, id, finish);
+}
+
+static void fail(struct worker_engine *engine, struct sequence *sequence, enum result failure)
+{
+    struct request_id id = sequence->request.id;
+    sequence_table_remove(engine->table, sequence, &engine->pools);
+    if (failure != RESULT_OUT_OF_MEMORY)
+        gauge_board_add_grammar_failure(engine->gauges);
+    frontend_link_emit_failed(engine->parts.link, id, failure);
 }
 
 static void tell_alternatives(struct worker_engine *engine, struct request_id id,
@@ -61,8 +70,9 @@ static void tell_token(struct worker_engine *engine, struct sequence *sequence,
 {
     must(sampled->token < engine->parts.vocab_tokens);
     uint32_t index = sequence_generated_tokens(sequence);
-    if (sequence_append(sequence, &engine->pools, sampled->token) != RESULT_OK) {
-        end(engine, sequence, FINISH_NONE);
+    enum result appended = sequence_append(sequence, &engine->pools, sampled->token);
+    if (appended != RESULT_OK) {
+        fail(engine, sequence, appended);
         return;
     }
     tell_alternatives(engine, sequence->request.id, sampled);
@@ -75,6 +85,8 @@ static void tell_token(struct worker_engine *engine, struct sequence *sequence,
                                              .cached_images = sequence->request.images.hits,
                                              .logprob = sampled->logprob});
     enum finish_reason finish = sequence_end_at(sequence, sampled->token);
+    if (finish == FINISH_LENGTH && grammar_masks_is_complete(engine, sequence))
+        finish = FINISH_GRAMMAR;
     if (finish != FINISH_NONE)
         end(engine, sequence, finish);
 }

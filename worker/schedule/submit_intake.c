@@ -8,11 +8,24 @@
  */
 #include "worker/schedule/submit_intake.h"
 
+#include <stdlib.h>
+
 #include "proto/log.h"
 #include "worker/cache/prefix_cache.h"
 #include "worker/schedule/gauge_board.h"
 
 #define RECORDS_PER_TURN 256u /* each causes at most two events */
+
+static enum result open_grammar(struct worker_engine *engine, struct sequence_request *request,
+                                struct error_text *words)
+{
+    enum result result = sequence_grammar_open(&request->grammar, engine->vocabulary,
+                                               request->grammar_blob, &request->run, words);
+    gauge_board_add_grammar(engine->gauges);
+    free(request->grammar_blob);
+    request->grammar_blob = NULL;
+    return result;
+}
 
 static void run(struct worker_engine *engine, struct sequence_request *request)
 {
@@ -23,11 +36,11 @@ static void run(struct worker_engine *engine, struct sequence_request *request)
     if (!engine->draining)
         result = admission_policy_size(&engine->limits, request->run.prompt_tokens,
                                        request->run.max_new_tokens, &tokens_max);
-    if (result == RESULT_OK && request->run.grammar_bytes > 0)
-        result = RESULT_UNSUPPORTED; /* never answered without its masks */
     if (result == RESULT_OK)
         result = sequence_images_fit(&request->images, request->run.cache_salt,
                                      &engine->image_limits, &words);
+    if (result == RESULT_OK && request->run.grammar_bytes > 0)
+        result = open_grammar(engine, request, &words);
     if (result == RESULT_OK)
         result = sequence_table_add(engine->table, request, tokens_max);
     else
@@ -37,6 +50,21 @@ static void run(struct worker_engine *engine, struct sequence_request *request)
                   words.text[0] ? ": " : "", words.text);
         frontend_link_emit_failed(engine->parts.link, id, result);
     }
+}
+
+/* Only the first vocabulary counts: running grammars depend on it. A worker whose vocabulary cannot
+ * be built refuses each grammar (sequence_grammar_open()). */
+static void take_vocabulary(struct worker_engine *engine, struct frontend_vocabulary *vocabulary)
+{
+    const struct token_table *table = &vocabulary->table;
+    const struct token_bytes bytes = {
+        .bytes = table->text, .offsets = table->offsets, .count = vocabulary->sizes.token_count};
+    if (!engine->vocabulary)
+        engine->vocabulary = grammar_vocabulary_open(
+            &bytes, table->end_tokens, vocabulary->sizes.end_count, engine->parts.vocab_tokens);
+    if (!engine->vocabulary)
+        log_warn("the vocabulary for grammars cannot be built");
+    free(vocabulary->payload);
 }
 
 static void cancel(struct worker_engine *engine, struct request_id id)
@@ -52,6 +80,7 @@ static void apply(struct worker_engine *engine, struct frontend_command *command
 {
     switch (command->kind) {
     case SUBMIT_RUN: run(engine, &command->sequence); break;
+    case SUBMIT_VOCABULARY: take_vocabulary(engine, &command->vocabulary); break;
     case SUBMIT_CANCEL: cancel(engine, command->request); break;
     case SUBMIT_RESET:
         if (engine->pools.prefixes)

@@ -69,6 +69,7 @@ enum result worker_engine_create(const struct worker_engine_parts *parts,
                                                        .ledger = parts->ledger});
     engine->candidates = must_alloc(parts->max_sequences, sizeof *engine->candidates);
     engine->rows = must_alloc(parts->max_sequences, sizeof *engine->rows);
+    engine->masked = must_alloc(parts->max_sequences, sizeof(struct sequence *));
     frontend_link_set_vocabulary(parts->link, parts->vocab_tokens);
     *created = engine;
     return RESULT_OK;
@@ -93,5 +94,8 @@ void worker_engine_destroy(struct worker_engine *engine)
     kv_pools_fini(&engine->pools);
     free(engine->candidates);
     free(engine->rows);
+    free(engine->masked);
+    if (engine->vocabulary) /* after the sequences, which have matchers */
+        grammar_vocabulary_close(engine->vocabulary);
     free(engine);
 }

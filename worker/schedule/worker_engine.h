@@ -6,6 +6,7 @@
 #define SHOAL_WORKER_SCHEDULE_WORKER_ENGINE_H
 
 #include "worker/backend/host/backend.h"
+#include "worker/backend/host/thread_pool.h"
 #include "worker/schedule/admission_policy.h"
 #include "worker/schedule/frontend_link.h"
 #include "worker/schedule/image_encoder.h"
@@ -34,7 +35,8 @@ struct worker_engine_parts {
     uint32_t patch_rows;               /* this and the next two: as given to the backend at load */
     uint32_t feature_rows;
     uint32_t feature_row_bytes;
-    uint32_t kept_images; /* images that the feature cache keeps */
+    uint32_t kept_images;        /* images that the feature cache keeps */
+    struct thread_pool *helpers; /* compute masks of grammars; NULL: the engine's thread alone */
     struct worker_fault fault;
 };
 
@@ -54,6 +56,8 @@ struct worker_engine {
     struct step_pace pace;
     struct step_candidate *candidates; /* [max_sequences], like the next one */
     uint32_t *rows;
+    struct sequence **masked;              /* [max_sequences] scratch of grammar_masks.c */
+    struct grammar_vocabulary *vocabulary; /* NULL until the frontend has sent it */
     bool draining;
 };
 

@@ -15,6 +15,7 @@
 #include "proto/checkpoint_files.h"
 #include "proto/must.h"
 #include "shm/peer_watch.h"
+#include "worker/backend/host/thread_pool.h"
 #include "worker/cache/kv_budget.h"
 #include "worker/model/model.h"
 #include "worker/schedule/frontend_link.h"
@@ -23,6 +24,7 @@
 #include "worker/schedule/step_loop.h"
 
 #define MEGABYTE           1000000.0
+#define HELPERS_MAX        16u
 #define USUAL_IMAGE_TOKENS 1024u /* assumed tokens of a kept image, for the pool's default size */
 #define FEATURE_ROWS_MAX   (1u << 24) /* far above any use; row numbers stay below NONE */
 
@@ -37,6 +39,7 @@ struct worker_process {
     struct kv_inheritance inheritance;
     const struct model_vision *vision; /* NULL unless model and backend take images */
     uint32_t feature_row_bytes;
+    struct thread_pool *helpers; /* of the engine */
     struct worker_engine *engine;
     struct worker_fault fault;
 };
@@ -240,6 +243,16 @@ static enum result load_backend(struct worker_process *process, struct error_tex
                                              frontend_link_gauges(process->link), error);
 }
 
+/* Threads that sleep until several grammars need masks at once. */
+static enum result create_helpers(struct worker_process *process, struct error_text *error)
+{
+    uint32_t threads = own_threads(process->options);
+    if (threads == 0)
+        threads = cpu_backend_usable_cpus();
+    return thread_pool_create(threads < HELPERS_MAX ? threads : HELPERS_MAX, &process->helpers,
+                              error);
+}
+
 static const char *const origin_words[] = {
     [WORKER_WEIGHTS_PRIVATE] = "packed",
     [WORKER_WEIGHTS_FILLED] = "packed for all workers",
@@ -269,6 +282,7 @@ static enum result assemble(struct worker_process *process, struct error_text *e
         .feature_rows = process->backend_options.feature_rows,
         .feature_row_bytes = process->feature_row_bytes,
         .kept_images = process->options->vision_cache_size,
+        .helpers = process->helpers,
         .fault = process->fault,
     };
     for (uint32_t group = 0; group < KV_GROUPS_MAX; group++)
@@ -346,6 +360,8 @@ static enum result start(struct worker_process *process, struct error_text *erro
         result = decide_memory(process, error);
     if (result == RESULT_OK)
         result = load_backend(process, error);
+    if (result == RESULT_OK)
+        result = create_helpers(process, error);
     if (result != RESULT_OK)
         return result;
     /* All files are open and all threads exist. */
@@ -359,6 +375,7 @@ static enum worker_exit stop(struct worker_process *process, enum result result,
     worker_engine_destroy(process->engine);
     if (result == RESULT_OK && !kv_inheritance_save(&process->inheritance))
         status = WORKER_EXIT_UNSAVED;
+    thread_pool_destroy(process->helpers);
     kv_inheritance_fini(&process->inheritance);
     if (process->backend)
         process->backend->interface->destroy(process->backend);

@@ -118,14 +118,8 @@ static enum result on_token(struct chat_engine *engine, struct live_request *req
 }
 
 /* The reply for a request that a worker refused. */
-static void failure_words(const struct live_request *request, enum result failure,
-                          struct api_error *error)
+static void failure_words(enum result failure, struct api_error *error)
 {
-    if (failure == RESULT_UNSUPPORTED && request->prepared.request.grammar) {
-        (void)api_error_set(error, failure, 400, "grammar_not_supported",
-                            "this server's workers cannot hold an answer to a grammar");
-        return;
-    }
     switch (failure) {
     case RESULT_CONTEXT_EXCEEDED:
         (void)api_error_set(error, failure, 400, "context_length_exceeded",
@@ -134,6 +128,14 @@ static void failure_words(const struct live_request *request, enum result failur
     case RESULT_UNSUPPORTED:
         (void)api_error_set(error, failure, 400, "images_not_supported",
                             "the model's worker takes no images on its device");
+        break;
+    case RESULT_GRAMMAR_FUEL:
+        (void)api_error_set(error, failure, 400, "grammar_too_expensive",
+                            "the schema or grammar takes more work for one token than the limit");
+        break;
+    case RESULT_GRAMMAR_DEAD_END:
+        (void)api_error_set(error, failure, 400, "grammar_dead_end",
+                            "no token of the model continues the answer in its schema or grammar");
         break;
     case RESULT_OUT_OF_MEMORY:
     case RESULT_FULL:
@@ -184,7 +186,7 @@ static void handle_final_event(struct chat_engine *engine, struct live_request *
             request_end_finish(engine, request, FINISH_LENGTH);
         } else {
             struct api_error error;
-            failure_words(request, cancelled ? RESULT_CANCELLED : word->failure, &error);
+            failure_words(cancelled ? RESULT_CANCELLED : word->failure, &error);
             request_end_fail(engine, request, &error);
         }
     }

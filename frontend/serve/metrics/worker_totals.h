@@ -23,11 +23,15 @@ struct worker_totals {
     uint64_t image_misses;
     uint64_t image_evictions;
     uint64_t patch_rows;
+    uint64_t grammars;
+    uint64_t grammar_masks;
+    uint64_t grammar_mask_us;
+    uint64_t grammar_failures;
     uint64_t step_tokens_classes[WORKER_STEP_TOKENS_CLASSES];
     uint64_t implausible; /* readings of a counter that were not believed */
 };
 
-#define WORKER_COUNTERS (15u + WORKER_STEP_TOKENS_CLASSES)
+#define WORKER_COUNTERS (19u + WORKER_STEP_TOKENS_CLASSES)
 
 /* The last plausible values of one worker process's counters. */
 struct worker_counters {

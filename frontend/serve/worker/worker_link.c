@@ -3,8 +3,10 @@
  *
  * Submit: the payload (prompt ids, stop ids, biases, grammar, images) is copied into a slab chunk, then one
  * record is committed and the bell rung. The submit ring has room for every record that a correct
- * worker can leave unread (per slot: an old cancel, a run, a cancel; a drain and a reset), so a
+ * worker can leave unread (per slot: an old cancel, a run, a cancel; a drain, a reset, a vocabulary), so a
  * full ring proves a broken worker and nothing ever waits for room.
+ *
+ * The first request with a grammar is preceded by the vocabulary: the bytes of every token.
  *
  * Events: each record is copied out before it is checked, so that it cannot change in between. All
  * events of one wake-up are handled, then batch_end() lets each stream write once. A wake-up
@@ -46,7 +48,8 @@ struct worker_link {
     struct event *bell_event;
     uint32_t vocab_tokens;
     struct worker_counters counters;
-    uint64_t resets; /* requested */
+    uint64_t resets;     /* requested */
+    bool has_vocabulary; /* it was submitted */
     bool corrupt;
 };
 
@@ -79,7 +82,7 @@ enum result worker_link_create(const struct worker_link_config *config, struct w
     worker_counters_init(&made->counters, monotonic_clock_us());
     made->submit_bell.event_fd = made->event_bell.event_fd = -1;
     struct segment_sizes sizes = {
-        .submit_capacity = ring_capacity(SUBMITS_PER_REQUEST * config->live_requests + 2),
+        .submit_capacity = ring_capacity(SUBMITS_PER_REQUEST * config->live_requests + 3),
         .event_capacity = EVENT_CAPACITY,
         .slab_bytes = config->slab_bytes & ~63ull};
     enum result result = segment_create(&sizes, config->generation, &made->segment, error);
@@ -173,6 +176,60 @@ static uint32_t flags_of(const struct prepared_generation *prepared)
                 : 0);
 }
 
+/* The bytes of token `id`; special tokens have none. */
+static size_t text_of(const struct model_assets *assets, uint32_t id, const char **bytes)
+{
+    size_t length = 0;
+    *bytes = NULL;
+    if (!tokenizer_is_special(assets->tokenizer, id))
+        tokenizer_token_bytes(assets->tokenizer, id, bytes, &length);
+    return length;
+}
+
+static void vocabulary_write(const struct token_table_sizes *sizes,
+                             const struct model_assets *assets, void *payload)
+{
+    struct token_table table = token_table_place(sizes, payload);
+    table.offsets[0] = 0;
+    for (uint32_t id = 0; id < sizes->token_count; id++) {
+        const char *bytes;
+        size_t length = text_of(assets, id, &bytes);
+        if (length > 0)
+            memcpy(table.text + table.offsets[id], bytes, length);
+        table.offsets[id + 1] = table.offsets[id] + (uint32_t)length;
+    }
+    for (uint32_t i = 0; i < sizes->end_count; i++)
+        table.end_tokens[i] = assets->stop_ids[i];
+}
+
+/* Results as those of worker_link_submit(). */
+static enum result vocabulary_submit(struct worker_link *link, const struct model_assets *assets)
+{
+    struct submit_record record = {
+        .kind = SUBMIT_VOCABULARY,
+        .vocabulary = {.token_count = link->vocab_tokens, .end_count = assets->stop_id_count}};
+    for (uint32_t id = 0; id < link->vocab_tokens; id++) {
+        const char *bytes;
+        record.vocabulary.text_bytes += text_of(assets, id, &bytes);
+    }
+    struct error_text fault;
+    if (token_table_check_sizes(&record.vocabulary, &fault) != RESULT_OK)
+        return RESULT_TOO_LARGE;
+    record.payload_bytes = token_table_bytes(&record.vocabulary);
+    struct payload_ref ref;
+    void *payload;
+    enum result result = payload_slab_take(link->slab, record.payload_bytes, &ref, &payload);
+    if (result != RESULT_OK)
+        return result;
+    vocabulary_write(&record.vocabulary, assets, payload);
+    record.payload_offset = ref.offset;
+    record.payload_generation = ref.generation;
+    must(submit_record_check(&record, link->segment.slab_bytes, &fault) == RESULT_OK);
+    result = record_commit(link, &record);
+    link->has_vocabulary = result == RESULT_OK;
+    return result;
+}
+
 enum result worker_link_submit(struct worker_link *link, struct request_id request,
                                const struct prepared_generation *prepared,
                                const struct token_list *generated,
@@ -206,7 +263,12 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
     record.payload_bytes = submit_payload_bytes(run);
     struct payload_ref ref;
     void *payload;
-    enum result result = payload_slab_take(link->slab, record.payload_bytes, &ref, &payload);
+    enum result result = RESULT_OK;
+    if (run->grammar_bytes > 0 && !link->has_vocabulary)
+        result = vocabulary_submit(link, assets);
+    if (result != RESULT_OK)
+        return result;
+    result = payload_slab_take(link->slab, record.payload_bytes, &ref, &payload);
     if (result != RESULT_OK)
         return result;
     const struct submit_piece pieces[] = {

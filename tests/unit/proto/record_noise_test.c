@@ -45,6 +45,8 @@ static void assert_run_is_usable(const struct submit_record *record)
     uint64_t needed = 4ull * record->run.prompt_tokens + 4ull * record->run.stop_token_count +
                       8ull * record->run.logit_bias_count + 4ull * record->run.prefix_count +
                       4ull * record->run.think_start_count + 4ull * record->run.think_end_count;
+    if (record->run.grammar_bytes > 0)
+        needed = (needed + 7) / 8 * 8 + record->run.grammar_bytes;
     assert_in_range(record->run.image_count, 0, LIMIT_REQUEST_IMAGES);
     if (record->run.image_count > 0)
         needed = (needed + 63) / 64 * 64 + record->run.image_bytes;
@@ -95,7 +97,7 @@ static void submit_records(void **state)
             continue;
         }
         passed++;
-        assert_in_range(record.kind, SUBMIT_RUN, SUBMIT_RESET);
+        assert_in_range(record.kind, SUBMIT_RUN, SUBMIT_VOCABULARY);
         if (record.kind == SUBMIT_RUN)
             assert_run_is_usable(&record);
     }
@@ -157,7 +159,7 @@ static void assert_event_is_usable(const struct token_event *event)
         }
         return;
     }
-    assert_true(event->finish <= FINISH_CANCELLED && event->failure < RESULT_COUNT);
+    assert_true(event->finish <= FINISH_GRAMMAR && event->failure < RESULT_COUNT);
     assert_int_equal(event->finish != 0, event->kind == TOKEN_EVENT_FINISHED);
     assert_int_equal(event->failure != 0, event->kind == TOKEN_EVENT_FAILED);
     if (event->kind == TOKEN_EVENT_TOKEN) {

@@ -15,9 +15,23 @@ static void each_result_has_its_name(void **state)
 {
     (void)state;
     static const char *const names[RESULT_COUNT] = {
-        "ok",        "invalid",   "unsupported", "not_found", "too_large",     "context_exceeded",
-        "full",      "empty",     "stale",       "corrupt",   "out_of_memory", "io",
-        "peer_gone", "cancelled", "timed_out",
+        "ok",
+        "invalid",
+        "unsupported",
+        "not_found",
+        "too_large",
+        "context_exceeded",
+        "full",
+        "empty",
+        "stale",
+        "corrupt",
+        "out_of_memory",
+        "io",
+        "peer_gone",
+        "cancelled",
+        "timed_out",
+        "grammar_fuel",
+        "grammar_dead_end",
     };
     for (int i = 0; i < RESULT_COUNT; i++)
         assert_string_equal(result_name((enum result)i), names[i]);

@@ -1,5 +1,5 @@
 /*
- * Rules S1-S19 of submit records, each broken alone; the limits themselves pass. S6 belongs to
+ * Rules S1-S20 of submit records, each broken alone; the limits themselves pass. S6 belongs to
  * payload_view_test.c.
  */
 // tags: threads
@@ -71,7 +71,7 @@ static void limits_pass(void **state)
     record.run.prefix_count = LIMIT_PREFIX_TOKENS;
     record.run.think_start_count = record.run.think_end_count = LIMIT_THINK_TOKENS;
     record.run.thinking_budget = UINT32_MAX;
-    record.run.grammar_bytes = LIMIT_GRAMMAR_BYTES;
+    record.run.grammar_bytes = LIMIT_GRAMMAR_BLOB_BYTES;
     record.payload_bytes = submit_payload_bytes(&record.run);
     assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
 
@@ -98,7 +98,7 @@ static void s1_kind(void **state)
 {
     (void)state;
     struct submit_record record = valid_run();
-    const uint32_t kinds[] = {0, 5, 0x80000001u, UINT32_MAX};
+    const uint32_t kinds[] = {0, 6, 0x80000001u, UINT32_MAX};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         record.kind = kinds[i];
         assert_breaks(&record, "S1");
@@ -322,12 +322,43 @@ static void s19_grammar(void **state)
     record.payload_bytes = submit_payload_bytes(&record.run);
     assert_int_equal(record.payload_bytes, 120 + 12); /* aligned to 8 after the 116 bytes of ids */
     assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
-    record.run.grammar_bytes = LIMIT_GRAMMAR_BYTES + 1;
+    record.run.grammar_bytes = LIMIT_GRAMMAR_BLOB_BYTES + 1;
     record.payload_bytes = submit_payload_bytes(&record.run);
     assert_breaks(&record, "S19");
     record.run.grammar_bytes = UINT32_MAX;
     record.payload_bytes = submit_payload_bytes(&record.run);
     assert_breaks(&record, "S19");
+}
+
+static void s20_vocabulary(void **state)
+{
+    (void)state;
+    const struct submit_record valid = {.kind = SUBMIT_VOCABULARY,
+                                        .payload_offset = 64,
+                                        .payload_bytes = (10 + 1 + 2) * 4 + 33,
+                                        .vocabulary = {10, 2, 33}};
+    struct submit_record record = valid;
+    record.request.slot = UINT32_MAX; /* it names no request */
+    assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
+    record.payload_bytes--;
+    assert_breaks(&record, "S5");
+    record.payload_bytes++;
+    record.payload_offset = SLAB_BYTES - 64;
+    assert_breaks(&record, "S4");
+    const struct token_table_sizes wrong[] = {
+        {0, 2, 33},
+        {LIMIT_VOCAB_TOKENS + 1, 2, 33},
+        {UINT32_MAX, 2, 33},
+        {10, LIMIT_STOP_TOKENS + 1, 33},
+        {10, 2, LIMIT_TOKEN_TABLE_BYTES + 1ull},
+        {10, 2, UINT64_MAX},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        record = valid;
+        record.vocabulary = wrong[i];
+        record.payload_bytes = token_table_bytes(&wrong[i]);
+        assert_breaks(&record, "S20");
+    }
 }
 
 static void cancel_and_drain_ignore_the_rest(void **state)
@@ -367,6 +398,7 @@ int main(void)
         cmocka_unit_test(s17_thinking),
         cmocka_unit_test(s18_images),
         cmocka_unit_test(s19_grammar),
+        cmocka_unit_test(s20_vocabulary),
         cmocka_unit_test(cancel_and_drain_ignore_the_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -81,12 +81,12 @@ static void t2_finish(void **state)
 {
     (void)state;
     struct token_event event = valid(TOKEN_EVENT_FINISHED);
-    const uint32_t wrong[] = {FINISH_NONE, FINISH_CANCELLED + 1, UINT32_MAX};
+    const uint32_t wrong[] = {FINISH_NONE, FINISH_GRAMMAR + 1, UINT32_MAX};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         event.finish = wrong[i];
         assert_breaks(&event, "T2:");
     }
-    for (uint32_t finish = FINISH_STOP_TOKEN; finish <= FINISH_CANCELLED; finish++) {
+    for (uint32_t finish = FINISH_STOP_TOKEN; finish <= FINISH_GRAMMAR; finish++) {
         event.finish = finish;
         assert_int_equal(check(&event, NULL), RESULT_OK);
     }

@@ -88,7 +88,10 @@ static void test_a_grammar(void **state)
     struct test_request request = test_request_of(prompt, 5, 3);
     request.grammar = "blob";
     request.grammar_bytes = 4;
-    assert_int_equal(failure_of(&rig, &request), RESULT_UNSUPPORTED);
+    assert_int_equal(failure_of(&rig, &request), RESULT_CORRUPT); /* before the vocabulary */
+    assert_int_equal(rig.frontend->replies[9].token_count, 0);
+    test_frontend_send_bytes(rig.frontend);
+    assert_int_equal(failure_of(&rig, &request), RESULT_CORRUPT); /* no blob */
     assert_int_equal(rig.frontend->replies[9].token_count, 0);
     engine_rig_close(&rig);
 }

@@ -19,6 +19,7 @@
 #include "proto/submit_payload.h"
 #include "shm/payload_slab.h"
 #include "shm/segment.h"
+#include "tests/support/tiny_tokenizer.h"
 
 static struct event_base *base;
 static struct worker_link *link_under_test;
@@ -35,6 +36,7 @@ static struct token_event last_event;
 static enum result verdict;
 
 #define WORKER_INDEX 3
+#define VOCAB        1000
 
 static enum result on_event(void *context, uint32_t worker, const struct token_event *event)
 {
@@ -78,7 +80,7 @@ static int setup(void **state)
                                         .bell = on_bell,
                                         .corrupt = on_corrupt};
     assert_int_equal(worker_link_create(&config, &link_under_test, &error), RESULT_OK);
-    worker_link_set_vocab(link_under_test, 1000);
+    worker_link_set_vocab(link_under_test, VOCAB);
     struct worker_link_fds fds = worker_link_fds(link_under_test);
     assert_int_equal(segment_attach(dup(fds.segment), &peer, &error), RESULT_OK);
     spsc_ring_attach_consumer(&peer_submits, peer.submit_shared, peer.submit_records,
@@ -207,6 +209,35 @@ static void resets_are_one_until_they_are_done(void **state)
     assert_int_equal(peer_hears().kind, SUBMIT_DRAIN);
 }
 
+/* The record before the first one with a grammar: the bytes of all tokens that text can have. */
+static void check_vocabulary(const struct tokenizer *tokenizer)
+{
+    struct submit_record record = peer_hears();
+    assert_int_equal(record.kind, SUBMIT_VOCABULARY);
+    assert_int_equal(submit_record_check(&record, peer.slab_bytes, NULL), RESULT_OK);
+    const void *payload;
+    assert_int_equal(payload_view(peer.slab, peer.slab_bytes, record.payload_offset,
+                                  record.payload_bytes, record.payload_generation, &payload),
+                     RESULT_OK);
+    void *copy = malloc(record.payload_bytes);
+    memcpy(copy, payload, record.payload_bytes);
+    struct token_table table = token_table_place(&record.vocabulary, copy);
+    assert_int_equal(token_table_check(&record.vocabulary, &table, NULL), RESULT_OK);
+    assert_int_equal(record.vocabulary.token_count, VOCAB);
+    assert_int_equal(record.vocabulary.end_count, 2);
+    assert_int_equal(table.end_tokens[1], 3);
+    for (uint32_t id = 0; id < VOCAB; id++) {
+        const char *bytes;
+        size_t length;
+        tokenizer_token_bytes(tokenizer, id, &bytes, &length);
+        if (tokenizer_is_special(tokenizer, id))
+            length = 0;
+        assert_int_equal(table.offsets[id + 1] - table.offsets[id], length);
+        assert_memory_equal(table.text + table.offsets[id], bytes, length);
+    }
+    free(copy);
+}
+
 /* The marks of thinking and the prefix travel behind all else; a replay counts what was generated
  * against the whole answer. */
 static void what_is_forced_and_told_arrives(void **state)
@@ -234,9 +265,12 @@ static void what_is_forced_and_told_arrives(void **state)
                                                       .has_thinking_budget = true,
                                                       .thinking_budget = 77},
                                            .max_new_tokens = 11};
-    assert_int_equal(worker_link_submit(link_under_test, (struct request_id){1, 1}, &prepared,
-                                        &generated, &assets),
-                     RESULT_OK);
+    struct model_assets own = assets;
+    own.tokenizer = tiny_tokenizer_open();
+    assert_int_equal(
+        worker_link_submit(link_under_test, (struct request_id){1, 1}, &prepared, &generated, &own),
+        RESULT_OK);
+    check_vocabulary(own.tokenizer);
     struct submit_record record = peer_hears();
     struct error_text error;
     assert_int_equal(submit_record_check(&record, peer.slab_bytes, &error), RESULT_OK);
@@ -258,6 +292,11 @@ static void what_is_forced_and_told_arrives(void **state)
     assert_int_equal(record.payload_bytes, sizeof expected + 5);
     assert_memory_equal(payload, expected, sizeof expected);
     assert_memory_equal((const char *)payload + sizeof expected, "blob.", 5);
+    assert_int_equal(
+        worker_link_submit(link_under_test, (struct request_id){2, 1}, &prepared, &generated, &own),
+        RESULT_OK);
+    assert_int_equal(peer_hears().kind, SUBMIT_RUN); /* the vocabulary came once */
+    tokenizer_close(own.tokenizer);
     shared_bytes_release(grammar);
 }
 
