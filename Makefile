@@ -205,6 +205,9 @@ $(call test_programs,$(FRONTEND_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LI
 	$(link) $(FRONTEND_LIBS) $(MEDIA_LIBS) -lcmocka
 $(call test_programs,$(GRAMMAR_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_FRONTEND) $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS) $(MEDIA_LIBS) $(WORKER_LIBS) -lcmocka
+# Compiles and tries grammars for scripts/bench/maskbench.
+$(BUILD)/tests/grammar/grammar_probe: $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_FRONTEND) $(LIB_WORKER) $(LIB_BASE)
+	$(link) $(FRONTEND_LIBS) $(WORKER_LIBS)
 $(call test_programs,$(LOAD_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_LOAD) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS) -lcmocka
 $(call test_programs,$(filter-out $(OP_CASE_TESTS),$(WORKER_TESTS))): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_WORKER) $(LIB_BASE)

@@ -329,6 +329,17 @@
 /* nesting of arguments; LIMIT_JSON_DEPTH's reason */
 #define LIMIT_TOOL_DEPTH 64u
 
+/* --- Schemas and regular expressions of requests ------------------------------------------------ */
+
+/* bytes of one regular expression; published patterns stay below 10,000 */
+#define LIMIT_REGEX_BYTES 65536u
+/* anchors and look-aheads one after the other in one match; recursion of the compiler */
+#define LIMIT_REGEX_DEPTH 256u
+/* parts of a schema that have a rule of their own; the largest of 11,306 published schemas need fewer */
+#define LIMIT_SCHEMA_STATES (1u << 16)
+/* memory of the schema compiler beside the grammar builder's */
+#define LIMIT_SCHEMA_WORK_BYTES (64u << 20)
+
 /* --- Shared memory ---------------------------------------------------------------------------- */
 
 /* records of one ring */
