@@ -6,7 +6,7 @@
  *              [--context 128] [--tier best] [--device cpu|vulkan[:N]] [--step-depth 2]
  *              [--kv-cache-type f16] [--kv-bits B] [--kv-key-bits B] [--kv-value-bits B]
  *              [--kv-quant-scheme S] [--activation-bits 8|16] [--cpu-time] [--profile]
- *              [--pipeline-cache FOLDER]
+ *              [--pipeline-cache FOLDER] [--batch-invariant]
  *              [--image 1024x1024] encode an image of this size (a model with vision), then answer
  *                                  a prompt with it by one token
  *              [--beside 1,16,64]  decode one sequence in steps that also have so many rows of
@@ -196,6 +196,7 @@ static void parse_options(struct bench *bench, int argc, char **argv)
                                             {"step-depth", required_argument, NULL, 'h'},
                                             {"pipeline-cache", required_argument, NULL, 'o'},
                                             {"image", required_argument, NULL, 'g'},
+                                            {"batch-invariant", no_argument, NULL, 'n'},
                                             {NULL, 0, NULL, 0}};
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (c) {
@@ -220,6 +221,7 @@ static void parse_options(struct bench *bench, int argc, char **argv)
         case 'f': bench->options.profile = true; break;
         case 'h': bench->options.step_depth = (uint32_t)atoi(optarg); break;
         case 'o': bench->options.vulkan.pipeline_cache = optarg; break;
+        case 'n': bench->options.vulkan.batch_invariant = true; break;
         case 'g': parse_image(bench, optarg); break;
         case 'k': bench->tokens = parse_list(optarg); break;
         default: exit(2);

@@ -76,6 +76,8 @@ def draw_settings(rng, device):
         options += ["--max-sequences", "4"] + (["--kv-cache-bytes", model.cache_bytes] if rng.random() < 0.5 else [])
         return model, options
     options += draw_kv_cache(rng, device)
+    if rng.random() < 0.3:
+        options += ["--batch-invariant"]
     if device == "cpu":
         options += ["--activation-bits", rng.choice(["8", "16"])]
     if rng.random() < 0.5:  # so small that sequences are preempted
@@ -91,6 +93,7 @@ def draw_settings(rng, device):
 
 DRAWN_OPTIONS = set("""
     --model --device --workers --threads --prefix-cache --kv-survives --step-depth --step-tokens --max-tokens --mixed-prefill-tokens --itl-target-ms
+    --batch-invariant
     --max-sequences --kv-cache-bytes --kv-cache-type --kv-quant-scheme --kv-bits --kv-group-size --quantized-kv-start --activation-bits --context
     --max-kv-size --vision-cache-size --vision-cache-bytes
 """.split())

@@ -144,9 +144,10 @@ static uint32_t pick(struct test_random *random, uint32_t least, uint32_t most)
 static void add_sequence(const struct vulkan_program *program, struct vulkan_shape *shape,
                          uint32_t rows)
 {
+    bool decode = rows == 1 && !program->device->facts.batch_invariant;
     shape->sequences++;
-    shape->decodes += rows == 1;
-    shape->tiles += rows == 1 ? 0 : (rows + program->tile_rows - 1) / program->tile_rows;
+    shape->decodes += decode;
+    shape->tiles += decode ? 0 : (rows + program->tile_rows - 1) / program->tile_rows;
 }
 
 /* The furthest reach of a step of this model. */
@@ -223,8 +224,13 @@ static void each_step(const char *name, const struct vulkan_program *program,
 {
     struct test_random random = {62};
     for (uint32_t rows = 1; rows <= program->max_step_rows; rows++) {
-        struct vulkan_shape decodes = {
-            .rows = rows, .sequences = rows, .logit_rows = rows, .decodes = rows, .whole = true};
+        bool tiles = program->device->facts.batch_invariant;
+        struct vulkan_shape decodes = {.rows = rows,
+                                       .sequences = rows,
+                                       .logit_rows = rows,
+                                       .decodes = tiles ? 0 : rows,
+                                       .tiles = tiles ? rows : 0,
+                                       .whole = true};
         for (uint32_t r = 0; r <= furthest(program) && rows <= program->max_logit_rows; r++) {
             decodes.reach = r;
             see(name, program, &decodes);
@@ -328,6 +334,7 @@ static void check_models(const struct vulkan_device *device)
     struct plan *plan = plan_sketch_plan(llama);
     check_model(device, plan, &(struct trial){"8B", 512, 64, false});
     check_model(device, plan, &(struct trial){"8B, few", 75, 8, false});
+    check_model(device, plan, &(struct trial){"8B, 256 sequences", 320, 256, false});
     check_model(device, plan, &(struct trial){"8B, images", 160, 40, true});
     plan->kv.groups[0].quantized = true;
     plan->kv.quantization = (struct kv_quantization){
@@ -357,10 +364,26 @@ static void test_large_matrices(void **state)
     check_models(&large);
 }
 
+/* With and without matrix units. */
+static void test_batch_invariant(void **state)
+{
+    const struct vulkan_device *device = *state;
+    struct plan_sketch *llama = sketch_llama();
+    struct vulkan_device invariant = *device;
+    for (uint32_t large = 0; large < 2; large++) {
+        invariant.facts = large ? vulkan_fixture_large_facts(device) : device->facts;
+        invariant.facts.batch_invariant = true;
+        check_model(&invariant, plan_sketch_plan(llama),
+                    &(struct trial){"8B, invariant", 320, 64, false});
+    }
+    plan_sketch_destroy(llama);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_large_matrices),
+        cmocka_unit_test(test_batch_invariant),
         cmocka_unit_test(test_this_device),
     };
     return cmocka_run_group_tests(tests, vulkan_fixture_setup, vulkan_fixture_teardown);

@@ -28,6 +28,7 @@ struct identity {
     uint32_t device_index;
     uint32_t vulkan_tier;
     uint32_t activation_bits;
+    uint32_t batch_invariant;
     uint32_t kv_cache_type;
     uint32_t quant_scheme;
     uint32_t key_half_bits;
@@ -35,7 +36,6 @@ struct identity {
     uint32_t group_size;
     uint32_t start_tokens;
     uint32_t vision_patches;
-    uint32_t reserved;
 };
 _Static_assert(sizeof(struct identity) == 5 * 8 + sizeof(struct model_fingerprint) + 12 * 4,
                "hashed as bytes: no padding");
@@ -67,6 +67,7 @@ void kv_inheritance_identify(struct kv_inheritance *inheritance,
         .device_index = options->device.index,
         .vulkan_tier = options->vulkan_tier,
         .activation_bits = options->activation_bits,
+        .batch_invariant = options->batch_invariant,
         .kv_cache_type = options->kv_cache_type,
         .quant_scheme = quantization->scheme,
         .key_half_bits = quantization->key_half_bits,

@@ -71,6 +71,7 @@ static const struct flag flags[] = {
     {"--vulkan-validation", FLAG_U32, FIELD(vulkan_validation), 0, 1, false},
     {"--pipeline-cache", FLAG_TEXT, FIELD(pipeline_cache), 0, 0, false},
     {"--profile", FLAG_U32, FIELD(profile), 0, 1, false},
+    {"--batch-invariant", FLAG_U32, FIELD(batch_invariant), 0, 1, false},
     {"--threads", FLAG_U32, FIELD(threads), 0, LIMIT_THREADS, false},
     {"--activation-bits", FLAG_U32, FIELD(activation_bits), 8, 16, false},
     {"--max-sequences", FLAG_U32, FIELD(max_sequences), 1, LIMIT_SEQUENCES, false},
@@ -238,7 +239,8 @@ void worker_options_print(const struct worker_options *options)
              "%d, prefix-load-fd %d, prefix-save-fd %d, prefix-save-bytes %llu, worker-index %u, "
              "worker-count %u, "
              "device-workers %u, device %s, vulkan-tier %s, vulkan-validation %u, pipeline-cache "
-             "%s, profile %u, threads %u, activation-bits %u, max-sequences %u, step-tokens %u, "
+             "%s, profile %u, batch-invariant %u, threads %u, activation-bits %u, max-sequences "
+             "%u, step-tokens %u, "
              "mixed-prefill-tokens "
              "%u, itl-target-ms %u, step-depth %u, context %u, kv-cache-type %s, kv quantization "
              "%s, kv-cache-bytes "
@@ -254,9 +256,9 @@ void worker_options_print(const struct worker_options *options)
              options->worker_count, options->device_workers, device,
              vulkan_tier_name(options->vulkan_tier), options->vulkan_validation,
              options->pipeline_cache ? options->pipeline_cache : "none", options->profile,
-             options->threads, options->activation_bits, options->max_sequences,
-             options->step_tokens, options->mixed_prefill_tokens, options->itl_target_ms,
-             options->step_depth, options->context_tokens,
+             options->batch_invariant, options->threads, options->activation_bits,
+             options->max_sequences, options->step_tokens, options->mixed_prefill_tokens,
+             options->itl_target_ms, options->step_depth, options->context_tokens,
              kv_cache_type_name(options->kv_cache_type), quantization,
              (unsigned long long)options->kv_cache_bytes, options->vision_patches,
              options->vision_cache_size, (unsigned long long)options->vision_cache_bytes,

@@ -36,6 +36,7 @@ struct worker_options {
     uint32_t vulkan_validation;   /* 1: run under the validation layer */
     const char *pipeline_cache;   /* directory, or NULL */
     uint32_t profile;             /* 1: log the times of ops */
+    uint32_t batch_invariant;     /* 1: a row's numbers depend on its sequence only */
     uint32_t threads;
     uint32_t activation_bits; /* on a CPU: 8 or 16 */
     uint32_t max_sequences;

@@ -82,6 +82,7 @@ static void create_backend(struct worker_process *process)
                                  .vulkan = {.device = options->device.index,
                                             .tier_limit = options->vulkan_tier,
                                             .validation = options->vulkan_validation != 0,
+                                            .batch_invariant = options->batch_invariant != 0,
                                             .pipeline_cache = options->pipeline_cache},
                                  .device_workers = options->device_workers,
                                  .profile = options->profile != 0,

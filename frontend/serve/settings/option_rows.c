@@ -78,6 +78,9 @@ const struct option_row option_rows[] = {
     {"activation-bits", OPTION_COUNT, BOTH, AT(activation_bits), 8, 16, "8",
      "bits of activations multiplied with quantized weights, CPU only: 8, or 16 for slower "
      "arithmetic without rounding of activations"},
+    FLAG_ROW("batch-invariant", BOTH, batch_invariant,
+             "compute a request's tokens bit for bit the same in any batch, chunking, and after a "
+             "preemption or a worker's death, on a GPU too (slower); a CPU always does"),
     {"prepare-threads", OPTION_COUNT, BOTH, AT(prepare_threads), 1, 64, "2",
      "threads that parse, render and tokenize requests; as many again prepare images"},
     {"prepare-deadline", OPTION_COUNT, BOTH, AT(prepare_deadline_s), 1, 3600, "30",

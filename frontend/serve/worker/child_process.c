@@ -66,6 +66,7 @@ static void device_fill(const struct child_process_config *config, struct argume
     add_chosen(arguments, "--vulkan-validation", options->vulkan_validation);
     add_given(arguments, "--pipeline-cache", config->pipeline_cache);
     add_chosen(arguments, "--profile", options->profile);
+    add_chosen(arguments, "--batch-invariant", options->batch_invariant);
 }
 
 static void arguments_fill(const struct child_process_config *config, struct arguments *arguments)

@@ -35,7 +35,7 @@
  * (worker/backend/host/kept_pools.h): a block whose step was waited for has the same contents for the
  * next worker that adopts the pool.
  *
- * Row rule of the CPU backend (and the goal of others): every number computed for a row is a
+ * Row rule of the CPU backend, and of the Vulkan backend with vulkan.batch_invariant: every number computed for a row is a
  * function of that row's sequence alone. It does not depend on how many or which rows share the
  * step, on chunk boundaries, block ids or thread count.
  */

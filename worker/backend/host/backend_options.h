@@ -23,6 +23,7 @@ struct vulkan_settings {
     uint32_t device;             /* index, as `shoal devices` prints it */
     enum vulkan_tier tier_limit; /* highest tier to use; VULKAN_NV_MATRIX2 = no limit */
     bool validation;             /* run under the validation layer, for tests */
+    bool batch_invariant;        /* the row rule of backend.h, which a CPU always keeps */
     bool kernels_when_needed;    /* create a kernel at its first use instead of at load, for tests
                                   */
     const char *pipeline_cache;  /* directory of compiled pipelines, or NULL */

@@ -38,6 +38,7 @@ struct vulkan_facts {
     bool matrix_khr;
     bool matrix_nv2;
     bool matrix_registers; /* set from vulkan_register_probe() */
+    bool batch_invariant;  /* not of the device: a row's numbers may depend on its sequence only */
     uint32_t matrix_shape_count;
     struct vulkan_matrix_shape matrix_shapes[VULKAN_MATRIX_SHAPES_MAX]; /* subgroup scope */
     uint32_t compute_units; /* streaming multiprocessors or equivalent; 0 = unknown */

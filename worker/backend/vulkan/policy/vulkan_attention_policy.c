@@ -49,6 +49,7 @@
 #define MATRIX_SPLIT_ROOT   4u   /* 64 positions of 256, 256 of 4,096: README.md has the figures */
 #define MATRIX_LEVELS       64u  /* of codes of 1 to 4 bits */
 #define MATRIX_PER_UNIT     2u
+#define MATRIX_SINGLE       4u /* subgroups where tiles have one row: enough loads in flight */
 /* Of the kernel for codes. Registers allow one workgroup of eight subgroups on a unit, or one of
  * twelve with fewer registers each: more loads and lookups in flight but more partial sums, which
  * pays for long contexts of short codes. */
@@ -171,6 +172,8 @@ static uint32_t needed_splits(enum vulkan_reach reach, uint32_t fit, uint32_t sp
 static uint32_t choose_splits(const struct vulkan_facts *facts,
                               const struct vulkan_attention_task *task, uint32_t wanted)
 {
+    if (facts->batch_invariant) /* the rows of a tile end at different positions */
+        return 1;
     if (facts->type == VK_PHYSICAL_DEVICE_TYPE_CPU)
         return task->spans ? 1 : CPU_SPLITS;
     return wanted < SPLITS_MAX ? wanted : SPLITS_MAX;
@@ -472,6 +475,12 @@ vulkan_attention_policy_choose(const struct vulkan_facts *facts,
     must(task->tiles || !task->spans);
     if (task->tiles) {
         struct matrix_plan plan = plan_matrix(facts, shape);
+        /* The queries of one row need few subgroups, each of which has queries of its own. */
+        if (plan.unit && task->single && plan.subgroups > MATRIX_SINGLE &&
+            plan.head_tile <= MATRIX_SINGLE * plan.unit->m) {
+            plan.subgroups = MATRIX_SINGLE;
+            plan.tile_rows = plan.subgroups * plan.unit->m / plan.head_tile;
+        }
         if (plan.unit)
             return choose_matrix(facts, task, &plan);
     } else {

@@ -13,6 +13,9 @@
  *
  * The two write different rows and may run side by side. How far a row's context is split over
  * workgroups depends on its own length and on `items`, not on the other sequences.
+ *
+ * With facts->batch_invariant the host cuts all sequences into tiles, also those with one row, and
+ * no context is split: a row's sums do not depend on the tile that it is in.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_POLICY_VULKAN_ATTENTION_POLICY_H
 #define SHOAL_WORKER_BACKEND_VULKAN_POLICY_VULKAN_ATTENTION_POLICY_H
@@ -75,6 +78,7 @@ struct vulkan_attention_shape {
 struct vulkan_attention_task {
     struct vulkan_attention_shape shape;
     bool tiles;     /* else decodes */
+    bool single;    /* every tile has one row */
     uint32_t items; /* tiles, or sequences, of the step, padding included */
     uint32_t forms; /* enum vulkan_form bits that the output is wanted in */
     uint32_t fuse;  /* enum vulkan_attention_fuse bits; decodes only */

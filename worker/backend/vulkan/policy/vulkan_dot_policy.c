@@ -75,6 +75,8 @@ static bool suits_units(const struct vulkan_facts *facts, const struct vulkan_do
 
 bool vulkan_dot_suits(const struct vulkan_facts *facts, const struct vulkan_dot_request *request)
 {
+    if (facts->batch_invariant) /* one kernel for all numbers of rows: vulkan_matrix_policy.c */
+        return false;
     bool plain = facts->type == VK_PHYSICAL_DEVICE_TYPE_CPU && facts->tier < VULKAN_KHR_MATRIX &&
                  request->k % VULKAN_WEIGHT_BLOCK_COLUMNS == 0;
     uint32_t max = plain                         ? CPU_ROWS
@@ -93,7 +95,8 @@ enum vulkan_linear_input vulkan_dot_input(const struct vulkan_facts *facts,
 
 bool vulkan_dot_norms(const struct vulkan_facts *facts, const struct vulkan_dot_request *request)
 {
-    return request->rows <= NORM_ROWS_MAX && !suits_register(facts, request) &&
+    return !facts->batch_invariant && request->rows <= NORM_ROWS_MAX &&
+           !suits_register(facts, request) &&
            (!is_quantized(request) || fits_shared(facts, request));
 }
 

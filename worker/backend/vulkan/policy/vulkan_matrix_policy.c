@@ -23,6 +23,10 @@
 #define NARROW_OUTPUTS  8192u
 #define SPLITS_MAX      16u
 #define SPLIT_STEPS_MIN 4u
+/* Where rows must not depend on each other: tile and splits of any number of rows are those of so
+ * many; each split of a prompt's tiles takes scratch memory. */
+#define INVARIANT_ROWS   64u
+#define INVARIANT_SPLITS 4u
 
 static bool is_gated(const struct vulkan_matrix_request *request)
 {
@@ -149,8 +153,9 @@ static bool choose_small_tiling(const struct vulkan_facts *facts,
 static bool suits_fragment(const struct vulkan_facts *facts,
                            const struct vulkan_matrix_request *request)
 {
-    return facts->matrix_registers && vulkan_weight_format_facts(request->kind).quantized &&
-           request->rows <= WIDE_ROWS && facts->shared_bytes >= 32768;
+    bool few = request->rows <= WIDE_ROWS || facts->batch_invariant;
+    return facts->matrix_registers && vulkan_weight_format_facts(request->kind).quantized && few &&
+           facts->shared_bytes >= 32768;
 }
 
 /* Four subgroups side by side, each with all rows of the tile and 32 columns; eight with 16 each
@@ -278,10 +283,37 @@ static bool suits_lanes(const struct vulkan_facts *facts,
            facts->max_invocations >= PLAIN_SUBGROUPS * facts->subgroup_size;
 }
 
+/*
+ * A row's sums are added in the same order for any number of rows: one kernel for each shape of
+ * weights, whose splits do not depend on rows. linear_fragment's tiles have fewer rows where a step
+ * has fewer; its products of a row are the same in all of them.
+ */
+static struct vulkan_matrix_tiling invariant_tiling(const struct vulkan_facts *facts,
+                                                    const struct vulkan_matrix_request *request)
+{
+    struct vulkan_matrix_request usual = *request;
+    usual.rows = INVARIANT_ROWS;
+    struct vulkan_matrix_tiling tiling;
+    if (request->k % COLUMN_UNIT != 0 || !vulkan_matrix_has_units(facts))
+        return suits_lanes(facts, request) ? lane_tiling(facts) : plain_tiling(facts, &usual);
+    if (suits_fragment(facts, request)) {
+        tiling = fragment_tiling(facts, &usual);
+        tiling.rows = tiling.part_rows = fragment_tiling(facts, request).rows;
+        tiling.part_columns = 32;
+    } else {
+        tiling = khr_tiling(facts, &usual);
+    }
+    if (tiling.splits > INVARIANT_SPLITS)
+        tiling.splits = INVARIANT_SPLITS;
+    return tiling;
+}
+
 struct vulkan_matrix_tiling vulkan_matrix_tiling_choose(const struct vulkan_facts *facts,
                                                         const struct vulkan_matrix_request *request)
 {
     must(request->rows > 0 && request->n > 0 && request->k > 0);
+    if (facts->batch_invariant)
+        return invariant_tiling(facts, request);
     bool matrix = request->k % COLUMN_UNIT == 0 && vulkan_matrix_has_units(facts);
     if (!matrix && suits_lanes(facts, request))
         return lane_tiling(facts);
@@ -412,7 +444,9 @@ struct vulkan_matrix_tiling vulkan_matrix_gathered(const struct vulkan_facts *fa
                                                    struct vulkan_matrix_dispatch *product)
 {
     struct vulkan_matrix_choice choice;
-    struct vulkan_matrix_tiling tiling = khr_tiling(facts, request);
+    struct vulkan_matrix_request usual = *request;
+    usual.rows = facts->batch_invariant ? INVARIANT_ROWS : request->rows;
+    struct vulkan_matrix_tiling tiling = khr_tiling(facts, &usual);
     tiling.splits = 1;
     vulkan_matrix_choice_make(facts, request, &tiling, &choice);
     *product = choice.product;

@@ -69,6 +69,8 @@ static enum vulkan_moe_kernel choose_kernel(const struct vulkan_facts *facts,
                                             const struct vulkan_moe_request *request)
 {
     bool matrix = suits_matrix(facts, request);
+    if (facts->batch_invariant)
+        return matrix ? VULKAN_MOE_MATRIX : VULKAN_MOE_PLAIN;
     bool dot = suits_dot(facts, request), registers = suits_register(facts, request);
     uint64_t pairs = (uint64_t)request->rows * request->chosen;
     uint32_t dot_most = registers ? 0 : matrix ? DOT_PAIRS_MAX : DOT_PLAIN_MAX;
@@ -235,11 +237,12 @@ static void choose_matrix(const struct vulkan_facts *facts,
 static void choose_plain(const struct vulkan_facts *facts, const struct vulkan_moe_request *request,
                          struct vulkan_moe_choice *choice)
 {
-    uint32_t outputs = request->rows == 1 ? 4 : 2;
+    uint32_t outputs = request->rows == 1 && !facts->batch_invariant ? 4 : 2;
     uint32_t invocations = most_invocations(facts, PLAIN_SUBGROUPS * facts->subgroup_size);
     choice->input = VULKAN_FORM_F32;
     choice->mode = VULKAN_MOE_GROUPS;
-    choice->tile_rows = power_up(request->rows, PLAIN_TILE_ROWS);
+    choice->tile_rows =
+        power_up(facts->batch_invariant ? PLAIN_TILE_ROWS : request->rows, PLAIN_TILE_ROWS);
     choice->shader = "moe_linear";
     choice->across = divide_up(request->n, invocations / facts->subgroup_size * outputs);
     choice->constants =

@@ -35,7 +35,8 @@ struct vulkan_row_choice vulkan_row_policy_choose(const struct vulkan_facts *fac
     must(task->rows > 0 && task->columns > 0);
     must((task->forms & ~(uint32_t)VULKAN_FORM_F32) == 0 || task->columns % FORM_COLUMNS == 0);
     bool whole_row = op_facts(task->stem)->span == OP_SPAN_ROW;
-    uint32_t each = whole_row ? COLUMNS_EACH * (task->rows < MANY_ROWS ? 2 : 4) : COLUMNS_EACH;
+    bool few = task->rows < MANY_ROWS || facts->batch_invariant;
+    uint32_t each = whole_row ? COLUMNS_EACH * (few ? 2 : 4) : COLUMNS_EACH;
     uint32_t count = invocations(facts, task->columns, each, whole_row ? NORM_MAX : TILE);
     uint32_t tiles = (task->columns + COLUMNS_EACH * count - 1) / (COLUMNS_EACH * count);
     return (struct vulkan_row_choice){

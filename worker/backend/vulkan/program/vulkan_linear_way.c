@@ -105,10 +105,11 @@ struct vulkan_linear_way vulkan_linear_way(const struct vulkan_program *program,
 static uint64_t scratch_of(const struct vulkan_program *program, uint32_t index)
 {
     uint64_t max = 0;
+    uint32_t min_rows = program->device->facts.batch_invariant ? 1 : VULKAN_HALF_DOT_ROWS + 1;
     uint32_t max_rows =
         vulkan_program_rows(program, program->tensors[program->plan->ops[index].output].rows);
     for (uint32_t m = 0; m < program->weights.by_op[index].count; m++) {
-        for (uint32_t rows = VULKAN_HALF_DOT_ROWS + 1; rows <= max_rows;
+        for (uint32_t rows = min_rows; rows <= max_rows;
              rows = vulkan_linear_next_rows(rows, max_rows)) {
             struct vulkan_linear_way way = {.gate = is_gateable(program, index)};
             const struct vulkan_linear_task task =

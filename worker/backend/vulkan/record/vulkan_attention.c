@@ -123,6 +123,7 @@ static void record_part(struct vulkan_recorder *recorder, uint32_t index, uint32
         .shape = vulkan_attention_shape_of(program, index, part->form),
         .tiles = tiles,
         .items = part->count,
+        .single = tiles && recorder->recording->shape.rows == recorder->recording->shape.sequences,
         .forms = forms,
         .fuse = fused ? fuse_bits(program, &run) : 0,
         .spans = tiles && recorder->recording->shape.spans && !op->params.attention.causal,
@@ -195,6 +196,15 @@ static void request_task(struct vulkan_recorder *recorder, struct vulkan_attenti
 {
     const struct vulkan_program *program = recorder->program;
     const struct vulkan_shape *shape = &recorder->recording->shape;
+    if (program->device->facts.batch_invariant) { /* whatever the number of tiles */
+        task.tiles = true;
+        task.single = shape->rows == shape->sequences;
+        request_items(recorder, task, 1, 1);
+        task.spans = true;
+        if (program->spans && may_span)
+            request_items(recorder, task, 1, 1);
+        return;
+    }
     if (shape->rows == shape->sequences) { /* decodes alone */
         request_decodes(recorder, task, recorder->recording->min_rows, shape->rows);
         task.reach = VULKAN_REACH_SHORT;

@@ -189,14 +189,19 @@ static void cut_rows(struct vulkan_batch *batch, const struct step_sequence *seq
     }
 }
 
-/* Cuts sequences with several rows into tiles; tiles that see only the opening come first. */
+static bool is_decode(const struct vulkan_batch *batch, const struct step_sequence *sequence)
+{
+    return sequence->row_count == 1 && !batch->limits.tiles_only;
+}
+
+/* Cuts sequences other than decodes into tiles; tiles that see only the opening come first. */
 static void fill_tiles(struct vulkan_batch *batch, const struct step_batch *step)
 {
     batch->decode_count = 0;
     batch->tile_count = 0;
     for (uint32_t s = 0; s < step->sequence_count; s++) {
         const struct step_sequence *sequence = &step->sequences[s];
-        if (sequence->row_count == 1)
+        if (is_decode(batch, sequence))
             batch->decode_count++;
         else
             cut_rows(batch, sequence, s, 0, opening_rows(batch, step, sequence));
@@ -204,7 +209,7 @@ static void fill_tiles(struct vulkan_batch *batch, const struct step_batch *step
     batch->opening_tiles = batch->tile_count;
     for (uint32_t s = 0; s < step->sequence_count; s++) {
         const struct step_sequence *sequence = &step->sequences[s];
-        if (sequence->row_count > 1)
+        if (!is_decode(batch, sequence))
             cut_rows(batch, sequence, s, opening_rows(batch, step, sequence), sequence->row_count);
     }
 }
@@ -261,7 +266,7 @@ enum result vulkan_batch_fill(struct vulkan_batch *batch, const struct step_batc
     for (uint32_t s = 0; s < step->sequence_count; s++) {
         const struct step_sequence *sequence = &step->sequences[s];
         uint32_t context = sequence->first_position + sequence->row_count;
-        longest = sequence->row_count == 1 && context > longest ? context : longest;
+        longest = is_decode(batch, sequence) && context > longest ? context : longest;
         fill_sequence(batch, step, s, &next_entry);
         if (batch->limits.sights)
             fill_sights(batch, step, sequence);

@@ -49,6 +49,7 @@ struct vulkan_batch_limits {
     const struct kv_layout *layout; /* outlives the batch */
     uint32_t tile_rows;             /* vulkan_attention_policy.h */
     bool sights;                    /* the model sees */
+    bool tiles_only;                /* sequences with one row are tiles too, not decodes */
 };
 
 struct vulkan_batch {
@@ -65,8 +66,8 @@ struct vulkan_batch {
      * inside the full-precision prefix, the second those beyond it; the other entries are empty. */
     uint64_t opening_address;
     uint64_t beyond_address;
-    uint32_t decode_count;   /* of the step written last: sequences with one row */
-    uint32_t tile_count;     /* of the others */
+    uint32_t decode_count;   /* of the step written last: sequences with one row, */
+    uint32_t tile_count;     /* and tiles of the others */
     uint32_t opening_tiles;  /* the first of them: those that see only the opening */
     bool has_openings;       /* some row lies in the opening */
     bool draws_whole;        /* every row is drawn from, in order */

@@ -22,7 +22,8 @@ bool vulkan_heads_are_fused(const struct vulkan_recorder *recorder, uint32_t fir
 {
     const struct plan *plan = recorder->program->plan;
     const struct vulkan_shape *shape = &recorder->recording->shape;
-    if (shape->rows != shape->sequences || first + count >= plan->op_count)
+    if (shape->rows != shape->sequences || first + count >= plan->op_count ||
+        recorder->program->device->facts.batch_invariant)
         return false;
     const struct plan_op *attention = &plan->ops[first + count];
     const struct vulkan_heads_run run = vulkan_heads_run_read(plan, first, count);

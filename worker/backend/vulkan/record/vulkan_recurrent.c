@@ -37,7 +37,7 @@ void vulkan_record_short_conv(struct vulkan_recorder *recorder)
         .slot_floats = (uint32_t)state_layout_layer_floats(&program->plan->state),
     };
     uint32_t form = op->params.short_conv.form == SHORT_CONV_GATED ? VULKAN_SHORT_CONV_GATED : 0;
-    bool at_once = shape->rows == shape->sequences;
+    bool at_once = shape->rows == shape->sequences && !program->device->facts.batch_invariant;
     struct vulkan_row_task task = {OP_short_conv, shape->rows, push.columns, forms,
                                    form | VULKAN_SHORT_CONV_ROWS |
                                        (at_once ? VULKAN_SHORT_CONV_MOVE : 0)};

@@ -167,7 +167,8 @@ bool find_work()
         last = StepSights(push.sights).at[first_row + row_count - 1].end;
         first_seen = max(first_seen, StepSights(push.sights).at[first_row].begin);
     }
-    uint aligned = first_seen - first_seen % KV_BLOCK_TOKENS;
+    /* In windows a position's place in its span does not depend on the tile. */
+    uint aligned = first_seen - first_seen % (WINDOW > 0 ? SPAN : KV_BLOCK_TOKENS);
     uint least = max(2 * SPAN, uint(ceil(float(SPLIT_ROOT) * sqrt(float(last - aligned)))));
     uint share = max((last - aligned + SPLITS - 1) / SPLITS, least);
     share = (share + SPAN - 1) / SPAN * SPAN;

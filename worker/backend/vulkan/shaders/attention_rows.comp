@@ -116,6 +116,7 @@ vec4 sums[QUERIES * HELD_PIECES * 2];
 float maximum; /* of the query whose scores the lane holds */
 float total;   /* of the lane's own weights */
 uint query_end; /* SPANS: end of the positions that this query sees */
+uint first_read; /* before it, blocks may have been given back */
 
 /* --- keys and values --- */
 
@@ -144,7 +145,8 @@ uvec4 load_piece(uint which, uint64_t address, uint slot, uint piece)
 
 bool in_cache(uint position)
 {
-    return position < end && !(FUSED && position == first_position);
+    bool freed = SPLITS == 1 && WINDOW > 0 && position < first_read;
+    return position < end && !freed && !(FUSED && position == first_position);
 }
 
 /* Finds the blocks of the positions that load_tile(first) reads: this team's are
@@ -396,6 +398,9 @@ void main()
     team = gl_LocalInvocationIndex / LANES;
     if (!find_work())
         return;
+    first_read = begin;
+    if (SPLITS == 1 && WINDOW > 0) /* a position has the same team in any tile */
+        begin -= begin % TILE_TOKENS;
     /* The loads with the longest chain come first: block ids, heads, then keys and values. */
     find_blocks(begin);
     if (FUSED) {

@@ -198,8 +198,9 @@ static void describe(struct vulkan_backend *vulkan)
 {
     const struct vulkan_facts *facts = &vulkan->device->facts;
     /* The gauge truncates it, so the driver comes last. */
-    snprintf(vulkan->description, sizeof vulkan->description, "vulkan %.200s, %s, %.200s",
-             facts->name, vulkan_tier_name(facts->tier), facts->driver);
+    snprintf(vulkan->description, sizeof vulkan->description, "vulkan %.200s, %s%s, %.200s",
+             facts->name, vulkan_tier_name(facts->tier),
+             facts->batch_invariant ? ", batch-invariant" : "", facts->driver);
 }
 
 static enum result load(struct backend *backend, const struct plan *plan,
@@ -224,6 +225,8 @@ static enum result load(struct backend *backend, const struct plan *plan,
     if (result == RESULT_OK)
         vulkan->device->facts.matrix_registers =
             vulkan_register_probe(vulkan->device, vulkan->kernels);
+    if (result == RESULT_OK)
+        vulkan->device->facts.batch_invariant = options->vulkan.batch_invariant;
     begun_ms = stage_end(vulkan, STAGE_PIPELINES, begun_ms);
     if (result == RESULT_OK)
         result = vulkan_program_init(&vulkan->program, vulkan->device, vulkan->kernels, plan,

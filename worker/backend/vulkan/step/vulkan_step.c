@@ -58,7 +58,9 @@ static enum result init_slot(struct vulkan_steps *steps, struct slot *slot,
     const struct vulkan_batch_limits limits = {.rows = program->max_step_rows,
                                                .layout = &program->plan->kv,
                                                .tile_rows = program->tile_rows,
-                                               .sights = program->sees};
+                                               .sights = program->sees,
+                                               .tiles_only =
+                                                   program->device->facts.batch_invariant};
     enum result result =
         vulkan_batch_init(&slot->batch, program->device, &limits, FIRST_TABLE_ENTRIES, error);
     uint32_t timestamps = steps->profile ? VULKAN_PROFILE_MARKS : 0;
@@ -152,8 +154,10 @@ static struct slot *slot_of(struct vulkan_steps *steps, uint64_t step)
  * are drawn from. */
 static bool is_replayable(const struct vulkan_steps *steps, const struct vulkan_shape *shape)
 {
+    /* The number of tiles that see only the opening changes from step to step. */
+    bool opens = shape->openings && steps->program->device->facts.batch_invariant;
     return shape->rows == shape->sequences && shape->whole && shape->rows <= RECORDED_ROWS &&
-           !shape->features && !steps->profile;
+           !shape->features && !opens && !steps->profile;
 }
 
 /* Before sampling, which changes them by biases and penalties. */
