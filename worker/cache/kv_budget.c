@@ -16,10 +16,13 @@
  */
 #include "worker/cache/kv_budget.h"
 
+#include "proto/limits.h"
 #include "proto/must.h"
 
-#define CHECKPOINT_SHARE         8u /* reciprocal share of the memory left after running states */
-#define CHECKPOINTS_PER_SEQUENCE 4u /* prompt end, answer end and two in between */
+#define CHECKPOINT_SHARE         8u  /* reciprocal share of the memory left after running states */
+#define CHECKPOINTS_PER_SEQUENCE 4u  /* prompt end, answer end and two in between */
+#define SEQUENCES_STEP           64u /* the chosen number of sequences is a multiple */
+#define SEQUENCE_TOKENS          2048u /* of each, as far as memory decides */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -36,6 +39,20 @@ static uint64_t blocks_wanted(const struct kv_layout *layout, uint32_t group,
     uint64_t wide =
         kv_layout_blocks_needed(layout, group, request->context_tokens, request->step_tokens);
     return one * (request->max_sequences - 1u) + wide + request->max_sequences;
+}
+
+uint32_t kv_budget_sequences(const struct kv_layout *layout,
+                             const struct kv_budget_request *request)
+{
+    uint32_t tokens = (uint32_t)least(SEQUENCE_TOKENS, request->context_tokens);
+    uint64_t bytes = 2 * request->state_slot_bytes; /* states get at most half of the memory */
+    for (uint32_t group = 0; group < layout->group_count; group++)
+        bytes += (uint64_t)kv_layout_blocks_needed(layout, group, tokens, 1) *
+                 kv_layout_block_bytes(layout, group, request->element_bytes);
+    must(bytes > 0);
+    uint64_t steps = request->limit_bytes / bytes / SEQUENCES_STEP;
+    uint64_t sequences = least(steps > 0 ? steps : 1, LIMIT_SEQUENCES) * SEQUENCES_STEP;
+    return (uint32_t)least(sequences, request->max_sequences);
 }
 
 uint32_t kv_budget_longest(const struct kv_layout *layout, const uint32_t blocks[KV_GROUPS_MAX],

@@ -34,6 +34,12 @@ struct kv_budget {
         context_tokens; /* maximum length of a sequence that runs alone, <= the requested one */
 };
 
+/* Number of sequences for which limit_bytes are enough: a multiple of 64, at most max_sequences (and that if it
+ * is less than 64), so that each has room for 2,048 tokens or its context, and for its recurrent state twice; at
+ * least 64. Pure. */
+uint32_t kv_budget_sequences(const struct kv_layout *layout,
+                             const struct kv_budget_request *request);
+
 /* Pure. RESULT_TOO_LARGE, with the numbers, if limit_bytes does not hold one sequence with the rows
  * of one step. */
 enum result kv_budget_plan(const struct kv_layout *layout, const struct kv_budget_request *wanted,

@@ -16,8 +16,9 @@
 #include "worker/backend/host/backend.h"
 
 #define KV_CACHE_BYTES_MAX  (1ull << 48) /* address space of a process */
-#define DEFAULT_SEQUENCES   64u
-#define DEFAULT_KEPT_IMAGES 20u /* enough for a few conversations */
+#define CPU_SEQUENCES       64u
+#define GPU_SEQUENCES_MAX   512u /* a step of decodes gains little from more */
+#define DEFAULT_KEPT_IMAGES 20u  /* enough for a few conversations */
 #define CPU_STEP_TOKENS     512u
 #define GPU_STEP_TOKENS     2048u /* fewer rows leave the matrix units of a large GPU idle */
 #define ITL_TARGET_MS       100u  /* pause of a stream that readers hardly notice */
@@ -74,7 +75,8 @@ static const struct flag flags[] = {
     {"--batch-invariant", FLAG_U32, FIELD(batch_invariant), 0, 1, false},
     {"--threads", FLAG_U32, FIELD(threads), 0, LIMIT_THREADS, false},
     {"--activation-bits", FLAG_U32, FIELD(activation_bits), 8, 16, false},
-    {"--max-sequences", FLAG_U32, FIELD(max_sequences), 1, LIMIT_SEQUENCES, false},
+    {"--max-sequences", FLAG_U32, FIELD(max_sequences), 0, LIMIT_SEQUENCES, false},
+    {"--sequences-limit", FLAG_U32, FIELD(sequences_limit), 1, LIMIT_SEQUENCES, false},
     {"--step-tokens", FLAG_U32, FIELD(step_tokens), 1, LIMIT_STEP_ROWS, false},
     {"--mixed-prefill-tokens", FLAG_U32, FIELD(mixed_prefill_tokens), 0, LIMIT_STEP_ROWS, false},
     {"--itl-target-ms", FLAG_U32, FIELD(itl_target_ms), 1, LIMIT_ITL_TARGET_MS, false},
@@ -167,9 +169,23 @@ static enum result set_flag(const struct flag *flag, const char *text,
     return RESULT_OK;
 }
 
+/* The default on a CPU; the bound of the choice on a GPU (worker_process.c). */
+static void choose_sequences(struct worker_options *options)
+{
+    if (options->max_sequences > 0)
+        return;
+    options->chooses_sequences = options->device.kind != DEVICE_CPU;
+    options->max_sequences = options->chooses_sequences ? GPU_SEQUENCES_MAX : CPU_SEQUENCES;
+    if (options->max_sequences > options->sequences_limit)
+        options->max_sequences = options->sequences_limit;
+    if (options->step_tokens > 0 && options->max_sequences > options->step_tokens)
+        options->max_sequences = options->step_tokens;
+}
+
 /* Sets the options that depend on others. */
 static enum result complete(struct worker_options *options, struct error_text *error)
 {
+    choose_sequences(options);
     uint32_t usual = options->device.kind == DEVICE_CPU ? CPU_STEP_TOKENS : GPU_STEP_TOKENS;
     if (options->step_tokens == 0)
         options->step_tokens = options->max_sequences > usual ? options->max_sequences : usual;
@@ -201,7 +217,7 @@ enum result worker_options_parse(int argc, char **argv, struct worker_options *o
                                        .vulkan_tier = VULKAN_NV_MATRIX2,
                                        .worker_count = 1,
                                        .activation_bits = 8,
-                                       .max_sequences = DEFAULT_SEQUENCES,
+                                       .sequences_limit = LIMIT_SEQUENCES,
                                        .itl_target_ms = ITL_TARGET_MS,
                                        .prefix_cache = 1,
                                        .vision_patches = LIMIT_PATCH_ROWS,

@@ -4,6 +4,7 @@
 #ifndef SHOAL_WORKER_SCHEDULE_WORKER_OPTIONS_H
 #define SHOAL_WORKER_SCHEDULE_WORKER_OPTIONS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/device_name.h"
@@ -39,7 +40,9 @@ struct worker_options {
     uint32_t batch_invariant;     /* 1: a row's numbers depend on its sequence only */
     uint32_t threads;
     uint32_t activation_bits; /* on a CPU: 8 or 16 */
-    uint32_t max_sequences;
+    uint32_t max_sequences;   /* or of the choice, at most */
+    uint32_t sequences_limit; /* of the choice, at most */
+    bool chooses_sequences;   /* --max-sequences 0 on a GPU: the memory decides */
     uint32_t step_tokens;
     uint32_t mixed_prefill_tokens; /* 0 = chosen by the price of rows */
     uint32_t itl_target_ms;

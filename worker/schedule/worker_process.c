@@ -162,6 +162,23 @@ static void log_quantization(const struct plan *plan, uint32_t element_bytes)
              (double)plain_bytes / KV_BLOCK_TOKENS);
 }
 
+/* Sets the bytes of the KV cache, and the number of sequences if its memory decides that. */
+static enum result choose_limits(struct worker_process *process, const struct plan *plan,
+                                 struct kv_budget_request *request, struct error_text *error)
+{
+    enum result result = RESULT_OK;
+    if (request->limit_bytes == 0)
+        request->limit_bytes = kv_inheritance_limit(&process->inheritance);
+    if (request->limit_bytes == 0)
+        result = process->backend->interface->choose_kv_bytes(
+            process->backend, plan, &process->backend_options, &request->limit_bytes, error);
+    if (result != RESULT_OK || !process->options->chooses_sequences)
+        return result;
+    request->max_sequences = kv_budget_sequences(&plan->kv, request);
+    process->backend_options.max_logit_rows = request->max_sequences;
+    return RESULT_OK;
+}
+
 /* Decides the maximum context length and the blocks of each cache group. */
 static enum result decide_memory(struct worker_process *process, struct error_text *error)
 {
@@ -180,12 +197,7 @@ static enum result decide_memory(struct worker_process *process, struct error_te
         .keeps_checkpoints = options->prefix_cache != 0,
         .limit_bytes = options->kv_cache_bytes,
     };
-    enum result result = RESULT_OK;
-    if (request.limit_bytes == 0)
-        request.limit_bytes = kv_inheritance_limit(&process->inheritance);
-    if (request.limit_bytes == 0)
-        result = process->backend->interface->choose_kv_bytes(
-            process->backend, plan, &process->backend_options, &request.limit_bytes, error);
+    enum result result = choose_limits(process, plan, &request, error);
     if (result == RESULT_OK)
         result = kv_budget_plan(&plan->kv, &request, &process->kv, error);
     if (result != RESULT_OK)

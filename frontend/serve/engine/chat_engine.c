@@ -179,7 +179,8 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
                                struct error_text *error)
 {
     const struct options *options = config->options;
-    uint32_t slots = (uint32_t)(options->workers * options->max_sequences + options->max_queue);
+    uint32_t slots =
+        (uint32_t)(options->workers * options_sequences_limit(options) + options->max_queue);
     struct chat_engine *made = must_alloc(1, sizeof *made);
     made->config = *config;
     serve_metrics_init(&made->metrics);

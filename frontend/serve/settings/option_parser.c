@@ -236,7 +236,8 @@ static enum result options_check(enum options_command command, struct options *o
     result = media_policy_check(&media, error);
     if (result != RESULT_OK)
         return result;
-    if (options->workers * options->max_sequences + options->max_queue > LIMIT_LIVE_REQUESTS)
+    uint64_t sequences = options->max_sequences > 0 ? options->max_sequences : 1;
+    if (options->workers * sequences + options->max_queue > LIMIT_LIVE_REQUESTS)
         return error_set(error, RESULT_INVALID,
                          "--max-sequences of all --workers and --max-queue together exceed %u",
                          LIMIT_LIVE_REQUESTS);

@@ -43,8 +43,9 @@ const struct option_row option_rows[] = {
              "the file without its extension"),
     {"context", OPTION_COUNT, BOTH, AT(context_tokens), 0, LIMIT_CONTEXT_TOKENS, "0",
      "maximum context length in tokens (prompt and answer); 0 = the model's own"},
-    {"max-sequences", OPTION_COUNT, BOTH, AT(max_sequences), 1, LIMIT_SEQUENCES, "64",
-     "maximum number of requests that a worker computes at once"},
+    {"max-sequences", OPTION_COUNT, BOTH, AT(max_sequences), 0, LIMIT_SEQUENCES, "0",
+     "maximum number of requests that a worker computes at once; 0 = 64 on a CPU, and on a GPU as "
+     "many as its KV cache holds with 2,048 tokens each, 64 to 512"},
     TEXT_ROW("kv-bits", BOTH, kv_bits, NULL,
              "quantize the KV cache to this many bits: 2 to 8 for uniform, 1 to 4 in steps of 0.5 "
              "for turboquant (3.5: 3 for keys, 4 for values); default: not quantized"),

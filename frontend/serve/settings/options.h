@@ -41,10 +41,10 @@ struct options {
     bool vulkan_validation;
     const char *pipeline_cache; /* directory; NULL: in the user's home; "none" */
     bool profile;
-    bool batch_invariant;    /* answers do not depend on the batch; always so on a CPU */
-    uint64_t context_tokens; /* 0: the checkpoint's own */
-    uint64_t max_tokens;     /* 0: what the context leaves */
-    uint64_t max_sequences;
+    bool batch_invariant;     /* answers do not depend on the batch; always so on a CPU */
+    uint64_t context_tokens;  /* 0: the checkpoint's own */
+    uint64_t max_tokens;      /* 0: what the context leaves */
+    uint64_t max_sequences;   /* 0: chosen, at most options_sequences_limit() */
     uint64_t threads;         /* 0: the worker's choice */
     uint64_t activation_bits; /* 8 or 16; 16 only where all devices are CPUs */
     uint64_t step_tokens;
@@ -130,5 +130,8 @@ struct options {
 struct media_policy options_media(const struct options *options);
 /* The device of a worker. */
 struct device_name options_device(const struct options *options, uint32_t worker);
+/* Sequences of one worker, at most: --max-sequences, or the bound of its choice, with which the request table has room for
+ * those of all workers and the queue. */
+uint32_t options_sequences_limit(const struct options *options);
 
 #endif

@@ -102,6 +102,7 @@ static void arguments_fill(const struct child_process_config *config, struct arg
     add_chosen(arguments, "--threads", options->threads);
     add_number(arguments, "--activation-bits", options->activation_bits);
     add_number(arguments, "--max-sequences", options->max_sequences);
+    add_number(arguments, "--sequences-limit", options_sequences_limit(options));
     add_chosen(arguments, "--step-tokens", options->step_tokens);
     add_chosen(arguments, "--mixed-prefill-tokens", options->mixed_prefill_tokens);
     add_number(arguments, "--itl-target-ms", options->itl_target_ms);

@@ -44,7 +44,6 @@ struct worker_pool {
     struct vault_holder *holders[LIMIT_WORKERS]; /* one for each device */
     uint32_t holder_count;
     uint32_t count;
-    uint32_t most; /* requests that one worker accepts */
     uint32_t failed_count;
     uint32_t drained_count;
     uint64_t hashes[PREFIX_BLOCKS_MAX]; /* scratch: of the current prompt */
@@ -164,8 +163,6 @@ enum result worker_pool_create(const struct worker_pool_config *config, struct w
     struct worker_pool *made = must_alloc(1, sizeof *made);
     made->config = *config;
     made->key = keyed_hash_random_key();
-    made->most = (uint32_t)options->max_sequences;
-    made->most += made->most / AHEAD_SHARE + 1;
     devices_share(made);
     enum result result = RESULT_OK;
     for (uint32_t i = 0; i < options->workers && result == RESULT_OK; i++) {
@@ -297,6 +294,21 @@ static uint32_t reserved_bit(const struct worker_pool *pool, uint32_t closed)
     return least == ROUTING_NONE ? 0 : 1u << least;
 }
 
+/* Requests that one worker accepts, by the largest number of sequences of a ready one. */
+static uint32_t most_requests(const struct worker_pool *pool)
+{
+    uint32_t limit = options_sequences_limit(pool->config.options), sequences = 1;
+    for (uint32_t i = 0; i < pool->count; i++) {
+        if (!is_ready(pool, i))
+            continue;
+        const struct worker_gauges *gauges = worker_link_gauges(worker_pool_link(pool, i));
+        uint32_t own = atomic_load_explicit(&gauges->max_sequences, memory_order_relaxed);
+        sequences = own > sequences ? own : sequences;
+    }
+    sequences = sequences < limit ? sequences : limit;
+    return sequences + sequences / AHEAD_SHARE + 1;
+}
+
 uint32_t worker_pool_route(struct worker_pool *pool, const struct token_list *prompt,
                            uint32_t closed, bool reserve)
 {
@@ -314,7 +326,7 @@ uint32_t worker_pool_route(struct worker_pool *pool, const struct token_list *pr
             candidates[i].shared_blocks =
                 prefix_table_shared(worker->prefixes, pool->hashes, blocks);
     }
-    return routing_policy_choose(candidates, pool->count, pool->most);
+    return routing_policy_choose(candidates, pool->count, most_requests(pool));
 }
 
 uint32_t worker_pool_find_empty(const struct worker_pool *pool)

@@ -188,6 +188,33 @@ static void test_the_least_memory_is_exact(void **state)
     assert_non_null(strstr(error.text, "holds 496 tokens"));
 }
 
+static void test_memory_decides_the_number_of_sequences(void **state)
+{
+    (void)state;
+    struct kv_layout layout = gemma_like();
+    struct kv_budget_request request = request_of(1);
+    request.max_sequences = 512;
+    assert_int_equal(kv_budget_sequences(&layout, &request), 64);
+    uint64_t bytes = 0;
+    for (uint32_t group = 0; group < layout.group_count; group++)
+        bytes +=
+            (uint64_t)kv_layout_blocks_needed(
+                &layout, group, request.context_tokens < 2048 ? request.context_tokens : 2048, 1) *
+            kv_layout_block_bytes(&layout, group, request.element_bytes);
+    request.limit_bytes = 200 * bytes;
+    assert_int_equal(kv_budget_sequences(&layout, &request), 192);
+    request.max_sequences = 100;
+    assert_int_equal(kv_budget_sequences(&layout, &request), 100);
+    request.max_sequences = 512;
+    request.limit_bytes = 10000 * bytes;
+    assert_int_equal(kv_budget_sequences(&layout, &request), 512);
+    request.limit_bytes = UINT64_MAX;
+    assert_int_equal(kv_budget_sequences(&layout, &request), 512);
+    request.limit_bytes = 200 * bytes;
+    request.state_slot_bytes = bytes / 4; /* half of a sequence's bytes more */
+    assert_int_equal(kv_budget_sequences(&layout, &request), 128);
+}
+
 static void test_recurrent_state_comes_first(void **state)
 {
     (void)state;
@@ -352,6 +379,7 @@ int main(void)
         cmocka_unit_test(test_the_need_is_exact),
         cmocka_unit_test(test_windows_have_at_most_half_beside_a_full_group),
         cmocka_unit_test(test_the_least_memory_is_exact),
+        cmocka_unit_test(test_memory_decides_the_number_of_sequences),
         cmocka_unit_test(test_recurrent_state_comes_first),
         cmocka_unit_test(test_a_scarce_budget_serves_both_groups),
         cmocka_unit_test(test_f32_holds_half_as_much),

@@ -35,6 +35,7 @@ static void test_defaults(void **state)
     assert_int_equal(options.parent_pid, 77);
     assert_string_equal(options.model, "m.gguf");
     assert_int_equal(options.max_sequences, 64);
+    assert_false(options.chooses_sequences);
     assert_int_equal(options.step_tokens, 512);
     assert_int_equal(options.mixed_prefill_tokens, 0);
     assert_int_equal(options.itl_target_ms, 100);
@@ -92,6 +93,7 @@ static void test_every_flag(void **state)
     assert_string_equal(options.fault, "hang-at-step=3");
     assert_int_equal(options.threads, 8);
     assert_int_equal(options.max_sequences, 600);
+    assert_false(options.chooses_sequences);
     assert_int_equal(options.step_tokens, 600); /* a row for every sequence */
     assert_int_equal(options.mixed_prefill_tokens, 99);
     assert_int_equal(options.context_tokens, 4096);
@@ -123,6 +125,8 @@ static void test_flags_of_a_device(void **state)
     assert_int_equal(options.device.index, 2);
     assert_int_equal(options.device_workers, 3); /* all of them, if nothing is said */
     assert_int_equal(options.step_tokens, 2048);
+    assert_true(options.chooses_sequences);
+    assert_int_equal(options.max_sequences, 512);
     assert_int_equal(options.mixed_prefill_tokens, 0);
     assert_int_equal(options.weights_send_fd, 9);
     assert_int_equal(options.vulkan_tier, VULKAN_KHR_MATRIX);
@@ -144,9 +148,9 @@ static void test_refusals_name_the_flag(void **state)
     static char *const bad[][2] = {
         {"--threads", "257"},        {"--threads", "-1"},
         {"--threads", "2x"},         {"--threads", ""},
-        {"--threads", " 2"},         {"--max-sequences", "0"},
+        {"--threads", " 2"},         {"--itl-target-ms", "0"},
         {"--max-sequences", "1025"}, {"--step-tokens", "0"},
-        {"--step-tokens", "4097"},   {"--step-tokens", "63"},
+        {"--step-tokens", "4097"},   {"--sequences-limit", "0"},
         {"--step-depth", "3"},       {"--context", "99999999999999999999999"},
         {"--parent-pid", "0"},       {"--kv-cache-type", "f8"},
         {"--log-level", "loud"},     {"--bogus", "1"},

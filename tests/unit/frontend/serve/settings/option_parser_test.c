@@ -155,7 +155,7 @@ static void mistakes_are_refused_by_name(void **state)
         {"--model m --port 1K", "--port: '1K' is not a number"},
         {"--model m --port 99999999999999999999", "is not a number"},
         {"--model m --kv-cache-bytes 99999999999G", "is not a number of bytes"},
-        {"--model m --max-sequences 0", "--max-sequences: 0 is not within 1"},
+        {"--model m --max-sequences 1025", "--max-sequences: 1025 is not within 0"},
         {"--model m --sport 1", "unknown option '--sport'"},
         {"--model m --prompt x", "unknown option '--prompt'"},
         {"--model m --port 1 --port 2", "--port is given twice"},
