@@ -335,10 +335,10 @@
 #define LIMIT_REGEX_BYTES 65536u
 /* anchors and look-aheads one after the other in one match; recursion of the compiler */
 #define LIMIT_REGEX_DEPTH 256u
-/* parts of a schema that have a rule of their own; the largest of 11,306 published schemas need fewer */
+/* parts of a schema that have a rule of their own */
 #define LIMIT_SCHEMA_STATES (1u << 16)
 /* memory of the schema compiler beside the grammar builder's */
-#define LIMIT_SCHEMA_WORK_BYTES (64u << 20)
+#define LIMIT_SCHEMA_WORK_BYTES (24u << 20)
 
 /* --- Shared memory ---------------------------------------------------------------------------- */
 

@@ -42,9 +42,43 @@ static const struct atom_list *atom_put(struct schema_compiler *compiler,
     return list;
 }
 
+static bool are_opposite(enum literal_kind left, enum literal_kind right)
+{
+    return (left == LITERAL_SCHEMA && right == LITERAL_NOT_SCHEMA) ||
+           (left == LITERAL_NOT_SCHEMA && right == LITERAL_SCHEMA) ||
+           (left == LITERAL_CONST && right == LITERAL_NOT_CONST) ||
+           (left == LITERAL_NOT_CONST && right == LITERAL_CONST);
+}
+
+/* Whether the literal was applied before; with its opposite, the conjunct becomes empty. */
+static bool literal_is_known(struct schema_compiler *compiler, struct conjunct *conjunct,
+                             const struct schema_literal *literal)
+{
+    uint32_t looked = 0;
+    bool known = false;
+    for (const struct atom_list *at = conjunct->literals; at && !known; at = at->before, looked++) {
+        if (at->atom.literal.node != literal->node)
+            continue;
+        known = at->atom.literal.kind == literal->kind;
+        if (are_opposite(at->atom.literal.kind, literal->kind)) {
+            conjunct->types = 0;
+            known = true;
+        }
+    }
+    schema_spend(compiler, 1 + looked / 4);
+    return known;
+}
+
 static void literal_apply(struct schema_compiler *compiler, struct conjunct *conjunct,
                           struct schema_literal literal)
 {
+    bool schema = literal.kind == LITERAL_SCHEMA || literal.kind == LITERAL_NOT_SCHEMA;
+    if (conjunct->types == 0 || literal_is_known(compiler, conjunct, &literal))
+        return;
+    if (schema && !schema_check_loops(compiler, literal.node))
+        return;
+    const struct schema_atom atom = {.kind = ATOM_LITERAL, .literal = literal};
+    conjunct->literals = atom_put(compiler, conjunct->literals, &atom);
     if (compiler->depth >= LIMIT_JSON_DEPTH) {
         schema_refuse(compiler, literal.node, "",
                       "references or applicators form a loop, or are nested too deeply");
@@ -79,6 +113,67 @@ static void minimum_apply(uint32_t *minimum, uint32_t number)
         *minimum = number;
 }
 
+static bool atoms_equal(const struct schema_atom *left, const struct schema_atom *right)
+{
+    bool names = left->name == right->name ||
+                 (left->name && right->name && strcmp(left->name, right->name) == 0);
+    return names && left->kind == right->kind && left->number == right->number &&
+           left->maximum == right->maximum && left->regex == right->regex &&
+           left->literal.node == right->literal.node && left->literal.kind == right->literal.kind;
+}
+
+static bool has_fact(const struct conjunct *conjunct, const struct schema_atom *atom)
+{
+    for (const struct atom_list *at = conjunct->facts; at; at = at->before) {
+        if (atoms_equal(&at->atom, atom))
+            return true;
+    }
+    return false;
+}
+
+/* Facts say each thing once. A member that is required and must not be there empties the objects. */
+static void fact_apply(struct schema_compiler *compiler, struct conjunct *conjunct,
+                       const struct schema_atom *atom)
+{
+    uint32_t looked = 0;
+    if (!(conjunct->types & (atom->kind >= ATOM_ELEMENTS ? TYPE_ARRAY : TYPE_OBJECT)))
+        return;
+    for (const struct atom_list *at = conjunct->facts; at; at = at->before, looked++) {
+        const struct schema_atom *other = &at->atom;
+        if (atoms_equal(other, atom))
+            return;
+        bool pair = (atom->kind == ATOM_REQUIRED && other->kind == ATOM_MEMBER) ||
+                    (atom->kind == ATOM_MEMBER && other->kind == ATOM_REQUIRED);
+        const struct schema_atom *member = atom->kind == ATOM_MEMBER ? atom : other;
+        if (pair && member->literal.node == compiler->never &&
+            member->literal.kind == LITERAL_SCHEMA && strcmp(atom->name, other->name) == 0)
+            conjunct->types &= ~(uint32_t)TYPE_OBJECT;
+    }
+    if (schema_spend(compiler, 1 + looked / 4))
+        conjunct->facts = atom_put(compiler, conjunct->facts, atom);
+}
+
+/* Whether the conjunct says all of the choice already. */
+static bool choice_holds(struct schema_compiler *compiler, const struct conjunct *conjunct,
+                         const struct schema_choice *choice)
+{
+    if ((conjunct->types & ~choice->types) != 0)
+        return false;
+    for (const struct atom_list *at = choice->atoms; at; at = at->before) {
+        const struct schema_atom *atom = &at->atom;
+        bool fact = atom->kind >= ATOM_KEYS && has_fact(conjunct, atom);
+        bool size = (atom->kind == ATOM_MIN_ITEMS && conjunct->min_items >= atom->number) ||
+                    (atom->kind == ATOM_MAX_ITEMS && conjunct->max_items <= atom->number) ||
+                    (atom->kind == ATOM_MIN_MEMBERS && conjunct->min_members >= atom->number) ||
+                    (atom->kind == ATOM_MAX_MEMBERS && conjunct->max_members <= atom->number);
+        bool same = (atom->kind == ATOM_STRING && conjunct->string == atom->regex) ||
+                    (atom->kind == ATOM_NUMBER && conjunct->number == atom->regex);
+        if (atom->kind != ATOM_TYPES && !fact && !size && !same)
+            return false;
+    }
+    return schema_spend(compiler, 1);
+}
+
 void conjunct_apply(struct schema_compiler *compiler, struct conjunct *conjunct,
                     const struct schema_atom *atom)
 {
@@ -93,7 +188,7 @@ void conjunct_apply(struct schema_compiler *compiler, struct conjunct *conjunct,
     case ATOM_MAX_ITEMS: maximum_apply(&conjunct->max_items, atom->number); break;
     case ATOM_MIN_MEMBERS: minimum_apply(&conjunct->min_members, atom->number); break;
     case ATOM_MAX_MEMBERS: maximum_apply(&conjunct->max_members, atom->number); break;
-    default: conjunct->facts = atom_put(compiler, conjunct->facts, atom); break;
+    default: fact_apply(compiler, conjunct, atom); break;
     }
 }
 
@@ -121,7 +216,7 @@ struct schema_choice *disjunction_choice(struct schema_compiler *compiler,
         disjunction->capacity = capacity;
     }
     struct schema_choice *choice = &disjunction->choices[disjunction->count++];
-    *choice = (struct schema_choice){.types = TYPE_ALL, .only_types = true};
+    *choice = (struct schema_choice){.types = TYPE_ALL};
     return choice;
 }
 
@@ -132,8 +227,6 @@ void choice_add(struct schema_compiler *compiler, struct schema_choice *choice,
         return;
     if (atom.kind == ATOM_TYPES)
         choice->types &= atom.types;
-    else
-        choice->only_types = false;
     choice->atoms = atom_put(compiler, choice->atoms, &atom);
 }
 
@@ -177,14 +270,14 @@ void conjunct_branch(struct schema_compiler *compiler, struct conjunct *conjunct
 }
 
 /* Choices that the types allow; 0 too if one of them holds for all of the types (*holds). */
-static uint32_t viable_choices(const struct conjunct *conjunct,
+static uint32_t viable_choices(struct schema_compiler *compiler, const struct conjunct *conjunct,
                                const struct schema_disjunction *disjunction, bool *holds)
 {
     uint32_t viable = 0;
     for (uint32_t i = 0; i < disjunction->count; i++) {
         const struct schema_choice *choice = &disjunction->choices[i];
         viable += (choice->types & conjunct->types) != 0;
-        *holds = *holds || (choice->only_types && (conjunct->types & ~choice->types) == 0);
+        *holds = *holds || choice_holds(compiler, conjunct, choice);
     }
     return viable;
 }
@@ -200,7 +293,7 @@ static const struct schema_disjunction *disjunction_choose(struct schema_compile
         bool holds = false;
         if (!schema_spend(compiler, at->count))
             return NULL;
-        uint32_t count = viable_choices(conjunct, at, &holds);
+        uint32_t count = viable_choices(compiler, conjunct, at, &holds);
         /* "<=": the list is in reverse order, and the first of equal ones shall be taken. */
         if (!holds && count <= best_count) {
             best = at;
@@ -212,7 +305,7 @@ static const struct schema_disjunction *disjunction_choose(struct schema_compile
     struct schema_disjunction *last = NULL;
     for (const struct schema_disjunction *at = list; at && !compiler->failed; at = at->next) {
         bool holds = false;
-        viable_choices(conjunct, at, &holds);
+        viable_choices(compiler, conjunct, at, &holds);
         if (at == best || holds)
             continue;
         struct schema_disjunction *copy = disjunction_new(compiler);

@@ -96,12 +96,17 @@ regex_id schema_format(struct schema_compiler *compiler, const cJSON *schema, co
         if (strcmp(name, FORMATS[i].name) != 0)
             continue;
         const char *pattern = FORMATS[i].pattern;
+        uint32_t *kept = node_table_find(compiler, &compiler->regexes, FORMATS[i].name);
         *known = true;
+        if (!kept || *kept)
+            return kept ? *kept - 1 : GRAMMAR_NONE;
         if (!pattern)
             schema_refuse(compiler, schema, "format", "this format is not supported");
         else if (!regex_compile(compiler->builder, pattern, strlen(pattern), &options, &regex,
                                 &error))
             schema_refuse(compiler, schema, "format", error.message);
+        else
+            *kept = regex + 1;
     }
     return regex;
 }

@@ -15,6 +15,8 @@
 
 /* Places times counts. */
 #define OBJECT_RULES 65536u
+/* ATOM_EXTRAs of one conjunct. */
+#define EXTRA_DEPTH 8u
 
 struct object_writer {
     struct schema_compiler *compiler;
@@ -258,49 +260,64 @@ static void alternative_write(struct schema_compiler *compiler, symbol_id rule,
     }
 }
 
-/* The first ATOM_EXTRA is given to each named member in turn, then to the others. */
+static void object_write_at(struct schema_compiler *compiler, symbol_id rule,
+                            const struct conjunct *conjunct, uint32_t depth);
+
+/* An ATOM_EXTRA is given to each named member in turn, then to the others. `without`: the conjunct
+ * less this atom; `more`: other such atoms are left in it. */
 static void extra_split(struct schema_compiler *compiler, symbol_id rule,
-                        const struct conjunct *conjunct, const struct schema_atom *wanted)
+                        const struct conjunct *without, const struct schema_atom *wanted, bool more,
+                        uint32_t depth)
 {
-    struct conjunct without = *conjunct;
-    const struct schema_atom **facts;
     struct object_view view;
-    uint32_t count = conjunct_facts(compiler, conjunct, &facts), extras = 0;
-    without.facts = NULL;
-    for (uint32_t i = 0; i < count; i++) {
-        extras += facts[i]->kind == ATOM_EXTRA;
-        if (facts[i]->kind != ATOM_EXTRA)
-            conjunct_apply(compiler, &without, facts[i]);
-    }
-    if (extras > 1) {
-        schema_refuse(compiler, compiler->document.root, "additionalProperties",
-                      "two opposites of it at one place are not supported");
-        return;
-    }
-    if (!object_view_open(compiler, &view, &without, false))
+    if (!object_view_open(compiler, &view, without, true))
         return;
     for (uint32_t i = 0; i < view.count && !compiler->failed; i++) {
         if (literal_list_is_never(compiler, &view.members[i].literals) ||
             !schema_text_matches(compiler, wanted->regex, view.members[i].name))
             continue;
-        struct conjunct with = without;
+        struct conjunct with = *without;
         struct schema_atom atom = {.kind = ATOM_REQUIRED, .name = view.members[i].name};
         conjunct_apply(compiler, &with, &atom);
         atom = (struct schema_atom){
             .kind = ATOM_MEMBER, .name = view.members[i].name, .literal = wanted->literal};
         conjunct_apply(compiler, &with, &atom);
-        alternative_write(compiler, rule, &with, NULL);
+        object_write_at(compiler, rule, &with, depth + 1);
     }
-    alternative_write(compiler, rule, &without, wanted);
+    if (more && view.class_count > 0)
+        schema_refuse(compiler, compiler->document.root, "additionalProperties",
+                      "two opposites of it at one place are not supported");
+    else if (view.class_count > 0)
+        alternative_write(compiler, rule, without, wanted);
+}
+
+/* `depth`: ATOM_EXTRAs that were given to members. */
+static void object_write_at(struct schema_compiler *compiler, symbol_id rule,
+                            const struct conjunct *conjunct, uint32_t depth)
+{
+    const struct schema_atom **facts, *wanted = NULL;
+    struct conjunct without = *conjunct;
+    uint32_t count = conjunct_facts(compiler, conjunct, &facts), extras = 0;
+    if (!(conjunct->types & TYPE_OBJECT) || !schema_spend(compiler, 16))
+        return;
+    without.facts = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        extras += facts[i]->kind == ATOM_EXTRA;
+        if (facts[i]->kind == ATOM_EXTRA && !wanted)
+            wanted = facts[i];
+        else
+            conjunct_apply(compiler, &without, facts[i]);
+    }
+    if (depth > EXTRA_DEPTH)
+        schema_refuse(compiler, compiler->document.root, "additionalProperties",
+                      "so many opposites of it at one place are not supported");
+    else if (wanted)
+        extra_split(compiler, rule, &without, wanted, extras > 1, depth);
+    else
+        alternative_write(compiler, rule, conjunct, NULL);
 }
 
 void object_write(struct schema_compiler *compiler, symbol_id rule, const struct conjunct *conjunct)
 {
-    for (const struct atom_list *at = conjunct->facts; at; at = at->before) {
-        if (at->atom.kind == ATOM_EXTRA) {
-            extra_split(compiler, rule, conjunct, &at->atom);
-            return;
-        }
-    }
-    alternative_write(compiler, rule, conjunct, NULL);
+    object_write_at(compiler, rule, conjunct, 0);
 }

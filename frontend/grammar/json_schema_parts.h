@@ -85,8 +85,7 @@ struct atom_list {
 
 struct schema_choice {
     const struct atom_list *atoms;
-    uint32_t types;  /* the types of its ATOM_TYPES; others cannot satisfy it */
-    bool only_types; /* it has no other atoms */
+    uint32_t types; /* the types of its ATOM_TYPES; others cannot satisfy it */
 };
 
 /* At least one choice must hold. */
@@ -101,6 +100,7 @@ struct conjunct {
     regex_id string, number; /* GRAMMAR_NONE: any */
     uint32_t min_items, max_items, min_members, max_members;
     const struct atom_list *facts;
+    const struct atom_list *literals; /* applied so far */
     const struct schema_disjunction *disjunctions;
     const struct conjunct *next; /* in lists of alternatives */
 };
@@ -119,6 +119,17 @@ struct schema_state {
     uint32_t next; /* with the same hash */
 };
 
+/* Numbers kept for nodes of the schema, by address. */
+struct node_number {
+    const void *node;
+    uint32_t number;
+};
+
+struct node_table {
+    struct node_number *entries;
+    uint32_t count, capacity; /* a power of two */
+};
+
 struct schema_compiler {
     struct grammar_builder *builder;
     const struct json_schema_options *options;
@@ -134,6 +145,8 @@ struct schema_compiler {
     struct cJSON *never; /* the schema false */
     regex_id character, any_text, any_number, plain_number, integer;
     regex_id blanks;
+    struct node_table visits;  /* schemas that were looked at for loops */
+    struct node_table regexes; /* 1 + the regex of an assertion that must hold */
     symbol_id comma, object_open, object_close, object_empty, array_open, array_close, array_empty;
 };
 
@@ -148,6 +161,9 @@ bool schema_spend(struct schema_compiler *compiler, uint32_t steps);
 /* Leaves out what says nothing (true, {}) and what is there already, and follows bare references. */
 void literal_list_add(struct schema_compiler *compiler, struct literal_list *list,
                       struct schema_literal literal);
+/* The number of a node, 0 at first; valid until the next call. NULL: failed. */
+uint32_t *node_table_find(struct schema_compiler *compiler, struct node_table *table,
+                          const void *node);
 /* The rule of a state; it is written later. */
 symbol_id schema_state_symbol(struct schema_compiler *compiler, const struct literal_list *list);
 bool literal_list_is_never(const struct schema_compiler *compiler, const struct literal_list *list);
@@ -175,6 +191,11 @@ const struct conjunct *conjuncts_of(struct schema_compiler *compiler,
 /* Facts in order of appearance: writes them to *out. */
 uint32_t conjunct_facts(struct schema_compiler *compiler, const struct conjunct *conjunct,
                         const struct schema_atom ***out);
+
+/* --- json_schema_loops.c ----------------------------------------------------------------------- */
+
+/* False, with an error: the schema refers to itself without a member or element between. */
+bool schema_check_loops(struct schema_compiler *compiler, const struct cJSON *schema);
 
 /* --- json_schema_disjoint.c -------------------------------------------------------------------- */
 

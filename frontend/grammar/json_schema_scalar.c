@@ -51,8 +51,9 @@ regex_id schema_pattern(struct schema_compiler *compiler, const cJSON *schema, c
     static const struct regex_options options = {.search = true, .json_spelling = true};
     regex_id regex = GRAMMAR_NONE;
     struct grammar_error error = {0};
-    if (compiler->failed)
-        return GRAMMAR_NONE;
+    uint32_t *kept = node_table_find(compiler, &compiler->regexes, pattern);
+    if (compiler->failed || !kept || *kept)
+        return compiler->failed || !kept ? GRAMMAR_NONE : *kept - 1;
     if (!regex_compile(compiler->builder, pattern, strlen(pattern), &options, &regex, &error)) {
         schema_refuse(compiler, schema, keyword,
                       grammar_builder_failed(compiler->builder)
@@ -60,6 +61,7 @@ regex_id schema_pattern(struct schema_compiler *compiler, const cJSON *schema, c
                           : error.message);
         return GRAMMAR_NONE;
     }
+    *kept = regex + 1;
     return regex;
 }
 
@@ -137,7 +139,15 @@ static bool bound_atom(struct schema_compiler *compiler, const cJSON *schema, co
         relation = minimum ? (exclusive ? NUMBER_AT_MOST : NUMBER_BELOW)
                            : (exclusive ? NUMBER_AT_LEAST : NUMBER_ABOVE);
     atom->kind = ATOM_NUMBER;
-    atom->regex = json_number_compared(compiler->builder, relation, value->valuedouble);
+    uint32_t *kept = node_table_find(compiler, &compiler->regexes, value);
+    if (!kept)
+        return false;
+    if (deny || !*kept)
+        atom->regex = json_number_compared(compiler->builder, relation, value->valuedouble);
+    else
+        atom->regex = *kept - 1;
+    if (!deny)
+        *kept = atom->regex + 1;
     return true;
 }
 

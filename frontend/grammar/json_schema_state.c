@@ -13,6 +13,8 @@
 #include "frontend/grammar/json_text_regex.h"
 #include "proto/limits.h"
 
+/* Fuel of one step of this compiler, which takes longer than one of the builder. */
+#define STEP_FUEL     5u
 #define CHUNK_BYTES   65536u
 #define STATE_BUCKETS 4096u
 /* Alternatives of one state; a schema with more is an explosion of anyOf. */
@@ -70,9 +72,46 @@ bool schema_spend(struct schema_compiler *compiler, uint32_t steps)
 {
     if (compiler->failed)
         return false;
-    return grammar_builder_spend(compiler->builder, steps) ||
+    return grammar_builder_spend(compiler->builder, (uint64_t)steps * STEP_FUEL) ||
            schema_refuse(compiler, compiler->document.root, "",
                          grammar_builder_reason(compiler->builder));
+}
+
+/* The place of a node: its own, or an empty one. */
+static struct node_number *table_place(const struct node_table *table, const void *node)
+{
+    uint64_t hash = (uint64_t)(uintptr_t)node * 0x9E3779B97F4A7C15ull >> 32;
+    uint32_t place = (uint32_t)hash & (table->capacity - 1);
+    while (table->entries[place].node && table->entries[place].node != node)
+        place = (place + 1) & (table->capacity - 1);
+    return &table->entries[place];
+}
+
+static bool table_grow(struct schema_compiler *compiler, struct node_table *table)
+{
+    struct node_table larger = {.count = table->count,
+                                .capacity = table->capacity ? table->capacity * 2 : 64};
+    larger.entries = schema_take(compiler, larger.capacity * sizeof(*larger.entries));
+    if (!larger.entries || !schema_spend(compiler, larger.capacity / 16))
+        return false;
+    memset(larger.entries, 0, larger.capacity * sizeof(*larger.entries));
+    for (uint32_t i = 0; i < table->capacity; i++) {
+        if (table->entries[i].node)
+            *table_place(&larger, table->entries[i].node) = table->entries[i];
+    }
+    *table = larger;
+    return true;
+}
+
+uint32_t *node_table_find(struct schema_compiler *compiler, struct node_table *table,
+                          const void *node)
+{
+    if (table->count * 2 >= table->capacity && !table_grow(compiler, table))
+        return NULL;
+    struct node_number *entry = table_place(table, node);
+    table->count += entry->node == NULL;
+    entry->node = node;
+    return &entry->number;
 }
 
 /* Nothing but annotations beside its $ref. */
