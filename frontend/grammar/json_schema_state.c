@@ -117,6 +117,8 @@ uint32_t *node_table_find(struct schema_compiler *compiler, struct node_table *t
 /* Nothing but annotations beside its $ref. */
 static bool is_bare_reference(const struct schema_compiler *compiler, const cJSON *node)
 {
+    if (!cJSON_IsObject(node))
+        return false;
     if (schema_is_reference_only(compiler, node))
         return true;
     bool reference = false;

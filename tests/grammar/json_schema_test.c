@@ -164,6 +164,8 @@ static const struct {
     {"{\"minProperties\":3}", "", "minProperties"},
     {"{\"allOf\":[{\"type\":\"string\"},{\"type\":\"null\"}]}", "", ""},
     {"{\"$ref\":\"#\"}", "", ""},
+    {"[\"a\"]", "", ""},
+    {"{\"properties\":{\"a\":{\"$ref\":\"#/required\"}},\"required\":[\"a\"]}", "/required", ""},
     {"{\"allOf\":[{\"$ref\":\"#/$defs/a\"}],\"$defs\":{\"a\":{\"anyOf\":[{\"$ref\":\"#/$defs/"
      "a\"},true]}}}",
      NULL, NULL},
