@@ -377,10 +377,13 @@ void schema_deny(struct schema_compiler *compiler, struct schema_disjunction *wa
         reference_deny(compiler, ways, schema, NULL);
         return;
     }
+    /* All first: the opposite of one keyword reads others. */
+    for (const cJSON *member = schema->child; member && schema_spend(compiler, 8);
+         member = member->next)
+        schema_keyword_check(compiler, schema, member);
     for (const cJSON *member = schema->child; member && schema_spend(compiler, 8);
          member = member->next) {
-        bool known = schema_keyword_check(compiler, schema, member);
-        for (size_t i = 0; known && i < sizeof(KEYWORDS) / sizeof(KEYWORDS[0]); i++) {
+        for (size_t i = 0; i < sizeof(KEYWORDS) / sizeof(KEYWORDS[0]); i++) {
             if (strcmp(member->string, KEYWORDS[i].name) == 0)
                 KEYWORDS[i].deny(compiler, ways, schema, member);
         }

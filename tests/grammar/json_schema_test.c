@@ -165,6 +165,7 @@ static const struct {
     {"{\"allOf\":[{\"type\":\"string\"},{\"type\":\"null\"}]}", "", ""},
     {"{\"$ref\":\"#\"}", "", ""},
     {"[\"a\"]", "", ""},
+    {"{\"not\":{\"additionalProperties\":false,\"properties\":[1]}}", "/not", "properties"},
     {"{\"properties\":{\"a\":{\"$ref\":\"#/required\"}},\"required\":[\"a\"]}", "/required", ""},
     {"{\"allOf\":[{\"$ref\":\"#/$defs/a\"}],\"$defs\":{\"a\":{\"anyOf\":[{\"$ref\":\"#/$defs/"
      "a\"},true]}}}",
