@@ -74,6 +74,8 @@ static bool object_check(struct strict_tally *tally, const cJSON *schema)
     if (!cJSON_IsFalse(schema_member(schema, "additionalProperties")))
         return refuse(tally, schema, "additionalProperties",
                       "a strict schema has additionalProperties: false in every object");
+    if (properties && !cJSON_IsObject(properties))
+        return refuse(tally, schema, "properties", "its value has the wrong type");
     const cJSON *required = schema_member(schema, "required");
     for (const cJSON *member = properties ? properties->child : NULL; member;
          member = member->next) {

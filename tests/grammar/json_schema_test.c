@@ -204,6 +204,7 @@ static void strict_rules(void **state)
         {"{\"type\":\"object\",\"properties\":{}}", "additionalProperties"},
         {"{\"type\":\"array\"}", "type"},
         {"{\"anyOf\":[]}", "anyOf"},
+        {"{\"type\":\"object\",\"properties\":[1],\"additionalProperties\":false}", "properties"},
         {"{\"type\":\"object\",\"properties\":{\"a\":{\"allOf\":[{}]}},\"required\":[\"a\"],"
          "\"additionalProperties\":false}",
          "allOf"},
