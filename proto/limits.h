@@ -106,6 +106,10 @@
 #define LIMIT_BODY_DEPTH 100u
 /* template variables that a request sets; templates know a handful */
 #define LIMIT_TEMPLATE_VARIABLES 128u
+/* parts of a written grammar (GBNF, Lark); the largest published ones, of SQL, have some thousand */
+#define LIMIT_GRAMMAR_NODES (1u << 16)
+/* compiled grammars that the frontend keeps, with their sources; a schema takes 1 to 100 kB */
+#define LIMIT_COMPILED_GRAMMARS_BYTES (64u << 20)
 /* tools of a request; the OpenAI API allows 128, agents send hundreds */
 #define LIMIT_TOOLS 1024u
 /* a tool's name; OpenAI allows 64, Anthropic 128 */

@@ -17,6 +17,7 @@
 #include "frontend/assets/folder_assets.h"
 #include "frontend/assets/gguf_assets.h"
 #include "frontend/assets/vision_assets.h"
+#include "frontend/prompt/generic_tools.h"
 #include "proto/mapped_file.h"
 #include "proto/must.h"
 
@@ -119,6 +120,14 @@ static enum result formats_choose(const struct reply_format_names *names,
         source = chat_template_source(assets->chat_template, &source_bytes);
     enum result result =
         reply_formats_choose(&assets->formats, names, source, source_bytes, assets->tokenizer);
+    bool automatic = !names->tools || strcmp(names->tools, "auto") == 0;
+    if (result == RESULT_OK && automatic && !assets->formats.tools && assets->chat_template &&
+        generic_tools_needed(assets->chat_template)) {
+        const struct reply_format_names generic = {names->reasoning, "generic"};
+        reply_formats_fini(&assets->formats);
+        result = reply_formats_choose(&assets->formats, &generic, source, source_bytes,
+                                      assets->tokenizer);
+    }
     return result == RESULT_OK ? RESULT_OK : error_set(error, result, "out of memory");
 }
 

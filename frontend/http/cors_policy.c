@@ -98,7 +98,8 @@ void cors_policy_append_headers(const struct cors_policy *policy, const struct h
     text_buffer_append_format(
         out,
         "Access-Control-Allow-Origin: %s\r\n"
-        "Access-Control-Expose-Headers: x-request-id, request-id, retry-after\r\n",
+        "Access-Control-Expose-Headers: x-request-id, request-id, retry-after, "
+        "x-shoal-tool-format\r\n",
         any ? "*" : allowed);
     if (preflight)
         append_preflight(request, allow, out);

@@ -34,6 +34,7 @@ struct http_exchange {
     struct client_rights rights;    /* of that key; without keys every client is an administrator */
     struct key_usage *usage;        /* its reply reports the key's limits; NULL: none */
     bool counted;                   /* in the client table; set by the server */
+    const char *tool_format;        /* for x-shoal-tool-format; static; NULL: not sent */
     const char *allow;              /* methods of this path, for Allow; static */
     int64_t arrived_us;             /* monotonic: the request's first byte */
     int status;                     /* of the reply; 0 before it */

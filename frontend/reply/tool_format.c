@@ -27,10 +27,10 @@ struct tool_format {
     const char *template_mark_instead; /* … or this one */
     const struct tool_form *forms;     /* NULL for harmony */
     const char *openings[3];
-    const char *named_prefix; /* forces a call of the tool %n */
-    const char *any_prefix;   /* forces a call of some tool; NULL: cannot be forced */
-    bool nine_character_ids;  /* templates take only ids of nine letters and digits */
+    struct tool_frame frame;
+    bool nine_character_ids; /* templates take only ids of nine letters and digits */
     bool is_harmony;
+    bool is_generic;
 };
 
 /* For a list that ends at its first NULL or when it is full. */
@@ -326,222 +326,297 @@ static const struct tool_form pythonic_forms[] = {
 
 /* --- formats ---------------------------------------------------------------------------------- */
 
-#define DEEPSEEK_BEGIN "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>"
-
 static const struct tool_format formats[] = {
     {.name = "harmony",
      .template_marks = {"<|channel|>", "<|message|>"},
      .is_harmony = true,
-     .named_prefix = "<|channel|>commentary to=functions.%n <|constrain|>json<|message|>",
-     .any_prefix = "<|channel|>commentary to=functions."},
+     .frame = {.call = "<|channel|>commentary to=functions.%n <|constrain|>json<|message|>%a"}},
     {.name = "gemma4",
      .template_marks = {"<|tool_call>"},
      .forms = gemma4_forms,
      .openings = {"<|tool_call>"},
-     .named_prefix = "<|tool_call>call:%n{",
-     .any_prefix = "<|tool_call>call:"},
+     .frame = {.call = "<|tool_call>call:%n{%a}<tool_call|>",
+               .separator = "",
+               .arguments = ARGUMENTS_LITERAL}},
     {.name = "function_gemma",
      .template_marks = {"<start_function_call>"},
      .forms = function_gemma_forms,
      .openings = {"<start_function_call>"},
-     .named_prefix = "<start_function_call>call:%n{",
-     .any_prefix = "<start_function_call>call:"},
+     .frame = {.call = "<start_function_call>call:%n{%a}<end_function_call>",
+               .separator = "",
+               .arguments = ARGUMENTS_LITERAL}},
     {.name = "cohere",
      .template_marks = {"<|START_ACTION|>"},
      .forms = cohere_forms,
      .openings = {"<|START_ACTION|>"},
-     .named_prefix =
-         "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"%n\", \"parameters\": ",
-     .any_prefix = "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \""},
+     .frame = {.begin = "<|START_ACTION|>[\n",
+               .call = "    {\"tool_call_id\": \"%i\", \"tool_name\": \"%n\", \"parameters\": %a}",
+               .separator = ",\n",
+               .end = "\n]<|END_ACTION|>"}},
     {.name = "hunyuan_v3",
      .template_marks = {"<tool_sep", "HYTK"},
      .forms = hunyuan_forms,
      .openings = {"<tool_calls:opensource>", "<tool_call:opensource>"},
-     .named_prefix = "<tool_calls:opensource>\n<tool_call:opensource>%n<tool_sep:opensource>\n",
-     .any_prefix = "<tool_calls:opensource>\n<tool_call:opensource>"},
+     .frame = {.begin = "<tool_calls:opensource>\n",
+               .call = "<tool_call:opensource>%n<tool_sep:opensource>\n%a</tool_call:opensource>",
+               .separator = "\n",
+               .end = "\n</tool_calls:opensource>",
+               .value = "<arg_key:opensource>%k</arg_key:opensource>\n<arg_value:opensource>%v</"
+                        "arg_value:opensource>\n",
+               .arguments = ARGUMENTS_TAGGED}},
     {.name = "hunyuan",
      .template_marks = {"<tool_sep>"},
      .forms = hunyuan_forms,
      .openings = {"<tool_calls>", "<tool_call>"},
-     .named_prefix = "<tool_calls>\n<tool_call>%n<tool_sep>\n",
-     .any_prefix = "<tool_calls>\n<tool_call>"},
+     .frame = {.begin = "<tool_calls>\n",
+               .call = "<tool_call>%n<tool_sep>\n%a</tool_call>",
+               .separator = "\n",
+               .end = "\n</tool_calls>",
+               .value = "<arg_key>%k</arg_key>\n<arg_value>%v</arg_value>\n",
+               .arguments = ARGUMENTS_TAGGED}},
     {.name = "solar_open",
      .template_marks = {"<|tool_call:begin|>"},
      .forms = solar_forms,
      .openings = {"<|tool_calls|>", "<|tool_call:begin|>"},
-     .named_prefix = "<|tool_calls|><|tool_call:begin|><|tool_call:name|>%n<|tool_call:args|>",
-     .any_prefix = "<|tool_calls|><|tool_call:begin|><|tool_call:name|>"},
+     .frame = {.begin = "<|tool_calls|>",
+               .call =
+                   "<|tool_call:begin|><|tool_call:name|>%n<|tool_call:args|>%a<|tool_call:end|>",
+               .separator = "",
+               .end = "<|calls|>"}},
     {.name = "apertus",
      .template_marks = {"<|tools_prefix|>"},
      .forms = apertus_forms,
      .openings = {"<|tools_prefix|>"},
-     .named_prefix = "<|tools_prefix|>[{\"%n\": ",
-     .any_prefix = "<|tools_prefix|>[{\""},
+     .frame = {.begin = "<|tools_prefix|>[",
+               .call = "{\"%n\": %a}",
+               .separator = ", ",
+               .end = "]<|tools_suffix|>"}},
     {.name = "gigachat31",
      .template_marks = {"<|function_call|>", "<|role_sep|>"},
      .forms = gigachat_forms,
      .openings = {"<|function_call|>", "function call<|role_sep|>"},
-     .named_prefix = "<|function_call|>{\"name\": \"%n\", \"arguments\": ",
-     .any_prefix = "<|function_call|>{\"name\": \""},
+     .frame = {.call = "<|function_call|>{\"name\": \"%n\", \"arguments\": %a}"}},
     {.name = "gigachat3",
      .template_marks = {"function call", "<|role_sep|>"},
      .forms = gigachat_forms,
      .openings = {"function call<|role_sep|>"},
-     .named_prefix =
-         "<|message_sep|>\n\nfunction call<|role_sep|>\n{\"name\": \"%n\", \"arguments\": ",
-     .any_prefix = "<|message_sep|>\n\nfunction call<|role_sep|>\n{\"name\": \""},
+     .frame = {.call = "<|message_sep|>\n\nfunction call<|role_sep|>\n{\"name\": \"%n\", "
+                       "\"arguments\": %a}"}},
     {.name = "xlam",
      .template_marks = {"[{\"name\": \"tool_call_name\", \"arguments\": "},
      .forms = xlam_forms,
-     .named_prefix = "[{\"name\": \"%n\", \"arguments\": ",
-     .any_prefix = "[{\"name\": \""},
+     .frame = {.begin = "[",
+               .call = "{\"name\": \"%n\", \"arguments\": %a}",
+               .separator = ", ",
+               .end = "]"}},
     {.name = "minimax_m2",
      .template_marks = {"<minimax:tool_call>"},
      .forms = minimax_forms,
      .openings = {"<minimax:tool_call>"},
-     .named_prefix = "<minimax:tool_call>\n<invoke name=\"%n\">\n",
-     .any_prefix = "<minimax:tool_call>\n<invoke name=\""},
+     .frame = {.begin = "<minimax:tool_call>\n",
+               .call = "<invoke name=\"%n\">\n%a</invoke>\n",
+               .separator = "",
+               .end = "</minimax:tool_call>",
+               .value = "<parameter name=\"%k\">%v</parameter>\n",
+               .arguments = ARGUMENTS_TAGGED}},
     {.name = "atem",
      .template_marks = {"<atem:function_calls>"},
      .forms = atem_forms,
      .openings = {"<atem:function_calls>"},
-     .named_prefix = "<atem:function_calls>\n<atem:invoke name=\"%n\">\n",
-     .any_prefix = "<atem:function_calls>\n<atem:invoke name=\""},
+     .frame = {.begin = "<atem:function_calls>\n",
+               .call = "<atem:invoke name=\"%n\">\n%a</atem:invoke>\n",
+               .separator = "",
+               .end = "</atem:function_calls>",
+               .value = "<atem:parameter name=\"%k\">%v</atem:parameter>\n",
+               .arguments = ARGUMENTS_TAGGED}},
     {.name = "seed_oss",
      .template_marks = {"<seed:tool_call>"},
      .forms = seed_forms,
      .openings = {"<seed:tool_call>"},
-     .named_prefix = "<seed:tool_call>\n<function=%n>\n",
-     .any_prefix = "<seed:tool_call>\n<function="},
+     .frame = {.call = "<seed:tool_call>\n<function=%n>\n%a</function>\n</seed:tool_call>",
+               .separator = "\n",
+               .value = "<parameter=%k>%v</parameter>\n",
+               .arguments = ARGUMENTS_TAGGED}},
     {.name = "longcat",
      .template_marks = {"<longcat_tool_call>"},
      .forms = longcat_forms,
      .openings = {"<longcat_tool_call>"},
-     .named_prefix = "<longcat_tool_call>%n\n",
-     .any_prefix = "<longcat_tool_call>"},
+     .frame =
+         {.call = "<longcat_tool_call>%n\n%a</longcat_tool_call>",
+          .separator = "\n",
+          .value =
+              "<longcat_arg_key>%k</longcat_arg_key>\n<longcat_arg_value>%v</longcat_arg_value>\n",
+          .arguments = ARGUMENTS_TAGGED}},
     {.name = "glm",
      .template_marks = {"<arg_key>"},
      .forms = glm_forms,
      .openings = {"<tool_call>"},
-     .named_prefix = "<tool_call>%n\n",
-     .any_prefix = "<tool_call>"},
+     .frame = {.call = "<tool_call>%n\n%a</tool_call>",
+               .separator = "\n",
+               .value = "<arg_key>%k</arg_key>\n<arg_value>%v</arg_value>\n",
+               .arguments = ARGUMENTS_TAGGED}},
     {.name = "deepseek_v32",
      .template_marks = {"DSML", "function_calls>"},
      .forms = dsml_forms,
      .openings = {"<｜DSML｜function_calls>"},
-     .named_prefix = "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"%n\">\n",
-     .any_prefix = "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\""},
+     .frame = {.begin = "<｜DSML｜function_calls>\n",
+               .call = "<｜DSML｜invoke name=\"%n\">\n%a</｜DSML｜invoke>\n",
+               .separator = "",
+               .end = "</｜DSML｜function_calls>",
+               .value = "<｜DSML｜parameter name=\"%k\" string=\"true\">%v</｜DSML｜parameter>\n",
+               .json_value =
+                   "<｜DSML｜parameter name=\"%k\" string=\"false\">%v</｜DSML｜parameter>\n",
+               .arguments = ARGUMENTS_TAGGED}},
     {.name = "deepseek_v4",
      .template_marks = {"DSML"},
      .forms = dsml_forms,
      .openings = {"<｜DSML｜tool_calls>"},
-     .named_prefix = "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"%n\">\n",
-     .any_prefix = "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\""},
+     .frame = {.begin = "<｜DSML｜tool_calls>\n",
+               .call = "<｜DSML｜invoke name=\"%n\">\n%a</｜DSML｜invoke>\n",
+               .separator = "",
+               .end = "</｜DSML｜tool_calls>",
+               .value = "<｜DSML｜parameter name=\"%k\" string=\"true\">%v</｜DSML｜parameter>\n",
+               .json_value =
+                   "<｜DSML｜parameter name=\"%k\" string=\"false\">%v</｜DSML｜parameter>\n",
+               .arguments = ARGUMENTS_TAGGED}},
     {.name = "deepseek_v3",
      .template_marks = {"<｜tool▁call▁begin｜>", "```json"},
      .forms = deepseek_forms,
      .openings = {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>"},
-     .named_prefix = DEEPSEEK_BEGIN "function<｜tool▁sep｜>%n\n```json\n",
-     .any_prefix = DEEPSEEK_BEGIN "function<｜tool▁sep｜>"},
+     .frame =
+         {.begin = "<｜tool▁calls▁begin｜>",
+          .call =
+              "<｜tool▁call▁begin｜>function<｜tool▁sep｜>%n\n```json\n%a\n```<｜tool▁call▁end｜>",
+          .separator = "\n",
+          .end = "<｜tool▁calls▁end｜>"}},
     {.name = "deepseek_v31",
      .template_marks = {"<｜tool▁call▁begin｜>"},
      .forms = deepseek_forms,
      .openings = {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>"},
-     .named_prefix = DEEPSEEK_BEGIN "%n<｜tool▁sep｜>",
-     .any_prefix = DEEPSEEK_BEGIN},
+     .frame = {.begin = "<｜tool▁calls▁begin｜>",
+               .call = "<｜tool▁call▁begin｜>%n<｜tool▁sep｜>%a<｜tool▁call▁end｜>",
+               .separator = "",
+               .end = "<｜tool▁calls▁end｜>"}},
     {.name = "kimi_k2",
      .template_marks = {"<|tool_call_begin|>"},
      .forms = kimi_forms,
      .openings = {"<|tool_calls_section_begin|>", "<|tool_call_begin|>"},
-     .named_prefix = "<|tool_calls_section_begin|><|tool_call_begin|>functions.%n:",
-     .any_prefix = "<|tool_calls_section_begin|><|tool_call_begin|>functions."},
+     .frame =
+         {.begin = "<|tool_calls_section_begin|>",
+          .call =
+              "<|tool_call_begin|>functions.%n:%i<|tool_call_argument_begin|>%a<|tool_call_end|>",
+          .separator = "",
+          .end = "<|tool_calls_section_end|>"}},
     {.name = "mistral_v11",
      .template_marks = {"[TOOL_CALLS]", "[ARGS]"},
      .forms = mistral_forms,
      .openings = {"[TOOL_CALLS]"},
-     .named_prefix = "[TOOL_CALLS]%n[ARGS]",
-     .any_prefix = "[TOOL_CALLS]",
-     .nine_character_ids = true},
+     .nine_character_ids = true,
+     .frame = {.call = "[TOOL_CALLS]%n[ARGS]%a", .separator = ""}},
     {.name = "mistral",
      .template_marks = {"[TOOL_CALLS]"},
      .forms = mistral_forms,
      .openings = {"[TOOL_CALLS]"},
-     .named_prefix = "[TOOL_CALLS][{\"name\": \"%n\", \"arguments\": ",
-     .any_prefix = "[TOOL_CALLS][{\"name\": \"",
-     .nine_character_ids = true},
+     .nine_character_ids = true,
+     .frame = {.begin = "[TOOL_CALLS][",
+               .call = "{\"name\": \"%n\", \"arguments\": %a}",
+               .separator = ", ",
+               .end = "]"}},
     {.name = "functionary",
      .template_marks = {">>>all"},
      .forms = functionary_forms,
      .openings = {">>>"},
-     .named_prefix = "%n\n"},
+     .frame = {.call = "%n\n%a", .separator = ">>>"}},
     {.name = "functionary_v2",
      .template_marks = {"<|recipient|>"},
      .forms = functionary_v2_forms,
      .openings = {"<|from|>"},
-     .named_prefix = "%n\n<|content|>"},
+     .frame = {.call = "%n\n<|content|>%a", .separator = "\n<|from|>assistant\n<|recipient|>"}},
     {.name = "granite",
      .template_marks = {"<|tool_call|>"},
      .forms = granite_forms,
      .openings = {"<|tool_call|>", "<tool_call>"},
-     .named_prefix = "<|tool_call|>[{\"name\": \"%n\", \"arguments\": ",
-     .any_prefix = "<|tool_call|>[{\"name\": \""},
+     .frame = {.begin = "<|tool_call|>[",
+               .call = "{\"name\": \"%n\", \"arguments\": %a}",
+               .separator = ", ",
+               .end = "]"}},
     {.name = "nemotron",
      .template_marks = {"<TOOLCALL>"},
      .forms = nemotron_forms,
      .openings = {"<TOOLCALL>"},
-     .named_prefix = "<TOOLCALL>[{\"name\": \"%n\", \"arguments\": ",
-     .any_prefix = "<TOOLCALL>[{\"name\": \""},
+     .frame = {.begin = "<TOOLCALL>[",
+               .call = "{\"name\": \"%n\", \"arguments\": %a}",
+               .separator = ", ",
+               .end = "]</TOOLCALL>"}},
     {.name = "jamba",
      .template_marks = {"<tool_calls>"},
      .forms = jamba_forms,
      .openings = {"<tool_calls>"},
-     .named_prefix = "<tool_calls>[\n{\"name\": \"%n\", \"arguments\": ",
-     .any_prefix = "<tool_calls>[\n{\"name\": \""},
+     .frame = {.begin = "<tool_calls>[\n",
+               .call = "{\"name\": \"%n\", \"arguments\": %a}",
+               .separator = ",\n",
+               .end = "\n]</tool_calls>"}},
     {.name = "firefunction",
      .template_marks = {"functools["},
      .forms = firefunction_forms,
      .openings = {"functools["},
-     .named_prefix = " functools[{\"name\": \"%n\", \"arguments\": ",
-     .any_prefix = " functools[{\"name\": \""},
+     .frame = {.begin = " functools[",
+               .call = "{\"name\": \"%n\", \"arguments\": %a}",
+               .separator = ", ",
+               .end = "]"}},
     {.name = "internlm",
      .template_marks = {"<|action_start|>"},
      .forms = internlm_forms,
      .openings = {"<|action_start|>"},
-     .named_prefix = "<|action_start|><|plugin|>\n{\"name\": \"%n\", \"parameters\": ",
-     .any_prefix = "<|action_start|><|plugin|>\n{\"name\": \""},
+     .frame =
+         {.call =
+              "<|action_start|><|plugin|>\n{\"name\": \"%n\", \"parameters\": %a}<|action_end|>"}},
     {.name = "qwen3_coder",
      .template_marks = {"<tool_call>", "<parameter="},
      .forms = hermes_forms,
      .openings = {"<tool_call>", "<function="},
-     .named_prefix = "<tool_call>\n<function=%n>\n",
-     .any_prefix = "<tool_call>\n<function="},
+     .frame = {.call = "<tool_call>\n<function=%n>\n%a</function>\n</tool_call>",
+               .separator = "\n",
+               .value = "<parameter=%k>\n%v\n</parameter>\n",
+               .arguments = ARGUMENTS_TAGGED}},
     {.name = "hermes",
      .template_marks = {"<tool_call>"},
      .forms = hermes_forms,
      .openings = {"<tool_call>", "<function="},
-     .named_prefix = "<tool_call>\n{\"name\": \"%n\", \"arguments\": ",
-     .any_prefix = "<tool_call>\n{\"name\": \""},
+     .frame = {.call = "<tool_call>\n{\"name\": \"%n\", \"arguments\": %a}\n</tool_call>",
+               .separator = "\n"}},
+    {.name = "generic",
+     .forms = hermes_forms,
+     .openings = {"<tool_call>", "<function="},
+     .frame = {.call = "<tool_call>\n{\"name\": \"%n\", \"arguments\": %a}\n</tool_call>",
+               .separator = "\n"},
+     .is_generic = true},
     {.name = "lfm2",
      .template_marks = {"<|tool_call_start|>"},
      .template_mark_instead = "List of tools: ",
      .forms = pythonic_forms,
      .openings = {"<|tool_call_start|>"},
-     .named_prefix = "<|tool_call_start|>[%n(",
-     .any_prefix = "<|tool_call_start|>["},
+     .frame = {.begin = "<|tool_call_start|>[",
+               .call = "%n(%a)",
+               .separator = ", ",
+               .end = "]<|tool_call_end|>",
+               .arguments = ARGUMENTS_KEYWORDS}},
     {.name = "pythonic",
      .template_marks = {"<|python_start|>"},
      .template_mark_instead = "[func_name1(",
      .forms = pythonic_forms,
      .openings = {"<|python_start|>"},
-     .named_prefix = "[%n(",
-     .any_prefix = "["},
+     .frame = {.begin = "[",
+               .call = "%n(%a)",
+               .separator = ", ",
+               .end = "]",
+               .arguments = ARGUMENTS_KEYWORDS}},
     {.name = "llama3",
      .template_marks = {"<|python_tag|>"},
      .template_mark_instead = "\"parameters\": dictionary of argument name",
      .forms = llama3_forms,
      .openings = {"<|python_tag|>", "<function="},
-     .named_prefix = "{\"name\": \"%n\", \"parameters\": ",
-     .any_prefix = "{\"name\": \""},
+     .frame = {.call = "{\"name\": \"%n\", \"parameters\": %a}", .separator = "; "}},
 };
 #define FORMAT_COUNT   (sizeof formats / sizeof *formats)
 #define TEMPLATE_MARKS (sizeof formats->template_marks / sizeof *formats->template_marks)
@@ -560,7 +635,7 @@ const struct tool_format *tool_format_detect(const char *template_source, size_t
     if (text_has(template_source, bytes, unread_mark))
         return NULL;
     for (size_t f = 0; f < FORMAT_COUNT; f++) {
-        bool all = true;
+        bool all = formats[f].template_marks[0] != NULL;
         for (size_t i = 0; i < TEMPLATE_MARKS && formats[f].template_marks[i]; i++)
             all = all && text_has(template_source, bytes, formats[f].template_marks[i]);
         const char *instead = formats[f].template_mark_instead;
@@ -587,6 +662,11 @@ const struct tool_format *tool_format_at(size_t index)
 const char *tool_format_name(const struct tool_format *format)
 {
     return format->name;
+}
+
+bool tool_format_is_generic(const struct tool_format *format)
+{
+    return format->is_generic;
 }
 
 bool tool_format_is_harmony(const struct tool_format *format)
@@ -622,19 +702,36 @@ const char *tool_format_opening(const struct tool_format *format, size_t index)
                                                                       : NULL;
 }
 
+const struct tool_frame *tool_format_frame(const struct tool_format *format)
+{
+    return &format->frame;
+}
+
+/* Appends the frame's text with the name and the number 0, up to `end`. */
+static void frame_append(const char *text, const char *end, const char *name,
+                         struct text_buffer *out)
+{
+    while (text < end) {
+        const char *place = memchr(text, '%', (size_t)(end - text));
+        size_t plain = (size_t)((place ? place : end) - text);
+        text_buffer_append(out, text, plain);
+        text += plain;
+        if (!place)
+            continue;
+        text_buffer_append_text(out, place[1] == 'n' ? name : "0");
+        text += 2;
+    }
+}
+
 bool tool_format_forced_prefix(const struct tool_format *format, const char *name,
                                struct text_buffer *prefix)
 {
-    const char *text = name ? format->named_prefix : format->any_prefix;
-    if (!text)
-        return false;
-    const char *place = name ? strstr(text, "%n") : NULL;
-    text_buffer_append(prefix, text, place ? (size_t)(place - text) : strlen(text));
-    if (place) {
-        text_buffer_append_text(prefix, name);
-        text_buffer_append_text(prefix, place + 2);
-    }
-    return true;
+    const struct tool_frame *frame = &format->frame;
+    size_t before = prefix->length;
+    if (frame->begin)
+        text_buffer_append_text(prefix, frame->begin);
+    frame_append(frame->call, strstr(frame->call, name ? "%a" : "%n"), name, prefix);
+    return prefix->length > before;
 }
 
 bool tool_format_call_id(const struct tool_format *format, uint64_t random, uint32_t call,

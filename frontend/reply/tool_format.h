@@ -24,6 +24,9 @@ const struct tool_format *tool_format_by_name(const char *name);
 const struct tool_format *tool_format_at(size_t index);
 const char *tool_format_name(const struct tool_format *format);
 
+/* The format for templates that know no tools (prompt/generic_tools.h); never detected. */
+bool tool_format_is_generic(const struct tool_format *format);
+
 /* Read by harmony_parser.h, reasoning and text included, and not by tool_call_parser.h. */
 bool tool_format_is_harmony(const struct tool_format *format);
 
@@ -36,12 +39,35 @@ bool tool_format_has_mark(const struct tool_format *format, const char *text, si
  * by their place at the beginning of an answer have none. */
 const char *tool_format_opening(const struct tool_format *format, size_t index);
 
+/* How the arguments of a call are written. */
+enum tool_arguments {
+    ARGUMENTS_JSON,     /* an object */
+    ARGUMENTS_TAGGED,   /* each value as frame.value */
+    ARGUMENTS_KEYWORDS, /* k=v, k=v with JSON values */
+    ARGUMENTS_LITERAL   /* a notation of the family's own; not described here */
+};
+
 /*
- * Appends the text that, as the first text of an answer (after reasoning, if any), forces a call:
- * of the tool `name`, or of any tool if NULL. Returns false and appends nothing if the format has
- * no such text. Its marks are special tokens: encode it as trusted text, and pass it to the parser
- * as if the model had written it. The name of a named call is then certain; the validity of its
- * arguments is not.
+ * How calls are written, the counterpart of the parser: `begin`, calls with `separator`
+ * between them, `end`. In a call %n stands for the name, %i for a number, %a for the arguments; in
+ * a value %k for its name and %v for the value: a string as it is, all else as JSON.
+ */
+struct tool_frame {
+    const char *begin; /* NULL: empty, as `end` */
+    const char *call;
+    const char *separator; /* NULL: an answer has one call at most */
+    const char *end;
+    const char *value;      /* of ARGUMENTS_TAGGED */
+    const char *json_value; /* of values that are no strings; NULL: as `value` */
+    enum tool_arguments arguments;
+};
+const struct tool_frame *tool_format_frame(const struct tool_format *format);
+
+/*
+ * Appends the text with which an answer that is a call begins (after reasoning, if any): up to the
+ * arguments of a call of the tool `name`, or up to the name if NULL. Returns false if that is
+ * empty. Its marks are special tokens: encode it as trusted text, and pass it to the parser as if
+ * the model had written it.
  */
 bool tool_format_forced_prefix(const struct tool_format *format, const char *name,
                                struct text_buffer *prefix);

@@ -44,7 +44,7 @@ INVALID = [
     ({"messages": HELLO, "tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools[0].function.name"),
     ({"messages": HELLO, "tool_choice": "required"}, "tool_choice"),
     ({"messages": HELLO, "functions": []}, "functions"),
-    ({"messages": HELLO, "grammar": "root ::= \"a\""}, "grammar"),
+    ({"messages": HELLO, "grammar": "root ::= a"}, "grammar"),
 ]
 
 

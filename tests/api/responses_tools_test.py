@@ -39,7 +39,7 @@ def test_items_come_in_the_order_of_the_answer(server, client):
         events = list(stream)
         final = stream.get_final_response()
     for made in (whole, final):
-        assert made.status == "completed" and made.tools[0].strict is False
+        assert made.status == "completed" and made.tools[0].strict is True
         thought, said, *calls = made.output
         assert (thought.type, thought.content[0].text, thought.summary) == ("reasoning", "I add.", [])
         assert (said.type, said.content[0].text) == ("message", "Let me see.")

@@ -172,6 +172,44 @@ def tools(rng, asked):
     return asked["tools"] if asked and asked["tools"] else rng.choice([q for q in QUESTIONS if q["tools"]])["tools"]
 
 
+SCHEMAS = [{"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "count": {"type": "integer", "minimum": 0}},
+            "required": ["name"], "additionalProperties": False},
+           {"type": "array", "items": {"enum": ["red", "blue", 3]}, "maxItems": 4}]
+GRAMMARS = ['root ::= "yes" | "no" ("," [a-z]{1,5}){0,3}', 'root ::= [a-z ]+ "."']
+# Fields that ask for a form of the answer, each with a value; a request has one of them.
+FORMS = {
+    "structured_outputs": lambda rng: rng.choice([{"json": rng.choice(SCHEMAS)}, {"regex": "[0-9]{1,8}"}, {"choice": ["red", "blue"]},
+                                                  {"grammar": rng.choice(GRAMMARS)}, {"json_object": True}]),
+    "guided_json": lambda rng: rng.choice(SCHEMAS),
+    "guided_regex": lambda rng: "[a-f]{3,20}",
+    "guided_choice": lambda rng: ["red", "blue", "green"],
+    "guided_grammar": lambda rng: rng.choice(GRAMMARS),
+    "grammar": lambda rng: rng.choice(GRAMMARS),
+    "json_schema": lambda rng: rng.choice(SCHEMAS),
+    "regex": lambda rng: "(ab|c)+",
+    "ebnf": lambda rng: rng.choice(GRAMMARS),
+}
+
+
+def response_form(rng):
+    return rng.choice([{"type": "text"}, {"type": "json_object"},
+                       {"type": "json_schema", "json_schema": {"name": "a", "schema": rng.choice(SCHEMAS)}}])
+
+
+def form(body, formats=("response_format",)):
+    """At most one field; one of `formats` takes an object with a type."""
+    rng = body.rng
+    body.names |= {*formats, *FORMS, "grammar_lazy", "grammar_triggers"}
+    name = rng.choice([*formats, *FORMS]) if rng.random() < 0.25 else None
+    if name in FORMS:
+        body.put(name, FORMS[name](rng))
+        if name == "grammar" and rng.random() < 0.3:
+            body.put("grammar_lazy", True)
+            body.put("grammar_triggers", [{"type": 1, "value": "no"}])
+    elif name:
+        body.put(name, response_form(rng))
+
+
 def thinking(body):
     rng = body.rng
     body.maybe(0.5, "enable_thinking", lambda: rng.random() < 0.7)
@@ -205,7 +243,7 @@ def chat(rng, model):
     if "tools" in body.fields:
         body.maybe(0.5, "tool_choice", lambda: rng.choice(["auto", "none", "required"]))
         body.maybe(0.3, "parallel_tool_calls", lambda: rng.random() < 0.5)
-    body.maybe(0.1, "response_format", lambda: {"type": "text"})
+    form(body)
     body.maybe(0.1, "reasoning_effort", lambda: rng.choice(["none", "low", "high"]))
     body.maybe(0.2, "resize_shape", lambda: rng.choice([64, [96, 64]]))
     body.maybe(0.2, "cache_prompt", lambda: False)
@@ -223,6 +261,7 @@ def completion(rng, model):
     body.put("prompt", rng.choice([words(rng, model), [words(rng, model), words(rng, model)], ids, [ids, ids[:5] + [310]]]))
     sampling(body)
     ends(body)
+    form(body)
     body.put("max_tokens", rng.choice(model.answers))
     body.maybe(0.25, "n", lambda: rng.choice([2, 3]))
     body.maybe(0.5, "logprobs", lambda: rng.choice([0, 1, 5, 20]))
@@ -250,7 +289,9 @@ def messages(rng, model):
     if body.fields["max_tokens"] > 10:
         body.maybe(0.4, "thinking", lambda: rng.choice([{"type": "enabled", "budget_tokens": rng.randrange(1, 10)},
                                                         {"type": "disabled"}]))
-    body.maybe(0.1, "output_config", lambda: {"effort": rng.choice(["low", "high"])})
+    form(body, ("response_format", "output_format"))
+    if not body.fields.keys() & {*FORMS, "response_format", "output_format"}:
+        body.maybe(0.2, "output_config", lambda: rng.choice([{"effort": rng.choice(["low", "high"])}, {"format": response_form(rng)}]))
     body.maybe(0.3 * model.rich, "tools", lambda: [{"name": tool["function"]["name"], "input_schema": tool["function"]["parameters"]}
                                       for tool in tools(rng, asked)])
     if "tools" in body.fields:
@@ -271,7 +312,9 @@ def responses(rng, model):
     body.maybe(0.5, "include", lambda: ["message.output_text.logprobs"])
     if "include" in body.fields:
         body.maybe(0.5, "top_logprobs", lambda: rng.choice([0, 1, 5, 20]))
-    body.maybe(0.1, "text", lambda: {"format": {"type": "text"}})
+    form(body, ())
+    if not body.fields.keys() & FORMS.keys():
+        body.maybe(0.2, "text", lambda: {"format": response_form(rng)})
     body.maybe(0.2, "reasoning", lambda: {"effort": rng.choice(["none", "low", "high"])})
     body.maybe(0.3 * model.rich, "tools", lambda: [{"type": "function", "name": tool["function"]["name"],
                                        "parameters": tool["function"]["parameters"]} for tool in tools(rng, asked)])
@@ -302,7 +345,8 @@ def force(rng, model, path, body):
     """Makes the tokens independent of rounding: one token is so likely that nothing else is drawn."""
     if path == "/v1/messages":
         return None  # no biases
-    for name in ("repetition_penalty", "frequency_penalty", "presence_penalty", "tools", "tool_choice"):
+    for name in ("repetition_penalty", "frequency_penalty", "presence_penalty", "tools", "tool_choice", "response_format", "text",
+                 "grammar_lazy", "grammar_triggers", *FORMS):
         body.pop(name, None)
     body["logit_bias"] = {str(rng.choice(model.ids)): 100}
     return path, body

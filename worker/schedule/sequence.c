@@ -306,8 +306,9 @@ enum sequence_draw_kind sequence_next_draw(const struct sequence *sequence,
         return SEQUENCE_DRAW_UNKNOWN;
     sampling->is_forced = forced.kind == FORCED_TOKEN;
     sampling->forced_token = forced.token;
+    /* An answer with a grammar does not end before the grammar begins. */
     bool bars_stops = (request->run.flags & SUBMIT_FLAG_IGNORE_END) == 0 &&
-                      is_short(sequence, sampling->position);
+                      (grammar->matcher || is_short(sequence, sampling->position));
     sampling->barred = sequence->barred + (forced.bars_start ? 0 : 1);
     sampling->barred_count =
         (forced.bars_start ? 1 : 0) + (bars_stops ? request->run.stop_token_count : 0);

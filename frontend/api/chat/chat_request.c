@@ -14,6 +14,7 @@
 
 #include "frontend/api/chat/chat_messages.h"
 #include "frontend/api/chat/chat_tools.h"
+#include "frontend/api/generation/grammar_fields.h"
 #include "frontend/api/generation/request_fields.h"
 
 typedef enum result reader(const struct parse_context *context, cJSON *body,
@@ -265,14 +266,7 @@ enum result chat_request_refuse_lacking(const cJSON *body, struct api_error *err
                                         "cache_salt",
 
                                         "documents",
-                                        "chat_template",
-                                        "structured_outputs",
-                                        "guided_json",
-                                        "guided_regex",
-                                        "guided_choice",
-                                        "guided_grammar", /* vLLM's */
-                                        "grammar",
-                                        "json_schema",
+                                        "chat_template", /* vLLM's */
                                         "mirostat",
                                         "dry_multiplier",
                                         "xtc_probability",
@@ -291,11 +285,6 @@ enum result chat_request_refuse_lacking(const cJSON *body, struct api_error *err
         result = foreign_refuse(body, error);
     if (result != RESULT_OK)
         return result;
-    const cJSON *format = request_fields_member(body, "response_format");
-    const cJSON *type = format ? request_fields_member(format, "type") : NULL;
-    if (format && !(cJSON_IsString(type) && strcmp(type->valuestring, "text") == 0))
-        return api_error_invalid(error, "response_format",
-                                 "only response_format {\"type\": \"text\"} is supported");
     const cJSON *verbosity = request_fields_member(body, "verbosity");
     if (verbosity && !(cJSON_IsString(verbosity) && strcmp(verbosity->valuestring, "medium") == 0))
         return api_error_invalid(error, "verbosity", "only verbosity 'medium' is supported");
@@ -321,6 +310,14 @@ static enum result lacking_refuse(const struct parse_context *context, cJSON *bo
     return result == RESULT_OK ? request_fields_refuse(body, names, error) : result;
 }
 
+enum result chat_request_read_form(cJSON *body, struct generation_request *request,
+                                   struct api_error *error)
+{
+    enum result result = grammar_fields_read_format(request_fields_member(body, "response_format"),
+                                                    "response_format", request, error);
+    return result == RESULT_OK ? grammar_fields_read(body, request, error) : result;
+}
+
 /* --- all of it ------------------------------------------------------------------------------- */
 
 enum result chat_request_read_settings(const struct parse_context *context, cJSON *body,
@@ -334,7 +331,7 @@ enum result chat_request_read_settings(const struct parse_context *context, cJSO
     if (result == RESULT_OK)
         result = request_fields_read_logit_bias(body, tokenizer_vocab_tokens(assets->tokenizer),
                                                 request, error);
-    return result;
+    return result == RESULT_OK ? chat_request_read_form(body, request, error) : result;
 }
 
 static enum result tools_read(const struct parse_context *context, cJSON *body,

@@ -17,8 +17,8 @@ enum result chat_request_parse(const struct parse_context *context, const char *
                                size_t json_bytes, struct generation_request *request,
                                struct api_error *error) RESULT_CHECKED;
 
-/* Parts that completions and Responses share: refusal of missing features; `stream` and its
- * options; sampling, stop strings and biases. */
+/* Parts that other APIs share: refusal of missing features; `stream` and its options; sampling, stop
+ * strings, biases and the form of the answer; the last by itself. */
 enum result chat_request_refuse_lacking(const struct cJSON *body,
                                         struct api_error *error) RESULT_CHECKED;
 enum result chat_request_read_stream(struct cJSON *body, struct generation_request *request,
@@ -29,5 +29,7 @@ enum result chat_request_read_thinking(struct cJSON *body, struct generation_req
 enum result chat_request_read_settings(const struct parse_context *context, struct cJSON *body,
                                        struct generation_request *request,
                                        struct api_error *error) RESULT_CHECKED;
+enum result chat_request_read_form(struct cJSON *body, struct generation_request *request,
+                                   struct api_error *error) RESULT_CHECKED;
 
 #endif

@@ -175,20 +175,29 @@ enum result chat_tools_normalize(cJSON *tools, const struct chat_tools_words *wo
     return RESULT_OK;
 }
 
-enum result chat_tools_choose(cJSON *tools, enum tool_choice choice, const char *name,
+enum result chat_tools_choose(cJSON *tools, const struct chat_tools_choice *choice,
                               const struct chat_tools_words *words,
                               struct generation_request *request, struct api_error *error)
 {
     bool has_tools = tools && tools->child;
-    if (!has_tools && (choice == TOOL_CHOICE_REQUIRED || choice == TOOL_CHOICE_NAMED))
+    bool is_named = choice->choice == TOOL_CHOICE_NAMED;
+    const cJSON *item;
+    if (!has_tools && (choice->choice == TOOL_CHOICE_REQUIRED || is_named || choice->allowed))
         return api_error_invalid(error, words->choice, "%s asks for a call, but %s has no tool",
                                  words->choice, words->list);
-    if (choice == TOOL_CHOICE_NAMED && !tool_find(tools, name))
+    if (is_named && !tool_find(tools, choice->name))
         return api_error_invalid(error, words->choice, "%s has no tool of the name '%.64s'",
-                                 words->list, name);
+                                 words->list, choice->name);
+    cJSON_ArrayForEach(item, choice->allowed)
+    {
+        if (!tool_find(tools, item->valuestring))
+            return api_error_invalid(error, words->choice, "%s has no tool of the name '%.64s'",
+                                     words->list, item->valuestring);
+    }
     request->tools = has_tools ? tools : NULL;
-    request->tool_choice = choice;
-    request->tool_name = choice == TOOL_CHOICE_NAMED ? name : NULL;
+    request->tool_choice = choice->choice;
+    request->tool_name = is_named ? choice->name : NULL;
+    request->allowed_tools = choice->allowed;
     return RESULT_OK;
 }
 
@@ -211,32 +220,91 @@ static bool choice_find(const char *word, enum tool_choice *choice)
     return false;
 }
 
-static enum result choice_refuse(struct api_error *error)
+/* Adds a name to a list in the body, which is made if it is NULL. */
+enum result chat_tools_note(cJSON *body, const char *list, const char *name, const cJSON **names,
+                            struct api_error *error)
 {
-    return api_error_invalid(
-        error, "tool_choice",
-        "tool_choice must be 'none', 'auto', 'required' or "
-        "{\"type\": \"function\", \"function\": {\"name\": \"…\"}} with a tool's name");
+    cJSON *all = *names ? cJSON_GetObjectItemCaseSensitive(body, list) : cJSON_CreateArray();
+    cJSON *one = cJSON_CreateString(name);
+    bool good = all && one;
+    if (good && !*names) {
+        cJSON_DeleteItemFromObjectCaseSensitive(body, list);
+        good = cJSON_AddItemToObject(body, list, all);
+    }
+    *names = good ? all : NULL;
+    if (good && cJSON_AddItemToArray(all, one))
+        return RESULT_OK;
+    cJSON_Delete(one);
+    return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
 }
 
-static enum result choice_read(const cJSON *item, enum tool_choice *choice, const char **name,
-                               struct api_error *error)
+static enum result choice_refuse(const struct chat_tools_words *words, struct api_error *error)
 {
-    *choice = TOOL_CHOICE_AUTO;
-    *name = NULL;
+    return api_error_invalid(
+        error, words->choice,
+        words->function[0]
+            ? "tool_choice must be 'none', 'auto', 'required', {\"type\": \"function\", "
+              "\"function\": {\"name\": \"…\"}} with a tool's name, or of the type "
+              "'allowed_tools'"
+            : "tool_choice must be 'none', 'auto', 'required', {\"type\": \"function\", "
+              "\"name\": \"…\"} with a tool's name, or of the type 'allowed_tools'");
+}
+
+/* The name in {"type": "function", …}; NULL: it has another shape. */
+static const char *function_name(const cJSON *item, const struct chat_tools_words *words)
+{
+    const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "type"));
+    const cJSON *holder =
+        words->function[0] ? cJSON_GetObjectItemCaseSensitive(item, "function") : item;
+    if (!type || strcmp(type, "function") != 0)
+        return NULL;
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(holder, "name"));
+}
+
+/* {"type": "allowed_tools", "mode", "tools"}, the last two in a member `allowed_tools` in the chat
+ * API. */
+static enum result allowed_read(cJSON *body, const cJSON *item, struct chat_tools_choice *choice,
+                                const struct chat_tools_words *words, struct api_error *error)
+{
+    const cJSON *holder =
+        words->function[0] ? cJSON_GetObjectItemCaseSensitive(item, "allowed_tools") : item;
+    const char *mode = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(holder, "mode"));
+    const cJSON *tools = cJSON_GetObjectItemCaseSensitive(holder, "tools"), *tool;
+    bool required = mode && strcmp(mode, "required") == 0;
+    if ((!required && !(mode && strcmp(mode, "auto") == 0)) || !cJSON_IsArray(tools) ||
+        !tools->child)
+        return api_error_invalid(error, words->choice,
+                                 "allowed_tools needs a mode ('auto' or 'required') and a list of "
+                                 "tools");
+    choice->choice = required ? TOOL_CHOICE_REQUIRED : TOOL_CHOICE_AUTO;
+    cJSON_ArrayForEach(tool, tools)
+    {
+        const char *name = function_name(tool, words);
+        if (!name)
+            return choice_refuse(words, error);
+        enum result result = chat_tools_note(body, "allowed tools", name, &choice->allowed, error);
+        if (result != RESULT_OK)
+            return result;
+    }
+    return RESULT_OK;
+}
+
+enum result chat_tools_choice_read(cJSON *body, const struct chat_tools_words *words,
+                                   struct chat_tools_choice *choice, struct api_error *error)
+{
+    const cJSON *item = request_fields_member(body, "tool_choice");
+    *choice = (struct chat_tools_choice){.choice = TOOL_CHOICE_AUTO};
     if (!item)
         return RESULT_OK;
     if (cJSON_IsString(item))
-        return choice_find(item->valuestring, choice) ? RESULT_OK : choice_refuse(error);
-    const cJSON *type = cJSON_GetObjectItemCaseSensitive(item, "type");
-    const cJSON *function = cJSON_GetObjectItemCaseSensitive(item, "function");
-    const cJSON *word = cJSON_GetObjectItemCaseSensitive(function, "name");
-    if (!cJSON_IsString(type) || strcmp(type->valuestring, "function") != 0 ||
-        !cJSON_IsString(word))
-        return choice_refuse(error);
-    *choice = TOOL_CHOICE_NAMED;
-    *name = word->valuestring;
-    return RESULT_OK;
+        return choice_find(item->valuestring, &choice->choice) ? RESULT_OK
+                                                               : choice_refuse(words, error);
+    const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "type"));
+    if (type && strcmp(type, "allowed_tools") == 0)
+        return allowed_read(body, item, choice, words, error);
+    choice->choice = TOOL_CHOICE_NAMED;
+    choice->name = function_name(item, words);
+    return choice->name ? RESULT_OK : choice_refuse(words, error);
 }
 
 /* `tools` replaced them in 2023; replies in their shape are not written here. */
@@ -262,20 +330,38 @@ static enum result parallel_read(const cJSON *body, struct generation_request *r
     return result;
 }
 
+/* The names of the tools whose function is strict. */
+static enum result strict_read(cJSON *body, const cJSON *tools, struct generation_request *request,
+                               struct api_error *error)
+{
+    const cJSON *tool;
+    enum result result = RESULT_OK;
+    cJSON_ArrayForEach(tool, tools)
+    {
+        const cJSON *function = cJSON_GetObjectItemCaseSensitive(tool, "function");
+        if (result == RESULT_OK &&
+            cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(function, "strict")))
+            result = chat_tools_note(body, "strict tools", tool_name(tool), &request->strict_tools,
+                                     error);
+    }
+    return result;
+}
+
 enum result chat_tools_read(cJSON *body, struct generation_request *request,
                             struct api_error *error)
 {
     cJSON *tools = cJSON_GetObjectItemCaseSensitive(body, "tools");
-    enum tool_choice choice;
-    const char *name;
+    struct chat_tools_choice choice;
     enum result result = former_refuse(body, error);
     if (result == RESULT_OK && tools && !cJSON_IsNull(tools))
         result = chat_tools_normalize(tools, &chat_words, error);
     if (result == RESULT_OK)
-        result = choice_read(request_fields_member(body, "tool_choice"), &choice, &name, error);
+        result = strict_read(body, tools, request, error);
+    if (result == RESULT_OK)
+        result = chat_tools_choice_read(body, &chat_words, &choice, error);
     if (result == RESULT_OK)
         result = parallel_read(body, request, error);
     if (result == RESULT_OK)
-        result = chat_tools_choose(tools, choice, name, &chat_words, request, error);
+        result = chat_tools_choose(tools, &choice, &chat_words, request, error);
     return result;
 }

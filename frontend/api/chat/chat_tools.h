@@ -7,9 +7,8 @@
  * names are unique, of 1 to 128 letters, digits, '_', '-', '.' and ':'; parameters is an object
  * (without properties if none was given); null members are removed.
  *
- * Effect of the choice: with none the template gets no tools; with required and named the answer
- * starts with the opening of a call (tool_format.h), which is refused for a format without one.
- * `strict` is accepted and ignored: arguments are not held to their schema.
+ * Effect of the choice: with none the template gets no tools; else calls are held to a grammar
+ * (generation/tool_grammar.h). A tool that is `strict` needs a schema that can be enforced.
  */
 #ifndef SHOAL_FRONTEND_API_CHAT_CHAT_TOOLS_H
 #define SHOAL_FRONTEND_API_CHAT_CHAT_TOOLS_H
@@ -27,7 +26,7 @@ struct chat_tools_words {
 };
 
 /* Reads `tools`, `tool_choice` and `parallel_tool_calls` of a chat body into request->tools,
- * tool_choice, tool_name and single_tool_call. Refuses the former `functions` and `function_call`
+ * tool_choice, tool_name, allowed_tools, strict_tools and single_tool_call. Refuses the former `functions` and `function_call`
  * by name. */
 enum result chat_tools_read(struct cJSON *body, struct generation_request *request,
                             struct api_error *error) RESULT_CHECKED;
@@ -37,9 +36,25 @@ enum result chat_tools_read(struct cJSON *body, struct generation_request *reque
 enum result chat_tools_normalize(struct cJSON *tools, const struct chat_tools_words *words,
                                  struct api_error *error) RESULT_CHECKED;
 
-/* Sets `choice` for `tools` (NULL or empty: none); `name` is the tool of NAMED. A choice of a tool
- * that does not exist is refused. */
-enum result chat_tools_choose(struct cJSON *tools, enum tool_choice choice, const char *name,
+/* What `tool_choice` says. */
+struct chat_tools_choice {
+    enum tool_choice choice;
+    const char *name;            /* NAMED; inside the body */
+    const struct cJSON *allowed; /* generation_request.allowed_tools */
+};
+
+/* Reads `tool_choice` in the shape of the chat API, or of Responses if words->function is empty. */
+enum result chat_tools_choice_read(struct cJSON *body, const struct chat_tools_words *words,
+                                   struct chat_tools_choice *choice,
+                                   struct api_error *error) RESULT_CHECKED;
+
+/* Adds a name to the body's member `list`, of which *names is the value; NULL: it is made. */
+enum result chat_tools_note(struct cJSON *body, const char *list, const char *name,
+                            const struct cJSON **names, struct api_error *error) RESULT_CHECKED;
+
+/* Sets the choice for `tools` (NULL or empty: none). A choice of a tool that does not exist is
+ * refused. */
+enum result chat_tools_choose(struct cJSON *tools, const struct chat_tools_choice *choice,
                               const struct chat_tools_words *words,
                               struct generation_request *request,
                               struct api_error *error) RESULT_CHECKED;

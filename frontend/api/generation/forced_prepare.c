@@ -55,8 +55,8 @@ static enum result prefix_encode(const struct model_assets *assets,
     const struct generation_request *request = &prepared->request;
     bool required =
         request->tool_choice == TOOL_CHOICE_REQUIRED || request->tool_choice == TOOL_CHOICE_NAMED;
-    if (!required || !request->tools)
-        return RESULT_OK;
+    if (!required || !request->tools || request->grammar)
+        return RESULT_OK; /* a grammar begins with the call */
     const struct tool_format *format = assets->formats.tools;
     struct text_buffer text = {0};
     if (!format || !tool_format_forced_prefix(format, required_name(request), &text))

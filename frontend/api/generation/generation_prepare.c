@@ -16,9 +16,11 @@
 
 #include "frontend/api/generation/final_message.h"
 #include "frontend/api/generation/forced_prepare.h"
+#include "frontend/api/generation/grammar_prepare.h"
 #include "frontend/api/generation/image_prepare.h"
 #include "frontend/api/generation/raw_prompts.h"
 #include "frontend/assets/vision_assets.h"
+#include "frontend/prompt/generic_tools.h"
 
 static enum result memory_error(struct api_error *error)
 {
@@ -60,11 +62,18 @@ static bool variables_add_thinking(cJSON *variables, const struct generation_req
     return true;
 }
 
+/* The template knows no tools: the messages describe them. */
+static bool tools_are_generic(const struct model_assets *assets)
+{
+    return assets->formats.tools && tool_format_is_generic(assets->formats.tools);
+}
+
 /* The template's variables. Messages and tools are referenced, not copied. */
 static cJSON *template_variables(const struct model_assets *assets,
                                  const struct generation_request *request)
 {
-    bool has_tools = request->tools && request->tool_choice != TOOL_CHOICE_NONE;
+    bool has_tools =
+        request->tools && request->tool_choice != TOOL_CHOICE_NONE && !tools_are_generic(assets);
     bool opens_answer = !request->continue_final_message && !request->no_generation_prompt;
     cJSON *variables = cJSON_CreateObject();
     if (!variables)
@@ -90,6 +99,10 @@ enum result generation_prepare_render(const struct parse_context *context,
     const struct model_assets *assets = context->assets;
     if (!assets->chat_template)
         return api_error_invalid(error, "messages", "the model has no chat template");
+    bool has_tools = request->tools && request->tool_choice != TOOL_CHOICE_NONE;
+    if (tools_are_generic(assets) &&
+        generic_tools_apply(request->messages, has_tools ? request->tools : NULL) != RESULT_OK)
+        return memory_error(error);
     if (call_form_apply(&assets->call_form, request->messages) != RESULT_OK)
         return memory_error(error);
     enum result result = RESULT_OK;
@@ -229,6 +242,8 @@ enum result generation_prepare(const struct api_format *format, const struct par
     const struct model_assets *assets = context->assets;
     bool answers = format->reply_create != NULL;
     enum result result = format->parse(context, body, body_bytes, &prepared->request, error);
+    if (result == RESULT_OK && answers)
+        result = grammar_prepare(context, &prepared->request, error);
     if (result == RESULT_OK)
         result = prepared->request.prompts
                      ? raw_prompts_encode(context, prepared, error)

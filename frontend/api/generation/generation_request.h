@@ -12,6 +12,7 @@
 
 #include "frontend/api/generation/cache_salt.h"
 #include "frontend/api/generation/request_images.h"
+#include "frontend/grammar/grammar_source.h"
 #include "frontend/reply/reasoning_format.h"
 #include "frontend/reply/stop_matcher.h"
 #include "proto/limits.h"
@@ -64,8 +65,12 @@ struct generation_request {
 
     struct cJSON *tools; /* [{"type":"function","function":{"name",…}}, …]; in body; NULL: none */
     enum tool_choice tool_choice;
-    const char *tool_name; /* NAMED; inside body */
-    bool single_tool_call; /* the answer ends with its first call */
+    const char *tool_name;             /* NAMED; inside body */
+    bool single_tool_call;             /* the answer ends with its first call */
+    const struct cJSON *allowed_tools; /* names of the tools that may be called, a list inside body;
+                                          NULL: all */
+    const struct cJSON *strict_tools;  /* names of tools whose schemas must be obeyed; likewise;
+                                          NULL: none */
     enum thinking_choice thinking;
     uint32_t thinking_budget;   /* maximum of reasoning tokens; THINKING_BUDGET_NONE: no limit */
     const char *thinking_start; /* tags around reasoning instead of the model's; inside body */
@@ -81,6 +86,8 @@ struct generation_request {
     bool ignore_end;         /* stop ids do not end the answer */
     struct stop_string stops[LIMIT_STOP_STRINGS];
     size_t stop_count;
+    struct grammar_source form; /* what the text of the answer must be; inside body */
+    const char *form_param;     /* the field that says so; static; NULL: none */
     /* A compiled grammar that the answer obeys (proto/grammar_blob.h), a reference; NULL: a free
      * answer. It is set before forced_prepare(), which finds the marks of reasoning. */
     struct shared_bytes *grammar;

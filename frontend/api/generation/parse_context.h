@@ -11,6 +11,7 @@
 #include "frontend/api/generation/cache_salt.h"
 #include "frontend/assets/model_assets.h"
 #include "frontend/base/client_key.h"
+#include "frontend/grammar/grammar_cache.h"
 #include "frontend/image/image_reader.h"
 
 /* What a preparation thread may spend time on; each lane includes the one before it. */
@@ -29,6 +30,7 @@ struct parse_context {
     const char *answer_id; /* of the answer to the body; NULL: there is none */
     bool resumes;          /* an answer that an earlier process began: its record exists */
     struct cache_salt cache_salt;
+    struct grammar_cache *grammars;    /* locks itself; NULL: nothing is cached */
     const struct image_reader *reader; /* NULL only if the assets have no vision */
     /* NULL: this thread may do all of it. Otherwise its lane: a request that needs a later one ends
      * with RESULT_CANCELLED, and *lane is set to the lane that it needs. */

@@ -12,6 +12,7 @@
 
 #include "frontend/api/chat/chat_messages.h"
 #include "frontend/api/chat/chat_request.h"
+#include "frontend/api/generation/grammar_fields.h"
 #include "frontend/api/generation/request_fields.h"
 #include "frontend/api/messages/backslash_repair.h"
 #include "frontend/api/messages/messages_tools.h"
@@ -128,9 +129,6 @@ static enum result effort_read(cJSON *body, struct generation_request *request,
     const cJSON *effort = config ? request_fields_member(config, "effort") : NULL;
     if (config && !cJSON_IsObject(config))
         return api_error_invalid(error, "output_config", "output_config must be an object");
-    if (config && request_fields_member(config, "format"))
-        return api_error_invalid(error, "output_config.format",
-                                 "output_config.format is not supported");
     if (!effort)
         return RESULT_OK;
     size_t i = 0;
@@ -145,6 +143,19 @@ static enum result effort_read(cJSON *body, struct generation_request *request,
         return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
     request->template_variables = variables;
     return RESULT_OK;
+}
+
+/* output_config.format, or output_format, its former name; and other servers' fields. */
+static enum result format_read(cJSON *body, struct generation_request *request,
+                               struct api_error *error)
+{
+    const cJSON *config = request_fields_member(body, "output_config");
+    const cJSON *format = config ? request_fields_member(config, "format") : NULL;
+    enum result result = grammar_fields_read_format(format, "output_config.format", request, error);
+    if (result == RESULT_OK)
+        result = grammar_fields_read_format(request_fields_member(body, "output_format"),
+                                            "output_format", request, error);
+    return result == RESULT_OK ? chat_request_read_form(body, request, error) : result;
 }
 
 /* --- what is not done here ------------------------------------------------------------------- */
@@ -201,6 +212,8 @@ static enum result prompt_read(const struct parse_context *context,
         result = thinking_read(body, request, error);
     if (result == RESULT_OK)
         result = effort_read(body, request, error);
+    if (result == RESULT_OK)
+        result = format_read(body, request, error);
     if (result == RESULT_OK)
         result = messages_tools_read(body, request, error);
     if (result == RESULT_OK)

@@ -28,7 +28,7 @@ static bool is_empty(const cJSON *item)
 
 static enum result tool_check(const cJSON *tool, int index, struct api_error *error)
 {
-    static const char *const promises[] = {"strict", "defer_loading", "input_examples"};
+    static const char *const promises[] = {"defer_loading", "input_examples"};
     char place[API_PARAM_BYTES];
     snprintf(place, sizeof place, "tools[%d]", index);
     if (!cJSON_IsObject(tool))
@@ -48,6 +48,10 @@ static enum result tool_check(const cJSON *tool, int index, struct api_error *er
         if (item && !is_empty(item))
             return api_error_invalid(error, place, "%s is not supported", promises[i]);
     }
+    const cJSON *strict = request_fields_member(tool, "strict");
+    snprintf(place, sizeof place, "tools[%d].strict", index);
+    if (strict && !cJSON_IsBool(strict))
+        return api_error_invalid(error, place, "strict must be true or false");
     snprintf(place, sizeof place, "tools[%d].input_schema", index);
     if (!cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(tool, "input_schema")))
         return api_error_invalid(error, place, "a tool needs an object 'input_schema'");
@@ -80,7 +84,8 @@ static cJSON *tool_turn_over(cJSON *tool)
 }
 
 /* Replaces the body's `tools` by the converted list. */
-static enum result tools_turn_over(cJSON *body, cJSON *tools, struct api_error *error)
+static enum result tools_turn_over(cJSON *body, cJSON *tools, const cJSON **strict,
+                                   struct api_error *error)
 {
     if (!cJSON_IsArray(tools))
         return api_error_invalid(error, "tools", "tools must be a list");
@@ -88,7 +93,11 @@ static enum result tools_turn_over(cJSON *body, cJSON *tools, struct api_error *
     enum result result = turned ? RESULT_OK : out_of_memory(error);
     int index = 0;
     for (cJSON *tool = tools->child; tool && result == RESULT_OK; tool = tool->next) {
+        const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(tool, "name"));
         result = tool_check(tool, index++, error);
+        if (result == RESULT_OK && name &&
+            cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(tool, "strict")))
+            result = chat_tools_note(body, "strict tools", name, strict, error);
         if (result != RESULT_OK)
             break;
         cJSON *one = tool_turn_over(tool);
@@ -116,11 +125,10 @@ static const struct {
     {"none", TOOL_CHOICE_NONE},
 };
 
-static enum result choice_read(const cJSON *body, enum tool_choice *choice, const char **name,
-                               bool *single, struct api_error *error)
+static enum result choice_read(const cJSON *body, struct chat_tools_choice *choice, bool *single,
+                               struct api_error *error)
 {
-    *choice = TOOL_CHOICE_AUTO;
-    *name = NULL;
+    *choice = (struct chat_tools_choice){.choice = TOOL_CHOICE_AUTO};
     *single = false;
     const cJSON *item = request_fields_member(body, "tool_choice");
     if (!item)
@@ -134,13 +142,13 @@ static enum result choice_read(const cJSON *body, enum tool_choice *choice, cons
         return api_error_invalid(
             error, "tool_choice",
             "tool_choice must be an object whose type is auto, any, tool or none");
-    *choice = choices[i].choice;
+    choice->choice = choices[i].choice;
     const cJSON *named = cJSON_GetObjectItemCaseSensitive(item, "name");
-    if (*choice == TOOL_CHOICE_NAMED && !cJSON_IsString(named))
+    if (choice->choice == TOOL_CHOICE_NAMED && !cJSON_IsString(named))
         return api_error_invalid(error, "tool_choice.name",
                                  "tool_choice of type tool needs a string 'name'");
-    if (*choice == TOOL_CHOICE_NAMED)
-        *name = named->valuestring;
+    if (choice->choice == TOOL_CHOICE_NAMED)
+        choice->name = named->valuestring;
     return request_fields_read_bool(item, "disable_parallel_tool_use",
                                     "tool_choice.disable_parallel_tool_use", single, error);
 }
@@ -148,19 +156,18 @@ static enum result choice_read(const cJSON *body, enum tool_choice *choice, cons
 enum result messages_tools_read(cJSON *body, struct generation_request *request,
                                 struct api_error *error)
 {
-    enum tool_choice choice;
-    const char *name;
+    struct chat_tools_choice choice;
     cJSON *tools = cJSON_GetObjectItemCaseSensitive(body, "tools");
-    enum result result = choice_read(body, &choice, &name, &request->single_tool_call, error);
+    enum result result = choice_read(body, &choice, &request->single_tool_call, error);
     if (cJSON_IsNull(tools))
         tools = NULL;
     if (result == RESULT_OK && tools) {
-        result = tools_turn_over(body, tools, error);
+        result = tools_turn_over(body, tools, &request->strict_tools, error);
         tools = cJSON_GetObjectItemCaseSensitive(body, "tools");
         if (result == RESULT_OK)
             result = chat_tools_normalize(tools, &words, error);
     }
     if (result == RESULT_OK)
-        result = chat_tools_choose(tools, choice, name, &words, request, error);
+        result = chat_tools_choose(tools, &choice, &words, request, error);
     return result;
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "frontend/api/chat/chat_request.h"
+#include "frontend/api/generation/grammar_fields.h"
 
 static const char *text_of(const cJSON *object, const char *member)
 {
@@ -210,15 +211,13 @@ static enum result include_read(const cJSON *body, struct generation_request *re
     return RESULT_OK;
 }
 
-static enum result format_check(const cJSON *body, struct api_error *error)
+static enum result format_read(cJSON *body, struct generation_request *request,
+                               struct api_error *error)
 {
     const cJSON *text = request_fields_member(body, "text");
     const cJSON *format = text ? request_fields_member(text, "format") : NULL;
-    const char *type = text_of(format, "type");
-    if (format && !(type && strcmp(type, "text") == 0))
-        return api_error_invalid(error, "text.format",
-                                 "only text.format {\"type\": \"text\"} is supported");
-    return RESULT_OK;
+    enum result result = grammar_fields_read_format(format, "text.format", request, error);
+    return result == RESULT_OK ? grammar_fields_read(body, request, error) : result;
 }
 
 /* Reads the effort, which has another name in the chat API, and the chat API's fields about
@@ -266,7 +265,7 @@ enum result responses_fields_read(cJSON *body, struct generation_request *reques
     if (result == RESULT_OK)
         result = include_read(body, request, error);
     if (result == RESULT_OK)
-        result = format_check(body, error);
+        result = format_read(body, request, error);
     if (result == RESULT_OK)
         result = thinking_read(body, request, error);
     return result;
@@ -349,8 +348,14 @@ void responses_fields_write(const cJSON *body, const struct generation_request *
     text_buffer_append_format(out, ",\"tools\":");
     text_buffer_append_text(out, tools);
     reasoning_write(body, out);
-    text_buffer_append_text(out,
-                            ",\"text\":{\"format\":{\"type\":\"text\"},\"verbosity\":\"medium\"}"
-                            ",\"truncation\":\"disabled\",\"service_tier\":\"default\""
-                            ",\"conversation\":null,\"prompt\":null");
+    const cJSON *text = request_fields_member(body, "text");
+    const cJSON *format = text ? request_fields_member(text, "format") : NULL;
+    text_buffer_append_text(out, ",\"text\":{\"verbosity\":\"medium\"");
+    if (format)
+        json_write("format", format, out);
+    else
+        text_buffer_append_text(out, ",\"format\":{\"type\":\"text\"}");
+    text_buffer_append_text(out, "}"
+                                 ",\"truncation\":\"disabled\",\"service_tier\":\"default\""
+                                 ",\"conversation\":null,\"prompt\":null");
 }

@@ -28,8 +28,8 @@ static enum result out_of_memory(struct api_error *error)
 /* --- tools ----------------------------------------------------------------------------------- */
 
 /* {"type":"function","name",…} becomes {"type":"function","function":{"name",…}};
- * chat_tools_normalize() refuses other types. `strict` is removed: it changes nothing, and
- * templates would show it. */
+ * chat_tools_normalize() refuses other types. `strict` is removed, because templates would show it.
+ */
 static bool tool_reshape(cJSON *tool)
 {
     const cJSON *type = cJSON_GetObjectItemCaseSensitive(tool, "type");
@@ -55,61 +55,38 @@ static bool tool_reshape(cJSON *tool)
     return false;
 }
 
-/* The list as the reply shows it: the client's, with strict false. */
-static enum result tools_show(cJSON *tools, char **shown, struct api_error *error)
+/* The list as the reply shows it: the client's, with strict in each tool. Notes the strict ones. */
+static enum result tools_show(cJSON *body, cJSON *tools, const cJSON **strict_tools, char **shown,
+                              struct api_error *error)
 {
     cJSON *tool;
     cJSON_ArrayForEach(tool, tools)
     {
         const cJSON *strict = cJSON_GetObjectItemCaseSensitive(tool, "strict");
+        const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(tool, "name"));
+        bool is_strict = cJSON_IsTrue(strict);
+        enum result result = RESULT_OK;
         if (!cJSON_IsObject(tool))
             continue; /* refused later */
         if (strict && !cJSON_IsBool(strict) && !cJSON_IsNull(strict))
             return api_error_invalid(error, "tools", "strict must be true or false");
+        if (is_strict && name)
+            result = chat_tools_note(body, "strict tools", name, strict_tools, error);
+        if (result != RESULT_OK)
+            return result;
         cJSON_DeleteItemFromObjectCaseSensitive(tool, "strict");
-        if (!cJSON_AddFalseToObject(tool, "strict"))
+        if (!cJSON_AddBoolToObject(tool, "strict", is_strict))
             return out_of_memory(error);
     }
     *shown = cJSON_PrintUnformatted(tools);
     return *shown ? RESULT_OK : out_of_memory(error);
 }
 
-/* `tool_choice`: a word, or {"type":"function","name":"…"}. */
-static enum result choice_read(const cJSON *body, enum tool_choice *choice, const char **name,
-                               struct api_error *error)
-{
-    static const char *const choices[] = {[TOOL_CHOICE_AUTO] = "auto",
-                                          [TOOL_CHOICE_NONE] = "none",
-                                          [TOOL_CHOICE_REQUIRED] = "required"};
-    const cJSON *item = request_fields_member(body, "tool_choice");
-    const cJSON *type = cJSON_GetObjectItemCaseSensitive(item, "type");
-    const cJSON *named = cJSON_GetObjectItemCaseSensitive(item, "name");
-    *choice = TOOL_CHOICE_AUTO;
-    *name = NULL;
-    for (size_t i = 0; i < 3 && cJSON_IsString(item); i++) {
-        if (strcmp(item->valuestring, choices[i]) == 0) {
-            *choice = (enum tool_choice)i;
-            return RESULT_OK;
-        }
-    }
-    if (!item)
-        return RESULT_OK;
-    if (!cJSON_IsString(type) || strcmp(type->valuestring, "function") != 0 ||
-        !cJSON_IsString(named))
-        return api_error_invalid(error, "tool_choice",
-                                 "tool_choice must be 'none', 'auto', 'required' or "
-                                 "{\"type\": \"function\", \"name\": \"…\"} with a tool's name");
-    *choice = TOOL_CHOICE_NAMED;
-    *name = named->valuestring;
-    return RESULT_OK;
-}
-
 static enum result tools_read(cJSON *body, struct generation_request *request, char **shown,
                               struct api_error *error)
 {
     cJSON *tools = cJSON_GetObjectItemCaseSensitive(body, "tools");
-    enum tool_choice choice;
-    const char *name;
+    struct chat_tools_choice choice;
     bool parallel;
     enum result result = RESULT_OK;
     if (tools && cJSON_IsNull(tools))
@@ -117,7 +94,7 @@ static enum result tools_read(cJSON *body, struct generation_request *request, c
     if (tools && !cJSON_IsArray(tools))
         return api_error_invalid(error, "tools", "tools must be a list");
     if (tools)
-        result = tools_show(tools, shown, error);
+        result = tools_show(body, tools, &request->strict_tools, shown, error);
     cJSON *tool;
     cJSON_ArrayForEach(tool, tools)
     {
@@ -127,9 +104,9 @@ static enum result tools_read(cJSON *body, struct generation_request *request, c
     if (result == RESULT_OK && tools)
         result = chat_tools_normalize(tools, &words, error);
     if (result == RESULT_OK)
-        result = choice_read(body, &choice, &name, error);
+        result = chat_tools_choice_read(body, &words, &choice, error);
     if (result == RESULT_OK)
-        result = chat_tools_choose(tools, choice, name, &words, request, error);
+        result = chat_tools_choose(tools, &choice, &words, request, error);
     if (result == RESULT_OK)
         result = request_fields_read_bool(body, "parallel_tool_calls", "parallel_tool_calls",
                                           &parallel, error);

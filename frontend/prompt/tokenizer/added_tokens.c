@@ -159,6 +159,20 @@ const struct added_token *added_tokens_find(const struct added_tokens *added, co
     return NULL;
 }
 
+const struct added_token *added_tokens_special_at(const struct added_tokens *added,
+                                                  const char *text, size_t bytes)
+{
+    const struct added_token *found = NULL;
+    uint32_t node = bytes > 0 ? added->raw.roots[(uint8_t)text[0]] : 0;
+    for (size_t at = 1; node != 0; at++) {
+        int32_t token = added->raw.nodes[node].token;
+        if (token >= 0 && added->tokens[token].special)
+            found = &added->tokens[token];
+        node = at < bytes ? trie_child(&added->raw, node, (uint8_t)text[at]) : 0;
+    }
+    return found;
+}
+
 /* The longest token that starts at `at` and may match there, or NULL. */
 static const struct added_token *longest_at(const struct added_tokens *added,
                                             const struct added_trie *trie, const char *bytes,

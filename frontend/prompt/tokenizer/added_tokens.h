@@ -66,6 +66,10 @@ enum result added_tokens_index(struct added_tokens *added,
 const struct added_token *added_tokens_find(const struct added_tokens *added, const char *content,
                                             size_t content_bytes);
 
+/* The longest special token with which the text begins, or NULL. */
+const struct added_token *added_tokens_special_at(const struct added_tokens *added,
+                                                  const char *text, size_t bytes);
+
 /* Text that is searched, with its trust marks. `cancelled`: NULL, or true once a search is to end. */
 struct added_text {
     const char *bytes;

@@ -79,6 +79,16 @@ int32_t tokenizer_find_token(const struct tokenizer *tokenizer, const char *text
     return token ? (int32_t)token->id : vocabulary_find(&tokenizer->vocabulary, text, text_bytes);
 }
 
+size_t tokenizer_special_at(const struct tokenizer *tokenizer, const char *text, size_t text_bytes,
+                            uint32_t *id)
+{
+    const struct added_token *token = added_tokens_special_at(&tokenizer->added, text, text_bytes);
+    if (!token || !tokenizer_is_special(tokenizer, token->id))
+        return 0;
+    *id = token->id;
+    return token->content_bytes;
+}
+
 bool tokenizer_is_special(const struct tokenizer *tokenizer, uint32_t id)
 {
     return vocabulary_has(&tokenizer->vocabulary, id, VOCABULARY_SPECIAL);

@@ -65,6 +65,10 @@ bool tokenizer_adds_bos(const struct tokenizer *tokenizer);
 int32_t tokenizer_find_token(const struct tokenizer *tokenizer, const char *text,
                              size_t text_bytes);
 
+/* The longest special token with which the text begins: its bytes and its id; 0: none. */
+size_t tokenizer_special_at(const struct tokenizer *tokenizer, const char *text, size_t text_bytes,
+                            uint32_t *id);
+
 /* True for control/special tokens: their text is never shown to a client. */
 bool tokenizer_is_special(const struct tokenizer *tokenizer, uint32_t id);
 

@@ -63,6 +63,7 @@ struct prepare_pool {
     struct job_queue finished;
     bool stopping;
     const struct image_reader *reader;
+    struct grammar_cache *grammars;
     int finished_fd;
     struct event *finished_event;
     struct event *deadline_timer; /* pending while jobs wait or run */
@@ -129,7 +130,7 @@ static void job_free(struct prepare_job *job)
 /* --- in a thread of the pool ----------------------------------------------------------------- */
 
 /* Returns `lane`, or the lane in which the job has to begin again. */
-static enum preparation_lane job_run(struct prepare_job *job, const struct image_reader *reader,
+static enum preparation_lane job_run(struct prepare_job *job, const struct prepare_pool *pool,
                                      enum preparation_lane lane)
 {
     const struct prepare_input *input = &job->input;
@@ -142,7 +143,8 @@ static enum preparation_lane job_run(struct prepare_job *job, const struct image
                                               input->answer_id[0] ? input->answer_id : NULL,
                                           .resumes = input->resumes,
                                           .cache_salt = input->cache_salt,
-                                          .reader = reader,
+                                          .grammars = pool->grammars,
+                                          .reader = pool->reader,
                                           .lane = &needed,
                                           .cancelled = &job->cancelled};
     int64_t now_unix_s = input->now_unix_s ? input->now_unix_s : (int64_t)time(NULL);
@@ -187,7 +189,7 @@ static void *thread_main(void *context)
         thread->running = job;
         job->started_ms = monotonic_clock_ms();
         must(pthread_mutex_unlock(&pool->mutex) == 0);
-        enum preparation_lane needed = job_run(job, pool->reader, allowed);
+        enum preparation_lane needed = job_run(job, pool, allowed);
         must(pthread_mutex_lock(&pool->mutex) == 0);
         thread->running = NULL;
         if (needed != allowed && (job->done || job->inspected)) {
@@ -273,6 +275,7 @@ struct prepare_pool *prepare_pool_create(const struct prepare_pool_config *confi
         event_new(config->base, pool->finished_fd, EV_READ | EV_PERSIST, on_finished, pool);
     must(pool->finished_event && event_add(pool->finished_event, NULL) == 0);
     pool->reader = config->reader;
+    pool->grammars = config->grammars;
     pool->network_threads = config->network_threads;
     pool->deadline_ms = config->deadline_ms;
     pool->deadline_timer = event_new(config->base, -1, 0, on_deadline, pool);

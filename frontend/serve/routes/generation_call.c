@@ -335,6 +335,10 @@ static void on_prepared(void *context, const struct prepared_generation *prepare
                                                           .format_context = call->format_context,
                                                           .client_key = call->client_key});
     answers_share(call, prepared);
+    const struct generation_request *request = &prepared->request;
+    const struct tool_format *format = assets->formats.tools;
+    if (call->exchange && format && request->tools && request->tool_choice != TOOL_CHOICE_NONE)
+        call->exchange->tool_format = tool_format_name(format);
     if (call->resumed)
         answer_nowhere(call);
     else if (call->streams)

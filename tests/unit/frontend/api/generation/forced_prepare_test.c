@@ -120,28 +120,47 @@ static void a_budget_encodes_the_tags(void **state)
     "{\"type\":\"function\",\"function\":{\"name\":\"g\"}}],"
 #define NAMED "\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"g\"}},"
 
-static void a_required_call_forces_its_start(void **state)
+static void a_required_call_of_a_format_without_grammar_forces_its_start(void **state)
 {
     (void)state;
+    assets.formats.tools = tool_format_by_name("gemma4");
     struct prepared_generation prepared = prepare(TOOLS NAMED);
-    expect_ids(&prepared.forced, 0, prepared.forced.prefix_count,
-               "<tool_call>\n{\"name\": \"g\", \"arguments\": ");
+    expect_ids(&prepared.forced, 0, prepared.forced.prefix_count, "<|tool_call>call:g{");
     assert_int_equal(prepared.forced.think_end_count, 0);
+    assert_null(prepared.request.grammar);
     prepared_generation_fini(&prepared);
     prepared = prepare(TOOLS "\"tool_choice\":\"required\",");
-    expect_ids(&prepared.forced, 0, prepared.forced.prefix_count, "<tool_call>\n{\"name\": \"");
+    expect_ids(&prepared.forced, 0, prepared.forced.prefix_count, "<|tool_call>call:");
     prepared_generation_fini(&prepared);
     prepared = prepare(TOOLS "\"tool_choice\":\"auto\",");
     assert_int_equal(prepared.forced.prefix_count, 0);
     prepared_generation_fini(&prepared);
+    assets.formats.tools = tool_format_by_name("hermes");
+}
+
+static void a_required_call_of_other_formats_has_a_grammar(void **state)
+{
+    (void)state;
+    static const char *const choices[] = {NAMED, "\"tool_choice\":\"required\",", ""};
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
+        char fields[512];
+        snprintf(fields, sizeof fields, "%s%s", TOOLS, choices[i]);
+        struct prepared_generation prepared = prepare(fields);
+        assert_int_equal(prepared.forced.prefix_count, 0);
+        assert_non_null(prepared.request.grammar);
+        assert_int_equal(prepared.request.grammar_start, GRAMMAR_AFTER_REASONING);
+        prepared_generation_fini(&prepared);
+    }
 }
 
 static void a_required_call_waits_for_the_end_of_thinking(void **state)
 {
     (void)state;
+    assets.formats.tools = tool_format_by_name("gemma4");
     struct prepared_generation prepared =
         prepare(TOOLS NAMED "\"chat_template_kwargs\":{\"enable_thinking\":true},");
     const struct forced_tokens *forced = &prepared.forced;
+    assets.formats.tools = tool_format_by_name("hermes");
     assert_true(forced->thinking_open && !forced->has_thinking_budget && forced->prefix_count > 0);
     expect_ids(forced, forced->prefix_count + forced->think_start_count, forced->think_end_count,
                "</think>");
@@ -154,8 +173,6 @@ static void impossible_requirements_are_refused(void **state)
     expect_refusal("\"thinking_start_token\":\"\",", "thinking_start_token");
     assets.formats.tools = NULL;
     expect_refusal(TOOLS NAMED, "tool_choice");
-    assets.formats.tools = tool_format_by_name("functionary");
-    expect_refusal(TOOLS "\"tool_choice\":\"required\",", "tool_choice");
     assets.formats.tools = tool_format_by_name("hermes");
     assets.formats.reasoning = reasoning_format_find("harmony");
     expect_refusal("\"thinking_end_token\":\"!\",", "thinking_end_token");
@@ -167,7 +184,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_forced_by_default),
         cmocka_unit_test(a_budget_encodes_the_tags),
-        cmocka_unit_test(a_required_call_forces_its_start),
+        cmocka_unit_test(a_required_call_of_a_format_without_grammar_forces_its_start),
+        cmocka_unit_test(a_required_call_of_other_formats_has_a_grammar),
         cmocka_unit_test(a_required_call_waits_for_the_end_of_thinking),
         cmocka_unit_test(impossible_requirements_are_refused),
     };

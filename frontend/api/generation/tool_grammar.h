@@ -1,0 +1,26 @@
+/*
+ * The calls of a request as a grammar, made from the same row of reply/tool_format as their parser:
+ * the frame is the row's, the arguments obey each tool's schema.
+ */
+#ifndef SHOAL_FRONTEND_API_GENERATION_TOOL_GRAMMAR_H
+#define SHOAL_FRONTEND_API_GENERATION_TOOL_GRAMMAR_H
+
+#include "frontend/api/generation/tool_grammar_parts.h"
+#include "proto/result.h"
+
+/* True if calls in this format can be held to a grammar. */
+bool tool_grammar_is_possible(const struct tool_format *format);
+/*
+ * One call, or several unless the request or the format allows only one. False: the schema of a
+ * strict tool is refused (*error, whose pointer begins with the tool's index), or the builder
+ * failed. A schema that is refused and not strict is replaced by any object.
+ */
+bool tool_grammar_calls(const struct tool_grammar *grammar, symbol_id *out,
+                        struct grammar_error *error) RESULT_CHECKED;
+/*
+ * An answer of the kind AUTO: `content`, or calls, after free text if `content` is GRAMMAR_NONE.
+ * Free text contains no beginning of a call.
+ */
+symbol_id tool_grammar_auto(const struct tool_grammar *grammar, symbol_id content, symbol_id calls);
+
+#endif

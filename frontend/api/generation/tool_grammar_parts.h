@@ -1,0 +1,27 @@
+/*
+ * What the builders of calls share (tool_grammar.h, tagged_grammar.h).
+ */
+#ifndef SHOAL_FRONTEND_API_GENERATION_TOOL_GRAMMAR_PARTS_H
+#define SHOAL_FRONTEND_API_GENERATION_TOOL_GRAMMAR_PARTS_H
+
+#include "frontend/api/generation/generation_request.h"
+#include "frontend/grammar/grammar_builder.h"
+#include "frontend/grammar/grammar_error.h"
+#include "frontend/grammar/grammar_text.h"
+#include "frontend/reply/tool_format.h"
+
+struct model_assets;
+
+/* most blanks between two marks of arguments in JSON: `{"a": 1, "b": 2}` */
+#define TOOL_GRAMMAR_BLANKS 1u
+
+struct tool_grammar {
+    struct grammar_builder *builder;
+    const struct generation_request *request;
+    const struct model_assets *assets;
+    const struct tool_format *format;
+    struct special_finder specials;
+    bool loose; /* arguments of tools that are not strict are any objects */
+};
+
+#endif
