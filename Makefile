@@ -59,7 +59,7 @@ objects         = $(patsubst %.c,$(OBJ)/%.o,$(1))
 PROTO_SRC    := $(call sources,proto)
 SHM_SRC      := $(call sources,shm)
 FRONTEND_SRC := $(filter-out frontend/main.c frontend/media/main.c,$(call sources,frontend))
-WORKER_SRC   := $(filter-out worker/main.c,$(call sources,worker))
+WORKER_SRC   := $(filter-out worker/main.c worker/backend/vulkan/ptx/%,$(call sources,worker))
 LOAD_SRC     := $(filter-out scripts/load/main.c,$(call sources,scripts/load)) frontend/base/text_buffer.c
 
 LIB_BASE     := $(BUILD)/libshoal-base.a
@@ -142,7 +142,7 @@ $(PER_WEIGHT_OBJ): CFLAGS += $(if $(filter thread,$(SANS)),-fno-sanitize=thread)
 
 $(LIB_BASE): $(call objects,$(PROTO_SRC) $(SHM_SRC))
 $(LIB_FRONTEND): $(call objects,$(FRONTEND_SRC))
-$(LIB_WORKER): $(call objects,$(WORKER_SRC)) $(OBJ)/vulkan_shaders.o
+$(LIB_WORKER): $(call objects,$(WORKER_SRC)) $(OBJ)/vulkan_shaders.o $(OBJ)/vulkan_ptx_modules.o
 $(LIB_LOAD): $(call objects,$(LOAD_SRC))
 $(LIB_SUPPORT): $(call objects,$(call sources,tests/support))
 # The cases that the tests of ops define, for tests of all ops (tests/support/op_case_list.h).
@@ -164,11 +164,22 @@ build/obj/shaders/%.list: worker/backend/vulkan/shaders/%.comp scripts/compile_s
 build/obj/shaders/vulkan_shaders.c: $(SHADER_LISTS) scripts/embed_shaders worker/backend/vulkan/shaders
 	@mkdir -p $(@D)
 	$(call quietly,EMBED)scripts/embed_shaders $@ $(SHADER_LISTS)
+# Kernels in PTX likewise; without a compiler for them their text is empty.
+PTX          := $(wildcard worker/backend/vulkan/ptx/*.c)
+PTX_LISTS    := $(patsubst worker/backend/vulkan/ptx/%.c,build/obj/ptx/%.ptxlist,$(PTX))
+build/obj/ptx/%.ptxlist: worker/backend/vulkan/ptx/%.c scripts/compile_ptx $(wildcard /usr/bin/clang-19) | build/set-up
+	$(call quietly,PTX)scripts/compile_ptx $< $(@D)
+build/obj/ptx/vulkan_ptx_modules.c: $(PTX_LISTS) scripts/embed_ptx worker/backend/vulkan/ptx
+	@mkdir -p $(@D)
+	$(call quietly,EMBED)scripts/embed_ptx $@ $(PTX_LISTS)
 $(OBJ)/frontend/api/openapi_document.o: frontend/api/openapi.json
 $(OBJ)/vulkan_shaders.o: build/obj/shaders/vulkan_shaders.c Makefile
 	@mkdir -p $(@D)
 	$(call quietly,CC)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
--include $(SHADER_LISTS:.list=.d)
+$(OBJ)/vulkan_ptx_modules.o: build/obj/ptx/vulkan_ptx_modules.c Makefile
+	@mkdir -p $(@D)
+	$(call quietly,CC)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
+-include $(SHADER_LISTS:.list=.d) $(PTX_LISTS:.ptxlist=.d)
 
 link = @mkdir -p $(@D) && $(if $(V),set -x,echo "LD $@") && $(CC) $(LDFLAGS) -o $@ $^
 $(BUILD)/shoal: $(OBJ)/frontend/main.o $(LIB_FRONTEND) $(LIB_BASE)

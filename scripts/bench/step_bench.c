@@ -6,7 +6,7 @@
  *              [--context 128] [--tier best] [--device cpu|vulkan[:N]] [--step-depth 2]
  *              [--kv-cache-type f16] [--kv-bits B] [--kv-key-bits B] [--kv-value-bits B]
  *              [--kv-quant-scheme S] [--activation-bits 8|16] [--cpu-time] [--profile]
- *              [--pipeline-cache FOLDER] [--batch-invariant]
+ *              [--pipeline-cache FOLDER] [--batch-invariant] [--vulkan-tier T]
  *              [--image 1024x1024] encode an image of this size (a model with vision), then answer
  *                                  a prompt with it by one token
  *              [--beside 1,16,64]  decode one sequence in steps that also have so many rows of
@@ -130,10 +130,17 @@ static void parse_device(struct bench *bench, const char *name)
 {
     if (device_name_parse(name, &bench->device) == 0) {
         bench->options.vulkan.device = bench->device.index;
-        bench->options.vulkan.tier_limit = VULKAN_NV_MATRIX2;
         return;
     }
     fprintf(stderr, "unknown device %s\n", name);
+    exit(2);
+}
+
+static void parse_vulkan_tier(struct bench *bench, const char *name)
+{
+    if (vulkan_tier_parse(name, &bench->options.vulkan.tier_limit) == 0)
+        return;
+    fprintf(stderr, "unknown tier %s\n", name);
     exit(2);
 }
 
@@ -174,6 +181,7 @@ static uint32_t most_sequences(const struct bench *bench)
 static void parse_options(struct bench *bench, int argc, char **argv)
 {
     static const struct option options[] = {{"model", required_argument, NULL, 'm'},
+                                            {"vulkan-tier", required_argument, NULL, 'T'},
                                             {"threads", required_argument, NULL, 't'},
                                             {"activation-bits", required_argument, NULL, 'a'},
                                             {"prompts", required_argument, NULL, 'p'},
@@ -198,6 +206,7 @@ static void parse_options(struct bench *bench, int argc, char **argv)
                                             {"image", required_argument, NULL, 'g'},
                                             {"batch-invariant", no_argument, NULL, 'n'},
                                             {NULL, 0, NULL, 0}};
+    bench->options.vulkan.tier_limit = VULKAN_TIER_HIGHEST;
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (c) {
         case 'm': bench->model_path = optarg; break;
@@ -222,6 +231,7 @@ static void parse_options(struct bench *bench, int argc, char **argv)
         case 'h': bench->options.step_depth = (uint32_t)atoi(optarg); break;
         case 'o': bench->options.vulkan.pipeline_cache = optarg; break;
         case 'n': bench->options.vulkan.batch_invariant = true; break;
+        case 'T': parse_vulkan_tier(bench, optarg); break;
         case 'g': parse_image(bench, optarg); break;
         case 'k': bench->tokens = parse_list(optarg); break;
         default: exit(2);

@@ -400,7 +400,8 @@ static void run_case(struct bench *bench, const struct bench_case *c)
 static void open_bench(struct bench *bench, uint32_t device, uint64_t pool_bytes)
 {
     struct error_text error;
-    const struct vulkan_device_options options = {.index = device, .tier_limit = VULKAN_NV_MATRIX2};
+    const struct vulkan_device_options options = {.index = device,
+                                                  .tier_limit = VULKAN_TIER_HIGHEST};
     check(vulkan_device_open(&options, &bench->device, &error), &error);
     check(vulkan_kernels_create(bench->device, NULL, &bench->kernels, &error), &error);
     bench->device->facts.matrix_registers = vulkan_register_probe(bench->device, bench->kernels);

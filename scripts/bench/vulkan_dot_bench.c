@@ -215,7 +215,8 @@ static void run_case(struct bench *bench, const struct bench_case *c, double war
 static void open_bench(struct bench *bench, uint32_t device, uint64_t pool_bytes)
 {
     struct error_text error;
-    const struct vulkan_device_options options = {.index = device, .tier_limit = VULKAN_NV_MATRIX2};
+    const struct vulkan_device_options options = {.index = device,
+                                                  .tier_limit = VULKAN_TIER_HIGHEST};
     check(vulkan_device_open(&options, &bench->device, &error), &error);
     check(vulkan_kernels_create(bench->device, NULL, &bench->kernels, &error), &error);
     check(vulkan_commands_create(bench->device, VULKAN_QUEUE_COMPUTE, 2, &bench->commands, &error),

@@ -9,7 +9,8 @@
  *     name kind epilogue rows n k path tile_rows tile_columns tile_k part_rows part_columns stages
  *     splits invocations (path fragment: depth)
  *
- * with the numbers of vulkan_matrix_policy.h; path `policy` takes what the policy chooses, and the
+ * with the numbers of vulkan_matrix_policy.h; path `ptx` takes x as if it were staged, so its error says
+ * nothing (vulkan_linear_matrix_test checks it); path `policy` takes what the policy chooses, and the
  * rest of the line is then absent. A variant is run as a chain of dispatches with barriers between
  * them, each on weights of its own, so that no cache holds them. Printed are the microseconds of
  * one op, the weight bytes per second, the arithmetic done and the largest error relative to the
@@ -34,7 +35,7 @@
 #define SCALE_BYTES    (256ull << 20)
 #define INPUT_BYTES    (256ull << 20)
 #define OUTPUT_BYTES   (512ull << 20)
-#define PARTIAL_BYTES  (64ull << 20)
+#define PARTIAL_BYTES  (128ull << 20)
 #define SCRATCH_BYTES  (512ull << 20)
 #define COMPARED_BYTES (16ull << 20)
 #define PLACE_ALIGN    4096ull
@@ -170,7 +171,7 @@ static const struct vulkan_kernel *make_kernel(struct bench *bench,
 struct op {
     const struct bench_case *c;
     struct vulkan_matrix_choice choice;
-    const struct vulkan_kernel *unpack, *product;
+    const struct vulkan_kernel *unpack, *product, *sum; /* NULL: none */
     uint64_t code_stride, scale_stride;
     uint64_t out; /* address */
 };
@@ -184,6 +185,8 @@ static struct op make_op(struct bench *bench, const struct bench_case *c,
     if (op.choice.unpacked_bytes > 0)
         op.unpack = make_kernel(bench, &op.choice.unpack);
     op.product = make_kernel(bench, &op.choice.product);
+    if (tiling->path == VULKAN_MATRIX_PTX && op.choice.splits > 1)
+        op.sum = make_kernel(bench, &op.choice.sum);
     struct vulkan_weight_bytes bytes =
         vulkan_weight_format_bytes(c->request.kind, c->request.n, c->request.k);
     op.code_stride = (bytes.codes + bytes.high + PLACE_ALIGN - 1) & ~(PLACE_ALIGN - 1);
@@ -197,7 +200,7 @@ static void record_op(struct bench *bench, const struct op *op, uint64_t copy)
     struct vulkan_weight_bytes bytes =
         vulkan_weight_format_bytes(request->kind, request->n, request->k);
     struct vulkan_linear_matrix_push push = {
-        .x = op->choice.x_form == VULKAN_FORM_F16 ? bench->halves.address : bench->floats.address,
+        .x = op->choice.x_form == VULKAN_FORM_F32 ? bench->floats.address : bench->halves.address,
         .out_f32 = op->out,
         .out_f16 = op->out + bench->output.bytes / 2,
         .partials = bench->partials.address,
@@ -215,8 +218,18 @@ static void record_op(struct bench *bench, const struct op *op, uint64_t copy)
         vulkan_commands_barrier(bench->commands);
         push.weights.codes = bench->scratch.address;
     }
-    vulkan_commands_dispatch(bench->commands, op->product, &push, sizeof push,
-                             op->choice.product.grid);
+    if (op->choice.tiling.path == VULKAN_MATRIX_PTX) {
+        const struct vulkan_linear_ptx_push ptx = vulkan_matrix_ptx_push(request, &push);
+        vulkan_commands_dispatch(bench->commands, op->product, &ptx, sizeof ptx,
+                                 op->choice.product.grid);
+        vulkan_commands_barrier(bench->commands);
+        if (!op->sum)
+            return;
+        vulkan_commands_dispatch(bench->commands, op->sum, &ptx, sizeof ptx, op->choice.sum.grid);
+    } else {
+        vulkan_commands_dispatch(bench->commands, op->product, &push, sizeof push,
+                                 op->choice.product.grid);
+    }
     vulkan_commands_barrier(bench->commands);
 }
 
@@ -321,7 +334,7 @@ static void measure(struct bench *bench, const struct bench_case *c)
 
 static bool read_case(const struct bench *bench, const char *line, struct bench_case *c)
 {
-    static const char *paths[] = {"tile", "khr", "packed", "unpacked", "fragment", "plain"};
+    static const char *paths[] = {"tile", "khr", "packed", "unpacked", "fragment", "plain", "ptx"};
     memset(c, 0, sizeof *c);
     struct vulkan_matrix_tiling *t = &c->tiling;
     struct vulkan_matrix_request *r = &c->request;
@@ -334,6 +347,7 @@ static bool read_case(const struct bench *bench, const char *line, struct bench_
     r->epilogue = (enum vulkan_linear_epilogue)epilogue;
     r->forms = VULKAN_FORM_F32;
     r->scratch_bytes = SCRATCH_BYTES;
+    r->staged = true;
     for (uint32_t kind = 0; kind < VULKAN_WEIGHT_KIND_COUNT; kind++) {
         r->kind = (enum vulkan_weight_kind)kind;
         if (strcmp(ggml_type_name(vulkan_weight_format_facts(r->kind).type), c->kind) == 0)
@@ -352,7 +366,7 @@ static bool read_case(const struct bench *bench, const char *line, struct bench_
 static void open_bench(struct bench *bench)
 {
     struct error_text error;
-    struct vulkan_device_options options = {.tier_limit = VULKAN_NV_MATRIX2};
+    struct vulkan_device_options options = {.tier_limit = VULKAN_TIER_HIGHEST};
     check(vulkan_device_open(&options, &bench->device, &error), &error);
     const struct vulkan_device *device = bench->device;
     check(vulkan_kernels_create(device, NULL, &bench->kernels, &error), &error);

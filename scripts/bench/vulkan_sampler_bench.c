@@ -140,7 +140,7 @@ static void upload_step(struct bench *bench)
 static void open_bench(struct bench *bench, uint32_t vocab, uint32_t history_tokens)
 {
     struct error_text error;
-    const struct vulkan_device_options device = {.tier_limit = VULKAN_NV_MATRIX2};
+    const struct vulkan_device_options device = {.tier_limit = VULKAN_TIER_HIGHEST};
     *bench = (struct bench){.vocab = vocab, .history_tokens = history_tokens};
     check(vulkan_device_open(&device, &bench->device, &error), &error);
     check(vulkan_kernels_create(bench->device, NULL, &bench->kernels, &error), &error);

@@ -239,7 +239,8 @@ static void judge_decode(struct scene *scene, const struct stretch *stretch)
 
 void vulkan_agreement_check(const char *model, const char *prompts, bool all)
 {
-    struct vulkan_settings vulkan = {.tier_limit = VULKAN_NV_MATRIX2, .kernels_when_needed = true};
+    struct vulkan_settings vulkan = {.tier_limit = VULKAN_TIER_HIGHEST,
+                                     .kernels_when_needed = true};
     struct model_runner_options options = {.vulkan = &vulkan,
                                            .sequences = PROMPTS,
                                            .sequence_tokens = SEQUENCE_TOKENS,

@@ -87,7 +87,7 @@ void vulkan_fixture_close(struct vulkan_device *device)
 
 int vulkan_fixture_setup(void **state)
 {
-    *state = vulkan_fixture_open(VULKAN_NV_MATRIX2);
+    *state = vulkan_fixture_open(VULKAN_TIER_HIGHEST);
     return 0;
 }
 

@@ -15,6 +15,7 @@
 
 #include "proto/must.h"
 #include "tests/support/plan_sketch.h"
+#include "tests/support/tiled_places.h"
 #include "tests/support/vulkan_fixture.h"
 #include "tests/support/vulkan_trial.h"
 #include "worker/backend/host/ggml_dequantize.h"
@@ -147,12 +148,18 @@ static uint64_t upload_x(struct vulkan_trial *trial, const struct product *p,
                          const struct vulkan_matrix_choice *choice)
 {
     size_t count = (size_t)p->request.rows * p->request.k;
-    size_t readable = (size_t)choice->x_rows * p->request.k;
+    bool staged = choice->x_form == VULKAN_FORM_STAGED;
+    size_t readable = staged ? staged_places_count(choice->x_rows, p->request.k)
+                             : (size_t)choice->x_rows * p->request.k;
     if (choice->x_form == VULKAN_FORM_F32)
         return guarded_buffer(trial, p->x, count * sizeof *p->x)->address;
     uint16_t *halves = must_alloc(readable, sizeof *halves);
-    for (size_t i = 0; i < readable; i++)
-        halves[i] = i < count ? half_bits(p->x[i]) : NAN_HALF;
+    for (size_t i = 0; i < readable; i++) {
+        size_t at = staged ? staged_places_find((uint32_t)(i / p->request.k),
+                                                (uint32_t)(i % p->request.k), p->request.k)
+                           : i;
+        halves[at] = i < count ? half_bits(p->x[i]) : NAN_HALF;
+    }
     uint64_t address = guarded_buffer(trial, halves, readable * sizeof *halves)->address;
     free(halves);
     return address;
@@ -174,6 +181,7 @@ static void expect_outputs(const struct product *p)
     const struct vulkan_matrix_request *q = &p->request;
     const float *f32 = p->out_f32->mapped;
     const uint16_t *f16 = p->out_f16->mapped;
+    bool staged = (q->forms & VULKAN_FORM_STAGED) != 0;
     /* Packing rounds K types' scales and A8's minimums to f16, matrix units round all weights. */
     bool floats = p->tiling.path == VULKAN_MATRIX_TILE || p->tiling.path == VULKAN_MATRIX_PLAIN;
     enum ggml_type type = vulkan_weight_format_facts(q->kind).type;
@@ -186,8 +194,10 @@ static void expect_outputs(const struct product *p)
             largest = fmax(largest, fabs(expected[c]));
         for (uint32_t c = 0; c < p->columns; c++) {
             size_t at = (size_t)r * p->columns + c;
-            double value = (q->forms & VULKAN_FORM_F32) != 0 ? (double)f32[at]
-                                                             : (double)ggml_f16_to_f32(f16[at]);
+            size_t half_at = staged ? staged_places_find(r, c, p->columns) : at;
+            double value = (q->forms & VULKAN_FORM_F32) != 0
+                               ? (double)f32[at]
+                               : (double)ggml_f16_to_f32(f16[half_at]);
             double bound = (near + ((q->forms & VULKAN_FORM_F32) != 0 ? 0 : 1e-3)) * largest;
             double wanted = expected[c];
             if ((q->forms & VULKAN_FORM_F32) == 0) /* halves end there */
@@ -220,7 +230,9 @@ static void check_product(struct vulkan_trial *trial, struct product *p, uint64_
     size_t outputs = (size_t)p->request.rows * p->columns;
     p->out_f32 = guarded_buffer(trial, p->request.epilogue == VULKAN_LINEAR_ADD ? p->before : NULL,
                                 outputs * sizeof(float));
-    p->out_f16 = guarded_buffer(trial, NULL, outputs * 2);
+    bool staged = (p->request.forms & VULKAN_FORM_STAGED) != 0;
+    p->out_f16 = guarded_buffer(
+        trial, NULL, 2 * (staged ? staged_places_count(p->request.rows, p->columns) : outputs));
     p->counters = vulkan_trial_buffer(trial, NULL, 4ull * choice.counter_count + 4);
     memset(p->counters->mapped, 0, p->counters->bytes);
     const struct vulkan_buffer *partials = guarded_buffer(trial, NULL, choice.partial_bytes);
@@ -236,8 +248,14 @@ static void check_product(struct vulkan_trial *trial, struct product *p, uint64_
         unpack(trial, p, &choice, halves);
         push.weights.codes = halves->address;
     }
-    vulkan_trial_run(trial, choice.product.shader, &choice.product.constants, &push, sizeof push,
+    const struct vulkan_linear_ptx_push ptx = vulkan_matrix_ptx_push(&p->request, &push);
+    bool is_ptx = p->tiling.path == VULKAN_MATRIX_PTX;
+    vulkan_trial_run(trial, choice.product.shader, &choice.product.constants,
+                     is_ptx ? (const void *)&ptx : &push, is_ptx ? sizeof ptx : sizeof push,
                      choice.product.grid);
+    if (is_ptx && choice.splits > 1)
+        vulkan_trial_run(trial, choice.sum.shader, &choice.sum.constants, &ptx, sizeof ptx,
+                         choice.sum.grid);
     expect_outputs(p);
     expect_guard(partials);
     vulkan_trial_clear(trial);
@@ -407,6 +425,35 @@ static void test_workgroups_multiply_by_whole_matrices(void **state)
     }
 }
 
+/* Every kind that the kernels in PTX have: tiles of either size, edges of rows and outputs, splits. */
+static void test_kernels_in_ptx_multiply(void **state)
+{
+    struct vulkan_trial *trial = *state;
+    if (trial->device->facts.tier < VULKAN_PTX)
+        vulkan_fixture_skip("the device has no PTX");
+    for (uint32_t i = 0; i < 66; i++) {
+        struct product p = {.request = {.kind = (enum vulkan_weight_kind)(i % VULKAN_WEIGHT_F32),
+                                        .rows = 33 + 37 * i % 240,
+                                        .n = 64 * (1 + 5 * i % 13) + (i % 3 == 2 ? 22 : 0),
+                                        .k = 256 * (1 + i % 7),
+                                        .epilogue = (enum vulkan_linear_epilogue)(i / 2 % 4),
+                                        .forms = VULKAN_FORM_F32,
+                                        .staged = true,
+                                        .scratch_bytes = 64 << 20}};
+        if (p.request.epilogue >= VULKAN_LINEAR_GATE_SILU && p.request.n % 256 == 0)
+            p.request.forms = VULKAN_FORM_STAGED;
+        else if (p.request.epilogue != VULKAN_LINEAR_ADD && i % 2)
+            p.request.forms |= VULKAN_FORM_F16;
+        p.tiling = vulkan_matrix_tiling_choose(&trial->device->facts, &p.request);
+        bool known = p.request.kind != VULKAN_WEIGHT_Q2_K && p.request.kind != VULKAN_WEIGHT_Q3_K;
+        assert_int_equal(p.tiling.path == VULKAN_MATRIX_PTX, known);
+        if (!known)
+            continue;
+        p.tiling.splits = i % 5 < 3 ? 1 + i % 4 : p.tiling.splits;
+        check_product(trial, &p, i);
+    }
+}
+
 /* F16 matrices whose outputs fill tiles are read in place. */
 static void test_workgroups_multiply_by_halves_in_place(void **state)
 {
@@ -493,7 +540,7 @@ static void test_the_policys_choices_multiply(void **state)
 static int open_trial(void **state)
 {
     struct vulkan_trial *trial = must_alloc(1, sizeof *trial);
-    struct vulkan_device *device = vulkan_fixture_open(VULKAN_NV_MATRIX2);
+    struct vulkan_device *device = vulkan_fixture_open(VULKAN_TIER_HIGHEST);
     vulkan_trial_init(trial, device);
     device->facts.matrix_registers = vulkan_register_probe(device, trial->kernels);
     *state = trial;
@@ -520,6 +567,7 @@ int main(void)
         cmocka_unit_test(test_splits_add_up),
         cmocka_unit_test(test_fragments_in_registers_multiply_every_kind),
         cmocka_unit_test(test_workgroups_multiply_by_whole_matrices),
+        cmocka_unit_test(test_kernels_in_ptx_multiply),
         cmocka_unit_test(test_workgroups_multiply_by_halves_in_place),
         cmocka_unit_test(test_unpacked_weights_are_the_checkpoints),
         cmocka_unit_test(test_the_policys_choices_multiply),

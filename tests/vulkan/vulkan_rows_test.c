@@ -461,39 +461,47 @@ static void test_embed(void **state)
     free(outputs);
 }
 
+typedef size_t places_fn(uint32_t row, uint32_t column, uint32_t columns);
+
 /* The same function for all kernels over rows. */
-static void test_tiles(void **state)
+static void check_order(const struct vulkan_device *device, enum vulkan_form form, uint32_t rows,
+                        uint32_t columns, size_t halves_count, places_fn *find)
 {
-    enum { TILED_ROWS = 11, COLUMNS = 288 };
     struct vulkan_trial trial;
     struct test_random random = {14};
     float *x;
-    vulkan_trial_init(&trial, (const struct vulkan_device *)*state);
-    const struct vulkan_buffer *tiled =
-        vulkan_trial_buffer(&trial, NULL, 2 * tiled_places_count(TILED_ROWS, COLUMNS));
+    vulkan_trial_init(&trial, device);
+    const struct vulkan_buffer *ordered = vulkan_trial_buffer(&trial, NULL, 2 * halves_count);
     const struct vulkan_soft_cap_push push = {
-        .x = floats(&trial, &random, TILED_ROWS * COLUMNS, &x)->address,
-        .outputs = {.f16 = tiled->address},
-        .columns = COLUMNS,
+        .x = floats(&trial, &random, rows * columns, &x)->address,
+        .outputs = {.f16 = ordered->address},
+        .columns = columns,
         .scale = 1.0f,
     };
     const struct vulkan_row_task task = {
-        .stem = OP_soft_cap, .rows = TILED_ROWS, .columns = COLUMNS, .forms = VULKAN_FORM_TILED};
+        .stem = OP_soft_cap, .rows = rows, .columns = columns, .forms = form};
     struct vulkan_row_choice choice = vulkan_row_policy_choose(&trial.device->facts, &task);
     vulkan_trial_run(&trial, choice.shader, &choice.specialization, &push, sizeof push,
                      choice.grid);
-    const uint16_t *halves = (const uint16_t *)tiled->mapped;
-    for (uint32_t row = 0; row < TILED_ROWS; row++)
-        for (uint32_t c = 0; c < COLUMNS; c++)
-            assert_int_equal(halves[tiled_places_find(row, c, COLUMNS)],
-                             ggml_f32_to_f16(x[row * COLUMNS + c]));
+    const uint16_t *halves = (const uint16_t *)ordered->mapped;
+    for (uint32_t row = 0; row < rows; row++)
+        for (uint32_t c = 0; c < columns; c++)
+            assert_int_equal(halves[find(row, c, columns)], ggml_f32_to_f16(x[row * columns + c]));
     vulkan_trial_fini(&trial);
+}
+
+static void test_orders_of_halves(void **state)
+{
+    const struct vulkan_device *device = *state;
+    check_order(device, VULKAN_FORM_TILED, 11, 288, tiled_places_count(11, 288), tiled_places_find);
+    check_order(device, VULKAN_FORM_STAGED, 131, 256, staged_places_count(131, 256),
+                staged_places_find);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_norms),
-                                       cmocka_unit_test(test_gather_gate_and_cap),
-                                       cmocka_unit_test(test_embed), cmocka_unit_test(test_tiles)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_norms), cmocka_unit_test(test_gather_gate_and_cap),
+        cmocka_unit_test(test_embed), cmocka_unit_test(test_orders_of_halves)};
     return cmocka_run_group_tests(tests, vulkan_fixture_setup, vulkan_fixture_teardown);
 }

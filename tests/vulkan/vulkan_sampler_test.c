@@ -483,7 +483,7 @@ static void test_uploaded_counts(void **state)
 static int open_trial(void **state)
 {
     struct vulkan_trial *trial = calloc(1, sizeof *trial);
-    vulkan_trial_init(trial, vulkan_fixture_open(VULKAN_NV_MATRIX2));
+    vulkan_trial_init(trial, vulkan_fixture_open(VULKAN_TIER_HIGHEST));
     *state = trial;
     return 0;
 }

@@ -126,7 +126,7 @@ static int set_word(const struct flag *flag, const char *text, void *field, cons
     switch (flag->type) {
     case FLAG_DEVICE: *words = "cpu, vulkan or vulkan:N"; return device_name_parse(text, field);
     case FLAG_VULKAN_TIER:
-        *words = "scalar, dot, khr-matrix or nv-matrix2";
+        *words = "scalar, dot, khr-matrix, nv-matrix2 or ptx";
         return vulkan_tier_parse(text, field);
     case FLAG_KV_TYPE: *words = "f16 or f32"; return kv_cache_type_parse(text, field);
     case FLAG_KV_SCHEME:
@@ -214,7 +214,7 @@ enum result worker_options_parse(int argc, char **argv, struct worker_options *o
                                        .kv_send_fd = -1,
                                        .prefix_load_fd = -1,
                                        .prefix_save_fd = -1,
-                                       .vulkan_tier = VULKAN_NV_MATRIX2,
+                                       .vulkan_tier = VULKAN_TIER_HIGHEST,
                                        .worker_count = 1,
                                        .activation_bits = 8,
                                        .sequences_limit = LIMIT_SEQUENCES,

@@ -232,7 +232,7 @@ const struct option_row option_rows[] = {
     FLAG_ROW("help", ALL, help, "print this help"),
     HEADING("For tests"),
     TEXT_ROW("vulkan-tier", BOTH, vulkan_tier, NULL,
-             "highest tier that Vulkan workers use: scalar, dot, khr-matrix or nv-matrix2"),
+             "highest tier that Vulkan workers use: scalar, dot, khr-matrix, nv-matrix2 or ptx"),
     FLAG_ROW("vulkan-validation", BOTH, vulkan_validation,
              "run Vulkan workers under the validation layer"),
     TEXT_ROW("worker-fault", BOTH, worker_fault, NULL,

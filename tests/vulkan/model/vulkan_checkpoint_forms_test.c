@@ -43,7 +43,7 @@ static double run(const char *family, const char *type, const struct form_run *h
 static void test_family(void **state)
 {
     static const uint32_t odd[] = {5, 1, 7, 3}, at_once[] = {FORM_POSITIONS}, one[] = {1};
-    static const struct vulkan_settings vulkan = {.tier_limit = VULKAN_NV_MATRIX2,
+    static const struct vulkan_settings vulkan = {.tier_limit = VULKAN_TIER_HIGHEST,
                                                   .kernels_when_needed = true};
     const struct form_run mixed = {&vulkan, odd, 4, true}, whole = {&vulkan, at_once, 1, false},
                           single = {&vulkan, one, 1, false};

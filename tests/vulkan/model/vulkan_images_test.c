@@ -30,7 +30,7 @@
 
 static struct model_runner *open_runner(const struct tower_scene *scene)
 {
-    static const struct vulkan_settings vulkan = {.tier_limit = VULKAN_NV_MATRIX2,
+    static const struct vulkan_settings vulkan = {.tier_limit = VULKAN_TIER_HIGHEST,
                                                   .kernels_when_needed = true};
     const struct model_runner_options options = {.vulkan = &vulkan,
                                                  .sequences = 2,

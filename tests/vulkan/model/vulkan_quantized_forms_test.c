@@ -25,7 +25,7 @@ static void test_forms(void **state)
     static const char *const forms[] = {"mlx-mixed", "mxfp4.gguf", "fp8-block",  "mlx2",
                                         "mlx5",      "mlx6",       "iq4_nl.gguf"};
     static const uint32_t odd[] = {5, 1, 7, 3};
-    static const struct vulkan_settings vulkan = {.tier_limit = VULKAN_NV_MATRIX2,
+    static const struct vulkan_settings vulkan = {.tier_limit = VULKAN_TIER_HIGHEST,
                                                   .kernels_when_needed = true};
     const struct form_run how = {&vulkan, odd, 4, false};
     (void)state;

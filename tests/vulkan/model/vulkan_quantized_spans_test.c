@@ -161,7 +161,7 @@ static void check_start(const struct vulkan_device *device,
 {
     check_tier(quantization, VULKAN_SCALAR, DIFFERENCE_MAX);
     if (device->facts.matrix_khr)
-        check_tier(quantization, VULKAN_NV_MATRIX2, UNITS_DIFFERENCE_MAX);
+        check_tier(quantization, VULKAN_TIER_HIGHEST, UNITS_DIFFERENCE_MAX);
 }
 
 static void test_turboquant(void **state)

@@ -37,7 +37,7 @@ static int teardown(void **state)
 static void check(const char *path)
 {
     bool units = vulkan_fixture_share(device) != VULKAN_SHARE_PLAIN;
-    static const struct vulkan_settings vulkan = {.tier_limit = VULKAN_NV_MATRIX2,
+    static const struct vulkan_settings vulkan = {.tier_limit = VULKAN_TIER_HIGHEST,
                                                   .kernels_when_needed = true};
     recurrent_schedule_check(&(const struct recurrent_schedule_options){
         .path = path,

@@ -240,7 +240,8 @@ static void run_draw(struct scene *scene, uint32_t at)
 static void test_streams_together_and_alone(void **state)
 {
     (void)state;
-    struct vulkan_settings vulkan = {.tier_limit = VULKAN_NV_MATRIX2, .kernels_when_needed = true};
+    struct vulkan_settings vulkan = {.tier_limit = VULKAN_TIER_HIGHEST,
+                                     .kernels_when_needed = true};
     struct model_runner_options options = {
         .vulkan = &vulkan,
         .sequences = streams,

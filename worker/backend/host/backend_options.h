@@ -21,7 +21,7 @@ enum cpu_tier { CPU_TIER_BEST, CPU_TIER_PORTABLE, CPU_TIER_AVX2, CPU_TIER_AVX512
 /* Options of the Vulkan backend. */
 struct vulkan_settings {
     uint32_t device;             /* index, as `shoal devices` prints it */
-    enum vulkan_tier tier_limit; /* highest tier to use; VULKAN_NV_MATRIX2 = no limit */
+    enum vulkan_tier tier_limit; /* highest tier to use; VULKAN_TIER_HIGHEST = no limit */
     bool validation;             /* run under the validation layer, for tests */
     bool batch_invariant;        /* the row rule of backend.h, which a CPU always keeps */
     bool kernels_when_needed;    /* create a kernel at its first use instead of at load, for tests

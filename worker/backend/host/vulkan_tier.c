@@ -18,6 +18,7 @@ static const struct {
     [VULKAN_DOT] = {"dot", "dot"},
     [VULKAN_KHR_MATRIX] = {"KHR matrix", "khr-matrix"},
     [VULKAN_NV_MATRIX2] = {"NV matrix 2", "nv-matrix2"},
+    [VULKAN_PTX] = {"PTX", "ptx"},
 };
 
 const char *vulkan_tier_name(enum vulkan_tier tier)

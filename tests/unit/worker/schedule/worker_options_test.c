@@ -50,7 +50,7 @@ static void test_defaults(void **state)
     assert_int_equal(options.weights_send_fd, -1);
     assert_int_equal(options.device.kind, DEVICE_CPU);
     assert_int_equal(options.device_workers, 1);
-    assert_int_equal(options.vulkan_tier, VULKAN_NV_MATRIX2);
+    assert_int_equal(options.vulkan_tier, VULKAN_TIER_HIGHEST);
     assert_null(options.pipeline_cache);
     assert_null(options.fault);
 }

@@ -133,6 +133,13 @@ void vulkan_commands_dispatch(struct vulkan_commands *commands, const struct vul
                               const void *push, uint32_t push_bytes, struct vulkan_grid grid)
 {
     must(push_bytes <= VULKAN_PUSH_BYTES);
+    if (kernel->ptx.handle) {
+        commands->bound = NULL;
+        commands->counts.dispatches++;
+        vulkan_ptx_launch(commands->device->launch, commands->buffer, &kernel->ptx, push,
+                          push_bytes, grid.x, grid.y, grid.z);
+        return;
+    }
     if (commands->bound != kernel)
         vkCmdBindPipeline(commands->buffer, VK_PIPELINE_BIND_POINT_COMPUTE, kernel->pipeline);
     commands->bound = kernel;

@@ -16,6 +16,7 @@
 #include "proto/log.h"
 #include "proto/must.h"
 #include "worker/backend/vulkan/device/vulkan_facts.h"
+#include "worker/backend/vulkan/device/vulkan_ptx.h"
 
 #define QUEUE_FAMILIES_MAX 32u
 #define VALIDATION_LAYER   "VK_LAYER_KHRONOS_validation"
@@ -158,6 +159,7 @@ static enum result choose(struct vulkan_device *device, uint32_t index, struct e
 
 static void lower_tier(struct vulkan_facts *facts, enum vulkan_tier limit)
 {
+    facts->ptx = facts->ptx && limit >= VULKAN_PTX;
     facts->matrix_nv2 = facts->matrix_nv2 && limit >= VULKAN_NV_MATRIX2;
     facts->matrix_khr = facts->matrix_khr && limit >= VULKAN_KHR_MATRIX;
     facts->integer_dot = facts->integer_dot && limit >= VULKAN_DOT;
@@ -236,6 +238,20 @@ static enum result listen_to_validation(struct vulkan_device *device, struct err
     return vulkan_device_check(outcome, "validation messages", error);
 }
 
+/* Falls to the tier below when the driver does not take PTX. */
+static void prepare_ptx(struct vulkan_device *device)
+{
+    if (!device->facts.ptx)
+        return;
+    device->launch =
+        (PFN_vkCmdCuLaunchKernelNVX)vkGetDeviceProcAddr(device->handle, "vkCmdCuLaunchKernelNVX");
+    if (device->launch && vulkan_ptx_probe(device->handle))
+        return;
+    lower_tier(&device->facts, VULKAN_NV_MATRIX2);
+    log_warn("%s: the driver takes no PTX for sm_90: using the tier %s", device->facts.name,
+             vulkan_tier_name(device->facts.tier));
+}
+
 enum result vulkan_device_open(const struct vulkan_device_options *options,
                                struct vulkan_device **opened, struct error_text *error)
 {
@@ -250,6 +266,8 @@ enum result vulkan_device_open(const struct vulkan_device_options *options,
         lower_tier(&device->facts, options->tier_limit);
         result = create_handle(device, error);
     }
+    if (result == RESULT_OK)
+        prepare_ptx(device);
     if (result != RESULT_OK) {
         vulkan_device_close(device);
         return result;

@@ -21,7 +21,7 @@
 struct vulkan_device_options {
     uint32_t index;  /* among the usable ones of vulkan_device_list() */
     bool validation; /* messages of the validation layer are counted: vulkan_device_messages() */
-    enum vulkan_tier tier_limit; /* highest tier to use; VULKAN_NV_MATRIX2 = no limit */
+    enum vulkan_tier tier_limit; /* highest tier to use; VULKAN_TIER_HIGHEST = no limit */
 };
 
 struct vulkan_device {
@@ -35,6 +35,7 @@ struct vulkan_device {
     struct vulkan_facts facts;
     VkPhysicalDeviceMemoryProperties memory;
     VkDebugUtilsMessengerEXT messenger;
+    PFN_vkCmdCuLaunchKernelNVX launch; /* facts.ptx */
     _Atomic uint32_t messages;
 };
 

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "proto/must.h"
+#include "worker/backend/vulkan/device/vulkan_ptx.h"
 
 #define EXTENSION_COUNT_MAX 1024u
 #define MATRIX_COUNT_MAX    256u
@@ -202,6 +203,12 @@ static bool has_shape(const struct vulkan_facts *facts, enum vulkan_matrix_type 
     return false;
 }
 
+/* No query tells the architecture: sm_90 is NVIDIA's chip GH100, which has these numbers on PCI. */
+static bool is_hopper(const VkPhysicalDeviceProperties *properties)
+{
+    return properties->vendorID == 0x10DE && properties->deviceID >> 8 == 0x23;
+}
+
 static uint64_t largest_local_heap(VkPhysicalDevice physical)
 {
     VkPhysicalDeviceMemoryProperties memory;
@@ -234,6 +241,7 @@ enum result vulkan_facts_read(VkInstance instance, VkPhysicalDevice physical,
     facts->memory_bytes = largest_local_heap(physical);
     facts->external_memory = has_extension(all, count, "VK_KHR_external_memory_fd");
     facts->memory_budget = has_extension(all, count, "VK_EXT_memory_budget");
+    facts->ptx = is_hopper(&plain) && has_extension(all, count, "VK_NVX_binary_import");
     enum result result =
         read_features(physical, facts, has_extension(all, count, "VK_KHR_cooperative_matrix"),
                       has_extension(all, count, "VK_NV_cooperative_matrix2"), error);
@@ -244,7 +252,9 @@ enum result vulkan_facts_read(VkInstance instance, VkPhysicalDevice physical,
         read_matrix_shapes(instance, physical, facts);
     facts->matrix_khr = has_shape(facts, VULKAN_MATRIX_F16_F32);
     facts->matrix_nv2 = facts->matrix_nv2 && facts->matrix_khr;
-    facts->tier = facts->matrix_nv2    ? VULKAN_NV_MATRIX2
+    facts->ptx = facts->ptx && facts->matrix_nv2 && vulkan_ptx_built();
+    facts->tier = facts->ptx           ? VULKAN_PTX
+                  : facts->matrix_nv2  ? VULKAN_NV_MATRIX2
                   : facts->matrix_khr  ? VULKAN_KHR_MATRIX
                   : facts->integer_dot ? VULKAN_DOT
                                        : VULKAN_SCALAR;
@@ -278,4 +288,6 @@ void vulkan_facts_wanted(const struct vulkan_facts *facts, struct vulkan_feature
         want_extension(extensions, "VK_NV_cooperative_matrix2");
         want_matrix2_features(f);
     }
+    if (facts->ptx)
+        want_extension(extensions, "VK_NVX_binary_import");
 }

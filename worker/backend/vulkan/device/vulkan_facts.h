@@ -37,6 +37,7 @@ struct vulkan_facts {
     bool memory_budget;   /* VK_EXT_memory_budget */
     bool matrix_khr;
     bool matrix_nv2;
+    bool ptx; /* VK_NVX_binary_import on a device of sm_90, and the build has the kernels */
     bool matrix_registers; /* set from vulkan_register_probe() */
     bool batch_invariant;  /* not of the device: a row's numbers may depend on its sequence only */
     uint32_t matrix_shape_count;

@@ -27,8 +27,9 @@
 
 struct kernel_entry {
     struct kernel_entry *next;
-    const uint32_t *words;
+    const void *code; /* the shader's words, or `ptx` */
     uint32_t word_count;
+    const struct vulkan_ptx *ptx; /* NULL: a shader */
     struct vulkan_specialization specialization;
     struct vulkan_kernel kernel; /* pipeline NULL: noted, not made yet */
 };
@@ -107,6 +108,8 @@ void vulkan_kernels_destroy(struct vulkan_kernels *kernels)
             kernels->buckets[i] = entry->next;
             if (entry->kernel.pipeline)
                 vkDestroyPipeline(handle, entry->kernel.pipeline, NULL);
+            if (entry->ptx)
+                vulkan_ptx_destroy(handle, &entry->kernel.ptx);
             free(entry);
         }
     }
@@ -151,7 +154,6 @@ void vulkan_kernels_save(const struct vulkan_kernels *kernels)
     free(bytes);
 }
 
-/* Threads may do this for different entries: the driver locks its cache. */
 static enum result make_pipeline(const struct vulkan_kernels *kernels, struct kernel_entry *entry,
                                  struct error_text *error)
 {
@@ -165,7 +167,7 @@ static enum result make_pipeline(const struct vulkan_kernels *kernels, struct ke
     const VkShaderModuleCreateInfo module_info = {
         .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
         .codeSize = (size_t)entry->word_count * sizeof(uint32_t),
-        .pCode = entry->words};
+        .pCode = entry->code};
     VkShaderModule module;
     enum result result = vulkan_device_check(
         vkCreateShaderModule(handle, &module_info, NULL, &module), entry->kernel.name, error);
@@ -191,6 +193,25 @@ static enum result make_pipeline(const struct vulkan_kernels *kernels, struct ke
     return result;
 }
 
+/* Threads may do this for different entries: the driver locks its cache. */
+static enum result make_kernel(const struct vulkan_kernels *kernels, struct kernel_entry *entry,
+                               struct error_text *error)
+{
+    if (!entry->ptx)
+        return make_pipeline(kernels, entry, error);
+    entry->kernel.ptx.invocations = entry->specialization.values[0];
+    entry->kernel.ptx.shared_bytes = entry->specialization.values[1];
+    return vulkan_device_check(
+        vulkan_ptx_make(kernels->device->handle, entry->ptx, &entry->kernel.ptx), entry->ptx->name,
+        error);
+}
+
+static bool is_made(const struct kernel_entry *entry)
+{
+    return entry->ptx ? entry->kernel.ptx.handle != VK_NULL_HANDLE
+                      : entry->kernel.pipeline != VK_NULL_HANDLE;
+}
+
 static bool same(const struct vulkan_specialization *a, const struct vulkan_specialization *b)
 {
     return a->count == b->count &&
@@ -198,9 +219,9 @@ static bool same(const struct vulkan_specialization *a, const struct vulkan_spec
 }
 
 /* FNV-1a, a word at a time. */
-static uint32_t bucket_of(const uint32_t *words, const struct vulkan_specialization *specialization)
+static uint32_t bucket_of(const void *code, const struct vulkan_specialization *specialization)
 {
-    uint64_t hash = 0xcbf29ce484222325u ^ (uint64_t)(uintptr_t)words;
+    uint64_t hash = 0xcbf29ce484222325u ^ (uint64_t)(uintptr_t)code;
     for (uint32_t i = 0; i < specialization->count; i++)
         hash = (hash ^ specialization->values[i]) * 0x100000001b3u;
     return (uint32_t)(hash >> 32) % BUCKETS;
@@ -219,33 +240,31 @@ static void log_late(const char *name, const struct vulkan_specialization *speci
         name, text);
 }
 
-enum result vulkan_kernels_get_words(struct vulkan_kernels *kernels, const char *name,
-                                     const uint32_t *words, uint32_t word_count,
-                                     const struct vulkan_specialization *specialization,
-                                     const struct vulkan_kernel **kernel, struct error_text *error)
+/* `wanted`: name, code and specialization of the kernel. */
+static enum result get(struct vulkan_kernels *kernels, const struct kernel_entry *wanted,
+                       const struct vulkan_kernel **kernel, struct error_text *error)
 {
+    const struct vulkan_specialization *specialization = &wanted->specialization;
     must(specialization->count >= 1 && specialization->count <= VULKAN_CONSTANTS_MAX);
     must(specialization->values[0] >= 1 &&
          specialization->values[0] <= kernels->device->facts.max_invocations);
-    struct kernel_entry **bucket = &kernels->buckets[bucket_of(words, specialization)];
+    struct kernel_entry **bucket = &kernels->buckets[bucket_of(wanted->code, specialization)];
     for (struct kernel_entry *entry = *bucket; entry; entry = entry->next) {
-        if (entry->words == words && same(&entry->specialization, specialization)) {
+        if (entry->code == wanted->code && same(&entry->specialization, specialization)) {
             *kernel = &entry->kernel;
             return RESULT_OK;
         }
     }
     struct kernel_entry *entry = must_alloc(1, sizeof *entry);
-    entry->words = words;
-    entry->word_count = word_count;
-    entry->specialization = *specialization;
-    entry->kernel = (struct vulkan_kernel){.layout = kernels->layout, .name = name};
-    enum result result = kernels->noting ? RESULT_OK : make_pipeline(kernels, entry, error);
+    *entry = *wanted;
+    entry->kernel.layout = kernels->layout;
+    enum result result = kernels->noting ? RESULT_OK : make_kernel(kernels, entry, error);
     if (result != RESULT_OK) {
         free(entry);
         return result;
     }
     if (kernels->complete) {
-        log_late(name, specialization);
+        log_late(entry->kernel.name, specialization);
         vulkan_kernels_save(kernels); /* so that the next worker has it in the cache */
     }
     entry->next = *bucket;
@@ -253,6 +272,18 @@ enum result vulkan_kernels_get_words(struct vulkan_kernels *kernels, const char 
     kernels->count++;
     *kernel = &entry->kernel;
     return RESULT_OK;
+}
+
+enum result vulkan_kernels_get_words(struct vulkan_kernels *kernels, const char *name,
+                                     const uint32_t *words, uint32_t word_count,
+                                     const struct vulkan_specialization *specialization,
+                                     const struct vulkan_kernel **kernel, struct error_text *error)
+{
+    const struct kernel_entry wanted = {.code = words,
+                                        .word_count = word_count,
+                                        .specialization = *specialization,
+                                        .kernel.name = name};
+    return get(kernels, &wanted, kernel, error);
 }
 
 void vulkan_kernels_note(struct vulkan_kernels *kernels)
@@ -281,7 +312,7 @@ static void make_share(void *context, uint32_t thread)
         if (index >= making->count)
             return;
         making->results[thread] =
-            make_pipeline(making->kernels, making->entries[index], &making->errors[thread]);
+            make_kernel(making->kernels, making->entries[index], &making->errors[thread]);
         uint32_t made = atomic_fetch_add(&making->made, 1) + 1;
         if (thread == 0 && making->progress) /* only on the calling thread */
             making->progress(making->context, made, making->count);
@@ -299,7 +330,7 @@ enum result vulkan_kernels_make_noted(struct vulkan_kernels *kernels, struct thr
     making.errors = must_alloc(threads, sizeof *making.errors);
     for (uint32_t i = 0; i < BUCKETS; i++)
         for (struct kernel_entry *entry = kernels->buckets[i]; entry; entry = entry->next)
-            if (!entry->kernel.pipeline)
+            if (!is_made(entry))
                 making.entries[making.count++] = entry;
     thread_pool_run(pool, make_share, &making);
     kernels->noting = false;
@@ -333,7 +364,13 @@ enum result vulkan_kernels_get(struct vulkan_kernels *kernels, const char *name,
                                const struct vulkan_kernel **kernel, struct error_text *error)
 {
     const struct vulkan_shader *shader = find_shader(name);
-    must(shader);
+    if (!shader) {
+        const struct vulkan_ptx *ptx = vulkan_ptx_find(name);
+        must(ptx && specialization->count == 2);
+        const struct kernel_entry wanted = {
+            .code = ptx, .ptx = ptx, .specialization = *specialization, .kernel.name = ptx->name};
+        return get(kernels, &wanted, kernel, error);
+    }
     if (shader->word_count == 0)
         return error_set(error, RESULT_UNSUPPORTED,
                          "the shader compiler of this build could not compile %s", name);

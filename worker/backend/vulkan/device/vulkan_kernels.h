@@ -1,6 +1,6 @@
 /*
- * Compute pipelines, made from the embedded shaders by name and specialization constants, each
- * once. Making one takes the driver milliseconds to seconds, so all are made while the worker
+ * Compute pipelines, made from the embedded shaders by name and specialization constants, and kernels
+ * in PTX, each once. Making one takes the driver milliseconds to seconds, so all are made while the worker
  * loads; what the driver compiled is kept in a file for the next worker if a path is given.
  *
  * Kernels have no descriptor sets: push constants (VULKAN_PUSH_BYTES at most) hold device
@@ -11,11 +11,13 @@
 
 #include "worker/backend/host/thread_pool.h"
 #include "worker/backend/vulkan/device/vulkan_device.h"
+#include "worker/backend/vulkan/device/vulkan_ptx.h"
 
 #define VULKAN_PUSH_BYTES    128u
 #define VULKAN_CONSTANTS_MAX 32u
 
-/* constant_id i gets values[i]; values[0] is the number of invocations of a workgroup. */
+/* constant_id i gets values[i]; values[0] is the number of invocations of a workgroup. Of a kernel in
+ * PTX only the latter, and values[1] is its bytes of shared memory. */
 struct vulkan_specialization {
     uint32_t count;
     uint32_t values[VULKAN_CONSTANTS_MAX];
@@ -24,7 +26,8 @@ struct vulkan_specialization {
 struct vulkan_kernel {
     VkPipeline pipeline;
     VkPipelineLayout layout;
-    const char *name; /* of the shader */
+    const char *name;               /* of the shader */
+    struct vulkan_ptx_function ptx; /* of a kernel in PTX, which has no pipeline */
 };
 
 struct vulkan_kernels;

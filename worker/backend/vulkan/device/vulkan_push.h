@@ -55,13 +55,16 @@ enum vulkan_linear_epilogue {
     VULKAN_LINEAR_GATE_SILU,
     VULKAN_LINEAR_GATE_GELU
 };
-/* Forms of an output tensor, as bits. Tiled is f16 in another order (shaders/tiled_halves.glsl) and
- * in the same place, so a tensor has one of the two. */
+/* Forms of an output tensor, as bits. Tiled and staged are f16 in other orders
+ * (shaders/tiled_halves.glsl, staged_halves.glsl) and in the same place, so a tensor has one of the
+ * three. */
 enum vulkan_form {
     VULKAN_FORM_F32 = 1,
     VULKAN_FORM_F16 = 2,
     VULKAN_FORM_Q8 = 4,
-    VULKAN_FORM_TILED = 8
+    VULKAN_FORM_TILED = 8,
+    VULKAN_FORM_STAGED = 16,
+    VULKAN_HALF_FORMS = VULKAN_FORM_F16 | VULKAN_FORM_TILED | VULKAN_FORM_STAGED
 };
 
 enum vulkan_linear_dot_constant {
@@ -121,6 +124,14 @@ struct vulkan_linear_matrix_push {
 };
 static_assert(sizeof(struct vulkan_linear_matrix_push) == 88, "byte map");
 static_assert(offsetof(struct vulkan_linear_matrix_push, rows) == 64, "byte map");
+
+/* A product by a kernel in PTX (ptx/linear_wgmma.c): x staged, out_f16 in the one form of `forms`. */
+struct vulkan_linear_ptx_push {
+    struct vulkan_linear_matrix_push matrix; /*  0 */
+    uint32_t epilogue;                       /* 88: enum vulkan_linear_epilogue */
+    uint32_t forms;                          /* 92 */
+};
+static_assert(sizeof(struct vulkan_linear_ptx_push) == 96, "byte map");
 
 enum vulkan_linear_matrix_constant {
     VULKAN_LINEAR_MATRIX_INVOCATIONS,

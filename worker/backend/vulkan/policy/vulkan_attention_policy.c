@@ -495,7 +495,7 @@ uint32_t vulkan_attention_policy_forms(const struct vulkan_attention_shape *shap
 {
     uint32_t forms = VULKAN_FORM_F32;
     if (shape->head_dim % QUAD == 0)
-        forms |= VULKAN_FORM_F16 | VULKAN_FORM_TILED;
+        forms |= VULKAN_HALF_FORMS;
     /* A block of q8 is written by neighbours of one subgroup. */
     if (shape->head_dim % FORM_COLUMNS == 0)
         forms |= VULKAN_FORM_Q8;

@@ -27,6 +27,11 @@
  * many; each split of a prompt's tiles takes scratch memory. */
 #define INVARIANT_ROWS   64u
 #define INVARIANT_SPLITS 4u
+/* The kernels in PTX: */
+#define PTX_ROWS_MIN    33u  /* fewer are faster in shaders */
+#define PTX_COLUMNS     128u /* of k, that a lane group takes at once */
+#define PTX_OUTPUTS     256u /* rows of W of a workgroup */
+#define PTX_INVOCATIONS 512u
 
 static bool is_gated(const struct vulkan_matrix_request *request)
 {
@@ -308,6 +313,69 @@ static struct vulkan_matrix_tiling invariant_tiling(const struct vulkan_facts *f
     return tiling;
 }
 
+/* Kernels in PTX by the layout of weights. */
+enum ptx_layout {
+    PTX_SUM, /* none: adds up splits */
+    PTX_Q4_0,
+    PTX_Q4_1,
+    PTX_Q5_0,
+    PTX_Q5_1,
+    PTX_Q6_K,
+    PTX_Q8_0,
+    PTX_A8,
+    PTX_NONE
+};
+
+static enum ptx_layout ptx_layout(enum vulkan_weight_kind kind)
+{
+    switch (kind) {
+    case VULKAN_WEIGHT_Q4_0: return PTX_Q4_0;
+    case VULKAN_WEIGHT_Q4_1:
+    case VULKAN_WEIGHT_Q4_K: return PTX_Q4_1;
+    case VULKAN_WEIGHT_Q5_0: return PTX_Q5_0;
+    case VULKAN_WEIGHT_Q5_1:
+    case VULKAN_WEIGHT_Q5_K: return PTX_Q5_1;
+    case VULKAN_WEIGHT_Q6_K: return PTX_Q6_K;
+    case VULKAN_WEIGHT_Q8_0: return PTX_Q8_0;
+    case VULKAN_WEIGHT_A8: return PTX_A8;
+    default: return PTX_NONE;
+    }
+}
+
+static bool suits_ptx(const struct vulkan_facts *facts, const struct vulkan_matrix_request *request)
+{
+    return facts->tier >= VULKAN_PTX && request->staged && request->rows >= PTX_ROWS_MIN &&
+           request->k % PTX_COLUMNS == 0 && ptx_layout(request->kind) != PTX_NONE;
+}
+
+/* A workgroup occupies a compute unit. Splits are such that the rounds of workgroups, each with some
+ * time to begin and to end, and the addition of the splits' sums take the least time; in hundredths of
+ * microseconds on an H200. */
+static struct vulkan_matrix_tiling ptx_tiling(const struct vulkan_facts *facts,
+                                              const struct vulkan_matrix_request *request)
+{
+    struct vulkan_matrix_tiling tiling = {.path = VULKAN_MATRIX_PTX,
+                                          .rows = request->rows <= 64 ? 64 : 128,
+                                          .columns = PTX_OUTPUTS,
+                                          .k = PTX_COLUMNS,
+                                          .splits = 1,
+                                          .invocations = PTX_INVOCATIONS};
+    uint32_t units = facts->compute_units > 0 ? facts->compute_units : UNITS_UNKNOWN;
+    uint32_t tiles = tile_count(request, &tiling), steps = request->k / PTX_COLUMNS;
+    uint64_t step_time = tiling.rows == 64 ? 130 : 190, best = UINT64_MAX;
+    for (uint32_t splits = 1; splits <= SPLITS_MAX && splits <= steps; splits++) {
+        uint64_t rounds = divide_up(tiles * splits, units);
+        uint64_t time = rounds * (divide_up(steps, splits) * step_time + 600);
+        if (splits > 1)
+            time += 400 + (uint64_t)tiles * splits * tiling.rows * 7 / 100;
+        if (time < best) {
+            best = time;
+            tiling.splits = splits;
+        }
+    }
+    return tiling;
+}
+
 struct vulkan_matrix_tiling vulkan_matrix_tiling_choose(const struct vulkan_facts *facts,
                                                         const struct vulkan_matrix_request *request)
 {
@@ -319,6 +387,8 @@ struct vulkan_matrix_tiling vulkan_matrix_tiling_choose(const struct vulkan_fact
         return lane_tiling(facts);
     if (!matrix)
         return plain_tiling(facts, request);
+    if (matrix && suits_ptx(facts, request))
+        return ptx_tiling(facts, request);
     struct vulkan_matrix_tiling tiling;
     if (request->rows > WIDE_ROWS && facts->tier >= VULKAN_NV_MATRIX2 &&
         choose_nv2_tiling(facts, request, &tiling))
@@ -350,6 +420,39 @@ static const char *nv2_shader(const struct vulkan_matrix_request *request,
     if (t->path == VULKAN_MATRIX_NV2_UNPACKED)
         return whole ? "linear_matrix2_f16_whole" : "linear_matrix2_f16";
     return whole ? "linear_matrix2_packed_whole" : "linear_matrix2_packed";
+}
+
+static struct vulkan_matrix_dispatch ptx_dispatch(enum ptx_layout layout,
+                                                  const struct vulkan_matrix_tiling *t,
+                                                  uint32_t shared_bytes, struct vulkan_grid grid)
+{
+    static const char *const kernels[][2] = {
+    /* of 64 and of 128 rows */
+#define PTX_KERNELS(name) {"linear_wgmma_" name "_64", "linear_wgmma_" name "_128"}
+        [PTX_SUM] = PTX_KERNELS("sum"),   [PTX_Q4_0] = PTX_KERNELS("q4_0"),
+        [PTX_Q4_1] = PTX_KERNELS("q4_1"), [PTX_Q5_0] = PTX_KERNELS("q5_0"),
+        [PTX_Q5_1] = PTX_KERNELS("q5_1"), [PTX_Q6_K] = PTX_KERNELS("q6_k"),
+        [PTX_Q8_0] = PTX_KERNELS("q8_0"), [PTX_A8] = PTX_KERNELS("a8")};
+#undef PTX_KERNELS
+    return (struct vulkan_matrix_dispatch){
+        .shader = kernels[layout][t->rows / 128],
+        .constants = {.count = 2, .values = {t->invocations, shared_bytes}},
+        .grid = grid};
+}
+
+/* Ten or five stages of x, each with its barrier and count. */
+static void make_ptx(const struct vulkan_matrix_request *request,
+                     const struct vulkan_matrix_tiling *t, struct vulkan_matrix_choice *choice)
+{
+    const uint32_t shared_bytes = t->rows == 64 ? 10 * (4096 + 16) : 5 * (8192 + 16);
+    must(ptx_layout(request->kind) != PTX_NONE && request->k % PTX_COLUMNS == 0);
+    struct vulkan_grid grid = choice->product.grid;
+    choice->product = ptx_dispatch(ptx_layout(request->kind), t, shared_bytes, grid);
+    choice->x_form = VULKAN_FORM_STAGED;
+    if (choice->splits > 1) {
+        grid.z = t->rows / 16; /* two quads each */
+        choice->sum = ptx_dispatch(PTX_SUM, t, 0, grid);
+    }
 }
 
 static void make_product(const struct vulkan_facts *facts,
@@ -419,15 +522,18 @@ void vulkan_matrix_choice_make(const struct vulkan_facts *facts,
     values[VULKAN_LINEAR_MATRIX_EPILOGUE] = request->epilogue;
     values[VULKAN_LINEAR_MATRIX_FORMS] = request->forms;
     make_product(facts, request, &choice->tiling, choice);
+    if (tiling->path == VULKAN_MATRIX_PTX)
+        make_ptx(request, &choice->tiling, choice);
     choice->x_rows = request->rows;
     if (tiling->path == VULKAN_MATRIX_NV2_UNPACKED)
         choice->x_rows = choice->product.grid.x * tiling->rows;
     if (tiling->path == VULKAN_MATRIX_NV2_UNPACKED && !lies_unpacked(request, tiling))
         make_unpack(request, choice);
     if (choice->splits > 1) {
-        choice->counter_count = tile_count(request, tiling);
+        uint32_t tiles = tile_count(request, tiling);
+        choice->counter_count = tiling->path == VULKAN_MATRIX_PTX ? 0 : tiles;
         choice->partial_bytes =
-            (uint64_t)choice->counter_count * choice->splits * tiling->rows * tiling->columns * 4;
+            (uint64_t)tiles * choice->splits * tiling->rows * tiling->columns * 4;
     }
 }
 
@@ -464,4 +570,11 @@ void vulkan_matrix_push_fill(const struct vulkan_matrix_request *request,
     push->out_stride = is_gated(request) ? request->n / 2 : request->n;
     push->splits = choice->splits;
     push->split_steps = choice->split_steps;
+}
+
+struct vulkan_linear_ptx_push vulkan_matrix_ptx_push(const struct vulkan_matrix_request *request,
+                                                     const struct vulkan_linear_matrix_push *push)
+{
+    return (struct vulkan_linear_ptx_push){
+        .matrix = *push, .epilogue = request->epilogue, .forms = request->forms};
 }

@@ -11,7 +11,9 @@
  *   nv2 unpacked  linear_matrix2_f16       the same after matrix_unpack into scratch memory (or F16
  *                                          matrices whose outputs fill their tiles)
  *
- * All but tile and plain take x in f16. A choice holds for exactly its shape and contains no
+ *   ptx           linear_wgmma_…           tier PTX, kinds and widths that it has; x is staged
+ *
+ * The others but tile and plain take x in f16. A choice holds for exactly its shape and contains no
  * addresses.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_POLICY_VULKAN_MATRIX_POLICY_H
@@ -33,6 +35,7 @@ struct vulkan_matrix_request {
     uint32_t forms;         /* of the output: f32, f16 or both */
     bool unaligned;         /* outputs begin, or their rows end, at no multiple of 32 columns */
     uint64_t scratch_bytes; /* memory there is for unpacked weights */
+    bool staged;            /* x can be staged: without it there is no path ptx */
 };
 
 enum vulkan_matrix_path {
@@ -41,7 +44,8 @@ enum vulkan_matrix_path {
     VULKAN_MATRIX_NV2_PACKED,
     VULKAN_MATRIX_NV2_UNPACKED,
     VULKAN_MATRIX_FRAGMENT,
-    VULKAN_MATRIX_PLAIN
+    VULKAN_MATRIX_PLAIN,
+    VULKAN_MATRIX_PTX
 };
 
 /* Tile sizes of a path; fields that a path does not use are 0. */
@@ -63,16 +67,19 @@ struct vulkan_matrix_dispatch {
 
 struct vulkan_matrix_choice {
     struct vulkan_matrix_tiling tiling;
-    enum vulkan_form x_form; /* f16 or f32 */
+    enum vulkan_form x_form; /* f16, staged or f32 */
     uint32_t x_rows;         /* that are read; the contents from request->rows on do not matter */
     /* First, with vulkan_matrix_unpack_push, when unpacked_bytes > 0; after it a barrier. Then the
      * product's weights.codes is the scratch memory, which has room for whole tiles of outputs. */
     struct vulkan_matrix_dispatch unpack;
     uint64_t unpacked_bytes;
     struct vulkan_matrix_dispatch product; /* with vulkan_linear_matrix_push */
-    uint32_t splits, split_steps;          /* for the push constants */
-    uint64_t partial_bytes;                /* of push.partials; 0 when splits is 1 */
-    uint32_t counter_count;                /* of push.counters; 0 when splits is 1 */
+    /* Path ptx, when splits > 1: after the product and a barrier, with the same push constants, which are
+     * vulkan_linear_ptx_push on this path. */
+    struct vulkan_matrix_dispatch sum;
+    uint32_t splits, split_steps; /* for the push constants */
+    uint64_t partial_bytes;       /* of push.partials; 0 when splits is 1 */
+    uint32_t counter_count;       /* of push.counters; 0 when splits is 1 */
 };
 
 /* What vulkan_matrix_choose() picks. must(): rows, n, k > 0; n even when gated; k % 32 == 0 of a
@@ -103,5 +110,8 @@ struct vulkan_matrix_tiling vulkan_matrix_gathered(const struct vulkan_facts *fa
 void vulkan_matrix_push_fill(const struct vulkan_matrix_request *request,
                              const struct vulkan_matrix_choice *choice,
                              struct vulkan_linear_matrix_push *push);
+/* The push constants of path ptx around those of the others. */
+struct vulkan_linear_ptx_push vulkan_matrix_ptx_push(const struct vulkan_matrix_request *request,
+                                                     const struct vulkan_linear_matrix_push *push);
 
 #endif

@@ -48,6 +48,7 @@ struct vulkan_matrix_request vulkan_linear_matrix_request(const struct vulkan_li
         .epilogue = vulkan_linear_epilogue(task),
         .forms = task->gate && task->forms ? task->forms : VULKAN_FORM_F32,
         .scratch_bytes = VULKAN_LINEAR_UNPACKED_MAX,
+        .staged = task->staged,
     };
 }
 
@@ -63,7 +64,8 @@ struct vulkan_linear_task vulkan_linear_task_make(const struct vulkan_program *p
                                        .gate = way.gate ? &program->plan->ops[note->gate] : NULL,
                                        .bias = note->bias != VULKAN_NO_OP,
                                        .forms = forms,
-                                       .input = way.input};
+                                       .input = way.input,
+                                       .staged = true};
 }
 
 static enum vulkan_form form_of(enum vulkan_linear_input input)
@@ -114,14 +116,17 @@ static uint64_t scratch_of(const struct vulkan_program *program, uint32_t index)
             struct vulkan_linear_way way = {.gate = is_gateable(program, index)};
             const struct vulkan_linear_task task =
                 vulkan_linear_task_make(program, index, rows, way, 0);
-            const struct vulkan_matrix_request request =
+            struct vulkan_matrix_request request =
                 vulkan_linear_matrix_request(&task, vulkan_linear_matrix(program, index, m));
-            struct vulkan_matrix_choice choice;
-            vulkan_matrix_choose(&program->device->facts, &request, &choice);
-            if (choice.partial_bytes > max)
-                max = choice.partial_bytes;
-            if (choice.unpacked_bytes > max)
-                max = choice.unpacked_bytes;
+            for (uint32_t staged = 0; staged < 2; staged++) {
+                struct vulkan_matrix_choice choice;
+                request.staged = staged == 1;
+                vulkan_matrix_choose(&program->device->facts, &request, &choice);
+                if (choice.partial_bytes > max)
+                    max = choice.partial_bytes;
+                if (choice.unpacked_bytes > max)
+                    max = choice.unpacked_bytes;
+            }
         }
     }
     return max;

@@ -32,6 +32,7 @@ struct vulkan_linear_task {
     bool bias;                  /* the output holds the biases already */
     uint32_t forms;             /* of a gated output */
     enum vulkan_form input;
+    bool staged; /* the input can be staged: no other reader wants it in another form of halves */
 };
 
 const struct vulkan_matrix *vulkan_linear_matrix(const struct vulkan_program *program,

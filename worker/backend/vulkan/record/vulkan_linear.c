@@ -74,6 +74,29 @@ static void record_dot(struct vulkan_recorder *recorder, const struct vulkan_lin
                              choice.grid, &touch);
 }
 
+/* The product, and the addition of its splits. */
+static void dispatch_ptx(struct vulkan_recorder *recorder,
+                         const struct vulkan_matrix_request *request,
+                         const struct vulkan_matrix_choice *choice,
+                         const struct vulkan_linear_matrix_push *matrix,
+                         const struct vulkan_touch *touch)
+{
+    const struct vulkan_linear_ptx_push push = vulkan_matrix_ptx_push(request, matrix);
+    struct vulkan_touch product = *touch, sum = *touch;
+    if (choice->splits > 1) {
+        product.reads[1] = PLAN_NONE; /* what it adds to, the sum's dispatch reads and writes */
+        product.writes[0] = PLAN_NONE;
+        sum.reads[0] = vulkan_recorder_scratch(recorder);
+        sum.writes[1] = PLAN_NONE;
+        sum.weight_bytes = choice->partial_bytes;
+    }
+    vulkan_recorder_dispatch(recorder, choice->product.shader, &choice->product.constants, &push,
+                             sizeof push, choice->product.grid, &product);
+    if (choice->splits > 1)
+        vulkan_recorder_dispatch(recorder, choice->sum.shader, &choice->sum.constants, &push,
+                                 sizeof push, choice->sum.grid, &sum);
+}
+
 static void record_matrix(struct vulkan_recorder *recorder, const struct vulkan_linear_task *task,
                           const struct vulkan_matrix *matrix, uint32_t column)
 {
@@ -93,14 +116,18 @@ static void record_matrix(struct vulkan_recorder *recorder, const struct vulkan_
     struct vulkan_linear_matrix_push push = {0};
     vulkan_matrix_push_fill(&request, &choice, &push);
     push.weights = vulkan_recorder_matrix(matrix);
-    push.x = choice.x_form == VULKAN_FORM_F16 ? x->f16 : x->f32;
+    push.x = choice.x_form == VULKAN_FORM_F32 ? x->f32 : x->f16;
     push.out_f32 = request.forms & VULKAN_FORM_F32 ? out->f32 + column * sizeof(float) : 0;
-    push.out_f16 = request.forms & VULKAN_FORM_F16 ? out->f16 : 0;
+    push.out_f16 = request.forms & VULKAN_HALF_FORMS ? out->f16 : 0;
     push.out_stride = out->columns;
     push.counters = counters;
     push.partials = work;
     bool scratch = choice.partial_bytes > 0 || choice.unpacked_bytes > 0;
     const struct vulkan_touch touch = touch_of(recorder, task, matrix, scratch);
+    if (choice.tiling.path == VULKAN_MATRIX_PTX) {
+        dispatch_ptx(recorder, &request, &choice, &push, &touch);
+        return;
+    }
     if (choice.unpacked_bytes > 0) {
         const struct vulkan_matrix_unpack_push unpack = {
             .weights = push.weights,
@@ -144,8 +171,8 @@ static void record_linear(struct vulkan_recorder *recorder, uint32_t index, uint
     const struct vulkan_program *program = recorder->program;
     uint32_t rows = vulkan_recorder_rows(recorder, program->plan->ops[index].output);
     struct vulkan_linear_way way = vulkan_linear_way(program, index, rows);
-    const struct vulkan_linear_task task =
-        vulkan_linear_task_make(program, index, rows, way, forms);
+    struct vulkan_linear_task task = vulkan_linear_task_make(program, index, rows, way, forms);
+    task.staged = vulkan_recorder_staged(recorder, program->notes[index].producer);
     if (task.op->stem == OP_linear_add && task.op->inputs[1] != task.op->output)
         vulkan_recorder_copy(recorder, task.op->inputs[1], task.op->output);
     if (task.bias) /* may overlap with the producer of the input: needs no barrier of its own */

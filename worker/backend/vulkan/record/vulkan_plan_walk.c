@@ -13,7 +13,9 @@
 #include "worker/backend/vulkan/record/vulkan_row_ops.h"
 
 /* Forms that kernels over one row write. */
-#define ROW_FORMS ((uint32_t)VULKAN_FORM_F32 | VULKAN_FORM_F16 | VULKAN_FORM_Q8 | VULKAN_FORM_TILED)
+#define ROW_FORMS ((uint32_t)VULKAN_FORM_F32 | VULKAN_FORM_Q8 | VULKAN_HALF_FORMS)
+#define OWN_ORDERS                                                                                 \
+    ((uint32_t)VULKAN_FORM_TILED | VULKAN_FORM_STAGED) /* only by kernels that read them */
 
 static uint32_t forms_of_gate(const struct vulkan_recorder *recorder, uint32_t index)
 {
@@ -23,8 +25,11 @@ static uint32_t forms_of_gate(const struct vulkan_recorder *recorder, uint32_t i
     if (partner == VULKAN_NO_OP)
         return ROW_FORMS;
     struct vulkan_linear_way way = vulkan_linear_way(program, partner, rows);
-    return way.gate && way.input != VULKAN_FORM_TILED ? ROW_FORMS & ~(uint32_t)VULKAN_FORM_TILED
-                                                      : ROW_FORMS;
+    if (!way.gate)
+        return ROW_FORMS;
+    bool staged = vulkan_recorder_staged(recorder, program->notes[partner].producer);
+    uint32_t order = way.input != VULKAN_FORM_STAGED || staged ? way.input & OWN_ORDERS : 0;
+    return (ROW_FORMS & ~OWN_ORDERS) | order;
 }
 
 static uint32_t forms_of_attention(const struct vulkan_recorder *recorder, uint32_t index)
@@ -91,13 +96,14 @@ static void choose_forms(struct vulkan_recorder *recorder)
     for (uint32_t i = 0; i < plan->op_count; i++) {
         uint32_t own = op_functions[plan->ops[i].stem].forms(recorder, i);
         uint32_t wanted = recorder->forms[i];
-        /* Readers that prefer tiles also accept f16: if another reader needs f16, or the op cannot
-         * write tiles, all read f16. */
-        if ((wanted & VULKAN_FORM_TILED) != 0 &&
-            ((wanted & VULKAN_FORM_F16) != 0 ||
-             (own & (VULKAN_FORM_F16 | VULKAN_FORM_TILED)) == VULKAN_FORM_F16))
+        /* Readers that prefer another order of halves also accept f16: if readers differ, or the op
+         * can write f16 but no tiles, all read f16. */
+        uint32_t halves = wanted & VULKAN_HALF_FORMS;
+        bool differ = (halves & (halves - 1)) != 0;
+        if (differ || (halves == VULKAN_FORM_TILED &&
+                       (own & (VULKAN_FORM_F16 | VULKAN_FORM_TILED)) == VULKAN_FORM_F16))
             recorder->forms[i] =
-                (uint8_t)((wanted & ~(uint32_t)VULKAN_FORM_TILED) | VULKAN_FORM_F16);
+                (uint8_t)((wanted & ~(uint32_t)VULKAN_HALF_FORMS) | VULKAN_FORM_F16);
         uint32_t missing = recorder->forms[i] & ~own;
         if (missing == 0)
             continue;

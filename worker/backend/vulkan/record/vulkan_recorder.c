@@ -73,7 +73,7 @@ struct vulkan_outputs_push vulkan_recorder_outputs(const struct vulkan_recorder 
     const struct vulkan_tensor *tensor = &recorder->program->tensors[id];
     return (struct vulkan_outputs_push){
         .f32 = forms & VULKAN_FORM_F32 ? tensor->f32 : 0,
-        .f16 = forms & (VULKAN_FORM_F16 | VULKAN_FORM_TILED) ? tensor->f16 : 0,
+        .f16 = forms & VULKAN_HALF_FORMS ? tensor->f16 : 0,
         .q8 = forms & VULKAN_FORM_Q8 ? tensor->q8 : 0,
         .q8_terms = forms & VULKAN_FORM_Q8 ? tensor->q8_terms : 0,
     };
@@ -182,9 +182,18 @@ void vulkan_recorder_row_kernel(struct vulkan_recorder *recorder,
                              choice.grid, touch);
 }
 
-bool vulkan_recorder_tiled(const struct vulkan_recorder *recorder, uint32_t producer)
+static bool is_written(const struct vulkan_recorder *recorder, uint32_t producer, uint32_t form)
 {
     return producer != VULKAN_NO_OP &&
-           ((recorder->forms[producer] | recorder->missing_forms[producer]) & VULKAN_FORM_TILED) !=
-               0;
+           ((recorder->forms[producer] | recorder->missing_forms[producer]) & form) != 0;
+}
+
+bool vulkan_recorder_tiled(const struct vulkan_recorder *recorder, uint32_t producer)
+{
+    return is_written(recorder, producer, VULKAN_FORM_TILED);
+}
+
+bool vulkan_recorder_staged(const struct vulkan_recorder *recorder, uint32_t producer)
+{
+    return is_written(recorder, producer, VULKAN_FORM_STAGED);
 }

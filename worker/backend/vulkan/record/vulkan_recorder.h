@@ -62,6 +62,8 @@ struct vulkan_outputs_push vulkan_recorder_outputs(const struct vulkan_recorder 
                                                    plan_tensor_id tensor, uint32_t forms);
 /* Whether the op's output is written tiled, and not as f16. */
 bool vulkan_recorder_tiled(const struct vulkan_recorder *recorder, uint32_t op);
+/* Likewise staged. */
+bool vulkan_recorder_staged(const struct vulkan_recorder *recorder, uint32_t op);
 struct vulkan_matrix_push vulkan_recorder_matrix(const struct vulkan_matrix *matrix);
 
 #endif

@@ -15,9 +15,10 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #include "q8_blocks.glsl"
 #include "tiled_halves.glsl"
+#include "staged_halves.glsl"
 
 layout(constant_id = FORMS_CONSTANT) const uint FORMS = 1;
-const uint FORM_F32 = 1, FORM_F16 = 2, FORM_Q8 = 4, FORM_TILED = 8;
+const uint FORM_F32 = 1, FORM_F16 = 2, FORM_Q8 = 4, FORM_TILED = 8, FORM_STAGED = 16;
 
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer RowFloat
 {
@@ -31,6 +32,10 @@ layout(buffer_reference, std430, buffer_reference_align = 8) buffer RowHalves
 {
     f16vec4 value;
 };
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer RowHalfPair
+{
+    f16vec2 value;
+};
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer RowCodes
 {
     uint value;
@@ -43,7 +48,7 @@ layout(buffer_reference, std430, buffer_reference_align = 8) buffer RowTerms
 /* Addresses of an output's forms; 0 for forms that are not written. */
 struct RowOutputs {
     uint64_t f32;
-    uint64_t f16; /* or tiled: never both */
+    uint64_t f16; /* or tiled or staged: only one of them */
     uint64_t q8;
     uint64_t q8_terms;
 };
@@ -107,6 +112,11 @@ void row_store(RowOutputs outputs, uint row, uint column, uint columns, vec4 v)
     if ((FORMS & FORM_TILED) != 0 && column < columns)
         RowHalves(outputs.f16 + 2 * tiled_half(row, column, columns)).value =
             f16vec4(clamp(v.xzyw, vec4(-65504.0), vec4(65504.0)));
+    if ((FORMS & FORM_STAGED) != 0 && column < columns) {
+        f16vec4 halves = f16vec4(clamp(v, vec4(-65504.0), vec4(65504.0)));
+        RowHalfPair(outputs.f16 + 2 * staged_half(row, column, columns)).value = halves.xz;
+        RowHalfPair(outputs.f16 + 2 * staged_half(row, column + 1, columns)).value = halves.yw;
+    }
     if ((FORMS & FORM_Q8) != 0)
         row_store_q8(outputs, row, column, columns, v);
 }
