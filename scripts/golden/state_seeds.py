@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes the seeds of the fuzz target fuzz_state_file.
+"""Writes the seeds of the fuzz targets fuzz_state_file and fuzz_prefix_file.
 
 usage: state_seeds.py FOLDER
 
-FOLDER is tests/fuzz/corpus; the seeds go to its folder state_file. A seed is a 1, which has the target complete the head and the
-checksum, and a file of a stored response as the byte map in frontend/api/responses/response_file.h describes it. The same bytes every time.
+FOLDER is tests/fuzz/corpus; the seeds go to its folders state_file and prefix_file. A seed of the first is a 1, which has the target complete the head and the
+checksum, and a file of a stored response as the byte map in frontend/api/responses/response_file.h describes it. One of the second is a 1 and a saved prefix cache (worker/cache/prefix_file.h) without head and end, which the target completes, or
+a 2 and records of a ledger (worker/cache/kv_ledger.h). The same bytes every time.
 """
 
 import pathlib
@@ -49,11 +50,35 @@ def seeds():
     }
 
 
-def main():
-    folder = pathlib.Path(sys.argv[1]) / "state_file"
+def block(name):
+    return struct.pack("<16s16I16s", bytes(16), name, *[0] * 15, bytes(16))
+
+
+def entry(store, name, block_bytes):
+    return struct.pack("<II", store, 0) + block(name) + bytes([name]) * block_bytes
+
+
+def record(store, number):
+    return struct.pack("<QQ", 0, number) + block(number) + struct.pack("<IIQ", store, number, 0)
+
+
+def prefix_seeds():
+    """Stores, their blocks and bytes as in tests/fuzz/fuzz_prefix_file.c."""
+    blocks = entry(0, 1, 40) + entry(1, 2, 40) + entry(4, 3, 8)
+    records = [record(store, number) for store, count in ((0, 9), (1, 5), (4, 3)) for number in range(count)]
+    return {"blocks": b"\1" + bytes(88) + blocks + bytes(104), "empty": b"\1" + bytes(88 + 104), "records": b"\2" + b"".join(records)}
+
+
+def write(folder, contents):
     folder.mkdir(parents=True, exist_ok=True)
-    for name, content in seeds().items():
-        (folder / name).write_bytes(b"\1" + content)
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+
+
+def main():
+    corpus = pathlib.Path(sys.argv[1])
+    write(corpus / "state_file", {name: b"\1" + content for name, content in seeds().items()})
+    write(corpus / "prefix_file", prefix_seeds())
 
 
 if __name__ == "__main__":

@@ -96,7 +96,10 @@ def vanish(server, bodies, headers):
 def reload_keys(server, path, key):
     """SIGHUP with a key file that changes and always has `key`."""
     def act(source):
-        path.write_text(f"{key}\n" + f"sk-other-{source.random()}\n" * source.randrange(2))
+        new = path.with_name("new_keys")
+        new.write_text(f"{key}\n" + f"sk-other-{source.random()}\n" * source.randrange(2))
+        new.chmod(0o600)
+        new.rename(path)
         server.process.send_signal(signal.SIGHUP)
         return True
     return act

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from crowd import Chat, Crowd, chat_body, counted
-from shoal_server import wait_until
+from shoal_server import process_is_alive, wait_until
 
 KILL_EVERY_S = 0.3
 POISON_ID = 48000  # not in any prompt, and banned from other answers
@@ -23,13 +23,15 @@ BAN = {str(POISON_ID): -100}
 
 
 def kill_worker(server):
-    """Sends SIGKILL to the worker; false if there is none now."""
+    """Sends SIGKILL to the worker; false if there is none now, or only one that is dead and not yet reaped."""
     pid = server.worker_pid()
+    if not pid or not process_is_alive(pid):
+        return False
     try:
-        os.kill(pid or 0, signal.SIGKILL) if pid else None
+        os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         return False
-    return bool(pid)
+    return True
 
 
 def answer_of(reply):

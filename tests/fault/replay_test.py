@@ -185,6 +185,7 @@ def test_one_of_two_workers_dies_permanently(start_server, undisturbed, long_run
     check_answers(chats, answers)
     requests_second, = struck
     assert abs(most[0] - most[1]) <= 10, "the load was not shared"
+    wait_until(lambda: server.get("/v1/status").json["workers"][1]["failed_starts"] >= 1, "the next worker to fail")
     one, other = server.get("/v1/status").json["workers"]
     assert (one["pid"], one["state"], one["restarts"]) == (first, "ready", 0)
     assert other["failed_starts"] >= 1 and other["state"] in ("backing_off", "starting")
