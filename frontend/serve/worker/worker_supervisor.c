@@ -301,7 +301,8 @@ static void start_next(struct worker_supervisor *supervisor)
         return;
     log_error("%s", error.text);
     supervisor->last_death = error;
-    restart_policy_note_death(&supervisor->record, false);
+    /* Memory or processes are short, or the program is being replaced: like a kill from outside. */
+    restart_policy_note_death(&supervisor->record, true);
     backoff_begin(supervisor);
 }
 
