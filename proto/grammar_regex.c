@@ -510,6 +510,8 @@ static uint32_t list_of(struct regex_store *store, size_t base, enum regex_kind 
 static uint32_t or_of_scratch(struct regex_store *store, size_t base)
 {
     size_t end = store->scratch.count;
+    if (end == base)
+        return REGEX_NOTHING;
     for (size_t i = base; i < end; i++)
         if (!push_members(store, store->scratch.ids[i], REGEX_KIND_OR)) {
             store->scratch.count = base;

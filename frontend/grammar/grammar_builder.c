@@ -28,6 +28,8 @@ struct grammar_builder *grammar_builder_open(const struct grammar_bounds *bounds
     }
     builder->any_text = REGEX_FAILED;
     builder->cancelled = bounds->cancelled;
+    /* An entry that no production has, so that the list is never NULL. */
+    (void)builder_array_add(builder, &builder->symbol_list, sizeof(uint32_t));
     return builder;
 }
 

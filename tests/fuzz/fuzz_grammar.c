@@ -143,7 +143,7 @@ static void use_builder(struct input *input)
         grammar_builder_open(&(struct grammar_bounds){.fuel = FUEL, .bytes = 1u << 22});
     struct ids ids;
     for (uint32_t i = 0; i < IDS; i++) {
-        ids.regexes[i] = grammar_regex_literal(b, "abc" + i % 3, 1);
+        ids.regexes[i] = grammar_regex_literal(b, &"abc"[i % 3], 1);
         ids.symbols[i] = i < 4 ? grammar_rule(b) : grammar_terminal(b, ids.regexes[i]);
     }
     symbol_id rules[4];
