@@ -128,12 +128,19 @@ static double price_of(const struct chunk_pace *pace, uint32_t class)
     return known_price(pace, at);
 }
 
+/* Time that the prompt rows of a step may take: what the streams leave of the target, but half of it
+ * at least, so that prompts make progress beside streams that nearly reach the target alone. */
+static double prompt_time(const struct chunk_pace *pace, const struct chunk_request *request)
+{
+    double left_us = request->target_us - decode_time(pace, request->decode_rows);
+    return left_us > request->target_us / 2.0 ? left_us : request->target_us / 2.0;
+}
+
 /* As many of the rows as the target allows, whatever the price. */
 static uint32_t fixed_rows(const struct chunk_pace *pace, const struct chunk_request *request)
 {
     uint32_t class = class_of(request->most_rows + request->decode_rows);
-    double rows =
-        (request->target_us - decode_time(pace, request->decode_rows)) / price_of(pace, class);
+    double rows = prompt_time(pace, request) / price_of(pace, class);
     if (rows < KV_BLOCK_TOKENS)
         rows = KV_BLOCK_TOKENS;
     return rows < (double)request->most_rows ? (uint32_t)rows : request->most_rows;
@@ -149,14 +156,14 @@ struct chunk_size {
 static uint32_t sizes_within(const struct chunk_pace *pace, const struct chunk_request *request,
                              struct chunk_size sizes[CHUNK_PACE_CLASSES])
 {
-    double streams_us = decode_time(pace, request->decode_rows);
+    double most_us = prompt_time(pace, request);
     uint32_t count = 0, rows = 0, enough = least(request->backlog_rows, request->most_rows);
     for (uint32_t class = 0; class < CHUNK_PACE_CLASSES && rows < enough; class ++) {
         if (class_ends[class] < request->decode_rows + KV_BLOCK_TOKENS)
             continue;
         rows = least(class_ends[class] - request->decode_rows, request->most_rows);
         double price_us = price_of(pace, class);
-        if (streams_us + price_us * rows <= request->target_us)
+        if (price_us * rows <= most_us)
             sizes[count++] = (struct chunk_size){rows, price_us};
     }
     return count;

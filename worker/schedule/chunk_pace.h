@@ -30,7 +30,7 @@ struct chunk_request {
     uint32_t backlog_rows; /* prompt rows of all running sequences that are not computed yet */
     uint32_t most_rows;    /* prompt rows of the step, at most */
     bool fixed;            /* most_rows are wanted, as far as the target allows */
-    double target_us;      /* time of the step, at most */
+    double target_us;      /* time of the step, at most; prompt rows may take half of it anyway */
 };
 /*
  * Prompt rows of the next step, 1..most_rows (0 if that is 0). Among the sizes whose expected time is within the

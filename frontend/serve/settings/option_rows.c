@@ -72,7 +72,7 @@ const struct option_row option_rows[] = {
      "worker decides by the measured cost of prompt tokens"},
     {"itl-target-ms", OPTION_COUNT, BOTH, AT(itl_target_ms), 1, LIMIT_ITL_TARGET_MS, "100",
      "milliseconds that a step with running streams should take at most; prompts are computed in "
-     "chunks of the size that this allows"},
+     "chunks of the size that this allows, or that takes half as long"},
     {"step-depth", OPTION_COUNT, BOTH, AT(step_depth), 0, 2, "0",
      "steps launched on the device before the tokens of the first are read; 0 = the worker "
      "decides"},

@@ -65,6 +65,15 @@ static void test_target_bounds_the_step(void **state)
     assert_int_equal(rows_for(&pace, 8, 100000, 1.0), 16);
 }
 
+/* Streams that take as long as the target leave half of it to prompts. */
+static void test_slow_streams_leave_time_to_prompts(void **state)
+{
+    (void)state;
+    const struct chunk_pace pace = even_prices(100.0);
+    assert_int_equal(rows_for(&pace, 8, 100000, 10000.0), 24);
+    assert_int_equal(rows_for(&pace, 8, 100000, 11300.0), 56);
+}
+
 static void test_fixed_rows_are_bounded_by_the_target_only(void **state)
 {
     (void)state;
@@ -263,6 +272,7 @@ int main(void)
         cmocka_unit_test(test_unmeasured_is_small),
         cmocka_unit_test(test_backlog_is_computed_in_eight_steps),
         cmocka_unit_test(test_target_bounds_the_step),
+        cmocka_unit_test(test_slow_streams_leave_time_to_prompts),
         cmocka_unit_test(test_fixed_rows_are_bounded_by_the_target_only),
         cmocka_unit_test(test_cheaper_rows_are_preferred),
         cmocka_unit_test(test_a_slow_size_is_tried_again),
