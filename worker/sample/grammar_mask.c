@@ -1,6 +1,6 @@
 /*
- * The tokens that a row of the parser allows: the union over its items of what each terminal in
- * progress allows, and, where tokens are longer than the terminal, what the parser allows after it.
+ * The tokens that a row of the parser allows: for each item, those that its terminal in progress
+ * allows and, where tokens are longer than the terminal, those that the parser allows after it.
  *
  * The bytes of a token are read by a chain of terminals. Which tokens a chain reads does not depend
  * on the parser and is cached (grammar_mask_cache); the parser is asked once per chain, not once
