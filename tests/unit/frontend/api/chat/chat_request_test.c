@@ -150,7 +150,7 @@ static const struct {
     {"{\"chat_template_kwargs\":[]," HELLO "}", 400, "chat_template_kwargs"},
     {"{\"continue_final_message\":true,\"add_generation_prompt\":true," HELLO "}", 400,
      "continue_final_message"},
-    {"{\"grammar\":\"root ::= x\"," HELLO "}", 400, "grammar"},
+    {"{\"grammar\":7," HELLO "}", 400, "grammar"},
     {"{\"n_predict\":5," HELLO "}", 400, "n_predict"},
     {"{\"repeat_penalty\":1.1," HELLO "}", 400, "repeat_penalty"},
     {"{\"skip_special_tokens\":false," HELLO "}", 400, "skip_special_tokens"},
@@ -159,7 +159,7 @@ static const struct {
     {"{\"reasoning\":{\"effort\":\"low\"}," HELLO "}", 400, "reasoning"},
     {"{\"verbosity\":\"low\"," HELLO "}", 400, "verbosity"},
     {"{\"modalities\":[\"text\",\"audio\"]," HELLO "}", 400, "modalities"},
-    {"{\"response_format\":{\"type\":\"json_object\"}," HELLO "}", 400, "response_format"},
+    {"{\"response_format\":{\"type\":\"yaml\"}," HELLO "}", 400, "response_format"},
 };
 
 static void refusals_name_their_field(void **state)

@@ -106,7 +106,7 @@ static void unsupported_fields_are_refused_by_name(void **state)
         {"{\"prompt\":\"a\",\"n\":0}", "n"},
         {"{\"prompt\":\"a\",\"max_tokens\":0}", "max_tokens"},
         {"{\"prompt\":\"a\",\"min_tokens\":17}", "min_tokens"},
-        {"{\"prompt\":\"a\",\"grammar\":\"g\"}", "grammar"},
+        {"{\"prompt\":\"a\",\"grammar\":7}", "grammar"},
         {"{\"prompt\":\"a\",\"model\":\"other\"}", "model"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

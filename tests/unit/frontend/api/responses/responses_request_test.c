@@ -267,9 +267,9 @@ static void tools_become_those_of_chat(void **state)
     cJSON *json = cJSON_ParseWithOpts(out.bytes, NULL, true);
     assert_non_null(json);
     text = cJSON_PrintUnformatted(cJSON_GetObjectItem(json, "tools"));
-    assert_string_equal(
-        text, "[{\"type\":\"function\",\"name\":\"f\",\"description\":\"d\","
-              "\"parameters\":{\"type\":\"object\",\"properties\":{}},\"strict\":false}]");
+    assert_string_equal(text,
+                        "[{\"type\":\"function\",\"name\":\"f\",\"description\":\"d\","
+                        "\"parameters\":{\"type\":\"object\",\"properties\":{}},\"strict\":true}]");
     cJSON_free(text);
     assert_non_null(strstr(out.bytes, "\"tool_choice\":{\"type\":\"function\",\"name\":\"f\"}"));
     assert_non_null(strstr(out.bytes, "\"parallel_tool_calls\":false"));
@@ -334,7 +334,7 @@ static const struct refusal {
     {"{\"input\":\"x\",\"previous_response_id\":\"resp_77\"}", "previous_response_id"},
     {"{\"input\":\"x\",\"previous_response_id\":7}", "previous_response_id"},
     {"{\"input\":\"x\",\"messages\":[{}]}", "messages"},
-    {"{\"input\":\"x\",\"guided_json\":{\"a\":1}}", "guided_json"},
+    {"{\"input\":\"x\",\"guided_json\":7}", "guided_json"},
     {"{\"input\":\"x\",\"n_predict\":5}", "n_predict"},
     {"{\"input\":\"x\",\"max_tokens\":5}", "max_tokens"},
     {"{\"input\":\"x\",\"min_tokens\":-1}", "min_tokens"},
@@ -343,7 +343,7 @@ static const struct refusal {
     {"{\"input\":\"x\",\"context_management\":[]}", "context_management"},
     {"{\"input\":\"x\",\"truncation\":\"auto\"}", "truncation"},
     {"{\"input\":\"x\",\"service_tier\":\"flex\"}", "service_tier"},
-    {"{\"input\":\"x\",\"text\":{\"format\":{\"type\":\"json_object\"}}}", "text.format"},
+    {"{\"input\":\"x\",\"text\":{\"format\":{\"type\":\"yaml\"}}}", "text.format"},
     {"{\"input\":\"x\",\"text\":{\"format\":\"text\"}}", "text.format"},
     {"{\"input\":\"x\",\"text\":{\"verbosity\":\"low\"}}", "text.verbosity"},
     {"{\"input\":\"x\",\"text\":7}", "text"},
