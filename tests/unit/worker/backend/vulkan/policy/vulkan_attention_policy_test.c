@@ -88,7 +88,7 @@ static void contexts_have_three_classes(void **state)
 static void heads_of_whole_blocks_have_more_forms(void **state)
 {
     (void)state;
-    const uint32_t halves = VULKAN_FORM_F32 | VULKAN_FORM_F16 | VULKAN_FORM_TILED;
+    const uint32_t halves = VULKAN_FORM_F32 | VULKAN_HALF_FORMS;
     static const uint32_t dims[] = {33, 34, 36, 48, 64, 80};
     const uint32_t expected[] = {VULKAN_FORM_F32, VULKAN_FORM_F32,         halves,
                                  halves,          halves | VULKAN_FORM_Q8, halves};
