@@ -291,8 +291,11 @@ def test_every_field_of_requests_is_drawn():
         assert known - drawn - replay_draws.OTHER_FIELDS[schema] == set(), f"fields of {schema} that replay_draws.py neither draws nor names"
         assert (drawn | replay_draws.OTHER_FIELDS[schema]) - known == set(), f"fields that {schema} does not have"
         assert not drawn & replay_draws.OTHER_FIELDS[schema]
-    assert len(schemas["ChatRequest"]["properties"]["response_format"]["anyOf"]) == 2  # null and text: draw what is new
-    assert len(schemas["ResponsesRequest"]["properties"]["text"]["properties"]["format"]["anyOf"]) == 2
+    rng = random.Random(2)
+    forms = schemas["AnswerForm"]["anyOf"]
+    known = {name for form in forms if "properties" in form for name in
+             form["properties"]["type"].get("enum", [form["properties"]["type"].get("const")])}
+    assert {replay_draws.response_form(rng)["type"] for _ in range(100)} == known
 
 
 def test_every_option_of_the_server_is_drawn():

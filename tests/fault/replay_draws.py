@@ -191,8 +191,12 @@ FORMS = {
 }
 
 
+TAG = {"type": "structural_tag", "format": {"type": "sequence", "elements": [
+    {"type": "const_string", "value": "n="}, {"type": "regex", "pattern": "[0-9]{1,6}"}]}}
+
+
 def response_form(rng):
-    return rng.choice([{"type": "text"}, {"type": "json_object"},
+    return rng.choice([{"type": "text"}, {"type": "json_object"}, TAG,
                        {"type": "json_schema", "json_schema": {"name": "a", "schema": rng.choice(SCHEMAS)}}])
 
 
