@@ -75,13 +75,18 @@ static struct outputs make_outputs(const struct heads_scene *scene)
 {
     uint32_t columns = scene->shape.heads * scene->shape.head_dim;
     uint64_t cells = (uint64_t)scene->rows * columns;
-    /* Of f16 and tiled, which lie in the same place, one. */
-    uint32_t left_out = scene->shape.heads % 4 == 0 ? VULKAN_FORM_F16 : VULKAN_FORM_TILED;
+    bool can_stage = columns % 128 == 0;
+    size_t tiled = tiled_places_count(scene->rows, columns);
+    size_t staged = can_stage ? staged_places_count(scene->rows, columns) : 0;
+    /* Of the orders of halves, which lie in the same place, one. */
+    uint32_t kept = can_stage && scene->rows % 2 == 0 ? VULKAN_FORM_STAGED
+                    : scene->shape.heads % 4 == 0     ? VULKAN_FORM_TILED
+                                                      : VULKAN_FORM_F16;
+    uint32_t left_out = VULKAN_HALF_FORMS & ~kept;
     return (struct outputs){
         .forms = vulkan_attention_policy_forms(&scene->shape) & ~left_out,
         .f32 = vulkan_trial_buffer(scene->trial, NULL, cells * 4),
-        .f16 =
-            vulkan_trial_buffer(scene->trial, NULL, 2 * tiled_places_count(scene->rows, columns)),
+        .f16 = vulkan_trial_buffer(scene->trial, NULL, 2 * (tiled > staged ? tiled : staged)),
         .q8 = vulkan_trial_buffer(scene->trial, NULL, cells),
         .q8_terms = vulkan_trial_buffer(scene->trial, NULL, cells / 32 * 8 + 8),
     };
@@ -139,13 +144,16 @@ static void check_forms(const struct outputs *outputs, uint32_t row, uint32_t co
                         const float *f32)
 {
     const uint16_t *f16 = (const uint16_t *)outputs->f16->mapped;
-    bool tiled = (outputs->forms & VULKAN_FORM_TILED) != 0;
+    uint32_t order = outputs->forms & VULKAN_HALF_FORMS;
     const int8_t *q8 = (const int8_t *)outputs->q8->mapped + (size_t)row * columns;
     const float *terms = (const float *)outputs->q8_terms->mapped + (size_t)row * columns / 16;
-    for (uint32_t i = 0; (tiled || (outputs->forms & VULKAN_FORM_F16) != 0) && i < columns; i++) {
-        size_t at = tiled ? tiled_places_find(row, i, columns) : (size_t)row * columns + i;
-        expect_close(tiled ? "tiled" : "f16", row, i, (double)ggml_f16_to_f32(f16[at]),
-                     (double)f32[i], fabs((double)f32[i]) / 2048 + 1e-7);
+    for (uint32_t i = 0; order != 0 && i < columns; i++) {
+        size_t at = order == VULKAN_FORM_TILED    ? tiled_places_find(row, i, columns)
+                    : order == VULKAN_FORM_STAGED ? staged_places_find(row, i, columns)
+                                                  : (size_t)row * columns + i;
+        expect_close(order == VULKAN_FORM_F16 ? "f16" : "half in its own order", row, i,
+                     (double)ggml_f16_to_f32(f16[at]), (double)f32[i],
+                     fabs((double)f32[i]) / 2048 + 1e-7);
     }
     if ((outputs->forms & VULKAN_FORM_Q8) == 0)
         return;
