@@ -34,7 +34,7 @@ struct grammar_cache {
     struct entry *slots[SLOTS];
     struct entry *newest;
     struct entry *oldest;
-    struct grammar_cache_figures figures;
+    size_t bytes; /* of all entries */
 };
 
 struct grammar_cache *grammar_cache_create(size_t max_bytes)
@@ -71,8 +71,7 @@ static void entry_drop(struct grammar_cache *cache, struct entry *entry)
         at = &(*at)->next_in_slot;
     *at = entry->next_in_slot;
     entry_unlink(cache, entry);
-    cache->figures.bytes -= entry->bytes;
-    cache->figures.entries--;
+    cache->bytes -= entry->bytes;
     shared_bytes_release(entry->grammar);
     free(entry);
 }
@@ -89,12 +88,11 @@ static struct entry *entry_find(struct grammar_cache *cache, uint64_t hash, cons
 }
 
 /* What an entry says; *grammar is a new reference. */
-static enum result entry_answer(struct grammar_cache *cache, const struct entry *entry,
-                                struct shared_bytes **grammar, struct grammar_error *error)
+static enum result entry_answer(const struct entry *entry, struct shared_bytes **grammar,
+                                struct grammar_error *error)
 {
     *grammar = shared_bytes_share(entry->grammar);
     *error = entry->error;
-    cache->figures.refused += !entry->grammar;
     return entry->grammar ? RESULT_OK : RESULT_INVALID;
 }
 
@@ -125,9 +123,8 @@ static void entry_keep(struct grammar_cache *cache, struct entry *entry)
     entry->next_in_slot = cache->slots[entry->hash % SLOTS];
     cache->slots[entry->hash % SLOTS] = entry;
     entry_link_newest(cache, entry);
-    cache->figures.bytes += entry->bytes;
-    cache->figures.entries++;
-    while (cache->figures.bytes > cache->max_bytes && cache->oldest)
+    cache->bytes += entry->bytes;
+    while (cache->bytes > cache->max_bytes && cache->oldest)
         entry_drop(cache, cache->oldest);
     must(pthread_mutex_unlock(&cache->mutex) == 0);
 }
@@ -186,10 +183,8 @@ enum result grammar_cache_find(struct grammar_cache *cache, const char *key, siz
     if (entry) {
         entry_unlink(cache, entry);
         entry_link_newest(cache, entry);
-        result = entry_answer(cache, entry, grammar, error);
+        result = entry_answer(entry, grammar, error);
     }
-    cache->figures.hits += entry != NULL;
-    cache->figures.misses += entry == NULL;
     must(pthread_mutex_unlock(&cache->mutex) == 0);
     if (entry)
         return result;
@@ -199,19 +194,7 @@ enum result grammar_cache_find(struct grammar_cache *cache, const char *key, siz
         if (made)
             entry_keep(cache, made);
     }
-    if (result == RESULT_INVALID || result == RESULT_TOO_LARGE) {
-        must(pthread_mutex_lock(&cache->mutex) == 0);
-        cache->figures.refused++;
-        must(pthread_mutex_unlock(&cache->mutex) == 0);
-    }
     return result;
-}
-
-void grammar_cache_read(struct grammar_cache *cache, struct grammar_cache_figures *figures)
-{
-    must(pthread_mutex_lock(&cache->mutex) == 0);
-    *figures = cache->figures;
-    must(pthread_mutex_unlock(&cache->mutex) == 0);
 }
 
 void grammar_cache_destroy(struct grammar_cache *cache)

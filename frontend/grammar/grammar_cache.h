@@ -40,13 +40,4 @@ enum result grammar_cache_find(struct grammar_cache *cache, const char *key, siz
                                void *context, struct shared_bytes **grammar,
                                struct grammar_error *error) RESULT_CHECKED;
 
-struct grammar_cache_figures {
-    uint64_t hits;
-    uint64_t misses;
-    uint64_t refused; /* of both, those that were answered with an error */
-    size_t entries;
-    size_t bytes;
-};
-void grammar_cache_read(struct grammar_cache *cache, struct grammar_cache_figures *figures);
-
 #endif
