@@ -6,13 +6,14 @@ import glob
 import os
 import random as random_module
 import re
+import shutil
 import signal
 import time
 
 import pytest
 
 from crowd import Crowd, run_once
-from shoal_server import ROOT, ShoalServer, wait_until
+from shoal_server import BUILD, ROOT, ShoalServer, wait_until
 
 STREAMS = 8
 BLOCK = 16
@@ -159,6 +160,39 @@ def test_the_prefix_cache_is_warm():
         cold = server.request("POST", "/v1/chat/completions", one).json
         assert cold["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
         assert cold["choices"] == first["choices"]
+
+
+def cached_tokens(server, one):
+    return server.request("POST", "/v1/chat/completions", one).json["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+
+def test_a_reset_reaches_the_worker_that_follows(tmp_path):
+    """The worker dies before it has handled the reset, or there is none when the reset is asked for."""
+    one = whole_body()
+    for name in ("shoal", "shoal-worker", "shoal-media"):
+        shutil.copy(BUILD / name, tmp_path / name)
+    with ShoalServer("--workers", "1", model=SETTINGS["delta nets"][0], programs=tmp_path) as server:
+        server.wait_ready()
+        assert cached_tokens(server, one) == 0 and cached_tokens(server, one) > 0
+        pid = server.worker_pid()
+        os.kill(pid, signal.SIGSTOP)
+        assert server.request("POST", "/v1/cache/reset").json["workers"] == 1
+        os.kill(pid, signal.SIGKILL)
+        wait_successor(server, pid)
+        assert cached_tokens(server, one) == 0 and cached_tokens(server, one) > 0
+
+        (tmp_path / "shoal-worker").rename(tmp_path / "away")
+        pid = kill(server)
+        wait_until(lambda: "cannot start" in server.log_text(), "a start that fails")
+        assert server.request("POST", "/v1/cache/reset").json["workers"] == 1
+        (tmp_path / "away").rename(tmp_path / "shoal-worker")
+        wait_successor(server, pid)
+        assert cached_tokens(server, one) == 0 and cached_tokens(server, one) > 0
+
+        # A restart without a reset in between drops nothing.
+        wait_successor(server, kill(server))
+        assert cached_tokens(server, one) > 0
+        assert len(taken_over(server)) == 3 and all(blocks > 0 for blocks, _, _ in taken_over(server))
 
 
 def test_the_switch():

@@ -64,6 +64,11 @@ class SoakChat(Chat):
     def __init__(self, port, number, body):
         super().__init__(port, number, body, b"Authorization: Bearer %s\r\n" % KEY.encode())
 
+    def name(self):
+        head = b"".join(data for _, data in self.arrivals[:1])
+        found = re.search(rb"(?i)^x-request-id: *(\S+)\r$", head, re.MULTILINE)
+        return found[1].decode() if found else "?"
+
     def answer(self):
         status, body = self.reply()
         if self.streamed or status != 200:
@@ -85,7 +90,7 @@ class Arrivals:
         self.live, self.ended, self.begun = 0, 0, 0
         self.answers = {}  # number: the first answer
         self.wrong = []
-        self.slowest_s = 0.0
+        self.times = []  # (seconds to the whole answer, seconds to its first byte, number, name of the request)
 
     def begin(self, selector):
         if not self.order:
@@ -100,7 +105,8 @@ class Arrivals:
     def end(self, chat):
         self.live -= 1
         self.ended += 1
-        self.slowest_s = max(self.slowest_s, time.monotonic() - chat.begun_s)
+        first_s = chat.arrivals[0][0] if chat.arrivals else time.monotonic()
+        self.times.append((time.monotonic() - chat.begun_s, first_s - chat.begun_s, chat.number, chat.name()))
         try:
             answer = chat.answer()
         except Exception as error:  # cut, or not HTTP: lost
@@ -201,14 +207,24 @@ def test_soak(tmp_path, say):
         with server:
             if disks:
                 disks.begin()
-            run_soak(server, bodies, keys, disks, group, clock, say)
+            run_soak(server, bodies, tmp_path, disks, group, clock, say)
     finally:
         group.end()
         if disks:
             disks.end()
 
 
-def run_soak(server, bodies, keys, disks, group, clock, say):
+def report(folder, server, soak, errors):
+    """What a failed soak is explained with: the server's log, all errors, the slowest answers."""
+    (folder / "server.log").write_text(server.log_text())
+    (folder / "errors").write_text("\n".join(errors))
+    slow = sorted(soak.times, reverse=True)[:200]
+    (folder / "slow_answers").write_text("".join(f"{all_s:.1f} s, first byte {first_s:.1f} s, body {number}, {name}\n"
+                                                 for all_s, first_s, number, name in slow))
+
+
+def run_soak(server, bodies, tmp_path, disks, group, clock, say):
+    keys = tmp_path / "keys"
     idle(server)
     calm = Arrivals(server.port, bodies, CAPACITY_WIDTH)
     calm.run(lambda: calm.begun >= 2 * len(bodies))  # every answer, twice
@@ -265,12 +281,13 @@ def run_soak(server, bodies, keys, disks, group, clock, say):
     values = server.metrics()
     early, late = samples.trend()
     say(f"{duration_s:.0f} s at {LOAD:.0%} of {rate:.1f} requests/s: {soak.ended} answers, {len(soak.wrong)} lost or changed, slowest "
-        f"{soak.slowest_s:.1f} s; " + ", ".join(f"{one.count} {one.name}" for one in disturbances))
+        f"{max(soak.times)[0]:.1f} s, 99 % within {sorted(soak.times)[len(soak.times) * 99 // 100][0]:.1f} s; " + ", ".join(f"{one.count} {one.name}" for one in disturbances))
     say(f"{values['shoal_worker_restarts_total']:.0f} worker restarts, {values['shoal_requests_replayed_total']:.0f} replays, "
         f"{values['shoal_media_restarts_total']:.0f} media restarts; memory of the frontend {early / 1e6:.1f} to {late / 1e6:.1f} MB; "
         f"{descriptors} to {open_descriptors(server)} descriptors")
     errors = [error for one in disturbances for error in one.errors]
-    assert not errors, f"{len(errors)} errors: {errors[0]}"
+    report(tmp_path, server, soak, errors)
+    assert not errors, f"{len(errors)} errors: " + "\n".join({error.splitlines()[-1]: error for error in errors}.values())
     assert not soak.wrong, f"{len(soak.wrong)} lost or changed: {soak.wrong[:2]}"
     assert not after.wrong, after.wrong[:2]
     assert values["shoal_requests_quarantined_total"] == 0

@@ -362,8 +362,11 @@ struct response_journal_entry *response_journal_list(struct response_journal *jo
 static enum result file_read(int fd, uint64_t size, struct text_buffer *bytes)
 {
     char part[65536];
-    ssize_t count;
-    while (bytes->length < size && (count = read(fd, part, sizeof part)) != 0) {
+    while (bytes->length < size) {
+        uint64_t left = size - bytes->length;
+        ssize_t count = read(fd, part, left < sizeof part ? left : sizeof part);
+        if (count == 0)
+            break;
         if (count < 0 && errno != EINTR)
             return RESULT_IO;
         if (count > 0)

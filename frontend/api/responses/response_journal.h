@@ -63,7 +63,7 @@ struct response_journal_figures response_journal_figures(struct response_journal
 /* Lists the files; the caller frees. Removes unfinished ones. */
 struct response_journal_entry *response_journal_list(struct response_journal *journal,
                                                      size_t *count);
-/* The whole file, if it belongs to the user of this process. */
+/* At most entry->bytes of the file, if it belongs to the user of this process. */
 enum result response_journal_read(struct response_journal *journal,
                                   const struct response_journal_entry *entry,
                                   struct text_buffer *bytes,

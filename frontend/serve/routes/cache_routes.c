@@ -1,6 +1,6 @@
 /*
- * Figures are sums over the workers' gauges. A reset is a record to each ready worker, before every
- * request that is submitted later; a worker that is being started has empty caches.
+ * Figures are sums over the workers' gauges. A reset is a record to each worker, before every
+ * request that is submitted later; a worker that is being started gets it as its first record.
  */
 #include "frontend/serve/routes/cache_routes.h"
 

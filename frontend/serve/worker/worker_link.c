@@ -296,11 +296,16 @@ enum result worker_link_cancel(struct worker_link *link, struct request_id reque
     return record_commit(link, &(struct submit_record){.kind = SUBMIT_CANCEL, .request = request});
 }
 
+bool worker_link_reset_is_pending(const struct worker_link *link)
+{
+    const struct worker_gauges *gauges = link->segment.gauges;
+    return link->resets > atomic_load_explicit(&gauges->prefix_resets_total, memory_order_relaxed);
+}
+
 enum result worker_link_reset_cache(struct worker_link *link)
 {
     /* A reset that the worker has not handled yet serves this request, too: the ring holds one. */
-    const struct worker_gauges *gauges = link->segment.gauges;
-    if (link->resets > atomic_load_explicit(&gauges->prefix_resets_total, memory_order_relaxed))
+    if (worker_link_reset_is_pending(link))
         return RESULT_OK;
     link->resets++;
     return record_commit(link, &(struct submit_record){.kind = SUBMIT_RESET});

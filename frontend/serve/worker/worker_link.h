@@ -67,6 +67,8 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
 enum result worker_link_cancel(struct worker_link *link, struct request_id request) RESULT_CHECKED;
 /* Clears its caches before any request that is submitted later. */
 enum result worker_link_reset_cache(struct worker_link *link) RESULT_CHECKED;
+/* A reset was asked for that the worker has not done, or not counted before its death. */
+bool worker_link_reset_is_pending(const struct worker_link *link);
 enum result worker_link_drain(struct worker_link *link) RESULT_CHECKED;
 
 /* Handles what the worker published before it died. */

@@ -227,11 +227,9 @@ uint32_t worker_pool_reset_caches(struct worker_pool *pool)
     uint32_t asked = 0;
     prefix_files_remove(&(struct prefix_files){.directory = pool->config.state_directory});
     for (uint32_t i = 0; i < pool->count; i++) {
-        if (!is_ready(pool, i))
-            continue;
-        if (worker_link_reset_cache(worker_pool_link(pool, i)) != RESULT_OK)
-            worker_pool_condemn(pool, i, "its submit ring is full");
-        asked++;
+        asked += worker_supervisor_reset_cache(pool->workers[i].supervisor);
+        if (pool->workers[i].prefixes)
+            prefix_table_clear(pool->workers[i].prefixes);
     }
     return asked;
 }

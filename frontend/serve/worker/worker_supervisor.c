@@ -48,6 +48,7 @@ struct worker_supervisor {
     struct heartbeat_watch heartbeat;
     bool work_expected;
     bool ever_ready;
+    bool reset_due; /* the next worker must drop what it takes over before its first request */
     char device[DEVICE_NAME_BYTES];
     char
         backend[sizeof((struct worker_gauges *)0)->backend + 1]; /* "" before the first was ready */
@@ -358,6 +359,8 @@ static void on_death(int fd, short what, void *context)
     else if (!outside)
         supervisor->unready_deaths++;
     supervisor->state = SUPERVISOR_BACKOFF;
+    if (worker_link_reset_is_pending(supervisor->link))
+        supervisor->reset_due = true;
     supervisor->config.died(supervisor->config.context, cause);
     worker_clear(supervisor);
     if (supervisor->state == SUPERVISOR_STOPPED)
@@ -409,6 +412,10 @@ static void look_at_start(struct worker_supervisor *supervisor)
     supervisor->ever_ready = true;
     restart_policy_note_ready(&supervisor->record);
     log_info("worker %u ready: %s", supervisor->config.index, supervisor->backend);
+    if (supervisor->reset_due) {
+        supervisor->reset_due = false;
+        (void)worker_supervisor_reset_cache(supervisor);
+    }
     supervisor->config.listener.ready(supervisor->config.listener.context);
 }
 
@@ -452,6 +459,21 @@ void worker_supervisor_expect_work(struct worker_supervisor *supervisor, bool ex
         timer_set(supervisor, WATCH_LOOK_MS);
     }
     supervisor->work_expected = expected;
+}
+
+bool worker_supervisor_reset_cache(struct worker_supervisor *supervisor)
+{
+    switch (supervisor->state) {
+    case SUPERVISOR_STARTING:
+    case SUPERVISOR_BACKOFF: supervisor->reset_due = true; return true;
+    case SUPERVISOR_READY:
+        if (worker_link_reset_cache(supervisor->link) != RESULT_OK)
+            worker_supervisor_condemn(supervisor, "its submit ring is full");
+        return true;
+    case SUPERVISOR_DRAINING: prefix_save_end(supervisor, false); return false;
+    case SUPERVISOR_STOPPED: break;
+    }
+    return false;
 }
 
 void worker_supervisor_drain(struct worker_supervisor *supervisor)

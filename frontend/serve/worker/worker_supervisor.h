@@ -101,6 +101,10 @@ void worker_supervisor_expect_work(struct worker_supervisor *supervisor, bool ex
 void worker_supervisor_note_progress(struct worker_supervisor *supervisor);
 /* Kills a worker that broke a rule; it counts as crashed. died() follows from the loop. */
 void worker_supervisor_condemn(struct worker_supervisor *supervisor, const char *why);
+/* The worker clears its caches before its next request. If it is being restarted, or dies before it
+ * has done so, the next one clears what it takes over before its first request. False: it is
+ * draining or stopped; it saves no file of its prefix cache then. */
+bool worker_supervisor_reset_cache(struct worker_supervisor *supervisor);
 /* Tells it to finish its requests and exit; drained() follows. */
 void worker_supervisor_drain(struct worker_supervisor *supervisor);
 

@@ -198,10 +198,13 @@ static void a_replay_goes_on_behind_what_was_generated(void **state)
 static void resets_are_one_until_they_are_done(void **state)
 {
     (void)state;
+    assert_false(worker_link_reset_is_pending(link_under_test));
     for (uint32_t i = 0; i < 100; i++)
         assert_int_equal(worker_link_reset_cache(link_under_test), RESULT_OK);
     assert_int_equal(peer_hears().kind, SUBMIT_RESET);
+    assert_true(worker_link_reset_is_pending(link_under_test));
     atomic_store(&peer.gauges->prefix_resets_total, 1);
+    assert_false(worker_link_reset_is_pending(link_under_test));
     assert_int_equal(worker_link_reset_cache(link_under_test), RESULT_OK);
     assert_int_equal(worker_link_reset_cache(link_under_test), RESULT_OK);
     assert_int_equal(worker_link_drain(link_under_test), RESULT_OK);
