@@ -5,6 +5,8 @@
 #ifndef SHOAL_FRONTEND_BASE_API_ERROR_H
 #define SHOAL_FRONTEND_BASE_API_ERROR_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "frontend/base/text_buffer.h"
@@ -12,13 +14,24 @@
 
 #define API_PARAM_BYTES 96u /* a parameter's path, such as "messages[12].content[3].text" */
 
+/* A request that is longer than the context, for APIs whose clients read the numbers. */
+struct context_overflow {
+    size_t prompt_tokens;   /* 0: unknown */
+    uint32_t answer_tokens; /* requested, if only prompt and answer together are too long; else 0 */
+    uint32_t most_tokens;   /* of prompt and answer */
+    const char *option;     /* static: the operator's option that set most_tokens, or NULL */
+    bool at_least;          /* the prompt may have more tokens than were counted */
+};
+
 struct api_error {
     int status;       /* HTTP */
     const char *type; /* static: "invalid_request_error", "rate_limit_error", "server_error", … */
     const char *code; /* static, or NULL for null */
     char param[API_PARAM_BYTES]; /* "" for null */
     char message[512];
-    uint32_t retry_after_s; /* > 0: sent as Retry-After */
+    uint32_t retry_after_s;           /* > 0: sent as Retry-After */
+    struct context_overflow overflow; /* most_tokens > 0: this is the error */
+    bool in_stream; /* the client asked for a stream and expects this error as its events */
 };
 
 /* 400 invalid_request_error about `param` ("" for none). Returns RESULT_INVALID. */

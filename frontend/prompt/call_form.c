@@ -3,8 +3,8 @@
  * do not declare which.
  *
  * So the form is probed: a conversation with one call is rendered in each form, and the output is
- * searched for the call's argument. A template that never prints it has no calls, and the form does
- * not matter.
+ * searched for the call's argument. A template that never prints it has no calls; then only the
+ * content's form matters.
  */
 #include "frontend/prompt/call_form.h"
 
@@ -31,6 +31,7 @@ static const char conversation[] =
 
 /* What the output of one form contains. */
 struct trial {
+    bool renders;
     bool shows_call;
     size_t nones; /* occurrences of None */
 };
@@ -56,6 +57,7 @@ static struct trial form_try(const struct chat_template *template, const struct 
     if (variables && ids_set(messages, id) && call_form_apply(form, messages) == RESULT_OK &&
         chat_template_render(template, variables, (const char *const[]){NULL}, 0, NULL, &prompt,
                              &error) == RESULT_OK) {
+        trial.renders = true;
         trial.shows_call = strstr(prompt.text, PROBE_TEXT) != NULL;
         for (const char *at = prompt.text; (at = strstr(at, "None")); at++)
             trial.nones++;
@@ -65,23 +67,34 @@ static struct trial form_try(const struct chat_template *template, const struct 
     return trial;
 }
 
+/* The content's form for a template that takes both, or neither. */
+static enum call_content content_find(struct trial empty, struct trial null)
+{
+    if (empty.renders && (!null.renders || null.nones > empty.nones))
+        return CALL_CONTENT_EMPTY;
+    return CALL_CONTENT_AS_SENT;
+}
+
 struct call_form call_form_find(const struct chat_template *template)
 {
+    struct call_form found = {0};
     for (int text = 0; text < 2; text++) {
         struct call_form form = {.arguments_are_text = text, .content = CALL_CONTENT_EMPTY};
         struct trial empty = form_try(template, &form, NINE_ID);
         form.content = CALL_CONTENT_NULL;
         struct trial null = form_try(template, &form, NINE_ID);
-        if (empty.shows_call && null.shows_call)
-            form.content = null.nones > empty.nones ? CALL_CONTENT_EMPTY : CALL_CONTENT_AS_SENT;
-        else if (empty.shows_call)
+        if (empty.shows_call || !null.shows_call)
+            form.content = content_find(empty, null);
+        if (empty.shows_call && !null.shows_call)
             form.content = CALL_CONTENT_EMPTY;
+        if (text == 0)
+            found.content = form.content;
         if (empty.shows_call || null.shows_call) {
             form.nine_character_ids = !form_try(template, &form, LONG_ID).shows_call;
             return form;
         }
     }
-    return (struct call_form){0};
+    return found;
 }
 
 /* Replaces one call's arguments by the output of tojson for them. */
@@ -194,4 +207,19 @@ enum result call_form_apply(const struct call_form *form, cJSON *messages)
     }
     chat_template_close(printer);
     return result;
+}
+
+bool call_form_fill_content(cJSON *messages)
+{
+    bool changed = false;
+    cJSON *message;
+    cJSON_ArrayForEach(message, messages)
+    {
+        const char *role = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(message, "role"));
+        const cJSON *content = cJSON_GetObjectItemCaseSensitive(message, "content");
+        if (role && strcmp(role, "assistant") == 0 && (!content || cJSON_IsNull(content)) &&
+            content_set(message, CALL_CONTENT_EMPTY) == RESULT_OK)
+            changed = true;
+    }
+    return changed;
 }

@@ -34,5 +34,8 @@ struct call_form call_form_find(const struct chat_template *template);
  * it, equal ids the same. RESULT_OUT_OF_MEMORY (also for arguments of more than
  * LIMIT_TEMPLATE_OUTPUT) leaves some unchanged. */
 enum result call_form_apply(const struct call_form *form, struct cJSON *messages) RESULT_CHECKED;
+/* Makes missing and null content of the assistant's turns "". Returns true if there was any, so
+ * that a template that failed can be tried again. */
+bool call_form_fill_content(struct cJSON *messages);
 
 #endif

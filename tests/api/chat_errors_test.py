@@ -1,7 +1,9 @@
 """Every refusal: status, format, param and code; and refused requests leave no resources allocated."""
 
 import json
+import re
 
+import openai
 import pytest
 
 from shoal_server import MODEL_ID
@@ -86,6 +88,67 @@ def test_a_prompt_over_the_context_says_so(server):
     reply = server.chat("word " * 20000, stream=True)  # also before a stream's headers
     assert reply.status == 400
     assert reply.error["code"] == "context_length_exceeded"
+
+
+LONG = "word " * 20000
+
+
+def overflow_numbers(message):
+    found = re.fullmatch(r"This model's maximum context length is (\d+) tokens\. However, your prompt has (\d+) tokens, and the "
+                         r"completion needs at least one\. Please reduce the length of the messages\.", message)
+    return int(found[2]), int(found[1])
+
+
+def test_a_prompt_over_the_context_is_named_as_in_each_api(server):
+    """Agents search these words to shorten the conversation; both numbers are the server's own."""
+    chat = {"messages": [{"role": "user", "content": LONG}]}
+    counted = server.request("POST", "/v1/messages/count_tokens", chat).json["input_tokens"]
+    refused = server.request("POST", CHAT, chat)
+    tokens, context = overflow_numbers(refused.error["message"])
+    assert (tokens, refused.error["param"]) == (counted, "messages")
+    refused = server.request("POST", "/v1/completions", {"prompt": LONG})
+    assert overflow_numbers(refused.error["message"])[1] == context
+    assert (refused.status, refused.error["param"]) == (400, "prompt")
+    refused = server.request("POST", "/v1/completions", {"prompt": [[5], [5] * (context + 3)]})
+    assert overflow_numbers(refused.error["message"]) == (context + 3, context)
+    assert refused.error["param"] == "prompt[1]"
+    refused = server.request("POST", "/v1/responses", {"input": LONG})
+    assert overflow_numbers(refused.error["message"]) == (tokens, context)
+    assert (refused.status, refused.error["param"]) == (400, "input")
+    for stream in (False, True):
+        refused = server.request("POST", "/v1/messages", {**chat, "max_tokens": 5, "stream": stream})
+        assert (refused.status, refused.json["error"]["type"]) == (400, "invalid_request_error")
+        assert refused.json["error"]["message"] == f"prompt is too long: {tokens} tokens > {context - 1} maximum"
+        assert refused.json["error"]["details"] == {"error_code": "context_length_exceeded"}
+
+
+def test_a_stream_of_responses_tells_a_long_prompt_as_events(server):
+    """Codex shortens the conversation upon this event, and ends the turn upon an error status."""
+    client = openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0)
+    reply = server.request("POST", "/v1/responses", {"input": LONG, "stream": True})
+    assert reply.status == 200
+    events = [json.loads(line[6:]) for line in reply.body.decode().splitlines() if line.startswith("data: ")]
+    assert [event["type"] for event in events] == ["response.created", "error", "response.failed"]
+    assert [event["sequence_number"] for event in events] == [0, 1, 2]
+    failed = openai.types.responses.Response.construct(**events[2]["response"])
+    assert (failed.status, failed.error.code, failed.output) == ("failed", "context_length_exceeded", [])
+    assert "maximum context length is" in failed.error.message and events[1]["param"] == "input"
+    assert server.get("/v1/responses/" + failed.id).status == 404
+    with pytest.raises(openai.APIError, match="maximum context length"):
+        list(client.responses.create(model=MODEL_ID, input=LONG, stream=True))
+
+
+def test_prompt_and_answer_over_a_sequences_bound_are_told_in_numbers(start_server):
+    server = start_server("--max-kv-size", "100", "--prefix-cache", "0")
+    body = {"messages": HELLO, "max_tokens": 95}
+    refused = server.request("POST", "/v1/messages", body)
+    tokens = server.request("POST", "/v1/messages/count_tokens", {"messages": HELLO}).json["input_tokens"]
+    assert refused.json["error"]["message"] == f"input length and `max_tokens` exceed context limit: {tokens} + 95 > 100, " \
+        "decrease input length or `max_tokens` and try again"
+    refused = server.request("POST", CHAT, body)
+    assert f"you requested {tokens + 95} tokens ({tokens} in the prompt; 95 for the completion)" in refused.error["message"]
+    body["messages"] = [{"role": "user", "content": "word " * 200}]
+    assert server.request("POST", "/v1/messages", body).json["error"]["message"].startswith("prompt is too long: ")
 
 
 def test_unknown_paths_and_methods(server):

@@ -329,6 +329,7 @@ static void fail(struct api_reply *reply, const struct api_error *error, struct 
 }
 
 const struct api_format completions_format = {.id_prefix = "cmpl-",
+                                              .prompt_field = "prompt",
                                               .parse = completions_request_parse,
                                               .reply_create = create,
                                               .reply_destroy = destroy,

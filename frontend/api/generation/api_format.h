@@ -40,8 +40,9 @@ struct reply_config {
 struct api_reply;
 
 struct api_format {
-    const char *id_prefix; /* of an answer's id: "chatcmpl-" */
-    const char *silence;   /* sent by a stream during silence; NULL: a comment */
+    const char *id_prefix;    /* of an answer's id: "chatcmpl-" */
+    const char *prompt_field; /* the field that has the prompt; NULL: "messages" */
+    const char *silence;      /* sent by a stream during silence; NULL: a comment */
     /* On failure *request is empty. */
     enum result (*parse)(const struct parse_context *context, const char *json, size_t json_bytes,
                          struct generation_request *request, struct api_error *error);
@@ -73,6 +74,10 @@ struct api_format {
      * http_route). */
     void (*reply_fail)(struct api_reply *reply, const struct api_error *error,
                        struct text_buffer *out);
+    /* Streaming: the whole stream of a request whose error has `in_stream`, instead of create …
+     * destroy. NULL: the route writes the error. */
+    void (*reply_refuse)(const char *id, const char *model_id, int64_t created_unix_s,
+                         const struct api_error *error, struct text_buffer *out);
     /* Another request asked to cancel this one: a stream's last events, or the whole body. NULL:
      * cannot be cancelled (generation_route_cancel()). */
     void (*reply_cancel)(struct api_reply *reply, struct text_buffer *out);

@@ -11,9 +11,11 @@
 #include "frontend/api/generation/generation_prepare.h"
 
 #include <cjson/cJSON.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/api/generation/context_error.h"
 #include "frontend/api/generation/final_message.h"
 #include "frontend/api/generation/forced_prepare.h"
 #include "frontend/api/generation/grammar_prepare.h"
@@ -115,9 +117,14 @@ enum result generation_prepare_render(const struct parse_context *context,
     cJSON *variables = template_variables(assets, request);
     if (!variables)
         return memory_error(error);
-    struct error_text words;
+    struct error_text words, retry_words;
     result = chat_template_render(assets->chat_template, variables, trusted, now_unix_s,
                                   context->cancelled, prompt, &words);
+    if (result == RESULT_INVALID && call_form_fill_content(request->messages)) {
+        chat_prompt_fini(prompt);
+        result = chat_template_render(assets->chat_template, variables, trusted, now_unix_s,
+                                      context->cancelled, prompt, &retry_words);
+    }
     cJSON_Delete(variables);
     if (result == RESULT_OUT_OF_MEMORY)
         return memory_error(error);
@@ -131,16 +138,6 @@ enum result generation_prepare_render(const struct parse_context *context,
     if (request->continue_final_message)
         return final_message_cut(request->messages, prompt, error);
     return RESULT_OK;
-}
-
-static enum result context_error(const struct model_assets *assets, struct api_error *error)
-{
-    (void)api_error_set(error, RESULT_CONTEXT_EXCEEDED, 400, "context_length_exceeded",
-                        "this model's maximum context length is %u tokens; the messages and at "
-                        "least one token of answer need more",
-                        assets->context_tokens);
-    strcpy(error->param, "messages");
-    return RESULT_CONTEXT_EXCEEDED;
 }
 
 /* If the template writes bos itself, the tokenizer must not add a second one. */
@@ -163,7 +160,7 @@ static enum result prompt_begin(const struct model_assets *assets, struct token_
     return RESULT_OK;
 }
 
-/* Encodes fewer than `bound` tokens. */
+/* Encodes fewer than `bound` tokens. Tokens beyond it are counted for the error. */
 static enum result prompt_encode(const struct parse_context *context,
                                  const struct chat_prompt *prompt, uint32_t bound,
                                  struct token_list *tokens, struct api_error *error)
@@ -173,14 +170,17 @@ static enum result prompt_encode(const struct parse_context *context,
     if (needs_bos(assets, prompt))
         result = prompt_begin(assets, tokens);
     if (result == RESULT_OK)
-        result = tokenizer_encode(assets->tokenizer, prompt->spans, prompt->span_count, bound,
-                                  context->cancelled, tokens);
+        result = tokenizer_encode(assets->tokenizer, prompt->spans, prompt->span_count,
+                                  LIMIT_CONTEXT_TOKENS, context->cancelled, tokens);
     if (result == RESULT_CANCELLED)
         return cancelled_error(error);
     if (result == RESULT_OUT_OF_MEMORY)
         return memory_error(error);
     if (result == RESULT_TOO_LARGE || tokens->count >= bound)
-        return context_error(assets, error);
+        return context_error_set(error, "messages",
+                                 &(struct context_overflow){.prompt_tokens = tokens->count,
+                                                            .most_tokens = bound,
+                                                            .at_least = result != RESULT_OK});
     if (result != RESULT_OK)
         return api_error_invalid(error, "messages", "the tokenizer cannot split this text");
     if (tokens->count == 0)
@@ -228,10 +228,21 @@ static enum result check_bound(const struct model_assets *assets,
     }
     if (assets->max_kv_tokens == 0 || longest + asked <= assets->max_kv_tokens)
         return RESULT_OK;
-    return api_error_set(error, RESULT_CONTEXT_EXCEEDED, 400, "context_length_exceeded",
-                         "a prompt of %zu tokens and %u of answer are more than this server's "
-                         "bound on a sequence, %u tokens (--max-kv-size)",
-                         longest, asked, assets->max_kv_tokens);
+    return context_error_set(
+        error, prepared->request.prompts ? "prompt" : "messages",
+        &(struct context_overflow){.prompt_tokens = longest,
+                                   .answer_tokens = longest < assets->max_kv_tokens ? asked : 0,
+                                   .most_tokens = assets->max_kv_tokens,
+                                   .option = "--max-kv-size"});
+}
+
+/* Names the prompt and sends the error as the API does. */
+static void overflow_adapt(const struct api_format *format,
+                           const struct generation_request *request, struct api_error *error)
+{
+    if (format->prompt_field && strcmp(error->param, "messages") == 0)
+        snprintf(error->param, sizeof error->param, "%s", format->prompt_field);
+    error->in_stream = request->stream && format->reply_refuse;
 }
 
 enum result generation_prepare(const struct api_format *format, const struct parse_context *context,
@@ -250,6 +261,8 @@ enum result generation_prepare(const struct api_format *format, const struct par
                      : messages_encode(context, answers, now_unix_s, prepared, error);
     if (result == RESULT_OK && answers)
         result = check_bound(assets, prepared, error);
+    if (result == RESULT_CONTEXT_EXCEEDED)
+        overflow_adapt(format, &prepared->request, error);
     if (result != RESULT_OK) {
         prepared_generation_fini(prepared);
         return result;

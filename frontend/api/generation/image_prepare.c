@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/api/generation/context_error.h"
 #include "frontend/assets/vision_assets.h"
 #include "frontend/base/cancel_flag.h"
 #include "frontend/image/image_reader.h"
@@ -138,17 +139,6 @@ static enum result work_image_read(const struct image_work *work,
     return result == RESULT_OK ? RESULT_OK : work_image_refuse(image, result, &why, error);
 }
 
-static enum result context_refuse(const struct work_image *image, uint32_t most_tokens,
-                                  struct api_error *error)
-{
-    (void)api_error_set(error, RESULT_CONTEXT_EXCEEDED, 400, "context_length_exceeded",
-                        "%s: with it the images are more tokens than this model's context of %u "
-                        "tokens",
-                        image->named->place, most_tokens);
-    snprintf(error->param, sizeof error->param, "%s", image->named->place);
-    return RESULT_CONTEXT_EXCEEDED;
-}
-
 enum result image_prepare_read(const struct parse_context *context,
                                const struct generation_request *request, uint32_t most_tokens,
                                struct image_work **work, struct api_error *error)
@@ -179,7 +169,10 @@ enum result image_prepare_read(const struct parse_context *context,
             result = work_image_read(made, request, &made->images[i], &costs, error);
         costs.tokens += made->images[i].plan.token_count;
         if (result == RESULT_OK && costs.tokens >= most_tokens)
-            result = context_refuse(&made->images[i], most_tokens, error);
+            result = context_error_set(error, made->images[i].named->place,
+                                       &(struct context_overflow){.prompt_tokens = costs.tokens,
+                                                                  .most_tokens = most_tokens,
+                                                                  .at_least = true});
     }
     if (result == RESULT_OK)
         *work = made;

@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Encodes into an empty list. RESULT_TOO_LARGE beyond the context. */
+#include "frontend/api/generation/context_error.h"
+#include "proto/limits.h"
+
+/* Encodes into an empty list. RESULT_TOO_LARGE: more tokens than are counted. */
 static enum result text_encode(const struct parse_context *context, const char *text,
                                struct token_list *tokens)
 {
@@ -23,7 +26,7 @@ static enum result text_encode(const struct parse_context *context, const char *
         tokens->ids[0] = (uint32_t)bos;
     }
     struct prompt_span span = {.text = text, .text_bytes = strlen(text), .trusted = false};
-    return tokenizer_encode(assets->tokenizer, &span, 1, assets->context_tokens, context->cancelled,
+    return tokenizer_encode(assets->tokenizer, &span, 1, LIMIT_CONTEXT_TOKENS, context->cancelled,
                             tokens);
 }
 
@@ -36,7 +39,9 @@ static enum result ids_take(const struct model_assets *assets, const cJSON *list
     for (item = list->child; item; item = item->next)
         count++;
     if (count >= assets->context_tokens)
-        return RESULT_TOO_LARGE;
+        return context_error_set(error, place,
+                                 &(struct context_overflow){.prompt_tokens = count,
+                                                            .most_tokens = assets->context_tokens});
     tokens->ids = malloc((count + 1) * sizeof *tokens->ids);
     if (!tokens->ids)
         return RESULT_OUT_OF_MEMORY;
@@ -69,11 +74,10 @@ static enum result one_encode(const struct parse_context *context, const cJSON *
         return api_error_invalid(error, place, "the prompt is empty");
     if (result == RESULT_OK && tokens->count < assets->context_tokens)
         return RESULT_OK;
-    (void)api_error_set(error, RESULT_CONTEXT_EXCEEDED, 400, "context_length_exceeded",
-                        "the prompt does not fit into the context of %u tokens",
-                        assets->context_tokens);
-    snprintf(error->param, sizeof error->param, "%s", place);
-    return RESULT_CONTEXT_EXCEEDED;
+    return context_error_set(error, place,
+                             &(struct context_overflow){.prompt_tokens = tokens->count,
+                                                        .most_tokens = assets->context_tokens,
+                                                        .at_least = result != RESULT_OK});
 }
 
 enum result raw_prompts_encode(const struct parse_context *context,

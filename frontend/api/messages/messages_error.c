@@ -2,7 +2,8 @@
  * Anthropic's error object; the type follows from the status by one table.
  *
  * That API has no `param`: the place comes before the message, as in "max_tokens: …". The code goes
- * into details.error_code, where its clients expect one.
+ * into details.error_code, where its clients expect one. Agents recognise a prompt that is too long
+ * by Anthropic's words and read both numbers from them.
  */
 #include "frontend/api/messages/messages_error.h"
 
@@ -21,8 +22,26 @@ static const struct {
     {503, 529, "overloaded_error"},     {504, 504, "timeout_error"},
 };
 
+static void append_overflow(const struct context_overflow *overflow, struct text_buffer *out)
+{
+    if (overflow->answer_tokens > 0)
+        text_buffer_append_format(
+            out,
+            "\"input length and `max_tokens` exceed context limit: %zu + %u > "
+            "%u, decrease input length or `max_tokens` and try again\"",
+            overflow->prompt_tokens, overflow->answer_tokens, overflow->most_tokens);
+    else
+        text_buffer_append_format(out, "\"prompt is too long: %s%zu tokens > %u maximum\"",
+                                  overflow->at_least ? "at least " : "", overflow->prompt_tokens,
+                                  overflow->most_tokens - 1);
+}
+
 static void append_message(const struct api_error *error, struct text_buffer *out)
 {
+    if (error->overflow.most_tokens > 0) {
+        append_overflow(&error->overflow, out);
+        return;
+    }
     char words[sizeof error->param + sizeof error->message + 2];
     size_t bytes = strlen(error->param);
     bool named = bytes == 0 || strncmp(error->message, error->param, bytes) == 0;

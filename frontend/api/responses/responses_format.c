@@ -13,6 +13,7 @@
 #include "frontend/api/generation/answer.h"
 #include "frontend/api/generation/generation_prepare.h"
 #include "frontend/api/responses/response_store.h"
+#include "frontend/api/responses/responses_refusal.h"
 #include "frontend/api/responses/responses_request.h"
 #include "frontend/api/responses/responses_writer.h"
 #include "proto/must.h"
@@ -72,13 +73,20 @@ static void usage_write(const struct api_reply *reply, struct text_buffer *out)
         usage->reasoning_tokens, usage->prompt_tokens + usage->completion_tokens);
 }
 
+/* The API has few codes for failed responses; clients look for these. */
+static const char *error_code(const struct api_error *error)
+{
+    static const char *const overflow = "context_length_exceeded";
+    return error->code && strcmp(error->code, overflow) == 0 ? overflow : "server_error";
+}
+
 /* Writes the members that say how the answer ended, except its usage. */
 static void ending_write(enum response_status status, const struct api_error *error,
                          struct text_buffer *fields)
 {
     text_buffer_append_text(fields, ",\"error\":");
     if (error) {
-        text_buffer_append_text(fields, "{\"code\":\"server_error\",\"message\":");
+        text_buffer_append_format(fields, "{\"code\":\"%s\",\"message\":", error_code(error));
         text_buffer_append_json_string(fields, error->message, strlen(error->message));
         text_buffer_append_text(fields, "}");
     } else {
@@ -245,6 +253,8 @@ static void cancel(struct api_reply *reply, struct text_buffer *out)
 }
 
 const struct api_format responses_format = {.id_prefix = RESPONSE_ID_PREFIX,
+                                            .prompt_field = "input",
+                                            .reply_refuse = responses_refusal_write,
                                             .parse = responses_request_parse,
                                             .keep = responses_request_keep,
                                             .reply_create = create,

@@ -161,9 +161,10 @@ static struct live_request *next_of(struct chat_engine *engine, struct waiting_q
 static void fail_too_large(struct chat_engine *engine, struct live_request *request)
 {
     struct api_error error;
-    (void)api_error_set(&error, RESULT_TOO_LARGE, 400, "context_length_exceeded",
-                        "the prompt%s not fit into this server's memory for prompts (--slab-bytes)",
-                        request->prepared.images ? " and its images do" : " does");
+    (void)api_error_set(
+        &error, RESULT_TOO_LARGE, 400, "context_length_exceeded",
+        "the prompt is too long: it%s not fit into this server's memory for prompts (--slab-bytes)",
+        request->prepared.images ? " and its images do" : " does");
     request_end_fail(engine, request, &error);
 }
 

@@ -123,7 +123,7 @@ static void failure_words(enum result failure, struct api_error *error)
     switch (failure) {
     case RESULT_CONTEXT_EXCEEDED:
         (void)api_error_set(error, failure, 400, "context_length_exceeded",
-                            "the request does not fit into the model's context");
+                            "the prompt is too long: it exceeds the model's context window");
         break;
     case RESULT_UNSUPPORTED:
         (void)api_error_set(error, failure, 400, "images_not_supported",

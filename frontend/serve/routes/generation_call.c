@@ -410,6 +410,19 @@ static void on_finished(void *context, enum finish_reason finish, struct cached_
     call_destroy(call);
 }
 
+/* Answers a request for a stream that was not prepared with a stream that fails. */
+static void stream_refuse(struct generation_call *call, const struct api_error *error)
+{
+    const struct model_assets *assets = chat_engine_assets(call->calls->engine);
+    call->streams = true;
+    call->format->reply_refuse(call->id, assets->model_id, (int64_t)time(NULL), error, &call->out);
+    sse_stream_open(&call->stream, call->exchange, call->calls->options->stream_buffer_bytes,
+                    monotonic_clock_ms(), call->out.bytes, call->out.length);
+    text_buffer_clear(&call->out);
+    call->calls->stream_begins(call->calls->context);
+    call_answer(call);
+}
+
 /* One of the answers failed: the whole request fails. */
 static void call_fail(struct generation_call *call, const struct api_error *error)
 {
@@ -421,6 +434,8 @@ static void call_fail(struct generation_call *call, const struct api_error *erro
         call_answer(call);
     } else if (call->resumed) {
         resumption_end(call, error);
+    } else if (!call->reply && error->in_stream) {
+        stream_refuse(call, error);
     } else {
         http_reply_error(call->exchange, error);
     }

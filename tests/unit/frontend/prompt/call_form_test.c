@@ -56,7 +56,7 @@ static void templates_say_what_they_take(void **state)
         {"lcp-openai-gpt-oss-120b", {false, CALL_CONTENT_EMPTY, false}},
         {"meetkai-functionary-medium-v3.2", {true, CALL_CONTENT_AS_SENT, false}},
         {"google-gemma-2-2b-it", {false, CALL_CONTENT_AS_SENT, false}},
-        {"gguf-SmolLM2-135M-Instruct", {false, CALL_CONTENT_AS_SENT, false}},
+        {"gguf-SmolLM2-135M-Instruct", {false, CALL_CONTENT_EMPTY, false}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct chat_template *template = open_template(cases[i].template);

@@ -84,6 +84,25 @@ static void user_text_never_becomes_special(void **state)
     prepared_generation_fini(&prepared);
 }
 
+/* Clients send null beside calls; a template that concatenates content fails on it. */
+static void null_content_is_tried_again_as_an_empty_text(void **state)
+{
+    (void)state;
+    struct prepared_generation prepared;
+    struct api_error error;
+    assert_int_equal(prepare("{\"messages\":[{\"role\":\"user\",\"content\":\"x\"},"
+                             "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":"
+                             "\"1\",\"type\":\"function\",\"function\":{\"name\":\"f\","
+                             "\"arguments\":\"{}\"}}]},{\"role\":\"user\",\"content\":\"y\"}]}",
+                             &prepared, &error),
+                     RESULT_OK);
+    const uint32_t expected[] = {TINY_START, 'x', TINY_END, TINY_START, TINY_END,
+                                 TINY_START, 'y', TINY_END, TINY_START};
+    assert_int_equal(prepared.prompt.count, 9);
+    assert_memory_equal(prepared.prompt.ids, expected, sizeof expected);
+    prepared_generation_fini(&prepared);
+}
+
 static void prompt_must_leave_room_for_one_token(void **state)
 {
     (void)state;
@@ -151,6 +170,7 @@ int main(void)
         cmocka_unit_test(template_tokens_are_special),
         cmocka_unit_test(a_counted_prompt_may_exceed_the_context),
         cmocka_unit_test(user_text_never_becomes_special),
+        cmocka_unit_test(null_content_is_tried_again_as_an_empty_text),
         cmocka_unit_test(prompt_must_leave_room_for_one_token),
         cmocka_unit_test(requested_max_tokens_are_kept_when_they_fit),
         cmocka_unit_test(a_template_error_is_the_reply),
