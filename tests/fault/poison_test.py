@@ -1,5 +1,7 @@
 """A request that kills every worker is ended and refused when it is sent again; all other requests finish."""
 
+import os
+import signal
 import time
 
 import pytest
@@ -71,6 +73,24 @@ def test_a_token_or_two_for_each_death_are_not_enough(start_server):
     assert (reply.status, reply.error["code"]) == (500, "worker_crashed")
     restarts = server.metrics()["shoal_worker_restarts_total"]
     assert 16 < restarts <= 33
+    server.wait_idle()
+
+
+def test_a_crash_of_an_inherited_cache_convicts_no_request(start_server):
+    """The worker crashes as soon as it continues with blocks of an earlier one, and the request is not the cause: its trial computes
+    everything itself."""
+    server = start_server("--worker-fault", "abort-on-inherited=1", "--poison-crashes", "2")
+    body = {"max_tokens": 24, "temperature": 0, "logit_bias": {"2": -100}}
+    prompt = "river stone winter light engine " * 20
+    calm = server.chat(prompt, **body, cache_prompt=False).json["choices"]
+    assert server.chat(prompt, **body).json["choices"] == calm
+    os.kill(server.worker_pid(), signal.SIGKILL)  # the next worker inherits the blocks
+    reply = server.chat(prompt, **body)
+    assert (reply.status, reply.json.get("choices")) == (200, calm)
+    values = server.metrics()
+    assert values["shoal_requests_quarantined_total"] == 0
+    assert values["shoal_worker_restarts_total"] == 3  # the kill and two crashes
+    assert "its KV cache is dropped" in server.log_text() and "request_acquitted" in server.log_text()
     server.wait_idle()
 
 

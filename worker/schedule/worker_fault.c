@@ -25,6 +25,7 @@ static const struct {
     {"abort-on-token=", WORKER_FAULT_ABORT_ON_TOKEN},
     {"kill-on-token=", WORKER_FAULT_KILL_ON_TOKEN},
     {"abort-at-step=", WORKER_FAULT_ABORT_AT_STEP},
+    {"abort-on-inherited=", WORKER_FAULT_ABORT_ON_INHERITED},
     {"open-at-step=", WORKER_FAULT_OPEN_AT_STEP},
     {"socket-at-step=", WORKER_FAULT_SOCKET_AT_STEP},
     {"hang-at-step=", WORKER_FAULT_HANG_AT_STEP},
@@ -131,6 +132,12 @@ void worker_fault_step(const struct worker_fault *fault, uint64_t steps,
         token_seen(fault, batch->token_ids[row]);
     if (fault->kind == WORKER_FAULT_ABORT_AT_STEP && steps + 1 == fault->number)
         abort_now();
+    for (uint32_t i = 0;
+         fault->kind == WORKER_FAULT_ABORT_ON_INHERITED && steps == 0 && i < batch->sequence_count;
+         i++) {
+        if (batch->sequences[i].first_position >= fault->number)
+            abort_now();
+    }
     if (steps + 1 == fault->number)
         call_kernel(fault->kind);
     if (fault->kind == WORKER_FAULT_HANG_AT_STEP && steps + 1 == fault->number) {

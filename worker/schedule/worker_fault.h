@@ -4,6 +4,8 @@
  *   abort-on-token=ID     aborts in a step that computes the token ID
  *   kill-on-token=ID      ends by SIGKILL there, as by the kernel's OOM killer
  *   abort-at-step=N       aborts in the N-th step of every worker process
+ *   abort-on-inherited=N  aborts in the first step of a worker process if a sequence begins there at
+ *                         position N or later, which only blocks of an earlier worker allow
  *   open-at-step=N        opens a file in the N-th step of every worker process
  *   socket-at-step=N      makes a network socket there: with the sandbox, both end the process
  *   hang-at-step=N        hangs in the N-th step of every worker process
@@ -21,6 +23,7 @@ enum worker_fault_kind {
     WORKER_FAULT_ABORT_ON_TOKEN,
     WORKER_FAULT_KILL_ON_TOKEN,
     WORKER_FAULT_ABORT_AT_STEP,
+    WORKER_FAULT_ABORT_ON_INHERITED,
     WORKER_FAULT_OPEN_AT_STEP,
     WORKER_FAULT_SOCKET_AT_STEP,
     WORKER_FAULT_HANG_AT_STEP,

@@ -10,6 +10,11 @@
  * The segment's roster lists the requests that were being computed. It was written by a dead
  * worker, so it only decides which requests are suspected (poison_policy.h), never which are ended:
  * a conviction needs a death while the request ran alone.
+ *
+ * Repeated crashes may also come from the KV cache that the workers inherited, whose contents
+ * cannot be checked. So when a crash makes a request a suspect, the next worker drops what it takes
+ * over, and the trial computes everything from the tokens. Deaths from outside say nothing about
+ * the KV cache: a trial after them resumes from it.
  */
 #include "frontend/serve/engine/worker_loss.h"
 
@@ -27,6 +32,7 @@ struct loss {
     struct step_roster_copy roster; /* empty: unknown which requests were being computed */
     uint32_t replayed;
     bool culprit_found;
+    bool crash_suspected; /* a crash made a request a suspect */
 };
 
 static bool is_on_trial(const struct loss *loss, struct request_id id)
@@ -92,6 +98,8 @@ static void take_back(struct chat_engine *engine, struct loss *loss, struct live
         request_end_worker_done(engine, request);
         return;
     }
+    loss->crash_suspected = loss->crash_suspected ||
+                            (verdict == POISON_SUSPECT && !death_cause_is_outside(loss->cause));
     requeue(engine, request, verdict);
     loss->replayed++;
 }
@@ -135,6 +143,8 @@ void worker_loss_handle(void *context, uint32_t worker, enum death_cause cause)
         if (live_request_is_with_worker(request) && request->worker == worker)
             take_back(engine, &loss, request);
     }
+    if (loss.crash_suspected)
+        worker_pool_reset_cache(engine->workers, worker);
     if (loss.culprit_found)
         request_dispatch_clear_suspects(engine);
     if (loss.replayed > 0)

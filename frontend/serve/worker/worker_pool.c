@@ -222,15 +222,26 @@ static bool is_ready(const struct worker_pool *pool, uint32_t index)
     return worker_supervisor_state(pool->workers[index].supervisor) == SUPERVISOR_READY;
 }
 
+static bool cache_reset(struct pool_worker *worker)
+{
+    if (worker->prefixes)
+        prefix_table_clear(worker->prefixes);
+    return worker_supervisor_reset_cache(worker->supervisor);
+}
+
+void worker_pool_reset_cache(struct worker_pool *pool, uint32_t worker)
+{
+    must(worker < pool->count);
+    log_info("worker %u: its KV cache is dropped, because requests that used it crashed", worker);
+    (void)cache_reset(&pool->workers[worker]);
+}
+
 uint32_t worker_pool_reset_caches(struct worker_pool *pool)
 {
     uint32_t asked = 0;
     prefix_files_remove(&(struct prefix_files){.directory = pool->config.state_directory});
-    for (uint32_t i = 0; i < pool->count; i++) {
-        asked += worker_supervisor_reset_cache(pool->workers[i].supervisor);
-        if (pool->workers[i].prefixes)
-            prefix_table_clear(pool->workers[i].prefixes);
-    }
+    for (uint32_t i = 0; i < pool->count; i++)
+        asked += cache_reset(&pool->workers[i]);
     return asked;
 }
 

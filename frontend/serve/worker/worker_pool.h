@@ -69,6 +69,8 @@ bool worker_pool_trial(const struct worker_pool *pool, uint32_t worker, struct r
 /* Kills a worker that broke a rule; died() follows from the loop. */
 void worker_pool_condemn(struct worker_pool *pool, uint32_t worker, const char *why);
 void worker_pool_drain(struct worker_pool *pool);
+/* The caches of one worker, as worker_supervisor_reset_cache(). */
+void worker_pool_reset_cache(struct worker_pool *pool, uint32_t worker);
 /* Clears the caches of every worker, before its next request (worker_supervisor_reset_cache()), and
  * removes saved files. Returns the number of workers that will do so. */
 uint32_t worker_pool_reset_caches(struct worker_pool *pool);

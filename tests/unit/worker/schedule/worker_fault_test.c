@@ -30,6 +30,7 @@ static void test_every_fault(void **state)
     assert_int_equal(fault.number, 17);
     assert_int_equal(parsed("kill-on-token=17", 0).kind, WORKER_FAULT_KILL_ON_TOKEN);
     assert_int_equal(parsed("abort-at-step=3", 0).kind, WORKER_FAULT_ABORT_AT_STEP);
+    assert_int_equal(parsed("abort-on-inherited=1", 0).kind, WORKER_FAULT_ABORT_ON_INHERITED);
     assert_int_equal(parsed("hang-at-step=3", 0).kind, WORKER_FAULT_HANG_AT_STEP);
     assert_int_equal(parsed("open-at-step=3", 0).kind, WORKER_FAULT_OPEN_AT_STEP);
     assert_int_equal(parsed("socket-at-step=3", 0).kind, WORKER_FAULT_SOCKET_AT_STEP);
