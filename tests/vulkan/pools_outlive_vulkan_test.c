@@ -248,6 +248,20 @@ static void test_a_device_that_cannot_share(void **state)
     life_end(&life);
 }
 
+/* Open during all tests, so that the loader does not unload the driver between devices. Without it,
+ * NVIDIA's was not found any more after some fifteen devices of one process (one H200). */
+static int driver_hold(void **state)
+{
+    *state = vulkan_fixture_open(VULKAN_SCALAR);
+    return 0;
+}
+
+static int driver_release(void **state)
+{
+    vulkan_fixture_close(*state);
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,5 +272,5 @@ int main(void)
                                         vault_close),
         cmocka_unit_test_setup_teardown(test_a_device_that_cannot_share, vault_open, vault_close),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, driver_hold, driver_release);
 }

@@ -1,6 +1,7 @@
 /*
  * Recording, submitting and waiting, with copies and fills only: commands take effect in the order
- * of their barriers, a recording can be submitted again, and timestamps increase.
+ * of their barriers, a recording can be submitted again, and timestamps increase. Chunks of an
+ * arena hold whole pieces, so that large pieces of one size waste no memory.
  */
 // tags: threads
 #include <setjmp.h>
@@ -138,12 +139,36 @@ static void test_timestamps_go_forward(void **state)
     buffers_fini(device, &buffers);
 }
 
+/* Of 600 kB, where a chunk holds at most 1 MB, and of 300 kB, of which three fit. */
+static void test_large_pieces_waste_no_memory(void **state)
+{
+    struct vulkan_device *device = *state;
+    const uint64_t all = device->facts.max_allocation_bytes;
+    static const uint64_t sizes[] = {600 << 10, 300 << 10};
+    device->facts.max_allocation_bytes = 1 << 20;
+    for (uint32_t size = 0; size < 2; size++) {
+        struct vulkan_arena *arena = vulkan_arena_create(device, 12 * sizes[size], false);
+        struct vulkan_piece piece;
+        struct error_text error;
+        for (uint32_t i = 0; i < 12; i++)
+            assert_int_equal(vulkan_arena_take(arena, sizes[size], "a test", &piece, &error),
+                             RESULT_OK);
+        uint64_t bytes = 0;
+        for (uint32_t i = 0; i < vulkan_arena_chunk_count(arena); i++)
+            bytes += vulkan_arena_chunk(arena, i)->bytes;
+        assert_int_equal(bytes, 12 * sizes[size]);
+        vulkan_arena_destroy(arena);
+    }
+    device->facts.max_allocation_bytes = all;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_copies_and_fills_in_order),
         cmocka_unit_test(test_a_recording_is_run_again),
         cmocka_unit_test(test_timestamps_go_forward),
+        cmocka_unit_test(test_large_pieces_waste_no_memory),
     };
     return cmocka_run_group_tests(tests, vulkan_fixture_setup, vulkan_fixture_teardown);
 }
