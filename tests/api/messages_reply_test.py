@@ -127,7 +127,7 @@ def test_a_prompt_beyond_the_context_is_a_bad_request_and_can_be_counted(client)
     messages = [{"role": "user", "content": "word " * 20000}]
     with pytest.raises(anthropic.BadRequestError) as caught:
         ask(client, messages)
-    assert "context" in caught.value.body["error"]["message"]
+    assert caught.value.body["error"]["message"].startswith("prompt is too long: ")
     assert client.messages.count_tokens(model=MODEL_ID, messages=messages).input_tokens > 20000
 
 
