@@ -34,7 +34,8 @@ SANFLAG := $(if $(filter address fuzz,$(SANS)),-fsanitize=address) \
            $(if $(filter thread,$(SANS)),-fsanitize=thread) \
            $(if $(filter fuzz,$(SANS)),-fsanitize=fuzzer-no-link)
 
-FRONTEND_PKG  := libevent libevent_pthreads libcjson libpcre2-8 openssl libcurl
+# Without libzstd the build goes on, but bodies with Content-Encoding: zstd are refused.
+FRONTEND_PKG  := libevent libevent_pthreads libcjson libpcre2-8 openssl libcurl zlib $(shell pkg-config --exists libzstd && echo libzstd)
 MEDIA_PKG     := libjpeg libpng libwebp libwebpdemux
 PKG_CFLAGS    := $(shell pkg-config --cflags $(FRONTEND_PKG) $(MEDIA_PKG) 2>/dev/null)
 FRONTEND_LIBS := $(shell pkg-config --libs $(FRONTEND_PKG) 2>/dev/null) -lm

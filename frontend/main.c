@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "frontend/base/shoal_version.h"
 #include "frontend/serve/device_choice.h"
 #include "frontend/serve/devices_command.h"
 #include "frontend/serve/generate_command.h"
@@ -13,8 +14,6 @@
 #include "frontend/serve/settings/hub_cache.h"
 #include "frontend/serve/settings/option_parser.h"
 #include "shm/debug_access.h"
-
-#define SHOAL_VERSION "0.1.0"
 
 static const struct {
     const char *name;
@@ -46,8 +45,8 @@ static enum result model_find(struct options *options, char path[HUB_CACHE_PATH_
     enum result result = hub_cache_find(options->hf_cache, options->model, path, error);
     if (result != RESULT_OK || !path[0])
         return result;
-    if (!options->served_model_name)
-        options->served_model_name = options->model;
+    if (options->served_model_names.count == 0)
+        options->served_model_names = (struct option_texts){.items = {options->model}, .count = 1};
     options->model = path;
     return RESULT_OK;
 }

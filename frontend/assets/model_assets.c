@@ -176,24 +176,46 @@ static enum result assets_read(const struct model_assets_options *options,
     return RESULT_OK;
 }
 
-enum result model_assets_open(const struct model_assets_options *options,
-                              struct model_assets *assets, struct error_text *error)
+static enum result name_check(const char *name, struct error_text *error)
 {
-    const char *path = options->path;
-    const char *served_name = options->served_name;
-    *assets = (struct model_assets){0};
-    if (strlen(path) >= sizeof assets->path)
-        return error_set(error, RESULT_TOO_LARGE, "the model's path is too long");
-    if (served_name && strlen(served_name) >= sizeof assets->model_id)
+    if (strlen(name) >= sizeof((struct model_assets *)NULL)->model_id)
         return error_set(error, RESULT_TOO_LARGE, "the served model name is too long");
-    for (const char *at = served_name; at && *at; at++) {
+    for (const char *at = name; *at; at++) {
         if (!is_name_char(*at))
             return error_set(error, RESULT_INVALID,
                              "the served model name may hold printable ASCII only");
     }
+    return RESULT_OK;
+}
+
+bool model_assets_has_name(const struct model_assets *assets, const char *name)
+{
+    if (assets->any_name || strcmp(name, assets->model_id) == 0)
+        return true;
+    for (uint32_t i = 0; i < assets->name_count; i++) {
+        if (strcmp(name, assets->names[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+enum result model_assets_open(const struct model_assets_options *options,
+                              struct model_assets *assets, struct error_text *error)
+{
+    const char *path = options->path;
+    *assets = (struct model_assets){.names = options->served_names,
+                                    .name_count = options->served_name_count,
+                                    .any_name = options->any_name};
+    if (strlen(path) >= sizeof assets->path)
+        return error_set(error, RESULT_TOO_LARGE, "the model's path is too long");
+    for (uint32_t i = 0; i < options->served_name_count; i++) {
+        enum result result = name_check(options->served_names[i], error);
+        if (result != RESULT_OK)
+            return result;
+    }
     strcpy(assets->path, path);
-    if (served_name)
-        strcpy(assets->model_id, served_name);
+    if (options->served_name_count > 0)
+        strcpy(assets->model_id, options->served_names[0]);
     else
         name_from_given(path, assets->model_id, sizeof assets->model_id);
     enum result result = assets_read(options, assets, error);

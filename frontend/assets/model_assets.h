@@ -20,8 +20,12 @@ struct vision_assets;
 
 struct model_assets {
     char path[4096];
-    char model_id[256];     /* name in the API: --served-model-name, or the name of the file or
-                               directory */
+    char model_id[256]; /* name in the API: the first --served-model-name, or the name of the file
+                           or directory */
+    const char *const
+        *names; /* [name_count] in requests; they outlive the assets; none: model_id */
+    uint32_t name_count;
+    bool any_name;          /* every name is this model's */
     int64_t created_unix_s; /* mtime of the file, or of the directory's config.json */
     struct tokenizer *tokenizer;
     struct chat_template *chat_template; /* NULL: chat requests get a clear 400 */
@@ -38,8 +42,11 @@ struct model_assets {
 };
 
 struct model_assets_options {
-    const char *path;        /* a GGUF file or a Hugging Face directory */
-    const char *served_name; /* or NULL: the name of the file or directory */
+    const char *path;                /* a GGUF file or a Hugging Face directory */
+    const char *const *served_names; /* [served_name_count]; none: the name of the file or directory
+                                      */
+    uint32_t served_name_count;
+    bool any_name;
     const char
         *chat_template_path; /* a Jinja file instead of the checkpoint's own template, or NULL */
     struct reply_format_names format_names;
@@ -52,5 +59,7 @@ struct model_assets_options {
 enum result model_assets_open(const struct model_assets_options *options,
                               struct model_assets *assets, struct error_text *error) RESULT_CHECKED;
 void model_assets_close(struct model_assets *assets);
+/* True if a request may name the model so. */
+bool model_assets_has_name(const struct model_assets *assets, const char *name);
 
 #endif

@@ -84,3 +84,11 @@ void http_exchange_log(const struct http_exchange *exchange)
     memcpy(fields + FIELDS, exchange->notes, exchange->note_count * sizeof fields[0]);
     log_event(LOG_INFO, "request", fields, FIELDS + exchange->note_count);
 }
+
+enum body_coding http_exchange_coding(const struct http_exchange *exchange)
+{
+    enum body_coding coding;
+    must(body_coding_find(http_parser_header(exchange->request, "content-encoding"), &coding) ==
+         RESULT_OK);
+    return coding;
+}

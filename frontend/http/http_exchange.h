@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "frontend/base/api_error.h"
+#include "frontend/base/body_coding.h"
 #include "frontend/base/client_key.h"
 #include "frontend/http/client_table.h"
 #include "frontend/http/http_parser.h"
@@ -56,6 +57,9 @@ void http_exchange_log(const struct http_exchange *exchange);
 /* Adds a field to the exchange's log line, or replaces the one of that name. Its strings are static
  * or outlive the server. Beyond LIMIT_HTTP_NOTES nothing is added. */
 void http_exchange_note(struct http_exchange *exchange, struct log_field field);
+
+/* The coding of the request's body; the server refuses others before a handler is called. */
+enum body_coding http_exchange_coding(const struct http_exchange *exchange);
 
 /* Moves the request's body out; the caller frees. NULL: there is none. */
 char *http_exchange_take_body(struct http_exchange *exchange, size_t *body_bytes);

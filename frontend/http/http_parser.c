@@ -92,6 +92,20 @@ static bool authority_take(struct http_parser *parser, char **target)
     return true;
 }
 
+/* Clients append paths to a base URL that may end with '/': repeated slashes are one, and one at
+ * the end is dropped. */
+static void slashes_merge(char *path)
+{
+    char *to = path;
+    for (const char *at = path; *at; at++) {
+        if (*at != '/' || at[1] != '/')
+            *to++ = *at;
+    }
+    if (to > path + 1 && to[-1] == '/')
+        to--;
+    *to = '\0';
+}
+
 static bool target_parse(struct http_parser *parser, char *target)
 {
     for (const char *at = target; *at; at++) {
@@ -107,6 +121,7 @@ static bool target_parse(struct http_parser *parser, char *target)
     char *question = strchr(target, '?');
     if (question)
         *question = '\0';
+    slashes_merge(target);
     parser->path = target;
     parser->query = question ? question + 1 : "";
     return true;

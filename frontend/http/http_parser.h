@@ -53,7 +53,7 @@ struct http_parser {
     size_t line_start;
     const char *method_name;
     enum http_method method;
-    const char *path;      /* not decoded; starts with '/' or is "*" */
+    const char *path;      /* not decoded; starts with '/' or is "*"; slashes are merged */
     const char *query;     /* "" when there is none */
     const char *authority; /* host[:port] of an absolute target, otherwise of the Host header; ""
                               when there is none */

@@ -50,6 +50,8 @@ static bool route_has_path(const struct http_route *route, const char *path)
     size_t bytes = strlen(route->path);
     if (strncmp(route->path, path, bytes) != 0)
         return false;
+    if (bytes == 1) /* "/" */
+        return path[1] == '\0';
     if (route->path[bytes - 1] == '/')
         return path[bytes] != '\0';
     return path[bytes] == '\0' || (route->prefix && path[bytes] == '/' && path[bytes + 1] != '\0');
@@ -145,6 +147,21 @@ static void reply_over_client_limit(struct http_server *server, struct http_exch
     http_reply_error(exchange, &error);
 }
 
+/* True if the body's coding is understood; otherwise replies. */
+static bool is_decodable(struct http_exchange *exchange)
+{
+    struct api_error error;
+    enum body_coding coding;
+    const char *header = http_parser_header(exchange->request, "content-encoding");
+    if (body_coding_find(header, &coding) == RESULT_OK)
+        return true;
+    (void)api_error_set(&error, RESULT_UNSUPPORTED, 415, "unsupported_content_encoding",
+                        "Content-Encoding '%.40s' is not supported; supported: %s", header,
+                        body_coding_names);
+    http_reply_error(exchange, &error);
+    return false;
+}
+
 static void reply_foreign(struct http_server *server, struct http_exchange *exchange,
                           enum origin_verdict verdict)
 {
@@ -237,6 +254,8 @@ static bool admit(void *context, struct http_exchange *exchange)
         reply_forbidden(exchange);
         return false;
     }
+    if (!is_decodable(exchange))
+        return false;
     if (!server->clients || exchange->request->method != HTTP_POST)
         return true;
     exchange->counted = client_table_take(server->clients, exchange->client);

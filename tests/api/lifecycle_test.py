@@ -2,29 +2,16 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import time
 
 import pytest
 
-from shoal_server import BUILD, MODEL, PATIENCE_S, ROOT, process_is_alive, process_state, send_signal, wait_until
+from shoal_server import BUILD, MODEL, PATIENCE_S, ROOT, process_is_alive, send_signal, start_and_stop_worker, wait_until
 
 LONG = {"max_tokens": 4000, "logit_bias": {"2": -100}}
 STORY = {"max_tokens": 200, "logit_bias": {"2": -100}}  # long enough for something to happen before its end
-
-
-def start_and_stop_worker(start_server, programs, *options):
-    """A server whose worker is stopped before it is ready."""
-    shutil.copy(BUILD / "shoal", programs / "shoal")
-    program = programs / "shoal-worker"
-    program.write_text(f'#!/bin/sh\nkill -STOP $$\nexec "{BUILD}/shoal-worker" "$@"\n', encoding="ascii")
-    program.chmod(0o755)
-    running = start_server(*options, ready=False, programs=programs)
-    worker = wait_until(running.worker_pid, "the worker to start")
-    wait_until(lambda: process_state(worker) == "T", "the worker to stand still")
-    return running, worker
 
 
 def test_it_answers_503_with_progress_while_loading(start_server, tmp_path):

@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -340,3 +341,15 @@ class EventStream:
 
 def send_signal(pid, name):
     os.kill(pid, getattr(signal, name))
+
+
+def start_and_stop_worker(start_server, programs, *options):
+    """A server whose worker is stopped before it is ready."""
+    shutil.copy(BUILD / "shoal", programs / "shoal")
+    program = programs / "shoal-worker"
+    program.write_text(f'#!/bin/sh\nkill -STOP $$\nexec "{BUILD}/shoal-worker" "$@"\n', encoding="ascii")
+    program.chmod(0o755)
+    running = start_server(*options, ready=False, programs=programs)
+    worker = wait_until(running.worker_pid, "the worker to start")
+    wait_until(lambda: process_state(worker) == "T", "the worker to stand still")
+    return running, worker

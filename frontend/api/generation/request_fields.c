@@ -309,7 +309,7 @@ enum result request_fields_check_model(const cJSON *body, const struct model_ass
         return RESULT_OK;
     if (!cJSON_IsString(model))
         return api_error_invalid(error, "model", "model must be a string");
-    if (strcmp(model->valuestring, assets->model_id) == 0)
+    if (model_assets_has_name(assets, model->valuestring))
         return RESULT_OK;
     (void)api_error_set(error, RESULT_NOT_FOUND, 404, "model_not_found",
                         "the model '%.100s' does not exist; this server has '%.100s'",

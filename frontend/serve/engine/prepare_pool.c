@@ -129,6 +129,37 @@ static void job_free(struct prepare_job *job)
 
 /* --- in a thread of the pool ----------------------------------------------------------------- */
 
+/* Replaces a compressed body by its contents. */
+static enum result body_unpack(struct prepare_job *job)
+{
+    struct prepare_input *input = &job->input;
+    char *body = NULL;
+    size_t body_bytes = 0;
+    if (input->coding == BODY_PLAIN)
+        return RESULT_OK;
+    enum result result =
+        body_coding_unpack(input->coding, input->body, input->body_bytes, input->most_body_bytes,
+                           &job->cancelled, &body, &body_bytes);
+    if (result == RESULT_OK) {
+        free(input->body);
+        input->body = body;
+        input->body_bytes = body_bytes;
+        input->coding = BODY_PLAIN;
+    } else if (result == RESULT_TOO_LARGE) {
+        return api_error_set(&job->error, result, 413, NULL,
+                             "the unpacked request body has more than %zu bytes",
+                             input->most_body_bytes);
+    } else if (result == RESULT_CANCELLED) {
+        return api_error_set(&job->error, result, 503, NULL, "the request was cancelled");
+    } else if (result == RESULT_OUT_OF_MEMORY) {
+        return api_error_set(&job->error, result, 500, NULL, "out of memory");
+    } else {
+        return api_error_set(&job->error, result, 400, NULL,
+                             "the request body is not what Content-Encoding says");
+    }
+    return RESULT_OK;
+}
+
 /* Returns `lane`, or the lane in which the job has to begin again. */
 static enum preparation_lane job_run(struct prepare_job *job, const struct prepare_pool *pool,
                                      enum preparation_lane lane)
@@ -148,6 +179,9 @@ static enum preparation_lane job_run(struct prepare_job *job, const struct prepa
                                           .lane = &needed,
                                           .cancelled = &job->cancelled};
     int64_t now_unix_s = input->now_unix_s ? input->now_unix_s : (int64_t)time(NULL);
+    job->result = body_unpack(job);
+    if (job->result != RESULT_OK)
+        return lane;
     if (job->inspect)
         job->result = job->inspect(&context, input->body, input->body_bytes, now_unix_s,
                                    &job->reply, &job->error);

@@ -11,6 +11,7 @@
 
 #include "frontend/api/generation/generation_prepare.h"
 #include "frontend/api/generation/inspection.h"
+#include "frontend/base/body_coding.h"
 
 struct event_base;
 struct prepare_job;
@@ -19,6 +20,8 @@ struct prepare_pool;
 struct prepare_input {
     char *body; /* malloc'd JSON; the pool frees it */
     size_t body_bytes;
+    enum body_coding coding; /* of the body, which the pool unpacks */
+    size_t most_body_bytes;  /* of an unpacked body */
     uint64_t random_seed;
     int64_t now_unix_s;              /* that a chat template sees; 0: the time of the preparation */
     char answer_id[64];              /* "": there is no answer */

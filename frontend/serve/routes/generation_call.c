@@ -538,6 +538,8 @@ void generation_call_start(struct generation_calls *calls, struct http_exchange 
         .format = format,
         .format_context = format_context,
         .client_key = call->client_key,
+        .coding = http_exchange_coding(exchange),
+        .most_body_bytes = exchange->request->max_body_bytes,
         .cache_salt = tenant_salt_make(&calls->salt_key, &call->client_key,
                                        http_parser_header(exchange->request, "x-tenant-id"))};
     strcpy(input.answer_id, call->id);

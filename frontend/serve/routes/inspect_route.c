@@ -60,7 +60,9 @@ void inspect_route_handle(struct inspect_route *route, struct http_exchange *exc
 {
     struct api_error error;
     struct prepare_input input = {.format_context = format_context,
-                                  .client_key = exchange->client_key};
+                                  .client_key = exchange->client_key,
+                                  .coding = http_exchange_coding(exchange),
+                                  .most_body_bytes = exchange->request->max_body_bytes};
     struct inspect_call *call = must_alloc(1, sizeof *call);
     input.body = http_exchange_take_body(exchange, &input.body_bytes);
     if (!input.body)

@@ -4,6 +4,8 @@
 #ifndef SHOAL_FRONTEND_SERVE_ROUTES_ROUTE_CONTEXT_H
 #define SHOAL_FRONTEND_SERVE_ROUTES_ROUTE_CONTEXT_H
 
+#include <stdbool.h>
+
 struct chat_engine;
 struct generation_route;
 struct http_server;
@@ -21,6 +23,7 @@ struct route_context {
     struct response_store *responses;
     struct response_watches *watches;
     struct response_resume *resume;
+    bool health_needs_ready;
 };
 
 #endif

@@ -23,6 +23,7 @@
 #include "frontend/serve/routes/generation_route.h"
 #include "frontend/serve/routes/inspect_route.h"
 #include "frontend/serve/routes/metrics_page.h"
+#include "frontend/serve/routes/model_routes.h"
 #include "frontend/serve/routes/quarantine_routes.h"
 #include "frontend/serve/routes/responses_routes.h"
 #include "frontend/serve/routes/status_routes.h"
@@ -69,8 +70,11 @@ static const struct route_row rows[] = {
     {"/responses/", HTTP_DELETE, V1_AND_ROOT, .reply = responses_routes_delete},
     {"/responses/", HTTP_POST, V1_AND_ROOT, .reply = responses_routes_post},
 
-    {"/models", HTTP_GET, V1_AND_ROOT, .below = true, .reply = status_routes_models},
+    {"/models", HTTP_GET, V1_AND_ROOT, .below = true, .reply = model_routes_get},
     {"/health", HTTP_GET, V1_AND_ROOT, OPEN, .reply = status_routes_health},
+    {"/ping", HTTP_GET, ROOT_ONLY, OPEN, .reply = status_routes_health},
+    {"/", HTTP_GET, ROOT_ONLY, OPEN, .reply = status_routes_health},
+    {"/version", HTTP_GET, V1_AND_ROOT, .reply = status_routes_version},
     {"/ready", HTTP_GET, V1_AND_ROOT, OPEN, .reply = status_routes_ready},
     {"/status", HTTP_GET, V1_ONLY, .reply = status_routes_status},
     {"/quarantine/", HTTP_DELETE, V1_ONLY, .reply = quarantine_routes_delete},
@@ -98,6 +102,12 @@ static void handle(void *context, struct http_exchange *exchange)
         row->reply(routes, exchange);
 }
 
+/* Every path below such a row's is its own; "/" is only itself. */
+static bool ends_with_slash(const char *path)
+{
+    return strlen(path) > 1 && path[strlen(path) - 1] == '/';
+}
+
 struct http_route *route_table_create(bool protect_metrics, size_t *count)
 {
     struct http_route *routes = must_alloc(2 * ROW_COUNT, sizeof *routes);
@@ -105,7 +115,7 @@ struct http_route *route_table_create(bool protect_metrics, size_t *count)
     for (size_t i = 0; i < ROW_COUNT; i++) {
         const struct route_row *row = &rows[i];
         struct http_route route = {.path = row->path,
-                                   .prefix = row->below || row->path[strlen(row->path) - 1] == '/',
+                                   .prefix = row->below || ends_with_slash(row->path),
                                    .method = row->method,
                                    .open =
                                        row->access == OPEN ||

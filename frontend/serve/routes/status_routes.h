@@ -8,12 +8,12 @@
 #include "frontend/http/http_exchange.h"
 #include "frontend/serve/routes/route_context.h"
 
-/* GET /v1/models, /v1/models/{id}. */
-void status_routes_models(const struct route_context *context, struct http_exchange *exchange);
-/* GET /health: 200 while the loop runs. */
+/* GET /, /health, /ping: 200 while the loop runs; with --health-needs-ready as /ready. */
 void status_routes_health(const struct route_context *context, struct http_exchange *exchange);
 /* GET /ready: 200 if a worker is ready to run a request, otherwise 503 with the load progress. */
 void status_routes_ready(const struct route_context *context, struct http_exchange *exchange);
+/* GET /version. */
+void status_routes_version(const struct route_context *context, struct http_exchange *exchange);
 /* GET /openapi.json. */
 void status_routes_openapi(const struct route_context *context, struct http_exchange *exchange);
 /* GET /v1/status: every worker and every request (status_report.h). */

@@ -38,9 +38,10 @@ const struct option_row option_rows[] = {
      "port to listen on; 0 = any free port, printed at start"},
     {"api-key", OPTION_SECRETS, OPTIONS_SERVE, AT(api_keys), 0, 0, NULL,
      "key that requests must have; may be given several times; default: no key is needed"},
-    TEXT_ROW("served-model-name", OPTIONS_SERVE, served_model_name, NULL,
-             "name of the model in the API; default: the name of the repository, the directory, or "
-             "the file without its extension"),
+    {"served-model-name", OPTION_TEXTS, OPTIONS_SERVE, AT(served_model_names), 0, 0, NULL,
+     "name of the model in the API; may be given several times: replies have the first, requests "
+     "any of them; default: the name of the repository, the directory, or the file without its "
+     "extension"},
     {"context", OPTION_COUNT, BOTH, AT(context_tokens), 0, LIMIT_CONTEXT_TOKENS, "0",
      "maximum context length in tokens (prompt and answer); 0 = the model's own"},
     {"max-sequences", OPTION_COUNT, BOTH, AT(max_sequences), 0, LIMIT_SEQUENCES, "0",
@@ -187,6 +188,10 @@ const struct option_row option_rows[] = {
         "/ready gives 503 and workers refuse them"),
     FLAG_ROW("protect-metrics", OPTIONS_SERVE, protect_metrics,
              "/metrics needs an API key too; /health and /ready never do"),
+    FLAG_ROW("any-model-name", OPTIONS_SERVE, any_model_name,
+             "answer requests for a model of any name"),
+    FLAG_ROW("health-needs-ready", OPTIONS_SERVE, health_needs_ready,
+             "/health gives 503 while no worker is ready, as /ready does"),
     {"cors-origin", OPTION_TEXTS, OPTIONS_SERVE, AT(cors_origins), 0, 0, NULL,
      "web origin whose pages may use this server, or '*'; may be given several times"},
     {"allowed-host", OPTION_TEXTS, OPTIONS_SERVE, AT(allowed_hosts), 0, 0, NULL,

@@ -28,11 +28,12 @@ struct option_texts {
 /* Strings point into argv or are static. A number whose help says "0 = …" is 0 when not given. */
 struct options {
     const char *model;
-    const char *hf_cache;          /* NULL: in the user's home */
-    const char *served_model_name; /* NULL: from the checkpoint's path */
-    const char *chat_template;     /* NULL: the checkpoint's own */
-    const char *reasoning_format;  /* serve; a name of reply_formats.h, like the next */
-    const char *tool_call_parser;  /* serve */
+    const char *hf_cache;                   /* NULL: in the user's home */
+    struct option_texts served_model_names; /* none: from the checkpoint's path */
+    bool any_model_name;
+    const char *chat_template;    /* NULL: the checkpoint's own */
+    const char *reasoning_format; /* serve; a name of reply_formats.h, like the next */
+    const char *tool_call_parser; /* serve */
     struct option_texts device_texts;
     struct device_name devices[LIMIT_WORKERS]; /* worker i has devices[i % device_count] */
     uint32_t device_count;                     /* >= 1, <= workers */
@@ -102,6 +103,7 @@ struct options {
     const char *key_limits; /* of keys that state none; NULL: no limits */
     bool ignore_weight_changes;
     bool protect_metrics;
+    bool health_needs_ready;
     struct option_texts media_domains;
     const char *media_path; /* NULL: none */
     bool media_private;

@@ -76,9 +76,11 @@ static enum result open_built(const char *name, uint32_t context, struct model_a
                               struct error_text *error)
 {
     file_write(builder.bytes, builder.byte_count);
-    return model_assets_open(
-        &(struct model_assets_options){.path = path, .served_name = name, .context_limit = context},
-        assets, error);
+    return model_assets_open(&(struct model_assets_options){.path = path,
+                                                            .served_names = &name,
+                                                            .served_name_count = name != NULL,
+                                                            .context_limit = context},
+                             assets, error);
 }
 
 static void a_checkpoint_gives_tokenizer_template_and_defaults(void **state)

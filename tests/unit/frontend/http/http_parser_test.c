@@ -79,6 +79,10 @@ static void an_absolute_target_gives_authority_path_and_query(void **state)
         {"HTTPS://[::1]:8080", "[::1]:8080", "/", ""},
         {"http://a/", "a", "/", ""},
         {"/v1/models?http://evil/", "header", "/v1/models", "http://evil/"},
+        {"//v1///models//", "header", "/v1/models", ""},
+        {"/v1/models/?a=//b/", "header", "/v1/models", "a=//b/"},
+        {"///", "header", "/", ""},
+        {"http://a//v1/", "a", "/v1", ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char request[256];

@@ -72,6 +72,7 @@ static const struct http_route routes[] = {
     {"/messages", false, HTTP_POST, false, false, messages_error_write, NULL, handle_echo},
     {"/admin", false, HTTP_GET, false, true, NULL, NULL, handle_echo},
     {"/admin", false, HTTP_POST, false, true, NULL, NULL, handle_hold},
+    {"/", false, HTTP_GET, false, false, NULL, NULL, handle_path},
     {"/things", false, HTTP_POST, false, false, NULL, NULL, handle_echo},
     {"/things/", true, HTTP_GET, false, false, NULL, NULL, handle_path},
     {"/things/", true, HTTP_DELETE, false, false, NULL, NULL, handle_path},
@@ -308,7 +309,7 @@ static void a_path_has_a_row_for_each_method(void **state)
     ask("GET /things HTTP/1.1\r\nHost: h\r\n\r\n");
     assert_reply_has("HTTP/1.1 405 ");
     assert_reply_has("Allow: POST, OPTIONS\r\n");
-    ask("GET /things/ HTTP/1.1\r\nHost: h\r\n\r\n");
+    ask("GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n");
     assert_reply_has("HTTP/1.1 404 ");
 }
 
@@ -582,8 +583,8 @@ static void a_prefix_covers_what_is_below_it(void **state)
     static const struct {
         const char *path;
         int status;
-    } cases[] = {{"/get", 200}, {"/get/a", 200}, {"/get/", 404},  {"/getx", 404},
-                 {"/ge", 404},  {"/echo/", 404}, {"/echo/a", 404}};
+    } cases[] = {{"/", 200},     {"/get", 200}, {"/get/a", 200}, {"/get/", 200},
+                 {"/getx", 404}, {"/ge", 404},  {"/echo/", 405}, {"/echo/a", 404}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char request[80], status[16];
         snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: h\r\n\r\n", cases[i].path);

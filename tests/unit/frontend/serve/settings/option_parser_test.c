@@ -41,7 +41,7 @@ static void options_have_defaults(void **state)
     assert_int_equal(options.max_body_bytes, 8 << 20);
     assert_int_equal(options.keepalive_comment_s, 10);
     assert_int_equal(options.log_level, LOG_INFO);
-    assert_null(options.served_model_name);
+    assert_int_equal(options.served_model_names.count, 0);
 }
 
 /* The devices of the first workers, as names with spaces between. */
