@@ -52,6 +52,7 @@ def test_compressed_bodies_are_read_by_every_api(server):
             assert refused.status == 400 and "Content-Encoding" in refused.error["message"]
 
 
+@pytest.mark.long
 def test_bombs_are_refused_within_the_limit(start_server):
     server = start_server("--max-body-bytes", "1M", "--prepare-threads", "1")
     for name, compress in codings(server):

@@ -78,8 +78,9 @@ def test_four_kills_of_a_long_prompt(start_server):
 
 @pytest.mark.parametrize("options", [
     pytest.param((), id="one_worker"),
-    pytest.param(("--workers", "2"), id="two_workers", marks=pytest.mark.long),
+    pytest.param(("--workers", "2"), id="two_workers"),
 ])
+@pytest.mark.long
 def test_a_storm_of_kills(start_server, undisturbed, long_run, say, options):
     bodies, answers = undisturbed
     server = start_server("--log-format", "json", *options)
@@ -117,6 +118,7 @@ def test_a_storm_of_kills(start_server, undisturbed, long_run, say, options):
     server.wait_idle()
 
 
+@pytest.mark.long
 def test_a_request_that_exhausts_the_memory_is_convicted(start_server, say):
     server = start_server("--worker-fault", f"kill-on-token={POISON_ID}", "--log-format", "json")
     bodies = [{**body, "logit_bias": {**body.get("logit_bias", {}), **BAN}} for body in (chat_body(i, 40) for i in range(16))]

@@ -116,7 +116,7 @@ def try_a_death(server, bodies, tokens):
     return chats, rows_computed(server) - killed[0][0], longest_pause(chats, killed[0][2])
 
 
-LONG = {"SmolLM2 with quantized keys and values"}
+LONG = {"SmolLM2", "SmolLM2 with quantized keys and values"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in SETTINGS])

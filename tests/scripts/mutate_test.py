@@ -3,6 +3,8 @@
 import shutil
 import subprocess
 
+import pytest
+
 from conftest import PATIENCE_S
 
 MAKEFILE = """
@@ -129,6 +131,7 @@ FIRST_OF_TWO = """proto/span.c span_sum #1
 """
 
 
+@pytest.mark.long
 def test_lists_one_of_equal_lines(repository, tmp_path):
     begin, end = SOURCE.index("int span_sum"), SOURCE.index("void span_clear")
     source = SOURCE[:begin] + TWICE.lstrip() + "\n" + SOURCE[end:]

@@ -5,6 +5,7 @@
  *
  * usage: chat_template_fuel_test [TEMPLATES [SEED]]
  */
+// tags: long
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
