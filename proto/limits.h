@@ -270,6 +270,8 @@
 #define LIMIT_HTTP_UNSENT_STREAMS 64u
 /* fields that a handler adds to its request's log line */
 #define LIMIT_HTTP_NOTES 8u
+/* of headers that a handler adds to a reply; clients take heads of some 8 to 64 KiB */
+#define LIMIT_HTTP_ADDED_HEADER_BYTES 4096u
 /* one for each of a large team's programs */
 #define LIMIT_API_KEYS 1024u
 /* the longest issued by a known service has 164 */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "frontend/base/shared_bytes.h"
+#include "frontend/base/text_buffer.h"
 #include "proto/keyed_hash.h"
 #include "proto/must.h"
 
@@ -21,6 +22,7 @@ struct entry {
     struct entry *older;
     uint64_t hash;
     struct shared_bytes *grammar; /* NULL: refused */
+    struct shared_bytes *note;    /* NULL: none */
     struct grammar_error error;
     size_t bytes; /* all that the entry holds */
     size_t key_bytes;
@@ -73,6 +75,7 @@ static void entry_drop(struct grammar_cache *cache, struct entry *entry)
     entry_unlink(cache, entry);
     cache->bytes -= entry->bytes;
     shared_bytes_release(entry->grammar);
+    shared_bytes_release(entry->note);
     free(entry);
 }
 
@@ -87,28 +90,32 @@ static struct entry *entry_find(struct grammar_cache *cache, uint64_t hash, cons
     return NULL;
 }
 
-/* What an entry says; *grammar is a new reference. */
+/* What an entry says; *grammar and *note are new references. */
 static enum result entry_answer(const struct entry *entry, struct shared_bytes **grammar,
-                                struct grammar_error *error)
+                                struct shared_bytes **note, struct grammar_error *error)
 {
     *grammar = shared_bytes_share(entry->grammar);
+    *note = shared_bytes_share(entry->note);
     *error = entry->error;
     return entry->grammar ? RESULT_OK : RESULT_INVALID;
 }
 
 /* --- without it ------------------------------------------------------------------------------ */
 
-/* A new entry, not linked; NULL: out of memory. Takes a reference. */
+/* A new entry, not linked; NULL: out of memory. Takes references. */
 static struct entry *entry_make(uint64_t hash, const char *key, size_t key_bytes,
-                                struct shared_bytes *grammar, const struct grammar_error *error)
+                                struct shared_bytes *grammar, struct shared_bytes *note,
+                                const struct grammar_error *error)
 {
     struct entry *entry = calloc(1, sizeof *entry + key_bytes);
     if (!entry)
         return NULL;
     entry->hash = hash;
     entry->grammar = shared_bytes_share(grammar);
+    entry->note = shared_bytes_share(note);
     entry->error = *error;
-    entry->bytes = sizeof *entry + key_bytes + shared_bytes_length(grammar);
+    entry->bytes =
+        sizeof *entry + key_bytes + shared_bytes_length(grammar) + shared_bytes_length(note);
     entry->key_bytes = key_bytes;
     memcpy(entry->key, key, key_bytes);
     return entry;
@@ -144,20 +151,22 @@ static enum result failure_read(const struct grammar_builder *builder, struct gr
 
 static enum result grammar_make(const atomic_bool *cancelled, grammar_compiler *compile,
                                 void *context, struct shared_bytes **grammar,
-                                struct grammar_error *error)
+                                struct shared_bytes **note, struct grammar_error *error)
 {
     const struct grammar_bounds bounds = {.cancelled = cancelled};
     struct grammar_builder *builder = grammar_builder_open(&bounds);
     struct grammar_blob_out blob = {0};
+    struct text_buffer text = {0};
     symbol_id root = GRAMMAR_NONE;
     enum result result = RESULT_OUT_OF_MEMORY;
     *error = (struct grammar_error){0};
     if (!builder)
         return result;
-    bool compiled = compile(context, builder, &root, error);
-    if (compiled && grammar_builder_finish(builder, root, &blob)) {
+    bool compiled = compile(context, builder, &root, &text, error);
+    if (compiled && !text.failed && grammar_builder_finish(builder, root, &blob)) {
         *grammar = shared_bytes_create(blob.bytes, blob.size);
-        result = *grammar ? RESULT_OK : RESULT_OUT_OF_MEMORY;
+        *note = text.length > 0 ? shared_bytes_create(text.bytes, text.length) : NULL;
+        result = *grammar && (*note || text.length == 0) ? RESULT_OK : RESULT_OUT_OF_MEMORY;
         free(blob.bytes);
     } else if (grammar_builder_failed(builder)) {
         result = failure_read(builder, error);
@@ -165,17 +174,23 @@ static enum result grammar_make(const atomic_bool *cancelled, grammar_compiler *
         result = RESULT_INVALID;
     }
     grammar_builder_close(builder);
+    text_buffer_fini(&text);
+    if (result == RESULT_OK)
+        return result;
+    shared_bytes_release(*grammar);
+    shared_bytes_release(*note);
+    *grammar = *note = NULL;
     return result;
 }
 
 enum result grammar_cache_find(struct grammar_cache *cache, const char *key, size_t key_bytes,
                                const atomic_bool *cancelled, grammar_compiler *compile,
                                void *context, struct shared_bytes **grammar,
-                               struct grammar_error *error)
+                               struct shared_bytes **note, struct grammar_error *error)
 {
-    *grammar = NULL;
+    *grammar = *note = NULL;
     if (!cache)
-        return grammar_make(cancelled, compile, context, grammar, error);
+        return grammar_make(cancelled, compile, context, grammar, note, error);
     uint64_t hash = keyed_hash(&cache->hash_key, key, key_bytes);
     must(pthread_mutex_lock(&cache->mutex) == 0);
     struct entry *entry = entry_find(cache, hash, key, key_bytes);
@@ -183,14 +198,14 @@ enum result grammar_cache_find(struct grammar_cache *cache, const char *key, siz
     if (entry) {
         entry_unlink(cache, entry);
         entry_link_newest(cache, entry);
-        result = entry_answer(entry, grammar, error);
+        result = entry_answer(entry, grammar, note, error);
     }
     must(pthread_mutex_unlock(&cache->mutex) == 0);
     if (entry)
         return result;
-    result = grammar_make(cancelled, compile, context, grammar, error);
+    result = grammar_make(cancelled, compile, context, grammar, note, error);
     if (result == RESULT_OK || result == RESULT_INVALID) {
-        struct entry *made = entry_make(hash, key, key_bytes, *grammar, error);
+        struct entry *made = entry_make(hash, key, key_bytes, *grammar, *note, error);
         if (made)
             entry_keep(cache, made);
     }

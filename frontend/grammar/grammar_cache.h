@@ -17,10 +17,12 @@
 #include "proto/result.h"
 
 struct shared_bytes; /* frontend/base/shared_bytes.h */
+struct text_buffer;  /* frontend/base/text_buffer.h */
 
-/* Makes the root symbol. False as grammar_source_compile(). */
+/* Makes the root symbol. False as grammar_source_compile(). What it appends to `note` (empty at
+ * first) is kept with the grammar. */
 typedef bool grammar_compiler(void *context, struct grammar_builder *builder, symbol_id *root,
-                              struct grammar_error *error);
+                              struct text_buffer *note, struct grammar_error *error);
 
 struct grammar_cache;
 
@@ -30,14 +32,15 @@ void grammar_cache_destroy(struct grammar_cache *cache);
 
 /*
  * The blob (proto/grammar_blob.h) of this key, compiled if it is not cached; `cache` NULL: always.
- * `key` describes all that `compile` depends on. *grammar is a reference of the caller's on
- * RESULT_OK. RESULT_INVALID: refused, *error says
- * why. RESULT_TOO_LARGE: it takes too much work or memory, *error says so. RESULT_CANCELLED,
+ * `key` describes all that `compile` depends on. On RESULT_OK *grammar is a reference of the
+ * caller's, and *note is one to the compiler's note, or NULL if that is empty. RESULT_INVALID:
+ * refused, *error says why. RESULT_TOO_LARGE: it takes too much work or memory, *error says so. RESULT_CANCELLED,
  * RESULT_OUT_OF_MEMORY. `cancelled` may be NULL.
  */
 enum result grammar_cache_find(struct grammar_cache *cache, const char *key, size_t key_bytes,
                                const atomic_bool *cancelled, grammar_compiler *compile,
                                void *context, struct shared_bytes **grammar,
+                               struct shared_bytes **note,
                                struct grammar_error *error) RESULT_CHECKED;
 
 #endif

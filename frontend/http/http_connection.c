@@ -120,6 +120,7 @@ static void exchange_end(struct http_connection *connection)
         return;
     connection->exchange_open = false;
     connection->owner->over(connection->owner->server, &connection->exchange);
+    http_exchange_fini(&connection->exchange);
 }
 
 static void body_release(struct http_connection *connection)

@@ -42,6 +42,23 @@ void http_exchange_init(struct http_exchange *exchange, struct http_connection *
              (unsigned long long)random);
 }
 
+void http_exchange_header(struct http_exchange *exchange, const char *name, const char *value,
+                          size_t value_bytes)
+{
+    struct text_buffer *headers = &exchange->headers;
+    size_t before = headers->length;
+    text_buffer_append_format(headers, "%s: ", name);
+    text_buffer_append(headers, value, value_bytes);
+    text_buffer_append_text(headers, "\r\n");
+    if (headers->length > LIMIT_HTTP_ADDED_HEADER_BYTES)
+        text_buffer_cut(headers, before);
+}
+
+void http_exchange_fini(struct http_exchange *exchange)
+{
+    text_buffer_fini(&exchange->headers);
+}
+
 char *http_exchange_take_body(struct http_exchange *exchange, size_t *body_bytes)
 {
     return http_parser_take_body(exchange->request, body_bytes);

@@ -13,6 +13,7 @@
 #include "frontend/base/api_error.h"
 #include "frontend/base/body_coding.h"
 #include "frontend/base/client_key.h"
+#include "frontend/base/text_buffer.h"
 #include "frontend/http/client_table.h"
 #include "frontend/http/http_parser.h"
 #include "proto/log.h"
@@ -36,6 +37,7 @@ struct http_exchange {
     struct key_usage *usage;        /* its reply reports the key's limits; NULL: none */
     bool counted;                   /* in the client table; set by the server */
     const char *tool_format;        /* for x-shoal-tool-format; static; NULL: not sent */
+    struct text_buffer headers;     /* further lines of the reply's head; http_exchange_header() */
     const char *allow;              /* methods of this path, for Allow; static */
     int64_t arrived_us;             /* monotonic: the request's first byte */
     int status;                     /* of the reply; 0 before it */
@@ -51,6 +53,10 @@ struct http_exchange {
 void http_exchange_init(struct http_exchange *exchange, struct http_connection *connection,
                         const struct client_address *client, struct http_parser *request,
                         int64_t arrived_us);
+/* Adds a header to the reply, if that has not begun. `value` is visible ASCII and blanks. */
+void http_exchange_header(struct http_exchange *exchange, const char *name, const char *value,
+                          size_t value_bytes);
+void http_exchange_fini(struct http_exchange *exchange);
 /* Writes the log line of an exchange that is over. */
 void http_exchange_log(const struct http_exchange *exchange);
 

@@ -74,6 +74,7 @@ static void head_write(struct http_exchange *exchange, int status, const char *c
         text_buffer_append_format(out, "Content-Type: %s\r\n", content_type);
     if (exchange->tool_format)
         text_buffer_append_format(out, "x-shoal-tool-format: %s\r\n", exchange->tool_format);
+    text_buffer_append(out, exchange->headers.bytes, exchange->headers.length);
     if (exchange->allow)
         text_buffer_append_format(out, "Allow: %s\r\n", exchange->allow);
     if (exchange->usage)

@@ -92,6 +92,9 @@ struct generation_request {
      * answer. It is set before forced_prepare(), which finds the marks of reasoning. */
     struct shared_bytes *grammar;
     enum grammar_start grammar_start;
+    /* Names of offered tools whose schemas the grammar does not hold exactly, "a, b"; a reference;
+     * NULL: none. */
+    struct shared_bytes *loose_tools;
     bool no_prefix_cache; /* neither uses nor leaves a cached prefix */
     struct cache_salt cache_salt;
 

@@ -61,6 +61,7 @@ enum result generation_share_take(const struct prepared_generation *prepared,
     own->images = image_set_share(prepared->images);
     own->request.logit_bias = bias;
     own->request.grammar = shared_bytes_share(request->grammar);
+    own->request.loose_tools = NULL;
     own->request.body = NULL;
     own->request.own = (struct format_state){0};
     own->request.images = (struct request_images){0};

@@ -2,8 +2,10 @@
  * The key of the cache is a text of all that the grammar depends on: the form, the tools with the
  * choice among them, the formats of calls and reasoning, and the vocabulary.
  *
- * Arguments of tools that are not strict are held to their schemas if that is possible. If all
- * schemas together take too much work, a second grammar holds them to be objects only.
+ * Arguments of tools that are not strict are held to their schemas as far as that is possible
+ * (tool_grammar.h). If all schemas together take too much work, a second grammar holds them to be
+ * objects only. The names of all tools that are not held to their whole schema are the grammar's
+ * note.
  */
 #include "frontend/api/generation/grammar_prepare.h"
 
@@ -62,7 +64,7 @@ static symbol_id harmony_build(const struct grammar_work *work, struct grammar_b
 }
 
 static bool work_compile(void *context, struct grammar_builder *builder, symbol_id *root,
-                         struct grammar_error *error)
+                         struct text_buffer *note, struct grammar_error *error)
 {
     struct grammar_work *work = context;
     const struct generation_request *request = work->request;
@@ -72,7 +74,8 @@ static bool work_compile(void *context, struct grammar_builder *builder, symbol_
                                        .assets = work->assets,
                                        .format = work->format,
                                        .specials = specials,
-                                       .loose = work->loose};
+                                       .loose = work->loose,
+                                       .loose_names = note};
     symbol_id content = GRAMMAR_NONE, calls = GRAMMAR_NONE;
     work->tools_failed = false;
     if (request->form.kind != GRAMMAR_FREE && !work->required &&
@@ -140,20 +143,21 @@ static enum result refuse(const struct grammar_work *work, enum result result,
 }
 
 static enum result grammar_find(const struct parse_context *context, struct grammar_work *work,
-                                struct shared_bytes **grammar, struct api_error *error)
+                                struct generation_request *request, struct api_error *error)
 {
     struct text_buffer key = {0};
     struct grammar_error why = {0};
     key_write(work, &key);
-    enum result result =
-        key.failed ? RESULT_OUT_OF_MEMORY
-                   : grammar_cache_find(context->grammars, key.bytes, key.length,
-                                        context->cancelled, work_compile, work, grammar, &why);
+    enum result result = key.failed
+                             ? RESULT_OUT_OF_MEMORY
+                             : grammar_cache_find(context->grammars, key.bytes, key.length,
+                                                  context->cancelled, work_compile, work,
+                                                  &request->grammar, &request->loose_tools, &why);
     text_buffer_fini(&key);
     if (result == RESULT_TOO_LARGE && work->format && !work->loose &&
         !work->request->strict_tools) {
         work->loose = true;
-        return grammar_find(context, work, grammar, error);
+        return grammar_find(context, work, request, error);
     }
     return result == RESULT_OK ? result : refuse(work, result, &why, error);
 }
@@ -202,7 +206,7 @@ enum result grammar_prepare(const struct parse_context *context, struct generati
         return RESULT_OK; /* the budget works by forced tokens, which a grammar excludes */
     enum result result = combination_check(&work, with_calls, error);
     if (result == RESULT_OK)
-        result = grammar_find(context, &work, &request->grammar, error);
+        result = grammar_find(context, &work, request, error);
     request->grammar_start = work.after_reasoning ? GRAMMAR_AFTER_REASONING : GRAMMAR_AT_ONCE;
     return result;
 }

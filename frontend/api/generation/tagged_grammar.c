@@ -241,24 +241,11 @@ static bool object_check(const cJSON *schema, struct grammar_error *error)
     return true;
 }
 
-/* The tool of this schema, as argument_type_find() reads it. */
-static const cJSON *tool_of(const struct tool_grammar *g, const cJSON *schema)
-{
-    const cJSON *tool;
-    cJSON_ArrayForEach(tool, g->request->tools)
-    {
-        if (member(member(tool, "function"), "parameters") == schema)
-            return tool;
-    }
-    return NULL;
-}
-
-bool tagged_grammar_build(const struct tool_grammar *g, const cJSON *schema, symbol_id *out,
-                          struct grammar_error *error)
+bool tagged_grammar_build(const struct tool_grammar *g, const cJSON *tool, const cJSON *schema,
+                          symbol_id *out, struct grammar_error *error)
 {
     const struct tool_frame *frame = tool_format_frame(g->format);
     const cJSON *properties = member(schema, "properties"), *part;
-    const cJSON *tool = tool_of(g, schema);
     if (!object_check(schema, error))
         return false;
     symbol_id *parts = calloc((size_t)cJSON_GetArraySize(properties) + 1, sizeof *parts);

@@ -13,9 +13,11 @@
  * string is its text, without any end of a value; all others are JSON. False: the schema is not
  * among those that can be written so exactly: an object with `properties` and `required`, whose
  * strings have at most enum, const, pattern, minLength and maxLength; or it is refused; *error.
+ * `tool` has the types by which the parser reads values.
  */
-bool tagged_grammar_build(const struct tool_grammar *grammar, const struct cJSON *schema,
-                          symbol_id *out, struct grammar_error *error) RESULT_CHECKED;
+bool tagged_grammar_build(const struct tool_grammar *grammar, const struct cJSON *tool,
+                          const struct cJSON *schema, symbol_id *out,
+                          struct grammar_error *error) RESULT_CHECKED;
 
 /* `name=value` for each member with a JSON value, separated by ", ". As above. */
 bool keyword_grammar_build(const struct tool_grammar *grammar, const struct cJSON *schema,

@@ -11,11 +11,13 @@
 #include <string.h>
 
 #include "frontend/api/generation/tagged_grammar.h"
+#include "frontend/api/generation/tool_schema_relax.h"
 #include "frontend/assets/model_assets.h"
+#include "frontend/base/text_buffer.h"
 #include "frontend/grammar/json_schema_compile.h"
 #include "frontend/reply/mark_tokens.h"
 
-enum { OPENINGS = 3 };
+enum { OPENINGS = 3, RELAXED_KEYWORDS = 16 };
 
 static const cJSON *function_member(const cJSON *tool, const char *name)
 {
@@ -58,12 +60,12 @@ static symbol_id text_symbol(const struct tool_grammar *g, const char *text, siz
 
 /* --- one call -------------------------------------------------------------------------------- */
 
-static bool schema_build(const struct tool_grammar *g, const cJSON *schema, symbol_id *out,
-                         struct grammar_error *error)
+static bool schema_build(const struct tool_grammar *g, const cJSON *tool, const cJSON *schema,
+                         symbol_id *out, struct grammar_error *error)
 {
     const struct json_schema_options options = {.blanks = TOOL_GRAMMAR_BLANKS};
     switch (tool_format_frame(g->format)->arguments) {
-    case ARGUMENTS_TAGGED: return tagged_grammar_build(g, schema, out, error);
+    case ARGUMENTS_TAGGED: return tagged_grammar_build(g, tool, schema, out, error);
     case ARGUMENTS_KEYWORDS: return keyword_grammar_build(g, schema, out, error);
     default: return json_schema_compile(g->builder, schema, &options, out, error);
     }
@@ -81,13 +83,41 @@ static bool loose_build(const struct tool_grammar *g, symbol_id *out, struct gra
     return true;
 }
 
+/* The schema without the keywords that are refused, else any object. */
+static bool relaxed_build(const struct tool_grammar *g, const cJSON *tool, symbol_id *out,
+                          struct grammar_error *error)
+{
+    cJSON *schema = cJSON_Duplicate(function_member(tool, "parameters"), true);
+    bool built = false;
+    for (int i = 0; schema && i < RELAXED_KEYWORDS && !built; i++) {
+        if (!tool_schema_relax(schema, error))
+            break;
+        built = schema_build(g, tool, schema, out, error);
+        if (!built && grammar_builder_failed(g->builder))
+            break;
+    }
+    cJSON_Delete(schema);
+    if (!built && grammar_builder_failed(g->builder))
+        return false;
+    *error = (struct grammar_error){0};
+    return built || loose_build(g, out, error);
+}
+
+static void loose_note(const struct tool_grammar *g, const char *name)
+{
+    text_buffer_append_text(g->loose_names, g->loose_names->length > 0 ? ", " : "");
+    text_buffer_append_text(g->loose_names, name);
+}
+
 static bool arguments_build(const struct tool_grammar *g, const cJSON *tool, unsigned index,
                             symbol_id *out, struct grammar_error *error)
 {
     bool is_strict = list_has(g->request->strict_tools, tool_name(tool));
-    if (g->loose && !is_strict)
+    if (g->loose && !is_strict) {
+        loose_note(g, tool_name(tool));
         return loose_build(g, out, error);
-    if (schema_build(g, function_member(tool, "parameters"), out, error))
+    }
+    if (schema_build(g, tool, function_member(tool, "parameters"), out, error))
         return true;
     if (grammar_builder_failed(g->builder))
         return false;
@@ -97,8 +127,8 @@ static bool arguments_build(const struct tool_grammar *g, const cJSON *tool, uns
         memcpy(error->pointer, pointer, sizeof pointer);
         return false;
     }
-    *error = (struct grammar_error){0};
-    return loose_build(g, out, error);
+    loose_note(g, tool_name(tool));
+    return relaxed_build(g, tool, out, error);
 }
 
 /* A call: the frame's text with the name, a number and the arguments. */

@@ -11,6 +11,7 @@
 #include "frontend/reply/tool_format.h"
 
 struct model_assets;
+struct text_buffer; /* frontend/base/text_buffer.h */
 
 /* most blanks between two marks of arguments in JSON: `{"a": 1, "b": 2}` */
 #define TOOL_GRAMMAR_BLANKS 1u
@@ -21,7 +22,8 @@ struct tool_grammar {
     const struct model_assets *assets;
     const struct tool_format *format;
     struct special_finder specials;
-    bool loose; /* arguments of tools that are not strict are any objects */
+    bool loose;                      /* arguments of tools that are not strict are any objects */
+    struct text_buffer *loose_names; /* of tools that are not held to their whole schema: "a, b" */
 };
 
 #endif

@@ -33,9 +33,12 @@
 
 #include "frontend/api/generation/generation_share.h"
 #include "frontend/base/monotonic_clock.h"
+#include "frontend/base/shared_bytes.h"
 #include "frontend/http/http_reply.h"
 #include "frontend/http/sse_stream.h"
 #include "proto/must.h"
+
+#define LOOSE_NAMES_BYTES 2048u /* of names of tools in a header and in the log */
 
 /* One of the answers. */
 struct generation_choice {
@@ -312,6 +315,29 @@ static void stream_open(struct generation_call *call)
     call->calls->stream_begins(call->calls->context);
 }
 
+/* Names the format of calls and the tools whose schemas are not held exactly. */
+static void tools_report(struct generation_call *call, const struct generation_request *request,
+                         const struct model_assets *assets)
+{
+    const struct tool_format *format = assets->formats.tools;
+    if (call->exchange && format && request->tools && request->tool_choice != TOOL_CHOICE_NONE)
+        call->exchange->tool_format = tool_format_name(format);
+    if (!request->loose_tools)
+        return;
+    char names[LOOSE_NAMES_BYTES];
+    size_t length = shared_bytes_length(request->loose_tools);
+    bool is_long = length >= sizeof names;
+    snprintf(names, sizeof names, "%.*s", (int)length,
+             (const char *)shared_bytes_data(request->loose_tools));
+    if (is_long)
+        strcpy(strrchr(names, ','), ", ...");
+    const struct log_field fields[] = {LOG_TEXT("request_id", call->request_id),
+                                       LOG_TEXT("tools", names)};
+    log_event(LOG_INFO, "tools_held_loosely", fields, sizeof fields / sizeof fields[0]);
+    if (call->exchange)
+        http_exchange_header(call->exchange, "x-shoal-loose-tools", names, strlen(names));
+}
+
 static void on_prepared(void *context, const struct prepared_generation *prepared)
 {
     struct generation_call *call = ((struct generation_choice *)context)->call;
@@ -335,10 +361,7 @@ static void on_prepared(void *context, const struct prepared_generation *prepare
                                                           .format_context = call->format_context,
                                                           .client_key = call->client_key});
     answers_share(call, prepared);
-    const struct generation_request *request = &prepared->request;
-    const struct tool_format *format = assets->formats.tools;
-    if (call->exchange && format && request->tools && request->tool_choice != TOOL_CHOICE_NONE)
-        call->exchange->tool_format = tool_format_name(format);
+    tools_report(call, &prepared->request, assets);
     if (call->resumed)
         answer_nowhere(call);
     else if (call->streams)
