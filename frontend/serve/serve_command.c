@@ -198,6 +198,7 @@ static enum result server_start(struct serve_command *command, struct error_text
 {
     int passed[LIMIT_LISTEN_SOCKETS + 1];
     struct http_server_config config = {.route_context = &command->routes};
+    command->routes.options = command->options;
     command->routes.health_needs_ready = command->options->health_needs_ready;
     command->route_table =
         route_table_create(command->options->protect_metrics, &config.route_count);

@@ -24,8 +24,11 @@ DOCUMENT = ROOT / "frontend/api/openapi.json"
 # Acceptance of all documented bodies is not checked: the document cannot express rules between fields.
 CHECKS = [not_a_server_error, checks.status_code_conformance, checks.content_type_conformance,
           checks.response_schema_conformance, checks.negative_data_rejection]
-READERS = ["/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses", "/v1/detokenize",
+READERS = ["/v1/chat/completions", "/v1/completions", "/completion", "/v1/messages", "/v1/responses", "/v1/detokenize",
            "/v1/responses/{response_id}/input_items"]
+
+# The served model lacks what these need, so they answer 501, which is documented.
+UNSUPPORTED = ["/infill"]
 
 api = schemathesis.openapi.from_path(DOCUMENT, config=SchemathesisConfig(seed=20261122))
 
@@ -63,4 +66,4 @@ def test_bounds(case, scripted, session):
 @api.exclude(path=READERS).parametrize()
 @steady([Phase.generate])
 def test_operation(case, scripted, session):
-    case.call_and_validate(base_url=scripted.url, session=session, checks=CHECKS)
+    case.call_and_validate(base_url=scripted.url, session=session, checks=CHECKS[1:] if case.path in UNSUPPORTED else CHECKS)

@@ -10,6 +10,7 @@
 #include <cjson/cJSON.h>
 
 #include "frontend/api/chat/chat_request.h"
+#include "frontend/api/generation/fim_tokens.h"
 #include "frontend/api/generation/request_fields.h"
 
 #define DEFAULT_MAX_TOKENS 16
@@ -82,10 +83,7 @@ static enum result counts_read(const cJSON *body, struct generation_request *req
 static enum result others_check(const cJSON *body, struct generation_request *request,
                                 struct api_error *error)
 {
-    static const char *const names[] = {"suffix", NULL};
-    enum result result = request_fields_refuse(body, names, error);
-    if (result == RESULT_OK)
-        result = request_fields_read_bool(body, "echo", "echo", &request->echo, error);
+    enum result result = request_fields_read_bool(body, "echo", "echo", &request->echo, error);
     if (result != RESULT_OK)
         return result;
     if (request->echo && request->logprobs)
@@ -95,6 +93,37 @@ static enum result others_check(const cJSON *body, struct generation_request *re
     const cJSON *best_of = request_fields_member(body, "best_of");
     if (best_of && !(cJSON_IsNumber(best_of) && best_of->valuedouble == request->choices))
         return api_error_invalid(error, "best_of", "best_of is not supported: use n");
+    return RESULT_OK;
+}
+
+/* The answer goes between each prompt and `suffix`. */
+static enum result suffix_read(const struct parse_context *context, const cJSON *body,
+                               struct generation_request *request, struct api_error *error)
+{
+    const struct tokenizer *tokenizer = context->assets->tokenizer;
+    const cJSON *suffix = request_fields_member(body, "suffix");
+    struct fim_tokens tokens;
+    if (!suffix || (cJSON_IsString(suffix) && !suffix->valuestring[0]))
+        return RESULT_OK;
+    if (!cJSON_IsString(suffix))
+        return api_error_invalid(error, "suffix", "suffix must be a string");
+    if (!fim_tokens_find(tokenizer, &tokens))
+        return fim_tokens_refuse(&tokens, "suffix", 400, error);
+    if (request->echo)
+        return api_error_invalid(error, "echo", "echo and suffix cannot be combined");
+    for (cJSON *prompt = request->prompts->child; prompt; prompt = prompt->next) {
+        if (!cJSON_IsString(prompt))
+            return api_error_invalid(error, "suffix", "a prompt before a suffix must be a text");
+        cJSON *whole = fim_tokens_prompt(
+            tokenizer, &tokens,
+            &(struct fim_parts){.prefix = prompt->valuestring, .suffix = suffix->valuestring});
+        if (!whole || !cJSON_ReplaceItemViaPointer(request->prompts, prompt, whole)) {
+            cJSON_Delete(whole);
+            return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+        }
+        prompt = whole;
+    }
+    request->prompts_mixed = true;
     return RESULT_OK;
 }
 
@@ -119,6 +148,8 @@ enum result completions_request_parse(const struct parse_context *context, const
         result = chat_request_read_settings(context, request->body, request, error);
     if (result == RESULT_OK)
         result = prompt_read(request->body, request, error);
+    if (result == RESULT_OK)
+        result = suffix_read(context, request->body, request, error);
     if (result != RESULT_OK)
         generation_request_fini(request);
     return result;

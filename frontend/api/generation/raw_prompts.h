@@ -1,6 +1,6 @@
 /*
- * Prompts that are continued without a chat template: texts, in which nothing becomes a special
- * token, or token ids.
+ * Prompts that are continued without a chat template: texts, token ids, or lists of both. Nothing in
+ * a text becomes a special token, unless the API says so (generation_request.prompts_special).
  */
 #ifndef SHOAL_FRONTEND_API_GENERATION_RAW_PROMPTS_H
 #define SHOAL_FRONTEND_API_GENERATION_RAW_PROMPTS_H

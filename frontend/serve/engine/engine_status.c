@@ -127,6 +127,7 @@ bool engine_status_read_request(const struct chat_engine *engine, uint32_t slot,
                                       .prompt_tokens = request->prepared.prompt.count,
                                       .prompt_done = request->prompt_done,
                                       .generated_tokens = request->generated.count,
+                                      .max_new_tokens = request->prepared.max_new_tokens,
                                       .replays = request->replays,
                                       .arrived_us = request->timeline.arrived_us};
     return true;

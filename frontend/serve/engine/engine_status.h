@@ -64,6 +64,7 @@ struct request_status {
     uint64_t prompt_tokens;
     uint64_t prompt_done; /* of the prompt and, after a replay, of the generated tokens */
     uint64_t generated_tokens;
+    uint64_t max_new_tokens; /* 0 until it is prepared */
     uint32_t replays;
     int64_t arrived_us;
 };

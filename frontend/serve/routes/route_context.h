@@ -10,6 +10,7 @@ struct chat_engine;
 struct generation_route;
 struct http_server;
 struct inspect_route;
+struct options;
 struct response_resume;
 struct response_store;
 struct response_watches;
@@ -18,6 +19,7 @@ struct response_watches;
 struct route_context {
     struct http_server *server;
     struct chat_engine *engine;
+    const struct options *options;
     struct generation_route *generation;
     struct inspect_route *inspections;
     struct response_store *responses;

@@ -15,6 +15,8 @@
 #include "frontend/api/chat/chat_format.h"
 #include "frontend/api/chat/completions_format.h"
 #include "frontend/api/chat/tokenize_routes.h"
+#include "frontend/api/llama/llama_format.h"
+#include "frontend/api/llama/llama_legacy.h"
 #include "frontend/api/messages/messages_count.h"
 #include "frontend/api/messages/messages_error.h"
 #include "frontend/api/messages/messages_format.h"
@@ -22,6 +24,7 @@
 #include "frontend/serve/routes/cache_routes.h"
 #include "frontend/serve/routes/generation_route.h"
 #include "frontend/serve/routes/inspect_route.h"
+#include "frontend/serve/routes/llama_routes.h"
 #include "frontend/serve/routes/metrics_page.h"
 #include "frontend/serve/routes/model_routes.h"
 #include "frontend/serve/routes/quarantine_routes.h"
@@ -53,10 +56,16 @@ struct route_row {
 
 static const struct route_row rows[] = {
     {"/chat/completions", HTTP_POST, V1_AND_ROOT, .format = &chat_format},
-    {"/completions", HTTP_POST, V1_AND_ROOT, .format = &completions_format},
+    {"/completions", HTTP_POST, V1_ONLY, .format = &completions_format},
+    {"/completions", HTTP_POST, ROOT_ONLY, .format = &llama_legacy_format},
     {"/tokenize", HTTP_POST, V1_AND_ROOT, .inspect = tokenize_routes_tokenize},
     {"/detokenize", HTTP_POST, V1_AND_ROOT, .inspect = tokenize_routes_detokenize},
     {"/apply-template", HTTP_POST, V1_AND_ROOT, .inspect = tokenize_routes_apply_template},
+
+    {"/completion", HTTP_POST, ROOT_ONLY, .format = &llama_completion_format},
+    {"/infill", HTTP_POST, ROOT_ONLY, .format = &llama_infill_format},
+    {"/props", HTTP_GET, ROOT_ONLY, .reply = llama_routes_props},
+    {"/slots", HTTP_GET, ROOT_ONLY, .reply = llama_routes_slots},
 
     {"/messages", HTTP_POST, V1_AND_ROOT, .format = &messages_format,
      .write_error = messages_error_write},
