@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "proto/must.h"
+#include "proto/utf8.h"
 
 /* What may stand next. FIRST: an element or name, or the end of the bracket just opened. */
 enum expect { EXPECT_VALUE, EXPECT_FIRST, EXPECT_NAME, EXPECT_COLON, EXPECT_COMMA };
@@ -92,6 +93,16 @@ static bool escape_skip(struct scan *scan)
     return true;
 }
 
+static bool character_skip(struct scan *scan)
+{
+    bool well_formed;
+    size_t bytes = utf8_scan(scan->at, (size_t)(scan->end - scan->at), &well_formed);
+    if (!well_formed)
+        return fail(scan, "a string is not valid UTF-8");
+    scan->at += bytes;
+    return true;
+}
+
 static bool string_skip(struct scan *scan)
 {
     for (scan->at++; scan->at < scan->end;) {
@@ -103,9 +114,7 @@ static bool string_skip(struct scan *scan)
         if (c < 0x20)
             return fail(scan, c ? "a string holds a control character that is not escaped"
                                 : "NUL characters are not accepted");
-        if (c != '\\')
-            scan->at++;
-        else if (!escape_skip(scan))
+        if (c == '\\' ? !escape_skip(scan) : !character_skip(scan))
             return false;
     }
     return fail(scan, "a string does not end");

@@ -16,7 +16,7 @@ struct json_problem {
 };
 
 /* True if `text` is one JSON value as RFC 8259 defines it, with white space around it, no bracket deeper than `max_depth` (at
- * most JSON_DEPTH_MAX), and no NUL character, escaped or not. Otherwise sets *problem. UTF-8 is not checked. Takes time in
+ * most JSON_DEPTH_MAX), strings of valid UTF-8, and no NUL character, escaped or not. Otherwise sets *problem. Takes time in
  * proportion to `bytes` and constant memory. */
 bool json_text_check(const char *text, size_t bytes, size_t max_depth,
                      struct json_problem *problem);

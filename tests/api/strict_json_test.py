@@ -35,6 +35,14 @@ def test_what_is_no_json_is_refused(server, before, after):
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses", "/tokenize"])
+def test_bytes_that_are_not_utf8_are_refused(server, path):
+    for bad in (b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xc3"):
+        body = b'{"prompt":"a%sb","input":"a","messages":[],"max_tokens":1}' % bad
+        reply = server.request("POST", path, body)
+        assert reply.status == 400 and "not valid UTF-8 (byte 12)" in reply.json["error"]["message"], reply.body
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses", "/tokenize"])
 def test_a_name_twice_is_refused(server, path):
     for body in ('{"max_tokens":1,"max_tokens":2,"prompt":"x"}', '{"prompt":"x","a":{"b":[{"max_tokens":1,"max_tokens":1}]}}'):
         reply = server.request("POST", path, body)

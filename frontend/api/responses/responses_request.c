@@ -15,7 +15,6 @@
 #include "frontend/api/responses/response_file.h"
 #include "frontend/api/responses/responses_fields.h"
 #include "frontend/api/responses/responses_input.h"
-#include "proto/utf8.h"
 
 static const struct chat_tools_words words = {
     .list = "tools", .function = "", .parameters = "parameters", .choice = "tool_choice"};
@@ -222,11 +221,7 @@ static enum result body_read(const struct parse_context *context, const char *js
                                     .client_key = context->client_key};
     char *tools = NULL;
     *request = (struct generation_request){0};
-    enum result result = utf8_is_valid(json, json_bytes)
-                             ? RESULT_OK
-                             : api_error_invalid(error, "", "the body is not valid UTF-8");
-    if (result == RESULT_OK)
-        result = request_fields_read_body(json, json_bytes, &request->body, error);
+    enum result result = request_fields_read_body(json, json_bytes, &request->body, error);
     request->images.taken = context->assets->vision != NULL;
     if (result == RESULT_OK)
         result = settings_read(context, request, &settings, error);
