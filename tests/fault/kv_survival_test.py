@@ -90,24 +90,24 @@ def longest_pause(chats, from_s):
     return max(pauses)
 
 
-def run_with_a_death(server, bodies, tokens):
+def run_with_a_death(server, bodies, tokens, victim=kill):
     """Kills the worker once every stream has some tokens. Returns the chats, prompt rows computed after the kill, the pause. Tries again if
     this process got no CPU time before the answers ended."""
     for _ in range(ATTEMPTS):
-        found = try_a_death(server, bodies, tokens)
+        found = try_a_death(server, bodies, tokens, victim)
         if found:
             return found
     raise AssertionError("the answers ended before the kill")
 
 
-def try_a_death(server, bodies, tokens):
+def try_a_death(server, bodies, tokens, victim):
     crowd = Crowd(server.port, bodies, len(bodies))
     killed = []
 
     def look():
         if not killed and len(crowd.live) == len(bodies) and all(tokens_of(chat) >= tokens for chat in crowd.live):
             before = rows_computed(server)
-            killed.append((before, kill(server), time.monotonic()))
+            killed.append((before, victim(server), time.monotonic()))
 
     chats = crowd.run(lambda: crowd.begun < len(bodies), look)
     if not killed:
@@ -137,6 +137,26 @@ def test_streams_go_on_without_their_prompts(name, say):
         assert blocks[0][0] > prompt_tokens // BLOCK // 2 and blocks[0][1] == 0
         # A stream computes at most the block that it was filling and the one that was not yet committed.
         assert rows <= STREAMS * 2 * BLOCK
+
+
+def kill_the_second(server):
+    pid = server.get("/v1/status").json["workers"][1]["pid"]
+    os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+def test_streams_return_to_the_worker_that_has_their_tokens(say):
+    """The other worker has room, and would compute all prompts again."""
+    bodies = [body(number, 150, 60, {"2": -100}) for number in range(4)]
+    with ShoalServer("--workers", "2", "--max-sequences", str(STREAMS)) as server:
+        wait_until(lambda: all(worker["state"] == "ready" for worker in server.get("/v1/status").json["workers"]), "both workers")
+        undisturbed = answers_of(run_once(server.port, [one | {"cache_prompt": False} for one in bodies], len(bodies)))
+        chats, rows, pause_s = run_with_a_death(server, bodies, KILL_AT_TOKENS, kill_the_second)
+        server.wait_idle()
+        replays = server.metrics()["shoal_requests_replayed_total"]
+        say(f"one of two workers: {replays:.0f} streams resumed, {rows:.0f} rows computed again; longest pause {pause_s * 1000:.0f} ms")
+        assert answers_of(chats) == undisturbed
+        assert replays >= 1 and rows <= replays * 2 * BLOCK
 
 
 def whole_body():

@@ -28,7 +28,10 @@ struct chat_engine {
     struct waiting_queue waiting;
     struct waiting_queue suspects; /* waiting requests that run alone */
     struct waiting_queue watched;  /* suspects whose next trial is not due (poison_policy.h) */
-    struct event *watch_timer;     /* set to the first trial of `watched` */
+    struct waiting_queue
+        resuming; /* waiting requests whose worker is being restarted (resume_policy.h) */
+    struct event
+        *watch_timer; /* set to the first trial of `watched`, or the end of a wait in `resuming` */
     struct poison_memory poison;
     struct request_id *dirty; /* [slots] requests with events in the current batch */
     uint32_t dirty_count;

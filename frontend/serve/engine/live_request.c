@@ -44,6 +44,7 @@ void live_request_submit(struct live_request *request, uint32_t worker)
     must(!request->previous_waiting && !request->next_waiting);
     request->state = LIVE_REQUEST_SUBMITTED;
     request->worker = worker;
+    request->resumes = false;
     request->prompt_done = 0;
 }
 
@@ -130,7 +131,7 @@ bool live_request_leave(struct live_request *request)
     request->cached = (struct cached_prompt){0};
     live_request_forget_alternatives(request);
     request->recalled = false;
-    request->suspect = request->watched = false;
+    request->suspect = request->watched = request->resumes = false;
     request->replays = 0;
     request->crashes = (struct crash_record){0};
     prepared_generation_fini(&request->prepared);

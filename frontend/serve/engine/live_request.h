@@ -83,13 +83,16 @@ struct live_request {
     struct client_key client_key; /* whose it is */
     uint64_t fingerprint;         /* poison_memory.h */
     uint64_t arrival;             /* its place in every queue; kept on a requeue */
-    uint32_t worker;              /* SUBMITTED, STREAMING, LEAVING: index of its worker */
+    uint32_t worker;              /* SUBMITTED, STREAMING, LEAVING, resumes: index of its worker */
     uint32_t replays;             /* number of workers that died with it */
     uint32_t prompt_done;         /* prompt tokens that the worker has computed */
     bool recalled;                /* the worker was asked to return it */
     bool suspect;                 /* runs alone or not at all */
     bool watched;                 /* a suspect that does not run before trial_at_ms */
     int64_t trial_at_ms;
+    bool
+        resumes; /* waits until resume_by_ms for the restart of its worker, which has its KV cache */
+    int64_t resume_by_ms;
     struct crash_record crashes;
 
     struct request_timeline timeline;      /* continues on a replay */

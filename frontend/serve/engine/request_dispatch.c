@@ -14,6 +14,9 @@
  * A suspect that was killed alone from outside is watched: it waits in a third queue until a timer
  * ends, and other requests run meanwhile.
  *
+ * If there are several workers, a request whose worker died waits in a fourth queue for the restart of that worker, which has
+ * its KV cache, while others overtake it. If the restart takes too long (resume_policy.h) or fails, any worker gets it.
+ *
  * A convicted request is refused for a while before any worker gets it.
  */
 #include "frontend/serve/engine/request_dispatch.h"
@@ -22,6 +25,7 @@
 
 #include "frontend/base/monotonic_clock.h"
 #include "frontend/serve/engine/request_end.h"
+#include "frontend/serve/engine/resume_policy.h"
 #include "proto/log.h"
 #include "proto/must.h"
 
@@ -30,6 +34,8 @@ struct waiting_queue *request_dispatch_queue(struct chat_engine *engine,
 {
     if (request->watched)
         return &engine->watched;
+    if (request->resumes)
+        return &engine->resuming;
     return request->suspect ? &engine->suspects : &engine->waiting;
 }
 
@@ -37,6 +43,23 @@ void request_dispatch_enqueue(struct chat_engine *engine, struct live_request *r
 {
     must(request->state == LIVE_REQUEST_WAITING);
     waiting_queue_insert(request_dispatch_queue(engine, request), request);
+}
+
+void request_dispatch_choose_resume(struct chat_engine *engine, struct live_request *request)
+{
+    const struct request_timeline *timeline = &request->timeline;
+    bool streamed = request->generated.count > 0;
+    uint32_t prompt = streamed ? (uint32_t)request->prepared.prompt.count : request->prompt_done;
+    int64_t until_us = streamed ? timeline->first_token_us : monotonic_clock_us();
+    uint32_t cached = request->cached.tokens < prompt ? request->cached.tokens : prompt;
+    const struct resume_facts facts = {.held_tokens = prompt + (uint32_t)request->generated.count,
+                                       .computed_tokens = prompt - cached,
+                                       .spent_us = until_us - timeline->scheduled_us};
+    int64_t wait_ms = resume_policy_wait_ms(&facts);
+    request->resumes = !request->suspect && !request->prepared.request.no_prefix_cache &&
+                       wait_ms > 0 && timeline->scheduled_us > 0 &&
+                       worker_pool_is_resuming_with_cache(engine->workers, request->worker);
+    request->resume_by_ms = monotonic_clock_ms() + wait_ms;
 }
 
 /* --- poison ---------------------------------------------------------------------------------- */
@@ -206,10 +229,10 @@ static void try_suspects(struct chat_engine *engine)
     }
 }
 
-/* Moves watched requests whose time has come to the suspects, and sets the timer for the next. */
-static void end_watches(struct chat_engine *engine)
+/* Moves watched requests whose time has come to the suspects. Returns the time of the next trial. */
+static int64_t end_watches(struct chat_engine *engine, int64_t now_ms)
 {
-    int64_t now_ms = monotonic_clock_ms(), next_ms = INT64_MAX;
+    int64_t next_ms = INT64_MAX;
     struct live_request *next;
     for (struct live_request *request = engine->watched.first; request; request = next) {
         next = request->next_waiting;
@@ -221,11 +244,44 @@ static void end_watches(struct chat_engine *engine)
             next_ms = request->trial_at_ms;
         }
     }
-    if (engine->watched.count == 0) {
+    return next_ms;
+}
+
+/* Hands requests that wait for their worker's restart to it once it is ready; those whose wait is over or in vain join the
+ * others. Returns when the next wait ends. */
+static int64_t end_resumes(struct chat_engine *engine, int64_t now_ms)
+{
+    int64_t next_ms = INT64_MAX;
+    struct live_request *next;
+    for (struct live_request *request = engine->resuming.first; request; request = next) {
+        next = request->next_waiting;
+        bool open = worker_pool_is_open(engine->workers, request->worker);
+        if (open && !is_known(engine, request)) {
+            enum result result = hand_over(engine, &engine->resuming, request, request->worker);
+            if (result != RESULT_CORRUPT && result != RESULT_FULL) {
+                if (result != RESULT_OK)
+                    next = engine->resuming.first; /* its end may have ended others */
+                continue;
+            }
+        } else if (!open && request->resume_by_ms > now_ms &&
+                   worker_pool_is_resuming_with_cache(engine->workers, request->worker)) {
+            next_ms = request->resume_by_ms < next_ms ? request->resume_by_ms : next_ms;
+            continue;
+        }
+        waiting_queue_remove(&engine->resuming, request);
+        request->resumes = false;
+        request_dispatch_enqueue(engine, request);
+    }
+    return next_ms;
+}
+
+static void timer_set(struct chat_engine *engine, int64_t now_ms, int64_t at_ms)
+{
+    if (at_ms == INT64_MAX) {
         event_del(engine->watch_timer);
         return;
     }
-    int64_t left_ms = next_ms - now_ms;
+    int64_t left_ms = at_ms - now_ms;
     struct timeval after = {.tv_sec = left_ms / 1000, .tv_usec = left_ms % 1000 * 1000};
     event_add(engine->watch_timer, &after);
 }
@@ -233,8 +289,11 @@ static void end_watches(struct chat_engine *engine)
 void request_dispatch_run(struct chat_engine *engine)
 {
     uint32_t closed = 0; /* a bit for each worker that cannot take the current request */
-    end_watches(engine);
+    int64_t now_ms = monotonic_clock_ms();
+    int64_t trial_at_ms = end_watches(engine, now_ms);
     try_suspects(engine);
+    int64_t resume_by_ms = end_resumes(engine, now_ms);
+    timer_set(engine, now_ms, trial_at_ms < resume_by_ms ? trial_at_ms : resume_by_ms);
     struct live_request *request;
     while ((request = next_of(engine, &engine->waiting)) != NULL) {
         uint32_t worker = worker_pool_route(engine->workers, &request->prepared.prompt, closed,

@@ -12,6 +12,9 @@ struct waiting_queue *request_dispatch_queue(struct chat_engine *engine,
 /* Puts a WAITING request into its queue, at its place by arrival. */
 void request_dispatch_enqueue(struct chat_engine *engine, struct live_request *request);
 
+/* Decides whether a request that was taken from a dead worker, is in no queue and no suspect waits for that worker's restart. */
+void request_dispatch_choose_resume(struct chat_engine *engine, struct live_request *request);
+
 /* Ends a request that is in no queue if its fingerprint is in the poison memory. */
 bool request_dispatch_refuse_known(struct chat_engine *engine, struct live_request *request);
 

@@ -77,6 +77,7 @@ static void requeue(struct chat_engine *engine, struct live_request *request,
         watch_begin(request);
     request->replays++;
     engine->metrics.requests_replayed++;
+    request_dispatch_choose_resume(engine, request);
     request_dispatch_enqueue(engine, request);
 }
 
@@ -121,6 +122,7 @@ static void give_up_waiting(struct chat_engine *engine)
     (void)api_error_set(&error, RESULT_PEER_GONE, 503, "worker_unavailable",
                         "the request waited for a worker, and none can be started");
     fail_queue(engine, &engine->waiting, &error);
+    fail_queue(engine, &engine->resuming, &error);
     fail_queue(engine, &engine->suspects, &error);
     fail_queue(engine, &engine->watched, &error);
 }

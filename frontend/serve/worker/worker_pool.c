@@ -289,6 +289,19 @@ static bool is_open(const struct worker_pool *pool, uint32_t index, uint32_t clo
     return is_ready(pool, index) && !pool->workers[index].on_trial && !(closed >> index & 1);
 }
 
+bool worker_pool_is_open(const struct worker_pool *pool, uint32_t worker)
+{
+    must(worker < pool->count);
+    return is_open(pool, worker, 0);
+}
+
+bool worker_pool_is_resuming_with_cache(const struct worker_pool *pool, uint32_t worker)
+{
+    must(worker < pool->count);
+    return pool->count > 1 && pool->config.options->prefix_cache > 0 &&
+           worker_supervisor_is_resuming_with_cache(pool->workers[worker].supervisor);
+}
+
 /* The bit of the least busy open worker, or 0 when a trial is running anyway. */
 static uint32_t reserved_bit(const struct worker_pool *pool, uint32_t closed)
 {

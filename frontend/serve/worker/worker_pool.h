@@ -48,6 +48,10 @@ bool worker_pool_is_hopeless(const struct worker_pool *pool);
 /* Maximum of the workers' load progress, 0 to 1. */
 double worker_pool_load_progress(const struct worker_pool *pool);
 
+/* The worker is ready and has no trial. */
+bool worker_pool_is_open(const struct worker_pool *pool, uint32_t worker);
+/* The worker died, the next one is being started and takes over its KV cache, and there are other workers. */
+bool worker_pool_is_resuming_with_cache(const struct worker_pool *pool, uint32_t worker);
 /* The worker for a prompt, or ROUTING_NONE. Skips workers whose bit is in `closed` and, with
  * `reserve`, the least busy one, which is kept free for a trial. */
 uint32_t worker_pool_route(struct worker_pool *pool, const struct token_list *prompt,

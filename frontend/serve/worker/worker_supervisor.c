@@ -255,6 +255,12 @@ bool worker_supervisor_is_resuming(const struct worker_supervisor *supervisor)
     return starts && supervisor->ever_ready && supervisor->record.failed_starts == 0;
 }
 
+bool worker_supervisor_is_resuming_with_cache(const struct worker_supervisor *supervisor)
+{
+    return worker_supervisor_is_resuming(supervisor) && supervisor->config.kv_memory &&
+           !supervisor->reset_due;
+}
+
 bool worker_supervisor_is_hopeless(const struct worker_supervisor *supervisor)
 {
     return supervisor->state == SUPERVISOR_STOPPED ||

@@ -65,6 +65,8 @@ double worker_supervisor_load_progress(const struct worker_supervisor *superviso
 /* The last worker made progress or was killed from outside, and the next one is being started:
  * requests are admitted and wait for it. */
 bool worker_supervisor_is_resuming(const struct worker_supervisor *supervisor);
+/* The same, and the next worker takes over the KV cache. */
+bool worker_supervisor_is_resuming_with_cache(const struct worker_supervisor *supervisor);
 /* So many starts in a row failed that waiting for the next one is no use. */
 bool worker_supervisor_is_hopeless(const struct worker_supervisor *supervisor);
 
