@@ -13,6 +13,7 @@
 
 #include "frontend/grammar/grammar_reader.h"
 #include "frontend/grammar/json_schema_compile.h"
+#include "frontend/grammar/json_text_regex.h"
 #include "frontend/grammar/lark_common.h"
 #include "frontend/grammar/regex_compile.h"
 #include "frontend/grammar/rule_tree.h"
@@ -29,6 +30,7 @@ struct lark {
     uint32_t ignored; /* rule: what may follow a terminal */
     uint32_t ignores; /* node: choice of the ignored terminals */
     bool has_ignores;
+    bool spelled; /* characters as in a JSON string */
     bool in_rule; /* not in a terminal: ignored text may follow strings */
 };
 
@@ -123,21 +125,43 @@ static char *string_read(struct lark *l, size_t *length)
     return NULL;
 }
 
+/* One of these characters. */
+static regex_id characters(const struct lark *l, const struct code_point_range *ranges,
+                           size_t count)
+{
+    return l->spelled ? json_text_code_points(l->builder, ranges, count)
+                      : grammar_regex_code_points(l->builder, ranges, count);
+}
+
+/* This text, valid UTF-8. */
+static regex_id literal(const struct lark *l, const char *bytes, size_t length)
+{
+    regex_id text = grammar_regex_empty(l->builder);
+    if (!l->spelled)
+        return grammar_regex_literal(l->builder, bytes, length);
+    for (size_t at = 0; at < length;) {
+        struct code_point_range one;
+        at += utf8_decode(bytes + at, length - at, &one.first);
+        one.last = one.first;
+        text = grammar_regex_concat(l->builder, text, characters(l, &one, 1));
+    }
+    return text;
+}
+
 /* The text in any case of its letters, of which only ASCII is known here. */
 static regex_id caseless(struct lark *l, const char *bytes, size_t length)
 {
     regex_id text = grammar_regex_empty(l->builder);
     for (size_t i = 0; i < length; i++) {
         unsigned char byte = (unsigned char)bytes[i];
-        uint64_t set[4] = {0};
+        struct code_point_range cases[] = {{byte, byte}, {byte, byte}};
         if (byte >= 0x80) {
             fail(l, "the flag i is supported for ASCII only");
             return GRAMMAR_NONE;
         }
-        set[byte / 64] |= (uint64_t)1 << byte % 64;
         if (is_lower(bytes[i]) || is_upper(bytes[i]))
-            set[(byte ^ 32u) / 64] |= (uint64_t)1 << (byte ^ 32u) % 64;
-        text = grammar_regex_concat(l->builder, text, grammar_regex_bytes(l->builder, set));
+            cases[1] = (struct code_point_range){byte ^ 32u, byte ^ 32u};
+        text = grammar_regex_concat(l->builder, text, characters(l, cases, 2));
     }
     return text;
 }
@@ -160,8 +184,7 @@ static uint32_t range_read(struct lark *l, const char *first, size_t first_lengt
     free(last);
     if (!good)
         return fail(l, "a range needs two characters in order");
-    return terminal_end(l,
-                        rule_tree_regex(l->tree, grammar_regex_code_points(l->builder, &range, 1)));
+    return terminal_end(l, rule_tree_regex(l->tree, characters(l, &range, 1)));
 }
 
 /* After the opening quote. */
@@ -178,8 +201,7 @@ static uint32_t string_node(struct lark *l)
         bool any_case = grammar_reader_has(&l->reader, "i") &&
                         (l->reader.at + 1 == l->reader.end || !is_name(l->reader.at[1]));
         l->reader.at += any_case;
-        regex_id regex = any_case ? caseless(l, bytes, length)
-                                  : grammar_regex_literal(l->builder, bytes, length);
+        regex_id regex = any_case ? caseless(l, bytes, length) : literal(l, bytes, length);
         node = terminal_end(l, rule_tree_regex(l->tree, regex));
     }
     free(bytes);
@@ -188,7 +210,7 @@ static uint32_t string_node(struct lark *l)
 
 static uint32_t pattern_node(struct lark *l, const char *pattern, size_t length)
 {
-    const struct regex_options whole = {0};
+    const struct regex_options whole = {.json_spelling = l->spelled};
     struct grammar_error error = {0};
     regex_id regex = GRAMMAR_NONE;
     if (regex_compile(l->builder, pattern, length, &whole, &regex, &error))
@@ -230,6 +252,8 @@ static uint32_t regex_node(struct lark *l)
 static uint32_t schema_node(struct lark *l)
 {
     const char *end = NULL;
+    if (l->spelled)
+        return fail(l, "%json is not supported in the input of a tool");
     blanks_skip(l);
     cJSON *schema = cJSON_ParseWithLengthOpts(l->reader.at, (size_t)(l->reader.end - l->reader.at),
                                               &end, false);
@@ -303,6 +327,8 @@ static uint32_t item_read(struct lark *l, unsigned depth)
         return group_read(l, true, depth);
     if (grammar_reader_take(r, "%json"))
         return schema_node(l);
+    if (grammar_reader_has(r, "<") && l->spelled)
+        return fail(l, "special tokens are not supported in the input of a tool");
     if (grammar_reader_has(r, "<"))
         return grammar_reader_token(r, l->specials, &token)
                    ? terminal_end(l, rule_tree_symbol(l->tree, grammar_token(l->builder, token)))
@@ -495,31 +521,46 @@ static bool finish(struct lark *l, symbol_id *out)
     return !l->reader.failed && rule_tree_finish(tree, root, out, l->reader.error);
 }
 
+static bool compile(struct lark *l, symbol_id *out, struct grammar_error *error)
+{
+    const char *text = l->reader.begin;
+    size_t length = (size_t)(l->reader.end - text);
+    *out = GRAMMAR_NONE;
+    *error = (struct grammar_error){0};
+    l->tree = rule_tree_create(l->builder);
+    if (!l->tree)
+        return false;
+    l->ignored = rule_tree_rule(l->tree, "%ignore", 7, 0);
+    l->ignores = rule_tree_choice(l->tree);
+    if (!utf8_is_valid(text, length))
+        fail(l, "the grammar is not valid UTF-8");
+    blanks_skip(l);
+    while (!l->reader.failed && l->reader.at < l->reader.end) {
+        if (grammar_reader_has(&l->reader, "%"))
+            directive_read(l);
+        else
+            rule_read(l);
+        blanks_skip(l);
+    }
+    bool good = finish(l, out);
+    rule_tree_destroy(l->tree);
+    return good;
+}
+
 bool lark_compile(struct grammar_builder *builder, const char *text, size_t length,
                   const struct special_finder *specials, symbol_id *out,
                   struct grammar_error *error)
 {
     struct lark l = {.reader = {text, text, text + length, error, false},
                      .builder = builder,
-                     .specials = specials,
-                     .tree = rule_tree_create(builder)};
-    *out = GRAMMAR_NONE;
-    *error = (struct grammar_error){0};
-    if (!l.tree)
-        return false;
-    l.ignored = rule_tree_rule(l.tree, "%ignore", 7, 0);
-    l.ignores = rule_tree_choice(l.tree);
-    if (!utf8_is_valid(text, length))
-        fail(&l, "the grammar is not valid UTF-8");
-    blanks_skip(&l);
-    while (!l.reader.failed && l.reader.at < l.reader.end) {
-        if (grammar_reader_has(&l.reader, "%"))
-            directive_read(&l);
-        else
-            rule_read(&l);
-        blanks_skip(&l);
-    }
-    bool good = finish(&l, out);
-    rule_tree_destroy(l.tree);
-    return good;
+                     .specials = specials};
+    return compile(&l, out, error);
+}
+
+bool lark_compile_spelled(struct grammar_builder *builder, const char *text, size_t length,
+                          symbol_id *out, struct grammar_error *error)
+{
+    struct lark l = {
+        .reader = {text, text, text + length, error, false}, .builder = builder, .spelled = true};
+    return compile(&l, out, error);
 }

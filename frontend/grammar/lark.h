@@ -31,5 +31,9 @@
 bool lark_compile(struct grammar_builder *builder, const char *text, size_t length,
                   const struct special_finder *specials, symbol_id *out,
                   struct grammar_error *error) RESULT_CHECKED;
+/* The texts of the grammar as the content of a JSON string, without quotes (json_text_regex.h).
+ * Refuses special tokens and %json. */
+bool lark_compile_spelled(struct grammar_builder *builder, const char *text, size_t length,
+                          symbol_id *out, struct grammar_error *error) RESULT_CHECKED;
 
 #endif

@@ -99,7 +99,7 @@ void cors_policy_append_headers(const struct cors_policy *policy, const struct h
         out,
         "Access-Control-Allow-Origin: %s\r\n"
         "Access-Control-Expose-Headers: x-request-id, request-id, retry-after, "
-        "x-shoal-tool-format, x-shoal-loose-tools\r\n",
+        "x-shoal-tool-format, x-shoal-loose-tools, x-shoal-ignored-tools\r\n",
         any ? "*" : allowed);
     if (preflight)
         append_preflight(request, allow, out);

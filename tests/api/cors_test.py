@@ -35,7 +35,7 @@ def test_a_preflight_is_answered(listed, origin):
         "access-control-allow-methods": "POST, OPTIONS",
         "access-control-allow-headers": PREFLIGHT["Access-Control-Request-Headers"],
         "access-control-max-age": "600",
-        "access-control-expose-headers": "x-request-id, request-id, retry-after, x-shoal-tool-format, x-shoal-loose-tools",
+        "access-control-expose-headers": "x-request-id, request-id, retry-after, x-shoal-tool-format, x-shoal-loose-tools, x-shoal-ignored-tools",
     }
     assert reply.headers["vary"] == "Origin, Access-Control-Request-Headers"
 
@@ -48,7 +48,7 @@ def test_replies_name_the_origin_whatever_their_status(listed):
     assert [reply.status for reply in replies] == [200, 401, 404, 400, 200, 200]
     for reply in replies:
         assert cors(reply) == {"access-control-allow-origin": ONE,
-                               "access-control-expose-headers": "x-request-id, request-id, retry-after, x-shoal-tool-format, x-shoal-loose-tools"}
+                               "access-control-expose-headers": "x-request-id, request-id, retry-after, x-shoal-tool-format, x-shoal-loose-tools, x-shoal-ignored-tools"}
         assert reply.headers["vary"] == "Origin"
 
 

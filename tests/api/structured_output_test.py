@@ -132,3 +132,16 @@ def test_required_calls(server):
 def test_what_cannot_be_enforced_is_refused(server, fields, words):
     reply = chat(server, **fields)
     assert reply.status == 400 and words in reply.json["error"]["message"], reply.json
+
+
+@pytest.mark.parametrize("syntax, definition, pattern", [
+    ("regex", '"[a-c\\\\]{2,5}"\\n', '"[a-c\\\\]{2,5}"\n'),
+    ("lark", 'start: N ("+" N)~1..2 LF\nN: /[0-9]{1,3}/ | "\\""\n%import common.LF', '([0-9]{1,3}|")(\\+([0-9]{1,3}|")){1,2}\n')])
+def test_freeform_input_of_a_custom_tool(server, syntax, definition, pattern):
+    tool = {"type": "custom", "name": "note", "format": {"type": "grammar", "syntax": syntax, "definition": definition}}
+    for seed in range(4):
+        reply = server.request("POST", "/v1/responses", {"input": "Go.", "tools": [tool], "tool_choice": "required", "seed": seed,
+                                                         "temperature": 2, "max_output_tokens": 200, "parallel_tool_calls": False})
+        assert reply.status == 200, reply.json
+        [item] = reply.json["output"]
+        assert item["type"] == "custom_tool_call" and re.fullmatch(pattern, item["input"]), item

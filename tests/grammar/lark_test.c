@@ -8,8 +8,40 @@
 
 #include <cmocka.h>
 
+#include "frontend/grammar/json_text_regex.h"
 #include "frontend/grammar/lark.h"
+#include "proto/utf8.h"
 #include "tests/support/grammar_language.h"
+
+/* The same with the texts as the content of JSON strings. */
+static void expect_spelled(const char *grammar, const char *const *texts)
+{
+    struct grammar_builder *builder = grammar_builder_open(&(struct grammar_bounds){0});
+    struct grammar_error error;
+    symbol_id root;
+    if (!lark_compile_spelled(builder, grammar, strlen(grammar), &root, &error))
+        fail_msg("%s: %s", error.pointer, error.message);
+    struct grammar_language *language = grammar_language_open(builder, root);
+    assert_non_null(language);
+    bool wanted = true;
+    for (; *texts || wanted; texts++) {
+        char spelled[256];
+        size_t used = 0;
+        if (!*texts) {
+            wanted = false;
+            continue;
+        }
+        for (size_t at = 0; at < strlen(*texts);) {
+            uint32_t code_point;
+            at += utf8_decode(*texts + at, strlen(*texts) - at, &code_point);
+            used += json_text_spell(code_point, spelled + used);
+        }
+        spelled[used] = '\0';
+        if (grammar_language_has(language, spelled) != wanted)
+            fail_msg("%s %s '%s'", grammar, wanted ? "lacks" : "has", spelled);
+    }
+    grammar_language_close(language);
+}
 
 /* `texts`: those that are in the language first, NULL, those that are not, NULL. */
 static void expect(const char *grammar, const char *const *texts)
@@ -17,6 +49,8 @@ static void expect(const char *grammar, const char *const *texts)
     struct grammar_builder *builder = grammar_builder_open(&(struct grammar_bounds){0});
     struct grammar_error error;
     symbol_id root;
+    if (!strchr(grammar, '<'))
+        expect_spelled(grammar, texts);
     if (!lark_compile(builder, grammar, strlen(grammar), &language_specials, &root, &error))
         fail_msg("%s: %s", error.pointer, error.message);
     struct grammar_language *language = grammar_language_open(builder, root);
@@ -77,6 +111,27 @@ static void imports(void **state)
            "/* */ */");
 }
 
+/* The grammar of patches that coding agents send with their tool. */
+static void patches(void **state)
+{
+    (void)state;
+    EXPECT("start: begin_patch hunk+ end_patch\n"
+           "begin_patch: \"*** Begin Patch\" LF\n"
+           "end_patch: \"*** End Patch\" LF?\n"
+           "hunk: add_hunk | update_hunk\n"
+           "add_hunk: \"*** Add File: \" filename LF add_line+\n"
+           "update_hunk: \"*** Update File: \" filename LF change?\n"
+           "filename: /(.+)/\n"
+           "add_line: \"+\" /(.*)/ LF -> line\n"
+           "change: (change_context | change_line)+\n"
+           "change_context: (\"@@\" | \"@@ \" /(.+)/) LF\n"
+           "change_line: (\"+\" | \"-\" | \" \") /(.*)/ LF\n"
+           "%import common.LF\n",
+           "*** Begin Patch\n*** Add File: a\n+\"\\\t\xc3\xa9\n*** End Patch",
+           "*** Begin Patch\n*** Update File: b c\n@@ x\n-1\n+2\n*** End Patch\n", NULL,
+           "*** Begin Patch\n*** End Patch", "*** Begin Patch\n*** Add File: a\nb\n*** End Patch");
+}
+
 static void refused_texts(void **state)
 {
     (void)state;
@@ -119,8 +174,11 @@ static void refused_texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_of_each_construct), cmocka_unit_test(rules_and_terminals),
-        cmocka_unit_test(ignored_terminals),       cmocka_unit_test(imports),
+        cmocka_unit_test(texts_of_each_construct),
+        cmocka_unit_test(rules_and_terminals),
+        cmocka_unit_test(ignored_terminals),
+        cmocka_unit_test(imports),
+        cmocka_unit_test(patches),
         cmocka_unit_test(refused_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -369,7 +369,9 @@ static void attach(struct scripted_worker *worker, const struct worker_options *
     frontend_link_set_vocabulary(worker->link, vocab_tokens);
     gauge_board_set_ready(worker->gauges,
                           &(struct gauge_ready){.vocab_tokens = vocab_tokens,
-                                                .context_tokens = CONTEXT_TOKENS,
+                                                .context_tokens = options->context_tokens
+                                                                      ? options->context_tokens
+                                                                      : CONTEXT_TOKENS,
                                                 .max_sequences = options->max_sequences,
                                                 .kv_blocks_total = 1,
                                                 .kv_block_tokens = CONTEXT_TOKENS,

@@ -29,6 +29,8 @@ void generation_request_drop_body(struct generation_request *request)
     request->prompts = NULL;
     request->tools = NULL;
     request->tool_name = NULL;
+    request->tool_inputs = NULL;
+    request->ignored_tools = NULL;
     request->template_variables = NULL;
     request->thinking_start = NULL;
     request->thinking_end = NULL;

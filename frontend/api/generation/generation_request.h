@@ -73,6 +73,10 @@ struct generation_request {
                                           NULL: all */
     const struct cJSON *strict_tools;  /* names of tools whose schemas must be obeyed; likewise;
                                           NULL: none */
+    /* {name: {"syntax": "lark" or "regex", "definition"}} of tools whose one argument `input` is a
+     * text of a grammar; inside body; NULL: none */
+    const struct cJSON *tool_inputs;
+    const char *ignored_tools; /* types of tools that were left out; inside body; NULL: none */
     enum thinking_choice thinking;
     uint32_t thinking_budget;   /* maximum of reasoning tokens; THINKING_BUDGET_NONE: no limit */
     const char *thinking_start; /* tags around reasoning instead of the model's; inside body */

@@ -121,6 +121,7 @@ static void key_write(const struct grammar_work *work, struct text_buffer *key)
                               request->tool_name ? request->tool_name : "-");
     json_write(request->allowed_tools, key);
     json_write(request->strict_tools, key);
+    json_write(request->tool_inputs, key);
     json_write(request->tools, key);
 }
 
@@ -174,6 +175,10 @@ static enum result combination_check(const struct grammar_work *work, bool with_
             "%s and tools cannot be combined: this model's calls are in a form "
             "that is not enforced",
             request->form_param);
+    if (with_calls && request->tool_inputs && !work->format)
+        return api_error_invalid(error, "tools",
+                                 "a grammar for the input of a tool cannot be enforced: this "
+                                 "model's calls are in a form that is not enforced");
     if (work->harmony && request->thinking_budget != THINKING_BUDGET_NONE)
         return api_error_invalid(error, "thinking_budget",
                                  "thinking_budget cannot be combined with an enforced answer: this "
@@ -199,9 +204,10 @@ enum result grammar_prepare(const struct parse_context *context, struct generati
         .after_reasoning = (has_tags || has_own_tags) && request->thinking != THINKING_OFF};
     if (with_calls && formats->tools && tool_grammar_is_possible(formats->tools))
         work.format = formats->tools;
-    if (!has_form && !work.format)
+    bool has_inputs = with_calls && request->tool_inputs;
+    if (!has_form && !work.format && !has_inputs)
         return RESULT_OK;
-    bool is_auto = !has_form && !work.required;
+    bool is_auto = !has_form && !work.required && !has_inputs;
     if (is_auto && work.harmony && request->thinking_budget != THINKING_BUDGET_NONE)
         return RESULT_OK; /* the budget works by forced tokens, which a grammar excludes */
     enum result result = combination_check(&work, with_calls, error);

@@ -169,6 +169,11 @@ static symbol_id tagged_build(const struct tool_grammar *g, const char *pattern,
     return grammar_sequence(g->builder, parts, 5);
 }
 
+symbol_id tagged_grammar_value(const struct tool_grammar *g, const char *name, symbol_id text)
+{
+    return tagged_build(g, tool_format_frame(g->format)->value, name, text);
+}
+
 static bool value_build(const struct tool_grammar *g, const cJSON *schema, const cJSON *tool,
                         const cJSON *part, symbol_id *out, struct grammar_error *error)
 {

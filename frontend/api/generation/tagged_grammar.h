@@ -19,6 +19,10 @@ bool tagged_grammar_build(const struct tool_grammar *grammar, const struct cJSON
                           const struct cJSON *schema, symbol_id *out,
                           struct grammar_error *error) RESULT_CHECKED;
 
+/* One member of bare text. */
+symbol_id tagged_grammar_value(const struct tool_grammar *grammar, const char *name,
+                               symbol_id text);
+
 /* `name=value` for each member with a JSON value, separated by ", ". As above. */
 bool keyword_grammar_build(const struct tool_grammar *grammar, const struct cJSON *schema,
                            symbol_id *out, struct grammar_error *error) RESULT_CHECKED;

@@ -15,6 +15,8 @@
 #include "frontend/assets/model_assets.h"
 #include "frontend/base/text_buffer.h"
 #include "frontend/grammar/json_schema_compile.h"
+#include "frontend/grammar/lark.h"
+#include "frontend/grammar/regex_compile.h"
 #include "frontend/reply/mark_tokens.h"
 
 enum { OPENINGS = 3, RELAXED_KEYWORDS = 16 };
@@ -109,10 +111,50 @@ static void loose_note(const struct tool_grammar *g, const char *name)
     text_buffer_append_text(g->loose_names, name);
 }
 
+/* The input of a custom tool, a text of a grammar, as its one argument. */
+static bool input_build(const struct tool_grammar *g, const cJSON *input, const char *name,
+                        symbol_id *out, struct grammar_error *error)
+{
+    const char *syntax = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(input, "syntax"));
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(input, "definition"));
+    enum tool_arguments style = tool_format_frame(g->format)->arguments;
+    const struct regex_options options = {.json_spelling = style != ARGUMENTS_TAGGED};
+    symbol_id value = GRAMMAR_NONE;
+    regex_id regex = GRAMMAR_NONE;
+    bool good;
+    if (strcmp(syntax, "regex") == 0) {
+        good = regex_compile(g->builder, text, strlen(text), &options, &regex, error);
+        value = good ? grammar_terminal(g->builder, regex) : GRAMMAR_NONE;
+    } else if (options.json_spelling) {
+        good = lark_compile_spelled(g->builder, text, strlen(text), &value, error);
+    } else {
+        good = lark_compile(g->builder, text, strlen(text), NULL, &value, error);
+    }
+    if (!good) {
+        char pointer[sizeof error->pointer];
+        snprintf(pointer, sizeof pointer, "%.100s/format: %.60s", name, error->pointer);
+        memcpy(error->pointer, pointer, sizeof pointer);
+        return false;
+    }
+    if (style == ARGUMENTS_TAGGED) {
+        *out = tagged_grammar_value(g, "input", value);
+        return true;
+    }
+    const char *before = style == ARGUMENTS_KEYWORDS ? "input=\"" : "{\"input\": \"";
+    const char *after = style == ARGUMENTS_KEYWORDS ? "\"" : "\"}";
+    const symbol_id parts[] = {text_symbol(g, before, strlen(before)), value,
+                               text_symbol(g, after, strlen(after))};
+    *out = grammar_sequence(g->builder, parts, 3);
+    return true;
+}
+
 static bool arguments_build(const struct tool_grammar *g, const cJSON *tool, unsigned index,
                             symbol_id *out, struct grammar_error *error)
 {
     bool is_strict = list_has(g->request->strict_tools, tool_name(tool));
+    const cJSON *input = cJSON_GetObjectItemCaseSensitive(g->request->tool_inputs, tool_name(tool));
+    if (input)
+        return input_build(g, input, tool_name(tool), out, error);
     if (g->loose && !is_strict) {
         loose_note(g, tool_name(tool));
         return loose_build(g, out, error);

@@ -12,10 +12,11 @@
 bool tool_grammar_is_possible(const struct tool_format *format);
 /*
  * One call, or several unless the request or the format allows only one. False: the schema of a
- * strict tool is refused (*error, whose pointer begins with the tool's index), or the builder
- * failed. If the schema of a tool that is not strict is refused, the keywords that are refused are
- * left out (tool_schema_relax.h) or, if that does not suffice, the arguments are any object; the
- * tool's name is then added to grammar->loose_names.
+ * strict tool (*error, whose pointer begins with the tool's index) or the grammar of a tool's input
+ * (its pointer begins with the tool's name) is refused, or the builder failed. If the schema of a
+ * tool that is not strict is refused, the keywords that are refused are left out
+ * (tool_schema_relax.h) or, if that does not suffice, the arguments are any object; the tool's name
+ * is then added to grammar->loose_names.
  */
 bool tool_grammar_calls(const struct tool_grammar *grammar, symbol_id *out,
                         struct grammar_error *error) RESULT_CHECKED;

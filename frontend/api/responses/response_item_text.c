@@ -7,6 +7,8 @@
 #include <cjson/cJSON.h>
 #include <string.h>
 
+#include "frontend/api/responses/response_calls.h"
+
 #define ID_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
 static const struct {
@@ -145,16 +147,6 @@ static void reasoning_write(struct text_buffer *out, const cJSON *item)
     text_buffer_append_text(out, ",\"encrypted_content\":null,\"status\":\"completed\"");
 }
 
-static void call_write(struct text_buffer *out, const cJSON *item)
-{
-    const char *status = text_of(item, "status");
-    member_write(out, "call_id", text_of(item, "call_id"));
-    member_write(out, "name", text_of(item, "name"));
-    member_write(out, "arguments", text_of(item, "arguments"));
-    member_write(out, "status",
-                 status && strcmp(status, "incomplete") == 0 ? "incomplete" : "completed");
-}
-
 static void call_output_write(struct text_buffer *out, const cJSON *item)
 {
     const cJSON *output = cJSON_GetObjectItemCaseSensitive(item, "output");
@@ -174,8 +166,8 @@ static const struct {
 } writers[] = {
     {"message", message_write},
     {"reasoning", reasoning_write},
-    {"function_call", call_write},
     {"function_call_output", call_output_write},
+    {"custom_tool_call_output", call_output_write},
 };
 
 void response_item_text_keep(const cJSON *item, struct response_items *items)
@@ -191,10 +183,13 @@ void response_item_text_keep(const cJSON *item, struct response_items *items)
     if (has_id)
         text_buffer_append_format(out, "\"id\":\"%s\",", id);
     text_buffer_append_format(out, "\"type\":\"%s\"", type);
-    for (size_t i = 0; i < sizeof writers / sizeof writers[0]; i++) {
-        if (strcmp(writers[i].type, type) == 0)
-            writers[i].write(out, item);
-    }
+    size_t i = 0;
+    while (i < sizeof writers / sizeof writers[0] && strcmp(writers[i].type, type) != 0)
+        i++;
+    if (i < sizeof writers / sizeof writers[0])
+        writers[i].write(out, item);
+    else
+        response_call_keep(item, type, out);
     text_buffer_append_text(out, "}");
     response_items_end(items, has_id ? NULL : response_item_prefix(type));
 }

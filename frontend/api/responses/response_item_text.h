@@ -18,8 +18,8 @@ const char *response_item_text_of_part(const struct cJSON *part);
  * is not a list of text parts. */
 bool response_item_text_of_reasoning(const struct cJSON *item, struct text_buffer *out);
 
-/* Appends a checked item of type message, reasoning, function_call or function_call_output (images
- * as they were named) in the API's shape. A string id of letters, digits, '_' and '-' is kept;
+/* Appends a checked item of type message, reasoning, a call or the output of one (images as they
+ * were named) in the API's shape. A string id of letters, digits, '_' and '-' is kept;
  * otherwise the item gets an id. */
 void response_item_text_keep(const struct cJSON *item, struct response_items *items);
 

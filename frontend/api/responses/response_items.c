@@ -14,10 +14,12 @@ static const struct {
     const char *type;
     const char *prefix;
 } prefixes[] = {
-    {"message", "msg_"},
-    {"reasoning", "rs_"},
-    {"function_call", "fc_"},
-    {"function_call_output", "fco_"},
+    {"message", "msg_"},          {"reasoning", "rs_"},
+    {"function_call", "fc_"},     {"function_call_output", "fco_"},
+    {"custom_tool_call", "ctc_"}, {"custom_tool_call_output", "ctco_"},
+    {"local_shell_call", "lsh_"}, {"local_shell_call_output", "lsho_"},
+    {"shell_call", "sh_"},        {"shell_call_output", "sho_"},
+    {"apply_patch_call", "apc_"}, {"apply_patch_call_output", "apco_"},
 };
 
 static const char other_prefix[] = "item_";

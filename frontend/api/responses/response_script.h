@@ -23,7 +23,7 @@ enum response_step_kind {
     STEP_RUNNING,    /* first token of a background answer */
     STEP_CONTENT,    /* text; its log-probabilities, as JSON separated by commas */
     STEP_REASONING,  /* text */
-    STEP_CALL_BEGIN, /* name; the call's id */
+    STEP_CALL_BEGIN, /* label (response_calls.h); the call's id */
     STEP_ARGUMENTS,  /* text of the open call's arguments */
     STEP_CALL_END,
     STEP_LOGPROBS,  /* log-probabilities that no text follows, in `more` */

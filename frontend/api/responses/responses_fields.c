@@ -291,19 +291,18 @@ static void number_write(const char *name, const cJSON *body, float value, struc
         text_buffer_append_format(out, ",\"%s\":%.6g", name, (double)value);
 }
 
-static void choice_write(const struct generation_request *request, struct text_buffer *out)
+/* `shown`: a choice that is an object, as JSON; NULL: it is a word. */
+static void choice_write(const struct generation_request *request, const char *shown,
+                         struct text_buffer *out)
 {
     static const char *const words[] = {[TOOL_CHOICE_AUTO] = "auto",
                                         [TOOL_CHOICE_NONE] = "none",
                                         [TOOL_CHOICE_REQUIRED] = "required"};
     text_buffer_append_text(out, ",\"tool_choice\":");
-    if (request->tool_choice != TOOL_CHOICE_NAMED) {
+    if (shown)
+        text_buffer_append_text(out, shown);
+    else
         text_buffer_append_format(out, "\"%s\"", words[request->tool_choice]);
-        return;
-    }
-    text_buffer_append_text(out, "{\"type\":\"function\",\"name\":");
-    text_buffer_append_json_string(out, request->tool_name, strlen(request->tool_name));
-    text_buffer_append_text(out, "}");
 }
 
 static void reasoning_write(const cJSON *body, struct text_buffer *out)
@@ -324,15 +323,15 @@ static const char *truth(bool value)
 
 void responses_fields_write(const cJSON *body, const struct generation_request *request,
                             const struct responses_settings *settings, const char *model_id,
-                            const char *tools, struct text_buffer *out)
+                            const struct responses_tools_shown *shown, struct text_buffer *out)
 {
-    static const char *const shown[] = {
+    static const char *const copied[] = {
         "instructions",     "max_output_tokens",      "max_tool_calls",    "previous_response_id",
         "prompt_cache_key", "prompt_cache_retention", "safety_identifier", "user"};
     text_buffer_append_text(out, ",\"model\":");
     text_buffer_append_json_string(out, model_id, strlen(model_id));
-    for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++)
-        json_write(shown[i], request_fields_member(body, shown[i]), out);
+    for (size_t i = 0; i < sizeof copied / sizeof copied[0]; i++)
+        json_write(copied[i], request_fields_member(body, copied[i]), out);
     const cJSON *metadata = request_fields_member(body, "metadata");
     if (metadata)
         json_write("metadata", metadata, out);
@@ -344,9 +343,9 @@ void responses_fields_write(const cJSON *body, const struct generation_request *
     text_buffer_append_format(out, ",\"background\":%s,\"store\":%s,\"parallel_tool_calls\":%s",
                               truth(request->background), truth(settings->store),
                               truth(!request->single_tool_call));
-    choice_write(request, out);
-    text_buffer_append_format(out, ",\"tools\":");
-    text_buffer_append_text(out, tools);
+    choice_write(request, shown->choice, out);
+    text_buffer_append_text(out, ",\"tools\":");
+    text_buffer_append_text(out, shown->tools ? shown->tools : "[]");
     reasoning_write(body, out);
     const cJSON *text = request_fields_member(body, "text");
     const cJSON *format = text ? request_fields_member(text, "format") : NULL;

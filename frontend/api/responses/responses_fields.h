@@ -6,6 +6,7 @@
 
 #include "frontend/api/generation/generation_request.h"
 #include "frontend/api/generation/request_fields.h"
+#include "frontend/api/responses/responses_tools.h"
 
 struct cJSON;
 
@@ -20,10 +21,9 @@ enum result responses_fields_read(struct cJSON *body, struct generation_request 
                                   struct responses_settings *settings,
                                   struct api_error *error) RESULT_CHECKED;
 
-/* Writes the members of the response object that the request sets, each after a comma. `tools`: the
- * client's list, as JSON. */
+/* Writes the members of the response object that the request sets, each after a comma. */
 void responses_fields_write(const struct cJSON *body, const struct generation_request *request,
                             const struct responses_settings *settings, const char *model_id,
-                            const char *tools, struct text_buffer *out);
+                            const struct responses_tools_shown *shown, struct text_buffer *out);
 
 #endif

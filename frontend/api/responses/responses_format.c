@@ -7,6 +7,7 @@
  */
 #include "frontend/api/responses/responses_format.h"
 
+#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@
 #include "frontend/api/responses/response_store.h"
 #include "frontend/api/responses/responses_refusal.h"
 #include "frontend/api/responses/responses_request.h"
+#include "frontend/api/responses/responses_tools.h"
 #include "frontend/api/responses/responses_writer.h"
 #include "proto/must.h"
 
@@ -22,6 +24,7 @@ struct api_reply {
     struct response_record *record; /* a reference */
     struct answer *answer;
     struct responses_writer writer;
+    struct cJSON *labels; /* owned; of the writer */
     bool stream;
     bool background;
     bool running; /* a token arrived */
@@ -152,6 +155,9 @@ static struct api_reply *create(const struct reply_config *config)
     responses_writer_init(&reply->writer, response_record_id(reply->record), reply->stream,
                           request->logprobs ? config->assets->tokenizer : NULL);
     reply->writer.record = reply->record;
+    reply->labels = cJSON_Duplicate(
+        cJSON_GetObjectItemCaseSensitive(request->body, RESPONSES_TOOL_LABELS), true);
+    reply->writer.labels = reply->labels;
     step_add(reply->record, reply->background ? STEP_QUEUED : STEP_STARTED);
     if (!reply->background)
         response_record_set_status(reply->record, RESPONSE_IN_PROGRESS);
@@ -173,6 +179,7 @@ static void destroy(struct api_reply *reply)
     response_record_release(reply->record);
     answer_destroy(reply->answer);
     responses_writer_fini(&reply->writer);
+    cJSON_Delete(reply->labels);
     free(reply);
 }
 

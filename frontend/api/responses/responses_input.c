@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "frontend/api/generation/request_fields.h"
+#include "frontend/api/responses/response_calls.h"
 #include "frontend/api/responses/response_item_text.h"
 #include "proto/limits.h"
 #include "proto/must.h"
@@ -205,27 +206,22 @@ static enum result reasoning_read(struct reader *reader, const cJSON *item, cons
     return RESULT_OK;
 }
 
-/* A required string member of an item. */
-static enum result member_check(struct reader *reader, const cJSON *item, const char *place,
-                                const char *member)
-{
-    char where[API_PARAM_BYTES];
-    snprintf(where, sizeof where, "%s.%s", place, member);
-    const char *text = text_of(item, member);
-    if (!text || !text[0])
-        return api_error_invalid(reader->error, where, "this item needs a string '%s'", member);
-    return RESULT_OK;
-}
-
 static cJSON *call_create(const cJSON *item)
 {
     cJSON *call = cJSON_CreateObject();
     cJSON *function = NULL;
-    if (call && cJSON_AddStringToObject(call, "id", text_of(item, "call_id")) &&
-        cJSON_AddStringToObject(call, "type", "function"))
+    struct text_buffer name = {0}, arguments = {0};
+    response_call_read(item, response_item_type(item), &name, &arguments);
+    bool good = !name.failed && !arguments.failed && call &&
+                cJSON_AddStringToObject(call, "id", response_call_id(item)) &&
+                cJSON_AddStringToObject(call, "type", "function");
+    if (good)
         function = cJSON_AddObjectToObject(call, "function");
-    if (function && cJSON_AddStringToObject(function, "name", text_of(item, "name")) &&
-        cJSON_AddStringToObject(function, "arguments", text_of(item, "arguments")))
+    good = function && cJSON_AddStringToObject(function, "name", name.bytes) &&
+           cJSON_AddStringToObject(function, "arguments", arguments.bytes);
+    text_buffer_fini(&name);
+    text_buffer_fini(&arguments);
+    if (good)
         return call;
     cJSON_Delete(call);
     return NULL;
@@ -233,12 +229,9 @@ static cJSON *call_create(const cJSON *item)
 
 static enum result call_read(struct reader *reader, const cJSON *item, const char *place)
 {
-    static const char *const members[] = {"call_id", "name", "arguments"};
-    for (size_t i = 0; i < 3; i++) {
-        enum result result = member_check(reader, item, place, members[i]);
-        if (result != RESULT_OK)
-            return result;
-    }
+    enum result result = response_call_check(item, response_item_type(item), place, reader->error);
+    if (result != RESULT_OK)
+        return result;
     const char *status = text_of(item, "status");
     if (status && strcmp(status, "incomplete") == 0)
         return RESULT_OK;
@@ -256,18 +249,30 @@ static enum result call_read(struct reader *reader, const cJSON *item, const cha
     return RESULT_OK;
 }
 
+/* What a built-in tool's output is in the prompt. */
+static cJSON *output_copy(const cJSON *item)
+{
+    struct text_buffer text = {0};
+    response_call_output_write(item, &text);
+    cJSON *copy = text.failed ? NULL : cJSON_CreateString(text.bytes ? text.bytes : "");
+    text_buffer_fini(&text);
+    return copy;
+}
+
 static enum result call_output_read(struct reader *reader, const cJSON *item, const char *place)
 {
     const cJSON *output = cJSON_GetObjectItemCaseSensitive(item, "output");
-    enum result result = member_check(reader, item, place, "call_id");
-    if (result == RESULT_OK)
+    const char *type = response_item_type(item);
+    bool is_content = response_call_output_is_content(type);
+    enum result result = response_call_check(item, type, place, reader->error);
+    if (result == RESULT_OK && is_content)
         result = content_check(reader, output, place, "output", true);
     if (result != RESULT_OK)
         return result;
     turn_close(reader);
     cJSON *message = message_add(reader, "tool");
-    cJSON *copy = content_copy(output);
-    if (!message || !cJSON_AddStringToObject(message, "tool_call_id", text_of(item, "call_id")) ||
+    cJSON *copy = is_content ? content_copy(output) : output_copy(item);
+    if (!message || !cJSON_AddStringToObject(message, "tool_call_id", response_call_id(item)) ||
         !copy || !cJSON_AddItemToObject(message, "content", copy)) {
         cJSON_Delete(copy);
         return out_of_memory(reader->error);
@@ -281,8 +286,6 @@ static const struct {
 } types[] = {
     {"message", message_read},
     {"reasoning", reasoning_read},
-    {"function_call", call_read},
-    {"function_call_output", call_output_read},
 };
 
 static enum result item_read(struct reader *reader, const cJSON *item, const char *place)
@@ -297,6 +300,10 @@ static enum result item_read(struct reader *reader, const cJSON *item, const cha
         if (strcmp(types[i].type, type) == 0)
             return types[i].read(reader, item, place);
     }
+    if (response_call_is(type))
+        return call_read(reader, item, place);
+    if (response_call_is_output(type))
+        return call_output_read(reader, item, place);
     snprintf(where, sizeof where, "%s.type", place);
     return api_error_invalid(reader->error, where, "items of type '%.40s' are not supported", type);
 }

@@ -10,108 +10,15 @@
 #include <string.h>
 
 #include "frontend/api/chat/chat_messages.h"
-#include "frontend/api/chat/chat_tools.h"
 #include "frontend/api/generation/request_fields.h"
 #include "frontend/api/responses/response_file.h"
 #include "frontend/api/responses/responses_fields.h"
 #include "frontend/api/responses/responses_input.h"
-
-static const struct chat_tools_words words = {
-    .list = "tools", .function = "", .parameters = "parameters", .choice = "tool_choice"};
+#include "frontend/api/responses/responses_tools.h"
 
 static enum result out_of_memory(struct api_error *error)
 {
     return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
-}
-
-/* --- tools ----------------------------------------------------------------------------------- */
-
-/* {"type":"function","name",…} becomes {"type":"function","function":{"name",…}};
- * chat_tools_normalize() refuses other types. `strict` is removed, because templates would show it.
- */
-static bool tool_reshape(cJSON *tool)
-{
-    const cJSON *type = cJSON_GetObjectItemCaseSensitive(tool, "type");
-    static const char *const members[] = {"name", "description", "parameters"};
-    if (!cJSON_IsString(type) || strcmp(type->valuestring, "function") != 0)
-        return true;
-    cJSON *function = cJSON_CreateObject();
-    for (size_t i = 0; i < 3 && function; i++) {
-        cJSON *member = cJSON_DetachItemFromObjectCaseSensitive(tool, members[i]);
-        if (member && !cJSON_AddItemToObject(function, members[i], member)) {
-            cJSON_Delete(member);
-            cJSON_Delete(function);
-            function = NULL;
-        }
-    }
-    cJSON *kept = cJSON_DetachItemFromObjectCaseSensitive(tool, "type");
-    while (tool->child)
-        cJSON_Delete(cJSON_DetachItemViaPointer(tool, tool->child));
-    if (function && kept && cJSON_AddItemToObject(tool, "type", kept) &&
-        cJSON_AddItemToObject(tool, "function", function))
-        return true;
-    cJSON_Delete(function);
-    return false;
-}
-
-/* The list as the reply shows it: the client's, with strict in each tool. Notes the strict ones. */
-static enum result tools_show(cJSON *body, cJSON *tools, const cJSON **strict_tools, char **shown,
-                              struct api_error *error)
-{
-    cJSON *tool;
-    cJSON_ArrayForEach(tool, tools)
-    {
-        const cJSON *strict = cJSON_GetObjectItemCaseSensitive(tool, "strict");
-        const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(tool, "name"));
-        bool is_strict = cJSON_IsTrue(strict);
-        enum result result = RESULT_OK;
-        if (!cJSON_IsObject(tool))
-            continue; /* refused later */
-        if (strict && !cJSON_IsBool(strict) && !cJSON_IsNull(strict))
-            return api_error_invalid(error, "tools", "strict must be true or false");
-        if (is_strict && name)
-            result = chat_tools_note(body, "strict tools", name, strict_tools, error);
-        if (result != RESULT_OK)
-            return result;
-        cJSON_DeleteItemFromObjectCaseSensitive(tool, "strict");
-        if (!cJSON_AddBoolToObject(tool, "strict", is_strict))
-            return out_of_memory(error);
-    }
-    *shown = cJSON_PrintUnformatted(tools);
-    return *shown ? RESULT_OK : out_of_memory(error);
-}
-
-static enum result tools_read(cJSON *body, struct generation_request *request, char **shown,
-                              struct api_error *error)
-{
-    cJSON *tools = cJSON_GetObjectItemCaseSensitive(body, "tools");
-    struct chat_tools_choice choice;
-    bool parallel;
-    enum result result = RESULT_OK;
-    if (tools && cJSON_IsNull(tools))
-        tools = NULL;
-    if (tools && !cJSON_IsArray(tools))
-        return api_error_invalid(error, "tools", "tools must be a list");
-    if (tools)
-        result = tools_show(body, tools, &request->strict_tools, shown, error);
-    cJSON *tool;
-    cJSON_ArrayForEach(tool, tools)
-    {
-        if (result == RESULT_OK && !tool_reshape(tool))
-            result = out_of_memory(error);
-    }
-    if (result == RESULT_OK && tools)
-        result = chat_tools_normalize(tools, &words, error);
-    if (result == RESULT_OK)
-        result = chat_tools_choice_read(body, &words, &choice, error);
-    if (result == RESULT_OK)
-        result = chat_tools_choose(tools, &choice, &words, request, error);
-    if (result == RESULT_OK)
-        result = request_fields_read_bool(body, "parallel_tool_calls", "parallel_tool_calls",
-                                          &parallel, error);
-    if (result == RESULT_OK)
-        request->single_tool_call = request_fields_member(body, "parallel_tool_calls") && !parallel;
-    return result;
 }
 
 /* --- the record ------------------------------------------------------------------------------ */
@@ -137,7 +44,8 @@ static void record_drop(void *state)
 }
 
 static enum result record_make(const struct parse_context *context, struct responses_input *input,
-                               const struct responses_settings *settings, const char *tools,
+                               const struct responses_settings *settings,
+                               const struct responses_tools_shown *shown,
                                struct generation_request *request, struct api_error *error)
 {
     struct response_draft draft = {.client_key = context->client_key, .kept = settings->store};
@@ -148,7 +56,7 @@ static enum result record_make(const struct parse_context *context, struct respo
     } else {
         responses_input_fini(input);
     }
-    responses_fields_write(request->body, request, settings, context->assets->model_id, tools,
+    responses_fields_write(request->body, request, settings, context->assets->model_id, shown,
                            &draft.fields);
     enum result result = response_record_create(context->format_context, &draft, &record);
     if (result != RESULT_OK)
@@ -219,28 +127,28 @@ static enum result body_read(const struct parse_context *context, const char *js
     struct responses_settings settings = {0};
     struct responses_input input = {.store = context->format_context,
                                     .client_key = context->client_key};
-    char *tools = NULL;
+    struct responses_tools_shown shown = {0};
     *request = (struct generation_request){0};
     enum result result = request_fields_read_body(json, json_bytes, &request->body, error);
     request->images.taken = context->assets->vision != NULL;
     if (result == RESULT_OK)
         result = settings_read(context, request, &settings, error);
     if (result == RESULT_OK)
-        result = tools_read(request->body, request, &tools, error);
+        result = responses_tools_read(request->body, request, &shown, error);
     if (result == RESULT_OK && context->resumes)
         result = record_resume(context, request, error);
     input.resumed = context->resumes ? request->own.state : NULL;
     if (result == RESULT_OK)
         result = responses_input_read(request->body, &input, &request->images, error);
     if (result == RESULT_OK && !counts && !context->resumes)
-        result = record_make(context, &input, &settings, tools ? tools : "[]", request, error);
+        result = record_make(context, &input, &settings, &shown, request, error);
     else if (result == RESULT_OK)
         responses_input_fini(&input);
     if (result == RESULT_OK) {
         request->messages = cJSON_GetObjectItemCaseSensitive(request->body, "messages");
         result = chat_messages_normalize_made(request->messages, error);
     }
-    free(tools);
+    responses_tools_shown_fini(&shown);
     if (result != RESULT_OK)
         generation_request_fini(request);
     return result;

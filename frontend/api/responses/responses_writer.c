@@ -2,20 +2,22 @@
  * Items and events of the Responses API.
  *
  * One item is open at a time; the kind of the next event (reply_event.h) decides whether it
- * continues or another one starts. One table names the kinds and their events, so that all three
+ * continues or another one starts. One table names the kinds and their events, so that all
  * take the same path: item added, part added, deltas, text done, part done, item done. A call has
- * no content part.
+ * no content part. A call of a built-in tool has no deltas either: its action is an object.
  */
 #include "frontend/api/responses/responses_writer.h"
 
+#include <cjson/cJSON.h>
 #include <string.h>
 
+#include "frontend/api/responses/response_calls.h"
 #include "proto/must.h"
 
 static const struct item_shape {
     const char *type;
     const char *part;        /* type of its one content part; NULL: none */
-    const char *delta_event; /* after "response." */
+    const char *delta_event; /* after "response."; NULL: none, and no done event */
     const char *done_event;
     const char *done_member; /* the whole text */
 } shapes[] = {
@@ -25,7 +27,17 @@ static const struct item_shape {
                              "reasoning_text.done", "text"},
     [RESPONSES_CALL] = {"function_call", NULL, "function_call_arguments.delta",
                         "function_call_arguments.done", "arguments"},
+    [RESPONSES_CUSTOM_CALL] = {"custom_tool_call", NULL, "custom_tool_call_input.delta",
+                               "custom_tool_call_input.done", "input"},
+    [RESPONSES_LOCAL_SHELL_CALL] = {"local_shell_call", NULL, NULL, NULL, NULL},
+    [RESPONSES_SHELL_CALL] = {"shell_call", NULL, NULL, NULL, NULL},
+    [RESPONSES_PATCH_CALL] = {"apply_patch_call", NULL, NULL, NULL, NULL},
 };
+
+static bool is_call(enum responses_item_kind kind)
+{
+    return kind >= RESPONSES_CALL;
+}
 
 /* --- pieces ---------------------------------------------------------------------------------- */
 
@@ -61,6 +73,28 @@ static void part_write(const struct responses_writer *writer, bool whole, struct
     text_buffer_append_text(out, "}");
 }
 
+/* The members of a call. */
+static void call_write(const struct responses_writer *writer, bool whole, struct text_buffer *out)
+{
+    static const struct text_buffer nothing;
+    const struct item_shape *shape = &shapes[writer->open];
+    text_buffer_append_text(out, ",\"call_id\":");
+    string_write(out, &writer->call_id);
+    if (!shape->done_member) {
+        response_call_action_write((enum response_call_kind)(writer->open - RESPONSES_CALL),
+                                   whole ? &writer->text : &nothing, out);
+        return;
+    }
+    text_buffer_append_text(out, ",\"name\":");
+    string_write(out, &writer->name);
+    if (writer->namespace.length > 0) {
+        text_buffer_append_text(out, ",\"namespace\":");
+        string_write(out, &writer->namespace);
+    }
+    text_buffer_append_format(out, ",\"%s\":", shape->done_member);
+    string_write(out, whole ? &writer->text : &nothing);
+}
+
 /* The open item as it starts (status "in_progress") or as it is. */
 static void item_write(const struct responses_writer *writer, const char *status,
                        struct text_buffer *out)
@@ -70,16 +104,8 @@ static void item_write(const struct responses_writer *writer, const char *status
     text_buffer_append_text(out, "{\"id\":");
     item_id_write(writer, out);
     text_buffer_append_format(out, ",\"type\":\"%s\",\"status\":\"%s\"", shape->type, status);
-    if (writer->open == RESPONSES_CALL) {
-        text_buffer_append_text(out, ",\"call_id\":");
-        string_write(out, &writer->call_id);
-        text_buffer_append_text(out, ",\"name\":");
-        string_write(out, &writer->name);
-        text_buffer_append_text(out, ",\"arguments\":");
-        if (whole)
-            string_write(out, &writer->text);
-        else
-            text_buffer_append_text(out, "\"\"");
+    if (is_call(writer->open)) {
+        call_write(writer, whole, out);
     } else {
         text_buffer_append_text(out, writer->open == RESPONSES_MESSAGE
                                          ? ",\"role\":\"assistant\",\"content\":["
@@ -191,6 +217,8 @@ static void delta_event(struct responses_writer *writer, const char *bytes, size
 
 static void done_event(struct responses_writer *writer)
 {
+    if (!shapes[writer->open].done_event)
+        return;
     item_event_open(writer, shapes[writer->open].done_event);
     text_buffer_append_format(writer->out, ",\"%s\":", shapes[writer->open].done_member);
     string_write(writer->out, &writer->text);
@@ -226,7 +254,7 @@ void responses_writer_close(struct responses_writer *writer, const char *status)
 
 static void item_open(struct responses_writer *writer, enum responses_item_kind kind)
 {
-    if (writer->open == kind && kind != RESPONSES_CALL)
+    if (writer->open == kind && !is_call(kind))
         return;
     responses_writer_close(writer, "completed");
     writer->open = kind;
@@ -234,6 +262,19 @@ static void item_open(struct responses_writer *writer, enum responses_item_kind 
         return;
     item_event(writer, "output_item.added", "in_progress");
     part_event(writer, "content_part.added", false);
+}
+
+/* Opens a call; its id is set. `label`: response_calls.h. */
+static void call_open(struct responses_writer *writer, const char *label, size_t label_bytes)
+{
+    struct response_call_label shown = response_call_label_read(label, label_bytes);
+    text_buffer_clear(&writer->name);
+    text_buffer_clear(&writer->namespace);
+    text_buffer_append(&writer->name, shown.name, shown.name_bytes);
+    if (shown.namespace_bytes > 0)
+        text_buffer_append(&writer->namespace, shown.namespace, shown.namespace_bytes);
+    writer->input = (struct call_input){0};
+    item_open(writer, (enum responses_item_kind)(RESPONSES_CALL + shown.kind));
 }
 
 static void call_begin(struct responses_writer *writer, const struct reply_event *event)
@@ -247,12 +288,16 @@ static void call_begin(struct responses_writer *writer, const struct reply_event
     else
         text_buffer_append_format(&writer->call_id, "call_%s%04u",
                                   writer->response_id + strlen(RESPONSE_ID_PREFIX), event->call);
-    item_open(writer, RESPONSES_CALL);
-    step_add(writer, &(struct response_step){.kind = STEP_CALL_BEGIN,
-                                             .text = writer->name.bytes,
-                                             .text_bytes = writer->name.length,
-                                             .more = writer->call_id.bytes,
-                                             .more_bytes = writer->call_id.length});
+    const char *label = writer->name.failed ? NULL
+                                            : cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(
+                                                  writer->labels, writer->name.bytes));
+    struct response_step step = {.kind = STEP_CALL_BEGIN,
+                                 .text = label ? label : event->bytes,
+                                 .text_bytes = label ? strlen(label) : event->length,
+                                 .more = writer->call_id.bytes,
+                                 .more_bytes = writer->call_id.length};
+    call_open(writer, step.text, step.text_bytes);
+    step_add(writer, &step);
 }
 
 /* Adds those of the next delta to the message's. */
@@ -313,16 +358,22 @@ void responses_writer_end_tokens(struct responses_writer *writer, bool cut)
 /* Adds text to the open item and its log-probabilities, already in logprobs_new, to the event. */
 static void text_put(struct responses_writer *writer, const char *bytes, size_t length)
 {
-    text_buffer_append(&writer->text, bytes, length);
-    if (writer->stream)
-        delta_event(writer, bytes, length);
+    size_t before = writer->text.length;
+    bool is_custom = writer->open == RESPONSES_CUSTOM_CALL;
+    if (is_custom)
+        call_input_push(&writer->input, bytes, length, &writer->text);
+    else
+        text_buffer_append(&writer->text, bytes, length);
+    size_t added = writer->text.length - before;
+    if (writer->stream && shapes[writer->open].delta_event && (added > 0 || !is_custom) &&
+        !writer->text.failed)
+        delta_event(writer, writer->text.bytes + before, added);
 }
 
 static void text_add(struct responses_writer *writer, const struct reply_event *event)
 {
-    static const enum response_step_kind kinds[] = {[RESPONSES_MESSAGE] = STEP_CONTENT,
-                                                    [RESPONSES_REASONING] = STEP_REASONING,
-                                                    [RESPONSES_CALL] = STEP_ARGUMENTS};
+    static const enum response_step_kind kinds[] = {
+        [RESPONSES_MESSAGE] = STEP_CONTENT, [RESPONSES_REASONING] = STEP_REASONING};
     bool shows = writer->log && writer->open == RESPONSES_MESSAGE;
     if (shows) {
         if (writer->loose)
@@ -333,12 +384,12 @@ static void text_add(struct responses_writer *writer, const struct reply_event *
         writer->loose = true;
     }
     text_put(writer, event->bytes, event->length);
-    step_add(writer,
-             &(struct response_step){.kind = kinds[writer->open],
-                                     .text = event->bytes,
-                                     .text_bytes = event->length,
-                                     .more = shows ? writer->logprobs_new.bytes : NULL,
-                                     .more_bytes = shows ? writer->logprobs_new.length : 0});
+    step_add(writer, &(struct response_step){
+                         .kind = is_call(writer->open) ? STEP_ARGUMENTS : kinds[writer->open],
+                         .text = event->bytes,
+                         .text_bytes = event->length,
+                         .more = shows ? writer->logprobs_new.bytes : NULL,
+                         .more_bytes = shows ? writer->logprobs_new.length : 0});
 }
 
 void responses_writer_take(void *context, const struct reply_event *event)
@@ -355,7 +406,7 @@ void responses_writer_take(void *context, const struct reply_event *event)
         break;
     case REPLY_CALL_BEGIN: call_begin(writer, event); break;
     case REPLY_CALL_ARGUMENTS:
-        must(writer->open == RESPONSES_CALL);
+        must(is_call(writer->open));
         text_add(writer, event);
         break;
     case REPLY_CALL_END:
@@ -381,11 +432,9 @@ static void text_repeat(struct responses_writer *writer, enum responses_item_kin
 static void call_repeat(struct responses_writer *writer, const struct response_step *step)
 {
     responses_writer_close(writer, "completed");
-    text_buffer_clear(&writer->name);
     text_buffer_clear(&writer->call_id);
-    text_buffer_append(&writer->name, step->text ? step->text : "", step->text_bytes);
     text_buffer_append(&writer->call_id, step->more ? step->more : "", step->more_bytes);
-    item_open(writer, RESPONSES_CALL);
+    call_open(writer, step->text ? step->text : "", step->text_bytes);
 }
 
 bool responses_writer_repeat(struct responses_writer *writer, const struct response_step *step)
@@ -396,12 +445,12 @@ bool responses_writer_repeat(struct responses_writer *writer, const struct respo
     case STEP_REASONING: text_repeat(writer, RESPONSES_REASONING, step); return true;
     case STEP_CALL_BEGIN: call_repeat(writer, step); return true;
     case STEP_ARGUMENTS:
-        if (writer->open != RESPONSES_CALL)
+        if (!is_call(writer->open))
             return false;
         text_put(writer, step->text ? step->text : "", step->text_bytes);
         return true;
     case STEP_CALL_END:
-        if (writer->open != RESPONSES_CALL)
+        if (!is_call(writer->open))
             return false;
         responses_writer_close(writer, "completed");
         return true;
@@ -452,6 +501,7 @@ void responses_writer_fini(struct responses_writer *writer)
     response_items_fini(&writer->items);
     text_buffer_fini(&writer->text);
     text_buffer_fini(&writer->name);
+    text_buffer_fini(&writer->namespace);
     text_buffer_fini(&writer->call_id);
     text_buffer_fini(&writer->logprobs_all);
     text_buffer_fini(&writer->logprobs_new);

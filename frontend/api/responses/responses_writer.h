@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "frontend/api/generation/reply_token.h"
+#include "frontend/api/responses/call_input.h"
 #include "frontend/api/responses/response_store.h"
 #include "frontend/reply/reply_event.h"
 #include "frontend/reply/token_log.h"
@@ -16,8 +17,14 @@ enum responses_item_kind {
     RESPONSES_NO_ITEM = 0,
     RESPONSES_MESSAGE,
     RESPONSES_REASONING,
-    RESPONSES_CALL
+    RESPONSES_CALL, /* the first of the calls, in the order of enum response_call_kind */
+    RESPONSES_CUSTOM_CALL,
+    RESPONSES_LOCAL_SHELL_CALL,
+    RESPONSES_SHELL_CALL,
+    RESPONSES_PATCH_CALL
 };
+
+struct cJSON;
 
 struct responses_writer {
     const char *response_id;
@@ -25,15 +32,19 @@ struct responses_writer {
     bool numbers_lines;             /* an `id:` line with each event's number */
     uint64_t first_sequence;        /* earlier events are not written */
     struct response_record *record; /* gets the steps; NULL: they are repeated from its script */
-    struct text_buffer *out;        /* target; set by the caller before each call */
-    uint64_t sequence;              /* of the next event */
-    size_t event_start;             /* of the open event, in `out` */
+    const struct cJSON *labels; /* {name in the prompt: label} of calls that are shown in another
+                                       way (response_calls.h); NULL: none */
+    struct text_buffer *out;    /* target; set by the caller before each call */
+    uint64_t sequence;          /* of the next event */
+    size_t event_start;         /* of the open event, in `out` */
 
     struct response_items items; /* the finished ones */
     enum responses_item_kind open;
     struct text_buffer text;         /* of the open item */
     struct text_buffer name;         /* of the open call */
+    struct text_buffer namespace;    /* likewise; empty: none */
     struct text_buffer call_id;      /* likewise */
+    struct call_input input;         /* of a custom tool's open call */
     struct text_buffer logprobs_all; /* of the open message: JSON, separated by commas */
     struct text_buffer logprobs_new; /* of the next delta */
 

@@ -315,13 +315,27 @@ static void stream_open(struct generation_call *call)
     call->calls->stream_begins(call->calls->context);
 }
 
-/* Names the format of calls and the tools whose schemas are not held exactly. */
+/* Reports tools of a list of names: in the log, and in a header of the reply. */
+static void tools_note(struct generation_call *call, const char *event, const char *header,
+                       const char *names)
+{
+    const struct log_field fields[] = {LOG_TEXT("request_id", call->request_id),
+                                       LOG_TEXT("tools", names)};
+    log_event(LOG_INFO, event, fields, sizeof fields / sizeof fields[0]);
+    if (call->exchange)
+        http_exchange_header(call->exchange, header, names, strlen(names));
+}
+
+/* Names the format of calls, the tools that are left out, and those whose schemas are not held
+ * exactly. */
 static void tools_report(struct generation_call *call, const struct generation_request *request,
                          const struct model_assets *assets)
 {
     const struct tool_format *format = assets->formats.tools;
     if (call->exchange && format && request->tools && request->tool_choice != TOOL_CHOICE_NONE)
         call->exchange->tool_format = tool_format_name(format);
+    if (request->ignored_tools)
+        tools_note(call, "tools_ignored", "x-shoal-ignored-tools", request->ignored_tools);
     if (!request->loose_tools)
         return;
     char names[LOOSE_NAMES_BYTES];
@@ -331,11 +345,7 @@ static void tools_report(struct generation_call *call, const struct generation_r
              (const char *)shared_bytes_data(request->loose_tools));
     if (is_long)
         strcpy(strrchr(names, ','), ", ...");
-    const struct log_field fields[] = {LOG_TEXT("request_id", call->request_id),
-                                       LOG_TEXT("tools", names)};
-    log_event(LOG_INFO, "tools_held_loosely", fields, sizeof fields / sizeof fields[0]);
-    if (call->exchange)
-        http_exchange_header(call->exchange, "x-shoal-loose-tools", names, strlen(names));
+    tools_note(call, "tools_held_loosely", "x-shoal-loose-tools", names);
 }
 
 static void on_prepared(void *context, const struct prepared_generation *prepared)

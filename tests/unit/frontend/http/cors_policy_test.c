@@ -53,7 +53,7 @@ static void a_listed_origin_is_named_in_the_reply(void **state)
     assert_string_equal(answer(&policy, "GET", "Origin: " B "\r\n"),
                         "Vary: Origin\r\nAccess-Control-Allow-Origin: " B "\r\n"
                         "Access-Control-Expose-Headers: x-request-id, request-id, retry-after, "
-                        "x-shoal-tool-format, x-shoal-loose-tools\r\n");
+                        "x-shoal-tool-format, x-shoal-loose-tools, x-shoal-ignored-tools\r\n");
     assert_string_equal(answer(&policy, "GET", ""), "Vary: Origin\r\n");
     assert_string_equal(answer(&policy, "GET", "Origin: https://c.example\r\n"),
                         "Vary: Origin\r\n");
@@ -68,7 +68,7 @@ static void a_star_allows_every_origin(void **state)
     assert_string_equal(answer(&policy, "GET", "Origin: null\r\n"),
                         "Access-Control-Allow-Origin: *\r\n"
                         "Access-Control-Expose-Headers: x-request-id, request-id, retry-after, "
-                        "x-shoal-tool-format, x-shoal-loose-tools\r\n");
+                        "x-shoal-tool-format, x-shoal-loose-tools, x-shoal-ignored-tools\r\n");
     assert_string_equal(answer(&policy, "GET", ""), "");
 }
 
@@ -83,7 +83,7 @@ static void a_preflight_gets_methods_and_headers(void **state)
                         "Vary: Origin, Access-Control-Request-Headers\r\n"
                         "Access-Control-Allow-Origin: " A "\r\n"
                         "Access-Control-Expose-Headers: x-request-id, request-id, retry-after, "
-                        "x-shoal-tool-format, x-shoal-loose-tools\r\n"
+                        "x-shoal-tool-format, x-shoal-loose-tools, x-shoal-ignored-tools\r\n"
                         "Access-Control-Allow-Methods: POST, OPTIONS\r\n"
                         "Access-Control-Max-Age: 600\r\n"
                         "Access-Control-Allow-Headers: authorization,x-b\r\n");

@@ -364,7 +364,7 @@ static const struct refusal {
     {"{\"input\":\"x\",\"temperature\":3}", "temperature"},
     {"{\"input\":\"x\",\"tools\":{}}", "tools"},
     {"{\"input\":\"x\",\"tools\":[7]}", "tools[0]"},
-    {"{\"input\":\"x\",\"tools\":[{\"type\":\"web_search\"}]}", "tools[0].type"},
+    {"{\"input\":\"x\",\"tools\":[{\"type\":\"telepathy\"}]}", "tools[0].type"},
     {"{\"input\":\"x\",\"tools\":[{\"type\":\"function\"}]}", "tools[0].name"},
     {"{\"input\":\"x\",\"tool_choice\":\"required\"}", "tool_choice"},
     {"{\"input\":\"x\",\"tool_choice\":{\"type\":\"web_search\"}}", "tool_choice"},
