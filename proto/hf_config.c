@@ -63,5 +63,10 @@ enum result hf_config_context(struct json_value config, uint32_t *tokens, struct
         return error_set(error, RESULT_INVALID, "key " CONTEXT_KEY " is no 32-bit count above 0");
     if (find_default(config, tokens) || find_default(hf_config_text(config), tokens))
         return RESULT_OK;
-    return error_set(error, RESULT_INVALID, "key " CONTEXT_KEY " is missing");
+    char model_type[MODEL_TYPE_BYTES] = "";
+    (void)json_value_string(json_value_member(config, "model_type"), model_type, sizeof model_type);
+    return error_set(error, RESULT_INVALID,
+                     "key " CONTEXT_KEY " is missing, and model_type \"%s\" is not a supported one "
+                     "with a default",
+                     model_type);
 }

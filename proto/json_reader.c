@@ -321,9 +321,10 @@ const char *json_reader_skip(struct json_reader *reader, size_t *value_bytes)
 /* --- strict checking ---------------------------------------------------------------------------
  */
 
+/* Python's json writes numbers that are not finite as bare words, so checkpoints contain them. */
 static void check_scalar(struct json_reader *reader)
 {
-    static const char *const words[] = {"true", "false", "null"};
+    static const char *const words[] = {"true", "false", "null", "NaN", "Infinity", "-Infinity"};
     size_t left = (size_t)(reader->end - reader->at);
     if (left > 0 && *reader->at == '"') {
         check_string(reader);

@@ -3,6 +3,8 @@
  * which is right for settings that are read once (config.json); big tables are walked with
  * json_reader.h.
  *
+ * NaN, Infinity and -Infinity, which Python writes, are numbers that no reader here accepts.
+ *
  * json_value_open() checks the whole document, so a later read can only find a value absent or of
  * another type. If a name occurs twice, the last member counts, as in Python. Null counts as
  * absent.

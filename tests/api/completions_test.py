@@ -58,6 +58,14 @@ def test_legacy_log_probabilities(client):
     assert joined == choice.text
 
 
+def test_special_tokens_have_names_in_log_probabilities(server, client):
+    end = server.request("POST", "/tokenize", {"content": "<|im_end|>", "parse_special": True}).json["tokens"][-1]
+    choice = complete(client, COUNT, max_tokens=2, logprobs=1, logit_bias={str(end): 100},
+                      extra_body={"ignore_eos": True}).choices[0]
+    assert choice.logprobs.tokens == ["<|im_end|>"] * 2 and choice.text == ""
+    assert all("<|im_end|>" in tops for tops in choice.logprobs.top_logprobs)
+
+
 def test_a_stop_string_and_usage_in_a_stream(client):
     text, usage, finish = "", None, None
     for chunk in complete(client, COUNT, max_tokens=20, stop=" six", stream=True, stream_options={"include_usage": True}):

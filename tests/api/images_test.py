@@ -12,8 +12,8 @@ import pytest
 
 from media_host import MediaHost
 from scripted_server import ScriptedServer
-from shoal_server import BUILD, PATIENCE_S
-from vision_folder import data_uri, image_part, make_folder, png, text_part
+from shoal_server import BUILD, PATIENCE_S, ROOT
+from vision_folder import GEMMA4, data_uri, image_part, make_folder, png, text_part
 
 RED = png(16, 8, (255, 0, 0))
 BLUE = png(32, 16, (0, 0, 255))
@@ -118,6 +118,21 @@ def test_anthropics_client_in_results_of_tools(server):
     assert message.content[0].text.count("16x8x1") == 2
     counted = client.messages.count_tokens(model="tiny", messages=messages, tools=tools)
     assert counted.input_tokens == message.usage.input_tokens + (message.usage.cache_read_input_tokens or 0)
+
+
+def test_a_template_without_images_in_results_of_tools(tmp_path):
+    """Gemma 4's template prints only the text of a tool's result."""
+    folder = make_folder(tmp_path, tower="gemma4", form=GEMMA4)
+    template = ROOT / "tests/golden/templates/source/lcp-google-gemma-4-31B-it.jinja"
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    with ScriptedServer(tmp_path, "--chat-template", str(template), model=folder) as server:
+        server.wait_ready()
+        reply = server.request("POST", "/v1/chat/completions", {"messages": [
+            {"role": "user", "content": [image_part(data_uri(RED)), text_part("a")]},
+            {"role": "assistant", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "a", "content": [image_part(data_uri(RED))]}]})
+        assert reply.status == 400 and reply.error["param"] == "messages[2].content[0]", reply.body
+        assert "no place for images in results of tools" in reply.error["message"]
 
 
 def test_allowed_files_and_hosts_are_read(server, media):

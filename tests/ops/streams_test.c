@@ -46,7 +46,7 @@ void stream_correct_cases(const struct op_case_visitor *visitor)
     for (uint32_t i = 0; i < ARRAY_COUNT(stream_widths); i++) {
         uint32_t streams = i % 2 == 0 ? 4 : 3, wide = streams * stream_widths[i];
         struct op_case c = begin_streams(OP_stream_correct, stream_widths[i], streams, wide);
-        c.params.stream_correct.streams = streams;
+        c.params.stream_correct = (struct stream_correct_params){streams, i % streams};
         c.input_columns[OP_TRIAL_INPUTS - 1] = wide;
         op_case_visit(visitor, &c);
     }
@@ -115,10 +115,11 @@ static void stream_correct(const struct op_trial *trial, uint32_t output, double
     const float *x = op_trial_input(trial, 0, output), *y = op_trial_input(trial, 1, output);
     const float *held = op_trial_input(trial, HELD, output);
     uint32_t columns = c->input_columns[0];
+    const float *active = held + (size_t)c->params.stream_correct.active * columns;
     for (uint32_t j = 0; j < c->params.stream_correct.streams; j++)
         for (uint32_t k = 0; k < columns; k++)
             expected[j * columns + k] = (double)held[j * columns + k] +
-                                        (1.0 + (double)y[j]) * ((double)x[k] - (double)held[k]);
+                                        (1.0 + (double)y[j]) * ((double)x[k] - (double)active[k]);
 }
 
 static void stream_add(const struct op_trial *trial, uint32_t output, double *expected)

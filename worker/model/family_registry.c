@@ -6,6 +6,8 @@
  */
 #include "worker/model/family_registry.h"
 
+#include <string.h>
+
 #include "worker/model/checkpoint/family_list.h"
 #include "worker/model/gguf/checkpoint_gguf.h"
 #include "worker/model/hf/checkpoint_hf.h"
@@ -52,6 +54,11 @@ static const struct model_family *find_by_model_type(struct gguf_string model_ty
     return NULL;
 }
 
+bool family_registry_knows(const char *model_type)
+{
+    return find_by_model_type((struct gguf_string){model_type, strlen(model_type)}) != NULL;
+}
+
 enum result family_registry_read_hf(struct json_value root, const struct model_family **family,
                                     struct model_config *config, struct error_text *error)
 {
@@ -78,5 +85,12 @@ enum result family_registry_read_hf(struct json_value root, const struct model_f
                                (int)(type.length < 64 ? type.length : 64), type.bytes);
     if (keys.result != RESULT_OK)
         return error_set(error, keys.result, "config.json: %s", reason.text);
-    return checkpoint_hf_read(root, *family, config, error);
+    enum result result = checkpoint_hf_read(root, *family, config, &reason);
+    if (result == RESULT_OK || find_by_model_type(type))
+        return result == RESULT_OK ? result : error_set(error, result, "%s", reason.text);
+    return error_set(error, RESULT_UNSUPPORTED,
+                     "config.json: model_type \"%.*s\" is not supported, and its text alone cannot "
+                     "be used: %s",
+                     (int)(type.length < 64 ? type.length : 64), type.bytes,
+                     reason.text + strlen("config.json: "));
 }

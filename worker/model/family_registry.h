@@ -4,6 +4,8 @@
 #ifndef SHOAL_WORKER_MODEL_FAMILY_REGISTRY_H
 #define SHOAL_WORKER_MODEL_FAMILY_REGISTRY_H
 
+#include <stdbool.h>
+
 #include "proto/gguf_file.h"
 #include "proto/json_value.h"
 #include "proto/result.h"
@@ -19,5 +21,7 @@ enum result family_registry_read_gguf(const struct gguf_file *file,
 enum result family_registry_read_hf(struct json_value root, const struct model_family **family,
                                     struct model_config *config,
                                     struct error_text *error) RESULT_CHECKED;
+/* Whether a family has this model_type itself, not only as the text part of another class. */
+bool family_registry_knows(const char *model_type);
 
 #endif

@@ -23,6 +23,8 @@
 #include "worker/model/hf/checkpoint_folder.h"
 #include "worker/model/hf/checkpoint_hf_vision.h"
 
+#define MODEL_TYPE_BYTES 64u
+
 struct model {
     struct gguf_parts *gguf;
     struct checkpoint_folder *folder;
@@ -104,16 +106,36 @@ static enum result build_vision(struct model *model, const struct model_family *
     return result;
 }
 
+/* The text is served without a tower that no family has. */
+static void name_other_tower(struct model *model)
+{
+    struct json_value root = checkpoint_folder_config(model->folder);
+    struct json_value vision = json_value_member(root, "vision_config");
+    char whole[MODEL_TYPE_BYTES] = "", tower[MODEL_TYPE_BYTES] = "";
+    if (json_value_type(vision) != JSON_OBJECT)
+        return;
+    (void)json_value_string(json_value_member(root, "model_type"), whole, sizeof whole);
+    (void)json_value_string(json_value_member(vision, "model_type"), tower, sizeof tower);
+    (void)error_set(&model->no_vision_reason, RESULT_UNSUPPORTED,
+                    "is served without images: the vision tower \"%s\" of model_type \"%s\" is not "
+                    "supported",
+                    tower, whole);
+}
+
 /* If the tower cannot be used, the text is still served; the reason is kept for
  * model_no_vision_reason(). */
 static void open_vision(struct model *model, const struct model_family *family)
 {
+    if (!family->hf->vision) {
+        name_other_tower(model);
+        return;
+    }
     struct error_text reason = {""};
     struct vision_config *config = malloc(sizeof *config);
     enum result result = RESULT_NOT_FOUND;
     if (!config)
         result = error_set(&reason, RESULT_OUT_OF_MEMORY, "no memory");
-    else if (family->hf->vision)
+    else
         result =
             checkpoint_hf_read_vision(checkpoint_folder_config(model->folder), family->hf->vision,
                                       &model->plan->config, config, &reason);
@@ -123,6 +145,23 @@ static void open_vision(struct model *model, const struct model_family *family)
         (void)error_set(&model->no_vision_reason, result, "has no usable vision tower: %s",
                         reason.text);
     free(config);
+}
+
+/* A class of several parts may keep its text under other names than the family's. */
+static enum result refuse_names(const struct model *model, const struct model_family *family,
+                                struct error_text *error)
+{
+    struct json_value root = checkpoint_folder_config(model->folder);
+    char type[MODEL_TYPE_BYTES] = "";
+    (void)json_value_string(json_value_member(root, "model_type"), type, sizeof type);
+    if (family_registry_knows(type))
+        return error_set(error, RESULT_INVALID, "tensor %sembed_tokens.weight is missing",
+                         family->hf->naming.prefixes[0]);
+    return error_set(
+        error, RESULT_UNSUPPORTED,
+        "config.json: model_type \"%s\" is not supported, and its text alone cannot be "
+        "used: there is no tensor %sembed_tokens.weight",
+        type, family->hf->naming.prefixes[0]);
 }
 
 static enum result open_folder(struct model *model, int folder_fd, const char *path,
@@ -143,8 +182,7 @@ static enum result open_folder(struct model *model, int folder_fd, const char *p
     };
     source.prefix = tensor_naming_find_prefix(source.naming, source.tensors, "token_embd.weight");
     if (!source.prefix)
-        return error_set(error, RESULT_INVALID, "tensor %sembed_tokens.weight is missing",
-                         source.naming->prefixes[0]);
+        return refuse_names(model, family, error);
     if (family->hf->look_at_tensors)
         family->hf->look_at_tensors(source.tensors, source.prefix, &config);
     model->fingerprint = checkpoint_folder_fingerprint(model->folder);

@@ -99,14 +99,18 @@ struct model_config {
     float logit_scale;    /* multiplies the logits */
     float logit_soft_cap; /* then bounds them, 0 = none: op_list.h, soft_cap */
     bool tied_embeddings;
-    bool attention_bias; /* of q, k and v */
+    bool attention_bias;    /* of q, k and v */
+    bool output_bias;       /* of attention's output projection */
+    bool feed_forward_bias; /* of gate, up and down */
+    bool conv_bias;         /* of short convolutions and their projections */
     /* Columns per layer of a second embedding of each token; 0: there is none. */
     uint32_t per_layer_columns;
     uint32_t per_layer_tokens; /* rows of its table; tokens beyond them have row 0 */
     uint32_t image_token;      /* the token whose row all rows of images use there */
-    uint32_t streams;     /* number of parallel residuals (gemma3n's alternating updates); 0: one */
-    bool scale_corrected; /* the active stream is scaled before per-layer inputs */
-    uint32_t laurel_rank; /* of a low-rank residual beside attention; 0: none */
+    uint32_t streams; /* number of parallel residuals (gemma3n's alternating updates); 0: one */
+    uint32_t active_stream; /* the one that layers compute with */
+    bool scale_corrected;   /* the active stream is scaled before per-layer inputs */
+    uint32_t laurel_rank;   /* of a low-rank residual beside attention; 0: none */
     /* After each of the first deepstack_layers layers a further part of an image's features is
      * added. */
     uint32_t deepstack_layers;

@@ -100,7 +100,7 @@
  *
  * stream_mix: out[r, j, :] = x[r, j, :] + sum_i y[r, j * n + i] * x[r, i, :].
  *
- * stream_correct: out[r, j, :] += (1 + y[r, j]) * (x[r, :] - out[r, 0, :]), with out[r, 0, :]
+ * stream_correct: out[r, j, :] += (1 + y[r, j]) * (x[r, :] - out[r, active, :]), with out[r, active, :]
  * before the op.
  *
  * stream_add: out[r, j, :] += x[r, :] for every j >= `first`.
@@ -373,6 +373,7 @@ struct stream_mix_params {
 };
 struct stream_correct_params {
     uint32_t streams;
+    uint32_t active;
 };
 struct stream_add_params {
     uint32_t first;

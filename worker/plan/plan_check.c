@@ -482,6 +482,8 @@ static const char *check_stream_correct(const struct op_view *v)
     if (!is_streams(v->out, streams) || streams > OP_STREAMS_MAX ||
         v->out->columns / streams != v->x->columns)
         return "the output is not that many streams of the first input's columns";
+    if (v->op->params.stream_correct.active >= streams)
+        return "the output has no such stream";
     return v->y->columns == streams ? NULL : "the second input has not one value per stream";
 }
 

@@ -32,6 +32,7 @@ static const struct {
 struct place {
     int index;
     bool takes_images;
+    bool of_tool;
     struct request_images *images; /* NULL: lists are already normalized */
 };
 
@@ -131,6 +132,7 @@ static enum result parts_make(const cJSON *parts, const struct place *at, cJSON 
                 return api_error_invalid(error, place,
                                          "images are allowed in messages of the roles user and "
                                          "tool only");
+            at->images->of_tool = at->of_tool;
             result = request_images_add(at->images, part, place, error);
             made = result == RESULT_OK ? request_images_part() : NULL;
         } else {
@@ -331,7 +333,11 @@ static enum result message_normalize(cJSON *message, int index, struct request_i
     if (result == RESULT_OK)
         result = string_check(message, index, "name", "name", error);
     if (result == RESULT_OK)
-        result = content_normalize(message, &(struct place){index, roles[r].takes_images, images},
+        result = content_normalize(message,
+                                   &(struct place){.index = index,
+                                                   .takes_images = roles[r].takes_images,
+                                                   .of_tool = strcmp(roles[r].name, "tool") == 0,
+                                                   .images = images},
                                    !has_calls, error);
     return result;
 }

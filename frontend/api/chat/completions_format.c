@@ -184,7 +184,11 @@ static void logprobs_write(const struct api_reply *reply, struct completion *cho
     text_buffer_append_text(out, "{\"tokens\":[");
     while (token_log_take(choice->log, &entry)) {
         text_buffer_append_text(out, comma);
-        name_write(reply->tokenizer, entry.own.token, entry.skipped_bytes, entry.shown_bytes, out);
+        if (tokenizer_is_special(reply->tokenizer, entry.own.token))
+            name_write(reply->tokenizer, entry.own.token, 0, SIZE_MAX, out); /* not in the text */
+        else
+            name_write(reply->tokenizer, entry.own.token, entry.skipped_bytes, entry.shown_bytes,
+                       out);
         for (size_t i = 0; i < 3; i++)
             text_buffer_append_text(&lists[i], comma);
         token_log_write_logprob(entry.own.logprob, &lists[0]);

@@ -190,9 +190,23 @@ void image_prepare_end(struct image_work *work)
 
 /* --- placeholders ---------------------------------------------------------------------------- */
 
+/* Some templates print only the text of a tool's result. */
 static enum result count_refuse(const struct image_work *work, size_t found,
                                 struct api_error *error)
 {
+    uint32_t of_tools = 0, first = 0;
+    for (uint32_t i = 0; i < work->count; i++)
+        if (work->images[i].named->of_tool && of_tools++ == 0)
+            first = i;
+    if (of_tools > 0 && found == work->count - of_tools) {
+        const char *place = work->images[first].named->place;
+        (void)api_error_set(error, RESULT_INVALID, 400, "invalid_image",
+                            "%s: the model's chat template has no place for images in results of "
+                            "tools; send them in a message of the user",
+                            place);
+        snprintf(error->param, sizeof error->param, "%s", place);
+        return RESULT_INVALID;
+    }
     (void)api_error_set(error, RESULT_INVALID, 400, "invalid_image",
                         "the chat template has places for %zu of the request's %u images", found,
                         work->count);

@@ -138,7 +138,7 @@ enum result request_images_add(struct request_images *images, const cJSON *part,
                                struct api_error *error)
 {
     const char *type = cJSON_GetObjectItemCaseSensitive(part, "type")->valuestring;
-    struct request_image image = {.detail = IMAGE_DETAIL_AUTO};
+    struct request_image image = {.detail = IMAGE_DETAIL_AUTO, .of_tool = images->of_tool};
     const char *name = NULL;
     if (!images->taken)
         return api_error_invalid(error, place,

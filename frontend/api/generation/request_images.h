@@ -20,11 +20,13 @@ struct request_image {
     char *name; /* owned */
     enum image_naming naming;
     enum image_detail detail;
+    bool of_tool;   /* in the result of a tool */
     char place[80]; /* in the client's body: "messages[2].content[1]" */
 };
 
 struct request_images {
-    bool taken; /* whether the model takes images; set before the first is added */
+    bool taken;   /* whether the model takes images; set before the first is added */
+    bool of_tool; /* whether those added next are in the result of a tool; set by the reader */
     struct request_image *items;
     uint32_t count;
     uint32_t capacity;

@@ -318,7 +318,9 @@ static enum result result_content_read(struct turn_list *list, const cJSON *cont
         int in_result = part_index++;
         if (strcmp(type->valuestring, "image") == 0) {
             snprintf(place, sizeof place, "%s[%d].content[%d]", list->name, index, in_result);
+            list->images->of_tool = true;
             enum result result = image_add(list, part, place);
+            list->images->of_tool = false;
             if (result != RESULT_OK)
                 return result;
             continue;

@@ -259,6 +259,14 @@ static cJSON *output_copy(const cJSON *item)
     return copy;
 }
 
+static enum result output_check(struct reader *reader, const cJSON *output, const char *place)
+{
+    reader->images->of_tool = true;
+    enum result result = content_check(reader, output, place, "output", true);
+    reader->images->of_tool = false;
+    return result;
+}
+
 static enum result call_output_read(struct reader *reader, const cJSON *item, const char *place)
 {
     const cJSON *output = cJSON_GetObjectItemCaseSensitive(item, "output");
@@ -266,7 +274,7 @@ static enum result call_output_read(struct reader *reader, const cJSON *item, co
     bool is_content = response_call_output_is_content(type);
     enum result result = response_call_check(item, type, place, reader->error);
     if (result == RESULT_OK && is_content)
-        result = content_check(reader, output, place, "output", true);
+        result = output_check(reader, output, place);
     if (result != RESULT_OK)
         return result;
     turn_close(reader);

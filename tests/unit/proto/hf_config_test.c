@@ -97,9 +97,15 @@ static void an_absent_context_is_the_default_of_the_class(void **state)
 static void an_unknown_class_needs_a_context(void **state)
 {
     (void)state;
-    const char *const words = "key max_position_embeddings is missing";
+#define MISSING                                                                                    \
+    "key max_position_embeddings is missing, and model_type \"%s\" is not a supported one with a " \
+    "default"
+    char words[192], llam[192];
+    snprintf(words, sizeof words, MISSING, "");
+    snprintf(llam, sizeof llam, MISSING, "llam");
     assert_refused("{}", words);
-    assert_refused("{\"model_type\":\"llam\"}", words);
+    assert_refused("{\"model_type\":\"llam\"}", llam);
+    assert_refused("{\"model_type\":\"llam\",\"text_config\":{\"model_type\":\"lla\"}}", llam);
     assert_refused("{\"model_type\":3}", words);
     assert_refused("{\"model_type\":\"a name that is far longer than any of the names that are in "
                    "the table\"}",

@@ -49,7 +49,8 @@ static void test_valid(void **state)
                                         "[[],{}]",
                                         "[1,[2,3]]",
                                         "{\"a\":{\"b\":[1,{\"c\":null}]},\"d\":\"}\"}",
-                                        "[{},{\"a\":[]}]"};
+                                        "[{},{\"a\":[]}]",
+                                        "{\"a\":NaN,\"b\":[Infinity,-Infinity]}"};
     for (size_t i = 0; i < sizeof valid / sizeof valid[0]; i++)
         must_open(valid[i]);
 }
@@ -80,8 +81,11 @@ static void test_invalid(void **state)
                                           "nul",
                                           "nulll",
                                           "True",
-                                          "NaN",
-                                          "Infinity",
+                                          "nan",
+                                          "Inf",
+                                          "-NaN",
+                                          "+Infinity",
+                                          "Infinit",
                                           "-",
                                           "01",
                                           "1.",

@@ -46,8 +46,8 @@ static struct linear_weights qkv_matrices(struct plan_builder *b, const struct m
     };
 }
 
-static struct linear_weights qkv_biases(struct plan_builder *b, const struct model_config *c,
-                                        uint32_t layer)
+struct linear_weights dense_blocks_qkv_biases(struct plan_builder *b, const struct model_config *c,
+                                              uint32_t layer)
 {
     uint32_t q_rows = c->heads * c->head_dim, kv_rows = c->kv_heads * c->head_dim;
     return (struct linear_weights){
@@ -66,8 +66,8 @@ void dense_blocks_list_attention(struct plan_builder *b, const struct model_conf
 
     plan_ops_rms_norm(b, t->residual, norm, t->normed);
     plan_ops_linear(b, t->normed, qkv_matrices(b, c, form, layer), qkv);
-    if (form->qkv_bias)
-        plan_ops_bias_add(b, qkv, qkv_biases(b, c, layer));
+    if (form->qkv_bias || c->attention_bias)
+        plan_ops_bias_add(b, qkv, dense_blocks_qkv_biases(b, c, layer));
     /* Placed before the ops on heads, which a backend may fuse: scaling commutes with rotation, but
      * a norm would undo it. */
     must(c->position_scale_tokens == 0 || !form->head_norms);
@@ -90,18 +90,40 @@ void dense_blocks_list_attention(struct plan_builder *b, const struct model_conf
     plan_ops_attention_sinks(b, qkv, slices, layer, sinks, t->attended);
 }
 
+void dense_blocks_list_output_bias(struct plan_builder *b, const struct model_config *c,
+                                   uint32_t layer, plan_tensor_id residual)
+{
+    plan_weight_id bias = plan_builder_vector(b, c->hidden, "blk.%u.attn_output.bias", layer);
+    plan_ops_bias_add(b, residual, (struct linear_weights){bias, PLAN_NONE, PLAN_NONE});
+}
+
+/* The last projection of a half. */
+struct half_output {
+    plan_tensor_id x;
+    plan_weight_id matrix;
+    plan_weight_id bias; /* or PLAN_NONE */
+    const char *norm_name;
+};
+
 /* Projects x by the half's last matrix, norms it if the form says so, and adds it to the residual.
  */
 static void list_add(struct plan_builder *b, const struct model_config *c,
-                     const struct dense_form *form, plan_tensor_id x, plan_weight_id matrix,
-                     const char *norm_name, uint32_t layer, const struct dense_tensors *t)
+                     const struct dense_form *form, const struct half_output *half, uint32_t layer,
+                     const struct dense_tensors *t)
 {
+    struct linear_weights bias = {half->bias, PLAN_NONE, PLAN_NONE};
     if (!form->post_norms) {
-        plan_ops_linear_add(b, x, matrix, t->residual);
+        plan_ops_linear_add(b, half->x, half->matrix, t->residual);
+        if (half->bias != PLAN_NONE)
+            plan_ops_bias_add(b, t->residual, bias);
         return;
     }
-    plan_weight_id norm = plan_builder_vector(b, c->hidden, "blk.%u.%s.weight", layer, norm_name);
-    plan_ops_linear(b, x, (struct linear_weights){matrix, PLAN_NONE, PLAN_NONE}, t->normed);
+    plan_weight_id norm =
+        plan_builder_vector(b, c->hidden, "blk.%u.%s.weight", layer, half->norm_name);
+    plan_ops_linear(b, half->x, (struct linear_weights){half->matrix, PLAN_NONE, PLAN_NONE},
+                    t->normed);
+    if (half->bias != PLAN_NONE)
+        plan_ops_bias_add(b, t->normed, bias);
     plan_ops_rms_norm_add(b, t->normed, norm, t->residual);
 }
 
@@ -109,14 +131,23 @@ void dense_blocks_list_output(struct plan_builder *b, const struct model_config 
                               const struct dense_form *form, uint32_t layer,
                               const struct dense_tensors *t)
 {
-    plan_weight_id o = plan_builder_matrix(b, c->hidden, c->heads * c->head_dim,
-                                           "blk.%u.attn_output.weight", layer);
-    list_add(b, c, form, t->attended, o, "post_attention_norm", layer, t);
-    if (form->output_bias) {
-        must(!form->post_norms);
-        plan_weight_id bias = plan_builder_vector(b, c->hidden, "blk.%u.attn_output.bias", layer);
-        plan_ops_bias_add(b, t->residual, (struct linear_weights){bias, PLAN_NONE, PLAN_NONE});
-    }
+    struct half_output half = {.x = t->attended,
+                               .matrix = plan_builder_matrix(b, c->hidden, c->heads * c->head_dim,
+                                                             "blk.%u.attn_output.weight", layer),
+                               .bias = PLAN_NONE,
+                               .norm_name = "post_attention_norm"};
+    if (form->output_bias || c->output_bias)
+        half.bias = plan_builder_vector(b, c->hidden, "blk.%u.attn_output.bias", layer);
+    list_add(b, c, form, &half, layer, t);
+}
+
+static struct linear_weights gate_up_biases(struct plan_builder *b, uint32_t wide, uint32_t layer)
+{
+    return (struct linear_weights){
+        plan_builder_vector(b, wide, "blk.%u.ffn_gate.bias", layer),
+        plan_builder_vector(b, wide, "blk.%u.ffn_up.bias", layer),
+        PLAN_NONE,
+    };
 }
 
 void dense_blocks_list_feed_forward(struct plan_builder *b, const struct model_config *c,
@@ -140,11 +171,20 @@ void dense_blocks_list_feed_forward(struct plan_builder *b, const struct model_c
         gate_up.first = plan_builder_matrix(b, wide, hidden, "blk.%u.ffn_gate.weight", layer);
         gate_up.second = plan_builder_matrix(b, wide, hidden, "blk.%u.ffn_up.weight", layer);
     }
-    plan_weight_id down = plan_builder_matrix(b, hidden, wide, "blk.%u.ffn_down.weight", layer);
+    struct half_output half = {
+        .x = t->gated,
+        .matrix = plan_builder_matrix(b, hidden, wide, "blk.%u.ffn_down.weight", layer),
+        .bias = PLAN_NONE,
+        .norm_name = "post_ffw_norm"};
 
     plan_ops_linear(b, t->normed, gate_up, t->gate_up);
+    if (c->feed_forward_bias) {
+        must(!form->joined_gate_up);
+        plan_ops_bias_add(b, t->gate_up, gate_up_biases(b, wide, layer));
+        half.bias = plan_builder_vector(b, hidden, "blk.%u.ffn_down.bias", layer);
+    }
     plan_ops_gate(b, t->gate_up, form->activation, t->gated);
-    list_add(b, c, form, t->gated, down, "post_ffw_norm", layer, t);
+    list_add(b, c, form, &half, layer, t);
 }
 
 static void list_layer(struct plan_builder *b, const struct model_config *c,

@@ -15,8 +15,8 @@
 #include "worker/model/build/plan_ops.h"
 
 struct dense_form {
-    bool qkv_bias;       /* q, k and v have biases */
-    bool output_bias;    /* attention's projection has one */
+    bool qkv_bias;       /* q, k and v have biases, whatever the config says */
+    bool output_bias;    /* attention's projection has one, likewise */
     bool sinks;          /* attention has attn_sinks */
     bool head_norms;     /* each query and key head is normed before it is rotated */
     bool joined_qkv;     /* q, k and v are one matrix attn_qkv */
@@ -39,6 +39,12 @@ struct dense_tensors {
 struct dense_tensors dense_blocks_add_tensors(struct plan_builder *b, const struct model_config *c,
                                               enum plan_rows rows);
 
+/* The biases of a layer's q, k and v. */
+struct linear_weights dense_blocks_qkv_biases(struct plan_builder *b, const struct model_config *c,
+                                              uint32_t layer);
+/* Adds the bias of attention's output projection. */
+void dense_blocks_list_output_bias(struct plan_builder *b, const struct model_config *c,
+                                   uint32_t layer, plan_tensor_id residual);
 /* Computes the attention output of each head from the residual; qkv: [step rows,
  * plan_ops_qkv_slices()]. Queries are scaled by position if the config says so; layers without a
  * rope do not rotate. */

@@ -425,11 +425,24 @@ void plan_builder_use_in_config(struct plan_builder *builder, const char *name)
         builder->used[tensor_index(builder, tensor)] = true;
 }
 
+/* Whether the checkpoint has tensor `name` with other contents than tensor `like`. */
+static bool has_other_rows(const struct plan_builder *builder, const char *name, const char *like)
+{
+    struct stored_name stored;
+    const struct checkpoint_tensor *a = find_tensor(builder, name, &stored);
+    const struct checkpoint_tensor *b = a ? find_tensor(builder, like, &stored) : NULL;
+    return a && b &&
+           (a->data_bytes != b->data_bytes || a->type != b->type ||
+            memcmp(a->data, b->data, a->data_bytes) != 0);
+}
+
+/* A config that ties while the checkpoint has an output matrix of its own is wrong: the matrix is
+ * used, as transformers does since version 5. */
 plan_weight_id plan_builder_output_matrix(struct plan_builder *builder,
                                           const struct model_config *config,
                                           plan_weight_id embedding)
 {
-    if (!config->tied_embeddings)
+    if (!config->tied_embeddings || has_other_rows(builder, "output.weight", "token_embd.weight"))
         return plan_builder_matrix(builder, config->vocab_tokens, config->hidden, "output.weight");
     plan_builder_use_in_config(builder, "output.weight");
     return embedding;

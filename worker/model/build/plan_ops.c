@@ -356,10 +356,10 @@ void plan_ops_stream_mix(struct plan_builder *b, plan_tensor_id x, plan_tensor_i
 }
 
 void plan_ops_stream_correct(struct plan_builder *b, plan_tensor_id x, plan_tensor_id coefficients,
-                             uint32_t streams, plan_tensor_id out)
+                             struct stream_correct_params params, plan_tensor_id out)
 {
     struct plan_op op = new_op(OP_stream_correct, x, coefficients, PLAN_NONE, out);
-    op.params.stream_correct.streams = streams;
+    op.params.stream_correct = params;
     plan_builder_append(b, op);
 }
 

@@ -115,7 +115,7 @@ void plan_ops_stream_take(struct plan_builder *b, plan_tensor_id x, uint32_t str
 void plan_ops_stream_mix(struct plan_builder *b, plan_tensor_id x, plan_tensor_id coefficients,
                          uint32_t streams, plan_tensor_id out);
 void plan_ops_stream_correct(struct plan_builder *b, plan_tensor_id x, plan_tensor_id coefficients,
-                             uint32_t streams, plan_tensor_id out);
+                             struct stream_correct_params params, plan_tensor_id out);
 void plan_ops_stream_add(struct plan_builder *b, plan_tensor_id x, uint32_t first,
                          plan_tensor_id out);
 void plan_ops_stream_match(struct plan_builder *b, plan_tensor_id x, plan_tensor_id y,

@@ -53,6 +53,9 @@ struct hf_form {
     const char *const *own_keys; /* as in struct gguf_form */
     struct tensor_naming naming;
     void (*read_config)(struct checkpoint_keys *keys, struct model_config *config); /* the same */
+    /* model_types of classes of several parts that tie embeddings unless they say otherwise, whatever
+     * their text's class does. Ends with NULL; NULL: none. */
+    const char *const *tying_wholes;
     /* Reads keys of the text model that stand outside text_config; NULL: there are none. */
     void (*read_whole)(struct checkpoint_keys *root, struct model_config *config);
     /* Completes the config from the tensor table, for facts that no key states; NULL: none.

@@ -12,6 +12,7 @@
  *
  * As in llama, only logit rows are computed after the last layer's attention.
  */
+#include "worker/model/build/dense_blocks.h"
 #include "worker/model/build/plan_ops.h"
 #include "worker/model/checkpoint/family_list.h"
 #include "worker/model/gguf/checkpoint_gguf.h"
@@ -78,6 +79,7 @@ static const struct gguf_form gguf_cohere2 = {
 #define DEFAULT_LOGIT_SCALE 0.0625f
 
 static const char *const model_types[] = {"cohere2", NULL};
+static const char *const hf_own_keys[] = {"attention_bias", NULL};
 static const struct hf_layer_pattern layer_pattern = {
     .window = 4096, .period = 4, .global_rope = ROPE_NONE, .window_rope = 0};
 static const struct hf_rope_terms rope_terms = {.base = 10000.0f};
@@ -90,6 +92,7 @@ static void hf_read_config(struct checkpoint_keys *keys, struct model_config *co
     checkpoint_keys_expect_neutral(keys, "rotary_pct", 1);
     config->logit_scale = checkpoint_keys_f32_or(
         keys, "logit_scale", (struct f32_range){1e-6f, 1e3f}, DEFAULT_LOGIT_SCALE);
+    checkpoint_hf_read_biases(keys, config);
     checkpoint_hf_read_only_rope(keys, config, &rope_terms);
     config->ropes[0].pairing = ROPE_PAIRS_ADJACENT;
     checkpoint_hf_read_layers(keys, &layer_pattern, config);
@@ -107,6 +110,7 @@ static const struct hf_form hf_cohere2 = {
     .epsilon_key = "layer_norm_eps",
     .activation_key = "hidden_act",
     .activation = "silu",
+    .own_keys = hf_own_keys,
     .naming = {checkpoint_hf_usual_names, NULL, prefixes, NULL},
     .read_config = hf_read_config,
 };
@@ -146,6 +150,8 @@ static void list_attention(struct plan_builder *b, const struct model_config *c,
 
     plan_ops_layer_norm(b, t->residual, norm, t->normed);
     plan_ops_linear(b, t->normed, (struct linear_weights){q, k, v}, qkv);
+    if (c->attention_bias)
+        plan_ops_bias_add(b, qkv, dense_blocks_qkv_biases(b, c, layer));
     if (c->layer[layer].rope != ROPE_NONE) {
         plan_ops_rope(b, qkv, slices.queries, layer);
         plan_ops_rope(b, qkv, slices.keys, layer);
@@ -164,6 +170,8 @@ static void list_projections(struct plan_builder *b, const struct model_config *
     plan_weight_id down = plan_builder_matrix(b, hidden, wide, "blk.%u.ffn_down.weight", layer);
 
     plan_ops_linear_add(b, t->attended, o, t->residual);
+    if (c->output_bias)
+        dense_blocks_list_output_bias(b, c, layer, t->residual);
     plan_ops_linear(b, t->normed, (struct linear_weights){gate, up, PLAN_NONE}, t->gate_up);
     plan_ops_gate(b, t->gate_up, GATE_SILU, t->gated);
     plan_ops_linear_add(b, t->gated, down, t->residual);

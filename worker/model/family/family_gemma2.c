@@ -93,8 +93,8 @@ static const struct gguf_form gguf_gemma2 = {
 #define DEFAULT_QUERY_SCALAR   256.0f
 
 static const char *const model_types[] = {"gemma2", NULL};
-static const char *const hf_own_keys[] = {"attn_logit_softcapping", "final_logit_softcapping",
-                                          NULL};
+static const char *const hf_own_keys[] = {"attention_bias", "attn_logit_softcapping",
+                                          "final_logit_softcapping", NULL};
 static const struct hf_layer_pattern layer_pattern = {.window = 4096, .period = 2};
 static const struct hf_rope_terms rope_terms = {.base = 10000.0f};
 
@@ -118,6 +118,7 @@ static void hf_read_config(struct checkpoint_keys *keys, struct model_config *co
                                                              cap_range, DEFAULT_SCORE_SOFT_CAP);
     config->logit_soft_cap = checkpoint_keys_f32_or_null(keys, "final_logit_softcapping", cap_range,
                                                          DEFAULT_LOGIT_SOFT_CAP);
+    checkpoint_hf_read_biases(keys, config);
     checkpoint_hf_read_only_rope(keys, config, &rope_terms);
     checkpoint_hf_read_layers(keys, &layer_pattern, config);
 }

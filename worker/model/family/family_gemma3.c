@@ -38,6 +38,8 @@ enum { GLOBAL_ROPE, LOCAL_ROPE };
 #define GEMMA3_PATTERN_LAYERS   6u
 #define GEMMA3_27B_LAYERS       62u
 
+static const char *const gguf_own_keys[] = {"final_logit_softcapping", NULL};
+
 static void gguf_read_ropes(struct checkpoint_keys *keys, struct model_config *config)
 {
     struct rope_config *global = &config->ropes[GLOBAL_ROPE];
@@ -77,11 +79,14 @@ static void gguf_read_config(struct checkpoint_keys *keys, struct model_config *
                       : 1.0f / sqrtf((float)config->head_dim);
     config->attention_scale =
         checkpoint_keys_f32_or(keys, "attention.scale", (struct f32_range){1e-6f, 1e3f}, scale);
+    config->logit_soft_cap = checkpoint_keys_f32_or(keys, "final_logit_softcapping",
+                                                    (struct f32_range){0.0f, 1e6f}, 0.0f);
     gguf_read_ropes(keys, config);
     read_layers(keys, config);
 }
 
 static const struct gguf_form gguf_gemma3 = {
+    .own_keys = gguf_own_keys,
     .read_config = gguf_read_config,
 };
 
@@ -95,6 +100,9 @@ static const struct gguf_form gguf_gemma3 = {
  * rope_parameters, with an object for each kind of layer; older configs have rope_theta and
  * rope_scaling for global layers and rope_local_base_freq for the others.
  *
+ * attn_logit_softcapping has no effect: transformers' class has the key, but its attention does not
+ * use it, and no published model sets it.
+ *
  * Source: transformers, configuration_gemma3.py and modeling_gemma3.py.
  */
 #define GLOBAL_ROPE_BASE     1000000.0f
@@ -105,6 +113,9 @@ static const struct hf_layer_pattern layer_pattern = {
     .window = 4096, .period = 6, .global_rope = GLOBAL_ROPE, .window_rope = LOCAL_ROPE};
 
 static const char *const model_types[] = {"gemma3_text", "gemma3", NULL};
+static const char *const tying_wholes[] = {"gemma3", NULL};
+static const char *const hf_own_keys[] = {"attention_bias", "attn_logit_softcapping",
+                                          "final_logit_softcapping", NULL};
 
 static const struct tensor_name names[] = {
     {"blk.*.post_attention_norm.weight", "^layers.*.post_attention_layernorm.weight"},
@@ -147,6 +158,11 @@ static void hf_read_config(struct checkpoint_keys *keys, struct model_config *co
     config->attention_scale =
         1.0f / sqrtf(checkpoint_keys_f32_or(keys, "query_pre_attn_scalar",
                                             (struct f32_range){1e-3f, 1e6f}, DEFAULT_QUERY_SCALAR));
+    struct f32_range cap_range = {1e-3f, 1e6f};
+    (void)checkpoint_keys_f32_or_null(keys, "attn_logit_softcapping", cap_range, 0.0f);
+    config->logit_soft_cap =
+        checkpoint_keys_f32_or_null(keys, "final_logit_softcapping", cap_range, 0.0f);
+    checkpoint_hf_read_biases(keys, config);
     hf_read_ropes(keys, config);
     checkpoint_hf_read_layers(keys, &layer_pattern, config);
 }
@@ -164,7 +180,9 @@ static const struct hf_form hf_gemma3 = {
                  .tied_embeddings = true},
     .activation_key = "hidden_activation",
     .activation = "gelu_pytorch_tanh",
+    .own_keys = hf_own_keys,
     .naming = {names, checkpoint_hf_usual_names, prefixes, other_parts},
+    .tying_wholes = tying_wholes,
     .read_config = hf_read_config,
     .vision = &checkpoint_hf_gemma3_tower,
 };

@@ -121,7 +121,8 @@ static void gguf_read_config(struct checkpoint_keys *keys, struct model_config *
     config->logit_soft_cap = checkpoint_keys_f32_or(keys, "final_logit_softcapping",
                                                     (struct f32_range){0.0f, 1e6f}, 0.0f);
     config->streams = checkpoint_keys_u32(keys, "altup.num_inputs", (struct u32_range){2, 4});
-    checkpoint_keys_expect_neutral(keys, "altup.active_idx", 0);
+    config->active_stream = checkpoint_keys_u32_or(keys, "altup.active_idx",
+                                                   (struct u32_range){0, config->streams - 1}, 0);
     config->scale_corrected = true;
     checkpoint_gguf_read_per_layer(keys, config);
     if (keys->result == RESULT_OK && config->per_layer_columns == 0)
@@ -165,6 +166,7 @@ static const struct gguf_form gguf_gemma3n = {
 #define BISECTIONS          80u
 
 static const char *const model_types[] = {"gemma3n_text", "gemma3n", NULL};
+static const char *const tying_wholes[] = {"gemma3n", NULL};
 static const char *const hf_own_keys[] = {"final_logit_softcapping", NULL};
 
 static const struct tensor_name names[] = {
@@ -293,7 +295,8 @@ static void hf_read_config(struct checkpoint_keys *keys, struct model_config *co
     config->logit_soft_cap = checkpoint_keys_f32_or(
         keys, "final_logit_softcapping", (struct f32_range){0.0f, 1e6f}, DEFAULT_SOFT_CAP);
     config->streams = checkpoint_keys_u32_or(keys, "altup_num_inputs", (struct u32_range){2, 4}, 4);
-    checkpoint_keys_expect_neutral(keys, "altup_active_idx", 0);
+    config->active_stream = checkpoint_keys_u32_or(keys, "altup_active_idx",
+                                                   (struct u32_range){0, config->streams - 1}, 0);
     config->scale_corrected = checkpoint_keys_bool_or(keys, "altup_correct_scale", true);
     config->laurel_rank = checkpoint_keys_u32_or(keys, "laurel_rank",
                                                  (struct u32_range){1, LIMIT_HIDDEN}, DEFAULT_RANK);
@@ -318,6 +321,7 @@ static const struct hf_form hf_gemma3n = {
     .activation = "gelu_pytorch_tanh",
     .own_keys = hf_own_keys,
     .naming = {names, checkpoint_hf_usual_names, prefixes, other_parts},
+    .tying_wholes = tying_wholes,
     .read_config = hf_read_config,
 };
 
@@ -423,11 +427,11 @@ static void list_attention(struct plan_builder *b, const struct model_config *c,
         weights.second = plan_builder_matrix(b, kv_rows, c->hidden, "blk.%u.attn_k.weight", layer);
         weights.third = plan_builder_matrix(b, kv_rows, c->hidden, "blk.%u.attn_v.weight", layer);
     }
-    plan_ops_stream_take(b, r->streams, 0, r->active);
+    plan_ops_stream_take(b, r->streams, c->active_stream, r->active);
     list_route(b, c, layer, r);
     plan_ops_linear(b, r->routed, one(predict), r->coefficients);
     plan_ops_stream_mix(b, r->streams, r->coefficients, n, r->predicted);
-    plan_ops_stream_take(b, r->predicted, 0, r->active);
+    plan_ops_stream_take(b, r->predicted, c->active_stream, r->active);
     plan_ops_rms_norm(b, r->active, norm, r->inner);
     plan_ops_linear(b, r->inner, weights, qkv);
     plan_ops_head_norm(b, qkv, slices.queries, q_norm);
@@ -489,7 +493,7 @@ static void list_per_layer(struct plan_builder *b, const struct model_config *c,
     plan_weight_id gate = plan_builder_matrix(b, columns, hidden, "blk.%u.inp_gate.weight", layer);
     plan_weight_id back = plan_builder_matrix(b, hidden, columns, "blk.%u.proj.weight", layer);
     plan_weight_id post = plan_builder_vector(b, hidden, "blk.%u.post_norm.weight", layer);
-    plan_ops_stream_take(b, r->predicted, 0, r->inner);
+    plan_ops_stream_take(b, r->predicted, c->active_stream, r->inner);
     if (c->scale_corrected)
         plan_ops_scale_columns(b, r->inner, scale);
     plan_ops_linear(b, r->inner, one(gate), r->narrow);
@@ -509,7 +513,9 @@ static void list_rest(struct plan_builder *b, const struct model_config *c, uint
     list_feed_forward(b, c, layer, pool, r);
     list_route(b, c, layer, r);
     plan_ops_linear(b, r->routed, one(correct), r->corrections);
-    plan_ops_stream_correct(b, r->active, r->corrections, c->streams, r->predicted);
+    plan_ops_stream_correct(b, r->active, r->corrections,
+                            (struct stream_correct_params){c->streams, c->active_stream},
+                            r->predicted);
     list_per_layer(b, c, layer, r);
     plan_tensor_id done = r->predicted;
     r->predicted = r->streams;

@@ -184,7 +184,8 @@ static const struct gguf_form gguf_gemma4 = {
  * Hugging Face checkpoints of Gemma 4, text only or the text part of a multimodal model.
  *
  * head_dim and num_key_value_heads are those of sliding layers. Global layers have global_head_dim,
- * and num_global_key_value_heads if attention_k_eq_v says that they have no value matrix. The last
+ * and num_global_key_value_heads if attention_k_eq_v says that they have no value matrix; newer
+ * configs state both in per_layer_config, by the numbers of layers. The last
  * num_kv_shared_layers attend over keys of earlier layers, and their feed-forward is twice as wide
  * if use_double_wide_mlp is set. Norm weights are stored whole. Bidirectional attention over text
  * is not supported.
@@ -200,6 +201,7 @@ static const struct gguf_form gguf_gemma4 = {
 #define DEFAULT_PER_LAYER   256u
 
 static const char *const model_types[] = {"gemma4_text", "gemma4", NULL};
+static const char *const tying_wholes[] = {"gemma4", NULL};
 static const char *const hf_own_keys[] = {"final_logit_softcapping", "use_bidirectional_attention",
                                           "num_experts", NULL};
 
@@ -284,6 +286,129 @@ static void check_direction(struct checkpoint_keys *keys)
                                (int)(over.length < 32 ? over.length : 32), over.bytes);
 }
 
+/* Sets which layers have a window. */
+static void read_slides(struct checkpoint_keys *keys, const struct model_config *config,
+                        bool slides[LIMIT_LAYERS])
+{
+    for (uint32_t layer = 0; layer < config->layers; layer++)
+        slides[layer] = (layer + 1) % DEFAULT_PERIOD != 0;
+    (void)checkpoint_hf_layer_slides(keys, config, slides);
+    if (keys->result == RESULT_OK)
+        slides[config->layers - 1] = false; /* the last layer is always global */
+}
+
+/* --- per_layer_config --- */
+
+static const char *const per_layer_keys[] = {"head_dim", "num_key_value_heads", NULL};
+
+/* The number that is a member's name; padded with zeros on the left. UINT32_MAX if it is none. */
+static uint32_t layer_number(const char *name, size_t bytes, uint32_t layers)
+{
+    uint64_t number = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        if (name[i] < '0' || name[i] > '9' || number > layers)
+            return UINT32_MAX;
+        number = number * 10 + (uint64_t)(name[i] - '0');
+    }
+    return bytes > 0 && number < layers ? (uint32_t)number : UINT32_MAX;
+}
+
+/* Reads one member of per_layer_config: sizes that this layer has instead of the model's. */
+static void read_own_sizes(struct checkpoint_keys *keys, struct json_value sizes, uint32_t layer,
+                           struct layer_config *own)
+{
+    struct checkpoint_keys inner = {.object = sizes, .error = keys->error, .result = keys->result};
+    snprintf(inner.section, sizeof inner.section, "per_layer_config.%u", layer);
+    char name[LIMIT_JSON_NAME_BYTES];
+    size_t bytes, value_bytes;
+    if (json_value_type(sizes) != JSON_OBJECT) {
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "per_layer_config: layer %u is not an object",
+                               layer);
+        return;
+    }
+    struct json_reader at = json_reader_open(sizes.bytes, sizes.byte_count);
+    json_reader_enter(&at, '{');
+    while (json_reader_next_member(&at, name, sizeof name - 1, &bytes)) {
+        name[bytes] = '\0';
+        (void)json_reader_skip(&at, &value_bytes);
+        if (strcmp(name, per_layer_keys[0]) != 0 && strcmp(name, per_layer_keys[1]) != 0)
+            checkpoint_keys_refuse(&inner, RESULT_UNSUPPORTED,
+                                   "per_layer_config: layer %u has a %.40s of its own", layer,
+                                   name);
+    }
+    own->head_dim =
+        checkpoint_keys_u32_or(&inner, per_layer_keys[0], (struct u32_range){2, LIMIT_HEAD_DIM}, 0);
+    own->kv_heads =
+        checkpoint_keys_u32_or(&inner, per_layer_keys[1], (struct u32_range){1, LIMIT_HEADS}, 0);
+    checkpoint_keys_leave(keys, &inner);
+}
+
+/* Newer configs list the layers whose sizes differ. Returns false if there is no such list. */
+static bool read_own_layers(struct checkpoint_keys *keys, const struct model_config *config,
+                            struct layer_config own[LIMIT_LAYERS])
+{
+    struct json_value list = json_value_member(keys->object, "per_layer_config");
+    char name[LIMIT_JSON_NAME_BYTES];
+    size_t bytes;
+    memset(own, 0, LIMIT_LAYERS * sizeof *own);
+    if (keys->result != RESULT_OK || json_value_type(list) == JSON_ABSENT)
+        return false;
+    if (json_value_type(list) != JSON_OBJECT)
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "key per_layer_config is not an object");
+    struct json_reader at = json_reader_open(list.bytes, list.byte_count);
+    json_reader_enter(&at, '{');
+    while (json_reader_next_member(&at, name, sizeof name, &bytes)) {
+        struct json_value sizes;
+        sizes.bytes = json_reader_skip(&at, &sizes.byte_count);
+        uint32_t layer = layer_number(name, bytes, config->layers);
+        if (layer == UINT32_MAX)
+            checkpoint_keys_refuse(keys, RESULT_INVALID, "per_layer_config has no layer \"%.*s\"",
+                                   (int)(bytes < 16 ? bytes : 16), name);
+        else
+            read_own_sizes(keys, sizes, layer, &own[layer]);
+    }
+    return keys->result == RESULT_OK;
+}
+
+/* The head size of global layers. Those that per_layer_config names must agree, because they rotate
+ * alike, and sliding layers must have the model's. */
+static uint32_t read_global_dim(struct checkpoint_keys *keys, const struct model_config *config)
+{
+    struct layer_config own[LIMIT_LAYERS];
+    bool slides[LIMIT_LAYERS];
+    struct u32_range dims = {2, LIMIT_HEAD_DIM};
+    if (!read_own_layers(keys, config, own))
+        return checkpoint_keys_u32_or(keys, "global_head_dim", dims, DEFAULT_GLOBAL_DIM);
+    read_slides(keys, config, slides);
+    uint32_t last = own[config->layers - 1].head_dim, dim = last > 0 ? last : config->head_dim;
+    for (uint32_t layer = 0; layer < config->layers && keys->result == RESULT_OK; layer++) {
+        uint32_t stated = own[layer].head_dim > 0 ? own[layer].head_dim : config->head_dim;
+        uint32_t expected = slides[layer] ? config->head_dim : dim;
+        if (stated != expected)
+            checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED,
+                                   "per_layer_config: layer %u has heads of %u, another layer of "
+                                   "its kind heads of %u",
+                                   layer, stated, expected);
+    }
+    return dim;
+}
+
+/* Sets the numbers of key-value heads that differ from the model's. */
+static void read_own_kv_heads(struct checkpoint_keys *keys, struct model_config *config)
+{
+    struct layer_config own[LIMIT_LAYERS];
+    if (!read_own_layers(keys, config, own))
+        return;
+    for (uint32_t layer = 0; layer < config->layers; layer++) {
+        config->layer[layer].kv_heads = own[layer].kv_heads;
+        if (own[layer].kv_heads > 0 && config->heads % own[layer].kv_heads != 0)
+            checkpoint_keys_refuse(keys, RESULT_INVALID,
+                                   "per_layer_config: layer %u: %u attention heads do not share "
+                                   "%u key-value heads evenly",
+                                   layer, config->heads, own[layer].kv_heads);
+    }
+}
+
 static void hf_read_layers(struct checkpoint_keys *keys, struct model_config *config,
                            uint32_t global_dim)
 {
@@ -302,12 +427,9 @@ static void hf_read_layers(struct checkpoint_keys *keys, struct model_config *co
     if (keys->result == RESULT_OK && double_wide && config->feed_forward > LIMIT_FEED_FORWARD / 2)
         checkpoint_keys_refuse(keys, RESULT_TOO_LARGE, "twice intermediate_size %u is more than %u",
                                config->feed_forward, LIMIT_FEED_FORWARD);
-    for (uint32_t layer = 0; layer < config->layers; layer++)
-        slides[layer] = (layer + 1) % DEFAULT_PERIOD != 0;
-    (void)checkpoint_hf_layer_slides(keys, config, slides);
+    read_slides(keys, config, slides);
     if (keys->result != RESULT_OK)
         return;
-    slides[config->layers - 1] = false; /* the last layer is always global */
     for (uint32_t layer = 0; layer < config->layers; layer++) {
         struct layer_config *l = &config->layer[layer];
         l->rope = slides[layer] ? LOCAL_ROPE : GLOBAL_ROPE;
@@ -319,6 +441,7 @@ static void hf_read_layers(struct checkpoint_keys *keys, struct model_config *co
         if (double_wide && layer + shared >= config->layers)
             l->feed_forward = 2 * config->feed_forward;
     }
+    read_own_kv_heads(keys, config);
     checkpoint_share_caches(keys, config, shared);
 }
 
@@ -341,8 +464,7 @@ static void hf_read_experts(struct checkpoint_keys *keys, struct model_config *c
 
 static void hf_read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
-    struct u32_range dims = {2, LIMIT_HEAD_DIM};
-    uint32_t global_dim = checkpoint_keys_u32_or(keys, "global_head_dim", dims, DEFAULT_GLOBAL_DIM);
+    uint32_t global_dim = read_global_dim(keys, config);
     if (keys->result == RESULT_OK && global_dim % 2 != 0)
         checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "global_head_dim %u is odd", global_dim);
     check_direction(keys);
@@ -383,6 +505,7 @@ static const struct hf_form hf_gemma4 = {
     .activation = "gelu_pytorch_tanh",
     .own_keys = hf_own_keys,
     .naming = {names, checkpoint_hf_usual_names, prefixes, other_parts},
+    .tying_wholes = tying_wholes,
     .read_config = hf_read_config,
     .read_whole = read_whole,
     .vision = &checkpoint_hf_gemma4_tower,

@@ -79,8 +79,8 @@ static const struct gguf_form gguf_lfm2 = {
 /*
  * Hugging Face checkpoints of LFM2 (dense): which layers attend and which convolve, and the width
  * of the feed-forward. `intermediate_size` (older: `block_ff_dim`) is the width of a feed-forward
- * without a gate; the gated one has two thirds of it, times a multiplier, rounded up. Biases of
- * convolutions and their projections are not supported.
+ * without a gate; the gated one has two thirds of it, times a multiplier, rounded up. conv_bias
+ * gives convolutions and their projections biases.
  *
  * Source: transformers, configuration_lfm2.py and modeling_lfm2.py (Lfm2MLP).
  */
@@ -97,6 +97,9 @@ static const struct tensor_name names[] = {
     {"blk.*.shortconv.in_proj.weight", "^layers.*.conv.in_proj.weight"},
     {"blk.*.shortconv.conv.weight", "^layers.*.conv.conv.weight"},
     {"blk.*.shortconv.out_proj.weight", "^layers.*.conv.out_proj.weight"},
+    {"blk.*.shortconv.in_proj.bias", "^layers.*.conv.in_proj.bias"},
+    {"blk.*.shortconv.conv.bias", "^layers.*.conv.conv.bias"},
+    {"blk.*.shortconv.out_proj.bias", "^layers.*.conv.out_proj.bias"},
     {"blk.*.ffn_norm.weight", "^layers.*.ffn_norm.weight"},
     {"blk.*.ffn_gate.weight", "^layers.*.feed_forward.w1.weight"},
     {"blk.*.ffn_up.weight", "^layers.*.feed_forward.w3.weight"},
@@ -129,7 +132,7 @@ static void hf_read_config(struct checkpoint_keys *keys, struct model_config *co
 {
     checkpoint_hf_read_only_rope(keys, config,
                                  &(const struct hf_rope_terms){.base = HF_LFM2_ROPE_BASE});
-    checkpoint_keys_expect_neutral(keys, "conv_bias", 0);
+    config->conv_bias = checkpoint_keys_bool_or(keys, "conv_bias", false);
     config->tied_embeddings =
         checkpoint_keys_bool_or(keys, "tie_embedding", config->tied_embeddings);
     config->conv_taps =
@@ -176,6 +179,7 @@ struct lfm2_tensors {
 struct lfm2_inputs {
     plan_tensor_id qkv; /* [rows, (heads + 2 * kv_heads) * head_dim] */
     plan_tensor_id bcx; /* [rows, 3 * hidden] */
+    plan_tensor_id c;   /* [rows, hidden], if convolutions have biases */
 };
 
 static struct lfm2_tensors add_tensors(struct plan_builder *b, const struct model_config *c,
@@ -211,16 +215,31 @@ static void list_attention(struct plan_builder *b, const struct model_config *c,
     plan_ops_attention(b, qkv, slices, layer, t->attended);
 }
 
+static struct linear_weights bias_of(struct plan_builder *b, uint32_t columns, const char *part,
+                                     uint32_t layer)
+{
+    plan_weight_id bias = plan_builder_vector(b, columns, "blk.%u.shortconv.%s.bias", layer, part);
+    return (struct linear_weights){bias, PLAN_NONE, PLAN_NONE};
+}
+
+/* With a bias, the output is C * (convolution + bias) = C * convolution + C * bias. */
 static void list_convolution(struct plan_builder *b, const struct model_config *c, uint32_t layer,
-                             const struct lfm2_tensors *t, plan_tensor_id bcx)
+                             const struct lfm2_tensors *t, const struct lfm2_inputs *inputs)
 {
     plan_weight_id in =
         plan_builder_matrix(b, 3 * c->hidden, c->hidden, "blk.%u.shortconv.in_proj.weight", layer);
     plan_weight_id taps =
         plan_builder_taps(b, c->conv_channels, c->conv_taps, "blk.%u.shortconv.conv.weight", layer);
-    plan_ops_linear(b, t->normed, (struct linear_weights){in, PLAN_NONE, PLAN_NONE}, bcx);
-    plan_ops_short_conv(b, bcx, taps, (struct short_conv_params){SHORT_CONV_GATED, layer},
+    plan_ops_linear(b, t->normed, (struct linear_weights){in, PLAN_NONE, PLAN_NONE}, inputs->bcx);
+    if (c->conv_bias)
+        plan_ops_bias_add(b, inputs->bcx, bias_of(b, 3 * c->hidden, "in_proj", layer));
+    plan_ops_short_conv(b, inputs->bcx, taps, (struct short_conv_params){SHORT_CONV_GATED, layer},
                         t->mixed);
+    if (!c->conv_bias)
+        return;
+    plan_ops_stream_take(b, inputs->bcx, 1, inputs->c);
+    plan_ops_scale_columns(b, inputs->c, bias_of(b, c->hidden, "conv", layer).first);
+    plan_ops_add_rows(b, t->mixed, inputs->c, 1.0f, t->mixed);
 }
 
 /* Computes the mix from the residual, before its last projection. */
@@ -232,7 +251,7 @@ static void list_mixing(struct plan_builder *b, const struct model_config *c, ui
     if (c->layer[layer].kind == LAYER_ATTENTION)
         list_attention(b, c, layer, t, inputs->qkv);
     else
-        list_convolution(b, c, layer, t, inputs->bcx);
+        list_convolution(b, c, layer, t, inputs);
 }
 
 static void list_projections(struct plan_builder *b, const struct model_config *c, uint32_t layer,
@@ -244,7 +263,8 @@ static void list_projections(struct plan_builder *b, const struct model_config *
     plan_weight_id up = plan_builder_matrix(b, wide, hidden, "blk.%u.ffn_up.weight", layer);
     plan_weight_id down = plan_builder_matrix(b, hidden, wide, "blk.%u.ffn_down.weight", layer);
 
-    if (c->layer[layer].kind == LAYER_ATTENTION)
+    bool attends = c->layer[layer].kind == LAYER_ATTENTION;
+    if (attends)
         plan_ops_linear_add(
             b, t->attended,
             plan_builder_matrix(b, hidden, attended, "blk.%u.attn_output.weight", layer),
@@ -254,6 +274,8 @@ static void list_projections(struct plan_builder *b, const struct model_config *
             b, t->mixed,
             plan_builder_matrix(b, hidden, hidden, "blk.%u.shortconv.out_proj.weight", layer),
             t->residual);
+    if (!attends && c->conv_bias)
+        plan_ops_bias_add(b, t->residual, bias_of(b, hidden, "out_proj", layer));
     plan_ops_rms_norm(b, t->residual, norm, t->normed);
     plan_ops_linear(b, t->normed, (struct linear_weights){gate, up, PLAN_NONE}, t->gate_up);
     plan_ops_gate(b, t->gate_up, GATE_SILU, t->gated);
@@ -266,7 +288,9 @@ static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config
     struct lfm2_tensors last = add_tensors(b, c, PLAN_ROWS_LOGITS);
     struct lfm2_inputs inputs = {
         .qkv = plan_builder_tensor(b, PLAN_ROWS_STEP, plan_ops_qkv_slices(c).columns),
-        .bcx = plan_builder_tensor(b, PLAN_ROWS_STEP, 3 * c->hidden)};
+        .bcx = plan_builder_tensor(b, PLAN_ROWS_STEP, 3 * c->hidden),
+        .c = c->conv_bias ? plan_builder_tensor(b, PLAN_ROWS_STEP, c->hidden)
+                          : (plan_tensor_id)PLAN_NONE};
     plan_tensor_id logits = plan_builder_tensor(b, PLAN_ROWS_LOGITS, c->vocab_tokens);
     plan_weight_id embedding =
         plan_builder_matrix(b, c->vocab_tokens, c->hidden, "token_embd.weight");

@@ -23,14 +23,23 @@
  *
  * Converters permute the rows of the query and key projections so that the two elements of each
  * rotated pair are adjacent; so the pairing here is not Hugging Face's. Llama 3.1's frequency
- * scaling is in the tensor rope_freqs.weight.
+ * scaling is in the tensor rope_freqs.weight. No key states biases: the tensors of the first layer
+ * tell whether there are any.
  *
  * Mixtures of experts with this architecture name are refused: expert_count must be neutral.
  */
 #define GGUF_LLAMA_ROPE_BASE 10000.0f
 
+static bool has_bias(const struct checkpoint_keys *keys, const char *name)
+{
+    return gguf_file_find_tensor(keys->file, name) != NULL;
+}
+
 static void gguf_read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
+    config->attention_bias = has_bias(keys, "blk.0.attn_q.bias");
+    config->output_bias = has_bias(keys, "blk.0.attn_output.bias");
+    config->feed_forward_bias = has_bias(keys, "blk.0.ffn_gate.bias");
     config->rope_count = 1;
     config->ropes[0].pairing = ROPE_PAIRS_ADJACENT;
     checkpoint_gguf_read_rope(keys, config, GGUF_LLAMA_ROPE_BASE, &config->ropes[0]);
@@ -99,6 +108,10 @@ const struct tensor_name checkpoint_hf_usual_names[] = {
     {"blk.*.attn_q.bias", "^layers.*.self_attn.q_proj.bias"},
     {"blk.*.attn_k.bias", "^layers.*.self_attn.k_proj.bias"},
     {"blk.*.attn_v.bias", "^layers.*.self_attn.v_proj.bias"},
+    {"blk.*.attn_output.bias", "^layers.*.self_attn.o_proj.bias"},
+    {"blk.*.ffn_gate.bias", "^layers.*.mlp.gate_proj.bias"},
+    {"blk.*.ffn_up.bias", "^layers.*.mlp.up_proj.bias"},
+    {"blk.*.ffn_down.bias", "^layers.*.mlp.down_proj.bias"},
     {"blk.*.attn_q_norm.weight", "^layers.*.self_attn.q_norm.weight"},
     {"blk.*.attn_k_norm.weight", "^layers.*.self_attn.k_norm.weight"},
     {"blk.*.attn_output.weight", "^layers.*.self_attn.o_proj.weight"},
@@ -118,11 +131,14 @@ const struct tensor_name checkpoint_hf_usual_names[] = {
     {NULL, NULL},
 };
 static const char *const hf_prefixes[] = {"model.", NULL};
+static const char *const hf_own_keys[] = {"attention_bias", "mlp_bias", NULL};
 
 static void hf_read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     checkpoint_hf_read_only_rope(keys, config,
                                  &(const struct hf_rope_terms){.base = HF_LLAMA_ROPE_BASE});
+    checkpoint_hf_read_biases(keys, config);
+    config->feed_forward_bias = checkpoint_keys_bool_or(keys, "mlp_bias", false);
     for (uint32_t layer = 0; layer < config->layers; layer++)
         config->layer[layer] = (struct layer_config){.window = 0, .rope = 0};
 }
@@ -137,6 +153,7 @@ static const struct hf_form hf_llama = {
                  .norm_epsilon = 1e-6f},
     .activation_key = "hidden_act",
     .activation = "silu",
+    .own_keys = hf_own_keys,
     .naming = {checkpoint_hf_usual_names, NULL, hf_prefixes, NULL},
     .read_config = hf_read_config,
 };
@@ -159,6 +176,8 @@ static const char *const hf_mistral_other_parts[] = {"vision_tower.", "multi_mod
                                                      "model.vision_tower.",
                                                      "model.multi_modal_projector.", NULL};
 
+static const char *const mistral3_wholes[] = {"mistral3", NULL};
+
 static void hf_mistral_read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     checkpoint_hf_read_only_rope(keys, config, &(const struct hf_rope_terms){.base = ROPE_BASE});
@@ -179,6 +198,7 @@ static const struct hf_form hf_mistral = {
     .activation_key = "hidden_act",
     .activation = "silu",
     .naming = {checkpoint_hf_usual_names, NULL, hf_mistral_prefixes, hf_mistral_other_parts},
+    .tying_wholes = mistral3_wholes,
     .read_config = hf_mistral_read_config,
 };
 
@@ -246,6 +266,7 @@ static const struct hf_form hf_ministral3 = {
     .activation_key = "hidden_act",
     .activation = "silu",
     .naming = {checkpoint_hf_usual_names, NULL, hf_ministral3_prefixes, hf_ministral3_other_parts},
+    .tying_wholes = mistral3_wholes,
     .read_config = hf_ministral3_read_config,
 };
 
@@ -278,6 +299,7 @@ static const struct hf_form hf_idefics3 = {
                  .norm_epsilon = 1e-5f},
     .activation_key = "hidden_act",
     .activation = "silu",
+    .own_keys = hf_own_keys,
     .naming = {checkpoint_hf_usual_names, NULL, hf_idefics3_prefixes, hf_idefics3_other_parts},
     .read_config = hf_idefics3_read_config,
     .vision = &checkpoint_hf_idefics3_tower,

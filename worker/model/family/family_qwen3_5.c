@@ -25,6 +25,7 @@
  */
 #include <stdio.h>
 
+#include "worker/model/build/dense_blocks.h"
 #include "worker/model/build/expert_blocks.h"
 #include "worker/model/build/plan_ops.h"
 #include "worker/model/checkpoint/checkpoint_shared.h"
@@ -163,9 +164,10 @@ static const struct gguf_form gguf_qwen3_5_moe = {
 #define DEFAULT_WIDE         512u /* width of an expert */
 
 static const char *const model_types[] = {"qwen3_5", "qwen3_5_text", NULL};
-static const char *const hf_own_keys[] = {"partial_rotary_factor", NULL};
+static const char *const hf_own_keys[] = {"attention_bias", "partial_rotary_factor", NULL};
 static const char *const moe_model_types[] = {"qwen3_5_moe", "qwen3_5_moe_text", NULL};
-static const char *const hf_moe_own_keys[] = {"partial_rotary_factor", "num_experts", NULL};
+static const char *const hf_moe_own_keys[] = {"attention_bias", "partial_rotary_factor",
+                                              "num_experts", NULL};
 
 static const struct tensor_name hf_names[] = {
     {"blk.*.attn_qkv.weight", "^layers.*.linear_attn.in_proj_qkv.weight"},
@@ -214,6 +216,7 @@ static void hf_read_config(struct checkpoint_keys *keys, struct model_config *co
                                         .sections = {11, 11, 10}};
     checkpoint_hf_read_only_rope(keys, config, &terms);
     checkpoint_keys_expect_neutral(keys, "attn_output_gate", 1);
+    checkpoint_hf_read_biases(keys, config);
     config->norm_weight_offset = 1.0f;
     hf_read_delta(keys, config);
     checkpoint_hf_read_layer_kinds(keys, config,
@@ -380,6 +383,12 @@ static void list_attention(struct plan_builder *b, const struct model_config *c,
     plan_weight_id k_norm = plan_builder_vector(b, c->head_dim, "blk.%u.attn_k_norm.weight", layer);
 
     plan_ops_linear(b, t->normed, (struct linear_weights){q, k, v}, in->gated_qkv);
+    if (c->attention_bias)
+        plan_ops_bias_add(
+            b, in->gated_qkv,
+            (struct linear_weights){plan_builder_vector(b, q_rows, "blk.%u.attn_q.bias", layer),
+                                    plan_builder_vector(b, kv_rows, "blk.%u.attn_k.bias", layer),
+                                    plan_builder_vector(b, kv_rows, "blk.%u.attn_v.bias", layer)});
     plan_ops_take_queries(b, in->gated_qkv, in->qkv);
     plan_ops_head_norm(b, in->qkv, slices.queries, q_norm);
     plan_ops_head_norm(b, in->qkv, slices.keys, k_norm);
@@ -477,6 +486,8 @@ static void list_projections(struct plan_builder *b, const struct model_config *
         plan_builder_vector(b, hidden, "blk.%u.post_attention_norm.weight", layer);
 
     plan_ops_linear_add(b, attends ? t->attended : t->answered, out, t->residual);
+    if (attends && c->output_bias)
+        dense_blocks_list_output_bias(b, c, layer, t->residual);
     plan_ops_rms_norm(b, t->residual, norm, t->normed);
     if (c->layer[layer].experts)
         list_experts(b, c, layer, t);

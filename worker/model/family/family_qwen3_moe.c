@@ -60,7 +60,8 @@ static const struct gguf_form gguf_qwen3_moe = {
 #define DEFAULT_WINDOW 4096u
 
 static const char *const model_types[] = {"qwen3_moe", NULL};
-static const char *const hf_own_keys[] = {"num_experts", "num_local_experts", NULL};
+static const char *const hf_own_keys[] = {"attention_bias", "num_experts", "num_local_experts",
+                                          NULL};
 static const char *const prefixes[] = {"model.", NULL};
 
 static void hf_read_config(struct checkpoint_keys *keys, struct model_config *config)
@@ -76,6 +77,7 @@ static void hf_read_config(struct checkpoint_keys *keys, struct model_config *co
             .normalized = checkpoint_keys_bool_or(keys, "norm_topk_prob", false),
         },
         config);
+    checkpoint_hf_read_biases(keys, config);
     if (checkpoint_keys_bool_or(keys, "use_sliding_window", false))
         window = checkpoint_hf_window(keys, config, DEFAULT_WINDOW);
     for (uint32_t layer = 0; layer < config->layers; layer++)

@@ -97,6 +97,25 @@ static void read_shared(struct checkpoint_keys *keys, const struct hf_form *form
     config->logit_scale = 1.0f;
 }
 
+void checkpoint_hf_read_biases(struct checkpoint_keys *keys, struct model_config *config)
+{
+    config->attention_bias = checkpoint_keys_bool_or(keys, "attention_bias", false);
+    config->output_bias = config->attention_bias;
+}
+
+/* If the model has several parts, the key stands outside text_config. */
+static void read_whole_tie(struct checkpoint_keys *whole, const struct hf_form *form,
+                           struct model_config *config)
+{
+    struct gguf_string type = checkpoint_keys_string_or_empty(whole, "model_type");
+    bool parts = json_value_type(json_value_member(whole->object, "text_config")) == JSON_OBJECT;
+    for (const char *const *name = form->tying_wholes; parts && name && *name; name++)
+        if (checkpoint_keys_is(type, *name))
+            config->tied_embeddings = true;
+    config->tied_embeddings =
+        checkpoint_keys_bool_or(whole, "tie_word_embeddings", config->tied_embeddings);
+}
+
 enum result checkpoint_hf_read(struct json_value root, const struct model_family *family,
                                struct model_config *config, struct error_text *error)
 {
@@ -108,9 +127,7 @@ enum result checkpoint_hf_read(struct json_value root, const struct model_family
     snprintf(config->architecture, sizeof(config->architecture), "%s", family->architecture);
     read_context(&keys, root, config);
     read_shared(&keys, form, config);
-    /* If the model has several parts, the key stands outside text_config. */
-    config->tied_embeddings =
-        checkpoint_keys_bool_or(&whole, "tie_word_embeddings", config->tied_embeddings);
+    read_whole_tie(&whole, form, config);
     checkpoint_keys_leave(&keys, &whole);
     if (keys.result == RESULT_OK)
         form->read_config(&keys, config);

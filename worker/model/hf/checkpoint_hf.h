@@ -11,6 +11,10 @@
 #include "worker/plan/model_config.h"
 #include "worker/plan/tensor_naming.h"
 
+/* Reads attention_bias, which gives q, k, v and the output projection biases; a family that calls it
+ * has the key among its own_keys. */
+void checkpoint_hf_read_biases(struct checkpoint_keys *keys, struct model_config *config);
+
 /* `root` must be an object. On success the config satisfies the guarantees of model_config.h. The
  * error begins with the file's name and names the key. */
 enum result checkpoint_hf_read(struct json_value root, const struct model_family *family,

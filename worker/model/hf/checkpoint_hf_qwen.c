@@ -34,10 +34,18 @@ static void read_layers(struct checkpoint_keys *keys, struct model_config *confi
         config->layer[layer] = (struct layer_config){.window = slides[layer] ? window : 0};
 }
 
+static const char *const qwen3_own_keys[] = {"attention_bias", NULL};
+
 static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     checkpoint_hf_read_only_rope(keys, config, &(const struct hf_rope_terms){.base = ROPE_BASE});
     read_layers(keys, config);
+}
+
+static void read_qwen3_config(struct checkpoint_keys *keys, struct model_config *config)
+{
+    read_config(keys, config);
+    checkpoint_hf_read_biases(keys, config);
 }
 
 const struct hf_form checkpoint_hf_qwen2 = {
@@ -67,6 +75,7 @@ const struct hf_form checkpoint_hf_qwen3 = {
                  .norm_epsilon = 1e-6f},
     .activation_key = "hidden_act",
     .activation = "silu",
+    .own_keys = qwen3_own_keys,
     .naming = {checkpoint_hf_usual_names, NULL, prefixes, NULL},
-    .read_config = read_config,
+    .read_config = read_qwen3_config,
 };

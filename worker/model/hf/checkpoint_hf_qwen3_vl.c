@@ -24,12 +24,16 @@
 
 static const char *const model_types[] = {"qwen3_vl", "qwen3_vl_text", NULL};
 static const char *const moe_model_types[] = {"qwen3_vl_moe", "qwen3_vl_moe_text", NULL};
-static const char *const moe_own_keys[] = {"num_experts", "num_local_experts", NULL};
+static const char *const own_keys[] = {"attention_bias", NULL};
+static const char *const moe_own_keys[] = {"attention_bias", "num_experts", "num_local_experts",
+                                           NULL};
+
 static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     const struct hf_rope_terms terms = {
         .base = ROPE_BASE, .mrope = true, .interleaved = true, .sections = {24, 20, 20}};
     checkpoint_hf_read_only_rope(keys, config, &terms);
+    checkpoint_hf_read_biases(keys, config);
     for (uint32_t layer = 0; layer < config->layers; layer++)
         config->layer[layer] = (struct layer_config){.window = 0};
 }
@@ -123,6 +127,7 @@ const struct hf_form checkpoint_hf_qwen3_vl = {
                  .norm_epsilon = 1e-6f},
     .activation_key = "hidden_act",
     .activation = "silu",
+    .own_keys = own_keys,
     .naming = {checkpoint_hf_usual_names, NULL, checkpoint_hf_qwen_texts,
                checkpoint_hf_qwen_towers},
     .read_config = read_config,

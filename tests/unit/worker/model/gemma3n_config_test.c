@@ -72,7 +72,7 @@ static void test_defaults(void **state)
 static void test_refusals(void **state)
 {
     (void)state;
-    must_refuse(FIVE ",\"altup_active_idx\":1", "altup_active_idx");
+    must_refuse(FIVE ",\"altup_active_idx\":4", "altup_active_idx");
     must_refuse(FIVE ",\"altup_num_inputs\":5", "altup_num_inputs");
     must_refuse(FIVE ",\"activation_sparsity_pattern\":[0.5]", "1 elements for 5 layers");
     must_refuse(FIVE ",\"activation_sparsity_pattern\":[1,0,0,0,0]", "element 0 is 1");

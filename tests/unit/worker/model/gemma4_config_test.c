@@ -35,6 +35,22 @@ static void must_refuse(const char *more, const char *words)
     hf_config_case_must_refuse(BASE, more, words);
 }
 
+/* transformers 5 lists the layers whose sizes differ, and has no global_head_dim. */
+static void test_own_sizes(void **state)
+{
+    (void)state;
+    must_read("\"global_head_dim\":99,\"per_layer_config\":{\"2\":{\"head_dim\":64,"
+              "\"num_key_value_heads\":1},\"04\":{\"head_dim\":64},\"0\":{}}");
+    for (uint32_t layer = 0; layer < 5; layer++) {
+        assert_int_equal(model_config_head_dim(&config, layer),
+                         layer % 2 == 0 && layer > 0 ? 64 : 16);
+        assert_int_equal(model_config_kv_heads(&config, layer), layer == 2 ? 1 : 2);
+    }
+    assert_int_equal(config.ropes[config.layer[2].rope].dims, 64);
+    must_read("\"per_layer_config\":{}");
+    assert_int_equal(model_config_head_dim(&config, 4), 16);
+}
+
 static void test_layers(void **state)
 {
     (void)state;
@@ -101,11 +117,22 @@ static void test_refusals(void **state)
     must_refuse("\"rope_parameters\":{\"full_attention\":{}}", "lacks");
     must_refuse("\"global_head_dim\":1024", "global_head_dim");
     must_refuse("\"global_head_dim\":33", "global_head_dim 33 is odd");
+    must_refuse("\"per_layer_config\":[]", "per_layer_config is not an object");
+    must_refuse("\"per_layer_config\":{\"5\":{}}", "no layer \"5\"");
+    must_refuse("\"per_layer_config\":{\"-1\":{}}", "no layer \"-1\"");
+    must_refuse("\"per_layer_config\":{\"99999999999999999999\":{}}", "no layer");
+    must_refuse("\"per_layer_config\":{\"2\":7}", "layer 2 is not an object");
+    must_refuse("\"per_layer_config\":{\"2\":{\"sliding_window\":4}}", "sliding_window of its own");
+    must_refuse("\"per_layer_config\":{\"2\":{\"head_dim\":0}}", "2.head_dim is 0");
+    must_refuse("\"per_layer_config\":{\"0\":{\"head_dim\":32}}", "layer 0 has heads of 32");
+    must_refuse("\"per_layer_config\":{\"2\":{\"head_dim\":32}}", "layer 2 has heads of 32");
+    must_refuse("\"per_layer_config\":{\"1\":{\"num_key_value_heads\":3}}", "share 3 key-value");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_own_sizes),
         cmocka_unit_test(test_layers),
         cmocka_unit_test(test_plain_layers),
         cmocka_unit_test(test_refusals),

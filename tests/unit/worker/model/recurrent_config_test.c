@@ -74,7 +74,7 @@ static void test_lfm2_refusals(void **state)
     must_refuse(LFM2, "\"layer_types\":\"conv\"", "not an array");
     must_refuse(LFM2, "\"full_attn_idxs\":[4]", "full_attn_idxs");
     must_refuse(LFM2, "\"full_attn_idxs\":[-1]", "full_attn_idxs");
-    must_refuse(LFM2, "\"conv_bias\":true", "conv_bias");
+    must_refuse(LFM2, "\"conv_bias\":\"true\"", "conv_bias");
     must_refuse(LFM2, "\"conv_L_cache\":1", "conv_L_cache");
     must_refuse(LFM2, "\"conv_L_cache\":9", "conv_L_cache");
     must_refuse(LFM2, "\"block_ff_dim\":1,\"block_multiple_of\":1", "feed-forward");

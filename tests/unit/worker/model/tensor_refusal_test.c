@@ -61,7 +61,7 @@ static void test_unused(void **state)
 {
     (void)state;
     static const char *const names[] = {
-        "blk.0.attn_q.bias",
+        "blk.0.attn_k.bias",
         "blk.0.ffn_gate_inp.weight",
         "blk.1.attn_norm.weight",
         "blk.0.attn_q_norm.weight",

@@ -59,15 +59,16 @@ void cpu_stream_mix(const struct cpu_step *step, uint32_t index, uint32_t thread
 void cpu_stream_correct(const struct cpu_step *step, uint32_t index, uint32_t thread)
 {
     const struct plan_op *op = op_of(step, index);
-    uint32_t streams = op->params.stream_correct.streams;
-    uint32_t columns = columns_of(step, op->inputs[0]);
+    const struct stream_correct_params *params = &op->params.stream_correct;
+    uint32_t streams = params->streams, columns = columns_of(step, op->inputs[0]);
+    size_t active = (size_t)params->active * columns;
     struct row_share share = share_of(step, op, thread);
     for (uint32_t row = share.begin; row < share.end; row++) {
         const float *x = cpu_step_row(step, op->inputs[0], row);
         const float *coefficients = cpu_step_row(step, op->inputs[1], row);
         float *out = cpu_step_row(step, op->output, row);
         for (uint32_t c = 0; c < columns; c++) {
-            float news = x[c] - out[c];
+            float news = x[c] - out[active + c];
             for (uint32_t j = 0; j < streams; j++)
                 out[(size_t)j * columns + c] += (1.0f + coefficients[j]) * news;
         }

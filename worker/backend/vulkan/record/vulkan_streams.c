@@ -58,7 +58,9 @@ void vulkan_record_stream_correct(struct vulkan_recorder *recorder)
 {
     const struct plan_op *op = op_of(recorder);
     uint32_t columns = columns_of(recorder, op->inputs[0]);
-    dispatch(recorder, (struct vulkan_stream_push){.columns = columns},
+    dispatch(recorder,
+             (struct vulkan_stream_push){.columns = columns,
+                                         .out_stream = op->params.stream_correct.active},
              op->params.stream_correct.streams);
 }
 

@@ -1,6 +1,7 @@
 #version 450
 /*
- * out[r, j, :] += (1 + y[r, j]) * (x[r, :] - out[r, 0, :]), with out[r, 0, :] before the kernel.
+ * out[r, j, :] += (1 + y[r, j]) * (x[r, :] - out[r, active, :]), with out[r, active, :] before the
+ * kernel; active is out_stream.
  *
  * Grid: (rows, column tiles of 4 * invocations).
  */
@@ -18,7 +19,7 @@ void main()
     uint row = gl_WorkGroupID.x;
     uint column = stream_column();
     vec4 news = stream_load(push.x, row, 1, 0, column) -
-                stream_load(push.out_rows, row, STREAMS, 0, column);
+                stream_load(push.out_rows, row, STREAMS, push.out_stream, column);
     [[unroll]] for (uint j = 0; j < STREAMS; j++)
         stream_store(row, j, column,
                      stream_load(push.out_rows, row, STREAMS, j, column) +

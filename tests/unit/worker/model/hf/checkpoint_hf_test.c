@@ -175,6 +175,39 @@ static void test_gemma2(void **state)
     assert_near(config.logit_soft_cap, 9.5);
 }
 
+/* Classes of several parts whose tower no family has: their text is read if its class is known. */
+static void test_other_wholes(void **state)
+{
+    (void)state;
+    hf_config_case_must_read("\"model_type\":\"mistral3\"",
+                             "\"text_config\":{\"model_type\":\"mistral\"}", &config);
+    assert_true(config.tied_embeddings);
+    hf_config_case_must_read("\"model_type\":\"mistral3\"",
+                             "\"tie_word_embeddings\":false,"
+                             "\"text_config\":{\"model_type\":\"mistral\"}",
+                             &config);
+    assert_false(config.tied_embeddings);
+    hf_config_case_must_read("\"model_type\":\"mistral\"", "", &config);
+    assert_false(config.tied_embeddings);
+    hf_config_case_must_refuse(
+        "\"model_type\":\"llava\"",
+        "\"text_config\":{\"model_type\":\"llama\",\"hidden_act\":\"tanh\"}",
+        "model_type \"llava\" is not supported, and its text alone cannot be "
+        "used: hidden_act \"tanh\"");
+    hf_config_case_must_refuse("\"model_type\":\"llava\"",
+                               "\"text_config\":{\"model_type\":\"vicuna\"}",
+                               "model_type \"llava\" is not supported");
+}
+
+static void test_biases(void **state)
+{
+    (void)state;
+    hf_config_case_must_read(LLAMA, "\"attention_bias\":true,\"mlp_bias\":true", &config);
+    assert_true(config.attention_bias && config.output_bias && config.feed_forward_bias);
+    hf_config_case_must_read(COHERE2, "\"attention_bias\":true", &config);
+    assert_true(config.attention_bias && config.output_bias && !config.feed_forward_bias);
+}
+
 static void test_glm4(void **state)
 {
     (void)state;
@@ -258,9 +291,10 @@ static const struct refusal refusals[] = {
     {LLAMA, "\"rms_norm_eps\":0", RESULT_INVALID, "rms_norm_eps"},
     {LLAMA, "\"rms_norm_eps\":true", RESULT_INVALID, "rms_norm_eps"},
     {LLAMA, "\"tie_word_embeddings\":1", RESULT_INVALID, "tie_word_embeddings"},
-    {LLAMA, "\"attention_bias\":true", RESULT_UNSUPPORTED, "attention_bias"},
-    {LLAMA, "\"mlp_bias\":true", RESULT_UNSUPPORTED, "mlp_bias"},
-    {LLAMA, "\"mlp_bias\":\"no\"", RESULT_UNSUPPORTED, "mlp_bias"},
+    {LLAMA, "\"attention_bias\":2", RESULT_INVALID, "attention_bias"},
+    {LLAMA, "\"mlp_bias\":\"no\"", RESULT_INVALID, "mlp_bias"},
+    {LLAMA, "\"rms_norm_eps\":NaN", RESULT_INVALID, "rms_norm_eps"},
+    {LLAMA, "\"rope_theta\":-Infinity", RESULT_INVALID, "rope_theta"},
     {LLAMA, "\"num_local_experts\":8", RESULT_UNSUPPORTED, "num_local_experts"},
     {LLAMA, "\"partial_rotary_factor\":0.5", RESULT_UNSUPPORTED, "partial_rotary_factor"},
     {LLAMA, "\"hidden_act\":\"gelu\"", RESULT_UNSUPPORTED, "hidden_act \"gelu\""},
@@ -288,8 +322,8 @@ static const struct refusal refusals[] = {
     {GEMMA3, "\"sliding_window\":0", RESULT_INVALID, "sliding_window"},
     {GEMMA3, "\"sliding_window_pattern\":0", RESULT_INVALID, "sliding_window_pattern"},
     {GEMMA3, "\"query_pre_attn_scalar\":0", RESULT_INVALID, "query_pre_attn_scalar"},
-    {GEMMA3, "\"attn_logit_softcapping\":50", RESULT_UNSUPPORTED, "attn_logit_softcapping"},
-    {GEMMA3, "\"final_logit_softcapping\":30.0", RESULT_UNSUPPORTED, "final_logit_softcapping"},
+    {GEMMA3, "\"attn_logit_softcapping\":0", RESULT_INVALID, "attn_logit_softcapping"},
+    {GEMMA3, "\"final_logit_softcapping\":true", RESULT_INVALID, "final_logit_softcapping"},
     {GEMMA3, "\"use_bidirectional_attention\":true", RESULT_UNSUPPORTED, "bidirectional"},
     {GEMMA3, "\"layer_types\":{}", RESULT_INVALID, "layer_types is not an array"},
     {GEMMA3, "\"layer_types\":[\"full_attention\"]", RESULT_INVALID, "1 elements for 7 layers"},
@@ -300,7 +334,7 @@ static const struct refusal refusals[] = {
     {GEMMA3, "\"rope_local_base_freq\":-1", RESULT_INVALID, "rope_local_base_freq"},
     {GEMMA2, "\"attn_logit_softcapping\":-1", RESULT_INVALID, "attn_logit_softcapping"},
     {GEMMA2, "\"final_logit_softcapping\":\"x\"", RESULT_INVALID, "final_logit_softcapping"},
-    {GEMMA2, "\"attention_bias\":true", RESULT_UNSUPPORTED, "attention_bias"},
+    {GEMMA2, "\"attention_bias\":\"x\"", RESULT_INVALID, "attention_bias"},
     {GLM4, "\"attention_bias\":1", RESULT_INVALID, "attention_bias"},
     {GLM4, "\"partial_rotary_factor\":1.5", RESULT_INVALID, "partial_rotary_factor"},
     {GLM4, "\"hidden_act\":\"gelu\"", RESULT_UNSUPPORTED, "hidden_act"},
@@ -331,7 +365,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_llama),        cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_scaled_ropes), cmocka_unit_test(test_gemma3),
-        cmocka_unit_test(test_gemma2),       cmocka_unit_test(test_glm4),
+        cmocka_unit_test(test_gemma2),       cmocka_unit_test(test_other_wholes),
+        cmocka_unit_test(test_biases),       cmocka_unit_test(test_glm4),
         cmocka_unit_test(test_cohere2),      cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

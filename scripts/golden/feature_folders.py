@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Makes tests/golden/features: tiny checkpoints, each with settings that few published models use, as transformers saves them.
+
+usage: feature_folders.py DIRECTORY [NAME ...]
+
+Every setting has two shapes, NAME-a and NAME-b. A folder has what save_pretrained() writes (config.json and
+model.safetensors, in BF16), ids.txt and logits.f32: the logits (F32, little-endian) of every position, computed in F32 on
+the CPU by transformers from the folder as it is. Weights are random multiples of a power of two with seven bits. Needs
+torch, transformers and numpy.
+"""
+import json
+import pathlib
+import sys
+
+import numpy as np
+import torch
+import transformers
+
+POSITIONS = 24
+SLIDING, FULL, LINEAR = "sliding_attention", "full_attention", "linear_attention"
+SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 101, "max_position_embeddings": 256,
+         "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+OTHER = SMALL | {"hidden_size": 48, "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 3,
+                 "num_key_value_heads": 1, "head_dim": 24, "vocab_size": 89}
+GEMMA_WINDOWS = {"sliding_window": 7, "layer_types": [SLIDING, FULL]}
+GEMMA_WINDOWS_B = {"sliding_window": 5, "layer_types": [FULL, SLIDING, FULL]}
+DELTA = {"layer_types": [LINEAR, FULL], "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8,
+         "linear_value_head_dim": 8, "rope_parameters": {"rope_theta": 5000.0, "rope_type": "default",
+         "partial_rotary_factor": 0.25, "mrope_section": [1, 1, 0], "mrope_interleaved": True}}
+GEMMA3N = {"altup_coef_clip": 120.0, "laurel_rank": 6, "hidden_size_per_layer_input": 8, "final_logit_softcapping": 3.0,
+           "vocab_size_per_layer_input": 80, "sliding_window": 8}
+GEMMA4 = {"hidden_size_per_layer_input": 8, "sliding_window": 8, "global_head_dim": 32}
+TOWER = {"model_type": "pixtral", "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1,
+         "num_attention_heads": 1, "head_dim": 16, "image_size": 28, "patch_size": 14}
+
+# name: (class, config, {further member of config.json: value}, members to leave out of config.json)
+CASES = {
+    "llama_biases-a": ("LlamaForCausalLM", SMALL | {"model_type": "llama", "attention_bias": True, "mlp_bias": True},
+                       {"not_a_number": float("nan"), "bounds": [float("-inf"), float("inf")]}, []),
+    "llama_biases-b": ("LlamaForCausalLM", OTHER | {"model_type": "llama", "attention_bias": True, "tie_word_embeddings": True},
+                       {}, []),
+    "qwen3_biases-a": ("Qwen3ForCausalLM", SMALL | {"model_type": "qwen3", "attention_bias": True}, {}, []),
+    "qwen3_biases-b": ("Qwen3MoeForCausalLM", OTHER | {
+        "model_type": "qwen3_moe", "attention_bias": True, "num_experts": 5, "num_experts_per_tok": 2,
+        "moe_intermediate_size": 24}, {}, []),
+    "cohere2_biases-a": ("Cohere2ForCausalLM", SMALL | GEMMA_WINDOWS | {
+        "model_type": "cohere2", "attention_bias": True, "head_dim": 8, "logit_scale": 0.25}, {}, []),
+    "cohere2_biases-b": ("Cohere2ForCausalLM", OTHER | GEMMA_WINDOWS_B | {
+        "model_type": "cohere2", "attention_bias": True, "head_dim": 16, "logit_scale": 0.5}, {}, []),
+    "qwen3_5_biases-a": ("Qwen3_5ForCausalLM", SMALL | DELTA | {"model_type": "qwen3_5_text", "attention_bias": True}, {}, []),
+    "qwen3_5_biases-b": ("Qwen3_5ForCausalLM", OTHER | DELTA | {
+        "model_type": "qwen3_5_text", "attention_bias": True, "layer_types": [FULL, LINEAR, LINEAR]}, {}, []),
+    "lfm2_biases-a": ("Lfm2ForCausalLM", SMALL | {
+        "model_type": "lfm2", "conv_bias": True, "layer_types": [FULL, "conv"], "block_multiple_of": 16, "head_dim": 8},
+                      {}, []),
+    "lfm2_biases-b": ("Lfm2ForCausalLM", OTHER | {
+        "model_type": "lfm2", "conv_bias": True, "layer_types": ["conv", "conv", FULL], "conv_L_cache": 4,
+        "block_multiple_of": 8, "head_dim": 16}, {}, []),
+    "gemma3_caps-a": ("Gemma3ForCausalLM", SMALL | GEMMA_WINDOWS | {
+        "model_type": "gemma3_text", "attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0,
+        "query_pre_attn_scalar": 12}, {}, []),
+    "gemma3_caps-b": ("Gemma3ForCausalLM", OTHER | GEMMA_WINDOWS_B | {
+        "model_type": "gemma3_text", "final_logit_softcapping": 1.5, "query_pre_attn_scalar": 24, "attention_bias": True}, {}, []),
+    "gemma3n_active-a": ("Gemma3nForCausalLM", SMALL | GEMMA3N | {
+        "model_type": "gemma3n_text", "num_hidden_layers": 3, "altup_active_idx": 2, "altup_num_inputs": 4,
+        "num_kv_shared_layers": 0, "layer_types": [SLIDING, FULL, FULL], "activation_sparsity_pattern": [0.8, 0.0, 0.0],
+        "intermediate_size": [48] * 3}, {}, []),
+    "gemma3n_active-b": ("Gemma3nForCausalLM", OTHER | GEMMA3N | {
+        "model_type": "gemma3n_text", "num_hidden_layers": 4, "altup_active_idx": 1, "altup_num_inputs": 3,
+        "num_kv_shared_layers": 2, "layer_types": [SLIDING, FULL, SLIDING, FULL], "intermediate_size": [40] * 4,
+        "activation_sparsity_pattern": [0.5, 0.0, 0.9, 0.0]}, {}, []),
+    "gemma4_saved-a": ("Gemma4ForCausalLM", SMALL | GEMMA4 | {
+        "model_type": "gemma4_text", "num_hidden_layers": 5, "layer_types": [SLIDING, SLIDING, FULL, SLIDING, FULL],
+        "num_kv_shared_layers": 2, "use_double_wide_mlp": True, "attention_k_eq_v": True, "num_global_key_value_heads": 1,
+        "vocab_size_per_layer_input": 101}, {}, []),
+    "gemma4_saved-b": ("Gemma4ForCausalLM", OTHER | GEMMA4 | {
+        "model_type": "gemma4_text", "layer_types": [SLIDING, SLIDING, FULL], "global_head_dim": 24,
+        "vocab_size_per_layer_input": 89, "final_logit_softcapping": 4.0}, {}, []),
+    "mistral3_ties-a": ("Mistral3ForConditionalGeneration", {
+        "model_type": "mistral3", "text_config": SMALL | {"model_type": "mistral"}, "vision_config": TOWER,
+        "image_token_index": 10}, {}, ["tie_word_embeddings"]),
+    "mistral3_ties-b": ("Mistral3ForConditionalGeneration", {
+        "model_type": "mistral3", "text_config": OTHER | {"model_type": "ministral3"}, "vision_config": TOWER,
+        "image_token_index": 10, "tie_word_embeddings": False}, {}, ["tie_word_embeddings"]),
+}
+
+
+def set_weights(model, source):
+    """Norms of queries and keys keep scores small, so that F32 sums in another order stay close."""
+    for name, weight in model.named_parameters():
+        if weight.ndim > 1:
+            values = source.integers(-127, 128, weight.shape) / 512
+        else:
+            centre = 0 if name.endswith("bias") else 0.25 if ("q_norm" in name or "k_norm" in name) else 1
+            values = centre + source.integers(-32, 33, weight.shape) / 128
+        weight.data = torch.tensor(values, dtype=torch.float32)
+    for name, buffer in model.named_buffers():
+        if name.endswith("layer_scalar"):
+            buffer.copy_(torch.tensor(0.75))
+    model.tie_weights()
+
+
+def record(name, folder):
+    kind, config, further, absent = CASES[name]
+    source = np.random.default_rng(sum(name.encode()))
+    config = transformers.AutoConfig.for_model(**config)
+    model = getattr(transformers, kind)._from_config(config, dtype=torch.float32)
+    set_weights(model, source)
+    model.to(torch.bfloat16).save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    saved = json.loads((folder / "config.json").read_text())
+    saved = {key: value for key, value in saved.items() if key not in absent} | further
+    (folder / "config.json").write_text(json.dumps(saved, indent=1) + "\n")
+    vocabulary = config.get_text_config().vocab_size
+    ids = source.integers(11, vocabulary, POSITIONS).tolist()
+    model, loading = getattr(transformers, kind).from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
+    if loading["missing_keys"] or loading["mismatched_keys"] or loading["unexpected_keys"]:
+        sys.exit(f"{name}: {loading}")
+    with torch.no_grad():
+        logits = model.eval()(torch.tensor([ids])).logits[0].float().numpy()
+    assert logits.shape == (POSITIONS, vocabulary) and np.isfinite(logits).all()
+    (folder / "ids.txt").write_text(" ".join(map(str, ids)) + "\n")
+    (folder / "logits.f32").write_bytes(logits.astype("<f4").tobytes())
+    print(name, logits.std(), np.abs(logits).max(), transformers.__version__, torch.__version__)
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    for name in sys.argv[2:] or CASES:
+        folder = pathlib.Path(sys.argv[1]) / name
+        folder.mkdir(parents=True, exist_ok=True)
+        record(name, folder)
+
+
+if __name__ == "__main__":
+    main()
