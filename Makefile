@@ -217,8 +217,8 @@ $(call test_programs,$(FRONTEND_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LI
 	$(link) $(FRONTEND_LIBS) $(MEDIA_LIBS) -lcmocka
 $(call test_programs,$(GRAMMAR_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_FRONTEND) $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS) $(MEDIA_LIBS) $(WORKER_LIBS) -lcmocka
-# Compiles and tries grammars for scripts/bench/maskbench.
-$(BUILD)/tests/grammar/grammar_probe: $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_FRONTEND) $(LIB_WORKER) $(LIB_BASE)
+# Compiles and tries grammars for scripts/bench/maskbench; draws tool calls for tests/api/call_grammars_test.py.
+$(BUILD)/tests/grammar/grammar_probe $(BUILD)/tests/grammar/tool_call_probe: $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_FRONTEND) $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS) $(WORKER_LIBS)
 $(call test_programs,$(LOAD_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_LOAD) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS) -lcmocka
@@ -314,7 +314,7 @@ test-scripts: ## tests of the scripts
 test-api: test-data ## tests of the running server through its HTTP API
 	@scripts/make_venv
 	@scripts/make_node
-	@$(BUILDING) programs tools $(BUILD)/tests/process/scripted_worker
+	@$(BUILDING) programs tools $(SCRIPTED_WORKER) $(BUILD)/tests/grammar/tool_call_probe
 	@scripts/vulkan_env native scripts/run_pytest $(TALLY_ARG) --tier $(TIER) tests/api
 
 test-fault: test-data ## kill, stop and poison workers under load: no answer may change (LENGTH=short, long or timed)

@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "frontend/base/text_buffer.h"
 #include "frontend/reply/harmony_parser.h"
 #include "frontend/reply/literal_arguments.h"
 #include "frontend/reply/tool_form.h"
@@ -337,6 +336,7 @@ static const struct tool_format formats[] = {
      .openings = {"<|tool_call>"},
      .frame = {.call = "<|tool_call>call:%n{%a}<tool_call|>",
                .separator = "",
+               .value = "<|\"|>%v<|\"|>",
                .arguments = ARGUMENTS_LITERAL}},
     {.name = "function_gemma",
      .template_marks = {"<start_function_call>"},
@@ -344,6 +344,7 @@ static const struct tool_format formats[] = {
      .openings = {"<start_function_call>"},
      .frame = {.call = "<start_function_call>call:%n{%a}<end_function_call>",
                .separator = "",
+               .value = "<escape>%v<escape>",
                .arguments = ARGUMENTS_LITERAL}},
     {.name = "cohere",
      .template_marks = {"<|START_ACTION|>"},
@@ -705,33 +706,6 @@ const char *tool_format_opening(const struct tool_format *format, size_t index)
 const struct tool_frame *tool_format_frame(const struct tool_format *format)
 {
     return &format->frame;
-}
-
-/* Appends the frame's text with the name and the number 0, up to `end`. */
-static void frame_append(const char *text, const char *end, const char *name,
-                         struct text_buffer *out)
-{
-    while (text < end) {
-        const char *place = memchr(text, '%', (size_t)(end - text));
-        size_t plain = (size_t)((place ? place : end) - text);
-        text_buffer_append(out, text, plain);
-        text += plain;
-        if (!place)
-            continue;
-        text_buffer_append_text(out, place[1] == 'n' ? name : "0");
-        text += 2;
-    }
-}
-
-bool tool_format_forced_prefix(const struct tool_format *format, const char *name,
-                               struct text_buffer *prefix)
-{
-    const struct tool_frame *frame = &format->frame;
-    size_t before = prefix->length;
-    if (frame->begin)
-        text_buffer_append_text(prefix, frame->begin);
-    frame_append(frame->call, strstr(frame->call, name ? "%a" : "%n"), name, prefix);
-    return prefix->length > before;
 }
 
 bool tool_format_call_id(const struct tool_format *format, uint64_t random, uint32_t call,

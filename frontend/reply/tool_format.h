@@ -12,7 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct text_buffer;
 struct tool_format;
 
 /* The first row whose marks are in the template; NULL if there is none: calls of the model then
@@ -44,7 +43,7 @@ enum tool_arguments {
     ARGUMENTS_JSON,     /* an object */
     ARGUMENTS_TAGGED,   /* each value as frame.value */
     ARGUMENTS_KEYWORDS, /* k=v, k=v with JSON values */
-    ARGUMENTS_LITERAL   /* a notation of the family's own; not described here */
+    ARGUMENTS_LITERAL   /* k:v,k:v without JSON's quotes; strings as frame.value */
 };
 
 /*
@@ -57,20 +56,11 @@ struct tool_frame {
     const char *call;
     const char *separator; /* NULL: an answer has one call at most */
     const char *end;
-    const char *value;      /* of ARGUMENTS_TAGGED */
+    const char *value;      /* of ARGUMENTS_TAGGED and ARGUMENTS_LITERAL */
     const char *json_value; /* of values that are no strings; NULL: as `value` */
     enum tool_arguments arguments;
 };
 const struct tool_frame *tool_format_frame(const struct tool_format *format);
-
-/*
- * Appends the text with which an answer that is a call begins (after reasoning, if any): up to the
- * arguments of a call of the tool `name`, or up to the name if NULL. Returns false if that is
- * empty. Its marks are special tokens: encode it as trusted text, and pass it to the parser as if
- * the model had written it.
- */
-bool tool_format_forced_prefix(const struct tool_format *format, const char *name,
-                               struct text_buffer *prefix);
 
 /* An id for a call that has none, if this format's templates take back ids of one form only:
  * Mistral's take nine letters and digits. False if any id will do. `random` is 64 random bits, the

@@ -1,14 +1,12 @@
 /*
- * Finds text that the answer must contain, as token ids: the start of a required tool call, and the
- * tags of reasoning.
+ * Finds the tags of reasoning as token ids.
  *
- * A worker has no tokenizer, so it is told as tokens what it must write and where thinking begins
- * and ends, special tokens included. If a model writes a tag with other tokens than the
+ * A worker has no tokenizer, so it is told as tokens where thinking begins and ends, special tokens
+ * included. If a model writes a tag with other tokens than the
  * tokenizer's, the tag is not recognized; in all published models tags are special tokens, or are
  * always split the same way.
  *
- * If the prompt opens a reasoning section, a required call comes after its end; otherwise at once. A
- * grammar that begins after reasoning needs the tags, too.
+ * A thinking budget needs the tags, and so does a grammar that begins after reasoning.
  */
 #include "frontend/api/generation/forced_prepare.h"
 
@@ -36,41 +34,16 @@ static enum result encode_error(enum result result, const char *parameter, unsig
                              max_tokens);
 }
 
-/* The name of the tool that must be called; NULL: any of several. */
-static const char *required_name(const struct generation_request *request)
+/* A required call begins with the grammar, which only known formats have. */
+static enum result required_check(const struct generation_request *request, struct api_error *error)
 {
-    if (request->tool_choice == TOOL_CHOICE_NAMED)
-        return request->tool_name;
-    if (cJSON_GetArraySize(request->tools) != 1)
-        return NULL;
-    const cJSON *function = cJSON_GetObjectItemCaseSensitive(request->tools->child, "function");
-    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(function, "name"));
-}
-
-/* Encodes the start of the required call as *tokens. */
-static enum result prefix_encode(const struct model_assets *assets,
-                                 struct prepared_generation *prepared, struct token_list *tokens,
-                                 struct api_error *error)
-{
-    const struct generation_request *request = &prepared->request;
     bool required =
         request->tool_choice == TOOL_CHOICE_REQUIRED || request->tool_choice == TOOL_CHOICE_NAMED;
     if (!required || !request->tools || request->grammar)
-        return RESULT_OK; /* a grammar begins with the call */
-    const struct tool_format *format = assets->formats.tools;
-    struct text_buffer text = {0};
-    if (!format || !tool_format_forced_prefix(format, required_name(request), &text))
-        return api_error_invalid(error, "tool_choice",
-                                 "the form in which this model calls tools is %s: no call can be "
-                                 "required of it, only 'auto' and 'none' can be had",
-                                 format ? "known by the tool's name only" : "not known");
-    enum result result = text.failed
-                             ? RESULT_OUT_OF_MEMORY
-                             : text_encode(assets, text.bytes, text.length, LIMIT_PREFIX_TOKENS,
-                                           tokens, &prepared->forced.prefix_count);
-    text_buffer_fini(&text);
-    return result == RESULT_OK ? RESULT_OK
-                               : encode_error(result, "tool_choice", LIMIT_PREFIX_TOKENS, error);
+        return RESULT_OK;
+    return api_error_invalid(error, "tool_choice",
+                             "the form in which this model calls tools is not known: no call can "
+                             "be required of it, only 'auto' and 'none' can be had");
 }
 
 static enum result tags_encode(const struct model_assets *assets,
@@ -96,11 +69,10 @@ static enum result tokens_prepare(const struct model_assets *assets,
     struct forced_tokens *forced = &prepared->forced;
     struct token_list tokens = {0};
     bool has_budget = reasoning && prepared->request.thinking_budget != THINKING_BUDGET_NONE;
-    enum result result = prefix_encode(assets, prepared, &tokens, error);
+    enum result result = required_check(&prepared->request, error);
     bool follows = reasoning && prepared->request.grammar &&
                    prepared->request.grammar_start == GRAMMAR_AFTER_REASONING;
-    bool waits = follows || (prepared->reasoning_open && forced->prefix_count > 0);
-    if (result == RESULT_OK && (has_budget || waits))
+    if (result == RESULT_OK && (has_budget || follows))
         result = tags_encode(assets, reasoning, forced, &tokens, error);
     if (result != RESULT_OK) {
         token_list_fini(&tokens);
@@ -108,7 +80,7 @@ static enum result tokens_prepare(const struct model_assets *assets,
         return result;
     }
     forced->ids = tokens.ids;
-    forced->thinking_open = prepared->reasoning_open && (has_budget || waits);
+    forced->thinking_open = prepared->reasoning_open && (has_budget || follows);
     forced->has_thinking_budget = has_budget;
     forced->thinking_budget = has_budget ? prepared->request.thinking_budget : 0;
     return RESULT_OK;

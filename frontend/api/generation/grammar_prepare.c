@@ -16,6 +16,7 @@
 #include "frontend/api/generation/tool_grammar.h"
 #include "frontend/api/generation/vocabulary_specials.h"
 #include "frontend/base/shared_bytes.h"
+#include "frontend/reply/harmony_parser.h"
 
 struct grammar_work {
     const struct model_assets *assets;
@@ -43,7 +44,8 @@ static symbol_id harmony_build(const struct grammar_work *work, struct grammar_b
 {
     static const char *const openings[] = {"<|channel|>analysis<|message|>",
                                            "<|channel|>commentary<|message|>"};
-    symbol_id any = grammar_terminal(builder, grammar_regex_any_text(builder));
+    symbol_id any = grammar_terminal(
+        builder, grammar_text_without(builder, NULL, harmony_marks, HARMONY_MARK_COUNT));
     symbol_id next = text_symbol(work, builder, "<|end|><|start|>assistant");
     symbol_id messages[2];
     for (size_t i = 0; i < 2; i++) {
@@ -172,13 +174,12 @@ static enum result combination_check(const struct grammar_work *work, bool with_
     if (has_form && with_calls && !work->format)
         return api_error_invalid(
             error, request->form_param,
-            "%s and tools cannot be combined: this model's calls are in a form "
-            "that is not enforced",
+            "%s and tools cannot be combined: the form of this model's calls is not known",
             request->form_param);
     if (with_calls && request->tool_inputs && !work->format)
         return api_error_invalid(error, "tools",
-                                 "a grammar for the input of a tool cannot be enforced: this "
-                                 "model's calls are in a form that is not enforced");
+                                 "a grammar for the input of a tool cannot be enforced: the "
+                                 "form of this model's calls is not known");
     if (work->harmony && request->thinking_budget != THINKING_BUDGET_NONE)
         return api_error_invalid(error, "thinking_budget",
                                  "thinking_budget cannot be combined with an enforced answer: this "
@@ -202,7 +203,7 @@ enum result grammar_prepare(const struct parse_context *context, struct generati
                                    request->tool_choice == TOOL_CHOICE_NAMED),
         .harmony = !raw && formats->reasoning && formats->reasoning->joint,
         .after_reasoning = (has_tags || has_own_tags) && request->thinking != THINKING_OFF};
-    if (with_calls && formats->tools && tool_grammar_is_possible(formats->tools))
+    if (with_calls)
         work.format = formats->tools;
     bool has_inputs = with_calls && request->tool_inputs;
     if (!has_form && !work.format && !has_inputs)

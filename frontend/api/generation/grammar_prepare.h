@@ -18,8 +18,7 @@
 
 /*
  * Sets request->grammar and grammar_start; call it before forced_prepare(). Free answers get no
- * grammar, and neither do calls in a format that has none (tool_grammar_is_possible()). What cannot
- * be enforced exactly is a 400 that names the place.
+ * grammar, and neither do calls of a model whose format is not known. What cannot be enforced exactly is a 400 that names the place.
  */
 enum result grammar_prepare(const struct parse_context *context, struct generation_request *request,
                             struct api_error *error) RESULT_CHECKED;

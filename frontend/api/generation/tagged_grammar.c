@@ -6,7 +6,6 @@
 #include "frontend/api/generation/tagged_grammar.h"
 
 #include <cjson/cJSON.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,26 +28,6 @@ static bool refuse(struct grammar_error *error, const char *name, const char *ke
     snprintf(error->keyword, sizeof error->keyword, "%s", keyword);
     snprintf(error->message, sizeof error->message, "%s", message);
     return false;
-}
-
-/* The first keyword that is neither an annotation nor in the list; NULL: none. */
-static const char *keyword_other(const cJSON *schema, const char *const *known)
-{
-    static const char *const annotations[] = {"title",    "description", "default",  "examples",
-                                              "$comment", "deprecated",  "$schema",  "$id",
-                                              "$defs",    "definitions", "readOnly", "writeOnly"};
-    const cJSON *item;
-    cJSON_ArrayForEach(item, schema)
-    {
-        bool found = false;
-        for (size_t i = 0; i < sizeof annotations / sizeof annotations[0] && !found; i++)
-            found = strcmp(item->string, annotations[i]) == 0;
-        for (size_t i = 0; known[i] && !found; i++)
-            found = strcmp(item->string, known[i]) == 0;
-        if (!found)
-            return item->string;
-    }
-    return NULL;
 }
 
 /* --- JSON values ----------------------------------------------------------------------------- */
@@ -77,15 +56,6 @@ static bool json_value_build(const struct tool_grammar *g, const cJSON *schema, 
 }
 
 /* --- bare text ------------------------------------------------------------------------------- */
-
-/* A whole number that is not negative, or `absent`. */
-static uint32_t bound_read(const cJSON *schema, const char *name, uint32_t absent)
-{
-    const cJSON *item = member(schema, name);
-    return cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble < GRAMMAR_UNBOUNDED
-               ? (uint32_t)ceil(item->valuedouble)
-               : absent;
-}
 
 /* The texts of enum or const; GRAMMAR_NONE if one is no string. */
 static regex_id constants_build(struct grammar_builder *builder, const cJSON *schema)
@@ -124,17 +94,16 @@ static bool text_build(const struct tool_grammar *g, const cJSON *schema, const 
     const struct code_point_range any = {0, 0x10ffff};
     char end[128];
     const char *const ends[] = {value_end(pattern, end, sizeof end), "</function>", "<parameter="};
-    const char *other = keyword_other(schema, known);
+    const char *other = tool_schema_keyword_other(schema, known);
     if (other)
         return refuse(error, name, other, "not supported for bare text in this model's calls");
-    regex_id regex =
-        grammar_text_without(builder, &g->specials, ends, sizeof ends / sizeof ends[0]);
+    regex_id regex = grammar_text_without(builder, NULL, ends, sizeof ends / sizeof ends[0]);
     if (member(schema, "minLength") || member(schema, "maxLength"))
         regex = grammar_regex_and(
             builder, regex,
             grammar_regex_repeat(builder, grammar_regex_code_points(builder, &any, 1),
-                                 bound_read(schema, "minLength", 0),
-                                 bound_read(schema, "maxLength", GRAMMAR_UNBOUNDED)));
+                                 tool_schema_bound(schema, "minLength", 0),
+                                 tool_schema_bound(schema, "maxLength", GRAMMAR_UNBOUNDED)));
     if (member(schema, "enum") || member(schema, "const")) {
         regex_id constants = constants_build(builder, schema);
         if (constants == GRAMMAR_NONE)
@@ -157,13 +126,12 @@ static bool text_build(const struct tool_grammar *g, const cJSON *schema, const 
 /* --- members --------------------------------------------------------------------------------- */
 
 /* The tagged value with %k and %v replaced. */
-static symbol_id tagged_build(const struct tool_grammar *g, const char *pattern, const char *name,
+static symbol_id tagged_build(const struct tool_grammar *g, const char *pattern, symbol_id name,
                               symbol_id value)
 {
     const char *key = strstr(pattern, "%k"), *place = strstr(pattern, "%v");
     const symbol_id parts[] = {
-        grammar_text_symbol(g->builder, &g->specials, pattern, (size_t)(key - pattern)),
-        grammar_text_symbol(g->builder, &g->specials, name, strlen(name)),
+        grammar_text_symbol(g->builder, &g->specials, pattern, (size_t)(key - pattern)), name,
         grammar_text_symbol(g->builder, &g->specials, key + 2, (size_t)(place - key - 2)), value,
         grammar_text_symbol(g->builder, &g->specials, place + 2, strlen(place + 2))};
     return grammar_sequence(g->builder, parts, 5);
@@ -171,7 +139,8 @@ static symbol_id tagged_build(const struct tool_grammar *g, const char *pattern,
 
 symbol_id tagged_grammar_value(const struct tool_grammar *g, const char *name, symbol_id text)
 {
-    return tagged_build(g, tool_format_frame(g->format)->value, name, text);
+    symbol_id key = grammar_text_symbol(g->builder, &g->specials, name, strlen(name));
+    return tagged_build(g, tool_format_frame(g->format)->value, key, text);
 }
 
 static bool value_build(const struct tool_grammar *g, const cJSON *schema, const cJSON *tool,
@@ -185,8 +154,8 @@ static bool value_build(const struct tool_grammar *g, const cJSON *schema, const
     bool is_plain = types == 0 || ((types & ARGUMENT_STRING) && !is_text &&
                                    (types & (ARGUMENT_OBJECT | ARGUMENT_ARRAY)) == 0 &&
                                    cJSON_IsArray(member(part, "type")));
-    if (is_plain && keyword_other(part, only_type))
-        return refuse(error, part->string, keyword_other(part, only_type),
+    if (is_plain && tool_schema_keyword_other(part, only_type))
+        return refuse(error, part->string, tool_schema_keyword_other(part, only_type),
                       "not supported for values of several types in this model's calls");
     if (!is_text && !is_plain && (types & ARGUMENT_STRING))
         return refuse(error, part->string, "type",
@@ -215,17 +184,6 @@ static bool is_identifier(const char *name)
     return length > 0 && !name[length] && !(name[0] >= '0' && name[0] <= '9');
 }
 
-static bool is_required(const cJSON *schema, const char *name)
-{
-    const cJSON *item;
-    cJSON_ArrayForEach(item, member(schema, "required"))
-    {
-        if (cJSON_IsString(item) && strcmp(item->valuestring, name) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* An object with properties and required, all of which are among the properties. */
 static bool object_check(const cJSON *schema, struct grammar_error *error)
 {
@@ -233,7 +191,7 @@ static bool object_check(const cJSON *schema, struct grammar_error *error)
                                         NULL};
     const cJSON *properties = member(schema, "properties"), *item;
     const char *type = cJSON_GetStringValue(member(schema, "type"));
-    const char *other = keyword_other(schema, known);
+    const char *other = tool_schema_keyword_other(schema, known);
     if (other)
         return refuse(error, NULL, other, "not supported in this model's calls");
     if ((type && strcmp(type, "object") != 0) || (properties && !cJSON_IsObject(properties)))
@@ -267,8 +225,11 @@ bool tagged_grammar_build(const struct tool_grammar *g, const cJSON *tool, const
         bool is_text = (argument_type_find(tool, part->string) & ARGUMENT_STRING) != 0 ||
                        argument_type_find(tool, part->string) == 0;
         const char *pattern = !is_text && frame->json_value ? frame->json_value : frame->value;
-        parts[count] = tagged_build(g, pattern, part->string, value);
-        if (!is_required(schema, part->string))
+        parts[count] = tagged_build(
+            g, pattern,
+            grammar_text_symbol(g->builder, &g->specials, part->string, strlen(part->string)),
+            value);
+        if (!tool_schema_is_required(schema, part->string))
             parts[count] = grammar_optional(g->builder, parts[count]);
         count++;
     }
@@ -278,39 +239,60 @@ bool tagged_grammar_build(const struct tool_grammar *g, const cJSON *tool, const
     return good;
 }
 
-/*
- * Members separated by ", ", of which optional ones may be missing: `first` is the rest of the list
- * if nothing was written yet, `later` if something was. Built from the end.
- */
 bool keyword_grammar_build(const struct tool_grammar *g, const cJSON *schema, symbol_id *out,
                            struct grammar_error *error)
 {
     struct grammar_builder *builder = g->builder;
-    const cJSON *properties = member(schema, "properties");
-    symbol_id first = grammar_sequence(builder, NULL, 0), later = first;
+    const cJSON *properties = member(schema, "properties"), *part;
     if (!object_check(schema, error))
         return false;
-    for (int i = cJSON_GetArraySize(properties) - 1; i >= 0; i--) {
-        const cJSON *part = cJSON_GetArrayItem(properties, i);
+    size_t count = 0, most = (size_t)cJSON_GetArraySize(properties) + 1;
+    symbol_id *pairs = calloc(most, sizeof *pairs);
+    bool *required = calloc(most, sizeof *required);
+    bool good = pairs && required;
+    cJSON_ArrayForEach(part, properties)
+    {
         symbol_id value = GRAMMAR_NONE;
-        if (!is_identifier(part->string))
-            return refuse(error, NULL, "properties", "a name cannot be a keyword argument");
-        if (!json_value_build(g, schema, part, &value, error))
-            return false;
-        const symbol_id item[] = {
+        if (good && !is_identifier(part->string))
+            good = refuse(error, NULL, "properties", "a name cannot be a keyword argument");
+        good = good && json_value_build(g, schema, part, &value, error);
+        if (!good)
+            break;
+        const symbol_id pair[] = {
             grammar_text_symbol(builder, NULL, part->string, strlen(part->string)),
             grammar_text_symbol(builder, NULL, "=", 1), value};
-        symbol_id pair = grammar_sequence(builder, item, 3);
-        const symbol_id begun[] = {pair, later};
-        const symbol_id more[] = {grammar_text_symbol(builder, NULL, ", ", 2), pair, later};
-        symbol_id with_first = grammar_sequence(builder, begun, 2);
-        symbol_id with_later = grammar_sequence(builder, more, 3);
-        bool required = is_required(schema, part->string);
-        first = required ? with_first
-                         : grammar_choice(builder, (const symbol_id[]){with_first, first}, 2);
-        later = required ? with_later
-                         : grammar_choice(builder, (const symbol_id[]){with_later, later}, 2);
+        pairs[count] = grammar_sequence(builder, pair, 3);
+        required[count++] = tool_schema_is_required(schema, part->string);
     }
-    *out = first;
+    if (good)
+        *out = tool_member_list(builder, pairs, required, count, ", ");
+    free(pairs);
+    free(required);
+    return good;
+}
+
+bool tagged_grammar_any(const struct tool_grammar *g, symbol_id *out, struct grammar_error *error)
+{
+    static const cJSON nothing = {.type = cJSON_Object};
+    const char *pattern = tool_format_frame(g->format)->value;
+    symbol_id value = GRAMMAR_NONE;
+    if (!text_build(g, &nothing, NULL, pattern, &value, error))
+        return false;
+    symbol_id member_text = tagged_build(g, pattern, tool_any_name(g->builder), value);
+    *out = grammar_repeat(g->builder, member_text, 0, GRAMMAR_UNBOUNDED);
+    return true;
+}
+
+bool keyword_grammar_any(const struct tool_grammar *g, symbol_id *out, struct grammar_error *error)
+{
+    static const cJSON nothing = {.type = cJSON_Object};
+    struct grammar_builder *builder = g->builder;
+    symbol_id value = GRAMMAR_NONE;
+    if (!json_value_build(g, &nothing, &nothing, &value, error))
+        return false;
+    const symbol_id pair[] = {tool_any_name(builder), grammar_text_symbol(builder, NULL, "=", 1),
+                              value};
+    *out = grammar_separated(builder, grammar_sequence(builder, pair, 3),
+                             grammar_text_symbol(builder, NULL, ", ", 2), 0, GRAMMAR_UNBOUNDED);
     return true;
 }

@@ -27,4 +27,10 @@ symbol_id tagged_grammar_value(const struct tool_grammar *grammar, const char *n
 bool keyword_grammar_build(const struct tool_grammar *grammar, const struct cJSON *schema,
                            symbol_id *out, struct grammar_error *error) RESULT_CHECKED;
 
+/* Any members of plain names. */
+bool tagged_grammar_any(const struct tool_grammar *grammar, symbol_id *out,
+                        struct grammar_error *error) RESULT_CHECKED;
+bool keyword_grammar_any(const struct tool_grammar *grammar, symbol_id *out,
+                         struct grammar_error *error) RESULT_CHECKED;
+
 #endif

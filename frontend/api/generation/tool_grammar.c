@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/api/generation/literal_grammar.h"
 #include "frontend/api/generation/tagged_grammar.h"
 #include "frontend/api/generation/tool_schema_relax.h"
 #include "frontend/assets/model_assets.h"
@@ -30,11 +31,6 @@ static const cJSON *function_member(const cJSON *tool, const char *name)
 static const char *tool_name(const cJSON *tool)
 {
     return cJSON_GetStringValue(function_member(tool, "name"));
-}
-
-bool tool_grammar_is_possible(const struct tool_format *format)
-{
-    return tool_format_frame(format)->arguments != ARGUMENTS_LITERAL;
 }
 
 static bool list_has(const cJSON *names, const char *name)
@@ -68,6 +64,7 @@ static bool schema_build(const struct tool_grammar *g, const cJSON *tool, const 
     const struct json_schema_options options = {.blanks = TOOL_GRAMMAR_BLANKS};
     switch (tool_format_frame(g->format)->arguments) {
     case ARGUMENTS_TAGGED: return tagged_grammar_build(g, tool, schema, out, error);
+    case ARGUMENTS_LITERAL: return literal_grammar_build(g, schema, out, error);
     case ARGUMENTS_KEYWORDS: return keyword_grammar_build(g, schema, out, error);
     default: return json_schema_compile(g->builder, schema, &options, out, error);
     }
@@ -76,13 +73,13 @@ static bool schema_build(const struct tool_grammar *g, const cJSON *tool, const 
 /* Arguments that obey no schema: any of the form that the parser reads. */
 static bool loose_build(const struct tool_grammar *g, symbol_id *out, struct grammar_error *error)
 {
-    static const char *const ends[] = {"</function>", "</tool_call>", "</invoke>"};
     const struct json_schema_options options = {.blanks = TOOL_GRAMMAR_BLANKS};
-    if (tool_format_frame(g->format)->arguments == ARGUMENTS_JSON)
-        return json_schema_compile_object(g->builder, &options, out, error);
-    *out = grammar_terminal(g->builder, grammar_text_without(g->builder, &g->specials, ends,
-                                                             sizeof ends / sizeof ends[0]));
-    return true;
+    switch (tool_format_frame(g->format)->arguments) {
+    case ARGUMENTS_LITERAL: return literal_grammar_any(g, out, error);
+    case ARGUMENTS_TAGGED: return tagged_grammar_any(g, out, error);
+    case ARGUMENTS_KEYWORDS: return keyword_grammar_any(g, out, error);
+    default: return json_schema_compile_object(g->builder, &options, out, error);
+    }
 }
 
 /* The schema without the keywords that are refused, else any object. */
@@ -118,7 +115,8 @@ static bool input_build(const struct tool_grammar *g, const cJSON *input, const 
     const char *syntax = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(input, "syntax"));
     const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(input, "definition"));
     enum tool_arguments style = tool_format_frame(g->format)->arguments;
-    const struct regex_options options = {.json_spelling = style != ARGUMENTS_TAGGED};
+    const struct regex_options options = {.json_spelling = style == ARGUMENTS_JSON ||
+                                                           style == ARGUMENTS_KEYWORDS};
     symbol_id value = GRAMMAR_NONE;
     regex_id regex = GRAMMAR_NONE;
     bool good;
@@ -138,6 +136,10 @@ static bool input_build(const struct tool_grammar *g, const cJSON *input, const 
     }
     if (style == ARGUMENTS_TAGGED) {
         *out = tagged_grammar_value(g, "input", value);
+        return true;
+    }
+    if (style == ARGUMENTS_LITERAL) {
+        *out = literal_grammar_text(g, "input", value);
         return true;
     }
     const char *before = style == ARGUMENTS_KEYWORDS ? "input=\"" : "{\"input\": \"";
@@ -321,7 +323,7 @@ static regex_id plain_text(const struct tool_grammar *g, bool marked)
     size_t count = 0;
     while (count < OPENINGS && (openings[count] = tool_format_opening(g->format, count)))
         count++;
-    regex_id text = grammar_text_without(g->builder, &g->specials, openings, count);
+    regex_id text = grammar_text_without(g->builder, NULL, openings, count);
     const cJSON *tool;
     cJSON_ArrayForEach(tool, g->request->tools)
     {

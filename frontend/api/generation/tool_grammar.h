@@ -8,8 +8,6 @@
 #include "frontend/api/generation/tool_grammar_parts.h"
 #include "proto/result.h"
 
-/* True if calls in this format can be held to a grammar. */
-bool tool_grammar_is_possible(const struct tool_format *format);
 /*
  * One call, or several unless the request or the format allows only one. False: the schema of a
  * strict tool (*error, whose pointer begins with the tool's index) or the grammar of a tool's input

@@ -1,5 +1,5 @@
 /*
- * What the builders of calls share (tool_grammar.h, tagged_grammar.h).
+ * What the builders of calls share (tool_grammar.h, tagged_grammar.h, literal_grammar.h).
  */
 #ifndef SHOAL_FRONTEND_API_GENERATION_TOOL_GRAMMAR_PARTS_H
 #define SHOAL_FRONTEND_API_GENERATION_TOOL_GRAMMAR_PARTS_H
@@ -10,6 +10,7 @@
 #include "frontend/grammar/grammar_text.h"
 #include "frontend/reply/tool_format.h"
 
+struct cJSON;
 struct model_assets;
 struct text_buffer; /* frontend/base/text_buffer.h */
 
@@ -25,5 +26,17 @@ struct tool_grammar {
     bool loose;                      /* arguments of tools that are not strict are any objects */
     struct text_buffer *loose_names; /* of tools that are not held to their whole schema: "a, b" */
 };
+
+/* The first keyword that is neither an annotation nor in the list, which ends with NULL; NULL: none. */
+const char *tool_schema_keyword_other(const struct cJSON *schema, const char *const *known);
+/* A keyword's whole number that is not negative, or `absent`. */
+uint32_t tool_schema_bound(const struct cJSON *schema, const char *name, uint32_t absent);
+bool tool_schema_is_required(const struct cJSON *schema, const char *name);
+/* A name of letters, digits and '_' that is not declared. */
+symbol_id tool_any_name(struct grammar_builder *builder);
+/* Members in their order with the separator between them; those that are not required may be
+ * missing. */
+symbol_id tool_member_list(struct grammar_builder *builder, const symbol_id *members,
+                           const bool *required, size_t count, const char *separator);
 
 #endif

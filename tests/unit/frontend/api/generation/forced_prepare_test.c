@@ -120,37 +120,21 @@ static void a_budget_encodes_the_tags(void **state)
     "{\"type\":\"function\",\"function\":{\"name\":\"g\"}}],"
 #define NAMED "\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"g\"}},"
 
-static void a_required_call_of_a_format_without_grammar_forces_its_start(void **state)
-{
-    (void)state;
-    assets.formats.tools = tool_format_by_name("gemma4");
-    struct prepared_generation prepared = prepare(TOOLS NAMED);
-    expect_ids(&prepared.forced, 0, prepared.forced.prefix_count, "<|tool_call>call:g{");
-    assert_int_equal(prepared.forced.think_end_count, 0);
-    assert_null(prepared.request.grammar);
-    prepared_generation_fini(&prepared);
-    prepared = prepare(TOOLS "\"tool_choice\":\"required\",");
-    expect_ids(&prepared.forced, 0, prepared.forced.prefix_count, "<|tool_call>call:");
-    prepared_generation_fini(&prepared);
-    prepared = prepare(TOOLS "\"tool_choice\":\"auto\",");
-    assert_int_equal(prepared.forced.prefix_count, 0);
-    prepared_generation_fini(&prepared);
-    assets.formats.tools = tool_format_by_name("hermes");
-}
-
-static void a_required_call_of_other_formats_has_a_grammar(void **state)
+static void a_call_has_a_grammar(void **state)
 {
     (void)state;
     static const char *const choices[] = {NAMED, "\"tool_choice\":\"required\",", ""};
-    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
+    for (size_t i = 0; i < 2 * sizeof choices / sizeof choices[0]; i++) {
         char fields[512];
-        snprintf(fields, sizeof fields, "%s%s", TOOLS, choices[i]);
+        assets.formats.tools = tool_format_by_name(i % 2 ? "gemma4" : "hermes");
+        snprintf(fields, sizeof fields, "%s%s", TOOLS, choices[i / 2]);
         struct prepared_generation prepared = prepare(fields);
         assert_int_equal(prepared.forced.prefix_count, 0);
         assert_non_null(prepared.request.grammar);
         assert_int_equal(prepared.request.grammar_start, GRAMMAR_AFTER_REASONING);
         prepared_generation_fini(&prepared);
     }
+    assets.formats.tools = tool_format_by_name("hermes");
 }
 
 static void a_required_call_waits_for_the_end_of_thinking(void **state)
@@ -161,9 +145,9 @@ static void a_required_call_waits_for_the_end_of_thinking(void **state)
         prepare(TOOLS NAMED "\"chat_template_kwargs\":{\"enable_thinking\":true},");
     const struct forced_tokens *forced = &prepared.forced;
     assets.formats.tools = tool_format_by_name("hermes");
-    assert_true(forced->thinking_open && !forced->has_thinking_budget && forced->prefix_count > 0);
-    expect_ids(forced, forced->prefix_count + forced->think_start_count, forced->think_end_count,
-               "</think>");
+    assert_true(forced->thinking_open && !forced->has_thinking_budget);
+    assert_int_equal(prepared.request.grammar_start, GRAMMAR_AFTER_REASONING);
+    expect_ids(forced, forced->think_start_count, forced->think_end_count, "</think>");
     prepared_generation_fini(&prepared);
 }
 
@@ -184,8 +168,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_forced_by_default),
         cmocka_unit_test(a_budget_encodes_the_tags),
-        cmocka_unit_test(a_required_call_of_a_format_without_grammar_forces_its_start),
-        cmocka_unit_test(a_required_call_of_other_formats_has_a_grammar),
+        cmocka_unit_test(a_call_has_a_grammar),
         cmocka_unit_test(a_required_call_waits_for_the_end_of_thinking),
         cmocka_unit_test(impossible_requirements_are_refused),
     };
