@@ -12,6 +12,8 @@
 _Static_assert(sizeof(struct grammar_blob_header) == 64, "the byte map");
 _Static_assert(sizeof(struct grammar_blob_node) == 20, "the byte map");
 _Static_assert(sizeof(struct grammar_blob_repeat) == 12, "the byte map");
+_Static_assert(sizeof(struct grammar_blob_group) == 28, "the byte map");
+_Static_assert(sizeof(struct grammar_blob_choice) == 8, "the byte map");
 _Static_assert(sizeof(struct regex_byte_set) == 32, "the byte map");
 
 size_t grammar_blob_bytes(const struct grammar_blob_header *header)
@@ -20,6 +22,8 @@ size_t grammar_blob_bytes(const struct grammar_blob_header *header)
            header->node_count * sizeof(struct grammar_blob_node) +
            header->terminal_count * sizeof(uint32_t) +
            header->repeat_count * sizeof(struct grammar_blob_repeat) +
+           header->group_count * sizeof(struct grammar_blob_group) +
+           header->choice_count * sizeof(struct grammar_blob_choice) +
            ((size_t)header->rule_count + 1) * sizeof(uint32_t) +
            ((size_t)header->production_count + 1) * sizeof(uint32_t) +
            header->slot_count * sizeof(uint32_t);
@@ -34,9 +38,9 @@ static enum result check_header(const struct grammar_blob_header *header, size_t
         if (header->reserved[i] != 0)
             return error_set(error, RESULT_CORRUPT, "G2 reserved word %zu is not zero", i);
     /* Every element has at least four bytes, so the sum below cannot overflow. */
-    const uint32_t counts[] = {header->set_count,    header->node_count, header->terminal_count,
-                               header->repeat_count, header->rule_count, header->production_count,
-                               header->slot_count};
+    const uint32_t counts[] = {header->set_count,    header->node_count,  header->terminal_count,
+                               header->repeat_count, header->rule_count,  header->production_count,
+                               header->slot_count,   header->group_count, header->choice_count};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         if (counts[i] > LIMIT_GRAMMAR_BLOB_BYTES / sizeof(uint32_t))
             return error_set(error, RESULT_CORRUPT, "G3 count %zu is too large", i);
@@ -56,7 +60,9 @@ static void view_init(struct grammar_blob_view *view, const void *bytes)
     view->nodes = (const void *)(view->sets + header->set_count);
     view->terminals = (const void *)(view->nodes + header->node_count);
     view->repeats = (const void *)(view->terminals + header->terminal_count);
-    view->rules = (const void *)(view->repeats + header->repeat_count);
+    view->groups = (const void *)(view->repeats + header->repeat_count);
+    view->choices = (const void *)(view->groups + header->group_count);
+    view->rules = (const void *)(view->choices + header->choice_count);
     view->productions = view->rules + header->rule_count + 1;
     view->slots = view->productions + header->production_count + 1;
 }
@@ -99,6 +105,7 @@ static bool symbol_exists(const struct grammar_blob_header *header, uint32_t slo
     case GRAMMAR_SLOT_TERMINAL: return value < header->terminal_count;
     case GRAMMAR_SLOT_RULE: return value < header->rule_count;
     case GRAMMAR_SLOT_REPEAT: return value < header->repeat_count;
+    case GRAMMAR_SLOT_GROUP: return value < header->group_count;
     case GRAMMAR_SLOT_TOKEN: return value < LIMIT_VOCAB_TOKENS;
     default: return false;
     }
@@ -120,6 +127,49 @@ static enum result check_symbols(const struct grammar_blob_view *view, struct er
             repeat->minimum > LIMIT_GRAMMAR_COUNT)
             return error_set(error, RESULT_CORRUPT, "G9 repeat %u has impossible counts", i);
     }
+    return RESULT_OK;
+}
+
+static enum result check_group(const struct grammar_blob_view *view, uint32_t index, uint32_t first,
+                               struct error_text *error)
+{
+    const struct grammar_blob_header *header = view->header;
+    const struct grammar_blob_group *group = &view->groups[index];
+    if (group->choice_count > header->choice_count - first ||
+        group->choice_count > GRAMMAR_GROUP_CHOICES)
+        return error_set(error, RESULT_CORRUPT, "G15 group %u has no such choices", index);
+    if (group->separator >= header->terminal_count ||
+        (group->early != GRAMMAR_NO_RULE &&
+         (group->early >= header->rule_count || group->extra == GRAMMAR_NO_RULE)) ||
+        (group->extra != GRAMMAR_NO_RULE && group->extra >= header->rule_count))
+        return error_set(error, RESULT_CORRUPT, "G16 group %u has no such symbols", index);
+    uint32_t required = 0;
+    for (uint32_t i = 0; i < group->choice_count; i++) {
+        const struct grammar_blob_choice *choice = &view->choices[first + i];
+        if (choice->rule >= header->rule_count || choice->required > 1 ||
+            (i > 0 && choice->rule <= choice[-1].rule))
+            return error_set(error, RESULT_CORRUPT, "G17 choice %u of group %u is not in order", i,
+                             index);
+        required += choice->required;
+    }
+    if (group->required_count != required || group->maximum == 0 || required > group->maximum ||
+        group->minimum > group->maximum || group->minimum > LIMIT_GRAMMAR_COUNT)
+        return error_set(error, RESULT_CORRUPT, "G18 group %u has impossible counts", index);
+    return RESULT_OK;
+}
+
+static enum result check_groups(const struct grammar_blob_view *view, struct error_text *error)
+{
+    const struct grammar_blob_header *header = view->header;
+    uint32_t choice = 0;
+    for (uint32_t i = 0; i < header->group_count; i++) {
+        enum result result = check_group(view, i, choice, error);
+        if (result != RESULT_OK)
+            return result;
+        choice += view->groups[i].choice_count;
+    }
+    if (choice != header->choice_count)
+        return error_set(error, RESULT_CORRUPT, "G15 choices without a group");
     return RESULT_OK;
 }
 
@@ -165,5 +215,7 @@ enum result grammar_blob_check(const void *bytes, size_t size, struct grammar_bl
     result = check_nodes(view, error);
     if (result == RESULT_OK)
         result = check_symbols(view, error);
+    if (result == RESULT_OK)
+        result = check_groups(view, error);
     return result == RESULT_OK ? check_rules(view, error) : result;
 }

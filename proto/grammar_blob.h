@@ -8,6 +8,8 @@
  *           nodes     [node_count]       struct grammar_blob_node, 20 bytes; children come first
  *           terminals [terminal_count]   node of each terminal
  *           repeats   [repeat_count]     struct grammar_blob_repeat, 12 bytes
+ *           groups    [group_count]      struct grammar_blob_group, 28 bytes
+ *           choices   [choice_count]     struct grammar_blob_choice, 8 bytes, of one group after the other
  *           rules     [rule_count + 1]   first production of each rule
  *           productions [production_count + 1]  first slot of each production
  *           slots     [slot_count]       symbols; each production ends with GRAMMAR_SLOT_END | rule
@@ -25,7 +27,7 @@
 #include "proto/result.h"
 
 #define GRAMMAR_BLOB_MAGIC      0x4D524753u /* "SGRM" */
-#define GRAMMAR_BLOB_VERSION    1u
+#define GRAMMAR_BLOB_VERSION    2u
 #define GRAMMAR_BLOB_FIRST_NODE 3u
 
 struct grammar_blob_header {
@@ -39,7 +41,9 @@ struct grammar_blob_header {
     uint32_t rule_count;
     uint32_t production_count;
     uint32_t slot_count;
-    uint32_t reserved[6]; /* zero */
+    uint32_t group_count;
+    uint32_t choice_count;
+    uint32_t reserved[4]; /* zero */
 };
 
 struct grammar_blob_node {
@@ -58,12 +62,34 @@ struct grammar_blob_node {
 #define GRAMMAR_SLOT_REPEAT   0x20000000u /* a repeat */
 #define GRAMMAR_SLOT_TOKEN    0x30000000u /* exactly this token */
 #define GRAMMAR_SLOT_END      0x40000000u /* the production of this rule ends */
+#define GRAMMAR_SLOT_GROUP    0x50000000u /* a group */
 
 /* minimum to maximum times the symbol. */
 struct grammar_blob_repeat {
     uint32_t symbol; /* GRAMMAR_SLOT_TERMINAL or GRAMMAR_SLOT_RULE, with its value */
     uint32_t minimum;
     uint32_t maximum; /* >= 1, or REGEX_UNBOUNDED */
+};
+
+#define GRAMMAR_GROUP_CHOICES 65536u     /* of one group */
+#define GRAMMAR_NO_RULE       UINT32_MAX /* in grammar_blob_group */
+
+/* One or more texts in any order, with the separator between them: each choice at most once, the
+ * required ones exactly once, and any number of times an undeclared text: by the rule `early` while
+ * a required choice is missing, by `extra` afterwards. Nothing in a group matches the empty text. */
+struct grammar_blob_group {
+    uint32_t choice_count;
+    uint32_t required_count; /* of the choices */
+    uint32_t separator;      /* a terminal */
+    uint32_t early, extra;   /* rules, or GRAMMAR_NO_RULE; early only together with extra */
+    uint32_t minimum;        /* choices; undeclared texts, however many, count as one */
+    uint32_t maximum;        /* texts, or REGEX_UNBOUNDED */
+};
+
+/* Rules ascend within a group. */
+struct grammar_blob_choice {
+    uint32_t rule;
+    uint32_t required; /* 0 or 1 */
 };
 
 /* Where the parts lie in a checked blob. */
@@ -73,6 +99,8 @@ struct grammar_blob_view {
     const struct grammar_blob_node *nodes;
     const uint32_t *terminals;
     const struct grammar_blob_repeat *repeats;
+    const struct grammar_blob_group *groups;
+    const struct grammar_blob_choice *choices;
     const uint32_t *rules;
     const uint32_t *productions;
     const uint32_t *slots;

@@ -14,7 +14,9 @@
 #include "proto/limits.h"
 
 #define FIRST_NODES 64u
-#define MAX_COUNT   (1u << 30) /* sums of two counts stay below REGEX_UNBOUNDED */
+/* A node that is added costs more than one that is found: tables grow and leave the caches. */
+#define NEW_NODE_STEPS 16u
+#define MAX_COUNT      (1u << 30) /* sums of two counts stay below REGEX_UNBOUNDED */
 
 static bool fail(struct regex_store *store, enum regex_failure failure)
 {
@@ -53,7 +55,7 @@ static void *grow(struct regex_store *store, void *array, size_t old_bytes, size
 
 /* --- Scratch stack ------------------------------------------------------------------------------ */
 
-static bool scratch_push(struct regex_store *store, uint32_t id)
+bool regex_scratch_push(struct regex_store *store, uint32_t id)
 {
     struct regex_scratch *scratch = &store->scratch;
     if (id == REGEX_FAILED || !regex_spend(store, 1))
@@ -113,12 +115,17 @@ static bool same_node(const struct regex_node *x, const struct regex_node *y)
            x->maximum == y->maximum;
 }
 
-static void slot_place(const struct regex_store *store, uint32_t *slots, uint32_t mask, uint32_t id)
+static void slot_place(uint64_t *slots, uint32_t mask, uint64_t slot)
 {
-    uint32_t at = node_hash(store, &store->nodes[id]) & mask;
+    uint32_t at = (uint32_t)(slot >> 32) & mask;
     while (slots[at] != 0)
         at = (at + 1) & mask;
-    slots[at] = id;
+    slots[at] = slot;
+}
+
+static uint64_t slot_of(const struct regex_store *store, uint32_t id)
+{
+    return (uint64_t)node_hash(store, &store->nodes[id]) << 32 | id;
 }
 
 /* The table is at most half full. */
@@ -132,19 +139,20 @@ static bool make_room(struct regex_store *store)
     if (nodes == NULL)
         return false;
     store->nodes = nodes;
-    uint32_t *slots = grow(store, NULL, 0, 2u * wider * sizeof *slots);
+    uint64_t *slots = grow(store, NULL, 0, 2u * wider * sizeof *slots);
     if (slots == NULL) {
         store->bytes -= (wider - store->node_capacity) * sizeof *nodes;
         return false;
     }
     memset(slots, 0, 2u * wider * sizeof *slots);
     store->bytes -= ((size_t)store->slot_mask + 1) * sizeof *slots;
+    for (uint32_t i = 0; i <= store->slot_mask; i++)
+        if (store->slots[i] != 0)
+            slot_place(slots, 2 * wider - 1, store->slots[i]);
     free(store->slots);
     store->slots = slots;
     store->slot_mask = 2 * wider - 1;
     store->node_capacity = wider;
-    for (uint32_t id = 0; id < store->node_count; id++)
-        slot_place(store, slots, store->slot_mask, id);
     return true;
 }
 
@@ -208,11 +216,12 @@ static uint32_t intern(struct regex_store *store, struct regex_node node)
 {
     if (!regex_spend(store, 1))
         return REGEX_FAILED;
-    uint32_t at = node_hash(store, &node) & store->slot_mask;
+    uint32_t hash = node_hash(store, &node), at = hash & store->slot_mask;
     for (; store->slots[at] != 0; at = (at + 1) & store->slot_mask)
-        if (same_node(&store->nodes[store->slots[at]], &node))
-            return store->slots[at];
-    if (!make_room(store))
+        if (store->slots[at] >> 32 == hash &&
+            same_node(&store->nodes[(uint32_t)store->slots[at]], &node))
+            return (uint32_t)store->slots[at];
+    if (!regex_spend(store, NEW_NODE_STEPS) || !make_room(store))
         return REGEX_FAILED;
     node_derive(store, &node);
     if (node.depth > LIMIT_GRAMMAR_DEPTH) {
@@ -221,7 +230,7 @@ static uint32_t intern(struct regex_store *store, struct regex_node node)
     }
     uint32_t id = store->node_count++;
     store->nodes[id] = node;
-    slot_place(store, store->slots, store->slot_mask, id);
+    slot_place(store->slots, store->slot_mask, (uint64_t)hash << 32 | id);
     return id;
 }
 
@@ -246,15 +255,15 @@ bool regex_store_init(struct regex_store *store, size_t bytes_limit, uint64_t fu
         return false;
     }
     store->bytes = FIRST_NODES * (sizeof *store->nodes + sizeof *store->sets) +
-                   4 * FIRST_NODES * sizeof *store->slots;
+                   2 * FIRST_NODES * (sizeof *store->slots + sizeof *store->set_slots);
     store->nodes[REGEX_NOTHING] =
         (struct regex_node){.kind = REGEX_KIND_NOTHING, .shortest = UINT32_MAX};
     store->nodes[REGEX_EMPTY] = (struct regex_node){.kind = REGEX_KIND_EMPTY, .nullable = true};
     store->nodes[REGEX_ANYTHING] = (struct regex_node){
         .kind = REGEX_KIND_NOT, .a = REGEX_NOTHING, .nullable = true, .depth = 1};
     store->node_count = 3;
-    slot_place(store, store->slots, store->slot_mask, REGEX_EMPTY);
-    slot_place(store, store->slots, store->slot_mask, REGEX_ANYTHING);
+    slot_place(store->slots, store->slot_mask, slot_of(store, REGEX_EMPTY));
+    slot_place(store->slots, store->slot_mask, slot_of(store, REGEX_ANYTHING));
     return true;
 }
 
@@ -388,7 +397,7 @@ uint32_t regex_concat(struct regex_store *store, uint32_t x, uint32_t y)
         return x == REGEX_EMPTY ? y : x;
     size_t base = store->scratch.count;
     for (; is_kind(store, x, REGEX_KIND_CONCAT); x = store->nodes[x].b)
-        if (!scratch_push(store, store->nodes[x].a)) {
+        if (!regex_scratch_push(store, store->nodes[x].a)) {
             store->scratch.count = base;
             return REGEX_FAILED;
         }
@@ -405,9 +414,9 @@ static bool push_members(struct regex_store *store, uint32_t id, enum regex_kind
     if (id == REGEX_FAILED)
         return false;
     for (; is_kind(store, id, kind); id = store->nodes[id].b)
-        if (!scratch_push(store, store->nodes[id].a))
+        if (!regex_scratch_push(store, store->nodes[id].a))
             return false;
-    return scratch_push(store, id);
+    return regex_scratch_push(store, id);
 }
 
 /* x{m,n} t and x{p,q} t with overlapping or adjacent counts are one; REGEX_NOTHING: they are not. */
@@ -475,9 +484,9 @@ static uint32_t tidy_or(struct regex_store *store, size_t base)
     }
     store->scratch.count = kept;
     uint32_t set = regex_set(store, united.words);
-    if (has_empty && !nullable && !scratch_push(store, REGEX_EMPTY))
+    if (has_empty && !nullable && !regex_scratch_push(store, REGEX_EMPTY))
         return REGEX_FAILED;
-    if (set != REGEX_NOTHING && !scratch_push(store, set))
+    if (set != REGEX_NOTHING && !regex_scratch_push(store, set))
         return REGEX_FAILED;
     return set;
 }
@@ -539,7 +548,7 @@ uint32_t regex_or_of(struct regex_store *store, const uint32_t *parts, size_t co
 {
     size_t base = store->scratch.count;
     for (size_t i = 0; i < count; i++)
-        if (!scratch_push(store, parts[i])) {
+        if (!regex_scratch_push(store, parts[i])) {
             store->scratch.count = base;
             return REGEX_FAILED;
         }
@@ -582,7 +591,7 @@ static uint32_t tidy_and(struct regex_store *store, size_t base)
     uint32_t set = regex_set(store, common.words);
     if (set == REGEX_FAILED || set == REGEX_NOTHING)
         return set;
-    return scratch_push(store, set) ? REGEX_ANYTHING : REGEX_FAILED;
+    return regex_scratch_push(store, set) ? REGEX_ANYTHING : REGEX_FAILED;
 }
 
 uint32_t regex_and(struct regex_store *store, uint32_t x, uint32_t y)
@@ -661,11 +670,11 @@ static uint32_t concat_derivative(struct regex_store *store, uint32_t node, uint
         struct regex_node here = store->nodes[node];
         if (here.kind == REGEX_KIND_CONCAT) {
             uint32_t first = regex_derivative(store, here.a, byte);
-            good = scratch_push(store, regex_concat(store, first, here.b));
+            good = regex_scratch_push(store, regex_concat(store, first, here.b));
             more = good && store->nodes[here.a].nullable;
             node = here.b;
         } else {
-            good = scratch_push(store, regex_derivative(store, node, byte));
+            good = regex_scratch_push(store, regex_derivative(store, node, byte));
             more = false;
         }
     }
@@ -682,8 +691,8 @@ static uint32_t or_derivative(struct regex_store *store, uint32_t node, uint8_t 
     size_t base = store->scratch.count;
     bool good = true;
     for (; good && is_kind(store, node, REGEX_KIND_OR); node = store->nodes[node].b)
-        good = scratch_push(store, regex_derivative(store, store->nodes[node].a, byte));
-    if (good && scratch_push(store, regex_derivative(store, node, byte)))
+        good = regex_scratch_push(store, regex_derivative(store, store->nodes[node].a, byte));
+    if (good && regex_scratch_push(store, regex_derivative(store, node, byte)))
         return or_of_scratch(store, base);
     store->scratch.count = base;
     return REGEX_FAILED;

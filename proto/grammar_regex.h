@@ -40,6 +40,7 @@ struct regex_node {
     uint32_t minimum;
     uint32_t maximum;
     uint32_t shortest; /* lower bound of the length of its strings, saturated */
+    uint32_t mark;     /* the walk that reached it last */
     uint16_t depth;    /* nesting to the left: recursion of the derivative */
     uint8_t kind;
     uint8_t nullable : 1;   /* contains the empty string */
@@ -66,11 +67,12 @@ struct regex_store {
     struct regex_byte_set *sets;
     uint32_t set_count;
     uint32_t set_capacity;
-    uint32_t *slots; /* hash table of node ids; 0: free */
+    uint64_t *slots; /* hash table: hash, node id; 0: free */
     uint32_t slot_mask;
     uint32_t *set_slots; /* of set index + 1 */
     uint32_t set_slot_mask;
     struct regex_scratch scratch;
+    uint32_t walk;     /* walks over nodes so far, see mark */
     uint64_t hash_key; /* drawn, so that clients cannot construct collisions */
     size_t bytes;
     size_t bytes_limit;
@@ -82,6 +84,8 @@ struct regex_store {
 bool regex_store_init(struct regex_store *store, size_t bytes_limit, uint64_t fuel);
 void regex_store_fini(struct regex_store *store);
 bool regex_spend(struct regex_store *store, uint64_t steps);
+/* Pushes onto the scratch stack; false: failed, or the id is REGEX_FAILED. */
+bool regex_scratch_push(struct regex_store *store, uint32_t id);
 
 uint32_t regex_set(struct regex_store *store, const uint64_t words[4]);
 uint32_t regex_byte(struct regex_store *store, uint8_t byte);
@@ -97,11 +101,12 @@ uint32_t regex_repeat(struct regex_store *store, uint32_t x, uint32_t minimum, u
 uint32_t regex_derivative(struct regex_store *store, uint32_t node, uint8_t byte);
 
 /* Bytes that no set of `nodes` tells apart have one class. representative[c] is a byte of class c;
- * returns the number of classes. */
+ * members[c] are all of them. */
 struct regex_classes {
     uint8_t class_of[256];
     uint8_t representative[256];
     uint32_t count;
+    struct regex_byte_set members[256]; /* [count] */
 };
 void regex_classes_init(struct regex_classes *classes);
 void regex_classes_split(struct regex_classes *classes, const struct regex_byte_set *set);

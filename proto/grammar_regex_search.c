@@ -14,30 +14,48 @@
 
 void regex_classes_init(struct regex_classes *classes)
 {
-    memset(classes, 0, sizeof *classes);
+    memset(classes->class_of, 0, sizeof classes->class_of);
+    classes->representative[0] = 0;
+    memset(&classes->members[0], 0xFF, sizeof classes->members[0]);
     classes->count = 1;
+}
+
+/* The part of an old class becomes a class of its own. */
+static void class_split_off(struct regex_classes *classes, uint32_t old,
+                            const struct regex_byte_set *part)
+{
+    uint32_t added = classes->count++;
+    classes->members[added] = *part;
+    for (uint32_t w = 0; w < 4; w++) {
+        classes->members[old].words[w] &= ~part->words[w];
+        for (uint64_t left = part->words[w]; left != 0; left &= left - 1)
+            classes->class_of[w * 64 + (uint32_t)__builtin_ctzll(left)] = (uint8_t)added;
+    }
+    uint32_t changed[2] = {old, added};
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint64_t *words = classes->members[changed[i]].words;
+        uint32_t w = words[0] != 0 ? 0 : words[1] != 0 ? 1 : words[2] != 0 ? 2 : 3;
+        classes->representative[changed[i]] =
+            (uint8_t)(w * 64 + (uint32_t)__builtin_ctzll(words[w]));
+    }
+}
+
+static bool set_is_empty(const struct regex_byte_set *set)
+{
+    return (set->words[0] | set->words[1] | set->words[2] | set->words[3]) == 0;
 }
 
 void regex_classes_split(struct regex_classes *classes, const struct regex_byte_set *set)
 {
-    uint32_t first = classes->count;
-    if (first == 256)
-        return;
-    uint32_t inside[256] = {0}; /* the new class of members of an old one, 0: none so far */
-    bool outside[256] = {false};
-    for (uint32_t byte = 0; byte < 256; byte++)
-        if ((set->words[byte / 64] >> byte % 64 & 1) == 0)
-            outside[classes->class_of[byte]] = true;
-    for (uint32_t byte = 0; byte < 256; byte++) {
-        uint8_t old = classes->class_of[byte];
-        if (!outside[old] || old >= first || (set->words[byte / 64] >> byte % 64 & 1) == 0)
-            continue;
-        if (inside[old] == 0)
-            inside[old] = classes->count++;
-        classes->class_of[byte] = (uint8_t)inside[old];
+    for (uint32_t c = 0, count = classes->count; c < count; c++) {
+        struct regex_byte_set inside, outside;
+        for (uint32_t w = 0; w < 4; w++) {
+            inside.words[w] = classes->members[c].words[w] & set->words[w];
+            outside.words[w] = classes->members[c].words[w] & ~set->words[w];
+        }
+        if (!set_is_empty(&inside) && !set_is_empty(&outside))
+            class_split_off(classes, c, &inside);
     }
-    for (uint32_t byte = 256; byte-- > 0;)
-        classes->representative[classes->class_of[byte]] = (uint8_t)byte;
 }
 
 /* Open addressing from node to the entry of the search that reached it. */
@@ -141,27 +159,37 @@ static void search_fini(struct search *search)
     free(search->slots);
 }
 
+static bool walk_reach(struct regex_store *store, uint32_t node)
+{
+    if (store->nodes[node].mark == store->walk)
+        return true;
+    store->nodes[node].mark = store->walk;
+    return regex_scratch_push(store, node);
+}
+
 bool regex_classes_of(struct regex_store *store, uint32_t node, struct regex_classes *classes)
 {
     regex_classes_init(classes);
     if (node == REGEX_FAILED)
         return false;
-    struct search search = {.store = store};
-    search_add(&search, node, 0);
-    for (uint32_t i = 0; i < search.found_count && regex_spend(store, 2) && !search.failed; i++) {
-        const struct regex_node *here = &store->nodes[search.found[i]];
-        search.heap_count = 0; /* only the list is used */
-        if (here->kind == REGEX_KIND_SET) {
-            if (!regex_spend(store, 16))
-                break;
-            regex_classes_split(classes, &store->sets[here->a]);
-            continue;
-        }
-        search_add(&search, here->a, 0);
-        search_add(&search, here->b, 0);
+    if (++store->walk == 0) { /* marks of 2^32 walks ago must not match */
+        for (uint32_t i = 0; i < store->node_count; i++)
+            store->nodes[i].mark = 0;
+        store->walk = 1;
     }
-    search_fini(&search);
-    return !search.failed && store->failure == REGEX_FINE;
+    size_t base = store->scratch.count;
+    bool good = walk_reach(store, node);
+    for (size_t i = base; good && i < store->scratch.count; i++) {
+        const struct regex_node *here = &store->nodes[store->scratch.ids[i]];
+        if (here->kind == REGEX_KIND_SET) {
+            good = regex_spend(store, classes->count / 8 + 2);
+            regex_classes_split(classes, &store->sets[here->a]);
+        } else {
+            good = walk_reach(store, here->a) && walk_reach(store, here->b);
+        }
+    }
+    store->scratch.count = base;
+    return good && store->failure == REGEX_FINE;
 }
 
 static enum regex_liveness known_liveness(const struct regex_store *store, uint32_t node)

@@ -189,18 +189,21 @@
 #define LIMIT_GRAMMAR_DEPTH 500u
 /* a compiled grammar; the largest public JSON schema (915 kB) becomes about as much */
 #define LIMIT_GRAMMAR_BLOB_BYTES (4u << 20)
-/* memory of a grammar while it is built: tables that are a few times the blob */
-#define LIMIT_GRAMMAR_BUILD_BYTES (64u << 20)
-/* steps of building a grammar, each about 10 ns: 0.2 s */
-#define LIMIT_GRAMMAR_BUILD_FUEL 20000000u
+/* memory of a grammar while it is built: tables that are a few times the blob; half a million nodes,
+ * which take 0.2 s */
+#define LIMIT_GRAMMAR_BUILD_BYTES (40u << 20)
+/* steps of building a grammar, each at most about 10 ns: 0.2 s */
+#define LIMIT_GRAMMAR_BUILD_FUEL 24000000u
 /* derivatives that decide whether one regex is empty; about 1 ms */
 #define LIMIT_GRAMMAR_EMPTY_STEPS 2000u
 /* a count in a regex or a rule; more are written as unbounded by generators */
 #define LIMIT_GRAMMAR_COUNT (1u << 30)
 /* derived states and masks of one grammar in the worker */
 #define LIMIT_GRAMMAR_CACHE_BYTES (64u << 20)
-/* items of one parser row; JSON has about 40, a choice of objects a few hundred */
-#define LIMIT_GRAMMAR_ROW_ITEMS 4096u
+/* members of an object in a schema; OpenAI allows 5,000 in a whole schema */
+#define LIMIT_SCHEMA_MEMBERS 5000u
+/* items of one parser row; JSON has about 40, an object one for each member that may come */
+#define LIMIT_GRAMMAR_ROW_ITEMS 8192u
 /* masks of chains of terminals of one grammar; dropped when they are more */
 #define LIMIT_GRAMMAR_MASK_BYTES (16u << 20)
 /* chains of terminals in one mask; JSON has up to about 100, and grammars with more are walked
@@ -210,6 +213,9 @@
 #define LIMIT_GRAMMAR_STEP_ITEMS 4000000u
 /* steps of deriving states in one mask or one token; about 40 ms */
 #define LIMIT_GRAMMAR_STEP_FUEL 4000000u
+/* sets of members read by one answer: objects times their members; and their bits, 32 a word */
+#define LIMIT_GRAMMAR_GROUP_STATES (1u << 19)
+#define LIMIT_GRAMMAR_GROUP_WORDS  (1u << 22)
 /* parser items of one answer: 16 bytes each */
 #define LIMIT_GRAMMAR_ANSWER_ITEMS (2u << 20)
 

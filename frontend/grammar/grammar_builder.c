@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "frontend/base/cancel_flag.h"
+#include "proto/grammar_blob.h"
 #include "proto/limits.h"
 #include "proto/must.h"
 
@@ -41,6 +42,8 @@ void grammar_builder_close(struct grammar_builder *builder)
     free(builder->symbols.items);
     free(builder->productions.items);
     free(builder->symbol_list.items);
+    free(builder->groups.items);
+    free(builder->choices.items);
     free(builder->terminal_of.items);
     free(builder->traits.items);
     free(builder->code_points);
@@ -127,6 +130,19 @@ struct builder_production *builder_production_at(const struct grammar_builder *b
     return (struct builder_production *)builder->productions.items + production;
 }
 
+const struct builder_group *builder_group_of(const struct grammar_builder *builder,
+                                             symbol_id symbol)
+{
+    return (const struct builder_group *)builder->groups.items +
+           builder_symbol_at(builder, symbol)->value;
+}
+
+const struct grammar_group_choice *builder_group_choices(const struct grammar_builder *builder,
+                                                         const struct builder_group *group)
+{
+    return (const struct grammar_group_choice *)builder->choices.items + group->first;
+}
+
 uint32_t *builder_symbol_list(const struct grammar_builder *builder)
 {
     return builder->symbol_list.items;
@@ -197,6 +213,39 @@ void grammar_production(struct grammar_builder *builder, symbol_id rule, const s
     struct builder_symbol *symbol = builder_symbol_at(builder, rule);
     *production = (struct builder_production){first, (uint32_t)count, symbol->value};
     symbol->value = (uint32_t)builder->productions.count;
+}
+
+symbol_id grammar_unit(struct grammar_builder *builder, const symbol_id *symbols, size_t count)
+{
+    symbol_id rule = add_symbol(builder, (struct builder_symbol){SYMBOL_RULE, 0, 1, 0});
+    grammar_production(builder, rule, symbols, count);
+    return grammar_builder_failed(builder) ? GRAMMAR_NONE : rule;
+}
+
+symbol_id grammar_group(struct grammar_builder *builder, const struct grammar_group *group)
+{
+    if (grammar_builder_failed(builder) || group->separator == GRAMMAR_NONE)
+        return GRAMMAR_NONE;
+    if (group->choice_count > GRAMMAR_GROUP_CHOICES) {
+        builder_fail(builder, GRAMMAR_OUT_OF_MEMORY);
+        return GRAMMAR_NONE;
+    }
+    must(builder_symbol_at(builder, group->separator)->kind == SYMBOL_TERMINAL);
+    uint32_t first = (uint32_t)builder->choices.count;
+    for (uint32_t i = 0; i < group->choice_count; i++) {
+        struct grammar_group_choice *choice =
+            builder_array_add(builder, &builder->choices, sizeof *choice);
+        if (choice == NULL)
+            return GRAMMAR_NONE;
+        *choice = group->choices[i];
+    }
+    struct builder_group *added = builder_array_add(builder, &builder->groups, sizeof *added);
+    if (added == NULL)
+        return GRAMMAR_NONE;
+    *added = (struct builder_group){first, *group};
+    added->group.choices = NULL;
+    return add_symbol(
+        builder, (struct builder_symbol){SYMBOL_GROUP, (uint32_t)builder->groups.count - 1, 0, 0});
 }
 
 regex_id grammar_symbol_regex(const struct grammar_builder *builder, symbol_id symbol)
@@ -298,7 +347,7 @@ symbol_id grammar_repeat(struct grammar_builder *builder, symbol_id symbol, uint
         builder_repeats_as_terminal(builder, symbol, minimum, maximum))
         return grammar_terminal(builder,
                                 grammar_regex_repeat(builder, inner->value, minimum, maximum));
-    if (inner->kind == SYMBOL_TOKEN || inner->kind == SYMBOL_REPEAT) {
+    if (inner->kind != SYMBOL_TERMINAL && inner->kind != SYMBOL_RULE) {
         symbol_id rule = grammar_rule(builder);
         grammar_production(builder, rule, &symbol, 1);
         symbol = rule;

@@ -104,6 +104,25 @@ symbol_id grammar_repeat(struct grammar_builder *builder, symbol_id symbol, uint
 /* minimum to maximum times `item` with `separator` between them. */
 symbol_id grammar_separated(struct grammar_builder *builder, symbol_id item, symbol_id separator,
                             uint32_t minimum, uint32_t maximum);
+/* The symbols one after the other, as a choice or an undeclared text of groups: a rule that is never
+ * turned into a terminal. */
+symbol_id grammar_unit(struct grammar_builder *builder, const symbol_id *symbols, size_t count);
+
+struct grammar_group_choice {
+    symbol_id unit;
+    bool required;
+};
+
+struct grammar_group {
+    const struct grammar_group_choice *choices;
+    uint32_t choice_count;
+    symbol_id separator;    /* a terminal */
+    symbol_id early, extra; /* units, or GRAMMAR_NONE; early only together with extra */
+    uint32_t minimum, maximum;
+};
+/* One or more texts in any order (proto/grammar_blob.h, struct grammar_blob_group). Nothing in it
+ * matches the empty text, and no unit is there twice. The choices are copied. */
+symbol_id grammar_group(struct grammar_builder *builder, const struct grammar_group *group);
 /* The regex of a terminal symbol; GRAMMAR_NONE for other symbols. */
 regex_id grammar_symbol_regex(const struct grammar_builder *builder, symbol_id symbol);
 

@@ -130,7 +130,7 @@ static void collapse_rule(struct collapse *collapse, symbol_id symbol)
     struct grammar_builder *builder = collapse->builder;
     struct builder_symbol *rule = builder_symbol_at(builder, symbol);
     size_t count = 0;
-    bool all_terminals = collapse->marks[symbol] != RECURSIVE;
+    bool all_terminals = collapse->marks[symbol] != RECURSIVE && rule->minimum == 0;
     for (uint32_t p = rule->value; p != 0; p = builder_production_at(builder, p - 1)->previous) {
         merge_production(builder, p - 1);
         const struct builder_production *production = builder_production_at(builder, p - 1);
@@ -162,6 +162,22 @@ static void collapse_rule(struct collapse *collapse, symbol_id symbol)
         *rule = (struct builder_symbol){SYMBOL_TERMINAL, all, 0, 0};
 }
 
+/* The next symbol of a group that was not visited; `index` counts the undeclared ones first. */
+static symbol_id unseen_in_group(const struct collapse *collapse, symbol_id symbol, uint32_t *index)
+{
+    const struct builder_group *group = builder_group_of(collapse->builder, symbol);
+    const struct grammar_group_choice *choices = builder_group_choices(collapse->builder, group);
+    while (*index < group->group.choice_count + 2 && grammar_builder_spend(collapse->builder, 1)) {
+        uint32_t i = (*index)++;
+        symbol_id next = i == 0   ? group->group.early
+                         : i == 1 ? group->group.extra
+                                  : choices[i - 2].unit;
+        if (next != GRAMMAR_NONE && collapse->marks[next] == UNSEEN)
+            return next;
+    }
+    return GRAMMAR_NONE;
+}
+
 /* The next symbol below the top of the stack that was not visited. */
 static symbol_id unseen_below(struct collapse *collapse)
 {
@@ -170,6 +186,8 @@ static symbol_id unseen_below(struct collapse *collapse)
     const struct builder_symbol *here = builder_symbol_at(builder, visit->symbol);
     if (here->kind == SYMBOL_REPEAT)
         return collapse->marks[here->value] == UNSEEN ? here->value : GRAMMAR_NONE;
+    if (here->kind == SYMBOL_GROUP)
+        return unseen_in_group(collapse, visit->symbol, &visit->index);
     for (; visit->production != 0; visit->index = 0) {
         const struct builder_production *production =
             builder_production_at(builder, visit->production - 1);
@@ -199,6 +217,8 @@ static bool reaches_open(const struct collapse *collapse, symbol_id symbol)
     const struct builder_symbol *here = builder_symbol_at(builder, symbol);
     if (here->kind == SYMBOL_REPEAT)
         return collapse->marks[here->value] != DONE;
+    if (here->kind == SYMBOL_GROUP) /* never becomes a terminal */
+        return true;
     for (uint32_t p = here->value; p != 0; p = builder_production_at(builder, p - 1)->previous) {
         const struct builder_production *production = builder_production_at(builder, p - 1);
         const uint32_t *list = builder_symbol_list(builder) + production->first;
@@ -234,7 +254,7 @@ void builder_collapse_rules(struct grammar_builder *builder, symbol_id root)
     } else {
         for (size_t i = 0; i < count; i++) {
             enum symbol_kind kind = builder_symbol_at(builder, (symbol_id)i)->kind;
-            collapse.marks[i] = kind == SYMBOL_RULE || kind == SYMBOL_REPEAT ? UNSEEN : DONE;
+            collapse.marks[i] = kind == SYMBOL_TERMINAL || kind == SYMBOL_TOKEN ? DONE : UNSEEN;
         }
         if (collapse.marks[root] == UNSEEN)
             enter(&collapse, root);

@@ -54,6 +54,25 @@ static bool production_is_productive(const struct finish *finish, uint32_t index
     return true;
 }
 
+static bool is_useful(const struct finish *finish, symbol_id symbol)
+{
+    return symbol != GRAMMAR_NONE && finish->productive[symbol];
+}
+
+static bool group_is_productive(const struct finish *finish, symbol_id symbol)
+{
+    const struct builder_group *group = builder_group_of(finish->builder, symbol);
+    const struct grammar_group_choice *choices = builder_group_choices(finish->builder, group);
+    uint32_t available = is_useful(finish, group->group.extra);
+    for (uint32_t i = 0; i < group->group.choice_count; i++) {
+        bool productive = finish->productive[choices[i].unit];
+        if (choices[i].required && !productive)
+            return false;
+        available += productive;
+    }
+    return available > 0 && available >= group->group.minimum;
+}
+
 /* Whether the symbol matches some text, as far as known from others. */
 static bool symbol_is_productive(const struct finish *finish, symbol_id symbol)
 {
@@ -61,6 +80,8 @@ static bool symbol_is_productive(const struct finish *finish, symbol_id symbol)
     const struct builder_symbol *here = builder_symbol_at(builder, symbol);
     if (here->kind == SYMBOL_REPEAT)
         return here->minimum == 0 || finish->productive[here->value];
+    if (here->kind == SYMBOL_GROUP)
+        return group_is_productive(finish, symbol);
     for (uint32_t p = here->value; p != 0; p = builder_production_at(builder, p - 1)->previous)
         if (production_is_productive(finish, p - 1))
             return true;
@@ -81,7 +102,8 @@ static bool find_productive(struct finish *finish)
     bool changed = true;
     for (uint32_t pass = 0; changed; pass++) {
         changed = false;
-        if (!grammar_builder_spend(builder, count + builder->symbol_list.count))
+        if (!grammar_builder_spend(builder,
+                                   count + builder->symbol_list.count + builder->choices.count))
             return false;
         for (uint32_t i = 0; i < count; i++) {
             symbol_id s = pass % 2 == 0 ? i : count - 1 - i;
@@ -103,10 +125,28 @@ static void reach(struct finish *finish, symbol_id symbol)
     if (finish->number[symbol] != GRAMMAR_NONE)
         return;
     uint32_t *counts[] = {&finish->header.terminal_count, NULL, &finish->header.rule_count,
-                          &finish->header.repeat_count};
+                          &finish->header.repeat_count, &finish->header.group_count};
     uint32_t *count = counts[builder_symbol_at(finish->builder, symbol)->kind];
     finish->number[symbol] = count == NULL ? 0 : (*count)++;
     finish->order[finish->reached++] = symbol;
+}
+
+static void reach_group(struct finish *finish, symbol_id symbol)
+{
+    const struct builder_group *group = builder_group_of(finish->builder, symbol);
+    const struct grammar_group_choice *choices = builder_group_choices(finish->builder, group);
+    reach(finish, group->group.separator);
+    if (is_useful(finish, group->group.extra)) {
+        reach(finish, group->group.extra);
+        if (is_useful(finish, group->group.early))
+            reach(finish, group->group.early);
+    }
+    for (uint32_t i = 0; i < group->group.choice_count; i++) {
+        if (!finish->productive[choices[i].unit])
+            continue;
+        reach(finish, choices[i].unit);
+        finish->header.choice_count++;
+    }
 }
 
 static bool reach_all(struct finish *finish, symbol_id root)
@@ -121,6 +161,8 @@ static bool reach_all(struct finish *finish, symbol_id root)
             return builder_fail(builder, GRAMMAR_OUT_OF_FUEL);
         if (here->kind == SYMBOL_REPEAT)
             reach(finish, here->value);
+        if (here->kind == SYMBOL_GROUP)
+            reach_group(finish, finish->order[at]);
         for (uint32_t p = here->kind == SYMBOL_RULE ? here->value : 0; p != 0;) {
             const struct builder_production *production = builder_production_at(builder, p - 1);
             const uint32_t *list = builder_symbol_list(builder) + production->first;
@@ -187,6 +229,7 @@ static uint32_t slot_for(const struct finish *finish, symbol_id symbol)
     case SYMBOL_TERMINAL: return GRAMMAR_SLOT_TERMINAL | finish->number[symbol];
     case SYMBOL_TOKEN: return GRAMMAR_SLOT_TOKEN | here->value;
     case SYMBOL_RULE: return GRAMMAR_SLOT_RULE | finish->number[symbol];
+    case SYMBOL_GROUP: return GRAMMAR_SLOT_GROUP | finish->number[symbol];
     default: return GRAMMAR_SLOT_REPEAT | finish->number[symbol];
     }
 }
@@ -231,6 +274,47 @@ static char *write_terminals(const struct finish *finish, char *at)
     return (char *)(repeats + finish->header.repeat_count);
 }
 
+static int compare_choices(const void *a, const void *b)
+{
+    const struct grammar_blob_choice *x = a, *y = b;
+    return x->rule < y->rule ? -1 : x->rule > y->rule;
+}
+
+static char *write_groups(const struct finish *finish, char *at)
+{
+    struct grammar_blob_group *groups = (void *)at;
+    struct grammar_blob_choice *next = (void *)(groups + finish->header.group_count);
+    for (uint32_t i = 0; i < finish->reached; i++) {
+        symbol_id symbol = finish->order[i];
+        if (builder_symbol_at(finish->builder, symbol)->kind != SYMBOL_GROUP)
+            continue;
+        const struct builder_group *from = builder_group_of(finish->builder, symbol);
+        const struct grammar_group_choice *choices = builder_group_choices(finish->builder, from);
+        symbol_id early = from->group.early, extra = from->group.extra;
+        struct grammar_blob_choice *first = next;
+        uint32_t required = 0;
+        bool with_extra = is_useful(finish, extra);
+        for (uint32_t c = 0; c < from->group.choice_count; c++) {
+            if (!finish->productive[choices[c].unit])
+                continue;
+            required += choices[c].required;
+            *next++ =
+                (struct grammar_blob_choice){finish->number[choices[c].unit], choices[c].required};
+        }
+        qsort(first, (size_t)(next - first), sizeof *first, compare_choices);
+        *groups++ = (struct grammar_blob_group){
+            .choice_count = (uint32_t)(next - first),
+            .required_count = required,
+            .separator = finish->number[from->group.separator],
+            .early =
+                with_extra && is_useful(finish, early) ? finish->number[early] : GRAMMAR_NO_RULE,
+            .extra = with_extra ? finish->number[extra] : GRAMMAR_NO_RULE,
+            .minimum = from->group.minimum,
+            .maximum = from->group.maximum};
+    }
+    return (char *)next;
+}
+
 static void write_rules(const struct finish *finish, char *at)
 {
     const struct grammar_builder *builder = finish->builder;
@@ -272,7 +356,8 @@ static bool write_blob(struct finish *finish, struct grammar_blob_out *out)
     if (bytes == NULL)
         return builder_fail(finish->builder, GRAMMAR_OUT_OF_MEMORY);
     memcpy(bytes, header, sizeof *header);
-    write_rules(finish, write_terminals(finish, write_regexes(finish, bytes + sizeof *header)));
+    char *at = write_terminals(finish, write_regexes(finish, bytes + sizeof *header));
+    write_rules(finish, write_groups(finish, at));
     struct grammar_blob_view view;
     struct error_text error;
     enum result result = grammar_blob_check(bytes, size, &view, &error);

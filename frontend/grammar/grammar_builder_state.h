@@ -9,13 +9,14 @@ enum symbol_kind {
     SYMBOL_TERMINAL, /* value = regex */
     SYMBOL_TOKEN,    /* value = token */
     SYMBOL_RULE,     /* value = last production + 1, or 0 */
-    SYMBOL_REPEAT    /* value = symbol */
+    SYMBOL_REPEAT,   /* value = symbol */
+    SYMBOL_GROUP     /* value = index in groups */
 };
 
 struct builder_symbol {
     enum symbol_kind kind;
     uint32_t value;
-    uint32_t minimum; /* SYMBOL_REPEAT */
+    uint32_t minimum; /* SYMBOL_REPEAT; SYMBOL_RULE: 1 if it stays a rule */
     uint32_t maximum;
 };
 
@@ -23,6 +24,11 @@ struct builder_production {
     uint32_t first; /* in symbol_list */
     uint32_t count;
     uint32_t previous; /* of the same rule: index + 1, or 0 */
+};
+
+struct builder_group {
+    uint32_t first; /* in choices */
+    struct grammar_group group;
 };
 
 /* An array that grows inside the builder's bounds. */
@@ -37,6 +43,8 @@ struct grammar_builder {
     struct builder_array symbols;     /* struct builder_symbol */
     struct builder_array productions; /* struct builder_production */
     struct builder_array symbol_list; /* uint32_t, the symbols of all productions */
+    struct builder_array groups;      /* struct builder_group */
+    struct builder_array choices;     /* struct grammar_group_choice */
     struct builder_array terminal_of; /* uint32_t: symbol of each regex id, or GRAMMAR_NONE */
     struct builder_array traits;      /* uint8_t of each regex id, as far as asked for */
     uint64_t *code_points;            /* bitmap, zero between uses; NULL until first used */
@@ -51,6 +59,10 @@ bool builder_fail(struct grammar_builder *builder, enum grammar_failure failure)
 struct builder_symbol *builder_symbol_at(const struct grammar_builder *builder, symbol_id symbol);
 struct builder_production *builder_production_at(const struct grammar_builder *builder,
                                                  uint32_t production);
+const struct builder_group *builder_group_of(const struct grammar_builder *builder,
+                                             symbol_id symbol);
+const struct grammar_group_choice *builder_group_choices(const struct grammar_builder *builder,
+                                                         const struct builder_group *group);
 uint32_t *builder_symbol_list(const struct grammar_builder *builder);
 /* One regex for two symbols in sequence, if one terminal serves masks better than two:
  * GRAMMAR_NONE otherwise. */

@@ -36,7 +36,7 @@ struct grammar_cache {
     struct entry *slots[SLOTS];
     struct entry *newest;
     struct entry *oldest;
-    size_t bytes; /* of all entries */
+    struct grammar_cache_counts counts;
 };
 
 struct grammar_cache *grammar_cache_create(size_t max_bytes)
@@ -73,7 +73,8 @@ static void entry_drop(struct grammar_cache *cache, struct entry *entry)
         at = &(*at)->next_in_slot;
     *at = entry->next_in_slot;
     entry_unlink(cache, entry);
-    cache->bytes -= entry->bytes;
+    cache->counts.bytes -= entry->bytes;
+    cache->counts.entries--;
     shared_bytes_release(entry->grammar);
     shared_bytes_release(entry->note);
     free(entry);
@@ -130,8 +131,9 @@ static void entry_keep(struct grammar_cache *cache, struct entry *entry)
     entry->next_in_slot = cache->slots[entry->hash % SLOTS];
     cache->slots[entry->hash % SLOTS] = entry;
     entry_link_newest(cache, entry);
-    cache->bytes += entry->bytes;
-    while (cache->bytes > cache->max_bytes && cache->oldest)
+    cache->counts.bytes += entry->bytes;
+    cache->counts.entries++;
+    for (; cache->counts.bytes > cache->max_bytes && cache->oldest; cache->counts.dropped++)
         entry_drop(cache, cache->oldest);
     must(pthread_mutex_unlock(&cache->mutex) == 0);
 }
@@ -195,6 +197,7 @@ enum result grammar_cache_find(struct grammar_cache *cache, const char *key, siz
     must(pthread_mutex_lock(&cache->mutex) == 0);
     struct entry *entry = entry_find(cache, hash, key, key_bytes);
     enum result result = RESULT_OK;
+    *(entry ? &cache->counts.hits : &cache->counts.misses) += 1;
     if (entry) {
         entry_unlink(cache, entry);
         entry_link_newest(cache, entry);
@@ -210,6 +213,13 @@ enum result grammar_cache_find(struct grammar_cache *cache, const char *key, siz
             entry_keep(cache, made);
     }
     return result;
+}
+
+void grammar_cache_count(struct grammar_cache *cache, struct grammar_cache_counts *counts)
+{
+    must(pthread_mutex_lock(&cache->mutex) == 0);
+    *counts = cache->counts;
+    must(pthread_mutex_unlock(&cache->mutex) == 0);
 }
 
 void grammar_cache_destroy(struct grammar_cache *cache)

@@ -30,12 +30,19 @@ struct grammar_cache;
 struct grammar_cache *grammar_cache_create(size_t max_bytes);
 void grammar_cache_destroy(struct grammar_cache *cache);
 
+struct grammar_cache_counts {
+    uint64_t hits, misses; /* look-ups so far */
+    uint64_t dropped;      /* entries that left because others needed their room */
+    size_t entries, bytes; /* now */
+};
+void grammar_cache_count(struct grammar_cache *cache, struct grammar_cache_counts *counts);
+
 /*
  * The blob (proto/grammar_blob.h) of this key, compiled if it is not cached; `cache` NULL: always.
  * `key` describes all that `compile` depends on. On RESULT_OK *grammar is a reference of the
  * caller's, and *note is one to the compiler's note, or NULL if that is empty. RESULT_INVALID:
- * refused, *error says why. RESULT_TOO_LARGE: it takes too much work or memory, *error says so. RESULT_CANCELLED,
- * RESULT_OUT_OF_MEMORY. `cancelled` may be NULL.
+ * refused, *error says why. RESULT_TOO_LARGE: it takes too much work or memory, *error says so.
+ * RESULT_CANCELLED, RESULT_OUT_OF_MEMORY. `cancelled` may be NULL.
  */
 enum result grammar_cache_find(struct grammar_cache *cache, const char *key, size_t key_bytes,
                                const atomic_bool *cancelled, grammar_compiler *compile,

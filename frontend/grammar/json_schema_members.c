@@ -10,6 +10,7 @@
 
 #include "frontend/grammar/json_schema_parts.h"
 #include "frontend/grammar/json_text_regex.h"
+#include "proto/limits.h"
 
 #define PATTERNS_MAXIMUM 32u
 #define CLASSES_MAXIMUM  64u
@@ -313,6 +314,9 @@ bool object_view_open(struct schema_compiler *compiler, struct object_view *view
     *view = (struct object_view){.keys = GRAMMAR_NONE};
     view->fact_count = conjunct_facts(compiler, conjunct, &view->facts);
     names_collect(compiler, view);
+    if (view->count > LIMIT_SCHEMA_MEMBERS)
+        return schema_refuse(compiler, compiler->document.root, "properties",
+                             "an object has too many members");
     for (uint32_t i = 0; i < view->fact_count; i++) {
         const struct schema_atom *fact = view->facts[i];
         if (fact->kind != ATOM_KEYS)

@@ -1,6 +1,8 @@
 /*
- * The rules of an object: its members in order, each optional one may be left out, then any number
- * of other members. Two rules per place and count of members written:
+ * The rules of an object. Its members may have any order: they are a group, of which the parser
+ * knows what was read; undeclared members follow once all required ones were written, so that an
+ * answer cannot put them off for ever, except those whose names begin with $. Strict schemas keep the declared order: each optional member
+ * may be left out, then come others. Two rules per place and count of members written:
  *   next(i, c)  -> member i  after(i + 1, c + 1)  |  next(i + 1, c) if member i is optional
  *   after(i, c) -> "," next(i, c)  |  "}" if no member from i on is required and c suffices
  * Counts are kept up to the object's bounds; without bounds, only the places are kept. An object
@@ -149,9 +151,10 @@ static symbol_id member_symbol(struct schema_compiler *compiler, regex_id key,
     return grammar_sequence(compiler->builder, symbols, 2);
 }
 
-/* One symbol for all classes; with `wanted`, only keys in it, and values satisfy its literal too. */
+/* One symbol for all classes: only keys in `keys` (GRAMMAR_NONE: all), and values satisfy `also`, or
+ * NULL, too. */
 static symbol_id classes_symbol(struct schema_compiler *compiler, const struct object_view *view,
-                                const struct schema_atom *wanted)
+                                regex_id keys, const struct schema_literal *also)
 {
     symbol_id *symbols = schema_take(compiler, (view->class_count + 1) * sizeof(*symbols));
     size_t used = 0;
@@ -160,10 +163,10 @@ static symbol_id classes_symbol(struct schema_compiler *compiler, const struct o
         regex_id key = view->classes[i].regex;
         for (uint32_t l = 0; l < view->classes[i].literals.count; l++)
             literal_list_add(compiler, &literals, view->classes[i].literals.items[l]);
-        if (wanted) {
-            key = grammar_regex_and(compiler->builder, key, wanted->regex);
-            literal_list_add(compiler, &literals, wanted->literal);
-        }
+        if (keys != GRAMMAR_NONE)
+            key = grammar_regex_and(compiler->builder, key, keys);
+        if (also)
+            literal_list_add(compiler, &literals, *also);
         bool known = false;
         if (literal_list_is_never(compiler, &literals) ||
             (grammar_regex_is_nothing(compiler->builder, key, &known) && known))
@@ -229,6 +232,80 @@ static bool tables_take(struct object_writer *writer)
     return !compiler->failed;
 }
 
+/* The symbols as one unit, the same one for equal pairs. */
+static symbol_id pair_unit(struct schema_compiler *compiler, symbol_id key, symbol_id value)
+{
+    if (key == GRAMMAR_NONE || value == GRAMMAR_NONE)
+        return GRAMMAR_NONE;
+    uintptr_t name = (uintptr_t)((uint64_t)key << 32 | value) + 1;
+    uint32_t *known = node_table_find(compiler, &compiler->units, (const void *)name);
+    if (known == NULL)
+        return GRAMMAR_NONE;
+    if (*known == 0) {
+        symbol_id unit = grammar_unit(compiler->builder, (const symbol_id[]){key, value}, 2);
+        *known = unit == GRAMMAR_NONE ? 0 : unit + 1;
+    }
+    return *known - 1;
+}
+
+/* Undeclared members that may come before required ones: those whose names begin with $ ("$schema"),
+ * which are written first by convention. */
+static symbol_id early_unit(struct object_writer *writer)
+{
+    struct schema_compiler *compiler = writer->compiler;
+    struct grammar_builder *builder = compiler->builder;
+    regex_id keys =
+        grammar_regex_concat(builder, grammar_regex_literal(builder, "$", 1), compiler->any_text);
+    symbol_id early = classes_symbol(compiler, writer->view, keys, NULL);
+    return early == GRAMMAR_NONE ? GRAMMAR_NONE : grammar_unit(builder, &early, 1);
+}
+
+/* Members in any order, of objects that need not have a member of some class. */
+static void unordered_write(struct object_writer *writer, symbol_id rule)
+{
+    struct schema_compiler *compiler = writer->compiler;
+    struct grammar_builder *builder = compiler->builder;
+    const struct object_view *view = writer->view;
+    uint32_t required = 0, used = 0;
+    struct grammar_group_choice *choices =
+        schema_take(compiler, (view->count + 1) * sizeof(*choices));
+    for (uint32_t i = 0; choices && i < view->count && schema_spend(compiler, 4); i++) {
+        const struct object_member *member = &view->members[i];
+        required += member->required;
+        if (literal_list_is_never(compiler, &member->literals)) {
+            if (member->required)
+                return;
+            continue;
+        }
+        regex_id key = json_text_literal(builder, member->name);
+        choices[used].required = member->required;
+        choices[used++].unit = pair_unit(compiler, key_terminal(compiler, key),
+                                         schema_state_symbol(compiler, &member->literals));
+    }
+    if (compiler->failed || grammar_builder_failed(builder))
+        return;
+    bool open = writer->others != GRAMMAR_NONE;
+    if (required == 0 && writer->minimum == 0)
+        produce(writer, rule, (symbol_id[]){compiler->object_open, compiler->object_empty}, 2);
+    if (open && writer->minimum > required + 1)
+        schema_refuse(compiler, compiler->document.root, "minProperties",
+                      "so many undeclared members might repeat a name");
+    if (writer->maximum == 0 || used + open == 0)
+        return;
+    const struct grammar_group group = {
+        .choices = choices,
+        .choice_count = used,
+        .separator = compiler->comma,
+        .early = open && required > 0 ? early_unit(writer) : GRAMMAR_NONE,
+        .extra = open ? grammar_unit(builder, &writer->others, 1) : GRAMMAR_NONE,
+        .minimum = writer->minimum,
+        .maximum = writer->maximum};
+    symbol_id symbols[3] = {compiler->object_open, grammar_group(builder, &group),
+                            compiler->object_close};
+    if (!grammar_builder_failed(builder))
+        produce(writer, rule, symbols, 3);
+}
+
 /* Writes the alternative; `wanted`: a member that must be among the others, or NULL. */
 static void alternative_write(struct schema_compiler *compiler, symbol_id rule,
                               const struct conjunct *conjunct, const struct schema_atom *wanted)
@@ -238,12 +315,18 @@ static void alternative_write(struct schema_compiler *compiler, symbol_id rule,
         return;
     struct object_writer writer = {.compiler = compiler, .view = &view, .required = GRAMMAR_NONE};
     if (wanted) {
-        writer.required = classes_symbol(compiler, &view, wanted);
+        writer.required = classes_symbol(compiler, &view, wanted->regex, &wanted->literal);
         if (writer.required == GRAMMAR_NONE)
             return;
     }
-    writer.others = classes_symbol(compiler, &view, NULL);
-    if (compiler->failed || !bounds_set(&writer, conjunct) || !tables_take(&writer))
+    writer.others = classes_symbol(compiler, &view, GRAMMAR_NONE, NULL);
+    if (compiler->failed || !bounds_set(&writer, conjunct))
+        return;
+    if (!wanted && !compiler->options->strict) {
+        unordered_write(&writer, rule);
+        return;
+    }
+    if (!tables_take(&writer))
         return;
     if (may_close(&writer, 0, 0)) {
         symbol_id symbols[2] = {compiler->object_open, compiler->object_empty};

@@ -146,6 +146,7 @@ struct schema_compiler {
     regex_id character, any_text, any_number, plain_number, integer;
     regex_id blanks;
     struct node_table visits;  /* schemas that were looked at for loops */
+    struct node_table units;   /* 1 + the unit of a key's and a value's symbol */
     struct node_table regexes; /* 1 + the regex of an assertion that must hold */
     symbol_id comma, object_open, object_close, object_empty, array_open, array_close, array_empty;
 };

@@ -262,19 +262,21 @@ static void state_write(struct schema_compiler *compiler, uint32_t index)
     struct literal_list literals = compiler->states[index].literals;
     symbol_id rule = compiler->states[index].symbol;
     struct grammar_builder *builder = compiler->builder;
-    regex_id scalars = GRAMMAR_NONE;
     const struct conjunct *conjunct = conjuncts_of(compiler, &literals, STATE_ALTERNATIVES);
-    for (; conjunct && schema_spend(compiler, 16); conjunct = conjunct->next) {
-        regex_id scalar = scalar_regex(compiler, conjunct);
-        if (scalar != GRAMMAR_NONE)
-            scalars = scalars == GRAMMAR_NONE ? scalar : grammar_regex_or(builder, scalars, scalar);
+    uint32_t count = 0, used = 0;
+    for (const struct conjunct *each = conjunct; each; each = each->next)
+        count++;
+    regex_id *scalars = schema_take(compiler, (count + 1) * sizeof(*scalars));
+    for (; scalars && conjunct && schema_spend(compiler, 16); conjunct = conjunct->next) {
+        scalars[used] = scalar_regex(compiler, conjunct);
+        used += scalars[used] != GRAMMAR_NONE;
         if (conjunct->types & TYPE_ARRAY)
             array_write(compiler, rule, conjunct);
         if (conjunct->types & TYPE_OBJECT)
             object_write(compiler, rule, conjunct);
     }
-    if (scalars != GRAMMAR_NONE) {
-        symbol_id terminal = grammar_terminal(builder, scalars);
+    if (used > 0) {
+        symbol_id terminal = grammar_terminal(builder, grammar_regex_or_of(builder, scalars, used));
         grammar_production(builder, rule, &terminal, 1);
     }
 }

@@ -117,6 +117,32 @@ static void call_regex(struct grammar_builder *b, struct input *input, struct id
     }
 }
 
+/* Each part after a letter of its own, because nothing in a group may be empty. */
+static symbol_id call_group(struct grammar_builder *b, struct input *input, const symbol_id *parts)
+{
+    uint32_t bits = take(input), minimum = take(input) % 4, count = bits % 3, required = 0;
+    struct grammar_group_choice choices[2];
+    symbol_id units[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        symbol_id pair[2] = {grammar_terminal(b, grammar_regex_literal(b, &"abc"[i], 1)), parts[i]};
+        units[i] = grammar_unit(b, pair, 2);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        choices[i] = (struct grammar_group_choice){units[i], (bits >> (2 + i) & 1) != 0};
+        required += choices[i].required;
+    }
+    uint32_t least = minimum > required ? minimum : required;
+    const struct grammar_group group = {.choices = choices,
+                                        .choice_count = count,
+                                        .separator =
+                                            grammar_terminal(b, grammar_regex_literal(b, " ", 1)),
+                                        .early = bits & 16 ? units[2] : GRAMMAR_NONE,
+                                        .extra = bits & 48 ? units[2] : GRAMMAR_NONE,
+                                        .minimum = minimum,
+                                        .maximum = bits & 64 ? GRAMMAR_UNBOUNDED : least + 1};
+    return grammar_group(b, &group);
+}
+
 static void call_symbol(struct grammar_builder *b, struct input *input, struct ids *ids,
                         uint32_t call)
 {
@@ -130,6 +156,7 @@ static void call_symbol(struct grammar_builder *b, struct input *input, struct i
     case 3: *to = grammar_choice(b, parts, take(input) % 4); break;
     case 4: *to = grammar_repeat(b, parts[0], take(input) % 4, take(input) % 5); break;
     case 5: *to = grammar_separated(b, parts[0], parts[1], take(input) % 3, take(input)); break;
+    case 6: *to = call_group(b, input, parts); break;
     default: { /* a production of one of the first symbols, which are rules */
         symbol_id rule = ids->symbols[take(input) % 4];
         grammar_production(b, rule, parts, take(input) % 4);
@@ -149,7 +176,7 @@ static void use_builder(struct input *input)
     symbol_id rules[4];
     memcpy(rules, ids.symbols, sizeof rules);
     while (input->left > 4) {
-        uint32_t call = take(input) % 18;
+        uint32_t call = take(input) % 19;
         if (call < 10)
             call_regex(b, input, &ids, call);
         else

@@ -138,6 +138,6 @@ void grammar_automaton_fini(struct grammar_automaton *automaton)
 void grammar_automaton_refill(struct grammar_automaton *automaton)
 {
     automaton->store.fuel = LIMIT_GRAMMAR_STEP_FUEL;
-    if (automaton->store.failure == REGEX_OUT_OF_FUEL)
+    if (automaton->store.failure == REGEX_OUT_OF_FUEL || automaton->store.failure == REGEX_TOO_DEEP)
         automaton->store.failure = REGEX_FINE;
 }

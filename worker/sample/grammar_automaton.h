@@ -34,8 +34,14 @@ struct grammar_automaton {
 bool grammar_automaton_init(struct grammar_automaton *automaton,
                             const struct grammar_blob_view *view, uint32_t *terminal_states);
 void grammar_automaton_fini(struct grammar_automaton *automaton);
-/* Fuel for one token or mask. */
+/* Fuel for one token or mask; earlier failures are forgotten, except that memory is out. */
 void grammar_automaton_refill(struct grammar_automaton *automaton);
+
+/* Its memory is full: no state can be added any more. */
+static inline bool grammar_automaton_is_full(const struct grammar_automaton *automaton)
+{
+    return automaton->store.failure == REGEX_OUT_OF_MEMORY;
+}
 
 uint32_t grammar_automaton_derive(struct grammar_automaton *automaton, uint32_t state,
                                   uint32_t byte_class);

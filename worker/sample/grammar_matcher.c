@@ -1,6 +1,7 @@
 /*
  * Follows tokens through the rows of the parser, with a mark after each token, and fills masks. The
- * program is shared by matchers of one grammar, so its lock is held while it is used.
+ * program is shared by matchers of one grammar, so its lock is held while it is used. When its
+ * automaton is full, a matcher goes on with another program, on which it follows its tokens again.
  */
 #include "worker/sample/grammar_matcher.h"
 
@@ -18,7 +19,8 @@ struct grammar_matcher {
     struct grammar_vocabulary *vocabulary;
     struct grammar_program *program;
     struct grammar_rows rows;
-    uint32_t *marks; /* [mark_count] rows after each token, with ENDED */
+    uint32_t *marks;  /* [mark_count] rows after each token, with ENDED */
+    uint32_t *tokens; /* [mark_count] */
     size_t mark_count;
     size_t mark_capacity;
 };
@@ -56,6 +58,7 @@ void grammar_matcher_close(struct grammar_matcher *matcher)
     grammar_vocabulary_give_program(matcher->vocabulary, matcher->program);
     grammar_rows_fini(&matcher->rows);
     free(matcher->marks);
+    free(matcher->tokens);
     free(matcher);
 }
 
@@ -100,9 +103,11 @@ static enum grammar_result follow_token(struct grammar_matcher *matcher, uint32_
     if (matcher->mark_count == matcher->mark_capacity) {
         size_t wider = matcher->mark_capacity == 0 ? 64 : matcher->mark_capacity * 2;
         uint32_t *marks = realloc(matcher->marks, wider * sizeof *marks);
-        if (marks == NULL)
+        matcher->marks = marks != NULL ? marks : matcher->marks;
+        uint32_t *kept = realloc(matcher->tokens, wider * sizeof *kept);
+        matcher->tokens = kept != NULL ? kept : matcher->tokens;
+        if (marks == NULL || kept == NULL)
             return GRAMMAR_MEMORY;
-        matcher->marks = marks;
         matcher->mark_capacity = wider;
     }
     refill(matcher);
@@ -115,13 +120,15 @@ static enum grammar_result follow_token(struct grammar_matcher *matcher, uint32_
         result = GRAMMAR_OK;
         ended = ENDED;
     }
-    if (result == GRAMMAR_OK)
+    if (result == GRAMMAR_OK) {
+        matcher->tokens[matcher->mark_count] = token;
         matcher->marks[matcher->mark_count++] = matcher->rows.row_count | ended;
+    }
     return result;
 }
 
-enum grammar_result grammar_matcher_follow(struct grammar_matcher *matcher, const uint32_t *tokens,
-                                           size_t count)
+static enum grammar_result follow_tokens(struct grammar_matcher *matcher, const uint32_t *tokens,
+                                         size_t count)
 {
     size_t before = matcher->mark_count;
     enum grammar_result result = GRAMMAR_OK;
@@ -131,6 +138,50 @@ enum grammar_result grammar_matcher_follow(struct grammar_matcher *matcher, cons
     pthread_mutex_unlock(&matcher->program->lock);
     if (result != GRAMMAR_OK)
         grammar_matcher_cut(matcher, before);
+    return result;
+}
+
+static bool is_full(struct grammar_matcher *matcher)
+{
+    pthread_mutex_lock(&matcher->program->lock);
+    bool full = grammar_automaton_is_full(&matcher->program->automaton);
+    pthread_mutex_unlock(&matcher->program->lock);
+    return full;
+}
+
+/* Goes on with another program. False: the matcher is as it was. */
+static bool renew(struct grammar_matcher *matcher)
+{
+    enum grammar_result result;
+    struct grammar_program *program =
+        grammar_vocabulary_renew_program(matcher->vocabulary, matcher->program, &result);
+    if (program == NULL)
+        return false;
+    struct grammar_matcher old = *matcher;
+    *matcher = (struct grammar_matcher){.vocabulary = old.vocabulary, .program = program};
+    bool good = grammar_rows_init(&matcher->rows, program);
+    pthread_mutex_lock(&program->lock);
+    good = good && grammar_rows_start(&matcher->rows);
+    pthread_mutex_unlock(&program->lock);
+    good = good && follow_tokens(matcher, old.tokens, old.mark_count) == GRAMMAR_OK;
+    if (!good) { /* keep the old one */
+        struct grammar_matcher fresh = *matcher;
+        *matcher = old;
+        old = fresh;
+    }
+    grammar_vocabulary_give_program(old.vocabulary, old.program);
+    grammar_rows_fini(&old.rows);
+    free(old.marks);
+    free(old.tokens);
+    return good;
+}
+
+enum grammar_result grammar_matcher_follow(struct grammar_matcher *matcher, const uint32_t *tokens,
+                                           size_t count)
+{
+    enum grammar_result result = follow_tokens(matcher, tokens, count);
+    if (result != GRAMMAR_OK && result != GRAMMAR_REFUSED && is_full(matcher) && renew(matcher))
+        result = follow_tokens(matcher, tokens, count);
     return result;
 }
 
@@ -146,18 +197,28 @@ void grammar_matcher_cut(struct grammar_matcher *matcher, size_t tokens)
     grammar_rows_cut(&matcher->rows, tokens == 0 ? 1 : matcher->marks[tokens - 1] & ~ENDED);
 }
 
-enum grammar_result grammar_matcher_mask(struct grammar_matcher *matcher, uint32_t *words,
-                                         size_t *allowed)
+static enum grammar_result fill_mask(struct grammar_matcher *matcher, uint32_t *words)
 {
-    size_t count = grammar_vocabulary_mask_words(matcher->vocabulary);
-    memset(words, 0, count * sizeof *words);
-    *allowed = 0;
-    if (grammar_matcher_has_ended(matcher))
-        return GRAMMAR_OK;
+    memset(words, 0, grammar_vocabulary_mask_words(matcher->vocabulary) * sizeof *words);
     pthread_mutex_lock(&matcher->program->lock);
     refill(matcher);
     enum grammar_result result = grammar_mask_fill(matcher->vocabulary, &matcher->rows, words);
     pthread_mutex_unlock(&matcher->program->lock);
+    return result;
+}
+
+enum grammar_result grammar_matcher_mask(struct grammar_matcher *matcher, uint32_t *words,
+                                         size_t *allowed)
+{
+    size_t count = grammar_vocabulary_mask_words(matcher->vocabulary);
+    *allowed = 0;
+    if (grammar_matcher_has_ended(matcher)) {
+        memset(words, 0, count * sizeof *words);
+        return GRAMMAR_OK;
+    }
+    enum grammar_result result = fill_mask(matcher, words);
+    if (result != GRAMMAR_OK && is_full(matcher) && renew(matcher))
+        result = fill_mask(matcher, words);
     for (size_t i = 0; i < count; i++)
         *allowed += (size_t)__builtin_popcount(words[i]);
     return result;

@@ -1,6 +1,6 @@
 /*
  * Opens a grammar: checks a copy of the blob, builds the automaton and finds the rules that derive
- * the empty text. The latter repeats passes over all slots until nothing changes; a blob whose
+ * the empty text; parts of groups must not. Finding them repeats passes over all slots until nothing changes; a blob whose
  * rules would need too many passes is refused.
  */
 #include "worker/sample/grammar_program.h"
@@ -62,6 +62,25 @@ static bool find_nullable(struct grammar_program *program)
     return true;
 }
 
+/* Fills group_first; false: a part of a group matches the empty text. */
+static bool check_groups(struct grammar_program *program)
+{
+    const struct grammar_blob_view *view = &program->view;
+    uint32_t choice = 0;
+    for (uint32_t i = 0; i < view->header->group_count; i++) {
+        const struct grammar_blob_group *group = &view->groups[i];
+        program->group_first[i] = choice;
+        if (slot_is_nullable(program, GRAMMAR_SLOT_TERMINAL | group->separator) ||
+            (group->early != GRAMMAR_NO_RULE && program->rule_nullable[group->early]) ||
+            (group->extra != GRAMMAR_NO_RULE && program->rule_nullable[group->extra]))
+            return false;
+        for (uint32_t end = choice + group->choice_count; choice < end; choice++)
+            if (program->rule_nullable[view->choices[choice].rule])
+                return false;
+    }
+    return true;
+}
+
 static enum grammar_result prepare(struct grammar_program *program, const void *blob, size_t bytes)
 {
     program->blob = malloc(bytes == 0 ? 1 : bytes);
@@ -78,13 +97,14 @@ static enum grammar_result prepare(struct grammar_program *program, const void *
     program->terminal_states = calloc((size_t)header->terminal_count + 1, sizeof(uint32_t));
     program->rule_nullable = calloc(header->rule_count, sizeof(bool));
     program->repeat_minimum = calloc((size_t)header->repeat_count + 1, sizeof(uint32_t));
+    program->group_first = calloc((size_t)header->group_count + 1, sizeof(uint32_t));
     if (program->terminal_states == NULL || program->rule_nullable == NULL ||
-        program->repeat_minimum == NULL)
+        program->repeat_minimum == NULL || program->group_first == NULL)
         return GRAMMAR_MEMORY;
     if (!grammar_automaton_init(&program->automaton, &program->view, program->terminal_states) ||
         !find_nullable(program))
         return GRAMMAR_FUEL;
-    return GRAMMAR_OK;
+    return check_groups(program) ? GRAMMAR_OK : GRAMMAR_REFUSED;
 }
 
 struct grammar_program *grammar_program_open(const void *blob, size_t bytes,
@@ -114,6 +134,7 @@ void grammar_program_close(struct grammar_program *program)
     free(program->terminal_states);
     free(program->rule_nullable);
     free(program->repeat_minimum);
+    free(program->group_first);
     pthread_mutex_destroy(&program->lock);
     free(program);
 }

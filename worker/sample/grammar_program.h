@@ -24,6 +24,7 @@ struct grammar_program {
     uint32_t *terminal_states; /* [terminals] at the start of each */
     bool *rule_nullable;       /* [rules] the rule has a derivation of the empty text */
     uint32_t *repeat_minimum;  /* [repeats] 0 if the symbol is nullable */
+    uint32_t *group_first;     /* [groups] first choice of each */
     struct grammar_mask_cache masks;
     uint32_t matchers; /* that use it; this and is_kept under the vocabulary's lock */
     bool is_kept;      /* the vocabulary lists it */

@@ -20,6 +20,7 @@ _Static_assert((SEEN_SLOTS & (SEEN_SLOTS - 1)) == 0, "a mask selects the slot");
 bool grammar_rows_init(struct grammar_rows *rows, struct grammar_program *program)
 {
     *rows = (struct grammar_rows){.program = program, .fuel = LIMIT_GRAMMAR_STEP_ITEMS};
+    grammar_groups_init(&rows->groups, program);
     rows->predicted = calloc(program->view.header->rule_count, sizeof *rows->predicted);
     rows->seen = calloc(SEEN_SLOTS, sizeof *rows->seen);
     return rows->predicted != NULL && rows->seen != NULL;
@@ -29,6 +30,7 @@ void grammar_rows_fini(struct grammar_rows *rows)
 {
     free(rows->items);
     free(rows->rows);
+    grammar_groups_fini(&rows->groups);
     free(rows->predicted);
     free(rows->seen);
 }
@@ -44,6 +46,7 @@ void grammar_rows_cut(struct grammar_rows *rows, uint32_t count)
     must(count <= rows->row_count);
     rows->row_count = count;
     rows->item_count = count == 0 ? 0 : rows->rows[count - 1].end;
+    grammar_groups_cut(&rows->groups, count == 0 ? 1 : rows->rows[count - 1].states);
 }
 
 static bool fail(struct grammar_rows *rows, enum grammar_result failure)
@@ -163,6 +166,11 @@ static void enter(struct grammar_rows *rows, uint32_t first, struct grammar_item
             skips = item.count >= program->repeat_minimum[value];
             break;
         }
+        case GRAMMAR_SLOT_GROUP: /* about to read its first text */
+            item.state = GRAMMAR_ITEM_WAITS;
+            add_item(rows, first, item);
+            skips = false;
+            break;
         case GRAMMAR_SLOT_TOKEN:
             item.state = GRAMMAR_ITEM_TOKEN;
             add_item(rows, first, item);
@@ -182,6 +190,11 @@ static void advance(struct grammar_rows *rows, uint32_t first, struct grammar_it
 {
     const struct grammar_program *program = rows->program;
     uint32_t symbol = program->view.slots[item.slot], value = symbol & GRAMMAR_SLOT_VALUE;
+    if ((symbol & GRAMMAR_SLOT_KIND) == GRAMMAR_SLOT_GROUP) { /* the separator was read */
+        item.state = GRAMMAR_ITEM_WAITS;
+        add_item(rows, first, item);
+        return;
+    }
     if ((symbol & GRAMMAR_SLOT_KIND) == GRAMMAR_SLOT_REPEAT) {
         bool open = program->view.repeats[value].maximum == REGEX_UNBOUNDED;
         if (!open || item.count < program->repeat_minimum[value])
@@ -202,6 +215,45 @@ static uint32_t awaited_rule(const struct grammar_program *program, const struct
     return symbol & GRAMMAR_SLOT_VALUE;
 }
 
+/* Places an item of a group after one more text. */
+static void advance_group(struct grammar_rows *rows, uint32_t first, struct grammar_item item,
+                          uint32_t choice)
+{
+    uint32_t group = rows->program->view.slots[item.slot] & GRAMMAR_SLOT_VALUE;
+    if (!grammar_groups_allow(&rows->groups, group, item.count, choice))
+        return;
+    item.count = grammar_groups_read(&rows->groups, group, item.count, choice);
+    if (item.count == UINT32_MAX) {
+        fail(rows, GRAMMAR_FUEL);
+        return;
+    }
+    if (grammar_groups_continue(&rows->groups, group, item.count))
+        add_terminal(rows, first, item, rows->program->view.groups[group].separator);
+    if (grammar_groups_may_end(&rows->groups, group, item.count)) {
+        item.slot++;
+        item.count = 0;
+        enter(rows, first, item);
+    }
+}
+
+/* The rule was read from the row where the item waits. */
+static void advance_rule(struct grammar_rows *rows, uint32_t first, struct grammar_item item,
+                         uint32_t rule)
+{
+    const struct grammar_program *program = rows->program;
+    uint32_t symbol = program->view.slots[item.slot], group = symbol & GRAMMAR_SLOT_VALUE;
+    if ((symbol & GRAMMAR_SLOT_KIND) != GRAMMAR_SLOT_GROUP) {
+        if (awaited_rule(program, &item) == rule)
+            advance(rows, first, item);
+        return;
+    }
+    uint32_t choice = grammar_groups_find(program, group, rule);
+    if (choice != UINT32_MAX)
+        advance_group(rows, first, item, choice);
+    if (grammar_groups_extra(&rows->groups, group, item.count) == rule)
+        advance_group(rows, first, item, GRAMMAR_GROUP_EXTRA);
+}
+
 static void predict(struct grammar_rows *rows, uint32_t first, uint32_t rule)
 {
     const struct grammar_blob_view *view = &rows->program->view;
@@ -214,6 +266,26 @@ static void predict(struct grammar_rows *rows, uint32_t first, uint32_t rule)
               (struct grammar_item){view->productions[p], 0, rows->row_count, GRAMMAR_ITEM_WAITS});
 }
 
+/* What a waiting item may read next. */
+static void predict_awaited(struct grammar_rows *rows, uint32_t first, struct grammar_item item)
+{
+    const struct grammar_program *program = rows->program;
+    uint32_t symbol = program->view.slots[item.slot], group = symbol & GRAMMAR_SLOT_VALUE;
+    if ((symbol & GRAMMAR_SLOT_KIND) != GRAMMAR_SLOT_GROUP) {
+        predict(rows, first, awaited_rule(program, &item));
+        return;
+    }
+    const struct grammar_blob_group *shape = &program->view.groups[group];
+    const struct grammar_blob_choice *choices = program->view.choices + program->group_first[group];
+    uint32_t work = shape->choice_count / 16;
+    rows->fuel -= work < rows->fuel ? work : rows->fuel;
+    for (uint32_t i = 0; i < shape->choice_count && rows->failure == GRAMMAR_OK; i++)
+        if (grammar_groups_allow(&rows->groups, group, item.count, i))
+            predict(rows, first, choices[i].rule);
+    if (grammar_groups_allow(&rows->groups, group, item.count, GRAMMAR_GROUP_EXTRA))
+        predict(rows, first, grammar_groups_extra(&rows->groups, group, item.count));
+}
+
 /* Productions that began in this row were skipped as empty symbols already. */
 static void complete(struct grammar_rows *rows, uint32_t first, struct grammar_item ended)
 {
@@ -224,8 +296,7 @@ static void complete(struct grammar_rows *rows, uint32_t first, struct grammar_i
         return;
     const struct grammar_row *began = &rows->rows[ended.origin];
     for (uint32_t i = began->waiting; i < began->end && rows->failure == GRAMMAR_OK; i++)
-        if (awaited_rule(rows->program, &rows->items[i]) == rule)
-            advance(rows, first, rows->items[i]);
+        advance_rule(rows, first, rows->items[i], rule);
 }
 
 /* --- Rows --------------------------------------------------------------------------------------- */
@@ -243,7 +314,7 @@ static bool begin_row(struct grammar_rows *rows)
         rows->row_capacity = wider;
     }
     rows->rows[rows->row_count] =
-        (struct grammar_row){rows->item_count, rows->item_count, rows->item_count, false};
+        (struct grammar_row){rows->item_count, rows->item_count, rows->item_count, 1, false};
     if (++rows->stamp == 0) { /* stamps of 2^32 rows ago must not match */
         memset(rows->predicted, 0, rows->program->view.header->rule_count * sizeof(uint32_t));
         memset(rows->seen, 0, SEEN_SLOTS * sizeof *rows->seen);
@@ -259,7 +330,7 @@ static bool end_row(struct grammar_rows *rows)
     for (uint32_t i = row->first; i < rows->item_count && rows->failure == GRAMMAR_OK; i++) {
         struct grammar_item item = rows->items[i];
         if (item.state == GRAMMAR_ITEM_WAITS)
-            predict(rows, row->first, awaited_rule(rows->program, &item));
+            predict_awaited(rows, row->first, item);
         else if (item.state == GRAMMAR_ITEM_ENDS)
             complete(rows, row->first, item);
     }
@@ -282,6 +353,7 @@ static bool end_row(struct grammar_rows *rows)
     rows->item_count = kept;
     row->waiting = reading;
     row->end = kept;
+    row->states = rows->groups.count;
     rows->row_count++;
     return true;
 }

@@ -7,6 +7,7 @@
 #ifndef SHOAL_WORKER_SAMPLE_GRAMMAR_ROWS_H
 #define SHOAL_WORKER_SAMPLE_GRAMMAR_ROWS_H
 
+#include "worker/sample/grammar_groups.h"
 #include "worker/sample/grammar_program.h"
 
 /* States of items that read no terminal. */
@@ -17,7 +18,7 @@
 
 struct grammar_item {
     uint32_t slot;   /* index in the blob's slots: the next symbol */
-    uint32_t count;  /* repetitions read, if that is a repeat */
+    uint32_t count;  /* repetitions read, if that is a repeat; the state of a group */
     uint32_t origin; /* row where its production began */
     uint32_t state;
 };
@@ -26,6 +27,7 @@ struct grammar_row {
     uint32_t first;   /* items that read a terminal or wait for a token */
     uint32_t waiting; /* items that wait for a rule, */
     uint32_t end;     /* up to here */
+    uint32_t states;  /* states of groups that were known then */
     bool may_end;     /* the root has been read */
 };
 
@@ -37,6 +39,7 @@ struct grammar_rows {
     struct grammar_row *rows;
     uint32_t row_count;
     uint32_t row_capacity;
+    struct grammar_groups groups;
     uint32_t *predicted; /* [rules] stamp of the row that predicted it last */
     uint64_t *seen;      /* hash table of the items of the row being built: stamp, index */
     uint32_t stamp;

@@ -64,6 +64,11 @@ struct grammar_vocabulary {
 struct grammar_program *grammar_vocabulary_take_program(struct grammar_vocabulary *vocabulary,
                                                         const void *blob, size_t bytes,
                                                         enum grammar_result *result);
+/* Another program of the same blob, for a matcher of one whose automaton is full; the full one is
+ * not given to further matchers. */
+struct grammar_program *grammar_vocabulary_renew_program(struct grammar_vocabulary *vocabulary,
+                                                         struct grammar_program *full,
+                                                         enum grammar_result *result);
 void grammar_vocabulary_give_program(struct grammar_vocabulary *vocabulary,
                                      struct grammar_program *program);
 

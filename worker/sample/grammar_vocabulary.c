@@ -308,6 +308,22 @@ struct grammar_program *grammar_vocabulary_take_program(struct grammar_vocabular
     return program;
 }
 
+struct grammar_program *grammar_vocabulary_renew_program(struct grammar_vocabulary *vocabulary,
+                                                         struct grammar_program *full,
+                                                         enum grammar_result *result)
+{
+    pthread_mutex_lock(&vocabulary->lock);
+    for (uint32_t i = 0; i < GRAMMAR_KEPT_PROGRAMS && full->is_kept; i++)
+        if (vocabulary->programs[i] == full) {
+            memmove(vocabulary->programs + i, vocabulary->programs + i + 1,
+                    (GRAMMAR_KEPT_PROGRAMS - 1 - i) * sizeof *vocabulary->programs);
+            vocabulary->programs[GRAMMAR_KEPT_PROGRAMS - 1] = NULL;
+            full->is_kept = false;
+        }
+    pthread_mutex_unlock(&vocabulary->lock);
+    return grammar_vocabulary_take_program(vocabulary, full->blob, full->blob_bytes, result);
+}
+
 void grammar_vocabulary_give_program(struct grammar_vocabulary *vocabulary,
                                      struct grammar_program *program)
 {

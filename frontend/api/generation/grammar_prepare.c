@@ -84,7 +84,7 @@ static bool work_compile(void *context, struct grammar_builder *builder, symbol_
         !grammar_source_compile(builder, &request->form, &specials, &content, error))
         return false;
     if (work->format && !tool_grammar_calls(&tools, &calls, error)) {
-        work->tools_failed = true;
+        work->tools_failed = error->about_tools = true;
         return false;
     }
     if (work->harmony)
@@ -132,8 +132,9 @@ static void key_write(const struct grammar_work *work, struct text_buffer *key)
 static enum result refuse(const struct grammar_work *work, enum result result,
                           const struct grammar_error *why, struct api_error *error)
 {
+    bool about_tools = work->tools_failed || why->about_tools; /* the latter also from the cache */
     const char *param =
-        work->tools_failed || !work->request->form_param ? "tools" : work->request->form_param;
+        about_tools || !work->request->form_param ? "tools" : work->request->form_param;
     if (result == RESULT_OUT_OF_MEMORY)
         return api_error_set(error, result, 500, NULL, "out of memory");
     if (result == RESULT_CANCELLED)

@@ -14,6 +14,7 @@
 
 #include "frontend/api/generation/generation_share.h"
 #include "frontend/base/monotonic_clock.h"
+#include "frontend/grammar/grammar_cache.h"
 #include "frontend/image/image_fetch.h"
 #include "frontend/serve/engine/asset_loader.h"
 #include "frontend/serve/engine/engine_state.h"
@@ -21,6 +22,7 @@
 #include "frontend/serve/engine/request_end.h"
 #include "frontend/serve/engine/worker_events.h"
 #include "frontend/serve/engine/worker_loss.h"
+#include "proto/limits.h"
 #include "proto/log.h"
 #include "proto/must.h"
 
@@ -200,9 +202,11 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
     }
     made->media = media_pool_create(
         (uint32_t)(options->media_processes ? options->media_processes : options->prepare_threads));
+    made->grammars = grammar_cache_create(LIMIT_COMPILED_GRAMMARS_BYTES);
     made->preparation = prepare_pool_create(
         &(struct prepare_pool_config){.base = config->base,
                                       .reader = media_pool_reader(made->media),
+                                      .grammars = made->grammars,
                                       .threads = (uint32_t)options->prepare_threads,
                                       .network_threads = fetches ? FETCH_THREADS : 0,
                                       .deadline_ms = (int64_t)options->prepare_deadline_s * 1000});
@@ -231,6 +235,7 @@ void chat_engine_destroy(struct chat_engine *engine)
     worker_pool_destroy(engine->workers);
     prepare_pool_destroy(engine->preparation);
     media_pool_destroy(engine->media); /* after its last user */
+    grammar_cache_destroy(engine->grammars);
     request_table_destroy(engine->table);
     asset_loader_destroy(engine->loader);
     checkpoint_watch_destroy(engine->checkpoint);

@@ -85,6 +85,8 @@ void engine_status_read(const struct chat_engine *engine, struct engine_status *
     media_pool_read(engine->media, &status->media);
     status->checkpoint_changed = checkpoint_watch_changed(engine->checkpoint, status->changed_file);
     prepare_pool_read(engine->preparation, &status->preparation);
+    if (engine->grammars)
+        grammar_cache_count(engine->grammars, &status->grammars);
     for (uint32_t i = 0; i < worker_pool_count(engine->workers); i++)
         add_worker(engine, i, status);
 }

@@ -5,6 +5,7 @@
 #define SHOAL_FRONTEND_SERVE_ENGINE_ENGINE_STATUS_H
 
 #include "frontend/base/client_key.h"
+#include "frontend/grammar/grammar_cache.h"
 #include "frontend/media/media_pool.h"
 #include "frontend/serve/engine/checkpoint_watch.h"
 #include "frontend/serve/engine/poison_memory.h"
@@ -41,7 +42,8 @@ struct engine_status {
     uint32_t worker_restarts;
     struct media_figures media;
     struct prepare_figures preparation;
-    struct worker_totals totals; /* of all workers since the start */
+    struct grammar_cache_counts grammars; /* compiled ones, cached */
+    struct worker_totals totals;          /* of all workers since the start */
 };
 void engine_status_read(const struct chat_engine *engine, struct engine_status *status);
 /* True if a worker is ready, requests are admitted, and the checkpoint is unchanged (unless

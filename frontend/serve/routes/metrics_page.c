@@ -98,6 +98,21 @@ static void write_own_status(const struct engine_status *status, struct metric_t
                       (double)status->preparation.timed_out_total);
 }
 
+static void write_grammars(const struct grammar_cache_counts *grammars, struct metric_text *text)
+{
+    const struct gauge gauges[] = {
+        {"shoal_grammars_cached", "Compiled grammars in the cache.", (double)grammars->entries},
+        {"shoal_grammar_cache_bytes", "Memory of the grammar cache.", (double)grammars->bytes},
+    };
+    write_gauges(text, gauges, sizeof gauges / sizeof gauges[0]);
+    metric_text_value(text, "shoal_grammar_cache_hits_total", METRIC_COUNTER,
+                      "Grammars of requests that the cache had.", (double)grammars->hits);
+    metric_text_value(text, "shoal_grammar_cache_misses_total", METRIC_COUNTER,
+                      "Grammars of requests that were compiled.", (double)grammars->misses);
+    metric_text_value(text, "shoal_grammar_cache_dropped_total", METRIC_COUNTER,
+                      "Grammars dropped to make room for others.", (double)grammars->dropped);
+}
+
 static void write_media(const struct media_figures *media, struct metric_text *text)
 {
     const struct {
@@ -164,6 +179,7 @@ void metrics_page_reply(const struct route_context *context, struct http_exchang
     text.common_count = 1;
     write_own_status(&status, &text);
     write_media(&status.media, &text);
+    write_grammars(&status.grammars, &text);
     http_metrics_write(&http, &text);
     write_responses(context->resume, &text);
     serve_metrics_write_own(metrics, &status.totals, &text);
