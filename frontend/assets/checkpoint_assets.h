@@ -24,6 +24,7 @@ struct checkpoint_assets {
     struct chat_template *chat_template; /* owned; NULL: none, or not asked for */
     struct checkpoint_sampling sampling;
     uint32_t context_tokens; /* as trained */
+    char family[64];         /* general.architecture, or model_type; "": not known */
     int64_t created_unix_s;  /* mtime of the file, or of the directory's config.json */
 };
 

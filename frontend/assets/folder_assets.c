@@ -244,6 +244,9 @@ static enum result read_config(int folder_fd, struct json_file *config,
     if (json_value_type(config->root) == JSON_ABSENT)
         return error_set(error, RESULT_INVALID, "the folder has no " CONFIG_FILE);
     assets->created_unix_s = config->file.modified_ns / 1000000000;
+    if (json_value_string(json_value_member(config->root, "model_type"), assets->family,
+                          sizeof assets->family) != RESULT_OK)
+        assets->family[0] = '\0';
     result = hf_config_context(config->root, &assets->context_tokens, &reason);
     return result == RESULT_OK ? RESULT_OK
                                : error_set(error, result, CONFIG_FILE ": %s", reason.text);

@@ -9,17 +9,18 @@
 #include "proto/gguf_file.h"
 #include "proto/mapped_file.h"
 
-static enum result context_read(const struct gguf_file *gguf, uint32_t *context_tokens,
-                                struct error_text *error)
+static enum result context_read(const struct gguf_file *gguf, char name[64],
+                                uint32_t *context_tokens, struct error_text *error)
 {
     struct gguf_string family;
-    if (gguf_file_string(gguf, "general.architecture", &family) != RESULT_OK || family.length > 64)
+    if (gguf_file_string(gguf, "general.architecture", &family) != RESULT_OK || family.length >= 64)
         return error_set(error, RESULT_INVALID, "the checkpoint does not name its architecture");
     char key[96];
     snprintf(key, sizeof key, "%.*s.context_length", (int)family.length, family.bytes);
     uint32_t trained = 0;
     if (gguf_file_u32(gguf, key, &trained) != RESULT_OK || trained == 0)
         return error_set(error, RESULT_INVALID, "the checkpoint has no usable %s", key);
+    snprintf(name, 64, "%.*s", (int)family.length, family.bytes);
     *context_tokens = trained;
     return RESULT_OK;
 }
@@ -37,7 +38,7 @@ static enum result gguf_read(const struct gguf_file *gguf, bool with_template,
                              struct checkpoint_assets *assets, struct error_text *error)
 {
     struct gguf_string source;
-    enum result result = context_read(gguf, &assets->context_tokens, error);
+    enum result result = context_read(gguf, assets->family, &assets->context_tokens, error);
     if (result == RESULT_OK)
         result = tokenizer_open_gguf(gguf, &assets->tokenizer, error);
     if (result == RESULT_OK && with_template &&

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "frontend/assets/checkpoint_size.h"
 #include "frontend/assets/folder_assets.h"
 #include "frontend/assets/gguf_assets.h"
 #include "frontend/assets/vision_assets.h"
@@ -154,6 +155,8 @@ static enum result assets_read(const struct model_assets_options *options,
     assets->tokenizer = checkpoint.tokenizer;
     assets->chat_template = checkpoint.chat_template;
     assets->sampling = checkpoint.sampling;
+    strcpy(assets->family, checkpoint.family);
+    assets->file_bytes = checkpoint_size_read(options->path);
     assets->context_tokens = checkpoint.context_tokens;
     assets->created_unix_s = checkpoint.created_unix_s;
     if (result == RESULT_OK && template_path)

@@ -26,7 +26,9 @@ struct model_assets {
         *names; /* [name_count] in requests; they outlive the assets; none: model_id */
     uint32_t name_count;
     bool any_name;          /* every name is this model's */
+    uint64_t file_bytes;    /* of the checkpoint */
     int64_t created_unix_s; /* mtime of the file, or of the directory's config.json */
+    char family[64];        /* the checkpoint's name of its architecture; "": not known */
     struct tokenizer *tokenizer;
     struct chat_template *chat_template; /* NULL: chat requests get a clear 400 */
     struct reply_formats formats;        /* how its answers are parsed */

@@ -18,11 +18,19 @@
 void sse_stream_open(struct sse_stream *stream, struct http_exchange *exchange,
                      size_t max_unsent_bytes, int64_t now_ms, const char *first, size_t first_bytes)
 {
+    sse_stream_open_as(stream, exchange, "text/event-stream; charset=utf-8", max_unsent_bytes,
+                       now_ms, first, first_bytes);
+}
+
+void sse_stream_open_as(struct sse_stream *stream, struct http_exchange *exchange,
+                        const char *content_type, size_t max_unsent_bytes, int64_t now_ms,
+                        const char *first, size_t first_bytes)
+{
     *stream = (struct sse_stream){.exchange = exchange,
                                   .max_unsent_bytes = max_unsent_bytes,
                                   .last_sent_ms = now_ms,
                                   .silence = ": keep-alive\n\n"};
-    http_reply_begin(exchange, 200, "text/event-stream; charset=utf-8",
+    http_reply_begin(exchange, 200, content_type,
                      "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n", first, first_bytes);
 }
 

@@ -1,5 +1,5 @@
 /*
- * A reply as server-sent events: headers, events, keep-alives during silence, and an end. The
+ * A reply as server-sent events, or as another stream of pieces: headers, events, keep-alives during silence, and an end. The
  * unsent bytes of a slow reader are limited.
  */
 #ifndef SHOAL_FRONTEND_HTTP_SSE_STREAM_H
@@ -20,6 +20,10 @@ struct sse_stream {
 void sse_stream_open(struct sse_stream *stream, struct http_exchange *exchange,
                      size_t max_unsent_bytes, int64_t now_ms, const char *first,
                      size_t first_bytes);
+/* The same for a stream of another content type. */
+void sse_stream_open_as(struct sse_stream *stream, struct http_exchange *exchange,
+                        const char *content_type, size_t max_unsent_bytes, int64_t now_ms,
+                        const char *first, size_t first_bytes);
 /* Sends whole events. RESULT_FULL: the reader is too slow; nothing was sent, and the caller aborts.
  */
 enum result sse_stream_send(struct sse_stream *stream, const char *bytes, size_t count,

@@ -385,19 +385,26 @@ static enum result messages_read(const struct parse_context *context, cJSON *bod
     return chat_messages_normalize(request->messages, &request->images, error);
 }
 
-enum result chat_request_parse(const struct parse_context *context, const char *json,
-                               size_t json_bytes, struct generation_request *request,
-                               struct api_error *error)
+enum result chat_request_read(const struct parse_context *context,
+                              struct generation_request *request, struct api_error *error)
 {
     static reader *const readers[] = {
         lacking_refuse, stream_read,   max_tokens_read, choices_read, chat_request_read_settings,
         prefill_read,   thinking_read, tools_read,      messages_read};
+    enum result result = request_fields_check_model(request->body, context->assets, error);
+    for (size_t i = 0; result == RESULT_OK && i < sizeof readers / sizeof readers[0]; i++)
+        result = readers[i](context, request->body, request, error);
+    return result;
+}
+
+enum result chat_request_parse(const struct parse_context *context, const char *json,
+                               size_t json_bytes, struct generation_request *request,
+                               struct api_error *error)
+{
     *request = (struct generation_request){0};
     enum result result = request_fields_read_body(json, json_bytes, &request->body, error);
     if (result == RESULT_OK)
-        result = request_fields_check_model(request->body, context->assets, error);
-    for (size_t i = 0; result == RESULT_OK && i < sizeof readers / sizeof readers[0]; i++)
-        result = readers[i](context, request->body, request, error);
+        result = chat_request_read(context, request, error);
     if (result != RESULT_OK)
         generation_request_fini(request);
     return result;

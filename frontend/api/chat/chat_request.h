@@ -17,6 +17,11 @@ enum result chat_request_parse(const struct parse_context *context, const char *
                                size_t json_bytes, struct generation_request *request,
                                struct api_error *error) RESULT_CHECKED;
 
+/* The fields of a body that is already request->body; on failure the caller frees the request. */
+enum result chat_request_read(const struct parse_context *context,
+                              struct generation_request *request,
+                              struct api_error *error) RESULT_CHECKED;
+
 /* Parts that other APIs share: refusal of missing features; `stream` and its options; sampling, stop
  * strings, biases and the form of the answer; the last by itself. */
 enum result chat_request_refuse_lacking(const struct cJSON *body,

@@ -42,6 +42,7 @@ struct api_reply;
 struct api_format {
     const char *id_prefix;    /* of an answer's id: "chatcmpl-" */
     const char *prompt_field; /* the field that has the prompt; NULL: "messages" */
+    const char *stream_type;  /* content type of a stream; NULL: server-sent events */
     const char *silence;      /* sent by a stream during silence; NULL: a comment */
     /* On failure *request is empty. */
     enum result (*parse)(const struct parse_context *context, const char *json, size_t json_bytes,

@@ -307,8 +307,11 @@ static void answers_share(struct generation_call *call, const struct prepared_ge
 static void stream_open(struct generation_call *call)
 {
     call->format->reply_begin(call->reply, &call->out);
-    sse_stream_open(&call->stream, call->exchange, call->calls->options->stream_buffer_bytes,
-                    monotonic_clock_ms(), call->out.bytes, call->out.length);
+    const char *type = call->format->stream_type;
+    sse_stream_open_as(&call->stream, call->exchange,
+                       type ? type : "text/event-stream; charset=utf-8",
+                       call->calls->options->stream_buffer_bytes, monotonic_clock_ms(),
+                       call->out.bytes, call->out.length);
     if (call->format->silence)
         call->stream.silence = call->format->silence;
     text_buffer_clear(&call->out);

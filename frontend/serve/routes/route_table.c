@@ -20,6 +20,9 @@
 #include "frontend/api/messages/messages_count.h"
 #include "frontend/api/messages/messages_error.h"
 #include "frontend/api/messages/messages_format.h"
+#include "frontend/api/ollama/ollama_error.h"
+#include "frontend/api/ollama/ollama_format.h"
+#include "frontend/api/ollama/ollama_model.h"
 #include "frontend/api/responses/responses_format.h"
 #include "frontend/serve/routes/cache_routes.h"
 #include "frontend/serve/routes/generation_route.h"
@@ -27,6 +30,7 @@
 #include "frontend/serve/routes/llama_routes.h"
 #include "frontend/serve/routes/metrics_page.h"
 #include "frontend/serve/routes/model_routes.h"
+#include "frontend/serve/routes/ollama_routes.h"
 #include "frontend/serve/routes/quarantine_routes.h"
 #include "frontend/serve/routes/responses_routes.h"
 #include "frontend/serve/routes/status_routes.h"
@@ -66,6 +70,18 @@ static const struct route_row rows[] = {
     {"/infill", HTTP_POST, ROOT_ONLY, .format = &llama_infill_format},
     {"/props", HTTP_GET, ROOT_ONLY, .reply = llama_routes_props},
     {"/slots", HTTP_GET, ROOT_ONLY, .reply = llama_routes_slots},
+
+    {"/api/chat", HTTP_POST, ROOT_ONLY, .format = &ollama_chat_format,
+     .write_error = ollama_error_write},
+    {"/api/generate", HTTP_POST, ROOT_ONLY, .format = &ollama_generate_format,
+     .write_error = ollama_error_write},
+    {"/api/show", HTTP_POST, ROOT_ONLY, .inspect = ollama_model_show,
+     .write_error = ollama_error_write},
+    {"/api/tags", HTTP_GET, ROOT_ONLY, .reply = ollama_routes_tags,
+     .write_error = ollama_error_write},
+    {"/api/ps", HTTP_GET, ROOT_ONLY, .reply = ollama_routes_ps, .write_error = ollama_error_write},
+    {"/api/version", HTTP_GET, ROOT_ONLY, .reply = ollama_routes_version,
+     .write_error = ollama_error_write},
 
     {"/messages", HTTP_POST, V1_AND_ROOT, .format = &messages_format,
      .write_error = messages_error_write},
