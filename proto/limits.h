@@ -88,16 +88,19 @@
 
 /* messages of a conversation; agents send hundreds */
 #define LIMIT_MESSAGES 4096u
-/* stop strings of a request; the OpenAI API allows four, other servers sixteen */
-#define LIMIT_STOP_STRINGS 16u
+/* stop strings of a request; the OpenAI API allows four, other servers any number */
+#define LIMIT_STOP_STRINGS 64u
 /* one stop string; bounds the text that is held back */
 #define LIMIT_STOP_BYTES 256u
 /* a tag around reasoning; the longest published has 27; bounds the text that is held back */
 #define LIMIT_REASONING_TAG_BYTES 64u
 /* entries per request; the OpenAI API allows 300 */
 #define LIMIT_LOGIT_BIAS 1024u
-/* end-of-turn ids of one checkpoint */
-#define LIMIT_STOP_TOKENS 16u
+/* ids at which an answer ends: those of one checkpoint, published ones have up to 8, and those of
+ * a request */
+#define LIMIT_STOP_TOKENS 64u
+/* of these, those that a request names */
+#define LIMIT_REQUEST_STOP_TOKENS 32u
 /* answers to one prompt (n); the OpenAI API's bound */
 #define LIMIT_CHOICES 128u
 /* prompts of one completions body; each is a live request, of which a server has hundreds */

@@ -98,7 +98,7 @@ _Static_assert(sizeof(struct run_params) == 160, "crosses shared memory: layout 
  *
  *   offset  size  field  rule
  *   0       4     token  < vocabulary (submit_payload_check())
- *   4       4     bias   [-100, 100]; added to the logit
+ *   4       4     bias   [-100, 100], added to the logit, or -INFINITY: the token is not drawn
  */
 struct logit_bias_entry {
     uint32_t token;

@@ -8,6 +8,7 @@
  */
 #include "proto/submit_payload.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "proto/must.h"
@@ -134,7 +135,7 @@ static enum result check_element(enum submit_section section, uint64_t index, co
     if (entry.token >= vocab_tokens)
         return error_set(error, RESULT_INVALID, "%s[%llu]: token %u is outside the vocabulary",
                          SECTIONS[section].name, (unsigned long long)index, entry.token);
-    if (!(entry.bias >= -100.0f && entry.bias <= 100.0f))
+    if (!(entry.bias >= -100.0f && entry.bias <= 100.0f) && entry.bias != -INFINITY)
         return error_set(error, RESULT_INVALID, "%s[%llu]: bias %g is out of range",
                          SECTIONS[section].name, (unsigned long long)index, (double)entry.bias);
     return RESULT_OK;

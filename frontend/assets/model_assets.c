@@ -18,7 +18,9 @@
 #include "frontend/assets/folder_assets.h"
 #include "frontend/assets/gguf_assets.h"
 #include "frontend/assets/vision_assets.h"
+#include "frontend/base/shoal_version.h"
 #include "frontend/prompt/generic_tools.h"
+#include "proto/checkpoint_files.h"
 #include "proto/mapped_file.h"
 #include "proto/must.h"
 
@@ -179,6 +181,27 @@ static enum result assets_read(const struct model_assets_options *options,
     return RESULT_OK;
 }
 
+/* FNV-1a of the program's version and of size, modification time and name of each file. Device and
+ * inode, the first two fields of a line, differ between copies. */
+static enum result fingerprint_make(const char *path, char fingerprint[24],
+                                    struct error_text *error)
+{
+    char *files = NULL;
+    enum result result = checkpoint_files_read(path, &files, error);
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (const char *at = SHOAL_VERSION; *at; at++)
+        hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
+    unsigned field = 0;
+    for (const char *at = files ? files : ""; *at; at++) {
+        field = *at == '\n' ? 0 : field + (*at == ' ');
+        if (field >= 2)
+            hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
+    }
+    free(files);
+    snprintf(fingerprint, 24, "fp_%016llx", (unsigned long long)hash);
+    return result;
+}
+
 static enum result name_check(const char *name, struct error_text *error)
 {
     if (strlen(name) >= sizeof((struct model_assets *)NULL)->model_id)
@@ -222,6 +245,8 @@ enum result model_assets_open(const struct model_assets_options *options,
     else
         name_from_given(path, assets->model_id, sizeof assets->model_id);
     enum result result = assets_read(options, assets, error);
+    if (result == RESULT_OK)
+        result = fingerprint_make(path, assets->fingerprint, error);
     if (result != RESULT_OK)
         model_assets_close(assets);
     return result;

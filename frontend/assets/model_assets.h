@@ -25,8 +25,9 @@ struct model_assets {
     const char *const
         *names; /* [name_count] in requests; they outlive the assets; none: model_id */
     uint32_t name_count;
-    bool any_name;          /* every name is this model's */
-    uint64_t file_bytes;    /* of the checkpoint */
+    char fingerprint[24]; /* of this program's version and the checkpoint's files: "fp_" and hex */
+    bool any_name;        /* every name is this model's */
+    uint64_t file_bytes;  /* of the checkpoint */
     int64_t created_unix_s; /* mtime of the file, or of the directory's config.json */
     char family[64];        /* the checkpoint's name of its architecture; "": not known */
     struct tokenizer *tokenizer;

@@ -112,6 +112,7 @@ struct reply_parser *reply_parser_create(const struct reply_parser_config *confi
     struct reply_parser *parser = must_alloc(1, sizeof *parser);
     parser->sink = config->sink;
     stop_matcher_init(&parser->stops, config->stops, config->stop_count);
+    parser->stops.include = config->include_stop;
     parser_make_stages(parser, config);
     return parser;
 }

@@ -35,6 +35,7 @@ struct reply_parser_config {
         *offered_tools; /* the tools (see tool_call_parser.h); must outlive the parser */
     const struct stop_string *stops; /* copied */
     size_t stop_count;               /* at most LIMIT_STOP_STRINGS */
+    bool include_stop;               /* the stop string that is found is content */
     struct reply_event_sink sink;
 };
 

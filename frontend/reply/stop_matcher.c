@@ -90,6 +90,8 @@ bool stop_matcher_push(struct stop_matcher *matcher, const char *bytes, size_t l
         return false;
     size_t stop = first_stop(matcher, &matcher->found);
     size_t certain = stop != SIZE_MAX ? stop : matcher->held.length - open_tail(matcher);
+    if (stop != SIZE_MAX && matcher->include)
+        certain += matcher->stops[matcher->found].length;
     text_buffer_append(out, matcher->held.bytes, certain);
     text_buffer_consume(&matcher->held, stop != SIZE_MAX ? matcher->held.length : certain);
     return stop != SIZE_MAX;

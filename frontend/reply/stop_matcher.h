@@ -1,6 +1,6 @@
 /*
  * Stop strings in a text that arrives in pieces: text that may begin a stop string is held back
- * until it is decided; a found stop string and all text after it are cut.
+ * until it is decided; a found stop string, unless it is included, and all text after it are cut.
  */
 #ifndef SHOAL_FRONTEND_REPLY_STOP_MATCHER_H
 #define SHOAL_FRONTEND_REPLY_STOP_MATCHER_H
@@ -19,6 +19,7 @@ struct stop_string {
 struct stop_matcher {
     struct stop_string stops[LIMIT_STOP_STRINGS]; /* own copies */
     size_t stop_count;
+    bool include;            /* a found stop string is kept; the caller sets it after init */
     struct text_buffer held; /* seen, not yet released */
     int found;               /* index of the stop string that was completed, or -1 */
 };

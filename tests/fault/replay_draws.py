@@ -103,7 +103,7 @@ DRAWN_OPTIONS = set("""
 # Fields that do not change an answer, by schema. `model` names the served model.
 OTHER_FIELDS = {
     "ChatRequest": {"model"},
-    "CompletionRequest": {"model"},
+    "CompletionRequest": {"model", "suffix"},  # suffix: the models drawn have no tokens for it
     "MessagesRequest": {"model", "metadata", "service_tier", "cache_control", "speed", "context_management"},
     "ResponsesRequest": {"model", "metadata", "service_tier", "truncation", "prompt_cache_retention", "prompt_cache_key",
                          "safety_identifier", "user", "max_tool_calls"},
@@ -148,7 +148,9 @@ def sampling(body):
 
 
 def word_bias(rng, model):
-    return {str(rng.choice(model.ids)): rng.choice([-100, -5, 3, 10]) for _ in range(rng.randrange(1, 5))}
+    pairs = {rng.choice([str(rng.choice(model.ids)), " " + rng.choice(WORDS)]): rng.choice([-100, -5, 3, 10, False])
+             for _ in range(rng.randrange(1, 5))}
+    return pairs if rng.random() < 0.7 else [[name, bias] for name, bias in pairs.items()]
 
 
 def ends(body, stop="stop", bias=True):
@@ -158,6 +160,9 @@ def ends(body, stop="stop", bias=True):
         body.maybe(0.3, "logit_bias", lambda: word_bias(rng, body.model))
         body.maybe(0.2, "min_tokens", lambda: rng.randrange(0, 30))
         body.maybe(0.7, "ignore_eos", lambda: True)
+        body.maybe(0.2, "suppress_tokens", lambda: rng.sample(list(body.model.ids), 5))
+        body.maybe(0.2, "stop_token_ids", lambda: rng.sample(list(body.model.ids), 3))
+        body.maybe(0.3, "include_stop_str_in_output", lambda: True)
 
 
 def words(rng, model):
@@ -248,6 +253,8 @@ def chat(rng, model):
         body.maybe(0.5, "tool_choice", lambda: rng.choice(["auto", "none", "required"]))
         body.maybe(0.3, "parallel_tool_calls", lambda: rng.random() < 0.5)
     form(body)
+    body.maybe(0.2, "return_token_ids", lambda: True)
+    body.maybe(0.1, "verbosity", lambda: rng.choice(["low", "high"]))
     body.maybe(0.1, "reasoning_effort", lambda: rng.choice(["none", "low", "high"]))
     body.maybe(0.2, "resize_shape", lambda: rng.choice([64, [96, 64]]))
     body.maybe(0.2, "cache_prompt", lambda: False)
@@ -268,6 +275,7 @@ def completion(rng, model):
     form(body)
     body.put("max_tokens", rng.choice(model.answers))
     body.maybe(0.25, "n", lambda: rng.choice([2, 3]))
+    body.maybe(0.2, "return_token_ids", lambda: True)
     body.maybe(0.5, "logprobs", lambda: rng.choice([0, 1, 5, 20]))
     if "logprobs" not in body.fields:
         body.maybe(0.3, "echo", lambda: True)

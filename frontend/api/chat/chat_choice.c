@@ -22,6 +22,8 @@ struct chat_choice {
     struct answer *answer;
     enum answer_end ended;
     struct token_log *log; /* NULL: no log-probabilities */
+    bool shows_ids;
+    struct text_buffer ids; /* of tokens, separated by commas, not written yet */
     /* Streaming. */
     enum reply_event_kind piece_kind; /* of the text in `piece`; 0: none */
     uint32_t piece_call;
@@ -196,6 +198,7 @@ struct chat_choice *chat_choice_create(const struct reply_config *config, uint32
     choice->index = index;
     choice->id = must_strdup(dash ? dash + 1 : config->id);
     choice->answer = answer_create(config, index, &(struct reply_event_sink){choice, on_event});
+    choice->shows_ids = request->return_token_ids;
     if (request->logprobs)
         choice->log = token_log_create(config->assets->tokenizer);
     return choice;
@@ -208,6 +211,7 @@ void chat_choice_destroy(struct chat_choice *choice)
     free((char *)(uintptr_t)choice->id);
     answer_destroy(choice->answer);
     token_log_destroy(choice->log);
+    text_buffer_fini(&choice->ids);
     text_buffer_fini(&choice->piece);
     text_buffer_fini(&choice->deltas);
     text_buffer_fini(&choice->content);
@@ -222,9 +226,28 @@ bool chat_choice_push(struct chat_choice *choice, const struct reply_token *toke
     if (choice->log && !token->is_stop)
         token_log_push(choice->log, (struct token_logprob){token->id, token->logprob},
                        token->alternatives, token->alternative_count);
+    if (choice->shows_ids) {
+        text_buffer_append_text(&choice->ids, choice->ids.length > 0 ? "," : "");
+        text_buffer_append_whole(&choice->ids, token->id, 1);
+    }
     bool stopped = answer_push(choice->answer, token);
     piece_end(choice);
     return stopped;
+}
+
+void chat_choice_write_token_ids(struct chat_choice *choice, struct text_buffer *out)
+{
+    if (!choice->shows_ids)
+        return;
+    text_buffer_append_text(out, ",\"token_ids\":[");
+    text_buffer_append(out, choice->ids.bytes, choice->ids.length);
+    text_buffer_append_text(out, "]");
+    text_buffer_clear(&choice->ids);
+}
+
+void chat_choice_write_stop_reason(const struct chat_choice *choice, struct text_buffer *out)
+{
+    answer_write_stop_reason(choice->answer, out);
 }
 
 void chat_choice_finish(struct chat_choice *choice, enum finish_reason finish,

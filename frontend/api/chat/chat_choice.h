@@ -23,6 +23,11 @@ bool chat_choice_take_delta(struct chat_choice *choice, const char **json, size_
 /* Appends {"content":[…],"refusal":null} with the log-probabilities that are final and not yet sent
  * (not streaming: of all tokens), or null. */
 void chat_choice_write_logprobs(struct chat_choice *choice, struct text_buffer *out);
+/* Writes `,"token_ids":[…]`: ids of the answer that were not written yet; nothing if the request does
+ * not want them. */
+void chat_choice_write_token_ids(struct chat_choice *choice, struct text_buffer *out);
+/* Writes `,"stop_reason":…` (generation/own_stops.h). */
+void chat_choice_write_stop_reason(const struct chat_choice *choice, struct text_buffer *out);
 /* Not streaming, after the end. */
 void chat_choice_write_message(struct chat_choice *choice, struct text_buffer *out);
 

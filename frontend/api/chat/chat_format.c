@@ -15,6 +15,7 @@
 #include "frontend/api/chat/chat_request.h"
 #include "frontend/api/generation/answer_timings.h"
 #include "frontend/api/generation/generation_share.h"
+#include "frontend/api/generation/token_ids.h"
 #include "proto/must.h"
 
 struct api_reply {
@@ -24,6 +25,7 @@ struct api_reply {
     bool return_progress;
     uint32_t prompt_tokens;
     struct answer_timings timings;
+    struct text_buffer prompt_ids; /* `,"prompt_token_ids":[…]`, if wanted, until it is written */
     struct text_buffer head;       /* {"id":…,"object":…,"created":…,"model":… */
     struct text_buffer chunk_head; /* data: <head>,"choices":[{"index": */
     uint32_t ended;                /* choices */
@@ -51,6 +53,10 @@ static struct api_reply *create(const struct reply_config *config)
                               (long long)config->created_unix_s);
     text_buffer_append_text(&reply->head, "\"model\":");
     text_buffer_append_json_string(&reply->head, model, strlen(model));
+    text_buffer_append_format(&reply->head, ",\"system_fingerprint\":\"%s\"",
+                              config->assets->fingerprint);
+    if (request->return_token_ids)
+        token_ids_write(",\"prompt_token_ids\":[", &config->prepared->prompt, &reply->prompt_ids);
     text_buffer_append_text(&reply->chunk_head, "data: ");
     text_buffer_append(&reply->chunk_head, reply->head.bytes, reply->head.length);
     text_buffer_append_text(&reply->chunk_head, ",\"choices\":[{\"index\":");
@@ -62,6 +68,7 @@ static void destroy(struct api_reply *reply)
 {
     for (uint32_t i = 0; i < reply->choice_count; i++)
         chat_choice_destroy(reply->choices[i]);
+    text_buffer_fini(&reply->prompt_ids);
     text_buffer_fini(&reply->head);
     text_buffer_fini(&reply->chunk_head);
     free(reply);
@@ -120,10 +127,18 @@ static void chunk_write(struct api_reply *reply, uint32_t choice, const char *de
     text_buffer_append(out, delta, delta_bytes);
     text_buffer_append_text(out, ",\"logprobs\":");
     chat_choice_write_logprobs(reply->choices[choice], out);
-    if (finish)
-        text_buffer_append_format(out, ",\"finish_reason\":\"%s\"}]", finish);
-    else
+    chat_choice_write_token_ids(reply->choices[choice], out);
+    if (finish) {
+        text_buffer_append_format(out, ",\"finish_reason\":\"%s\"", finish);
+        chat_choice_write_stop_reason(reply->choices[choice], out);
+        text_buffer_append_text(out, "}]");
+    } else {
         text_buffer_append_text(out, ",\"finish_reason\":null}]");
+    }
+    if (reply->prompt_ids.length > 0) { /* once, with the first chunk */
+        text_buffer_append(out, reply->prompt_ids.bytes, reply->prompt_ids.length);
+        text_buffer_clear(&reply->prompt_ids);
+    }
     if (reply->include_usage)
         text_buffer_append_text(out, ",\"usage\":null");
     bool is_last = finish && reply->ended == reply->choice_count && !reply->include_usage;
@@ -193,10 +208,15 @@ static void body_write(struct api_reply *reply, struct text_buffer *out)
         chat_choice_write_message(choice, out);
         text_buffer_append_text(out, ",\"logprobs\":");
         chat_choice_write_logprobs(choice, out);
-        text_buffer_append_format(out, ",\"finish_reason\":\"%s\"}",
+        chat_choice_write_token_ids(choice, out);
+        text_buffer_append_format(out, ",\"finish_reason\":\"%s\"",
                                   chat_choice_finish_name(choice));
+        chat_choice_write_stop_reason(choice, out);
+        text_buffer_append_text(out, "}");
     }
-    text_buffer_append_text(out, "],");
+    text_buffer_append_text(out, "]");
+    text_buffer_append(out, reply->prompt_ids.bytes, reply->prompt_ids.length);
+    text_buffer_append_text(out, ",");
     write_usage(reply, out);
     write_timings(reply, out);
     text_buffer_append_text(out, "}");

@@ -14,6 +14,7 @@
 
 #include "frontend/api/chat/chat_messages.h"
 #include "frontend/api/chat/chat_tools.h"
+#include "frontend/api/generation/bias_fields.h"
 #include "frontend/api/generation/grammar_fields.h"
 #include "frontend/api/generation/request_fields.h"
 
@@ -172,6 +173,21 @@ static enum result effort_read(cJSON *body, struct generation_request *request,
     return variable_add(body, request, "reasoning_effort", cJSON_CreateString(effort), error);
 }
 
+enum result chat_request_read_verbosity(cJSON *body, const cJSON *holder, const char *param,
+                                        struct generation_request *request, struct api_error *error)
+{
+    static const char *const words[] = {"low", "medium", "high"};
+    const cJSON *item = request_fields_member(holder, "verbosity");
+    size_t i = 0;
+    if (!item)
+        return RESULT_OK;
+    while (i < 3 && !(cJSON_IsString(item) && strcmp(item->valuestring, words[i]) == 0))
+        i++;
+    if (i == 3)
+        return api_error_invalid(error, param, "%s must be low, medium or high", param);
+    return variable_add(body, request, "verbosity", cJSON_CreateString(words[i]), error);
+}
+
 static enum result tags_read(const cJSON *body, struct generation_request *request,
                              struct api_error *error)
 {
@@ -253,13 +269,10 @@ enum result chat_request_refuse_lacking(const cJSON *body, struct api_error *err
                                         "web_search_options", /* official */
 
                                         "use_beam_search",
-                                        "stop_token_ids",
-                                        "include_stop_str_in_output",
                                         "allowed_token_ids",
                                         "bad_words",
                                         "prompt_logprobs",
                                         "truncate_prompt_tokens",
-                                        "return_token_ids",
                                         "return_tokens_as_token_ids",
                                         "prompt_embeds",
                                         "mm_processor_kwargs",
@@ -285,9 +298,6 @@ enum result chat_request_refuse_lacking(const cJSON *body, struct api_error *err
         result = foreign_refuse(body, error);
     if (result != RESULT_OK)
         return result;
-    const cJSON *verbosity = request_fields_member(body, "verbosity");
-    if (verbosity && !(cJSON_IsString(verbosity) && strcmp(verbosity->valuestring, "medium") == 0))
-        return api_error_invalid(error, "verbosity", "only verbosity 'medium' is supported");
     const cJSON *modality;
     cJSON_ArrayForEach(modality, request_fields_member(body, "modalities"))
     {
@@ -329,8 +339,12 @@ enum result chat_request_read_settings(const struct parse_context *context, cJSO
     if (result == RESULT_OK)
         result = request_fields_read_stop(body, "stop", request, error);
     if (result == RESULT_OK)
-        result = request_fields_read_logit_bias(body, tokenizer_vocab_tokens(assets->tokenizer),
-                                                request, error);
+        result = request_fields_read_stop_tokens(body, assets, request, error);
+    if (result == RESULT_OK)
+        result = bias_fields_read(body, assets->tokenizer, request, error);
+    if (result == RESULT_OK)
+        result = request_fields_read_bool(body, "return_token_ids", "return_token_ids",
+                                          &request->return_token_ids, error);
     return result == RESULT_OK ? chat_request_read_form(body, request, error) : result;
 }
 
@@ -371,7 +385,10 @@ static enum result thinking_read(const struct parse_context *context, cJSON *bod
                                  struct generation_request *request, struct api_error *error)
 {
     (void)context;
-    return chat_request_read_thinking(body, request, error);
+    enum result result = chat_request_read_thinking(body, request, error);
+    return result == RESULT_OK
+               ? chat_request_read_verbosity(body, body, "verbosity", request, error)
+               : result;
 }
 
 static enum result messages_read(const struct parse_context *context, cJSON *body,

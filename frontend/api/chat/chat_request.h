@@ -22,6 +22,10 @@ enum result chat_request_read(const struct parse_context *context,
                               struct generation_request *request,
                               struct api_error *error) RESULT_CHECKED;
 
+/* Reads `verbosity` of `holder`, an object (NULL: none), into a variable of the template. */
+enum result chat_request_read_verbosity(struct cJSON *body, const struct cJSON *holder,
+                                        const char *param, struct generation_request *request,
+                                        struct api_error *error) RESULT_CHECKED;
 /* Parts that other APIs share: refusal of missing features; `stream` and its options; sampling, stop
  * strings, biases and the form of the answer; the last by itself. */
 enum result chat_request_refuse_lacking(const struct cJSON *body,

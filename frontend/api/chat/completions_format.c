@@ -14,6 +14,8 @@
 #include "frontend/api/chat/completions_request.h"
 #include "frontend/api/generation/answer_timings.h"
 #include "frontend/api/generation/generation_share.h"
+#include "frontend/api/generation/own_stops.h"
+#include "frontend/api/generation/token_ids.h"
 #include "frontend/base/utf8_stream.h"
 #include "frontend/reply/reply_text.h"
 #include "frontend/reply/stop_matcher.h"
@@ -25,6 +27,9 @@ struct completion {
     struct stop_matcher stops;
     struct text_buffer text; /* streaming: of the next chunk; otherwise of all */
     struct token_log *log;   /* NULL: none */
+    struct own_stops own;
+    struct text_buffer ids;        /* of tokens, not written yet */
+    struct text_buffer prompt_ids; /* `,"prompt_token_ids":[…]`, if wanted, until it is written */
     uint32_t tokens;
     uint32_t cached_tokens;
     const char *finish; /* NULL: not ended */
@@ -34,6 +39,8 @@ struct api_reply {
     const struct tokenizer *tokenizer;
     bool stream;
     bool include_usage;
+    bool shows_ids;
+    bool empty;               /* max_tokens is 0: the one token that the worker draws is dropped */
     uint32_t prompt_tokens;   /* of all prompts */
     struct text_buffer piece; /* scratch: the text of one token */
     struct answer_timings timings;
@@ -81,12 +88,19 @@ static struct api_reply *create(const struct reply_config *config)
     reply->tokenizer = config->assets->tokenizer;
     reply->stream = request->stream;
     reply->include_usage = request->include_usage;
+    reply->shows_ids = request->return_token_ids;
+    reply->empty = request->no_answer;
     reply->choice_count = count;
     const cJSON *prompt = request->prompts->child;
     for (uint32_t i = 0; i < count; i++) {
         struct completion *choice = &reply->choices[i];
         choice->decoder = reply_text_create(config->assets->tokenizer);
         stop_matcher_init(&choice->stops, request->stops, request->stop_count);
+        choice->stops.include = request->include_stop;
+        own_stops_init(&choice->own, request);
+        if (request->return_token_ids)
+            token_ids_write(",\"prompt_token_ids\":[", generation_share_prompt(prepared, i),
+                            &choice->prompt_ids);
         if (request->logprobs)
             choice->log = token_log_create(config->assets->tokenizer);
         if (request->echo)
@@ -102,6 +116,8 @@ static struct api_reply *create(const struct reply_config *config)
         (long long)config->created_unix_s);
     text_buffer_append_json_string(&reply->head, config->assets->model_id,
                                    strlen(config->assets->model_id));
+    text_buffer_append_format(&reply->head, ",\"system_fingerprint\":\"%s\"",
+                              config->assets->fingerprint);
     return reply;
 }
 
@@ -111,6 +127,8 @@ static void destroy(struct api_reply *reply)
         reply_text_destroy(reply->choices[i].decoder);
         stop_matcher_fini(&reply->choices[i].stops);
         token_log_destroy(reply->choices[i].log);
+        text_buffer_fini(&reply->choices[i].ids);
+        text_buffer_fini(&reply->choices[i].prompt_ids);
         text_buffer_fini(&reply->choices[i].text);
     }
     text_buffer_fini(&reply->head);
@@ -232,10 +250,21 @@ static void choice_write(const struct api_reply *reply, uint32_t index, struct t
                                    choice->text.length);
     text_buffer_append_text(out, ",\"logprobs\":");
     logprobs_write(reply, choice, out);
-    if (choice->finish)
-        text_buffer_append_format(out, ",\"finish_reason\":\"%s\"}", choice->finish);
-    else
+    if (reply->shows_ids) {
+        text_buffer_append_text(out, ",\"token_ids\":[");
+        text_buffer_append(out, choice->ids.bytes, choice->ids.length);
+        text_buffer_append_text(out, "]");
+        text_buffer_append(out, choice->prompt_ids.bytes, choice->prompt_ids.length);
+    }
+    if (choice->finish) {
+        text_buffer_append_format(out, ",\"finish_reason\":\"%s\"", choice->finish);
+        own_stops_write(&choice->own, stop_matcher_string(&choice->stops), out);
+        text_buffer_append_text(out, "}");
+    } else {
         text_buffer_append_text(out, ",\"finish_reason\":null}");
+    }
+    text_buffer_clear(&choice->ids);
+    text_buffer_clear(&choice->prompt_ids);
     text_buffer_clear(&choice->text);
 }
 
@@ -269,9 +298,15 @@ static bool token(struct api_reply *reply, uint32_t index, const struct reply_to
                   struct text_buffer *out)
 {
     struct completion *choice = &reply->choices[index];
-    choice->tokens++;
     answer_timings_note(&reply->timings, token);
-    if (token->is_stop)
+    if (reply->empty)
+        return true;
+    choice->tokens++;
+    if (reply->shows_ids) {
+        text_buffer_append_text(&choice->ids, choice->ids.length > 0 ? "," : "");
+        text_buffer_append_whole(&choice->ids, token->id, 1);
+    }
+    if (!own_stops_note(&choice->own, token))
         return false;
     if (choice->log)
         token_log_push(choice->log, (struct token_logprob){token->id, token->logprob},
@@ -300,7 +335,7 @@ static void choice_end(struct api_reply *reply, uint32_t index, enum finish_reas
     if (choice->log)
         token_log_end(choice->log, cut);
     choice->cached_tokens = cached.tokens;
-    choice->finish = finish == FINISH_LENGTH && !cut ? "length" : "stop";
+    choice->finish = reply->empty || (finish == FINISH_LENGTH && !cut) ? "length" : "stop";
     reply->ended++;
     chunk_write(reply, index, out);
 }

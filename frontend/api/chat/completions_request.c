@@ -63,7 +63,7 @@ static enum result counts_read(const cJSON *body, struct generation_request *req
         uint32_t *value;
     } fields[] = {
         {"n", 1, LIMIT_CHOICES, 1, &request->choices},
-        {"max_tokens", 1, LIMIT_CONTEXT_TOKENS, DEFAULT_MAX_TOKENS, &request->max_new_tokens},
+        {"max_tokens", 0, LIMIT_CONTEXT_TOKENS, DEFAULT_MAX_TOKENS, &request->max_new_tokens},
         {"logprobs", 0, LIMIT_TOP_LOGPROBS, 0, &request->top_logprobs},
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
@@ -77,6 +77,9 @@ static enum result counts_read(const cJSON *body, struct generation_request *req
         *fields[i].value = (uint32_t)value;
     }
     request->logprobs = request_fields_member(body, "logprobs") != NULL;
+    request->no_answer = request->max_new_tokens == 0;
+    if (request->no_answer)
+        request->max_new_tokens = 1;
     return request_fields_read_ends(body, request, error);
 }
 

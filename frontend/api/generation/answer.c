@@ -10,6 +10,7 @@
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 
+#include "frontend/api/generation/own_stops.h"
 #include "frontend/api/generation/prepared_generation.h"
 #include "frontend/reply/mark_tokens.h"
 #include "frontend/reply/reply_parser.h"
@@ -27,6 +28,7 @@ struct answer {
     uint64_t id_bits;                 /* ids of calls are made from them */
     bool single_call;
     bool call_ended;
+    struct own_stops stops;
     struct answer_usage usage;
 };
 
@@ -78,6 +80,7 @@ struct answer *answer_create(const struct reply_config *config, uint32_t choice,
     struct answer *answer = must_alloc(1, sizeof *answer);
     answer->sink = *sink;
     answer->single_call = request->single_tool_call;
+    own_stops_init(&answer->stops, request);
     answer->format = formats->tools;
     answer->id_bits = id_bits_make(config->id, choice);
     bool raw = request->prompts != NULL; /* raw text is continued; no part of it is parsed */
@@ -97,6 +100,7 @@ struct answer *answer_create(const struct reply_config *config, uint32_t choice,
         .offered_tools = answer->tools,
         .stops = request->stops,
         .stop_count = request->stop_count,
+        .include_stop = request->include_stop,
         .sink = {answer, answer_hear},
     });
     answer->usage.prompt_tokens = (uint32_t)prepared->prompt.count;
@@ -125,7 +129,7 @@ static void count_tokens(struct answer *answer)
 bool answer_push(struct answer *answer, const struct reply_token *token)
 {
     size_t earlier = 0; /* bytes that count for earlier tokens */
-    if (!token->is_stop)
+    if (own_stops_note(&answer->stops, token))
         earlier = reply_text_push(answer->text, token->id, &answer->piece);
     must(!answer->piece.failed);
     const char *bytes = answer->piece.bytes;
@@ -160,6 +164,11 @@ enum answer_end answer_finish(struct answer *answer, enum finish_reason finish,
 const struct answer_usage *answer_usage(const struct answer *answer)
 {
     return &answer->usage;
+}
+
+void answer_write_stop_reason(const struct answer *answer, struct text_buffer *out)
+{
+    own_stops_write(&answer->stops, answer_stop_string(answer), out);
 }
 
 const char *answer_stop_string(const struct answer *answer)

@@ -44,6 +44,8 @@ enum answer_end answer_finish(struct answer *answer, enum finish_reason finish,
                               struct cached_prompt cached);
 
 const struct answer_usage *answer_usage(const struct answer *answer);
+/* Writes `,"stop_reason":…` (own_stops.h). */
+void answer_write_stop_reason(const struct answer *answer, struct text_buffer *out);
 /* The stop string that ended it; NULL: none. */
 const char *answer_stop_string(const struct answer *answer);
 

@@ -92,6 +92,9 @@ struct generation_request {
     bool ignore_end;         /* stop ids do not end the answer */
     struct stop_string stops[LIMIT_STOP_STRINGS];
     size_t stop_count;
+    uint32_t stop_tokens[LIMIT_REQUEST_STOP_TOKENS]; /* end the answer like the model's own */
+    uint32_t stop_token_count;
+    bool include_stop;          /* the text of the stop string or token is part of the answer */
     struct grammar_source form; /* what the text of the answer must be; inside body */
     const char *form_param;     /* the field that says so; static; NULL: none */
     /* A compiled grammar that the answer obeys (proto/grammar_blob.h), a reference; NULL: a free
@@ -108,9 +111,12 @@ struct generation_request {
 
     uint32_t choices; /* answers to each prompt; 0 and 1: one */
     bool echo;        /* text completion: the answer repeats the prompt first */
+    bool
+        no_answer; /* text completion with max_tokens 0: max_new_tokens is 1, and nothing is shown */
     bool stream;
     bool background; /* the client does not wait for the answer */
     bool include_usage;
+    bool return_token_ids;  /* vLLM's: ids of prompt and answer in the reply */
     bool timings_per_token; /* llama.cpp's: timings in every chunk */
     bool return_progress;   /* llama.cpp's: progress of the prompt */
     bool logprobs;          /* of every token */

@@ -188,7 +188,7 @@ enum result request_fields_read_sampling(const cJSON *body, const struct model_a
     return RESULT_OK;
 }
 
-/* --- stop strings, bias ---------------------------------------------------------------------- */
+/* --- what ends an answer --------------------------------------------------------------------- */
 
 static enum result stop_add(const cJSON *item, const char *name, struct generation_request *request,
                             struct api_error *error)
@@ -224,36 +224,29 @@ enum result request_fields_read_stop(const cJSON *body, const char *name,
     return RESULT_OK;
 }
 
-enum result request_fields_read_logit_bias(const cJSON *body, uint32_t vocab_tokens,
-                                           struct generation_request *request,
-                                           struct api_error *error)
+enum result request_fields_read_stop_tokens(const cJSON *body, const struct model_assets *assets,
+                                            struct generation_request *request,
+                                            struct api_error *error)
 {
-    const char *name = "logit_bias";
-    const cJSON *map = request_fields_member(body, name);
-    if (!map)
-        return RESULT_OK;
-    if (!cJSON_IsObject(map))
-        return api_error_invalid(error, name, "logit_bias must be an object");
-    int count = cJSON_GetArraySize(map);
-    if (count < 0 || (unsigned)count > LIMIT_LOGIT_BIAS)
-        return api_error_invalid(error, name, "more than %u biases", LIMIT_LOGIT_BIAS);
-    request->logit_bias = calloc((size_t)count + 1, sizeof *request->logit_bias);
-    if (!request->logit_bias)
-        return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
-    const cJSON *item;
-    cJSON_ArrayForEach(item, map)
+    static const char name[] = "stop_token_ids";
+    const cJSON *list = request_fields_member(body, name), *item;
+    uint32_t vocab_tokens = tokenizer_vocab_tokens(assets->tokenizer);
+    uint32_t most = LIMIT_STOP_TOKENS - assets->stop_id_count;
+    if (list && !cJSON_IsArray(list))
+        return api_error_invalid(error, name, "%s must be a list of token ids", name);
+    cJSON_ArrayForEach(item, list)
     {
-        char *end = NULL;
-        unsigned long token = strtoul(item->string, &end, 10);
-        if (item->string[0] < '0' || item->string[0] > '9' || *end || token >= vocab_tokens)
-            return api_error_invalid(error, name, "'%.40s' is not a token id below %u",
-                                     item->string, vocab_tokens);
-        if (!cJSON_IsNumber(item) || !(item->valuedouble >= -100 && item->valuedouble <= 100))
-            return api_error_invalid(error, name, "a bias must be a number between -100 and 100");
-        request->logit_bias[request->logit_bias_count++] =
-            (struct logit_bias_entry){.token = (uint32_t)token, .bias = (float)item->valuedouble};
+        double value = cJSON_IsNumber(item) ? item->valuedouble : -1;
+        if (!(value >= 0 && value < vocab_tokens && floor(value) == value))
+            return api_error_invalid(error, name, "%s must have whole numbers below %u", name,
+                                     vocab_tokens);
+        if (request->stop_token_count == LIMIT_REQUEST_STOP_TOKENS ||
+            request->stop_token_count == most)
+            return api_error_invalid(error, name, "more than %u ids", request->stop_token_count);
+        request->stop_tokens[request->stop_token_count++] = (uint32_t)value;
     }
-    return RESULT_OK;
+    return request_fields_read_bool(body, "include_stop_str_in_output",
+                                    "include_stop_str_in_output", &request->include_stop, error);
 }
 
 enum result request_fields_read_bool(const cJSON *object, const char *name, const char *param,

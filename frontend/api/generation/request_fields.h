@@ -50,8 +50,10 @@ enum result request_fields_read_ends(const struct cJSON *body, struct generation
 enum result request_fields_read_stop(const struct cJSON *body, const char *name,
                                      struct generation_request *request,
                                      struct api_error *error) RESULT_CHECKED;
-enum result request_fields_read_logit_bias(const struct cJSON *body, uint32_t vocab_tokens,
-                                           struct generation_request *request,
-                                           struct api_error *error) RESULT_CHECKED;
+/* Reads vLLM's `stop_token_ids` and `include_stop_str_in_output`. */
+enum result request_fields_read_stop_tokens(const struct cJSON *body,
+                                            const struct model_assets *assets,
+                                            struct generation_request *request,
+                                            struct api_error *error) RESULT_CHECKED;
 
 #endif

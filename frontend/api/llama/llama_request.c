@@ -240,68 +240,6 @@ static enum result defaults_add(cJSON *body, const struct checkpoint_sampling *o
     return RESULT_OK;
 }
 
-/* --- biases: [[id, bias], [id, false], ["text", bias]] --------------------------------------- */
-
-static enum result bias_refuse(struct api_error *error)
-{
-    return api_error_invalid(error, "logit_bias",
-                             "logit_bias must be an object or a list of [token id or text, bias], "
-                             "where a bias is a number between -100 and 100, or false");
-}
-
-static enum result bias_add(const struct parse_context *context, const cJSON *pair,
-                            struct generation_request *request, struct api_error *error)
-{
-    const struct tokenizer *tokenizer = context->assets->tokenizer;
-    const cJSON *what = cJSON_IsArray(pair) ? pair->child : NULL;
-    const cJSON *bias = what ? what->next : NULL;
-    double value = cJSON_IsFalse(bias) ? -100 : cJSON_IsNumber(bias) ? bias->valuedouble : NAN;
-    struct token_list tokens = {0};
-    uint32_t id = 0;
-    enum result result = RESULT_OK;
-    if (!bias || bias->next || !(value >= -100 && value <= 100))
-        return bias_refuse(error);
-    if (cJSON_IsString(what)) {
-        struct prompt_span span = {.text = what->valuestring,
-                                   .text_bytes = strlen(what->valuestring)};
-        result =
-            tokenizer_encode(tokenizer, &span, 1, LIMIT_LOGIT_BIAS, context->cancelled, &tokens);
-    } else if (cJSON_IsNumber(what) && what->valuedouble >= 0 &&
-               what->valuedouble < tokenizer_vocab_tokens(tokenizer) &&
-               floor(what->valuedouble) == what->valuedouble) {
-        id = (uint32_t)what->valuedouble;
-    } else {
-        return bias_refuse(error);
-    }
-    size_t count = cJSON_IsString(what) ? tokens.count : 1;
-    if (result != RESULT_OK || request->logit_bias_count + count > LIMIT_LOGIT_BIAS) {
-        token_list_fini(&tokens);
-        return api_error_invalid(error, "logit_bias", "more than %u biases", LIMIT_LOGIT_BIAS);
-    }
-    for (size_t i = 0; i < count; i++)
-        request->logit_bias[request->logit_bias_count++] = (struct logit_bias_entry){
-            .token = tokens.count > 0 ? tokens.ids[i] : id, .bias = (float)value};
-    token_list_fini(&tokens);
-    return RESULT_OK;
-}
-
-/* Takes a list out of the body; objects are left to the common reader. */
-static enum result bias_read(const struct parse_context *context, cJSON *body,
-                             struct generation_request *request, struct api_error *error)
-{
-    if (!cJSON_IsArray(cJSON_GetObjectItemCaseSensitive(body, "logit_bias")))
-        return RESULT_OK;
-    cJSON *list = cJSON_DetachItemFromObjectCaseSensitive(body, "logit_bias");
-    enum result result = RESULT_OK;
-    request->logit_bias = calloc(LIMIT_LOGIT_BIAS, sizeof *request->logit_bias);
-    if (!request->logit_bias)
-        result = memory_error(error);
-    for (const cJSON *pair = list->child; result == RESULT_OK && pair; pair = pair->next)
-        result = bias_add(context, pair, request, error);
-    cJSON_Delete(list);
-    return result;
-}
-
 /* --- the prompt ------------------------------------------------------------------------------ */
 
 static enum result prompt_refuse(struct api_error *error)
@@ -429,8 +367,6 @@ static enum result own_fields_read(const struct parse_context *context, bool inf
         result = penalties_rename(body, error);
     if (result == RESULT_OK)
         result = defaults_add(body, &context->assets->sampling, error);
-    if (result == RESULT_OK)
-        result = bias_read(context, body, request, error);
     return result;
 }
 
@@ -438,7 +374,9 @@ static enum result rest_read(const struct parse_context *context,
                              struct generation_request *request, struct llama_state *state,
                              struct api_error *error)
 {
-    static const char *const names[] = {"image_data", "echo", "suffix", "logprobs", NULL};
+    static const char *const names[] = {
+        "image_data",       "echo", "suffix", "logprobs", "include_stop_str_in_output",
+        "return_token_ids", NULL};
     cJSON *body = request->body;
     int64_t n;
     enum result result = request_fields_refuse(body, names, error);

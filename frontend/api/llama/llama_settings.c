@@ -49,10 +49,15 @@ static void stops_write(const cJSON *stops, struct text_buffer *out)
 static void biases_write(const struct generation_request *request, struct text_buffer *out)
 {
     text_buffer_append_text(out, "\"logit_bias\":[");
-    for (uint32_t i = 0; i < request->logit_bias_count; i++)
-        text_buffer_append_format(out, "%s{\"token\":%u,\"bias\":%.7g}", i > 0 ? "," : "",
-                                  request->logit_bias[i].token,
-                                  (double)request->logit_bias[i].bias);
+    for (uint32_t i = 0; i < request->logit_bias_count; i++) {
+        float bias = request->logit_bias[i].bias;
+        text_buffer_append_format(out, "%s{\"token\":%u,\"bias\":", i > 0 ? "," : "",
+                                  request->logit_bias[i].token);
+        if (bias < -100) /* -infinity, which llama.cpp writes so */
+            text_buffer_append_text(out, "null}");
+        else
+            text_buffer_append_format(out, "%.7g}", (double)bias);
+    }
     text_buffer_append_text(out, "]");
 }
 

@@ -29,9 +29,16 @@ static enum result refused_check(const cJSON *body, struct api_error *error)
         "conversation", "prompt",      "context_management",   "moderation",
         "image",        "personality", "prompt_cache_options", "access_programs"};
     /* Of the chat API, for clients that change over: ignoring them would change answers. */
-    static const char *const others[] = {
-        "messages",        "max_tokens",       "max_completion_tokens",  "n", "logprobs",
-        "response_format", "reasoning_effort", "continue_final_message", NULL};
+    static const char *const others[] = {"messages",
+                                         "max_tokens",
+                                         "max_completion_tokens",
+                                         "n",
+                                         "logprobs",
+                                         "response_format",
+                                         "reasoning_effort",
+                                         "continue_final_message",
+                                         "return_token_ids",
+                                         NULL};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (request_fields_member(body, names[i]))
             return api_error_invalid(error, names[i], "%s is not supported", names[i]);
@@ -50,9 +57,11 @@ static const struct word_field {
     {NULL, "truncation", "truncation", {"disabled"}},
     {NULL, "service_tier", "service_tier", {"auto", "default"}},
     {NULL, "prompt_cache_retention", "prompt_cache_retention", {"in_memory", "in-memory", "24h"}},
-    {"text", "verbosity", "text.verbosity", {"medium"}},
-    {"reasoning", "summary", "reasoning.summary", {"auto"}},
-    {"reasoning", "generate_summary", "reasoning.generate_summary", {"auto"}},
+    {"reasoning", "summary", "reasoning.summary", {"auto", "concise", "detailed"}},
+    {"reasoning",
+     "generate_summary",
+     "reasoning.generate_summary",
+     {"auto", "concise", "detailed"}},
 };
 
 static enum result word_field_check(const cJSON *body, const struct word_field *field,
@@ -241,6 +250,9 @@ static enum result thinking_read(cJSON *body, struct generation_request *request
     if (item && !cJSON_AddStringToObject(body, "reasoning_effort", efforts[i]))
         return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
     enum result result = chat_request_read_thinking(body, request, error);
+    if (result == RESULT_OK)
+        result = chat_request_read_verbosity(body, request_fields_member(body, "text"),
+                                             "text.verbosity", request, error);
     if (result == RESULT_OK && i > 0 && request->thinking == THINKING_UNSET)
         request->thinking = THINKING_ON;
     return result;
@@ -349,7 +361,9 @@ void responses_fields_write(const cJSON *body, const struct generation_request *
     reasoning_write(body, out);
     const cJSON *text = request_fields_member(body, "text");
     const cJSON *format = text ? request_fields_member(text, "format") : NULL;
-    text_buffer_append_text(out, ",\"text\":{\"verbosity\":\"medium\"");
+    const char *verbosity = text_of(text, "verbosity");
+    text_buffer_append_format(out, ",\"text\":{\"verbosity\":\"%s\"",
+                              verbosity ? verbosity : "medium");
     if (format)
         json_write("format", format, out);
     else

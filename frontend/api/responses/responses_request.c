@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "frontend/api/chat/chat_messages.h"
+#include "frontend/api/generation/bias_fields.h"
 #include "frontend/api/generation/request_fields.h"
 #include "frontend/api/responses/response_file.h"
 #include "frontend/api/responses/responses_fields.h"
@@ -84,8 +85,9 @@ static enum result settings_read(const struct parse_context *context,
     if (result == RESULT_OK)
         result = request_fields_read_stop(body, "stop", request, error);
     if (result == RESULT_OK)
-        result = request_fields_read_logit_bias(body, tokenizer_vocab_tokens(assets->tokenizer),
-                                                request, error);
+        result = request_fields_read_stop_tokens(body, assets, request, error);
+    if (result == RESULT_OK)
+        result = bias_fields_read(body, assets->tokenizer, request, error);
     return result;
 }
 

@@ -9,6 +9,7 @@
  */
 #include "frontend/serve/engine/worker_events.h"
 
+#include "frontend/api/generation/own_stops.h"
 #include "frontend/base/monotonic_clock.h"
 #include "frontend/serve/engine/request_dispatch.h"
 #include "frontend/serve/engine/request_end.h"
@@ -23,9 +24,11 @@ enum finish_reason worker_events_find_end(const struct chat_engine *engine,
     uint32_t generated = (uint32_t)request->generated.count;
     if (generated == 0)
         return FINISH_NONE;
-    const struct generation_end_rules rules = {.stop_ids = engine->assets->stop_ids,
-                                               .stop_id_count = engine->assets->stop_id_count,
-                                               .ignore_end = prepared->request.ignore_end,
+    struct stop_ids stops;
+    stop_ids_collect(&prepared->request, engine->assets, &stops);
+    const struct generation_end_rules rules = {.stop_ids = stops.ids,
+                                               .stop_id_count = stops.count,
+                                               .ignore_end = stops.ignored,
                                                .max_total_tokens =
                                                    prompt_tokens + prepared->max_new_tokens};
     return generation_end_find(&rules, request->generated.ids[generated - 1],

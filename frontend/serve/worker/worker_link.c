@@ -24,6 +24,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "frontend/api/generation/own_stops.h"
 #include "frontend/base/monotonic_clock.h"
 #include "frontend/base/shared_bytes.h"
 #include "proto/must.h"
@@ -164,9 +165,9 @@ static enum result record_commit(struct worker_link *link, const struct submit_r
     return RESULT_OK;
 }
 
-static uint32_t flags_of(const struct prepared_generation *prepared)
+static uint32_t flags_of(const struct prepared_generation *prepared, const struct stop_ids *stops)
 {
-    return (prepared->request.ignore_end ? SUBMIT_FLAG_IGNORE_END : 0) |
+    return (stops->ignored ? SUBMIT_FLAG_IGNORE_END : 0) |
            (prepared->request.logprobs ? SUBMIT_FLAG_LOGPROBS : 0) |
            (prepared->request.no_prefix_cache ? SUBMIT_FLAG_NO_PREFIX_CACHE : 0) |
            (prepared->forced.thinking_open ? SUBMIT_FLAG_THINKING_OPEN : 0) |
@@ -239,15 +240,17 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
     uint32_t generated_tokens = (uint32_t)generated->count;
     const struct forced_tokens *forced = &prepared->forced;
     const struct generation_request *asked = &prepared->request;
+    struct stop_ids stops;
+    stop_ids_collect(asked, assets, &stops);
     struct submit_record record = {
         .kind = SUBMIT_RUN,
         .request = request,
-        .run = {.flags = flags_of(prepared),
+        .run = {.flags = flags_of(prepared, &stops),
                 .prompt_tokens = (uint32_t)prepared->prompt.count + generated_tokens,
                 .generated_tokens = generated_tokens,
                 .max_new_tokens = prepared->max_new_tokens - generated_tokens,
                 .logit_bias_count = asked->logit_bias_count,
-                .stop_token_count = assets->stop_id_count,
+                .stop_token_count = stops.count,
                 .sampling = asked->sampling,
                 .min_tokens = asked->min_tokens,
                 .top_logprobs = asked->top_logprobs,
@@ -274,7 +277,7 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
     const struct submit_piece pieces[] = {
         {SUBMIT_PROMPT_IDS, prepared->prompt.ids, 0, prepared->prompt.count},
         {SUBMIT_PROMPT_IDS, generated->ids, 0, generated->count},
-        {SUBMIT_STOP_IDS, assets->stop_ids, 0, assets->stop_id_count},
+        {SUBMIT_STOP_IDS, stops.ids, 0, stops.count},
         {SUBMIT_LOGIT_BIAS, asked->logit_bias, 0, asked->logit_bias_count},
         {SUBMIT_PREFIX_IDS, forced->ids, 0, forced->prefix_count},
         {SUBMIT_THINK_START_IDS, forced->ids, forced->prefix_count, forced->think_start_count},

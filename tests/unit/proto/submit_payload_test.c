@@ -201,10 +201,10 @@ static void biases_are_checked(void **state)
     const struct {
         struct logit_bias_entry entry;
         enum result result;
-    } cases[] = {{{VOCAB - 1, 100.0f}, RESULT_OK},        {{0, -100.0f}, RESULT_OK},
-                 {{VOCAB, 0.0f}, RESULT_INVALID},         {{0, 100.5f}, RESULT_INVALID},
-                 {{0, -100.5f}, RESULT_INVALID},          {{0, __builtin_nanf("")}, RESULT_INVALID},
-                 {{0, -__builtin_inff()}, RESULT_INVALID}};
+    } cases[] = {{{VOCAB - 1, 100.0f}, RESULT_OK},    {{0, -100.0f}, RESULT_OK},
+                 {{VOCAB, 0.0f}, RESULT_INVALID},     {{0, 100.5f}, RESULT_INVALID},
+                 {{0, -100.5f}, RESULT_INVALID},      {{0, __builtin_nanf("")}, RESULT_INVALID},
+                 {{0, -__builtin_inff()}, RESULT_OK}, {{0, __builtin_inff()}, RESULT_INVALID}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct logit_bias_entry entries[2] = {biases[0], cases[i].entry};
         assert_int_equal(
@@ -228,7 +228,7 @@ static void each_count_has_its_maximum(void **state)
         const char *rule;
         uint32_t *count;
     } const cases[] = {{"S7: prompt_tokens 1048577", &run.prompt_tokens},
-                       {"S11: stop_token_count 17", &run.stop_token_count},
+                       {"S11: stop_token_count 65", &run.stop_token_count},
                        {"S10: logit_bias_count 1025", &run.logit_bias_count},
                        {"S16: prefix_count 257", &run.prefix_count},
                        {"S17: think_start_count 65", &run.think_start_count},

@@ -75,7 +75,7 @@ static void stream_has_role_deltas_finish_usage_done(void **state)
 #define HEAD                                                                                       \
     "data: "                                                                                       \
     "{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":99,\"model\":"        \
-    "\"ti\\\"ny\",\"choices\":["
+    "\"ti\\\"ny\",\"system_fingerprint\":\"\",\"choices\":["
 #define TAIL ",\"usage\":null}\n\n"
     assert_string_equal(
         out.bytes, HEAD
@@ -83,8 +83,8 @@ static void stream_has_role_deltas_finish_usage_done(void **state)
         "\"finish_reason\":null}]" TAIL HEAD
         "{\"index\":0,\"delta\":{\"content\":\"he\"},\"logprobs\":null,\"finish_reason\":null}"
         "]" TAIL HEAD "{\"index\":0,\"delta\":{\"content\":\"\xc3\xa9\"},\"logprobs\":null,"
-        "\"finish_reason\":null}]" TAIL HEAD
-        "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\"}]" TAIL HEAD
+        "\"finish_reason\":null}]" TAIL HEAD "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_"
+        "reason\":\"stop\",\"stop_reason\":null}]" TAIL HEAD
         "],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4,\"total_tokens\":7,"
         "\"prompt_tokens_details\":{\"cached_tokens\":2,\"cached_images\":1},"
         "\"completion_tokens_details\":{"

@@ -157,7 +157,7 @@ static const struct {
     {"{\"id_slot\":\"x\"," HELLO "}", 400, "id_slot"},
     {"{\"samplers\":[\"top_k\"]," HELLO "}", 400, "samplers"},
     {"{\"reasoning\":{\"effort\":\"low\"}," HELLO "}", 400, "reasoning"},
-    {"{\"verbosity\":\"low\"," HELLO "}", 400, "verbosity"},
+    {"{\"verbosity\":\"loud\"," HELLO "}", 400, "verbosity"},
     {"{\"modalities\":[\"text\",\"audio\"]," HELLO "}", 400, "modalities"},
     {"{\"response_format\":{\"type\":\"yaml\"}," HELLO "}", 400, "response_format"},
 };

@@ -139,11 +139,12 @@ static void a_stream_is_cut_at_stop_strings(void **state)
     finish(reply, &prepared);
 #define HEAD                                                                                       \
     "data: {\"id\":\"cmpl-1\",\"object\":\"text_completion\",\"created\":99,\"model\":\"tiny\","   \
-    "\"choices\":[{\"index\":0,\"text\":"
-    assert_string_equal(out.bytes,
-                        HEAD "\"he\",\"logprobs\":null,\"finish_reason\":null}]}\n\n" HEAD
-                             "\"\",\"logprobs\":null,\"finish_reason\":\"stop\"}]}\n\n"
-                             "data: [DONE]\n\n");
+    "\"system_fingerprint\":\"\",\"choices\":[{\"index\":0,\"text\":"
+    assert_string_equal(
+        out.bytes,
+        HEAD "\"he\",\"logprobs\":null,\"finish_reason\":null}]}\n\n" HEAD
+             "\"\",\"logprobs\":null,\"finish_reason\":\"stop\",\"stop_reason\":\"ll\"}]}\n\n"
+             "data: [DONE]\n\n");
 }
 
 static void a_stream_fails_with_an_event(void **state)

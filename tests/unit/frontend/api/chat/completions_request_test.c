@@ -104,7 +104,7 @@ static void unsupported_fields_are_refused_by_name(void **state)
         {"{\"prompt\":\"a\",\"logprobs\":21}", "logprobs"},
         {"{\"prompt\":\"a\",\"logprobs\":true}", "logprobs"},
         {"{\"prompt\":\"a\",\"n\":0}", "n"},
-        {"{\"prompt\":\"a\",\"max_tokens\":0}", "max_tokens"},
+        {"{\"prompt\":\"a\",\"max_tokens\":-1}", "max_tokens"},
         {"{\"prompt\":\"a\",\"min_tokens\":17}", "min_tokens"},
         {"{\"prompt\":\"a\",\"grammar\":7}", "grammar"},
         {"{\"prompt\":\"a\",\"model\":\"other\"}", "model"},
