@@ -24,8 +24,8 @@ static bool refuse(struct grammar_error *error, const char *message)
 static bool schema_compile(struct grammar_builder *builder, const struct grammar_source *source,
                            symbol_id *out, struct grammar_error *error)
 {
-    const struct json_schema_options options = {.strict = source->strict,
-                                                .blanks = JSON_SCHEMA_BLANKS};
+    const struct json_schema_options options = {
+        .strict = source->strict, .closed_objects = true, .blanks = JSON_SCHEMA_BLANKS};
     return source->kind == GRAMMAR_JSON_SCHEMA
                ? json_schema_compile(builder, source->value, &options, out, error)
                : json_schema_compile_object(builder, &options, out, error);

@@ -80,6 +80,26 @@ def test_other_apis(server):
     assert re.fullmatch("[0-9]{3}", reply.json["choices"][0]["text"])
 
 
+def test_bounds_in_descriptions(server):
+    """Anthropic's SDKs send bounds as the ends of descriptions."""
+    schema = {"type": "object", "properties": {"name": {"type": "string", "description": "Its name\n\n{maxLength: 5}"},
+                                               "n": {"type": "integer", "description": "{minimum: 3, maximum: 5}"}}, "required": ["name", "n"]}
+    for seed in range(3):
+        reply = server.request("POST", "/v1/messages", {"messages": [{"role": "user", "content": "How many?"}], "max_tokens": 200, "seed": seed,
+                                                        "output_config": {"format": {"type": "json_schema", "schema": schema}}})
+        told = json.loads(reply.json["content"][-1]["text"])
+        assert len(told["name"]) <= 5 and 3 <= told["n"] <= 5
+
+
+def test_objects_have_their_listed_members(server):
+    open_schema = {key: value for key, value in SCHEMA.items() if key != "additionalProperties"}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": open_schema}}]
+    for seed in range(3):
+        is_valid(content(server, guided_json=open_schema, seed=seed))
+        call = chat(server, tools=tools, tool_choice="required", parallel_tool_calls=False, seed=seed).json["choices"][0]["message"]["tool_calls"][0]
+        is_valid(call["function"]["arguments"])
+
+
 def test_several_choices_logprobs_and_streams(server):
     reply = chat(server, guided_json=SCHEMA, n=3, logprobs=True, temperature=1.5, enable_thinking=False).json
     for choice in reply["choices"]:

@@ -37,7 +37,8 @@ static bool json_value_build(const struct tool_grammar *g, const cJSON *schema, 
                              symbol_id *out, struct grammar_error *error)
 {
     static const char *const definitions[] = {"$defs", "definitions"};
-    const struct json_schema_options options = {.blanks = TOOL_GRAMMAR_BLANKS};
+    const struct json_schema_options options = {.closed_objects = true,
+                                                .blanks = TOOL_GRAMMAR_BLANKS};
     if (!cJSON_IsObject(part))
         return json_schema_compile(g->builder, part, &options, out, error);
     cJSON *whole = cJSON_CreateObject();

@@ -61,7 +61,8 @@ static symbol_id text_symbol(const struct tool_grammar *g, const char *text, siz
 static bool schema_build(const struct tool_grammar *g, const cJSON *tool, const cJSON *schema,
                          symbol_id *out, struct grammar_error *error)
 {
-    const struct json_schema_options options = {.blanks = TOOL_GRAMMAR_BLANKS};
+    const struct json_schema_options options = {.closed_objects = true,
+                                                .blanks = TOOL_GRAMMAR_BLANKS};
     switch (tool_format_frame(g->format)->arguments) {
     case ARGUMENTS_TAGGED: return tagged_grammar_build(g, tool, schema, out, error);
     case ARGUMENTS_LITERAL: return literal_grammar_build(g, schema, out, error);
@@ -73,7 +74,8 @@ static bool schema_build(const struct tool_grammar *g, const cJSON *tool, const 
 /* Arguments that obey no schema: any of the form that the parser reads. */
 static bool loose_build(const struct tool_grammar *g, symbol_id *out, struct grammar_error *error)
 {
-    const struct json_schema_options options = {.blanks = TOOL_GRAMMAR_BLANKS};
+    const struct json_schema_options options = {.closed_objects = true,
+                                                .blanks = TOOL_GRAMMAR_BLANKS};
     switch (tool_format_frame(g->format)->arguments) {
     case ARGUMENTS_LITERAL: return literal_grammar_any(g, out, error);
     case ARGUMENTS_TAGGED: return tagged_grammar_any(g, out, error);

@@ -17,6 +17,7 @@
 #include "frontend/api/messages/backslash_repair.h"
 #include "frontend/api/messages/messages_tools.h"
 #include "frontend/api/messages/messages_turns.h"
+#include "frontend/api/messages/schema_bounds.h"
 #include "proto/must.h"
 
 static enum result body_read(const char *json, size_t json_bytes, cJSON **body,
@@ -145,16 +146,25 @@ static enum result effort_read(cJSON *body, struct generation_request *request,
     return RESULT_OK;
 }
 
+static enum result schema_format_read(const cJSON *format, const char *param,
+                                      struct generation_request *request, struct api_error *error)
+{
+    const cJSON *schema = format ? request_fields_member(format, "schema") : NULL;
+    if (cJSON_IsObject(schema) && !schema_bounds_restore((cJSON *)schema))
+        return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+    return grammar_fields_read_format(format, param, request, error);
+}
+
 /* output_config.format, or output_format, its former name; and other servers' fields. */
 static enum result format_read(cJSON *body, struct generation_request *request,
                                struct api_error *error)
 {
     const cJSON *config = request_fields_member(body, "output_config");
     const cJSON *format = config ? request_fields_member(config, "format") : NULL;
-    enum result result = grammar_fields_read_format(format, "output_config.format", request, error);
+    enum result result = schema_format_read(format, "output_config.format", request, error);
     if (result == RESULT_OK)
-        result = grammar_fields_read_format(request_fields_member(body, "output_format"),
-                                            "output_format", request, error);
+        result = schema_format_read(request_fields_member(body, "output_format"), "output_format",
+                                    request, error);
     return result == RESULT_OK ? chat_request_read_form(body, request, error) : result;
 }
 
