@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from shoal_server import ROOT, ShoalServer, wait_until
+from shoal_server import COMPILING_S, ROOT, ShoalServer, wait_until
 
 CHECKPOINTS = ROOT / "build/checkpoints"
 MODELS = {"SmolLM2": None, "sliding windows": CHECKPOINTS / "gemma3-f32.gguf", "short convolutions": CHECKPOINTS / "lfm2-f32.gguf"}
@@ -27,7 +27,7 @@ def start(tmp_path):
             running[-1].__exit__(None, None, None)
         running.append(ShoalServer("--state-dir", str(tmp_path / "state"), *options, model=model))
         running[-1].__enter__()
-        running[-1].wait_ready()
+        running[-1].wait_ready(COMPILING_S)
         return running[-1]
 
     yield begin
@@ -71,6 +71,38 @@ def test_the_next_server_finds_the_prefix(start, tmp_path, name):
         end(server)
     server = start(model=MODELS[name], stop=False)
     assert ask(server, cache_prompt=False)["choices"] == first["choices"]
+
+
+VULKAN = ("--device", "vulkan", "--max-sequences", "4", "--step-tokens", "64", "--kv-cache-bytes", "16M", "--worker-timeout",
+          str(COMPILING_S))
+VULKAN_MODELS = {
+    "recurrent states": ("qwen3_5-f32.gguf", ()),
+    "quantized after 40 tokens": ("llama-f32.gguf", ("--kv-bits", "4", "--quantized-kv-start", "40")),
+}
+
+
+def tokens_of(body):
+    return [(entry["token"], pytest.approx(entry["logprob"], abs=0.01)) for entry in body["choices"][0]["logprobs"]["content"]]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", VULKAN_MODELS)
+def test_the_next_server_finds_the_prefix_on_a_device(start, tmp_path, name):
+    """Blocks are copied from the device and to it. Wrong bytes would change the log-probabilities."""
+    file, options = VULKAN_MODELS[name]
+    options = (*VULKAN, *options, "--pipeline-cache", str(tmp_path / "pipelines"))
+    first = ask(start(*options, model=CHECKPOINTS / file), logprobs=True)
+    server = start(*options, model=CHECKPOINTS / file)
+    pid = server.worker_pid()
+    for life in range(2):  # what was loaded outlives the worker too
+        again = ask(server, logprobs=True)
+        assert cached(again) >= first["usage"]["prompt_tokens"] // 16 * 16 - 16 > 0, life
+        assert tokens_of(again) == [(entry["token"], entry["logprob"]) for entry in first["choices"][0]["logprobs"]["content"]]
+        if life == 0:
+            os.kill(pid, signal.SIGKILL)
+            wait_until(lambda: server.worker_pid() not in (None, pid), "the next worker")
+            server.wait_ready(COMPILING_S)
+    assert "blocks of an earlier server loaded" in server.log_text()
 
 
 def test_tenants_find_their_own(start):

@@ -7,7 +7,7 @@
  * Loading: blocks are read straight into the pools, but the ledger is written after the last check.
  * Until then neither this worker nor one that follows after its death finds any of them.
  *
- * A worker does this in its sandbox: read(), write() and memory only.
+ * A worker does this in its sandbox: read(), write() and memory only. Blocks of a device pass through a buffer, one at a time.
  */
 #include "worker/cache/prefix_file.h"
 
@@ -28,7 +28,21 @@ struct stream {
     int fd;
     uint64_t bytes;
     uint64_t hash;
+    uint8_t *buffer; /* for a block on its way from or to a device; NULL: pools are in memory */
+    struct error_text *error;
 };
+
+static enum result stream_begin(struct stream *stream, const struct prefix_file_pools *pools)
+{
+    uint64_t most = 1;
+    if (pools->memory)
+        return RESULT_OK;
+    for (uint32_t store = 0; store < PREFIX_STORES; store++)
+        most = pools->block_bytes[store] > most ? pools->block_bytes[store] : most;
+    stream->buffer = malloc(most);
+    return stream->buffer ? RESULT_OK
+                          : error_set(stream->error, RESULT_OUT_OF_MEMORY, "no memory for a block");
+}
 
 static enum result stream_write(struct stream *stream, const void *data, uint64_t count)
 {
@@ -40,7 +54,7 @@ static enum result stream_write(struct stream *stream, const void *data, uint64_
         if (written < 0 && errno == EINTR)
             continue;
         if (written <= 0)
-            return RESULT_IO;
+            return error_set(stream->error, RESULT_IO, "%s", strerror(errno));
         at += written;
         count -= (uint64_t)written;
     }
@@ -148,7 +162,13 @@ static enum result entry_write(struct stream *stream, const struct prefix_file_p
     enum result result = stream_write(stream, &head, sizeof head);
     if (result != RESULT_OK)
         return result;
-    return stream_write(stream, block_of(pools, store, entry->number), pools->block_bytes[store]);
+    const uint8_t *block = stream->buffer;
+    if (pools->memory)
+        block = block_of(pools, store, entry->number);
+    else
+        result =
+            pools->copy(pools->context, store, entry->number, true, stream->buffer, stream->error);
+    return result == RESULT_OK ? stream_write(stream, block, pools->block_bytes[store]) : result;
 }
 
 /* Round by round one entry of each store, so that a store with few entries is complete early. */
@@ -190,13 +210,17 @@ enum result prefix_file_save(int fd, const struct prefix_file_pools *pools,
                              struct prefix_file_figures *figures, struct error_text *error)
 {
     *figures = (struct prefix_file_figures){0};
-    struct stream stream = {.fd = fd};
+    struct stream stream = {.fd = fd, .error = error};
     struct committed found;
     int64_t until_ms = now_ms() + limits->save_ms;
     enum result result = committed_find(pools, ledger, &found);
+    if (result != RESULT_OK)
+        (void)error_set(error, result, "no memory for its index");
     for (uint32_t store = 0; store < PREFIX_STORES; store++)
         figures->left += found.counts[store];
     committed_limit(pools, limits->bytes, &found);
+    if (result == RESULT_OK)
+        result = stream_begin(&stream, pools);
     if (result == RESULT_OK)
         result = head_write(&stream, pools, ledger);
     if (result == RESULT_OK)
@@ -206,10 +230,7 @@ enum result prefix_file_save(int fd, const struct prefix_file_pools *pools,
             .store = PREFIX_FILE_END, .entries = figures->blocks, .hash = stream.hash};
         result = stream_write(&stream, &end, sizeof end);
     }
-    if (result == RESULT_IO)
-        (void)error_set(error, result, "%s", strerror(errno));
-    else if (result != RESULT_OK)
-        (void)error_set(error, result, "no memory for its index");
+    free(stream.buffer);
     committed_fini(&found);
     figures->left -= figures->blocks;
     figures->bytes = stream.bytes;
@@ -265,7 +286,13 @@ static enum result block_read(struct stream *stream, const struct prefix_file_po
     loaded->used[store]++;
     loaded->entries[loaded->count] = *entry;
     loaded->numbers[loaded->count++] = number;
-    return stream_read(stream, block_of(pools, store, number), pools->block_bytes[store]);
+    if (pools->memory)
+        return stream_read(stream, block_of(pools, store, number), pools->block_bytes[store]);
+    enum result result = stream_read(stream, stream->buffer, pools->block_bytes[store]);
+    if (result != RESULT_OK)
+        return result;
+    result = pools->copy(pools->context, store, number, false, stream->buffer, stream->error);
+    return result == RESULT_OK ? result : RESULT_IO; /* the text says more */
 }
 
 /* From the first entry to the end of the file, which it checks. */
@@ -292,6 +319,8 @@ static enum result entries_read(struct stream *stream, const struct prefix_file_
             result = block_read(stream, pools, ledger, &entry, loaded);
         if (result == RESULT_OUT_OF_MEMORY)
             return error_set(error, result, "no memory for a block of it");
+        if (result == RESULT_IO)
+            return result;
         if (result != RESULT_OK)
             return error_set(error, result, "P4: it ends early");
     }
@@ -312,16 +341,18 @@ enum result prefix_file_load(int fd, const struct prefix_file_pools *pools,
                              struct prefix_file_figures *figures, struct error_text *error)
 {
     *figures = (struct prefix_file_figures){0};
-    struct stream stream = {
-        .fd = fd, .bytes = sizeof *head, .hash = content_hash(head, sizeof *head, 0)};
+    struct stream stream = {.fd = fd,
+                            .bytes = sizeof *head,
+                            .hash = content_hash(head, sizeof *head, 0),
+                            .error = error};
     struct loaded loaded = {0};
     uint64_t room = 0, entries;
     for (uint32_t store = 0; store < PREFIX_STORES; store++)
         room += pools->block_bytes[store] > 0 ? kv_ledger_count(ledger, store) : 0;
     loaded.entries = malloc(room * sizeof *loaded.entries);
     loaded.numbers = malloc(room * sizeof *loaded.numbers);
-    enum result result = RESULT_OK;
-    if (!loaded.entries || !loaded.numbers)
+    enum result result = stream_begin(&stream, pools);
+    if (result == RESULT_OK && (!loaded.entries || !loaded.numbers))
         result = error_set(error, RESULT_OUT_OF_MEMORY, "no memory for its index");
     if (result == RESULT_OK)
         result = entries_read(&stream, pools, ledger, &loaded, &entries, error);
@@ -331,6 +362,7 @@ enum result prefix_file_load(int fd, const struct prefix_file_pools *pools,
                                                 .left = (uint32_t)(entries - loaded.count),
                                                 .bytes = stream.bytes};
     }
+    free(stream.buffer);
     free(loaded.entries);
     free(loaded.numbers);
     return result;

@@ -21,6 +21,7 @@
 #ifndef SHOAL_WORKER_CACHE_PREFIX_FILE_H
 #define SHOAL_WORKER_CACHE_PREFIX_FILE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/result.h"
@@ -81,13 +82,15 @@ struct prefix_file_end {
 };
 _Static_assert(sizeof(struct prefix_file_end) == sizeof(struct prefix_file_entry), "byte map");
 
-/* The pools of this worker in host memory: block n of a store is at
- * memory + offsets[store] + n * block_bytes[store]. */
+/* The pools of this worker. In host memory, block n of a store is at memory + offsets[store] + n * block_bytes[store]. */
 struct prefix_file_pools {
     uint64_t identity;
     uint64_t block_bytes[PREFIX_STORES]; /* 0: no such store */
     uint64_t offsets[PREFIX_STORES];
-    uint8_t *memory;
+    uint8_t *memory; /* NULL: on a device; copies a block from there (`out`) or there: */
+    enum result (*copy)(void *context, uint32_t store, uint32_t number, bool out, void *bytes,
+                        struct error_text *error);
+    void *context;
 };
 
 struct prefix_file_figures {
@@ -102,7 +105,7 @@ struct prefix_file_limits {
 };
 
 /* Writes the committed blocks of the ledger, of each store the same share of the most recently used.
- * No step is under way. RESULT_IO: the file is not complete. */
+ * No step is under way. On any error the file is not complete. */
 enum result prefix_file_save(int fd, const struct prefix_file_pools *pools,
                              const struct kv_ledger *ledger,
                              const struct prefix_file_limits *limits,
@@ -115,7 +118,7 @@ enum result prefix_file_open(int fd, const struct prefix_file_pools *pools,
                              struct error_text *error) RESULT_CHECKED;
 /* After prefix_file_open(): reads blocks into the pools, which nothing has used yet, and notes them in
  * the ledger, whose key is the file's, once the whole file is checked. On any error (RESULT_CORRUPT,
- * RESULT_OUT_OF_MEMORY) the ledger is as before, and the memory of the pools undefined. */
+ * RESULT_OUT_OF_MEMORY, RESULT_IO: of a device) the ledger is as before, and the memory of the pools undefined. */
 enum result prefix_file_load(int fd, const struct prefix_file_pools *pools,
                              const struct prefix_file_head *head, struct kv_ledger *ledger,
                              struct prefix_file_figures *figures,

@@ -124,6 +124,7 @@ void kv_inheritance_open(struct kv_inheritance *inheritance, const struct plan *
     for (uint32_t group = 0; group < plan->kv.group_count; group++)
         shape.counts[group] = budget->blocks[group];
     shape.counts[PREFIX_CHECKPOINT] = budget->checkpoint_slots;
+    inheritance->first_checkpoint = budget->max_sequences;
     if (options->device.kind == DEVICE_CPU) {
         describe_pools(inheritance, plan, budget, backend);
         shape.data_bytes = inheritance->pool_bytes;
@@ -143,11 +144,39 @@ void kv_inheritance_open(struct kv_inheritance *inheritance, const struct plan *
     backend->kept.memory_offset = vault->data_offset;
 }
 
-/* Maps the pools, which the backend has mapped too. False: not possible, or they are on a device. */
+static enum result device_copy(void *context, uint32_t store, uint32_t number, bool out,
+                               void *bytes, struct error_text *error)
+{
+    struct kv_inheritance *inheritance = context;
+    /* Checkpoints are the slots after those of running sequences. */
+    uint32_t first = store == PREFIX_CHECKPOINT ? inheritance->first_checkpoint : 0;
+    const struct kept_pools_copy copy = {
+        .out = out, .store = store, .number = first + number, .bytes = bytes};
+    return inheritance->backend->interface->kept_block_copy(inheritance->backend, &copy, error);
+}
+
+_Static_assert(PREFIX_CHECKPOINT == KEPT_POOLS_STATE, "stores of the prefix cache are the pools'");
+
+/* The same for pools on a device, once they are there. */
+static void describe_device_pools(struct kv_inheritance *inheritance, struct backend *backend)
+{
+    const struct kept_pools_blocks blocks = backend->interface->kept_blocks(backend);
+    struct prefix_file_pools *saved = &inheritance->saved;
+    inheritance->backend = backend;
+    *saved = (struct prefix_file_pools){
+        .identity = content_hash(&blocks.identity, sizeof blocks.identity, inheritance->identity),
+        .copy = device_copy,
+        .context = inheritance};
+    for (uint32_t store = 0; store < PREFIX_STORES; store++)
+        saved->block_bytes[store] =
+            inheritance->vault.shape.counts[store] > 0 ? blocks.bytes[store] : 0;
+}
+
+/* Makes the pools accessible: host memory, which the backend has mapped too, is mapped. */
 static bool pools_map(struct kv_inheritance *inheritance)
 {
-    if (inheritance->pool_bytes == 0)
-        return false;
+    if (inheritance->backend)
+        return true;
     void *memory = mmap(NULL, inheritance->pool_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
                         inheritance->options->kv_memory_fd, (off_t)inheritance->vault.data_offset);
     inheritance->saved.memory = memory == MAP_FAILED ? NULL : memory;
@@ -156,6 +185,8 @@ static bool pools_map(struct kv_inheritance *inheritance)
 
 static void pools_unmap(struct kv_inheritance *inheritance)
 {
+    if (inheritance->backend)
+        return;
     munmap(inheritance->saved.memory, inheritance->pool_bytes);
     inheritance->saved.memory = NULL;
 }
@@ -197,7 +228,7 @@ static void load_file(struct kv_inheritance *inheritance)
         log_warn("prefix cache: the saved one is not used: %s", error.text);
 }
 
-void kv_inheritance_settle(struct kv_inheritance *inheritance, const struct backend *backend,
+void kv_inheritance_settle(struct kv_inheritance *inheritance, struct backend *backend,
                            const struct backend_options *options)
 {
     if (!inheritance->is_on)
@@ -214,6 +245,8 @@ void kv_inheritance_settle(struct kv_inheritance *inheritance, const struct back
         log_info("KV cache: that of an earlier worker is not used: %s", reason);
         kv_vault_renew(&inheritance->vault, options->kept.next_pool);
     }
+    if (inheritance->pool_bytes == 0)
+        describe_device_pools(inheritance, backend);
     if (origin == KEPT_POOLS_NEW && inheritance->options->prefix_load_fd >= 0)
         load_file(inheritance);
     if (!inheritance->ledger)
@@ -227,7 +260,7 @@ bool kv_inheritance_save(struct kv_inheritance *inheritance)
                                               .save_ms = SAVE_MS};
     struct prefix_file_figures figures;
     struct error_text error = {"its memory cannot be mapped"};
-    if (!inheritance->ledger || options->prefix_save_fd < 0 || inheritance->pool_bytes == 0)
+    if (!inheritance->ledger || options->prefix_save_fd < 0)
         return true;
     enum result result = RESULT_OUT_OF_MEMORY;
     if (pools_map(inheritance)) {

@@ -24,7 +24,9 @@ struct kv_inheritance {
     struct kv_vault vault;
     struct kv_ledger *ledger;          /* NULL: none */
     struct prefix_file_pools saved;    /* the pools as a file describes them; not mapped */
-    uint64_t pool_bytes;               /* of all pools in host memory; 0: they are on a device */
+    uint64_t pool_bytes;               /* of all pools in host memory; 0: they are on a device: */
+    struct backend *backend;           /* which copies their blocks; NULL: none to copy */
+    uint32_t first_checkpoint;         /* slot of recurrent state */
     struct prefix_file_figures loaded; /* from a file */
 };
 
@@ -40,7 +42,7 @@ void kv_inheritance_open(struct kv_inheritance *inheritance, const struct plan *
                          struct backend_options *backend);
 /* Creates the ledger of the pools that the backend has loaded; its records are valid as far as the
  * backend has adopted the pools' contents. */
-void kv_inheritance_settle(struct kv_inheritance *inheritance, const struct backend *backend,
+void kv_inheritance_settle(struct kv_inheritance *inheritance, struct backend *backend,
                            const struct backend_options *options);
 /* Logs what was taken over. */
 void kv_inheritance_log(const struct kv_inheritance *inheritance,

@@ -118,7 +118,7 @@ const struct option_row option_rows[] = {
      "with the worker; needs --prefix-cache 1"},
     {"prefix-cache-bytes", OPTION_BYTES, OPTIONS_SERVE, AT(prefix_cache_bytes), 0, 1ull << 40,
      "256M",
-     "with --state-dir: maximum size of the file in which a worker on a CPU saves its prefix cache "
+     "with --state-dir: maximum size of the file in which a worker saves its prefix cache "
      "when the server stops, for the next start; 0 = none is saved; needs --kv-survives 1"},
     {"vision-cache-size", OPTION_COUNT, BOTH, AT(vision_cache_size), 0, LIMIT_KEPT_IMAGES, "20",
      "number of images whose features a worker keeps for later requests"},

@@ -116,13 +116,12 @@ static void kv_vaults_open(struct pool_worker *worker, const struct options *opt
         worker->kv_device = vault_holder_create(kind, "shoal-kv");
 }
 
-/* Prefix caches are saved from vaults in host memory. */
+/* Prefix caches are saved by workers whose KV cache is kept. */
 static struct prefix_files prefix_files_of(const struct worker_pool *pool,
                                            const struct pool_worker *worker)
 {
     const struct options *options = pool->config.options;
-    bool saves = worker->kv_memory && !worker->kv_device && options->prefix_cache > 0 &&
-                 options->prefix_cache_bytes > 0;
+    bool saves = worker->kv_memory && options->prefix_cache > 0 && options->prefix_cache_bytes > 0;
     return (struct prefix_files){.directory = saves ? pool->config.state_directory : -1,
                                  .most_bytes = options->prefix_cache_bytes};
 }

@@ -113,6 +113,11 @@ struct backend_interface {
     /* After load(): where the memory of KV blocks and recurrent state comes from; *reason: why given
      * pools are not used or have no contents, else "". */
     enum kept_pools_origin (*pools_origin)(const struct backend *backend, const char **reason);
+    /* After load(), between steps, of kept pools on a device: what a block has, and copies of blocks. NULL: pools are in host
+     * memory. */
+    struct kept_pools_blocks (*kept_blocks)(const struct backend *backend);
+    enum result (*kept_block_copy)(struct backend *backend, const struct kept_pools_copy *copy,
+                                   struct error_text *error);
     void (*destroy)(struct backend *backend);
 };
 

@@ -40,4 +40,17 @@ struct kept_pools_places kept_pools_lay(const struct plan *plan, enum kv_cache_t
                                         const uint32_t kv_blocks[KV_GROUPS_MAX],
                                         uint32_t state_slots);
 
+/* Pools on a device, a block at a time. Stores are the cache groups and KEPT_POOLS_STATE: slots of recurrent state. */
+#define KEPT_POOLS_STATE KV_GROUPS_MAX
+struct kept_pools_blocks {
+    uint64_t identity;                    /* of device and driver */
+    uint64_t bytes[KEPT_POOLS_STATE + 1]; /* of a block of each store; 0: no such store */
+};
+struct kept_pools_copy {
+    bool out; /* from the device; else to it */
+    uint32_t store;
+    uint32_t number; /* of the block or slot */
+    void *bytes;
+};
+
 #endif

@@ -3,6 +3,7 @@
  * newest survive a limit, and any changed or missing byte refuses the file.
  */
 #include <fcntl.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,7 +48,30 @@ static struct prefix_block block_named(uint32_t store, uint32_t name)
 
 static uint8_t *bytes_of(struct side *side, uint32_t store, uint32_t number)
 {
-    return side->memory + side->pools.offsets[store] + number * side->pools.block_bytes[store];
+    return side->memory + (store == PREFIX_CHECKPOINT ? BLOCKS * BLOCK_BYTES : 0) +
+           number * side->pools.block_bytes[store];
+}
+
+/* The same pools as those of a device: blocks are copied one at a time, `copies` of them before one fails. */
+static int copies = INT_MAX;
+
+static enum result device_copy(void *context, uint32_t store, uint32_t number, bool out,
+                               void *bytes, struct error_text *error)
+{
+    struct side *side = context;
+    uint64_t count = side->pools.block_bytes[store];
+    if (copies-- <= 0)
+        return error_set(error, RESULT_TIMED_OUT, "the device is lost");
+    memcpy(out ? bytes : bytes_of(side, store, number), out ? bytes_of(side, store, number) : bytes,
+           count);
+    return RESULT_OK;
+}
+
+static void move_to_device(struct side *side)
+{
+    side->pools.memory = NULL;
+    side->pools.copy = device_copy;
+    side->pools.context = side;
 }
 
 /* A block with bytes that follow from its name; higher stamps are newer. */
@@ -127,6 +151,51 @@ static void test_all_of_it_comes_back(void **state)
     uint64_t one = stamp_of(&side, 0, 1), two = stamp_of(&side, 0, 2),
              three = stamp_of(&side, 0, 3);
     assert_true(0 < one && one < two && two < three);
+    assert_int_not_equal(stamp_of(&side, PREFIX_CHECKPOINT, 4), 0);
+    kv_ledger_destroy(side.ledger);
+    close(fd);
+}
+
+/* Every block passes in both directions; a failed copy is an error, and of a load nothing stays. */
+static void test_blocks_of_a_device(void **state)
+{
+    (void)state;
+    struct prefix_file_figures figures;
+    struct prefix_file_head head;
+    struct error_text error;
+    const struct prefix_file_limits limits = {1 << 20, 60000};
+    struct side side;
+    int fd = saved(1 << 20, 60000, &figures);
+    for (int good = 0; good <= 4; good++) {
+        side_open(&side, (struct keyed_hash_key){{11, 12}});
+        move_to_device(&side);
+        copies = good;
+        assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+        assert_int_equal(prefix_file_open(fd, &side.pools, &head, &error), RESULT_OK);
+        enum result result =
+            prefix_file_load(fd, &side.pools, &head, side.ledger, &figures, &error);
+        assert_int_equal(result, good == 4 ? RESULT_OK : RESULT_IO);
+        if (good < 4) {
+            assert_string_equal(error.text, "the device is lost");
+            for (uint32_t i = 0; i < RECORDS; i++)
+                assert_int_equal(side.records[i].commit, 0);
+            kv_ledger_destroy(side.ledger);
+        }
+    }
+    close(fd);
+    for (int good = 3; good <= 4; good++) {
+        fd = memfd_create("file", MFD_CLOEXEC);
+        copies = good;
+        assert_int_equal(prefix_file_save(fd, &side.pools, side.ledger, &limits, &figures, &error),
+                         good == 4 ? RESULT_OK : RESULT_TIMED_OUT);
+        if (good == 3)
+            close(fd);
+    }
+    kv_ledger_destroy(side.ledger);
+    assert_int_equal(load(fd, &side, &figures, &error), RESULT_OK);
+    assert_int_equal(figures.blocks, 4);
+    for (uint32_t name = 1; name <= 3; name++)
+        assert_int_not_equal(stamp_of(&side, 0, name), 0);
     assert_int_not_equal(stamp_of(&side, PREFIX_CHECKPOINT, 4), 0);
     kv_ledger_destroy(side.ledger);
     close(fd);
@@ -258,6 +327,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_of_it_comes_back),
+        cmocka_unit_test(test_blocks_of_a_device),
         cmocka_unit_test(test_limits_keep_the_newest),
         cmocka_unit_test(test_a_smaller_pool_takes_the_newest),
         cmocka_unit_test(test_any_changed_bit_refuses_the_file),

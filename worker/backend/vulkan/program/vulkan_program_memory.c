@@ -88,8 +88,8 @@ static enum result place_tensors(struct vulkan_program *program, struct error_te
     return result;
 }
 
-static uint64_t kv_region_bytes(const struct kv_layout *layout, uint32_t g, bool values,
-                                uint32_t blocks)
+uint64_t vulkan_program_kv_bytes(const struct kv_layout *layout, uint32_t g, bool values,
+                                 uint32_t blocks)
 {
     const struct kv_group *group = &layout->groups[g];
     uint64_t heads = (uint64_t)blocks * group->kv_heads;
@@ -103,8 +103,8 @@ static enum result place_layer(struct vulkan_program *program, uint32_t group, u
                                struct vulkan_kv_layer *layer, struct error_text *error)
 {
     const struct kv_layout *layout = &program->plan->kv;
-    uint64_t key_bytes = kv_region_bytes(layout, group, false, blocks);
-    uint64_t value_bytes = kv_region_bytes(layout, group, true, blocks);
+    uint64_t key_bytes = vulkan_program_kv_bytes(layout, group, false, blocks);
+    uint64_t value_bytes = vulkan_program_kv_bytes(layout, group, true, blocks);
     struct vulkan_piece keys, values;
     enum result result = vulkan_arena_take(program->kv_memory, key_bytes, "KV cache", &keys, error);
     if (result == RESULT_OK)
@@ -125,8 +125,8 @@ static enum result place_kv(struct vulkan_program *program, const struct vulkan_
     uint64_t total = align_piece(history_bytes);
     for (uint32_t g = 0; g < layout->group_count; g++)
         total += layout->groups[g].layers *
-                 (align_piece(kv_region_bytes(layout, g, false, kv_blocks[g])) +
-                  align_piece(kv_region_bytes(layout, g, true, kv_blocks[g])));
+                 (align_piece(vulkan_program_kv_bytes(layout, g, false, kv_blocks[g])) +
+                  align_piece(vulkan_program_kv_bytes(layout, g, true, kv_blocks[g])));
     program->kv_memory = vulkan_kept_pools_kv(kept, total);
     enum result result = RESULT_OK;
     if (history_bytes > 0)

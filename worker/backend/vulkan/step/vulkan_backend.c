@@ -15,6 +15,7 @@
 #include "worker/backend/host/backend.h"
 #include "worker/backend/vulkan/device/vulkan_register_probe.h"
 #include "worker/backend/vulkan/policy/vulkan_kv_policy.h"
+#include "worker/backend/vulkan/program/vulkan_kept_blocks.h"
 #include "worker/backend/vulkan/program/vulkan_linear_way.h"
 #include "worker/backend/vulkan/program/vulkan_program_memory.h"
 #include "worker/backend/vulkan/step/vulkan_image_encoder.h"
@@ -43,7 +44,8 @@ struct vulkan_backend {
     struct vulkan_kernels *kernels;
     struct vulkan_program program;
     struct vulkan_steps *steps;
-    struct vulkan_image_encoder *vision; /* NULL where there is none */
+    struct vulkan_image_encoder *vision;    /* NULL where there is none */
+    struct vulkan_kept_blocks *kept_blocks; /* NULL before the first copy */
     struct vulkan_weight_origin origin;
     uint32_t depth;
     double stage_ms[STAGE_COUNT];
@@ -314,9 +316,25 @@ static enum kept_pools_origin pools_origin(const struct backend *backend, const 
     return own_const(backend)->program.pools_origin;
 }
 
+static struct kept_pools_blocks kept_blocks(const struct backend *backend)
+{
+    return vulkan_kept_blocks_describe(&own_const(backend)->program);
+}
+
+static enum result kept_block_copy(struct backend *backend, const struct kept_pools_copy *copy,
+                                   struct error_text *error)
+{
+    struct vulkan_backend *vulkan = own(backend);
+    enum result result = RESULT_OK;
+    if (!vulkan->kept_blocks)
+        result = vulkan_kept_blocks_create(&vulkan->program, &vulkan->kept_blocks, error);
+    return result == RESULT_OK ? vulkan_kept_blocks_copy(vulkan->kept_blocks, copy, error) : result;
+}
+
 static void destroy(struct backend *backend)
 {
     struct vulkan_backend *vulkan = own(backend);
+    vulkan_kept_blocks_destroy(vulkan->kept_blocks);
     vulkan_steps_destroy(vulkan->steps);
     vulkan_image_encoder_destroy(vulkan->vision);
     vulkan_program_fini(&vulkan->program);
@@ -346,6 +364,8 @@ struct backend *vulkan_backend_create(void)
         .weights_bytes = weights_bytes,
         .weights_origin = weights_origin,
         .pools_origin = pools_origin,
+        .kept_blocks = kept_blocks,
+        .kept_block_copy = kept_block_copy,
         .destroy = destroy,
     };
     struct vulkan_backend *vulkan = must_alloc(1, sizeof *vulkan);
