@@ -174,6 +174,7 @@ build/obj/ptx/vulkan_ptx_modules.c: $(PTX_LISTS) scripts/embed_ptx worker/backen
 	@mkdir -p $(@D)
 	$(call quietly,EMBED)scripts/embed_ptx $@ $(PTX_LISTS)
 $(OBJ)/frontend/api/openapi_document.o: frontend/api/openapi.json
+$(OBJ)/frontend/page/page_file.o: $(filter-out %.c %.h %.md,$(wildcard frontend/page/*.* frontend/page/vendor/*))
 $(OBJ)/vulkan_shaders.o: build/obj/shaders/vulkan_shaders.c Makefile
 	@mkdir -p $(@D)
 	$(call quietly,CC)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
@@ -262,7 +263,7 @@ test: ## set up, build, run checks and the short tests (8 minutes on two cores);
 	@scripts/test_all --tier short --jobs $(JOBS)
 
 test-long: ## all other tests: Vulkan, whole models, sanitizers, long faults, fuzzing; ends with the same line
-	@scripts/setup test
+	@scripts/setup test-long
 	@scripts/test_all --tier long --jobs $(JOBS) --fuzz-seconds $(FUZZ_SECONDS)
 
 check: ## layers, sizes, names, language and format of the sources

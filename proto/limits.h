@@ -281,6 +281,8 @@
 #define LIMIT_HTTP_NOTES 8u
 /* of headers that a handler adds to a reply; clients take heads of some 8 to 64 KiB */
 #define LIMIT_HTTP_ADDED_HEADER_BYTES 4096u
+/* dashboards that are open at a time */
+#define LIMIT_STATUS_STREAMS 32u
 /* one for each of a large team's programs */
 #define LIMIT_API_KEYS 1024u
 /* the longest issued by a known service has 164 */

@@ -20,6 +20,7 @@ static const struct {
 } phrases[] = {
     {200, "OK"},
     {204, "No Content"},
+    {304, "Not Modified"},
     {400, "Bad Request"},
     {401, "Unauthorized"},
     {403, "Forbidden"},
@@ -95,7 +96,7 @@ static void whole_reply(struct http_exchange *exchange, int status, const char *
     struct text_buffer head = {0};
     head_write(exchange, status, content_type, &head);
     text_buffer_append_text(&head, extra_headers);
-    if (status != 204)
+    if (status != 204 && status != 304)
         text_buffer_append_format(&head, "Content-Length: %zu\r\n", body_bytes);
     text_buffer_append_text(&head, "\r\n");
     if (head.failed) {

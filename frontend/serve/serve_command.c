@@ -32,6 +32,7 @@
 #include "frontend/serve/routes/response_watches.h"
 #include "frontend/serve/routes/route_table.h"
 #include "frontend/serve/routes/status_routes.h"
+#include "frontend/serve/routes/status_stream.h"
 #include "frontend/serve/routes/tenant_salt.h"
 #include "frontend/serve/service_manager.h"
 #include "proto/log.h"
@@ -119,6 +120,7 @@ static void on_exit_timer(int fd, short what, void *context)
 static void on_drained(void *context)
 {
     struct serve_command *command = context;
+    status_streams_end(command->routes.status_streams);
     command->exit_at_ms = monotonic_clock_ms() + LAST_WRITES_MS;
     after_ms(command->exit_timer, 0);
 }
@@ -249,6 +251,7 @@ static enum result command_start(struct serve_command *command, struct error_tex
     command->routes.responses =
         response_store_create(command->options->response_store_bytes, LIMIT_STORED_RESPONSES);
     command->routes.watches = response_watches_create(command->base, command->options);
+    command->routes.status_streams = status_streams_create(command->base);
     command->routes.generation = generation_route_create(
         &(struct generation_route_config){.base = command->base,
                                           .engine = command->routes.engine,
@@ -339,6 +342,7 @@ int serve_command_run(const struct options *options)
     response_resume_destroy(command.routes.resume);
     generation_route_destroy(command.routes.generation);
     response_watches_destroy(command.routes.watches);
+    status_streams_destroy(command.routes.status_streams);
     inspect_route_destroy(command.routes.inspections);
     chat_engine_destroy(command.routes.engine);
     response_journal_close(command.journal);

@@ -14,6 +14,7 @@ struct options;
 struct response_resume;
 struct response_store;
 struct response_watches;
+struct status_streams;
 
 /* Complete before the event loop runs; the members outlive every exchange. */
 struct route_context {
@@ -25,6 +26,7 @@ struct route_context {
     struct response_store *responses;
     struct response_watches *watches;
     struct response_resume *resume;
+    struct status_streams *status_streams;
     bool health_needs_ready;
 };
 

@@ -31,9 +31,11 @@
 #include "frontend/serve/routes/metrics_page.h"
 #include "frontend/serve/routes/model_routes.h"
 #include "frontend/serve/routes/ollama_routes.h"
+#include "frontend/serve/routes/page_routes.h"
 #include "frontend/serve/routes/quarantine_routes.h"
 #include "frontend/serve/routes/responses_routes.h"
 #include "frontend/serve/routes/status_routes.h"
+#include "frontend/serve/routes/status_stream.h"
 #include "proto/must.h"
 
 #define PATH_BYTES 64u
@@ -98,10 +100,12 @@ static const struct route_row rows[] = {
     {"/models", HTTP_GET, V1_AND_ROOT, .below = true, .reply = model_routes_get},
     {"/health", HTTP_GET, V1_AND_ROOT, OPEN, .reply = status_routes_health},
     {"/ping", HTTP_GET, ROOT_ONLY, OPEN, .reply = status_routes_health},
-    {"/", HTTP_GET, ROOT_ONLY, OPEN, .reply = status_routes_health},
+    {"/", HTTP_GET, ROOT_ONLY, OPEN, .reply = page_routes_root},
+    {"/page/", HTTP_GET, ROOT_ONLY, OPEN, .reply = page_routes_file},
     {"/version", HTTP_GET, V1_AND_ROOT, .reply = status_routes_version},
     {"/ready", HTTP_GET, V1_AND_ROOT, OPEN, .reply = status_routes_ready},
     {"/status", HTTP_GET, V1_ONLY, .reply = status_routes_status},
+    {"/status/stream", HTTP_GET, V1_ONLY, .reply = status_stream_open},
     {"/quarantine/", HTTP_DELETE, V1_ONLY, .reply = quarantine_routes_delete},
     {"/cache/stats", HTTP_GET, V1_ONLY, .reply = cache_routes_stats},
     {"/cache/reset", HTTP_POST, V1_ONLY, ADMIN, .reply = cache_routes_reset},

@@ -1,0 +1,113 @@
+// The settings of requests: one table of fields, the form made of it, and the part of a request's body that it gives. They are
+// kept in the browser's local storage. An empty field is not sent, so the server's or the model's default counts.
+import { element, find } from "./elements.js";
+
+const KEY = "shoal-settings";
+
+// name: of the body's field; kind: how it is entered and sent
+const FIELDS = [
+    { name: "model", label: "Model", kind: "model" },
+    { name: "system", label: "System prompt", kind: "text" },
+    { name: "max_tokens", label: "Maximum tokens", kind: "number", step: 1, min: 1 },
+    { name: "temperature", label: "Temperature", kind: "number", step: 0.05, min: 0 },
+    { name: "top_p", label: "Top p", kind: "number", step: 0.01, min: 0, max: 1 },
+    { name: "top_k", label: "Top k", kind: "number", step: 1, min: 0 },
+    { name: "min_p", label: "Min p", kind: "number", step: 0.01, min: 0, max: 1 },
+    { name: "seed", label: "Seed", kind: "number", step: 1 },
+    { name: "repetition_penalty", label: "Repetition penalty", kind: "number", step: 0.05, min: 0 },
+    { name: "presence_penalty", label: "Presence penalty", kind: "number", step: 0.1, min: -2, max: 2 },
+    { name: "frequency_penalty", label: "Frequency penalty", kind: "number", step: 0.1, min: -2, max: 2 },
+    { name: "stop", label: "Stop strings, one a line", kind: "lines" },
+    { name: "enable_thinking", label: "Thinking", kind: "choice", choices: { "": "default", true: "on", false: "off" } },
+    { name: "logprobs", label: "Show probabilities", kind: "flag" },
+    { name: "response_format", label: "response_format (JSON)", kind: "json" },
+    { name: "tools", label: "tools (JSON)", kind: "json" },
+];
+
+function load() {
+    try {
+        return JSON.parse(localStorage.getItem(KEY)) ?? {};
+    } catch {
+        return {};
+    }
+}
+
+const values = load();
+
+function set(name, value) {
+    if (value === "" || value === false)
+        delete values[name];
+    else
+        values[name] = value;
+    localStorage.setItem(KEY, JSON.stringify(values));
+}
+
+function makeInput(field) {
+    const id = `setting-${field.name}`;
+    const value = values[field.name] ?? "";
+    const onchange = (event) => set(field.name, field.kind === "flag" ? event.target.checked : event.target.value);
+    if (field.kind === "flag") {
+        const box = element("input", { id, type: "checkbox", onchange });
+        box.checked = value === true;
+        return box;
+    }
+    if (["text", "lines", "json"].includes(field.kind)) {
+        const area = element("textarea", { id, rows: 2, onchange });
+        area.value = value;
+        return area;
+    }
+    if (field.kind === "number")
+        return element("input", { id, type: "number", value, step: field.step, min: field.min, max: field.max, onchange });
+    const select = element("select", { id, onchange });
+    for (const [key, label] of Object.entries(field.choices ?? {}))
+        select.append(element("option", { value: key }, label));
+    select.value = value;
+    return select;
+}
+
+export function showSettings() {
+    for (const field of FIELDS)
+        find("settings").append(element("label", { for: `setting-${field.name}` }, field.label), makeInput(field));
+    find("settings").addEventListener("submit", (event) => event.preventDefault());
+}
+
+export function showModels(names) {
+    const select = find("setting-model");
+    select.replaceChildren(...names.map((name) => element("option", { value: name }, name)));
+    select.value = names.includes(values.model) ? values.model : (names[0] ?? "");
+}
+
+export function systemPrompt() {
+    return values.system ?? "";
+}
+
+// The fields of a request's body. Throws if a JSON field is not JSON.
+export function requestFields() {
+    const body = { model: find("setting-model").value };
+    for (const field of FIELDS) {
+        const value = values[field.name];
+        if (value === undefined || ["model", "system"].includes(field.name))
+            continue;
+        if (field.kind === "number")
+            body[field.name] = Number(value);
+        else if (field.kind === "lines")
+            body[field.name] = value.split("\n").filter((line) => line !== "");
+        else if (field.kind === "flag")
+            body[field.name] = true;
+        else if (field.kind === "choice")
+            body[field.name] = value === "true";
+        else
+            body[field.name] = parse(field, value);
+    }
+    if (body.logprobs)
+        body.top_logprobs = 5;
+    return body;
+}
+
+function parse(field, value) {
+    try {
+        return JSON.parse(value);
+    } catch (failure) {
+        throw new Error(`${field.label}: ${failure.message}`);
+    }
+}

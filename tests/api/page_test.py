@@ -1,0 +1,191 @@
+"""The page at "/": its files and headers, the stream of the dashboard, and (long) the page in headless Chromium."""
+
+import gzip
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import urllib.request
+
+import pytest
+
+from scripted_server import ScriptedServer
+from shoal_server import PATIENCE_S, ROOT
+
+HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+CHROMIUM = shutil.which("chromium")
+DEMO = ROOT / "tests/model/demo"
+HOSTILE = """<script>globalThis.hostile = 1</script><img src=x onerror="globalThis.hostile = 2">
+[link](javascript:globalThis.hostile=3) [other](https://example.com/) <a href="data:text/html,x" onclick="globalThis.hostile=4">x</a>
+<iframe src="/"></iframe><form action="/v1/cache/reset" method="post"><input type=submit></form><style>*{display:none}</style>
+
+| a | b |
+|---|---|
+| $x^2$ | `c` |
+
+"""
+
+
+def test_a_browser_gets_the_page_and_a_probe_the_state(server):
+    page = server.request("GET", "/", headers=HTML)
+    assert page.status == 200 and page.headers["content-type"].startswith("text/html")
+    policy = page.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self';") and "unsafe" not in policy
+    assert page.headers["x-content-type-options"] == "nosniff"
+    for headers in ({}, {"accept": "*/*"}, {"accept": "application/json"}):
+        assert server.request("GET", "/", headers=headers).json["status"] == "ready"
+    assert server.request("HEAD", "/").status == 200
+
+
+def test_every_file_that_the_page_names_is_there(server):
+    waiting, seen = ["index.html"], set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        reply = server.request("GET", "/page/" + name)
+        assert reply.status == 200 and reply.body, name
+        assert (reply.headers.get("content-encoding") == "gzip") == (name == "libraries.js")
+        text = gzip.decompress(reply.body).decode() if name == "libraries.js" else reply.body.decode()
+        assert not re.search(r"(?:src|href)=\"https?:", text), name
+        if name.endswith(".html"):
+            waiting += re.findall(r'(?:src|href)="page/([^"]+)"', text)
+        elif name != "libraries.js":
+            waiting += re.findall(r'from "\./([^"]+)"', text)
+    assert {"main.js", "chat.js", "dashboard.js", "libraries.js", "page.css", "uplot.css"} <= seen
+    assert server.request("GET", "/page/licences.txt").status == 200
+    for name in ("none.js", "../openapi.json", "vendor/libraries.js", ""):
+        assert server.request("GET", "/page/" + name).status == 404, name
+
+
+def test_an_unchanged_file_is_not_sent_again(server):
+    first = server.request("GET", "/page/main.js")
+    again = server.request("GET", "/page/main.js", headers={"if-none-match": first.headers["etag"]})
+    assert again.status == 304 and again.body == b""
+    assert server.request("GET", "/page/main.js", headers={"if-none-match": '"other"'}).body == first.body
+
+
+def open_stream(server):
+    return urllib.request.urlopen(server.url + "/v1/status/stream", timeout=PATIENCE_S)
+
+
+def events_of(connection, count):
+    """The first events of a status stream, as [(name, data)]."""
+    text = b""
+    while text.count(b"\n\n") < count:
+        part = connection.read1(65536)
+        assert part, text
+        text += part
+    blocks = text.decode().split("\n\n")[:count]
+    return [(re.search("^event: (.*)$", block, re.M)[1], json.loads(re.search("^data: (.*)$", block, re.M)[1])) for block in blocks]
+
+
+def test_the_status_stream_repeats_the_report(server):
+    with open_stream(server) as stream:
+        events = events_of(stream, 6)
+    assert [name for name, _ in events] == ["status", "figures"] * 3
+    status, figures = events[0][1], [data for name, data in events if name == "figures"]
+    assert set(status) == set(server.get("/v1/status").json)
+    assert figures[0]["time_ms"] < figures[1]["time_ms"] < figures[2]["time_ms"]
+    assert figures[0]["kv_blocks_total"] == server.metrics()["shoal_kv_blocks"]
+    histogram = figures[0]["first_token_s"]
+    assert len(histogram["counts"]) == len(histogram["bounds"]) + 1
+    server.wait_idle()
+
+
+def test_status_streams_are_limited_and_end_with_the_server(start_server):
+    server = start_server()
+    streams = [open_stream(server) for _ in range(32)]
+    for stream in streams:
+        events_of(stream, 2)
+    refused = server.get("/v1/status/stream")
+    assert refused.status == 429 and refused.error["code"] == "too_many_status_streams"
+    server.process.send_signal(signal.SIGTERM)
+    for stream in streams:
+        with stream:
+            while stream.read1(65536):
+                pass
+    assert server.wait_exit() == 0
+
+
+# --- in a browser ---------------------------------------------------------------------------------
+
+in_browser = [pytest.mark.long, pytest.mark.skipif(not CHROMIUM, reason="no chromium on this system")]
+
+
+class Browser:
+    """A scenario of page_browser.mjs in progress."""
+
+    def __init__(self, scenario, server, argument=""):
+        script = ROOT / "build/node/page_browser.mjs"
+        shutil.copy(ROOT / "tests/api/page_browser.mjs", script)  # modules are looked up from where the script lies
+        self.server = server
+        self.process = subprocess.Popen(["node", script.name, scenario, server.url, CHROMIUM, str(argument)], cwd=script.parent,
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def line(self):
+        readable, _, _ = select.select([self.process.stdout], [], [], PATIENCE_S)
+        assert readable, "the browser said nothing"
+        line = self.process.stdout.readline().decode()
+        assert line, self.process.stderr.read().decode()
+        return line
+
+    def result(self):
+        try:
+            said = json.loads(self.line())
+        finally:
+            try:
+                self.process.communicate(timeout=PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.communicate()
+                raise
+        assert said["failures"] == []
+        assert said["origins"] == [self.server.url]
+        return said
+
+
+class TestInBrowser:
+    pytestmark = in_browser
+
+    def test_a_chat_with_an_image(self, start_server):
+        server = start_server(model=DEMO)
+        said = Browser("chat", server, ROOT / "tests/golden/demo/015-0.png").result()
+        assert "red square" in said["answer"] and said["again"] == said["answer"]
+        assert said["image"] and said["accessibility"] == []
+        assert "openai.OpenAI" in said["code"] and server.url in said["code"]
+        server.wait_idle()
+
+    def test_stop_ends_an_answer(self, start_server):
+        server = start_server()
+        said = Browser("stop", server).result()
+        assert len(said["answer"]) > 20
+        server.wait_idle()
+        assert server.metrics()['vllm:request_success_total{finished_reason="abort"}'] == 1
+
+    def test_a_key_is_asked_for(self, start_server):
+        server = start_server("--api-key", "sk-page")
+        assert Browser("key", server, "sk-page").result()["answer"]
+
+    def test_hostile_text_stays_text(self, tmp_path):
+        with ScriptedServer(tmp_path) as server:
+            server.wait_ready()
+            server.says(HOSTILE)
+            said = Browser("hostile", server).result()
+        assert said["ran"] is None and said["scripts"] == 0
+        assert said["links"] == [[None, "noopener noreferrer"], ["https://example.com/", "noopener noreferrer"]]
+        assert "<script>globalThis.hostile = 1</script>" in said["text"] and "<iframe" in said["text"]
+        assert said["longCharacters"] == 1000000
+
+    def test_the_dashboard_shows_a_death(self, start_server):
+        server = start_server()
+        browser = Browser("dashboard", server)
+        assert browser.line() == "watching\n"
+        os.kill(server.worker_pid(), signal.SIGKILL)
+        said = browser.result()
+        assert "ready" in said["workers"] and said["charts"] == 4
+        assert said["accessibility"] == []
