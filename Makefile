@@ -104,7 +104,7 @@ FUZZ_BASE      := $(filter-out $(FUZZ_BOTH) $(FUZZ_FRONTEND) $(FUZZ_WORKER) $(FU
 FUZZ_PROGRAMS  := $(call test_programs,$(FUZZ_SRC))
 FUZZ_SECONDS   ?= 20
 
-.PHONY: all help programs tools tests fuzzers run run-demo test test-long check format test-data test-unit test-agreement \
+.PHONY: all help programs tools tests fuzzers run run-demo test test-long check format test-data test-unit test-agreement test-clients \
         test-vulkan test-gpu test-scripts test-api test-fault soak test-san fuzz mutate bench bench-frontend bench-gpu clean install
 all: programs tools ## build the programs (build/shoal, build/shoal-worker, build/shoal-media) and the load tool (build/shoal-load)
 programs: $(PROGRAMS)
@@ -322,6 +322,11 @@ test-fault: test-data ## kill, stop and poison workers under load: no answer may
 	@scripts/make_venv
 	@$(BUILDING) programs
 	@SHOAL_FAULT_LENGTH=$(LENGTH) scripts/vulkan_env native scripts/run_pytest $(TALLY_ARG) --tier $(TIER) tests/fault
+
+test-clients: ## client libraries of Python and node against both models, 100 calls each; installs them under build/ (ARGS="..." adds options)
+	@scripts/setup test
+	@$(BUILDING) programs
+	@tests/clients/run_clients $(ARGS)
 
 soak: test-data ## every disturbance at once at 80 % load for MINUTES (30): no answer may be lost or change, memory stays flat
 	@scripts/make_venv

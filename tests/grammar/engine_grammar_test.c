@@ -1,6 +1,6 @@
 /*
  * Answers under grammars in a whole engine with a fake backend: each obeys its grammar, is the same
- * alone, among others, preempted, replayed and with any overlap of steps, and ends where the grammar
+ * alone, among others, preempted, replayed, after a cancel and with any overlap of steps, and ends where the grammar
  * or the other rules of an answer say.
  *
  * Token t is the byte t, token 0 ends the text, and ids above 96 do not exist.
@@ -249,6 +249,63 @@ static void test_alone_and_among_others(void **state)
     thread_pool_destroy(helpers);
 }
 
+/* Every third request is cancelled at some step of its grammar, and later asked for again: cancelled
+ * replies are beginnings of the answer, all others are the answer. */
+static void check_cancels(uint32_t overlap, const struct answer *alone)
+{
+    struct engine_rig rig;
+    struct engine_rig_options options = engine_rig_defaults();
+    options.kv_blocks[0] = 24;
+    engine_rig_set_overlap(&options, overlap);
+    engine_rig_open(&rig, &options);
+    test_frontend_send_bytes(rig.frontend);
+    uint32_t cut = 0, next = 0;
+    for (uint32_t round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < CROWD; i += round == 0 ? 1 : 3) {
+            struct test_request request = request_of((int)(i % GRAMMARS), i);
+            assert_true(test_frontend_submit(rig.frontend, i, &request));
+        }
+        for (uint32_t turn = 0; round == 0 && next < CROWD; turn++) {
+            (void)engine_rig_turn(&rig);
+            (void)test_frontend_collect(rig.frontend);
+            const struct test_reply *reply = &rig.frontend->replies[next];
+            bool has_begun = reply->token_count > next % 5;
+            if (!reply->live || has_begun) {
+                if (reply->live)
+                    test_frontend_cancel(rig.frontend, next);
+                next += 3;
+            }
+            assert_true(turn < 200000);
+        }
+        engine_rig_finish(&rig, 200000);
+        for (uint32_t i = 0; i < CROWD; i += round == 0 ? 1 : 3) {
+            struct answer answer = answer_of(&rig, i);
+            if (answer.finish != FINISH_CANCELLED) {
+                assert_same(&answer, &alone[i]);
+                continue;
+            }
+            assert_true(round == 0 && answer.count <= alone[i].count);
+            assert_memory_equal(answer.tokens, alone[i].tokens, answer.count * sizeof(uint32_t));
+            cut += answer.count > 0;
+        }
+    }
+    assert_true(cut > CROWD / 10);
+    assert_int_equal(atomic_load(&rig.frontend->pair.segment.gauges->grammar_failures_total), 0);
+    engine_rig_close(&rig);
+}
+
+static void test_cancels(void **state)
+{
+    (void)state;
+    static struct answer alone[CROWD];
+    for (uint32_t i = 0; i < CROWD; i++) {
+        struct test_request request = request_of((int)(i % GRAMMARS), i);
+        alone[i] = run_alone(&request);
+    }
+    for (uint32_t overlap = 0; overlap < ENGINE_RIG_OVERLAPS; overlap++)
+        check_cancels(overlap, alone);
+}
+
 /* As after a worker's death at any token. */
 static void test_replays(void **state)
 {
@@ -406,6 +463,7 @@ int main(void)
     log_init("test", LOG_ERROR);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_alone_and_among_others),
+        cmocka_unit_test(test_cancels),
         cmocka_unit_test(test_replays),
         cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_minimum_and_ignored_end),
