@@ -244,6 +244,7 @@ enum result model_assets_open(const struct model_assets_options *options,
         strcpy(assets->model_id, options->served_names[0]);
     else
         name_from_given(path, assets->model_id, sizeof assets->model_id);
+    assets->reranks = options->reranks || strcasestr(assets->model_id, "rerank") != NULL;
     enum result result = assets_read(options, assets, error);
     if (result == RESULT_OK)
         result = fingerprint_make(path, assets->fingerprint, error);

@@ -28,6 +28,7 @@ struct model_assets {
     char fingerprint[24]; /* of this program's version and the checkpoint's files: "fp_" and hex */
     bool any_name;        /* every name is this model's */
     uint64_t file_bytes;  /* of the checkpoint */
+    bool reranks;         /* judges documents (--reranking, or named so) */
     int64_t created_unix_s; /* mtime of the file, or of the directory's config.json */
     char family[64];        /* the checkpoint's name of its architecture; "": not known */
     struct tokenizer *tokenizer;
@@ -50,6 +51,7 @@ struct model_assets_options {
                                       */
     uint32_t served_name_count;
     bool any_name;
+    bool reranks;
     const char
         *chat_template_path; /* a Jinja file instead of the checkpoint's own template, or NULL */
     struct reply_format_names format_names;

@@ -245,6 +245,19 @@ static void overflow_adapt(const struct api_format *format,
     error->in_stream = request->stream && format->reply_refuse;
 }
 
+/* Forces the first token of the first answer; generation_share.c does it for the others. */
+static enum result first_token_force(struct prepared_generation *prepared, struct api_error *error)
+{
+    if (prepared->request.first_token_count == 0)
+        return RESULT_OK;
+    prepared->forced.ids = malloc(sizeof *prepared->forced.ids);
+    if (!prepared->forced.ids)
+        return memory_error(error);
+    prepared->forced.ids[0] = prepared->request.first_tokens[0];
+    prepared->forced.prefix_count = 1;
+    return RESULT_OK;
+}
+
 enum result generation_prepare(const struct api_format *format, const struct parse_context *context,
                                const char *body, size_t body_bytes, int64_t now_unix_s,
                                struct prepared_generation *prepared, struct api_error *error)
@@ -259,6 +272,8 @@ enum result generation_prepare(const struct api_format *format, const struct par
         result = prepared->request.prompts
                      ? raw_prompts_encode(context, prepared, error)
                      : messages_encode(context, answers, now_unix_s, prepared, error);
+    if (result == RESULT_OK)
+        result = first_token_force(prepared, error);
     if (result == RESULT_OK && answers)
         result = check_bound(assets, prepared, error);
     if (result == RESULT_CONTEXT_EXCEEDED)

@@ -88,8 +88,12 @@ struct generation_request {
     struct logit_bias_entry *logit_bias; /* owned */
     uint32_t logit_bias_count;
     uint32_t max_new_tokens; /* 0 = not given */
-    uint32_t min_tokens;     /* stop ids cannot be drawn before */
-    bool ignore_end;         /* stop ids do not end the answer */
+    /* [first_token_count] answer i to a prompt begins with first_tokens[i]; 0: with any token. Only of
+     * prompts without a template. */
+    uint32_t first_tokens[2];
+    uint32_t first_token_count;
+    uint32_t min_tokens; /* stop ids cannot be drawn before */
+    bool ignore_end;     /* stop ids do not end the answer */
     struct stop_string stops[LIMIT_STOP_STRINGS];
     size_t stop_count;
     uint32_t stop_tokens[LIMIT_REQUEST_STOP_TOKENS]; /* end the answer like the model's own */

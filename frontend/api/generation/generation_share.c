@@ -58,6 +58,8 @@ enum result generation_share_take(const struct prepared_generation *prepared,
     own->prompt =
         (struct token_list){.ids = ids, .count = prompt->count, .capacity = prompt->count};
     own->forced.ids = forced_ids;
+    if (forced_ids && request->first_token_count > 0)
+        own->forced.ids[0] = request->first_tokens[answer % choices_of(prepared)];
     own->images = image_set_share(prepared->images);
     own->request.logit_bias = bias;
     own->request.grammar = shared_bytes_share(request->grammar);

@@ -216,6 +216,7 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
                    .served_names = options->served_model_names.items,
                    .served_name_count = (uint32_t)options->served_model_names.count,
                    .any_name = options->any_model_name,
+                   .reranks = options->reranking,
                    .chat_template_path = options->chat_template,
                    .format_names = {options->reasoning_format, options->tool_call_parser},
                    .context_limit = (uint32_t)options->context_tokens,

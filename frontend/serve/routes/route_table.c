@@ -23,6 +23,7 @@
 #include "frontend/api/ollama/ollama_error.h"
 #include "frontend/api/ollama/ollama_format.h"
 #include "frontend/api/ollama/ollama_model.h"
+#include "frontend/api/pooling/rerank_format.h"
 #include "frontend/api/responses/responses_format.h"
 #include "frontend/serve/routes/cache_routes.h"
 #include "frontend/serve/routes/generation_route.h"
@@ -84,6 +85,10 @@ static const struct route_row rows[] = {
     {"/api/ps", HTTP_GET, ROOT_ONLY, .reply = ollama_routes_ps, .write_error = ollama_error_write},
     {"/api/version", HTTP_GET, ROOT_ONLY, .reply = ollama_routes_version,
      .write_error = ollama_error_write},
+
+    {"/rerank", HTTP_POST, V1_AND_ROOT, .format = &rerank_format},
+    {"/reranking", HTTP_POST, V1_AND_ROOT, .format = &rerank_format},
+    {"/score", HTTP_POST, V1_AND_ROOT, .format = &score_format},
 
     {"/messages", HTTP_POST, V1_AND_ROOT, .format = &messages_format,
      .write_error = messages_error_write},

@@ -190,6 +190,10 @@ const struct option_row option_rows[] = {
              "/metrics needs an API key too; /health and /ready never do"),
     FLAG_ROW("any-model-name", OPTIONS_SERVE, any_model_name,
              "answer requests for a model of any name"),
+    FLAG_ROW(
+        "reranking", OPTIONS_SERVE, reranking,
+        "the model is a reranker that answers yes or no (Qwen3-Reranker), as one whose name has "
+        "'rerank' is anyway: serve /rerank and /score"),
     FLAG_ROW("health-needs-ready", OPTIONS_SERVE, health_needs_ready,
              "/health gives 503 while no worker is ready, as /ready does"),
     {"cors-origin", OPTION_TEXTS, OPTIONS_SERVE, AT(cors_origins), 0, 0, NULL,

@@ -31,6 +31,7 @@ struct options {
     const char *hf_cache;                   /* NULL: in the user's home */
     struct option_texts served_model_names; /* none: from the checkpoint's path */
     bool any_model_name;
+    bool reranking;
     const char *chat_template;    /* NULL: the checkpoint's own */
     const char *reasoning_format; /* serve; a name of reply_formats.h, like the next */
     const char *tool_call_parser; /* serve */
