@@ -93,6 +93,7 @@ listed          = $(shell scripts/test_list --tier $(TIER) --sanitizers "$(SAN)"
 test_programs   = $(patsubst tests/%.c,$(BUILD)/tests/%,$(1))
 F32_MODELS      := $(addprefix build/cache/models/,smollm2-135m-instruct-f32.gguf gemma-3-270m-f32.gguf)
 TINY_CHECKPOINTS := build/checkpoints/made
+MMPROJ_FILES     := build/mmproj/made
 
 FUZZ_SRC       := $(filter tests/fuzz/fuzz_%,$(call sources,tests/fuzz))
 fuzz_including  = $(shell grep -l '^.include "$(1)/' $(FUZZ_SRC) /dev/null)
@@ -287,8 +288,13 @@ $(TINY_CHECKPOINTS): scripts/golden/checkpoint_variants.py scripts/golden/quanti
 	@scripts/make_venv
 	$(call quietly,WRITE)build/venv/bin/python $< tests/golden/checkpoints $(@D) && touch $@
 
+# The tiny vision checkpoints as GGUF, the tower in a file of its own.
+$(MMPROJ_FILES): scripts/golden/mmproj_files.py scripts/golden/checkpoint_variants.py $(wildcard scripts/golden/families/*.py) $(wildcard tests/golden/towers/*/model.safetensors)
+	@scripts/make_venv
+	$(call quietly,WRITE)build/venv/bin/python $< tests/golden/towers $(@D) && touch $@
+
 # Data that tests read; quick if it exists.
-test-data: $(TINY_CHECKPOINTS)
+test-data: $(TINY_CHECKPOINTS) $(MMPROJ_FILES)
 	@scripts/fetch_model default >/dev/null && scripts/fetch_model gemma3-270m >/dev/null && scripts/fetch_tokenizers >/dev/null
 
 # A test that did not build counts as failed; the others still run.

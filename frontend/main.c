@@ -12,6 +12,7 @@
 #include "frontend/serve/generate_command.h"
 #include "frontend/serve/serve_command.h"
 #include "frontend/serve/settings/hub_cache.h"
+#include "frontend/serve/settings/mmproj_find.h"
 #include "frontend/serve/settings/option_parser.h"
 #include "shm/debug_access.h"
 
@@ -51,16 +52,28 @@ static enum result model_find(struct options *options, char path[HUB_CACHE_PATH_
     return RESULT_OK;
 }
 
+/* Replaces "none", or no projector file, by what the options then say. */
+static void tower_find(struct options *options, char path[MMPROJ_PATH_BYTES])
+{
+    if (options->mmproj && strcmp(options->mmproj, "none") == 0) {
+        options->mmproj = NULL;
+    } else if (!options->mmproj && options->model && mmproj_find(options->model, path)) {
+        options->mmproj = path;
+        options->mmproj_found = true;
+    }
+}
+
 static int command_run(size_t index, int argc, char *argv[])
 {
     struct options options;
     struct error_text error;
-    char path[HUB_CACHE_PATH_BYTES];
+    char path[HUB_CACHE_PATH_BYTES], mmproj[MMPROJ_PATH_BYTES];
     if (options_parse(commands[index].command, argc, argv, &options, &error) != RESULT_OK ||
         model_find(&options, path, &error) != RESULT_OK) {
         fprintf(stderr, "shoal %s: %s\n", commands[index].name, error.text);
         return 2;
     }
+    tower_find(&options, mmproj);
     if (options.help) {
         options_print_help(commands[index].command, stdout);
         return 0;

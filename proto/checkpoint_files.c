@@ -154,7 +154,8 @@ static enum result join(struct listing *listing, char **text, struct error_text 
     return RESULT_OK;
 }
 
-enum result checkpoint_files_read(const char *path, char **text, struct error_text *error)
+enum result checkpoint_files_read(const char *path, const char *mmproj, char **text,
+                                  struct error_text *error)
 {
     struct listing listing = {.count = 0};
     *text = NULL;
@@ -163,6 +164,8 @@ enum result checkpoint_files_read(const char *path, char **text, struct error_te
         folder ? add_folder(&listing, folder, error) : add_parts(&listing, path, error);
     if (folder)
         closedir(folder);
+    if (result == RESULT_OK && mmproj)
+        result = add_parts(&listing, mmproj, error);
     if (result == RESULT_OK)
         result = join(&listing, text, error);
     for (size_t i = 0; i < listing.count; i++)

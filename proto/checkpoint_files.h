@@ -13,9 +13,10 @@
 
 #define CHECKPOINT_FILE_NAME_BYTES 256u
 
-/* `path` is a folder or a GGUF file, of a split one the first. *text is malloc'd, at most
+/* `path` is a folder or a GGUF file, of a split one the first; `mmproj` is a further file, or NULL.
+ * *text is malloc'd, at most
  * LIMIT_CHECKPOINT_FILES_BYTES long. RESULT_IO: it cannot be read. RESULT_TOO_LARGE. */
-enum result checkpoint_files_read(const char *path, char **text,
+enum result checkpoint_files_read(const char *path, const char *mmproj, char **text,
                                   struct error_text *error) RESULT_CHECKED;
 
 /* True if `now` differs from `recorded`; `name` is then the first file that was added, removed or

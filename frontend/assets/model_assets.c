@@ -134,10 +134,14 @@ static enum result formats_choose(const struct reply_format_names *names,
     return result == RESULT_OK ? RESULT_OK : error_set(error, result, "out of memory");
 }
 
-/* Only directories have a vision part that is read. */
+/* The vision part is in the directory, or in the projector file. */
 static void vision_open(const struct model_assets_options *options, struct model_assets *assets)
 {
-    assets->vision = vision_assets_open(options->path, assets->chat_template, assets->tokenizer);
+    assets->vision =
+        options->mmproj
+            ? vision_assets_open_mmproj(options->path, options->mmproj, assets->chat_template,
+                                        assets->tokenizer)
+            : vision_assets_open(options->path, assets->chat_template, assets->tokenizer);
     if (!assets->vision)
         return;
     assets->vision->media = options->media;
@@ -183,11 +187,11 @@ static enum result assets_read(const struct model_assets_options *options,
 
 /* FNV-1a of the program's version and of size, modification time and name of each file. Device and
  * inode, the first two fields of a line, differ between copies. */
-static enum result fingerprint_make(const char *path, char fingerprint[24],
+static enum result fingerprint_make(const char *path, const char *mmproj, char fingerprint[24],
                                     struct error_text *error)
 {
     char *files = NULL;
-    enum result result = checkpoint_files_read(path, &files, error);
+    enum result result = checkpoint_files_read(path, mmproj, &files, error);
     uint64_t hash = 0xcbf29ce484222325u;
     for (const char *at = SHOAL_VERSION; *at; at++)
         hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
@@ -247,7 +251,7 @@ enum result model_assets_open(const struct model_assets_options *options,
     assets->reranks = options->reranks || strcasestr(assets->model_id, "rerank") != NULL;
     enum result result = assets_read(options, assets, error);
     if (result == RESULT_OK)
-        result = fingerprint_make(path, assets->fingerprint, error);
+        result = fingerprint_make(path, options->mmproj, assets->fingerprint, error);
     if (result != RESULT_OK)
         model_assets_close(assets);
     return result;

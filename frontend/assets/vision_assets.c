@@ -9,16 +9,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proto/gguf_file.h"
 #include "proto/log.h"
+#include "proto/mapped_file.h"
 #include "proto/must.h"
 
-static enum result read_all(int folder_fd, const struct chat_template *template,
-                            const struct tokenizer *tokenizer, struct vision_assets *vision,
-                            struct error_text *error)
+/* Finds the places of images in tokenizer and template, once the processor is open. */
+static enum result find_places(const struct chat_template *template,
+                               const struct tokenizer *tokenizer, struct vision_assets *vision,
+                               struct error_text *error)
 {
-    enum result result = image_processor_open_folder(folder_fd, &vision->processor, error);
-    if (result != RESULT_OK || vision->processor.family == IMAGE_FAMILY_NONE)
-        return result;
     const char *soft = vision->processor.tokens.soft;
     int32_t soft_token = tokenizer_find_token(tokenizer, soft, strlen(soft));
     if (soft_token < 0)
@@ -32,6 +32,57 @@ static enum result read_all(int folder_fd, const struct chat_template *template,
     return RESULT_OK;
 }
 
+/* Takes the result of opening the processor. Returns the assets, or NULL after a warning. */
+static struct vision_assets *finish(enum result result, const struct chat_template *template,
+                                    const struct tokenizer *tokenizer, struct vision_assets *vision,
+                                    struct error_text *error)
+{
+    bool sees = result == RESULT_OK && vision->processor.family != IMAGE_FAMILY_NONE;
+    if (sees)
+        result = find_places(template, tokenizer, vision, error);
+    if (result != RESULT_OK)
+        log_warn("images are refused for this model: %s", error->text);
+    if (sees && result == RESULT_OK)
+        return vision;
+    free(vision);
+    return NULL;
+}
+
+/* Maps a GGUF file and reads its header. */
+static enum result open_gguf(const char *path, struct mapped_file *mapped, struct gguf_file **file,
+                             struct error_text *error)
+{
+    struct error_text reason = {""};
+    enum result result = mapped_file_open(AT_FDCWD, path, mapped, &reason);
+    if (result == RESULT_OK)
+        result = gguf_file_open(mapped->bytes, mapped->byte_count, file, &reason);
+    return result == RESULT_OK ? RESULT_OK
+                               : error_set(error, result, "%.100s: %s", path, reason.text);
+}
+
+struct vision_assets *vision_assets_open_mmproj(const char *model, const char *mmproj,
+                                                const struct chat_template *template,
+                                                const struct tokenizer *tokenizer)
+{
+    struct error_text error, reason = {""};
+    struct mapped_file mapped[2] = {{0}, {0}};
+    struct gguf_file *text = NULL, *tower = NULL;
+    struct vision_assets *vision = must_alloc(1, sizeof *vision);
+    enum result result = open_gguf(model, &mapped[0], &text, &error);
+    if (result == RESULT_OK)
+        result = open_gguf(mmproj, &mapped[1], &tower, &error);
+    if (result == RESULT_OK) {
+        result = image_processor_open_mmproj(tower, text, &vision->processor, &reason);
+        if (result != RESULT_OK)
+            (void)error_set(&error, result, "%.100s: %s", mmproj, reason.text);
+    }
+    gguf_file_close(text);
+    gguf_file_close(tower);
+    mapped_file_close(&mapped[0]);
+    mapped_file_close(&mapped[1]);
+    return finish(result, template, tokenizer, vision, &error);
+}
+
 struct vision_assets *vision_assets_open(const char *folder, const struct chat_template *template,
                                          const struct tokenizer *tokenizer)
 {
@@ -40,12 +91,7 @@ struct vision_assets *vision_assets_open(const char *folder, const struct chat_t
     if (folder_fd < 0)
         return NULL;
     struct vision_assets *vision = must_alloc(1, sizeof *vision);
-    enum result result = read_all(folder_fd, template, tokenizer, vision, &error);
+    enum result result = image_processor_open_folder(folder_fd, &vision->processor, &error);
     close(folder_fd);
-    if (result != RESULT_OK)
-        log_warn("images are refused for this model: %s", error.text);
-    if (result == RESULT_OK && vision->processor.family != IMAGE_FAMILY_NONE)
-        return vision;
-    free(vision);
-    return NULL;
+    return finish(result, template, tokenizer, vision, &error);
 }

@@ -25,5 +25,9 @@ struct vision_assets {
  * and texts are served. Freed with free(). */
 struct vision_assets *vision_assets_open(const char *folder, const struct chat_template *template,
                                          const struct tokenizer *tokenizer);
+/* The same for a GGUF file `model` with the projector file `mmproj`. */
+struct vision_assets *vision_assets_open_mmproj(const char *model, const char *mmproj,
+                                                const struct chat_template *template,
+                                                const struct tokenizer *tokenizer);
 
 #endif

@@ -84,6 +84,13 @@ enum result image_processor_open(const struct image_processor_files *files,
 enum result image_processor_open_folder(int folder_fd, struct image_processor *processor,
                                         struct error_text *error) RESULT_CHECKED;
 
+struct gguf_file;
+/* The same for a GGUF model, from its projector file (mmproj) and its own. RESULT_UNSUPPORTED for a
+ * projector that is not known or belongs to another kind of text model; errors name the key. */
+enum result image_processor_open_mmproj(const struct gguf_file *tower, const struct gguf_file *text,
+                                        struct image_processor *processor,
+                                        struct error_text *error) RESULT_CHECKED;
+
 enum image_detail {
     IMAGE_DETAIL_AUTO, /* as the checkpoint says; "high" is the same */
     IMAGE_DETAIL_LOW   /* qwen: at most 512 x 512 pixels; gemma4: 70 tokens; idefics3: no tiles */

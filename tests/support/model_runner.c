@@ -117,6 +117,8 @@ struct model_runner *model_runner_create(const char *path,
     runner->options = *options;
     runner->greedy = sampling_params_default();
     check(model_open(path, &runner->model, &error), &error);
+    if (options->tower)
+        check(model_open_tower(runner->model, options->tower, &error), &error);
     check(model_quantize_kv(runner->model, &options->quantization, &error), &error);
     load(runner);
     runner->table_blocks = options->sequence_tokens / KV_BLOCK_TOKENS + 1;

@@ -25,6 +25,7 @@ struct model_runner_options {
     uint32_t sequence_tokens; /* positions a slot may grow to */
     uint32_t step_rows;       /* rows of a step at most */
     uint32_t logit_rows;      /* of them with logits at most; 0: all */
+    const char *tower;        /* projector file of a GGUF model, or NULL */
     uint32_t feature_rows;    /* of the pool of a model that sees; 0: it stays blind */
 };
 #define MODEL_RUNNER_SEQUENCES_MAX 64u

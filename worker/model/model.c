@@ -19,14 +19,17 @@
 #include "worker/model/build/plan_builder.h"
 #include "worker/model/checkpoint/checkpoint_shared.h"
 #include "worker/model/family_registry.h"
+#include "worker/model/gguf/checkpoint_mmproj.h"
 #include "worker/model/gguf/gguf_parts.h"
 #include "worker/model/hf/checkpoint_folder.h"
 #include "worker/model/hf/checkpoint_hf_vision.h"
+#include "worker/plan/content_hash.h"
 
 #define MODEL_TYPE_BYTES 64u
 
 struct model {
     struct gguf_parts *gguf;
+    struct gguf_parts *tower; /* the projector file of a GGUF model; NULL: none */
     struct checkpoint_folder *folder;
     struct plan *plan;
     struct plan *vision_plan; /* NULL if the model takes no images */
@@ -69,6 +72,81 @@ static enum result open_file(struct model *model, const char *path, struct error
 {
     enum result result = gguf_parts_open(path, &model->gguf, error);
     return open_gguf(model, result == RESULT_NOT_FOUND ? RESULT_IO : result, error);
+}
+
+/* --- the projector file of a GGUF model --------------------------------------------------------- */
+
+static enum result build_tower(const struct gguf_parts *file, const struct mmproj_tower *tower,
+                               struct plan **plan, struct error_text *error)
+{
+    struct plan_source source = {.tensors = gguf_parts_tensors(file),
+                                 .naming = &tower->naming,
+                                 .prefix = "",
+                                 .vision = &tower->config.vision};
+    struct plan_builder *builder = plan_builder_create(&source, &tower->config.tower, error);
+    if (!builder)
+        return error_set(error, RESULT_OUT_OF_MEMORY, "no memory for its plan");
+    tower->list_ops(builder, &tower->config);
+    enum result result = plan_builder_finish(builder, PLAN_NONE, plan);
+    plan_builder_destroy(builder);
+    return result;
+}
+
+/* Keys of weights and of KV caches must differ if the tower does. */
+static void add_fingerprint(struct model_fingerprint *sum, const struct model_fingerprint *more)
+{
+    uint64_t facts[] = {more->file_bytes,
+                        (uint64_t)more->modified_ns,
+                        (uint64_t)more->changed_ns,
+                        more->device,
+                        more->inode,
+                        more->header_hash};
+    sum->file_bytes += more->file_bytes;
+    sum->header_hash = content_hash(facts, sizeof facts, sum->header_hash);
+}
+
+/* `opened` is the result of opening `file`, which is closed unless the tower is usable. */
+static enum result add_tower(struct model *model, struct gguf_parts *file, enum result opened,
+                             struct error_text *error)
+{
+    enum result result = opened;
+    struct mmproj_tower *tower = malloc(sizeof *tower);
+    if (!model->gguf && result == RESULT_OK)
+        result = error_set(error, RESULT_UNSUPPORTED, "a folder has its own vision tower");
+    if (!tower && result == RESULT_OK)
+        result = error_set(error, RESULT_OUT_OF_MEMORY, "no memory");
+    if (result == RESULT_OK)
+        result = checkpoint_mmproj_read(gguf_parts_first(file), &model->plan->config, tower, error);
+    if (result == RESULT_OK)
+        result = build_tower(file, tower, &model->vision_plan, error);
+    free(tower);
+    if (result != RESULT_OK) {
+        gguf_parts_close(file);
+        return result;
+    }
+    struct model_fingerprint more = gguf_parts_fingerprint(file);
+    add_fingerprint(&model->fingerprint, &more);
+    model->tower = file;
+    return RESULT_OK;
+}
+
+enum result model_open_tower_bytes(struct model *model, const void *bytes, size_t byte_count,
+                                   struct error_text *error)
+{
+    struct gguf_parts *file = NULL;
+    enum result opened = gguf_parts_open_bytes(bytes, byte_count, &file, error);
+    return add_tower(model, file, opened, error);
+}
+
+enum result model_open_tower(struct model *model, const char *path, struct error_text *error)
+{
+    struct error_text reason = {""};
+    struct gguf_parts *file = NULL;
+    enum result opened = gguf_parts_open(path, &file, &reason);
+    enum result result = add_tower(model, file, opened, &reason);
+    return result == RESULT_OK ? RESULT_OK
+                               : error_set(error, result == RESULT_NOT_FOUND ? RESULT_IO : result,
+                                           "%.100s: %s", path, reason.text);
 }
 
 /* --- a folder --------------------------------------------------------------------------------- */
@@ -254,6 +332,7 @@ void model_close(struct model *model)
     plan_destroy(model->plan);
     plan_destroy(model->vision_plan);
     gguf_parts_close(model->gguf);
+    gguf_parts_close(model->tower);
     checkpoint_folder_close(model->folder);
     free(model);
 }

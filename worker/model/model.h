@@ -29,6 +29,14 @@ enum result model_open(const char *path, struct model **model,
  * times, device and inode are 0. For tests and fuzzing. */
 enum result model_open_bytes(const void *bytes, size_t byte_count, struct model **model,
                              struct error_text *error) RESULT_CHECKED;
+/* Adds the vision tower of a projector file (mmproj) to a model that was opened from a GGUF file. The
+ * fingerprint then covers both files. Errors as model_open()'s, beginning with the path; the model
+ * stays usable without a tower. */
+enum result model_open_tower(struct model *model, const char *path,
+                             struct error_text *error) RESULT_CHECKED;
+/* The same for a file in the caller's bytes, which must outlive the model. */
+enum result model_open_tower_bytes(struct model *model, const void *bytes, size_t byte_count,
+                                   struct error_text *error) RESULT_CHECKED;
 /* Makes the plan's KV cache a quantized one; call it before a backend loads the plan. Errors: those
  * of kv_layout_quantize(). */
 enum result model_quantize_kv(struct model *model, const struct kv_quantization *quantization,

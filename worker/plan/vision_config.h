@@ -20,6 +20,8 @@ struct vision_config {
     uint32_t table_side;         /* side of the table of learned positions; 0: none */
     bool clipped;                /* inputs and outputs of the layers' matrices are clamped */
     bool standardized;           /* pooled rows are shifted and scaled */
+    float pooled_norm_offset;    /* added to the weights of the norm of pooled rows (gemma3) */
+    bool deepstack_by_layer;     /* tensors of further parts have their layer's number */
     uint32_t deepstack[VISION_DEEPSTACK_MAX]; /* tower layers whose outputs are further parts of
                                                  features */
 };

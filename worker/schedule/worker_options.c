@@ -63,6 +63,8 @@ static const struct flag flags[] = {
     {"--prefix-save-bytes", FLAG_U64, FIELD(prefix_save_bytes), 0, KV_CACHE_BYTES_MAX, false},
     {"--parent-pid", FLAG_INT, FIELD(parent_pid), 1, INT_MAX, true},
     {"--model", FLAG_TEXT, FIELD(model), 0, 0, true},
+    {"--mmproj", FLAG_TEXT, FIELD(mmproj), 0, 0, false},
+    {"--mmproj-optional", FLAG_U32, FIELD(mmproj_optional), 0, 1, false},
     {"--checkpoint-files", FLAG_TEXT, FIELD(checkpoint_files), 0, 0, false},
     {"--worker-index", FLAG_U32, FIELD(worker_index), 0, LIMIT_WORKERS - 1, false},
     {"--worker-count", FLAG_U32, FIELD(worker_count), 1, LIMIT_WORKERS, false},

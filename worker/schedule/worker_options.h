@@ -28,6 +28,8 @@ struct worker_options {
     int prefix_save_fd;  /* file for this worker's prefix cache when it drains, or -1 */
     int parent_pid;
     const char *model;            /* path; points into argv */
+    const char *mmproj;           /* projector file of a GGUF model, or NULL */
+    uint32_t mmproj_optional;     /* 1: if it cannot be used, the text is served */
     const char *checkpoint_files; /* that it may have (proto/checkpoint_files.h); NULL: any */
     uint32_t worker_index;
     uint32_t worker_count;   /* workers on this machine; defaults are shares of it */

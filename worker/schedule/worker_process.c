@@ -339,12 +339,27 @@ static enum result check_files(const struct worker_options *options, struct erro
     char *now = NULL;
     if (!options->checkpoint_files)
         return RESULT_OK;
-    enum result result = checkpoint_files_read(options->model, &now, error);
+    enum result result = checkpoint_files_read(options->model, options->mmproj, &now, error);
     if (result == RESULT_OK && checkpoint_files_differ(options->checkpoint_files, now, name))
         result = error_set(error, RESULT_INVALID,
                            "%.150s is not the file that the server was started with", name);
     free(now);
     return result;
+}
+
+/* A file that was found by its name may belong to another model. */
+static enum result open_tower(struct worker_process *process, struct error_text *error)
+{
+    const struct worker_options *options = process->options;
+    struct error_text reason = {""};
+    enum result result = model_open_tower(process->model, options->mmproj, &reason);
+    if (result == RESULT_OK)
+        log_info("images: the tower is in %s", options->mmproj);
+    else if (options->mmproj_optional)
+        log_warn("images: none: the file beside the model cannot be used: %s", reason.text);
+    else
+        return error_set(error, result, "%s", reason.text);
+    return RESULT_OK;
 }
 
 static enum result start(struct worker_process *process, struct error_text *error)
@@ -359,6 +374,8 @@ static enum result start(struct worker_process *process, struct error_text *erro
         result = check_files(process->options, error);
     if (result == RESULT_OK)
         result = model_open(process->options->model, &process->model, error);
+    if (result == RESULT_OK && process->options->mmproj)
+        result = open_tower(process, error);
     if (result == RESULT_OK)
         result = check_files(process->options, error); /* none was replaced in between */
     if (result != RESULT_OK)

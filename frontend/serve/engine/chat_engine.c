@@ -189,7 +189,7 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
     poison_memory_init(&made->poison, (int64_t)options->poison_memory_s * 1000);
     made->watch_timer = event_new(config->base, -1, 0, on_watch_end, made);
     must(made->watch_timer != NULL);
-    made->checkpoint = checkpoint_watch_create(options->model);
+    made->checkpoint = checkpoint_watch_create(options->model, options->mmproj);
     made->table = request_table_create(slots);
     made->dirty = must_alloc(slots, sizeof made->dirty[0]);
     bool fetches = options->media_domains.count > 0;
@@ -213,6 +213,7 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
     made->loader = asset_loader_create(&(struct asset_loader_config){
         .base = config->base,
         .assets = {.path = options->model,
+                   .mmproj = options->mmproj,
                    .served_names = options->served_model_names.items,
                    .served_name_count = (uint32_t)options->served_model_names.count,
                    .any_name = options->any_model_name,

@@ -17,6 +17,7 @@
 struct checkpoint_watch {
     char *record; /* NULL: nothing is watched and there is no thread */
     char *path;
+    char *mmproj; /* or NULL */
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t stop;
@@ -44,7 +45,7 @@ static void note(struct checkpoint_watch *watch, bool changed,
 static bool look(const struct checkpoint_watch *watch, char name[CHECKPOINT_FILE_NAME_BYTES])
 {
     char *now = NULL;
-    enum result result = checkpoint_files_read(watch->path, &now, NULL);
+    enum result result = checkpoint_files_read(watch->path, watch->mmproj, &now, NULL);
     bool changed = checkpoint_files_differ(watch->record, result == RESULT_OK ? now : "", name);
     free(now);
     return changed && result != RESULT_OUT_OF_MEMORY;
@@ -71,13 +72,14 @@ static void *watch_main(void *context)
     return NULL;
 }
 
-struct checkpoint_watch *checkpoint_watch_create(const char *path)
+struct checkpoint_watch *checkpoint_watch_create(const char *path, const char *mmproj)
 {
     struct checkpoint_watch *watch = must_alloc(1, sizeof *watch);
-    if (checkpoint_files_read(path, &watch->record, NULL) != RESULT_OK)
+    if (checkpoint_files_read(path, mmproj, &watch->record, NULL) != RESULT_OK)
         return watch; /* opening the model says why */
     watch->path = strdup(path);
-    must(watch->path != NULL);
+    watch->mmproj = mmproj ? strdup(mmproj) : NULL;
+    must(watch->path != NULL && (watch->mmproj || !mmproj));
     pthread_condattr_t monotonic;
     must(pthread_condattr_init(&monotonic) == 0);
     must(pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0);
@@ -102,6 +104,7 @@ void checkpoint_watch_destroy(struct checkpoint_watch *watch)
         pthread_mutex_destroy(&watch->mutex);
     }
     free(watch->path);
+    free(watch->mmproj);
     free(watch->record);
     free(watch);
 }

@@ -11,9 +11,9 @@
 
 struct checkpoint_watch;
 
-/* Records the files of `path` and compares them every two seconds on a thread of its own, because a
+/* Records the files of `path` and `mmproj`, if that is not NULL, and compares them every two seconds on a thread of its own, because a
  * network file system may hang. Nothing is watched if they cannot be listed. */
-struct checkpoint_watch *checkpoint_watch_create(const char *path);
+struct checkpoint_watch *checkpoint_watch_create(const char *path, const char *mmproj);
 void checkpoint_watch_destroy(struct checkpoint_watch *watch);
 
 /* The record for workers (checkpoint_files.h); NULL: none. */

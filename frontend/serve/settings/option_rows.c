@@ -51,6 +51,10 @@ const struct option_row option_rows[] = {
              "quantize the KV cache to this many bits: 2 to 8 for uniform, 1 to 4 in steps of 0.5 "
              "for turboquant (3.5: 3 for keys, 4 for values); default: not quantized"),
     HEADING("Model, templates and answers"),
+    TEXT_ROW(
+        "mmproj", BOTH, mmproj, NULL,
+        "projector file of a GGUF model, its vision tower, or none; default: a GGUF file beside "
+        "the model with mmproj in its name"),
     TEXT_ROW("hf-cache", BOTH, hf_cache, NULL,
              "Hugging Face's cache directory; default: .cache/huggingface/hub in the user's home"),
     TEXT_ROW("chat-template", BOTH, chat_template, NULL,

@@ -28,6 +28,8 @@ struct option_texts {
 /* Strings point into argv or are static. A number whose help says "0 = …" is 0 when not given. */
 struct options {
     const char *model;
+    const char *mmproj;                     /* projector file; NULL: none, after mmproj_find() */
+    bool mmproj_found;                      /* beside the model, so it may belong to another one */
     const char *hf_cache;                   /* NULL: in the user's home */
     struct option_texts served_model_names; /* none: from the checkpoint's path */
     bool any_model_name;

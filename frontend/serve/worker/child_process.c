@@ -96,6 +96,8 @@ static void arguments_fill(const struct child_process_config *config, struct arg
     device_fill(config, arguments);
     add_number(arguments, "--worker-count", options->workers);
     add_text(arguments, "--model", options->model);
+    add_given(arguments, "--mmproj", options->mmproj);
+    add_chosen(arguments, "--mmproj-optional", options->mmproj_found);
     add_given(arguments, "--checkpoint-files", config->checkpoint_files);
     add_text(arguments, "--log-level", options->log_level_name);
     add_text(arguments, "--log-format", options->log_format_name);

@@ -37,7 +37,7 @@ static char *list(const char *file)
     char *text;
     struct error_text error = {""};
     snprintf(path, sizeof path, "%s/%s", folder, file);
-    assert_int_equal(checkpoint_files_read(path, &text, &error), RESULT_OK);
+    assert_int_equal(checkpoint_files_read(path, NULL, &text, &error), RESULT_OK);
     assert_true(strlen(text) < LIMIT_CHECKPOINT_FILES_BYTES);
     return text;
 }
@@ -142,7 +142,7 @@ static void only_names_of_first_parts_have_other_parts(void **state)
     assert_true(home >= 0);
     assert_int_equal(chdir(folder), 0);
     char *text;
-    enum result result = checkpoint_files_read("-00001-of-00002.gguf", &text, NULL);
+    enum result result = checkpoint_files_read("-00001-of-00002.gguf", NULL, &text, NULL);
     assert_int_equal(fchdir(home), 0);
     close(home);
     assert_int_equal(result, RESULT_OK);
@@ -154,7 +154,7 @@ static enum result read_folder(const char *file, char **text)
 {
     char path[600];
     snprintf(path, sizeof path, "%s/%s", folder, file);
-    return checkpoint_files_read(path, text, NULL);
+    return checkpoint_files_read(path, NULL, text, NULL);
 }
 
 static void parts_are_bounded(void **state)
@@ -268,7 +268,7 @@ static void a_missing_checkpoint_is_an_error(void **state)
 {
     (void)state;
     char *text;
-    assert_int_equal(checkpoint_files_read("/nowhere/at.gguf", &text, NULL), RESULT_IO);
+    assert_int_equal(checkpoint_files_read("/nowhere/at.gguf", NULL, &text, NULL), RESULT_IO);
     assert_null(text);
 }
 

@@ -256,8 +256,11 @@ static const struct checkpoint_tensor *find_tensor(const struct plan_builder *bu
 {
     const struct plan_source *source = &builder->source;
     snprintf(stored->text, sizeof stored->text, "%s", asked);
+    const struct checkpoint_tensor *found = NULL;
     if (source->naming)
-        return tensor_naming_find(source->naming, source->tensors, source->prefix, asked, stored);
+        found = tensor_naming_find(source->naming, source->tensors, source->prefix, asked, stored);
+    if (found || strcmp(stored->text, asked) != 0)
+        return found;
     return tensor_table_find(source->tensors, stored->text);
 }
 

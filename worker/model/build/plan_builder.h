@@ -19,7 +19,7 @@
 struct plan_builder;
 
 /* The tensors that a plan is built from. `naming` is NULL if the checkpoint uses GGUF's names,
- * which are those that families ask for. */
+ * which are those that families ask for; a name that no row of it matches is not renamed. */
 struct plan_source {
     const struct tensor_table *tensors;
     const struct tensor_naming *naming;

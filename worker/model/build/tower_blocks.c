@@ -78,6 +78,10 @@ void tower_blocks_list_patches(struct plan_builder *b, const struct vision_confi
         t->pixels);
     plan_builder_end_stage(b);
     plan_ops_linear(b, t->pixels, one(kernel), t->residual);
+    if (plan_builder_has(b, "v.patch_embd.weight.1")) /* of the second frame, the same image */
+        plan_ops_linear_add(b, t->pixels,
+                            plan_builder_flat(b, c->tower.hidden, columns, "v.patch_embd.weight.1"),
+                            t->residual);
     if (patches->bias)
         plan_ops_bias_add(b, t->residual,
                           one(plan_builder_vector(b, c->tower.hidden, "v.patch_embd.bias")));
@@ -100,11 +104,12 @@ static void list_qkv(struct plan_builder *b, const struct vision_config *c,
     plan_weight_id weights[3] = {PLAN_NONE, PLAN_NONE, PLAN_NONE}, biases[3];
     for (uint32_t i = 0; i < 3; i++)
         biases[i] = PLAN_NONE;
-    if (form->joined_qkv) {
+    bool joined = form->joined_qkv && plan_builder_has(b, "v.blk.%u.attn_qkv.weight", layer);
+    if (joined) {
         weights[0] = plan_builder_matrix(b, 3 * hidden, hidden, "v.blk.%u.attn_qkv.weight", layer);
         biases[0] = plan_builder_vector(b, 3 * hidden, "v.blk.%u.attn_qkv.bias", layer);
     }
-    for (uint32_t i = 0; i < 3 && !form->joined_qkv; i++) {
+    for (uint32_t i = 0; i < 3 && !joined; i++) {
         weights[i] = plan_builder_matrix(b, hidden, hidden, "v.blk.%u.%s.weight", layer, parts[i]);
         biases[i] = plan_builder_vector(b, hidden, "v.blk.%u.%s.bias", layer, parts[i]);
     }

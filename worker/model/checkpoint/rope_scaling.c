@@ -109,3 +109,12 @@ void rope_scaling_apply(const struct rope_scaling *scaling, struct rope_config *
     for (uint32_t pair = 0; pair < scaling->dims / 2; pair++)
         rope->inverse_frequency[pair] = (float)scaled_frequency(scaling, pair);
 }
+
+void rope_scaling_assign_axes(const uint32_t sections[3], bool in_turn, struct rope_config *rope)
+{
+    for (uint32_t i = 0; i < rope->dims / 2; i++) {
+        uint32_t section = i < sections[0] ? 0 : i < sections[0] + sections[1] ? 1 : 2;
+        uint32_t turn = i < 3 * sections[i % 3] ? i % 3 : 0;
+        rope->axis[i] = (uint8_t)(in_turn ? turn : section);
+    }
+}

@@ -45,6 +45,10 @@ struct rope_scaling {
 /* Sets dims, magnitude and inverse frequencies; leaves the pairing as it is. */
 void rope_scaling_apply(const struct rope_scaling *scaling, struct rope_config *rope);
 
+/* Assigns the three axes to pairs: a section of the pairs for each, or in turn, where pairs after an
+ * axis' last turn rotate by time. */
+void rope_scaling_assign_axes(const uint32_t sections[3], bool in_turn, struct rope_config *rope);
+
 /* Whether the context calls for longrope's long list of divisors. */
 bool rope_scaling_is_long(const struct rope_scaling *scaling);
 

@@ -119,6 +119,7 @@ static void gguf_read_layers(struct checkpoint_keys *keys, struct model_config *
         l->rope = sliding[layer] ? LOCAL_ROPE : GLOBAL_ROPE;
         l->window = sliding[layer] ? window : 0;
         l->head_dim = sliding[layer] ? sliding_head_dim : 0;
+        l->causal = !sliding[layer];
     }
     checkpoint_share_caches(keys, config, shared);
     for (uint32_t layer = 0; layer < config->layers; layer++)
@@ -159,6 +160,14 @@ static void gguf_read_experts(struct checkpoint_keys *keys, struct model_config 
         config->layer[layer].experts = true;
 }
 
+/* Image rows take the padding token's row of the per-layer embedding. */
+static void gguf_read_image_token(struct checkpoint_keys *keys, struct model_config *config)
+{
+    uint32_t token = 0;
+    (void)gguf_file_u32(keys->file, "tokenizer.ggml.padding_token_id", &token);
+    config->image_token = token < config->vocab_tokens ? token : 0;
+}
+
 static void gguf_read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     uint32_t sliding_head_dim = read_sliding_head_dim(keys, config);
@@ -167,6 +176,7 @@ static void gguf_read_config(struct checkpoint_keys *keys, struct model_config *
     config->logit_soft_cap = checkpoint_keys_f32_or(keys, "final_logit_softcapping",
                                                     (struct f32_range){0.0f, 1e6f}, 0.0f);
     checkpoint_gguf_read_per_layer(keys, config);
+    gguf_read_image_token(keys, config);
     gguf_read_ropes(keys, config, sliding_head_dim);
     if (keys->result == RESULT_OK)
         gguf_read_layers(keys, config, sliding_head_dim);

@@ -165,9 +165,10 @@ const struct model_family family_qwen2 = {
     .list_ops = list_ops,
 };
 
-/* GGUF stores the towers of these in files of their own, which are not read. */
+/* GGUF files of Qwen2.5-VL have the architecture qwen2vl, too; the tower is in another file. */
 const struct model_family family_qwen2_vl = {
-    .architecture = "qwen2_vl",
+    .architecture = "qwen2vl",
+    .gguf = &checkpoint_gguf_qwen2_vl,
     .hf = &hf_qwen2_vl,
     .list_ops = list_ops,
     .list_vision_ops = tower_qwen2_vl_list_ops,

@@ -17,7 +17,8 @@ const struct model_family family_qwen3 = {
 };
 
 const struct model_family family_qwen3_vl = {
-    .architecture = "qwen3_vl",
+    .architecture = "qwen3vl",
+    .gguf = &checkpoint_gguf_qwen3_vl,
     .hf = &checkpoint_hf_qwen3_vl,
     .list_ops = list_ops,
     .list_vision_ops = tower_qwen3_vl_list_ops,

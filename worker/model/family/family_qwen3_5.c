@@ -46,9 +46,9 @@
  * nets, under the key names of a state space model.
  *
  * Converters store the rate itself, -exp(A_log), and order value heads so that neighbours have
- * different key heads; the config states both (struct delta_config). Rotary positions of three
- * dimensions (rope.dimension_sections) have one value for all three in text, so they count as one
- * dimension.
+ * different key heads; the config states both (struct delta_config). Rotary positions have three
+ * dimensions, which pairs use in turn (rope.dimension_sections); files without the key are text
+ * alone.
  *
  * With experts, every layer has them and one more that every row uses. Layers that predict several
  * tokens (nextn_predict_layers) are the last of the counted blocks; they are not used.
@@ -101,11 +101,21 @@ static void read_layers(struct checkpoint_keys *keys, struct model_config *confi
     }
 }
 
+static bool gguf_has_sections(const struct checkpoint_keys *keys)
+{
+    struct gguf_array listed;
+    char name[64];
+    snprintf(name, sizeof name, "%s.rope.dimension_sections", keys->section);
+    return gguf_file_array(keys->file, name, &listed) == RESULT_OK;
+}
+
 static void gguf_read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     config->rope_count = 1;
     config->ropes[0].pairing = ROPE_PAIRS_HALVES;
     checkpoint_gguf_read_rope(keys, config, GGUF_QWEN3_5_ROPE_BASE, &config->ropes[0]);
+    if (gguf_has_sections(keys))
+        checkpoint_gguf_read_sections(keys, true, &config->ropes[0]);
     gguf_read_delta(keys, config);
     config->ahead_layers = checkpoint_keys_u32_or(keys, "nextn_predict_layers",
                                                   (struct u32_range){0, config->layers - 1}, 0);

@@ -40,6 +40,17 @@ static void gguf_read_config(struct checkpoint_keys *keys, struct model_config *
         config->layer[layer].experts = true;
 }
 
+static void gguf_read_vl_config(struct checkpoint_keys *keys, struct model_config *config)
+{
+    gguf_read_config(keys, config);
+    checkpoint_gguf_read_qwen3_vl(keys, config);
+}
+
+static const struct gguf_form gguf_qwen3_vl_moe = {
+    .own_keys = gguf_own_keys,
+    .read_config = gguf_read_vl_config,
+};
+
 static const struct gguf_form gguf_qwen3_moe = {
     .own_keys = gguf_own_keys,
     .read_config = gguf_read_config,
@@ -119,7 +130,8 @@ const struct model_family family_qwen3_moe = {
 };
 
 const struct model_family family_qwen3_vl_moe = {
-    .architecture = "qwen3_vl_moe",
+    .architecture = "qwen3vlmoe",
+    .gguf = &gguf_qwen3_vl_moe,
     .hf = &checkpoint_hf_qwen3_vl_moe,
     .list_ops = list_ops,
     .list_vision_ops = tower_qwen3_vl_list_ops,

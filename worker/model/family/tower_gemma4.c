@@ -175,8 +175,10 @@ void tower_gemma4_list_ops(struct plan_builder *b, const struct vision_config *c
         tower.head = plan_builder_tensor(b, PLAN_ROWS_PATCHES, c->tower.hidden);
         tower.half = plan_builder_tensor(b, PLAN_ROWS_PATCHES, c->tower.feed_forward);
     }
+    /* Folders have a matrix whose columns end with the channel, projector files a kernel. */
+    bool kernel = plan_builder_fastest(b, "v.patch_embd.weight") == c->vision.patch_side;
     tower_blocks_list_patches(
-        b, c, &(const struct tower_patches){.channels_last = true, .gain = 2.0f, .shift = -1.0f},
+        b, c, &(const struct tower_patches){.channels_last = !kernel, .gain = 2.0f, .shift = -1.0f},
         &tower.t);
     tower_blocks_positions(b, c, POSITIONS_AXES, &tower.t);
     for (uint32_t layer = 0; layer < c->layers; layer++) {

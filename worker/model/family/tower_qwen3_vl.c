@@ -45,7 +45,8 @@ static void list_deepstack(struct plan_builder *b, const struct vision_config *c
                            const struct tower_tensors *t, const struct merger_tensors *m)
 {
     char name[STORED_NAME_BYTES], norm[STORED_NAME_BYTES + 8];
-    snprintf(name, sizeof name, "v.deepstack.%u", number);
+    snprintf(name, sizeof name, "v.deepstack.%u",
+             c->deepstack_by_layer ? c->deepstack[number] : number);
     snprintf(norm, sizeof norm, "%s.norm", name);
     plan_ops_join_rows(b, t->residual, square_of(c), m->square);
     tower_blocks_norm(b, false, m->square, square_of(c) * c->tower.hidden, norm, m->square);

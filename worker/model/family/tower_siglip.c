@@ -35,8 +35,8 @@ void tower_gemma3_list_ops(struct plan_builder *b, const struct vision_config *c
     plan_tensor_id feature = plan_builder_tensor(b, PLAN_ROWS_FEATURES, text_hidden);
     plan_ops_pool_rows(b, t.normed, (struct pool_rows_params){square, 1.0f / (float)square},
                        pooled);
-    plan_ops_rms_norm_offset(b, pooled, plan_builder_vector(b, hidden, "mm.norm.weight"), 1.0f,
-                             pooled);
+    plan_ops_rms_norm_offset(b, pooled, plan_builder_vector(b, hidden, "mm.norm.weight"),
+                             c->pooled_norm_offset, pooled);
     plan_ops_linear(
         b, pooled,
         (struct linear_weights){plan_builder_transposed(b, text_hidden, hidden, "mm.weight"),

@@ -23,4 +23,7 @@ uint32_t checkpoint_gguf_window(struct checkpoint_keys *keys, const struct model
 /* <arch>.embedding_length_per_layer_input and the rows of per_layer_token_embd.weight. */
 void checkpoint_gguf_read_per_layer(struct checkpoint_keys *keys, struct model_config *config);
 
+/* What Qwen3-VL's text has beyond qwen3's; the rope is read. */
+void checkpoint_gguf_read_qwen3_vl(struct checkpoint_keys *keys, struct model_config *config);
+
 #endif

@@ -18,6 +18,35 @@ static void read_config(struct checkpoint_keys *keys, struct model_config *confi
         config->layer[layer] = (struct layer_config){.window = 0};
 }
 
+/* qwen2vl is Qwen2-VL and Qwen2.5-VL, qwen3vl and qwen3vlmoe are Qwen3-VL: their pairs rotate by
+ * time, line or column. Features of Qwen3-VL have further parts (n_deepstack_layers). */
+static void read_qwen2_vl(struct checkpoint_keys *keys, struct model_config *config)
+{
+    read_config(keys, config);
+    checkpoint_gguf_read_sections(keys, false, &config->ropes[0]);
+}
+
+void checkpoint_gguf_read_qwen3_vl(struct checkpoint_keys *keys, struct model_config *config)
+{
+    checkpoint_gguf_read_sections(keys, true, &config->ropes[0]);
+    config->deepstack_layers = checkpoint_keys_u32_or(keys, "n_deepstack_layers",
+                                                      (struct u32_range){0, config->layers - 1}, 0);
+}
+
+static void read_qwen3_vl(struct checkpoint_keys *keys, struct model_config *config)
+{
+    read_config(keys, config);
+    checkpoint_gguf_read_qwen3_vl(keys, config);
+}
+
+const struct gguf_form checkpoint_gguf_qwen2_vl = {
+    .read_config = read_qwen2_vl,
+};
+
+const struct gguf_form checkpoint_gguf_qwen3_vl = {
+    .read_config = read_qwen3_vl,
+};
+
 const struct gguf_form checkpoint_gguf_qwen2 = {
     .read_config = read_config,
 };

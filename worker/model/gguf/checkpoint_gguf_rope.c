@@ -170,3 +170,22 @@ void checkpoint_gguf_read_rope(struct checkpoint_keys *keys, const struct model_
     rope->magnitude *= more;
     checkpoint_gguf_divide_rope(keys, rope);
 }
+
+void checkpoint_gguf_read_sections(struct checkpoint_keys *keys, bool in_turn,
+                                   struct rope_config *rope)
+{
+    uint32_t sections[3], pairs = rope->dims / 2, sum = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        sections[i] = checkpoint_keys_u32_at(keys, "rope.dimension_sections", i,
+                                             (struct u32_range){0, ROPE_DIMS_MAX / 2});
+        sum += sections[i];
+    }
+    if (keys->result != RESULT_OK)
+        return;
+    if (in_turn ? sum > pairs : sum != pairs)
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "key %s.rope.dimension_sections has %u pairs, a head %u",
+                               keys->section, sum, pairs);
+    else
+        rope_scaling_assign_axes(sections, in_turn, rope);
+}

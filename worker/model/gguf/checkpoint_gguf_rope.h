@@ -22,4 +22,9 @@ void checkpoint_gguf_read_scaling(struct checkpoint_keys *keys, const struct mod
  * one divisor per pair; a divisor of 1e20 or more turns the pair's rotation off. */
 void checkpoint_gguf_divide_rope(struct checkpoint_keys *keys, struct rope_config *rope);
 
+/* Assigns the three axes of positions by rope.dimension_sections, which must be there, after the
+ * rope's other fields are set. `in_turn`: as rope_scaling_assign_axes(). */
+void checkpoint_gguf_read_sections(struct checkpoint_keys *keys, bool in_turn,
+                                   struct rope_config *rope);
+
 #endif

@@ -76,7 +76,7 @@ static bool sees_spans(struct checkpoint_keys *root)
 static void read_config(struct checkpoint_keys *keys, struct checkpoint_keys *root,
                         struct vision_config *config)
 {
-    const struct hf_vision_terms terms = {
+    const struct vision_terms terms = {
         .hidden_key = "hidden_size",
         .layers_key = "num_hidden_layers",
         .heads_key = "num_attention_heads",
@@ -91,10 +91,10 @@ static void read_config(struct checkpoint_keys *keys, struct checkpoint_keys *ro
     };
     bool spans = sees_spans(root);
     checkpoint_keys_leave(keys, root);
-    checkpoint_hf_vision_sizes(keys, &terms, config);
+    checkpoint_vision_sizes(keys, &terms, config);
     checkpoint_keys_expect_neutral(keys, "attention_bias", 0);
     check_heads(keys, &config->tower);
-    checkpoint_hf_vision_rope_halves(keys, AXIAL_BASE, config);
+    checkpoint_vision_rope_halves(keys, AXIAL_BASE, config);
     config->tower.attention_scale = 1.0f;
     config->tower.feed_forward = checkpoint_keys_u32_or(
         keys, "intermediate_size", (struct u32_range){1, LIMIT_FEED_FORWARD}, DEFAULT_WIDE);

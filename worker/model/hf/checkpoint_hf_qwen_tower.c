@@ -31,17 +31,17 @@ void checkpoint_hf_read_qwen_tower(struct checkpoint_keys *keys,
                                    const struct hf_qwen_tower_terms *terms,
                                    struct vision_config *config)
 {
-    const struct hf_vision_terms all = {.hidden_key = terms->hidden_key,
-                                        .layers_key = "depth",
-                                        .heads_key = "num_heads",
-                                        .activation = terms->activation,
-                                        .hidden = terms->hidden,
-                                        .layers = terms->layers,
-                                        .heads = TOWER_HEADS,
-                                        .patch_side = terms->patch_side,
-                                        .norm_epsilon = TOWER_EPSILON};
-    checkpoint_hf_vision_sizes(keys, &all, config);
+    const struct vision_terms all = {.hidden_key = terms->hidden_key,
+                                     .layers_key = "depth",
+                                     .heads_key = "num_heads",
+                                     .activation = terms->activation,
+                                     .hidden = terms->hidden,
+                                     .layers = terms->layers,
+                                     .heads = TOWER_HEADS,
+                                     .patch_side = terms->patch_side,
+                                     .norm_epsilon = TOWER_EPSILON};
+    checkpoint_vision_sizes(keys, &all, config);
     checkpoint_hf_vision_merging(keys, config);
-    checkpoint_hf_vision_rope(keys, AXIAL_BASE, config);
+    checkpoint_vision_rope(keys, AXIAL_BASE, config);
     config->vision.grid_positions = true;
 }

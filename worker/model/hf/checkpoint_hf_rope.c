@@ -216,11 +216,8 @@ static void read_axes(struct checkpoint_keys *keys, const struct hf_rope_terms *
     if (!turns)
         turns = checkpoint_keys_bool_or(keys, "mrope_interleaved", false);
     read_sections(keys, terms, turns, pairs, sections);
-    for (uint32_t i = 0; i < pairs; i++) {
-        uint32_t section = i < sections[0] ? 0 : i < sections[0] + sections[1] ? 1 : 2;
-        uint32_t turn = i < 3 * sections[i % 3] ? i % 3 : 0;
-        rope->axis[i] = (uint8_t)(turns ? turn : section);
-    }
+    if (keys->result == RESULT_OK)
+        rope_scaling_assign_axes(sections, turns, rope);
 }
 
 void checkpoint_hf_read_rope_of(struct checkpoint_keys *scaling, const struct model_config *config,

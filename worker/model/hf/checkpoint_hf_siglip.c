@@ -46,7 +46,7 @@ static const struct tensor_name names[] = {
     {NULL, NULL},
 };
 
-static void read_sizes(struct checkpoint_keys *keys, struct hf_vision_terms terms,
+static void read_sizes(struct checkpoint_keys *keys, struct vision_terms terms,
                        struct vision_config *config)
 {
     terms.hidden_key = "hidden_size";
@@ -55,7 +55,7 @@ static void read_sizes(struct checkpoint_keys *keys, struct hf_vision_terms term
     terms.activation = "gelu_pytorch_tanh";
     terms.norm_epsilon = checkpoint_keys_f32_or(keys, "layer_norm_eps",
                                                 (struct f32_range){1e-12f, 1e-1f}, TOWER_EPSILON);
-    checkpoint_hf_vision_sizes(keys, &terms, config);
+    checkpoint_vision_sizes(keys, &terms, config);
     config->tower.feed_forward = checkpoint_keys_u32_or(
         keys, "intermediate_size", (struct u32_range){1, LIMIT_FEED_FORWARD}, DEFAULT_WIDE);
 }
@@ -68,9 +68,9 @@ static void read_gemma3(struct checkpoint_keys *keys, struct checkpoint_keys *ro
         root, "mm_tokens_per_image", (struct u32_range){1, LIMIT_PATCH_ROWS}, DEFAULT_TOKENS);
     checkpoint_keys_leave(keys, root);
     read_sizes(keys,
-               (struct hf_vision_terms){.hidden = 768, .layers = 12, .heads = 12, .patch_side = 16},
+               (struct vision_terms){.hidden = 768, .layers = 12, .heads = 12, .patch_side = 16},
                config);
-    checkpoint_hf_vision_square(keys, DEFAULT_IMAGE, config);
+    checkpoint_vision_square(keys, DEFAULT_IMAGE, config);
     uint32_t side = (uint32_t)lroundf(sqrtf((float)tokens));
     if (keys->result != RESULT_OK)
         return;
@@ -81,6 +81,7 @@ static void read_gemma3(struct checkpoint_keys *keys, struct checkpoint_keys *ro
                                config->vision.fixed_side, config->vision.fixed_side);
     config->vision.merge_side = config->vision.fixed_side / side;
     config->vision.spans_whole = true;
+    config->pooled_norm_offset = 1.0f;
 }
 
 static void read_idefics3(struct checkpoint_keys *keys, struct checkpoint_keys *root,
@@ -89,11 +90,11 @@ static void read_idefics3(struct checkpoint_keys *keys, struct checkpoint_keys *
     uint32_t factor = checkpoint_keys_u32_or(
         root, "scale_factor", (struct u32_range){1, LIMIT_MERGE_SIDE}, DEFAULT_FACTOR);
     checkpoint_keys_leave(keys, root);
-    read_sizes(
-        keys, (struct hf_vision_terms){.hidden = 1152, .layers = 12, .heads = 16, .patch_side = 32},
-        config);
+    read_sizes(keys,
+               (struct vision_terms){.hidden = 1152, .layers = 12, .heads = 16, .patch_side = 32},
+               config);
     config->vision.merge_side = factor;
-    checkpoint_hf_vision_square(keys, DEFAULT_IMAGE, config);
+    checkpoint_vision_square(keys, DEFAULT_IMAGE, config);
 }
 
 static const char *const gemma3_prefixes[] = {"vision_tower.vision_model.",

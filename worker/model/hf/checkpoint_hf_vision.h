@@ -5,6 +5,7 @@
 #define SHOAL_WORKER_MODEL_HF_CHECKPOINT_HF_VISION_H
 
 #include "worker/model/checkpoint/checkpoint_keys.h"
+#include "worker/model/checkpoint/checkpoint_vision.h"
 #include "worker/plan/tensor_naming.h"
 #include "worker/plan/vision_config.h"
 
@@ -33,37 +34,8 @@ extern const struct hf_vision_form checkpoint_hf_gemma4_tower;
 
 /* --- helpers for the forms --- */
 
-/* Defaults of the configuration class, and the names of its keys. */
-struct hf_vision_terms {
-    const char *hidden_key; /* the tower's */
-    const char *layers_key;
-    const char *heads_key;
-    const char *activation_key; /* NULL: hidden_act */
-    const char *activation;     /* the only supported one, and the default */
-    uint32_t hidden;
-    uint32_t layers;
-    uint32_t heads;
-    uint32_t patch_side;
-    float norm_epsilon;
-};
-
-/* Reads images of one square size with a learned table of positions: image_size and squares of
- * merge_side patches, which the caller has set. */
-void checkpoint_hf_vision_square(struct checkpoint_keys *keys, uint32_t image_pixels,
-                                 struct vision_config *config);
-/* Reads sizes; patches have three channels, heads have no rope. */
-void checkpoint_hf_vision_sizes(struct checkpoint_keys *keys, const struct hf_vision_terms *terms,
-                                struct vision_config *config);
 /* Reads the merged squares and the frames of a patch, as Qwen's towers have them. */
 void checkpoint_hf_vision_merging(struct checkpoint_keys *keys, struct vision_config *config);
-/* Sets ropes[0]: the first half of a head's pairs rotates by the patch's line, the second by its
- * column, each with the frequencies of half a head. rope_parameters may state the base. */
-void checkpoint_hf_vision_rope(struct checkpoint_keys *keys, float absent_base,
-                               struct vision_config *config);
-/* Sets ropes[0], by which the first half of a head rotates by the patch's column as if it were a
- * head, and ropes[1] for the second half and the line. */
-void checkpoint_hf_vision_rope_halves(struct checkpoint_keys *keys, float absent_base,
-                                      struct vision_config *config);
 /* Reads a list of at most `most` numbers below `bound` and sets *count. Returns false if it is
  * absent. */
 bool checkpoint_hf_vision_list(struct checkpoint_keys *keys, const char *name, uint32_t bound,

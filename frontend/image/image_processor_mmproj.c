@@ -1,0 +1,238 @@
+/*
+ * The image processor of a GGUF model, from the keys of its projector file. Filters, texts of
+ * tokens and what the keys leave out are those of the published models of the family: the converter
+ * does not write them.
+ *
+ * A projector that belongs to another kind of text model, or to one of another width, is refused
+ * here as in the worker, so that images get a clear 400.
+ *
+ * Source: llama.cpp, tools/mtmd/clip.cpp and its conversion scripts for the keys; the published
+ * preprocessor_config.json of each family for the rest.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "frontend/image/image_processor.h"
+#include "proto/gguf_file.h"
+#include "proto/limits.h"
+#include "proto/must.h"
+
+#define SECTION "clip.vision."
+
+/* State of the reading; the first failure is kept. */
+struct mmproj_settings {
+    const struct gguf_file *tower;
+    struct error_text *error;
+    enum result result;
+};
+
+static void fail(struct mmproj_settings *s, const char *key, const char *words)
+{
+    if (s->result == RESULT_OK)
+        s->result = error_set(s->error, RESULT_INVALID, "key " SECTION "%s: %s", key, words);
+}
+
+/* A number from 1 to `most`; `absent` if the key is not there, or a failure if that is 0. */
+static uint32_t read_u32(struct mmproj_settings *s, const char *key, uint32_t most, uint32_t absent)
+{
+    char name[96];
+    uint32_t value = absent;
+    snprintf(name, sizeof name, SECTION "%s", key);
+    enum result result = gguf_file_u32(s->tower, name, &value);
+    if (result == RESULT_NOT_FOUND && absent == 0)
+        fail(s, key, "is missing");
+    else if (result != RESULT_NOT_FOUND && (result != RESULT_OK || value < 1 || value > most))
+        fail(s, key, "is no number, or out of range");
+    return s->result == RESULT_OK ? value : 1;
+}
+
+static void read_channels(struct mmproj_settings *s, const char *key, float out[IMAGE_CHANNELS])
+{
+    char name[96];
+    struct gguf_array array;
+    snprintf(name, sizeof name, SECTION "%s", key);
+    if (gguf_file_array(s->tower, name, &array) != RESULT_OK || array.type == GGUF_STRING ||
+        array.type == GGUF_ARRAY || array.count != IMAGE_CHANNELS) {
+        fail(s, key, "is no list of three numbers");
+        return;
+    }
+    for (uint32_t c = 0; c < IMAGE_CHANNELS; c++)
+        out[c] = (float)gguf_array_f64(&array, c);
+}
+
+/* byte * scale + bias for (byte / 255 - mean) / deviation. */
+static void read_normalization(struct mmproj_settings *s, struct image_processor *p)
+{
+    float mean[IMAGE_CHANNELS] = {0}, deviation[IMAGE_CHANNELS] = {1, 1, 1};
+    read_channels(s, "image_mean", mean);
+    read_channels(s, "image_std", deviation);
+    for (uint32_t c = 0; c < IMAGE_CHANNELS; c++) {
+        p->scale[c] = 1.0f / 255.0f / deviation[c];
+        p->bias[c] = -mean[c] / deviation[c];
+        if (!(fabsf(p->scale[c]) <= IMAGE_SCALE_MAX) || !(fabsf(p->bias[c]) <= IMAGE_SCALE_MAX))
+            fail(s, "image_std", "makes numbers that are out of range");
+    }
+}
+
+static void set_token(char text[LIMIT_IMAGE_MARKER_BYTES], const char *token)
+{
+    must(strlen(token) < LIMIT_IMAGE_MARKER_BYTES);
+    strcpy(text, token);
+}
+
+/* --- families --------------------------------------------------------------------------------- */
+
+static void open_qwen(struct mmproj_settings *s, uint32_t least, uint32_t most,
+                      struct image_processor *p)
+{
+    p->family = IMAGE_FAMILY_QWEN;
+    p->arithmetic = IMAGE_ARITHMETIC_TORCH;
+    p->filter = IMAGE_FILTER_BICUBIC;
+    p->merge = read_u32(s, "spatial_merge_size", LIMIT_MERGE_SIDE, 2);
+    p->min_pixels = read_u32(s, "image_min_pixels", UINT32_MAX, least);
+    p->max_pixels = read_u32(s, "image_max_pixels", UINT32_MAX, most);
+    if (p->min_pixels > p->max_pixels)
+        fail(s, "image_min_pixels", "is more than image_max_pixels");
+    set_token(p->tokens.soft, "<|image_pad|>");
+    set_token(p->tokens.marker, "<|image_pad|>");
+}
+
+static void open_qwen2(struct mmproj_settings *s, struct image_processor *p)
+{
+    open_qwen(s, 56 * 56, 28 * 28 * 16384, p);
+}
+
+static void open_qwen3(struct mmproj_settings *s, struct image_processor *p)
+{
+    open_qwen(s, 256 * 256, 4096 * 4096, p);
+}
+
+/* Sets the side of a tile and its placeholders. */
+static void read_square(struct mmproj_settings *s, uint32_t scale, struct image_processor *p)
+{
+    p->side = read_u32(s, "image_size", LIMIT_IMAGE_SIDE, 0);
+    uint32_t across = p->side / p->patch;
+    if (across == 0 || across % scale != 0)
+        fail(s, "image_size", "is no square of merged patches");
+    p->side_tokens = across / scale * (across / scale);
+    if (p->side_tokens > LIMIT_IMAGE_TOKENS)
+        fail(s, "image_size", "makes too many tokens");
+}
+
+static void open_gemma3(struct mmproj_settings *s, struct image_processor *p)
+{
+    p->family = IMAGE_FAMILY_GEMMA3;
+    p->arithmetic = IMAGE_ARITHMETIC_TORCH;
+    p->filter = IMAGE_FILTER_BILINEAR;
+    p->merge = 1;
+    read_square(s, read_u32(s, "projector.scale_factor", LIMIT_MERGE_SIDE, 4), p);
+    set_token(p->tokens.begin, "<start_of_image>");
+    set_token(p->tokens.end, "<end_of_image>");
+    set_token(p->tokens.soft, "<image_soft_token>");
+    set_token(p->tokens.marker, "<start_of_image>");
+}
+
+static void open_gemma4(struct mmproj_settings *s, struct image_processor *p)
+{
+    const struct gguf_tensor *table = gguf_file_find_tensor(s->tower, "v.position_embd.weight");
+    p->family = IMAGE_FAMILY_GEMMA4;
+    p->arithmetic = IMAGE_ARITHMETIC_TORCH;
+    p->filter = IMAGE_FILTER_BICUBIC;
+    p->merge = read_u32(s, "projector.scale_factor", LIMIT_MERGE_SIDE, 3);
+    p->max_tokens = 280;
+    if (!table || table->dimensions[1] == 0 || table->dimensions[1] > LIMIT_PATCH_POSITIONS) {
+        if (s->result == RESULT_OK)
+            s->result = error_set(s->error, RESULT_INVALID,
+                                  "tensor v.position_embd.weight is missing or out of range");
+        return;
+    }
+    p->most_side = (uint32_t)table->dimensions[1];
+    set_token(p->tokens.begin, "<|image>");
+    set_token(p->tokens.end, "<image|>");
+    set_token(p->tokens.soft, "<|image|>");
+    set_token(p->tokens.marker, "<|image|>");
+}
+
+static void open_idefics3(struct mmproj_settings *s, struct image_processor *p)
+{
+    p->family = IMAGE_FAMILY_IDEFICS3;
+    p->arithmetic = IMAGE_ARITHMETIC_PIL;
+    p->filter = IMAGE_FILTER_LANCZOS;
+    p->merge = read_u32(s, "projector.scale_factor", LIMIT_MERGE_SIDE, 2);
+    read_square(s, p->merge, p);
+    p->longest_edge = read_u32(s, "preproc_image_size", LIMIT_IMAGE_SIDE, 4 * p->side);
+    p->split = true;
+    set_token(p->tokens.soft, "<image>");
+    set_token(p->tokens.begin, "<fake_token_around_image>");
+    set_token(p->tokens.end, "<fake_token_around_image>");
+    set_token(p->tokens.whole, "<global-img>");
+    set_token(p->tokens.marker, "<image>");
+}
+
+static const struct {
+    const char *projector;
+    const char *texts[5]; /* architectures of text models; the rest is NULL */
+    void (*open)(struct mmproj_settings *s, struct image_processor *p);
+} projectors[] = {
+    {"gemma3", {"gemma3"}, open_gemma3},
+    {"gemma4v", {"gemma4"}, open_gemma4},
+    {"idefics3", {"llama"}, open_idefics3},
+    {"qwen2vl_merger", {"qwen2vl"}, open_qwen2},
+    {"qwen2.5vl_merger", {"qwen2vl"}, open_qwen2},
+    {"qwen3vl_merger", {"qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe"}, open_qwen3},
+};
+
+static bool is_text(struct gguf_string text, size_t projector)
+{
+    for (const char *const *name = projectors[projector].texts; *name; name++)
+        if (text.length == strlen(*name) && memcmp(text.bytes, *name, text.length) == 0)
+            return true;
+    return false;
+}
+
+static void check_width(struct mmproj_settings *s, const struct gguf_file *text,
+                        struct gguf_string architecture)
+{
+    char key[96];
+    uint32_t hidden = 0;
+    snprintf(key, sizeof key, "%.*s.embedding_length", (int)architecture.length,
+             architecture.bytes);
+    if (gguf_file_u32(text, key, &hidden) == RESULT_OK && hidden > 0 &&
+        read_u32(s, "projection_dim", UINT32_MAX, hidden) != hidden)
+        fail(s, "projection_dim", "is not the text model's hidden size");
+}
+
+enum result image_processor_open_mmproj(const struct gguf_file *tower, const struct gguf_file *text,
+                                        struct image_processor *processor, struct error_text *error)
+{
+    struct mmproj_settings s = {.tower = tower, .error = error};
+    struct gguf_string name, architecture;
+    *processor = (struct image_processor){.family = IMAGE_FAMILY_NONE};
+    if (gguf_file_string(tower, "clip.vision.projector_type", &name) != RESULT_OK &&
+        gguf_file_string(tower, "clip.projector_type", &name) != RESULT_OK)
+        return error_set(error, RESULT_INVALID, "key clip.projector_type is missing");
+    if (gguf_file_string(text, "general.architecture", &architecture) != RESULT_OK ||
+        architecture.length > 32)
+        return error_set(error, RESULT_INVALID, "the model does not name its architecture");
+    for (size_t i = 0; i < sizeof projectors / sizeof projectors[0]; i++) {
+        if (name.length != strlen(projectors[i].projector) ||
+            memcmp(name.bytes, projectors[i].projector, name.length) != 0)
+            continue;
+        if (!is_text(architecture, i))
+            return error_set(error, RESULT_UNSUPPORTED,
+                             "projector \"%s\" does not belong to a text model of architecture "
+                             "%.*s",
+                             projectors[i].projector, (int)architecture.length, architecture.bytes);
+        check_width(&s, text, architecture);
+        processor->patch = read_u32(&s, "patch_size", LIMIT_PATCH_SIDE, 0);
+        read_normalization(&s, processor);
+        projectors[i].open(&s, processor);
+        processor->hash_key = keyed_hash_random_key();
+        if (s.result != RESULT_OK)
+            processor->family = IMAGE_FAMILY_NONE;
+        return s.result;
+    }
+    return error_set(error, RESULT_UNSUPPORTED, "projector_type \"%.*s\" is not supported",
+                     (int)(name.length < 40 ? name.length : 40), name.bytes);
+}

@@ -1,0 +1,312 @@
+#!/usr/bin/env python3
+"""Writes the tiny vision checkpoints of tests/golden/towers as GGUF: the text, and the tower in a projector file.
+
+usage: mmproj_files.py SOURCE TARGET
+
+For each family that GGUF can state: TARGET/<family>/text.gguf and mmproj.gguf in F32, mmproj-f16.gguf, and for projectors
+that older converters wrote mmproj-swapped.gguf, in which ffn_up and ffn_down have each other's names. Keys, tensor names and
+permutations are those of llama.cpp's conversion scripts (gemma.py, qwenvl.py, qwen3vl.py, smolvlm.py) as of 2026-11; keys that
+its base class writes for every tower are in write_sizes(). TARGET is written under a temporary name first. Needs gguf and
+numpy.
+"""
+import json
+import os
+import pathlib
+import shutil
+import sys
+
+import gguf
+import numpy as np
+
+from checkpoint_variants import add_settings, read_safetensors, stored
+from families import gemma3, gemma4, gemma4_moe, llama, qwen2, qwen3, qwen3_5, qwen3_5_moe
+
+TEXT_PREFIXES = ("model.language_model.", "language_model.model.", "model.text_model.")
+TOWER_PREFIXES = ("model.visual.", "visual.", "model.vision_tower.", "vision_tower.", "model.vision_model.")
+SIGLIP_LAYER = {
+    "layer_norm1": "ln1", "layer_norm2": "ln2", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v", "self_attn.out_proj": "attn_out", "mlp.fc1": "ffn_up", "mlp.fc2": "ffn_down",
+}
+SIGLIP = {"embeddings.patch_embedding": "v.patch_embd", "embeddings.position_embedding": "v.position_embd",
+          "post_layernorm": "v.post_ln"}
+QWEN_LAYER = {"norm1": "ln1", "norm2": "ln2", "attn.qkv": "attn_qkv", "attn.proj": "attn_out", "mlp.fc1": "ffn_up",
+              "mlp.fc2": "ffn_down", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
+              "mlp.linear_fc1": "ffn_up", "mlp.linear_fc2": "ffn_down"}
+GEMMA4_LAYER = {
+    "input_layernorm": "ln1", "post_attention_layernorm": "attn_post_norm", "pre_feedforward_layernorm": "ln2",
+    "post_feedforward_layernorm": "ffn_post_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_out", "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
+}
+
+
+# --- the text -----------------------------------------------------------------------------------
+
+def text_metadata(kind, config, writer):
+    if kind in ("gemma4", "gemma4_moe", "qwen3_5", "qwen3_5_moe"):
+        TEXTS[kind][1].gguf_metadata(config, writer)
+        if "pad_token_id" in config:
+            writer.add_pad_token_id(config["pad_token_id"])
+        return
+    add_settings(writer, config)
+    if kind == "gemma3":
+        writer.add_sliding_window(config["sliding_window"])
+        writer.add_uint32("gemma3.attention.sliding_window_pattern", config["sliding_window_pattern"])
+        writer.add_float32("gemma3.attention.scale", config["query_pre_attn_scalar"] ** -0.5)
+        writer.add_float32("gemma3.rope.freq_base_swa", config["rope_local_base_freq"])
+    if kind.endswith("_vl"):
+        rope = config.get("rope_scaling") or config.get("rope_parameters")
+        if "rope_theta" not in config:
+            writer.add_rope_freq_base(rope["rope_theta"])
+        writer.add_rope_dimension_sections(rope["mrope_section"] + [0])
+    if kind == "qwen3_vl":
+        writer.add_uint32("qwen3vl.n_deepstack_layers", len(config["deepstack"]))
+
+
+def with_stacks(tensors):
+    """Experts that are stored one by one become stacks, gate and up in one."""
+    found = {name: array for name, array in tensors.items() if ".experts." not in name}
+    single = {name: array for name, array in tensors.items() if ".experts." in name}
+    for at in sorted({name.split(".experts.")[0] for name in single}):
+        parts = {part: [single[f"{at}.experts.{i}.{part}_proj.weight"]
+                        for i in range(sum(name.startswith(at + ".") and part + "_proj" in name for name in single))]
+                 for part in ("gate", "up", "down")}
+        found[at + ".experts.gate_up_proj"] = np.concatenate([np.stack(parts["gate"]), np.stack(parts["up"])], axis=1)
+        found[at + ".experts.down_proj"] = np.stack(parts["down"])
+    return found
+
+
+def text_tensors(kind, config, tensors):
+    if kind == "qwen3_5_moe":
+        tensors = with_stacks(tensors)
+    if kind == "smolvlm":
+        return {llama.shared.gguf_name(name): llama.permuted(config, name, array) for name, array in tensors.items()}
+    return TEXTS[kind][1].gguf_tensors(config, tensors)
+
+
+# family: (GGUF architecture, the family of scripts/golden/families with its tensors)
+TEXTS = {
+    "gemma3": ("gemma3", gemma3), "gemma4": ("gemma4", gemma4), "gemma4_moe": ("gemma4", gemma4_moe),
+    "qwen2_vl": ("qwen2vl", qwen2), "qwen2_5_vl": ("qwen2vl", qwen2), "qwen3_vl": ("qwen3vl", qwen3),
+    "qwen3_5": ("qwen35", qwen3_5), "qwen3_5_moe": ("qwen35moe", qwen3_5_moe), "smolvlm": ("llama", llama),
+}
+
+
+def split_names(tensors):
+    """({text name: array}, {tower name without its prefix: array}, {projection name: array})"""
+    text, tower, rest = {}, {}, {}
+    for name, array in tensors.items():
+        prefix = next((p for p in TOWER_PREFIXES if name.startswith(p)), None)
+        text_prefix = next((p for p in TEXT_PREFIXES if name.startswith(p)), None)
+        if prefix:
+            tower[name.removeprefix(prefix)] = array
+        elif text_prefix:
+            text["model." + name.removeprefix(text_prefix)] = array
+        elif name.endswith("lm_head.weight"):
+            text["lm_head.weight"] = array
+        elif "connector" in name or "projector" in name or "embed_vision" in name:
+            rest[name] = array
+        else:
+            text[name] = array
+    return text, tower, rest
+
+
+# --- the tower ----------------------------------------------------------------------------------
+
+def layer_name(name, at, names):
+    """blocks.3.attn.proj.bias -> v.blk.3.attn_out.bias"""
+    layer, rest = name.removeprefix(at).split(".", 1)
+    stem, ending = rest.rsplit(".", 1)
+    return f"v.blk.{layer}.{names[stem]}.{ending}"
+
+
+def siglip_tensors(tower):
+    found = {}
+    for name, array in tower.items():
+        if name.startswith("encoder.layers."):
+            found[layer_name(name, "encoder.layers.", SIGLIP_LAYER)] = array
+        else:
+            stem, ending = name.rsplit(".", 1)
+            found[f"{SIGLIP[stem]}.{ending}"] = array
+    return found
+
+
+def gemma3_tensors(config, tower, rest):
+    rest = {name.split("multi_modal_projector.")[1]: array for name, array in rest.items()}
+    return siglip_tensors(tower) | {"mm.input_projection.weight": rest["mm_input_projection_weight"],
+                                    "mm.soft_emb_norm.weight": rest["mm_soft_emb_norm.weight"] + 1}
+
+
+def idefics3_tensors(config, tower, rest):
+    (array,) = rest.values()
+    return siglip_tensors(tower) | {"mm.model.fc.weight": array}
+
+
+def gemma4_tensors(config, tower, rest):
+    found = {}
+    for name, array in tower.items():
+        name = name.replace(".linear.weight", ".weight")
+        if name.startswith("encoder.layers."):
+            found[layer_name(name, "encoder.layers.", GEMMA4_LAYER)] = array.reshape(1) if array.ndim == 0 else array
+        elif name.endswith("input_proj.weight"):
+            side = config["vision_config"]["patch_size"]
+            found["v.patch_embd.weight"] = array.reshape(-1, side, side, 3).transpose(0, 3, 1, 2)
+        elif name.endswith("position_embedding_table"):
+            found["v.position_embd.weight"] = array
+        else:
+            found[f"v.{name}"] = array
+    (array,) = rest.values()
+    return found | {"mm.input_projection.weight": array}
+
+
+def qwen_tensors(config, tower, rest):
+    joined = "pos_embed.weight" in tower  # qwen3: q, k and v stay one matrix
+    found = {}
+    for name, array in tower.items():
+        if name.startswith("blocks.") and ".qkv." in name and not joined:
+            for part, piece in zip("qkv", np.split(array, 3)):
+                found[layer_name(name, "blocks.", QWEN_LAYER).replace("attn_qkv", f"attn_{part}")] = piece
+        elif name.startswith("blocks."):
+            found[layer_name(name, "blocks.", QWEN_LAYER)] = array
+        elif name == "patch_embed.proj.weight":
+            found |= {"v.patch_embd.weight": array[:, :, 0], "v.patch_embd.weight.1": array[:, :, 1]}
+        elif name == "patch_embed.proj.bias":
+            found["v.patch_embd.bias"] = array
+        elif name == "pos_embed.weight":
+            found["v.position_embd.weight"] = array
+        elif name.startswith("deepstack_merger_list."):
+            number, rest_name = name.split(".", 1)[1].split(".", 1)
+            layer = config["vision_config"]["deepstack_visual_indexes"][int(number)]
+            found[f"v.deepstack.{layer}." + rest_name.replace("linear_", "")] = array
+        else:
+            rename = {"merger.ln_q": "v.post_ln", "merger.norm": "v.post_ln", "merger.mlp.0": "mm.0", "merger.mlp.2": "mm.2",
+                      "merger.linear_fc1": "mm.0", "merger.linear_fc2": "mm.2"}
+            stem, ending = name.rsplit(".", 1)
+            found[f"{rename[stem]}.{ending}"] = array
+    return found
+
+
+PROJECTORS = {
+    "gemma3": ("gemma3", gemma3_tensors), "gemma4": ("gemma4v", gemma4_tensors), "gemma4_moe": ("gemma4v", gemma4_tensors),
+    "qwen2_vl": ("qwen2vl_merger", qwen_tensors), "qwen2_5_vl": ("qwen2.5vl_merger", qwen_tensors),
+    "qwen3_vl": ("qwen3vl_merger", qwen_tensors), "qwen3_5": ("qwen3vl_merger", qwen_tensors),
+    "qwen3_5_moe": ("qwen3vl_merger", qwen_tensors), "smolvlm": ("idefics3", idefics3_tensors),
+}
+OLD = ("gemma3", "qwen2_vl", "smolvlm")  # without gates, in files of older converters too
+
+
+def write_sizes(writer, vision, text, mean, std):
+    """What MmprojModel writes, after the families' classes have renamed members of config.json."""
+    writer.add_file_type(gguf.LlamaFileType.ALL_F32)
+    writer.add_clip_has_vision_encoder(True)
+    writer.add_vision_projection_dim(text["hidden_size"])
+    writer.add_vision_image_size(vision["image_size"])
+    writer.add_vision_patch_size(vision["patch_size"])
+    writer.add_vision_embedding_length(vision["hidden_size"])
+    writer.add_vision_feed_forward_length(vision["intermediate_size"])
+    writer.add_vision_block_count(vision["num_hidden_layers"])
+    writer.add_vision_head_count(vision["num_attention_heads"])
+    writer.add_vision_image_mean(mean)
+    writer.add_vision_image_std(std)
+
+
+def tower_metadata(kind, config, text, writer):
+    vision, projector = dict(config["vision_config"]), PROJECTORS[kind][0]
+    clip = kind.startswith("qwen2")
+    mean, std = ([0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]) if clip else ([0.5] * 3, [0.5] * 3)
+    if kind.startswith("gemma4"):
+        mean, std = [0.0] * 3, [1.0] * 3
+        vision["image_size"] = 224
+    if kind.startswith("qwen"):
+        vision |= {"num_hidden_layers": vision["depth"], "num_attention_heads": vision["num_heads"]}
+        vision["image_size"] = 560
+    if kind == "qwen2_vl":
+        vision |= {"intermediate_size": vision["hidden_size"], "hidden_size": vision["embed_dim"]}
+    if projector == "qwen3vl_merger":
+        vision["image_size"] = int(vision["num_position_embeddings"] ** 0.5 * vision["patch_size"])
+    write_sizes(writer, vision, text, mean, std)
+    if kind.startswith("gemma4"):
+        writer.add_clip_vision_projector_type(projector)
+    else:
+        writer.add_clip_projector_type(projector)
+    epsilon = text["rms_norm_eps"] if kind.startswith("qwen") else vision.get("layer_norm_eps", 1e-6)
+    writer.add_vision_attention_layernorm_eps(epsilon)
+    if kind == "qwen2_5_vl":
+        writer.add_vision_use_silu(True)
+        writer.add_vision_n_wa_pattern(vision["fullatt_block_indexes"][0] + 1)
+        writer.add_uint32("clip.vision.window_size", vision["window_size"])
+    elif kind != "qwen2_vl" and not kind.startswith("gemma4"):
+        writer.add_vision_use_gelu(True)
+    if projector == "qwen3vl_merger":
+        writer.add_vision_spatial_merge_size(vision["spatial_merge_size"])
+        deep = vision.get("deepstack_visual_indexes", [])
+        writer.add_vision_is_deepstack_layers([layer in deep for layer in range(vision["num_hidden_layers"])])
+    if kind == "gemma3":
+        across = int(config["mm_tokens_per_image"] ** 0.5)
+        writer.add_vision_projector_scale_factor(vision["image_size"] // vision["patch_size"] // across)
+    if kind == "smolvlm":
+        writer.add_vision_projector_scale_factor(config["scale_factor"])
+        writer.add_vision_preproc_image_size(4 * vision["image_size"])
+    if kind.startswith("gemma4") and vision["pooling_kernel_size"] != 3:
+        writer.add_vision_projector_scale_factor(vision["pooling_kernel_size"])
+
+
+def add_tensors(writer, tensors, kind):
+    for name, array in tensors.items():
+        keep = array.ndim < 2 or "position_embd" in name
+        writer.add_tensor(name, np.ascontiguousarray(stored(array, "F32" if keep else kind)))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def swapped(name):
+    return name.replace("ffn_up", "ffn_?").replace("ffn_down", "ffn_up").replace("ffn_?", "ffn_down")
+
+
+def text_config(config):
+    text = dict(config.get("text_config") or config)
+    text.setdefault("head_dim", text["hidden_size"] // text["num_attention_heads"])
+    text["deepstack"] = config["vision_config"].get("deepstack_visual_indexes", [])
+    return text
+
+
+def write_text(kind, config, tensors, path, add_more=lambda writer: None):
+    writer = gguf.GGUFWriter(str(path), TEXTS[kind][0])
+    text = text_config(config)
+    text_metadata(kind, text, writer)
+    add_more(writer)
+    add_tensors(writer, text_tensors(kind, text, split_names(tensors)[0]), "F32")
+
+
+def write_tower(kind, config, tensors, path, type_name="F32", old=False):
+    writer = gguf.GGUFWriter(str(path), "clip")
+    writer.add_type("mmproj")
+    tower_metadata(kind, config, text_config(config), writer)
+    _, tower, rest = split_names(tensors)
+    found = PROJECTORS[kind][1](config, tower, rest)
+    add_tensors(writer, {swapped(name) if old else name: array for name, array in found.items()}, type_name)
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    source, target = map(pathlib.Path, sys.argv[1:])
+    fresh = target.with_name(f"{target.name}.{os.getpid()}.part")
+    for kind in TEXTS:
+        folder = fresh / kind
+        folder.mkdir(parents=True)
+        config = json.loads((source / kind / "config.json").read_text())
+        tensors = read_safetensors(source / kind / "model.safetensors")
+        write_text(kind, config, tensors, folder / "text.gguf")
+        write_tower(kind, config, tensors, folder / "mmproj.gguf")
+        write_tower(kind, config, tensors, folder / "mmproj-f16.gguf", "F16")
+        if kind in OLD:
+            write_tower(kind, config, tensors, folder / "mmproj-swapped.gguf", old=True)
+    shutil.rmtree(target, ignore_errors=True)
+    fresh.rename(target)
+
+
+if __name__ == "__main__":
+    main()

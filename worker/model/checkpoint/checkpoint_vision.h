@@ -1,0 +1,40 @@
+/*
+ * Reads the settings of vision towers that both formats have, into a checked vision_config.
+ */
+#ifndef SHOAL_WORKER_MODEL_CHECKPOINT_CHECKPOINT_VISION_H
+#define SHOAL_WORKER_MODEL_CHECKPOINT_CHECKPOINT_VISION_H
+
+#include "worker/model/checkpoint/checkpoint_keys.h"
+#include "worker/plan/vision_config.h"
+
+/* Defaults of the configuration class, and the names of its keys. */
+struct vision_terms {
+    const char *hidden_key; /* the tower's */
+    const char *layers_key;
+    const char *heads_key;
+    const char *activation_key; /* NULL: hidden_act */
+    const char *activation;     /* the only supported one, and the default */
+    uint32_t hidden;
+    uint32_t layers;
+    uint32_t heads;
+    uint32_t patch_side;
+    float norm_epsilon;
+};
+
+/* Reads sizes; patches have three channels, heads have no rope. */
+void checkpoint_vision_sizes(struct checkpoint_keys *keys, const struct vision_terms *terms,
+                             struct vision_config *config);
+/* Reads images of one square size with a learned table of positions: image_size and squares of
+ * merge_side patches, which the caller has set. */
+void checkpoint_vision_square(struct checkpoint_keys *keys, uint32_t image_pixels,
+                              struct vision_config *config);
+/* Sets ropes[0]: the first half of a head's pairs rotates by the patch's line, the second by its
+ * column, each with the frequencies of half a head. rope_parameters may state the base. */
+void checkpoint_vision_rope(struct checkpoint_keys *keys, float absent_base,
+                            struct vision_config *config);
+/* Sets ropes[0], by which the first half of a head rotates by the patch's column as if it were a
+ * head, and ropes[1] for the second half and the line. */
+void checkpoint_vision_rope_halves(struct checkpoint_keys *keys, float absent_base,
+                                   struct vision_config *config);
+
+#endif
