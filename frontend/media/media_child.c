@@ -34,6 +34,7 @@
 #define LOOK_MS          10
 #define CANCEL_GRACE_US  50000 /* a decoding that ends soon is cheaper than a new process */
 #define GREETING_MOST_MS 20000
+#define END_MOST_MS      2000 /* from the end of its socket to its own */
 #define ENVIRONMENT_MOST 8
 #define PID_BYTES        24
 
@@ -210,8 +211,8 @@ static bool request_send(int socket, const struct media_request *request)
     return sent == (ssize_t)sizeof *request;
 }
 
-/* Waits up to LOOK_MS. RESULT_EMPTY: nothing came; RESULT_PEER_GONE: the process ended. *bytes may
- * be more than a reply has: the rest is cut off. */
+/* Waits up to LOOK_MS. RESULT_EMPTY: nothing came; RESULT_PEER_GONE: its socket is closed. *bytes may
+ * be more than a reply has, the rest is cut off, or 0: an empty message. */
 static enum result reply_receive(int socket, struct media_reply *reply, size_t *bytes)
 {
     struct pollfd watched = {.fd = socket, .events = POLLIN};
@@ -221,7 +222,7 @@ static enum result reply_receive(int socket, struct media_reply *reply, size_t *
     ssize_t got = recv(socket, reply, sizeof *reply, MSG_DONTWAIT | MSG_TRUNC);
     if (got < 0 && (errno == EINTR || errno == EAGAIN))
         return RESULT_EMPTY;
-    if (got <= 0)
+    if (got < 0 || (got == 0 && (watched.revents & POLLHUP)))
         return RESULT_PEER_GONE;
     *bytes = (size_t)got;
     return RESULT_OK;
@@ -255,10 +256,26 @@ static bool is_own_end(int status)
     }
 }
 
+static bool ends_soon(const struct media_child *child)
+{
+    struct pollfd watched = {.fd = child->pid_fd, .events = POLLIN};
+    int ready;
+    do
+        ready = poll(&watched, 1, END_MOST_MS);
+    while (ready < 0 && errno == EINTR);
+    return ready > 0;
+}
+
+/* Its socket is closed. A process that lives on is killed: waiting for its end could take for ever. */
 static enum media_outcome judge_end(struct media_child *child, struct error_text *error)
 {
     bool greeted = child->greeted;
     (void)child_cpu_us(child);
+    if (!ends_soon(child)) {
+        media_child_close(child, NULL);
+        (void)error_set(error, RESULT_CORRUPT, "it closed its socket and did not end");
+        return greeted ? MEDIA_CRASHED : MEDIA_NOT_STARTED;
+    }
     int status = child_end(child, error);
     if (!is_own_end(status))
         return WTERMSIG(status) == SIGXCPU ? MEDIA_OVER_BUDGET : MEDIA_KILLED;

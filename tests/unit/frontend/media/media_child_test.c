@@ -41,6 +41,25 @@ struct visit {
     bool sends_descriptor;
 };
 
+static void send_bytes(const void *bytes, size_t count, int descriptor)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec part = {(void *)(uintptr_t)bytes, count};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (descriptor >= 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+        *head = (struct cmsghdr){
+            .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+        memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
+    }
+    must(sendmsg(MEDIA_SOCKET_FD, &message, MSG_NOSIGNAL) == (ssize_t)count);
+}
+
 static void be_honest(struct visit *visit)
 {
     (void)visit;
@@ -64,6 +83,25 @@ static void punch_holes(struct visit *visit)
 static void send_descriptor(struct visit *visit)
 {
     visit->sends_descriptor = true;
+}
+
+/* What an end looks like at the other side, from a process that goes on. */
+static void send_nothing(struct visit *visit)
+{
+    visit->reply_bytes = 0;
+}
+
+static void close_socket(struct visit *visit)
+{
+    (void)visit;
+    close(MEDIA_SOCKET_FD);
+    pause();
+}
+
+static void send_nothing_and_close(struct visit *visit)
+{
+    send_bytes(&visit->reply, 0, -1);
+    close_socket(visit);
 }
 
 static void other_id(struct visit *visit)
@@ -137,6 +175,9 @@ static const struct conduct {
     {"sends-descriptor", send_descriptor, MEDIA_DECODE, MEDIA_ANSWERED},
     {"other-id", other_id, MEDIA_DECODE, MEDIA_CRASHED},
     {"short", short_reply, MEDIA_DECODE, MEDIA_CRASHED},
+    {"empty", send_nothing, MEDIA_DECODE, MEDIA_CRASHED},
+    {"closes", close_socket, MEDIA_DECODE, MEDIA_CRASHED},
+    {"empty-and-closes", send_nothing_and_close, MEDIA_PROBE, MEDIA_CRASHED},
     {"long", long_reply, MEDIA_DECODE, MEDIA_CRASHED},
     {"endless-text", endless_text, MEDIA_DECODE, MEDIA_CRASHED},
     {"header-of-decode", huge_header, MEDIA_DECODE, MEDIA_CRASHED},
@@ -150,25 +191,6 @@ static const struct conduct {
     {"no-greeting", NULL, MEDIA_PROBE, MEDIA_NOT_STARTED},
 };
 #define CONDUCTS (sizeof conducts / sizeof conducts[0])
-
-static void send_bytes(const void *bytes, size_t count, int descriptor)
-{
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct iovec part = {(void *)(uintptr_t)bytes, count};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    if (descriptor >= 0) {
-        message.msg_control = control.bytes;
-        message.msg_controllen = sizeof control.bytes;
-        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-        *head = (struct cmsghdr){
-            .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-        memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
-    }
-    must(sendmsg(MEDIA_SOCKET_FD, &message, MSG_NOSIGNAL) == (ssize_t)count);
-}
 
 static void hostile_main(const char *name)
 {
