@@ -34,7 +34,7 @@
 #include "worker/backend/host/backend.h"
 #include "worker/model/model.h"
 
-#define BATCH_MAX           64
+#define BATCH_MAX           256
 #define CONTEXT_MAX         131072
 #define PROMPT_CHUNK        2048
 #define BLOCKS_PER_SEQUENCE (CONTEXT_MAX / KV_BLOCK_TOKENS)

@@ -57,6 +57,67 @@ static const struct mixture mixtures[] = {
     {GGML_Q5_0, GGML_F32, 32, 32, 2, 6, false, true, {GATE_SILU, false, 0, 0}, {2, 6, 50}, 1.0f},
 };
 
+/* What kernels in PTX take: each kind of weight, tiles of every width, several of an expert, outputs that do
+ * not fill a group. */
+static const struct mixture ptx_mixtures[] = {
+    {GGML_Q4_0,
+     GGML_Q4_0,
+     256,
+     128,
+     4,
+     16,
+     false,
+     true,
+     {GATE_SILU, false, 0, 0},
+     {9, 33, 300},
+     0.1f},
+    {GGML_Q8_0,
+     GGML_Q5_1,
+     128,
+     384,
+     2,
+     3,
+     true,
+     true,
+     {GATE_SILU, true, 0, 0},
+     {20, 70, 400},
+     0.1f},
+    {GGML_Q4_K,
+     GGML_Q6_K,
+     256,
+     256,
+     2,
+     9,
+     false,
+     true,
+     {GATE_SILU, false, 0, 0},
+     {30, 90, 170},
+     0.02f},
+    {GGML_Q5_0,
+     GGML_Q4_1,
+     384,
+     128,
+     2,
+     8,
+     true,
+     false,
+     {GATE_GELU_TANH, false, 0, 0},
+     {11, 60, 210},
+     0.1f},
+    {GGML_Q6_K,
+     GGML_Q8_0,
+     256,
+     128,
+     3,
+     5,
+     false,
+     true,
+     {GATE_SILU, false, 7.0f, 1.702f},
+     {16, 100},
+     0.02f},
+    {GGML_Q5_K, GGML_Q4_K, 256, 256, 2, 7, true, true, {GATE_SILU, false, 0, 0}, {25, 180}, 0.02f},
+};
+
 static struct backend *create(void *context)
 {
     (void)context;
@@ -82,27 +143,39 @@ static struct op_case case_of(const struct mixture *m)
     return c;
 }
 
-static void test_mixtures_agree_with_the_cpu(void **state)
+static void expect_agreement(const struct vulkan_device *device, const struct mixture *mixture)
 {
-    const struct vulkan_device *device = *state;
     const struct op_check_backend judged = {
         .name = "vulkan",
         .create = create,
         .options = {.threads = 1,
                     .vulkan = {.tier_limit = device->facts.tier, .kernels_when_needed = true}}};
-    enum vulkan_share share = vulkan_fixture_share(device);
-    for (size_t i = 0; i < sizeof mixtures / sizeof *mixtures; i++) {
-        struct op_case c = case_of(&mixtures[i]);
-        struct error_text error = {""};
-        if (share == VULKAN_SHARE_MATRIX && i % 4 != 0)
-            continue; /* a driver that compiles for seconds: one of each kind is enough */
-        if (!op_check_case_against_cpu(&c, &judged, &error))
-            fail_msg("%s", error.text);
-    }
+    struct op_case c = case_of(mixture);
+    struct error_text error = {""};
+    if (!op_check_case_against_cpu(&c, &judged, &error))
+        fail_msg("%s", error.text);
+}
+
+static void test_mixtures_agree_with_the_cpu(void **state)
+{
+    bool layer = vulkan_fixture_share(*state) == VULKAN_SHARE_MATRIX;
+    /* A driver that compiles for seconds: one of each kind is enough. */
+    for (size_t i = 0; i < sizeof mixtures / sizeof *mixtures; i += layer ? 4 : 1)
+        expect_agreement(*state, &mixtures[i]);
+}
+
+static void test_mixtures_in_ptx_agree_with_the_cpu(void **state)
+{
+    const struct vulkan_device *device = *state;
+    if (device->facts.tier < VULKAN_PTX)
+        vulkan_fixture_skip("the device has no PTX");
+    for (size_t i = 0; i < sizeof ptx_mixtures / sizeof *ptx_mixtures; i++)
+        expect_agreement(device, &ptx_mixtures[i]);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mixtures_agree_with_the_cpu)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mixtures_agree_with_the_cpu),
+                                       cmocka_unit_test(test_mixtures_in_ptx_agree_with_the_cpu)};
     return cmocka_run_group_tests(tests, vulkan_fixture_setup, vulkan_fixture_teardown);
 }

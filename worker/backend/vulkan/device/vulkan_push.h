@@ -521,6 +521,28 @@ struct vulkan_moe_matrix_push {
 static_assert(sizeof(struct vulkan_moe_matrix_push) == 112, "byte map");
 static_assert(offsetof(struct vulkan_moe_matrix_push, n) == 80, "byte map");
 
+/* A product of experts by a kernel in PTX (ptx/moe_wgmma.c): x gathered, [k / 32][x_rows][32]. */
+struct vulkan_moe_ptx_push {
+    struct vulkan_moe_matrix_push matrix; /*   0: pairs_per_x unused */
+    uint32_t epilogue;                    /* 112: enum vulkan_linear_epilogue */
+    uint32_t forms;                       /* 116: f32 or f16 */
+    uint32_t x_rows;                      /* 120 */
+    uint32_t unused;                      /* 124 */
+};
+static_assert(sizeof(struct vulkan_moe_ptx_push) == 128, "byte map");
+
+/* moe_gather lays the pairs' rows out for it. Its one constant is the number of invocations. */
+struct vulkan_moe_gather_push {
+    uint64_t x;            /*  0: f16 [rows or pairs, k] */
+    uint64_t gathered;     /*  8 */
+    uint64_t groups;       /* 16 */
+    uint32_t k;            /* 24 */
+    uint32_t pairs_per_x;  /* 28 */
+    uint32_t pairs_offset; /* 32 */
+    uint32_t x_rows;       /* 36 */
+};
+static_assert(sizeof(struct vulkan_moe_gather_push) == 40, "byte map");
+
 struct vulkan_moe_gate_push {
     uint64_t x;            /*  0: f32 [pairs, 2 * columns] */
     uint64_t route;        /*  8 */

@@ -11,7 +11,8 @@
  * and its shared memory holds keys and values of MATRIX_SPAN positions, quantized or not.
  *
  * Decodes over codes have a kernel for units whose registers are known and for heads that it can
- * divide. It too has as many workgroups as fit at once.
+ * divide. It too has as many workgroups as fit at once. Decodes over halves have one, for which a
+ * dispatch before it writes the rows' keys: that pays where many sequences are read.
  *
  * Every shape within proto/limits.h has a choice.
  */
@@ -65,11 +66,19 @@
     16u /* `turboquant`: of a product; dimensions that share bits are a                            \
          * multiple */
 #define CODES_SPLIT_TOKENS 128u
-#define GROUPS_PER_UNIT    3u  /* workgroups that a compute unit has room for */
-#define USUAL_UNITS        32u /* if the device does not report them */
-#define SHARED_FLOATS      4096u
-#define FORM_COLUMNS       32u /* columns of a block of q8 */
-#define QUAD               4u  /* columns that an invocation stores */
+/* Of the kernel for halves, likewise. */
+#define HALVES_SUBGROUPS    4u
+#define HALVES_MANY         3u   /* workgroups on a unit, from which on they are half as large */
+#define HALVES_DIM          64u  /* a head is a multiple of it, */
+#define HALVES_DIM_MAX      128u /* beyond it a block would not fit in registers */
+#define HALVES_PER_UNIT     3u
+#define HALVES_SPLIT_TOKENS 64u
+#define HALVES_SEQUENCES    9u  /* at least; fewer write their keys as they attend */
+#define GROUPS_PER_UNIT     3u  /* workgroups that a compute unit has room for */
+#define USUAL_UNITS         32u /* if the device does not report them */
+#define SHARED_FLOATS       4096u
+#define FORM_COLUMNS        32u /* columns of a block of q8 */
+#define QUAD                4u  /* columns that an invocation stores */
 
 static uint32_t divide_up(uint32_t a, uint32_t b)
 {
@@ -355,6 +364,64 @@ static struct vulkan_attention_choice choose_codes(const struct vulkan_facts *fa
     };
 }
 
+/* --- matrix units, halves --- */
+
+static bool takes_halves(const struct vulkan_facts *facts,
+                         const struct vulkan_attention_shape *shape)
+{
+    return facts->matrix_registers && facts->tier >= VULKAN_KHR_MATRIX &&
+           facts->subgroup_size == CODES_LANES && shape->codes.scheme == KV_QUANT_NONE &&
+           shape->head_dim % HALVES_DIM == 0 && shape->head_dim <= HALVES_DIM_MAX &&
+           facts->max_invocations >= HALVES_SUBGROUPS * CODES_LANES;
+}
+
+bool vulkan_attention_policy_fuses(const struct vulkan_facts *facts,
+                                   const struct vulkan_attention_shape *shape, uint32_t sequences)
+{
+    return !takes_halves(facts, shape) || sequences < HALVES_SEQUENCES;
+}
+
+static struct vulkan_attention_choice choose_halves(const struct vulkan_facts *facts,
+                                                    const struct vulkan_attention_task *task)
+{
+    const struct vulkan_attention_shape *shape = &task->shape;
+    uint32_t group = shape->heads / shape->kv_heads;
+    uint32_t head_tiles = divide_up(group, CODES_QUERIES), head_tile = divide_up(group, head_tiles);
+    uint32_t columns = shape->kv_heads * head_tiles;
+    bool many = columns * task->items >= unit_count(facts) * HALVES_MANY;
+    uint32_t subgroups = many ? HALVES_SUBGROUPS / 2 : HALVES_SUBGROUPS;
+    uint32_t fit = unit_count(facts) * HALVES_PER_UNIT / (columns * task->items);
+    uint32_t splits =
+        choose_splits(facts, task, needed_splits(task->reach, fit, HALVES_SPLIT_TOKENS));
+    uint64_t quads = (uint64_t)head_tile * (shape->head_dim / 4) + divide_up(head_tile, 2);
+    uint64_t workgroups = (uint64_t)columns * task->items;
+    return (struct vulkan_attention_choice){
+        .shader = "attention_halves_units",
+        .specialization = {.count = VULKAN_ATTENTION_HALVES_CONSTANTS,
+                           .values = {[VULKAN_ATTENTION_CODES_INVOCATIONS] =
+                                          subgroups * CODES_LANES,
+                                      [VULKAN_ATTENTION_CODES_FORMS] = task->forms,
+                                      [VULKAN_ATTENTION_CODES_HEAD_DIM] = shape->head_dim,
+                                      [VULKAN_ATTENTION_CODES_GROUP_HEADS] = group,
+                                      [VULKAN_ATTENTION_CODES_HEAD_TILE] = head_tile,
+                                      [VULKAN_ATTENTION_CODES_TILE_BLOCKS] = 1,
+                                      [VULKAN_ATTENTION_CODES_SUBGROUPS] = subgroups,
+                                      [VULKAN_ATTENTION_CODES_SPLITS] = splits,
+                                      [VULKAN_ATTENTION_CODES_SPLIT_TOKENS] = HALVES_SPLIT_TOKENS,
+                                      [VULKAN_ATTENTION_CODES_WINDOW] = shape->window,
+                                      [VULKAN_ATTENTION_CODES_KV_GROUP] = shape->kv_group,
+                                      [VULKAN_ATTENTION_CODES_STRIDE] = shape->stride,
+                                      [VULKAN_ATTENTION_CODES_QUERY_OFFSET] = shape->query_offset,
+                                      [VULKAN_ATTENTION_CODES_SCALE] = float_bits(shape->scale),
+                                      [VULKAN_ATTENTION_CODES_SOFT_CAP] =
+                                          float_bits(shape->soft_cap),
+                                      [VULKAN_ATTENTION_CODES_SINKS] = shape->sinks}},
+        .grid = {columns, splits, task->items},
+        .partial_bytes = splits > 1 ? workgroups * splits * quads * 16 : 0,
+        .counter_bytes = splits > 1 ? workgroups * 4 : 0,
+    };
+}
+
 /* --- matrix units --- */
 
 struct matrix_plan {
@@ -487,6 +554,8 @@ vulkan_attention_policy_choose(const struct vulkan_facts *facts,
         struct codes_plan plan = plan_codes(facts, task);
         if (plan.subgroups > 0)
             return choose_codes(facts, task, &plan);
+        if (task->fuse == 0 && takes_halves(facts, shape))
+            return choose_halves(facts, task);
     }
     return choose_rows(facts, task);
 }

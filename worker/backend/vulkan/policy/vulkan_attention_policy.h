@@ -100,6 +100,10 @@ struct vulkan_attention_choice
 vulkan_attention_policy_choose(const struct vulkan_facts *facts,
                                const struct vulkan_attention_task *task);
 
+/* Whether the kernel for decodes alone of so many sequences should rotate and write too. */
+bool vulkan_attention_policy_fuses(const struct vulkan_facts *facts,
+                                   const struct vulkan_attention_shape *shape, uint32_t sequences);
+
 /* Forms that the kernels can write for this shape: enum vulkan_form bits. */
 uint32_t vulkan_attention_policy_forms(const struct vulkan_attention_shape *shape);
 

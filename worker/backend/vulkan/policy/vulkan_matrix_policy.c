@@ -313,39 +313,26 @@ static struct vulkan_matrix_tiling invariant_tiling(const struct vulkan_facts *f
     return tiling;
 }
 
-/* Kernels in PTX by the layout of weights. */
-enum ptx_layout {
-    PTX_SUM, /* none: adds up splits */
-    PTX_Q4_0,
-    PTX_Q4_1,
-    PTX_Q5_0,
-    PTX_Q5_1,
-    PTX_Q6_K,
-    PTX_Q8_0,
-    PTX_A8,
-    PTX_NONE
-};
-
-static enum ptx_layout ptx_layout(enum vulkan_weight_kind kind)
+enum vulkan_ptx_layout vulkan_ptx_layout(enum vulkan_weight_kind kind)
 {
     switch (kind) {
-    case VULKAN_WEIGHT_Q4_0: return PTX_Q4_0;
+    case VULKAN_WEIGHT_Q4_0: return VULKAN_PTX_Q4_0;
     case VULKAN_WEIGHT_Q4_1:
-    case VULKAN_WEIGHT_Q4_K: return PTX_Q4_1;
-    case VULKAN_WEIGHT_Q5_0: return PTX_Q5_0;
+    case VULKAN_WEIGHT_Q4_K: return VULKAN_PTX_Q4_1;
+    case VULKAN_WEIGHT_Q5_0: return VULKAN_PTX_Q5_0;
     case VULKAN_WEIGHT_Q5_1:
-    case VULKAN_WEIGHT_Q5_K: return PTX_Q5_1;
-    case VULKAN_WEIGHT_Q6_K: return PTX_Q6_K;
-    case VULKAN_WEIGHT_Q8_0: return PTX_Q8_0;
-    case VULKAN_WEIGHT_A8: return PTX_A8;
-    default: return PTX_NONE;
+    case VULKAN_WEIGHT_Q5_K: return VULKAN_PTX_Q5_1;
+    case VULKAN_WEIGHT_Q6_K: return VULKAN_PTX_Q6_K;
+    case VULKAN_WEIGHT_Q8_0: return VULKAN_PTX_Q8_0;
+    case VULKAN_WEIGHT_A8: return VULKAN_PTX_A8;
+    default: return VULKAN_PTX_NONE;
     }
 }
 
 static bool suits_ptx(const struct vulkan_facts *facts, const struct vulkan_matrix_request *request)
 {
     return facts->tier >= VULKAN_PTX && request->staged && request->rows >= PTX_ROWS_MIN &&
-           request->k % PTX_COLUMNS == 0 && ptx_layout(request->kind) != PTX_NONE;
+           request->k % PTX_COLUMNS == 0 && vulkan_ptx_layout(request->kind) != VULKAN_PTX_NONE;
 }
 
 /* A workgroup occupies a compute unit. Splits are such that the rounds of workgroups, each with some
@@ -422,17 +409,17 @@ static const char *nv2_shader(const struct vulkan_matrix_request *request,
     return whole ? "linear_matrix2_packed_whole" : "linear_matrix2_packed";
 }
 
-static struct vulkan_matrix_dispatch ptx_dispatch(enum ptx_layout layout,
+static struct vulkan_matrix_dispatch ptx_dispatch(enum vulkan_ptx_layout layout,
                                                   const struct vulkan_matrix_tiling *t,
                                                   uint32_t shared_bytes, struct vulkan_grid grid)
 {
     static const char *const kernels[][2] = {
     /* of 64 and of 128 rows */
 #define PTX_KERNELS(name) {"linear_wgmma_" name "_64", "linear_wgmma_" name "_128"}
-        [PTX_SUM] = PTX_KERNELS("sum"),   [PTX_Q4_0] = PTX_KERNELS("q4_0"),
-        [PTX_Q4_1] = PTX_KERNELS("q4_1"), [PTX_Q5_0] = PTX_KERNELS("q5_0"),
-        [PTX_Q5_1] = PTX_KERNELS("q5_1"), [PTX_Q6_K] = PTX_KERNELS("q6_k"),
-        [PTX_Q8_0] = PTX_KERNELS("q8_0"), [PTX_A8] = PTX_KERNELS("a8")};
+        [VULKAN_PTX_SUM] = PTX_KERNELS("sum"),   [VULKAN_PTX_Q4_0] = PTX_KERNELS("q4_0"),
+        [VULKAN_PTX_Q4_1] = PTX_KERNELS("q4_1"), [VULKAN_PTX_Q5_0] = PTX_KERNELS("q5_0"),
+        [VULKAN_PTX_Q5_1] = PTX_KERNELS("q5_1"), [VULKAN_PTX_Q6_K] = PTX_KERNELS("q6_k"),
+        [VULKAN_PTX_Q8_0] = PTX_KERNELS("q8_0"), [VULKAN_PTX_A8] = PTX_KERNELS("a8")};
 #undef PTX_KERNELS
     return (struct vulkan_matrix_dispatch){
         .shader = kernels[layout][t->rows / 128],
@@ -445,13 +432,13 @@ static void make_ptx(const struct vulkan_matrix_request *request,
                      const struct vulkan_matrix_tiling *t, struct vulkan_matrix_choice *choice)
 {
     const uint32_t shared_bytes = t->rows == 64 ? 10 * (4096 + 16) : 5 * (8192 + 16);
-    must(ptx_layout(request->kind) != PTX_NONE && request->k % PTX_COLUMNS == 0);
+    must(vulkan_ptx_layout(request->kind) != VULKAN_PTX_NONE && request->k % PTX_COLUMNS == 0);
     struct vulkan_grid grid = choice->product.grid;
-    choice->product = ptx_dispatch(ptx_layout(request->kind), t, shared_bytes, grid);
+    choice->product = ptx_dispatch(vulkan_ptx_layout(request->kind), t, shared_bytes, grid);
     choice->x_form = VULKAN_FORM_STAGED;
     if (choice->splits > 1) {
         grid.z = t->rows / 16; /* two quads each */
-        choice->sum = ptx_dispatch(PTX_SUM, t, 0, grid);
+        choice->sum = ptx_dispatch(VULKAN_PTX_SUM, t, 0, grid);
     }
 }
 

@@ -97,6 +97,20 @@ void vulkan_matrix_choose(const struct vulkan_facts *facts,
                           const struct vulkan_matrix_request *request,
                           struct vulkan_matrix_choice *choice);
 
+/* The layouts of weights that kernels in PTX know; sums of splits have a kernel without one. */
+enum vulkan_ptx_layout {
+    VULKAN_PTX_SUM,
+    VULKAN_PTX_Q4_0,
+    VULKAN_PTX_Q4_1,
+    VULKAN_PTX_Q5_0,
+    VULKAN_PTX_Q5_1,
+    VULKAN_PTX_Q6_K,
+    VULKAN_PTX_Q8_0,
+    VULKAN_PTX_A8,
+    VULKAN_PTX_NONE
+};
+enum vulkan_ptx_layout vulkan_ptx_layout(enum vulkan_weight_kind kind);
+
 /* Whether the device has matrix units of subgroup scope. */
 bool vulkan_matrix_has_units(const struct vulkan_facts *facts);
 /* The khr tiling, not split, for tiles of about request->rows rows that are gathered from anywhere

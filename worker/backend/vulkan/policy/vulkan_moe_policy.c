@@ -39,6 +39,15 @@
 #define REGISTER_SPLIT_STEPS 3u   /* that it should have at least */
 #define REGISTER_SPLIT_MAX   4u
 
+/* The kernels in PTX: */
+#define PTX_COLUMNS     128u /* of k, that a lane group takes at once */
+#define PTX_PAIRS_MIN   10u  /* an expert, on average; up to so many others are faster */
+#define PTX_ALIGN       8u   /* rows, at multiples of which experts begin */
+#define PTX_TILE_ROWS   128u
+#define PTX_STAGES      5u
+#define PTX_INVOCATIONS 512u
+#define PTX_LANES       32u
+
 #define PLAIN_SUBGROUPS 4u
 #define PLAIN_TILE_ROWS 16u
 
@@ -65,6 +74,14 @@ static bool suits_register(const struct vulkan_facts *facts,
            request->k % VULKAN_WEIGHT_BLOCK_COLUMNS == 0 && facts->subgroup_size == REGISTER_LANES;
 }
 
+static bool suits_ptx(const struct vulkan_facts *facts, const struct vulkan_moe_request *request)
+{
+    uint64_t pairs = (uint64_t)request->rows * request->chosen;
+    return facts->tier >= VULKAN_PTX && request->k % PTX_COLUMNS == 0 &&
+           pairs > (uint64_t)request->experts * PTX_PAIRS_MIN &&
+           vulkan_ptx_layout(request->kind) != VULKAN_PTX_NONE;
+}
+
 static enum vulkan_moe_kernel choose_kernel(const struct vulkan_facts *facts,
                                             const struct vulkan_moe_request *request)
 {
@@ -76,6 +93,8 @@ static enum vulkan_moe_kernel choose_kernel(const struct vulkan_facts *facts,
     uint32_t dot_most = registers ? 0 : matrix ? DOT_PAIRS_MAX : DOT_PLAIN_MAX;
     if (dot && (request->rows <= UNSORTED_ROWS || pairs <= (uint64_t)request->experts * dot_most))
         return VULKAN_MOE_DOT;
+    if (suits_ptx(facts, request) && request->rows > UNSORTED_ROWS)
+        return VULKAN_MOE_PTX;
     if (registers && pairs <= (uint64_t)request->experts * REGISTER_PAIRS_MAX)
         return VULKAN_MOE_REGISTER;
     return matrix ? VULKAN_MOE_MATRIX : VULKAN_MOE_PLAIN;
@@ -178,7 +197,7 @@ static void choose_dot(const struct vulkan_facts *facts, const struct vulkan_moe
     memcpy(&values[VULKAN_MOE_DOT_ROUTE_SCALE], &request->scale, sizeof(float));
 }
 
-static enum vulkan_linear_epilogue epilogue_of(const struct vulkan_moe_request *request)
+enum vulkan_linear_epilogue vulkan_moe_epilogue(const struct vulkan_moe_request *request)
 {
     if (!request->gated)
         return VULKAN_LINEAR_STORE;
@@ -203,7 +222,7 @@ static void choose_register(const struct vulkan_moe_request *request,
     values[VULKAN_LINEAR_REGISTER_INVOCATIONS] = split * REGISTER_LANES;
     values[VULKAN_LINEAR_REGISTER_WEIGHT_KIND] = request->kind;
     values[VULKAN_LINEAR_REGISTER_ROWS] = choice->tile_rows;
-    values[VULKAN_LINEAR_REGISTER_EPILOGUE] = epilogue_of(request);
+    values[VULKAN_LINEAR_REGISTER_EPILOGUE] = vulkan_moe_epilogue(request);
     values[VULKAN_LINEAR_REGISTER_FORMS] = request->output;
     values[VULKAN_LINEAR_REGISTER_OUTPUT_TILES] = REGISTER_TILES;
     values[VULKAN_LINEAR_REGISTER_SUBGROUPS] = split;
@@ -221,7 +240,7 @@ static void choose_matrix(const struct vulkan_facts *facts,
         .rows = mean_pairs(request),
         .n = request->gated ? 2 * request->n : request->n,
         .k = request->k,
-        .epilogue = epilogue_of(request),
+        .epilogue = vulkan_moe_epilogue(request),
         .forms = request->output,
     };
     struct vulkan_matrix_tiling tiling = vulkan_matrix_gathered(facts, &tile, &product);
@@ -253,6 +272,29 @@ static void choose_plain(const struct vulkan_facts *facts, const struct vulkan_m
                                                   [VULKAN_MOE_LINEAR_OUTPUTS] = outputs}};
 }
 
+uint32_t vulkan_moe_gathered_rows(uint32_t pairs, uint32_t experts)
+{
+    uint32_t used = pairs < experts ? pairs : experts;
+    return (pairs + used * (PTX_ALIGN - 1)) / PTX_ALIGN * PTX_ALIGN + PTX_TILE_ROWS;
+}
+
+static void choose_ptx(const struct vulkan_moe_request *request, struct vulkan_moe_choice *choice)
+{
+    static const char *const kernels[] = {
+        [VULKAN_PTX_Q4_0] = "moe_wgmma_q4_0", [VULKAN_PTX_Q4_1] = "moe_wgmma_q4_1",
+        [VULKAN_PTX_Q5_0] = "moe_wgmma_q5_0", [VULKAN_PTX_Q5_1] = "moe_wgmma_q5_1",
+        [VULKAN_PTX_Q6_K] = "moe_wgmma_q6_k", [VULKAN_PTX_Q8_0] = "moe_wgmma_q8_0",
+        [VULKAN_PTX_A8] = "moe_wgmma_a8"};
+    choice->input = VULKAN_FORM_F16;
+    choice->mode = VULKAN_MOE_GROUPS;
+    choice->tile_rows = PTX_TILE_ROWS;
+    choice->shader = kernels[vulkan_ptx_layout(request->kind)];
+    choice->across = divide_up(request->n, PTX_INVOCATIONS / PTX_LANES * (request->gated ? 8 : 16));
+    /* A row of a stage has 64 bytes, a stage a barrier and a count. */
+    choice->constants = (struct vulkan_specialization){
+        .count = 2, .values = {PTX_INVOCATIONS, PTX_STAGES * (PTX_TILE_ROWS * 64 + 16)}};
+}
+
 void vulkan_moe_choose(const struct vulkan_facts *facts, const struct vulkan_moe_request *request,
                        struct vulkan_moe_choice *choice)
 {
@@ -264,6 +306,8 @@ void vulkan_moe_choose(const struct vulkan_facts *facts, const struct vulkan_moe
         choose_dot(facts, request, choice);
     else if (choice->kernel == VULKAN_MOE_MATRIX)
         choose_matrix(facts, request, choice);
+    else if (choice->kernel == VULKAN_MOE_PTX)
+        choose_ptx(request, choice);
     else if (choice->kernel == VULKAN_MOE_REGISTER)
         choose_register(request, choice);
     else

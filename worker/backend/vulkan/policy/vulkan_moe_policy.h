@@ -7,6 +7,8 @@
  *                          weights are floats
  *   register  moe_register some, where matrix units' registers are known; x is f16
  *   matrix    moe_matrix   more, where there are matrix units and k % 32 == 0; x is f16
+ *   ptx       moe_wgmma_…  more than a few: tier PTX, kinds and widths that it has; x is f16, and
+ *                          gathered by moe_gather
  *   plain     moe_linear   more, elsewhere; x is f32
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_POLICY_VULKAN_MOE_POLICY_H
@@ -16,7 +18,13 @@
 #include "worker/backend/vulkan/device/vulkan_push.h"
 #include "worker/backend/vulkan/weights/vulkan_weight_format.h"
 
-enum vulkan_moe_kernel { VULKAN_MOE_PLAIN, VULKAN_MOE_DOT, VULKAN_MOE_REGISTER, VULKAN_MOE_MATRIX };
+enum vulkan_moe_kernel {
+    VULKAN_MOE_PLAIN,
+    VULKAN_MOE_DOT,
+    VULKAN_MOE_REGISTER,
+    VULKAN_MOE_MATRIX,
+    VULKAN_MOE_PTX
+};
 
 struct vulkan_moe_request {
     enum vulkan_weight_kind kind;
@@ -49,6 +57,10 @@ struct vulkan_moe_choice {
 bool vulkan_moe_combines(enum vulkan_moe_kernel kernel, uint32_t rows);
 /* Whether it can choose a row's experts itself. */
 bool vulkan_moe_routes(enum vulkan_moe_kernel kernel, uint32_t rows, uint32_t experts);
+/* What becomes of the sums: gated or stored. */
+enum vulkan_linear_epilogue vulkan_moe_epilogue(const struct vulkan_moe_request *request);
+/* Rows of gathered x: each expert's pairs begin at a multiple of eight, and a tile may read on. */
+uint32_t vulkan_moe_gathered_rows(uint32_t pairs, uint32_t experts);
 void vulkan_moe_choose(const struct vulkan_facts *facts, const struct vulkan_moe_request *request,
                        struct vulkan_moe_choice *choice);
 

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "worker/backend/vulkan/device/vulkan_push.h"
+#include "worker/backend/vulkan/device/vulkan_attention_push.h"
 #include "worker/plan/kv_codec.h"
 
 static uint32_t float_bits(float value)
@@ -216,6 +216,13 @@ static void grow_scratch(const struct vulkan_program *program,
         choice = vulkan_attention_policy_choose(facts, &task);
         grow_to(&max->decode_counter_bytes, choice.counter_bytes);
         grow_to(&max->decode_partial_bytes, choice.partial_bytes);
+        if (!vulkan_attention_policy_fuses(facts, shape, task.items))
+            continue;
+        task.fuse = VULKAN_ATTENTION_FUSE_ROPE;
+        choice = vulkan_attention_policy_choose(facts, &task);
+        grow_to(&max->decode_counter_bytes, choice.counter_bytes);
+        grow_to(&max->decode_partial_bytes, choice.partial_bytes);
+        task.fuse = 0;
     }
 }
 

@@ -8,8 +8,9 @@
  */
 #include "worker/backend/vulkan/program/vulkan_moe_way.h"
 
-#define GROUPS_HEAD_BYTES 16u
-#define TILE_BYTES        16u
+#define GROUPS_HEAD_BYTES  16u
+#define TILE_BYTES         16u
+#define GATHERED_ALIGNMENT 128u
 
 uint32_t vulkan_moe_chosen(const struct vulkan_program *program, plan_tensor_id route)
 {
@@ -28,6 +29,12 @@ uint64_t vulkan_moe_pairs_offset(uint32_t pairs)
     return GROUPS_HEAD_BYTES + (uint64_t)pairs * TILE_BYTES;
 }
 
+uint64_t vulkan_moe_gathered_offset(uint32_t pairs)
+{
+    uint64_t end = vulkan_moe_pairs_offset(pairs) + pairs * sizeof(uint32_t);
+    return (end + GATHERED_ALIGNMENT - 1) / GATHERED_ALIGNMENT * GATHERED_ALIGNMENT;
+}
+
 uint64_t vulkan_moe_memory_bytes(const struct vulkan_program *program)
 {
     uint64_t max = 0;
@@ -37,7 +44,12 @@ uint64_t vulkan_moe_memory_bytes(const struct vulkan_program *program)
             continue;
         uint32_t rows = vulkan_program_rows(program, program->tensors[op->output].rows);
         uint32_t pairs = rows * vulkan_moe_chosen(program, op->inputs[1]);
-        uint64_t bytes = vulkan_moe_pairs_offset(pairs) + pairs * sizeof(uint32_t);
+        uint64_t bytes = vulkan_moe_gathered_offset(pairs);
+        if (program->device->facts.tier >= VULKAN_PTX) {
+            const struct plan_weight *weight = &program->plan->weights[op->weights[0]];
+            bytes += (uint64_t)vulkan_moe_gathered_rows(pairs, weight->experts) * weight->columns *
+                     sizeof(uint16_t);
+        }
         max = bytes > max ? bytes : max;
     }
     return max;

@@ -32,6 +32,8 @@ uint64_t vulkan_moe_memory_bytes(const struct vulkan_program *program);
 /* Pairs begin so many bytes after the memory's start: after the tiles, of which there are no more
  * than pairs. */
 uint64_t vulkan_moe_pairs_offset(uint32_t pairs);
+/* After the pairs: x as moe_gather lays it out. */
+uint64_t vulkan_moe_gathered_offset(uint32_t pairs);
 /* Experts that a row of the route tensor names. */
 uint32_t vulkan_moe_chosen(const struct vulkan_program *program, plan_tensor_id route);
 

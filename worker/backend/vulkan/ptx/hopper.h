@@ -215,6 +215,8 @@ INLINE void products_commit(void)
 
 #define S4(d, i)  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define S16(d, i) S4(d, i), S4(d, i + 4), S4(d, i + 8), S4(d, i + 12)
+#define R4        "%0,%1,%2,%3"
+#define R8        R4 ",%4,%5,%6,%7"
 #define R16_0     "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define R16_1     "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define R16_2     "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
@@ -224,23 +226,31 @@ INLINE void products_commit(void)
     "wgmma.mma_async.sync.aligned.m64n" n "k16.f32.f16.f16 {" sums "}, {" a0 "," a1 "," a2 "," a3  \
     "}, " b ", p, 1, 1, 0;\n}"
 
-/* d[N / 2] += A B: a[4] are the halves of this lane, `b` describes 16 columns of the rows. */
-#if ROWS == 128
-#define PRODUCT(d, a, b)                                                                           \
-    __asm__ volatile(                                                                              \
-        MULTIPLY("128", R16_0 "," R16_1 "," R16_2 "," R16_3, "%64", "%65", "%66", "%67", "%68")    \
-        : S16(d, 0), S16(d, 16), S16(d, 32), S16(d, 48)                                            \
-        : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(b))
-#elif ROWS == 64
-#define PRODUCT(d, a, b)                                                                           \
-    __asm__ volatile(MULTIPLY("64", R16_0 "," R16_1, "%32", "%33", "%34", "%35", "%36")            \
-                     : S16(d, 0), S16(d, 16)                                                       \
-                     : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(b))
-#elif ROWS == 32
-#define PRODUCT(d, a, b)                                                                           \
-    __asm__ volatile(MULTIPLY("32", R16_0, "%16", "%17", "%18", "%19", "%20")                      \
-                     : S16(d, 0)                                                                   \
-                     : "r"((a)[0]), "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(b))
-#endif
+/* d[rows / 2] += A B: a[4] are the halves of this lane, `b` describes 16 columns of the rows: 8, 16, 32,
+ * 64 or 128, a constant. */
+INLINE void multiply(u32 rows, float *d, const u32 *a, u64 b)
+{
+    if (rows == 128)
+        __asm__ volatile(
+            MULTIPLY("128", R16_0 "," R16_1 "," R16_2 "," R16_3, "%64", "%65", "%66", "%67", "%68")
+            : S16(d, 0), S16(d, 16), S16(d, 32), S16(d, 48)
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+    else if (rows == 64)
+        __asm__ volatile(MULTIPLY("64", R16_0 "," R16_1, "%32", "%33", "%34", "%35", "%36")
+                         : S16(d, 0), S16(d, 16)
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+    else if (rows == 32)
+        __asm__ volatile(MULTIPLY("32", R16_0, "%16", "%17", "%18", "%19", "%20")
+                         : S16(d, 0)
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+    else if (rows == 16)
+        __asm__ volatile(MULTIPLY("16", R8, "%8", "%9", "%10", "%11", "%12")
+                         : S4(d, 0), S4(d, 4)
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+    else
+        __asm__ volatile(MULTIPLY("8", R4, "%4", "%5", "%6", "%7", "%8")
+                         : S4(d, 0)
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
 
 #endif

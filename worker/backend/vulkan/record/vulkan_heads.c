@@ -32,6 +32,13 @@ bool vulkan_heads_are_fused(const struct vulkan_recorder *recorder, uint32_t fir
     bool quantized =
         vulkan_kv_store_of(recorder->program, layer, VULKAN_KV_FORM_USUAL).codes.scheme !=
         KV_QUANT_NONE;
+    if (attention->stem == OP_attention) {
+        const struct vulkan_attention_shape heads =
+            vulkan_attention_shape_of(recorder->program, first + count, VULKAN_KV_FORM_USUAL);
+        if (!vulkan_attention_policy_fuses(&recorder->program->device->facts, &heads,
+                                           shape->sequences))
+            return false;
+    }
     return run.usual && !quantized && attention->stem == OP_attention &&
            !(sinks && run.query_norm) && attention->inputs[0] == run.write->inputs[0] &&
            attention->params.attention.layer == layer;

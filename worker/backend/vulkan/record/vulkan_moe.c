@@ -10,7 +10,8 @@
 #define GROUP_INVOCATIONS 1024u
 #define MANY_PAIRS        1024u
 #define GRID_MAX          65535u
-#define COLUMNS_EACH      4u /* of an invocation of moe_combine */
+#define COLUMNS_EACH      4u   /* of an invocation of moe_combine */
+#define GATHERED_COLUMNS  128u /* of a workgroup of moe_gather */
 
 static const struct plan_op *op_of(const struct vulkan_recorder *recorder)
 {
@@ -74,15 +75,15 @@ void vulkan_record_moe_route(struct vulkan_recorder *recorder)
     vulkan_recorder_dispatch(recorder, "moe_route", &constants, &push, sizeof push, grid, &touch);
 }
 
-/* Sorts the pairs of `route` into tiles, unless they are sorted already. */
-static void group_pairs(struct vulkan_recorder *recorder, plan_tensor_id route, uint32_t experts,
+/* Sorts the pairs of `route` into tiles, unless they are sorted already: false. */
+static bool group_pairs(struct vulkan_recorder *recorder, plan_tensor_id route, uint32_t experts,
                         uint32_t tile_rows)
 {
     const struct vulkan_program *program = recorder->program;
     uint32_t chosen = vulkan_moe_chosen(program, route);
     uint32_t pairs = vulkan_recorder_rows(recorder, route) * chosen;
     if (recorder->grouped == route && recorder->grouped_tile_rows == tile_rows)
-        return;
+        return false;
     const struct vulkan_moe_group_push push = {
         .route = program->tensors[route].f32,
         .groups = program->moe_memory.address,
@@ -102,6 +103,31 @@ static void group_pairs(struct vulkan_recorder *recorder, plan_tensor_id route, 
     recorder->grouped_tile_rows = tile_rows;
     vulkan_recorder_dispatch(recorder, "moe_group", &constants, &push, sizeof push,
                              (struct vulkan_grid){1, 1, 1}, &touch);
+    return true;
+}
+
+/* Lays the rows of x out by tiles. */
+static void gather_rows(struct vulkan_recorder *recorder, const struct plan_op *op, uint32_t pairs,
+                        const struct vulkan_moe_request *request, uint32_t tiles)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct vulkan_tensor *x = &program->tensors[op->inputs[0]];
+    const struct vulkan_moe_gather_push push = {
+        .x = x->f16,
+        .gathered = program->moe_memory.address + vulkan_moe_gathered_offset(pairs),
+        .groups = program->moe_memory.address,
+        .k = request->k,
+        .pairs_per_x = x->columns == request->k ? request->chosen : 1,
+        .pairs_offset = (uint32_t)vulkan_moe_pairs_offset(pairs),
+        .x_rows = vulkan_moe_gathered_rows(pairs, request->experts),
+    };
+    const struct vulkan_specialization constants = {.count = 1,
+                                                    .values = {invocations(program, INVOCATIONS)}};
+    const struct vulkan_touch touch = {
+        .reads = {op->inputs[0], vulkan_recorder_groups(recorder), PLAN_NONE},
+        .writes = {vulkan_recorder_groups(recorder), PLAN_NONE}};
+    const struct vulkan_grid grid = {request->k / GATHERED_COLUMNS, tiles, 1};
+    vulkan_recorder_dispatch(recorder, "moe_gather", &constants, &push, sizeof push, grid, &touch);
 }
 
 /* --- moe_linear --- */
@@ -159,16 +185,14 @@ static void dispatch_dot(struct vulkan_recorder *recorder, const struct moe_task
                              sizeof push, grid, touch);
 }
 
-/* moe_matrix and moe_register. */
-static void dispatch_matrix(struct vulkan_recorder *recorder, const struct moe_task *task,
-                            uint32_t pairs, struct vulkan_grid grid,
-                            const struct vulkan_touch *touch)
+static struct vulkan_moe_matrix_push matrix_push(const struct vulkan_recorder *recorder,
+                                                 const struct moe_task *task, uint32_t pairs)
 {
     const struct vulkan_program *program = recorder->program;
     const struct vulkan_tensor *x = &program->tensors[task->op->inputs[0]];
     const struct vulkan_tensor *out = &program->tensors[task->out];
     bool f32 = task->request.output == VULKAN_FORM_F32;
-    const struct vulkan_moe_matrix_push push = {
+    return (struct vulkan_moe_matrix_push){
         .weights = vulkan_recorder_matrix(task->matrix),
         .up = vulkan_recorder_matrix(task->up),
         .x = x->f16,
@@ -184,6 +208,29 @@ static void dispatch_matrix(struct vulkan_recorder *recorder, const struct moe_t
         .pairs_per_x = x->columns == task->request.k ? task->request.chosen : 1,
         .pairs_offset = (uint32_t)vulkan_moe_pairs_offset(pairs),
     };
+}
+
+/* moe_matrix and moe_register. */
+static void dispatch_matrix(struct vulkan_recorder *recorder, const struct moe_task *task,
+                            uint32_t pairs, struct vulkan_grid grid,
+                            const struct vulkan_touch *touch)
+{
+    const struct vulkan_moe_matrix_push push = matrix_push(recorder, task, pairs);
+    vulkan_recorder_dispatch(recorder, task->choice.shader, &task->choice.constants, &push,
+                             sizeof push, grid, touch);
+}
+
+static void dispatch_ptx(struct vulkan_recorder *recorder, const struct moe_task *task,
+                         uint32_t pairs, struct vulkan_grid grid, const struct vulkan_touch *touch)
+{
+    const struct vulkan_moe_request *request = &task->request;
+    struct vulkan_moe_ptx_push push = {
+        .matrix = matrix_push(recorder, task, pairs),
+        .epilogue = vulkan_moe_epilogue(request),
+        .forms = request->output,
+        .x_rows = vulkan_moe_gathered_rows(pairs, request->experts),
+    };
+    push.matrix.x = recorder->program->moe_memory.address + vulkan_moe_gathered_offset(pairs);
     vulkan_recorder_dispatch(recorder, task->choice.shader, &task->choice.constants, &push,
                              sizeof push, grid, touch);
 }
@@ -214,23 +261,24 @@ static void dispatch_task(struct vulkan_recorder *recorder, struct moe_task *tas
 {
     static void (*const dispatches[])(struct vulkan_recorder *, const struct moe_task *, uint32_t,
                                       struct vulkan_grid, const struct vulkan_touch *) = {
-        [VULKAN_MOE_PLAIN] = dispatch_plain,
-        [VULKAN_MOE_DOT] = dispatch_dot,
-        [VULKAN_MOE_REGISTER] = dispatch_matrix,
-        [VULKAN_MOE_MATRIX] = dispatch_matrix,
+        [VULKAN_MOE_PLAIN] = dispatch_plain,     [VULKAN_MOE_DOT] = dispatch_dot,
+        [VULKAN_MOE_REGISTER] = dispatch_matrix, [VULKAN_MOE_MATRIX] = dispatch_matrix,
+        [VULKAN_MOE_PTX] = dispatch_ptx,
     };
     const struct vulkan_moe_request *request = &task->request;
     plan_tensor_id x = task->op->inputs[0], route = task->op->inputs[1];
     uint32_t pairs = request->rows * request->chosen;
     vulkan_moe_choose(&recorder->program->device->facts, request, &task->choice);
     bool sorted = task->choice.mode == VULKAN_MOE_GROUPS;
-    if (sorted)
-        group_pairs(recorder, route, request->experts, task->choice.tile_rows);
+    if (sorted && group_pairs(recorder, route, request->experts, task->choice.tile_rows))
+        follows = false;
     struct vulkan_grid grid = {task->choice.across, pairs, 1};
     if (sorted)
         grid.y = vulkan_moe_tile_bound(pairs, request->experts, task->choice.tile_rows);
     else if (task->choice.mode == VULKAN_MOE_ROWS)
         grid.y = request->rows;
+    if (task->choice.kernel == VULKAN_MOE_PTX && !follows)
+        gather_rows(recorder, task->op, pairs, request, grid.y);
     const struct vulkan_touch touch = {
         .reads = {x,
                   sorted        ? vulkan_recorder_groups(recorder)

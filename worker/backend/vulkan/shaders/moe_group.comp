@@ -28,23 +28,23 @@ layout(push_constant) uniform Push
 const uint EXPERTS_MAX = 1024; /* proto/limits.h */
 shared uint counts[EXPERTS_MAX];
 shared uint next[EXPERTS_MAX]; /* where the expert's next pair goes */
-shared uvec2 subgroup_sums[INVOCATIONS]; /* of pairs, of tiles */
+shared uvec3 subgroup_sums[INVOCATIONS / 2]; /* of pairs, of tiles, of places */
 
 uint tiles_of(uint count)
 {
     return (count + TILE_ROWS - 1) / TILE_ROWS;
 }
 
-/* Pairs and tiles of the experts before this invocation's, among INVOCATIONS neighbours. */
-uvec2 sums_before(uvec2 own, out uvec2 total)
+/* Pairs, tiles and places of the experts before this invocation's, among INVOCATIONS neighbours. */
+uvec3 sums_before(uvec3 own, out uvec3 total)
 {
-    uvec2 before = subgroupExclusiveAdd(own);
+    uvec3 before = subgroupExclusiveAdd(own);
     if (gl_SubgroupInvocationID == gl_SubgroupSize - 1)
         subgroup_sums[gl_SubgroupID] = before + own;
     barrier();
-    total = uvec2(0);
+    total = uvec3(0);
     for (uint s = 0; s < gl_NumSubgroups; s++) {
-        before += s < gl_SubgroupID ? subgroup_sums[s] : uvec2(0);
+        before += s < gl_SubgroupID ? subgroup_sums[s] : uvec3(0);
         total += subgroup_sums[s];
     }
     barrier();
@@ -54,17 +54,18 @@ uvec2 sums_before(uvec2 own, out uvec2 total)
 void list_tiles()
 {
     MoeGroups groups = MoeGroups(push.groups);
-    uvec2 base = uvec2(0), total;
+    uvec3 base = uvec3(0), total;
     for (uint first = 0; first < push.experts; first += INVOCATIONS) {
         uint e = first + gl_LocalInvocationIndex;
         uint count = e < push.experts ? counts[e] : 0;
-        uvec2 before = base + sums_before(uvec2(count, tiles_of(count)), total);
+        uint places = (count + MOE_ALIGN - 1) / MOE_ALIGN * MOE_ALIGN;
+        uvec3 before = base + sums_before(uvec3(count, tiles_of(count), places), total);
         if (e < push.experts)
             next[e] = before.x;
         uint tile = before.y;
         for (uint done = 0; done < count; done += TILE_ROWS)
             groups.tiles[tile++] =
-                MoeTile(e, before.x + done, min(count - done, TILE_ROWS), 0);
+                MoeTile(e, before.x + done, min(count - done, TILE_ROWS), before.z + done);
         base += total;
     }
     if (gl_LocalInvocationIndex == 0)

@@ -10,8 +10,9 @@ struct MoeTile {
     uint expert;
     uint first; /* index into pairs */
     uint count;
-    uint unused;
+    uint place; /* of its first pair, where experts begin at multiples of MOE_ALIGN places */
 };
+const uint MOE_ALIGN = 8;
 
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer MoeGroups
 {

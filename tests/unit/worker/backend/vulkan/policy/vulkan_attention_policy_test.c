@@ -269,7 +269,7 @@ static void other_tiles_go_without_matrix_units(void **state)
 {
     (void)state;
     struct vulkan_facts facts = units;
-    assert_string_equal(choose(&units, task_of(128, false, 1)).shader, "attention_rows");
+    assert_string_equal(choose(&units, task_of(96, false, 1)).shader, "attention_rows");
     assert_string_equal(choose(&units, task_of(256, true, 1)).shader, "attention_matrix");
     assert_string_equal(choose(&units, task_of(272, true, 1)).shader, "attention_rows");
     assert_string_equal(choose(&units, task_of(72, true, 1)).shader, "attention_rows");
@@ -333,7 +333,8 @@ static void decodes_over_codes_need_whole_parts(void **state)
     assert_string_equal(choose(&units, coded(80, turbo, 7, 0)).shader, rows);
     assert_string_equal(choose(&units, coded(128, uniform, 8, 64)).shader, codes);
     assert_string_equal(choose(&units, coded(128, uniform, 8, 32)).shader, rows);
-    assert_string_equal(choose(&units, coded(128, KV_QUANT_NONE, 8, 64)).shader, rows);
+    assert_string_equal(choose(&units, coded(128, KV_QUANT_NONE, 8, 64)).shader,
+                        "attention_halves_units");
     struct vulkan_facts facts = units;
     facts.matrix_registers = false;
     assert_string_equal(choose(&facts, coded(128, turbo, 8, 0)).shader, rows);

@@ -73,6 +73,53 @@ static void pairs_of_an_expert_decide_the_kernel(void **state)
     assert_int_equal(kernel_of(&registers, request_of(385)), VULKAN_MOE_MATRIX);
 }
 
+/* Beyond some pairs an expert, where the kernels in PTX have the kind and the width. */
+static void ptx_takes_many_pairs(void **state)
+{
+    struct vulkan_facts ptx = with_registers();
+    struct vulkan_moe_request request = request_of(400);
+    (void)state;
+    ptx.tier = VULKAN_PTX;
+    assert_int_equal(kernel_of(&ptx, request_of(8)), VULKAN_MOE_DOT);
+    assert_int_equal(kernel_of(&ptx, request_of(40)), VULKAN_MOE_REGISTER);
+    assert_int_equal(kernel_of(&ptx, request_of(41)), VULKAN_MOE_PTX);
+    struct vulkan_moe_choice stored = choose(&ptx, request);
+    assert_int_equal(stored.kernel, VULKAN_MOE_PTX);
+    assert_string_equal(stored.shader, "moe_wgmma_q4_0");
+    assert_int_equal(stored.across, 768 / 256);
+    request.gated = true;
+    request.kind = VULKAN_WEIGHT_Q6_K;
+    struct vulkan_moe_choice gated = choose(&ptx, request);
+    assert_string_equal(gated.shader, "moe_wgmma_q6_k");
+    assert_int_equal(gated.tile_rows, 128);
+    assert_int_equal(gated.across, 768 / 128);
+    assert_in_range(gated.constants.values[1], 5 * 8192, 48 * 1024); /* of shared memory */
+    request.kind = VULKAN_WEIGHT_Q2_K;
+    assert_int_equal(kernel_of(&ptx, request), VULKAN_MOE_MATRIX);
+    request = request_of(400);
+    request.k = 2048 + 64;
+    assert_int_equal(kernel_of(&ptx, request), VULKAN_MOE_MATRIX);
+    ptx.batch_invariant = true;
+    assert_int_equal(kernel_of(&ptx, request_of(400)), VULKAN_MOE_MATRIX);
+}
+
+/* Whole multiples of eight for each expert that has pairs, and a whole tile after the last. */
+static void gathered_rows_have_room_for_every_division(void **state)
+{
+    (void)state;
+    assert_int_equal(vulkan_moe_gathered_rows(1, 128), 8 + 128);
+    assert_int_equal(vulkan_moe_gathered_rows(16, 2), 24 + 128); /* 9 and 7 take 24, 15 and 1 too */
+    for (uint32_t pairs = 1; pairs < 100; pairs++) {
+        uint32_t most = 0; /* one pair for all experts but one */
+        for (uint32_t used = 1; used <= 10 && used <= pairs; used++) {
+            uint32_t rest = pairs - (used - 1);
+            uint32_t places = 8 * (used - 1) + (rest + 7) / 8 * 8;
+            most = places > most ? places : most;
+        }
+        assert_in_range(vulkan_moe_gathered_rows(pairs, 10), most + 128, pairs + 70 + 128);
+    }
+}
+
 static void kernels_take_only_shapes_that_they_support(void **state)
 {
     (void)state;
@@ -344,6 +391,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_of_an_expert_decide_the_kernel),
+        cmocka_unit_test(ptx_takes_many_pairs),
+        cmocka_unit_test(gathered_rows_have_room_for_every_division),
         cmocka_unit_test(kernels_take_only_shapes_that_they_support),
         cmocka_unit_test(few_rows_are_summed_and_routed_by_the_product),
         cmocka_unit_test(dot_reads_q8_or_floats),
