@@ -106,7 +106,7 @@ FUZZ_PROGRAMS  := $(call test_programs,$(FUZZ_SRC))
 FUZZ_SECONDS   ?= 20
 
 .PHONY: all help programs tools tests fuzzers run run-demo test test-long check format test-data test-unit test-agreement test-clients \
-        test-vulkan test-gpu test-scripts test-api test-fault soak test-san fuzz mutate bench bench-frontend bench-gpu clean install
+        test-vulkan test-gpu test-scripts test-api test-fault soak test-san fuzz mutate deb test-packages bench bench-frontend bench-gpu clean install
 all: programs tools ## build the programs (build/shoal, build/shoal-worker, build/shoal-media) and the load tool (build/shoal-load)
 programs: $(PROGRAMS)
 tools: $(TOOLS)
@@ -347,6 +347,13 @@ fuzz: ## run every fuzz target for FUZZ_SECONDS (20)
 	@failed=; $(BUILDING) -k SAN=fuzz fuzzers || failed=--build-failed; \
 	scripts/run_fuzz $(TALLY_ARG) --jobs $(JOBS) --seconds $(FUZZ_SECONDS) $$failed \
 	    $(patsubst tests/%.c,build/san-fuzz/tests/%,$(FUZZ_SRC))
+
+deb: programs ## a Debian package in build/package, for the system it is made on
+	@scripts/package/deb
+
+test-packages: programs ## make the package, install, run and remove it in a fresh root (needs root and mmdebstrap)
+	@scripts/make_venv
+	@scripts/run_pytest $(TALLY_ARG) tests/packages
 
 mutate: ## change one operator or constant at a time and count what the module's own tests notice (ARGS="--folder shm")
 	@scripts/mutate --jobs $(JOBS) $(ARGS)
