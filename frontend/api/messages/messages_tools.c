@@ -10,6 +10,7 @@
 
 #include "frontend/api/chat/chat_tools.h"
 #include "frontend/api/generation/request_fields.h"
+#include "frontend/api/messages/messages_builtin_tools.h"
 
 static const struct chat_tools_words words = {
     .list = "tools", .function = "", .parameters = "input_schema", .choice = "tool_choice"};
@@ -26,21 +27,24 @@ static bool is_empty(const cJSON *item)
     return cJSON_IsFalse(item) || ((cJSON_IsArray(item) || cJSON_IsObject(item)) && !item->child);
 }
 
-static enum result tool_check(const cJSON *tool, int index, struct api_error *error)
+static enum result tool_check(cJSON *tool, int index, struct api_error *error)
 {
     static const char *const promises[] = {"defer_loading", "input_examples"};
     char place[API_PARAM_BYTES];
     snprintf(place, sizeof place, "tools[%d]", index);
     if (!cJSON_IsObject(tool))
         return api_error_invalid(error, place, "a tool must be an object");
+    enum result result = messages_builtin_tools_expand(tool, place, error);
+    if (result != RESULT_OK)
+        return result;
     const cJSON *type = request_fields_member(tool, "type");
     snprintf(place, sizeof place, "tools[%d].type", index);
     if (type && !cJSON_IsString(type))
         return api_error_invalid(error, place, "a tool's type must be a string");
     if (type && strcmp(type->valuestring, "custom") != 0)
         return api_error_invalid(error, place,
-                                 "tools of type '%.40s' are not supported: only 'custom' is, with "
-                                 "an input_schema",
+                                 "tools of type '%.40s' are not supported: 'custom' with an "
+                                 "input_schema is, and bash, text_editor, memory and computer",
                                  type->valuestring);
     for (size_t i = 0; i < sizeof promises / sizeof promises[0]; i++) {
         const cJSON *item = request_fields_member(tool, promises[i]);

@@ -205,6 +205,40 @@ static enum result image_read(struct turn_list *list, cJSON *block, int index, c
     return image_add(list, block, block_place(list, place, index, ""));
 }
 
+/* A document whose source is text: its title and context, if given, then the text. */
+static enum result document_read(struct turn_list *list, cJSON *block, int index, const char *role)
+{
+    static const char *const heads[] = {"title", "context"};
+    char place[API_PARAM_BYTES];
+    const cJSON *source = cJSON_GetObjectItemCaseSensitive(block, "source");
+    const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(source, "type"));
+    const char *media =
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(source, "media_type"));
+    const char *data = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(source, "data"));
+    block_place(list, place, index, "source");
+    if (!type || strcmp(type, "text") != 0 || (media && strcmp(media, "text/plain") != 0))
+        return api_error_invalid(list->error, place,
+                                 "a document's source must be of type text with media_type "
+                                 "text/plain: PDF and files are not supported");
+    if (!data)
+        return api_error_invalid(list->error, place, "a source of type text needs a string 'data'");
+    for (size_t i = 0; i < 2; i++) {
+        const cJSON *head = request_fields_member(block, heads[i]);
+        if (head && !cJSON_IsString(head))
+            return api_error_invalid(list->error, block_place(list, place, index, heads[i]),
+                                     "%s must be a string", heads[i]);
+        enum result result =
+            head && head->valuestring[0] ? text_add(list, role, head->valuestring) : RESULT_OK;
+        if (result != RESULT_OK)
+            return result;
+    }
+    const cJSON *citations = request_fields_member(block, "citations");
+    if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(citations, "enabled")))
+        return api_error_invalid(list->error, block_place(list, place, index, "citations"),
+                                 "citations are not supported");
+    return text_add(list, role, data);
+}
+
 static enum result thinking_read(struct turn_list *list, cJSON *block, int index, const char *role)
 {
     char place[API_PARAM_BYTES];
@@ -371,6 +405,7 @@ static const struct {
     {"system", "text", text_read},
     {"user", "text", text_read},
     {"user", "image", image_read},
+    {"user", "document", document_read},
     {"user", "tool_result", tool_result_read},
     {"assistant", "text", text_read},
     {"assistant", "tool_use", tool_use_read},
