@@ -188,6 +188,35 @@ static void random_texts_agree_with_the_definition(void **state)
     }
 }
 
+static void a_found_stop_string_can_be_kept(void **state)
+{
+    (void)state;
+    const char text[] = "1 xbcd zz";
+    for (size_t piece = 1; piece < sizeof text; piece++) {
+        struct stop_matcher matcher;
+        struct text_buffer out = {0};
+        stop_matcher_init(&matcher, stops, COUNT(stops));
+        matcher.include = true;
+        for (size_t at = 0; at < sizeof text - 1; at += piece)
+            (void)stop_matcher_push(&matcher, text + at,
+                                    piece < sizeof text - 1 - at ? piece : sizeof text - 1 - at,
+                                    &out);
+        stop_matcher_release(&matcher, &out);
+        assert_string_equal(out.bytes, "1 xbcd");
+        assert_string_equal(stop_matcher_string(&matcher), "xbcd");
+        text_buffer_fini(&out);
+        stop_matcher_fini(&matcher);
+    }
+    struct stop_matcher matcher;
+    struct text_buffer out = {0};
+    stop_matcher_init(&matcher, stops, COUNT(stops));
+    matcher.include = true;
+    assert_false(stop_matcher_push(&matcher, "1 abc", 5, &out));
+    assert_string_equal(out.bytes, "1 "); /* nothing is found yet */
+    text_buffer_fini(&out);
+    stop_matcher_fini(&matcher);
+}
+
 static void released_text_begins_no_stop(void **state)
 {
     (void)state;
@@ -252,6 +281,7 @@ int main(void)
         cmocka_unit_test(the_most_stop_strings),
         cmocka_unit_test(the_longest_beginning_is_held_back),
         cmocka_unit_test(a_found_stop_string_is_final),
+        cmocka_unit_test(a_found_stop_string_can_be_kept),
         cmocka_unit_test(without_stop_strings_all_text_passes),
         cmocka_unit_test(random_texts_agree_with_the_definition),
         cmocka_unit_test(released_text_begins_no_stop),
