@@ -88,6 +88,9 @@
 
 /* messages of a conversation; agents send hundreds */
 #define LIMIT_MESSAGES 4096u
+/* unknown names of fields that are logged, each once, and their length in the log */
+#define LIMIT_UNKNOWN_FIELDS      256u
+#define LIMIT_UNKNOWN_FIELD_BYTES 64u
 /* stop strings of a request; the OpenAI API allows four, other servers any number */
 #define LIMIT_STOP_STRINGS 64u
 /* one stop string; bounds the text that is held back */

@@ -52,6 +52,11 @@ def test_reasoning_is_split_and_its_tags_are_not_counted(server):
     assert thought + plain["completion_tokens"] <= usage["completion_tokens"] <= thought + plain["completion_tokens"] + 2
 
 
+def test_reasoning_that_is_not_wanted_is_left_out(server):
+    reasoning, content, usage, _ = ask(server, "<think>\nI add.\n</think>\n\nIt is 4.", include_reasoning=False)
+    assert (reasoning, content) == ("", "It is 4.") and usage["completion_tokens_details"]["reasoning_tokens"] >= 3
+
+
 def test_stop_strings_leave_reasoning_alone(server):
     assert ask(server, "<think>It is 3.</think>It is 4.", stop=["is"])[:2] == ("It is 3.", "It ")
 

@@ -128,6 +128,14 @@ def test_the_fingerprint_is_of_build_and_model(server):
     assert {chunk["system_fingerprint"] for chunk in chunks} == {mark}
 
 
+def test_names_of_the_repetition_penalty(server):
+    own = complete(server, repetition_penalty=1.5, repetition_context_size=64)["choices"][0]["token_ids"]
+    assert complete(server, repeat_penalty=1.5)["choices"][0]["token_ids"] == own != complete(server)["choices"][0]["token_ids"]
+    assert complete(server, repeat_penalty=1.5, repeat_last_n=0)["choices"][0]["token_ids"] == complete(server)["choices"][0]["token_ids"]
+    every = complete(server, repetition_penalty=1.5)["choices"][0]["token_ids"]
+    assert complete(server, repeat_penalty=1.5, repeat_last_n=-1)["choices"][0]["token_ids"] == every
+
+
 @pytest.mark.parametrize("fields, word", [({"stop_token_ids": [1 << 30]}, "below"), ({"stop_token_ids": 7}, "list"),
                                           ({"stop_token_ids": list(range(40))}, "more than"), ({"return_token_ids": 1}, "true or false")])
 def test_refusals(server, fields, word):

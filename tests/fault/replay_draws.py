@@ -39,7 +39,7 @@ QUESTIONS = demo_model.questions()
 # Options that do not change an answer: how clients reach the server, how long it waits, what it logs, and where files are.
 OTHER_OPTIONS = set("""
     --host --port --api-key --api-key-file --allow-readable-key-file --key-limits --media-processes --worker-sandbox --allow-debug
-    --served-model-name --any-model-name --reranking --health-needs-ready --hf-cache --prepare-threads --pipeline-cache
+    --served-model-name --any-model-name --reranking --strict-fields --mmproj --health-needs-ready --hf-cache --prepare-threads --pipeline-cache
     --slab-bytes --image-memory-bytes --response-store-bytes --max-image-bytes --allow-media-domain --allow-media-private --allow-media-path
     --media-timeout --max-queue --max-requests-per-client --max-body-bytes --max-connections --request-timeout --request-deadline
     --idle-timeout --stream-buffer-bytes --keepalive-comment --drain-timeout --protect-metrics --state-dir --prefix-cache-bytes --cors-origin --allowed-host
@@ -103,7 +103,7 @@ DRAWN_OPTIONS = set("""
 # Fields that do not change an answer, by schema. `model` names the served model.
 OTHER_FIELDS = {
     "ChatRequest": {"model"},
-    "CompletionRequest": {"model", "suffix"},  # suffix: the models drawn have no tokens for it
+    "CompletionRequest": {"model", "suffix", "best_of"},  # suffix: the models drawn have no tokens for it
     "MessagesRequest": {"model", "metadata", "service_tier", "cache_control", "speed", "context_management"},
     "ResponsesRequest": {"model", "metadata", "service_tier", "truncation", "prompt_cache_retention", "prompt_cache_key",
                          "safety_identifier", "user", "max_tool_calls"},
@@ -140,11 +140,16 @@ def sampling(body):
     body.maybe(0.2, "min_p", lambda: rng.choice([0.01, 0.1]))
     body.maybe(0.2, "typical_p", lambda: rng.choice([0.5, 0.9]))
     body.maybe(0.2, "top_n_sigma", lambda: rng.choice([1, 2.5]))
-    body.maybe(0.3, "repetition_penalty", lambda: rng.choice([0.9, 1.1, 1.4]))
+    if rng.random() < 0.2:
+        body.put("repeat_penalty", rng.choice([0.9, 1.1, 1.4]))
+        body.maybe(0.7, "repeat_last_n", lambda: rng.choice([-1, 0, 1, 40]))
+    body.names |= {"repeat_penalty", "repeat_last_n"}
+    has_own = "repeat_penalty" in body.fields
+    body.maybe(0.3 * (not has_own), "repetition_penalty", lambda: rng.choice([0.9, 1.1, 1.4]))
     body.maybe(0.3, "presence_penalty", lambda: rng.choice([-0.5, 0.5, 1.5]))
     body.maybe(0.3, "frequency_penalty", lambda: rng.choice([-0.2, 0.5, 1.5]))
     for name in ("repetition_context_size", "presence_context_size", "frequency_context_size"):
-        body.maybe(0.2, name, lambda: rng.choice([1, 7, 64]))
+        body.maybe(0.2 * (name[0] != "r" or not has_own), name, lambda: rng.choice([1, 7, 64]))
 
 
 def word_bias(rng, model):
@@ -254,6 +259,9 @@ def chat(rng, model):
         body.maybe(0.3, "parallel_tool_calls", lambda: rng.random() < 0.5)
     form(body)
     body.maybe(0.2, "return_token_ids", lambda: True)
+    body.maybe(0.1, "include_reasoning", lambda: rng.random() < 0.5)
+    body.maybe(0.1, "modalities", lambda: ["text"])
+    body.maybe(0.2, "thinking", lambda: rng.choice([{"type": "disabled"}, {"type": "enabled", "budget_tokens": 7}]))
     body.maybe(0.1, "verbosity", lambda: rng.choice(["low", "high"]))
     body.maybe(0.1, "reasoning_effort", lambda: rng.choice(["none", "low", "high"]))
     body.maybe(0.2, "resize_shape", lambda: rng.choice([64, [96, 64]]))
@@ -357,7 +365,7 @@ def force(rng, model, path, body):
     """Makes the tokens independent of rounding: one token is so likely that nothing else is drawn."""
     if path == "/v1/messages":
         return None  # no biases
-    for name in ("repetition_penalty", "frequency_penalty", "presence_penalty", "tools", "tool_choice", "response_format", "text",
+    for name in ("repetition_penalty", "repeat_penalty", "frequency_penalty", "presence_penalty", "tools", "tool_choice", "response_format", "text",
                  "grammar_lazy", "grammar_triggers", *FORMS):
         body.pop(name, None)
     body["logit_bias"] = {str(rng.choice(model.ids)): 100}

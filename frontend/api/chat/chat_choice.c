@@ -22,6 +22,7 @@ struct chat_choice {
     struct answer *answer;
     enum answer_end ended;
     struct token_log *log; /* NULL: no log-probabilities */
+    bool hides_reasoning;
     bool shows_ids;
     struct text_buffer ids; /* of tokens, separated by commas, not written yet */
     /* Streaming. */
@@ -183,6 +184,8 @@ static void on_event(void *context, const struct reply_event *event)
         token_log_show(choice->log, event->length);
     else if (choice->log)
         token_log_set_mixed(choice->log);
+    if (choice->hides_reasoning && event->kind == REPLY_REASONING)
+        return;
     if (choice->stream)
         delta_add(choice, event);
     else
@@ -198,6 +201,7 @@ struct chat_choice *chat_choice_create(const struct reply_config *config, uint32
     choice->index = index;
     choice->id = must_strdup(dash ? dash + 1 : config->id);
     choice->answer = answer_create(config, index, &(struct reply_event_sink){choice, on_event});
+    choice->hides_reasoning = request->hide_reasoning;
     choice->shows_ids = request->return_token_ids;
     if (request->logprobs)
         choice->log = token_log_create(config->assets->tokenizer);

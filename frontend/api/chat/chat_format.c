@@ -21,6 +21,7 @@
 struct api_reply {
     bool stream;
     bool include_usage;
+    bool continuous_usage;
     bool timings_per_token;
     bool return_progress;
     uint32_t prompt_tokens;
@@ -41,6 +42,7 @@ static struct api_reply *create(const struct reply_config *config)
     struct api_reply *reply = must_alloc(1, sizeof *reply + choices * sizeof reply->choices[0]);
     reply->stream = request->stream;
     reply->include_usage = request->include_usage;
+    reply->continuous_usage = request->continuous_usage;
     reply->timings_per_token = request->timings_per_token;
     reply->return_progress = request->return_progress;
     reply->prompt_tokens = (uint32_t)config->prepared->prompt.count;
@@ -139,8 +141,12 @@ static void chunk_write(struct api_reply *reply, uint32_t choice, const char *de
         text_buffer_append(out, reply->prompt_ids.bytes, reply->prompt_ids.length);
         text_buffer_clear(&reply->prompt_ids);
     }
-    if (reply->include_usage)
+    if (reply->continuous_usage) {
+        text_buffer_append_text(out, ",");
+        write_usage(reply, out);
+    } else if (reply->include_usage) {
         text_buffer_append_text(out, ",\"usage\":null");
+    }
     bool is_last = finish && reply->ended == reply->choice_count && !reply->include_usage;
     if (is_last || (reply->timings_per_token && reply->timings.tokens > 0))
         write_timings(reply, out);

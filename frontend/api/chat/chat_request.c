@@ -1,10 +1,8 @@
 /*
  * Reads the body of a chat request: a list of readers, run in order until one fails.
  *
- * Fields of the official API, and of other servers whose clients send them, are listed here if this
- * server lacks the feature; a request that uses one is refused, because an ignored grammar would
- * give a wrong answer that looks right. Fields that only describe the request (user, metadata,
- * store, service_tier …) are not read.
+ * Fields that are not done are refused by generation/field_table.h, because an ignored grammar would
+ * give a wrong answer that looks right.
  */
 #include "frontend/api/chat/chat_request.h"
 
@@ -15,6 +13,7 @@
 #include "frontend/api/chat/chat_messages.h"
 #include "frontend/api/chat/chat_tools.h"
 #include "frontend/api/generation/bias_fields.h"
+#include "frontend/api/generation/field_table.h"
 #include "frontend/api/generation/grammar_fields.h"
 #include "frontend/api/generation/request_fields.h"
 
@@ -63,8 +62,14 @@ enum result chat_request_read_stream(cJSON *body, struct generation_request *req
     if (!request->stream)
         return api_error_invalid(error, "stream_options",
                                  "stream_options is only allowed when stream is true");
-    return request_fields_read_bool(options, "include_usage", "stream_options.include_usage",
-                                    &request->include_usage, error);
+    static const char continuous[] = "stream_options.continuous_usage_stats";
+    result = request_fields_read_bool(options, "include_usage", "stream_options.include_usage",
+                                      &request->include_usage, error);
+    if (result == RESULT_OK)
+        result = request_fields_read_bool(options, "continuous_usage_stats", continuous,
+                                          &request->continuous_usage, error);
+    request->continuous_usage = request->continuous_usage && request->include_usage;
+    return result;
 }
 
 static enum result stream_read(const struct parse_context *context, cJSON *body,
@@ -230,76 +235,14 @@ enum result chat_request_read_thinking(cJSON *body, struct generation_request *r
     return RESULT_OK;
 }
 
-/* --- what this build does not do ------------------------------------------------------------- */
+/* --- parts that are done in one way ---------------------------------------------------------- */
 
-/* Fields of other servers with one value that changes nothing here; any other value would. */
-static const struct {
-    const char *name;
-    double harmless; /* true counts as 1 */
-    const char *instead;
-} foreign_fields[] = {
-    {"n_predict", -1, ": use max_tokens"},
-    {"repeat_penalty", 1, ": use repetition_penalty"},
-    {"t_max_predict_ms", 0, ""},
-    {"parse_tool_calls", 1, ""},
-    {"id_slot", -1, ""}, /* llama.cpp's */
-    {"length_penalty", 1, ""},
-    {"skip_special_tokens", 1, ""},
-    {"thinking_token_budget", -1, ": use thinking_budget"},
-    {"priority", 0, ""}, /* vLLM's */
-};
-
-static enum result foreign_refuse(const cJSON *body, struct api_error *error)
+static enum result modalities_check(const cJSON *body, struct api_error *error)
 {
-    for (size_t i = 0; i < sizeof foreign_fields / sizeof foreign_fields[0]; i++) {
-        const char *name = foreign_fields[i].name;
-        const cJSON *item = request_fields_member(body, name);
-        double value = cJSON_IsNumber(item) ? item->valuedouble : cJSON_IsTrue(item) ? 1 : NAN;
-        if (item && value != foreign_fields[i].harmless)
-            return api_error_invalid(error, name, "%s is not supported%s", name,
-                                     foreign_fields[i].instead);
-    }
-    return RESULT_OK;
-}
-
-enum result chat_request_refuse_lacking(const cJSON *body, struct api_error *error)
-{
-    static const char *const names[] = {"audio",
-                                        "prediction",
-                                        "web_search_options", /* official */
-
-                                        "use_beam_search",
-                                        "allowed_token_ids",
-                                        "bad_words",
-                                        "prompt_logprobs",
-                                        "truncate_prompt_tokens",
-                                        "return_tokens_as_token_ids",
-                                        "prompt_embeds",
-                                        "mm_processor_kwargs",
-                                        "cache_salt",
-
-                                        "documents",
-                                        "chat_template", /* vLLM's */
-                                        "mirostat",
-                                        "dry_multiplier",
-                                        "xtc_probability",
-                                        "dynatemp_range",
-                                        "n_probs",
-                                        "samplers",
-                                        "post_sampling_probs",
-                                        "return_tokens",
-                                        "lora", /* llama.cpp's */
-                                        "logits_processors",
-                                        "p_less",
-                                        "adapter_path",
-                                        NULL};
-    enum result result = request_fields_refuse(body, names, error);
-    if (result == RESULT_OK)
-        result = foreign_refuse(body, error);
-    if (result != RESULT_OK)
-        return result;
-    const cJSON *modality;
-    cJSON_ArrayForEach(modality, request_fields_member(body, "modalities"))
+    const cJSON *modality, *list = request_fields_member(body, "modalities");
+    if (list && !cJSON_IsArray(list))
+        return api_error_invalid(error, "modalities", "modalities must be a list");
+    cJSON_ArrayForEach(modality, list)
     {
         if (!cJSON_IsString(modality) || strcmp(modality->valuestring, "text") != 0)
             return api_error_invalid(error, "modalities", "answers are text only");
@@ -310,14 +253,9 @@ enum result chat_request_refuse_lacking(const cJSON *body, struct api_error *err
 static enum result lacking_refuse(const struct parse_context *context, cJSON *body,
                                   struct generation_request *request, struct api_error *error)
 {
-    (void)context;
     (void)request;
-    static const char *const names[] = {
-        "best_of", "echo", "suffix",
-        "reasoning", /* an object in the Responses API: reasoning_effort */
-        NULL};
-    enum result result = chat_request_refuse_lacking(body, error);
-    return result == RESULT_OK ? request_fields_refuse(body, names, error) : result;
+    enum result result = field_table_check(body, FIELDS_CHAT, context->fields, error);
+    return result == RESULT_OK ? modalities_check(body, error) : result;
 }
 
 enum result chat_request_read_form(cJSON *body, struct generation_request *request,
@@ -381,11 +319,43 @@ static enum result resize_shape_read(const cJSON *body, struct generation_reques
     return RESULT_OK;
 }
 
+/* `thinking`: {"type": "enabled" or "disabled", "budget_tokens"}, as hosted models take it. Fields of
+ * this server's own come first. */
+static enum result thinking_object_read(const cJSON *body, struct generation_request *request,
+                                        struct api_error *error)
+{
+    static const char name[] = "thinking";
+    const cJSON *thinking = request_fields_member(body, name);
+    const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(thinking, "type"));
+    bool enabled = type && strcmp(type, "enabled") == 0;
+    bool present = false;
+    int64_t budget = 0;
+    if (!thinking)
+        return RESULT_OK;
+    if (!enabled && !(type && strcmp(type, "disabled") == 0))
+        return api_error_invalid(error, name,
+                                 "thinking must be an object of the type enabled or disabled");
+    enum result result = request_fields_read_integer(
+        thinking, "budget_tokens", 0, LIMIT_CONTEXT_TOKENS, &present, &budget, error);
+    if (result == RESULT_OK && request->thinking == THINKING_UNSET)
+        request->thinking = enabled ? THINKING_ON : THINKING_OFF;
+    if (result == RESULT_OK && present && request->thinking_budget == THINKING_BUDGET_NONE)
+        request->thinking_budget = (uint32_t)budget;
+    return result;
+}
+
 static enum result thinking_read(const struct parse_context *context, cJSON *body,
                                  struct generation_request *request, struct api_error *error)
 {
     (void)context;
+    bool included;
     enum result result = chat_request_read_thinking(body, request, error);
+    if (result == RESULT_OK)
+        result = thinking_object_read(body, request, error);
+    if (result == RESULT_OK)
+        result = request_fields_read_bool(body, "include_reasoning", "include_reasoning", &included,
+                                          error);
+    request->hide_reasoning = request_fields_member(body, "include_reasoning") && !included;
     return result == RESULT_OK
                ? chat_request_read_verbosity(body, body, "verbosity", request, error)
                : result;

@@ -26,10 +26,8 @@ enum result chat_request_read(const struct parse_context *context,
 enum result chat_request_read_verbosity(struct cJSON *body, const struct cJSON *holder,
                                         const char *param, struct generation_request *request,
                                         struct api_error *error) RESULT_CHECKED;
-/* Parts that other APIs share: refusal of missing features; `stream` and its options; sampling, stop
+/* Parts that other APIs share: `stream` and its options; sampling, stop
  * strings, biases and the form of the answer; the last by itself. */
-enum result chat_request_refuse_lacking(const struct cJSON *body,
-                                        struct api_error *error) RESULT_CHECKED;
 enum result chat_request_read_stream(struct cJSON *body, struct generation_request *request,
                                      struct api_error *error) RESULT_CHECKED;
 /* Fields about thinking, and template variables, to which the effort belongs. */

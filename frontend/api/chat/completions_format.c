@@ -39,6 +39,7 @@ struct api_reply {
     const struct tokenizer *tokenizer;
     bool stream;
     bool include_usage;
+    bool continuous_usage;
     bool shows_ids;
     bool empty;               /* max_tokens is 0: the one token that the worker draws is dropped */
     uint32_t prompt_tokens;   /* of all prompts */
@@ -88,6 +89,7 @@ static struct api_reply *create(const struct reply_config *config)
     reply->tokenizer = config->assets->tokenizer;
     reply->stream = request->stream;
     reply->include_usage = request->include_usage;
+    reply->continuous_usage = request->continuous_usage;
     reply->shows_ids = request->return_token_ids;
     reply->empty = request->no_answer;
     reply->choice_count = count;
@@ -277,7 +279,14 @@ static void chunk_write(const struct api_reply *reply, uint32_t index, struct te
     text_buffer_append(out, reply->head.bytes, reply->head.length);
     text_buffer_append_text(out, ",\"choices\":[");
     choice_write(reply, index, out);
-    text_buffer_append_text(out, reply->include_usage ? "],\"usage\":null}\n\n" : "]}\n\n");
+    text_buffer_append_text(out, "]");
+    if (reply->continuous_usage) {
+        text_buffer_append_text(out, ",");
+        write_usage(reply, out);
+    } else if (reply->include_usage) {
+        text_buffer_append_text(out, ",\"usage\":null");
+    }
+    text_buffer_append_text(out, "}\n\n");
 }
 
 static void begin(struct api_reply *reply, struct text_buffer *out)

@@ -10,6 +10,7 @@
 #include <cjson/cJSON.h>
 
 #include "frontend/api/chat/chat_request.h"
+#include "frontend/api/generation/field_table.h"
 #include "frontend/api/generation/fim_tokens.h"
 #include "frontend/api/generation/request_fields.h"
 
@@ -140,7 +141,7 @@ enum result completions_request_parse(const struct parse_context *context, const
     if (result == RESULT_OK)
         result = request_fields_check_model(request->body, assets, error);
     if (result == RESULT_OK)
-        result = chat_request_refuse_lacking(request->body, error);
+        result = field_table_check(request->body, FIELDS_COMPLETIONS, context->fields, error);
     if (result == RESULT_OK)
         result = chat_request_read_stream(request->body, request, error);
     if (result == RESULT_OK)

@@ -120,6 +120,8 @@ struct generation_request {
     bool stream;
     bool background; /* the client does not wait for the answer */
     bool include_usage;
+    bool continuous_usage;  /* vLLM's: usage in every chunk */
+    bool hide_reasoning;    /* chat: reasoning is not part of the reply */
     bool return_token_ids;  /* vLLM's: ids of prompt and answer in the reply */
     bool timings_per_token; /* llama.cpp's: timings in every chunk */
     bool return_progress;   /* llama.cpp's: progress of the prompt */

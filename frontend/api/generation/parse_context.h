@@ -21,6 +21,8 @@ enum preparation_lane {
     PREPARATION_NETWORK /* wait for other hosts as well */
 };
 
+struct field_watch; /* field_table.h */
+
 /* Used on a preparation thread. */
 struct parse_context {
     const struct model_assets *assets;
@@ -30,6 +32,7 @@ struct parse_context {
     const char *answer_id; /* of the answer to the body; NULL: there is none */
     bool resumes;          /* an answer that an earlier process began: its record exists */
     struct cache_salt cache_salt;
+    struct field_watch *fields;        /* locks itself; NULL: unknown fields are ignored */
     struct grammar_cache *grammars;    /* locks itself; NULL: nothing is cached */
     const struct image_reader *reader; /* NULL only if the assets have no vision */
     /* NULL: this thread may do all of it. Otherwise its lane: a request that needs a later one ends

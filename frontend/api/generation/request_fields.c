@@ -128,6 +128,32 @@ static enum result contexts_read(const cJSON *body, struct sampling_params *samp
     return RESULT_OK;
 }
 
+/* llama.cpp's names: `repeat_penalty` over the last `repeat_last_n` tokens, 64 unless given; 0: no
+ * penalty; -1: all tokens. */
+static enum result repeat_read(const cJSON *body, struct sampling_params *sampling,
+                               struct api_error *error)
+{
+    static const char name[] = "repeat_penalty", last[] = "repeat_last_n";
+    const cJSON *penalty = request_fields_member(body, name);
+    bool present;
+    int64_t tokens = 64;
+    enum result result =
+        request_fields_read_integer(body, last, -1, LIMIT_CONTEXT_TOKENS, &present, &tokens, error);
+    if (result != RESULT_OK || !penalty)
+        return result;
+    double value = cJSON_IsNumber(penalty) ? penalty->valuedouble : -1;
+    if (!(value > 0 && value <= 10))
+        return api_error_invalid(error, name, "%s must be a number above 0, at most 10", name);
+    if (request_fields_member(body, "repetition_penalty") ||
+        request_fields_member(body, "repetition_context_size"))
+        return api_error_invalid(error, name,
+                                 "repeat_penalty and repetition_penalty are one setting: send one "
+                                 "of them");
+    sampling->repetition_penalty = tokens == 0 ? 1 : (float)value;
+    sampling->repetition_context = tokens > 0 ? (uint32_t)tokens : 0;
+    return RESULT_OK;
+}
+
 enum result request_fields_read_ends(const cJSON *body, struct generation_request *request,
                                      struct api_error *error)
 {
@@ -167,6 +193,8 @@ enum result request_fields_read_sampling(const cJSON *body, const struct model_a
     bool present;
     int64_t value = 0;
     enum result result = contexts_read(body, sampling, error);
+    if (result == RESULT_OK)
+        result = repeat_read(body, sampling, error);
     if (result != RESULT_OK)
         return result;
     result =

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "frontend/api/chat/chat_request.h"
+#include "frontend/api/generation/field_table.h"
 #include "frontend/api/generation/fim_tokens.h"
 #include "frontend/api/generation/request_fields.h"
 
@@ -383,7 +384,7 @@ static enum result rest_read(const struct parse_context *context,
     if (result == RESULT_OK)
         result = integer_read(body, "n", 1, 1, 1, &n, error);
     if (result == RESULT_OK)
-        result = chat_request_refuse_lacking(body, error);
+        result = field_table_refuse(body, FIELDS_COMPLETIONS, error);
     if (result == RESULT_OK)
         result = chat_request_read_stream(body, request, error);
     request->max_new_tokens = state->n_predict > 0    ? (uint32_t)state->n_predict

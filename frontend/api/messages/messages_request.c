@@ -12,6 +12,7 @@
 
 #include "frontend/api/chat/chat_messages.h"
 #include "frontend/api/chat/chat_request.h"
+#include "frontend/api/generation/field_table.h"
 #include "frontend/api/generation/grammar_fields.h"
 #include "frontend/api/generation/request_fields.h"
 #include "frontend/api/messages/backslash_repair.h"
@@ -170,11 +171,6 @@ static enum result format_read(cJSON *body, struct generation_request *request,
 
 /* --- what is not done here ------------------------------------------------------------------- */
 
-static bool is_empty(const cJSON *item)
-{
-    return (cJSON_IsArray(item) || cJSON_IsObject(item)) && !item->child;
-}
-
 /* Context edits. Clearing earlier thinking is what templates do anyway; any other edit is refused.
  */
 static enum result context_management_check(const cJSON *body, struct api_error *error)
@@ -192,19 +188,14 @@ static enum result context_management_check(const cJSON *body, struct api_error 
     return RESULT_OK;
 }
 
-static enum result unsupported_check(const cJSON *body, struct api_error *error)
+static enum result unsupported_check(const cJSON *body, struct field_watch *watch,
+                                     struct api_error *error)
 {
-    static const char *const names[] = {"container", "mcp_servers", "inference_geo", "diagnostics"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const cJSON *item = request_fields_member(body, names[i]);
-        if (item && !is_empty(item))
-            return api_error_invalid(error, names[i], "%s is not supported", names[i]);
-    }
     const cJSON *speed = request_fields_member(body, "speed");
     if (speed && !(cJSON_IsString(speed) && strcmp(speed->valuestring, "standard") == 0))
         return api_error_invalid(error, "speed", "only the speed 'standard' is supported");
     enum result result = context_management_check(body, error);
-    return result == RESULT_OK ? chat_request_refuse_lacking(body, error) : result;
+    return result == RESULT_OK ? field_table_check(body, FIELDS_MESSAGES, watch, error) : result;
 }
 
 /* --- the body -------------------------------------------------------------------------------- */
@@ -217,7 +208,7 @@ static enum result prompt_read(const struct parse_context *context,
     enum result result = request_fields_check_model(body, context->assets, error);
     request->images.taken = context->assets->vision != NULL;
     if (result == RESULT_OK)
-        result = unsupported_check(body, error);
+        result = unsupported_check(body, context->fields, error);
     if (result == RESULT_OK)
         result = thinking_read(body, request, error);
     if (result == RESULT_OK)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "frontend/api/chat/chat_request.h"
+#include "frontend/api/generation/field_table.h"
 #include "frontend/api/generation/fim_tokens.h"
 #include "frontend/api/generation/request_fields.h"
 #include "frontend/api/ollama/ollama_fields.h"
@@ -50,7 +51,7 @@ static enum result raw_read(const struct parse_context *context, struct generati
     bool present;
     int64_t most = 0, tops = 0;
     request->thinking_budget = THINKING_BUDGET_NONE;
-    enum result result = chat_request_refuse_lacking(body, error);
+    enum result result = field_table_refuse(body, FIELDS_COMPLETIONS, error);
     if (result == RESULT_OK)
         result = chat_request_read_stream(body, request, error);
     if (result == RESULT_OK)

@@ -23,30 +23,6 @@ static const char *text_of(const cJSON *object, const char *member)
 
 /* --- plain fields ---------------------------------------------------------------------------- */
 
-static enum result refused_check(const cJSON *body, struct api_error *error)
-{
-    static const char *const names[] = {
-        "conversation", "prompt",      "context_management",   "moderation",
-        "image",        "personality", "prompt_cache_options", "access_programs"};
-    /* Of the chat API, for clients that change over: ignoring them would change answers. */
-    static const char *const others[] = {"messages",
-                                         "max_tokens",
-                                         "max_completion_tokens",
-                                         "n",
-                                         "logprobs",
-                                         "response_format",
-                                         "reasoning_effort",
-                                         "continue_final_message",
-                                         "return_token_ids",
-                                         NULL};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (request_fields_member(body, names[i]))
-            return api_error_invalid(error, names[i], "%s is not supported", names[i]);
-    }
-    enum result result = request_fields_refuse(body, others, error);
-    return result == RESULT_OK ? chat_request_refuse_lacking(body, error) : result;
-}
-
 /* Fields with one value, and the values that ask for what this server does anyway. */
 static const struct word_field {
     const char *object; /* the object that holds it, or NULL */
@@ -261,9 +237,7 @@ static enum result thinking_read(cJSON *body, struct generation_request *request
 enum result responses_fields_read(cJSON *body, struct generation_request *request,
                                   struct responses_settings *settings, struct api_error *error)
 {
-    enum result result = refused_check(body, error);
-    if (result == RESULT_OK)
-        result = objects_check(body, error);
+    enum result result = objects_check(body, error);
     for (size_t i = 0; i < sizeof word_fields / sizeof word_fields[0] && result == RESULT_OK; i++)
         result = word_field_check(body, &word_fields[i], error);
     if (result == RESULT_OK)

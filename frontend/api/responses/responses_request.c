@@ -11,6 +11,7 @@
 
 #include "frontend/api/chat/chat_messages.h"
 #include "frontend/api/generation/bias_fields.h"
+#include "frontend/api/generation/field_table.h"
 #include "frontend/api/generation/request_fields.h"
 #include "frontend/api/responses/response_file.h"
 #include "frontend/api/responses/responses_fields.h"
@@ -75,6 +76,8 @@ static enum result settings_read(const struct parse_context *context,
     cJSON *body = request->body;
     const struct model_assets *assets = context->assets;
     enum result result = request_fields_check_model(body, assets, error);
+    if (result == RESULT_OK)
+        result = field_table_check(body, FIELDS_RESPONSES, context->fields, error);
     if (result == RESULT_OK)
         result = responses_fields_read(body, request, settings, error);
     if (result == RESULT_OK)

@@ -12,6 +12,7 @@
 #include <event2/event.h>
 #include <stdlib.h>
 
+#include "frontend/api/generation/field_table.h"
 #include "frontend/api/generation/generation_share.h"
 #include "frontend/base/monotonic_clock.h"
 #include "frontend/grammar/grammar_cache.h"
@@ -202,10 +203,12 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
     }
     made->media = media_pool_create(
         (uint32_t)(options->media_processes ? options->media_processes : options->prepare_threads));
+    made->fields = field_watch_create(options->strict_fields);
     made->grammars = grammar_cache_create(LIMIT_COMPILED_GRAMMARS_BYTES);
     made->preparation = prepare_pool_create(
         &(struct prepare_pool_config){.base = config->base,
                                       .reader = media_pool_reader(made->media),
+                                      .fields = made->fields,
                                       .grammars = made->grammars,
                                       .threads = (uint32_t)options->prepare_threads,
                                       .network_threads = fetches ? FETCH_THREADS : 0,
@@ -238,6 +241,7 @@ void chat_engine_destroy(struct chat_engine *engine)
     prepare_pool_destroy(engine->preparation);
     media_pool_destroy(engine->media); /* after its last user */
     grammar_cache_destroy(engine->grammars);
+    field_watch_destroy(engine->fields);
     request_table_destroy(engine->table);
     asset_loader_destroy(engine->loader);
     checkpoint_watch_destroy(engine->checkpoint);

@@ -20,6 +20,7 @@ struct chat_engine {
     struct model_assets *assets; /* NULL until open */
     struct checkpoint_watch *checkpoint;
     struct media_pool *media;
+    struct field_watch *fields;
     struct grammar_cache *grammars; /* NULL: nothing is cached */
     struct prepare_pool *preparation;
     struct request_table *table;

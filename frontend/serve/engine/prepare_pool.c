@@ -63,6 +63,7 @@ struct prepare_pool {
     struct job_queue finished;
     bool stopping;
     const struct image_reader *reader;
+    struct field_watch *fields;
     struct grammar_cache *grammars;
     int finished_fd;
     struct event *finished_event;
@@ -174,6 +175,7 @@ static enum preparation_lane job_run(struct prepare_job *job, const struct prepa
                                               input->answer_id[0] ? input->answer_id : NULL,
                                           .resumes = input->resumes,
                                           .cache_salt = input->cache_salt,
+                                          .fields = pool->fields,
                                           .grammars = pool->grammars,
                                           .reader = pool->reader,
                                           .lane = &needed,
@@ -309,6 +311,7 @@ struct prepare_pool *prepare_pool_create(const struct prepare_pool_config *confi
         event_new(config->base, pool->finished_fd, EV_READ | EV_PERSIST, on_finished, pool);
     must(pool->finished_event && event_add(pool->finished_event, NULL) == 0);
     pool->reader = config->reader;
+    pool->fields = config->fields;
     pool->grammars = config->grammars;
     pool->network_threads = config->network_threads;
     pool->deadline_ms = config->deadline_ms;

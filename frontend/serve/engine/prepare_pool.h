@@ -39,6 +39,7 @@ typedef void prepare_done(void *context, enum result result, struct prepared_gen
 struct prepare_pool_config {
     struct event_base *base;
     const struct image_reader *reader; /* outlives the pool; NULL only if no model takes images */
+    struct field_watch *fields;        /* outlives the pool; NULL: unknown fields are ignored */
     struct grammar_cache *grammars;    /* outlives the pool; NULL: nothing is cached */
     uint32_t threads;                  /* for texts, and as many for images */
     uint32_t network_threads;          /* 0 if nothing is ever fetched */

@@ -198,6 +198,8 @@ const struct option_row option_rows[] = {
         "reranking", OPTIONS_SERVE, reranking,
         "the model is a reranker that answers yes or no (Qwen3-Reranker), as one whose name has "
         "'rerank' is anyway: serve /rerank and /score"),
+    FLAG_ROW("strict-fields", OPTIONS_SERVE, strict_fields,
+             "refuse unknown fields of request bodies, which are otherwise logged"),
     FLAG_ROW("health-needs-ready", OPTIONS_SERVE, health_needs_ready,
              "/health gives 503 while no worker is ready, as /ready does"),
     {"cors-origin", OPTION_TEXTS, OPTIONS_SERVE, AT(cors_origins), 0, 0, NULL,

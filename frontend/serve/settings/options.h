@@ -32,6 +32,7 @@ struct options {
     bool mmproj_found;                      /* beside the model, so it may belong to another one */
     const char *hf_cache;                   /* NULL: in the user's home */
     struct option_texts served_model_names; /* none: from the checkpoint's path */
+    bool strict_fields;
     bool any_model_name;
     bool reranking;
     const char *chat_template;    /* NULL: the checkpoint's own */

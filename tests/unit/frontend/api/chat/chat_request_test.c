@@ -152,7 +152,7 @@ static const struct {
      "continue_final_message"},
     {"{\"grammar\":7," HELLO "}", 400, "grammar"},
     {"{\"n_predict\":5," HELLO "}", 400, "n_predict"},
-    {"{\"repeat_penalty\":1.1," HELLO "}", 400, "repeat_penalty"},
+    {"{\"repeat_penalty\":11," HELLO "}", 400, "repeat_penalty"},
     {"{\"skip_special_tokens\":false," HELLO "}", 400, "skip_special_tokens"},
     {"{\"id_slot\":\"x\"," HELLO "}", 400, "id_slot"},
     {"{\"samplers\":[\"top_k\"]," HELLO "}", 400, "samplers"},
