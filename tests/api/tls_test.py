@@ -95,6 +95,11 @@ def test_old_versions_and_other_protocols_are_refused(secure):
     old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
     with plain_socket(secure) as plain, pytest.raises(ssl.SSLError):
         old.wrap_socket(plain)
+    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
+    for cipher in ("ECDHE-ECDSA-AES128-SHA", "ECDHE-RSA-AES128-SHA256", "AES128-GCM-SHA256"):  # no authenticated encryption, no ECDHE
+        context.set_ciphers(cipher)
+        with plain_socket(secure) as plain, pytest.raises(ssl.SSLError):
+            context.wrap_socket(plain)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
