@@ -377,6 +377,9 @@
 #define LIMIT_SEQUENCES 1024u
 /* rows (tokens) of one step */
 #define LIMIT_STEP_ROWS 4096u
+/* drafted tokens that one step verifies for one sequence: a step of 32 rows takes several times as long as one of
+ * one row on every device, so longer drafts delay other sequences for little */
+#define LIMIT_DRAFT_TOKENS 31u
 /* milliseconds of --itl-target-ms: one minute */
 #define LIMIT_ITL_TARGET_MS 60000u
 /* rows of a vision tower at once: 17 tiles of 512 x 512 in patches of 16, or one image of

@@ -67,7 +67,8 @@
 #define SUBMIT_FLAG_NO_PREFIX_CACHE 16u /* neither read nor fill the prefix cache */
 /* the grammar begins after thinking; without a grammar no effect */
 #define SUBMIT_FLAG_GRAMMAR_AFTER_THINKING 32u
-#define SUBMIT_FLAG_ALL                    63u
+#define SUBMIT_FLAG_NO_SPECULATION         64u /* no token is drafted */
+#define SUBMIT_FLAG_ALL                    127u
 
 struct run_params {
     uint32_t flags;

@@ -25,6 +25,10 @@ static enum result check_token(const struct token_event *event, uint32_t vocab_t
         return error_set(error, RESULT_CORRUPT, "T6: logprob %g", (double)event->logprob);
     if (event->cached_images > LIMIT_REQUEST_IMAGES)
         return error_set(error, RESULT_CORRUPT, "T14: cached_images %u", event->cached_images);
+    if (event->draft_tokens > LIMIT_DRAFT_TOKENS)
+        return error_set(error, RESULT_CORRUPT, "T15: draft_tokens %u", event->draft_tokens);
+    if (event->draft_position > LIMIT_DRAFT_TOKENS)
+        return error_set(error, RESULT_CORRUPT, "T16: draft_position %u", event->draft_position);
     return RESULT_OK;
 }
 

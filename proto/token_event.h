@@ -19,9 +19,13 @@
  *   32      4     cached_images       T14: TOKEN: images of the request that were not encoded for
  *                                          it, <= LIMIT_REQUEST_IMAGES
  *   36      4     prompt_total        T8: PROGRESS: <= LIMIT_CONTEXT_TOKENS
+ *   36      4     draft_position      T16: TOKEN: n if the token equals the n-th draft of its step;
+ *                                          else 0; <= LIMIT_DRAFT_TOKENS
  *   40      4     cached_tokens       T9: TOKEN, PROGRESS: prompt tokens taken from the prefix
  *                                         cache, <= LIMIT_CONTEXT_TOKENS
  *   44      4     payload_generation  T10: PAYLOAD_DONE: the chunk's generation
+ *   44      4     draft_tokens        T15: TOKEN: tokens drafted for the step, on its first token;
+ *                                          else 0; <= LIMIT_DRAFT_TOKENS
  *   48      8     payload_offset      T10: PAYLOAD_DONE: inside the slab, 64-byte aligned
  *   56      8     step_time_us        T11: PROGRESS: duration of the step; else 0
  *   16      48    alternatives        T12: ALTERNATIVES: alternative_count pairs of a token
@@ -97,9 +101,15 @@ struct token_event {
                 uint32_t prompt_done;
                 uint32_t cached_images; /* TOKEN */
             };
-            uint32_t prompt_total;
+            union {
+                uint32_t prompt_total;
+                uint32_t draft_position; /* TOKEN */
+            };
             uint32_t cached_tokens;
-            uint32_t payload_generation;
+            union {
+                uint32_t payload_generation;
+                uint32_t draft_tokens; /* TOKEN */
+            };
             uint64_t payload_offset;
             uint64_t step_time_us;
         };
@@ -108,7 +118,7 @@ struct token_event {
 };
 _Static_assert(sizeof(struct token_event) == 64, "ring slot is 64 bytes");
 
-/* Checks rules T1-T12 and T14 against a vocabulary and a slab. RESULT_CORRUPT, and the error text
+/* Checks rules T1-T12 and T14-T16 against a vocabulary and a slab. RESULT_CORRUPT, and the error text
  * begins with the rule's name. Pure. */
 enum result token_event_check(const struct token_event *event, uint32_t vocab_tokens,
                               uint64_t slab_bytes, struct error_text *error) RESULT_CHECKED;

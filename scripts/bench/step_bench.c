@@ -11,6 +11,8 @@
  *                                  a prompt with it by one token
  *              [--beside 1,16,64]  decode one sequence in steps that also have so many rows of
  *                                  another one's prompt
+ *              [--drafted 1,4,16]  decode one sequence in steps of so many rows, each with a draw, as
+ *                                  if all but the first were drafted tokens
  *              [--tokens 1,2,3]    instead of measuring: feed these ids, print the greedy
  *                                  continuation and resident memory
  *              [--perplexity]      of these ids, each predicted from all before it
@@ -59,6 +61,7 @@ struct bench {
     struct number_list prompts;
     struct number_list batches;
     struct number_list beside;
+    struct number_list drafted;
     struct number_list tokens;
     struct kv_quantization_request kv_request;
     struct backend_options options;
@@ -187,6 +190,7 @@ static void parse_options(struct bench *bench, int argc, char **argv)
                                             {"prompts", required_argument, NULL, 'p'},
                                             {"batches", required_argument, NULL, 'b'},
                                             {"beside", required_argument, NULL, 'w'},
+                                            {"drafted", required_argument, NULL, 'D'},
                                             {"decode", required_argument, NULL, 'd'},
                                             {"context", required_argument, NULL, 'c'},
                                             {"repeat", required_argument, NULL, 'r'},
@@ -215,6 +219,7 @@ static void parse_options(struct bench *bench, int argc, char **argv)
         case 'p': bench->prompts = parse_list(optarg); break;
         case 'b': bench->batches = parse_list(optarg); break;
         case 'w': bench->beside = parse_list(optarg); break;
+        case 'D': bench->drafted = parse_list(optarg); break;
         case 'd': bench->decode_steps = (uint32_t)atoi(optarg); break;
         case 'c': bench->context = (uint32_t)atoi(optarg); break;
         case 'r': bench->repeat = (uint32_t)atoi(optarg); break;
@@ -581,6 +586,46 @@ static void measure_beside(struct bench *bench, uint32_t rows)
            best * 1e3 / bench->decode_steps, bench->context);
 }
 
+/* Steps as speculative decoding runs them: `rows` rows of one sequence, each with a draw. */
+static void measure_drafted(struct bench *bench, uint32_t rows)
+{
+    uint32_t ids[BATCH_MAX], logit_rows[BATCH_MAX];
+    struct row_sampling samplings[BATCH_MAX];
+    struct sampled_token results[BATCH_MAX];
+    struct sampling_params params = sampling_params_default();
+    struct step_sequence part = {
+        .row_count = rows, .state_source = STATE_SLOT_NONE, .state_copy = STATE_SLOT_NONE};
+    must(rows > 0 && rows <= BATCH_MAX);
+    for (uint32_t g = 0; g < KV_GROUPS_MAX; g++)
+        part.block_tables[g] = bench->blocks[0];
+    for (uint32_t i = 0; i < rows; i++) {
+        ids[i] = token_id(bench, i);
+        logit_rows[i] = i;
+    }
+    const struct step_batch batch = {.row_count = rows,
+                                     .token_ids = ids,
+                                     .sequence_count = 1,
+                                     .sequences = &part,
+                                     .logit_row_count = rows,
+                                     .logit_rows = logit_rows,
+                                     .samplings = samplings};
+    double best = 1e9;
+    for (uint32_t r = 0; r < bench->repeat; r++) {
+        double start = now_s(bench);
+        for (uint32_t step = 0; step < bench->decode_steps; step++) {
+            part.first_position = bench->context + step;
+            for (uint32_t i = 0; i < rows; i++)
+                samplings[i] = (struct row_sampling){.params = &params,
+                                                     .position = part.first_position + i + 1};
+            launch(bench, &batch);
+            wait_step(bench, results);
+        }
+        double took = now_s(bench) - start;
+        best = took < best ? took : best;
+    }
+    printf("drafted rows %3u   %.3f ms a step\n", rows, best * 1e3 / bench->decode_steps);
+}
+
 static void print_resident(void)
 {
     char line[128];
@@ -683,6 +728,8 @@ int main(int argc, char **argv)
             measure_decode(&bench, bench.batches.values[i]);
         for (uint32_t i = 0; i < bench.beside.count; i++)
             measure_beside(&bench, bench.beside.values[i]);
+        for (uint32_t i = 0; i < bench.drafted.count; i++)
+            measure_drafted(&bench, bench.drafted.values[i]);
     }
     print_resident();
     fflush(stdout);

@@ -18,7 +18,7 @@ HELLO = [{"role": "user", "content": "Hello"}]
 APIS = {"/v1/chat/completions": {"messages": HELLO}, "/v1/completions": {"prompt": "Hello"}, "/v1/responses": {"input": "Hello"},
         "/v1/messages": {"messages": HELLO, "max_tokens": 5}}
 SCHEMAS = ["ChatRequest", "CompletionRequest", "ResponsesRequest", "MessagesRequest"]
-ASKS = {"skip_special_tokens": False, "spaces_between_special_tokens": False, "cache_prompt": False, "parse_tool_calls": False,
+ASKS = {"skip_special_tokens": False, "spaces_between_special_tokens": False, "cache_prompt": False, "speculation": False, "parse_tool_calls": False,
         "include_reasoning": False}  # values of refused fields that ask for something; others: 7
 # Done without a type that could be wrong: a wrong value of these is one that no table of types can tell.
 ANY_VALUE = {"cache_control", "context_management", "service_tier", "metadata", "speed"}

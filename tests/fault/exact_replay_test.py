@@ -35,7 +35,7 @@ PATHS = {"/v1/chat/completions": "ChatRequest", "/v1/completions": "CompletionRe
 # Members that differ between two runs of the same request: names, times, and what caches had.
 CHANGING = {"id", "created", "created_at", "completed_at", "timings", "item_id", "call_id", "response_id", "request_id", "obfuscation",
             "prompt_tokens_details", "input_tokens_details", "cache_read_input_tokens", "cache_creation_input_tokens",
-            "cache_read_input_images", "prompt_progress"}
+            "cache_read_input_images", "prompt_progress", "draft_n", "draft_n_accepted"}
 
 
 def comparable(value):

@@ -66,7 +66,7 @@ def draw_settings(rng, device):
     model = rng.choice([DEMO, DEMO, rng.choice(TINY)])
     options = ["--device", device, "--workers", rng.choice(["1", "1", "2"]), "--threads", rng.choice(["1", "2"])]
     options += ["--prefix-cache", rng.choice(["0", "1", "1"]), "--kv-survives", rng.choice(["0", "1", "1"])]
-    options += ["--step-depth", rng.choice(["0", "1", "2"])]
+    options += ["--step-depth", rng.choice(["0", "1", "2"]), "--speculation", rng.choice(["auto", "auto", "off"])]
     options += ["--step-tokens", rng.choice(["0", "0", "17", "64"]), "--max-tokens", rng.choice(["0", "50"])]
     if rng.random() < 0.3:
         options += ["--mixed-prefill-tokens", rng.choice(["8", "32"])]
@@ -93,7 +93,7 @@ def draw_settings(rng, device):
 
 DRAWN_OPTIONS = set("""
     --model --device --workers --threads --prefix-cache --kv-survives --step-depth --step-tokens --max-tokens --mixed-prefill-tokens --itl-target-ms
-    --batch-invariant
+    --batch-invariant --speculation
     --max-sequences --kv-cache-bytes --kv-cache-type --kv-quant-scheme --kv-bits --kv-group-size --quantized-kv-start --activation-bits --context
     --max-kv-size --vision-cache-size --vision-cache-bytes
 """.split())
@@ -266,6 +266,7 @@ def chat(rng, model):
     body.maybe(0.1, "reasoning_effort", lambda: rng.choice(["none", "low", "high"]))
     body.maybe(0.2, "resize_shape", lambda: rng.choice([64, [96, 64]]))
     body.maybe(0.2, "cache_prompt", lambda: False)
+    body.maybe(0.2, "speculation", lambda: False)
     body.maybe(0.6, "stream", lambda: True)
     if body.fields.get("stream"):
         body.maybe(0.6, "stream_options", lambda: {"include_usage": True})
@@ -288,6 +289,7 @@ def completion(rng, model):
     if "logprobs" not in body.fields:
         body.maybe(0.3, "echo", lambda: True)
     body.maybe(0.2, "cache_prompt", lambda: False)
+    body.maybe(0.2, "speculation", lambda: False)
     body.maybe(0.6, "stream", lambda: True)
     if body.fields.get("stream"):
         body.maybe(0.6, "stream_options", lambda: {"include_usage": True})
@@ -342,6 +344,7 @@ def responses(rng, model):
         body.maybe(0.5, "tool_choice", lambda: rng.choice(["auto", "none", "required"]))
         body.maybe(0.3, "parallel_tool_calls", lambda: rng.random() < 0.5)
     body.maybe(0.2, "cache_prompt", lambda: False)
+    body.maybe(0.2, "speculation", lambda: False)
     body.maybe(0.5, "stream", lambda: True)
     if body.fields.get("stream"):
         body.maybe(0.3, "stream_options", lambda: {"include_obfuscation": False})

@@ -104,6 +104,8 @@ void engine_rig_open(struct engine_rig *rig, const struct engine_rig_options *op
         .context_tokens = options->context_tokens,
         .max_sequences = options->max_sequences,
         .step_tokens = options->step_tokens,
+        .logit_rows = options->logit_rows ? options->logit_rows : options->max_sequences,
+        .drafter = options->drafter,
         .mixed_prefill_tokens = options->mixed_prefill_tokens,
         .itl_target_ms = 100,
         .vision = options->vision,
@@ -147,6 +149,8 @@ enum step_outcome engine_rig_turn(struct engine_rig *rig)
 
     if (rig->options.pace.stream_us > 0)
         rig->engine->pace = rig->options.pace;
+    if (rig->options.draft_pace.step_us[1] > 0)
+        rig->engine->drafts.pace = rig->options.draft_pace;
     enum step_outcome outcome;
     must(step_loop_turn(rig->engine, &outcome, NULL) == RESULT_OK);
     sequence_table_check(table, &rig->engine->pools);

@@ -22,6 +22,8 @@ struct engine_rig_options {
     uint32_t context_tokens;
     uint32_t max_sequences;
     uint32_t step_tokens;
+    uint32_t logit_rows;           /* 0: max_sequences */
+    const struct drafter *drafter; /* NULL: no tokens are drafted */
     uint32_t mixed_prefill_tokens;
     uint32_t event_capacity;
     uint32_t step_depth; /* this and the next two configure the fake backend */
@@ -31,9 +33,10 @@ struct engine_rig_options {
     uint32_t patch_rows;
     uint32_t feature_rows;
     uint32_t kept_images;
-    struct step_pace pace;       /* at every turn's beginning; zeroed: as the machine goes */
-    struct thread_pool *helpers; /* of the engine, for masks; the caller's */
-    struct backend *backend;     /* a real one, loaded, instead of the fake one; the rig ends it */
+    struct step_pace pace;        /* at every turn's beginning; zeroed: as the machine goes */
+    struct draft_pace draft_pace; /* likewise */
+    struct thread_pool *helpers;  /* of the engine, for masks; the caller's */
+    struct backend *backend;      /* a real one, loaded, instead of the fake one; the rig ends it */
     const struct kv_layout *layout; /* of its plan, instead of the groups above */
 };
 /* One full group of 64 blocks, 8 sequences, steps of 32 rows, room for all events, one step in

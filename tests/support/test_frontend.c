@@ -128,6 +128,7 @@ bool test_frontend_submit(struct test_frontend *frontend, uint32_t slot,
     reply->id = record.request;
     reply->first_index = request->generated_tokens;
     reply->token_count = 0;
+    reply->drafted = reply->accepted = 0;
     reply->cached_tokens = 0;
     reply->top_logprobs = request->top_logprobs;
     reserve(reply);
@@ -200,6 +201,21 @@ static void take_alternatives(struct test_reply *reply, const struct token_event
         to[(*have)++] = event->alternatives[i];
 }
 
+/* Accepted drafts come in the order of their positions. */
+static void take_drafts(struct test_frontend *frontend, struct test_reply *reply,
+                        const struct token_event *event)
+{
+    if (event->draft_tokens > 0) {
+        reply->drafted = event->draft_tokens;
+        reply->accepted = 0;
+        frontend->draft_tokens += event->draft_tokens;
+    }
+    if (event->draft_position > 0) {
+        must(event->draft_position == ++reply->accepted && reply->accepted <= reply->drafted);
+        frontend->accepted_drafts[event->draft_position]++;
+    }
+}
+
 static void take_token(struct test_reply *reply, const struct token_event *event)
 {
     must(event->index == reply->first_index + reply->token_count);
@@ -230,7 +246,10 @@ static void take_event(struct test_frontend *frontend, const struct token_event 
         return; /* reply to a record that a test made itself */
     must(reply->live);
     switch ((enum token_event_kind)event->kind) {
-    case TOKEN_EVENT_TOKEN: take_token(reply, event); break;
+    case TOKEN_EVENT_TOKEN:
+        take_drafts(frontend, reply, event);
+        take_token(reply, event);
+        break;
     case TOKEN_EVENT_ALTERNATIVES: take_alternatives(reply, event); break;
     case TOKEN_EVENT_PAYLOAD_DONE:
         must(!reply->payload_done);

@@ -58,6 +58,8 @@ struct test_reply {
     uint32_t prompt_total;
     uint32_t cached_tokens; /* as its first token says */
     uint32_t cached_images; /* as the last token said */
+    uint32_t drafted;       /* tokens drafted for the last step that drafted any, */
+    uint32_t accepted;      /* and how many of them came */
     bool payload_done;
     enum finish_reason finish; /* FINISH_NONE when it failed */
     enum result failure;
@@ -69,7 +71,9 @@ struct test_frontend {
     uint32_t vocab_tokens;
     uint32_t live_count;
     uint64_t event_count;
-    struct test_reply replies[LIMIT_LIVE_REQUESTS]; /* by slot */
+    uint64_t draft_tokens;                            /* of all replies */
+    uint64_t accepted_drafts[LIMIT_DRAFT_TOKENS + 1]; /* by draft_position */
+    struct test_reply replies[LIMIT_LIVE_REQUESTS];   /* by slot */
 };
 
 struct test_frontend_sizes {

@@ -99,6 +99,13 @@ void block_table_give_first(struct block_table *table, struct kv_block_pool *poo
     table->blocks[table->first_held++] = KV_BLOCK_NONE;
 }
 
+void block_table_cut(struct block_table *table, struct kv_block_pool *pool, uint32_t tokens)
+{
+    uint32_t wanted = block_table_blocks(tokens);
+    for (; table->covered > wanted && table->covered > table->first_held; table->covered--)
+        kv_block_pool_give(pool, block_table_ref(table, table->covered - 1), KV_EVICT_FIRST);
+}
+
 void block_table_give_all(struct block_table *table, struct kv_block_pool *pool)
 {
     while (table->covered > table->first_held) {

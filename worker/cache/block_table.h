@@ -50,6 +50,8 @@ void block_table_replace(struct block_table *table, struct kv_block_pool *pool, 
 /* Gives back the first held block. */
 void block_table_give_first(struct block_table *table, struct kv_block_pool *pool,
                             enum kv_evict_order order);
+/* Gives back the blocks after those that `tokens` positions fill, last block first. */
+void block_table_cut(struct block_table *table, struct kv_block_pool *pool, uint32_t tokens);
 /* Gives back all blocks, last block first, so that the cache evicts the end of a sequence before
  * the blocks that precede it. The table is empty afterwards. */
 void block_table_give_all(struct block_table *table, struct kv_block_pool *pool);

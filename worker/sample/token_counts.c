@@ -128,6 +128,34 @@ enum result token_counts_follow(struct token_counts *counts, const uint32_t *tok
     return RESULT_OK;
 }
 
+enum result token_counts_copy(struct token_counts *to, const struct token_counts *from)
+{
+    struct token_count *entries = to->entries;
+    uint32_t *slots = to->slots;
+    uint32_t capacity = to->entry_capacity;
+    if (capacity != from->entry_capacity) {
+        free(entries);
+        free(slots);
+        capacity = from->entry_capacity;
+        entries = capacity > 0 ? malloc(capacity * sizeof *entries) : NULL;
+        slots = capacity > 0 ? malloc((size_t)2 * capacity * sizeof *slots) : NULL;
+        if (capacity > 0 && (!entries || !slots)) {
+            free(entries);
+            free(slots);
+            *to = (struct token_counts){0};
+            return RESULT_OUT_OF_MEMORY;
+        }
+    }
+    *to = *from;
+    to->entries = entries;
+    to->slots = slots;
+    if (capacity > 0) {
+        memcpy(entries, from->entries, from->size * sizeof *entries);
+        memcpy(slots, from->slots, (size_t)2 * capacity * sizeof *slots);
+    }
+    return RESULT_OK;
+}
+
 uint32_t token_counts_size(const struct token_counts *counts)
 {
     return counts->size;

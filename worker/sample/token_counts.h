@@ -29,6 +29,10 @@ void token_counts_destroy(struct token_counts *counts);
  * After RESULT_OUT_OF_MEMORY the counts are incomplete and can only be destroyed. */
 enum result token_counts_follow(struct token_counts *counts, const uint32_t *tokens,
                                 uint32_t known) RESULT_CHECKED;
+/* Makes `to` equal to `from`. After RESULT_OUT_OF_MEMORY `to` can only be destroyed or copied to
+ * again. */
+enum result token_counts_copy(struct token_counts *to,
+                              const struct token_counts *from) RESULT_CHECKED;
 /* Entries in no particular order, some perhaps all zero; `index` < token_counts_size(). */
 uint32_t token_counts_size(const struct token_counts *counts);
 struct token_count token_counts_at(const struct token_counts *counts, uint32_t index);

@@ -85,9 +85,18 @@ static void begin_barred(struct sequence *sequence)
         sequence->barred[1 + i] = request->stop_ids[i];
 }
 
+static void draft_fini(struct sequence_draft *draft)
+{
+    for (uint32_t i = 0; i < SEQUENCE_COUNTED_DRAFTS; i++)
+        token_counts_destroy(draft->counts[i]);
+    if (draft->state)
+        draft->drafter->close(draft->state);
+}
+
 static void drop(struct sequence *sequence)
 {
     token_counts_destroy(sequence->counts);
+    draft_fini(&sequence->draft);
     sequence_request_fini(&sequence->request);
     *sequence = (struct sequence){.state = SEQUENCE_FREE};
 }
@@ -189,6 +198,7 @@ static void give_all(struct sequence *sequence, struct kv_pools *pools)
 void sequence_preempt(struct sequence *sequence, struct kv_pools *pools)
 {
     must(sequence_is_running(sequence) && sequence->drawn_tokens == 0);
+    must(sequence->draft.count == 0);
     give_all(sequence, pools);
     sequence->computed_tokens = 0;
     sequence->state = SEQUENCE_PREEMPTED;
@@ -208,7 +218,7 @@ void sequence_finish(struct sequence *sequence, struct kv_pools *pools)
 void sequence_take_blocks(struct sequence *sequence, struct kv_pools *pools, uint32_t rows)
 {
     must(sequence_is_running(sequence));
-    must(rows > 0 && rows <= sequence_rows_left(sequence));
+    must(rows > 0 && rows <= sequence_rows_left(sequence) + sequence->draft.count);
     uint32_t tokens = sequence->computed_tokens + rows;
     for (uint32_t group = 0; group < pools->layout->group_count; group++) {
         struct block_table *table = &sequence->tables[group];
@@ -277,20 +287,43 @@ void sequence_compute_mask(struct sequence *sequence)
     sequence_grammar_compute(&request->grammar, &sequence->forcer, &stops);
 }
 
-enum sequence_draw_kind sequence_next_draw(const struct sequence *sequence,
-                                           struct row_sampling *sampling)
+static struct row_sampling sampling_at(const struct sequence *sequence, uint32_t position,
+                                       const struct token_counts *counts)
 {
     const struct sequence_request *request = &sequence->request;
-    *sampling = (struct row_sampling){
+    return (struct row_sampling){
         .params = &request->run.sampling,
-        .counts = sequence->counts,
+        .counts = counts,
         .logit_bias = request->logit_bias,
         .logit_bias_count = request->run.logit_bias_count,
-        .position = sequence->known_tokens + sequence->drawn_tokens,
+        .position = position,
         .first_generated = first_generated(request),
         .wants_logprob = (request->run.flags & SUBMIT_FLAG_LOGPROBS) != 0,
         .top_logprobs = request->run.top_logprobs,
     };
+}
+
+/* Adds what the forcer says of a draw that no grammar governs. */
+static void add_forced(const struct sequence *sequence, const struct forced_draw *forced,
+                       struct row_sampling *sampling)
+{
+    const struct sequence_request *request = &sequence->request;
+    sampling->is_forced = forced->kind == FORCED_TOKEN;
+    sampling->forced_token = forced->token;
+    /* An answer with a grammar does not end before the grammar begins. */
+    bool bars_stops = (request->run.flags & SUBMIT_FLAG_IGNORE_END) == 0 &&
+                      (request->grammar.matcher || is_short(sequence, sampling->position));
+    sampling->barred = sequence->barred + (forced->bars_start ? 0 : 1);
+    sampling->barred_count =
+        (forced->bars_start ? 1 : 0) + (bars_stops ? request->run.stop_token_count : 0);
+}
+
+enum sequence_draw_kind sequence_next_draw(const struct sequence *sequence,
+                                           struct row_sampling *sampling)
+{
+    const struct sequence_request *request = &sequence->request;
+    *sampling =
+        sampling_at(sequence, sequence->known_tokens + sequence->drawn_tokens, sequence->counts);
     const struct sequence_grammar *grammar = &request->grammar;
     if (sequence_grammar_masks(grammar, &sequence->forcer, sequence->drawn_tokens)) {
         if (sequence->drawn_tokens > 0)
@@ -304,15 +337,21 @@ enum sequence_draw_kind sequence_next_draw(const struct sequence *sequence,
     struct forced_draw forced = token_forcer_next(&sequence->forcer, sequence->drawn_tokens);
     if (forced.kind == FORCED_UNKNOWN)
         return SEQUENCE_DRAW_UNKNOWN;
-    sampling->is_forced = forced.kind == FORCED_TOKEN;
-    sampling->forced_token = forced.token;
-    /* An answer with a grammar does not end before the grammar begins. */
-    bool bars_stops = (request->run.flags & SUBMIT_FLAG_IGNORE_END) == 0 &&
-                      (grammar->matcher || is_short(sequence, sampling->position));
-    sampling->barred = sequence->barred + (forced.bars_start ? 0 : 1);
-    sampling->barred_count =
-        (forced.bars_start ? 1 : 0) + (bars_stops ? request->run.stop_token_count : 0);
+    add_forced(sequence, &forced, sampling);
     return SEQUENCE_DRAW_KNOWN;
+}
+
+void sequence_draft_draw(const struct sequence *sequence, uint32_t drafts,
+                         struct row_sampling *sampling)
+{
+    must(drafts > 0 && drafts <= sequence->draft.count && !sequence->request.grammar.matcher);
+    *sampling = sampling_at(sequence, sequence->known_tokens + drafts,
+                            sequence->counts ? sequence->draft.counts[drafts - 1] : NULL);
+    struct token_forcer forcer = sequence->forcer;
+    token_forcer_follow(&forcer, sequence->request.tokens + first_generated(&sequence->request),
+                        sequence_generated_tokens(sequence) + drafts);
+    struct forced_draw forced = token_forcer_next(&forcer, 0);
+    add_forced(sequence, &forced, sampling);
 }
 
 bool sequence_is_running(const struct sequence *sequence)
@@ -346,6 +385,11 @@ uint32_t sequence_generated_tokens(const struct sequence *sequence)
            sequence->request.run.generated_tokens;
 }
 
+uint32_t sequence_first_generated(const struct sequence *sequence)
+{
+    return first_generated(&sequence->request);
+}
+
 void sequence_check(const struct sequence *sequence, const struct kv_pools *pools)
 {
     if (sequence->state == SEQUENCE_FREE)
@@ -355,6 +399,7 @@ void sequence_check(const struct sequence *sequence, const struct kv_pools *pool
     if (sequence->state == SEQUENCE_WAITING)
         must(sequence->known_tokens == sequence->request.run.prompt_tokens);
     must(sequence->known_tokens + sequence->drawn_tokens <= sequence->tokens_max);
+    must(sequence->draft.count == 0);
     if (sequence->state != SEQUENCE_DECODE)
         must(sequence->drawn_tokens == 0);
     if (!sequence_is_running(sequence))

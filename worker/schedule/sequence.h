@@ -59,8 +59,8 @@ void sequence_draw(struct sequence *sequence, uint32_t draw);
 void sequence_preempt(struct sequence *sequence, struct kv_pools *pools);
 void sequence_finish(struct sequence *sequence, struct kv_pools *pools);
 
-/* Within a state: take_blocks takes the blocks of `rows` more positions, which must be available;
- * advance counts the rows of a launched step as computed and gives back blocks that no later query
+/* Within a state: take_blocks takes the blocks of `rows` more positions, which must be available and
+ * may include drafted ones; advance counts the rows of a launched step as computed and gives back blocks that no later query
  * sees; append adds the oldest drawn token once it is known. RESULT_OUT_OF_MEMORY, or as
  * sequence_grammar_follow(): the sequence can only be finished. */
 void sequence_take_blocks(struct sequence *sequence, struct kv_pools *pools, uint32_t rows);
@@ -75,6 +75,11 @@ enum sequence_draw_kind { SEQUENCE_DRAW_KNOWN, SEQUENCE_DRAW_UNKNOWN };
 enum sequence_draw_kind sequence_next_draw(const struct sequence *sequence,
                                            struct row_sampling *sampling);
 
+/* The same for the token after the known ones and the first `drafts` drafted ones, as if these were
+ * known. */
+void sequence_draft_draw(const struct sequence *sequence, uint32_t drafts,
+                         struct row_sampling *sampling);
+
 /* Whether the next token, if no drawn one is unknown, is drawn under a grammar's mask. */
 bool sequence_wants_mask(const struct sequence *sequence);
 /* Computes request.grammar.mask and .verdict for it, unless they are known. */
@@ -83,12 +88,15 @@ void sequence_compute_mask(struct sequence *sequence);
 bool sequence_is_running(const struct sequence *sequence); /* PREFILL or DECODE */
 /* The reason to end after its last known token, `token` (proto/generation_end.h). */
 enum finish_reason sequence_end_at(const struct sequence *sequence, uint32_t token);
-/* Positions that can be computed next: known and drawn tokens less computed ones. */
+/* Positions that can be computed next: known and drawn tokens less computed ones. Drafted tokens
+ * are not included. */
 uint32_t sequence_rows_left(const struct sequence *sequence);
 /* Whether its last token by length is being drawn, so that nothing is left to compute. */
 bool sequence_draws_last(const struct sequence *sequence);
 /* Known generated tokens, including those from before a replay. */
 uint32_t sequence_generated_tokens(const struct sequence *sequence);
+/* Position of the first generated token, including those from before a replay. */
+uint32_t sequence_first_generated(const struct sequence *sequence);
 
 /* Asserts the table above; valid between steps. */
 void sequence_check(const struct sequence *sequence, const struct kv_pools *pools);

@@ -14,6 +14,7 @@
 #include "worker/cache/block_table.h"
 #include "worker/cache/kv_pools.h"
 #include "worker/cache/prefix_cache.h"
+#include "worker/draft/drafter.h"
 #include "worker/sample/row_sampler.h"
 #include "worker/sample/token_counts.h"
 #include "worker/sample/token_forcer.h"
@@ -43,6 +44,26 @@ enum sequence_state {
     SEQUENCE_DECODE
 };
 
+/* With penalties, each drafted row has counts of its own, so fewer rows are drafted. */
+#define SEQUENCE_COUNTED_DRAFTS 8u
+
+/* Drafts of the step that is being planned or under way (sequence_draft.h). Zeroed: none. */
+struct sequence_draft {
+    uint32_t count; /* drafted tokens, at request.tokens[known_tokens ...] */
+    uint8_t classes[LIMIT_DRAFT_TOKENS];
+    /* Before the draws at the drafted rows, if a penalty is on; owned and kept for later steps. */
+    struct token_counts *counts[SEQUENCE_COUNTED_DRAFTS];
+    const struct drafter *drafter; /* of `state`, owned; NULL: not opened */
+    void *state;
+    /* What was proposed for the next position but not drafted: it is judged all the same, which
+     * costs nothing and teaches how reliable proposals are. */
+    bool foresees;
+    uint8_t foreseen_class;
+    uint32_t foreseen_token;
+    double accepted; /* proposed tokens of late that were right, */
+    double expected; /* and how many were expected to be (draft_pace.h) */
+};
+
 struct sequence {
     enum sequence_state state;
     uint64_t arrival;          /* grows with every request and defines which sequence is older */
@@ -58,6 +79,7 @@ struct sequence {
     uint32_t reported_prompt_tokens; /* progress already sent */
     struct token_counts *counts;     /* NULL if no penalty is on */
     struct token_forcer forcer;
+    struct sequence_draft draft;
     uint32_t barred[ROW_BARRED_MAX]; /* the token that starts thinking, then the stop ids */
     struct block_table tables[KV_GROUPS_MAX];
     struct kv_block_ref recurrent; /* slot of recurrent state; block KV_BLOCK_NONE: none */

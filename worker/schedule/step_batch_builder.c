@@ -25,8 +25,8 @@ struct step_batch_builder {
     struct sequence **owners;
     uint64_t *arrivals; /* `arrival` of each sequence */
     uint32_t *results;
-    uint32_t *logit_rows;           /* [max_sequences] */
-    struct row_sampling *samplings; /* [max_sequences] */
+    uint32_t *logit_rows;           /* [max_logit_rows] */
+    struct row_sampling *samplings; /* [max_logit_rows] */
     /* [max_rows], NULL if the model takes no images; filled for all rows, even if the batch does
      * not pass them on */
     uint32_t *feature_rows;
@@ -46,8 +46,8 @@ struct step_batch_builder *step_batch_builder_create(const struct step_batch_lim
     builder->owners = must_alloc(max_sequences, sizeof(struct sequence *));
     builder->arrivals = must_alloc(max_sequences, sizeof *builder->arrivals);
     builder->results = must_alloc(max_sequences, sizeof *builder->results);
-    builder->logit_rows = must_alloc(max_sequences, sizeof *builder->logit_rows);
-    builder->samplings = must_alloc(max_sequences, sizeof *builder->samplings);
+    builder->logit_rows = must_alloc(limits->max_logit_rows, sizeof *builder->logit_rows);
+    builder->samplings = must_alloc(limits->max_logit_rows, sizeof *builder->samplings);
     if (limits->vision) {
         builder->feature_rows = must_alloc(max_rows, sizeof *builder->feature_rows);
         builder->rope_positions = must_alloc(max_rows, sizeof *builder->rope_positions);
@@ -87,12 +87,12 @@ void step_batch_builder_clear(struct step_batch_builder *builder)
     builder->batch.visible_ends = NULL;
 }
 
-/* At most the token of the last row is not known yet. */
+/* At most the token of the last row is not known yet. Drafted tokens lie behind the known ones. */
 static void add_tokens(struct step_batch_builder *builder, const struct sequence *sequence,
                        uint32_t rows)
 {
     uint32_t *ids = builder->token_ids + builder->batch.row_count;
-    uint32_t known = sequence->known_tokens - sequence->computed_tokens;
+    uint32_t known = sequence->known_tokens + sequence->draft.count - sequence->computed_tokens;
     if (known < rows) {
         must(sequence->drawn_tokens == 1 && known == rows - 1);
         ids[known] = STEP_TOKEN_SAMPLED | sequence->last_draw;
@@ -142,13 +142,24 @@ static void add_images(struct step_batch_builder *builder, const struct sequence
     }
 }
 
+/* Adds the draw of the batch's row `row`. */
+static struct row_sampling *add_draw(struct step_batch_builder *builder, uint32_t row)
+{
+    uint32_t draw = builder->batch.logit_row_count++;
+    must(draw < builder->limits.max_logit_rows);
+    builder->logit_rows[draw] = row;
+    return &builder->samplings[draw];
+}
+
 void step_batch_builder_add(struct step_batch_builder *builder, struct sequence *sequence,
-                            const struct kv_pools *pools, uint32_t rows)
+                            const struct kv_pools *pools, uint32_t certain_rows)
 {
     struct step_batch *batch = &builder->batch;
-    must(rows > 0 && rows <= builder->limits.max_rows - batch->row_count);
+    uint32_t rows = certain_rows + sequence->draft.count;
+    must(certain_rows > 0 && rows <= builder->limits.max_rows - batch->row_count);
     must(batch->sequence_count < builder->limits.max_sequences);
-    must(rows <= sequence_rows_left(sequence));
+    must(certain_rows <= sequence_rows_left(sequence));
+    must(sequence->draft.count == 0 || certain_rows == sequence_rows_left(sequence));
     uint32_t at = batch->sequence_count++;
     struct step_sequence *part = &builder->sequences[at];
     *part = (struct step_sequence){.first_row = batch->row_count,
@@ -168,12 +179,13 @@ void step_batch_builder_add(struct step_batch_builder *builder, struct sequence 
     builder->owners[at] = sequence;
     builder->arrivals[at] = sequence->arrival;
     builder->results[at] = UINT32_MAX;
-    if (rows == sequence_rows_left(sequence)) {
-        uint32_t draw = batch->logit_row_count++;
-        builder->results[at] = draw;
-        builder->logit_rows[draw] = batch->row_count - 1;
-        must(sequence_next_draw(sequence, &builder->samplings[draw]) == SEQUENCE_DRAW_KNOWN);
-    }
+    if (certain_rows < sequence_rows_left(sequence))
+        return;
+    builder->results[at] = batch->logit_row_count;
+    uint32_t row = batch->row_count - sequence->draft.count - 1;
+    must(sequence_next_draw(sequence, add_draw(builder, row)) == SEQUENCE_DRAW_KNOWN);
+    for (uint32_t draft = 1; draft <= sequence->draft.count; draft++)
+        sequence_draft_draw(sequence, draft, add_draw(builder, row + draft));
 }
 
 const struct step_batch *step_batch_builder_batch(const struct step_batch_builder *builder)

@@ -14,6 +14,7 @@ struct step_batch_builder;
 struct step_batch_limits {
     uint32_t max_rows;
     uint32_t max_sequences;
+    uint32_t max_logit_rows;
     uint32_t group_count;
     const struct model_vision *vision; /* NULL: no sequence has images */
 };
@@ -22,16 +23,17 @@ struct step_batch_builder *step_batch_builder_create(const struct step_batch_lim
 void step_batch_builder_destroy(struct step_batch_builder *builder);
 
 void step_batch_builder_clear(struct step_batch_builder *builder);
-/* Adds the next `rows` rows of a running sequence that holds the blocks for them. If they reach its
- * last token, known or drawn by the previous step, the next token is drawn. */
+/* Adds the next `certain_rows` rows of a running sequence that holds the blocks for them. If they reach its
+ * last token, known or drawn by the previous step, the next token is drawn. The rows of its drafts
+ * follow, each with a draw. */
 void step_batch_builder_add(struct step_batch_builder *builder, struct sequence *sequence,
-                            const struct kv_pools *pools, uint32_t rows);
+                            const struct kv_pools *pools, uint32_t certain_rows);
 /* Valid until the next clear. It points into the builder and, until the batch is launched, into the
  * sequences. */
 const struct step_batch *step_batch_builder_batch(const struct step_batch_builder *builder);
 
 /* The sequence of batch->sequences[index], or NULL if it has ended since; and the index of its draw
- * among the batch's results, or UINT32_MAX if it has none. */
+ * among the batch's results, or UINT32_MAX if it has none; the draws of its drafted rows follow. */
 struct sequence *step_batch_builder_sequence(const struct step_batch_builder *builder,
                                              uint32_t index);
 uint32_t step_batch_builder_result(const struct step_batch_builder *builder, uint32_t index);

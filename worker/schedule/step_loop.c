@@ -16,6 +16,7 @@
 #include "worker/cache/prefix_cache.h"
 #include "worker/schedule/gauge_board.h"
 #include "worker/schedule/grammar_masks.h"
+#include "worker/schedule/step_drafts.h"
 #include "worker/schedule/step_planner.h"
 #include "worker/schedule/step_publisher.h"
 #include "worker/schedule/submit_intake.h"
@@ -41,13 +42,15 @@ static void publish_gauges(struct worker_engine *engine)
     }
 }
 
-/* Counts the rows of the launched step as computed and the tokens after them as drawn. */
+/* Counts the rows of the launched step as computed and the tokens after them as drawn; drafted rows
+ * count once their tokens are accepted. */
 static void advance(struct worker_engine *engine, const struct step_batch_builder *builder)
 {
     const struct step_batch *batch = step_batch_builder_batch(builder);
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
         struct sequence *sequence = step_batch_builder_sequence(builder, i);
-        sequence_advance(sequence, &engine->pools, batch->sequences[i].row_count);
+        sequence_advance(sequence, &engine->pools,
+                         batch->sequences[i].row_count - sequence->draft.count);
         uint32_t draw = step_batch_builder_result(builder, i);
         if (draw != UINT32_MAX)
             sequence_draw(sequence, draw);
@@ -118,13 +121,17 @@ static enum result finish_step(struct worker_engine *engine, struct error_text *
     enum result result = step_pipeline_wait(&engine->pipeline, &done, error);
     if (result != RESULT_OK)
         return result;
-    uint32_t rows = step_batch_builder_batch(done.builder)->row_count;
-    step_pace_note(&engine->pace, &(struct step_cost){.prompt_rows = done.prompt_rows,
-                                                      .decode_rows = rows - done.prompt_rows,
-                                                      .patch_work = done.patch_work,
-                                                      .patch_us = done.patch_us,
-                                                      .time_us = done.time_us});
+    const struct step_batch *batch = step_batch_builder_batch(done.builder);
+    uint32_t decode_rows = batch->row_count - done.prompt_rows;
+    /* Steps with drafts are no measure of streams. */
+    if (done.prompt_rows > 0 || decode_rows == batch->sequence_count)
+        step_pace_note(&engine->pace, &(struct step_cost){.prompt_rows = done.prompt_rows,
+                                                          .decode_rows = decode_rows,
+                                                          .patch_work = done.patch_work,
+                                                          .patch_us = done.patch_us,
+                                                          .time_us = done.time_us});
     uint32_t generated = step_publisher_apply(engine, &done);
+    step_drafts_note_step(engine, &done, generated);
     gauge_board_add_step(engine->gauges, &(struct gauge_step){.prompt_rows = done.prompt_rows,
                                                               .generated_tokens = generated,
                                                               .step_time_us = done.time_us});

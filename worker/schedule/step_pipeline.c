@@ -31,9 +31,10 @@ void step_pipeline_init(struct step_pipeline *pipeline, const struct step_pipeli
         pipeline->steps[i].builder = step_batch_builder_create(
             &(struct step_batch_limits){.max_rows = options->max_rows,
                                         .max_sequences = options->max_sequences,
+                                        .max_logit_rows = options->max_logit_rows,
                                         .group_count = options->group_count,
                                         .vision = options->vision});
-    pipeline->results = must_alloc(options->max_sequences, sizeof *pipeline->results);
+    pipeline->results = must_alloc(options->max_logit_rows, sizeof *pipeline->results);
 }
 
 void step_pipeline_fini(struct step_pipeline *pipeline)

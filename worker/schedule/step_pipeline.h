@@ -21,6 +21,7 @@ struct step_pipeline_options {
     struct worker_fault fault;
     uint32_t max_rows;
     uint32_t max_sequences;
+    uint32_t max_logit_rows;
     uint32_t group_count;
     const struct model_vision *vision; /* NULL: no sequence has images */
     struct kv_ledger *ledger;          /* is told of each step; NULL: none */
@@ -40,7 +41,7 @@ struct step_pipeline {
     uint32_t under_way;
     uint32_t oldest;                             /* index into steps, which is a ring */
     struct step_under_way steps[STEP_DEPTH_MAX]; /* [depth] */
-    struct sampled_token *results;               /* [max_sequences] of the last step waited for */
+    struct sampled_token *results;               /* [max_logit_rows] of the last step waited for */
     uint64_t ended_us;                           /* when that wait ended */
     uint64_t launches;                           /* of this worker process */
 };

@@ -18,6 +18,7 @@
 #include "worker/schedule/gauge_board.h"
 #include "worker/schedule/preemption_policy.h"
 #include "worker/schedule/sequence_prefix.h"
+#include "worker/schedule/step_drafts.h"
 #include "worker/schedule/step_policy.h"
 
 /* Whether the head of the queue may start. The blocks it would share are looked up only if they
@@ -102,13 +103,16 @@ uint32_t step_planner_plan(struct worker_engine *engine, struct step_batch_build
     step_policy_compose(&snapshot, engine->rows);
     engine->image_rows_deferred = image_rows_deferred(&snapshot, engine->rows);
     uint32_t prompt_rows = 0;
+    for (uint32_t i = 0; i < snapshot.candidate_count; i++)
+        prompt_rows += snapshot.candidates[i].decoding ? 0 : engine->rows[i];
+    if (engine->parts.drafter && prompt_rows == 0 && engine->patch_work == 0)
+        step_drafts_begin(engine, &snapshot);
     for (uint32_t i = 0; i < snapshot.candidate_count; i++) {
         if (engine->rows[i] == 0)
             continue;
         struct sequence *sequence = sequence_table_running_at(engine->table, i);
-        sequence_take_blocks(sequence, &engine->pools, engine->rows[i]);
+        sequence_take_blocks(sequence, &engine->pools, engine->rows[i] + sequence->draft.count);
         step_batch_builder_add(builder, sequence, &engine->pools, engine->rows[i]);
-        prompt_rows += snapshot.candidates[i].decoding ? 0 : engine->rows[i];
     }
     return prompt_rows;
 }

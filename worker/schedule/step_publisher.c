@@ -16,6 +16,8 @@
 #include "proto/must.h"
 #include "worker/schedule/gauge_board.h"
 #include "worker/schedule/grammar_masks.h"
+#include "worker/schedule/sequence_draft.h"
+#include "worker/schedule/step_drafts.h"
 
 /* `computed_tokens`: the sequence's positions at the end of this step; later steps may have
  * advanced it further. */
@@ -65,15 +67,22 @@ static void tell_alternatives(struct worker_engine *engine, struct request_id id
     }
 }
 
-static void tell_token(struct worker_engine *engine, struct sequence *sequence,
-                       const struct sampled_token *sampled)
+/* What a token's event says of drafts (proto/token_event.h). */
+struct draft_note {
+    uint32_t draft_tokens;
+    uint32_t draft_position;
+};
+
+/* False: the sequence has ended. */
+static bool tell_token(struct worker_engine *engine, struct sequence *sequence,
+                       const struct sampled_token *sampled, struct draft_note note)
 {
     must(sampled->token < engine->parts.vocab_tokens);
     uint32_t index = sequence_generated_tokens(sequence);
     enum result appended = sequence_append(sequence, &engine->pools, sampled->token);
     if (appended != RESULT_OK) {
         fail(engine, sequence, appended);
-        return;
+        return false;
     }
     tell_alternatives(engine, sequence->request.id, sampled);
     frontend_link_emit(engine->parts.link,
@@ -81,6 +90,8 @@ static void tell_token(struct worker_engine *engine, struct sequence *sequence,
                                              .request = sequence->request.id,
                                              .token = sampled->token,
                                              .index = index,
+                                             .draft_tokens = note.draft_tokens,
+                                             .draft_position = note.draft_position,
                                              .cached_tokens = sequence->cached_tokens,
                                              .cached_images = sequence->request.images.hits,
                                              .logprob = sampled->logprob});
@@ -89,6 +100,29 @@ static void tell_token(struct worker_engine *engine, struct sequence *sequence,
         finish = FINISH_GRAMMAR;
     if (finish != FINISH_NONE)
         end(engine, sequence, finish);
+    return finish == FINISH_NONE;
+}
+
+/* Tells the draws of a sequence up to the first one that differs from its draft, or to the one
+ * after the last draft. Returns the number of tokens. */
+static uint32_t tell_draws(struct worker_engine *engine, struct sequence *sequence,
+                           const struct sampled_token *draws)
+{
+    uint32_t drafts = sequence->draft.count;
+    for (uint32_t at = 0;; at++) {
+        bool equals = step_drafts_judge(engine, sequence, at, draws[at].token);
+        struct draft_note note = {.draft_tokens = at == 0 ? drafts : 0,
+                                  .draft_position = equals ? at + 1 : 0};
+        if (!tell_token(engine, sequence, &draws[at], note))
+            return at + 1;
+        if (equals) {
+            sequence_draft_accept(sequence, &engine->pools);
+            continue;
+        }
+        if (drafts > 0)
+            sequence_draft_end(sequence, &engine->pools);
+        return at + 1;
+    }
 }
 
 uint32_t step_publisher_apply(struct worker_engine *engine, const struct step_done *done)
@@ -102,10 +136,8 @@ uint32_t step_publisher_apply(struct worker_engine *engine, const struct step_do
         const struct step_sequence *part = &batch->sequences[i];
         emit_progress(engine, sequence, part->first_position + part->row_count, done->time_us);
         uint32_t result = step_batch_builder_result(done->builder, i);
-        if (result != UINT32_MAX) {
-            tell_token(engine, sequence, &done->results[result]);
-            generated++;
-        }
+        if (result != UINT32_MAX)
+            generated += tell_draws(engine, sequence, &done->results[result]);
     }
     return generated;
 }

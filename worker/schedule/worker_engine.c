@@ -31,12 +31,26 @@ static void create_vision(struct worker_engine *engine)
                                              .max_patch_rows = parts->patch_rows};
 }
 
+static void create_drafts(struct worker_engine *engine)
+{
+    const struct worker_engine_parts *parts = &engine->parts;
+    if (!parts->drafter)
+        return;
+    must(engine->pipeline.depth == 1 && !engine->pools.state);
+    engine->drafts = (struct step_drafts){
+        .proposals = must_alloc(parts->max_sequences, sizeof(struct draft_proposal)),
+        .candidates = must_alloc(parts->max_sequences, sizeof(struct draft_candidate)),
+        .running = must_alloc(parts->max_sequences, sizeof(uint32_t)),
+        .counts = must_alloc(parts->max_sequences, sizeof(uint32_t))};
+}
+
 enum result worker_engine_create(const struct worker_engine_parts *parts,
                                  struct worker_engine **created)
 {
     must(parts->max_sequences > 0 && parts->max_sequences <= parts->step_tokens);
     must(parts->state_slots == 0 || parts->state_slots >= parts->max_sequences);
     must(parts->itl_target_ms > 0 && parts->context_tokens > 0);
+    must(parts->logit_rows >= parts->max_sequences);
     struct worker_engine *engine = must_alloc(1, sizeof *engine);
     engine->parts = *parts;
     engine->gauges = frontend_link_gauges(parts->link);
@@ -64,9 +78,11 @@ enum result worker_engine_create(const struct worker_engine_parts *parts,
                                                        .fault = parts->fault,
                                                        .max_rows = parts->step_tokens,
                                                        .max_sequences = parts->max_sequences,
+                                                       .max_logit_rows = parts->logit_rows,
                                                        .group_count = parts->layout->group_count,
                                                        .vision = parts->vision,
                                                        .ledger = parts->ledger});
+    create_drafts(engine);
     engine->candidates = must_alloc(parts->max_sequences, sizeof *engine->candidates);
     engine->rows = must_alloc(parts->max_sequences, sizeof *engine->rows);
     engine->masked = must_alloc(parts->max_sequences, sizeof(struct sequence *));
@@ -95,6 +111,10 @@ void worker_engine_destroy(struct worker_engine *engine)
     free(engine->candidates);
     free(engine->rows);
     free(engine->masked);
+    free(engine->drafts.proposals);
+    free(engine->drafts.candidates);
+    free(engine->drafts.running);
+    free(engine->drafts.counts);
     if (engine->vocabulary) /* after the sequences, which have matchers */
         grammar_vocabulary_close(engine->vocabulary);
     free(engine);

@@ -7,7 +7,9 @@
 
 #include "worker/backend/host/backend.h"
 #include "worker/backend/host/thread_pool.h"
+#include "worker/draft/drafter.h"
 #include "worker/schedule/admission_policy.h"
+#include "worker/schedule/draft_policy.h"
 #include "worker/schedule/frontend_link.h"
 #include "worker/schedule/image_encoder.h"
 #include "worker/schedule/sequence_table.h"
@@ -27,8 +29,12 @@ struct worker_engine_parts {
     struct kv_ledger *ledger;  /* of the backend's blocks, if these outlive the worker; else NULL */
     uint32_t vocab_tokens;
     uint32_t context_tokens;
-    uint32_t max_sequences;            /* <= step_tokens */
-    uint32_t step_tokens;              /* <= LIMIT_STEP_ROWS */
+    uint32_t max_sequences; /* <= step_tokens */
+    uint32_t step_tokens;   /* <= LIMIT_STEP_ROWS */
+    uint32_t logit_rows;    /* of a step, >= max_sequences; as given to the backend */
+    /* NULL: no tokens are drafted. Otherwise the backend has one step under way and the row rule
+     * of backend.h, and the model has no recurrent layers. */
+    const struct drafter *drafter;
     uint32_t mixed_prefill_tokens;     /* 0: chosen by the price of rows (chunk_pace.h) */
     uint32_t itl_target_ms;            /* time of a step with waiting streams, at most; > 0 */
     const struct model_vision *vision; /* NULL unless model and backend take images */
@@ -38,6 +44,15 @@ struct worker_engine_parts {
     uint32_t kept_images;        /* images that the feature cache keeps */
     struct thread_pool *helpers; /* compute masks of grammars; NULL: the engine's thread alone */
     struct worker_fault fault;
+};
+
+/* Scratch and figures of step_drafts.c; the arrays are NULL without a drafter. */
+struct step_drafts {
+    struct draft_pace pace;
+    struct draft_proposal *proposals; /* [max_sequences], like the next three */
+    struct draft_candidate *candidates;
+    uint32_t *running; /* their numbers among the running sequences */
+    uint32_t *counts;
 };
 
 struct worker_engine {
@@ -54,6 +69,7 @@ struct worker_engine {
     uint64_t patch_us;        /* encoding time, on a backend that works within the call */
     bool image_rows_deferred; /* rows of prompts with images wait for a step without encoding */
     struct step_pace pace;
+    struct step_drafts drafts;
     struct step_candidate *candidates; /* [max_sequences], like the next one */
     uint32_t *rows;
     struct sequence **masked;              /* [max_sequences] scratch of grammar_masks.c */

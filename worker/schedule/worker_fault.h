@@ -1,7 +1,7 @@
 /*
  * Injects faults, for tests of the frontend: `--fault [WORKER:]NAME=N`.
  *
- *   abort-on-token=ID     aborts in a step that computes the token ID
+ *   abort-on-token=ID     aborts in a step that computes the token ID, also as a draft
  *   kill-on-token=ID      ends by SIGKILL there, as by the kernel's OOM killer
  *   abort-at-step=N       aborts in the N-th step of every worker process
  *   abort-on-inherited=N  aborts in the first step of a worker process if a sequence begins there at

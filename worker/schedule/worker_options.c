@@ -83,6 +83,7 @@ static const struct flag flags[] = {
     {"--mixed-prefill-tokens", FLAG_U32, FIELD(mixed_prefill_tokens), 0, LIMIT_STEP_ROWS, false},
     {"--itl-target-ms", FLAG_U32, FIELD(itl_target_ms), 1, LIMIT_ITL_TARGET_MS, false},
     {"--step-depth", FLAG_U32, FIELD(step_depth), 0, STEP_DEPTH_MAX, false},
+    {"--speculation", FLAG_U32, FIELD(speculation), 0, 1, false},
     {"--context", FLAG_U32, FIELD(context_tokens), 0, LIMIT_CONTEXT_TOKENS, false},
     {"--kv-cache-type", FLAG_KV_TYPE, FIELD(kv_cache_type), 0, 0, false},
     {"--kv-bits", FLAG_HALF_BITS, FIELD(kv_request.half_bits), 0, 0, false},
@@ -260,7 +261,8 @@ void worker_options_print(const struct worker_options *options)
              "%s, profile %u, batch-invariant %u, threads %u, activation-bits %u, max-sequences "
              "%u, step-tokens %u, "
              "mixed-prefill-tokens "
-             "%u, itl-target-ms %u, step-depth %u, context %u, kv-cache-type %s, kv quantization "
+             "%u, itl-target-ms %u, step-depth %u, speculation %u, context %u, kv-cache-type %s, "
+             "kv quantization "
              "%s, kv-cache-bytes "
              "%llu, vision-patches "
              "%u, vision-cache-size %u, vision-cache-bytes %llu, kv-cache-share %u, "
@@ -276,8 +278,8 @@ void worker_options_print(const struct worker_options *options)
              options->pipeline_cache ? options->pipeline_cache : "none", options->profile,
              options->batch_invariant, options->threads, options->activation_bits,
              options->max_sequences, options->step_tokens, options->mixed_prefill_tokens,
-             options->itl_target_ms, options->step_depth, options->context_tokens,
-             kv_cache_type_name(options->kv_cache_type), quantization,
+             options->itl_target_ms, options->step_depth, options->speculation,
+             options->context_tokens, kv_cache_type_name(options->kv_cache_type), quantization,
              (unsigned long long)options->kv_cache_bytes, options->vision_patches,
              options->vision_cache_size, (unsigned long long)options->vision_cache_bytes,
              options->kv_cache_share, options->prefix_cache, options->verify_weights,

@@ -49,6 +49,7 @@ struct worker_options {
     uint32_t mixed_prefill_tokens; /* 0 = chosen by the price of rows */
     uint32_t itl_target_ms;
     uint32_t step_depth;     /* maximum steps launched and not read; 0 = the backend's choice */
+    uint32_t speculation;    /* 1: tokens are drafted where that is exact */
     uint32_t context_tokens; /* 0 = the model's, limited by the KV memory */
     enum kv_cache_type kv_cache_type;
     struct kv_quantization_request kv_request; /* values of the flags */

@@ -73,6 +73,32 @@ static uint32_t own_threads(const struct worker_options *options)
     return share > 0 ? share : 1;
 }
 
+/* Why no tokens are drafted, or NULL. */
+static const char *no_speculation_reason(const struct worker_process *process)
+{
+    const struct worker_options *options = process->options;
+    if (!options->speculation)
+        return "--speculation off";
+    if (options->device.kind != DEVICE_CPU)
+        return "only CPU workers draft tokens";
+    if (options->step_depth > 1)
+        return "--step-depth 2: drafts are judged by a token that is read first";
+    if (model_plan(process->model)->state.layers > 0)
+        return "the model's recurrent state cannot be taken back";
+    return NULL;
+}
+
+/* Logit rows of a step: those of all sequences, and enough for the drafts of one. */
+static uint32_t logit_rows(const struct worker_process *process)
+{
+    const struct worker_options *options = process->options;
+    uint32_t rows = 1 + LIMIT_DRAFT_TOKENS;
+    if (rows > options->step_tokens)
+        rows = options->step_tokens;
+    bool drafts = no_speculation_reason(process) == NULL;
+    return drafts && rows > options->max_sequences ? rows : options->max_sequences;
+}
+
 static void create_backend(struct worker_process *process)
 {
     const struct worker_options *options = process->options;
@@ -97,7 +123,7 @@ static void create_backend(struct worker_process *process)
                                  .kv_share_percent = options->kv_cache_share,
                                  .step_depth = options->step_depth,
                                  .max_step_rows = options->step_tokens,
-                                 .max_logit_rows = options->max_sequences};
+                                 .max_logit_rows = logit_rows(process)};
     process->backend =
         options->device.kind == DEVICE_VULKAN ? vulkan_backend_create() : cpu_backend_create();
 }
@@ -288,6 +314,8 @@ static enum result assemble(struct worker_process *process, struct error_text *e
         .keeps_prefixes = process->options->prefix_cache != 0,
         .max_sequences = process->kv.max_sequences,
         .step_tokens = process->options->step_tokens,
+        .logit_rows = process->backend_options.max_logit_rows,
+        .drafter = no_speculation_reason(process) ? NULL : &suffix_drafter,
         .mixed_prefill_tokens = process->options->mixed_prefill_tokens,
         .itl_target_ms = process->options->itl_target_ms,
         .vision = process->vision,
@@ -312,6 +340,12 @@ static enum result assemble(struct worker_process *process, struct error_text *e
     enum worker_weights origin = backend->interface->weights_origin(backend, &reason);
     if (reason[0])
         log_warn("weights are not shared with other workers: %s", reason);
+    if (parts.drafter)
+        log_info("speculation: tokens that the prompt or the answer had before are drafted, "
+                 "%u in a step at most; not for answers with a grammar",
+                 LIMIT_DRAFT_TOKENS);
+    else
+        log_info("speculation: none: %s", no_speculation_reason(process));
     log_info("ready: %s \"%s\", weights %.1f MB %s, %s", plan->config.architecture,
              plan->config.name, (double)weights_bytes / MEGABYTE, origin_words[origin],
              description);

@@ -103,10 +103,12 @@ static void write_usage(const struct api_reply *reply, struct text_buffer *out)
                               "\"usage\":{\"prompt_tokens\":%u,\"completion_tokens\":%u,"
                               "\"total_tokens\":%u,\"prompt_tokens_details\":{\"cached_tokens\":%u,"
                               "\"cached_images\":%u},"
-                              "\"completion_tokens_details\":{\"reasoning_tokens\":%u}}",
+                              "\"completion_tokens_details\":{\"reasoning_tokens\":%u",
                               usage.prompt_tokens, usage.completion_tokens,
                               usage.prompt_tokens + usage.completion_tokens, usage.cached.tokens,
                               usage.cached.images, usage.reasoning_tokens);
+    answer_timings_write_drafts(&reply->timings, out);
+    text_buffer_append_text(out, "}}");
 }
 
 static void write_timings(const struct api_reply *reply, struct text_buffer *out)

@@ -11,6 +11,8 @@ void answer_timings_note(struct answer_timings *timings, const struct reply_toke
         timings->scheduled_us = token->scheduled_us > 0 ? token->scheduled_us : token->now_us;
     }
     timings->last_us = token->now_us;
+    timings->draft_tokens += token->draft_tokens;
+    timings->accepted_drafts += token->is_drafted;
 }
 
 /* <name>_n, <name>_ms, <name>_per_token_ms, <name>_per_second */
@@ -32,7 +34,15 @@ void answer_timings_write(const struct answer_timings *timings, uint32_t prompt_
                out);
     text_buffer_append_text(out, ",");
     part_write("predicted", timings->tokens, timings->last_us - timings->first_us, out);
+    answer_timings_write_drafts(timings, out);
     text_buffer_append_text(out, "}");
+}
+
+void answer_timings_write_drafts(const struct answer_timings *timings, struct text_buffer *out)
+{
+    if (timings->draft_tokens > 0)
+        text_buffer_append_format(out, ",\"draft_n\":%u,\"draft_n_accepted\":%u",
+                                  timings->draft_tokens, timings->accepted_drafts);
 }
 
 void answer_timings_write_progress(const struct reply_progress *progress, struct text_buffer *out)

@@ -68,6 +68,7 @@ static const struct field_row rows[] = {
     ROW("ignore_eos",                      DONE,  DONE,  DONE,   NOT, OFF, NULL)
     ROW("verbosity",                       DONE,   NOT,   NOT,   NOT, OFF, NULL)
     ROW("cache_prompt",                    DONE,  DONE,  DONE,   NOT, VALUE(1), NULL)
+    ROW("speculation",                     DONE,  DONE,  DONE,   NOT, VALUE(1), NULL)
     ROW("stream",                          DONE,  DONE,  DONE,  DONE, OFF, NULL)
     ROW("stream_options",                  DONE,  DONE,  DONE,  NONE, OFF, NULL)
     ROW("timings_per_token",               DONE,  DONE,  NONE,  NONE, OFF, NULL)

@@ -109,6 +109,7 @@ struct generation_request {
      * NULL: none. */
     struct shared_bytes *loose_tools;
     bool no_prefix_cache; /* neither uses nor leaves a cached prefix */
+    bool no_speculation;  /* no token is drafted */
     struct cache_salt cache_salt;
 
     /* The form of the reply. */

@@ -20,8 +20,10 @@ struct reply_token {
      * there are; the drawn token may be among them. Valid during the call. */
     const struct token_logprob *alternatives; /* [alternative_count] */
     uint32_t alternative_count;
-    int64_t now_us;       /* monotonic: when it arrived */
-    int64_t scheduled_us; /* monotonic: when the worker began with the prompt; 0: not known */
+    uint32_t draft_tokens; /* drafted for the step that drew it, if it is the step's first token */
+    bool is_drafted;       /* it equals its draft */
+    int64_t now_us;        /* monotonic: when it arrived */
+    int64_t scheduled_us;  /* monotonic: when the worker began with the prompt; 0: not known */
 };
 
 /* How far a prompt is computed. Times are monotonic. */

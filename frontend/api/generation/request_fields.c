@@ -167,11 +167,14 @@ enum result request_fields_read_ends(const cJSON *body, struct generation_reques
         return result;
     result =
         request_fields_read_bool(body, "ignore_eos", "ignore_eos", &request->ignore_end, error);
-    if (result != RESULT_OK || !request_fields_member(body, "cache_prompt"))
-        return result;
-    bool cache_prompt = true;
-    result = request_fields_read_bool(body, "cache_prompt", "cache_prompt", &cache_prompt, error);
+    bool cache_prompt = true, speculation = true;
+    if (result == RESULT_OK && request_fields_member(body, "cache_prompt"))
+        result =
+            request_fields_read_bool(body, "cache_prompt", "cache_prompt", &cache_prompt, error);
+    if (result == RESULT_OK && request_fields_member(body, "speculation"))
+        result = request_fields_read_bool(body, "speculation", "speculation", &speculation, error);
     request->no_prefix_cache = !cache_prompt;
+    request->no_speculation = !speculation;
     return result;
 }
 

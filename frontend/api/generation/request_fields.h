@@ -42,7 +42,7 @@ enum result request_fields_read_sampling(const struct cJSON *body,
                                          const struct model_assets *assets, uint64_t random_seed,
                                          struct sampling_params *sampling,
                                          struct api_error *error) RESULT_CHECKED;
-/* Reads `min_tokens`, `ignore_eos` and llama.cpp's `cache_prompt`; call it after the request's
+/* Reads `min_tokens`, `ignore_eos`, `speculation` and llama.cpp's `cache_prompt`; call it after the request's
  * max_new_tokens is set. */
 enum result request_fields_read_ends(const struct cJSON *body, struct generation_request *request,
                                      struct api_error *error) RESULT_CHECKED;

@@ -100,12 +100,15 @@ static enum result on_token(struct chat_engine *engine, struct live_request *req
         return RESULT_CORRUPT;
     serve_metrics_token(&engine->metrics, &before, request->prepared.prompt.count,
                         request->cached.tokens, now_us);
+    serve_metrics_drafts(&engine->metrics, event->draft_tokens, event->draft_position);
     const struct reply_token token = {.id = event->token,
                                       .is_stop = worker_events_find_end(engine, request) ==
                                                  FINISH_STOP_TOKEN,
                                       .logprob = event->logprob,
                                       .alternatives = request->alternatives,
                                       .alternative_count = request->alternative_count,
+                                      .draft_tokens = event->draft_tokens,
+                                      .is_drafted = event->draft_position > 0,
                                       .now_us = now_us,
                                       .scheduled_us = request->timeline.scheduled_us};
     bool complete = request->sink->token(request->sink_context, &token);

@@ -13,6 +13,8 @@
  */
 #include "frontend/serve/metrics/serve_metrics.h"
 
+#include <stdio.h>
+
 #define COUNT_OF(list) (sizeof(list) / sizeof(list)[0])
 
 static const double first_token_bounds_s[] = {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1,
@@ -96,6 +98,15 @@ void serve_metrics_token(struct serve_metrics *metrics, const struct request_tim
                                 now_us - timeline->arrived_us);
 }
 
+void serve_metrics_drafts(struct serve_metrics *metrics, uint32_t draft_tokens,
+                          uint32_t draft_position)
+{
+    metrics->drafts += draft_tokens > 0;
+    metrics->draft_tokens += draft_tokens;
+    if (draft_position > 0)
+        metrics->accepted_drafts[draft_position - 1]++;
+}
+
 static void observe_phases(struct metric_histogram *histograms,
                            const struct request_account *account)
 {
@@ -148,6 +159,27 @@ static void write_step_tokens(const struct worker_totals *totals, struct metric_
     metric_text_histogram(text, &histogram);
 }
 
+static void write_drafts(const struct serve_metrics *metrics, struct metric_text *text)
+{
+    uint64_t accepted = 0;
+    for (uint32_t i = 0; i < LIMIT_DRAFT_TOKENS; i++)
+        accepted += metrics->accepted_drafts[i];
+    metric_text_value(text, "vllm:spec_decode_num_drafts_total", METRIC_COUNTER,
+                      "Steps of a request that verified drafted tokens.", (double)metrics->drafts);
+    metric_text_value(text, "vllm:spec_decode_num_draft_tokens_total", METRIC_COUNTER,
+                      "Drafted tokens.", (double)metrics->draft_tokens);
+    metric_text_value(text, "vllm:spec_decode_num_accepted_tokens_total", METRIC_COUNTER,
+                      "Drafted tokens that were accepted.", (double)accepted);
+    metric_text_family(text, "vllm:spec_decode_num_accepted_tokens_per_pos_total", METRIC_COUNTER,
+                       "Drafted tokens that were accepted, by position in the draft.");
+    for (uint32_t i = 0; i < LIMIT_DRAFT_TOKENS; i++) {
+        char number[12];
+        snprintf(number, sizeof number, "%u", i);
+        struct metric_label position = {.name = "position", .value = number};
+        metric_text_sample(text, &position, 1, (double)metrics->accepted_drafts[i]);
+    }
+}
+
 void serve_metrics_write(const struct serve_metrics *metrics, const struct worker_totals *totals,
                          struct metric_text *text)
 {
@@ -188,6 +220,7 @@ void serve_metrics_write(const struct serve_metrics *metrics, const struct worke
                        "The former name of vllm:inter_token_latency_seconds.");
     metric_text_histogram(text, &metrics->histograms[SERVE_BETWEEN_TOKENS]);
     write_step_tokens(totals, text);
+    write_drafts(metrics, text);
 }
 
 void serve_metrics_write_own(const struct serve_metrics *metrics,

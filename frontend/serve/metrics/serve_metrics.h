@@ -6,6 +6,7 @@
 
 #include "frontend/serve/metrics/metric_text.h"
 #include "frontend/serve/metrics/worker_totals.h"
+#include "proto/limits.h"
 
 enum request_outcome { OUTCOME_STOP, OUTCOME_LENGTH, OUTCOME_ABORT, OUTCOME_ERROR, OUTCOME_COUNT };
 
@@ -32,6 +33,9 @@ struct serve_metrics {
     uint64_t prompt_tokens;
     uint64_t cached_tokens; /* of these, from the prefix cache */
     uint64_t generated_tokens;
+    uint64_t drafts;                              /* steps of a request with drafted tokens */
+    uint64_t draft_tokens;                        /* drafted for them */
+    uint64_t accepted_drafts[LIMIT_DRAFT_TOKENS]; /* of these, accepted, by position */
     uint64_t worker_restarts;
     uint64_t requests_replayed;
     uint64_t requests_quarantined;
@@ -56,6 +60,9 @@ struct request_timeline {
  * count at a request's first token. */
 void serve_metrics_token(struct serve_metrics *metrics, const struct request_timeline *timeline,
                          uint64_t prompt_tokens, uint64_t cached_tokens, int64_t now_us);
+/* Counts what a token says of drafts (draft_tokens and draft_position of its event). */
+void serve_metrics_drafts(struct serve_metrics *metrics, uint32_t draft_tokens,
+                          uint32_t draft_position);
 
 struct request_account {
     struct request_timeline timeline;

@@ -46,6 +46,7 @@ struct options {
     bool vulkan_validation;
     const char *pipeline_cache; /* directory; NULL: in the user's home; "none" */
     bool profile;
+    const char *speculation;  /* auto or off */
     bool batch_invariant;     /* answers do not depend on the batch; always so on a CPU */
     uint64_t context_tokens;  /* 0: the checkpoint's own */
     uint64_t max_tokens;      /* 0: what the context leaves */

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -109,6 +110,7 @@ static void arguments_fill(const struct child_process_config *config, struct arg
     add_chosen(arguments, "--mixed-prefill-tokens", options->mixed_prefill_tokens);
     add_number(arguments, "--itl-target-ms", options->itl_target_ms);
     add_chosen(arguments, "--step-depth", options->step_depth);
+    add_chosen(arguments, "--speculation", strcmp(options->speculation, "auto") == 0);
     add_chosen(arguments, "--context", options->context_tokens);
     add_text(arguments, "--kv-cache-type", options->kv_cache_type);
     add_given(arguments, "--kv-bits", options->kv_bits);

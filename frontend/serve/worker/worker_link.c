@@ -170,6 +170,7 @@ static uint32_t flags_of(const struct prepared_generation *prepared, const struc
     return (stops->ignored ? SUBMIT_FLAG_IGNORE_END : 0) |
            (prepared->request.logprobs ? SUBMIT_FLAG_LOGPROBS : 0) |
            (prepared->request.no_prefix_cache ? SUBMIT_FLAG_NO_PREFIX_CACHE : 0) |
+           (prepared->request.no_speculation ? SUBMIT_FLAG_NO_SPECULATION : 0) |
            (prepared->forced.thinking_open ? SUBMIT_FLAG_THINKING_OPEN : 0) |
            (prepared->forced.has_thinking_budget ? SUBMIT_FLAG_THINKING_BUDGET : 0) |
            (prepared->request.grammar_start == GRAMMAR_AFTER_REASONING

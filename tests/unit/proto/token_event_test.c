@@ -1,5 +1,5 @@
 /*
- * Rules T1-T12 and T14 of token events, each broken alone; the limits themselves pass.
+ * Rules T1-T12 and T14-T16 of token events, each broken alone; the limits themselves pass.
  */
 // tags: threads
 #include <math.h>
@@ -223,6 +223,19 @@ static void t14_cached_images(void **state)
     assert_breaks(&event, "T14:");
 }
 
+static void t15_t16_drafts(void **state)
+{
+    (void)state;
+    struct token_event event = valid(TOKEN_EVENT_TOKEN);
+    event.draft_tokens = event.draft_position = LIMIT_DRAFT_TOKENS;
+    assert_int_equal(check(&event, NULL), RESULT_OK);
+    event.draft_tokens++;
+    assert_breaks(&event, "T15:");
+    event.draft_tokens = 0;
+    event.draft_position++;
+    assert_breaks(&event, "T16:");
+}
+
 static void t10_payload(void **state)
 {
     (void)state;
@@ -261,6 +274,7 @@ int main(void)
         cmocka_unit_test(t8_progress),
         cmocka_unit_test(t9_cached_tokens),
         cmocka_unit_test(t14_cached_images),
+        cmocka_unit_test(t15_t16_drafts),
         cmocka_unit_test(t12_alternatives),
         cmocka_unit_test(t10_payload),
         cmocka_unit_test(t11_step_time),

@@ -150,6 +150,29 @@ static void test_holds_what_is_neither_skipped_nor_missing(void **state)
     kv_block_pool_destroy(pool);
 }
 
+/* Blocks beyond the end go back, those before it and before the window stay as they are. */
+static void test_cut(void **state)
+{
+    (void)state;
+    struct kv_block_pool *pool;
+    struct block_table table = {0};
+    assert_int_equal(kv_block_pool_create(8, &pool), RESULT_OK);
+    assert_int_equal(block_table_reserve(&table, 6 * KV_BLOCK_TOKENS), RESULT_OK);
+    block_table_extend(&table, pool, 5 * KV_BLOCK_TOKENS + 1);
+    block_table_give_first(&table, pool, KV_EVICT_FIRST);
+    block_table_cut(&table, pool, 3 * KV_BLOCK_TOKENS + 1);
+    assert_int_equal(table.covered, 4);
+    check_table(&table, pool);
+    block_table_cut(&table, pool, 4 * KV_BLOCK_TOKENS); /* nothing to give */
+    block_table_cut(&table, pool, 6 * KV_BLOCK_TOKENS);
+    assert_int_equal(block_table_held(&table), 3);
+    block_table_extend(&table, pool, 6 * KV_BLOCK_TOKENS);
+    check_table(&table, pool);
+    block_table_give_all(&table, pool);
+    block_table_fini(&table);
+    kv_block_pool_destroy(pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +180,7 @@ int main(void)
         cmocka_unit_test(test_reserve_keeps_what_is_held),
         cmocka_unit_test(test_blocks_held_by_two_tables),
         cmocka_unit_test(test_holds_what_is_neither_skipped_nor_missing),
+        cmocka_unit_test(test_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

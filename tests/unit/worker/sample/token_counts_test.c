@@ -100,11 +100,34 @@ static void test_following_no_new_tokens_changes_nothing(void **state)
     token_counts_destroy(counts);
 }
 
+/* A copy counts further tokens on its own, also one that was used before. */
+static void test_copies_are_independent(void **state)
+{
+    (void)state;
+    struct sampling_params params = sampling_params_default();
+    params.repetition_context = 90;
+    uint64_t random = 9;
+    for (uint32_t i = 0; i < 2000; i++)
+        tokens[i] = (uint32_t)(next_random(&random) % 700);
+    struct token_counts *counts = token_counts_create(&params, 50);
+    struct token_counts *copy = token_counts_create(&params, 50);
+    for (uint32_t known = 0; known < 1900; known += 1 + (uint32_t)(next_random(&random) % 60)) {
+        assert_int_equal(token_counts_follow(counts, tokens, known), RESULT_OK);
+        assert_int_equal(token_counts_copy(copy, counts), RESULT_OK);
+        assert_int_equal(token_counts_follow(copy, tokens, known + 90), RESULT_OK);
+        assert_equal(copy, &params, 50, known + 90);
+        assert_equal(counts, &params, 50, known);
+    }
+    token_counts_destroy(counts);
+    token_counts_destroy(copy);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counts_match_a_plain_count),
         cmocka_unit_test(test_following_no_new_tokens_changes_nothing),
+        cmocka_unit_test(test_copies_are_independent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

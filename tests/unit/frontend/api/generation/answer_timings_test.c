@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cjson/cJSON.h>
 #include <cmocka.h>
@@ -60,11 +61,31 @@ static void unknown_times_and_rates_are_zero(void **state)
     text_buffer_fini(&out);
 }
 
+static void drafts_are_told_if_there_were_any(void **state)
+{
+    (void)state;
+    struct answer_timings timings = {0};
+    struct text_buffer out = {0};
+    answer_timings_note(&timings, &(struct reply_token){.now_us = 1});
+    answer_timings_write(&timings, 5, 0, &out);
+    text_buffer_append(&out, "", 1);
+    assert_null(strstr(out.bytes, "draft_n"));
+    text_buffer_clear(&out);
+    answer_timings_note(&timings, &(struct reply_token){.draft_tokens = 3, .is_drafted = true});
+    answer_timings_note(&timings, &(struct reply_token){.is_drafted = true});
+    answer_timings_note(&timings, &(struct reply_token){.now_us = 2});
+    answer_timings_note(&timings, &(struct reply_token){.draft_tokens = 2});
+    answer_timings_write(&timings, 5, 0, &out);
+    assert_true(number(&out, "draft_n") == 5 && number(&out, "draft_n_accepted") == 2);
+    text_buffer_fini(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rates_follow_from_times),
         cmocka_unit_test(unknown_times_and_rates_are_zero),
+        cmocka_unit_test(drafts_are_told_if_there_were_any),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -140,12 +140,35 @@ static void totals_of_dead_and_living_workers_add_up(void **state)
     ASSERT_LINES(&metrics, &totals, lines);
 }
 
+static void drafts_are_counted_by_position(void **state)
+{
+    (void)state;
+    struct serve_metrics metrics;
+    const struct worker_totals totals = {0};
+    serve_metrics_init(&metrics);
+    serve_metrics_drafts(&metrics, 3, 1); /* three drafts, of which two come */
+    serve_metrics_drafts(&metrics, 0, 2);
+    serve_metrics_drafts(&metrics, 0, 0);
+    serve_metrics_drafts(&metrics, LIMIT_DRAFT_TOKENS, 0);
+    serve_metrics_drafts(&metrics, 1, 1);
+    static const char *const lines[] = {
+        "vllm:spec_decode_num_drafts_total{model_name=\"m\"} 3\n",
+        "vllm:spec_decode_num_draft_tokens_total{model_name=\"m\"} 35\n",
+        "vllm:spec_decode_num_accepted_tokens_total{model_name=\"m\"} 3\n",
+        "_per_pos_total{model_name=\"m\",position=\"0\"} 2\n",
+        "_per_pos_total{model_name=\"m\",position=\"1\"} 1\n",
+        "_per_pos_total{model_name=\"m\",position=\"30\"} 0\n",
+    };
+    ASSERT_LINES(&metrics, &totals, lines);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_is_measured_by_phase),
         cmocka_unit_test(an_abandoned_request_is_only_counted),
         cmocka_unit_test(totals_of_dead_and_living_workers_add_up),
+        cmocka_unit_test(drafts_are_counted_by_position),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

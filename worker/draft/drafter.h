@@ -1,0 +1,41 @@
+/*
+ * The seam of speculative decoding: a drafter proposes tokens that may follow a sequence, and the
+ * scheduler verifies them by drawing at every drafted position as usual. A proposal therefore
+ * affects only timing, never tokens.
+ *
+ * A drafter keeps one state for each sequence. It reads only known tokens, so nothing has to be
+ * taken back when drafts are refused. A preempted or replayed sequence continues with the same
+ * state or with a new one.
+ */
+#ifndef SHOAL_WORKER_DRAFT_DRAFTER_H
+#define SHOAL_WORKER_DRAFT_DRAFTER_H
+
+#include <stdint.h>
+
+#include "proto/limits.h"
+
+/* Classes of proposed tokens by how reliable they are, the least reliable first. The policy learns
+ * how often tokens of each class are accepted; the last class is of tokens that are certain. */
+#define DRAFT_CLASSES       7u
+#define DRAFT_CLASS_CERTAIN 6u
+
+struct draft_proposal {
+    uint32_t count;
+    uint32_t tokens[LIMIT_DRAFT_TOKENS];
+    uint8_t classes[LIMIT_DRAFT_TOKENS]; /* of each token, if those before it are accepted */
+};
+
+struct drafter {
+    /* State of a sequence of at most `tokens_max` tokens; NULL: out of memory. */
+    void *(*open)(const struct drafter *drafter, uint32_t tokens_max);
+    void (*close)(void *state); /* NULL is fine */
+    /* Proposes at most `most` <= LIMIT_DRAFT_TOKENS tokens that follow tokens[0..known). Calls for
+     * one sequence have equal tokens as far as they are known, and `known` never falls. */
+    void (*propose)(void *state, const uint32_t *tokens, uint32_t known, uint32_t most,
+                    struct draft_proposal *proposal);
+};
+
+/* Needs no model: suffix_drafter.c. */
+extern const struct drafter suffix_drafter;
+
+#endif

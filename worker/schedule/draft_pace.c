@@ -1,0 +1,109 @@
+/*
+ * The time of a step grows in stairs with its rows, which differ between models, devices and
+ * kernels, so it is measured for each number of rows. A number that was never measured is
+ * interpolated; beyond the largest one a row is assumed to cost little, so that it is tried once.
+ * All prices but the measured one fade slowly: what was slow once is tried again.
+ *
+ * An acceptance begins with a guess that counts as PRIOR_DRAFTS drafts.
+ */
+#include "worker/schedule/draft_pace.h"
+
+#define NEW_SAMPLE_WEIGHT 0.25 /* of a new measurement in the average */
+#define OUTLIER_RATIO     2.0  /* a measurement counts as at most so many times the average */
+#define FADE_PER_STEP     0.0005
+#define UNMEASURED_SHARE  0.2 /* cost of a row beyond the measured ones, of the average row below */
+#define PRIOR_DRAFTS      4.0
+#define DRAFTS_KEPT       256.0 /* older ones fade */
+#define SHORTEST_PAUSE    16u   /* steps */
+#define LONGEST_PAUSE     2048u
+
+static const double priors[DRAFT_CLASSES] = {0.15, 0.30, 0.50, 0.70, 0.90, 0.96, 1.0};
+
+static void average(double *value, double measured)
+{
+    if (*value > 0.0 && measured > OUTLIER_RATIO * *value)
+        measured = OUTLIER_RATIO * *value;
+    *value = *value > 0.0 ? *value + NEW_SAMPLE_WEIGHT * (measured - *value) : measured;
+}
+
+static void note_time(struct draft_pace *pace, uint32_t rows, double time_us)
+{
+    if (rows == 0 || rows > DRAFT_PACE_ROWS || time_us <= 0.0)
+        return;
+    for (uint32_t i = 1; i <= DRAFT_PACE_ROWS; i++)
+        if (i != rows)
+            pace->step_us[i] -= FADE_PER_STEP * pace->step_us[i];
+    average(&pace->step_us[rows], time_us);
+}
+
+/* Compares a step with drafts with the time that its tokens take without. */
+static void compare(struct draft_pace *pace, const struct draft_step *step)
+{
+    double plain_us = draft_pace_step_us(pace, step->streams);
+    pace->lost_us += step->time_us - plain_us * step->generated_tokens / step->streams;
+    if (pace->lost_us <= 0.0) {
+        pace->lost_us = 0.0;
+        pace->losing_steps = 0;
+        pace->next_pause = SHORTEST_PAUSE;
+        return;
+    }
+    if (++pace->losing_steps < DRAFT_PACE_LOSING)
+        return;
+    if (pace->next_pause == 0)
+        pace->next_pause = SHORTEST_PAUSE;
+    pace->pause_steps = pace->next_pause;
+    if (pace->next_pause < LONGEST_PAUSE)
+        pace->next_pause *= 2;
+    pace->lost_us = 0.0;
+    pace->losing_steps = 0;
+}
+
+void draft_pace_note_step(struct draft_pace *pace, const struct draft_step *step)
+{
+    note_time(pace, step->rows, step->time_us);
+    if (step->rows > step->streams)
+        compare(pace, step);
+    else
+        pace->pause_steps -= pace->pause_steps > 0;
+}
+
+void draft_pace_note_draft(struct draft_pace *pace, uint8_t class, bool accepted)
+{
+    pace->judged[class] += 1.0;
+    pace->accepted[class] += accepted;
+    if (pace->judged[class] > DRAFTS_KEPT) {
+        pace->judged[class] /= 2.0;
+        pace->accepted[class] /= 2.0;
+    }
+}
+
+bool draft_pace_is_paused(const struct draft_pace *pace)
+{
+    return pace->pause_steps > 0;
+}
+
+double draft_pace_step_us(const struct draft_pace *pace, uint32_t rows)
+{
+    uint32_t below = rows, above = rows;
+    while (below > 0 && pace->step_us[below] <= 0.0)
+        below--;
+    while (above <= DRAFT_PACE_ROWS && pace->step_us[above] <= 0.0)
+        above++;
+    bool has_below = below > 0, has_above = above <= DRAFT_PACE_ROWS;
+    if (below == rows)
+        return pace->step_us[rows];
+    if (!has_below)
+        return has_above ? pace->step_us[above] : 0.0;
+    double below_us = pace->step_us[below];
+    double row_us = has_above ? (pace->step_us[above] - below_us) / (above - below)
+                              : UNMEASURED_SHARE * below_us / below;
+    return below_us + row_us * (rows - below);
+}
+
+double draft_pace_acceptance(const struct draft_pace *pace, uint8_t class)
+{
+    if (class == DRAFT_CLASS_CERTAIN)
+        return 1.0;
+    return (pace->accepted[class] + PRIOR_DRAFTS * priors[class]) /
+           (pace->judged[class] + PRIOR_DRAFTS);
+}
