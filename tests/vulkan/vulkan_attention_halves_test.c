@@ -80,7 +80,7 @@ static struct vulkan_attention_choice choose(const struct halves_case *c,
     values[VULKAN_ATTENTION_CODES_TILE_BLOCKS] = c->tile_blocks;
     values[VULKAN_ATTENTION_CODES_SUBGROUPS] = c->subgroups;
     values[VULKAN_ATTENTION_CODES_INVOCATIONS] = 32 * c->subgroups;
-    values[VULKAN_ATTENTION_CODES_SPLITS] = choice.grid.y = c->splits;
+    choice.grid.y = c->splits;
     choice.partial_bytes = (uint64_t)choice.grid.x * choice.grid.z * c->splits * 16384;
     choice.counter_bytes = (uint64_t)choice.grid.x * choice.grid.z * 4;
     return choice;

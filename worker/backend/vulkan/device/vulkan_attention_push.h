@@ -176,7 +176,8 @@ enum vulkan_attention_codes_constant {
     VULKAN_ATTENTION_CODES_CONSTANTS
 };
 
-/* attention_halves too, with the constants of attention_codes before VULKAN_ATTENTION_CODES_KV_SCHEME. */
+/* attention_halves too, with the constants of attention_codes before
+ * VULKAN_ATTENTION_CODES_KV_SCHEME; the grid says how many splits there are at most. */
 #define VULKAN_ATTENTION_HALVES_CONSTANTS VULKAN_ATTENTION_CODES_KV_SCHEME
 
 /* attention_matrix has the same push constants and ignores the fused fields. */

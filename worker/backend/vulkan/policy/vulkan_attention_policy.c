@@ -406,7 +406,6 @@ static struct vulkan_attention_choice choose_halves(const struct vulkan_facts *f
                                       [VULKAN_ATTENTION_CODES_HEAD_TILE] = head_tile,
                                       [VULKAN_ATTENTION_CODES_TILE_BLOCKS] = 1,
                                       [VULKAN_ATTENTION_CODES_SUBGROUPS] = subgroups,
-                                      [VULKAN_ATTENTION_CODES_SPLITS] = splits,
                                       [VULKAN_ATTENTION_CODES_SPLIT_TOKENS] = HALVES_SPLIT_TOKENS,
                                       [VULKAN_ATTENTION_CODES_WINDOW] = shape->window,
                                       [VULKAN_ATTENTION_CODES_KV_GROUP] = shape->kv_group,

@@ -45,7 +45,9 @@ layout(constant_id = 3) const uint GROUP_HEADS = 4;  /* query heads of a KV head
 layout(constant_id = 4) const uint HEAD_TILE = 4;    /* of those, in a workgroup: at most 8 */
 layout(constant_id = 5) const uint TILE_BLOCKS = 1;  /* that a subgroup takes at once */
 layout(constant_id = 6) const uint SUBGROUPS = 4;    /* of 32 invocations */
-layout(constant_id = 7) const uint SPLITS = 8;       /* at most */
+/* Constant 7 is not used: each number of splits would be a kernel of its own, compiled for seconds. */
+#define SPLITS gl_NumWorkGroups.y
+#define PARTS_AHEAD 4
 layout(constant_id = 8) const uint SPLIT_TOKENS = 64; /* at least, of a split */
 layout(constant_id = 9) const uint WINDOW = 0;
 layout(constant_id = 10) const uint KV_GROUP = 0; /* which of a sequence's block tables */

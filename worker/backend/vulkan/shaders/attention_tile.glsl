@@ -63,7 +63,9 @@ uint parts_item()
 
 #define PARTS_QUERIES QUERIES
 #define PARTS_QUADS QUADS
+#ifndef PARTS_AHEAD
 #define PARTS_AHEAD (SPLITS < 16 ? SPLITS : 16)
+#endif
 #include "attention_parts.glsl"
 
 bool find_work()
