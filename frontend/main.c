@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "frontend/base/shoal_version.h"
+#include "frontend/serve/chat_command.h"
 #include "frontend/serve/device_choice.h"
 #include "frontend/serve/devices_command.h"
 #include "frontend/serve/generate_command.h"
@@ -24,6 +25,7 @@ static const struct {
 } commands[] = {
     {"serve", OPTIONS_SERVE, serve_command_run, "serve a model over HTTP"},
     {"generate", OPTIONS_GENERATE, generate_command_run, "answer one prompt on standard output"},
+    {"chat", OPTIONS_CHAT, chat_command_run, "talk to a model in the terminal"},
     {"devices", OPTIONS_DEVICES, devices_command_run, "list the devices of this machine"},
 };
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])

@@ -347,6 +347,7 @@ void options_print_help(enum options_command command, FILE *out)
 {
     static const char *const usages[] = {[OPTIONS_SERVE] = "serve --model PATH",
                                          [OPTIONS_GENERATE] = "generate --model PATH --prompt TEXT",
+                                         [OPTIONS_CHAT] = "chat --model PATH",
                                          [OPTIONS_DEVICES] = "devices"};
     fprintf(out, "usage: shoal %s [options]\n", usages[command]);
     for (size_t at = 0; at < option_row_count;)

@@ -5,7 +5,8 @@
 
 #include "proto/limits.h"
 
-#define BOTH       (OPTIONS_SERVE | OPTIONS_GENERATE)
+/* all that run a model */
+#define BOTH       (OPTIONS_SERVE | OPTIONS_GENERATE | OPTIONS_CHAT)
 #define ALL        (BOTH | OPTIONS_DEVICES)
 #define AT(member) offsetof(struct options, member)
 #define HEADING(text)                                                                              \
@@ -234,18 +235,20 @@ const struct option_row option_rows[] = {
     {"image", OPTION_TEXTS, OPTIONS_GENERATE, AT(images), 0, 0, NULL,
      "image file to put before the prompt; may be given several times"},
     FLAG_ROW("raw", OPTIONS_GENERATE, raw, "continue the prompt as it is, without a chat template"),
-    TEXT_ROW("temperature", OPTIONS_GENERATE, temperature, NULL,
+    TEXT_ROW("temperature", OPTIONS_GENERATE | OPTIONS_CHAT, temperature, NULL,
              "0 to 2; default: the checkpoint's, otherwise 1"),
-    TEXT_ROW("top-p", OPTIONS_GENERATE, top_p, NULL,
+    TEXT_ROW("top-p", OPTIONS_GENERATE | OPTIONS_CHAT, top_p, NULL,
              "0 to 1; default: the checkpoint's, otherwise 1"),
-    TEXT_ROW("top-k", OPTIONS_GENERATE, top_k, NULL, "default: the checkpoint's, otherwise off"),
-    TEXT_ROW("seed", OPTIONS_GENERATE, seed, NULL, "default: a random seed"),
-    FLAG_ROW("stats", OPTIONS_GENERATE, stats, "print tokens per second to standard error"),
+    TEXT_ROW("top-k", OPTIONS_GENERATE | OPTIONS_CHAT, top_k, NULL,
+             "default: the checkpoint's, otherwise off"),
+    TEXT_ROW("seed", OPTIONS_GENERATE | OPTIONS_CHAT, seed, NULL, "default: a random seed"),
+    FLAG_ROW("stats", OPTIONS_GENERATE | OPTIONS_CHAT, stats,
+             "print tokens per second to standard error"),
     HEADING("Output and log"),
     FLAG_ROW("json", OPTIONS_DEVICES, json, "print JSON"),
     TEXT_ROW("log-format", ALL, log_format_name, "text", "text or json"),
     TEXT_ROW("log-level", OPTIONS_SERVE, log_level_name, "info", "error, warn, info or debug"),
-    TEXT_ROW("log-level", OPTIONS_GENERATE | OPTIONS_DEVICES, log_level_name, "warn",
+    TEXT_ROW("log-level", OPTIONS_GENERATE | OPTIONS_CHAT | OPTIONS_DEVICES, log_level_name, "warn",
              "error, warn, info or debug"),
     FLAG_ROW("profile", BOTH, profile, "workers log the time of each kind of op"),
     FLAG_ROW("help", ALL, help, "print this help"),

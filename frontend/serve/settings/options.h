@@ -14,7 +14,12 @@
 #include "proto/log.h"
 #include "proto/result.h"
 
-enum options_command { OPTIONS_SERVE = 1, OPTIONS_GENERATE = 2, OPTIONS_DEVICES = 4 };
+enum options_command {
+    OPTIONS_SERVE = 1,
+    OPTIONS_GENERATE = 2,
+    OPTIONS_DEVICES = 4,
+    OPTIONS_CHAT = 8
+};
 
 /* The values of an option that may be given several times. */
 struct option_texts {
