@@ -57,32 +57,32 @@
     X(13,  BF16,   30,     2)
 
 /* Types that become rows of another type at load (worker/plan/weight_source.c): IQ4_NL becomes Q8_0;
- * MXFP4 becomes Q5_0, or BF16 if a scale does not fit f16.
+ * MXFP4 becomes Q5_0, or BF16 if a scale does not fit f16; the others are in weight_iquant.c.
  *     name    number  columns  bytes of a block */
 #define GGML_CONVERTED_LIST(X) \
-    X(IQ4_NL,  20,     32,      18) \
-    X(MXFP4,   39,     32,      17)
+    X(IQ4_NL,  20,     32,      18)  \
+    X(MXFP4,   39,     32,      17)  \
+    X(IQ1_S,   19,     256,     50)  \
+    X(IQ1_M,   29,     256,     56)  \
+    X(IQ2_XXS, 16,     256,     66)  \
+    X(IQ2_XS,  17,     256,     74)  \
+    X(IQ2_S,   22,     256,     82)  \
+    X(IQ3_XXS, 18,     256,     98)  \
+    X(IQ3_S,   21,     256,     110) \
+    X(IQ4_XS,  23,     256,     136) \
+    X(TQ1_0,   34,     256,     54)  \
+    X(TQ2_0,   35,     256,     66)
 
 /* Types that are not supported, listed for their names in error texts.
  *     name     number */
 #define GGML_UNSUPPORTED_LIST(X) \
     X(Q8_1,     9)  \
     X(Q8_K,     15) \
-    X(IQ2_XXS,  16) \
-    X(IQ2_XS,   17) \
-    X(IQ3_XXS,  18) \
-    X(IQ1_S,    19) \
-    X(IQ3_S,    21) \
-    X(IQ2_S,    22) \
-    X(IQ4_XS,   23) \
     X(I8,       24) \
     X(I16,      25) \
     X(I32,      26) \
     X(I64,      27) \
     X(F64,      28) \
-    X(IQ1_M,    29) \
-    X(TQ1_0,    34) \
-    X(TQ2_0,    35) \
     X(NVFP4,    40)
 
 // clang-format on

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes tests/golden/ggml_quants/vectors.txt: for each GGUF element type, hex bytes of one row and the f32 bits that the
 `gguf` Python package's dequantizer gives. Needs: pip install gguf numpy. The types and the offsets of f16 scales in
-their blocks come from proto/ggml_type_list.h; a type that is converted at load has its f16 scale first, or none.
+their blocks come from proto/ggml_type_list.h; a type that is converted at load has its f16 scale first, or none, or it
+is in OFFSETS.
 
 Usage: scripts/golden/ggml_quants.py > tests/golden/ggml_quants/vectors.txt
 """
@@ -17,6 +18,9 @@ rng = np.random.default_rng(20261121)
 ROW = re.compile(r"^    X\(([^)]*)\)", re.MULTILINE)
 
 
+OFFSETS = {"TQ1_0": [52], "TQ2_0": [64], "IQ1_M": []}  # of f16 scales that are not first; IQ1_M's is in four pieces
+
+
 def read_types():
     """{name: byte offsets of the f16 fields in a block}: random bytes there would often be infinities."""
     floats, quants, converted = {}, {}, {}
@@ -28,7 +32,7 @@ def read_types():
         elif len(fields) == 4 and fields[0].isdigit():
             floats[fields[1]] = []
         elif len(fields) == 4 and fields[0] != "MXFP4":
-            converted[fields[0]] = [0]
+            converted[fields[0]] = OFFSETS.get(fields[0], [0])
     return {**floats, **quants, **converted}
 
 
@@ -50,6 +54,12 @@ def main():
             for offset in f16_fields:
                 halves = rng.normal(size=len(blocks)).astype(np.float16)
                 blocks[:, offset:offset + 2] = halves.view(np.uint8).reshape(-1, 2)
+            if name == "IQ1_M":
+                words = blocks[:, 48:56].copy().view(np.uint16)
+                halves = rng.normal(size=len(blocks)).astype(np.float16).view(np.uint16)
+                for piece in range(4):
+                    words[:, piece] = words[:, piece] & 0x0fff | (halves >> 4 * piece & 15) << 12
+                blocks[:, 48:56] = words.view(np.uint8)
             row = blocks.reshape(-1)
         out = dequantize(row.reshape(1, -1) if name not in ("F32", "F16") else
                          row.view(np.float32 if name == "F32" else np.float16).reshape(1, -1), qtype)

@@ -21,6 +21,7 @@
 #include "proto/must.h"
 #include "worker/plan/weight_affine.h"
 #include "worker/plan/weight_fp8.h"
+#include "worker/plan/weight_iquant.h"
 
 #define BLOCK       WEIGHT_SOURCE_BLOCK
 #define Q8_0_BYTES  34u
@@ -193,6 +194,16 @@ void weight_source_choose_type(struct weight_source *source, uint64_t rows, uint
     case WEIGHT_FP4: source->type = choose_for_fp4(source, rows, columns); return;
     case WEIGHT_FP8: source->type = GGML_BF16; return;
     case WEIGHT_AFFINE: source->type = weight_affine_type(source, rows, columns); return;
+    case WEIGHT_IQ1_S:
+    case WEIGHT_IQ1_M:
+    case WEIGHT_IQ2_XXS:
+    case WEIGHT_IQ2_XS:
+    case WEIGHT_IQ2_S:
+    case WEIGHT_IQ3_XXS:
+    case WEIGHT_IQ3_S:
+    case WEIGHT_IQ4_XS:
+    case WEIGHT_TQ1_0:
+    case WEIGHT_TQ2_0: source->type = weight_iquant_type(source, rows, columns); return;
     default: must_fail("a layout with a choice", __FILE__, __LINE__);
     }
 }
@@ -203,6 +214,16 @@ enum ggml_type weight_source_wide_type(const struct weight_source *source)
     case WEIGHT_MXFP4:
     case WEIGHT_FP4: return GGML_BF16;
     case WEIGHT_AFFINE: return GGML_F32;
+    case WEIGHT_TQ1_0:
+    case WEIGHT_TQ2_0: return source->type;
+    case WEIGHT_IQ1_S:
+    case WEIGHT_IQ1_M:
+    case WEIGHT_IQ2_XXS:
+    case WEIGHT_IQ2_XS:
+    case WEIGHT_IQ2_S:
+    case WEIGHT_IQ3_XXS:
+    case WEIGHT_IQ3_S:
+    case WEIGHT_IQ4_XS: return GGML_F32;
     default: return source->type;
     }
 }
@@ -219,6 +240,16 @@ void weight_source_read(const struct weight_source *source, uint32_t columns,
     case WEIGHT_FP4: read_fp4(source, columns, span, out); return;
     case WEIGHT_FP8: weight_fp8_read(source, columns, span, out); return;
     case WEIGHT_AFFINE: weight_affine_read(source, columns, span, out); return;
+    case WEIGHT_IQ1_S:
+    case WEIGHT_IQ1_M:
+    case WEIGHT_IQ2_XXS:
+    case WEIGHT_IQ2_XS:
+    case WEIGHT_IQ2_S:
+    case WEIGHT_IQ3_XXS:
+    case WEIGHT_IQ3_S:
+    case WEIGHT_IQ4_XS:
+    case WEIGHT_TQ1_0:
+    case WEIGHT_TQ2_0: weight_iquant_read(source, span, out); return;
     case WEIGHT_TRANSPOSED: read_transposed(source, span, out); return;
     default: must_fail("a layout to read", __FILE__, __LINE__);
     }

@@ -35,7 +35,8 @@ enum ggml_type weight_source_wide_type(const struct weight_source *source);
 
 /*
  * Writes columns [first, first + count) of a row to `out`, as elements of `type`. `first` and
- * `count` are multiples of WEIGHT_SOURCE_BLOCK, except for FP8 and TRANSPOSED. `columns`: of the
+ * `count` are multiples of WEIGHT_SOURCE_BLOCK, of 256 for GGUF's blocks of 256, except for FP8 and
+ * TRANSPOSED. `columns`: of the
  * matrix. must() a source that is not in place.
  */
 void weight_source_read(const struct weight_source *source, uint32_t columns,

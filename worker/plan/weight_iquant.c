@@ -1,0 +1,351 @@
+/*
+ * A block of 256 columns has one f16 number d, and every value is
+ *
+ *   d / 2^shift * scale * code      scale: an integer for 16 columns; code: an integer
+ *
+ * with 8 numbers (IQ1, IQ2) or 4 (IQ3) of codes at once taken from a code book, and signs beside
+ * them. IQ1's numbers are -1, 0 and 1, shifted by an eighth: as codes, 8 * number +- 1. Q6_K is the
+ * same with codes from -32 to 31, so it holds every type whose codes fit, if d / 2^shift is an f16
+ * number. Products have at most 24 bits, so F32 is exact.
+ *
+ * Ternary values are d times -1, 0 or 1: Q4_0, with the block's d in each of its eight blocks.
+ *
+ * Source: the gguf Python package, quants.py (dequantize_blocks of each type).
+ */
+#include "worker/plan/weight_iquant.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "proto/ggml_half.h"
+#include "proto/must.h"
+#include "worker/plan/iquant_grids.h"
+
+#define BLOCK      WEIGHT_IQUANT_BLOCK
+#define GROUP      16u /* columns of a scale */
+#define Q6_K_BYTES 210u
+#define Q4_0_BYTES 18u
+#define F32_BYTES  (4u * BLOCK)
+
+struct iquant_block {
+    float d;
+    uint32_t shift;
+    int8_t scales[BLOCK / GROUP];
+    int8_t codes[BLOCK];
+};
+
+static const int8_t iq1_numbers[] = {-8, 0, 8};
+static const int8_t iq2_numbers[] = {8, 25, 43};
+static const int8_t iq3_xxs_halves[] = {2, 6, 10, 14, 18, 22, 26, 31}; /* half of the numbers */
+static const int8_t iq3_s_numbers[] = {1, 3, 5, 7, 9, 11, 13, 15};
+static const int8_t iq4_numbers[] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                     1,    13,   25,  38,  53,  69,  89,  113};
+
+static uint16_t load_u16(const uint8_t *at)
+{
+    return (uint16_t)(at[0] | at[1] << 8);
+}
+
+static uint32_t load_u32(const uint8_t *at)
+{
+    return load_u16(at) | (uint32_t)load_u16(at + 2) << 16;
+}
+
+/* Eight signs of which the last is stated by the others: their number is even. */
+static uint32_t even_signs(uint32_t seven)
+{
+    return seven | (uint32_t)__builtin_parity(seven) << 7;
+}
+
+/* Writes the eight codes of an entry of IQ2. */
+static void put_eight(uint16_t entry, uint32_t signs, int8_t *codes)
+{
+    for (uint32_t i = 0; i < 8; i++) {
+        int8_t number = iq2_numbers[entry >> (2 * i) & 3];
+        codes[i] = (int8_t)(signs >> i & 1 ? -number : number);
+    }
+}
+
+static void put_four(uint16_t entry, const int8_t *numbers, uint32_t signs, int8_t *codes)
+{
+    for (uint32_t i = 0; i < 4; i++) {
+        int8_t number = numbers[entry >> (4 * i) & 15];
+        codes[i] = (int8_t)(signs >> i & 1 ? -number : number);
+    }
+}
+
+static void put_ternary(uint16_t entry, bool down, int8_t *codes)
+{
+    for (uint32_t i = 0; i < 8; i++)
+        codes[i] = (int8_t)(iq1_numbers[entry >> (2 * i) & 3] + (down ? -1 : 1));
+}
+
+/* 2s + 1 for the 4-bit s of 16 columns, the low nibble first. */
+static void put_nibble_scales(const uint8_t *scales, struct iquant_block *b)
+{
+    for (uint32_t i = 0; i < BLOCK / GROUP; i++)
+        b->scales[i] = (int8_t)(2 * (scales[i / 2] >> (i % 2 * 4) & 15) + 1);
+}
+
+static void put_pair(uint32_t group, uint32_t scale, struct iquant_block *b)
+{
+    b->scales[2 * group] = b->scales[2 * group + 1] = (int8_t)scale;
+}
+
+/* --- the types -------------------------------------------------------------------------------- */
+
+static void load_iq1_s(const uint8_t *at, struct iquant_block *b)
+{
+    b->d = ggml_f16_to_f32(load_u16(at));
+    b->shift = 3;
+    for (uint32_t g = 0; g < 8; g++) {
+        uint16_t high = load_u16(at + 34 + 2 * g);
+        put_pair(g, 2u * (high >> 12 & 7) + 1, b);
+        for (uint32_t i = 0; i < 4; i++)
+            put_ternary(iq1_s_grid[at[2 + 4 * g + i] | (high >> (3 * i) & 7) << 8], high >> 15,
+                        b->codes + 32 * g + 8 * i);
+    }
+}
+
+static float iq1_m_d(const uint8_t *at)
+{
+    uint32_t half = 0;
+    for (uint32_t i = 0; i < 4; i++)
+        half |= (uint32_t)(load_u16(at + 48 + 2 * i) >> 12) << (4 * i);
+    return ggml_f16_to_f32((uint16_t)half);
+}
+
+static void load_iq1_m(const uint8_t *at, struct iquant_block *b)
+{
+    b->d = iq1_m_d(at);
+    b->shift = 3;
+    for (uint32_t i = 0; i < BLOCK / GROUP; i++)
+        b->scales[i] = (int8_t)(2 * (load_u16(at + 48 + i / 4 * 2) >> (i % 4 * 3) & 7) + 1);
+    for (uint32_t i = 0; i < BLOCK / 8; i++) {
+        uint32_t high = at[32 + i / 2] >> (i % 2 * 4) & 15u;
+        put_ternary(iq1_s_grid[at[i] | (high & 7) << 8], high >> 3, b->codes + 8 * i);
+    }
+}
+
+static void load_iq2_xxs(const uint8_t *at, struct iquant_block *b)
+{
+    b->d = ggml_f16_to_f32(load_u16(at));
+    b->shift = 3;
+    for (uint32_t g = 0; g < 8; g++) {
+        const uint8_t *group = at + 2 + 8 * g;
+        uint32_t word = load_u32(group + 4);
+        put_pair(g, 2 * (word >> 28) + 1, b);
+        for (uint32_t i = 0; i < 4; i++)
+            put_eight(iq2_xxs_grid[group[i]], even_signs(word >> (7 * i) & 127),
+                      b->codes + 32 * g + 8 * i);
+    }
+}
+
+static void load_iq2_xs(const uint8_t *at, struct iquant_block *b)
+{
+    b->d = ggml_f16_to_f32(load_u16(at));
+    b->shift = 3;
+    put_nibble_scales(at + 66, b);
+    for (uint32_t i = 0; i < BLOCK / 8; i++) {
+        uint16_t word = load_u16(at + 2 + 2 * i);
+        put_eight(iq2_xs_grid[word & 511], even_signs(word >> 9), b->codes + 8 * i);
+    }
+}
+
+static void load_iq2_s(const uint8_t *at, struct iquant_block *b)
+{
+    b->d = ggml_f16_to_f32(load_u16(at));
+    b->shift = 3;
+    put_nibble_scales(at + 74, b);
+    for (uint32_t i = 0; i < BLOCK / 8; i++) {
+        uint32_t high = at[66 + i / 4] >> (i % 4 * 2) & 3u;
+        put_eight(iq2_s_grid[at[2 + i] | high << 8], at[34 + i], b->codes + 8 * i);
+    }
+}
+
+static void load_iq3_xxs(const uint8_t *at, struct iquant_block *b)
+{
+    b->d = ggml_f16_to_f32(load_u16(at));
+    b->shift = 1;
+    for (uint32_t g = 0; g < 8; g++) {
+        uint32_t word = load_u32(at + 66 + 4 * g);
+        put_pair(g, 2 * (word >> 28) + 1, b);
+        for (uint32_t i = 0; i < 8; i++)
+            put_four(iq3_xxs_grid[at[2 + 8 * g + i]], iq3_xxs_halves,
+                     even_signs(word >> (i / 2 * 7) & 127) >> (i % 2 * 4),
+                     b->codes + 32 * g + 4 * i);
+    }
+}
+
+static void load_iq3_s(const uint8_t *at, struct iquant_block *b)
+{
+    b->d = ggml_f16_to_f32(load_u16(at));
+    b->shift = 0;
+    for (uint32_t g = 0; g < 8; g++)
+        put_pair(g, 2u * (at[106 + g / 2] >> (g % 2 * 4) & 15) + 1, b);
+    for (uint32_t i = 0; i < BLOCK / 4; i++) {
+        uint32_t high = at[66 + i / 8] >> (i % 8) & 1u;
+        put_four(iq3_s_grid[at[2 + i] | high << 8], iq3_s_numbers,
+                 (uint32_t)at[74 + i / 2] >> (i % 2 * 4), b->codes + 4 * i);
+    }
+}
+
+static void load_iq4_xs(const uint8_t *at, struct iquant_block *b)
+{
+    uint16_t high = load_u16(at + 2);
+    b->d = ggml_f16_to_f32(load_u16(at));
+    b->shift = 0;
+    for (uint32_t g = 0; g < 8; g++) {
+        uint32_t scale = (at[4 + g / 2] >> (g % 2 * 4) & 15u) | (high >> (2 * g) & 3u) << 4;
+        put_pair(g, scale - 32u, b);
+        for (uint32_t i = 0; i < 32; i++)
+            b->codes[32 * g + i] = iq4_numbers[at[8 + 16 * g + i % 16] >> (i / 16 * 4) & 15];
+    }
+}
+
+static uint8_t ternary_digit(uint8_t byte, uint32_t digit)
+{
+    static const uint8_t powers[] = {1, 3, 9, 27, 81};
+    return (uint8_t)((uint8_t)(byte * powers[digit]) * 3 >> 8);
+}
+
+/* Codes 0 to 2 stand for -1 to 1. */
+static void load_tq1_0(const uint8_t *at, struct iquant_block *b)
+{
+    b->d = ggml_f16_to_f32(load_u16(at + 52));
+    for (uint32_t i = 0; i < 160; i++)
+        b->codes[i] = (int8_t)(ternary_digit(at[i % 32], i / 32) - 1);
+    for (uint32_t i = 0; i < 80; i++)
+        b->codes[160 + i] = (int8_t)(ternary_digit(at[32 + i % 16], i / 16) - 1);
+    for (uint32_t i = 0; i < 16; i++)
+        b->codes[240 + i] = (int8_t)(ternary_digit(at[48 + i % 4], i / 4) - 1);
+}
+
+static void load_tq2_0(const uint8_t *at, struct iquant_block *b)
+{
+    b->d = ggml_f16_to_f32(load_u16(at + 64));
+    for (uint32_t i = 0; i < BLOCK; i++)
+        b->codes[i] = (int8_t)((at[i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2) & 3) - 1);
+}
+
+static const struct {
+    enum weight_layout layout;
+    uint32_t bytes;
+    void (*load)(const uint8_t *at, struct iquant_block *block);
+} types[] = {
+    {WEIGHT_IQ1_S, 50, load_iq1_s},     {WEIGHT_IQ1_M, 56, load_iq1_m},
+    {WEIGHT_IQ2_XXS, 66, load_iq2_xxs}, {WEIGHT_IQ2_XS, 74, load_iq2_xs},
+    {WEIGHT_IQ2_S, 82, load_iq2_s},     {WEIGHT_IQ3_XXS, 98, load_iq3_xxs},
+    {WEIGHT_IQ3_S, 110, load_iq3_s},    {WEIGHT_IQ4_XS, 136, load_iq4_xs},
+    {WEIGHT_TQ1_0, 54, load_tq1_0},     {WEIGHT_TQ2_0, 66, load_tq2_0},
+};
+
+static uint32_t find_type(enum weight_layout layout)
+{
+    uint32_t i = 0;
+    while (i < sizeof types / sizeof types[0] && types[i].layout != layout)
+        i++;
+    must(i < sizeof types / sizeof types[0]);
+    return i;
+}
+
+/* --- as other types --------------------------------------------------------------------------- */
+
+static void write_f32(const struct iquant_block *b, uint8_t *out)
+{
+    float d = ldexpf(b->d, -(int)b->shift);
+    for (uint32_t c = 0; c < BLOCK; c++) {
+        float value = d * (float)b->scales[c / GROUP] * (float)b->codes[c];
+        memcpy(out + 4 * c, &value, sizeof value);
+    }
+}
+
+static void store_half(float value, uint8_t *out)
+{
+    uint16_t half = ggml_f32_to_f16(value);
+    out[0] = (uint8_t)half;
+    out[1] = (uint8_t)(half >> 8);
+}
+
+/* Low four bits of the codes, upper two, scales, d; 128 columns use each byte of the upper bits. */
+static void write_q6_k(const struct iquant_block *b, uint8_t *out)
+{
+    memset(out, 0, Q6_K_BYTES);
+    for (uint32_t c = 0; c < BLOCK; c++) {
+        uint32_t code = (uint32_t)(b->codes[c] + 32), half = c / 128, at = c % 128;
+        uint8_t *low = &out[64 * half + at % 64], *high = &out[128 + 32 * half + at % 32];
+        *low = (uint8_t)(*low | (code & 15) << (at / 64 * 4));
+        *high = (uint8_t)(*high | code >> 4 << (at / 32 * 2));
+    }
+    memcpy(out + 192, b->scales, sizeof b->scales);
+    store_half(ldexpf(b->d, -(int)b->shift), out + 208);
+}
+
+static void write_q4_0(const struct iquant_block *b, uint8_t *out)
+{
+    for (uint32_t first = 0; first < BLOCK; first += 32, out += Q4_0_BYTES) {
+        store_half(b->d, out);
+        for (uint32_t i = 0; i < 16; i++)
+            out[2 + i] = (uint8_t)((uint32_t)(b->codes[first + i] + 8) |
+                                   (uint32_t)(b->codes[first + 16 + i] + 8) << 4);
+    }
+}
+
+static bool is_half(float value)
+{
+    return isnan(value) || ggml_f16_to_f32(ggml_f32_to_f16(value)) == value;
+}
+
+static bool scales_are_halves(const struct weight_source *source, uint64_t rows, uint64_t columns,
+                              uint32_t type)
+{
+    struct iquant_block block;
+    for (uint64_t row = 0; row < rows; row++)
+        for (uint64_t b = 0; b < columns / BLOCK; b++) {
+            types[type].load(source->data + row * source->row_bytes + b * types[type].bytes,
+                             &block);
+            if (!is_half(ldexpf(block.d, -(int)block.shift)))
+                return false;
+        }
+    return true;
+}
+
+enum ggml_type weight_iquant_type(const struct weight_source *source, uint64_t rows,
+                                  uint64_t columns)
+{
+    switch (source->layout) {
+    case WEIGHT_TQ1_0:
+    case WEIGHT_TQ2_0: return GGML_Q4_0;
+    case WEIGHT_IQ1_S:
+    case WEIGHT_IQ1_M:
+    case WEIGHT_IQ3_XXS:
+    case WEIGHT_IQ3_S:
+        return scales_are_halves(source, rows, columns, find_type(source->layout)) ? GGML_Q6_K
+                                                                                   : GGML_F32;
+    default: return GGML_F32;
+    }
+}
+
+void weight_iquant_read(const struct weight_source *source, struct weight_span span, uint8_t *out)
+{
+    uint32_t type = find_type(source->layout);
+    const uint8_t *at = source->data + span.row * source->row_bytes +
+                        (uint64_t)(span.first / BLOCK) * types[type].bytes;
+    must(span.first % BLOCK == 0 && span.count % BLOCK == 0);
+    for (uint32_t c = 0; c < span.count; c += BLOCK, at += types[type].bytes) {
+        struct iquant_block block;
+        types[type].load(at, &block);
+        if (source->type == GGML_Q6_K) {
+            write_q6_k(&block, out);
+            out += Q6_K_BYTES;
+        } else if (source->type == GGML_Q4_0) {
+            write_q4_0(&block, out);
+            out += BLOCK / 32 * Q4_0_BYTES;
+        } else {
+            must(source->type == GGML_F32);
+            write_f32(&block, out);
+            out += F32_BYTES;
+        }
+    }
+}
