@@ -1,7 +1,7 @@
 /*
  * Any bytes as a saved prefix cache, and as the ledger of a vault. The first byte chooses what: a file as it is, a
  * file whose head and end are made right so that its entries are reached, or records with right commit
- * words. What is taken becomes the prefix cache of a worker, which is looked up, evicted and emptied.
+ * words; and whether the pools are a device's. What is taken becomes the prefix cache of a worker, which is looked up, evicted and emptied.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -26,6 +26,27 @@ struct worker {
     struct prefix_file_pools file;
     struct kv_ledger *ledger;
 };
+
+/* The same pools as a device's. */
+static enum result device_copy(void *context, uint32_t store, uint32_t number, bool out,
+                               void *bytes, struct error_text *error)
+{
+    struct worker *worker = context;
+    static const uint32_t counts[PREFIX_STORES] = {FULL, SLIDING, [PREFIX_CHECKPOINT] = SLOTS};
+    (void)error;
+    must(store < PREFIX_STORES && number < counts[store]);
+    uint64_t count = worker->file.block_bytes[store];
+    uint8_t *block = worker->memory + worker->file.offsets[store] + number * count;
+    memcpy(out ? bytes : block, out ? block : bytes, count);
+    return RESULT_OK;
+}
+
+static void move_to_device(struct worker *worker)
+{
+    worker->file.memory = NULL;
+    worker->file.copy = device_copy;
+    worker->file.context = worker;
+}
 
 static void worker_begin(struct worker *worker)
 {
@@ -136,6 +157,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     must(copy != NULL);
     memcpy(copy, bytes + 1, count - 1);
     worker_begin(&worker);
+    if (bytes[0] / 3 % 2 == 1)
+        move_to_device(&worker);
     if (bytes[0] % 3 == 1)
         file_seal(&worker, copy, count - 1);
     if (bytes[0] % 3 == 2)
