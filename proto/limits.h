@@ -88,6 +88,8 @@
 
 /* messages of a conversation; agents send hundreds */
 #define LIMIT_MESSAGES 4096u
+/* attempts to shorten a conversation that is too long; each leaves out at least one turn */
+#define LIMIT_TRUNCATIONS 16u
 /* unknown names of fields that are logged, each once, and their length in the log */
 #define LIMIT_UNKNOWN_FIELDS      256u
 #define LIMIT_UNKNOWN_FIELD_BYTES 64u

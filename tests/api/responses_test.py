@@ -164,7 +164,7 @@ def test_leaving_a_stream_cancels_it_but_not_in_the_background(server, client, b
 
 def test_refusals_are_the_clients_errors(client):
     for fields, param in (({"conversation": "c"}, "conversation"), ({"tools": [{"type": "telepathy"}]}, "tools[0].type"),
-                          ({"text": {"format": {"type": "yaml"}}}, "text.format"), ({"truncation": "auto"}, "truncation"),
+                          ({"text": {"format": {"type": "yaml"}}}, "text.format"), ({"truncation": "none"}, "truncation"),
                           ({"previous_response_id": "resp_1"}, "previous_response_id"), ({"temperature": 9}, "temperature")):
         with pytest.raises(openai.BadRequestError) as refusal:
             client.responses.create(**{**HI, **fields})

@@ -20,6 +20,7 @@
 #include "frontend/api/generation/forced_prepare.h"
 #include "frontend/api/generation/grammar_prepare.h"
 #include "frontend/api/generation/image_prepare.h"
+#include "frontend/api/generation/prompt_truncate.h"
 #include "frontend/api/generation/raw_prompts.h"
 #include "frontend/assets/vision_assets.h"
 #include "frontend/prompt/generic_tools.h"
@@ -215,6 +216,45 @@ static enum result messages_encode(const struct parse_context *context, bool ans
     return result;
 }
 
+/* The same; if the prompt is too long and the request says so, without the oldest turns. Rendering
+ * changes messages, so each attempt begins with the client's. Messages with images are not left
+ * out. */
+static enum result messages_encode_short(const struct parse_context *context, bool answers,
+                                         int64_t now_unix_s, struct prepared_generation *prepared,
+                                         struct api_error *error)
+{
+    struct generation_request *request = &prepared->request;
+    cJSON *body = request->body, *kept = NULL;
+    bool truncates = answers && request->truncates && request->images.count == 0;
+    uint32_t most = generation_prepare_max_tokens(context->assets);
+    enum result result = RESULT_OK;
+    for (uint32_t i = 0; i < LIMIT_TRUNCATIONS; i++) {
+        if (truncates && !(kept = cJSON_Duplicate(request->messages, true)))
+            return memory_error(error);
+        result = messages_encode(context, answers, now_unix_s, prepared, error);
+        uint32_t asked = request->max_new_tokens > 0 ? request->max_new_tokens : 1;
+        bool fits = result == RESULT_OK && prepared->prompt.count + asked <= most;
+        if (!truncates || fits || i + 1 == LIMIT_TRUNCATIONS ||
+            (result != RESULT_OK && result != RESULT_CONTEXT_EXCEEDED))
+            break;
+        struct context_overflow overflow = {.prompt_tokens = prepared->prompt.count,
+                                            .most_tokens = most};
+        if (result != RESULT_OK)
+            overflow.prompt_tokens = error->overflow.prompt_tokens;
+        if (asked >= most || !prompt_truncate(kept, &overflow, asked))
+            break;
+        cJSON_ReplaceItemInObjectCaseSensitive(body, "messages", kept);
+        request->messages = kept;
+        kept = NULL;
+        token_list_fini(&prepared->prompt);
+        prepared->prompt = (struct token_list){0};
+        free(prepared->forced.ids);
+        prepared->forced = (struct forced_tokens){0};
+    }
+    cJSON_Delete(kept);
+    return result;
+}
+
 /* RESULT_CONTEXT_EXCEEDED, a 400, if the prompt and the requested answer exceed the operator's
  * limit on a sequence (--max-kv-size). */
 static enum result check_bound(const struct model_assets *assets,
@@ -271,7 +311,7 @@ enum result generation_prepare(const struct api_format *format, const struct par
     if (result == RESULT_OK)
         result = prepared->request.prompts
                      ? raw_prompts_encode(context, prepared, error)
-                     : messages_encode(context, answers, now_unix_s, prepared, error);
+                     : messages_encode_short(context, answers, now_unix_s, prepared, error);
     if (result == RESULT_OK)
         result = first_token_force(prepared, error);
     if (result == RESULT_OK && answers)

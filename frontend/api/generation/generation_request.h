@@ -61,6 +61,7 @@ struct generation_request {
     struct cJSON
         *template_variables;     /* object of further template variables; inside body; or NULL */
     bool continue_final_message; /* the answer continues the last message, the assistant's */
+    bool truncates;              /* old turns are left out if the prompt is too long */
     bool no_generation_prompt;   /* the template does not open an answer */
 
     /* Tools and reasoning: both change the prompt and how the answer is read. */

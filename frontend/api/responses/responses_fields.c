@@ -30,7 +30,7 @@ static const struct word_field {
     const char *param;
     const char *words[5];
 } word_fields[] = {
-    {NULL, "truncation", "truncation", {"disabled"}},
+    {NULL, "truncation", "truncation", {"disabled", "auto"}},
     {NULL, "service_tier", "service_tier", {"auto", "default"}},
     {NULL, "prompt_cache_retention", "prompt_cache_retention", {"in_memory", "in-memory", "24h"}},
     {"reasoning", "summary", "reasoning.summary", {"auto", "concise", "detailed"}},
@@ -237,6 +237,8 @@ static enum result thinking_read(cJSON *body, struct generation_request *request
 enum result responses_fields_read(cJSON *body, struct generation_request *request,
                                   struct responses_settings *settings, struct api_error *error)
 {
+    const char *truncation = text_of(body, "truncation");
+    request->truncates = truncation && strcmp(truncation, "auto") == 0;
     enum result result = objects_check(body, error);
     for (size_t i = 0; i < sizeof word_fields / sizeof word_fields[0] && result == RESULT_OK; i++)
         result = word_field_check(body, &word_fields[i], error);
@@ -342,7 +344,8 @@ void responses_fields_write(const cJSON *body, const struct generation_request *
         json_write("format", format, out);
     else
         text_buffer_append_text(out, ",\"format\":{\"type\":\"text\"}");
-    text_buffer_append_text(out, "}"
-                                 ",\"truncation\":\"disabled\",\"service_tier\":\"default\""
+    text_buffer_append_format(out, "},\"truncation\":\"%s\"",
+                              request->truncates ? "auto" : "disabled");
+    text_buffer_append_text(out, ",\"service_tier\":\"default\""
                                  ",\"conversation\":null,\"prompt\":null");
 }

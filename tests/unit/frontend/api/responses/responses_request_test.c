@@ -341,7 +341,7 @@ static const struct refusal {
     {"{\"input\":\"x\",\"conversation\":\"c\"}", "conversation"},
     {"{\"input\":\"x\",\"prompt\":{\"id\":\"p\"}}", "prompt"},
     {"{\"input\":\"x\",\"context_management\":[]}", "context_management"},
-    {"{\"input\":\"x\",\"truncation\":\"auto\"}", "truncation"},
+    {"{\"input\":\"x\",\"truncation\":\"none\"}", "truncation"},
     {"{\"input\":\"x\",\"service_tier\":\"flex\"}", "service_tier"},
     {"{\"input\":\"x\",\"text\":{\"format\":{\"type\":\"yaml\"}}}", "text.format"},
     {"{\"input\":\"x\",\"text\":{\"format\":\"text\"}}", "text.format"},
