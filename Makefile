@@ -200,6 +200,9 @@ $(BUILD)/shoal-load: $(OBJ)/scripts/load/main.o $(LIB_LOAD) $(LIB_BASE)
 # Benchmark of the worker's step without frontend, rings or HTTP.
 $(BUILD)/step_bench: $(OBJ)/scripts/bench/step_bench.o $(LIB_SUPPORT) $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(WORKER_LIBS)
+# Compilations and masks of schemas for scripts/bench/mask_bench.
+$(BUILD)/mask_probe: $(OBJ)/scripts/bench/mask_probe.o $(LIB_SUPPORT) $(LIB_FRONTEND) $(LIB_WORKER) $(LIB_BASE)
+	$(link) $(FRONTEND_LIBS) $(WORKER_LIBS)
 # Client of scripts/bench/frontend.
 $(BUILD)/stream_reader: $(OBJ)/scripts/bench/stream_reader.o $(LIB_BASE)
 	$(link)
@@ -374,7 +377,7 @@ bench-gpu: ## measure on a Vulkan device against llama.cpp's Vulkan backend (PEE
 	@scripts/bench/gpu --peer "$(PEER)" $(ARGS)
 
 clean: ## remove what was built (keeps build/venv, build/node, build/vulkan-tools and build/cache)
-	rm -rf build/set-up build/obj build/tests build/checkpoints build/san-* build/fuzz build/results build/*.a build/shoal build/shoal-worker build/shoal-media build/shoal-load build/step_bench build/stream_reader
+	rm -rf build/set-up build/obj build/tests build/checkpoints build/san-* build/fuzz build/results build/*.a build/shoal build/shoal-worker build/shoal-media build/shoal-load build/step_bench build/mask_probe build/stream_reader
 
 install: programs ## copy the programs to $(DESTDIR)$(PREFIX)/bin
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS)

@@ -176,32 +176,39 @@ static void node_derive(const struct regex_store *store, struct regex_node *node
 {
     const struct regex_node *a = &store->nodes[node->a], *b = &store->nodes[node->b];
     switch ((enum regex_kind)node->kind) {
-    case REGEX_KIND_SET: node->shortest = 1; return;
+    case REGEX_KIND_SET: node->shortest = node->longest = 1; return;
     case REGEX_KIND_CONCAT:
         node->nullable = a->nullable && b->nullable;
         node->is_complex = a->is_complex || b->is_complex;
         node->shortest = saturated_sum(a->shortest, b->shortest);
+        node->longest = saturated_sum(a->longest, b->longest);
         node->depth = larger_depth(deeper(a->depth), b->depth);
         return;
     case REGEX_KIND_OR:
         node->nullable = a->nullable || b->nullable;
         node->is_complex = a->is_complex || b->is_complex;
         node->shortest = a->shortest < b->shortest ? a->shortest : b->shortest;
+        node->longest = a->longest > b->longest ? a->longest : b->longest;
         node->depth = larger_depth(deeper(a->depth), b->depth);
         return;
     case REGEX_KIND_AND:
         node->nullable = a->nullable && b->nullable;
         node->is_complex = true;
         node->shortest = a->shortest > b->shortest ? a->shortest : b->shortest;
+        node->longest = a->longest < b->longest ? a->longest : b->longest;
         node->depth = larger_depth(deeper(a->depth), b->depth);
         return;
     case REGEX_KIND_NOT:
         node->nullable = !a->nullable;
         node->is_complex = true;
+        node->longest = REGEX_UNBOUNDED;
         node->depth = deeper(a->depth);
         return;
     case REGEX_KIND_REPEAT: {
         uint64_t shortest = (uint64_t)a->shortest * node->minimum;
+        bool open = node->maximum == REGEX_UNBOUNDED || a->longest == REGEX_UNBOUNDED;
+        uint64_t longest = open ? REGEX_UNBOUNDED : (uint64_t)a->longest * node->maximum;
+        node->longest = longest > REGEX_UNBOUNDED ? REGEX_UNBOUNDED : (uint32_t)longest;
         node->nullable = node->minimum == 0 || a->nullable;
         node->is_complex = a->is_complex;
         node->shortest = shortest > UINT32_MAX ? UINT32_MAX : (uint32_t)shortest;
@@ -259,8 +266,11 @@ bool regex_store_init(struct regex_store *store, size_t bytes_limit, uint64_t fu
     store->nodes[REGEX_NOTHING] =
         (struct regex_node){.kind = REGEX_KIND_NOTHING, .shortest = UINT32_MAX};
     store->nodes[REGEX_EMPTY] = (struct regex_node){.kind = REGEX_KIND_EMPTY, .nullable = true};
-    store->nodes[REGEX_ANYTHING] = (struct regex_node){
-        .kind = REGEX_KIND_NOT, .a = REGEX_NOTHING, .nullable = true, .depth = 1};
+    store->nodes[REGEX_ANYTHING] = (struct regex_node){.kind = REGEX_KIND_NOT,
+                                                       .a = REGEX_NOTHING,
+                                                       .longest = REGEX_UNBOUNDED,
+                                                       .nullable = true,
+                                                       .depth = 1};
     store->node_count = 3;
     slot_place(store->slots, store->slot_mask, slot_of(store, REGEX_EMPTY));
     slot_place(store->slots, store->slot_mask, slot_of(store, REGEX_ANYTHING));

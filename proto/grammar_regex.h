@@ -40,6 +40,7 @@ struct regex_node {
     uint32_t minimum;
     uint32_t maximum;
     uint32_t shortest; /* lower bound of the length of its strings, saturated */
+    uint32_t longest;  /* upper bound; REGEX_UNBOUNDED: none is known */
     uint32_t mark;     /* the walk that reached it last */
     uint16_t depth;    /* nesting to the left: recursion of the derivative */
     uint8_t kind;
@@ -99,6 +100,10 @@ uint32_t regex_repeat(struct regex_store *store, uint32_t x, uint32_t minimum, u
 
 /* The strings s for which byte + s is in `node`. */
 uint32_t regex_derivative(struct regex_store *store, uint32_t node, uint8_t byte);
+
+/* Narrows *same to bytes with the same derivative as `byte`, by the sets that a first byte meets. */
+void regex_same_derivative(struct regex_store *store, uint32_t node, uint8_t byte,
+                           struct regex_byte_set *same);
 
 /* Bytes that no set of `nodes` tells apart have one class. representative[c] is a byte of class c;
  * members[c] are all of them. */

@@ -58,6 +58,35 @@ void regex_classes_split(struct regex_classes *classes, const struct regex_byte_
     }
 }
 
+/* Recursion goes into `a` only, whose depth is bounded. */
+void regex_same_derivative(struct regex_store *store, uint32_t node, uint8_t byte,
+                           struct regex_byte_set *same)
+{
+    while (regex_spend(store, 1)) {
+        const struct regex_node *here = &store->nodes[node];
+        bool goes_on = false;
+        switch ((enum regex_kind)here->kind) {
+        case REGEX_KIND_SET: {
+            const struct regex_byte_set *set = &store->sets[here->a];
+            bool inside = set->words[byte / 64] >> byte % 64 & 1;
+            for (uint32_t w = 0; w < 4; w++)
+                same->words[w] &= inside ? set->words[w] : ~set->words[w];
+            return;
+        }
+        case REGEX_KIND_CONCAT: goes_on = store->nodes[here->a].nullable; break;
+        case REGEX_KIND_OR:
+        case REGEX_KIND_AND: goes_on = true; break;
+        case REGEX_KIND_NOT:
+        case REGEX_KIND_REPEAT: break;
+        default: return;
+        }
+        regex_same_derivative(store, here->a, byte, same);
+        if (!goes_on)
+            return;
+        node = store->nodes[node].b;
+    }
+}
+
 /* Open addressing from node to the entry of the search that reached it. */
 struct search {
     struct regex_store *store;
@@ -223,10 +252,17 @@ enum regex_liveness regex_liveness(struct regex_store *store, uint32_t node,
     search_add(&search, node, 0);
     while (search.heap_count > 0 && known == REGEX_LIVENESS_UNKNOWN && !search.failed) {
         uint32_t index = heap_pop(&search);
+        struct regex_byte_set done = {{0}};
         for (uint32_t c = 0; c < classes->count && known == REGEX_LIVENESS_UNKNOWN; c++) {
-            uint32_t next = steps == 0 ? REGEX_FAILED
-                                       : regex_derivative(store, search.found[index],
-                                                          classes->representative[c]);
+            uint8_t byte = classes->representative[c];
+            if (done.words[byte / 64] >> byte % 64 & 1)
+                continue;
+            struct regex_byte_set same = {{~0ull, ~0ull, ~0ull, ~0ull}};
+            regex_same_derivative(store, search.found[index], byte, &same);
+            for (uint32_t w = 0; w < 4; w++)
+                done.words[w] |= same.words[w];
+            uint32_t next =
+                steps == 0 ? REGEX_FAILED : regex_derivative(store, search.found[index], byte);
             if (next == REGEX_FAILED) {
                 search.failed = true;
                 break;

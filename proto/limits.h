@@ -201,7 +201,7 @@
  * which take 0.2 s */
 #define LIMIT_GRAMMAR_BUILD_BYTES (40u << 20)
 /* steps of building a grammar, each at most about 10 ns: 0.2 s */
-#define LIMIT_GRAMMAR_BUILD_FUEL 24000000u
+#define LIMIT_GRAMMAR_BUILD_FUEL 22000000u
 /* derivatives that decide whether one regex is empty; about 1 ms */
 #define LIMIT_GRAMMAR_EMPTY_STEPS 2000u
 /* a count in a regex or a rule; more are written as unbounded by generators */

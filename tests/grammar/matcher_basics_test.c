@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "frontend/grammar/grammar_builder.h"
+#include "proto/limits.h"
 #include "worker/sample/grammar_matcher.h"
 
 /* Token t is the byte t; 256.. are words; the last two have no bytes: a special and an end token. */
@@ -161,6 +162,33 @@ static void test_left_recursion(void **state)
     assert_false(reads(&f, "a,,"));
     assert_false(reads(&f, "a)"));
     check_masks_along(&f, "(a,(b)),ab");
+    stop(&f);
+}
+
+/* list = "a" | "a" list: each letter ends all lists around it, more than a row may have items. */
+static void test_right_recursion(void **state)
+{
+    (void)state;
+    struct fixture f;
+    start(&f);
+    symbol_id list = grammar_rule(f.b), nested = grammar_rule(f.b), root = grammar_rule(f.b);
+    grammar_production(f.b, list, (symbol_id[]){literal(&f, "a")}, 1);
+    grammar_production(f.b, list, (symbol_id[]){literal(&f, "a"), list}, 2);
+    grammar_production(f.b, nested, (symbol_id[]){literal(&f, "("), list, literal(&f, ")")}, 3);
+    grammar_production(f.b, nested, (symbol_id[]){literal(&f, "b"), nested}, 2);
+    grammar_production(f.b, root, &list, 1);
+    grammar_production(f.b, root, &nested, 1);
+    run(&f, root);
+    for (uint32_t i = 0; i < 3 * LIMIT_GRAMMAR_ROW_ITEMS; i++) {
+        assert_int_equal(grammar_matcher_follow(f.m, &(const uint32_t){'a'}, 1), GRAMMAR_OK);
+        assert_true(grammar_matcher_may_end(f.m));
+    }
+    grammar_matcher_cut(f.m, 1);
+    assert_true(grammar_matcher_may_end(f.m));
+    assert_false(reads(&f, "ab"));
+    assert_true(matches(&f, "bbb(aaa)"));
+    assert_false(reads(&f, "bb(aa)a"));
+    check_masks_along(&f, "bb(aa)");
     stop(&f);
 }
 
@@ -344,17 +372,12 @@ static void test_counts_without_copies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_longest_match),
-        cmocka_unit_test(test_left_recursion),
-        cmocka_unit_test(test_ambiguous_nullable),
-        cmocka_unit_test(test_counted_rule),
-        cmocka_unit_test(test_separated),
-        cmocka_unit_test(test_complement),
-        cmocka_unit_test(test_emptiness),
-        cmocka_unit_test(test_empty_language),
-        cmocka_unit_test(test_utf8),
-        cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_counts_without_copies),
+        cmocka_unit_test(test_no_longest_match), cmocka_unit_test(test_left_recursion),
+        cmocka_unit_test(test_right_recursion),  cmocka_unit_test(test_ambiguous_nullable),
+        cmocka_unit_test(test_counted_rule),     cmocka_unit_test(test_separated),
+        cmocka_unit_test(test_complement),       cmocka_unit_test(test_emptiness),
+        cmocka_unit_test(test_empty_language),   cmocka_unit_test(test_utf8),
+        cmocka_unit_test(test_tokens),           cmocka_unit_test(test_counts_without_copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,11 +71,21 @@ uint32_t grammar_automaton_derive(struct grammar_automaton *automaton, uint32_t 
         automaton->row_of[node] = automaton->table_used;
         automaton->table_used = end;
     }
-    uint32_t derivative =
-        regex_derivative(&automaton->store, node, automaton->classes.representative[byte_class]);
+    uint8_t byte = automaton->classes.representative[byte_class];
+    uint32_t derivative = regex_derivative(&automaton->store, node, byte);
     uint32_t next = state_of(automaton, derivative);
-    if (next != GRAMMAR_STATE_FAILED)
-        automaton->table[automaton->row_of[node] + byte_class] = next;
+    if (next == GRAMMAR_STATE_FAILED)
+        return next;
+    struct regex_byte_set same = {{~0ull, ~0ull, ~0ull, ~0ull}};
+    regex_same_derivative(&automaton->store, node, byte, &same);
+    uint32_t *row = automaton->table + automaton->row_of[node];
+    row[byte_class] = next;
+    for (uint32_t c = 0; c < automaton->classes.count && automaton->store.failure == REGEX_FINE;
+         c++) {
+        uint8_t other = automaton->classes.representative[c];
+        if (same.words[other / 64] >> other % 64 & 1)
+            row[c] = next;
+    }
     return next;
 }
 

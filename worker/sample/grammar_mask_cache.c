@@ -5,8 +5,9 @@
  * is the rule inside strings. So tokens of plain characters (those that a JSON string has as they
  * are) are sliced by length, with a mask for each slice: where the terminal goes on with enough
  * arbitrary plain characters and cannot end within them, the slices' masks are taken and only the
- * other tokens are walked. That is proven from the state's regex X{m,n} T: X contains every plain
- * character, n is at least the slice's length, and no text of plain characters matches T.
+ * other tokens are walked. That is proven from the state's regex (X{m,n} & ~E) T: X contains every
+ * plain character, n is at least the slice's length and more than E's, which is finite, so that a
+ * text can always leave E, and no text of plain characters matches T. X{m,n} and ~E may be several.
  */
 #include "worker/sample/grammar_mask_cache.h"
 
@@ -18,6 +19,8 @@
 #include "worker/sample/grammar_trie.h"
 
 #define FIRST_ENTRIES 256u
+/* Bytes of an excluded text; a name of a member */
+#define LONGEST_EXCEPTION 100000u
 
 enum { FACT_CHARACTER_KNOWN = 1, FACT_CHARACTER = 2, FACT_TAIL_KNOWN = 4, FACT_TAIL = 8 };
 
@@ -240,26 +243,57 @@ static bool has_no_plain_text(struct walk *walk, uint32_t node)
     return facts != NULL && (*facts & FACT_TAIL) != 0;
 }
 
-/* Slices [0, result) are allowed after `state` and lead to no exits. */
-static uint32_t proven_slices(struct walk *walk, uint32_t state)
+/* Every text of at most this many plain characters begins a text that `head`, (X{m,n} & ~E), matches
+ * by plain characters alone; 0: not known. */
+static uint32_t plain_length(struct walk *walk, uint32_t head)
 {
     struct regex_store *store = &walk->automaton->store;
-    const struct regex_node *node = &store->nodes[state & ~GRAMMAR_STATE_ACCEPTS];
-    if (node->kind != REGEX_KIND_CONCAT || store->nodes[node->a].kind != REGEX_KIND_REPEAT)
-        return 0;
-    uint32_t tail = node->b, character = store->nodes[node->a].a;
-    uint32_t maximum = store->nodes[node->a].maximum, slices = 0;
-    while (slices < GRAMMAR_SLICES && maximum >= walk->vocabulary->slice_length[slices])
-        slices++;
-    if (slices == 0)
-        return 0;
+    uint32_t most = REGEX_UNBOUNDED, least = 0;
+    for (bool last = false, found = false; !last; head = store->nodes[head].b) {
+        last = store->nodes[head].kind != REGEX_KIND_AND;
+        struct regex_node part = store->nodes[last ? head : store->nodes[head].a];
+        if (part.kind == REGEX_KIND_REPEAT) {
+            most = part.maximum < most ? part.maximum : most;
+            least = part.minimum > least ? part.minimum : least;
+            found = true;
+        } else if (part.kind == REGEX_KIND_NOT &&
+                   store->nodes[part.a].longest < LONGEST_EXCEPTION) {
+            uint32_t beyond = store->nodes[part.a].longest + 1;
+            least = beyond > least ? beyond : least;
+        } else {
+            return 0;
+        }
+        if ((last && !found) ||
+            (part.kind == REGEX_KIND_REPEAT && !is_plain_superset(walk, part.a)))
+            return 0;
+    }
+    return most >= least ? most : 0;
+}
+
+static bool make_plain(struct walk *walk)
+{
+    struct regex_store *store = &walk->automaton->store;
     if (walk->cache->plain == 0)
         walk->cache->plain = plain_character(store);
     if (walk->cache->plain == REGEX_FAILED) {
         walk->cache->plain = 0;
         walk->failed = true;
     }
-    if (walk->failed || !is_plain_superset(walk, character) || !has_no_plain_text(walk, tail))
+    return !walk->failed;
+}
+
+/* Slices [0, result) are allowed after `state` and lead to no exits. */
+static uint32_t proven_slices(struct walk *walk, uint32_t state)
+{
+    struct regex_store *store = &walk->automaton->store;
+    const struct regex_node node = store->nodes[state & ~GRAMMAR_STATE_ACCEPTS];
+    uint32_t slices = 0;
+    if (node.kind != REGEX_KIND_CONCAT || !make_plain(walk))
+        return 0;
+    uint32_t length = plain_length(walk, node.a);
+    while (slices < GRAMMAR_SLICES && length >= walk->vocabulary->slice_length[slices])
+        slices++;
+    if (slices == 0 || walk->failed || !has_no_plain_text(walk, node.b))
         return 0;
     return store->failure == REGEX_FINE ? slices : 0;
 }

@@ -12,8 +12,9 @@
 #include "proto/limits.h"
 #include "proto/must.h"
 
-#define SEEN_SLOTS  (2 * LIMIT_GRAMMAR_ROW_ITEMS) /* a power of two */
-#define LINEAR_ROWS 8u                            /* smaller rows are searched without the table */
+#define SEEN_SLOTS      (2 * LIMIT_GRAMMAR_ROW_ITEMS) /* a power of two */
+#define LINEAR_ROWS     8u  /* smaller rows are searched without the table */
+#define REDUCTION_ITEMS 64u /* the search for reductions is quadratic in the items that wait */
 
 _Static_assert((SEEN_SLOTS & (SEEN_SLOTS - 1)) == 0, "a mask selects the slot");
 
@@ -30,6 +31,7 @@ void grammar_rows_fini(struct grammar_rows *rows)
 {
     free(rows->items);
     free(rows->rows);
+    free(rows->reductions);
     grammar_groups_fini(&rows->groups);
     free(rows->predicted);
     free(rows->seen);
@@ -46,6 +48,7 @@ void grammar_rows_cut(struct grammar_rows *rows, uint32_t count)
     must(count <= rows->row_count);
     rows->row_count = count;
     rows->item_count = count == 0 ? 0 : rows->rows[count - 1].end;
+    rows->reduction_count = count == 0 ? 0 : rows->rows[count - 1].end_reduction;
     grammar_groups_cut(&rows->groups, count == 0 ? 1 : rows->rows[count - 1].states);
 }
 
@@ -295,8 +298,82 @@ static void complete(struct grammar_rows *rows, uint32_t first, struct grammar_i
     if (ended.origin == rows->row_count)
         return;
     const struct grammar_row *began = &rows->rows[ended.origin];
+    for (uint32_t i = began->first_reduction; i < began->end_reduction; i++) {
+        const struct grammar_reduction *reduction = &rows->reductions[i];
+        if (reduction->rule != rule)
+            continue;
+        ended.slot = GRAMMAR_SLOT_END | reduction->top;
+        ended.origin = reduction->origin;
+        add_item(rows, first, ended);
+        return;
+    }
     for (uint32_t i = began->waiting; i < began->end && rows->failure == GRAMMAR_OK; i++)
         advance_rule(rows, first, rows->items[i], rule);
+}
+
+/* --- Reductions --------------------------------------------------------------------------------- */
+
+static bool awaits(const struct grammar_program *program, const struct grammar_item *item,
+                   uint32_t rule)
+{
+    uint32_t symbol = program->view.slots[item->slot], group = symbol & GRAMMAR_SLOT_VALUE;
+    if ((symbol & GRAMMAR_SLOT_KIND) != GRAMMAR_SLOT_GROUP)
+        return awaited_rule(program, item) == rule;
+    const struct grammar_blob_group *shape = &program->view.groups[group];
+    return shape->early == rule || shape->extra == rule ||
+           grammar_groups_find(program, group, rule) != UINT32_MAX;
+}
+
+static bool add_reduction(struct grammar_rows *rows, struct grammar_reduction reduction)
+{
+    if (rows->reduction_count == rows->reduction_capacity) {
+        uint32_t wider = rows->reduction_capacity == 0 ? 64 : rows->reduction_capacity * 2;
+        struct grammar_reduction *grown = realloc(rows->reductions, wider * sizeof *grown);
+        if (grown == NULL)
+            return fail(rows, GRAMMAR_MEMORY);
+        rows->reductions = grown;
+        rows->reduction_capacity = wider;
+    }
+    rows->reductions[rows->reduction_count++] = reduction;
+    return true;
+}
+
+/* The item waits for the last symbol of its production, and no other item of the row does. */
+static bool is_only_way(const struct grammar_rows *rows, const struct grammar_row *row,
+                        uint32_t index, uint32_t rule)
+{
+    for (uint32_t i = row->waiting; i < row->end; i++)
+        if (i != index && awaits(rows->program, &rows->items[i], rule))
+            return false;
+    return true;
+}
+
+/* Of a row that is built but for them. Rows with many waiting items go without. */
+static bool find_reductions(struct grammar_rows *rows, struct grammar_row *row)
+{
+    const uint32_t *slots = rows->program->view.slots;
+    bool few = row->end - row->waiting <= REDUCTION_ITEMS;
+    for (uint32_t i = row->waiting; i < row->end && few; i++) {
+        const struct grammar_item *item = &rows->items[i];
+        uint32_t symbol = slots[item->slot], next = slots[item->slot + 1];
+        uint32_t rule = symbol & GRAMMAR_SLOT_VALUE, top = next & GRAMMAR_SLOT_VALUE;
+        if ((symbol & GRAMMAR_SLOT_KIND) != GRAMMAR_SLOT_RULE ||
+            (next & GRAMMAR_SLOT_KIND) != GRAMMAR_SLOT_END || !is_only_way(rows, row, i, rule))
+            continue;
+        struct grammar_reduction reduction = {rule, top, item->origin};
+        const struct grammar_row *began = &rows->rows[item->origin];
+        bool earlier = item->origin < rows->row_count && top != 0; /* the root's end is noted */
+        for (uint32_t r = began->first_reduction; earlier && r < began->end_reduction; r++)
+            if (rows->reductions[r].rule == top) {
+                reduction.top = rows->reductions[r].top;
+                reduction.origin = rows->reductions[r].origin;
+                break;
+            }
+        if (!add_reduction(rows, reduction))
+            return false;
+    }
+    row->end_reduction = rows->reduction_count;
+    return true;
 }
 
 /* --- Rows --------------------------------------------------------------------------------------- */
@@ -313,8 +390,12 @@ static bool begin_row(struct grammar_rows *rows)
         rows->rows = grown;
         rows->row_capacity = wider;
     }
-    rows->rows[rows->row_count] =
-        (struct grammar_row){rows->item_count, rows->item_count, rows->item_count, 1, false};
+    rows->rows[rows->row_count] = (struct grammar_row){.first = rows->item_count,
+                                                       .waiting = rows->item_count,
+                                                       .end = rows->item_count,
+                                                       .states = 1,
+                                                       .first_reduction = rows->reduction_count,
+                                                       .end_reduction = rows->reduction_count};
     if (++rows->stamp == 0) { /* stamps of 2^32 rows ago must not match */
         memset(rows->predicted, 0, rows->program->view.header->rule_count * sizeof(uint32_t));
         memset(rows->seen, 0, SEEN_SLOTS * sizeof *rows->seen);
@@ -354,6 +435,10 @@ static bool end_row(struct grammar_rows *rows)
     row->waiting = reading;
     row->end = kept;
     row->states = rows->groups.count;
+    if (!find_reductions(rows, row)) {
+        rows->item_count = row->first;
+        return false;
+    }
     rows->row_count++;
     return true;
 }

@@ -2,7 +2,8 @@
  * The rows of an Earley parser over bytes (Earley 1970, with the treatment of empty rules of Aycock
  * and Horspool 2002). Row i holds the items after i steps; an item whose next symbol is a terminal
  * carries the automaton's state of the part of the terminal that was read. Rows are pushed and cut
- * like a stack.
+ * like a stack. Chains of completions without a choice, as right recursion makes them, are followed
+ * once (Leo 1991), so a list costs the same per element whichever side it recurs on.
  */
 #ifndef SHOAL_WORKER_SAMPLE_GRAMMAR_ROWS_H
 #define SHOAL_WORKER_SAMPLE_GRAMMAR_ROWS_H
@@ -28,7 +29,16 @@ struct grammar_row {
     uint32_t waiting; /* items that wait for a rule, */
     uint32_t end;     /* up to here */
     uint32_t states;  /* states of groups that were known then */
-    bool may_end;     /* the root has been read */
+    uint32_t first_reduction, end_reduction;
+    bool may_end; /* the root has been read */
+};
+
+/* A rule that ends and began in this row also ends `top`, which began in row `origin`: one item of the
+ * row waits for it, as the last symbol of its production, and so on up to `top`. */
+struct grammar_reduction {
+    uint32_t rule;
+    uint32_t top;
+    uint32_t origin;
 };
 
 struct grammar_rows {
@@ -39,6 +49,9 @@ struct grammar_rows {
     struct grammar_row *rows;
     uint32_t row_count;
     uint32_t row_capacity;
+    struct grammar_reduction *reductions;
+    uint32_t reduction_count;
+    uint32_t reduction_capacity;
     struct grammar_groups groups;
     uint32_t *predicted; /* [rules] stamp of the row that predicted it last */
     uint64_t *seen;      /* hash table of the items of the row being built: stamp, index */
