@@ -140,6 +140,8 @@ def test_formats_and_options(server):  # noqa: F811
     ("/api/chat", {"messages": [{"role": "user", "content": "a", "images": ["!!"]}]}, "messages[0]"),
     ("/api/chat", {"messages": [{"role": "friend", "content": "a"}]}, "messages[0].role"),
     ("/api/chat", {"messages": [1]}, "messages[0]"),
+    ("/api/chat", {"messages": [{"role": "user", "content": "a"}], "n": 2}, "n must be"),
+    ("/api/generate", {"prompt": "a", "n": 3}, "n must be"),
     ("/api/chat", {"messages": [], "keep_alive": {}}, "keep_alive"),
     ("/api/generate", {"prompt": 3}, "prompt"),
     ("/api/generate", {"prompt": "a", "context": [1, 2]}, "context"),

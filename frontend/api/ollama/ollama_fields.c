@@ -258,7 +258,11 @@ enum result ollama_fields_rewrite(const struct parse_context *context, cJSON *bo
                                   struct api_error *error)
 {
     ollama_fields_strip_tag(body);
+    bool present;
+    int64_t answers;
     enum result result = idle_check(body, error);
+    if (result == RESULT_OK) /* a reply has one answer */
+        result = request_fields_read_integer(body, "n", 1, 1, &present, &answers, error);
     if (result == RESULT_OK)
         result = options_rewrite(body, error);
     if (result == RESULT_OK)
