@@ -6,7 +6,7 @@ usage: feature_folders.py DIRECTORY [NAME ...]
 Every setting has two shapes, NAME-a and NAME-b. A folder has what save_pretrained() writes (config.json and
 model.safetensors, in BF16), ids.txt and logits.f32: the logits (F32, little-endian) of every position, computed in F32 on
 the CPU by transformers from the folder as it is. Weights are random multiples of a power of two with seven bits. Needs
-torch, transformers and numpy.
+torch, transformers, compressed-tensors and numpy.
 """
 import json
 import pathlib
@@ -77,6 +77,10 @@ CASES = {
     "gemma4_saved-b": ("Gemma4ForCausalLM", OTHER | GEMMA4 | {
         "model_type": "gemma4_text", "layer_types": [SLIDING, SLIDING, FULL], "global_head_dim": 24,
         "vocab_size_per_layer_input": 89, "final_logit_softcapping": 4.0}, {}, []),
+    "packed_words-a": ("LlamaForCausalLM", SMALL | {
+        "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1}, {}, []),
+    "packed_words-b": ("Qwen3ForCausalLM", SMALL | {
+        "model_type": "qwen3", "hidden_size": 96, "intermediate_size": 64, "num_hidden_layers": 1, "head_dim": 24}, {}, []),
     "mistral3_ties-a": ("Mistral3ForConditionalGeneration", {
         "model_type": "mistral3", "text_config": SMALL | {"model_type": "mistral"}, "vision_config": TOWER,
         "image_token_index": 10}, {}, ["tie_word_embeddings"]),
@@ -84,6 +88,36 @@ CASES = {
         "model_type": "mistral3", "text_config": OTHER | {"model_type": "ministral3"}, "vision_config": TOWER,
         "image_token_index": 10, "tie_word_embeddings": False}, {}, ["tie_word_embeddings"]),
 }
+
+
+PACKED = {"packed_words-a": (4, 32), "packed_words-b": (8, None)}  # bits, columns of a group; None: a scale per row
+
+
+def pack_linears(folder, bits, group):
+    """Stores the layers' matrices as compressed-tensors packs symmetric integers; returns {name: their values in F32}."""
+    from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32
+    from safetensors.torch import load_file, save_file
+    tensors, values = {}, {}
+    for name, weight in load_file(folder / "model.safetensors").items():
+        if not name.endswith("_proj.weight"):
+            tensors[name] = weight
+            continue
+        rows, columns = weight.shape
+        grouped = weight.float().reshape(rows, -1, group or columns)
+        scale = (grouped.abs().amax(-1, keepdim=True) / (2 ** (bits - 1) - 1)).bfloat16().float()
+        codes = (grouped / scale).round().clamp(-2 ** (bits - 1), 2 ** (bits - 1) - 1)
+        values[name] = (codes * scale).reshape(rows, columns)
+        tensors[name + "_packed"] = pack_to_int32(codes.reshape(rows, columns).to(torch.int8), bits)
+        tensors[name + "_scale"] = scale.squeeze(-1).bfloat16()
+        tensors[name + "_shape"] = torch.tensor([rows, columns])
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    scheme = {"num_bits": bits, "type": "int", "symmetric": True, "strategy": "group" if group else "channel", "group_size": group}
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {
+        "quant_method": "compressed-tensors", "format": "pack-quantized", "ignore": ["lm_head"],
+        "config_groups": {"group_0": {"targets": ["Linear"], "weights": scheme}}}
+    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    return values
 
 
 def set_weights(model, source):
@@ -118,6 +152,9 @@ def record(name, folder):
         folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
     if loading["missing_keys"] or loading["mismatched_keys"] or loading["unexpected_keys"]:
         sys.exit(f"{name}: {loading}")
+    if name in PACKED:
+        for weight, values in pack_linears(folder, *PACKED[name]).items():
+            model.get_parameter(weight).data = values
     with torch.no_grad():
         logits = model.eval()(torch.tensor([ids])).logits[0].float().numpy()
     assert logits.shape == (POSITIONS, vocabulary) and np.isfinite(logits).all()

@@ -9,6 +9,9 @@
  * gets its number as the minimum and a scale of 0. A matrix with any other block that does not fit
  * becomes F32.
  *
+ * Signed codes (compressed-tensors) are stored with half their range added; their bias follows from
+ * the scale.
+ *
  * Source: MLX, its documentation of quantize() and dequantize(): codes lie from the lowest bit up,
  * in one stream of bits a row.
  */
@@ -30,7 +33,8 @@ struct block {
 static void load_terms(const struct weight_source *source, uint64_t group, struct block *block)
 {
     block->scale = weight_layout_float(source, source->scales, group);
-    block->bias = weight_layout_float(source, source->biases, group);
+    block->bias = source->biases ? weight_layout_float(source, source->biases, group)
+                                 : -block->scale * (float)(1u << (source->bits - 1));
 }
 
 /* 32 codes are `bits` words, so a block begins at a byte. */

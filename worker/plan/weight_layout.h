@@ -31,7 +31,7 @@ struct weight_source {
     const uint8_t *scales; /* FP4: [rows][columns / 32] exponents; AFFINE: [rows][columns / group]
                               floats; FP8: [rows / block_rows][columns / block_columns], both
                               rounded up */
-    const uint8_t *biases; /* AFFINE: the same shape */
+    const uint8_t *biases; /* AFFINE: the same shape; NULL: -scale * 2^(bits - 1) */
     enum ggml_type scale_type; /* of scales and biases: F32, F16 or BF16 */
     uint32_t bits;             /* AFFINE: 2 to 6 or 8 */
     uint32_t group;            /* AFFINE: columns of a scale, a multiple of WEIGHT_SOURCE_BLOCK */

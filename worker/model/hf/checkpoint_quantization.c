@@ -5,7 +5,8 @@
  * an object with its own settings, or false for an unquantized module. It repeats the object as
  * "quantization_config" without a quant_method. Hugging Face writes "quantization_config" with a
  * quant_method. Supported are methods that store 8-bit floats (fp8, fbgemm_fp8, compressed-tensors
- * and modelopt) or 4-bit floats (mxfp4); unquantized modules are recognized by their tensors'
+ * and modelopt), 4-bit floats (mxfp4), or integers of 4 and 8 bits in words (compressed-tensors,
+ * pack-quantized, symmetric); unquantized modules are recognized by their tensors'
  * types. Other methods are refused by name. Scales of activations and caches are not used, since
  * neither is quantized that way here.
  *
@@ -192,6 +193,53 @@ static struct fp8_block read_compressed(struct checkpoint_keys *keys, struct ggu
     return block;
 }
 
+/* Signed codes in 32-bit words, with a scale per group or row; all groups of layers alike. */
+static struct mlx_groups read_packed(struct checkpoint_keys *keys)
+{
+    struct mlx_groups groups = {0};
+    struct checkpoint_keys all = checkpoint_keys_enter(keys, "config_groups");
+    struct checkpoint_keys first = checkpoint_keys_enter(&all, "group_0");
+    struct checkpoint_keys weights = checkpoint_keys_enter(&first, "weights");
+    struct gguf_string type = checkpoint_keys_string_or_empty(&weights, "type");
+    struct gguf_string strategy = checkpoint_keys_string_or_empty(&weights, "strategy");
+    bool symmetric = checkpoint_keys_bool_or(&weights, "symmetric", true);
+    groups.bits = checkpoint_keys_u32_or(&weights, "num_bits", (struct u32_range){0, 64}, 0);
+    if (checkpoint_keys_is(strategy, "group"))
+        groups.group = checkpoint_keys_u32(&weights, "group_size", (struct u32_range){1, 1u << 20});
+    else if (!checkpoint_keys_is(strategy, "channel"))
+        checkpoint_keys_refuse(&weights, RESULT_UNSUPPORTED,
+                               "quantization_config: strategy \"%.*s\" is not read",
+                               (int)(strategy.length < 32 ? strategy.length : 32), strategy.bytes);
+    bool other = json_value_type(json_value_member(all.object, "group_1")) != JSON_ABSENT;
+    if ((groups.bits != 4 && groups.bits != 8) || !checkpoint_keys_is(type, "int") || !symmetric ||
+        other)
+        checkpoint_keys_refuse(&weights, RESULT_UNSUPPORTED,
+                               "quantization_config: pack-quantized is read with one group of "
+                               "symmetric integers of 4 or 8 bits");
+    checkpoint_keys_leave(&first, &weights);
+    checkpoint_keys_leave(&all, &first);
+    checkpoint_keys_leave(keys, &all);
+    return groups;
+}
+
+static enum result apply_packed(struct checkpoint_keys *keys, struct tensor_table *table,
+                                struct error_text *error)
+{
+    struct mlx_groups groups = read_packed(keys);
+    if (keys->result != RESULT_OK)
+        return error_set(error, keys->result, "config.json: %s", keys->error->text);
+    for (uint32_t i = 0; i < tensor_table_count(table); i++) {
+        const struct checkpoint_tensor *tensor = tensor_table_at(table, i);
+        enum result result = RESULT_OK;
+        if (!tensor->part && quantized_tensors_match(tensor, "I32", ".weight_packed"))
+            result = quantized_tensors_join_packed(table, i, groups, error);
+        if (result != RESULT_OK)
+            return result;
+    }
+    leave_unused(table);
+    return tensor_table_finish(table, error); /* sort again: names changed */
+}
+
 static enum result apply_method(struct checkpoint_keys *keys, struct tensor_table *table,
                                 struct error_text *error)
 {
@@ -201,6 +249,9 @@ static enum result apply_method(struct checkpoint_keys *keys, struct tensor_tabl
     bool fp8 = checkpoint_keys_is(method, "fp8") || checkpoint_keys_is(method, "fbgemm_fp8");
     bool fp4 = checkpoint_keys_is(method, "mxfp4");
     struct fp8_block block = {0, 0};
+    if (compressed && keys->result == RESULT_OK &&
+        checkpoint_keys_is(checkpoint_keys_string_or_empty(keys, "format"), "pack-quantized"))
+        return apply_packed(keys, table, error);
     if (!compressed && !modelopt && !fp8 && !fp4)
         checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED,
                                "quantization_config: method \"%.*s\" is not read; " METHODS,

@@ -149,6 +149,58 @@ enum result quantized_tensors_join_mlx(struct tensor_table *table, uint32_t inde
     return RESULT_OK;
 }
 
+/* Parts that change the values are not read; the shape repeats what the codes have. */
+static enum result leave_packed_parts(struct tensor_table *table,
+                                      const struct checkpoint_tensor *codes,
+                                      struct error_text *error)
+{
+    static const char *const refused[] = {"zero_point", "g_idx"};
+    size_t cut = strlen("packed");
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        if (find_part(table, part_name(codes, cut, refused[i]).text))
+            return error_set(error, RESULT_UNSUPPORTED, "tensor %.*s: a %s beside it is not read",
+                             NAME(codes->name), refused[i]);
+    struct checkpoint_tensor *shape = find_part(table, part_name(codes, cut, "shape").text);
+    if (shape)
+        shape->part = true;
+    return RESULT_OK;
+}
+
+enum result quantized_tensors_join_packed(struct tensor_table *table, uint32_t index,
+                                          struct mlx_groups groups, struct error_text *error)
+{
+    struct checkpoint_tensor *codes = tensor_table_edit(table, index), *scales;
+    size_t cut = strlen("packed");
+    uint64_t bits = codes->dimensions[0] <= UINT32_MAX ? codes->dimensions[0] * 32 : 0;
+    uint64_t columns = bits / groups.bits, group = groups.group > 0 ? groups.group : columns;
+    enum result result = need_part(table, codes, part_name(codes, cut, "scale"), &scales, error);
+    if (result == RESULT_OK)
+        result = leave_packed_parts(table, codes, error);
+    if (result != RESULT_OK)
+        return result;
+    if (bits == 0 || group > UINT32_MAX || group % WEIGHT_SOURCE_BLOCK != 0 || columns % group != 0)
+        return error_set(
+            error, RESULT_UNSUPPORTED,
+            "tensor %.*s: rows of %llu columns are no groups of %llu, a multiple of %u",
+            NAME(codes->name), (unsigned long long)columns, (unsigned long long)group,
+            WEIGHT_SOURCE_BLOCK);
+    result = check_parts(codes, scales, columns, columns / group, error);
+    if (result == RESULT_OK)
+        result = check_float(scales, error);
+    if (result != RESULT_OK)
+        return result;
+    struct weight_source source = {.layout = WEIGHT_AFFINE,
+                                   .row_bytes = 4 * codes->dimensions[0],
+                                   .scales = scales->data,
+                                   .scale_type = scales->type,
+                                   .bits = groups.bits,
+                                   .group = (uint32_t)group};
+    scales->part = true;
+    codes->name.length -= strlen("_packed");
+    become(codes, source, columns);
+    return RESULT_OK;
+}
+
 enum result quantized_tensors_join_fp4(struct tensor_table *table, uint32_t index,
                                        struct error_text *error)
 {

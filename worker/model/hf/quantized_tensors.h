@@ -19,6 +19,12 @@ enum result quantized_tensors_join_mlx(struct tensor_table *table, uint32_t inde
                                        struct mlx_groups groups,
                                        struct error_text *error) RESULT_CHECKED;
 
+/* Joins row `index`, X.weight_packed in I32 (compressed-tensors, signed codes without zero points),
+ * with X.weight_scale; the result is called X.weight. `groups.group` 0: a scale per row. */
+enum result quantized_tensors_join_packed(struct tensor_table *table, uint32_t index,
+                                          struct mlx_groups groups,
+                                          struct error_text *error) RESULT_CHECKED;
+
 /* Joins row `index`, X_blocks in U8, with X_scales; the result is called X. */
 enum result quantized_tensors_join_fp4(struct tensor_table *table, uint32_t index,
                                        struct error_text *error) RESULT_CHECKED;
