@@ -140,7 +140,8 @@ const struct builder_group *builder_group_of(const struct grammar_builder *build
 const struct grammar_group_choice *builder_group_choices(const struct grammar_builder *builder,
                                                          const struct builder_group *group)
 {
-    return (const struct grammar_group_choice *)builder->choices.items + group->first;
+    const struct grammar_group_choice *choices = builder->choices.items;
+    return choices == NULL ? NULL : choices + group->first; /* no group has any choice yet */
 }
 
 uint32_t *builder_symbol_list(const struct grammar_builder *builder)

@@ -114,7 +114,9 @@ static regex_id siblings_plain(struct regex_compiler *compiler, uint32_t first, 
     uint32_t index = first;
     while (index != REGEX_NODE_NONE) {
         regex_id run = concat ? run_plain(compiler, &index) : GRAMMAR_NONE;
-        if (run == GRAMMAR_NONE) {
+        if (run == GRAMMAR_NONE && index == REGEX_NODE_NONE) {
+            parts[used++] = GRAMMAR_NONE; /* the builder has failed */
+        } else if (run == GRAMMAR_NONE) {
             parts[used++] = node_plain(compiler, index);
             index = compiler->tree->nodes[index].next;
         } else {
@@ -236,6 +238,8 @@ static regex_id plain_run(struct regex_compiler *compiler, struct node_list *lis
         regex_id run = GRAMMAR_NONE;
         if (!list->alone)
             run = run_plain(compiler, &list->node);
+        if (run == GRAMMAR_NONE && list->node == REGEX_NODE_NONE)
+            return GRAMMAR_NONE; /* the builder has failed */
         if (run == GRAMMAR_NONE && nodes[list->node].special)
             break;
         if (run == GRAMMAR_NONE) {

@@ -88,9 +88,32 @@ static void others_are_refused(void **state)
     }
 }
 
+/* The builder fails at every step of a compilation; the sanitizers see what is read afterwards. */
+static void fuel_ends_anywhere(void **state)
+{
+    (void)state;
+    static const char *const patterns[] = {"^ab(?:cd|ef$)gh", "x(?=ab)abc|(ab(cd)ef){2,3}gh$"};
+    const struct regex_options how = {.search = true};
+    for (size_t p = 0; p < 2; p++) {
+        bool good = false;
+        for (uint64_t fuel = 1; !good && fuel < 100000; fuel += 1 + fuel / 64) {
+            struct grammar_builder *builder =
+                grammar_builder_open(&(struct grammar_bounds){.fuel = fuel});
+            struct grammar_error error = {0};
+            regex_id regex;
+            assert_non_null(builder);
+            good = regex_compile(builder, patterns[p], strlen(patterns[p]), &how, &regex, &error) &&
+                   !grammar_builder_failed(builder);
+            grammar_builder_close(builder);
+        }
+        assert_true(good);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fuel_ends_anywhere),
         cmocka_unit_test(texts_match),
         cmocka_unit_test(others_are_refused),
     };
