@@ -178,7 +178,7 @@ static bool make_room(struct grammar_groups *groups, uint32_t words)
         groups->states = states;
         groups->capacity = wider;
     }
-    if (words > groups->word_capacity - groups->word_count) {
+    if (groups->words == NULL || words > groups->word_capacity - groups->word_count) {
         uint64_t wider = groups->word_capacity == 0 ? 256 : groups->word_capacity;
         while (wider < (uint64_t)groups->word_count + words)
             wider *= 2;
