@@ -332,10 +332,10 @@ test-fault: test-data ## kill, stop and poison workers under load: no answer may
 	@$(BUILDING) programs
 	@SHOAL_FAULT_LENGTH=$(LENGTH) scripts/vulkan_env native scripts/run_pytest $(TALLY_ARG) --tier $(TIER) tests/fault
 
-test-clients: ## client libraries of Python and node against both models, 100 calls each; installs them under build/ (ARGS="..." adds options)
+test-clients: ## client libraries against both models, 100 calls each, and coding agents; installs them under build/ (ARGS="..." adds options)
 	@scripts/setup test
-	@$(BUILDING) programs
-	@tests/clients/run_clients $(ARGS)
+	@$(BUILDING) programs $(SCRIPTED_WORKER)
+	@failed=; tests/clients/run_clients $(ARGS) || failed=1; tests/clients/run_agents || failed=1; [ -z "$$failed" ]
 
 soak: test-data ## every disturbance at once at 80 % load for MINUTES (30): no answer may be lost or change, memory stays flat
 	@scripts/make_venv
