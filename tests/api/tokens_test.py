@@ -78,7 +78,7 @@ def test_the_document_is_of_the_routes_that_are_served(server):
     for path, method in served:
         assert any(at == path.rstrip("/") or (path.endswith("/") and at.startswith(path)) for at, how in described
                    if how == method), (path, method)
-    for path, method in described:
+    for path, method in described - {("/v1/status/stream", "GET")}:  # its events have no end
         reply = server.request(method, path.replace("{", "").replace("}", ""), {} if method == "POST" else None)
         assert reply.status != 405 and (reply.status != 404 or "{" in path), (path, method, reply.body)
 
@@ -96,7 +96,7 @@ def out_of_range(schema):
     kinds = schema.get("type", [])
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if {"integer", "number"} & set(kinds):
-        yield from (schema["minimum"] - 2, schema["maximum"] + 2, "1")
+        yield from (schema.get("minimum", schema.get("exclusiveMinimum")) - 2, schema["maximum"] + 2, "1")
     elif "array" in kinds or "object" in kinds or "string" in kinds:
         yield from (3,) if "boolean" in kinds else (3, True)
     elif "boolean" in kinds:
