@@ -96,7 +96,10 @@ def out_of_range(schema):
     kinds = schema.get("type", [])
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if {"integer", "number"} & set(kinds):
-        yield from (schema.get("minimum", schema.get("exclusiveMinimum")) - 2, schema["maximum"] + 2, "1")
+        for bound, beyond in (("minimum", -2), ("exclusiveMinimum", -2), ("maximum", 2)):
+            if bound in schema:
+                yield schema[bound] + beyond
+        yield "1"
     elif "array" in kinds or "object" in kinds or "string" in kinds:
         yield from (3,) if "boolean" in kinds else (3, True)
     elif "boolean" in kinds:
