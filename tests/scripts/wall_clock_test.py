@@ -4,7 +4,8 @@ import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SHOWN = {"proto/log.c", "frontend/serve/metrics/process_figures.c"}  # times of log lines, and of the process's start
+# Times of log lines, of the process's start, and of Ollama's `created_at`.
+SHOWN = {"proto/log.c", "frontend/serve/metrics/process_figures.c", "frontend/api/ollama/ollama_format.c"}
 
 
 def sources():

@@ -256,6 +256,7 @@ static void what_is_forced_and_told_arrives(void **state)
                                                        .logprobs = true,
                                                        .top_logprobs = 4,
                                                        .no_prefix_cache = true,
+                                                       .no_speculation = true,
                                                        .grammar = grammar,
                                                        .grammar_start = GRAMMAR_AFTER_REASONING,
                                                        .cache_salt = {{61, 62, 63, 64}}},
