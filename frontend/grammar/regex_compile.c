@@ -51,7 +51,8 @@ static regex_id refuse(struct regex_compiler *compiler, const char *reason)
 
 static regex_id set_plain(struct regex_compiler *compiler, const struct regex_node *node)
 {
-    const struct code_point_range *ranges = compiler->tree->ranges + node->first_range;
+    const struct code_point_range *all = compiler->tree->ranges; /* NULL: the tree has none */
+    const struct code_point_range *ranges = all ? all + node->first_range : NULL;
     if (compiler->options->json_spelling)
         return json_text_code_points(compiler->builder, ranges, node->range_count);
     if (node->range_count == 0)
