@@ -13,7 +13,7 @@ import random
 
 import exact_replay_test
 import replay_draws
-from exact_replay_test import Killer, difference, run_calls
+from exact_replay_test import Killer, cut_at_errors, difference, run_calls
 from shoal_server import COMPILING_S, ShoalServer
 
 SEED = int(os.environ.get("SHOAL_DRAFT_SEED", "20261124"))
@@ -51,7 +51,7 @@ def compare(number, plain, drafting):
     drafted, _ = run_calls(drafting, requests, killer)
     drafting.wait_ready(COMPILING_S)
     for request, one, other in zip(requests, calm, drafted):
-        changed = difference(one, other, 0)
+        changed = difference(*cut_at_errors(one, other), 0)
         assert not changed, (f"{request[0]} differs with drafts{' and a kill' if killer else ''}; again: SHOAL_DRAFT_SEED={SEED} "
                              f"SHOAL_DRAFT_SCENE={number}, settings {' '.join(drafting.options)}, body {json.dumps(request[1])[:3000]}\n{changed}")
     return len(requests), sum(status == 200 for status, _ in calm)

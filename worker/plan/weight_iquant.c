@@ -123,7 +123,7 @@ static void load_iq1_m(const uint8_t *at, struct iquant_block *b)
     for (uint32_t i = 0; i < BLOCK / GROUP; i++)
         b->scales[i] = (int8_t)(2 * (load_u16(at + 48 + i / 4 * 2) >> (i % 4 * 3) & 7) + 1);
     for (uint32_t i = 0; i < BLOCK / 8; i++) {
-        uint32_t high = at[32 + i / 2] >> (i % 2 * 4) & 15u;
+        uint32_t high = (uint32_t)at[32 + i / 2] >> (i % 2 * 4) & 15u;
         put_ternary(iq1_s_grid[at[i] | (high & 7) << 8], high >> 3, b->codes + 8 * i);
     }
 }
@@ -159,7 +159,7 @@ static void load_iq2_s(const uint8_t *at, struct iquant_block *b)
     b->shift = 3;
     put_nibble_scales(at + 74, b);
     for (uint32_t i = 0; i < BLOCK / 8; i++) {
-        uint32_t high = at[66 + i / 4] >> (i % 4 * 2) & 3u;
+        uint32_t high = (uint32_t)at[66 + i / 4] >> (i % 4 * 2) & 3u;
         put_eight(iq2_s_grid[at[2 + i] | high << 8], at[34 + i], b->codes + 8 * i);
     }
 }
@@ -185,7 +185,7 @@ static void load_iq3_s(const uint8_t *at, struct iquant_block *b)
     for (uint32_t g = 0; g < 8; g++)
         put_pair(g, 2u * (at[106 + g / 2] >> (g % 2 * 4) & 15) + 1, b);
     for (uint32_t i = 0; i < BLOCK / 4; i++) {
-        uint32_t high = at[66 + i / 8] >> (i % 8) & 1u;
+        uint32_t high = (uint32_t)at[66 + i / 8] >> (i % 8) & 1u;
         put_four(iq3_s_grid[at[2 + i] | high << 8], iq3_s_numbers,
                  (uint32_t)at[74 + i / 2] >> (i % 2 * 4), b->codes + 4 * i);
     }
@@ -197,7 +197,8 @@ static void load_iq4_xs(const uint8_t *at, struct iquant_block *b)
     b->d = ggml_f16_to_f32(load_u16(at));
     b->shift = 0;
     for (uint32_t g = 0; g < 8; g++) {
-        uint32_t scale = (at[4 + g / 2] >> (g % 2 * 4) & 15u) | (high >> (2 * g) & 3u) << 4;
+        uint32_t scale =
+            ((uint32_t)at[4 + g / 2] >> (g % 2 * 4) & 15u) | ((uint32_t)high >> (2 * g) & 3u) << 4;
         put_pair(g, scale - 32u, b);
         for (uint32_t i = 0; i < 32; i++)
             b->codes[32 * g + i] = iq4_numbers[at[8 + 16 * g + i % 16] >> (i / 16 * 4) & 15];
