@@ -58,7 +58,7 @@ static void walk_region(struct walk *walk, uint64_t address, uint32_t number, ui
         walk->part(walk, chunk, address - chunk->address + number * block_bytes, block_bytes);
         return;
     }
-    must(!"a region of no chunk");
+    must(false); /* every region lies in a chunk */
 }
 
 static void walk_group(struct walk *walk, uint32_t group, uint32_t number)
