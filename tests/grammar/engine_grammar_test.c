@@ -1,7 +1,7 @@
 /*
  * Answers under grammars in a whole engine with a fake backend: each obeys its grammar, is the same
- * alone, among others, preempted, replayed, after a cancel and with any overlap of steps, and ends where the grammar
- * or the other rules of an answer say.
+ * alone, among others, preempted, replayed, after a cancel, with drafted tokens and with any overlap of steps, and
+ * ends where the grammar or the other rules of an answer say.
  *
  * Token t is the byte t, token 0 ends the text, and ids above 96 do not exist.
  */
@@ -16,6 +16,7 @@
 
 #include "frontend/grammar/grammar_builder.h"
 #include "proto/log.h"
+#include "tests/support/draft_oracle.h"
 #include "tests/support/engine_rig.h"
 #include "worker/backend/host/thread_pool.h"
 
@@ -249,6 +250,106 @@ static void test_alone_and_among_others(void **state)
     thread_pool_destroy(helpers);
 }
 
+/* The oracle knows the answers and makes mistakes: any number of its drafts is right. */
+static void check_drafts(uint64_t seed, const struct answer *alone)
+{
+    static struct draft_oracle oracle;
+    struct engine_rig rig;
+    struct engine_rig_options options = engine_rig_defaults();
+    draft_oracle_init(&oracle, seed, VOCAB);
+    options.kv_blocks[0] = 24;
+    options.logit_rows = 40;
+    options.step_tokens = 48;
+    options.drafter = &oracle.drafter;
+    options.draft_pace = draft_oracle_pace();
+    engine_rig_open(&rig, &options);
+    test_frontend_send_bytes(rig.frontend);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        struct test_request request = request_of((int)(i % GRAMMARS), i);
+        draft_oracle_teach(&oracle, request.prompt, request.prompt_tokens, alone[i].tokens,
+                           alone[i].count);
+        assert_true(test_frontend_submit(rig.frontend, i, &request));
+    }
+    engine_rig_finish(&rig, 200000);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        struct answer answer = answer_of(&rig, i);
+        assert_same(&answer, &alone[i]);
+    }
+    assert_true(engine_rig_preemptions(&rig) > 5);
+    assert_true(rig.frontend->draft_tokens > 1000);
+    for (uint32_t position = 1; position <= 6; position++)
+        assert_true(rig.frontend->accepted_drafts[position] > 10);
+    assert_int_equal(atomic_load(&rig.frontend->pair.segment.gauges->grammar_failures_total), 0);
+    draft_oracle_fini(&oracle);
+    engine_rig_close(&rig);
+}
+
+static void test_drafts(void **state)
+{
+    (void)state;
+    static struct answer alone[CROWD];
+    for (uint32_t i = 0; i < CROWD; i++) {
+        struct test_request request = request_of((int)(i % GRAMMARS), i);
+        alone[i] = run_alone(&request);
+    }
+    for (uint64_t seed = 1; seed <= 6; seed++)
+        check_drafts(seed, alone);
+}
+
+/* Finds nothing: only forced tokens are drafted. */
+static void propose_nothing(void *state, const uint32_t *tokens, uint32_t known, uint32_t most,
+                            struct draft_proposal *proposal)
+{
+    (void)state, (void)tokens, (void)known, (void)most;
+    proposal->count = 0;
+}
+
+static void *open_nothing(const struct drafter *drafter, uint32_t tokens_max)
+{
+    (void)tokens_max;
+    return (void *)(uintptr_t)drafter;
+}
+
+static void close_nothing(void *state)
+{
+    (void)state;
+}
+
+/* A text that the grammar forces takes a step for many tokens, not one for each. */
+static void test_forced_runs_share_steps(void **state)
+{
+    (void)state;
+    static const char text[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    const uint32_t count = sizeof text - 1;
+    const struct drafter nothing = {
+        .open = open_nothing, .close = close_nothing, .propose = propose_nothing};
+    struct grammar_builder *b = grammar_builder_open(&(struct grammar_bounds){0});
+    struct grammar_blob_out blob = finish(b, literal(b, text));
+    struct engine_rig rig;
+    struct engine_rig_options options = engine_rig_defaults();
+    options.logit_rows = 40;
+    options.step_tokens = 48;
+    options.drafter = &nothing;
+    options.draft_pace = draft_oracle_pace();
+    engine_rig_open(&rig, &options);
+    test_frontend_send_bytes(rig.frontend);
+    struct test_request request = request_of(FIXED, 1);
+    request.grammar = blob.bytes;
+    request.grammar_bytes = (uint32_t)blob.size;
+    assert_true(test_frontend_submit(rig.frontend, 1, &request));
+    engine_rig_finish(&rig, 3000);
+    struct answer answer = answer_of(&rig, 1);
+    assert_int_equal(answer.finish, FINISH_GRAMMAR);
+    assert_int_equal(answer.count, count);
+    for (uint32_t i = 0; i < count; i++)
+        assert_int_equal(answer.tokens[i], text[i]);
+    /* The prompt's step draws one token, the next 32, the last the rest. */
+    const struct worker_gauges *gauges = rig.frontend->pair.segment.gauges;
+    assert_int_equal(atomic_load(&gauges->steps), 3);
+    engine_rig_close(&rig);
+    free(blob.bytes);
+}
+
 /* Every third request is cancelled at some step of its grammar, and later asked for again: cancelled
  * replies are beginnings of the answer, all others are the answer. */
 static void check_cancels(uint32_t overlap, const struct answer *alone)
@@ -463,6 +564,8 @@ int main(void)
     log_init("test", LOG_ERROR);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_alone_and_among_others),
+        cmocka_unit_test(test_drafts),
+        cmocka_unit_test(test_forced_runs_share_steps),
         cmocka_unit_test(test_cancels),
         cmocka_unit_test(test_replays),
         cmocka_unit_test(test_lengths),

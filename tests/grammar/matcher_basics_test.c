@@ -355,6 +355,38 @@ static void test_tokens(void **state)
     stop(&f);
 }
 
+static bool forces(struct fixture *f, const char *before, uint32_t *token)
+{
+    uint32_t words[(LOGITS + 31) / 32];
+    size_t allowed;
+    assert_true(reads(f, before));
+    assert_int_equal(grammar_matcher_mask(f->m, words, &allowed), GRAMMAR_OK);
+    return grammar_matcher_forced_text(f->m, words, allowed, token);
+}
+
+/* Before "abc" the tokens a, ab and abc are allowed: the text is forced as far as the longest. */
+static void test_forced_text(void **state)
+{
+    (void)state;
+    struct fixture f;
+    uint32_t token = 0;
+    start(&f);
+    symbol_id choice = grammar_choice(f.b, (symbol_id[]){literal(&f, "x"), literal(&f, "aaaa")}, 2);
+    run(&f, grammar_sequence(f.b, (symbol_id[]){literal(&f, "abc"), choice}, 2));
+    assert_true(forces(&f, "", &token));
+    assert_int_equal(token, 257);
+    assert_true(forces(&f, "a", &token));
+    assert_int_equal(token, 258);
+    assert_true(forces(&f, "ab", &token));
+    assert_int_equal(token, 'c');
+    assert_false(forces(&f, "abc", &token));
+    assert_true(forces(&f, "abcaaa", &token));
+    assert_int_equal(token, 'a');
+    assert_true(forces(&f, "abcx", &token)); /* only the end token is left */
+    assert_int_equal(token, END);
+    stop(&f);
+}
+
 static void test_counts_without_copies(void **state)
 {
     (void)state;
@@ -372,12 +404,19 @@ static void test_counts_without_copies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_longest_match), cmocka_unit_test(test_left_recursion),
-        cmocka_unit_test(test_right_recursion),  cmocka_unit_test(test_ambiguous_nullable),
-        cmocka_unit_test(test_counted_rule),     cmocka_unit_test(test_separated),
-        cmocka_unit_test(test_complement),       cmocka_unit_test(test_emptiness),
-        cmocka_unit_test(test_empty_language),   cmocka_unit_test(test_utf8),
-        cmocka_unit_test(test_tokens),           cmocka_unit_test(test_counts_without_copies),
+        cmocka_unit_test(test_no_longest_match),
+        cmocka_unit_test(test_left_recursion),
+        cmocka_unit_test(test_right_recursion),
+        cmocka_unit_test(test_ambiguous_nullable),
+        cmocka_unit_test(test_counted_rule),
+        cmocka_unit_test(test_separated),
+        cmocka_unit_test(test_complement),
+        cmocka_unit_test(test_emptiness),
+        cmocka_unit_test(test_empty_language),
+        cmocka_unit_test(test_utf8),
+        cmocka_unit_test(test_tokens),
+        cmocka_unit_test(test_forced_text),
+        cmocka_unit_test(test_counts_without_copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

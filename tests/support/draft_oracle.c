@@ -46,7 +46,7 @@ static void oracle_propose(void *state, const uint32_t *tokens, uint32_t known, 
                      test_random_below(&oracle->random, MISTAKES) > 0;
         proposal->tokens[i] = right ? oracle->texts[text].tokens[known + i]
                                     : test_random_below(&oracle->random, oracle->vocab_tokens);
-        proposal->classes[i] = (uint8_t)test_random_below(&oracle->random, DRAFT_CLASS_CERTAIN);
+        proposal->classes[i] = (uint8_t)test_random_below(&oracle->random, DRAFT_CLASS_TEXT);
     }
 }
 

@@ -16,8 +16,9 @@
 
 /* Classes of proposed tokens by how reliable they are, the least reliable first. The policy learns
  * how often tokens of each class are accepted; the last class is of tokens that are certain. */
-#define DRAFT_CLASSES       7u
-#define DRAFT_CLASS_CERTAIN 6u
+#define DRAFT_CLASSES       8u
+#define DRAFT_CLASS_TEXT    6u /* the grammar forces the text, but not its tokens; not of drafters */
+#define DRAFT_CLASS_CERTAIN 7u
 
 struct draft_proposal {
     uint32_t count;

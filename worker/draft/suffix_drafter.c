@@ -95,9 +95,9 @@ static uint32_t match_length(const uint32_t *tokens, uint32_t at, uint32_t last)
 /* By the length of the match: 3, 4 to 5, 6 to 8, 9 to 15, 16 to 31, more. */
 static uint8_t class_of(uint32_t length)
 {
-    static const uint32_t firsts[DRAFT_CLASS_CERTAIN] = {3, 4, 6, 9, 16, 32};
+    static const uint32_t firsts[DRAFT_CLASS_TEXT] = {3, 4, 6, 9, 16, 32};
     uint8_t class = 0;
-    while (class + 1u < DRAFT_CLASS_CERTAIN && length >= firsts[class + 1u])
+    while (class + 1u < DRAFT_CLASS_TEXT && length >= firsts[class + 1u])
         class ++;
     return class;
 }

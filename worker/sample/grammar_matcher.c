@@ -13,7 +13,8 @@
 #include "worker/sample/grammar_rows.h"
 #include "worker/sample/grammar_trie.h"
 
-#define ENDED 0x80000000u /* in a mark: the token was an end token */
+#define ENDED             0x80000000u /* in a mark: the token was an end token */
+#define FORCED_TOKENS_MAX 64u         /* tokens in the mask of a forced text, about one a byte */
 
 struct grammar_matcher {
     struct grammar_vocabulary *vocabulary;
@@ -222,6 +223,41 @@ enum grammar_result grammar_matcher_mask(struct grammar_matcher *matcher, uint32
     for (size_t i = 0; i < count; i++)
         *allowed += (size_t)__builtin_popcount(words[i]);
     return result;
+}
+
+/* Replaces *longest by the token if it continues it; false: neither continues the other. */
+static bool join_text(const struct grammar_vocabulary *vocabulary, uint32_t token,
+                      uint32_t *longest)
+{
+    if (token >= vocabulary->token_count || *longest >= vocabulary->token_count)
+        return false;
+    const uint32_t *offsets = vocabulary->offsets;
+    uint32_t bytes = offsets[token + 1] - offsets[token];
+    uint32_t most = offsets[*longest + 1] - offsets[*longest];
+    uint32_t shared = bytes < most ? bytes : most;
+    if (shared == 0 || memcmp(vocabulary->bytes + offsets[token],
+                              vocabulary->bytes + offsets[*longest], shared) != 0)
+        return false;
+    if (bytes > most)
+        *longest = token;
+    return true;
+}
+
+bool grammar_matcher_forced_text(const struct grammar_matcher *matcher, const uint32_t *words,
+                                 size_t allowed, uint32_t *token)
+{
+    size_t seen = 0;
+    if (allowed == 0 || allowed > FORCED_TOKENS_MAX)
+        return false;
+    for (uint32_t word = 0; seen < allowed; word++)
+        for (uint32_t left = words[word]; left != 0; left &= left - 1) {
+            uint32_t next = 32 * word + (uint32_t)__builtin_ctz(left);
+            if (seen++ == 0)
+                *token = next;
+            else if (!join_text(matcher->vocabulary, next, token))
+                return false;
+        }
+    return true;
 }
 
 bool grammar_matcher_may_end(const struct grammar_matcher *matcher)

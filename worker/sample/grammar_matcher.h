@@ -40,6 +40,11 @@ void grammar_matcher_cut(struct grammar_matcher *matcher, size_t tokens);
  * bits. It can be 0 if the vocabulary lacks the bytes that must follow, or after an end token. */
 enum grammar_result grammar_matcher_mask(struct grammar_matcher *matcher, uint32_t *words,
                                          size_t *allowed);
+/* Whether a mask with `allowed` tokens forces the text that follows: it has one token, or the bytes
+ * of all its tokens begin the longest one. *token is that one. Masks of many tokens are not
+ * looked at. */
+bool grammar_matcher_forced_text(const struct grammar_matcher *matcher, const uint32_t *words,
+                                 size_t allowed, uint32_t *token);
 /* The text so far is a whole text of the grammar. */
 bool grammar_matcher_may_end(const struct grammar_matcher *matcher);
 /* An end token was followed. */

@@ -17,7 +17,7 @@
 #define SHORTEST_PAUSE    16u   /* steps */
 #define LONGEST_PAUSE     2048u
 
-static const double priors[DRAFT_CLASSES] = {0.15, 0.30, 0.50, 0.70, 0.90, 0.96, 1.0};
+static const double priors[DRAFT_CLASSES] = {0.15, 0.30, 0.50, 0.70, 0.90, 0.96, 0.80, 1.0};
 
 static void average(double *value, double measured)
 {

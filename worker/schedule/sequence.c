@@ -89,6 +89,8 @@ static void draft_fini(struct sequence_draft *draft)
 {
     for (uint32_t i = 0; i < SEQUENCE_COUNTED_DRAFTS; i++)
         token_counts_destroy(draft->counts[i]);
+    for (uint32_t i = 0; i < LIMIT_DRAFT_TOKENS; i++)
+        free(draft->masks[i].words);
     if (draft->state)
         draft->drafter->close(draft->state);
 }
@@ -275,16 +277,20 @@ bool sequence_wants_mask(const struct sequence *sequence)
            sequence_grammar_masks(&sequence->request.grammar, &sequence->forcer, 0);
 }
 
+struct grammar_stops sequence_stops_at(const struct sequence *sequence, uint32_t position)
+{
+    const struct sequence_request *request = &sequence->request;
+    return (struct grammar_stops){.ids = request->stop_ids,
+                                  .count = request->run.stop_token_count,
+                                  .barred = (request->run.flags & SUBMIT_FLAG_IGNORE_END) != 0 ||
+                                            is_short(sequence, position)};
+}
+
 void sequence_compute_mask(struct sequence *sequence)
 {
-    struct sequence_request *request = &sequence->request;
-    const struct grammar_stops stops = {.ids = request->stop_ids,
-                                        .count = request->run.stop_token_count,
-                                        .barred =
-                                            (request->run.flags & SUBMIT_FLAG_IGNORE_END) != 0 ||
-                                            is_short(sequence, sequence->known_tokens)};
+    const struct grammar_stops stops = sequence_stops_at(sequence, sequence->known_tokens);
     must(sequence_wants_mask(sequence));
-    sequence_grammar_compute(&request->grammar, &sequence->forcer, &stops);
+    sequence_grammar_compute(&sequence->request.grammar, &sequence->forcer, &stops);
 }
 
 static struct row_sampling sampling_at(const struct sequence *sequence, uint32_t position,
@@ -318,6 +324,14 @@ static void add_forced(const struct sequence *sequence, const struct forced_draw
         (forced->bars_start ? 1 : 0) + (bars_stops ? request->run.stop_token_count : 0);
 }
 
+/* Adds a mask, which governs the draw beside no other rule. */
+static void add_mask(const uint32_t *mask, uint32_t allowed, struct row_sampling *sampling)
+{
+    sampling->mask = mask;
+    sampling->is_forced = allowed == 1;
+    sampling->forced_token = sampling->is_forced ? sequence_grammar_only(mask) : 0;
+}
+
 enum sequence_draw_kind sequence_next_draw(const struct sequence *sequence,
                                            struct row_sampling *sampling)
 {
@@ -329,9 +343,7 @@ enum sequence_draw_kind sequence_next_draw(const struct sequence *sequence,
         if (sequence->drawn_tokens > 0)
             return SEQUENCE_DRAW_UNKNOWN;
         must(grammar->has_mask && grammar->verdict == GRAMMAR_GOES_ON);
-        sampling->mask = grammar->mask;
-        sampling->is_forced = grammar->allowed == 1;
-        sampling->forced_token = sampling->is_forced ? sequence_grammar_only(grammar) : 0;
+        add_mask(grammar->mask, grammar->allowed, sampling);
         return SEQUENCE_DRAW_KNOWN;
     }
     struct forced_draw forced = token_forcer_next(&sequence->forcer, sequence->drawn_tokens);
@@ -344,9 +356,14 @@ enum sequence_draw_kind sequence_next_draw(const struct sequence *sequence,
 void sequence_draft_draw(const struct sequence *sequence, uint32_t drafts,
                          struct row_sampling *sampling)
 {
-    must(drafts > 0 && drafts <= sequence->draft.count && !sequence->request.grammar.matcher);
+    must(drafts > 0 && drafts <= sequence->draft.count);
     *sampling = sampling_at(sequence, sequence->known_tokens + drafts,
                             sequence->counts ? sequence->draft.counts[drafts - 1] : NULL);
+    const struct draft_mask *mask = &sequence->draft.masks[drafts - 1];
+    if (mask->allowed > 0) {
+        add_mask(mask->words, mask->allowed, sampling);
+        return;
+    }
     struct token_forcer forcer = sequence->forcer;
     token_forcer_follow(&forcer, sequence->request.tokens + first_generated(&sequence->request),
                         sequence_generated_tokens(sequence) + drafts);

@@ -82,6 +82,8 @@ void sequence_draft_draw(const struct sequence *sequence, uint32_t drafts,
 
 /* Whether the next token, if no drawn one is unknown, is drawn under a grammar's mask. */
 bool sequence_wants_mask(const struct sequence *sequence);
+/* What a mask of the draw at `position` has to know of the stop ids. */
+struct grammar_stops sequence_stops_at(const struct sequence *sequence, uint32_t position);
 /* Computes request.grammar.mask and .verdict for it, unless they are known. */
 void sequence_compute_mask(struct sequence *sequence);
 

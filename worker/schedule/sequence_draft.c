@@ -6,6 +6,7 @@
 #include "worker/schedule/sequence_draft.h"
 
 #include "proto/must.h"
+#include "worker/schedule/draft_walk.h"
 #include "worker/schedule/sequence.h"
 
 static bool ends_answer(const struct sequence *sequence, uint32_t token)
@@ -20,7 +21,6 @@ static bool ends_answer(const struct sequence *sequence, uint32_t token)
 uint32_t sequence_draft_most(const struct sequence *sequence)
 {
     if (sequence->state != SEQUENCE_DECODE || sequence->drawn_tokens > 0 ||
-        sequence->request.grammar.matcher ||
         (sequence->request.run.flags & SUBMIT_FLAG_NO_SPECULATION) != 0)
         return 0;
     uint32_t most = sequence->counts ? SEQUENCE_COUNTED_DRAFTS : LIMIT_DRAFT_TOKENS;
@@ -49,27 +49,35 @@ void sequence_draft_propose(struct sequence *sequence, const struct drafter *dra
 {
     must(sequence->draft.count == 0 && most <= LIMIT_DRAFT_TOKENS);
     ask_drafter(sequence, drafter, most, proposal);
-    struct token_forcer forcer = sequence->forcer;
-    uint32_t generated = sequence_generated_tokens(sequence);
-    uint32_t *tokens = sequence->request.tokens + sequence_first_generated(sequence);
+    struct draft_walk walk = draft_walk_begin(sequence);
     uint32_t known = proposal->count; /* tokens of the drafter that still continue the draft */
-    uint32_t count = 0;
-    for (; count < most; count++) {
-        struct forced_draw next = token_forcer_next(&forcer, 0);
-        if (next.kind == FORCED_TOKEN) {
-            if (count < known && proposal->tokens[count] != next.token)
-                known = count;
-            proposal->tokens[count] = next.token;
-            proposal->classes[count] = DRAFT_CLASS_CERTAIN;
-        } else if (count >= known) {
+    bool has_mask = true;             /* of the next token, if a grammar governs it */
+    sequence->draft.mask_count = 0;
+    for (proposal->count = 0; proposal->count < most; proposal->count++) {
+        uint32_t at = proposal->count;
+        struct draft_next next = draft_walk_next(&walk, has_mask);
+        bool certain = next.is_known && next.class == DRAFT_CLASS_CERTAIN;
+        /* The drafter has seen how the text was divided before; the longest token is a guess. */
+        if (next.is_known && (certain || at >= known)) {
+            if (at < known && proposal->tokens[at] != next.token)
+                known = at;
+            proposal->tokens[at] = next.token;
+            proposal->classes[at] = next.class;
+        } else if (at >= known) {
             break;
         }
-        if (ends_answer(sequence, proposal->tokens[count]))
+        if (ends_answer(sequence, proposal->tokens[at]) ||
+            !draft_walk_follow(&walk, proposal->tokens[at]))
             break;
-        tokens[generated + count] = proposal->tokens[count];
-        token_forcer_follow(&forcer, tokens, generated + count + 1);
+        /* Masks after tokens that may be wrong are left to sequence_draft_begin(). */
+        has_mask = has_mask && (next.is_known || !next.is_masked);
+        if (!has_mask)
+            continue;
+        if (!draft_walk_mask(&walk))
+            break;
+        sequence->draft.mask_count = at + 1;
     }
-    proposal->count = count;
+    draft_walk_end(&walk);
 }
 
 /* Counts for the draw after the first `drafts` drafted tokens. */
@@ -86,18 +94,30 @@ static enum result count_drafts(struct sequence *sequence, uint32_t drafts)
     return token_counts_follow(*counts, sequence->request.tokens, sequence->known_tokens + drafts);
 }
 
+/* Prepares the draw after one more drafted token. */
+static bool draft_token(struct sequence *sequence, struct draft_walk *walk, uint32_t token)
+{
+    uint32_t drafts = walk->drafts + 1;
+    if (!draft_walk_follow(walk, token))
+        return false;
+    if (drafts > sequence->draft.mask_count && !draft_walk_mask(walk))
+        return false;
+    return !sequence->counts || count_drafts(sequence, drafts) == RESULT_OK;
+}
+
 void sequence_draft_begin(struct sequence *sequence, const struct draft_proposal *proposal,
                           uint32_t count)
 {
-    must(sequence->draft.count == 0);
+    struct sequence_draft *draft = &sequence->draft;
+    must(draft->count == 0);
     must(count <= proposal->count && count <= sequence_draft_most(sequence));
-    for (uint32_t i = 0; i < count; i++) {
-        sequence->request.tokens[sequence->known_tokens + i] = proposal->tokens[i];
-        if (sequence->counts && count_drafts(sequence, i + 1) != RESULT_OK)
-            return;
-        sequence->draft.classes[i] = proposal->classes[i];
-        sequence->draft.count = i + 1;
+    struct draft_walk walk = draft_walk_begin(sequence);
+    draft->accepted_count = 0;
+    while (draft->count < count && draft_token(sequence, &walk, proposal->tokens[draft->count])) {
+        draft->classes[draft->count] = proposal->classes[draft->count];
+        draft->count++;
     }
+    draft_walk_end(&walk);
 }
 
 uint32_t sequence_draft_token(const struct sequence *sequence)
@@ -106,12 +126,27 @@ uint32_t sequence_draft_token(const struct sequence *sequence)
     return sequence->request.tokens[sequence->known_tokens];
 }
 
+/* The next token has the mask that its row had. */
+static void take_mask(struct sequence *sequence, struct draft_mask *mask)
+{
+    struct sequence_grammar *grammar = &sequence->request.grammar;
+    if (mask->allowed == 0)
+        return;
+    uint32_t *words = grammar->mask;
+    grammar->mask = mask->words;
+    grammar->allowed = mask->allowed;
+    grammar->verdict = GRAMMAR_GOES_ON;
+    grammar->has_mask = true;
+    mask->words = words;
+}
+
 void sequence_draft_accept(struct sequence *sequence, struct kv_pools *pools)
 {
     must(sequence->draft.count > 0 && sequence->drawn_tokens == 0);
     sequence_advance(sequence, pools, 1);
     sequence->drawn_tokens = 1;
     sequence->draft.count--;
+    take_mask(sequence, &sequence->draft.masks[sequence->draft.accepted_count++]);
 }
 
 void sequence_draft_end(struct sequence *sequence, struct kv_pools *pools)

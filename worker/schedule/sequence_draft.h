@@ -16,15 +16,15 @@
 
 #include "worker/schedule/sequence_facts.h"
 
-/* How many tokens may be drafted for the next step: 0 for sequences that do not decode, have a
- * grammar or SUBMIT_FLAG_NO_SPECULATION, or end first. */
+/* How many tokens may be drafted for the next step: 0 for sequences that do not decode, have
+ * SUBMIT_FLAG_NO_SPECULATION, or end first. */
 uint32_t sequence_draft_most(const struct sequence *sequence);
-/* Proposes up to `most` tokens: forced ones and those of the drafter, up to a token that would end
- * the answer. */
+/* Proposes up to `most` tokens: forced ones, those of a text that the grammar forces and those of
+ * the drafter, up to a token that would end the answer or that the grammar does not allow. */
 void sequence_draft_propose(struct sequence *sequence, const struct drafter *drafter, uint32_t most,
                             struct draft_proposal *proposal);
 /* Drafts the first `count` tokens of the proposal for the next step, or fewer if memory for counts
- * is lacking. */
+ * or masks is lacking, or the grammar ends earlier. */
 void sequence_draft_begin(struct sequence *sequence, const struct draft_proposal *proposal,
                           uint32_t count);
 /* The drafted token at the position after the known ones. */

@@ -47,10 +47,19 @@ enum sequence_state {
 /* With penalties, each drafted row has counts of its own, so fewer rows are drafted. */
 #define SEQUENCE_COUNTED_DRAFTS 8u
 
+/* The grammar's mask of the draw after a drafted token. */
+struct draft_mask {
+    uint32_t *words;  /* [grammar.words] owned and kept for later steps; NULL: never needed */
+    uint32_t allowed; /* tokens in the mask; 0: no mask governs the draw */
+};
+
 /* Drafts of the step that is being planned or under way (sequence_draft.h). Zeroed: none. */
 struct sequence_draft {
     uint32_t count; /* drafted tokens, at request.tokens[known_tokens ...] */
     uint8_t classes[LIMIT_DRAFT_TOKENS];
+    uint32_t accepted_count; /* of those of this step */
+    uint32_t mask_count;     /* masks computed while proposing, from the first */
+    struct draft_mask masks[LIMIT_DRAFT_TOKENS];
     /* Before the draws at the drafted rows, if a penalty is on; owned and kept for later steps. */
     struct token_counts *counts[SEQUENCE_COUNTED_DRAFTS];
     const struct drafter *drafter; /* of `state`, owned; NULL: not opened */

@@ -157,11 +157,10 @@ void sequence_grammar_compute(struct sequence_grammar *grammar, const struct tok
         grammar->failure = RESULT_GRAMMAR_DEAD_END;
 }
 
-uint32_t sequence_grammar_only(const struct sequence_grammar *grammar)
+uint32_t sequence_grammar_only(const uint32_t *mask)
 {
-    must(grammar->has_mask && grammar->allowed == 1);
     uint32_t word = 0;
-    while (grammar->mask[word] == 0)
+    while (mask[word] == 0)
         word++;
-    return 32 * word + (uint32_t)__builtin_ctz(grammar->mask[word]);
+    return 32 * word + (uint32_t)__builtin_ctz(mask[word]);
 }

@@ -66,7 +66,7 @@ struct grammar_stops {
  * thread at a time. */
 void sequence_grammar_compute(struct sequence_grammar *grammar, const struct token_forcer *forcer,
                               const struct grammar_stops *stops);
-/* The only token of a mask with `allowed` 1. */
-uint32_t sequence_grammar_only(const struct sequence_grammar *grammar);
+/* The first token of a mask that has one. */
+uint32_t sequence_grammar_only(const uint32_t *mask);
 
 #endif

@@ -342,7 +342,7 @@ static enum result assemble(struct worker_process *process, struct error_text *e
         log_warn("weights are not shared with other workers: %s", reason);
     if (parts.drafter)
         log_info("speculation: tokens that the prompt or the answer had before are drafted, "
-                 "%u in a step at most; not for answers with a grammar",
+                 "and tokens that a grammar forces; %u in a step at most",
                  LIMIT_DRAFT_TOKENS);
     else
         log_info("speculation: none: %s", no_speculation_reason(process));

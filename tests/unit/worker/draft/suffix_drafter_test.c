@@ -78,7 +78,7 @@ static void check_texts(uint32_t vocab, uint32_t copies, uint64_t seed)
         memcpy(tokens + known, proposal.tokens, most * sizeof *tokens);
         for (uint32_t i = 0; i < most; i++) {
             assert_int_equal(proposal.tokens[i], tokens[match + 1 + i]);
-            assert_true(proposal.classes[i] < DRAFT_CLASS_CERTAIN);
+            assert_true(proposal.classes[i] < DRAFT_CLASS_TEXT);
             assert_true(i == 0 || proposal.classes[i] >= proposal.classes[i - 1]);
         }
     }
