@@ -27,6 +27,7 @@ struct scene_tower {
     struct tower_scene scene;
     struct model *model;
     struct vulkan_program text;
+    struct vulkan_buffer features;
     struct vulkan_image_encoder *vision;
 };
 
@@ -55,15 +56,15 @@ static void open_tower(struct scene_tower *tower, const struct vulkan_device *de
     text->feature_columns = tower->scene.feature_columns;
     check(vulkan_kernels_create(device, NULL, &text->kernels, &error), &error);
     check(vulkan_buffer_create(device, VULKAN_READBACK, pool_words(tower) * sizeof(float),
-                               "features", &text->features, &error),
+                               "features", &tower->features, &error),
           &error);
-    text->features_address = text->features.address;
+    text->features_address = tower->features.address;
     check(vulkan_image_encoder_create(text, &options, NULL, NULL, &tower->vision, &error), &error);
 }
 
 static void close_tower(struct scene_tower *tower)
 {
-    vulkan_buffer_destroy(tower->text.device, &tower->text.features);
+    vulkan_buffer_destroy(tower->text.device, &tower->features);
     vulkan_kernels_destroy(tower->text.kernels);
     model_close(tower->model);
     tower_scene_free(&tower->scene);
@@ -74,7 +75,7 @@ static void encode(struct scene_tower *tower, uint32_t first, uint32_t count, ui
 {
     struct error_text error = {""};
     uint64_t rows = 0, left = 1;
-    uint32_t *pool = tower->text.features.mapped;
+    uint32_t *pool = tower->features.mapped;
     for (uint64_t i = 0; i < pool_words(tower); i++)
         pool[i] = POISON;
     const struct encode_batch batch = {count, tower->scene.images + first};
@@ -96,12 +97,12 @@ static double check_features(const struct scene_tower *tower, uint32_t first, ui
     uint64_t end =
         (uint64_t)(last->first_feature + model_vision_feature_rows(vision, last->shape)) *
         scene->feature_columns;
-    const uint32_t *words = tower->text.features.mapped;
+    const uint32_t *words = tower->features.mapped;
     for (uint64_t i = 0; i < pool_words(tower); i++)
         if (i < begin || i >= end)
             assert_int_equal(words[i], POISON);
     double difference = tower_scene_difference(
-        scene->features + begin, (const float *)tower->text.features.mapped + begin, end - begin);
+        scene->features + begin, (const float *)tower->features.mapped + begin, end - begin);
     if (!(difference <= DIFFERENCE_MAX))
         fail_msg("%s: features of images %u to %u differ by %g", scene->path, first, first + count,
                  difference);

@@ -14,6 +14,8 @@
  *
  * Steps and encodings take effect in launch order, so rows may be reassigned to another image while
  * steps that read them are under way.
+ *
+ * With a ledger, READY images outlive the worker: the next one begins with them, kept.
  */
 #ifndef SHOAL_WORKER_CACHE_FEATURE_CACHE_H
 #define SHOAL_WORKER_CACHE_FEATURE_CACHE_H
@@ -21,24 +23,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "proto/image_record.h"
 #include "proto/result.h"
-#include "worker/plan/model_vision.h"
+#include "worker/cache/feature_ledger.h"
 
 #define FEATURE_IMAGE_NONE UINT32_MAX
-
-struct feature_key {
-    uint8_t content_hash[IMAGE_HASH_BYTES];
-    uint32_t salt[4]; /* run_params.h: cache_salt */
-    struct image_shape shape;
-    uint32_t rows; /* pool rows: the image's placeholders */
-};
 
 struct feature_cache;
 
 /* A cache over `rows` pool rows that keeps up to `kept_images` images without references. */
 struct feature_cache *feature_cache_create(uint32_t rows, uint32_t kept_images);
-/* All references must have been given back; NULL is fine. */
+/* The number of images that such a cache has at most: records of its ledger. */
+uint32_t feature_cache_capacity(uint32_t kept_images);
+/* Records images in `ledger`, which outlives the cache and has feature_cache_capacity() records. The
+ * cache is empty. Takes over the images that an earlier worker recorded; records that are damaged or
+ * contradict each other are dropped. */
+struct feature_restored {
+    uint32_t images;
+    uint32_t damaged;
+};
+struct feature_restored feature_cache_keep(struct feature_cache *cache,
+                                           struct feature_ledger *ledger);
+/* All references must have been given back; NULL is fine. Records of the ledger stay. */
 void feature_cache_destroy(struct feature_cache *cache);
 
 /* Adds a reference to this image, PENDING or READY. FEATURE_IMAGE_NONE: it is not in the cache. */

@@ -48,6 +48,11 @@ static uint64_t record_count(const struct kv_vault_shape *shape)
     return count;
 }
 
+static uint64_t images_offset(const struct kv_vault_shape *shape)
+{
+    return RECORDS_OFFSET + record_count(shape) * sizeof(struct kv_ledger_record);
+}
+
 static struct kv_vault_head head_of(const struct kv_vault *vault)
 {
     struct kv_vault_head head = {.version = KV_VAULT_VERSION,
@@ -55,6 +60,7 @@ static struct kv_vault_head head_of(const struct kv_vault *vault)
                                  .identity = vault->shape.identity,
                                  .limit_bytes = vault->shape.limit_bytes,
                                  .data_bytes = vault->shape.data_bytes,
+                                 .images = vault->shape.images,
                                  .key = vault->key,
                                  .pool = vault->pool};
     memcpy(head.magic, KV_VAULT_MAGIC, sizeof head.magic);
@@ -103,8 +109,8 @@ static enum result check(int fd, const struct kv_vault_shape *shape, uint64_t fi
     if (result != RESULT_OK)
         return result;
     if (memcmp(head->counts, shape->counts, sizeof head->counts) != 0 ||
-        head->data_bytes != shape->data_bytes)
-        return error_set(reason, RESULT_STALE, "H4: it has other numbers of blocks");
+        head->images != shape->images || head->data_bytes != shape->data_bytes)
+        return error_set(reason, RESULT_STALE, "H4: it has other numbers of blocks or images");
     struct stat status;
     if (fstat(fd, &status) != 0 || status.st_size < 0 || (uint64_t)status.st_size != file_bytes)
         return error_set(reason, RESULT_CORRUPT, "H5: it has another size");
@@ -115,7 +121,7 @@ enum result kv_vault_open(int fd, const struct kv_vault_shape *shape, struct kv_
                           struct error_text *error)
 {
     *vault = (struct kv_vault){.shape = *shape};
-    uint64_t byte_count = RECORDS_OFFSET + record_count(shape) * sizeof(struct kv_ledger_record);
+    uint64_t byte_count = images_offset(shape) + shape->images * sizeof(struct feature_record);
     vault->data_offset = align_up(byte_count, DATA_ALIGNMENT);
     uint64_t file_bytes = vault->data_offset + shape->data_bytes;
     struct kv_vault_head head;
@@ -163,6 +169,15 @@ struct kv_ledger_memory kv_vault_ledger(const struct kv_vault *vault)
         .key = vault->key};
     memcpy(memory.counts, vault->shape.counts, sizeof memory.counts);
     return memory;
+}
+
+struct feature_ledger_memory kv_vault_feature_ledger(const struct kv_vault *vault)
+{
+    must(vault->bytes);
+    return (struct feature_ledger_memory){
+        .records = (struct feature_record *)(void *)(vault->bytes + images_offset(&vault->shape)),
+        .count = vault->shape.images,
+        .key = vault->key};
 }
 
 void kv_vault_close(struct kv_vault *vault)

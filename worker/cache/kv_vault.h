@@ -3,7 +3,8 @@
  * holds beyond its life. Contents:
  *
  *   0                   struct kv_vault_head
- *   4096                struct kv_ledger_record, one for each block and checkpoint slot
+ *   4096                struct kv_ledger_record, one for each block and checkpoint slot; then struct
+ *                       feature_record, one for each image of the feature cache
  *   next multiple of    memory of the pools, if that is host memory (data_bytes; on a device it is
  *   2 MiB               in allocations that the driver exports)
  *
@@ -14,7 +15,7 @@
  *   H1  the checksum fits
  *   H2  magic, version and record size are this build's
  *   H3  identity: program file, checkpoint, layouts, options that change keys and values
- *   H4  the number of blocks in each store, and the size of the pools
+ *   H4  the numbers of blocks in each store and of images, and the size of the pools
  *   H5  the file has the size that follows
  */
 #ifndef SHOAL_WORKER_CACHE_KV_VAULT_H
@@ -24,10 +25,11 @@
 #include <stdint.h>
 
 #include "proto/result.h"
+#include "worker/cache/feature_ledger.h"
 #include "worker/cache/kv_ledger.h"
 
 #define KV_VAULT_MAGIC   "SHOALKVC"
-#define KV_VAULT_VERSION 1u
+#define KV_VAULT_VERSION 2u
 
 /*
  * offset  size  field         rule
@@ -38,7 +40,7 @@
  *     24     8  limit_bytes   memory that the budget was made for; not compared
  *     32     8  data_bytes    H4
  *     40    20  counts        H4
- *     60     4  reserved      0
+ *     60     4  images        H4: records of the feature ledger
  *     64    16  key           random: of names and commit words
  *     80     8  pool          random, never 0: which memory of a device belongs to the records
  *     88     8  checksum      H1: content_hash() of all fields before
@@ -51,7 +53,7 @@ struct kv_vault_head {
     uint64_t limit_bytes;
     uint64_t data_bytes;
     uint32_t counts[PREFIX_STORES];
-    uint32_t reserved;
+    uint32_t images;
     struct keyed_hash_key key;
     uint64_t pool;
     uint64_t checksum;
@@ -63,6 +65,7 @@ struct kv_vault_shape {
     uint64_t limit_bytes;
     uint64_t data_bytes;
     uint32_t counts[PREFIX_STORES];
+    uint32_t images; /* 0: the model takes none */
 };
 
 struct kv_vault {
@@ -88,6 +91,8 @@ void kv_vault_renew(struct kv_vault *vault, uint64_t pool);
 void kv_vault_renew_with_key(struct kv_vault *vault, const struct keyed_hash_key *key);
 /* For kv_ledger_create(); valid until the vault is closed. */
 struct kv_ledger_memory kv_vault_ledger(const struct kv_vault *vault);
+/* Records of images and the key, for feature_ledger_create(); likewise. */
+struct feature_ledger_memory kv_vault_feature_ledger(const struct kv_vault *vault);
 /* Ends the mapping; the contents stay. A zeroed struct is allowed. */
 void kv_vault_close(struct kv_vault *vault);
 /* A random number, not 0. */

@@ -23,6 +23,7 @@ struct identity {
     uint64_t program_bytes;
     int64_t program_modified_s;
     int64_t program_modified_ns;
+    uint64_t feature_rows;
     struct model_fingerprint checkpoint;
     uint32_t device_kind;
     uint32_t device_index;
@@ -37,7 +38,7 @@ struct identity {
     uint32_t start_tokens;
     uint32_t vision_patches;
 };
-_Static_assert(sizeof(struct identity) == 5 * 8 + sizeof(struct model_fingerprint) + 12 * 4,
+_Static_assert(sizeof(struct identity) == 6 * 8 + sizeof(struct model_fingerprint) + 12 * 4,
                "hashed as bytes: no padding");
 
 void kv_inheritance_identify(struct kv_inheritance *inheritance,
@@ -62,6 +63,7 @@ void kv_inheritance_identify(struct kv_inheritance *inheritance,
         .program_bytes = (uint64_t)program.st_size,
         .program_modified_s = program.st_mtim.tv_sec,
         .program_modified_ns = program.st_mtim.tv_nsec,
+        .feature_rows = backend->feature_rows,
         .checkpoint = backend->checkpoint,
         .device_kind = options->device.kind,
         .device_index = options->device.index,
@@ -97,7 +99,8 @@ static void describe_pools(struct kv_inheritance *inheritance, const struct plan
 {
     struct prefix_file_pools *saved = &inheritance->saved;
     const struct kept_pools_places places =
-        kept_pools_lay(plan, backend->kv_type, backend->kv_blocks, backend->state_slots);
+        kept_pools_lay(plan, backend->kv_type, backend->kv_blocks, backend->state_slots,
+                       backend_feature_bytes(backend));
     *saved = (struct prefix_file_pools){.identity = inheritance->identity};
     for (uint32_t group = 0; group < plan->kv.group_count; group++) {
         saved->offsets[group] = places.groups[group];
@@ -124,6 +127,8 @@ void kv_inheritance_open(struct kv_inheritance *inheritance, const struct plan *
     for (uint32_t group = 0; group < plan->kv.group_count; group++)
         shape.counts[group] = budget->blocks[group];
     shape.counts[PREFIX_CHECKPOINT] = budget->checkpoint_slots;
+    if (backend->vision)
+        shape.images = feature_cache_capacity(options->vision_cache_size);
     inheritance->first_checkpoint = budget->max_sequences;
     if (options->device.kind == DEVICE_CPU) {
         describe_pools(inheritance, plan, budget, backend);
@@ -198,6 +203,14 @@ static void ledger_begin(struct kv_inheritance *inheritance)
         log_warn("KV cache: it ends with this worker: no memory for the ledger's books");
 }
 
+/* After the vault was renewed, if it was. */
+static void features_begin(struct kv_inheritance *inheritance, const struct backend *backend)
+{
+    struct feature_ledger_memory memory = kv_vault_feature_ledger(&inheritance->vault);
+    memory.encodes_at_once = backend->interface->kept_blocks == NULL;
+    inheritance->features = feature_ledger_create(&memory);
+}
+
 /* The ledger that follows is empty unless the whole file is valid. */
 static void load_file(struct kv_inheritance *inheritance)
 {
@@ -251,6 +264,8 @@ void kv_inheritance_settle(struct kv_inheritance *inheritance, struct backend *b
         load_file(inheritance);
     if (!inheritance->ledger)
         ledger_begin(inheritance);
+    if (inheritance->ledger && options->vision)
+        features_begin(inheritance, backend);
 }
 
 bool kv_inheritance_save(struct kv_inheritance *inheritance)
@@ -277,12 +292,16 @@ bool kv_inheritance_save(struct kv_inheritance *inheritance)
 }
 
 void kv_inheritance_log(const struct kv_inheritance *inheritance,
-                        const struct prefix_restored *restored)
+                        const struct prefix_restored *restored,
+                        const struct feature_restored *features)
 {
     if (inheritance->ledger && inheritance->vault.adopted)
         log_info("KV cache: %u blocks of an earlier worker taken over; %u damaged records, %u "
                  "redundant",
                  restored->blocks, restored->damaged, restored->redundant);
+    if (inheritance->features && inheritance->vault.adopted)
+        log_info("features of images: %u of an earlier worker taken over; %u damaged records",
+                 features->images, features->damaged);
     if (inheritance->loaded.bytes > 0)
         log_info("prefix cache: %u blocks of an earlier server loaded from %.1f MB; %u had no room",
                  restored->blocks, (double)inheritance->loaded.bytes / MEGABYTE,
@@ -292,6 +311,7 @@ void kv_inheritance_log(const struct kv_inheritance *inheritance,
 void kv_inheritance_fini(struct kv_inheritance *inheritance)
 {
     kv_ledger_destroy(inheritance->ledger);
+    feature_ledger_destroy(inheritance->features);
     kv_vault_close(&inheritance->vault);
     *inheritance = (struct kv_inheritance){0};
 }

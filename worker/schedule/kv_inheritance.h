@@ -1,6 +1,6 @@
 /*
- * What this worker takes over from the one that died: KV blocks, checkpoints of recurrent state and
- * the prefix index over them (worker/cache/README.md, "After a death"). The first worker of a server
+ * What this worker takes over from the one that died: KV blocks, checkpoints of recurrent state,
+ * the prefix index over them, and features of images (worker/cache/README.md, "After a death"). The first worker of a server
  * gets them from a file that the last worker of an earlier server has saved.
  *
  * In order: identify, limit, open (before the backend is loaded), settle (after it), and save when
@@ -11,6 +11,7 @@
 #define SHOAL_WORKER_SCHEDULE_KV_INHERITANCE_H
 
 #include "worker/backend/host/backend.h"
+#include "worker/cache/feature_cache.h"
 #include "worker/cache/kv_budget.h"
 #include "worker/cache/kv_vault.h"
 #include "worker/cache/prefix_cache.h"
@@ -23,6 +24,7 @@ struct kv_inheritance {
     uint64_t identity;
     struct kv_vault vault;
     struct kv_ledger *ledger;          /* NULL: none */
+    struct feature_ledger *features;   /* NULL: none */
     struct prefix_file_pools saved;    /* the pools as a file describes them; not mapped */
     uint64_t pool_bytes;               /* of all pools in host memory; 0: they are on a device: */
     struct backend *backend;           /* which copies their blocks; NULL: none to copy */
@@ -30,7 +32,7 @@ struct kv_inheritance {
     struct prefix_file_figures loaded; /* from a file */
 };
 
-/* Whether the options give a vault, and what its contents must be made from; fills the descriptors of
+/* Whether the options give a vault, and (vision and feature_rows of `backend` are set) what its contents must be made from; fills the descriptors of
  * backend->kept. */
 void kv_inheritance_identify(struct kv_inheritance *inheritance,
                              const struct worker_options *options, struct backend_options *backend);
@@ -46,7 +48,8 @@ void kv_inheritance_settle(struct kv_inheritance *inheritance, struct backend *b
                            const struct backend_options *options);
 /* Logs what was taken over. */
 void kv_inheritance_log(const struct kv_inheritance *inheritance,
-                        const struct prefix_restored *restored);
+                        const struct prefix_restored *restored,
+                        const struct feature_restored *features);
 /* Writes the prefix cache to the file of --prefix-save-fd, if there is one. After the engine has
  * ended. False: the file is not complete. */
 bool kv_inheritance_save(struct kv_inheritance *inheritance);

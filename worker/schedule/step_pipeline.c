@@ -102,6 +102,8 @@ enum result step_pipeline_launch(struct step_pipeline *pipeline, uint32_t prompt
     struct backend *backend = pipeline->options.backend;
     if (pipeline->options.ledger)
         kv_ledger_launched(pipeline->options.ledger);
+    if (pipeline->options.features)
+        feature_ledger_launched(pipeline->options.features);
     return backend->interface->step_launch(backend, batch, error);
 }
 
@@ -119,6 +121,8 @@ enum result step_pipeline_wait(struct step_pipeline *pipeline, struct step_done 
         return result;
     if (pipeline->options.ledger)
         kv_ledger_finished(pipeline->options.ledger);
+    if (pipeline->options.features)
+        feature_ledger_finished(pipeline->options.features);
     uint64_t began_us = step->began_us > pipeline->ended_us ? step->began_us : pipeline->ended_us;
     pipeline->ended_us = now_us();
     *done = (struct step_done){.builder = step->builder,

@@ -10,6 +10,7 @@
 #define SHOAL_WORKER_SCHEDULE_STEP_PIPELINE_H
 
 #include "worker/backend/host/backend.h"
+#include "worker/cache/feature_ledger.h"
 #include "worker/cache/kv_ledger.h"
 #include "worker/schedule/frontend_link.h"
 #include "worker/schedule/step_batch_builder.h"
@@ -25,6 +26,7 @@ struct step_pipeline_options {
     uint32_t group_count;
     const struct model_vision *vision; /* NULL: no sequence has images */
     struct kv_ledger *ledger;          /* is told of each step; NULL: none */
+    struct feature_ledger *features;   /* likewise */
 };
 
 struct step_under_way {

@@ -16,6 +16,9 @@ static void create_vision(struct worker_engine *engine)
     if (!parts->vision)
         return;
     engine->pools.features = feature_cache_create(parts->feature_rows, parts->kept_images);
+    if (parts->feature_ledger)
+        engine->restored_features =
+            feature_cache_keep(engine->pools.features, parts->feature_ledger);
     /* A step has room for an uncut span beside one row of every other sequence. */
     engine->image_limits =
         (struct image_limits){.vision = parts->vision,
@@ -81,7 +84,8 @@ enum result worker_engine_create(const struct worker_engine_parts *parts,
                                                        .max_logit_rows = parts->logit_rows,
                                                        .group_count = parts->layout->group_count,
                                                        .vision = parts->vision,
-                                                       .ledger = parts->ledger});
+                                                       .ledger = parts->ledger,
+                                                       .features = parts->feature_ledger});
     create_drafts(engine);
     engine->candidates = must_alloc(parts->max_sequences, sizeof *engine->candidates);
     engine->rows = must_alloc(parts->max_sequences, sizeof *engine->rows);

@@ -27,6 +27,7 @@ struct worker_engine_parts {
     uint32_t checkpoint_slots; /* checkpoint slots of the backend, after state_slots */
     bool keeps_prefixes;       /* the prefix cache is on */
     struct kv_ledger *ledger;  /* of the backend's blocks, if these outlive the worker; else NULL */
+    struct feature_ledger *feature_ledger; /* of the backend's features, likewise */
     uint32_t vocab_tokens;
     uint32_t context_tokens;
     uint32_t max_sequences; /* <= step_tokens */
@@ -61,7 +62,8 @@ struct worker_engine {
     struct admission_limits limits;
     struct image_limits image_limits;
     struct kv_pools pools;
-    struct prefix_restored restored; /* what the ledger told at the start */
+    struct prefix_restored restored; /* what the ledgers told at the start */
+    struct feature_restored restored_features;
     struct sequence_table *table;
     struct step_pipeline pipeline;
     struct image_encoder encoder;

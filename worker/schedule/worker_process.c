@@ -330,10 +330,12 @@ static enum result assemble(struct worker_process *process, struct error_text *e
         parts.kv_blocks[group] = process->kv.blocks[group];
     kv_inheritance_settle(&process->inheritance, backend, &process->backend_options);
     parts.ledger = process->inheritance.ledger;
+    parts.feature_ledger = process->inheritance.features;
     enum result result = worker_engine_create(&parts, &process->engine);
     if (result != RESULT_OK)
         return error_set(error, result, "no memory for the KV cache's block tables");
-    kv_inheritance_log(&process->inheritance, &process->engine->restored);
+    kv_inheritance_log(&process->inheritance, &process->engine->restored,
+                       &process->engine->restored_features);
     uint64_t weights_bytes = backend->interface->weights_bytes(backend);
     const char *description = backend->interface->description(backend);
     const char *reason;
@@ -418,8 +420,8 @@ static enum result start(struct worker_process *process, struct error_text *erro
     if (result != RESULT_OK)
         return result;
     create_backend(process);
-    kv_inheritance_identify(&process->inheritance, process->options, &process->backend_options);
     result = decide_vision(process, error);
+    kv_inheritance_identify(&process->inheritance, process->options, &process->backend_options);
     if (result == RESULT_OK)
         result = decide_memory(process, error);
     if (result == RESULT_OK)

@@ -87,6 +87,8 @@ static enum result load(struct backend *backend, const struct plan *plan,
     if (result == RESULT_OK && options->vision)
         result = cpu_image_encoder_init(&cpu->vision, options, kernels, cpu->pool, progress,
                                         context, error);
+    if (result == RESULT_OK && options->vision && cpu->program.pools_origin != KEPT_POOLS_PRIVATE)
+        cpu_feature_pool_place(&cpu->vision.features, &cpu->program.feature_memory);
     if (result == RESULT_OK)
         result =
             cpu_weights_load(&cpu->program.weights, cpu->pool, options, progress, context, error);

@@ -68,6 +68,9 @@ struct backend_options {
     uint32_t feature_rows;     /* of the feature pool, reserved at load */
 };
 
+/* Of the feature pool; 0: the model takes no images. */
+uint64_t backend_feature_bytes(const struct backend_options *options);
+
 /* Called while weights are prepared; also keeps the heartbeat going. */
 typedef void backend_progress_fn(void *context, uint64_t done_bytes, uint64_t total_bytes);
 

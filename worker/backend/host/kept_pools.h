@@ -1,5 +1,5 @@
 /*
- * Memory for KV pools and recurrent state that outlives the worker (worker/cache/README.md, "After a
+ * Memory for KV pools, recurrent state and features of images that outlives the worker (worker/cache/README.md, "After a
  * death"). The frontend holds it; a backend places its pools in it and says whether the contents are
  * those of the worker before.
  */
@@ -34,11 +34,12 @@ enum kept_pools_origin {
 struct kept_pools_places {
     uint64_t groups[KV_GROUPS_MAX];
     uint64_t state;
+    uint64_t features;
     uint64_t byte_count;
 };
 struct kept_pools_places kept_pools_lay(const struct plan *plan, enum kv_cache_type type,
                                         const uint32_t kv_blocks[KV_GROUPS_MAX],
-                                        uint32_t state_slots);
+                                        uint32_t state_slots, uint64_t feature_bytes);
 
 /* Pools on a device, a block at a time. Stores are the cache groups and KEPT_POOLS_STATE: slots of recurrent state. */
 #define KEPT_POOLS_STATE KV_GROUPS_MAX

@@ -16,8 +16,11 @@
 #include "worker/cache/kv_vault.h"
 #include "worker/plan/content_hash.h"
 
-static const struct kv_vault_shape shape = {
-    .identity = 77, .limit_bytes = 1000000, .data_bytes = 8192, .counts = {5, 3, 0, 0, 2}};
+static const struct kv_vault_shape shape = {.identity = 77,
+                                            .limit_bytes = 1000000,
+                                            .data_bytes = 8192,
+                                            .counts = {5, 3, 0, 0, 2},
+                                            .images = 3};
 
 static void open_vault(int fd, const struct kv_vault_shape *wanted, struct kv_vault *vault)
 {
@@ -95,6 +98,9 @@ static void test_another_shape_begins_anew(void **state)
     other.counts[4] = 3;
     expect_anew(begun(), &other, "H4");
     other = shape;
+    other.images++;
+    expect_anew(begun(), &other, "H4");
+    other = shape;
     other.data_bytes += 4096;
     expect_anew(begun(), &other, "H4");
     other = shape;
@@ -168,7 +174,7 @@ static void test_data_follows_the_records(void **state)
     const uint32_t fitting = (uint32_t)((alignment - 4096) / sizeof(struct kv_ledger_record));
     for (uint32_t extra = 0; extra < 2; extra++) {
         struct kv_vault_shape full;
-        memset(&full, 0xff, sizeof full); /* padding after the counts is not another store */
+        memset(&full, 0, sizeof full);
         full.identity = 77;
         full.data_bytes = 8192;
         memcpy(full.counts, (uint32_t[PREFIX_STORES]){fitting - 7, 3, 0, extra, 4},

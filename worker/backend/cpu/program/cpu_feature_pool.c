@@ -14,6 +14,14 @@ enum result cpu_feature_pool_init(struct cpu_feature_pool *features, uint32_t ro
     return lazy_memory_reserve(&features->memory, bytes, false, "features of images", error);
 }
 
+void cpu_feature_pool_place(struct cpu_feature_pool *features, struct lazy_memory *memory)
+{
+    must(memory->byte_count == features->memory.byte_count);
+    lazy_memory_release(&features->memory);
+    features->memory = *memory;
+    *memory = (struct lazy_memory){0};
+}
+
 void cpu_feature_pool_fini(struct cpu_feature_pool *features)
 {
     lazy_memory_release(&features->memory);

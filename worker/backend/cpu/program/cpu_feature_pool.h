@@ -17,6 +17,9 @@ struct cpu_feature_pool {
 
 enum result cpu_feature_pool_init(struct cpu_feature_pool *features, uint32_t rows,
                                   uint32_t columns, struct error_text *error) RESULT_CHECKED;
+/* Uses `memory` of sufficient size instead, which is the pool's from then on. Before any row is
+ * written. */
+void cpu_feature_pool_place(struct cpu_feature_pool *features, struct lazy_memory *memory);
 void cpu_feature_pool_fini(struct cpu_feature_pool *features);
 
 /* f32 [columns] */

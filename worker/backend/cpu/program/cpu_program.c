@@ -133,17 +133,21 @@ static void release_pools(struct cpu_program *program)
     for (uint32_t g = 0; g < KV_GROUPS_MAX; g++)
         lazy_memory_release(&program->kv_memory[g]);
     lazy_memory_release(&program->state_memory);
+    lazy_memory_release(&program->feature_memory);
 }
 
-/* KV pools and recurrent state in memory that outlives this process. */
-static enum result map_kept_pools(struct cpu_program *program, const struct kept_pools *kept)
+/* KV pools, recurrent state and features in memory that outlives this process. */
+static enum result map_kept_pools(struct cpu_program *program,
+                                  const struct backend_options *options)
 {
     const struct plan *plan = program->plan;
+    const struct kept_pools *kept = &options->kept;
+    uint64_t feature_bytes = backend_feature_bytes(options);
     uint32_t blocks[KV_GROUPS_MAX] = {0};
     for (uint32_t g = 0; g < plan->kv.group_count; g++)
         blocks[g] = program->kv[g].blocks;
     struct kept_pools_places places =
-        kept_pools_lay(plan, program->kv[0].type, blocks, program->state_slots);
+        kept_pools_lay(plan, program->kv[0].type, blocks, program->state_slots, feature_bytes);
     enum result result = RESULT_OK;
     for (uint32_t g = 0; g < plan->kv.group_count && result == RESULT_OK; g++)
         result = lazy_memory_map(&program->kv_memory[g], kept->memory_fd,
@@ -153,6 +157,10 @@ static enum result map_kept_pools(struct cpu_program *program, const struct kept
         result = lazy_memory_map(
             &program->state_memory, kept->memory_fd, kept->memory_offset + places.state,
             program->state_slots * state_layout_slot_bytes(&plan->state), &program->pools_reason);
+    if (result == RESULT_OK)
+        result = lazy_memory_map(&program->feature_memory, kept->memory_fd,
+                                 kept->memory_offset + places.features, feature_bytes,
+                                 &program->pools_reason);
     return result;
 }
 
@@ -177,7 +185,7 @@ static enum result init_pools(struct cpu_program *program, const struct backend_
     const struct kept_pools *kept = &options->kept;
     describe_pools(program, options);
     program->pools_origin = KEPT_POOLS_PRIVATE;
-    if (kept->is_given && map_kept_pools(program, kept) == RESULT_OK) {
+    if (kept->is_given && map_kept_pools(program, options) == RESULT_OK) {
         program->pools_origin = kept->adopt ? KEPT_POOLS_ADOPTED : KEPT_POOLS_NEW;
     } else {
         release_pools(program);

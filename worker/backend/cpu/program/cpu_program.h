@@ -53,6 +53,7 @@ struct cpu_program {
     struct lazy_memory tensor_memory;
     struct lazy_memory kv_memory[KV_GROUPS_MAX];
     struct lazy_memory state_memory;
+    struct lazy_memory feature_memory; /* for cpu_feature_pool_place(), if the pools are kept */
     enum kept_pools_origin pools_origin;
     struct error_text pools_reason; /* why given pools are not used, else "" */
 };

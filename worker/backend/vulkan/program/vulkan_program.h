@@ -74,12 +74,12 @@ struct vulkan_program {
     struct vulkan_kv_layer patch_kv;     /* of a vision plan, shared by its layers */
     struct vulkan_arena *patch_memory;
     /* Of a model that takes images, and of its vision plan. */
-    bool sees;                     /* text rows have sights */
-    bool axes;                     /* rows rotate by several positions */
-    bool spans;                    /* text rows may see positions after their own */
-    uint32_t feature_columns;      /* of a row of the pool */
-    uint64_t features_address;     /* the pool: f32 [rows, feature_columns] */
-    struct vulkan_buffer features; /* it, in the text's program */
+    bool sees;                    /* text rows have sights */
+    bool axes;                    /* rows rotate by several positions */
+    bool spans;                   /* text rows may see positions after their own */
+    uint32_t feature_columns;     /* of a row of the pool */
+    uint64_t features_address;    /* the pool: f32 [rows, feature_columns] */
+    struct vulkan_piece features; /* it, in the text's program: of state_memory */
     uint32_t max_step_rows;
     uint32_t max_logit_rows;
     uint32_t max_patch_rows;

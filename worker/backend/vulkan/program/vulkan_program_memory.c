@@ -156,7 +156,24 @@ static void release_pools(struct vulkan_program *program)
     program->states = NULL;
 }
 
-/* KV pools and recurrent state: of an earlier worker, or new ones that outlive this process, or
+/* After the recurrent states, in their arena. */
+static enum result place_features(struct vulkan_program *program,
+                                  const struct backend_options *options, struct error_text *error)
+{
+    if (!options->vision)
+        return RESULT_OK;
+    const struct model_vision *vision = &options->vision->vision;
+    program->sees = true;
+    program->axes = vision->grid_positions;
+    program->spans = vision->spans_whole;
+    program->feature_columns = model_vision_feature_columns(vision);
+    enum result result = vulkan_arena_take(program->state_memory, backend_feature_bytes(options),
+                                           "features of images", &program->features, error);
+    program->features_address = program->features.address;
+    return result;
+}
+
+/* KV pools, recurrent state and features: of an earlier worker, or new ones that outlive this process, or
  * private ones. */
 static enum result place_pools(struct vulkan_program *program,
                                const struct backend_options *options, struct error_text *error)
@@ -167,7 +184,10 @@ static enum result place_pools(struct vulkan_program *program,
     for (;;) {
         result = place_kv(program, &kept, options->kv_blocks, error);
         if (result == RESULT_OK)
-            result = vulkan_recurrent_states_place(program, &kept, options->state_slots, error);
+            result = vulkan_recurrent_states_place(program, &kept, options->state_slots,
+                                                   backend_feature_bytes(options), error);
+        if (result == RESULT_OK)
+            result = place_features(program, options, error);
         if (result == RESULT_OK)
             result =
                 vulkan_kept_pools_finish(&kept, program->kv_memory, program->state_memory, error);
@@ -208,23 +228,6 @@ static enum result place_patches(struct vulkan_program *program, struct error_te
     if (result == RESULT_OK)
         program->patch_kv = (struct vulkan_kv_layer){keys.address, values.address};
     program->axes = true;
-    return result;
-}
-
-static enum result place_features(struct vulkan_program *program,
-                                  const struct backend_options *options, struct error_text *error)
-{
-    if (!options->vision)
-        return RESULT_OK;
-    const struct model_vision *vision = &options->vision->vision;
-    program->sees = true;
-    program->axes = vision->grid_positions;
-    program->spans = vision->spans_whole;
-    program->feature_columns = model_vision_feature_columns(vision);
-    uint64_t bytes = (uint64_t)options->feature_rows * program->feature_columns * sizeof(float);
-    enum result result = vulkan_buffer_create(program->device, VULKAN_DEVICE, bytes,
-                                              "features of images", &program->features, error);
-    program->features_address = program->features.address;
     return result;
 }
 
@@ -296,8 +299,6 @@ enum result vulkan_program_init(struct vulkan_program *program, const struct vul
     if (result == RESULT_OK)
         result = place_pools(program, options, error);
     if (result == RESULT_OK)
-        result = place_features(program, options, error);
-    if (result == RESULT_OK)
         result = place_patches(program, error);
     if (result == RESULT_OK)
         result = place_scratch(program, error);
@@ -313,7 +314,6 @@ void vulkan_program_fini(struct vulkan_program *program)
     release_pools(program);
     vulkan_arena_destroy(program->scratch_memory);
     vulkan_arena_destroy(program->patch_memory);
-    vulkan_buffer_destroy(program->device, &program->features);
     free(program->notes);
     free(program->whole_notes);
     free(program->whole_plan.ops);

@@ -9,13 +9,13 @@
 
 enum result vulkan_recurrent_states_place(struct vulkan_program *program,
                                           const struct vulkan_kept_pools *kept, uint32_t slots,
-                                          struct error_text *error)
+                                          uint64_t more_bytes, struct error_text *error)
 {
     const struct state_layout *layout = &program->plan->state;
     uint64_t bytes = slots * state_layout_layer_floats(layout) * sizeof(float);
     uint64_t padded = (bytes + VULKAN_ALIGNMENT - 1) / VULKAN_ALIGNMENT * VULKAN_ALIGNMENT;
     program->states = must_alloc(layout->layers + 1u, sizeof *program->states);
-    program->state_memory = vulkan_kept_pools_state(kept, layout->layers * padded);
+    program->state_memory = vulkan_kept_pools_state(kept, layout->layers * padded + more_bytes);
     for (uint32_t layer = 0; layer < layout->layers; layer++) {
         enum result result = vulkan_arena_take(program->state_memory, bytes, "recurrent state",
                                                &program->states[layer], error);

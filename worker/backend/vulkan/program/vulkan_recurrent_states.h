@@ -7,9 +7,11 @@
 #include "worker/backend/vulkan/device/vulkan_commands.h"
 #include "worker/backend/vulkan/program/vulkan_program.h"
 
-/* Memory for the states of `slots` sequences, a region for each recurrent layer. */
+/* Memory for the states of `slots` sequences, a region for each recurrent layer, in an
+ * arena that should have room for more_bytes after them. */
 enum result vulkan_recurrent_states_place(struct vulkan_program *program,
                                           const struct vulkan_kept_pools *kept, uint32_t slots,
+                                          uint64_t more_bytes,
                                           struct error_text *error) RESULT_CHECKED;
 
 /* Copies slot `from` to slot `to` in all layers; the caller records the barriers. */

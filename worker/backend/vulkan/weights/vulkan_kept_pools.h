@@ -1,5 +1,5 @@
 /*
- * Device memory of KV pools and recurrent state that outlives the worker: arenas that are imported
+ * Device memory of KV pools, recurrent state and features of images that outlives the worker: arenas that are imported
  * from a vault of descriptors, or exported into it (worker/backend/host/kept_pools.h).
  *
  * The message in the vault is a manifest with the descriptors of both arenas. The ledger in host
@@ -19,7 +19,7 @@
 #include "worker/backend/vulkan/weights/vulkan_vault.h"
 
 #define VULKAN_POOLS_MAGIC   "SHOALVKP"
-#define VULKAN_POOLS_VERSION 1u
+#define VULKAN_POOLS_VERSION 2u
 
 struct vulkan_pools_manifest {
     char magic[8];
