@@ -1,10 +1,10 @@
 /*
- * The values of "format" that are checked, as regular expressions over whole texts. Sources: RFC 3339
- * (dates; Gregorian leap years; a leap second only at 23:59:60Z), ISO 8601 by RFC 3339 appendix A
- * (duration), RFC 5321 (email without quoted local parts), RFC 1123 (hostname, without A-labels),
- * RFC 4291 (ipv6), RFC 4122 (uuid), RFC 3986 and 3987 (uri, iri), RFC 6901 (json-pointer). A format that is not
- * in the table asserts nothing, as the specification says; one that only a program could check
- * is refused.
+ * The values of "format" that are checked, as regular expressions over whole texts. Sources: RFC
+ * 3339 (dates; Gregorian leap years; a leap second only at 23:59:60Z), ISO 8601 by RFC 3339
+ * appendix A (duration), RFC 5321 (email without quoted local parts; at most 64 bytes before the @
+ * and 253 after it), RFC 1123 (hostname, without A-labels), RFC 4291 (ipv6), RFC 4122 (uuid), RFC
+ * 3986 and 3987 (uri, iri), RFC 6901 (json-pointer). A format that is not in the table asserts
+ * nothing, as the specification says; one that only a program could check is refused.
  */
 #include <cjson/cJSON.h>
 #include <string.h>
@@ -68,7 +68,7 @@ static const struct {
     {"date", DATE},
     {"time", TIME},
     {"duration", DURATION},
-    {"email", ATEXT "(?:\\." ATEXT ")*@" LABEL "(?:\\." LABEL ")*"},
+    {"email", "(?![^@]{65})(?!.*@.{254})" ATEXT "(?:\\." ATEXT ")*@" LABEL "(?:\\." LABEL ")*"},
     {"hostname", HOSTNAME},
     {"ipv4", IPV4},
     {"ipv6", IPV6},

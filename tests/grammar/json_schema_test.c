@@ -116,6 +116,13 @@ static const struct schema_case CASES[] = {
      "\"required\":[\"a\"],\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}}}",
      {"{\"a\":2}"},
      {"{\"a\":4}", "{\"a\":0}", "{\"a\":\"x\"}"}},
+#define EIGHT(part) part part part part part part part part
+    /* at most 64 bytes before the @ and 253 after it */
+    {"{\"type\":\"string\",\"format\":\"email\"}",
+     {"\"a.b@c\"", "\"" EIGHT(EIGHT("a")) "@c\"", "\"a@" EIGHT("b.") EIGHT("c.") "d\"",
+      "\"a@" EIGHT(EIGHT("bc.")) "d.ef." EIGHT("ghi.") EIGHT("j") "." EIGHT("k") "lmnopqr\""},
+     {"\"a@\"", "\"" EIGHT(EIGHT("a")) "a@c\"",
+      "\"a@" EIGHT(EIGHT("bc.")) "d.ef." EIGHT("ghi.") EIGHT("j") "." EIGHT("k") "lmnopqrs\""}},
     {"{\"format\":\"date\"}", {"\"2024-02-29\"", "1"}, {"\"2023-02-29\"", "\"2024-13-01\""}},
     {"{\"format\":\"uuid\",\"type\":\"string\"}",
      {"\"2eb8aa08-aa98-11ea-b4aa-73b441d16380\""},
