@@ -27,6 +27,8 @@ static const struct {
     {"qwen3_vl", 128000},    {"qwen3_vl_text", 128000},
     {"qwen2_vl", 32768},     {"qwen2_vl_text", 32768},
     {"qwen2_5_vl", 32768},   {"qwen2_5_vl_text", 32768},
+    {"smollm3", 32768},      {"seed_oss", 524288},
+    {"gemma", 8192},
 };
 
 struct json_value hf_config_text(struct json_value config)

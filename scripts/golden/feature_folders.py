@@ -44,6 +44,19 @@ CASES = {
     "qwen3_biases-b": ("Qwen3MoeForCausalLM", OTHER | {
         "model_type": "qwen3_moe", "attention_bias": True, "num_experts": 5, "num_experts_per_tok": 2,
         "moe_intermediate_size": 24}, {}, []),
+    "smollm3_windows-a": ("SmolLM3ForCausalLM", SMALL | {
+        "model_type": "smollm3", "attention_bias": True, "mlp_bias": True, "use_sliding_window": True, "sliding_window": 6,
+        "no_rope_layers": [0, 1], "head_dim": 8}, {}, []),
+    "smollm3_windows-b": ("SmolLM3ForCausalLM", OTHER | {
+        "model_type": "smollm3", "no_rope_layer_interval": 2, "use_sliding_window": True, "sliding_window": 9,
+        "layer_types": [SLIDING, FULL, SLIDING], "head_dim": 16, "tie_word_embeddings": False}, {}, ["no_rope_layers"]),
+    "seed_oss_biases-a": ("SeedOssForCausalLM", SMALL | {
+        "model_type": "seed_oss", "attention_out_bias": True, "mlp_bias": True}, {}, []),
+    "seed_oss_biases-b": ("SeedOssForCausalLM", OTHER | {
+        "model_type": "seed_oss", "attention_bias": False, "mlp_bias": True, "tie_word_embeddings": True}, {}, []),
+    "gemma_biases-a": ("GemmaForCausalLM", SMALL | {"model_type": "gemma", "attention_bias": True}, {}, []),
+    "gemma_biases-b": ("GemmaForCausalLM", OTHER | {"model_type": "gemma", "num_key_value_heads": 3}, {},
+                       ["hidden_act", "tie_word_embeddings"]),
     "cohere2_biases-a": ("Cohere2ForCausalLM", SMALL | GEMMA_WINDOWS | {
         "model_type": "cohere2", "attention_bias": True, "head_dim": 8, "logit_scale": 0.25}, {}, []),
     "cohere2_biases-b": ("Cohere2ForCausalLM", OTHER | GEMMA_WINDOWS_B | {

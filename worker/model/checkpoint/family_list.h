@@ -20,6 +20,8 @@
     FAMILY(mistral)         \
     FAMILY(ministral3)      \
     FAMILY(idefics3)        \
+    FAMILY(smollm3)         \
+    FAMILY(seed_oss)        \
     FAMILY(qwen2)           \
     FAMILY(qwen2_vl)        \
     FAMILY(qwen2_5_vl)      \
@@ -33,6 +35,7 @@
     FAMILY(phi3)            \
     FAMILY(cohere2)         \
     FAMILY(glm4)            \
+    FAMILY(gemma)           \
     FAMILY(gemma2)          \
     FAMILY(gemma3)          \
     FAMILY(gemma3n)         \
