@@ -61,6 +61,8 @@ struct regex_scratch {
     size_t capacity;
 };
 
+#define REGEX_LIVE_BYTES 4u
+
 struct regex_store {
     struct regex_node *nodes;
     uint32_t node_count;
@@ -73,8 +75,9 @@ struct regex_store {
     uint32_t *set_slots; /* of set index + 1 */
     uint32_t set_slot_mask;
     struct regex_scratch scratch;
-    uint32_t walk;     /* walks over nodes so far, see mark */
-    uint64_t hash_key; /* drawn, so that clients cannot construct collisions */
+    uint32_t walk;                        /* walks over nodes so far, see mark */
+    uint8_t live_bytes[REGEX_LIVE_BYTES]; /* that ended searches, latest first; 0: none */
+    uint64_t hash_key;                    /* drawn, so that clients cannot construct collisions */
     size_t bytes;
     size_t bytes_limit;
     uint64_t fuel; /* the owner may refill it and reset REGEX_OUT_OF_FUEL */

@@ -240,6 +240,44 @@ static void note_live_path(struct search *search, uint32_t index)
     }
 }
 
+static void note_live_byte(struct regex_store *store, uint8_t byte)
+{
+    uint32_t at = 0;
+    while (at + 1 < REGEX_LIVE_BYTES && store->live_bytes[at] != byte)
+        at++;
+    memmove(store->live_bytes + 1, store->live_bytes, at);
+    store->live_bytes[0] = byte;
+}
+
+/* Tries the bytes that ended the latest searches, one node after the other, before a search tries
+ * all classes: the states of a long text are new, but end alike. */
+static bool is_live_by_recent(struct regex_store *store, uint32_t node, uint32_t *steps)
+{
+    uint32_t path[REGEX_LIVE_BYTES];
+    for (uint32_t depth = 0; depth < REGEX_LIVE_BYTES && node != REGEX_NOTHING; depth++) {
+        uint32_t below = REGEX_NOTHING;
+        path[depth] = node;
+        for (uint32_t i = 0; i < REGEX_LIVE_BYTES && store->live_bytes[i] != 0; i++) {
+            uint8_t byte = store->live_bytes[i];
+            uint32_t next = *steps == 0 ? REGEX_FAILED : regex_derivative(store, node, byte);
+            if (next == REGEX_FAILED)
+                return false;
+            --*steps;
+            enum regex_liveness here = known_liveness(store, next);
+            if (here == REGEX_LIVE) {
+                note_live_byte(store, byte);
+                for (uint32_t d = 0; d <= depth; d++)
+                    store->nodes[path[d]].liveness = REGEX_LIVE;
+                return true;
+            }
+            if (here == REGEX_LIVENESS_UNKNOWN && below == REGEX_NOTHING)
+                below = next;
+        }
+        node = below;
+    }
+    return false;
+}
+
 enum regex_liveness regex_liveness(struct regex_store *store, uint32_t node,
                                    const struct regex_classes *classes, uint32_t steps)
 {
@@ -248,6 +286,8 @@ enum regex_liveness regex_liveness(struct regex_store *store, uint32_t node,
     enum regex_liveness known = known_liveness(store, node);
     if (known != REGEX_LIVENESS_UNKNOWN || steps == 0)
         return known;
+    if (is_live_by_recent(store, node, &steps))
+        return REGEX_LIVE;
     struct search search = {.store = store};
     search_add(&search, node, 0);
     while (search.heap_count > 0 && known == REGEX_LIVENESS_UNKNOWN && !search.failed) {
@@ -271,6 +311,7 @@ enum regex_liveness regex_liveness(struct regex_store *store, uint32_t node,
             enum regex_liveness here = known_liveness(store, next);
             if (here == REGEX_LIVE) {
                 note_live_path(&search, index);
+                note_live_byte(store, byte);
                 known = REGEX_LIVE;
             } else if (here == REGEX_LIVENESS_UNKNOWN) {
                 search_add(&search, next, index);

@@ -236,6 +236,34 @@ static regex_id short_only(struct grammar_builder *builder, regex_id x)
                              grammar_regex_or(builder, few, json_number_integer(builder)));
 }
 
+/* Numbers such as 1e-06 without sign, of which doubles are above 0 and below 1. */
+static regex_id small_scientific(struct grammar_builder *builder)
+{
+    static const uint64_t mark[4] = {0, 1ull << ('e' - 64) | 1ull << ('E' - 64)};
+    regex_id fraction =
+        grammar_regex_concat(builder, literal(builder, "."), digits(builder, 1, 14));
+    regex_id zero = optional(builder, literal(builder, "0"));
+    regex_id few = grammar_regex_concat(builder, zero, digit_range(builder, '1', '9'));
+    regex_id many =
+        grammar_regex_concat(builder, digit_range(builder, '1', '9'), digits(builder, 1, 1));
+    regex_id exponent =
+        grammar_regex_concat(builder, literal(builder, "-"), grammar_regex_or(builder, few, many));
+    exponent = grammar_regex_concat(builder, grammar_regex_bytes(builder, mark), exponent);
+    return grammar_regex_concat(
+        builder, digit_range(builder, '1', '9'),
+        grammar_regex_concat(builder, optional(builder, fraction), exponent));
+}
+
+/* Adds them, and their negatives, if all of these have the relation to the bound. */
+static regex_id with_small(struct grammar_builder *builder, regex_id x, bool below, double bound)
+{
+    if (below ? bound >= 1 : bound <= 0)
+        x = grammar_regex_or(builder, x, small_scientific(builder));
+    if (below ? bound >= 0 : bound <= -1)
+        x = grammar_regex_or(builder, x, negative_of(builder, small_scientific(builder)));
+    return x;
+}
+
 regex_id json_number_compared(struct grammar_builder *builder, enum number_relation relation,
                               double bound)
 {
@@ -272,7 +300,7 @@ regex_id json_number_compared(struct grammar_builder *builder, enum number_relat
         result = grammar_regex_or(builder, result, magnitude_compared(builder, relation, &decimal));
     if (relation == NUMBER_ABOVE || relation == NUMBER_BELOW)
         result = short_only(builder, result);
-    return result;
+    return with_small(builder, result, below, bound);
 }
 
 static regex_id decimal_literal(struct grammar_builder *builder, const struct decimal *decimal)

@@ -81,7 +81,12 @@ static void found_add(struct walk *walk, uint32_t **list, uint32_t *count, uint3
 static void found_token(struct walk *walk, uint32_t node)
 {
     struct grammar_mask_cache *cache = walk->cache;
-    for (uint32_t token = walk->vocabulary->nodes[node].token; token != GRAMMAR_NO_TOKEN;
+    const struct grammar_trie_node *here = &walk->vocabulary->nodes[node];
+    found_add(walk, &cache->found_tokens, &cache->found_token_count, &cache->found_token_capacity,
+              here->token);
+    if (!here->is_shared)
+        return;
+    for (uint32_t token = walk->vocabulary->same_text[here->token]; token != GRAMMAR_NO_TOKEN;
          token = walk->vocabulary->same_text[token])
         found_add(walk, &cache->found_tokens, &cache->found_token_count,
                   &cache->found_token_capacity, token);

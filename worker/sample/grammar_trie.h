@@ -21,6 +21,7 @@ struct grammar_trie_node {
     uint32_t end;
     uint16_t depth; /* bytes of the text */
     uint8_t byte;   /* its last byte */
+    bool is_shared; /* further tokens are exactly this text */
 };
 
 /* Tokens of plain characters only (valid UTF-8 without quotes, backslashes and control characters)

@@ -91,7 +91,7 @@ static void add_nodes(struct grammar_vocabulary *vocabulary, const struct token_
 {
     struct grammar_trie_node *nodes = vocabulary->nodes;
     uint32_t used = 1, depth = 0;
-    nodes[0] = (struct grammar_trie_node){GRAMMAR_NO_TOKEN, 0, 0, 0};
+    nodes[0] = (struct grammar_trie_node){GRAMMAR_NO_TOKEN, 0, 0, 0, false};
     open[0] = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t common = i == 0 ? 0 : common_bytes(&texts[i - 1], &texts[i]);
@@ -100,10 +100,12 @@ static void add_nodes(struct grammar_vocabulary *vocabulary, const struct token_
         while (depth < texts[i].length) {
             uint8_t byte = texts[i].bytes[depth++];
             open[depth] = used;
-            nodes[used++] = (struct grammar_trie_node){GRAMMAR_NO_TOKEN, 0, (uint16_t)depth, byte};
+            nodes[used++] =
+                (struct grammar_trie_node){GRAMMAR_NO_TOKEN, 0, (uint16_t)depth, byte, false};
         }
         uint32_t token = texts[i].token;
         vocabulary->same_text[token] = nodes[open[depth]].token;
+        nodes[open[depth]].is_shared = nodes[open[depth]].token != GRAMMAR_NO_TOKEN;
         nodes[open[depth]].token = token;
     }
     for (uint32_t d = 0; d <= depth; d++)
