@@ -1,10 +1,11 @@
-"""Every field of the four request bodies, as generation/field_rows.h lists it: done, noted or refused. Each is sent to each API.
+"""Every field of the four request bodies, as generation/field_rows.h lists it: done, noted, typed or refused. Each is sent to each API.
 
-A field that is done is read, so a value of a wrong type is refused and names it. One that is noted takes any value. One that is refused is
-a 400 that names it. An unknown field is logged once, or refused with --strict-fields.
+A field that is done is read, so a value of a wrong type is refused and names it. One that is noted takes any value. One that is typed is
+checked as its schema in openapi.json says. One that is refused is a 400 that names it. An unknown field is logged once, or refused with --strict-fields.
 """
 
 import json
+import random
 import re
 
 import pytest
@@ -24,6 +25,8 @@ ASKS = {"skip_special_tokens": False, "spaces_between_special_tokens": False, "c
 ANY_VALUE = {"cache_control", "context_management", "service_tier", "metadata", "speed"}
 # Read only together with another field, or only if that field is there.
 TOGETHER = {"grammar_lazy": {"grammar": 'root ::= "a"'}, "grammar_triggers": {"grammar": 'root ::= "a"', "grammar_lazy": True}}
+
+OPENAPI = json.loads((ROOT / "frontend/api/openapi.json").read_text(encoding="utf-8"))["components"]["schemas"]
 
 
 @pytest.fixture(scope="module", params=["", "--strict-fields"])
@@ -45,14 +48,26 @@ def place(reply):
     return error.get("param") or (error.get("details") or {}).get("param") or error["message"]
 
 
+def typed_values(schema):
+    """Values that the schema allows, and values that it does not."""
+    kind = schema["type"][0]
+    if kind == "array":
+        most = schema["maxItems"]
+        return [None, ["\n"], ["a", "é" * 128], ["b"] * most], [[], "a", 7, {"a": "b"}, [""], [1], ["a", None], ["a" * 257], ["b"] * (most + 1)]
+    least, most = schema["minimum"], schema["maximum"]
+    refused = [least - 1, most + 1, 1e300, "1", "", [least], {}, True, False]
+    if kind == "integer":
+        return [None, least, most, random.randint(least, most)], [*refused, least + 0.5]
+    return [None, least, most, random.uniform(least, most)], [*refused, least - 0.001, most + 0.001]
+
+
 def test_the_table_is_complete():
     text = (ROOT / "frontend/api/generation/field_rows.h").read_text(encoding="utf-8")
     assert len(ROWS) == text.count("\n    ROW(") > 150
     assert len({row[0] for row in ROWS}) == len(ROWS)
-    schemas = json.loads((ROOT / "frontend/api/openapi.json").read_text(encoding="utf-8"))["components"]["schemas"]
     for column, schema in enumerate(SCHEMAS, 1):
-        described = set(schemas[schema]["properties"])
-        done = {row[0] for row in ROWS if row[column] == "DONE"}
+        described = set(OPENAPI[schema]["properties"])
+        done = {row[0] for row in ROWS if row[column] in ("DONE", "TYPED")}
         noted = {row[0] for row in ROWS if row[column] == "NOTED"}
         assert done <= described <= done | noted, (schema, done ^ described)
 
@@ -73,6 +88,13 @@ def test_each_field_of_an_api(server, column, path):
         elif state == "NOTED":
             for value in (7, "x", {"a": [1]}, None):
                 assert send(server, path, **{name: value}).status == 200, (path, name, value)
+        elif state == "TYPED":
+            taken, refused = typed_values(OPENAPI["ChatRequest"]["properties"][name])
+            for value in taken:
+                assert send(server, path, **{name: value}).status == 200, (path, name, value)
+            for value in refused:
+                reply = send(server, path, **{name: value})
+                assert reply.status == 400 and name in str(place(reply)), (path, name, value, reply.json)
         elif state == "DONE" and name not in ANY_VALUE:
             wrong = send(server, path, **TOGETHER.get(name, {}), **{name: {"no": ["such", "value"]}})
             if wrong.status == 200:
