@@ -28,7 +28,7 @@ static const struct {
     {"qwen2_vl", 32768},     {"qwen2_vl_text", 32768},
     {"qwen2_5_vl", 32768},   {"qwen2_5_vl_text", 32768},
     {"smollm3", 32768},      {"seed_oss", 524288},
-    {"gemma", 8192},
+    {"gemma", 8192},         {"granite", 2048},
 };
 
 struct json_value hf_config_text(struct json_value config)

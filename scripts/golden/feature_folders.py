@@ -44,6 +44,12 @@ CASES = {
     "qwen3_biases-b": ("Qwen3MoeForCausalLM", OTHER | {
         "model_type": "qwen3_moe", "attention_bias": True, "num_experts": 5, "num_experts_per_tok": 2,
         "moe_intermediate_size": 24}, {}, []),
+    "granite_factors-a": ("GraniteForCausalLM", SMALL | {
+        "model_type": "granite", "attention_bias": True, "mlp_bias": True, "embedding_multiplier": 3.0,
+        "residual_multiplier": 0.5, "logits_scaling": 0.5, "head_dim": 8}, {}, ["attention_multiplier"]),
+    "granite_factors-b": ("GraniteForCausalLM", OTHER | {
+        "model_type": "granite", "residual_multiplier": 1.5, "attention_multiplier": 0.3, "rms_norm_eps": 1e-2, "head_dim": 16},
+                          {}, ["embedding_multiplier", "logits_scaling"]),
     "smollm3_windows-a": ("SmolLM3ForCausalLM", SMALL | {
         "model_type": "smollm3", "attention_bias": True, "mlp_bias": True, "use_sliding_window": True, "sliding_window": 6,
         "no_rope_layers": [0, 1], "head_dim": 8}, {}, []),

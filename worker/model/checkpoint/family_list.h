@@ -20,6 +20,7 @@
     FAMILY(mistral)         \
     FAMILY(ministral3)      \
     FAMILY(idefics3)        \
+    FAMILY(granite)         \
     FAMILY(smollm3)         \
     FAMILY(seed_oss)        \
     FAMILY(qwen2)           \
