@@ -22,7 +22,7 @@ enum response_step_kind {
     STEP_STARTED,    /* another answer begins */
     STEP_RUNNING,    /* first token of a background answer */
     STEP_CONTENT,    /* text; its log-probabilities, as JSON separated by commas */
-    STEP_REASONING,  /* text */
+    STEP_REASONING,  /* text; `more`: empty, or anything if the text is the item's summary */
     STEP_CALL_BEGIN, /* label (response_calls.h); the call's id */
     STEP_ARGUMENTS,  /* text of the open call's arguments */
     STEP_CALL_END,

@@ -293,15 +293,28 @@ static void choice_write(const struct generation_request *request, const char *s
         text_buffer_append_format(out, "\"%s\"", words[request->tool_choice]);
 }
 
+/* `generate_summary` is the API's older name. */
+const char *responses_fields_summary(const cJSON *body)
+{
+    const cJSON *reasoning = request_fields_member(body, "reasoning");
+    const char *summary = text_of(reasoning, "summary");
+    return summary ? summary : text_of(reasoning, "generate_summary");
+}
+
 static void reasoning_write(const cJSON *body, struct text_buffer *out)
 {
+    const char *summary = responses_fields_summary(body);
     const char *effort = text_of(request_fields_member(body, "reasoning"), "effort");
     text_buffer_append_text(out, ",\"reasoning\":{\"effort\":");
     if (effort)
         text_buffer_append_format(out, "\"%s\"", effort);
     else
         text_buffer_append_text(out, "null");
-    text_buffer_append_text(out, ",\"summary\":null}");
+    text_buffer_append_text(out, ",\"summary\":");
+    if (summary)
+        text_buffer_append_format(out, "\"%s\"}", summary);
+    else
+        text_buffer_append_text(out, "null}");
 }
 
 static const char *truth(bool value)

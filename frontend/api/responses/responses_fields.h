@@ -21,6 +21,9 @@ enum result responses_fields_read(struct cJSON *body, struct generation_request 
                                   struct responses_settings *settings,
                                   struct api_error *error) RESULT_CHECKED;
 
+/* The kind of summary of the reasoning that a checked body asks for, inside the body; NULL: none. */
+const char *responses_fields_summary(const struct cJSON *body);
+
 /* Writes the members of the response object that the request sets, each after a comma. */
 void responses_fields_write(const struct cJSON *body, const struct generation_request *request,
                             const struct responses_settings *settings, const char *model_id,

@@ -14,6 +14,7 @@
 #include "frontend/api/generation/answer.h"
 #include "frontend/api/generation/generation_prepare.h"
 #include "frontend/api/responses/response_store.h"
+#include "frontend/api/responses/responses_fields.h"
 #include "frontend/api/responses/responses_refusal.h"
 #include "frontend/api/responses/responses_request.h"
 #include "frontend/api/responses/responses_tools.h"
@@ -155,6 +156,7 @@ static struct api_reply *create(const struct reply_config *config)
     responses_writer_init(&reply->writer, response_record_id(reply->record), reply->stream,
                           request->logprobs ? config->assets->tokenizer : NULL);
     reply->writer.record = reply->record;
+    reply->writer.summarizes = responses_fields_summary(request->body) != NULL;
     reply->labels = cJSON_Duplicate(
         cJSON_GetObjectItemCaseSensitive(request->body, RESPONSES_TOOL_LABELS), true);
     reply->writer.labels = reply->labels;

@@ -1,9 +1,8 @@
 /*
  * The body of POST /v1/responses, checked. Fields whose feature this server lacks are refused by
- * name, never silently dropped; unknown fields are ignored. Three are accepted and change nothing:
+ * name, never silently dropped; unknown fields are ignored. Two are accepted and change nothing:
  * `include` of members of built-in tools or images and of reasoning.encrypted_content (reasoning is
- * sent as plain text), `reasoning.summary` "auto" (there is none), and a function's `strict` (shown
- * as false in the reply).
+ * sent as plain text), and a function's `strict` (shown as false in the reply).
  */
 #ifndef SHOAL_FRONTEND_API_RESPONSES_RESPONSES_REQUEST_H
 #define SHOAL_FRONTEND_API_RESPONSES_RESPONSES_REQUEST_H

@@ -3,12 +3,14 @@
  *
  * One item is open at a time; the kind of the next event (reply_event.h) decides whether it
  * continues or another one starts. One table names the kinds and their events, so that all
- * take the same path: item added, part added, deltas, text done, part done, item done. A call has
+ * take the same path: item added, part added, deltas, text done, part done, item done. Reasoning is
+ * the item's content or, if a summary was asked for, its summary with events of its own. A call has
  * no content part. A call of a built-in tool has no deltas either: its action is an object.
  */
 #include "frontend/api/responses/responses_writer.h"
 
 #include <cjson/cJSON.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "frontend/api/responses/response_calls.h"
@@ -16,22 +18,26 @@
 
 static const struct item_shape {
     const char *type;
-    const char *part;        /* type of its one content part; NULL: none */
+    const char *part;        /* type of its one part; NULL: none */
+    const char *part_event;  /* after "response.", before ".added" and ".done"; NULL: no part */
+    const char *part_index;  /* member with the part's place; NULL: no part */
     const char *delta_event; /* after "response."; NULL: none, and no done event */
     const char *done_event;
     const char *done_member; /* the whole text */
 } shapes[] = {
-    [RESPONSES_MESSAGE] = {"message", "output_text", "output_text.delta", "output_text.done",
-                           "text"},
-    [RESPONSES_REASONING] = {"reasoning", "reasoning_text", "reasoning_text.delta",
-                             "reasoning_text.done", "text"},
-    [RESPONSES_CALL] = {"function_call", NULL, "function_call_arguments.delta",
+    [RESPONSES_MESSAGE] = {"message", "output_text", "content_part", "content_index",
+                           "output_text.delta", "output_text.done", "text"},
+    [RESPONSES_REASONING] = {"reasoning", "reasoning_text", "content_part", "content_index",
+                             "reasoning_text.delta", "reasoning_text.done", "text"},
+    [RESPONSES_SUMMARY] = {"reasoning", "summary_text", "reasoning_summary_part", "summary_index",
+                           "reasoning_summary_text.delta", "reasoning_summary_text.done", "text"},
+    [RESPONSES_CALL] = {"function_call", NULL, NULL, NULL, "function_call_arguments.delta",
                         "function_call_arguments.done", "arguments"},
-    [RESPONSES_CUSTOM_CALL] = {"custom_tool_call", NULL, "custom_tool_call_input.delta",
+    [RESPONSES_CUSTOM_CALL] = {"custom_tool_call", NULL, NULL, NULL, "custom_tool_call_input.delta",
                                "custom_tool_call_input.done", "input"},
-    [RESPONSES_LOCAL_SHELL_CALL] = {"local_shell_call", NULL, NULL, NULL, NULL},
-    [RESPONSES_SHELL_CALL] = {"shell_call", NULL, NULL, NULL, NULL},
-    [RESPONSES_PATCH_CALL] = {"apply_patch_call", NULL, NULL, NULL, NULL},
+    [RESPONSES_LOCAL_SHELL_CALL] = {.type = "local_shell_call"},
+    [RESPONSES_SHELL_CALL] = {.type = "shell_call"},
+    [RESPONSES_PATCH_CALL] = {.type = "apply_patch_call"},
 };
 
 static bool is_call(enum responses_item_kind kind)
@@ -59,7 +65,7 @@ static void item_id_write(const struct responses_writer *writer, struct text_buf
     text_buffer_append_text(out, "\"");
 }
 
-/* The open item's content part; `whole`: with its text, otherwise as it starts. */
+/* The open item's part; `whole`: with its text, otherwise as it starts. */
 static void part_write(const struct responses_writer *writer, bool whole, struct text_buffer *out)
 {
     static const struct text_buffer nothing;
@@ -107,10 +113,11 @@ static void item_write(const struct responses_writer *writer, const char *status
     if (is_call(writer->open)) {
         call_write(writer, whole, out);
     } else {
-        text_buffer_append_text(out, writer->open == RESPONSES_MESSAGE
-                                         ? ",\"role\":\"assistant\",\"content\":["
-                                         : ",\"summary\":[],\"encrypted_content\":null,"
-                                           "\"content\":[");
+        static const char *const before[] = {
+            [RESPONSES_MESSAGE] = ",\"role\":\"assistant\",\"content\":[",
+            [RESPONSES_REASONING] = ",\"summary\":[],\"encrypted_content\":null,\"content\":[",
+            [RESPONSES_SUMMARY] = ",\"encrypted_content\":null,\"content\":[],\"summary\":["};
+        text_buffer_append_text(out, before[writer->open]);
         if (whole)
             part_write(writer, true, out);
         text_buffer_append_text(out, "]");
@@ -168,8 +175,11 @@ static void item_event_open(struct responses_writer *writer, const char *name)
     item_id_write(writer, writer->out);
     text_buffer_append_text(writer->out, ",\"output_index\":");
     text_buffer_append_whole(writer->out, writer->items.count, 1);
-    if (shapes[writer->open].part)
-        text_buffer_append_text(writer->out, ",\"content_index\":0");
+    if (shapes[writer->open].part) {
+        text_buffer_append_text(writer->out, ",\"");
+        text_buffer_append_text(writer->out, shapes[writer->open].part_index);
+        text_buffer_append_text(writer->out, "\":0");
+    }
 }
 
 static void item_event(struct responses_writer *writer, const char *name, const char *status)
@@ -180,13 +190,20 @@ static void item_event(struct responses_writer *writer, const char *name, const 
     event_close(writer);
 }
 
-static void part_event(struct responses_writer *writer, const char *name, bool whole)
+/* `status`: the item's. */
+static void part_event(struct responses_writer *writer, const char *status)
 {
-    if (!shapes[writer->open].part)
+    const struct item_shape *shape = &shapes[writer->open];
+    bool whole = strcmp(status, "in_progress") != 0;
+    char name[32];
+    if (!shape->part)
         return;
+    snprintf(name, sizeof name, "%s.%s", shape->part_event, whole ? "done" : "added");
     item_event_open(writer, name);
     text_buffer_append_text(writer->out, ",\"part\":");
     part_write(writer, whole, writer->out);
+    if (writer->open == RESPONSES_SUMMARY && strcmp(status, "incomplete") == 0)
+        text_buffer_append_text(writer->out, ",\"status\":\"incomplete\"");
     event_close(writer);
 }
 
@@ -241,7 +258,7 @@ void responses_writer_close(struct responses_writer *writer, const char *status)
         return;
     if (writer->stream) {
         done_event(writer);
-        part_event(writer, "content_part.done", true);
+        part_event(writer, status);
         item_event(writer, "output_item.done", status);
     }
     response_items_begin(&writer->items);
@@ -261,7 +278,7 @@ static void item_open(struct responses_writer *writer, enum responses_item_kind 
     if (!writer->stream)
         return;
     item_event(writer, "output_item.added", "in_progress");
-    part_event(writer, "content_part.added", false);
+    part_event(writer, "in_progress");
 }
 
 /* Opens a call; its id is set. `label`: response_calls.h. */
@@ -372,9 +389,12 @@ static void text_put(struct responses_writer *writer, const char *bytes, size_t 
 
 static void text_add(struct responses_writer *writer, const struct reply_event *event)
 {
-    static const enum response_step_kind kinds[] = {
-        [RESPONSES_MESSAGE] = STEP_CONTENT, [RESPONSES_REASONING] = STEP_REASONING};
+    static const enum response_step_kind kinds[] = {[RESPONSES_MESSAGE] = STEP_CONTENT,
+                                                    [RESPONSES_REASONING] = STEP_REASONING,
+                                                    [RESPONSES_SUMMARY] = STEP_REASONING};
+    static const char summary_mark[] = "s";
     bool shows = writer->log && writer->open == RESPONSES_MESSAGE;
+    bool marks = writer->open == RESPONSES_SUMMARY;
     if (shows) {
         if (writer->loose)
             log_renew(writer);
@@ -384,12 +404,16 @@ static void text_add(struct responses_writer *writer, const struct reply_event *
         writer->loose = true;
     }
     text_put(writer, event->bytes, event->length);
-    step_add(writer, &(struct response_step){
-                         .kind = is_call(writer->open) ? STEP_ARGUMENTS : kinds[writer->open],
-                         .text = event->bytes,
-                         .text_bytes = event->length,
-                         .more = shows ? writer->logprobs_new.bytes : NULL,
-                         .more_bytes = shows ? writer->logprobs_new.length : 0});
+    step_add(writer, &(struct response_step){.kind = is_call(writer->open) ? STEP_ARGUMENTS
+                                                                           : kinds[writer->open],
+                                             .text = event->bytes,
+                                             .text_bytes = event->length,
+                                             .more = shows   ? writer->logprobs_new.bytes
+                                                     : marks ? summary_mark
+                                                             : NULL,
+                                             .more_bytes = shows   ? writer->logprobs_new.length
+                                                           : marks ? strlen(summary_mark)
+                                                                   : 0});
 }
 
 void responses_writer_take(void *context, const struct reply_event *event)
@@ -401,7 +425,7 @@ void responses_writer_take(void *context, const struct reply_event *event)
         text_add(writer, event);
         break;
     case REPLY_REASONING:
-        item_open(writer, RESPONSES_REASONING);
+        item_open(writer, writer->summarizes ? RESPONSES_SUMMARY : RESPONSES_REASONING);
         text_add(writer, event);
         break;
     case REPLY_CALL_BEGIN: call_begin(writer, event); break;
@@ -423,7 +447,7 @@ static void text_repeat(struct responses_writer *writer, enum responses_item_kin
 {
     item_open(writer, kind);
     text_buffer_clear(&writer->logprobs_new);
-    if (step->more_bytes > 0)
+    if (kind == RESPONSES_MESSAGE && step->more_bytes > 0)
         text_buffer_append(&writer->logprobs_new, step->more, step->more_bytes);
     logprobs_keep(writer);
     text_put(writer, step->text ? step->text : "", step->text_bytes);
@@ -442,7 +466,9 @@ bool responses_writer_repeat(struct responses_writer *writer, const struct respo
     must(!writer->record);
     switch (step->kind) {
     case STEP_CONTENT: text_repeat(writer, RESPONSES_MESSAGE, step); return true;
-    case STEP_REASONING: text_repeat(writer, RESPONSES_REASONING, step); return true;
+    case STEP_REASONING:
+        text_repeat(writer, step->more_bytes > 0 ? RESPONSES_SUMMARY : RESPONSES_REASONING, step);
+        return true;
     case STEP_CALL_BEGIN: call_repeat(writer, step); return true;
     case STEP_ARGUMENTS:
         if (!is_call(writer->open))

@@ -17,7 +17,8 @@ enum responses_item_kind {
     RESPONSES_NO_ITEM = 0,
     RESPONSES_MESSAGE,
     RESPONSES_REASONING,
-    RESPONSES_CALL, /* the first of the calls, in the order of enum response_call_kind */
+    RESPONSES_SUMMARY, /* a reasoning item whose text is its summary */
+    RESPONSES_CALL,    /* the first of the calls, in the order of enum response_call_kind */
     RESPONSES_CUSTOM_CALL,
     RESPONSES_LOCAL_SHELL_CALL,
     RESPONSES_SHELL_CALL,
@@ -29,6 +30,7 @@ struct cJSON;
 struct responses_writer {
     const char *response_id;
     bool stream;                    /* write events */
+    bool summarizes;                /* reasoning becomes items of the kind RESPONSES_SUMMARY */
     bool numbers_lines;             /* an `id:` line with each event's number */
     uint64_t first_sequence;        /* earlier events are not written */
     struct response_record *record; /* gets the steps; NULL: they are repeated from its script */

@@ -66,11 +66,12 @@ static void say(struct responses_writer *writer, enum reply_event_kind kind, con
 }
 
 /* Writes an answer with reasoning, text and two calls as the format does; the caller frees. */
-static void first_stream(struct text_buffer *out)
+static void first_stream(bool summarizes, struct text_buffer *out)
 {
     struct responses_writer writer;
     responses_writer_init(&writer, response_record_id(record), true, NULL);
     writer.record = record;
+    writer.summarizes = summarizes;
     writer.out = out;
     response_record_set_status(record, RESPONSE_IN_PROGRESS);
     step(STEP_STARTED, NULL, NULL);
@@ -123,11 +124,13 @@ static const char *event_at(const char *stream, unsigned number)
     return stream;
 }
 
-static void every_tail_of_a_stream_is_repeated(void **state)
+static void every_tail_is_repeated(bool summarizes)
 {
-    (void)state;
     struct text_buffer first = {0}, again = {0};
-    first_stream(&first);
+    first_stream(summarizes, &first);
+    assert_int_equal(strstr(first.bytes, "response.reasoning_summary_text.done") != NULL,
+                     summarizes);
+    assert_int_equal(strstr(first.bytes, "response.reasoning_text.done") == NULL, summarizes);
     unsigned number = 0;
     for (const char *tail = first.bytes;; tail = event_at(first.bytes, number)) {
         text_buffer_clear(&again);
@@ -140,6 +143,18 @@ static void every_tail_of_a_stream_is_repeated(void **state)
     assert_int_equal(number, 26);
     text_buffer_fini(&first);
     text_buffer_fini(&again);
+}
+
+static void every_tail_of_a_stream_is_repeated(void **state)
+{
+    (void)state;
+    every_tail_is_repeated(false);
+}
+
+static void every_tail_of_a_summary_is_repeated(void **state)
+{
+    (void)state;
+    every_tail_is_repeated(true);
 }
 
 static void a_failure_is_repeated_with_its_code(void **state)
@@ -223,6 +238,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(every_tail_of_a_stream_is_repeated),
+        TEST(every_tail_of_a_summary_is_repeated),
         TEST(a_failure_is_repeated_with_its_code),
         TEST(an_unfinished_answer_is_waited_for),
         TEST(steps_in_an_impossible_order_end_the_stream),
