@@ -11,6 +11,7 @@
 #include "frontend/grammar/json_schema_parts.h"
 #include "frontend/grammar/json_text_regex.h"
 #include "proto/limits.h"
+#include "proto/utf8.h"
 
 #define PATTERNS_MAXIMUM 32u
 #define CLASSES_MAXIMUM  64u
@@ -72,13 +73,15 @@ static bool view_grow(struct schema_compiler *compiler, struct object_view *view
     return true;
 }
 
-/* Finds or adds. NULL: failed. */
+/* Finds or adds. NULL: failed. Names that are not UTF-8 would be spelled alike. */
 static struct object_member *view_member(struct schema_compiler *compiler, struct object_view *view,
                                          const char *name)
 {
     uint32_t found = object_view_find(compiler, view, name);
     if (found != GRAMMAR_NONE)
         return &view->members[found];
+    if (!utf8_is_valid(name, strlen(name)))
+        schema_refuse(compiler, compiler->document.root, "properties", "a name is not valid UTF-8");
     if (compiler->failed || (view->count == view->capacity && !view_grow(compiler, view)))
         return NULL;
     uint32_t *bucket = &view->buckets[name_hash(name, view->bucket_count)];

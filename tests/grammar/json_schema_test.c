@@ -190,6 +190,8 @@ static const struct {
     {"{\"allOf\":[{\"type\":\"string\"},{\"type\":\"null\"}]}", "", ""},
     {"{\"$ref\":\"#\"}", "", ""},
     {"[\"a\"]", "", ""},
+    {"{\"if\":{\"required\":[\"\xE3\"]},\"dependentRequired\":{\"\xE1\":[\"b\"]}}", "",
+     "properties"},
     {"{\"not\":{\"additionalProperties\":false,\"properties\":[1]}}", "/not", "properties"},
     {"{\"properties\":{\"a\":{\"$ref\":\"#/required\"}},\"required\":[\"a\"]}", "/required", ""},
     {"{\"allOf\":[{\"$ref\":\"#/$defs/a\"}],\"$defs\":{\"a\":{\"anyOf\":[{\"$ref\":\"#/$defs/"
