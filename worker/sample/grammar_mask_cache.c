@@ -99,14 +99,35 @@ static void found_exit(struct walk *walk, uint32_t node)
               node);
 }
 
-/* All tokens below `top`, the terminal being in `state` there. */
+/* Room for `more` tokens; NULL: out of memory. */
+static uint32_t *found_room(struct walk *walk, uint32_t more)
+{
+    struct grammar_mask_cache *cache = walk->cache;
+    if (cache->found_token_capacity - cache->found_token_count < more) {
+        uint32_t wider = cache->found_token_count + more;
+        uint32_t *grown = realloc(cache->found_tokens, (size_t)wider * sizeof *grown);
+        if (grown == NULL) {
+            walk->failed = true;
+            return NULL;
+        }
+        cache->found_tokens = grown;
+        cache->found_token_capacity = wider;
+    }
+    return cache->found_tokens;
+}
+
+/* All tokens below `top`, the terminal being in `state` there. Most masks' time is spent here, so
+ * the list of tokens has room for all nodes at first. */
 static void walk_below(struct walk *walk, uint32_t top, uint32_t state)
 {
+    struct grammar_mask_cache *cache = walk->cache;
     const struct grammar_trie_node *nodes = walk->vocabulary->nodes;
     const uint8_t *class_of = walk->automaton->classes.class_of;
+    const uint32_t end = nodes[top].end;
+    uint32_t *tokens = found_room(walk, end - top), count = cache->found_token_count;
     uint32_t states[LIMIT_TOKEN_BYTES + 1];
     states[nodes[top].depth] = state;
-    for (uint32_t n = top + 1; n < nodes[top].end && !walk->failed;) {
+    for (uint32_t n = top + 1; n < end && !walk->failed;) {
         const struct grammar_trie_node *node = &nodes[n];
         uint32_t next =
             grammar_automaton_next(walk->automaton, states[node->depth - 1], class_of[node->byte]);
@@ -119,12 +140,19 @@ static void walk_below(struct walk *walk, uint32_t top, uint32_t state)
             return;
         }
         states[node->depth] = next;
-        if (node->token != GRAMMAR_NO_TOKEN)
+        if (node->is_shared) {
+            cache->found_token_count = count;
             found_token(walk, n);
+            tokens = found_room(walk, end - n);
+            count = cache->found_token_count;
+        } else if (node->token != GRAMMAR_NO_TOKEN) {
+            tokens[count++] = node->token;
+        }
         if ((next & GRAMMAR_STATE_ACCEPTS) != 0 && node->end > n + 1)
             found_exit(walk, n);
         n = next == GRAMMAR_STATE_LAST ? node->end : n + 1;
     }
+    cache->found_token_count = count;
 }
 
 /* The same from the root, for the tokens outside the first slices. */
