@@ -134,6 +134,8 @@ def test_the_seed_decides(server):
     ({"prompt": "a", "post_sampling_probs": True, "temperature": 1}, "post_sampling_probs"),
     ({"prompt": "a", "samplers": ["infill"]}, "samplers"),
     ({"prompt": "a", "samplers": "edskypmxt"}, "samplers"),
+    ({"prompt": "a", "dry_base": "2"}, "dry_base"),
+    ({"prompt": "a", "dry_sequence_breakers": []}, "dry_sequence_breakers"),
     ({"prompt": "a", "id_slot": 3}, "id_slot"),
     ({"prompt": "a", "response_fields": "content"}, "response_fields"),
     ({"prompt": "a", "repeat_penalty": "x"}, "repeat_penalty"),

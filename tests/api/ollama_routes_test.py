@@ -134,6 +134,8 @@ def test_formats_and_options(server):  # noqa: F811
     ("/api/chat", {"messages": [{"role": "user", "content": "a"}], "options": []}, "options"),
     ("/api/chat", {"messages": [{"role": "user", "content": "a"}], "options": {"num_gpu": "all"}}, "options.num_gpu"),
     ("/api/chat", {"messages": [{"role": "user", "content": "a"}], "options": {"repeat_last_n": -2}}, "options.repeat_last_n"),
+    ("/api/chat", {"messages": [{"role": "user", "content": "a"}], "options": {"mirostat_tau": "5"}}, "mirostat_tau"),
+    ("/api/generate", {"prompt": "a", "options": {"mirostat_eta": -0.1}}, "mirostat_eta"),
     ("/api/chat", {"messages": [{"role": "user", "content": "a"}], "think": "deeply"}, "think"),
     ("/api/chat", {"messages": [{"role": "user", "content": "a"}], "format": "xml"}, "format"),
     ("/api/chat", {"messages": [{"role": "user", "content": "a", "images": "x"}]}, "images"),
