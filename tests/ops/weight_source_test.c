@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "worker/backend/host/ggml_dequantize.h"
 #include "worker/plan/weight_source.h"
@@ -120,9 +121,87 @@ static void test_forms_decode_as_in_mlx(void **state)
     assert_int_equal(checked, CASES);
 }
 
+/* --- signed codes without biases -------------------------------------------------------------- */
+
+enum { SIGNED_ROWS = 3, SIGNED_COLUMNS = 128, SIGNED_GROUP = 64 };
+
+struct signed_matrix {
+    uint8_t codes[SIGNED_ROWS * SIGNED_COLUMNS];
+    float scales[SIGNED_ROWS * SIGNED_COLUMNS / SIGNED_GROUP];
+    struct weight_source source;
+};
+
+/* `scale` is one group's; the codes of that group are `code` unless it is negative. */
+static void draw_signed(struct signed_matrix *matrix, uint32_t bits, float scale, int code)
+{
+    uint32_t bytes = SIGNED_GROUP * bits / 8;
+    for (size_t i = 0; i < sizeof matrix->codes; i++)
+        matrix->codes[i] = (uint8_t)rand();
+    matrix->codes[0] = 0; /* the lowest number */
+    for (uint32_t i = 0; i < SIGNED_ROWS * SIGNED_COLUMNS / SIGNED_GROUP; i++)
+        matrix->scales[i] = (float)(rand() % 255 - 127) / 1024.0f;
+    matrix->scales[3] = scale;
+    if (code >= 0)
+        memset(matrix->codes + (size_t)3 * bytes, bits == 4 ? code * 17 : code, bytes);
+    matrix->source = (struct weight_source){.layout = WEIGHT_AFFINE,
+                                            .data = matrix->codes,
+                                            .row_bytes = SIGNED_COLUMNS * bits / 8,
+                                            .scales = (const uint8_t *)matrix->scales,
+                                            .scale_type = GGML_F32,
+                                            .bits = bits,
+                                            .group = SIGNED_GROUP};
+    weight_source_choose_type(&matrix->source, SIGNED_ROWS, SIGNED_COLUMNS);
+}
+
+static void check_signed(const struct signed_matrix *matrix, uint32_t bits, enum ggml_type type)
+{
+    assert_string_equal(ggml_type_name(matrix->source.type), ggml_type_name(type));
+    for (uint32_t row = 0; row < SIGNED_ROWS; row++) {
+        uint8_t made[SIGNED_COLUMNS * sizeof(float)];
+        float out[SIGNED_COLUMNS];
+        weight_source_read(&matrix->source, SIGNED_COLUMNS,
+                           (struct weight_span){row, 0, SIGNED_COLUMNS}, made);
+        ggml_dequantize_row(type, made, SIGNED_COLUMNS, out);
+        for (uint32_t c = 0; c < SIGNED_COLUMNS; c++) {
+            uint32_t at = row * SIGNED_COLUMNS + c;
+            int code = bits == 8 ? matrix->codes[at] - 128
+                                 : (matrix->codes[at / 2] >> (at % 2 * 4) & 15) - 8;
+            float expected = (float)(matrix->scales[at / SIGNED_GROUP] * (double)code);
+            if (out[c] != expected)
+                fail_msg("%u bits, [%u, %u]: %.9g, expected %.9g", bits, row, c, (double)out[c],
+                         (double)expected);
+        }
+    }
+}
+
+static void test_signed_codes_need_no_minimum(void **state)
+{
+    (void)state;
+    for (uint32_t bits = 4; bits <= 8; bits += 4) {
+        enum ggml_type type = bits == 4 ? GGML_Q4_0 : GGML_Q8_0;
+        int half = 1 << (bits - 1);
+        struct signed_matrix matrix;
+        draw_signed(&matrix, bits, 0.25f, -1);
+        check_signed(&matrix, bits, type);
+        /* f16 holds this scale, but not half the range times it. */
+        draw_signed(&matrix, bits, 32768.0f, -1);
+        check_signed(&matrix, bits, type);
+        draw_signed(&matrix, bits, 1e-9f, half); /* a block of zeros */
+        check_signed(&matrix, bits, type);
+        draw_signed(&matrix, bits, 0x1p-26f, half - 4); /* one number, which f16 holds */
+        check_signed(&matrix, bits, type);
+        draw_signed(&matrix, bits, 1e-9f, half + 1); /* one that it does not */
+        check_signed(&matrix, bits, GGML_F32);
+        draw_signed(&matrix, bits, 0.1f, -1);
+        check_signed(&matrix, bits, GGML_F32);
+    }
+}
+
 int main(void)
 {
+    srand((unsigned)time(NULL));
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_signed_codes_need_no_minimum),
         cmocka_unit_test(test_forms_decode_as_in_mlx),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
