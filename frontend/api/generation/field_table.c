@@ -31,8 +31,8 @@ struct field_row {
     {name, {chat, completions, responses, messages}, harmless, instead},
 #include "frontend/api/generation/field_rows.h"
 
-/* Types and ranges of TYPED fields. Where llama.cpp, whose fields these are, has a bound, it is the
- * same; the others are those of the sampler's formula, or generous ones. */
+/* Types and ranges of TYPED fields, which are llama.cpp's. The ranges are those of the sampler's
+ * formula, or generous ones. */
 static const struct typed_field {
     const char *name;
     enum { TYPE_NUMBER, TYPE_INTEGER, TYPE_BREAKERS } type;
