@@ -184,6 +184,9 @@
 
 /* alternatives of a token; the OpenAI API's bound */
 #define LIMIT_TOP_LOGPROBS 20u
+/* log-probabilities of the prompts of one request, alternatives counted: 8 MB; 49,000 tokens with 20
+ * alternatives each */
+#define LIMIT_PROMPT_SCORES (1u << 20)
 /* tokens that an answer must start with: a tool call's opening and a function name of 64
  * bytes */
 #define LIMIT_PREFIX_TOKENS 256u

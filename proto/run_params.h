@@ -1,7 +1,7 @@
 /*
  * The parameters of a request as the frontend sets them and the worker uses them. They cross shared
  * memory inside a submit record (proto/submit_record.h). submit_record_check() checks rules S2 to
- * S19.
+ * S19 and S21.
  *
  * Byte map of struct run_params, 160 bytes. Written by the frontend.
  *
@@ -28,7 +28,16 @@
  *   116     16    cache_salt         any; a keyed hash of the API key, or zeros. Requests of equal
  *                                    salt share cached prefixes and features
  *   132     4     grammar_bytes      S19: <= LIMIT_GRAMMAR_BLOB_BYTES; 0: the answer is free
- *   136     24    reserved           S13: zero
+ *   136     4     score_from         S21: 0: prompt tokens have no log-probabilities; else the first
+ *                                         one that needs one, <= prompt_tokens - generated_tokens;
+ *                                         0 with images
+ *   140     4     score_top          S21: <= LIMIT_TOP_LOGPROBS; 0 without score_from
+ *   144     16    reserved           S13: zero
+ *
+ * Scores. With score_from the worker reports the log-probability of each prompt token from that place
+ * on, given the tokens before it, with score_top alternatives (TOKEN_EVENT_PROMPT_TOKEN). The rows
+ * before these tokens are computed even if the prefix cache has them. A replay asks for those that
+ * are missing.
  *
  * Forced tokens. A forced token takes the place of a drawn one, whatever the logits, the sampling
  * parameters and the stop ids are. In all else it is a token like any other: sent, cached, counted
@@ -88,7 +97,9 @@ struct run_params {
     uint32_t image_count;
     uint32_t cache_salt[4];
     uint32_t grammar_bytes;
-    uint32_t reserved[6];
+    uint32_t score_from;
+    uint32_t score_top;
+    uint32_t reserved[4];
 };
 _Static_assert(sizeof(struct run_params) == 160, "crosses shared memory: layout is fixed");
 

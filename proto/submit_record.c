@@ -45,7 +45,7 @@ static enum result check_forced(const struct run_params *run, struct error_text 
     return RESULT_OK;
 }
 
-/* S7-S9, S14, S15: the counts that are not the size of a payload section. */
+/* S7-S9, S14, S15, S21: the counts that are not the size of a payload section. */
 static enum result check_counts(const struct run_params *run, struct error_text *error)
 {
     if (run->prompt_tokens < 1)
@@ -60,6 +60,11 @@ static enum result check_counts(const struct run_params *run, struct error_text 
     if (run->top_logprobs > LIMIT_TOP_LOGPROBS ||
         (run->top_logprobs > 0 && (run->flags & SUBMIT_FLAG_LOGPROBS) == 0))
         return error_set(error, RESULT_CORRUPT, "S15: top_logprobs %u", run->top_logprobs);
+    if (run->score_from > run->prompt_tokens - run->generated_tokens ||
+        run->score_top > LIMIT_TOP_LOGPROBS || (run->score_top > 0 && run->score_from == 0) ||
+        (run->score_from > 0 && run->image_count > 0))
+        return error_set(error, RESULT_CORRUPT, "S21: score_from %u, score_top %u", run->score_from,
+                         run->score_top);
     return RESULT_OK;
 }
 

@@ -19,7 +19,8 @@ static enum result check_token(const struct token_event *event, uint32_t vocab_t
 {
     if (event->token >= vocab_tokens)
         return error_set(error, RESULT_CORRUPT, "T4: token %u of %u", event->token, vocab_tokens);
-    if (event->index >= LIMIT_CONTEXT_TOKENS)
+    if (event->index >= LIMIT_CONTEXT_TOKENS ||
+        (event->kind == TOKEN_EVENT_PROMPT_TOKEN && event->index == 0))
         return error_set(error, RESULT_CORRUPT, "T5: index %u", event->index);
     if (!(event->logprob <= 0.0f)) /* also rejects NaN; -INFINITY is valid */
         return error_set(error, RESULT_CORRUPT, "T6: logprob %g", (double)event->logprob);
@@ -81,14 +82,15 @@ static enum result check_alternatives(const struct token_event *event, uint32_t 
 enum result token_event_check(const struct token_event *event, uint32_t vocab_tokens,
                               uint64_t slab_bytes, struct error_text *error)
 {
-    if (event->kind < TOKEN_EVENT_TOKEN || event->kind > TOKEN_EVENT_ALTERNATIVES)
+    if (event->kind < TOKEN_EVENT_TOKEN || event->kind > TOKEN_EVENT_PROMPT_TOKEN)
         return error_set(error, RESULT_CORRUPT, "T1: kind %u", event->kind);
     if (event->request.slot >= LIMIT_LIVE_REQUESTS)
         return error_set(error, RESULT_CORRUPT, "T3: slot %u", event->request.slot);
     if (event->kind == TOKEN_EVENT_ALTERNATIVES)
         return check_alternatives(event, vocab_tokens, error);
     enum result result = check_ending(event, error);
-    if (result == RESULT_OK && event->kind == TOKEN_EVENT_TOKEN)
+    if (result == RESULT_OK &&
+        (event->kind == TOKEN_EVENT_TOKEN || event->kind == TOKEN_EVENT_PROMPT_TOKEN))
         result = check_token(event, vocab_tokens, error);
     if (result == RESULT_OK && event->kind == TOKEN_EVENT_PAYLOAD_DONE)
         result = check_payload_done(event, slab_bytes, error);

@@ -10,10 +10,12 @@
  *   4       4     finish              T2: FINISHED: enum finish_reason; else 0
  *   4       4     alternative_count   T12: ALTERNATIVES: 1..TOKEN_EVENT_ALTERNATIVES_MAX
  *   8       8     request             T3: slot < LIMIT_LIVE_REQUESTS; stale generations are dropped
- *   16      4     token               T4: TOKEN: < vocabulary
+ *   16      4     token               T4: TOKEN, PROMPT_TOKEN: < vocabulary
  *   20      4     index               T5: TOKEN: 0-based count of generated tokens, contiguous; a
  *                                         replay continues where the first run stopped
- *   24      4     logprob             T6: TOKEN: <= 0, finite or -INFINITY
+ *                                         PROMPT_TOKEN: its place in the prompt, from 1 on,
+ *                                         contiguous
+ *   24      4     logprob             T6: TOKEN, PROMPT_TOKEN: <= 0, finite or -INFINITY
  *   28      4     failure             T7: FAILED: enum result; else 0
  *   32      4     prompt_done         T8: PROGRESS: prompt tokens computed so far, <= prompt_total
  *   32      4     cached_images       T14: TOKEN: images of the request that were not encoded for
@@ -39,7 +41,7 @@
  * ALTERNATIVES events as they need, in descending order, ties by id; T13: at most top_logprobs of
  * them. A TOKEN event takes all alternatives since the TOKEN event before it. If the worker dies
  * between them, the frontend drops the incomplete alternatives, and the replay sends all of them
- * again.
+ * again. Alternatives of a PROMPT_TOKEN precede it likewise, at most score_top of them.
  */
 #ifndef SHOAL_PROTO_TOKEN_EVENT_H
 #define SHOAL_PROTO_TOKEN_EVENT_H
@@ -57,7 +59,8 @@ enum token_event_kind {
     TOKEN_EVENT_FAILED = 3,       /* last event of a request that was refused or failed */
     TOKEN_EVENT_PAYLOAD_DONE = 4, /* the worker will not read this payload again */
     TOKEN_EVENT_PROGRESS = 5,     /* prompt tokens computed so far; at most one per step */
-    TOKEN_EVENT_ALTERNATIVES = 6  /* alternatives of the request's next TOKEN event */
+    TOKEN_EVENT_ALTERNATIVES = 6, /* alternatives of the request's next TOKEN or PROMPT_TOKEN */
+    TOKEN_EVENT_PROMPT_TOKEN = 7  /* log-probability of a prompt token (run_params.score_from) */
 };
 
 /*

@@ -18,7 +18,7 @@ from byte_maps import byte_maps  # noqa: E402
 
 MAPS = {one.struct: one for one in byte_maps(ROOT)}
 RUN, CANCEL, DRAIN, RESET, VOCABULARY = 1, 2, 3, 4, 5  # enum submit_kind
-TOKEN, FINISHED, FAILED, PAYLOAD_DONE, PROGRESS, ALTERNATIVES = 1, 2, 3, 4, 5, 6  # enum token_event_kind
+TOKEN, FINISHED, FAILED, PAYLOAD_DONE, PROGRESS, ALTERNATIVES, PROMPT_TOKEN = 1, 2, 3, 4, 5, 6, 7  # enum token_event_kind
 LOGPROBS, THINKING_OPEN, THINKING_BUDGET = 2, 4, 8  # SUBMIT_FLAG_*
 CHUNK_OFFSET = 64  # of the first chunk's payload in a slab
 PAGE = 4096
@@ -98,6 +98,7 @@ def with_slab(records, payload=b"", generation=1):
 def submit_ring():
     yield "run", with_slab(submit(payload=PLAIN, **PLAIN_COUNTS), PLAIN)
     yield "run_forced", with_slab(submit(payload=FORCED, **FORCED_COUNTS), FORCED)
+    yield "run_scores", with_slab(submit(payload=PLAIN, **PLAIN_COUNTS, score_from=2, score_top=3), PLAIN)
     yield "run_grammar", with_slab(submit(payload=GRAMMAR, **GRAMMAR_COUNTS), GRAMMAR)
     yield "vocabulary", with_slab(submit_vocabulary(TOKENS, ENDS), vocabulary(TOKENS, ENDS))
     yield "run_image", with_slab(submit(payload=IMAGE, **IMAGE_COUNTS), IMAGE)
@@ -119,6 +120,7 @@ def event(kind, **fields):
 
 EVENTS = {
     "event_token": event(TOKEN, token=7, index=2, logprob=-1.0, cached_images=1, cached_tokens=3),
+    "event_prompt_token": event(PROMPT_TOKEN, token=7, index=2, logprob=-1.0),
     "event_finished": event(FINISHED, finish=2),
     "event_failed": event(FAILED, failure=4),
     "event_payload": event(PAYLOAD_DONE, payload_generation=1, payload_offset=CHUNK_OFFSET),

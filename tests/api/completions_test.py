@@ -87,7 +87,6 @@ def test_a_stop_string_and_usage_in_a_stream(client):
     ({"prompt": "a", "suffix": "b"}, "suffix"),
     ({"prompt": "a", "best_of": 2}, "best_of"),
     ({"prompt": "a", "logprobs": 21}, "logprobs"),
-    ({"prompt": "a", "logprobs": 0, "echo": True}, "echo"),
     ({"prompt": ["a"] * 129}, "prompt"),
     ({"prompt": "a", "model": "another"}, "model"),
 ])

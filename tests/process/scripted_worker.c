@@ -185,6 +185,38 @@ static int64_t member_whole(const cJSON *entry, const char *name)
     return cJSON_IsNumber(member) ? member->valueint : 0;
 }
 
+static void tell_alternatives(struct scripted_worker *worker, struct request_id request,
+                              uint32_t wanted, uint32_t token, float logprob)
+{
+    for (uint32_t told = 0; told < wanted;) {
+        struct token_event event = {.kind = TOKEN_EVENT_ALTERNATIVES, .request = request};
+        uint32_t count = 0;
+        while (count < TOKEN_EVENT_ALTERNATIVES_MAX && told < wanted) {
+            event.alternatives[count].token =
+                (token + told) % tokenizer_vocab_tokens(worker->tokenizer);
+            event.alternatives[count++].logprob = logprob - 0.5f * (float)told++;
+        }
+        event.alternative_count = count;
+        frontend_link_emit(worker->link, &event);
+    }
+}
+
+/* Log-probabilities of the prompt: of token t at place p, -(t + p) % 8. */
+static void tell_scores(struct scripted_worker *worker, const struct sequence_request *request)
+{
+    const struct run_params *run = &request->run;
+    uint32_t end = run->prompt_tokens - run->generated_tokens;
+    for (uint32_t at = run->score_from; at > 0 && at < end; at++) {
+        float logprob = -(float)((request->tokens[at] + at) % 8);
+        tell_alternatives(worker, request->id, run->score_top, request->tokens[at], logprob);
+        frontend_link_emit(worker->link, &(struct token_event){.kind = TOKEN_EVENT_PROMPT_TOKEN,
+                                                               .request = request->id,
+                                                               .token = request->tokens[at],
+                                                               .index = at,
+                                                               .logprob = logprob});
+    }
+}
+
 static void answer_begin(struct scripted_worker *worker, struct sequence_request *request)
 {
     struct scripted_answer *answer = worker->answers;
@@ -217,25 +249,8 @@ static void answer_begin(struct scripted_worker *worker, struct sequence_request
                                              .request = request->id,
                                              .prompt_done = request->run.prompt_tokens,
                                              .prompt_total = request->run.prompt_tokens});
+    tell_scores(worker, &answer->request);
     cJSON_Delete(entry);
-}
-
-static void tell_alternatives(struct scripted_worker *worker, const struct scripted_answer *answer,
-                              uint32_t token, float logprob)
-{
-    uint32_t wanted = answer->request.run.top_logprobs;
-    for (uint32_t told = 0; told < wanted;) {
-        struct token_event event = {.kind = TOKEN_EVENT_ALTERNATIVES,
-                                    .request = answer->request.id};
-        uint32_t count = 0;
-        while (count < TOKEN_EVENT_ALTERNATIVES_MAX && told < wanted) {
-            event.alternatives[count].token =
-                (token + told) % tokenizer_vocab_tokens(worker->tokenizer);
-            event.alternatives[count++].logprob = logprob - 0.5f * (float)told++;
-        }
-        event.alternative_count = count;
-        frontend_link_emit(worker->link, &event);
-    }
 }
 
 static void answer_step(struct scripted_worker *worker, struct scripted_answer *answer)
@@ -246,7 +261,8 @@ static void answer_step(struct scripted_worker *worker, struct scripted_answer *
         uint32_t token = answer->tokens[answer->next % answer->count];
         bool with_logprob = request->run.flags & SUBMIT_FLAG_LOGPROBS;
         float logprob = with_logprob ? -0.125f * (float)(1 + token % 4) : 0;
-        tell_alternatives(worker, answer, token, logprob);
+        tell_alternatives(worker, answer->request.id, answer->request.run.top_logprobs, token,
+                          logprob);
         frontend_link_emit(worker->link, &(struct token_event){.kind = TOKEN_EVENT_TOKEN,
                                                                .request = request->id,
                                                                .token = token,

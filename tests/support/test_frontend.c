@@ -39,6 +39,7 @@ void test_frontend_destroy(struct test_frontend *frontend)
         free(frontend->replies[slot].logprobs);
         free(frontend->replies[slot].alternatives);
         free(frontend->replies[slot].alternative_counts);
+        free(frontend->replies[slot].scores);
     }
     payload_slab_destroy(frontend->slab);
     process_pair_close(&frontend->pair);
@@ -87,6 +88,16 @@ static void reserve(struct test_reply *reply)
     must(reply->tokens && reply->logprobs && reply->alternatives && reply->alternative_counts);
 }
 
+static void expect_scores(struct test_reply *reply, const struct test_request *request)
+{
+    reply->score_from = request->score_from;
+    reply->score_top = request->score_top;
+    reply->score_end = request->prompt_tokens - request->generated_tokens;
+    reply->score_count = 0;
+    free(reply->scores);
+    reply->scores = must_alloc(request->prompt_tokens, sizeof *reply->scores);
+}
+
 bool test_frontend_submit(struct test_frontend *frontend, uint32_t slot,
                           const struct test_request *request)
 {
@@ -112,6 +123,8 @@ bool test_frontend_submit(struct test_frontend *frontend, uint32_t slot,
         .run.image_bytes = request->image_bytes,
         .run.image_count = request->image_count,
         .run.cache_salt = {request->cache_salt},
+        .run.score_from = request->score_from,
+        .run.score_top = request->score_top,
     };
     record.payload_bytes = submit_payload_bytes(&record.run);
     if (spsc_ring_free(&frontend->pair.submit) == 0)
@@ -131,6 +144,7 @@ bool test_frontend_submit(struct test_frontend *frontend, uint32_t slot,
     reply->drafted = reply->accepted = 0;
     reply->cached_tokens = 0;
     reply->top_logprobs = request->top_logprobs;
+    expect_scores(reply, request);
     reserve(reply);
     reply->alternative_counts[0] = 0;
     reply->prompt_done = 0;
@@ -191,11 +205,27 @@ void test_frontend_reset_cache(struct test_frontend *frontend)
     test_frontend_send(frontend, &(struct submit_record){.kind = SUBMIT_RESET});
 }
 
+static bool expects_score(const struct test_reply *reply)
+{
+    return reply->score_from > 0 && reply->score_from + reply->score_count < reply->score_end;
+}
+
+static void take_score(struct test_reply *reply, const struct token_event *event)
+{
+    must(expects_score(reply) && reply->token_count == 0);
+    must(event->index == reply->score_from + reply->score_count);
+    must(event->index <= reply->prompt_done);
+    must(reply->alternative_counts[0] == reply->score_top);
+    reply->alternative_counts[0] = 0;
+    reply->scores[reply->score_count++] = event->logprob;
+}
+
 static void take_alternatives(struct test_reply *reply, const struct token_event *event)
 {
     uint32_t *have = &reply->alternative_counts[reply->token_count];
     struct token_logprob *to = reply->alternatives + reply->token_count * LIMIT_TOP_LOGPROBS;
-    must(reply->top_logprobs - *have >= event->alternative_count);
+    must((expects_score(reply) ? reply->score_top : reply->top_logprobs) - *have >=
+         event->alternative_count);
     must(*have == 0 || to[*have - 1].logprob >= event->alternatives[0].logprob);
     for (uint32_t i = 0; i < event->alternative_count; i++)
         to[(*have)++] = event->alternatives[i];
@@ -219,7 +249,7 @@ static void take_drafts(struct test_frontend *frontend, struct test_reply *reply
 static void take_token(struct test_reply *reply, const struct token_event *event)
 {
     must(event->index == reply->first_index + reply->token_count);
-    must(reply->prompt_done == reply->prompt_total);
+    must(reply->prompt_done == reply->prompt_total && !expects_score(reply));
     must(event->cached_tokens < reply->prompt_total);
     must(reply->token_count == 0 || event->cached_tokens == reply->cached_tokens);
     reply->cached_tokens = event->cached_tokens;
@@ -250,6 +280,7 @@ static void take_event(struct test_frontend *frontend, const struct token_event 
         take_drafts(frontend, reply, event);
         take_token(reply, event);
         break;
+    case TOKEN_EVENT_PROMPT_TOKEN: take_score(reply, event); break;
     case TOKEN_EVENT_ALTERNATIVES: take_alternatives(reply, event); break;
     case TOKEN_EVENT_PAYLOAD_DONE:
         must(!reply->payload_done);

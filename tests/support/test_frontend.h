@@ -36,6 +36,8 @@ struct test_request {
     uint64_t image_bytes;
     uint32_t image_count;
     uint32_t cache_salt;
+    uint32_t score_from; /* prompt tokens from here on are scored; 0: none */
+    uint32_t score_top;
 };
 
 /* A request with default sampling; `prompt` stays the caller's. */
@@ -54,6 +56,11 @@ struct test_reply {
     uint32_t *alternative_counts;       /* [token_count], and one more: of the next token */
     uint32_t token_count;
     uint32_t token_capacity;
+    uint32_t score_from; /* of the request; likewise score_top */
+    uint32_t score_top;
+    uint32_t score_end;   /* place of the first token that is not of the prompt */
+    uint32_t score_count; /* prompt tokens scored so far */
+    float *scores;        /* [score_count]; owned */
     uint32_t prompt_done;
     uint32_t prompt_total;
     uint32_t cached_tokens; /* as its first token says */

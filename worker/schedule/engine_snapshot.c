@@ -6,6 +6,7 @@
 #include "worker/schedule/engine_snapshot.h"
 
 #include "worker/schedule/sequence_prefix.h"
+#include "worker/schedule/sequence_score.h"
 
 static uint32_t peak_blocks(const struct worker_engine *engine, uint32_t group, uint32_t tokens)
 {
@@ -69,6 +70,22 @@ static void add_bounds(const struct worker_engine *engine, const struct sequence
     candidate->whole_tile_count = whole ? images->tile_count : 0;
 }
 
+/* Limits the rows of a sequence that scores its prompt. Every running sequence has one logit row;
+ * `*spare` counts the others, of which the oldest such sequences get all that they can use. */
+static void add_score_bound(const struct sequence *sequence, struct step_candidate *candidate,
+                            uint32_t *spare)
+{
+    if (candidate->decoding || candidate->max_rows == 0)
+        return;
+    uint32_t most = sequence_score_most_rows(sequence, 1 + *spare);
+    if (candidate->max_rows > most)
+        candidate->max_rows = most;
+    uint32_t first;
+    uint32_t rows = sequence_rows_left(sequence);
+    uint32_t scored = sequence_score_rows(sequence, rows < most ? rows : most, &first);
+    *spare -= scored < *spare ? scored : *spare;
+}
+
 /* Limits of prompt rows beside streams. */
 static void add_mixed_limits(const struct worker_engine *engine, struct step_snapshot *snapshot)
 {
@@ -107,6 +124,7 @@ struct step_snapshot engine_snapshot_step(struct worker_engine *engine)
         snapshot.free_blocks[group] = kv_pools_available(&engine->pools, group);
         snapshot.opening_tokens[group] = engine->parts.layout->groups[group].opening;
     }
+    uint32_t spare = engine->parts.logit_rows - snapshot.candidate_count;
     for (uint32_t i = 0; i < snapshot.candidate_count; i++) {
         const struct sequence *sequence = sequence_table_running_at(engine->table, i);
         sequence_check(sequence, &engine->pools);
@@ -120,6 +138,7 @@ struct step_snapshot engine_snapshot_step(struct worker_engine *engine)
         candidate->known_tokens = sequence->computed_tokens + sequence_rows_left(sequence);
         candidate->computed_tokens = sequence->computed_tokens;
         add_bounds(engine, sequence, candidate);
+        add_score_bound(sequence, candidate, &spare);
         for (uint32_t group = 0; group < snapshot.group_count; group++)
             candidate->held_blocks[group] = block_table_held(&sequence->tables[group]);
     }

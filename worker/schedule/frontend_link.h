@@ -66,7 +66,8 @@ enum result frontend_link_take(struct frontend_link *link,
                                struct frontend_command *command) RESULT_CHECKED;
 
 /* Maximum number of events between two flushes that returned RESULT_OK: for each of LIMIT_SEQUENCES
- * sequences progress, four of alternatives, a token and an end; and two for each record taken. */
+ * sequences progress, four of alternatives, a token and an end; and two for each record taken. A scored
+ * prompt token takes the place of a sequence's token: a step has as many logit rows. */
 #define FRONTEND_LINK_EVENTS_MAX 8192u
 
 /* Queues an event. */

@@ -125,6 +125,8 @@ enum result sequence_begin(struct sequence *sequence, struct sequence_request *r
         .tokens_max = tokens_max,
         .token_capacity = request->run.prompt_tokens,
         .known_tokens = request->run.prompt_tokens,
+        .next_score =
+            request->run.score_from > 0 ? request->run.score_from : first_generated(request),
         .counts = counts,
         .recurrent = {.block = KV_BLOCK_NONE},
         .restored = {.block = KV_BLOCK_NONE},

@@ -86,7 +86,10 @@ struct sequence {
     uint32_t last_draw;              /* if drawn_tokens > 0: index of the last draw in its step */
     uint32_t computed_tokens;        /* positions whose keys and values launched steps write */
     uint32_t reported_prompt_tokens; /* progress already sent */
-    struct token_counts *counts;     /* NULL if no penalty is on */
+    /* The next prompt token whose log-probability is published, from run.score_from on; the prompt's
+     * end if none is left (sequence_score.h). */
+    uint32_t next_score;
+    struct token_counts *counts; /* NULL if no penalty is on */
     struct token_forcer forcer;
     struct sequence_draft draft;
     uint32_t barred[ROW_BARRED_MAX]; /* the token that starts thinking, then the stop ids */

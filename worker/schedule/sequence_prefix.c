@@ -14,6 +14,7 @@
 #include "proto/must.h"
 #include "worker/cache/prefix_cache.h"
 #include "worker/plan/state_layout.h"
+#include "worker/schedule/sequence_score.h"
 
 #define SHARED_LOOKUPS_MAX 4096u /* blocks, about 0.2 ms */
 
@@ -74,6 +75,14 @@ static uint32_t max_shared_blocks(const struct sequence *sequence)
     return (sequence->known_tokens - 1) / KV_BLOCK_TOKENS;
 }
 
+/* Maximum number of blocks to start after: rows whose scores are missing are computed. */
+static uint32_t max_resumed_blocks(const struct sequence *sequence)
+{
+    uint32_t most = max_shared_blocks(sequence);
+    uint32_t scored = (sequence->next_score - 1) / KV_BLOCK_TOKENS;
+    return sequence_score_is_open(sequence) && scored < most ? scored : most;
+}
+
 /* Whether every full group has the place's block. */
 static bool has_full(const struct kv_pools *pools, uint32_t place)
 {
@@ -88,8 +97,8 @@ static bool has_full(const struct kv_pools *pools, uint32_t place)
 
 uint32_t sequence_prefix_shared(struct sequence *sequence, const struct kv_pools *pools)
 {
-    uint32_t most = max_shared_blocks(sequence) < SHARED_LOOKUPS_MAX ? max_shared_blocks(sequence)
-                                                                     : SHARED_LOOKUPS_MAX;
+    uint32_t most = max_resumed_blocks(sequence) < SHARED_LOOKUPS_MAX ? max_resumed_blocks(sequence)
+                                                                      : SHARED_LOOKUPS_MAX;
     if (!has_prefix_cache(sequence, pools) || pools->layout->groups[0].kind != KV_FULL ||
         pools->state ||
         sequence_prefix_reserve(sequence, pools, sequence->known_tokens) != RESULT_OK)
@@ -146,7 +155,7 @@ static bool may_resume(const struct reach *reach, const struct kv_pools *pools, 
 static uint32_t find_resume_point(struct sequence *sequence, const struct kv_pools *pools)
 {
     struct reach reach = {{0}};
-    uint32_t most = max_shared_blocks(sequence);
+    uint32_t most = max_resumed_blocks(sequence);
     uint32_t best = 0;
     for (uint32_t at = 0; at < most; at++) {
         uint32_t place = find_place(sequence, pools, at);

@@ -16,6 +16,7 @@
 
 #include "proto/must.h"
 #include "worker/schedule/sequence_prefix.h"
+#include "worker/schedule/sequence_score.h"
 
 struct step_batch_builder {
     struct step_batch_limits limits;
@@ -25,6 +26,7 @@ struct step_batch_builder {
     struct sequence **owners;
     uint64_t *arrivals; /* `arrival` of each sequence */
     uint32_t *results;
+    struct step_scores *scores;     /* [max_sequences] */
     uint32_t *logit_rows;           /* [max_logit_rows] */
     struct row_sampling *samplings; /* [max_logit_rows] */
     /* [max_rows], NULL if the model takes no images; filled for all rows, even if the batch does
@@ -46,6 +48,7 @@ struct step_batch_builder *step_batch_builder_create(const struct step_batch_lim
     builder->owners = must_alloc(max_sequences, sizeof(struct sequence *));
     builder->arrivals = must_alloc(max_sequences, sizeof *builder->arrivals);
     builder->results = must_alloc(max_sequences, sizeof *builder->results);
+    builder->scores = must_alloc(max_sequences, sizeof *builder->scores);
     builder->logit_rows = must_alloc(limits->max_logit_rows, sizeof *builder->logit_rows);
     builder->samplings = must_alloc(limits->max_logit_rows, sizeof *builder->samplings);
     if (limits->vision) {
@@ -69,6 +72,7 @@ void step_batch_builder_destroy(struct step_batch_builder *builder)
     free(builder->owners);
     free(builder->arrivals);
     free(builder->results);
+    free(builder->scores);
     free(builder->logit_rows);
     free(builder->samplings);
     free(builder->feature_rows);
@@ -151,6 +155,19 @@ static struct row_sampling *add_draw(struct step_batch_builder *builder, uint32_
     return &builder->samplings[draw];
 }
 
+/* Adds the draws of scored rows; `at`: index of the sequence, whose rows are the last ones. */
+static void add_scores(struct step_batch_builder *builder, const struct sequence *sequence,
+                       uint32_t at, uint32_t rows)
+{
+    uint32_t first;
+    uint32_t count = sequence_score_rows(sequence, rows, &first);
+    uint32_t first_row = builder->batch.row_count - rows + (first - sequence->computed_tokens);
+    builder->scores[at] = (struct step_scores){
+        .first_result = builder->batch.logit_row_count, .first_token = first + 1, .count = count};
+    for (uint32_t i = 0; i < count; i++)
+        *add_draw(builder, first_row + i) = sequence_score_draw(sequence, first + 1 + i);
+}
+
 void step_batch_builder_add(struct step_batch_builder *builder, struct sequence *sequence,
                             const struct kv_pools *pools, uint32_t certain_rows)
 {
@@ -179,6 +196,7 @@ void step_batch_builder_add(struct step_batch_builder *builder, struct sequence 
     builder->owners[at] = sequence;
     builder->arrivals[at] = sequence->arrival;
     builder->results[at] = UINT32_MAX;
+    add_scores(builder, sequence, at, rows);
     if (certain_rows < sequence_rows_left(sequence))
         return;
     builder->results[at] = batch->logit_row_count;
@@ -206,4 +224,11 @@ uint32_t step_batch_builder_result(const struct step_batch_builder *builder, uin
 {
     must(index < builder->batch.sequence_count);
     return builder->results[index];
+}
+
+struct step_scores step_batch_builder_scores(const struct step_batch_builder *builder,
+                                             uint32_t index)
+{
+    must(index < builder->batch.sequence_count);
+    return builder->scores[index];
 }

@@ -25,7 +25,7 @@ void step_batch_builder_destroy(struct step_batch_builder *builder);
 void step_batch_builder_clear(struct step_batch_builder *builder);
 /* Adds the next `certain_rows` rows of a running sequence that holds the blocks for them. If they reach its
  * last token, known or drawn by the previous step, the next token is drawn. The rows of its drafts
- * follow, each with a draw. */
+ * follow, each with a draw. Rows before prompt tokens that are scored have a draw each, before that. */
 void step_batch_builder_add(struct step_batch_builder *builder, struct sequence *sequence,
                             const struct kv_pools *pools, uint32_t certain_rows);
 /* Valid until the next clear. It points into the builder and, until the batch is launched, into the
@@ -37,5 +37,13 @@ const struct step_batch *step_batch_builder_batch(const struct step_batch_builde
 struct sequence *step_batch_builder_sequence(const struct step_batch_builder *builder,
                                              uint32_t index);
 uint32_t step_batch_builder_result(const struct step_batch_builder *builder, uint32_t index);
+/* The scores of the sequence's prompt tokens in the batch's results (sequence_score.h). */
+struct step_scores {
+    uint32_t first_result;
+    uint32_t first_token; /* place in the prompt */
+    uint32_t count;
+};
+struct step_scores step_batch_builder_scores(const struct step_batch_builder *builder,
+                                             uint32_t index);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * After a step, each of its sequences has more computed positions and, if the row of its last token
- * was included, a new token. The order of a request's events is progress, alternatives of the
- * token, token, end. A sequence ends by a stop token, by its length, if its grammar fails, or if its
+ * After a step, each of its sequences has more computed positions, log-probabilities of prompt tokens
+ * if they are asked for (sequence_score.h), and, if the row of its last token
+ * was included, a new token. The order of a request's events is progress, prompt tokens,
+ * alternatives of the token, token, end. A sequence ends by a stop token, by its length, if its grammar fails, or if its
  * bookkeeping gets no memory; a grammar that is complete ends it before the next step is planned
  * (grammar_masks.h), or here if its length is reached.
  *
@@ -125,6 +126,25 @@ static uint32_t tell_draws(struct worker_engine *engine, struct sequence *sequen
     }
 }
 
+/* Tells the scores that were not told yet. */
+static void tell_scores(struct worker_engine *engine, struct sequence *sequence,
+                        const struct step_scores *scores, const struct sampled_token *results)
+{
+    for (uint32_t i = 0; i < scores->count; i++) {
+        if (scores->first_token + i != sequence->next_score)
+            continue;
+        const struct sampled_token *score = &results[scores->first_result + i];
+        must(score->token == sequence->request.tokens[sequence->next_score]);
+        tell_alternatives(engine, sequence->request.id, score);
+        frontend_link_emit(engine->parts.link,
+                           &(struct token_event){.kind = TOKEN_EVENT_PROMPT_TOKEN,
+                                                 .request = sequence->request.id,
+                                                 .token = score->token,
+                                                 .index = sequence->next_score++,
+                                                 .logprob = score->logprob});
+    }
+}
+
 uint32_t step_publisher_apply(struct worker_engine *engine, const struct step_done *done)
 {
     const struct step_batch *batch = step_batch_builder_batch(done->builder);
@@ -135,6 +155,8 @@ uint32_t step_publisher_apply(struct worker_engine *engine, const struct step_do
             continue;
         const struct step_sequence *part = &batch->sequences[i];
         emit_progress(engine, sequence, part->first_position + part->row_count, done->time_us);
+        struct step_scores scores = step_batch_builder_scores(done->builder, i);
+        tell_scores(engine, sequence, &scores, done->results);
         uint32_t result = step_batch_builder_result(done->builder, i);
         if (result != UINT32_MAX)
             generated += tell_draws(engine, sequence, &done->results[result]);

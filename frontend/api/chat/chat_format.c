@@ -16,6 +16,7 @@
 #include "frontend/api/generation/answer_timings.h"
 #include "frontend/api/generation/generation_share.h"
 #include "frontend/api/generation/token_ids.h"
+#include "frontend/reply/prompt_log.h"
 #include "proto/must.h"
 
 struct api_reply {
@@ -29,7 +30,9 @@ struct api_reply {
     struct text_buffer prompt_ids; /* `,"prompt_token_ids":[…]`, if wanted, until it is written */
     struct text_buffer head;       /* {"id":…,"object":…,"created":…,"model":… */
     struct text_buffer chunk_head; /* data: <head>,"choices":[{"index": */
-    uint32_t ended;                /* choices */
+    struct prompt_log *prompt_log; /* NULL: not asked for */
+    uint32_t prompt_log_top;
+    uint32_t ended; /* choices */
     uint32_t choice_count;
     struct chat_choice *choices[]; /* [choice_count] */
 };
@@ -59,6 +62,10 @@ static struct api_reply *create(const struct reply_config *config)
                               config->assets->fingerprint);
     if (request->return_token_ids)
         token_ids_write(",\"prompt_token_ids\":[", &config->prepared->prompt, &reply->prompt_ids);
+    if (request->prompt_logprobs)
+        reply->prompt_log =
+            prompt_log_create(config->assets->tokenizer, config->prepared->prompt.ids[0]);
+    reply->prompt_log_top = request->prompt_logprobs_top;
     text_buffer_append_text(&reply->chunk_head, "data: ");
     text_buffer_append(&reply->chunk_head, reply->head.bytes, reply->head.length);
     text_buffer_append_text(&reply->chunk_head, ",\"choices\":[{\"index\":");
@@ -70,6 +77,7 @@ static void destroy(struct api_reply *reply)
 {
     for (uint32_t i = 0; i < reply->choice_count; i++)
         chat_choice_destroy(reply->choices[i]);
+    prompt_log_destroy(reply->prompt_log);
     text_buffer_fini(&reply->prompt_ids);
     text_buffer_fini(&reply->head);
     text_buffer_fini(&reply->chunk_head);
@@ -184,6 +192,13 @@ static void progress(struct api_reply *reply, uint32_t choice,
     text_buffer_append_text(out, "}\n\n");
 }
 
+static void prompt_token(struct api_reply *reply, uint32_t choice, const struct reply_token *token)
+{
+    if (choice == 0 && reply->prompt_log)
+        prompt_log_push(reply->prompt_log, (struct token_logprob){token->id, token->logprob},
+                        token->alternatives, token->alternative_count);
+}
+
 static bool token(struct api_reply *reply, uint32_t choice, const struct reply_token *token,
                   struct text_buffer *out)
 {
@@ -224,6 +239,10 @@ static void body_write(struct api_reply *reply, struct text_buffer *out)
     }
     text_buffer_append_text(out, "]");
     text_buffer_append(out, reply->prompt_ids.bytes, reply->prompt_ids.length);
+    if (reply->prompt_log) {
+        text_buffer_append_text(out, ",\"prompt_logprobs\":");
+        prompt_log_write(reply->prompt_log, reply->prompt_log_top, out);
+    }
     text_buffer_append_text(out, ",");
     write_usage(reply, out);
     write_timings(reply, out);
@@ -261,6 +280,7 @@ const struct api_format chat_format = {.id_prefix = "chatcmpl-",
                                        .reply_destroy = destroy,
                                        .reply_begin = begin,
                                        .reply_progress = progress,
+                                       .reply_prompt_token = prompt_token,
                                        .reply_token = token,
                                        .reply_choice_end = choice_end,
                                        .reply_end = end,

@@ -79,6 +79,22 @@ static enum result stream_read(const struct parse_context *context, cJSON *body,
     return chat_request_read_stream(body, request, error);
 }
 
+enum result chat_request_read_prompt_logprobs(const cJSON *body, struct generation_request *request,
+                                              struct api_error *error)
+{
+    int64_t value = 0;
+    enum result result = request_fields_read_integer(body, "prompt_logprobs", 0, LIMIT_TOP_LOGPROBS,
+                                                     &request->prompt_logprobs, &value, error);
+    if (result != RESULT_OK || !request->prompt_logprobs)
+        return result;
+    if (request->stream)
+        return api_error_invalid(error, "prompt_logprobs",
+                                 "prompt_logprobs are not available when stream is true");
+    request->prompt_logprobs_top = request->top_prompt_logprobs = (uint32_t)value;
+    request->scores_prompt = true;
+    return RESULT_OK;
+}
+
 static enum result choices_read(const struct parse_context *context, cJSON *body,
                                 struct generation_request *request, struct api_error *error)
 {
@@ -98,6 +114,8 @@ static enum result choices_read(const struct parse_context *context, cJSON *body
     if (result == RESULT_OK && value > 0 && !request->logprobs)
         return api_error_invalid(error, "top_logprobs",
                                  "top_logprobs is only allowed when logprobs is true");
+    if (result == RESULT_OK)
+        result = chat_request_read_prompt_logprobs(body, request, error);
     return result;
 }
 

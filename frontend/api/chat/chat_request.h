@@ -39,4 +39,9 @@ enum result chat_request_read_settings(const struct parse_context *context, stru
 enum result chat_request_read_form(struct cJSON *body, struct generation_request *request,
                                    struct api_error *error) RESULT_CHECKED;
 
+/* Reads vLLM's prompt_logprobs; `stream` is read already. */
+enum result chat_request_read_prompt_logprobs(const struct cJSON *body,
+                                              struct generation_request *request,
+                                              struct api_error *error) RESULT_CHECKED;
+
 #endif

@@ -17,6 +17,7 @@
 #include "frontend/api/generation/own_stops.h"
 #include "frontend/api/generation/token_ids.h"
 #include "frontend/base/utf8_stream.h"
+#include "frontend/reply/prompt_log.h"
 #include "frontend/reply/reply_text.h"
 #include "frontend/reply/stop_matcher.h"
 #include "frontend/reply/token_log.h"
@@ -25,8 +26,12 @@
 struct completion {
     struct reply_text *decoder;
     struct stop_matcher stops;
-    struct text_buffer text; /* streaming: of the next chunk; otherwise of all */
-    struct token_log *log;   /* NULL: none */
+    struct text_buffer text;       /* streaming: of the next chunk; otherwise of all */
+    struct token_log *log;         /* NULL: none */
+    struct prompt_log *prompt_log; /* NULL: the prompt is not scored */
+    uint64_t echo_characters;      /* of the echoed prompt */
+    bool echoes_log;               /* the prompt's log-probabilities are to be written */
+    bool names_specials;           /* the echoed text has that of special tokens */
     struct own_stops own;
     struct text_buffer ids;        /* of tokens, not written yet */
     struct text_buffer prompt_ids; /* `,"prompt_token_ids":[…]`, if wanted, until it is written */
@@ -41,6 +46,9 @@ struct api_reply {
     bool include_usage;
     bool continuous_usage;
     bool shows_ids;
+    bool shows_prompt_log;    /* prompt_logprobs */
+    uint32_t prompt_log_top;  /* its alternatives */
+    uint32_t log_top;         /* alternatives of `logprobs` */
     bool empty;               /* max_tokens is 0: the one token that the worker draws is dropped */
     uint32_t prompt_tokens;   /* of all prompts */
     struct text_buffer piece; /* scratch: the text of one token */
@@ -67,6 +75,14 @@ static void ids_decode(const struct tokenizer *tokenizer, const struct token_lis
     utf8_stream_finish(&utf8, out);
 }
 
+static uint64_t characters(const char *bytes, size_t count)
+{
+    uint64_t found = 0;
+    for (size_t i = 0; i < count; i++)
+        found += ((unsigned char)bytes[i] & 0xc0) != 0x80;
+    return found;
+}
+
 static void prompt_echo(struct api_reply *reply, const struct prepared_generation *prepared,
                         uint32_t choice, const cJSON *prompt)
 {
@@ -75,6 +91,8 @@ static void prompt_echo(struct api_reply *reply, const struct prepared_generatio
         text_buffer_append_text(out, prompt->valuestring);
     else
         ids_decode(reply->tokenizer, generation_share_prompt(prepared, choice), out);
+    reply->choices[choice].names_specials = !cJSON_IsString(prompt);
+    reply->choices[choice].echo_characters = characters(out->bytes, out->length);
 }
 
 /* --- create, destroy ------------------------------------------------------------------------- */
@@ -91,6 +109,9 @@ static struct api_reply *create(const struct reply_config *config)
     reply->include_usage = request->include_usage;
     reply->continuous_usage = request->continuous_usage;
     reply->shows_ids = request->return_token_ids;
+    reply->shows_prompt_log = request->prompt_logprobs;
+    reply->prompt_log_top = request->prompt_logprobs_top;
+    reply->log_top = request->top_logprobs;
     reply->empty = request->no_answer;
     reply->choice_count = count;
     const cJSON *prompt = request->prompts->child;
@@ -105,6 +126,10 @@ static struct api_reply *create(const struct reply_config *config)
                             &choice->prompt_ids);
         if (request->logprobs)
             choice->log = token_log_create(config->assets->tokenizer);
+        if (request->scores_prompt)
+            choice->prompt_log = prompt_log_create(config->assets->tokenizer,
+                                                   generation_share_prompt(prepared, i)->ids[0]);
+        choice->echoes_log = request->echo && request->logprobs;
         if (request->echo)
             prompt_echo(reply, prepared, i, prompt);
         if (i % each == 0)
@@ -129,6 +154,7 @@ static void destroy(struct api_reply *reply)
         reply_text_destroy(reply->choices[i].decoder);
         stop_matcher_fini(&reply->choices[i].stops);
         token_log_destroy(reply->choices[i].log);
+        prompt_log_destroy(reply->choices[i].prompt_log);
         text_buffer_fini(&reply->choices[i].ids);
         text_buffer_fini(&reply->choices[i].prompt_ids);
         text_buffer_fini(&reply->choices[i].text);
@@ -172,23 +198,58 @@ static void name_write(const struct tokenizer *tokenizer, uint32_t token, size_t
 }
 
 /* {"<token>":<logprob>,…}: the most likely tokens, and the drawn one. */
-static void top_write(const struct tokenizer *tokenizer, const struct token_log_entry *entry,
+static void top_write(const struct tokenizer *tokenizer, struct token_logprob own,
+                      const struct token_logprob *alternatives, uint32_t alternative_count,
                       struct text_buffer *out)
 {
     bool has_own = false;
     text_buffer_append_text(out, "{");
-    for (uint32_t i = 0; i <= entry->alternative_count; i++) {
-        bool is_own = i == entry->alternative_count;
-        struct token_logprob one = is_own ? entry->own : entry->alternatives[i];
+    for (uint32_t i = 0; i <= alternative_count; i++) {
+        bool is_own = i == alternative_count;
+        struct token_logprob one = is_own ? own : alternatives[i];
         if (is_own && has_own)
             break;
-        has_own |= one.token == entry->own.token;
+        has_own |= one.token == own.token;
         text_buffer_append_text(out, i > 0 ? "," : "");
         name_write(tokenizer, one.token, 0, SIZE_MAX, out);
         text_buffer_append_text(out, ":");
         token_log_write_logprob(one.logprob, out);
     }
     text_buffer_append_text(out, "}");
+}
+
+/* Writes the prompt's tokens to `out` and their members of the other lists. */
+static void prompt_logprobs_write(const struct api_reply *reply, const struct completion *choice,
+                                  struct text_buffer *lists, struct text_buffer *out)
+{
+    uint64_t offset = 0;
+    for (uint32_t i = 0; i < prompt_log_count(choice->prompt_log); i++) {
+        struct prompt_log_entry entry = prompt_log_at(choice->prompt_log, i);
+        const char *bytes;
+        size_t count;
+        const char *comma = i > 0 ? "," : "";
+        text_buffer_append_text(out, comma);
+        name_write(reply->tokenizer, entry.own.token, 0, SIZE_MAX, out);
+        for (size_t list = 0; list < 3; list++)
+            text_buffer_append_text(&lists[list], comma);
+        if (i == 0) {
+            text_buffer_append_text(&lists[0], "null");
+            text_buffer_append_text(&lists[1], "null");
+        } else {
+            uint32_t top =
+                entry.alternative_count < reply->log_top ? entry.alternative_count : reply->log_top;
+            token_log_write_logprob(entry.own.logprob, &lists[0]);
+            top_write(reply->tokenizer, entry.own, entry.alternatives, top, &lists[1]);
+        }
+        text_buffer_append_format(&lists[2], "%llu",
+                                  (unsigned long long)(offset < choice->echo_characters
+                                                           ? offset
+                                                           : choice->echo_characters));
+        if (!choice->names_specials && tokenizer_is_special(reply->tokenizer, entry.own.token))
+            continue;
+        tokenizer_token_bytes(reply->tokenizer, entry.own.token, &bytes, &count);
+        offset += characters(bytes, count);
+    }
 }
 
 static void logprobs_write(const struct api_reply *reply, struct completion *choice,
@@ -202,6 +263,11 @@ static void logprobs_write(const struct api_reply *reply, struct completion *cho
         return;
     }
     text_buffer_append_text(out, "{\"tokens\":[");
+    if (choice->echoes_log) {
+        prompt_logprobs_write(reply, choice, lists, out);
+        choice->echoes_log = false;
+        comma = ",";
+    }
     while (token_log_take(choice->log, &entry)) {
         text_buffer_append_text(out, comma);
         if (tokenizer_is_special(reply->tokenizer, entry.own.token))
@@ -212,8 +278,10 @@ static void logprobs_write(const struct api_reply *reply, struct completion *cho
         for (size_t i = 0; i < 3; i++)
             text_buffer_append_text(&lists[i], comma);
         token_log_write_logprob(entry.own.logprob, &lists[0]);
-        top_write(reply->tokenizer, &entry, &lists[1]);
-        text_buffer_append_format(&lists[2], "%llu", (unsigned long long)entry.text_offset);
+        top_write(reply->tokenizer, entry.own, entry.alternatives, entry.alternative_count,
+                  &lists[1]);
+        text_buffer_append_format(
+            &lists[2], "%llu", (unsigned long long)(choice->echo_characters + entry.text_offset));
         comma = ",";
     }
     static const char *const names[] = {"token_logprobs", "top_logprobs", "text_offset"};
@@ -258,6 +326,10 @@ static void choice_write(const struct api_reply *reply, uint32_t index, struct t
         text_buffer_append_text(out, "]");
         text_buffer_append(out, choice->prompt_ids.bytes, choice->prompt_ids.length);
     }
+    if (reply->shows_prompt_log) {
+        text_buffer_append_text(out, ",\"prompt_logprobs\":");
+        prompt_log_write(choice->prompt_log, reply->prompt_log_top, out);
+    }
     if (choice->finish) {
         text_buffer_append_format(out, ",\"finish_reason\":\"%s\"", choice->finish);
         own_stops_write(&choice->own, stop_matcher_string(&choice->stops), out);
@@ -291,8 +363,10 @@ static void chunk_write(const struct api_reply *reply, uint32_t index, struct te
 
 static void begin(struct api_reply *reply, struct text_buffer *out)
 {
-    for (uint32_t i = 0; i < reply->choice_count; i++)
-        chunk_write(reply, i, out); /* the echoed prompt */
+    for (uint32_t i = 0; i < reply->choice_count; i++) {
+        if (!reply->choices[i].prompt_log) /* otherwise with the first token, when it is scored */
+            chunk_write(reply, i, out);    /* the echoed prompt */
+    }
 }
 
 /* Writes the text that was added since `before`. */
@@ -301,6 +375,14 @@ static void text_note(struct completion *choice, size_t before)
     must(!choice->text.failed);
     if (choice->log)
         token_log_show(choice->log, choice->text.length - before);
+}
+
+static void prompt_token(struct api_reply *reply, uint32_t index, const struct reply_token *token)
+{
+    if (reply->choices[index].prompt_log)
+        prompt_log_push(reply->choices[index].prompt_log,
+                        (struct token_logprob){token->id, token->logprob}, token->alternatives,
+                        token->alternative_count);
 }
 
 static bool token(struct api_reply *reply, uint32_t index, const struct reply_token *token,
@@ -382,6 +464,7 @@ const struct api_format completions_format = {.id_prefix = "cmpl-",
                                               .reply_create = create,
                                               .reply_destroy = destroy,
                                               .reply_begin = begin,
+                                              .reply_prompt_token = prompt_token,
                                               .reply_token = token,
                                               .reply_choice_end = choice_end,
                                               .reply_end = end,

@@ -2,8 +2,8 @@
  * Reads the body of a completions request. The four shapes of a prompt (a text, a list of texts,
  * token ids, a list of these) become one: a list of prompts.
  *
- * Log-probabilities of the prompt are not computed, so `echo` with `logprobs` is refused. The
- * default is the official one, 16 tokens.
+ * `echo` with `logprobs` asks for the log-probabilities of the prompt, too. The default is the official
+ * one, 16 tokens.
  */
 #include "frontend/api/chat/completions_request.h"
 
@@ -90,10 +90,14 @@ static enum result others_check(const cJSON *body, struct generation_request *re
     enum result result = request_fields_read_bool(body, "echo", "echo", &request->echo, error);
     if (result != RESULT_OK)
         return result;
-    if (request->echo && request->logprobs)
-        return api_error_invalid(error, "echo",
-                                 "echo with logprobs is not supported: log-probabilities of the "
-                                 "prompt are not computed");
+    result = chat_request_read_prompt_logprobs(body, request, error);
+    if (result != RESULT_OK)
+        return result;
+    if (request->echo && request->logprobs) {
+        request->scores_prompt = true;
+        if (request->top_logprobs > request->top_prompt_logprobs)
+            request->top_prompt_logprobs = request->top_logprobs;
+    }
     const cJSON *best_of = request_fields_member(body, "best_of");
     if (best_of && !(cJSON_IsNumber(best_of) && best_of->valuedouble == request->choices))
         return api_error_invalid(error, "best_of", "best_of is not supported: use n");

@@ -61,6 +61,10 @@ struct api_format {
     /* NULL: ignored. */
     void (*reply_progress)(struct api_reply *reply, uint32_t choice,
                            const struct reply_progress *progress, struct text_buffer *out);
+    /* The log-probability of the next prompt token, from the second one on, if the request
+     * scores_prompt; all come before the choice's first token. NULL: ignored. */
+    void (*reply_prompt_token)(struct api_reply *reply, uint32_t choice,
+                               const struct reply_token *token);
     /* Returns true when a stop string ended the choice: the caller then cancels the worker's part
      * and calls reply_choice_end(…, FINISH_STOP_TOKEN). */
     bool (*reply_token)(struct api_reply *reply, uint32_t choice, const struct reply_token *token,

@@ -149,7 +149,7 @@ static const struct field_row rows[] = {
     ROW("vllm_xargs",                       NOT,   NOT,   NOT,   NOT, OFF, NULL)
     ROW("best_of",                          NOT,  DONE,   NOT,   NOT, OFF, NULL)
     ROW("web_search_options",               NOT,   NOT,   NOT,   NOT, NEVER, NULL)
-    ROW("prompt_logprobs",                  NOT,   NOT,   NOT,   NOT, NEVER, NULL)
+    ROW("prompt_logprobs",                 DONE,  DONE,   NOT,   NOT, NEVER, NULL)
     ROW("response_fields",                  NOT,   NOT,   NOT,   NOT, NEVER, NULL)
     ROW("moderation",                       NOT,   NOT,   NOT,   NOT, NEVER, NULL)
     ROW("n_predict",                        NOT,   NOT,   NOT,   NOT, VALUE(-1), "max_tokens")

@@ -276,6 +276,28 @@ static enum result check_bound(const struct model_assets *assets,
                                    .option = "--max-kv-size"});
 }
 
+/* Bounds the log-probabilities of the prompts, all answers together. */
+static enum result check_scores(const struct prepared_generation *prepared, struct api_error *error)
+{
+    const struct generation_request *request = &prepared->request;
+    if (!request->scores_prompt)
+        return RESULT_OK;
+    if (image_set_count(prepared->images) > 0)
+        return api_error_invalid(error, "prompt_logprobs",
+                                 "prompt_logprobs and images cannot be combined");
+    uint64_t tokens = prepared->prompt.count;
+    for (uint32_t i = 0; i < prepared->more_prompt_count; i++)
+        tokens += prepared->more_prompts[i].count;
+    uint64_t answers = request->prompts && request->choices > 1 ? request->choices : 1;
+    uint64_t scores = tokens * answers * (1 + request->top_prompt_logprobs);
+    if (scores <= LIMIT_PROMPT_SCORES)
+        return RESULT_OK;
+    return api_error_invalid(error, request->prompt_logprobs ? "prompt_logprobs" : "echo",
+                             "%llu log-probabilities of prompt tokens are more than %u: ask for "
+                             "fewer alternatives or shorter prompts",
+                             (unsigned long long)scores, LIMIT_PROMPT_SCORES);
+}
+
 /* Names the prompt and sends the error as the API does. */
 static void overflow_adapt(const struct api_format *format,
                            const struct generation_request *request, struct api_error *error)
@@ -316,6 +338,8 @@ enum result generation_prepare(const struct api_format *format, const struct par
         result = first_token_force(prepared, error);
     if (result == RESULT_OK && answers)
         result = check_bound(assets, prepared, error);
+    if (result == RESULT_OK && answers)
+        result = check_scores(prepared, error);
     if (result == RESULT_CONTEXT_EXCEEDED)
         overflow_adapt(format, &prepared->request, error);
     if (result != RESULT_OK) {

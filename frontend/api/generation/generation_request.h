@@ -129,6 +129,12 @@ struct generation_request {
     bool return_progress;   /* llama.cpp's: progress of the prompt */
     bool logprobs;          /* of every token */
     uint32_t top_logprobs;  /* alternatives of each, <= LIMIT_TOP_LOGPROBS; 0 without logprobs */
+    bool prompt_logprobs;   /* vLLM's: log-probabilities of the prompt's tokens */
+    uint32_t prompt_logprobs_top; /* alternatives of each */
+    /* The worker computes those of the prompt, for prompt_logprobs or for echo with logprobs, with
+     * as many alternatives as either has. */
+    bool scores_prompt;
+    uint32_t top_prompt_logprobs;
 };
 
 void generation_request_fini(struct generation_request *request);

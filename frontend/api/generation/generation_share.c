@@ -62,6 +62,8 @@ enum result generation_share_take(const struct prepared_generation *prepared,
         own->forced.ids[0] = request->first_tokens[answer % choices_of(prepared)];
     own->images = image_set_share(prepared->images);
     own->request.logit_bias = bias;
+    if (!request->prompts) /* a conversation's prompt is scored once */
+        own->request.scores_prompt = false;
     own->request.grammar = shared_bytes_share(request->grammar);
     own->request.loose_tools = NULL;
     own->request.body = NULL;

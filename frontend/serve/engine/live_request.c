@@ -69,12 +69,21 @@ static enum result journal_append(struct token_list *list, uint32_t token)
     return RESULT_OK;
 }
 
+/* Whether prompt tokens are still without their log-probability. */
+static bool lacks_scores(const struct live_request *request)
+{
+    return request->prepared.request.scores_prompt &&
+           request->scored_tokens + 1 < request->prepared.prompt.count;
+}
+
 enum result live_request_alternatives(struct live_request *request,
                                       const struct token_logprob *alternatives, uint32_t count)
 {
     must(request->state == LIVE_REQUEST_SUBMITTED || request->state == LIVE_REQUEST_STREAMING);
+    const struct generation_request *asked = &request->prepared.request;
+    bool in_prompt = lacks_scores(request);
     uint32_t have = request->alternative_count;
-    if (count > request->prepared.request.top_logprobs - have ||
+    if (count > (in_prompt ? asked->top_prompt_logprobs : asked->top_logprobs) - have ||
         (have > 0 && count > 0 &&
          alternatives[0].logprob > request->alternatives[have - 1].logprob))
         return RESULT_CORRUPT;
@@ -89,11 +98,22 @@ void live_request_forget_alternatives(struct live_request *request)
     request->alternative_count = 0;
 }
 
+enum result live_request_prompt_token(struct live_request *request, uint32_t token, uint32_t index)
+{
+    must(request->state == LIVE_REQUEST_SUBMITTED || request->state == LIVE_REQUEST_STREAMING);
+    if (!lacks_scores(request) || index != request->scored_tokens + 1 ||
+        request->prepared.prompt.ids[index] != token)
+        return RESULT_CORRUPT;
+    request->scored_tokens++;
+    return RESULT_OK;
+}
+
 enum result live_request_token(struct live_request *request, uint32_t token, uint32_t index,
                                int64_t now_us)
 {
     must(request->state == LIVE_REQUEST_SUBMITTED || request->state == LIVE_REQUEST_STREAMING);
-    if (index != request->generated.count || index >= request->prepared.max_new_tokens)
+    if (index != request->generated.count || index >= request->prepared.max_new_tokens ||
+        lacks_scores(request))
         return RESULT_CORRUPT;
     request->state = LIVE_REQUEST_STREAMING;
     if (request->timeline.first_token_us == 0)
@@ -133,6 +153,7 @@ bool live_request_leave(struct live_request *request)
     request->recalled = false;
     request->suspect = request->watched = request->resumes = false;
     request->replays = 0;
+    request->scored_tokens = 0;
     request->crashes = (struct crash_record){0};
     prepared_generation_fini(&request->prepared);
     token_list_fini(&request->generated);

@@ -55,6 +55,8 @@ struct live_request_sink {
     void (*prepared)(void *context, const struct prepared_generation *prepared);
     /* More of the prompt is computed; flush() follows. NULL: ignored. */
     void (*progress)(void *context, const struct reply_progress *progress);
+    /* The next prompt token's log-probability. NULL: ignored. */
+    void (*prompt_token)(void *context, const struct reply_token *token);
     /* Returns true if the answer is complete (a stop string); finished() follows. */
     bool (*token)(void *context, const struct reply_token *token);
     /* After the tokens and progress of one wake-up. */
@@ -78,6 +80,8 @@ struct live_request {
     struct token_list generated;
     struct token_logprob alternatives[LIMIT_TOP_LOGPROBS]; /* of the next token, received so far */
     uint32_t alternative_count;
+    uint32_t
+        scored_tokens; /* prompt tokens whose log-probability arrived; the first one has none */
     struct cached_prompt cached; /* as reported with its first token */
 
     struct client_key client_key; /* whose it is */
@@ -127,6 +131,10 @@ enum result live_request_alternatives(struct live_request *request,
  */
 enum result live_request_token(struct live_request *request, uint32_t token, uint32_t index,
                                int64_t now_us) RESULT_CHECKED;
+/* Notes the log-probability of a prompt token; its alternatives stay likewise. RESULT_CORRUPT if it
+ * was not asked for or is not the next one. */
+enum result live_request_prompt_token(struct live_request *request, uint32_t token,
+                                      uint32_t index) RESULT_CHECKED;
 void live_request_forget_alternatives(struct live_request *request);
 /* Drops the sink and frees the journal. Returns true if the slot is FREE now. */
 bool live_request_leave(struct live_request *request);

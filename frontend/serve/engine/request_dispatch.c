@@ -196,9 +196,9 @@ static void fail_too_large(struct chat_engine *engine, struct live_request *requ
 static enum result hand_over(struct chat_engine *engine, struct waiting_queue *queue,
                              struct live_request *request, uint32_t worker)
 {
-    enum result result =
-        worker_link_submit(worker_pool_link(engine->workers, worker), request->id,
-                           &request->prepared, &request->generated, engine->assets);
+    enum result result = worker_link_submit(worker_pool_link(engine->workers, worker), request->id,
+                                            &request->prepared, &request->generated,
+                                            request->scored_tokens, engine->assets);
     if (result == RESULT_CORRUPT)
         worker_pool_condemn(engine->workers, worker, "its submit ring is broken");
     if (result == RESULT_CORRUPT || result == RESULT_FULL)

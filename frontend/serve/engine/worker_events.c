@@ -123,6 +123,22 @@ static enum result on_token(struct chat_engine *engine, struct live_request *req
     return RESULT_OK;
 }
 
+static enum result on_prompt_token(struct chat_engine *engine, struct live_request *request,
+                                   const struct token_event *event)
+{
+    if (live_request_prompt_token(request, event->token, event->index) != RESULT_OK)
+        return RESULT_CORRUPT;
+    const struct reply_token token = {.id = event->token,
+                                      .logprob = event->logprob,
+                                      .alternatives = request->alternatives,
+                                      .alternative_count = request->alternative_count};
+    if (request->sink->prompt_token)
+        request->sink->prompt_token(request->sink_context, &token);
+    live_request_forget_alternatives(request);
+    dirty_note(engine, request);
+    return RESULT_OK;
+}
+
 /* The reply for a request that a worker refused. */
 static void failure_words(enum result failure, struct api_error *error)
 {
@@ -214,6 +230,8 @@ enum result worker_events_handle(void *context, uint32_t worker, const struct to
         note_last_event(engine, request, event);
     else if (event->kind == TOKEN_EVENT_TOKEN && listens)
         return on_token(engine, request, event);
+    else if (event->kind == TOKEN_EVENT_PROMPT_TOKEN && listens)
+        return on_prompt_token(engine, request, event);
     else if (event->kind == TOKEN_EVENT_PROGRESS && listens)
         on_progress(engine, request, event);
     else if (event->kind == TOKEN_EVENT_ALTERNATIVES && listens)

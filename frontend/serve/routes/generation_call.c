@@ -391,6 +391,14 @@ static void on_progress(void *context, const struct reply_progress *progress)
         call->format->reply_progress(call->reply, choice->index, progress, &call->out);
 }
 
+static void on_prompt_token(void *context, const struct reply_token *token)
+{
+    struct generation_choice *choice = context;
+    struct generation_call *call = choice->call;
+    if (call->format->reply_prompt_token)
+        call->format->reply_prompt_token(call->reply, choice->index, token);
+}
+
 static bool on_token(void *context, const struct reply_token *token)
 {
     const struct generation_choice *choice = context;
@@ -494,6 +502,7 @@ static const char *on_name(void *context)
 static const struct live_request_sink sink = {.name = on_name,
                                               .prepared = on_prepared,
                                               .progress = on_progress,
+                                              .prompt_token = on_prompt_token,
                                               .token = on_token,
                                               .flush = on_flush,
                                               .finished = on_finished,

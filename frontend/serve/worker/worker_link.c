@@ -234,10 +234,11 @@ static enum result vocabulary_submit(struct worker_link *link, const struct mode
 
 enum result worker_link_submit(struct worker_link *link, struct request_id request,
                                const struct prepared_generation *prepared,
-                               const struct token_list *generated,
+                               const struct token_list *generated, uint32_t scored_tokens,
                                const struct model_assets *assets)
 {
     must(generated->count < prepared->max_new_tokens);
+    bool scores = prepared->request.scores_prompt && scored_tokens + 1 < prepared->prompt.count;
     uint32_t generated_tokens = (uint32_t)generated->count;
     const struct forced_tokens *forced = &prepared->forced;
     const struct generation_request *asked = &prepared->request;
@@ -259,6 +260,8 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
                 .think_start_count = forced->think_start_count,
                 .think_end_count = forced->think_end_count,
                 .thinking_budget = forced->thinking_budget,
+                .score_from = scores ? scored_tokens + 1 : 0,
+                .score_top = scores ? asked->top_prompt_logprobs : 0,
                 .grammar_bytes = (uint32_t)shared_bytes_length(asked->grammar),
                 .image_bytes = image_set_bytes(prepared->images),
                 .image_count = image_set_count(prepared->images)}};

@@ -58,11 +58,12 @@ void worker_link_add_totals(struct worker_link *link, struct worker_totals *tota
 void worker_link_set_vocab(struct worker_link *link, uint32_t vocab_tokens);
 
 /* `generated`: the tokens of earlier runs, fewer than prepared->max_new_tokens; the worker
- * continues after them. RESULT_FULL: the slab has no room now. RESULT_TOO_LARGE: larger than the
+ * continues after them. `scored_tokens`: prompt tokens after the first one whose log-probability has
+ * arrived. RESULT_FULL: the slab has no room now. RESULT_TOO_LARGE: larger than the
  * slab. RESULT_CORRUPT: the worker's counts are wrong. */
 enum result worker_link_submit(struct worker_link *link, struct request_id request,
                                const struct prepared_generation *prepared,
-                               const struct token_list *generated,
+                               const struct token_list *generated, uint32_t scored_tokens,
                                const struct model_assets *assets) RESULT_CHECKED;
 enum result worker_link_cancel(struct worker_link *link, struct request_id request) RESULT_CHECKED;
 /* Clears its caches before any request that is submitted later. */

@@ -1,5 +1,5 @@
 /*
- * Rules S1-S20 of submit records, each broken alone; the limits themselves pass. S6 belongs to
+ * Rules S1-S21 of submit records, each broken alone; the limits themselves pass. S6 belongs to
  * payload_view_test.c.
  */
 // tags: threads
@@ -361,6 +361,33 @@ static void s20_vocabulary(void **state)
     }
 }
 
+static void s21_scores(void **state)
+{
+    (void)state;
+    struct submit_record record = valid_run();
+    const uint32_t most = record.run.prompt_tokens - record.run.generated_tokens;
+    record.run.score_from = most;
+    record.run.score_top = LIMIT_TOP_LOGPROBS;
+    assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
+    record.run.score_top = LIMIT_TOP_LOGPROBS + 1;
+    assert_breaks(&record, "S21");
+    record.run.score_top = 0;
+    record.run.score_from = most + 1;
+    assert_breaks(&record, "S21");
+    record.run.score_from = UINT32_MAX;
+    assert_breaks(&record, "S21");
+    record.run.score_from = 0;
+    record.run.score_top = 1; /* of nothing */
+    assert_breaks(&record, "S21");
+    record.run.score_top = 0;
+    record.run.image_count = 1;
+    record.run.image_bytes = sizeof(struct image_record);
+    record.payload_bytes = submit_payload_bytes(&record.run);
+    assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
+    record.run.score_from = 1; /* with images */
+    assert_breaks(&record, "S21");
+}
+
 static void cancel_and_drain_ignore_the_rest(void **state)
 {
     (void)state;
@@ -399,6 +426,7 @@ int main(void)
         cmocka_unit_test(s18_images),
         cmocka_unit_test(s19_grammar),
         cmocka_unit_test(s20_vocabulary),
+        cmocka_unit_test(s21_scores),
         cmocka_unit_test(cancel_and_drain_ignore_the_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,11 +20,11 @@ static struct token_event valid(enum token_event_kind kind)
 {
     struct token_event event = {.kind = kind,
                                 .request = {.slot = LIMIT_LIVE_REQUESTS - 1, .generation = 9}};
-    if (kind == TOKEN_EVENT_TOKEN) {
+    if (kind == TOKEN_EVENT_TOKEN || kind == TOKEN_EVENT_PROMPT_TOKEN) {
         event.token = VOCAB_TOKENS - 1;
         event.index = LIMIT_CONTEXT_TOKENS - 1;
         event.logprob = -0.5f;
-        event.cached_tokens = LIMIT_CONTEXT_TOKENS;
+        event.cached_tokens = kind == TOKEN_EVENT_TOKEN ? LIMIT_CONTEXT_TOKENS : 0;
     } else if (kind == TOKEN_EVENT_FINISHED) {
         event.finish = FINISH_LENGTH;
         event.cached_tokens = LIMIT_CONTEXT_TOKENS;
@@ -60,7 +60,7 @@ static void assert_breaks(const struct token_event *event, const char *rule)
 static void every_kind_passes_at_its_limits(void **state)
 {
     (void)state;
-    for (int kind = TOKEN_EVENT_TOKEN; kind <= TOKEN_EVENT_ALTERNATIVES; kind++) {
+    for (int kind = TOKEN_EVENT_TOKEN; kind <= TOKEN_EVENT_PROMPT_TOKEN; kind++) {
         struct token_event event = valid((enum token_event_kind)kind);
         assert_int_equal(check(&event, NULL), RESULT_OK);
     }
@@ -70,7 +70,7 @@ static void t1_kind(void **state)
 {
     (void)state;
     struct token_event event = valid(TOKEN_EVENT_TOKEN);
-    const uint32_t wrong[] = {0, 7, UINT32_MAX, 0x10001u};
+    const uint32_t wrong[] = {0, 8, UINT32_MAX, 0x10001u};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         event.kind = wrong[i];
         assert_breaks(&event, "T1:");
@@ -102,46 +102,61 @@ static void t2_finish(void **state)
 static void t3_slot(void **state)
 {
     (void)state;
-    for (int kind = TOKEN_EVENT_TOKEN; kind <= TOKEN_EVENT_ALTERNATIVES; kind++) {
+    for (int kind = TOKEN_EVENT_TOKEN; kind <= TOKEN_EVENT_PROMPT_TOKEN; kind++) {
         struct token_event event = valid((enum token_event_kind)kind);
         event.request.slot = LIMIT_LIVE_REQUESTS;
         assert_breaks(&event, "T3:");
     }
 }
 
+static const enum token_event_kind scored[] = {TOKEN_EVENT_TOKEN, TOKEN_EVENT_PROMPT_TOKEN};
+
 static void t4_token(void **state)
 {
     (void)state;
-    struct token_event event = valid(TOKEN_EVENT_TOKEN);
-    event.token = VOCAB_TOKENS;
-    assert_breaks(&event, "T4:");
-    event.token = UINT32_MAX;
-    assert_breaks(&event, "T4:");
-    event.token = 0;
-    assert_int_equal(token_event_check(&event, 0, SLAB_BYTES, NULL), RESULT_CORRUPT);
+    for (size_t at = 0; at < sizeof scored / sizeof scored[0]; at++) {
+        struct token_event event = valid(scored[at]);
+        event.token = VOCAB_TOKENS;
+        assert_breaks(&event, "T4:");
+        event.token = UINT32_MAX;
+        assert_breaks(&event, "T4:");
+        event.token = 0;
+        assert_int_equal(token_event_check(&event, 0, SLAB_BYTES, NULL), RESULT_CORRUPT);
+    }
 }
 
 static void t5_index(void **state)
 {
     (void)state;
+    for (size_t at = 0; at < sizeof scored / sizeof scored[0]; at++) {
+        struct token_event event = valid(scored[at]);
+        event.index = LIMIT_CONTEXT_TOKENS;
+        assert_breaks(&event, "T5:");
+        event.index = 1;
+        assert_int_equal(check(&event, NULL), RESULT_OK);
+    }
     struct token_event event = valid(TOKEN_EVENT_TOKEN);
-    event.index = LIMIT_CONTEXT_TOKENS;
+    event.index = 0;
+    assert_int_equal(check(&event, NULL), RESULT_OK);
+    event.kind = TOKEN_EVENT_PROMPT_TOKEN; /* a prompt's first token has none */
     assert_breaks(&event, "T5:");
 }
 
 static void t6_logprob(void **state)
 {
     (void)state;
-    struct token_event event = valid(TOKEN_EVENT_TOKEN);
     const float wrong[] = {1e-6f, 1.0f, INFINITY, NAN, -NAN};
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        event.logprob = wrong[i];
-        assert_breaks(&event, "T6:");
-    }
     const float right[] = {0.0f, -0.0f, -1e30f, -INFINITY};
-    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
-        event.logprob = right[i];
-        assert_int_equal(check(&event, NULL), RESULT_OK);
+    for (size_t at = 0; at < sizeof scored / sizeof scored[0]; at++) {
+        struct token_event event = valid(scored[at]);
+        for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+            event.logprob = wrong[i];
+            assert_breaks(&event, "T6:");
+        }
+        for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+            event.logprob = right[i];
+            assert_int_equal(check(&event, NULL), RESULT_OK);
+        }
     }
 }
 

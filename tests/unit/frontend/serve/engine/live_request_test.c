@@ -152,6 +152,36 @@ static void alternatives_are_limited_and_descending(void **state)
     request_table_destroy(table);
 }
 
+static void prompt_tokens_come_in_order_and_before_the_answer(void **state)
+{
+    (void)state;
+    struct request_table *table = request_table_create(1);
+    struct live_request *request = submitted(table);
+    const struct token_logprob pairs[] = {{5, -1.0f}, {6, -2.0f}};
+    assert_int_equal(live_request_prompt_token(request, 8, 1), RESULT_CORRUPT); /* unasked */
+    request->prepared.request.scores_prompt = true;
+    request->prepared.request.top_prompt_logprobs = 2;
+    request->prepared.prompt.ids[1] = 8;
+    request->prepared.prompt.ids[2] = 9;
+    assert_int_equal(live_request_prompt_token(request, 0, 0), RESULT_CORRUPT); /* has none */
+    assert_int_equal(live_request_prompt_token(request, 9, 2), RESULT_CORRUPT); /* a gap */
+    assert_int_equal(live_request_prompt_token(request, 7, 1), RESULT_CORRUPT); /* another token */
+    assert_int_equal(live_request_alternatives(request, pairs, 2), RESULT_OK);
+    assert_int_equal(live_request_alternatives(request, pairs + 1, 1), RESULT_CORRUPT); /* many */
+    assert_int_equal(live_request_prompt_token(request, 8, 1), RESULT_OK);
+    live_request_forget_alternatives(request);
+    assert_int_equal(live_request_prompt_token(request, 8, 1), RESULT_CORRUPT); /* a repeat */
+    assert_int_equal(live_request_token(request, 1, 0, 0), RESULT_CORRUPT);     /* one is missing */
+    live_request_requeue(request); /* what came stays */
+    live_request_submit(request, 1);
+    assert_int_equal(request->scored_tokens, 1);
+    assert_int_equal(live_request_prompt_token(request, 9, 2), RESULT_OK);
+    assert_int_equal(live_request_prompt_token(request, 0, 3), RESULT_CORRUPT);     /* too many */
+    assert_int_equal(live_request_alternatives(request, pairs, 1), RESULT_CORRUPT); /* unasked */
+    assert_int_equal(live_request_token(request, 1, 0, 0), RESULT_OK);
+    request_table_destroy(table);
+}
+
 static void a_request_without_tokens_can_be_requeued(void **state)
 {
     (void)state;
@@ -199,6 +229,7 @@ int main(void)
         cmocka_unit_test(gaps_repeats_and_excess_tokens_are_corrupt),
         cmocka_unit_test(a_requeued_request_keeps_its_journal),
         cmocka_unit_test(alternatives_are_limited_and_descending),
+        cmocka_unit_test(prompt_tokens_come_in_order_and_before_the_answer),
         cmocka_unit_test(a_request_without_tokens_can_be_requeued),
         cmocka_unit_test(unknown_ids_find_nothing),
         cmocka_unit_test(the_table_is_bounded),

@@ -146,7 +146,7 @@ static enum result submit_after(uint32_t slot, const struct token_list *generate
                                            .prompt = {.ids = prompt_ids, .count = 3},
                                            .max_new_tokens = 11};
     return worker_link_submit(link_under_test, (struct request_id){slot, 1}, &prepared, generated,
-                              &assets);
+                              0, &assets);
 }
 
 static enum result submit(uint32_t slot)
@@ -271,9 +271,9 @@ static void what_is_forced_and_told_arrives(void **state)
                                            .max_new_tokens = 11};
     struct model_assets own = assets;
     own.tokenizer = tiny_tokenizer_open();
-    assert_int_equal(
-        worker_link_submit(link_under_test, (struct request_id){1, 1}, &prepared, &generated, &own),
-        RESULT_OK);
+    assert_int_equal(worker_link_submit(link_under_test, (struct request_id){1, 1}, &prepared,
+                                        &generated, 0, &own),
+                     RESULT_OK);
     check_vocabulary(own.tokenizer);
     struct submit_record record = peer_hears();
     struct error_text error;
@@ -283,6 +283,8 @@ static void what_is_forced_and_told_arrives(void **state)
     assert_int_equal(record.run.cache_salt[3], 64);
     assert_int_equal(record.run.min_tokens, 6);
     assert_int_equal(record.run.top_logprobs, 4);
+    assert_int_equal(record.run.score_from, 0);
+    assert_int_equal(record.run.score_top, 0);
     assert_int_equal(record.run.thinking_budget, 77);
     assert_int_equal(record.run.prefix_count, 2);
     assert_int_equal(record.run.think_start_count, 1);
@@ -296,12 +298,32 @@ static void what_is_forced_and_told_arrives(void **state)
     assert_int_equal(record.payload_bytes, sizeof expected + 5);
     assert_memory_equal(payload, expected, sizeof expected);
     assert_memory_equal((const char *)payload + sizeof expected, "blob.", 5);
-    assert_int_equal(
-        worker_link_submit(link_under_test, (struct request_id){2, 1}, &prepared, &generated, &own),
-        RESULT_OK);
+    assert_int_equal(worker_link_submit(link_under_test, (struct request_id){2, 1}, &prepared,
+                                        &generated, 0, &own),
+                     RESULT_OK);
     assert_int_equal(peer_hears().kind, SUBMIT_RUN); /* the vocabulary came once */
     tokenizer_close(own.tokenizer);
     shared_bytes_release(grammar);
+}
+
+static void missing_scores_are_asked_for(void **state)
+{
+    (void)state;
+    struct token_list generated = {0};
+    struct prepared_generation prepared = {.request = {.sampling = sampling_params_default(),
+                                                       .scores_prompt = true,
+                                                       .top_prompt_logprobs = 5},
+                                           .prompt = {.ids = prompt_ids, .count = 3},
+                                           .max_new_tokens = 11};
+    for (uint32_t scored = 0; scored < 3; scored++) {
+        assert_int_equal(worker_link_submit(link_under_test, (struct request_id){1, 1}, &prepared,
+                                            &generated, scored, &assets),
+                         RESULT_OK);
+        struct submit_record record = peer_hears();
+        assert_int_equal(submit_record_check(&record, peer.slab_bytes, NULL), RESULT_OK);
+        assert_int_equal(record.run.score_from, scored < 2 ? scored + 1 : 0);
+        assert_int_equal(record.run.score_top, scored < 2 ? 5 : 0);
+    }
 }
 
 /* Twice, as to a second worker after the first one's death. */
@@ -329,7 +351,7 @@ static void images_follow_the_other_sections(void **state)
         struct error_text error;
         const void *payload;
         assert_int_equal(worker_link_submit(link_under_test, (struct request_id){1, 1}, &prepared,
-                                            &generated, &assets),
+                                            &generated, 0, &assets),
                          RESULT_OK);
         struct submit_record record = peer_hears();
         assert_int_equal(submit_record_check(&record, peer.slab_bytes, &error), RESULT_OK);
@@ -477,14 +499,14 @@ static void a_full_slab_says_so_and_an_impossible_prompt_too(void **state)
                                            .prompt = {.ids = many, .count = 100000},
                                            .max_new_tokens = 1};
     struct request_id id = {0, 1};
-    assert_int_equal(worker_link_submit(link_under_test, id, &prepared, &nothing_yet, &assets),
+    assert_int_equal(worker_link_submit(link_under_test, id, &prepared, &nothing_yet, 0, &assets),
                      RESULT_OK);
-    assert_int_equal(worker_link_submit(link_under_test, id, &prepared, &nothing_yet, &assets),
+    assert_int_equal(worker_link_submit(link_under_test, id, &prepared, &nothing_yet, 0, &assets),
                      RESULT_OK);
-    assert_int_equal(worker_link_submit(link_under_test, id, &prepared, &nothing_yet, &assets),
+    assert_int_equal(worker_link_submit(link_under_test, id, &prepared, &nothing_yet, 0, &assets),
                      RESULT_FULL);
     prepared.prompt.count = 300000;
-    assert_int_equal(worker_link_submit(link_under_test, id, &prepared, &nothing_yet, &assets),
+    assert_int_equal(worker_link_submit(link_under_test, id, &prepared, &nothing_yet, 0, &assets),
                      RESULT_TOO_LARGE);
 }
 
@@ -497,6 +519,7 @@ int main(void)
         TEST(a_replay_goes_on_behind_what_was_generated),
         TEST(resets_are_one_until_they_are_done),
         TEST(what_is_forced_and_told_arrives),
+        TEST(missing_scores_are_asked_for),
         TEST(a_bell_without_events_is_heard),
         TEST(the_roster_of_a_dead_worker_is_read),
         TEST(a_payload_goes_back_once),

@@ -1,0 +1,121 @@
+/*
+ * All entries are in one array; `ends` says where those of each token end. A token's own entry comes
+ * first, then its alternatives. Bounded by LIMIT_PROMPT_SCORES.
+ */
+#include "frontend/reply/prompt_log.h"
+
+#include <stdlib.h>
+
+#include "frontend/base/utf8_stream.h"
+#include "frontend/reply/token_log.h"
+#include "proto/must.h"
+
+struct prompt_log {
+    const struct tokenizer *tokenizer;
+    struct token_logprob *pairs; /* [pair_capacity] */
+    uint32_t pair_count;
+    uint32_t pair_capacity;
+    uint32_t *ends; /* [capacity] */
+    uint32_t count;
+    uint32_t capacity;
+};
+
+static void pair_add(struct prompt_log *log, struct token_logprob pair)
+{
+    if (log->pair_count == log->pair_capacity) {
+        log->pair_capacity = log->pair_capacity > 0 ? 2 * log->pair_capacity : 64;
+        log->pairs = realloc(log->pairs, log->pair_capacity * sizeof *log->pairs);
+        must(log->pairs != NULL);
+    }
+    log->pairs[log->pair_count++] = pair;
+}
+
+struct prompt_log *prompt_log_create(const struct tokenizer *tokenizer, uint32_t first_token)
+{
+    struct prompt_log *log = must_alloc(1, sizeof *log);
+    log->tokenizer = tokenizer;
+    prompt_log_push(log, (struct token_logprob){.token = first_token}, NULL, 0);
+    return log;
+}
+
+void prompt_log_destroy(struct prompt_log *log)
+{
+    if (!log)
+        return;
+    free(log->pairs);
+    free(log->ends);
+    free(log);
+}
+
+void prompt_log_push(struct prompt_log *log, struct token_logprob own,
+                     const struct token_logprob *alternatives, uint32_t alternative_count)
+{
+    if (log->count == log->capacity) {
+        log->capacity = log->capacity > 0 ? 2 * log->capacity : 64;
+        log->ends = realloc(log->ends, log->capacity * sizeof *log->ends);
+        must(log->ends != NULL);
+    }
+    pair_add(log, own);
+    for (uint32_t i = 0; i < alternative_count; i++)
+        pair_add(log, alternatives[i]);
+    log->ends[log->count++] = log->pair_count;
+}
+
+uint32_t prompt_log_count(const struct prompt_log *log)
+{
+    return log->count;
+}
+
+struct prompt_log_entry prompt_log_at(const struct prompt_log *log, uint32_t index)
+{
+    must(index < log->count);
+    uint32_t first = index > 0 ? log->ends[index - 1] : 0;
+    return (struct prompt_log_entry){.own = log->pairs[first],
+                                     .alternatives = log->pairs + first + 1,
+                                     .alternative_count = log->ends[index] - first - 1};
+}
+
+static void pair_write(const struct prompt_log *log, struct token_logprob pair, uint32_t rank,
+                       struct text_buffer *out)
+{
+    const char *bytes;
+    size_t count;
+    struct utf8_stream utf8 = {0};
+    struct text_buffer text = {0};
+    tokenizer_token_bytes(log->tokenizer, pair.token, &bytes, &count);
+    utf8_stream_push(&utf8, bytes, count, &text);
+    utf8_stream_finish(&utf8, &text);
+    text_buffer_append_format(out, "\"%u\":{\"logprob\":", pair.token);
+    token_log_write_logprob(pair.logprob, out);
+    text_buffer_append_text(out, ",\"rank\":");
+    if (rank > 0)
+        text_buffer_append_whole(out, rank, 1);
+    else
+        text_buffer_append_text(out, "null");
+    text_buffer_append_text(out, ",\"decoded_token\":");
+    text_buffer_append_json_string(out, text.bytes ? text.bytes : "", text.length);
+    text_buffer_append_text(out, "}");
+    text_buffer_fini(&text);
+}
+
+void prompt_log_write(const struct prompt_log *log, uint32_t top, struct text_buffer *out)
+{
+    text_buffer_append_text(out, "[null");
+    for (uint32_t i = 1; i < log->count; i++) {
+        struct prompt_log_entry entry = prompt_log_at(log, i);
+        uint32_t rank = 0;
+        for (uint32_t at = 0; at < entry.alternative_count && rank == 0; at++)
+            rank = entry.alternatives[at].token == entry.own.token ? at + 1 : 0;
+        text_buffer_append_text(out, ",{");
+        for (uint32_t at = 0; at < entry.alternative_count && at < top; at++) {
+            text_buffer_append_text(out, at > 0 ? "," : "");
+            pair_write(log, entry.alternatives[at], at + 1, out);
+        }
+        if (rank == 0 || rank > top) {
+            text_buffer_append_text(out, top > 0 && entry.alternative_count > 0 ? "," : "");
+            pair_write(log, entry.own, rank, out);
+        }
+        text_buffer_append_text(out, "}");
+    }
+    text_buffer_append_text(out, "]");
+}
