@@ -25,6 +25,8 @@
 #define BUCKETS         256u
 #define CONSTANT_CHARS  12u /* of a constant in text, at most */
 
+#define PTX_CONSTANTS 2u /* invocations and shared memory; further ones are parameters */
+
 struct kernel_entry {
     struct kernel_entry *next;
     const void *code; /* the shader's words, or `ptx` */
@@ -201,6 +203,9 @@ static enum result make_kernel(const struct vulkan_kernels *kernels, struct kern
         return make_pipeline(kernels, entry, error);
     entry->kernel.ptx.invocations = entry->specialization.values[0];
     entry->kernel.ptx.shared_bytes = entry->specialization.values[1];
+    entry->kernel.ptx.constant_count = entry->specialization.count - PTX_CONSTANTS;
+    memcpy(entry->kernel.ptx.constants, &entry->specialization.values[PTX_CONSTANTS],
+           entry->kernel.ptx.constant_count * sizeof entry->kernel.ptx.constants[0]);
     return vulkan_device_check(
         vulkan_ptx_make(kernels->device->handle, entry->ptx, &entry->kernel.ptx), entry->ptx->name,
         error);
@@ -366,7 +371,8 @@ enum result vulkan_kernels_get(struct vulkan_kernels *kernels, const char *name,
     const struct vulkan_shader *shader = find_shader(name);
     if (!shader) {
         const struct vulkan_ptx *ptx = vulkan_ptx_find(name);
-        must(ptx && specialization->count == 2);
+        must(ptx && specialization->count >= PTX_CONSTANTS &&
+             specialization->count - PTX_CONSTANTS <= VULKAN_PTX_CONSTANTS_MAX);
         const struct kernel_entry wanted = {
             .code = ptx, .ptx = ptx, .specialization = *specialization, .kernel.name = ptx->name};
         return get(kernels, &wanted, kernel, error);

@@ -17,7 +17,8 @@
 #define VULKAN_CONSTANTS_MAX 32u
 
 /* constant_id i gets values[i]; values[0] is the number of invocations of a workgroup. Of a kernel in
- * PTX only the latter, and values[1] is its bytes of shared memory. */
+ * PTX values[1] is its bytes of shared memory, and the others, an even number, follow the push constants as
+ * parameters, two to a word. */
 struct vulkan_specialization {
     uint32_t count;
     uint32_t values[VULKAN_CONSTANTS_MAX];

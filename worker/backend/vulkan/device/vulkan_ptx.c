@@ -8,7 +8,7 @@
 
 #include "proto/must.h"
 
-#define PARAMETERS_MAX 16u
+#define PARAMETERS_MAX (16u + VULKAN_PTX_CONSTANTS_MAX / 2)
 #define ENTRY          "kernel"
 
 static const char probe_text[] = ".version 8.0\n.target sm_90a\n.address_size 64\n"
@@ -90,10 +90,16 @@ void vulkan_ptx_launch(PFN_vkCmdCuLaunchKernelNVX launch, VkCommandBuffer comman
                        uint32_t push_bytes, uint32_t x, uint32_t y, uint32_t z)
 {
     const void *parameters[PARAMETERS_MAX];
-    uint32_t count = push_bytes / 8;
-    must(push_bytes % 8 == 0 && count <= PARAMETERS_MAX);
-    for (uint32_t i = 0; i < count; i++)
+    uint64_t words[VULKAN_PTX_CONSTANTS_MAX / 2];
+    uint32_t pushed = push_bytes / 8, count = pushed + function->constant_count / 2;
+    must(push_bytes % 8 == 0 && function->constant_count % 2 == 0 && count <= PARAMETERS_MAX);
+    for (uint32_t i = 0; i < pushed; i++)
         parameters[i] = (const char *)push + 8 * (size_t)i;
+    for (uint32_t i = pushed; i < count; i++) {
+        const uint32_t *pair = &function->constants[2 * (i - pushed)];
+        words[i - pushed] = pair[0] | (uint64_t)pair[1] << 32;
+        parameters[i] = &words[i - pushed];
+    }
     const VkCuLaunchInfoNVX info = {.sType = VK_STRUCTURE_TYPE_CU_LAUNCH_INFO_NVX,
                                     .function = function->handle,
                                     .gridDimX = x,

@@ -3,7 +3,8 @@
  * VK_NVX_binary_import, whose commands are found by name: the loader does not export them. Their text is embedded at build time (scripts/embed_ptx): one entry for each
  * variant of a kernel of ptx/, sorted by name, with one function named kernel.
  *
- * A launch takes the words of the push constants as its parameters, one u64 each.
+ * A launch takes the words of the push constants as its parameters, one u64 each, and then those of the
+ * function's constants.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_DEVICE_VULKAN_PTX_H
 #define SHOAL_WORKER_BACKEND_VULKAN_DEVICE_VULKAN_PTX_H
@@ -21,12 +22,16 @@ struct vulkan_ptx {
 extern const struct vulkan_ptx vulkan_ptx_modules[]; /* [vulkan_ptx_module_count] */
 extern const uint32_t vulkan_ptx_module_count;
 
+#define VULKAN_PTX_CONSTANTS_MAX 12u
+
 /* A function ready to be launched. */
 struct vulkan_ptx_function {
     VkCuModuleNVX module;
     VkCuFunctionNVX handle;
     uint32_t invocations; /* of a workgroup */
     uint32_t shared_bytes;
+    uint32_t constant_count; /* even */
+    uint32_t constants[VULKAN_PTX_CONSTANTS_MAX];
 };
 
 /* NULL when there is no module of that name. */

@@ -14,6 +14,8 @@
  * divide. It too has as many workgroups as fit at once. Decodes over halves have one, for which a
  * dispatch before it writes the rows' keys: that pays where many sequences are read.
  *
+ * On the tier PTX tiles of f16 heads of 64, 80 and 128 have a kernel there, with the same tiles.
+ *
  * Every shape within proto/limits.h has a choice.
  */
 #include "worker/backend/vulkan/policy/vulkan_attention_policy.h"
@@ -73,12 +75,19 @@
 #define HALVES_DIM_MAX      128u /* beyond it a block would not fit in registers */
 #define HALVES_PER_UNIT     3u
 #define HALVES_SPLIT_TOKENS 64u
-#define HALVES_SEQUENCES    9u  /* at least; fewer write their keys as they attend */
-#define GROUPS_PER_UNIT     3u  /* workgroups that a compute unit has room for */
-#define USUAL_UNITS         32u /* if the device does not report them */
-#define SHARED_FLOATS       4096u
-#define FORM_COLUMNS        32u /* columns of a block of q8 */
-#define QUAD                4u  /* columns that an invocation stores */
+#define HALVES_SEQUENCES    9u /* at least; fewer write their keys as they attend */
+/* Of the kernel in PTX. */
+#define WGMMA_INVOCATIONS 256u
+#define WGMMA_QUERIES     128u /* of a tile */
+#define WGMMA_SPAN        48u  /* positions at a time; two slots of keys, two of values */
+#define WGMMA_PER_UNIT    1u
+#define WGMMA_SPLIT_ROOT  8u
+#define WGMMA_LANE_TERMS  4u  /* of a part: maxima and totals of a lane's two rows */
+#define GROUPS_PER_UNIT   3u  /* workgroups that a compute unit has room for */
+#define USUAL_UNITS       32u /* if the device does not report them */
+#define SHARED_FLOATS     4096u
+#define FORM_COLUMNS      32u /* columns of a block of q8 */
+#define QUAD              4u  /* columns that an invocation stores */
 
 static uint32_t divide_up(uint32_t a, uint32_t b)
 {
@@ -530,6 +539,67 @@ static struct vulkan_attention_choice choose_matrix(const struct vulkan_facts *f
     };
 }
 
+/* --- PTX --- */
+
+/* The module for a head's size, or NULL. */
+static const char *wgmma_name(uint32_t head_dim)
+{
+    switch (head_dim) {
+    case 64: return "attention_wgmma_64";
+    case 80: return "attention_wgmma_80";
+    case 128: return "attention_wgmma_128";
+    default: return NULL;
+    }
+}
+
+/* Whether the kernel in PTX takes tiles that were cut for matrix units. Few rows of a step are wanted in
+ * forms that it does not write. */
+static bool takes_wgmma(const struct vulkan_facts *facts, const struct vulkan_attention_task *task,
+                        const struct matrix_plan *plan)
+{
+    const struct vulkan_attention_shape *shape = &task->shape;
+    const uint32_t forms = VULKAN_FORM_F32 | VULKAN_FORM_F16 | VULKAN_FORM_STAGED;
+    return facts->tier >= VULKAN_PTX && !facts->batch_invariant && !task->single &&
+           wgmma_name(shape->head_dim) && shape->codes.scheme == KV_QUANT_NONE &&
+           plan->subgroups * plan->unit->m == WGMMA_QUERIES && (task->forms & ~forms) == 0 &&
+           (task->forms & VULKAN_HALF_FORMS) != (VULKAN_FORM_F16 | VULKAN_FORM_STAGED);
+}
+
+static struct vulkan_attention_choice choose_wgmma(const struct vulkan_facts *facts,
+                                                   const struct vulkan_attention_task *task,
+                                                   const struct matrix_plan *plan)
+{
+    const struct vulkan_attention_shape *shape = &task->shape;
+    uint32_t columns = shape->kv_heads * plan->head_tiles;
+    uint32_t fit = unit_count(facts) * WGMMA_PER_UNIT / (columns * task->items);
+    uint32_t splits = fit > 1 ? step_below(fit) : 1;
+    uint32_t halves = divide_up(shape->head_dim, 64);
+    uint64_t workgroups = (uint64_t)columns * task->items;
+    uint64_t part = WGMMA_INVOCATIONS * 4ull * (WGMMA_LANE_TERMS + shape->head_dim / 2);
+    return (struct vulkan_attention_choice){
+        .shader = wgmma_name(shape->head_dim),
+        .specialization =
+            {.count = VULKAN_ATTENTION_WGMMA_CONSTANTS,
+             .values = {[VULKAN_ATTENTION_WGMMA_INVOCATIONS] = WGMMA_INVOCATIONS,
+                        [VULKAN_ATTENTION_WGMMA_SHARED_BYTES] = 4 * WGMMA_SPAN * 128 * halves,
+                        [VULKAN_ATTENTION_WGMMA_FORMS] = task->forms,
+                        [VULKAN_ATTENTION_WGMMA_GROUP_HEADS] = shape->heads / shape->kv_heads,
+                        [VULKAN_ATTENTION_WGMMA_HEAD_TILE] = plan->head_tile,
+                        [VULKAN_ATTENTION_WGMMA_SPLIT_ROOT] = WGMMA_SPLIT_ROOT,
+                        [VULKAN_ATTENTION_WGMMA_WINDOW] = shape->window,
+                        [VULKAN_ATTENTION_WGMMA_KV_GROUP] = shape->kv_group,
+                        [VULKAN_ATTENTION_WGMMA_STRIDE] = shape->stride,
+                        [VULKAN_ATTENTION_WGMMA_QUERY_OFFSET] = shape->query_offset,
+                        [VULKAN_ATTENTION_WGMMA_SCALE] = float_bits(shape->scale),
+                        [VULKAN_ATTENTION_WGMMA_SOFT_CAP] = float_bits(shape->soft_cap),
+                        [VULKAN_ATTENTION_WGMMA_SINKS] = shape->sinks,
+                        [VULKAN_ATTENTION_WGMMA_SPANS] = task->spans}},
+        .grid = {columns, splits, task->items},
+        .partial_bytes = splits > 1 ? workgroups * splits * part : 0,
+        .counter_bytes = splits > 1 ? workgroups * 4 : 0,
+    };
+}
+
 struct vulkan_attention_choice
 vulkan_attention_policy_choose(const struct vulkan_facts *facts,
                                const struct vulkan_attention_task *task)
@@ -541,6 +611,8 @@ vulkan_attention_policy_choose(const struct vulkan_facts *facts,
     must(task->tiles || !task->spans);
     if (task->tiles) {
         struct matrix_plan plan = plan_matrix(facts, shape);
+        if (plan.unit && takes_wgmma(facts, task, &plan))
+            return choose_wgmma(facts, task, &plan);
         /* The queries of one row need few subgroups, each of which has queries of its own. */
         if (plan.unit && task->single && plan.subgroups > MATRIX_SINGLE &&
             plan.head_tile <= MATRIX_SINGLE * plan.unit->m) {

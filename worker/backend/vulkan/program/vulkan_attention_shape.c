@@ -210,6 +210,13 @@ static void grow_scratch(const struct vulkan_program *program,
         struct vulkan_attention_choice choice = vulkan_attention_policy_choose(facts, &task);
         grow_to(&max->tile_counter_bytes, choice.counter_bytes);
         grow_to(&max->tile_partial_bytes, choice.partial_bytes);
+        if ((vulkan_attention_policy_forms(shape) & VULKAN_FORM_TILED) != 0) {
+            task.forms = VULKAN_FORM_TILED; /* no kernel in PTX writes it */
+            choice = vulkan_attention_policy_choose(facts, &task);
+            grow_to(&max->tile_counter_bytes, choice.counter_bytes);
+            grow_to(&max->tile_partial_bytes, choice.partial_bytes);
+            task.forms = VULKAN_FORM_F32;
+        }
         if (patches)
             continue; /* nothing but tiles */
         task.tiles = false;

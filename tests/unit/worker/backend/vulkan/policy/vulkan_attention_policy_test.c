@@ -320,6 +320,70 @@ static struct vulkan_attention_task coded(uint32_t head_dim, enum kv_quant_schem
     return task;
 }
 
+static bool takes_ptx(const struct vulkan_facts *facts, struct vulkan_attention_task task)
+{
+    return strncmp(choose(facts, task).shader, "attention_wgmma_", 16) == 0;
+}
+
+static void ptx_takes_tiles_of_three_sizes_of_heads(void **state)
+{
+    (void)state;
+    struct vulkan_facts ptx = units;
+    ptx.tier = VULKAN_PTX;
+    static const uint32_t dims[] = {64, 80, 128};
+    static const char *const names[] = {"attention_wgmma_64", "attention_wgmma_80",
+                                        "attention_wgmma_128"};
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+        struct vulkan_attention_choice choice = choose(&ptx, task_of(dims[i], true, 40));
+        assert_string_equal(choice.shader, names[i]);
+        assert_int_equal(choice.specialization.count, VULKAN_ATTENTION_WGMMA_CONSTANTS);
+        assert_int_equal(choice.specialization.count % 2, 0);
+        assert_true(choice.specialization.values[VULKAN_ATTENTION_WGMMA_SHARED_BYTES] <= 49152);
+        assert_int_equal(choice.specialization.values[VULKAN_ATTENTION_WGMMA_WINDOW], 77);
+        expect_splits(&choice, 8, 40, 1, 0);
+        assert_false(takes_ptx(&units, task_of(dims[i], true, 40)));
+    }
+    static const uint32_t others[] = {48, 72, 96, 112, 256};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_false(takes_ptx(&ptx, task_of(others[i], true, 40)));
+
+    /* One tile of eight columns leaves room for 16 splits of 132; 256 lanes write a part, each
+     * 4 terms and half a head of sums. */
+    struct vulkan_attention_choice choice = choose(&ptx, task_of(128, true, 1));
+    expect_splits(&choice, 8, 1, 16, 256 * (4 + 64) / 4);
+}
+
+static void other_tasks_go_without_ptx(void **state)
+{
+    (void)state;
+    struct vulkan_facts ptx = units;
+    ptx.tier = VULKAN_PTX;
+    struct vulkan_attention_task task = task_of(128, true, 40);
+    assert_true(takes_ptx(&ptx, task));
+    task.single = true;
+    assert_false(takes_ptx(&ptx, task));
+    task = task_of(128, true, 40);
+    task.shape.codes.scheme = KV_QUANT_TURBOQUANT;
+    assert_false(takes_ptx(&ptx, task));
+
+    task = task_of(128, true, 40);
+    task.forms = VULKAN_FORM_F32 | VULKAN_FORM_F16;
+    assert_true(takes_ptx(&ptx, task));
+    task.forms = VULKAN_FORM_F32 | VULKAN_FORM_STAGED;
+    assert_true(takes_ptx(&ptx, task));
+    task.forms = VULKAN_FORM_F32 | VULKAN_FORM_F16 | VULKAN_FORM_STAGED;
+    assert_false(takes_ptx(&ptx, task));
+    task.forms = VULKAN_FORM_F32 | VULKAN_FORM_Q8;
+    assert_false(takes_ptx(&ptx, task));
+
+    ptx.batch_invariant = true;
+    assert_false(takes_ptx(&ptx, task_of(128, true, 40)));
+    ptx.batch_invariant = false;
+    ptx.matrix_khr = false;
+    ptx.matrix_shape_count = 0;
+    assert_false(takes_ptx(&ptx, task_of(128, true, 40)));
+}
+
 static void decodes_over_codes_need_whole_parts(void **state)
 {
     (void)state;
@@ -517,6 +581,8 @@ int main(void)
         cmocka_unit_test(matrix_units_take_tiles_that_fit),
         cmocka_unit_test(other_tiles_go_without_matrix_units),
         cmocka_unit_test(tiles_are_split_over_idle_units),
+        cmocka_unit_test(ptx_takes_tiles_of_three_sizes_of_heads),
+        cmocka_unit_test(other_tasks_go_without_ptx),
         cmocka_unit_test(decodes_over_codes_need_whole_parts),
         cmocka_unit_test(shared_memory_limits_subgroups_over_codes),
         cmocka_unit_test(far_contexts_of_short_codes_get_more_subgroups),
