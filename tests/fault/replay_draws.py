@@ -102,12 +102,19 @@ DRAWN_OPTIONS = set("""
 
 # Fields that do not change an answer, by schema. `model` names the served model.
 OTHER_FIELDS = {
-    "ChatRequest": {"model"},
-    "CompletionRequest": {"model", "suffix", "best_of"},  # suffix: the models drawn have no tokens for it
+    # prompt_logprobs: tests/api/prompt_logprobs_test.py kills workers in the middle of them
+    "ChatRequest": {"model", "prompt_logprobs"},
+    # suffix: the models drawn have no tokens for it
+    "CompletionRequest": {"model", "suffix", "best_of", "prompt_logprobs"},
     "MessagesRequest": {"model", "metadata", "service_tier", "cache_control", "speed", "context_management"},
     "ResponsesRequest": {"model", "metadata", "service_tier", "truncation", "prompt_cache_retention", "prompt_cache_key",
                          "safety_identifier", "user", "max_tool_calls"},
 }
+
+# Fields of samplers that do not exist: valid, without effect.
+IDLE_FIELDS = {"xtc_threshold": 0.1, "dry_base": 1.75, "dry_allowed_length": 2, "dry_penalty_last_n": -1,
+               "dry_sequence_breakers": ["\n", ":"], "mirostat_tau": 5, "mirostat_eta": 0.1, "dynatemp_exponent": 1}
+
 
 class Body:
     """A body that is being drawn; remembers every name that was set, in any draw."""
@@ -150,6 +157,8 @@ def sampling(body):
     body.maybe(0.3, "frequency_penalty", lambda: rng.choice([-0.2, 0.5, 1.5]))
     for name in ("repetition_context_size", "presence_context_size", "frequency_context_size"):
         body.maybe(0.2 * (name[0] != "r" or not has_own), name, lambda: rng.choice([1, 7, 64]))
+    for name, value in IDLE_FIELDS.items():
+        body.maybe(0.05, name, lambda value=value: value)
 
 
 def word_bias(rng, model):
