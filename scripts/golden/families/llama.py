@@ -16,11 +16,7 @@ SEED = 1
 GGUF_ARCHITECTURE = "llama"
 
 
-def shapes(config):
-    found = shared.whole_shapes(config)
-    for layer in range(config["num_hidden_layers"]):
-        found |= shared.layer_shapes(config, f"model.layers.{layer}.")
-    return found
+shapes = shared.llama_shapes
 
 
 def centre(_):

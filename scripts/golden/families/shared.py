@@ -32,6 +32,14 @@ def layer_shapes(config, at):
     }
 
 
+def llama_shapes(config):
+    """A whole model of such layers."""
+    found = whole_shapes(config)
+    for layer in range(config["num_hidden_layers"]):
+        found |= layer_shapes(config, f"model.layers.{layer}.")
+    return found
+
+
 def gguf_name(name, layer_names=GGUF_LAYER):
     """GGUF's name of a tensor; `layer_names`: of those in layers, without the layer and the .weight or .bias."""
     if name in GGUF_WHOLE:

@@ -13,11 +13,7 @@ SEED = 31
 GGUF_ARCHITECTURE = "smollm3"
 
 
-def shapes(config):
-    found = shared.whole_shapes(config)
-    for layer in range(config["num_hidden_layers"]):
-        found |= shared.layer_shapes(config, f"model.layers.{layer}.")
-    return found
+shapes = shared.llama_shapes
 
 
 def centre(_):

@@ -225,3 +225,8 @@ plan_tensor_id dense_blocks_list(struct plan_builder *b, const struct model_conf
     plan_ops_soft_cap(b, logits);
     return logits;
 }
+
+plan_tensor_id dense_blocks_list_plain(struct plan_builder *b, const struct model_config *c)
+{
+    return dense_blocks_list(b, c, &(const struct dense_form){0});
+}

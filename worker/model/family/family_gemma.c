@@ -25,8 +25,6 @@ static void gguf_read_config(struct checkpoint_keys *keys, struct model_config *
     config->rope_count = 1;
     config->ropes[0].pairing = ROPE_PAIRS_HALVES;
     checkpoint_gguf_read_rope(keys, config, ROPE_BASE, &config->ropes[0]);
-    for (uint32_t layer = 0; layer < config->layers; layer++)
-        config->layer[layer] = (struct layer_config){.window = 0, .rope = 0};
 }
 
 static const struct gguf_form gguf_gemma = {
@@ -61,8 +59,6 @@ static void hf_read_config(struct checkpoint_keys *keys, struct model_config *co
     config->norm_weight_offset = 1.0f;
     checkpoint_hf_read_biases(keys, config);
     checkpoint_hf_read_only_rope(keys, config, &(const struct hf_rope_terms){.base = ROPE_BASE});
-    for (uint32_t layer = 0; layer < config->layers; layer++)
-        config->layer[layer] = (struct layer_config){.window = 0, .rope = 0};
 }
 
 static const struct hf_form hf_gemma = {

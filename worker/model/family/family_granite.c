@@ -33,8 +33,6 @@ static void apply(struct granite_factors factors, struct model_config *config)
     config->embedding_scale = factors.embedding / factors.residual;
     config->norm_epsilon /= factors.residual * factors.residual;
     config->logit_scale = 1.0f / factors.logits;
-    for (uint32_t layer = 0; layer < config->layers; layer++)
-        config->layer[layer].rope = 0;
 }
 
 /* --- GGUF ------------------------------------------------------------------------------------- */
@@ -49,6 +47,7 @@ static const char *const gguf_own_keys[] = {"logit_scale", "residual_scale", "em
 
 static void gguf_read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
+    checkpoint_gguf_read_biases(keys, config);
     config->rope_count = 1;
     config->ropes[0].pairing = ROPE_PAIRS_ADJACENT;
     checkpoint_gguf_read_rope(keys, config, ROPE_BASE, &config->ropes[0]);
@@ -109,16 +108,11 @@ static const struct hf_form hf_granite = {
     .read_config = hf_read_config,
 };
 
-/* --- ops -------------------------------------------------------------------------------------- */
-
-static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config *c)
-{
-    return dense_blocks_list(b, c, &(const struct dense_form){0});
-}
+/* --- row -------------------------------------------------------------------------------------- */
 
 const struct model_family family_granite = {
     .architecture = "granite",
     .gguf = &gguf_granite,
     .hf = &hf_granite,
-    .list_ops = list_ops,
+    .list_ops = dense_blocks_list_plain,
 };

@@ -30,16 +30,9 @@
  */
 #define GGUF_LLAMA_ROPE_BASE 10000.0f
 
-static bool has_bias(const struct checkpoint_keys *keys, const char *name)
-{
-    return gguf_file_find_tensor(keys->file, name) != NULL;
-}
-
 static void gguf_read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
-    config->attention_bias = has_bias(keys, "blk.0.attn_q.bias");
-    config->output_bias = has_bias(keys, "blk.0.attn_output.bias");
-    config->feed_forward_bias = has_bias(keys, "blk.0.ffn_gate.bias");
+    checkpoint_gguf_read_biases(keys, config);
     config->rope_count = 1;
     config->ropes[0].pairing = ROPE_PAIRS_ADJACENT;
     checkpoint_gguf_read_rope(keys, config, GGUF_LLAMA_ROPE_BASE, &config->ropes[0]);
@@ -305,37 +298,32 @@ static const struct hf_form hf_idefics3 = {
     .vision = &checkpoint_hf_idefics3_tower,
 };
 
-/* --- ops -------------------------------------------------------------------------------------- */
-
-static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config *c)
-{
-    return dense_blocks_list(b, c, &(const struct dense_form){0});
-}
+/* --- rows ------------------------------------------------------------------------------------- */
 
 const struct model_family family_llama = {
     .architecture = "llama",
     .gguf = &gguf_llama,
     .hf = &hf_llama,
-    .list_ops = list_ops,
+    .list_ops = dense_blocks_list_plain,
 };
 
 /* GGUF files of Mistral have the architecture llama. */
 const struct model_family family_mistral = {
     .architecture = "mistral",
     .hf = &hf_mistral,
-    .list_ops = list_ops,
+    .list_ops = dense_blocks_list_plain,
 };
 
 const struct model_family family_ministral3 = {
     .architecture = "mistral3",
     .gguf = &gguf_ministral3,
     .hf = &hf_ministral3,
-    .list_ops = list_ops,
+    .list_ops = dense_blocks_list_plain,
 };
 
 const struct model_family family_idefics3 = {
     .architecture = "idefics3",
     .hf = &hf_idefics3,
-    .list_ops = list_ops,
+    .list_ops = dense_blocks_list_plain,
     .list_vision_ops = tower_idefics3_list_ops,
 };

@@ -18,21 +18,12 @@
  * embedding over the halves of a head. Tensors tell which biases there are. The norm before the
  * feed-forward part has the name post_attention_norm.
  */
-static bool has_bias(const struct checkpoint_keys *keys, const char *name)
-{
-    return gguf_file_find_tensor(keys->file, name) != NULL;
-}
-
 static void gguf_read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
-    config->attention_bias = has_bias(keys, "blk.0.attn_q.bias");
-    config->output_bias = has_bias(keys, "blk.0.attn_output.bias");
-    config->feed_forward_bias = has_bias(keys, "blk.0.ffn_gate.bias");
+    checkpoint_gguf_read_biases(keys, config);
     config->rope_count = 1;
     config->ropes[0].pairing = ROPE_PAIRS_HALVES;
     checkpoint_gguf_read_rope(keys, config, ROPE_BASE, &config->ropes[0]);
-    for (uint32_t layer = 0; layer < config->layers; layer++)
-        config->layer[layer] = (struct layer_config){.window = 0, .rope = 0};
 }
 
 static const struct gguf_form gguf_seed_oss = {
@@ -61,8 +52,6 @@ static void hf_read_config(struct checkpoint_keys *keys, struct model_config *co
     config->output_bias = checkpoint_keys_bool_or(keys, "attention_out_bias", false);
     config->feed_forward_bias = checkpoint_keys_bool_or(keys, "mlp_bias", false);
     checkpoint_hf_read_only_rope(keys, config, &(const struct hf_rope_terms){.base = ROPE_BASE});
-    for (uint32_t layer = 0; layer < config->layers; layer++)
-        config->layer[layer] = (struct layer_config){.window = 0, .rope = 0};
 }
 
 static const struct hf_form hf_seed_oss = {

@@ -26,6 +26,7 @@ static bool rotates_by_period(uint32_t layer, uint32_t period)
  */
 static void gguf_read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
+    checkpoint_gguf_read_biases(keys, config);
     config->rope_count = 1;
     config->ropes[0].pairing = ROPE_PAIRS_ADJACENT;
     checkpoint_gguf_read_rope(keys, config, ROPE_BASE, &config->ropes[0]);
@@ -95,16 +96,11 @@ static const struct hf_form hf_smollm3 = {
     .read_config = hf_read_config,
 };
 
-/* --- ops -------------------------------------------------------------------------------------- */
-
-static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config *c)
-{
-    return dense_blocks_list(b, c, &(const struct dense_form){0});
-}
+/* --- row -------------------------------------------------------------------------------------- */
 
 const struct model_family family_smollm3 = {
     .architecture = "smollm3",
     .gguf = &gguf_smollm3,
     .hf = &hf_smollm3,
-    .list_ops = list_ops,
+    .list_ops = dense_blocks_list_plain,
 };

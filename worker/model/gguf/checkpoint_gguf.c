@@ -154,6 +154,21 @@ enum result checkpoint_gguf_read(const struct gguf_file *file, const struct mode
     return keys.result;
 }
 
+/* --- biases, for families -----------------------------------------------------------------------
+ */
+
+static bool has_tensor(const struct checkpoint_keys *keys, const char *name)
+{
+    return gguf_file_find_tensor(keys->file, name) != NULL;
+}
+
+void checkpoint_gguf_read_biases(struct checkpoint_keys *keys, struct model_config *config)
+{
+    config->attention_bias = has_tensor(keys, "blk.0.attn_q.bias");
+    config->output_bias = has_tensor(keys, "blk.0.attn_output.bias");
+    config->feed_forward_bias = has_tensor(keys, "blk.0.ffn_gate.bias");
+}
+
 /* --- windows, for families ---------------------------------------------------------------------
  */
 

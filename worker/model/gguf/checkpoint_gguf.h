@@ -20,6 +20,10 @@ enum result checkpoint_gguf_read(const struct gguf_file *file, const struct mode
 uint32_t checkpoint_gguf_window(struct checkpoint_keys *keys, const struct model_config *config,
                                 bool required);
 
+/* Which biases of attention and of the feed-forward part there are, by the tensors of the first layer:
+ * no key states them. */
+void checkpoint_gguf_read_biases(struct checkpoint_keys *keys, struct model_config *config);
+
 /* <arch>.embedding_length_per_layer_input and the rows of per_layer_token_embd.weight. */
 void checkpoint_gguf_read_per_layer(struct checkpoint_keys *keys, struct model_config *config);
 
