@@ -84,3 +84,11 @@ size_t utf8_whole_bytes(const char *bytes, size_t count)
     }
     return count;
 }
+
+uint64_t utf8_characters(const char *bytes, size_t count)
+{
+    uint64_t characters = 0;
+    for (size_t i = 0; i < count; i++)
+        characters += ((unsigned char)bytes[i] & 0xc0) != 0x80;
+    return characters;
+}

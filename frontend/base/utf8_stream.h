@@ -29,5 +29,7 @@ void utf8_stream_finish(struct utf8_stream *stream, struct text_buffer *out);
 /* Number of these bytes (valid UTF-8 that may end within a character) that form whole characters.
  */
 size_t utf8_whole_bytes(const char *bytes, size_t count);
+/* Number of characters that begin in these bytes. */
+uint64_t utf8_characters(const char *bytes, size_t count);
 
 #endif

@@ -6,7 +6,6 @@
 
 #include <stdlib.h>
 
-#include "frontend/base/utf8_stream.h"
 #include "frontend/reply/token_log.h"
 #include "proto/must.h"
 
@@ -78,13 +77,6 @@ struct prompt_log_entry prompt_log_at(const struct prompt_log *log, uint32_t ind
 static void pair_write(const struct prompt_log *log, struct token_logprob pair, uint32_t rank,
                        struct text_buffer *out)
 {
-    const char *bytes;
-    size_t count;
-    struct utf8_stream utf8 = {0};
-    struct text_buffer text = {0};
-    tokenizer_token_bytes(log->tokenizer, pair.token, &bytes, &count);
-    utf8_stream_push(&utf8, bytes, count, &text);
-    utf8_stream_finish(&utf8, &text);
     text_buffer_append_format(out, "\"%u\":{\"logprob\":", pair.token);
     token_log_write_logprob(pair.logprob, out);
     text_buffer_append_text(out, ",\"rank\":");
@@ -93,9 +85,8 @@ static void pair_write(const struct prompt_log *log, struct token_logprob pair, 
     else
         text_buffer_append_text(out, "null");
     text_buffer_append_text(out, ",\"decoded_token\":");
-    text_buffer_append_json_string(out, text.bytes ? text.bytes : "", text.length);
+    token_log_write_text(log->tokenizer, pair.token, out);
     text_buffer_append_text(out, "}");
-    text_buffer_fini(&text);
 }
 
 void prompt_log_write(const struct prompt_log *log, uint32_t top, struct text_buffer *out)

@@ -76,14 +76,6 @@ static struct queued *queue_add(struct token_log *log)
     return added;
 }
 
-static uint64_t count_characters(const char *bytes, size_t count)
-{
-    uint64_t characters = 0;
-    for (size_t i = 0; i < count; i++)
-        characters += ((unsigned char)bytes[i] & 0xc0) != 0x80;
-    return characters;
-}
-
 void token_log_push(struct token_log *log, struct token_logprob own,
                     const struct token_logprob *alternatives, uint32_t alternative_count)
 {
@@ -111,7 +103,7 @@ void token_log_push(struct token_log *log, struct token_logprob own,
     text_buffer_clear(&log->scratch);
     utf8_stream_push(&log->utf8, bytes + entry->skipped_bytes, entry->shown_bytes, &log->scratch);
     log->decoded_bytes += log->scratch.length;
-    log->decoded_characters += count_characters(log->scratch.bytes, log->scratch.length);
+    log->decoded_characters += utf8_characters(log->scratch.bytes, log->scratch.length);
     queued->end = log->decoded_bytes + (log->utf8.pending_bytes > 0);
 }
 
@@ -178,43 +170,45 @@ void token_log_write_logprob(float logprob, struct text_buffer *out)
     text_buffer_append_format(out, "%.6g", (double)(isfinite(logprob) ? logprob : MINIMUM_LOGPROB));
 }
 
-/* Appends a token's text as a JSON string. */
-static void text_write(const struct token_log *log, uint32_t token, size_t skipped_bytes,
-                       size_t shown_bytes, struct text_buffer *out)
+static void text_write(const char *bytes, size_t count, struct text_buffer *out)
 {
-    const char *bytes;
-    size_t count;
     struct text_buffer valid = {0};
     struct utf8_stream utf8 = {0};
-    tokenizer_token_bytes(log->tokenizer, token, &bytes, &count);
-    utf8_stream_push(&utf8, bytes + skipped_bytes, shown_bytes, &valid);
+    utf8_stream_push(&utf8, bytes, count, &valid);
     utf8_stream_finish(&utf8, &valid);
     text_buffer_append_json_string(out, valid.bytes ? valid.bytes : "", valid.length);
     text_buffer_fini(&valid);
 }
 
-static void bytes_write(const struct token_log *log, uint32_t token, size_t skipped_bytes,
-                        size_t shown_bytes, struct text_buffer *out)
+void token_log_write_text(const struct tokenizer *tokenizer, uint32_t token,
+                          struct text_buffer *out)
 {
     const char *bytes;
     size_t count;
-    tokenizer_token_bytes(log->tokenizer, token, &bytes, &count);
+    tokenizer_token_bytes(tokenizer, token, &bytes, &count);
+    text_write(bytes, count, out);
+}
+
+static void bytes_write(const char *bytes, size_t count, struct text_buffer *out)
+{
     text_buffer_append_text(out, "[");
-    for (size_t i = 0; i < shown_bytes; i++)
-        text_buffer_append_format(out, "%s%u", i ? "," : "",
-                                  (unsigned)(unsigned char)bytes[skipped_bytes + i]);
+    for (size_t i = 0; i < count; i++)
+        text_buffer_append_format(out, "%s%u", i ? "," : "", (unsigned)(unsigned char)bytes[i]);
     text_buffer_append_text(out, "]");
 }
 
 static void entry_write(const struct token_log *log, struct token_logprob one, size_t skipped_bytes,
                         size_t shown_bytes, struct text_buffer *out)
 {
+    const char *bytes;
+    size_t count;
+    tokenizer_token_bytes(log->tokenizer, one.token, &bytes, &count);
     text_buffer_append_text(out, "{\"token\":");
-    text_write(log, one.token, skipped_bytes, shown_bytes, out);
+    text_write(bytes + skipped_bytes, shown_bytes, out);
     text_buffer_append_text(out, ",\"logprob\":");
     token_log_write_logprob(one.logprob, out);
     text_buffer_append_text(out, ",\"bytes\":");
-    bytes_write(log, one.token, skipped_bytes, shown_bytes, out);
+    bytes_write(bytes + skipped_bytes, shown_bytes, out);
 }
 
 size_t token_log_write(struct token_log *log, struct text_buffer *out)

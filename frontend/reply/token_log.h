@@ -53,7 +53,10 @@ bool token_log_take(struct token_log *log, struct token_log_entry *entry);
 /* Takes all complete entries and appends them in the format of OpenAI's APIs, separated by commas:
  * {"token","logprob","bytes","top_logprobs":[…]}. Returns their number. */
 size_t token_log_write(struct token_log *log, struct text_buffer *out);
-/* Appends a logarithm as a JSON number, for other formats. */
+/* For other formats: appends a token's text as a JSON string, what is not UTF-8 in it as U+FFFD; a
+ * logarithm as a JSON number. */
+void token_log_write_text(const struct tokenizer *tokenizer, uint32_t token,
+                          struct text_buffer *out);
 void token_log_write_logprob(float logprob, struct text_buffer *out);
 
 #endif

@@ -75,14 +75,6 @@ static void ids_decode(const struct tokenizer *tokenizer, const struct token_lis
     utf8_stream_finish(&utf8, out);
 }
 
-static uint64_t characters(const char *bytes, size_t count)
-{
-    uint64_t found = 0;
-    for (size_t i = 0; i < count; i++)
-        found += ((unsigned char)bytes[i] & 0xc0) != 0x80;
-    return found;
-}
-
 static void prompt_echo(struct api_reply *reply, const struct prepared_generation *prepared,
                         uint32_t choice, const cJSON *prompt)
 {
@@ -92,7 +84,7 @@ static void prompt_echo(struct api_reply *reply, const struct prepared_generatio
     else
         ids_decode(reply->tokenizer, generation_share_prompt(prepared, choice), out);
     reply->choices[choice].names_specials = !cJSON_IsString(prompt);
-    reply->choices[choice].echo_characters = characters(out->bytes, out->length);
+    reply->choices[choice].echo_characters = utf8_characters(out->bytes, out->length);
 }
 
 /* --- create, destroy ------------------------------------------------------------------------- */
@@ -248,7 +240,7 @@ static void prompt_logprobs_write(const struct api_reply *reply, const struct co
         if (!choice->names_specials && tokenizer_is_special(reply->tokenizer, entry.own.token))
             continue;
         tokenizer_token_bytes(reply->tokenizer, entry.own.token, &bytes, &count);
-        offset += characters(bytes, count);
+        offset += utf8_characters(bytes, count);
     }
 }
 

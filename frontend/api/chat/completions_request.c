@@ -2,8 +2,8 @@
  * Reads the body of a completions request. The four shapes of a prompt (a text, a list of texts,
  * token ids, a list of these) become one: a list of prompts.
  *
- * `echo` with `logprobs` asks for the log-probabilities of the prompt, too. The default is the official
- * one, 16 tokens.
+ * `echo` with `logprobs` asks for the log-probabilities of the prompt, too. The default length is the
+ * official one, 16 tokens.
  */
 #include "frontend/api/chat/completions_request.h"
 

@@ -37,14 +37,9 @@ static void entry_open(const struct llama_choice *choice, struct token_logprob o
 {
     const char *bytes;
     size_t count;
-    struct utf8_stream utf8 = {0};
-    struct text_buffer valid = {0};
     tokenizer_token_bytes(choice->tokenizer, one.token, &bytes, &count);
-    utf8_stream_push(&utf8, bytes, count, &valid);
-    utf8_stream_finish(&utf8, &valid);
     text_buffer_append_format(out, "{\"id\":%u,\"token\":", one.token);
-    text_buffer_append_json_string(out, valid.bytes ? valid.bytes : "", valid.length);
-    text_buffer_fini(&valid);
+    token_log_write_text(choice->tokenizer, one.token, out);
     text_buffer_append_text(out, ",\"bytes\":[");
     for (size_t i = 0; i < count; i++)
         text_buffer_append_format(out, i > 0 ? ",%u" : "%u", (unsigned)(unsigned char)bytes[i]);

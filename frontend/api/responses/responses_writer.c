@@ -392,14 +392,16 @@ static void text_add(struct responses_writer *writer, const struct reply_event *
     static const enum response_step_kind kinds[] = {[RESPONSES_MESSAGE] = STEP_CONTENT,
                                                     [RESPONSES_REASONING] = STEP_REASONING,
                                                     [RESPONSES_SUMMARY] = STEP_REASONING};
-    static const char summary_mark[] = "s";
+    static char mark[] = "s";
+    static const struct text_buffer summary_mark = {.bytes = mark, .length = 1}, none;
     bool shows = writer->log && writer->open == RESPONSES_MESSAGE;
-    bool marks = writer->open == RESPONSES_SUMMARY;
+    const struct text_buffer *more = writer->open == RESPONSES_SUMMARY ? &summary_mark : &none;
     if (shows) {
         if (writer->loose)
             log_renew(writer);
         token_log_show(writer->log, event->length);
         logprobs_take(writer);
+        more = &writer->logprobs_new;
     } else {
         writer->loose = true;
     }
@@ -408,12 +410,8 @@ static void text_add(struct responses_writer *writer, const struct reply_event *
                                                                            : kinds[writer->open],
                                              .text = event->bytes,
                                              .text_bytes = event->length,
-                                             .more = shows   ? writer->logprobs_new.bytes
-                                                     : marks ? summary_mark
-                                                             : NULL,
-                                             .more_bytes = shows   ? writer->logprobs_new.length
-                                                           : marks ? strlen(summary_mark)
-                                                                   : 0});
+                                             .more = more->bytes,
+                                             .more_bytes = more->length});
 }
 
 void responses_writer_take(void *context, const struct reply_event *event)

@@ -80,8 +80,7 @@ struct live_request {
     struct token_list generated;
     struct token_logprob alternatives[LIMIT_TOP_LOGPROBS]; /* of the next token, received so far */
     uint32_t alternative_count;
-    uint32_t
-        scored_tokens; /* prompt tokens whose log-probability arrived; the first one has none */
+    uint32_t scored_tokens; /* prompt tokens after the first one whose log-probability arrived */
     struct cached_prompt cached; /* as reported with its first token */
 
     struct client_key client_key; /* whose it is */
