@@ -72,7 +72,7 @@ static struct draft_next next_by_mask(const struct draft_walk *walk)
     bool first = walk->drafts == 0;
     const uint32_t *mask = first ? grammar->mask : masks[walk->drafts - 1].words;
     uint32_t allowed = first ? grammar->allowed : masks[walk->drafts - 1].allowed;
-    struct draft_next next = {.has_mask = true, .is_masked = true, .mask = mask};
+    struct draft_next next = {.is_masked = true};
     next.is_known = grammar_matcher_forced_text(grammar->matcher, mask, allowed, &next.token);
     next.class = allowed == 1 ? DRAFT_CLASS_CERTAIN : DRAFT_CLASS_TEXT;
     return next;

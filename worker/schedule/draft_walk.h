@@ -31,11 +31,9 @@ bool draft_walk_mask(struct draft_walk *walk) RESULT_CHECKED;
 /* What is known about the next token. */
 struct draft_next {
     bool is_known;  /* `token` is forced, or the likeliest one of a forced text */
-    bool has_mask;  /* else a grammar's mask governs it that was not computed, or nothing does */
     bool is_masked; /* a grammar governs it */
     uint32_t token;
     uint8_t class;
-    const uint32_t *mask; /* with has_mask */
 };
 /* `has_mask`: draft_walk_mask() was called since the last token, or no token was taken. */
 struct draft_next draft_walk_next(const struct draft_walk *walk, bool has_mask);

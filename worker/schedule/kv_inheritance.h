@@ -1,7 +1,8 @@
 /*
  * What this worker takes over from the one that died: KV blocks, checkpoints of recurrent state,
- * the prefix index over them, and features of images (worker/cache/README.md, "After a death"). The first worker of a server
- * gets them from a file that the last worker of an earlier server has saved.
+ * the prefix index over them, and features of images (worker/cache/README.md, "After a death"). The
+ * first worker of a server gets all but the features from a file that the last worker of an earlier
+ * server has saved.
  *
  * In order: identify, limit, open (before the backend is loaded), settle (after it), and save when
  * the worker has drained. Every failure leaves a worker that keeps nothing for the next one, with the
@@ -32,8 +33,8 @@ struct kv_inheritance {
     struct prefix_file_figures loaded; /* from a file */
 };
 
-/* Whether the options give a vault, and (vision and feature_rows of `backend` are set) what its contents must be made from; fills the descriptors of
- * backend->kept. */
+/* Whether the options give a vault, and what its contents must be made from; fills the descriptors of
+ * backend->kept. `vision` and `feature_rows` of the backend's options are set before. */
 void kv_inheritance_identify(struct kv_inheritance *inheritance,
                              const struct worker_options *options, struct backend_options *backend);
 /* The KV memory that the worker before used; 0: there is none to take over. */

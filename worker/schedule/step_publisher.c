@@ -1,8 +1,8 @@
 /*
- * After a step, each of its sequences has more computed positions, log-probabilities of prompt tokens
- * if they are asked for (sequence_score.h), and, if the row of its last token
- * was included, a new token. The order of a request's events is progress, prompt tokens,
- * alternatives of the token, token, end. A sequence ends by a stop token, by its length, if its grammar fails, or if its
+ * After a step, each of its sequences has more computed positions, log-probabilities of prompt
+ * tokens if they are asked for (sequence_score.h), and, if the row of its last token was included, a
+ * new token. The order of a request's events is progress, prompt tokens, alternatives of the token,
+ * token, end. A sequence ends by a stop token, by its length, if its grammar fails, or if its
  * bookkeeping gets no memory; a grammar that is complete ends it before the next step is planned
  * (grammar_masks.h), or here if its length is reached.
  *

@@ -1,7 +1,7 @@
 /*
- * Memory for KV pools, recurrent state and features of images that outlives the worker (worker/cache/README.md, "After a
- * death"). The frontend holds it; a backend places its pools in it and says whether the contents are
- * those of the worker before.
+ * Memory for KV pools, recurrent state and features of images that outlives the worker
+ * (worker/cache/README.md, "After a death"). The frontend holds it; a backend places its pools in it
+ * and says whether the contents are those of the worker before.
  */
 #ifndef SHOAL_WORKER_BACKEND_HOST_KEPT_POOLS_H
 #define SHOAL_WORKER_BACKEND_HOST_KEPT_POOLS_H

@@ -173,8 +173,8 @@ static enum result place_features(struct vulkan_program *program,
     return result;
 }
 
-/* KV pools, recurrent state and features: of an earlier worker, or new ones that outlive this process, or
- * private ones. */
+/* KV pools, recurrent state and features: of an earlier worker, or new ones that outlive this process,
+ * or private ones. */
 static enum result place_pools(struct vulkan_program *program,
                                const struct backend_options *options, struct error_text *error)
 {

@@ -7,8 +7,8 @@
 #include "worker/backend/vulkan/device/vulkan_commands.h"
 #include "worker/backend/vulkan/program/vulkan_program.h"
 
-/* Memory for the states of `slots` sequences, a region for each recurrent layer, in an
- * arena that should have room for more_bytes after them. */
+/* Memory for the states of `slots` sequences, a region for each recurrent layer, in an arena that has
+ * room for more_bytes after them. */
 enum result vulkan_recurrent_states_place(struct vulkan_program *program,
                                           const struct vulkan_kept_pools *kept, uint32_t slots,
                                           uint64_t more_bytes,

@@ -1,6 +1,6 @@
 /*
- * Device memory of KV pools, recurrent state and features of images that outlives the worker: arenas that are imported
- * from a vault of descriptors, or exported into it (worker/backend/host/kept_pools.h).
+ * Device memory of KV pools, recurrent state and features of images that outlives the worker: arenas
+ * that are imported from a vault of descriptors, or exported into it (worker/backend/host/kept_pools.h).
  *
  * The message in the vault is a manifest with the descriptors of both arenas. The ledger in host
  * memory and the message carry the same pool number, so that neither is taken for another's. Sizes
