@@ -139,8 +139,6 @@ static enum result check_group(const struct grammar_blob_view *view, uint32_t in
         group->choice_count > GRAMMAR_GROUP_CHOICES)
         return error_set(error, RESULT_CORRUPT, "G15 group %u has no such choices", index);
     if (group->separator >= header->terminal_count ||
-        (group->early != GRAMMAR_NO_RULE &&
-         (group->early >= header->rule_count || group->extra == GRAMMAR_NO_RULE)) ||
         (group->extra != GRAMMAR_NO_RULE && group->extra >= header->rule_count))
         return error_set(error, RESULT_CORRUPT, "G16 group %u has no such symbols", index);
     uint32_t required = 0;
@@ -153,7 +151,8 @@ static enum result check_group(const struct grammar_blob_view *view, uint32_t in
         required += choice->required;
     }
     if (group->required_count != required || group->maximum == 0 || required > group->maximum ||
-        group->minimum > group->maximum || group->minimum > LIMIT_GRAMMAR_COUNT)
+        group->minimum > group->maximum || group->minimum > LIMIT_GRAMMAR_COUNT ||
+        group->early > (group->extra == GRAMMAR_NO_RULE ? 0 : LIMIT_GRAMMAR_COUNT))
         return error_set(error, RESULT_CORRUPT, "G18 group %u has impossible counts", index);
     return RESULT_OK;
 }

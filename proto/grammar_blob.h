@@ -27,7 +27,7 @@
 #include "proto/result.h"
 
 #define GRAMMAR_BLOB_MAGIC      0x4D524753u /* "SGRM" */
-#define GRAMMAR_BLOB_VERSION    2u
+#define GRAMMAR_BLOB_VERSION    3u
 #define GRAMMAR_BLOB_FIRST_NODE 3u
 
 struct grammar_blob_header {
@@ -75,13 +75,14 @@ struct grammar_blob_repeat {
 #define GRAMMAR_NO_RULE       UINT32_MAX /* in grammar_blob_group */
 
 /* One or more texts in any order, with the separator between them: each choice at most once, the
- * required ones exactly once, and any number of times an undeclared text: by the rule `early` while
- * a required choice is missing, by `extra` afterwards. Nothing in a group matches the empty text. */
+ * required ones exactly once, and undeclared texts: at most `early` of them while a required choice
+ * is missing, any number afterwards. Nothing in a group matches the empty text. */
 struct grammar_blob_group {
     uint32_t choice_count;
     uint32_t required_count; /* of the choices */
     uint32_t separator;      /* a terminal */
-    uint32_t early, extra;   /* rules, or GRAMMAR_NO_RULE; early only together with extra */
+    uint32_t early;          /* undeclared texts; 0 without `extra` */
+    uint32_t extra;          /* rule of undeclared texts, or GRAMMAR_NO_RULE */
     uint32_t minimum;        /* choices; undeclared texts, however many, count as one */
     uint32_t maximum;        /* texts, or REGEX_UNBOUNDED */
 };

@@ -116,8 +116,9 @@ struct grammar_group_choice {
 struct grammar_group {
     const struct grammar_group_choice *choices;
     uint32_t choice_count;
-    symbol_id separator;    /* a terminal */
-    symbol_id early, extra; /* units, or GRAMMAR_NONE; early only together with extra */
+    symbol_id separator; /* a terminal */
+    symbol_id extra;     /* the unit of undeclared texts, or GRAMMAR_NONE */
+    uint32_t early;      /* undeclared texts while a required choice is missing, at most */
     uint32_t minimum, maximum;
 };
 /* One or more texts in any order (proto/grammar_blob.h, struct grammar_blob_group). Nothing in it

@@ -162,16 +162,14 @@ static void collapse_rule(struct collapse *collapse, symbol_id symbol)
         *rule = (struct builder_symbol){SYMBOL_TERMINAL, all, 0, 0};
 }
 
-/* The next symbol of a group that was not visited; `index` counts the undeclared ones first. */
+/* The next symbol of a group that was not visited; `index` counts the undeclared one first. */
 static symbol_id unseen_in_group(const struct collapse *collapse, symbol_id symbol, uint32_t *index)
 {
     const struct builder_group *group = builder_group_of(collapse->builder, symbol);
     const struct grammar_group_choice *choices = builder_group_choices(collapse->builder, group);
-    while (*index < group->group.choice_count + 2 && grammar_builder_spend(collapse->builder, 1)) {
+    while (*index < group->group.choice_count + 1 && grammar_builder_spend(collapse->builder, 1)) {
         uint32_t i = (*index)++;
-        symbol_id next = i == 0   ? group->group.early
-                         : i == 1 ? group->group.extra
-                                  : choices[i - 2].unit;
+        symbol_id next = i == 0 ? group->group.extra : choices[i - 1].unit;
         if (next != GRAMMAR_NONE && collapse->marks[next] == UNSEEN)
             return next;
     }

@@ -136,11 +136,8 @@ static void reach_group(struct finish *finish, symbol_id symbol)
     const struct builder_group *group = builder_group_of(finish->builder, symbol);
     const struct grammar_group_choice *choices = builder_group_choices(finish->builder, group);
     reach(finish, group->group.separator);
-    if (is_useful(finish, group->group.extra)) {
+    if (is_useful(finish, group->group.extra))
         reach(finish, group->group.extra);
-        if (is_useful(finish, group->group.early))
-            reach(finish, group->group.early);
-    }
     for (uint32_t i = 0; i < group->group.choice_count; i++) {
         if (!finish->productive[choices[i].unit])
             continue;
@@ -290,7 +287,7 @@ static char *write_groups(const struct finish *finish, char *at)
             continue;
         const struct builder_group *from = builder_group_of(finish->builder, symbol);
         const struct grammar_group_choice *choices = builder_group_choices(finish->builder, from);
-        symbol_id early = from->group.early, extra = from->group.extra;
+        symbol_id extra = from->group.extra;
         struct grammar_blob_choice *first = next;
         uint32_t required = 0;
         bool with_extra = is_useful(finish, extra);
@@ -302,15 +299,14 @@ static char *write_groups(const struct finish *finish, char *at)
                 (struct grammar_blob_choice){finish->number[choices[c].unit], choices[c].required};
         }
         qsort(first, (size_t)(next - first), sizeof *first, compare_choices);
-        *groups++ = (struct grammar_blob_group){
-            .choice_count = (uint32_t)(next - first),
-            .required_count = required,
-            .separator = finish->number[from->group.separator],
-            .early =
-                with_extra && is_useful(finish, early) ? finish->number[early] : GRAMMAR_NO_RULE,
-            .extra = with_extra ? finish->number[extra] : GRAMMAR_NO_RULE,
-            .minimum = from->group.minimum,
-            .maximum = from->group.maximum};
+        *groups++ = (struct grammar_blob_group){.choice_count = (uint32_t)(next - first),
+                                                .required_count = required,
+                                                .separator = finish->number[from->group.separator],
+                                                .early = with_extra ? from->group.early : 0,
+                                                .extra = with_extra ? finish->number[extra]
+                                                                    : GRAMMAR_NO_RULE,
+                                                .minimum = from->group.minimum,
+                                                .maximum = from->group.maximum};
     }
     return (char *)next;
 }

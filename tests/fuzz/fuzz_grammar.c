@@ -136,8 +136,8 @@ static symbol_id call_group(struct grammar_builder *b, struct input *input, cons
                                         .choice_count = count,
                                         .separator =
                                             grammar_terminal(b, grammar_regex_literal(b, " ", 1)),
-                                        .early = bits & 16 ? units[2] : GRAMMAR_NONE,
                                         .extra = bits & 48 ? units[2] : GRAMMAR_NONE,
+                                        .early = bits >> 5 & 3,
                                         .minimum = minimum,
                                         .maximum = bits & 64 ? GRAMMAR_UNBOUNDED : least + 1};
     return grammar_group(b, &group);

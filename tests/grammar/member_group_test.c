@@ -23,9 +23,9 @@
 #define TEXTS        2187u /* 3^READ_LETTERS */
 
 struct shape {
-    char words[CHOICES + 2][4]; /* the choices; then what is undeclared, early and later */
-    bool required[CHOICES], has_early, has_extra;
-    uint32_t choice_count, minimum, maximum;
+    char words[CHOICES + 1][4]; /* the choices; then what is undeclared */
+    bool required[CHOICES], has_extra;
+    uint32_t choice_count, early, minimum, maximum;
 };
 
 /* By length and letters as digits. */
@@ -63,8 +63,10 @@ static bool is_complete(const struct shape *shape, uint32_t read, uint32_t undec
     return (uint32_t)__builtin_popcount(read) + (undeclared > 0) >= shape->minimum;
 }
 
-/* Lists what can follow the first `length` letters. */
-static void list_after(struct listing *listing, uint32_t length, uint32_t read, uint32_t undeclared)
+/* Lists what can follow the first `length` letters, of which `early` undeclared texts came before the
+ * last required choice. */
+static void list_after(struct listing *listing, uint32_t length, uint32_t read, uint32_t undeclared,
+                       uint32_t early)
 {
     const struct shape *shape = listing->shape;
     uint32_t count = (uint32_t)__builtin_popcount(read) + undeclared;
@@ -78,29 +80,28 @@ static void list_after(struct listing *listing, uint32_t length, uint32_t read, 
     uint32_t begin = length;
     if (count > 0)
         listing->text[begin++] = 'c';
-    for (uint32_t i = 0; i < CHOICES + 2; i++) {
+    for (uint32_t i = 0; i < CHOICES + 1; i++) {
         bool declared = i < shape->choice_count && !(read >> i & 1);
-        bool early = i == CHOICES && shape->has_early && !required_read;
-        bool extra = i == CHOICES + 1 && shape->has_extra && required_read;
+        bool extra = i == CHOICES && shape->has_extra && (required_read || early < shape->early);
         uint32_t bytes = (uint32_t)strlen(shape->words[i]);
-        if ((!declared && !early && !extra) || begin + bytes > LIST_LETTERS)
+        if ((!declared && !extra) || begin + bytes > LIST_LETTERS)
             continue;
         memcpy(listing->text + begin, shape->words[i], bytes);
-        list_after(listing, begin + bytes, declared ? read | 1u << i : read,
-                   undeclared + !declared);
+        list_after(listing, begin + bytes, declared ? read | 1u << i : read, undeclared + extra,
+                   early + (extra && !required_read));
     }
 }
 
 static struct shape draw_shape(struct test_random *random)
 {
     struct shape shape = {.choice_count = test_random_below(random, CHOICES + 1)};
-    for (uint32_t i = 0; i < CHOICES + 2; i++)
+    for (uint32_t i = 0; i < CHOICES + 1; i++)
         for (uint32_t n = 1 + test_random_below(random, 2), at = 0; at < n; at++)
             shape.words[i][at] = (char)('a' + test_random_below(random, 2));
     for (uint32_t i = 0; i < shape.choice_count; i++)
         shape.required[i] = test_random_below(random, 2);
     shape.has_extra = test_random_below(random, 2);
-    shape.has_early = shape.has_extra && test_random_below(random, 2);
+    shape.early = test_random_below(random, 4);
     shape.minimum = test_random_below(random, 4);
     bool open = test_random_below(random, 2);
     shape.maximum = open ? GRAMMAR_UNBOUNDED : shape.minimum + 1 + test_random_below(random, 3);
@@ -132,8 +133,8 @@ static bool build(const struct shape *shape, struct grammar_blob_out *out)
         .choices = choices,
         .choice_count = shape->choice_count,
         .separator = grammar_terminal(b, grammar_regex_literal(b, "c", 1)),
-        .early = shape->has_early ? word_unit(b, shape->words[CHOICES]) : GRAMMAR_NONE,
-        .extra = shape->has_extra ? word_unit(b, shape->words[CHOICES + 1]) : GRAMMAR_NONE,
+        .extra = shape->has_extra ? word_unit(b, shape->words[CHOICES]) : GRAMMAR_NONE,
+        .early = shape->early,
         .minimum = shape->minimum,
         .maximum = shape->maximum};
     bool good = grammar_builder_finish(b, grammar_group(b, &group), out);
@@ -201,7 +202,7 @@ static void random_groups(void **state)
         struct shape shape = draw_shape(&random);
         struct grammar_blob_out out;
         memset(texts, 0, sizeof *texts);
-        list_after(&(struct listing){.shape = &shape, .texts = texts}, 0, 0, 0);
+        list_after(&(struct listing){.shape = &shape, .texts = texts}, 0, 0, 0, 0);
         bool built = build(&shape, &out);
         assert_int_equal(built, texts->begins[0][0]);
         if (!built)

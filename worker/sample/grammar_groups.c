@@ -62,10 +62,12 @@ static struct grammar_group_state state_after(const struct grammar_groups *group
     if (choice == GRAMMAR_GROUP_EXTRA) {
         after.distinct += shape->minimum > 0 && !after.has_extra;
         after.has_extra = shape->minimum > 0;
+        after.early += after.missing > 0;
     } else {
         after.distinct += shape->minimum > 0;
         after.missing -=
             groups->program->view.choices[groups->program->group_first[group] + choice].required;
+        after.early = after.missing > 0 ? after.early : 0;
     }
     return after;
 }
@@ -78,18 +80,13 @@ static uint32_t lacking(const struct grammar_blob_group *shape,
     return distinct > state->missing ? distinct : state->missing;
 }
 
-uint32_t grammar_groups_extra(const struct grammar_groups *groups, uint32_t group, uint32_t state)
-{
-    const struct grammar_blob_group *shape = group_at(groups, group);
-    return state_at(groups, group, state).missing > 0 ? shape->early : shape->extra;
-}
-
 bool grammar_groups_allow(const struct grammar_groups *groups, uint32_t group, uint32_t state,
                           uint32_t choice)
 {
     const struct grammar_blob_group *shape = group_at(groups, group);
     if (choice == GRAMMAR_GROUP_EXTRA) {
-        if (grammar_groups_extra(groups, group, state) == GRAMMAR_NO_RULE)
+        struct grammar_group_state here = state_at(groups, group, state);
+        if (shape->extra == GRAMMAR_NO_RULE || (here.missing > 0 && here.early >= shape->early))
             return false;
     } else if (has_read(groups, state, choice)) {
         return false;
@@ -138,6 +135,7 @@ static uint32_t state_hash(const struct grammar_groups *groups,
                            const struct grammar_group_state *state)
 {
     uint64_t hash = (uint64_t)state->group << 32 | state->texts << 1 | state->has_extra;
+    hash ^= (uint64_t)state->early << 48;
     uint32_t count = words_of(group_at(groups, state->group));
     for (uint32_t w = 0; w < count; w++)
         hash = (hash ^ hash >> 29 ^ groups->words[state->first_word + w]) * 0x9E3779B97F4A7C15ull;
@@ -147,7 +145,8 @@ static uint32_t state_hash(const struct grammar_groups *groups,
 static bool same_state(const struct grammar_groups *groups, const struct grammar_group_state *x,
                        const struct grammar_group_state *y)
 {
-    return x->group == y->group && x->texts == y->texts && x->has_extra == y->has_extra &&
+    return x->group == y->group && x->texts == y->texts && x->early == y->early &&
+           x->has_extra == y->has_extra &&
            memcmp(groups->words + x->first_word, groups->words + y->first_word,
                   words_of(group_at(groups, x->group)) * sizeof *groups->words) == 0;
 }

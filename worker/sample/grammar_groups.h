@@ -17,6 +17,7 @@ struct grammar_program;
 struct grammar_group_state {
     uint32_t group;
     uint32_t texts;      /* read so far, if the group has a maximum */
+    uint32_t early;      /* undeclared texts read, while a required choice is missing */
     uint32_t distinct;   /* choices read, undeclared texts as one, if the group has a minimum */
     uint32_t missing;    /* required choices that were not read */
     bool has_extra;      /* an undeclared text was read, if the group has a minimum */
@@ -48,8 +49,6 @@ bool grammar_groups_may_end(const struct grammar_groups *groups, uint32_t group,
 /* The state after the choice, which is allowed; UINT32_MAX: out of memory or its bound. */
 uint32_t grammar_groups_read(struct grammar_groups *groups, uint32_t group, uint32_t state,
                              uint32_t choice);
-/* The rule of undeclared texts in this state, or GRAMMAR_NO_RULE. */
-uint32_t grammar_groups_extra(const struct grammar_groups *groups, uint32_t group, uint32_t state);
 /* The choice with this rule, or UINT32_MAX. */
 uint32_t grammar_groups_find(const struct grammar_program *program, uint32_t group, uint32_t rule);
 

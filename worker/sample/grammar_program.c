@@ -71,7 +71,6 @@ static bool check_groups(struct grammar_program *program)
         const struct grammar_blob_group *group = &view->groups[i];
         program->group_first[i] = choice;
         if (slot_is_nullable(program, GRAMMAR_SLOT_TERMINAL | group->separator) ||
-            (group->early != GRAMMAR_NO_RULE && program->rule_nullable[group->early]) ||
             (group->extra != GRAMMAR_NO_RULE && program->rule_nullable[group->extra]))
             return false;
         for (uint32_t end = choice + group->choice_count; choice < end; choice++)

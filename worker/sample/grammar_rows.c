@@ -253,7 +253,7 @@ static void advance_rule(struct grammar_rows *rows, uint32_t first, struct gramm
     uint32_t choice = grammar_groups_find(program, group, rule);
     if (choice != UINT32_MAX)
         advance_group(rows, first, item, choice);
-    if (grammar_groups_extra(&rows->groups, group, item.count) == rule)
+    if (program->view.groups[group].extra == rule)
         advance_group(rows, first, item, GRAMMAR_GROUP_EXTRA);
 }
 
@@ -286,7 +286,7 @@ static void predict_awaited(struct grammar_rows *rows, uint32_t first, struct gr
         if (grammar_groups_allow(&rows->groups, group, item.count, i))
             predict(rows, first, choices[i].rule);
     if (grammar_groups_allow(&rows->groups, group, item.count, GRAMMAR_GROUP_EXTRA))
-        predict(rows, first, grammar_groups_extra(&rows->groups, group, item.count));
+        predict(rows, first, shape->extra);
 }
 
 /* Productions that began in this row were skipped as empty symbols already. */
@@ -320,8 +320,7 @@ static bool awaits(const struct grammar_program *program, const struct grammar_i
     if ((symbol & GRAMMAR_SLOT_KIND) != GRAMMAR_SLOT_GROUP)
         return awaited_rule(program, item) == rule;
     const struct grammar_blob_group *shape = &program->view.groups[group];
-    return shape->early == rule || shape->extra == rule ||
-           grammar_groups_find(program, group, rule) != UINT32_MAX;
+    return shape->extra == rule || grammar_groups_find(program, group, rule) != UINT32_MAX;
 }
 
 static bool add_reduction(struct grammar_rows *rows, struct grammar_reduction reduction)

@@ -51,10 +51,7 @@ static const struct small_blob valid = {
                 .extra = 1,
                 .minimum = 1,
                 .maximum = 1},
-               {.choice_count = 1,
-                .early = GRAMMAR_NO_RULE,
-                .extra = GRAMMAR_NO_RULE,
-                .maximum = REGEX_UNBOUNDED}},
+               {.choice_count = 1, .extra = GRAMMAR_NO_RULE, .maximum = REGEX_UNBOUNDED}},
     .choices = {{1, 0}, {2, 1}, {0, 0}},
     .rules = {0, 2, 3, 4},
     .productions = {0, 2, 5, 8, 10},
@@ -149,10 +146,7 @@ static const struct change changes[] = {
     {"G15 ", WORD(groups[0].choice_count), 4},
     {"G15 ", WORD(groups[1].choice_count), 0},
     {"G16 ", WORD(groups[0].separator), 2},
-    {"G16 ", WORD(groups[0].early), 3},
     {"G16 ", WORD(groups[0].extra), 3},
-    {"G16 ", WORD(groups[0].extra), GRAMMAR_NO_RULE},
-    {NULL, WORD(groups[0].early), GRAMMAR_NO_RULE},
     {"G17 ", WORD(choices[0].rule), 3},
     {"G17 ", WORD(choices[0].required), 2},
     {"G17 ", WORD(choices[1].rule), 1},
@@ -161,6 +155,10 @@ static const struct change changes[] = {
     {"G18 ", WORD(groups[0].minimum), 2},
     {"G18 ", WORD(groups[1].minimum), LIMIT_GRAMMAR_COUNT + 1},
     {NULL, WORD(groups[1].minimum), LIMIT_GRAMMAR_COUNT},
+    {"G18 ", WORD(groups[0].extra), GRAMMAR_NO_RULE},
+    {"G18 ", WORD(groups[1].early), 1},
+    {"G18 ", WORD(groups[0].early), LIMIT_GRAMMAR_COUNT + 1},
+    {NULL, WORD(groups[0].early), LIMIT_GRAMMAR_COUNT},
 };
 
 static void finds_each_change(void **state)
