@@ -16,7 +16,7 @@ def complete(server, **fields):
 
 @pytest.fixture(scope="module")
 def drafting():
-    with ShoalServer("--speculation", "auto") as server:
+    with ShoalServer() as server:
         server.wait_ready()
         yield server
 
@@ -47,9 +47,11 @@ def test_usage_of_a_chat_has_the_drafts(drafting):
     assert any(one["draft_n_accepted"] > 0 for one in drafted)
 
 
-def test_drafting_is_off_by_default(server):
-    assert "draft_n" not in complete(server)["timings"]
-    assert server.metrics()["vllm:spec_decode_num_draft_tokens_total"] == 0
+def test_drafting_can_be_switched_off():
+    with ShoalServer("--speculation", "off") as server:
+        server.wait_ready()
+        assert "draft_n" not in complete(server)["timings"]
+        assert server.metrics()["vllm:spec_decode_num_draft_tokens_total"] == 0
 
 
 def test_the_field_is_a_boolean(drafting):

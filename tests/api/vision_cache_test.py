@@ -117,7 +117,7 @@ def test_after_a_workers_death(folder, start_server, survives):
     """The worker dies in its 40th step, during the second request, after that request's first token has reported its cache hits.
 
     The next worker encodes the image of the replay again and has lost the other one, unless features outlived the first worker."""
-    server = start_server("--worker-fault", "abort-at-step=40", "--kv-survives", str(survives), model=folder)
+    server = start_server("--speculation", "off", "--worker-fault", "abort-at-step=40", "--kv-survives", str(survives), model=folder)
     red, blue = image_part(data_uri(RED)), image_part(data_uri(BLUE))
     assert cached(server, red, blue, max_tokens=4, ignore_eos=True) == 0
     assert cached(server, text_part("i"), red, max_tokens=50, ignore_eos=True) == 1

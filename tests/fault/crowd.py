@@ -113,11 +113,12 @@ def read_events(text):
 
 
 def counted(usage):
-    """Usage without cached tokens, which depend on earlier requests."""
+    """Usage without cached and drafted tokens, which depend on earlier requests and on time."""
     if not usage:
         return usage
     assert 0 <= usage["prompt_tokens_details"]["cached_tokens"] < usage["prompt_tokens"]
-    return {key: value for key, value in usage.items() if key != "prompt_tokens_details"}
+    details = {key: value for key, value in usage["completion_tokens_details"].items() if key not in ("draft_n", "draft_n_accepted")}
+    return {key: value for key, value in usage.items() if key != "prompt_tokens_details"} | {"completion_tokens_details": details}
 
 
 class Crowd:

@@ -1,5 +1,6 @@
 """Drafted tokens change no answer: a request with any fields, on a server with any settings, gets the same tokens, text, log-probabilities,
-usage and finish reason with --speculation auto as with off; every other group of requests also while a worker is killed.
+usage and finish reason with --speculation auto as with off (on a Vulkan device with --batch-invariant and --step-depth 1); every other group of
+requests also while a worker is killed.
 
 Requests and settings are those of exact_replay_test.py (replay_draws.py). A failure prints the seed and the scene; again:
 
@@ -10,6 +11,8 @@ Requests and settings are those of exact_replay_test.py (replay_draws.py). A fai
 import json
 import os
 import random
+
+import pytest
 
 import exact_replay_test
 import replay_draws
@@ -57,13 +60,14 @@ def compare(number, plain, drafting):
     return len(requests), sum(status == 200 for status, _ in calm)
 
 
-def test_answers_are_those_of_plain_decoding(long_run, say):
-    draws = int(os.environ.get("SHOAL_DRAFT_DRAWS", 500 if long_run else 40))
+def compare_many(device, draws, say):
+    """Compares so many requests; the settings are drawn for each dozen of scenes."""
+    exact = ["--batch-invariant", "--step-depth", "1"] if device != "cpu" else []
     counts = {"requests": 0, "answered": 0, "drafted": 0, "accepted": 0, "deaths": 0, "preemptions": 0}
     scene = int(ONE_SCENE) // SCENES_PER_SERVER * SCENES_PER_SERVER if ONE_SCENE else 0
     while counts["requests"] < draws:
-        model, options = replay_draws.draw_settings(random.Random(f"{SEED}:settings:{scene // SCENES_PER_SERVER}"), "cpu")
-        options = without(options, "--speculation", "--step-depth")
+        model, options = replay_draws.draw_settings(random.Random(f"{SEED}:settings:{scene // SCENES_PER_SERVER}"), device)
+        options = [one for one in without(options, "--speculation", "--step-depth") if one != "--batch-invariant"] + exact
         with ShoalServer(*options, "--speculation", "off", model=model.path) as plain, \
                 ShoalServer(*options, "--speculation", "auto", model=model.path) as drafting:
             plain.drawn_model = model
@@ -83,8 +87,17 @@ def test_answers_are_those_of_plain_decoding(long_run, say):
         scene += SCENES_PER_SERVER
         if ONE_SCENE:
             return
-    say(f"seed {SEED}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
+    say(f"seed {SEED}, {device}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
     assert counts["answered"] > 0.8 * counts["requests"]
     assert counts["accepted"] > counts["requests"] / 4
     assert counts["drafted"] > counts["accepted"]
     assert exact_replay_test.CHANGING >= {"draft_n", "draft_n_accepted"}
+
+
+def test_answers_are_those_of_plain_decoding(long_run, say):
+    compare_many("cpu", int(os.environ.get("SHOAL_DRAFT_DRAWS", 500 if long_run else 40)), say)
+
+
+@pytest.mark.long
+def test_answers_on_a_device_are_those_of_plain_decoding(long_run, say):
+    compare_many("vulkan", int(os.environ.get("SHOAL_DRAFT_DRAWS", 60 if long_run else 12)), say)

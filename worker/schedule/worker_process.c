@@ -79,8 +79,10 @@ static const char *no_speculation_reason(const struct worker_process *process)
     const struct worker_options *options = process->options;
     if (!options->speculation)
         return "--speculation off";
-    if (options->device.kind != DEVICE_CPU)
-        return "only CPU workers draft tokens";
+    if (options->device.kind != DEVICE_CPU && !options->batch_invariant)
+        return "on this device a row's numbers depend on the step without --batch-invariant";
+    if (options->device.kind != DEVICE_CPU && options->step_depth != 1)
+        return "on this device steps overlap without --step-depth 1";
     if (options->step_depth > 1)
         return "--step-depth 2: drafts are judged by a token that is read first";
     if (model_plan(process->model)->state.layers > 0)

@@ -82,10 +82,12 @@ const struct option_row option_rows[] = {
     {"step-depth", OPTION_COUNT, BOTH, AT(step_depth), 0, 2, "0",
      "steps launched on the device before the tokens of the first are read; 0 = the worker "
      "decides"},
-    TEXT_ROW("speculation", BOTH, speculation, "off",
-             "auto = draft tokens that the prompt or the answer had before and verify several in "
-             "one step, which changes no answer (CPU workers only; not with recurrent layers or a "
-             "grammar); off = one token a step"),
+    TEXT_ROW(
+        "speculation", BOTH, speculation, "auto",
+        "auto = draft tokens that the prompt or the answer had before, or that a grammar "
+        "forces, and verify several in one step, which changes no answer (CPU, and Vulkan with "
+        "--batch-invariant and --step-depth 1; not with recurrent layers); off = one token a "
+        "step"),
     {"activation-bits", OPTION_COUNT, BOTH, AT(activation_bits), 8, 16, "8",
      "bits of activations multiplied with quantized weights, CPU only: 8, or 16 for slower "
      "arithmetic without rounding of activations"},
