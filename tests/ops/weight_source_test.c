@@ -121,7 +121,7 @@ static void test_forms_decode_as_in_mlx(void **state)
     assert_int_equal(checked, CASES);
 }
 
-/* --- signed codes without biases -------------------------------------------------------------- */
+/* --- signed codes without zero points ---------------------------------------------------------- */
 
 enum { SIGNED_ROWS = 3, SIGNED_COLUMNS = 128, SIGNED_GROUP = 64 };
 
@@ -143,7 +143,7 @@ static void draw_signed(struct signed_matrix *matrix, uint32_t bits, float scale
     matrix->scales[3] = scale;
     if (code >= 0)
         memset(matrix->codes + (size_t)3 * bytes, bits == 4 ? code * 17 : code, bytes);
-    matrix->source = (struct weight_source){.layout = WEIGHT_AFFINE,
+    matrix->source = (struct weight_source){.layout = WEIGHT_PACKED,
                                             .data = matrix->codes,
                                             .row_bytes = SIGNED_COLUMNS * bits / 8,
                                             .scales = (const uint8_t *)matrix->scales,

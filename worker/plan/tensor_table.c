@@ -13,7 +13,14 @@
 
 #include "proto/must.h"
 
+/* A name that is in no file. */
+struct made_name {
+    struct made_name *next;
+    char text[];
+};
+
 struct tensor_table {
+    struct made_name *names;
     size_t capacity;
     uint32_t count;
     struct checkpoint_tensor *tensors; /* sorted by name once finished */
@@ -37,6 +44,11 @@ void tensor_table_destroy(struct tensor_table *table)
 {
     if (!table)
         return;
+    while (table->names) {
+        struct made_name *name = table->names;
+        table->names = name->next;
+        free(name);
+    }
     free(table->tensors);
     free(table);
 }
@@ -121,6 +133,23 @@ struct checkpoint_tensor *tensor_table_edit(struct tensor_table *table, uint32_t
 {
     must(index < table->count);
     return &table->tensors[index];
+}
+
+enum result tensor_table_rename(struct tensor_table *table, uint32_t index, size_t cut,
+                                const char *ending, struct error_text *error)
+{
+    struct checkpoint_tensor *tensor = tensor_table_edit(table, index);
+    must(cut <= tensor->name.length);
+    size_t kept = tensor->name.length - cut, length = strlen(ending);
+    struct made_name *name = malloc(sizeof *name + kept + length + 1);
+    if (!name)
+        return error_set(error, RESULT_OUT_OF_MEMORY, "no memory for a tensor's name");
+    memcpy(name->text, tensor->name.bytes, kept);
+    memcpy(name->text + kept, ending, length + 1);
+    name->next = table->names;
+    table->names = name;
+    tensor->name = (struct gguf_string){name->text, kept + length};
+    return RESULT_OK;
 }
 
 uint32_t tensor_table_count(const struct tensor_table *table)

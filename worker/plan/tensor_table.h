@@ -49,6 +49,10 @@ enum result tensor_table_finish(struct tensor_table *table,
 /* For rows that are joined with others. The name may become shorter; tensor_table_finish() must be
  * called afterwards. */
 struct checkpoint_tensor *tensor_table_edit(struct tensor_table *table, uint32_t index);
+/* Replaces the last `cut` bytes of a row's name; tensor_table_finish() as above. The table owns the
+ * new name. RESULT_OUT_OF_MEMORY is the only error. */
+enum result tensor_table_rename(struct tensor_table *table, uint32_t index, size_t cut,
+                                const char *ending, struct error_text *error) RESULT_CHECKED;
 
 uint32_t tensor_table_count(const struct tensor_table *table);
 const struct checkpoint_tensor *tensor_table_at(const struct tensor_table *table, uint32_t index);

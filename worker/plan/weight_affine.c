@@ -9,10 +9,6 @@
  * gets its number as the minimum and a scale of 0. A matrix with any other block that does not fit
  * becomes F32.
  *
- * Signed codes (compressed-tensors, 4 and 8 bits) are stored with half their range added and have no
- * bias. They become Q4_0 and Q8_0, so only the scale must fit. A block of equal numbers whose scale
- * does not fit gets its number as the scale and codes of 1.
- *
  * Source: MLX, its documentation of quantize() and dequantize(): codes lie from the lowest bit up,
  * in one stream of bits a row.
  */
@@ -34,8 +30,7 @@ struct block {
 static void load_terms(const struct weight_source *source, uint64_t group, struct block *block)
 {
     block->scale = weight_layout_float(source, source->scales, group);
-    block->bias = source->biases ? weight_layout_float(source, source->biases, group)
-                                 : -block->scale * (float)(1u << (source->bits - 1));
+    block->bias = weight_layout_float(source, source->biases, group);
 }
 
 /* 32 codes are `bits` words, so a block begins at a byte. */
@@ -61,46 +56,36 @@ static bool holds_one_number(const struct block *block)
     return true;
 }
 
-/* Whether rows become Q4_0 or Q8_0, which have no minimum. */
-static bool is_symmetric(const struct weight_source *source)
+static float number(const struct block *block, uint32_t i)
 {
-    return !source->biases && (source->bits == 4 || source->bits == 8);
-}
-
-static float number(const struct weight_source *source, const struct block *block, uint32_t i)
-{
-    if (is_symmetric(source)) /* rounded once */
-        return block->scale * (float)(block->codes[i] - (1 << (source->bits - 1)));
     return block->scale * (float)block->codes[i] + block->bias;
 }
 
-static bool has_half_terms(const struct weight_source *source, const struct block *block)
+static bool has_half_terms(const struct block *block)
 {
-    return ggml_half_holds(block->scale) && (is_symmetric(source) || ggml_half_holds(block->bias));
+    return ggml_half_holds(block->scale) && ggml_half_holds(block->bias);
 }
 
-/* The block's number, when it is one, becomes its bias, or its scale where there is none. */
-static void settle(const struct weight_source *source, struct block *block)
+/* The block's number, when it is one, becomes its bias. */
+static void settle(struct block *block)
 {
-    if (has_half_terms(source, block) || !holds_one_number(block))
+    if (has_half_terms(block) || !holds_one_number(block))
         return;
-    float only = number(source, block, 0);
-    bool symmetric = is_symmetric(source);
-    block->scale = symmetric ? only : 0.0f;
-    block->bias = symmetric ? 0.0f : only;
-    memset(block->codes, symmetric ? (1 << (source->bits - 1)) + 1 : 0, sizeof block->codes);
+    block->bias = number(block, 0);
+    block->scale = 0.0f;
+    memset(block->codes, 0, sizeof block->codes);
 }
 
 static bool group_fits(const struct weight_source *source, uint64_t row, uint64_t column,
                        struct block *block)
 {
-    if (has_half_terms(source, block))
+    if (has_half_terms(block))
         return true;
     struct block terms = *block;
     for (uint64_t c = column; c < column + source->group; c += BLOCK) {
         load_codes(source, row, c, block);
-        settle(source, block);
-        if (!has_half_terms(source, block))
+        settle(block);
+        if (!has_half_terms(block))
             return false;
         *block = terms;
     }
@@ -119,8 +104,6 @@ enum ggml_type weight_affine_type(const struct weight_source *source, uint64_t r
                 return GGML_F32;
         }
     }
-    if (is_symmetric(source))
-        return source->bits == 4 ? GGML_Q4_0 : GGML_Q8_0;
     return source->bits <= 4 ? GGML_Q4_1 : source->bits == 5 ? GGML_Q5_1 : GGML_A8;
 }
 
@@ -133,32 +116,22 @@ static void store_half(uint8_t *out, float value)
     out[1] = (uint8_t)(half >> 8);
 }
 
-static uint8_t *write_f32(const struct weight_source *source, const struct block *block,
-                          uint8_t *out)
+static uint8_t *write_f32(const struct block *block, uint8_t *out)
 {
     for (uint32_t i = 0; i < BLOCK; i++, out += sizeof(float)) {
-        float value = number(source, block, i);
+        float value = number(block, i);
         memcpy(out, &value, sizeof value);
     }
     return out;
 }
 
-static uint8_t *write_quantized(const struct weight_source *source, struct block *block,
-                                uint8_t *out)
+static uint8_t *write_quantized(enum ggml_type type, struct block *block, uint8_t *out)
 {
-    enum ggml_type type = source->type;
-    settle(source, block);
+    settle(block);
     store_half(out, block->scale);
     out += 2;
-    if (type == GGML_Q8_0) {
-        for (uint32_t i = 0; i < BLOCK; i++)
-            out[i] = block->codes[i] ^ 128; /* less 128 */
-        return out + BLOCK;
-    }
-    if (type != GGML_Q4_0) {
-        store_half(out, block->bias);
-        out += 2;
-    }
+    store_half(out, block->bias);
+    out += 2;
     if (type == GGML_A8) {
         memcpy(out, block->codes, BLOCK);
         return out + BLOCK;
@@ -183,8 +156,8 @@ void weight_affine_read(const struct weight_source *source, uint32_t columns,
         load_terms(source, span.row * groups + c / source->group, &block);
         load_codes(source, span.row, c, &block);
         if (source->type == GGML_F32)
-            out = write_f32(source, &block, out);
+            out = write_f32(&block, out);
         else
-            out = write_quantized(source, &block, out);
+            out = write_quantized(source->type, &block, out);
     }
 }

@@ -19,6 +19,9 @@ enum weight_layout {
     WEIGHT_FP4,    /* nibbles in column order; a separate array of exponents, one per 32 columns */
     WEIGHT_AFFINE, /* codes of `bits` bits in column order; separate scales and biases */
     WEIGHT_FP8,    /* E4M3; separate scales */
+    WEIGHT_PACKED, /* integers with zero points, in three orders: weight_integers.h */
+    WEIGHT_AWQ,
+    WEIGHT_GPTQ,
     WEIGHT_TRANSPOSED /* floats of `type`, [columns][rows] */
 };
 
@@ -31,11 +34,14 @@ struct weight_source {
     const uint8_t *scales; /* FP4: [rows][columns / 32] exponents; AFFINE: [rows][columns / group]
                               floats; FP8: [rows / block_rows][columns / block_columns], both
                               rounded up */
-    const uint8_t *biases; /* AFFINE: the same shape; NULL: -scale * 2^(bits - 1) */
+    const uint8_t *biases; /* AFFINE: the same shape */
+    const uint8_t *zeros;  /* integers: zero points in words; NULL: 2^(bits - 1) */
+    const uint8_t *groups; /* integers: I32 [columns], each column's group; NULL: column / group */
     enum ggml_type scale_type; /* of scales and biases: F32, F16 or BF16 */
-    uint32_t bits;             /* AFFINE: 2 to 6 or 8 */
-    uint32_t group;            /* AFFINE: columns of a scale, a multiple of WEIGHT_SOURCE_BLOCK */
-    uint64_t block_rows;       /* FP8: rows that share a scale; TRANSPOSED: rows of the matrix */
+    uint32_t bits;             /* AFFINE: 2 to 6 or 8; integers: 2 to 8 */
+    uint32_t group;            /* columns of a scale; AFFINE: a multiple of WEIGHT_SOURCE_BLOCK */
+    uint32_t zero_step;        /* GPTQ: what is added to a stored zero point */
+    uint64_t block_rows; /* FP8: rows that share a scale; TRANSPOSED, integers: of the matrix */
     uint64_t block_columns;
 };
 

@@ -21,6 +21,7 @@
 #include "proto/must.h"
 #include "worker/plan/weight_affine.h"
 #include "worker/plan/weight_fp8.h"
+#include "worker/plan/weight_integers.h"
 #include "worker/plan/weight_iquant.h"
 
 #define BLOCK       WEIGHT_SOURCE_BLOCK
@@ -194,6 +195,9 @@ void weight_source_choose_type(struct weight_source *source, uint64_t rows, uint
     case WEIGHT_FP4: source->type = choose_for_fp4(source, rows, columns); return;
     case WEIGHT_FP8: source->type = GGML_BF16; return;
     case WEIGHT_AFFINE: source->type = weight_affine_type(source, rows, columns); return;
+    case WEIGHT_PACKED:
+    case WEIGHT_AWQ:
+    case WEIGHT_GPTQ: source->type = weight_integers_type(source, rows, columns); return;
     case WEIGHT_IQ1_S:
     case WEIGHT_IQ1_M:
     case WEIGHT_IQ2_XXS:
@@ -213,7 +217,10 @@ enum ggml_type weight_source_wide_type(const struct weight_source *source)
     switch (source->layout) {
     case WEIGHT_MXFP4:
     case WEIGHT_FP4: return GGML_BF16;
-    case WEIGHT_AFFINE: return GGML_F32;
+    case WEIGHT_AFFINE:
+    case WEIGHT_PACKED:
+    case WEIGHT_AWQ:
+    case WEIGHT_GPTQ: return GGML_F32;
     case WEIGHT_TQ1_0:
     case WEIGHT_TQ2_0: return source->type;
     case WEIGHT_IQ1_S:
@@ -240,6 +247,9 @@ void weight_source_read(const struct weight_source *source, uint32_t columns,
     case WEIGHT_FP4: read_fp4(source, columns, span, out); return;
     case WEIGHT_FP8: weight_fp8_read(source, columns, span, out); return;
     case WEIGHT_AFFINE: weight_affine_read(source, columns, span, out); return;
+    case WEIGHT_PACKED:
+    case WEIGHT_AWQ:
+    case WEIGHT_GPTQ: weight_integers_read(source, columns, span, out); return;
     case WEIGHT_IQ1_S:
     case WEIGHT_IQ1_M:
     case WEIGHT_IQ2_XXS:

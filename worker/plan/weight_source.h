@@ -9,6 +9,7 @@
  *   groups with scale and bias (MLX), 2-4 bits   Q4_1, or F32
  *   the same, 5 bits                             Q5_1, or F32
  *   the same, 6 and 8 bits                       A8, or F32
+ *   integers with zero points                    Q4_0, Q5_0, Q8_0, or F32 (weight_integers.c)
  *   E4M3 with scales                             BF16, rounded (weight_fp8.c)
  *   floats, columns before rows                  the same floats
  *

@@ -5,13 +5,13 @@
  * an object with its own settings, or false for an unquantized module. It repeats the object as
  * "quantization_config" without a quant_method. Hugging Face writes "quantization_config" with a
  * quant_method. Supported are methods that store 8-bit floats (fp8, fbgemm_fp8, compressed-tensors
- * and modelopt), 4-bit floats (mxfp4), or integers of 4 and 8 bits in words (compressed-tensors,
- * pack-quantized, symmetric); unquantized modules are recognized by their tensors'
+ * and modelopt), 4-bit floats (mxfp4), or integers in words (awq, gptq, compressed-tensors'
+ * pack-quantized); unquantized modules are recognized by their tensors'
  * types. Other methods are refused by name. Scales of activations and caches are not used, since
  * neither is quantized that way here.
  *
  * Sources: MLX (mlx.nn.quantize, mlx-lm's loading); Hugging Face transformers, quantizers;
- * compressed-tensors, its configuration.
+ * (AwqConfig, GPTQConfig); compressed-tensors, its configuration.
  */
 #include "worker/model/hf/checkpoint_quantization.h"
 
@@ -19,9 +19,10 @@
 #include <string.h>
 
 #include "worker/model/checkpoint/checkpoint_keys.h"
+#include "worker/model/hf/integer_tensors.h"
 #include "worker/model/hf/quantized_tensors.h"
 
-#define METHODS "fp8, fbgemm_fp8, compressed-tensors, modelopt and mxfp4 are read"
+#define METHODS "awq, gptq, fp8, fbgemm_fp8, compressed-tensors, modelopt and mxfp4 are read"
 
 /* Defaults of mlx.nn.quantize(). */
 #define MLX_GROUP 64u
@@ -193,52 +194,110 @@ static struct fp8_block read_compressed(struct checkpoint_keys *keys, struct ggu
     return block;
 }
 
-/* Signed codes in 32-bit words, with a scale per group or row; all groups of layers alike. */
-static struct mlx_groups read_packed(struct checkpoint_keys *keys)
+/* --- integers --------------------------------------------------------------------------------- */
+
+static void refuse_string(struct checkpoint_keys *keys, const char *name, struct gguf_string value)
 {
-    struct mlx_groups groups = {0};
+    checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "quantization_config: %s \"%.*s\" is not read",
+                           name, (int)(value.length < 32 ? value.length : 32), value.bytes);
+}
+
+/* 0 (a scale per row) if the key is absent, null or -1. */
+static uint32_t read_group(struct checkpoint_keys *keys, uint32_t absent)
+{
+    float number = 0.0f;
+    struct json_value value = json_value_member(keys->object, "group_size");
+    if (json_value_f32(value, &number) == RESULT_OK && number == -1.0f)
+        return 0;
+    return checkpoint_keys_u32_or(keys, "group_size", (struct u32_range){1, 1u << 20}, absent);
+}
+
+/* compressed-tensors, pack-quantized: all groups of layers alike. */
+static struct integer_scheme read_packed(struct checkpoint_keys *keys)
+{
+    struct integer_scheme scheme = {.layout = WEIGHT_PACKED};
     struct checkpoint_keys all = checkpoint_keys_enter(keys, "config_groups");
     struct checkpoint_keys first = checkpoint_keys_enter(&all, "group_0");
     struct checkpoint_keys weights = checkpoint_keys_enter(&first, "weights");
     struct gguf_string type = checkpoint_keys_string_or_empty(&weights, "type");
     struct gguf_string strategy = checkpoint_keys_string_or_empty(&weights, "strategy");
-    bool symmetric = checkpoint_keys_bool_or(&weights, "symmetric", true);
-    groups.bits = checkpoint_keys_u32_or(&weights, "num_bits", (struct u32_range){0, 64}, 0);
+    scheme.zeros = !checkpoint_keys_bool_or(&weights, "symmetric", true);
+    scheme.bits = checkpoint_keys_u32_or(&weights, "num_bits", (struct u32_range){0, 64}, 0);
     if (checkpoint_keys_is(strategy, "group"))
-        groups.group = checkpoint_keys_u32(&weights, "group_size", (struct u32_range){1, 1u << 20});
+        scheme.group = checkpoint_keys_u32(&weights, "group_size", (struct u32_range){1, 1u << 20});
     else if (!checkpoint_keys_is(strategy, "channel"))
-        checkpoint_keys_refuse(&weights, RESULT_UNSUPPORTED,
-                               "quantization_config: strategy \"%.*s\" is not read",
-                               (int)(strategy.length < 32 ? strategy.length : 32), strategy.bytes);
+        refuse_string(&weights, "strategy", strategy);
     bool other = json_value_type(json_value_member(all.object, "group_1")) != JSON_ABSENT;
-    if ((groups.bits != 4 && groups.bits != 8) || !checkpoint_keys_is(type, "int") || !symmetric ||
-        other)
+    if (scheme.bits < 2 || scheme.bits > 8 || !checkpoint_keys_is(type, "int") || other)
         checkpoint_keys_refuse(&weights, RESULT_UNSUPPORTED,
                                "quantization_config: pack-quantized is read with one group of "
-                               "symmetric integers of 4 or 8 bits");
+                               "integers of 2 to 8 bits");
     checkpoint_keys_leave(&first, &weights);
     checkpoint_keys_leave(&all, &first);
     checkpoint_keys_leave(keys, &all);
-    return groups;
+    return scheme;
 }
 
-static enum result apply_packed(struct checkpoint_keys *keys, struct tensor_table *table,
-                                struct error_text *error)
+static struct integer_scheme read_awq(struct checkpoint_keys *keys)
 {
-    struct mlx_groups groups = read_packed(keys);
+    struct integer_scheme scheme = {.layout = WEIGHT_AWQ, .zeros = true};
+    struct gguf_string version = checkpoint_keys_string_or_empty(keys, "version");
+    if (version.length == 0)
+        version = checkpoint_keys_string_or_empty(keys, "format");
+    if (version.length > 0 && !checkpoint_keys_is(version, "gemm") &&
+        !checkpoint_keys_is(version, "GEMM"))
+        refuse_string(keys, "version", version);
+    scheme.bits = checkpoint_keys_u32_or(keys, "bits", (struct u32_range){1, 16}, 4);
+    scheme.group = read_group(keys, 128);
+    if (scheme.bits != 4)
+        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "%s: awq is read with 4 bits, not %u",
+                               keys->section, scheme.bits);
+    return scheme;
+}
+
+static struct integer_scheme read_gptq(struct checkpoint_keys *keys)
+{
+    struct integer_scheme scheme = {.layout = WEIGHT_GPTQ, .zeros = true, .zero_step = 1};
+    struct gguf_string format = checkpoint_keys_string_or_empty(keys, "checkpoint_format");
+    if (format.length == 0)
+        format = checkpoint_keys_string_or_empty(keys, "format");
+    if (checkpoint_keys_is(format, "gptq_v2"))
+        scheme.zero_step = 0;
+    else if (format.length > 0 && !checkpoint_keys_is(format, "gptq"))
+        refuse_string(keys, "checkpoint_format", format);
+    scheme.bits = checkpoint_keys_u32(keys, "bits", (struct u32_range){1, 16});
+    scheme.group = read_group(keys, 128);
+    if (scheme.bits != 2 && scheme.bits != 3 && scheme.bits != 4 && scheme.bits != 8)
+        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED,
+                               "%s: gptq is read with 2, 3, 4 and 8 bits, not %u", keys->section,
+                               scheme.bits);
+    struct json_value modules = json_value_member(keys->object, "dynamic"), module;
+    struct json_reader at = json_value_elements(modules);
+    bool has_modules = json_value_type(modules) == JSON_OBJECT || json_value_next(&at, &module);
+    if (has_modules && modules.byte_count > 2) /* more than {} */
+        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED,
+                               "%s: modules with settings of their own (dynamic) are not read",
+                               keys->section);
+    return scheme;
+}
+
+static enum result apply_integers(struct checkpoint_keys *keys, struct integer_scheme scheme,
+                                  struct tensor_table *table, struct error_text *error)
+{
     if (keys->result != RESULT_OK)
         return error_set(error, keys->result, "config.json: %s", keys->error->text);
     for (uint32_t i = 0; i < tensor_table_count(table); i++) {
-        const struct checkpoint_tensor *tensor = tensor_table_at(table, i);
         enum result result = RESULT_OK;
-        if (!tensor->part && quantized_tensors_match(tensor, "I32", ".weight_packed"))
-            result = quantized_tensors_join_packed(table, i, groups, error);
+        if (integer_tensors_match(tensor_table_at(table, i), scheme.layout))
+            result = integer_tensors_join(table, i, scheme, error);
         if (result != RESULT_OK)
             return result;
     }
     leave_unused(table);
     return tensor_table_finish(table, error); /* sort again: names changed */
 }
+
+/* --- methods ---------------------------------------------------------------------------------- */
 
 static enum result apply_method(struct checkpoint_keys *keys, struct tensor_table *table,
                                 struct error_text *error)
@@ -251,7 +310,11 @@ static enum result apply_method(struct checkpoint_keys *keys, struct tensor_tabl
     struct fp8_block block = {0, 0};
     if (compressed && keys->result == RESULT_OK &&
         checkpoint_keys_is(checkpoint_keys_string_or_empty(keys, "format"), "pack-quantized"))
-        return apply_packed(keys, table, error);
+        return apply_integers(keys, read_packed(keys), table, error);
+    if (checkpoint_keys_is(method, "awq"))
+        return apply_integers(keys, read_awq(keys), table, error);
+    if (checkpoint_keys_is(method, "gptq"))
+        return apply_integers(keys, read_gptq(keys), table, error);
     if (!compressed && !modelopt && !fp8 && !fp4)
         checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED,
                                "quantization_config: method \"%.*s\" is not read; " METHODS,

@@ -14,8 +14,7 @@
 
 #include "proto/must.h"
 
-/* Length of a name in an error text ("%.*s") that leaves room for the reason. */
-#define NAME(string) (int)((string).length < 100 ? (string).length : 100), (string).bytes
+#define NAME QUANTIZED_NAME
 
 struct part_name {
     char text[LIMIT_GGUF_NAME_BYTES + 32];
@@ -39,22 +38,26 @@ static struct part_name part_name(const struct checkpoint_tensor *tensor, size_t
     return name;
 }
 
-static struct checkpoint_tensor *find_part(struct tensor_table *table, const char *name)
+struct checkpoint_tensor *quantized_tensors_part(struct tensor_table *table,
+                                                 const struct checkpoint_tensor *tensor, size_t cut,
+                                                 const char *ending)
 {
-    const struct checkpoint_tensor *found = tensor_table_find(table, name);
+    const struct checkpoint_tensor *found =
+        tensor_table_find(table, part_name(tensor, cut, ending).text);
     if (!found)
         return NULL;
     return tensor_table_edit(table, (uint32_t)(found - tensor_table_at(table, 0)));
 }
 
-static enum result need_part(struct tensor_table *table, const struct checkpoint_tensor *tensor,
-                             struct part_name name, struct checkpoint_tensor **part,
-                             struct error_text *error)
+enum result quantized_tensors_need(struct tensor_table *table,
+                                   const struct checkpoint_tensor *tensor, size_t cut,
+                                   const char *ending, struct checkpoint_tensor **part,
+                                   struct error_text *error)
 {
-    *part = find_part(table, name.text);
+    *part = quantized_tensors_part(table, tensor, cut, ending);
     if (!*part)
         return error_set(error, RESULT_INVALID, "tensor %.*s is quantized, but %.100s is missing",
-                         NAME(tensor->name), name.text);
+                         NAME(tensor->name), part_name(tensor, cut, ending).text);
     return RESULT_OK;
 }
 
@@ -77,7 +80,8 @@ static enum result check_parts(const struct checkpoint_tensor *codes,
     return RESULT_OK;
 }
 
-static enum result check_float(const struct checkpoint_tensor *scales, struct error_text *error)
+enum result quantized_tensors_check_float(const struct checkpoint_tensor *scales,
+                                          struct error_text *error)
 {
     bool readable = scales->readable && (scales->type == GGML_F32 || scales->type == GGML_F16 ||
                                          scales->type == GGML_BF16);
@@ -96,7 +100,8 @@ static enum result check_exponents(const struct checkpoint_tensor *scales, struc
 }
 
 /* Turns the row into the matrix that its parts form. */
-static void become(struct checkpoint_tensor *tensor, struct weight_source source, uint64_t columns)
+void quantized_tensors_become(struct checkpoint_tensor *tensor, struct weight_source source,
+                              uint64_t columns)
 {
     uint64_t rows = tensor->data_bytes / source.row_bytes;
     source.data = tensor->data;
@@ -114,9 +119,9 @@ enum result quantized_tensors_join_mlx(struct tensor_table *table, uint32_t inde
     size_t cut = strlen("weight");
     uint64_t bits = codes->dimensions[0] <= UINT32_MAX ? codes->dimensions[0] * 32 : 0;
     uint64_t columns = bits / groups.bits;
-    enum result result = need_part(table, codes, part_name(codes, cut, "scales"), &scales, error);
+    enum result result = quantized_tensors_need(table, codes, cut, "scales", &scales, error);
     if (result == RESULT_OK && !groups.fp4)
-        result = need_part(table, codes, part_name(codes, cut, "biases"), &biases, error);
+        result = quantized_tensors_need(table, codes, cut, "biases", &biases, error);
     if (result != RESULT_OK)
         return result;
     if (bits == 0 || columns * groups.bits != bits || columns % groups.group != 0)
@@ -126,7 +131,8 @@ enum result quantized_tensors_join_mlx(struct tensor_table *table, uint32_t inde
                          groups.bits);
     result = check_parts(codes, scales, columns, columns / groups.group, error);
     if (result == RESULT_OK)
-        result = groups.fp4 ? check_exponents(scales, error) : check_float(scales, error);
+        result = groups.fp4 ? check_exponents(scales, error)
+                            : quantized_tensors_check_float(scales, error);
     if (result == RESULT_OK && biases)
         result = check_parts(codes, biases, columns, columns / groups.group, error);
     if (result == RESULT_OK && biases && strcmp(biases->type_name, scales->type_name) != 0)
@@ -145,59 +151,7 @@ enum result quantized_tensors_join_mlx(struct tensor_table *table, uint32_t inde
         source.biases = biases->data;
         biases->part = true;
     }
-    become(codes, source, columns);
-    return RESULT_OK;
-}
-
-/* Parts that change the values are not read; the shape repeats what the codes have. */
-static enum result leave_packed_parts(struct tensor_table *table,
-                                      const struct checkpoint_tensor *codes,
-                                      struct error_text *error)
-{
-    static const char *const refused[] = {"zero_point", "g_idx"};
-    size_t cut = strlen("packed");
-    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
-        if (find_part(table, part_name(codes, cut, refused[i]).text))
-            return error_set(error, RESULT_UNSUPPORTED, "tensor %.*s: a %s beside it is not read",
-                             NAME(codes->name), refused[i]);
-    struct checkpoint_tensor *shape = find_part(table, part_name(codes, cut, "shape").text);
-    if (shape)
-        shape->part = true;
-    return RESULT_OK;
-}
-
-enum result quantized_tensors_join_packed(struct tensor_table *table, uint32_t index,
-                                          struct mlx_groups groups, struct error_text *error)
-{
-    struct checkpoint_tensor *codes = tensor_table_edit(table, index), *scales;
-    size_t cut = strlen("packed");
-    uint64_t bits = codes->dimensions[0] <= UINT32_MAX ? codes->dimensions[0] * 32 : 0;
-    uint64_t columns = bits / groups.bits, group = groups.group > 0 ? groups.group : columns;
-    enum result result = need_part(table, codes, part_name(codes, cut, "scale"), &scales, error);
-    if (result == RESULT_OK)
-        result = leave_packed_parts(table, codes, error);
-    if (result != RESULT_OK)
-        return result;
-    if (bits == 0 || group > UINT32_MAX || group % WEIGHT_SOURCE_BLOCK != 0 || columns % group != 0)
-        return error_set(
-            error, RESULT_UNSUPPORTED,
-            "tensor %.*s: rows of %llu columns are no groups of %llu, a multiple of %u",
-            NAME(codes->name), (unsigned long long)columns, (unsigned long long)group,
-            WEIGHT_SOURCE_BLOCK);
-    result = check_parts(codes, scales, columns, columns / group, error);
-    if (result == RESULT_OK)
-        result = check_float(scales, error);
-    if (result != RESULT_OK)
-        return result;
-    struct weight_source source = {.layout = WEIGHT_AFFINE,
-                                   .row_bytes = 4 * codes->dimensions[0],
-                                   .scales = scales->data,
-                                   .scale_type = scales->type,
-                                   .bits = groups.bits,
-                                   .group = (uint32_t)group};
-    scales->part = true;
-    codes->name.length -= strlen("_packed");
-    become(codes, source, columns);
+    quantized_tensors_become(codes, source, columns);
     return RESULT_OK;
 }
 
@@ -206,7 +160,7 @@ enum result quantized_tensors_join_fp4(struct tensor_table *table, uint32_t inde
 {
     struct checkpoint_tensor *codes = tensor_table_edit(table, index), *scales;
     size_t cut = strlen("_blocks");
-    enum result result = need_part(table, codes, part_name(codes, cut, "_scales"), &scales, error);
+    enum result result = quantized_tensors_need(table, codes, cut, "_scales", &scales, error);
     if (result == RESULT_OK && codes->dimensions[0] != 16)
         result = error_set(error, RESULT_INVALID, "tensor %.*s: blocks of %llu bytes, not 16",
                            NAME(codes->name), (unsigned long long)codes->dimensions[0]);
@@ -228,7 +182,7 @@ enum result quantized_tensors_join_fp4(struct tensor_table *table, uint32_t inde
     scales->part = true;
     flat.name.length -= cut;
     *codes = flat;
-    become(codes, source, groups * WEIGHT_SOURCE_BLOCK);
+    quantized_tensors_become(codes, source, groups * WEIGHT_SOURCE_BLOCK);
     return RESULT_OK;
 }
 
@@ -268,13 +222,13 @@ enum result quantized_tensors_join_fp8(struct tensor_table *table, uint32_t inde
 {
     struct checkpoint_tensor *codes = tensor_table_edit(table, index), *scales;
     struct weight_source source = {.layout = WEIGHT_FP8, .row_bytes = codes->dimensions[0]};
-    scales = find_part(table, part_name(codes, 0, "_scale_inv").text);
+    scales = quantized_tensors_part(table, codes, 0, "_scale_inv");
     if (!scales) {
-        enum result result = need_part(table, codes, part_name(codes, 0, "_scale"), &scales, error);
+        enum result result = quantized_tensors_need(table, codes, 0, "_scale", &scales, error);
         if (result != RESULT_OK)
             return result;
     }
-    enum result result = check_float(scales, error);
+    enum result result = quantized_tensors_check_float(scales, error);
     if (result != RESULT_OK)
         return result;
     if (codes->data_bytes == 0 || scales->data_bytes == 0 ||
@@ -288,6 +242,6 @@ enum result quantized_tensors_join_fp8(struct tensor_table *table, uint32_t inde
     source.scales = scales->data;
     source.scale_type = scales->type;
     scales->part = true;
-    become(codes, source, codes->dimensions[0]);
+    quantized_tensors_become(codes, source, codes->dimensions[0]);
     return RESULT_OK;
 }

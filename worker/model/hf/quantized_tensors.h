@@ -19,12 +19,6 @@ enum result quantized_tensors_join_mlx(struct tensor_table *table, uint32_t inde
                                        struct mlx_groups groups,
                                        struct error_text *error) RESULT_CHECKED;
 
-/* Joins row `index`, X.weight_packed in I32 (compressed-tensors, signed codes without zero points),
- * with X.weight_scale; the result is called X.weight. `groups.group` 0: a scale per row. */
-enum result quantized_tensors_join_packed(struct tensor_table *table, uint32_t index,
-                                          struct mlx_groups groups,
-                                          struct error_text *error) RESULT_CHECKED;
-
 /* Joins row `index`, X_blocks in U8, with X_scales; the result is called X. */
 enum result quantized_tensors_join_fp4(struct tensor_table *table, uint32_t index,
                                        struct error_text *error) RESULT_CHECKED;
@@ -40,6 +34,27 @@ struct fp8_block {
 enum result quantized_tensors_join_fp8(struct tensor_table *table, uint32_t index,
                                        struct fp8_block block,
                                        struct error_text *error) RESULT_CHECKED;
+
+/* --- for the other joins ------------------------------------------------------------------------ */
+
+/* Length of a name in an error text ("%.*s") that leaves room for the reason. */
+#define QUANTIZED_NAME(string) (int)((string).length < 100 ? (string).length : 100), (string).bytes
+
+/* The tensor whose name is that of `tensor` with another ending for its last `cut` bytes; NULL if
+ * there is none. quantized_tensors_need(): an error that names it instead. */
+struct checkpoint_tensor *quantized_tensors_part(struct tensor_table *table,
+                                                 const struct checkpoint_tensor *tensor, size_t cut,
+                                                 const char *ending);
+enum result quantized_tensors_need(struct tensor_table *table,
+                                   const struct checkpoint_tensor *tensor, size_t cut,
+                                   const char *ending, struct checkpoint_tensor **part,
+                                   struct error_text *error) RESULT_CHECKED;
+/* Refuses scales that are not F32, F16 or BF16. */
+enum result quantized_tensors_check_float(const struct checkpoint_tensor *scales,
+                                          struct error_text *error) RESULT_CHECKED;
+/* Makes the row the matrix that its parts form; chooses the source's type. */
+void quantized_tensors_become(struct checkpoint_tensor *tensor, struct weight_source source,
+                              uint64_t columns);
 
 /* Whether the tensor has this type and a name with this ending. */
 bool quantized_tensors_match(const struct checkpoint_tensor *tensor, const char *type_name,
