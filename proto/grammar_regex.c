@@ -451,7 +451,8 @@ static uint32_t merge_counts(struct regex_store *store, uint32_t x, uint32_t y)
     return regex_concat(store, both, p_tail);
 }
 
-#define MERGED_MEMBERS 8u /* pairs are compared in lists up to this length */
+#define MERGED_MEMBERS 8u  /* pairs are compared in lists up to this length */
+#define ABSORBED_NODES 32u /* of an alternative, looked at to see whether another contains it */
 
 /* Merges members of [base, count) in place; false: failed. */
 static bool merge_members(struct regex_store *store, size_t base)
@@ -525,6 +526,28 @@ static uint32_t list_of(struct regex_store *store, size_t base, enum regex_kind 
     return list;
 }
 
+/* Drops alternatives that another one, X{0,}, contains. */
+static void absorb_members(struct regex_store *store, size_t base)
+{
+    uint32_t *ids = store->scratch.ids;
+    for (size_t r = base; r < store->scratch.count; r++) {
+        const struct regex_node whole = store->nodes[ids[r]];
+        if (whole.kind != REGEX_KIND_REPEAT || whole.minimum != 0 ||
+            whole.maximum != REGEX_UNBOUNDED)
+            continue;
+        size_t kept = base, place = base;
+        for (size_t i = base; i < store->scratch.count; i++) {
+            uint32_t steps = ABSORBED_NODES;
+            if (i == r)
+                place = kept;
+            if (i == r || !regex_is_within(store, ids[i], whole.a, &steps))
+                ids[kept++] = ids[i];
+        }
+        store->scratch.count = kept;
+        r = place;
+    }
+}
+
 /* Alternatives of the ids above `base`, which it pops. */
 static uint32_t or_of_scratch(struct regex_store *store, size_t base)
 {
@@ -541,6 +564,8 @@ static uint32_t or_of_scratch(struct regex_store *store, size_t base)
     store->scratch.count = base + count;
     uint32_t absorbed = tidy_or(store, base);
     bool done = absorbed == REGEX_FAILED || absorbed == REGEX_ANYTHING;
+    if (!done && store->scratch.count - base <= MERGED_MEMBERS)
+        absorb_members(store, base);
     if (!done && store->scratch.count - base <= MERGED_MEMBERS && !merge_members(store, base)) {
         done = true;
         absorbed = REGEX_FAILED;

@@ -121,6 +121,9 @@ void regex_classes_split(struct regex_classes *classes, const struct regex_byte_
 /* Of all sets that `node` reaches; false: out of fuel or memory. */
 bool regex_classes_of(struct regex_store *store, uint32_t node, struct regex_classes *classes);
 
+/* True: every text of `node` is a text of x{0,}. False also if `steps` nodes do not decide it. */
+bool regex_is_within(struct regex_store *store, uint32_t node, uint32_t x, uint32_t *steps);
+
 enum regex_liveness { REGEX_LIVENESS_UNKNOWN = 0, REGEX_LIVE, REGEX_DEAD };
 /* Whether some string matches `node`; unknown if `steps` derivatives do not decide it or the store
  * fails. */

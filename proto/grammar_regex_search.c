@@ -87,6 +87,49 @@ void regex_same_derivative(struct regex_store *store, uint32_t node, uint8_t byt
     }
 }
 
+/* The bytes of the set are texts of `x` of one byte. */
+static bool set_is_part(const struct regex_store *store, uint32_t set, uint32_t x)
+{
+    const uint64_t *inner = store->sets[store->nodes[set].a].words;
+    for (bool last = false; !last; x = store->nodes[x].b) {
+        last = store->nodes[x].kind != REGEX_KIND_OR;
+        const struct regex_node *part = &store->nodes[last ? x : store->nodes[x].a];
+        const uint64_t *outer =
+            part->kind == REGEX_KIND_SET ? store->sets[part->a].words : (uint64_t[4]){0};
+        if (((inner[0] & ~outer[0]) | (inner[1] & ~outer[1]) | (inner[2] & ~outer[2]) |
+             (inner[3] & ~outer[3])) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool regex_is_within(struct regex_store *store, uint32_t node, uint32_t x, uint32_t *steps)
+{
+    while (*steps > 0 && regex_spend(store, 1)) {
+        --*steps;
+        if (node == x || node == REGEX_EMPTY || node == REGEX_NOTHING)
+            return true;
+        const struct regex_node here = store->nodes[node];
+        switch ((enum regex_kind)here.kind) {
+        case REGEX_KIND_SET: return set_is_part(store, node, x);
+        case REGEX_KIND_REPEAT: node = here.a; break;
+        case REGEX_KIND_CONCAT:
+        case REGEX_KIND_OR:
+            if (!regex_is_within(store, here.a, x, steps))
+                return false;
+            node = here.b;
+            break;
+        case REGEX_KIND_AND:
+            if (regex_is_within(store, here.a, x, steps))
+                return true;
+            node = here.b;
+            break;
+        default: return false;
+        }
+    }
+    return false;
+}
+
 /* Open addressing from node to the entry of the search that reached it. */
 struct search {
     struct regex_store *store;
