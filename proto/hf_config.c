@@ -29,6 +29,8 @@ static const struct {
     {"qwen2_5_vl", 32768},   {"qwen2_5_vl_text", 32768},
     {"smollm3", 32768},      {"seed_oss", 524288},
     {"gemma", 8192},         {"granite", 2048},
+    {"exaone4", 2048},       {"olmo2", 2048},
+    {"olmo3", 2048},
 };
 
 struct json_value hf_config_text(struct json_value config)

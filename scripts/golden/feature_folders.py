@@ -56,6 +56,20 @@ CASES = {
     "smollm3_windows-b": ("SmolLM3ForCausalLM", OTHER | {
         "model_type": "smollm3", "no_rope_layer_interval": 2, "use_sliding_window": True, "sliding_window": 9,
         "layer_types": [SLIDING, FULL, SLIDING], "head_dim": 16, "tie_word_embeddings": False}, {}, ["no_rope_layers"]),
+    "exaone4_windows-a": ("Exaone4ForCausalLM", SMALL | {
+        "model_type": "exaone4", "sliding_window": 7, "layer_types": [SLIDING, FULL], "head_dim": 8}, {}, []),
+    "exaone4_windows-b": ("Exaone4ForCausalLM", OTHER | {
+        "model_type": "exaone4", "sliding_window": 5, "sliding_window_pattern": 2, "head_dim": 16, "tie_word_embeddings": True},
+                          {}, ["layer_types"]),
+    "olmo2_biases-a": ("Olmo2ForCausalLM", SMALL | {"model_type": "olmo2", "attention_bias": True, "head_dim": 8}, {}, []),
+    "olmo2_biases-b": ("Olmo2ForCausalLM", OTHER | {
+        "model_type": "olmo2", "num_key_value_heads": 3, "head_dim": 16, "tie_word_embeddings": True}, {}, []),
+    "olmo3_biases-a": ("Olmo3ForCausalLM", SMALL | {
+        "model_type": "olmo3", "attention_bias": True, "head_dim": 8, "sliding_window": 6, "layer_types": [FULL, SLIDING]}, {}, []),
+    "olmo3_biases-b": ("Olmo3ForCausalLM", OTHER | {
+        "model_type": "olmo3", "head_dim": 16, "sliding_window": 5, "layer_types": [SLIDING, FULL, SLIDING],
+        "rope_parameters": {FULL: {"rope_type": "yarn", "factor": 2.0, "rope_theta": 7000.0, "original_max_position_embeddings": 64},
+                            SLIDING: {"rope_type": "default", "rope_theta": 900.0}}}, {}, []),
     "seed_oss_biases-a": ("SeedOssForCausalLM", SMALL | {
         "model_type": "seed_oss", "attention_out_bias": True, "mlp_bias": True}, {}, []),
     "seed_oss_biases-b": ("SeedOssForCausalLM", OTHER | {

@@ -5,6 +5,8 @@ GGUF_LAYER = {
     "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
 }
+# Of families that norm the outputs of the halves instead of the inputs.
+GGUF_LAYER_AFTER = GGUF_LAYER | {"post_attention_layernorm": "post_attention_norm", "post_feedforward_layernorm": "post_ffw_norm"}
 GGUF_WHOLE = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight",
               "lm_head.weight": "output.weight"}
 
@@ -38,6 +40,11 @@ def llama_shapes(config):
     for layer in range(config["num_hidden_layers"]):
         found |= layer_shapes(config, f"model.layers.{layer}.")
     return found
+
+
+def shapes_with_norms_after(config):
+    """The same with norms of the outputs of the halves instead of the inputs."""
+    return {name.replace("input_layernorm", "post_feedforward_layernorm"): shape for name, shape in llama_shapes(config).items()}
 
 
 def gguf_name(name, layer_names=GGUF_LAYER):

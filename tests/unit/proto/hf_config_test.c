@@ -82,6 +82,8 @@ static void an_absent_context_is_the_default_of_the_class(void **state)
         {"qwen2_5_vl", 32768},   {"qwen2_5_vl_text", 32768},
         {"smollm3", 32768},      {"seed_oss", 524288},
         {"gemma", 8192},         {"granite", 2048},
+        {"exaone4", 2048},       {"olmo2", 2048},
+        {"olmo3", 2048},
     };
     for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++) {
         char json[160];

@@ -1,10 +1,12 @@
 /*
  *   x = embedding
- *   each layer:  q|k|v = W . norm(x) [+ bias], each head of q and k [normed,] rotated
+ *   each layer:  q|k|v = W . n(x) [+ bias], q and k [normed,] each head rotated
  *                x += [norm of] Wo . attention(q, k, v)
- *                x += [norm of] Wdown . (activation(Wgate . norm(x)) * Wup . norm(x))
+ *                x += [norm of] Wdown . (activation(Wgate . n(x)) * Wup . n(x))
  *                or the layer's experts (expert_blocks.c)
  *   logits = Woutput . norm(x) [scaled and capped]
+ *
+ * n(x) is norm(x), or x itself in families that norm only the outputs of the halves.
  *
  * Of the last layer's outputs, only the rows whose next token is needed are used. So those rows are
  * gathered after the last layer's attention, and its projections, the final norm and the vocabulary
@@ -57,28 +59,53 @@ struct linear_weights dense_blocks_qkv_biases(struct plan_builder *b, const stru
     };
 }
 
+/* The normed residual, or the residual itself if the form has no norm there. */
+static plan_tensor_id list_input(struct plan_builder *b, const struct model_config *c,
+                                 const struct dense_form *form, const char *norm_name,
+                                 uint32_t layer, const struct dense_tensors *t)
+{
+    if (form->no_input_norms)
+        return t->residual;
+    plan_weight_id norm = plan_builder_vector(b, c->hidden, "blk.%u.%s.weight", layer, norm_name);
+    plan_ops_rms_norm(b, t->residual, norm, t->normed);
+    return t->normed;
+}
+
+/* Norms queries and keys, each head alone or all of them as one. */
+static void list_head_norms(struct plan_builder *b, const struct dense_form *form, uint32_t layer,
+                            plan_tensor_id qkv, struct qkv_slices slices)
+{
+    if (form->whole_norms) {
+        slices.queries = (struct column_slice){slices.queries.offset, 1,
+                                               slices.queries.heads * slices.queries.head_dim};
+        slices.keys =
+            (struct column_slice){slices.keys.offset, 1, slices.keys.heads * slices.keys.head_dim};
+    }
+    plan_ops_head_norm(
+        b, qkv, slices.queries,
+        plan_builder_vector(b, slices.queries.head_dim, "blk.%u.attn_q_norm.weight", layer));
+    plan_ops_head_norm(
+        b, qkv, slices.keys,
+        plan_builder_vector(b, slices.keys.head_dim, "blk.%u.attn_k_norm.weight", layer));
+}
+
 void dense_blocks_list_attention(struct plan_builder *b, const struct model_config *c,
                                  const struct dense_form *form, uint32_t layer,
                                  const struct dense_tensors *t, plan_tensor_id qkv)
 {
     struct qkv_slices slices = plan_ops_qkv_slices(c);
-    plan_weight_id norm = plan_builder_vector(b, c->hidden, "blk.%u.attn_norm.weight", layer);
-
-    plan_ops_rms_norm(b, t->residual, norm, t->normed);
-    plan_ops_linear(b, t->normed, qkv_matrices(b, c, form, layer), qkv);
+    plan_tensor_id input = list_input(b, c, form, "attn_norm", layer, t);
+    plan_ops_linear(b, input, qkv_matrices(b, c, form, layer), qkv);
     if (form->qkv_bias || c->attention_bias)
         plan_ops_bias_add(b, qkv, dense_blocks_qkv_biases(b, c, layer));
     /* Placed before the ops on heads, which a backend may fuse: scaling commutes with rotation, but
      * a norm would undo it. */
-    must(c->position_scale_tokens == 0 || !form->head_norms);
+    bool normed = form->head_norms || form->whole_norms;
+    must(c->position_scale_tokens == 0 || !normed);
     if (c->position_scale_tokens > 0)
         plan_ops_position_scale(b, qkv, slices.queries);
-    if (form->head_norms) {
-        plan_ops_head_norm(b, qkv, slices.queries,
-                           plan_builder_vector(b, c->head_dim, "blk.%u.attn_q_norm.weight", layer));
-        plan_ops_head_norm(b, qkv, slices.keys,
-                           plan_builder_vector(b, c->head_dim, "blk.%u.attn_k_norm.weight", layer));
-    }
+    if (normed)
+        list_head_norms(b, form, layer, qkv, slices);
     if (c->layer[layer].rope != ROPE_NONE) {
         plan_ops_rope(b, qkv, slices.queries, layer);
         plan_ops_rope(b, qkv, slices.keys, layer);
@@ -155,12 +182,10 @@ void dense_blocks_list_feed_forward(struct plan_builder *b, const struct model_c
                                     const struct dense_tensors *t)
 {
     uint32_t hidden = c->hidden, wide = c->feed_forward;
-    plan_weight_id norm =
-        plan_builder_vector(b, hidden, "blk.%u.%s.weight", layer,
-                            form->feed_forward_norm ? form->feed_forward_norm : "ffn_norm");
-    plan_ops_rms_norm(b, t->residual, norm, t->normed);
+    const char *norm_name = form->feed_forward_norm ? form->feed_forward_norm : "ffn_norm";
+    plan_tensor_id input = list_input(b, c, form, norm_name, layer, t);
     if (c->layer[layer].experts) {
-        must(!form->post_norms);
+        must(!form->post_norms && !form->no_input_norms);
         expert_blocks_list(b, c, &form->experts, layer, t->normed, &t->experts, t->residual);
         return;
     }
@@ -177,7 +202,7 @@ void dense_blocks_list_feed_forward(struct plan_builder *b, const struct model_c
         .bias = PLAN_NONE,
         .norm_name = "post_ffw_norm"};
 
-    plan_ops_linear(b, t->normed, gate_up, t->gate_up);
+    plan_ops_linear(b, input, gate_up, t->gate_up);
     if (c->feed_forward_bias) {
         must(!form->joined_gate_up);
         plan_ops_bias_add(b, t->gate_up, gate_up_biases(b, wide, layer));

@@ -1,6 +1,6 @@
 /*
  * The decoder of llama and the families like it: norms before attention and before a gated
- * feed-forward part, and after them in some families, grouped queries, rotary embeddings, and a
+ * feed-forward part, or after them, or both, grouped queries, rotary embeddings, and a
  * residual stream that only these two halves add to.
  *
  * A family describes itself by a dense_form. A family that replaces one half of the layer lists the
@@ -19,8 +19,10 @@ struct dense_form {
     bool output_bias;    /* attention's projection has one, likewise */
     bool sinks;          /* attention has attn_sinks */
     bool head_norms;     /* each query and key head is normed before it is rotated */
+    bool whole_norms;    /* all query heads are normed as one, and all key heads, likewise */
     bool joined_qkv;     /* q, k and v are one matrix attn_qkv */
     bool joined_gate_up; /* gate and up are one matrix ffn_up */
+    bool no_input_norms; /* the halves read the residual as it is; not with experts */
     bool post_norms;     /* the output of each half is normed before it is added */
     enum gate_activation activation;
     const char *feed_forward_norm; /* name of the norm before it; NULL: ffn_norm */

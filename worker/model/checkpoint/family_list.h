@@ -23,6 +23,9 @@
     FAMILY(granite)         \
     FAMILY(smollm3)         \
     FAMILY(seed_oss)        \
+    FAMILY(exaone4)         \
+    FAMILY(olmo2)           \
+    FAMILY(olmo3)           \
     FAMILY(qwen2)           \
     FAMILY(qwen2_vl)        \
     FAMILY(qwen2_5_vl)      \

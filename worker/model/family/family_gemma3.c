@@ -15,7 +15,7 @@
 #include "worker/model/hf/checkpoint_hf_rope.h"
 #include "worker/model/hf/checkpoint_hf_vision.h"
 
-enum { GLOBAL_ROPE, LOCAL_ROPE };
+enum { GLOBAL_ROPE, LOCAL_ROPE }; /* as checkpoint_hf_read_layer_ropes() */
 
 /* --- GGUF ------------------------------------------------------------------------------------- */
 
@@ -134,21 +134,7 @@ static void hf_read_ropes(struct checkpoint_keys *keys, struct model_config *con
     struct f32_range range = {1.0f, 1e12f};
     float global_base = checkpoint_keys_f32_or(keys, "rope_theta", range, GLOBAL_ROPE_BASE);
     float local_base = checkpoint_keys_f32_or(keys, "rope_local_base_freq", range, LOCAL_ROPE_BASE);
-    struct checkpoint_keys parameters = checkpoint_keys_enter(keys, "rope_parameters");
-    checkpoint_keys_leave(keys, &parameters);
-    bool stated = json_value_type(parameters.object) != JSON_ABSENT;
-    struct checkpoint_keys global = stated ? checkpoint_keys_enter(&parameters, "full_attention")
-                                           : checkpoint_keys_enter(keys, "rope_scaling");
-    struct checkpoint_keys local = checkpoint_keys_enter(&parameters, "sliding_attention");
-    if (stated && (json_value_type(global.object) == JSON_ABSENT ||
-                   json_value_type(local.object) == JSON_ABSENT))
-        checkpoint_keys_refuse(keys, RESULT_INVALID,
-                               "rope_parameters lacks full_attention or sliding_attention");
-    config->rope_count = 2;
-    checkpoint_hf_read_rope(&global, config, global_base, &config->ropes[GLOBAL_ROPE]);
-    checkpoint_keys_leave(keys, &global);
-    checkpoint_hf_read_rope(&local, config, local_base, &config->ropes[LOCAL_ROPE]);
-    checkpoint_keys_leave(keys, &local);
+    checkpoint_hf_read_layer_ropes(keys, config, global_base, local_base);
 }
 
 static void hf_read_config(struct checkpoint_keys *keys, struct model_config *config)

@@ -268,3 +268,23 @@ void checkpoint_hf_read_only_rope(struct checkpoint_keys *keys, struct model_con
     checkpoint_hf_read_rope_of(&scaling, config, &stated, &config->ropes[0]);
     checkpoint_keys_leave(keys, &scaling);
 }
+
+void checkpoint_hf_read_layer_ropes(struct checkpoint_keys *keys, struct model_config *config,
+                                    float global_base, float window_base)
+{
+    struct checkpoint_keys parameters = checkpoint_keys_enter(keys, "rope_parameters");
+    checkpoint_keys_leave(keys, &parameters);
+    bool stated = json_value_type(parameters.object) != JSON_ABSENT;
+    struct checkpoint_keys global = stated ? checkpoint_keys_enter(&parameters, "full_attention")
+                                           : checkpoint_keys_enter(keys, "rope_scaling");
+    struct checkpoint_keys local = checkpoint_keys_enter(&parameters, "sliding_attention");
+    if (stated && (json_value_type(global.object) == JSON_ABSENT ||
+                   json_value_type(local.object) == JSON_ABSENT))
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "rope_parameters lacks full_attention or sliding_attention");
+    config->rope_count = 2;
+    checkpoint_hf_read_rope(&global, config, global_base, &config->ropes[0]);
+    checkpoint_keys_leave(keys, &global);
+    checkpoint_hf_read_rope(&local, config, window_base, &config->ropes[1]);
+    checkpoint_keys_leave(keys, &local);
+}

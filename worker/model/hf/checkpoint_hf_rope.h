@@ -41,4 +41,11 @@ void checkpoint_hf_read_rope_of(struct checkpoint_keys *scaling, const struct mo
 void checkpoint_hf_read_rope(struct checkpoint_keys *scaling, const struct model_config *config,
                              float base, struct rope_config *rope);
 
+/* Reads two rotary embeddings: of global layers into ropes[0], of layers with a window into
+ * ropes[1]. rope_parameters has an object for each kind of layer, full_attention and
+ * sliding_attention; older configs have rope_scaling, which is for global layers. The bases are
+ * those that apply if the objects state none. */
+void checkpoint_hf_read_layer_ropes(struct checkpoint_keys *keys, struct model_config *config,
+                                    float global_base, float window_base);
+
 #endif

@@ -73,6 +73,8 @@ struct vulkan_heads_run vulkan_heads_run_read(const struct plan *plan, uint32_t 
         const struct head_norm_params *k = &run.key_norm->params.head_norm;
         run.usual = float_bits(q->epsilon) == float_bits(k->epsilon) &&
                     float_bits(q->weight_offset) == float_bits(k->weight_offset) &&
+                    q->slice.head_dim == run.query_rope->params.rope.slice.head_dim &&
+                    k->slice.head_dim == run.key_rope->params.rope.slice.head_dim &&
                     run.query_norm < run.query_rope && run.key_norm < run.key_rope;
     }
     if (run.usual && run.value_norm)
