@@ -35,8 +35,13 @@ static const struct {
 
 struct json_value hf_config_text(struct json_value config)
 {
-    struct json_value text = json_value_member(config, "text_config");
-    return json_value_type(text) == JSON_OBJECT ? text : config;
+    static const char *const names[] = {"text_config", "llm_config"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct json_value text = json_value_member(config, names[i]);
+        if (json_value_type(text) == JSON_OBJECT)
+            return text;
+    }
+    return config;
 }
 
 /* By the model_type of the object. */

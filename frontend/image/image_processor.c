@@ -4,7 +4,7 @@
  * Every family is a sequence of resizings, each of the previous result: into the box that a request
  * asked for, to the longest edge (idefics3), to the size that is cut. A resizing to the same size
  * costs nothing. Tiles are then copied out, followed by the whole image, resized once more from the
- * cut one.
+ * cut one (idefics3) or from the source (tiles). llava's tile is the middle of the last result.
  *
  * Normalizing and patches are the worker's.
  */
@@ -48,31 +48,39 @@ static enum result stage_resize(struct stage *stage, uint32_t width, uint32_t he
     return RESULT_OK;
 }
 
+/* Resizes into the request's box. */
+static enum result fit_box(const struct image_plan *plan, struct stage *source,
+                           struct error_text *error)
+{
+    if (plan->boxed_width == plan->width && plan->boxed_height == plan->height)
+        return RESULT_OK;
+    return stage_resize(source, plan->boxed_width, plan->boxed_height, IMAGE_FILTER_BICUBIC,
+                        IMAGE_ARITHMETIC_PIL, error);
+}
+
 /* All resizings but the last one, which writes into the caller's memory: that of the whole image
  * after the tiles, or of an image that is not cut. */
 static enum result run_stages(const struct image_processor *p, const struct image_plan *plan,
                               struct stage *stage, struct error_text *error)
 {
     enum result result = RESULT_OK;
-    if (plan->boxed_width != plan->width || plan->boxed_height != plan->height)
-        result = stage_resize(stage, plan->boxed_width, plan->boxed_height, IMAGE_FILTER_BICUBIC,
-                              IMAGE_ARITHMETIC_PIL, error);
     if (result == RESULT_OK && plan->first_width)
         result = stage_resize(stage, plan->first_width, plan->first_height, p->filter,
                               p->arithmetic, error);
-    if (result == RESULT_OK && plan->tiles > 1)
+    if (result == RESULT_OK && (plan->tiles > 1 || p->family == IMAGE_FAMILY_LLAVA))
         result = stage_resize(stage, plan->resized_width, plan->resized_height, p->filter,
                               p->arithmetic, error);
     return result;
 }
 
-static void cut_tile(const struct image_pixels *from, const struct image_plan *plan, uint32_t row,
-                     uint32_t column, uint8_t *out)
+/* The tile that begins at pixel x, y. */
+static void cut_tile(const struct image_pixels *from, const struct image_plan *plan, uint32_t x,
+                     uint32_t y, uint8_t *out)
 {
     size_t tile_row = image_pixels_bytes(plan->tile_width, 1);
     size_t row_bytes = image_pixels_bytes(from->width, 1);
-    const uint8_t *in = from->rgb + (size_t)row * plan->tile_height * row_bytes + column * tile_row;
-    for (uint32_t y = 0; y < plan->tile_height; y++, in += row_bytes, out += tile_row)
+    const uint8_t *in = from->rgb + y * row_bytes + image_pixels_bytes(x, 1);
+    for (uint32_t line = 0; line < plan->tile_height; line++, in += row_bytes, out += tile_row)
         memcpy(out, in, tile_row);
 }
 
@@ -103,17 +111,26 @@ enum result image_processor_run(const struct image_processor *processor,
                                 struct error_text *error)
 {
     must(processor->family != IMAGE_FAMILY_NONE && plan->tiles >= 1 && plan->byte_count > 0);
-    struct stage stage = {*pixels, false};
-    enum result result = run_stages(processor, plan, &stage, error);
+    struct stage source = {*pixels, false};
+    enum result result = fit_box(plan, &source, error);
+    struct stage stage = {source.pixels, false};
+    if (result == RESULT_OK)
+        result = run_stages(processor, plan, &stage, error);
     size_t tile_bytes = image_pixels_bytes(plan->tile_width, plan->tile_height);
     uint8_t *at = out;
     for (uint32_t tile = 0; result == RESULT_OK && tile + 1 < plan->tiles; tile++, at += tile_bytes)
-        cut_tile(&stage.pixels, plan, tile / plan->columns, tile % plan->columns, at);
-    if (result == RESULT_OK)
-        result = image_resizer_run(&stage.pixels, plan->tile_width, plan->tile_height,
-                                   processor->filter, processor->arithmetic, at, error);
+        cut_tile(&stage.pixels, plan, tile % plan->columns * plan->tile_width,
+                 tile / plan->columns * plan->tile_height, at);
+    bool middle = processor->family == IMAGE_FAMILY_LLAVA;
+    if (result == RESULT_OK && middle)
+        cut_tile(&stage.pixels, plan, plan->cut_x, plan->cut_y, at);
+    else if (result == RESULT_OK)
+        result = image_resizer_run(plan->whole_of_source ? &source.pixels : &stage.pixels,
+                                   plan->tile_width, plan->tile_height, processor->filter,
+                                   processor->arithmetic, at, error);
     if (result == RESULT_OK)
         hash_content(processor, plan, out, hash);
     stage_fini(&stage);
+    stage_fini(&source);
     return result;
 }

@@ -28,11 +28,13 @@
 
 /* Kinds of image processors; several model_types share one. */
 enum image_family {
-    IMAGE_FAMILY_NONE,    /* the checkpoint has no vision part */
-    IMAGE_FAMILY_QWEN,    /* qwen2_vl, qwen2_5_vl, qwen3_vl, qwen3_5 and their mixtures */
-    IMAGE_FAMILY_GEMMA3,  /* one fixed square */
-    IMAGE_FAMILY_GEMMA4,  /* aspect kept, pooled tokens */
-    IMAGE_FAMILY_IDEFICS3 /* idefics3, smolvlm: tiles, and the whole image as one more */
+    IMAGE_FAMILY_NONE,     /* the checkpoint has no vision part */
+    IMAGE_FAMILY_QWEN,     /* qwen2_vl, qwen2_5_vl, qwen3_vl, qwen3_5 and their mixtures */
+    IMAGE_FAMILY_GEMMA3,   /* one fixed square */
+    IMAGE_FAMILY_GEMMA4,   /* aspect kept, pooled tokens */
+    IMAGE_FAMILY_IDEFICS3, /* idefics3, smolvlm: tiles, and the whole image as one more */
+    IMAGE_FAMILY_LLAVA,    /* the middle square of the image */
+    IMAGE_FAMILY_TILES     /* internvl: a grid of squares near the aspect, and the whole image */
 };
 
 /* Texts of the marker and of its replacement; empty if the family has none. */
@@ -48,16 +50,19 @@ struct image_processor {
     enum image_family family;
     enum image_filter filter;
     enum image_arithmetic arithmetic;
-    uint32_t patch;        /* side of a patch in pixels */
-    uint32_t merge;        /* patches of a placeholder each way: merged (qwen), pooled (gemma4) */
-    uint32_t min_pixels;   /* qwen: of the resized image */
-    uint32_t max_pixels;   /* qwen */
-    uint32_t max_tokens;   /* gemma4: placeholders of an image */
-    uint32_t most_side;    /* gemma4: patches of a side that the tower has positions for; else 0 */
-    uint32_t side;         /* gemma3, idefics3: of a tile */
-    uint32_t side_tokens;  /* gemma3, idefics3: placeholders of a tile */
-    uint32_t longest_edge; /* idefics3: length of every resized image's longer side */
-    bool split;            /* idefics3: cut into tiles */
+    uint32_t patch;         /* side of a patch in pixels */
+    uint32_t merge;         /* patches of a placeholder each way: merged (qwen), pooled (gemma4) */
+    uint32_t min_pixels;    /* qwen: of the resized image */
+    uint32_t max_pixels;    /* qwen */
+    uint32_t max_tokens;    /* gemma4: placeholders of an image */
+    uint32_t most_side;     /* gemma4: patches of a side that the tower has positions for; else 0 */
+    uint32_t side;          /* gemma3, idefics3, llava, tiles: of a tile */
+    uint32_t side_tokens;   /* gemma3, idefics3, llava, tiles: placeholders of a tile */
+    uint32_t longest_edge;  /* idefics3: length of every resized image's longer side */
+    uint32_t shortest_edge; /* llava: length of the shorter side before the cut; 0: no cut */
+    uint32_t min_tiles;     /* tiles: of a grid */
+    uint32_t max_tiles;
+    bool split; /* idefics3: cut into tiles */
     float scale[IMAGE_CHANNELS];
     float bias[IMAGE_CHANNELS];
     struct image_tokens tokens;
@@ -116,7 +121,10 @@ struct image_plan {
     uint32_t wanted_height;
     uint32_t resized_width; /* before the cut into tiles */
     uint32_t resized_height;
-    uint32_t rows; /* of tiles; 0 if the image is not cut */
+    uint32_t cut_x; /* llava: where the tile begins in the resized image */
+    uint32_t cut_y;
+    bool whole_of_source; /* the whole image's tile is not resized from the cut one */
+    uint32_t rows;        /* of tiles; 0 if the image is not cut */
     uint32_t columns;
     uint32_t tile_width;
     uint32_t tile_height;

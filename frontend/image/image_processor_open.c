@@ -283,6 +283,112 @@ static void open_idefics3(struct settings *s, struct image_processor *p)
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
 
+/* Checks that a number which a file may repeat is this one. */
+static void settings_same(struct settings *s, struct json_value object, const char *name,
+                          uint32_t value)
+{
+    if (settings_u32(s, object, name, UINT32_MAX, value) != value)
+        settings_fail(s, RESULT_INVALID, name, "contradicts config.json");
+}
+
+/* A side that is one number, or two equal ones in a list. */
+static uint32_t settings_side(struct settings *s, const char *name, uint32_t most,
+                              uint32_t fallback)
+{
+    struct json_value value = json_value_member(s->vision, name), element;
+    uint32_t sides[2] = {fallback, fallback}, count = 0;
+    if (json_value_type(value) != JSON_ARRAY)
+        return settings_u32(s, s->vision, name, most, fallback);
+    for (struct json_reader at = json_value_elements(value); json_value_next(&at, &element);
+         count++)
+        if (count >= 2 || json_value_u32(element, &sides[count]) != RESULT_OK)
+            count = 2;
+    if (count != 2 || sides[0] != sides[1] || sides[0] < 1 || sides[0] > most) {
+        settings_fail(s, RESULT_INVALID, name, "not two equal numbers in range");
+        return fallback;
+    }
+    return sides[0];
+}
+
+/* Sets the placeholders of a square tile whose sides are known. */
+static void settle_tile(struct settings *s, struct image_processor *p)
+{
+    uint32_t across = p->side / p->patch / p->merge;
+    p->side_tokens = across * across;
+    if (across < 1 || p->side / p->patch % p->merge != 0)
+        settings_fail(s, RESULT_INVALID, "image_size", "is no square of merged patches");
+    if (p->side_tokens > LIMIT_IMAGE_TOKENS)
+        settings_fail(s, RESULT_INVALID, "image_size", "makes too many tokens");
+}
+
+static void open_llava(struct settings *s, struct image_processor *p)
+{
+    struct json_value size = json_value_member(s->image, "size");
+    struct json_value crop = json_value_member(s->image, "crop_size");
+    p->arithmetic = IMAGE_ARITHMETIC_TORCH;
+    settings_filter(s, IMAGE_FILTER_BICUBIC, p);
+    settings_normalization(s, true, clip_mean, clip_std, p);
+    bool squashes = json_value_type(json_value_member(size, "height")) != JSON_ABSENT;
+    p->patch = settings_u32(s, s->vision, "patch_size", LIMIT_PATCH_SIDE, squashes ? 16 : 32);
+    p->side = settings_u32(s, s->vision, "image_size", LIMIT_IMAGE_SIDE, 224);
+    p->merge = 1;
+    settle_tile(s, p);
+    settings_same(s, size, "height", p->side);
+    settings_same(s, size, "width", p->side);
+    settings_same(s, crop, "height", p->side);
+    settings_same(s, crop, "width", p->side);
+    p->shortest_edge = settings_u32(s, size, "shortest_edge", LIMIT_IMAGE_SIDE, p->side);
+    if (p->shortest_edge < p->side)
+        settings_fail(s, RESULT_UNSUPPORTED, "size", "less than crop_size");
+    if (settings_bool(s, "do_pad", false) ||
+        settings_bool(s, "do_center_crop", !squashes) == squashes)
+        settings_fail(s, RESULT_UNSUPPORTED, squashes ? "do_pad" : "do_center_crop",
+                      "padding, or a square without a centre crop");
+    if (squashes)
+        p->shortest_edge = 0;
+    settings_same(s, s->files->processor, "patch_size", p->patch);
+    settings_token(s, "image_token", "<image>", p->tokens.soft);
+    memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
+}
+
+/* Squares of patches that become one placeholder: a ratio of 0.5 joins two each way. */
+static uint32_t settings_downsampling(struct settings *s)
+{
+    float ratio = 0.5f;
+    if (json_value_f32(json_value_member(s->files->config, "downsample_ratio"), &ratio) ==
+            RESULT_INVALID ||
+        !(ratio > 0 && ratio <= 1) || 1.0f / ratio != floorf(1.0f / ratio) ||
+        1.0f / ratio > LIMIT_MERGE_SIDE) {
+        settings_fail(s, RESULT_INVALID, "downsample_ratio", "not 1 divided by a small number");
+        return 1;
+    }
+    return (uint32_t)(1.0f / ratio);
+}
+
+static void open_internvl(struct settings *s, struct image_processor *p)
+{
+    struct json_value size = json_value_member(s->image, "size");
+    p->arithmetic = IMAGE_ARITHMETIC_TORCH;
+    settings_filter(s, IMAGE_FILTER_BICUBIC, p);
+    settings_normalization(s, true, clip_mean, clip_std, p);
+    p->patch = settings_side(s, "patch_size", LIMIT_PATCH_SIDE, 14);
+    p->side = settings_side(s, "image_size", LIMIT_IMAGE_SIDE, 448);
+    p->merge = settings_downsampling(s);
+    settle_tile(s, p);
+    settings_same(s, size, "height", p->side);
+    settings_same(s, size, "width", p->side);
+    settings_same(s, s->files->config, "image_seq_length", p->side_tokens);
+    settings_same(s, s->files->processor, "image_seq_length", p->side_tokens);
+    p->min_tiles = settings_u32(s, s->image, "min_patches", LIMIT_IMAGE_TILES, 1);
+    p->max_tiles = settings_u32(s, s->image, "max_patches", LIMIT_IMAGE_TILES - 1, 12);
+    if (p->min_tiles > p->max_tiles)
+        settings_fail(s, RESULT_INVALID, "min_patches", "more than max_patches");
+    settings_token(s, "start_image_token", "<img>", p->tokens.begin);
+    settings_token(s, "end_image_token", "</img>", p->tokens.end);
+    settings_token(s, "context_image_token", "<IMG_CONTEXT>", p->tokens.soft);
+    memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
+}
+
 static const struct {
     const char *model_type;
     enum image_family family;
@@ -298,6 +404,8 @@ static const struct {
     {"gemma4", IMAGE_FAMILY_GEMMA4, open_gemma4},
     {"idefics3", IMAGE_FAMILY_IDEFICS3, open_idefics3},
     {"smolvlm", IMAGE_FAMILY_IDEFICS3, open_idefics3},
+    {"llava", IMAGE_FAMILY_LLAVA, open_llava},
+    {"internvl", IMAGE_FAMILY_TILES, open_internvl},
 };
 
 enum result image_processor_open(const struct image_processor_files *files,

@@ -155,13 +155,76 @@ static enum result plan_idefics3(const struct image_processor *p, bool low, stru
     return RESULT_OK;
 }
 
+/* The shorter side becomes shortest_edge, and the middle square is cut out; or a squashed square. */
+static enum result plan_llava(const struct image_processor *p, bool low, struct image_plan *plan,
+                              struct error_text *error)
+{
+    uint64_t width = plan->boxed_width, height = plan->boxed_height, edge = p->shortest_edge;
+    bool wide = width > height;
+    double longer = wide ? floor((double)(edge * width) / (double)height)
+                         : floor((double)(edge * height) / (double)width);
+    (void)low;
+    if (edge == 0)
+        set_resized(plan, p->side, p->side);
+    else
+        set_resized(plan, wide ? longer : (double)edge, wide ? (double)edge : longer);
+    if (plan->resized_width == 0 ||
+        (uint64_t)plan->resized_width * plan->resized_height > LIMIT_IMAGE_PIXELS)
+        return refuse_shape(plan->boxed_width, plan->boxed_height, error);
+    plan->tile_width = plan->tile_height = p->side;
+    plan->tile_tokens = p->side_tokens;
+    plan->cut_x = (plan->resized_width - p->side) / 2;
+    plan->cut_y = (plan->resized_height - p->side) / 2;
+    return RESULT_OK;
+}
+
+/* The grid of at most max_tiles squares whose aspect is nearest to the image's. Of equally near ones
+ * the last in order of their number, then their columns, that has less than twice the image's area,
+ * else the first. */
+static void choose_grid(const struct image_processor *p, struct image_plan *plan)
+{
+    double aspect = (double)plan->boxed_width / plan->boxed_height;
+    double area = (double)plan->boxed_width * plan->boxed_height, nearest = INFINITY;
+    plan->rows = plan->columns = 1;
+    for (uint32_t tiles = p->min_tiles; tiles <= p->max_tiles; tiles++) {
+        for (uint32_t columns = 1; columns <= tiles; columns++) {
+            if (tiles % columns != 0)
+                continue;
+            double distance = fabs(aspect - (double)columns / (tiles / columns));
+            bool equal = distance == nearest && area > 0.5 * p->side * p->side * tiles;
+            if (distance < nearest || equal) {
+                nearest = distance;
+                plan->columns = columns;
+                plan->rows = tiles / columns;
+            }
+        }
+    }
+}
+
+/* Squashed to a grid of squares, which are followed by the whole image unless there is one. */
+static enum result plan_tiles(const struct image_processor *p, bool low, struct image_plan *plan,
+                              struct error_text *error)
+{
+    (void)error;
+    plan->rows = plan->columns = 1;
+    if (!low)
+        choose_grid(p, plan);
+    set_resized(plan, (double)plan->columns * p->side, (double)plan->rows * p->side);
+    if (plan->rows * plan->columns == 1)
+        plan->rows = plan->columns = 0;
+    plan->whole_of_source = true;
+    plan->tile_width = plan->tile_height = p->side;
+    plan->tile_tokens = p->side_tokens;
+    return RESULT_OK;
+}
+
 typedef enum result (*plan_function)(const struct image_processor *p, bool low,
                                      struct image_plan *plan, struct error_text *error);
 
-static const plan_function plan_functions[] = {[IMAGE_FAMILY_QWEN] = plan_qwen,
-                                               [IMAGE_FAMILY_GEMMA3] = plan_gemma3,
-                                               [IMAGE_FAMILY_GEMMA4] = plan_gemma4,
-                                               [IMAGE_FAMILY_IDEFICS3] = plan_idefics3};
+static const plan_function plan_functions[] = {
+    [IMAGE_FAMILY_QWEN] = plan_qwen,     [IMAGE_FAMILY_GEMMA3] = plan_gemma3,
+    [IMAGE_FAMILY_GEMMA4] = plan_gemma4, [IMAGE_FAMILY_IDEFICS3] = plan_idefics3,
+    [IMAGE_FAMILY_LLAVA] = plan_llava,   [IMAGE_FAMILY_TILES] = plan_tiles};
 
 /* --- all ---------------------------------------------------------------------------------------*/
 
@@ -286,7 +349,7 @@ void image_processor_expand(const struct image_processor *processor, const struc
     const char *gap = processor->family == IMAGE_FAMILY_GEMMA3 ? "\n\n" : "";
     text_buffer_append_text(text, gap);
     text_buffer_append_text(text, processor->tokens.begin);
-    append_soft(processor, plan->tile_tokens, text);
+    append_soft(processor, plan->token_count, text);
     text_buffer_append_text(text, processor->tokens.end);
     text_buffer_append_text(text, gap);
 }

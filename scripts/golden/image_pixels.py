@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Writes images of all kinds and the output of Hugging Face's image processors for them, for tests/golden/images.
 
-usage: image_pixels.py FOLDER
+usage: image_pixels.py FOLDER [SETTINGS ...]
 
 Files of every supported format, each with the pixels that PIL decodes (upright, alpha over white). For those files and
 for images that the test draws by the formula of draw(): sizes, tiles, grids, tokens, the text that replaces a marker,
 and a hash of the resized bytes, for several checkpoints' settings. All values come from the processors' own code, which
-runs without rescaling and normalizing, and whose patches are joined to an image again. Needs transformers, torch,
+runs without rescaling and normalizing, and whose patches are joined to an image again. With names of settings only their
+lines are written, to add to cases.txt. Needs transformers, torch,
 torchvision, PIL and numpy.
 """
 import io
@@ -22,7 +23,10 @@ import torch
 from PIL import Image, ImageOps
 from transformers.models.gemma3 import image_processing_gemma3 as gemma3
 from transformers.models.gemma4 import image_processing_gemma4 as gemma4, processing_gemma4
+from transformers.models.got_ocr2 import image_processing_got_ocr2 as got_ocr2
 from transformers.models.idefics3 import image_processing_pil_idefics3 as idefics3, processing_idefics3
+from transformers.models.internvl import processing_internvl
+from transformers.models.llava import image_processing_llava as llava, processing_llava
 from transformers.models.qwen2_vl import image_processing_qwen2_vl as qwen, processing_qwen2_vl
 from transformers.models.smolvlm import image_processing_pil_smolvlm as smolvlm, processing_smolvlm
 
@@ -159,6 +163,7 @@ def pixels_of(data):
 # --- processors -----------------------------------------------------------------------------------------------------
 
 CLIP = {"image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711]}
+IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
 HALF = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
 
 
@@ -185,6 +190,20 @@ def idefics3_settings(model_type, side, patch, scale, longest):
             "preprocessor": {"max_image_size": {"longest_edge": side}, "size": {"longest_edge": longest}, "do_image_splitting": True}}
 
 
+def llava_settings(side, patch, **more):
+    return {"config": {"model_type": "llava", "vision_config": {"image_size": side, "patch_size": patch}},
+            "preprocessor": {"size": {"shortest_edge": side}, "crop_size": {"height": side, "width": side}, "resample": 3, **more},
+            "processor": {"patch_size": patch}}
+
+
+def internvl_settings(side, patch, **more):
+    tokens = (side // patch // 2) ** 2
+    return {"config": {"model_type": "internvl", "downsample_ratio": 0.5, "image_seq_length": tokens,
+                       "vision_config": {"image_size": [side, side], "patch_size": [patch, patch]}},
+            "preprocessor": {"size": {"height": side, "width": side}, "crop_to_patches": False, "resample": 3, **IMAGENET, **more},
+            "processor": {"image_seq_length": tokens}}
+
+
 # name: settings, and whether pixels of every image are recorded, or only of some.
 SETTINGS = {
     "qwen-tiny": (qwen_settings("qwen2_5_vl", 14, 56 * 56, 112 * 112, min_pixels=3136, **CLIP), True),
@@ -197,6 +216,10 @@ SETTINGS = {
     "gemma3": (gemma3_settings(896, 14, 256), False),
     "gemma4": (gemma4_settings(16, 280), False),
     "idefics3": (idefics3_settings("idefics3", 364, 14, 2, 1456), False),
+    "llava-tiny": (llava_settings(56, 14), True),
+    "llava-1.5": (llava_settings(336, 14, **CLIP), False),
+    "internvl-tiny": (internvl_settings(56, 14, max_patches=6, min_patches=2), True),
+    "internvl3": (internvl_settings(448, 14, max_patches=12), False),
     "smolvlm2": (idefics3_settings("smolvlm", 512, 16, 4, 2048), False),
 }
 # Drawn images; sizes and tokens are recorded for all settings.
@@ -215,7 +238,8 @@ def chosen(settings):
 
 def make_processor(settings):
     model = settings["config"]["model_type"]
-    classes = {"gemma3": gemma3.Gemma3ImageProcessor, "gemma4": gemma4.Gemma4ImageProcessor,
+    classes = {"llava": llava.LlavaImageProcessor, "internvl": got_ocr2.GotOcr2ImageProcessor,
+               "gemma3": gemma3.Gemma3ImageProcessor, "gemma4": gemma4.Gemma4ImageProcessor,
                "idefics3": idefics3.Idefics3ImageProcessorPil, "smolvlm": smolvlm.SmolVLMImageProcessorPil}
     return classes.get(model, qwen.Qwen2VLImageProcessor)(**chosen(settings))
 
@@ -227,7 +251,7 @@ def low_options(settings):
         size = settings["preprocessor"]["size"]
         most = min(size["longest_edge"], 512 * 512)
         return {"size": {"shortest_edge": min(size["shortest_edge"], most), "longest_edge": most}}
-    return {"gemma3": {}, "gemma4": {"max_soft_tokens": 70}}.get(model, {"do_image_splitting": False})
+    return {"gemma3": {}, "llava": {}, "internvl": {"min_patches": 1, "max_patches": 1}, "gemma4": {"max_soft_tokens": 70}}.get(model, {"do_image_splitting": False})
 
 
 def qwen_frames(processor, image, options):
@@ -273,8 +297,36 @@ def idefics3_frames(processor, image, options, settings):
     return frames, (int(out["rows"][0][0]), int(out["cols"][0][0])), text, text.count(who.image_token)
 
 
+def llava_frames(processor, image, options, settings):
+    sides = [processor.size["shortest_edge"] * side // min(image.size) for side in image.size]
+    if max(sides) > 16384 or sides[0] * sides[1] > 1 << 24:
+        raise ValueError("more than LIMIT_IMAGE_SIDE or LIMIT_IMAGE_PIXELS before the cut")
+    out = processor(images=[image], do_rescale=False, do_normalize=False, return_tensors="pt", **options)
+    who = SimpleNamespace(image_token="<image>", patch_size=settings["processor"]["patch_size"], num_additional_image_tokens=1,
+                          vision_feature_select_strategy="default")
+    text = processing_llava.LlavaProcessor.replace_image_token(who, out, 0)
+    return [out["pixel_values"][0].permute(1, 2, 0)], (0, 0), text, text.count(who.image_token)
+
+
+def internvl_frames(processor, image, options, settings):
+    options = {"crop_to_patches": True, **options}  # InternVLProcessor.images_kwargs
+    out = processor(images=[image], do_rescale=False, do_normalize=False, return_tensors="pt", **options)
+    who = SimpleNamespace(start_image_token="<img>", image_token="<IMG_CONTEXT>", end_image_token="</img>",
+                          image_seq_length=settings["processor"]["image_seq_length"])
+    text = processing_internvl.InternVLProcessor.replace_image_token(who, out, 0)
+    limits = {name: options.get(name, getattr(processor, name)) for name in ("min_patches", "max_patches")}
+    columns, rows = got_ocr2.get_optimal_tiled_canvas((image.height, image.width), (processor.size["height"],) * 2,
+                                                      limits["min_patches"], limits["max_patches"])
+    grid = (rows, columns) if rows * columns > 1 else (0, 0)
+    return [frame.permute(1, 2, 0) for frame in out["pixel_values"]], grid, text, text.count(who.image_token)
+
+
 def run(settings, processor, image, options):
     model = settings["config"]["model_type"]
+    if model == "llava":
+        return llava_frames(processor, image, options, settings)
+    if model == "internvl":
+        return internvl_frames(processor, image, options, settings)
     if model.startswith("qwen"):
         return qwen_frames(processor, image, options)
     if model == "gemma3":
@@ -352,7 +404,9 @@ def main():
     folder = sys.argv[1]
     os.makedirs(folder, exist_ok=True)
     files = dict([*jpeg_files(), *png_files(), *other_files()])
-    for name, data in files.items():
+    for name in set(SETTINGS) - set(sys.argv[2:] or SETTINGS):
+        del SETTINGS[name]
+    for name, data in files.items() if not sys.argv[2:] else []:
         pixels = pixels_of(data)
         with open(os.path.join(folder, name), "wb") as out:
             out.write(data)

@@ -3,14 +3,16 @@
 import pytest
 
 from shoal_server import ShoalServer
-from vision_folder import GEMMA4, QWEN, data_uri, image_part, make_folder, png, text_part
+from vision_folder import GEMMA4, INTERNVL, LLAVA, QWEN, data_uri, image_part, make_folder, png, text_part
 
 WIDE = image_part(data_uri(png(48, 24, (250, 10, 10))))
 TALL = image_part(data_uri(png(24, 40, (10, 10, 250))))
 
 # (tower, form, tokens of WIDE, tokens of TALL), with a token before and after each image. Qwen: one token for 8 x 8 pixels. Gemma 4: a grid
-# of at most 70 squares, here 11 x 5 and 6 x 10.
-FAMILIES = [("qwen3_vl_moe", QWEN, 6 * 3 + 2, 3 * 5 + 2), ("gemma4", GEMMA4, 11 * 5 + 2, 6 * 10 + 2)]
+# of at most 70 squares, here 11 x 5 and 6 x 10. InternVL: 9 for each tile of a grid, here 2 x 1 and 2 x 3, and for the whole image. LLaVA:
+# 36 for every image, and no other tokens.
+FAMILIES = [("qwen3_vl_moe", QWEN, 6 * 3 + 2, 3 * 5 + 2), ("gemma4", GEMMA4, 11 * 5 + 2, 6 * 10 + 2),
+            ("internvl", INTERNVL, 3 * 9 + 2, 7 * 9 + 2), ("llava", LLAVA, 36, 36)]
 
 
 @pytest.fixture(scope="module", params=FAMILIES, ids=[family[0] for family in FAMILIES])

@@ -29,6 +29,17 @@ GEMMA4 = {
     "processor": {"image_processor_type": "Gemma4ImageProcessor", "patch_size": 4, "pooling_kernel_size": 3,
                   "max_soft_tokens": 70},
 }
+INTERNVL = {
+    "special": {"<img>": 89, "</img>": 90, "<IMG_CONTEXT>": 91},
+    "marker": "<IMG_CONTEXT>",
+    "processor": {"image_processor_type": "GotOcr2ImageProcessorFast", "size": {"height": 24, "width": 24}, "crop_to_patches": False,
+                  "max_patches": 12},
+}
+LLAVA = {
+    "special": {"<image>": 91},
+    "marker": "<image>",
+    "processor": {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 24}, "crop_size": {"height": 24, "width": 24}},
+}
 FIRST_CHARACTER = 3
 
 TEMPLATE = (

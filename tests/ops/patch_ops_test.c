@@ -234,7 +234,7 @@ static void test_patch_positions(void **state)
         t.x = plan_sketch_tensor(t.sketch, PLAN_ROWS_PATCHES, COLUMNS);
         struct plan_op op = op_of(OP_patch_positions, t.x, t.x);
         op.weights[0] = t.table;
-        op.params.patch_positions = (struct patch_positions_params){forms[f], TABLE};
+        op.params.patch_positions = (struct patch_positions_params){forms[f], TABLE, false};
         open_trial(&t, op, CPU_TIER_BEST);
         uint32_t rows = t.vision.patches.rows;
         fill(&t, t.x, rows);
@@ -246,6 +246,69 @@ static void test_patch_positions(void **state)
                             row_of(&t, t.x, r)[c], 1e-5);
         end_trial(&t);
     }
+}
+
+/* The tower of test_lead_row: both images in tiles of one size, no windows. */
+static void use_lead_row(struct trial *t)
+{
+    struct model_vision *vision = &plan_sketch_plan(t->sketch)->vision;
+    vision->lead_row = true;
+    vision->fixed_side = TABLE;
+    vision->max_side = vision->window_side = 0;
+    t->table = plan_sketch_weight(t->sketch, GGML_F32, TABLE * TABLE + 1, COLUMNS);
+    free(t->bytes);
+    t->bytes = must_alloc((size_t)3 * 3 * SIDE * TABLE * SIDE * TABLE, 1);
+    for (uint32_t p = 0; p < 2; p++) {
+        t->images[p].shape = (struct image_shape){p + 1, SIDE * TABLE, SIDE * TABLE};
+        t->images[p].pixels = t->bytes + (size_t)p * 3 * SIDE * TABLE * SIDE * TABLE;
+    }
+}
+
+/* A tile begins with a square of rows of which the last is the lead row: pixels are zeros there,
+ * positions replace it, it attends with the patches, and the square's feature is dropped. */
+static void test_lead_row(void **state)
+{
+    (void)state;
+    const uint32_t square = MERGE * MERGE, tile_rows = square + TABLE * TABLE;
+    struct trial t;
+    float before[ROWS_MAX][COLUMNS];
+    begin_trial(&t);
+    use_lead_row(&t);
+    t.x = plan_sketch_tensor(t.sketch, PLAN_ROWS_PATCHES, COLUMNS);
+    plan_weight_id lead = plan_sketch_weight(t.sketch, GGML_F32, 1, COLUMNS);
+    struct plan_op op = op_of(OP_patch_positions, t.x, t.x);
+    op.weights[0] = t.table;
+    op.weights[1] = lead;
+    op.params.patch_positions = (struct patch_positions_params){POSITIONS_EXACT, TABLE, true};
+    open_trial(&t, op, CPU_TIER_BEST);
+    const struct image_patches *patches = &t.vision.patches;
+    assert_int_equal(patches->rows, 3 * tile_rows);
+    assert_int_equal(patches->features * square, patches->rows);
+    assert_int_equal(patches->whole.count, 2 * 3);
+    fill(&t, t.x, patches->rows);
+    memcpy(before, row_of(&t, t.x, 0), patches->rows * sizeof before[0]);
+    run(&t);
+    float leading[COLUMNS];
+    plan_sketch_weight_row(t.sketch, lead, 0, leading);
+    for (uint32_t r = 0; r < patches->rows; r++) {
+        const struct patch_place *place = &patches->places[r];
+        bool is_lead = r % tile_rows < square;
+        assert_int_equal(place->lead, is_lead);
+        assert_int_equal(patches->feature_rows[r / square] == PATCH_FEATURE_NONE, is_lead);
+        for (uint32_t i = 0; is_lead && i < 3 * 2 * SIDE * SIDE; i++)
+            assert_true(row_of(&t, t.pixels, r)[i] == 0.0f);
+        for (uint32_t c = 0; c < COLUMNS; c++)
+            expect_near(is_lead ? (double)leading[c] + table_at(&t, 0, c)
+                                : (double)before[r][c] +
+                                      table_at(&t, 1 + place->y * TABLE + place->x, c),
+                        row_of(&t, t.x, r)[c], 1e-5);
+    }
+    for (uint32_t s = 0; s < patches->whole.count; s++) {
+        const struct patch_span *span = &patches->whole.spans[s];
+        assert_int_equal(span->first_row, s / 2 * tile_rows + (s % 2 ? square - 1 : 0));
+        assert_int_equal(span->rows, s % 2 ? 1 + TABLE * TABLE : square - 1);
+    }
+    end_trial(&t);
 }
 
 /* --- attention -------------------------------------------------------------------------------- */
@@ -430,7 +493,7 @@ int main(void)
         cmocka_unit_test(test_patch_rows),      cmocka_unit_test(test_patch_positions),
         cmocka_unit_test(test_patch_attention), cmocka_unit_test(test_activate),
         cmocka_unit_test(test_join_and_pool),   cmocka_unit_test(test_feature_write),
-        cmocka_unit_test(test_clip_columns),
+        cmocka_unit_test(test_clip_columns),    cmocka_unit_test(test_lead_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "proto/hf_config.h"
 #include "worker/model/checkpoint/family_list.h"
 #include "worker/model/gguf/checkpoint_gguf.h"
 #include "worker/model/hf/checkpoint_hf.h"
@@ -54,6 +55,44 @@ static const struct model_family *find_by_model_type(struct gguf_string model_ty
     return NULL;
 }
 
+#define TOWER_ENTRY(name) &tower_##name,
+static const struct model_tower *const towers[] = {TOWER_LIST(TOWER_ENTRY)};
+#undef TOWER_ENTRY
+#define TOWER_COUNT (sizeof(towers) / sizeof(towers[0]))
+#define TYPE_BYTES  64u
+
+static bool is_listed(const char *const *names, const char *name)
+{
+    for (; *names; names++)
+        if (strcmp(*names, name) == 0)
+            return true;
+    return false;
+}
+
+const struct model_tower *family_registry_tower_class(struct json_value root)
+{
+    char whole[TYPE_BYTES] = "";
+    (void)json_value_string(json_value_member(root, "model_type"), whole, sizeof whole);
+    for (size_t i = 0; i < TOWER_COUNT; i++)
+        if (is_listed(towers[i]->model_types, whole))
+            return towers[i];
+    return NULL;
+}
+
+const struct model_tower *family_registry_tower(struct json_value root)
+{
+    struct json_value vision = json_value_member(root, "vision_config");
+    char whole[TYPE_BYTES] = "", type[TYPE_BYTES] = "";
+    (void)json_value_string(json_value_member(root, "model_type"), whole, sizeof whole);
+    enum result stated =
+        json_value_string(json_value_member(vision, "model_type"), type, sizeof type);
+    for (size_t i = 0; i < TOWER_COUNT && json_value_type(vision) == JSON_OBJECT; i++)
+        if (is_listed(towers[i]->model_types, whole) &&
+            (stated == RESULT_NOT_FOUND || is_listed(towers[i]->vision_types, type)))
+            return towers[i];
+    return NULL;
+}
+
 bool family_registry_knows(const char *model_type)
 {
     return find_by_model_type((struct gguf_string){model_type, strlen(model_type)}) != NULL;
@@ -70,23 +109,31 @@ enum result family_registry_read_hf(struct json_value root, const struct model_f
     struct gguf_string type = checkpoint_keys_string_or_empty(&keys, "model_type");
     if (keys.result == RESULT_OK)
         *family = find_by_model_type(type);
+    struct gguf_string text_type = {NULL, 0};
     if (keys.result == RESULT_OK && !*family) { /* a class of several parts that accepts any text
                                                    model: its text_config names the family */
-        struct checkpoint_keys text = {.object = json_value_member(root, "text_config"),
-                                       .error = &reason};
-        struct gguf_string text_type = checkpoint_keys_string_or_empty(&text, "model_type");
+        struct checkpoint_keys text = {.object = hf_config_text(root), .error = &reason};
+        text_type = checkpoint_keys_string_or_empty(&text, "model_type");
         checkpoint_keys_leave(&keys, &text);
         *family = find_by_model_type(text_type);
     }
     if (type.length == 0)
         checkpoint_keys_refuse(&keys, RESULT_INVALID, "key model_type is missing");
+    else if (!*family && family_registry_tower_class(root))
+        checkpoint_keys_refuse(&keys, RESULT_UNSUPPORTED,
+                               "the text of model_type \"%.*s\" has model_type \"%.*s\", which is "
+                               "not supported",
+                               (int)(type.length < 64 ? type.length : 64), type.bytes,
+                               (int)(text_type.length < 64 ? text_type.length : 64),
+                               text_type.bytes);
     else if (!*family)
         checkpoint_keys_refuse(&keys, RESULT_UNSUPPORTED, "model_type \"%.*s\" is not supported",
                                (int)(type.length < 64 ? type.length : 64), type.bytes);
     if (keys.result != RESULT_OK)
         return error_set(error, keys.result, "config.json: %s", reason.text);
-    enum result result = checkpoint_hf_read(root, *family, config, &reason);
-    if (result == RESULT_OK || find_by_model_type(type))
+    enum result result =
+        checkpoint_hf_read(root, *family, family_registry_tower_class(root), config, &reason);
+    if (result == RESULT_OK || find_by_model_type(type) || family_registry_tower_class(root))
         return result == RESULT_OK ? result : error_set(error, result, "%s", reason.text);
     return error_set(error, RESULT_UNSUPPORTED,
                      "config.json: model_type \"%.*s\" is not supported, and its text alone cannot "

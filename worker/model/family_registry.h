@@ -21,6 +21,11 @@ enum result family_registry_read_gguf(const struct gguf_file *file,
 enum result family_registry_read_hf(struct json_value root, const struct model_family **family,
                                     struct model_config *config,
                                     struct error_text *error) RESULT_CHECKED;
+/* The tower of a class of several parts whose text may be of any family; NULL: it is none of them, or
+ * has another kind of vision_config. */
+const struct model_tower *family_registry_tower(struct json_value root);
+/* The same without a look at vision_config: a tower of a class with this model_type. */
+const struct model_tower *family_registry_tower_class(struct json_value root);
 /* Whether a family has this model_type itself, not only as the text part of another class. */
 bool family_registry_knows(const char *model_type);
 

@@ -163,10 +163,16 @@ static void name_after_path(const char *path, struct model_config *config)
     checkpoint_set_name(config, path + start, end - start);
 }
 
-static enum result build_vision(struct model *model, const struct model_family *family,
+/* A tower and how folders state it: the family's own, or one that goes with any text. */
+struct vision_source {
+    const struct hf_vision_form *form;
+    void (*list_ops)(struct plan_builder *builder, const struct vision_config *config);
+};
+
+static enum result build_vision(struct model *model, const struct vision_source *vision,
                                 struct vision_config *config, struct error_text *error)
 {
-    const struct hf_vision_form *form = family->hf->vision;
+    const struct hf_vision_form *form = vision->form;
     const struct tensor_table *tensors = checkpoint_folder_tensors(model->folder);
     struct plan_source source = {.tensors = tensors,
                                  .naming = &form->naming,
@@ -178,7 +184,7 @@ static enum result build_vision(struct model *model, const struct model_family *
     struct plan_builder *builder = plan_builder_create(&source, &config->tower, error);
     if (!builder)
         return error_set(error, RESULT_OUT_OF_MEMORY, "no memory for its plan");
-    family->list_vision_ops(builder, config);
+    vision->list_ops(builder, config);
     enum result result = plan_builder_finish(builder, PLAN_NONE, &model->vision_plan);
     plan_builder_destroy(builder);
     return result;
@@ -204,7 +210,14 @@ static void name_other_tower(struct model *model)
  * model_no_vision_reason(). */
 static void open_vision(struct model *model, const struct model_family *family)
 {
-    if (!family->hf->vision) {
+    struct json_value root = checkpoint_folder_config(model->folder);
+    struct vision_source vision = {family->hf->vision, family->list_vision_ops};
+    if (family_registry_tower_class(root)) {
+        const struct model_tower *tower = family_registry_tower(root);
+        vision = tower ? (struct vision_source){tower->hf, tower->list_ops}
+                       : (struct vision_source){NULL, NULL};
+    }
+    if (!vision.form) {
         name_other_tower(model);
         return;
     }
@@ -215,10 +228,9 @@ static void open_vision(struct model *model, const struct model_family *family)
         result = error_set(&reason, RESULT_OUT_OF_MEMORY, "no memory");
     else
         result =
-            checkpoint_hf_read_vision(checkpoint_folder_config(model->folder), family->hf->vision,
-                                      &model->plan->config, config, &reason);
+            checkpoint_hf_read_vision(root, vision.form, &model->plan->config, config, &reason);
     if (result == RESULT_OK)
-        result = build_vision(model, family, config, &reason);
+        result = build_vision(model, &vision, config, &reason);
     if (result != RESULT_OK && result != RESULT_NOT_FOUND)
         (void)error_set(&model->no_vision_reason, result, "has no usable vision tower: %s",
                         reason.text);
@@ -242,6 +254,21 @@ static enum result refuse_names(const struct model *model, const struct model_fa
         type, family->hf->naming.prefixes[0]);
 }
 
+/* In a class whose text may be of any family, the text's names have the class's prefixes. */
+static struct tensor_naming naming_of(const struct model *model, const struct model_family *family)
+{
+    static const char *const prefixes[] = {"model.language_model.", "language_model.model.",
+                                           "language_model.", NULL};
+    struct tensor_naming naming = family->hf->naming;
+    const struct model_tower *tower =
+        family_registry_tower_class(checkpoint_folder_config(model->folder));
+    if (tower) {
+        naming.prefixes = prefixes;
+        naming.other_parts = tower->hf->parts;
+    }
+    return naming;
+}
+
 static enum result open_folder(struct model *model, int folder_fd, const char *path,
                                struct error_text *error)
 {
@@ -254,9 +281,10 @@ static enum result open_folder(struct model *model, int folder_fd, const char *p
     if (result != RESULT_OK)
         return result;
     name_after_path(path, &config);
+    struct tensor_naming naming = naming_of(model, family);
     struct plan_source source = {
         .tensors = checkpoint_folder_tensors(model->folder),
-        .naming = &family->hf->naming,
+        .naming = &naming,
     };
     source.prefix = tensor_naming_find_prefix(source.naming, source.tensors, "token_embd.weight");
     if (!source.prefix)

@@ -14,6 +14,12 @@ uint32_t model_vision_feature_columns(const struct model_vision *vision)
     return vision->text_hidden * (1 + vision->deepstack_layers);
 }
 
+/* Rows of a tile that are no patches. */
+static uint32_t lead_rows(const struct model_vision *vision)
+{
+    return vision->lead_row ? vision->merge_side * vision->merge_side : 0;
+}
+
 static enum result check_side(const struct model_vision *vision, const char *name, uint32_t pixels,
                               struct error_text *error)
 {
@@ -40,7 +46,7 @@ enum result model_vision_check(const struct model_vision *vision, struct image_s
     if (result != RESULT_OK)
         return result;
     uint64_t columns = shape.width / vision->patch_side;
-    uint64_t patches = columns * (shape.height / vision->patch_side);
+    uint64_t patches = columns * (shape.height / vision->patch_side) + lead_rows(vision);
     if (shape.tiles == 0 || patches > LIMIT_PATCH_ROWS || shape.tiles > LIMIT_PATCH_ROWS / patches)
         return error_set(error, RESULT_INVALID,
                          "%u tiles of %u x %u pixels are more than %u patches", shape.tiles,
@@ -50,7 +56,8 @@ enum result model_vision_check(const struct model_vision *vision, struct image_s
 
 uint32_t model_vision_patch_rows(const struct model_vision *vision, struct image_shape shape)
 {
-    return shape.tiles * (shape.width / vision->patch_side) * (shape.height / vision->patch_side);
+    uint32_t columns = shape.width / vision->patch_side, lines = shape.height / vision->patch_side;
+    return shape.tiles * (columns * lines + lead_rows(vision));
 }
 
 struct feature_grid model_vision_grid(const struct model_vision *vision, struct image_shape shape)

@@ -27,6 +27,10 @@ struct model_vision {
     uint32_t fixed_side;  /* patches: every tile is a square of this side; 0: any size */
     uint32_t max_side;    /* patches: maximum of the longer side; 0: no maximum */
     uint32_t window_side; /* features: side of the windows of windowed layers; 0: no windows */
+    /* A tile's rows begin with those of one more feature, which is dropped: the last of them is a
+     * learned row (CLIP's class row) that attends like a patch, the others are unused. Needs
+     * fixed_side, no windows and no rope. */
+    bool lead_row;
     uint32_t hidden;      /* columns of the tower's residual */
     uint32_t text_hidden; /* columns of a feature, the text model's hidden size */
     /* After each of the first deepstack_layers layers of the text model a further part of the

@@ -124,7 +124,8 @@
  * patch_positions: in place (out == x), x[r, :] += a row of W by the patch's line y and column x.
  * EXACT: row y * side + x. LINEAR: the tile's grid is scaled to W's side x side grid,
  * corners aligned, and the four rows around the patch are interpolated bilinearly. AXES: W is [2 *
- * side], row x plus row side + y.
+ * side], row x plus row side + y. With `lead`, of form EXACT: W has one more row, the first one, and
+ * the row of a tile that is no patch (model_vision.lead_row) becomes that row plus the second weight.
  *
  * patch_attention: out[r,h,:] = sum_j softmax_j(scale * q[r,h] . k[j,h]) v[j,h] over the patches j
  * of r's tile, or of its window if `windowed`.
@@ -216,7 +217,7 @@
 /* Ops of vision plans, and feature_add of text plans. */
 #define VISION_OP_LIST(X)                                                                      \
     X(patch_rows,      0, 0, 0, 1e-6, NONE,    ROWS,   WHOLE,     NONE,   ALL,    TILE, ZEROS) \
-    X(patch_positions, 1, 1, 1, 1e-5, VECTORS, ROWS,   IN_PLACE,  NONE,   F32,    TILE, NONE)  \
+    X(patch_positions, 1, 1, 2, 1e-5, VECTORS, ROWS,   IN_PLACE,  NONE,   F32,    TILE, NONE)  \
     X(patch_attention, 1, 0, 0, 2e-3, NONE,    PIECES, WHOLE,     HEADS,  CHOSEN, TILE, NONE)  \
     X(activate,        1, 0, 0, 1e-4, NONE,    ROWS,   WHOLE,     BLOCKS, ALL,    TILE, ZEROS) \
     X(clip_columns,    1, 0, 0, 0.0,  NONE,    ROWS,   KEPT,      NONE,   F32,    TILE, NONE)  \
@@ -398,6 +399,7 @@ enum position_form { POSITIONS_EXACT, POSITIONS_LINEAR, POSITIONS_AXES };
 struct patch_positions_params {
     enum position_form form;
     uint32_t side;
+    bool lead;
 };
 struct patch_attention_params {
     struct column_slice queries;

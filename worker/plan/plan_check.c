@@ -543,6 +543,15 @@ static const char *check_patch_positions(const struct op_view *v)
         return "it is for patches";
     uint64_t rows =
         params->form == POSITIONS_AXES ? 2 * (uint64_t)params->side : square(params->side);
+    rows += params->lead ? 1 : 0;
+    if (params->lead != vision->lead_row ||
+        (params->lead && (params->form != POSITIONS_EXACT || vision->fixed_side == 0 ||
+                          vision->window_side > 0 || v->plan->config.rope_count > 0)))
+        return "the tower has no such lead row";
+    if (params->lead != (v->op->weights[1] != PLAN_NONE) ||
+        (params->lead && (v->plan->weights[v->op->weights[1]].rows != 1 ||
+                          v->plan->weights[v->op->weights[1]].columns != v->x->columns)))
+        return "the second weight is not the lead row";
     if (v->w->rows != rows || v->w->columns != v->x->columns)
         return "the weight is not the side's rows of the input's columns";
     uint32_t max_side = vision->fixed_side > 0 ? vision->fixed_side : vision->max_side;

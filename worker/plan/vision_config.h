@@ -6,6 +6,7 @@
 
 #include "worker/plan/model_config.h"
 #include "worker/plan/model_vision.h"
+#include "worker/plan/op_list.h"
 
 #define VISION_DEEPSTACK_MAX 8u
 
@@ -14,14 +15,20 @@ struct vision_config {
     /* Sizes in the fields of a text model: hidden, feed_forward, heads, head_dim, norm_epsilon,
      * norm_weight_offset, attention_scale, ropes[0]. Its number of layers is `layers`. */
     struct model_config tower;
-    uint32_t layers;
+    uint32_t layers;             /* that are computed */
+    uint32_t unused_layers;      /* after these, in the checkpoint */
+    enum activation activation;  /* of the feed-forward part, where families differ */
     uint32_t frames;             /* of a patch; all frames are the same image */
     bool sees_all[LIMIT_LAYERS]; /* in a tower with windows: the layer has none */
     uint32_t table_side;         /* side of the table of learned positions; 0: none */
-    bool clipped;                /* inputs and outputs of the layers' matrices are clamped */
-    bool standardized;           /* pooled rows are shifted and scaled */
-    float pooled_norm_offset;    /* added to the weights of the norm of pooled rows (gemma3) */
-    bool deepstack_by_layer;     /* tensors of further parts have their layer's number */
+    bool rms_norms;              /* these three where they are settings */
+    bool qk_norms;
+    bool qkv_bias;
+    bool projector_bias;      /* of the matrices after the tower, where families differ */
+    bool clipped;             /* inputs and outputs of the layers' matrices are clamped */
+    bool standardized;        /* pooled rows are shifted and scaled */
+    float pooled_norm_offset; /* added to the weights of the norm of pooled rows (gemma3) */
+    bool deepstack_by_layer;  /* tensors of further parts have their layer's number */
     uint32_t deepstack[VISION_DEEPSTACK_MAX]; /* tower layers whose outputs are further parts of
                                                  features */
 };

@@ -145,7 +145,8 @@ void cpu_image_encoder_fini(struct cpu_image_encoder *vision)
 static void check_room(const struct cpu_image_encoder *vision)
 {
     for (uint32_t f = 0; f < vision->patches.features; f++)
-        must(vision->patches.feature_rows[f] < vision->features.rows);
+        must(vision->patches.feature_rows[f] == PATCH_FEATURE_NONE ||
+             vision->patches.feature_rows[f] < vision->features.rows);
 }
 
 /* --- the batch -------------------------------------------------------------------------------- */

@@ -5,6 +5,10 @@
  * order of the prompt: line by line of the tile, regardless of windows.
  *
  * A window at a tile's edge has fewer squares.
+ *
+ * In towers with a lead row a tile begins with a whole square of rows, so that features stay at
+ * even distances. Only its last row attends with the patches; the others are a span of their own,
+ * and the square's feature is dropped.
  */
 #include "worker/backend/host/image_patches.h"
 
@@ -97,9 +101,23 @@ static void add_square(struct image_patches *patches, uint32_t line, uint32_t co
     uint32_t side = patches->vision->merge_side;
     for (uint32_t y = 0; y < side; y++)
         for (uint32_t x = 0; x < side; x++)
-            patches->places[patches->rows++] =
-                (struct patch_place){patches->tile_count, line * side + y, column * side + x};
+            patches->places[patches->rows++] = (struct patch_place){
+                .tile = patches->tile_count, .y = line * side + y, .x = column * side + x};
     patches->feature_rows[patches->features++] = first_feature + line * grid_width + column;
+}
+
+/* Adds the square of the lead row and returns the number of that row. */
+static uint32_t add_lead(struct image_patches *patches)
+{
+    uint32_t first_row = patches->rows, square = image_patches_square(patches);
+    for (uint32_t i = 0; i < square; i++)
+        patches->places[patches->rows++] =
+            (struct patch_place){.tile = patches->tile_count, .lead = true};
+    patches->feature_rows[patches->features++] = PATCH_FEATURE_NONE;
+    patches->rows--;
+    if (square > 1)
+        end_span(patches, &patches->whole, first_row);
+    return patches->rows++;
 }
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -114,7 +132,7 @@ static void add_tile(struct image_patches *patches, const struct encode_image *i
     struct feature_grid grid = model_vision_grid(vision, image->shape);
     uint32_t window = vision->window_side;
     uint32_t first_feature = image->first_feature + number * grid.height * grid.width;
-    uint32_t first_row = patches->rows;
+    uint32_t first_row = vision->lead_row ? add_lead(patches) : patches->rows;
     uint32_t high = window > 0 ? window : grid.height, wide = window > 0 ? window : grid.width;
     struct patch_tile *tile = &patches->tiles[patches->tile_count];
     *tile = (struct patch_tile){.image = *image,

@@ -5,16 +5,20 @@
 #ifndef SHOAL_WORKER_BACKEND_HOST_IMAGE_PATCHES_H
 #define SHOAL_WORKER_BACKEND_HOST_IMAGE_PATCHES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "worker/backend/host/encode_batch.h"
 #include "worker/backend/host/lazy_memory.h"
 #include "worker/plan/plan.h"
 
+#define PATCH_FEATURE_NONE UINT32_MAX /* the feature is dropped */
+
 struct patch_place {
     uint32_t tile; /* of the batch */
     uint32_t y;    /* in patches */
     uint32_t x;
+    bool lead; /* no patch, at 0, 0: model_vision.lead_row */
 };
 
 struct patch_tile {
@@ -51,7 +55,7 @@ struct image_patches {
     uint32_t tile_count;
     struct patch_place *places; /* [rows] */
     struct patch_tile *tiles;   /* [tile_count] */
-    uint32_t *feature_rows;     /* [features] rows of the pool */
+    uint32_t *feature_rows;     /* [features] rows of the pool, or PATCH_FEATURE_NONE */
     struct patch_spans whole;   /* tiles */
     struct patch_spans windows; /* none in towers without */
     struct lazy_memory attention;

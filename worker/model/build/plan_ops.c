@@ -71,8 +71,14 @@ void plan_ops_rms_norm(struct plan_builder *b, plan_tensor_id x, plan_weight_id 
 void plan_ops_layer_norm(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
                          plan_tensor_id out)
 {
+    plan_ops_layer_norm_epsilon(b, x, weight, plan_builder_config(b)->norm_epsilon, out);
+}
+
+void plan_ops_layer_norm_epsilon(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
+                                 float epsilon, plan_tensor_id out)
+{
     struct plan_op op = new_op(OP_layer_norm, x, PLAN_NONE, weight, out);
-    op.params.layer_norm.epsilon = plan_builder_config(b)->norm_epsilon;
+    op.params.layer_norm.epsilon = epsilon;
     op.params.layer_norm.weight_offset = plan_builder_config(b)->norm_weight_offset;
     plan_builder_append(b, op);
 }
@@ -397,9 +403,10 @@ void plan_ops_patch_rows(struct plan_builder *b, struct patch_rows_params params
 }
 
 void plan_ops_patch_positions(struct plan_builder *b, plan_tensor_id x, plan_weight_id table,
-                              struct patch_positions_params params)
+                              plan_weight_id lead, struct patch_positions_params params)
 {
     struct plan_op op = new_op(OP_patch_positions, x, PLAN_NONE, table, x);
+    op.weights[1] = lead;
     op.params.patch_positions = params;
     plan_builder_append(b, op);
 }

@@ -26,6 +26,8 @@ void plan_ops_rms_norm(struct plan_builder *b, plan_tensor_id x, plan_weight_id 
                        plan_tensor_id out);
 void plan_ops_layer_norm(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
                          plan_tensor_id out);
+void plan_ops_layer_norm_epsilon(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
+                                 float epsilon, plan_tensor_id out);
 /* y += norm(x) */
 void plan_ops_rms_norm_add(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
                            plan_tensor_id y);
@@ -126,8 +128,9 @@ void plan_ops_stream_cut(struct plan_builder *b, plan_tensor_id x, uint32_t stre
 /* Vision plans. Heads, hidden size and rope come from the tower's config. */
 void plan_ops_patch_rows(struct plan_builder *b, struct patch_rows_params params,
                          plan_tensor_id out);
+/* `lead` is PLAN_NONE unless params.lead. */
 void plan_ops_patch_positions(struct plan_builder *b, plan_tensor_id x, plan_weight_id table,
-                              struct patch_positions_params params);
+                              plan_weight_id lead, struct patch_positions_params params);
 /* Rotates queries and keys by the patches' positions: the first dimensions of a head by rope 0, the
  * following ones by the next rope. */
 void plan_ops_patch_rope(struct plan_builder *b, plan_tensor_id qkv, struct qkv_slices slices);

@@ -13,6 +13,14 @@
 
 #include <stdio.h>
 
+/* The last matrix of half a layer, and its factors. */
+struct tower_half {
+    const char *name;
+    const char *scale;
+    plan_tensor_id x;
+    uint32_t columns;
+};
+
 static struct linear_weights one(plan_weight_id weight)
 {
     return (struct linear_weights){weight, PLAN_NONE, PLAN_NONE};
@@ -34,6 +42,8 @@ struct tower_tensors tower_blocks_add_tensors(struct plan_builder *b, const stru
     };
     if (form->gated)
         tensors.gated = plan_builder_tensor(b, rows, wide);
+    if (form->qk_norms || form->scales)
+        tensors.row = plan_builder_tensor(b, rows, hidden);
     return tensors;
 }
 
@@ -47,6 +57,14 @@ void tower_blocks_norm(struct plan_builder *b, bool rms, plan_tensor_id x, uint3
     }
     plan_ops_layer_norm(b, x, weight, out);
     plan_ops_bias_add(b, out, one(plan_builder_vector(b, columns, "%s.bias", name)));
+}
+
+void tower_blocks_layer_norm(struct plan_builder *b, plan_tensor_id x, uint32_t columns,
+                             const char *name, float epsilon)
+{
+    plan_weight_id weight = plan_builder_vector(b, columns, "%s.weight", name);
+    plan_ops_layer_norm_epsilon(b, x, weight, epsilon, x);
+    plan_ops_bias_add(b, x, one(plan_builder_vector(b, columns, "%s.bias", name)));
 }
 
 void tower_blocks_linear(struct plan_builder *b, plan_tensor_id x,
@@ -91,9 +109,25 @@ void tower_blocks_positions(struct plan_builder *b, const struct vision_config *
                             enum position_form form, const struct tower_tensors *t)
 {
     uint32_t side = c->table_side, rows = form == POSITIONS_AXES ? 2 * side : side * side;
-    plan_ops_patch_positions(b, t->residual,
-                             plan_builder_flat(b, rows, c->tower.hidden, "v.position_embd.weight"),
-                             (struct patch_positions_params){form, side});
+    uint32_t hidden = c->tower.hidden;
+    bool lead = c->vision.lead_row;
+    plan_weight_id lead_row = lead ? plan_builder_flat(b, 1, hidden, "v.class_embd") : PLAN_NONE;
+    plan_ops_patch_positions(
+        b, t->residual,
+        plan_builder_flat(b, rows + (lead ? 1 : 0), hidden, "v.position_embd.weight"), lead_row,
+        (struct patch_positions_params){form, side, lead});
+}
+
+/* Norms the columns of q (`part` 0) or k (1) in the joined tensor. */
+static void list_qk_norm(struct plan_builder *b, const struct vision_config *c, uint32_t part,
+                         uint32_t layer, const struct tower_tensors *t)
+{
+    static const char *const names[] = {"attn_q_norm", "attn_k_norm"};
+    struct column_slice whole = {
+        .offset = part * c->tower.hidden, .heads = 1, .head_dim = c->tower.hidden};
+    plan_ops_head_norm(
+        b, t->qkv, whole,
+        plan_builder_vector(b, c->tower.hidden, "v.blk.%u.%s.weight", layer, names[part]));
 }
 
 static void list_qkv(struct plan_builder *b, const struct vision_config *c,
@@ -107,15 +141,41 @@ static void list_qkv(struct plan_builder *b, const struct vision_config *c,
     bool joined = form->joined_qkv && plan_builder_has(b, "v.blk.%u.attn_qkv.weight", layer);
     if (joined) {
         weights[0] = plan_builder_matrix(b, 3 * hidden, hidden, "v.blk.%u.attn_qkv.weight", layer);
-        biases[0] = plan_builder_vector(b, 3 * hidden, "v.blk.%u.attn_qkv.bias", layer);
+        if (!form->no_qkv_bias)
+            biases[0] = plan_builder_vector(b, 3 * hidden, "v.blk.%u.attn_qkv.bias", layer);
     }
     for (uint32_t i = 0; i < 3 && !joined; i++) {
         weights[i] = plan_builder_matrix(b, hidden, hidden, "v.blk.%u.%s.weight", layer, parts[i]);
-        biases[i] = plan_builder_vector(b, hidden, "v.blk.%u.%s.bias", layer, parts[i]);
+        if (!form->no_qkv_bias)
+            biases[i] = plan_builder_vector(b, hidden, "v.blk.%u.%s.bias", layer, parts[i]);
     }
     plan_ops_linear(b, t->normed, (struct linear_weights){weights[0], weights[1], weights[2]},
                     t->qkv);
-    plan_ops_bias_add(b, t->qkv, (struct linear_weights){biases[0], biases[1], biases[2]});
+    if (!form->no_qkv_bias)
+        plan_ops_bias_add(b, t->qkv, (struct linear_weights){biases[0], biases[1], biases[2]});
+    for (uint32_t i = 0; i < 2 && form->qk_norms; i++)
+        list_qk_norm(b, c, i, layer, t);
+}
+
+/* residual += [ls *] (x times the layer's `name` [hidden, columns] + bias) */
+static void add_half(struct plan_builder *b, const struct vision_config *c,
+                     const struct tower_form *form, uint32_t layer, const struct tower_half *half,
+                     const struct tower_tensors *t)
+{
+    uint32_t hidden = c->tower.hidden;
+    plan_weight_id weight =
+        plan_builder_matrix(b, hidden, half->columns, "v.blk.%u.%s.weight", layer, half->name);
+    plan_weight_id bias = plan_builder_vector(b, hidden, "v.blk.%u.%s.bias", layer, half->name);
+    if (!form->scales) {
+        plan_ops_linear_add(b, half->x, weight, t->residual);
+        plan_ops_bias_add(b, t->residual, one(bias));
+        return;
+    }
+    plan_ops_linear(b, half->x, one(weight), t->row);
+    plan_ops_bias_add(b, t->row, one(bias));
+    plan_ops_scale_columns(
+        b, t->row, plan_builder_vector(b, hidden, "v.blk.%u.%s.weight", layer, half->scale));
+    plan_ops_add_rows(b, t->residual, t->row, 1.0f, t->residual);
 }
 
 static void list_attention(struct plan_builder *b, const struct vision_config *c,
@@ -133,11 +193,8 @@ static void list_attention(struct plan_builder *b, const struct vision_config *c
     plan_builder_end_stage(b);
     plan_ops_patch_attention(b, t->qkv, slices, c->vision.window_side > 0 && !c->sees_all[layer],
                              t->attended);
-    plan_ops_linear_add(b, t->attended,
-                        plan_builder_matrix(b, hidden, hidden, "v.blk.%u.attn_out.weight", layer),
-                        t->residual);
-    plan_ops_bias_add(b, t->residual,
-                      one(plan_builder_vector(b, hidden, "v.blk.%u.attn_out.bias", layer)));
+    add_half(b, c, form, layer, &(const struct tower_half){"attn_out", "ls1", t->attended, hidden},
+             t);
     plan_builder_end_stage(b);
 }
 
@@ -164,11 +221,9 @@ static void list_feed_forward(struct plan_builder *b, const struct vision_config
         plan_ops_activate(b, t->wide, form->activation);
     }
     plan_builder_end_stage(b);
-    plan_ops_linear_add(b, form->gated ? t->gated : t->wide,
-                        plan_builder_matrix(b, hidden, wide, "v.blk.%u.ffn_down.weight", layer),
-                        t->residual);
-    plan_ops_bias_add(b, t->residual,
-                      one(plan_builder_vector(b, hidden, "v.blk.%u.ffn_down.bias", layer)));
+    add_half(b, c, form, layer,
+             &(const struct tower_half){"ffn_down", "ls2", form->gated ? t->gated : t->wide, wide},
+             t);
 }
 
 void tower_blocks_list_layer(struct plan_builder *b, const struct vision_config *c,
@@ -177,4 +232,22 @@ void tower_blocks_list_layer(struct plan_builder *b, const struct vision_config 
 {
     list_attention(b, c, form, layer, t);
     list_feed_forward(b, c, form, layer, t);
+}
+
+void tower_blocks_skip_rest(struct plan_builder *b, const struct vision_config *c, bool norm)
+{
+    static const char *const parts[] = {
+        "ln1",      "attn_q",   "attn_k",      "attn_v",      "attn_out", "ln2", "ffn_up",
+        "ffn_down", "attn_qkv", "attn_q_norm", "attn_k_norm", "ls1",      "ls2"};
+    static const char *const kinds[] = {"weight", "bias"};
+    char name[STORED_NAME_BYTES];
+    for (uint32_t layer = c->layers; layer < c->layers + c->unused_layers; layer++)
+        for (size_t i = 0; i < 2 * sizeof parts / sizeof parts[0]; i++) {
+            snprintf(name, sizeof name, "v.blk.%u.%s.%s", layer, parts[i / 2], kinds[i % 2]);
+            plan_builder_use_in_config(b, name);
+        }
+    for (size_t i = 0; i < 2 && norm; i++) {
+        snprintf(name, sizeof name, "v.post_ln.%s", kinds[i]);
+        plan_builder_use_in_config(b, name);
+    }
 }

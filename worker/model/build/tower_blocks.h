@@ -13,7 +13,10 @@ struct tower_form {
     bool rms_norms;  /* else layer norms, which have biases */
     bool joined_qkv; /* q, k and v are one matrix attn_qkv */
     bool rotates;    /* queries and keys are rotated by rope 0 */
-    bool gated;      /* silu(ffn_gate) * ffn_up; else `activation` of ffn_up */
+    bool no_qkv_bias;
+    bool qk_norms; /* queries and keys have an rms norm over all heads together */
+    bool scales;   /* each half is multiplied by ls1 or ls2 before it is added */
+    bool gated;    /* silu(ffn_gate) * ffn_up; else `activation` of ffn_up */
     enum activation activation;
 };
 
@@ -25,6 +28,7 @@ struct tower_tensors {
     plan_tensor_id attended; /* [patches, hidden] */
     plan_tensor_id wide;     /* [patches, feed_forward]; twice as wide if gated */
     plan_tensor_id gated;    /* [patches, feed_forward]; only if gated */
+    plan_tensor_id row;      /* [patches, hidden]; only with norms of queries or scales */
 };
 struct tower_tensors tower_blocks_add_tensors(struct plan_builder *b, const struct vision_config *c,
                                               const struct tower_form *form);
@@ -40,7 +44,8 @@ struct tower_patches {
 void tower_blocks_list_patches(struct plan_builder *b, const struct vision_config *c,
                                const struct tower_patches *patches, const struct tower_tensors *t);
 
-/* Adds the learned positions v.position_embd to the residual. */
+/* Adds the learned positions v.position_embd to the residual. In towers with a lead row, which is
+ * v.class_embd, the table's first row is that row's. */
 void tower_blocks_positions(struct plan_builder *b, const struct vision_config *c,
                             enum position_form form, const struct tower_tensors *t);
 
@@ -50,9 +55,15 @@ void tower_blocks_list_layer(struct plan_builder *b, const struct vision_config 
                              const struct tower_form *form, uint32_t layer,
                              const struct tower_tensors *t);
 
+/* Marks the tensors of layers that are not computed as used, and those of a last norm if `norm`. */
+void tower_blocks_skip_rest(struct plan_builder *b, const struct vision_config *c, bool norm);
+
 /* out = norm of x by `name`.weight and, for a layer norm, `name`.bias. */
 void tower_blocks_norm(struct plan_builder *b, bool rms, plan_tensor_id x, uint32_t columns,
                        const char *name, plan_tensor_id out);
+/* A layer norm in place with an epsilon of its own. */
+void tower_blocks_layer_norm(struct plan_builder *b, plan_tensor_id x, uint32_t columns,
+                             const char *name, float epsilon);
 /* out = x times `name`.weight [rows, columns], plus `name`.bias if `bias`. */
 struct tower_linear {
     const char *name;

@@ -13,10 +13,43 @@ static void check_activation(struct checkpoint_keys *keys, const struct vision_t
 {
     const char *key = terms->activation_key ? terms->activation_key : "hidden_act";
     struct gguf_string name = checkpoint_keys_string_or_empty(keys, key);
-    if (name.length > 0 && !checkpoint_keys_is(name, terms->activation))
+    if (terms->activation && name.length > 0 && !checkpoint_keys_is(name, terms->activation))
         checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "%s \"%.*s\", not \"%s\"", key,
                                (int)(name.length < 64 ? name.length : 64), name.bytes,
                                terms->activation);
+}
+
+/* One number, or two equal ones for lines and columns. */
+static uint32_t read_side(struct checkpoint_keys *keys, const char *name, struct u32_range range,
+                          uint32_t absent)
+{
+    uint32_t sides[2];
+    if (!checkpoint_keys_u32_each(keys, name, range, 2, sides))
+        return absent;
+    if (keys->result == RESULT_OK && sides[0] != sides[1])
+        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "key %s has two different sides", name);
+    return keys->result == RESULT_OK ? sides[0] : range.least;
+}
+
+enum activation checkpoint_vision_activation(struct checkpoint_keys *keys, const char *key,
+                                             enum activation absent)
+{
+    static const struct {
+        const char *name;
+        enum activation activation;
+    } known[] = {{"gelu", ACTIVATION_GELU_ERF},
+                 {"gelu_pytorch_tanh", ACTIVATION_GELU_TANH},
+                 {"quick_gelu", ACTIVATION_GELU_QUICK},
+                 {"silu", ACTIVATION_SILU}};
+    struct gguf_string name = checkpoint_keys_string_or_empty(keys, key);
+    if (name.length == 0)
+        return absent;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (checkpoint_keys_is(name, known[i].name))
+            return known[i].activation;
+    checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "%s \"%.*s\"", key,
+                           (int)(name.length < 64 ? name.length : 64), name.bytes);
+    return absent;
 }
 
 void checkpoint_vision_sizes(struct checkpoint_keys *keys, const struct vision_terms *terms,
@@ -29,8 +62,8 @@ void checkpoint_vision_sizes(struct checkpoint_keys *keys, const struct vision_t
                                             (struct u32_range){1, LIMIT_LAYERS}, terms->layers);
     tower->heads = checkpoint_keys_u32_or(keys, terms->heads_key,
                                           (struct u32_range){1, LIMIT_HEADS}, terms->heads);
-    config->vision.patch_side = checkpoint_keys_u32_or(
-        keys, "patch_size", (struct u32_range){1, LIMIT_PATCH_SIDE}, terms->patch_side);
+    config->vision.patch_side =
+        read_side(keys, "patch_size", (struct u32_range){1, LIMIT_PATCH_SIDE}, terms->patch_side);
     checkpoint_keys_expect_neutral(keys, "in_channels", 3);
     checkpoint_keys_expect_neutral(keys, "in_chans", 3);
     checkpoint_keys_expect_neutral(keys, "num_channels", 3);
@@ -55,7 +88,7 @@ void checkpoint_vision_square(struct checkpoint_keys *keys, uint32_t image_pixel
                               struct vision_config *config)
 {
     const struct u32_range range = {1, LIMIT_PATCH_SIDE * LIMIT_PATCH_ROWS};
-    uint32_t pixels = checkpoint_keys_u32_or(keys, "image_size", range, image_pixels);
+    uint32_t pixels = read_side(keys, "image_size", range, image_pixels);
     if (keys->result != RESULT_OK)
         return;
     uint32_t side = pixels / config->vision.patch_side;

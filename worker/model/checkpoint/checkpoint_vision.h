@@ -13,7 +13,7 @@ struct vision_terms {
     const char *layers_key;
     const char *heads_key;
     const char *activation_key; /* NULL: hidden_act */
-    const char *activation;     /* the only supported one, and the default */
+    const char *activation;     /* the only supported one, and the default; NULL: not checked */
     uint32_t hidden;
     uint32_t layers;
     uint32_t heads;
@@ -24,6 +24,9 @@ struct vision_terms {
 /* Reads sizes; patches have three channels, heads have no rope. */
 void checkpoint_vision_sizes(struct checkpoint_keys *keys, const struct vision_terms *terms,
                              struct vision_config *config);
+/* Reads the name of an activation: gelu, gelu_pytorch_tanh, quick_gelu, silu. */
+enum activation checkpoint_vision_activation(struct checkpoint_keys *keys, const char *key,
+                                             enum activation absent);
 /* Reads images of one square size with a learned table of positions: image_size and squares of
  * merge_side patches, which the caller has set. */
 void checkpoint_vision_square(struct checkpoint_keys *keys, uint32_t image_pixels,

@@ -65,6 +65,17 @@ struct hf_form {
     const struct hf_vision_form *vision; /* NULL: text only, or the tower is not supported */
 };
 
+/* A vision tower that classes with any text family have: found by the model_type of config.json and
+ * that of its vision_config. */
+struct model_tower {
+    const char *const *model_types;  /* of the whole, ends with NULL */
+    const char *const *vision_types; /* ends with NULL; the first is the class's default */
+    const struct hf_vision_form *hf;
+    /* These classes tie embeddings unless they say otherwise. */
+    bool ties;
+    void (*list_ops)(struct plan_builder *builder, const struct vision_config *config);
+};
+
 struct model_family {
     const char *architecture;     /* general.architecture of GGUF; also the name in logs */
     const struct gguf_form *gguf; /* NULL: GGUF has no architecture of this name */

@@ -47,6 +47,20 @@
     FAMILY(lfm2)
 /* clang-format on */
 
+/* Towers beside any text family (family/tower_<name>.c): TOWER(x) declares tower_x and
+ * tower_x_list_ops(). */
+/* clang-format off */
+#define TOWER_LIST(TOWER)   \
+    TOWER(llava)            \
+    TOWER(internvl)
+/* clang-format on */
+
+#define TOWER_DECLARE(name)                                                                        \
+    extern const struct model_tower tower_##name;                                                  \
+    void tower_##name##_list_ops(struct plan_builder *builder, const struct vision_config *config);
+TOWER_LIST(TOWER_DECLARE)
+#undef TOWER_DECLARE
+
 #define FAMILY_DECLARE(name)                                                                       \
     extern const struct model_family family_##name;                                                \
     extern const struct gguf_form checkpoint_gguf_##name;                                          \

@@ -105,8 +105,13 @@ void checkpoint_hf_read_biases(struct checkpoint_keys *keys, struct model_config
 
 /* If the model has several parts, the key stands outside text_config. */
 static void read_whole_tie(struct checkpoint_keys *whole, const struct hf_form *form,
-                           struct model_config *config)
+                           const struct model_tower *tower, struct model_config *config)
 {
+    if (tower) { /* a text that ties does so whatever the whole says */
+        bool ties = checkpoint_keys_bool_or(whole, "tie_word_embeddings", tower->ties);
+        config->tied_embeddings = config->tied_embeddings || ties;
+        return;
+    }
     struct gguf_string type = checkpoint_keys_string_or_empty(whole, "model_type");
     bool parts = json_value_type(json_value_member(whole->object, "text_config")) == JSON_OBJECT;
     for (const char *const *name = form->tying_wholes; parts && name && *name; name++)
@@ -117,7 +122,8 @@ static void read_whole_tie(struct checkpoint_keys *whole, const struct hf_form *
 }
 
 enum result checkpoint_hf_read(struct json_value root, const struct model_family *family,
-                               struct model_config *config, struct error_text *error)
+                               const struct model_tower *tower, struct model_config *config,
+                               struct error_text *error)
 {
     struct error_text reason = {""};
     struct checkpoint_keys whole = {.object = root, .error = &reason};
@@ -127,7 +133,7 @@ enum result checkpoint_hf_read(struct json_value root, const struct model_family
     snprintf(config->architecture, sizeof(config->architecture), "%s", family->architecture);
     read_context(&keys, root, config);
     read_shared(&keys, form, config);
-    read_whole_tie(&whole, form, config);
+    read_whole_tie(&whole, form, tower, config);
     checkpoint_keys_leave(&keys, &whole);
     if (keys.result == RESULT_OK)
         form->read_config(&keys, config);

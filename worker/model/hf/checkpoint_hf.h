@@ -15,10 +15,11 @@
  * has the key among its own_keys. */
 void checkpoint_hf_read_biases(struct checkpoint_keys *keys, struct model_config *config);
 
-/* `root` must be an object. On success the config satisfies the guarantees of model_config.h. The
+/* `root` must be an object. `tower` is one of the class's, if it has towers beside any text; else
+ * NULL. On success the config satisfies the guarantees of model_config.h. The
  * error begins with the file's name and names the key. */
 enum result checkpoint_hf_read(struct json_value root, const struct model_family *family,
-                               struct model_config *config,
+                               const struct model_tower *tower, struct model_config *config,
                                struct error_text *error) RESULT_CHECKED;
 
 /* The usual tensor names of decoders: llama's names, biases of q, k and v, norms of heads, experts.

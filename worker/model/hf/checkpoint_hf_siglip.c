@@ -1,6 +1,6 @@
 /*
- * SigLIP's tower in Hugging Face checkpoints of Gemma 3, Idefics 3 and SmolVLM. Settings of the
- * projection that follows the tower are outside vision_config: mm_tokens_per_image, scale_factor.
+ * SigLIP's tower in Hugging Face checkpoints of Gemma 3, Idefics 3 and SmolVLM, and what CLIP's tower
+ * shares with it. Settings of the projection that follows the tower are outside vision_config: mm_tokens_per_image, scale_factor.
  *
  * Source: transformers, configuration_siglip.py, configuration_gemma3.py, configuration_idefics3.py
  * and their modeling files.
@@ -9,15 +9,19 @@
 
 #include "worker/model/hf/checkpoint_hf_vision.h"
 
-#define TOWER_EPSILON  1e-6f
-#define DEFAULT_WIDE   3072u
-#define DEFAULT_IMAGE  224u
-#define DEFAULT_TOKENS 256u
-#define DEFAULT_FACTOR 2u
+#define TOWER_EPSILON     1e-6f
+#define SIGLIP_ACTIVATION "gelu_pytorch_tanh"
+#define DEFAULT_WIDE      3072u
+#define DEFAULT_IMAGE     224u
+#define DEFAULT_TOKENS    256u
+#define DEFAULT_FACTOR    2u
 
-static const struct tensor_name names[] = {
+const struct tensor_name checkpoint_hf_clip_names[] = {
     {"v.patch_embd.weight", "^embeddings.patch_embedding.weight"},
     {"v.patch_embd.bias", "^embeddings.patch_embedding.bias"},
+    {"v.class_embd", "^embeddings.class_embedding"},
+    {"v.pre_ln.weight", "^pre_layrnorm.weight"},
+    {"v.pre_ln.bias", "^pre_layrnorm.bias"},
     {"v.position_embd.weight", "^embeddings.position_embedding.weight"},
     {"v.blk.*.ln1.weight", "^encoder.layers.*.layer_norm1.weight"},
     {"v.blk.*.ln1.bias", "^encoder.layers.*.layer_norm1.bias"},
@@ -37,6 +41,9 @@ static const struct tensor_name names[] = {
     {"v.blk.*.ffn_down.bias", "^encoder.layers.*.mlp.fc2.bias"},
     {"v.post_ln.weight", "^post_layernorm.weight"},
     {"v.post_ln.bias", "^post_layernorm.bias"},
+    {NULL, NULL},
+};
+static const struct tensor_name names[] = {
     {"mm.norm.weight", "multi_modal_projector.mm_soft_emb_norm.weight"},
     {"mm.norm.weight", "model.multi_modal_projector.mm_soft_emb_norm.weight"},
     {"mm.weight", "multi_modal_projector.mm_input_projection_weight"},
@@ -46,15 +53,15 @@ static const struct tensor_name names[] = {
     {NULL, NULL},
 };
 
-static void read_sizes(struct checkpoint_keys *keys, struct vision_terms terms,
-                       struct vision_config *config)
+void checkpoint_hf_clip_sizes(struct checkpoint_keys *keys, struct vision_terms terms,
+                              struct vision_config *config)
 {
     terms.hidden_key = "hidden_size";
     terms.layers_key = "num_hidden_layers";
     terms.heads_key = "num_attention_heads";
-    terms.activation = "gelu_pytorch_tanh";
-    terms.norm_epsilon = checkpoint_keys_f32_or(keys, "layer_norm_eps",
-                                                (struct f32_range){1e-12f, 1e-1f}, TOWER_EPSILON);
+    terms.norm_epsilon =
+        checkpoint_keys_f32_or(keys, "layer_norm_eps", (struct f32_range){1e-12f, 1e-1f},
+                               terms.norm_epsilon > 0 ? terms.norm_epsilon : TOWER_EPSILON);
     checkpoint_vision_sizes(keys, &terms, config);
     config->tower.feed_forward = checkpoint_keys_u32_or(
         keys, "intermediate_size", (struct u32_range){1, LIMIT_FEED_FORWARD}, DEFAULT_WIDE);
@@ -67,9 +74,13 @@ static void read_gemma3(struct checkpoint_keys *keys, struct checkpoint_keys *ro
     uint32_t tokens = checkpoint_keys_u32_or(
         root, "mm_tokens_per_image", (struct u32_range){1, LIMIT_PATCH_ROWS}, DEFAULT_TOKENS);
     checkpoint_keys_leave(keys, root);
-    read_sizes(keys,
-               (struct vision_terms){.hidden = 768, .layers = 12, .heads = 12, .patch_side = 16},
-               config);
+    checkpoint_hf_clip_sizes(keys,
+                             (struct vision_terms){.activation = SIGLIP_ACTIVATION,
+                                                   .hidden = 768,
+                                                   .layers = 12,
+                                                   .heads = 12,
+                                                   .patch_side = 16},
+                             config);
     checkpoint_vision_square(keys, DEFAULT_IMAGE, config);
     uint32_t side = (uint32_t)lroundf(sqrtf((float)tokens));
     if (keys->result != RESULT_OK)
@@ -90,9 +101,13 @@ static void read_idefics3(struct checkpoint_keys *keys, struct checkpoint_keys *
     uint32_t factor = checkpoint_keys_u32_or(
         root, "scale_factor", (struct u32_range){1, LIMIT_MERGE_SIDE}, DEFAULT_FACTOR);
     checkpoint_keys_leave(keys, root);
-    read_sizes(keys,
-               (struct vision_terms){.hidden = 1152, .layers = 12, .heads = 16, .patch_side = 32},
-               config);
+    checkpoint_hf_clip_sizes(keys,
+                             (struct vision_terms){.activation = SIGLIP_ACTIVATION,
+                                                   .hidden = 1152,
+                                                   .layers = 12,
+                                                   .heads = 16,
+                                                   .patch_side = 32},
+                             config);
     config->vision.merge_side = factor;
     checkpoint_vision_square(keys, DEFAULT_IMAGE, config);
 }
@@ -105,7 +120,7 @@ static const char *const gemma3_parts[] = {"vision_tower.", "multi_modal_project
                                            NULL};
 
 const struct hf_vision_form checkpoint_hf_gemma3_tower = {
-    .naming = {names, NULL, gemma3_prefixes, NULL},
+    .naming = {names, checkpoint_hf_clip_names, gemma3_prefixes, NULL},
     .probe = "v.patch_embd.weight",
     .parts = gemma3_parts,
     .read_config = read_gemma3,
@@ -116,7 +131,7 @@ static const char *const idefics3_parts[] = {"model.vision_model.", "vision_mode
                                              "model.connector.", "connector.", NULL};
 
 const struct hf_vision_form checkpoint_hf_idefics3_tower = {
-    .naming = {names, NULL, idefics3_prefixes, NULL},
+    .naming = {names, checkpoint_hf_clip_names, idefics3_prefixes, NULL},
     .probe = "v.patch_embd.weight",
     .parts = idefics3_parts,
     .read_config = read_idefics3,

@@ -20,6 +20,33 @@ void checkpoint_hf_vision_merging(struct checkpoint_keys *keys, struct vision_co
         keys, "temporal_patch_size", (struct u32_range){1, LIMIT_PATCH_FRAMES}, DEFAULT_SIDE);
 }
 
+void checkpoint_hf_feature_layer(struct checkpoint_keys *root, int absent,
+                                 struct vision_config *config)
+{
+    struct json_value value = json_value_member(root->object, "vision_feature_layer");
+    float number = (float)absent, layers = (float)config->layers;
+    if (root->result != RESULT_OK)
+        return;
+    if (json_value_type(value) == JSON_ARRAY) {
+        checkpoint_keys_refuse(root, RESULT_UNSUPPORTED,
+                               "vision_feature_layer is a list; only one layer is done");
+        return;
+    }
+    if (json_value_f32(value, &number) == RESULT_INVALID || number != floorf(number)) {
+        checkpoint_keys_refuse(root, RESULT_INVALID, "key vision_feature_layer is no layer");
+        return;
+    }
+    float run = number < 0 ? layers + 1 + number : number;
+    if (run < 1 || run > layers) {
+        checkpoint_keys_refuse(root, RESULT_INVALID,
+                               "vision_feature_layer %g is not one of %u layers", (double)number,
+                               config->layers);
+        return;
+    }
+    config->unused_layers = config->layers - (uint32_t)run;
+    config->layers = (uint32_t)run;
+}
+
 bool checkpoint_hf_vision_list(struct checkpoint_keys *keys, const char *name, uint32_t bound,
                                uint32_t most, uint32_t *numbers, uint32_t *count)
 {

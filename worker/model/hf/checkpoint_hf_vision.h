@@ -34,6 +34,16 @@ extern const struct hf_vision_form checkpoint_hf_gemma4_tower;
 
 /* --- helpers for the forms --- */
 
+/* Tensor names of CLIP's and SigLIP's towers. */
+extern const struct tensor_name checkpoint_hf_clip_names[];
+/* Reads the sizes of CLIP's and SigLIP's towers. `terms` has the defaults of sizes. */
+void checkpoint_hf_clip_sizes(struct checkpoint_keys *keys, struct vision_terms terms,
+                              struct vision_config *config);
+/* Reads vision_feature_layer, which says after how many layers the tower ends. -1, the last, is after
+ * all of them. */
+void checkpoint_hf_feature_layer(struct checkpoint_keys *root, int absent,
+                                 struct vision_config *config);
+
 /* Reads the merged squares and the frames of a patch, as Qwen's towers have them. */
 void checkpoint_hf_vision_merging(struct checkpoint_keys *keys, struct vision_config *config);
 /* Reads a list of at most `most` numbers below `bound` and sets *count. Returns false if it is

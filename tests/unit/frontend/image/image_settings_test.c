@@ -21,7 +21,9 @@
 #define GEMMA3                                                                                     \
     "{\"model_type\":\"gemma3\",\"vision_config\":{\"image_size\":56,\"patch_size\":14},"          \
     "\"mm_tokens_per_image\":4}"
-#define GEMMA4 "{\"model_type\":\"gemma4\",\"vision_config\":{}}"
+#define LLAVA    "{\"model_type\":\"llava\",\"vision_config\":{\"image_size\":336,\"patch_size\":14}}"
+#define INTERNVL "{\"model_type\":\"internvl\",\"vision_config\":{}}"
+#define GEMMA4   "{\"model_type\":\"gemma4\",\"vision_config\":{}}"
 #define SMOLVLM                                                                                    \
     "{\"model_type\":\"smolvlm\",\"scale_factor\":2,"                                              \
     "\"vision_config\":{\"image_size\":32,\"patch_size\":8}}"
@@ -122,8 +124,21 @@ static void test_refusals_name_the_setting(void **state)
         enum result result;
     } cases[] = {
         {"{\"vision_config\":{}}", NULL, NULL, "model_type", RESULT_INVALID},
-        {"{\"model_type\":\"llava\",\"vision_config\":{}}", NULL, NULL, "llava",
+        {"{\"model_type\":\"mllama\",\"vision_config\":{}}", NULL, NULL, "mllama",
          RESULT_UNSUPPORTED},
+        {LLAVA, "{\"crop_size\":{\"height\":224,\"width\":336}}", NULL, "height", RESULT_INVALID},
+        {LLAVA, "{\"size\":{\"shortest_edge\":300}}", NULL, "size", RESULT_UNSUPPORTED},
+        {LLAVA, "{\"do_center_crop\":false}", NULL, "do_center_crop", RESULT_UNSUPPORTED},
+        {LLAVA, "{\"do_pad\":true}", NULL, "do_center_crop", RESULT_UNSUPPORTED},
+        {LLAVA, NULL, "{\"patch_size\":16}", "patch_size", RESULT_INVALID},
+        {INTERNVL, "{\"size\":{\"height\":384,\"width\":384}}", NULL, "height", RESULT_INVALID},
+        {INTERNVL, "{\"min_patches\":5,\"max_patches\":4}", NULL, "min_patches", RESULT_INVALID},
+        {INTERNVL, "{\"max_patches\":64}", NULL, "max_patches", RESULT_INVALID},
+        {INTERNVL, NULL, "{\"image_seq_length\":255}", "image_seq_length", RESULT_INVALID},
+        {"{\"model_type\":\"internvl\",\"vision_config\":{\"image_size\":[448,447]}}", NULL, NULL,
+         "image_size", RESULT_INVALID},
+        {"{\"model_type\":\"internvl\",\"downsample_ratio\":0.3,\"vision_config\":{}}", NULL, NULL,
+         "downsample_ratio", RESULT_INVALID},
         {QWEN, "{\"patch_size\":16}", NULL, "patch_size", RESULT_INVALID},
         {QWEN, "{\"merge_size\":0}", NULL, "merge_size", RESULT_INVALID},
         {QWEN, "{\"patch_size\":\"14\"}", NULL, "patch_size", RESULT_INVALID},

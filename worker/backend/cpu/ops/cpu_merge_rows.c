@@ -59,7 +59,10 @@ void cpu_feature_write(const struct cpu_step *step, uint32_t index, uint32_t thr
     uint32_t columns = step->program->tensors[op->inputs[0]].columns;
     struct row_share share = cpu_step_share(step, PLAN_ROWS_FEATURES, thread);
     for (uint32_t row = share.begin; row < share.end; row++) {
-        float *feature = cpu_feature_pool_row(step->features, step->patches->feature_rows[row]);
+        uint32_t pool_row = step->patches->feature_rows[row];
+        if (pool_row == PATCH_FEATURE_NONE)
+            continue;
+        float *feature = cpu_feature_pool_row(step->features, pool_row);
         memcpy(feature + (size_t)op->params.feature_write.part * columns,
                cpu_step_row(step, op->inputs[0], row), columns * sizeof(float));
     }

@@ -6,6 +6,7 @@
  * product (op linear) over these rows.
  */
 #include <math.h>
+#include <string.h>
 
 #include "worker/backend/cpu/ops/cpu_ops.h"
 
@@ -72,7 +73,9 @@ void cpu_patch_rows(const struct cpu_step *step, uint32_t index, uint32_t thread
     for (uint32_t row = share.begin; row < share.end; row++) {
         struct patch_source source = source_of(step, row, params);
         float *out = cpu_step_row(step, op->output, row);
-        if (params->channels_last)
+        if (step->patches->places[row].lead)
+            memset(out, 0, step->program->tensors[op->output].columns * sizeof(float));
+        else if (params->channels_last)
             unfold_channels_last(&source, side, params->frames, out);
         else
             unfold_channels_first(&source, side, params->frames, out);
@@ -121,8 +124,20 @@ static struct position_taps taps_of(const struct cpu_step *step, uint32_t row,
         return linear_taps(place, &step->patches->tiles[place->tile], params->side);
     case POSITIONS_AXES:
         return (struct position_taps){2, {place->x, params->side + place->y}, {1.0f, 1.0f}};
-    default: return (struct position_taps){1, {place->y * params->side + place->x}, {1.0f}};
+    default:
+        return (struct position_taps){
+            1, {(params->lead ? 1 : 0) + place->y * params->side + place->x}, {1.0f}};
     }
+}
+
+/* The lead row and the table's first one. */
+static void write_lead(const struct cpu_step *step, const struct plan_op *op, uint32_t row)
+{
+    const float *table = step->program->vectors[op->weights[0]];
+    const float *lead = step->program->vectors[op->weights[1]];
+    float *out = cpu_step_row(step, op->output, row);
+    for (uint32_t c = 0; c < step->program->tensors[op->output].columns; c++)
+        out[c] = lead[c] + table[c];
 }
 
 void cpu_patch_positions(const struct cpu_step *step, uint32_t index, uint32_t thread)
@@ -132,6 +147,10 @@ void cpu_patch_positions(const struct cpu_step *step, uint32_t index, uint32_t t
     uint32_t columns = step->program->tensors[op->output].columns;
     struct row_share share = cpu_step_share(step, PLAN_ROWS_PATCHES, thread);
     for (uint32_t row = share.begin; row < share.end; row++) {
+        if (step->patches->places[row].lead) {
+            write_lead(step, op, row);
+            continue;
+        }
         struct position_taps taps = taps_of(step, row, &op->params.patch_positions);
         float *out = cpu_step_row(step, op->output, row);
         for (uint32_t c = 0; c < columns; c++) {

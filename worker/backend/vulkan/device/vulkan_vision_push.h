@@ -33,10 +33,13 @@ struct vulkan_patch_rows_push {
 };
 static_assert(sizeof(struct vulkan_patch_rows_push) == 72, "byte map");
 
-/* own: enum position_form. */
+#define VULKAN_POSITIONS_LEAD 3u /* after enum position_form */
+
+/* own: enum position_form, or VULKAN_POSITIONS_LEAD. */
 struct vulkan_patch_positions_push {
     uint64_t x;       /*  0: f32 [rows, columns], in place */
-    uint64_t table;   /*  8: f32 [side * side, columns], or of axes [2 * side, columns] */
+    uint64_t table;   /*  8: f32 [side * side, columns], or of axes [2 * side, columns]; of
+                         LEAD [1 + side * side, columns], then the lead row */
     uint64_t places;  /* 16: struct vulkan_step_sight [rows] */
     uint64_t images;  /* 24 */
     uint32_t columns; /* 32 */

@@ -144,11 +144,12 @@ static struct vulkan_patch_spans fill_spans(struct vulkan_patch_batch *patches,
     for (uint32_t s = 0; s < spans->count; s++) {
         const uint32_t begin = spans->spans[s].first_row, end = begin + spans->spans[s].rows;
         for (uint32_t row = begin; row < end; row++)
-            sights[row] = (struct vulkan_step_sight){
-                .position = {.height = places[row].y, .width = places[row].x},
-                .tile = places[row].tile,
-                .begin = begin,
-                .end = end};
+            sights[row] = (struct vulkan_step_sight){.position = {.time = places[row].lead,
+                                                                  .height = places[row].y,
+                                                                  .width = places[row].x},
+                                                     .tile = places[row].tile,
+                                                     .begin = begin,
+                                                     .end = end};
         for (uint32_t row = begin; row < end; row += patches->tile_rows)
             tiles[filled.tile_count++] = (struct vulkan_step_tile){
                 .first_row = row,

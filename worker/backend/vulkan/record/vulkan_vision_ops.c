@@ -55,16 +55,18 @@ void vulkan_record_patch_positions(struct vulkan_recorder *recorder)
     const struct vulkan_program *program = recorder->program;
     const struct vulkan_patch_batch *patches = recorder->recording->patches;
     const struct plan_op *op = op_of(recorder);
+    const struct patch_positions_params *params = &op->params.patch_positions;
     const struct vulkan_patch_positions_push push = {
         .x = program->tensors[op->output].f32,
         .table = program->weights.vector_address[op->weights[0]],
         .places = patches->whole.sights_address,
         .images = patches->images_address,
         .columns = program->tensors[op->output].columns,
-        .side = op->params.patch_positions.side,
+        .side = params->side,
     };
     const struct vulkan_touch touch = touch_of(op);
-    dispatch(recorder, OP_patch_positions, op->params.patch_positions.form, op->output, &push,
+    dispatch(recorder, OP_patch_positions,
+             params->lead ? VULKAN_POSITIONS_LEAD : (uint32_t)params->form, op->output, &push,
              sizeof push, &touch);
 }
 

@@ -1,6 +1,6 @@
 #version 450
 /*
- * Row f of x becomes part of row feature_rows[f] of the feature pool.
+ * Row f of x becomes part of row feature_rows[f] of the feature pool, unless that is NONE.
  *
  * Grid: (rows, column tiles of 4 * invocations).
  */
@@ -21,11 +21,15 @@ layout(push_constant) uniform Push
     uint feature_columns;
 } push;
 
+const uint NONE = 0xFFFFFFFFu; /* PATCH_FEATURE_NONE */
+
 void main()
 {
     uint row = gl_WorkGroupID.x;
     uint column = 4 * (gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x);
     uint feature = StepWords(push.feature_rows).at[row];
-    uint64_t target = push.features + 4 * row_index(feature, 0, push.feature_columns);
-    row_store_f32(target, 0, column, push.columns, row_load(push.x, row, column, push.columns));
+    if (feature != NONE) {
+        uint64_t target = push.features + 4 * row_index(feature, 0, push.feature_columns);
+        row_store_f32(target, 0, column, push.columns, row_load(push.x, row, column, push.columns));
+    }
 }

@@ -2,7 +2,8 @@
 /*
  * x[r, :] += the table's row for the place of patch r. EXACT: row line * side + column. LINEAR: the
  * tile's grid is scaled to the table's side x side grid, corners aligned, and the four rows around the
- * patch are weighted by distance. AXES: row column plus row side + line.
+ * patch are weighted by distance. AXES: row column plus row side + line. LEAD: as EXACT, one row further;
+ * the row of a tile that is no patch becomes the table's first row plus the lead row.
  *
  * Grid: (rows, column tiles of 4 * invocations).
  */
@@ -14,13 +15,14 @@ layout(local_size_x_id = 0) in;
 #include "row_forms.glsl"
 #include "patches.glsl"
 
-layout(constant_id = 2) const uint FORM = 0; /* enum position_form */
-const uint EXACT = 0, LINEAR = 1, AXES = 2;
+layout(constant_id = 2) const uint FORM = 0; /* enum position_form, or LEAD */
+const uint EXACT = 0, LINEAR = 1, AXES = 2, LEAD = 3;
 
 layout(push_constant) uniform Push
 {
     uint64_t x;        /* f32 [rows, columns], in place */
-    uint64_t table;    /* f32 [side * side, columns]; AXES: [2 * side, columns] */
+    uint64_t table;    /* f32 [side * side, columns]; AXES: [2 * side, columns]; LEAD:
+                          [1 + side * side, columns], then the lead row */
     uint64_t places; /* PatchPlace [rows] */
     uint64_t images; /* PatchImage [tiles] */
     uint columns;
@@ -66,7 +68,11 @@ void main()
     else if (FORM == AXES)
         added = table_at(place.column, column) + table_at(push.side + place.line, column);
     else
-        added = table_at(place.line * push.side + place.column, column);
-    row_store_f32(push.x, row, column, push.columns,
-                  row_load(push.x, row, column, push.columns) + added);
+        added = table_at((FORM == LEAD ? 1 : 0) + place.line * push.side + place.column, column);
+    vec4 x = row_load(push.x, row, column, push.columns);
+    if (FORM == LEAD && place.time == 1) {
+        x = table_at(1 + push.side * push.side, column);
+        added = table_at(0, column);
+    }
+    row_store_f32(push.x, row, column, push.columns, x + added);
 }

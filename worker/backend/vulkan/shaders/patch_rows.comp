@@ -2,7 +2,8 @@
 /*
  * out[r, :] are the pixels of patch r, each times its image's scale and plus its bias, then times
  * gain and plus shift: by channel, frame, line and column, or with CHANNELS_LAST by frame, line,
- * column and channel. All frames are the same image. Columns after the pixels are 0.
+ * column and channel. All frames are the same image. Columns after the pixels are 0, and so are rows
+ * that are no patches.
  *
  * Grid: (rows, column tiles of 4 * invocations).
  */
@@ -56,7 +57,7 @@ void main()
     uint values = CHANNELS * push.frames * push.side * push.side;
     vec4 v = vec4(0.0);
     for (uint i = 0; i < 4; i++)
-        if (column + i < values)
+        if (column + i < values && place.time == 0)
             v[i] = value_at(place, image, column + i);
     row_store(push.outputs, row, column, push.columns, v);
 }

@@ -16,7 +16,7 @@ struct PatchImage {
 
 /* A StepSight of a patch, under the names that fit one. */
 struct PatchPlace {
-    uint time;   /* 0 */
+    uint time;   /* 1: no patch but the tile's lead row; else 0 */
     uint line;   /* in the tile, patches */
     uint column;
     uint tile;   /* index into the PatchImages */

@@ -190,13 +190,40 @@ static void test_other_wholes(void **state)
     hf_config_case_must_read("\"model_type\":\"mistral\"", "", &config);
     assert_false(config.tied_embeddings);
     hf_config_case_must_refuse(
-        "\"model_type\":\"llava\"",
+        "\"model_type\":\"mllama\"",
         "\"text_config\":{\"model_type\":\"llama\",\"hidden_act\":\"tanh\"}",
-        "model_type \"llava\" is not supported, and its text alone cannot be "
+        "model_type \"mllama\" is not supported, and its text alone cannot be "
         "used: hidden_act \"tanh\"");
-    hf_config_case_must_refuse("\"model_type\":\"llava\"",
+    hf_config_case_must_refuse("\"model_type\":\"mllama\"",
                                "\"text_config\":{\"model_type\":\"vicuna\"}",
-                               "model_type \"llava\" is not supported");
+                               "model_type \"mllama\" is not supported");
+}
+
+/* Classes with a tower beside any text: the text's key decides what is refused. */
+static void test_tower_wholes(void **state)
+{
+    (void)state;
+    hf_config_case_must_refuse("\"model_type\":\"llava\"",
+                               "\"text_config\":{\"model_type\":\"llama\",\"hidden_act\":\"tanh\"}",
+                               "config.json: hidden_act \"tanh\", not \"silu\"");
+    hf_config_case_must_refuse(
+        "\"model_type\":\"llava\"", "\"text_config\":{\"model_type\":\"vicuna\"}",
+        "the text of model_type \"llava\" has model_type \"vicuna\", which is "
+        "not supported");
+    hf_config_case_must_read("\"model_type\":\"llava\"",
+                             "\"text_config\":{\"model_type\":\"llama\"}", &config);
+    assert_false(config.tied_embeddings);
+    hf_config_case_must_read(
+        "\"model_type\":\"llava\",\"tie_word_embeddings\":false",
+        "\"text_config\":{\"model_type\":\"llama\",\"tie_word_embeddings\":true}", &config);
+    assert_true(config.tied_embeddings);
+    hf_config_case_must_read("\"model_type\":\"internvl\"",
+                             "\"text_config\":{\"model_type\":\"qwen2\"}", &config);
+    assert_true(config.tied_embeddings);
+    hf_config_case_must_read("\"model_type\":\"internvl_chat\"",
+                             "\"llm_config\":{\"model_type\":\"qwen3\",\"num_hidden_layers\":3}",
+                             &config);
+    assert_int_equal(config.layers, 3);
 }
 
 static void test_biases(void **state)
@@ -368,6 +395,7 @@ int main(void)
         cmocka_unit_test(test_gemma2),       cmocka_unit_test(test_other_wholes),
         cmocka_unit_test(test_biases),       cmocka_unit_test(test_glm4),
         cmocka_unit_test(test_cohere2),      cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_tower_wholes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
