@@ -326,7 +326,6 @@ static void continue_send(struct http_connection *connection)
 {
     static const char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
     struct iovec part = {.iov_base = (void *)(uintptr_t)line, .iov_len = sizeof line - 1};
-    connection->parser.expects_continue = false;
     http_connection_write(connection, &part, 1);
 }
 
