@@ -71,6 +71,7 @@ LIB_SUPPORT  := $(BUILD)/libshoal-test-support.a
 LIB_OP_CASES := $(BUILD)/libshoal-op-cases.a
 PROGRAMS     := $(BUILD)/shoal $(BUILD)/shoal-worker $(BUILD)/shoal-media
 TOOLS        := $(BUILD)/shoal-load
+SCRIPTED_WORKER := $(BUILD)/tests/process/scripted_worker
 
 # --- tests: the folder decides which side a test links; for a fuzz target its includes do ----------------------------
 # Tags in the test files select the tests of a run (short or long tier, sanitizers, drivers): scripts/test_list.
@@ -110,7 +111,7 @@ FUZZ_SECONDS   ?= 20
 all: programs tools ## build the programs (build/shoal, build/shoal-worker, build/shoal-media) and the load tool (build/shoal-load)
 programs: $(PROGRAMS)
 tools: $(TOOLS)
-tests: $(call test_programs,$(ALL_TESTS)) ## build every C test program
+tests: $(call test_programs,$(ALL_TESTS)) $(SCRIPTED_WORKER) ## build every C test program
 fuzzers: $(FUZZ_PROGRAMS)
 
 help: ## list the targets
@@ -215,7 +216,6 @@ $(call test_programs,$(BASE_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SU
 $(call test_programs,$(PROCESS_TESTS)) $(BUILD)/tests/process/restart_bench: $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_BASE) | $(BUILD)/shoal-worker
 	$(link) -lcmocka -lm
 # Replaces shoal-worker in API tests.
-SCRIPTED_WORKER := $(BUILD)/tests/process/scripted_worker
 $(SCRIPTED_WORKER): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_FRONTEND) $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS) $(WORKER_LIBS)
 $(call test_programs,$(FRONTEND_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_FRONTEND) $(LIB_BASE)
