@@ -49,6 +49,11 @@ enum result api_error_set(struct api_error *error, enum result result, int statu
     return result;
 }
 
+enum result api_error_memory(struct api_error *error)
+{
+    return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+}
+
 void api_error_append_words(const char *words, struct text_buffer *out)
 {
     struct text_buffer valid = {0};
@@ -73,4 +78,11 @@ void api_error_write_json(const struct api_error *error, struct text_buffer *out
         text_buffer_append_format(out, ",\"code\":\"%s\"}}", error->code);
     else
         text_buffer_append_text(out, ",\"code\":null}}");
+}
+
+void api_error_write_event(const struct api_error *error, struct text_buffer *out)
+{
+    text_buffer_append_text(out, "data: ");
+    api_error_write_json(error, out);
+    text_buffer_append_text(out, "\n\n");
 }

@@ -42,10 +42,14 @@ enum result api_error_invalid(struct api_error *error, const char *param, const 
  * `result`. */
 enum result api_error_set(struct api_error *error, enum result result, int status, const char *code,
                           const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* 500 for memory that the system refused. Returns RESULT_OUT_OF_MEMORY. */
+enum result api_error_memory(struct api_error *error);
 /* Writes `words` as a JSON string. They may quote client bytes that end within a character: invalid
  * UTF-8 is replaced. */
 void api_error_append_words(const char *words, struct text_buffer *out);
 void api_error_write_json(const struct api_error *error, struct text_buffer *out);
+/* The same object as one SSE event. */
+void api_error_write_event(const struct api_error *error, struct text_buffer *out);
 
 /* Writes the body of an error in the shape of an API. Returns the HTTP status of that API for it.
  */

@@ -79,3 +79,16 @@ void reply_text_finish(struct reply_text *reply, struct text_buffer *out)
 {
     utf8_stream_finish(&reply->utf8, out);
 }
+
+void reply_text_write_all(const struct tokenizer *tokenizer, const struct token_list *tokens,
+                          struct text_buffer *out)
+{
+    struct utf8_stream utf8 = {0};
+    for (size_t i = 0; i < tokens->count; i++) {
+        const char *bytes;
+        size_t count;
+        tokenizer_token_bytes(tokenizer, tokens->ids[i], &bytes, &count);
+        utf8_stream_push(&utf8, bytes, count, out);
+    }
+    utf8_stream_finish(&utf8, out);
+}

@@ -30,4 +30,8 @@ size_t reply_text_push(struct reply_text *reply, uint32_t token, struct text_buf
 /* At the end of generation: incomplete bytes become U+FFFD. */
 void reply_text_finish(struct reply_text *reply, struct text_buffer *out);
 
+/* Text of a list of tokens, special ones included: of a prompt whose ids the client wrote. */
+void reply_text_write_all(const struct tokenizer *tokenizer, const struct token_list *tokens,
+                          struct text_buffer *out);
+
 #endif

@@ -269,9 +269,8 @@ static void end(struct api_reply *reply, struct text_buffer *out)
 static void fail(struct api_reply *reply, const struct api_error *error, struct text_buffer *out)
 {
     must(reply->stream);
-    text_buffer_append_text(out, "data: ");
-    api_error_write_json(error, out);
-    text_buffer_append_text(out, "\n\ndata: [DONE]\n\n");
+    api_error_write_event(error, out);
+    text_buffer_append_text(out, "data: [DONE]\n\n");
 }
 
 const struct api_format chat_format = {.id_prefix = "chatcmpl-",

@@ -43,11 +43,6 @@ static const char *message_place(char place[API_PARAM_BYTES], int index, const c
     return place;
 }
 
-static enum result out_of_memory(struct api_error *error)
-{
-    return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
-}
-
 /* The text of one content part, or an error. */
 static enum result content_part_text(const cJSON *part, int index, const char **text,
                                      struct api_error *error)
@@ -88,7 +83,7 @@ static enum result content_parts_join(const cJSON *parts, int index, char **join
     }
     text_buffer_append(&buffer, "", 0);
     if (buffer.failed) {
-        result = out_of_memory(error);
+        result = api_error_memory(error);
         goto out;
     }
     *joined = buffer.bytes;
@@ -143,7 +138,7 @@ static enum result parts_make(const cJSON *parts, const struct place *at, cJSON 
         if (result != RESULT_OK)
             return result;
         if (!cJSON_AddItemToArray(list, made))
-            return out_of_memory(error);
+            return api_error_memory(error);
     }
     return RESULT_OK;
 }
@@ -190,7 +185,7 @@ static enum result content_normalize(cJSON *message, const struct place *at, boo
         return result;
     if (!made || !cJSON_ReplaceItemInObjectCaseSensitive(message, "content", made)) {
         cJSON_Delete(made);
-        return out_of_memory(error);
+        return api_error_memory(error);
     }
     return RESULT_OK;
 }
@@ -234,7 +229,7 @@ static enum result tool_call_normalize(cJSON *call, int index, struct api_error 
     }
     if (!cJSON_ReplaceItemInObjectCaseSensitive(function, "arguments", value)) {
         cJSON_Delete(value);
-        return out_of_memory(error);
+        return api_error_memory(error);
     }
     return RESULT_OK;
 }
@@ -294,7 +289,7 @@ static enum result reasoning_normalize(cJSON *message, int index, bool has_calls
             continue;
         cJSON_DeleteItemFromObjectCaseSensitive(message, wanted[i]);
         if (!cJSON_AddStringToObject(message, wanted[i], reasoning->valuestring))
-            return out_of_memory(error);
+            return api_error_memory(error);
     }
     return RESULT_OK;
 }
@@ -320,7 +315,7 @@ static enum result message_normalize(cJSON *message, int index, struct request_i
             role->valuestring);
     if (strcmp(roles[r].name, roles[r].becomes) != 0 &&
         !cJSON_SetValuestring(role, roles[r].becomes))
-        return out_of_memory(error);
+        return api_error_memory(error);
     bool has_calls = false;
     if (!roles[r].needs_content) {
         enum result result = tool_calls_normalize(message, index, &has_calls, error);

@@ -134,7 +134,7 @@ static enum result variable_add(cJSON *body, struct generation_request *request,
     if (cJSON_AddItemToObject(request->template_variables, name, value))
         return RESULT_OK;
     cJSON_Delete(value);
-    return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+    return api_error_memory(error);
 }
 
 static enum result variables_read(cJSON *body, struct generation_request *request,

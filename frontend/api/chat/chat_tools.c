@@ -70,7 +70,7 @@ static enum result parameters_normalize(cJSON *function, const char *place, stru
         parameters = cJSON_AddObjectToObject(function, "parameters");
         if (!parameters || !cJSON_AddStringToObject(parameters, "type", "object") ||
             !cJSON_AddObjectToObject(parameters, "properties"))
-            return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+            return api_error_memory(error);
         return RESULT_OK;
     }
     if (!cJSON_IsObject(parameters))
@@ -235,7 +235,7 @@ enum result chat_tools_note(cJSON *body, const char *list, const char *name, con
     if (good && cJSON_AddItemToArray(all, one))
         return RESULT_OK;
     cJSON_Delete(one);
-    return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+    return api_error_memory(error);
 }
 
 static enum result choice_refuse(const struct chat_tools_words *words, struct api_error *error)

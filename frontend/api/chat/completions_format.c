@@ -61,20 +61,6 @@ struct api_reply {
 
 /* --- echo ------------------------------------------------------------------------------------ */
 
-/* Text of a prompt of token ids, with the text of special tokens, since the client wrote them. */
-static void ids_decode(const struct tokenizer *tokenizer, const struct token_list *tokens,
-                       struct text_buffer *out)
-{
-    struct utf8_stream utf8 = {0};
-    for (size_t i = 0; i < tokens->count; i++) {
-        const char *bytes;
-        size_t count;
-        tokenizer_token_bytes(tokenizer, tokens->ids[i], &bytes, &count);
-        utf8_stream_push(&utf8, bytes, count, out);
-    }
-    utf8_stream_finish(&utf8, out);
-}
-
 static void prompt_echo(struct api_reply *reply, const struct prepared_generation *prepared,
                         uint32_t choice, const cJSON *prompt)
 {
@@ -82,7 +68,7 @@ static void prompt_echo(struct api_reply *reply, const struct prepared_generatio
     if (cJSON_IsString(prompt))
         text_buffer_append_text(out, prompt->valuestring);
     else
-        ids_decode(reply->tokenizer, generation_share_prompt(prepared, choice), out);
+        reply_text_write_all(reply->tokenizer, generation_share_prompt(prepared, choice), out);
     reply->choices[choice].names_specials = !cJSON_IsString(prompt);
     reply->choices[choice].echo_characters = utf8_characters(out->bytes, out->length);
 }
@@ -445,9 +431,8 @@ static void end(struct api_reply *reply, struct text_buffer *out)
 static void fail(struct api_reply *reply, const struct api_error *error, struct text_buffer *out)
 {
     must(reply->stream);
-    text_buffer_append_text(out, "data: ");
-    api_error_write_json(error, out);
-    text_buffer_append_text(out, "\n\ndata: [DONE]\n\n");
+    api_error_write_event(error, out);
+    text_buffer_append_text(out, "data: [DONE]\n\n");
 }
 
 const struct api_format completions_format = {.id_prefix = "cmpl-",

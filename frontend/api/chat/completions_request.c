@@ -34,7 +34,7 @@ static enum result prompt_read(cJSON *body, struct generation_request *request,
         cJSON *one = cJSON_DetachItemViaPointer(body, prompt);
         if (!list || !cJSON_AddItemToArray(list, one) ||
             !cJSON_AddItemToObject(body, "prompt", list))
-            return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+            return api_error_memory(error);
         prompt = list;
     }
     const cJSON *first = prompt->child;
@@ -127,7 +127,7 @@ static enum result suffix_read(const struct parse_context *context, const cJSON 
             &(struct fim_parts){.prefix = prompt->valuestring, .suffix = suffix->valuestring});
         if (!whole || !cJSON_ReplaceItemViaPointer(request->prompts, prompt, whole)) {
             cJSON_Delete(whole);
-            return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+            return api_error_memory(error);
         }
         prompt = whole;
     }

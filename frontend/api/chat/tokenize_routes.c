@@ -83,7 +83,7 @@ static enum result text_tokenize(const struct parse_context *context, const char
     if (options->adds_bos && tokenizer_adds_bos(assets->tokenizer) && bos >= 0) {
         tokens->ids = malloc(sizeof *tokens->ids);
         if (!tokens->ids)
-            return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+            return api_error_memory(error);
         tokens->capacity = tokens->count = 1;
         tokens->ids[0] = (uint32_t)bos;
     }
@@ -94,7 +94,7 @@ static enum result text_tokenize(const struct parse_context *context, const char
     if (result == RESULT_CANCELLED)
         return api_error_set(error, result, 503, NULL, "the request was cancelled");
     if (result == RESULT_OUT_OF_MEMORY)
-        return api_error_set(error, result, 500, NULL, "out of memory");
+        return api_error_memory(error);
     if (result != RESULT_OK)
         return api_error_invalid(error, param, "the text has more than %u tokens",
                                  LIMIT_CONTEXT_TOKENS);
@@ -254,7 +254,7 @@ enum result tokenize_routes_detokenize(const struct parse_context *context, cons
     if (result == RESULT_OK)
         result = tokens_decode(context->assets, body, &text, error);
     if (result == RESULT_OK && text.failed)
-        result = api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+        result = api_error_memory(error);
     if (result == RESULT_OK) {
         text_buffer_append_text(reply, "{\"prompt\":");
         text_write(text.bytes ? text.bytes : "", text.length, reply);

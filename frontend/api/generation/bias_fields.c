@@ -130,7 +130,7 @@ enum result bias_fields_read(const cJSON *body, const struct tokenizer *tokenize
         return api_error_invalid(error, field, "logit_bias must be an object or a list of pairs");
     request->logit_bias = calloc(LIMIT_LOGIT_BIAS, sizeof *request->logit_bias);
     if (!request->logit_bias)
-        return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+        return api_error_memory(error);
     cJSON_ArrayForEach(item, biases)
     {
         float bias;

@@ -29,7 +29,7 @@ static enum result encode_error(enum result result, const char *parameter, unsig
                                 struct api_error *error)
 {
     if (result == RESULT_OUT_OF_MEMORY)
-        return api_error_set(error, result, 500, NULL, "out of memory");
+        return api_error_memory(error);
     return api_error_invalid(error, parameter, "what it forces takes more than %u tokens",
                              max_tokens);
 }

@@ -25,11 +25,6 @@
 #include "frontend/assets/vision_assets.h"
 #include "frontend/prompt/generic_tools.h"
 
-static enum result memory_error(struct api_error *error)
-{
-    return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
-}
-
 static enum result cancelled_error(struct api_error *error)
 {
     return api_error_set(error, RESULT_CANCELLED, 503, NULL, "the request was cancelled");
@@ -105,19 +100,19 @@ enum result generation_prepare_render(const struct parse_context *context,
     bool has_tools = request->tools && request->tool_choice != TOOL_CHOICE_NONE;
     if (tools_are_generic(assets) &&
         generic_tools_apply(request->messages, has_tools ? request->tools : NULL) != RESULT_OK)
-        return memory_error(error);
+        return api_error_memory(error);
     if (call_form_apply(&assets->call_form, request->messages) != RESULT_OK)
-        return memory_error(error);
+        return api_error_memory(error);
     enum result result = RESULT_OK;
     if (request->continue_final_message)
         result = final_message_check(request->messages, error);
     if (result != RESULT_OK)
         return result;
     if (assets->vision && image_form_apply(&assets->vision->form, request->messages) != RESULT_OK)
-        return memory_error(error);
+        return api_error_memory(error);
     cJSON *variables = template_variables(assets, request);
     if (!variables)
-        return memory_error(error);
+        return api_error_memory(error);
     struct error_text words, retry_words;
     result = chat_template_render(assets->chat_template, variables, trusted, now_unix_s,
                                   context->cancelled, prompt, &words);
@@ -128,7 +123,7 @@ enum result generation_prepare_render(const struct parse_context *context,
     }
     cJSON_Delete(variables);
     if (result == RESULT_OUT_OF_MEMORY)
-        return memory_error(error);
+        return api_error_memory(error);
     if (result == RESULT_CANCELLED)
         return cancelled_error(error);
     if (result != RESULT_OK) {
@@ -176,7 +171,7 @@ static enum result prompt_encode(const struct parse_context *context,
     if (result == RESULT_CANCELLED)
         return cancelled_error(error);
     if (result == RESULT_OUT_OF_MEMORY)
-        return memory_error(error);
+        return api_error_memory(error);
     if (result == RESULT_TOO_LARGE || tokens->count >= bound)
         return context_error_set(error, "messages",
                                  &(struct context_overflow){.prompt_tokens = tokens->count,
@@ -230,7 +225,7 @@ static enum result messages_encode_short(const struct parse_context *context, bo
     enum result result = RESULT_OK;
     for (uint32_t i = 0; i < LIMIT_TRUNCATIONS; i++) {
         if (truncates && !(kept = cJSON_Duplicate(request->messages, true)))
-            return memory_error(error);
+            return api_error_memory(error);
         result = messages_encode(context, answers, now_unix_s, prepared, error);
         uint32_t asked = request->max_new_tokens > 0 ? request->max_new_tokens : 1;
         bool fits = result == RESULT_OK && prepared->prompt.count + asked <= most;
@@ -314,7 +309,7 @@ static enum result first_token_force(struct prepared_generation *prepared, struc
         return RESULT_OK;
     prepared->forced.ids = malloc(sizeof *prepared->forced.ids);
     if (!prepared->forced.ids)
-        return memory_error(error);
+        return api_error_memory(error);
     prepared->forced.ids[0] = prepared->request.first_tokens[0];
     prepared->forced.prefix_count = 1;
     return RESULT_OK;

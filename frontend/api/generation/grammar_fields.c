@@ -73,7 +73,7 @@ static enum result json_parse(cJSON *body, const cJSON *text, const char *param,
     enum result result =
         twice ? api_error_invalid(error, param, "%s has two members '%.64s' in one object", param,
                                   twice)
-              : api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+              : api_error_memory(error);
     cJSON_Delete(parsed);
     return result;
 }
@@ -158,7 +158,7 @@ static enum result trigger_add(cJSON *words, const cJSON *trigger, struct api_er
                                  "grammar_triggers must be a list of {\"type\": 1, \"value\": "
                                  "\"…\"}; patterns are not supported");
     if (!cJSON_AddItemToArray(words, cJSON_CreateString(value)))
-        return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+        return api_error_memory(error);
     return RESULT_OK;
 }
 
@@ -183,7 +183,7 @@ static enum result triggers_read(cJSON *body, struct generation_request *request
     cJSON *words = cJSON_AddArrayToObject(body, "grammar_triggers.value");
     const cJSON *trigger;
     if (!words)
-        return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+        return api_error_memory(error);
     cJSON_ArrayForEach(trigger, triggers)
     {
         if (result == RESULT_OK)

@@ -136,7 +136,7 @@ static enum result refuse(const struct grammar_work *work, enum result result,
     const char *param =
         about_tools || !work->request->form_param ? "tools" : work->request->form_param;
     if (result == RESULT_OUT_OF_MEMORY)
-        return api_error_set(error, result, 500, NULL, "out of memory");
+        return api_error_memory(error);
     if (result == RESULT_CANCELLED)
         return api_error_set(error, result, 503, NULL, "the request was cancelled");
     (void)api_error_invalid(error, param, "%s cannot be enforced: %.200s%s%.60s%s%.200s", param,

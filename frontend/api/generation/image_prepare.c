@@ -40,7 +40,7 @@ static enum result work_image_refuse(const struct work_image *image, enum result
                                      const struct error_text *why, struct api_error *error)
 {
     if (result == RESULT_OUT_OF_MEMORY)
-        return api_error_set(error, result, 500, NULL, "out of memory");
+        return api_error_memory(error);
     if (result == RESULT_PEER_GONE) {
         (void)api_error_set(error, result, 503, "image_decoder_unavailable", "%s: %s",
                             image->named->place, why->text);
@@ -155,7 +155,7 @@ enum result image_prepare_read(const struct parse_context *context,
     }
     struct image_work *made = calloc(1, sizeof *made + images->count * sizeof made->images[0]);
     if (!made)
-        return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+        return api_error_memory(error);
     made->vision = context->assets->vision;
     made->reader = context->reader;
     made->cancelled = context->cancelled;
@@ -269,7 +269,7 @@ enum result image_prepare_expand(const struct image_work *work, struct chat_prom
     if (!made.spans || text.failed) {
         free(made.spans);
         text_buffer_fini(&text);
-        return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+        return api_error_memory(error);
     }
     made.text = text.bytes;
     made.text_bytes = text.length;
@@ -325,7 +325,7 @@ static enum result set_refuse(enum result result, struct api_error *error)
                             "the images of other requests fill this server's memory for them");
         error->retry_after_s = 1;
         return result;
-    case RESULT_OUT_OF_MEMORY: return api_error_set(error, result, 500, NULL, "out of memory");
+    case RESULT_OUT_OF_MEMORY: return api_error_memory(error);
     default:
         (void)api_error_set(error, result, 400, "invalid_image",
                             "the request's images are together larger than this server's memory "

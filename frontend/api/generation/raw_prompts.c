@@ -108,7 +108,7 @@ static enum result one_encode(const struct parse_context *context,
     if (error->status != 0)
         return result;
     if (result == RESULT_OUT_OF_MEMORY)
-        return api_error_set(error, result, 500, NULL, "out of memory");
+        return api_error_memory(error);
     if (result == RESULT_CANCELLED)
         return api_error_set(error, result, 503, NULL, "the request was cancelled");
     if (result == RESULT_OK && tokens->count == 0)
@@ -128,7 +128,7 @@ enum result raw_prompts_encode(const struct parse_context *context,
     uint32_t count = (uint32_t)cJSON_GetArraySize(prompts);
     prepared->more_prompts = calloc(count, sizeof *prepared->more_prompts);
     if (!prepared->more_prompts)
-        return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+        return api_error_memory(error);
     prepared->more_prompt_count = count - 1;
     uint32_t index = 0;
     const cJSON *prompt;

@@ -156,7 +156,7 @@ enum result request_images_add(struct request_images *images, const cJSON *part,
     image.name = strdup(name);
     if (!image.name || !list_grow(images)) {
         free(image.name);
-        return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+        return api_error_memory(error);
     }
     images->items[images->count++] = image;
     return RESULT_OK;

@@ -13,7 +13,7 @@
 #include "frontend/api/generation/generation_share.h"
 #include "frontend/api/llama/llama_choice.h"
 #include "frontend/api/llama/llama_settings.h"
-#include "frontend/base/utf8_stream.h"
+#include "frontend/reply/reply_text.h"
 #include "proto/must.h"
 
 struct api_reply {
@@ -24,20 +24,6 @@ struct api_reply {
     uint32_t choice_count;
     struct llama_choice choices[]; /* [choice_count] */
 };
-
-/* Text of the prompt's tokens, special ones included. */
-static void prompt_decode(const struct tokenizer *tokenizer, const struct token_list *tokens,
-                          struct text_buffer *out)
-{
-    struct utf8_stream utf8 = {0};
-    for (size_t i = 0; i < tokens->count; i++) {
-        const char *bytes;
-        size_t count;
-        tokenizer_token_bytes(tokenizer, tokens->ids[i], &bytes, &count);
-        utf8_stream_push(&utf8, bytes, count, out);
-    }
-    utf8_stream_finish(&utf8, out);
-}
 
 static struct api_reply *create(const struct reply_config *config)
 {
@@ -59,7 +45,7 @@ static struct api_reply *create(const struct reply_config *config)
         struct llama_choice *choice = &reply->choices[i];
         const struct token_list *prompt = generation_share_prompt(prepared, i);
         llama_choice_init(choice, config->assets->tokenizer, request, &reply->state);
-        prompt_decode(config->assets->tokenizer, prompt, &choice->prompt);
+        reply_text_write_all(config->assets->tokenizer, prompt, &choice->prompt);
         choice->prompt_tokens = (uint32_t)prompt->count;
     }
     return reply;
@@ -246,9 +232,7 @@ static void end(struct api_reply *reply, struct text_buffer *out)
 static void fail(struct api_reply *reply, const struct api_error *error, struct text_buffer *out)
 {
     must(reply->stream);
-    text_buffer_append_text(out, "data: ");
-    api_error_write_json(error, out);
-    text_buffer_append_text(out, "\n\n");
+    api_error_write_event(error, out);
 }
 
 const struct api_format llama_completion_format = {.id_prefix = "cmpl-",

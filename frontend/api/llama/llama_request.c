@@ -18,11 +18,6 @@
 #include "frontend/api/generation/fim_tokens.h"
 #include "frontend/api/generation/request_fields.h"
 
-static enum result memory_error(struct api_error *error)
-{
-    return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
-}
-
 static void state_destroy(void *given)
 {
     struct llama_state *state = given;
@@ -169,7 +164,7 @@ static enum result samplers_read(cJSON *body, bool infill, struct api_error *err
             on |= listed[k] && samplers[i].field && samplers[k].field &&
                   strcmp(samplers[i].field, samplers[k].field) == 0;
         if (!on && samplers[i].field && !number_set(body, samplers[i].field, samplers[i].off))
-            return memory_error(error);
+            return api_error_memory(error);
     }
     return RESULT_OK;
 }
@@ -191,15 +186,15 @@ static enum result penalties_rename(cJSON *body, struct api_error *error)
                                            "frequency_context_size"};
     for (size_t i = 0; last > 0 && i < 3; i++) {
         if (!number_set(body, contexts[i], (double)last))
-            return memory_error(error);
+            return api_error_memory(error);
     }
     if (last == 0 &&
         !(number_set(body, "presence_penalty", 0) && number_set(body, "frequency_penalty", 0)))
-        return memory_error(error);
+        return api_error_memory(error);
     if (last == 0)
         value = 1;
     if (penalty && !number_set(body, "repetition_penalty", value))
-        return memory_error(error);
+        return api_error_memory(error);
     return RESULT_OK;
 }
 
@@ -212,7 +207,7 @@ static enum result special_values_read(cJSON *body, struct api_error *error)
     const cJSON *slot = request_fields_member(body, "id_slot");
     if (cJSON_IsNumber(temperature) && temperature->valuedouble < 0 &&
         !number_set(body, "temperature", 0))
-        return memory_error(error);
+        return api_error_memory(error);
     if (cJSON_IsNumber(seed) && (seed->valuedouble == -1 || seed->valuedouble == 4294967295.0))
         cJSON_DeleteItemFromObjectCaseSensitive(body, "seed");
     if (slot && !(cJSON_IsNumber(slot) && slot->valuedouble == -1))
@@ -236,7 +231,7 @@ static enum result defaults_add(cJSON *body, const struct checkpoint_sampling *o
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         if (!fields[i].known && !request_fields_member(body, fields[i].name) &&
             !number_set(body, fields[i].name, fields[i].value))
-            return memory_error(error);
+            return api_error_memory(error);
     }
     return RESULT_OK;
 }
@@ -278,7 +273,7 @@ static enum result prompt_read(cJSON *body, struct generation_request *request,
         prompt = cJSON_DetachItemViaPointer(body, prompt);
         if (!list || !cJSON_AddItemToArray(list, prompt) ||
             !cJSON_AddItemToObject(body, "prompt", list))
-            return memory_error(error);
+            return api_error_memory(error);
         prompt = list;
     }
     uint32_t count = 0;
@@ -342,7 +337,7 @@ static enum result infill_read(const struct parse_context *context, cJSON *body,
     cJSON_DeleteItemFromObjectCaseSensitive(body, "prompt");
     if (!prompts || !prompt || !cJSON_AddItemToArray(prompts, prompt) ||
         !cJSON_AddItemToObject(body, "prompt", prompts))
-        return memory_error(error);
+        return api_error_memory(error);
     request->prompts = prompts;
     request->prompts_mixed = true;
     return RESULT_OK;
@@ -412,7 +407,7 @@ static enum result body_parse(const struct parse_context *context, bool infill, 
     struct llama_state *state = calloc(1, sizeof *state);
     *request = (struct generation_request){.thinking_budget = THINKING_BUDGET_NONE};
     if (!state)
-        return memory_error(error);
+        return api_error_memory(error);
     request->own = (struct format_state){.state = state, .destroy = state_destroy};
     enum result result = request_fields_read_body(json, json_bytes, &request->body, error);
     if (result == RESULT_OK)

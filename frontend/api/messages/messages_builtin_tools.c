@@ -164,5 +164,5 @@ enum result messages_builtin_tools_expand(cJSON *tool, const char *place, struct
     if (schema && cJSON_AddItemToObject(tool, "input_schema", schema) &&
         cJSON_AddStringToObject(tool, "description", words))
         return RESULT_OK;
-    return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+    return api_error_memory(error);
 }

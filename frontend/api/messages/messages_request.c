@@ -35,7 +35,7 @@ static enum result body_read(const char *json, size_t json_bytes, cJSON **body,
     cJSON_Delete(*body); /* of JSON followed by more bytes */
     *body = NULL;
     if (repair != RESULT_OK)
-        return api_error_set(error, repair, 500, NULL, "out of memory");
+        return api_error_memory(error);
     result = request_fields_read_body(repaired, repaired_bytes, body, error);
     free(repaired);
     return result;
@@ -142,7 +142,7 @@ static enum result effort_read(cJSON *body, struct generation_request *request,
     cJSON_DeleteItemFromObjectCaseSensitive(body, "template_variables");
     cJSON *variables = cJSON_AddObjectToObject(body, "template_variables");
     if (!variables || !cJSON_AddStringToObject(variables, "reasoning_effort", efforts[i]))
-        return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+        return api_error_memory(error);
     request->template_variables = variables;
     return RESULT_OK;
 }
@@ -152,7 +152,7 @@ static enum result schema_format_read(const cJSON *format, const char *param,
 {
     const cJSON *schema = format ? request_fields_member(format, "schema") : NULL;
     if (cJSON_IsObject(schema) && !schema_bounds_restore((cJSON *)schema))
-        return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+        return api_error_memory(error);
     return grammar_fields_read_format(format, param, request, error);
 }
 

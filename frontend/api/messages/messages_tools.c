@@ -15,11 +15,6 @@
 static const struct chat_tools_words words = {
     .list = "tools", .function = "", .parameters = "input_schema", .choice = "tool_choice"};
 
-static enum result out_of_memory(struct api_error *error)
-{
-    return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
-}
-
 /* --- one tool -------------------------------------------------------------------------------- */
 
 static bool is_empty(const cJSON *item)
@@ -94,7 +89,7 @@ static enum result tools_turn_over(cJSON *body, cJSON *tools, const cJSON **stri
     if (!cJSON_IsArray(tools))
         return api_error_invalid(error, "tools", "tools must be a list");
     cJSON *turned = cJSON_CreateArray();
-    enum result result = turned ? RESULT_OK : out_of_memory(error);
+    enum result result = turned ? RESULT_OK : api_error_memory(error);
     int index = 0;
     for (cJSON *tool = tools->child; tool && result == RESULT_OK; tool = tool->next) {
         const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(tool, "name"));
@@ -107,11 +102,11 @@ static enum result tools_turn_over(cJSON *body, cJSON *tools, const cJSON **stri
         cJSON *one = tool_turn_over(tool);
         if (!one || !cJSON_AddItemToArray(turned, one)) {
             cJSON_Delete(one);
-            result = out_of_memory(error);
+            result = api_error_memory(error);
         }
     }
     if (result == RESULT_OK && !cJSON_ReplaceItemInObjectCaseSensitive(body, "tools", turned))
-        result = out_of_memory(error);
+        result = api_error_memory(error);
     if (result != RESULT_OK)
         cJSON_Delete(turned);
     return result;

@@ -34,11 +34,6 @@ struct turn_list {
     struct api_error *error;
 };
 
-static enum result out_of_memory(struct turn_list *list)
-{
-    return api_error_set(list->error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
-}
-
 /* --- turns ----------------------------------------------------------------------------------- */
 
 static bool add_text(cJSON *object, const char *name, const struct text_buffer *text)
@@ -88,7 +83,7 @@ static enum result turn_close(struct turn_list *list)
     list->has_thoughts = false;
     list->parts = NULL;
     list->role = NULL;
-    return good ? RESULT_OK : out_of_memory(list);
+    return good ? RESULT_OK : api_error_memory(list->error);
 }
 
 static enum result turn_begin(struct turn_list *list, const char *role)
@@ -102,7 +97,7 @@ static enum result turn_begin(struct turn_list *list, const char *role)
     if (!turn || !cJSON_AddStringToObject(turn, "role", role) ||
         !cJSON_AddItemToArray(list->turns, turn)) {
         cJSON_Delete(turn);
-        return out_of_memory(list);
+        return api_error_memory(list->error);
     }
     list->turn = turn;
     list->role = role;
@@ -193,7 +188,7 @@ static enum result image_add(struct turn_list *list, const cJSON *block, const c
         list->parts = cJSON_AddArrayToObject(list->turn, "content");
     if (list->parts && text_flush(list) && cJSON_AddItemToArray(list->parts, request_images_part()))
         return RESULT_OK;
-    return out_of_memory(list);
+    return api_error_memory(list->error);
 }
 
 static enum result image_read(struct turn_list *list, cJSON *block, int index, const char *role)
@@ -310,7 +305,7 @@ static enum result tool_use_read(struct turn_list *list, cJSON *block, int index
     cJSON *call = call_create(id, name, cJSON_DetachItemFromObjectCaseSensitive(block, "input"));
     if (!list->calls || !call || !cJSON_AddItemToArray(list->calls, call)) {
         cJSON_Delete(call);
-        return out_of_memory(list);
+        return api_error_memory(list->error);
     }
     return RESULT_OK;
 }
@@ -391,7 +386,7 @@ static enum result tool_result_read(struct turn_list *list, cJSON *block, int in
     const char *name = call_name(list, id);
     if (!cJSON_AddStringToObject(list->turn, "tool_call_id", id) ||
         (name && !cJSON_AddStringToObject(list->turn, "name", name)))
-        return out_of_memory(list);
+        return api_error_memory(list->error);
     if (is_error)
         text_buffer_append_text(&list->text, "Error: ");
     return result_content_read(list, request_fields_member(block, "content"), index);
@@ -536,7 +531,7 @@ enum result messages_turns_make(cJSON *body, const char *model_id, struct reques
 {
     struct turn_list list = {
         .turns = cJSON_CreateArray(), .model_id = model_id, .images = images, .error = error};
-    enum result result = list.turns ? RESULT_OK : out_of_memory(&list);
+    enum result result = list.turns ? RESULT_OK : api_error_memory(list.error);
     if (result == RESULT_OK)
         result = system_read(&list, cJSON_GetObjectItemCaseSensitive(body, "system"));
     if (result == RESULT_OK)
@@ -546,5 +541,5 @@ enum result messages_turns_make(cJSON *body, const char *model_id, struct reques
     if (result == RESULT_OK && cJSON_ReplaceItemInObjectCaseSensitive(body, "messages", list.turns))
         return RESULT_OK;
     cJSON_Delete(list.turns);
-    return result == RESULT_OK ? out_of_memory(&list) : result;
+    return result == RESULT_OK ? api_error_memory(list.error) : result;
 }

@@ -11,11 +11,6 @@
 
 #include "frontend/api/generation/request_fields.h"
 
-static enum result memory_error(struct api_error *error)
-{
-    return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
-}
-
 /* --- options --------------------------------------------------------------------------------- */
 
 enum option_use {
@@ -70,7 +65,7 @@ static enum result option_refuse(const char *name, const char *why, struct api_e
 static enum result number_set(cJSON *body, const char *name, double value, struct api_error *error)
 {
     cJSON_DeleteItemFromObjectCaseSensitive(body, name);
-    return cJSON_AddNumberToObject(body, name, value) ? RESULT_OK : memory_error(error);
+    return cJSON_AddNumberToObject(body, name, value) ? RESULT_OK : api_error_memory(error);
 }
 
 static enum result last_set(cJSON *body, const cJSON *option, struct api_error *error)
@@ -115,7 +110,7 @@ static enum result option_apply(cJSON *body, cJSON *option, struct api_error *er
         cJSON_DeleteItemFromObjectCaseSensitive(body, field);
         if (cJSON_AddItemToObject(body, field, option))
             return RESULT_OK;
-        result = memory_error(error);
+        result = api_error_memory(error);
     }
     cJSON_Delete(option);
     return result;
@@ -188,7 +183,7 @@ static enum result format_rewrite(cJSON *body, struct api_error *error)
     if (cJSON_AddItemToObject(body, "response_format", form))
         return RESULT_OK;
     cJSON_Delete(form);
-    return memory_error(error);
+    return api_error_memory(error);
 }
 
 /* true, false, or how much: "low", "medium", "high". */
@@ -201,11 +196,11 @@ static enum result think_rewrite(cJSON *body, struct api_error *error)
     enum result result = RESULT_OK;
     if (cJSON_IsBool(think)) {
         if (!cJSON_AddBoolToObject(body, "enable_thinking", cJSON_IsTrue(think)))
-            result = memory_error(error);
+            result = api_error_memory(error);
     } else if (is_level) {
         if (!cJSON_AddBoolToObject(body, "enable_thinking", true) ||
             !cJSON_AddStringToObject(body, "reasoning_effort", word))
-            result = memory_error(error);
+            result = api_error_memory(error);
     } else if (think && !cJSON_IsNull(think)) {
         result = api_error_invalid(error, "think",
                                    "think must be true, false, \"low\", \"medium\" or \"high\"");
@@ -242,7 +237,7 @@ static enum result stream_default(cJSON *body, struct api_error *error)
     if (request_fields_member(body, "stream"))
         return RESULT_OK;
     cJSON_DeleteItemFromObjectCaseSensitive(body, "stream");
-    return cJSON_AddTrueToObject(body, "stream") ? RESULT_OK : memory_error(error);
+    return cJSON_AddTrueToObject(body, "stream") ? RESULT_OK : api_error_memory(error);
 }
 
 void ollama_fields_strip_tag(cJSON *body)

@@ -12,11 +12,6 @@
 
 #include "frontend/api/generation/request_fields.h"
 
-static enum result memory_error(struct api_error *error)
-{
-    return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
-}
-
 static bool rename_member(cJSON *object, const char *from, const char *to)
 {
     cJSON *item = cJSON_DetachItemFromObjectCaseSensitive(object, from);
@@ -58,7 +53,7 @@ enum result ollama_messages_take_images(cJSON *owner, cJSON *message, const char
         if (!good)
             cJSON_Delete(data);
         else if (!image_add(parts, data))
-            result = memory_error(error);
+            result = api_error_memory(error);
     }
     cJSON_Delete(images);
     if (!good)
@@ -70,7 +65,7 @@ enum result ollama_messages_take_images(cJSON *owner, cJSON *message, const char
     cJSON_Delete(text);
     if (!cJSON_AddItemToArray(parts, part) || !cJSON_AddItemToObject(message, "content", parts)) {
         cJSON_Delete(parts);
-        return result == RESULT_OK ? memory_error(error) : result;
+        return result == RESULT_OK ? api_error_memory(error) : result;
     }
     return result;
 }
@@ -175,7 +170,7 @@ enum result ollama_messages_rewrite(cJSON *messages, struct api_error *error)
         if (!thinking_rename(message) ||
             !calls_number(cJSON_GetObjectItemCaseSensitive(message, "tool_calls"), &calls) ||
             (role && strcmp(role, "tool") == 0 && !result_rewrite(caller, message)))
-            return memory_error(error);
+            return api_error_memory(error);
         enum result result = ollama_messages_take_images(message, message, place, error);
         if (result != RESULT_OK)
             return result;

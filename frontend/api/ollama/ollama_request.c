@@ -17,11 +17,6 @@
 #include "frontend/api/ollama/ollama_fields.h"
 #include "frontend/api/ollama/ollama_messages.h"
 
-static enum result memory_error(struct api_error *error)
-{
-    return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
-}
-
 /* --- a prompt without a template ------------------------------------------------------------- */
 
 /* Takes over `prompt`. */
@@ -33,11 +28,11 @@ static enum result prompt_set(struct generation_request *request, cJSON *prompt,
     if (!prompt || !cJSON_AddItemToArray(list, prompt)) {
         cJSON_Delete(prompt);
         cJSON_Delete(list);
-        return memory_error(error);
+        return api_error_memory(error);
     }
     if (!cJSON_AddItemToObject(request->body, "prompt", list)) {
         cJSON_Delete(list);
-        return memory_error(error);
+        return api_error_memory(error);
     }
     request->prompts = list;
     return RESULT_OK;
@@ -125,7 +120,7 @@ static enum result conversation_make(cJSON *body, struct api_error *error)
     }
     bool good = !system || message_add(messages, "system", system);
     if (!good || !message_add(messages, "user", prompt ? prompt : cJSON_CreateString("")))
-        return memory_error(error);
+        return api_error_memory(error);
     return ollama_messages_take_images(body, cJSON_GetArrayItem(messages, has_system), "images",
                                        error);
 }
@@ -204,7 +199,7 @@ static enum result body_parse(const struct parse_context *context, bool generate
     struct ollama_state *state = calloc(1, sizeof *state);
     *request = (struct generation_request){0};
     if (!state)
-        return memory_error(error);
+        return api_error_memory(error);
     state->generates = generates;
     request->own = (struct format_state){.state = state, .destroy = free};
     enum result result = request_fields_read_body(json, json_bytes, &request->body, error);

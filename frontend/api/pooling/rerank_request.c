@@ -18,11 +18,6 @@
     "system\nJudge whether the Document meets the requirements based on the Query and the "        \
     "Instruct provided. Note that the answer can only be \"yes\" or \"no\"."
 
-static enum result memory_error(struct api_error *error)
-{
-    return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
-}
-
 static void state_destroy(void *given)
 {
     struct rerank_state *state = given;
@@ -109,7 +104,7 @@ static enum result pairs_make(const struct parse_context *context, const cJSON *
     cJSON_DeleteItemFromObjectCaseSensitive(request->body, "prompts");
     if (!good || !cJSON_AddItemToObject(request->body, "prompts", prompts)) {
         cJSON_Delete(prompts);
-        return memory_error(error);
+        return api_error_memory(error);
     }
     request->prompts = prompts;
     request->prompts_mixed = true;
@@ -141,7 +136,7 @@ static enum result texts_take(const cJSON *given, const char *name, cJSON **text
         if (++count > LIMIT_PROMPTS)
             return api_error_invalid(error, name, "more than %u texts", LIMIT_PROMPTS);
         if (!cJSON_AddItemToArray(*texts, cJSON_CreateString(text->valuestring)))
-            return memory_error(error);
+            return api_error_memory(error);
     }
     return count > 0 ? RESULT_OK : api_error_invalid(error, name, "%s must not be empty", name);
 }
@@ -237,7 +232,7 @@ static enum result body_parse(const struct parse_context *context, bool scores, 
     struct rerank_state *state = calloc(1, sizeof *state);
     *request = (struct generation_request){0};
     if (!state)
-        return memory_error(error);
+        return api_error_memory(error);
     request->own = (struct format_state){.state = state, .destroy = state_destroy};
     enum result result = request_fields_read_body(json, json_bytes, &request->body, error);
     if (result == RESULT_OK)

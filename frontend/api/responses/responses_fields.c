@@ -224,7 +224,7 @@ static enum result thinking_read(cJSON *body, struct generation_request *request
                                  "or max");
     cJSON_DeleteItemFromObjectCaseSensitive(body, "reasoning_effort");
     if (item && !cJSON_AddStringToObject(body, "reasoning_effort", efforts[i]))
-        return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+        return api_error_memory(error);
     enum result result = chat_request_read_thinking(body, request, error);
     if (result == RESULT_OK)
         result = chat_request_read_verbosity(body, request_fields_member(body, "text"),

@@ -29,11 +29,6 @@ struct reader {
     struct api_error *error;
 };
 
-static enum result out_of_memory(struct api_error *error)
-{
-    return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
-}
-
 static const char *text_of(const cJSON *object, const char *member)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, member);
@@ -189,7 +184,7 @@ static enum result message_read(struct reader *reader, const cJSON *item, const 
     cJSON *copy = content_copy(content);
     if (!message || !copy || !cJSON_AddItemToObject(message, "content", copy)) {
         cJSON_Delete(copy);
-        return out_of_memory(reader->error);
+        return api_error_memory(reader->error);
     }
     return RESULT_OK;
 }
@@ -237,14 +232,14 @@ static enum result call_read(struct reader *reader, const cJSON *item, const cha
         return RESULT_OK;
     cJSON *turn = turn_open(reader);
     if (!turn)
-        return out_of_memory(reader->error);
+        return api_error_memory(reader->error);
     cJSON *calls = cJSON_GetObjectItemCaseSensitive(turn, "tool_calls");
     if (!calls)
         calls = cJSON_AddArrayToObject(turn, "tool_calls");
     cJSON *call = call_create(item);
     if (!calls || !call || !cJSON_AddItemToArray(calls, call)) {
         cJSON_Delete(call);
-        return out_of_memory(reader->error);
+        return api_error_memory(reader->error);
     }
     return RESULT_OK;
 }
@@ -283,7 +278,7 @@ static enum result call_output_read(struct reader *reader, const cJSON *item, co
     if (!message || !cJSON_AddStringToObject(message, "tool_call_id", response_call_id(item)) ||
         !copy || !cJSON_AddItemToObject(message, "content", copy)) {
         cJSON_Delete(copy);
-        return out_of_memory(reader->error);
+        return api_error_memory(reader->error);
     }
     return RESULT_OK;
 }
@@ -325,7 +320,7 @@ static enum result kept_item_read(struct reader *reader, const struct response_i
     const struct response_item_span *span = &items->spans[index];
     cJSON *item = cJSON_ParseWithLength(items->text.bytes + span->start, span->bytes);
     if (!item)
-        return out_of_memory(reader->error);
+        return api_error_memory(reader->error);
     enum result result = item_read(reader, item, place);
     cJSON_Delete(item);
     return result;
@@ -442,7 +437,7 @@ static enum result instructions_read(struct reader *reader, const cJSON *body)
         return api_error_invalid(reader->error, "instructions", "instructions must be a string");
     cJSON *message = message_add(reader, "system");
     if (!message || !cJSON_AddStringToObject(message, "content", item->valuestring))
-        return out_of_memory(reader->error);
+        return api_error_memory(reader->error);
     return RESULT_OK;
 }
 
@@ -462,7 +457,7 @@ static enum result own_items_read(struct reader *reader, const cJSON *body)
     const cJSON *list = request_fields_member(body, "input");
     if (cJSON_IsString(list)) {
         cJSON *item = cJSON_CreateObject();
-        enum result result = out_of_memory(reader->error);
+        enum result result = api_error_memory(reader->error);
         if (item && cJSON_AddStringToObject(item, "role", "user") &&
             cJSON_AddItemToObject(item, "content", cJSON_CreateStringReference(list->valuestring)))
             result = own_item_read(reader, item, "input");
@@ -491,7 +486,7 @@ enum result responses_input_read(struct cJSON *body, struct responses_input *inp
     struct reader reader = {.input = input, .images = images, .error = error};
     cJSON_DeleteItemFromObjectCaseSensitive(body, "messages");
     reader.messages = cJSON_AddArrayToObject(body, "messages");
-    enum result result = reader.messages ? RESULT_OK : out_of_memory(error);
+    enum result result = reader.messages ? RESULT_OK : api_error_memory(error);
     if (result == RESULT_OK)
         result = instructions_read(&reader, body);
     if (result == RESULT_OK)
@@ -502,7 +497,7 @@ enum result responses_input_read(struct cJSON *body, struct responses_input *inp
         result = own_items_read(&reader, body);
     text_buffer_fini(&reader.reasoning);
     if (result == RESULT_OK && input->items.text.failed)
-        result = out_of_memory(error);
+        result = api_error_memory(error);
     if (result != RESULT_OK)
         responses_input_fini(input);
     return result;

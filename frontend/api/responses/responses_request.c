@@ -18,11 +18,6 @@
 #include "frontend/api/responses/responses_input.h"
 #include "frontend/api/responses/responses_tools.h"
 
-static enum result out_of_memory(struct api_error *error)
-{
-    return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
-}
-
 /* --- the record ------------------------------------------------------------------------------ */
 
 static enum result record_refuse(enum result result, struct api_error *error)
@@ -32,7 +27,7 @@ static enum result record_refuse(enum result result, struct api_error *error)
                                  "the request is larger than all that this server stores; send "
                                  "store: false");
     if (result == RESULT_OUT_OF_MEMORY)
-        return out_of_memory(error);
+        return api_error_memory(error);
     (void)api_error_set(error, result, 429, "response_store_full",
                         "the store of responses is full of answers in progress; try again, or "
                         "send store: false");

@@ -34,11 +34,6 @@ struct tools_reader {
     struct api_error *error;
 };
 
-static enum result out_of_memory(struct api_error *error)
-{
-    return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
-}
-
 static const char *text_of(const cJSON *object, const char *member)
 {
     return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, member));
@@ -87,7 +82,7 @@ static enum result label_add(struct tools_reader *reader, enum response_call_kin
     response_call_label_write(kind, namespace, name, &label);
     bool good = labels && !label.failed && cJSON_AddStringToObject(labels, flat, label.bytes);
     text_buffer_fini(&label);
-    return good ? RESULT_OK : out_of_memory(reader->error);
+    return good ? RESULT_OK : api_error_memory(reader->error);
 }
 
 /* Adds {"type":"function","function":{"name","description","parameters"}}; takes `parameters`. */
@@ -108,7 +103,7 @@ static enum result function_add(struct tools_reader *reader, const char *name,
         parameters = good ? NULL : parameters;
     }
     cJSON_Delete(parameters);
-    return good ? RESULT_OK : out_of_memory(reader->error);
+    return good ? RESULT_OK : api_error_memory(reader->error);
 }
 
 /* The format of a custom tool: text, or a grammar, which goes into the table of inputs. */
@@ -136,7 +131,7 @@ static enum result format_read(struct tools_reader *reader, const cJSON *tool, c
     return input && cJSON_AddStringToObject(input, "syntax", syntax) &&
                    cJSON_AddStringToObject(input, "definition", definition)
                ? RESULT_OK
-               : out_of_memory(reader->error);
+               : api_error_memory(reader->error);
 }
 
 /* What the model reads about a custom tool. */
@@ -184,7 +179,7 @@ static enum result named_add(struct tools_reader *reader, cJSON *tool, const cha
     else if (before)
         text_buffer_append_format(&text, "%s%s%s", before, description ? "\n" : "",
                                   description ? description : "");
-    enum result result = flat.failed || text.failed ? out_of_memory(reader->error) : RESULT_OK;
+    enum result result = flat.failed || text.failed ? api_error_memory(reader->error) : RESULT_OK;
     if (result == RESULT_OK && (is_custom || namespace))
         result = label_add(reader, is_custom ? RESPONSE_CALL_CUSTOM : RESPONSE_CALL_FUNCTION,
                            namespace, name, flat.bytes);
@@ -273,7 +268,7 @@ static enum result ignored_take(struct tools_reader *reader, cJSON *tools)
     if (types.length > 0) {
         cJSON *names = cJSON_AddStringToObject(reader->body, IGNORED, types.bytes);
         reader->request->ignored_tools = cJSON_GetStringValue(names);
-        result = names ? RESULT_OK : out_of_memory(reader->error);
+        result = names ? RESULT_OK : api_error_memory(reader->error);
     }
     text_buffer_fini(&types);
     return result;
@@ -291,10 +286,10 @@ static enum result tools_show(cJSON *tools, char **shown, struct api_error *erro
             continue; /* refused later */
         cJSON_DeleteItemFromObjectCaseSensitive(tool, "strict");
         if (!cJSON_AddBoolToObject(tool, "strict", is_strict))
-            return out_of_memory(error);
+            return api_error_memory(error);
     }
     *shown = cJSON_PrintUnformatted(tools);
-    return *shown ? RESULT_OK : out_of_memory(error);
+    return *shown ? RESULT_OK : api_error_memory(error);
 }
 
 /* Replaces the client's list in the body. */
@@ -309,7 +304,7 @@ static enum result list_read(struct tools_reader *reader, cJSON *tools,
         result = tools_show(tools, &shown->tools, reader->error);
     reader->functions = cJSON_CreateArray();
     if (!reader->functions)
-        return out_of_memory(reader->error);
+        return api_error_memory(reader->error);
     cJSON_ArrayForEach(tool, tools)
     {
         snprintf(place, sizeof place, "%s[%d]", FUNCTIONS, index++);
@@ -324,7 +319,7 @@ static enum result list_read(struct tools_reader *reader, cJSON *tools,
     if (cJSON_AddItemToObject(reader->body, FUNCTIONS, reader->functions))
         return result;
     cJSON_Delete(reader->functions);
-    return out_of_memory(reader->error);
+    return api_error_memory(reader->error);
 }
 
 /* --- the choice ------------------------------------------------------------------------------ */
@@ -361,7 +356,7 @@ static enum result choice_read(struct tools_reader *reader, struct responses_too
     shown->choice = cJSON_PrintUnformatted(choice);
     bool good = shown->choice != NULL;
     if (strcmp(type, "allowed_tools") != 0)
-        return good && choice_flatten(choice) ? RESULT_OK : out_of_memory(reader->error);
+        return good && choice_flatten(choice) ? RESULT_OK : api_error_memory(reader->error);
     cJSON *tools = cJSON_GetObjectItemCaseSensitive(choice, "tools"), *next;
     for (cJSON *tool = cJSON_IsArray(tools) ? tools->child : NULL; tool && good; tool = next) {
         next = tool->next;
@@ -370,7 +365,7 @@ static enum result choice_read(struct tools_reader *reader, struct responses_too
         else
             good = choice_flatten(tool);
     }
-    return good ? RESULT_OK : out_of_memory(reader->error);
+    return good ? RESULT_OK : api_error_memory(reader->error);
 }
 
 enum result responses_tools_read(cJSON *body, struct generation_request *request,

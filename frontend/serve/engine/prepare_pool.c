@@ -153,7 +153,7 @@ static enum result body_unpack(struct prepare_job *job)
     } else if (result == RESULT_CANCELLED) {
         return api_error_set(&job->error, result, 503, NULL, "the request was cancelled");
     } else if (result == RESULT_OUT_OF_MEMORY) {
-        return api_error_set(&job->error, result, 500, NULL, "out of memory");
+        return api_error_memory(&job->error);
     } else {
         return api_error_set(&job->error, result, 400, NULL,
                              "the request body is not what Content-Encoding says");

@@ -70,6 +70,26 @@ static void a_character_that_never_ends_is_replaced(void **state)
     expect_text(tokens, sizeof tokens / sizeof *tokens, "a\xef\xbf\xbd");
 }
 
+static void a_list_gives_special_tokens_too(void **state)
+{
+    (void)state;
+    uint32_t ids[] = {TINY_START, TINY_HE, 0xe2, 0x82, 0xac, TINY_END, 0xe2};
+    const struct token_list tokens = {.ids = ids, .count = sizeof ids / sizeof *ids};
+    struct text_buffer out = {0}, expected = {0};
+    for (size_t i = 0; i < 6; i++) {
+        const char *bytes;
+        size_t count;
+        tokenizer_token_bytes(tokenizer, ids[i], &bytes, &count);
+        assert_true(count > 0);
+        text_buffer_append(&expected, bytes, count);
+    }
+    text_buffer_append_text(&expected, "\xef\xbf\xbd");
+    reply_text_write_all(tokenizer, &tokens, &out);
+    assert_string_equal(out.bytes, expected.bytes);
+    text_buffer_fini(&out);
+    text_buffer_fini(&expected);
+}
+
 static void bytes_of_earlier_tokens_are_told_apart(void **state)
 {
     (void)state;
@@ -204,6 +224,7 @@ int main(void)
         cmocka_unit_test(bytes_of_earlier_tokens_are_told_apart),
         cmocka_unit_test(a_character_that_never_ends_is_replaced),
         cmocka_unit_test(shown_special_tokens_give_their_text),
+        cmocka_unit_test(a_list_gives_special_tokens_too),
         cmocka_unit_test(only_bytes_that_cannot_continue_break_a_character_off),
         cmocka_unit_test(a_prepended_space_is_dropped),
     };
