@@ -170,6 +170,23 @@ static void open_idefics3(struct mmproj_settings *s, struct image_processor *p)
     set_token(p->tokens.marker, "<image>");
 }
 
+static void open_internvl(struct mmproj_settings *s, struct image_processor *p)
+{
+    p->family = IMAGE_FAMILY_TILES;
+    p->arithmetic = IMAGE_ARITHMETIC_TORCH;
+    p->filter = IMAGE_FILTER_BICUBIC;
+    p->merge = read_u32(s, "projector.scale_factor", LIMIT_MERGE_SIDE, 2);
+    read_square(s, p->merge, p);
+    p->min_tiles = read_u32(s, "preproc_min_tiles", LIMIT_IMAGE_TILES, 1);
+    p->max_tiles = read_u32(s, "preproc_max_tiles", LIMIT_IMAGE_TILES - 1, 12);
+    if (p->min_tiles > p->max_tiles)
+        fail(s, "preproc_min_tiles", "is more than preproc_max_tiles");
+    set_token(p->tokens.begin, "<img>");
+    set_token(p->tokens.end, "</img>");
+    set_token(p->tokens.soft, "<IMG_CONTEXT>");
+    set_token(p->tokens.marker, "<IMG_CONTEXT>");
+}
+
 static const struct {
     const char *projector;
     const char *texts[5]; /* architectures of text models; the rest is NULL */
@@ -178,6 +195,7 @@ static const struct {
     {"gemma3", {"gemma3"}, open_gemma3},
     {"gemma4v", {"gemma4"}, open_gemma4},
     {"idefics3", {"llama"}, open_idefics3},
+    {"internvl", {"qwen2", "qwen3", "qwen3moe", "llama"}, open_internvl},
     {"qwen2vl_merger", {"qwen2vl"}, open_qwen2},
     {"qwen2.5vl_merger", {"qwen2vl"}, open_qwen2},
     {"qwen3vl_merger", {"qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe"}, open_qwen3},

@@ -5,7 +5,7 @@ usage: mmproj_files.py SOURCE TARGET
 
 For each family that GGUF can state: TARGET/<family>/text.gguf and mmproj.gguf in F32, mmproj-f16.gguf, and for projectors
 that older converters wrote mmproj-swapped.gguf, in which ffn_up and ffn_down have each other's names. Keys, tensor names and
-permutations are those of llama.cpp's conversion scripts (gemma.py, qwenvl.py, qwen3vl.py, smolvlm.py) as of 2026-11; keys that
+permutations are those of llama.cpp's conversion scripts (gemma.py, internvl.py, qwenvl.py, qwen3vl.py, smolvlm.py) as of 2026-11; keys that
 its base class writes for every tower are in write_sizes(). TARGET is written under a temporary name first. Needs gguf and
 numpy.
 """
@@ -32,6 +32,11 @@ SIGLIP = {"embeddings.patch_embedding": "v.patch_embd", "embeddings.position_emb
 QWEN_LAYER = {"norm1": "ln1", "norm2": "ln2", "attn.qkv": "attn_qkv", "attn.proj": "attn_out", "mlp.fc1": "ffn_up",
               "mlp.fc2": "ffn_down", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
               "mlp.linear_fc1": "ffn_up", "mlp.linear_fc2": "ffn_down"}
+INTERNVL_LAYER = {
+    "layernorm_before": "ln1", "layernorm_after": "ln2", "attention.q_proj": "attn_q", "attention.k_proj": "attn_k",
+    "attention.v_proj": "attn_v", "attention.projection_layer": "attn_out", "attention.q_norm": "attn_q_norm",
+    "attention.k_norm": "attn_k_norm", "mlp.fc1": "ffn_up", "mlp.fc2": "ffn_down",
+}
 GEMMA4_LAYER = {
     "input_layernorm": "ln1", "post_attention_layernorm": "attn_post_norm", "pre_feedforward_layernorm": "ln2",
     "post_feedforward_layernorm": "ffn_post_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
@@ -89,6 +94,7 @@ TEXTS = {
     "gemma3": ("gemma3", gemma3), "gemma4": ("gemma4", gemma4), "gemma4_moe": ("gemma4", gemma4_moe),
     "qwen2_vl": ("qwen2vl", qwen2), "qwen2_5_vl": ("qwen2vl", qwen2), "qwen3_vl": ("qwen3vl", qwen3),
     "qwen3_5": ("qwen35", qwen3_5), "qwen3_5_moe": ("qwen35moe", qwen3_5_moe), "smolvlm": ("llama", llama),
+    "internvl": ("qwen2", qwen2), "internvl_wide": ("qwen3", qwen3),
 }
 
 
@@ -186,7 +192,27 @@ def qwen_tensors(config, tower, rest):
     return found
 
 
+def internvl_tensors(config, tower, rest):
+    whole = {"embeddings.cls_token": "v.class_embd", "embeddings.position_embeddings": "v.position_embd.weight",
+             "embeddings.patch_embeddings.projection.weight": "v.patch_embd.weight",
+             "embeddings.patch_embeddings.projection.bias": "v.patch_embd.bias"}
+    rename = {"layer_norm": "mm.model.mlp.0", "linear_1": "mm.model.mlp.1", "linear_2": "mm.model.mlp.3"}
+    found = {}
+    for name, array in tower.items():
+        if name in whole:
+            found[whole[name]] = array.reshape(-1, array.shape[-1]).squeeze() if array.ndim == 3 else array
+        elif ".lambda_" in name:
+            found[f"v.blk.{name.split('.')[2]}.ls{name[-1]}.weight"] = array
+        else:
+            found[layer_name(name, "encoder.layer.", INTERNVL_LAYER)] = array
+    for name, array in rest.items():
+        stem, ending = name.split("multi_modal_projector.")[1].rsplit(".", 1)
+        found[f"{rename[stem]}.{ending}"] = array
+    return found
+
+
 PROJECTORS = {
+    "internvl": ("internvl", internvl_tensors), "internvl_wide": ("internvl", internvl_tensors),
     "gemma3": ("gemma3", gemma3_tensors), "gemma4": ("gemma4v", gemma4_tensors), "gemma4_moe": ("gemma4v", gemma4_tensors),
     "qwen2_vl": ("qwen2vl_merger", qwen_tensors), "qwen2_5_vl": ("qwen2.5vl_merger", qwen_tensors),
     "qwen3_vl": ("qwen3vl_merger", qwen_tensors), "qwen3_5": ("qwen3vl_merger", qwen_tensors),
@@ -200,8 +226,9 @@ def write_sizes(writer, vision, text, mean, std):
     writer.add_file_type(gguf.LlamaFileType.ALL_F32)
     writer.add_clip_has_vision_encoder(True)
     writer.add_vision_projection_dim(text["hidden_size"])
-    writer.add_vision_image_size(vision["image_size"])
-    writer.add_vision_patch_size(vision["patch_size"])
+    side = {name: vision[name][0] if isinstance(vision[name], list) else vision[name] for name in ("image_size", "patch_size")}
+    writer.add_vision_image_size(side["image_size"])
+    writer.add_vision_patch_size(side["patch_size"])
     writer.add_vision_embedding_length(vision["hidden_size"])
     writer.add_vision_feed_forward_length(vision["intermediate_size"])
     writer.add_vision_block_count(vision["num_hidden_layers"])
@@ -214,6 +241,8 @@ def tower_metadata(kind, config, text, writer):
     vision, projector = dict(config["vision_config"]), PROJECTORS[kind][0]
     clip = kind.startswith("qwen2")
     mean, std = ([0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]) if clip else ([0.5] * 3, [0.5] * 3)
+    if kind.startswith("internvl"):
+        mean, std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
     if kind.startswith("gemma4"):
         mean, std = [0.0] * 3, [1.0] * 3
         vision["image_size"] = 224
@@ -241,6 +270,8 @@ def tower_metadata(kind, config, text, writer):
         writer.add_vision_spatial_merge_size(vision["spatial_merge_size"])
         deep = vision.get("deepstack_visual_indexes", [])
         writer.add_vision_is_deepstack_layers([layer in deep for layer in range(vision["num_hidden_layers"])])
+    if kind.startswith("internvl"):
+        writer.add_vision_projector_scale_factor(int(1 / config["downsample_ratio"]))
     if kind == "gemma3":
         across = int(config["mm_tokens_per_image"] ** 0.5)
         writer.add_vision_projector_scale_factor(vision["image_size"] // vision["patch_size"] // across)

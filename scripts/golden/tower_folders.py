@@ -75,7 +75,7 @@ def record(family, folder):
     weights = random_weights(family, model, source)
     weights = family.stored(weights) if hasattr(family, "stored") else weights
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(family.CONFIG, indent=1) + "\n")
+    (folder / "config.json").write_text(json.dumps(getattr(family, "PUBLISHED", family.CONFIG), indent=1) + "\n")
     write_safetensors(folder / "model.safetensors", {name: ("BF16", w.shape, bf16(w)) for name, w in weights.items()})
     images = [source.integers(0, 256, (tiles, height, width, 3)).astype(np.uint8) for tiles, width, height in family.IMAGES]
     lines = ["normal " + " ".join(f"{value:.9g}" for value in (*family.MEAN, *family.STD))]

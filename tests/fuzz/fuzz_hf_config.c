@@ -113,9 +113,12 @@ static void read_tower(struct json_value root, const struct model_family *family
 {
     static struct vision_config config;
     struct error_text error = {""};
-    if (!family->hf->vision)
+    const struct model_tower *tower = family_registry_tower(root);
+    const struct hf_vision_form *form = tower ? tower->hf : family->hf->vision;
+    if (!form)
         return;
-    enum result result = checkpoint_hf_read_vision(root, family->hf->vision, text, &config, &error);
+    enum result result = checkpoint_hf_read_vision(root, form, text, &config, &error);
+    must(config.layers + config.unused_layers <= LIMIT_LAYERS);
     if (result == RESULT_OK)
         check_tower(&config);
     else

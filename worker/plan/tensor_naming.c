@@ -115,8 +115,7 @@ const char *tensor_naming_find_prefix(const struct tensor_naming *naming,
 {
     for (size_t i = 0; naming->prefixes[i]; i++) {
         struct stored_name stored;
-        must(spell(naming, naming->prefixes[i], probe, &stored));
-        if (tensor_table_find(table, stored.text))
+        if (tensor_naming_find(naming, table, naming->prefixes[i], probe, &stored))
             return naming->prefixes[i];
     }
     return NULL;

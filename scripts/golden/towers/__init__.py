@@ -14,6 +14,7 @@ count(family, image)     placeholder tokens of a (tiles, width, height)
 positions(family, model, ids, inputs)  optional: [3, tokens], rotary positions of the text model
 extra(family, ids)         optional: further arguments of the forward
 centre(name)               optional: the mean of a one-dimensional weight's values
+PUBLISHED                  optional: config.json as published, if it differs from what transformers reads
 stored(weights)            optional: {name: array} as published, if transformers saves them differently
 buffer(name, shape, source)   optional: the value of a buffer of this name, or None
 

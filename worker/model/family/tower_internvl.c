@@ -143,7 +143,9 @@ static void read_config(struct checkpoint_keys *keys, struct checkpoint_keys *ro
     checkpoint_keys_expect_neutral(keys, "use_absolute_position_embeddings", 1);
     checkpoint_keys_leave(root, keys);
     read_ratio(root, config);
-    checkpoint_hf_feature_layer(root, -1, config);
+    checkpoint_hf_feature_layer(root, "vision_feature_layer", -1, config);
+    if (config->unused_layers == 0)
+        checkpoint_hf_feature_layer(root, "select_layer", -1, config);
     checkpoint_keys_leave(keys, root);
     checkpoint_vision_square(keys, DEFAULT_PIXELS, config);
     config->vision.lead_row = true;
@@ -190,6 +192,7 @@ void tower_internvl_list_ops(struct plan_builder *b, const struct vision_config 
         tower_blocks_list_layer(b, c, &form, layer, &t);
         plan_builder_end_stage(b);
     }
+    tower_blocks_skip_rest(b, c, false);
     list_features(b, c, &t);
 }
 

@@ -79,7 +79,7 @@ static void read_config(struct checkpoint_keys *keys, struct checkpoint_keys *ro
         ACTIVATION_GELU_ERF)
         checkpoint_keys_refuse(root, RESULT_UNSUPPORTED, "projector_hidden_act is not gelu");
     config->projector_bias = checkpoint_keys_bool_or(root, "multimodal_projector_bias", true);
-    checkpoint_hf_feature_layer(root, DEFAULT_LAYER, config);
+    checkpoint_hf_feature_layer(root, "vision_feature_layer", DEFAULT_LAYER, config);
     checkpoint_keys_leave(keys, root);
 }
 

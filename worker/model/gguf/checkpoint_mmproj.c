@@ -32,6 +32,7 @@
 #define GEMMA4_MERGE    3u
 #define GEMMA4_BASE     100.0f
 #define IDEFICS3_MERGE  2u
+#define INTERNVL_MERGE  2u
 
 /* What a projector's functions read from. */
 struct mmproj_reader {
@@ -132,6 +133,21 @@ static void read_gemma3(struct mmproj_reader *reader)
 static void read_idefics3(struct mmproj_reader *reader)
 {
     read_square(reader, read_merge(reader, "projector.scale_factor", IDEFICS3_MERGE));
+}
+
+/* --- internvl --------------------------------------------------------------------------------- */
+
+/* Which norms there are, and biases of q, k and v, is seen by the tensors: no key states it. */
+static void read_internvl(struct mmproj_reader *reader)
+{
+    struct vision_config *config = reader->config;
+    read_square(reader, read_merge(reader, "projector.scale_factor", INTERNVL_MERGE));
+    config->vision.lead_row = true;
+    config->rms_norms = !find(reader, "v.blk.0.ln1.bias");
+    config->qk_norms = find(reader, "v.blk.0.attn_q_norm.weight") != NULL;
+    config->qkv_bias = find(reader, "v.blk.0.attn_q.bias") != NULL ||
+                       find(reader, "v.blk.0.attn_qkv.bias") != NULL;
+    config->activation = ACTIVATION_GELU_ERF;
 }
 
 /* --- gemma4 ----------------------------------------------------------------------------------- */
@@ -248,6 +264,15 @@ static const struct tensor_name idefics3_names[] = {
     {"mm.weight", "mm.model.fc.weight"},
     {NULL, NULL},
 };
+static const struct tensor_name internvl_names[] = {
+    {"mm.norm.weight", "mm.model.mlp.0.weight"},
+    {"mm.norm.bias", "mm.model.mlp.0.bias"},
+    {"mm.1.weight", "mm.model.mlp.1.weight"},
+    {"mm.1.bias", "mm.model.mlp.1.bias"},
+    {"mm.3.weight", "mm.model.mlp.3.weight"},
+    {"mm.3.bias", "mm.model.mlp.3.bias"},
+    {NULL, NULL},
+};
 static const struct tensor_name qwen2_names[] = {
     {NULL, NULL},
 };
@@ -276,10 +301,13 @@ static const char *const llama_texts[] = {"llama", NULL};
 static const char *const qwen2_texts[] = {"qwen2vl", NULL};
 static const char *const qwen3_texts[] = {"qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe", NULL};
 
+static const char *const internvl_texts[] = {"qwen2", "qwen3", "qwen3moe", "llama", NULL};
+
 static const struct mmproj_form forms[] = {
     {"gemma3", gemma3_texts, gemma3_names, false, read_gemma3, tower_gemma3_list_ops},
     {"gemma4v", gemma4_texts, gemma4_names, false, read_gemma4, tower_gemma4_list_ops},
     {"idefics3", llama_texts, idefics3_names, false, read_idefics3, tower_idefics3_list_ops},
+    {"internvl", internvl_texts, internvl_names, false, read_internvl, tower_internvl_list_ops},
     {"qwen2vl_merger", qwen2_texts, qwen2_names, false, read_qwen, tower_qwen2_vl_list_ops},
     {"qwen2.5vl_merger", qwen2_texts, qwen2_names, true, read_qwen2_5, tower_qwen2_5_vl_list_ops},
     {"qwen3vl_merger", qwen3_texts, qwen3_names, false, read_qwen3, tower_qwen3_vl_list_ops},

@@ -20,27 +20,26 @@ void checkpoint_hf_vision_merging(struct checkpoint_keys *keys, struct vision_co
         keys, "temporal_patch_size", (struct u32_range){1, LIMIT_PATCH_FRAMES}, DEFAULT_SIDE);
 }
 
-void checkpoint_hf_feature_layer(struct checkpoint_keys *root, int absent,
+void checkpoint_hf_feature_layer(struct checkpoint_keys *root, const char *name, int absent,
                                  struct vision_config *config)
 {
-    struct json_value value = json_value_member(root->object, "vision_feature_layer");
+    struct json_value value = json_value_member(root->object, name);
     float number = (float)absent, layers = (float)config->layers;
     if (root->result != RESULT_OK)
         return;
     if (json_value_type(value) == JSON_ARRAY) {
-        checkpoint_keys_refuse(root, RESULT_UNSUPPORTED,
-                               "vision_feature_layer is a list; only one layer is done");
+        checkpoint_keys_refuse(root, RESULT_UNSUPPORTED, "%s is a list; only one layer is done",
+                               name);
         return;
     }
     if (json_value_f32(value, &number) == RESULT_INVALID || number != floorf(number)) {
-        checkpoint_keys_refuse(root, RESULT_INVALID, "key vision_feature_layer is no layer");
+        checkpoint_keys_refuse(root, RESULT_INVALID, "key %s is no layer", name);
         return;
     }
     float run = number < 0 ? layers + 1 + number : number;
     if (run < 1 || run > layers) {
-        checkpoint_keys_refuse(root, RESULT_INVALID,
-                               "vision_feature_layer %g is not one of %u layers", (double)number,
-                               config->layers);
+        checkpoint_keys_refuse(root, RESULT_INVALID, "%s %g is not one of %u layers", name,
+                               (double)number, config->layers);
         return;
     }
     config->unused_layers = config->layers - (uint32_t)run;

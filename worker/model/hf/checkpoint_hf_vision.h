@@ -39,9 +39,9 @@ extern const struct tensor_name checkpoint_hf_clip_names[];
 /* Reads the sizes of CLIP's and SigLIP's towers. `terms` has the defaults of sizes. */
 void checkpoint_hf_clip_sizes(struct checkpoint_keys *keys, struct vision_terms terms,
                               struct vision_config *config);
-/* Reads vision_feature_layer, which says after how many layers the tower ends. -1, the last, is after
- * all of them. */
-void checkpoint_hf_feature_layer(struct checkpoint_keys *root, int absent,
+/* Reads key `name`, which says after how many layers the tower ends. -1, the last, is after all of
+ * them. */
+void checkpoint_hf_feature_layer(struct checkpoint_keys *root, const char *name, int absent,
                                  struct vision_config *config);
 
 /* Reads the merged squares and the frames of a patch, as Qwen's towers have them. */
