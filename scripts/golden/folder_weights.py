@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Makes tests/golden/folder_weights: folders with one or two quantized matrices, and the F32 values that the publishers' code gives them.
 
-usage: folder_weights.py TARGET --awq DIR --gptq DIR [--only NAME...]
+usage: folder_weights.py TARGET --awq DIR --gptq DIR --modelopt DIR [--only NAME...]
 
 Each case is TARGET/<name>/{config.json, model.safetensors, values.safetensors}. Codes are random words, since every word is valid;
 shapes are drawn from the case's name. Scales are given to the dequantizers in F32, so that their products are not rounded to 16 bits,
 except where the format's own code rounds. Needs torch, safetensors, compressed-tensors, bitsandbytes, transformers (imported by
-AutoGPTQ); DIR: unpacked sources of AutoAWQ (awq/utils/packing_utils.py) and AutoGPTQ (auto_gptq/nn_modules/qlinear).
+AutoGPTQ); DIR: unpacked sources of AutoAWQ (awq/utils/packing_utils.py), AutoGPTQ (auto_gptq/nn_modules/qlinear) and ModelOpt
+(modelopt/torch/quantization/qtensor/nvfp4_tensor.py, of which only dequantize() is run).
 """
 import argparse
 import importlib.util
@@ -102,6 +103,70 @@ def pack_quantized(rng, bits, group, symmetric, dtype, act=False, wide=False):
     return packed, values
 
 
+def fp4_parts(rng, scale):
+    rows, columns = int(rng.integers(17, 49)), 64 * int(rng.integers(1, 5))
+    codes = torch.from_numpy(rng.integers(0, 256, (rows, columns // 2)).astype(np.uint8))
+    if scale == "e8m0":
+        return codes, torch.from_numpy(rng.integers(110, 130, (rows, columns // 32)).astype(np.uint8))
+    bytes_ = rng.integers(0, 127, (rows, columns // 16)).astype(np.uint8)  # from 0 to 448
+    return codes, torch.from_numpy(bytes_).view(torch.float8_e4m3fn)
+
+
+def mxfp4(rng):
+    from compressed_tensors.compressors.mxfp4.base import MXFP4PackedCompressor
+    codes, scale = fp4_parts(rng, "e8m0")
+    packed = {"weight_packed": codes, "weight_scale": scale}
+    scheme = scheme_of(num_bits=4, type="float", symmetric=True, strategy="group", group_size=32)
+    return packed, MXFP4PackedCompressor.decompress(packed, scheme)["weight"]
+
+
+def nvfp4(rng):
+    from compressed_tensors.compressors.nvfp4.base import NVFP4PackedCompressor
+    codes, scale = fp4_parts(rng, "e4m3")
+    packed = {"weight_packed": codes, "weight_scale": scale,
+              "weight_global_scale": torch.tensor([rng.uniform(1000, 20000)], dtype=torch.float32),
+              "input_global_scale": torch.tensor([3.0])}
+    scheme = scheme_of(num_bits=4, type="float", symmetric=True, strategy="tensor_group", group_size=16)
+    return packed, NVFP4PackedCompressor.decompress(packed, scheme)["weight"]
+
+
+def modelopt(rng):
+    """Runs NVFP4QTensor.dequantize() without the rest of its package."""
+    import ast
+    path = SOURCES["modelopt"] / "modelopt/torch/quantization/qtensor/nvfp4_tensor.py"
+    tree = ast.parse(path.read_text())
+    kind = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "NVFP4QTensor")
+    wanted = [node for node in kind.body if isinstance(node, ast.FunctionDef) and node.name in ("dequantize", "get_e2m1_values")]
+    table = next(node for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "e2m1_values")
+    space = {"torch": torch}
+    exec(compile(ast.Module([table, *wanted[1:], wanted[0]], []), str(path), "exec"), space)
+    codes, scale = fp4_parts(rng, "e4m3")
+    packed = {"weight": codes, "weight_scale": scale, "weight_scale_2": torch.tensor(rng.uniform(1e-5, 1e-3), dtype=torch.float32),
+              "input_scale": torch.tensor(0.5)}
+    tensor = type("Tensor", (), {"e2m1_values_on_device": {}, "metadata": {"dtype": torch.bfloat16, "shape": (len(codes), 2 * codes.shape[1])},
+                                 "_quantized_data": codes, "dequantize": space["dequantize"],
+                                 "get_e2m1_values": space["get_e2m1_values"]})
+    values = tensor().dequantize(scale=scale, double_scale=packed["weight_scale_2"], block_sizes={-1: 16})
+    return packed, values
+
+
+def bnb(rng, kind, dtype, nested, blocksize=64):
+    """In widths that end inside a block of numbers, where the library's CPU kernel (AVX-512, 0.50.2) takes wrong scales: its portable
+    form of the same function is used."""
+    from bitsandbytes import functional
+    from bitsandbytes.backends.default import ops
+    from bitsandbytes.backends.utils import _get_4bit_code
+    rows, columns = int(rng.integers(60, 100)), 32 * int(rng.integers(3, 7))
+    weight = torch.from_numpy(rng.normal(0, 0.02, (rows, columns))).to(dtype)
+    codes, state = functional.quantize_4bit(weight, blocksize=blocksize, compress_statistics=nested, quant_type=kind)
+    packed = {"weight": codes} | {f"weight.{suffix}": part for suffix, part in state.as_dict(packed=True).items()}
+    absmax = functional.dequantize_blockwise(state.absmax, state.state2) + state.offset if nested else state.absmax
+    values = ops._dequantize_4bit_compute(codes.reshape(-1), absmax, _get_4bit_code(kind, codes.device), blocksize, (rows, columns), dtype)
+    if columns % blocksize == 0 and not torch.equal(values, functional.dequantize_4bit(codes, state)):
+        raise SystemExit("bitsandbytes disagrees with itself")
+    return packed, values
+
+
 def ct(form, *groups):
     return {"quant_method": "compressed-tensors", "format": form, "config_groups": {
         f"group_{i}": {"targets": ["Linear"], "weights": weights} for i, weights in enumerate(groups)}}
@@ -134,6 +199,16 @@ def cases():
         made[name] = (packed_config(bits, group, symmetric),
                       lambda rng, bits=bits, group=group, symmetric=symmetric, dtype=dtype, wide=wide:
                       pack_quantized(rng, bits, group, symmetric, dtype, wide=wide))
+    float4 = {"num_bits": 4, "type": "float", "symmetric": True}
+    made["ct-mxfp4"] = (ct("mxfp4-pack-quantized", float4 | {"strategy": "group", "group_size": 32}), mxfp4)
+    made["ct-nvfp4"] = (ct("nvfp4-pack-quantized", float4 | {"strategy": "tensor_group", "group_size": 16}), nvfp4)
+    made["modelopt-nvfp4"] = ({"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16}, modelopt)
+    for name, kind, dtype, nested, size in (
+            ("bnb-nf4", "nf4", torch.bfloat16, False, 64), ("bnb-nf4-nested", "nf4", torch.bfloat16, True, 64),
+            ("bnb-fp4", "fp4", torch.float16, False, 128), ("bnb-fp4-f32", "fp4", torch.float32, True, 64)):
+        config = {"quant_method": "bitsandbytes", "load_in_4bit": True, "load_in_8bit": False, "bnb_4bit_quant_type": kind,
+                  "bnb_4bit_use_double_quant": nested}
+        made[name] = (config, lambda rng, kind=kind, dtype=dtype, nested=nested, size=size: bnb(rng, kind, dtype, nested, size))
     return made
 
 
@@ -142,9 +217,10 @@ def main():
     parser.add_argument("target", type=pathlib.Path)
     parser.add_argument("--awq", type=pathlib.Path)
     parser.add_argument("--gptq", type=pathlib.Path)
+    parser.add_argument("--modelopt", type=pathlib.Path)
     parser.add_argument("--only", nargs="*")
     options = parser.parse_args()
-    SOURCES.update(awq=options.awq, gptq=options.gptq)
+    SOURCES.update(awq=options.awq, gptq=options.gptq, modelopt=options.modelopt)
     for name, (config, function) in cases().items():
         if options.only and name not in options.only:
             continue

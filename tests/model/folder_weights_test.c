@@ -31,7 +31,9 @@ static const struct {
     {"gptq-3", "Q4_0"},         {"gptq-3-act", "F32"},      {"packed-4", "Q4_0"},
     {"packed-4-zeros", "Q5_0"}, {"packed-4-rows", "Q5_0"},  {"packed-8-zeros", "F32"},
     {"packed-3", "Q4_0"},       {"packed-5-zeros", "Q8_0"}, {"packed-7", "Q8_0"},
-    {"packed-4-wide", "F32"},
+    {"packed-4-wide", "F32"},   {"ct-mxfp4", "Q5_0"},       {"ct-nvfp4", "BF16"},
+    {"modelopt-nvfp4", "BF16"}, {"bnb-nf4", "BF16"},        {"bnb-nf4-nested", "BF16"},
+    {"bnb-fp4", "F16"},         {"bnb-fp4-f32", "F32"},
 };
 
 /* Reads a row in two pieces, as for embeddings, from a matrix whose row 0 is another one. */
@@ -124,52 +126,210 @@ static void test_values_are_the_publishers(void **state)
     assert_int_equal(wrong, 0);
 }
 
-/* --- numbers that do not fit the shapes --------------------------------------------------------- */
+/* --- broken folders ----------------------------------------------------------------------------- */
 
-/* Opens a case with `bytes` at the beginning of one tensor's data; returns the error. */
+/* The bytes of a case's file; freed by the caller. */
+static char *read_file(const char *name, const char *file, size_t *byte_count)
+{
+    char path[160];
+    struct mapped_file mapped;
+    struct error_text error;
+    snprintf(path, sizeof path, "tests/golden/folder_weights/%s", name);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(mapped_file_open(fd, file, &mapped, &error), RESULT_OK);
+    char *copy = malloc(mapped.byte_count);
+    assert_non_null(copy);
+    memcpy(copy, mapped.bytes, mapped.byte_count);
+    *byte_count = mapped.byte_count;
+    mapped_file_close(&mapped);
+    close(fd);
+    return copy;
+}
+
+static void write_file(int folder, const char *file, const char *bytes, size_t byte_count)
+{
+    int fd = openat(folder, file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, bytes, byte_count), (ssize_t)byte_count);
+    close(fd);
+}
+
+/* Opens a case's folder with other weights; returns the error, or "it opens". */
+static const char *open_with(const char *name, const char *weights, size_t weight_bytes)
+{
+    static struct error_text error;
+    struct checkpoint_folder *folder = NULL;
+    char target[] = "/tmp/shoal-weights-XXXXXX";
+    size_t config_bytes;
+    char *config = read_file(name, "config.json", &config_bytes);
+    assert_non_null(mkdtemp(target));
+    int fd = open(target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    write_file(fd, "config.json", config, config_bytes);
+    write_file(fd, "model.safetensors", weights, weight_bytes);
+    snprintf(error.text, sizeof error.text, "it opens");
+    (void)!checkpoint_folder_open(fd, &folder, &error);
+    checkpoint_folder_close(folder);
+    unlinkat(fd, "config.json", 0);
+    unlinkat(fd, "model.safetensors", 0);
+    rmdir(target);
+    close(fd);
+    free(config);
+    return error.text;
+}
+
+/* Opens a case with `bytes` at the beginning of one tensor's data. */
 static const char *open_changed(const char *name, const char *tensor, const void *bytes,
                                 size_t byte_count)
 {
-    static struct error_text error;
-    struct mapped_file file;
+    size_t weight_bytes;
+    char *weights = read_file(name, "model.safetensors", &weight_bytes);
     struct safetensors_file *tensors;
-    struct checkpoint_folder *folder = NULL;
-    char path[128], target[] = "/tmp/shoal-weights-XXXXXX";
-    snprintf(path, sizeof path, "tests/golden/folder_weights/%s", name);
-    int from = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_non_null(mkdtemp(target));
-    int to = open(target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_true(from >= 0 && to >= 0);
-    for (int i = 0; i < 2; i++) {
-        const char *part = i == 0 ? "config.json" : "model.safetensors";
-        assert_int_equal(mapped_file_open(from, part, &file, &error), RESULT_OK);
-        uint8_t *copy = malloc(file.byte_count);
-        assert_non_null(copy);
-        memcpy(copy, file.bytes, file.byte_count);
-        if (i == 1) {
-            assert_int_equal(safetensors_file_open(copy, file.byte_count, &tensors, &error),
-                             RESULT_OK);
-            const struct safetensors_tensor *found = safetensors_file_find_tensor(tensors, tensor);
-            assert_true(found && found->data_bytes >= byte_count);
-            memcpy(copy + (found->data - copy), bytes, byte_count);
-            safetensors_file_close(tensors);
-        }
-        int fd = openat(to, part, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-        assert_int_equal(write(fd, copy, file.byte_count), (ssize_t)file.byte_count);
-        close(fd);
-        free(copy);
-        mapped_file_close(&file);
+    struct error_text error;
+    assert_int_equal(safetensors_file_open(weights, weight_bytes, &tensors, &error), RESULT_OK);
+    const struct safetensors_tensor *found = safetensors_file_find_tensor(tensors, tensor);
+    assert_true(found && found->data_bytes >= byte_count);
+    memcpy(weights + ((const char *)found->data - weights), bytes, byte_count);
+    safetensors_file_close(tensors);
+    const char *text = open_with(name, weights, weight_bytes);
+    free(weights);
+    return text;
+}
+
+enum defect { RENAMED, RETYPED, TURNED, DEFECTS };
+
+/* Another type of as many bytes, padded so that the header keeps its length. */
+static const char *other_type(const char *type)
+{
+    static const char *const pairs[][2] = {
+        {"I32", "\"F32\""}, {"F32", "\"I32\""}, {"F16", "\"I16\""},         {"BF16", "\"I16\" "},
+        {"U8", "\"I8\""},   {"I64", "\"F64\""}, {"F8_E4M3", "\"F8_E5M2\""},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        if (strcmp(pairs[i][0], type) == 0)
+            return pairs[i][1];
+    fail_msg("no type like %s", type);
+    return NULL;
+}
+
+/* Changes the tensor's entry in the header; false if it has no such defect. */
+static bool damage(char *weights, const struct safetensors_tensor *tensor, enum defect defect)
+{
+    char entry[200], shape[64];
+    snprintf(entry, sizeof entry, "\"%s\":{\"dtype\":\"", tensor->name);
+    char *at = strstr(weights + 8, entry);
+    assert_non_null(at);
+    if (defect == RENAMED) {
+        at[1 + strlen(tensor->name) - 1] = '!';
+        return true;
     }
-    error.text[0] = 0;
-    if (checkpoint_folder_open(to, &folder, &error) == RESULT_OK)
-        snprintf(error.text, sizeof error.text, "it opens");
-    checkpoint_folder_close(folder);
-    unlinkat(to, "config.json", 0);
-    unlinkat(to, "model.safetensors", 0);
-    rmdir(target);
-    close(from);
-    close(to);
-    return error.text;
+    at += strlen(entry) - 1;
+    if (defect == RETYPED) {
+        const char *type = other_type(safetensors_type_name(tensor->type));
+        memcpy(at, type, strlen(type));
+        return true;
+    }
+    uint64_t rows = tensor->dimensions[0], columns = tensor->dimensions[1];
+    if (tensor->dimension_count != 2 || rows == columns)
+        return false;
+    snprintf(shape, sizeof shape, "[%llu,%llu]", (unsigned long long)columns,
+             (unsigned long long)rows);
+    memcpy(strchr(at, '['), shape, strlen(shape));
+    return true;
+}
+
+/* Parts without which, or with another type of which, a folder opens. */
+static bool is_free(const char *folder, const char *name, enum defect defect)
+{
+    static const char *const codes[] = {".weight", ".qweight", ".weight_packed"};
+    static const char *const optional[] = {"g_idx", "weight_shape"};
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
+        if (strcmp(strrchr(name, '.'), codes[i]) == 0 && defect != TURNED)
+            return true;
+    for (size_t i = 0; i < sizeof optional / sizeof optional[0]; i++)
+        if (strstr(name, optional[i]) && defect == RENAMED)
+            return true;
+    bool column = strncmp(folder, "bnb", 3) == 0; /* of bytes; its shape has no meaning */
+    return strstr(name, ".input_") || (column && defect == TURNED);
+}
+
+/* One key of bitsandbytes' state, changed in its place. */
+static void test_broken_states_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *find, *put, *key;
+    } changes[] = {
+        {"\"blocksize\"", "\"blocksizf\"", "key blocksize"},
+        {"\"blocksize\": 64", "\"blocksize\": 00", "down_proj.weight.quant_state"},
+        {"\"blocksize\": 64", "\"blocksize\":  0", "key blocksize"},
+        {"\"blocksize\": 64", "\"blocksize\": 32", "down_proj.weight.absmax"},
+        {"\"dtype\": \"bf", "\"dtype\": \"af", "key dtype"},
+        {"\"shape\": [9", "\"shape\": [8", "down_proj.weight has"},
+        {"\"shape\": [9", "\"shape\": \"9", "down_proj.weight.quant_state"},
+        {"\"shape\"", "\"shapf\"", "key shape"},
+        {"\"nested_blocksize\": 256", "\"nested_blocksize\":   0", "key nested_blocksize"},
+        {"\"nested_blocksize\": 256", "\"nested_blocksize\": 128", "weight.nested_absmax"},
+        {"\"nested_blocksize\"", "\"nested_blocksizf\"", "weight.absmax of type U8"},
+        {"\"nested_offset\"", "\"nested_offsef\"", "key nested_offset"},
+    };
+    static const char name[] = "model.layers.1.mlp.down_proj.weight.quant_state.bitsandbytes__nf4";
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        size_t byte_count;
+        char *weights = read_file("bnb-nf4-nested", "model.safetensors", &byte_count), json[512];
+        struct safetensors_file *tensors;
+        struct error_text error;
+        assert_int_equal(safetensors_file_open(weights, byte_count, &tensors, &error), RESULT_OK);
+        const struct safetensors_tensor *tensor = safetensors_file_find_tensor(tensors, name);
+        snprintf(json, sizeof json, "%.*s", (int)tensor->data_bytes, (const char *)tensor->data);
+        safetensors_file_close(tensors);
+        free(weights);
+        char *at = strstr(json, changes[i].find);
+        assert_non_null(at);
+        memcpy(at, changes[i].put, strlen(changes[i].put));
+        const char *text = open_changed("bnb-nf4-nested", name, json, strlen(json));
+        if (!strstr(text, changes[i].key) || !strstr(text, "layers.1.mlp.down_proj.weight"))
+            fail_msg("%s: \"%s\"", changes[i].put, text);
+    }
+}
+
+static void test_broken_parts_are_refused(void **state)
+{
+    (void)state;
+    uint32_t refused = 0, wrong = 0;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        size_t byte_count;
+        char *weights = read_file(cases[i].name, "model.safetensors", &byte_count);
+        struct safetensors_file *tensors;
+        struct error_text error;
+        assert_int_equal(safetensors_file_open(weights, byte_count, &tensors, &error), RESULT_OK);
+        for (uint32_t t = 0; t < safetensors_file_tensor_count(tensors); t++) {
+            const struct safetensors_tensor *tensor = safetensors_file_tensor(tensors, t);
+            for (enum defect defect = 0; defect < DEFECTS; defect++) {
+                char *broken = malloc(byte_count);
+                assert_non_null(broken);
+                memcpy(broken, weights, byte_count);
+                if (!is_free(cases[i].name, tensor->name, defect) &&
+                    damage(broken, tensor, defect)) {
+                    const char *text = open_with(cases[i].name, broken, byte_count);
+                    bool named = strstr(text, "layers.0.self_attn.q_proj.") ||
+                                 strstr(text, "layers.1.mlp.down_proj.");
+                    if (!named)
+                        print_error("%s: %s, defect %d: %s\n", cases[i].name, tensor->name,
+                                    (int)defect, text);
+                    wrong += !named;
+                    refused += named;
+                }
+                free(broken);
+            }
+        }
+        safetensors_file_close(tensors);
+        free(weights);
+    }
+    print_message("%u broken folders are refused\n", refused);
+    assert_int_equal(wrong, 0);
+    assert_true(refused >= 300);
 }
 
 static void test_numbers_are_checked(void **state)
@@ -201,6 +361,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values_are_the_publishers),
         cmocka_unit_test(test_numbers_are_checked),
+        cmocka_unit_test(test_broken_states_are_refused),
+        cmocka_unit_test(test_broken_parts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@
 
 #include "proto/must.h"
 
-static float load_e4m3(uint8_t byte)
+float weight_fp8_number(uint8_t byte)
 {
     uint32_t exponent = byte >> 3 & 15, mantissa = byte & 7;
     float value;
@@ -29,7 +29,7 @@ static float load_e4m3(uint8_t byte)
     return byte & 0x80 ? -value : value;
 }
 
-static uint16_t round_to_bf16(float value)
+uint16_t weight_fp8_round(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -43,14 +43,14 @@ void weight_fp8_read(const struct weight_source *source, uint32_t columns, struc
 {
     float values[256];
     for (uint32_t byte = 0; byte < 256; byte++)
-        values[byte] = load_e4m3((uint8_t)byte);
+        values[byte] = weight_fp8_number((uint8_t)byte);
     uint64_t block_columns = (columns + source->block_columns - 1) / source->block_columns;
     uint64_t scales = span.row / source->block_rows * block_columns;
     const uint8_t *row = source->data + span.row * source->row_bytes;
     for (uint32_t c = span.first; c < span.first + span.count; c++, out += 2) {
         float scale =
             weight_layout_float(source, source->scales, scales + c / source->block_columns);
-        uint16_t half = round_to_bf16(values[row[c]] * scale);
+        uint16_t half = weight_fp8_round(values[row[c]] * scale);
         memcpy(out, &half, sizeof half);
     }
 }

@@ -1,6 +1,6 @@
 /*
  * Matrices of 8-bit floats (E4M3) with one scale for the matrix, for each row, or for each block of
- * rows and columns. Private to weight_source.c.
+ * rows and columns. Private to weight_source.c and weight_nibbles.c.
  */
 #ifndef SHOAL_WORKER_PLAN_WEIGHT_FP8_H
 #define SHOAL_WORKER_PLAN_WEIGHT_FP8_H
@@ -10,5 +10,10 @@
 /* The contract of weight_source_read(), but `span` may begin and end anywhere. */
 void weight_fp8_read(const struct weight_source *source, uint32_t columns, struct weight_span span,
                      uint8_t *out);
+
+/* The E4M3 number of a byte. */
+float weight_fp8_number(uint8_t byte);
+/* The bits of the nearest BF16, ties to even. */
+uint16_t weight_fp8_round(float value);
 
 #endif

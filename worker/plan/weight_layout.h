@@ -5,6 +5,7 @@
 #ifndef SHOAL_WORKER_PLAN_WEIGHT_LAYOUT_H
 #define SHOAL_WORKER_PLAN_WEIGHT_LAYOUT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/gguf_file.h"
@@ -22,7 +23,17 @@ enum weight_layout {
     WEIGHT_PACKED, /* integers with zero points, in three orders: weight_integers.h */
     WEIGHT_AWQ,
     WEIGHT_GPTQ,
+    WEIGHT_NVFP4, /* 4-bit floats and numbers from a table: weight_nibbles.h */
+    WEIGHT_TABLE4,
     WEIGHT_TRANSPOSED /* floats of `type`, [columns][rows] */
+};
+
+/* TABLE4: scale number i is map[scales[i]] * outer[i / block] + offset; no map: floats. */
+struct weight_nested_scales {
+    const uint8_t *map;   /* [256] F32 */
+    const uint8_t *outer; /* F32 */
+    float offset;
+    uint32_t block;
 };
 
 struct weight_source {
@@ -43,6 +54,10 @@ struct weight_source {
     uint32_t zero_step;        /* GPTQ: what is added to a stored zero point */
     uint64_t block_rows; /* FP8: rows that share a scale; TRANSPOSED, integers: of the matrix */
     uint64_t block_columns;
+    float factor;         /* NVFP4: of the whole matrix */
+    bool factor_divides;  /* NVFP4 */
+    const uint8_t *table; /* TABLE4: [16] F32 */
+    struct weight_nested_scales nested;
 };
 
 /* Columns [first, first + count) of a row. */

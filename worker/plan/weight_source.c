@@ -8,7 +8,8 @@
  * these numbers. IQ4_NL's sixteen numbers are integers of eight bits and its scale is f16, which is
  * Q8_0.
  *
- * The conversion is exact, except of 8-bit floats (weight_fp8.c).
+ * The conversion is exact, except of layouts whose publishers round to 16 bits (weight_fp8.c,
+ * weight_nibbles.c).
  *
  * Sources: ggml's published block layouts; the OCP Microscaling formats specification (E2M1, E8M0).
  */
@@ -23,6 +24,7 @@
 #include "worker/plan/weight_fp8.h"
 #include "worker/plan/weight_integers.h"
 #include "worker/plan/weight_iquant.h"
+#include "worker/plan/weight_nibbles.h"
 
 #define BLOCK       WEIGHT_SOURCE_BLOCK
 #define Q8_0_BYTES  34u
@@ -193,7 +195,9 @@ void weight_source_choose_type(struct weight_source *source, uint64_t rows, uint
     case WEIGHT_IQ4_NL: source->type = GGML_Q8_0; return;
     case WEIGHT_MXFP4:
     case WEIGHT_FP4: source->type = choose_for_fp4(source, rows, columns); return;
-    case WEIGHT_FP8: source->type = GGML_BF16; return;
+    case WEIGHT_FP8:
+    case WEIGHT_NVFP4: source->type = GGML_BF16; return;
+    case WEIGHT_TABLE4: return; /* the checkpoint states it */
     case WEIGHT_AFFINE: source->type = weight_affine_type(source, rows, columns); return;
     case WEIGHT_PACKED:
     case WEIGHT_AWQ:
@@ -240,7 +244,7 @@ void weight_source_read(const struct weight_source *source, uint32_t columns,
 {
     span.row += source->first_row;
     must(source->layout == WEIGHT_FP8 || source->layout == WEIGHT_TRANSPOSED ||
-         (span.first % BLOCK == 0 && span.count % BLOCK == 0));
+         source->layout == WEIGHT_TABLE4 || (span.first % BLOCK == 0 && span.count % BLOCK == 0));
     switch (source->layout) {
     case WEIGHT_IQ4_NL: read_iq4_nl(source, span, out); return;
     case WEIGHT_MXFP4:
@@ -250,6 +254,8 @@ void weight_source_read(const struct weight_source *source, uint32_t columns,
     case WEIGHT_PACKED:
     case WEIGHT_AWQ:
     case WEIGHT_GPTQ: weight_integers_read(source, columns, span, out); return;
+    case WEIGHT_NVFP4:
+    case WEIGHT_TABLE4: weight_nibbles_read(source, columns, span, out); return;
     case WEIGHT_IQ1_S:
     case WEIGHT_IQ1_M:
     case WEIGHT_IQ2_XXS:

@@ -10,6 +10,8 @@
  *   the same, 5 bits                             Q5_1, or F32
  *   the same, 6 and 8 bits                       A8, or F32
  *   integers with zero points                    Q4_0, Q5_0, Q8_0, or F32 (weight_integers.c)
+ *   FP4 with an E4M3 scale per 16 columns        BF16, rounded (weight_nibbles.c)
+ *   nibbles with a table (bitsandbytes)          the stated float, rounded
  *   E4M3 with scales                             BF16, rounded (weight_fp8.c)
  *   floats, columns before rows                  the same floats
  *
@@ -36,8 +38,8 @@ enum ggml_type weight_source_wide_type(const struct weight_source *source);
 
 /*
  * Writes columns [first, first + count) of a row to `out`, as elements of `type`. `first` and
- * `count` are multiples of WEIGHT_SOURCE_BLOCK, of 256 for GGUF's blocks of 256, except for FP8 and
- * TRANSPOSED. `columns`: of the
+ * `count` are multiples of WEIGHT_SOURCE_BLOCK, of 256 for GGUF's blocks of 256, except for FP8,
+ * TABLE4 and TRANSPOSED. `columns`: of the
  * matrix. must() a source that is not in place.
  */
 void weight_source_read(const struct weight_source *source, uint32_t columns,

@@ -5,8 +5,8 @@
  * an object with its own settings, or false for an unquantized module. It repeats the object as
  * "quantization_config" without a quant_method. Hugging Face writes "quantization_config" with a
  * quant_method. Supported are methods that store 8-bit floats (fp8, fbgemm_fp8, compressed-tensors
- * and modelopt), 4-bit floats (mxfp4), or integers in words (awq, gptq, compressed-tensors'
- * pack-quantized); unquantized modules are recognized by their tensors'
+ * and modelopt), 4-bit floats (mxfp4, compressed-tensors, modelopt), nibbles with a table
+ * (bitsandbytes), or integers in words (awq, gptq, compressed-tensors' pack-quantized); unquantized modules are recognized by their tensors'
  * types. Other methods are refused by name. Scales of activations and caches are not used, since
  * neither is quantized that way here.
  *
@@ -20,17 +20,19 @@
 
 #include "worker/model/checkpoint/checkpoint_keys.h"
 #include "worker/model/hf/integer_tensors.h"
+#include "worker/model/hf/nibble_tensors.h"
 #include "worker/model/hf/quantized_tensors.h"
 
-#define METHODS "awq, gptq, fp8, fbgemm_fp8, compressed-tensors, modelopt and mxfp4 are read"
+#define METHODS                                                                                    \
+    "awq, bitsandbytes, gptq, fp8, fbgemm_fp8, compressed-tensors, modelopt and mxfp4 are read"
 
 /* Defaults of mlx.nn.quantize(). */
 #define MLX_GROUP 64u
 #define MLX_BITS  4u
 
 static const char *const unused_endings[] = {
-    ".input_scale",         ".activation_scale",    ".k_scale", ".v_scale", ".kv_scale",
-    ".k_proj.output_scale", ".v_proj.output_scale",
+    ".input_scale", ".input_global_scale", ".activation_scale",    ".k_scale",
+    ".v_scale",     ".kv_scale",           ".k_proj.output_scale", ".v_proj.output_scale",
 };
 
 /* --- MLX -------------------------------------------------------------------------------------- */
@@ -297,6 +299,27 @@ static enum result apply_integers(struct checkpoint_keys *keys, struct integer_s
     return tensor_table_finish(table, error); /* sort again: names changed */
 }
 
+/* --- nibbles ---------------------------------------------------------------------------------- */
+
+static enum result apply_nibbles(struct checkpoint_keys *keys, enum nibble_form form,
+                                 struct tensor_table *table, struct error_text *error)
+{
+    if (form == NIBBLES_TABLE && !checkpoint_keys_bool_or(keys, "load_in_4bit", false))
+        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED,
+                               "%s: bitsandbytes is read with load_in_4bit", keys->section);
+    if (keys->result != RESULT_OK)
+        return error_set(error, keys->result, "config.json: %s", keys->error->text);
+    for (uint32_t i = 0; i < tensor_table_count(table); i++) {
+        enum result result = RESULT_OK;
+        if (nibble_tensors_match(tensor_table_at(table, i), form))
+            result = nibble_tensors_join(table, i, form, error);
+        if (result != RESULT_OK)
+            return result;
+    }
+    leave_unused(table);
+    return tensor_table_finish(table, error); /* sort again: names changed */
+}
+
 /* --- methods ---------------------------------------------------------------------------------- */
 
 static enum result apply_method(struct checkpoint_keys *keys, struct tensor_table *table,
@@ -308,8 +331,20 @@ static enum result apply_method(struct checkpoint_keys *keys, struct tensor_tabl
     bool fp8 = checkpoint_keys_is(method, "fp8") || checkpoint_keys_is(method, "fbgemm_fp8");
     bool fp4 = checkpoint_keys_is(method, "mxfp4");
     struct fp8_block block = {0, 0};
-    if (compressed && keys->result == RESULT_OK &&
-        checkpoint_keys_is(checkpoint_keys_string_or_empty(keys, "format"), "pack-quantized"))
+    struct gguf_string format = {NULL, 0}, algorithm = {NULL, 0};
+    if (compressed)
+        format = checkpoint_keys_string_or_empty(keys, "format");
+    if (modelopt)
+        algorithm = checkpoint_keys_string_or_empty(keys, "quant_algo");
+    if (checkpoint_keys_is(method, "bitsandbytes"))
+        return apply_nibbles(keys, NIBBLES_TABLE, table, error);
+    if (checkpoint_keys_is(algorithm, "NVFP4"))
+        return apply_nibbles(keys, NIBBLES_MODELOPT, table, error);
+    if (checkpoint_keys_is(format, "nvfp4-pack-quantized"))
+        return apply_nibbles(keys, NIBBLES_NVFP4, table, error);
+    if (checkpoint_keys_is(format, "mxfp4-pack-quantized"))
+        return apply_nibbles(keys, NIBBLES_MXFP4, table, error);
+    if (checkpoint_keys_is(format, "pack-quantized"))
         return apply_integers(keys, read_packed(keys), table, error);
     if (checkpoint_keys_is(method, "awq"))
         return apply_integers(keys, read_awq(keys), table, error);
@@ -319,7 +354,7 @@ static enum result apply_method(struct checkpoint_keys *keys, struct tensor_tabl
         checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED,
                                "quantization_config: method \"%.*s\" is not read; " METHODS,
                                (int)(method.length < 32 ? method.length : 32), method.bytes);
-    if (modelopt && !checkpoint_keys_is(checkpoint_keys_string_or_empty(keys, "quant_algo"), "FP8"))
+    if (modelopt && !checkpoint_keys_is(algorithm, "FP8"))
         refuse_weights(keys, method);
     if (compressed)
         block = read_compressed(keys, method);
