@@ -346,6 +346,7 @@ static void test_forced_runs_share_steps(void **state)
     /* The prompt's step draws one token, the next 32, the last the rest. */
     const struct worker_gauges *gauges = rig.frontend->pair.segment.gauges;
     assert_int_equal(atomic_load(&gauges->steps), 3);
+    assert_in_range(atomic_load(&gauges->grammar_masks_total), count, count + 3);
     engine_rig_close(&rig);
     free(blob.bytes);
 }

@@ -13,6 +13,7 @@
 
 #include "proto/must.h"
 #include "worker/schedule/sequence.h"
+#include "worker/schedule/step_clock.h"
 
 struct draft_walk draft_walk_begin(struct sequence *sequence)
 {
@@ -59,7 +60,10 @@ bool draft_walk_mask(struct draft_walk *walk)
         sequence_stops_at(sequence, sequence->known_tokens + walk->drafts);
     grammar.mask = mask->words;
     grammar.has_mask = false;
+    uint64_t began_us = step_clock_us();
     sequence_grammar_compute(&grammar, &walk->forcer, &stops);
+    sequence->draft.masks_us += step_clock_us() - began_us;
+    sequence->draft.masks_computed++;
     mask->allowed = grammar.allowed;
     return grammar.verdict == GRAMMAR_GOES_ON;
 }

@@ -7,10 +7,10 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "worker/backend/host/thread_pool.h"
 #include "worker/schedule/gauge_board.h"
+#include "worker/schedule/step_clock.h"
 
 /* Sequences sorted by family. */
 struct mask_job {
@@ -18,13 +18,6 @@ struct mask_job {
     uint32_t count;
     _Atomic uint32_t next; /* first sequence of the next family */
 };
-
-static uint64_t now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
-}
 
 static int compare_families(const void *a, const void *b)
 {
@@ -60,13 +53,13 @@ static void compute_families(void *context, uint32_t thread)
 
 static void compute(struct worker_engine *engine, struct mask_job *job)
 {
-    uint64_t began_us = now_us();
+    uint64_t began_us = step_clock_us();
     qsort(job->sequences, job->count, sizeof(struct sequence *), compare_families);
     if (engine->parts.helpers && family_end(job, 0) < job->count)
         thread_pool_run(engine->parts.helpers, compute_families, job);
     else
         compute_families(job, 0);
-    gauge_board_add_masks(engine->gauges, job->count, now_us() - began_us);
+    gauge_board_add_masks(engine->gauges, job->count, step_clock_us() - began_us);
 }
 
 static void end(struct worker_engine *engine, struct sequence *sequence)

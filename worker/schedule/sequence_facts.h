@@ -60,6 +60,8 @@ struct sequence_draft {
     uint32_t accepted_count; /* of those of this step */
     uint32_t mask_count;     /* masks computed while proposing, from the first */
     struct draft_mask masks[LIMIT_DRAFT_TOKENS];
+    uint32_t masks_computed; /* masks that the gauges do not count yet, */
+    uint64_t masks_us;       /* and the time that they took */
     /* Before the draws at the drafted rows, if a penalty is on; owned and kept for later steps. */
     struct token_counts *counts[SEQUENCE_COUNTED_DRAFTS];
     const struct drafter *drafter; /* of `state`, owned; NULL: not opened */

@@ -13,6 +13,7 @@
 
 #include "proto/must.h"
 #include "worker/schedule/draft_policy.h"
+#include "worker/schedule/gauge_board.h"
 #include "worker/schedule/sequence_draft.h"
 #include "worker/schedule/step_candidate.h"
 
@@ -65,6 +66,16 @@ static void spare_blocks(const struct worker_engine *engine, const struct step_s
     }
 }
 
+/* Adds the masks that were computed for the sequence's drafts to the gauges. */
+static void count_masks(struct worker_engine *engine, struct sequence *sequence)
+{
+    struct sequence_draft *draft = &sequence->draft;
+    if (draft->masks_computed > 0)
+        gauge_board_add_masks(engine->gauges, draft->masks_computed, draft->masks_us);
+    draft->masks_computed = 0;
+    draft->masks_us = 0;
+}
+
 /* Collects the proposals; returns the number of decoding streams. */
 static uint32_t collect(struct worker_engine *engine, const struct step_snapshot *snapshot,
                         struct draft_request *request)
@@ -81,6 +92,7 @@ static uint32_t collect(struct worker_engine *engine, const struct step_snapshot
         if (most == 0)
             continue;
         sequence_draft_propose(sequence, engine->parts.drafter, most, &drafts->proposals[at]);
+        count_masks(engine, sequence);
         if (drafts->proposals[at].count == 0)
             continue;
         drafts->candidates[at] = (struct draft_candidate){.proposal = &drafts->proposals[at],
@@ -120,6 +132,7 @@ void step_drafts_begin(struct worker_engine *engine, const struct step_snapshot 
         uint32_t count =
             drafts_that_fit(snapshot, &snapshot->candidates[at], drafts->counts[i], free_blocks);
         sequence_draft_begin(sequence, &drafts->proposals[i], count);
+        count_masks(engine, sequence);
         if (sequence->draft.count == 0)
             foresee(sequence, &drafts->proposals[i]);
     }

@@ -11,16 +11,9 @@
 #include "worker/schedule/step_pipeline.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "proto/must.h"
-
-static uint64_t now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
-}
+#include "worker/schedule/step_clock.h"
 
 void step_pipeline_init(struct step_pipeline *pipeline, const struct step_pipeline_options *options)
 {
@@ -66,7 +59,7 @@ struct step_batch_builder *step_pipeline_begin(struct step_pipeline *pipeline)
 {
     struct step_under_way *step = next_step(pipeline);
     step_batch_builder_clear(step->builder);
-    step->began_us = now_us();
+    step->began_us = step_clock_us();
     return step->builder;
 }
 
@@ -124,7 +117,7 @@ enum result step_pipeline_wait(struct step_pipeline *pipeline, struct step_done 
     if (pipeline->options.features)
         feature_ledger_finished(pipeline->options.features);
     uint64_t began_us = step->began_us > pipeline->ended_us ? step->began_us : pipeline->ended_us;
-    pipeline->ended_us = now_us();
+    pipeline->ended_us = step_clock_us();
     *done = (struct step_done){.builder = step->builder,
                                .results = pipeline->results,
                                .prompt_rows = step->prompt_rows,
@@ -139,5 +132,5 @@ enum result step_pipeline_wait(struct step_pipeline *pipeline, struct step_done 
 uint64_t step_pipeline_unlaunched_us(const struct step_pipeline *pipeline)
 {
     uint32_t next = (pipeline->oldest + pipeline->under_way) % pipeline->depth;
-    return now_us() - pipeline->steps[next].began_us;
+    return step_clock_us() - pipeline->steps[next].began_us;
 }
