@@ -30,7 +30,7 @@ static const struct {
     {"smollm3", 32768},      {"seed_oss", 524288},
     {"gemma", 8192},         {"granite", 2048},
     {"exaone4", 2048},       {"olmo2", 2048},
-    {"olmo3", 2048},
+    {"olmo3", 2048},         {"arcee", 4096},
 };
 
 struct json_value hf_config_text(struct json_value config)

@@ -56,6 +56,10 @@ CASES = {
     "smollm3_windows-b": ("SmolLM3ForCausalLM", OTHER | {
         "model_type": "smollm3", "no_rope_layer_interval": 2, "use_sliding_window": True, "sliding_window": 9,
         "layer_types": [SLIDING, FULL, SLIDING], "head_dim": 16, "tie_word_embeddings": False}, {}, ["no_rope_layers"]),
+    "arcee_biases-a": ("ArceeForCausalLM", SMALL | {
+        "model_type": "arcee", "attention_bias": True, "mlp_bias": True, "head_dim": 8}, {}, []),
+    "arcee_biases-b": ("ArceeForCausalLM", OTHER | {
+        "model_type": "arcee", "mlp_bias": True, "head_dim": 16, "tie_word_embeddings": True}, {}, ["hidden_act"]),
     "exaone4_windows-a": ("Exaone4ForCausalLM", SMALL | {
         "model_type": "exaone4", "sliding_window": 7, "layer_types": [SLIDING, FULL], "head_dim": 8}, {}, []),
     "exaone4_windows-b": ("Exaone4ForCausalLM", OTHER | {

@@ -379,6 +379,7 @@ static double activated(enum activation activation, double x)
     switch (activation) {
     case ACTIVATION_SILU: return x / (1 + exp(-x));
     case ACTIVATION_GELU_QUICK: return x / (1 + exp(-1.702 * x));
+    case ACTIVATION_RELU2: return x > 0 ? x * x : 0;
     case ACTIVATION_GELU_ERF: return 0.5 * x * (1 + erf(x / sqrt(2.0)));
     default: return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1.0)) * (x + 0.044715 * x * x * x)));
     }
@@ -387,7 +388,7 @@ static double activated(enum activation activation, double x)
 static void test_activate(void **state)
 {
     (void)state;
-    for (uint32_t a = 0; a < 4; a++) {
+    for (uint32_t a = 0; a <= ACTIVATION_RELU2; a++) {
         struct trial t;
         begin_trial(&t);
         t.x = plan_sketch_tensor(t.sketch, PLAN_ROWS_PATCHES, 2 * COLUMNS + 1);

@@ -408,12 +408,13 @@ struct patch_attention_params {
     bool windowed;
     float scale;
 };
-/* QUICK is x * sigmoid(1.702 x); ERF is exact. */
+/* QUICK is x * sigmoid(1.702 x); ERF is exact; RELU2 is max(x, 0)^2. */
 enum activation {
     ACTIVATION_SILU,
     ACTIVATION_GELU_TANH,
     ACTIVATION_GELU_ERF,
-    ACTIVATION_GELU_QUICK
+    ACTIVATION_GELU_QUICK,
+    ACTIVATION_RELU2
 };
 struct activate_params {
     enum activation activation;

@@ -3,7 +3,7 @@
  *   each layer:  q|k|v = W . n(x) [+ bias], q and k [normed,] each head rotated
  *                x += [norm of] Wo . attention(q, k, v)
  *                x += [norm of] Wdown . (activation(Wgate . n(x)) * Wup . n(x))
- *                or the layer's experts (expert_blocks.c)
+ *                or Wdown . activation(Wup . n(x)), or the layer's experts (expert_blocks.c)
  *   logits = Woutput . norm(x) [scaled and capped]
  *
  * n(x) is norm(x), or x itself in families that norm only the outputs of the halves.
@@ -168,20 +168,49 @@ void dense_blocks_list_output(struct plan_builder *b, const struct model_config 
     list_add(b, c, form, &half, layer, t);
 }
 
-static struct linear_weights gate_up_biases(struct plan_builder *b, uint32_t wide, uint32_t layer)
+/* gated = activation(Wgate . input) * Wup . input */
+static void list_gated(struct plan_builder *b, const struct model_config *c,
+                       const struct dense_form *form, uint32_t layer, plan_tensor_id input,
+                       const struct dense_tensors *t)
 {
-    return (struct linear_weights){
-        plan_builder_vector(b, wide, "blk.%u.ffn_gate.bias", layer),
-        plan_builder_vector(b, wide, "blk.%u.ffn_up.bias", layer),
-        PLAN_NONE,
-    };
+    uint32_t hidden = c->hidden, wide = c->feed_forward;
+    struct linear_weights gate_up = {PLAN_NONE, PLAN_NONE, PLAN_NONE};
+    struct linear_weights biases = gate_up;
+    if (form->joined_gate_up) {
+        gate_up.first = plan_builder_matrix(b, 2 * wide, hidden, "blk.%u.ffn_up.weight", layer);
+    } else {
+        gate_up.first = plan_builder_matrix(b, wide, hidden, "blk.%u.ffn_gate.weight", layer);
+        gate_up.second = plan_builder_matrix(b, wide, hidden, "blk.%u.ffn_up.weight", layer);
+    }
+    plan_ops_linear(b, input, gate_up, t->gate_up);
+    if (c->feed_forward_bias) {
+        must(!form->joined_gate_up);
+        biases.first = plan_builder_vector(b, wide, "blk.%u.ffn_gate.bias", layer);
+        biases.second = plan_builder_vector(b, wide, "blk.%u.ffn_up.bias", layer);
+        plan_ops_bias_add(b, t->gate_up, biases);
+    }
+    plan_ops_gate(b, t->gate_up, form->activation, t->gated);
+}
+
+/* gated = activation(Wup . input) */
+static void list_ungated(struct plan_builder *b, const struct model_config *c,
+                         const struct dense_form *form, uint32_t layer, plan_tensor_id input,
+                         const struct dense_tensors *t)
+{
+    struct linear_weights up = {PLAN_NONE, PLAN_NONE, PLAN_NONE}, bias = up;
+    up.first = plan_builder_matrix(b, c->feed_forward, c->hidden, "blk.%u.ffn_up.weight", layer);
+    plan_ops_linear(b, input, up, t->gated);
+    if (c->feed_forward_bias) {
+        bias.first = plan_builder_vector(b, c->feed_forward, "blk.%u.ffn_up.bias", layer);
+        plan_ops_bias_add(b, t->gated, bias);
+    }
+    plan_ops_activate(b, t->gated, form->activation_alone);
 }
 
 void dense_blocks_list_feed_forward(struct plan_builder *b, const struct model_config *c,
                                     const struct dense_form *form, uint32_t layer,
                                     const struct dense_tensors *t)
 {
-    uint32_t hidden = c->hidden, wide = c->feed_forward;
     const char *norm_name = form->feed_forward_norm ? form->feed_forward_norm : "ffn_norm";
     plan_tensor_id input = list_input(b, c, form, norm_name, layer, t);
     if (c->layer[layer].experts) {
@@ -189,26 +218,17 @@ void dense_blocks_list_feed_forward(struct plan_builder *b, const struct model_c
         expert_blocks_list(b, c, &form->experts, layer, t->normed, &t->experts, t->residual);
         return;
     }
-    struct linear_weights gate_up = {PLAN_NONE, PLAN_NONE, PLAN_NONE};
-    if (form->joined_gate_up) {
-        gate_up.first = plan_builder_matrix(b, 2 * wide, hidden, "blk.%u.ffn_up.weight", layer);
-    } else {
-        gate_up.first = plan_builder_matrix(b, wide, hidden, "blk.%u.ffn_gate.weight", layer);
-        gate_up.second = plan_builder_matrix(b, wide, hidden, "blk.%u.ffn_up.weight", layer);
-    }
-    struct half_output half = {
-        .x = t->gated,
-        .matrix = plan_builder_matrix(b, hidden, wide, "blk.%u.ffn_down.weight", layer),
-        .bias = PLAN_NONE,
-        .norm_name = "post_ffw_norm"};
-
-    plan_ops_linear(b, input, gate_up, t->gate_up);
-    if (c->feed_forward_bias) {
-        must(!form->joined_gate_up);
-        plan_ops_bias_add(b, t->gate_up, gate_up_biases(b, wide, layer));
-        half.bias = plan_builder_vector(b, hidden, "blk.%u.ffn_down.bias", layer);
-    }
-    plan_ops_gate(b, t->gate_up, form->activation, t->gated);
+    if (form->ungated)
+        list_ungated(b, c, form, layer, input, t);
+    else
+        list_gated(b, c, form, layer, input, t);
+    struct half_output half = {.x = t->gated,
+                               .matrix = plan_builder_matrix(b, c->hidden, c->feed_forward,
+                                                             "blk.%u.ffn_down.weight", layer),
+                               .bias = PLAN_NONE,
+                               .norm_name = "post_ffw_norm"};
+    if (c->feed_forward_bias)
+        half.bias = plan_builder_vector(b, c->hidden, "blk.%u.ffn_down.bias", layer);
     list_add(b, c, form, &half, layer, t);
 }
 

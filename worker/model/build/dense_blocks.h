@@ -24,9 +24,11 @@ struct dense_form {
     bool joined_gate_up; /* gate and up are one matrix ffn_up */
     bool no_input_norms; /* the halves read the residual as it is; not with experts */
     bool post_norms;     /* the output of each half is normed before it is added */
+    bool ungated;        /* the feed-forward part has no gate: activation_alone(up) */
     enum gate_activation activation;
-    const char *feed_forward_norm; /* name of the norm before it; NULL: ffn_norm */
-    struct expert_form experts;    /* of layers with experts; not together with post_norms */
+    enum activation activation_alone; /* used if `ungated` */
+    const char *feed_forward_norm;    /* name of the norm before it; NULL: ffn_norm */
+    struct expert_form experts;       /* of layers with experts; not together with post_norms */
 };
 
 /* A layer's activation tensors; one set for step rows and one for logit rows. */

@@ -23,6 +23,7 @@
     FAMILY(granite)         \
     FAMILY(smollm3)         \
     FAMILY(seed_oss)        \
+    FAMILY(arcee)           \
     FAMILY(exaone4)         \
     FAMILY(olmo2)           \
     FAMILY(olmo3)           \

@@ -166,7 +166,7 @@ void checkpoint_gguf_read_biases(struct checkpoint_keys *keys, struct model_conf
 {
     config->attention_bias = has_tensor(keys, "blk.0.attn_q.bias");
     config->output_bias = has_tensor(keys, "blk.0.attn_output.bias");
-    config->feed_forward_bias = has_tensor(keys, "blk.0.ffn_gate.bias");
+    config->feed_forward_bias = has_tensor(keys, "blk.0.ffn_down.bias");
 }
 
 /* --- windows, for families ---------------------------------------------------------------------

@@ -24,6 +24,10 @@ static void activate_chunk(const struct cpu_kernels *kernels, enum activation ac
     case ACTIVATION_SILU: kernels->gate(GATE_SILU, x, other, count, out); return;
     case ACTIVATION_GELU_TANH: kernels->gate(GATE_GELU_TANH, x, other, count, out); return;
     case ACTIVATION_GELU_QUICK: kernels->gate(GATE_SILU, steep, other, count, out); return;
+    case ACTIVATION_RELU2:
+        for (uint32_t c = 0; c < count; c++)
+            out[c] = x[c] > 0.0f ? x[c] * x[c] : 0.0f;
+        return;
     case ACTIVATION_GELU_ERF: break;
     }
     for (uint32_t c = 0; c < count; c++)

@@ -1,7 +1,7 @@
 #version 450
 /*
- * out[r, c] = activation(x[r, c]); columns of out from `columns` on are 0. `out` may be x. Every activation but
- * the exact gelu is v * sigmoid(inner), as in activation.glsl. The error function is Abramowitz and
+ * out[r, c] = activation(x[r, c]); columns of out from `columns` on are 0. `out` may be x. The forms of
+ * silu and gelu are v * sigmoid(inner), as in activation.glsl, but for the exact gelu. The error function is Abramowitz and
  * Stegun's 7.1.26, with an error of 1.5e-7.
  *
  * Grid: (rows, column tiles of 4 * invocations).
@@ -14,7 +14,7 @@ layout(local_size_x_id = 0) in;
 #include "row_forms.glsl"
 
 layout(constant_id = 2) const uint ACTIVATION = 0; /* enum activation */
-const uint SILU = 0, GELU_TANH = 1, GELU_ERF = 2, GELU_QUICK = 3;
+const uint SILU = 0, GELU_TANH = 1, GELU_ERF = 2, GELU_QUICK = 3, RELU2 = 4;
 
 layout(push_constant) uniform Push
 {
@@ -36,6 +36,8 @@ vec4 activate(vec4 v)
 {
     if (ACTIVATION == GELU_ERF)
         return 0.5 * v * (1.0 + error_function(v * 0.70710678));
+    if (ACTIVATION == RELU2)
+        return max(v, vec4(0.0)) * max(v, vec4(0.0));
     vec4 inner = v;
     if (ACTIVATION == GELU_TANH)
         inner = 1.5957691216057308 * v * (1.0 + 0.044715 * v * v);
