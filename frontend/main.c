@@ -15,6 +15,7 @@
 #include "frontend/serve/settings/hub_cache.h"
 #include "frontend/serve/settings/mmproj_find.h"
 #include "frontend/serve/settings/option_parser.h"
+#include "frontend/serve/settings/pooling_find.h"
 #include "shm/debug_access.h"
 
 static const struct {
@@ -65,13 +66,23 @@ static void tower_find(struct options *options, char path[MMPROJ_PATH_BYTES])
     }
 }
 
+/* Only servers give embeddings; the other commands generate text. */
+static enum result pooling_choose(enum options_command command, struct options *options,
+                                  struct error_text *error)
+{
+    if (command != OPTIONS_SERVE || options->help || !options->model || options->reranking)
+        return RESULT_OK;
+    return pooling_find(options->pooling_text, options->model, &options->pooling, error);
+}
+
 static int command_run(size_t index, int argc, char *argv[])
 {
     struct options options;
     struct error_text error;
     char path[HUB_CACHE_PATH_BYTES], mmproj[MMPROJ_PATH_BYTES];
     if (options_parse(commands[index].command, argc, argv, &options, &error) != RESULT_OK ||
-        model_find(&options, path, &error) != RESULT_OK) {
+        model_find(&options, path, &error) != RESULT_OK ||
+        pooling_choose(commands[index].command, &options, &error) != RESULT_OK) {
         fprintf(stderr, "shoal %s: %s\n", commands[index].name, error.text);
         return 2;
     }

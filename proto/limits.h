@@ -110,6 +110,10 @@
 #define LIMIT_CHOICES 128u
 /* prompts of one completions body; each is a live request, of which a server has hundreds */
 #define LIMIT_PROMPTS 128u
+/* texts of one body of an embeddings route; the OpenAI API's bound */
+#define LIMIT_INPUTS 2048u
+/* tokens of a text of which every token's vector is wanted: 32 MB of 1,024 columns each */
+#define LIMIT_VECTOR_TOKENS 8192u
 /* nesting of a body: LIMIT_TOOL_DEPTH, the members around a schema, and some room */
 #define LIMIT_BODY_DEPTH 100u
 /* template variables that a request sets; templates know a handful */

@@ -10,6 +10,7 @@
  */
 #include "proto/token_event.h"
 
+#include <math.h>
 #include <stdbool.h>
 
 #define PAYLOAD_ALIGN_BYTES 64u
@@ -79,15 +80,30 @@ static enum result check_alternatives(const struct token_event *event, uint32_t 
     return RESULT_OK;
 }
 
+/* T17. The request table checks how many there are. */
+static enum result check_values(const struct token_event *event, struct error_text *error)
+{
+    uint32_t count = event->value_count;
+    if (count < 1 || count > TOKEN_EVENT_VALUES_MAX)
+        return error_set(error, RESULT_CORRUPT, "T17: %u values", count);
+    for (uint32_t i = 0; i < TOKEN_EVENT_VALUES_MAX; i++)
+        if (i < count ? !isfinite(event->values[i]) : event->values[i] != 0.0f)
+            return error_set(error, RESULT_CORRUPT, "T17: value %u of %u: %g", i, count,
+                             (double)event->values[i]);
+    return RESULT_OK;
+}
+
 enum result token_event_check(const struct token_event *event, uint32_t vocab_tokens,
                               uint64_t slab_bytes, struct error_text *error)
 {
-    if (event->kind < TOKEN_EVENT_TOKEN || event->kind > TOKEN_EVENT_PROMPT_TOKEN)
+    if (event->kind < TOKEN_EVENT_TOKEN || event->kind > TOKEN_EVENT_VECTOR)
         return error_set(error, RESULT_CORRUPT, "T1: kind %u", event->kind);
     if (event->request.slot >= LIMIT_LIVE_REQUESTS)
         return error_set(error, RESULT_CORRUPT, "T3: slot %u", event->request.slot);
     if (event->kind == TOKEN_EVENT_ALTERNATIVES)
         return check_alternatives(event, vocab_tokens, error);
+    if (event->kind == TOKEN_EVENT_VECTOR)
+        return check_values(event, error);
     enum result result = check_ending(event, error);
     if (result == RESULT_OK &&
         (event->kind == TOKEN_EVENT_TOKEN || event->kind == TOKEN_EVENT_PROMPT_TOKEN))

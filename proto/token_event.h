@@ -30,6 +30,8 @@
  *                                          else 0; <= LIMIT_DRAFT_TOKENS
  *   48      8     payload_offset      T10: PAYLOAD_DONE: inside the slab, 64-byte aligned
  *   56      8     step_time_us        T11: PROGRESS: duration of the step; else 0
+ *   4       4     value_count         T17: VECTOR: 1..TOKEN_EVENT_VALUES_MAX
+ *   16      48    values              T17: VECTOR: value_count finite numbers; unused ones are zero
  *   16      48    alternatives        T12: ALTERNATIVES: alternative_count pairs of a token
  *                                          < vocabulary and its logprob (as T6), in descending
  *                                          order; unused pairs are zero
@@ -42,6 +44,10 @@
  * them. A TOKEN event takes all alternatives since the TOKEN event before it. If the worker dies
  * between them, the frontend drops the incomplete alternatives, and the replay sends all of them
  * again. Alternatives of a PROMPT_TOKEN precede it likewise, at most score_top of them.
+ *
+ * A worker that pools (proto/pooling.h) sends the vector of a request's text, in as many VECTOR
+ * events as it needs, before the one TOKEN event of the request. If the worker dies between them,
+ * the frontend drops the incomplete vector, and the replay sends all of it again.
  */
 #ifndef SHOAL_PROTO_TOKEN_EVENT_H
 #define SHOAL_PROTO_TOKEN_EVENT_H
@@ -60,7 +66,8 @@ enum token_event_kind {
     TOKEN_EVENT_PAYLOAD_DONE = 4, /* the worker will not read this payload again */
     TOKEN_EVENT_PROGRESS = 5,     /* prompt tokens computed so far; at most one per step */
     TOKEN_EVENT_ALTERNATIVES = 6, /* alternatives of the request's next TOKEN or PROMPT_TOKEN */
-    TOKEN_EVENT_PROMPT_TOKEN = 7  /* log-probability of a prompt token (run_params.score_from) */
+    TOKEN_EVENT_PROMPT_TOKEN = 7, /* log-probability of a prompt token (run_params.score_from) */
+    TOKEN_EVENT_VECTOR = 8        /* the next numbers of the request's vector */
 };
 
 /*
@@ -78,6 +85,7 @@ struct token_logprob {
 };
 _Static_assert(sizeof(struct token_logprob) == 8, "crosses shared memory: layout is fixed");
 #define TOKEN_EVENT_ALTERNATIVES_MAX 6u
+#define TOKEN_EVENT_VALUES_MAX       12u
 
 enum finish_reason {
     FINISH_NONE = 0,
@@ -92,6 +100,7 @@ struct token_event {
     union {
         uint32_t finish;
         uint32_t alternative_count; /* ALTERNATIVES */
+        uint32_t value_count;       /* VECTOR */
     };
     struct request_id request;
     union {
@@ -117,11 +126,12 @@ struct token_event {
             uint64_t step_time_us;
         };
         struct token_logprob alternatives[TOKEN_EVENT_ALTERNATIVES_MAX]; /* ALTERNATIVES */
+        float values[TOKEN_EVENT_VALUES_MAX];                            /* VECTOR */
     };
 };
 _Static_assert(sizeof(struct token_event) == 64, "ring slot is 64 bytes");
 
-/* Checks rules T1-T12 and T14-T16 against a vocabulary and a slab. RESULT_CORRUPT, and the error text
+/* Checks rules T1-T12 and T14-T17 against a vocabulary and a slab. RESULT_CORRUPT, and the error text
  * begins with the rule's name. Pure. */
 enum result token_event_check(const struct token_event *event, uint32_t vocab_tokens,
                               uint64_t slab_bytes, struct error_text *error) RESULT_CHECKED;

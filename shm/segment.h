@@ -34,7 +34,7 @@
 #include "shm/spsc_ring.h"
 
 #define SEGMENT_MAGIC   0x314c414f48535345ull
-#define SEGMENT_VERSION 7u
+#define SEGMENT_VERSION 8u
 
 /*
  * Byte map of struct segment_header, 256 bytes. Written by the frontend, before the worker starts.

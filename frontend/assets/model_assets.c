@@ -17,6 +17,7 @@
 #include "frontend/assets/checkpoint_size.h"
 #include "frontend/assets/folder_assets.h"
 #include "frontend/assets/gguf_assets.h"
+#include "frontend/assets/pooling_assets.h"
 #include "frontend/assets/vision_assets.h"
 #include "frontend/base/shoal_version.h"
 #include "frontend/prompt/generic_tools.h"
@@ -173,6 +174,11 @@ static enum result assets_read(const struct model_assets_options *options,
         return result;
     if (assets->chat_template)
         assets->call_form = call_form_find(assets->chat_template);
+    if (options->pooling != POOLING_OFF)
+        result = pooling_assets_open(options->path, &assets->pools, error);
+    if (result != RESULT_OK)
+        return result;
+    assets->pooling = options->pooling;
     vision_open(options, assets);
     uint32_t limit = options->context_limit > 0 ? options->context_limit : LIMIT_CONTEXT_TOKENS;
     if (assets->context_tokens > limit)
@@ -263,6 +269,7 @@ void model_assets_close(struct model_assets *assets)
     if (assets->chat_template)
         chat_template_close(assets->chat_template);
     reply_formats_fini(&assets->formats);
+    pooling_assets_close(assets->pools);
     free(assets->vision);
     free(assets->bos_text);
     free(assets->eos_text);

@@ -13,9 +13,11 @@
 #include "frontend/prompt/call_form.h"
 #include "frontend/reply/reply_formats.h"
 #include "proto/limits.h"
+#include "proto/pooling.h"
 #include "proto/result.h"
 #include "proto/sampling_params.h"
 
+struct pooling_assets;
 struct vision_assets;
 
 struct model_assets {
@@ -28,9 +30,11 @@ struct model_assets {
     char fingerprint[24]; /* of this program's version and the checkpoint's files: "fp_" and hex */
     bool any_name;        /* every name is this model's */
     uint64_t file_bytes;  /* of the checkpoint */
-    bool reranks;         /* judges documents (--reranking, or named so) */
-    int64_t created_unix_s; /* mtime of the file, or of the directory's config.json */
-    char family[64];        /* the checkpoint's name of its architecture; "": not known */
+    enum pooling pooling; /* not OFF: gives embeddings, and no text */
+    struct pooling_assets *pools; /* owned; NULL if pooling is OFF */
+    bool reranks;                 /* judges documents (--reranking, or named so) */
+    int64_t created_unix_s;       /* mtime of the file, or of the directory's config.json */
+    char family[64];              /* the checkpoint's name of its architecture; "": not known */
     struct tokenizer *tokenizer;
     struct chat_template *chat_template; /* NULL: chat requests get a clear 400 */
     struct reply_formats formats;        /* how its answers are parsed */
@@ -53,6 +57,7 @@ struct model_assets_options {
     uint32_t served_name_count;
     bool any_name;
     bool reranks;
+    enum pooling pooling;
     const char
         *chat_template_path; /* a Jinja file instead of the checkpoint's own template, or NULL */
     struct reply_format_names format_names;

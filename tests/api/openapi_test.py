@@ -28,7 +28,7 @@ READERS = ["/v1/chat/completions", "/v1/completions", "/completion", "/v1/messag
            "/v1/responses/{response_id}/input_items"]
 
 # The served model lacks what these need, so they answer 501, which is documented.
-UNSUPPORTED = ["/infill", "/rerank", "/reranking", "/score", "/v1/rerank", "/v1/reranking", "/v1/score"]
+UNSUPPORTED = ["/infill", "/v1/embeddings", "/embeddings", "/embedding", "/api/embed", "/api/embeddings", "/rerank", "/reranking", "/score", "/v1/rerank", "/v1/reranking", "/v1/score"]
 
 # Its events have no end (page_test.py).
 ENDLESS = ["/v1/status/stream"]

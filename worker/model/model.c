@@ -269,6 +269,18 @@ static struct tensor_naming naming_of(const struct model *model, const struct mo
     return naming;
 }
 
+/* A checkpoint of the bare model, as embedding models are, has names without a prefix. */
+static const char *find_prefix(const struct plan_source *source)
+{
+    struct stored_name stored;
+    const char *prefix =
+        tensor_naming_find_prefix(source->naming, source->tensors, "token_embd.weight");
+    if (!prefix &&
+        tensor_naming_find(source->naming, source->tensors, "", "token_embd.weight", &stored))
+        prefix = "";
+    return prefix;
+}
+
 static enum result open_folder(struct model *model, int folder_fd, const char *path,
                                struct error_text *error)
 {
@@ -286,7 +298,7 @@ static enum result open_folder(struct model *model, int folder_fd, const char *p
         .tensors = checkpoint_folder_tensors(model->folder),
         .naming = &naming,
     };
-    source.prefix = tensor_naming_find_prefix(source.naming, source.tensors, "token_embd.weight");
+    source.prefix = find_prefix(&source);
     if (!source.prefix)
         return refuse_names(model, family, error);
     if (family->hf->look_at_tensors)
@@ -351,6 +363,11 @@ enum result model_quantize_kv(struct model *model, const struct kv_quantization 
                               struct error_text *error)
 {
     return kv_layout_quantize(&model->plan->kv, &model->plan->config, quantization, error);
+}
+
+enum result model_pool(struct model *model, struct error_text *error)
+{
+    return plan_pool(model->plan, error);
 }
 
 void model_close(struct model *model)

@@ -41,6 +41,8 @@ enum result model_open_tower_bytes(struct model *model, const void *bytes, size_
  * of kv_layout_quantize(). */
 enum result model_quantize_kv(struct model *model, const struct kv_quantization *quantization,
                               struct error_text *error) RESULT_CHECKED;
+/* Makes its plan one that gives vectors; likewise. Errors: those of plan_pool(). */
+enum result model_pool(struct model *model, struct error_text *error) RESULT_CHECKED;
 void model_close(struct model *model);
 
 const struct plan *model_plan(const struct model *model);

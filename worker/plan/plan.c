@@ -35,6 +35,27 @@ bool plan_op_keeps_output(const struct plan_op *op)
     }
 }
 
+uint32_t plan_logit_columns(const struct plan *plan)
+{
+    return plan->tensors[plan->logits].columns;
+}
+
+enum result plan_pool(struct plan *plan, struct error_text *error)
+{
+    uint32_t first = 0;
+    while (first < plan->op_count && plan->ops[first].output != plan->logits)
+        first++;
+    bool last = first < plan->op_count && plan->ops[first].stem == OP_linear;
+    for (uint32_t i = first + 1; i < plan->op_count; i++)
+        last = last && plan->ops[i].output == plan->logits;
+    if (!last)
+        return error_set(error, RESULT_UNSUPPORTED, "its vectors cannot be pooled");
+    plan->logits = plan->ops[first].inputs[0];
+    plan->op_count = first;
+    plan->pools = true;
+    return RESULT_OK;
+}
+
 uint32_t plan_ones(const struct plan *plan)
 {
     uint32_t widest = LIMIT_HEAD_DIM;

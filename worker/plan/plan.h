@@ -12,6 +12,7 @@
 #ifndef SHOAL_WORKER_PLAN_PLAN_H
 #define SHOAL_WORKER_PLAN_PLAN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/gguf_file.h"
@@ -93,6 +94,8 @@ struct plan {
     uint32_t op_count;
     struct plan_op *ops;
     plan_tensor_id logits; /* [logit rows, vocab_tokens]; of a vision plan PLAN_NONE */
+    bool lacks_head;       /* the checkpoint has no matrix of logits: only plan_pool() is allowed */
+    bool pools;            /* `logits` are the vectors of plan_pool(); nothing is drawn from them */
 
     struct model_vision vision; /* of a vision plan */
     /* Of a vision plan: stage s ends before op stage_ends[s]. Stage 0 reads the images, the
@@ -103,6 +106,13 @@ struct plan {
 /* Columns of the widest head of a head_norm op, at least LIMIT_HEAD_DIM: the number of ones that a
  * backend keeps as the weights of norms without weights. */
 uint32_t plan_ones(const struct plan *plan);
+
+/* Columns of `logits`. */
+uint32_t plan_logit_columns(const struct plan *plan);
+/* Makes a plan of text one that gives vectors: the product of the logits and what follows it are
+ * left out, so that `logits` is what that product reads, the normalized residual. RESULT_UNSUPPORTED
+ * if the logits are not made so. */
+enum result plan_pool(struct plan *plan, struct error_text *error) RESULT_CHECKED;
 
 /* Frees a plan of plan_builder_finish(); NULL is allowed. The checkpoint's bytes are not freed. */
 void plan_destroy(struct plan *plan);

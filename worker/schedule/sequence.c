@@ -98,6 +98,7 @@ static void draft_fini(struct sequence_draft *draft)
 static void drop(struct sequence *sequence)
 {
     token_counts_destroy(sequence->counts);
+    free(sequence->pooled);
     draft_fini(&sequence->draft);
     sequence_request_fini(&sequence->request);
     *sequence = (struct sequence){.state = SEQUENCE_FREE};

@@ -20,6 +20,7 @@ void step_pipeline_init(struct step_pipeline *pipeline, const struct step_pipeli
     *pipeline = (struct step_pipeline){.options = *options};
     pipeline->depth = options->backend->interface->step_depth(options->backend);
     must(pipeline->depth > 0 && pipeline->depth <= STEP_DEPTH_MAX);
+    must(!options->pools || pipeline->depth == 1);
     for (uint32_t i = 0; i < pipeline->depth; i++)
         pipeline->steps[i].builder = step_batch_builder_create(
             &(struct step_batch_limits){.max_rows = options->max_rows,
@@ -118,12 +119,14 @@ enum result step_pipeline_wait(struct step_pipeline *pipeline, struct step_done 
         feature_ledger_finished(pipeline->options.features);
     uint64_t began_us = step->began_us > pipeline->ended_us ? step->began_us : pipeline->ended_us;
     pipeline->ended_us = step_clock_us();
-    *done = (struct step_done){.builder = step->builder,
-                               .results = pipeline->results,
-                               .prompt_rows = step->prompt_rows,
-                               .patch_work = step->patch_work,
-                               .patch_us = step->patch_us,
-                               .time_us = pipeline->ended_us - began_us};
+    *done = (struct step_done){
+        .builder = step->builder,
+        .results = pipeline->results,
+        .vectors = pipeline->options.pools ? backend->interface->last_logits(backend) : NULL,
+        .prompt_rows = step->prompt_rows,
+        .patch_work = step->patch_work,
+        .patch_us = step->patch_us,
+        .time_us = pipeline->ended_us - began_us};
     pipeline->oldest = (pipeline->oldest + 1) % pipeline->depth;
     pipeline->under_way--;
     return RESULT_OK;

@@ -27,6 +27,7 @@ struct step_pipeline_options {
     const struct model_vision *vision; /* NULL: no sequence has images */
     struct kv_ledger *ledger;          /* is told of each step; NULL: none */
     struct feature_ledger *features;   /* likewise */
+    bool pools;                        /* the plan does; the backend has one step under way */
 };
 
 struct step_under_way {
@@ -68,6 +69,7 @@ enum result step_pipeline_launch(struct step_pipeline *pipeline, uint32_t prompt
 struct step_done {
     struct step_batch_builder *builder;  /* valid until the next begin */
     const struct sampled_token *results; /* [logit rows of its batch] valid until the next wait */
+    const float *vectors; /* [logit rows, plan_logit_columns()] if the plan pools; likewise */
     uint32_t prompt_rows;
     uint64_t patch_work;
     uint64_t patch_us;

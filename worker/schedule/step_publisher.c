@@ -19,6 +19,7 @@
 #include "worker/schedule/grammar_masks.h"
 #include "worker/schedule/sequence_draft.h"
 #include "worker/schedule/step_drafts.h"
+#include "worker/schedule/vector_publisher.h"
 
 /* `computed_tokens`: the sequence's positions at the end of this step; later steps may have
  * advanced it further. */
@@ -50,7 +51,7 @@ static void fail(struct worker_engine *engine, struct sequence *sequence, enum r
 {
     struct request_id id = sequence->request.id;
     sequence_table_remove(engine->table, sequence, &engine->pools);
-    if (failure != RESULT_OUT_OF_MEMORY)
+    if (failure != RESULT_OUT_OF_MEMORY && engine->parts.pooling == POOLING_OFF)
         gauge_board_add_grammar_failure(engine->gauges);
     frontend_link_emit_failed(engine->parts.link, id, failure);
 }
@@ -145,6 +146,29 @@ static void tell_scores(struct worker_engine *engine, struct sequence *sequence,
     }
 }
 
+/* Pools the vectors of rows that were not pooled yet, and ends the sequence with its last one. */
+static uint32_t pool(struct worker_engine *engine, struct sequence *sequence,
+                     const struct step_scores *scores, uint32_t last_result,
+                     const struct step_done *done)
+{
+    uint32_t columns = engine->parts.vector_columns;
+    enum result result = RESULT_OK;
+    for (uint32_t i = 0; i < scores->count && result == RESULT_OK; i++) {
+        const float *vector = done->vectors + (size_t)(scores->first_result + i) * columns;
+        if (scores->first_token + i == sequence->next_score)
+            result = vector_publisher_take(engine, sequence, sequence->next_score++ - 1, vector);
+    }
+    if (result == RESULT_OK && last_result != UINT32_MAX)
+        result = vector_publisher_take(engine, sequence, sequence->request.run.prompt_tokens - 1,
+                                       done->vectors + (size_t)last_result * columns);
+    if (result != RESULT_OK) {
+        fail(engine, sequence, result);
+        return 0;
+    }
+    return last_result == UINT32_MAX ? 0
+                                     : tell_draws(engine, sequence, &done->results[last_result]);
+}
+
 uint32_t step_publisher_apply(struct worker_engine *engine, const struct step_done *done)
 {
     const struct step_batch *batch = step_batch_builder_batch(done->builder);
@@ -156,8 +180,12 @@ uint32_t step_publisher_apply(struct worker_engine *engine, const struct step_do
         const struct step_sequence *part = &batch->sequences[i];
         emit_progress(engine, sequence, part->first_position + part->row_count, done->time_us);
         struct step_scores scores = step_batch_builder_scores(done->builder, i);
-        tell_scores(engine, sequence, &scores, done->results);
         uint32_t result = step_batch_builder_result(done->builder, i);
+        if (engine->parts.pooling != POOLING_OFF) {
+            generated += pool(engine, sequence, &scores, result, done);
+            continue;
+        }
+        tell_scores(engine, sequence, &scores, done->results);
         if (result != UINT32_MAX)
             generated += tell_draws(engine, sequence, &done->results[result]);
     }

@@ -27,6 +27,15 @@ static enum result open_grammar(struct worker_engine *engine, struct sequence_re
     return result;
 }
 
+/* With pooling: one token without a choice, after the vectors of all tokens if they are needed. */
+static bool suits_pooling(const struct worker_engine *engine, const struct run_params *run)
+{
+    enum pooling pooling = engine->parts.pooling;
+    return pooling == POOLING_OFF ||
+           (run->max_new_tokens == 1 && run->generated_tokens == 0 && run->grammar_bytes == 0 &&
+            run->image_count == 0 && run->score_from == (pooling_reads_all(pooling) ? 1 : 0));
+}
+
 static void run(struct worker_engine *engine, struct sequence_request *request)
 {
     struct request_id id = request->id;
@@ -36,6 +45,8 @@ static void run(struct worker_engine *engine, struct sequence_request *request)
     if (!engine->draining)
         result = admission_policy_size(&engine->limits, request->run.prompt_tokens,
                                        request->run.max_new_tokens, &tokens_max);
+    if (result == RESULT_OK && !suits_pooling(engine, &request->run))
+        result = RESULT_UNSUPPORTED;
     if (result == RESULT_OK)
         result = sequence_images_fit(&request->images, request->run.cache_salt,
                                      &engine->image_limits, &words);

@@ -85,7 +85,8 @@ enum result worker_engine_create(const struct worker_engine_parts *parts,
                                                        .group_count = parts->layout->group_count,
                                                        .vision = parts->vision,
                                                        .ledger = parts->ledger,
-                                                       .features = parts->feature_ledger});
+                                                       .features = parts->feature_ledger,
+                                                       .pools = parts->pooling != POOLING_OFF});
     create_drafts(engine);
     engine->candidates = must_alloc(parts->max_sequences, sizeof *engine->candidates);
     engine->rows = must_alloc(parts->max_sequences, sizeof *engine->rows);

@@ -5,6 +5,7 @@
 #ifndef SHOAL_WORKER_SCHEDULE_WORKER_ENGINE_H
 #define SHOAL_WORKER_SCHEDULE_WORKER_ENGINE_H
 
+#include "proto/pooling.h"
 #include "worker/backend/host/backend.h"
 #include "worker/backend/host/thread_pool.h"
 #include "worker/draft/drafter.h"
@@ -29,6 +30,8 @@ struct worker_engine_parts {
     struct kv_ledger *ledger;  /* of the backend's blocks, if these outlive the worker; else NULL */
     struct feature_ledger *feature_ledger; /* of the backend's features, likewise */
     uint32_t vocab_tokens;
+    enum pooling pooling;    /* OFF: the plan gives logits */
+    uint32_t vector_columns; /* of the plan's vectors, with pooling */
     uint32_t context_tokens;
     uint32_t max_sequences; /* <= step_tokens */
     uint32_t step_tokens;   /* <= LIMIT_STEP_ROWS */

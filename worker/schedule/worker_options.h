@@ -11,6 +11,7 @@
 #include "proto/kv_cache_type.h"
 #include "proto/kv_quantization.h"
 #include "proto/log.h"
+#include "proto/pooling.h"
 #include "proto/result.h"
 #include "worker/backend/host/vulkan_tier.h"
 #include "worker/schedule/worker_sandbox.h"
@@ -51,6 +52,7 @@ struct worker_options {
     uint32_t step_depth;     /* maximum steps launched and not read; 0 = the backend's choice */
     uint32_t speculation;    /* 1: tokens are drafted where that is exact */
     uint32_t context_tokens; /* 0 = the model's, limited by the KV memory */
+    enum pooling pooling;    /* not OFF: requests get vectors, not text */
     enum kv_cache_type kv_cache_type;
     struct kv_quantization_request kv_request; /* values of the flags */
     struct kv_quantization kv_quantization;    /* resolved from kv_request */

@@ -77,6 +77,8 @@ static uint32_t own_threads(const struct worker_options *options)
 static const char *no_speculation_reason(const struct worker_process *process)
 {
     const struct worker_options *options = process->options;
+    if (options->pooling != POOLING_OFF)
+        return "--pooling: no text is generated";
     if (!options->speculation)
         return "--speculation off";
     if (options->device.kind != DEVICE_CPU && !options->batch_invariant)
@@ -90,11 +92,14 @@ static const char *no_speculation_reason(const struct worker_process *process)
     return NULL;
 }
 
-/* Logit rows of a step: those of all sequences, and enough for the drafts of one. */
+/* Logit rows of a step: those of all sequences, and enough for the drafts of one; every row if
+ * vectors are pooled. */
 static uint32_t logit_rows(const struct worker_process *process)
 {
     const struct worker_options *options = process->options;
     uint32_t rows = 1 + LIMIT_DRAFT_TOKENS;
+    if (options->pooling != POOLING_OFF)
+        return options->step_tokens;
     if (rows > options->step_tokens)
         rows = options->step_tokens;
     bool drafts = no_speculation_reason(process) == NULL;
@@ -104,6 +109,7 @@ static uint32_t logit_rows(const struct worker_process *process)
 static void create_backend(struct worker_process *process)
 {
     const struct worker_options *options = process->options;
+    bool pools = options->pooling != POOLING_OFF;
     process->backend_options =
         (struct backend_options){.threads = own_threads(options),
                                  .activation_bits = options->activation_bits,
@@ -123,7 +129,8 @@ static void create_backend(struct worker_process *process)
                                  .verify_weights = options->verify_weights != 0,
                                  .kv_type = options->kv_cache_type,
                                  .kv_share_percent = options->kv_cache_share,
-                                 .step_depth = options->step_depth,
+                                 .step_depth = pools ? 1 : options->step_depth,
+                                 .keeps_logits = pools,
                                  .max_step_rows = options->step_tokens,
                                  .max_logit_rows = logit_rows(process)};
     process->backend =
@@ -135,6 +142,10 @@ static enum result decide_vision(struct worker_process *process, struct error_te
 {
     const struct worker_options *options = process->options;
     const struct model_vision *vision = model_vision(process->model);
+    if (options->pooling != POOLING_OFF) {
+        log_info("images: none: --pooling %s", pooling_name(options->pooling));
+        return RESULT_OK;
+    }
     if (!vision) {
         log_info("images: none: the model %s", model_no_vision_reason(process->model));
         return RESULT_OK;
@@ -203,7 +214,8 @@ static enum result choose_limits(struct worker_process *process, const struct pl
     if (result != RESULT_OK || !process->options->chooses_sequences)
         return result;
     request->max_sequences = kv_budget_sequences(&plan->kv, request);
-    process->backend_options.max_logit_rows = request->max_sequences;
+    if (process->options->pooling == POOLING_OFF)
+        process->backend_options.max_logit_rows = request->max_sequences;
     return RESULT_OK;
 }
 
@@ -310,6 +322,8 @@ static enum result assemble(struct worker_process *process, struct error_text *e
         .backend = backend,
         .layout = &plan->kv,
         .vocab_tokens = plan->config.vocab_tokens,
+        .pooling = process->options->pooling,
+        .vector_columns = plan->pools ? plan_logit_columns(plan) : 0,
         .context_tokens = process->kv.context_tokens,
         .state_slots = plan->state.layers > 0 ? process->kv.max_sequences : 0,
         .checkpoint_slots = process->kv.checkpoint_slots,
@@ -419,6 +433,12 @@ static enum result start(struct worker_process *process, struct error_text *erro
     if (result != RESULT_OK)
         return result;
     result = model_quantize_kv(process->model, &process->options->kv_quantization, error);
+    if (result == RESULT_OK && process->options->pooling != POOLING_OFF)
+        result = model_pool(process->model, error);
+    else if (result == RESULT_OK && model_plan(process->model)->lacks_head)
+        result = error_set(error, RESULT_UNSUPPORTED,
+                           "the checkpoint has no lm_head and generates no text: --pooling serves "
+                           "its embeddings");
     if (result != RESULT_OK)
         return result;
     create_backend(process);

@@ -315,6 +315,22 @@ static enum result first_token_force(struct prepared_generation *prepared, struc
     return RESULT_OK;
 }
 
+/* A model gives either text or vectors. */
+static enum result check_pooling(const struct model_assets *assets,
+                                 const struct prepared_generation *prepared,
+                                 struct api_error *error)
+{
+    bool pools = assets->pooling != POOLING_OFF;
+    if (pools == prepared->request.pools)
+        return RESULT_OK;
+    if (pools)
+        return api_error_set(error, RESULT_UNSUPPORTED, 501, "generation_unsupported",
+                             "this model is served for embeddings and generates no text; --pooling "
+                             "off serves text");
+    return api_error_set(error, RESULT_UNSUPPORTED, 501, "embeddings_unsupported",
+                         "this model is served for text: start the server with --pooling");
+}
+
 enum result generation_prepare(const struct api_format *format, const struct parse_context *context,
                                const char *body, size_t body_bytes, int64_t now_unix_s,
                                struct prepared_generation *prepared, struct api_error *error)
@@ -323,6 +339,8 @@ enum result generation_prepare(const struct api_format *format, const struct par
     const struct model_assets *assets = context->assets;
     bool answers = format->reply_create != NULL;
     enum result result = format->parse(context, body, body_bytes, &prepared->request, error);
+    if (result == RESULT_OK && answers)
+        result = check_pooling(assets, prepared, error);
     if (result == RESULT_OK && answers)
         result = grammar_prepare(context, &prepared->request, error);
     if (result == RESULT_OK)

@@ -95,16 +95,32 @@ static enum result ids_take(const struct parse_context *context,
     return RESULT_OK;
 }
 
+/* The whole of a text of which the vector is wanted. */
+static enum result input_encode(const struct parse_context *context,
+                                const struct generation_request *request, const char *text,
+                                struct token_list *tokens)
+{
+    int32_t tail = tokenizer_tail_token(context->assets->tokenizer);
+    enum result result = text_encode(context, text, request->prompts_special, tokens);
+    if (result == RESULT_OK && request->pools && tail >= 0)
+        result = id_add((uint32_t)tail, tokens);
+    if (result == RESULT_OK && request->input_tokens > 0 && tokens->count > request->input_tokens) {
+        tokens->count = request->input_tokens;
+        if (tail >= 0)
+            tokens->ids[tokens->count - 1] = (uint32_t)tail;
+    }
+    return result;
+}
+
 static enum result one_encode(const struct parse_context *context,
                               const struct generation_request *request, const cJSON *prompt,
                               const char *place, struct token_list *tokens, struct api_error *error)
 {
     const struct model_assets *assets = context->assets;
     error->status = 0;
-    enum result result =
-        cJSON_IsString(prompt)
-            ? text_encode(context, prompt->valuestring, request->prompts_special, tokens)
-            : ids_take(context, request, prompt, place, tokens, error);
+    enum result result = cJSON_IsString(prompt)
+                             ? input_encode(context, request, prompt->valuestring, tokens)
+                             : ids_take(context, request, prompt, place, tokens, error);
     if (error->status != 0)
         return result;
     if (result == RESULT_OUT_OF_MEMORY)
@@ -135,7 +151,8 @@ enum result raw_prompts_encode(const struct parse_context *context,
     cJSON_ArrayForEach(prompt, prompts)
     {
         char place[32];
-        snprintf(place, sizeof place, count > 1 ? "prompt[%u]" : "prompt", index);
+        const char *name = prepared->request.pools ? "input" : "prompt";
+        snprintf(place, sizeof place, count > 1 ? "%s[%u]" : "%s", name, index);
         struct token_list *tokens =
             index == 0 ? &prepared->prompt : &prepared->more_prompts[index - 1];
         enum result result = one_encode(context, &prepared->request, prompt, place, tokens, error);

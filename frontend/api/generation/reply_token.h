@@ -20,6 +20,9 @@ struct reply_token {
      * there are; the drawn token may be among them. Valid during the call. */
     const struct token_logprob *alternatives; /* [alternative_count] */
     uint32_t alternative_count;
+    const float *vector; /* [vector_count] of the prompt, if the request pools; likewise */
+    size_t vector_count;
+    uint32_t vector_rows;  /* vectors in it: 1, or one for each token of the prompt */
     uint32_t draft_tokens; /* drafted for the step that drew it, if it is the step's first token */
     bool is_drafted;       /* it equals its draft */
     int64_t now_us;        /* monotonic: when it arrived */

@@ -73,6 +73,11 @@ bool tokenizer_adds_bos(const struct tokenizer *tokenizer)
     return tokenizer->adds_bos && tokenizer->bos_token >= 0;
 }
 
+int32_t tokenizer_tail_token(const struct tokenizer *tokenizer)
+{
+    return tokenizer->tail_token;
+}
+
 int32_t tokenizer_find_token(const struct tokenizer *tokenizer, const char *text, size_t text_bytes)
 {
     const struct added_token *token = added_tokens_find(&tokenizer->added, text, text_bytes);

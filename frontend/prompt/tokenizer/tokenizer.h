@@ -61,6 +61,9 @@ int32_t tokenizer_eos_token(const struct tokenizer *tokenizer);
 /* True if a raw prompt (no chat template) begins with the bos token (add_bos_token). */
 bool tokenizer_adds_bos(const struct tokenizer *tokenizer);
 
+/* The token that ends a text whose vector is wanted (the template's last, add_eos_token), or -1. */
+int32_t tokenizer_tail_token(const struct tokenizer *tokenizer);
+
 /* The token whose content is exactly `text` (special tokens included), or -1. */
 int32_t tokenizer_find_token(const struct tokenizer *tokenizer, const char *text,
                              size_t text_bytes);

@@ -46,6 +46,7 @@ struct tokenizer *tokenizer_create(void)
     vocabulary_init(&tokenizer->vocabulary);
     bpe_model_init(&tokenizer->model);
     tokenizer->bos_token = -1;
+    tokenizer->tail_token = -1;
     tokenizer->eos_token = -1;
     return tokenizer;
 }

@@ -250,6 +250,10 @@ static void open_roles(struct opening *opening)
     tokenizer->eos_token =
         token_of_key(opening, "tokenizer.ggml.eos_token_id", tokenizer->eos_token);
     (void)gguf_file_bool(opening->gguf, "tokenizer.ggml.add_bos_token", &tokenizer->adds_bos);
+    bool ends = false;
+    (void)gguf_file_bool(opening->gguf, "tokenizer.ggml.add_eos_token", &ends);
+    if (ends)
+        tokenizer->tail_token = tokenizer->eos_token;
     tokenizer_add_end_token(tokenizer, tokenizer->eos_token);
     tokenizer_add_end_token(tokenizer, token_of_key(opening, "tokenizer.ggml.eot_token_id", -1));
     tokenizer_add_end_token(tokenizer, token_of_key(opening, "tokenizer.ggml.eom_token_id", -1));

@@ -382,22 +382,31 @@ enum result tokenizer_json_decoder(struct json_slice json, struct tokenizer *tok
 /* --- post_processor
  * ----------------------------------------------------------------------------------------- */
 
-static enum result read_template(const cJSON *node, struct tokenizer *tokenizer,
-                                 struct error_text *error)
+/* The id of the special token in an item of a template; -1: it is none. */
+static int32_t special_of(const cJSON *node, const cJSON *item, const struct tokenizer *tokenizer)
 {
-    (void)error;
-    const cJSON *first = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(node, "single"), 0);
-    const char *name = text_of(cJSON_GetObjectItemCaseSensitive(first, "SpecialToken"), "id");
-    if (!name[0])
-        return RESULT_OK;
+    const char *name = text_of(cJSON_GetObjectItemCaseSensitive(item, "SpecialToken"), "id");
     const cJSON *tokens = cJSON_GetObjectItemCaseSensitive(node, "special_tokens");
     const cJSON *token = cJSON_GetObjectItemCaseSensitive(tokens, name);
     const cJSON *id = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(token, "ids"), 0);
     double value = cJSON_GetNumberValue(id);
-    if (value >= 0 && value < tokenizer->vocabulary.token_count) {
-        tokenizer->bos_token = (int32_t)value;
+    bool known = name[0] && value >= 0 && value < tokenizer->vocabulary.token_count;
+    return known ? (int32_t)value : -1;
+}
+
+static enum result read_template(const cJSON *node, struct tokenizer *tokenizer,
+                                 struct error_text *error)
+{
+    (void)error;
+    const cJSON *items = cJSON_GetObjectItemCaseSensitive(node, "single");
+    int count = cJSON_GetArraySize(items);
+    int32_t first = special_of(node, cJSON_GetArrayItem(items, 0), tokenizer);
+    if (first >= 0) {
+        tokenizer->bos_token = first;
         tokenizer->adds_bos = true;
     }
+    if (count > 1)
+        tokenizer->tail_token = special_of(node, cJSON_GetArrayItem(items, count - 1), tokenizer);
     return RESULT_OK;
 }
 

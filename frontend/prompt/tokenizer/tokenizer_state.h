@@ -25,6 +25,7 @@ struct tokenizer {
     int32_t bos_token;
     int32_t eos_token;
     bool adds_bos;
+    int32_t tail_token; /* ends a text that is embedded; -1: none */
     bool strips_space;
     bool shows_spaces; /* U+2581 is shown as a space */
     uint32_t end_tokens[LIMIT_STOP_TOKENS];

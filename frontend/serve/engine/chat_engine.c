@@ -184,6 +184,8 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
     const struct options *options = config->options;
     uint32_t slots =
         (uint32_t)(options->workers * options_sequences_limit(options) + options->max_queue);
+    if (options->pooling != POOLING_OFF) /* one body has up to LIMIT_INPUTS short texts */
+        slots = LIMIT_LIVE_REQUESTS;
     struct chat_engine *made = must_alloc(1, sizeof *made);
     made->config = *config;
     serve_metrics_init(&made->metrics);
@@ -221,6 +223,7 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
                    .served_name_count = (uint32_t)options->served_model_names.count,
                    .any_name = options->any_model_name,
                    .reranks = options->reranking,
+                   .pooling = options->pooling,
                    .chat_template_path = options->chat_template,
                    .format_names = {options->reasoning_format, options->tool_call_parser},
                    .context_limit = (uint32_t)options->context_tokens,

@@ -96,6 +96,28 @@ enum result live_request_alternatives(struct live_request *request,
 void live_request_forget_alternatives(struct live_request *request)
 {
     request->alternative_count = 0;
+    free(request->vector);
+    request->vector = NULL;
+    request->vector_count = request->vector_capacity = 0;
+}
+
+enum result live_request_vector(struct live_request *request, const float *values, uint32_t count)
+{
+    must(request->state == LIVE_REQUEST_SUBMITTED || request->state == LIVE_REQUEST_STREAMING);
+    size_t most = request->prepared.prompt.count * LIMIT_HIDDEN;
+    if (!request->prepared.request.pools || request->generated.count > 0 ||
+        count > most - request->vector_count)
+        return RESULT_CORRUPT;
+    if (request->vector_count + count > request->vector_capacity) {
+        size_t capacity = request->vector_capacity ? 2 * request->vector_capacity : 1024;
+        float *grown = realloc(request->vector, capacity * sizeof *grown);
+        must(grown != NULL);
+        request->vector = grown;
+        request->vector_capacity = capacity;
+    }
+    memcpy(request->vector + request->vector_count, values, count * sizeof *values);
+    request->vector_count += count;
+    return RESULT_OK;
 }
 
 enum result live_request_prompt_token(struct live_request *request, uint32_t token, uint32_t index)
@@ -113,7 +135,7 @@ enum result live_request_token(struct live_request *request, uint32_t token, uin
 {
     must(request->state == LIVE_REQUEST_SUBMITTED || request->state == LIVE_REQUEST_STREAMING);
     if (index != request->generated.count || index >= request->prepared.max_new_tokens ||
-        lacks_scores(request))
+        lacks_scores(request) || (request->prepared.request.pools && request->vector_count == 0))
         return RESULT_CORRUPT;
     request->state = LIVE_REQUEST_STREAMING;
     if (request->timeline.first_token_us == 0)

@@ -80,6 +80,9 @@ struct live_request {
     struct token_list generated;
     struct token_logprob alternatives[LIMIT_TOP_LOGPROBS]; /* of the next token, received so far */
     uint32_t alternative_count;
+    float *vector; /* [vector_count] of vector_capacity, owned; received so far */
+    size_t vector_count;
+    size_t vector_capacity;
     uint32_t scored_tokens; /* prompt tokens after the first one whose log-probability arrived */
     struct cached_prompt cached; /* as reported with its first token */
 
@@ -125,6 +128,9 @@ void live_request_requeue(struct live_request *request);
 enum result live_request_alternatives(struct live_request *request,
                                       const struct token_logprob *alternatives,
                                       uint32_t count) RESULT_CHECKED;
+/* Keeps numbers of the request's vector. RESULT_CORRUPT if it has none or they are too many. */
+enum result live_request_vector(struct live_request *request, const float *values,
+                                uint32_t count) RESULT_CHECKED;
 /* Journals the token; its alternatives stay until live_request_forget_alternatives().
  * RESULT_CORRUPT if `index` is not the next one (rule T5) or there are more tokens than requested.
  */
@@ -134,6 +140,7 @@ enum result live_request_token(struct live_request *request, uint32_t token, uin
  * was not asked for or is not the next one. */
 enum result live_request_prompt_token(struct live_request *request, uint32_t token,
                                       uint32_t index) RESULT_CHECKED;
+/* Of a token that was handled, or of a worker that died: also the vector. */
 void live_request_forget_alternatives(struct live_request *request);
 /* Drops the sink and frees the journal. Returns true if the slot is FREE now. */
 bool live_request_leave(struct live_request *request);

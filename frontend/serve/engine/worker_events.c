@@ -88,6 +88,12 @@ static enum result note_cached(struct live_request *request, const struct token_
     return RESULT_OK;
 }
 
+static uint32_t vector_rows(const struct chat_engine *engine, const struct live_request *request)
+{
+    bool all = engine->assets->pooling == POOLING_TOKENS;
+    return all ? (uint32_t)request->prepared.prompt.count : 1;
+}
+
 static enum result on_token(struct chat_engine *engine, struct live_request *request,
                             const struct token_event *event)
 {
@@ -96,6 +102,8 @@ static enum result on_token(struct chat_engine *engine, struct live_request *req
     if (live_request_token(request, event->token, event->index, now_us) != RESULT_OK)
         return RESULT_CORRUPT;
     worker_pool_note_token(engine->workers, request->worker);
+    if (request->vector_count % vector_rows(engine, request) != 0)
+        return RESULT_CORRUPT;
     if (event->index == 0 && note_cached(request, event) != RESULT_OK)
         return RESULT_CORRUPT;
     serve_metrics_token(&engine->metrics, &before, request->prepared.prompt.count,
@@ -107,6 +115,9 @@ static enum result on_token(struct chat_engine *engine, struct live_request *req
                                       .logprob = event->logprob,
                                       .alternatives = request->alternatives,
                                       .alternative_count = request->alternative_count,
+                                      .vector = request->vector,
+                                      .vector_count = request->vector_count,
+                                      .vector_rows = vector_rows(engine, request),
                                       .draft_tokens = event->draft_tokens,
                                       .is_drafted = event->draft_position > 0,
                                       .now_us = now_us,
@@ -234,6 +245,8 @@ enum result worker_events_handle(void *context, uint32_t worker, const struct to
         return on_prompt_token(engine, request, event);
     else if (event->kind == TOKEN_EVENT_PROGRESS && listens)
         on_progress(engine, request, event);
+    else if (event->kind == TOKEN_EVENT_VECTOR && listens)
+        return live_request_vector(request, event->values, event->value_count);
     else if (event->kind == TOKEN_EVENT_ALTERNATIVES && listens)
         return live_request_alternatives(request, event->alternatives, event->alternative_count);
     return RESULT_OK;

@@ -23,6 +23,7 @@
 #include "frontend/api/ollama/ollama_error.h"
 #include "frontend/api/ollama/ollama_format.h"
 #include "frontend/api/ollama/ollama_model.h"
+#include "frontend/api/pooling/embedding_format.h"
 #include "frontend/api/pooling/rerank_format.h"
 #include "frontend/api/responses/responses_format.h"
 #include "frontend/serve/routes/cache_routes.h"
@@ -84,6 +85,14 @@ static const struct route_row rows[] = {
      .write_error = ollama_error_write},
     {"/api/ps", HTTP_GET, ROOT_ONLY, .reply = ollama_routes_ps, .write_error = ollama_error_write},
     {"/api/version", HTTP_GET, ROOT_ONLY, .reply = ollama_routes_version,
+     .write_error = ollama_error_write},
+
+    {"/embeddings", HTTP_POST, V1_ONLY, .format = &embedding_format},
+    {"/embeddings", HTTP_POST, ROOT_ONLY, .format = &embedding_llama_format},
+    {"/embedding", HTTP_POST, ROOT_ONLY, .format = &embedding_llama_format},
+    {"/api/embed", HTTP_POST, ROOT_ONLY, .format = &embedding_ollama_format,
+     .write_error = ollama_error_write},
+    {"/api/embeddings", HTTP_POST, ROOT_ONLY, .format = &embedding_ollama_old_format,
      .write_error = ollama_error_write},
 
     {"/rerank", HTTP_POST, V1_AND_ROOT, .format = &rerank_format},

@@ -12,6 +12,7 @@
 #include "proto/device_name.h"
 #include "proto/limits.h"
 #include "proto/log.h"
+#include "proto/pooling.h"
 #include "proto/result.h"
 
 enum options_command {
@@ -51,7 +52,9 @@ struct options {
     bool vulkan_validation;
     const char *pipeline_cache; /* directory; NULL: in the user's home; "none" */
     bool profile;
-    const char *speculation;  /* auto or off */
+    const char *speculation; /* auto or off */
+    const char *pooling_text;
+    enum pooling pooling;     /* what pooling_text asks for and the model has (pooling_find.h) */
     bool batch_invariant;     /* answers do not depend on the batch; always so on a CPU */
     uint64_t context_tokens;  /* 0: the checkpoint's own */
     uint64_t max_tokens;      /* 0: what the context leaves */

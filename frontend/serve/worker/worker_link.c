@@ -260,7 +260,9 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
                 .think_start_count = forced->think_start_count,
                 .think_end_count = forced->think_end_count,
                 .thinking_budget = forced->thinking_budget,
-                .score_from = scores ? scored_tokens + 1 : 0,
+                .score_from = scores                               ? scored_tokens + 1
+                              : pooling_reads_all(assets->pooling) ? 1
+                                                                   : 0,
                 .score_top = scores ? asked->top_prompt_logprobs : 0,
                 .grammar_bytes = (uint32_t)shared_bytes_length(asked->grammar),
                 .image_bytes = image_set_bytes(prepared->images),

@@ -1,7 +1,8 @@
 /*
- * Rules T1-T12 and T14-T16 of token events, each broken alone; the limits themselves pass.
+ * Rules T1-T12 and T14-T17 of token events, each broken alone; the limits themselves pass.
  */
 // tags: threads
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,6 +38,10 @@ static struct token_event valid(enum token_event_kind kind)
         event.alternative_count = TOKEN_EVENT_ALTERNATIVES_MAX;
         for (uint32_t i = 0; i < TOKEN_EVENT_ALTERNATIVES_MAX; i++)
             event.alternatives[i] = (struct token_logprob){VOCAB_TOKENS - 1, i < 2 ? 0 : -INFINITY};
+    } else if (kind == TOKEN_EVENT_VECTOR) {
+        event.value_count = TOKEN_EVENT_VALUES_MAX;
+        for (uint32_t i = 0; i < TOKEN_EVENT_VALUES_MAX; i++)
+            event.values[i] = i % 2 ? FLT_MAX : -FLT_MAX;
     } else {
         event.prompt_done = event.prompt_total = LIMIT_CONTEXT_TOKENS;
         event.step_time_us = UINT64_MAX;
@@ -60,7 +65,7 @@ static void assert_breaks(const struct token_event *event, const char *rule)
 static void every_kind_passes_at_its_limits(void **state)
 {
     (void)state;
-    for (int kind = TOKEN_EVENT_TOKEN; kind <= TOKEN_EVENT_PROMPT_TOKEN; kind++) {
+    for (int kind = TOKEN_EVENT_TOKEN; kind <= TOKEN_EVENT_VECTOR; kind++) {
         struct token_event event = valid((enum token_event_kind)kind);
         assert_int_equal(check(&event, NULL), RESULT_OK);
     }
@@ -70,7 +75,7 @@ static void t1_kind(void **state)
 {
     (void)state;
     struct token_event event = valid(TOKEN_EVENT_TOKEN);
-    const uint32_t wrong[] = {0, 8, UINT32_MAX, 0x10001u};
+    const uint32_t wrong[] = {0, 9, UINT32_MAX, 0x10001u};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         event.kind = wrong[i];
         assert_breaks(&event, "T1:");
@@ -102,7 +107,7 @@ static void t2_finish(void **state)
 static void t3_slot(void **state)
 {
     (void)state;
-    for (int kind = TOKEN_EVENT_TOKEN; kind <= TOKEN_EVENT_PROMPT_TOKEN; kind++) {
+    for (int kind = TOKEN_EVENT_TOKEN; kind <= TOKEN_EVENT_VECTOR; kind++) {
         struct token_event event = valid((enum token_event_kind)kind);
         event.request.slot = LIMIT_LIVE_REQUESTS;
         assert_breaks(&event, "T3:");
@@ -275,6 +280,26 @@ static void t11_step_time(void **state)
     }
 }
 
+static void t17_values(void **state)
+{
+    (void)state;
+    const uint32_t wrong[] = {0, TOKEN_EVENT_VALUES_MAX + 1, UINT32_MAX};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct token_event event = valid(TOKEN_EVENT_VECTOR);
+        event.value_count = wrong[i];
+        assert_breaks(&event, "T17:");
+    }
+    const float bad[] = {NAN, INFINITY, -INFINITY};
+    for (uint32_t i = 0; i < TOKEN_EVENT_VALUES_MAX; i++) {
+        struct token_event event = valid(TOKEN_EVENT_VECTOR);
+        event.values[i] = bad[i % 3];
+        assert_breaks(&event, "T17:");
+        event = valid(TOKEN_EVENT_VECTOR);
+        event.value_count = TOKEN_EVENT_VALUES_MAX - 1;
+        assert_breaks(&event, "T17:"); /* an unused value is not zero */
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +318,7 @@ int main(void)
         cmocka_unit_test(t12_alternatives),
         cmocka_unit_test(t10_payload),
         cmocka_unit_test(t11_step_time),
+        cmocka_unit_test(t17_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,7 +75,7 @@ static enum result load(struct backend *backend, const struct plan *plan,
     struct cpu_backend *cpu = own(backend);
     must(!cpu->pool);
     must(options->max_step_rows > 0 && options->max_step_rows <= LIMIT_STEP_ROWS);
-    must(options->max_logit_rows > 0 && options->max_logit_rows <= LIMIT_SEQUENCES);
+    must(options->max_logit_rows > 0 && options->max_logit_rows <= LIMIT_STEP_ROWS);
     const struct cpu_kernels *kernels = cpu_kernels_choose(options->cpu_tier);
     if (!kernels)
         return error_set(error, RESULT_UNSUPPORTED, "this CPU lacks the asked-for instructions");
@@ -131,6 +131,8 @@ static enum result step_launch(struct backend *backend, const struct step_batch 
     struct finished_step *step = &cpu->finished[cpu->newest];
     cpu_walk_run(&cpu->step, batch, before->results, before->count, step->results);
     step->count = batch->logit_row_count;
+    if (cpu->program.plan->pools)
+        memset(step->results, 0, step->count * sizeof *step->results);
     cpu->launched++;
     return RESULT_OK;
 }

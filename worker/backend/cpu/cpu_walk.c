@@ -37,6 +37,11 @@ static uint32_t largest_head_dim(const struct plan *plan)
     return largest;
 }
 
+static bool draws_tokens(const struct plan *plan)
+{
+    return plan->logits != PLAN_NONE && !plan->pools;
+}
+
 enum result cpu_walk_init(struct cpu_step *step, const struct cpu_program *program,
                           struct thread_pool *pool, struct error_text *error)
 {
@@ -53,7 +58,7 @@ enum result cpu_walk_init(struct cpu_step *step, const struct cpu_program *progr
     step->samplers = must_alloc(step->threads, sizeof *step->samplers);
     for (uint32_t t = 0; t < step->threads; t++) {
         step->scratch[t] = aligned_alloc(64, (scratch_bytes + 63) / 64 * 64);
-        bool draws = plan->logits != PLAN_NONE;
+        bool draws = draws_tokens(plan);
         if (draws)
             step->samplers[t] = row_sampler_create(plan->config.vocab_tokens);
         bool enough;
@@ -193,7 +198,7 @@ static void walk(struct cpu_step *step, uint32_t first_op, uint32_t end_op)
     list_phases(step, first_op, end_op);
     for (uint32_t i = first_op; i <= end_op; i++)
         atomic_store_explicit(&step->claims[i], 0, memory_order_relaxed);
-    bool draws = step->program->plan->logits != PLAN_NONE;
+    bool draws = draws_tokens(step->program->plan);
     thread_pool_walk(step->pool, run_phase, step, step->phase_count + draws);
 }
 

@@ -81,7 +81,7 @@ struct backend_interface {
     /* Begins one step after those in progress. */
     enum result (*step_launch)(struct backend *backend, const struct step_batch *batch,
                                struct error_text *error);
-    /* Ends the oldest step in progress. results: [its logit_row_count]. While it waits it beats the
+    /* Ends the oldest step in progress. results: [its logit_row_count], zeros if the plan pools. While it waits it beats the
      * heartbeat at least every STEP_WAIT_BEAT_MS; STEP_WAIT_LIMIT_MS after the step could begin it
      * returns an error, so that a lost device ends the worker instead of hanging it. */
     enum result (*step_wait)(struct backend *backend, struct sampled_token *results,
@@ -103,7 +103,7 @@ struct backend_interface {
     enum result (*encode_part)(struct backend *backend, uint64_t work, uint64_t *left,
                                struct error_text *error);
     /* Logits of the step launched last, after it was waited for, before any sampling parameter is
-     * applied, [logit_row_count, vocab_tokens]; for backends loaded with keeps_logits. */
+     * applied, [logit_row_count, plan_logit_columns()]; for backends loaded with keeps_logits. */
     const float *(*last_logits)(const struct backend *backend);
     /* Text for the start-up line: "cpu avx2, 2 threads". */
     const char *(*description)(const struct backend *backend);

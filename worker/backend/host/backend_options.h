@@ -39,7 +39,7 @@ struct backend_options {
     uint32_t device_workers; /* workers that share the device, including this one; 0 = only this one
                               */
     bool profile;            /* log the time of each op, as far as the backend can measure it */
-    bool keeps_logits;       /* allows last_logits(): for tests and tools */
+    bool keeps_logits;       /* allows last_logits(): for plans that pool, tests and tools */
     /* All weights lie in a read-only file mapping: pages of repacked weights are given back to the
      * kernel. */
     bool drop_source_pages;

@@ -445,6 +445,12 @@ plan_weight_id plan_builder_output_matrix(struct plan_builder *builder,
                                           const struct model_config *config,
                                           plan_weight_id embedding)
 {
+    struct stored_name stored;
+    if (!config->tied_embeddings && !find_tensor(builder, "output.weight", &stored) &&
+        builder->source.prefix && !builder->source.prefix[0]) {
+        builder->plan->lacks_head = true;
+        return embedding;
+    }
     if (!config->tied_embeddings || has_other_rows(builder, "output.weight", "token_embd.weight"))
         return plan_builder_matrix(builder, config->vocab_tokens, config->hidden, "output.weight");
     plan_builder_use_in_config(builder, "output.weight");

@@ -81,7 +81,7 @@ static void forget_recordings(struct slot *slot)
 
 static uint64_t logits_bytes(const struct vulkan_program *program, uint32_t rows)
 {
-    return (uint64_t)rows * program->plan->config.vocab_tokens * sizeof(float);
+    return (uint64_t)rows * plan_logit_columns(program->plan) * sizeof(float);
 }
 
 static enum result create_sampler(struct vulkan_steps *steps,
@@ -91,7 +91,7 @@ static enum result create_sampler(struct vulkan_steps *steps,
     const struct vulkan_program *program = steps->program;
     const struct vulkan_sampler_options options = {
         .vocab_tokens = program->plan->config.vocab_tokens,
-        .max_rows = program->max_logit_rows,
+        .max_rows = program->plan->pools ? 1 : program->max_logit_rows, /* not used to pool */
         .logits = program->tensors[program->plan->logits].f32,
         .history = program->history.address,
         .kernels_when_needed = wanted->kernels_when_needed,
@@ -207,7 +207,7 @@ static enum result record(struct vulkan_steps *steps, struct slot *slot,
         result = vulkan_plan_walk_run(&recording, error);
     if (result == RESULT_OK && shape->logit_rows > 0 && steps->options.keeps_logits)
         record_logits(steps, shape->logit_rows, commands);
-    if (result == RESULT_OK && shape->logit_rows > 0)
+    if (result == RESULT_OK && shape->logit_rows > 0 && !steps->program->plan->pools)
         record_draws(steps, slot, shape, commands);
     if (result == RESULT_OK)
         result = vulkan_commands_end(commands, error);
@@ -295,7 +295,7 @@ enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_ba
                                  .logit_rows = batch->logit_row_count};
     bool tables_moved, records_moved = false;
     enum result result = vulkan_batch_fill(&slot->batch, batch, &tables_moved, error);
-    if (result == RESULT_OK && batch->logit_row_count > 0)
+    if (result == RESULT_OK && batch->logit_row_count > 0 && !steps->program->plan->pools)
         result =
             vulkan_sampler_fill(steps->sampler, (uint32_t)(slot - steps->slots), batch->samplings,
                                 batch->logit_row_count, &slot->sampling, &records_moved, error);
@@ -348,7 +348,9 @@ enum result vulkan_steps_wait(struct vulkan_steps *steps, struct sampled_token *
         if (vulkan_profile_steps(steps->profile) == PROFILE_STEPS)
             vulkan_profile_print(steps->profile, "step", PROFILE_STEPS);
     }
-    if (slot->logit_rows > 0)
+    if (steps->program->plan->pools)
+        memset(results, 0, slot->logit_rows * sizeof *results);
+    else if (slot->logit_rows > 0)
         result =
             vulkan_sampler_read(steps->sampler, (uint32_t)(slot - steps->slots), results, error);
     return result;

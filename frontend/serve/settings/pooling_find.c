@@ -1,0 +1,71 @@
+/*
+ * The key <architecture>.pooling_type of GGUF files is llama.cpp's: 0 none, 1 mean, 2 cls, 3 last,
+ * 4 rank. "none" and "rank" leave a model as it is.
+ */
+#include "frontend/serve/settings/pooling_find.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proto/gguf_file.h"
+#include "proto/mapped_file.h"
+#include "proto/sentence_modules.h"
+
+static enum pooling gguf_pooling(const struct gguf_file *gguf)
+{
+    static const enum pooling types[] = {POOLING_OFF, POOLING_MEAN, POOLING_CLS, POOLING_LAST};
+    struct gguf_string family;
+    char key[96];
+    uint32_t type = 0;
+    if (gguf_file_string(gguf, "general.architecture", &family) != RESULT_OK || family.length >= 64)
+        return POOLING_OFF;
+    snprintf(key, sizeof key, "%.*s.pooling_type", (int)family.length, family.bytes);
+    if (gguf_file_u32(gguf, key, &type) != RESULT_OK || type >= sizeof types / sizeof types[0])
+        return POOLING_OFF;
+    return types[type];
+}
+
+static enum pooling file_pooling(const char *model)
+{
+    struct error_text ignored;
+    struct mapped_file file;
+    struct gguf_file *gguf = NULL;
+    enum pooling pooling = POOLING_OFF;
+    if (mapped_file_open(AT_FDCWD, model, &file, &ignored) != RESULT_OK)
+        return POOLING_OFF;
+    if (gguf_file_open(file.bytes, file.byte_count, &gguf, &ignored) == RESULT_OK)
+        pooling = gguf_pooling(gguf);
+    gguf_file_close(gguf);
+    mapped_file_close(&file);
+    return pooling;
+}
+
+enum result pooling_find(const char *asked, const char *model, enum pooling *pooling,
+                         struct error_text *error)
+{
+    *pooling = POOLING_OFF;
+    if (strcmp(asked, "auto") != 0)
+        return pooling_parse(asked, pooling) == 0
+                   ? RESULT_OK
+                   : error_set(error, RESULT_INVALID,
+                               "--pooling: '%.40s' is none of auto, off, last, mean, cls, none",
+                               asked);
+    int folder_fd = open(model, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder_fd < 0) {
+        *pooling = file_pooling(model);
+        return RESULT_OK;
+    }
+    struct sentence_modules modules;
+    struct error_text reason;
+    enum result result = sentence_modules_read(folder_fd, &modules, &reason);
+    close(folder_fd);
+    if (result == RESULT_OK && modules.dense_count > 0)
+        result = error_set(&reason, RESULT_UNSUPPORTED, "Dense modules are not supported");
+    if (result != RESULT_OK)
+        return error_set(error, result, "%.120s: %.160s (--pooling off serves it without)", model,
+                         reason.text);
+    *pooling = modules.pooling;
+    return RESULT_OK;
+}

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Records embeddings of sentence-transformers and vectors of transformers, of the tiny checkpoints in build/checkpoints.
+
+usage: embeddings.py TARGET
+
+TARGET (tests/golden/embeddings) gets tokens.json, last hidden states of lists of token ids, pooled in double precision, and
+sentences.json, what SentenceTransformer.encode() gives for texts in the folders of tests/api/sentence_folder.py. Needs torch,
+transformers and sentence-transformers; `make` has written the checkpoints.
+"""
+import json
+import pathlib
+import random
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/api"))
+
+import sentence_folder  # noqa: E402
+import sentence_transformers  # noqa: E402
+import torch  # noqa: E402
+import transformers  # noqa: E402
+
+FAMILIES = ["qwen3", "gemma3", "qwen3_5"]
+LENGTHS = [1, 2, 17, 64, 65, 300]
+TEXTS = ["Paris is in France.", "Gr\u00fc\u00dfe aus K\u00f6ln", "a", "water " * 40]
+VERSIONS = {"transformers": transformers.__version__, "torch": torch.__version__,
+            "sentence-transformers": sentence_transformers.__version__, "script": "scripts/golden/embeddings.py"}
+
+
+def pooled(hidden):
+    hidden = hidden.double()
+    return {"last": hidden[-1].tolist(), "cls": hidden[0].tolist(), "mean": hidden.mean(0).tolist()}
+
+
+def tokens(rng):
+    cases = []
+    for family in FAMILIES:
+        model = transformers.AutoModel.from_pretrained(ROOT / f"build/checkpoints/{family}-f32", dtype=torch.float32)
+        for length in LENGTHS:
+            ids = [rng.randrange(40, 250) for _ in range(length)]
+            with torch.no_grad():
+                cases.append({"family": family, "ids": ids, **pooled(model(torch.tensor([ids])).last_hidden_state[0])})
+    return cases
+
+
+def sentences(scratch):
+    cases = []
+    for pooling, normalizes, tail in [("last", True, "<|end|>"), ("mean", False, None), ("cls", True, None)]:
+        folder = sentence_folder.make_folder(ROOT / "build/checkpoints/qwen3-f32", scratch / pooling, pooling, normalizes=normalizes, tail=tail)
+        model = sentence_transformers.SentenceTransformer(str(folder), device="cpu", model_kwargs={"dtype": torch.float32})
+        case = {"pooling": pooling, "normalizes": normalizes, "tail": tail, "texts": TEXTS}
+        case["plain"] = model.encode(TEXTS).tolist()
+        case["query"] = model.encode(TEXTS, prompt_name="query").tolist()
+        case["cut"] = model.encode(TEXTS, truncate_dim=24, normalize_embeddings=True).tolist()
+        cases.append(case)
+    return cases
+
+
+def main():
+    target = pathlib.Path(sys.argv[1])
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, cases in (("tokens", tokens(random.Random(20261124))), ("sentences", sentences(pathlib.Path(scratch)))):
+            text = json.dumps({"made_by": VERSIONS, "cases": cases})
+            (target / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
