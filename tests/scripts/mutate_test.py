@@ -166,6 +166,14 @@ def test_lists_no_bugs_strings_or_comments(repository, tmp_path):
     assert "(span_sum) for (int i = 0; i < count; i++)  ->  for (int i = 0; i <= count; i++)" in output
 
 
+def test_lists_no_sizes_of_arrays(repository, tmp_path):
+    arrays = "struct names {\n    const char *list[3];\n    int lengths[4];\n};\n"
+    product = "int span_twice(int count, const int *by)\n{\n    return count * by[5];\n}\n"
+    _, output, _ = mutate(repository, tmp_path, "", "--list", source=SOURCE + arrays + product)
+    assert "list[" not in output and "lengths[" not in output
+    assert "(span_twice) return count * by[5];  ->  return count * by[6];" in output
+
+
 def test_a_failing_test_is_an_error(repository, tmp_path):
     code, _, errors = mutate(repository, tmp_path, "", test=TEST.replace("right ? 0", "right ? 2"))
     assert code == 1 and "span_test.c fails without any change: exit code 2" in errors

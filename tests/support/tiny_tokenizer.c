@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "frontend/base/text_buffer.h"
 #include "proto/must.h"
 
 static unsigned byte_character(unsigned byte)
@@ -56,4 +57,26 @@ struct tokenizer *tiny_tokenizer_open(void)
     must(tokenizer_open_json(json, json_bytes, &tokenizer, NULL) == RESULT_OK);
     free(json);
     return tokenizer;
+}
+
+struct tokenizer *tiny_pieces_open(const char *scheme)
+{
+    struct text_buffer json = {0};
+    text_buffer_append_format(
+        &json,
+        "{\"version\":\"1.0\",\"added_tokens\":[{\"id\":5,\"content\":\"<s>\",\"single_word\":"
+        "false,"
+        "\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":true}],"
+        "\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\\u2581\","
+        "\"prepend_scheme\":\"%s\",\"split\":true},\"post_processor\":null,"
+        "\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"\\u2581\",\"prepend_scheme\":\"%s\","
+        "\"split\":true},\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":\"<unk>\","
+        "\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,\"fuse_unk\":false,"
+        "\"byte_fallback\":false,\"vocab\":{\"<unk>\":0,\"a\":1,\"\\u2581\":2,\"\\u2581a\":3,"
+        "\"a\\u2581\":4},\"merges\":[\"\\u2581 a\",\"a \\u2581\"]}}",
+        scheme, scheme);
+    struct tokenizer *pieces = NULL;
+    must(tokenizer_open_json(json.bytes, json.length, &pieces, NULL) == RESULT_OK);
+    text_buffer_fini(&json);
+    return pieces;
 }

@@ -17,9 +17,14 @@ enum tiny_token {
     TINY_VOCAB = 261
 };
 
+enum tiny_piece { PIECE_A = 1, PIECE_SPACE, PIECE_SPACE_A, PIECE_A_SPACE, PIECE_START };
+
 /* The JSON text, malloc'd. */
 char *tiny_tokenizer_json(size_t *json_bytes);
 /* The tokenizer; the caller closes it. */
 struct tokenizer *tiny_tokenizer_open(void);
+/* A vocabulary of pieces (enum tiny_piece), which shows U+2581 as a space. `scheme`: "always" or
+ * "never" puts a space in front of a text. The caller closes it. */
+struct tokenizer *tiny_pieces_open(const char *scheme);
 
 #endif

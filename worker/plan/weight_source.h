@@ -39,8 +39,7 @@ enum ggml_type weight_source_wide_type(const struct weight_source *source);
 /*
  * Writes columns [first, first + count) of a row to `out`, as elements of `type`. `first` and
  * `count` are multiples of WEIGHT_SOURCE_BLOCK, of 256 for GGUF's blocks of 256, except for FP8,
- * TABLE4 and TRANSPOSED. `columns`: of the
- * matrix. must() a source that is not in place.
+ * TABLE4 and TRANSPOSED. `columns`: of the matrix. must() a source that is not in place.
  */
 void weight_source_read(const struct weight_source *source, uint32_t columns,
                         struct weight_span span, uint8_t *out);

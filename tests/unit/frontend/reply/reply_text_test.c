@@ -160,34 +160,6 @@ static void only_bytes_that_cannot_continue_break_a_character_off(void **state)
     }
 }
 
-enum piece { PIECE_A = 1, PIECE_SPACE, PIECE_SPACE_A, PIECE_A_SPACE, PIECE_START };
-
-/* A vocabulary of pieces, which shows U+2581 as a space. `scheme`: "always" or "never" puts a space
- * in front of a text. */
-static struct tokenizer *open_pieces(const char *scheme)
-{
-    struct text_buffer json = {0};
-    text_buffer_append_format(
-        &json,
-        "{\"version\":\"1.0\",\"added_tokens\":[{\"id\":5,\"content\":\"<s>\",\"single_word\":"
-        "false,"
-        "\"lstrip\":false,\"rstrip\":false,\"normalized\":false,\"special\":true}],"
-        "\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\\u2581\","
-        "\"prepend_scheme\":\"%s\",\"split\":true},\"post_processor\":null,"
-        "\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"\\u2581\",\"prepend_scheme\":\"%s\","
-        "\"split\":true},\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":\"<unk>\","
-        "\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,\"fuse_unk\":false,"
-        "\"byte_fallback\":false,\"vocab\":{\"<unk>\":0,\"a\":1,\"\\u2581\":2,\"\\u2581a\":3,"
-        "\"a\\u2581\":4},\"merges\":[\"\\u2581 a\",\"a \\u2581\"]}}",
-        scheme, scheme);
-    struct tokenizer *pieces = NULL;
-    struct error_text error = {0};
-    if (tokenizer_open_json(json.bytes, json.length, &pieces, &error) != RESULT_OK)
-        fail_msg("%s", error.text);
-    text_buffer_fini(&json);
-    return pieces;
-}
-
 /* The space that a tokenizer puts in front of a text is dropped once, at the beginning. */
 static void a_prepended_space_is_dropped(void **state)
 {
@@ -204,7 +176,7 @@ static void a_prepended_space_is_dropped(void **state)
         {{PIECE_START, PIECE_SPACE_A, PIECE_A}, "aa", " aa"},
     };
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
-        struct tokenizer *pieces = open_pieces(i % 2 ? "never" : "always");
+        struct tokenizer *pieces = tiny_pieces_open(i % 2 ? "never" : "always");
         struct reply_text *reply = reply_text_create(pieces);
         struct text_buffer out = {0};
         for (size_t t = 0; t < 3; t++)

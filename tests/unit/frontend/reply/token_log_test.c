@@ -159,12 +159,46 @@ static void json_has_tokens_bytes_and_alternatives(void **state)
     token_log_destroy(log);
 }
 
+/* A space that the tokenizer put in front of the text belongs to no entry. */
+static void a_prepended_space_is_skipped(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *scheme;
+        uint32_t tokens[2];
+        size_t skipped, shown;
+    } cases[] = {
+        {"always", {PIECE_SPACE_A, PIECE_SPACE_A}, 1, 1},
+        {"always", {PIECE_A, PIECE_SPACE_A}, 0, 1},
+        {"never", {PIECE_SPACE_A, PIECE_SPACE_A}, 0, 2},
+        {"never", {PIECE_A, PIECE_SPACE_A}, 0, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct tokenizer *pieces = tiny_pieces_open(cases[i].scheme);
+        struct token_log *log = token_log_create(pieces);
+        struct token_log_entry entry;
+        for (size_t t = 0; t < 2; t++)
+            token_log_push(log, (struct token_logprob){cases[i].tokens[t], -1}, NULL, 0);
+        token_log_show(log, cases[i].shown + 2);
+        assert_true(token_log_take(log, &entry));
+        assert_int_equal(entry.skipped_bytes, cases[i].skipped);
+        assert_int_equal(entry.shown_bytes, cases[i].shown);
+        assert_true(token_log_take(log, &entry));
+        assert_int_equal(entry.skipped_bytes, 0);
+        assert_int_equal(entry.shown_bytes, 2);
+        assert_int_equal(entry.text_offset, cases[i].shown);
+        token_log_destroy(log);
+        tokenizer_close(pieces);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_join_to_the_text),
         cmocka_unit_test(entries_wait_for_their_text),
         cmocka_unit_test(json_has_tokens_bytes_and_alternatives),
+        cmocka_unit_test(a_prepended_space_is_skipped),
     };
     return cmocka_run_group_tests(tests, open_tokenizer, close_tokenizer);
 }

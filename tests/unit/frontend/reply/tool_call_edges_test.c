@@ -87,6 +87,20 @@ static void blanks_between_calls_stay(void **state)
     assert_string_equal(heard_text(&heard.content), "x\n\n\ny");
 }
 
+/* After a call, the beginning of its closing mark ends with it; that of another mark is text. */
+static void a_mark_begun_after_a_call_is_text_unless_it_closes(void **state)
+{
+    (void)state;
+    parse("hermes", NULL, HERMES_CALL "<tool_c");
+    assert_int_equal(heard.call_count, 1);
+    assert_string_equal(heard_text(&heard.content), "<tool_c");
+    parse("hermes", NULL, HERMES_CALL "</tool_c");
+    assert_int_equal(heard.call_count, 1);
+    assert_string_equal(heard_text(&heard.content), "");
+    parse("hermes", NULL, "a</tool_c");
+    assert_string_equal(heard_text(&heard.content), "a</tool_c");
+}
+
 static void values_without_quotes_are_strings(void **state)
 {
     (void)state;
@@ -116,6 +130,7 @@ int main(void)
         cmocka_unit_test(the_begin_of_a_mark_at_the_end_is_text),
         cmocka_unit_test(unknown_names_of_one_letter_are_text),
         cmocka_unit_test(blanks_between_calls_stay),
+        cmocka_unit_test(a_mark_begun_after_a_call_is_text_unless_it_closes),
         cmocka_unit_test(values_without_quotes_are_strings),
     };
     return cmocka_run_group_tests(tests, NULL, forget);
