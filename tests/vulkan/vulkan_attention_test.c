@@ -233,6 +233,93 @@ static void attends_rows_of_prompts(void **state)
     vulkan_trial_fini(&trial);
 }
 
+/* What a kernel wrote in one order of halves, against the formula; nothing else was written. */
+static void check_halves(const struct heads_scene *scene, const struct outputs *outputs)
+{
+    uint32_t columns = scene->shape.heads * scene->shape.head_dim;
+    const uint16_t *f16 = (const uint16_t *)outputs->f16->mapped;
+    double *expected = calloc(columns, sizeof *expected);
+    for (uint32_t row = 0; row < scene->rows; row++) {
+        double largest = 0.0;
+        heads_scene_attend(scene, row, expected);
+        for (uint32_t i = 0; i < columns; i++)
+            largest = fmax(largest, fabs(expected[i]));
+        for (uint32_t i = 0; i < columns; i++) {
+            size_t at = outputs->forms == VULKAN_FORM_STAGED ? staged_places_find(row, i, columns)
+                                                             : (size_t)row * columns + i;
+            expect_close("half", row, i, (double)ggml_f16_to_f32(f16[at]), expected[i],
+                         TOLERANCE * largest);
+        }
+    }
+    for (uint64_t i = 0; i < outputs->f32->bytes; i++)
+        assert_int_equal(((const uint8_t *)outputs->f32->mapped)[i], 0xff);
+    free(expected);
+}
+
+static bool staged_fits(uint32_t head_dim, uint32_t heads)
+{
+    return head_dim * heads % 128 == 0;
+}
+
+/* Each output of the kernel in PTX alone and f32 with halves beside it, whole or in parts. */
+static void attends_in_ptx(struct vulkan_trial *trial, struct test_random *random,
+                           const struct attention_case *c, uint32_t forms, bool split)
+{
+    static const struct heads_scene_part parts[] = {{37, 0}, {2, 70}, {130, 900}, {19, 13}};
+    struct vulkan_attention_shape shape = shape_of(c);
+    struct heads_scene *scene = heads_scene_create(trial, random, &shape, false, parts, 4);
+    struct outputs outputs = make_outputs(scene);
+    outputs.forms = forms;
+    memset(outputs.f32->mapped, 0xff, outputs.f32->bytes);
+    memset(outputs.f16->mapped, 0xff, outputs.f16->bytes);
+    heads_scene_write_rows(scene);
+    struct vulkan_attention_task task = {.shape = shape, .tiles = true, .forms = forms};
+    const struct vulkan_facts *facts = &trial->device->facts;
+    uint32_t tile_rows = vulkan_attention_policy_tile_rows(facts, &shape);
+    uint64_t items =
+        vulkan_trial_tiles(trial, scene->sequences->mapped, 4, tile_rows, &task.items)->address;
+    struct vulkan_attention_choice choice = vulkan_attention_policy_choose(facts, &task);
+    assert_memory_equal(choice.shader, "attention_wgmma_", strlen("attention_wgmma_"));
+    assert_true(choice.grid.y > 1);
+    if (!split)
+        choice.grid.y = 1;
+    run_choice(scene, &outputs, &choice, items);
+    if ((forms & VULKAN_FORM_F32) != 0)
+        check_outputs(scene, &outputs, ALL_ROWS);
+    else
+        check_halves(scene, &outputs);
+    heads_scene_destroy(scene);
+    vulkan_trial_clear(trial);
+}
+
+static void attends_rows_of_prompts_in_ptx(void **state)
+{
+    static const struct attention_case ptx_cases[] = {{64, 8, 2, 0, 0, PROMPT},
+                                                      {80, 8, 8, 0, 0, PROMPT},
+                                                      {128, 4, 1, 0, 0, PROMPT},
+                                                      {64, 9, 3, 0, 0, PROMPT},
+                                                      {128, 8, 2, 40, 0.5f, PROMPT}};
+    static const uint32_t forms[] = {VULKAN_FORM_F32, VULKAN_FORM_F32 | VULKAN_FORM_F16,
+                                     VULKAN_FORM_F32 | VULKAN_FORM_STAGED, VULKAN_FORM_F16,
+                                     VULKAN_FORM_STAGED};
+    struct vulkan_device *device = *state;
+    struct vulkan_trial trial;
+    struct test_random random = {8};
+    if (device->facts.tier < VULKAN_PTX)
+        vulkan_fixture_skip("the device has no PTX");
+    vulkan_trial_init(&trial, device);
+    for (size_t i = 0; i < sizeof ptx_cases / sizeof *ptx_cases; i++) {
+        for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
+            if ((forms[f] & VULKAN_FORM_STAGED) != 0 &&
+                !staged_fits(ptx_cases[i].head_dim, ptx_cases[i].heads))
+                continue;
+            attends_in_ptx(&trial, &random, &ptx_cases[i], forms[f], true);
+            attends_in_ptx(&trial, &random, &ptx_cases[i], forms[f], false);
+        }
+    }
+    vulkan_trial_fini(&trial);
+}
+
 /* The number of times that kv_ahead reads the first word of each line. */
 static uint32_t sum_lines(const struct vulkan_heads_choice *choice, uint32_t invocation,
                           const uint8_t *keys, const uint8_t *values)
@@ -492,6 +579,7 @@ int main(void)
         cmocka_unit_test(reads_ahead_the_blocks_of_a_context),
         cmocka_unit_test(leaves_out_splits_that_brief_contexts_never_need),
         cmocka_unit_test(attends_rows_of_prompts),
+        cmocka_unit_test(attends_rows_of_prompts_in_ptx),
         cmocka_unit_test(rotates_writes_and_attends_at_once),
     };
     return cmocka_run_group_tests(tests, vulkan_fixture_setup, vulkan_fixture_teardown);

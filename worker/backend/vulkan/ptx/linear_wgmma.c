@@ -32,9 +32,10 @@
 #define WARPS 16u
 #include "worker/backend/vulkan/ptx/wgmma_weights.h"
 
-#define TILE_ROWS  128u /* of a tile of x in memory */
-#define TILE_BYTES (TILE_ROWS * STAGE_COLUMNS * 2)
-#define QUADS      (ROWS / 8u) /* fours of a lane's sums */
+#define TILE_ROWS   128u /* of a tile of x in memory */
+#define TILE_BYTES  (TILE_ROWS * STAGE_COLUMNS * 2)
+#define QUADS       (ROWS / 8u) /* fours of a lane's sums */
+#define ADDED_QUADS 4u          /* of which the added values are loaded together */
 
 /* struct vulkan_linear_ptx_push, two u32 to a word. */
 #define PARAMETERS                                                                                 \
@@ -92,7 +93,23 @@ INLINE void put(const struct output *o, u32 row, u32 column, float value)
     }
 }
 
-/* The lane's four sums of eight rows: d[2 h + e] is of row e of its pair and of its row h of W. */
+/* What EPILOGUE_ADD adds to the lane's four sums of eight rows. Rows and columns that do not exist have
+ * the value of others. */
+INLINE void load_added(const struct output *o, u32 quad, float *added)
+{
+    UNROLL for (u32 e = 0; e < 2; e++)
+    {
+        u64 row = min(o->row + 8 * quad + o->first_pair + e, o->rows - 1);
+        UNROLL for (u32 h = 0; h < 2; h++)
+        {
+            u32 column = min(o->column + 8 * h, o->columns - 1);
+            added[2 * h + e] = ((const GLOBAL float *)o->f32)[row * o->stride + column];
+        }
+    }
+}
+
+/* The lane's four sums of eight rows, with what EPILOGUE_ADD adds: d[2 h + e] is of row e of its pair and
+ * of its row h of W. */
 INLINE void finish(const struct output *o, u32 quad, const float *d)
 {
     UNROLL for (u32 e = 0; e < 2; e++)
@@ -108,12 +125,8 @@ INLINE void finish(const struct output *o, u32 quad, const float *d)
         UNROLL for (u32 h = 0; h < 2; h++)
         {
             u32 column = o->column + 8 * h;
-            if (column >= o->columns)
-                continue;
-            float value = d[2 * h + e];
-            if (o->epilogue == EPILOGUE_ADD)
-                value += ((GLOBAL float *)o->f32)[(u64)row * o->stride + column];
-            put(o, row, column, value);
+            if (column < o->columns)
+                put(o, row, column, d[2 * h + e]);
         }
     }
 }
@@ -139,7 +152,12 @@ KERNEL kernel(PARAMETERS)
 #pragma clang loop unroll_count(4)
         for (u32 s = 1; s < splits; s++)
             sum += at[(u64)s * (QUADS * THREADS)];
-        const float d[4] = {sum.x, sum.y, sum.z, sum.w};
+        float d[4] = {sum.x, sum.y, sum.z, sum.w};
+        if (o.epilogue == EPILOGUE_ADD) {
+            float added[4];
+            load_added(&o, quad, added);
+            UNROLL for (u32 i = 0; i < 4; i++) d[i] += added[i];
+        }
         finish(&o, quad, d);
     }
 }
@@ -197,7 +215,16 @@ KERNEL kernel(PARAMETERS)
             (f32x4){d[4 * quad], d[4 * quad + 1], d[4 * quad + 2], d[4 * quad + 3]};
         return;
     }
-    UNROLL for (u32 quad = 0; quad < QUADS; quad++) finish(&o, quad, d + 4 * quad);
+    /* Loads of several quads are in flight together: the compiler moves none past a store. */
+    UNROLL for (u32 quad = 0; quad < QUADS; quad += ADDED_QUADS)
+    {
+        if (o.epilogue == EPILOGUE_ADD) {
+            float added[4 * ADDED_QUADS];
+            UNROLL for (u32 i = 0; i < ADDED_QUADS; i++) load_added(&o, quad + i, added + 4 * i);
+            UNROLL for (u32 i = 0; i < 4 * ADDED_QUADS; i++) d[4 * quad + i] += added[i];
+        }
+        UNROLL for (u32 i = 0; i < ADDED_QUADS; i++) finish(&o, quad + i, d + 4 * (quad + i));
+    }
 }
 
 #endif
