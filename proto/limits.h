@@ -101,6 +101,15 @@
 #define LIMIT_REASONING_TAG_BYTES 64u
 /* entries per request; the OpenAI API allows 300 */
 #define LIMIT_LOGIT_BIAS 1024u
+/* sequence breakers of DRY in a request, and sequences of tokens that begin with one token; bounds the
+ * search in a long history. llama.cpp's default has four */
+#define LIMIT_DRY_BREAKERS 16u
+/* bytes of one that are used, and tokens of its sequences; both as in llama.cpp */
+#define LIMIT_DRY_BREAKER_BYTES  40u
+#define LIMIT_DRY_BREAKER_TOKENS 20u
+/* all sequences of a request's breakers (proto/dry_breakers.h), two words for a single token; of
+ * 262,144 tokens 7,000 have a character of the default breakers */
+#define LIMIT_DRY_BREAKER_WORDS 65536u
 /* ids at which an answer ends: those of one checkpoint, published ones have up to 8, and those of
  * a request */
 #define LIMIT_STOP_TOKENS 64u

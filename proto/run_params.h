@@ -1,9 +1,9 @@
 /*
  * The parameters of a request as the frontend sets them and the worker uses them. They cross shared
  * memory inside a submit record (proto/submit_record.h). submit_record_check() checks rules S2 to
- * S19 and S21.
+ * S19, S21 and S22.
  *
- * Byte map of struct run_params, 160 bytes. Written by the frontend.
+ * Byte map of struct run_params, 224 bytes. Written by the frontend.
  *
  *   offset  size  field              rule
  *   0       4     flags              S2: only SUBMIT_FLAG_* bits
@@ -13,26 +13,27 @@
  *   12      4     max_new_tokens     S9: 1..LIMIT_CONTEXT_TOKENS; generated_tokens not included
  *   16      4     logit_bias_count   S10: <= LIMIT_LOGIT_BIAS
  *   20      4     stop_token_count   S11: <= LIMIT_STOP_TOKENS
- *   24      56    sampling           S12: sampling_params_check()
- *   80      4     min_tokens         S14: <= LIMIT_CONTEXT_TOKENS; of the whole answer, the tokens
+ *   24      104   sampling           S12: sampling_params_check()
+ *   128     4     min_tokens         S14: <= LIMIT_CONTEXT_TOKENS; of the whole answer, the tokens
  *                                         before a replay included; no stop id is drawn earlier
- *   84      4     top_logprobs       S15: <= LIMIT_TOP_LOGPROBS; 0 without SUBMIT_FLAG_LOGPROBS
- *   88      4     prefix_count       S16: <= LIMIT_PREFIX_TOKENS
- *   92      4     think_start_count  S17: <= LIMIT_THINK_TOKENS
- *   96      4     think_end_count    S17: <= LIMIT_THINK_TOKENS; not 0 with a
+ *   132     4     top_logprobs       S15: <= LIMIT_TOP_LOGPROBS; 0 without SUBMIT_FLAG_LOGPROBS
+ *   136     4     prefix_count       S16: <= LIMIT_PREFIX_TOKENS
+ *   140     4     think_start_count  S17: <= LIMIT_THINK_TOKENS
+ *   144     4     think_end_count    S17: <= LIMIT_THINK_TOKENS; not 0 with a
  *                                         SUBMIT_FLAG_THINKING_* flag
- *   100     4     thinking_budget    S17: 0 without SUBMIT_FLAG_THINKING_BUDGET
- *   104     8     image_bytes        S18: records and pixels; 0 without images, else at least the
+ *   148     4     thinking_budget    S17: 0 without SUBMIT_FLAG_THINKING_BUDGET
+ *   152     8     image_bytes        S18: records and pixels; 0 without images, else at least the
  *                                         size of image_count records, <= LIMIT_REQUEST_IMAGE_BYTES
- *   112     4     image_count        S18: <= LIMIT_REQUEST_IMAGES
- *   116     16    cache_salt         any; a keyed hash of the API key, or zeros. Requests of equal
+ *   160     4     image_count        S18: <= LIMIT_REQUEST_IMAGES
+ *   164     16    cache_salt         any; a keyed hash of the API key, or zeros. Requests of equal
  *                                    salt share cached prefixes and features
- *   132     4     grammar_bytes      S19: <= LIMIT_GRAMMAR_BLOB_BYTES; 0: the answer is free
- *   136     4     score_from         S21: 0: prompt tokens have no log-probabilities; else the first
+ *   180     4     grammar_bytes      S19: <= LIMIT_GRAMMAR_BLOB_BYTES; 0: the answer is free
+ *   184     4     score_from         S21: 0: prompt tokens have no log-probabilities; else the first
  *                                         one that needs one, <= prompt_tokens - generated_tokens;
  *                                         0 with images
- *   140     4     score_top          S21: <= LIMIT_TOP_LOGPROBS; 0 without score_from
- *   144     16    reserved           S13: zero
+ *   188     4     score_top          S21: <= LIMIT_TOP_LOGPROBS; 0 without score_from
+ *   192     4     dry_breaker_words  S22: <= LIMIT_DRY_BREAKER_WORDS; proto/dry_breakers.h
+ *   196     28    reserved           S13: zero
  *
  * Scores. With score_from the worker reports the log-probability of each prompt token from that place
  * on, given the tokens before it, with score_top alternatives (TOKEN_EVENT_PROMPT_TOKEN). The rows
@@ -99,9 +100,10 @@ struct run_params {
     uint32_t grammar_bytes;
     uint32_t score_from;
     uint32_t score_top;
-    uint32_t reserved[4];
+    uint32_t dry_breaker_words;
+    uint32_t reserved[7];
 };
-_Static_assert(sizeof(struct run_params) == 160, "crosses shared memory: layout is fixed");
+_Static_assert(sizeof(struct run_params) == 224, "crosses shared memory: layout is fixed");
 
 /*
  * An entry of the payload section LOGIT_BIAS.

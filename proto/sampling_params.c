@@ -36,6 +36,15 @@ static const struct field_range field_ranges[] = {
     FIELD(repetition_penalty, 0.0f, 10.0f, true),
     FIELD(presence_penalty, -2.0f, 2.0f, false),
     FIELD(frequency_penalty, -2.0f, 2.0f, false),
+    FIELD(dynatemp_range, 0.0f, 10.0f, false),
+    FIELD(dynatemp_exponent, 0.0f, 10.0f, false),
+    FIELD(xtc_probability, 0.0f, 1.0f, false),
+    FIELD(xtc_threshold, 0.0f, 1.0f, false),
+    FIELD(mirostat_tau, 0.0f, 100.0f, false),
+    FIELD(mirostat_eta, 0.0f, 1.0f, false),
+    FIELD(mirostat_mu, -1e9f, 1e9f, false),
+    FIELD(dry_multiplier, 0.0f, 100.0f, false),
+    FIELD(dry_base, 0.0f, 100.0f, false),
 };
 
 #define COUNT(field)                                                                               \
@@ -47,7 +56,8 @@ static const struct field_range field_ranges[] = {
 static const struct {
     const char *name;
     size_t offset;
-} count_fields[] = {COUNT(repetition_context), COUNT(presence_context), COUNT(frequency_context)};
+} count_fields[] = {COUNT(repetition_context), COUNT(presence_context), COUNT(frequency_context),
+                    COUNT(dry_allowed_length), COUNT(dry_context)};
 
 struct sampling_params sampling_params_default(void)
 {
@@ -71,5 +81,29 @@ enum result sampling_params_check(const struct sampling_params *params, struct e
             return error_set(error, RESULT_INVALID, "%s must be in [0, %u], not %u",
                              count_fields[i].name, LIMIT_CONTEXT_TOKENS, value);
     }
+    if (params->mirostat != 0 && params->mirostat != 2)
+        return error_set(error, RESULT_INVALID, "mirostat must be 0 or 2, not %u",
+                         params->mirostat);
     return RESULT_OK;
+}
+
+bool sampling_params_has_dynatemp(const struct sampling_params *params)
+{
+    return params->dynatemp_range > 0.0f && params->temperature > 0.0f;
+}
+
+bool sampling_params_has_xtc(const struct sampling_params *params)
+{
+    return params->xtc_probability > 0.0f && params->xtc_threshold <= 0.5f &&
+           params->temperature > 0.0f && params->mirostat == 0;
+}
+
+bool sampling_params_has_mirostat(const struct sampling_params *params)
+{
+    return params->mirostat == 2 && params->temperature > 0.0f;
+}
+
+bool sampling_params_has_dry(const struct sampling_params *params)
+{
+    return params->dry_multiplier > 0.0f && params->dry_base >= 1.0f;
 }

@@ -41,6 +41,7 @@ static const struct section_row SECTIONS[SUBMIT_SECTION_COUNT] = {
 static const uint32_t ELEMENT_BYTES[] = {
     [SUBMIT_ELEMENT_TOKEN] = sizeof(uint32_t),
     [SUBMIT_ELEMENT_BIAS] = sizeof(struct logit_bias_entry),
+    [SUBMIT_ELEMENT_WORD] = sizeof(uint32_t),
     [SUBMIT_ELEMENT_BYTE] = 1,
 };
 
@@ -149,7 +150,8 @@ enum result submit_payload_check(const struct run_params *run, enum submit_secti
     for (enum submit_section section = first; section <= last; section++) {
         struct submit_span span = submit_payload_span(run, section, section);
         uint32_t element_bytes = ELEMENT_BYTES[SECTIONS[section].element];
-        if (SECTIONS[section].element == SUBMIT_ELEMENT_BYTE || span.bytes == 0)
+        if (SECTIONS[section].element == SUBMIT_ELEMENT_WORD ||
+            SECTIONS[section].element == SUBMIT_ELEMENT_BYTE || span.bytes == 0)
             continue;
         const uint8_t *elements = (const uint8_t *)copy + (span.offset - all.offset);
         for (uint64_t i = 0; i < span.bytes / element_bytes; i++) {

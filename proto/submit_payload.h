@@ -27,6 +27,7 @@
     X(PREFIX_IDS,      TOKEN, prefix_count,      S16, LIMIT_PREFIX_TOKENS,        4) \
     X(THINK_START_IDS, TOKEN, think_start_count, S17, LIMIT_THINK_TOKENS,         4) \
     X(THINK_END_IDS,   TOKEN, think_end_count,   S17, LIMIT_THINK_TOKENS,         4) \
+    X(DRY_BREAKERS,    WORD,  dry_breaker_words, S22, LIMIT_DRY_BREAKER_WORDS,    4) \
     X(GRAMMAR,         BYTE,  grammar_bytes,     S19, LIMIT_GRAMMAR_BLOB_BYTES,        8) \
     X(IMAGES,          BYTE,  image_bytes,       S18, LIMIT_REQUEST_IMAGE_BYTES, IMAGE_ALIGN_BYTES)
 /* clang-format on */
@@ -41,6 +42,7 @@ enum submit_section {
 enum submit_element {
     SUBMIT_ELEMENT_TOKEN, /* uint32_t, an id of the vocabulary */
     SUBMIT_ELEMENT_BIAS,  /* struct logit_bias_entry */
+    SUBMIT_ELEMENT_WORD,  /* uint32_t; DRY_BREAKERS: dry_breakers_check() checks them */
     SUBMIT_ELEMENT_BYTE   /* GRAMMAR: a blob that grammar_blob_check() checks. IMAGES: struct
                              image_record[image_count] and their pixels, counted in bytes;
                              image_record_check() checks them */

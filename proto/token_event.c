@@ -31,6 +31,8 @@ static enum result check_token(const struct token_event *event, uint32_t vocab_t
         return error_set(error, RESULT_CORRUPT, "T15: draft_tokens %u", event->draft_tokens);
     if (event->draft_position > LIMIT_DRAFT_TOKENS)
         return error_set(error, RESULT_CORRUPT, "T16: draft_position %u", event->draft_position);
+    if (event->kind == TOKEN_EVENT_TOKEN && !(fabsf(event->mirostat_mu) <= 1e9f))
+        return error_set(error, RESULT_CORRUPT, "T17: mirostat_mu %g", (double)event->mirostat_mu);
     return RESULT_OK;
 }
 

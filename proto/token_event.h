@@ -29,6 +29,8 @@
  *   44      4     draft_tokens        T15: TOKEN: tokens drafted for the step, on its first token;
  *                                          else 0; <= LIMIT_DRAFT_TOKENS
  *   48      8     payload_offset      T10: PAYLOAD_DONE: inside the slab, 64-byte aligned
+ *   48      4     mirostat_mu         T17: TOKEN: [-10^9, 10^9]: sampling_params.mirostat_mu for the
+ *                                          next draw
  *   56      8     step_time_us        T11: PROGRESS: duration of the step; else 0
  *   4       4     value_count         T17: VECTOR: 1..TOKEN_EVENT_VALUES_MAX
  *   16      48    values              T17: VECTOR: value_count finite numbers; unused ones are zero
@@ -122,7 +124,10 @@ struct token_event {
                 uint32_t payload_generation;
                 uint32_t draft_tokens; /* TOKEN */
             };
-            uint64_t payload_offset;
+            union {
+                uint64_t payload_offset;
+                float mirostat_mu; /* TOKEN */
+            };
             uint64_t step_time_us;
         };
         struct token_logprob alternatives[TOKEN_EVENT_ALTERNATIVES_MAX]; /* ALTERNATIVES */

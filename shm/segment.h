@@ -15,7 +15,7 @@
  *   2048    128                    event struct spsc_ring_shared    tail: worker; head: frontend
  *   2176    64                     event struct doorbell_shared     doorbell.h
  *   3072    512                    struct step_roster               worker
- *   4096    submit_capacity * 192  array of struct submit_record    frontend
+ *   4096    submit_capacity * 256  array of struct submit_record    frontend
  *   ...     event_capacity * 64    array of struct token_event      worker
  *   ...     slab_bytes             payload slab, on the next page   frontend
  */

@@ -111,9 +111,14 @@ OTHER_FIELDS = {
                          "safety_identifier", "user", "max_tool_calls"},
 }
 
-# Fields of samplers that do not exist: valid, without effect.
-IDLE_FIELDS = {"xtc_threshold": 0.1, "dry_base": 1.75, "dry_allowed_length": 2, "dry_penalty_last_n": -1,
-               "dry_sequence_breakers": ["\n", ":"], "mirostat_tau": 5, "mirostat_eta": 0.1, "dynatemp_exponent": 1}
+# llama.cpp's samplers: the field that turns each on, its values, and its other fields.
+SAMPLERS = {
+    "dynatemp_range": ([0.3, 1, 2], {"dynatemp_exponent": [0.5, 1, 3]}),
+    "xtc_probability": ([0.3, 1], {"xtc_threshold": [0.02, 0.1, 0.3]}),
+    "mirostat": ([2], {"mirostat_tau": [1, 3, 5], "mirostat_eta": [0.05, 0.1, 1]}),
+    "dry_multiplier": ([0.5, 5], {"dry_base": [1.2, 1.75], "dry_allowed_length": [0, 1, 3], "dry_penalty_last_n": [-1, 0, 9, 60],
+                                  "dry_sequence_breakers": [["\n", ":"], ["e"], ["there are", " "]]}),
+}
 
 
 class Body:
@@ -157,8 +162,10 @@ def sampling(body):
     body.maybe(0.3, "frequency_penalty", lambda: rng.choice([-0.2, 0.5, 1.5]))
     for name in ("repetition_context_size", "presence_context_size", "frequency_context_size"):
         body.maybe(0.2 * (name[0] != "r" or not has_own), name, lambda: rng.choice([1, 7, 64]))
-    for name, value in IDLE_FIELDS.items():
-        body.maybe(0.05, name, lambda value=value: value)
+    for switch, (values, others) in SAMPLERS.items():
+        body.maybe(0.25, switch, lambda values=values: rng.choice(values))
+        for name, values in others.items():
+            body.maybe(0.5 if switch in body.fields else 0.02, name, lambda values=values: rng.choice(values))
 
 
 def word_bias(rng, model):

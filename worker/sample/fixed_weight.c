@@ -6,6 +6,7 @@
 #include "worker/sample/fixed_weight.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "proto/must.h"
@@ -88,4 +89,19 @@ uint32_t fixed_weight_mean(uint64_t entropy, uint64_t weight)
     must(weight > 0);
     wide mean = ((wide)entropy << DISTANCE_BITS) / weight;
     return mean < UINT32_MAX / 2 ? (uint32_t)mean : UINT32_MAX / 2;
+}
+
+/* Squaring a number in [1, 2) doubles its logarithm: whether the square reaches 2 is the next bit. */
+uint32_t fixed_weight_log2(uint64_t value)
+{
+    must(value > 0);
+    uint32_t bits = 63u - (uint32_t)__builtin_clzll(value);
+    uint64_t number = value << (63u - bits); /* in units of 2^-63 */
+    for (int i = 0; i < DISTANCE_BITS; i++) {
+        wide square = (wide)number * number;
+        bool reaches_two = square >> 127 != 0;
+        number = (uint64_t)(square >> (reaches_two ? 64 : 63));
+        bits = bits << 1 | (reaches_two ? 1u : 0u);
+    }
+    return bits;
 }

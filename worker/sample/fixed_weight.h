@@ -27,4 +27,7 @@ uint32_t fixed_weight_distance(float log_weight);
  * times distances sum up to `entropy`. */
 uint32_t fixed_weight_mean(uint64_t entropy, uint64_t weight);
 
+/* log2(value) in units of 2^-24, rounded down; value > 0. A sum of weights counts 2^-43. */
+uint32_t fixed_weight_log2(uint64_t value);
+
 #endif

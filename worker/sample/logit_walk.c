@@ -307,6 +307,19 @@ static bool gather_slice(struct logit_walk *walk)
     return true;
 }
 
+uint32_t logit_walk_finite(const struct logit_walk *walk)
+{
+    uint32_t count = 0;
+    for (uint32_t token = 0; token < walk->vocab_tokens; token++)
+        count += walk->logits[token] > -INFINITY;
+    return count;
+}
+
+float logit_walk_exp(float x)
+{
+    return exp_negative_one(x);
+}
+
 float logit_walk_inverse(float temperature)
 {
     return fminf(1.0f / temperature, FLT_MAX);

@@ -47,6 +47,10 @@ void logit_walk_fini(struct logit_walk *walk);
 void logit_walk_begin(struct logit_walk *walk, const float *logits);
 /* The lowest id with the largest logit; 0 if no logit is above -infinity. */
 uint32_t logit_walk_largest(const struct logit_walk *walk);
+/* Number of tokens with a logit above -infinity. */
+uint32_t logit_walk_finite(const struct logit_walk *walk);
+/* exp(x) for x <= 0, with the same bits on every machine; 0 below -87. */
+float logit_walk_exp(float x);
 /* 1 / temperature, at most FLT_MAX. */
 float logit_walk_inverse(float temperature);
 /* Starts the descent at `temperature` > 0; the largest logit must be finite. */

@@ -1,7 +1,7 @@
 /*
  * Draws one token by the formulas of row_sampler.h, in three stages:
  *
- *   adjust    bias, barred tokens, mask and penalties change only the tokens that they name, and
+ *   adjust    bias, barred tokens, mask, penalties and DRY change only the tokens that they name, and
  *             top_n_sigma removes tokens too far below the largest, in a copy of the row that is
  *             made only if needed
  *   greedy    a row with temperature 0 ends with its largest logit
@@ -9,7 +9,7 @@
  *             random number reach: top_k needs k candidates and no sum over the vocabulary, top_p
  *             needs that sum and few candidates, a row without filters stops at the drawn token
  *
- * Every filter keeps a contiguous run of the descending order, so the kept tokens are two ranks.
+ * Every filter, XTC and mirostat too, keeps a contiguous run of the descending order, so the kept tokens are two ranks.
  * This includes typical_p: -log p grows along the order, so the distance from the entropy falls and
  * then grows, and the nearest tokens are neighbours. With w the weights, -log p - H equals (mean of
  * log w) - log w, so no logarithm is taken.
@@ -26,6 +26,8 @@
 #include <string.h>
 
 #include "proto/must.h"
+#include "worker/sample/dry_penalty.h"
+#include "worker/sample/dynamic_temperature.h"
 #include "worker/sample/fixed_weight.h"
 #include "worker/sample/logit_spread.h"
 #include "worker/sample/logit_walk.h"
@@ -35,6 +37,7 @@ struct row_sampler {
     uint32_t vocab_tokens;
     float *adjusted; /* [vocab_tokens] */
     struct logit_walk walk;
+    struct dry_scratch dry;
 };
 
 struct row_sampler *row_sampler_create(uint32_t vocab_tokens)
@@ -51,6 +54,7 @@ void row_sampler_destroy(struct row_sampler *sampler)
     if (!sampler)
         return;
     logit_walk_fini(&sampler->walk);
+    dry_scratch_fini(&sampler->dry);
     free(sampler->adjusted);
     free(sampler);
 }
@@ -61,6 +65,12 @@ bool row_sampling_has_penalties(const struct row_sampling *sampling)
     return sampling->counts &&
            (params->repetition_penalty != 1.0f || params->presence_penalty != 0.0f ||
             params->frequency_penalty != 0.0f);
+}
+
+bool row_sampling_needs_history(const struct row_sampling *sampling)
+{
+    return sampling_params_has_dry(sampling->params) ||
+           sampling_params_has_mirostat(sampling->params);
 }
 
 static float penalized(float logit, struct token_count count, const struct sampling_params *params)
@@ -95,12 +105,20 @@ static void apply_mask(const uint32_t *mask, uint32_t vocab_tokens, float *row)
     }
 }
 
-/* The row after bias, barred tokens, mask and penalties; `logits` itself if there are none. */
+static void apply_dry(struct row_sampler *sampler, const struct row_sampling *sampling, float *row)
+{
+    const struct dry_history history = {.tokens = sampling->history,
+                                        .count = sampling->position,
+                                        .breakers = sampling->dry_breakers};
+    dry_penalty_apply(&sampler->dry, sampling->params, &history, row, sampler->vocab_tokens);
+}
+
+/* The row after bias, barred tokens, mask, penalties and DRY; `logits` itself if there are none. */
 static const float *adjust(struct row_sampler *sampler, const float *logits,
                            const struct row_sampling *sampling)
 {
     if (sampling->logit_bias_count == 0 && sampling->barred_count == 0 && !sampling->mask &&
-        !row_sampling_has_penalties(sampling))
+        !row_sampling_has_penalties(sampling) && !sampling_params_has_dry(sampling->params))
         return logits;
     float *row = sampler->adjusted;
     memcpy(row, logits, sampler->vocab_tokens * sizeof *row);
@@ -116,6 +134,8 @@ static const float *adjust(struct row_sampler *sampler, const float *logits,
         apply_mask(sampling->mask, sampler->vocab_tokens, row);
     if (row_sampling_has_penalties(sampling))
         penalize(sampler, sampling, row);
+    if (sampling_params_has_dry(sampling->params))
+        apply_dry(sampler, sampling, row);
     return row;
 }
 
@@ -159,21 +179,21 @@ static const struct logit_candidate *candidate_at(struct logit_walk *walk, uint3
 }
 
 /* The first candidate whose cumulative weight exceeds `target`. If rounding keeps the sum below it,
- * the last candidate with a weight above 0. */
-static uint32_t pick(struct logit_walk *walk, struct run run, uint64_t target)
+ * the last candidate with a weight above 0; NULL: the run has none. */
+static const struct logit_candidate *pick(struct logit_walk *walk, struct run run, uint64_t target)
 {
     uint64_t sum = 0;
-    uint32_t token = 0;
+    const struct logit_candidate *picked = NULL;
     for (uint32_t rank = run.first; rank < run.end; rank++) {
         const struct logit_candidate *candidate = candidate_at(walk, rank);
         if (!candidate)
             break;
-        token = candidate->token;
+        picked = candidate;
         sum += fixed_weight_of(candidate->weight);
         if (sum > target)
             break;
     }
-    return token;
+    return picked;
 }
 
 /* Sums of the first `count` candidates. */
@@ -251,11 +271,28 @@ static struct run filter(struct logit_walk *walk, const struct sampling_params *
     return (struct run){.first = run.first, .end = rank, .weight = sum};
 }
 
-static uint32_t draw(struct row_sampler *sampler, const struct row_sampling *sampling)
+/* The run without the top choices that XTC excludes. */
+static struct run exclude_top(struct logit_walk *walk, float threshold, struct run run)
+{
+    uint64_t least = fixed_weight_scale_up(run.weight, threshold);
+    uint64_t passed = 0; /* weight of the candidates before `rank` */
+    for (uint32_t rank = run.first; rank < run.end; rank++) {
+        const struct logit_candidate *candidate = candidate_at(walk, rank);
+        if (!candidate || fixed_weight_of(candidate->weight) < least)
+            break;
+        run.first = rank;
+        run.weight -= passed;
+        passed = fixed_weight_of(candidate->weight);
+    }
+    return run;
+}
+
+static uint32_t draw(struct row_sampler *sampler, const struct row_sampling *sampling,
+                     float temperature)
 {
     const struct sampling_params *params = sampling->params;
     struct logit_walk *walk = &sampler->walk;
-    logit_walk_descend(walk, params->temperature);
+    logit_walk_descend(walk, temperature);
     float u = uniform_draw(params->seed, sampling->position);
 
     struct run run = {.end = sampler->vocab_tokens};
@@ -278,23 +315,91 @@ static uint32_t draw(struct row_sampler *sampler, const struct row_sampling *sam
         run = keep_typical(walk, params->typical_p, run.end, sums);
     if (!whole)
         run = filter(walk, params, run);
-    return pick(walk, run, fixed_weight_scale(run.weight, u));
+    if (sampling_params_has_xtc(params) &&
+        uniform_coin(params->seed, sampling->position) < params->xtc_probability)
+        run = exclude_top(walk, params->xtc_threshold, run);
+    const struct logit_candidate *picked = pick(walk, run, fixed_weight_scale(run.weight, u));
+    return picked ? picked->token : 0;
 }
 
-static uint32_t choose(struct row_sampler *sampler, const float *logits,
-                       const struct row_sampling *sampling)
+/* --- mirostat --------------------------------------------------------------------------------- */
+
+#define LOG2_E          1.4426950408889634
+#define MIROSTAT_MU_MAX 1e9      /* as rule T17 */
+#define SMALLEST_LOG2   (-127.0) /* of a weight above 0 */
+#define FIXED_LOG2_UNIT 0x1p-24
+
+/* log2 of a sum of weights. */
+static double log2_of(uint64_t weight)
 {
-    if (sampling->is_forced)
-        return sampling->forced_token;
+    return (double)fixed_weight_log2(weight) * FIXED_LOG2_UNIT - FIXED_WEIGHT_BITS;
+}
+
+/* -log2 of the probability of a candidate among candidates of that weight. */
+static double surprise_of(const struct logit_candidate *candidate, double log2_weight)
+{
+    return log2_weight - (double)candidate->log_weight * LOG2_E;
+}
+
+/* The candidates whose surprise is at most `mu`: at least one. */
+static struct run keep_expected(struct logit_walk *walk, double mu)
+{
+    struct run run = {.end = walk->vocab_tokens, .weight = logit_walk_weight(walk)};
+    double log2_weight = log2_of(run.weight);
+    if (mu > log2_weight - SMALLEST_LOG2)
+        return run;
+    uint64_t sum = 0;
+    uint32_t rank = 0;
+    for (; rank < walk->vocab_tokens; rank++) {
+        const struct logit_candidate *candidate = candidate_at(walk, rank);
+        if (!candidate || (rank > 0 && surprise_of(candidate, log2_weight) > mu))
+            break;
+        sum += fixed_weight_of(candidate->weight);
+    }
+    return (struct run){.end = rank, .weight = sum};
+}
+
+static uint32_t draw_mirostat(struct row_sampler *sampler, const struct row_sampling *sampling,
+                              float temperature, float *mu)
+{
     const struct sampling_params *params = sampling->params;
+    struct logit_walk *walk = &sampler->walk;
+    logit_walk_descend(walk, temperature);
+    struct run run = keep_expected(walk, (double)params->mirostat_mu);
+    float u = uniform_draw(params->seed, sampling->position);
+    const struct logit_candidate *picked = pick(walk, run, fixed_weight_scale(run.weight, u));
+    must(picked);
+    double error = surprise_of(picked, log2_of(run.weight)) - (double)params->mirostat_tau;
+    double next = (double)params->mirostat_mu - (double)params->mirostat_eta * error;
+    *mu = (float)fmin(fmax(next, -MIROSTAT_MU_MAX), MIROSTAT_MU_MAX);
+    return picked->token;
+}
+
+/* Sets the token and mirostat's next state. */
+static void choose(struct row_sampler *sampler, const float *logits,
+                   const struct row_sampling *sampling, struct sampled_token *sampled)
+{
+    const struct sampling_params *params = sampling->params;
+    bool mirostat = sampling_params_has_mirostat(params);
+    *sampled = (struct sampled_token){.mirostat_mu = params->mirostat_mu};
+    if (sampling->is_forced) {
+        sampled->token = sampling->forced_token;
+        return;
+    }
     begin(sampler, adjust(sampler, logits, sampling));
     if (sampler->walk.largest == -INFINITY)
-        return 0;
-    if (params->temperature <= 0.0f)
-        return logit_walk_largest(&sampler->walk);
-    if (params->top_n_sigma > 0.0f)
+        return;
+    float temperature = params->temperature;
+    if (temperature > 0.0f && params->top_n_sigma > 0.0f && !mirostat)
         drop_below_sigma(sampler, params->top_n_sigma);
-    return draw(sampler, sampling);
+    if (sampling_params_has_dynatemp(params))
+        temperature = dynamic_temperature(&sampler->walk, params);
+    if (temperature <= 0.0f)
+        sampled->token = logit_walk_largest(&sampler->walk);
+    else if (mirostat)
+        sampled->token = draw_mirostat(sampler, sampling, temperature, &sampled->mirostat_mu);
+    else
+        sampled->token = draw(sampler, sampling, temperature);
 }
 
 /* --- log-probabilities ------------------------------------------------------------------------ */
@@ -335,7 +440,8 @@ void row_sampler_explain(struct row_sampler *sampler, const float *logits, uint3
 struct sampled_token row_sampler_draw(struct row_sampler *sampler, const float *logits,
                                       const struct row_sampling *sampling)
 {
-    struct sampled_token sampled = {.token = choose(sampler, logits, sampling)};
+    struct sampled_token sampled;
+    choose(sampler, logits, sampling, &sampled);
     must(sampled.token < sampler->vocab_tokens);
     if (sampling->wants_logprob)
         row_sampler_explain(sampler, logits, sampling->top_logprobs, &sampled);

@@ -11,9 +11,14 @@
  *   repetition    t in prompt or output: l[t] = l[t] > 0 ? l[t] / repetition : l[t] * repetition
  *   presence,     t c > 0 times in the output: l[t] -= presence + frequency * c
  *   frequency
+ *   DRY           l[t] -= multiplier * base ^ (n - allowed_length), if t once followed the last
+ *                 n >= allowed_length tokens (dry_penalty.h)
  *   temperature   0: the largest l, lowest id among equals; the filters have no effect
  *   top_n_sigma   keeps l >= max l - top_n_sigma * sigma (standard deviation of finite l)
  *                 (Tang et al., "Top-n sigma: not all logits are you need", 2024; as in llama.cpp)
+ *   dynatemp      temperature = low + (high - low) * (H / log n) ^ exponent, with low and high =
+ *                 temperature -+ range, at least 0, H the entropy of softmax(l) and n the number of
+ *                 finite l (as in llama.cpp)
  *   softmax       p = softmax(l / temperature)
  *   top_k         keeps the k largest p
  *   typical_p     the smallest set whose sum >= typical_p by ascending |-log p - H|, with p
@@ -22,6 +27,13 @@
  *                 in units of 2^-24, all are taken or none
  *   top_p         the smallest set of largest p whose sum >= top_p, renormalized after typical_p
  *   min_p         keeps p >= min_p * max p, of the p that are left
+ *   XTC           if uniform_coin(seed, position) < xtc_probability: removes each token with p >=
+ *                 xtc_threshold, renormalized after min_p, but the least likely of these (p-e-w,
+ *                 "Exclude top choices", 2024; as in llama.cpp)
+ *   mirostat      instead of top_n_sigma and the filters: keeps the tokens with -log2 p <= mu, at
+ *                 least one; after the draw mu -= eta * (s - tau), with s the drawn token's -log2 p,
+ *                 renormalized (Basu et al., "Mirostat", 2021, version 2; as in llama.cpp). A
+ *                 forced token leaves mu as it is
  *   draw          u = uniform(seed, position) in [0, 1): the first token in descending order of p
  *                 whose cumulative sum exceeds u * total
  *
@@ -42,6 +54,7 @@
 #include "proto/token_event.h" /* struct token_logprob */
 
 struct token_counts; /* worker/sample/token_counts.h */
+struct dry_breakers; /* proto/dry_breakers.h */
 
 struct row_sampling {
     const struct sampling_params *params;
@@ -54,6 +67,8 @@ struct row_sampling {
      * any. At least one is set. If the model gives all of these -infinity, token 0 is drawn. */
     const uint32_t *mask;
     uint32_t position; /* of the token being drawn: prompt tokens + tokens generated before it */
+    const uint32_t *history; /* [position] the tokens before it; only read with DRY */
+    const struct dry_breakers *dry_breakers; /* NULL: none */
     /* Position of the first generated token, for backends that keep the counts of generated tokens
      * themselves. */
     uint32_t first_generated;
@@ -65,12 +80,16 @@ struct row_sampling {
 };
 /* Whether a penalty is on and counts are given for it. */
 bool row_sampling_has_penalties(const struct row_sampling *sampling);
+/* Whether the draw needs the token before it on the host: with DRY, which reads the history, and
+ * mirostat, whose state follows from it. Forced draws of such a request included. */
+bool row_sampling_needs_history(const struct row_sampling *sampling);
 /* Stop ids before min_tokens, and the token that would start thinking again. */
 #define ROW_BARRED_MAX (LIMIT_STOP_TOKENS + 1u)
 
 struct sampled_token {
     uint32_t token;
-    float logprob; /* 0 unless wants_logprob */
+    float logprob;     /* 0 unless wants_logprob */
+    float mirostat_mu; /* sampling_params.mirostat_mu for the next draw */
     /* The most likely tokens in descending order, equal ones by id: as many as requested, as far as
      * their probability is above 1e-38 of the first one's. */
     uint32_t alternative_count;
@@ -95,7 +114,8 @@ void row_sampler_explain(struct row_sampler *sampler, const float *logits, uint3
 /* log_softmax of one logit; log_sum is the logarithm of the row's sum of exp(logit - largest). */
 float row_sampler_logprob(float logit, float largest, double log_sum);
 
-/* u in [0, 1) with 24 bits; public for tests. */
+/* u in [0, 1) with 24 bits, and a second one, independent of it; public for tests. */
 float uniform_draw(uint64_t seed, uint32_t position);
+float uniform_coin(uint64_t seed, uint32_t position);
 
 #endif

@@ -37,9 +37,19 @@ struct philox_block uniform_philox(struct philox_block counter, uint64_t key)
     return counter;
 }
 
-float uniform_draw(uint64_t seed, uint32_t position)
+/* 24 bits of a word of the block: every value is exact in f32 and 1 is never reached. */
+static float word_draw(uint64_t seed, uint32_t position, uint32_t word)
 {
     struct philox_block block = uniform_philox((struct philox_block){{position, 0, 0, 0}}, seed);
-    /* 24 bits: every value is exact in f32 and 1 is never reached. */
-    return (float)(block.word[0] >> 8) * 0x1p-24f;
+    return (float)(block.word[word] >> 8) * 0x1p-24f;
+}
+
+float uniform_draw(uint64_t seed, uint32_t position)
+{
+    return word_draw(seed, position, 0);
+}
+
+float uniform_coin(uint64_t seed, uint32_t position)
+{
+    return word_draw(seed, position, 1);
 }

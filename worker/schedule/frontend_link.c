@@ -241,22 +241,25 @@ static enum result copy_payload(const struct frontend_link *link,
     void *biases = NULL;
     void *forced = NULL;
     void *grammar = NULL;
+    void *breakers = NULL;
     bool good = take_part(run, payload, SUBMIT_PROMPT_IDS, SUBMIT_PROMPT_IDS, &tokens) &&
                 take_part(run, payload, SUBMIT_LOGIT_BIAS, SUBMIT_LOGIT_BIAS, &biases) &&
                 take_part(run, payload, SUBMIT_PREFIX_IDS, SUBMIT_THINK_END_IDS, &forced) &&
+                take_part(run, payload, SUBMIT_DRY_BREAKERS, SUBMIT_DRY_BREAKERS, &breakers) &&
                 take_part(run, payload, SUBMIT_GRAMMAR, SUBMIT_GRAMMAR, &grammar);
     request->tokens = tokens;
     request->logit_bias = biases;
     request->forced_ids = forced;
     request->grammar_blob = grammar;
+    request->dry_breakers = (struct dry_breakers){.words = breakers};
     if (!good)
         return RESULT_OUT_OF_MEMORY;
     submit_payload_read(run, payload, SUBMIT_STOP_IDS, SUBMIT_STOP_IDS, request->stop_ids);
     return copy_images(payload, request, words);
 }
 
-/* Checks the ids and biases of a copied payload against the vocabulary. */
-static enum result check_payload(const struct sequence_request *request, uint32_t vocab_tokens,
+/* Checks the ids, biases and breakers of a copied payload against the vocabulary. */
+static enum result check_payload(struct sequence_request *request, uint32_t vocab_tokens,
                                  struct error_text *words)
 {
     const struct {
@@ -272,6 +275,9 @@ static enum result check_payload(const struct sequence_request *request, uint32_
     for (size_t i = 0; i < sizeof parts / sizeof parts[0] && result == RESULT_OK; i++)
         result = submit_payload_check(&request->run, parts[i].first, parts[i].last, parts[i].copy,
                                       vocab_tokens, words);
+    if (result == RESULT_OK && request->run.dry_breaker_words > 0)
+        result = dry_breakers_init(&request->dry_breakers, request->dry_breakers.words,
+                                   request->run.dry_breaker_words, vocab_tokens, words);
     return result;
 }
 

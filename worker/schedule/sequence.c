@@ -19,6 +19,7 @@ void sequence_request_fini(struct sequence_request *request)
     free(request->logit_bias);
     free(request->forced_ids);
     free(request->grammar_blob);
+    dry_breakers_fini(&request->dry_breakers);
     sequence_grammar_close(&request->grammar);
     sequence_images_fini(&request->images);
     request->tokens = NULL;
@@ -137,6 +138,7 @@ enum result sequence_begin(struct sequence *sequence, struct sequence_request *r
     request->logit_bias = NULL;
     request->forced_ids = NULL;
     request->grammar_blob = NULL;
+    request->dry_breakers = (struct dry_breakers){0};
     request->grammar = (struct sequence_grammar){0};
     request->images = (struct sequence_images){0};
     begin_forcer(sequence);
@@ -306,6 +308,8 @@ static struct row_sampling sampling_at(const struct sequence *sequence, uint32_t
         .logit_bias = request->logit_bias,
         .logit_bias_count = request->run.logit_bias_count,
         .position = position,
+        .history = request->tokens,
+        .dry_breakers = &request->dry_breakers,
         .first_generated = first_generated(request),
         .wants_logprob = (request->run.flags & SUBMIT_FLAG_LOGPROBS) != 0,
         .top_logprobs = request->run.top_logprobs,

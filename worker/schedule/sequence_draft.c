@@ -21,7 +21,8 @@ static bool ends_answer(const struct sequence *sequence, uint32_t token)
 uint32_t sequence_draft_most(const struct sequence *sequence)
 {
     if (sequence->state != SEQUENCE_DECODE || sequence->drawn_tokens > 0 ||
-        (sequence->request.run.flags & SUBMIT_FLAG_NO_SPECULATION) != 0)
+        (sequence->request.run.flags & SUBMIT_FLAG_NO_SPECULATION) != 0 ||
+        sampling_params_has_mirostat(&sequence->request.run.sampling))
         return 0;
     uint32_t most = sequence->counts ? SEQUENCE_COUNTED_DRAFTS : LIMIT_DRAFT_TOKENS;
     /* The step draws one token more than it drafts. */

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/dry_breakers.h"
 #include "proto/submit_payload.h"
 #include "proto/submit_record.h"
 #include "proto/token_event.h"
@@ -31,6 +32,7 @@ struct sequence_request {
     /* Ids of prefix, think-start and think-end in this order ("Forced tokens" in
      * proto/run_params.h); owned, malloc; NULL for none. */
     uint32_t *forced_ids;
+    struct dry_breakers dry_breakers; /* owned; zeroed for none */
     void *grammar_blob; /* [run.grammar_bytes] owned, malloc; NULL for none, or once it is open */
     struct sequence_grammar grammar; /* zeroed for none */
     struct sequence_images images;   /* likewise */

@@ -81,6 +81,10 @@ static bool tell_token(struct worker_engine *engine, struct sequence *sequence,
 {
     must(sampled->token < engine->parts.vocab_tokens);
     uint32_t index = sequence_generated_tokens(sequence);
+    struct sampling_params *sampling = &sequence->request.run.sampling;
+    if (sampling_params_has_mirostat(sampling))
+        sampling->mirostat_mu = sampled->mirostat_mu;
+    float mirostat_mu = sampling->mirostat_mu;
     enum result appended = sequence_append(sequence, &engine->pools, sampled->token);
     if (appended != RESULT_OK) {
         fail(engine, sequence, appended);
@@ -96,7 +100,8 @@ static bool tell_token(struct worker_engine *engine, struct sequence *sequence,
                                              .draft_position = note.draft_position,
                                              .cached_tokens = sequence->cached_tokens,
                                              .cached_images = sequence->request.images.hits,
-                                             .logprob = sampled->logprob});
+                                             .logprob = sampled->logprob,
+                                             .mirostat_mu = mirostat_mu});
     enum finish_reason finish = sequence_end_at(sequence, sampled->token);
     if (finish == FINISH_LENGTH && grammar_masks_is_complete(engine, sequence))
         finish = FINISH_GRAMMAR;

@@ -16,6 +16,7 @@
 #include "frontend/api/generation/field_table.h"
 #include "frontend/api/generation/grammar_fields.h"
 #include "frontend/api/generation/request_fields.h"
+#include "frontend/api/generation/sampler_fields.h"
 
 typedef enum result reader(const struct parse_context *context, cJSON *body,
                            struct generation_request *request, struct api_error *error);
@@ -292,6 +293,8 @@ enum result chat_request_read_settings(const struct parse_context *context, cJSO
     const struct model_assets *assets = context->assets;
     enum result result =
         request_fields_read_sampling(body, assets, context->random_seed, &request->sampling, error);
+    if (result == RESULT_OK)
+        result = sampler_fields_read(body, assets->tokenizer, request, error);
     if (result == RESULT_OK)
         result = request_fields_read_stop(body, "stop", request, error);
     if (result == RESULT_OK)

@@ -5,8 +5,6 @@
  * without being refused; the field to use instead.
  *   DONE    read and checked by the API's reader
  *   NOTED   accepted with any value, without effect
- *   TYPED   without effect, because the field that turns it on is refused; a wrong type or a value
- *           out of its range is refused (typed_fields[] in field_table.c)
  *   NOT     refused, except null and: OFF false, 0, "" and empty lists and objects; VALUE(x) the number
  *           x (true is 1); NEVER nothing
  *   NONE    not a field of this API: unknown
@@ -109,18 +107,18 @@ static const struct field_row rows[] = {
     ROW("client_metadata",                 NONE,  NONE, NOTED,  NONE, OFF, NULL)
     ROW("request_id",                     NOTED, NOTED, NOTED, NOTED, OFF, NULL)
     ROW("guided_decoding_backend",        NOTED, NOTED, NOTED, NOTED, OFF, NULL)
-    ROW("xtc_threshold",                  TYPED, TYPED, TYPED, TYPED, OFF, NULL)
-    ROW("dry_base",                       TYPED, TYPED, TYPED, TYPED, OFF, NULL)
-    ROW("dry_allowed_length",             TYPED, TYPED, TYPED, TYPED, OFF, NULL)
-    ROW("dry_penalty_last_n",             TYPED, TYPED, TYPED, TYPED, OFF, NULL)
-    ROW("dry_sequence_breakers",          TYPED, TYPED, TYPED, TYPED, OFF, NULL)
-    ROW("mirostat_tau",                   TYPED, TYPED, TYPED, TYPED, OFF, NULL)
-    ROW("mirostat_eta",                   TYPED, TYPED, TYPED, TYPED, OFF, NULL)
-    ROW("dynatemp_exponent",              TYPED, TYPED, TYPED, TYPED, OFF, NULL)
-    ROW("mirostat",                         NOT,   NOT,   NOT,   NOT, OFF, NULL)
-    ROW("dry_multiplier",                   NOT,   NOT,   NOT,   NOT, OFF, NULL)
-    ROW("xtc_probability",                  NOT,   NOT,   NOT,   NOT, OFF, NULL)
-    ROW("dynatemp_range",                   NOT,   NOT,   NOT,   NOT, OFF, NULL)
+    ROW("xtc_threshold",                   DONE,  DONE,  DONE,  DONE, OFF, NULL)
+    ROW("dry_base",                        DONE,  DONE,  DONE,  DONE, OFF, NULL)
+    ROW("dry_allowed_length",              DONE,  DONE,  DONE,  DONE, OFF, NULL)
+    ROW("dry_penalty_last_n",              DONE,  DONE,  DONE,  DONE, OFF, NULL)
+    ROW("dry_sequence_breakers",           DONE,  DONE,  DONE,  DONE, OFF, NULL)
+    ROW("mirostat_tau",                    DONE,  DONE,  DONE,  DONE, OFF, NULL)
+    ROW("mirostat_eta",                    DONE,  DONE,  DONE,  DONE, OFF, NULL)
+    ROW("dynatemp_exponent",               DONE,  DONE,  DONE,  DONE, OFF, NULL)
+    ROW("mirostat",                        DONE,  DONE,  DONE,  DONE, OFF, NULL)
+    ROW("dry_multiplier",                  DONE,  DONE,  DONE,  DONE, OFF, NULL)
+    ROW("xtc_probability",                 DONE,  DONE,  DONE,  DONE, OFF, NULL)
+    ROW("dynatemp_range",                  DONE,  DONE,  DONE,  DONE, OFF, NULL)
     ROW("n_probs",                          NOT,   NOT,   NOT,   NOT, OFF, NULL)
     ROW("samplers",                         NOT,   NOT,   NOT,   NOT, OFF, NULL)
     ROW("post_sampling_probs",              NOT,   NOT,   NOT,   NOT, OFF, NULL)

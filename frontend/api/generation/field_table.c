@@ -14,7 +14,7 @@
 #include "proto/log.h"
 #include "proto/must.h"
 
-enum field_state { NONE = 0, DONE, NOTED, TYPED, NOT };
+enum field_state { NONE = 0, DONE, NOTED, NOT };
 
 #define OFF      NAN
 #define NEVER    INFINITY
@@ -30,24 +30,6 @@ struct field_row {
 #define ROW(name, chat, completions, responses, messages, harmless, instead)                       \
     {name, {chat, completions, responses, messages}, harmless, instead},
 #include "frontend/api/generation/field_rows.h"
-
-/* Types and ranges of TYPED fields, which are llama.cpp's. The ranges are those of the sampler's
- * formula, or generous ones. */
-static const struct typed_field {
-    const char *name;
-    enum { TYPE_NUMBER, TYPE_INTEGER, TYPE_BREAKERS } type;
-    double least;
-    double most;
-} typed_fields[] = {
-    {"xtc_threshold", TYPE_NUMBER, 0, 1},
-    {"dry_base", TYPE_NUMBER, 1, 100},
-    {"dry_allowed_length", TYPE_INTEGER, 0, LIMIT_CONTEXT_TOKENS},
-    {"dry_penalty_last_n", TYPE_INTEGER, -1, LIMIT_CONTEXT_TOKENS},
-    {"dry_sequence_breakers", TYPE_BREAKERS, 1, LIMIT_STOP_STRINGS},
-    {"mirostat_tau", TYPE_NUMBER, 0, 100},
-    {"mirostat_eta", TYPE_NUMBER, 0, 1},
-    {"dynatemp_exponent", TYPE_NUMBER, 0, 10},
-};
 
 struct field_watch {
     pthread_mutex_t mutex;
@@ -116,57 +98,9 @@ static void unknown_note(struct field_watch *watch, const char *name)
         log_event(LOG_WARN, "unknown_field", fields, 1);
 }
 
-static enum result number_check(const cJSON *item, const struct typed_field *field,
+static enum result member_check(const cJSON *item, const struct field_row *row, enum field_api api,
                                 struct api_error *error)
 {
-    if (!cJSON_IsNumber(item))
-        return api_error_invalid(error, field->name, "%s must be a number", field->name);
-    if (!(item->valuedouble >= field->least && item->valuedouble <= field->most))
-        return api_error_invalid(error, field->name, "%s must be between %.0f and %.0f",
-                                 field->name, field->least, field->most);
-    return RESULT_OK;
-}
-
-/* A list of strings, as many as stop strings may be and as long. */
-static enum result breakers_check(const cJSON *list, const struct typed_field *field,
-                                  struct api_error *error)
-{
-    double count = 0;
-    const cJSON *item;
-    cJSON_ArrayForEach(item, list)
-    {
-        size_t length = cJSON_IsString(item) ? strlen(item->valuestring) : 0;
-        if (length < 1 || length > LIMIT_STOP_BYTES)
-            return api_error_invalid(error, field->name, "%s must have strings of 1 to %u bytes",
-                                     field->name, LIMIT_STOP_BYTES);
-        count++;
-    }
-    if (!cJSON_IsArray(list) || count < field->least || count > field->most)
-        return api_error_invalid(error, field->name, "%s must be a list of %.0f to %.0f strings",
-                                 field->name, field->least, field->most);
-    return RESULT_OK;
-}
-
-static enum result typed_check(const cJSON *body, const cJSON *item, struct api_error *error)
-{
-    const struct typed_field *field = typed_fields;
-    bool present;
-    int64_t value = 0;
-    while (strcmp(field->name, item->string) != 0)
-        must(++field < typed_fields + sizeof typed_fields / sizeof typed_fields[0]);
-    if (field->type == TYPE_BREAKERS)
-        return breakers_check(item, field, error);
-    if (field->type == TYPE_NUMBER)
-        return number_check(item, field, error);
-    return request_fields_read_integer(body, field->name, field->least, field->most, &present,
-                                       &value, error);
-}
-
-static enum result member_check(const cJSON *body, const cJSON *item, const struct field_row *row,
-                                enum field_api api, struct api_error *error)
-{
-    if (row && row->state[api] == TYPED && !cJSON_IsNull(item))
-        return typed_check(body, item, error);
     if (!row || row->state[api] != NOT || cJSON_IsNull(item) || is_harmless(row, item))
         return RESULT_OK;
     return api_error_invalid(error, row->name, "%s is not supported%s%s", row->name,
@@ -180,7 +114,7 @@ enum result field_table_check(const cJSON *body, enum field_api api, struct fiel
     cJSON_ArrayForEach(item, body)
     {
         const struct field_row *row = row_find(item->string);
-        enum result result = member_check(body, item, row, api, error);
+        enum result result = member_check(item, row, api, error);
         if (result != RESULT_OK)
             return result;
         if (!watch || (row && row->state[api] != NONE))

@@ -43,6 +43,7 @@ void generation_request_fini(struct generation_request *request)
     request_images_fini(&request->images);
     free(request->logit_bias);
     shared_bytes_release(request->grammar);
+    shared_bytes_release(request->dry_breakers);
     shared_bytes_release(request->loose_tools);
     if (request->own.destroy)
         request->own.destroy(request->own.state);

@@ -90,6 +90,8 @@ struct generation_request {
     struct sampling_params sampling;
     struct logit_bias_entry *logit_bias; /* owned */
     uint32_t logit_bias_count;
+    /* DRY's sequence breakers, words of proto/dry_breakers.h, a reference; NULL: none. */
+    struct shared_bytes *dry_breakers;
     uint32_t max_new_tokens; /* 0 = not given */
     /* [first_token_count] answer i to a prompt begins with first_tokens[i]; 0: with any token. Only of
      * prompts without a template. */

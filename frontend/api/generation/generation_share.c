@@ -65,6 +65,7 @@ enum result generation_share_take(const struct prepared_generation *prepared,
     if (!request->prompts) /* a conversation's prompt is scored once */
         own->request.scores_prompt = false;
     own->request.grammar = shared_bytes_share(request->grammar);
+    own->request.dry_breakers = shared_bytes_share(request->dry_breakers);
     own->request.loose_tools = NULL;
     own->request.body = NULL;
     own->request.own = (struct format_state){0};

@@ -21,12 +21,24 @@ static void sampling_write(const struct sampling_params *sampling, struct text_b
                   {"top_n_sigma", (double)sampling->top_n_sigma},
                   {"repeat_penalty", (double)sampling->repetition_penalty},
                   {"presence_penalty", (double)sampling->presence_penalty},
-                  {"frequency_penalty", (double)sampling->frequency_penalty}};
+                  {"frequency_penalty", (double)sampling->frequency_penalty},
+                  {"dynatemp_range", (double)sampling->dynatemp_range},
+                  {"dynatemp_exponent", (double)sampling->dynatemp_exponent},
+                  {"xtc_probability", (double)sampling->xtc_probability},
+                  {"xtc_threshold", (double)sampling->xtc_threshold},
+                  {"mirostat", sampling->mirostat},
+                  {"mirostat_tau", (double)sampling->mirostat_tau},
+                  {"mirostat_eta", (double)sampling->mirostat_eta},
+                  {"dry_multiplier", (double)sampling->dry_multiplier},
+                  {"dry_base", (double)sampling->dry_base},
+                  {"dry_allowed_length", sampling->dry_allowed_length}};
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         text_buffer_append_format(out, "\"%s\":%.7g,", fields[i].name, fields[i].value);
     text_buffer_append_format(out, "\"repeat_last_n\":%d,",
                               sampling->repetition_context > 0 ? (int)sampling->repetition_context
                                                                : -1);
+    text_buffer_append_format(out, "\"dry_penalty_last_n\":%d,",
+                              sampling->dry_context > 0 ? (int)sampling->dry_context : -1);
 }
 
 static void stops_write(const cJSON *stops, struct text_buffer *out)

@@ -15,6 +15,7 @@
 #include "frontend/api/generation/field_table.h"
 #include "frontend/api/generation/grammar_fields.h"
 #include "frontend/api/generation/request_fields.h"
+#include "frontend/api/generation/sampler_fields.h"
 #include "frontend/api/messages/backslash_repair.h"
 #include "frontend/api/messages/messages_tools.h"
 #include "frontend/api/messages/messages_turns.h"
@@ -260,6 +261,8 @@ enum result messages_request_parse(const struct parse_context *context, const ch
     if (result == RESULT_OK)
         result = request_fields_read_sampling(request->body, assets, context->random_seed,
                                               &request->sampling, error);
+    if (result == RESULT_OK)
+        result = sampler_fields_read(request->body, assets->tokenizer, request, error);
     if (result == RESULT_OK)
         result = request_fields_read_stop(request->body, "stop_sequences", request, error);
     if (result == RESULT_OK)

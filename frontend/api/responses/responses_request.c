@@ -13,6 +13,7 @@
 #include "frontend/api/generation/bias_fields.h"
 #include "frontend/api/generation/field_table.h"
 #include "frontend/api/generation/request_fields.h"
+#include "frontend/api/generation/sampler_fields.h"
 #include "frontend/api/responses/response_file.h"
 #include "frontend/api/responses/responses_fields.h"
 #include "frontend/api/responses/responses_input.h"
@@ -78,6 +79,8 @@ static enum result settings_read(const struct parse_context *context,
     if (result == RESULT_OK)
         result = request_fields_read_sampling(body, assets, context->random_seed,
                                               &request->sampling, error);
+    if (result == RESULT_OK)
+        result = sampler_fields_read(body, assets->tokenizer, request, error);
     if (result == RESULT_OK)
         result = request_fields_read_ends(body, request, error);
     if (result == RESULT_OK)

@@ -46,6 +46,7 @@ uint64_t poison_memory_fingerprint(const struct poison_memory *memory,
     parts.salt = request->cache_salt;
     parts.sampling = request->sampling;
     parts.sampling.seed = 0;
+    parts.sampling.mirostat_mu = 0;
     return keyed_hash(&memory->key, &parts, sizeof parts);
 }
 

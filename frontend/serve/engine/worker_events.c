@@ -101,6 +101,8 @@ static enum result on_token(struct chat_engine *engine, struct live_request *req
     struct request_timeline before = request->timeline;
     if (live_request_token(request, event->token, event->index, now_us) != RESULT_OK)
         return RESULT_CORRUPT;
+    if (request->prepared.request.sampling.mirostat != 0)
+        request->prepared.request.sampling.mirostat_mu = event->mirostat_mu;
     worker_pool_note_token(engine->workers, request->worker);
     if (request->vector_count % vector_rows(engine, request) != 0)
         return RESULT_CORRUPT;

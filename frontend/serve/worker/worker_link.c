@@ -264,6 +264,8 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
                               : pooling_reads_all(assets->pooling) ? 1
                                                                    : 0,
                 .score_top = scores ? asked->top_prompt_logprobs : 0,
+                .dry_breaker_words =
+                    (uint32_t)(shared_bytes_length(asked->dry_breakers) / sizeof(uint32_t)),
                 .grammar_bytes = (uint32_t)shared_bytes_length(asked->grammar),
                 .image_bytes = image_set_bytes(prepared->images),
                 .image_count = image_set_count(prepared->images)}};
@@ -289,6 +291,7 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
         {SUBMIT_THINK_START_IDS, forced->ids, forced->prefix_count, forced->think_start_count},
         {SUBMIT_THINK_END_IDS, forced->ids, forced->prefix_count + forced->think_start_count,
          forced->think_end_count},
+        {SUBMIT_DRY_BREAKERS, shared_bytes_data(asked->dry_breakers), 0, run->dry_breaker_words},
         {SUBMIT_GRAMMAR, shared_bytes_data(asked->grammar), 0, run->grammar_bytes},
         {SUBMIT_IMAGES, prepared->images ? image_set_part(prepared->images) : NULL, 0,
          run->image_bytes}};

@@ -1,5 +1,5 @@
 /*
- * Rules S1-S21 of submit records, each broken alone; the limits themselves pass. S6 belongs to
+ * Rules S1-S22 of submit records, each broken alone; the limits themselves pass. S6 belongs to
  * payload_view_test.c.
  */
 // tags: threads
@@ -388,6 +388,18 @@ static void s21_scores(void **state)
     assert_breaks(&record, "S21");
 }
 
+static void s22_breakers(void **state)
+{
+    (void)state;
+    struct submit_record record = valid_run();
+    record.run.dry_breaker_words = LIMIT_DRY_BREAKER_WORDS;
+    record.payload_bytes = submit_payload_bytes(&record.run);
+    assert_int_equal(submit_record_check(&record, 1u << 20, NULL), RESULT_OK);
+    record.run.dry_breaker_words++;
+    record.payload_bytes = submit_payload_bytes(&record.run);
+    assert_breaks(&record, "S22");
+}
+
 static void cancel_and_drain_ignore_the_rest(void **state)
 {
     (void)state;
@@ -427,6 +439,7 @@ int main(void)
         cmocka_unit_test(s19_grammar),
         cmocka_unit_test(s20_vocabulary),
         cmocka_unit_test(s21_scores),
+        cmocka_unit_test(s22_breakers),
         cmocka_unit_test(cancel_and_drain_ignore_the_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

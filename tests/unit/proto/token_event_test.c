@@ -256,6 +256,21 @@ static void t15_t16_drafts(void **state)
     assert_breaks(&event, "T16:");
 }
 
+static void t17_mirostat(void **state)
+{
+    (void)state;
+    struct token_event event = valid(TOKEN_EVENT_TOKEN);
+    for (float mu = -1e9f; mu <= 1e9f; mu += 1e9f) {
+        event.mirostat_mu = mu;
+        assert_int_equal(check(&event, NULL), RESULT_OK);
+    }
+    const float wrong[] = {1.1e9f, -1.1e9f, INFINITY, -INFINITY, NAN};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        event.mirostat_mu = wrong[i];
+        assert_breaks(&event, "T17:");
+    }
+}
+
 static void t10_payload(void **state)
 {
     (void)state;
@@ -315,6 +330,7 @@ int main(void)
         cmocka_unit_test(t9_cached_tokens),
         cmocka_unit_test(t14_cached_images),
         cmocka_unit_test(t15_t16_drafts),
+        cmocka_unit_test(t17_mirostat),
         cmocka_unit_test(t12_alternatives),
         cmocka_unit_test(t10_payload),
         cmocka_unit_test(t11_step_time),

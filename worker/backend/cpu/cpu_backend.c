@@ -113,11 +113,11 @@ static uint32_t step_depth(const struct backend *backend)
     return own_const(backend)->depth;
 }
 
-/* The sampler reads the counts in place. */
+/* The sampler reads counts and history in place. */
 static bool draws_ahead(const struct backend *backend, const struct row_sampling *sampling)
 {
     (void)backend;
-    return !sampling->counts;
+    return !sampling->counts && !row_sampling_needs_history(sampling);
 }
 
 static enum result step_launch(struct backend *backend, const struct step_batch *batch,

@@ -19,6 +19,7 @@
 
 #include "proto/must.h"
 #include "worker/backend/vulkan/device/vulkan_push.h"
+#include "worker/backend/vulkan/step/vulkan_host_draws.h"
 #include "worker/sample/fixed_weight.h"
 #include "worker/sample/logit_walk.h"
 #include "worker/sample/token_counts.h"
@@ -298,7 +299,8 @@ void vulkan_sampler_destroy(struct vulkan_sampler *sampler)
 bool vulkan_sampler_draws_ahead(const struct vulkan_sampler *sampler,
                                 const struct row_sampling *sampling)
 {
-    return sampler->options.history != 0 || !sampling->counts;
+    return (sampler->options.history != 0 || !sampling->counts) &&
+           !vulkan_host_draws_wanted(sampling);
 }
 
 static uint32_t uploaded_counts(const struct vulkan_sampler *sampler,

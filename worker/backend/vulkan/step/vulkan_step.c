@@ -16,6 +16,7 @@
 #include "proto/must.h"
 #include "worker/backend/vulkan/program/vulkan_recurrent_states.h"
 #include "worker/backend/vulkan/record/vulkan_plan_walk.h"
+#include "worker/backend/vulkan/step/vulkan_host_draws.h"
 #include "worker/backend/vulkan/step/vulkan_sampler.h"
 #include "worker/backend/vulkan/step/vulkan_warm.h"
 
@@ -38,6 +39,9 @@ struct slot {
     bool after_submitted;
     uint32_t logit_rows;
     uint32_t sampling; /* bits of enum vulkan_sampler_work */
+    struct vulkan_host_draws *host_draws;
+    uint32_t host_rows; /* rows that the host draws */
+    bool is_over;       /* the launch has waited for it */
 };
 
 struct vulkan_steps {
@@ -61,6 +65,8 @@ static enum result init_slot(struct vulkan_steps *steps, struct slot *slot,
                                                .sights = program->sees,
                                                .tiles_only =
                                                    program->device->facts.batch_invariant};
+    slot->host_draws = vulkan_host_draws_create(program->device, program->plan->config.vocab_tokens,
+                                                program->max_logit_rows);
     enum result result =
         vulkan_batch_init(&slot->batch, program->device, &limits, FIRST_TABLE_ENTRIES, error);
     uint32_t timestamps = steps->profile ? VULKAN_PROFILE_MARKS : 0;
@@ -138,6 +144,7 @@ void vulkan_steps_destroy(struct vulkan_steps *steps)
         vulkan_commands_destroy(slot->after);
         vulkan_commands_destroy(slot->once);
         vulkan_batch_fini(&slot->batch);
+        vulkan_host_draws_destroy(slot->host_draws);
     }
     vulkan_sampler_destroy(steps->sampler);
     vulkan_buffer_destroy(steps->program->device, &steps->logits);
@@ -152,22 +159,23 @@ static struct slot *slot_of(struct vulkan_steps *steps, uint64_t step)
 
 /* Whether commands of this shape may be kept: every row is a sequence's next token, and all of them
  * are drawn from. */
-static bool is_replayable(const struct vulkan_steps *steps, const struct vulkan_shape *shape)
+static bool is_replayable(const struct vulkan_steps *steps, const struct slot *slot,
+                          const struct vulkan_shape *shape)
 {
     /* The number of tiles that see only the opening changes from step to step. */
     bool opens = shape->openings && steps->program->device->facts.batch_invariant;
     return shape->rows == shape->sequences && shape->whole && shape->rows <= RECORDED_ROWS &&
-           !shape->features && !opens && !steps->profile;
+           !shape->features && !opens && !steps->profile && slot->host_rows == 0;
 }
 
 /* Before sampling, which changes them by biases and penalties. */
-static void record_logits(const struct vulkan_steps *steps, uint32_t rows,
-                          struct vulkan_commands *commands)
+static void record_logits(const struct vulkan_steps *steps, const struct vulkan_buffer *to,
+                          uint32_t rows, struct vulkan_commands *commands)
 {
     const struct vulkan_program *program = steps->program;
     const struct vulkan_piece *logits = &program->tensors[program->plan->logits].whole;
     vulkan_commands_barrier(commands);
-    vulkan_commands_copy(commands, logits->buffer, logits->offset, &steps->logits, 0,
+    vulkan_commands_copy(commands, logits->buffer, logits->offset, to, 0,
                          logits_bytes(program, rows));
     vulkan_commands_barrier(commands);
 }
@@ -206,7 +214,10 @@ static enum result record(struct vulkan_steps *steps, struct slot *slot,
     if (result == RESULT_OK)
         result = vulkan_plan_walk_run(&recording, error);
     if (result == RESULT_OK && shape->logit_rows > 0 && steps->options.keeps_logits)
-        record_logits(steps, shape->logit_rows, commands);
+        record_logits(steps, &steps->logits, shape->logit_rows, commands);
+    if (result == RESULT_OK && slot->host_rows > 0)
+        record_logits(steps, vulkan_host_draws_logits(slot->host_draws), shape->logit_rows,
+                      commands);
     if (result == RESULT_OK && shape->logit_rows > 0 && !steps->program->plan->pools)
         record_draws(steps, slot, shape, commands);
     if (result == RESULT_OK)
@@ -218,7 +229,7 @@ static enum result choose_commands(struct vulkan_steps *steps, struct slot *slot
                                    const struct vulkan_shape *shape, struct error_text *error)
 {
     slot->current = slot->once;
-    if (!is_replayable(steps, shape))
+    if (!is_replayable(steps, slot, shape))
         return record(steps, slot, shape, slot->once, error);
     struct vulkan_commands **kept =
         &slot->recorded[slot->sampling][shape->reach][shape->openings][shape->rows];
@@ -285,6 +296,21 @@ static enum result copy_states(const struct vulkan_steps *steps, const struct st
     return result;
 }
 
+/* Waits for the slot's step and beats the heartbeat meanwhile. */
+static enum result wait_for(struct vulkan_steps *steps, struct slot *slot, struct error_text *error)
+{
+    enum result result = RESULT_TIMED_OUT;
+    uint32_t limit_ms = wait_limit_ms(steps);
+    for (uint32_t waited_ms = 0; result == RESULT_TIMED_OUT && waited_ms < limit_ms;
+         waited_ms += STEP_WAIT_BEAT_MS) {
+        if (steps->options.heartbeat)
+            atomic_fetch_add_explicit(steps->options.heartbeat, 1, memory_order_relaxed);
+        result = vulkan_commands_wait(slot->current, STEP_WAIT_BEAT_MS, error);
+    }
+    slot->is_over = result == RESULT_OK;
+    return result;
+}
+
 enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_batch *batch,
                                 struct error_text *error)
 {
@@ -294,10 +320,17 @@ enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_ba
                                  .sequences = batch->sequence_count,
                                  .logit_rows = batch->logit_row_count};
     bool tables_moved, records_moved = false;
+    const struct row_sampling *samplings = batch->samplings;
+    slot->host_rows = 0;
+    slot->is_over = false;
     enum result result = vulkan_batch_fill(&slot->batch, batch, &tables_moved, error);
-    if (result == RESULT_OK && batch->logit_row_count > 0 && !steps->program->plan->pools)
+    bool draws = batch->logit_row_count > 0 && !steps->program->plan->pools;
+    if (result == RESULT_OK && draws)
+        result = vulkan_host_draws_begin(slot->host_draws, &samplings, batch->logit_row_count,
+                                         &slot->host_rows, error);
+    if (result == RESULT_OK && draws)
         result =
-            vulkan_sampler_fill(steps->sampler, (uint32_t)(slot - steps->slots), batch->samplings,
+            vulkan_sampler_fill(steps->sampler, (uint32_t)(slot - steps->slots), samplings,
                                 batch->logit_row_count, &slot->sampling, &records_moved, error);
     if (result != RESULT_OK)
         return result;
@@ -322,6 +355,10 @@ enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_ba
         result = vulkan_commands_submit(slot->current, error);
     if (result == RESULT_OK)
         result = copy_states(steps, batch, COPY_AFTER, &slot->after, &slot->after_submitted, error);
+    if (result == RESULT_OK && slot->host_rows > 0)
+        result = wait_for(steps, slot, error);
+    if (result == RESULT_OK && slot->host_rows > 0)
+        vulkan_host_draws_run(slot->host_draws, batch->samplings);
     if (result == RESULT_OK)
         steps->launched++;
     return result;
@@ -332,14 +369,7 @@ enum result vulkan_steps_wait(struct vulkan_steps *steps, struct sampled_token *
 {
     must(steps->launched > steps->waited);
     struct slot *slot = slot_of(steps, steps->waited);
-    enum result result = RESULT_TIMED_OUT;
-    uint32_t limit_ms = wait_limit_ms(steps);
-    for (uint32_t waited_ms = 0; result == RESULT_TIMED_OUT && waited_ms < limit_ms;
-         waited_ms += STEP_WAIT_BEAT_MS) {
-        if (steps->options.heartbeat)
-            atomic_fetch_add_explicit(steps->options.heartbeat, 1, memory_order_relaxed);
-        result = vulkan_commands_wait(slot->current, STEP_WAIT_BEAT_MS, error);
-    }
+    enum result result = slot->is_over ? RESULT_OK : wait_for(steps, slot, error);
     if (result != RESULT_OK)
         return result;
     steps->waited++;
@@ -353,6 +383,8 @@ enum result vulkan_steps_wait(struct vulkan_steps *steps, struct sampled_token *
     else if (slot->logit_rows > 0)
         result =
             vulkan_sampler_read(steps->sampler, (uint32_t)(slot - steps->slots), results, error);
+    if (result == RESULT_OK && slot->host_rows > 0)
+        vulkan_host_draws_read(slot->host_draws, results);
     return result;
 }
 
