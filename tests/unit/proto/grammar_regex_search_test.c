@@ -146,11 +146,15 @@ static void classes_of_an_expression_are_those_of_its_sets(void **state)
     assert_int_equal(classes.count, 1);
     assert_false(regex_classes_of(&store, REGEX_FAILED, &classes));
     assert_int_equal(classes.count, 1);
-    /* One step for the node, two for its set and one more for each eight classes. */
-    uint32_t ab = set_of("ab");
+    /* One step for each node, two for each set and one more for each eight classes so far. */
+    const char *distinct = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    uint32_t word = text(distinct), count = (uint32_t)strlen(distinct);
+    uint64_t steps = 2 * count - 1;
+    for (uint32_t i = 0; i < count; i++)
+        steps += (i + 1) / 8 + 2;
     store.fuel = FUEL;
-    assert_true(regex_classes_of(&store, ab, &classes));
-    assert_int_equal(store.fuel, FUEL - 3);
+    assert_true(regex_classes_of(&store, word, &classes));
+    assert_int_equal(store.fuel, FUEL - steps);
     for (uint64_t fuel = 0;; fuel++) {
         store.fuel = fuel;
         bool good = regex_classes_of(&store, node, &classes);
@@ -194,6 +198,36 @@ static void same_derivative_asks_only_sets_of_a_first_byte(void **state)
     regex_same_derivative(&store, ab, 'a', &same);
     assert_int_equal(same.words[0] | same.words[2] | same.words[3], 0);
     assert_int_equal(same.words[1], 3ull << ('a' - 64));
+}
+
+/* --- Parts -------------------------------------------------------------------------------------- */
+
+static bool is_within(uint32_t node, uint32_t x)
+{
+    uint32_t steps = 100;
+    return regex_is_within(&store, node, x, &steps);
+}
+
+static void sets_are_compared_in_all_their_words(void **state)
+{
+    (void)state;
+    for (uint32_t b = 1; b < 256; b += 51) {
+        uint64_t words[4] = {2, 2, 2, 2};
+        uint32_t byte = regex_byte(&store, (uint8_t)b);
+        words[b / 64] &= ~(1ull << b % 64);
+        uint32_t without = regex_set(&store, words);
+        words[b / 64] |= 1ull << b % 64;
+        uint32_t with = regex_set(&store, words);
+        assert_true(is_within(byte, with));
+        assert_false(is_within(byte, without));
+        assert_true(is_within(byte, regex_or(&store, text("xyz"), with)));
+        assert_false(is_within(byte, regex_or(&store, text("xyz"), without)));
+        assert_true(is_within(regex_repeat(&store, byte, 2, 7), with));
+        assert_true(is_within(regex_concat(&store, byte, byte), with));
+        assert_false(is_within(regex_concat(&store, byte, regex_byte(&store, 7)), with));
+    }
+    uint32_t steps = 0;
+    assert_false(regex_is_within(&store, REGEX_EMPTY, set_of("a"), &steps));
 }
 
 /* --- Liveness ----------------------------------------------------------------------------------- */
@@ -406,9 +440,11 @@ static void the_order_holds_among_many(void **state)
     static const char letters[] = "abcdefghijklmnopqrstuvwz";
     for (uint32_t trial = 0; trial < 40; trial++) {
         struct test_random random = {.state = trial};
+        (void)close_store(NULL);
+        assert_int_equal(open_store(NULL), 0);
         uint32_t lengths[LETTERS], parts[LETTERS];
         for (uint32_t i = 0; i < LETTERS; i++)
-            lengths[i] = i < LIVE_LENGTH ? i + 1 : FAR + i;
+            lengths[i] = i < LIVE_LENGTH ? i + 1 : FAR + 10 * i;
         for (uint32_t i = LETTERS - 1; i > 0; i--) {
             uint32_t other = test_random_below(&random, i + 1), swapped = lengths[i];
             lengths[i] = lengths[other];
@@ -424,6 +460,10 @@ static void the_order_holds_among_many(void **state)
         uint32_t node = regex_or_of(&store, parts, LETTERS);
         assert_int_equal(store.nodes[node].shortest, 2);
         assert_int_equal(liveness(node, 300), REGEX_LIVE);
+        /* No longer one was looked into. */
+        for (uint32_t i = 0; i < store.node_count; i++)
+            if (store.nodes[i].kind == REGEX_KIND_REPEAT && store.nodes[i].minimum > FAR / 2)
+                assert_int_equal(store.nodes[i].minimum % 10, 0);
     }
 }
 
@@ -435,6 +475,7 @@ int main(void)
         TEST(every_byte_may_have_a_class_of_its_own),
         TEST(classes_of_an_expression_are_those_of_its_sets),
         TEST(same_derivative_asks_only_sets_of_a_first_byte),
+        TEST(sets_are_compared_in_all_their_words),
         TEST(simple_expressions_are_live_unless_nothing),
         TEST(steps_bound_the_search),
         TEST(a_found_path_is_live),

@@ -32,9 +32,26 @@ static void patterns_that_fail_are_not_alive(void **state)
     assert_int_equal(mark_matcher_push(&matcher, 2, 'a'), MARK_NONE);
 }
 
-static enum mark_result match(const char *text)
+/* All patterns of a full matcher count. */
+static void the_last_pattern_counts(void **state)
 {
-    static const char *const patterns[] = {"<f=%n>"};
+    (void)state;
+    const char *patterns[MARK_PATTERNS];
+    for (size_t i = 0; i < MARK_PATTERNS; i++)
+        patterns[i] = i + 1 < MARK_PATTERNS ? "<a>" : "<b>";
+    struct mark_matcher matcher;
+    memset(&matcher, 0xff, sizeof matcher);
+    mark_matcher_init(&matcher, patterns, MARK_PATTERNS);
+    mark_matcher_reset(&matcher);
+    assert_int_equal(mark_matcher_push(&matcher, UINT32_MAX, '<'), MARK_MORE);
+    assert_int_equal(mark_matcher_alive(&matcher), (1u << MARK_PATTERNS) - 1);
+    assert_int_equal(mark_matcher_push(&matcher, UINT32_MAX, 'b'), MARK_MORE);
+    assert_int_equal(mark_matcher_alive(&matcher), 1u << (MARK_PATTERNS - 1));
+}
+
+static enum mark_result match_pattern(const char *pattern, const char *text)
+{
+    const char *const patterns[] = {pattern};
     struct mark_matcher matcher;
     mark_matcher_init(&matcher, patterns, 1);
     mark_matcher_reset(&matcher);
@@ -42,6 +59,21 @@ static enum mark_result match(const char *text)
     for (size_t i = 0; result == MARK_MORE && text[i]; i++)
         result = mark_matcher_push(&matcher, 1, text[i]);
     return result;
+}
+
+static enum mark_result match(const char *text)
+{
+    return match_pattern("<f=%n>", text);
+}
+
+static void keys_may_have_blanks_and_brackets(void **state)
+{
+    (void)state;
+    assert_int_equal(match_pattern("<f=%k>", "<f=a (b)~>"), MARK_FOUND);
+    assert_int_equal(match_pattern("<f=%k>", "<f=\xc3\xbc!>"), MARK_FOUND);
+    assert_int_equal(match_pattern("<f=%k>", "<f=a\x7f>"), MARK_NONE);
+    assert_int_equal(match_pattern("<f=%k>", "<f=a\x1f>"), MARK_NONE);
+    assert_int_equal(match_pattern("<f=%k>", "<f=a\">"), MARK_NONE);
 }
 
 static void names_have_printable_bytes_without_brackets(void **state)
@@ -60,6 +92,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(patterns_that_fail_are_not_alive),
+        cmocka_unit_test(the_last_pattern_counts),
+        cmocka_unit_test(keys_may_have_blanks_and_brackets),
         cmocka_unit_test(names_have_printable_bytes_without_brackets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,6 +50,21 @@ static void the_first_token_has_none(void **state)
     prompt_log_destroy(NULL);
 }
 
+/* The pair after an entry's alternatives is the next entry's, and gives it no rank. */
+static void the_next_entry_gives_no_rank(void **state)
+{
+    (void)state;
+    const struct token_logprob best = {'a', -0.5f}, own = {'b', -4.0f};
+    struct prompt_log *log = prompt_log_create(tokenizer, 'x');
+    prompt_log_push(log, own, &best, 1);
+    prompt_log_push(log, own, &best, 1);
+    const char *const b = "{\"98\":{\"logprob\":-4,\"rank\":null,\"decoded_token\":\"b\"}}";
+    char expected[512];
+    (void)snprintf(expected, sizeof expected, "[null,%s,%s]", b, b);
+    assert_written(log, 0, expected);
+    prompt_log_destroy(log);
+}
+
 static void a_token_is_written_with_its_alternatives(void **state)
 {
     (void)state;
@@ -102,6 +117,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_token_has_none),
+        cmocka_unit_test(the_next_entry_gives_no_rank),
         cmocka_unit_test(a_token_is_written_with_its_alternatives),
         cmocka_unit_test(many_tokens_come_back),
     };

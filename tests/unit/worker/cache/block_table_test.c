@@ -168,6 +168,10 @@ static void test_cut(void **state)
     assert_int_equal(block_table_held(&table), 3);
     block_table_extend(&table, pool, 6 * KV_BLOCK_TOKENS);
     check_table(&table, pool);
+    block_table_cut(&table, pool, 0); /* not below the window */
+    assert_int_equal(table.covered, 1);
+    assert_int_equal(block_table_held(&table), 0);
+    check_table(&table, pool);
     block_table_give_all(&table, pool);
     block_table_fini(&table);
     kv_block_pool_destroy(pool);
