@@ -14,7 +14,10 @@ static const struct {
     enum reader reader;
 } ggml_types[] = {
 #define QUANT_ROW(kind, name, number, columns, bytes, ...)                                         \
-    {#name, number, {columns, bytes}, (number) == GGML_A8 ? MADE_AT_LOAD : READ_BY_KERNELS},
+    {#name,                                                                                        \
+     number,                                                                                       \
+     {columns, bytes},                                                                             \
+     (number) == GGML_A8 || (number) == GGML_S8 ? MADE_AT_LOAD : READ_BY_KERNELS},
 #define FLOAT_ROW(kind, name, number, bytes) {#name, number, {1, bytes}, READ_BY_KERNELS},
 #define CONVERTED_ROW(name, number, columns, bytes)                                                \
     {#name, number, {columns, bytes}, CONVERTED_AT_LOAD},

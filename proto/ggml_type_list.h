@@ -18,10 +18,11 @@
  *   weight = scale * code + minimum        with a minimum
  *
  *   kind     position in this list and GGML_FLOAT_LIST: the shaders' WEIGHT_KIND (static-asserted)
- *   number   in a GGUF file; A8 is in no file: weight_source makes it of MLX groups of 6 and 8 bits
- *   columns  of a block: 32, or 256 with a 6-bit or 4-bit scale per span below the block's f16 one
+ *   number   in a GGUF file; A8 and S8 are in no file: weight_source makes A8 of MLX groups of 6 and
+ *            8 bits, S8 (f16 scale, 16 signed scales, 256 signed codes) of IQ2 and IQ4_XS
+ *   columns  of a block: 32, or 256 with a scale of 4 to 8 bits per span below the block's f16 one
  *   bytes    of a block in the file
- *   bits     of a code; codes are unsigned, except Q8_0's
+ *   bits     of a code; codes are unsigned, except Q8_0's and S8's
  *   span     columns per scale
  *   minimum  1: has one per span
  *   center   0 with a minimum
@@ -40,7 +41,8 @@
     X(7,   Q3_K,   11,     256,     110,   3,    16,   0,       4,      108) \
     X(8,   Q4_K,   12,     256,     144,   4,    32,   1,       0,      0)   \
     X(9,   Q5_K,   13,     256,     176,   5,    32,   1,       0,      0)   \
-    X(10,  Q6_K,   14,     256,     210,   6,    16,   0,       32,     208)
+    X(10,  Q6_K,   14,     256,     210,   6,    16,   0,       32,     208) \
+    X(11,  S8,     62,     256,     274,   8,    16,   0,       0,      0)
 
 /* Packed layouts store 8-bit codes as signed bytes: this number is subtracted from each code. */
 #define GGML_SIGN_OFFSET(bits, minimum) ((bits) == 8 && (minimum) != 0 ? 128 : 0)
@@ -52,9 +54,9 @@
 /* Float types that kernels read.
  *     kind  name  number  bytes of an element */
 #define GGML_FLOAT_LIST(X) \
-    X(11,  F32,    0,      4) \
-    X(12,  F16,    1,      2) \
-    X(13,  BF16,   30,     2)
+    X(12,  F32,    0,      4) \
+    X(13,  F16,    1,      2) \
+    X(14,  BF16,   30,     2)
 
 /* Types that become rows of another type at load (worker/plan/weight_source.c): IQ4_NL becomes Q8_0;
  * MXFP4 becomes Q5_0, or BF16 if a scale does not fit f16; the others are in weight_iquant.c.

@@ -26,7 +26,7 @@ def read_types():
     floats, quants, converted = {}, {}, {}
     for row in ROW.findall(pathlib.Path("proto/ggml_type_list.h").read_text(encoding="utf-8")):
         fields = [field.strip() for field in row.split(",")]
-        if len(fields) == 10 and fields[1] != "A8":
+        if len(fields) == 10 and fields[1] not in ("A8", "S8"):
             offset = int(fields[9])
             quants[fields[1]] = [offset, offset + 2] if fields[7] == "1" else [offset]
         elif len(fields) == 4 and fields[0].isdigit():

@@ -6,7 +6,8 @@
  * with 8 numbers (IQ1, IQ2) or 4 (IQ3) of codes at once taken from a code book, and signs beside
  * them. IQ1's numbers are -1, 0 and 1, shifted by an eighth: as codes, 8 * number +- 1. Q6_K is the
  * same with codes from -32 to 31, so it holds every type whose codes fit, if d / 2^shift is an f16
- * number. Products have at most 24 bits, so F32 is exact.
+ * number. S8 has codes from -128 to 127, enough for IQ2 and IQ4_XS. Products have at most 24 bits,
+ * so F32 is exact.
  *
  * Ternary values are d times -1, 0 or 1: Q4_0, with the block's d in each of its eight blocks.
  *
@@ -25,6 +26,7 @@
 #define BLOCK      WEIGHT_IQUANT_BLOCK
 #define GROUP      16u /* columns of a scale */
 #define Q6_K_BYTES 210u
+#define S8_BYTES   274u
 #define Q4_0_BYTES 18u
 #define F32_BYTES  (4u * BLOCK)
 
@@ -283,6 +285,13 @@ static void write_q6_k(const struct iquant_block *b, uint8_t *out)
     store_half(ldexpf(b->d, -(int)b->shift), out + 208);
 }
 
+static void write_s8(const struct iquant_block *b, uint8_t *out)
+{
+    store_half(ldexpf(b->d, -(int)b->shift), out);
+    memcpy(out + 2, b->scales, sizeof b->scales);
+    memcpy(out + 2 + sizeof b->scales, b->codes, sizeof b->codes);
+}
+
 static void write_q4_0(const struct iquant_block *b, uint8_t *out)
 {
     for (uint32_t first = 0; first < BLOCK; first += 32, out += Q4_0_BYTES) {
@@ -315,17 +324,18 @@ static bool scales_are_halves(const struct weight_source *source, uint64_t rows,
 enum ggml_type weight_iquant_type(const struct weight_source *source, uint64_t rows,
                                   uint64_t columns)
 {
+    enum ggml_type type;
     switch (source->layout) {
     case WEIGHT_TQ1_0:
     case WEIGHT_TQ2_0: return GGML_Q4_0;
     case WEIGHT_IQ1_S:
     case WEIGHT_IQ1_M:
     case WEIGHT_IQ3_XXS:
-    case WEIGHT_IQ3_S:
-        return scales_are_halves(source, rows, columns, find_type(source->layout)) ? GGML_Q6_K
-                                                                                   : GGML_F32;
-    default: return GGML_F32;
+    case WEIGHT_IQ3_S: type = GGML_Q6_K; break;
+    default: type = GGML_S8; break;
     }
+    bool exact = scales_are_halves(source, rows, columns, find_type(source->layout));
+    return exact ? type : GGML_F32;
 }
 
 void weight_iquant_read(const struct weight_source *source, struct weight_span span, uint8_t *out)
@@ -340,6 +350,9 @@ void weight_iquant_read(const struct weight_source *source, struct weight_span s
         if (source->type == GGML_Q6_K) {
             write_q6_k(&block, out);
             out += Q6_K_BYTES;
+        } else if (source->type == GGML_S8) {
+            write_s8(&block, out);
+            out += S8_BYTES;
         } else if (source->type == GGML_Q4_0) {
             write_q4_0(&block, out);
             out += BLOCK / 32 * Q4_0_BYTES;

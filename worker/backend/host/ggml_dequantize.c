@@ -122,6 +122,10 @@ void ggml_unpack_quants(enum ggml_type type, const uint8_t *block, int16_t *quan
             quants[i] = (int16_t)(quants[i] | (block[16 + i % 32] >> (i / 32) & 1) << 4);
         return;
     case GGML_Q6_K: unpack_6bit(block, block + 128, quants); return;
+    case GGML_S8:
+        for (int i = 0; i < 256; i++)
+            quants[i] = (int8_t)block[18 + i];
+        return;
     default: must_fail("a quantized type", __FILE__, __LINE__);
     }
 }
@@ -143,6 +147,7 @@ void ggml_unpack_scales(enum ggml_type type, const uint8_t *block, struct ggml_s
     case GGML_Q4_K:
     case GGML_Q5_K: unpack_6bit_scales(block + 4, out->scales, out->minimums); return;
     case GGML_Q6_K: memcpy(out->scales, block + 192, sizeof out->scales); return;
+    case GGML_S8: memcpy(out->scales, block + 2, sizeof out->scales); return;
     default: return;
     }
 }

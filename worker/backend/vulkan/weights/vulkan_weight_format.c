@@ -90,7 +90,10 @@ static void store_u32(uint8_t *out, uint32_t value)
 /* `bits` bits from bit `shift` on of 32 quants, laid out as one plane; returns its bytes. */
 static uint32_t pack_plane(const int16_t *quants, uint32_t shift, uint32_t bits, uint8_t *out)
 {
-    if (bits == 4) {
+    if (bits == 8) {
+        for (uint32_t e = 0; e < 32; e++)
+            out[e] = (uint8_t)quants[e];
+    } else if (bits == 4) {
         for (uint32_t e = 0; e < 16; e++)
             out[e] = (uint8_t)((quants[e] >> shift & 15) | (quants[e + 16] >> shift & 15) << 4);
     } else if (bits == 2) {
