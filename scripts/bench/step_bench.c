@@ -307,6 +307,9 @@ static void load(struct bench *bench)
     for (uint32_t s = 0; s < most_sequences(bench); s++)
         for (uint32_t b = 0; b < blocks; b++)
             bench->blocks[s][b] = s * blocks + b;
+    char types[256];
+    plan_weight_types(model_plan(bench->model), types, sizeof types);
+    printf("%.2f bits a weight: %s\n", plan_weight_bits(model_plan(bench->model)), types);
     printf("%s, %s, %.1f MB packed, loaded in %.2f s\n", bench->model_path,
            bench->backend->interface->description(bench->backend),
            (double)bench->backend->interface->weights_bytes(bench->backend) * 1e-6,

@@ -3,6 +3,7 @@
  */
 #include "worker/plan/plan.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "proto/must.h"
@@ -23,6 +24,50 @@ struct plan_weight_part plan_weight_part(const struct plan_weight *weight, uint3
         .source = weight->source,
         .first_row = (uint64_t)number * weight->rows,
     };
+}
+
+static double elements_of(const struct plan_weight *weight)
+{
+    return (double)weight->rows * weight->columns * plan_weight_matrices(weight);
+}
+
+/* Weights of the type, of matrices only. */
+static double count_elements(const struct plan *plan, enum ggml_type type)
+{
+    double elements = 0;
+    for (uint32_t w = 0; w < plan->weight_count; w++)
+        if (plan->weights[w].type == type && plan->weights[w].rows > 1)
+            elements += elements_of(&plan->weights[w]);
+    return elements;
+}
+
+double plan_weight_bits(const struct plan *plan)
+{
+    double elements = 0, bits = 0;
+    for (int type = 0; type < GGML_TYPE_END; type++) {
+        struct ggml_block block = ggml_type_block((enum ggml_type)type);
+        double count = block.elements > 0 ? count_elements(plan, (enum ggml_type)type) : 0;
+        elements += count;
+        bits += block.elements > 0 ? count * 8 * (double)block.bytes / (double)block.elements : 0;
+    }
+    return elements > 0 ? bits / elements : 0;
+}
+
+void plan_weight_types(const struct plan *plan, char *text, size_t capacity)
+{
+    double all = 0;
+    size_t length = 0;
+    must(capacity > 0);
+    text[0] = 0;
+    for (int type = 0; type < GGML_TYPE_END; type++)
+        all += count_elements(plan, (enum ggml_type)type);
+    for (int type = 0; type < GGML_TYPE_END && length < capacity; type++) {
+        double count = count_elements(plan, (enum ggml_type)type);
+        if (count > 0)
+            length += (size_t)snprintf(text + length, capacity - length, "%s%s %.1f %%",
+                                       length > 0 ? ", " : "", ggml_type_name((enum ggml_type)type),
+                                       100 * count / all);
+    }
 }
 
 bool plan_op_keeps_output(const struct plan_op *op)

@@ -13,6 +13,7 @@
 #define SHOAL_WORKER_PLAN_PLAN_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "proto/gguf_file.h"
@@ -113,6 +114,12 @@ uint32_t plan_logit_columns(const struct plan *plan);
  * left out, so that `logits` is what that product reads, the normalized residual. RESULT_UNSUPPORTED
  * if the logits are not made so. */
 enum result plan_pool(struct plan *plan, struct error_text *error) RESULT_CHECKED;
+
+/* Bits a weight of all matrices in the types that kernels get, without padding. */
+double plan_weight_bits(const struct plan *plan);
+/* The types of the matrices with their share of the weights, such as "Q4_0 97.5 %, F32 2.5 %", in
+ * the order of their numbers; cut to `capacity`. */
+void plan_weight_types(const struct plan *plan, char *text, size_t capacity);
 
 /* Frees a plan of plan_builder_finish(); NULL is allowed. The checkpoint's bytes are not freed. */
 void plan_destroy(struct plan *plan);

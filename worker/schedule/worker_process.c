@@ -313,6 +313,15 @@ static const char *const origin_words[] = {
     [WORKER_WEIGHTS_REFUSED] = "packed anew",
 };
 
+static void log_weights(const struct plan *plan, const char *not_shared_reason)
+{
+    char types[256];
+    plan_weight_types(plan, types, sizeof types);
+    if (not_shared_reason[0])
+        log_warn("weights are not shared with other workers: %s", not_shared_reason);
+    log_info("weights: %.2f bits a weight as loaded: %s", plan_weight_bits(plan), types);
+}
+
 static enum result assemble(struct worker_process *process, struct error_text *error)
 {
     const struct plan *plan = model_plan(process->model);
@@ -356,14 +365,13 @@ static enum result assemble(struct worker_process *process, struct error_text *e
     const char *description = backend->interface->description(backend);
     const char *reason;
     enum worker_weights origin = backend->interface->weights_origin(backend, &reason);
-    if (reason[0])
-        log_warn("weights are not shared with other workers: %s", reason);
     if (parts.drafter)
         log_info("speculation: tokens that the prompt or the answer had before are drafted, "
                  "and tokens that a grammar forces; %u in a step at most",
                  LIMIT_DRAFT_TOKENS);
     else
         log_info("speculation: none: %s", no_speculation_reason(process));
+    log_weights(plan, reason);
     log_info("ready: %s \"%s\", weights %.1f MB %s, %s", plan->config.architecture,
              plan->config.name, (double)weights_bytes / MEGABYTE, origin_words[origin],
              description);

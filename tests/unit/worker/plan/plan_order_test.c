@@ -111,12 +111,33 @@ static void test_weights_lie_in_the_file(void **state)
     model_close(model);
 }
 
+/* Vectors do not count; every matrix of a stack does. */
+static void test_bits_a_weight(void **state)
+{
+    (void)state;
+    char types[64], cut[4];
+    struct plan_weight weights[] = {
+        {.type = GGML_Q4_0, .rows = 96, .columns = 64},
+        {.type = GGML_Q8_0, .rows = 8, .columns = 64, .experts = 4},
+        {.type = GGML_F32, .rows = 1, .columns = 64},
+    };
+    struct plan plan = {.weight_count = 3, .weights = weights};
+    assert_true(plan_weight_bits(&plan) == 4.5 * 0.75 + 8.5 * 0.25);
+    plan_weight_types(&plan, types, sizeof types);
+    assert_string_equal(types, "Q4_0 75.0 %, Q8_0 25.0 %");
+    plan_weight_types(&plan, cut, sizeof cut);
+    assert_string_equal(cut, "Q4_");
+    plan.weight_count = 0;
+    assert_true(plan_weight_bits(&plan) == 0.0);
+    plan_weight_types(&plan, types, sizeof types);
+    assert_string_equal(types, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_llama),
-        cmocka_unit_test(test_llama_of_one_layer),
-        cmocka_unit_test(test_gemma3),
+        cmocka_unit_test(test_bits_a_weight),           cmocka_unit_test(test_llama),
+        cmocka_unit_test(test_llama_of_one_layer),      cmocka_unit_test(test_gemma3),
         cmocka_unit_test(test_weights_lie_in_the_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
