@@ -19,8 +19,13 @@
 #define OFFSET "(?:[zZ]|[+-](?:[01]\\d|2[0-3]):[0-5]\\d)"
 #define TIME                                                                                       \
     "(?:(?:[01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(?:\\.\\d+)?" OFFSET "|23:59:60(?:\\.\\d+)?[zZ])"
-#define LABEL    "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-#define HOSTNAME "(?!.{254})(?!(?:.*\\.)?..--)" LABEL "(?:\\." LABEL ")*"
+#define LABEL "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+/* A label whose third and fourth characters are not both hyphens: a look-ahead for them would leave
+ * states that only a long search proves dead. */
+#define PLAIN_LABEL                                                                                \
+    "[A-Za-z0-9](?:[A-Za-z0-9-]?[A-Za-z0-9]|[A-Za-z0-9-][A-Za-z0-9][A-Za-z0-9-]{0,59}[A-Za-z0-9]"  \
+    "|[A-Za-z0-9-]-[A-Za-z0-9](?:[A-Za-z0-9-]{0,58}[A-Za-z0-9])?)?"
+#define HOSTNAME "(?!.{254})" PLAIN_LABEL "(?:\\." PLAIN_LABEL ")*"
 #define ATEXT    "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 #define OCTET    "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)"
 #define IPV4     OCTET "(?:\\." OCTET "){3}"
