@@ -33,7 +33,7 @@
 
 #include "proto/gguf_file.h"
 
-#define PACKED_LAYOUT_VERSION 2u
+#define PACKED_LAYOUT_VERSION 3u
 #define PACKED_ROWS           16u
 #define PACKED_COLUMNS        32u /* of a block */
 
