@@ -11,6 +11,7 @@ import signal
 import struct
 import threading
 
+import openai as openai_sdk
 import pytest
 import sentence_folder
 from shoal_server import ROOT, ShoalServer
@@ -106,6 +107,20 @@ def test_openai_shapes(server):
     assert cosine(other, plain[0]) < 0.999
     long = [100] * 600
     assert openai(server, long[:400] + [7], truncate_prompt_tokens=0) == openai(server, long[:400] + [7])
+
+
+def test_the_official_client(server):
+    """It asks for base64 unless told otherwise, and decodes it."""
+    with openai_sdk.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0) as client:
+        reply = client.embeddings.create(model="tiny-embedding", input=["river", "stone"])
+        plain = client.embeddings.create(model="tiny-embedding", input=["river", "stone"], encoding_format="float")
+        cut = client.embeddings.create(model="tiny-embedding", input="river", dimensions=8)
+        with pytest.raises(openai_sdk.BadRequestError) as refused:
+            client.embeddings.create(model="tiny-embedding", input=[])
+    assert [one.index for one in reply.data] == [0, 1] and len(cut.data[0].embedding) == 8
+    for packed, listed in zip(reply.data, plain.data):
+        assert list(packed.embedding) == pytest.approx(listed.embedding, rel=1e-6)
+    assert reply.usage.prompt_tokens == plain.usage.total_tokens > 0 and refused.value.param == "input"
 
 
 def test_llama_shapes(server):
