@@ -1,5 +1,5 @@
 """GGUF's i-quants and ternary types through the real worker: a tiny model with random blocks of a type gives the answers of the same
-values in F32. Types that become Q6_K or Q4_0 are multiplied with 8-bit activations, so their log-probabilities differ slightly."""
+values in F32. Kernels multiply the types that they become with 8 or 16-bit activations, so log-probabilities differ slightly."""
 
 import gguf
 import numpy as np
@@ -11,8 +11,7 @@ from vision_folder import CHARACTERS, tokenizer
 
 HIDDEN, WIDE, LAYERS, HEADS, TOKENS = 256, 256, 2, 4, 96
 HALVES = {"TQ1_0": 52, "TQ2_0": 64}  # places of f16 scales that are not first
-EXACT = ["IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ4_XS"]  # become F32
-TYPES = EXACT + ["IQ1_S", "IQ3_XXS", "IQ3_S", "TQ1_0", "TQ2_0"]
+TYPES = ["IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ4_XS", "IQ1_S", "IQ3_XXS", "IQ3_S", "TQ1_0", "TQ2_0"]
 
 
 def random_rows(source, rows, columns, kind, scale):
@@ -82,7 +81,4 @@ def test_the_same_values_give_the_same_answer(tmp_path, name):
     kind = gguf.GGMLQuantizationType[name]
     quantized = answer(write(tmp_path / "quantized.gguf", kind, plain=False))
     plain = answer(write(tmp_path / "plain.gguf", kind, plain=True))
-    if name in EXACT:
-        assert quantized == plain
-    else:
-        assert np.allclose(quantized["token_logprobs"][:2], plain["token_logprobs"][:2], atol=0.05)
+    assert np.allclose(quantized["token_logprobs"][:2], plain["token_logprobs"][:2], atol=0.05)
