@@ -85,7 +85,7 @@ proto/span.c span_clear
 
 def mutate(repository, tmp_path, equivalent, *options, test=TEST, makefile=MAKEFILE, source=SOURCE):
     files = {"Makefile": makefile, "proto/span.h": HEADER, "proto/span.c": source, "tests/unit/proto/span_test.c": test,
-             "scripts/mutants_equivalent.txt": equivalent}
+             "scripts/mutants_equivalent/proto.txt": equivalent}
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
