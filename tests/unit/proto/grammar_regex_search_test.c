@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "proto/grammar_regex.h"
+#include "tests/support/regex_texts.h"
 #include "tests/support/test_random.h"
 
 #define FUEL 1000000000ull
@@ -35,18 +36,12 @@ static int close_store(void **state)
 
 static uint32_t set_of(const char *bytes)
 {
-    uint64_t words[4] = {0};
-    for (; *bytes != '\0'; bytes++)
-        words[(uint8_t)*bytes / 64] |= 1ull << (uint8_t)*bytes % 64;
-    return regex_set(&store, words);
+    return regex_texts_set(&store, bytes);
 }
 
 static uint32_t text(const char *bytes)
 {
-    uint32_t all = REGEX_EMPTY;
-    for (size_t i = strlen(bytes); i-- > 0;)
-        all = regex_concat(&store, regex_byte(&store, (uint8_t)bytes[i]), all);
-    return all;
+    return regex_texts_all(&store, bytes);
 }
 
 static bool set_has(const struct regex_byte_set *set, uint32_t byte)

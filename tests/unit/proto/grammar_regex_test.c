@@ -14,6 +14,7 @@
 
 #include "proto/grammar_regex.h"
 #include "proto/limits.h"
+#include "tests/support/regex_texts.h"
 #include "tests/support/test_random.h"
 
 #define BYTES_LIMIT ((size_t)64 << 20)
@@ -42,18 +43,12 @@ static uint32_t byte(char b)
 
 static uint32_t set_of(const char *bytes)
 {
-    uint64_t words[4] = {0};
-    for (; *bytes != '\0'; bytes++)
-        words[(uint8_t)*bytes / 64] |= 1ull << (uint8_t)*bytes % 64;
-    return regex_set(&store, words);
+    return regex_texts_set(&store, bytes);
 }
 
 static uint32_t text(const char *bytes)
 {
-    uint32_t all = REGEX_EMPTY;
-    for (size_t i = strlen(bytes); i-- > 0;)
-        all = regex_concat(&store, byte(bytes[i]), all);
-    return all;
+    return regex_texts_all(&store, bytes);
 }
 
 static uint32_t repeat(uint32_t x, uint32_t minimum, uint32_t maximum)

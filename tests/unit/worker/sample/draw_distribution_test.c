@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/draw_check.h"
 #include "tests/support/sampling_reference.h"
 #include "worker/sample/token_counts.h"
 
@@ -110,43 +111,6 @@ static double *define(const struct scene *scene, const struct row_sampling *samp
         .p;
 }
 
-/* The value that chi-square exceeds once in 10,000 times, by Wilson and Hilferty. */
-static double chi_square_limit(uint32_t freedom)
-{
-    double a = 2.0 / (9.0 * freedom);
-    double root = 1.0 - a + 3.719 * sqrt(a);
-    return freedom * root * root * root;
-}
-
-static void check_draws(const struct trial *trial, const double *p, const uint32_t *drawn)
-{
-    double chi_square = 0.0;
-    double rare_expected = 0.0; /* tokens expected less than five times count together */
-    double rare_drawn = 0.0;
-    uint32_t cells = 0;
-    for (uint32_t i = 0; i < VOCAB; i++) {
-        double expected = DRAWS * p[i];
-        if (expected == 0.0)
-            assert_int_equal(drawn[i], 0);
-        if (expected < 5.0) {
-            rare_expected += expected;
-            rare_drawn += drawn[i];
-            continue;
-        }
-        cells++;
-        chi_square += pow(drawn[i] - expected, 2.0) / expected;
-    }
-    if (rare_expected >= 5.0) {
-        cells++;
-        chi_square += pow(rare_drawn - rare_expected, 2.0) / rare_expected;
-    }
-    double limit = cells > 1 ? chi_square_limit(cells - 1) : 1e-6;
-    if (!(chi_square < limit))
-        print_error("%s: chi-square %g of %u cells, limit %g\n", trial->name, chi_square, cells,
-                    limit);
-    assert_true(chi_square < limit);
-}
-
 static void test_draws_fall_as_defined(void **state)
 {
     (void)state;
@@ -163,7 +127,10 @@ static void test_draws_fall_as_defined(void **state)
         for (sampling.position = 0; sampling.position < DRAWS; sampling.position++)
             drawn[row_sampler_draw(sampler, scene.logits, &sampling).token]++;
         double *p = define(&scene, &sampling);
-        check_draws(trial, p, drawn);
+        /* Chi-square exceeds the limit once in 10,000 times. */
+        draw_check(
+            &(struct draw_check){trial->name, VOCAB, DRAWS, .deviations = 3.719, .alone = 1e-6}, p,
+            drawn);
         free(p);
         token_counts_destroy(counts);
     }

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "proto/dry_breakers.h"
+#include "tests/support/draw_check.h"
 #include "worker/sample/dry_penalty.h"
 #include "worker/sample/dynamic_temperature.h"
 #include "worker/sample/row_sampler.h"
@@ -75,41 +76,6 @@ static bool read_case(FILE *file, struct golden *golden)
     return true;
 }
 
-/* The value that chi-square exceeds once in 10,000,000 times, by Wilson and Hilferty. */
-static double chi_square_limit(uint32_t freedom)
-{
-    double a = 2.0 / (9.0 * freedom);
-    double root = 1.0 - a + 5.2 * sqrt(a);
-    return freedom * root * root * root;
-}
-
-static void check_draws(const struct golden *golden, const uint32_t *drawn)
-{
-    double chi_square = 0.0, rare_expected = 0.0, rare_drawn = 0.0;
-    uint32_t cells = 0;
-    for (uint32_t i = 0; i < golden->p.count; i++) {
-        double expected = DRAWS * golden->p.values[i];
-        if (expected == 0.0)
-            assert_int_equal(drawn[i], 0);
-        if (expected < 5.0) {
-            rare_expected += expected;
-            rare_drawn += drawn[i];
-            continue;
-        }
-        cells++;
-        chi_square += pow(drawn[i] - expected, 2.0) / expected;
-    }
-    if (rare_expected >= 5.0) {
-        cells++;
-        chi_square += pow(rare_drawn - rare_expected, 2.0) / rare_expected;
-    }
-    double limit = cells > 1 ? chi_square_limit(cells - 1) : 0.1; /* 40 rare draws of 20,000 */
-    if (!(chi_square < limit))
-        print_error("%s: chi-square %g of %u cells, limit %g, seed %llu\n", golden->kind,
-                    chi_square, cells, limit, (unsigned long long)golden->params.seed);
-    assert_true(chi_square < limit);
-}
-
 static void check_temperature(const struct golden *golden, const float *logits)
 {
     struct logit_walk walk;
@@ -167,7 +133,12 @@ static void check_case(struct golden *golden)
         else
             sampling.position++;
     }
-    check_draws(golden, drawn);
+    /* Chi-square exceeds the limit once in 10,000,000 times; alone: 40 rare draws of 20,000. */
+    char name[64];
+    snprintf(name, sizeof name, "%s, seed %llu", golden->kind,
+             (unsigned long long)golden->params.seed);
+    draw_check(&(struct draw_check){name, golden->p.count, DRAWS, .deviations = 5.2, .alone = 0.1},
+               golden->p.values, drawn);
     if (strcmp(golden->kind, "dynatemp") == 0)
         check_temperature(golden, logits);
     if (is_dry)
