@@ -7,6 +7,7 @@ import json
 import math
 import os
 import random
+import shutil
 import signal
 import struct
 import threading
@@ -205,6 +206,33 @@ def kill_worker(running):
     with contextlib.suppress(ProcessLookupError):
         if pid:
             os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("path,body", [("/v1/embeddings", {"input": "a"}), ("/embeddings", {"input": "a"}), ("/api/embed", {"input": "a"}),
+                                       ("/api/embeddings", {"prompt": "a"})])
+def test_unknown_fields_are_refused_if_wished(strict, path, body):
+    assert strict.request("POST", path, body).status == 200
+    refused = strict.request("POST", path, {**body, "no_such_field": 1})
+    assert refused.status == 400
+    assert "no_such_field" in refused.body.decode()
+
+
+@pytest.fixture(scope="module")
+def strict():
+    with ShoalServer("--pooling", "mean", "--strict-fields", model=TINY) as running:
+        running.wait_ready()
+        yield running
+
+
+def test_vectors_of_every_token_are_bounded(start_server, tmp_path):
+    folder = tmp_path / "long"
+    shutil.copytree(TINY, folder)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 9000}), encoding="utf-8")
+    running = start_server("--pooling", "none", model=folder)
+    refused = running.request("POST", "/embeddings", {"input": [65] * 8193})
+    assert refused.status == 400
+    assert "at most 8192" in refused.error["message"]
 
 
 @pytest.mark.parametrize("pooling", ["last", "mean", "none"])

@@ -121,3 +121,12 @@ def test_other_models_are_no_rerankers(start_server):
     asked = start_server("--reranking", model=TINY)
     refused = asked.request("POST", "/score", {"text_1": "q", "text_2": "a"})
     assert refused.status == 501 and refused.error["code"] == "rerank_unsupported" and "<think>" in refused.error["message"]
+
+
+@pytest.mark.parametrize("path,body", [("/v1/rerank", {"query": "a", "documents": ["b"]}), ("/v1/score", {"text_1": "a", "text_2": "b"})])
+def test_unknown_fields_are_refused_if_wished(start_server, tmp_path, path, body):
+    strict = start_server("--strict-fields", model=make_reranker(tmp_path / "tiny-reranker"))
+    assert strict.request("POST", path, body).status == 200
+    refused = strict.request("POST", path, {**body, "no_such_field": 1})
+    assert refused.status == 400
+    assert refused.error["param"] == "no_such_field"

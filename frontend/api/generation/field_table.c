@@ -98,6 +98,18 @@ static void unknown_note(struct field_watch *watch, const char *name)
         log_event(LOG_WARN, "unknown_field", fields, 1);
 }
 
+/* A field that nothing reads: logged, or refused if the watch is strict. */
+static enum result unknown_report(struct field_watch *watch, const char *name,
+                                  struct api_error *error)
+{
+    if (!watch)
+        return RESULT_OK;
+    if (watch->strict)
+        return api_error_invalid(error, name, "unknown field '%.64s'", name);
+    unknown_note(watch, name);
+    return RESULT_OK;
+}
+
 static enum result member_check(const cJSON *item, const struct field_row *row, enum field_api api,
                                 struct api_error *error)
 {
@@ -117,11 +129,10 @@ enum result field_table_check(const cJSON *body, enum field_api api, struct fiel
         enum result result = member_check(item, row, api, error);
         if (result != RESULT_OK)
             return result;
-        if (!watch || (row && row->state[api] != NONE))
-            continue;
-        if (watch->strict)
-            return api_error_invalid(error, item->string, "unknown field '%.64s'", item->string);
-        unknown_note(watch, item->string);
+        if (!row || row->state[api] == NONE)
+            result = unknown_report(watch, item->string, error);
+        if (result != RESULT_OK)
+            return result;
     }
     return RESULT_OK;
 }
@@ -129,4 +140,20 @@ enum result field_table_check(const cJSON *body, enum field_api api, struct fiel
 enum result field_table_refuse(const cJSON *body, enum field_api api, struct api_error *error)
 {
     return field_table_check(body, api, NULL, error);
+}
+
+enum result field_watch_check(struct field_watch *watch, const cJSON *body,
+                              const char *const *known, struct api_error *error)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, body)
+    {
+        const char *const *name = known;
+        while (*name && strcmp(*name, item->string) != 0)
+            name++;
+        enum result result = *name ? RESULT_OK : unknown_report(watch, item->string, error);
+        if (result != RESULT_OK)
+            return result;
+    }
+    return RESULT_OK;
 }

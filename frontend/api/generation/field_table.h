@@ -27,4 +27,9 @@ enum result field_table_refuse(const struct cJSON *body, enum field_api api,
 enum result field_table_check(const struct cJSON *body, enum field_api api,
                               struct field_watch *watch, struct api_error *error) RESULT_CHECKED;
 
+/* Reports the fields that `known` (NULL after the last) lacks, for bodies that are not in the table.
+ * `watch` NULL: they are ignored. */
+enum result field_watch_check(struct field_watch *watch, const struct cJSON *body,
+                              const char *const *known, struct api_error *error) RESULT_CHECKED;
+
 #endif

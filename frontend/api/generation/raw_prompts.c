@@ -129,6 +129,10 @@ static enum result one_encode(const struct parse_context *context,
         return api_error_set(error, result, 503, NULL, "the request was cancelled");
     if (result == RESULT_OK && tokens->count == 0)
         return api_error_invalid(error, place, "the prompt is empty");
+    if (result == RESULT_OK && request->pools && assets->pooling == POOLING_TOKENS &&
+        tokens->count > LIMIT_VECTOR_TOKENS)
+        return api_error_invalid(error, place, "%zu tokens; vectors are given of at most %u",
+                                 (size_t)tokens->count, LIMIT_VECTOR_TOKENS);
     if (result == RESULT_OK && tokens->count < assets->context_tokens)
         return RESULT_OK;
     return context_error_set(error, place,

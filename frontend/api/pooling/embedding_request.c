@@ -9,16 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/api/generation/field_table.h"
 #include "frontend/api/generation/request_fields.h"
 #include "frontend/assets/pooling_assets.h"
 
 #define LARGEST_NORM      1024
 #define PROMPT_NAME_BYTES 256u
-
-static enum result memory_error(struct api_error *error)
-{
-    return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
-}
 
 /* --- inputs ---------------------------------------------------------------------------------- */
 
@@ -59,7 +55,7 @@ static enum result texts_begin(cJSON *list, const char *before, struct api_error
         const char *set = text.failed ? NULL : cJSON_SetValuestring(item, text.bytes);
         text_buffer_fini(&text);
         if (!set)
-            return memory_error(error);
+            return api_error_memory(error);
     }
     return RESULT_OK;
 }
@@ -83,14 +79,14 @@ static enum result inputs_take(const char *name, bool one, struct generation_req
         if (!cJSON_AddItemToArray(outer, list)) {
             cJSON_Delete(list);
             cJSON_Delete(outer);
-            return memory_error(error);
+            return api_error_memory(error);
         }
         list = outer;
     }
     cJSON_DeleteItemFromObjectCaseSensitive(body, "prompts");
     if (!cJSON_AddItemToObject(body, "prompts", list)) {
         cJSON_Delete(list);
-        return memory_error(error);
+        return api_error_memory(error);
     }
     uint32_t count = 0;
     const cJSON *item;
@@ -163,6 +159,16 @@ static enum result pools_check(const struct parse_context *context, struct api_e
                          "server with --pooling");
 }
 
+/* For APIs whose answer has one vector for each input. */
+static enum result single_check(const struct parse_context *context, struct api_error *error)
+{
+    if (context->assets->pooling != POOLING_TOKENS)
+        return RESULT_OK;
+    return api_error_invalid(error, "",
+                             "with --pooling none every token has a vector, which this API "
+                             "cannot return: use /embeddings");
+}
+
 static void request_fill(struct generation_request *request)
 {
     request->pools = true;
@@ -194,11 +200,9 @@ static enum result openai_read(const struct parse_context *context,
     const cJSON *body = request->body;
     struct embedding_state *state = request->own.state;
     const char *user;
-    if (context->assets->pooling == POOLING_TOKENS)
-        return api_error_invalid(error, "",
-                                 "with --pooling none every token has a vector, which this API "
-                                 "cannot return: use /embeddings");
-    enum result result = request_fields_read_string(body, "user", 1u << 16, &user, error);
+    enum result result = single_check(context, error);
+    if (result == RESULT_OK)
+        result = request_fields_read_string(body, "user", 1u << 16, &user, error);
     if (result == RESULT_OK)
         result = encoding_read(body, state, error);
     if (result == RESULT_OK)
@@ -256,7 +260,7 @@ static enum result nothing_read(struct generation_request *request, struct api_e
     cJSON_DeleteItemFromObjectCaseSensitive(request->body, "prompts");
     if (!list || !list->child || !cJSON_AddItemToObject(request->body, "prompts", list)) {
         cJSON_Delete(list);
-        return memory_error(error);
+        return api_error_memory(error);
     }
     request->prompts = list;
     state->empty = true;
@@ -288,19 +292,27 @@ static enum result ollama_read(const struct parse_context *context,
         truncates = true;
     if (result == RESULT_OK && !old)
         result = dimensions_read(body, state, error);
+    if (result == RESULT_OK)
+        result = single_check(context, error);
     if (result != RESULT_OK)
         return result;
     request->input_tokens = truncates ? context->assets->context_tokens - 1 : 0;
     state->form.norm = old ? VECTOR_NORM_NONE : VECTOR_NORM_EUCLIDEAN;
-    if (context->assets->pooling == POOLING_TOKENS)
-        return api_error_invalid(error, "",
-                                 "with --pooling none every token has a vector, which this API "
-                                 "cannot return: use /embeddings");
     return is_empty(request_fields_member(body, name)) ? nothing_read(request, error)
                                                        : inputs_take(name, old, request, error);
 }
 
 enum body_kind { BODY_OPENAI, BODY_LLAMA, BODY_OLLAMA, BODY_OLLAMA_OLD };
+
+static const char *const known_fields[][9] = {
+    [BODY_OPENAI] = {"model", "input", "encoding_format", "dimensions", "user",
+                     "truncate_prompt_tokens", "prompt_name"},
+    [BODY_LLAMA] = {"model", "input", "content", "embd_normalize", "encoding_format",
+                    "prompt_name"},
+    [BODY_OLLAMA] = {"model", "input", "truncate", "dimensions", "options", "keep_alive",
+                     "prompt_name"},
+    [BODY_OLLAMA_OLD] = {"model", "prompt", "truncate", "options", "keep_alive", "prompt_name"},
+};
 
 static enum result body_read(const struct parse_context *context, enum body_kind kind,
                              struct generation_request *request, struct api_error *error)
@@ -323,7 +335,7 @@ static enum result body_parse(const struct parse_context *context, enum body_kin
     struct embedding_state *state = calloc(1, sizeof *state);
     *request = (struct generation_request){0};
     if (!state)
-        return memory_error(error);
+        return api_error_memory(error);
     request->own = (struct format_state){.state = state, .destroy = free};
     request_fill(request);
     enum result result = request_fields_read_body(json, json_bytes, &request->body, error);
@@ -331,6 +343,8 @@ static enum result body_parse(const struct parse_context *context, enum body_kin
         tag_strip(request->body);
     if (result == RESULT_OK)
         result = request_fields_check_model(request->body, context->assets, error);
+    if (result == RESULT_OK)
+        result = field_watch_check(context->fields, request->body, known_fields[kind], error);
     if (result == RESULT_OK)
         result = body_read(context, kind, request, error);
     if (result != RESULT_OK)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/api/generation/field_table.h"
 #include "frontend/api/generation/request_fields.h"
 
 #define DEFAULT_TASK "Given a web search query, retrieve relevant passages that answer the query"
@@ -225,6 +226,12 @@ static enum result score_read(const struct parse_context *context,
     return result;
 }
 
+static const char *const rerank_fields[] = {
+    "model",       "query",      "documents", "texts",       "top_n",    "return_documents",
+    "return_text", "raw_scores", "truncate",  "instruction", "instruct", NULL};
+static const char *const score_fields[] = {"model",       "text_1",   "text_2",
+                                           "instruction", "instruct", NULL};
+
 static enum result body_parse(const struct parse_context *context, bool scores, const char *json,
                               size_t json_bytes, struct generation_request *request,
                               struct api_error *error)
@@ -237,6 +244,9 @@ static enum result body_parse(const struct parse_context *context, bool scores, 
     enum result result = request_fields_read_body(json, json_bytes, &request->body, error);
     if (result == RESULT_OK)
         result = request_fields_check_model(request->body, context->assets, error);
+    if (result == RESULT_OK)
+        result = field_watch_check(context->fields, request->body,
+                                   scores ? score_fields : rerank_fields, error);
     if (result == RESULT_OK)
         result =
             scores ? score_read(context, request, error) : rerank_read(context, request, error);
