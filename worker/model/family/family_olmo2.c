@@ -19,6 +19,7 @@
 enum { GLOBAL_ROPE, WINDOW_ROPE }; /* as checkpoint_hf_read_layer_ropes() */
 
 static const struct f32_range base_range = {1.0f, 1e12f};
+static const struct f32_range magnitude_range = {1e-3f, 1e3f};
 
 /* --- GGUF ------------------------------------------------------------------------------------- */
 
@@ -28,8 +29,6 @@ static const struct f32_range base_range = {1.0f, 1e12f};
  * in newer files; otherwise one layer of four is global. Converters write OLMo 3's attention_factor,
  * which is the whole magnitude of YaRN, as rope.scaling.attn_factor.
  */
-static const struct f32_range magnitude_range = {1e-3f, 1e3f};
-
 static void gguf_read_layers(struct checkpoint_keys *keys, struct model_config *config)
 {
     uint32_t slides[LIMIT_LAYERS];

@@ -10,8 +10,8 @@
  * types. Other methods are refused by name. Scales of activations and caches are not used, since
  * neither is quantized that way here.
  *
- * Sources: MLX (mlx.nn.quantize, mlx-lm's loading); Hugging Face transformers, quantizers;
- * (AwqConfig, GPTQConfig); compressed-tensors, its configuration.
+ * Sources: MLX (mlx.nn.quantize, mlx-lm's loading); Hugging Face transformers, quantizers (AwqConfig,
+ * GPTQConfig); compressed-tensors, its configuration.
  */
 #include "worker/model/hf/checkpoint_quantization.h"
 
