@@ -63,9 +63,11 @@ static VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlag
 {
     struct vulkan_device *device = context;
     (void)severity;
-    (void)types;
-    atomic_fetch_add(&device->messages, 1);
-    log_warn("validation: %s", data->pMessage);
+    /* Other messages are the loader's, about the layers it finds on this machine. */
+    bool validation = types & VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT;
+    if (validation)
+        atomic_fetch_add(&device->messages, 1);
+    log_warn("%s: %s", validation ? "validation" : "Vulkan loader", data->pMessage);
     return VK_FALSE;
 }
 
