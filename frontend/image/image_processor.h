@@ -34,7 +34,8 @@ enum image_family {
     IMAGE_FAMILY_GEMMA4,   /* aspect kept, pooled tokens */
     IMAGE_FAMILY_IDEFICS3, /* idefics3, smolvlm: tiles, and the whole image as one more */
     IMAGE_FAMILY_LLAVA,    /* the middle square of the image */
-    IMAGE_FAMILY_TILES     /* internvl: a grid of squares near the aspect, and the whole image */
+    IMAGE_FAMILY_TILES     /* internvl, aya_vision, cohere2_vision: a grid of squares, and the whole
+                              image after it */
 };
 
 /* Texts of the marker and of its replacement; empty if the family has none. */
@@ -43,7 +44,9 @@ struct image_tokens {
     char soft[LIMIT_IMAGE_MARKER_BYTES];   /* a placeholder: a feature row replaces it */
     char begin[LIMIT_IMAGE_MARKER_BYTES];  /* before a run of placeholders */
     char end[LIMIT_IMAGE_MARKER_BYTES];    /* after it */
-    char whole[LIMIT_IMAGE_MARKER_BYTES];  /* idefics3: before the whole image */
+    char whole[LIMIT_IMAGE_MARKER_BYTES];  /* idefics3, tiles: before the whole image */
+    char tile[LIMIT_IMAGE_MARKER_BYTES];   /* tiles: before the number of a tile and its run */
+    char after[LIMIT_IMAGE_MARKER_BYTES];  /* tiles: after each tile's run */
 };
 
 struct image_processor {
@@ -62,7 +65,8 @@ struct image_processor {
     uint32_t shortest_edge; /* llava: length of the shorter side before the cut; 0: no cut */
     uint32_t min_tiles;     /* tiles: of a grid */
     uint32_t max_tiles;
-    bool split; /* idefics3: cut into tiles */
+    bool least_upscaling; /* tiles: how the grid is chosen; else by the aspect */
+    bool split;           /* idefics3: cut into tiles */
     float scale[IMAGE_CHANNELS];
     float bias[IMAGE_CHANNELS];
     struct image_tokens tokens;

@@ -158,6 +158,24 @@ static void settings_steps(struct settings *s)
     }
 }
 
+/* The text of a token: a string, or an object with its content. */
+static void take_text(struct settings *s, struct json_value value, const char *name,
+                      const char *fallback, char text[LIMIT_IMAGE_MARKER_BYTES])
+{
+    if (json_value_type(value) == JSON_OBJECT)
+        value = json_value_member(value, "content");
+    must(strlen(fallback) < LIMIT_IMAGE_MARKER_BYTES);
+    memcpy(text, fallback, strlen(fallback) + 1);
+    if (json_value_string(value, text, LIMIT_IMAGE_MARKER_BYTES) == RESULT_INVALID || !text[0])
+        settings_fail(s, RESULT_INVALID, name, "not the text of a token");
+}
+
+static void settings_text(struct settings *s, struct json_value object, const char *name,
+                          const char *fallback, char text[LIMIT_IMAGE_MARKER_BYTES])
+{
+    take_text(s, json_value_member(object, name), name, fallback, text);
+}
+
 /* A token's text in tokenizer_config.json, at one of three places. */
 static void settings_token(struct settings *s, const char *name, const char *fallback,
                            char text[LIMIT_IMAGE_MARKER_BYTES])
@@ -169,12 +187,7 @@ static void settings_token(struct settings *s, const char *name, const char *fal
         if (json_value_type(value) == JSON_ABSENT)
             value = json_value_member(json_value_member(tokenizer, places[i]), name);
     }
-    if (json_value_type(value) == JSON_OBJECT)
-        value = json_value_member(value, "content");
-    must(strlen(fallback) < LIMIT_IMAGE_MARKER_BYTES);
-    memcpy(text, fallback, strlen(fallback) + 1);
-    if (json_value_string(value, text, LIMIT_IMAGE_MARKER_BYTES) == RESULT_INVALID || !text[0])
-        settings_fail(s, RESULT_INVALID, name, "not the text of a token");
+    take_text(s, value, name, fallback, text);
 }
 
 /* --- families --------------------------------------------------------------------------------- */
@@ -365,6 +378,15 @@ static uint32_t settings_downsampling(struct settings *s)
     return (uint32_t)(1.0f / ratio);
 }
 
+/* Reads the bounds of the number of tiles. */
+static void settings_tiles(struct settings *s, struct image_processor *p)
+{
+    p->min_tiles = settings_u32(s, s->image, "min_patches", LIMIT_IMAGE_TILES, 1);
+    p->max_tiles = settings_u32(s, s->image, "max_patches", LIMIT_IMAGE_TILES - 1, 12);
+    if (p->min_tiles > p->max_tiles)
+        settings_fail(s, RESULT_INVALID, "min_patches", "more than max_patches");
+}
+
 static void open_internvl(struct settings *s, struct image_processor *p)
 {
     struct json_value size = json_value_member(s->image, "size");
@@ -379,13 +401,61 @@ static void open_internvl(struct settings *s, struct image_processor *p)
     settings_same(s, size, "width", p->side);
     settings_same(s, s->files->config, "image_seq_length", p->side_tokens);
     settings_same(s, s->files->processor, "image_seq_length", p->side_tokens);
-    p->min_tiles = settings_u32(s, s->image, "min_patches", LIMIT_IMAGE_TILES, 1);
-    p->max_tiles = settings_u32(s, s->image, "max_patches", LIMIT_IMAGE_TILES - 1, 12);
-    if (p->min_tiles > p->max_tiles)
-        settings_fail(s, RESULT_INVALID, "min_patches", "more than max_patches");
+    settings_tiles(s, p);
     settings_token(s, "start_image_token", "<img>", p->tokens.begin);
     settings_token(s, "end_image_token", "</img>", p->tokens.end);
     settings_token(s, "context_image_token", "<IMG_CONTEXT>", p->tokens.soft);
+    memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
+}
+
+/* What aya_vision and cohere2_vision share: SigLIP's squares, merged by downsample_factor. */
+static void settings_cohere(struct settings *s, struct image_processor *p)
+{
+    struct json_value size = json_value_member(s->image, "size");
+    p->arithmetic = IMAGE_ARITHMETIC_TORCH;
+    settings_filter(s, IMAGE_FILTER_BICUBIC, p);
+    settings_normalization(s, true, clip_mean, clip_std, p);
+    p->patch = settings_u32(s, s->vision, "patch_size", LIMIT_PATCH_SIDE, 16);
+    p->side = settings_u32(s, s->vision, "image_size", LIMIT_IMAGE_SIDE, 224);
+    p->merge = settings_u32(s, s->files->config, "downsample_factor", LIMIT_MERGE_SIDE, 2);
+    settle_tile(s, p);
+    settings_same(s, size, "height", p->side);
+    settings_same(s, size, "width", p->side);
+    settings_tiles(s, p);
+}
+
+/* The processor's file repeats the sizes that tokens are counted from. */
+static void open_aya(struct settings *s, struct image_processor *p)
+{
+    struct json_value file = s->files->processor;
+    settings_cohere(s, p);
+    uint32_t patch = settings_u32(s, file, "patch_size", LIMIT_PATCH_SIDE, p->patch * p->merge);
+    bool states_patch = json_value_type(json_value_member(file, "patch_size")) != JSON_ABSENT;
+    uint32_t factor = settings_u32(s, file, "downsample_factor", LIMIT_MERGE_SIDE, 1);
+    uint32_t unit = states_patch ? patch * factor : patch;
+    if (settings_u32(s, file, "img_size", LIMIT_IMAGE_SIDE, p->side) / unit !=
+        p->side / (p->patch * p->merge))
+        settings_fail(s, RESULT_INVALID, "img_size", "contradicts config.json");
+    settings_text(s, file, "image_token", "<image>", p->tokens.marker);
+    settings_text(s, file, "start_of_img_token", "<|START_OF_IMG|>", p->tokens.begin);
+    settings_text(s, file, "end_of_img_token", "<|END_OF_IMG|>", p->tokens.end);
+    settings_text(s, file, "img_patch_token", "<|IMG_PATCH|>", p->tokens.soft);
+    settings_text(s, file, "tile_token", "TILE", p->tokens.tile);
+    settings_text(s, file, "tile_global_token", "TILE_GLOBAL", p->tokens.whole);
+}
+
+/* The image processor's patch_size is the side of a tile in placeholders. */
+static void open_cohere2(struct settings *s, struct image_processor *p)
+{
+    settings_cohere(s, p);
+    settings_same(s, s->image, "patch_size", p->side / (p->patch * p->merge));
+    p->least_upscaling = true;
+    if (!settings_bool(s, "crop_to_patches", true))
+        p->max_tiles = 1;
+    settings_token(s, "boi_token", "<|START_OF_IMG|>", p->tokens.begin);
+    settings_token(s, "eoi_token", "<|END_OF_IMG|>", p->tokens.end);
+    settings_token(s, "image_token", "<|IMG_PATCH|>", p->tokens.soft);
+    settings_token(s, "img_line_break_token", "<|IMG_LINE_BREAK|>", p->tokens.after);
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
 
@@ -406,6 +476,8 @@ static const struct {
     {"smolvlm", IMAGE_FAMILY_IDEFICS3, open_idefics3},
     {"llava", IMAGE_FAMILY_LLAVA, open_llava},
     {"internvl", IMAGE_FAMILY_TILES, open_internvl},
+    {"aya_vision", IMAGE_FAMILY_TILES, open_aya},
+    {"cohere2_vision", IMAGE_FAMILY_TILES, open_cohere2},
 };
 
 enum result image_processor_open(const struct image_processor_files *files,

@@ -178,6 +178,33 @@ static enum result plan_llava(const struct image_processor *p, bool low, struct 
     return RESULT_OK;
 }
 
+/* The smallest scale of both sides that the grid needs to be filled: 1 keeps the image's pixels. */
+static double grid_scale(const struct image_processor *p, const struct image_plan *plan,
+                         uint32_t columns, uint32_t rows)
+{
+    return fmin((double)(columns * p->side) / plan->boxed_width,
+                (double)(rows * p->side) / plan->boxed_height);
+}
+
+/* The first grid that upscales least, or if every grid downscales, the one that downscales least. */
+static void choose_scale(const struct image_processor *p, struct image_plan *plan)
+{
+    double chosen = 0;
+    plan->rows = plan->columns = 1;
+    for (uint32_t tiles = 1; tiles <= p->max_tiles; tiles++) {
+        for (uint32_t columns = 1; columns <= tiles; columns++) {
+            if (tiles % columns != 0)
+                continue;
+            double scale = grid_scale(p, plan, columns, tiles / columns);
+            if (chosen < 1 ? scale > chosen : scale >= 1 && scale < chosen) {
+                chosen = scale;
+                plan->columns = columns;
+                plan->rows = tiles / columns;
+            }
+        }
+    }
+}
+
 /* The grid of at most max_tiles squares whose aspect is nearest to the image's. Of equally near ones
  * the last in order of their number, then their columns, that has less than twice the image's area,
  * else the first. */
@@ -207,7 +234,9 @@ static enum result plan_tiles(const struct image_processor *p, bool low, struct 
 {
     (void)error;
     plan->rows = plan->columns = 1;
-    if (!low)
+    if (!low && p->least_upscaling)
+        choose_scale(p, plan);
+    else if (!low)
         choose_grid(p, plan);
     set_resized(plan, (double)plan->columns * p->side, (double)plan->rows * p->side);
     if (plan->rows * plan->columns == 1)
@@ -339,11 +368,31 @@ static void expand_tiles(const struct image_processor *p, const struct image_pla
     text_buffer_append_text(text, p->tokens.end);
 }
 
+/* "TILE_1", its placeholders, …, "TILE_GLOBAL" and its placeholders; the words may be empty. */
+static void expand_squares(const struct image_processor *p, const struct image_plan *plan,
+                           struct text_buffer *text)
+{
+    text_buffer_append_text(text, p->tokens.begin);
+    for (uint32_t tile = 1; tile <= plan->tiles; tile++) {
+        if (tile == plan->tiles)
+            text_buffer_append_text(text, p->tokens.whole);
+        else if (p->tokens.tile[0])
+            text_buffer_append_format(text, "%s_%u", p->tokens.tile, tile);
+        append_soft(p, plan->tile_tokens, text);
+        text_buffer_append_text(text, p->tokens.after);
+    }
+    text_buffer_append_text(text, p->tokens.end);
+}
+
 void image_processor_expand(const struct image_processor *processor, const struct image_plan *plan,
                             struct text_buffer *text)
 {
     if (processor->family == IMAGE_FAMILY_IDEFICS3) {
         expand_tiles(processor, plan, text);
+        return;
+    }
+    if (processor->family == IMAGE_FAMILY_TILES) {
+        expand_squares(processor, plan, text);
         return;
     }
     const char *gap = processor->family == IMAGE_FAMILY_GEMMA3 ? "\n\n" : "";

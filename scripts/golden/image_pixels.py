@@ -21,6 +21,8 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 from PIL import Image, ImageOps
+from transformers.models.aya_vision import processing_aya_vision
+from transformers.models.cohere2_vision import image_processing_cohere2_vision as cohere2_vision, processing_cohere2_vision
 from transformers.models.gemma3 import image_processing_gemma3 as gemma3
 from transformers.models.gemma4 import image_processing_gemma4 as gemma4, processing_gemma4
 from transformers.models.got_ocr2 import image_processing_got_ocr2 as got_ocr2
@@ -204,6 +206,17 @@ def internvl_settings(side, patch, **more):
             "processor": {"image_seq_length": tokens}}
 
 
+def aya_settings(side, patch, factor, **more):
+    return {"config": {"model_type": "aya_vision", "downsample_factor": factor, "vision_config": {"image_size": side, "patch_size": patch}},
+            "preprocessor": {"size": {"height": side, "width": side}, "crop_to_patches": True, "resample": 3, **HALF, **more},
+            "processor": {"patch_size": patch, "img_size": side, "downsample_factor": factor}}
+
+
+def cohere2_settings(side, patch, factor, **more):
+    return {"config": {"model_type": "cohere2_vision", "downsample_factor": factor, "vision_config": {"image_size": side, "patch_size": patch}},
+            "preprocessor": {"size": {"height": side, "width": side}, "crop_to_patches": True, "patch_size": side // patch // factor, **more}}
+
+
 # name: settings, and whether pixels of every image are recorded, or only of some.
 SETTINGS = {
     "qwen-tiny": (qwen_settings("qwen2_5_vl", 14, 56 * 56, 112 * 112, min_pixels=3136, **CLIP), True),
@@ -220,6 +233,10 @@ SETTINGS = {
     "llava-1.5": (llava_settings(336, 14, **CLIP), False),
     "internvl-tiny": (internvl_settings(56, 14, max_patches=6, min_patches=2), True),
     "internvl3": (internvl_settings(448, 14, max_patches=12), False),
+    "aya-tiny": (aya_settings(56, 7, 4, max_patches=7), True),
+    "aya-vision": (aya_settings(364, 14, 2, max_patches=12), False),
+    "cohere2-tiny": (cohere2_settings(48, 8, 3, max_patches=9), True),
+    "command-a-vision": (cohere2_settings(512, 16, 2, **HALF), False),
     "smolvlm2": (idefics3_settings("smolvlm", 512, 16, 4, 2048), False),
 }
 # Drawn images; sizes and tokens are recorded for all settings.
@@ -228,6 +245,9 @@ DRAWN = [(1, 1), (2, 3), (1, 150), (170, 1), (3, 500), (700, 11), (28, 28), (29,
 # Drawn images whose pixels are recorded for all settings.
 LARGE = {(97, 333), (640, 480), (1000, 30)}
 PLANNED = [(19, 4000), (8000, 6000), (12000, 5000), (16384, 100), (4096, 4097)]
+# More sizes for settings that are named on the command line.
+MORE_PLANNED = [(37, 41), (64, 256), (255, 257), (336, 336), (337, 671), (672, 672), (673, 337), (768, 512), (999, 1001), (1280, 720),
+                (2048, 300), (300, 2048), (2500, 2500)]
 BOXES = {(333, 97): (100, 100), (97, 333): (50, 400), (28, 28): (90, 60)}
 
 
@@ -238,7 +258,7 @@ def chosen(settings):
 
 def make_processor(settings):
     model = settings["config"]["model_type"]
-    classes = {"llava": llava.LlavaImageProcessor, "internvl": got_ocr2.GotOcr2ImageProcessor,
+    classes = {"aya_vision": got_ocr2.GotOcr2ImageProcessor, "cohere2_vision": cohere2_vision.Cohere2VisionImageProcessor, "llava": llava.LlavaImageProcessor, "internvl": got_ocr2.GotOcr2ImageProcessor,
                "gemma3": gemma3.Gemma3ImageProcessor, "gemma4": gemma4.Gemma4ImageProcessor,
                "idefics3": idefics3.Idefics3ImageProcessorPil, "smolvlm": smolvlm.SmolVLMImageProcessorPil}
     return classes.get(model, qwen.Qwen2VLImageProcessor)(**chosen(settings))
@@ -251,7 +271,8 @@ def low_options(settings):
         size = settings["preprocessor"]["size"]
         most = min(size["longest_edge"], 512 * 512)
         return {"size": {"shortest_edge": min(size["shortest_edge"], most), "longest_edge": most}}
-    return {"gemma3": {}, "llava": {}, "internvl": {"min_patches": 1, "max_patches": 1}, "gemma4": {"max_soft_tokens": 70}}.get(model, {"do_image_splitting": False})
+    squares = {"min_patches": 1, "max_patches": 1}
+    return {"gemma3": {}, "llava": {}, "internvl": squares, "aya_vision": squares, "cohere2_vision": squares, "gemma4": {"max_soft_tokens": 70}}.get(model, {"do_image_splitting": False})
 
 
 def qwen_frames(processor, image, options):
@@ -308,6 +329,26 @@ def llava_frames(processor, image, options, settings):
     return [out["pixel_values"][0].permute(1, 2, 0)], (0, 0), text, text.count(who.image_token)
 
 
+def cohere_frames(processor, image, options, settings):
+    out = processor(images=[image], do_rescale=False, do_normalize=False, return_tensors="pt", **options)
+    aya = settings["config"]["model_type"] == "aya_vision"
+    if aya:  # AyaVisionProcessor.__init__
+        kept = settings["processor"]
+        who = SimpleNamespace(start_of_img_token="<|START_OF_IMG|>", end_of_img_token="<|END_OF_IMG|>", img_patch_token="<|IMG_PATCH|>",
+                              tile_token="TILE", tile_global_token="TILE_GLOBAL", img_size=kept["img_size"],
+                              patch_size=kept["patch_size"] * kept["downsample_factor"])
+    else:
+        who = SimpleNamespace(boi_token="<|START_OF_IMG|>", eoi_token="<|END_OF_IMG|>", image_token="<|IMG_PATCH|>",
+                              img_line_break_token="<|IMG_LINE_BREAK|>", patch_size=processor.patch_size)
+    kind = processing_aya_vision.AyaVisionProcessor if aya else processing_cohere2_vision.Cohere2VisionProcessor
+    text = kind.replace_image_token(who, out, 0)
+    limits = {name: options.get(name, getattr(processor, name)) for name in ("min_patches", "max_patches")}
+    choose = got_ocr2.get_optimal_tiled_canvas if aya else cohere2_vision.get_optimal_tiled_canvas
+    columns, rows = choose((image.height, image.width), (processor.size["height"],) * 2, limits["min_patches"], limits["max_patches"])
+    grid = (rows, columns) if rows * columns > 1 else (0, 0)
+    return [frame.permute(1, 2, 0) for frame in out["pixel_values"]], grid, text, text.count("<|IMG_PATCH|>")
+
+
 def internvl_frames(processor, image, options, settings):
     options = {"crop_to_patches": True, **options}  # InternVLProcessor.images_kwargs
     out = processor(images=[image], do_rescale=False, do_normalize=False, return_tensors="pt", **options)
@@ -325,6 +366,8 @@ def run(settings, processor, image, options):
     model = settings["config"]["model_type"]
     if model == "llava":
         return llava_frames(processor, image, options, settings)
+    if model in ("aya_vision", "cohere2_vision"):
+        return cohere_frames(processor, image, options, settings)
     if model == "internvl":
         return internvl_frames(processor, image, options, settings)
     if model.startswith("qwen"):
@@ -394,7 +437,7 @@ def write_cases(out, files):
                 box = BOXES[width, height]
                 print("boxed", f"{place[1]} {box[0]} {box[1]}", family,
                       outcome(settings, processors[family], boxed(image, box), {}, True), sep="\t", file=out)
-    for width, height in PLANNED:
+    for width, height in PLANNED + MORE_PLANNED * bool(sys.argv[2:]):
         image = Image.fromarray(np.zeros((height, width, 3), np.uint8))
         for family, (settings, _) in SETTINGS.items():
             print("drawn", f"{width} {height} 0", family, outcome(settings, processors[family], image, {}, False), sep="\t", file=out)

@@ -94,7 +94,7 @@ def record(family, folder):
             ids, rows = prompt_ids(family, numbers, source)
             given = family.inputs(family, [images[number] for number in numbers])
             extra = family.extra(family, ids) if hasattr(family, "extra") else {}
-            logits = model(torch.tensor([ids]), **given, **extra).logits[0]
+            logits = model(torch.tensor([ids]), **given, **extra).logits[0] * getattr(family, "LOGIT_SCALE", 1)
             assert logits.shape == (len(ids), VOCAB)
             where = torch.arange(len(ids)).expand(3, -1)
             if hasattr(family, "positions"):

@@ -40,6 +40,16 @@ LLAVA = {
     "marker": "<image>",
     "processor": {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 24}, "crop_size": {"height": 24, "width": 24}},
 }
+AYA = {
+    "special": {"<|START_OF_IMG|>": 89, "<|END_OF_IMG|>": 90, "<|IMG_PATCH|>": 91},
+    "marker": "<image>",
+    "processor": {"image_processor_type": "GotOcr2ImageProcessorFast", "size": {"height": 24, "width": 24}, "crop_to_patches": True},
+}
+COHERE = {
+    "special": {"<|START_OF_IMG|>": 89, "<|END_OF_IMG|>": 90, "<|IMG_PATCH|>": 91, "<|IMG_LINE_BREAK|>": 92},
+    "marker": "<|IMG_PATCH|>",
+    "processor": {"image_processor_type": "Cohere2VisionImageProcessorFast", "size": {"height": 24, "width": 24}, "patch_size": 3},
+}
 FIRST_CHARACTER = 3
 
 TEMPLATE = (

@@ -186,6 +186,16 @@ static void test_text_goes_on_beside_other_towers(void **state)
         {"internvl", "lambda_1", "lambda_9", "lambda_1 is missing"},
         {"internvl_wide", "rms_norm\"", "xxx_norm\"", "norm_type"},
         {"internvl_wide", "\"use_qk_norm\": true", "\"use_qk_norm\": false", "is not part of"},
+        {"aya_vision", "\"downsample_factor\": 2", "\"downsample_factor\": 5",
+         "no square of squares"},
+        {"aya_vision", "\"downsample_factor\": 2", "\"downsample_factor\": 0", "downsample_factor"},
+        {"aya_vision", "size\": 88", "size\": 87", "alignment_intermediate_size 87 is odd"},
+        {"aya_vision", "size\": 88", "size\": 86", "linear_1.weight is [128, 88"},
+        {"aya_vision", "\"full\"", "\"default\"", "of a SigLIP tower"},
+        {"aya_vision", "projector.layernorm", "projector.layer_nor", "layernorm.bias is missing"},
+        {"aya_vision_wide", "head.probe", "head.prope", "is not part of"},
+        {"cohere2_vision", "post_layernorm", "past_layernorm", "post_layernorm.bias is missing"},
+        {"cohere2_vision", "siglip_vision_model", "clipxx_vision_model", "clipxx_vision_model"},
         {"internvl_chat", "\"qkv_bias\": true", "\"qkv_bias\": false", "is not part of"},
     };
     for (size_t i = 0; i < sizeof breakages / sizeof breakages[0]; i++)

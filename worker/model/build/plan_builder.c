@@ -401,23 +401,43 @@ bool plan_builder_has(const struct plan_builder *builder, const char *name_forma
     return find_tensor(builder, name.text, &stored) != NULL;
 }
 
-plan_weight_id plan_builder_part(struct plan_builder *builder, uint32_t parts, uint32_t index,
-                                 uint32_t rows, uint32_t columns, const char *name)
+/* Part `index` of `parts` equal ones of a tensor of shape `whole`, as a weight of shape `shape`. */
+static plan_weight_id add_part(struct plan_builder *builder, uint32_t parts, uint32_t index,
+                               struct weight_shape whole, struct weight_shape shape,
+                               const char *name)
 {
-    struct weight_shape shape = {.rows = rows, .columns = columns, .experts = parts};
     struct stored_name stored;
     must(index < parts);
-    if (builder->result != RESULT_OK)
-        return 0;
-    const struct checkpoint_tensor *tensor = find_checked(builder, name, shape, &stored);
+    const struct checkpoint_tensor *tensor = find_checked(builder, name, whole, &stored);
     if (!tensor)
         return 0;
     struct checkpoint_tensor part = *tensor;
     part.data_bytes = tensor->data_bytes / parts;
     part.data = tensor->data + index * part.data_bytes;
-    part.source.first_row = (uint64_t)index * rows;
-    shape.experts = 0;
+    part.source.first_row = (uint64_t)index * shape.rows;
     return add_weight(builder, &part, stored.text, shape);
+}
+
+plan_weight_id plan_builder_part(struct plan_builder *builder, uint32_t parts, uint32_t index,
+                                 uint32_t rows, uint32_t columns, const char *name)
+{
+    const struct weight_shape shape = {.rows = rows, .columns = columns};
+    struct weight_shape whole = {.rows = rows, .columns = columns, .experts = parts};
+    struct stored_name stored;
+    if (builder->result != RESULT_OK)
+        return 0;
+    const struct checkpoint_tensor *tensor = find_tensor(builder, name, &stored);
+    if (tensor && tensor->dimensions[2] == 1)
+        whole = (struct weight_shape){.rows = parts * rows, .columns = columns};
+    return add_part(builder, parts, index, whole, shape, name);
+}
+
+plan_weight_id plan_builder_vector_part(struct plan_builder *builder, uint32_t parts,
+                                        uint32_t index, uint32_t columns, const char *name)
+{
+    const struct weight_shape shape = {.columns = columns, .vector = true};
+    return add_part(builder, parts, index,
+                    (struct weight_shape){.columns = parts * columns, .vector = true}, shape, name);
 }
 
 void plan_builder_use_in_config(struct plan_builder *builder, const char *name)

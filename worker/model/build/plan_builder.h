@@ -95,9 +95,13 @@ plan_weight_id plan_builder_turned_experts(struct plan_builder *builder, uint32_
                                            ...) __attribute__((format(printf, 5, 6)));
 
 /* Matrix `index` of `parts` matrices [rows, columns] that are stored one after the other in one
- * tensor of three dimensions. */
+ * tensor of three dimensions, or of two. */
 plan_weight_id plan_builder_part(struct plan_builder *builder, uint32_t parts, uint32_t index,
                                  uint32_t rows, uint32_t columns, const char *name);
+
+/* The same of `parts` vectors in one. */
+plan_weight_id plan_builder_vector_part(struct plan_builder *builder, uint32_t parts,
+                                        uint32_t index, uint32_t columns, const char *name);
 
 /* The size of the tensor's fastest dimension; 0 if there is no such tensor. */
 uint64_t plan_builder_fastest(const struct plan_builder *builder, const char *name);

@@ -251,3 +251,20 @@ void tower_blocks_skip_rest(struct plan_builder *b, const struct vision_config *
         plan_builder_use_in_config(b, name);
     }
 }
+
+void tower_blocks_skip_head(struct plan_builder *b)
+{
+    static const char *const names[] = {"v.head.probe",
+                                        "v.head.attention.in_proj_weight",
+                                        "v.head.attention.in_proj_bias",
+                                        "v.head.attention.out_proj.weight",
+                                        "v.head.attention.out_proj.bias",
+                                        "v.head.layernorm.weight",
+                                        "v.head.layernorm.bias",
+                                        "v.head.mlp.fc1.weight",
+                                        "v.head.mlp.fc1.bias",
+                                        "v.head.mlp.fc2.weight",
+                                        "v.head.mlp.fc2.bias"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        plan_builder_use_in_config(b, names[i]);
+}

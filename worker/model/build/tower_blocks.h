@@ -57,6 +57,8 @@ void tower_blocks_list_layer(struct plan_builder *b, const struct vision_config 
 
 /* Marks the tensors of layers that are not computed as used, and those of a last norm if `norm`. */
 void tower_blocks_skip_rest(struct plan_builder *b, const struct vision_config *c, bool norm);
+/* Marks the tensors of SigLIP's pooling head as used: features are taken before it. */
+void tower_blocks_skip_head(struct plan_builder *b);
 
 /* out = norm of x by `name`.weight and, for a layer norm, `name`.bias. */
 void tower_blocks_norm(struct plan_builder *b, bool rms, plan_tensor_id x, uint32_t columns,

@@ -53,7 +53,9 @@
 /* clang-format off */
 #define TOWER_LIST(TOWER)   \
     TOWER(llava)            \
-    TOWER(internvl)
+    TOWER(internvl)         \
+    TOWER(aya_vision)       \
+    TOWER(cohere2_vision)
 /* clang-format on */
 
 #define TOWER_DECLARE(name)                                                                        \

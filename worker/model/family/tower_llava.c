@@ -41,22 +41,6 @@ static const char *const prefixes[] = {"vision_tower.vision_model.",
 static const char *const parts[] = {"vision_tower.", "multi_modal_projector.",
                                     "model.vision_tower.", "model.multi_modal_projector.", NULL};
 
-/* The class row is dropped ("default"), or there is none ("full"). */
-static void check_selection(struct checkpoint_keys *root, bool clip)
-{
-    struct gguf_string stated =
-        checkpoint_keys_string_or_empty(root, "vision_feature_select_strategy");
-    bool full = checkpoint_keys_is(stated, "full");
-    if (root->result == RESULT_OK && stated.length > 0 && !full &&
-        !checkpoint_keys_is(stated, "default"))
-        checkpoint_keys_refuse(root, RESULT_INVALID,
-                               "vision_feature_select_strategy is neither default nor full");
-    if (full == clip)
-        checkpoint_keys_refuse(root, RESULT_UNSUPPORTED,
-                               "vision_feature_select_strategy \"%s\" of a %s tower",
-                               full ? "full" : "default", clip ? "CLIP" : "SigLIP");
-}
-
 static void read_config(struct checkpoint_keys *keys, struct checkpoint_keys *root,
                         struct vision_config *config)
 {
@@ -74,7 +58,7 @@ static void read_config(struct checkpoint_keys *keys, struct checkpoint_keys *ro
     checkpoint_vision_square(keys, DEFAULT_PIXELS, config);
     config->vision.lead_row = clip;
     checkpoint_keys_leave(root, keys);
-    check_selection(root, clip);
+    checkpoint_hf_feature_selection(root, "default", clip);
     if (checkpoint_vision_activation(root, "projector_hidden_act", ACTIVATION_GELU_ERF) !=
         ACTIVATION_GELU_ERF)
         checkpoint_keys_refuse(root, RESULT_UNSUPPORTED, "projector_hidden_act is not gelu");

@@ -41,6 +41,17 @@ const struct tensor_name checkpoint_hf_clip_names[] = {
     {"v.blk.*.ffn_down.bias", "^encoder.layers.*.mlp.fc2.bias"},
     {"v.post_ln.weight", "^post_layernorm.weight"},
     {"v.post_ln.bias", "^post_layernorm.bias"},
+    {"v.head.probe", "^head.probe"},
+    {"v.head.attention.in_proj_weight", "^head.attention.in_proj_weight"},
+    {"v.head.attention.in_proj_bias", "^head.attention.in_proj_bias"},
+    {"v.head.attention.out_proj.weight", "^head.attention.out_proj.weight"},
+    {"v.head.attention.out_proj.bias", "^head.attention.out_proj.bias"},
+    {"v.head.layernorm.weight", "^head.layernorm.weight"},
+    {"v.head.layernorm.bias", "^head.layernorm.bias"},
+    {"v.head.mlp.fc1.weight", "^head.mlp.fc1.weight"},
+    {"v.head.mlp.fc1.bias", "^head.mlp.fc1.bias"},
+    {"v.head.mlp.fc2.weight", "^head.mlp.fc2.weight"},
+    {"v.head.mlp.fc2.bias", "^head.mlp.fc2.bias"},
     {NULL, NULL},
 };
 static const struct tensor_name names[] = {

@@ -46,6 +46,23 @@ void checkpoint_hf_feature_layer(struct checkpoint_keys *root, const char *name,
     config->layers = (uint32_t)run;
 }
 
+void checkpoint_hf_feature_selection(struct checkpoint_keys *root, const char *absent,
+                                     bool lead_row)
+{
+    struct gguf_string stated =
+        checkpoint_keys_string_or_empty(root, "vision_feature_select_strategy");
+    if (stated.length == 0)
+        stated = (struct gguf_string){absent, strlen(absent)};
+    bool full = checkpoint_keys_is(stated, "full");
+    if (root->result == RESULT_OK && !full && !checkpoint_keys_is(stated, "default"))
+        checkpoint_keys_refuse(root, RESULT_INVALID,
+                               "vision_feature_select_strategy is neither default nor full");
+    if (full == lead_row)
+        checkpoint_keys_refuse(root, RESULT_UNSUPPORTED,
+                               "vision_feature_select_strategy \"%s\" of a %s tower",
+                               full ? "full" : "default", lead_row ? "CLIP" : "SigLIP");
+}
+
 bool checkpoint_hf_vision_list(struct checkpoint_keys *keys, const char *name, uint32_t bound,
                                uint32_t most, uint32_t *numbers, uint32_t *count)
 {

@@ -44,6 +44,11 @@ void checkpoint_hf_clip_sizes(struct checkpoint_keys *keys, struct vision_terms 
 void checkpoint_hf_feature_layer(struct checkpoint_keys *root, const char *name, int absent,
                                  struct vision_config *config);
 
+/* Checks that the first row of a tile, the class row, is dropped ("default") if the tower has one, and
+ * that no row is dropped ("full") if it has none. */
+void checkpoint_hf_feature_selection(struct checkpoint_keys *root, const char *absent,
+                                     bool lead_row);
+
 /* Reads the merged squares and the frames of a patch, as Qwen's towers have them. */
 void checkpoint_hf_vision_merging(struct checkpoint_keys *keys, struct vision_config *config);
 /* Reads a list of at most `most` numbers below `bound` and sets *count. Returns false if it is

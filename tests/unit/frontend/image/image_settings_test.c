@@ -21,7 +21,11 @@
 #define GEMMA3                                                                                     \
     "{\"model_type\":\"gemma3\",\"vision_config\":{\"image_size\":56,\"patch_size\":14},"          \
     "\"mm_tokens_per_image\":4}"
-#define LLAVA    "{\"model_type\":\"llava\",\"vision_config\":{\"image_size\":336,\"patch_size\":14}}"
+#define LLAVA "{\"model_type\":\"llava\",\"vision_config\":{\"image_size\":336,\"patch_size\":14}}"
+#define AYA                                                                                        \
+    "{\"model_type\":\"aya_vision\",\"vision_config\":{\"image_size\":364,\"patch_size\":14}}"
+#define COHERE                                                                                     \
+    "{\"model_type\":\"cohere2_vision\",\"vision_config\":{\"image_size\":512,\"patch_size\":16}}"
 #define INTERNVL "{\"model_type\":\"internvl\",\"vision_config\":{}}"
 #define GEMMA4   "{\"model_type\":\"gemma4\",\"vision_config\":{}}"
 #define SMOLVLM                                                                                    \
@@ -139,6 +143,12 @@ static void test_refusals_name_the_setting(void **state)
          "image_size", RESULT_INVALID},
         {"{\"model_type\":\"internvl\",\"downsample_ratio\":0.3,\"vision_config\":{}}", NULL, NULL,
          "downsample_ratio", RESULT_INVALID},
+        {AYA, "{\"size\":{\"height\":384,\"width\":384}}", NULL, "height", RESULT_INVALID},
+        {AYA, NULL, "{\"img_size\":336,\"patch_size\":28}", "img_size", RESULT_INVALID},
+        {AYA, NULL, "{\"patch_size\":14}", "img_size", RESULT_INVALID},
+        {AYA, NULL, "{\"tile_token\":\"\"}", "tile_token", RESULT_INVALID},
+        {COHERE, "{\"patch_size\":14}", NULL, "patch_size", RESULT_INVALID},
+        {COHERE, "{\"crop_to_patches\":3}", NULL, "crop_to_patches", RESULT_INVALID},
         {QWEN, "{\"patch_size\":16}", NULL, "patch_size", RESULT_INVALID},
         {QWEN, "{\"merge_size\":0}", NULL, "merge_size", RESULT_INVALID},
         {QWEN, "{\"patch_size\":\"14\"}", NULL, "patch_size", RESULT_INVALID},

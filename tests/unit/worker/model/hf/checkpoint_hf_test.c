@@ -220,6 +220,9 @@ static void test_tower_wholes(void **state)
     hf_config_case_must_read("\"model_type\":\"internvl\"",
                              "\"text_config\":{\"model_type\":\"qwen2\"}", &config);
     assert_true(config.tied_embeddings);
+    hf_config_case_must_read("\"model_type\":\"aya_vision\"",
+                             "\"text_config\":{\"model_type\":\"llama\"}", &config);
+    assert_true(config.tied_embeddings);
     hf_config_case_must_read("\"model_type\":\"internvl_chat\"",
                              "\"llm_config\":{\"model_type\":\"qwen3\",\"num_hidden_layers\":3}",
                              &config);
