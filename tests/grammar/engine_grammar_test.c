@@ -163,10 +163,13 @@ static struct answer answer_of(const struct engine_rig *rig, uint32_t slot)
     return answer;
 }
 
+/* Alternately with masks known before each launch and after it. */
 static struct answer run_alone(const struct test_request *request)
 {
+    static bool masks_follow;
     struct engine_rig rig;
     struct engine_rig_options options = engine_rig_defaults();
+    options.masks_follow = masks_follow = !masks_follow;
     engine_rig_open(&rig, &options);
     test_frontend_send_bytes(rig.frontend);
     assert_true(test_frontend_submit(rig.frontend, 1, request));
@@ -198,12 +201,23 @@ static void assert_obeys(int which, const struct answer *answer, uint32_t from)
 
 /* --- tests ------------------------------------------------------------------------------------ */
 
-static void check_crowd(uint32_t overlap, const struct answer *alone, struct thread_pool *helpers)
+/* The masks of these steps were computed after their launch, which the fake backend asserts. */
+static void assert_masks_followed(const struct engine_rig *rig)
+{
+    const struct fake_backend_totals totals = fake_backend_totals(rig->backend);
+    assert_true(totals.steps_awaiting > 100);
+    assert_true(totals.late_masks > totals.steps_awaiting);
+    assert_true(totals.free_beside_late > 100);
+}
+
+static void check_crowd(uint32_t overlap, bool masks_follow, const struct answer *alone,
+                        struct thread_pool *helpers)
 {
     struct engine_rig rig;
     struct engine_rig_options options = engine_rig_defaults();
     options.kv_blocks[0] = 24; /* a few answers at once: many preemptions */
     options.helpers = helpers;
+    options.masks_follow = masks_follow;
     engine_rig_set_overlap(&options, overlap);
     engine_rig_open(&rig, &options);
     test_frontend_send_bytes(rig.frontend);
@@ -225,6 +239,8 @@ static void check_crowd(uint32_t overlap, const struct answer *alone, struct thr
     assert_int_equal(atomic_load(&gauges->grammars_total), CROWD);
     assert_int_equal(atomic_load(&gauges->grammar_failures_total), 0);
     assert_true(atomic_load(&gauges->grammar_masks_total) > CROWD);
+    if (masks_follow)
+        assert_masks_followed(&rig);
     engine_rig_close(&rig);
 }
 
@@ -245,8 +261,10 @@ static void test_alone_and_among_others(void **state)
     assert_true(by_length + by_grammar + by_stop == CROWD);
     struct thread_pool *helpers;
     assert_int_equal(thread_pool_create(3, &helpers, NULL), RESULT_OK);
-    for (uint32_t overlap = 0; overlap < ENGINE_RIG_OVERLAPS; overlap++)
-        check_crowd(overlap, alone, overlap % 2 ? helpers : NULL);
+    for (uint32_t overlap = 0; overlap < ENGINE_RIG_OVERLAPS; overlap++) {
+        check_crowd(overlap, false, alone, overlap % 2 ? helpers : NULL);
+        check_crowd(overlap, true, alone, overlap % 2 ? helpers : NULL);
+    }
     thread_pool_destroy(helpers);
 }
 
@@ -261,6 +279,7 @@ static void check_drafts(uint64_t seed, const struct answer *alone)
     options.logit_rows = 40;
     options.step_tokens = 48;
     options.drafter = &oracle.drafter;
+    options.masks_follow = seed % 2; /* drafts need the masks before */
     options.draft_pace = draft_oracle_pace();
     engine_rig_open(&rig, &options);
     test_frontend_send_bytes(rig.frontend);
@@ -353,11 +372,12 @@ static void test_forced_runs_share_steps(void **state)
 
 /* Every third request is cancelled at some step of its grammar, and later asked for again: cancelled
  * replies are beginnings of the answer, all others are the answer. */
-static void check_cancels(uint32_t overlap, const struct answer *alone)
+static void check_cancels(uint32_t overlap, bool masks_follow, const struct answer *alone)
 {
     struct engine_rig rig;
     struct engine_rig_options options = engine_rig_defaults();
     options.kv_blocks[0] = 24;
+    options.masks_follow = masks_follow;
     engine_rig_set_overlap(&options, overlap);
     engine_rig_open(&rig, &options);
     test_frontend_send_bytes(rig.frontend);
@@ -405,7 +425,8 @@ static void test_cancels(void **state)
         alone[i] = run_alone(&request);
     }
     for (uint32_t overlap = 0; overlap < ENGINE_RIG_OVERLAPS; overlap++)
-        check_cancels(overlap, alone);
+        for (int masks_follow = 0; masks_follow < 2; masks_follow++)
+            check_cancels(overlap, masks_follow, alone);
 }
 
 /* As after a worker's death at any token. */

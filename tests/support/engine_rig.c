@@ -69,6 +69,7 @@ static struct backend *make_backend(const struct engine_rig *rig, uint32_t state
                                            .step_depth = options->step_depth,
                                            .late = options->late,
                                            .counts_ahead = options->counts_ahead,
+                                           .masks_follow = options->masks_follow,
                                            .vision = options->vision,
                                            .patch_rows = options->patch_rows,
                                            .feature_rows = options->feature_rows};
@@ -93,6 +94,8 @@ void engine_rig_open(struct engine_rig *rig, const struct engine_rig_options *op
     must(frontend_link_open(&fds, &rig->link, NULL) == RESULT_OK);
     uint32_t state_slots = options->recurrent ? options->max_sequences : 0;
     rig->backend = make_backend(rig, state_slots + options->checkpoint_slots);
+    if (options->masks_follow)
+        fake_backend_watch_masks(rig->backend, &pair->segment.gauges->grammar_masks_total);
     struct worker_engine_parts parts = {
         .link = rig->link,
         .backend = rig->backend,

@@ -26,9 +26,10 @@ struct engine_rig_options {
     const struct drafter *drafter; /* NULL: no tokens are drafted */
     uint32_t mixed_prefill_tokens;
     uint32_t event_capacity;
-    uint32_t step_depth; /* this and the next two configure the fake backend */
+    uint32_t step_depth; /* this and the next three configure the fake backend */
     bool late;
     bool counts_ahead;
+    bool masks_follow;                 /* likewise; masks must then be computed after the launch */
     const struct model_vision *vision; /* NULL: no images; the next three are for images */
     uint32_t patch_rows;
     uint32_t feature_rows;

@@ -64,6 +64,9 @@ struct fake_backend {
     uint32_t newest;               /* index into steps */
     uint32_t under_way;
     struct fake_backend_totals totals;
+    bool awaits_masks;                      /* of the newest step */
+    const _Atomic uint64_t *masks_computed; /* or NULL */
+    uint64_t masks_at_launch;
     enum result fail_launch;
     enum result fail_wait;
 };
@@ -449,7 +452,12 @@ static enum result fake_step_launch(struct backend *backend, const struct step_b
     struct fake_backend *fake = own(backend);
     if (fake->fail_launch != RESULT_OK)
         return error_set(error, fake->fail_launch, "the fake backend was told to fail");
-    must(fake->under_way < fake->options.step_depth);
+    must(fake->under_way < fake->options.step_depth && !fake->awaits_masks);
+    must(!batch->awaits_masks || fake->options.masks_follow);
+    fake->awaits_masks = batch->awaits_masks;
+    fake->totals.steps_awaiting += batch->awaits_masks;
+    if (fake->masks_computed)
+        fake->masks_at_launch = atomic_load(fake->masks_computed);
     fake->totals.steps++;
     fake->totals.rows += batch->row_count;
     if (batch->row_count > fake->totals.most_rows)
@@ -462,10 +470,48 @@ static enum result fake_step_launch(struct backend *backend, const struct step_b
     free_step(step, fake->options.layout->group_count);
     copy_step(step, fake, batch);
     step->number = fake->vision ? fake_vision_launch(fake->vision) : 0;
-    if (!fake->options.late)
+    if (!fake->options.late && !fake->awaits_masks)
         compute(fake, step, before);
     fake->under_way++;
     fake->totals.steps_ahead += fake->under_way > 1;
+    return RESULT_OK;
+}
+
+/* Takes the masks that came since the launch; everything else must be as it was. */
+static void take_mask(struct fake_backend *fake, struct wanted_draw *wanted,
+                      const struct row_sampling *sampling)
+{
+    uint32_t words = (fake->options.vocab_tokens + 31) / 32;
+    must(sampling->position == wanted->sampling.position);
+    must(sampling->params->seed == wanted->params.seed);
+    if (wanted->mask || !sampling->mask) {
+        must(!wanted->mask || (sampling->mask && memcmp(wanted->mask, sampling->mask,
+                                                        words * sizeof *wanted->mask) == 0));
+        fake->totals.free_beside_late += !sampling->mask;
+        return;
+    }
+    must(!wanted->sampling.is_forced);
+    wanted->mask = must_alloc(words, sizeof *wanted->mask);
+    memcpy(wanted->mask, sampling->mask, words * sizeof *wanted->mask);
+    wanted->sampling.mask = wanted->mask;
+    wanted->sampling.is_forced = sampling->is_forced;
+    wanted->sampling.forced_token = sampling->forced_token;
+    fake->totals.late_masks++;
+}
+
+static enum result fake_step_draw(struct backend *backend, const struct row_sampling *samplings,
+                                  struct error_text *error)
+{
+    struct fake_backend *fake = own(backend);
+    struct launched_step *step = &fake->steps[fake->newest];
+    (void)error;
+    must(fake->awaits_masks && fake->under_way > 0);
+    must(!fake->masks_computed || atomic_load(fake->masks_computed) > fake->masks_at_launch);
+    for (uint32_t i = 0; i < step->draw_count; i++)
+        take_mask(fake, &step->draws[i], &samplings[i]);
+    if (!fake->options.late)
+        compute(fake, step, &fake->steps[(fake->newest + STEP_SLOTS - 1) % STEP_SLOTS]);
+    fake->awaits_masks = false;
     return RESULT_OK;
 }
 
@@ -473,7 +519,7 @@ static enum result fake_step_wait(struct backend *backend, struct sampled_token 
                                   struct error_text *error)
 {
     struct fake_backend *fake = own(backend);
-    must(fake->under_way > 0);
+    must(fake->under_way > 0 && !fake->awaits_masks);
     if (fake->fail_wait != RESULT_OK)
         return error_set(error, fake->fail_wait, "the fake backend was told to fail");
     uint32_t oldest = (fake->newest + STEP_SLOTS - --fake->under_way) % STEP_SLOTS;
@@ -512,21 +558,21 @@ static void fake_destroy(struct backend *backend)
     free(fake);
 }
 
-static const struct backend_interface fake_interface = {
-    .step_depth = fake_step_depth,
-    .draws_ahead = fake_draws_ahead,
-    .step_launch = fake_step_launch,
-    .step_wait = fake_step_wait,
-    .encode_begin = fake_encode_begin,
-    .encode_part = fake_encode_part,
-    .destroy = fake_destroy,
-};
+#define SHARED_FUNCTIONS                                                                           \
+    .step_depth = fake_step_depth, .draws_ahead = fake_draws_ahead,                                \
+    .step_launch = fake_step_launch, .step_wait = fake_step_wait,                                  \
+    .encode_begin = fake_encode_begin, .encode_part = fake_encode_part, .destroy = fake_destroy
+
+static const struct backend_interface fake_interface = {SHARED_FUNCTIONS};
+static const struct backend_interface fake_interface_masks_follow = {.step_draw = fake_step_draw,
+                                                                     SHARED_FUNCTIONS};
 
 struct backend *fake_backend_create(const struct fake_backend_options *options)
 {
     must(options->step_depth > 0 && options->step_depth <= STEP_DEPTH_MAX);
     struct fake_backend *fake = must_alloc(1, sizeof *fake);
-    fake->backend.interface = &fake_interface;
+    fake->backend.interface =
+        options->masks_follow ? &fake_interface_masks_follow : &fake_interface;
     fake->options = *options;
     for (uint32_t group = 0; group < options->layout->group_count; group++)
         fake->cells[group] =
@@ -547,6 +593,11 @@ struct fake_vision_totals fake_backend_vision_totals(const struct backend *backe
 {
     const struct fake_vision *vision = ((const struct fake_backend *)backend)->vision;
     return vision ? fake_vision_totals(vision) : (struct fake_vision_totals){0};
+}
+
+void fake_backend_watch_masks(struct backend *backend, const _Atomic uint64_t *masks_computed)
+{
+    own(backend)->masks_computed = masks_computed;
 }
 
 void fake_backend_fail_launch(struct backend *backend, enum result result)

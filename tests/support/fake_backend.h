@@ -23,6 +23,7 @@ struct fake_backend_options {
     uint32_t vocab_tokens; /* bounds the tokens that come out */
     uint32_t step_depth;
     bool late;         /* a step is computed when it is waited for, not when it is launched */
+    bool masks_follow; /* steps may await masks */
     bool counts_ahead; /* the backend adds the previous step's tokens to counts */
     const struct model_vision *vision; /* NULL: no images; the next two are for images */
     uint32_t patch_rows;
@@ -41,13 +42,18 @@ struct sampled_token fake_backend_draw(uint64_t prefix, uint32_t vocab_tokens,
 struct fake_backend_totals {
     uint64_t steps;
     uint64_t rows;
-    uint32_t most_rows;   /* of one step */
-    uint64_t steps_ahead; /* launched while another one was under way */
-    uint64_t rows_ahead;  /* whose token was not yet read */
+    uint32_t most_rows;        /* of one step */
+    uint64_t steps_ahead;      /* launched while another one was under way */
+    uint64_t rows_ahead;       /* whose token was not yet read */
+    uint64_t steps_awaiting;   /* launched before their masks, as the next two */
+    uint64_t late_masks;       /* draws that got their mask after the launch of their step */
+    uint64_t free_beside_late; /* draws without a mask in steps that awaited masks */
 };
 struct fake_backend_totals fake_backend_totals(const struct backend *backend);
 /* All zeros for a model without vision. */
 struct fake_vision_totals fake_backend_vision_totals(const struct backend *backend);
+/* At each launch that awaits masks the number is noted; must() have risen when the masks come. */
+void fake_backend_watch_masks(struct backend *backend, const _Atomic uint64_t *masks_computed);
 /* Makes the next step_launch(), or step_wait(), return `result`. */
 void fake_backend_fail_launch(struct backend *backend, enum result result);
 void fake_backend_fail_wait(struct backend *backend, enum result result);

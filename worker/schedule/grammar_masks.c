@@ -75,7 +75,7 @@ static void end(struct worker_engine *engine, struct sequence *sequence)
     frontend_link_emit_failed(engine->parts.link, id, grammar.failure);
 }
 
-bool grammar_masks_prepare(struct worker_engine *engine)
+uint32_t grammar_masks_compute(struct worker_engine *engine)
 {
     struct mask_job job = {.sequences = engine->masked};
     for (uint32_t i = 0; i < sequence_table_running(engine->table); i++) {
@@ -83,14 +83,18 @@ bool grammar_masks_prepare(struct worker_engine *engine)
         if (sequence_wants_mask(sequence) && !sequence->request.grammar.has_mask)
             job.sequences[job.count++] = sequence;
     }
-    if (job.count == 0)
-        return false;
-    compute(engine, &job);
+    if (job.count > 0)
+        compute(engine, &job);
+    return job.count;
+}
+
+bool grammar_masks_end(struct worker_engine *engine, uint32_t count)
+{
     bool ended = false;
-    for (uint32_t i = 0; i < job.count; i++) {
-        if (job.sequences[i]->request.grammar.verdict == GRAMMAR_GOES_ON)
+    for (uint32_t i = 0; i < count; i++) {
+        if (engine->masked[i]->request.grammar.verdict == GRAMMAR_GOES_ON)
             continue;
-        end(engine, job.sequences[i]);
+        end(engine, engine->masked[i]);
         ended = true;
     }
     return ended;

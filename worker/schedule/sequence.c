@@ -349,7 +349,8 @@ enum sequence_draw_kind sequence_next_draw(const struct sequence *sequence,
     if (sequence_grammar_masks(grammar, &sequence->forcer, sequence->drawn_tokens)) {
         if (sequence->drawn_tokens > 0)
             return SEQUENCE_DRAW_UNKNOWN;
-        must(grammar->has_mask && grammar->verdict == GRAMMAR_GOES_ON);
+        if (!grammar->has_mask || grammar->verdict != GRAMMAR_GOES_ON)
+            return SEQUENCE_DRAW_UNMASKED;
         add_mask(grammar->mask, grammar->allowed, sampling);
         return SEQUENCE_DRAW_KNOWN;
     }

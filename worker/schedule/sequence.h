@@ -69,9 +69,10 @@ enum result sequence_append(struct sequence *sequence, struct kv_pools *pools,
                             uint32_t token) RESULT_CHECKED;
 
 /* How the token after the last known or drawn one is drawn. UNKNOWN: it may be a forced token or
- * one under a grammar's mask, which depends on a drawn token that is not known yet; the rest of
- * *sampling is valid. A draw under a mask requires sequence_compute_mask(). */
-enum sequence_draw_kind { SEQUENCE_DRAW_KNOWN, SEQUENCE_DRAW_UNKNOWN };
+ * one under a grammar's mask, which depends on a drawn token that is not known yet. UNMASKED: its
+ * mask awaits sequence_compute_mask(), or the grammar has ended the answer. The rest of *sampling
+ * is valid then. */
+enum sequence_draw_kind { SEQUENCE_DRAW_KNOWN, SEQUENCE_DRAW_UNKNOWN, SEQUENCE_DRAW_UNMASKED };
 enum sequence_draw_kind sequence_next_draw(const struct sequence *sequence,
                                            struct row_sampling *sampling);
 

@@ -86,6 +86,7 @@ void step_batch_builder_clear(struct step_batch_builder *builder)
     builder->batch.row_count = 0;
     builder->batch.sequence_count = 0;
     builder->batch.logit_row_count = 0;
+    builder->batch.awaits_masks = false;
     builder->batch.feature_rows = NULL;
     builder->batch.rope_positions = NULL;
     builder->batch.visible_ends = NULL;
@@ -201,9 +202,22 @@ void step_batch_builder_add(struct step_batch_builder *builder, struct sequence 
         return;
     builder->results[at] = batch->logit_row_count;
     uint32_t row = batch->row_count - sequence->draft.count - 1;
-    must(sequence_next_draw(sequence, add_draw(builder, row)) == SEQUENCE_DRAW_KNOWN);
+    enum sequence_draw_kind kind = sequence_next_draw(sequence, add_draw(builder, row));
+    must(kind == SEQUENCE_DRAW_KNOWN ||
+         (kind == SEQUENCE_DRAW_UNMASKED && sequence->draft.count == 0));
+    batch->awaits_masks = batch->awaits_masks || kind == SEQUENCE_DRAW_UNMASKED;
     for (uint32_t draft = 1; draft <= sequence->draft.count; draft++)
         sequence_draft_draw(sequence, draft, add_draw(builder, row + draft));
+}
+
+void step_batch_builder_add_masks(struct step_batch_builder *builder)
+{
+    for (uint32_t i = 0; i < builder->batch.sequence_count; i++) {
+        uint32_t draw = builder->results[i];
+        const struct sequence *sequence = builder->owners[i];
+        if (draw != UINT32_MAX && sequence_wants_mask(sequence))
+            must(sequence_next_draw(sequence, &builder->samplings[draw]) != SEQUENCE_DRAW_UNKNOWN);
+    }
 }
 
 const struct step_batch *step_batch_builder_batch(const struct step_batch_builder *builder)

@@ -24,12 +24,17 @@ void step_batch_builder_destroy(struct step_batch_builder *builder);
 
 void step_batch_builder_clear(struct step_batch_builder *builder);
 /* Adds the next `certain_rows` rows of a running sequence that holds the blocks for them. If they reach its
- * last token, known or drawn by the previous step, the next token is drawn. The rows of its drafts
+ * last token, known or drawn by the previous step, the next token is drawn; if its mask is not
+ * known yet, the batch awaits masks. The rows of its drafts
  * follow, each with a draw. Rows before prompt tokens that are scored have a draw each, before that. */
 void step_batch_builder_add(struct step_batch_builder *builder, struct sequence *sequence,
                             const struct kv_pools *pools, uint32_t certain_rows);
-/* Valid until the next clear. It points into the builder and, until the batch is launched, into the
- * sequences. */
+/* After the launch of a batch that awaits masks, and sequence_compute_mask() of its sequences: adds
+ * the masks to the batch's samplings. The draw of an answer that its grammar has ended, and that the
+ * caller ends, stays free. */
+void step_batch_builder_add_masks(struct step_batch_builder *builder);
+/* Valid until the next clear. It points into the builder and, until the batch is launched and has its
+ * masks, into the sequences. */
 const struct step_batch *step_batch_builder_batch(const struct step_batch_builder *builder);
 
 /* The sequence of batch->sequences[index], or NULL if it has ended since; and the index of its draw

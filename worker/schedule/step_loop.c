@@ -88,29 +88,60 @@ static void note_patches_without_step(struct worker_engine *engine)
     engine->patch_work = engine->patch_us = 0;
 }
 
-/* Plans the next step and launches it unless it is empty. *worked: it encoded, or ended a sequence. */
+/* Computes the missing masks while the device computes the step just launched, and begins its draws
+ * if they await masks. *masks: how many. */
+static enum result follow_with_masks(struct worker_engine *engine,
+                                     struct step_batch_builder *builder, uint32_t *masks,
+                                     struct error_text *error)
+{
+    *masks = grammar_masks_compute(engine);
+    if (!step_batch_builder_batch(builder)->awaits_masks)
+        return RESULT_OK;
+    step_batch_builder_add_masks(builder);
+    return step_pipeline_draw(&engine->pipeline, error);
+}
+
+/* Launches the planned step, which has rows. `masks_follow`: some of its masks may be missing.
+ * *ended: a sequence was. */
+static enum result launch(struct worker_engine *engine, struct step_batch_builder *builder,
+                          uint32_t prompt_rows, bool masks_follow, bool *ended,
+                          struct error_text *error)
+{
+    uint32_t masks = 0;
+    enum result result = step_pipeline_launch(&engine->pipeline, prompt_rows, engine->patch_work,
+                                              engine->patch_us, error);
+    engine->patch_work = engine->patch_us = 0;
+    if (result == RESULT_OK && masks_follow)
+        result = follow_with_masks(engine, builder, &masks, error);
+    if (result != RESULT_OK)
+        return result;
+    advance(engine, builder);
+    *ended = grammar_masks_end(engine, masks) || *ended;
+    return RESULT_OK;
+}
+
+/* Plans the next step and launches it unless it is empty. *worked: it encoded, or ended a sequence.
+ * Drafts follow from masks, so with a drafter all masks come first. */
 static enum result launch_step(struct worker_engine *engine, bool *launched, bool *worked,
                                struct error_text *error)
 {
+    bool masks_follow = step_pipeline_masks_follow(&engine->pipeline) && !engine->parts.drafter;
+    bool ended = false;
     if (step_planner_must_read(engine))
         return RESULT_OK;
-    bool ended = grammar_masks_prepare(engine);
+    if (!masks_follow)
+        ended = grammar_masks_end(engine, grammar_masks_compute(engine));
     struct step_batch_builder *builder = step_pipeline_begin(&engine->pipeline);
     enum result result = encode(engine, worked, error);
     if (result != RESULT_OK)
         return result;
-    *worked = *worked || ended;
     uint32_t prompt_rows = step_planner_plan(engine, builder);
     *launched = step_batch_builder_batch(builder)->row_count > 0;
-    if (!*launched) {
+    if (*launched)
+        result = launch(engine, builder, prompt_rows, masks_follow, &ended, error);
+    else
         note_patches_without_step(engine);
-        return RESULT_OK;
-    }
-    result = step_pipeline_launch(&engine->pipeline, prompt_rows, engine->patch_work,
-                                  engine->patch_us, error);
-    engine->patch_work = engine->patch_us = 0;
-    if (result == RESULT_OK)
-        advance(engine, builder);
+    *worked = *worked || ended;
     return result;
 }
 

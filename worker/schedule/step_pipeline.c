@@ -91,6 +91,7 @@ enum result step_pipeline_launch(struct step_pipeline *pipeline, uint32_t prompt
     step->patch_work = patch_work;
     step->patch_us = patch_us;
     add_to_roster(pipeline, step->builder);
+    must(!batch->awaits_masks || step_pipeline_masks_follow(pipeline));
     worker_fault_step(&pipeline->options.fault, pipeline->launches++, batch);
     pipeline->under_way++;
     struct backend *backend = pipeline->options.backend;
@@ -99,6 +100,21 @@ enum result step_pipeline_launch(struct step_pipeline *pipeline, uint32_t prompt
     if (pipeline->options.features)
         feature_ledger_launched(pipeline->options.features);
     return backend->interface->step_launch(backend, batch, error);
+}
+
+bool step_pipeline_masks_follow(const struct step_pipeline *pipeline)
+{
+    return pipeline->options.backend->interface->step_draw != NULL;
+}
+
+enum result step_pipeline_draw(struct step_pipeline *pipeline, struct error_text *error)
+{
+    must(!step_pipeline_is_empty(pipeline));
+    uint32_t newest = (pipeline->oldest + pipeline->under_way - 1) % pipeline->depth;
+    const struct step_batch *batch = step_batch_builder_batch(pipeline->steps[newest].builder);
+    struct backend *backend = pipeline->options.backend;
+    must(batch->awaits_masks);
+    return backend->interface->step_draw(backend, batch->samplings, error);
 }
 
 enum result step_pipeline_wait(struct step_pipeline *pipeline, struct step_done *done,

@@ -66,6 +66,12 @@ enum result step_pipeline_launch(struct step_pipeline *pipeline, uint32_t prompt
                                  uint64_t patch_work, uint64_t patch_us,
                                  struct error_text *error) RESULT_CHECKED;
 
+/* Whether the backend begins the rows of a step before the masks of its draws are known. */
+bool step_pipeline_masks_follow(const struct step_pipeline *pipeline);
+/* Begins the draws of the step launched last, whose batch awaited masks and has them now. */
+enum result step_pipeline_draw(struct step_pipeline *pipeline,
+                               struct error_text *error) RESULT_CHECKED;
+
 struct step_done {
     struct step_batch_builder *builder;  /* valid until the next begin */
     const struct sampled_token *results; /* [logit rows of its batch] valid until the next wait */

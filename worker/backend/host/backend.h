@@ -17,7 +17,8 @@
  * step's initial copies precede all of its rows, its final copies follow all of them.
  *
  * Copies. All pointers in a step belong to the caller and are only read during step_launch(): block
- * tables, tokens, samplings and counts may change as soon as it returns.
+ * tables, tokens, samplings and counts may change as soon as it returns. If the step awaits masks,
+ * samplings and what they point to are read during step_draw().
  *
  * One thread drives a backend. After a step has returned an error only destroy() may follow.
  *
@@ -81,6 +82,12 @@ struct backend_interface {
     /* Begins one step after those in progress. */
     enum result (*step_launch)(struct backend *backend, const struct step_batch *batch,
                                struct error_text *error);
+    /* Begins the draws of the step launched last, whose batch awaits masks, before any other call;
+     * samplings: [its logit_row_count]. The device computes the step's rows meanwhile and never
+     * waits for the host: without this call it has nothing left to do. NULL: the device is the host
+     * itself, and masks are known at each launch. */
+    enum result (*step_draw)(struct backend *backend, const struct row_sampling *samplings,
+                             struct error_text *error);
     /* Ends the oldest step in progress. results: [its logit_row_count], zeros if the plan pools. While it waits it beats the
      * heartbeat at least every STEP_WAIT_BEAT_MS; STEP_WAIT_LIMIT_MS after the step could begin it
      * returns an error, so that a lost device ends the worker instead of hanging it. */

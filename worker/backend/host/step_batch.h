@@ -5,6 +5,7 @@
 #ifndef SHOAL_WORKER_BACKEND_HOST_STEP_BATCH_H
 #define SHOAL_WORKER_BACKEND_HOST_STEP_BATCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "worker/plan/kv_layout.h"
@@ -59,6 +60,9 @@ struct step_batch {
     uint32_t logit_row_count;
     const uint32_t *logit_rows;           /* [logit_row_count] ascending row numbers */
     const struct row_sampling *samplings; /* [logit_row_count] */
+    /* Draws lack their masks: the rows are computed, and the draws begin with step_draw(). Only set
+     * if the backend has that function. */
+    bool awaits_masks;
 
     /* For images; NULL if no row of the step needs it. */
 

@@ -270,6 +270,12 @@ static enum result step_launch(struct backend *backend, const struct step_batch 
     return vulkan_steps_launch(own(backend)->steps, batch, error);
 }
 
+static enum result step_draw(struct backend *backend, const struct row_sampling *samplings,
+                             struct error_text *error)
+{
+    return vulkan_steps_draw(own(backend)->steps, samplings, error);
+}
+
 static enum result step_wait(struct backend *backend, struct sampled_token *results,
                              struct error_text *error)
 {
@@ -356,6 +362,7 @@ struct backend *vulkan_backend_create(void)
         .step_depth = step_depth,
         .draws_ahead = draws_ahead,
         .step_launch = step_launch,
+        .step_draw = step_draw,
         .step_wait = step_wait,
         .encode_begin = encode_begin,
         .encode_part = encode_part,

@@ -5,6 +5,10 @@
  * previous step is always in the other slot: that is where a row finds a token that the host has
  * not read.
  *
+ * A step whose draws await masks is two submissions: its rows, and once the masks are known its
+ * draws. The device waits for nothing that the host has not submitted yet, so a host that ends
+ * between the two leaves no work behind.
+ *
  * A device that does not finish within STEP_WAIT_LIMIT_MS (ten times that on drivers for the CPU)
  * is an error. After any error only destruction is allowed.
  */
@@ -22,15 +26,19 @@
 
 #define RECORDED_ROWS       64u /* decode steps of up to so many rows are recorded once */
 #define FIRST_TABLE_ENTRIES 65536u
-#define PROFILE_STEPS       64u /* between two tables */
+#define PROFILE_STEPS       64u                  /* between two tables */
+#define ROWS_ALONE          VULKAN_SAMPLER_WORKS /* recorded commands without draws */
 
 struct slot {
     struct vulkan_batch batch;
     struct vulkan_commands *once; /* recorded anew for each step */
     /* by the sampler's work, how far contexts reach, whether rows lie in an opening, and number of
      * rows; NULL: not yet */
-    struct vulkan_commands *recorded[VULKAN_SAMPLER_WORKS][VULKAN_REACHES][2][RECORDED_ROWS + 1];
+    struct vulkan_commands *recorded[ROWS_ALONE + 1][VULKAN_REACHES][2][RECORDED_ROWS + 1];
     struct vulkan_commands *current;
+    struct vulkan_commands *draws; /* of the last step that awaited masks; NULL: none did yet */
+    bool awaits_masks;             /* the draws are not submitted yet */
+    bool draws_apart;              /* they are a submission of their own */
     /* Copies of recurrent state around the step; NULL: not made yet. They have finished when a
      * later step has, whose commands begin after them. */
     struct vulkan_commands *before;
@@ -76,10 +84,11 @@ static enum result init_slot(struct vulkan_steps *steps, struct slot *slot,
     return result;
 }
 
-static void forget_recordings(struct slot *slot)
+/* Of the first `works` kinds. */
+static void forget_recordings(struct slot *slot, uint32_t works)
 {
     struct vulkan_commands **kept = &slot->recorded[0][0][0][0];
-    for (size_t i = 0; i < sizeof slot->recorded / sizeof *kept; i++) {
+    for (size_t i = 0; i < works * (sizeof slot->recorded[0] / sizeof *kept); i++) {
         vulkan_commands_destroy(kept[i]);
         kept[i] = NULL;
     }
@@ -139,7 +148,8 @@ void vulkan_steps_destroy(struct vulkan_steps *steps)
         return;
     for (uint32_t i = 0; i < STEP_DEPTH_MAX; i++) {
         struct slot *slot = &steps->slots[i];
-        forget_recordings(slot);
+        forget_recordings(slot, ROWS_ALONE + 1);
+        vulkan_commands_destroy(slot->draws);
         vulkan_commands_destroy(slot->before);
         vulkan_commands_destroy(slot->after);
         vulkan_commands_destroy(slot->once);
@@ -157,8 +167,8 @@ static struct slot *slot_of(struct vulkan_steps *steps, uint64_t step)
     return &steps->slots[step % STEP_DEPTH_MAX];
 }
 
-/* Whether commands of this shape may be kept: every row is a sequence's next token, and all of them
- * are drawn from. */
+/* Whether commands of this shape may be kept: every row is a sequence's next token, all of them are
+ * drawn from, and none by the host within these commands. */
 static bool is_replayable(const struct vulkan_steps *steps, const struct slot *slot,
                           const struct vulkan_shape *shape)
 {
@@ -180,18 +190,24 @@ static void record_logits(const struct vulkan_steps *steps, const struct vulkan_
     vulkan_commands_barrier(commands);
 }
 
+/* After a barrier after the logits. */
 static void record_draws(struct vulkan_steps *steps, struct slot *slot,
-                         const struct vulkan_shape *shape, struct vulkan_commands *commands)
+                         struct vulkan_commands *commands)
 {
     const struct vulkan_sampler_step step = {.rows = slot->batch.rows_address,
                                              .sequences = slot->batch.sequences_address,
                                              .tables = slot->batch.tables.address,
                                              .logit_rows = slot->batch.logit_rows_address};
+    if (slot->host_rows > 0)
+        record_logits(steps, vulkan_host_draws_logits(slot->host_draws), slot->logit_rows,
+                      commands);
     vulkan_sampler_record(steps->sampler, (uint32_t)(slot - steps->slots), slot->sampling,
-                          shape->logit_rows, &step, commands);
-    if (steps->profile)
-        vulkan_profile_mark(steps->profile, commands, "sampler", 0,
-                            logits_bytes(steps->program, shape->logit_rows));
+                          slot->logit_rows, &step, commands);
+}
+
+static bool has_draws(const struct vulkan_steps *steps, const struct slot *slot)
+{
+    return slot->logit_rows > 0 && !steps->program->plan->pools;
 }
 
 static enum result record(struct vulkan_steps *steps, struct slot *slot,
@@ -215,11 +231,12 @@ static enum result record(struct vulkan_steps *steps, struct slot *slot,
         result = vulkan_plan_walk_run(&recording, error);
     if (result == RESULT_OK && shape->logit_rows > 0 && steps->options.keeps_logits)
         record_logits(steps, &steps->logits, shape->logit_rows, commands);
-    if (result == RESULT_OK && slot->host_rows > 0)
-        record_logits(steps, vulkan_host_draws_logits(slot->host_draws), shape->logit_rows,
-                      commands);
-    if (result == RESULT_OK && shape->logit_rows > 0 && !steps->program->plan->pools)
-        record_draws(steps, slot, shape, commands);
+    if (result == RESULT_OK && has_draws(steps, slot) && !slot->draws_apart) {
+        record_draws(steps, slot, commands);
+        if (steps->profile)
+            vulkan_profile_mark(steps->profile, commands, "sampler", 0,
+                                logits_bytes(steps->program, slot->logit_rows));
+    }
     if (result == RESULT_OK)
         result = vulkan_commands_end(commands, error);
     return result;
@@ -231,8 +248,9 @@ static enum result choose_commands(struct vulkan_steps *steps, struct slot *slot
     slot->current = slot->once;
     if (!is_replayable(steps, slot, shape))
         return record(steps, slot, shape, slot->once, error);
+    uint32_t work = slot->draws_apart ? ROWS_ALONE : slot->sampling;
     struct vulkan_commands **kept =
-        &slot->recorded[slot->sampling][shape->reach][shape->openings][shape->rows];
+        &slot->recorded[work][shape->reach][shape->openings][shape->rows];
     if (*kept) {
         slot->current = *kept;
         return RESULT_OK;
@@ -300,14 +318,76 @@ static enum result copy_states(const struct vulkan_steps *steps, const struct st
 static enum result wait_for(struct vulkan_steps *steps, struct slot *slot, struct error_text *error)
 {
     enum result result = RESULT_TIMED_OUT;
+    struct vulkan_commands *last = slot->draws_apart ? slot->draws : slot->current;
     uint32_t limit_ms = wait_limit_ms(steps);
     for (uint32_t waited_ms = 0; result == RESULT_TIMED_OUT && waited_ms < limit_ms;
          waited_ms += STEP_WAIT_BEAT_MS) {
         if (steps->options.heartbeat)
             atomic_fetch_add_explicit(steps->options.heartbeat, 1, memory_order_relaxed);
-        result = vulkan_commands_wait(slot->current, STEP_WAIT_BEAT_MS, error);
+        result = vulkan_commands_wait(last, STEP_WAIT_BEAT_MS, error);
     }
+    if (result == RESULT_OK && slot->draws_apart) /* it began before the draws and is over */
+        result = vulkan_commands_wait(slot->current, STEP_WAIT_BEAT_MS, error);
     slot->is_over = result == RESULT_OK;
+    return result;
+}
+
+/* Writes the parameters of the slot's draws. */
+static enum result fill_draws(struct vulkan_steps *steps, struct slot *slot,
+                              const struct row_sampling *samplings, struct error_text *error)
+{
+    bool moved = false;
+    enum result result = vulkan_host_draws_begin(slot->host_draws, &samplings, slot->logit_rows,
+                                                 &slot->host_rows, error);
+    if (result == RESULT_OK)
+        result = vulkan_sampler_fill(steps->sampler, (uint32_t)(slot - steps->slots), samplings,
+                                     slot->logit_rows, &slot->sampling, &moved, error);
+    if (result == RESULT_OK && moved)
+        forget_recordings(slot, ROWS_ALONE);
+    return result;
+}
+
+/* Draws the host's rows, for which it waits. */
+static enum result draw_on_host(struct vulkan_steps *steps, struct slot *slot,
+                                const struct row_sampling *samplings, struct error_text *error)
+{
+    if (slot->host_rows == 0)
+        return RESULT_OK;
+    enum result result = wait_for(steps, slot, error);
+    if (result == RESULT_OK)
+        vulkan_host_draws_run(slot->host_draws, samplings);
+    return result;
+}
+
+static struct vulkan_shape shape_of(const struct slot *slot, const struct step_batch *batch)
+{
+    struct vulkan_shape shape = {
+        .rows = batch->row_count,
+        .sequences = batch->sequence_count,
+        .logit_rows = batch->logit_row_count,
+        .decodes = slot->batch.decode_count,
+        .tiles = slot->batch.tile_count,
+        .whole = slot->batch.draws_whole,
+        .features = slot->batch.has_features,
+        .spans = slot->batch.has_spans,
+        .openings = slot->batch.has_openings,
+        .opening_tiles = slot->batch.opening_tiles,
+        .reach = slot->batch.reach,
+    };
+    if (shape.reach == VULKAN_REACH_SHORT && !(shape.whole && shape.rows == shape.sequences))
+        shape.reach = VULKAN_REACH_COMMON;
+    return shape;
+}
+
+static enum result submit(struct vulkan_steps *steps, struct slot *slot,
+                          const struct step_batch *batch, struct error_text *error)
+{
+    enum result result =
+        copy_states(steps, batch, COPY_BEFORE, &slot->before, &slot->before_submitted, error);
+    if (result == RESULT_OK)
+        result = vulkan_commands_submit(slot->current, error);
+    if (result == RESULT_OK)
+        result = copy_states(steps, batch, COPY_AFTER, &slot->after, &slot->after_submitted, error);
     return result;
 }
 
@@ -315,52 +395,55 @@ enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_ba
                                 struct error_text *error)
 {
     must(steps->launched - steps->waited < steps->options.depth);
+    must(steps->launched == 0 || !slot_of(steps, steps->launched - 1)->awaits_masks);
     struct slot *slot = slot_of(steps, steps->launched);
-    struct vulkan_shape shape = {.rows = batch->row_count,
-                                 .sequences = batch->sequence_count,
-                                 .logit_rows = batch->logit_row_count};
-    bool tables_moved, records_moved = false;
-    const struct row_sampling *samplings = batch->samplings;
+    bool tables_moved = false;
     slot->host_rows = 0;
+    slot->sampling = 0;
     slot->is_over = false;
+    slot->logit_rows = batch->logit_row_count;
+    slot->draws_apart = slot->awaits_masks = batch->awaits_masks;
+    must(!slot->awaits_masks || has_draws(steps, slot));
     enum result result = vulkan_batch_fill(&slot->batch, batch, &tables_moved, error);
-    bool draws = batch->logit_row_count > 0 && !steps->program->plan->pools;
-    if (result == RESULT_OK && draws)
-        result = vulkan_host_draws_begin(slot->host_draws, &samplings, batch->logit_row_count,
-                                         &slot->host_rows, error);
-    if (result == RESULT_OK && draws)
-        result =
-            vulkan_sampler_fill(steps->sampler, (uint32_t)(slot - steps->slots), samplings,
-                                batch->logit_row_count, &slot->sampling, &records_moved, error);
+    if (result == RESULT_OK && tables_moved)
+        forget_recordings(slot, ROWS_ALONE + 1);
+    if (result == RESULT_OK && has_draws(steps, slot) && !slot->draws_apart)
+        result = fill_draws(steps, slot, batch->samplings, error);
     if (result != RESULT_OK)
         return result;
-    if (tables_moved || records_moved)
-        forget_recordings(slot);
-    shape.decodes = slot->batch.decode_count;
-    shape.tiles = slot->batch.tile_count;
-    shape.whole = slot->batch.draws_whole;
-    shape.features = slot->batch.has_features;
-    shape.spans = slot->batch.has_spans;
-    shape.openings = slot->batch.has_openings;
-    shape.opening_tiles = slot->batch.opening_tiles;
-    shape.reach = slot->batch.reach;
-    if (shape.reach == VULKAN_REACH_SHORT && !(shape.whole && shape.rows == shape.sequences))
-        shape.reach = VULKAN_REACH_COMMON;
-    slot->logit_rows = batch->logit_row_count;
+    const struct vulkan_shape shape = shape_of(slot, batch);
     result = choose_commands(steps, slot, &shape, error);
     if (result == RESULT_OK)
-        result =
-            copy_states(steps, batch, COPY_BEFORE, &slot->before, &slot->before_submitted, error);
+        result = submit(steps, slot, batch, error);
     if (result == RESULT_OK)
-        result = vulkan_commands_submit(slot->current, error);
-    if (result == RESULT_OK)
-        result = copy_states(steps, batch, COPY_AFTER, &slot->after, &slot->after_submitted, error);
-    if (result == RESULT_OK && slot->host_rows > 0)
-        result = wait_for(steps, slot, error);
-    if (result == RESULT_OK && slot->host_rows > 0)
-        vulkan_host_draws_run(slot->host_draws, batch->samplings);
+        result = draw_on_host(steps, slot, batch->samplings, error);
     if (result == RESULT_OK)
         steps->launched++;
+    return result;
+}
+
+enum result vulkan_steps_draw(struct vulkan_steps *steps, const struct row_sampling *samplings,
+                              struct error_text *error)
+{
+    must(steps->launched > steps->waited);
+    struct slot *slot = slot_of(steps, steps->launched - 1);
+    must(slot->awaits_masks);
+    enum result result = fill_draws(steps, slot, samplings, error);
+    if (result == RESULT_OK && !slot->draws)
+        result = vulkan_commands_create(steps->program->device, VULKAN_QUEUE_COMPUTE, 0,
+                                        &slot->draws, error);
+    if (result == RESULT_OK)
+        result = vulkan_commands_begin(slot->draws, error);
+    if (result != RESULT_OK)
+        return result;
+    vulkan_commands_barrier(slot->draws);
+    record_draws(steps, slot, slot->draws);
+    result = vulkan_commands_end(slot->draws, error);
+    if (result == RESULT_OK)
+        result = vulkan_commands_submit(slot->draws, error);
+    if (result == RESULT_OK)
+        result = draw_on_host(steps, slot, samplings, error);
+    slot->awaits_masks = result != RESULT_OK;
     return result;
 }
 
@@ -369,6 +452,7 @@ enum result vulkan_steps_wait(struct vulkan_steps *steps, struct sampled_token *
 {
     must(steps->launched > steps->waited);
     struct slot *slot = slot_of(steps, steps->waited);
+    must(!slot->awaits_masks);
     enum result result = slot->is_over ? RESULT_OK : wait_for(steps, slot, error);
     if (result != RESULT_OK)
         return result;

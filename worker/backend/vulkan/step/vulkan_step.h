@@ -1,6 +1,6 @@
 /*
  * Steps on the device: at most STEP_DEPTH_MAX in flight, each in a slot with its inputs and
- * results. One submission per step. Commands of pure decode steps are recorded once per slot,
+ * results. One submission per step, two if its draws await masks. Commands of pure decode steps are recorded once per slot,
  * number of rows and reach of their contexts and submitted again; other steps are recorded each
  * time.
  */
@@ -39,6 +39,8 @@ enum result vulkan_steps_warm(struct vulkan_steps *steps, const struct vulkan_im
 bool vulkan_steps_draw_ahead(const struct vulkan_steps *steps, const struct row_sampling *sampling);
 enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_batch *batch,
                                 struct error_text *error) RESULT_CHECKED;
+enum result vulkan_steps_draw(struct vulkan_steps *steps, const struct row_sampling *samplings,
+                              struct error_text *error) RESULT_CHECKED;
 enum result vulkan_steps_wait(struct vulkan_steps *steps, struct sampled_token *results,
                               struct error_text *error) RESULT_CHECKED;
 const float *vulkan_steps_last_logits(const struct vulkan_steps *steps);
