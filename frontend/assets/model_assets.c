@@ -147,6 +147,8 @@ static void vision_open(const struct model_assets_options *options, struct model
         return;
     assets->vision->media = options->media;
     assets->vision->budget.most_bytes = options->image_bytes;
+    if (options->image_key)
+        image_processor_set_key(&assets->vision->processor, options->image_key);
 }
 
 static enum result assets_read(const struct model_assets_options *options,

@@ -12,6 +12,7 @@
 #include "frontend/image/media_policy.h"
 #include "frontend/prompt/call_form.h"
 #include "frontend/reply/reply_formats.h"
+#include "proto/keyed_hash.h"
 #include "proto/limits.h"
 #include "proto/pooling.h"
 #include "proto/result.h"
@@ -61,10 +62,11 @@ struct model_assets_options {
     const char
         *chat_template_path; /* a Jinja file instead of the checkpoint's own template, or NULL */
     struct reply_format_names format_names;
-    uint32_t context_limit;    /* 0: the trained context */
-    uint32_t max_kv_tokens;    /* 0: no limit */
-    struct media_policy media; /* sources from which clients may name images */
-    uint64_t image_bytes;      /* maximum for the images of all live requests */
+    uint32_t context_limit;                 /* 0: the trained context */
+    uint32_t max_kv_tokens;                 /* 0: no limit */
+    struct media_policy media;              /* sources from which clients may name images */
+    uint64_t image_bytes;                   /* maximum for the images of all live requests */
+    const struct keyed_hash_key *image_key; /* of hashes of images; NULL: a random one */
 };
 
 enum result model_assets_open(const struct model_assets_options *options,

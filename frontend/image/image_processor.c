@@ -84,6 +84,22 @@ static void cut_tile(const struct image_pixels *from, const struct image_plan *p
         memcpy(out, in, tile_row);
 }
 
+/* Settings that the pixels do not show, but their features do, are part of the key. */
+void image_processor_set_key(struct image_processor *processor, const struct keyed_hash_key *key)
+{
+    struct {
+        char purpose[8];
+        uint32_t family;
+        uint32_t patch;
+        float scale[IMAGE_CHANNELS];
+        float bias[IMAGE_CHANNELS];
+    } settings = {.purpose = "images", .family = processor->family, .patch = processor->patch};
+    _Static_assert(sizeof settings == 16 + 8 * IMAGE_CHANNELS, "hashed as bytes: no padding");
+    memcpy(settings.scale, processor->scale, sizeof settings.scale);
+    memcpy(settings.bias, processor->bias, sizeof settings.bias);
+    keyed_hash_wide(key, &settings, sizeof settings, processor->hash_key.words);
+}
+
 /* Hashes the pixels and the tiling; settings that are the same for all images of this processor are
  * not included. */
 static void hash_content(const struct image_processor *p, const struct image_plan *plan,

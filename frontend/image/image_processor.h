@@ -73,6 +73,10 @@ struct image_processor {
     struct keyed_hash_key hash_key;
 };
 
+/* Contents get the same hashes from every processor of these settings that is given this key. Without
+ * it the key is random. */
+void image_processor_set_key(struct image_processor *processor, const struct keyed_hash_key *key);
+
 /* The JSON of a checkpoint; all but `config` may be absent. */
 struct image_processor_files {
     struct json_value config;       /* config.json */

@@ -241,6 +241,7 @@ static enum result command_start(struct serve_command *command, struct error_tex
     if (journal != RESULT_OK)
         return journal;
     config.state_directory = response_journal_directory(command->journal);
+    config.key = tenant_salt_key(config.state_directory);
     enum result result = http_settings_create(command->options, &command->http_settings, error);
     if (result == RESULT_OK)
         result = server_start(command, error);
@@ -256,7 +257,7 @@ static enum result command_start(struct serve_command *command, struct error_tex
         &(struct generation_route_config){.base = command->base,
                                           .engine = command->routes.engine,
                                           .options = command->options,
-                                          .salt_key = tenant_salt_key(config.state_directory),
+                                          .salt_key = config.key,
                                           .usage = http_settings_usage(command->http_settings),
                                           .watches = command->routes.watches});
     command->routes.resume = response_resume_create(

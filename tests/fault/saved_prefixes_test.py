@@ -1,7 +1,8 @@
 """A planned restart with --state-dir keeps the prefix cache: the next server finds the same prefixes, per tenant, and gives the same answers. A
-file that is damaged, foreign or does not fit leaves an empty cache and one line in the log."""
+file that is damaged, foreign or does not fit leaves an empty cache and one line in the log. The same for features of images."""
 
 import os
+import random
 import re
 import resource
 import signal
@@ -9,6 +10,7 @@ import signal
 import pytest
 
 from shoal_server import COMPILING_S, ROOT, ShoalServer, wait_until
+from vision_folder import data_uri, image_part, make_folder, png, text_part
 
 CHECKPOINTS = ROOT / "build/checkpoints"
 MODELS = {"SmolLM2": None, "sliding windows": CHECKPOINTS / "gemma3-f32.gguf", "short convolutions": CHECKPOINTS / "lfm2-f32.gguf"}
@@ -215,3 +217,99 @@ def test_a_full_disk_keeps_the_older_file(start, tmp_path):
     assert (tmp_path / "state/prefix-cache-0").read_bytes() == content
     server = start(stop=False)
     assert cached(ask(server)) > 0 and ask(server)["choices"] == first["choices"]
+
+
+# --- images ---------------------------------------------------------------------------------------------------------------
+
+PATCH_ROWS = 128  # of an image of 64 x 32 pixels
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return make_folder(tmp_path_factory.mktemp("model"))
+
+
+def draw_images(count):
+    return [image_part(data_uri(png(64, 32, tuple(random.randrange(256) for _ in range(3))))) for _ in range(count)]
+
+
+def look(server, images, headers=None, **fields):
+    """The reply, and how many patch rows were encoded for it."""
+    before = server.metrics()["shoal_patch_rows_total"]
+    reply = ask(server, headers, [*images, text_part("what are these? " + TEXT)], **fields)
+    return reply, server.metrics()["shoal_patch_rows_total"] - before
+
+
+@pytest.mark.parametrize("options", [(), pytest.param((*VULKAN[:2], "--step-tokens", "512", *VULKAN[-2:], "--kv-cache-bytes", "16M"),
+                                                      marks=pytest.mark.long)], ids=["cpu", "vulkan"])
+def test_the_next_server_finds_images(start, folder, options):
+    """A prompt that goes on after the same images finds their KV blocks; any other prompt finds their features."""
+    images = draw_images(3)
+    server = start(*options, model=folder)
+    first, rows = look(server, images)
+    turned, no_rows = look(server, images[::-1], cache_prompt=False)
+    assert (rows, no_rows) == (3 * PATCH_ROWS, 0)
+    log = end(server)
+    assert "features of images: 3 saved with it; 0 left out" in log
+    server = start(*options, model=folder, stop=False)
+    again, rows = look(server, images)
+    assert rows == 0 and cached(again) >= first["usage"]["prompt_tokens"] // 16 * 16 - 16 > 0
+    assert again["choices"] == first["choices"]
+    for life in range(2):  # what was loaded outlives the worker too
+        again, rows = look(server, images[::-1], cache_prompt=False)
+        assert (rows, again["choices"]) == (0, turned["choices"]), life
+        if life == 0:
+            pid = server.worker_pid()
+            os.kill(pid, signal.SIGKILL)
+            wait_until(lambda: server.worker_pid() not in (None, pid), "the next worker")
+            server.wait_ready(COMPILING_S)
+    assert "features of images: 3 of an earlier server loaded; 0 had no room" in server.log_text()
+    assert look(server, draw_images(1))[1] == PATCH_ROWS
+
+
+def test_images_of_tenants_and_bounds(start, folder, tmp_path):
+    options = ("--api-key", "sk-first", "--api-key", "sk-second")
+    images = draw_images(4)
+
+    def answers(server):
+        replies = [look(server, [image], KEYS[0], cache_prompt=False) for image in images]
+        return [reply["choices"] for reply, _ in replies], [rows for _, rows in replies]
+
+    first, _ = answers(start(*options, model=folder))
+    server = start(*options, model=folder)
+    assert look(server, images[:1], KEYS[1], cache_prompt=False)[1] == PATCH_ROWS
+    assert answers(server) == (first, [0] * 4)
+    end(server)
+    file = tmp_path / "state/prefix-cache-0"
+    most = file.stat().st_size * 2 // 3
+    options = (*options, "--prefix-cache-bytes", str(most))
+    server = start(*options, model=folder, stop=False)
+    answers(server)
+    saved, left = map(int, re.search(r"features of images: (\d+) saved with it; (\d+) left out", end(server)).groups())
+    assert saved + left == 4 and 0 < saved < 4 and file.stat().st_size <= most
+    server = start(*options, model=folder, stop=False)
+    assert answers(server) == (first, [PATCH_ROWS] * left + [0] * saved)  # the newest are there
+
+
+def test_damaged_features_are_not_used(start, folder, tmp_path):
+    images = draw_images(2)
+    server = start(model=folder)
+    first, _ = look(server, images, cache_prompt=False)
+    end(server)
+    file = tmp_path / "state/prefix-cache-0"
+    intact = file.read_bytes()
+    assert len(intact) > 2 * 8 * 4 * 100
+    for _ in range(6):
+        content = bytearray(intact)
+        flip(content, random.randrange(96, len(content)))
+        file.write_bytes(content)
+        server = start(model=folder, stop=False)
+        again, rows = look(server, images, cache_prompt=False)
+        assert (rows, again["choices"]) == (2 * PATCH_ROWS, first["choices"])
+        assert end(server).count(REFUSED) == 1
+    file.write_bytes(intact)
+    server = start(model=folder, stop=False)
+    assert look(server, images, cache_prompt=False)[1] == 0
+    assert server.request("POST", "/v1/cache/reset").status == 200
+    assert "features of images: 0 saved with it" in end(server)
+    assert look(start(model=folder, stop=False), images, cache_prompt=False)[1] == 2 * PATCH_ROWS

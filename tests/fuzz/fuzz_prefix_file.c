@@ -1,7 +1,8 @@
 /*
  * Any bytes as a saved prefix cache, and as the ledger of a vault. The first byte chooses what: a file as it is, a
  * file whose head and end are made right so that its entries are reached, or records with right commit
- * words; and whether the pools are a device's. What is taken becomes the prefix cache of a worker, which is looked up, evicted and emptied.
+ * words; and whether the pools are a device's. What is taken becomes the prefix cache and the feature cache of a worker, which are
+ * looked up, evicted and emptied.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -10,21 +11,26 @@
 #include <unistd.h>
 
 #include "proto/must.h"
+#include "worker/cache/feature_cache.h"
 #include "worker/cache/kv_pools.h"
 #include "worker/cache/prefix_file.h"
 #include "worker/plan/content_hash.h"
 
 enum { FULL = 9, SLIDING = 5, SLOTS = 3, BLOCK_BYTES = 40, SLOT_BYTES = 8 };
 enum { RECORDS = FULL + SLIDING + SLOTS };
+enum { KEPT_IMAGES = 3, FEATURE_ROWS = 6, ROW_BYTES = 4 };
+enum { FEATURES_AT = (FULL + SLIDING) * BLOCK_BYTES + SLOTS * SLOT_BYTES };
 
 static const struct keyed_hash_key key = {{1, 2}};
 
 struct worker {
     struct kv_ledger_record records[RECORDS];
-    uint8_t memory[(FULL + SLIDING) * BLOCK_BYTES + SLOTS * SLOT_BYTES];
+    struct feature_record *images; /* [feature_cache_capacity(KEPT_IMAGES)] */
+    uint8_t memory[FEATURES_AT + FEATURE_ROWS * ROW_BYTES];
     struct kv_layout layout;
     struct prefix_file_pools file;
     struct kv_ledger *ledger;
+    struct feature_ledger *features;
 };
 
 /* The same pools as a device's. */
@@ -32,9 +38,10 @@ static enum result device_copy(void *context, uint32_t store, uint32_t number, b
                                void *bytes, struct error_text *error)
 {
     struct worker *worker = context;
-    static const uint32_t counts[PREFIX_STORES] = {FULL, SLIDING, [PREFIX_CHECKPOINT] = SLOTS};
+    static const uint32_t counts[PREFIX_FILE_STORES] = {
+        FULL, SLIDING, [PREFIX_CHECKPOINT] = SLOTS, [PREFIX_FILE_FEATURES] = FEATURE_ROWS};
     (void)error;
-    must(store < PREFIX_STORES && number < counts[store]);
+    must(store < PREFIX_FILE_STORES && number < counts[store]);
     uint64_t count = worker->file.block_bytes[store];
     uint8_t *block = worker->memory + worker->file.offsets[store] + number * count;
     memcpy(out ? bytes : block, out ? block : bytes, count);
@@ -56,13 +63,23 @@ static void worker_begin(struct worker *worker)
     worker->layout.groups[1] = (struct kv_group){.kind = KV_SLIDING, .window = 32};
     worker->file = (struct prefix_file_pools){
         .identity = 3,
-        .block_bytes = {BLOCK_BYTES, BLOCK_BYTES, [PREFIX_CHECKPOINT] = SLOT_BYTES},
-        .offsets = {0, FULL * BLOCK_BYTES, [PREFIX_CHECKPOINT] = (FULL + SLIDING) * BLOCK_BYTES},
+        .block_bytes =
+            {BLOCK_BYTES,
+             BLOCK_BYTES, [PREFIX_CHECKPOINT] = SLOT_BYTES, [PREFIX_FILE_FEATURES] = ROW_BYTES},
+        .offsets = {0, FULL * BLOCK_BYTES, [PREFIX_CHECKPOINT] = (FULL + SLIDING) * BLOCK_BYTES,
+                    [PREFIX_FILE_FEATURES] = FEATURES_AT},
+        .feature_rows = FEATURE_ROWS,
+        .kept_images = KEPT_IMAGES,
         .memory = worker->memory};
     const struct kv_ledger_memory memory = {.records = worker->records,
                                             .counts = {FULL, SLIDING, [PREFIX_CHECKPOINT] = SLOTS},
                                             .key = key};
     must(kv_ledger_create(&memory, &worker->ledger) == RESULT_OK);
+    uint32_t images = feature_cache_capacity(KEPT_IMAGES);
+    worker->images = must_alloc(images, sizeof *worker->images);
+    const struct feature_ledger_memory features = {
+        .records = worker->images, .count = images, .key = key};
+    worker->features = worker->file.features = feature_ledger_create(&features);
 }
 
 /* Right sums in the head and in the end, where there is room for both. */
@@ -82,6 +99,19 @@ static void file_seal(struct worker *worker, uint8_t *bytes, size_t count)
         struct prefix_file_entry entry;
         size_t left = count - at - sizeof(struct prefix_file_end);
         memcpy(&entry, bytes + at, sizeof entry);
+        if (entry.store == PREFIX_FILE_FEATURES) {
+            struct prefix_file_image image;
+            memcpy(&image, &entry, sizeof image);
+            if (image.key.rows > FEATURE_ROWS * 2 ||
+                left < sizeof image + image.key.rows * (size_t)ROW_BYTES)
+                break;
+            hash = content_hash(&image, sizeof image, hash);
+            at += sizeof image;
+            for (uint32_t row = 0; row < image.key.rows; row++, at += ROW_BYTES)
+                hash = content_hash(bytes + at, ROW_BYTES, hash);
+            entries++;
+            continue;
+        }
         if (entry.store >= PREFIX_STORES || worker->file.block_bytes[entry.store] == 0 ||
             left < sizeof entry + worker->file.block_bytes[entry.store])
             break;
@@ -106,6 +136,24 @@ static void file_load(struct worker *worker, const uint8_t *bytes, size_t count)
         result = prefix_file_load(fd, &worker->file, &head, worker->ledger, &figures, &error);
     must(result == RESULT_OK || error.text[0] != '\0');
     close(fd);
+}
+
+static void features_use(struct worker *worker)
+{
+    struct feature_cache *cache = feature_cache_create(FEATURE_ROWS, KEPT_IMAGES);
+    const struct feature_restored restored = feature_cache_keep(cache, worker->features);
+    const struct feature_key key_of_all = {.content_hash = {1}, .salt = {7}, .rows = FEATURE_ROWS};
+    uint32_t image;
+    must(restored.images <= FEATURE_ROWS);
+    must(feature_cache_figures(cache).used_rows <= FEATURE_ROWS);
+    image = feature_cache_share(cache, &key_of_all);
+    if (image == FEATURE_IMAGE_NONE)
+        must(feature_cache_take(cache, &key_of_all, &image) == RESULT_OK);
+    feature_cache_give(cache, image);
+    feature_cache_reset(cache);
+    feature_cache_destroy(cache);
+    feature_ledger_destroy(worker->features);
+    free(worker->images);
 }
 
 /* Records as a worker left them: any fields, every other commit word right. */
@@ -166,6 +214,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     else
         file_load(&worker, copy, count - 1);
     cache_use(&worker);
+    features_use(&worker);
     kv_ledger_destroy(worker.ledger);
     free(copy);
     return 0;

@@ -95,8 +95,9 @@ static void commit_clear(const struct feature_ledger *ledger, uint32_t number)
     atomic_thread_fence(memory_order_release);
 }
 
-void feature_ledger_note(struct feature_ledger *ledger, uint32_t number,
-                         const struct feature_key *key, uint32_t first_row)
+/* The commit word of the record that it writes, which is not committed. */
+static uint64_t record_write(struct feature_ledger *ledger, uint32_t number,
+                             const struct feature_key *key, uint32_t first_row)
 {
     must(ledger->pending[number].step == 0);
     const struct feature_record record = {.key = *key, .first_row = first_row, .number = number};
@@ -107,6 +108,13 @@ void feature_ledger_note(struct feature_ledger *ledger, uint32_t number,
     shared->first_row = record.first_row;
     shared->number = record.number;
     shared->reserved = 0;
+    return commit;
+}
+
+void feature_ledger_note(struct feature_ledger *ledger, uint32_t number,
+                         const struct feature_key *key, uint32_t first_row)
+{
+    uint64_t commit = record_write(ledger, number, key, first_row);
     if (ledger->memory.encodes_at_once) {
         commit_store(ledger, number, commit);
         return;
@@ -114,6 +122,14 @@ void feature_ledger_note(struct feature_ledger *ledger, uint32_t number,
     ledger->pending[number] =
         (struct feature_pending){.step = ledger->launched + 1, .commit = commit};
     ledger->waiting++;
+}
+
+void feature_ledger_restore(struct feature_ledger *ledger, uint32_t number,
+                            const struct feature_entry *entry)
+{
+    uint64_t commit = record_write(ledger, number, &entry->key, entry->first_row);
+    record_at(ledger, number)->stamp = entry->stamp;
+    commit_store(ledger, number, commit);
 }
 
 void feature_ledger_forget(struct feature_ledger *ledger, uint32_t number)

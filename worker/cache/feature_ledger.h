@@ -81,6 +81,9 @@ enum result feature_ledger_read(const struct feature_ledger *ledger, uint32_t nu
 /* The encoding of an image is launched completely. It was not noted since it was forgotten. */
 void feature_ledger_note(struct feature_ledger *ledger, uint32_t number,
                          const struct feature_key *key, uint32_t first_row);
+/* The same for rows that are in the pool already, read from a file: committed at once. */
+void feature_ledger_restore(struct feature_ledger *ledger, uint32_t number,
+                            const struct feature_entry *entry);
 /* The rows are free to be overwritten from now on. */
 void feature_ledger_forget(struct feature_ledger *ledger, uint32_t number);
 /* Larger stamps are evicted later. */

@@ -112,6 +112,11 @@ static void describe_pools(struct kv_inheritance *inheritance, const struct plan
         saved->offsets[PREFIX_CHECKPOINT] = places.state + budget->max_sequences * slot_bytes;
         saved->block_bytes[PREFIX_CHECKPOINT] = slot_bytes;
     }
+    if (backend->vision) {
+        saved->offsets[PREFIX_FILE_FEATURES] = places.features;
+        saved->block_bytes[PREFIX_FILE_FEATURES] =
+            backend_feature_bytes(backend) / backend->feature_rows;
+    }
     inheritance->pool_bytes = places.byte_count;
 }
 
@@ -160,7 +165,8 @@ static enum result device_copy(void *context, uint32_t store, uint32_t number, b
     return inheritance->backend->interface->kept_block_copy(inheritance->backend, &copy, error);
 }
 
-_Static_assert(PREFIX_CHECKPOINT == KEPT_POOLS_STATE, "stores of the prefix cache are the pools'");
+_Static_assert(PREFIX_CHECKPOINT == KEPT_POOLS_STATE && PREFIX_FILE_FEATURES == KEPT_POOLS_FEATURES,
+               "stores of the file are the pools'");
 
 /* The same for pools on a device, once they are there. */
 static void describe_device_pools(struct kv_inheritance *inheritance, struct backend *backend)
@@ -175,6 +181,7 @@ static void describe_device_pools(struct kv_inheritance *inheritance, struct bac
     for (uint32_t store = 0; store < PREFIX_STORES; store++)
         saved->block_bytes[store] =
             inheritance->vault.shape.counts[store] > 0 ? blocks.bytes[store] : 0;
+    saved->block_bytes[PREFIX_FILE_FEATURES] = blocks.bytes[PREFIX_FILE_FEATURES];
 }
 
 /* Makes the pools accessible: host memory, which the backend has mapped too, is mapped. */
@@ -204,15 +211,30 @@ static void ledger_begin(struct kv_inheritance *inheritance)
 }
 
 /* After the vault was renewed, if it was. */
-static void features_begin(struct kv_inheritance *inheritance, const struct backend *backend)
+static void features_begin(struct kv_inheritance *inheritance, const struct backend *backend,
+                           const struct backend_options *options)
 {
+    if (!options->vision)
+        return;
     struct feature_ledger_memory memory = kv_vault_feature_ledger(&inheritance->vault);
     memory.encodes_at_once = backend->interface->kept_blocks == NULL;
     inheritance->features = feature_ledger_create(&memory);
+    inheritance->saved.features = inheritance->features;
+    inheritance->saved.feature_rows = options->feature_rows;
+    inheritance->saved.kept_images = inheritance->options->vision_cache_size;
 }
 
-/* The ledger that follows is empty unless the whole file is valid. */
-static void load_file(struct kv_inheritance *inheritance)
+static void ledgers_end(struct kv_inheritance *inheritance)
+{
+    kv_ledger_destroy(inheritance->ledger);
+    feature_ledger_destroy(inheritance->features);
+    inheritance->ledger = NULL;
+    inheritance->features = inheritance->saved.features = NULL;
+}
+
+/* The ledgers that follow are empty unless the whole file is valid. */
+static void load_file(struct kv_inheritance *inheritance, const struct backend *backend,
+                      const struct backend_options *options)
 {
     int fd = inheritance->options->prefix_load_fd;
     struct prefix_file_head head;
@@ -223,6 +245,7 @@ static void load_file(struct kv_inheritance *inheritance)
         if (result == RESULT_OK) {
             kv_vault_renew_with_key(&inheritance->vault, &head.key);
             ledger_begin(inheritance);
+            features_begin(inheritance, backend, options);
         }
         if (result == RESULT_OK && inheritance->ledger) {
             result = prefix_file_load(fd, &inheritance->saved, &head, inheritance->ledger,
@@ -230,8 +253,7 @@ static void load_file(struct kv_inheritance *inheritance)
             if (result != RESULT_OK) {
                 /* The key may be known to others. */
                 const struct keyed_hash_key key = keyed_hash_random_key();
-                kv_ledger_destroy(inheritance->ledger);
-                inheritance->ledger = NULL;
+                ledgers_end(inheritance);
                 kv_vault_renew_with_key(&inheritance->vault, &key);
             }
         }
@@ -261,11 +283,11 @@ void kv_inheritance_settle(struct kv_inheritance *inheritance, struct backend *b
     if (inheritance->pool_bytes == 0)
         describe_device_pools(inheritance, backend);
     if (origin == KEPT_POOLS_NEW && inheritance->options->prefix_load_fd >= 0)
-        load_file(inheritance);
+        load_file(inheritance, backend, options);
     if (!inheritance->ledger)
         ledger_begin(inheritance);
-    if (inheritance->ledger && options->vision)
-        features_begin(inheritance, backend);
+    if (inheritance->ledger && !inheritance->features)
+        features_begin(inheritance, backend, options);
 }
 
 bool kv_inheritance_save(struct kv_inheritance *inheritance)
@@ -286,7 +308,10 @@ bool kv_inheritance_save(struct kv_inheritance *inheritance)
     if (result == RESULT_OK)
         log_info("prefix cache: %u blocks saved in %.1f MB; %u left out by the limits",
                  figures.blocks, (double)figures.bytes / MEGABYTE, figures.left);
-    else
+    if (result == RESULT_OK && inheritance->features)
+        log_info("features of images: %u saved with it; %u left out by the limits", figures.images,
+                 figures.images_left);
+    if (result != RESULT_OK)
         log_warn("prefix cache: it cannot be saved: %s", error.text);
     return result == RESULT_OK;
 }
@@ -306,12 +331,14 @@ void kv_inheritance_log(const struct kv_inheritance *inheritance,
         log_info("prefix cache: %u blocks of an earlier server loaded from %.1f MB; %u had no room",
                  restored->blocks, (double)inheritance->loaded.bytes / MEGABYTE,
                  inheritance->loaded.left);
+    if (inheritance->loaded.bytes > 0 && inheritance->features)
+        log_info("features of images: %u of an earlier server loaded; %u had no room",
+                 features->images, inheritance->loaded.images_left);
 }
 
 void kv_inheritance_fini(struct kv_inheritance *inheritance)
 {
-    kv_ledger_destroy(inheritance->ledger);
-    feature_ledger_destroy(inheritance->features);
+    ledgers_end(inheritance);
     kv_vault_close(&inheritance->vault);
     *inheritance = (struct kv_inheritance){0};
 }

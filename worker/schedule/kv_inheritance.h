@@ -1,8 +1,8 @@
 /*
  * What this worker takes over from the one that died: KV blocks, checkpoints of recurrent state,
  * the prefix index over them, and features of images (worker/cache/README.md, "After a death"). The
- * first worker of a server gets all but the features from a file that the last worker of an earlier
- * server has saved.
+ * first worker of a server gets the same from a file that the last worker of an earlier server has
+ * saved.
  *
  * In order: identify, limit, open (before the backend is loaded), settle (after it), and save when
  * the worker has drained. Every failure leaves a worker that keeps nothing for the next one, with the

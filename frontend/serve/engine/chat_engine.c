@@ -215,6 +215,7 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
                                       .threads = (uint32_t)options->prepare_threads,
                                       .network_threads = fetches ? FETCH_THREADS : 0,
                                       .deadline_ms = (int64_t)options->prepare_deadline_s * 1000});
+    made->image_key = config->key;
     made->loader = asset_loader_create(&(struct asset_loader_config){
         .base = config->base,
         .assets = {.path = options->model,
@@ -229,7 +230,8 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
                    .context_limit = (uint32_t)options->context_tokens,
                    .max_kv_tokens = (uint32_t)options->max_kv_tokens,
                    .media = options_media(options),
-                   .image_bytes = options->image_memory_bytes},
+                   .image_bytes = options->image_memory_bytes,
+                   .image_key = &made->image_key},
         .context = made,
         .done = on_assets});
     *engine = made;

@@ -16,6 +16,7 @@ struct chat_engine_config {
     struct event_base *base;
     const struct options *options; /* outlives the engine */
     int state_directory;           /* of --state-dir, the caller's; -1: none */
+    struct keyed_hash_key key;     /* of hashes of images (tenant_salt.h) */
     void *context;
     void (*ready)(void *context);                   /* first, and after every restart */
     void (*failed)(void *context, const char *why); /* the model can never be served */

@@ -17,7 +17,8 @@
 struct chat_engine {
     struct chat_engine_config config;
     struct asset_loader *loader;
-    struct model_assets *assets; /* NULL until open */
+    struct keyed_hash_key image_key; /* read by the loader's thread */
+    struct model_assets *assets;     /* NULL until open */
     struct checkpoint_watch *checkpoint;
     struct media_pool *media;
     struct field_watch *fields;

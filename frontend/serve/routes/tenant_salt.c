@@ -2,7 +2,8 @@
  * A tenant belongs to the API key it came with: a client that knows another tenant's name, but not
  * its key, does not share its prefixes. The hash is keyed with a random number, so a worker never
  * sees a key or a name, and two tenants share a salt as rarely as two contents a hash. With
- * --state-dir the number is kept in a file, so that tenants find their saved prefixes after a restart.
+ * --state-dir the number is kept in a file, so that tenants find their saved prefixes after a restart,
+ * and prompts with images find saved blocks and features.
  */
 #include "frontend/serve/routes/tenant_salt.h"
 

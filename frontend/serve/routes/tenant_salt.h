@@ -9,7 +9,7 @@
 #include "frontend/base/client_key.h"
 #include "proto/keyed_hash.h"
 
-/* The key of the salts: from the directory of --state-dir, where it is created if it is not there or
+/* The key of the salts, and of hashes of images (image_processor.h): from the directory of --state-dir, where it is created if it is not there or
  * damaged; random if `directory` is -1. */
 struct keyed_hash_key tenant_salt_key(int directory);
 /* `tenant`: the header's value; NULL: none. All zero for a request with neither. */

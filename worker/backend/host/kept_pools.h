@@ -41,16 +41,19 @@ struct kept_pools_places kept_pools_lay(const struct plan *plan, enum kv_cache_t
                                         const uint32_t kv_blocks[KV_GROUPS_MAX],
                                         uint32_t state_slots, uint64_t feature_bytes);
 
-/* Pools on a device, a block at a time. Stores are the cache groups and KEPT_POOLS_STATE: slots of recurrent state. */
-#define KEPT_POOLS_STATE KV_GROUPS_MAX
+/* Pools on a device, a block at a time. Stores are the cache groups, KEPT_POOLS_STATE: slots of recurrent state, and
+ * KEPT_POOLS_FEATURES: rows of the pool of features. */
+#define KEPT_POOLS_STATE    KV_GROUPS_MAX
+#define KEPT_POOLS_FEATURES (KEPT_POOLS_STATE + 1)
+#define KEPT_POOLS_STORES   (KEPT_POOLS_FEATURES + 1)
 struct kept_pools_blocks {
-    uint64_t identity;                    /* of device and driver */
-    uint64_t bytes[KEPT_POOLS_STATE + 1]; /* of a block of each store; 0: no such store */
+    uint64_t identity;                 /* of device and driver */
+    uint64_t bytes[KEPT_POOLS_STORES]; /* of a block of each store; 0: no such store */
 };
 struct kept_pools_copy {
     bool out; /* from the device; else to it */
     uint32_t store;
-    uint32_t number; /* of the block or slot */
+    uint32_t number; /* of the block, slot or row */
     void *bytes;
 };
 

@@ -1,6 +1,6 @@
 /*
  * A saved prefix cache is loaded whole or not at all: blocks, bytes and eviction order come back, the
- * newest survive a limit, and any changed or missing byte refuses the file.
+ * newest survive a limit, and any changed or missing byte refuses the file. The same for features of images.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -19,13 +19,18 @@
 #include "worker/cache/prefix_file.h"
 
 enum { BLOCKS = 6, SLOTS = 2, BLOCK_BYTES = 48, SLOT_BYTES = 16, RECORDS = BLOCKS + SLOTS };
+enum { IMAGES = 4, ROWS = 9, ROW_BYTES = 8 };
+enum { SAVED_BLOCKS = 4, SAVED_IMAGES = 2, SAVED_ROWS = 5 };
+enum { FEATURES_AT = BLOCKS * BLOCK_BYTES + SLOTS * SLOT_BYTES };
 
 /* One worker's pools and ledger. */
 struct side {
     struct kv_ledger_record records[RECORDS];
-    uint8_t memory[BLOCKS * BLOCK_BYTES + SLOTS * SLOT_BYTES];
+    struct feature_record images[IMAGES];
+    uint8_t memory[FEATURES_AT + ROWS * ROW_BYTES];
     struct prefix_file_pools pools;
     struct kv_ledger *ledger;
+    struct feature_ledger *features;
 };
 
 static void side_open(struct side *side, struct keyed_hash_key key)
@@ -33,12 +38,25 @@ static void side_open(struct side *side, struct keyed_hash_key key)
     memset(side, 0, sizeof *side);
     const struct kv_ledger_memory memory = {
         .records = side->records, .counts = {BLOCKS, [PREFIX_CHECKPOINT] = SLOTS}, .key = key};
-    side->pools =
-        (struct prefix_file_pools){.identity = 7,
-                                   .block_bytes = {BLOCK_BYTES, [PREFIX_CHECKPOINT] = SLOT_BYTES},
-                                   .offsets = {0, [PREFIX_CHECKPOINT] = BLOCKS * BLOCK_BYTES},
-                                   .memory = side->memory};
+    side->pools = (struct prefix_file_pools){
+        .identity = 7,
+        .block_bytes =
+            {BLOCK_BYTES, [PREFIX_CHECKPOINT] = SLOT_BYTES, [PREFIX_FILE_FEATURES] = ROW_BYTES},
+        .offsets =
+            {0, [PREFIX_CHECKPOINT] = BLOCKS * BLOCK_BYTES, [PREFIX_FILE_FEATURES] = FEATURES_AT},
+        .feature_rows = ROWS,
+        .kept_images = IMAGES,
+        .memory = side->memory};
     assert_int_equal(kv_ledger_create(&memory, &side->ledger), RESULT_OK);
+    const struct feature_ledger_memory images = {
+        .records = side->images, .count = IMAGES, .key = key};
+    side->features = side->pools.features = feature_ledger_create(&images);
+}
+
+static void side_close(struct side *side)
+{
+    kv_ledger_destroy(side->ledger);
+    feature_ledger_destroy(side->features);
 }
 
 static struct prefix_block block_named(uint32_t store, uint32_t name)
@@ -48,8 +66,7 @@ static struct prefix_block block_named(uint32_t store, uint32_t name)
 
 static uint8_t *bytes_of(struct side *side, uint32_t store, uint32_t number)
 {
-    return side->memory + (store == PREFIX_CHECKPOINT ? BLOCKS * BLOCK_BYTES : 0) +
-           number * side->pools.block_bytes[store];
+    return side->memory + side->pools.offsets[store] + number * side->pools.block_bytes[store];
 }
 
 /* The same pools as those of a device: blocks are copied one at a time, `copies` of them before one fails. */
@@ -83,7 +100,47 @@ static void put(struct side *side, uint32_t store, uint32_t number, uint32_t nam
     memset(bytes_of(side, store, number), (int)(16 * store + name), side->pools.block_bytes[store]);
 }
 
-/* Blocks 1, 2, 3 from old to new, and a checkpoint. */
+static struct feature_key image_named(uint32_t name, uint32_t rows)
+{
+    return (struct feature_key){.content_hash = {(uint8_t)name}, .salt = {name}, .rows = rows};
+}
+
+static void put_image(struct side *side, uint32_t number, uint32_t name, uint32_t first_row,
+                      uint32_t rows, uint64_t stamp)
+{
+    const struct feature_entry entry = {
+        .key = image_named(name, rows), .first_row = first_row, .stamp = stamp};
+    feature_ledger_restore(side->features, number, &entry);
+    memset(bytes_of(side, PREFIX_FILE_FEATURES, first_row), (int)(200 + name), rows * ROW_BYTES);
+}
+
+/* Its stamp, and 0 if it is not there. */
+static uint64_t stamp_of_image(struct side *side, uint32_t name, uint32_t rows)
+{
+    const struct feature_key wanted = image_named(name, rows);
+    for (uint32_t number = 0; number < IMAGES; number++) {
+        struct feature_entry entry;
+        if (feature_ledger_read(side->features, number, &entry) != RESULT_OK ||
+            memcmp(&entry.key, &wanted, sizeof wanted) != 0)
+            continue;
+        assert_true(entry.first_row + rows <= ROWS);
+        const uint8_t *bytes = bytes_of(side, PREFIX_FILE_FEATURES, entry.first_row);
+        for (uint32_t i = 0; i < rows * ROW_BYTES; i++)
+            assert_int_equal(bytes[i], 200 + name);
+        return entry.stamp;
+    }
+    return 0;
+}
+
+static void expect_nothing(const struct side *side)
+{
+    for (uint32_t i = 0; i < RECORDS; i++)
+        assert_int_equal(side->records[i].commit, 0);
+    for (uint32_t i = 0; i < IMAGES; i++)
+        assert_int_equal(side->images[i].commit, 0);
+}
+
+/* Blocks 1, 2, 3 from old to new, and a checkpoint; image 2 is older than image 1. */
 static int saved(uint64_t limit_bytes, uint32_t save_ms, struct prefix_file_figures *figures)
 {
     struct side side;
@@ -95,9 +152,11 @@ static int saved(uint64_t limit_bytes, uint32_t save_ms, struct prefix_file_figu
     put(&side, 0, 0, 2, 101);
     put(&side, 0, 3, 3, 102);
     put(&side, PREFIX_CHECKPOINT, 1, 4, 50);
+    put_image(&side, 3, 1, 0, 3, 9);
+    put_image(&side, 1, 2, 6, 2, 8);
     assert_int_equal(prefix_file_save(fd, &side.pools, side.ledger, &limits, figures, &error),
                      RESULT_OK);
-    kv_ledger_destroy(side.ledger);
+    side_close(&side);
     assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
     return fd;
 }
@@ -152,7 +211,12 @@ static void test_all_of_it_comes_back(void **state)
              three = stamp_of(&side, 0, 3);
     assert_true(0 < one && one < two && two < three);
     assert_int_not_equal(stamp_of(&side, PREFIX_CHECKPOINT, 4), 0);
-    kv_ledger_destroy(side.ledger);
+    assert_int_equal(out.images, SAVED_IMAGES);
+    assert_int_equal(in.images, SAVED_IMAGES);
+    assert_int_equal(out.images_left + in.images_left, 0);
+    assert_int_equal(stamp_of_image(&side, 1, 3), 2);
+    assert_int_equal(stamp_of_image(&side, 2, 2), 1);
+    side_close(&side);
     close(fd);
 }
 
@@ -166,7 +230,8 @@ static void test_blocks_of_a_device(void **state)
     const struct prefix_file_limits limits = {1 << 20, 60000};
     struct side side;
     int fd = saved(1 << 20, 60000, &figures);
-    for (int good = 0; good <= 4; good++) {
+    const int all = SAVED_BLOCKS + SAVED_ROWS;
+    for (int good = 0; good <= all; good++) {
         side_open(&side, (struct keyed_hash_key){{11, 12}});
         move_to_device(&side);
         copies = good;
@@ -174,30 +239,30 @@ static void test_blocks_of_a_device(void **state)
         assert_int_equal(prefix_file_open(fd, &side.pools, &head, &error), RESULT_OK);
         enum result result =
             prefix_file_load(fd, &side.pools, &head, side.ledger, &figures, &error);
-        assert_int_equal(result, good == 4 ? RESULT_OK : RESULT_IO);
-        if (good < 4) {
+        assert_int_equal(result, good == all ? RESULT_OK : RESULT_IO);
+        if (good < all) {
             assert_string_equal(error.text, "the device is lost");
-            for (uint32_t i = 0; i < RECORDS; i++)
-                assert_int_equal(side.records[i].commit, 0);
-            kv_ledger_destroy(side.ledger);
+            expect_nothing(&side);
+            side_close(&side);
         }
     }
     close(fd);
-    for (int good = 3; good <= 4; good++) {
+    for (int good = all - 1; good <= all; good++) {
         fd = memfd_create("file", MFD_CLOEXEC);
         copies = good;
         assert_int_equal(prefix_file_save(fd, &side.pools, side.ledger, &limits, &figures, &error),
-                         good == 4 ? RESULT_OK : RESULT_TIMED_OUT);
-        if (good == 3)
+                         good == all ? RESULT_OK : RESULT_TIMED_OUT);
+        if (good < all)
             close(fd);
     }
-    kv_ledger_destroy(side.ledger);
+    side_close(&side);
     assert_int_equal(load(fd, &side, &figures, &error), RESULT_OK);
     assert_int_equal(figures.blocks, 4);
+    assert_int_equal(stamp_of_image(&side, 1, 3), 2);
     for (uint32_t name = 1; name <= 3; name++)
         assert_int_not_equal(stamp_of(&side, 0, name), 0);
     assert_int_not_equal(stamp_of(&side, PREFIX_CHECKPOINT, 4), 0);
-    kv_ledger_destroy(side.ledger);
+    side_close(&side);
     close(fd);
 }
 
@@ -208,22 +273,26 @@ static void test_limits_keep_the_newest(void **state)
     struct side side;
     struct error_text error;
     const uint64_t fixed = sizeof(struct prefix_file_head) + sizeof(struct prefix_file_end);
-    const uint64_t all =
-        fixed + 4 * sizeof(struct prefix_file_entry) + 3 * BLOCK_BYTES + SLOT_BYTES;
+    const uint64_t all = fixed + (SAVED_BLOCKS + SAVED_IMAGES) * sizeof(struct prefix_file_entry) +
+                         3 * BLOCK_BYTES + SLOT_BYTES + SAVED_ROWS * ROW_BYTES;
     int fd = saved(all - 1, 60000, &out);
     assert_true(out.bytes <= all - 1);
     assert_int_equal(out.blocks + out.left, 4);
     assert_int_equal(load(fd, &side, &in, &error), RESULT_OK);
     assert_int_equal(stamp_of(&side, 0, 1), 0);
     assert_int_not_equal(stamp_of(&side, 0, 3), 0);
-    kv_ledger_destroy(side.ledger);
+    assert_int_equal(out.images_left, 1);
+    assert_int_not_equal(stamp_of_image(&side, 1, 3), 0);
+    assert_int_equal(stamp_of_image(&side, 2, 2), 0);
+    side_close(&side);
     close(fd);
     fd = saved(all, 0, &out); /* no time */
     assert_int_equal(out.blocks, 0);
     assert_int_equal(out.left, 4);
     assert_int_equal(load(fd, &side, &in, &error), RESULT_OK);
-    assert_int_equal(in.blocks, 0);
-    kv_ledger_destroy(side.ledger);
+    assert_int_equal(in.blocks + in.images, 0);
+    assert_int_equal(out.images_left, SAVED_IMAGES);
+    side_close(&side);
     close(fd);
 }
 
@@ -247,7 +316,7 @@ static void test_a_smaller_pool_takes_the_newest(void **state)
     assert_int_equal(stamp_of(&side, 0, 1), 0);
     assert_int_not_equal(stamp_of(&side, 0, 2), 0);
     assert_int_not_equal(stamp_of(&side, PREFIX_CHECKPOINT, 4), 0);
-    kv_ledger_destroy(side.ledger);
+    side_close(&side);
     close(fd);
 }
 
@@ -258,9 +327,8 @@ static void expect_refused(int fd, const char *rule)
     struct side side;
     assert_int_not_equal(load(fd, &side, &figures, &error), RESULT_OK);
     assert_memory_equal(error.text, rule, strlen(rule));
-    for (uint32_t i = 0; i < RECORDS; i++)
-        assert_int_equal(side.records[i].commit, 0);
-    kv_ledger_destroy(side.ledger);
+    expect_nothing(&side);
+    side_close(&side);
 }
 
 static void test_any_changed_bit_refuses_the_file(void **state)
@@ -301,7 +369,54 @@ static void test_other_settings_refuse_the_file(void **state)
     assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
     assert_int_equal(prefix_file_open(fd, &side.pools, &head, &error), RESULT_STALE);
     assert_memory_equal(error.text, "P2", 2);
-    kv_ledger_destroy(side.ledger);
+    side_close(&side);
+    close(fd);
+}
+
+/* Images that have no room are left out, those after them that have room are not. */
+static void test_a_smaller_pool_of_features(void **state)
+{
+    (void)state;
+    struct prefix_file_figures out, in;
+    struct prefix_file_head head;
+    struct error_text error;
+    struct side side;
+    int fd = saved(1 << 20, 60000, &out);
+    for (uint32_t rows = 2; rows <= SAVED_ROWS; rows++) {
+        side_open(&side, (struct keyed_hash_key){{11, 12}});
+        side.pools.feature_rows = rows;
+        assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+        assert_int_equal(prefix_file_open(fd, &side.pools, &head, &error), RESULT_OK);
+        enum result result = prefix_file_load(fd, &side.pools, &head, side.ledger, &in, &error);
+        if (rows == 2) { /* no worker of these settings saved the larger one */
+            assert_int_equal(result, RESULT_STALE);
+            assert_memory_equal(error.text, "P5", 2);
+            expect_nothing(&side);
+        } else {
+            assert_int_equal(result, RESULT_OK);
+            assert_int_equal(in.blocks, SAVED_BLOCKS);
+            assert_int_equal(in.images, rows < SAVED_ROWS ? 1 : 2);
+            assert_int_equal(in.images + in.images_left, SAVED_IMAGES);
+            assert_int_not_equal(stamp_of_image(&side, 1, 3), 0);
+        }
+        side_close(&side);
+    }
+    side_open(&side, (struct keyed_hash_key){{11, 12}});
+    side.pools.kept_images = 1;
+    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+    assert_int_equal(prefix_file_open(fd, &side.pools, &head, &error), RESULT_OK);
+    assert_int_equal(prefix_file_load(fd, &side.pools, &head, side.ledger, &in, &error), RESULT_OK);
+    assert_int_equal(in.images, 1);
+    assert_int_not_equal(stamp_of_image(&side, 1, 3), 0);
+    side_close(&side);
+    side_open(&side, (struct keyed_hash_key){{11, 12}});
+    side.pools.features = NULL;
+    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+    assert_int_equal(prefix_file_open(fd, &side.pools, &head, &error), RESULT_OK);
+    assert_int_equal(prefix_file_load(fd, &side.pools, &head, side.ledger, &in, &error),
+                     RESULT_CORRUPT);
+    assert_memory_equal(error.text, "P3", 2);
+    side_close(&side);
     close(fd);
 }
 
@@ -319,7 +434,7 @@ static void test_a_full_disk_is_an_error(void **state)
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_GROW), 0);
     assert_int_equal(prefix_file_save(fd, &side.pools, side.ledger, &limits, &figures, &error),
                      RESULT_IO);
-    kv_ledger_destroy(side.ledger);
+    side_close(&side);
     close(fd);
 }
 
@@ -332,6 +447,7 @@ int main(void)
         cmocka_unit_test(test_a_smaller_pool_takes_the_newest),
         cmocka_unit_test(test_any_changed_bit_refuses_the_file),
         cmocka_unit_test(test_other_settings_refuse_the_file),
+        cmocka_unit_test(test_a_smaller_pool_of_features),
         cmocka_unit_test(test_a_full_disk_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

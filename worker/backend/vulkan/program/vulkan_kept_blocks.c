@@ -95,10 +95,20 @@ static void walk_slot(struct walk *walk, uint32_t slot)
     }
 }
 
+static void walk_row(struct walk *walk, uint32_t row)
+{
+    const struct vulkan_program *program = walk->program;
+    uint64_t bytes = program->feature_columns * sizeof(float);
+    if (bytes > 0)
+        walk->part(walk, program->features.buffer, program->features.offset + row * bytes, bytes);
+}
+
 static void walk_block(struct walk *walk, uint32_t store, uint32_t number)
 {
     if (store == KEPT_POOLS_STATE)
         walk_slot(walk, number);
+    else if (store == KEPT_POOLS_FEATURES)
+        walk_row(walk, number);
     else
         walk_group(walk, store, number);
 }
@@ -118,7 +128,8 @@ struct kept_pools_blocks vulkan_kept_blocks_describe(const struct vulkan_program
     blocks.identity = content_hash(facts->driver_id, sizeof facts->driver_id, blocks.identity);
     for (uint32_t group = 0; group < program->plan->kv.group_count; group++)
         blocks.bytes[group] = measure(program, group);
-    blocks.bytes[KEPT_POOLS_STATE] = measure(program, KEPT_POOLS_STATE);
+    for (uint32_t store = KEPT_POOLS_STATE; store < KEPT_POOLS_STORES; store++)
+        blocks.bytes[store] = measure(program, store);
     return blocks;
 }
 
@@ -127,7 +138,7 @@ enum result vulkan_kept_blocks_create(const struct vulkan_program *program,
 {
     const struct kept_pools_blocks described = vulkan_kept_blocks_describe(program);
     uint64_t most = VULKAN_ALIGNMENT;
-    for (uint32_t store = 0; store <= KEPT_POOLS_STATE; store++)
+    for (uint32_t store = 0; store < KEPT_POOLS_STORES; store++)
         most = described.bytes[store] > most ? described.bytes[store] : most;
     struct vulkan_kept_blocks *made = must_alloc(1, sizeof *made);
     made->program = program;

@@ -1,9 +1,9 @@
 /*
- * One block of the KV cache, or one slot of recurrent state, between the device and host memory: for the file in which a prefix
+ * One block of the KV cache, one slot of recurrent state, or one row of the pool of features, between the device and host memory: for the file in which a prefix
  * cache outlives its server (worker/cache/prefix_file.h).
  *
  * A block's bytes are its part of the token history, if the group has one, and the keys and values of each layer of the group, in
- * the order of the layers. A slot's are the states of the recurrent layers.
+ * the order of the layers. A slot's are the states of the recurrent layers, a row's the features of one placeholder.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_PROGRAM_VULKAN_KEPT_BLOCKS_H
 #define SHOAL_WORKER_BACKEND_VULKAN_PROGRAM_VULKAN_KEPT_BLOCKS_H
