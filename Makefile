@@ -1,7 +1,7 @@
 # Shoal. One non-recursive Makefile; `make help` lists the targets; everything built lands in build/.
 #
 # SAN=address,undefined or SAN=thread builds with those sanitizers into build/san-address-undefined/ and so on; SAN=fuzz
-# builds fuzz targets with clang. V=1 shows commands. CC, CFLAGS_EXTRA, JOBS, ARGS, PORT, LENGTH, MINUTES, FUZZ_SECONDS, PREFIX and DESTDIR
+# builds fuzz targets with clang. ARCH=aarch64 cross-builds into build/aarch64/ (scripts/setup test-long). V=1 shows commands. CC, CFLAGS_EXTRA, JOBS, ARGS, PORT, LENGTH, MINUTES, FUZZ_SECONDS, PREFIX and DESTDIR
 # can be set.
 
 SHELL := /bin/bash
@@ -18,13 +18,22 @@ ifneq ($(filter-out address undefined thread fuzz,$(SANS)),)
 $(error SAN=$(SAN): known are address, undefined, thread and fuzz)
 endif
 
-CC      := $(if $(filter fuzz,$(SANS)),$(shell scripts/find_clang),gcc)
+# Another architecture than this machine's: Debian's cross compiler, and Debian's libraries for it in build/arm-root.
+ARCH    ?=
+ifneq ($(filter-out aarch64,$(ARCH)),)
+$(error ARCH=$(ARCH): known is aarch64)
+endif
+CROSS   := $(ARCH:%=%-linux-gnu-)
+SYSROOT := $(if $(ARCH),$(CURDIR)/build/arm-root)
+
+CC      := $(if $(filter fuzz,$(SANS)),$(shell scripts/find_clang),$(CROSS)gcc)
+PKG_CONFIG := $(if $(ARCH),PKG_CONFIG_LIBDIR=$(SYSROOT)/usr/lib/$(ARCH)-linux-gnu/pkgconfig PKG_CONFIG_SYSROOT_DIR=$(SYSROOT)) pkg-config
 JOBS    ?= $(shell nproc)
 PORT    ?= 8080
 PREFIX  ?= /usr/local
 LENGTH  ?= timed
 MINUTES ?= 30
-BUILD   := build$(if $(SAN),/san-$(subst $(space),-,$(SANS)))
+BUILD   := build$(if $(ARCH),/$(ARCH))$(if $(SAN),/san-$(subst $(space),-,$(SANS)))
 OBJ     := $(BUILD)/obj
 
 WARN    := -Wall -Wextra -Wshadow -Wconversion -Werror
@@ -35,11 +44,11 @@ SANFLAG := $(if $(filter address fuzz,$(SANS)),-fsanitize=address) \
            $(if $(filter fuzz,$(SANS)),-fsanitize=fuzzer-no-link)
 
 # Without libzstd the build goes on, but bodies with Content-Encoding: zstd are refused.
-FRONTEND_PKG  := libevent libevent_pthreads libcjson libpcre2-8 openssl libcurl zlib $(shell pkg-config --exists libzstd && echo libzstd)
+FRONTEND_PKG  := libevent libevent_pthreads libcjson libpcre2-8 openssl libcurl zlib $(shell $(PKG_CONFIG) --exists libzstd && echo libzstd)
 MEDIA_PKG     := libjpeg libpng libwebp libwebpdemux
-PKG_CFLAGS    := $(shell pkg-config --cflags $(FRONTEND_PKG) $(MEDIA_PKG) 2>/dev/null)
-FRONTEND_LIBS := $(shell pkg-config --libs $(FRONTEND_PKG) 2>/dev/null) -lm
-MEDIA_LIBS    := $(shell pkg-config --libs $(MEDIA_PKG) 2>/dev/null) -lm
+PKG_CFLAGS    := $(shell $(PKG_CONFIG) --cflags $(FRONTEND_PKG) $(MEDIA_PKG) 2>/dev/null)
+FRONTEND_LIBS := $(shell $(PKG_CONFIG) --libs $(FRONTEND_PKG) 2>/dev/null) -lm
+MEDIA_LIBS    := $(shell $(PKG_CONFIG) --libs $(MEDIA_PKG) 2>/dev/null) -lm
 WORKER_LIBS   := -lvulkan -lm
 # scripts/setup brings newer Vulkan headers than the system's where those are too old.
 VULKAN_CFLAGS := $(patsubst %,-isystem %,$(wildcard build/vulkan-tools/compiler/usr/include))
@@ -47,15 +56,18 @@ VULKAN_CFLAGS := $(patsubst %,-isystem %,$(wildcard build/vulkan-tools/compiler/
 # Hardening of normal builds; sanitizers have their own checks. tests/scripts/hardened_binaries_test.py reads the programs. The
 # kernels keep it: over 4 pairs of step_bench (SmolLM2, one thread, CPU time) prompts, decodes of 1 and of 8 streams run at 1.010,
 # 1.002 and 1.015 times the speed without it (median; 2026-11-23, AMD EPYC with AVX2).
-BRANCHES := $(if $(filter x86_64%,$(shell $(CC) -dumpmachine)),-fcf-protection=full)
+MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+BRANCHES := $(if $(filter x86_64,$(MACHINE)),-fcf-protection=full) $(if $(filter aarch64,$(MACHINE)),-mbranch-protection=standard)
 HARDEN  := $(if $(SAN),,-fstack-protector-strong -fstack-clash-protection $(BRANCHES) -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -fPIE)
-CFLAGS  := -std=c11 -D_GNU_SOURCE -DPCRE2_CODE_UNIT_WIDTH=8 $(WARN) $(OPT) -g -pthread -I. $(VULKAN_CFLAGS) $(PKG_CFLAGS) \
+CFLAGS  := $(SYSROOT:%=--sysroot=%) -std=c11 -D_GNU_SOURCE -DPCRE2_CODE_UNIT_WIDTH=8 $(WARN) $(OPT) -g -pthread -I. $(VULKAN_CFLAGS) $(PKG_CFLAGS) \
            $(if $(SAN),-DSHOAL_SANITIZED) $(HARDEN) $(SANFLAG) $(CFLAGS_EXTRA)
 # Do not load libraries that nothing calls.
-LDFLAGS := -pthread -Wl,--as-needed $(if $(SAN),,-pie $(addprefix -z ,relro now noexecstack)) $(SANFLAG)
+LDFLAGS := $(SYSROOT:%=--sysroot=%) -pthread -Wl,--as-needed $(if $(SAN),,-pie $(addprefix -z ,relro now noexecstack)) $(SANFLAG)
 
 # --- sources, found by folder ------------------------------------------------------------------------------------
-sources         = $(sort $(shell find $(1) -name '*.c' 2>/dev/null))
+# Files of one architecture are named for it or for one of its instruction sets.
+OTHER_MACHINES  := $(if $(filter x86_64,$(MACHINE)),,%_x86.c %_avx2.c %_avx512.c) $(if $(filter aarch64,$(MACHINE)),,%_arm.c %_neon.c %_i8mm.c)
+sources         = $(filter-out $(OTHER_MACHINES),$(sort $(shell find $(1) -name '*.c' 2>/dev/null)))
 objects         = $(patsubst %.c,$(OBJ)/%.o,$(1))
 PROTO_SRC    := $(call sources,proto)
 SHM_SRC      := $(call sources,shm)
@@ -107,7 +119,7 @@ FUZZ_PROGRAMS  := $(call test_programs,$(FUZZ_SRC))
 FUZZ_SECONDS   ?= 20
 
 .PHONY: all help programs tools tests fuzzers run run-demo test test-long check format test-data test-unit test-agreement test-clients \
-        test-vulkan test-gpu test-scripts test-api test-fault soak test-san fuzz mutate deb test-packages bench bench-frontend bench-gpu clean install
+        test-vulkan test-gpu test-arm test-scripts test-api test-fault soak test-san fuzz mutate deb test-packages bench bench-frontend bench-gpu clean install
 all: programs tools ## build the programs (build/shoal, build/shoal-worker, build/shoal-media) and the load tool (build/shoal-load)
 programs: $(PROGRAMS)
 tools: $(TOOLS)
@@ -151,12 +163,12 @@ $(LIB_SUPPORT): $(call objects,$(call sources,tests/support))
 # The cases that the tests of ops define, for tests of all ops (tests/support/op_case_list.h).
 $(OBJ)/op-cases/%.o: $(OBJ)/tests/ops/%.o
 	@mkdir -p $(@D)
-	$(call quietly,CASES)objcopy --localize-symbol=main $< $@
+	$(call quietly,CASES)$(CROSS)objcopy --localize-symbol=main $< $@
 $(LIB_OP_CASES): $(patsubst tests/ops/%.c,$(OBJ)/op-cases/%.o,$(call sources,tests/ops))
 $(LIB_BASE) $(LIB_FRONTEND) $(LIB_WORKER) $(LIB_LOAD) $(LIB_SUPPORT) $(LIB_OP_CASES):
 	@mkdir -p $(@D)
 	@rm -f $@
-	$(call quietly,AR)ar rcs $@ $^
+	$(call quietly,AR)$(CROSS)ar rcs $@ $^
 
 # Shaders are compiled to SPIR-V, and all modules are embedded in one C file, once for all builds. A shader depends on its includes
 # and on the compiler; its .list names the modules that it gives.
@@ -315,6 +327,15 @@ test-vulkan: test-data ## the C tests of the Vulkan backend on Mesa's CPU driver
 
 test-gpu: ## the Vulkan backend on this machine's GPU: its tests, fuzzed shapes, whole models, 64 streams (ARGS="..." adds options)
 	@scripts/test_gpu $(ARGS)
+
+ARM_CHECK := $(if $(filter aarch64,$(MACHINE)),,$(wildcard build/arm-root/made-from))
+test-arm: ## C tests of rings and CPU kernels as programs of AArch64, cross-built, under qemu-aarch64 (Debian)
+ifneq ($(ARM_CHECK),)
+	@failed=; $(BUILDING) -k ARCH=aarch64 $(patsubst tests/%.c,build/aarch64/tests/%,$(shell scripts/test_list --arm sources)) || failed=--build-failed; \
+	scripts/run_tests $(TALLY_ARG) --jobs $(JOBS) $$failed $(shell scripts/test_list --arm runs)
+else
+	@echo "test-arm: skipped, build/arm-root is not there (scripts/setup test-long makes it on Debian)"
+endif
 
 test-scripts: ## tests of the scripts
 	@scripts/make_venv

@@ -3,6 +3,7 @@
  * bits: matrix products of every type, quantization, norms, gates, f16. Prints which tiers ran, so
  * that a log shows what was covered.
  */
+// tags: arm-tiers
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

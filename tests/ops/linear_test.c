@@ -3,6 +3,7 @@
  * weights, outputs that fill no group, columns that fill no block (float types), a mix of float and
  * quantized weights, step rows and logit rows; added to a second tensor in place and not.
  */
+// tags: arm
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

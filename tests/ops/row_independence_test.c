@@ -6,7 +6,7 @@
  * The plan is a small transformer with every weight type in it, two layers, grouped heads, and a
  * window in one variant.
  */
-// tags: threads
+// tags: threads arm
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

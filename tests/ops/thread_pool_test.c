@@ -3,7 +3,7 @@
  * for, waits sleep instead of spinning, and pools of one thread work too. Also for ThreadSanitizer:
  * the phases write plain memory that the next phase reads.
  */
-// tags: threads
+// tags: threads arm
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -5,7 +5,7 @@
  * frontend must notice the death while it sleeps, see exactly the committed records, whole, never
  * block, and continue with a fresh segment.
  */
-// tags: threads
+// tags: threads arm
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
  * A full ring: the producer gets RESULT_FULL and nothing is overwritten; each slot that the other
  * process returns can be used again, and not one more.
  */
-// tags: threads
+// tags: threads arm
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

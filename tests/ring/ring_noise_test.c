@@ -4,7 +4,7 @@
  * codes or records that pass their checks, never a wild read, a hang, or a wrong entry in its slab
  * table. Both roles are tested.
  */
-// tags: threads
+// tags: threads arm
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -2,7 +2,7 @@
  * Ten million records each way between two processes: none lost, none twice, none torn, in order,
  * whatever the batches.
  */
-// tags: threads
+// tags: threads arm
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
  * cover for a lost wake-up: it would show as a wait that only its time limit ended. Random pauses
  * move the burst across the sleeper's steps D1-D4.
  */
-// tags: threads
+// tags: threads arm
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -51,6 +51,19 @@ def test_a_program_that_was_not_built_fails(repository, tmp_path):
     assert done.stdout.endswith("0 passed, 2 failed\n")
 
 
+def test_a_machine_before_the_path_is_emulated(repository, tmp_path):
+    """What stands for qemu-aarch64 here sees the CPU and the program."""
+    emulator = tmp_path / "qemu-aarch64"
+    emulator.write_text('#!/bin/sh\n[ "$3 $4" = "-cpu neoverse-n1" ] && [ "$5" = "$EXPECTED" ]\n')
+    emulator.chmod(0o755)
+    for expected, verdict in (("program", "1 passed, 0 failed\n"), ("other", "0 passed, 1 failed\n")):
+        environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "EXPECTED": f"{tmp_path}/{expected}"}
+        (tmp_path / "program").touch()
+        done = subprocess.run([repository / "scripts/run_tests", f"neoverse-n1:{tmp_path}/program"],
+                              capture_output=True, text=True, env=environment)
+        assert done.stdout.endswith(verdict)
+
+
 def is_running(pid):
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii") as stat:

@@ -1,6 +1,7 @@
 /*
  * After debug_access_deny() the kernel lets no other process of the user read the memory.
  */
+// tags: arm
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

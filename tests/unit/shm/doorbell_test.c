@@ -2,7 +2,7 @@
  * The doorbell's steps one by one, in one process, and an eventfd that a hostile peer has filled
  * and made blocking.
  */
-// tags: threads
+// tags: threads arm
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 /*
  * The heartbeat check: hung means no new beat for the limit while work was expected.
  */
-// tags: threads
+// tags: threads arm
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
  * The slab's allocator: thousands of random takes and gives against a byte-by-byte model, merging
  * of neighbours, limits, and give-backs that are stale or forged.
  */
-// tags: threads
+// tags: threads arm
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /*
  * payload_view(): rule S6 (generation), and references to arbitrary places.
  */
-// tags: threads
+// tags: threads arm
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /*
  * The pidfd reports the end of a process, however it ends; a child dies with its parent.
  */
-// tags: threads
+// tags: threads arm
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>

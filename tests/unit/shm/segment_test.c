@@ -2,7 +2,7 @@
  * The segment: its byte map, rejections by attach (each header field broken alone, sizes, seals,
  * other files), and that it can never shrink under a reader.
  */
-// tags: threads
+// tags: threads arm
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -3,7 +3,7 @@
  * the ring, and an impossible count changes nothing. The records lie in a heap block of exactly
  * their size, so the address sanitizer sees a byte too far.
  */
-// tags: threads
+// tags: threads arm
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
  * The ring's hand-over between one producer and one consumer: order, batches, full and empty, and
  * counts that wrap.
  */
-// tags: threads
+// tags: threads arm
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -3,7 +3,7 @@
  * the memory orders alone make records safe to read and slots safe to write again. Both sleep by
  * the doorbell's recipe when there is nothing to do.
  */
-// tags: threads
+// tags: threads arm
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,0 +1,70 @@
+/*
+ * The tiers of x86-64 as tables, and the choice of one by CPUID.
+ */
+#include <cpuid.h>
+
+#include "worker/backend/cpu/kernels/attention_avx2.h"
+#include "worker/backend/cpu/kernels/cpu_kernels.h"
+#include "worker/backend/cpu/kernels/cpu_tiers.h"
+#include "worker/backend/cpu/kernels/linear_avx2.h"
+#include "worker/backend/cpu/kernels/linear_avx512.h"
+#include "worker/backend/cpu/kernels/row_avx2.h"
+
+static const struct cpu_kernels avx2_kernels = {
+    .tier = CPU_TIER_AVX2,
+    .name = "avx2",
+#define LINEAR_ROW(index, type, ...) [PACKED_##type] = linear_avx2_##type,
+    .linear = {GGML_QUANT_LIST(LINEAR_ROW) GGML_FLOAT_LIST(LINEAR_ROW)},
+#undef LINEAR_ROW
+    .quantize = row_avx2_quantize,
+    .rms_norm = row_avx2_rms_norm,
+    .layer_norm = row_avx2_layer_norm,
+    .gate = row_avx2_gate,
+    .soft_cap = row_avx2_soft_cap,
+    .to_f16 = row_avx2_to_f16,
+    .attention = attention_avx2,
+};
+
+/* Only products are much faster with 512 bits; the other kernels are those of the AVX2 tier. */
+static const struct cpu_kernels avx512_kernels = {
+    .tier = CPU_TIER_AVX512,
+    .name = "avx512",
+#define LINEAR_ROW(index, type, ...) [PACKED_##type] = linear_avx512_##type,
+    .linear = {GGML_QUANT_LIST(LINEAR_ROW) GGML_FLOAT_LIST(LINEAR_ROW)},
+#undef LINEAR_ROW
+    .quantize = row_avx2_quantize,
+    .rms_norm = row_avx2_rms_norm,
+    .layer_norm = row_avx2_layer_norm,
+    .gate = row_avx2_gate,
+    .soft_cap = row_avx2_soft_cap,
+    .to_f16 = row_avx2_to_f16,
+    .attention = attention_avx2,
+};
+
+/* CPUID leaf 1, ECX: some compilers' __builtin_cpu_supports() does not know f16c. */
+static bool has_f16c(void)
+{
+    unsigned eax, ebx, ecx = 0, edx;
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
+}
+
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+}
+
+static bool has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vnni");
+}
+
+const struct cpu_kernels *cpu_tiers_choose(enum cpu_tier tier)
+{
+    if ((tier == CPU_TIER_BEST || tier == CPU_TIER_AVX512) && has_avx512())
+        return &avx512_kernels;
+    if ((tier == CPU_TIER_BEST || tier == CPU_TIER_AVX2) && has_avx2())
+        return &avx2_kernels;
+    return NULL;
+}
