@@ -55,6 +55,18 @@ static enum result model_find(struct options *options, char path[HUB_CACHE_PATH_
     return RESULT_OK;
 }
 
+/* The same for the draft model. */
+static enum result draft_find(struct options *options, char path[HUB_CACHE_PATH_BYTES],
+                              struct error_text *error)
+{
+    if (options->help || !options->draft_model)
+        return RESULT_OK;
+    enum result result = hub_cache_find(options->hf_cache, options->draft_model, path, error);
+    if (result == RESULT_OK && path[0])
+        options->draft_model = path;
+    return result;
+}
+
 /* Replaces "none", or no projector file, by what the options then say. */
 static void tower_find(struct options *options, char path[MMPROJ_PATH_BYTES])
 {
@@ -79,9 +91,10 @@ static int command_run(size_t index, int argc, char *argv[])
 {
     struct options options;
     struct error_text error;
-    char path[HUB_CACHE_PATH_BYTES], mmproj[MMPROJ_PATH_BYTES];
+    char path[HUB_CACHE_PATH_BYTES], draft_path[HUB_CACHE_PATH_BYTES], mmproj[MMPROJ_PATH_BYTES];
     if (options_parse(commands[index].command, argc, argv, &options, &error) != RESULT_OK ||
         model_find(&options, path, &error) != RESULT_OK ||
+        draft_find(&options, draft_path, &error) != RESULT_OK ||
         pooling_choose(commands[index].command, &options, &error) != RESULT_OK) {
         fprintf(stderr, "shoal %s: %s\n", commands[index].name, error.text);
         return 2;

@@ -25,6 +25,9 @@
 #include "proto/mapped_file.h"
 #include "proto/must.h"
 
+/* A vocabulary may be filled up to a round number of ids, which differs between sizes of a model. */
+#define FILLING_TOKENS 128u
+
 /* The name is used in JSON, URLs and logs. */
 static bool is_name_char(char c)
 {
@@ -135,6 +138,42 @@ static enum result formats_choose(const struct reply_format_names *names,
     return result == RESULT_OK ? RESULT_OK : error_set(error, result, "out of memory");
 }
 
+/* Compares the tokens of two vocabularies. The longer one may have ids that fill its tables. */
+static enum result same_tokens(const struct tokenizer *one, const struct tokenizer *other,
+                               struct error_text *error)
+{
+    uint32_t sizes[2] = {tokenizer_vocab_tokens(one), tokenizer_vocab_tokens(other)};
+    uint32_t shared = sizes[0] < sizes[1] ? sizes[0] : sizes[1];
+    if (sizes[0] - shared + sizes[1] - shared > FILLING_TOKENS)
+        return error_set(error, RESULT_INVALID, "it has %u tokens and the model %u", sizes[1],
+                         sizes[0]);
+    for (uint32_t id = 0; id < shared; id++) {
+        const char *texts[2];
+        size_t bytes[2];
+        tokenizer_token_bytes(one, id, &texts[0], &bytes[0]);
+        tokenizer_token_bytes(other, id, &texts[1], &bytes[1]);
+        if (bytes[0] != bytes[1] || memcmp(texts[0], texts[1], bytes[0]) != 0 ||
+            tokenizer_is_special(one, id) != tokenizer_is_special(other, id))
+            return error_set(error, RESULT_INVALID, "its token %u is another than the model's", id);
+    }
+    return RESULT_OK;
+}
+
+/* A draft model proposes ids, so it must have the model's vocabulary. */
+static enum result draft_check(const char *path, const struct tokenizer *tokenizer,
+                               struct error_text *error)
+{
+    struct checkpoint_assets draft = {.tokenizer = NULL};
+    struct error_text reason = {""};
+    enum result result = checkpoint_read(path, false, &draft, &reason);
+    if (result == RESULT_OK)
+        result = same_tokens(tokenizer, draft.tokenizer, &reason);
+    tokenizer_close(draft.tokenizer);
+    return result == RESULT_OK
+               ? RESULT_OK
+               : error_set(error, result, "--draft-model %.100s: %.140s", path, reason.text);
+}
+
 /* The vision part is in the directory, or in the projector file. */
 static void vision_open(const struct model_assets_options *options, struct model_assets *assets)
 {
@@ -170,6 +209,8 @@ static enum result assets_read(const struct model_assets_options *options,
     assets->created_unix_s = checkpoint.created_unix_s;
     if (result == RESULT_OK && template_path)
         result = template_read(template_path, &assets->chat_template, error);
+    if (result == RESULT_OK && options->draft_path)
+        result = draft_check(options->draft_path, assets->tokenizer, error);
     if (result == RESULT_OK)
         result = formats_choose(&options->format_names, assets, error);
     if (result != RESULT_OK)

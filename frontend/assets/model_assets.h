@@ -53,6 +53,7 @@ struct model_assets {
 struct model_assets_options {
     const char *path;                /* a GGUF file or a Hugging Face directory */
     const char *mmproj;              /* projector file of a GGUF file, or NULL */
+    const char *draft_path;          /* a draft model, which must have the same tokens; or NULL */
     const char *const *served_names; /* [served_name_count]; none: the name of the file or directory
                                       */
     uint32_t served_name_count;

@@ -1,8 +1,13 @@
 """Speculative decoding as clients and operators see it: the option, the field of a request, figures of usage, timings and metrics."""
 
+import json
+import shutil
+import subprocess
+
 import pytest
 
-from shoal_server import ShoalServer
+import demo_model
+from shoal_server import BUILD, ROOT, ShoalServer
 
 LOOP = "one two three four five six seven eight nine ten " * 6
 FIELDS = {"temperature": 0, "max_tokens": 60, "ignore_eos": True}
@@ -58,3 +63,62 @@ def test_the_field_is_a_boolean(drafting):
     reply = drafting.request("POST", "/v1/completions", {"prompt": "a", "max_tokens": 1, "speculation": "auto"})
     assert reply.status == 400
     assert "speculation" in reply.json["error"]["message"]
+
+
+# --- draft models ------------------------------------------------------------------------------------------------------------
+
+
+def tell(server, number, **fields):
+    question = {"role": "user", "content": f"Tell me about circles and squares, {number}."}
+    reply = server.request("POST", "/v1/chat/completions",
+                           {"messages": [question], "temperature": 1, "seed": number, "max_tokens": 80, "ignore_eos": True, "logprobs": True,
+                            "top_logprobs": 3, **fields})
+    assert reply.status == 200, reply.body
+    return reply.json
+
+
+def test_a_draft_model_changes_nothing_and_is_counted():
+    """The model is its own draft model: its guesses are right, but cost as much as the tokens, so it is soon given up."""
+    with ShoalServer("--draft-model", str(demo_model.FOLDER), model=demo_model.FOLDER) as server:
+        server.wait_ready()
+        drafted = accepted = 0
+        for number in range(8):
+            plain, fast = (tell(server, number, speculation=on) for on in (False, True))
+            assert fast["choices"] == plain["choices"]
+            drafted += fast["timings"].get("draft_n", 0)
+            accepted += fast["timings"].get("draft_n_accepted", 0)
+        assert "or the draft model proposes" in server.log_text()
+    assert 0 < accepted <= drafted
+
+
+def failure(*options, model):
+    """What a server says that does not start."""
+    done = subprocess.run([BUILD / "shoal", "generate", "--model", str(model), "--device", "cpu", "--prompt", "a", "--log-level", "warn",
+                           *options], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode != 0
+    return done.stderr
+
+
+def test_a_draft_model_with_another_token_is_refused(tmp_path):
+    shutil.copytree(demo_model.FOLDER, tmp_path / "other")
+    tokenizer = tmp_path / "other/tokenizer.json"
+    described = json.loads(tokenizer.read_text(encoding="utf-8"))
+    ids = described["model"]["vocab"]
+    (one, first), (two, second) = list(ids.items())[300:302]
+    ids[one], ids[two] = second, first
+    tokenizer.write_text(json.dumps(described), encoding="utf-8")
+    wanted = f"its token {min(first, second)} is another than the model's"
+    assert wanted in failure("--draft-model", str(tmp_path / "other"), model=demo_model.FOLDER)
+
+
+def test_draft_models_that_cannot_be_used_are_refused():
+    tiny = ROOT / "build/checkpoints"
+    llama = tiny / "llama-f32.gguf"
+    for wanted, model, options in [
+            ("it has 263 tokens and the model 4096", demo_model.FOLDER, ["--draft-model", str(llama)]),
+            ("No such file", llama, ["--draft-model", str(tiny / "none.gguf")]),
+            ("recurrent state cannot be taken back", llama, ["--draft-model", str(tiny / "qwen3_5-f32.gguf")]),
+            ("recurrent state cannot be taken back", tiny / "qwen3_5-f32.gguf", ["--draft-model", str(llama)]),
+            ("--speculation off", llama, ["--draft-model", str(llama), "--speculation", "off"]),
+            ("--step-depth 2", llama, ["--draft-model", str(llama), "--step-depth", "2"])]:
+        assert wanted in failure(*options, model=model), wanted

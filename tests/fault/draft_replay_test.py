@@ -1,5 +1,5 @@
 """Drafted tokens change no answer: a request with any fields, on a server with any settings, gets the same tokens, text, log-probabilities,
-usage and finish reason with --speculation auto as with off (on a Vulkan device with --batch-invariant and --step-depth 1); every other group of
+usage and finish reason with --speculation auto, with and without a draft model, as with off (on a Vulkan device with --batch-invariant and --step-depth 1); every other group of
 requests also while a worker is killed.
 
 Requests and settings are those of exact_replay_test.py (replay_draws.py). A failure prints the seed and the scene; again:
@@ -67,9 +67,12 @@ def compare_many(device, draws, say):
     scene = int(ONE_SCENE) // SCENES_PER_SERVER * SCENES_PER_SERVER if ONE_SCENE else 0
     while counts["requests"] < draws:
         model, options = replay_draws.draw_settings(random.Random(f"{SEED}:settings:{scene // SCENES_PER_SERVER}"), device)
-        options = [one for one in without(options, "--speculation", "--step-depth") if one != "--batch-invariant"] + exact
+        options = [one for one in without(options, "--speculation", "--step-depth", "--draft-model") if one != "--batch-invariant"] + exact
+        drafting_options = options + ["--speculation", "auto"]
+        if device == "cpu" and scene // SCENES_PER_SERVER % 2:
+            drafting_options = replay_draws.with_draft_model(random.Random(f"{SEED}:draft model:{scene}"), model, drafting_options)
         with ShoalServer(*options, "--speculation", "off", model=model.path) as plain, \
-                ShoalServer(*options, "--speculation", "auto", model=model.path) as drafting:
+                ShoalServer(*drafting_options, model=model.path) as drafting:
             plain.drawn_model = model
             plain.wait_ready(COMPILING_S)
             drafting.wait_ready(COMPILING_S)

@@ -6,6 +6,7 @@ the test compares with openapi.json and `shoal serve --help`, so that no new fie
 
 import dataclasses
 import pathlib
+import re
 
 import demo_model
 from shoal_server import ROOT
@@ -61,6 +62,19 @@ def draw_kv_cache(rng, device):
     return options + ["--quantized-kv-start", rng.choice(["0", "0", "40", "200"])]
 
 
+def with_draft_model(rng, model, options):
+    """Adds a draft model if the model can have one: itself, whose guesses are right, or one of other random weights."""
+    if model.path.name in ("qwen3_5-f32.gguf", "lfm2-f32.gguf"):
+        return options
+    options = list(options)
+    if "--kv-cache-bytes" in options:  # the draft model's part is as large as the model's
+        at = options.index("--kv-cache-bytes") + 1
+        number, unit = re.fullmatch(r"(\d+)([KM]?)", options[at]).groups()
+        options[at] = f"{2 * int(number)}{unit}"
+    other = ROOT / "build/checkpoints/llama-f32.gguf"
+    return options + ["--draft-model", str(model.path if model.rich or rng.random() < 0.5 else other)]
+
+
 def draw_settings(rng, device):
     """(model, options)."""
     model = rng.choice([DEMO, DEMO, rng.choice(TINY)])
@@ -88,12 +102,13 @@ def draw_settings(rng, device):
         options += ["--max-sequences", rng.choice(["2", "8"])]
     if rng.random() < 0.3:
         options += ["--vision-cache-size", "1", "--vision-cache-bytes", "100K"]
-    return model, options
+    exact = device == "cpu" and "off" not in options and options[options.index("--step-depth") + 1] != "2"
+    return model, with_draft_model(rng, model, options) if exact and rng.random() < 0.3 else options
 
 
 DRAWN_OPTIONS = set("""
     --model --device --workers --threads --prefix-cache --kv-survives --step-depth --step-tokens --max-tokens --mixed-prefill-tokens --itl-target-ms
-    --batch-invariant --speculation
+    --batch-invariant --speculation --draft-model
     --max-sequences --kv-cache-bytes --kv-cache-type --kv-quant-scheme --kv-bits --kv-group-size --quantized-kv-start --activation-bits --context
     --max-kv-size --vision-cache-size --vision-cache-bytes
 """.split())

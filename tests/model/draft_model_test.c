@@ -3,7 +3,7 @@
  * log-probabilities and alternatives, bit for bit, as without drafts. Random requests with random
  * sampling parameters, with f16 and quantized keys and values, full and sliding attention and a
  * mixture of experts; with a drafter that knows the answers and makes random mistakes, and with the
- * one that users get. Pools are so small that sequences are preempted, and the prefix cache is on.
+ * one that users get; with draft models of right and of wrong guesses. Pools are so small that sequences are preempted, and the prefix cache is on.
  */
 // tags: threads
 #include <setjmp.h>
@@ -33,6 +33,7 @@
 
 struct trial {
     const char *path;
+    const char *other; /* of random weights; NULL: draft models are not tried */
     struct kv_quantization quantization;
 };
 
@@ -82,8 +83,33 @@ static void draw_request(struct scene *scene, struct test_random *random,
     drawn_request_end(drawn);
 }
 
+/* A draft model whose blocks are those of the first group of the target. */
+static struct draft_model *open_draft(struct model *model)
+{
+    const struct plan *plan = model_plan(model);
+    struct backend *backend = cpu_backend_create();
+    struct backend_options load = {
+        .threads = 2, .max_step_rows = DRAFT_MODEL_ROWS, .max_logit_rows = SEQUENCES};
+    for (uint32_t group = 0; group < plan->kv.group_count; group++)
+        load.kv_blocks[group] = BLOCKS;
+    must(backend->interface->load(backend, plan, &load, NULL, NULL, NULL) == RESULT_OK);
+    return draft_model_create(
+        &(struct draft_model_parts){.backend = backend,
+                                    .group_count = plan->kv.group_count,
+                                    .vocab_tokens = plan->config.vocab_tokens,
+                                    .context_tokens = plan->config.context_tokens,
+                                    .max_sequences = SEQUENCES});
+}
+
+static void close_draft(struct draft_model *draft)
+{
+    struct backend *backend = draft_model_parts(draft)->backend;
+    draft_model_destroy(draft);
+    backend->interface->destroy(backend);
+}
+
 static void open_engine(struct engine_rig *rig, const struct scene *scene,
-                        const struct drafter *drafter)
+                        const struct drafter *drafter, struct draft_model *draft)
 {
     const struct plan *plan = model_plan(scene->model);
     struct engine_rig_options options = engine_rig_defaults();
@@ -96,6 +122,7 @@ static void open_engine(struct engine_rig *rig, const struct scene *scene,
     options.backend = cpu_backend_create();
     options.layout = &plan->kv;
     options.drafter = drafter;
+    options.draft_model = draft;
     options.draft_pace = draft_oracle_pace();
     struct backend_options load = {
         .threads = 2, .max_step_rows = options.step_tokens, .max_logit_rows = options.logit_rows};
@@ -122,11 +149,11 @@ static void take_answer(const struct test_reply *reply, struct answer *answer)
 }
 
 /* Runs all requests at once; with `learn` their answers become the expected ones. */
-static void run(struct scene *scene, const struct drafter *drafter, bool learn,
-                uint64_t accepted[LIMIT_DRAFT_TOKENS + 1])
+static void run(struct scene *scene, const struct drafter *drafter, struct draft_model *draft,
+                bool learn, uint64_t accepted[LIMIT_DRAFT_TOKENS + 1])
 {
     struct engine_rig rig;
-    open_engine(&rig, scene, drafter);
+    open_engine(&rig, scene, drafter, draft);
     for (uint32_t i = 0; i < REQUESTS; i++)
         must(test_frontend_submit(rig.frontend, i, &scene->requests[i].request));
     engine_rig_finish(&rig, 20000);
@@ -140,6 +167,27 @@ static void run(struct scene *scene, const struct drafter *drafter, bool learn,
     assert_true(engine_rig_preemptions(&rig) > 0);
     memcpy(accepted, rig.frontend->accepted_drafts, sizeof rig.frontend->accepted_drafts);
     engine_rig_close(&rig);
+}
+
+/* With the model itself as its draft model, whose guesses are nearly all right, and with a model of
+ * random weights, whose guesses are wrong. */
+static void check_draft_models(struct scene *scene, const struct trial *trial)
+{
+    const char *const paths[] = {trial->path, trial->other};
+    uint64_t accepted[2][LIMIT_DRAFT_TOKENS + 1];
+    for (uint32_t i = 0; i < 2; i++) {
+        struct model *model;
+        struct error_text error;
+        must(model_open(paths[i], &model, &error) == RESULT_OK);
+        struct draft_model *draft = open_draft(model);
+        run(scene, &suffix_drafter, draft, false, accepted[i]);
+        close_draft(draft);
+        model_close(model);
+    }
+    for (uint32_t position = 1; position <= KNOWN_RIGHT; position++) {
+        assert_true(accepted[0][position] > 50);
+        assert_true(accepted[0][position] > 2 * accepted[1][position]);
+    }
 }
 
 static void check_trial(const struct trial *trial)
@@ -156,17 +204,19 @@ static void check_trial(const struct trial *trial)
     scene.vocabulary = vocabulary < 300 ? vocabulary : 300;
     for (uint32_t i = 0; i < REQUESTS; i++)
         draw_request(&scene, &random, &scene.requests[i]);
-    run(&scene, NULL, true, accepted);
+    run(&scene, NULL, NULL, true, accepted);
     assert_int_equal(accepted[1], 0);
     draft_oracle_init(&scene.oracle, 7, vocabulary);
     for (uint32_t i = 0; i < REQUESTS; i++)
         draft_oracle_teach(&scene.oracle, scene.requests[i].prompt,
                            scene.requests[i].request.prompt_tokens, scene.answers[i].tokens,
                            scene.answers[i].count);
-    run(&scene, &scene.oracle.drafter, false, accepted);
+    run(&scene, &scene.oracle.drafter, NULL, false, accepted);
     for (uint32_t position = 1; position <= KNOWN_RIGHT; position++)
         assert_true(accepted[position] > 20);
-    run(&scene, &suffix_drafter, false, accepted);
+    run(&scene, &suffix_drafter, NULL, false, accepted);
+    if (trial->other)
+        check_draft_models(&scene, trial);
     for (uint32_t i = 0; i < REQUESTS; i++)
         drawn_request_fini(&scene.requests[i]);
     draft_oracle_fini(&scene.oracle);
@@ -176,13 +226,15 @@ static void check_trial(const struct trial *trial)
 static void test_full_attention(void **state)
 {
     (void)state;
-    check_trial(&(struct trial){.path = "build/checkpoints/llama-f32.gguf"});
+    check_trial(&(struct trial){.path = "build/checkpoints/llama-f32.gguf",
+                                .other = "build/checkpoints/qwen3-f32.gguf"});
 }
 
 static void test_sliding_windows(void **state)
 {
     (void)state;
-    check_trial(&(struct trial){.path = "build/checkpoints/gemma3-f32.gguf"});
+    check_trial(&(struct trial){.path = "build/checkpoints/gemma3-f32.gguf",
+                                .other = "build/checkpoints/llama-f32.gguf"});
 }
 
 static void test_experts_and_sinks(void **state)
@@ -196,7 +248,9 @@ static void test_quantized_cache(void **state)
     (void)state;
     struct kv_quantization uniform = {
         .scheme = KV_QUANT_UNIFORM, .key_half_bits = 16, .value_half_bits = 8, .group_size = 32};
-    check_trial(&(struct trial){.path = "tests/model/demo", .quantization = uniform});
+    check_trial(&(struct trial){.path = "tests/model/demo",
+                                .other = "build/checkpoints/qwen3-f32.gguf",
+                                .quantization = uniform});
 }
 
 static void test_quantized_after_a_start(void **state)
@@ -206,7 +260,9 @@ static void test_quantized_after_a_start(void **state)
                                          .key_half_bits = 7,
                                          .value_half_bits = 8,
                                          .start_tokens = 40};
-    check_trial(&(struct trial){.path = "tests/model/demo", .quantization = turboquant});
+    check_trial(&(struct trial){.path = "tests/model/demo",
+                                .other = "build/checkpoints/gemma3-f32.gguf",
+                                .quantization = turboquant});
 }
 
 int main(void)

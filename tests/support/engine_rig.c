@@ -77,6 +77,34 @@ static struct backend *make_backend(const struct engine_rig *rig, uint32_t state
     return fake_backend_create(&backend);
 }
 
+/* A fake draft model with a full and a sliding group, both with the blocks of the first full group
+ * of the target. */
+static void make_draft_model(struct engine_rig *rig)
+{
+    const struct engine_rig_options *options = &rig->options;
+    rig->draft_model = options->draft_model;
+    if (options->draft_vocab_tokens == 0)
+        return;
+    uint32_t full = 0;
+    while (rig->layout.groups[full].kind != KV_FULL)
+        full++;
+    rig->draft_layout = (struct kv_layout){
+        .group_count = 2,
+        .groups = {{.kind = KV_FULL, .layers = 1, .kv_heads = 1, .head_dim = 8},
+                   {.kind = KV_SLIDING, .window = 40, .layers = 1, .kv_heads = 1, .head_dim = 8}}};
+    rig->draft_backend = fake_backend_create(&(struct fake_backend_options){
+        .layout = &rig->draft_layout,
+        .kv_blocks = {options->kv_blocks[full], options->kv_blocks[full]},
+        .vocab_tokens = options->draft_vocab_tokens,
+        .step_depth = 1});
+    rig->draft_model =
+        draft_model_create(&(struct draft_model_parts){.backend = rig->draft_backend,
+                                                       .group_count = rig->draft_layout.group_count,
+                                                       .vocab_tokens = options->draft_vocab_tokens,
+                                                       .context_tokens = options->context_tokens,
+                                                       .max_sequences = options->max_sequences});
+}
+
 void engine_rig_open(struct engine_rig *rig, const struct engine_rig_options *options)
 {
     *rig = (struct engine_rig){.options = *options};
@@ -96,6 +124,7 @@ void engine_rig_open(struct engine_rig *rig, const struct engine_rig_options *op
     rig->backend = make_backend(rig, state_slots + options->checkpoint_slots);
     if (options->masks_follow)
         fake_backend_watch_masks(rig->backend, &pair->segment.gauges->grammar_masks_total);
+    make_draft_model(rig);
     struct worker_engine_parts parts = {
         .link = rig->link,
         .backend = rig->backend,
@@ -109,6 +138,7 @@ void engine_rig_open(struct engine_rig *rig, const struct engine_rig_options *op
         .step_tokens = options->step_tokens,
         .logit_rows = options->logit_rows ? options->logit_rows : options->max_sequences,
         .drafter = options->drafter,
+        .draft_model = rig->draft_model,
         .mixed_prefill_tokens = options->mixed_prefill_tokens,
         .itl_target_ms = 100,
         .vision = options->vision,
@@ -129,6 +159,10 @@ void engine_rig_close(struct engine_rig *rig)
         must(kv_pools_used(&rig->engine->pools) == 0);
     worker_engine_destroy(rig->engine);
     rig->backend->interface->destroy(rig->backend);
+    if (rig->draft_backend) {
+        draft_model_destroy(rig->draft_model);
+        rig->draft_backend->interface->destroy(rig->draft_backend);
+    }
     frontend_link_close(rig->link);
     test_frontend_destroy(rig->frontend);
 }

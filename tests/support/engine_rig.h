@@ -22,8 +22,10 @@ struct engine_rig_options {
     uint32_t context_tokens;
     uint32_t max_sequences;
     uint32_t step_tokens;
-    uint32_t logit_rows;           /* 0: max_sequences */
-    const struct drafter *drafter; /* NULL: no tokens are drafted */
+    uint32_t logit_rows;             /* 0: max_sequences */
+    const struct drafter *drafter;   /* NULL: no tokens are drafted */
+    uint32_t draft_vocab_tokens;     /* 0, or a fake draft model has so many; it needs a drafter */
+    struct draft_model *draft_model; /* a real one, instead; the caller's */
     uint32_t mixed_prefill_tokens;
     uint32_t event_capacity;
     uint32_t step_depth; /* this and the next three configure the fake backend */
@@ -55,6 +57,9 @@ struct engine_rig {
     struct test_frontend *frontend;
     struct frontend_link *link;
     struct backend *backend;
+    struct kv_layout draft_layout;
+    struct backend *draft_backend; /* NULL: none */
+    struct draft_model *draft_model;
     struct worker_engine *engine;
     uint32_t idle_turns; /* in which neither the oldest running sequence nor an image advanced */
 };

@@ -29,6 +29,17 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* Bytes of a block of the group, with those of a draft model. */
+static uint64_t block_bytes(const struct kv_layout *layout, uint32_t group,
+                            const struct kv_budget_request *request)
+{
+    uint32_t first_full = 0;
+    while (first_full < layout->group_count && layout->groups[first_full].kind != KV_FULL)
+        first_full++;
+    return kv_layout_block_bytes(layout, group, request->element_bytes) +
+           (group == first_full ? request->draft_block_bytes : 0);
+}
+
 /* Blocks for max_sequences sequences of the maximum length. */
 static uint64_t blocks_wanted(const struct kv_layout *layout, uint32_t group,
                               const struct kv_budget_request *request)
@@ -48,7 +59,7 @@ uint32_t kv_budget_sequences(const struct kv_layout *layout,
     uint64_t bytes = 2 * request->state_slot_bytes; /* states get at most half of the memory */
     for (uint32_t group = 0; group < layout->group_count; group++)
         bytes += (uint64_t)kv_layout_blocks_needed(layout, group, tokens, 1) *
-                 kv_layout_block_bytes(layout, group, request->element_bytes);
+                 block_bytes(layout, group, request);
     must(bytes > 0);
     uint64_t steps = request->limit_bytes / bytes / SEQUENCES_STEP;
     uint64_t sequences = least(steps > 0 ? steps : 1, LIMIT_SEQUENCES) * SEQUENCES_STEP;
@@ -82,21 +93,21 @@ static uint64_t divide(const struct kv_layout *layout, const struct kv_budget_re
     uint64_t wanted_bytes = 0;
     for (uint32_t group = 0; group < layout->group_count; group++) {
         if ((layout->groups[group].kind == KV_FULL) == full)
-            wanted_bytes += blocks_wanted(layout, group, request) *
-                            kv_layout_block_bytes(layout, group, request->element_bytes);
+            wanted_bytes +=
+                blocks_wanted(layout, group, request) * block_bytes(layout, group, request);
     }
     uint64_t used_bytes = 0;
     for (uint32_t group = 0; group < layout->group_count; group++) {
         if ((layout->groups[group].kind == KV_FULL) != full)
             continue;
         uint64_t wanted = blocks_wanted(layout, group, request);
-        uint64_t block_bytes = kv_layout_block_bytes(layout, group, request->element_bytes);
+        uint64_t bytes = block_bytes(layout, group, request);
         if (wanted_bytes > share_bytes) {
             double fraction = (double)share_bytes / (double)wanted_bytes;
             wanted = (uint64_t)((double)wanted * fraction);
         }
         budget->blocks[group] = (uint32_t)least(wanted, UINT32_MAX - 1u);
-        used_bytes += budget->blocks[group] * block_bytes;
+        used_bytes += budget->blocks[group] * bytes;
     }
     return used_bytes;
 }
@@ -116,11 +127,9 @@ static enum result check_openings(const struct kv_layout *layout,
             "bytes in full precision; the half of a KV cache of %llu bytes that is "
             "for them has %llu",
             layout->groups[group].opening,
-            (unsigned long long)(one *
-                                 kv_layout_block_bytes(layout, group, request->element_bytes)),
+            (unsigned long long)(one * block_bytes(layout, group, request)),
             (unsigned long long)request->limit_bytes,
-            (unsigned long long)(budget->blocks[group] *
-                                 kv_layout_block_bytes(layout, group, request->element_bytes)));
+            (unsigned long long)(budget->blocks[group] * block_bytes(layout, group, request)));
     }
     return RESULT_OK;
 }
@@ -136,8 +145,8 @@ static enum result plan_blocks(const struct kv_layout *layout,
     }
     budget->wanted_bytes = budget->state_bytes + budget->checkpoint_bytes;
     for (uint32_t group = 0; group < layout->group_count; group++)
-        budget->wanted_bytes += blocks_wanted(layout, group, request) *
-                                kv_layout_block_bytes(layout, group, request->element_bytes);
+        budget->wanted_bytes +=
+            blocks_wanted(layout, group, request) * block_bytes(layout, group, request);
     budget->bytes = divide(layout, request, false, bounded_share, budget);
     budget->bytes += divide(layout, request, true, request->limit_bytes - budget->bytes, budget);
     enum result result = check_openings(layout, request, budget, error);
@@ -152,7 +161,7 @@ static enum result plan_blocks(const struct kv_layout *layout,
     uint64_t needed_bytes = 0;
     for (uint32_t group = 0; group < layout->group_count; group++)
         needed_bytes += kv_layout_blocks_needed(layout, group, least_tokens, request->step_tokens) *
-                        kv_layout_block_bytes(layout, group, request->element_bytes);
+                        block_bytes(layout, group, request);
     return error_set(error, RESULT_TOO_LARGE,
                      "a KV cache of %llu bytes holds %u tokens of one sequence; a step of %u "
                      "tokens needs %llu bytes or more",

@@ -18,6 +18,8 @@ struct kv_budget_request {
     uint32_t step_tokens;
     uint64_t state_slot_bytes; /* state_layout_slot_bytes() */
     bool keeps_checkpoints;    /* the prefix cache keeps checkpoints of recurrent state */
+    uint64_t
+        draft_block_bytes; /* of a draft model, beside each block of the first FULL group; or 0 */
     uint64_t limit_bytes;
 };
 

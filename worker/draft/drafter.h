@@ -14,11 +14,16 @@
 
 #include "proto/limits.h"
 
-/* Classes of proposed tokens by how reliable they are, the least reliable first. The policy learns
- * how often tokens of each class are accepted; the last class is of tokens that are certain. */
-#define DRAFT_CLASSES       8u
+/* Classes of proposed tokens: those of text that was found again (worker/draft/suffix_drafter.c) and
+ * those of a draft model, both from the least reliable to the most reliable one. The policy learns
+ * how often tokens of each class are accepted. */
+#define DRAFT_CLASSES       13u
 #define DRAFT_CLASS_TEXT    6u /* the grammar forces the text, but not its tokens; not of drafters */
 #define DRAFT_CLASS_CERTAIN 7u
+#define DRAFT_CLASS_MODEL   8u /* the first of a draft model (worker/draft/draft_model.h) */
+
+/* Longest draft of a draft model; within one KV block. */
+#define DRAFT_MODEL_TOKENS 8u
 
 struct draft_proposal {
     uint32_t count;

@@ -17,7 +17,11 @@
 #define SHORTEST_PAUSE    16u   /* steps */
 #define LONGEST_PAUSE     2048u
 
-static const double priors[DRAFT_CLASSES] = {0.15, 0.30, 0.50, 0.70, 0.90, 0.96, 0.80, 1.0};
+#define LONGEST_REST 256u /* steps; a draft model also has to catch up after it */
+#define MODEL_PRIOR  0.65
+
+static const double priors[DRAFT_CLASSES] = {0.15, 0.30, 0.50, 0.70, 0.90, 0.96, 0.80,
+                                             1.0,  0.30, 0.50, 0.70, 0.85, 0.95};
 
 static void average(double *value, double measured)
 {
@@ -26,45 +30,68 @@ static void average(double *value, double measured)
     *value = *value > 0.0 ? *value + NEW_SAMPLE_WEIGHT * (measured - *value) : measured;
 }
 
-static void note_time(struct draft_pace *pace, uint32_t rows, double time_us)
+static void note_time(double *times_us, uint32_t rows, double time_us)
 {
     if (rows == 0 || rows > DRAFT_PACE_ROWS || time_us <= 0.0)
         return;
     for (uint32_t i = 1; i <= DRAFT_PACE_ROWS; i++)
         if (i != rows)
-            pace->step_us[i] -= FADE_PER_STEP * pace->step_us[i];
-    average(&pace->step_us[rows], time_us);
+            times_us[i] -= FADE_PER_STEP * times_us[i];
+    average(&times_us[rows], time_us);
+}
+
+static void begin_pause(struct draft_losses *losses, uint32_t longest)
+{
+    if (losses->next_pause == 0)
+        losses->next_pause = SHORTEST_PAUSE;
+    losses->pause_steps = losses->next_pause;
+    if (losses->next_pause < longest)
+        losses->next_pause *= 2;
+    losses->lost_us = 0.0;
+    losses->losing_steps = 0;
 }
 
 /* Compares a step with drafts with the time that its tokens take without. */
 static void compare(struct draft_pace *pace, const struct draft_step *step)
 {
+    bool has_rounds = step->rounds_us > 0.0;
+    struct draft_losses *losses = has_rounds ? &pace->model : &pace->text;
     double plain_us = draft_pace_step_us(pace, step->streams);
-    pace->lost_us += step->time_us - plain_us * step->generated_tokens / step->streams;
-    if (pace->lost_us <= 0.0) {
-        pace->lost_us = 0.0;
-        pace->losing_steps = 0;
-        pace->next_pause = SHORTEST_PAUSE;
+    losses->lost_us +=
+        step->time_us + step->rounds_us - plain_us * step->generated_tokens / step->streams;
+    if (losses->lost_us <= 0.0) {
+        losses->lost_us = 0.0;
+        losses->losing_steps = 0;
+        losses->next_pause = SHORTEST_PAUSE;
         return;
     }
-    if (++pace->losing_steps < DRAFT_PACE_LOSING)
-        return;
-    if (pace->next_pause == 0)
-        pace->next_pause = SHORTEST_PAUSE;
-    pace->pause_steps = pace->next_pause;
-    if (pace->next_pause < LONGEST_PAUSE)
-        pace->next_pause *= 2;
-    pace->lost_us = 0.0;
-    pace->losing_steps = 0;
+    if (++losses->losing_steps >= DRAFT_PACE_LOSING)
+        begin_pause(losses, has_rounds ? LONGEST_REST : LONGEST_PAUSE);
 }
 
 void draft_pace_note_step(struct draft_pace *pace, const struct draft_step *step)
 {
-    note_time(pace, step->rows, step->time_us);
-    if (step->rows > step->streams)
+    note_time(pace->step_us, step->rows, step->time_us);
+    if (step->rows > step->streams || step->rounds_us > 0.0)
         compare(pace, step);
     else
-        pace->pause_steps -= pace->pause_steps > 0;
+        pace->text.pause_steps -= pace->text.pause_steps > 0;
+    if (step->rounds_us > 0.0) {
+        pace->probes -= pace->probes > 0;
+    } else if (pace->model.pause_steps > 0) {
+        pace->model.pause_steps--;
+        pace->probes = DRAFT_PACE_PROBES;
+    }
+}
+
+void draft_pace_note_round(struct draft_pace *pace, uint32_t rows, double time_us)
+{
+    note_time(pace->round_us, rows, time_us);
+}
+
+void draft_pace_rest(struct draft_pace *pace)
+{
+    begin_pause(&pace->model, LONGEST_REST);
 }
 
 void draft_pace_note_draft(struct draft_pace *pace, uint8_t class, bool accepted)
@@ -79,25 +106,40 @@ void draft_pace_note_draft(struct draft_pace *pace, uint8_t class, bool accepted
 
 bool draft_pace_is_paused(const struct draft_pace *pace)
 {
-    return pace->pause_steps > 0;
+    return pace->text.pause_steps > 0;
+}
+
+bool draft_pace_model_is_paused(const struct draft_pace *pace)
+{
+    return pace->model.pause_steps > 0;
+}
+
+static double expected_us(const double *times_us, uint32_t rows)
+{
+    uint32_t below = rows, above = rows;
+    while (below > 0 && times_us[below] <= 0.0)
+        below--;
+    while (above <= DRAFT_PACE_ROWS && times_us[above] <= 0.0)
+        above++;
+    bool has_below = below > 0, has_above = above <= DRAFT_PACE_ROWS;
+    if (below == rows)
+        return times_us[rows];
+    if (!has_below)
+        return has_above ? times_us[above] : 0.0;
+    double below_us = times_us[below];
+    double row_us = has_above ? (times_us[above] - below_us) / (above - below)
+                              : UNMEASURED_SHARE * below_us / below;
+    return below_us + row_us * (rows - below);
 }
 
 double draft_pace_step_us(const struct draft_pace *pace, uint32_t rows)
 {
-    uint32_t below = rows, above = rows;
-    while (below > 0 && pace->step_us[below] <= 0.0)
-        below--;
-    while (above <= DRAFT_PACE_ROWS && pace->step_us[above] <= 0.0)
-        above++;
-    bool has_below = below > 0, has_above = above <= DRAFT_PACE_ROWS;
-    if (below == rows)
-        return pace->step_us[rows];
-    if (!has_below)
-        return has_above ? pace->step_us[above] : 0.0;
-    double below_us = pace->step_us[below];
-    double row_us = has_above ? (pace->step_us[above] - below_us) / (above - below)
-                              : UNMEASURED_SHARE * below_us / below;
-    return below_us + row_us * (rows - below);
+    return expected_us(pace->step_us, rows);
+}
+
+double draft_pace_round_us(const struct draft_pace *pace, uint32_t rows)
+{
+    return expected_us(pace->round_us, rows);
 }
 
 double draft_pace_acceptance(const struct draft_pace *pace, uint8_t class)
@@ -106,4 +148,14 @@ double draft_pace_acceptance(const struct draft_pace *pace, uint8_t class)
         return 1.0;
     return (pace->accepted[class] + PRIOR_DRAFTS * priors[class]) /
            (pace->judged[class] + PRIOR_DRAFTS);
+}
+
+double draft_pace_model_acceptance(const struct draft_pace *pace)
+{
+    double judged = PRIOR_DRAFTS, accepted = PRIOR_DRAFTS * MODEL_PRIOR;
+    for (uint32_t class = DRAFT_CLASS_MODEL; class < DRAFT_CLASSES; class ++) {
+        judged += pace->judged[class];
+        accepted += pace->accepted[class];
+    }
+    return accepted / judged;
 }

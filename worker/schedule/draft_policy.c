@@ -10,6 +10,11 @@
  * Streams without drafts only wait longer for the others' drafts. So if there are any, the step may
  * take at most a quarter longer than without drafts; with several streams it must also stay within
  * the target for inter-token latency.
+ *
+ * A draft model's proposals cost time before they are known, so the number of its rounds is chosen
+ * first, from the share of its tokens that was accepted before:
+ *
+ *     (streams + sum over candidates and rounds r of acceptance^r) / (time of the step + rounds)
  */
 #include "worker/schedule/draft_policy.h"
 
@@ -18,6 +23,11 @@
 #define MIN_GAIN       1.03 /* of expected tokens per time; measurements are not exact */
 #define MAX_DELAY      1.25 /* of a step, if it has streams without drafts */
 #define ACCEPTANCE_MAX 0.99
+
+static double least(double a, double b)
+{
+    return a < b ? a : b;
+}
 
 double draft_policy_acceptance(const struct draft_pace *pace, uint8_t class, double trust)
 {
@@ -64,7 +74,7 @@ uint32_t draft_policy_choose(const struct draft_pace *pace, const struct draft_r
     if (streams >= DRAFT_PACE_ROWS)
         return 0;
     double plain_us = draft_pace_step_us(pace, streams);
-    if (plain_us <= 0.0 || draft_pace_is_paused(pace))
+    if (plain_us <= 0.0 || (draft_pace_is_paused(pace) && !request->has_rounds))
         return 0;
     double tokens = streams, best_rate = MIN_GAIN * streams / plain_us;
     for (uint32_t taken = 0; taken < request->most_drafts && streams + taken < DRAFT_PACE_ROWS;) {
@@ -91,4 +101,42 @@ uint32_t draft_policy_choose(const struct draft_pace *pace, const struct draft_r
     for (uint32_t i = 0; i < best; i++)
         counts[order[i]]++;
     return best;
+}
+
+uint32_t draft_policy_depth(const struct draft_pace *pace,
+                            const struct draft_depth_request *request)
+{
+    uint32_t streams = request->streams, count = request->candidate_count;
+    must(streams > 0 && count > 0 && count <= streams);
+    must(request->most_tokens <= DRAFT_MODEL_TOKENS);
+    if (streams + count > DRAFT_PACE_ROWS)
+        return 0;
+    double plain_us = draft_pace_step_us(pace, streams);
+    if (plain_us <= 0.0)
+        return 0;
+    double tokens = streams, best_rate = MIN_GAIN * streams / plain_us, rounds_us = 0.0;
+    double acceptance = draft_pace_model_acceptance(pace);
+    uint32_t best = 0;
+    for (uint32_t depth = 1; depth <= request->most_tokens; depth++) {
+        uint32_t rows = streams + depth * count;
+        uint32_t round_rows = depth == 1 ? request->first_rows : count;
+        if (rows > DRAFT_PACE_ROWS)
+            break;
+        for (uint32_t i = 0; i < count; i++) {
+            double each = least(acceptance * request->trusts[i], ACCEPTANCE_MAX), survival = 1.0;
+            for (uint32_t token = 0; token < depth; token++)
+                survival *= each;
+            tokens += survival;
+        }
+        rounds_us +=
+            draft_pace_round_us(pace, round_rows < DRAFT_PACE_ROWS ? round_rows : DRAFT_PACE_ROWS);
+        double step_us = draft_pace_step_us(pace, rows) + rounds_us;
+        bool delays = (count < streams && step_us > MAX_DELAY * plain_us) ||
+                      (streams > 1 && step_us > plain_us && step_us > request->target_us);
+        if (!delays && tokens / step_us > best_rate) {
+            best = depth;
+            best_rate = tokens / step_us;
+        }
+    }
+    return best == 0 && pace->probes > 0 && request->most_tokens > 0 ? 1 : best;
 }

@@ -379,6 +379,14 @@ void sequence_draft_draw(const struct sequence *sequence, uint32_t drafts,
     add_forced(sequence, &forced, sampling);
 }
 
+void sequence_guess_draw(const struct sequence *sequence, uint32_t ahead,
+                         struct row_sampling *sampling)
+{
+    *sampling = sampling_at(sequence, sequence->known_tokens + ahead, sequence->counts);
+    const struct forced_draw free_draw = {.kind = FORCED_NONE};
+    add_forced(sequence, &free_draw, sampling);
+}
+
 bool sequence_is_running(const struct sequence *sequence)
 {
     return sequence->state == SEQUENCE_PREFILL || sequence->state == SEQUENCE_DECODE;

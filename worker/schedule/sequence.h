@@ -81,6 +81,12 @@ enum sequence_draw_kind sequence_next_draw(const struct sequence *sequence,
 void sequence_draft_draw(const struct sequence *sequence, uint32_t drafts,
                          struct row_sampling *sampling);
 
+/* A likely draw of the token after the known ones and `ahead` > 0 guessed ones, which lie behind
+ * them in request.tokens, for a draft model: with the counts of the known tokens and without forced
+ * tokens or masks. */
+void sequence_guess_draw(const struct sequence *sequence, uint32_t ahead,
+                         struct row_sampling *sampling);
+
 /* Whether the next token, if no drawn one is unknown, is drawn under a grammar's mask. */
 bool sequence_wants_mask(const struct sequence *sequence);
 /* What a mask of the draw at `position` has to know of the stop ids. */

@@ -18,11 +18,16 @@ static bool ends_answer(const struct sequence *sequence, uint32_t token)
     return ends && (request->run.flags & SUBMIT_FLAG_IGNORE_END) == 0;
 }
 
+bool sequence_draft_is_wanted(const struct sequence *sequence)
+{
+    return (sequence->request.run.flags & SUBMIT_FLAG_NO_SPECULATION) == 0 &&
+           !sampling_params_has_mirostat(&sequence->request.run.sampling);
+}
+
 uint32_t sequence_draft_most(const struct sequence *sequence)
 {
     if (sequence->state != SEQUENCE_DECODE || sequence->drawn_tokens > 0 ||
-        (sequence->request.run.flags & SUBMIT_FLAG_NO_SPECULATION) != 0 ||
-        sampling_params_has_mirostat(&sequence->request.run.sampling))
+        !sequence_draft_is_wanted(sequence))
         return 0;
     uint32_t most = sequence->counts ? SEQUENCE_COUNTED_DRAFTS : LIMIT_DRAFT_TOKENS;
     /* The step draws one token more than it drafts. */
@@ -30,10 +35,11 @@ uint32_t sequence_draft_most(const struct sequence *sequence)
     return left < most ? left : most;
 }
 
-static void ask_drafter(struct sequence *sequence, const struct drafter *drafter, uint32_t most,
+void sequence_draft_ask(struct sequence *sequence, const struct drafter *drafter, uint32_t most,
                         struct draft_proposal *proposal)
 {
     struct sequence_draft *draft = &sequence->draft;
+    must(draft->count == 0 && most <= LIMIT_DRAFT_TOKENS);
     proposal->count = 0;
     if (!draft->state) {
         draft->drafter = drafter;
@@ -45,11 +51,10 @@ static void ask_drafter(struct sequence *sequence, const struct drafter *drafter
     must(proposal->count <= most);
 }
 
-void sequence_draft_propose(struct sequence *sequence, const struct drafter *drafter, uint32_t most,
-                            struct draft_proposal *proposal)
+void sequence_draft_complete(struct sequence *sequence, uint32_t most,
+                             struct draft_proposal *proposal)
 {
-    must(sequence->draft.count == 0 && most <= LIMIT_DRAFT_TOKENS);
-    ask_drafter(sequence, drafter, most, proposal);
+    must(sequence->draft.count == 0 && most <= LIMIT_DRAFT_TOKENS && proposal->count <= most);
     struct draft_walk walk = draft_walk_begin(sequence);
     uint32_t known = proposal->count; /* tokens of the drafter that still continue the draft */
     bool has_mask = true;             /* of the next token, if a grammar governs it */

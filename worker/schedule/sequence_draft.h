@@ -2,7 +2,7 @@
  * Drafted tokens of one sequence: proposed while a step is planned, computed and judged by that
  * step, gone when it is published.
  *
- *   propose ─▶ begin ─▶ (launch) ─▶ accept, once for each draw that equals its draft ─▶ end
+ *   ask ─▶ complete ─▶ begin ─▶ (launch) ─▶ accept, once for each draw that equals its draft ─▶ end
  *
  * A step computes the rows of the last known token and of `count` drafted ones behind it. Each row
  * draws with the sampler state that the tokens before it lead to. A draw that differs from the
@@ -16,13 +16,19 @@
 
 #include "worker/schedule/sequence_facts.h"
 
+/* Whether tokens of the sequence may be drafted at all. */
+bool sequence_draft_is_wanted(const struct sequence *sequence);
 /* How many tokens may be drafted for the next step: 0 for sequences that do not decode, have
  * SUBMIT_FLAG_NO_SPECULATION, or end first. */
 uint32_t sequence_draft_most(const struct sequence *sequence);
-/* Proposes up to `most` tokens: forced ones, those of a text that the grammar forces and those of
- * the drafter, up to a token that would end the answer or that the grammar does not allow. */
-void sequence_draft_propose(struct sequence *sequence, const struct drafter *drafter, uint32_t most,
-                            struct draft_proposal *proposal);
+/* The drafter's proposal of up to `most` tokens. */
+void sequence_draft_ask(struct sequence *sequence, const struct drafter *drafter, uint32_t most,
+                        struct draft_proposal *proposal);
+/* Completes a proposal, the drafter's or a draft model's, to up to `most` tokens: with forced ones
+ * and those of a text that the grammar forces, up to a token that would end the answer or that the
+ * grammar does not allow. */
+void sequence_draft_complete(struct sequence *sequence, uint32_t most,
+                             struct draft_proposal *proposal);
 /* Drafts the first `count` tokens of the proposal for the next step, or fewer if memory for counts
  * or masks is lacking, or the grammar ends earlier. */
 void sequence_draft_begin(struct sequence *sequence, const struct draft_proposal *proposal,

@@ -55,6 +55,17 @@ struct draft_mask {
     uint32_t allowed; /* tokens in the mask; 0: no mask governs the draw */
 };
 
+/* What a draft model has computed of a sequence (model_drafts.h): positions [0, count). */
+struct model_cells {
+    uint32_t count;
+    uint32_t tail_at;             /* logical block of the first cell of the last round, */
+    struct kv_block_ref tails[2]; /* that block and the next one, as they were then */
+    /* Tokens that the last proposal computed as if they were known, from this position on. */
+    uint32_t guessed_from;
+    uint32_t guessed_count;
+    uint32_t guesses[DRAFT_MODEL_TOKENS];
+};
+
 /* Drafts of the step that is being planned or under way (sequence_draft.h). Zeroed: none. */
 struct sequence_draft {
     uint32_t count; /* drafted tokens, at request.tokens[known_tokens ...] */
@@ -75,6 +86,7 @@ struct sequence_draft {
     uint32_t foreseen_token;
     double accepted; /* proposed tokens of late that were right, */
     double expected; /* and how many were expected to be (draft_pace.h) */
+    struct model_cells cells;
 };
 
 struct sequence {

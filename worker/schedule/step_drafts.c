@@ -14,6 +14,7 @@
 #include "proto/must.h"
 #include "worker/schedule/draft_policy.h"
 #include "worker/schedule/gauge_board.h"
+#include "worker/schedule/model_drafts.h"
 #include "worker/schedule/sequence_draft.h"
 #include "worker/schedule/step_candidate.h"
 
@@ -76,9 +77,10 @@ static void count_masks(struct worker_engine *engine, struct sequence *sequence)
     draft->masks_us = 0;
 }
 
-/* Collects the proposals; returns the number of decoding streams. */
-static uint32_t collect(struct worker_engine *engine, const struct step_snapshot *snapshot,
-                        struct draft_request *request)
+/* Asks the drafter for each decoding stream that may have drafts; returns the number of decoding
+ * streams. */
+static uint32_t ask(struct worker_engine *engine, const struct step_snapshot *snapshot,
+                    uint32_t *asked)
 {
     struct step_drafts *drafts = &engine->drafts;
     uint32_t streams = 0;
@@ -88,19 +90,90 @@ static uint32_t collect(struct worker_engine *engine, const struct step_snapshot
             continue;
         streams++;
         uint32_t most = sequence_draft_most(sequence);
-        uint32_t at = request->candidate_count;
         if (most == 0)
             continue;
-        sequence_draft_propose(sequence, engine->parts.drafter, most, &drafts->proposals[at]);
-        count_masks(engine, sequence);
-        if (drafts->proposals[at].count == 0)
-            continue;
-        drafts->candidates[at] = (struct draft_candidate){.proposal = &drafts->proposals[at],
-                                                          .trust = trust_of(sequence)};
-        drafts->running[at] = i;
-        request->candidate_count++;
+        sequence_draft_ask(sequence, engine->parts.drafter, most, &drafts->proposals[*asked]);
+        drafts->running[(*asked)++] = i;
     }
     return streams;
+}
+
+/* Picks the streams for which the draft model is likelier to be right than the drafter. Returns
+ * their number and the rows that they have in the first round. */
+static uint32_t pick(struct worker_engine *engine, const struct step_snapshot *snapshot,
+                     uint32_t asked, uint32_t *first_rows)
+{
+    struct step_drafts *drafts = &engine->drafts;
+    struct model_drafts *model = &engine->model_drafts;
+    double acceptance = draft_pace_model_acceptance(&drafts->pace);
+    uint32_t free_blocks[KV_GROUPS_MAX], count = 0;
+    spare_blocks(engine, snapshot, free_blocks);
+    *first_rows = 0;
+    for (uint32_t i = 0; i < asked; i++) {
+        uint32_t at = drafts->running[i];
+        struct sequence *sequence = sequence_table_running_at(engine->table, at);
+        struct draft_proposal *proposal = &drafts->proposals[i];
+        if (!model_drafts_is_ready(engine, sequence) ||
+            (proposal->count > 0 &&
+             draft_pace_acceptance(&drafts->pace, proposal->classes[0]) >= acceptance))
+            continue;
+        uint32_t most = least(sequence_draft_most(sequence), DRAFT_MODEL_TOKENS);
+        most = drafts_that_fit(snapshot, &snapshot->candidates[at], most, free_blocks);
+        if (most == 0)
+            continue;
+        model->trusts[count] = trust_of(sequence);
+        model->picks[count] = (struct model_pick){.sequence = sequence,
+                                                  .most = most,
+                                                  .trust = model->trusts[count],
+                                                  .proposal = proposal};
+        *first_rows += sequence->known_tokens - sequence->draft.cells.count;
+        count++;
+    }
+    return count;
+}
+
+/* Replaces proposals by those of the draft model. Returns the number of streams concerned. */
+static enum result ask_model(struct worker_engine *engine, const struct step_snapshot *snapshot,
+                             uint32_t streams, uint32_t asked, uint32_t *picked,
+                             struct error_text *error)
+{
+    struct draft_pace *pace = &engine->drafts.pace;
+    *picked = 0;
+    if (!engine->parts.draft_model || draft_pace_model_is_paused(pace) ||
+        draft_pace_step_us(pace, least(streams, DRAFT_PACE_ROWS)) <= 0.0)
+        return RESULT_OK;
+    struct draft_depth_request request = {.streams = streams,
+                                          .trusts = engine->model_drafts.trusts,
+                                          .most_tokens = DRAFT_MODEL_TOKENS,
+                                          .target_us = engine->parts.itl_target_ms * 1000.0};
+    request.candidate_count = pick(engine, snapshot, asked, &request.first_rows);
+    if (request.candidate_count == 0)
+        return RESULT_OK;
+    uint32_t rounds = draft_policy_depth(pace, &request);
+    if (rounds == 0) {
+        draft_pace_rest(pace);
+        return RESULT_OK;
+    }
+    *picked = request.candidate_count;
+    return model_drafts_propose(engine, engine->model_drafts.picks, *picked, rounds, error);
+}
+
+/* Completes the proposals and leaves out empty ones. */
+static void complete(struct worker_engine *engine, uint32_t asked, struct draft_request *request)
+{
+    struct step_drafts *drafts = &engine->drafts;
+    for (uint32_t i = 0; i < asked; i++) {
+        uint32_t running = drafts->running[i], at = request->candidate_count;
+        struct sequence *sequence = sequence_table_running_at(engine->table, running);
+        sequence_draft_complete(sequence, sequence_draft_most(sequence), &drafts->proposals[i]);
+        count_masks(engine, sequence);
+        if (drafts->proposals[i].count == 0)
+            continue;
+        drafts->candidates[at] = (struct draft_candidate){.proposal = &drafts->proposals[i],
+                                                          .trust = trust_of(sequence)};
+        drafts->running[at] = running;
+        request->candidate_count++;
+    }
 }
 
 /* Notes the first token of a proposal that is not drafted. */
@@ -112,30 +185,47 @@ static void foresee(struct sequence *sequence, const struct draft_proposal *prop
     draft->foreseen_token = proposal->tokens[0];
 }
 
-void step_drafts_begin(struct worker_engine *engine, const struct step_snapshot *snapshot)
+/* Drafts what the policy chooses of the proposals. */
+static void draft(struct worker_engine *engine, const struct step_snapshot *snapshot,
+                  struct draft_request *request)
 {
     struct step_drafts *drafts = &engine->drafts;
-    must(step_pipeline_is_empty(&engine->pipeline) && !engine->pools.state);
-    struct draft_request request = {.candidates = drafts->candidates,
-                                    .target_us = engine->parts.itl_target_ms * 1000.0};
-    request.streams = collect(engine, snapshot, &request);
-    if (request.candidate_count == 0)
-        return;
-    request.most_drafts =
-        least(engine->parts.step_tokens, engine->parts.logit_rows) - request.streams;
-    (void)draft_policy_choose(&drafts->pace, &request, drafts->counts);
+    request->most_drafts =
+        least(engine->parts.step_tokens, engine->parts.logit_rows) - request->streams;
+    (void)draft_policy_choose(&drafts->pace, request, drafts->counts);
     uint32_t free_blocks[KV_GROUPS_MAX];
     spare_blocks(engine, snapshot, free_blocks);
-    for (uint32_t i = 0; i < request.candidate_count; i++) {
+    for (uint32_t i = 0; i < request->candidate_count; i++) {
+        const struct draft_proposal *proposal = request->candidates[i].proposal;
         uint32_t at = drafts->running[i];
         struct sequence *sequence = sequence_table_running_at(engine->table, at);
         uint32_t count =
             drafts_that_fit(snapshot, &snapshot->candidates[at], drafts->counts[i], free_blocks);
-        sequence_draft_begin(sequence, &drafts->proposals[i], count);
+        sequence_draft_begin(sequence, proposal, count);
         count_masks(engine, sequence);
         if (sequence->draft.count == 0)
-            foresee(sequence, &drafts->proposals[i]);
+            foresee(sequence, proposal);
     }
+}
+
+enum result step_drafts_begin(struct worker_engine *engine, const struct step_snapshot *snapshot,
+                              struct error_text *error)
+{
+    must(step_pipeline_is_empty(&engine->pipeline) && !engine->pools.state);
+    struct draft_request request = {.candidates = engine->drafts.candidates,
+                                    .target_us = engine->parts.itl_target_ms * 1000.0};
+    uint32_t asked = 0, picked;
+    request.streams = ask(engine, snapshot, &asked);
+    enum result result = ask_model(engine, snapshot, request.streams, asked, &picked, error);
+    if (result != RESULT_OK)
+        return result;
+    request.has_rounds = picked > 0;
+    complete(engine, asked, &request);
+    if (request.candidate_count > 0)
+        draft(engine, snapshot, &request);
+    for (uint32_t i = 0; i < picked; i++)
+        model_drafts_trim(engine, engine->model_drafts.picks[i].sequence);
+    return RESULT_OK;
 }
 
 static void note(struct worker_engine *engine, struct sequence *sequence, uint8_t class, bool right)
@@ -172,11 +262,15 @@ void step_drafts_note_step(struct worker_engine *engine, const struct step_done 
                            uint32_t generated_tokens)
 {
     const struct step_batch *batch = step_batch_builder_batch(done->builder);
+    uint64_t rounds_us = engine->model_drafts.rounds_us;
+    engine->model_drafts.rounds_us = 0;
+    engine->model_drafts.prompt_rows = done->prompt_rows;
     if (!engine->parts.drafter || done->prompt_rows > 0 || done->patch_work > 0)
         return;
     draft_pace_note_step(&engine->drafts.pace,
                          &(struct draft_step){.streams = batch->sequence_count,
                                               .rows = batch->row_count,
                                               .generated_tokens = generated_tokens,
-                                              .time_us = (double)done->time_us});
+                                              .time_us = (double)done->time_us,
+                                              .rounds_us = (double)rounds_us});
 }

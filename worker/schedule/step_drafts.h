@@ -8,8 +8,9 @@
 #include "worker/schedule/worker_engine.h"
 
 /* Begins the drafts of the sequences that have a row in the step that is being planned
- * (engine->rows). The step has no prompt rows. */
-void step_drafts_begin(struct worker_engine *engine, const struct step_snapshot *snapshot);
+ * (engine->rows). The step has no prompt rows. Errors: those of the draft model's backend. */
+enum result step_drafts_begin(struct worker_engine *engine, const struct step_snapshot *snapshot,
+                              struct error_text *error) RESULT_CHECKED;
 
 /* The next draw of the sequence gave `token`, which is not appended yet. `drafted`: drafts of the
  * step before it, all accepted. True if the token equals its draft. */

@@ -135,7 +135,10 @@ static enum result launch_step(struct worker_engine *engine, bool *launched, boo
     enum result result = encode(engine, worked, error);
     if (result != RESULT_OK)
         return result;
-    uint32_t prompt_rows = step_planner_plan(engine, builder);
+    uint32_t prompt_rows;
+    result = step_planner_plan(engine, builder, &prompt_rows, error);
+    if (result != RESULT_OK)
+        return result;
     *launched = step_batch_builder_batch(builder)->row_count > 0;
     if (*launched)
         result = launch(engine, builder, prompt_rows, masks_follow, &ended, error);

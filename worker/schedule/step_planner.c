@@ -16,6 +16,7 @@
 
 #include "worker/schedule/engine_snapshot.h"
 #include "worker/schedule/gauge_board.h"
+#include "worker/schedule/model_drafts.h"
 #include "worker/schedule/preemption_policy.h"
 #include "worker/schedule/sequence_prefix.h"
 #include "worker/schedule/step_drafts.h"
@@ -84,8 +85,23 @@ static bool image_rows_deferred(const struct step_snapshot *snapshot, const uint
            snapshot->image_prefill_tokens == 0;
 }
 
-uint32_t step_planner_plan(struct worker_engine *engine, struct step_batch_builder *builder)
+/* Gives a draft model its rows of sequences, and begins drafts if the step has decoding streams
+ * alone. */
+static enum result plan_drafts(struct worker_engine *engine, const struct step_snapshot *snapshot,
+                               uint32_t prompt_rows, struct error_text *error)
 {
+    enum result result = RESULT_OK;
+    if (engine->parts.draft_model)
+        result = model_drafts_feed(engine, engine->model_drafts.prompt_rows, error);
+    if (result == RESULT_OK && engine->parts.drafter && prompt_rows == 0 && engine->patch_work == 0)
+        result = step_drafts_begin(engine, snapshot, error);
+    return result;
+}
+
+enum result step_planner_plan(struct worker_engine *engine, struct step_batch_builder *builder,
+                              uint32_t *prompt_rows, struct error_text *error)
+{
+    *prompt_rows = 0;
     bool ahead = !step_pipeline_is_empty(&engine->pipeline);
     struct step_snapshot snapshot = engine_snapshot_step(engine);
     /* Blocks shared between preempted and surviving sequences do not become free, so the policy is
@@ -93,7 +109,7 @@ uint32_t step_planner_plan(struct worker_engine *engine, struct step_batch_build
     for (uint32_t survivors = preemption_policy_survivors(&snapshot);
          survivors < snapshot.candidate_count; survivors = preemption_policy_survivors(&snapshot)) {
         if (ahead)
-            return 0;
+            return RESULT_OK;
         while (sequence_table_running(engine->table) > survivors) {
             sequence_table_preempt(engine->table, &engine->pools);
             gauge_board_add_preemption(engine->gauges);
@@ -102,11 +118,11 @@ uint32_t step_planner_plan(struct worker_engine *engine, struct step_batch_build
     }
     step_policy_compose(&snapshot, engine->rows);
     engine->image_rows_deferred = image_rows_deferred(&snapshot, engine->rows);
-    uint32_t prompt_rows = 0;
     for (uint32_t i = 0; i < snapshot.candidate_count; i++)
-        prompt_rows += snapshot.candidates[i].decoding ? 0 : engine->rows[i];
-    if (engine->parts.drafter && prompt_rows == 0 && engine->patch_work == 0)
-        step_drafts_begin(engine, &snapshot);
+        *prompt_rows += snapshot.candidates[i].decoding ? 0 : engine->rows[i];
+    enum result result = plan_drafts(engine, &snapshot, *prompt_rows, error);
+    if (result != RESULT_OK)
+        return result;
     for (uint32_t i = 0; i < snapshot.candidate_count; i++) {
         if (engine->rows[i] == 0)
             continue;
@@ -114,5 +130,5 @@ uint32_t step_planner_plan(struct worker_engine *engine, struct step_batch_build
         sequence_take_blocks(sequence, &engine->pools, engine->rows[i] + sequence->draft.count);
         step_batch_builder_add(builder, sequence, &engine->pools, engine->rows[i]);
     }
-    return prompt_rows;
+    return RESULT_OK;
 }

@@ -15,8 +15,9 @@ void step_planner_admit(struct worker_engine *engine);
 bool step_planner_must_read(const struct worker_engine *engine);
 
 /* Preempts, composes and builds the next step into an empty `builder`. Leaves it empty if there is
- * nothing to run, or if a sequence must be preempted while a step is under way. Returns the number
- * of prompt rows. */
-uint32_t step_planner_plan(struct worker_engine *engine, struct step_batch_builder *builder);
+ * nothing to run, or if a sequence must be preempted while a step is under way. *prompt_rows:
+ * the number of prompt rows. Errors: those of a draft model's backend. */
+enum result step_planner_plan(struct worker_engine *engine, struct step_batch_builder *builder,
+                              uint32_t *prompt_rows, struct error_text *error) RESULT_CHECKED;
 
 #endif

@@ -47,6 +47,26 @@ static void create_drafts(struct worker_engine *engine)
         .counts = must_alloc(parts->max_sequences, sizeof(uint32_t))};
 }
 
+static void create_model_drafts(struct worker_engine *engine)
+{
+    const struct worker_engine_parts *parts = &engine->parts;
+    struct model_drafts *drafts = &engine->model_drafts;
+    if (!parts->draft_model)
+        return;
+    while (drafts->group < parts->layout->group_count &&
+           parts->layout->groups[drafts->group].kind != KV_FULL)
+        drafts->group++;
+    must(parts->drafter && drafts->group < parts->layout->group_count);
+    uint32_t blocks = parts->kv_blocks[drafts->group];
+    drafts->filled = must_alloc(blocks, sizeof *drafts->filled);
+    for (uint32_t i = 0; i < blocks; i++)
+        drafts->filled[i] = MODEL_DRAFTS_UNFILLED;
+    drafts->picks = must_alloc(parts->max_sequences, sizeof *drafts->picks);
+    drafts->trusts = must_alloc(parts->max_sequences, sizeof *drafts->trusts);
+    drafts->rounds = must_alloc(parts->max_sequences, sizeof *drafts->rounds);
+    drafts->results = must_alloc(parts->max_sequences, sizeof *drafts->results);
+}
+
 enum result worker_engine_create(const struct worker_engine_parts *parts,
                                  struct worker_engine **created)
 {
@@ -88,6 +108,7 @@ enum result worker_engine_create(const struct worker_engine_parts *parts,
                                                        .features = parts->feature_ledger,
                                                        .pools = parts->pooling != POOLING_OFF});
     create_drafts(engine);
+    create_model_drafts(engine);
     engine->candidates = must_alloc(parts->max_sequences, sizeof *engine->candidates);
     engine->rows = must_alloc(parts->max_sequences, sizeof *engine->rows);
     engine->masked = must_alloc(parts->max_sequences, sizeof(struct sequence *));
@@ -120,6 +141,11 @@ void worker_engine_destroy(struct worker_engine *engine)
     free(engine->drafts.candidates);
     free(engine->drafts.running);
     free(engine->drafts.counts);
+    free(engine->model_drafts.filled);
+    free(engine->model_drafts.picks);
+    free(engine->model_drafts.trusts);
+    free(engine->model_drafts.rounds);
+    free(engine->model_drafts.results);
     if (engine->vocabulary) /* after the sequences, which have matchers */
         grammar_vocabulary_close(engine->vocabulary);
     free(engine);

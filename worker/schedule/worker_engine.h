@@ -8,6 +8,7 @@
 #include "proto/pooling.h"
 #include "worker/backend/host/backend.h"
 #include "worker/backend/host/thread_pool.h"
+#include "worker/draft/draft_model.h"
 #include "worker/draft/drafter.h"
 #include "worker/schedule/admission_policy.h"
 #include "worker/schedule/draft_policy.h"
@@ -39,8 +40,10 @@ struct worker_engine_parts {
     /* NULL: no tokens are drafted. Otherwise the backend has one step under way and the row rule
      * of backend.h, and the model has no recurrent layers. */
     const struct drafter *drafter;
-    uint32_t mixed_prefill_tokens;     /* 0: chosen by the price of rows (chunk_pace.h) */
-    uint32_t itl_target_ms;            /* time of a step with waiting streams, at most; > 0 */
+    struct draft_model
+        *draft_model;              /* proposes too; NULL: none. Needs a drafter and a FULL group */
+    uint32_t mixed_prefill_tokens; /* 0: chosen by the price of rows (chunk_pace.h) */
+    uint32_t itl_target_ms;        /* time of a step with waiting streams, at most; > 0 */
     const struct model_vision *vision; /* NULL unless model and backend take images */
     uint32_t patch_rows;               /* this and the next two: as given to the backend at load */
     uint32_t feature_rows;
@@ -59,6 +62,35 @@ struct step_drafts {
     uint32_t *counts;
 };
 
+/* A stream for which a draft model proposes (model_drafts.h). */
+struct model_pick {
+    struct sequence *sequence;
+    uint32_t most; /* tokens at most, > 0 */
+    double trust;  /* as in struct draft_candidate */
+    struct draft_proposal *proposal;
+};
+
+/* Its rounds in the step that is being planned. */
+struct model_round {
+    uint32_t tokens; /* proposed */
+    bool ends;
+    double chance; /* that the last one is accepted */
+    struct sampling_params params;
+};
+
+#define MODEL_DRAFTS_UNFILLED UINT32_MAX
+/* Scratch and figures of model_drafts.c; the arrays are NULL without a draft model. */
+struct model_drafts {
+    uint32_t group;   /* whose blocks hold the draft model's keys and values */
+    uint32_t *filled; /* [kv_blocks[group]] generation of the block that it filled, or UNFILLED */
+    struct model_pick *picks; /* [max_sequences], like the next three */
+    double *trusts;
+    struct model_round *rounds;
+    struct sampled_token *results;
+    uint64_t rounds_us;   /* of the step that is being planned or under way */
+    uint32_t prompt_rows; /* of the last step */
+};
+
 struct worker_engine {
     struct worker_engine_parts parts;
     struct worker_gauges *gauges;
@@ -75,6 +107,7 @@ struct worker_engine {
     bool image_rows_deferred; /* rows of prompts with images wait for a step without encoding */
     struct step_pace pace;
     struct step_drafts drafts;
+    struct model_drafts model_drafts;
     struct step_candidate *candidates; /* [max_sequences], like the next one */
     uint32_t *rows;
     struct sequence **masked;              /* [max_sequences] scratch of grammar_masks.c */

@@ -85,6 +85,7 @@ static const struct flag flags[] = {
     {"--itl-target-ms", FLAG_U32, FIELD(itl_target_ms), 1, LIMIT_ITL_TARGET_MS, false},
     {"--step-depth", FLAG_U32, FIELD(step_depth), 0, STEP_DEPTH_MAX, false},
     {"--speculation", FLAG_U32, FIELD(speculation), 0, 1, false},
+    {"--draft-model", FLAG_TEXT, FIELD(draft_model), 0, 0, false},
     {"--context", FLAG_U32, FIELD(context_tokens), 0, LIMIT_CONTEXT_TOKENS, false},
     {"--pooling", FLAG_POOLING, FIELD(pooling), 0, 0, false},
     {"--kv-cache-type", FLAG_KV_TYPE, FIELD(kv_cache_type), 0, 0, false},
@@ -256,37 +257,39 @@ void worker_options_print(const struct worker_options *options)
     device_name_write(options->device, device);
     char quantization[KV_QUANTIZATION_TEXT_BYTES];
     kv_quantization_write(&options->kv_quantization, quantization);
-    log_info(
-        "options: model %s, parent-pid %d, segment-fd %d, submit-bell-fd %d, event-bell-fd "
-        "%d, weights-fd %d, weights-send-fd %d, kv-memory-fd %d, kv-vault-fd %d, kv-send-fd "
-        "%d, prefix-load-fd %d, prefix-save-fd %d, prefix-save-bytes %llu, worker-index %u, "
-        "worker-count %u, "
-        "device-workers %u, device %s, vulkan-tier %s, vulkan-validation %u, pipeline-cache "
-        "%s, profile %u, batch-invariant %u, threads %u, activation-bits %u, max-sequences "
-        "%u, step-tokens %u, "
-        "mixed-prefill-tokens "
-        "%u, itl-target-ms %u, step-depth %u, speculation %u, context %u, pooling %s, "
-        "kv-cache-type %s, "
-        "kv quantization "
-        "%s, kv-cache-bytes "
-        "%llu, vision-patches "
-        "%u, vision-cache-size %u, vision-cache-bytes %llu, kv-cache-share %u, "
-        "prefix-cache %u, "
-        "verify-weights %u, sandbox %s, allow-debug %u, fault %s, log-level %d",
-        options->model, options->parent_pid, options->segment_fd, options->submit_bell_fd,
-        options->event_bell_fd, options->weights_fd, options->weights_send_fd,
-        options->kv_memory_fd, options->kv_vault_fd, options->kv_send_fd, options->prefix_load_fd,
-        options->prefix_save_fd, (unsigned long long)options->prefix_save_bytes,
-        options->worker_index, options->worker_count, options->device_workers, device,
-        vulkan_tier_name(options->vulkan_tier), options->vulkan_validation,
-        options->pipeline_cache ? options->pipeline_cache : "none", options->profile,
-        options->batch_invariant, options->threads, options->activation_bits,
-        options->max_sequences, options->step_tokens, options->mixed_prefill_tokens,
-        options->itl_target_ms, options->step_depth, options->speculation, options->context_tokens,
-        pooling_name(options->pooling), kv_cache_type_name(options->kv_cache_type), quantization,
-        (unsigned long long)options->kv_cache_bytes, options->vision_patches,
-        options->vision_cache_size, (unsigned long long)options->vision_cache_bytes,
-        options->kv_cache_share, options->prefix_cache, options->verify_weights,
-        worker_sandbox_name(options->sandbox), options->allow_debug,
-        options->fault ? options->fault : "none", (int)options->log_level);
+    log_info("options: model %s, parent-pid %d, segment-fd %d, submit-bell-fd %d, event-bell-fd "
+             "%d, weights-fd %d, weights-send-fd %d, kv-memory-fd %d, kv-vault-fd %d, kv-send-fd "
+             "%d, prefix-load-fd %d, prefix-save-fd %d, prefix-save-bytes %llu, worker-index %u, "
+             "worker-count %u, "
+             "device-workers %u, device %s, vulkan-tier %s, vulkan-validation %u, pipeline-cache "
+             "%s, profile %u, batch-invariant %u, threads %u, activation-bits %u, max-sequences "
+             "%u, step-tokens %u, "
+             "mixed-prefill-tokens "
+             "%u, itl-target-ms %u, step-depth %u, speculation %u, draft-model %s, context %u, "
+             "pooling %s, "
+             "kv-cache-type %s, "
+             "kv quantization "
+             "%s, kv-cache-bytes "
+             "%llu, vision-patches "
+             "%u, vision-cache-size %u, vision-cache-bytes %llu, kv-cache-share %u, "
+             "prefix-cache %u, "
+             "verify-weights %u, sandbox %s, allow-debug %u, fault %s, log-level %d",
+             options->model, options->parent_pid, options->segment_fd, options->submit_bell_fd,
+             options->event_bell_fd, options->weights_fd, options->weights_send_fd,
+             options->kv_memory_fd, options->kv_vault_fd, options->kv_send_fd,
+             options->prefix_load_fd, options->prefix_save_fd,
+             (unsigned long long)options->prefix_save_bytes, options->worker_index,
+             options->worker_count, options->device_workers, device,
+             vulkan_tier_name(options->vulkan_tier), options->vulkan_validation,
+             options->pipeline_cache ? options->pipeline_cache : "none", options->profile,
+             options->batch_invariant, options->threads, options->activation_bits,
+             options->max_sequences, options->step_tokens, options->mixed_prefill_tokens,
+             options->itl_target_ms, options->step_depth, options->speculation,
+             options->draft_model ? options->draft_model : "none", options->context_tokens,
+             pooling_name(options->pooling), kv_cache_type_name(options->kv_cache_type),
+             quantization, (unsigned long long)options->kv_cache_bytes, options->vision_patches,
+             options->vision_cache_size, (unsigned long long)options->vision_cache_bytes,
+             options->kv_cache_share, options->prefix_cache, options->verify_weights,
+             worker_sandbox_name(options->sandbox), options->allow_debug,
+             options->fault ? options->fault : "none", (int)options->log_level);
 }

@@ -18,6 +18,7 @@
 #include "worker/backend/host/thread_pool.h"
 #include "worker/cache/kv_budget.h"
 #include "worker/model/model.h"
+#include "worker/schedule/draft_loading.h"
 #include "worker/schedule/frontend_link.h"
 #include "worker/schedule/gauge_board.h"
 #include "worker/schedule/kv_inheritance.h"
@@ -39,6 +40,7 @@ struct worker_process {
     struct kv_inheritance inheritance;
     const struct model_vision *vision; /* NULL unless model and backend take images */
     uint32_t feature_row_bytes;
+    struct draft_loading draft;
     struct thread_pool *helpers; /* of the engine */
     struct worker_engine *engine;
     struct worker_fault fault;
@@ -90,6 +92,20 @@ static const char *no_speculation_reason(const struct worker_process *process)
     if (model_plan(process->model)->state.layers > 0)
         return "the model's recurrent state cannot be taken back";
     return NULL;
+}
+
+/* A draft model that could not be used would be missed only in the log. */
+static enum result open_draft(struct worker_process *process, struct error_text *error)
+{
+    const struct worker_options *options = process->options;
+    const char *reason = no_speculation_reason(process);
+    if (!options->draft_model)
+        return RESULT_OK;
+    if (options->device.kind != DEVICE_CPU)
+        reason = "it computes on the CPU, beside a model with --device cpu";
+    if (reason)
+        return error_set(error, RESULT_UNSUPPORTED, "--draft-model cannot be used: %s", reason);
+    return draft_loading_open(&process->draft, options, model_plan(process->model), error);
 }
 
 /* Logit rows of a step: those of all sequences, and enough for the drafts of one; every row if
@@ -235,6 +251,7 @@ static enum result decide_memory(struct worker_process *process, struct error_te
         .step_tokens = options->step_tokens,
         .state_slot_bytes = state_layout_slot_bytes(&plan->state),
         .keeps_checkpoints = options->prefix_cache != 0,
+        .draft_block_bytes = draft_loading_block_bytes(&process->draft, options),
         .limit_bytes = options->kv_cache_bytes,
     };
     enum result result = choose_limits(process, plan, &request, error);
@@ -341,6 +358,7 @@ static enum result assemble(struct worker_process *process, struct error_text *e
         .step_tokens = process->options->step_tokens,
         .logit_rows = process->backend_options.max_logit_rows,
         .drafter = no_speculation_reason(process) ? NULL : &suffix_drafter,
+        .draft_model = process->draft.draft,
         .mixed_prefill_tokens = process->options->mixed_prefill_tokens,
         .itl_target_ms = process->options->itl_target_ms,
         .vision = process->vision,
@@ -367,8 +385,8 @@ static enum result assemble(struct worker_process *process, struct error_text *e
     enum worker_weights origin = backend->interface->weights_origin(backend, &reason);
     if (parts.drafter)
         log_info("speculation: tokens that the prompt or the answer had before are drafted, "
-                 "and tokens that a grammar forces; %u in a step at most",
-                 LIMIT_DRAFT_TOKENS);
+                 "and tokens that a grammar forces%s; %u in a step at most",
+                 parts.draft_model ? " or the draft model proposes" : "", LIMIT_DRAFT_TOKENS);
     else
         log_info("speculation: none: %s", no_speculation_reason(process));
     log_weights(plan, reason);
@@ -449,6 +467,9 @@ static enum result start(struct worker_process *process, struct error_text *erro
                            "its embeddings");
     if (result != RESULT_OK)
         return result;
+    result = open_draft(process, error);
+    if (result != RESULT_OK)
+        return result;
     create_backend(process);
     result = decide_vision(process, error);
     kv_inheritance_identify(&process->inheritance, process->options, &process->backend_options);
@@ -456,6 +477,9 @@ static enum result start(struct worker_process *process, struct error_text *erro
         result = decide_memory(process, error);
     if (result == RESULT_OK)
         result = load_backend(process, error);
+    if (result == RESULT_OK)
+        result = draft_loading_load(&process->draft, model_plan(process->model),
+                                    &process->backend_options, process->kv.max_sequences, error);
     if (result == RESULT_OK)
         result = create_helpers(process, error);
     if (result != RESULT_OK)
@@ -475,6 +499,7 @@ static enum worker_exit stop(struct worker_process *process, enum result result,
     kv_inheritance_fini(&process->inheritance);
     if (process->backend)
         process->backend->interface->destroy(process->backend);
+    draft_loading_close(&process->draft);
     model_close(process->model);
     frontend_link_close(process->link);
     if (process->parent_fd >= 0)

@@ -220,6 +220,7 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
         .base = config->base,
         .assets = {.path = options->model,
                    .mmproj = options->mmproj,
+                   .draft_path = options->draft_model,
                    .served_names = options->served_model_names.items,
                    .served_name_count = (uint32_t)options->served_model_names.count,
                    .any_name = options->any_model_name,

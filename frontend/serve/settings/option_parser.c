@@ -210,6 +210,8 @@ static enum result options_check(enum options_command command, struct options *o
     if (strcmp(options->speculation, "auto") != 0 && strcmp(options->speculation, "off") != 0)
         return error_set(error, RESULT_INVALID, "--speculation: '%.40s' is neither auto nor off",
                          options->speculation);
+    if (options->draft_model && strcmp(options->speculation, "off") == 0)
+        return error_set(error, RESULT_INVALID, "--draft-model is not used with --speculation off");
     if (strcmp(options->worker_sandbox, "auto") != 0 && strcmp(options->worker_sandbox, "off") != 0)
         return error_set(error, RESULT_INVALID, "--worker-sandbox: '%.40s' is neither auto nor off",
                          options->worker_sandbox);

@@ -53,6 +53,7 @@ struct options {
     const char *pipeline_cache; /* directory; NULL: in the user's home; "none" */
     bool profile;
     const char *speculation; /* auto or off */
+    const char *draft_model; /* path, or NULL */
     const char *pooling_text;
     enum pooling pooling;     /* what pooling_text asks for and the model has (pooling_find.h) */
     bool batch_invariant;     /* answers do not depend on the batch; always so on a CPU */

@@ -111,6 +111,7 @@ static void arguments_fill(const struct child_process_config *config, struct arg
     add_number(arguments, "--itl-target-ms", options->itl_target_ms);
     add_chosen(arguments, "--step-depth", options->step_depth);
     add_chosen(arguments, "--speculation", strcmp(options->speculation, "auto") == 0);
+    add_given(arguments, "--draft-model", options->draft_model);
     add_text(arguments, "--pooling", pooling_name(options->pooling));
     add_chosen(arguments, "--context", options->context_tokens);
     add_text(arguments, "--kv-cache-type", options->kv_cache_type);

@@ -156,6 +156,93 @@ static void test_limits(void **state)
     assert_int_equal(draft_policy_choose(&pace, &request, counts), 0);
 }
 
+/* --- draft models ------------------------------------------------------------------------------ */
+
+/* A round of a draft model takes so many milliseconds, whatever its rows. */
+static uint32_t depth(double (*step_us)(uint32_t rows), double round_ms, double accepted)
+{
+    struct draft_pace pace = measured(step_us);
+    const double trust = 1.0;
+    for (uint32_t rows = 1; rows <= DRAFT_PACE_ROWS; rows++)
+        pace.round_us[rows] = 1000.0 * round_ms;
+    pace.judged[DRAFT_CLASS_MODEL] = 1000.0;
+    pace.accepted[DRAFT_CLASS_MODEL] = 1000.0 * accepted;
+    return draft_policy_depth(&pace,
+                              &(struct draft_depth_request){.streams = 1,
+                                                            .candidate_count = 1,
+                                                            .trusts = &trust,
+                                                            .most_tokens = DRAFT_MODEL_TOKENS,
+                                                            .first_rows = 1,
+                                                            .target_us = TARGET_US});
+}
+
+static void test_rounds_of_a_draft_model(void **state)
+{
+    (void)state;
+    assert_int_equal(depth(flat_us, 0.01, 0.97), DRAFT_MODEL_TOKENS);
+    assert_int_equal(depth(flat_us, 2.0, 0.5), 0); /* as slow as the target */
+    assert_int_equal(depth(even_us, 0.01, 0.97), 0);
+    assert_int_equal(depth(flat_us, 0.2, 0.0), 0);
+    uint32_t before = DRAFT_MODEL_TOKENS;
+    for (double accepted = 0.95; accepted > 0.0; accepted -= 0.1) {
+        uint32_t now = depth(flat_us, 0.2, accepted);
+        assert_true(now <= before);
+        before = now;
+    }
+    assert_true(depth(flat_us, 0.2, 0.75) > depth(flat_us, 0.6, 0.75));
+    struct draft_pace nothing = {0};
+    const double trust = 1.0;
+    assert_int_equal(
+        draft_policy_depth(&nothing, &(struct draft_depth_request){.streams = 1,
+                                                                   .candidate_count = 1,
+                                                                   .trusts = &trust,
+                                                                   .most_tokens = 8,
+                                                                   .first_rows = 1,
+                                                                   .target_us = TARGET_US}),
+        0);
+}
+
+/* The depth has the most expected tokens per time of all depths, computed here in another order. */
+static void test_depth_is_the_best_one(void **state)
+{
+    (void)state;
+    struct test_random random = {.state = 20261127};
+    for (uint32_t trial = 0; trial < 300; trial++) {
+        struct draft_pace pace = measured(trial % 2 ? smollm_us : flat_us);
+        uint32_t streams = 1 + test_random_below(&random, 6);
+        double trusts[6], round_us = 1.0 + test_random_below(&random, 3000);
+        for (uint32_t i = 0; i < streams; i++)
+            trusts[i] = 0.2 + test_random_below(&random, 100) / 100.0;
+        for (uint32_t rows = 1; rows <= DRAFT_PACE_ROWS; rows++)
+            pace.round_us[rows] = round_us;
+        pace.judged[DRAFT_CLASS_MODEL] = 1e6;
+        pace.accepted[DRAFT_CLASS_MODEL] = 1e4 * test_random_below(&random, 100);
+        double share = draft_pace_model_acceptance(&pace);
+        double rates[DRAFT_MODEL_TOKENS + 1];
+        for (uint32_t rounds = 0; rounds <= DRAFT_MODEL_TOKENS; rounds++) {
+            double tokens = 0.0;
+            for (uint32_t i = 0; i < streams; i++) {
+                double each = share * trusts[i] < 0.99 ? share * trusts[i] : 0.99;
+                double sum = 1.0;
+                for (uint32_t j = 0; j < rounds; j++) /* Horner: 1 + a (1 + a (1 + ...)) */
+                    sum = 1.0 + each * sum;
+                tokens += sum;
+            }
+            rates[rounds] =
+                tokens / (draft_pace_step_us(&pace, streams * (1 + rounds)) + rounds * round_us);
+        }
+        uint32_t chosen = draft_policy_depth(
+            &pace, &(struct draft_depth_request){.streams = streams,
+                                                 .candidate_count = streams,
+                                                 .trusts = trusts,
+                                                 .most_tokens = DRAFT_MODEL_TOKENS,
+                                                 .first_rows = streams,
+                                                 .target_us = TARGET_US});
+        for (uint32_t rounds = 0; rounds <= DRAFT_MODEL_TOKENS; rounds++)
+            assert_true(rates[chosen] * (chosen == 0 ? 1.031 : 1.0 + 1e-9) >= rates[rounds]);
+    }
+}
+
 /* --- simulations ------------------------------------------------------------------------------- */
 
 struct device {
@@ -213,6 +300,67 @@ static struct outcome simulate(struct device *device, uint32_t steps, uint8_t cl
     double plain_us = device->step_us(1) * (1.0 + device->noise / 2.0);
     outcome.speed = tokens / taken_us * plain_us;
     return outcome;
+}
+
+/* One stream whose draft model is right with `right` percent; a round takes `round_us`. */
+static struct outcome simulate_model(struct device *device, double round_us, uint32_t right)
+{
+    struct draft_pace pace = {0};
+    struct outcome outcome = {0};
+    double tokens = 0.0, taken_us = 0.0, slower_us = 0.0;
+    uint32_t row = 0;
+    const double trust = 1.0;
+    for (uint32_t step = 0; step < 2000; step++) {
+        uint32_t rounds = 0, drawn = 1;
+        const struct draft_depth_request request = {.streams = 1,
+                                                    .candidate_count = 1,
+                                                    .trusts = &trust,
+                                                    .most_tokens = DRAFT_MODEL_TOKENS,
+                                                    .first_rows = 1,
+                                                    .target_us = TARGET_US};
+        if (step > 0 && !draft_pace_model_is_paused(&pace)) {
+            rounds = draft_policy_depth(&pace, &request);
+            if (rounds == 0)
+                draft_pace_rest(&pace);
+        }
+        for (uint32_t i = 0; i < rounds; i++)
+            draft_pace_note_round(&pace, 1, round_us);
+        double time_us = run_us(device, 1 + rounds);
+        for (bool good = true; drawn <= rounds && good; drawn += good) {
+            good = test_random_below(&device->random, 100) < right;
+            draft_pace_note_draft(&pace, DRAFT_CLASS_MODEL + 2, good);
+        }
+        draft_pace_note_step(&pace, &(struct draft_step){.streams = 1,
+                                                         .rows = 1 + rounds,
+                                                         .generated_tokens = drawn,
+                                                         .time_us = time_us,
+                                                         .rounds_us = rounds * round_us});
+        tokens += drawn;
+        taken_us += time_us + rounds * round_us;
+        slower_us += time_us + rounds * round_us - drawn * device->step_us(1);
+        row = rounds == 0 ? 0 : row + 1;
+        if (slower_us <= 0.0 || row == 0) {
+            slower_us = 0.0;
+            row = 0;
+        }
+        outcome.longest = row > outcome.longest ? row : outcome.longest;
+    }
+    outcome.speed = tokens / taken_us * device->step_us(1);
+    return outcome;
+}
+
+static void test_draft_models_are_used_where_they_pay(void **state)
+{
+    (void)state;
+    struct device device = {.step_us = flat_us, .random = {.state = 50}};
+    assert_true(simulate_model(&device, 200.0, 80).speed > 1.8);
+    device.step_us = smollm_us;
+    assert_true(simulate_model(&device, 500.0, 85).speed > 1.15);
+    for (uint32_t right = 0; right <= 40; right += 20) {
+        struct outcome outcome = simulate_model(&device, 2000.0, right);
+        assert_true(outcome.speed > 0.97);
+        assert_true(outcome.longest <= DRAFT_PACE_LOSING);
+    }
 }
 
 static void test_right_drafts_are_faster(void **state)
@@ -293,6 +441,9 @@ int main(void)
         cmocka_unit_test(test_the_surest_drafts_first),
         cmocka_unit_test(test_streams_without_drafts_hardly_wait),
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_rounds_of_a_draft_model),
+        cmocka_unit_test(test_depth_is_the_best_one),
+        cmocka_unit_test(test_draft_models_are_used_where_they_pay),
         cmocka_unit_test(test_right_drafts_are_faster),
         cmocka_unit_test(test_wrong_drafts_cost_little),
         cmocka_unit_test(test_expensive_rows_cost_little),

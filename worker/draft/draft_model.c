@@ -1,0 +1,106 @@
+/*
+ * The arrays of one step_batch, filled sequence by sequence. The draft model's own probability of a
+ * token tells how likely the target agrees, so it is the token's class.
+ */
+#include "worker/draft/draft_model.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/must.h"
+
+struct draft_model {
+    struct draft_model_parts parts;
+    struct step_batch batch;
+    uint32_t *token_ids;             /* [DRAFT_MODEL_ROWS] */
+    struct step_sequence *sequences; /* [max_sequences], like the next two */
+    uint32_t *logit_rows;
+    struct row_sampling *samplings;
+};
+
+struct draft_model *draft_model_create(const struct draft_model_parts *parts)
+{
+    must(parts->group_count > 0 && parts->group_count <= KV_GROUPS_MAX);
+    must(parts->max_sequences > 0 && parts->max_sequences <= DRAFT_MODEL_ROWS);
+    must(parts->backend->interface->step_depth(parts->backend) == 1);
+    struct draft_model *model = must_alloc(1, sizeof *model);
+    model->parts = *parts;
+    model->token_ids = must_alloc(DRAFT_MODEL_ROWS, sizeof *model->token_ids);
+    model->sequences = must_alloc(parts->max_sequences, sizeof *model->sequences);
+    model->logit_rows = must_alloc(parts->max_sequences, sizeof *model->logit_rows);
+    model->samplings = must_alloc(parts->max_sequences, sizeof *model->samplings);
+    model->batch = (struct step_batch){.token_ids = model->token_ids,
+                                       .sequences = model->sequences,
+                                       .logit_rows = model->logit_rows,
+                                       .samplings = model->samplings};
+    return model;
+}
+
+void draft_model_destroy(struct draft_model *model)
+{
+    if (!model)
+        return;
+    free(model->token_ids);
+    free(model->sequences);
+    free(model->logit_rows);
+    free(model->samplings);
+    free(model);
+}
+
+const struct draft_model_parts *draft_model_parts(const struct draft_model *model)
+{
+    return &model->parts;
+}
+
+uint32_t draft_model_room(const struct draft_model *model)
+{
+    bool full = model->batch.sequence_count == model->parts.max_sequences;
+    return full ? 0 : DRAFT_MODEL_ROWS - model->batch.row_count;
+}
+
+void draft_model_add(struct draft_model *model, const struct draft_model_rows *rows)
+{
+    struct step_batch *batch = &model->batch;
+    must(rows->row_count > 0 && rows->row_count <= draft_model_room(model));
+    must(rows->first_position + rows->row_count <= model->parts.context_tokens);
+    struct step_sequence *part = &model->sequences[batch->sequence_count++];
+    *part = (struct step_sequence){.first_row = batch->row_count,
+                                   .row_count = rows->row_count,
+                                   .first_position = rows->first_position,
+                                   .state_slot = STATE_SLOT_NONE,
+                                   .state_source = STATE_SLOT_NONE,
+                                   .state_copy = STATE_SLOT_NONE};
+    for (uint32_t group = 0; group < model->parts.group_count; group++)
+        part->block_tables[group] = rows->blocks;
+    memcpy(model->token_ids + batch->row_count, rows->tokens,
+           rows->row_count * sizeof *rows->tokens);
+    batch->row_count += rows->row_count;
+    if (!rows->sampling)
+        return;
+    model->logit_rows[batch->logit_row_count] = batch->row_count - 1;
+    model->samplings[batch->logit_row_count++] = *rows->sampling;
+}
+
+enum result draft_model_run(struct draft_model *model, struct sampled_token *results,
+                            struct error_text *error)
+{
+    struct backend *backend = model->parts.backend;
+    must(model->batch.row_count > 0);
+    enum result result = backend->interface->step_launch(backend, &model->batch, error);
+    if (result == RESULT_OK)
+        result = backend->interface->step_wait(backend, results, error);
+    model->batch.row_count = 0;
+    model->batch.sequence_count = 0;
+    model->batch.logit_row_count = 0;
+    return result;
+}
+
+uint8_t draft_model_class(float logprob)
+{
+    static const float most[DRAFT_CLASSES - DRAFT_CLASS_MODEL - 1] = {0.3f, 0.6f, 0.8f, 0.95f};
+    uint8_t class = DRAFT_CLASS_MODEL;
+    while (class + 1u < DRAFT_CLASSES && expf(logprob) > most[class - DRAFT_CLASS_MODEL])
+        class ++;
+    return class;
+}

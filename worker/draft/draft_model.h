@@ -1,0 +1,55 @@
+/*
+ * Steps of a draft model: a second, smaller model with the target's vocabulary, loaded in a backend
+ * of its own. A step computes rows of several sequences and draws a token for some of them.
+ *
+ * The backend has as many KV blocks as the target's first full cache group, and block b of one is
+ * block b of the other: a sequence has one block table for both. So keys and values of the draft
+ * model are shared, given back and cut with those of the target.
+ */
+#ifndef SHOAL_WORKER_DRAFT_DRAFT_MODEL_H
+#define SHOAL_WORKER_DRAFT_DRAFT_MODEL_H
+
+#include <stdint.h>
+
+#include "worker/backend/host/backend.h"
+#include "worker/draft/drafter.h"
+
+/* Rows of a step, at most. */
+#define DRAFT_MODEL_ROWS 512u
+
+struct draft_model_parts {
+    struct backend *backend; /* loaded for DRAFT_MODEL_ROWS rows and max_sequences logit rows, one
+                               * step under way; outlives the draft model */
+    uint32_t group_count;    /* of its KV layout; all groups use the one table */
+    uint32_t vocab_tokens;   /* of its logits */
+    uint32_t context_tokens; /* positions that it was made for */
+    uint32_t max_sequences;
+};
+
+struct draft_model;
+
+/* Allocates all memory; steps allocate none. */
+struct draft_model *draft_model_create(const struct draft_model_parts *parts);
+void draft_model_destroy(struct draft_model *model);
+const struct draft_model_parts *draft_model_parts(const struct draft_model *model);
+
+/* Rows of one sequence; pointers are read until draft_model_run() returns. */
+struct draft_model_rows {
+    const uint32_t *tokens; /* [row_count] each < vocab_tokens */
+    uint32_t first_position;
+    uint32_t row_count;     /* > 0 */
+    const uint32_t *blocks; /* block table that covers these positions and all before them */
+    const struct row_sampling
+        *sampling; /* of the draw after the last row; NULL: nothing is drawn */
+};
+/* Rows that the step being filled has room for. */
+uint32_t draft_model_room(const struct draft_model *model);
+void draft_model_add(struct draft_model *model, const struct draft_model_rows *rows);
+/* Computes the rows added since the last run. results: [draws] in the order of the sequences. */
+enum result draft_model_run(struct draft_model *model, struct sampled_token *results,
+                            struct error_text *error) RESULT_CHECKED;
+
+/* Class of a token to which the draft model gives this log-probability. */
+uint8_t draft_model_class(float logprob);
+
+#endif

@@ -1,0 +1,102 @@
+/*
+ * The draft model's weights are packed for this worker alone, and its keys and values die with it:
+ * a new worker computes them again where it drafts. Each of its cache groups has the blocks of the
+ * target's first FULL group, so all of its layers keep whole sequences.
+ */
+#include "worker/schedule/draft_loading.h"
+
+#include "proto/log.h"
+
+#define MEGABYTE 1000000.0
+
+/* KV_GROUPS_MAX if there is none. */
+static uint32_t full_group(const struct kv_layout *layout)
+{
+    uint32_t group = 0;
+    while (group < layout->group_count && layout->groups[group].kind != KV_FULL)
+        group++;
+    return group < layout->group_count ? group : KV_GROUPS_MAX;
+}
+
+enum result draft_loading_open(struct draft_loading *loading, const struct worker_options *options,
+                               const struct plan *target, struct error_text *error)
+{
+    struct error_text reason = {""};
+    if (full_group(&target->kv) == KV_GROUPS_MAX)
+        return error_set(error, RESULT_UNSUPPORTED,
+                         "--draft-model: the model keeps keys and values of whole sequences in no "
+                         "layer, and a draft model's are kept beside them");
+    enum result result = model_open(options->draft_model, &loading->model, &reason);
+    if (result != RESULT_OK)
+        return error_set(error, result, "--draft-model: %s", reason.text);
+    const struct plan *plan = model_plan(loading->model);
+    const char *why = NULL;
+    if (plan->state.layers > 0)
+        why = "its recurrent state cannot be taken back";
+    else if (plan->lacks_head)
+        why = "it has no lm_head";
+    if (why)
+        return error_set(error, RESULT_UNSUPPORTED, "--draft-model: %.100s: %s",
+                         options->draft_model, why);
+    return RESULT_OK;
+}
+
+uint64_t draft_loading_block_bytes(const struct draft_loading *loading,
+                                   const struct worker_options *options)
+{
+    uint64_t bytes = 0;
+    if (!loading->model)
+        return 0;
+    const struct kv_layout *layout = &model_plan(loading->model)->kv;
+    for (uint32_t group = 0; group < layout->group_count; group++)
+        bytes += kv_layout_block_bytes(layout, group, kv_cache_type_bytes(options->kv_cache_type));
+    return bytes;
+}
+
+enum result draft_loading_load(struct draft_loading *loading, const struct plan *target,
+                               const struct backend_options *options, uint32_t max_sequences,
+                               struct error_text *error)
+{
+    struct error_text reason = {""};
+    if (!loading->model)
+        return RESULT_OK;
+    const struct plan *plan = model_plan(loading->model);
+    struct backend_options own = *options;
+    own.has_vault = false;
+    own.vault_fd = own.vault_send_fd = -1;
+    own.checkpoint = model_fingerprint(loading->model);
+    own.step_depth = 1;
+    own.max_step_rows = DRAFT_MODEL_ROWS;
+    own.max_logit_rows = max_sequences;
+    own.state_slots = 0;
+    own.kept = (struct kept_pools){0};
+    own.vision = NULL;
+    own.max_patch_rows = own.feature_rows = 0;
+    uint32_t blocks = options->kv_blocks[full_group(&target->kv)];
+    for (uint32_t group = 0; group < KV_GROUPS_MAX; group++)
+        own.kv_blocks[group] = group < plan->kv.group_count ? blocks : 0;
+    loading->backend = cpu_backend_create();
+    enum result result =
+        loading->backend->interface->load(loading->backend, plan, &own, NULL, NULL, &reason);
+    if (result != RESULT_OK)
+        return error_set(error, result, "--draft-model: %s", reason.text);
+    loading->draft = draft_model_create(
+        &(struct draft_model_parts){.backend = loading->backend,
+                                    .group_count = plan->kv.group_count,
+                                    .vocab_tokens = plan->config.vocab_tokens,
+                                    .context_tokens = plan->config.context_tokens,
+                                    .max_sequences = max_sequences});
+    log_info("draft model: %s \"%s\", weights %.1f MB", plan->config.architecture,
+             plan->config.name,
+             (double)loading->backend->interface->weights_bytes(loading->backend) / MEGABYTE);
+    return RESULT_OK;
+}
+
+void draft_loading_close(struct draft_loading *loading)
+{
+    draft_model_destroy(loading->draft);
+    if (loading->backend)
+        loading->backend->interface->destroy(loading->backend);
+    model_close(loading->model);
+    *loading = (struct draft_loading){0};
+}

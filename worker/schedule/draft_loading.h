@@ -1,0 +1,32 @@
+/*
+ * Opens and loads the draft model of --draft-model (worker/draft/draft_model.h) beside the target.
+ */
+#ifndef SHOAL_WORKER_SCHEDULE_DRAFT_LOADING_H
+#define SHOAL_WORKER_SCHEDULE_DRAFT_LOADING_H
+
+#include "worker/draft/draft_model.h"
+#include "worker/model/model.h"
+#include "worker/schedule/worker_options.h"
+
+/* Zeroed: no draft model. */
+struct draft_loading {
+    struct model *model;
+    struct backend *backend;
+    struct draft_model *draft; /* NULL until it is loaded */
+};
+
+/* Opens the checkpoint at options->draft_model. RESULT_UNSUPPORTED if it has recurrent layers or no
+ * logits, or if `target` keeps the keys and values of no layer for a whole sequence; errors of
+ * model_open(). The frontend has compared the vocabularies. */
+enum result draft_loading_open(struct draft_loading *loading, const struct worker_options *options,
+                               const struct plan *target, struct error_text *error) RESULT_CHECKED;
+/* Bytes that it needs beside each block of the target's first FULL group; 0 without a draft model. */
+uint64_t draft_loading_block_bytes(const struct draft_loading *loading,
+                                   const struct worker_options *options);
+/* Loads it with the options of the target's backend, for sequences and blocks of the target. */
+enum result draft_loading_load(struct draft_loading *loading, const struct plan *target,
+                               const struct backend_options *options, uint32_t max_sequences,
+                               struct error_text *error) RESULT_CHECKED;
+void draft_loading_close(struct draft_loading *loading);
+
+#endif

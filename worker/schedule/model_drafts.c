@@ -1,0 +1,278 @@
+/*
+ * A cell is right if the tokens up to its position were the sequence's tokens when it was computed.
+ * Cells of guesses are right as far as the guesses were; cells of a block that came from the prefix
+ * cache are right if the draft model filled that block. All of this is settled once a turn, from
+ * the block table as it then is: a block that was cut, given back or replaced in the meantime has
+ * another number or generation.
+ *
+ * The time of rounds is measured by rows like that of steps (draft_pace.h).
+ */
+#include "worker/schedule/model_drafts.h"
+
+#include "proto/must.h"
+#include "worker/schedule/draft_policy.h"
+#include "worker/schedule/sequence_draft.h"
+#include "worker/schedule/step_clock.h"
+
+#define FEED_ROWS    32u  /* of a chunk beside streams */
+#define FIRST_ROWS   16u  /* of one stream in the first round */
+#define LEAST_CHANCE 0.15 /* a stream whose next token is accepted less often ends its rounds */
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool is_filled(const struct model_drafts *drafts, const struct block_table *table,
+                      uint32_t at)
+{
+    return block_table_holds(table, at) &&
+           drafts->filled[table->blocks[at]] == table->generations[at];
+}
+
+/* Cells of known tokens up to `end` are computed. */
+static void note_cells(struct model_drafts *drafts, struct sequence *sequence, uint32_t end)
+{
+    struct model_cells *cells = &sequence->draft.cells;
+    const struct block_table *table = &sequence->tables[drafts->group];
+    for (uint32_t at = cells->count / KV_BLOCK_TOKENS; at < end / KV_BLOCK_TOKENS; at++)
+        drafts->filled[table->blocks[at]] = table->generations[at];
+    cells->count = end;
+    cells->tail_at = end / KV_BLOCK_TOKENS;
+    for (uint32_t i = 0; i < 2; i++)
+        cells->tails[i] = block_table_holds(table, cells->tail_at + i)
+                              ? block_table_ref(table, cells->tail_at + i)
+                              : (struct kv_block_ref){.block = KV_BLOCK_NONE};
+}
+
+/* Keeps the cells of guesses that became known tokens. */
+static void settle_guesses(const struct sequence *sequence, struct model_cells *cells)
+{
+    for (uint32_t i = 0; i < cells->guessed_count; i++) {
+        uint32_t position = cells->guessed_from + i;
+        if (position < sequence->known_tokens &&
+            sequence->request.tokens[position] == cells->guesses[i])
+            continue;
+        cells->count = least(cells->count, position);
+        break;
+    }
+    cells->guessed_count = 0;
+}
+
+/* Keeps the cells of the last two blocks only if these are still the sequence's. */
+static void settle_tails(struct model_drafts *drafts, const struct block_table *table,
+                         struct model_cells *cells)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t at = cells->tail_at + i, first = at * KV_BLOCK_TOKENS;
+        if (cells->count <= first)
+            return;
+        struct kv_block_ref ref = {.block = KV_BLOCK_NONE};
+        if (block_table_holds(table, at))
+            ref = block_table_ref(table, at);
+        if (ref.block == KV_BLOCK_NONE || ref.block != cells->tails[i].block ||
+            ref.generation != cells->tails[i].generation) {
+            cells->count = first;
+            return;
+        }
+        if (cells->count >= first + KV_BLOCK_TOKENS)
+            drafts->filled[ref.block] = ref.generation;
+    }
+}
+
+static void settle(struct model_drafts *drafts, struct sequence *sequence)
+{
+    struct model_cells *cells = &sequence->draft.cells;
+    const struct block_table *table = &sequence->tables[drafts->group];
+    settle_guesses(sequence, cells);
+    settle_tails(drafts, table, cells);
+    uint32_t at = 0;
+    while (at < cells->count / KV_BLOCK_TOKENS && is_filled(drafts, table, at))
+        at++;
+    if (at < cells->count / KV_BLOCK_TOKENS)
+        cells->count = at * KV_BLOCK_TOKENS;
+    for (; (at + 1) * KV_BLOCK_TOKENS <= sequence->computed_tokens && is_filled(drafts, table, at);
+         at++)
+        if (cells->count < (at + 1) * KV_BLOCK_TOKENS)
+            cells->count = (at + 1) * KV_BLOCK_TOKENS;
+    cells->count = least(cells->count, sequence->known_tokens - 1);
+}
+
+/* How many of the `rows` next tokens the draft model knows and has positions for. */
+static uint32_t rows_it_takes(const struct worker_engine *engine, const struct sequence *sequence,
+                              uint32_t rows)
+{
+    const struct draft_model_parts *parts = draft_model_parts(engine->parts.draft_model);
+    uint32_t first = sequence->draft.cells.count, taken = 0;
+    while (taken < rows && first + taken < parts->context_tokens &&
+           sequence->request.tokens[first + taken] < parts->vocab_tokens)
+        taken++;
+    return taken;
+}
+
+static enum result run(struct worker_engine *engine, uint32_t rows, bool is_round,
+                       struct error_text *error)
+{
+    struct model_drafts *drafts = &engine->model_drafts;
+    uint64_t began_us = step_clock_us();
+    enum result result = draft_model_run(engine->parts.draft_model, drafts->results, error);
+    uint64_t time_us = step_clock_us() - began_us;
+    if (!is_round)
+        return result;
+    draft_pace_note_round(&engine->drafts.pace, rows, (double)time_us);
+    drafts->rounds_us += time_us > 0 ? time_us : 1;
+    return result;
+}
+
+static void add_rows(struct worker_engine *engine, const struct sequence *sequence, uint32_t first,
+                     uint32_t rows, const struct row_sampling *sampling)
+{
+    const struct draft_model_rows part = {.tokens = sequence->request.tokens + first,
+                                          .first_position = first,
+                                          .row_count = rows,
+                                          .blocks =
+                                              sequence->tables[engine->model_drafts.group].blocks,
+                                          .sampling = sampling};
+    draft_model_add(engine->parts.draft_model, &part);
+}
+
+enum result model_drafts_feed(struct worker_engine *engine, uint32_t step_rows,
+                              struct error_text *error)
+{
+    struct model_drafts *drafts = &engine->model_drafts;
+    bool is_paused = draft_pace_model_is_paused(&engine->drafts.pace);
+    uint32_t left = least(step_rows > FEED_ROWS ? step_rows : FEED_ROWS, DRAFT_MODEL_ROWS);
+    uint32_t fed = 0;
+    for (uint32_t i = 0; i < sequence_table_running(engine->table); i++) {
+        struct sequence *sequence = sequence_table_running_at(engine->table, i);
+        settle(drafts, sequence);
+        bool decodes = sequence->state == SEQUENCE_DECODE;
+        if (!sequence_draft_is_wanted(sequence) || (decodes && is_paused))
+            continue;
+        uint32_t behind = sequence->computed_tokens > sequence->draft.cells.count
+                              ? sequence->computed_tokens - sequence->draft.cells.count
+                              : 0;
+        if (decodes && behind < FIRST_ROWS) /* the first round computes them */
+            continue;
+        uint32_t rows = rows_it_takes(engine, sequence, least(behind, left - fed));
+        if (rows == 0)
+            continue;
+        add_rows(engine, sequence, sequence->draft.cells.count, rows, NULL);
+        note_cells(drafts, sequence, sequence->draft.cells.count + rows);
+        fed += rows;
+    }
+    return fed > 0 ? run(engine, fed, false, error) : RESULT_OK;
+}
+
+bool model_drafts_is_ready(const struct worker_engine *engine, const struct sequence *sequence)
+{
+    const struct draft_model_parts *parts = draft_model_parts(engine->parts.draft_model);
+    uint32_t rows = sequence->known_tokens - sequence->draft.cells.count;
+    struct row_sampling sampling;
+    return sequence->state == SEQUENCE_DECODE && rows <= FIRST_ROWS &&
+           rows_it_takes(engine, sequence, rows) == rows &&
+           sequence->known_tokens + DRAFT_MODEL_TOKENS <= parts->context_tokens &&
+           sequence_next_draw(sequence, &sampling) == SEQUENCE_DRAW_KNOWN && !sampling.is_forced;
+}
+
+/* The draft model draws as the target would, with the target's random number. If its logits are
+ * not those of the same ids, only by temperature and filters. */
+static void guess_sampling(const struct worker_engine *engine, const struct sequence *sequence,
+                           struct model_round *round, struct row_sampling *sampling)
+{
+    if (round->tokens == 0)
+        must(sequence_next_draw(sequence, sampling) == SEQUENCE_DRAW_KNOWN);
+    else
+        sequence_guess_draw(sequence, round->tokens, sampling);
+    sampling->wants_logprob = true;
+    sampling->top_logprobs = 0;
+    if (draft_model_parts(engine->parts.draft_model)->vocab_tokens == engine->parts.vocab_tokens)
+        return;
+    round->params = *sampling->params;
+    round->params.dry_multiplier = 0.0f;
+    sampling->params = &round->params;
+    sampling->counts = NULL;
+    sampling->logit_bias_count = 0;
+    sampling->barred_count = 0;
+    sampling->mask = NULL;
+}
+
+/* Adds the rows of a stream's next round. */
+static uint32_t add_round(struct worker_engine *engine, const struct model_pick *pick,
+                          struct model_round *round)
+{
+    const struct sequence *sequence = pick->sequence;
+    uint32_t first = sequence->draft.cells.count;
+    uint32_t end = sequence->known_tokens + round->tokens;
+    struct row_sampling sampling;
+    guess_sampling(engine, sequence, round, &sampling);
+    if (round->tokens > 0)
+        first = end - 1;
+    add_rows(engine, sequence, first, end - first, &sampling);
+    return end - first;
+}
+
+/* Takes the token that a stream's round drew. */
+static void take_guess(struct worker_engine *engine, const struct model_pick *pick,
+                       struct model_round *round, const struct sampled_token *drawn)
+{
+    struct sequence *sequence = pick->sequence;
+    struct model_cells *cells = &sequence->draft.cells;
+    if (round->tokens == 0) {
+        note_cells(&engine->model_drafts, sequence, sequence->known_tokens);
+        cells->guessed_from = sequence->known_tokens;
+    } else {
+        cells->guesses[cells->guessed_count++] = pick->proposal->tokens[round->tokens - 1];
+        cells->count = sequence->known_tokens + round->tokens;
+    }
+    round->ends = drawn->token >= engine->parts.vocab_tokens ||
+                  drawn->token >= draft_model_parts(engine->parts.draft_model)->vocab_tokens;
+    if (round->ends)
+        return;
+    uint8_t class = draft_model_class(drawn->logprob);
+    sequence->request.tokens[sequence->known_tokens + round->tokens] = drawn->token;
+    pick->proposal->tokens[round->tokens] = drawn->token;
+    pick->proposal->classes[round->tokens++] = class;
+    pick->proposal->count = round->tokens;
+    round->chance *= draft_policy_acceptance(&engine->drafts.pace, class, pick->trust);
+    round->ends = round->tokens == pick->most || round->chance < LEAST_CHANCE;
+}
+
+enum result model_drafts_propose(struct worker_engine *engine, struct model_pick *picks,
+                                 uint32_t count, uint32_t rounds, struct error_text *error)
+{
+    struct model_drafts *drafts = &engine->model_drafts;
+    struct kv_block_pool *pool = engine->pools.group[drafts->group];
+    for (uint32_t i = 0; i < count; i++) {
+        struct sequence *sequence = picks[i].sequence;
+        struct block_table *table = &sequence->tables[drafts->group];
+        uint32_t tokens = sequence->known_tokens + least(rounds, picks[i].most) - 1;
+        must(picks[i].most > 0);
+        kv_pools_make_room(&engine->pools, drafts->group, block_table_missing(table, tokens));
+        block_table_extend(table, pool, tokens);
+        drafts->rounds[i] = (struct model_round){.chance = 1.0};
+        picks[i].proposal->count = 0;
+    }
+    for (uint32_t round = 0; round < rounds; round++) {
+        uint32_t rows = 0, at = 0;
+        for (uint32_t i = 0; i < count; i++)
+            if (!drafts->rounds[i].ends)
+                rows += add_round(engine, &picks[i], &drafts->rounds[i]);
+        if (rows == 0)
+            return RESULT_OK;
+        enum result result = run(engine, rows, true, error);
+        if (result != RESULT_OK)
+            return result;
+        for (uint32_t i = 0; i < count; i++)
+            if (!drafts->rounds[i].ends)
+                take_guess(engine, &picks[i], &drafts->rounds[i], &drafts->results[at++]);
+    }
+    return RESULT_OK;
+}
+
+void model_drafts_trim(struct worker_engine *engine, struct sequence *sequence)
+{
+    uint32_t group = engine->model_drafts.group;
+    block_table_cut(&sequence->tables[group], engine->pools.group[group],
+                    sequence->computed_tokens + 1 + sequence->draft.count);
+}

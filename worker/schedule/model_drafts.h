@@ -1,0 +1,35 @@
+/*
+ * Proposals of a draft model (worker/draft/draft_model.h) for decoding streams.
+ *
+ *   feed      rows that the target has computed and the draft model has not, in bounded chunks
+ *   propose   rounds: the first one computes each stream's last tokens and draws the next one, each
+ *             further one computes the token drawn before
+ *   settle    before both: what of the last guesses became known tokens stays computed
+ *
+ * Its keys and values lie in the blocks of the target's first full cache group. A block that other
+ * sequences share may have been filled by the target alone, so the draft model keeps for each block
+ * whether it filled it, and which generation of the block that was.
+ */
+#ifndef SHOAL_WORKER_SCHEDULE_MODEL_DRAFTS_H
+#define SHOAL_WORKER_SCHEDULE_MODEL_DRAFTS_H
+
+#include "worker/schedule/worker_engine.h"
+
+/* One chunk of rows, the oldest sequences first; no step is under way. In a pause of the draft model
+ * only rows of prompts. `step_rows`: prompt rows of the last step; a chunk may have as many. Settles
+ * all running sequences. */
+enum result model_drafts_feed(struct worker_engine *engine, uint32_t step_rows,
+                              struct error_text *error) RESULT_CHECKED;
+
+/* Whether the draft model can propose for the sequence now: it has computed nearly all its tokens,
+ * and the next one is not forced. */
+bool model_drafts_is_ready(const struct worker_engine *engine, const struct sequence *sequence);
+/* Runs up to `rounds` > 0 for the picks, whose proposals it replaces; blocks for so many drafts are
+ * free. The sequences then hold blocks beyond their certain row until model_drafts_trim(). */
+enum result model_drafts_propose(struct worker_engine *engine, struct model_pick *picks,
+                                 uint32_t count, uint32_t rounds,
+                                 struct error_text *error) RESULT_CHECKED;
+/* Gives back the blocks beyond the sequence's certain row and its drafts. */
+void model_drafts_trim(struct worker_engine *engine, struct sequence *sequence);
+
+#endif
