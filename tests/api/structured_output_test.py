@@ -100,6 +100,15 @@ def test_objects_have_their_listed_members(server):
         is_valid(call["function"]["arguments"])
 
 
+def test_a_lazy_grammar_begins_at_its_trigger(server):
+    """Up to the trigger the answer is the free one."""
+    free = chat(server, seed=7).json["choices"][0]["message"]["content"]
+    word = max(re.findall("[a-z]{3,}", free), key=free.index)  # the last that is new
+    reply = chat(server, seed=7, grammar=f'root ::= "{word}" " is " [0-9]{{3}} "!"', grammar_lazy=True, grammar_triggers=[{"type": 1, "value": word}])
+    assert reply.status == 200, reply.json
+    assert re.fullmatch(re.escape(free[:free.index(word)] + word) + " is [0-9]{3}!", reply.json["choices"][0]["message"]["content"]), (free, reply.json)
+
+
 def test_several_choices_logprobs_and_streams(server):
     reply = chat(server, guided_json=SCHEMA, n=3, logprobs=True, temperature=1.5, enable_thinking=False).json
     for choice in reply["choices"]:
