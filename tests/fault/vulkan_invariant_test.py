@@ -1,10 +1,12 @@
-"""--batch-invariant on a Vulkan worker: streams have the same tokens alone, together, and together with deaths of the worker.
+"""--batch-invariant on a Vulkan worker: streams have the same tokens alone, together, and together with deaths of the worker. Two of
+three obey a grammar, whose masks are computed beside the rows of each step.
 
 Runs on Mesa's CPU driver (scripts/vulkan_env) with a tiny model of random weights, whose tokens depend on rounding.
 """
 
 import concurrent.futures
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -31,11 +33,19 @@ def model(tmp_path_factory):
     return path
 
 
+WORDS = "([a-z]{1,7} ){4,30}end"
+NUMBERS = "[0-9]{1,4}(, [0-9]{1,4}){2,30}"
+
+
 def answer(server, number):
+    regex = (None, WORDS, NUMBERS)[number % 3]
+    grammar = {"structured_outputs": {"regex": regex}} if regex else {"ignore_eos": True}
     reply = server.chat("Say the words. " * (1 + number % 5), temperature=0.7 * (number % 2), seed=number, max_tokens=48,
-                        logprobs=True, ignore_eos=True)
+                        logprobs=True, **grammar)
     assert reply.status == 200
     choice = reply.json["choices"][0]
+    if regex and choice["finish_reason"] == "stop":
+        assert re.fullmatch(regex, choice["message"]["content"])
     return [(token["token"], token["logprob"]) for token in choice["logprobs"]["content"]]
 
 
