@@ -12,6 +12,7 @@
 #include "frontend/serve/devices_command.h"
 #include "frontend/serve/generate_command.h"
 #include "frontend/serve/serve_command.h"
+#include "frontend/serve/settings/document_find.h"
 #include "frontend/serve/settings/hub_cache.h"
 #include "frontend/serve/settings/mmproj_find.h"
 #include "frontend/serve/settings/option_parser.h"
@@ -78,6 +79,16 @@ static void tower_find(struct options *options, char path[MMPROJ_PATH_BYTES])
     }
 }
 
+/* Only servers read documents. */
+static enum result documents_choose(enum options_command command, struct options *options,
+                                    struct error_text *error)
+{
+    if (command != OPTIONS_SERVE || options->help)
+        return RESULT_OK;
+    return document_find(options->documents_text, options->poppler_path, &options->documents,
+                         error);
+}
+
 /* Only servers give embeddings; the other commands generate text. */
 static enum result pooling_choose(enum options_command command, struct options *options,
                                   struct error_text *error)
@@ -95,6 +106,7 @@ static int command_run(size_t index, int argc, char *argv[])
     if (options_parse(commands[index].command, argc, argv, &options, &error) != RESULT_OK ||
         model_find(&options, path, &error) != RESULT_OK ||
         draft_find(&options, draft_path, &error) != RESULT_OK ||
+        documents_choose(commands[index].command, &options, &error) != RESULT_OK ||
         pooling_choose(commands[index].command, &options, &error) != RESULT_OK) {
         fprintf(stderr, "shoal %s: %s\n", commands[index].name, error.text);
         return 2;

@@ -145,6 +145,26 @@
 /* bytes of all tokens of a vocabulary; the largest published one has about 2 MB */
 #define LIMIT_TOKEN_TABLE_BYTES (64u << 20)
 
+/* --- Documents, as clients send them ----------------------------------------------------------- */
+
+/* text and PDF files of one request */
+#define LIMIT_REQUEST_DOCUMENTS 16u
+/* pages of a PDF file; with images of its pages, LIMIT_REQUEST_IMAGES bounds all of them together */
+#define LIMIT_DOCUMENT_PAGES 256u
+/* text of a document: a context of LIMIT_CONTEXT_TOKENS has about 4 bytes a token */
+#define LIMIT_DOCUMENT_TEXT_BYTES (4u << 20)
+/* a page's image on its longer side; a page of A4 then has 100 dots per inch */
+#define LIMIT_DOCUMENT_PAGE_SIDE 1168u
+/* all page images of a document as PNG: 256 pages of 500 KB */
+#define LIMIT_DOCUMENT_IMAGE_BYTES (128u << 20)
+/* address space of a process that reads a PDF file; a page of LIMIT_DOCUMENT_PAGE_SIDE needs 150 MB
+ * with the libraries */
+#define LIMIT_DOCUMENT_MEMORY_BYTES (1u << 30)
+/* CPU time for all PDF files of a request. A page of text takes 5 ms, its image 50 to 100 ms */
+#define LIMIT_REQUEST_DOCUMENT_CPU_MS 30000
+/* from the start of such a process to its end, so that one that waits for nothing ends too */
+#define LIMIT_DOCUMENT_LIFE_MS 90000
+
 /* --- Source images, as clients send them ------------------------------------------------------ */
 
 /* one file; a 50-megapixel photograph has about 20 MB, Anthropic accepts 5 */

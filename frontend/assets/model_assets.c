@@ -184,7 +184,6 @@ static void vision_open(const struct model_assets_options *options, struct model
             : vision_assets_open(options->path, assets->chat_template, assets->tokenizer);
     if (!assets->vision)
         return;
-    assets->vision->media = options->media;
     assets->vision->budget.most_bytes = options->image_bytes;
     if (options->image_key)
         image_processor_set_key(&assets->vision->processor, options->image_key);
@@ -203,6 +202,8 @@ static enum result assets_read(const struct model_assets_options *options,
     assets->tokenizer = checkpoint.tokenizer;
     assets->chat_template = checkpoint.chat_template;
     assets->sampling = checkpoint.sampling;
+    assets->media = options->media;
+    assets->documents = options->documents;
     strcpy(assets->family, checkpoint.family);
     assets->file_bytes = checkpoint_size_read(options->path);
     assets->context_tokens = checkpoint.context_tokens;

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "frontend/assets/checkpoint_assets.h"
+#include "frontend/document/document_reader.h"
 #include "frontend/image/media_policy.h"
 #include "frontend/prompt/call_form.h"
 #include "frontend/reply/reply_formats.h"
@@ -46,6 +47,8 @@ struct model_assets {
     uint32_t context_tokens; /* the checkpoint's trained context, or --context when smaller */
     uint32_t stop_ids[LIMIT_STOP_TOKENS];
     uint32_t stop_id_count;
+    struct media_policy media; /* sources from which clients may name files */
+    struct document_settings documents;
     struct vision_assets *vision;        /* owned; NULL: the model takes no images */
     struct checkpoint_sampling sampling; /* general.sampling.* keys, generation_config.json */
 };
@@ -63,9 +66,10 @@ struct model_assets_options {
     const char
         *chat_template_path; /* a Jinja file instead of the checkpoint's own template, or NULL */
     struct reply_format_names format_names;
-    uint32_t context_limit;                 /* 0: the trained context */
-    uint32_t max_kv_tokens;                 /* 0: no limit */
-    struct media_policy media;              /* sources from which clients may name images */
+    uint32_t context_limit;    /* 0: the trained context */
+    uint32_t max_kv_tokens;    /* 0: no limit */
+    struct media_policy media; /* sources from which clients may name files */
+    struct document_settings documents;
     uint64_t image_bytes;                   /* maximum for the images of all live requests */
     const struct keyed_hash_key *image_key; /* of hashes of images; NULL: a random one */
 };

@@ -1,13 +1,12 @@
 /*
  * What the frontend needs of a model that takes images. The processor and the form are the
- * checkpoint's; the policy and the budget are the operator's.
+ * checkpoint's; the budget is the operator's.
  */
 #ifndef SHOAL_FRONTEND_ASSETS_VISION_ASSETS_H
 #define SHOAL_FRONTEND_ASSETS_VISION_ASSETS_H
 
 #include "frontend/image/image_processor.h"
 #include "frontend/image/image_set.h"
-#include "frontend/image/media_policy.h"
 #include "frontend/prompt/image_form.h"
 #include "frontend/prompt/tokenizer/tokenizer.h"
 
@@ -16,7 +15,6 @@ struct vision_assets {
     struct image_processor processor;
     struct image_form form;
     uint32_t soft_token; /* the placeholder's id */
-    struct media_policy media;
     struct image_budget budget;
 };
 

@@ -7,6 +7,7 @@
  */
 #include "frontend/media/media_sandbox.h"
 
+#include "frontend/base/process_confine.h"
 #include "frontend/media/media_record.h"
 #include "proto/limits.h"
 #include "shm/debug_access.h"
@@ -23,88 +24,26 @@ uint32_t media_sandbox_enter(int kept_fd, uint32_t parts)
 
 #else
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #define DESCRIPTORS_MOST 4u
 #define LIFE_SECONDS     (LIMIT_MEDIA_LIFE_CPU_MS / 1000 + 60) /* and the longest image's budget */
 
-/* --- descriptors and limits ------------------------------------------------------------------- */
-
-static void close_above(int kept_fd)
-{
-    unsigned first = (unsigned)kept_fd + 1;
-#ifdef SYS_close_range
-    if (syscall(SYS_close_range, first, ~0u, 0) == 0)
-        return;
-#endif
-    struct rlimit limit = {.rlim_cur = 1024};
-    (void)getrlimit(RLIMIT_NOFILE, &limit);
-    for (unsigned fd = first; fd < limit.rlim_cur && fd < 65536; fd++)
-        (void)close((int)fd);
-}
-
 static bool set_limits(void)
 {
-    const struct {
-        int resource;
-        rlim_t most;
-    } limits[] = {{RLIMIT_AS, LIMIT_MEDIA_MEMORY_BYTES},
-                  {RLIMIT_CPU, LIFE_SECONDS},
-                  {RLIMIT_CORE, 0},
-                  {RLIMIT_FSIZE, 0}, /* pixels are written through a mapping */
-                  {RLIMIT_NOFILE, DESCRIPTORS_MOST},
-                  {RLIMIT_NPROC, 0},
-                  {RLIMIT_MEMLOCK, 0}};
-    bool set = true;
-    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
-        struct rlimit limit = {limits[i].most, limits[i].most};
-        struct rlimit now;
-        if (getrlimit((__rlimit_resource_t)limits[i].resource, &now) == 0 &&
-            now.rlim_max < limit.rlim_max)
-            limit = (struct rlimit){now.rlim_max, now.rlim_max};
-        set = setrlimit((__rlimit_resource_t)limits[i].resource, &limit) == 0 && set;
-    }
-    return set;
-}
-
-/* --- Landlock --------------------------------------------------------------------------------- */
-
-/* As <linux/landlock.h> of Linux 6.12, which a build machine may not have. */
-struct landlock_attributes {
-    uint64_t files;
-    uint64_t network;
-    uint64_t scoped;
-};
-#define LANDLOCK_CREATE   444
-#define LANDLOCK_RESTRICT 446
-#define LANDLOCK_VERSION  1u
-
-/* Denies all rights that this kernel knows: a ruleset without rules. */
-static bool deny_files(void)
-{
-    long version = syscall(LANDLOCK_CREATE, NULL, 0, LANDLOCK_VERSION);
-    if (version < 1)
-        return false;
-    unsigned file_rights = version >= 5 ? 16 : version >= 3 ? 15 : version >= 2 ? 14 : 13;
-    const struct landlock_attributes all = {.files = (1ull << file_rights) - 1,
-                                            .network = version >= 4 ? 3 : 0,
-                                            .scoped = version >= 6 ? 3 : 0};
-    size_t bytes = version >= 6   ? sizeof all
-                   : version >= 4 ? offsetof(struct landlock_attributes, scoped)
-                                  : offsetof(struct landlock_attributes, network);
-    long ruleset = syscall(LANDLOCK_CREATE, &all, bytes, 0);
-    if (ruleset < 0)
-        return false;
-    bool denied = syscall(LANDLOCK_RESTRICT, (int)ruleset, 0) == 0;
-    (void)close((int)ruleset);
-    return denied;
+    static const struct resource_limit limits[] = {
+        {RLIMIT_AS, LIMIT_MEDIA_MEMORY_BYTES},
+        {RLIMIT_CPU, LIFE_SECONDS},
+        {RLIMIT_CORE, 0},
+        {RLIMIT_FSIZE, 0}, /* pixels are written through a mapping */
+        {RLIMIT_NOFILE, DESCRIPTORS_MOST},
+        {RLIMIT_NPROC, 0},
+        {RLIMIT_MEMLOCK, 0}};
+    return process_confine_resources(limits, sizeof limits / sizeof limits[0]);
 }
 
 /* --- seccomp ---------------------------------------------------------------------------------- */
@@ -137,10 +76,10 @@ static const struct seccomp_policy policy = {rules, sizeof rules / sizeof rules[
 uint32_t media_sandbox_enter(int kept_fd, uint32_t parts)
 {
     uint32_t done = 0;
-    close_above(kept_fd);
+    process_confine_descriptors(kept_fd);
     debug_access_deny();
     bool unprivileged = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
-    if ((parts & MEDIA_SANDBOX_LANDLOCK) && unprivileged && deny_files())
+    if ((parts & MEDIA_SANDBOX_LANDLOCK) && unprivileged && process_confine_files(NULL, 0))
         done |= MEDIA_SANDBOX_LANDLOCK;
     if ((parts & MEDIA_SANDBOX_LIMITS) && set_limits())
         done |= MEDIA_SANDBOX_LIMITS;

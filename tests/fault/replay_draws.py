@@ -43,7 +43,7 @@ OTHER_OPTIONS = set("""
     --served-model-name --any-model-name --reranking --pooling --strict-fields --mmproj --health-needs-ready --hf-cache --prepare-threads --pipeline-cache
     --slab-bytes --image-memory-bytes --response-store-bytes --max-image-bytes --allow-media-domain --allow-media-private --allow-media-path
     --media-timeout --max-queue --max-requests-per-client --max-body-bytes --max-connections --request-timeout --request-deadline
-    --idle-timeout --stream-buffer-bytes --keepalive-comment --drain-timeout --protect-metrics --state-dir --prefix-cache-bytes --cors-origin --allowed-host
+    --documents --poppler-path --idle-timeout --stream-buffer-bytes --keepalive-comment --drain-timeout --protect-metrics --state-dir --prefix-cache-bytes --cors-origin --allowed-host
     --ignore-weight-changes --tls-cert
     --tls-key --worker-timeout --poison-crashes --poison-memory-s --log-format --log-level --profile --help --vulkan-tier
     --vulkan-validation --worker-fault --prepare-deadline

@@ -49,7 +49,7 @@ void tiny_vision_open(struct model_assets *assets, struct media_policy media)
     must(image_processor_open(&files, &vision->processor, &error) == RESULT_OK);
     vision->form = image_form_find(assets->chat_template, vision->processor.tokens.marker);
     vision->soft_token = TINY_IMAGE;
-    vision->media = media;
+    assets->media = media;
     vision->budget.most_bytes = 1u << 20;
     assets->vision = vision;
 }

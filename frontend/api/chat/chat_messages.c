@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/api/generation/request_documents.h"
 #include "frontend/prompt/image_form.h"
 #include "proto/limits.h"
 
@@ -99,15 +100,39 @@ static bool is_image_part(const cJSON *part)
     return cJSON_IsString(type) && request_images_is_type(type->valuestring);
 }
 
-static bool has_image_part(const cJSON *parts)
+static bool is_document_part(const cJSON *part)
+{
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(part, "type");
+    return cJSON_IsString(type) && request_documents_is_type(type->valuestring);
+}
+
+static bool has_part(const cJSON *parts, bool (*is_one)(const cJSON *part))
 {
     const cJSON *part;
     cJSON_ArrayForEach(part, parts)
     {
-        if (is_image_part(part))
+        if (is_one(part))
             return true;
     }
     return false;
+}
+
+/* Appends the parts of a document to `list`. */
+static enum result document_make(const cJSON *part, const struct place *at, const char *place,
+                                 cJSON *list, struct api_error *error)
+{
+    cJSON *made = NULL;
+    if (!at->takes_images)
+        return api_error_invalid(error, place,
+                                 "files are allowed in messages of the roles user and tool only");
+    at->images->of_tool = at->of_tool;
+    enum result result = request_documents_read(at->images, part, place, &made, error);
+    while (result == RESULT_OK && made->child) {
+        if (!cJSON_AddItemToArray(list, cJSON_DetachItemFromArray(made, 0)))
+            result = api_error_memory(error);
+    }
+    cJSON_Delete(made);
+    return result;
 }
 
 /* Notes the images of `parts` and appends a normalized part for each to `list`. */
@@ -130,6 +155,10 @@ static enum result parts_make(const cJSON *parts, const struct place *at, cJSON 
             at->images->of_tool = at->of_tool;
             result = request_images_add(at->images, part, place, error);
             made = result == RESULT_OK ? request_images_part() : NULL;
+        } else if (is_document_part(part)) {
+            result = document_make(part, at, place, list, error);
+            if (result == RESULT_OK)
+                continue;
         } else {
             const char *text = "";
             result = content_part_text(part, at->index, &text, error);
@@ -147,18 +176,23 @@ static enum result parts_make(const cJSON *parts, const struct place *at, cJSON 
 static enum result parts_normalize(const cJSON *parts, const struct place *at, cJSON **made,
                                    struct api_error *error)
 {
-    if (has_image_part(parts)) {
-        *made = cJSON_CreateArray();
-        enum result result = parts_make(parts, at, *made, error);
-        if (result != RESULT_OK)
-            cJSON_Delete(*made);
-        return result;
+    cJSON *list = NULL;
+    enum result result = RESULT_OK;
+    if (has_part(parts, is_image_part) || has_part(parts, is_document_part)) {
+        list = cJSON_CreateArray();
+        result = parts_make(parts, at, list, error);
+    }
+    if (result == RESULT_OK && has_part(list, is_image_part)) {
+        *made = list;
+        return RESULT_OK;
     }
     char *joined = NULL;
-    enum result result = content_parts_join(parts, at->index, &joined, error);
+    if (result == RESULT_OK)
+        result = content_parts_join(list ? list : parts, at->index, &joined, error);
     if (result == RESULT_OK)
         *made = cJSON_CreateString(joined);
     free(joined);
+    cJSON_Delete(list);
     return result;
 }
 

@@ -15,6 +15,7 @@
 #include "frontend/api/generation/bias_fields.h"
 #include "frontend/api/generation/field_table.h"
 #include "frontend/api/generation/grammar_fields.h"
+#include "frontend/api/generation/request_documents.h"
 #include "frontend/api/generation/request_fields.h"
 #include "frontend/api/generation/sampler_fields.h"
 
@@ -388,7 +389,7 @@ static enum result messages_read(const struct parse_context *context, cJSON *bod
     enum result result = resize_shape_read(body, request, error);
     if (result != RESULT_OK)
         return result;
-    request->images.taken = context->assets->vision != NULL;
+    request_documents_begin(&request->images, context);
     request->messages = cJSON_GetObjectItemCaseSensitive(body, "messages");
     return chat_messages_normalize(request->messages, &request->images, error);
 }

@@ -28,6 +28,7 @@ struct work_image {
 
 struct image_work {
     struct vision_assets *vision;
+    const struct media_policy *media;
     const struct image_reader *reader; /* parse_context's, like the next */
     const atomic_bool *cancelled;
     uint32_t count;
@@ -120,8 +121,8 @@ static enum result work_image_read(const struct image_work *work,
     const struct image_request wanted = {.detail = named->detail,
                                          .box_width = request->box_width,
                                          .box_height = request->box_height};
-    enum result result = image_source_read(&vision->media, named->naming, named->name,
-                                           work->cancelled, &image->file, &why);
+    enum result result = image_source_read(work->media, named->naming, named->name, work->cancelled,
+                                           &image->file, &why);
     costs->file_bytes += image->file.count;
     if (result == RESULT_OK && costs->file_bytes > LIMIT_REQUEST_SOURCE_BYTES)
         result = error_set(&why, RESULT_TOO_LARGE, "with it the files have more than %u bytes",
@@ -157,6 +158,7 @@ enum result image_prepare_read(const struct parse_context *context,
     if (!made)
         return api_error_memory(error);
     made->vision = context->assets->vision;
+    made->media = &context->assets->media;
     made->reader = context->reader;
     made->cancelled = context->cancelled;
     must(made->reader != NULL);

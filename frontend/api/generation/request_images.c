@@ -21,7 +21,7 @@ void request_images_fini(struct request_images *images)
     for (uint32_t i = 0; i < images->count; i++)
         free(images->items[i].name);
     free(images->items);
-    *images = (struct request_images){.taken = images->taken};
+    *images = (struct request_images){.taken = images->taken, .context = images->context};
 }
 
 bool request_images_is_type(const char *type)
@@ -134,6 +134,23 @@ static bool list_grow(struct request_images *images)
     return true;
 }
 
+/* Adds the image, whose name it takes over; NULL: there was no memory for it. */
+static enum result image_note(struct request_images *images, struct request_image *image,
+                              const char *place, struct api_error *error)
+{
+    enum result result = RESULT_OK;
+    snprintf(image->place, sizeof image->place, "%s", place);
+    if (images->count == LIMIT_REQUEST_IMAGES)
+        result = api_error_invalid(error, place, "more than %u images", LIMIT_REQUEST_IMAGES);
+    else if (!image->name || !list_grow(images))
+        result = api_error_memory(error);
+    if (result == RESULT_OK)
+        images->items[images->count++] = *image;
+    else
+        free(image->name);
+    return result;
+}
+
 enum result request_images_add(struct request_images *images, const cJSON *part, const char *place,
                                struct api_error *error)
 {
@@ -145,19 +162,24 @@ enum result request_images_add(struct request_images *images, const cJSON *part,
                                  "this model takes no images: parts of type '%s' are not "
                                  "supported",
                                  type);
-    if (images->count == LIMIT_REQUEST_IMAGES)
-        return api_error_invalid(error, place, "more than %u images", LIMIT_REQUEST_IMAGES);
     enum result result = strcmp(type, "image") == 0
                              ? source_read(part, place, &image, &name, error)
                              : url_part_read(part, place, &image, &name, error);
     if (result != RESULT_OK)
         return result;
-    snprintf(image.place, sizeof image.place, "%s", place);
     image.name = strdup(name);
-    if (!image.name || !list_grow(images)) {
-        free(image.name);
-        return api_error_memory(error);
-    }
-    images->items[images->count++] = image;
-    return RESULT_OK;
+    return image_note(images, &image, place, error);
+}
+
+enum result request_images_add_file(struct request_images *images, const struct file_bytes *file,
+                                    const char *place, struct api_error *error)
+{
+    struct request_image image = {
+        .naming = IMAGE_NAMED_BY_BASE64, .detail = IMAGE_DETAIL_AUTO, .of_tool = images->of_tool};
+    struct text_buffer text = {0};
+    data_uri_append_base64(file->bytes, file->count, &text);
+    if (text.failed)
+        text_buffer_fini(&text);
+    image.name = text.bytes;
+    return image_note(images, &image, place, error);
 }

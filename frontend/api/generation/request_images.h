@@ -15,6 +15,7 @@
 #include "frontend/image/image_source.h"
 
 struct cJSON;
+struct parse_context;
 
 struct request_image {
     char *name; /* owned */
@@ -30,6 +31,10 @@ struct request_images {
     struct request_image *items;
     uint32_t count;
     uint32_t capacity;
+    /* For request_documents.h, set by its request_documents_begin(). */
+    const struct parse_context *context; /* while the body is parsed */
+    uint32_t document_count;
+    int64_t document_cpu_left_ms; /* for reading them */
 };
 
 void request_images_fini(struct request_images *images);
@@ -40,6 +45,9 @@ bool request_images_is_type(const char *type);
 /* Checks the part and notes what it names. Refuses it if the model takes no images. */
 enum result request_images_add(struct request_images *images, const struct cJSON *part,
                                const char *place, struct api_error *error) RESULT_CHECKED;
+/* The same for an image that is part of a document at `place`. */
+enum result request_images_add_file(struct request_images *images, const struct file_bytes *file,
+                                    const char *place, struct api_error *error) RESULT_CHECKED;
 /* The part that stands for an image in messages until it gets the template's own form
  * (image_form.h). NULL: out of memory. */
 struct cJSON *request_images_part(void);

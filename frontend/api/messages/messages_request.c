@@ -14,6 +14,7 @@
 #include "frontend/api/chat/chat_request.h"
 #include "frontend/api/generation/field_table.h"
 #include "frontend/api/generation/grammar_fields.h"
+#include "frontend/api/generation/request_documents.h"
 #include "frontend/api/generation/request_fields.h"
 #include "frontend/api/generation/sampler_fields.h"
 #include "frontend/api/messages/backslash_repair.h"
@@ -207,7 +208,7 @@ static enum result prompt_read(const struct parse_context *context,
 {
     cJSON *body = request->body;
     enum result result = request_fields_check_model(body, context->assets, error);
-    request->images.taken = context->assets->vision != NULL;
+    request_documents_begin(&request->images, context);
     if (result == RESULT_OK)
         result = unsupported_check(body, context->fields, error);
     if (result == RESULT_OK)

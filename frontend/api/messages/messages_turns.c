@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "frontend/api/generation/request_documents.h"
 #include "frontend/api/generation/request_fields.h"
 #include "frontend/api/messages/thinking_signature.h"
 #include "proto/limits.h"
@@ -178,17 +179,20 @@ static enum result text_read(struct turn_list *list, cJSON *block, int index, co
     return result == RESULT_OK ? text_add(list, role, words) : result;
 }
 
-/* Adds an image to the open turn. */
-static enum result image_add(struct turn_list *list, const cJSON *block, const char *place)
+/* Adds the part of an image that is noted to the open turn. */
+static enum result image_part_add(struct turn_list *list)
 {
-    enum result result = request_images_add(list->images, block, place, list->error);
-    if (result != RESULT_OK)
-        return result;
     if (!list->parts)
         list->parts = cJSON_AddArrayToObject(list->turn, "content");
     if (list->parts && text_flush(list) && cJSON_AddItemToArray(list->parts, request_images_part()))
         return RESULT_OK;
     return api_error_memory(list->error);
+}
+
+static enum result image_add(struct turn_list *list, const cJSON *block, const char *place)
+{
+    enum result result = request_images_add(list->images, block, place, list->error);
+    return result == RESULT_OK ? image_part_add(list) : result;
 }
 
 static enum result image_read(struct turn_list *list, cJSON *block, int index, const char *role)
@@ -200,38 +204,33 @@ static enum result image_read(struct turn_list *list, cJSON *block, int index, c
     return image_add(list, block, block_place(list, place, index, ""));
 }
 
-/* A document whose source is text: its title and context, if given, then the text. */
+/* Adds the texts and images of a document to the open turn. */
+static enum result document_add(struct turn_list *list, const cJSON *block, const char *place)
+{
+    cJSON *parts = NULL;
+    const cJSON *part;
+    enum result result = request_documents_read(list->images, block, place, &parts, list->error);
+    cJSON_ArrayForEach(part, parts)
+    {
+        const char *words = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(part, "text"));
+        if (words)
+            text_join(&list->text, &list->has_text, words);
+        else
+            result = image_part_add(list);
+        if (result != RESULT_OK)
+            break;
+    }
+    cJSON_Delete(parts);
+    return result;
+}
+
 static enum result document_read(struct turn_list *list, cJSON *block, int index, const char *role)
 {
-    static const char *const heads[] = {"title", "context"};
     char place[API_PARAM_BYTES];
-    const cJSON *source = cJSON_GetObjectItemCaseSensitive(block, "source");
-    const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(source, "type"));
-    const char *media =
-        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(source, "media_type"));
-    const char *data = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(source, "data"));
-    block_place(list, place, index, "source");
-    if (!type || strcmp(type, "text") != 0 || (media && strcmp(media, "text/plain") != 0))
-        return api_error_invalid(list->error, place,
-                                 "a document's source must be of type text with media_type "
-                                 "text/plain: PDF and files are not supported");
-    if (!data)
-        return api_error_invalid(list->error, place, "a source of type text needs a string 'data'");
-    for (size_t i = 0; i < 2; i++) {
-        const cJSON *head = request_fields_member(block, heads[i]);
-        if (head && !cJSON_IsString(head))
-            return api_error_invalid(list->error, block_place(list, place, index, heads[i]),
-                                     "%s must be a string", heads[i]);
-        enum result result =
-            head && head->valuestring[0] ? text_add(list, role, head->valuestring) : RESULT_OK;
-        if (result != RESULT_OK)
-            return result;
-    }
-    const cJSON *citations = request_fields_member(block, "citations");
-    if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(citations, "enabled")))
-        return api_error_invalid(list->error, block_place(list, place, index, "citations"),
-                                 "citations are not supported");
-    return text_add(list, role, data);
+    enum result result = turn_open(list, role);
+    if (result != RESULT_OK)
+        return result;
+    return document_add(list, block, block_place(list, place, index, ""));
 }
 
 static enum result thinking_read(struct turn_list *list, cJSON *block, int index, const char *role)
@@ -324,7 +323,7 @@ static const char *call_name(const struct turn_list *list, const char *id)
     return NULL;
 }
 
-/* Adds text and images of a tool's result to the open turn. */
+/* Adds text, images and documents of a tool's result to the open turn. */
 static enum result result_content_read(struct turn_list *list, const cJSON *content, int index)
 {
     char place[API_PARAM_BYTES];
@@ -345,10 +344,12 @@ static enum result result_content_read(struct turn_list *list, const cJSON *cont
         if (!cJSON_IsString(type))
             return api_error_invalid(list->error, place, "a block needs a string 'type'");
         int in_result = part_index++;
-        if (strcmp(type->valuestring, "image") == 0) {
+        bool is_document = strcmp(type->valuestring, "document") == 0;
+        if (is_document || strcmp(type->valuestring, "image") == 0) {
             snprintf(place, sizeof place, "%s[%d].content[%d]", list->name, index, in_result);
             list->images->of_tool = true;
-            enum result result = image_add(list, part, place);
+            enum result result =
+                is_document ? document_add(list, part, place) : image_add(list, part, place);
             list->images->of_tool = false;
             if (result != RESULT_OK)
                 return result;

@@ -99,6 +99,19 @@ static void image_write(struct text_buffer *out, const cJSON *part)
     text_buffer_append_text(out, "}");
 }
 
+/* Keeps a file as it was named or sent. */
+static void file_write(struct text_buffer *out, const cJSON *part)
+{
+    static const char *const members[] = {"filename", "file_data", "file_url"};
+    text_buffer_append_text(out, "{\"type\":\"input_file\"");
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
+        const char *text = text_of(part, members[i]);
+        if (text)
+            member_write(out, members[i], text);
+    }
+    text_buffer_append_text(out, "}");
+}
+
 static void part_write(struct text_buffer *out, const char *type, const char *text)
 {
     text_buffer_append_format(out, "{\"type\":\"%s\"", type);
@@ -121,6 +134,10 @@ static void content_write(struct text_buffer *out, const cJSON *content, const c
         const char *given = text_of(part, "type");
         if (strcmp(given, "input_image") == 0) {
             image_write(out, part);
+            continue;
+        }
+        if (strcmp(given, "input_file") == 0) {
+            file_write(out, part);
             continue;
         }
         part_write(out, strcmp(given, "refusal") == 0 ? given : type,

@@ -13,9 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/api/generation/request_documents.h"
 #include "frontend/api/generation/request_fields.h"
 #include "frontend/api/responses/response_calls.h"
 #include "frontend/api/responses/response_item_text.h"
+#include "frontend/prompt/image_form.h"
 #include "proto/limits.h"
 #include "proto/must.h"
 
@@ -26,6 +28,8 @@ struct reader {
     struct text_buffer reasoning; /* goes into the next assistant message */
     uint32_t item_count;
     struct request_images *images;
+    cJSON
+        *documents; /* lists of parts of the files that content_check() read, for content_copy() */
     struct api_error *error;
 };
 
@@ -79,52 +83,76 @@ static bool is_image_part(const cJSON *part)
     return type && strcmp(type, "input_image") == 0;
 }
 
-/* A list that has images. */
-static cJSON *parts_copy(const cJSON *content)
+static bool is_file_part(const cJSON *part)
 {
-    cJSON *list = cJSON_CreateArray();
-    const cJSON *part;
-    cJSON_ArrayForEach(part, content)
-    {
-        cJSON *copy = is_image_part(part) ? request_images_part() : cJSON_CreateObject();
-        bool good = is_image_part(part) ||
-                    (cJSON_AddStringToObject(copy, "type", "text") &&
-                     cJSON_AddStringToObject(copy, "text", response_item_text_of_part(part)));
-        if (!good || !cJSON_AddItemToArray(list, copy)) {
-            cJSON_Delete(copy);
-            cJSON_Delete(list);
-            return NULL;
-        }
-    }
-    return list;
+    const char *type = text_of(part, "type");
+    return type && strcmp(type, "input_file") == 0;
 }
 
-/* Content in the form of chat templates: one text, parts joined with newlines, or a list if there
- * are images. */
-static cJSON *content_copy(const cJSON *content)
+/* Appends the parts that a part becomes to `list`. False without memory. */
+static bool part_copy(struct reader *reader, const cJSON *part, cJSON *list)
 {
-    const cJSON *image;
-    if (cJSON_IsString(content))
-        return cJSON_CreateString(content->valuestring);
-    cJSON_ArrayForEach(image, content)
-    {
-        if (is_image_part(image))
-            return parts_copy(content);
+    if (is_file_part(part)) {
+        cJSON *parts = cJSON_DetachItemFromArray(reader->documents, 0);
+        bool good = true;
+        while (good && parts->child)
+            good = cJSON_AddItemToArray(list, cJSON_DetachItemFromArray(parts, 0));
+        cJSON_Delete(parts);
+        return good;
     }
+    return cJSON_AddItemToArray(list, is_image_part(part)
+                                          ? request_images_part()
+                                          : image_form_text(response_item_text_of_part(part)));
+}
+
+/* The texts of `list`, joined with newlines. */
+static cJSON *texts_join(const cJSON *list)
+{
     struct text_buffer text = {0};
     const cJSON *part;
-    cJSON_ArrayForEach(part, content)
+    text_buffer_append(&text, "", 0);
+    cJSON_ArrayForEach(part, list)
     {
-        if (part != content->child)
+        if (part != list->child)
             text_buffer_append(&text, "\n", 1);
-        text_buffer_append_text(&text, response_item_text_of_part(part));
+        text_buffer_append_text(&text, text_of(part, "text"));
     }
-    cJSON *copy = text.failed ? NULL : cJSON_CreateString(text.bytes);
+    cJSON *joined = text.failed ? NULL : cJSON_CreateString(text.bytes);
     text_buffer_fini(&text);
-    return copy;
+    return joined;
 }
 
-/* `with_images`: images are allowed here and are noted. */
+/* Content in the form of chat templates, after content_check(): one text, parts joined with newlines,
+ * or a list if there are images. */
+static cJSON *content_copy(struct reader *reader, const cJSON *content)
+{
+    if (cJSON_IsString(content))
+        return cJSON_CreateString(content->valuestring);
+    cJSON *list = cJSON_CreateArray();
+    bool good = list != NULL, has_image = false;
+    const cJSON *part;
+    cJSON_ArrayForEach(part, content) good = good && part_copy(reader, part, list);
+    cJSON_ArrayForEach(part, list) has_image = has_image || !text_of(part, "text");
+    if (good && has_image)
+        return list;
+    cJSON *joined = good ? texts_join(list) : NULL;
+    cJSON_Delete(list);
+    return joined;
+}
+
+/* Reads a file for content_copy(). */
+static enum result file_read(struct reader *reader, const cJSON *part, const char *place)
+{
+    cJSON *parts = NULL;
+    enum result result = request_documents_read(reader->images, part, place, &parts, reader->error);
+    if (result == RESULT_OK && !cJSON_AddItemToArray(reader->documents, parts)) {
+        cJSON_Delete(parts);
+        return api_error_memory(reader->error);
+    }
+    return result;
+}
+
+/* `with_images`: images and files are allowed here; they are noted and read. */
 static enum result content_check(struct reader *reader, const cJSON *content, const char *place,
                                  const char *member, bool with_images)
 {
@@ -144,8 +172,10 @@ static enum result content_check(struct reader *reader, const cJSON *content, co
         if (!type)
             return api_error_invalid(reader->error, where,
                                      "a content part must be an object with a type");
-        if (with_images && is_image_part(part)) {
-            enum result result = request_images_add(reader->images, part, where, reader->error);
+        if (with_images && (is_image_part(part) || is_file_part(part))) {
+            enum result result =
+                is_file_part(part) ? file_read(reader, part, where)
+                                   : request_images_add(reader->images, part, where, reader->error);
             if (result != RESULT_OK)
                 return result;
             continue;
@@ -181,7 +211,7 @@ static enum result message_read(struct reader *reader, const cJSON *item, const 
     if (!assistant || reader->turn) /* text after text or after calls is another message */
         turn_close(reader);
     cJSON *message = assistant ? turn_open(reader) : message_add(reader, role);
-    cJSON *copy = content_copy(content);
+    cJSON *copy = content_copy(reader, content);
     if (!message || !copy || !cJSON_AddItemToObject(message, "content", copy)) {
         cJSON_Delete(copy);
         return api_error_memory(reader->error);
@@ -274,7 +304,7 @@ static enum result call_output_read(struct reader *reader, const cJSON *item, co
         return result;
     turn_close(reader);
     cJSON *message = message_add(reader, "tool");
-    cJSON *copy = is_content ? content_copy(output) : output_copy(item);
+    cJSON *copy = is_content ? content_copy(reader, output) : output_copy(item);
     if (!message || !cJSON_AddStringToObject(message, "tool_call_id", response_call_id(item)) ||
         !copy || !cJSON_AddItemToObject(message, "content", copy)) {
         cJSON_Delete(copy);
@@ -486,7 +516,8 @@ enum result responses_input_read(struct cJSON *body, struct responses_input *inp
     struct reader reader = {.input = input, .images = images, .error = error};
     cJSON_DeleteItemFromObjectCaseSensitive(body, "messages");
     reader.messages = cJSON_AddArrayToObject(body, "messages");
-    enum result result = reader.messages ? RESULT_OK : api_error_memory(error);
+    reader.documents = cJSON_CreateArray();
+    enum result result = reader.messages && reader.documents ? RESULT_OK : api_error_memory(error);
     if (result == RESULT_OK)
         result = instructions_read(&reader, body);
     if (result == RESULT_OK)
@@ -496,6 +527,7 @@ enum result responses_input_read(struct cJSON *body, struct responses_input *inp
     if (result == RESULT_OK)
         result = own_items_read(&reader, body);
     text_buffer_fini(&reader.reasoning);
+    cJSON_Delete(reader.documents);
     if (result == RESULT_OK && input->items.text.failed)
         result = api_error_memory(error);
     if (result != RESULT_OK)

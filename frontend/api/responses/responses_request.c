@@ -12,6 +12,7 @@
 #include "frontend/api/chat/chat_messages.h"
 #include "frontend/api/generation/bias_fields.h"
 #include "frontend/api/generation/field_table.h"
+#include "frontend/api/generation/request_documents.h"
 #include "frontend/api/generation/request_fields.h"
 #include "frontend/api/generation/sampler_fields.h"
 #include "frontend/api/responses/response_file.h"
@@ -133,7 +134,7 @@ static enum result body_read(const struct parse_context *context, const char *js
     struct responses_tools_shown shown = {0};
     *request = (struct generation_request){0};
     enum result result = request_fields_read_body(json, json_bytes, &request->body, error);
-    request->images.taken = context->assets->vision != NULL;
+    request_documents_begin(&request->images, context);
     if (result == RESULT_OK)
         result = settings_read(context, request, &settings, error);
     if (result == RESULT_OK)

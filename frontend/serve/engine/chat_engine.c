@@ -231,6 +231,7 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
                    .context_limit = (uint32_t)options->context_tokens,
                    .max_kv_tokens = (uint32_t)options->max_kv_tokens,
                    .media = options_media(options),
+                   .documents = options->documents,
                    .image_bytes = options->image_memory_bytes,
                    .image_key = &made->image_key},
         .context = made,

@@ -152,7 +152,7 @@ const struct option_row option_rows[] = {
     TEXT_ROW("state-dir", OPTIONS_SERVE, state_dir, NULL,
              "directory for files of stored responses, so that they survive this process; answers "
              "in progress are made again at the next start; default: none"),
-    HEADING("Images"),
+    HEADING("Images and documents"),
     {"max-image-bytes", OPTION_BYTES, BOTH, AT(max_image_bytes), 1024, LIMIT_SOURCE_IMAGE_BYTES,
      "20M", "maximum size of an image file; --max-body-bytes also limits images inside requests"},
     {"media-processes", OPTION_COUNT, BOTH, AT(media_processes), 0, LIMIT_MEDIA_PROCESSES, "0",
@@ -167,6 +167,11 @@ const struct option_row option_rows[] = {
              "directory of images that requests may name as file:///PATH; default: none"),
     {"media-timeout", OPTION_COUNT, OPTIONS_SERVE, AT(media_timeout_s), 1, 600, "10",
      "maximum time in seconds to fetch an image, with redirects"},
+    TEXT_ROW("documents", OPTIONS_SERVE, documents_text, "off",
+             "PDF files in requests: off (refused), text (their text is read), or images (text and "
+             "an image of each page, for models that take images); needs poppler's programs"),
+    TEXT_ROW("poppler-path", OPTIONS_SERVE, poppler_path, "/usr/bin",
+             "directory of poppler's programs pdftotext and pdftoppm"),
     HEADING("HTTP server"),
     {"max-queue", OPTION_COUNT, OPTIONS_SERVE, AT(max_queue), 0, LIMIT_LIVE_REQUESTS, "256",
      "maximum number of waiting requests; further requests get 429"},

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "frontend/document/document_reader.h"
 #include "frontend/image/media_policy.h"
 #include "proto/device_name.h"
 #include "proto/limits.h"
@@ -122,6 +123,9 @@ struct options {
     const char *media_path; /* NULL: none */
     bool media_private;
     uint64_t media_timeout_s;
+    const char *documents_text; /* off, text or images */
+    const char *poppler_path;
+    struct document_settings documents; /* what it asks for and the system has (document_find.h) */
     uint64_t max_image_bytes;
     struct option_texts cors_origins;
     struct option_texts allowed_hosts;
