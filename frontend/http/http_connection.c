@@ -130,6 +130,14 @@ static void body_release(struct http_connection *connection)
     connection->held_bytes = 0;
 }
 
+/* They may hold an API key. */
+static void pending_drop(char *bytes, size_t count)
+{
+    if (bytes)
+        explicit_bzero(bytes, count);
+    free(bytes);
+}
+
 void http_connection_destroy(struct http_connection *connection)
 {
     if (connection->state == HANDLING && connection->exchange.gone)
@@ -143,7 +151,7 @@ void http_connection_destroy(struct http_connection *connection)
     event_free(connection->timer);
     evbuffer_free(connection->unsent);
     http_parser_fini(&connection->parser);
-    free(connection->pending);
+    pending_drop(connection->pending, connection->pending_bytes);
     http_transport_fini(&connection->transport);
     free(connection);
 }
@@ -310,6 +318,8 @@ static void refuse(struct http_connection *connection, int status, const char *p
 {
     event_del(connection->timer);
     connection->keep_alive = false;
+    pending_drop(connection->pending, connection->pending_bytes);
+    connection->pending = NULL;
     connection->pending_bytes = 0;
     if (!connection->exchange_open)
         exchange_begin(connection);
@@ -398,12 +408,16 @@ static bool pending_keep(struct http_connection *connection, const char *bytes, 
         return true;
     if (connection->pending_bytes + count > LIMIT_HTTP_PENDING_BYTES)
         return false;
-    char *grown = realloc(connection->pending, connection->pending_bytes + count);
+    size_t before = connection->pending_bytes;
+    char *grown = malloc(before + count);
     if (!grown)
         return false;
-    memcpy(grown + connection->pending_bytes, bytes, count);
+    if (before > 0)
+        memcpy(grown, connection->pending, before);
+    memcpy(grown + before, bytes, count);
+    pending_drop(connection->pending, before);
     connection->pending = grown;
-    connection->pending_bytes += count;
+    connection->pending_bytes = before + count;
     return true;
 }
 
@@ -425,7 +439,7 @@ static bool pending_take(struct http_connection *connection)
     connection->pending = NULL;
     connection->pending_bytes = 0;
     bool good = bytes_take(connection, bytes, count);
-    free(bytes);
+    pending_drop(bytes, count);
     return good;
 }
 
@@ -455,6 +469,7 @@ static bool socket_read(struct http_connection *connection)
     if (count <= 0)
         return count < 0;
     bool good = bytes_take(connection, bytes, (size_t)count);
+    explicit_bzero(bytes, (size_t)count);
     if (good && http_transport_has_more(&connection->transport))
         wake(connection);
     return good;

@@ -9,6 +9,8 @@
  *
  * Not supported: protocol upgrades and transfer codings other than chunked. Trailers are read
  * within the limit and dropped. frontend/http/README.md says why libevent's evhttp is not used.
+ *
+ * A head may hold an API key, so its memory is overwritten before it is freed.
  */
 #include "frontend/http/http_parser.h"
 
@@ -36,6 +38,8 @@ void http_parser_begin(struct http_parser *parser, size_t max_head_bytes, uint64
 
 void http_parser_fini(struct http_parser *parser)
 {
+    if (parser->head)
+        explicit_bzero(parser->head, parser->head_bytes);
     free(parser->head);
     free(parser->body);
     *parser = (struct http_parser){0};
@@ -52,6 +56,25 @@ static bool fail(struct http_parser *parser, int status, const char *problem)
     parser->status = status;
     parser->problem = problem;
     return false;
+}
+
+/* Makes room for one byte more of the head. */
+static bool head_reserve(struct http_parser *parser)
+{
+    if (parser->head_bytes + 1 < parser->head_capacity)
+        return true;
+    size_t wanted = parser->head_capacity ? parser->head_capacity * 2 : HEAD_FIRST_BYTES;
+    char *grown = malloc(wanted);
+    if (!grown)
+        return false;
+    if (parser->head) {
+        memcpy(grown, parser->head, parser->head_bytes);
+        explicit_bzero(parser->head, parser->head_bytes);
+        free(parser->head);
+    }
+    parser->head = grown;
+    parser->head_capacity = wanted;
+    return true;
 }
 
 /* Makes room for one byte more than `bytes`. */
@@ -297,8 +320,7 @@ static size_t head_feed(struct http_parser *parser, const char *bytes, size_t co
             (void)fail(parser, 400, "the head holds a NUL byte");
             return i;
         }
-        if (!reserve(&parser->head, &parser->head_capacity, parser->head_bytes + 1,
-                     HEAD_FIRST_BYTES)) {
+        if (!head_reserve(parser)) {
             (void)fail(parser, 503, "out of memory");
             return i;
         }

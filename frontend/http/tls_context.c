@@ -114,7 +114,8 @@ enum result tls_context_reload(struct tls_context *context, struct error_text *e
     must(fresh != NULL);
     must(SSL_CTX_set_min_proto_version(fresh, TLS1_2_VERSION) == 1);
     must(SSL_CTX_set_cipher_list(fresh, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1);
-    SSL_CTX_set_options(fresh, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+    SSL_CTX_set_options(fresh,
+                        SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CLEANSE_PLAINTEXT);
     SSL_CTX_set_mode(fresh, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                 SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_session_cache_mode(fresh, SSL_SESS_CACHE_OFF);

@@ -1,11 +1,13 @@
 """API keys: which requests are accepted, which routes need no key, reloading of the key file, and that refused bodies cost no memory."""
 
 import pathlib
+import secrets
 import subprocess
 
 import pytest
 
 from shoal_server import BUILD, MODEL, PATIENCE_S, ROOT, send_signal, wait_until
+from tls_test import client_context, make_certificate
 
 KEYS = ("--api-key", "sk-first", "--api-key=sk-second")
 
@@ -133,6 +135,49 @@ def test_the_key_file_is_read_again(start_server, tmp_path):
     wait_until(lambda: running.log_text().count("stay as they were") == 2, "the second refusal")
     assert opens("sk-new") and opens("sk-fixed")
     assert "sk-" not in running.log_text().replace("task-", ""), "a key is in the log"
+
+
+def copies_in_memory(pid, text):
+    """How often readable memory of a process has it."""
+    count = 0
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for line in maps:
+            begin, end = (int(number, 16) for number in line.split()[0].split("-"))
+            if line.split()[1][:2] != "rw":
+                continue
+            try:
+                memory.seek(begin)
+                count += memory.read(end - begin).count(text.encode())
+            except OSError:
+                continue  # memory of a device
+    return count
+
+
+@pytest.mark.parametrize("protected", [False, True], ids=["plain", "tls"])
+def test_keys_do_not_stay_in_memory(start_server, tmp_path, protected):
+    """Memory of requests is not locked, so that it could be swapped: keys that came with them are overwritten when they end."""
+    key = "sk-" + secrets.token_hex(16)
+    path = tmp_path / "keys"
+    path.touch(mode=0o600)
+    path.write_text(key + "\n")
+    options, tls = ["--api-key-file", str(path), "--allow-debug"], None
+    if protected:
+        certificate, private = make_certificate(tmp_path, "one", "one")
+        options += ["--tls-cert", str(certificate), "--tls-key", str(private)]
+        tls = client_context(certificate)
+    running = start_server(*options, ready=False, tls=tls)
+    head = b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: %s\r\n" % key.encode()
+    long_head = head + b"X-Other: " + b"a" * 4000 + b"\r\n"
+
+    for requests in (head + b"\r\n", long_head + b"\r\n", (head + b"\r\n") * 20, head + b"Connection: close\r\n\r\n", head + b"\r",
+                     head.replace(b"X-Api-Key: ", b"Authorization: Bearer ") + b"\r\n", b"nonsense\r\n\r\n" + head):
+        for piece in (len(requests), 37):
+            with running.connect() as connection:
+                for at in range(0, len(requests), piece):
+                    connection.sendall(requests[at:at + piece])
+                if not requests.startswith(b"nonsense") and requests.endswith(b"\r\n\r\n"):
+                    assert connection.recv(100).startswith((b"HTTP/1.1 200 ", b"HTTP/1.1 503 "))
+    wait_until(lambda: copies_in_memory(running.process.pid, key) == 0, "the key to be overwritten")
 
 
 @pytest.mark.parametrize("text,words", [
