@@ -428,4 +428,15 @@
 /* compute threads of a worker */
 #define LIMIT_THREADS 256u
 
+/* --- LoRA adapters ---------------------------------------------------------------------------- */
+
+/* adapters of a model at once */
+#define LIMIT_ADAPTERS 64u
+/* rank of an adapter; published ones have 4 to 256 */
+#define LIMIT_ADAPTER_RANK 256u
+/* bytes of an adapter's tensors: rank 256 on all projections of a 70B model in F16 is 1.6 GB */
+#define LIMIT_ADAPTER_BYTES (4ull << 30)
+/* bytes of an adapter's name with its NUL; names of models have as many */
+#define LIMIT_ADAPTER_NAME_BYTES 256u
+
 #endif

@@ -1,7 +1,7 @@
 /*
  * The parameters of a request as the frontend sets them and the worker uses them. They cross shared
  * memory inside a submit record (proto/submit_record.h). submit_record_check() checks rules S2 to
- * S19, S21 and S22.
+ * S19 and S21 to S23.
  *
  * Byte map of struct run_params, 224 bytes. Written by the frontend.
  *
@@ -25,15 +25,17 @@
  *   152     8     image_bytes        S18: records and pixels; 0 without images, else at least the
  *                                         size of image_count records, <= LIMIT_REQUEST_IMAGE_BYTES
  *   160     4     image_count        S18: <= LIMIT_REQUEST_IMAGES
- *   164     16    cache_salt         any; a keyed hash of the API key, or zeros. Requests of equal
- *                                    salt share cached prefixes and features
+ *   164     16    cache_salt         any; a keyed hash of API key and adapter, or zeros. Requests of
+ *                                    equal salt share cached prefixes and features
  *   180     4     grammar_bytes      S19: <= LIMIT_GRAMMAR_BLOB_BYTES; 0: the answer is free
  *   184     4     score_from         S21: 0: prompt tokens have no log-probabilities; else the first
  *                                         one that needs one, <= prompt_tokens - generated_tokens;
  *                                         0 with images
  *   188     4     score_top          S21: <= LIMIT_TOP_LOGPROBS; 0 without score_from
  *   192     4     dry_breaker_words  S22: <= LIMIT_DRY_BREAKER_WORDS; proto/dry_breakers.h
- *   196     28    reserved           S13: zero
+ *   196     4     adapter            S23: <= LIMIT_ADAPTERS; 0: the model without an adapter; else
+ *                                         1 + its slot (proto/adapter_memory.h)
+ *   200     24    reserved           S13: zero
  *
  * Scores. With score_from the worker reports the log-probability of each prompt token from that place
  * on, given the tokens before it, with score_top alternatives (TOKEN_EVENT_PROMPT_TOKEN). The rows
@@ -101,7 +103,8 @@ struct run_params {
     uint32_t score_from;
     uint32_t score_top;
     uint32_t dry_breaker_words;
-    uint32_t reserved[7];
+    uint32_t adapter;
+    uint32_t reserved[6];
 };
 _Static_assert(sizeof(struct run_params) == 224, "crosses shared memory: layout is fixed");
 

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "frontend/assets/adapter_set.h"
 #include "frontend/assets/checkpoint_size.h"
 #include "frontend/assets/folder_assets.h"
 #include "frontend/assets/gguf_assets.h"
@@ -270,7 +271,8 @@ static enum result name_check(const char *name, struct error_text *error)
 
 bool model_assets_has_name(const struct model_assets *assets, const char *name)
 {
-    if (assets->any_name || strcmp(name, assets->model_id) == 0)
+    if (assets->any_name || strcmp(name, assets->model_id) == 0 ||
+        adapter_set_find(assets->adapters, name))
         return true;
     for (uint32_t i = 0; i < assets->name_count; i++) {
         if (strcmp(name, assets->names[i]) == 0)
@@ -279,13 +281,29 @@ bool model_assets_has_name(const struct model_assets *assets, const char *name)
     return false;
 }
 
+/* A name of both could not choose between them. */
+static enum result adapters_check(const struct model_assets *assets, struct error_text *error)
+{
+    for (uint32_t i = 0; i < adapter_set_count(assets->adapters); i++) {
+        const char *name = adapter_set_at(assets->adapters, i)->name;
+        bool taken = strcmp(name, assets->model_id) == 0;
+        for (uint32_t n = 0; n < assets->name_count; n++)
+            taken |= strcmp(name, assets->names[n]) == 0;
+        if (taken)
+            return error_set(error, RESULT_INVALID, "--lora %.100s: the model itself has this name",
+                             name);
+    }
+    return RESULT_OK;
+}
+
 enum result model_assets_open(const struct model_assets_options *options,
                               struct model_assets *assets, struct error_text *error)
 {
     const char *path = options->path;
     *assets = (struct model_assets){.names = options->served_names,
                                     .name_count = options->served_name_count,
-                                    .any_name = options->any_name};
+                                    .any_name = options->any_name,
+                                    .adapters = options->adapters};
     if (strlen(path) >= sizeof assets->path)
         return error_set(error, RESULT_TOO_LARGE, "the model's path is too long");
     for (uint32_t i = 0; i < options->served_name_count; i++) {
@@ -298,8 +316,11 @@ enum result model_assets_open(const struct model_assets_options *options,
         strcpy(assets->model_id, options->served_names[0]);
     else
         name_from_given(path, assets->model_id, sizeof assets->model_id);
+    enum result result = adapters_check(assets, error);
+    if (result != RESULT_OK)
+        return result;
     assets->reranks = options->reranks || strcasestr(assets->model_id, "rerank") != NULL;
-    enum result result = assets_read(options, assets, error);
+    result = assets_read(options, assets, error);
     if (result == RESULT_OK)
         result = fingerprint_make(path, options->mmproj, assets->fingerprint, error);
     if (result != RESULT_OK)

@@ -19,6 +19,7 @@
 #include "proto/result.h"
 #include "proto/sampling_params.h"
 
+struct adapter_set;
 struct pooling_assets;
 struct vision_assets;
 
@@ -50,6 +51,7 @@ struct model_assets {
     struct media_policy media; /* sources from which clients may name files */
     struct document_settings documents;
     struct vision_assets *vision;        /* owned; NULL: the model takes no images */
+    const struct adapter_set *adapters;  /* outlives the assets; NULL: none */
     struct checkpoint_sampling sampling; /* general.sampling.* keys, generation_config.json */
 };
 
@@ -60,6 +62,7 @@ struct model_assets_options {
     const char *const *served_names; /* [served_name_count]; none: the name of the file or directory
                                       */
     uint32_t served_name_count;
+    const struct adapter_set *adapters; /* NULL: none */
     bool any_name;
     bool reranks;
     enum pooling pooling;
@@ -77,7 +80,7 @@ struct model_assets_options {
 enum result model_assets_open(const struct model_assets_options *options,
                               struct model_assets *assets, struct error_text *error) RESULT_CHECKED;
 void model_assets_close(struct model_assets *assets);
-/* True if a request may name the model so. */
+/* True if a request may name the model, or one of its adapters, so. */
 bool model_assets_has_name(const struct model_assets *assets, const char *name);
 
 #endif

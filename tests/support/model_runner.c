@@ -5,12 +5,16 @@
  */
 #include "tests/support/model_runner.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "proto/mapped_file.h"
 #include "proto/must.h"
 #include "tests/support/backend_step.h"
+#include "worker/model/lora/lora_file.h"
 
 #define MODEL_RUNNER_PATCH_ROWS 4096u
 
@@ -159,6 +163,31 @@ const struct model *model_runner_model(const struct model_runner *runner)
     return runner->model;
 }
 
+void model_runner_adapter(struct model_runner *runner, uint32_t slot, const char *folder)
+{
+    struct error_text error;
+    struct mapped_file config = {0}, tensors = {0};
+    struct lora_adapter adapter;
+    int fd = open(folder, O_RDONLY | O_DIRECTORY);
+    enum result result = mapped_file_open(fd, "adapter_config.json", &config, &error);
+    if (result == RESULT_OK)
+        result = mapped_file_open(fd, "adapter_model.safetensors", &tensors, &error);
+    const struct lora_bytes bytes = {config.bytes, config.byte_count, tensors.bytes,
+                                     tensors.byte_count};
+    if (result == RESULT_OK)
+        result = lora_file_open(&bytes, model_runner_plan(runner), &adapter, &error);
+    if (result == RESULT_OK)
+        result = runner->backend->interface->adapter_load(runner->backend, slot, &adapter, &error);
+    if (result != RESULT_OK) {
+        fprintf(stderr, "%s: %s\n", folder, error.text);
+        exit(1);
+    }
+    lora_file_close(&adapter);
+    mapped_file_close(&config);
+    mapped_file_close(&tensors);
+    close(fd);
+}
+
 void model_runner_encode(struct model_runner *runner, const struct encode_batch *batch)
 {
     const struct backend_interface *interface = runner->backend->interface;
@@ -271,6 +300,7 @@ static void add_part(struct model_runner *runner, struct step_batch *batch,
         .state_slot = runner->options.sequences - 1 - part->slot,
         .state_source = slot->rewound ? runner->options.sequences + part->slot : STATE_SLOT_NONE,
         .state_copy = part->keeps_state ? runner->options.sequences + part->slot : STATE_SLOT_NONE,
+        .adapter = part->adapter,
     };
     slot->rewound = false;
     for (uint32_t group = 0; group < layout_of(runner)->group_count; group++)

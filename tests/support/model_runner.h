@@ -42,6 +42,7 @@ struct model_runner_part {
     const uint32_t *feature_rows;
     const struct rope_position *rope_positions;
     const uint32_t *visible_ends;
+    uint32_t adapter; /* 0: none; else 1 + a slot of model_runner_adapter() */
     bool keeps_state; /* recurrent state is kept behind its rows, for model_runner_rewind() */
 };
 
@@ -53,6 +54,9 @@ void model_runner_destroy(struct model_runner *runner);
 const struct model *model_runner_model(const struct model_runner *runner);
 const struct plan *model_runner_plan(const struct model_runner *runner);
 const char *model_runner_description(const struct model_runner *runner);
+
+/* Loads the adapter of a PEFT folder into an empty slot. */
+void model_runner_adapter(struct model_runner *runner, uint32_t slot, const char *folder);
 
 /* Encodes images, one stage in each call. */
 void model_runner_encode(struct model_runner *runner, const struct encode_batch *batch);

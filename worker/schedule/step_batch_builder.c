@@ -185,7 +185,8 @@ void step_batch_builder_add(struct step_batch_builder *builder, struct sequence 
                                    .first_position = sequence->computed_tokens,
                                    .state_slot = sequence->recurrent.block,
                                    .state_source = sequence_prefix_source_slot(sequence, pools),
-                                   .state_copy = sequence_prefix_copy_slot(sequence, pools, rows)};
+                                   .state_copy = sequence_prefix_copy_slot(sequence, pools, rows),
+                                   .adapter = sequence->request.run.adapter};
     for (uint32_t group = 0; group < builder->limits.group_count; group++) {
         uint32_t covered =
             kv_layout_covered_tokens(pools->layout, group, sequence->computed_tokens + rows);

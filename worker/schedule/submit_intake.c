@@ -45,6 +45,8 @@ static void run(struct worker_engine *engine, struct sequence_request *request)
     if (!engine->draining)
         result = admission_policy_size(&engine->limits, request->run.prompt_tokens,
                                        request->run.max_new_tokens, &tokens_max);
+    if (result == RESULT_OK && !adapter_slots_have(engine->parts.adapters, request->run.adapter))
+        result = RESULT_UNSUPPORTED; /* only a bug of the frontend names one that is not loaded */
     if (result == RESULT_OK && !suits_pooling(engine, &request->run))
         result = RESULT_UNSUPPORTED;
     if (result == RESULT_OK)

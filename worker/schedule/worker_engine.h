@@ -10,6 +10,7 @@
 #include "worker/backend/host/thread_pool.h"
 #include "worker/draft/draft_model.h"
 #include "worker/draft/drafter.h"
+#include "worker/schedule/adapter_slots.h"
 #include "worker/schedule/admission_policy.h"
 #include "worker/schedule/draft_policy.h"
 #include "worker/schedule/frontend_link.h"
@@ -48,7 +49,8 @@ struct worker_engine_parts {
     uint32_t patch_rows;               /* this and the next two: as given to the backend at load */
     uint32_t feature_rows;
     uint32_t feature_row_bytes;
-    uint32_t kept_images;        /* images that the feature cache keeps */
+    uint32_t kept_images;                 /* images that the feature cache keeps */
+    const struct adapter_slots *adapters; /* NULL: none is loaded */
     struct thread_pool *helpers; /* compute masks of grammars; NULL: the engine's thread alone */
     struct worker_fault fault;
 };

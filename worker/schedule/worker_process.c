@@ -41,6 +41,7 @@ struct worker_process {
     const struct model_vision *vision; /* NULL unless model and backend take images */
     uint32_t feature_row_bytes;
     struct draft_loading draft;
+    struct adapter_slots adapters;
     struct thread_pool *helpers; /* of the engine */
     struct worker_engine *engine;
     struct worker_fault fault;
@@ -339,6 +340,17 @@ static void log_weights(const struct plan *plan, const char *not_shared_reason)
     log_info("weights: %.2f bits a weight as loaded: %s", plan_weight_bits(plan), types);
 }
 
+static void log_speculation(const struct worker_process *process,
+                            const struct worker_engine_parts *parts)
+{
+    if (parts->drafter)
+        log_info("speculation: tokens that the prompt or the answer had before are drafted, "
+                 "and tokens that a grammar forces%s; %u in a step at most",
+                 parts->draft_model ? " or the draft model proposes" : "", LIMIT_DRAFT_TOKENS);
+    else
+        log_info("speculation: none: %s", no_speculation_reason(process));
+}
+
 static enum result assemble(struct worker_process *process, struct error_text *error)
 {
     const struct plan *plan = model_plan(process->model);
@@ -366,6 +378,7 @@ static enum result assemble(struct worker_process *process, struct error_text *e
         .feature_rows = process->backend_options.feature_rows,
         .feature_row_bytes = process->feature_row_bytes,
         .kept_images = process->options->vision_cache_size,
+        .adapters = &process->adapters,
         .helpers = process->helpers,
         .fault = process->fault,
     };
@@ -383,12 +396,7 @@ static enum result assemble(struct worker_process *process, struct error_text *e
     const char *description = backend->interface->description(backend);
     const char *reason;
     enum worker_weights origin = backend->interface->weights_origin(backend, &reason);
-    if (parts.drafter)
-        log_info("speculation: tokens that the prompt or the answer had before are drafted, "
-                 "and tokens that a grammar forces%s; %u in a step at most",
-                 parts.draft_model ? " or the draft model proposes" : "", LIMIT_DRAFT_TOKENS);
-    else
-        log_info("speculation: none: %s", no_speculation_reason(process));
+    log_speculation(process, &parts);
     log_weights(plan, reason);
     log_info("ready: %s \"%s\", weights %.1f MB %s, %s", plan->config.architecture,
              plan->config.name, (double)weights_bytes / MEGABYTE, origin_words[origin],
@@ -477,6 +485,11 @@ static enum result start(struct worker_process *process, struct error_text *erro
         result = decide_memory(process, error);
     if (result == RESULT_OK)
         result = load_backend(process, error);
+    process->adapters = (struct adapter_slots){.memory_fd = process->options->adapter_fd,
+                                               .plan = model_plan(process->model),
+                                               .backend = process->backend};
+    if (result == RESULT_OK)
+        result = adapter_slots_load(&process->adapters, error);
     if (result == RESULT_OK)
         result = draft_loading_load(&process->draft, model_plan(process->model),
                                     &process->backend_options, process->kv.max_sequences, error);

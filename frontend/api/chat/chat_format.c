@@ -40,7 +40,7 @@ struct api_reply {
 static struct api_reply *create(const struct reply_config *config)
 {
     const struct generation_request *request = &config->prepared->request;
-    const char *model = config->assets->model_id;
+    const char *model = reply_config_model(config);
     uint32_t choices = generation_share_answers(config->prepared);
     struct api_reply *reply = must_alloc(1, sizeof *reply + choices * sizeof reply->choices[0]);
     reply->stream = request->stream;

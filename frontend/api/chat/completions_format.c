@@ -119,8 +119,8 @@ static struct api_reply *create(const struct reply_config *config)
         &reply->head,
         "{\"id\":\"%s\",\"object\":\"text_completion\",\"created\":%lld,\"model\":", config->id,
         (long long)config->created_unix_s);
-    text_buffer_append_json_string(&reply->head, config->assets->model_id,
-                                   strlen(config->assets->model_id));
+    text_buffer_append_json_string(&reply->head, reply_config_model(config),
+                                   strlen(reply_config_model(config)));
     text_buffer_append_format(&reply->head, ",\"system_fingerprint\":\"%s\"",
                               config->assets->fingerprint);
     return reply;

@@ -36,6 +36,9 @@ struct reply_config {
     struct client_key client_key;
 };
 
+/* The name of the model in the reply: the adapter's if the request names one. */
+const char *reply_config_model(const struct reply_config *config);
+
 /* Defined by each format. */
 struct api_reply;
 

@@ -22,6 +22,7 @@
 #include "frontend/api/generation/image_prepare.h"
 #include "frontend/api/generation/prompt_truncate.h"
 #include "frontend/api/generation/raw_prompts.h"
+#include "frontend/api/generation/request_fields.h"
 #include "frontend/assets/vision_assets.h"
 #include "frontend/prompt/generic_tools.h"
 
@@ -339,6 +340,8 @@ enum result generation_prepare(const struct api_format *format, const struct par
     const struct model_assets *assets = context->assets;
     bool answers = format->reply_create != NULL;
     enum result result = format->parse(context, body, body_bytes, &prepared->request, error);
+    if (result == RESULT_OK)
+        prepared->request.adapter = request_fields_adapter(prepared->request.body, assets);
     if (result == RESULT_OK && answers)
         result = check_pooling(assets, prepared, error);
     if (result == RESULT_OK && answers)

@@ -19,6 +19,7 @@
 #include "proto/submit_record.h"
 
 struct cJSON;
+struct adapter;      /* frontend/assets/adapter_set.h */
 struct shared_bytes; /* frontend/base/shared_bytes.h */
 
 /* How far the answer is free to call tools. */
@@ -116,6 +117,7 @@ struct generation_request {
     bool no_prefix_cache; /* neither uses nor leaves a cached prefix */
     bool no_speculation;  /* no token is drafted */
     struct cache_salt cache_salt;
+    const struct adapter *adapter; /* that the request's model names; NULL: none */
 
     /* The form of the reply. */
 

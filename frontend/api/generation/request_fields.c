@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/assets/adapter_set.h"
 #include "frontend/base/json_text.h"
 
 const cJSON *request_fields_member(const cJSON *object, const char *name)
@@ -323,6 +324,12 @@ enum result request_fields_refuse(const cJSON *body, const char *const names[],
             return api_error_invalid(error, *names, "%s is not supported", *names);
     }
     return RESULT_OK;
+}
+
+const struct adapter *request_fields_adapter(const cJSON *body, const struct model_assets *assets)
+{
+    const cJSON *model = body ? request_fields_member(body, "model") : NULL;
+    return cJSON_IsString(model) ? adapter_set_find(assets->adapters, model->valuestring) : NULL;
 }
 
 enum result request_fields_check_model(const cJSON *body, const struct model_assets *assets,

@@ -30,7 +30,7 @@ static struct api_reply *create(const struct reply_config *config)
     const struct prepared_generation *prepared = config->prepared;
     const struct generation_request *request = &prepared->request;
     const struct llama_state *state = request->own.state;
-    const char *model = config->assets->model_id;
+    const char *model = reply_config_model(config);
     uint32_t count = generation_share_answers(prepared);
     struct api_reply *reply = must_alloc(1, sizeof *reply + count * sizeof reply->choices[0]);
     reply->stream = request->stream;

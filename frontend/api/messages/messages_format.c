@@ -15,6 +15,7 @@
 
 struct api_reply {
     const struct model_assets *assets;
+    const char *model;
     struct answer *answer;
     enum answer_end ended;
     bool stream;
@@ -36,6 +37,7 @@ static struct api_reply *create(const struct reply_config *config)
     const struct messages_state *state = request->own.state;
     struct api_reply *reply = must_alloc(1, sizeof *reply);
     reply->assets = config->assets;
+    reply->model = reply_config_model(config);
     reply->stream = request->stream;
     reply->context_bounds = request->max_new_tokens > config->prepared->max_new_tokens;
     must(strlen(config->id) < sizeof reply->id &&
@@ -73,7 +75,7 @@ static void usage_write(const struct api_reply *reply, struct text_buffer *out)
 /* {"id":…,"type":"message","role":"assistant","model":…,"content":[ */
 static void message_open(const struct api_reply *reply, struct text_buffer *out)
 {
-    const char *model = reply->assets->model_id;
+    const char *model = reply->model;
     text_buffer_append_format(
         out, "{\"id\":\"%s\",\"type\":\"message\",\"role\":\"assistant\",\"model\":", reply->id);
     text_buffer_append_json_string(out, model, strlen(model));

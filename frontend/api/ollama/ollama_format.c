@@ -95,7 +95,7 @@ static void on_event(void *context, const struct reply_event *event)
 static struct api_reply *create(const struct reply_config *config)
 {
     const struct generation_request *request = &config->prepared->request;
-    const char *model = config->assets->model_id;
+    const char *model = reply_config_model(config);
     struct api_reply *reply = must_alloc(1, sizeof *reply);
     reply->state = *(const struct ollama_state *)request->own.state;
     reply->stream = request->stream;

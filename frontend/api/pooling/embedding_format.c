@@ -26,7 +26,7 @@ struct api_reply {
 
 static struct api_reply *create(const struct reply_config *config)
 {
-    const char *model = config->assets->model_id;
+    const char *model = reply_config_model(config);
     uint32_t count = generation_share_answers(config->prepared);
     struct api_reply *reply = must_alloc(1, sizeof *reply + count * sizeof reply->embeddings[0]);
     reply->state = *(const struct embedding_state *)config->prepared->request.own.state;

@@ -14,6 +14,7 @@
 
 #include "frontend/api/generation/field_table.h"
 #include "frontend/api/generation/generation_share.h"
+#include "frontend/assets/adapter_set.h"
 #include "frontend/base/monotonic_clock.h"
 #include "frontend/grammar/grammar_cache.h"
 #include "frontend/image/image_fetch.h"
@@ -166,6 +167,7 @@ static enum result workers_start(struct chat_engine *engine, uint32_t slots,
         .checkpoint_files =
             options->ignore_weight_changes ? NULL : checkpoint_watch_record(engine->checkpoint),
         .state_directory = engine->config.state_directory,
+        .adapter_memory = adapter_set_memory(engine->adapters),
         .live_requests = slots,
         .listener = {.context = engine,
                      .ready = ready_check,
@@ -176,6 +178,15 @@ static enum result workers_start(struct chat_engine *engine, uint32_t slots,
         .failed = engine->config.failed,
         .drained = engine->config.drained};
     return worker_pool_create(&config, &engine->workers, error);
+}
+
+static enum result adapters_add(struct chat_engine *engine, struct error_text *error)
+{
+    const struct option_texts *given = &engine->config.options->adapters;
+    enum result result = adapter_set_create(&engine->adapters, error);
+    for (size_t i = 0; i < given->count && result == RESULT_OK; i++)
+        result = adapter_set_add(engine->adapters, given->items[i], error);
+    return result;
 }
 
 enum result chat_engine_create(const struct chat_engine_config *config, struct chat_engine **engine,
@@ -197,6 +208,8 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
     made->dirty = must_alloc(slots, sizeof made->dirty[0]);
     bool fetches = options->media_domains.count > 0;
     enum result result = fetches ? image_fetch_start(error) : RESULT_OK;
+    if (result == RESULT_OK && options->adapters.count > 0)
+        result = adapters_add(made, error);
     if (result == RESULT_OK)
         result = workers_start(made, slots, error);
     if (result != RESULT_OK) {
@@ -224,6 +237,7 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
                    .served_names = options->served_model_names.items,
                    .served_name_count = (uint32_t)options->served_model_names.count,
                    .any_name = options->any_model_name,
+                   .adapters = made->adapters,
                    .reranks = options->reranking,
                    .pooling = options->pooling,
                    .chat_template_path = options->chat_template,
@@ -251,6 +265,7 @@ void chat_engine_destroy(struct chat_engine *engine)
     field_watch_destroy(engine->fields);
     request_table_destroy(engine->table);
     asset_loader_destroy(engine->loader);
+    adapter_set_destroy(engine->adapters);
     checkpoint_watch_destroy(engine->checkpoint);
     event_free(engine->watch_timer);
     free(engine->dirty);

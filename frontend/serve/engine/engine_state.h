@@ -19,6 +19,7 @@ struct chat_engine {
     struct asset_loader *loader;
     struct keyed_hash_key image_key; /* read by the loader's thread */
     struct model_assets *assets;     /* NULL until open */
+    struct adapter_set *adapters;    /* NULL: none */
     struct checkpoint_watch *checkpoint;
     struct media_pool *media;
     struct field_watch *fields;

@@ -23,7 +23,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "frontend/assets/adapter_set.h"
 #include "frontend/base/monotonic_clock.h"
+#include "proto/keyed_hash.h"
 #include "proto/must.h"
 
 struct prepare_job {
@@ -161,6 +163,27 @@ static enum result body_unpack(struct prepare_job *job)
     return RESULT_OK;
 }
 
+/* The keys and values of a prefix depend on the adapter, so requests with another one find nothing. */
+static struct cache_salt salt_of(const struct cache_salt *tenant, const struct adapter *adapter)
+{
+    static const struct keyed_hash_key key = {{0}};
+    struct cache_salt salt = *tenant;
+    struct {
+        struct cache_salt tenant;
+        uint64_t content[2];
+    } parts;
+    uint64_t hash[2];
+    if (!adapter)
+        return salt;
+    memset(&parts, 0, sizeof parts);
+    parts.tenant = *tenant;
+    memcpy(parts.content, adapter->content, sizeof parts.content);
+    keyed_hash_wide(&key, &parts, sizeof parts, hash);
+    _Static_assert(sizeof hash == sizeof salt, "128 bits");
+    memcpy(&salt, hash, sizeof salt);
+    return salt;
+}
+
 /* Returns `lane`, or the lane in which the job has to begin again. */
 static enum preparation_lane job_run(struct prepare_job *job, const struct prepare_pool *pool,
                                      enum preparation_lane lane)
@@ -192,7 +215,7 @@ static enum preparation_lane job_run(struct prepare_job *job, const struct prepa
                                          now_unix_s, &job->prepared, &job->error);
     if (needed != lane)
         return needed;
-    job->prepared.request.cache_salt = input->cache_salt;
+    job->prepared.request.cache_salt = salt_of(&input->cache_salt, job->prepared.request.adapter);
     free(job->input.body); /* a dropped or waiting result need not hold it */
     job->input.body = NULL;
     return lane;

@@ -32,6 +32,7 @@
 #include <time.h>
 
 #include "frontend/api/generation/generation_share.h"
+#include "frontend/assets/adapter_set.h"
 #include "frontend/base/monotonic_clock.h"
 #include "frontend/base/shared_bytes.h"
 #include "frontend/http/http_reply.h"
@@ -362,7 +363,8 @@ static void on_prepared(void *context, const struct prepared_generation *prepare
         key_usage_take_images(call->calls->usage, &call->client_key,
                               image_set_count(prepared->images), monotonic_clock_ms());
     log_prepared(call, prepared);
-    call_note(call, LOG_TEXT("model", assets->model_id));
+    call_note(call, LOG_TEXT("model", prepared->request.adapter ? prepared->request.adapter->name
+                                                                : assets->model_id));
     call_note(call, LOG_WHOLE("prompt_tokens", prepared->prompt.count));
     call->reply =
         call->format->reply_create(&(struct reply_config){.assets = assets,

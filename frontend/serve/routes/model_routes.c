@@ -1,6 +1,7 @@
 /*
  * One object for both kinds of clients: OpenAI's members (and vLLM's max_model_len), then those of
- * Anthropic's ModelInfo. Every name of the model is an entry of the list.
+ * Anthropic's ModelInfo. Every name of the model is an entry of the list, and
+ * every adapter, with vLLM's root and parent.
  */
 #include "frontend/serve/routes/model_routes.h"
 
@@ -8,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "frontend/assets/adapter_set.h"
 #include "frontend/base/hex_digit.h"
 #include "frontend/http/http_reply.h"
 #include "frontend/prompt/chat_template.h"
@@ -49,7 +51,9 @@ static void write_capabilities(const struct model_assets *assets, struct text_bu
                               assets->formats.reasoning ? "true" : "false", yes, no, yes, thinking);
 }
 
-static void write_model(const struct model_assets *assets, const char *id, struct text_buffer *out)
+/* `adapter`: of that name; NULL: the model itself. */
+static void write_model(const struct model_assets *assets, const char *id,
+                        const struct adapter *adapter, struct text_buffer *out)
 {
     char created[32] = "1970-01-01T00:00:00Z";
     time_t created_s = (time_t)assets->created_unix_s;
@@ -61,6 +65,13 @@ static void write_model(const struct model_assets *assets, const char *id, struc
     text_buffer_append_format(
         out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"shoal\",\"max_model_len\":%u,",
         (long long)assets->created_unix_s, assets->context_tokens);
+    if (adapter) {
+        text_buffer_append_text(out, "\"root\":");
+        text_buffer_append_json_string(out, adapter->path, strlen(adapter->path));
+        text_buffer_append_text(out, ",\"parent\":");
+        text_buffer_append_json_string(out, assets->model_id, strlen(assets->model_id));
+        text_buffer_append_text(out, ",");
+    }
     text_buffer_append_text(out, "\"type\":\"model\",\"display_name\":");
     text_buffer_append_json_string(out, id, strlen(id));
     text_buffer_append_format(out,
@@ -78,11 +89,17 @@ static void write_model_list(const struct model_assets *assets, struct text_buff
 {
     const char *last = assets->model_id;
     text_buffer_append_text(out, "{\"object\":\"list\",\"data\":[");
-    write_model(assets, assets->model_id, out);
+    write_model(assets, assets->model_id, NULL, out);
     for (uint32_t i = 1; i < assets->name_count; i++) {
         last = assets->names[i];
         text_buffer_append_text(out, ",");
-        write_model(assets, last, out);
+        write_model(assets, last, NULL, out);
+    }
+    for (uint32_t i = 0; i < adapter_set_count(assets->adapters); i++) {
+        const struct adapter *adapter = adapter_set_at(assets->adapters, i);
+        last = adapter->name;
+        text_buffer_append_text(out, ",");
+        write_model(assets, last, adapter, out);
     }
     text_buffer_append_text(out, "],\"has_more\":false,\"first_id\":");
     text_buffer_append_json_string(out, assets->model_id, strlen(assets->model_id));
@@ -126,7 +143,7 @@ void model_routes_get(const struct route_context *context, struct http_exchange 
         write_model_list(assets, &body);
     } else if (name_decode(encoded + strlen("/models/"), name, sizeof name) &&
                model_assets_has_name(assets, name)) {
-        write_model(assets, name, &body);
+        write_model(assets, name, adapter_set_find(assets->adapters, name), &body);
     } else {
         (void)api_error_set(&error, RESULT_NOT_FOUND, 404, "model_not_found",
                             "the model '%.100s' does not exist; this server has '%.100s'",

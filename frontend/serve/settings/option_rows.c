@@ -68,6 +68,9 @@ const struct option_row option_rows[] = {
              "text), or the name of a format"),
     {"max-tokens", OPTION_COUNT, BOTH, AT(max_tokens), 0, LIMIT_CONTEXT_TOKENS, "0",
      "maximum number of answer tokens of a request that sets none; 0 = what the context leaves"},
+    {"lora", OPTION_TEXTS, OPTIONS_SERVE, AT(adapters), 0, 0, NULL,
+     "NAME=PATH of a LoRA adapter: a PEFT directory, or a GGUF file for a GGUF model; requests use "
+     "it by naming NAME as their model; may be given several times; CPU only"},
     HEADING("Speed and precision"),
     {"threads", OPTION_COUNT, BOTH, AT(threads), 0, LIMIT_THREADS, "0",
      "compute threads of a worker; 0 = one per processor core, divided among the workers"},

@@ -1,6 +1,6 @@
 /*
- * The command line of a worker, and its descriptors: it inherits three to ten by number (segment,
- * two bells, those of the vaults, files of the prefix cache).
+ * The command line of a worker, and its descriptors: it inherits three to eleven by number
+ * (segment, two bells, those of the vaults, files of the prefix cache, memory of adapters).
  */
 #include "frontend/serve/worker/child_process.h"
 
@@ -86,6 +86,8 @@ static void arguments_fill(const struct child_process_config *config, struct arg
         add_number(arguments, "--kv-vault-fd", (uint64_t)config->kv_device.vault);
         add_number(arguments, "--kv-send-fd", (uint64_t)config->kv_device.send);
     }
+    if (config->adapters >= 0)
+        add_number(arguments, "--adapter-fd", (uint64_t)config->adapters);
     if (config->prefix_load >= 0)
         add_number(arguments, "--prefix-load-fd", (uint64_t)config->prefix_load);
     if (config->prefix_save >= 0) {
@@ -151,7 +153,7 @@ enum result child_process_spawn(const struct child_process_config *config,
     const int kept[] = {config->link.segment,    config->link.submit_bell, config->link.event_bell,
                         config->weights.vault,   config->weights.send,     config->kv_memory,
                         config->kv_device.vault, config->kv_device.send,   config->prefix_load,
-                        config->prefix_save};
+                        config->prefix_save,     config->adapters};
     struct program_descriptor descriptors[sizeof kept / sizeof kept[0]];
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
         descriptors[i] = (struct program_descriptor){kept[i], kept[i]};

@@ -25,6 +25,7 @@ struct child_process_config {
     struct vault_holder_fds weights;
     int kv_memory; /* vault of the worker's KV cache, or -1 */
     struct vault_holder_fds kv_device;
+    int adapters;    /* memory of adapters, or -1 */
     int prefix_load; /* file of a saved prefix cache, or -1 */
     int prefix_save; /* file for the prefix cache of the worker, or -1 */
     uint32_t worker_index;

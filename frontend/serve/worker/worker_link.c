@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "frontend/api/generation/own_stops.h"
+#include "frontend/assets/adapter_set.h"
 #include "frontend/base/monotonic_clock.h"
 #include "frontend/base/shared_bytes.h"
 #include "proto/must.h"
@@ -237,9 +238,9 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
                                const struct token_list *generated, uint32_t scored_tokens,
                                const struct model_assets *assets)
 {
-    must(generated->count < prepared->max_new_tokens);
     bool scores = prepared->request.scores_prompt && scored_tokens + 1 < prepared->prompt.count;
     uint32_t generated_tokens = (uint32_t)generated->count;
+    must(generated_tokens < prepared->max_new_tokens);
     const struct forced_tokens *forced = &prepared->forced;
     const struct generation_request *asked = &prepared->request;
     struct stop_ids stops;
@@ -260,15 +261,14 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
                 .think_start_count = forced->think_start_count,
                 .think_end_count = forced->think_end_count,
                 .thinking_budget = forced->thinking_budget,
-                .score_from = scores                               ? scored_tokens + 1
-                              : pooling_reads_all(assets->pooling) ? 1
-                                                                   : 0,
+                .score_from = scores ? scored_tokens + 1 : pooling_reads_all(assets->pooling),
                 .score_top = scores ? asked->top_prompt_logprobs : 0,
                 .dry_breaker_words =
                     (uint32_t)(shared_bytes_length(asked->dry_breakers) / sizeof(uint32_t)),
                 .grammar_bytes = (uint32_t)shared_bytes_length(asked->grammar),
                 .image_bytes = image_set_bytes(prepared->images),
-                .image_count = image_set_count(prepared->images)}};
+                .image_count = image_set_count(prepared->images),
+                .adapter = asked->adapter ? asked->adapter->number : 0}};
     const struct run_params *run = &record.run;
     memcpy(record.run.cache_salt, &asked->cache_salt, sizeof record.run.cache_salt);
     record.payload_bytes = submit_payload_bytes(run);

@@ -140,6 +140,7 @@ static enum result worker_begin(struct worker_pool *pool, uint32_t index, struct
         .weights = worker->weights,
         .kv_memory = worker->kv_memory,
         .kv_device = worker->kv_device,
+        .adapter_memory = pool->config.adapter_memory,
         .prefix_files = prefix_files_of(pool, worker),
         .device_workers = worker->device_workers,
         .pipeline_cache = pool->pipeline_cache[0] ? pool->pipeline_cache : NULL,

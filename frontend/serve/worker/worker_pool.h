@@ -16,8 +16,9 @@ struct worker_pool_config {
     const struct options *options;
     /* The files that workers may open (proto/checkpoint_files.h), or NULL: any; outlives the pool. */
     const char *checkpoint_files;
-    int state_directory;             /* of --state-dir, the caller's; -1: none */
-    uint32_t live_requests;          /* slots of the request table */
+    int state_directory;    /* of --state-dir, the caller's; -1: none */
+    int adapter_memory;     /* descriptor of the adapters' memory, the caller's; -1: none */
+    uint32_t live_requests; /* slots of the request table */
     struct worker_listener listener; /* of every worker; its context is also died()'s */
     /* Worker `worker` is dead. Its link exists until this returns; before that, call
      * worker_pool_note_done() for each of its requests. */

@@ -144,6 +144,7 @@ static enum result worker_start(struct worker_supervisor *supervisor, struct err
                                          .weights = vault_holder_fds(supervisor->config.weights),
                                          .kv_memory = -1,
                                          .kv_device = {-1, -1},
+                                         .adapters = supervisor->config.adapter_memory,
                                          .worker_index = supervisor->config.index,
                                          .device_workers = supervisor->config.device_workers,
                                          .pipeline_cache = supervisor->config.pipeline_cache,

@@ -33,6 +33,7 @@ struct worker_supervisor_config {
     struct vault_holder *weights;   /* may be shared with other supervisors */
     struct vault_holder *kv_memory; /* of this worker's KV cache; NULL: it ends with the worker */
     struct vault_holder *kv_device; /* NULL: the KV cache is host memory, or ends with the worker */
+    int adapter_memory;             /* descriptor of the adapters' memory, or -1 */
     struct prefix_files prefix_files; /* the first worker loads, the last one saves */
     uint32_t device_workers;          /* number of workers that share the device */
     const char *pipeline_cache;       /* folder, or NULL */

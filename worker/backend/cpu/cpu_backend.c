@@ -33,6 +33,7 @@ struct cpu_backend {
     struct thread_pool *pool;
     struct cpu_program program;
     struct cpu_step step;
+    struct cpu_adapters adapters;
     struct cpu_image_encoder vision; /* zeroed where there is none */
     uint32_t depth;
     uint32_t launched; /* steps computed and not yet waited for */
@@ -98,6 +99,8 @@ static enum result load(struct backend *backend, const struct plan *plan,
     snprintf(cpu->description, sizeof cpu->description, "cpu %s, %u thread%s", kernels->name,
              threads, threads == 1 ? "" : "s");
     cpu->step.heartbeat = options->heartbeat;
+    cpu_adapters_init(&cpu->adapters, plan, options->max_step_rows, threads);
+    cpu->step.adapters = &cpu->adapters;
     cpu->step.features = options->vision ? &cpu->vision.features : NULL;
     cpu->depth = options->step_depth > 0 ? options->step_depth : 1;
     must(cpu->depth <= STEP_DEPTH_MAX);
@@ -165,6 +168,19 @@ static enum result encode_part(struct backend *backend, uint64_t work, uint64_t 
     return RESULT_OK;
 }
 
+static enum result adapter_load(struct backend *backend, uint32_t slot,
+                                const struct lora_adapter *adapter, struct error_text *error)
+{
+    struct cpu_backend *cpu = own(backend);
+    must(cpu->loaded);
+    return cpu_adapters_load(&cpu->adapters, slot, adapter, error);
+}
+
+static void adapter_drop(struct backend *backend, uint32_t slot)
+{
+    cpu_adapters_drop(&own(backend)->adapters, slot);
+}
+
 static const float *last_logits(const struct backend *backend)
 {
     const struct cpu_backend *cpu = own_const(backend);
@@ -200,6 +216,7 @@ static void destroy(struct backend *backend)
     struct cpu_backend *cpu = own(backend);
     cpu_image_encoder_fini(&cpu->vision);
     cpu_walk_fini(&cpu->step);
+    cpu_adapters_fini(&cpu->adapters);
     cpu_program_fini(&cpu->program);
     thread_pool_destroy(cpu->pool);
     for (uint32_t i = 0; i < STEP_DEPTH_MAX; i++)
@@ -223,6 +240,8 @@ struct backend *cpu_backend_create(void)
         .step_wait = step_wait,
         .encode_begin = encode_begin,
         .encode_part = encode_part,
+        .adapter_load = adapter_load,
+        .adapter_drop = adapter_drop,
         .last_logits = last_logits,
         .description = description,
         .weights_bytes = weights_bytes,

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "proto/must.h"
+#include "worker/backend/cpu/ops/cpu_adapter_part.h"
 #include "worker/backend/cpu/ops/cpu_moe.h"
 #include "worker/backend/cpu/ops/cpu_ops.h"
 #include "worker/backend/cpu/program/cpu_state.h"
@@ -51,8 +52,8 @@ enum result cpu_walk_init(struct cpu_step *step, const struct cpu_program *progr
     step->threads = thread_pool_threads(pool);
     step->token_ids = must_alloc(program->max_step_rows + 1, sizeof *step->token_ids);
     step->row_sequence = must_alloc(program->max_step_rows + 1, sizeof *step->row_sequence);
-    step->claims = must_alloc(plan->op_count + 1, sizeof *step->claims);
-    step->phases = must_alloc(2 * plan->op_count + 1, sizeof *step->phases);
+    step->claims = must_alloc(3 * plan->op_count + 1, sizeof *step->claims);
+    step->phases = must_alloc(4 * plan->op_count + 1, sizeof *step->phases);
     step->scratch = must_alloc(step->threads, sizeof *step->scratch);
     step->moe_scratch = must_alloc(step->threads, sizeof *step->moe_scratch);
     step->samplers = must_alloc(step->threads, sizeof *step->samplers);
@@ -119,28 +120,45 @@ static void run_phase(void *context, uint32_t index, uint32_t lane)
     const struct step_phase *phase = &step->phases[index];
     if (index == 0 && phase->first_op == 0)
         cpu_rope_fill_tables(step, lane);
+    if (phase->expands)
+        cpu_adapter_expand(step, phase->first_op - 1, lane);
     for (uint32_t i = phase->first_op; i < phase->end_op; i++)
         op_functions[plan->ops[i].stem](step, i, lane);
+    if (phase->reduces)
+        cpu_adapter_reduce(step, phase->end_op - 1, lane);
     if (phase->quantizes)
         quantize_input(step, phase->end_op, lane);
 }
 
-/* The phases of ops [first_op, end_op). */
+static struct step_phase *add_phase(struct cpu_step *step, uint32_t op)
+{
+    struct step_phase *phase = &step->phases[step->phase_count++];
+    *phase = (struct step_phase){.first_op = op, .end_op = op};
+    return phase;
+}
+
+/* The phases of ops [first_op, end_op). A product to which adapters add has a phase of its own and
+ * another one for what is added. */
 static void list_phases(struct cpu_step *step, uint32_t first_op, uint32_t end_op)
 {
     const struct op_note *notes = step->program->notes;
-    uint32_t count = 0;
-    step->phases[count++] = (struct step_phase){first_op, first_op, false};
+    step->phase_count = 0;
+    struct step_phase *phase = add_phase(step, first_op);
     for (uint32_t i = first_op; i < end_op; i++) {
-        if (notes[i].barrier_before && i > first_op)
-            step->phases[count++] = (struct step_phase){i, i, false};
+        bool adapted = step->adapters && cpu_adapters_change(step->adapters, i);
+        if ((notes[i].barrier_before || adapted || phase->expands) && i > first_op)
+            phase = add_phase(step, i);
         if (notes[i].quantize_input) {
-            step->phases[count - 1].quantizes = true;
-            step->phases[count++] = (struct step_phase){i, i, false};
+            phase->quantizes = true;
+            phase = add_phase(step, i);
         }
-        step->phases[count - 1].end_op = i + 1;
+        phase->end_op = i + 1;
+        phase->reduces = adapted;
+        if (adapted) {
+            phase = add_phase(step, i + 1);
+            phase->expands = true;
+        }
     }
-    step->phase_count = count;
 }
 
 /* Shapes of the batch, which only a bug in the scheduler can violate. */
@@ -195,9 +213,13 @@ static void resolve_tokens(struct cpu_step *step, const struct step_batch *batch
 
 static void walk(struct cpu_step *step, uint32_t first_op, uint32_t end_op)
 {
+    bool adapts = step->adapters && step->adapters->step.tile_count > 0;
     list_phases(step, first_op, end_op);
     for (uint32_t i = first_op; i <= end_op; i++)
         atomic_store_explicit(&step->claims[i], 0, memory_order_relaxed);
+    for (uint32_t i = 2 * first_op; adapts && i < 2 * end_op; i++)
+        atomic_store_explicit(&step->claims[step->program->plan->op_count + 1 + i], 0,
+                              memory_order_relaxed);
     bool draws = draws_tokens(step->program->plan);
     thread_pool_walk(step->pool, run_phase, step, step->phase_count + draws);
 }
@@ -232,6 +254,8 @@ void cpu_walk_run(struct cpu_step *step, const struct step_batch *batch,
     for (uint32_t s = 0; s < batch->sequence_count; s++)
         for (uint32_t r = 0; r < batch->sequences[s].row_count; r++)
             step->row_sequence[batch->sequences[s].first_row + r] = s;
+    if (step->adapters)
+        cpu_adapters_begin(step->adapters, batch);
     copy_sources(step);
     walk(step, 0, step->program->plan->op_count);
     copy_results(step);

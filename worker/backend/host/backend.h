@@ -51,6 +51,7 @@
 #include "worker/backend/host/backend_options.h"
 #include "worker/backend/host/encode_batch.h"
 #include "worker/backend/host/step_batch.h"
+#include "worker/plan/lora_adapter.h"
 #include "worker/plan/plan.h"
 #include "worker/sample/row_sampler.h"
 
@@ -109,6 +110,12 @@ struct backend_interface {
                                 struct error_text *error);
     enum result (*encode_part)(struct backend *backend, uint64_t work, uint64_t *left,
                                struct error_text *error);
+    /* Between steps: the adapter takes an empty slot, < LIMIT_ADAPTERS; its matrices are copied.
+     * RESULT_OUT_OF_MEMORY. NULL: the device computes without adapters. */
+    enum result (*adapter_load)(struct backend *backend, uint32_t slot,
+                                const struct lora_adapter *adapter, struct error_text *error);
+    /* Between steps; the slot may be empty. */
+    void (*adapter_drop)(struct backend *backend, uint32_t slot);
     /* Logits of the step launched last, after it was waited for, before any sampling parameter is
      * applied, [logit_row_count, plan_logit_columns()]; for backends loaded with keeps_logits. */
     const float *(*last_logits)(const struct backend *backend);

@@ -40,6 +40,7 @@ struct step_sequence {
     uint32_t state_source;
     /* NONE, or another slot that becomes a copy of state_slot after the rows. */
     uint32_t state_copy;
+    uint32_t adapter; /* 0: none; else 1 + the slot of its adapter, which is loaded */
 };
 
 /* Position of a token in a model with grid_positions (worker/plan/model_vision.h). */

@@ -45,6 +45,11 @@ uint32_t cpu_step_claim(const struct cpu_step *step, uint32_t index, uint32_t co
     return first;
 }
 
+uint32_t cpu_step_adapter_claims(const struct cpu_step *step, uint32_t index)
+{
+    return step->program->plan->op_count + 1 + 2 * index;
+}
+
 uint32_t cpu_step_position(const struct cpu_step *step, uint32_t row)
 {
     const struct step_sequence *sequence = &step->batch->sequences[step->row_sequence[row]];

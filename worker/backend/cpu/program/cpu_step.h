@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "worker/backend/cpu/program/cpu_adapters.h"
 #include "worker/backend/cpu/program/cpu_feature_pool.h"
 #include "worker/backend/cpu/program/cpu_program.h"
 #include "worker/backend/host/image_patches.h"
@@ -23,6 +24,8 @@ struct patch_part {
 struct step_phase {
     uint32_t first_op;
     uint32_t end_op;
+    bool expands;   /* first adds what adapters add to the product first_op - 1; has no ops */
+    bool reduces;   /* then computes the first part of that for its last op */
     bool quantizes; /* then quantizes the input of op end_op */
 };
 
@@ -34,12 +37,14 @@ struct cpu_step {
     struct step_batch known;                 /* the caller's, with sampled tokens resolved */
     const struct image_patches *patches;     /* of a vision plan, otherwise NULL */
     const struct cpu_feature_pool *features; /* the pool; NULL: no row has a feature */
-    struct step_phase *phases;               /* of the walk, at most [2 * op_count + 1] */
+    struct cpu_adapters *adapters;           /* NULL: no row has one, as in a vision plan */
+    struct step_phase *phases;               /* of the walk, at most [4 * op_count + 1] */
     uint32_t phase_count;                    /* sampling comes after the last */
     struct patch_part part;                  /* of a vision plan */
     uint32_t *token_ids;                     /* [max_step_rows] */
     uint32_t *row_sequence;                  /* [max_step_rows] index into batch->sequences */
-    _Atomic uint32_t *claims;                /* [op_count + 1]; the last is the sampler's */
+    _Atomic uint32_t *claims;                /* [3 * op_count + 1]: of ops, of the sampler, and two
+                                                for the adapters' part of each op */
     float **scratch;                         /* [threads], for attention */
     struct cpu_moe_scratch **moe_scratch;    /* [threads]; NULL without experts */
     struct row_sampler **samplers;           /* [threads] */
@@ -62,6 +67,9 @@ struct row_share cpu_step_share(const struct cpu_step *step, enum plan_rows rows
 /* Claims `count` pieces of op `index` for the caller; returns the first. A number beyond the last
  * piece means that none are left. */
 uint32_t cpu_step_claim(const struct cpu_step *step, uint32_t index, uint32_t count);
+
+/* The first of two counters for pieces of the adapters' part of op `index`. */
+uint32_t cpu_step_adapter_claims(const struct cpu_step *step, uint32_t index);
 
 /* The position of a step row in its sequence. */
 uint32_t cpu_step_position(const struct cpu_step *step, uint32_t row);

@@ -1,0 +1,98 @@
+/*
+ * Rules A1-A5 of adapter entries, each broken alone; the limits themselves pass.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "proto/adapter_memory.h"
+
+#define MEMORY_BYTES (4ull * ADAPTER_ALIGN_BYTES)
+
+static struct adapter_entry valid_entry(void)
+{
+    struct adapter_entry entry;
+    memset(&entry, 0, sizeof entry);
+    entry.config_offset = ADAPTER_ALIGN_BYTES;
+    entry.config_bytes = 100;
+    entry.tensor_offset = 2 * ADAPTER_ALIGN_BYTES;
+    entry.tensor_bytes = 2 * ADAPTER_ALIGN_BYTES;
+    strcpy(entry.name, "name");
+    return entry;
+}
+
+static void assert_breaks(const struct adapter_entry *entry, const char *rule)
+{
+    struct error_text error;
+    assert_int_equal(adapter_entry_check(entry, MEMORY_BYTES, &error), RESULT_CORRUPT);
+    assert_memory_equal(error.text, rule, strlen(rule));
+}
+
+static void valid(void **state)
+{
+    (void)state;
+    struct adapter_entry entry = valid_entry();
+    assert_int_equal(adapter_entry_check(&entry, MEMORY_BYTES, NULL), RESULT_OK);
+    entry.config_offset = entry.config_bytes = 0;
+    assert_int_equal(adapter_entry_check(&entry, MEMORY_BYTES, NULL), RESULT_OK);
+}
+
+static void a1_offsets(void **state)
+{
+    (void)state;
+    struct adapter_entry entry = valid_entry();
+    entry.tensor_bytes++;
+    assert_breaks(&entry, "A1");
+    entry = valid_entry();
+    entry.tensor_offset += 8;
+    assert_breaks(&entry, "A1");
+    entry = valid_entry();
+    entry.tensor_offset = 0; /* the table */
+    assert_breaks(&entry, "A1");
+    entry = valid_entry();
+    entry.tensor_offset = UINT64_MAX / ADAPTER_ALIGN_BYTES * ADAPTER_ALIGN_BYTES;
+    assert_breaks(&entry, "A1");
+    entry = valid_entry();
+    entry.config_bytes = 0;
+    assert_breaks(&entry, "A1");
+}
+
+static void a2_a3_sizes(void **state)
+{
+    (void)state;
+    struct adapter_entry entry = valid_entry();
+    entry.config_bytes = LIMIT_CONFIG_BYTES + 1;
+    assert_breaks(&entry, "A2");
+    entry = valid_entry();
+    entry.tensor_bytes = LIMIT_ADAPTER_BYTES + 1;
+    assert_breaks(&entry, "A3");
+    entry.tensor_bytes = 0;
+    assert_breaks(&entry, "A3");
+}
+
+static void a4_a5_rest(void **state)
+{
+    (void)state;
+    struct adapter_entry entry = valid_entry();
+    memset(entry.name, 'x', sizeof entry.name);
+    assert_breaks(&entry, "A4");
+    memset(entry.name, 0, sizeof entry.name);
+    assert_breaks(&entry, "A4");
+    entry = valid_entry();
+    entry.reserved[3] = 1;
+    assert_breaks(&entry, "A5");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(valid),
+        cmocka_unit_test(a1_offsets),
+        cmocka_unit_test(a2_a3_sizes),
+        cmocka_unit_test(a4_a5_rest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
