@@ -24,6 +24,11 @@ static uint64_t pixels_of(const struct image_record *record)
     return (uint64_t)record->tiles * record->height * record->width * IMAGE_PIXEL_BYTES;
 }
 
+uint32_t image_record_runs(const struct image_record *record)
+{
+    return record->tiles * (record->tile_lines > 0 ? record->tile_lines : 1);
+}
+
 uint64_t image_record_place(struct image_record *records, uint32_t count)
 {
     uint64_t end = (uint64_t)count * sizeof *records;
@@ -59,7 +64,8 @@ static enum result check_span(const struct image_record *record, uint32_t index,
                   record->span_tokens <= prompt_tokens - record->first_token;
     bool counted = record->token_count >= 1 && record->token_count <= record->span_tokens &&
                    record->token_count <= LIMIT_IMAGE_TOKENS &&
-                   record->token_count % record->tiles == 0;
+                   record->tile_lines <= LIMIT_IMAGE_SIDE &&
+                   record->token_count % image_record_runs(record) == 0;
     if (!inside || !counted)
         return error_set(error, RESULT_CORRUPT,
                          "I3: image %u with %u placeholders in %u tokens from %u on", index,

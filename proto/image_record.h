@@ -16,7 +16,7 @@
  *                                    the previous image
  *   32      4     span_tokens    I3: from the first placeholder to the last, both included; inside
  *                                    the prompt without generated tokens
- *   36      4     token_count    I3: placeholders, 1..span_tokens, a multiple of tiles,
+ *   36      4     token_count    I3: placeholders, 1..span_tokens, a multiple of tiles x lines,
  *                                    <= LIMIT_IMAGE_TOKENS
  *   40      12    scale          I4: red, green, blue: a pixel's value is byte * scale + bias.
  *                                    Finite, absolute value <= IMAGE_SCALE_MAX, scale not 0
@@ -24,13 +24,15 @@
  *   64      8     pixels_offset  I5: from the start of the image section of the payload: the next
  *                                    multiple of 64 after the records and the previous pixels
  *   72      8     pixels_bytes   I5: tiles * height * width * 3
- *   80      48    reserved       I6: zero
+ *   80      4     tile_lines     I3: runs of equal length that each tile's placeholders form, with
+ *                                    other tokens between; 0 and 1: one
+ *   84      44    reserved       I6: zero
  *
  * Pixels are u8 [tiles, height, width, 3], red first.
  *
  * The model's features replace the embeddings of the placeholders. All placeholders of a span have
  * the id of prompt[first_token]; other ids in the span (a row's end, a tile's name) are text. Each
- * tile's token_count / tiles placeholders are contiguous. The worker checks both against the ids
+ * tile's token_count / tiles placeholders are contiguous, or each of its lines is. The worker checks both against the ids
  * while it copies them.
  */
 #ifndef SHOAL_PROTO_IMAGE_RECORD_H
@@ -59,11 +61,15 @@ struct image_record {
     float bias[3];
     uint64_t pixels_offset;
     uint64_t pixels_bytes;
-    uint32_t reserved[12];
+    uint32_t tile_lines;
+    uint32_t reserved[11];
 };
 _Static_assert(sizeof(struct image_record) == 128, "a multiple of 64, so that pixels can follow");
 _Static_assert(offsetof(struct image_record, scale) == 40, "byte map");
 _Static_assert(offsetof(struct image_record, pixels_offset) == 64, "byte map");
+
+/* Runs of consecutive placeholders of an image. */
+uint32_t image_record_runs(const struct image_record *record);
 
 /* For the writer: sets pixels_offset and pixels_bytes of `count` records whose sizes are set and in
  * bounds (I2), and returns the image_bytes of the submit record (0 for no records). Bytes between

@@ -34,8 +34,9 @@ enum image_family {
     IMAGE_FAMILY_GEMMA4,   /* aspect kept, pooled tokens */
     IMAGE_FAMILY_IDEFICS3, /* idefics3, smolvlm: tiles, and the whole image as one more */
     IMAGE_FAMILY_LLAVA,    /* the middle square of the image */
-    IMAGE_FAMILY_TILES     /* internvl, aya_vision, cohere2_vision: a grid of squares, and the whole
+    IMAGE_FAMILY_TILES,    /* internvl, aya_vision, cohere2_vision: a grid of squares, and the whole
                               image after it */
+    IMAGE_FAMILY_PIXTRAL   /* mistral3, pixtral: aspect kept, a token after each line */
 };
 
 /* Texts of the marker and of its replacement; empty if the family has none. */
@@ -46,22 +47,24 @@ struct image_tokens {
     char end[LIMIT_IMAGE_MARKER_BYTES];    /* after it */
     char whole[LIMIT_IMAGE_MARKER_BYTES];  /* idefics3, tiles: before the whole image */
     char tile[LIMIT_IMAGE_MARKER_BYTES];   /* tiles: before the number of a tile and its run */
-    char after[LIMIT_IMAGE_MARKER_BYTES];  /* tiles: after each tile's run */
+    char after
+        [LIMIT_IMAGE_MARKER_BYTES]; /* tiles: after each tile's run; pixtral: after each line's but the last */
 };
 
 struct image_processor {
     enum image_family family;
     enum image_filter filter;
     enum image_arithmetic arithmetic;
-    uint32_t patch;         /* side of a patch in pixels */
-    uint32_t merge;         /* patches of a placeholder each way: merged (qwen), pooled (gemma4) */
-    uint32_t min_pixels;    /* qwen: of the resized image */
-    uint32_t max_pixels;    /* qwen */
-    uint32_t max_tokens;    /* gemma4: placeholders of an image */
-    uint32_t most_side;     /* gemma4: patches of a side that the tower has positions for; else 0 */
-    uint32_t side;          /* gemma3, idefics3, llava, tiles: of a tile */
-    uint32_t side_tokens;   /* gemma3, idefics3, llava, tiles: placeholders of a tile */
-    uint32_t longest_edge;  /* idefics3: length of every resized image's longer side */
+    uint32_t patch;       /* side of a patch in pixels */
+    uint32_t merge;       /* patches of a placeholder each way: merged (qwen), pooled (gemma4) */
+    uint32_t min_pixels;  /* qwen: of the resized image */
+    uint32_t max_pixels;  /* qwen */
+    uint32_t max_tokens;  /* gemma4: placeholders of an image */
+    uint32_t most_side;   /* gemma4: patches of a side that the tower has positions for; else 0 */
+    uint32_t side;        /* gemma3, idefics3, llava, tiles: of a tile */
+    uint32_t side_tokens; /* gemma3, idefics3, llava, tiles: placeholders of a tile */
+    uint32_t
+        longest_edge; /* idefics3: length of every resized image's longer side; pixtral: its maximum */
     uint32_t shortest_edge; /* llava: length of the shorter side before the cut; 0: no cut */
     uint32_t min_tiles;     /* tiles: of a grid */
     uint32_t max_tiles;
@@ -139,7 +142,8 @@ struct image_plan {
     uint32_t tiles;  /* rows x columns, and the whole image after them; or 1 */
     uint32_t grid_h; /* rows and columns of patches of a tile */
     uint32_t grid_w;
-    uint32_t tile_tokens; /* placeholders of a tile, in one piece */
+    uint32_t lines;       /* pixtral: of placeholders, with tokens between; else 0 */
+    uint32_t tile_tokens; /* placeholders of a tile, in one piece or in lines */
     uint32_t token_count; /* of all tiles */
     size_t byte_count;    /* of all tiles' pixels */
 };

@@ -334,6 +334,39 @@ static void settle_tile(struct settings *s, struct image_processor *p)
         settings_fail(s, RESULT_INVALID, "image_size", "makes too many tokens");
 }
 
+/* Pixtral in Mistral 3 (squares of spatial_merge_size) and in llava (merge 1). */
+static void settings_pixtral(struct settings *s, uint32_t merge, struct image_processor *p)
+{
+    struct json_value size = json_value_member(s->image, "size");
+    struct json_value file = s->files->processor;
+    p->arithmetic = IMAGE_ARITHMETIC_TORCH;
+    settings_filter(s, IMAGE_FILTER_BICUBIC, p);
+    settings_normalization(s, true, clip_mean, clip_std, p);
+    p->patch = settings_u32(s, s->vision, "patch_size", LIMIT_PATCH_SIDE, 16);
+    p->merge = merge;
+    settings_same(s, file, "patch_size", p->patch);
+    settings_same(s, file, "spatial_merge_size", p->merge);
+    uint32_t height = settings_u32(s, size, "height", LIMIT_IMAGE_SIDE, 1024);
+    if (settings_u32(s, size, "width", LIMIT_IMAGE_SIDE, 1024) != height)
+        settings_fail(s, RESULT_UNSUPPORTED, "size", "two different sides");
+    p->longest_edge = settings_u32(s, size, "longest_edge", LIMIT_IMAGE_SIDE, height);
+    settings_text(s, file, "image_token", "[IMG]", p->tokens.soft);
+    settings_text(s, file, "image_break_token", "[IMG_BREAK]", p->tokens.after);
+    settings_text(s, file, "image_end_token", "[IMG_END]", p->tokens.end);
+    memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
+}
+
+static void open_mistral3(struct settings *s, struct image_processor *p)
+{
+    settings_pixtral(
+        s, settings_u32(s, s->files->config, "spatial_merge_size", LIMIT_MERGE_SIDE, 2), p);
+}
+
+static void open_pixtral(struct settings *s, struct image_processor *p)
+{
+    settings_pixtral(s, 1, p);
+}
+
 static void open_llava(struct settings *s, struct image_processor *p)
 {
     struct json_value size = json_value_member(s->image, "size");
@@ -459,31 +492,35 @@ static void open_cohere2(struct settings *s, struct image_processor *p)
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
 
+/* `vision_type`: of vision_config, if classes of one model_type differ by it; else NULL. */
 static const struct {
     const char *model_type;
+    const char *vision_type;
     enum image_family family;
     void (*open)(struct settings *s, struct image_processor *p);
 } model_types[] = {
-    {"qwen2_vl", IMAGE_FAMILY_QWEN, open_qwen},
-    {"qwen2_5_vl", IMAGE_FAMILY_QWEN, open_qwen},
-    {"qwen3_vl", IMAGE_FAMILY_QWEN, open_qwen},
-    {"qwen3_vl_moe", IMAGE_FAMILY_QWEN, open_qwen},
-    {"qwen3_5", IMAGE_FAMILY_QWEN, open_qwen},
-    {"qwen3_5_moe", IMAGE_FAMILY_QWEN, open_qwen},
-    {"gemma3", IMAGE_FAMILY_GEMMA3, open_gemma3},
-    {"gemma4", IMAGE_FAMILY_GEMMA4, open_gemma4},
-    {"idefics3", IMAGE_FAMILY_IDEFICS3, open_idefics3},
-    {"smolvlm", IMAGE_FAMILY_IDEFICS3, open_idefics3},
-    {"llava", IMAGE_FAMILY_LLAVA, open_llava},
-    {"internvl", IMAGE_FAMILY_TILES, open_internvl},
-    {"aya_vision", IMAGE_FAMILY_TILES, open_aya},
-    {"cohere2_vision", IMAGE_FAMILY_TILES, open_cohere2},
+    {"qwen2_vl", NULL, IMAGE_FAMILY_QWEN, open_qwen},
+    {"qwen2_5_vl", NULL, IMAGE_FAMILY_QWEN, open_qwen},
+    {"qwen3_vl", NULL, IMAGE_FAMILY_QWEN, open_qwen},
+    {"qwen3_vl_moe", NULL, IMAGE_FAMILY_QWEN, open_qwen},
+    {"qwen3_5", NULL, IMAGE_FAMILY_QWEN, open_qwen},
+    {"qwen3_5_moe", NULL, IMAGE_FAMILY_QWEN, open_qwen},
+    {"gemma3", NULL, IMAGE_FAMILY_GEMMA3, open_gemma3},
+    {"gemma4", NULL, IMAGE_FAMILY_GEMMA4, open_gemma4},
+    {"idefics3", NULL, IMAGE_FAMILY_IDEFICS3, open_idefics3},
+    {"smolvlm", NULL, IMAGE_FAMILY_IDEFICS3, open_idefics3},
+    {"mistral3", NULL, IMAGE_FAMILY_PIXTRAL, open_mistral3},
+    {"llava", "pixtral", IMAGE_FAMILY_PIXTRAL, open_pixtral},
+    {"llava", NULL, IMAGE_FAMILY_LLAVA, open_llava},
+    {"internvl", NULL, IMAGE_FAMILY_TILES, open_internvl},
+    {"aya_vision", NULL, IMAGE_FAMILY_TILES, open_aya},
+    {"cohere2_vision", NULL, IMAGE_FAMILY_TILES, open_cohere2},
 };
 
 enum result image_processor_open(const struct image_processor_files *files,
                                  struct image_processor *processor, struct error_text *error)
 {
-    char model_type[64] = "";
+    char model_type[64] = "", vision_type[64] = "";
     struct settings s = {.files = files,
                          .image = json_value_member(files->processor, "image_processor"),
                          .vision = json_value_member(files->config, "vision_config"),
@@ -496,8 +533,12 @@ enum result image_processor_open(const struct image_processor_files *files,
     if (json_value_string(json_value_member(files->config, "model_type"), model_type,
                           sizeof model_type) != RESULT_OK)
         return error_set(error, RESULT_INVALID, "config.json: no model_type");
+    (void)json_value_string(json_value_member(s.vision, "model_type"), vision_type,
+                            sizeof vision_type);
     for (size_t i = 0; i < sizeof model_types / sizeof model_types[0]; i++) {
-        if (strcmp(model_types[i].model_type, model_type) != 0)
+        const char *vision = model_types[i].vision_type;
+        if (strcmp(model_types[i].model_type, model_type) != 0 ||
+            (vision && strcmp(vision, vision_type) != 0))
             continue;
         settings_steps(&s);
         model_types[i].open(&s, processor);

@@ -13,6 +13,7 @@
 #define QWEN_MOST_RATIO    200.0         /* of the sides */
 #define QWEN_LOW_PIXELS    (512u * 512u) /* OpenAI's size for low detail */
 #define GEMMA4_LOW_TOKENS  70u           /* minimum of its processor */
+#define PIXTRAL_LOW_SIDE   512u          /* as QWEN_LOW_PIXELS */
 #define IDEFICS3_MOST_SIDE 4096u         /* of the first resizing */
 
 static enum result refuse_shape(uint32_t width, uint32_t height, struct error_text *error)
@@ -247,13 +248,35 @@ static enum result plan_tiles(const struct image_processor *p, bool low, struct 
     return RESULT_OK;
 }
 
+/* A side beyond the maximum shrinks both; then sides are rounded up to multiples of patch x merge. */
+static enum result plan_pixtral(const struct image_processor *p, bool low, struct image_plan *plan,
+                                struct error_text *error)
+{
+    uint32_t unit = p->patch * p->merge;
+    double width = plan->boxed_width, height = plan->boxed_height;
+    double most = low && p->longest_edge > PIXTRAL_LOW_SIDE ? PIXTRAL_LOW_SIDE : p->longest_edge;
+    double ratio = fmax(height / most, width / most);
+    if (ratio > 1) {
+        height = floor(height / ratio);
+        width = floor(width / ratio);
+    }
+    if (height < 1 || width < 1)
+        return refuse_shape(plan->boxed_width, plan->boxed_height, error);
+    uint32_t lines = ((uint32_t)height - 1) / unit + 1, columns = ((uint32_t)width - 1) / unit + 1;
+    set_resized(plan, (double)columns * unit, (double)lines * unit);
+    plan->lines = lines;
+    plan->tile_tokens = lines * columns;
+    return RESULT_OK;
+}
+
 typedef enum result (*plan_function)(const struct image_processor *p, bool low,
                                      struct image_plan *plan, struct error_text *error);
 
 static const plan_function plan_functions[] = {
-    [IMAGE_FAMILY_QWEN] = plan_qwen,     [IMAGE_FAMILY_GEMMA3] = plan_gemma3,
-    [IMAGE_FAMILY_GEMMA4] = plan_gemma4, [IMAGE_FAMILY_IDEFICS3] = plan_idefics3,
-    [IMAGE_FAMILY_LLAVA] = plan_llava,   [IMAGE_FAMILY_TILES] = plan_tiles};
+    [IMAGE_FAMILY_QWEN] = plan_qwen,      [IMAGE_FAMILY_GEMMA3] = plan_gemma3,
+    [IMAGE_FAMILY_GEMMA4] = plan_gemma4,  [IMAGE_FAMILY_IDEFICS3] = plan_idefics3,
+    [IMAGE_FAMILY_LLAVA] = plan_llava,    [IMAGE_FAMILY_TILES] = plan_tiles,
+    [IMAGE_FAMILY_PIXTRAL] = plan_pixtral};
 
 /* --- all ---------------------------------------------------------------------------------------*/
 
@@ -384,11 +407,25 @@ static void expand_squares(const struct image_processor *p, const struct image_p
     text_buffer_append_text(text, p->tokens.end);
 }
 
+/* Lines of placeholders, each followed by a token. */
+static void expand_lines(const struct image_processor *p, const struct image_plan *plan,
+                         struct text_buffer *text)
+{
+    for (uint32_t line = 1; line <= plan->lines; line++) {
+        append_soft(p, plan->tile_tokens / plan->lines, text);
+        text_buffer_append_text(text, line < plan->lines ? p->tokens.after : p->tokens.end);
+    }
+}
+
 void image_processor_expand(const struct image_processor *processor, const struct image_plan *plan,
                             struct text_buffer *text)
 {
     if (processor->family == IMAGE_FAMILY_IDEFICS3) {
         expand_tiles(processor, plan, text);
+        return;
+    }
+    if (processor->family == IMAGE_FAMILY_PIXTRAL) {
+        expand_lines(processor, plan, text);
         return;
     }
     if (processor->family == IMAGE_FAMILY_TILES) {

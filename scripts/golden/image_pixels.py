@@ -29,6 +29,7 @@ from transformers.models.got_ocr2 import image_processing_got_ocr2 as got_ocr2
 from transformers.models.idefics3 import image_processing_pil_idefics3 as idefics3, processing_idefics3
 from transformers.models.internvl import processing_internvl
 from transformers.models.llava import image_processing_llava as llava, processing_llava
+from transformers.models.pixtral import image_processing_pixtral as pixtral, processing_pixtral
 from transformers.models.qwen2_vl import image_processing_qwen2_vl as qwen, processing_qwen2_vl
 from transformers.models.smolvlm import image_processing_pil_smolvlm as smolvlm, processing_smolvlm
 
@@ -217,6 +218,12 @@ def cohere2_settings(side, patch, factor, **more):
             "preprocessor": {"size": {"height": side, "width": side}, "crop_to_patches": True, "patch_size": side // patch // factor, **more}}
 
 
+def pixtral_settings(model_type, patch, merge, longest, **more):
+    return {"config": {"model_type": model_type, "spatial_merge_size": merge, "vision_config": {"model_type": "pixtral", "patch_size": patch}},
+            "preprocessor": {"size": {"longest_edge": longest}, "patch_size": {"height": patch, "width": patch}, **more},
+            "processor": {"patch_size": patch, "spatial_merge_size": merge}}
+
+
 # name: settings, and whether pixels of every image are recorded, or only of some.
 SETTINGS = {
     "qwen-tiny": (qwen_settings("qwen2_5_vl", 14, 56 * 56, 112 * 112, min_pixels=3136, **CLIP), True),
@@ -237,6 +244,9 @@ SETTINGS = {
     "aya-vision": (aya_settings(364, 14, 2, max_patches=12), False),
     "cohere2-tiny": (cohere2_settings(48, 8, 3, max_patches=9), True),
     "command-a-vision": (cohere2_settings(512, 16, 2, **HALF), False),
+    "mistral3-tiny": (pixtral_settings("mistral3", 5, 3, 150), True),
+    "mistral-small-3.1": (pixtral_settings("mistral3", 14, 2, 1540), False),
+    "pixtral-tiny": (pixtral_settings("llava", 8, 1, 96, **HALF), True),
     "smolvlm2": (idefics3_settings("smolvlm", 512, 16, 4, 2048), False),
 }
 # Drawn images; sizes and tokens are recorded for all settings.
@@ -258,6 +268,8 @@ def chosen(settings):
 
 def make_processor(settings):
     model = settings["config"]["model_type"]
+    if settings["config"]["vision_config"].get("model_type") == "pixtral":
+        return pixtral.PixtralImageProcessor(**chosen(settings))
     classes = {"aya_vision": got_ocr2.GotOcr2ImageProcessor, "cohere2_vision": cohere2_vision.Cohere2VisionImageProcessor, "llava": llava.LlavaImageProcessor, "internvl": got_ocr2.GotOcr2ImageProcessor,
                "gemma3": gemma3.Gemma3ImageProcessor, "gemma4": gemma4.Gemma4ImageProcessor,
                "idefics3": idefics3.Idefics3ImageProcessorPil, "smolvlm": smolvlm.SmolVLMImageProcessorPil}
@@ -271,6 +283,8 @@ def low_options(settings):
         size = settings["preprocessor"]["size"]
         most = min(size["longest_edge"], 512 * 512)
         return {"size": {"shortest_edge": min(size["shortest_edge"], most), "longest_edge": most}}
+    if settings["config"]["vision_config"].get("model_type") == "pixtral":
+        return {"size": {"longest_edge": min(settings["preprocessor"]["size"]["longest_edge"], 512)}}
     squares = {"min_patches": 1, "max_patches": 1}
     return {"gemma3": {}, "llava": {}, "internvl": squares, "aya_vision": squares, "cohere2_vision": squares, "gemma4": {"max_soft_tokens": 70}}.get(model, {"do_image_splitting": False})
 
@@ -349,6 +363,15 @@ def cohere_frames(processor, image, options, settings):
     return [frame.permute(1, 2, 0) for frame in out["pixel_values"]], grid, text, text.count("<|IMG_PATCH|>")
 
 
+def pixtral_frames(processor, image, options, settings):
+    kept = settings["processor"]
+    unit = kept["patch_size"] * kept["spatial_merge_size"]
+    out = processor(images=[image], do_rescale=False, do_normalize=False, return_tensors="pt", **{"patch_size": unit, **options})
+    who = SimpleNamespace(image_token="[IMG]", image_break_token="[IMG_BREAK]", image_end_token="[IMG_END]", **kept)
+    text = processing_pixtral.PixtralProcessor.replace_image_token(who, out, 0)
+    return [out["pixel_values"][0].permute(1, 2, 0)], (0, 0), text, text.count("[IMG]")
+
+
 def internvl_frames(processor, image, options, settings):
     options = {"crop_to_patches": True, **options}  # InternVLProcessor.images_kwargs
     out = processor(images=[image], do_rescale=False, do_normalize=False, return_tensors="pt", **options)
@@ -364,6 +387,8 @@ def internvl_frames(processor, image, options, settings):
 
 def run(settings, processor, image, options):
     model = settings["config"]["model_type"]
+    if settings["config"]["vision_config"].get("model_type") == "pixtral":
+        return pixtral_frames(processor, image, options, settings)
     if model == "llava":
         return llava_frames(processor, image, options, settings)
     if model in ("aya_vision", "cohere2_vision"):

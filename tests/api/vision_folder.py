@@ -50,6 +50,11 @@ COHERE = {
     "marker": "<|IMG_PATCH|>",
     "processor": {"image_processor_type": "Cohere2VisionImageProcessorFast", "size": {"height": 24, "width": 24}, "patch_size": 3},
 }
+PIXTRAL = {
+    "special": {"[IMG_BREAK]": 89, "[IMG_END]": 90, "[IMG]": 91},
+    "marker": "[IMG]",
+    "processor": {"image_processor_type": "PixtralImageProcessorFast", "size": {"longest_edge": 40}, "patch_size": 4},
+}
 FIRST_CHARACTER = 3
 
 TEMPLATE = (

@@ -242,7 +242,8 @@ struct column_slice {
     uint32_t head_dim;
 };
 
-enum gate_activation { GATE_SILU, GATE_GELU_TANH };
+/* PLAIN, no activation, is gate_with's only. */
+enum gate_activation { GATE_SILU, GATE_GELU_TANH, GATE_PLAIN };
 
 struct embed_rows_params {
     float scale;

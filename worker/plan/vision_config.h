@@ -27,6 +27,7 @@ struct vision_config {
     bool projector_bias;      /* of the matrices after the tower, where families differ */
     uint32_t projector_wide;  /* rows of the projection's first matrix, where it is a setting */
     float projector_epsilon;  /* of the norm before it, where it is a setting; 0: no norm */
+    float text_epsilon;       /* of the text model's norms */
     bool clipped;             /* inputs and outputs of the layers' matrices are clamped */
     bool standardized;        /* pooled rows are shifted and scaled */
     float pooled_norm_offset; /* added to the weights of the norm of pooled rows (gemma3) */

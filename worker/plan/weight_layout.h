@@ -25,7 +25,8 @@ enum weight_layout {
     WEIGHT_GPTQ,
     WEIGHT_NVFP4, /* 4-bit floats and numbers from a table: weight_nibbles.h */
     WEIGHT_TABLE4,
-    WEIGHT_TRANSPOSED /* floats of `type`, [columns][rows] */
+    WEIGHT_TRANSPOSED, /* floats of `type`, [columns][rows] */
+    WEIGHT_INTERLEAVED /* floats of `type`: column part * group + c is stored as c * parts + part */
 };
 
 /* TABLE4: scale number i is map[scales[i]] * outer[i / block] + offset; no map: floats. */
@@ -50,8 +51,9 @@ struct weight_source {
     const uint8_t *groups; /* integers: I32 [columns], each column's group; NULL: column / group */
     enum ggml_type scale_type; /* of scales and biases: F32, F16 or BF16 */
     uint32_t bits;             /* AFFINE: 2 to 6 or 8; integers: 2 to 8 */
-    uint32_t group;            /* columns of a scale; AFFINE: a multiple of WEIGHT_SOURCE_BLOCK */
-    uint32_t zero_step;        /* GPTQ: what is added to a stored zero point */
+    uint32_t
+        group; /* columns of a scale, or of a part; AFFINE: a multiple of WEIGHT_SOURCE_BLOCK */
+    uint32_t zero_step;  /* GPTQ: what is added to a stored zero point */
     uint64_t block_rows; /* FP8: rows that share a scale; TRANSPOSED, integers: of the matrix */
     uint64_t block_columns;
     float factor;         /* NVFP4: of the whole matrix */

@@ -163,6 +163,18 @@ static void read_transposed(const struct weight_source *source, struct weight_sp
         memcpy(out + i * bytes, at, bytes);
 }
 
+static void read_interleaved(const struct weight_source *source, uint32_t columns,
+                             struct weight_span span, uint8_t *out)
+{
+    uint64_t bytes = ggml_type_block(source->type).bytes;
+    uint32_t parts = columns / source->group;
+    const uint8_t *row = source->data + span.row * source->row_bytes;
+    for (uint32_t i = 0; i < span.count; i++) {
+        uint64_t part = (span.first + i) / source->group, c = (span.first + i) % source->group;
+        memcpy(out + i * bytes, row + (c * parts + part) * bytes, bytes);
+    }
+}
+
 /* --- all -------------------------------------------------------------------------------------- */
 
 static enum weight_layout layout_of_gguf(enum ggml_type type)
@@ -244,7 +256,8 @@ void weight_source_read(const struct weight_source *source, uint32_t columns,
 {
     span.row += source->first_row;
     must(source->layout == WEIGHT_FP8 || source->layout == WEIGHT_TRANSPOSED ||
-         source->layout == WEIGHT_TABLE4 || (span.first % BLOCK == 0 && span.count % BLOCK == 0));
+         source->layout == WEIGHT_INTERLEAVED || source->layout == WEIGHT_TABLE4 ||
+         (span.first % BLOCK == 0 && span.count % BLOCK == 0));
     switch (source->layout) {
     case WEIGHT_IQ4_NL: read_iq4_nl(source, span, out); return;
     case WEIGHT_MXFP4:
@@ -267,6 +280,7 @@ void weight_source_read(const struct weight_source *source, uint32_t columns,
     case WEIGHT_TQ1_0:
     case WEIGHT_TQ2_0: weight_iquant_read(source, span, out); return;
     case WEIGHT_TRANSPOSED: read_transposed(source, span, out); return;
+    case WEIGHT_INTERLEAVED: read_interleaved(source, columns, span, out); return;
     default: must_fail("a layout to read", __FILE__, __LINE__);
     }
 }

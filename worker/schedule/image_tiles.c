@@ -12,9 +12,9 @@ static const char *find_tiles(const struct image_record *record, uint32_t image,
 {
     uint32_t placeholder = prompt[record->first_token];
     uint32_t end = record->first_token + record->span_tokens;
-    uint32_t tile_tokens = record->token_count / record->tiles;
+    uint32_t runs = image_record_runs(record), tile_tokens = record->token_count / runs;
     uint32_t at = record->first_token;
-    for (uint32_t tile = 0; tile < record->tiles; tile++) {
+    for (uint32_t tile = 0; tile < runs; tile++) {
         while (at < end && prompt[at] != placeholder)
             at++;
         tiles[tile] = (struct image_tile){.first_token = at,
@@ -39,7 +39,7 @@ enum result image_tiles_find(const struct image_record *records, uint32_t record
         const char *fault = find_tiles(&records[i], i, prompt, tiles);
         if (fault)
             return error_set(error, RESULT_INVALID, "image %u: %s", i, fault);
-        tiles += records[i].tiles;
+        tiles += image_record_runs(&records[i]);
     }
     return RESULT_OK;
 }

@@ -1,6 +1,7 @@
 /*
  * The tokens of a prompt's images and their rotary positions. A tile's placeholders are consecutive
- * tokens, each of which takes one row of the image's features.
+ * tokens, each of which takes one row of the image's features. If other tokens stand between the
+ * lines of a tile (image_record.tile_lines), each line counts as a tile here.
  *
  * Models with MRoPE rotate by time, height and width. The rule is Qwen2-VL's (Hugging Face,
  * get_rope_index): text advances all three together; all features of a tile have the time of its
@@ -27,7 +28,7 @@ struct image_tile {
 };
 
 /* Finds the tiles of checked records among the ids of their prompt (proto/image_record.h defines
- * the placeholders). tiles: room for all records' tiles. RESULT_INVALID, with the image's number,
+ * the placeholders). tiles: image_record_runs() of all records. RESULT_INVALID, with the image's number,
  * if placeholders are not where they should be. */
 enum result image_tiles_find(const struct image_record *records, uint32_t record_count,
                              const uint32_t *prompt, struct image_tile *tiles,

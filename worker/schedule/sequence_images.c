@@ -32,7 +32,7 @@ static enum result find_tiles(struct sequence_images *images, const uint32_t *pr
                               struct error_text *error)
 {
     for (uint32_t i = 0; i < images->count; i++)
-        images->tile_count += images->records[i].tiles;
+        images->tile_count += image_record_runs(&images->records[i]);
     images->tiles = calloc(images->tile_count, sizeof *images->tiles);
     if (!images->tiles)
         return RESULT_OUT_OF_MEMORY;
@@ -83,6 +83,8 @@ static enum result fit_image(const struct image_record *record, const struct ima
     if (rows != record->token_count)
         return error_set(error, RESULT_INVALID, "%u placeholders for %u features",
                          record->token_count, rows);
+    if (record->tile_lines > 1 && (limits->vision->grid_positions || limits->vision->spans_whole))
+        return error_set(error, RESULT_INVALID, "the model's tiles are not divided into lines");
     if (image->patch_rows > limits->patch_rows)
         return error_set(error, RESULT_TOO_LARGE, "%u patches are more than %u", image->patch_rows,
                          limits->patch_rows);
@@ -111,6 +113,8 @@ enum result sequence_images_fit(struct sequence_images *images, const uint32_t s
     for (uint32_t i = 0; i < images->tile_count; i++) {
         struct image_tile *tile = &images->tiles[i];
         tile->grid = model_vision_grid(limits->vision, images->images[tile->image].key.shape);
+        if (images->records[tile->image].tile_lines > 1)
+            tile->grid = (struct feature_grid){.height = 1, .width = tile->token_count};
     }
     image_tiles_place(images->tiles, images->tile_count);
     return RESULT_OK;

@@ -366,6 +366,7 @@ enum result image_prepare_decode(struct image_work *work, struct image_set **set
         record->width = plan->tile_width;
         record->height = plan->tile_height;
         record->tiles = plan->tiles;
+        record->tile_lines = plan->lines;
         memcpy(record->scale, work->vision->processor.scale, sizeof record->scale);
         memcpy(record->bias, work->vision->processor.bias, sizeof record->bias);
     }

@@ -130,6 +130,7 @@ static void i2_sizes(void **state)
 static void i3_spans(void **state)
 {
     (void)state;
+    BREAK_WORDS("I3", tile_lines, LIMIT_IMAGE_TOKENS - 1, LIMIT_IMAGE_SIDE + 1, UINT32_MAX);
     BREAK_WORDS("I3", first_token, 12, 31, PROMPT_TOKENS, UINT32_MAX, UINT32_MAX - 5);
     BREAK_WORDS("I3", span_tokens, 0, 5, 28, UINT32_MAX);
     BREAK_WORDS("I3", token_count, 0, 5, 12, UINT32_MAX - 1);
@@ -179,7 +180,7 @@ static void i5_places(void **state)
 static void i6_reserved(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < 12; i++)
+    for (size_t i = 0; i < 11; i++)
         break_words("I6", offsetof(struct image_record, reserved) + i * sizeof(uint32_t),
                     (const uint32_t[]){1u << i}, 1);
 }

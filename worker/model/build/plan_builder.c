@@ -131,6 +131,7 @@ struct weight_shape {
     bool taps;        /* of a convolution; must be floats, like a vector */
     bool flat;        /* its columns may span several dimensions */
     bool turned;      /* stored transposed */
+    uint32_t parts;   /* of the columns, stored in turn; 0: in order */
     uint32_t experts; /* 0: one matrix; else a tensor of three dimensions */
 };
 
@@ -186,7 +187,7 @@ static enum result tensor_check(const struct checkpoint_tensor *tensor, const ch
                          experts);
     }
     bool plain = is_float(tensor->type) && tensor->source.layout == WEIGHT_IN_PLACE;
-    bool floats = shape.vector || shape.taps || shape.flat || shape.turned;
+    bool floats = shape.vector || shape.taps || shape.flat || shape.turned || shape.parts > 0;
     if (!tensor->readable || (floats && !plain))
         return error_set(error, RESULT_UNSUPPORTED, "tensor %s is of type %s, not F32, F16 or BF16",
                          name, tensor->type_name);
@@ -247,6 +248,13 @@ static plan_weight_id add_weight(struct plan_builder *builder,
     snprintf(weight->name, sizeof(weight->name), "%s", name);
     if (shape.turned)
         turn(builder, weight);
+    if (shape.parts > 0)
+        weight->source = (struct weight_source){.layout = WEIGHT_INTERLEAVED,
+                                                .type = weight->type,
+                                                .data = weight->data,
+                                                .row_bytes = (uint64_t)weight->columns *
+                                                             ggml_type_block(weight->type).bytes,
+                                                .group = weight->columns / shape.parts};
     return (plan_weight_id)plan->weight_count++;
 }
 
@@ -382,6 +390,16 @@ plan_weight_id plan_builder_transposed(struct plan_builder *builder, uint32_t ro
         return 0;
     return find_weight(builder, name,
                        (struct weight_shape){.rows = rows, .columns = columns, .turned = true});
+}
+
+plan_weight_id plan_builder_interleaved(struct plan_builder *builder, uint32_t rows,
+                                        uint32_t columns, uint32_t parts, const char *name)
+{
+    must(columns % parts == 0);
+    if (builder->result != RESULT_OK)
+        return 0;
+    return find_weight(builder, name,
+                       (struct weight_shape){.rows = rows, .columns = columns, .parts = parts});
 }
 
 uint64_t plan_builder_fastest(const struct plan_builder *builder, const char *name)

@@ -82,6 +82,10 @@ plan_weight_id plan_builder_flat(struct plan_builder *builder, uint32_t rows, ui
 plan_weight_id plan_builder_transposed(struct plan_builder *builder, uint32_t rows,
                                        uint32_t columns, const char *name);
 
+/* A matrix [rows, columns] of floats whose columns are stored in turn from each of `parts` equal parts. */
+plan_weight_id plan_builder_interleaved(struct plan_builder *builder, uint32_t rows,
+                                        uint32_t columns, uint32_t parts, const char *name);
+
 /* A stack of experts' matrices [experts, rows, columns], by the name that ends in "_exps.weight":
  * one tensor of three dimensions, or one of two dimensions for each expert, all of one type
  * ("blk.0.ffn_up_exps.weight" becomes "blk.0.ffn_up.7.weight"). */

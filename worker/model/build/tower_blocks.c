@@ -26,6 +26,12 @@ static struct linear_weights one(plan_weight_id weight)
     return (struct linear_weights){weight, PLAN_NONE, PLAN_NONE};
 }
 
+/* Silu has an op that takes gate and up side by side; other gates are activated by themselves. */
+static bool gates_by_silu(const struct tower_form *form)
+{
+    return form->gated && form->activation == ACTIVATION_SILU;
+}
+
 struct tower_tensors tower_blocks_add_tensors(struct plan_builder *b, const struct vision_config *c,
                                               const struct tower_form *form)
 {
@@ -38,7 +44,7 @@ struct tower_tensors tower_blocks_add_tensors(struct plan_builder *b, const stru
         .normed = plan_builder_tensor(b, rows, hidden),
         .qkv = plan_builder_tensor(b, rows, plan_ops_qkv_slices(&c->tower).columns),
         .attended = plan_builder_tensor(b, rows, hidden),
-        .wide = plan_builder_tensor(b, rows, form->gated ? 2 * wide : wide),
+        .wide = plan_builder_tensor(b, rows, gates_by_silu(form) ? 2 * wide : wide),
     };
     if (form->gated)
         tensors.gated = plan_builder_tensor(b, rows, wide);
@@ -165,14 +171,18 @@ static void add_half(struct plan_builder *b, const struct vision_config *c,
     uint32_t hidden = c->tower.hidden;
     plan_weight_id weight =
         plan_builder_matrix(b, hidden, half->columns, "v.blk.%u.%s.weight", layer, half->name);
-    plan_weight_id bias = plan_builder_vector(b, hidden, "v.blk.%u.%s.bias", layer, half->name);
+    plan_weight_id bias = PLAN_NONE;
+    if (!form->no_biases)
+        bias = plan_builder_vector(b, hidden, "v.blk.%u.%s.bias", layer, half->name);
     if (!form->scales) {
         plan_ops_linear_add(b, half->x, weight, t->residual);
-        plan_ops_bias_add(b, t->residual, one(bias));
+        if (!form->no_biases)
+            plan_ops_bias_add(b, t->residual, one(bias));
         return;
     }
     plan_ops_linear(b, half->x, one(weight), t->row);
-    plan_ops_bias_add(b, t->row, one(bias));
+    if (!form->no_biases)
+        plan_ops_bias_add(b, t->row, one(bias));
     plan_ops_scale_columns(
         b, t->row, plan_builder_vector(b, hidden, "v.blk.%u.%s.weight", layer, half->scale));
     plan_ops_add_rows(b, t->residual, t->row, 1.0f, t->residual);
@@ -198,26 +208,56 @@ static void list_attention(struct plan_builder *b, const struct vision_config *c
     plan_builder_end_stage(b);
 }
 
+/* out = W . normed [+ bias] of the layer's part `name` [feed_forward, hidden] */
+static void list_wide(struct plan_builder *b, const struct vision_config *c,
+                      const struct tower_form *form, uint32_t layer, const char *name,
+                      const struct tower_tensors *t, plan_tensor_id out)
+{
+    char part[STORED_NAME_BYTES];
+    snprintf(part, sizeof part, "v.blk.%u.%s", layer, name);
+    tower_blocks_linear(b, t->normed,
+                        &(const struct tower_linear){part, c->tower.feed_forward, c->tower.hidden,
+                                                     !form->no_biases},
+                        out);
+}
+
+/* wide = gate | up, gated = silu(gate) * up */
+static void list_silu_gate(struct plan_builder *b, const struct vision_config *c,
+                           const struct tower_form *form, uint32_t layer,
+                           const struct tower_tensors *t)
+{
+    static const char *const parts[] = {"ffn_gate", "ffn_up"};
+    uint32_t hidden = c->tower.hidden, wide = c->tower.feed_forward;
+    plan_weight_id weights[2], biases[2] = {PLAN_NONE, PLAN_NONE};
+    for (uint32_t i = 0; i < 2; i++) {
+        weights[i] = plan_builder_matrix(b, wide, hidden, "v.blk.%u.%s.weight", layer, parts[i]);
+        if (!form->no_biases)
+            biases[i] = plan_builder_vector(b, wide, "v.blk.%u.%s.bias", layer, parts[i]);
+    }
+    plan_ops_linear(b, t->normed, (struct linear_weights){weights[0], weights[1], PLAN_NONE},
+                    t->wide);
+    if (!form->no_biases)
+        plan_ops_bias_add(b, t->wide, (struct linear_weights){biases[0], biases[1], PLAN_NONE});
+    plan_ops_gate(b, t->wide, GATE_SILU, t->gated);
+}
+
 static void list_feed_forward(struct plan_builder *b, const struct vision_config *c,
                               const struct tower_form *form, uint32_t layer,
                               const struct tower_tensors *t)
 {
-    uint32_t hidden = c->tower.hidden, wide = c->tower.feed_forward;
-    plan_weight_id up = plan_builder_matrix(b, wide, hidden, "v.blk.%u.ffn_up.weight", layer);
-    plan_weight_id up_bias = plan_builder_vector(b, wide, "v.blk.%u.ffn_up.bias", layer);
+    uint32_t wide = c->tower.feed_forward;
     char norm[STORED_NAME_BYTES];
     snprintf(norm, sizeof norm, "v.blk.%u.ln2", layer);
-    tower_blocks_norm(b, form->rms_norms, t->residual, hidden, norm, t->normed);
-    if (form->gated) {
-        plan_weight_id gate =
-            plan_builder_matrix(b, wide, hidden, "v.blk.%u.ffn_gate.weight", layer);
-        plan_weight_id gate_bias = plan_builder_vector(b, wide, "v.blk.%u.ffn_gate.bias", layer);
-        plan_ops_linear(b, t->normed, (struct linear_weights){gate, up, PLAN_NONE}, t->wide);
-        plan_ops_bias_add(b, t->wide, (struct linear_weights){gate_bias, up_bias, PLAN_NONE});
-        plan_ops_gate(b, t->wide, GATE_SILU, t->gated);
+    tower_blocks_norm(b, form->rms_norms, t->residual, c->tower.hidden, norm, t->normed);
+    if (gates_by_silu(form)) {
+        list_silu_gate(b, c, form, layer, t);
+    } else if (form->gated) {
+        list_wide(b, c, form, layer, "ffn_gate", t, t->gated);
+        plan_ops_activate(b, t->gated, form->activation);
+        list_wide(b, c, form, layer, "ffn_up", t, t->wide);
+        plan_ops_gate_with(b, t->gated, t->wide, 0, GATE_PLAIN, t->gated);
     } else {
-        plan_ops_linear(b, t->normed, one(up), t->wide);
-        plan_ops_bias_add(b, t->wide, one(up_bias));
+        list_wide(b, c, form, layer, "ffn_up", t, t->wide);
         plan_ops_activate(b, t->wide, form->activation);
     }
     plan_builder_end_stage(b);
@@ -238,7 +278,7 @@ void tower_blocks_skip_rest(struct plan_builder *b, const struct vision_config *
 {
     static const char *const parts[] = {
         "ln1",      "attn_q",   "attn_k",      "attn_v",      "attn_out", "ln2", "ffn_up",
-        "ffn_down", "attn_qkv", "attn_q_norm", "attn_k_norm", "ls1",      "ls2"};
+        "ffn_down", "attn_qkv", "attn_q_norm", "attn_k_norm", "ls1",      "ls2", "ffn_gate"};
     static const char *const kinds[] = {"weight", "bias"};
     char name[STORED_NAME_BYTES];
     for (uint32_t layer = c->layers; layer < c->layers + c->unused_layers; layer++)

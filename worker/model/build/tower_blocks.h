@@ -14,9 +14,10 @@ struct tower_form {
     bool joined_qkv; /* q, k and v are one matrix attn_qkv */
     bool rotates;    /* queries and keys are rotated by rope 0 */
     bool no_qkv_bias;
-    bool qk_norms; /* queries and keys have an rms norm over all heads together */
-    bool scales;   /* each half is multiplied by ls1 or ls2 before it is added */
-    bool gated;    /* silu(ffn_gate) * ffn_up; else `activation` of ffn_up */
+    bool no_biases; /* nor any other bias in the layers */
+    bool qk_norms;  /* queries and keys have an rms norm over all heads together */
+    bool scales;    /* each half is multiplied by ls1 or ls2 before it is added */
+    bool gated;     /* `activation` of ffn_gate, times ffn_up; else `activation` of ffn_up */
     enum activation activation;
 };
 
@@ -26,7 +27,7 @@ struct tower_tensors {
     plan_tensor_id normed;   /* [patches, hidden] */
     plan_tensor_id qkv;      /* [patches, 3 * hidden] */
     plan_tensor_id attended; /* [patches, hidden] */
-    plan_tensor_id wide;     /* [patches, feed_forward]; twice as wide if gated */
+    plan_tensor_id wide;     /* [patches, feed_forward]; twice as wide if gated by silu */
     plan_tensor_id gated;    /* [patches, feed_forward]; only if gated */
     plan_tensor_id row;      /* [patches, hidden]; only with norms of queries or scales */
 };

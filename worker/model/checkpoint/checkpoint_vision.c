@@ -116,19 +116,20 @@ static float read_axial_base(struct checkpoint_keys *keys, float absent,
     return keys->result == RESULT_OK ? base : 0.0f;
 }
 
-/* Lets pairs [first, first + head_dim / 4) of a rope rotate along one axis. */
+/* Lets pairs [first, first + head_dim / 4) of a rope rotate along one axis, by every second frequency
+ * of a whole head from number `odd` on. */
 static void turn_along(struct rope_config *rope, uint32_t first, enum rope_axis axis, float base,
-                       uint32_t head_dim)
+                       uint32_t head_dim, uint32_t odd)
 {
     for (uint32_t pair = 0; pair < head_dim / 4; pair++) {
         rope->axis[first + pair] = (uint8_t)axis;
         rope->inverse_frequency[first + pair] =
-            (float)pow((double)base, -2.0 * (double)pair / (double)(head_dim / 2));
+            (float)pow((double)base, -2.0 * (double)(2 * pair + odd) / (double)head_dim);
     }
 }
 
-void checkpoint_vision_rope(struct checkpoint_keys *keys, float absent_base,
-                            struct vision_config *config)
+static void read_rope(struct checkpoint_keys *keys, float absent_base, uint32_t odd,
+                      struct vision_config *config)
 {
     uint32_t head_dim = config->tower.head_dim;
     struct rope_config *rope = &config->tower.ropes[0];
@@ -136,9 +137,21 @@ void checkpoint_vision_rope(struct checkpoint_keys *keys, float absent_base,
     if (keys->result != RESULT_OK)
         return;
     *rope = (struct rope_config){.pairing = ROPE_PAIRS_HALVES, .dims = head_dim, .magnitude = 1.0f};
-    turn_along(rope, 0, ROPE_HEIGHT, base, head_dim);
-    turn_along(rope, head_dim / 4, ROPE_WIDTH, base, head_dim);
+    turn_along(rope, 0, ROPE_HEIGHT, base, head_dim, 0);
+    turn_along(rope, head_dim / 4, ROPE_WIDTH, base, head_dim, odd);
     config->tower.rope_count = 1;
+}
+
+void checkpoint_vision_rope(struct checkpoint_keys *keys, float absent_base,
+                            struct vision_config *config)
+{
+    read_rope(keys, absent_base, 0, config);
+}
+
+void checkpoint_vision_rope_shared(struct checkpoint_keys *keys, float absent_base,
+                                   struct vision_config *config)
+{
+    read_rope(keys, absent_base, 1, config);
 }
 
 void checkpoint_vision_rope_halves(struct checkpoint_keys *keys, float absent_base,
@@ -153,7 +166,7 @@ void checkpoint_vision_rope_halves(struct checkpoint_keys *keys, float absent_ba
         struct rope_config *rope = &config->tower.ropes[i];
         *rope = (struct rope_config){
             .pairing = ROPE_PAIRS_HALVES, .dims = head_dim / 2, .magnitude = 1.0f};
-        turn_along(rope, 0, axes[i], base, head_dim);
+        turn_along(rope, 0, axes[i], base, head_dim, 0);
     }
     config->tower.rope_count = 2;
 }

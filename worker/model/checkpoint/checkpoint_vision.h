@@ -35,6 +35,10 @@ void checkpoint_vision_square(struct checkpoint_keys *keys, uint32_t image_pixel
  * column, each with the frequencies of half a head. rope_parameters may state the base. */
 void checkpoint_vision_rope(struct checkpoint_keys *keys, float absent_base,
                             struct vision_config *config);
+/* The same, but the axes share the frequencies of a head: lines have those of even number, columns the
+ * others. */
+void checkpoint_vision_rope_shared(struct checkpoint_keys *keys, float absent_base,
+                                   struct vision_config *config);
 /* Sets ropes[0], by which the first half of a head rotates by the patch's column as if it were a
  * head, and ropes[1] for the second half and the line. */
 void checkpoint_vision_rope_halves(struct checkpoint_keys *keys, float absent_base,

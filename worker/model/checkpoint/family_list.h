@@ -55,7 +55,9 @@
     TOWER(llava)            \
     TOWER(internvl)         \
     TOWER(aya_vision)       \
-    TOWER(cohere2_vision)
+    TOWER(cohere2_vision)   \
+    TOWER(mistral3)         \
+    TOWER(pixtral)
 /* clang-format on */
 
 #define TOWER_DECLARE(name)                                                                        \

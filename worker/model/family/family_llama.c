@@ -169,8 +169,6 @@ static const char *const hf_mistral_other_parts[] = {"vision_tower.", "multi_mod
                                                      "model.vision_tower.",
                                                      "model.multi_modal_projector.", NULL};
 
-static const char *const mistral3_wholes[] = {"mistral3", NULL};
-
 static void hf_mistral_read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     checkpoint_hf_read_only_rope(keys, config, &(const struct hf_rope_terms){.base = ROPE_BASE});
@@ -191,7 +189,6 @@ static const struct hf_form hf_mistral = {
     .activation_key = "hidden_act",
     .activation = "silu",
     .naming = {checkpoint_hf_usual_names, NULL, hf_mistral_prefixes, hf_mistral_other_parts},
-    .tying_wholes = mistral3_wholes,
     .read_config = hf_mistral_read_config,
 };
 
@@ -259,7 +256,6 @@ static const struct hf_form hf_ministral3 = {
     .activation_key = "hidden_act",
     .activation = "silu",
     .naming = {checkpoint_hf_usual_names, NULL, hf_ministral3_prefixes, hf_ministral3_other_parts},
-    .tying_wholes = mistral3_wholes,
     .read_config = hf_ministral3_read_config,
 };
 

@@ -58,9 +58,10 @@ void checkpoint_hf_feature_selection(struct checkpoint_keys *root, const char *a
         checkpoint_keys_refuse(root, RESULT_INVALID,
                                "vision_feature_select_strategy is neither default nor full");
     if (full == lead_row)
-        checkpoint_keys_refuse(root, RESULT_UNSUPPORTED,
-                               "vision_feature_select_strategy \"%s\" of a %s tower",
-                               full ? "full" : "default", lead_row ? "CLIP" : "SigLIP");
+        checkpoint_keys_refuse(
+            root, RESULT_UNSUPPORTED,
+            "vision_feature_select_strategy \"%s\" of a tower with%s a class row",
+            full ? "full" : "default", lead_row ? "" : "out");
 }
 
 bool checkpoint_hf_vision_list(struct checkpoint_keys *keys, const char *name, uint32_t bound,
@@ -98,6 +99,7 @@ enum result checkpoint_hf_read_vision(struct json_value root, const struct hf_vi
     struct checkpoint_keys keys = checkpoint_keys_enter(&whole, PART);
     memcpy(config->tower.architecture, text->architecture, sizeof config->tower.architecture);
     config->vision.text_hidden = text->hidden;
+    config->text_epsilon = text->norm_epsilon;
     config->tower.rope_count = 0;
     if (keys.result == RESULT_OK)
         form->read_config(&keys, &whole, config);

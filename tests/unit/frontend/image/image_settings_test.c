@@ -26,6 +26,9 @@
     "{\"model_type\":\"aya_vision\",\"vision_config\":{\"image_size\":364,\"patch_size\":14}}"
 #define COHERE                                                                                     \
     "{\"model_type\":\"cohere2_vision\",\"vision_config\":{\"image_size\":512,\"patch_size\":16}}"
+#define MISTRAL3 "{\"model_type\":\"mistral3\",\"vision_config\":{\"patch_size\":14}}"
+#define PIXTRAL                                                                                    \
+    "{\"model_type\":\"llava\",\"vision_config\":{\"model_type\":\"pixtral\",\"patch_size\":16}}"
 #define INTERNVL "{\"model_type\":\"internvl\",\"vision_config\":{}}"
 #define GEMMA4   "{\"model_type\":\"gemma4\",\"vision_config\":{}}"
 #define SMOLVLM                                                                                    \
@@ -147,6 +150,11 @@ static void test_refusals_name_the_setting(void **state)
         {AYA, NULL, "{\"img_size\":336,\"patch_size\":28}", "img_size", RESULT_INVALID},
         {AYA, NULL, "{\"patch_size\":14}", "img_size", RESULT_INVALID},
         {AYA, NULL, "{\"tile_token\":\"\"}", "tile_token", RESULT_INVALID},
+        {MISTRAL3, NULL, "{\"patch_size\":16}", "patch_size", RESULT_INVALID},
+        {MISTRAL3, NULL, "{\"spatial_merge_size\":1}", "spatial_merge_size", RESULT_INVALID},
+        {MISTRAL3, "{\"size\":{\"height\":64,\"width\":32}}", NULL, "size", RESULT_UNSUPPORTED},
+        {PIXTRAL, NULL, "{\"spatial_merge_size\":2}", "spatial_merge_size", RESULT_INVALID},
+        {PIXTRAL, NULL, "{\"image_break_token\":3}", "image_break_token", RESULT_INVALID},
         {COHERE, "{\"patch_size\":14}", NULL, "patch_size", RESULT_INVALID},
         {COHERE, "{\"crop_to_patches\":3}", NULL, "crop_to_patches", RESULT_INVALID},
         {QWEN, "{\"patch_size\":16}", NULL, "patch_size", RESULT_INVALID},

@@ -79,6 +79,29 @@ static void test_tiles_with_text_between(void **state)
         assert_int_equal(image_tiles_after(tiles, 3, token), after[token]);
 }
 
+/* Two tiles of two lines, each followed by another token. */
+static void test_lines_with_text_between(void **state)
+{
+    (void)state;
+    const uint32_t ids[] = {4, 9, 9, 9, 5, 9, 9, 9, 6, 9, 9, 9, 5, 9, 9, 9, 6};
+    struct image_record record = {
+        .tiles = 2, .first_token = 1, .span_tokens = 15, .token_count = 12, .tile_lines = 2};
+    struct image_tile runs[4];
+    assert_int_equal(image_record_runs(&record), 4);
+    assert_int_equal(image_tiles_find(&record, 1, ids, runs, NULL), RESULT_OK);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(runs[i].first_token, 1 + 4 * i);
+        assert_int_equal(runs[i].token_count, 3);
+        assert_int_equal(runs[i].first_feature, 3 * i);
+    }
+    struct error_text error;
+    record.tile_lines = 1;
+    assert_int_equal(image_tiles_find(&record, 1, ids, runs, &error), RESULT_INVALID);
+    record.tile_lines = 3;
+    struct image_tile more[6];
+    assert_int_equal(image_tiles_find(&record, 1, ids, more, &error), RESULT_INVALID);
+}
+
 static void test_placeholders_that_do_not_fit(void **state)
 {
     (void)state;
@@ -105,6 +128,7 @@ int main(void)
         cmocka_unit_test(test_positions_of_three_images),
         cmocka_unit_test(test_text_positions_are_token_indices),
         cmocka_unit_test(test_tiles_with_text_between),
+        cmocka_unit_test(test_lines_with_text_between),
         cmocka_unit_test(test_placeholders_that_do_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

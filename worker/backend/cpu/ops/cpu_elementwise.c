@@ -5,6 +5,12 @@
  */
 #include "worker/backend/cpu/ops/cpu_ops.h"
 
+static void multiply(const float *x, const float *y, uint32_t count, float *out)
+{
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = x[i] * y[i];
+}
+
 void cpu_gate_with(const struct cpu_step *step, uint32_t index, uint32_t thread)
 {
     const struct plan_op *op = &step->program->plan->ops[index];
@@ -12,9 +18,13 @@ void cpu_gate_with(const struct cpu_step *step, uint32_t index, uint32_t thread)
     const struct cpu_tensor *out = &step->program->tensors[op->output];
     struct row_share share = cpu_step_share(step, out->rows, thread);
     for (uint32_t row = share.begin; row < share.end; row++) {
-        step->program->kernels->gate(params->activation, cpu_step_row(step, op->inputs[0], row),
-                                     cpu_step_row(step, op->inputs[1], row) + params->offset,
-                                     out->columns, cpu_step_row(step, op->output, row));
+        const float *x = cpu_step_row(step, op->inputs[0], row);
+        const float *y = cpu_step_row(step, op->inputs[1], row) + params->offset;
+        float *to = cpu_step_row(step, op->output, row);
+        if (params->activation == GATE_PLAIN)
+            multiply(x, y, out->columns, to);
+        else
+            step->program->kernels->gate(params->activation, x, y, out->columns, to);
         if (step->program->notes[index].quantize_output)
             cpu_step_quantize(step, op->output, row, 0, out->columns);
     }
