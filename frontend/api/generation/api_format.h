@@ -79,7 +79,7 @@ struct api_format {
     void (*reply_end)(struct api_reply *reply, struct text_buffer *out);
     /* Streaming or in the background: the error as an event, and the end of the stream, so that no
      * client waits for ever. Not called in other cases: the route then writes the error (struct
-     * http_route). */
+     * http_route). NULL: no answer of this format is streamed. */
     void (*reply_fail)(struct api_reply *reply, const struct api_error *error,
                        struct text_buffer *out);
     /* Streaming: the whole stream of a request whose error has `in_stream`, instead of create …

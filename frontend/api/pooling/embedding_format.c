@@ -154,15 +154,6 @@ static void end_of_ollama_old(struct api_reply *reply, struct text_buffer *out)
     text_buffer_append_text(out, "}");
 }
 
-/* Never streamed. */
-static void fail(struct api_reply *reply, const struct api_error *error, struct text_buffer *out)
-{
-    (void)reply;
-    (void)error;
-    (void)out;
-    must(false);
-}
-
 #define FORMAT(name, parser, on_token, on_end)                                                     \
     const struct api_format name = {.id_prefix = "embd-",                                          \
                                     .prompt_field = "input",                                       \
@@ -172,8 +163,7 @@ static void fail(struct api_reply *reply, const struct api_error *error, struct 
                                     .reply_begin = begin,                                          \
                                     .reply_token = on_token,                                       \
                                     .reply_choice_end = choice_end,                                \
-                                    .reply_end = on_end,                                           \
-                                    .reply_fail = fail}
+                                    .reply_end = on_end}
 
 FORMAT(embedding_format, embedding_request_parse_openai, token, end);
 FORMAT(embedding_llama_format, embedding_request_parse_llama, token_of_llama, end_of_llama);

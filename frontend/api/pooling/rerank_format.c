@@ -159,15 +159,6 @@ static void end(struct api_reply *reply, struct text_buffer *out)
     text_buffer_append_text(out, "}");
 }
 
-/* Never streamed. */
-static void fail(struct api_reply *reply, const struct api_error *error, struct text_buffer *out)
-{
-    (void)reply;
-    (void)error;
-    (void)out;
-    must(false);
-}
-
 const struct api_format rerank_format = {.id_prefix = "rerank-",
                                          .prompt_field = "documents",
                                          .parse = rerank_request_parse,
@@ -176,8 +167,7 @@ const struct api_format rerank_format = {.id_prefix = "rerank-",
                                          .reply_begin = begin,
                                          .reply_token = token,
                                          .reply_choice_end = choice_end,
-                                         .reply_end = end,
-                                         .reply_fail = fail};
+                                         .reply_end = end};
 
 const struct api_format score_format = {.id_prefix = "score-",
                                         .prompt_field = "text_2",
@@ -187,5 +177,4 @@ const struct api_format score_format = {.id_prefix = "score-",
                                         .reply_begin = begin,
                                         .reply_token = token,
                                         .reply_choice_end = choice_end,
-                                        .reply_end = end,
-                                        .reply_fail = fail};
+                                        .reply_end = end};

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/base/shared_bytes.h"
 #include "proto/must.h"
 
 void poison_memory_init(struct poison_memory *memory, int64_t keep_ms)
@@ -32,6 +33,7 @@ uint64_t poison_memory_fingerprint(const struct poison_memory *memory,
         uint64_t prompt;
         uint64_t biases;
         uint64_t images;
+        uint64_t dry_breakers;
         struct cache_salt salt;
         struct sampling_params sampling;
     } parts;
@@ -43,6 +45,9 @@ uint64_t poison_memory_fingerprint(const struct poison_memory *memory,
     if (prepared->images)
         parts.images = keyed_hash(&memory->key, image_set_part(prepared->images),
                                   image_set_count(prepared->images) * sizeof(struct image_record));
+    if (request->dry_breakers)
+        parts.dry_breakers = keyed_hash(&memory->key, shared_bytes_data(request->dry_breakers),
+                                        shared_bytes_length(request->dry_breakers));
     parts.salt = request->cache_salt;
     parts.sampling = request->sampling;
     parts.sampling.seed = 0;

@@ -476,6 +476,7 @@ static void call_fail(struct generation_call *call, const struct api_error *erro
     if (error->code)
         call_note(call, LOG_TEXT("error", error->code));
     if (call->reply && (call->streams || call->background)) {
+        must(call->format->reply_fail != NULL);
         call->format->reply_fail(call->reply, error, &call->out);
         call_answer(call);
     } else if (call->resumed) {

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/base/shared_bytes.h"
 #include "frontend/serve/engine/poison_memory.h"
 
 static uint64_t print_of(const struct poison_memory *memory, uint32_t token, float temperature,
@@ -23,6 +24,20 @@ static uint64_t print_of(const struct poison_memory *memory, uint32_t token, flo
     prepared.request.sampling.temperature = temperature;
     prepared.request.sampling.seed = seed;
     return poison_memory_fingerprint(memory, &prepared);
+}
+
+/* Of a request with these sequence breakers of DRY; NULL: without. */
+static uint64_t print_of_breakers(const struct poison_memory *memory, const uint32_t *words,
+                                  size_t count)
+{
+    uint32_t ids[3] = {1, 2, 3};
+    struct prepared_generation prepared = {.request = {.sampling = sampling_params_default()},
+                                           .prompt = {.ids = ids, .count = 3}};
+    if (words)
+        prepared.request.dry_breakers = shared_bytes_create(words, count * sizeof *words);
+    uint64_t fingerprint = poison_memory_fingerprint(memory, &prepared);
+    shared_bytes_release(prepared.request.dry_breakers);
+    return fingerprint;
 }
 
 static bool has(struct poison_memory *memory, uint64_t fingerprint, int64_t now_ms)
@@ -49,6 +64,20 @@ static void the_same_request_has_the_same_fingerprint(void **state)
     struct poison_memory other; /* of another run of the server */
     poison_memory_init(&other, 1000);
     assert_true(fingerprint != print_of(&other, 2, 1.0f, 5));
+}
+
+static void the_sequence_breakers_are_part_of_it(void **state)
+{
+    (void)state;
+    const uint32_t words[] = {1, 7, 2, 9};
+    const uint32_t others[] = {1, 7, 2, 8};
+    struct poison_memory memory;
+    poison_memory_init(&memory, 1000);
+    uint64_t fingerprint = print_of_breakers(&memory, words, 4);
+    assert_true(fingerprint == print_of_breakers(&memory, words, 4));
+    assert_true(fingerprint != print_of_breakers(&memory, others, 4));
+    assert_true(fingerprint != print_of_breakers(&memory, words, 3));
+    assert_true(fingerprint != print_of_breakers(&memory, NULL, 0));
 }
 
 static void a_fingerprint_is_kept_for_a_while(void **state)
@@ -125,6 +154,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_request_has_the_same_fingerprint),
+        cmocka_unit_test(the_sequence_breakers_are_part_of_it),
         cmocka_unit_test(a_fingerprint_is_kept_for_a_while),
         cmocka_unit_test(adding_again_restarts_the_time),
         cmocka_unit_test(another_tenants_request_has_another_fingerprint),
