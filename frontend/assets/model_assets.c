@@ -253,7 +253,7 @@ static enum result fingerprint_make(const char *path, const char *mmproj, char f
             hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
     }
     free(files);
-    snprintf(fingerprint, 24, "fp_%016llx", (unsigned long long)hash);
+    snprintf(fingerprint, 24, "b%016llx", (unsigned long long)hash);
     return result;
 }
 

@@ -30,7 +30,7 @@ struct model_assets {
     const char *const
         *names; /* [name_count] in requests; they outlive the assets; none: model_id */
     uint32_t name_count;
-    char fingerprint[24]; /* of this program's version and the checkpoint's files: "fp_" and hex */
+    char fingerprint[24]; /* of this program's version and the checkpoint's files: "b" and hex */
     bool any_name;        /* every name is this model's */
     uint64_t file_bytes;  /* of the checkpoint */
     enum pooling pooling; /* not OFF: gives embeddings, and no text */

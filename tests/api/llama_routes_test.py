@@ -121,6 +121,14 @@ def test_the_seed_decides(server):
     assert random["content"] == again["content"]
 
 
+def test_the_seed_of_the_server(start_server):
+    running = start_server("--seed", "42", model=TINY)
+    texts = [running.chat("Hi", temperature=1, max_tokens=16, **fields).json["choices"][0]["message"]["content"] for fields in ({}, {}, {"seed": 42}, {"seed": 43})]
+    assert texts[0] == texts[1] == texts[2] != texts[3]
+    assert running.get("/props").json["default_generation_settings"]["params"]["seed"] == 42
+    assert running.get("/slots").json[0]["params"]["seed"] == 42
+
+
 @pytest.mark.parametrize("fields,param", [
     ({}, "prompt"),
     ({"prompt": ""}, "prompt"),
@@ -192,9 +200,8 @@ def test_slots_show_details_to_their_own_key_only(start_server):
 
 # --- /infill and suffix ---------------------------------------------------------------------------
 
-@pytest.fixture(scope="module")
-def infill_model(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("infill") / "tiny"
+def make_infill_model(folder):
+    """TINY with the tokens for prefix, suffix and middle."""
     shutil.copytree(TINY, folder)
     path = folder / "tokenizer.json"
     text = path.read_text(encoding="utf-8")
@@ -206,6 +213,11 @@ def infill_model(tmp_path_factory):
         path = folder / name
         path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
     return folder
+
+
+@pytest.fixture(scope="module")
+def infill_model(tmp_path_factory):
+    return make_infill_model(tmp_path_factory.mktemp("infill") / "tiny")
 
 
 def test_infill_and_suffix(start_server, infill_model):

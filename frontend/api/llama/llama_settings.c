@@ -93,11 +93,12 @@ void llama_settings_write(const struct generation_request *request, const struct
         state->after_sampling ? "true" : "false", state->per_token_times ? "true" : "false");
 }
 
-void llama_settings_write_defaults(const struct model_assets *assets, struct text_buffer *out)
+void llama_settings_write_defaults(const struct model_assets *assets, uint64_t seed,
+                                   struct text_buffer *out)
 {
     struct generation_request request;
     struct api_error error;
-    const struct parse_context context = {.assets = assets, .random_seed = UINT64_MAX};
+    const struct parse_context context = {.assets = assets, .random_seed = seed};
     static const char body[] = "{\"prompt\":\"-\"}";
     if (llama_request_parse(&context, body, sizeof body - 1, &request, &error) != RESULT_OK) {
         text_buffer_append_text(out, "{}");

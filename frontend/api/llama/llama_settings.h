@@ -12,7 +12,8 @@
 /* Appends an object. */
 void llama_settings_write(const struct generation_request *request, const struct llama_state *state,
                           struct text_buffer *out);
-/* Settings of a request with no field but a prompt; its seed is -1, a random one. */
-void llama_settings_write_defaults(const struct model_assets *assets, struct text_buffer *out);
+/* Settings of a request with no field but a prompt. `seed`: --seed; UINT64_MAX, written as -1: random. */
+void llama_settings_write_defaults(const struct model_assets *assets, uint64_t seed,
+                                   struct text_buffer *out);
 
 #endif

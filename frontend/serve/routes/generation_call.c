@@ -85,6 +85,11 @@ static uint64_t random_number(void)
     return number;
 }
 
+static uint64_t seed_choose(const struct options *options)
+{
+    return options->request_seed == UINT64_MAX ? random_number() >> 11 : options->request_seed;
+}
+
 static void call_link(struct generation_call *call, struct generation_calls *calls)
 {
     call->calls = calls;
@@ -582,7 +587,7 @@ void generation_call_start(struct generation_calls *calls, struct http_exchange 
         return;
     }
     struct prepare_input input = {
-        .random_seed = random_number() >> 11,
+        .random_seed = seed_choose(calls->options),
         .format = format,
         .format_context = format_context,
         .client_key = call->client_key,

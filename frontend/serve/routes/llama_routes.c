@@ -47,7 +47,7 @@ void llama_routes_props(const struct route_context *context, struct http_exchang
                               "\"n_ctx\":%u,\"speculative\":false,\"is_processing\":false,"
                               "\"params\":",
                               assets->context_tokens);
-    llama_settings_write_defaults(assets, &body);
+    llama_settings_write_defaults(assets, context->options->request_seed, &body);
     text_buffer_append_format(
         &body, "},\"total_slots\":%u,\"model_alias\":", total_slots(context->options));
     append_string(assets->model_id, &body);
@@ -103,7 +103,7 @@ static uint32_t slots_write(const struct route_context *context,
     uint32_t total = total_slots(context->options);
     uint32_t used = 0;
     struct text_buffer defaults = {0};
-    llama_settings_write_defaults(assets, &defaults);
+    llama_settings_write_defaults(assets, context->options->request_seed, &defaults);
     out->failed |= defaults.failed;
     text_buffer_append_text(out, "[");
     for (uint32_t slot = 0; !out->failed && slot < engine_status_slots(engine) && used < total;

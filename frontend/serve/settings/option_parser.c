@@ -195,6 +195,22 @@ static enum result kv_quantization_check(const struct options *options, struct e
     return kv_quantization_resolve(&request, &quantization, error);
 }
 
+/* Clients' seeds have the same maximum (request_fields_read_sampling()). */
+static enum result request_seed_read(struct options *options, struct error_text *error)
+{
+    const char *text = options->seed;
+    options->request_seed = UINT64_MAX;
+    if (!text)
+        return RESULT_OK;
+    size_t digits = strspn(text, "0123456789");
+    if (digits == 0 || digits > 16 || text[digits] != '\0' ||
+        strtoull(text, NULL, 10) > UINT64_C(9007199254740992))
+        return error_set(error, RESULT_INVALID, "--seed: '%.40s' is not a number from 0 to 2^53",
+                         text);
+    options->request_seed = strtoull(text, NULL, 10);
+    return RESULT_OK;
+}
+
 /* Checks that concern several options or the form of texts. */
 static enum result options_check(enum options_command command, struct options *options,
                                  struct error_text *error)
@@ -207,6 +223,8 @@ static enum result options_check(enum options_command command, struct options *o
                          options->log_format_name);
     if (command == OPTIONS_DEVICES)
         return RESULT_OK;
+    if (command == OPTIONS_SERVE && request_seed_read(options, error) != RESULT_OK)
+        return RESULT_INVALID;
     if (strcmp(options->speculation, "auto") != 0 && strcmp(options->speculation, "off") != 0)
         return error_set(error, RESULT_INVALID, "--speculation: '%.40s' is neither auto nor off",
                          options->speculation);

@@ -66,6 +66,8 @@ const struct option_row option_rows[] = {
     TEXT_ROW("tool-call-parser", OPTIONS_SERVE, tool_call_parser, "auto",
              "how the model writes tool calls: auto (from the chat template), none (calls stay "
              "text), or the name of a format"),
+    TEXT_ROW("seed", OPTIONS_SERVE, seed, NULL,
+             "seed of requests that have none, 0 to 2^53; default: a random seed for each"),
     {"max-tokens", OPTION_COUNT, BOTH, AT(max_tokens), 0, LIMIT_CONTEXT_TOKENS, "0",
      "maximum number of answer tokens of a request that sets none; 0 = what the context leaves"},
     {"lora", OPTION_TEXTS, OPTIONS_SERVE, AT(adapters), 0, 0, NULL,

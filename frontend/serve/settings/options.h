@@ -139,6 +139,7 @@ struct options {
     const char *top_p;
     const char *top_k;
     const char *seed;
+    uint64_t request_seed; /* serve: of requests that have none; UINT64_MAX: a random one each */
     bool raw;
     bool stats;
 

@@ -218,6 +218,23 @@ static void generate_has_options_of_its_own(void **state)
                      RESULT_INVALID);
 }
 
+static void a_server_may_have_a_seed(void **state)
+{
+    (void)state;
+    static const char *const refused[] = {"--model m --seed -1", "--model m --seed 1x",
+                                          "--model m --seed 9007199254740993",
+                                          "--model m --seed 99999999999999999999"};
+    struct options options;
+    struct error_text error;
+    assert_int_equal(parse(OPTIONS_SERVE, "--model m", &options, &error), RESULT_OK);
+    assert_true(options.request_seed == UINT64_MAX);
+    assert_int_equal(parse(OPTIONS_SERVE, "--model m --seed 9007199254740992", &options, &error),
+                     RESULT_OK);
+    assert_true(options.request_seed == UINT64_C(9007199254740992));
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        assert_int_equal(parse(OPTIONS_SERVE, refused[i], &options, &error), RESULT_INVALID);
+}
+
 static void help_names_every_option_with_its_default(void **state)
 {
     (void)state;
@@ -318,6 +335,7 @@ int main(void)
         cmocka_unit_test(values_come_in_both_forms_and_with_suffixes),
         cmocka_unit_test(mistakes_are_refused_by_name),
         cmocka_unit_test(generate_has_options_of_its_own),
+        cmocka_unit_test(a_server_may_have_a_seed),
         cmocka_unit_test(help_names_every_option_with_its_default),
         cmocka_unit_test(help_begins_with_ten_common_options),
     };
