@@ -150,6 +150,8 @@ $(OBJ)/worker/backend/cpu/%.o $(OBJ)/worker/backend/host/%.o: CFLAGS += $(if $(S
 $(OBJ)/frontend/image/image_resizer.o: CFLAGS += $(if $(SAN),-O2,-O3)
 $(OBJ)/%_avx2.o:   CFLAGS += $(KERNEL_OPT) -mavx2 -mfma -mf16c
 $(OBJ)/%_avx512.o: CFLAGS += $(KERNEL_OPT) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
+$(OBJ)/%_neon.o:   CFLAGS += $(KERNEL_OPT) -march=armv8.2-a+dotprod
+$(OBJ)/%_i8mm.o:   CFLAGS += $(KERNEL_OPT) -march=armv8.2-a+dotprod+i8mm
 # Pure functions over every weight at every start: without threads, so not instrumented for the thread sanitizer.
 PER_WEIGHT_OBJ := $(addprefix $(OBJ)/worker/,backend/cpu/weights/packed_weight.o backend/host/ggml_dequantize.o \
     $(addprefix plan/,content_hash.o weight_layout.o weight_source.o weight_affine.o weight_fp8.o))

@@ -94,8 +94,8 @@ static struct number_list parse_list(const char *text)
 
 static enum cpu_tier parse_tier(const char *name)
 {
-    static const char *const names[] = {"best", "portable", "avx2", "avx512"};
-    for (int i = 0; i < 4; i++)
+    static const char *const names[] = {"best", "portable", "avx2", "avx512", "dotprod", "i8mm"};
+    for (int i = 0; i < 6; i++)
         if (strcmp(name, names[i]) == 0)
             return (enum cpu_tier)i;
     fprintf(stderr, "unknown tier %s\n", name);

@@ -6,7 +6,6 @@
  *
  * Blocks entirely before a window are overwritten with NaN patterns, which must have no effect.
  */
-// tags: arm
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

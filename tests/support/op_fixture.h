@@ -54,7 +54,7 @@ void op_fixture_step(struct op_fixture *fixture, const struct op_fixture_part *p
                      uint32_t logit_row_count);
 
 /* Every tier for loops, portable first; and its name. */
-#define OP_FIXTURE_TIERS 3
+#define OP_FIXTURE_TIERS 5
 enum cpu_tier op_fixture_tier(uint32_t index);
 const char *op_fixture_tier_name(enum cpu_tier tier);
 

@@ -15,8 +15,16 @@
 #include "worker/plan/kv_layout.h"
 #include "worker/plan/plan.h"
 
-/* Instruction set of the CPU backend; RESULT_UNSUPPORTED if the CPU lacks it. */
-enum cpu_tier { CPU_TIER_BEST, CPU_TIER_PORTABLE, CPU_TIER_AVX2, CPU_TIER_AVX512 };
+/* Instruction set of the CPU backend; RESULT_UNSUPPORTED if the CPU lacks it. The last two are of
+ * AArch64. */
+enum cpu_tier {
+    CPU_TIER_BEST,
+    CPU_TIER_PORTABLE,
+    CPU_TIER_AVX2,
+    CPU_TIER_AVX512,
+    CPU_TIER_DOTPROD,
+    CPU_TIER_I8MM
+};
 
 /* Options of the Vulkan backend. */
 struct vulkan_settings {

@@ -1,0 +1,24 @@
+/*
+ * The linear kernels of the dotprod tier (linear_neon_tiles.h), and those of unquantized weights
+ * for both tiers of NEON.
+ */
+#include "worker/backend/cpu/kernels/linear_neon.h"
+
+#define LINEAR_MATRIX 0
+#include "worker/backend/cpu/kernels/linear_neon_tiles.h"
+
+#define QUANT_TILE(index, type, number, columns, bytes, bits, span, minimum, center, offset)       \
+    void linear_neon_##type(const struct linear_tile *tile)                                        \
+    {                                                                                              \
+        quantized_tile(KIND(columns, bits, span, minimum, center), tile);                          \
+    }
+GGML_QUANT_LIST(QUANT_TILE)
+#undef QUANT_TILE
+
+#define FLOAT_TILE(index, type, number, bytes)                                                     \
+    void linear_neon_##type(const struct linear_tile *tile)                                        \
+    {                                                                                              \
+        float_tile(PACKED_##type, tile);                                                           \
+    }
+GGML_FLOAT_LIST(FLOAT_TILE)
+#undef FLOAT_TILE
