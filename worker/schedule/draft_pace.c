@@ -17,8 +17,7 @@
 #define SHORTEST_PAUSE    16u   /* steps */
 #define LONGEST_PAUSE     2048u
 
-#define LONGEST_REST 256u /* steps; a draft model also has to catch up after it */
-#define MODEL_PRIOR  0.65
+#define MODEL_PRIOR 0.65
 
 static const double priors[DRAFT_CLASSES] = {0.15, 0.30, 0.50, 0.70, 0.90, 0.96, 0.80,
                                              1.0,  0.30, 0.50, 0.70, 0.85, 0.95};
@@ -40,12 +39,12 @@ static void note_time(double *times_us, uint32_t rows, double time_us)
     average(&times_us[rows], time_us);
 }
 
-static void begin_pause(struct draft_losses *losses, uint32_t longest)
+static void begin_pause(struct draft_losses *losses)
 {
     if (losses->next_pause == 0)
         losses->next_pause = SHORTEST_PAUSE;
     losses->pause_steps = losses->next_pause;
-    if (losses->next_pause < longest)
+    if (losses->next_pause < LONGEST_PAUSE)
         losses->next_pause *= 2;
     losses->lost_us = 0.0;
     losses->losing_steps = 0;
@@ -66,7 +65,7 @@ static void compare(struct draft_pace *pace, const struct draft_step *step)
         return;
     }
     if (++losses->losing_steps >= DRAFT_PACE_LOSING)
-        begin_pause(losses, has_rounds ? LONGEST_REST : LONGEST_PAUSE);
+        begin_pause(losses);
 }
 
 void draft_pace_note_step(struct draft_pace *pace, const struct draft_step *step)
@@ -91,7 +90,7 @@ void draft_pace_note_round(struct draft_pace *pace, uint32_t rows, double time_u
 
 void draft_pace_rest(struct draft_pace *pace)
 {
-    begin_pause(&pace->model, LONGEST_REST);
+    begin_pause(&pace->model);
 }
 
 void draft_pace_note_draft(struct draft_pace *pace, uint8_t class, bool accepted)

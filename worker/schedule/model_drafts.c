@@ -136,6 +136,13 @@ static void add_rows(struct worker_engine *engine, const struct sequence *sequen
     draft_model_add(engine->parts.draft_model, &part);
 }
 
+/* A stream that was left behind in a pause is not caught up: the rows would cost as much as plain
+ * steps do. Only the last rows of a prompt are fed to a stream. */
+static bool is_young(const struct sequence *sequence)
+{
+    return sequence->known_tokens - sequence->request.run.prompt_tokens <= FIRST_ROWS;
+}
+
 enum result model_drafts_feed(struct worker_engine *engine, uint32_t step_rows,
                               struct error_text *error)
 {
@@ -147,7 +154,7 @@ enum result model_drafts_feed(struct worker_engine *engine, uint32_t step_rows,
         struct sequence *sequence = sequence_table_running_at(engine->table, i);
         settle(drafts, sequence);
         bool decodes = sequence->state == SEQUENCE_DECODE;
-        if (!sequence_draft_is_wanted(sequence) || (decodes && is_paused))
+        if (is_paused || !sequence_draft_is_wanted(sequence) || (decodes && !is_young(sequence)))
             continue;
         uint32_t behind = sequence->computed_tokens > sequence->draft.cells.count
                               ? sequence->computed_tokens - sequence->draft.cells.count

@@ -15,9 +15,10 @@
 
 #include "worker/schedule/worker_engine.h"
 
-/* One chunk of rows, the oldest sequences first; no step is under way. In a pause of the draft model
- * only rows of prompts. `step_rows`: prompt rows of the last step; a chunk may have as many. Settles
- * all running sequences. */
+/* One chunk of rows, the oldest sequences first; no step is under way. Rows of prompts only: a
+ * stream that fell behind in a pause of the draft model, in which nothing is fed, has no more of its
+ * proposals. `step_rows`: prompt rows of the last step; a chunk may have as many. Settles all running
+ * sequences. */
 enum result model_drafts_feed(struct worker_engine *engine, uint32_t step_rows,
                               struct error_text *error) RESULT_CHECKED;
 
