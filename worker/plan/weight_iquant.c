@@ -232,26 +232,23 @@ static void load_tq2_0(const uint8_t *at, struct iquant_block *b)
         b->codes[i] = (int8_t)((at[i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2) & 3) - 1);
 }
 
+/* By layout. */
 static const struct {
-    enum weight_layout layout;
-    uint32_t bytes;
     void (*load)(const uint8_t *at, struct iquant_block *block);
+    enum ggml_type becomes; /* Q4_0 holds every scale; of the others see weight_iquant.h */
 } types[] = {
-    {WEIGHT_IQ1_S, 50, load_iq1_s},     {WEIGHT_IQ1_M, 56, load_iq1_m},
-    {WEIGHT_IQ2_XXS, 66, load_iq2_xxs}, {WEIGHT_IQ2_XS, 74, load_iq2_xs},
-    {WEIGHT_IQ2_S, 82, load_iq2_s},     {WEIGHT_IQ3_XXS, 98, load_iq3_xxs},
-    {WEIGHT_IQ3_S, 110, load_iq3_s},    {WEIGHT_IQ4_XS, 136, load_iq4_xs},
-    {WEIGHT_TQ1_0, 54, load_tq1_0},     {WEIGHT_TQ2_0, 66, load_tq2_0},
+    [WEIGHT_IQ1_S] = {load_iq1_s, GGML_Q6_K},   [WEIGHT_IQ1_M] = {load_iq1_m, GGML_Q6_K},
+    [WEIGHT_IQ2_XXS] = {load_iq2_xxs, GGML_S8}, [WEIGHT_IQ2_XS] = {load_iq2_xs, GGML_S8},
+    [WEIGHT_IQ2_S] = {load_iq2_s, GGML_S8},     [WEIGHT_IQ3_XXS] = {load_iq3_xxs, GGML_Q6_K},
+    [WEIGHT_IQ3_S] = {load_iq3_s, GGML_Q6_K},   [WEIGHT_IQ4_XS] = {load_iq4_xs, GGML_S8},
+    [WEIGHT_TQ1_0] = {load_tq1_0, GGML_Q4_0},   [WEIGHT_TQ2_0] = {load_tq2_0, GGML_Q4_0},
 };
 
-static uint32_t find_type(enum weight_layout layout)
-{
-    uint32_t i = 0;
-    while (i < sizeof types / sizeof types[0] && types[i].layout != layout)
-        i++;
-    must(i < sizeof types / sizeof types[0]);
-    return i;
-}
+static const uint32_t block_bytes[] = {
+#define BLOCK_BYTES(name, number, columns, bytes) [WEIGHT_##name] = bytes,
+    GGML_CONVERTED_LIST(BLOCK_BYTES)
+#undef BLOCK_BYTES
+};
 
 /* --- as other types --------------------------------------------------------------------------- */
 
@@ -307,14 +304,13 @@ static bool is_half(float value)
     return isnan(value) || ggml_f16_to_f32(ggml_f32_to_f16(value)) == value;
 }
 
-static bool scales_are_halves(const struct weight_source *source, uint64_t rows, uint64_t columns,
-                              uint32_t type)
+static bool scales_are_halves(const struct weight_source *source, uint64_t rows, uint64_t columns)
 {
     struct iquant_block block;
     for (uint64_t row = 0; row < rows; row++)
         for (uint64_t b = 0; b < columns / BLOCK; b++) {
-            types[type].load(source->data + row * source->row_bytes + b * types[type].bytes,
-                             &block);
+            types[source->layout].load(
+                source->data + row * source->row_bytes + b * block_bytes[source->layout], &block);
             if (!is_half(ldexpf(block.d, -(int)block.shift)))
                 return false;
         }
@@ -324,29 +320,21 @@ static bool scales_are_halves(const struct weight_source *source, uint64_t rows,
 enum ggml_type weight_iquant_type(const struct weight_source *source, uint64_t rows,
                                   uint64_t columns)
 {
-    enum ggml_type type;
-    switch (source->layout) {
-    case WEIGHT_TQ1_0:
-    case WEIGHT_TQ2_0: return GGML_Q4_0;
-    case WEIGHT_IQ1_S:
-    case WEIGHT_IQ1_M:
-    case WEIGHT_IQ3_XXS:
-    case WEIGHT_IQ3_S: type = GGML_Q6_K; break;
-    default: type = GGML_S8; break;
-    }
-    bool exact = scales_are_halves(source, rows, columns, find_type(source->layout));
-    return exact ? type : GGML_F32;
+    enum ggml_type type = types[source->layout].becomes;
+    return type == GGML_Q4_0 || scales_are_halves(source, rows, columns) ? type : GGML_F32;
 }
 
-void weight_iquant_read(const struct weight_source *source, struct weight_span span, uint8_t *out)
+void weight_iquant_read(const struct weight_source *source, uint32_t columns,
+                        struct weight_span span, uint8_t *out)
 {
-    uint32_t type = find_type(source->layout);
-    const uint8_t *at = source->data + span.row * source->row_bytes +
-                        (uint64_t)(span.first / BLOCK) * types[type].bytes;
+    uint32_t bytes = block_bytes[source->layout];
+    const uint8_t *at =
+        source->data + span.row * source->row_bytes + (uint64_t)(span.first / BLOCK) * bytes;
+    (void)columns;
     must(span.first % BLOCK == 0 && span.count % BLOCK == 0);
-    for (uint32_t c = 0; c < span.count; c += BLOCK, at += types[type].bytes) {
+    for (uint32_t c = 0; c < span.count; c += BLOCK, at += bytes) {
         struct iquant_block block;
-        types[type].load(at, &block);
+        types[source->layout].load(at, &block);
         if (source->type == GGML_Q6_K) {
             write_q6_k(&block, out);
             out += Q6_K_BYTES;

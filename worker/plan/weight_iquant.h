@@ -19,6 +19,7 @@
 /* Reads the scale of every block. */
 enum ggml_type weight_iquant_type(const struct weight_source *source, uint64_t rows,
                                   uint64_t columns);
-void weight_iquant_read(const struct weight_source *source, struct weight_span span, uint8_t *out);
+void weight_iquant_read(const struct weight_source *source, uint32_t columns,
+                        struct weight_span span, uint8_t *out);
 
 #endif

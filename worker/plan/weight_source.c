@@ -143,9 +143,20 @@ static void read_fp4(const struct weight_source *source, uint32_t columns, struc
 
 /* --- IQ4_NL ----------------------------------------------------------------------------------- */
 
-/* A block is a half and 16 bytes of nibbles. */
-static void read_iq4_nl(const struct weight_source *source, struct weight_span span, uint8_t *out)
+static enum ggml_type choose_for_iq4_nl(const struct weight_source *source, uint64_t rows,
+                                        uint64_t columns)
 {
+    (void)source;
+    (void)rows;
+    (void)columns;
+    return GGML_Q8_0;
+}
+
+/* A block is a half and 16 bytes of nibbles. */
+static void read_iq4_nl(const struct weight_source *source, uint32_t columns,
+                        struct weight_span span, uint8_t *out)
+{
+    (void)columns;
     const uint8_t *at = source->data + span.row * source->row_bytes + 18u * (span.first / BLOCK);
     for (uint32_t c = 0; c < span.count; c += BLOCK, at += 18, out += Q8_0_BYTES) {
         memcpy(out, at, 2);
@@ -154,9 +165,28 @@ static void read_iq4_nl(const struct weight_source *source, struct weight_span s
     }
 }
 
-static void read_transposed(const struct weight_source *source, struct weight_span span,
-                            uint8_t *out)
+/* --- floats ----------------------------------------------------------------------------------- */
+
+static enum ggml_type choose_bf16(const struct weight_source *source, uint64_t rows,
+                                  uint64_t columns)
 {
+    (void)source;
+    (void)rows;
+    (void)columns;
+    return GGML_BF16;
+}
+
+static enum ggml_type keep_type(const struct weight_source *source, uint64_t rows, uint64_t columns)
+{
+    (void)rows;
+    (void)columns;
+    return source->type;
+}
+
+static void read_transposed(const struct weight_source *source, uint32_t columns,
+                            struct weight_span span, uint8_t *out)
+{
+    (void)columns;
     uint64_t bytes = ggml_type_block(source->type).bytes;
     const uint8_t *at = source->data + (span.first * source->block_rows + span.row) * bytes;
     for (uint32_t i = 0; i < span.count; i++, at += source->block_rows * bytes)
@@ -176,6 +206,57 @@ static void read_interleaved(const struct weight_source *source, uint32_t column
 }
 
 /* --- all -------------------------------------------------------------------------------------- */
+
+#define ONE_TYPE GGML_TYPE_END /* `choose` always chooses the same type */
+
+#define IQUANT                                                                                     \
+    {                                                                                              \
+        weight_iquant_type, GGML_F32, weight_iquant_read, false                                    \
+    }
+#define TERNARY                                                                                    \
+    {                                                                                              \
+        weight_iquant_type, ONE_TYPE, weight_iquant_read, false                                    \
+    }
+#define FOUR_BIT_FLOATS                                                                            \
+    {                                                                                              \
+        choose_for_fp4, GGML_BF16, read_fp4, false                                                 \
+    }
+#define INTEGERS                                                                                   \
+    {                                                                                              \
+        weight_integers_type, GGML_F32, weight_integers_read, false                                \
+    }
+
+/* By layout; WEIGHT_IN_PLACE is never read. */
+static const struct {
+    enum ggml_type (*choose)(const struct weight_source *source, uint64_t rows, uint64_t columns);
+    enum ggml_type wide; /* weight_source_wide_type() */
+    void (*read)(const struct weight_source *source, uint32_t columns, struct weight_span span,
+                 uint8_t *out);
+    bool any_span; /* a span may begin and end anywhere */
+} layouts[] = {
+    [WEIGHT_IQ4_NL] = {choose_for_iq4_nl, ONE_TYPE, read_iq4_nl, false},
+    [WEIGHT_MXFP4] = FOUR_BIT_FLOATS,
+    [WEIGHT_IQ1_S] = IQUANT,
+    [WEIGHT_IQ1_M] = IQUANT,
+    [WEIGHT_IQ2_XXS] = IQUANT,
+    [WEIGHT_IQ2_XS] = IQUANT,
+    [WEIGHT_IQ2_S] = IQUANT,
+    [WEIGHT_IQ3_XXS] = IQUANT,
+    [WEIGHT_IQ3_S] = IQUANT,
+    [WEIGHT_IQ4_XS] = IQUANT,
+    [WEIGHT_TQ1_0] = TERNARY,
+    [WEIGHT_TQ2_0] = TERNARY,
+    [WEIGHT_FP4] = FOUR_BIT_FLOATS,
+    [WEIGHT_AFFINE] = {weight_affine_type, GGML_F32, weight_affine_read, false},
+    [WEIGHT_FP8] = {choose_bf16, ONE_TYPE, weight_fp8_read, true},
+    [WEIGHT_PACKED] = INTEGERS,
+    [WEIGHT_AWQ] = INTEGERS,
+    [WEIGHT_GPTQ] = INTEGERS,
+    [WEIGHT_NVFP4] = {choose_bf16, ONE_TYPE, weight_nibbles_read, false},
+    [WEIGHT_TABLE4] = {keep_type, ONE_TYPE, weight_nibbles_read, true},
+    [WEIGHT_TRANSPOSED] = {keep_type, ONE_TYPE, read_transposed, true},
+    [WEIGHT_INTERLEAVED] = {keep_type, ONE_TYPE, read_interleaved, true},
+};
 
 static enum weight_layout layout_of_gguf(enum ggml_type type)
 {
@@ -203,84 +284,21 @@ struct weight_source weight_source_of_gguf(const struct gguf_tensor *tensor)
 
 void weight_source_choose_type(struct weight_source *source, uint64_t rows, uint64_t columns)
 {
-    switch (source->layout) {
-    case WEIGHT_IQ4_NL: source->type = GGML_Q8_0; return;
-    case WEIGHT_MXFP4:
-    case WEIGHT_FP4: source->type = choose_for_fp4(source, rows, columns); return;
-    case WEIGHT_FP8:
-    case WEIGHT_NVFP4: source->type = GGML_BF16; return;
-    case WEIGHT_TABLE4: return; /* the checkpoint states it */
-    case WEIGHT_AFFINE: source->type = weight_affine_type(source, rows, columns); return;
-    case WEIGHT_PACKED:
-    case WEIGHT_AWQ:
-    case WEIGHT_GPTQ: source->type = weight_integers_type(source, rows, columns); return;
-    case WEIGHT_IQ1_S:
-    case WEIGHT_IQ1_M:
-    case WEIGHT_IQ2_XXS:
-    case WEIGHT_IQ2_XS:
-    case WEIGHT_IQ2_S:
-    case WEIGHT_IQ3_XXS:
-    case WEIGHT_IQ3_S:
-    case WEIGHT_IQ4_XS:
-    case WEIGHT_TQ1_0:
-    case WEIGHT_TQ2_0: source->type = weight_iquant_type(source, rows, columns); return;
-    default: must_fail("a layout with a choice", __FILE__, __LINE__);
-    }
+    must(layouts[source->layout].choose);
+    source->type = layouts[source->layout].choose(source, rows, columns);
 }
 
 enum ggml_type weight_source_wide_type(const struct weight_source *source)
 {
-    switch (source->layout) {
-    case WEIGHT_MXFP4:
-    case WEIGHT_FP4: return GGML_BF16;
-    case WEIGHT_AFFINE:
-    case WEIGHT_PACKED:
-    case WEIGHT_AWQ:
-    case WEIGHT_GPTQ: return GGML_F32;
-    case WEIGHT_TQ1_0:
-    case WEIGHT_TQ2_0: return source->type;
-    case WEIGHT_IQ1_S:
-    case WEIGHT_IQ1_M:
-    case WEIGHT_IQ2_XXS:
-    case WEIGHT_IQ2_XS:
-    case WEIGHT_IQ2_S:
-    case WEIGHT_IQ3_XXS:
-    case WEIGHT_IQ3_S:
-    case WEIGHT_IQ4_XS: return GGML_F32;
-    default: return source->type;
-    }
+    bool one = !layouts[source->layout].read || layouts[source->layout].wide == ONE_TYPE;
+    return one ? source->type : layouts[source->layout].wide;
 }
 
 void weight_source_read(const struct weight_source *source, uint32_t columns,
                         struct weight_span span, uint8_t *out)
 {
+    must(layouts[source->layout].read);
+    must(layouts[source->layout].any_span || (span.first % BLOCK == 0 && span.count % BLOCK == 0));
     span.row += source->first_row;
-    must(source->layout == WEIGHT_FP8 || source->layout == WEIGHT_TRANSPOSED ||
-         source->layout == WEIGHT_INTERLEAVED || source->layout == WEIGHT_TABLE4 ||
-         (span.first % BLOCK == 0 && span.count % BLOCK == 0));
-    switch (source->layout) {
-    case WEIGHT_IQ4_NL: read_iq4_nl(source, span, out); return;
-    case WEIGHT_MXFP4:
-    case WEIGHT_FP4: read_fp4(source, columns, span, out); return;
-    case WEIGHT_FP8: weight_fp8_read(source, columns, span, out); return;
-    case WEIGHT_AFFINE: weight_affine_read(source, columns, span, out); return;
-    case WEIGHT_PACKED:
-    case WEIGHT_AWQ:
-    case WEIGHT_GPTQ: weight_integers_read(source, columns, span, out); return;
-    case WEIGHT_NVFP4:
-    case WEIGHT_TABLE4: weight_nibbles_read(source, columns, span, out); return;
-    case WEIGHT_IQ1_S:
-    case WEIGHT_IQ1_M:
-    case WEIGHT_IQ2_XXS:
-    case WEIGHT_IQ2_XS:
-    case WEIGHT_IQ2_S:
-    case WEIGHT_IQ3_XXS:
-    case WEIGHT_IQ3_S:
-    case WEIGHT_IQ4_XS:
-    case WEIGHT_TQ1_0:
-    case WEIGHT_TQ2_0: weight_iquant_read(source, span, out); return;
-    case WEIGHT_TRANSPOSED: read_transposed(source, span, out); return;
-    case WEIGHT_INTERLEAVED: read_interleaved(source, columns, span, out); return;
-    default: must_fail("a layout to read", __FILE__, __LINE__);
-    }
+    layouts[source->layout].read(source, columns, span, out);
 }
