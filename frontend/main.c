@@ -12,11 +12,8 @@
 #include "frontend/serve/devices_command.h"
 #include "frontend/serve/generate_command.h"
 #include "frontend/serve/serve_command.h"
-#include "frontend/serve/settings/document_find.h"
-#include "frontend/serve/settings/hub_cache.h"
-#include "frontend/serve/settings/mmproj_find.h"
+#include "frontend/serve/settings/model_files.h"
 #include "frontend/serve/settings/option_parser.h"
-#include "frontend/serve/settings/pooling_find.h"
 #include "shm/debug_access.h"
 
 static const struct {
@@ -41,77 +38,16 @@ static void print_usage(FILE *out)
     fprintf(out, "\n`shoal COMMAND --help` lists all options of a command.\n");
 }
 
-/* Replaces the name of a repository by the path of its checkpoint, served under that name. */
-static enum result model_find(struct options *options, char path[HUB_CACHE_PATH_BYTES],
-                              struct error_text *error)
-{
-    if (options->help || !options->model)
-        return RESULT_OK;
-    enum result result = hub_cache_find(options->hf_cache, options->model, path, error);
-    if (result != RESULT_OK || !path[0])
-        return result;
-    if (options->served_model_names.count == 0)
-        options->served_model_names = (struct option_texts){.items = {options->model}, .count = 1};
-    options->model = path;
-    return RESULT_OK;
-}
-
-/* The same for the draft model. */
-static enum result draft_find(struct options *options, char path[HUB_CACHE_PATH_BYTES],
-                              struct error_text *error)
-{
-    if (options->help || !options->draft_model)
-        return RESULT_OK;
-    enum result result = hub_cache_find(options->hf_cache, options->draft_model, path, error);
-    if (result == RESULT_OK && path[0])
-        options->draft_model = path;
-    return result;
-}
-
-/* Replaces "none", or no projector file, by what the options then say. */
-static void tower_find(struct options *options, char path[MMPROJ_PATH_BYTES])
-{
-    if (options->mmproj && strcmp(options->mmproj, "none") == 0) {
-        options->mmproj = NULL;
-    } else if (!options->mmproj && options->model && mmproj_find(options->model, path)) {
-        options->mmproj = path;
-        options->mmproj_found = true;
-    }
-}
-
-/* Only servers read documents. */
-static enum result documents_choose(enum options_command command, struct options *options,
-                                    struct error_text *error)
-{
-    if (command != OPTIONS_SERVE || options->help)
-        return RESULT_OK;
-    return document_find(options->documents_text, options->poppler_path, &options->documents,
-                         error);
-}
-
-/* Only servers give embeddings; the other commands generate text. */
-static enum result pooling_choose(enum options_command command, struct options *options,
-                                  struct error_text *error)
-{
-    if (command != OPTIONS_SERVE || options->help || !options->model || options->reranking)
-        return RESULT_OK;
-    return pooling_find(options->pooling_text, options->model, &options->pooling, error);
-}
-
 static int command_run(size_t index, int argc, char *argv[])
 {
     struct options options;
     struct error_text error;
-    char path[HUB_CACHE_PATH_BYTES], draft_path[HUB_CACHE_PATH_BYTES], mmproj[MMPROJ_PATH_BYTES];
+    struct model_files files;
     if (options_parse(commands[index].command, argc, argv, &options, &error) != RESULT_OK ||
-        model_find(&options, path, &error) != RESULT_OK ||
-        draft_find(&options, draft_path, &error) != RESULT_OK ||
-        documents_choose(commands[index].command, &options, &error) != RESULT_OK ||
-        pooling_choose(commands[index].command, &options, &error) != RESULT_OK) {
+        model_files_find(commands[index].command, &files, &options, &error) != RESULT_OK) {
         fprintf(stderr, "shoal %s: %s\n", commands[index].name, error.text);
         return 2;
     }
-    tower_find(&options, mmproj);
     if (options.help) {
         options_print_help(commands[index].command, stdout);
         return 0;

@@ -337,6 +337,15 @@
 /* sockets passed by a service manager */
 #define LIMIT_LISTEN_SOCKETS 8u
 
+/* --- Several models ---------------------------------------------------------------------------- */
+
+/* in --models-dir; each loaded one has processes and threads of its own */
+#define LIMIT_MODELS 64u
+/* options in a section of shoal.ini */
+#define LIMIT_MODEL_SETTINGS 64u
+/* requests that wait for a model that is not loaded; each holds a body */
+#define LIMIT_MODEL_WAITS 256u
+
 /* --- The command line ------------------------------------------------------------------------- */
 
 /* values of an option that may be repeated */

@@ -25,6 +25,7 @@
 #include "frontend/http/http_server.h"
 #include "frontend/serve/engine/engine_status.h"
 #include "frontend/serve/loop_priority.h"
+#include "frontend/serve/models/model_set.h"
 #include "frontend/serve/routes/generation_route.h"
 #include "frontend/serve/routes/http_settings.h"
 #include "frontend/serve/routes/inspect_route.h"
@@ -89,13 +90,26 @@ static void on_ready(void *context)
     response_resume_start(command->routes.resume);
 }
 
+static void directory_status_write(const struct model_set *models, char text[SERVICE_STATUS_BYTES])
+{
+    uint32_t loaded = 0;
+    for (uint32_t i = 0; i < model_set_count(models); i++)
+        loaded += model_state(model_set_at(models, i)) == MODEL_READY;
+    snprintf(text, SERVICE_STATUS_BYTES, "%u of %u models loaded", loaded, model_set_count(models));
+}
+
 static void on_write_status(void *context, char text[SERVICE_STATUS_BYTES])
 {
     struct serve_command *command = context;
+    const struct model_set *models = command->routes.models;
     struct engine_status status;
-    if (!command->routes.engine)
+    if (!models)
         return;
-    engine_status_read(command->routes.engine, &status);
+    if (model_set_is_directory(models)) {
+        directory_status_write(models, text);
+        return;
+    }
+    engine_status_read(model_engine(model_set_at(models, 0)), &status);
     if (status.load_progress < 1)
         snprintf(text, SERVICE_STATUS_BYTES, "%s, model loaded to %.0f %%", status.state,
                  100 * status.load_progress);
@@ -135,7 +149,7 @@ static void on_drain_timer(int fd, short what, void *context)
                         "the server is shutting down and could not finish the request in time");
     log_warn("drain timeout: ending the requests that are left");
     response_store_set_journal(command->routes.responses, NULL); /* the next process goes on */
-    chat_engine_fail_all(command->routes.engine, &error);
+    model_set_fail_all(command->routes.models, &error);
 }
 
 static void on_reload_timer(int fd, short what, void *context)
@@ -178,7 +192,7 @@ static void on_signal(int signal_number, short what, void *context)
     log_info("signal %d: draining; a second one ends at once", signal_number);
     service_manager_stopping(command->manager);
     after_ms(command->drain_timer, (int64_t)command->options->drain_timeout_s * 1000);
-    chat_engine_drain(command->routes.engine);
+    model_set_drain(command->routes.models);
 }
 
 /* --- start ----------------------------------------------------------------------------------- */
@@ -227,12 +241,12 @@ static void signals_catch(struct serve_command *command)
 
 static enum result command_start(struct serve_command *command, struct error_text *error)
 {
-    struct chat_engine_config config = {.base = command->base,
-                                        .options = command->options,
-                                        .context = command,
-                                        .ready = on_ready,
-                                        .failed = on_failed,
-                                        .drained = on_drained};
+    struct model_set_config config = {.base = command->base,
+                                      .options = command->options,
+                                      .context = command,
+                                      .ready = on_ready,
+                                      .failed = on_failed,
+                                      .drained = on_drained};
     signals_catch(command);
     enum result journal =
         command->options->state_dir
@@ -246,7 +260,7 @@ static enum result command_start(struct serve_command *command, struct error_tex
     if (result == RESULT_OK)
         result = server_start(command, error);
     if (result == RESULT_OK)
-        result = chat_engine_create(&config, &command->routes.engine, error);
+        result = model_set_create(&config, &command->routes.models, error);
     if (result != RESULT_OK)
         return result;
     command->routes.responses =
@@ -255,19 +269,19 @@ static enum result command_start(struct serve_command *command, struct error_tex
     command->routes.status_streams = status_streams_create(command->base);
     command->routes.generation = generation_route_create(
         &(struct generation_route_config){.base = command->base,
-                                          .engine = command->routes.engine,
+                                          .models = command->routes.models,
                                           .options = command->options,
                                           .salt_key = config.key,
                                           .usage = http_settings_usage(command->http_settings),
                                           .watches = command->routes.watches});
     command->routes.resume = response_resume_create(
         &(struct response_resume_config){.base = command->base,
-                                         .engine = command->routes.engine,
+                                         .models = command->routes.models,
                                          .generation = command->routes.generation,
                                          .store = command->routes.responses,
                                          .journal = command->journal,
                                          .max_bytes = command->options->response_store_bytes});
-    command->routes.inspections = inspect_route_create(command->routes.engine);
+    command->routes.inspections = inspect_route_create(command->routes.models);
     command->drain_timer = event_new(command->base, -1, 0, on_drain_timer, command);
     command->exit_timer = event_new(command->base, -1, 0, on_exit_timer, command);
     command->reload_timer = event_new(command->base, -1, 0, on_reload_timer, command);
@@ -345,7 +359,7 @@ int serve_command_run(const struct options *options)
     response_watches_destroy(command.routes.watches);
     status_streams_destroy(command.routes.status_streams);
     inspect_route_destroy(command.routes.inspections);
-    chat_engine_destroy(command.routes.engine);
+    model_set_destroy(command.routes.models);
     response_journal_close(command.journal);
     response_store_destroy(command.routes.responses); /* after the last reference to a response */
     http_settings_destroy(command.http_settings);

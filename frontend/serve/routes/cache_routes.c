@@ -7,11 +7,14 @@
 #include "frontend/http/http_reply.h"
 #include "frontend/serve/engine/chat_engine.h"
 #include "frontend/serve/engine/engine_status.h"
+#include "frontend/serve/routes/model_choice.h"
 
 void cache_routes_stats(const struct route_context *context, struct http_exchange *exchange)
 {
-    struct chat_engine *engine = context->engine;
+    struct chat_engine *engine = model_choice_engine(context, exchange);
     struct engine_status status;
+    if (!engine)
+        return;
     engine_status_read(engine, &status);
     const struct worker_totals *totals = &status.totals;
     double share = totals->prefix_query_tokens
@@ -46,9 +49,12 @@ void cache_routes_stats(const struct route_context *context, struct http_exchang
 
 void cache_routes_reset(const struct route_context *context, struct http_exchange *exchange)
 {
-    struct chat_engine *engine = context->engine;
     struct text_buffer body = {0};
-    text_buffer_append_format(&body, "{\"object\":\"cache.reset\",\"workers\":%u}",
-                              chat_engine_reset_caches(engine));
+    uint32_t workers = 0;
+    for (uint32_t i = 0; i < model_set_count(context->models); i++) {
+        struct chat_engine *engine = model_engine(model_set_at(context->models, i));
+        workers += engine ? chat_engine_reset_caches(engine) : 0;
+    }
+    text_buffer_append_format(&body, "{\"object\":\"cache.reset\",\"workers\":%u}", workers);
     http_reply_json(exchange, 200, &body);
 }

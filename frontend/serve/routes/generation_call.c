@@ -37,6 +37,7 @@
 #include "frontend/base/shared_bytes.h"
 #include "frontend/http/http_reply.h"
 #include "frontend/http/sse_stream.h"
+#include "frontend/serve/routes/model_choice.h"
 #include "proto/must.h"
 
 #define LOOSE_NAMES_BYTES 2048u /* of names of tools in a header and in the log */
@@ -52,6 +53,10 @@ struct generation_call {
     struct generation_call *next;
     struct generation_call **link; /* the link that points at this call */
     struct generation_calls *calls;
+    struct model *model;    /* NULL until it is known */
+    struct model_wait wait; /* until the model is loaded */
+    struct prepare_input waiting_input;
+    bool uses_model;
     struct http_exchange *exchange; /* NULL: in the background */
     struct generation_choice first;
     struct generation_choice *more; /* [more_count] */
@@ -161,6 +166,10 @@ static void call_destroy(struct generation_call *call)
         response_watches_advance(call->calls->watches, call->id);
     }
     resumption_end(call, NULL);
+    model_wait_cancel(&call->wait);
+    if (call->uses_model)
+        model_release(call->model);
+    free(call->waiting_input.body);
     text_buffer_fini(&call->out);
     free(call->more);
     free(call);
@@ -191,7 +200,7 @@ static void choice_cancel(struct generation_choice *choice)
     struct live_request *request = choice->request;
     choice->request = NULL;
     if (request)
-        chat_engine_cancel(choice->call->calls->engine, request);
+        chat_engine_cancel(model_engine(choice->call->model), request);
 }
 
 static void others_cancel(struct generation_call *call, const struct generation_choice *than)
@@ -360,7 +369,7 @@ static void tools_report(struct generation_call *call, const struct generation_r
 static void on_prepared(void *context, const struct prepared_generation *prepared)
 {
     struct generation_call *call = ((struct generation_choice *)context)->call;
-    const struct model_assets *assets = chat_engine_assets(call->calls->engine);
+    const struct model_assets *assets = chat_engine_assets(model_engine(call->model));
     call->streams = prepared->request.stream && !call->resumed;
     call->background = prepared->request.background || call->resumed;
     call->prompt_tokens = prepared->prompt.count;
@@ -464,7 +473,7 @@ static void on_finished(void *context, enum finish_reason finish, struct cached_
 /* Answers a request for a stream that was not prepared with a stream that fails. */
 static void stream_refuse(struct generation_call *call, const struct api_error *error)
 {
-    const struct model_assets *assets = chat_engine_assets(call->calls->engine);
+    const struct model_assets *assets = chat_engine_assets(model_engine(call->model));
     call->streams = true;
     call->format->reply_refuse(call->id, assets->model_id, (int64_t)time(NULL), error, &call->out);
     sse_stream_open(&call->stream, call->exchange, call->calls->options->stream_buffer_bytes,
@@ -575,6 +584,51 @@ static bool key_admits(struct generation_call *call)
     return false;
 }
 
+/* --- its model ------------------------------------------------------------------------------- */
+
+/* Takes over input->body. */
+static enum result call_admit(struct generation_call *call, struct prepare_input *input,
+                              struct api_error *error)
+{
+    call->uses_model = true;
+    model_use(call->model);
+    return chat_engine_admit(model_engine(call->model), input, &sink, &call->first,
+                             &call->first.request, error);
+}
+
+/* Replies before a stream begins. */
+static void call_refuse(struct generation_call *call, const struct api_error *error)
+{
+    if (error->code)
+        http_exchange_note(call->exchange, LOG_TEXT("error", error->code));
+    http_reply_error(call->exchange, error);
+    call_destroy(call);
+}
+
+static void on_model(void *context, const struct api_error *error)
+{
+    struct generation_call *call = context;
+    struct prepare_input input = call->waiting_input;
+    struct api_error refusal;
+    call->waiting_input.body = NULL;
+    if (error)
+        free(input.body);
+    else if (call_admit(call, &input, &refusal) == RESULT_OK)
+        return;
+    call_fail(call, error ? error : &refusal);
+}
+
+/* Takes over input->body if it is to wait. */
+static enum model_readiness call_await(struct generation_call *call,
+                                       const struct prepare_input *input, struct api_error *error)
+{
+    call->wait = (struct model_wait){.context = call, .done = on_model};
+    enum model_readiness readiness = model_await(call->model, &call->wait, error);
+    if (readiness == MODEL_IS_AWAITED)
+        call->waiting_input = *input;
+    return readiness;
+}
+
 /* --- from the route -------------------------------------------------------------------------- */
 
 void generation_call_start(struct generation_calls *calls, struct http_exchange *exchange,
@@ -599,12 +653,14 @@ void generation_call_start(struct generation_calls *calls, struct http_exchange 
     input.body = http_exchange_take_body(exchange, &input.body_bytes);
     if (!input.body)
         input.body = must_strdup("");
-    if (chat_engine_admit(calls->engine, &input, &sink, &call->first, &call->first.request,
-                          &error) != RESULT_OK) {
-        if (error.code)
-            http_exchange_note(exchange, LOG_TEXT("error", error.code));
-        http_reply_error(exchange, &error);
-        call_destroy(call);
+    call->model = model_choice_of_body(calls->models, &input, &error);
+    enum model_readiness readiness =
+        call->model ? call_await(call, &input, &error) : MODEL_IS_REFUSED;
+    if (readiness == MODEL_IS_REFUSED)
+        free(input.body);
+    if (readiness == MODEL_IS_REFUSED ||
+        (readiness == MODEL_IS_READY && call_admit(call, &input, &error) != RESULT_OK)) {
+        call_refuse(call, &error);
         return;
     }
     http_exchange_on_gone(exchange, on_gone, call);
@@ -626,11 +682,14 @@ enum result generation_call_resume(struct generation_calls *calls,
                                   .body = resumption->body,
                                   .body_bytes = resumption->body_bytes};
     strcpy(input.answer_id, call->id);
-    enum result result =
-        chat_engine_admit(calls->engine, &input, &sink, &call->first, &call->first.request, error);
-    if (result != RESULT_OK) {
+    call->model = resumption->model;
+    enum model_readiness readiness = call_await(call, &input, error);
+    if (readiness == MODEL_IS_REFUSED)
+        free(input.body);
+    if (readiness == MODEL_IS_REFUSED ||
+        (readiness == MODEL_IS_READY && call_admit(call, &input, error) != RESULT_OK)) {
         call_destroy(call);
-        return result;
+        return RESULT_FULL;
     }
     call->resume_over = resumption->over;
     deadline_start(call);

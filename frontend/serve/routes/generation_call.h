@@ -7,7 +7,7 @@
 
 #include "frontend/http/http_exchange.h"
 #include "frontend/http/key_usage.h"
-#include "frontend/serve/engine/chat_engine.h"
+#include "frontend/serve/models/model_set.h"
 #include "frontend/serve/routes/generation_counters.h"
 #include "frontend/serve/routes/response_watches.h"
 #include "frontend/serve/routes/tenant_salt.h"
@@ -16,7 +16,7 @@ struct generation_call;
 
 /* State shared by all calls. */
 struct generation_calls {
-    struct chat_engine *engine;
+    struct model_set *models;
     const struct options *options;
     struct key_usage *usage;          /* of API keys; NULL: not limited */
     struct response_watches *watches; /* told when an answer goes on */
@@ -34,6 +34,7 @@ void generation_call_start(struct generation_calls *calls, struct http_exchange 
                            const struct api_format *format, void *format_context);
 /* An answer that an earlier process began; it has no exchange. */
 struct generation_resumption {
+    struct model *model;
     const struct api_format *format;
     void *format_context;
     const char *id;

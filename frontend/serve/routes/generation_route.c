@@ -76,7 +76,7 @@ void generation_route_drop_resumed(struct generation_route *route, const char *i
 struct generation_route *generation_route_create(const struct generation_route_config *config)
 {
     struct generation_route *route = must_alloc(1, sizeof *route);
-    route->calls = (struct generation_calls){.engine = config->engine,
+    route->calls = (struct generation_calls){.models = config->models,
                                              .salt_key = config->salt_key,
                                              .options = config->options,
                                              .usage = config->usage,

@@ -6,7 +6,7 @@
 
 #include "frontend/http/http_exchange.h"
 #include "frontend/http/key_usage.h"
-#include "frontend/serve/engine/chat_engine.h"
+#include "frontend/serve/models/model_set.h"
 #include "frontend/serve/routes/generation_counters.h"
 #include "frontend/serve/routes/response_watches.h"
 
@@ -15,7 +15,7 @@ struct generation_route;
 
 struct generation_route_config {
     struct event_base *base;
-    struct chat_engine *engine;
+    struct model_set *models;
     const struct options *options;
     struct keyed_hash_key salt_key; /* of tenants (tenant_salt.h) */
     struct key_usage *usage;        /* of API keys; NULL: not limited */

@@ -9,21 +9,30 @@
 #include <stdlib.h>
 
 #include "frontend/http/http_reply.h"
+#include "frontend/serve/routes/model_choice.h"
 #include "proto/must.h"
 
 struct inspect_call {
     struct inspect_route *route;
     struct http_exchange *exchange;
-    struct prepare_job *job;
+    inspection *inspect;
+    struct model *model;        /* NULL until it is known */
+    struct model_wait wait;     /* until the model is loaded */
+    struct prepare_input input; /* while it waits */
+    struct prepare_job *job;    /* NULL while it waits */
 };
 
 struct inspect_route {
-    struct chat_engine *engine;
+    struct model_set *models;
     uint32_t calls;
 };
 
 static void call_destroy(struct inspect_call *call)
 {
+    model_wait_cancel(&call->wait);
+    if (call->job)
+        model_release(call->model);
+    free(call->input.body);
     call->route->calls--;
     free(call);
 }
@@ -31,7 +40,8 @@ static void call_destroy(struct inspect_call *call)
 static void on_gone(void *context)
 {
     struct inspect_call *call = context;
-    chat_engine_drop_inspection(call->route->engine, call->job);
+    if (call->job)
+        chat_engine_drop_inspection(model_engine(call->model), call->job);
     call_destroy(call);
 }
 
@@ -55,32 +65,65 @@ static void on_done(void *context, enum result result, const struct text_buffer 
     call_destroy(call);
 }
 
+/* Hands the input over to the model's threads. */
+static enum result call_begin(struct inspect_call *call, struct api_error *error)
+{
+    struct prepare_input input = call->input;
+    call->input.body = NULL;
+    enum result result = chat_engine_inspect(model_engine(call->model), &input, call->inspect,
+                                             on_done, call, &call->job, error);
+    if (result == RESULT_OK)
+        model_use(call->model);
+    return result;
+}
+
+static void on_model(void *context, const struct api_error *error)
+{
+    struct inspect_call *call = context;
+    struct api_error refusal;
+    if (!error && call_begin(call, &refusal) == RESULT_OK)
+        return;
+    reply_refusal(call->exchange, error ? error : &refusal);
+    call_destroy(call);
+}
+
+static enum result call_start(struct inspect_call *call, struct api_error *error)
+{
+    if (call->route->calls > LIMIT_INSPECTIONS) {
+        (void)api_error_set(error, RESULT_FULL, 429, "queue_full",
+                            "too many requests of this kind are in progress; try again");
+        error->retry_after_s = 1;
+        return RESULT_FULL;
+    }
+    call->model = model_choice_of_body(call->route->models, &call->input, error);
+    if (!call->model)
+        return RESULT_NOT_FOUND;
+    switch (model_await(call->model, &call->wait, error)) {
+    case MODEL_IS_READY: return call_begin(call, error);
+    case MODEL_IS_AWAITED: return RESULT_OK;
+    case MODEL_IS_REFUSED: break;
+    }
+    return RESULT_FULL;
+}
+
 void inspect_route_handle(struct inspect_route *route, struct http_exchange *exchange,
                           inspection *inspect, void *format_context)
 {
     struct api_error error;
-    struct prepare_input input = {.format_context = format_context,
-                                  .client_key = exchange->client_key,
-                                  .coding = http_exchange_coding(exchange),
-                                  .most_body_bytes = exchange->request->max_body_bytes};
     struct inspect_call *call = must_alloc(1, sizeof *call);
-    input.body = http_exchange_take_body(exchange, &input.body_bytes);
-    if (!input.body)
-        input.body = must_strdup("");
     call->route = route;
     call->exchange = exchange;
+    call->inspect = inspect;
+    call->wait = (struct model_wait){.context = call, .done = on_model};
+    call->input = (struct prepare_input){.format_context = format_context,
+                                         .client_key = exchange->client_key,
+                                         .coding = http_exchange_coding(exchange),
+                                         .most_body_bytes = exchange->request->max_body_bytes};
+    call->input.body = http_exchange_take_body(exchange, &call->input.body_bytes);
+    if (!call->input.body)
+        call->input.body = must_strdup("");
     route->calls++;
-    enum result result;
-    if (route->calls > LIMIT_INSPECTIONS) {
-        free(input.body);
-        result = api_error_set(&error, RESULT_FULL, 429, "queue_full",
-                               "too many requests of this kind are in progress; try again");
-        error.retry_after_s = 1;
-    } else {
-        result =
-            chat_engine_inspect(route->engine, &input, inspect, on_done, call, &call->job, &error);
-    }
-    if (result == RESULT_OK) {
+    if (call_start(call, &error) == RESULT_OK) {
         http_exchange_on_gone(exchange, on_gone, call);
         return;
     }
@@ -88,10 +131,10 @@ void inspect_route_handle(struct inspect_route *route, struct http_exchange *exc
     call_destroy(call);
 }
 
-struct inspect_route *inspect_route_create(struct chat_engine *engine)
+struct inspect_route *inspect_route_create(struct model_set *models)
 {
     struct inspect_route *route = must_alloc(1, sizeof *route);
-    route->engine = engine;
+    route->models = models;
     return route;
 }
 

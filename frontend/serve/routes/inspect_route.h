@@ -7,11 +7,11 @@
 
 #include "frontend/api/generation/inspection.h"
 #include "frontend/http/http_exchange.h"
-#include "frontend/serve/engine/chat_engine.h"
+#include "frontend/serve/models/model_set.h"
 
 struct inspect_route;
 
-struct inspect_route *inspect_route_create(struct chat_engine *engine);
+struct inspect_route *inspect_route_create(struct model_set *models);
 /* Call after every exchange is over. */
 void inspect_route_destroy(struct inspect_route *route);
 /* `inspect` is static; `format_context` outlives the route. */

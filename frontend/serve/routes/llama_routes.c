@@ -13,6 +13,7 @@
 #include "frontend/http/query_text.h"
 #include "frontend/serve/engine/chat_engine.h"
 #include "frontend/serve/engine/engine_status.h"
+#include "frontend/serve/routes/model_choice.h"
 
 static uint32_t total_slots(const struct options *options)
 {
@@ -24,20 +25,21 @@ static void append_string(const char *text, struct text_buffer *out)
     text_buffer_append_json_string(out, text, strlen(text));
 }
 
-/* The assets, or NULL after a 503. */
-static const struct model_assets *assets_or_refuse(struct chat_engine *engine,
+/* The assets, or NULL after an error reply. */
+static const struct model_assets *assets_or_refuse(const struct chat_engine *engine,
                                                    struct http_exchange *exchange)
 {
-    const struct model_assets *assets = chat_engine_assets(engine);
+    const struct model_assets *assets = engine ? chat_engine_assets(engine) : NULL;
     struct api_error error;
-    if (!assets && chat_engine_check_ready(engine, &error) != RESULT_OK)
+    if (engine && !assets && chat_engine_check_ready(engine, &error) != RESULT_OK)
         http_reply_error(exchange, &error);
     return assets;
 }
 
 void llama_routes_props(const struct route_context *context, struct http_exchange *exchange)
 {
-    const struct model_assets *assets = assets_or_refuse(context->engine, exchange);
+    const struct chat_engine *engine = model_choice_engine(context, exchange);
+    const struct model_assets *assets = assets_or_refuse(engine, exchange);
     struct text_buffer body = {0};
     size_t source_bytes;
     if (!assets)
@@ -95,11 +97,10 @@ static void slot_write(const struct model_assets *assets, uint32_t id, bool in_u
 }
 
 /* Returns the number of slots in use. */
-static uint32_t slots_write(const struct route_context *context,
+static uint32_t slots_write(const struct route_context *context, const struct chat_engine *engine,
                             const struct http_exchange *exchange, const struct model_assets *assets,
                             struct text_buffer *out)
 {
-    const struct chat_engine *engine = context->engine;
     uint32_t total = total_slots(context->options);
     uint32_t used = 0;
     struct text_buffer defaults = {0};
@@ -124,13 +125,14 @@ static uint32_t slots_write(const struct route_context *context,
 
 void llama_routes_slots(const struct route_context *context, struct http_exchange *exchange)
 {
-    const struct model_assets *assets = assets_or_refuse(context->engine, exchange);
+    const struct chat_engine *engine = model_choice_engine(context, exchange);
+    const struct model_assets *assets = assets_or_refuse(engine, exchange);
     struct text_buffer body = {0};
     struct api_error error;
     char word[8];
     if (!assets)
         return;
-    uint32_t used = slots_write(context, exchange, assets, &body);
+    uint32_t used = slots_write(context, engine, exchange, assets, &body);
     if (used == total_slots(context->options) &&
         query_text_find(exchange->request->query, "fail_on_no_slot", word, sizeof word)) {
         text_buffer_fini(&body);

@@ -13,7 +13,9 @@
 #include "frontend/http/http_server.h"
 #include "frontend/serve/engine/chat_engine.h"
 #include "frontend/serve/engine/engine_status.h"
+#include "frontend/serve/metrics/metric_merge.h"
 #include "frontend/serve/metrics/process_figures.h"
+#include "frontend/serve/models/model_set.h"
 #include "frontend/serve/routes/generation_route.h"
 #include "frontend/serve/routes/http_metrics.h"
 #include "frontend/serve/routes/response_resume.h"
@@ -157,21 +159,14 @@ static void write_responses(struct response_resume *resume, struct metric_text *
                       (double)figures.file_failures);
 }
 
-void metrics_page_reply(const struct route_context *context, struct http_exchange *exchange)
+/* A model that is loaded. */
+static void write_engine(struct chat_engine *engine, const char *name, struct text_buffer *out)
 {
-    struct chat_engine *engine = context->engine;
     struct engine_status status;
     engine_status_read(engine, &status);
-    const struct http_figures http = {.connections = http_server_connections(context->server),
-                                      .unsent_bytes = http_server_unsent_bytes(context->server),
-                                      .http = http_server_counters(context->server),
-                                      .chat = generation_route_counters(context->generation)};
     const struct serve_metrics *metrics = engine_status_metrics(engine);
-    const struct model_assets *assets = chat_engine_assets(engine);
-    const struct metric_label labels[] = {{"model_name", assets ? assets->model_id : ""},
-                                          {"engine", "0"}};
-    struct text_buffer body = {0};
-    struct metric_text text = {.out = &body, .common = labels, .common_count = 2};
+    const struct metric_label labels[] = {{"model_name", name}, {"engine", "0"}};
+    struct metric_text text = {.out = out, .common = labels, .common_count = 2};
     write_server_state(&status, &text);
     serve_metrics_write(metrics, &status.totals, &text);
     text.common_count = 0;
@@ -180,17 +175,77 @@ void metrics_page_reply(const struct route_context *context, struct http_exchang
     write_own_status(&status, &text);
     write_media(&status.media, &text);
     write_grammars(&status.grammars, &text);
+    serve_metrics_write_own(metrics, &status.totals, &text);
+}
+
+static void write_models(const struct model_set *models, struct metric_text *text)
+{
+    metric_text_family(text, "shoal_model_loaded", METRIC_GAUGE,
+                       "1 if the model is loaded, otherwise 0.");
+    for (uint32_t i = 0; i < model_set_count(models); i++) {
+        const struct model *model = model_set_at(models, i);
+        const struct metric_label label = {"model_name", model_name(model)};
+        metric_text_sample(text, &label, 1, model_state(model) == MODEL_READY);
+    }
+    metric_text_family(text, "shoal_model_waiting", METRIC_GAUGE,
+                       "Requests that wait until the model is loaded.");
+    for (uint32_t i = 0; i < model_set_count(models); i++) {
+        const struct model *model = model_set_at(models, i);
+        const struct metric_label label = {"model_name", model_name(model)};
+        metric_text_sample(text, &label, 1, model_waiting(model));
+    }
+}
+
+/* What all models share. `name`: of the one model, or NULL. */
+static void write_server(const struct route_context *context, const char *name,
+                         struct text_buffer *out)
+{
+    const struct http_figures http = {.connections = http_server_connections(context->server),
+                                      .unsent_bytes = http_server_unsent_bytes(context->server),
+                                      .http = http_server_counters(context->server),
+                                      .chat = generation_route_counters(context->generation)};
+    const struct metric_label label = {"model_name", name ? name : ""};
+    struct metric_text text = {.out = out, .common = &label, .common_count = name ? 1 : 0};
+    struct process_figures process;
     http_metrics_write(&http, &text);
     write_responses(context->resume, &text);
-    serve_metrics_write_own(metrics, &status.totals, &text);
     text.common_count = 0;
-    struct process_figures process;
+    if (!name)
+        write_models(context->models, &text);
     process_figures_read(&process);
     process_figures_write(&process, &text);
-    if (body.failed)
+}
+
+/* The name of the one model; "" until its assets are open. */
+static const char *single_name(const struct model_set *models)
+{
+    const struct model_assets *assets = chat_engine_assets(model_engine(model_set_at(models, 0)));
+    return assets ? assets->model_id : "";
+}
+
+void metrics_page_reply(const struct route_context *context, struct http_exchange *exchange)
+{
+    const struct model_set *models = context->models;
+    struct text_buffer pages[LIMIT_MODELS] = {0};
+    struct text_buffer body = {0};
+    bool directory = model_set_is_directory(models);
+    bool failed = false;
+    for (uint32_t i = 0; i < model_set_count(models); i++) {
+        const struct model *model = model_set_at(models, i);
+        if (model_engine(model))
+            write_engine(model_engine(model), directory ? model_name(model) : single_name(models),
+                         &pages[i]);
+        failed |= pages[i].failed;
+    }
+    if (!failed)
+        metric_merge(pages, model_set_count(models), &body);
+    write_server(context, directory ? NULL : single_name(models), &body);
+    if (failed || body.failed)
         http_reply_abort(exchange);
     else
         http_reply_whole(exchange, 200, "text/plain; version=0.0.4; charset=utf-8", body.bytes,
                          body.length);
+    for (uint32_t i = 0; i < model_set_count(models); i++)
+        text_buffer_fini(&pages[i]);
     text_buffer_fini(&body);
 }

@@ -6,6 +6,7 @@
 #include "frontend/serve/routes/model_routes.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -13,7 +14,10 @@
 #include "frontend/base/hex_digit.h"
 #include "frontend/http/http_reply.h"
 #include "frontend/prompt/chat_template.h"
-#include "frontend/serve/engine/chat_engine.h"
+#include "frontend/serve/routes/model_choice.h"
+#include "proto/must.h"
+
+#define NAME_BYTES 256u /* as model_assets.model_id */
 
 /* True if the chat template reads `name`. */
 static bool template_reads(const struct model_assets *assets, const char *name)
@@ -85,24 +89,70 @@ static void write_model(const struct model_assets *assets, const char *id,
     text_buffer_append_text(out, "}");
 }
 
-static void write_model_list(const struct model_assets *assets, struct text_buffer *out)
+/* llama.cpp's state of a model, as a further member of the entry just written. */
+static void append_status(const struct model *model, struct text_buffer *out)
 {
-    const char *last = assets->model_id;
-    text_buffer_append_text(out, "{\"object\":\"list\",\"data\":[");
-    write_model(assets, assets->model_id, NULL, out);
-    for (uint32_t i = 1; i < assets->name_count; i++) {
-        last = assets->names[i];
-        text_buffer_append_text(out, ",");
-        write_model(assets, last, NULL, out);
+    text_buffer_cut(out, out->length - 1); /* the brace */
+    text_buffer_append_format(out, ",\"status\":{\"value\":\"%s\"",
+                              model_state_name(model_state(model)));
+    if (model_failure(model)[0]) {
+        text_buffer_append_text(out, ",\"failed\":true,\"error\":");
+        api_error_append_words(model_failure(model), out);
     }
-    for (uint32_t i = 0; i < adapter_set_count(assets->adapters); i++) {
-        const struct adapter *adapter = adapter_set_at(assets->adapters, i);
-        last = adapter->name;
-        text_buffer_append_text(out, ",");
-        write_model(assets, last, adapter, out);
+    text_buffer_append_text(out, "}}");
+}
+
+/* A model that is not open. */
+static void write_closed(const struct model *model, const char *id, struct text_buffer *out)
+{
+    text_buffer_append_text(out, "{\"id\":");
+    text_buffer_append_json_string(out, id, strlen(id));
+    text_buffer_append_format(out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"shoal\"}",
+                              (long long)model_modified_unix_s(model));
+}
+
+static void write_entry(const struct model_set *models, const struct model *model, const char *id,
+                        struct text_buffer *out)
+{
+    const struct model_assets *assets =
+        model_engine(model) ? chat_engine_assets(model_engine(model)) : NULL;
+    if (assets)
+        write_model(assets, id, adapter_set_find(assets->adapters, id), out);
+    else
+        write_closed(model, id, out);
+    if (model_set_is_directory(models))
+        append_status(model, out);
+}
+
+/* The model's name `index`, then those of its open adapters, then NULL. */
+static const char *name_at(const struct model *model, uint32_t index)
+{
+    const struct option_texts *names = &model_options(model)->served_model_names;
+    const struct model_assets *assets =
+        model_engine(model) ? chat_engine_assets(model_engine(model)) : NULL;
+    uint32_t own = names->count > 0 ? (uint32_t)names->count : 1;
+    if (index < own)
+        return names->count > 0 ? names->items[index] : assets->model_id;
+    if (!assets || index - own >= adapter_set_count(assets->adapters))
+        return NULL;
+    return adapter_set_at(assets->adapters, index - own)->name;
+}
+
+static void write_model_list(const struct model_set *models, struct text_buffer *out)
+{
+    const char *first = NULL, *last = NULL, *name;
+    text_buffer_append_text(out, "{\"object\":\"list\",\"data\":[");
+    for (uint32_t i = 0; i < model_set_count(models); i++) {
+        const struct model *model = model_set_at(models, i);
+        for (uint32_t n = 0; (name = name_at(model, n)) != NULL; n++) {
+            text_buffer_append_text(out, first ? "," : "");
+            write_entry(models, model, name, out);
+            first = first ? first : name;
+            last = name;
+        }
     }
     text_buffer_append_text(out, "],\"has_more\":false,\"first_id\":");
-    text_buffer_append_json_string(out, assets->model_id, strlen(assets->model_id));
+    text_buffer_append_json_string(out, first, strlen(first));
     text_buffer_append_text(out, ",\"last_id\":");
     text_buffer_append_json_string(out, last, strlen(last));
     text_buffer_append_text(out, "}");
@@ -126,31 +176,92 @@ static bool name_decode(const char *encoded, char *name, size_t capacity)
     return true;
 }
 
+static void reply_unknown(const char *encoded, struct http_exchange *exchange)
+{
+    struct api_error error;
+    (void)api_error_set(&error, RESULT_NOT_FOUND, 404, "model_not_found",
+                        "the model '%.100s' does not exist; GET /v1/models lists them", encoded);
+    snprintf(error.param, sizeof error.param, "model");
+    http_reply_error(exchange, &error);
+}
+
+/* The model with this name; of the one model's names only those that it has. */
+static const struct model *model_named(const struct model_set *models, const char *name)
+{
+    const struct model *model = model_set_find(models, name);
+    if (!model || model_set_is_directory(models))
+        return model;
+    return model_assets_has_name(chat_engine_assets(model_engine(model)), name) ? model : NULL;
+}
+
 void model_routes_get(const struct route_context *context, struct http_exchange *exchange)
 {
-    struct chat_engine *engine = context->engine;
-    const struct model_assets *assets = chat_engine_assets(engine);
+    const struct model_set *models = context->models;
     struct api_error error;
-    if (!assets) {
-        if (chat_engine_check_ready(engine, &error) != RESULT_OK)
+    if (!model_set_is_directory(models) &&
+        !chat_engine_assets(model_engine(model_set_at(models, 0)))) {
+        if (model_set_check_ready(models, &error) != RESULT_OK)
             http_reply_error(exchange, &error);
         return;
     }
-    char name[sizeof assets->model_id];
+    char name[NAME_BYTES];
     const char *encoded = strstr(exchange->request->path, "/models/");
     struct text_buffer body = {0};
     if (!encoded) {
-        write_model_list(assets, &body);
-    } else if (name_decode(encoded + strlen("/models/"), name, sizeof name) &&
-               model_assets_has_name(assets, name)) {
-        write_model(assets, name, adapter_set_find(assets->adapters, name), &body);
-    } else {
-        (void)api_error_set(&error, RESULT_NOT_FOUND, 404, "model_not_found",
-                            "the model '%.100s' does not exist; this server has '%.100s'",
-                            encoded + strlen("/models/"), assets->model_id);
-        snprintf(error.param, sizeof error.param, "model");
-        http_reply_error(exchange, &error);
+        write_model_list(models, &body);
+        http_reply_json(exchange, 200, &body);
         return;
     }
+    encoded += strlen("/models/");
+    const struct model *model =
+        name_decode(encoded, name, sizeof name) ? model_named(models, name) : NULL;
+    if (!model) {
+        reply_unknown(encoded, exchange);
+        return;
+    }
+    write_entry(models, model, name, &body);
     http_reply_json(exchange, 200, &body);
+}
+
+/* The model that the body names; NULL after an error reply. */
+static struct model *model_of_body(const struct route_context *context,
+                                   struct http_exchange *exchange)
+{
+    struct prepare_input input = {.coding = http_exchange_coding(exchange)};
+    struct api_error error;
+    input.body = http_exchange_take_body(exchange, &input.body_bytes);
+    if (!input.body)
+        input.body = must_strdup("");
+    struct model *model = model_choice_of_body(context->models, &input, &error);
+    free(input.body);
+    if (!model)
+        http_reply_error(exchange, &error);
+    return model;
+}
+
+static void reply_success(struct http_exchange *exchange)
+{
+    struct text_buffer body = {0};
+    text_buffer_append_text(&body, "{\"success\":true}");
+    http_reply_json(exchange, 200, &body);
+}
+
+void model_routes_load(const struct route_context *context, struct http_exchange *exchange)
+{
+    struct model *model = model_of_body(context, exchange);
+    struct api_error error;
+    if (model && model_load(model, &error) == RESULT_OK)
+        reply_success(exchange);
+    else if (model)
+        http_reply_error(exchange, &error);
+}
+
+void model_routes_unload(const struct route_context *context, struct http_exchange *exchange)
+{
+    struct model *model = model_of_body(context, exchange);
+    struct api_error error;
+    if (model && model_unload(model, &error) == RESULT_OK)
+        reply_success(exchange);
+    else if (model)
+        http_reply_error(exchange, &error);
 }

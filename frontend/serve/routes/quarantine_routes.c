@@ -10,6 +10,7 @@
 #include "frontend/base/monotonic_clock.h"
 #include "frontend/http/http_reply.h"
 #include "frontend/serve/engine/engine_status.h"
+#include "frontend/serve/models/model_set.h"
 
 #define ID_DIGITS 16u
 
@@ -55,14 +56,22 @@ static bool id_read(const char *path, uint64_t *id)
     return true;
 }
 
+static bool revoke(struct chat_engine *engine, const struct client_key *viewer, uint64_t id)
+{
+    const struct poison_conviction *conviction =
+        engine ? engine_status_find_conviction(engine, id) : NULL;
+    return conviction && may_access(viewer, conviction) && chat_engine_revoke(engine, id);
+}
+
 void quarantine_routes_delete(const struct route_context *context, struct http_exchange *exchange)
 {
-    struct chat_engine *engine = context->engine;
     const struct client_key *viewer = exchange->rights.admin ? NULL : &exchange->client_key;
     uint64_t id = 0;
-    const struct poison_conviction *conviction =
-        id_read(exchange->request->path, &id) ? engine_status_find_conviction(engine, id) : NULL;
-    if (!conviction || !may_access(viewer, conviction) || !chat_engine_revoke(engine, id)) {
+    bool revoked = false;
+    bool named = id_read(exchange->request->path, &id);
+    for (uint32_t i = 0; named && !revoked && i < model_set_count(context->models); i++)
+        revoked = revoke(model_engine(model_set_at(context->models, i)), viewer, id);
+    if (!revoked) {
         struct api_error error;
         (void)api_error_set(&error, RESULT_NOT_FOUND, 404, "conviction_not_found",
                             "no conviction has this id");

@@ -6,6 +6,7 @@
 #include "frontend/serve/routes/response_resume.h"
 
 #include <event2/event.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,34 +77,48 @@ static void on_over(void *context, const char *id, const struct api_error *error
     timer_start(resume, 0);
 }
 
-/* Reads the file again; fails if it is gone or names another model. */
-static enum result job_read(struct response_resume *resume, const struct unfinished *unfinished,
-                            struct response_file *file, struct api_error *error)
+/* The model with this name, or NULL. */
+static struct model *model_find(const struct model_set *models, const struct text_buffer *name)
 {
-    const char *model_id = chat_engine_assets(resume->config.engine)->model_id;
+    char id[256];
+    snprintf(id, sizeof id, "%.*s", (int)name->length, name->length > 0 ? name->bytes : "");
+    struct model *model = model_set_find(models, id);
+    if (!model || model_set_is_directory(models))
+        return model;
+    const struct model_assets *assets = chat_engine_assets(model_engine(model));
+    return assets && strcmp(assets->model_id, id) == 0 ? model : NULL;
+}
+
+/* Reads the file again; fails if it is gone or names a model that is not served. */
+static enum result job_read(struct response_resume *resume, const struct unfinished *unfinished,
+                            struct response_file *file, struct model **model,
+                            struct api_error *error)
+{
     struct error_text why;
     if (response_recovery_read(resume->config.journal, response_record_id(unfinished->record), file,
                                &why) != RESULT_OK)
         return api_error_set(error, RESULT_IO, 500, NULL,
                              "the server was restarted and cannot read its request: %s", why.text);
-    if (file->model_id.length == strlen(model_id) &&
-        memcmp(file->model_id.bytes, model_id, file->model_id.length) == 0)
+    *model = model_find(resume->config.models, &file->model_id);
+    if (*model)
         return RESULT_OK;
     response_file_fini(file);
     return api_error_set(error, RESULT_INVALID, 500, NULL,
-                         "the server was restarted with another model, '%.64s'", model_id);
+                         "the server was restarted with another model");
 }
 
 /* False: there is no place for it now. */
 static bool unfinished_begin(struct response_resume *resume, struct unfinished *unfinished)
 {
     struct response_file file;
+    struct model *model;
     struct api_error error;
-    if (job_read(resume, unfinished, &file, &error) != RESULT_OK) {
+    if (job_read(resume, unfinished, &file, &model, &error) != RESULT_OK) {
         unfinished_fail(resume, unfinished, &error);
         return true;
     }
-    const struct generation_resumption resumption = {.format = &responses_format,
+    const struct generation_resumption resumption = {.model = model,
+                                                     .format = &responses_format,
                                                      .format_context = resume->config.store,
                                                      .id = response_record_id(unfinished->record),
                                                      .client_key = file.client_key,
@@ -130,7 +145,7 @@ static void on_timer(int fd, short what, void *context)
     (void)what;
     struct response_resume *resume = context;
     struct api_error error;
-    if (chat_engine_check_ready(resume->config.engine, &error) != RESULT_OK)
+    if (model_set_check_ready(resume->config.models, &error) != RESULT_OK)
         return; /* started again when it is */
     for (size_t i = 0; i < resume->count && resume->running < LIMIT_RESUMED_AT_ONCE; i++) {
         struct unfinished *unfinished = &resume->list[i];

@@ -8,7 +8,7 @@
 
 #include "frontend/api/responses/response_journal.h"
 #include "frontend/api/responses/response_store.h"
-#include "frontend/serve/engine/chat_engine.h"
+#include "frontend/serve/models/model_set.h"
 
 struct event_base;
 struct generation_route;
@@ -16,7 +16,7 @@ struct response_resume;
 
 struct response_resume_config {
     struct event_base *base;
-    struct chat_engine *engine;
+    struct model_set *models;
     struct generation_route *generation;
     struct response_store *store;
     struct response_journal *journal; /* NULL: there is none */

@@ -6,10 +6,10 @@
 
 #include <stdbool.h>
 
-struct chat_engine;
 struct generation_route;
 struct http_server;
 struct inspect_route;
+struct model_set;
 struct options;
 struct response_resume;
 struct response_store;
@@ -19,7 +19,7 @@ struct status_streams;
 /* Complete before the event loop runs; the members outlive every exchange. */
 struct route_context {
     struct http_server *server;
-    struct chat_engine *engine;
+    struct model_set *models;
     const struct options *options;
     struct generation_route *generation;
     struct inspect_route *inspections;

@@ -112,6 +112,8 @@ static const struct route_row rows[] = {
     {"/responses/", HTTP_POST, V1_AND_ROOT, .reply = responses_routes_post},
 
     {"/models", HTTP_GET, V1_AND_ROOT, .below = true, .reply = model_routes_get},
+    {"/models/load", HTTP_POST, V1_AND_ROOT, ADMIN, .reply = model_routes_load},
+    {"/models/unload", HTTP_POST, V1_AND_ROOT, ADMIN, .reply = model_routes_unload},
     {"/health", HTTP_GET, V1_AND_ROOT, OPEN, .reply = status_routes_health},
     {"/ping", HTTP_GET, ROOT_ONLY, OPEN, .reply = status_routes_health},
     {"/", HTTP_GET, ROOT_ONLY, OPEN, .reply = page_routes_root},

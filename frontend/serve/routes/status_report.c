@@ -144,3 +144,35 @@ void status_report_write(struct chat_engine *engine, const struct client_key *vi
     quarantine_routes_write(engine, viewer, out);
     text_buffer_append_text(out, "}");
 }
+
+static void write_model(const struct model *model, const struct client_key *viewer,
+                        struct text_buffer *out)
+{
+    text_buffer_append_text(out, "{\"id\":");
+    append_words(out, model_name(model));
+    text_buffer_append_format(out, ",\"state\":\"%s\",\"bytes\":%llu,\"waiting\":%u,\"failure\":",
+                              model_state_name(model_state(model)),
+                              (unsigned long long)model_bytes(model), model_waiting(model));
+    if (model_failure(model)[0])
+        append_words(out, model_failure(model));
+    else
+        text_buffer_append_text(out, "null");
+    text_buffer_append_text(out, ",\"report\":");
+    if (model_engine(model))
+        status_report_write(model_engine(model), viewer, out);
+    else
+        text_buffer_append_text(out, "null");
+    text_buffer_append_text(out, "}");
+}
+
+void status_report_write_models(const struct model_set *models, const struct client_key *viewer,
+                                struct text_buffer *out)
+{
+    text_buffer_append_text(out, "{\"models\":[");
+    for (uint32_t i = 0; i < model_set_count(models); i++) {
+        if (i > 0)
+            text_buffer_append_text(out, ",");
+        write_model(model_set_at(models, i), viewer, out);
+    }
+    text_buffer_append_text(out, "]}");
+}

@@ -10,45 +10,77 @@
 #include "frontend/api/openapi_document.h"
 #include "frontend/base/shoal_version.h"
 #include "frontend/http/http_reply.h"
+#include "frontend/http/query_text.h"
 #include "frontend/serve/engine/chat_engine.h"
 #include "frontend/serve/engine/engine_status.h"
+#include "frontend/serve/routes/model_choice.h"
 #include "frontend/serve/routes/status_report.h"
 
 /* --- liveness -------------------------------------------------------------------------------- */
 
-static void write_state(struct chat_engine *engine, struct text_buffer *body)
+/* Of all models together. A directory of models is ready although none is loaded. */
+static bool write_state(const struct model_set *models, struct text_buffer *body)
 {
     struct engine_status status;
-    engine_status_read(engine, &status);
+    struct api_error error;
+    bool directory = model_set_is_directory(models);
+    bool serves = directory && model_set_check_ready(models, &error) == RESULT_OK;
+    const char *state = serves ? "ready" : "draining";
+    double progress = 1;
+    uint32_t live = 0, restarts = 0, loaded = 0;
+    for (uint32_t i = 0; i < model_set_count(models); i++) {
+        const struct chat_engine *engine = model_engine(model_set_at(models, i));
+        if (!engine)
+            continue;
+        engine_status_read(engine, &status);
+        live += status.live;
+        restarts += status.worker_restarts;
+        loaded += model_state(model_set_at(models, i)) == MODEL_READY;
+        if (!directory) {
+            state = status.state;
+            progress = status.load_progress;
+            serves = engine_status_is_serving(engine);
+        }
+    }
     text_buffer_append_format(body,
                               "{\"status\":\"%s\",\"load_progress\":%.3f,\"live_requests\":%u,"
-                              "\"worker_restarts\":%u}",
-                              status.state, status.load_progress, status.live,
-                              status.worker_restarts);
+                              "\"worker_restarts\":%u",
+                              state, progress, live, restarts);
+    if (directory)
+        text_buffer_append_format(body, ",\"models\":%u,\"models_loaded\":%u",
+                                  model_set_count(models), loaded);
+    text_buffer_append_text(body, "}");
+    return serves;
 }
 
 void status_routes_health(const struct route_context *context, struct http_exchange *exchange)
 {
-    struct chat_engine *engine = context->engine;
     struct text_buffer body = {0};
-    write_state(engine, &body);
-    bool healthy = !context->health_needs_ready || engine_status_is_serving(engine);
-    http_reply_json(exchange, healthy ? 200 : 503, &body);
+    bool serves = write_state(context->models, &body);
+    http_reply_json(exchange, serves || !context->health_needs_ready ? 200 : 503, &body);
 }
 
 void status_routes_ready(const struct route_context *context, struct http_exchange *exchange)
 {
-    struct chat_engine *engine = context->engine;
     struct text_buffer body = {0};
-    write_state(engine, &body);
-    http_reply_json(exchange, engine_status_is_serving(engine) ? 200 : 503, &body);
+    bool serves = write_state(context->models, &body);
+    http_reply_json(exchange, serves ? 200 : 503, &body);
 }
 
 void status_routes_status(const struct route_context *context, struct http_exchange *exchange)
 {
-    struct chat_engine *engine = context->engine;
+    const struct client_key *viewer = exchange->rights.admin ? NULL : &exchange->client_key;
+    char name[8];
     struct text_buffer body = {0};
-    status_report_write(engine, exchange->rights.admin ? NULL : &exchange->client_key, &body);
+    if (model_set_is_directory(context->models) &&
+        !query_text_find(exchange->request->query, "model", name, sizeof name)) {
+        status_report_write_models(context->models, viewer, &body);
+    } else {
+        struct chat_engine *engine = model_choice_engine(context, exchange);
+        if (!engine)
+            return;
+        status_report_write(engine, viewer, &body);
+    }
     http_reply_json(exchange, 200, &body);
 }
 

@@ -27,7 +27,7 @@ struct status_stream {
 };
 
 struct status_streams {
-    struct chat_engine *engine; /* set by the first request */
+    const struct model_set *models; /* set by the first request */
     struct event *timer;
     struct status_stream *list;
     uint32_t count;
@@ -99,15 +99,31 @@ static void write_figures(const struct chat_engine *engine, struct text_buffer *
     text_buffer_append_text(out, "}");
 }
 
+/* The loaded model that was used last; NULL: none is loaded. */
+static struct chat_engine *shown_engine(const struct model_set *models)
+{
+    const struct model *shown = NULL;
+    for (uint32_t i = 0; i < model_set_count(models); i++) {
+        const struct model *model = model_set_at(models, i);
+        if (model_engine(model) && (!shown || model_used_ms(model) > model_used_ms(shown)))
+            shown = model;
+    }
+    return shown ? model_engine(shown) : NULL;
+}
+
 static void write_events(struct status_streams *streams, const struct http_exchange *exchange)
 {
     struct text_buffer *out = &streams->out;
+    struct chat_engine *engine = shown_engine(streams->models);
     text_buffer_clear(out);
+    if (!engine) {
+        text_buffer_append_text(out, ": no model is loaded\n\n");
+        return;
+    }
     text_buffer_append_text(out, "event: status\ndata: ");
-    status_report_write(streams->engine, exchange->rights.admin ? NULL : &exchange->client_key,
-                        out);
+    status_report_write(engine, exchange->rights.admin ? NULL : &exchange->client_key, out);
     text_buffer_append_text(out, "\n\nevent: figures\ndata: ");
-    write_figures(streams->engine, out);
+    write_figures(engine, out);
     text_buffer_append_text(out, "\n\n");
 }
 
@@ -186,7 +202,7 @@ void status_stream_open(const struct route_context *context, struct http_exchang
         stream->next->link = &stream->next;
     streams->list = stream;
     streams->count++;
-    streams->engine = context->engine;
+    streams->models = context->models;
     http_exchange_on_gone(exchange, on_gone, stream);
     write_events(streams, exchange);
     struct sse_stream opening;

@@ -249,7 +249,9 @@ static enum result options_check(enum options_command command, struct options *o
         &(struct reply_format_names){options->reasoning_format, options->tool_call_parser}, error);
     if (result != RESULT_OK)
         return result;
-    if (!options->model || !options->model[0])
+    if (options->model && options->models_dir)
+        return error_set(error, RESULT_INVALID, "--model and --models-dir exclude each other");
+    if (!options->models_dir && (!options->model || !options->model[0]))
         return error_set(error, RESULT_INVALID, "--model is required");
     if (command == OPTIONS_GENERATE && !options->prompt)
         return error_set(error, RESULT_INVALID, "--prompt is required");
@@ -308,11 +310,12 @@ static enum result argument_take(enum options_command command, int argc, char *a
     return row_set(row, value, options, error);
 }
 
-enum result options_parse(enum options_command command, int argc, char *argv[],
-                          struct options *options, struct error_text *error)
+/* The command line without the checks that need all of it. */
+static enum result arguments_read(enum options_command command, int argc, char *argv[],
+                                  struct options *options, struct error_text *error)
 {
     bool seen[OPTION_ROWS_MAX] = {false};
-    *options = (struct options){0};
+    *options = (struct options){.argument_count = argc, .arguments = argv};
     for (size_t i = 0; i < option_row_count; i++) {
         enum result result = option_rows[i].fallback && (option_rows[i].commands & command)
                                  ? row_set(&option_rows[i], option_rows[i].fallback, options, error)
@@ -325,7 +328,58 @@ enum result options_parse(enum options_command command, int argc, char *argv[],
         if (result != RESULT_OK)
             return result;
     }
-    return options->help ? RESULT_OK : options_check(command, options, error);
+    return RESULT_OK;
+}
+
+enum result options_parse(enum options_command command, int argc, char *argv[],
+                          struct options *options, struct error_text *error)
+{
+    enum result result = arguments_read(command, argc, argv, options, error);
+    return result != RESULT_OK || options->help ? result : options_check(command, options, error);
+}
+
+/* `seen`: rows that an earlier setting of this model replaced. */
+static enum result setting_apply(const struct option_setting *setting, bool seen[OPTION_ROWS_MAX],
+                                 struct options *options, struct error_text *error)
+{
+    const struct option_row *row =
+        row_find(OPTIONS_PER_MODEL, setting->name, strlen(setting->name));
+    if (!row)
+        return error_set(error, RESULT_INVALID, "'%.60s' is no option of a single model",
+                         setting->name);
+    char *member = (char *)options + row->offset;
+    bool first = !seen[row - option_rows];
+    seen[row - option_rows] = true;
+    if (!first && !is_list(row))
+        return error_set(error, RESULT_INVALID, "%s is given twice", row->name);
+    if (first && is_list(row))
+        ((struct option_texts *)(void *)member)->count = 0;
+    if (row->kind != OPTION_FLAG)
+        return row_set(row, setting->value, options, error);
+    bool on = strcmp(setting->value, "true") == 0;
+    if (!on && strcmp(setting->value, "false") != 0)
+        return error_set(error, RESULT_INVALID, "%s: '%.40s' is neither true nor false", row->name,
+                         setting->value);
+    *(bool *)(void *)member = on;
+    return RESULT_OK;
+}
+
+enum result options_parse_model(const struct options *common, const char *model,
+                                const struct option_setting *settings, size_t setting_count,
+                                struct options *options, struct error_text *error)
+{
+    bool seen[OPTION_ROWS_MAX] = {false};
+    enum result result =
+        arguments_read(OPTIONS_SERVE, common->argument_count, common->arguments, options, error);
+    for (size_t i = 0; result == RESULT_OK && i < setting_count; i++)
+        result = setting_apply(&settings[i], seen, options, error);
+    options->models_dir = NULL;
+    options->model = model;
+    if (result == RESULT_OK)
+        result = options_check(OPTIONS_SERVE, options, error);
+    if (options->device_auto && common->device_auto)
+        memcpy(options->devices, common->devices, sizeof options->devices);
+    return result;
 }
 
 static void row_print(const struct option_row *row, FILE *out)

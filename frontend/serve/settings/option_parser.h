@@ -12,6 +12,19 @@
  * the user. */
 enum result options_parse(enum options_command command, int argc, char *argv[],
                           struct options *options, struct error_text *error) RESULT_CHECKED;
+
+/* An option of one model; a flag's value is "true" or "false". */
+struct option_setting {
+    const char *name;
+    const char *value;
+};
+
+/* The options of one of several models: those of `common`'s command line, except what `settings`
+ * replace, and `model` for --model. Devices that --device auto found are taken over. Strings of
+ * `settings` outlive `options`. RESULT_INVALID: an unknown option, or one that no single model has. */
+enum result options_parse_model(const struct options *common, const char *model,
+                                const struct option_setting *settings, size_t setting_count,
+                                struct options *options, struct error_text *error) RESULT_CHECKED;
 /* The ten options that people need first, as in --help. */
 void options_print_common(FILE *out);
 void options_print_help(enum options_command command, FILE *out);

@@ -6,8 +6,9 @@
 #include "proto/limits.h"
 
 /* all that run a model */
-#define BOTH       (OPTIONS_SERVE | OPTIONS_GENERATE | OPTIONS_CHAT)
-#define ALL        (BOTH | OPTIONS_DEVICES)
+#define BOTH       (OPTIONS_SERVE | OPTIONS_GENERATE | OPTIONS_CHAT | OPTIONS_PER_MODEL)
+#define SERVED     (OPTIONS_SERVE | OPTIONS_PER_MODEL) /* of one model */
+#define ALL        (OPTIONS_SERVE | OPTIONS_GENERATE | OPTIONS_CHAT | OPTIONS_DEVICES)
 #define AT(member) offsetof(struct options, member)
 #define HEADING(text)                                                                              \
     {                                                                                              \
@@ -26,7 +27,10 @@ const struct option_row option_rows[] = {
     HEADING("Common options"),
     TEXT_ROW("model", BOTH, model, NULL,
              "model to serve: a GGUF file, a Hugging Face directory, or the name of a repository "
-             "in Hugging Face's cache (required)"),
+             "in Hugging Face's cache (required, or --models-dir)"),
+    TEXT_ROW("models-dir", OPTIONS_SERVE, models_dir, NULL,
+             "serve every model of this directory, each loaded when a request names it; shoal.ini "
+             "in it has options of single models (frontend/serve/models/README.md)"),
     {"device", OPTION_TEXTS, BOTH, AT(device_texts), 0, 0, NULL,
      "device of the workers: auto (the first GPU, otherwise the CPU), cpu, vulkan (the first "
      "Vulkan device) or vulkan:N (see `shoal devices`); several, separated by commas or given "
@@ -39,7 +43,7 @@ const struct option_row option_rows[] = {
      "port to listen on; 0 = any free port, printed at start"},
     {"api-key", OPTION_SECRETS, OPTIONS_SERVE, AT(api_keys), 0, 0, NULL,
      "key that requests must have; may be given several times; default: no key is needed"},
-    {"served-model-name", OPTION_TEXTS, OPTIONS_SERVE, AT(served_model_names), 0, 0, NULL,
+    {"served-model-name", OPTION_TEXTS, SERVED, AT(served_model_names), 0, 0, NULL,
      "name of the model in the API; may be given several times: replies have the first, requests "
      "any of them; default: the name of the repository, the directory, or the file without its "
      "extension"},
@@ -60,17 +64,17 @@ const struct option_row option_rows[] = {
              "Hugging Face's cache directory; default: .cache/huggingface/hub in the user's home"),
     TEXT_ROW("chat-template", BOTH, chat_template, NULL,
              "Jinja file to render chats with; default: the checkpoint's own template"),
-    TEXT_ROW("reasoning-format", OPTIONS_SERVE, reasoning_format, "auto",
+    TEXT_ROW("reasoning-format", SERVED, reasoning_format, "auto",
              "how the model marks its reasoning: auto (from the chat template), none (reasoning "
              "stays in the answer), or the name of a format"),
-    TEXT_ROW("tool-call-parser", OPTIONS_SERVE, tool_call_parser, "auto",
+    TEXT_ROW("tool-call-parser", SERVED, tool_call_parser, "auto",
              "how the model writes tool calls: auto (from the chat template), none (calls stay "
              "text), or the name of a format"),
     TEXT_ROW("seed", OPTIONS_SERVE, seed, NULL,
              "seed of requests that have none, 0 to 2^53; default: a random seed for each"),
     {"max-tokens", OPTION_COUNT, BOTH, AT(max_tokens), 0, LIMIT_CONTEXT_TOKENS, "0",
      "maximum number of answer tokens of a request that sets none; 0 = what the context leaves"},
-    {"lora", OPTION_TEXTS, OPTIONS_SERVE, AT(adapters), 0, 0, NULL,
+    {"lora", OPTION_TEXTS, SERVED, AT(adapters), 0, 0, NULL,
      "NAME=PATH of a LoRA adapter: a PEFT directory, or a GGUF file for a GGUF model; requests use "
      "it by naming NAME as their model; may be given several times; CPU only"},
     HEADING("Speed and precision"),
@@ -87,7 +91,7 @@ const struct option_row option_rows[] = {
     {"step-depth", OPTION_COUNT, BOTH, AT(step_depth), 0, 2, "0",
      "steps launched on the device before the tokens of the first are read; 0 = the worker "
      "decides"},
-    TEXT_ROW("pooling", OPTIONS_SERVE, pooling_text, "auto",
+    TEXT_ROW("pooling", SERVED, pooling_text, "auto",
              "serve embeddings in place of text: last, mean or cls = how the vectors of a text's "
              "tokens become one, none = all of them; off = serve text; auto = as the checkpoint's "
              "modules.json or pooling_type says, otherwise off"),
@@ -178,7 +182,16 @@ const struct option_row option_rows[] = {
     TEXT_ROW("poppler-path", OPTIONS_SERVE, poppler_path, "/usr/bin",
              "directory of poppler's programs pdftotext and pdftoppm"),
     HEADING("HTTP server"),
-    {"max-queue", OPTION_COUNT, OPTIONS_SERVE, AT(max_queue), 0, LIMIT_LIVE_REQUESTS, "256",
+    {"models-memory", OPTION_BYTES, OPTIONS_SERVE, AT(models_memory_bytes), 0, 1ull << 46, "0",
+     "with --models-dir: most bytes of weight files of all loaded models; another one is unloaded "
+     "first, never one with requests; 0 = no limit"},
+    {"models-loaded", OPTION_COUNT, OPTIONS_SERVE, AT(models_loaded), 0, LIMIT_MODELS, "0",
+     "with --models-dir: most models loaded at once; 0 = no limit"},
+    {"models-idle", OPTION_COUNT, OPTIONS_SERVE, AT(models_idle_s), 0, 1u << 30, "0",
+     "with --models-dir: seconds without a request after which a model is unloaded; 0 = never"},
+    {"models-wait", OPTION_COUNT, OPTIONS_SERVE, AT(models_wait_s), 1, 86400, "120",
+     "with --models-dir: most seconds that a request waits until its model is loaded"},
+    {"max-queue", OPTION_COUNT, SERVED, AT(max_queue), 0, LIMIT_LIVE_REQUESTS, "256",
      "maximum number of waiting requests; further requests get 429"},
     {"max-requests-per-client", OPTION_COUNT, OPTIONS_SERVE, AT(max_requests_per_client), 0,
      1u << 20, "0",
@@ -217,13 +230,12 @@ const struct option_row option_rows[] = {
         "/ready gives 503 and workers refuse them"),
     FLAG_ROW("protect-metrics", OPTIONS_SERVE, protect_metrics,
              "/metrics needs an API key too; /health and /ready never do"),
-    FLAG_ROW("any-model-name", OPTIONS_SERVE, any_model_name,
-             "answer requests for a model of any name"),
+    FLAG_ROW("any-model-name", SERVED, any_model_name, "answer requests for a model of any name"),
     FLAG_ROW(
         "reranking", OPTIONS_SERVE, reranking,
         "the model is a reranker that answers yes or no (Qwen3-Reranker), as one whose name has "
         "'rerank' is anyway: serve /rerank and /score"),
-    FLAG_ROW("strict-fields", OPTIONS_SERVE, strict_fields,
+    FLAG_ROW("strict-fields", SERVED, strict_fields,
              "refuse unknown fields of request bodies, which are otherwise logged"),
     FLAG_ROW("health-needs-ready", OPTIONS_SERVE, health_needs_ready,
              "/health gives 503 while no worker is ready, as /ready does"),

@@ -20,7 +20,8 @@ enum options_command {
     OPTIONS_SERVE = 1,
     OPTIONS_GENERATE = 2,
     OPTIONS_DEVICES = 4,
-    OPTIONS_CHAT = 8
+    OPTIONS_CHAT = 8,
+    OPTIONS_PER_MODEL = 16 /* no command: settings of one of several models */
 };
 
 /* The values of an option that may be given several times. */
@@ -34,7 +35,14 @@ struct option_texts {
 
 /* Strings point into argv or are static. A number whose help says "0 = …" is 0 when not given. */
 struct options {
-    const char *model;
+    const char *model;            /* NULL: models_dir is given */
+    const char *models_dir;       /* serve; NULL: one model */
+    uint64_t models_memory_bytes; /* of models loaded at once; 0: no limit, like the next */
+    uint64_t models_loaded;
+    uint64_t models_idle_s; /* after which a model is unloaded; 0: never */
+    uint64_t models_wait_s; /* of a request for a model that is not loaded */
+    int argument_count;     /* the command line, which options_parse_model() reads again */
+    char **arguments;
     const char *mmproj;                     /* projector file; NULL: none, after mmproj_find() */
     bool mmproj_found;                      /* beside the model, so it may belong to another one */
     const char *hf_cache;                   /* NULL: in the user's home */

@@ -1,0 +1,98 @@
+/*
+ * The models of a server: one that is loaded for good (--model), or those of a directory
+ * (--models-dir), each loaded when a request needs it and unloaded to make room or when idle.
+ *
+ *   UNLOADED --a request, or preload--> LOADING --ready--> READY
+ *      ^  ^                                |                 | no requests; room is needed, idle too
+ *      |  +----------- FAILED <--failed----+<----failed------+ long, or asked
+ *      |                                                     v
+ *      +-------------------all processes ended---------- UNLOADING
+ *
+ * A model has a chat_engine while it is LOADING, READY or UNLOADING: workers, preparation threads
+ * and caches of its own, so that its failures touch no other model. A FAILED one is tried again by
+ * a request after MODEL_RETRY_MS. All calls are from the event loop's thread.
+ */
+#ifndef SHOAL_FRONTEND_SERVE_MODELS_MODEL_SET_H
+#define SHOAL_FRONTEND_SERVE_MODELS_MODEL_SET_H
+
+#include "frontend/serve/engine/chat_engine.h"
+
+struct model;
+struct model_set;
+
+enum model_state { MODEL_UNLOADED, MODEL_LOADING, MODEL_READY, MODEL_UNLOADING, MODEL_FAILED };
+
+struct model_set_config {
+    struct event_base *base;
+    const struct options *options; /* outlives the set */
+    int state_directory;           /* of --state-dir, the caller's; -1: none */
+    void *context;
+    void (*ready)(void *context);                   /* requests are admitted; also after restarts */
+    void (*failed)(void *context, const char *why); /* --model: it can never be served */
+    void (*drained)(void *context);                 /* after model_set_drain() */
+};
+
+/* Reads --models-dir. */
+enum result model_set_create(const struct model_set_config *config, struct model_set **set,
+                             struct error_text *error) RESULT_CHECKED;
+void model_set_destroy(struct model_set *set);
+
+/* True with --models-dir. */
+bool model_set_is_directory(const struct model_set *set);
+uint32_t model_set_count(const struct model_set *set);
+struct model *model_set_at(const struct model_set *set, uint32_t index);
+/* By its name or one of its served names; NULL: none has it. With --model every name, and NULL, is
+ * the one model's: its parser checks the name. */
+struct model *model_set_find(const struct model_set *set, const char *name);
+/* NULL with an error if the set has no model of that name. */
+struct model *model_set_find_or_refuse(const struct model_set *set, const char *name,
+                                       struct api_error *error);
+
+const char *model_name(const struct model *model);
+enum model_state model_state(const struct model *model);
+/* llama.cpp's words: "unloaded", "loading", "loaded", "unloading", "failed". */
+const char *model_state_name(enum model_state state);
+const char *model_failure(const struct model *model); /* "" unless FAILED */
+/* NULL while it is unloaded. */
+struct chat_engine *model_engine(const struct model *model);
+const struct options *model_options(const struct model *model);
+uint64_t model_bytes(const struct model *model); /* of its weights' files; 0 with --model */
+int64_t model_modified_unix_s(const struct model *model);
+uint32_t model_waiting(const struct model *model); /* requests that wait until it is loaded */
+int64_t model_used_ms(const struct model *model);  /* monotonic; 0: never */
+
+/* A place in the queue of a model, in the caller's memory. */
+struct model_wait {
+    struct model *model; /* NULL: not in a queue */
+    struct model_wait *next;
+    struct model_wait **link;
+    int64_t until_ms;
+    void *context;
+    /* Called once, later: the model has an engine that admits requests, or `error` is the reply. */
+    void (*done)(void *context, const struct api_error *error);
+};
+
+enum model_readiness { MODEL_IS_READY, MODEL_IS_AWAITED, MODEL_IS_REFUSED };
+
+/* READY: use the engine now. AWAITED: `wait` is in the queue, the model is loaded as soon as there
+ * is room, and `wait->done` will be called. REFUSED: *error is the reply. */
+enum model_readiness model_await(struct model *model, struct model_wait *wait,
+                                 struct api_error *error);
+void model_wait_cancel(struct model_wait *wait);
+
+/* A user of the engine: the model is not unloaded while it has any. */
+void model_use(struct model *model);
+void model_release(struct model *model);
+
+/* Begins to load it, if it is not loaded. */
+enum result model_load(struct model *model, struct api_error *error) RESULT_CHECKED;
+/* Begins to unload it. RESULT_BUSY with a 409 while it has requests. */
+enum result model_unload(struct model *model, struct api_error *error) RESULT_CHECKED;
+
+/* RESULT_OK if the server takes requests; otherwise the 503. */
+enum result model_set_check_ready(const struct model_set *set,
+                                  struct api_error *error) RESULT_CHECKED;
+void model_set_drain(struct model_set *set);
+void model_set_fail_all(struct model_set *set, const struct api_error *error);
+
+#endif
