@@ -117,6 +117,8 @@ def test_a_whole_reply_takes_longer_when_its_worker_is_killed(start_server):
     answer = json.loads(stream.head().read())
     stream.close()
     assert answer["choices"] == expected["choices"]
+    for counts in (answer["usage"], expected["usage"]):
+        del counts["completion_tokens_details"]  # how much is drafted depends on time
     assert answer["usage"] == expected["usage"]
     running.wait_idle()
 

@@ -106,7 +106,7 @@ class ShoalServer:
     def __init__(self, *options, model=None, tls=None, wrapper=(), environment=None, pass_fds=(), listens_on=None,
                  programs=BUILD):
         self.options = list(options)
-        self.model = model or MODEL
+        self.model_option = [] if "--models-dir" in self.options else ["--model", str(model or MODEL)]
         self.tls = tls
         self.wrapper = list(wrapper)
         self.environment = {**os.environ, **(environment or {})}
@@ -122,7 +122,7 @@ class ShoalServer:
     def __enter__(self):
         self.log = tempfile.TemporaryFile()
         port = [] if "--port" in self.options else ["--port", "0"]
-        command = [*self.wrapper, str(self.programs / "shoal"), "serve", "--model", str(self.model), *port,
+        command = [*self.wrapper, str(self.programs / "shoal"), "serve", *self.model_option, *port,
                    *device_option(self.options), *self.options]
         self.process = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log,

@@ -3,7 +3,7 @@
  *
  * Callbacks of an engine only note what happened. One event, on_work(), then does what follows:
  * destroys engines that ended, answers requests that waited, unloads, and loads. So no engine is
- * destroyed within its own callback, and a decision sees all of what changed.
+ * destroyed within its own callback, and a decision sees every change.
  */
 #include "frontend/serve/models/model_set.h"
 
@@ -365,7 +365,7 @@ void model_release(struct model *model)
     must(model->uses > 0);
     model->uses--;
     model->used_ms = monotonic_clock_ms();
-    if (model->uses == 0 && (model->set->waiting > 0 || model->ended))
+    if (model->uses == 0 && model->place)
         work_soon(model->set, 0);
 }
 
@@ -382,9 +382,6 @@ enum result model_load(struct model *model, struct api_error *error)
 
 enum result model_unload(struct model *model, struct api_error *error)
 {
-    if (!model->place)
-        return api_error_set(error, RESULT_UNSUPPORTED, 409, "model_not_unloadable",
-                             "the only model of a server with --model stays loaded");
     model->wanted = false;
     if (is_busy(model))
         return api_error_set(error, RESULT_FULL, 409, "model_busy",

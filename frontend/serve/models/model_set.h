@@ -84,9 +84,9 @@ void model_wait_cancel(struct model_wait *wait);
 void model_use(struct model *model);
 void model_release(struct model *model);
 
-/* Begins to load it, if it is not loaded. */
+/* Both with --models-dir only. Begins to load it, if it is not loaded. */
 enum result model_load(struct model *model, struct api_error *error) RESULT_CHECKED;
-/* Begins to unload it. RESULT_BUSY with a 409 while it has requests. */
+/* Begins to unload it. A 409 while it has requests or is loading. */
 enum result model_unload(struct model *model, struct api_error *error) RESULT_CHECKED;
 
 /* RESULT_OK if the server takes requests; otherwise the 503. */

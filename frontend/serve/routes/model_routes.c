@@ -229,6 +229,13 @@ static struct model *model_of_body(const struct route_context *context,
 {
     struct prepare_input input = {.coding = http_exchange_coding(exchange)};
     struct api_error error;
+    if (!model_set_is_directory(context->models)) {
+        (void)api_error_invalid(&error, "",
+                                "this server has one model, given with --model; only "
+                                "those of --models-dir are loaded and unloaded");
+        http_reply_error(exchange, &error);
+        return NULL;
+    }
     input.body = http_exchange_take_body(exchange, &input.body_bytes);
     if (!input.body)
         input.body = must_strdup("");

@@ -25,12 +25,9 @@
 
 const struct option_row option_rows[] = {
     HEADING("Common options"),
-    TEXT_ROW("model", BOTH, model, NULL,
+    TEXT_ROW("model", OPTIONS_SERVE | OPTIONS_GENERATE | OPTIONS_CHAT, model, NULL,
              "model to serve: a GGUF file, a Hugging Face directory, or the name of a repository "
              "in Hugging Face's cache (required, or --models-dir)"),
-    TEXT_ROW("models-dir", OPTIONS_SERVE, models_dir, NULL,
-             "serve every model of this directory, each loaded when a request names it; shoal.ini "
-             "in it has options of single models (frontend/serve/models/README.md)"),
     {"device", OPTION_TEXTS, BOTH, AT(device_texts), 0, 0, NULL,
      "device of the workers: auto (the first GPU, otherwise the CPU), cpu, vulkan (the first "
      "Vulkan device) or vulkan:N (see `shoal devices`); several, separated by commas or given "
@@ -56,6 +53,9 @@ const struct option_row option_rows[] = {
              "quantize the KV cache to this many bits: 2 to 8 for uniform, 1 to 4 in steps of 0.5 "
              "for turboquant (3.5: 3 for keys, 4 for values); default: not quantized"),
     HEADING("Model, templates and answers"),
+    TEXT_ROW("models-dir", OPTIONS_SERVE, models_dir, NULL,
+             "serve every model of this directory, each loaded when a request names it; shoal.ini "
+             "in it has options of single models (frontend/serve/models/README.md)"),
     TEXT_ROW(
         "mmproj", BOTH, mmproj, NULL,
         "projector file of a GGUF model, its vision tower, or none; default: a GGUF file beside "

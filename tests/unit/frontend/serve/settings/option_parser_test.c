@@ -44,6 +44,41 @@ static void options_have_defaults(void **state)
     assert_int_equal(options.served_model_names.count, 0);
 }
 
+static void a_model_has_options_of_its_own(void **state)
+{
+    (void)state;
+    struct options common, own;
+    struct error_text error;
+    const struct option_setting settings[] = {{"context", "4096"},
+                                              {"served-model-name", "one"},
+                                              {"served-model-name", "two"},
+                                              {"reranking", "false"},
+                                              {"strict-fields", "true"}};
+    const char *line = "--models-dir d --context 100 --threads 3 --device cpu,cpu --port 1";
+    assert_int_equal(parse(OPTIONS_SERVE, line, &common, &error), RESULT_OK);
+    assert_int_equal(options_parse_model(&common, "m.gguf", settings, 3, &own, &error), RESULT_OK);
+    assert_string_equal(own.model, "m.gguf");
+    assert_null(own.models_dir);
+    assert_int_equal(own.context_tokens, 4096);
+    assert_int_equal(own.threads, 3);
+    assert_int_equal(own.workers, 2);
+    assert_int_equal(own.served_model_names.count, 2);
+    assert_string_equal(own.served_model_names.items[1], "two");
+    assert_false(own.strict_fields);
+    assert_int_equal(options_parse_model(&common, "m", &settings[4], 1, &own, &error), RESULT_OK);
+    assert_true(own.strict_fields);
+    assert_int_equal(own.context_tokens, 100);
+    const struct option_setting wrong[] = {
+        {"port", "1"}, {"context", "x"}, {"strict-fields", "1"}, {"nothing", "1"}, {"model", "m"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        assert_int_equal(options_parse_model(&common, "m", &wrong[i], 1, &own, &error),
+                         RESULT_INVALID);
+    const struct option_setting twice[] = {{"context", "1"}, {"context", "2"}};
+    assert_int_equal(options_parse_model(&common, "m", twice, 2, &own, &error), RESULT_INVALID);
+    assert_int_equal(parse(OPTIONS_SERVE, "--models-dir d --model m", &common, &error),
+                     RESULT_INVALID);
+}
+
 /* The devices of the first workers, as names with spaces between. */
 static void expect_devices(const char *line, uint64_t workers, const char *names)
 {
@@ -329,6 +364,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_are_gathered_in_order),
         cmocka_unit_test(options_have_defaults),
+        cmocka_unit_test(a_model_has_options_of_its_own),
         cmocka_unit_test(devices_are_assigned_in_turn),
         cmocka_unit_test(auto_stands_alone_and_is_the_default),
         cmocka_unit_test(listing_devices_needs_no_model),
