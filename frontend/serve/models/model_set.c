@@ -114,6 +114,7 @@ static enum result engine_create(struct model *model, struct error_text *error)
         .options = model->options,
         /* The files of one model's prefix caches have no model in their names. */
         .state_directory = model->place ? -1 : set->config.state_directory,
+        .key = set->config.key,
         .context = model,
         .ready = on_ready,
         .failed = on_failed,

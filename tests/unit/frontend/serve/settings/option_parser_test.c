@@ -19,7 +19,7 @@ static enum result parse(enum options_command command, const char *line, struct 
                          struct error_text *error)
 {
     static char text[512];
-    char *words[32];
+    static char *words[32]; /* options point to them */
     int count = 0;
     snprintf(text, sizeof text, "%s", line);
     for (char *word = strtok(text, " "); word; word = strtok(NULL, " "))
@@ -56,7 +56,8 @@ static void a_model_has_options_of_its_own(void **state)
                                               {"strict-fields", "true"}};
     const char *line = "--models-dir d --context 100 --threads 3 --device cpu,cpu --port 1";
     assert_int_equal(parse(OPTIONS_SERVE, line, &common, &error), RESULT_OK);
-    assert_int_equal(options_parse_model(&common, "m.gguf", settings, 3, &own, &error), RESULT_OK);
+    if (options_parse_model(&common, "m.gguf", settings, 3, &own, &error) != RESULT_OK)
+        fail_msg("%s", error.text);
     assert_string_equal(own.model, "m.gguf");
     assert_null(own.models_dir);
     assert_int_equal(own.context_tokens, 4096);
