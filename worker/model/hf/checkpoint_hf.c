@@ -107,9 +107,11 @@ void checkpoint_hf_read_biases(struct checkpoint_keys *keys, struct model_config
 static void read_whole_tie(struct checkpoint_keys *whole, const struct hf_form *form,
                            const struct model_tower *tower, struct model_config *config)
 {
-    if (tower) { /* a text that ties does so whatever the whole says */
+    /* In transformers 5.24 the whole alone decides if its class ties by default; llava's does not, and
+     * there a text that ties does so too. */
+    if (tower) {
         bool ties = checkpoint_keys_bool_or(whole, "tie_word_embeddings", tower->ties);
-        config->tied_embeddings = config->tied_embeddings || ties;
+        config->tied_embeddings = ties || (!tower->ties && config->tied_embeddings);
         return;
     }
     struct gguf_string type = checkpoint_keys_string_or_empty(whole, "model_type");
