@@ -39,7 +39,7 @@ QUESTIONS = demo_model.questions()
 
 # Options that do not change an answer: how clients reach the server, how long it waits, what it logs, and where files are.
 OTHER_OPTIONS = set("""
-    --host --port --api-key --api-key-file --allow-readable-key-file --key-limits --media-processes --worker-sandbox --allow-debug
+    --host --port --models-dir --models-memory --models-loaded --models-idle --models-wait --api-key --api-key-file --allow-readable-key-file --key-limits --media-processes --worker-sandbox --allow-debug
     --served-model-name --any-model-name --lora --reranking --pooling --strict-fields --mmproj --health-needs-ready --hf-cache --prepare-threads --pipeline-cache
     --slab-bytes --image-memory-bytes --response-store-bytes --max-image-bytes --allow-media-domain --allow-media-private --allow-media-path
     --media-timeout --max-queue --max-requests-per-client --max-body-bytes --max-connections --request-timeout --request-deadline
@@ -85,6 +85,8 @@ def draw_settings(rng, device):
     if rng.random() < 0.3:
         options += ["--mixed-prefill-tokens", rng.choice(["8", "32"])]
     if rng.random() < 0.3:
+        options += ["--seed", str(rng.randrange(1 << 32))]
+    if rng.random() < 0.3:
         options += ["--itl-target-ms", rng.choice(["1", "10", "1000"])]
     if not model.rich:
         options += ["--max-sequences", "4"] + (["--kv-cache-bytes", model.cache_bytes] if rng.random() < 0.5 else [])
@@ -108,7 +110,7 @@ def draw_settings(rng, device):
 
 DRAWN_OPTIONS = set("""
     --model --device --workers --threads --prefix-cache --kv-survives --step-depth --step-tokens --max-tokens --mixed-prefill-tokens --itl-target-ms
-    --batch-invariant --speculation --draft-model
+    --batch-invariant --speculation --draft-model --seed
     --max-sequences --kv-cache-bytes --kv-cache-type --kv-quant-scheme --kv-bits --kv-group-size --quantized-kv-start --activation-bits --context
     --max-kv-size --vision-cache-size --vision-cache-bytes
 """.split())
