@@ -41,6 +41,8 @@
 #define LIMIT_LAYERS 512u
 /* columns of the residual; the largest published has 18,432 */
 #define LIMIT_HIDDEN 65536u
+/* weights of one Dense module; published ones have up to 19 million */
+#define LIMIT_DENSE_WEIGHTS (1u << 25)
 /* columns of a feed-forward layer; the largest published has 53,248 */
 #define LIMIT_FEED_FORWARD (1u << 18)
 /* query heads of a layer; the largest seen is 128 */

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "frontend/assets/dense_layers.h"
 #include "frontend/base/text_buffer.h"
 #include "proto/limits.h"
 #include "proto/mapped_file.h"
@@ -20,6 +21,7 @@
 
 struct pooling_assets {
     bool normalizes;
+    struct dense_layers *dense;
     cJSON *prompts;           /* object of texts; NULL: none */
     const char *usual;        /* inside prompts; "": none */
     struct text_buffer names; /* NUL-terminated */
@@ -88,6 +90,8 @@ enum result pooling_assets_open(const char *path, struct pooling_assets **assets
         result = sentence_modules_read(folder_fd, &modules, error);
         made->normalizes = !modules.found || modules.normalizes;
         if (result == RESULT_OK)
+            result = dense_layers_open(folder_fd, &modules, &made->dense, error);
+        if (result == RESULT_OK)
             result = prompts_read(folder_fd, made, error);
         close(folder_fd);
     }
@@ -104,6 +108,7 @@ void pooling_assets_close(struct pooling_assets *assets)
 {
     if (!assets)
         return;
+    dense_layers_close(assets->dense);
     cJSON_Delete(assets->prompts);
     text_buffer_fini(&assets->names);
     free(assets);
@@ -112,6 +117,11 @@ void pooling_assets_close(struct pooling_assets *assets)
 bool pooling_assets_normalizes(const struct pooling_assets *assets)
 {
     return assets->normalizes;
+}
+
+const struct dense_layers *pooling_assets_dense(const struct pooling_assets *assets)
+{
+    return assets->dense;
 }
 
 const char *pooling_assets_prompt(const struct pooling_assets *assets, const char *name)

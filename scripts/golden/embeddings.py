@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Records embeddings of sentence-transformers and vectors of transformers, of the tiny checkpoints in build/checkpoints.
 
-usage: embeddings.py TARGET
+usage: embeddings.py TARGET [NAME...]
+
+NAME: tokens, sentences or dense; default: all.
 
 TARGET (tests/golden/embeddings) gets tokens.json, last hidden states of lists of token ids, pooled in double precision, and
-sentences.json, what SentenceTransformer.encode() gives for texts in the folders of tests/api/sentence_folder.py. Needs torch,
-transformers and sentence-transformers; `make` has written the checkpoints.
+sentences.json, what SentenceTransformer.encode() gives for texts in the folders of tests/api/sentence_folder.py; dense.json, the same with
+Dense modules of drawn shapes. Needs torch, transformers and sentence-transformers; `make` has written the checkpoints.
 """
 import json
 import pathlib
@@ -57,11 +59,38 @@ def sentences(scratch):
     return cases
 
 
+def dense_forms(rng):
+    """One module with the default activation, and two with a wide one between (EmbeddingGemma's shape)."""
+    identity, tanh = "torch.nn.modules.linear.Identity", "torch.nn.modules.activation.Tanh"
+    wide, last = rng.randrange(200, 400), rng.randrange(24, 100)
+    return [[{"columns": rng.randrange(24, 150), "activation": None, "bias": True, "seed": rng.randrange(1000), "kind": "F32"}],
+            [{"columns": wide, "activation": identity, "bias": False, "seed": rng.randrange(1000), "kind": "BF16"},
+             {"columns": last, "activation": tanh, "bias": True, "seed": rng.randrange(1000), "kind": "F16"}],
+            [{"columns": last, "activation": identity, "bias": True, "seed": rng.randrange(1000), "kind": "F32"}]]
+
+
+def dense(rng, scratch):
+    cases = []
+    for i, (forms, pooling) in enumerate(zip(dense_forms(rng), ["mean", "last", "cls"])):
+        normalizes, tail = i < 2, "<|end|>" if pooling == "last" else None
+        folder = sentence_folder.make_folder(ROOT / "build/checkpoints/qwen3-f32", scratch / f"dense{i}", pooling, normalizes=normalizes,
+                                             tail=tail, dense=forms)
+        model = sentence_transformers.SentenceTransformer(str(folder), device="cpu", model_kwargs={"dtype": torch.float32})
+        case = {"pooling": pooling, "normalizes": normalizes, "tail": tail, "dense": forms, "texts": TEXTS}
+        case["plain"] = model.encode(TEXTS).tolist()
+        case["cut"] = model.encode(TEXTS, truncate_dim=16, normalize_embeddings=True).tolist()
+        cases.append(case)
+    return cases
+
+
 def main():
-    target = pathlib.Path(sys.argv[1])
-    with tempfile.TemporaryDirectory() as scratch:
-        for name, cases in (("tokens", tokens(random.Random(20261124))), ("sentences", sentences(pathlib.Path(scratch)))):
-            text = json.dumps({"made_by": VERSIONS, "cases": cases})
+    target, names = pathlib.Path(sys.argv[1]), sys.argv[2:]
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = pathlib.Path(folder)
+        makers = {"tokens": lambda: tokens(random.Random(20261124)), "sentences": lambda: sentences(scratch),
+                  "dense": lambda: dense(random.Random(20261127), scratch)}
+        for name in names or makers:
+            text = json.dumps({"made_by": VERSIONS, "cases": makers[name]()})
             (target / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
 

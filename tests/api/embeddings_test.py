@@ -10,6 +10,7 @@ import random
 import shutil
 import signal
 import struct
+import subprocess
 import threading
 
 import openai as openai_sdk
@@ -21,6 +22,7 @@ GOLDEN = ROOT / "tests/golden/embeddings"
 TINY = ROOT / "build/checkpoints/qwen3-f32"
 TOKENS = json.loads((GOLDEN / "tokens.json").read_text(encoding="utf-8"))["cases"]
 SENTENCES = json.loads((GOLDEN / "sentences.json").read_text(encoding="utf-8"))["cases"]
+DENSE = json.loads((GOLDEN / "dense.json").read_text(encoding="utf-8"))["cases"]
 LEAST_COSINE = 0.99999
 
 
@@ -88,6 +90,34 @@ def test_texts_as_in_sentence_transformers(start_server, tmp_path, case):
         for vector, wanted in zip(openai(running, case["texts"], **fields), case[name]):
             assert cosine(vector, wanted) >= LEAST_COSINE
             assert length(vector) == pytest.approx(length(wanted), rel=1e-3)
+
+
+@pytest.mark.parametrize("case", DENSE, ids=lambda case: case["pooling"])
+def test_dense_modules_as_in_sentence_transformers(start_server, tmp_path, case):
+    folder = sentence_folder.make_folder(TINY, tmp_path / "tiny", case["pooling"], normalizes=case["normalizes"], tail=case["tail"],
+                                         dense=case["dense"])
+    running = start_server("--kv-cache-type", "f32", model=folder)
+    for fields, name in (({}, "plain"), ({"dimensions": 16}, "cut")):
+        for vector, wanted in zip(openai(running, case["texts"], **fields), case[name]):
+            assert cosine(vector, wanted) >= LEAST_COSINE
+            assert length(vector) == pytest.approx(length(wanted), rel=1e-3)
+
+
+def test_vectors_of_tokens_pass_no_dense_module(start_server, tmp_path):
+    folder = sentence_folder.make_folder(TINY, tmp_path / "tiny", "mean", dense=DENSE[0]["dense"])
+    running = start_server("--pooling", "none", model=folder)
+    (first, second), = native(running, [[65, 66]])
+    assert len(first) == len(second) == json.loads((TINY / "config.json").read_text(encoding="utf-8"))["hidden_size"]
+
+
+def test_a_wrong_dense_module_is_named(tmp_path):
+    folder = sentence_folder.make_folder(TINY, tmp_path / "tiny", "mean", dense=DENSE[0]["dense"])
+    config = folder / "2_Dense/config.json"
+    right = json.loads(config.read_text(encoding="utf-8"))
+    config.write_text(json.dumps({**right, "activation_function": "torch.nn.modules.activation.GELU"}), encoding="utf-8")
+    ended = subprocess.run([ROOT / "build/shoal", "serve", "--port", "0", "--model", folder], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode != 0
+    assert "2_Dense/config.json: activation_function torch.nn.modules.activation.GELU is not supported" in ended.stderr
 
 
 def test_openai_shapes(server):

@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 
+#include "frontend/assets/dense_layers.h"
 #include "proto/must.h"
 
 void live_request_admit(struct live_request *request, const struct live_request_sink *sink,
@@ -117,6 +118,18 @@ enum result live_request_vector(struct live_request *request, const float *value
     }
     memcpy(request->vector + request->vector_count, values, count * sizeof *values);
     request->vector_count += count;
+    return RESULT_OK;
+}
+
+enum result live_request_project(struct live_request *request, const struct dense_layers *layers)
+{
+    if (request->vector_count != dense_layers_inputs(layers))
+        return RESULT_CORRUPT;
+    float *projected = dense_layers_apply(layers, request->vector);
+    must(projected != NULL);
+    free(request->vector);
+    request->vector = projected;
+    request->vector_count = request->vector_capacity = dense_layers_outputs(layers);
     return RESULT_OK;
 }
 

@@ -34,6 +34,7 @@
 #include "proto/token_event.h"
 
 struct chat_engine;
+struct dense_layers;
 struct prepare_job;
 
 enum live_request_state {
@@ -131,6 +132,9 @@ enum result live_request_alternatives(struct live_request *request,
 /* Keeps numbers of the request's vector. RESULT_CORRUPT if it has none or they are too many. */
 enum result live_request_vector(struct live_request *request, const float *values,
                                 uint32_t count) RESULT_CHECKED;
+/* Puts the vector through the layers. RESULT_CORRUPT if it has other columns than they read. */
+enum result live_request_project(struct live_request *request,
+                                 const struct dense_layers *layers) RESULT_CHECKED;
 /* Journals the token; its alternatives stay until live_request_forget_alternatives().
  * RESULT_CORRUPT if `index` is not the next one (rule T5) or there are more tokens than requested.
  */

@@ -10,6 +10,7 @@
 #include "frontend/serve/engine/worker_events.h"
 
 #include "frontend/api/generation/own_stops.h"
+#include "frontend/assets/pooling_assets.h"
 #include "frontend/base/monotonic_clock.h"
 #include "frontend/serve/engine/request_dispatch.h"
 #include "frontend/serve/engine/request_end.h"
@@ -94,6 +95,14 @@ static uint32_t vector_rows(const struct chat_engine *engine, const struct live_
     return all ? (uint32_t)request->prepared.prompt.count : 1;
 }
 
+/* Dense modules read the vector of a text, not those of its tokens. */
+static const struct dense_layers *dense_of(const struct chat_engine *engine)
+{
+    enum pooling pooling = engine->assets->pooling;
+    bool one = pooling != POOLING_OFF && pooling != POOLING_TOKENS;
+    return one ? pooling_assets_dense(engine->assets->pools) : NULL;
+}
+
 static enum result on_token(struct chat_engine *engine, struct live_request *request,
                             const struct token_event *event)
 {
@@ -105,6 +114,8 @@ static enum result on_token(struct chat_engine *engine, struct live_request *req
         request->prepared.request.sampling.mirostat_mu = event->mirostat_mu;
     worker_pool_note_token(engine->workers, request->worker);
     if (request->vector_count % vector_rows(engine, request) != 0)
+        return RESULT_CORRUPT;
+    if (dense_of(engine) && live_request_project(request, dense_of(engine)) != RESULT_OK)
         return RESULT_CORRUPT;
     if (event->index == 0 && note_cached(request, event) != RESULT_OK)
         return RESULT_CORRUPT;

@@ -61,8 +61,6 @@ enum result pooling_find(const char *asked, const char *model, enum pooling *poo
     struct error_text reason;
     enum result result = sentence_modules_read(folder_fd, &modules, &reason);
     close(folder_fd);
-    if (result == RESULT_OK && modules.dense_count > 0)
-        result = error_set(&reason, RESULT_UNSUPPORTED, "Dense modules are not supported");
     if (result != RESULT_OK)
         return error_set(error, result, "%.120s: %.160s (--pooling off serves it without)", model,
                          reason.text);
