@@ -91,9 +91,9 @@ def test_a_draft_model_changes_nothing_and_is_counted():
     assert 0 < accepted <= drafted
 
 
-def failure(*options, model):
+def failure(*options, model, device="cpu"):
     """What a server says that does not start."""
-    done = subprocess.run([BUILD / "shoal", "generate", "--model", str(model), "--device", "cpu", "--prompt", "a", "--log-level", "warn",
+    done = subprocess.run([BUILD / "shoal", "generate", "--model", str(model), "--device", device, "--prompt", "a", "--log-level", "warn",
                            *options], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode != 0
     return done.stderr
@@ -122,3 +122,11 @@ def test_draft_models_that_cannot_be_used_are_refused():
             ("--speculation off", llama, ["--draft-model", str(llama), "--speculation", "off"]),
             ("--step-depth 2", llama, ["--draft-model", str(llama), "--step-depth", "2"])]:
         assert wanted in failure(*options, model=model), wanted
+
+
+@pytest.mark.parametrize("exact", [(), ("--batch-invariant", "--step-depth", "1")])
+def test_a_draft_model_beside_a_vulkan_device_is_refused(exact):
+    """Also where text that is found again may be drafted."""
+    llama = ROOT / "build/checkpoints/llama-f32.gguf"
+    said = failure("--draft-model", str(llama), *exact, model=llama, device="vulkan")
+    assert "--draft-model cannot be used: it computes on the CPU, beside a model with --device cpu" in said
