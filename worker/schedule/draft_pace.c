@@ -2,7 +2,6 @@
  * The time of a step grows in stairs with its rows, which differ between models, devices and
  * kernels, so it is measured for each number of rows. A number that was never measured is
  * interpolated; beyond the largest one a row is assumed to cost little, so that it is tried once.
- * Rounds of fewer rows than were ever measured are assumed to cost in proportion, likewise.
  * All prices but the measured one fade slowly: what was slow once is tried again.
  *
  * An acceptance begins with a guess that counts as PRIOR_DRAFTS drafts.
@@ -17,7 +16,6 @@
 #define DRAFTS_KEPT       256.0 /* older ones fade */
 #define SHORTEST_PAUSE    16u   /* steps */
 #define LONGEST_PAUSE     2048u
-#define FADE_PER_REST     0.1 /* of the price of rounds, if it was the reason for the rest */
 
 #define MODEL_PRIOR 0.65
 
@@ -92,8 +90,6 @@ void draft_pace_note_round(struct draft_pace *pace, uint32_t rows, double time_u
 
 void draft_pace_rest(struct draft_pace *pace)
 {
-    for (uint32_t i = 1; i <= DRAFT_PACE_ROWS; i++)
-        pace->round_us[i] -= FADE_PER_REST * pace->round_us[i];
     begin_pause(&pace->model);
 }
 
@@ -142,11 +138,6 @@ double draft_pace_step_us(const struct draft_pace *pace, uint32_t rows)
 
 double draft_pace_round_us(const struct draft_pace *pace, uint32_t rows)
 {
-    uint32_t fewest = 1;
-    while (fewest < DRAFT_PACE_ROWS && pace->round_us[fewest] <= 0.0)
-        fewest++;
-    if (rows < fewest)
-        return pace->round_us[fewest] * rows / fewest;
     return expected_us(pace->round_us, rows);
 }
 

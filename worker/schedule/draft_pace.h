@@ -54,8 +54,7 @@ void draft_pace_note_draft(struct draft_pace *pace, uint8_t class, bool accepted
 
 /* A round of the draft model took so long. */
 void draft_pace_note_round(struct draft_pace *pace, uint32_t rows, double time_us);
-/* The draft model would lose time: begins its pause. Prices of rounds fade a little, so that one that
- * was measured too high is measured again some pauses later. */
+/* The draft model would lose time: begins its pause. */
 void draft_pace_rest(struct draft_pace *pace);
 
 /* Drafts without a draft model. */

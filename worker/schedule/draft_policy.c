@@ -15,9 +15,6 @@
  * first, from the share of its tokens that was accepted before:
  *
  *     (streams + sum over candidates and rounds r of acceptance^r) / (time of the step + rounds)
- *
- * The first round ever is run alone, because its price is not known. A price at which not even
- * tokens that are nearly always right would pay rules out trials as well.
  */
 #include "worker/schedule/draft_policy.h"
 
@@ -106,14 +103,19 @@ uint32_t draft_policy_choose(const struct draft_pace *pace, const struct draft_r
     return best;
 }
 
-/* The depth with the most expected tokens per time, if each token is accepted with the probability
- * `acceptance`, times the stream's trust unless `trusts` is NULL. */
-static uint32_t best_depth(const struct draft_pace *pace, const struct draft_depth_request *request,
-                           double acceptance, const double *trusts)
+uint32_t draft_policy_depth(const struct draft_pace *pace,
+                            const struct draft_depth_request *request)
 {
     uint32_t streams = request->streams, count = request->candidate_count;
+    must(streams > 0 && count > 0 && count <= streams);
+    must(request->most_tokens <= DRAFT_MODEL_TOKENS);
+    if (streams + count > DRAFT_PACE_ROWS)
+        return 0;
     double plain_us = draft_pace_step_us(pace, streams);
+    if (plain_us <= 0.0)
+        return 0;
     double tokens = streams, best_rate = MIN_GAIN * streams / plain_us, rounds_us = 0.0;
+    double acceptance = draft_pace_model_acceptance(pace);
     uint32_t best = 0;
     for (uint32_t depth = 1; depth <= request->most_tokens; depth++) {
         uint32_t rows = streams + depth * count;
@@ -121,8 +123,7 @@ static uint32_t best_depth(const struct draft_pace *pace, const struct draft_dep
         if (rows > DRAFT_PACE_ROWS)
             break;
         for (uint32_t i = 0; i < count; i++) {
-            double each = least(acceptance * (trusts ? trusts[i] : 1.0), ACCEPTANCE_MAX);
-            double survival = 1.0;
+            double each = least(acceptance * request->trusts[i], ACCEPTANCE_MAX), survival = 1.0;
             for (uint32_t token = 0; token < depth; token++)
                 survival *= each;
             tokens += survival;
@@ -137,37 +138,5 @@ static uint32_t best_depth(const struct draft_pace *pace, const struct draft_dep
             best_rate = tokens / step_us;
         }
     }
-    return best;
-}
-
-uint32_t draft_policy_depth(const struct draft_pace *pace,
-                            const struct draft_depth_request *request)
-{
-    uint32_t streams = request->streams, count = request->candidate_count;
-    must(streams > 0 && count > 0 && count <= streams);
-    must(request->most_tokens <= DRAFT_MODEL_TOKENS);
-    if (streams + count > DRAFT_PACE_ROWS || request->most_tokens == 0 ||
-        draft_pace_step_us(pace, streams) <= 0.0)
-        return 0;
-    if (draft_pace_round_us(pace, 1) <= 0.0)
-        return 1;
-    uint32_t best = best_depth(pace, request, draft_pace_model_acceptance(pace), request->trusts);
-    if (best == 0 && pace->probes > 0)
-        return best_depth(pace, request, ACCEPTANCE_MAX, NULL) > 0;
-    return best;
-}
-
-bool draft_policy_model_may_pay(const struct draft_pace *pace, uint32_t streams, double target_us)
-{
-    must(streams > 0);
-    if (2 * streams > DRAFT_PACE_ROWS)
-        return false;
-    if (draft_pace_step_us(pace, streams) <= 0.0 || draft_pace_round_us(pace, 1) <= 0.0)
-        return true;
-    const struct draft_depth_request request = {.streams = streams,
-                                                .candidate_count = streams,
-                                                .most_tokens = DRAFT_MODEL_TOKENS,
-                                                .first_rows = streams,
-                                                .target_us = target_us};
-    return best_depth(pace, &request, ACCEPTANCE_MAX, NULL) > 0;
+    return best == 0 && pace->probes > 0 && request->most_tokens > 0 ? 1 : best;
 }

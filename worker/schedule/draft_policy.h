@@ -36,13 +36,9 @@ struct draft_depth_request {
     double target_us;
 };
 /* How many rounds of the draft model, each proposing one more token of all candidates, give the most
- * expected tokens per time. One if no round was ever measured; one at least while trials are left
- * after a pause, if rounds would pay for tokens that are nearly always right. */
+ * expected tokens per time. One at least while trials are left after a pause. */
 uint32_t draft_policy_depth(const struct draft_pace *pace,
                             const struct draft_depth_request *request);
-/* Whether rounds for all of `streams` > 0 streams would pay if nearly all tokens were right. True as
- * long as steps or rounds are not measured. */
-bool draft_policy_model_may_pay(const struct draft_pace *pace, uint32_t streams, double target_us);
 /* Probability that a draft of the class is accepted in a stream with this trust. */
 double draft_policy_acceptance(const struct draft_pace *pace, uint8_t class, double trust);
 

@@ -143,23 +143,11 @@ static bool is_young(const struct sequence *sequence)
     return sequence->known_tokens - sequence->request.run.prompt_tokens <= FIRST_ROWS;
 }
 
-/* Whether the draft model rests. It does from now on if it cannot pay, so that it is fed nothing. */
-static bool rests(struct worker_engine *engine)
-{
-    struct draft_pace *pace = &engine->drafts.pace;
-    uint32_t streams = sequence_table_running(engine->table);
-    double target_us = engine->parts.itl_target_ms * 1000.0;
-    if (!draft_pace_model_is_paused(pace) && streams > 0 &&
-        !draft_policy_model_may_pay(pace, streams, target_us))
-        draft_pace_rest(pace);
-    return draft_pace_model_is_paused(pace);
-}
-
 enum result model_drafts_feed(struct worker_engine *engine, uint32_t step_rows,
                               struct error_text *error)
 {
     struct model_drafts *drafts = &engine->model_drafts;
-    bool is_paused = rests(engine);
+    bool is_paused = draft_pace_model_is_paused(&engine->drafts.pace);
     uint32_t left = least(step_rows > FEED_ROWS ? step_rows : FEED_ROWS, DRAFT_MODEL_ROWS);
     uint32_t fed = 0;
     for (uint32_t i = 0; i < sequence_table_running(engine->table); i++) {
