@@ -61,6 +61,16 @@ def test_texts(server, fields, pattern):
     assert re.fullmatch(pattern, content(server, **fields))
 
 
+def test_a_stop_string_cuts_an_enforced_text(server):
+    """The text ends before the stop string, as a free one does; what comes before it is what the grammar wrote."""
+    whole = content(server, guided_regex="(ab|ba){3}-end-(ab|ba){3}")
+    for stop in ("-end", "d-"):
+        reply = chat(server, guided_regex="(ab|ba){3}-end-(ab|ba){3}", stop=["nowhere", stop]).json["choices"][0]
+        assert (reply["finish_reason"], reply["message"]["content"]) == ("stop", whole[:whole.index(stop)])
+    kept = chat(server, guided_regex="(ab|ba){3}-end-(ab|ba){3}", stop="-end", include_stop_str_in_output=True)
+    assert kept.json["choices"][0]["message"]["content"] == whole[:whole.index("-end") + 4]
+
+
 def test_json_object(server):
     choice = chat(server, response_format={"type": "json_object"}).json["choices"][0]
     assert choice["message"]["content"].startswith("{")
