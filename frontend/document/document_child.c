@@ -30,11 +30,12 @@
 #include "proto/must.h"
 #include "shm/peer_watch.h"
 
-#define LOOK_MS       20
-#define READ_BYTES    (64u << 10)
-#define NUMBER_BYTES  24
-#define MESSAGE_BYTES 4096u
-#define END_MOST_MS   2000 /* from the end of its output to its own */
+#define CPU_ROUNDING_MS 20 /* between the kernel's limit and the time that it reports */
+#define LOOK_MS         20
+#define READ_BYTES      (64u << 10)
+#define NUMBER_BYTES    24
+#define MESSAGE_BYTES   4096u
+#define END_MOST_MS     2000 /* from the end of its output to its own */
 
 struct child {
     pid_t pid;
@@ -188,10 +189,12 @@ static bool has_message(const struct child *child, const char *words)
     return strstr(text, words) != NULL;
 }
 
-static enum result status_judge(const struct child *child, int status, const struct error_text *how,
-                                struct error_text *error)
+/* `spent`: it used up its CPU time. A process whose soft and hard limit are equal is ended by SIGKILL. */
+static enum result status_judge(const struct child *child, int status, bool spent,
+                                const struct error_text *how, struct error_text *error)
 {
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
+    if (WIFSIGNALED(status) &&
+        (WTERMSIG(status) == SIGXCPU || (WTERMSIG(status) == SIGKILL && spent)))
         return error_set(error, RESULT_TOO_LARGE, "reading it takes too long");
     if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGTERM)) {
         log_warn("document process: %s", how->text);
@@ -256,7 +259,7 @@ enum result document_child_run(const struct document_run *run, int64_t *cpu_left
         *cpu_left_ms -= child_cpu_ms(&child);
         int status = program_reap(child.pid, &how);
         if (result == RESULT_OK)
-            result = status_judge(&child, status, &how, error);
+            result = status_judge(&child, status, *cpu_left_ms <= CPU_ROUNDING_MS, &how, error);
     }
     child_close(&child);
     if (result != RESULT_OK)
