@@ -211,6 +211,21 @@ def test_waiting_ends(folder, start_server):
     assert answer(ask(server, "demo"))
 
 
+def test_a_drain_refuses_models_that_have_ended(folder, start_server):
+    """The server ends with the stream of one model; another model's engine is gone before that."""
+    server = start_server("--models-dir", str(folder), *SMALL)
+    assert answer(ask(server, "demo"))
+    stream = server.open_stream("Count.", model=MODEL_ID, max_tokens=300, ignore_eos=True)
+    stream.wait_token()
+    server.process.terminate()
+    wait_until(lambda: states(server)["demo"] == "unloaded", "the idle model to end")
+    for model in ("demo", "twin"):
+        late = ask(server, model)
+        assert (late.status, late.error["code"]) == (503, "shutting_down")
+    assert stream.text()[1] == "length"
+    assert server.wait_exit() == 0
+
+
 @pytest.mark.parametrize("text, words", [
     ("[demo]\nport = 1\n", "shoal.ini, [demo]: 'port' is no option of a single model"),
     ("[demo]\ncontext = many\n", "shoal.ini, [demo]: --context: 'many' is not a number"),

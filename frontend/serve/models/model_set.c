@@ -249,7 +249,7 @@ static void engine_end(struct model *model)
     chat_engine_destroy(model->engine);
     model->engine = NULL;
     model->ended = false;
-    if (model->state == MODEL_UNLOADING) {
+    if (model->state != MODEL_FAILED) { /* UNLOADING, or any other state when the server drains */
         model->state = MODEL_UNLOADED;
         state_log(model, "model_unloaded");
     }
