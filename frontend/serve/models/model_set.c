@@ -419,7 +419,7 @@ struct model *model_set_find(const struct model_set *set, const char *name)
             any = &set->models[i];
     }
     size_t stem = name ? strlen(name) - strlen(latest) : 0;
-    char untagged[256];
+    char untagged[MODEL_NAME_BYTES];
     if (!any && name && strlen(name) > strlen(latest) && stem < sizeof untagged &&
         strcmp(name + stem, latest) == 0) {
         memcpy(untagged, name, stem);

@@ -17,6 +17,8 @@
 
 #include "frontend/serve/engine/chat_engine.h"
 
+#define MODEL_NAME_BYTES 256u /* as model_assets.model_id */
+
 struct model;
 struct model_set;
 

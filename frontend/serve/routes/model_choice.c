@@ -11,8 +11,6 @@
 #include "frontend/http/query_text.h"
 #include "frontend/serve/models/body_model.h"
 
-#define NAME_BYTES 256u /* as model_assets.model_id */
-
 static enum result body_unpack(struct prepare_input *input, struct api_error *error)
 {
     char *body;
@@ -41,7 +39,7 @@ static enum result body_unpack(struct prepare_input *input, struct api_error *er
 struct model *model_choice_of_body(const struct model_set *set, struct prepare_input *input,
                                    struct api_error *error)
 {
-    char name[NAME_BYTES];
+    char name[MODEL_NAME_BYTES];
     if (!model_set_is_directory(set))
         return model_set_find(set, NULL);
     if (body_unpack(input, error) != RESULT_OK)
@@ -52,14 +50,14 @@ struct model *model_choice_of_body(const struct model_set *set, struct prepare_i
     case BODY_MODEL_INVALID: break;
     }
     (void)api_error_invalid(error, "model", "model must be a string of at most %u bytes",
-                            NAME_BYTES - 1);
+                            MODEL_NAME_BYTES - 1);
     return NULL;
 }
 
 struct model *model_choice_of_query(const struct route_context *context,
                                     struct http_exchange *exchange)
 {
-    char name[NAME_BYTES];
+    char name[MODEL_NAME_BYTES];
     struct api_error error;
     bool named = query_text_find(exchange->request->query, "model", name, sizeof name);
     bool choice = model_set_is_directory(context->models);

@@ -17,8 +17,6 @@
 #include "frontend/serve/routes/model_choice.h"
 #include "proto/must.h"
 
-#define NAME_BYTES 256u /* as model_assets.model_id */
-
 /* True if the chat template reads `name`. */
 static bool template_reads(const struct model_assets *assets, const char *name)
 {
@@ -204,7 +202,7 @@ void model_routes_get(const struct route_context *context, struct http_exchange 
             http_reply_error(exchange, &error);
         return;
     }
-    char name[NAME_BYTES];
+    char name[MODEL_NAME_BYTES];
     const char *encoded = strstr(exchange->request->path, "/models/");
     struct text_buffer body = {0};
     if (!encoded) {

@@ -80,7 +80,7 @@ static void on_over(void *context, const char *id, const struct api_error *error
 /* The model with this name, or NULL. */
 static struct model *model_find(const struct model_set *models, const struct text_buffer *name)
 {
-    char id[256];
+    char id[MODEL_NAME_BYTES];
     snprintf(id, sizeof id, "%.*s", (int)name->length, name->length > 0 ? name->bytes : "");
     struct model *model = model_set_find(models, id);
     if (!model || model_set_is_directory(models))
