@@ -28,7 +28,7 @@
 
 struct golden {
     char name[NAME_BYTES];
-    char folder[256];
+    char folder[320];
     char base[256];
     uint32_t ids[POSITIONS];
     uint32_t greedy[GREEDY];
@@ -39,7 +39,7 @@ static uint32_t case_count;
 
 static FILE *open_golden(const struct golden *golden, const char *file_name)
 {
-    char path[320];
+    char path[512];
     snprintf(path, sizeof path, "%s/%s", golden->folder, file_name);
     FILE *file = fopen(path, "rb");
     if (!file)
