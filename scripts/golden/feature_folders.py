@@ -60,6 +60,11 @@ CASES = {
         "model_type": "arcee", "attention_bias": True, "mlp_bias": True, "head_dim": 8}, {}, []),
     "arcee_biases-b": ("ArceeForCausalLM", OTHER | {
         "model_type": "arcee", "mlp_bias": True, "head_dim": 16, "tie_word_embeddings": True}, {}, ["hidden_act"]),
+    "starcoder2_plain-a": ("Starcoder2ForCausalLM", SMALL | {
+        "model_type": "starcoder2", "use_bias": False, "head_dim": 8, "tie_word_embeddings": False}, {}, ["hidden_act"]),
+    "starcoder2_plain-b": ("Starcoder2ForCausalLM", OTHER | {
+        "model_type": "starcoder2", "sliding_window": 6, "head_dim": 16, "norm_epsilon": 1e-3}, {},
+                           ["use_bias", "tie_word_embeddings"]),
     "exaone4_windows-a": ("Exaone4ForCausalLM", SMALL | {
         "model_type": "exaone4", "sliding_window": 7, "layer_types": [SLIDING, FULL], "head_dim": 8}, {}, []),
     "exaone4_windows-b": ("Exaone4ForCausalLM", OTHER | {

@@ -6,7 +6,8 @@
  *                or Wdown . activation(Wup . n(x)), or the layer's experts (expert_blocks.c)
  *   logits = Woutput . norm(x) [scaled and capped]
  *
- * n(x) is norm(x), or x itself in families that norm only the outputs of the halves.
+ * n(x) is norm(x), or x itself in families that norm only the outputs of the halves. norm is
+ * rms_norm, or layer_norm and a bias.
  *
  * Of the last layer's outputs, only the rows whose next token is needed are used. So those rows are
  * gathered after the last layer's attention, and its projections, the final norm and the vocabulary
@@ -16,7 +17,11 @@
  */
 #include "worker/model/build/dense_blocks.h"
 
+#include <stdio.h>
+
 #include "proto/must.h"
+
+#define NORM_NAME_BYTES 64u
 
 struct dense_tensors dense_blocks_add_tensors(struct plan_builder *b, const struct model_config *c,
                                               enum plan_rows rows)
@@ -59,6 +64,21 @@ struct linear_weights dense_blocks_qkv_biases(struct plan_builder *b, const stru
     };
 }
 
+/* Norms x by the norm of that name. */
+static void list_norm(struct plan_builder *b, const struct model_config *c,
+                      const struct dense_form *form, plan_tensor_id x, const char *name,
+                      plan_tensor_id out)
+{
+    plan_weight_id weight = plan_builder_vector(b, c->hidden, "%s.weight", name);
+    if (!form->layer_norms) {
+        plan_ops_rms_norm(b, x, weight, out);
+        return;
+    }
+    plan_weight_id bias = plan_builder_vector(b, c->hidden, "%s.bias", name);
+    plan_ops_layer_norm(b, x, weight, out);
+    plan_ops_bias_add(b, out, (struct linear_weights){bias, PLAN_NONE, PLAN_NONE});
+}
+
 /* The normed residual, or the residual itself if the form has no norm there. */
 static plan_tensor_id list_input(struct plan_builder *b, const struct model_config *c,
                                  const struct dense_form *form, const char *norm_name,
@@ -66,8 +86,9 @@ static plan_tensor_id list_input(struct plan_builder *b, const struct model_conf
 {
     if (form->no_input_norms)
         return t->residual;
-    plan_weight_id norm = plan_builder_vector(b, c->hidden, "blk.%u.%s.weight", layer, norm_name);
-    plan_ops_rms_norm(b, t->residual, norm, t->normed);
+    char name[NORM_NAME_BYTES];
+    snprintf(name, sizeof name, "blk.%u.%s", layer, norm_name);
+    list_norm(b, c, form, t->residual, name, t->normed);
     return t->normed;
 }
 
@@ -139,6 +160,7 @@ static void list_add(struct plan_builder *b, const struct model_config *c,
                      const struct dense_tensors *t)
 {
     struct linear_weights bias = {half->bias, PLAN_NONE, PLAN_NONE};
+    must(!form->post_norms || !form->layer_norms);
     if (!form->post_norms) {
         plan_ops_linear_add(b, half->x, half->matrix, t->residual);
         if (half->bias != PLAN_NONE)
@@ -248,7 +270,6 @@ plan_tensor_id dense_blocks_list(struct plan_builder *b, const struct model_conf
     plan_tensor_id logits = plan_builder_tensor(b, PLAN_ROWS_LOGITS, c->vocab_tokens);
     plan_weight_id embedding =
         plan_builder_matrix(b, c->vocab_tokens, c->hidden, "token_embd.weight");
-    plan_weight_id norm = plan_builder_vector(b, c->hidden, "output_norm.weight");
     plan_weight_id output = plan_builder_output_matrix(b, c, embedding);
     plan_builder_use_in_config(b, "rope_freqs.weight");
     plan_builder_use_in_config(b, "rope_factors_long.weight");
@@ -265,7 +286,7 @@ plan_tensor_id dense_blocks_list(struct plan_builder *b, const struct model_conf
     plan_ops_gather_rows(b, step.attended, last.attended);
     list_layer(b, c, form, c->layers - 1, &last);
 
-    plan_ops_rms_norm(b, last.residual, norm, last.normed);
+    list_norm(b, c, form, last.residual, "output_norm", last.normed);
     plan_ops_linear(b, last.normed, (struct linear_weights){output, PLAN_NONE, PLAN_NONE}, logits);
     plan_ops_soft_cap(b, logits);
     return logits;

@@ -15,6 +15,8 @@
 #include "worker/model/build/plan_ops.h"
 
 struct dense_form {
+    bool layer_norms;    /* norms before the halves and the logits subtract the mean and have a
+                            bias; not together with post_norms */
     bool qkv_bias;       /* q, k and v have biases, whatever the config says */
     bool output_bias;    /* attention's projection has one, likewise */
     bool sinks;          /* attention has attn_sinks */

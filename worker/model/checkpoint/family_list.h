@@ -24,6 +24,7 @@
     FAMILY(smollm3)         \
     FAMILY(seed_oss)        \
     FAMILY(arcee)           \
+    FAMILY(starcoder2)      \
     FAMILY(exaone4)         \
     FAMILY(olmo2)           \
     FAMILY(olmo3)           \
