@@ -15,6 +15,14 @@
 
 #define PAYLOAD_ALIGN_BYTES 64u
 
+static enum result check_rank(const struct token_event *event, uint32_t vocab_tokens,
+                              struct error_text *error)
+{
+    if (event->rank < 1 || event->rank > vocab_tokens)
+        return error_set(error, RESULT_CORRUPT, "T18: rank %u of %u", event->rank, vocab_tokens);
+    return RESULT_OK;
+}
+
 static enum result check_token(const struct token_event *event, uint32_t vocab_tokens,
                                struct error_text *error)
 {
@@ -29,9 +37,11 @@ static enum result check_token(const struct token_event *event, uint32_t vocab_t
         return error_set(error, RESULT_CORRUPT, "T14: cached_images %u", event->cached_images);
     if (event->draft_tokens > LIMIT_DRAFT_TOKENS)
         return error_set(error, RESULT_CORRUPT, "T15: draft_tokens %u", event->draft_tokens);
+    if (event->kind == TOKEN_EVENT_PROMPT_TOKEN)
+        return check_rank(event, vocab_tokens, error);
     if (event->draft_position > LIMIT_DRAFT_TOKENS)
         return error_set(error, RESULT_CORRUPT, "T16: draft_position %u", event->draft_position);
-    if (event->kind == TOKEN_EVENT_TOKEN && !(fabsf(event->mirostat_mu) <= 1e9f))
+    if (!(fabsf(event->mirostat_mu) <= 1e9f))
         return error_set(error, RESULT_CORRUPT, "T17: mirostat_mu %g", (double)event->mirostat_mu);
     return RESULT_OK;
 }

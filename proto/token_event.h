@@ -23,6 +23,7 @@
  *   36      4     prompt_total        T8: PROGRESS: <= LIMIT_CONTEXT_TOKENS
  *   36      4     draft_position      T16: TOKEN: n if the token equals the n-th draft of its step;
  *                                          else 0; <= LIMIT_DRAFT_TOKENS
+ *   36      4     rank                T18: PROMPT_TOKEN: 1..vocabulary
  *   40      4     cached_tokens       T9: TOKEN, PROGRESS: prompt tokens taken from the prefix
  *                                         cache, <= LIMIT_CONTEXT_TOKENS
  *   44      4     payload_generation  T10: PAYLOAD_DONE: the chunk's generation
@@ -39,7 +40,8 @@
  *                                          order; unused pairs are zero
  *
  * Log-probabilities are natural logarithms of the raw distribution: softmax of the model's logits
- * before bias, penalties, temperature and filters. Forced tokens have one too.
+ * before bias, penalties, temperature and filters. Forced tokens have one too. A rank is the number
+ * of tokens whose logit is at least the token's, itself included.
  *
  * If the submit record asks for alternatives, those of a token precede its TOKEN event, in as many
  * ALTERNATIVES events as they need, in descending order, ties by id; T13: at most top_logprobs of
@@ -118,6 +120,7 @@ struct token_event {
             union {
                 uint32_t prompt_total;
                 uint32_t draft_position; /* TOKEN */
+                uint32_t rank;           /* PROMPT_TOKEN */
             };
             uint32_t cached_tokens;
             union {
@@ -136,7 +139,7 @@ struct token_event {
 };
 _Static_assert(sizeof(struct token_event) == 64, "ring slot is 64 bytes");
 
-/* Checks rules T1-T12 and T14-T17 against a vocabulary and a slab. RESULT_CORRUPT, and the error text
+/* Checks rules T1-T12 and T14-T18 against a vocabulary and a slab. RESULT_CORRUPT, and the error text
  * begins with the rule's name. Pure. */
 enum result token_event_check(const struct token_event *event, uint32_t vocab_tokens,
                               uint64_t slab_bytes, struct error_text *error) RESULT_CHECKED;

@@ -42,10 +42,19 @@ def test_prompt_logprobs_have_vllms_shape(server):
     echoed = complete(server, prompt=ids, max_tokens=1, echo=True, logprobs=0)["logprobs"]["token_logprobs"]
     for token, logprob, entry in zip(ids[1:], echoed[1:], others, strict=False):
         assert entry[str(token)]["logprob"] == logprob and 3 <= len(entry) <= 4
+        assert (entry[str(token)]["rank"] > 3) == (len(entry) == 4)
     chat = server.request("POST", "/v1/chat/completions", {
         "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2, "n": 2, "prompt_logprobs": 0})
     assert chat.json["prompt_logprobs"][0] is None
     assert len(chat.json["prompt_logprobs"]) == chat.json["usage"]["prompt_tokens"]
+
+
+def test_ranks_do_not_depend_on_the_alternatives(server):
+    ids = tokenize(server, PROMPT)
+    few, many = (complete(server, prompt=ids, max_tokens=1, prompt_logprobs=top)["prompt_logprobs"][1:] for top in (0, 20))
+    ranks = [entry[str(token)]["rank"] for token, entry in zip(ids[1:], few, strict=True)]
+    assert ranks == [entry[str(token)]["rank"] for token, entry in zip(ids[1:], many, strict=True)]
+    assert max(ranks) > 20
 
 
 def test_a_stream_echoes_with_logprobs(server):

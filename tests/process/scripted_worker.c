@@ -201,7 +201,7 @@ static void tell_alternatives(struct scripted_worker *worker, struct request_id 
     }
 }
 
-/* Log-probabilities of the prompt: of token t at place p, -(t + p) % 8. */
+/* Log-probabilities of the prompt: of token t at place p, -(t + p) % 8, and rank 1. */
 static void tell_scores(struct scripted_worker *worker, const struct sequence_request *request)
 {
     const struct run_params *run = &request->run;
@@ -213,6 +213,7 @@ static void tell_scores(struct scripted_worker *worker, const struct sequence_re
                                                                .request = request->id,
                                                                .token = request->tokens[at],
                                                                .index = at,
+                                                               .rank = 1,
                                                                .logprob = logprob});
     }
 }

@@ -112,8 +112,10 @@ static struct sampled_token draw(uint64_t prefix, uint32_t vocab_tokens,
         sampled.token = (sampled.token + 1) % vocab_tokens;
     if (sampling->is_forced)
         sampled.token = sampling->forced_token;
-    if (sampling->wants_logprob)
+    if (sampling->wants_logprob) {
         sampled.logprob = -(float)(hash >> 40) * 0x1p-24f;
+        sampled.rank = 1 + (uint32_t)(hash % vocab_tokens);
+    }
     for (; sampled.alternative_count < sampling->top_logprobs; sampled.alternative_count++)
         sampled.alternatives[sampled.alternative_count] = (struct token_logprob){
             .token = (uint32_t)(mix(hash + sampled.alternative_count) % vocab_tokens),

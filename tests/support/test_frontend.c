@@ -210,12 +210,14 @@ static bool expects_score(const struct test_reply *reply)
     return reply->score_from > 0 && reply->score_from + reply->score_count < reply->score_end;
 }
 
-static void take_score(struct test_reply *reply, const struct token_event *event)
+static void take_score(const struct test_frontend *frontend, struct test_reply *reply,
+                       const struct token_event *event)
 {
     must(expects_score(reply) && reply->token_count == 0);
     must(event->index == reply->score_from + reply->score_count);
     must(event->index <= reply->prompt_done);
     must(reply->alternative_counts[0] == reply->score_top);
+    must(event->rank >= 1 && event->rank <= frontend->vocab_tokens);
     reply->alternative_counts[0] = 0;
     reply->scores[reply->score_count++] = event->logprob;
 }
@@ -280,7 +282,7 @@ static void take_event(struct test_frontend *frontend, const struct token_event 
         take_drafts(frontend, reply, event);
         take_token(reply, event);
         break;
-    case TOKEN_EVENT_PROMPT_TOKEN: take_score(reply, event); break;
+    case TOKEN_EVENT_PROMPT_TOKEN: take_score(frontend, reply, event); break;
     case TOKEN_EVENT_ALTERNATIVES: take_alternatives(reply, event); break;
     case TOKEN_EVENT_VECTOR: must(false); break; /* these workers do not pool */
     case TOKEN_EVENT_PAYLOAD_DONE:

@@ -350,6 +350,8 @@ static void compare(const struct batch *batch, const struct sampled_token *resul
             describe(batch, row, results[row].token, expected.token);
             fail_msg("logprob %g, not %g", (double)results[row].logprob, (double)expected.logprob);
         }
+        if (sampling->is_forced || sampling->top_logprobs > 0)
+            assert_int_equal(results[row].rank, expected.rank);
         assert_int_equal(results[row].alternative_count, expected.alternative_count);
         assert_memory_equal(results[row].alternatives, expected.alternatives,
                             expected.alternative_count * sizeof(struct token_logprob));

@@ -307,6 +307,22 @@ static bool gather_slice(struct logit_walk *walk)
     return true;
 }
 
+uint32_t logit_walk_rank(const struct logit_walk *walk, uint32_t token)
+{
+    float logit = walk->logits[token];
+    if (!(logit > -INFINITY))
+        return walk->vocab_tokens;
+    uint32_t count = 0;
+    for (uint32_t first = 0; first < walk->vocab_tokens; first += LOGIT_BLOCK) {
+        if (walk->block_max[first / LOGIT_BLOCK] < logit)
+            continue;
+        uint32_t end = first + block_count_of(walk, first);
+        for (uint32_t at = first; at < end; at++)
+            count += walk->logits[at] >= logit;
+    }
+    return count;
+}
+
 uint32_t logit_walk_finite(const struct logit_walk *walk)
 {
     uint32_t count = 0;

@@ -49,6 +49,8 @@ void logit_walk_begin(struct logit_walk *walk, const float *logits);
 uint32_t logit_walk_largest(const struct logit_walk *walk);
 /* Number of tokens with a logit above -infinity. */
 uint32_t logit_walk_finite(const struct logit_walk *walk);
+/* Number of tokens whose logit is at least the token's, itself included. */
+uint32_t logit_walk_rank(const struct logit_walk *walk, uint32_t token);
 /* exp(x) for x <= 0, with the same bits on every machine; 0 below -87. */
 float logit_walk_exp(float x);
 /* 1 / temperature, at most FLT_MAX. */

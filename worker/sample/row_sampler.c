@@ -423,6 +423,7 @@ void row_sampler_explain(struct row_sampler *sampler, const float *logits, uint3
     begin(sampler, logits);
     sampled->alternative_count = 0;
     sampled->logprob = -INFINITY;
+    sampled->rank = logit_walk_rank(walk, sampled->token);
     if (walk->largest == -INFINITY)
         return;
     logit_walk_descend(walk, 1.0f);

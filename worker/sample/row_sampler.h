@@ -90,6 +90,9 @@ struct sampled_token {
     uint32_t token;
     float logprob;     /* 0 unless wants_logprob */
     float mirostat_mu; /* sampling_params.mirostat_mu for the next draw */
+    /* Tokens whose raw logit is at least the token's, itself included: 1..vocab_tokens. 0 without
+     * wants_logprob; backends may leave it 0 for drawn tokens. */
+    uint32_t rank;
     /* The most likely tokens in descending order, equal ones by id: as many as requested, as far as
      * their probability is above 1e-38 of the first one's. */
     uint32_t alternative_count;
@@ -107,7 +110,7 @@ void row_sampler_destroy(struct row_sampler *sampler);
 struct sampled_token row_sampler_draw(struct row_sampler *sampler, const float *logits,
                                       const struct row_sampling *sampling);
 
-/* Computes the log-probability of sampled->token and the alternatives from the raw logits, for a
+/* Computes the log-probability and the rank of sampled->token and the alternatives from the raw logits, for a
  * token that was drawn elsewhere. */
 void row_sampler_explain(struct row_sampler *sampler, const float *logits, uint32_t top_logprobs,
                          struct sampled_token *sampled);

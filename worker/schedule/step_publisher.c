@@ -147,6 +147,7 @@ static void tell_scores(struct worker_engine *engine, struct sequence *sequence,
                                                  .request = sequence->request.id,
                                                  .token = score->token,
                                                  .index = sequence->next_score++,
+                                                 .rank = score->rank,
                                                  .logprob = score->logprob});
     }
 }

@@ -196,7 +196,7 @@ static void prompt_token(struct api_reply *reply, uint32_t choice, const struct 
 {
     if (choice == 0 && reply->prompt_log)
         prompt_log_push(reply->prompt_log, (struct token_logprob){token->id, token->logprob},
-                        token->alternatives, token->alternative_count);
+                        token->rank, token->alternatives, token->alternative_count);
 }
 
 static bool token(struct api_reply *reply, uint32_t choice, const struct reply_token *token,

@@ -359,8 +359,8 @@ static void prompt_token(struct api_reply *reply, uint32_t index, const struct r
 {
     if (reply->choices[index].prompt_log)
         prompt_log_push(reply->choices[index].prompt_log,
-                        (struct token_logprob){token->id, token->logprob}, token->alternatives,
-                        token->alternative_count);
+                        (struct token_logprob){token->id, token->logprob}, token->rank,
+                        token->alternatives, token->alternative_count);
 }
 
 static bool token(struct api_reply *reply, uint32_t index, const struct reply_token *token,

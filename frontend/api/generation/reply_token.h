@@ -16,6 +16,7 @@ struct reply_token {
     /* Natural logarithm of its probability in the raw distribution (proto/token_event.h); 0 unless
      * the request wants logprobs. -INFINITY is possible for a forced token. */
     float logprob;
+    uint32_t rank; /* of a prompt token (proto/token_event.h) */
     /* The most likely tokens at its position in descending order, as many as the request wants or
      * there are; the drawn token may be among them. Valid during the call. */
     const struct token_logprob *alternatives; /* [alternative_count] */

@@ -154,6 +154,7 @@ static enum result on_prompt_token(struct chat_engine *engine, struct live_reque
         return RESULT_CORRUPT;
     const struct reply_token token = {.id = event->token,
                                       .logprob = event->logprob,
+                                      .rank = event->rank,
                                       .alternatives = request->alternatives,
                                       .alternative_count = request->alternative_count};
     if (request->sink->prompt_token)

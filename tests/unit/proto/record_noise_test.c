@@ -166,6 +166,8 @@ static void assert_event_is_usable(const struct token_event *event)
         assert_true(event->token < VOCAB_TOKENS && event->index < LIMIT_CONTEXT_TOKENS);
         assert_true(event->logprob <= 0); /* false for NaN */
     }
+    if (event->kind == TOKEN_EVENT_PROMPT_TOKEN)
+        assert_in_range(event->rank, 1, VOCAB_TOKENS);
     if (event->kind == TOKEN_EVENT_PROGRESS)
         assert_true(event->prompt_done <= event->prompt_total);
     if (event->kind == TOKEN_EVENT_PAYLOAD_DONE)

@@ -1,5 +1,5 @@
 /*
- * Rules T1-T12 and T14-T17 of token events, each broken alone; the limits themselves pass.
+ * Rules T1-T12 and T14-T18 of token events, each broken alone; the limits themselves pass.
  */
 // tags: threads
 #include <float.h>
@@ -26,6 +26,7 @@ static struct token_event valid(enum token_event_kind kind)
         event.index = LIMIT_CONTEXT_TOKENS - 1;
         event.logprob = -0.5f;
         event.cached_tokens = kind == TOKEN_EVENT_TOKEN ? LIMIT_CONTEXT_TOKENS : 0;
+        event.rank = kind == TOKEN_EVENT_PROMPT_TOKEN ? VOCAB_TOKENS : 0;
     } else if (kind == TOKEN_EVENT_FINISHED) {
         event.finish = FINISH_LENGTH;
         event.cached_tokens = LIMIT_CONTEXT_TOKENS;
@@ -271,6 +272,19 @@ static void t17_mirostat(void **state)
     }
 }
 
+static void t18_rank(void **state)
+{
+    (void)state;
+    struct token_event event = valid(TOKEN_EVENT_PROMPT_TOKEN);
+    event.rank = 1;
+    assert_int_equal(check(&event, NULL), RESULT_OK);
+    const uint32_t wrong[] = {0, VOCAB_TOKENS + 1, UINT32_MAX};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        event.rank = wrong[i];
+        assert_breaks(&event, "T18:");
+    }
+}
+
 static void t10_payload(void **state)
 {
     (void)state;
@@ -331,6 +345,7 @@ int main(void)
         cmocka_unit_test(t14_cached_images),
         cmocka_unit_test(t15_t16_drafts),
         cmocka_unit_test(t17_mirostat),
+        cmocka_unit_test(t18_rank),
         cmocka_unit_test(t12_alternatives),
         cmocka_unit_test(t10_payload),
         cmocka_unit_test(t11_step_time),

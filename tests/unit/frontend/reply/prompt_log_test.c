@@ -50,15 +50,15 @@ static void the_first_token_has_none(void **state)
     prompt_log_destroy(NULL);
 }
 
-/* The pair after an entry's alternatives is the next entry's, and gives it no rank. */
-static void the_next_entry_gives_no_rank(void **state)
+/* The pair after an entry's alternatives is the next entry's: it is not written. */
+static void a_token_beyond_the_alternatives_has_its_own_rank(void **state)
 {
     (void)state;
     const struct token_logprob best = {'a', -0.5f}, own = {'b', -4.0f};
     struct prompt_log *log = prompt_log_create(tokenizer, 'x');
-    prompt_log_push(log, own, &best, 1);
-    prompt_log_push(log, own, &best, 1);
-    const char *const b = "{\"98\":{\"logprob\":-4,\"rank\":null,\"decoded_token\":\"b\"}}";
+    prompt_log_push(log, own, 7, &best, 1);
+    prompt_log_push(log, own, 7, &best, 1);
+    const char *const b = "{\"98\":{\"logprob\":-4,\"rank\":7,\"decoded_token\":\"b\"}}";
     char expected[512];
     (void)snprintf(expected, sizeof expected, "[null,%s,%s]", b, b);
     assert_written(log, 0, expected);
@@ -70,12 +70,12 @@ static void a_token_is_written_with_its_alternatives(void **state)
     (void)state;
     const struct token_logprob best[] = {{'a', -0.5f}, {'"', -1.0f}};
     struct prompt_log *log = prompt_log_create(tokenizer, 'x');
-    prompt_log_push(log, best[1], best, 2);
-    prompt_log_push(log, (struct token_logprob){0xc3, -4.0f}, best, 2); /* half a character */
+    prompt_log_push(log, best[1], 2, best, 2);
+    prompt_log_push(log, (struct token_logprob){0xc3, -4.0f}, 200, best, 2); /* half a character */
     const char *const a = "\"97\":{\"logprob\":-0.5,\"rank\":1,\"decoded_token\":\"a\"}";
     const char *const quote = "\"34\":{\"logprob\":-1,\"rank\":2,\"decoded_token\":\"\\\"\"}";
     const char *const half =
-        "\"195\":{\"logprob\":-4,\"rank\":null,\"decoded_token\":\"\xef\xbf\xbd\"}";
+        "\"195\":{\"logprob\":-4,\"rank\":200,\"decoded_token\":\"\xef\xbf\xbd\"}";
     char expected[512];
     (void)snprintf(expected, sizeof expected, "[null,{%s,%s},{%s,%s,%s}]", a, quote, a, quote,
                    half);
@@ -100,12 +100,13 @@ static void many_tokens_come_back(void **state)
         counts[at] = (uint32_t)test_random_below(&random, 21);
         for (uint32_t i = 0; i <= counts[at]; i++)
             pairs[i] = (struct token_logprob){(at + i) % TINY_VOCAB, -(float)i};
-        prompt_log_push(log, pairs[0], pairs + 1, counts[at]);
+        prompt_log_push(log, pairs[0], at + 1, pairs + 1, counts[at]);
     }
     assert_int_equal(prompt_log_count(log), 500);
     for (uint32_t at = 1; at < 500; at++) {
         struct prompt_log_entry entry = prompt_log_at(log, at);
         assert_int_equal(entry.own.token, at % TINY_VOCAB);
+        assert_int_equal(entry.rank, at + 1);
         assert_int_equal(entry.alternative_count, counts[at]);
         for (uint32_t i = 0; i < counts[at]; i++)
             assert_int_equal(entry.alternatives[i].token, (at + i + 1) % TINY_VOCAB);
@@ -117,7 +118,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_token_has_none),
-        cmocka_unit_test(the_next_entry_gives_no_rank),
+        cmocka_unit_test(a_token_beyond_the_alternatives_has_its_own_rank),
         cmocka_unit_test(a_token_is_written_with_its_alternatives),
         cmocka_unit_test(many_tokens_come_back),
     };

@@ -124,6 +124,16 @@ static void check_alternatives(const struct reference_row *row, const struct sam
     }
 }
 
+/* Tokens whose logit is at least the token's, by a plain count; NaN counts as -infinity. */
+static uint32_t plain_rank(const float *logits, uint32_t vocab, uint32_t token)
+{
+    uint32_t count = 0;
+    for (uint32_t other = 0; other < vocab; other++)
+        count +=
+            isnan(logits[token]) || logits[other] >= logits[token] || logits[token] == -INFINITY;
+    return count;
+}
+
 /* NULL, or a mask with few, half, nearly all or all tokens, and any bits beyond the vocabulary. */
 static const uint32_t *random_mask(uint32_t vocab, uint32_t *mask)
 {
@@ -195,6 +205,7 @@ static void test_random_rows_match_the_reference(void **state)
                         (double)sampled.logprob == expected.logprob);
         }
         check_alternatives(&row, &sampled);
+        assert_int_equal(sampled.rank, plain_rank(logits, vocab, sampled.token));
         free(expected.p);
         token_counts_destroy(counts);
         row_sampler_destroy(sampler);
@@ -244,6 +255,7 @@ static void test_odd_logits(void **state)
             logits[i] = NAN;
         assert_int_equal(draw(70, logits, &params, 3).token, 0);
         assert_true(draw(70, logits, &params, 3).logprob == -INFINITY);
+        assert_int_equal(draw(70, logits, &params, 3).rank, 70);
         for (uint32_t i = 0; i < 70; i++)
             logits[i] = i % 2 ? -INFINITY : NAN;
         assert_int_equal(draw(70, logits, &params, 3).token, 0);
@@ -256,6 +268,7 @@ static void test_odd_logits(void **state)
         assert_true(draw(70, logits, &params, 3).token == (sampled ? 68u : 5u) ||
                     (sampled && draw(70, logits, &params, 3).token == 5));
         assert_true(fabs((double)draw(70, logits, &params, 3).logprob + log(2.0)) < 1e-6);
+        assert_int_equal(draw(70, logits, &params, 3).rank, 2);
     }
 }
 

@@ -2,8 +2,9 @@
 /*
  * Log-probabilities of rows for which the draw's result is not enough: rows that report the most likely
  * tokens, rows with a forced token, and rows that biases and penalties have changed. Reports the row as
- * the model gives it: the logit of the drawn or forced token, the largest logit, the sum that softmax
- * divides by, and the best tokens with their logits. The host takes logarithms (vulkan_sampler.c).
+ * the model gives it: the logit of the drawn or forced token and its rank, the largest logit, the sum
+ * that softmax divides by, and the best tokens with their logits. The host takes logarithms
+ * (vulkan_sampler.c).
  *
  * The best tokens come from the same list as draws; if it overflows (flat rows, many equal logits), a
  * search finds the last of them.
@@ -97,6 +98,31 @@ void tell_token(uint64_t natural_mass)
     SampleResults(push.results).at[row].logit = uintBitsToFloat(bits);
 }
 
+uint count_from(uvec4 bits, uint lowest)
+{
+    uint count = 0;
+    for (uint j = 0; j < 4; j++)
+        count += key(bits[j]) >= lowest ? 1 : 0;
+    return count;
+}
+
+/* Counts the tokens whose logit is at least the token's. Reads only blocks that have one. */
+void tell_rank()
+{
+    uint token = SampleWords(push.drawn).at[row];
+    uint lowest = key(clean(SampleWords(row_logits).at[token]));
+    uint count = 0;
+    for (uint block = gl_LocalInvocationID.x; block < block_count(); block += gl_WorkGroupSize.x)
+        if (lowest != LOWEST_KEY && SampleWords(row_keys).at[block] >= lowest)
+            [[dont_unroll]] for (uint quad = 0; quad < BLOCK / 4; quad++)
+                count += count_from(
+                    clean_quad(load_raw_quad(row_logits, block_token(block, quad))), lowest);
+    uint rank = uint(group_sum(count));
+    if (gl_LocalInvocationID.x == 0) /* logits past the vocabulary are -infinity, too */
+        SampleResults(push.results).at[row].rank =
+            lowest == LOWEST_KEY ? push.vocab_tokens : rank;
+}
+
 void main()
 {
     begin_row();
@@ -115,5 +141,6 @@ void main()
     span = largest - logit_of(lowest_key);
     bool is_empty = best_key == LOWEST_KEY;
     tell_token(row_mass(true));
+    tell_rank();
     report_best(is_empty || record.top_logprobs == 0 ? 0 : list_best(record.top_logprobs));
 }

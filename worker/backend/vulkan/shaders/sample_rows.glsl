@@ -94,7 +94,7 @@ struct SampleResult {
     float largest;
     float logit; /* the token's */
     uint best_count;
-    uint unused;
+    uint rank;    /* tokens whose logit is at least the token's */
     uvec2 best[20]; /* token and logit, in descending order */
 };
 

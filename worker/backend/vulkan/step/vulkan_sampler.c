@@ -81,7 +81,7 @@ struct vulkan_sampler_result {
     float largest;
     float logit; /* the token's */
     uint32_t best_count;
-    uint32_t unused;
+    uint32_t rank;
     struct {
         uint32_t token;
         float logit;
@@ -624,6 +624,7 @@ static void tell(const struct vulkan_sampler_result *said, uint32_t flags,
     if (!(flags & (SAMPLER_LOGPROB | SAMPLER_EXPLAIN)))
         return;
     sampled->logprob = -INFINITY;
+    sampled->rank = flags & SAMPLER_EXPLAIN ? said->rank : 0;
     if (said->natural_mass == 0)
         return;
     double log_sum = log(fixed_weight_value(said->natural_mass));
@@ -638,7 +639,7 @@ static void tell(const struct vulkan_sampler_result *said, uint32_t flags,
             said->best[i].token, row_sampler_logprob(said->best[i].logit, said->largest, log_sum)};
 }
 
-/* Whether all tokens are of the vocabulary. */
+/* Whether all tokens and the rank are of the vocabulary. */
 static bool is_sound(const struct vulkan_sampler_result *said, uint32_t flags,
                      uint32_t vocab_tokens)
 {
@@ -646,6 +647,8 @@ static bool is_sound(const struct vulkan_sampler_result *said, uint32_t flags,
     uint32_t count = flags & SAMPLER_EXPLAIN ? said->best_count : 0;
     if (count > LIMIT_TOP_LOGPROBS)
         return false;
+    if (flags & SAMPLER_EXPLAIN)
+        sound = sound && said->rank >= 1 && said->rank <= vocab_tokens;
     for (uint32_t i = 0; i < count; i++)
         sound = sound && said->best[i].token < vocab_tokens;
     return sound;
@@ -661,7 +664,7 @@ enum result vulkan_sampler_read(const struct vulkan_sampler *sampler, uint32_t i
     for (uint32_t row = 0; row < slot->row_count; row++) {
         if (!is_sound(&said[row], slot->flags[row], vocab_tokens))
             return error_set(error, RESULT_CORRUPT,
-                             "the device named a token past %u (drew %u), row %u of %u",
+                             "the device named a token or rank past %u (drew %u), row %u of %u",
                              vocab_tokens, said[row].token, row, slot->row_count);
         results[row] = (struct sampled_token){.token = said[row].token};
         tell(&said[row], slot->flags[row], &results[row]);
