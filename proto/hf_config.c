@@ -31,7 +31,9 @@ static const struct {
     {"gemma", 8192},         {"granite", 2048},
     {"exaone4", 2048},       {"olmo2", 2048},
     {"olmo3", 2048},         {"arcee", 4096},
-    {"starcoder2", 4096},
+    {"starcoder2", 4096},    {"stablelm", 4096},
+    {"phi", 2048},           {"granitemoe", 2048},
+    {"minicpm", 2048},
 };
 
 struct json_value hf_config_text(struct json_value config)

@@ -65,6 +65,20 @@ CASES = {
     "starcoder2_plain-b": ("Starcoder2ForCausalLM", OTHER | {
         "model_type": "starcoder2", "sliding_window": 6, "head_dim": 16, "norm_epsilon": 1e-3}, {},
                            ["use_bias", "tie_word_embeddings"]),
+    "stablelm_parallel-a": ("StableLmForCausalLM", SMALL | {
+        "model_type": "stablelm", "use_parallel_residual": True, "partial_rotary_factor": 0.5, "head_dim": 8}, {}, []),
+    "stablelm_parallel-b": ("StableLmForCausalLM", OTHER | {
+        "model_type": "stablelm", "use_parallel_residual": True, "use_qkv_bias": True, "head_dim": 16,
+        "tie_word_embeddings": True}, {}, ["layer_norm_eps"]),
+    "phi_heads-a": ("PhiForCausalLM", SMALL | {"model_type": "phi", "head_dim": 8}, {}, ["hidden_act"]),
+    "phi_heads-b": ("PhiForCausalLM", OTHER | {
+        "model_type": "phi", "head_dim": 16, "partial_rotary_factor": 0.25, "layer_norm_eps": 1e-3}, {}, []),
+    "granitemoe_biases-a": ("GraniteMoeForCausalLM", SMALL | {
+        "model_type": "granitemoe", "attention_bias": True, "head_dim": 8, "num_local_experts": 4, "attention_multiplier": 0.25,
+        "embedding_multiplier": 6.0, "logits_scaling": 2.0, "residual_multiplier": 0.3}, {}, ["num_experts_per_tok"]),
+    "granitemoe_biases-b": ("GraniteMoeForCausalLM", OTHER | {
+        "model_type": "granitemoe", "head_dim": 16, "num_experts_per_tok": 3, "attention_multiplier": 0.2,
+        "tie_word_embeddings": True}, {}, ["num_local_experts"]),
     "exaone4_windows-a": ("Exaone4ForCausalLM", SMALL | {
         "model_type": "exaone4", "sliding_window": 7, "layer_types": [SLIDING, FULL], "head_dim": 8}, {}, []),
     "exaone4_windows-b": ("Exaone4ForCausalLM", OTHER | {

@@ -102,6 +102,7 @@ struct model_config {
     bool attention_bias;    /* of q, k and v */
     bool output_bias;       /* of attention's output projection */
     bool feed_forward_bias; /* of gate, up and down */
+    bool parallel_halves;   /* both halves of a layer read the same normed row */
     bool conv_bias;         /* of short convolutions and their projections */
     /* Columns per layer of a second embedding of each token; 0: there is none. */
     uint32_t per_layer_columns;

@@ -84,7 +84,9 @@ static void an_absent_context_is_the_default_of_the_class(void **state)
         {"gemma", 8192},         {"granite", 2048},
         {"exaone4", 2048},       {"olmo2", 2048},
         {"olmo3", 2048},         {"arcee", 4096},
-        {"starcoder2", 4096},
+        {"starcoder2", 4096},    {"stablelm", 4096},
+        {"phi", 2048},           {"granitemoe", 2048},
+        {"minicpm", 2048},
     };
     for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++) {
         char json[160];

@@ -7,7 +7,8 @@
  *   logits = Woutput . norm(x) [scaled and capped]
  *
  * n(x) is norm(x), or x itself in families that norm only the outputs of the halves. norm is
- * rms_norm, or layer_norm and a bias.
+ * rms_norm, or layer_norm with or without a bias. If the halves are parallel, both read n(x) of the x
+ * before the layer.
  *
  * Of the last layer's outputs, only the rows whose next token is needed are used. So those rows are
  * gathered after the last layer's attention, and its projections, the final norm and the vocabulary
@@ -53,10 +54,14 @@ static struct linear_weights qkv_matrices(struct plan_builder *b, const struct m
     };
 }
 
-struct linear_weights dense_blocks_qkv_biases(struct plan_builder *b, const struct model_config *c,
-                                              uint32_t layer)
+static struct linear_weights qkv_biases(struct plan_builder *b, const struct model_config *c,
+                                        const struct dense_form *form, uint32_t layer)
 {
     uint32_t q_rows = c->heads * c->head_dim, kv_rows = c->kv_heads * c->head_dim;
+    if (form->joined_qkv)
+        return (struct linear_weights){
+            plan_builder_vector(b, q_rows + 2 * kv_rows, "blk.%u.attn_qkv.bias", layer), PLAN_NONE,
+            PLAN_NONE};
     return (struct linear_weights){
         plan_builder_vector(b, q_rows, "blk.%u.attn_q.bias", layer),
         plan_builder_vector(b, kv_rows, "blk.%u.attn_k.bias", layer),
@@ -74,8 +79,10 @@ static void list_norm(struct plan_builder *b, const struct model_config *c,
         plan_ops_rms_norm(b, x, weight, out);
         return;
     }
-    plan_weight_id bias = plan_builder_vector(b, c->hidden, "%s.bias", name);
     plan_ops_layer_norm(b, x, weight, out);
+    if (!form->norm_biases)
+        return;
+    plan_weight_id bias = plan_builder_vector(b, c->hidden, "%s.bias", name);
     plan_ops_bias_add(b, out, (struct linear_weights){bias, PLAN_NONE, PLAN_NONE});
 }
 
@@ -118,7 +125,7 @@ void dense_blocks_list_attention(struct plan_builder *b, const struct model_conf
     plan_tensor_id input = list_input(b, c, form, "attn_norm", layer, t);
     plan_ops_linear(b, input, qkv_matrices(b, c, form, layer), qkv);
     if (form->qkv_bias || c->attention_bias)
-        plan_ops_bias_add(b, qkv, dense_blocks_qkv_biases(b, c, layer));
+        plan_ops_bias_add(b, qkv, qkv_biases(b, c, form, layer));
     /* Placed before the ops on heads, which a backend may fuse: scaling commutes with rotation, but
      * a norm would undo it. */
     bool normed = form->head_norms || form->whole_norms;
@@ -234,7 +241,8 @@ void dense_blocks_list_feed_forward(struct plan_builder *b, const struct model_c
                                     const struct dense_tensors *t)
 {
     const char *norm_name = form->feed_forward_norm ? form->feed_forward_norm : "ffn_norm";
-    plan_tensor_id input = list_input(b, c, form, norm_name, layer, t);
+    plan_tensor_id input = form->parallel ? t->normed : list_input(b, c, form, norm_name, layer, t);
+    must(!form->parallel || (!form->post_norms && !form->no_input_norms && !c->experts.count));
     if (c->layer[layer].experts) {
         must(!form->post_norms && !form->no_input_norms);
         expert_blocks_list(b, c, &form->experts, layer, t->normed, &t->experts, t->residual);
@@ -284,10 +292,16 @@ plan_tensor_id dense_blocks_list(struct plan_builder *b, const struct model_conf
     dense_blocks_list_attention(b, c, form, c->layers - 1, &step, qkv);
     plan_ops_gather_rows(b, step.residual, last.residual);
     plan_ops_gather_rows(b, step.attended, last.attended);
+    if (form->parallel)
+        plan_ops_gather_rows(b, step.normed, last.normed);
     list_layer(b, c, form, c->layers - 1, &last);
 
     list_norm(b, c, form, last.residual, "output_norm", last.normed);
     plan_ops_linear(b, last.normed, (struct linear_weights){output, PLAN_NONE, PLAN_NONE}, logits);
+    if (form->logit_bias) {
+        plan_weight_id bias = plan_builder_vector(b, c->vocab_tokens, "output.bias");
+        plan_ops_bias_add(b, logits, (struct linear_weights){bias, PLAN_NONE, PLAN_NONE});
+    }
     plan_ops_soft_cap(b, logits);
     return logits;
 }

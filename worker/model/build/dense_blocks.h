@@ -15,14 +15,17 @@
 #include "worker/model/build/plan_ops.h"
 
 struct dense_form {
-    bool layer_norms;    /* norms before the halves and the logits subtract the mean and have a
-                            bias; not together with post_norms */
+    bool layer_norms;    /* norms subtract the mean; not together with post_norms */
+    bool norm_biases;    /* and have a bias */
+    bool parallel;       /* both halves read the row of the first norm; not with post_norms, nor
+                            no_input_norms, nor experts */
+    bool logit_bias;     /* the logits have a bias */
     bool qkv_bias;       /* q, k and v have biases, whatever the config says */
     bool output_bias;    /* attention's projection has one, likewise */
     bool sinks;          /* attention has attn_sinks */
     bool head_norms;     /* each query and key head is normed before it is rotated */
     bool whole_norms;    /* all query heads are normed as one, and all key heads, likewise */
-    bool joined_qkv;     /* q, k and v are one matrix attn_qkv */
+    bool joined_qkv;     /* q, k and v are one matrix attn_qkv, and one bias if they have any */
     bool joined_gate_up; /* gate and up are one matrix ffn_up */
     bool no_input_norms; /* the halves read the residual as it is; not with experts */
     bool post_norms;     /* the output of each half is normed before it is added */
@@ -45,9 +48,6 @@ struct dense_tensors {
 struct dense_tensors dense_blocks_add_tensors(struct plan_builder *b, const struct model_config *c,
                                               enum plan_rows rows);
 
-/* The biases of a layer's q, k and v. */
-struct linear_weights dense_blocks_qkv_biases(struct plan_builder *b, const struct model_config *c,
-                                              uint32_t layer);
 /* Adds the bias of attention's output projection. */
 void dense_blocks_list_output_bias(struct plan_builder *b, const struct model_config *c,
                                    uint32_t layer, plan_tensor_id residual);

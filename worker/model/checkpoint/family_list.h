@@ -21,6 +21,10 @@
     FAMILY(ministral3)      \
     FAMILY(idefics3)        \
     FAMILY(granite)         \
+    FAMILY(granite_moe)     \
+    FAMILY(minicpm)         \
+    FAMILY(stablelm)        \
+    FAMILY(phi)             \
     FAMILY(smollm3)         \
     FAMILY(seed_oss)        \
     FAMILY(arcee)           \

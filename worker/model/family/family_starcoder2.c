@@ -95,6 +95,7 @@ static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config
 {
     return dense_blocks_list(b, c,
                              &(const struct dense_form){.layer_norms = true,
+                                                        .norm_biases = true,
                                                         .ungated = true,
                                                         .activation_alone = ACTIVATION_GELU_TANH});
 }
