@@ -96,6 +96,21 @@ def variants():
     vocab, merges = vocabulary(["<0x21>", "!a", "<0x21>a"])
     yield "fallback_merged", document(model={"byte_fallback": True, "vocab": vocab, "merges": ["<0x21> a"] + merges})
     yield "ignore_merges", document(model={"ignore_merges": True}, extra=["cab", "wx"], pre_tokenizer={"type": "WhitespaceSplit"})
+    yield "wordpiece", wordpiece()
+    yield "wordpiece_cased", wordpiece(normalizer={"lowercase": False, "handle_chinese_chars": False}, max_input_chars_per_word=6)
+    yield "wordpiece_accents", wordpiece(normalizer={"strip_accents": False, "clean_text": False}, continuing_subword_prefix="##a")
+
+
+def wordpiece(**settings):
+    """A WordPiece vocabulary over the corpus's characters, with BERT's stages."""
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "<s>", "a", "ab", "abc", "b", "c", "cd", "w", "ww", "x", "xyz", "1", "12", ".", "!", "<", ">", "é", "漢", "[", "]",
+              "…", "—", "²", "##a", "##b", "##ab", "##c", "##d", "##cd", "##w", "##www", "##x", "##y", "##z", "##2", "##\u0301", "##s", "##n", "r", "l", "##r"]
+    normal = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True}
+    vocab = {piece: i for i, piece in enumerate(pieces)}
+    model = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100, "vocab": vocab}
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added(vocab, *[(t, {"special": True}) for t in pieces[:5]]),
+            "normalizer": {**normal, **settings.pop("normalizer", {})}, "pre_tokenizer": {"type": "BertPreTokenizer"}, "post_processor": None,
+            "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True}, "model": {**model, **settings}}
 
 
 def corpus():

@@ -3,8 +3,7 @@
  *
  * A replacement is trusted if all bytes it replaces are; a prepended string if the byte after it
  * is. Output is bounded (LIMIT_NORMALIZED_BYTES), since a hostile file may request replacements
- * that grow the text at every step. Lossy normalizers (case folding, accent stripping, NFKC) are
- * not implemented: no supported family has them.
+ * that grow the text at every step.
  */
 #include "frontend/prompt/tokenizer/normalizer.h"
 
@@ -101,6 +100,18 @@ static enum result form_c(const struct marked_text *text, struct marked_text *ou
     return result;
 }
 
+static enum result run_step(const struct normalizer_step *step, const struct marked_text *text,
+                            struct marked_text *out, const atomic_bool *cancelled)
+{
+    switch (step->kind) {
+    case NORMALIZER_FORM_C: return form_c(text, out, cancelled);
+    case NORMALIZER_REPLACE: return replace(step, text, out);
+    case NORMALIZER_BERT: return bert_text_normalize(&step->bert, text, out, cancelled);
+    case NORMALIZER_PREPEND: break;
+    }
+    return prepend(step, text, out);
+}
+
 enum result normalizer_run(const struct normalizer *normalizer, struct marked_text *text,
                            struct marked_text *spare, const atomic_bool *cancelled)
 {
@@ -111,9 +122,7 @@ enum result normalizer_run(const struct normalizer *normalizer, struct marked_te
         spare->count = 0;
         if (cancel_flag_is_set(cancelled))
             return RESULT_CANCELLED;
-        enum result result = step->kind == NORMALIZER_FORM_C    ? form_c(text, spare, cancelled)
-                             : step->kind == NORMALIZER_REPLACE ? replace(step, text, spare)
-                                                                : prepend(step, text, spare);
+        enum result result = run_step(step, text, spare, cancelled);
         if (result)
             return result;
         struct marked_text rewritten = *spare;

@@ -1,20 +1,26 @@
 /*
  * Rewrites text before it is split: normalization form C, replacement of a string, a string
- * prepended.
+ * prepended, BERT's rules.
  *
- * Reference: Hugging Face `tokenizers`, normalizers NFC, Replace (of a string) and Prepend, alone
- * or in sequence.
+ * Reference: Hugging Face `tokenizers`, normalizers NFC, Replace (of a string), Prepend and
+ * BertNormalizer, alone or in sequence.
  */
 #ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_NORMALIZER_H
 #define SHOAL_FRONTEND_PROMPT_TOKENIZER_NORMALIZER_H
 
 #include <stdatomic.h>
 
+#include "frontend/prompt/tokenizer/bert_text.h"
 #include "frontend/prompt/tokenizer/marked_text.h"
 #include "proto/limits.h"
 #include "proto/result.h"
 
-enum normalizer_step_kind { NORMALIZER_FORM_C, NORMALIZER_REPLACE, NORMALIZER_PREPEND };
+enum normalizer_step_kind {
+    NORMALIZER_FORM_C,
+    NORMALIZER_REPLACE,
+    NORMALIZER_PREPEND,
+    NORMALIZER_BERT
+};
 
 struct normalizer_step {
     enum normalizer_step_kind kind;
@@ -22,6 +28,7 @@ struct normalizer_step {
     size_t from_bytes;
     char to[LIMIT_LITERAL_BYTES]; /* NORMALIZER_REPLACE, NORMALIZER_PREPEND */
     size_t to_bytes;
+    struct bert_rules bert; /* NORMALIZER_BERT */
 };
 
 struct normalizer {

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "frontend/base/cancel_flag.h"
+#include "frontend/prompt/tokenizer/bert_text.h"
 #include "proto/must.h"
 #include "proto/utf8.h"
 
@@ -173,6 +174,23 @@ static enum result split_piece(const struct pretokenizer_step *step,
     return result;
 }
 
+static enum result split_words(struct pretokenizer_scratch *scratch, const char *text,
+                               struct piece piece)
+{
+    const char *bytes = text + piece.start;
+    size_t count = piece.end - piece.start;
+    size_t start = 0;
+    size_t end;
+    enum result result = RESULT_OK;
+    while (!result && bert_text_next_word(bytes, count, &start, &end)) {
+        if (cancel_flag_is_set(scratch->cancelled))
+            return RESULT_CANCELLED;
+        result = push(&scratch->pieces, piece.start + start, piece.start + end);
+        start = end;
+    }
+    return result;
+}
+
 static void swap_texts(struct pretokenizer_scratch *scratch)
 {
     char *text = scratch->text;
@@ -253,7 +271,9 @@ enum result pretokenizer_run(const struct pretokenizer *pretokenizer,
             continue;
         }
         for (size_t p = 0; p < scratch->before.count && !result; p++)
-            result = split_piece(step, scratch, text, scratch->before.pieces[p]);
+            result = step->kind == PRETOKENIZER_WORDS
+                         ? split_words(scratch, text, scratch->before.pieces[p])
+                         : split_piece(step, scratch, text, scratch->before.pieces[p]);
     }
     *cut_text = text;
     return result;

@@ -1,8 +1,8 @@
 /*
  * Cuts text into the pieces that are tokenized separately.
  *
- * Reference: Hugging Face `tokenizers`, pre_tokenizers: Split, Digits, Punctuation, ByteLevel and
- * Metaspace, alone or in sequence, with the five behaviours of a split. A pre-tokenizer without
+ * Reference: Hugging Face `tokenizers`, pre_tokenizers: Split, Digits, Punctuation, ByteLevel,
+ * Metaspace and BertPreTokenizer, alone or in sequence, with the five behaviours of a split. A pre-tokenizer without
  * steps leaves the text whole.
  */
 #ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_PRETOKENIZER_H
@@ -32,6 +32,8 @@ enum pretokenizer_step_kind {
     PRETOKENIZER_LITERAL, /* split where a string occurs */
     PRETOKENIZER_SPACES,  /* replace ' ' by `literal`, and prepend one to pieces that do not start
                              with it */
+    PRETOKENIZER_WORDS,   /* words between white space, which is removed, and punctuation marks
+                             (bert_text.h) */
 };
 
 struct pretokenizer_step {

@@ -9,6 +9,8 @@
 
 #include "proto/result.h"
 
+#define PAIR_MIDDLE_TOKENS_MAX 2u /* tokens between the texts of a pair (RoBERTa: 2) */
+
 struct token_list {
     uint32_t *ids; /* malloc'd; token_list_fini() frees */
     size_t count;

@@ -78,6 +78,14 @@ int32_t tokenizer_tail_token(const struct tokenizer *tokenizer)
     return tokenizer->tail_token;
 }
 
+uint32_t tokenizer_pair_middle(const struct tokenizer *tokenizer,
+                               uint32_t ids[PAIR_MIDDLE_TOKENS_MAX], bool *segments)
+{
+    memcpy(ids, tokenizer->pair_middle, sizeof tokenizer->pair_middle);
+    *segments = tokenizer->pair_segments;
+    return tokenizer->pair_middle_count;
+}
+
 int32_t tokenizer_find_token(const struct tokenizer *tokenizer, const char *text, size_t text_bytes)
 {
     const struct added_token *token = added_tokens_find(&tokenizer->added, text, text_bytes);

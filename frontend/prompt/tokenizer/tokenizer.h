@@ -1,7 +1,7 @@
 /*
  * Text to token ids and token ids to bytes, for the vocabulary of one checkpoint.
  *
- * Two algorithms with one interface: byte-level BPE (GPT-2, Llama 3, Qwen 2/3, SmolLM: a PCRE2
+ * Three algorithms with one interface: WordPiece (BERT: words, cut into the longest pieces), byte-level BPE (GPT-2, Llama 3, Qwen 2/3, SmolLM: a PCRE2
  * pattern splits the text, bytes are merged by rank inside each piece) and SentencePiece-style BPE
  * with byte fallback (Gemma, Llama 2: no splitting, merges by score over the whole text). Both are
  * O(n log n) on any input.
@@ -63,6 +63,11 @@ bool tokenizer_adds_bos(const struct tokenizer *tokenizer);
 
 /* The token that ends a text whose vector is wanted (the template's last, add_eos_token), or -1. */
 int32_t tokenizer_tail_token(const struct tokenizer *tokenizer);
+
+/* The tokens between the texts of a pair (TemplateProcessing); returns their number, 0 if pairs are
+ * not supported. *segments: the second text and its tail have type 1, all else has type 0. */
+uint32_t tokenizer_pair_middle(const struct tokenizer *tokenizer,
+                               uint32_t ids[PAIR_MIDDLE_TOKENS_MAX], bool *segments);
 
 /* The token whose content is exactly `text` (special tokens included), or -1. */
 int32_t tokenizer_find_token(const struct tokenizer *tokenizer, const char *text,

@@ -166,6 +166,30 @@ enum result tokenizer_show_pieces(struct tokenizer *tokenizer)
     return result;
 }
 
+enum result tokenizer_show_words(struct tokenizer *tokenizer)
+{
+    struct vocabulary *vocabulary = &tokenizer->vocabulary;
+    const struct wordpiece_model *words = &tokenizer->words;
+    enum result result = RESULT_OK;
+    tokenizer->strips_space = true;
+    for (uint32_t id = 0; id < vocabulary->token_count && !result; id++) {
+        if (vocabulary_has(vocabulary, id, VOCABULARY_SPECIAL))
+            continue;
+        char shown[LIMIT_TOKEN_BYTES + 1] = " ";
+        size_t bytes;
+        const char *text = vocabulary_text(vocabulary, id, &bytes);
+        size_t before = words->prefix_bytes;
+        bool continues = before > 0 && bytes >= before && memcmp(text, words->prefix, before) == 0;
+        if (!continues)
+            memcpy(shown + 1, text, bytes);
+        if (continues)
+            result = vocabulary_set_shown(vocabulary, id, text + before, bytes - before);
+        else if (bytes > 0 && bytes < LIMIT_TOKEN_BYTES)
+            result = vocabulary_set_shown(vocabulary, id, shown, bytes + 1);
+    }
+    return result;
+}
+
 static int32_t find_special(const struct tokenizer *tokenizer, const char *name)
 {
     const struct added_token *token = added_tokens_find(&tokenizer->added, name, strlen(name));
@@ -193,7 +217,7 @@ enum result tokenizer_finish(struct tokenizer *tokenizer)
         token->special = tokenizer_is_special(tokenizer, token->id);
     }
     enum result result = added_tokens_index(&tokenizer->added, &tokenizer->normalizer);
-    if (!result)
+    if (!result && !tokenizer->words.used)
         result = bpe_model_prepare(&tokenizer->model, &tokenizer->vocabulary);
     if (!result)
         find_end_tokens(tokenizer);

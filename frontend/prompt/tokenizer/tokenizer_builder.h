@@ -31,6 +31,9 @@ enum result tokenizer_begin_pieces(struct tokenizer *tokenizer, bool has_prefix)
  * VOCABULARY_BYTE. */
 enum result tokenizer_show_pieces(struct tokenizer *tokenizer) RESULT_CHECKED;
 
+/* WordPiece: shown bytes of tokens, a space before each word and no prefix in it. */
+enum result tokenizer_show_words(struct tokenizer *tokenizer) RESULT_CHECKED;
+
 /* Last step of opening: indices, derived tables, end tokens. */
 enum result tokenizer_finish(struct tokenizer *tokenizer) RESULT_CHECKED;
 

@@ -54,9 +54,14 @@ static enum result encode_text(struct encoding *encoding, const char *text, size
         struct piece piece = list->pieces[i];
         if (i % CANCEL_LOOK_UNITS == 0 && cancel_flag_is_set(encoding->cancelled))
             return RESULT_CANCELLED;
-        result = bpe_model_encode(&tokenizer->model, &tokenizer->vocabulary, &encoding->symbols,
-                                  cut + piece.start, piece.end - piece.start, encoding->max_tokens,
-                                  encoding->out);
+        if (tokenizer->words.used)
+            result = wordpiece_model_encode(&tokenizer->words, &tokenizer->vocabulary,
+                                            cut + piece.start, piece.end - piece.start,
+                                            encoding->max_tokens, encoding->out);
+        else
+            result = bpe_model_encode(&tokenizer->model, &tokenizer->vocabulary, &encoding->symbols,
+                                      cut + piece.start, piece.end - piece.start,
+                                      encoding->max_tokens, encoding->out);
     }
     return result;
 }
@@ -134,7 +139,8 @@ static bool may_fit(const struct tokenizer *tokenizer, const struct prompt_span 
             return false;
         total += spans[i].text_bytes;
     }
-    bool unbounded = tokenizer->added.has_strips || !tokenizer->model.covers_all;
+    bool unbounded =
+        tokenizer->added.has_strips || tokenizer->words.used || !tokenizer->model.covers_all;
     for (size_t i = 0; i < tokenizer->pretokenizer.step_count; i++)
         unbounded |= tokenizer->pretokenizer.steps[i].behavior == SPLIT_REMOVED &&
                      tokenizer->pretokenizer.steps[i].kind != PRETOKENIZER_SPACES;

@@ -3,9 +3,9 @@
  *
  * One shallow pass locates the members, in any order; then they are read in order of dependency:
  * stages (which decide whether the vocabulary is spelled in the byte alphabet), vocabulary, added
- * tokens (which decide which tokens are special), merges. Only BPE models are read; Unigram and
- * WordPiece are refused by name, and so are prefixes and suffixes on subwords, which no supported
- * family has.
+ * tokens (which decide which tokens are special), merges. BPE and WordPiece models are read; Unigram
+ * is refused by name, and so are prefixes and suffixes on subwords of BPE, which no supported family
+ * has.
  */
 #include "frontend/prompt/tokenizer/tokenizer.h"
 
@@ -25,7 +25,19 @@ struct json_member {
 
 /* The members of the document, and of its "model". */
 enum { ADDED_TOKENS, NORMALIZER, PRE_TOKENIZER, POST_PROCESSOR, DECODER, MODEL, TOP_COUNT };
-enum { TYPE, UNKNOWN, PREFIX, SUFFIX, FUSE, FALLBACK, IGNORE, VOCAB, MERGES, MODEL_COUNT };
+enum {
+    TYPE,
+    UNKNOWN,
+    PREFIX,
+    SUFFIX,
+    FUSE,
+    FALLBACK,
+    IGNORE,
+    WORD_CHARS,
+    VOCAB,
+    MERGES,
+    MODEL_COUNT
+};
 
 struct opening {
     struct tokenizer *tokenizer;
@@ -81,10 +93,42 @@ static bool member_string(struct json_slice slice, char *text, size_t capacity, 
     return !reader.failed;
 }
 
+/* Files written before models had a type are told by their members. */
+static bool is_wordpiece(struct opening *opening)
+{
+    size_t bytes;
+    if (member_string(opening->model[TYPE].slice, opening->text, NAME_BYTES, &bytes))
+        return bytes == 9 && memcmp(opening->text, "WordPiece", 9) == 0;
+    return !is_absent(opening->model[WORD_CHARS].slice);
+}
+
+static enum result open_word_settings(struct opening *opening)
+{
+    struct wordpiece_model *words = &opening->tokenizer->words;
+    struct json_slice chars = opening->model[WORD_CHARS].slice;
+    *words = (struct wordpiece_model){
+        .used = true, .prefix = "##", .prefix_bytes = 2, .word_chars = 100, .unknown_id = -1};
+    if (!is_absent(opening->model[PREFIX].slice) &&
+        !member_string(opening->model[PREFIX].slice, words->prefix, sizeof words->prefix,
+                       &words->prefix_bytes))
+        return invalid(opening, "continuing_subword_prefix");
+    if (is_absent(chars))
+        return RESULT_OK;
+    struct json_reader reader = json_reader_open(chars.bytes, chars.count);
+    words->word_chars = json_reader_u32(&reader);
+    if (reader.failed || words->word_chars > WORDPIECE_WORD_CHARS_MAX)
+        return error_set(opening->error, RESULT_UNSUPPORTED,
+                         "tokenizer.json: max_input_chars_per_word is no number up to %u",
+                         WORDPIECE_WORD_CHARS_MAX);
+    return RESULT_OK;
+}
+
 static enum result open_model_settings(struct opening *opening)
 {
     struct bpe_model *model = &opening->tokenizer->model;
     size_t bytes;
+    if (is_wordpiece(opening))
+        return open_word_settings(opening);
     if (member_string(opening->model[TYPE].slice, opening->text, NAME_BYTES, &bytes) &&
         (bytes != 3 || memcmp(opening->text, "BPE", 3) != 0))
         return error_set(opening->error, RESULT_UNSUPPORTED, "tokenizer.json: model type '%.*s'",
@@ -264,9 +308,10 @@ static enum result open_stages(struct opening *opening)
 static void open_unknown(struct opening *opening)
 {
     size_t bytes;
-    if (member_string(opening->model[UNKNOWN].slice, opening->text, LIMIT_TOKEN_BYTES, &bytes))
-        opening->tokenizer->model.unknown_id =
-            vocabulary_find(&opening->tokenizer->vocabulary, opening->text, bytes);
+    if (!member_string(opening->model[UNKNOWN].slice, opening->text, LIMIT_TOKEN_BYTES, &bytes))
+        return;
+    int32_t id = vocabulary_find(&opening->tokenizer->vocabulary, opening->text, bytes);
+    opening->tokenizer->model.unknown_id = opening->tokenizer->words.unknown_id = id;
 }
 
 static enum result open_tokenizer(struct opening *opening)
@@ -288,7 +333,9 @@ static enum result open_tokenizer(struct opening *opening)
     if (!result)
         result = tokenizer_json_post_processor(opening->top[POST_PROCESSOR].slice, tokenizer,
                                                opening->error);
-    if (!result && !tokenizer->model.by_bytes)
+    if (!result && tokenizer->words.used)
+        result = tokenizer_show_words(tokenizer);
+    else if (!result && !tokenizer->model.by_bytes)
         result = tokenizer_show_pieces(tokenizer);
     if (!result) {
         open_unknown(opening);
@@ -315,6 +362,7 @@ enum result tokenizer_open_json(const char *json, size_t json_bytes, struct toke
                   {.name = "fuse_unk"},
                   {.name = "byte_fallback"},
                   {.name = "ignore_merges"},
+                  {.name = "max_input_chars_per_word"},
                   {.name = "vocab"},
                   {.name = "merges"}},
     };

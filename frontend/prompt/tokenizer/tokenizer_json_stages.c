@@ -148,12 +148,22 @@ static enum result read_replace(const cJSON *node, struct tokenizer *tokenizer,
     return result ? result : add_normalizer(&step, tokenizer, error);
 }
 
+static enum result read_bert(const cJSON *node, struct tokenizer *tokenizer,
+                             struct error_text *error)
+{
+    struct normalizer_step step = {.kind = NORMALIZER_BERT};
+    step.bert.cleans = is_set(node, "clean_text", true);
+    step.bert.spaces_ideographs = is_set(node, "handle_chinese_chars", true);
+    step.bert.lowers = is_set(node, "lowercase", true);
+    step.bert.strips_accents = is_set(node, "strip_accents", step.bert.lowers);
+    return add_normalizer(&step, tokenizer, error);
+}
+
 static stage_reader read_normalizers;
-static const struct stage_type normalizer_types[] = {{"NFC", read_nfc},
-                                                     {"Prepend", read_prepend},
-                                                     {"Replace", read_replace},
-                                                     {"Sequence", read_normalizers},
-                                                     {NULL, NULL}};
+static const struct stage_type normalizer_types[] = {
+    {"BertNormalizer", read_bert},  {"NFC", read_nfc},
+    {"Prepend", read_prepend},      {"Replace", read_replace},
+    {"Sequence", read_normalizers}, {NULL, NULL}};
 
 static enum result read_normalizers(const cJSON *node, struct tokenizer *tokenizer,
                                     struct error_text *error)
@@ -285,8 +295,16 @@ static enum result read_byte_level(const cJSON *node, struct tokenizer *tokenize
     return result;
 }
 
+static enum result read_words(const cJSON *node, struct tokenizer *tokenizer,
+                              struct error_text *error)
+{
+    (void)node;
+    return add_split((struct pretokenizer_step){.kind = PRETOKENIZER_WORDS}, tokenizer, error);
+}
+
 static stage_reader read_pretokenizers;
-static const struct stage_type pretokenizer_types[] = {{"ByteLevel", read_byte_level},
+static const struct stage_type pretokenizer_types[] = {{"BertPreTokenizer", read_words},
+                                                       {"ByteLevel", read_byte_level},
                                                        {"Digits", read_digits},
                                                        {"Metaspace", read_metaspace},
                                                        {"Punctuation", read_punctuation},
@@ -360,12 +378,25 @@ static enum result read_metaspace_decoder(const cJSON *node, struct tokenizer *t
     return RESULT_OK;
 }
 
+static enum result read_word_decoder(const cJSON *node, struct tokenizer *tokenizer,
+                                     struct error_text *error)
+{
+    (void)node;
+    return tokenizer->words.used ? RESULT_OK
+                                 : error_set(error, RESULT_UNSUPPORTED,
+                                             "tokenizer.json: decoder WordPiece of another model");
+}
+
 static stage_reader read_decoders;
-static const struct stage_type decoder_types[] = {
-    {"ByteFallback", read_nothing}, {"ByteLevel", read_nothing},
-    {"Fuse", read_nothing},         {"Metaspace", read_metaspace_decoder},
-    {"Replace", read_shown_spaces}, {"Sequence", read_decoders},
-    {"Strip", read_strip},          {NULL, NULL}};
+static const struct stage_type decoder_types[] = {{"ByteFallback", read_nothing},
+                                                  {"ByteLevel", read_nothing},
+                                                  {"Fuse", read_nothing},
+                                                  {"Metaspace", read_metaspace_decoder},
+                                                  {"Replace", read_shown_spaces},
+                                                  {"Sequence", read_decoders},
+                                                  {"Strip", read_strip},
+                                                  {"WordPiece", read_word_decoder},
+                                                  {NULL, NULL}};
 
 static enum result read_decoders(const cJSON *node, struct tokenizer *tokenizer,
                                  struct error_text *error)
@@ -394,6 +425,48 @@ static int32_t special_of(const cJSON *node, const cJSON *item, const struct tok
     return known ? (int32_t)value : -1;
 }
 
+/* The text that an item stands for, 'A' or 'B', or 0, and its type. */
+static char sequence_of(const cJSON *item, double *type)
+{
+    const cJSON *special = cJSON_GetObjectItemCaseSensitive(item, "SpecialToken");
+    const cJSON *sequence = cJSON_GetObjectItemCaseSensitive(item, "Sequence");
+    *type = cJSON_GetNumberValue(
+        cJSON_GetObjectItemCaseSensitive(special ? special : sequence, "type_id"));
+    return text_of(sequence, "id")[0];
+}
+
+/* Pairs of the form bos A middle B tail, of which B and its tail may have type 1; others are not
+ * supported. */
+static void read_pair(const cJSON *node, struct tokenizer *tokenizer)
+{
+    const cJSON *items = cJSON_GetObjectItemCaseSensitive(node, "pair");
+    int count = cJSON_GetArraySize(items);
+    uint32_t middle = count < 5 ? 0 : (uint32_t)count - 4;
+    double types[2];
+    if (middle == 0 || middle > PAIR_MIDDLE_TOKENS_MAX || tokenizer->bos_token < 0 ||
+        special_of(node, cJSON_GetArrayItem(items, 0), tokenizer) != tokenizer->bos_token ||
+        special_of(node, cJSON_GetArrayItem(items, count - 1), tokenizer) !=
+            tokenizer->tail_token ||
+        sequence_of(cJSON_GetArrayItem(items, 1), &types[0]) != 'A' ||
+        sequence_of(cJSON_GetArrayItem(items, count - 2), &types[1]) != 'B')
+        return;
+    bool segments = types[1] == 1;
+    for (int i = 0; i < count; i++) {
+        double type;
+        sequence_of(cJSON_GetArrayItem(items, i), &type);
+        if (type != (segments && i >= count - 2 ? 1 : 0))
+            return;
+    }
+    for (uint32_t i = 0; i < middle; i++) {
+        int32_t id = special_of(node, cJSON_GetArrayItem(items, 2 + (int)i), tokenizer);
+        if (id < 0)
+            return;
+        tokenizer->pair_middle[i] = (uint32_t)id;
+    }
+    tokenizer->pair_middle_count = middle;
+    tokenizer->pair_segments = segments;
+}
+
 static enum result read_template(const cJSON *node, struct tokenizer *tokenizer,
                                  struct error_text *error)
 {
@@ -407,14 +480,52 @@ static enum result read_template(const cJSON *node, struct tokenizer *tokenizer,
     }
     if (count > 1)
         tokenizer->tail_token = special_of(node, cJSON_GetArrayItem(items, count - 1), tokenizer);
+    read_pair(node, tokenizer);
     return RESULT_OK;
 }
 
+/* The id in ["[SEP]", 102]; -1: it is none. */
+static int32_t named_id(const cJSON *node, const char *name, const struct tokenizer *tokenizer)
+{
+    const cJSON *pair = cJSON_GetObjectItemCaseSensitive(node, name);
+    double value = cJSON_GetNumberValue(cJSON_GetArrayItem(pair, 1));
+    return value >= 0 && value < tokenizer->vocabulary.token_count ? (int32_t)value : -1;
+}
+
+static enum result read_ends(const cJSON *node, uint32_t middle, bool segments,
+                             struct tokenizer *tokenizer, struct error_text *error)
+{
+    int32_t first = named_id(node, "cls", tokenizer), last = named_id(node, "sep", tokenizer);
+    if (first < 0 || last < 0)
+        return error_set(error, RESULT_INVALID,
+                         "tokenizer.json: post_processor without cls or sep");
+    tokenizer->bos_token = first;
+    tokenizer->adds_bos = true;
+    tokenizer->tail_token = last;
+    for (uint32_t i = 0; i < middle; i++)
+        tokenizer->pair_middle[i] = (uint32_t)last;
+    tokenizer->pair_middle_count = middle;
+    tokenizer->pair_segments = segments;
+    return RESULT_OK;
+}
+
+static enum result read_bert_ends(const cJSON *node, struct tokenizer *tokenizer,
+                                  struct error_text *error)
+{
+    return read_ends(node, 1, true, tokenizer, error);
+}
+
+static enum result read_roberta_ends(const cJSON *node, struct tokenizer *tokenizer,
+                                     struct error_text *error)
+{
+    return read_ends(node, 2, false, tokenizer, error);
+}
+
 static stage_reader read_post_processors;
-static const struct stage_type post_processor_types[] = {{"ByteLevel", read_nothing},
-                                                         {"Sequence", read_post_processors},
-                                                         {"TemplateProcessing", read_template},
-                                                         {NULL, NULL}};
+static const struct stage_type post_processor_types[] = {
+    {"BertProcessing", read_bert_ends},       {"ByteLevel", read_nothing},
+    {"RobertaProcessing", read_roberta_ends}, {"Sequence", read_post_processors},
+    {"TemplateProcessing", read_template},    {NULL, NULL}};
 
 static enum result read_post_processors(const cJSON *node, struct tokenizer *tokenizer,
                                         struct error_text *error)

@@ -217,8 +217,8 @@ static size_t nfc_compose(uint32_t chars[], size_t count)
     return kept;
 }
 
-enum result utf8_nfc_normalize(const uint32_t chars[], size_t char_count, uint32_t **normal,
-                               size_t *normal_count)
+enum result utf8_nfc_decompose(const uint32_t chars[], size_t char_count, uint32_t **decomposed,
+                               size_t *decomposed_count)
 {
     uint32_t parts[MAX_PARTS];
     size_t total = 0;
@@ -238,7 +238,16 @@ enum result utf8_nfc_normalize(const uint32_t chars[], size_t char_count, uint32
         free(out);
         return result;
     }
-    *normal = out;
-    *normal_count = nfc_compose(out, total);
+    *decomposed = out;
+    *decomposed_count = total;
     return RESULT_OK;
+}
+
+enum result utf8_nfc_normalize(const uint32_t chars[], size_t char_count, uint32_t **normal,
+                               size_t *normal_count)
+{
+    enum result result = utf8_nfc_decompose(chars, char_count, normal, normal_count);
+    if (!result)
+        *normal_count = nfc_compose(*normal, *normal_count);
+    return result;
 }

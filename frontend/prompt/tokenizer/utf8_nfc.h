@@ -23,4 +23,8 @@ bool utf8_nfc_is_inert(const char *bytes, size_t byte_count);
 enum result utf8_nfc_normalize(const uint32_t chars[], size_t char_count, uint32_t **normal,
                                size_t *normal_count) RESULT_CHECKED;
 
+/* The same for form D: decomposed, marks in canonical order. */
+enum result utf8_nfc_decompose(const uint32_t chars[], size_t char_count, uint32_t **decomposed,
+                               size_t *decomposed_count) RESULT_CHECKED;
+
 #endif

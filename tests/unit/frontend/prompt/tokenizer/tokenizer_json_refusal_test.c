@@ -55,6 +55,11 @@ static void test_refusals(void **state)
         {"{\"model\":{\"type\":\"Unigram\",\"vocab\":{\"a\":1}}}", RESULT_UNSUPPORTED, "Unigram"},
         {"{\"model\":{\"end_of_word_suffix\":\"</w>\",\"vocab\":{\"a\":1}}}", RESULT_UNSUPPORTED,
          "end_of_word_suffix"},
+        {"{\"model\":{\"type\":\"WordPiece\",\"max_input_chars_per_word\":1001,\"vocab\":{\"a\":1}}"
+         "}",
+         RESULT_UNSUPPORTED, "max_input_chars_per_word"},
+        {"{\"model\":{\"type\":\"WordPiece\",\"continuing_subword_prefix\":3,\"vocab\":{\"a\":1}}}",
+         RESULT_INVALID, "continuing_subword_prefix"},
         {"{\"model\":{\"vocab\":{\"a\":0},\"merges\":[\"a b\"]}}", RESULT_INVALID, "merge 0"},
         {"{\"model\":{\"vocab\":{\"a\":0},\"merges\":[\"a\"]}}", RESULT_INVALID, "merges"},
         {"{\"model\":{\"vocab\":{\"a\":0},\"merges\":[[\"a\"]]}}", RESULT_INVALID, "merges"},
@@ -66,8 +71,8 @@ static void test_refusals(void **state)
          "normalizers"},
         {"{\"normalizer\":{\"type\":\"Prepend\",\"prepend\":\"\xf4\"},\"model\":" MODEL "}",
          RESULT_INVALID, "UTF-8"},
-        {"{\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\"model\":" MODEL "}",
-         RESULT_UNSUPPORTED, "BertPreTokenizer"},
+        {"{\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"},\"model\":" MODEL "}",
+         RESULT_UNSUPPORTED, "UnicodeScripts"},
         {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},\"behavior\":"
          "\"Isolated\"},\"model\":" MODEL "}",
          RESULT_UNSUPPORTED, "pattern"},
