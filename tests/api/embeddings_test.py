@@ -16,6 +16,7 @@ import threading
 import openai as openai_sdk
 import pytest
 import sentence_folder
+from openai.types import embedding_create_params
 from shoal_server import ROOT, ShoalServer
 
 GOLDEN = ROOT / "tests/golden/embeddings"
@@ -152,6 +153,21 @@ def test_the_official_client(server):
     for packed, listed in zip(reply.data, plain.data):
         assert list(packed.embedding) == pytest.approx(listed.embedding, rel=1e-6)
     assert reply.usage.prompt_tokens == plain.usage.total_tokens > 0 and refused.value.param == "input"
+
+
+def test_each_field_of_the_official_client(strict):
+    """All that the client's own types know are sent, one at a time, to a server that refuses unknown fields, and then with wrong types."""
+    model = strict.get("/v1/models").json["data"][0]["id"]
+    valid = {"input": "river", "model": model, "dimensions": 8, "encoding_format": "float", "user": "u"}
+    types = embedding_create_params.EmbeddingCreateParams
+    assert set(valid) == types.__required_keys__ | types.__optional_keys__
+    with openai_sdk.OpenAI(base_url=strict.url + "/v1", api_key="none", max_retries=0) as client:
+        assert len(client.embeddings.create(**valid).data[0].embedding) == 8
+        for name in ("dimensions", "encoding_format", "user"):
+            assert client.embeddings.create(input="river", model=model, **{name: valid[name]}).data
+    for name in valid:
+        refused = strict.request("POST", "/v1/embeddings", {**valid, name: {"no": ["such", "value"]}})
+        assert (refused.status, refused.error["param"]) == (400, name), refused.json
 
 
 def test_llama_shapes(server):

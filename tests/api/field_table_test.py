@@ -2,13 +2,24 @@
 
 A field that is done is read, so a value of a wrong type is refused and names it. One that is noted takes any value. Those of
 llama.cpp's samplers are checked as their schemas in openapi.json say. One that is refused is a 400 that names it. An unknown field is logged once, or refused with --strict-fields.
+
+Every parameter that the official SDKs know (their own types, at the versions of tests/requirements.txt) must be in the table, and the SDKs
+send valid values of all that are done or noted.
 """
 
 import json
 import random
 import re
 
+import anthropic
+import openai
 import pytest
+from anthropic.types import message_count_tokens_params, message_create_params
+from anthropic.types.beta import message_count_tokens_params as beta_count_params
+from anthropic.types.beta import message_create_params as beta_create_params
+from openai.types import completion_create_params
+from openai.types.chat import completion_create_params as chat_create_params
+from openai.types.responses import input_token_count_params, response_create_params
 
 from scripted_server import ScriptedServer
 from shoal_server import ROOT, wait_until
@@ -31,6 +42,48 @@ SAMPLERS = ["dynatemp_range", "dynatemp_exponent", "xtc_probability", "xtc_thres
 OPENAPI = json.loads((ROOT / "frontend/api/openapi.json").read_text(encoding="utf-8"))["components"]["schemas"]
 
 
+# Parameters of the SDKs that are headers of the request, not fields of its body.
+HEADERS = {"betas": ["x-2025-01-01"], "user_profile_id": "profile", "workspace_id": "workspace"}
+TOOL = {"name": "look", "parameters": {"type": "object", "properties": {}}}
+SYSTEM = [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]
+CHAT = dict(messages=[{"role": "user", "content": "Hello", "name": "Ann"}], frequency_penalty=0.5, logit_bias={"5": -3}, logprobs=True,
+            max_completion_tokens=5, metadata={"a": "b"}, modalities=["text"], n=2, parallel_tool_calls=False, presence_penalty=0.5,
+            prompt_cache_key="k", prompt_cache_options={"mode": "implicit", "ttl": "30m"}, prompt_cache_retention="24h", reasoning_effort="low",
+            response_format={"type": "text"}, safety_identifier="s", seed=7, service_tier="auto", stop=["zz"], store=False, stream=True,
+            stream_options={"include_usage": True, "include_obfuscation": False}, temperature=0.5, tool_choice="auto", top_logprobs=2,
+            tools=[{"type": "function", "function": TOOL}], top_p=0.5, user="u", verbosity="low")
+COMPLETION = dict(prompt=["Hello", "Bye"], best_of=2, echo=True, frequency_penalty=0.5, logit_bias={"5": -3}, logprobs=2, max_tokens=5, n=2,
+                  presence_penalty=0.5, seed=7, stop="zz", stream=True, stream_options={"include_usage": True}, temperature=0.5, top_p=0.5, user="u")
+COUNTED_RESPONSE = dict(input="Hello", instructions="Be brief.", parallel_tool_calls=True, reasoning={"effort": "low", "summary": "auto"},
+                        text={"format": {"type": "text"}, "verbosity": "low"}, tool_choice="auto", tools=[{"type": "function", **TOOL}], truncation="disabled")
+RESPONSE = dict(COUNTED_RESPONSE, background=False, include=["message.output_text.logprobs"], max_output_tokens=5, max_tool_calls=3, metadata={"a": "b"},
+                prompt_cache_key="k", prompt_cache_options={"mode": "explicit"}, prompt_cache_retention="24h", safety_identifier="s", service_tier="auto",
+                store=True, stream=True, stream_options={"include_obfuscation": False}, temperature=0.5, top_logprobs=2, top_p=0.5, user="u")
+COUNTED_MESSAGE = dict(messages=HELLO, cache_control={"type": "ephemeral"}, output_config={"effort": "low"}, speed="standard", system=SYSTEM,
+                       thinking={"type": "adaptive"}, tool_choice={"type": "auto"}, tools=[{"name": "look", "input_schema": TOOL["parameters"]}])
+MESSAGE = dict(COUNTED_MESSAGE, max_tokens=5, metadata={"user_id": "u"}, service_tier="auto", stop_sequences=["zz"], stream=True, temperature=0.5, top_k=5, top_p=0.5)
+CLEARING = {"edits": [{"type": "clear_thinking_20251015"}]}
+# For each method of the SDKs: the types of its parameters, the column of the table, the path, the method, valid values; those that cannot be sent together.
+METHODS = {
+    "chat": ([chat_create_params.CompletionCreateParamsNonStreaming, chat_create_params.CompletionCreateParamsStreaming], 1, "/v1/chat/completions",
+             lambda sdks: sdks[0].chat.completions.create, CHAT, [dict(max_tokens=5)]),
+    "completions": ([completion_create_params.CompletionCreateParamsNonStreaming, completion_create_params.CompletionCreateParamsStreaming], 2,
+                    "/v1/completions", lambda sdks: sdks[0].completions.create, COMPLETION, [dict(suffix="")]),
+    "responses": ([response_create_params.ResponseCreateParamsNonStreaming, response_create_params.ResponseCreateParamsStreaming], 3, "/v1/responses",
+                  lambda sdks: sdks[0].responses.create, RESPONSE, []),
+    "input_tokens": ([input_token_count_params.InputTokenCountParams], 3, "/v1/responses/input_tokens", lambda sdks: sdks[0].responses.input_tokens.count,
+                     COUNTED_RESPONSE, []),
+    "messages": ([message_create_params.MessageCreateParamsNonStreaming, message_create_params.MessageCreateParamsStreaming], 4, "/v1/messages",
+                 lambda sdks: sdks[1].messages.create, MESSAGE, []),
+    "count_tokens": ([message_count_tokens_params.MessageCountTokensParams], 4, "/v1/messages/count_tokens", lambda sdks: sdks[1].messages.count_tokens,
+                     COUNTED_MESSAGE, []),
+    "beta_messages": ([beta_create_params.MessageCreateParamsNonStreaming, beta_create_params.MessageCreateParamsStreaming], 4, "/v1/messages",
+                      lambda sdks: sdks[1].beta.messages.create, dict(MESSAGE, fallbacks=[{"model": "other"}], fallback_credit_token="t"), [dict(context_management=CLEARING)]),
+    "beta_count_tokens": ([beta_count_params.MessageCountTokensParams], 4, "/v1/messages/count_tokens", lambda sdks: sdks[1].beta.messages.count_tokens,
+                          COUNTED_MESSAGE, [dict(context_management=CLEARING)]),
+}
+
+
 @pytest.fixture(scope="module", params=["", "--strict-fields"])
 def server(request, tmp_path_factory):
     with ScriptedServer(tmp_path_factory.mktemp("fields"), *([request.param] if request.param else [])) as running:
@@ -42,7 +95,8 @@ def server(request, tmp_path_factory):
 
 
 def send(server, path, **fields):
-    return server.request("POST", path, {**APIS[path], **fields})
+    body = APIS[path] if path in APIS else {"input": "Hello"} if "responses" in path else {"messages": HELLO}
+    return server.request("POST", path, {**body, **fields})
 
 
 def place(reply):
@@ -74,29 +128,70 @@ def test_the_table_is_complete():
         assert done <= described <= done | noted, (schema, done ^ described)
 
 
+def check_field(server, path, row, state):
+    name, harmless = row[0], row[5]
+    if state == "NOT":
+        value = ASKS.get(name, 7)
+        reply = send(server, path, **{name: value})
+        assert reply.status == 400 and name in str(place(reply)), (path, name, reply.json)
+        neutral = {"OFF": False, "NEVER": None}.get(harmless, json.loads(harmless[6:-1]) if harmless[0] == "V" else None)
+        assert send(server, path, **{name: neutral}).status == 200, (path, name, neutral)
+        if harmless == "NEVER":
+            for empty in (0, {}, [], ""):
+                assert send(server, path, **{name: empty}).status == 400, (path, name, empty)
+    elif state == "NOTED":
+        for value in (7, "x", {"a": [1]}, None):
+            assert send(server, path, **{name: value}).status == 200, (path, name, value)
+    elif state == "DONE" and name not in ANY_VALUE:
+        wrong = send(server, path, **TOGETHER.get(name, {}), **{name: {"no": ["such", "value"]}})
+        if wrong.status == 200:
+            wrong = send(server, path, **TOGETHER.get(name, {}), **{name: -7.5})
+        assert wrong.status in (400, 404), (path, name)
+    elif state == "NONE":
+        assert send(server, path, **{name: 7}).status == (400 if server.strict else 200), (path, name)
+
+
 @pytest.mark.parametrize("column, path", enumerate(APIS, 1))
 def test_each_field_of_an_api(server, column, path):
-    for name, *states, harmless, _ in ROWS:
-        state = states[column - 1]
-        if state == "NOT":
-            value = ASKS.get(name, 7)
-            reply = send(server, path, **{name: value})
-            assert reply.status == 400 and name in str(place(reply)), (path, name, reply.json)
-            neutral = {"OFF": False, "NEVER": None}.get(harmless, json.loads(harmless[6:-1]) if harmless[0] == "V" else None)
-            assert send(server, path, **{name: neutral}).status == 200, (path, name, neutral)
-            if harmless == "NEVER":
-                for empty in (0, {}, [], ""):
-                    assert send(server, path, **{name: empty}).status == 400, (path, name, empty)
-        elif state == "NOTED":
-            for value in (7, "x", {"a": [1]}, None):
-                assert send(server, path, **{name: value}).status == 200, (path, name, value)
-        elif state == "DONE" and name not in ANY_VALUE:
-            wrong = send(server, path, **TOGETHER.get(name, {}), **{name: {"no": ["such", "value"]}})
-            if wrong.status == 200:
-                wrong = send(server, path, **TOGETHER.get(name, {}), **{name: -7.5})
-            assert wrong.status in (400, 404), (path, name)
-        elif state == "NONE":
-            assert send(server, path, **{name: 7}).status == (400 if server.strict else 200), (path, name)
+    for row in ROWS:
+        check_field(server, path, row, row[column])
+
+
+def known_to_sdk(types):
+    return set().union(*(one.__required_keys__ | one.__optional_keys__ for one in types))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_each_field_of_the_sdks(server, method):
+    types, column, path, call, valid, apart = METHODS[method]
+    known = known_to_sdk(types) - set(HEADERS)
+    rows = {row[0]: row for row in ROWS if row[column] != "NONE"}
+    assert known <= set(rows), f"not in the table: {known - set(rows)}"
+    if path not in APIS:  # the fields of the others are sent by the test before
+        for name in known:
+            check_field(server, path, rows[name], rows[name][column])
+    refused = {name for name in known if rows[name][column] == "NOT"}
+    valid = {name: value for name, value in valid.items() if name in known} | {"model": server.get("/v1/models").json["data"][0]["id"]}
+    sent = set(valid).union(*apart) | known & {"previous_response_id"}  # which is sent below
+    assert sent == known - refused
+    base = f"http://127.0.0.1:{server.port}"
+    with openai.OpenAI(base_url=f"{base}/v1", api_key="k", max_retries=0) as one, anthropic.Anthropic(base_url=base, api_key="k", max_retries=0) as two:
+        create = call((one, two))
+        headers = {name: value for name, value in HEADERS.items() if name in known_to_sdk(types)}
+        finish(create(**valid, **headers))
+        whole = {name: value for name, value in valid.items() if name not in ("stream", "stream_options", "n", "best_of")}
+        finish(create(**whole))
+        for fields in apart:
+            finish(create(**{name: whole[name] for name in ("model", "messages", "prompt", "max_tokens") if name in whole}, **fields))
+        if "previous_response_id" in sent:
+            before = one.responses.create(input="Hello", model=valid["model"])
+            create(input="And?", previous_response_id=before.id, model=valid["model"])
+
+
+def finish(answer):
+    """Reads a stream to its end; the SDK raises what the stream says of errors."""
+    if isinstance(answer, (openai.Stream, anthropic.Stream)):
+        assert list(answer)
 
 
 @pytest.mark.parametrize("path", APIS)
