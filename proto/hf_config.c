@@ -33,7 +33,7 @@ static const struct {
     {"olmo3", 2048},         {"arcee", 4096},
     {"starcoder2", 4096},    {"stablelm", 4096},
     {"phi", 2048},           {"granitemoe", 2048},
-    {"minicpm", 2048},
+    {"minicpm", 2048},       {"apertus", 65536},
 };
 
 struct json_value hf_config_text(struct json_value config)

@@ -142,6 +142,8 @@ def write_gguf(family, source, target, tensors, kind, tensors_a_part=0):
     if getattr(family, "GGUF_SHARED_SETTINGS", True):
         add_settings(writer, config)
     family.gguf_metadata(config, writer)
+    if hasattr(family, "gguf_tensor_metadata"):
+        family.gguf_tensor_metadata(tensors, writer)
     add_texts(writer, source)
     for name, array in family.gguf_tensors(config, tensors).items():
         type_here = "F32" if array.ndim == 1 else kind

@@ -79,6 +79,11 @@ CASES = {
     "granitemoe_biases-b": ("GraniteMoeForCausalLM", OTHER | {
         "model_type": "granitemoe", "head_dim": 16, "num_experts_per_tok": 3, "attention_multiplier": 0.2,
         "tie_word_embeddings": True}, {}, ["num_local_experts"]),
+    "apertus_biases-a": ("ApertusForCausalLM", SMALL | {
+        "model_type": "apertus", "attention_bias": True, "head_dim": 8, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}},
+                         {}, []),
+    "apertus_biases-b": ("ApertusForCausalLM", OTHER | {"model_type": "apertus", "head_dim": 16, "tie_word_embeddings": True}, {},
+                         ["hidden_act", "rms_norm_eps"]),
     "exaone4_windows-a": ("Exaone4ForCausalLM", SMALL | {
         "model_type": "exaone4", "sliding_window": 7, "layer_types": [SLIDING, FULL], "head_dim": 8}, {}, []),
     "exaone4_windows-b": ("Exaone4ForCausalLM", OTHER | {

@@ -374,9 +374,15 @@ static void test_patch_attention(void **state)
 
 /* --- activations ------------------------------------------------------------------------------ */
 
+static const struct xielu_params xielu = {0.8125f, 1.3125f, 0.5f, -1e-6f};
+
 static double activated(enum activation activation, double x)
 {
     switch (activation) {
+    case ACTIVATION_XIELU:
+        return (double)xielu.linear * x +
+               (x > 0 ? (double)xielu.positive * x * x
+                      : (double)xielu.negative * (expm1(fmin(x, (double)xielu.least)) - x));
     case ACTIVATION_SILU: return x / (1 + exp(-x));
     case ACTIVATION_GELU_QUICK: return x / (1 + exp(-1.702 * x));
     case ACTIVATION_RELU2: return x > 0 ? x * x : 0;
@@ -388,13 +394,13 @@ static double activated(enum activation activation, double x)
 static void test_activate(void **state)
 {
     (void)state;
-    for (uint32_t a = 0; a <= ACTIVATION_RELU2; a++) {
+    for (uint32_t a = 0; a <= ACTIVATION_XIELU; a++) {
         struct trial t;
         begin_trial(&t);
         t.x = plan_sketch_tensor(t.sketch, PLAN_ROWS_PATCHES, 2 * COLUMNS + 1);
         t.out = plan_sketch_tensor(t.sketch, PLAN_ROWS_PATCHES, 2 * COLUMNS + 1);
         struct plan_op op = op_of(OP_activate, t.x, t.out);
-        op.params.activate.activation = (enum activation)a;
+        op.params.activate = (struct activate_params){(enum activation)a, xielu};
         open_trial(&t, op, CPU_TIER_BEST);
         uint32_t count = t.vision.patches.rows * (2 * COLUMNS + 1);
         fill(&t, t.x, t.vision.patches.rows);

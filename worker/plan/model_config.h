@@ -39,6 +39,15 @@ enum layer_kind {
     LAYER_GATED_DELTA /* a gated delta net after a short convolution: qwen3.5 */
 };
 
+/* Parameters of xIELU as checkpoints state them; from them follow the factors of op_list.h. */
+struct xielu_config {
+    float alpha_p;
+    float alpha_n;
+    float beta;
+    float eps;
+    bool stated; /* by metadata; otherwise they are tensors */
+};
+
 /* A size of 0 means the model's size. */
 struct layer_config {
     enum layer_kind kind;
@@ -54,7 +63,8 @@ struct layer_config {
     float cut_deviations; /* of op stream_cut */
     bool values_are_keys; /* its values are its keys before their norm and rotation */
     bool experts;         /* its feed-forward part is a mixture of experts */
-    bool causal;          /* rows see no later position, even inside an image's span */
+    struct xielu_config xielu; /* apertus */
+    bool causal;               /* rows see no later position, even inside an image's span */
 };
 #define ROPE_NONE UINT32_MAX /* the layer does not rotate */
 

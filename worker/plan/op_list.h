@@ -409,16 +409,25 @@ struct patch_attention_params {
     bool windowed;
     float scale;
 };
-/* QUICK is x * sigmoid(1.702 x); ERF is exact; RELU2 is max(x, 0)^2. */
+/* QUICK is x * sigmoid(1.702 x); ERF is exact; RELU2 is max(x, 0)^2. XIELU is positive * x^2 +
+ * linear * x for x > 0, else negative * (expm1(min(x, least)) - x) + linear * x. */
 enum activation {
     ACTIVATION_SILU,
     ACTIVATION_GELU_TANH,
     ACTIVATION_GELU_ERF,
     ACTIVATION_GELU_QUICK,
-    ACTIVATION_RELU2
+    ACTIVATION_RELU2,
+    ACTIVATION_XIELU
+};
+struct xielu_params {
+    float positive;
+    float negative;
+    float linear;
+    float least;
 };
 struct activate_params {
     enum activation activation;
+    struct xielu_params xielu; /* of XIELU */
 };
 struct clip_columns_params {
     uint32_t offset; /* first column of out */

@@ -580,7 +580,15 @@ static const char *check_patch_attention(const struct op_view *v)
 
 static const char *check_activate(const struct op_view *v)
 {
-    return same_shape(v->x, v->out) ? NULL : "input and output differ in shape";
+    const struct activate_params *params = &v->op->params.activate;
+    const struct xielu_params *xielu = &params->xielu;
+    if (!same_shape(v->x, v->out))
+        return "input and output differ in shape";
+    if (params->activation == ACTIVATION_XIELU &&
+        (!isfinite(xielu->positive) || !isfinite(xielu->negative) || !isfinite(xielu->linear) ||
+         !isfinite(xielu->least)))
+        return "a factor of the activation is not finite";
+    return NULL;
 }
 
 static const char *check_clip_columns(const struct op_view *v)

@@ -86,7 +86,7 @@ static void an_absent_context_is_the_default_of_the_class(void **state)
         {"olmo3", 2048},         {"arcee", 4096},
         {"starcoder2", 4096},    {"stablelm", 4096},
         {"phi", 2048},           {"granitemoe", 2048},
-        {"minicpm", 2048},
+        {"minicpm", 2048},       {"apertus", 65536},
     };
     for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++) {
         char json[160];

@@ -233,7 +233,10 @@ static void list_ungated(struct plan_builder *b, const struct model_config *c,
         bias.first = plan_builder_vector(b, c->feed_forward, "blk.%u.ffn_up.bias", layer);
         plan_ops_bias_add(b, t->gated, bias);
     }
-    plan_ops_activate(b, t->gated, form->activation_alone);
+    if (form->activation_alone == ACTIVATION_XIELU)
+        plan_ops_xielu(b, t->gated, form->xielu(b, c, layer));
+    else
+        plan_ops_activate(b, t->gated, form->activation_alone);
 }
 
 void dense_blocks_list_feed_forward(struct plan_builder *b, const struct model_config *c,

@@ -32,8 +32,11 @@ struct dense_form {
     bool ungated;        /* the feed-forward part has no gate: activation_alone(up) */
     enum gate_activation activation;
     enum activation activation_alone; /* used if `ungated` */
-    const char *feed_forward_norm;    /* name of the norm before it; NULL: ffn_norm */
-    struct expert_form experts;       /* of layers with experts; not together with post_norms */
+    /* a layer's factors, if that is XIELU */
+    struct xielu_params (*xielu)(struct plan_builder *b, const struct model_config *c,
+                                 uint32_t layer);
+    const char *feed_forward_norm; /* name of the norm before it; NULL: ffn_norm */
+    struct expert_form experts;    /* of layers with experts; not together with post_norms */
 };
 
 /* A layer's activation tensors; one set for step rows and one for logit rows. */

@@ -439,6 +439,13 @@ void plan_ops_patch_attention(struct plan_builder *b, plan_tensor_id qkv, struct
     plan_builder_append(b, op);
 }
 
+void plan_ops_xielu(struct plan_builder *b, plan_tensor_id x, struct xielu_params params)
+{
+    struct plan_op op = new_op(OP_activate, x, PLAN_NONE, PLAN_NONE, x);
+    op.params.activate = (struct activate_params){ACTIVATION_XIELU, params};
+    plan_builder_append(b, op);
+}
+
 void plan_ops_activate(struct plan_builder *b, plan_tensor_id x, enum activation activation)
 {
     struct plan_op op = new_op(OP_activate, x, PLAN_NONE, PLAN_NONE, x);

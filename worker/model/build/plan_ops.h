@@ -137,6 +137,7 @@ void plan_ops_patch_rope(struct plan_builder *b, plan_tensor_id qkv, struct qkv_
 void plan_ops_patch_attention(struct plan_builder *b, plan_tensor_id qkv, struct qkv_slices slices,
                               bool windowed, plan_tensor_id out);
 void plan_ops_activate(struct plan_builder *b, plan_tensor_id x, enum activation activation);
+void plan_ops_xielu(struct plan_builder *b, plan_tensor_id x, struct xielu_params params);
 /* Writes the columns of `out` from the offset on. */
 void plan_ops_clip_columns(struct plan_builder *b, plan_tensor_id x,
                            struct clip_columns_params params, plan_tensor_id out);

@@ -28,6 +28,7 @@
     FAMILY(smollm3)         \
     FAMILY(seed_oss)        \
     FAMILY(arcee)           \
+    FAMILY(apertus)         \
     FAMILY(starcoder2)      \
     FAMILY(exaone4)         \
     FAMILY(olmo2)           \

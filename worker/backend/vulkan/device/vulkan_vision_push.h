@@ -53,8 +53,9 @@ struct vulkan_activate_push {
     struct vulkan_outputs_push outputs; /*  8: likewise; zeros from `columns` on */
     uint32_t row_columns;               /* 40 */
     uint32_t columns;                   /* 44 */
+    struct xielu_params xielu;          /* 48: of XIELU */
 };
-static_assert(sizeof(struct vulkan_activate_push) == 48, "byte map");
+static_assert(sizeof(struct vulkan_activate_push) == 64, "byte map");
 
 struct vulkan_clip_columns_push {
     uint64_t x;           /*  0: f32 [rows, columns] */

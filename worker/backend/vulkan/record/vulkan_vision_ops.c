@@ -79,6 +79,7 @@ void vulkan_record_activate(struct vulkan_recorder *recorder)
         .outputs = vulkan_recorder_outputs(recorder, op->output, recorder->forms[recorder->op]),
         .row_columns = program->tensors[op->output].columns,
         .columns = program->plan->tensors[op->output].columns,
+        .xielu = op->params.activate.xielu,
     };
     const struct vulkan_touch touch = touch_of(op);
     dispatch(recorder, OP_activate, op->params.activate.activation, op->output, &push, sizeof push,

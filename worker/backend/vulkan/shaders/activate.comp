@@ -14,7 +14,7 @@ layout(local_size_x_id = 0) in;
 #include "row_forms.glsl"
 
 layout(constant_id = 2) const uint ACTIVATION = 0; /* enum activation */
-const uint SILU = 0, GELU_TANH = 1, GELU_ERF = 2, GELU_QUICK = 3, RELU2 = 4;
+const uint SILU = 0, GELU_TANH = 1, GELU_ERF = 2, GELU_QUICK = 3, RELU2 = 4, XIELU = 5;
 
 layout(push_constant) uniform Push
 {
@@ -22,6 +22,10 @@ layout(push_constant) uniform Push
     RowOutputs outputs; /* likewise */
     uint row_columns;
     uint columns;
+    float positive; /* of XIELU: op_list.h, enum activation */
+    float negative;
+    float linear;
+    float least;
 } push;
 
 vec4 error_function(vec4 v)
@@ -38,6 +42,11 @@ vec4 activate(vec4 v)
         return 0.5 * v * (1.0 + error_function(v * 0.70710678));
     if (ACTIVATION == RELU2)
         return max(v, vec4(0.0)) * max(v, vec4(0.0));
+    if (ACTIVATION == XIELU) {
+        vec4 below = push.negative * (exp(min(v, vec4(push.least))) - 1.0 - v);
+        vec4 curve = mix(below, push.positive * v * v, greaterThan(v, vec4(0.0)));
+        return curve + push.linear * v;
+    }
     vec4 inner = v;
     if (ACTIVATION == GELU_TANH)
         inner = 1.5957691216057308 * v * (1.0 + 0.044715 * v * v);
