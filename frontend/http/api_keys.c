@@ -1,7 +1,7 @@
 /*
  * Keys are kept and compared as SHA-256 digests. All have one length, so neither the length of a
  * key nor the position of the first wrong byte affects the time of a comparison, and a memory dump
- * of this process shows no key that came from the file. Every digest is compared, even after a
+ * of this process shows no key. Every digest is compared, even after a
  * match.
  *
  * Keys are random strings, not passwords: a plain digest without salt or work factor is enough.
@@ -32,7 +32,7 @@ struct key_row {
 
 struct api_keys {
     struct api_keys_config config;
-    struct key_row *rows;
+    struct key_row *rows; /* [count] those of `config.given` first */
     size_t count;
 };
 
@@ -137,35 +137,47 @@ static enum result file_add(struct api_keys *keys, struct error_text *error)
     return RESULT_OK;
 }
 
-enum result api_keys_reload(struct api_keys *keys, struct error_text *error)
+/* Adds the keys of the file to `fresh`, which has the given ones, and makes it *keys. On failure
+ * *keys stays. */
+static enum result rows_complete(struct api_keys *keys, struct api_keys *fresh,
+                                 struct error_text *error)
 {
-    struct api_keys fresh = {.config = keys->config};
-    const struct api_keys_config *config = &keys->config;
-    fresh.rows = must_alloc(LIMIT_API_KEYS, sizeof fresh.rows[0]);
-    enum result result = RESULT_OK;
-    for (size_t i = 0; i < config->given_count && result == RESULT_OK; i++)
-        result = key_add(&fresh, config->given[i], strlen(config->given[i]), false, "--api-key",
-                         i + 1, error);
-    if (result == RESULT_OK && config->path)
-        result = file_add(&fresh, error);
-    if (result == RESULT_OK && fresh.count == 0)
+    enum result result = fresh->config.path ? file_add(fresh, error) : RESULT_OK;
+    if (result == RESULT_OK && fresh->count == 0)
         result = error_set(error, RESULT_INVALID, "%.160s holds no API key",
-                           config->path ? config->path : "the command line");
+                           fresh->config.path ? fresh->config.path : "the command line");
     if (result != RESULT_OK) {
-        free(fresh.rows);
+        free(fresh->rows);
         return result;
     }
     free(keys->rows);
-    *keys = fresh;
+    *keys = *fresh;
     return RESULT_OK;
+}
+
+enum result api_keys_reload(struct api_keys *keys, struct error_text *error)
+{
+    struct api_keys fresh = {.config = keys->config, .count = keys->config.given_count};
+    fresh.rows = must_alloc(LIMIT_API_KEYS, sizeof fresh.rows[0]);
+    memcpy(fresh.rows, keys->rows, fresh.count * sizeof fresh.rows[0]);
+    return rows_complete(keys, &fresh, error);
 }
 
 enum result api_keys_create(const struct api_keys_config *config, struct api_keys **keys,
                             struct error_text *error)
 {
     struct api_keys *made = must_alloc(1, sizeof *made);
-    made->config = *config;
-    enum result result = api_keys_reload(made, error);
+    struct api_keys fresh = {.config = *config};
+    fresh.rows = must_alloc(LIMIT_API_KEYS, sizeof fresh.rows[0]);
+    enum result result = RESULT_OK;
+    for (size_t i = 0; i < config->given_count && result == RESULT_OK; i++)
+        result = key_add(&fresh, config->given[i], strlen(config->given[i]), false, "--api-key",
+                         i + 1, error);
+    fresh.config.given = NULL;
+    if (result != RESULT_OK)
+        free(fresh.rows);
+    else
+        result = rows_complete(made, &fresh, error);
     if (result != RESULT_OK) {
         free(made);
         return result;

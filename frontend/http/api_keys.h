@@ -24,7 +24,8 @@ struct api_keys_config {
     struct client_rights defaults; /* of `given` keys, and of lines for what they do not state */
 };
 
-/* The config's strings must outlive the object; together they must hold at least one key. */
+/* config->path must outlive the object, the given keys need not. Together they must hold at least
+ * one key. */
 enum result api_keys_create(const struct api_keys_config *config, struct api_keys **keys,
                             struct error_text *error) RESULT_CHECKED;
 void api_keys_destroy(struct api_keys *keys);

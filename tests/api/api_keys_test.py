@@ -180,6 +180,41 @@ def test_keys_do_not_stay_in_memory(start_server, tmp_path, protected):
     wait_until(lambda: copies_in_memory(running.process.pid, key) == 0, "the key to be overwritten")
 
 
+def children_of(pid):
+    return [int(word) for task in pathlib.Path(f"/proc/{pid}/task").iterdir() for word in (task / "children").read_text(encoding="ascii").split()]
+
+
+def test_keys_of_the_command_line_are_overwritten(start_server):
+    """Other users read /proc/PID/cmdline. The worker and its successor after a death never had the keys; the server has digests."""
+    first, second = ("sk-" + secrets.token_hex(16) for _ in range(2))
+    running = start_server("--api-key", first, f"--api-key={second}", "--allow-debug", "--log-level", "debug")
+    pid = running.process.pid
+
+    def assert_hidden():
+        started = children_of(pid)
+        assert running.worker_pid() in started
+        for process in [pid, *started]:
+            for place in ("cmdline", "environ"):
+                text = pathlib.Path(f"/proc/{process}/{place}").read_bytes()
+                assert first.encode() not in text and second.encode() not in text, (process, place)
+        assert copies_in_memory(running.worker_pid(), first) == copies_in_memory(running.worker_pid(), second) == 0
+
+    assert b"--api-key" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+    assert_hidden()
+    wait_until(lambda: copies_in_memory(pid, first) + copies_in_memory(pid, second) == 0, "the keys to be overwritten")
+    for key, status in ((first, 200), (second, 200), ("", 401), (first[:-1], 401)):
+        assert running.get("/v1/models", {"x-api-key": key}).status == status
+    send_signal(pid, "SIGHUP")
+    wait_until(lambda: "read again" in running.log_text(), "the keys to be read again")
+    dead = running.worker_pid()
+    send_signal(dead, "SIGKILL")
+    wait_until(lambda: running.worker_pid() not in (None, dead), "the next worker")
+    running.wait_ready()
+    assert_hidden()
+    assert [running.get("/v1/models", {"x-api-key": key}).status for key in (first, second, "")] == [200, 200, 401]
+    assert first not in running.log_text() and second not in running.log_text()
+
+
 @pytest.mark.parametrize("text,words", [
     (None, "cannot open"), ("", "holds no API key"), ("# none\n", "holds no API key"), ("two words", "line 1"),
     ("ok\n" + "k" * 513, "line 2"), ("\x01", "line 1"), ("k\n" * 1025, "more than 1024"),

@@ -15,6 +15,7 @@
 #include "frontend/http/key_limits.h"
 #include "frontend/http/key_usage.h"
 #include "frontend/http/tls_context.h"
+#include "frontend/serve/settings/option_parser.h"
 #include "proto/limits.h"
 #include "proto/must.h"
 
@@ -80,7 +81,9 @@ static enum result keys_read(struct http_settings *settings, struct error_text *
             "--key-limits '%.80s' is not a list of requests=N, tokens=N, images=N, concurrent=N",
             options->key_limits);
     settings->usage = key_usage_create(LIMIT_API_KEYS);
-    return api_keys_create(&config, &settings->keys, error);
+    enum result result = api_keys_create(&config, &settings->keys, error);
+    options_hide_secrets(options);
+    return result;
 }
 
 enum result http_settings_create(const struct options *options, struct http_settings **settings,

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -336,6 +337,28 @@ enum result options_parse(enum options_command command, int argc, char *argv[],
 {
     enum result result = arguments_read(command, argc, argv, options, error);
     return result != RESULT_OK || options->help ? result : options_check(command, options, error);
+}
+
+/* Overwrites `text` if it lies in the argument. */
+static void argument_hide(char *argument, const char *text)
+{
+    uintptr_t begin = (uintptr_t)argument, at = (uintptr_t)text;
+    if (at < begin || at > begin + strlen(argument))
+        return;
+    explicit_bzero(argument + (at - begin), strlen(text));
+}
+
+void options_hide_secrets(const struct options *options)
+{
+    for (size_t i = 0; i < option_row_count; i++) {
+        if (option_rows[i].kind != OPTION_SECRETS)
+            continue;
+        const struct option_texts *texts =
+            (const void *)((const char *)options + option_rows[i].offset);
+        for (size_t item = 0; item < texts->count; item++)
+            for (int at = 0; at < options->argument_count; at++)
+                argument_hide(options->arguments[at], texts->items[item]);
+    }
 }
 
 /* `seen`: rows that an earlier setting of this model replaced. */

@@ -25,6 +25,9 @@ struct option_setting {
 enum result options_parse_model(const struct options *common, const char *model,
                                 const struct option_setting *settings, size_t setting_count,
                                 struct options *options, struct error_text *error) RESULT_CHECKED;
+/* Overwrites the values of --api-key in the command line, which other users can read in /proc. They
+ * are empty texts from then on, also in `options`. */
+void options_hide_secrets(const struct options *options);
 /* The ten options that people need first, as in --help. */
 void options_print_common(FILE *out);
 void options_print_help(enum options_command command, FILE *out);

@@ -168,7 +168,8 @@ static void attributes_follow_the_key(void **state)
     assert_true(fd >= 0);
     close(fd);
     file_write(path, "plain\nroot \t admin tokens=5\n");
-    static const char *const given[] = {"option"};
+    char option[] = "option";
+    const char *const given[] = {option};
     const struct api_keys_config config = {.given = given,
                                            .given_count = 1,
                                            .path = path,
@@ -176,6 +177,8 @@ static void attributes_follow_the_key(void **state)
     struct api_keys *keys = NULL;
     struct error_text error;
     assert_int_equal(api_keys_create(&config, &keys, &error), RESULT_OK);
+    memset(option, 0, sizeof option); /* the command line is overwritten */
+    assert_int_equal(api_keys_reload(keys, &error), RESULT_OK);
     static const struct {
         const char *key;
         bool admin;
