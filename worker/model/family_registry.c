@@ -1,8 +1,8 @@
 /*
  * The table of families, made from family_list.h.
  *
- * A family is found by general.architecture (GGUF) or model_type (config.json). There are no
- * aliases: an architecture that is almost llama has a row of its own, which states the differences.
+ * A family is found by general.architecture (GGUF) or model_type (config.json), or in published
+ * configs that lack it by the name of the class. There are no aliases: an architecture that is almost llama has a row of its own, which states the differences.
  */
 #include "worker/model/family_registry.h"
 
@@ -17,6 +17,7 @@
 static const struct model_family *const families[] = {FAMILY_LIST(FAMILY_ENTRY)};
 #undef FAMILY_ENTRY
 #define FAMILY_COUNT (sizeof(families) / sizeof(families[0]))
+#define CLASS_BYTES  64u
 
 /* --- GGUF ------------------------------------------------------------------------------------- */
 
@@ -52,6 +53,22 @@ static const struct model_family *find_by_model_type(struct gguf_string model_ty
         for (const char *const *type = families[i]->hf->model_types; *type; type++)
             if (checkpoint_keys_is(model_type, *type))
                 return families[i];
+    return NULL;
+}
+
+/* By the class that a config without a model_type names first among its architectures. */
+static const struct model_family *find_by_class(struct json_value root)
+{
+    struct json_value first;
+    struct json_reader at = json_value_elements(json_value_member(root, "architectures"));
+    char name[CLASS_BYTES] = "";
+    if (json_value_type(json_value_member(root, "model_type")) != JSON_ABSENT ||
+        json_value_type(json_value_member(root, "architectures")) != JSON_ARRAY ||
+        !json_value_next(&at, &first) || json_value_string(first, name, sizeof name) != RESULT_OK)
+        return NULL;
+    for (size_t i = 0; i < FAMILY_COUNT; i++)
+        if (families[i]->hf->class_name && strcmp(families[i]->hf->class_name, name) == 0)
+            return families[i];
     return NULL;
 }
 
@@ -108,6 +125,9 @@ enum result family_registry_read_hf(struct json_value root, const struct model_f
         return error_set(error, RESULT_INVALID, "config.json: not an object");
     struct gguf_string type = checkpoint_keys_string_or_empty(&keys, "model_type");
     if (keys.result == RESULT_OK)
+        *family = find_by_class(root);
+    bool by_class = *family != NULL;
+    if (keys.result == RESULT_OK && !by_class)
         *family = find_by_model_type(type);
     struct gguf_string text_type = {NULL, 0};
     if (keys.result == RESULT_OK && !*family) { /* a class of several parts that accepts any text
@@ -117,7 +137,7 @@ enum result family_registry_read_hf(struct json_value root, const struct model_f
         checkpoint_keys_leave(&keys, &text);
         *family = find_by_model_type(text_type);
     }
-    if (type.length == 0)
+    if (type.length == 0 && !by_class)
         checkpoint_keys_refuse(&keys, RESULT_INVALID, "key model_type is missing");
     else if (!*family && family_registry_tower_class(root))
         checkpoint_keys_refuse(&keys, RESULT_UNSUPPORTED,
@@ -133,7 +153,8 @@ enum result family_registry_read_hf(struct json_value root, const struct model_f
         return error_set(error, keys.result, "config.json: %s", reason.text);
     enum result result =
         checkpoint_hf_read(root, *family, family_registry_tower_class(root), config, &reason);
-    if (result == RESULT_OK || find_by_model_type(type) || family_registry_tower_class(root))
+    if (result == RESULT_OK || by_class || find_by_model_type(type) ||
+        family_registry_tower_class(root))
         return result == RESULT_OK ? result : error_set(error, result, "%s", reason.text);
     return error_set(error, RESULT_UNSUPPORTED,
                      "config.json: model_type \"%.*s\" is not supported, and its text alone cannot "

@@ -46,6 +46,8 @@ struct hf_defaults {
 /* How Hugging Face checkpoints state a family. */
 struct hf_form {
     const char *const *model_types; /* ends with NULL */
+    /* the first of `architectures` in published configs that lack a model_type; NULL: there are none */
+    const char *class_name;
     struct hf_defaults defaults;
     const char *epsilon_key; /* key of the norms' epsilon; NULL: rms_norm_eps */
     const char *activation_key;

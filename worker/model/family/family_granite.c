@@ -229,7 +229,7 @@ static const struct hf_form hf_granite_moe = {
 
 /*
  * MiniCPM 1, 2 and 4 of OpenBMB: the factors are reckoned from scale_emb, scale_depth and
- * dim_model_base. Attention over chosen blocks (sparse_config) is refused.
+ * dim_model_base. Configs of the first models lack model_type. Attention over chosen blocks (sparse_config) is refused.
  *
  * Source: configuration_minicpm.py and modeling_minicpm.py in OpenBMB's repositories.
  */
@@ -257,6 +257,7 @@ static void hf_read_minicpm_config(struct checkpoint_keys *keys, struct model_co
 
 static const struct hf_form hf_minicpm = {
     .model_types = minicpm_model_types,
+    .class_name = "MiniCPMForCausalLM",
     .defaults = {.layers = 32,
                  .hidden = 4096,
                  .feed_forward = 11008,

@@ -282,6 +282,39 @@ static void test_cohere2(void **state)
     assert_int_equal(config.layer[1].rope, 0);
 }
 
+/* As published; MiniCPM-2B states its class only. */
+static void test_minicpm(void **state)
+{
+    (void)state;
+    hf_config_case_must_read(
+        "\"architectures\":[\"MiniCPMForCausalLM\"],\"hidden_size\":2304,"
+        "\"intermediate_size\":5760,\"max_position_embeddings\":4096,\"num_attention_heads\":36,"
+        "\"num_hidden_layers\":40,\"rms_norm_eps\":1e-05,\"rope_scaling\":null",
+        "\"hidden_act\":\"silu\",\"vocab_size\":122753,\"scale_emb\":12,"
+        "\"dim_model_base\":256,\"scale_depth\":1.4",
+        &config);
+    assert_string_equal(config.architecture, "minicpm");
+    assert_true(config.tied_embeddings);
+    assert_near(config.logit_scale, 256.0 / 2304.0);
+    assert_near(config.embedding_scale, 12.0 / 1.4 * sqrt(40.0));
+    assert_near(config.norm_epsilon, 1e-5 * 40.0 / (1.4 * 1.4));
+}
+
+static void test_granitemoe(void **state)
+{
+    (void)state;
+    hf_config_case_must_read(
+        "\"model_type\":\"granitemoe\",\"hidden_size\":1024,\"num_attention_heads\":16",
+        "\"attention_multiplier\":0.015625,\"intermediate_size\":512,\"num_local_experts\":32,"
+        "\"num_experts_per_tok\":8,\"num_hidden_layers\":3",
+        &config);
+    assert_int_equal(config.experts.count, 32);
+    assert_int_equal(config.experts.chosen, 8);
+    assert_int_equal(config.experts.feed_forward, 512);
+    assert_true(config.layer[2].experts);
+    assert_near(config.attention_scale, 0.015625);
+}
+
 struct refusal {
     const char *base;
     const char *more;
@@ -291,6 +324,23 @@ struct refusal {
 
 static const struct refusal refusals[] = {
     {"\"hidden_size\":1", "", RESULT_INVALID, "model_type is missing"},
+    {"\"architectures\":[\"LlamaForCausalLM\"]", "", RESULT_INVALID, "model_type is missing"},
+    {"\"architectures\":\"MiniCPMForCausalLM\"", "", RESULT_INVALID, "model_type is missing"},
+    {"\"architectures\":[]", "", RESULT_INVALID, "model_type is missing"},
+    {"\"architectures\":[\"MiniCPMForCausalLM\"]", "\"model_type\":\"mamba\"", RESULT_UNSUPPORTED,
+     "model_type \"mamba\""},
+    {"\"model_type\":\"minicpm\"", "\"sparse_config\":{\"topk\":64}", RESULT_UNSUPPORTED,
+     "sparse_config"},
+    {"\"model_type\":\"minicpm\"", "\"hidden_act\":\"fatrelu\"", RESULT_UNSUPPORTED, "fatrelu"},
+    {"\"model_type\":\"minicpm\"", "\"dim_model_base\":0", RESULT_INVALID, "dim_model_base"},
+    {"\"model_type\":\"stablelm\"", "\"qk_layernorm\":true", RESULT_UNSUPPORTED, "qk_layernorm"},
+    {"\"model_type\":\"phi\"", "\"qk_layernorm\":true", RESULT_UNSUPPORTED, "qk_layernorm"},
+    {"\"model_type\":\"apertus\"", "", RESULT_UNSUPPORTED, "rope_scaling"},
+    {"\"model_type\":\"apertus\"", "\"rope_scaling\":{\"factor\":2},\"post_norm\":true",
+     RESULT_UNSUPPORTED, "post_norm"},
+    {"\"model_type\":\"granitemoe\"", "\"num_experts_per_tok\":9", RESULT_INVALID, "experts"},
+    {"\"model_type\":\"granitemoe\"", "\"num_local_experts\":0", RESULT_INVALID,
+     "num_local_experts"},
     {LLAMA, "\"model_type\":null", RESULT_INVALID, "model_type is missing"},
     {LLAMA, "\"model_type\":7", RESULT_INVALID, "model_type"},
     {LLAMA, "\"model_type\":\"lla\\u006da\"", RESULT_INVALID, "model_type"},
@@ -398,7 +448,8 @@ int main(void)
         cmocka_unit_test(test_gemma2),       cmocka_unit_test(test_other_wholes),
         cmocka_unit_test(test_biases),       cmocka_unit_test(test_glm4),
         cmocka_unit_test(test_cohere2),      cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_tower_wholes),
+        cmocka_unit_test(test_tower_wholes), cmocka_unit_test(test_minicpm),
+        cmocka_unit_test(test_granitemoe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
