@@ -31,6 +31,8 @@ static const struct {
     {"gemma", 8192},         {"granite", 2048},
     {"exaone4", 2048},       {"olmo2", 2048},
     {"olmo3", 2048},         {"arcee", 4096},
+    {"bert", 512},           {"roberta", 512},
+    {"xlm-roberta", 512},    {"camembert", 512},
     {"starcoder2", 4096},    {"stablelm", 4096},
     {"phi", 2048},           {"granitemoe", 2048},
     {"minicpm", 2048},       {"apertus", 65536},
@@ -62,7 +64,59 @@ static bool find_default(struct json_value object, uint32_t *tokens)
     return false;
 }
 
-enum result hf_config_context(struct json_value config, uint32_t *tokens, struct error_text *error)
+#define BERT_TYPES 1u
+static const char *const encoder_types[] = {"bert", "roberta", "xlm-roberta", "camembert"};
+#define ENCODER_TYPES (sizeof encoder_types / sizeof encoder_types[0])
+
+static size_t encoder_find(const char *model_type)
+{
+    size_t at = 0;
+    while (at < ENCODER_TYPES && strcmp(encoder_types[at], model_type) != 0)
+        at++;
+    return at;
+}
+
+bool hf_config_is_encoder(const char *model_type)
+{
+    return encoder_find(model_type) < ENCODER_TYPES;
+}
+
+bool hf_config_classifies(struct json_value config)
+{
+    static const char ending[] = "ForSequenceClassification";
+    char name[MODEL_TYPE_BYTES];
+    struct json_value class;
+    struct json_value type = json_value_member(config, "model_type");
+    if (json_value_string(type, name, sizeof name) != RESULT_OK || !hf_config_is_encoder(name))
+        return false;
+    struct json_value list = json_value_member(config, "architectures");
+    if (json_value_type(list) != JSON_ARRAY)
+        return false;
+    struct json_reader at = json_value_elements(list);
+    if (!json_value_next(&at, &class) || json_value_string(class, name, sizeof name) != RESULT_OK)
+        return false;
+    size_t length = strlen(name), tail = strlen(ending);
+    return length >= tail && strcmp(name + length - tail, ending) == 0;
+}
+
+/* Positions of an encoder's table that no token has: none of BERT's, those up to the padding token's
+ * of RoBERTa. -1: no encoder of these. */
+static int64_t unused_positions(struct json_value object)
+{
+    char model_type[MODEL_TYPE_BYTES];
+    uint32_t padding = 1;
+    if (json_value_string(json_value_member(object, "model_type"), model_type, sizeof model_type) !=
+        RESULT_OK)
+        return -1;
+    (void)json_value_u32(json_value_member(object, "pad_token_id"), &padding);
+    size_t type = encoder_find(model_type);
+    if (type == ENCODER_TYPES)
+        return -1;
+    return type < BERT_TYPES ? 0 : 1 + (int64_t)padding;
+}
+
+static enum result context_read(struct json_value config, uint32_t *tokens,
+                                struct error_text *error)
 {
     uint32_t stated = 0;
     enum result result =
@@ -81,4 +135,17 @@ enum result hf_config_context(struct json_value config, uint32_t *tokens, struct
                      "key " CONTEXT_KEY " is missing, and model_type \"%s\" is not a supported one "
                      "with a default",
                      model_type);
+}
+
+enum result hf_config_context(struct json_value config, uint32_t *tokens, struct error_text *error)
+{
+    enum result result = context_read(config, tokens, error);
+    int64_t unused = unused_positions(config);
+    if (result != RESULT_OK || unused < 0)
+        return result;
+    if (unused >= *tokens)
+        return error_set(error, RESULT_INVALID, "key pad_token_id leaves no position");
+    /* The token that ends a request has no position. */
+    *tokens = (uint32_t)(*tokens - unused + 1);
+    return RESULT_OK;
 }

@@ -5,6 +5,7 @@
 #ifndef SHOAL_PROTO_HF_CONFIG_H
 #define SHOAL_PROTO_HF_CONFIG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/json_value.h"
@@ -12,9 +13,15 @@
 /* text_config if there is one, else the whole config. */
 struct json_value hf_config_text(struct json_value config);
 
-/* The context in tokens: the config's, or the default of its model_type. RESULT_INVALID if there is
+/* The context in tokens: the config's, or the default of its model_type; of an encoder the positions
+ * that it has, and one for the token that ends a request. RESULT_INVALID if there is
  * neither, or it is not a number from 1 to 2^32 - 1; the error text says which. */
 enum result hf_config_context(struct json_value config, uint32_t *tokens,
                               struct error_text *error) RESULT_CHECKED;
+
+/* Whether classes of this model_type are encoders, which give vectors and generate no text. */
+bool hf_config_is_encoder(const char *model_type);
+/* Whether the config is that of an encoder with a class for sequences, such as a cross-encoder. */
+bool hf_config_classifies(struct json_value config);
 
 #endif

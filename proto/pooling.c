@@ -8,11 +8,9 @@
 
 #include "proto/must.h"
 
-static const char *const names[] = {[POOLING_OFF] = "off",
-                                    [POOLING_LAST] = "last",
-                                    [POOLING_MEAN] = "mean",
-                                    [POOLING_CLS] = "cls",
-                                    [POOLING_TOKENS] = "none"};
+static const char *const names[] = {
+    [POOLING_OFF] = "off", [POOLING_LAST] = "last", [POOLING_MEAN] = "mean",
+    [POOLING_CLS] = "cls", [POOLING_MAX] = "max",   [POOLING_TOKENS] = "none"};
 #define NAME_COUNT (sizeof names / sizeof names[0])
 
 int pooling_parse(const char *text, enum pooling *pooling)
@@ -34,5 +32,5 @@ const char *pooling_name(enum pooling pooling)
 
 bool pooling_reads_all(enum pooling pooling)
 {
-    return pooling == POOLING_MEAN || pooling == POOLING_CLS || pooling == POOLING_TOKENS;
+    return pooling != POOLING_OFF && pooling != POOLING_LAST;
 }

@@ -13,10 +13,11 @@ enum pooling {
     POOLING_LAST,    /* the last token's vector */
     POOLING_MEAN,    /* the mean of all */
     POOLING_CLS,     /* the first token's */
+    POOLING_MAX,     /* the largest of each column */
     POOLING_TOKENS   /* all of them, one after the other */
 };
 
-/* Parses "off|last|mean|cls|none" ("none": all vectors); returns 0, or -1 and leaves *pooling. */
+/* Parses "off|last|mean|cls|max|none" ("none": all vectors); returns 0, or -1 and leaves *pooling. */
 int pooling_parse(const char *text, enum pooling *pooling);
 const char *pooling_name(enum pooling pooling);
 /* Whether the vectors of other tokens than the last one are needed. */

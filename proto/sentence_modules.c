@@ -23,6 +23,7 @@ static enum result pooling_of(const char *name, enum pooling *pooling, struct er
         {"lasttoken", POOLING_LAST}, {"pooling_mode_lasttoken", POOLING_LAST},
         {"mean", POOLING_MEAN},      {"pooling_mode_mean_tokens", POOLING_MEAN},
         {"cls", POOLING_CLS},        {"pooling_mode_cls_token", POOLING_CLS},
+        {"max", POOLING_MAX},        {"pooling_mode_max_tokens", POOLING_MAX},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(name, kinds[i].name) == 0) {

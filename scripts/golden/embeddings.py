@@ -3,11 +3,12 @@
 
 usage: embeddings.py TARGET [NAME...]
 
-NAME: tokens, sentences or dense; default: all.
+NAME: tokens, sentences, dense, encoders or pairs; default: all.
 
 TARGET (tests/golden/embeddings) gets tokens.json, last hidden states of lists of token ids, pooled in double precision, and
 sentences.json, what SentenceTransformer.encode() gives for texts in the folders of tests/api/sentence_folder.py; dense.json, the same with
-Dense modules of drawn shapes. Needs torch, transformers and sentence-transformers; `make` has written the checkpoints.
+Dense modules of drawn shapes; encoders.json and pairs.json, embeddings and CrossEncoder.predict() of the tiny encoders of
+tests/api/encoder_folder.py. Needs torch, transformers and sentence-transformers; `make` has written the checkpoints.
 """
 import json
 import pathlib
@@ -18,6 +19,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/api"))
 
+import encoder_folder  # noqa: E402
 import sentence_folder  # noqa: E402
 import sentence_transformers  # noqa: E402
 import torch  # noqa: E402
@@ -26,6 +28,8 @@ import transformers  # noqa: E402
 FAMILIES = ["qwen3", "gemma3", "qwen3_5"]
 LENGTHS = [1, 2, 17, 64, 65, 300]
 TEXTS = ["Paris is in France.", "Gr\u00fc\u00dfe aus K\u00f6ln", "a", "water " * 40]
+ENCODER_TEXTS = ["Paris is in France.", "Gr\u00fc\u00dfe aus K\u00f6ln, \u6f22\u5b57!", "a", "water stone rivers " * 12]
+QUERY = "Find the River"
 VERSIONS = {"transformers": transformers.__version__, "torch": torch.__version__,
             "sentence-transformers": sentence_transformers.__version__, "script": "scripts/golden/embeddings.py"}
 
@@ -83,12 +87,37 @@ def dense(rng, scratch):
     return cases
 
 
+def encoders(scratch):
+    cases = []
+    for kind, size, seed, pooling, normalizes in [("bert", "a", 1, "mean", True), ("bert", "b", 2, "cls", False), ("bert", "a", 3, "max", True),
+                                                  ("roberta", "a", 4, "cls", True), ("xlm-roberta", "b", 5, "mean", True)]:
+        form = {"kind": kind, "size": size, "seed": seed, "pooling": pooling, "normalizes": normalizes}
+        folder = encoder_folder.make_folder(scratch / f"encoder{seed}", **form)
+        model = sentence_transformers.SentenceTransformer(str(folder), device="cpu", model_kwargs={"dtype": torch.float32})
+        case = {**form, "texts": ENCODER_TEXTS, "plain": model.encode(ENCODER_TEXTS).tolist()}
+        case["cut"] = model.encode(ENCODER_TEXTS, truncate_dim=24, normalize_embeddings=True).tolist()
+        cases.append(case)
+    return cases
+
+
+def pairs(scratch):
+    cases = []
+    for kind, size, seed in [("bert", "a", 6), ("bert", "b", 7), ("roberta", "a", 8), ("xlm-roberta", "b", 9)]:
+        form = {"kind": kind, "size": size, "seed": seed, "labels": 1}
+        model = sentence_transformers.CrossEncoder(str(encoder_folder.make_folder(scratch / f"pairs{seed}", **form)), device="cpu")
+        both = [(QUERY, text) for text in ENCODER_TEXTS]
+        cases.append({**form, "query": QUERY, "texts": ENCODER_TEXTS, "scores": model.predict(both).tolist(),
+                      "logits": model.predict(both, activation_fn=torch.nn.Identity()).tolist()})
+    return cases
+
+
 def main():
     target, names = pathlib.Path(sys.argv[1]), sys.argv[2:]
     with tempfile.TemporaryDirectory() as folder:
         scratch = pathlib.Path(folder)
         makers = {"tokens": lambda: tokens(random.Random(20261124)), "sentences": lambda: sentences(scratch),
-                  "dense": lambda: dense(random.Random(20261127), scratch)}
+                  "dense": lambda: dense(random.Random(20261127), scratch),
+                  "encoders": lambda: encoders(scratch), "pairs": lambda: pairs(scratch)}
         for name in names or makers:
             text = json.dumps({"made_by": VERSIONS, "cases": makers[name]()})
             (target / f"{name}.json").write_text(text + "\n", encoding="utf-8")

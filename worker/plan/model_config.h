@@ -113,7 +113,12 @@ struct model_config {
     bool output_bias;       /* of attention's output projection */
     bool feed_forward_bias; /* of gate, up and down */
     bool parallel_halves;   /* both halves of a layer read the same normed row */
-    bool conv_bias;         /* of short convolutions and their projections */
+    /* Rows see all rows of their sequence, which is computed in one step; the plan gives vectors. */
+    bool encoder;
+    uint32_t position_rows;   /* of an encoder's table of absolute positions; 0: it has none */
+    uint32_t position_offset; /* row of position 0 in it */
+    uint32_t segments;        /* of an encoder: types of tokens; 0: none */
+    bool conv_bias;           /* of short convolutions and their projections */
     /* Columns per layer of a second embedding of each token; 0: there is none. */
     uint32_t per_layer_columns;
     uint32_t per_layer_tokens; /* rows of its table; tokens beyond them have row 0 */

@@ -11,6 +11,8 @@
  *  embed_rows     out[r,:] = scale * W[token(r),:], row 0 for a token that W has no row for
  *                 (1e-3: a device may keep scales as f16); a row of an image is, with `features`,
  *                 the first part of its feature, unscaled, and otherwise the row of image_token
+ *                 With another index than the token: the row position(r) + offset, or the segment of
+ *                 r (0: its height among the batch's rope_positions) + offset; W's last row beyond it.
  *  rms_norm       out[r,:] = x[r,:] * rsqrt(mean(x[r,:]^2) + epsilon) * (W + weight_offset);
  *                 out may be x
  *  layer_norm     m = mean(x[r,:]);
@@ -245,9 +247,12 @@ struct column_slice {
 /* PLAIN, no activation, is gate_with's only. */
 enum gate_activation { GATE_SILU, GATE_GELU_TANH, GATE_PLAIN };
 
+enum row_index { INDEX_TOKEN, INDEX_POSITION, INDEX_SEGMENT };
 struct embed_rows_params {
     float scale;
-    bool features; /* rows of images are features */
+    enum row_index index;
+    uint32_t offset; /* added to a position or segment */
+    bool features;   /* rows of images are features */
     uint32_t image_token;
 };
 struct rms_norm_params {

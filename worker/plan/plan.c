@@ -88,6 +88,8 @@ uint32_t plan_logit_columns(const struct plan *plan)
 enum result plan_pool(struct plan *plan, struct error_text *error)
 {
     uint32_t first = 0;
+    if (plan->config.encoder)
+        return RESULT_OK; /* it was built so */
     while (first < plan->op_count && plan->ops[first].output != plan->logits)
         first++;
     bool last = first < plan->op_count && plan->ops[first].stem == OP_linear;

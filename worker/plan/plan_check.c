@@ -54,8 +54,11 @@ static const char *check_embed_rows(const struct op_view *v)
 {
     if (v->out->rows != PLAN_ROWS_STEP)
         return "the output is not of step rows";
-    if (v->w->columns != v->out->columns || v->w->rows > v->plan->config.vocab_tokens)
+    bool by_token = v->op->params.embed_rows.index == INDEX_TOKEN;
+    if (v->w->columns != v->out->columns || (by_token && v->w->rows > v->plan->config.vocab_tokens))
         return "the weight is not [at most vocabulary, output columns]";
+    if (!by_token && v->op->params.embed_rows.offset >= v->w->rows)
+        return "the offset is beyond the weight";
     if (v->op->params.embed_rows.image_token >= v->plan->config.vocab_tokens)
         return "the image token is beyond the vocabulary";
     return positive(v->op->params.embed_rows.scale) ? NULL : "the scale is not positive";

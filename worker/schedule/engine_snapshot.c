@@ -58,7 +58,7 @@ void engine_snapshot_want(const struct worker_engine *engine, const struct seque
 
 /* Sets how many rows the sequence may have in one step. */
 static void add_bounds(const struct worker_engine *engine, const struct sequence *sequence,
-                       struct step_candidate *candidate)
+                       uint32_t index, struct step_candidate *candidate)
 {
     const struct sequence_images *images = &sequence->request.images;
     bool whole = images->count > 0 && engine->parts.vision->spans_whole;
@@ -68,6 +68,11 @@ static void add_bounds(const struct worker_engine *engine, const struct sequence
     candidate->max_rows = ready < due ? ready : due;
     candidate->whole_tiles = whole ? images->tiles : NULL;
     candidate->whole_tile_count = whole ? images->tile_count : 0;
+    if (!engine->parts.encoder)
+        return;
+    engine->whole_prompts[index] = (struct image_tile){.token_count = candidate->known_tokens};
+    candidate->whole_tiles = &engine->whole_prompts[index];
+    candidate->whole_tile_count = 1;
 }
 
 /* Limits the rows of a sequence that scores its prompt. Every running sequence has one logit row;
@@ -137,7 +142,7 @@ struct step_snapshot engine_snapshot_step(struct worker_engine *engine)
                                 sequence->state == SEQUENCE_PREFILL && !candidate->resumes;
         candidate->known_tokens = sequence->computed_tokens + sequence_rows_left(sequence);
         candidate->computed_tokens = sequence->computed_tokens;
-        add_bounds(engine, sequence, candidate);
+        add_bounds(engine, sequence, i, candidate);
         add_score_bound(sequence, candidate, &spare);
         for (uint32_t group = 0; group < snapshot.group_count; group++)
             candidate->held_blocks[group] = block_table_held(&sequence->tables[group]);

@@ -105,7 +105,7 @@ struct sequence {
     /* The next prompt token whose log-probability is published, from run.score_from on; the prompt's
      * end if none is left (sequence_score.h). */
     uint32_t next_score;
-    double *pooled;              /* sums of vectors (vector_publisher.h), owned; NULL: none yet */
+    double *pooled; /* sums or maxima of vectors (vector_publisher.h), owned; NULL: none yet */
     struct token_counts *counts; /* NULL if no penalty is on */
     struct token_forcer forcer;
     struct sequence_draft draft;

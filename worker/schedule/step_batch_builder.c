@@ -29,7 +29,7 @@ struct step_batch_builder {
     struct step_scores *scores;     /* [max_sequences] */
     uint32_t *logit_rows;           /* [max_logit_rows] */
     struct row_sampling *samplings; /* [max_logit_rows] */
-    /* [max_rows], NULL if the model takes no images; filled for all rows, even if the batch does
+    /* [max_rows], NULL if the model takes no images and is no encoder; filled for all rows, even if the batch does
      * not pass them on */
     uint32_t *feature_rows;
     struct rope_position *rope_positions;
@@ -51,7 +51,7 @@ struct step_batch_builder *step_batch_builder_create(const struct step_batch_lim
     builder->scores = must_alloc(max_sequences, sizeof *builder->scores);
     builder->logit_rows = must_alloc(limits->max_logit_rows, sizeof *builder->logit_rows);
     builder->samplings = must_alloc(limits->max_logit_rows, sizeof *builder->samplings);
-    if (limits->vision) {
+    if (limits->vision || limits->encoder) {
         builder->feature_rows = must_alloc(max_rows, sizeof *builder->feature_rows);
         builder->rope_positions = must_alloc(max_rows, sizeof *builder->rope_positions);
         builder->visible_ends = must_alloc(max_rows, sizeof *builder->visible_ends);
@@ -147,6 +147,19 @@ static void add_images(struct step_batch_builder *builder, const struct sequence
     }
 }
 
+/* Lets the rows of an encoder's sequence, which are all of its tokens, see each other. */
+static void add_sight(struct step_batch_builder *builder, const struct sequence *sequence,
+                      uint32_t rows)
+{
+    if (!builder->limits.encoder)
+        return;
+    uint32_t first_row = builder->batch.row_count - rows;
+    must(sequence->computed_tokens == 0 && rows == sequence->known_tokens);
+    for (uint32_t i = 0; i < rows; i++)
+        builder->visible_ends[first_row + i] = rows;
+    builder->batch.visible_ends = builder->visible_ends;
+}
+
 /* Adds the draw of the batch's row `row`. */
 static struct row_sampling *add_draw(struct step_batch_builder *builder, uint32_t row)
 {
@@ -195,6 +208,7 @@ void step_batch_builder_add(struct step_batch_builder *builder, struct sequence 
     }
     add_tokens(builder, sequence, rows);
     add_images(builder, sequence, rows);
+    add_sight(builder, sequence, rows);
     builder->owners[at] = sequence;
     builder->arrivals[at] = sequence->arrival;
     builder->results[at] = UINT32_MAX;

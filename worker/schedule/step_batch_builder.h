@@ -17,6 +17,7 @@ struct step_batch_limits {
     uint32_t max_logit_rows;
     uint32_t group_count;
     const struct model_vision *vision; /* NULL: no sequence has images */
+    bool encoder; /* each row sees all rows of its sequence, which are in one step */
 };
 /* Allocates all memory; steps allocate none. */
 struct step_batch_builder *step_batch_builder_create(const struct step_batch_limits *limits);

@@ -27,7 +27,8 @@ void step_pipeline_init(struct step_pipeline *pipeline, const struct step_pipeli
                                         .max_sequences = options->max_sequences,
                                         .max_logit_rows = options->max_logit_rows,
                                         .group_count = options->group_count,
-                                        .vision = options->vision});
+                                        .vision = options->vision,
+                                        .encoder = options->encoder});
     pipeline->results = must_alloc(options->max_logit_rows, sizeof *pipeline->results);
 }
 

@@ -24,6 +24,7 @@ struct step_pipeline_options {
     uint32_t max_sequences;
     uint32_t max_logit_rows;
     uint32_t group_count;
+    bool encoder;                      /* as in struct step_batch_limits */
     const struct model_vision *vision; /* NULL: no sequence has images */
     struct kv_ledger *ledger;          /* is told of each step; NULL: none */
     struct feature_ledger *features;   /* likewise */

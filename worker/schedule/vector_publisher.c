@@ -20,28 +20,38 @@ static void tell(struct worker_engine *engine, struct request_id id, const float
     }
 }
 
+/* Adds the vector to the sums, or takes the larger values of both. */
 static enum result add(struct worker_engine *engine, struct sequence *sequence, const float *vector)
 {
+    bool largest = engine->parts.pooling == POOLING_MAX;
     uint32_t columns = engine->parts.vector_columns;
-    if (!sequence->pooled)
+    bool first = sequence->pooled == NULL;
+    if (first)
         sequence->pooled = calloc(columns, sizeof *sequence->pooled);
     if (!sequence->pooled)
         return RESULT_OUT_OF_MEMORY;
-    for (uint32_t c = 0; c < columns; c++)
-        sequence->pooled[c] += (double)vector[c];
+    for (uint32_t c = 0; c < columns; c++) {
+        double value = (double)vector[c];
+        if (!largest)
+            sequence->pooled[c] += value;
+        else if (first || value > sequence->pooled[c])
+            sequence->pooled[c] = value;
+    }
     return RESULT_OK;
 }
 
-static enum result tell_mean(struct worker_engine *engine, struct sequence *sequence)
+static enum result tell_pooled(struct worker_engine *engine, struct sequence *sequence)
 {
     uint32_t columns = engine->parts.vector_columns;
-    float *mean = malloc(columns * sizeof *mean);
-    if (!mean)
+    double divisor =
+        engine->parts.pooling == POOLING_MEAN ? (double)sequence->request.run.prompt_tokens : 1.0;
+    float *pooled = malloc(columns * sizeof *pooled);
+    if (!pooled)
         return RESULT_OUT_OF_MEMORY;
     for (uint32_t c = 0; c < columns; c++)
-        mean[c] = (float)(sequence->pooled[c] / (double)sequence->request.run.prompt_tokens);
-    tell(engine, sequence->request.id, mean);
-    free(mean);
+        pooled[c] = (float)(sequence->pooled[c] / divisor);
+    tell(engine, sequence->request.id, pooled);
+    free(pooled);
     return RESULT_OK;
 }
 
@@ -53,9 +63,10 @@ enum result vector_publisher_take(struct worker_engine *engine, struct sequence 
         if (!isfinite(vector[c]))
             return RESULT_CORRUPT;
     switch (engine->parts.pooling) {
-    case POOLING_MEAN: {
+    case POOLING_MEAN:
+    case POOLING_MAX: {
         enum result result = add(engine, sequence, vector);
-        return result == RESULT_OK && last ? tell_mean(engine, sequence) : result;
+        return result == RESULT_OK && last ? tell_pooled(engine, sequence) : result;
     }
     case POOLING_LAST:
         if (last)

@@ -74,6 +74,7 @@ enum result worker_engine_create(const struct worker_engine_parts *parts,
     must(parts->state_slots == 0 || parts->state_slots >= parts->max_sequences);
     must(parts->itl_target_ms > 0 && parts->context_tokens > 0);
     must(parts->logit_rows >= parts->max_sequences);
+    must(!parts->encoder || !parts->keeps_prefixes);
     struct worker_engine *engine = must_alloc(1, sizeof *engine);
     engine->parts = *parts;
     engine->gauges = frontend_link_gauges(parts->link);
@@ -103,6 +104,7 @@ enum result worker_engine_create(const struct worker_engine_parts *parts,
                                                        .max_sequences = parts->max_sequences,
                                                        .max_logit_rows = parts->logit_rows,
                                                        .group_count = parts->layout->group_count,
+                                                       .encoder = parts->encoder,
                                                        .vision = parts->vision,
                                                        .ledger = parts->ledger,
                                                        .features = parts->feature_ledger,
@@ -110,6 +112,7 @@ enum result worker_engine_create(const struct worker_engine_parts *parts,
     create_drafts(engine);
     create_model_drafts(engine);
     engine->candidates = must_alloc(parts->max_sequences, sizeof *engine->candidates);
+    engine->whole_prompts = must_alloc(parts->max_sequences, sizeof *engine->whole_prompts);
     engine->rows = must_alloc(parts->max_sequences, sizeof *engine->rows);
     engine->masked = must_alloc(parts->max_sequences, sizeof(struct sequence *));
     frontend_link_set_vocabulary(parts->link, parts->vocab_tokens);
@@ -135,6 +138,7 @@ void worker_engine_destroy(struct worker_engine *engine)
     step_pipeline_fini(&engine->pipeline);
     kv_pools_fini(&engine->pools);
     free(engine->candidates);
+    free(engine->whole_prompts);
     free(engine->rows);
     free(engine->masked);
     free(engine->drafts.proposals);

@@ -34,6 +34,8 @@ struct worker_engine_parts {
     uint32_t vocab_tokens;
     enum pooling pooling;    /* OFF: the plan gives logits */
     uint32_t vector_columns; /* of the plan's vectors, with pooling */
+    bool encoder;            /* a prompt is computed in one step; step_tokens is larger than
+                                context_tokens + max_sequences, and no prefix is kept */
     uint32_t context_tokens;
     uint32_t max_sequences; /* <= step_tokens */
     uint32_t step_tokens;   /* <= LIMIT_STEP_ROWS */
@@ -110,7 +112,8 @@ struct worker_engine {
     struct step_pace pace;
     struct step_drafts drafts;
     struct model_drafts model_drafts;
-    struct step_candidate *candidates; /* [max_sequences], like the next one */
+    struct step_candidate *candidates; /* [max_sequences], like the next two */
+    struct image_tile *whole_prompts;  /* of an encoder: prompts as tiles that are not cut */
     uint32_t *rows;
     struct sequence **masked;              /* [max_sequences] scratch of grammar_masks.c */
     struct grammar_vocabulary *vocabulary; /* NULL until the frontend has sent it */

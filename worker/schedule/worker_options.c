@@ -135,7 +135,9 @@ static int set_word(const struct flag *flag, const char *text, void *field, cons
     case FLAG_VULKAN_TIER:
         *words = "scalar, dot, khr-matrix, nv-matrix2 or ptx";
         return vulkan_tier_parse(text, field);
-    case FLAG_POOLING: *words = "off, last, mean, cls or none"; return pooling_parse(text, field);
+    case FLAG_POOLING:
+        *words = "off, last, mean, cls, max or none";
+        return pooling_parse(text, field);
     case FLAG_KV_TYPE: *words = "f16 or f32"; return kv_cache_type_parse(text, field);
     case FLAG_KV_SCHEME:
         *words = "uniform or turboquant";

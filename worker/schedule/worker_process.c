@@ -31,6 +31,7 @@
 
 struct worker_process {
     const struct worker_options *options;
+    struct worker_options adapted; /* of an encoder */
     int parent_fd;
     struct frontend_link *link;
     struct model *model;
@@ -107,6 +108,26 @@ static enum result open_draft(struct worker_process *process, struct error_text 
     if (reason)
         return error_set(error, RESULT_UNSUPPORTED, "--draft-model cannot be used: %s", reason);
     return draft_loading_open(&process->draft, options, model_plan(process->model), error);
+}
+
+/* An encoder's prompt is computed in one step, and its keys are of no use to another one. */
+static void adapt_to_encoder(struct worker_process *process)
+{
+    const struct model_config *config = &model_plan(process->model)->config;
+    struct worker_options *adapted = &process->adapted;
+    if (!config->encoder)
+        return;
+    *adapted = *process->options;
+    process->options = adapted;
+    adapted->prefix_cache = 0;
+    uint32_t context = adapted->context_tokens ? adapted->context_tokens : config->context_tokens;
+    uint32_t room = LIMIT_STEP_ROWS - adapted->max_sequences;
+    if (context > room) {
+        log_warn("context: %u tokens of %u: a prompt has to fit a step", room, context);
+        context = adapted->context_tokens = room;
+    }
+    if (adapted->step_tokens < context + adapted->max_sequences)
+        adapted->step_tokens = context + adapted->max_sequences;
 }
 
 /* Logit rows of a step: those of all sequences, and enough for the drafts of one; every row if
@@ -361,6 +382,7 @@ static enum result assemble(struct worker_process *process, struct error_text *e
         .layout = &plan->kv,
         .vocab_tokens = plan->config.vocab_tokens,
         .pooling = process->options->pooling,
+        .encoder = plan->config.encoder,
         .vector_columns = plan->pools ? plan_logit_columns(plan) : 0,
         .context_tokens = process->kv.context_tokens,
         .state_slots = plan->state.layers > 0 ? process->kv.max_sequences : 0,
@@ -475,6 +497,11 @@ static enum result start(struct worker_process *process, struct error_text *erro
                            "its embeddings");
     if (result != RESULT_OK)
         return result;
+    if (model_plan(process->model)->config.encoder &&
+        process->options->device.kind == DEVICE_VULKAN)
+        return error_set(error, RESULT_UNSUPPORTED,
+                         "encoders are computed on CPUs only: --device cpu");
+    adapt_to_encoder(process);
     result = open_draft(process, error);
     if (result != RESULT_OK)
         return result;

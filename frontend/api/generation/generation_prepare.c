@@ -25,6 +25,7 @@
 #include "frontend/api/generation/request_fields.h"
 #include "frontend/assets/vision_assets.h"
 #include "frontend/prompt/generic_tools.h"
+#include "proto/hf_config.h"
 
 static enum result cancelled_error(struct api_error *error)
 {
@@ -324,6 +325,9 @@ static enum result check_pooling(const struct model_assets *assets,
     bool pools = assets->pooling != POOLING_OFF;
     if (pools == prepared->request.pools)
         return RESULT_OK;
+    if (pools && hf_config_is_encoder(assets->family))
+        return api_error_set(error, RESULT_UNSUPPORTED, 400, "generation_unsupported",
+                             "this model is an encoder: it gives embeddings and generates no text");
     if (pools)
         return api_error_set(error, RESULT_UNSUPPORTED, 501, "generation_unsupported",
                              "this model is served for embeddings and generates no text; --pooling "

@@ -91,10 +91,11 @@ const struct option_row option_rows[] = {
     {"step-depth", OPTION_COUNT, BOTH, AT(step_depth), 0, 2, "0",
      "steps launched on the device before the tokens of the first are read; 0 = the worker "
      "decides"},
-    TEXT_ROW("pooling", SERVED, pooling_text, "auto",
-             "serve embeddings in place of text: last, mean or cls = how the vectors of a text's "
-             "tokens become one, none = all of them; off = serve text; auto = as the checkpoint's "
-             "modules.json or pooling_type says, otherwise off"),
+    TEXT_ROW(
+        "pooling", SERVED, pooling_text, "auto",
+        "serve embeddings in place of text: last, mean, cls or max = how the vectors of a text's "
+        "tokens become one, none = all of them; off = serve text; auto = as the checkpoint's "
+        "modules.json or pooling_type says, otherwise mean for an encoder and off for others"),
     TEXT_ROW(
         "speculation", BOTH, speculation, "auto",
         "auto = draft tokens that the prompt or the answer had before, or that a grammar "

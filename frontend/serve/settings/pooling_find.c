@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "proto/gguf_file.h"
+#include "proto/hf_config.h"
+#include "proto/limits.h"
 #include "proto/mapped_file.h"
 #include "proto/sentence_modules.h"
 
@@ -42,6 +44,25 @@ static enum pooling file_pooling(const char *model)
     return pooling;
 }
 
+/* What an encoder without modules.json does: sentence-transformers' default, or what its class reads. */
+static enum pooling encoder_pooling(int folder_fd)
+{
+    struct error_text ignored;
+    struct mapped_file file = {0};
+    struct json_value root;
+    char type[64];
+    enum pooling pooling = POOLING_OFF;
+    if (mapped_file_open(folder_fd, "config.json", &file, &ignored) != RESULT_OK)
+        return POOLING_OFF;
+    if (json_value_open(file.bytes, file.byte_count, LIMIT_CONFIG_BYTES, &root, &ignored) ==
+            RESULT_OK &&
+        json_value_string(json_value_member(root, "model_type"), type, sizeof type) == RESULT_OK &&
+        hf_config_is_encoder(type))
+        pooling = hf_config_classifies(root) ? POOLING_CLS : POOLING_MEAN;
+    mapped_file_close(&file);
+    return pooling;
+}
+
 enum result pooling_find(const char *asked, const char *model, enum pooling *pooling,
                          struct error_text *error)
 {
@@ -49,9 +70,10 @@ enum result pooling_find(const char *asked, const char *model, enum pooling *poo
     if (strcmp(asked, "auto") != 0)
         return pooling_parse(asked, pooling) == 0
                    ? RESULT_OK
-                   : error_set(error, RESULT_INVALID,
-                               "--pooling: '%.40s' is none of auto, off, last, mean, cls, none",
-                               asked);
+                   : error_set(
+                         error, RESULT_INVALID,
+                         "--pooling: '%.40s' is none of auto, off, last, mean, cls, max, none",
+                         asked);
     int folder_fd = open(model, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder_fd < 0) {
         *pooling = file_pooling(model);
@@ -60,10 +82,11 @@ enum result pooling_find(const char *asked, const char *model, enum pooling *poo
     struct sentence_modules modules;
     struct error_text reason;
     enum result result = sentence_modules_read(folder_fd, &modules, &reason);
+    enum pooling usual = encoder_pooling(folder_fd);
     close(folder_fd);
     if (result != RESULT_OK)
         return error_set(error, result, "%.120s: %.160s (--pooling off serves it without)", model,
                          reason.text);
-    *pooling = modules.pooling;
+    *pooling = modules.found ? modules.pooling : usual;
     return RESULT_OK;
 }

@@ -54,6 +54,7 @@ static void published_forms(void **state)
         {"{\"pooling_mode\": \"lasttoken\", \"include_prompt\": true}", POOLING_LAST},
         {"{\"pooling_mode\": \"cls\"}", POOLING_CLS},
         {"{\"pooling_mode_cls_token\": true, \"pooling_mode_max_tokens\": false}", POOLING_CLS},
+        {"{\"pooling_mode\": \"max\"}", POOLING_MAX},
         {"{\"pooling_mode_mean_tokens\": true}", POOLING_MEAN},
         {"{\"pooling_mode_lasttoken\": true}", POOLING_LAST},
     };
@@ -96,7 +97,7 @@ static void wrong_files_are_refused(void **state)
         {"[", MEAN, RESULT_INVALID},
         {LIST(POOLING), "{}", RESULT_INVALID},
         {LIST(POOLING), "[]", RESULT_INVALID},
-        {LIST(POOLING), "{\"pooling_mode\": \"max\"}", RESULT_UNSUPPORTED},
+        {LIST(POOLING), "{\"pooling_mode\": \"weightedmean\"}", RESULT_UNSUPPORTED},
         {LIST(POOLING), "{\"pooling_mode\": [\"mean\", \"max\"]}", RESULT_UNSUPPORTED},
         {LIST(POOLING), "{\"pooling_mode_mean_tokens\": true, \"pooling_mode_cls_token\": true}",
          RESULT_UNSUPPORTED},

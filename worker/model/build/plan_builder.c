@@ -709,7 +709,7 @@ static enum result check_logits(const struct plan_builder *builder, plan_tensor_
     const struct plan *plan = builder->plan;
     if (logits >= plan->tensor_count || !builder->written[logits] ||
         plan->tensors[logits].rows != PLAN_ROWS_LOGITS ||
-        plan->tensors[logits].columns != plan->config.vocab_tokens)
+        (!plan->config.encoder && plan->tensors[logits].columns != plan->config.vocab_tokens))
         return error_set(builder->error, RESULT_INVALID,
                          "the logits are no written tensor of [logit rows, vocabulary]");
     return RESULT_OK;
@@ -729,6 +729,8 @@ enum result plan_builder_finish(struct plan_builder *builder, plan_tensor_id log
     if (builder->result != RESULT_OK)
         return builder->result;
     builder->plan->logits = logits;
+    if (builder->plan->config.encoder && !builder->source.vision)
+        builder->plan->lacks_head = builder->plan->pools = true;
     if (builder->source.vision)
         builder->plan->vision.stages = builder->stages - 1;
     *plan = builder->plan;

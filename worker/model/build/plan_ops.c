@@ -59,6 +59,15 @@ void plan_ops_embed_rows_scaled(struct plan_builder *b, plan_weight_id weight, f
     plan_builder_append(b, op);
 }
 
+void plan_ops_embed_places(struct plan_builder *b, plan_weight_id weight, enum row_index index,
+                           uint32_t offset, plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_embed_rows, PLAN_NONE, PLAN_NONE, weight, out);
+    op.params.embed_rows =
+        (struct embed_rows_params){.scale = 1.0f, .index = index, .offset = offset};
+    plan_builder_append(b, op);
+}
+
 void plan_ops_rms_norm(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
                        plan_tensor_id out)
 {

@@ -22,6 +22,9 @@ void plan_ops_embed_rows(struct plan_builder *b, plan_weight_id weight, plan_ten
 /* From another table than the config's embedding. */
 void plan_ops_embed_rows_scaled(struct plan_builder *b, plan_weight_id weight, float scale,
                                 plan_tensor_id out);
+/* Rows by position or segment, unscaled. */
+void plan_ops_embed_places(struct plan_builder *b, plan_weight_id weight, enum row_index index,
+                           uint32_t offset, plan_tensor_id out);
 void plan_ops_rms_norm(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
                        plan_tensor_id out);
 void plan_ops_layer_norm(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,

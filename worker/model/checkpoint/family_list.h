@@ -51,7 +51,9 @@
     FAMILY(gemma3)          \
     FAMILY(gemma3n)         \
     FAMILY(gemma4)          \
-    FAMILY(lfm2)
+    FAMILY(lfm2)            \
+    FAMILY(bert)            \
+    FAMILY(roberta)
 /* clang-format on */
 
 /* Towers beside any text family (family/tower_<name>.c): TOWER(x) declares tower_x and

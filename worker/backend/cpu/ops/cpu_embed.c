@@ -1,5 +1,5 @@
 /*
- * embed_rows and gather_rows: rows read by index.
+ * embed_rows and gather_rows: rows read by index: of tokens, positions or segments.
  *
  * Embedding rows are decoded from the mapped checkpoint, one per token: the table is far larger
  * than the part that a conversation touches, so no packed copy is made. Rows in other formats than
@@ -30,6 +30,19 @@ static void fetch_row(const struct plan_weight *weight, uint32_t row, float *out
     }
 }
 
+/* The row that `params` names for row `row` of the step, by position or segment. */
+static uint32_t place_of(const struct cpu_step *step, const struct embed_rows_params *params,
+                         uint32_t row, uint32_t rows)
+{
+    const struct rope_position *places = step->batch->rope_positions;
+    uint64_t at = params->offset;
+    if (params->index == INDEX_POSITION)
+        at += cpu_step_position(step, row);
+    else
+        at += places ? places[row].height : 0;
+    return at < rows ? (uint32_t)at : rows - 1;
+}
+
 void cpu_embed_rows(const struct cpu_step *step, uint32_t index, uint32_t thread)
 {
     const struct plan_op *op = &step->program->plan->ops[index];
@@ -45,6 +58,8 @@ void cpu_embed_rows(const struct cpu_step *step, uint32_t index, uint32_t thread
             memcpy(out, cpu_feature_pool_row(step->features, features[row]),
                    weight->columns * sizeof(float));
         } else {
+            if (op->params.embed_rows.index != INDEX_TOKEN)
+                token = place_of(step, &op->params.embed_rows, row, weight->rows);
             token = image ? op->params.embed_rows.image_token : token;
             fetch_row(weight, token < weight->rows ? token : 0, out);
             for (uint32_t c = 0; c < weight->columns; c++)

@@ -1,0 +1,100 @@
+"""Folders of tiny encoders whose weights are drawn from a seed: BERT and RoBERTa with WordPiece, for embeddings or as cross-encoders."""
+
+import json
+
+import numpy
+from sentence_folder import MODES, pack, write
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789äß漢.,!?-'"
+PIECES = ["the", "river", "stone", "water", "##er", "##ing", "##s", "paris", "fra", "##nce", "is", "in", "##ön", "find"]
+SHAPES = {"a": {"hidden": 64, "layers": 2, "heads": 4, "wide": 96, "positions": 80},
+          "b": {"hidden": 96, "layers": 3, "heads": 6, "wide": 160, "positions": 520}}
+CLASSES = {"bert": "Bert", "roberta": "Roberta", "xlm-roberta": "XLMRoberta"}
+
+
+def vocabulary():
+    return SPECIAL + list(dict.fromkeys(list(LETTERS) + ["##" + letter for letter in LETTERS] + PIECES))
+
+
+def tokenizer(kind):
+    """RoBERTa's pairs have two separators and no types."""
+    words, bert = vocabulary(), kind == "bert"
+    one = lambda name, segment=0: {"SpecialToken": {"id": name, "type_id": segment}}
+    text = lambda name, segment=0: {"Sequence": {"id": name, "type_id": segment}}
+    pair = [one("[CLS]"), text("A"), one("[SEP]")] + ([] if bert else [one("[SEP]")]) + [text("B", int(bert)), one("[SEP]", int(bert))]
+    marks = {name: {"id": name, "ids": [words.index(name)], "tokens": [name]} for name in ("[CLS]", "[SEP]")}
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    return {"version": "1.0", "truncation": None, "padding": None,
+            "added_tokens": [{"id": i, "content": name, **flags} for i, name in enumerate(SPECIAL)],
+            "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True},
+            "pre_tokenizer": {"type": "BertPreTokenizer"},
+            "post_processor": {"type": "TemplateProcessing", "single": [one("[CLS]"), text("A"), one("[SEP]")], "pair": pair, "special_tokens": marks},
+            "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+            "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
+                      "vocab": {word: i for i, word in enumerate(words)}}}
+
+
+def shapes_of(kind, shape, labels):
+    hidden, wide = shape["hidden"], shape["wide"]
+    linear = lambda name, rows, columns: {f"{name}.weight": (rows, columns), f"{name}.bias": (rows,)}
+    norm = lambda name: {f"{name}.weight": (hidden,), f"{name}.bias": (hidden,)}
+    prefix = (kind.split("-")[-1] + ".") if labels else ""
+    tensors = {"embeddings.word_embeddings.weight": (len(vocabulary()), hidden), "embeddings.position_embeddings.weight": (shape["positions"], hidden),
+               "embeddings.token_type_embeddings.weight": (2 if kind == "bert" else 1, hidden), **norm("embeddings.LayerNorm")}
+    for layer in range(shape["layers"]):
+        at = f"encoder.layer.{layer}."
+        for part in ("query", "key", "value"):
+            tensors |= linear(f"{at}attention.self.{part}", hidden, hidden)
+        tensors |= linear(f"{at}attention.output.dense", hidden, hidden) | norm(f"{at}attention.output.LayerNorm")
+        tensors |= linear(f"{at}intermediate.dense", wide, hidden) | linear(f"{at}output.dense", hidden, wide) | norm(f"{at}output.LayerNorm")
+    if kind == "bert" or not labels:
+        tensors |= linear("pooler.dense", hidden, hidden)
+    tensors = {prefix + name: size for name, size in tensors.items()}
+    if labels and kind == "bert":
+        tensors |= linear("classifier", labels, hidden)
+    elif labels:
+        tensors |= linear("classifier.dense", hidden, hidden) | linear("classifier.out_proj", labels, hidden)
+    return tensors
+
+
+def draw(rng, name, size):
+    values = rng.standard_normal(size)
+    if "LayerNorm.weight" in name:
+        return 1 + 0.2 * values
+    return values * (0.1 if name.endswith("bias") else size[-1] ** -0.5 * (6 if "query" in name or "key" in name else 1))
+
+
+def write_weights(path, tensors):
+    header, data = {}, b""
+    for name, values in tensors.items():
+        packed = pack(values.astype(numpy.float32).reshape(-1).tolist(), "F32")
+        header[name] = {"dtype": "F32", "shape": list(values.shape), "data_offsets": [len(data), len(data) + len(packed)]}
+        data += packed
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
+def make_folder(folder, kind, size, seed, *, pooling="mean", normalizes=True, labels=0):
+    """`labels`: of a class for pairs; 0: embeddings."""
+    shape = SHAPES[size]
+    folder.mkdir(parents=True)
+    rng = numpy.random.default_rng(seed)
+    write_weights(folder / "model.safetensors", {name: draw(rng, name, size) for name, size in shapes_of(kind, shape, labels).items()})
+    write(folder / "config.json", {
+        "model_type": kind, "architectures": [CLASSES[kind] + ("ForSequenceClassification" if labels else "Model")], "vocab_size": len(vocabulary()),
+        "hidden_size": shape["hidden"], "num_hidden_layers": shape["layers"], "num_attention_heads": shape["heads"],
+        "intermediate_size": shape["wide"], "max_position_embeddings": shape["positions"], "type_vocab_size": 2 if kind == "bert" else 1,
+        "hidden_act": "gelu", "layer_norm_eps": 1e-12 if kind == "bert" else 1e-5, "pad_token_id": 0,
+        **({"id2label": {str(i): f"LABEL_{i}" for i in range(labels)}, "label2id": {f"LABEL_{i}": i for i in range(labels)}} if labels else {})})
+    write(folder / "tokenizer.json", tokenizer(kind))
+    write(folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "cls_token": "[CLS]", "sep_token": "[SEP]",
+                                             "pad_token": "[PAD]", "unk_token": "[UNK]", "mask_token": "[MASK]", "model_max_length": 10 ** 6})
+    if labels:
+        return folder
+    kinds = ["Pooling"] + ["Normalize"] * normalizes
+    write(folder / "modules.json", [{"idx": i, "name": str(i), "path": f"{i}_{name}" if i else "", "type": f"sentence_transformers.models.{name}"}
+                                    for i, name in enumerate(["Transformer", *kinds])])
+    (folder / "1_Pooling").mkdir()
+    write(folder / "1_Pooling/config.json", {"embedding_dimension": shape["hidden"], "pooling_mode": {**MODES, "max": "max"}[pooling]})
+    return folder
