@@ -1,9 +1,11 @@
 """openai-agents: an agent's answer, its tool and its output type, over chat completions and over responses."""
 
 import asyncio
+from typing import Annotated
 
 from agents import Agent, ModelSettings, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, function_tool, set_tracing_disabled
 from openai import AsyncOpenAI
+from pydantic import Field
 
 from client_calls import MODEL, QUESTION, TOKENS, URL, Shape, check_shape, run
 
@@ -29,8 +31,9 @@ def tools(api):
     def work():
         stored = []
 
+        # Without bounds 1 in 20 texts of the demo model reaches max_tokens at temperature 1.
         @function_tool
-        def put_shape(name: str, count: int) -> str:
+        def put_shape(name: Annotated[str, Field(max_length=12)], count: Annotated[int, Field(ge=1, le=20)]) -> str:
             """Stores a shape."""
             stored.append((name, count))
             return "stored"
