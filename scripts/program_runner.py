@@ -15,6 +15,7 @@ import tempfile
 import time
 
 SHOWN_OUTPUT_BYTES = 40_000
+POLL_S = 0.01
 
 
 @dataclasses.dataclass
@@ -32,6 +33,7 @@ class Outcome:
     name: str
     reason: str  # empty when it passed
     seconds: float
+    cpu_seconds: float  # of the program and of the children it waited for
     output: str
 
 
@@ -53,21 +55,34 @@ def says(output, words):
     return any(words in line for line in output)
 
 
+def wait_for(process, limit_s):
+    """Its exit code, None after the limit, and the seconds of CPU it took."""
+    until = time.monotonic() + limit_s
+    while time.monotonic() < until:
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            return process.returncode, usage.ru_utime + usage.ru_stime
+        time.sleep(POLL_S)
+    return None, 0.0
+
+
 def run_program(program):
     if not os.path.exists(program.path or program.name):
-        return Outcome(program.name, "was not built", 0.0, "")
+        return Outcome(program.name, "was not built", 0.0, 0.0, "")
     start = time.monotonic()
     with tempfile.TemporaryFile() as output:
         try:
             process = subprocess.Popen(program.command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                                        start_new_session=True, env={**os.environ, **program.environment})
         except OSError as error:
-            return Outcome(program.name, f"cannot be run: {error.strerror}", 0.0, "")
+            return Outcome(program.name, f"cannot be run: {error.strerror}", 0.0, 0.0, "")
         try:
-            code = process.wait(timeout=program.limit_s)
-            reason = "" if code == 0 else describe_exit(code)
-        except subprocess.TimeoutExpired:
-            reason = f"ended after its limit of {program.limit_s:g} s"
+            code, cpu_seconds = wait_for(process, program.limit_s)
+            if code is None:
+                reason = f"ended after its limit of {program.limit_s:g} s"
+            else:
+                reason = describe_exit(code) if code else ""
         finally:
             kill_group(process)
             process.wait()
@@ -76,7 +91,7 @@ def run_program(program):
         size = output.seek(0, os.SEEK_END)
         output.seek(max(0, size - SHOWN_OUTPUT_BYTES))
         text = output.read().decode("utf-8", "replace")
-    return Outcome(program.name, reason, time.monotonic() - start, text)
+    return Outcome(program.name, reason, time.monotonic() - start, cpu_seconds, text)
 
 
 def note_of(outcome):
@@ -90,11 +105,15 @@ def note_of(outcome):
     return ""
 
 
+def times_of(outcome):
+    return f"{outcome.seconds:7.2f} s, {outcome.cpu_seconds:7.2f} s of CPU"
+
+
 def report(outcome):
     if not outcome.reason:
-        print(f"ok   {outcome.seconds:7.2f} s  {outcome.name}{note_of(outcome)}", flush=True)
+        print(f"ok   {times_of(outcome)}  {outcome.name}{note_of(outcome)}", flush=True)
         return
-    print(f"FAIL {outcome.seconds:7.2f} s  {outcome.name}: {outcome.reason}")
+    print(f"FAIL {times_of(outcome)}  {outcome.name}: {outcome.reason}")
     for line in outcome.output.splitlines():
         print(f"    {line}")
     sys.stdout.flush()
@@ -111,7 +130,7 @@ def run_all(programs, jobs, tally, build_failed=False):
     """Runs and reports every program; returns the exit code: 0 when all passed."""
     outcomes = []
     if build_failed:
-        outcomes.append(Outcome("build", "some programs could not be built (see above)", 0.0, ""))
+        outcomes.append(Outcome("build", "some programs could not be built (see above)", 0.0, 0.0, ""))
         report(outcomes[0])
     with concurrent.futures.ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
         for future in concurrent.futures.as_completed([pool.submit(run_program, p) for p in programs]):

@@ -14,7 +14,7 @@ def test_the_tiers_divide_the_tests(repository):
     short, long_tier = listed(repository, "--tier", "short", "runs"), listed(repository, "--tier", "long", "runs")
     assert sorted(short + long_tier) == sorted(every) and not set(short) & set(long_tier)
     sources = sorted(str(path.relative_to(repository)) for path in (repository / "tests").rglob("*_test.c"))
-    assert listed(repository, "sources") == sources
+    assert sorted(listed(repository, "sources")) == sources
 
 
 def plant(tmp_path, repository, path, text):
@@ -35,6 +35,18 @@ def test_tags_decide(tmp_path, repository):
     assert listed(tmp_path, "--sanitizers", "thread", "runs") == ["build/san-thread/tests/unit/a_test"]
     assert listed(tmp_path, "--sanitizers", "address,undefined", "sources") == [
         "tests/unit/a_test.c", "tests/unit/c_test.c", "tests/vulkan/d_test.c"]
+
+
+def test_the_longest_start_first(tmp_path, repository):
+    plant(tmp_path, repository, "tests/unit/a_test.c", "#include <x.h>\n")
+    plant(tmp_path, repository, "tests/unit/b_test.c", "// tags: longest\n#include <x.h>\n")
+    assert listed(tmp_path, "runs") == ["build/tests/unit/b_test", "build/tests/unit/a_test"]
+
+
+def test_the_build_of_fuzz_targets_runs_the_tests_of_its_sanitizers(tmp_path, repository):
+    plant(tmp_path, repository, "tests/unit/a_test.c", "#include <x.h>\n")
+    plant(tmp_path, repository, "tests/unit/b_test.c", "// tags: no-address-sanitizer\n#include <x.h>\n")
+    assert listed(tmp_path, "--sanitizers", "fuzz", "runs") == ["build/san-fuzz/tests/unit/a_test"]
 
 
 def test_arm_tags_name_the_cpus(tmp_path, repository):

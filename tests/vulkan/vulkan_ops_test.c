@@ -2,7 +2,7 @@
  * Every op of the list through the whole Vulkan backend (plan, fusion, choice of kernels, barriers)
  * against the CPU backend, on the cases of the ops' own tests (tests/ops).
  */
-// tags: native-sanitized
+// tags: native-sanitized longest
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

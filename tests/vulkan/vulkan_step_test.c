@@ -415,7 +415,7 @@ static void masks_may_follow_the_rows(void **state)
     struct rig rig;
     print_message("seed %llu\n", (unsigned long long)random.state);
     begin_drawing_rig(&rig, *state);
-    for (uint32_t trial = 0; trial < 60; trial++)
+    for (uint32_t trial = 0; trial < 30; trial++)
         check_late_masks(&rig, &random);
     end_rig(&rig);
 }

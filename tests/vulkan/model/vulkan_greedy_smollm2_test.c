@@ -5,7 +5,7 @@
  *
  * usage: vulkan_greedy_smollm2_test [all]   `all` also decodes everything token by token
  */
-// tags: no-sanitizers optimized
+// tags: no-sanitizers optimized longest
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
