@@ -34,6 +34,9 @@ GEMMA4 = {"hidden_size_per_layer_input": 8, "sliding_window": 8, "global_head_di
 TOWER = {"model_type": "pixtral", "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1,
          "num_attention_heads": 1, "head_dim": 16, "image_size": 28, "patch_size": 14}
 
+# Of a class that transformers lacks: its Granite with the same factors computes the logits, then config.json is rewritten.
+MINICPM = {"model_type": "minicpm", "architectures": ["MiniCPMForCausalLM"], "rewritten": True}
+
 # name: (class, config, {further member of config.json: value}, members to leave out of config.json)
 CASES = {
     "llama_biases-a": ("LlamaForCausalLM", SMALL | {"model_type": "llama", "attention_bias": True, "mlp_bias": True},
@@ -84,6 +87,17 @@ CASES = {
                          {}, []),
     "apertus_biases-b": ("ApertusForCausalLM", OTHER | {"model_type": "apertus", "head_dim": 16, "tie_word_embeddings": True}, {},
                          ["hidden_act", "rms_norm_eps"]),
+    "minicpm_factors-a": ("GraniteForCausalLM", SMALL | {
+        "model_type": "granite", "attention_bias": True, "head_dim": 8, "embedding_multiplier": 3.0,
+        "residual_multiplier": 1.5 / 2 ** 0.5, "logits_scaling": 32 / 24, "attention_multiplier": 8 ** -0.5,
+        "tie_word_embeddings": True}, MINICPM | {"scale_emb": 3, "scale_depth": 1.5, "dim_model_base": 24},
+                          ["architectures", "tie_word_embeddings"]),
+    "minicpm_factors-b": ("GraniteForCausalLM", OTHER | {
+        "model_type": "granite", "head_dim": 16, "residual_multiplier": 1 / 3 ** 0.5, "logits_scaling": 48.0,
+        "attention_multiplier": 16 ** -0.5, "rope_parameters": {
+            "rope_type": "longrope", "rope_theta": 6000.0, "original_max_position_embeddings": 16, "factor": 16.0,
+            "long_factor": [1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0], "short_factor": [1.0] * 8}},
+                          MINICPM, ["model_type"]),
     "exaone4_windows-a": ("Exaone4ForCausalLM", SMALL | {
         "model_type": "exaone4", "sliding_window": 7, "layer_types": [SLIDING, FULL], "head_dim": 8}, {}, []),
     "exaone4_windows-b": ("Exaone4ForCausalLM", OTHER | {
@@ -196,6 +210,14 @@ def set_weights(model, source):
     model.tie_weights()
 
 
+def rewrite(folder, further, absent):
+    saved = json.loads((folder / "config.json").read_text())
+    granite = [key for key in saved if "multiplier" in key or key == "logits_scaling"] if "rewritten" in further else []
+    saved = {key: value for key, value in saved.items() if key not in granite} | further
+    saved = {key: value for key, value in saved.items() if key not in absent and key != "rewritten"}
+    (folder / "config.json").write_text(json.dumps(saved, indent=1) + "\n")
+
+
 def record(name, folder):
     kind, config, further, absent = CASES[name]
     source = np.random.default_rng(sum(name.encode()))
@@ -204,9 +226,8 @@ def record(name, folder):
     set_weights(model, source)
     model.to(torch.bfloat16).save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
-    saved = json.loads((folder / "config.json").read_text())
-    saved = {key: value for key, value in saved.items() if key not in absent} | further
-    (folder / "config.json").write_text(json.dumps(saved, indent=1) + "\n")
+    if "rewritten" not in further:
+        rewrite(folder, further, absent)
     vocabulary = config.get_text_config().vocab_size
     ids = source.integers(11, vocabulary, POSITIONS).tolist()
     model, loading = getattr(transformers, kind).from_pretrained(
@@ -220,6 +241,8 @@ def record(name, folder):
         logits = model.eval()(torch.tensor([ids])).logits[0].float().numpy()
     assert logits.shape == (POSITIONS, vocabulary) and np.isfinite(logits).all()
     (folder / "ids.txt").write_text(" ".join(map(str, ids)) + "\n")
+    if "rewritten" in further:
+        rewrite(folder, further, absent)
     (folder / "logits.f32").write_bytes(logits.astype("<f4").tobytes())
     print(name, logits.std(), np.abs(logits).max(), transformers.__version__, torch.__version__)
 
