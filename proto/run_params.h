@@ -1,7 +1,7 @@
 /*
  * The parameters of a request as the frontend sets them and the worker uses them. They cross shared
  * memory inside a submit record (proto/submit_record.h). submit_record_check() checks rules S2 to
- * S19 and S21 to S23.
+ * S19 and S21 to S24.
  *
  * Byte map of struct run_params, 224 bytes. Written by the frontend.
  *
@@ -35,7 +35,9 @@
  *   192     4     dry_breaker_words  S22: <= LIMIT_DRY_BREAKER_WORDS; proto/dry_breakers.h
  *   196     4     adapter            S23: <= LIMIT_ADAPTERS; 0: the model without an adapter; else
  *                                         1 + its slot (proto/adapter_memory.h)
- *   200     24    reserved           S13: zero
+ *   200     4     separator          S24: <= LIMIT_VOCAB_TOKENS; 0: all tokens have segment 0; else
+ *                                         1 + the id after whose first place the segment is 1
+ *   204     20    reserved           S13: zero
  *
  * Scores. With score_from the worker reports the log-probability of each prompt token from that place
  * on, given the tokens before it, with score_top alternatives (TOKEN_EVENT_PROMPT_TOKEN). The rows
@@ -104,7 +106,8 @@ struct run_params {
     uint32_t score_top;
     uint32_t dry_breaker_words;
     uint32_t adapter;
-    uint32_t reserved[6];
+    uint32_t separator;
+    uint32_t reserved[5];
 };
 _Static_assert(sizeof(struct run_params) == 224, "crosses shared memory: layout is fixed");
 

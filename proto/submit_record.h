@@ -11,7 +11,7 @@
  *   16      8     payload_offset      S4: offset + payload_bytes lies in the slab, 64-byte aligned
  *   24      8     payload_bytes       S5: submit_payload_bytes() of `run`; of a vocabulary,
  *                                         token_table_bytes()
- *   32      224   run                 RUN: S2, S7-S19, S21-S23: proto/run_params.h
+ *   32      224   run                 RUN: S2, S7-S19, S21-S24: proto/run_params.h
  *   32      16    vocabulary          VOCABULARY: S20: proto/token_table.h
  *
  * The payload lies in the slab, and belongs to this record until the worker gives it back with
@@ -67,7 +67,7 @@ struct submit_record {
 _Static_assert(sizeof(struct submit_record) == 256, "ring slot is 256 bytes");
 
 /*
- * Checks rules S1-S23 against a slab of `slab_bytes`. RESULT_CORRUPT, and the error text begins
+ * Checks rules S1-S24 against a slab of `slab_bytes`. RESULT_CORRUPT, and the error text begins
  * with the rule's name. Pure: reads only the (already copied-out) record. S6 is checked by
  * payload_view(), the token ids inside the payload by submit_payload_check(), image records by
  * image_record_check(), a vocabulary by token_table_check().

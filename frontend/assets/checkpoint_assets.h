@@ -25,6 +25,7 @@ struct checkpoint_assets {
     struct checkpoint_sampling sampling;
     uint32_t context_tokens; /* as trained */
     char family[64];         /* general.architecture, or model_type; "": not known */
+    bool classifies;         /* an encoder that gives scores: hf_config_classifies() */
     int64_t created_unix_s;  /* mtime of the file, or of the directory's config.json */
 };
 

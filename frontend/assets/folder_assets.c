@@ -247,6 +247,7 @@ static enum result read_config(int folder_fd, struct json_file *config,
     if (json_value_string(json_value_member(config->root, "model_type"), assets->family,
                           sizeof assets->family) != RESULT_OK)
         assets->family[0] = '\0';
+    assets->classifies = hf_config_classifies(config->root);
     result = hf_config_context(config->root, &assets->context_tokens, &reason);
     return result == RESULT_OK ? RESULT_OK
                                : error_set(error, result, CONFIG_FILE ": %s", reason.text);

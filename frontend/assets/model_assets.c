@@ -208,6 +208,7 @@ static enum result assets_read(const struct model_assets_options *options,
     strcpy(assets->family, checkpoint.family);
     assets->file_bytes = checkpoint_size_read(options->path);
     assets->context_tokens = checkpoint.context_tokens;
+    assets->classifies = checkpoint.classifies;
     assets->created_unix_s = checkpoint.created_unix_s;
     if (result == RESULT_OK && template_path)
         result = template_read(template_path, &assets->chat_template, error);

@@ -36,6 +36,7 @@ struct model_assets {
     enum pooling pooling; /* not OFF: gives embeddings, and no text */
     struct pooling_assets *pools; /* owned; NULL if pooling is OFF */
     bool reranks;                 /* judges documents (--reranking, or named so) */
+    bool classifies;              /* a cross-encoder: gives scores of pairs, no embeddings */
     int64_t created_unix_s;       /* mtime of the file, or of the directory's config.json */
     char family[64];              /* the checkpoint's name of its architecture; "": not known */
     struct tokenizer *tokenizer;

@@ -89,7 +89,8 @@ def make_folder(folder, kind, size, seed, *, pooling="mean", normalizes=True, la
         **({"id2label": {str(i): f"LABEL_{i}" for i in range(labels)}, "label2id": {f"LABEL_{i}": i for i in range(labels)}} if labels else {})})
     write(folder / "tokenizer.json", tokenizer(kind))
     write(folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "cls_token": "[CLS]", "sep_token": "[SEP]",
-                                             "pad_token": "[PAD]", "unk_token": "[UNK]", "mask_token": "[MASK]", "model_max_length": 10 ** 6})
+                                             "pad_token": "[PAD]", "unk_token": "[UNK]", "mask_token": "[MASK]", "model_max_length": 10 ** 6,
+                                             "model_input_names": ["input_ids", *["token_type_ids"] * (kind == "bert"), "attention_mask"]})
     if labels:
         return folder
     kinds = ["Pooling"] + ["Normalize"] * normalizes

@@ -84,3 +84,21 @@ def test_vectors_outlive_deaths_of_the_worker(start_server, tmp_path):
             os.kill(running.worker_pid(), signal.SIGKILL)
     asking.join()
     assert results == wanted
+
+
+@pytest.mark.parametrize("case", json.loads((GOLDEN / "pairs.json").read_text(encoding="utf-8"))["cases"], ids=lambda case: f"{case['kind']}-{case['size']}")
+def test_pairs_as_in_cross_encoder(start_server, tmp_path, case):
+    """The default activation of CrossEncoder for one label is the sigmoid; raw_scores are the logits."""
+    running = start_server("--device", "cpu", "--kv-cache-type", "f32", *(["--reranking"] if case["seed"] % 2 else []), model=make(tmp_path / "pairs", case))
+    ask = lambda path, **body: running.request("POST", path, body)
+    scores = ask("/v1/score", text_1=case["query"], text_2=case["texts"]).json
+    assert [one["score"] for one in scores["data"]] == pytest.approx(case["scores"], abs=2e-5)
+    assert scores["usage"]["prompt_tokens"] > 4 * len(case["texts"])
+    ranked = ask("/v1/rerank", query=case["query"], documents=case["texts"], top_n=3).json["results"]
+    assert [one["index"] for one in ranked] == sorted(range(4), key=lambda i: -case["scores"][i])[:3]
+    raw = ask("/rerank", query=case["query"], texts=case["texts"], raw_scores=True).json
+    assert sorted(one["score"] for one in raw) == pytest.approx(sorted(case["logits"]), abs=1e-4)
+    refused = ask("/v1/embeddings", input="a")
+    assert refused.status == 400 and "cross-encoder" in refused.error["message"]
+    assert ask("/v1/completions", prompt="a").status == 400
+    assert ask("/v1/score", text_1="a", text_2="water " * 600).status == 400

@@ -147,7 +147,8 @@ static void add_images(struct step_batch_builder *builder, const struct sequence
     }
 }
 
-/* Lets the rows of an encoder's sequence, which are all of its tokens, see each other. */
+/* Lets the rows of an encoder's sequence, which are all of its tokens, see each other, and sets their
+ * segments. */
 static void add_sight(struct step_batch_builder *builder, const struct sequence *sequence,
                       uint32_t rows)
 {
@@ -155,9 +156,16 @@ static void add_sight(struct step_batch_builder *builder, const struct sequence 
         return;
     uint32_t first_row = builder->batch.row_count - rows;
     must(sequence->computed_tokens == 0 && rows == sequence->known_tokens);
-    for (uint32_t i = 0; i < rows; i++)
+    const struct sequence_request *request = &sequence->request;
+    uint32_t segment = 0;
+    for (uint32_t i = 0; i < rows; i++) {
         builder->visible_ends[first_row + i] = rows;
+        builder->rope_positions[first_row + i] = (struct rope_position){i, segment, 0};
+        if (request->run.separator > 0 && request->tokens[i] == request->run.separator - 1)
+            segment = 1;
+    }
     builder->batch.visible_ends = builder->visible_ends;
+    builder->batch.rope_positions = builder->rope_positions;
 }
 
 /* Adds the draw of the batch's row `row`. */

@@ -57,6 +57,7 @@ struct generation_request {
     bool prompts_mixed;     /* lists of ids in them may also have texts */
     bool pools;             /* the answer to each prompt is its vector */
     uint32_t input_tokens;  /* with pools: texts are cut after so many tokens; 0: not */
+    uint32_t separator;     /* with pools: run_params.separator */
     bool prompts_special;   /* the texts of special tokens in them are these tokens */
     struct request_images images; /* where messages have {"type": "image"} */
     uint32_t box_width;           /* resize_shape: images are fitted into it; 0: not given */

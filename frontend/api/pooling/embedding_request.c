@@ -152,6 +152,11 @@ static enum result encoding_read(const cJSON *body, struct embedding_state *stat
 
 static enum result pools_check(const struct parse_context *context, struct api_error *error)
 {
+    if (context->assets->classifies)
+        return api_error_set(
+            error, RESULT_UNSUPPORTED, 400, "embeddings_unsupported",
+            "this model is a cross-encoder, which gives no embeddings: use /rerank "
+            "or /score");
     if (context->assets->pooling != POOLING_OFF)
         return RESULT_OK;
     return api_error_set(error, RESULT_UNSUPPORTED, 501, "embeddings_unsupported",

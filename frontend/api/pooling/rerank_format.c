@@ -1,5 +1,6 @@
 /*
- * Answer 2 i has the log-probability of "yes" for document i, answer 2 i + 1 that of "no". Results
+ * Answer 2 i has the log-probability of "yes" for document i, answer 2 i + 1 that of "no"; answer i
+ * of a cross-encoder has the logit of document i as its vector. Results
  * are in descending order of their scores, equal ones by index; scores of /score are in the order
  * of the pairs.
  */
@@ -16,7 +17,7 @@
 
 struct rerank_result {
     uint32_t index;
-    double logits[2]; /* up to a constant: yes, no */
+    double logits[2]; /* up to a constant: yes, no; of a cross-encoder its logit and 0 */
     double score;
     const cJSON *text;
 };
@@ -35,7 +36,8 @@ static struct api_reply *create(const struct reply_config *config)
 {
     const struct rerank_state *state = config->prepared->request.own.state;
     const char *model = reply_config_model(config);
-    uint32_t count = generation_share_answers(config->prepared) / 2;
+    uint32_t each = state->classifies ? 1 : 2;
+    uint32_t count = generation_share_answers(config->prepared) / each;
     struct api_reply *reply = must_alloc(1, sizeof *reply + count * sizeof reply->results[0]);
     reply->state = *state;
     must(reply->state.texts = cJSON_Duplicate(state->texts, true));
@@ -47,7 +49,7 @@ static struct api_reply *create(const struct reply_config *config)
     const cJSON *text = reply->state.texts->child;
     for (uint32_t i = 0; i < count; i++, text = text->next) {
         reply->results[i] = (struct rerank_result){.index = i, .text = text};
-        reply->prompt_tokens += generation_share_prompt(config->prepared, 2 * i)->count;
+        reply->prompt_tokens += generation_share_prompt(config->prepared, each * i)->count;
     }
     return reply;
 }
@@ -69,7 +71,10 @@ static bool token(struct api_reply *reply, uint32_t answer, const struct reply_t
                   struct text_buffer *out)
 {
     (void)out;
-    reply->results[answer / 2].logits[answer % 2] = (double)token->logprob;
+    if (!reply->state.classifies)
+        reply->results[answer / 2].logits[answer % 2] = (double)token->logprob;
+    else if (token->vector_count > 0)
+        reply->results[answer].logits[0] = (double)token->vector[0];
     return false;
 }
 

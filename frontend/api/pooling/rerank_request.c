@@ -3,6 +3,8 @@
  * these two. The prompt is that of Qwen3-Reranker's model card, and each pair is asked twice, with
  * either word as a forced answer, so that both log-probabilities are exact.
  *
+ * A cross-encoder reads the pair between its special tokens, and its vector is the logit.
+ *
  * Special tokens stand in the prompt as ids; nothing in a client's text becomes one.
  */
 #include "frontend/api/pooling/rerank_request.h"
@@ -83,6 +85,64 @@ static cJSON *prompt_make(const int32_t ids[TOKEN_COUNT], const char *task, cons
     return NULL;
 }
 
+/* The special tokens of a pair. */
+struct pair_marks {
+    int32_t first; /* -1: none, like tail */
+    uint32_t middle[PAIR_MIDDLE_TOKENS_MAX];
+    uint32_t middle_count;
+    int32_t tail;
+};
+
+static enum result marks_find(const struct model_assets *assets, struct pair_marks *marks,
+                              struct generation_request *request, struct api_error *error)
+{
+    bool segments;
+    const struct tokenizer *tokenizer = assets->tokenizer;
+    marks->middle_count = tokenizer_pair_middle(tokenizer, marks->middle, &segments);
+    marks->first = tokenizer_adds_bos(tokenizer) ? tokenizer_bos_token(tokenizer) : -1;
+    marks->tail = tokenizer_tail_token(tokenizer);
+    if (marks->middle_count == 0)
+        return api_error_set(error, RESULT_UNSUPPORTED, 501, "rerank_unsupported",
+                             "tokenizer.json does not say how a pair of texts is written");
+    request->separator = segments ? 1 + marks->middle[marks->middle_count - 1] : 0;
+    return RESULT_OK;
+}
+
+/* Ids and texts of a pair. NULL: out of memory. */
+static cJSON *pair_make(const struct pair_marks *marks, const char *query, const char *document)
+{
+    cJSON *list = cJSON_CreateArray();
+    bool good = list != NULL;
+    if (marks->first >= 0)
+        good = good && cJSON_AddItemToArray(list, cJSON_CreateNumber(marks->first));
+    good = good && cJSON_AddItemToArray(list, cJSON_CreateString(query));
+    for (uint32_t i = 0; i < marks->middle_count; i++)
+        good = good && cJSON_AddItemToArray(list, cJSON_CreateNumber(marks->middle[i]));
+    good = good && cJSON_AddItemToArray(list, cJSON_CreateString(document));
+    if (marks->tail >= 0)
+        good = good && cJSON_AddItemToArray(list, cJSON_CreateNumber(marks->tail));
+    if (good)
+        return list;
+    cJSON_Delete(list);
+    return NULL;
+}
+
+static void scores_ask(struct generation_request *request)
+{
+    request->pools = true;
+    request->choices = 1;
+    request->ignore_end = true;
+}
+
+static void words_ask(const int32_t ids[TOKEN_COUNT], struct generation_request *request)
+{
+    request->choices = 2;
+    request->first_tokens[0] = (uint32_t)ids[WORD_YES];
+    request->first_tokens[1] = (uint32_t)ids[WORD_NO];
+    request->first_token_count = 2;
+    request->logprobs = true;
+}
+
 /* `queries`: one text for all documents, or as many texts. */
 static enum result pairs_make(const struct parse_context *context, const cJSON *queries,
                               const char *task, struct generation_request *request,
@@ -90,14 +150,19 @@ static enum result pairs_make(const struct parse_context *context, const cJSON *
 {
     struct rerank_state *state = request->own.state;
     int32_t ids[TOKEN_COUNT];
-    enum result result = tokens_find(context->assets, ids, error);
+    struct pair_marks marks;
+    state->classifies = context->assets->classifies;
+    enum result result = state->classifies ? marks_find(context->assets, &marks, request, error)
+                                           : tokens_find(context->assets, ids, error);
     if (result != RESULT_OK)
         return result;
     cJSON *prompts = cJSON_CreateArray();
     const cJSON *query = cJSON_IsArray(queries) ? queries->child : queries;
     bool good = prompts != NULL;
     for (const cJSON *text = state->texts->child; good && text; text = text->next) {
-        cJSON *prompt = prompt_make(ids, task, query->valuestring, text->valuestring);
+        cJSON *prompt = state->classifies
+                            ? pair_make(&marks, query->valuestring, text->valuestring)
+                            : prompt_make(ids, task, query->valuestring, text->valuestring);
         good = cJSON_AddItemToArray(prompts, prompt);
         if (cJSON_IsArray(queries) && query->next)
             query = query->next;
@@ -109,12 +174,11 @@ static enum result pairs_make(const struct parse_context *context, const cJSON *
     }
     request->prompts = prompts;
     request->prompts_mixed = true;
-    request->choices = 2;
-    request->first_tokens[0] = (uint32_t)ids[WORD_YES];
-    request->first_tokens[1] = (uint32_t)ids[WORD_NO];
-    request->first_token_count = 2;
+    if (state->classifies)
+        scores_ask(request);
+    else
+        words_ask(ids, request);
     request->max_new_tokens = 1;
-    request->logprobs = true;
     request->sampling = sampling_params_default();
     request->thinking_budget = THINKING_BUDGET_NONE;
     return RESULT_OK;

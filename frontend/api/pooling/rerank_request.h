@@ -14,7 +14,8 @@ struct rerank_state {
     bool scores;           /* /score */
     bool tei;              /* TEI's shape: `texts` instead of `documents` */
     bool return_documents; /* repeat them */
-    bool raw;              /* TEI's raw_scores: the difference of the logits */
+    bool raw;              /* TEI's raw_scores: the difference of the logits, or the logit */
+    bool classifies;       /* a cross-encoder: one answer for each pair, its logit */
     uint32_t top_n;        /* results to return; 0: all */
     struct cJSON *texts;   /* owned; of the documents */
 };

@@ -58,8 +58,10 @@ enum result model_files_find(enum options_command command, struct model_files *f
     result = path_find(files, options, error);
     if (result == RESULT_OK)
         result = draft_find(files, options, error);
-    if (result == RESULT_OK && serves && !options->reranking)
-        result = pooling_find(options->pooling_text, options->model, &options->pooling, error);
+    const char *pooling = options->reranking ? "auto" : options->pooling_text;
+    if (result == RESULT_OK && serves)
+        result =
+            pooling_find(pooling, options->model, options->reranking, &options->pooling, error);
     if (result == RESULT_OK)
         tower_find(files, options);
     return result;

@@ -63,7 +63,7 @@ static enum pooling encoder_pooling(int folder_fd)
     return pooling;
 }
 
-enum result pooling_find(const char *asked, const char *model, enum pooling *pooling,
+enum result pooling_find(const char *asked, const char *model, bool reranks, enum pooling *pooling,
                          struct error_text *error)
 {
     *pooling = POOLING_OFF;
@@ -76,11 +76,16 @@ enum result pooling_find(const char *asked, const char *model, enum pooling *poo
                          asked);
     int folder_fd = open(model, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder_fd < 0) {
-        *pooling = file_pooling(model);
+        *pooling = reranks ? POOLING_OFF : file_pooling(model);
         return RESULT_OK;
     }
     struct sentence_modules modules;
     struct error_text reason;
+    if (reranks) {
+        *pooling = encoder_pooling(folder_fd) == POOLING_CLS ? POOLING_CLS : POOLING_OFF;
+        close(folder_fd);
+        return RESULT_OK;
+    }
     enum result result = sentence_modules_read(folder_fd, &modules, &reason);
     enum pooling usual = encoder_pooling(folder_fd);
     close(folder_fd);

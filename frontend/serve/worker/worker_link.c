@@ -268,7 +268,8 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
                 .grammar_bytes = (uint32_t)shared_bytes_length(asked->grammar),
                 .image_bytes = image_set_bytes(prepared->images),
                 .image_count = image_set_count(prepared->images),
-                .adapter = asked->adapter ? asked->adapter->number : 0}};
+                .adapter = asked->adapter ? asked->adapter->number : 0,
+                .separator = asked->separator}};
     const struct run_params *run = &record.run;
     memcpy(record.run.cache_salt, &asked->cache_salt, sizeof record.run.cache_salt);
     record.payload_bytes = submit_payload_bytes(run);

@@ -1,5 +1,5 @@
 /*
- * Rules S1-S23 of submit records, each broken alone; the limits themselves pass. S6 belongs to
+ * Rules S1-S24 of submit records, each broken alone; the limits themselves pass. S6 belongs to
  * payload_view_test.c.
  */
 // tags: threads
@@ -414,6 +414,14 @@ static void cancel_and_drain_ignore_the_rest(void **state)
     assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
 }
 
+static void s24_separator(void **state)
+{
+    (void)state;
+    struct submit_record record = valid_run();
+    record.run.separator = LIMIT_VOCAB_TOKENS + 1;
+    assert_breaks(&record, "S24");
+}
+
 static void s23_adapter(void **state)
 {
     (void)state;
@@ -451,6 +459,7 @@ int main(void)
         cmocka_unit_test(s21_scores),
         cmocka_unit_test(s22_breakers),
         cmocka_unit_test(s23_adapter),
+        cmocka_unit_test(s24_separator),
         cmocka_unit_test(cancel_and_drain_ignore_the_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
