@@ -42,7 +42,7 @@ def drawn_text(rng, words):
 
 @pytest.mark.parametrize("case", ENCODERS, ids=lambda case: f"{case['kind']}-{case['size']}-{case['pooling']}")
 def test_texts_as_in_sentence_transformers(start_server, tmp_path, case):
-    running = start_server("--device", "cpu", "--kv-cache-type", "f32", model=make(tmp_path / "encoder", case))
+    running = start_server("--device", "cpu", model=make(tmp_path / "encoder", case))
     for fields, name in (({}, "plain"), ({"dimensions": 24}, "cut")):
         for vector, wanted in zip(embed(running, case["texts"], **fields), case[name]):
             assert cosine(vector, wanted) >= LEAST_COSINE
@@ -89,7 +89,7 @@ def test_vectors_outlive_deaths_of_the_worker(start_server, tmp_path):
 @pytest.mark.parametrize("case", json.loads((GOLDEN / "pairs.json").read_text(encoding="utf-8"))["cases"], ids=lambda case: f"{case['kind']}-{case['size']}")
 def test_pairs_as_in_cross_encoder(start_server, tmp_path, case):
     """The default activation of CrossEncoder for one label is the sigmoid; raw_scores are the logits."""
-    running = start_server("--device", "cpu", "--kv-cache-type", "f32", *(["--reranking"] if case["seed"] % 2 else []), model=make(tmp_path / "pairs", case))
+    running = start_server("--device", "cpu", *(["--reranking"] if case["seed"] % 2 else []), model=make(tmp_path / "pairs", case))
     ask = lambda path, **body: running.request("POST", path, body)
     scores = ask("/v1/score", text_1=case["query"], text_2=case["texts"]).json
     assert [one["score"] for one in scores["data"]] == pytest.approx(case["scores"], abs=2e-5)

@@ -110,7 +110,8 @@ static enum result open_draft(struct worker_process *process, struct error_text 
     return draft_loading_open(&process->draft, options, model_plan(process->model), error);
 }
 
-/* An encoder's prompt is computed in one step, and its keys are of no use to another one. */
+/* An encoder's prompt is computed in one step, and its keys are of no use to another one; they are
+ * not rounded, as in the publishers' code. */
 static void adapt_to_encoder(struct worker_process *process)
 {
     const struct model_config *config = &model_plan(process->model)->config;
@@ -120,6 +121,7 @@ static void adapt_to_encoder(struct worker_process *process)
     *adapted = *process->options;
     process->options = adapted;
     adapted->prefix_cache = 0;
+    adapted->kv_cache_type = KV_CACHE_F32;
     uint32_t context = adapted->context_tokens ? adapted->context_tokens : config->context_tokens;
     uint32_t room = LIMIT_STEP_ROWS - adapted->max_sequences;
     if (context > room) {
