@@ -101,8 +101,8 @@ uint64_t fake_vision_feature(const struct encode_image *image, const struct mode
     for (size_t i = 0; i < tile_bytes; i++)
         hash = (hash ^ tile[i]) * 0x100000001b3ull;
     for (uint32_t i = 0; i < 3; i++)
-        hash = mix(hash + (uint64_t)(image->scale[i] * 1000.0f) +
-                   ((uint64_t)(image->bias[i] * 1000.0f) << 20));
+        hash = mix(hash + (uint64_t)(int64_t)(image->scale[i] * 1000.0f) +
+                   ((uint64_t)(int64_t)(image->bias[i] * 1000.0f) << 20));
     return mix(hash + image->shape.width);
 }
 

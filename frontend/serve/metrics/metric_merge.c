@@ -42,9 +42,11 @@ static bool family_read(const char **at, const char *end, struct family *family)
 static bool page_find(const struct text_buffer *page, const struct family *wanted,
                       struct family *found)
 {
+    if (page->length == 0)
+        return false;
     const char *at = page->bytes;
     const char *end = page->bytes + page->length;
-    while (page->length > 0 && family_read(&at, end, found))
+    while (family_read(&at, end, found))
         if (found->help_bytes == wanted->help_bytes &&
             memcmp(found->help, wanted->help, wanted->help_bytes) == 0)
             return true;
@@ -63,10 +65,12 @@ static bool any_has(const struct text_buffer *pages, size_t count, const struct 
 void metric_merge(const struct text_buffer *pages, size_t count, struct text_buffer *out)
 {
     for (size_t i = 0; i < count; i++) {
+        if (pages[i].length == 0)
+            continue;
         const char *at = pages[i].bytes;
         const char *end = pages[i].bytes + pages[i].length;
         struct family family, more;
-        while (pages[i].length > 0 && family_read(&at, end, &family)) {
+        while (family_read(&at, end, &family)) {
             if (any_has(pages, i, &family))
                 continue;
             text_buffer_append(out, family.help,
