@@ -2,9 +2,7 @@
  * Decodes the bytes that a client wrote into its request: `data:` URIs (RFC 2397) and plain base64.
  *
  * A URI is data:[TYPE][;NAME=VALUE…][;base64],BYTES. Its type is ignored: the kind of file follows
- * from the bytes. Escapes (%41) are decoded in both forms. Base64 is the standard alphabet; white
- * space in it is skipped and its padding may be missing, as in the URL standard; other characters,
- * and bits after the last byte, are errors.
+ * from the bytes. Escapes (%41) are decoded in both forms. Base64 is as base64.h reads it.
  */
 #ifndef SHOAL_FRONTEND_IMAGE_DATA_URI_H
 #define SHOAL_FRONTEND_IMAGE_DATA_URI_H
@@ -13,7 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "frontend/base/text_buffer.h"
 #include "proto/result.h"
 
 /* The owned bytes of a file; malloc'd. */
@@ -30,8 +27,6 @@ enum result data_uri_read(const char *uri, size_t most_bytes, struct file_bytes 
 /* The same for plain base64, which has no escapes. */
 enum result data_uri_read_base64(const char *text, size_t most_bytes, struct file_bytes *file,
                                  struct error_text *error) RESULT_CHECKED;
-/* Appends base64, which needs no escapes in a data: URI or JSON. */
-void data_uri_append_base64(const uint8_t *bytes, size_t count, struct text_buffer *out);
 /* Undoes the escapes of a part of a URI; malloc'd. NULL without memory, or if an escape is invalid
  * or a NUL. */
 char *data_uri_unescape(const char *text);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "frontend/base/base64.h"
 #include "frontend/base/utf8_stream.h"
 #include "frontend/image/data_uri.h"
 #include "frontend/image/media_folder.h"
@@ -215,7 +216,7 @@ static enum chat_action command_image(struct chat_session *session, const char *
         return CHAT_ACTION_NONE;
     }
     text_buffer_append_text(&uri, "data:;base64,");
-    data_uri_append_base64(file.bytes, file.count, &uri);
+    base64_append(file.bytes, file.count, &uri);
     file_bytes_fini(&file);
     must(!uri.failed);
     cJSON *part = made(cJSON_CreateObject());

@@ -15,6 +15,7 @@
 
 #include "frontend/api/chat/chat_format.h"
 #include "frontend/api/chat/completions_format.h"
+#include "frontend/base/base64.h"
 #include "frontend/base/monotonic_clock.h"
 #include "frontend/base/utf8_stream.h"
 #include "frontend/image/media_folder.h"
@@ -138,7 +139,7 @@ static enum result image_write(const struct options *options, const char *path,
     if (result != RESULT_OK)
         return result;
     text_buffer_append_text(body, "{\"type\":\"image_url\",\"image_url\":\"data:;base64,");
-    data_uri_append_base64(file.bytes, file.count, body);
+    base64_append(file.bytes, file.count, body);
     text_buffer_append_text(body, "\"},");
     file_bytes_fini(&file);
     return RESULT_OK;

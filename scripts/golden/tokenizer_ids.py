@@ -156,12 +156,12 @@ def gemma3_gguf():
     return Tokenizer.from_str(json.dumps(document))
 
 
-def write(name, tokenizer):
+def write(name, tokenizer, of_users=None):
     lines = []
     for count, data in cases():
         text = data.decode("utf-8", "replace") * count if count > 1 else data.decode("utf-8", "replace")
         tokenizer.encode_special_tokens = True
-        user = tokenizer.encode(text, add_special_tokens=False).ids
+        user = (of_users or tokenizer).encode(text, add_special_tokens=False).ids
         tokenizer.encode_special_tokens = False
         template = tokenizer.encode(text, add_special_tokens=False).ids
         parts = [digest(user)] + ([digest(template)] if template != user else [])

@@ -2,18 +2,22 @@
 """Writes tiny tokenizers, one for each setting of tokenizer.json, and Hugging Face's ids for a corpus with them.
 
 Usage: scripts/golden/tokenizer_variants.py
-Needs: pip install tokenizers gguf. Writes tests/golden/tokenizer/variants/{corpus.txt,<variant>.json,<variant>.txt};
+Needs: pip install tokenizers gguf sentencepiece protobuf. Writes tests/golden/tokenizer/variants/{corpus.txt,<variant>.json,<variant>.txt};
 corpus and digests have the format of scripts/golden/tokenizer_ids.py. Also writes tests/golden/tokenizer/nfc.txt: hashes
 of normalization form C by this Python's unicodedata.
 """
+import base64
 import json
 import pathlib
 import random
 import sys
+import tempfile
 import unicodedata
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import tokenizer_ids as golden  # noqa: E402
+import sentencepiece  # noqa: E402
+from sentencepiece import sentencepiece_model_pb2  # noqa: E402
 from tokenizers import Tokenizer  # noqa: E402
 
 OUT = golden.OUT / "variants"
@@ -96,9 +100,55 @@ def variants():
     vocab, merges = vocabulary(["<0x21>", "!a", "<0x21>a"])
     yield "fallback_merged", document(model={"byte_fallback": True, "vocab": vocab, "merges": ["<0x21> a"] + merges})
     yield "ignore_merges", document(model={"ignore_merges": True}, extra=["cab", "wx"], pre_tokenizer={"type": "WhitespaceSplit"})
+    strip_runs = [{"type": "Strip", "strip_left": False, "strip_right": True}, {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "▁"}]
+    precompiled = {"type": "Precompiled", "precompiled_charsmap": charsmap()}
+    yield "unigram", unigram()
+    yield "unigram_words", unigram(pre_tokenizer=sequence("Sequence", "pretokenizers", {"type": "WhitespaceSplit"}, METASPACE))
+    yield "unigram_map", unigram(normalizer=precompiled)
+    yield "unigram_map_strip", unigram(normalizer=sequence("Sequence", "normalizers", precompiled, *strip_runs))
+    yield "unigram_fallback", unigram(byte_fallback=True)
+    yield "unigram_untyped", unigram(type=None, unk_id=4)
     yield "wordpiece", wordpiece()
     yield "wordpiece_cased", wordpiece(normalizer={"lowercase": False, "handle_chinese_chars": False}, max_input_chars_per_word=6)
     yield "wordpiece_accents", wordpiece(normalizer={"strip_accents": False, "clean_text": False}, continuing_subword_prefix="##a")
+
+
+METASPACE = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
+
+
+def charsmap():
+    """A small map of characters, compiled by SentencePiece from rules: source and target code points."""
+    rules = {"é": "e", "e\u0301": "é", "²": "2", "½": "1/2", "ⅷ": "viii", "…": "...", "\u00a0": " ", "\u3000": " ", "—": "", "漢": "ab", "xyz": "zyx", "\r": " ",
+             "\n": " ", "→": "->"}
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch)
+        (folder / "rules.tsv").write_text("".join(" ".join(f"{ord(c):X}" for c in a) + "\t" + " ".join(f"{ord(c):X}" for c in b) + "\n" for a, b in rules.items()))
+        (folder / "text.txt").write_text("ab abc cd w xyz\n" * 20)
+        sentencepiece.SentencePieceTrainer.train(input=str(folder / "text.txt"), model_prefix=str(folder / "m"), vocab_size=16, hard_vocab_limit=False,
+                                                 normalization_rule_tsv=str(folder / "rules.tsv"), minloglevel=2)
+        model = sentencepiece_model_pb2.ModelProto()
+        model.ParseFromString((folder / "m.model").read_bytes())
+    return base64.b64encode(model.normalizer_spec.precompiled_charsmap).decode()
+
+
+def unigram(byte_fallback=False, unk_id=3, type="Unigram", **stages):
+    """A Unigram vocabulary with several paths to most texts, ties between them, and a second text of equal spelling."""
+    pieces = [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("▁", -2.0), ("a", -3.0), ("b", -3.5), ("c", -4.25), ("d", -4.0), ("ab", -5.0), ("abc", -7.75),
+              ("cd", -6.5), ("▁a", -4.5), ("▁ab", -6.0), ("abcd", -12.5), ("bcd", -8.0), ("w", -3.0), ("ww", -6.0), ("www", -9.0), ("wwww", -11.5), ("x", -5.0), ("xy", -9.0),
+              ("yz", -8.0), ("z", -6.0), ("1", -4.0), ("12", -7.0), ("2", -4.5), (".", -3.0), ("1.2", -10.0), ("é", -7.0), ("e", -5.0), ("viii", -9.0), ("▁▁", -3.0), ("<n>", -9.5),
+              ("->", -7.0), ("-", -8.0), ("!", -6.0), ("!a", -8.5)]
+    pieces += [(f"<0x{b:02X}>", -13.0) for b in range(256)] if byte_fallback else []
+    vocab = {piece: i for i, (piece, _) in enumerate(pieces)}
+    model = {"type": type, "unk_id": unk_id, "vocab": [list(p) for p in pieces], "byte_fallback": byte_fallback}
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added(vocab, *[(t, {"special": True}) for t in list(vocab)[:4]]), "normalizer": None,
+            "pre_tokenizer": METASPACE, "post_processor": None, "decoder": METASPACE, **stages, "model": {k: v for k, v in model.items() if v is not None}}
+
+
+def hide_specials(document):
+    """Unigram with special pieces that no text has: unlike Hugging Face's, a user's text never becomes a special token."""
+    special = {token["id"] for token in document["added_tokens"]}
+    vocab = [[3 * chr(0xF0000 + i) if i in special else piece, score] for i, (piece, score) in enumerate(document["model"]["vocab"])]
+    return Tokenizer.from_str(json.dumps({**document, "added_tokens": [], "model": {**document["model"], "vocab": vocab}}))
 
 
 def wordpiece(**settings):
@@ -163,7 +213,7 @@ def main():
     for name, content in variants():
         text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
         (OUT / f"{name}.json").write_text(text + "\n")
-        golden.write(name, Tokenizer.from_str(text))
+        golden.write(name, Tokenizer.from_str(text), hide_specials(content) if content["model"].get("unk_id") else None)
     (OUT.parent / "nfc.txt").write_text("".join(line + "\n" for line in nfc_lines()))
 
 

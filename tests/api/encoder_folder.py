@@ -1,4 +1,5 @@
-"""Folders of tiny encoders whose weights are drawn from a seed: BERT and RoBERTa with WordPiece, for embeddings or as cross-encoders."""
+"""Folders of tiny encoders whose weights are drawn from a seed, for embeddings or as cross-encoders: BERT and RoBERTa with WordPiece,
+XLM-RoBERTa with Unigram."""
 
 import json
 
@@ -13,26 +14,54 @@ SHAPES = {"a": {"hidden": 64, "layers": 2, "heads": 4, "wide": 96, "positions": 
 CLASSES = {"bert": "Bert", "roberta": "Roberta", "xlm-roberta": "XLMRoberta"}
 
 
-def vocabulary():
+SPECIAL_PIECES = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+SCORED = {"▁the": -4, "▁river": -6.5, "▁stone": -7, "▁water": -7.5, "er": -4.5, "ing": -5, "s": -3, "▁par": -6, "is": -4.25, "▁fra": -6.25, "nce": -5.5, "▁in": -4, "ön": -6,
+          "▁f": -4.5, "ind": -6, "▁": -2.5, "at": -5, "▁w": -5}
+
+
+def scored_pieces():
+    letters = {letter: -5 - 0.125 * i for i, letter in enumerate(LETTERS)}
+    return [[name, 0] for name in SPECIAL_PIECES[:4]] + [[piece, score] for piece, score in {**letters, **SCORED}.items()] + [["<mask>", 0]]
+
+
+def vocabulary(kind):
+    if kind == "xlm-roberta":
+        return [piece for piece, _ in scored_pieces()]
     return SPECIAL + list(dict.fromkeys(list(LETTERS) + ["##" + letter for letter in LETTERS] + PIECES))
+
+
+def specials(kind):
+    """Padding, unknown, first, separator, mask."""
+    return ["<pad>", "<unk>", "<s>", "</s>", "<mask>"] if kind == "xlm-roberta" else SPECIAL
+
+
+def stages(kind):
+    words = vocabulary(kind)
+    if kind == "xlm-roberta":
+        metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
+        return {"normalizer": {"type": "Sequence", "normalizers": [{"type": "Strip", "strip_left": False, "strip_right": True},
+                                                                   {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "▁"}]},
+                "pre_tokenizer": metaspace, "decoder": metaspace,
+                "model": {"type": "Unigram", "unk_id": words.index("<unk>"), "vocab": scored_pieces(), "byte_fallback": False}}
+    return {"normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True},
+            "pre_tokenizer": {"type": "BertPreTokenizer"}, "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+            "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
+                      "vocab": {word: i for i, word in enumerate(words)}}}
 
 
 def tokenizer(kind):
     """RoBERTa's pairs have two separators and no types."""
-    words, bert = vocabulary(), kind == "bert"
+    words, bert = vocabulary(kind), kind == "bert"
+    _, _, first, last, _ = specials(kind)
     one = lambda name, segment=0: {"SpecialToken": {"id": name, "type_id": segment}}
     text = lambda name, segment=0: {"Sequence": {"id": name, "type_id": segment}}
-    pair = [one("[CLS]"), text("A"), one("[SEP]")] + ([] if bert else [one("[SEP]")]) + [text("B", int(bert)), one("[SEP]", int(bert))]
-    marks = {name: {"id": name, "ids": [words.index(name)], "tokens": [name]} for name in ("[CLS]", "[SEP]")}
+    pair = [one(first), text("A"), one(last)] + ([] if bert else [one(last)]) + [text("B", int(bert)), one(last, int(bert))]
+    marks = {name: {"id": name, "ids": [words.index(name)], "tokens": [name]} for name in (first, last)}
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     return {"version": "1.0", "truncation": None, "padding": None,
-            "added_tokens": [{"id": i, "content": name, **flags} for i, name in enumerate(SPECIAL)],
-            "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True},
-            "pre_tokenizer": {"type": "BertPreTokenizer"},
-            "post_processor": {"type": "TemplateProcessing", "single": [one("[CLS]"), text("A"), one("[SEP]")], "pair": pair, "special_tokens": marks},
-            "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
-            "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
-                      "vocab": {word: i for i, word in enumerate(words)}}}
+            "added_tokens": [{"id": words.index(name), "content": name, **flags} for name in sorted(specials(kind), key=words.index)],
+            "post_processor": {"type": "TemplateProcessing", "single": [one(first), text("A"), one(last)], "pair": pair, "special_tokens": marks},
+            **stages(kind)}
 
 
 def shapes_of(kind, shape, labels):
@@ -40,7 +69,7 @@ def shapes_of(kind, shape, labels):
     linear = lambda name, rows, columns: {f"{name}.weight": (rows, columns), f"{name}.bias": (rows,)}
     norm = lambda name: {f"{name}.weight": (hidden,), f"{name}.bias": (hidden,)}
     prefix = (kind.split("-")[-1] + ".") if labels else ""
-    tensors = {"embeddings.word_embeddings.weight": (len(vocabulary()), hidden), "embeddings.position_embeddings.weight": (shape["positions"], hidden),
+    tensors = {"embeddings.word_embeddings.weight": (len(vocabulary(kind)), hidden), "embeddings.position_embeddings.weight": (shape["positions"], hidden),
                "embeddings.token_type_embeddings.weight": (2 if kind == "bert" else 1, hidden), **norm("embeddings.LayerNorm")}
     for layer in range(shape["layers"]):
         at = f"encoder.layer.{layer}."
@@ -82,14 +111,14 @@ def make_folder(folder, kind, size, seed, *, pooling="mean", normalizes=True, la
     rng = numpy.random.default_rng(seed)
     write_weights(folder / "model.safetensors", {name: draw(rng, name, size) for name, size in shapes_of(kind, shape, labels).items()})
     write(folder / "config.json", {
-        "model_type": kind, "architectures": [CLASSES[kind] + ("ForSequenceClassification" if labels else "Model")], "vocab_size": len(vocabulary()),
+        "model_type": kind, "architectures": [CLASSES[kind] + ("ForSequenceClassification" if labels else "Model")], "vocab_size": len(vocabulary(kind)),
         "hidden_size": shape["hidden"], "num_hidden_layers": shape["layers"], "num_attention_heads": shape["heads"],
         "intermediate_size": shape["wide"], "max_position_embeddings": shape["positions"], "type_vocab_size": 2 if kind == "bert" else 1,
-        "hidden_act": "gelu", "layer_norm_eps": 1e-12 if kind == "bert" else 1e-5, "pad_token_id": 0,
+        "hidden_act": "gelu", "layer_norm_eps": 1e-12 if kind == "bert" else 1e-5, "pad_token_id": vocabulary(kind).index(specials(kind)[0]),
         **({"id2label": {str(i): f"LABEL_{i}" for i in range(labels)}, "label2id": {f"LABEL_{i}": i for i in range(labels)}} if labels else {})})
     write(folder / "tokenizer.json", tokenizer(kind))
-    write(folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "cls_token": "[CLS]", "sep_token": "[SEP]",
-                                             "pad_token": "[PAD]", "unk_token": "[UNK]", "mask_token": "[MASK]", "model_max_length": 10 ** 6,
+    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), specials(kind)))
+    write(folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", **names, "model_max_length": 10 ** 6,
                                              "model_input_names": ["input_ids", *["token_type_ids"] * (kind == "bert"), "attention_mask"]})
     if labels:
         return folder

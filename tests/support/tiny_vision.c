@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/image/data_uri.h"
+#include "frontend/base/base64.h"
 #include "proto/must.h"
 #include "tests/support/tiny_tokenizer.h"
 
@@ -128,7 +128,7 @@ char *tiny_vision_png(uint32_t width, uint32_t height, uint32_t rgb)
     put_chunk(&file, "IDAT", &data);
     text_buffer_clear(&data);
     put_chunk(&file, "IEND", &data);
-    data_uri_append_base64((const uint8_t *)file.bytes, file.length, &base64);
+    base64_append((const uint8_t *)file.bytes, file.length, &base64);
     text_buffer_fini(&file);
     text_buffer_fini(&data);
     must(!base64.failed);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/base/base64.h"
 #include "proto/limits.h"
 
 void request_images_fini(struct request_images *images)
@@ -177,7 +178,7 @@ enum result request_images_add_file(struct request_images *images, const struct 
     struct request_image image = {
         .naming = IMAGE_NAMED_BY_BASE64, .detail = IMAGE_DETAIL_AUTO, .of_tool = images->of_tool};
     struct text_buffer text = {0};
-    data_uri_append_base64(file->bytes, file->count, &text);
+    base64_append(file->bytes, file->count, &text);
     if (text.failed)
         text_buffer_fini(&text);
     image.name = text.bytes;

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "frontend/image/data_uri.h"
+#include "frontend/base/base64.h"
 
 #define NUMBER_BYTES      32u
 #define LARGEST_MAGNITUDE 32760.0 /* llama.cpp's, so that the numbers fit 16 bits */
@@ -48,7 +48,7 @@ void vector_text_append(const struct vector_form *form, const float *vector, siz
 {
     if (form->base64) {
         text_buffer_append_text(out, "\"");
-        data_uri_append_base64((const uint8_t *)vector, columns * sizeof *vector, out);
+        base64_append((const uint8_t *)vector, columns * sizeof *vector, out);
         text_buffer_append_text(out, "\"");
         return;
     }

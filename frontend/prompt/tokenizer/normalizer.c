@@ -16,10 +16,19 @@
 
 enum { PART_BYTES = 128 };
 
+void normalizer_fini(struct normalizer *normalizer)
+{
+    for (size_t i = 0; i < normalizer->step_count; i++)
+        character_map_close(normalizer->steps[i].map);
+    normalizer->step_count = 0;
+}
+
 enum result normalizer_add(struct normalizer *normalizer, const struct normalizer_step *step)
 {
-    if (normalizer->step_count == LIMIT_NORMALIZER_STEPS)
+    if (normalizer->step_count == LIMIT_NORMALIZER_STEPS) {
+        character_map_close(step->map);
         return RESULT_TOO_LARGE;
+    }
     normalizer->steps[normalizer->step_count++] = *step;
     return RESULT_OK;
 }
@@ -43,6 +52,58 @@ static enum result replace(const struct normalizer_step *step, const struct mark
         done += step->from_bytes;
     }
     return result;
+}
+
+static enum result replace_runs(const struct normalizer_step *step, const struct marked_text *text,
+                                struct marked_text *out)
+{
+    enum result result = RESULT_OK;
+    for (size_t at = 0; at < text->count && !result;) {
+        size_t end = at;
+        while (end < text->count && text->bytes[end] == ' ')
+            end++;
+        if (end - at >= 2) {
+            uint8_t trusted = memchr(text->trusted + at, 0, end - at) == NULL;
+            result = marked_text_append(out, step->to, step->to_bytes, trusted);
+            at = end;
+            continue;
+        }
+        end = end > at ? end : at + 1;
+        while (end < text->count && text->bytes[end] != ' ')
+            end++;
+        result = marked_text_append_marked(out, text->bytes + at, text->trusted + at, end - at);
+        at = end;
+    }
+    return result;
+}
+
+/* Unicode's White_Space. */
+static bool is_white_space(uint32_t code)
+{
+    return (code >= 9 && code <= 13) || code == 0x20 || code == 0x85 || code == 0xA0 ||
+           code == 0x1680 || (code >= 0x2000 && code <= 0x200A) || code == 0x2028 ||
+           code == 0x2029 || code == 0x202F || code == 0x205F || code == 0x3000;
+}
+
+static enum result strip(const struct normalizer_step *step, const struct marked_text *text,
+                         struct marked_text *out)
+{
+    size_t start = 0, end = text->count;
+    uint32_t code;
+    while (step->strips_left && start < end) {
+        size_t bytes = utf8_decode(text->bytes + start, end - start, &code);
+        if (!is_white_space(code))
+            break;
+        start += bytes;
+    }
+    while (step->strips_right && end > start) {
+        size_t before = utf8_previous(text->bytes, end);
+        utf8_decode(text->bytes + before, end - before, &code);
+        if (!is_white_space(code))
+            break;
+        end = before;
+    }
+    return marked_text_append_marked(out, text->bytes + start, text->trusted + start, end - start);
 }
 
 static enum result prepend(const struct normalizer_step *step, const struct marked_text *text,
@@ -106,6 +167,9 @@ static enum result run_step(const struct normalizer_step *step, const struct mar
     switch (step->kind) {
     case NORMALIZER_FORM_C: return form_c(text, out, cancelled);
     case NORMALIZER_REPLACE: return replace(step, text, out);
+    case NORMALIZER_SPACE_RUNS: return replace_runs(step, text, out);
+    case NORMALIZER_STRIP: return strip(step, text, out);
+    case NORMALIZER_CHARACTERS: return character_map_apply(step->map, text, out, cancelled);
     case NORMALIZER_BERT: return bert_text_normalize(&step->bert, text, out, cancelled);
     case NORMALIZER_PREPEND: break;
     }

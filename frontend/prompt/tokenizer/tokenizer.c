@@ -14,7 +14,9 @@ void tokenizer_close(struct tokenizer *tokenizer)
         return;
     vocabulary_fini(&tokenizer->vocabulary);
     added_tokens_fini(&tokenizer->added);
+    normalizer_fini(&tokenizer->normalizer);
     pretokenizer_fini(&tokenizer->pretokenizer);
+    unigram_model_fini(&tokenizer->unigram);
     bpe_model_fini(&tokenizer->model);
     free(tokenizer);
 }

@@ -217,7 +217,9 @@ enum result tokenizer_finish(struct tokenizer *tokenizer)
         token->special = tokenizer_is_special(tokenizer, token->id);
     }
     enum result result = added_tokens_index(&tokenizer->added, &tokenizer->normalizer);
-    if (!result && !tokenizer->words.used)
+    if (!result && tokenizer->unigram.used)
+        result = unigram_model_prepare(&tokenizer->unigram, &tokenizer->vocabulary);
+    else if (!result && !tokenizer->words.used)
         result = bpe_model_prepare(&tokenizer->model, &tokenizer->vocabulary);
     if (!result)
         find_end_tokens(tokenizer);

@@ -22,6 +22,7 @@ struct encoding {
     struct marked_text spare;
     struct pretokenizer_scratch pieces;
     struct bpe_scratch symbols;
+    struct unigram_scratch lattice;
     const atomic_bool *cancelled;
     size_t max_tokens;
     struct token_list *out;
@@ -34,6 +35,7 @@ static void encoding_fini(struct encoding *encoding)
     marked_text_fini(&encoding->spare);
     pretokenizer_scratch_fini(&encoding->pieces);
     bpe_scratch_fini(&encoding->symbols);
+    unigram_scratch_fini(&encoding->lattice);
 }
 
 static enum result encode_token(struct encoding *encoding, const struct added_token *token)
@@ -58,6 +60,10 @@ static enum result encode_text(struct encoding *encoding, const char *text, size
             result = wordpiece_model_encode(&tokenizer->words, &tokenizer->vocabulary,
                                             cut + piece.start, piece.end - piece.start,
                                             encoding->max_tokens, encoding->out);
+        else if (tokenizer->unigram.used)
+            result = unigram_model_encode(
+                &tokenizer->unigram, &tokenizer->vocabulary, &encoding->lattice, cut + piece.start,
+                piece.end - piece.start, encoding->max_tokens, encoding->out);
         else
             result = bpe_model_encode(&tokenizer->model, &tokenizer->vocabulary, &encoding->symbols,
                                       cut + piece.start, piece.end - piece.start,
@@ -139,8 +145,8 @@ static bool may_fit(const struct tokenizer *tokenizer, const struct prompt_span 
             return false;
         total += spans[i].text_bytes;
     }
-    bool unbounded =
-        tokenizer->added.has_strips || tokenizer->words.used || !tokenizer->model.covers_all;
+    bool unbounded = tokenizer->added.has_strips || tokenizer->words.used ||
+                     tokenizer->unigram.used || !tokenizer->model.covers_all;
     for (size_t i = 0; i < tokenizer->pretokenizer.step_count; i++)
         unbounded |= tokenizer->pretokenizer.steps[i].behavior == SPLIT_REMOVED &&
                      tokenizer->pretokenizer.steps[i].kind != PRETOKENIZER_SPACES;
@@ -159,6 +165,7 @@ enum result tokenizer_encode(const struct tokenizer *tokenizer, const struct pro
     struct encoding encoding = {.tokenizer = tokenizer,
                                 .pieces.cancelled = cancelled,
                                 .symbols.merger.cancelled = cancelled,
+                                .lattice.cancelled = cancelled,
                                 .cancelled = cancelled,
                                 .max_tokens = max_tokens,
                                 .out = out};

@@ -3,9 +3,8 @@
  *
  * One shallow pass locates the members, in any order; then they are read in order of dependency:
  * stages (which decide whether the vocabulary is spelled in the byte alphabet), vocabulary, added
- * tokens (which decide which tokens are special), merges. BPE and WordPiece models are read; Unigram
- * is refused by name, and so are prefixes and suffixes on subwords of BPE, which no supported family
- * has.
+ * tokens (which decide which tokens are special), merges. BPE, WordPiece and Unigram models are read;
+ * prefixes and suffixes on subwords of BPE, which no supported family has, are refused by name.
  */
 #include "frontend/prompt/tokenizer/tokenizer.h"
 
@@ -34,6 +33,7 @@ enum {
     FALLBACK,
     IGNORE,
     WORD_CHARS,
+    UNKNOWN_ID,
     VOCAB,
     MERGES,
     MODEL_COUNT
@@ -123,12 +123,42 @@ static enum result open_word_settings(struct opening *opening)
     return RESULT_OK;
 }
 
+/* Files written before models had a type are told by their members. */
+static bool is_unigram(struct opening *opening)
+{
+    size_t bytes;
+    struct json_slice vocab = opening->model[VOCAB].slice;
+    if (member_string(opening->model[TYPE].slice, opening->text, NAME_BYTES, &bytes))
+        return bytes == 7 && memcmp(opening->text, "Unigram", 7) == 0;
+    return !is_absent(vocab) && vocab.bytes[0] == '[';
+}
+
+static enum result open_unigram_settings(struct opening *opening)
+{
+    struct tokenizer *tokenizer = opening->tokenizer;
+    struct json_slice unknown = opening->model[UNKNOWN_ID].slice;
+    tokenizer->unigram.used = true;
+    tokenizer->unigram.unknown_id = -1;
+    tokenizer->unigram.byte_fallback = member_bool(opening->model[FALLBACK].slice);
+    tokenizer->model.byte_fallback = tokenizer->unigram.byte_fallback;
+    if (is_absent(unknown))
+        return RESULT_OK;
+    struct json_reader reader = json_reader_open(unknown.bytes, unknown.count);
+    uint32_t id = json_reader_u32(&reader);
+    if (reader.failed || id >= LIMIT_VOCAB_TOKENS)
+        return invalid(opening, "unk_id");
+    tokenizer->unigram.unknown_id = (int32_t)id;
+    return RESULT_OK;
+}
+
 static enum result open_model_settings(struct opening *opening)
 {
     struct bpe_model *model = &opening->tokenizer->model;
     size_t bytes;
     if (is_wordpiece(opening))
         return open_word_settings(opening);
+    if (is_unigram(opening))
+        return open_unigram_settings(opening);
     if (member_string(opening->model[TYPE].slice, opening->text, NAME_BYTES, &bytes) &&
         (bytes != 3 || memcmp(opening->text, "BPE", 3) != 0))
         return error_set(opening->error, RESULT_UNSUPPORTED, "tokenizer.json: model type '%.*s'",
@@ -157,6 +187,38 @@ static bool decode_spelling(const struct opening *opening, const char *spelled,
     return true;
 }
 
+/* [text, score] of each id in order. */
+static enum result open_scored_pieces(struct opening *opening)
+{
+    struct tokenizer *tokenizer = opening->tokenizer;
+    struct json_slice slice = opening->model[VOCAB].slice;
+    struct json_reader reader = json_reader_open(slice.bytes, slice.count);
+    json_reader_enter(&reader, '[');
+    for (uint32_t id = 0; json_reader_next_element(&reader); id++) {
+        json_reader_enter(&reader, '[');
+        if (!json_reader_next_element(&reader))
+            return invalid(opening, "vocab");
+        size_t bytes = json_reader_string(&reader, opening->text, LIMIT_TOKEN_BYTES);
+        if (!json_reader_next_element(&reader))
+            return invalid(opening, "vocab");
+        double score = json_reader_f64(&reader);
+        if (json_reader_next_element(&reader) || reader.failed)
+            return invalid(opening, "vocab");
+        enum result result = unigram_model_add(&tokenizer->unigram, score);
+        if (!result)
+            result = vocabulary_set_text(&tokenizer->vocabulary, id, opening->text, bytes,
+                                         VOCABULARY_FINDABLE);
+        if (result)
+            return error_set(opening->error, result, "tokenizer.json: token %u of %zu bytes", id,
+                             bytes);
+    }
+    if (reader.failed || tokenizer->vocabulary.longest_bytes == 0)
+        return invalid(opening, "vocab");
+    if (tokenizer->unigram.unknown_id >= (int32_t)tokenizer->unigram.token_count)
+        return invalid(opening, "unk_id");
+    return RESULT_OK;
+}
+
 static enum result open_vocabulary(struct opening *opening)
 {
     struct vocabulary *vocabulary = &opening->tokenizer->vocabulary;
@@ -165,6 +227,8 @@ static enum result open_vocabulary(struct opening *opening)
     size_t spelled_bytes;
     if (is_absent(slice))
         return invalid(opening, "model: no vocab");
+    if (opening->tokenizer->unigram.used)
+        return open_scored_pieces(opening);
     json_reader_enter(&reader, '{');
     while (json_reader_next_member(&reader, opening->text, SPELLED_BYTES, &spelled_bytes)) {
         uint32_t id = json_reader_u32(&reader);
@@ -363,6 +427,7 @@ enum result tokenizer_open_json(const char *json, size_t json_bytes, struct toke
                   {.name = "byte_fallback"},
                   {.name = "ignore_merges"},
                   {.name = "max_input_chars_per_word"},
+                  {.name = "unk_id"},
                   {.name = "vocab"},
                   {.name = "merges"}},
     };

@@ -138,6 +138,12 @@ static enum result read_replace(const cJSON *node, struct tokenizer *tokenizer,
                                 struct error_text *error)
 {
     const cJSON *pattern = cJSON_GetObjectItemCaseSensitive(node, "pattern");
+    if (strcmp(text_of(pattern, "Regex"), " {2,}") == 0) {
+        struct normalizer_step runs = {.kind = NORMALIZER_SPACE_RUNS};
+        enum result copied =
+            copy_literal(text_of(node, "content"), true, runs.to, &runs.to_bytes, error);
+        return copied ? copied : add_normalizer(&runs, tokenizer, error);
+    }
     if (!cJSON_GetObjectItemCaseSensitive(pattern, "String"))
         return error_set(error, RESULT_UNSUPPORTED, "tokenizer.json: Replace without a string");
     struct normalizer_step step = {.kind = NORMALIZER_REPLACE};
@@ -159,11 +165,30 @@ static enum result read_bert(const cJSON *node, struct tokenizer *tokenizer,
     return add_normalizer(&step, tokenizer, error);
 }
 
+static enum result read_strip_ends(const cJSON *node, struct tokenizer *tokenizer,
+                                   struct error_text *error)
+{
+    struct normalizer_step step = {.kind = NORMALIZER_STRIP,
+                                   .strips_left = is_set(node, "strip_left", true),
+                                   .strips_right = is_set(node, "strip_right", true)};
+    return add_normalizer(&step, tokenizer, error);
+}
+
+static enum result read_precompiled(const cJSON *node, struct tokenizer *tokenizer,
+                                    struct error_text *error)
+{
+    struct normalizer_step step = {.kind = NORMALIZER_CHARACTERS};
+    enum result result =
+        character_map_open(text_of(node, "precompiled_charsmap"), &step.map, error);
+    return result ? result : add_normalizer(&step, tokenizer, error);
+}
+
 static stage_reader read_normalizers;
 static const struct stage_type normalizer_types[] = {
-    {"BertNormalizer", read_bert},  {"NFC", read_nfc},
-    {"Prepend", read_prepend},      {"Replace", read_replace},
-    {"Sequence", read_normalizers}, {NULL, NULL}};
+    {"BertNormalizer", read_bert},     {"NFC", read_nfc},
+    {"Precompiled", read_precompiled}, {"Prepend", read_prepend},
+    {"Replace", read_replace},         {"Sequence", read_normalizers},
+    {"Strip", read_strip_ends},        {NULL, NULL}};
 
 static enum result read_normalizers(const cJSON *node, struct tokenizer *tokenizer,
                                     struct error_text *error)

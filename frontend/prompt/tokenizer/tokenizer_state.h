@@ -14,6 +14,7 @@
 #include "frontend/prompt/tokenizer/normalizer.h"
 #include "frontend/prompt/tokenizer/pretokenizer.h"
 #include "frontend/prompt/tokenizer/token_list.h"
+#include "frontend/prompt/tokenizer/unigram_model.h"
 #include "frontend/prompt/tokenizer/vocabulary.h"
 #include "frontend/prompt/tokenizer/wordpiece_model.h"
 #include "proto/limits.h"
@@ -25,6 +26,7 @@ struct tokenizer {
     struct pretokenizer pretokenizer;
     struct bpe_model model;
     struct wordpiece_model words; /* if used, instead of `model` */
+    struct unigram_model unigram; /* the same */
     int32_t bos_token;
     int32_t eos_token;
     bool adds_bos;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/base/base64.h"
 #include "frontend/image/data_uri.h"
 
 #define MOST 1000u
@@ -58,7 +59,7 @@ static void every_byte_comes_back(void **state)
         struct text_buffer text = {0};
         struct file_bytes file;
         struct error_text error;
-        data_uri_append_base64(bytes, count, &text);
+        base64_append(bytes, count, &text);
         assert_int_equal(data_uri_read_base64(text.bytes, MOST, &file, &error), RESULT_OK);
         assert_int_equal(file.count, count);
         assert_memory_equal(file.bytes, bytes, count);
@@ -73,7 +74,7 @@ static void base64_is_written(void **state)
     static const char *const rows[] = {"", "iQ==", "iVA=", "iVBO", "iVBORw=="};
     for (size_t count = 0; count < 5; count++) {
         struct text_buffer text = {0};
-        data_uri_append_base64((const uint8_t *)"\x89PNG", count, &text);
+        base64_append((const uint8_t *)"\x89PNG", count, &text);
         assert_string_equal(text.bytes ? text.bytes : "", rows[count]);
         text_buffer_fini(&text);
     }

@@ -30,14 +30,26 @@ static enum result open_text(const char *json, struct error_text *error)
     return result;
 }
 
+struct refusal {
+    const char *json;
+    enum result result;
+    const char *words;
+};
+
+static void check_refusals(const struct refusal refusals[], size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct error_text error = {""};
+        enum result result = open_text(refusals[i].json, &error);
+        if (result != refusals[i].result || !strstr(error.text, refusals[i].words))
+            fail_msg("%s: %s, '%s'", refusals[i].json, result_name(result), error.text);
+    }
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
-    static const struct {
-        const char *json;
-        enum result result;
-        const char *words;
-    } cases[] = {
+    static const struct refusal cases[] = {
         {"", RESULT_INVALID, "document"},
         {"[]", RESULT_INVALID, "document"},
         {"{}", RESULT_INVALID, "document"},
@@ -52,7 +64,7 @@ static void test_refusals(void **state)
         {"{\"model\":{\"vocab\":{\"\\ud800\":1}}}", RESULT_INVALID, "vocab"},
         {"{\"model\":{\"vocab\":{\"\xff\":1}}}", RESULT_INVALID, "vocab"},
         {"{\"model\":{\"vocab\":{\"a\":1,}}}", RESULT_INVALID, "vocab"},
-        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":{\"a\":1}}}", RESULT_UNSUPPORTED, "Unigram"},
+        {"{\"model\":{\"type\":\"Unknown\",\"vocab\":{\"a\":1}}}", RESULT_UNSUPPORTED, "Unknown"},
         {"{\"model\":{\"end_of_word_suffix\":\"</w>\",\"vocab\":{\"a\":1}}}", RESULT_UNSUPPORTED,
          "end_of_word_suffix"},
         {"{\"model\":{\"type\":\"WordPiece\",\"max_input_chars_per_word\":1001,\"vocab\":{\"a\":1}}"
@@ -85,13 +97,37 @@ static void test_refusals(void **state)
         {"{\"decoder\":{\"type\":\"WordPiece\"},\"model\":" MODEL "}", RESULT_UNSUPPORTED,
          "WordPiece"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct error_text error = {""};
-        enum result result = open_text(cases[i].json, &error);
-        if (result != cases[i].result || !strstr(error.text, cases[i].words))
-            fail_msg("%s: %s, '%s'", cases[i].json, result_name(result), error.text);
-    }
+    check_refusals(cases, sizeof cases / sizeof cases[0]);
     assert_int_equal(open_text("{\"model\":" MODEL "}", NULL), RESULT_OK);
+}
+
+static void test_unigram_refusals(void **state)
+{
+    (void)state;
+    static const struct refusal cases[] = {
+        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":{\"a\":1}}}", RESULT_INVALID, "vocab"},
+        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", RESULT_INVALID, "vocab"},
+        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\"]]}}", RESULT_INVALID, "vocab"},
+        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",-1,2]]}}", RESULT_INVALID, "vocab"},
+        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",1e999]]}}", RESULT_INVALID, "token 0"},
+        {"{\"model\":{\"type\":\"Unigram\",\"unk_id\":1,\"vocab\":[[\"a\",-1]]}}", RESULT_INVALID,
+         "unk_id"},
+        {"{\"model\":{\"type\":\"Unigram\",\"unk_id\":-1,\"vocab\":[[\"a\",-1]]}}", RESULT_INVALID,
+         "unk_id"},
+        {"{\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"\"},\"model\":" MODEL
+         "}",
+         RESULT_INVALID, "charsmap"},
+        {"{\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"????\"},"
+         "\"model\":" MODEL "}",
+         RESULT_INVALID, "charsmap"},
+        {"{\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"BAAAAAAAAAAB\"},"
+         "\"model\":" MODEL "}",
+         RESULT_INVALID, "charsmap"},
+        {"{\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"/////"
+         "wAAAAAA\"},\"model\":" MODEL "}",
+         RESULT_INVALID, "charsmap"},
+    };
+    check_refusals(cases, sizeof cases / sizeof cases[0]);
 }
 
 static void test_deep_nesting_is_refused(void **state)
@@ -150,6 +186,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_unigram_refusals),
         cmocka_unit_test(test_deep_nesting_is_refused),
         cmocka_unit_test(test_too_many_steps_are_refused),
         cmocka_unit_test(test_every_cut_is_refused),

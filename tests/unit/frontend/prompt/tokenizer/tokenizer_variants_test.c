@@ -40,7 +40,7 @@ static void test_every_variant(void **state)
         count++;
     }
     closedir(folder);
-    assert_int_equal(count, 39);
+    assert_int_equal(count, 45);
 }
 
 int main(void)
