@@ -41,7 +41,7 @@ static const struct broken_place places[] = {
     {NULL, 4, 4, 50331648, "the file is big-endian"},
     {NULL, 4, 4, 196608, "the file is big-endian"},
     {NULL, 8, 8, 0, "tensor token_embd.weight is missing"},
-    {NULL, 8, 8, 1, "tensor output_norm.weight is missing"},
+    {NULL, 8, 8, 1, "tensor blk.0.attn_norm.weight is missing"},
     {NULL, 8, 8, 65537, "65537 tensors, over 65536"},
     {NULL, 8, 8, 0x10000000000u, "1099511627776 tensors, over 65536"},
     {NULL, 8, 8, 0xffffffffffffffffu, "18446744073709551615 tensors, over 65536"},
