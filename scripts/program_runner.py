@@ -119,11 +119,10 @@ def report(outcome):
     sys.stdout.flush()
 
 
-def add_to_tally(path, outcomes):
+def add_to_tally(path, outcome):
     if path:
         with open(path, "a", encoding="utf-8") as tally:
-            for outcome in outcomes:
-                tally.write(f"{'fail' if outcome.reason else 'pass'}\t{outcome.name}\n")
+            tally.write(f"{'fail' if outcome.reason else 'pass'}\t{outcome.name}\n")
 
 
 def run_all(programs, jobs, tally, build_failed=False):
@@ -132,11 +131,12 @@ def run_all(programs, jobs, tally, build_failed=False):
     if build_failed:
         outcomes.append(Outcome("build", "some programs could not be built (see above)", 0.0, 0.0, ""))
         report(outcomes[0])
+        add_to_tally(tally, outcomes[0])
     with concurrent.futures.ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
         for future in concurrent.futures.as_completed([pool.submit(run_program, p) for p in programs]):
             outcomes.append(future.result())
             report(outcomes[-1])
-    add_to_tally(tally, outcomes)
+            add_to_tally(tally, outcomes[-1])
     failed = sum(1 for outcome in outcomes if outcome.reason)
     print(f"{len(outcomes) - failed} passed, {failed} failed", flush=True)
     return 1 if failed else 0
