@@ -6,8 +6,8 @@
 
 #include <stdbool.h>
 
-/* Fails the running test unless the greedy answers to the first 20 prompts of the reference file
- * `prompts` (llama_cpp_reference.h) agree, near-ties aside, which are printed. `all`: also when
+/* Fails the running test unless the greedy answers to the first 10 prompts of the reference file
+ * `prompts` (llama_cpp_reference.h) agree, near-ties aside, which are printed. `all`: 20 prompts, also
  * decoded token by token from the beginning to the end, which is for a GPU. */
 void vulkan_agreement_check(const char *model, const char *prompts, bool all);
 

@@ -1,5 +1,5 @@
 /*
- * Gemma 3 270M (sliding windows, Q4_K_M) on a Vulkan device answers 20 prompts as on the CPU.
+ * Gemma 3 270M (sliding windows, Q4_K_M) on a Vulkan device answers 10 prompts as on the CPU.
  *
  * Each model has a separate program, because a driver for the CPU takes a minute for it.
  *

@@ -1,5 +1,5 @@
 /*
- * SmolLM2 135M (llama, Q4_1) on a Vulkan device answers 20 prompts as on the CPU.
+ * SmolLM2 135M (llama, Q4_1) on a Vulkan device answers 10 prompts as on the CPU.
  *
  * Each model has a separate program, because a driver for the CPU takes a minute for it.
  *
