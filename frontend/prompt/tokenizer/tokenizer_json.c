@@ -147,7 +147,7 @@ static enum result open_unigram_settings(struct opening *opening)
     uint32_t id = json_reader_u32(&reader);
     if (reader.failed || id >= LIMIT_VOCAB_TOKENS)
         return invalid(opening, "unk_id");
-    tokenizer->unigram.unknown_id = (int32_t)id;
+    tokenizer->model.unknown_id = tokenizer->unigram.unknown_id = (int32_t)id;
     return RESULT_OK;
 }
 
@@ -372,7 +372,8 @@ static enum result open_stages(struct opening *opening)
 static void open_unknown(struct opening *opening)
 {
     size_t bytes;
-    if (!member_string(opening->model[UNKNOWN].slice, opening->text, LIMIT_TOKEN_BYTES, &bytes))
+    if (opening->tokenizer->unigram.used ||
+        !member_string(opening->model[UNKNOWN].slice, opening->text, LIMIT_TOKEN_BYTES, &bytes))
         return;
     int32_t id = vocabulary_find(&opening->tokenizer->vocabulary, opening->text, bytes);
     opening->tokenizer->model.unknown_id = opening->tokenizer->words.unknown_id = id;

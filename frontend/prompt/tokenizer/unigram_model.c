@@ -74,7 +74,9 @@ static void find_bytes(struct unigram_model *model, const struct vocabulary *voc
     for (unsigned byte = 0; byte < 256; byte++) {
         char name[8];
         snprintf(name, sizeof name, "<0x%02X>", byte);
-        model->byte_ids[byte] = vocabulary_find(vocabulary, name, 6);
+        int32_t id = vocabulary_find(vocabulary, name, 6);
+        bool special = id >= 0 && vocabulary_has(vocabulary, (uint32_t)id, VOCABULARY_SPECIAL);
+        model->byte_ids[byte] = special ? -1 : id;
     }
 }
 
