@@ -30,7 +30,9 @@
 #include "proto/must.h"
 #include "shm/peer_watch.h"
 
-#define CPU_ROUNDING_MS 20 /* between the kernel's limit and the time that it reports */
+/* The kernel counts its limit in ticks, and on a busy machine ends a process that had a little less
+ * time: so much of the budget may be left, as one part in this many. */
+#define CPU_TICKS_ERROR 5
 #define LOOK_MS         20
 #define READ_BYTES      (64u << 10)
 #define NUMBER_BYTES    24
@@ -244,6 +246,7 @@ enum result document_child_run(const struct document_run *run, int64_t *cpu_left
     if (*cpu_left_ms <= 0)
         return error_set(error, RESULT_TOO_LARGE, "reading it takes too long");
     unsigned cpu_seconds = (unsigned)((*cpu_left_ms + 999) / 1000);
+    int64_t budget_ms = *cpu_left_ms;
     int64_t deadline_ms = monotonic_clock_ms() + LIMIT_DOCUMENT_LIFE_MS;
     enum result result = child_open(run, cpu_seconds, &child, error);
     if (result == RESULT_OK) {
@@ -259,7 +262,8 @@ enum result document_child_run(const struct document_run *run, int64_t *cpu_left
         *cpu_left_ms -= child_cpu_ms(&child);
         int status = program_reap(child.pid, &how);
         if (result == RESULT_OK)
-            result = status_judge(&child, status, *cpu_left_ms <= CPU_ROUNDING_MS, &how, error);
+            result = status_judge(&child, status, *cpu_left_ms <= budget_ms / CPU_TICKS_ERROR, &how,
+                                  error);
     }
     child_close(&child);
     if (result != RESULT_OK)
