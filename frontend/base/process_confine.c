@@ -27,11 +27,14 @@ bool process_confine_resources(const struct resource_limit *limits, size_t count
 {
     bool set = true;
     for (size_t i = 0; i < count; i++) {
-        struct rlimit limit = {limits[i].most, limits[i].most};
+        rlim_t later = limits[i].resource == RLIMIT_CPU ? 1 : 0;
+        struct rlimit limit = {limits[i].most, limits[i].most + later};
         struct rlimit now;
         if (getrlimit((__rlimit_resource_t)limits[i].resource, &now) == 0 &&
-            now.rlim_max < limit.rlim_max)
-            limit = (struct rlimit){now.rlim_max, now.rlim_max};
+            now.rlim_max < limit.rlim_max) {
+            limit.rlim_max = now.rlim_max;
+            limit.rlim_cur = limit.rlim_cur < now.rlim_max ? limit.rlim_cur : now.rlim_max;
+        }
         set = setrlimit((__rlimit_resource_t)limits[i].resource, &limit) == 0 && set;
     }
     return set;

@@ -16,7 +16,8 @@ struct resource_limit {
     int resource; /* RLIMIT_* */
     rlim_t most;
 };
-/* Sets soft and hard limits; a lower hard limit stays. False if one could not be set. */
+/* Sets soft and hard limits; a lower hard limit stays. The hard limit of RLIMIT_CPU is a second later,
+ * so that a process at its limit is ended by SIGXCPU and not, as by a person, by SIGKILL. False if one could not be set. */
 bool process_confine_resources(const struct resource_limit *limits, size_t count);
 
 /* Denies, with Landlock, all files, ports and abstract sockets, except that files below `readable`

@@ -30,14 +30,11 @@
 #include "proto/must.h"
 #include "shm/peer_watch.h"
 
-/* The kernel counts its limit in ticks, and on a busy machine ends a process that had a little less
- * time: so much of the budget may be left, as one part in this many. */
-#define CPU_TICKS_ERROR 5
-#define LOOK_MS         20
-#define READ_BYTES      (64u << 10)
-#define NUMBER_BYTES    24
-#define MESSAGE_BYTES   4096u
-#define END_MOST_MS     2000 /* from the end of its output to its own */
+#define LOOK_MS       20
+#define READ_BYTES    (64u << 10)
+#define NUMBER_BYTES  24
+#define MESSAGE_BYTES 4096u
+#define END_MOST_MS   2000 /* from the end of its output to its own */
 
 struct child {
     pid_t pid;
@@ -191,12 +188,10 @@ static bool has_message(const struct child *child, const char *words)
     return strstr(text, words) != NULL;
 }
 
-/* `spent`: it used up its CPU time. A process whose soft and hard limit are equal is ended by SIGKILL. */
-static enum result status_judge(const struct child *child, int status, bool spent,
-                                const struct error_text *how, struct error_text *error)
+static enum result status_judge(const struct child *child, int status, const struct error_text *how,
+                                struct error_text *error)
 {
-    if (WIFSIGNALED(status) &&
-        (WTERMSIG(status) == SIGXCPU || (WTERMSIG(status) == SIGKILL && spent)))
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
         return error_set(error, RESULT_TOO_LARGE, "reading it takes too long");
     if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGTERM)) {
         log_warn("document process: %s", how->text);
@@ -246,7 +241,6 @@ enum result document_child_run(const struct document_run *run, int64_t *cpu_left
     if (*cpu_left_ms <= 0)
         return error_set(error, RESULT_TOO_LARGE, "reading it takes too long");
     unsigned cpu_seconds = (unsigned)((*cpu_left_ms + 999) / 1000);
-    int64_t budget_ms = *cpu_left_ms;
     int64_t deadline_ms = monotonic_clock_ms() + LIMIT_DOCUMENT_LIFE_MS;
     enum result result = child_open(run, cpu_seconds, &child, error);
     if (result == RESULT_OK) {
@@ -262,8 +256,7 @@ enum result document_child_run(const struct document_run *run, int64_t *cpu_left
         *cpu_left_ms -= child_cpu_ms(&child);
         int status = program_reap(child.pid, &how);
         if (result == RESULT_OK)
-            result = status_judge(&child, status, *cpu_left_ms <= budget_ms / CPU_TICKS_ERROR, &how,
-                                  error);
+            result = status_judge(&child, status, &how, error);
     }
     child_close(&child);
     if (result != RESULT_OK)
