@@ -143,7 +143,7 @@ static int setup(void **state)
     if (server == 0)
         serve(listener);
     close(listener);
-    return image_fetch_start(&error);
+    return (int)image_fetch_start(&error);
 }
 
 static int teardown(void **state)

@@ -76,7 +76,7 @@ static void an_answer_is_measured_by_phase(void **state)
         "vllm:request_prefill_time_seconds_sum{model_name=\"m\"} 0.5\n",
         "vllm:request_decode_time_seconds_sum{model_name=\"m\"} 1\n",
         "vllm:request_inference_time_seconds_sum{model_name=\"m\"} 1.5\n",
-        "vllm:request_prompt_tokens_bucket{model_name=\"m\",le=\"50.0\"} 1\n"
+        "vllm:request_prompt_tokens_bucket{model_name=\"m\",le=\"50.0\"} 1\n",
         "vllm:request_prompt_tokens_bucket{model_name=\"m\",le=\"+Inf\"} 1\n",
         "vllm:request_generation_tokens_sum{model_name=\"m\"} 3\n",
         "vllm:request_max_num_generation_tokens_sum{model_name=\"m\"} 100\n",
