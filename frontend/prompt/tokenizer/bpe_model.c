@@ -13,7 +13,6 @@
  */
 #include "frontend/prompt/tokenizer/bpe_model.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,25 +40,17 @@ void bpe_scratch_fini(struct bpe_scratch *scratch)
     *scratch = (struct bpe_scratch){0};
 }
 
-/* The id of a token that text may become, or -1. */
-static int32_t find_ordinary(const struct vocabulary *vocabulary, const char *text, size_t bytes)
-{
-    int32_t id = vocabulary_find(vocabulary, text, bytes);
-    return id >= 0 && vocabulary_has(vocabulary, (uint32_t)id, VOCABULARY_SPECIAL) ? -1 : id;
-}
-
 static void find_first_symbols(struct bpe_model *model, const struct vocabulary *vocabulary)
 {
     bool has_all_bytes = model->by_bytes || model->byte_fallback;
     for (int byte = 0; byte < 256; byte++) {
-        char text[8] = {(char)byte};
+        char text = (char)byte;
         if (model->by_bytes) {
-            model->byte_ids[byte] = find_ordinary(vocabulary, text, 1);
+            model->byte_ids[byte] = vocabulary_find_ordinary(vocabulary, &text, 1);
         } else {
             if (byte < 128)
-                model->ascii_ids[byte] = find_ordinary(vocabulary, text, 1);
-            snprintf(text, sizeof text, "<0x%02X>", (unsigned)byte);
-            model->byte_ids[byte] = find_ordinary(vocabulary, text, 6);
+                model->ascii_ids[byte] = vocabulary_find_ordinary(vocabulary, &text, 1);
+            model->byte_ids[byte] = vocabulary_find_byte(vocabulary, (uint8_t)byte);
         }
         has_all_bytes = has_all_bytes && model->byte_ids[byte] >= 0;
     }
@@ -88,7 +79,7 @@ static int32_t edge_symbol(const struct vocabulary *vocabulary, uint32_t id, boo
         return -1;
     size_t start = at_end ? utf8_previous(text, bytes) : 0;
     size_t end = at_end ? bytes : utf8_char_bytes(text[0]);
-    return find_ordinary(vocabulary, text + start, end - start);
+    return vocabulary_find_ordinary(vocabulary, text + start, end - start);
 }
 
 /* True for a first symbol whose text differs from its character; merges with one would make
@@ -176,7 +167,7 @@ static size_t first_symbols(const struct bpe_model *model, const struct vocabula
         else if (bytes == 1)
             id = model->ascii_ids[(uint8_t)text[at]];
         else
-            id = find_ordinary(vocabulary, text + at, bytes);
+            id = vocabulary_find_ordinary(vocabulary, text + at, bytes);
         if (id >= 0) {
             if (pending)
                 ids[count++] = (uint32_t)model->unknown_id;
@@ -213,7 +204,7 @@ enum result bpe_model_encode(const struct bpe_model *model, const struct vocabul
                              size_t max_tokens, struct token_list *out)
 {
     if (model->ignore_merges && text_bytes <= vocabulary->longest_bytes) {
-        int32_t whole = find_ordinary(vocabulary, text, text_bytes);
+        int32_t whole = vocabulary_find_ordinary(vocabulary, text, text_bytes);
         if (whole >= 0)
             return token_list_append(out, &(uint32_t){(uint32_t)whole}, 1, max_tokens);
     }

@@ -77,14 +77,6 @@ static enum result replace_runs(const struct normalizer_step *step, const struct
     return result;
 }
 
-/* Unicode's White_Space. */
-static bool is_white_space(uint32_t code)
-{
-    return (code >= 9 && code <= 13) || code == 0x20 || code == 0x85 || code == 0xA0 ||
-           code == 0x1680 || (code >= 0x2000 && code <= 0x200A) || code == 0x2028 ||
-           code == 0x2029 || code == 0x202F || code == 0x205F || code == 0x3000;
-}
-
 static enum result strip(const struct normalizer_step *step, const struct marked_text *text,
                          struct marked_text *out)
 {
@@ -92,14 +84,14 @@ static enum result strip(const struct normalizer_step *step, const struct marked
     uint32_t code;
     while (step->strips_left && start < end) {
         size_t bytes = utf8_decode(text->bytes + start, end - start, &code);
-        if (!is_white_space(code))
+        if (!utf8_is_space(code))
             break;
         start += bytes;
     }
     while (step->strips_right && end > start) {
         size_t before = utf8_previous(text->bytes, end);
         utf8_decode(text->bytes + before, end - before, &code);
-        if (!is_white_space(code))
+        if (!utf8_is_space(code))
             break;
         end = before;
     }

@@ -7,7 +7,6 @@
 #include "frontend/prompt/tokenizer/unigram_model.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,17 +68,6 @@ static int by_text(const void *a, const void *b, void *context)
     return order ? order : (*left > *right) - (*left < *right);
 }
 
-static void find_bytes(struct unigram_model *model, const struct vocabulary *vocabulary)
-{
-    for (unsigned byte = 0; byte < 256; byte++) {
-        char name[8];
-        snprintf(name, sizeof name, "<0x%02X>", byte);
-        int32_t id = vocabulary_find(vocabulary, name, 6);
-        bool special = id >= 0 && vocabulary_has(vocabulary, (uint32_t)id, VOCABULARY_SPECIAL);
-        model->byte_ids[byte] = special ? -1 : id;
-    }
-}
-
 enum result unigram_model_prepare(struct unigram_model *model, const struct vocabulary *vocabulary)
 {
     model->sorted = malloc((model->token_count + 1) * sizeof *model->sorted);
@@ -106,7 +94,8 @@ enum result unigram_model_prepare(struct unigram_model *model, const struct voca
     for (uint32_t id = 1; id < model->token_count; id++)
         lowest = fmin(lowest, model->scores[id]);
     model->unknown_score = lowest - UNKNOWN_PENALTY;
-    find_bytes(model, vocabulary);
+    for (unsigned byte = 0; byte < 256; byte++)
+        model->byte_ids[byte] = vocabulary_find_byte(vocabulary, (uint8_t)byte);
     return RESULT_OK;
 }
 
@@ -193,8 +182,8 @@ static enum result append_unknown(const struct unigram_model *model,
 {
     uint32_t id = (uint32_t)model->unknown_id;
     enum result result = RESULT_OK;
-    int32_t found = vocabulary_find(vocabulary, text, bytes);
-    if (found >= 0 && !vocabulary_has(vocabulary, (uint32_t)found, VOCABULARY_SPECIAL)) {
+    int32_t found = vocabulary_find_ordinary(vocabulary, text, bytes);
+    if (found >= 0) {
         id = (uint32_t)found;
         return token_list_append(out, &id, 1, max_tokens);
     }

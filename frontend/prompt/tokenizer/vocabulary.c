@@ -8,6 +8,7 @@
  */
 #include "frontend/prompt/tokenizer/vocabulary.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -204,6 +205,20 @@ int32_t vocabulary_find(const struct vocabulary *vocabulary, const char *text, s
     uint32_t tag;
     uint32_t entry = vocabulary->slots[vocabulary_slot(vocabulary, text, text_bytes, &tag)];
     return entry == FREE_SLOT ? -1 : (int32_t)(entry & ID_MASK);
+}
+
+int32_t vocabulary_find_ordinary(const struct vocabulary *vocabulary, const char *text,
+                                 size_t text_bytes)
+{
+    int32_t id = vocabulary_find(vocabulary, text, text_bytes);
+    return id >= 0 && vocabulary_has(vocabulary, (uint32_t)id, VOCABULARY_SPECIAL) ? -1 : id;
+}
+
+int32_t vocabulary_find_byte(const struct vocabulary *vocabulary, uint8_t byte)
+{
+    char name[8];
+    int bytes = snprintf(name, sizeof name, "<0x%02X>", byte);
+    return vocabulary_find_ordinary(vocabulary, name, (size_t)bytes);
 }
 
 bool vocabulary_has(const struct vocabulary *vocabulary, uint32_t id, unsigned flags)

@@ -60,6 +60,12 @@ enum result vocabulary_index(struct vocabulary *vocabulary) RESULT_CHECKED;
 /* -1 if no FINDABLE token has this text. */
 int32_t vocabulary_find(const struct vocabulary *vocabulary, const char *text, size_t text_bytes);
 
+/* The same for a text of a user, which never becomes a special token: -1 for those too. */
+int32_t vocabulary_find_ordinary(const struct vocabulary *vocabulary, const char *text,
+                                 size_t text_bytes);
+/* The token <0xNN> of byte fallback, or -1; not a special one. */
+int32_t vocabulary_find_byte(const struct vocabulary *vocabulary, uint8_t byte);
+
 bool vocabulary_has(const struct vocabulary *vocabulary, uint32_t id, unsigned flags);
 /* Bytes owned by the vocabulary; empty for an id outside it. */
 const char *vocabulary_text(const struct vocabulary *vocabulary, uint32_t id, size_t *text_bytes);

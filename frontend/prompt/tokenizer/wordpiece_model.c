@@ -27,8 +27,8 @@ static int32_t longest_piece(const struct wordpiece_model *model,
     memcpy(spelled, model->prefix, before);
     memcpy(spelled + before, text, end);
     for (; end > 0; end = utf8_previous(text, end)) {
-        int32_t id = vocabulary_find(vocabulary, spelled, before + end);
-        if (id >= 0 && !vocabulary_has(vocabulary, (uint32_t)id, VOCABULARY_SPECIAL)) {
+        int32_t id = vocabulary_find_ordinary(vocabulary, spelled, before + end);
+        if (id >= 0) {
             *piece_bytes = end;
             return id;
         }
