@@ -79,19 +79,17 @@ enum result pooling_find(const char *asked, const char *model, bool reranks, enu
         *pooling = reranks ? POOLING_OFF : file_pooling(model);
         return RESULT_OK;
     }
-    struct sentence_modules modules;
+    struct sentence_modules modules = {0};
     struct error_text reason;
-    if (reranks) {
-        *pooling = encoder_pooling(folder_fd) == POOLING_CLS ? POOLING_CLS : POOLING_OFF;
-        close(folder_fd);
-        return RESULT_OK;
-    }
-    enum result result = sentence_modules_read(folder_fd, &modules, &reason);
     enum pooling usual = encoder_pooling(folder_fd);
+    enum result result = reranks ? RESULT_OK : sentence_modules_read(folder_fd, &modules, &reason);
     close(folder_fd);
     if (result != RESULT_OK)
         return error_set(error, result, "%.120s: %.160s (--pooling off serves it without)", model,
                          reason.text);
-    *pooling = modules.found ? modules.pooling : usual;
+    if (reranks)
+        *pooling = usual == POOLING_CLS ? POOLING_CLS : POOLING_OFF;
+    else
+        *pooling = modules.found ? modules.pooling : usual;
     return RESULT_OK;
 }
