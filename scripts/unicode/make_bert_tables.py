@@ -9,6 +9,8 @@ import sys
 import tokenizers
 from tokenizers import normalizers, pre_tokenizers
 
+from c_table import table
+
 EVERY = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]
 
 
@@ -54,16 +56,6 @@ def lower_runs():
         else:
             runs.append([code, code, 1, difference])
     return runs
-
-
-def table(items, width=100):
-    line, out = "   ", []
-    for item in items:
-        if len(line) + 1 + len(item) > width:
-            out.append(line)
-            line = "   "
-        line += " " + item
-    return "\n".join(out + [line])
 
 
 BITS = {"R": 1, "I": 2, "N": 4, "P": 8}

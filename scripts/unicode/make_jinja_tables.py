@@ -7,6 +7,8 @@ The Unicode version is the interpreter's; it is written into the file's opening 
 import sys
 import unicodedata
 
+from c_table import table
+
 EVERY = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]
 
 
@@ -24,16 +26,6 @@ def runs(points, same):
         out.append((points[i], points[best], stride))
         i = best + 1
     return out
-
-
-def table(items, width=100):
-    line, out = "   ", []
-    for item in items:
-        if len(line) + 1 + len(item) > width:
-            out.append(line)
-            line = "   "
-        line += " " + item
-    return "\n".join(out + [line])
 
 
 def write_set(name, predicate):

@@ -7,6 +7,8 @@ The Unicode version is the interpreter's; it is written into the file's opening 
 import sys
 import unicodedata as u
 
+from c_table import table
+
 HANGUL = range(0xAC00, 0xD7A4)
 EVERY = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]
 
@@ -43,16 +45,6 @@ for c in EVERY:
         ranges[-1][1] = c
     else:
         ranges.append([c, c, order])
-
-
-def table(items, width=100):
-    line, out = "   ", []
-    for item in items:
-        if len(line) + 1 + len(item) > width:
-            out.append(line)
-            line = "   "
-        line += " " + item
-    return "\n".join(out + [line])
 
 
 sys.stdout.write(f"""/*
