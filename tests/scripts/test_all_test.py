@@ -51,7 +51,7 @@ def test_a_stage_that_runs_too_long_is_ended_with_its_children(tmp_path, reposit
     module = load(repository)
     (tmp_path / "build/results/long").mkdir(parents=True)
     script = 'printf "pass\\ta\\n" >>"${0#TALLY=}"; setsid sh -c "echo \\$\\$ >child; exec sleep 300" & sleep 300'
-    stage = module.Stage("slow", ["sh", "-c", script], takes_s=1)
+    stage = module.Stage("slow", ["sh", "-c", script], least_s=1)
     assert module.run_stage("long", 0, stage, time.time() + 2) == (1, 0, False)
     child = int((tmp_path / "child").read_text())
     patience = time.monotonic() + 30
