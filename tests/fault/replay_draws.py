@@ -63,16 +63,16 @@ def draw_kv_cache(rng, device):
 
 
 def with_draft_model(rng, model, options):
-    """Adds a draft model if the model can have one: itself, whose guesses are right, or one of other random weights."""
-    if model.path.name in ("qwen3_5-f32.gguf", "lfm2-f32.gguf"):
-        return options
+    """Adds a draft model: itself, whose guesses are right, or one of other random weights, as beside a
+    recurrent model."""
+    recurrent = model.path.name in ("qwen3_5-f32.gguf", "lfm2-f32.gguf")
     options = list(options)
     if "--kv-cache-bytes" in options:  # the draft model's part is as large as the model's
         at = options.index("--kv-cache-bytes") + 1
         number, unit = re.fullmatch(r"(\d+)([KM]?)", options[at]).groups()
         options[at] = f"{2 * int(number)}{unit}"
     other = ROOT / "build/checkpoints/llama-f32.gguf"
-    return options + ["--draft-model", str(model.path if model.rich or rng.random() < 0.5 else other)]
+    return options + ["--draft-model", str(model.path if not recurrent and (model.rich or rng.random() < 0.5) else other)]
 
 
 def draw_settings(rng, device):

@@ -2,7 +2,7 @@
  * Drafted tokens on real checkpoints and the CPU backend: every answer has the same tokens,
  * log-probabilities and alternatives, bit for bit, as without drafts. Random requests with random
  * sampling parameters, with f16 and quantized keys and values, full and sliding attention and a
- * mixture of experts; with a drafter that knows the answers and makes random mistakes, and with the
+ * mixture of experts, recurrent state; with a drafter that knows the answers and makes random mistakes, and with the
  * one that users get; with draft models of right and of wrong guesses. Pools are so small that sequences are preempted, and the prefix cache is on.
  */
 // tags: threads
@@ -22,12 +22,13 @@
 #include "tests/support/engine_rig.h"
 #include "worker/model/model.h"
 
-#define REQUESTS   24u
-#define PROMPT_MAX 60u
-#define ANSWER     70u
-#define PIECE      6u /* tokens of a run that prompts repeat */
-#define BLOCKS     12u
-#define SEQUENCES  8u
+#define REQUESTS    24u
+#define PROMPT_MAX  60u
+#define ANSWER      70u
+#define PIECE       6u /* tokens of a run that prompts repeat */
+#define BLOCKS      12u
+#define SEQUENCES   8u
+#define CHECKPOINTS 4u
 #define KNOWN_RIGHT                                                                                \
     2u /* of the oracle's drafts, positions that are accepted often in every trial */
 
@@ -119,13 +120,18 @@ static void open_engine(struct engine_rig *rig, const struct scene *scene,
     options.step_tokens = 40;
     options.logit_rows = 36;
     options.prefix_cache = true;
+    options.recurrent = plan->state.layers > 0;
+    options.checkpoint_slots = options.recurrent ? CHECKPOINTS : 0;
     options.backend = cpu_backend_create();
     options.layout = &plan->kv;
     options.drafter = drafter;
     options.draft_model = draft;
     options.draft_pace = draft_oracle_pace();
-    struct backend_options load = {
-        .threads = 2, .max_step_rows = options.step_tokens, .max_logit_rows = options.logit_rows};
+    struct backend_options load = {.threads = 2,
+                                   .max_step_rows = options.step_tokens,
+                                   .max_logit_rows = options.logit_rows,
+                                   .state_slots = options.recurrent ? SEQUENCES + CHECKPOINTS : 0,
+                                   .deferred_places = options.recurrent ? STEP_DRAFTS_PLACES : 0};
     for (uint32_t group = 0; group < plan->kv.group_count; group++)
         options.kv_blocks[group] = load.kv_blocks[group] = BLOCKS;
     must(options.backend->interface->load(options.backend, plan, &load, NULL, NULL, NULL) ==
@@ -169,13 +175,14 @@ static void run(struct scene *scene, const struct drafter *drafter, struct draft
     engine_rig_close(&rig);
 }
 
-/* With the model itself as its draft model, whose guesses are nearly all right, and with a model of
- * random weights, whose guesses are wrong. */
+/* With the model itself as its draft model, whose guesses are nearly all right, if it is not
+ * recurrent, and with a model of random weights, whose guesses are wrong. */
 static void check_draft_models(struct scene *scene, const struct trial *trial)
 {
     const char *const paths[] = {trial->path, trial->other};
     uint64_t accepted[2][LIMIT_DRAFT_TOKENS + 1];
-    for (uint32_t i = 0; i < 2; i++) {
+    bool recurrent = model_plan(scene->model)->state.layers > 0;
+    for (uint32_t i = recurrent ? 1 : 0; i < 2; i++) {
         struct model *model;
         struct error_text error;
         must(model_open(paths[i], &model, &error) == RESULT_OK);
@@ -184,7 +191,7 @@ static void check_draft_models(struct scene *scene, const struct trial *trial)
         close_draft(draft);
         model_close(model);
     }
-    for (uint32_t position = 1; position <= KNOWN_RIGHT; position++) {
+    for (uint32_t position = 1; !recurrent && position <= KNOWN_RIGHT; position++) {
         assert_true(accepted[0][position] > 50);
         assert_true(accepted[0][position] > 2 * accepted[1][position]);
     }
@@ -199,7 +206,6 @@ static void check_trial(const struct trial *trial)
     memset(&scene, 0, sizeof scene);
     must(model_open(trial->path, &scene.model, &error) == RESULT_OK);
     must(model_quantize_kv(scene.model, &trial->quantization, &error) == RESULT_OK);
-    must(model_plan(scene.model)->state.layers == 0);
     uint32_t vocabulary = model_plan(scene.model)->config.vocab_tokens;
     scene.vocabulary = vocabulary < 300 ? vocabulary : 300;
     for (uint32_t i = 0; i < REQUESTS; i++)
@@ -265,12 +271,21 @@ static void test_quantized_after_a_start(void **state)
                                 .quantization = turboquant});
 }
 
+/* Delta nets and convolutions; then convolutions alone. */
+static void test_recurrent_state(void **state)
+{
+    (void)state;
+    check_trial(&(struct trial){.path = "build/checkpoints/qwen3_5-f32.gguf",
+                                .other = "build/checkpoints/llama-f32.gguf"});
+    check_trial(&(struct trial){.path = "build/checkpoints/lfm2-f32.gguf"});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_full_attention),          cmocka_unit_test(test_sliding_windows),
         cmocka_unit_test(test_experts_and_sinks),       cmocka_unit_test(test_quantized_cache),
-        cmocka_unit_test(test_quantized_after_a_start),
+        cmocka_unit_test(test_quantized_after_a_start), cmocka_unit_test(test_recurrent_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

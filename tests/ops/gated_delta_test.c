@@ -37,6 +37,8 @@ void gated_delta_cases(const struct op_case_visitor *visitor)
         c.weights[1] = (struct op_trial_weight){GGML_BF16, 1, p->value_heads};
         c.params.gated_delta = *p;
         op_case_visit(visitor, &c);
+        c.defers = true;
+        op_case_visit(visitor, &c);
     }
 }
 

@@ -32,6 +32,8 @@ void short_conv_cases(const struct op_case_visitor *visitor)
         c.weights[0] = (struct op_trial_weight){shapes[i].type, shapes[i].channels, shapes[i].taps};
         c.params.short_conv = (struct short_conv_params){.form = shapes[i].form, .layer = 1};
         op_case_visit(visitor, &c);
+        c.defers = true;
+        op_case_visit(visitor, &c);
     }
 }
 

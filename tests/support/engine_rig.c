@@ -65,6 +65,7 @@ static struct backend *make_backend(const struct engine_rig *rig, uint32_t state
         return options->backend;
     struct fake_backend_options backend = {.layout = &rig->layout,
                                            .state_slots = state_slots,
+                                           .deferred_places = STEP_DRAFTS_PLACES,
                                            .vocab_tokens = options->vocab_tokens,
                                            .step_depth = options->step_depth,
                                            .late = options->late,

@@ -25,6 +25,13 @@ struct recurrent_state {
     uint32_t positions;
 };
 
+/* A place of a deferred row. */
+struct deferred_row {
+    uint64_t value;
+    uint32_t position;
+    uint64_t step; /* that wrote or read it last */
+};
+
 /* A requested draw; its counts are copied. */
 struct wanted_draw {
     uint32_t row;
@@ -58,6 +65,8 @@ struct fake_backend {
     struct fake_backend_options options;
     struct cell *cells[KV_GROUPS_MAX]; /* [blocks, KV_BLOCK_TOKENS] */
     struct recurrent_state *states;    /* [state_slots] */
+    struct deferred_row *deferred;     /* [deferred_places] */
+    uint64_t computed;                 /* steps, so far */
     struct fake_vision *vision;        /* or NULL */
     struct launched_step
         steps[STEP_DEPTH_MAX + 1]; /* a ring; keeps the step before the oldest one */
@@ -166,14 +175,17 @@ static void write_row(struct fake_backend *fake, const struct step_sequence *seq
     }
 }
 
+static void copy_state(struct fake_backend *fake, uint32_t from, uint32_t to)
+{
+    uint32_t slots = fake->options.state_slots;
+    must(from < slots && to < slots && from != to);
+    fake->states[to] = fake->states[from];
+}
+
 /* A state can only be advanced by the row of the next position; a row at position 0 starts anew. */
 static void move_state(struct fake_backend *fake, const struct step_sequence *sequence,
                        uint32_t position, uint64_t value)
 {
-    if (fake->options.state_slots == 0) {
-        must(sequence->state_slot == STATE_SLOT_NONE);
-        return;
-    }
     must(sequence->state_slot < fake->options.state_slots);
     struct recurrent_state *state = &fake->states[sequence->state_slot];
     if (position == 0)
@@ -181,6 +193,39 @@ static void move_state(struct fake_backend *fake, const struct step_sequence *se
     must(state->positions == position);
     state->prefix = fake_backend_hash(state->prefix, value);
     state->positions++;
+    uint32_t end = sequence->first_position + sequence->row_count - sequence->deferred_rows;
+    if (sequence->state_copy != STATE_SLOT_NONE && position + 1 + sequence->rows_after_copy == end)
+        copy_state(fake, sequence->state_slot, sequence->state_copy);
+}
+
+/* Late rows, then those of the step; `values`: of the latter. */
+static void move_states(struct fake_backend *fake, const struct step_sequence *sequence,
+                        uint64_t step, const uint64_t *values)
+{
+    uint32_t certain = sequence->row_count - sequence->deferred_rows;
+    if (fake->options.state_slots == 0) {
+        must(sequence->state_slot == STATE_SLOT_NONE && sequence->deferred_rows == 0);
+        must(sequence->late_rows == 0 && sequence->state_copy == STATE_SLOT_NONE);
+        return;
+    }
+    must(sequence->late_rows <= sequence->first_position);
+    for (uint32_t i = 0; i < sequence->late_rows; i++) {
+        uint32_t position = sequence->first_position - sequence->late_rows + i;
+        must(sequence->late_place + i < fake->options.deferred_places);
+        struct deferred_row *row = &fake->deferred[sequence->late_place + i];
+        must(row->position == position && row->step < step);
+        move_state(fake, sequence, position, row->value);
+        row->step = step; /* and is not written in this step */
+    }
+    for (uint32_t i = 0; i < certain; i++)
+        move_state(fake, sequence, sequence->first_position + i, values[i]);
+    for (uint32_t i = 0; i < sequence->deferred_rows; i++) {
+        must(sequence->deferred_place + i < fake->options.deferred_places);
+        struct deferred_row *row = &fake->deferred[sequence->deferred_place + i];
+        must(row->step < step);
+        *row = (struct deferred_row){values[certain + i], sequence->first_position + certain + i,
+                                     step};
+    }
 }
 
 /* Reads every position that a query at `position` sees; returns the prefix hash at `position`. */
@@ -337,13 +382,6 @@ static void resolve_tokens(const struct fake_backend *fake, struct launched_step
     }
 }
 
-static void copy_state(struct fake_backend *fake, uint32_t from, uint32_t to)
-{
-    uint32_t slots = fake->options.state_slots;
-    must(from < slots && to < slots && from != to);
-    fake->states[to] = fake->states[from];
-}
-
 /* Copies the states that sequences begin with, before any of them advances. */
 static void copy_sources(struct fake_backend *fake, const struct launched_step *step)
 {
@@ -353,15 +391,6 @@ static void copy_sources(struct fake_backend *fake, const struct launched_step *
             continue;
         must(sequence->first_position > 0);
         copy_state(fake, sequence->state_source, sequence->state_slot);
-    }
-}
-
-static void copy_results(struct fake_backend *fake, const struct launched_step *step)
-{
-    for (uint32_t i = 0; i < step->sequence_count; i++) {
-        const struct step_sequence *sequence = &step->sequences[i];
-        if (sequence->state_copy != STATE_SLOT_NONE)
-            copy_state(fake, sequence->state_slot, sequence->state_copy);
     }
 }
 
@@ -390,6 +419,7 @@ static void find_values(const struct fake_backend *fake, struct launched_step *s
 static void compute(struct fake_backend *fake, struct launched_step *step,
                     const struct launched_step *before)
 {
+    fake->computed++;
     resolve_tokens(fake, step, before);
     copy_sources(fake, step);
     if (fake->vision)
@@ -402,10 +432,9 @@ static void compute(struct fake_backend *fake, struct launched_step *step,
     for (uint32_t i = 0; i < step->sequence_count; i++) {
         const struct step_sequence *sequence = &step->sequences[i];
         must(sequence->first_row == row && sequence->row_count > 0);
-        for (uint32_t j = 0; j < sequence->row_count; j++, row++) {
+        move_states(fake, sequence, fake->computed, step->values + row);
+        for (uint32_t j = 0; j < sequence->row_count; j++, row++)
             write_row(fake, sequence, sequence->first_position + j, step->values[row]);
-            move_state(fake, sequence, sequence->first_position + j, step->values[row]);
-        }
     }
     must(row == step->row_count);
     row = 0;
@@ -413,7 +442,8 @@ static void compute(struct fake_backend *fake, struct launched_step *step,
         const struct step_sequence *sequence = &step->sequences[i];
         for (uint32_t j = 0; j < sequence->row_count; j++, row++) {
             uint64_t prefix = read_row(fake, sequence, sequence->first_position + j);
-            if (fake->options.state_slots > 0 && j + 1 == sequence->row_count)
+            if (fake->options.state_slots > 0 &&
+                j + 1 + sequence->deferred_rows == sequence->row_count)
                 must(fake->states[sequence->state_slot].prefix == prefix);
             if (drawn == step->draw_count || step->draws[drawn].row != row)
                 continue;
@@ -426,7 +456,6 @@ static void compute(struct fake_backend *fake, struct launched_step *step,
         }
     }
     must(drawn == step->draw_count);
-    copy_results(fake, step);
 }
 
 static struct fake_backend *own(struct backend *backend)
@@ -556,6 +585,7 @@ static void fake_destroy(struct backend *backend)
     for (uint32_t group = 0; group < KV_GROUPS_MAX; group++)
         free(fake->cells[group]);
     free(fake->states);
+    free(fake->deferred);
     fake_vision_destroy(fake->vision);
     free(fake);
 }
@@ -583,6 +613,7 @@ struct backend *fake_backend_create(const struct fake_backend_options *options)
         fake->vision = fake_vision_create(&(struct fake_vision_options){
             options->vision, options->patch_rows, options->feature_rows, options->late});
     fake->states = must_alloc(options->state_slots + 1u, sizeof *fake->states);
+    fake->deferred = must_alloc(options->deferred_places + 1u, sizeof *fake->deferred);
     return &fake->backend;
 }
 

@@ -5,7 +5,8 @@
  * It keeps real paged memory in which every cell records the prefix it belongs to. It aborts if the
  * block tables of a row lead to a cell of another sequence: a block that is shared, was freed too
  * early, or was never written. Likewise for recurrent state: a slot holds the hash of the rows that
- * advanced it, and a row aborts if it finds the state of another sequence or position there.
+ * advanced it, and a row aborts if it finds the state of another sequence or position there. A place
+ * of a deferred row holds its value and position, and may be read in the step after the one that wrote it.
  *
  * A step is computed either at the earliest moment that the contract allows (at launch) or at the
  * latest (when it is waited for). A scheduler that is right in both modes is right for any device.
@@ -19,7 +20,8 @@
 struct fake_backend_options {
     const struct kv_layout *layout; /* outlives the backend */
     uint32_t kv_blocks[KV_GROUPS_MAX];
-    uint32_t state_slots;  /* 0: rows have no recurrent state */
+    uint32_t state_slots; /* 0: rows have no recurrent state */
+    uint32_t deferred_places;
     uint32_t vocab_tokens; /* bounds the tokens that come out */
     uint32_t step_depth;
     bool late;         /* a step is computed when it is waited for, not when it is launched */

@@ -24,6 +24,10 @@ struct slot {
     uint32_t first_held[KV_GROUPS_MAX]; /* blocks before this one were freed */
     uint32_t kept_position;             /* after which state was kept; 0: none kept */
     bool rewound;                       /* the next rows begin with the kept state */
+    uint32_t room;                      /* positions with blocks, at least `position` */
+    uint32_t drafts;                    /* of its last part */
+    uint32_t late;                      /* of them, accepted and not in the state yet */
+    uint32_t half;                      /* of its places, which keeps these drafts */
 };
 
 struct model_runner {
@@ -92,6 +96,7 @@ static void load(struct model_runner *runner)
         .max_logit_rows = o->logit_rows > 0 ? o->logit_rows : o->step_rows,
     };
     struct error_text error = {""};
+    options.deferred_places = 2 * MODEL_RUNNER_DRAFTS_MAX * o->sequences;
     options.state_slots = 2 * o->sequences; /* each sequence has a second slot for its kept state */
     if (o->feature_rows > 0) {
         options.vision = model_vision_plan(runner->model);
@@ -235,22 +240,25 @@ static void make_room(struct model_runner *runner, struct slot *slot, uint32_t c
     for (uint32_t group = 0; group < layout_of(runner)->group_count; group++) {
         give_back(runner, slot, group,
                   kv_layout_first_block(layout_of(runner), group, slot->position));
-        for (uint32_t b = covered_blocks(runner, group, slot->position);
+        for (uint32_t b = covered_blocks(runner, group, slot->room);
              b < covered_blocks(runner, group, slot->position + count); b++) {
             must(runner->free_count[group] > 0);
             slot->tables[group][b] = runner->free_blocks[group][--runner->free_count[group]];
         }
     }
+    if (slot->room < slot->position + count)
+        slot->room = slot->position + count;
 }
 
 void model_runner_reset(struct model_runner *runner, uint32_t number)
 {
     struct slot *slot = &runner->slots[number];
     for (uint32_t group = 0; group < layout_of(runner)->group_count; group++) {
-        give_back(runner, slot, group, covered_blocks(runner, group, slot->position));
+        give_back(runner, slot, group, covered_blocks(runner, group, slot->room));
         slot->first_held[group] = 0;
     }
-    slot->position = 0;
+    slot->position = slot->room = 0;
+    slot->drafts = slot->late = 0;
     slot->kept_position = 0;
     slot->rewound = false;
 }
@@ -261,10 +269,11 @@ void model_runner_rewind(struct model_runner *runner, uint32_t number)
     must(slot->kept_position > 0 && slot->kept_position <= slot->position);
     for (uint32_t group = 0; group < layout_of(runner)->group_count; group++) {
         must(slot->first_held[group] == 0);
-        for (uint32_t b = blocks_of(slot->kept_position); b < blocks_of(slot->position); b++)
+        for (uint32_t b = blocks_of(slot->kept_position); b < blocks_of(slot->room); b++)
             runner->free_blocks[group][runner->free_count[group]++] = slot->tables[group][b];
     }
-    slot->position = slot->kept_position;
+    slot->position = slot->room = slot->kept_position;
+    slot->drafts = slot->late = 0;
     slot->rewound = true;
 }
 
@@ -272,7 +281,38 @@ uint32_t model_runner_blocks_held(const struct model_runner *runner, uint32_t nu
                                   uint32_t group)
 {
     const struct slot *slot = &runner->slots[number];
-    return covered_blocks(runner, group, slot->position) - slot->first_held[group];
+    return covered_blocks(runner, group, slot->room) - slot->first_held[group];
+}
+
+void model_runner_accept(struct model_runner *runner, uint32_t number, uint32_t drafts)
+{
+    struct slot *slot = &runner->slots[number];
+    must(drafts <= slot->drafts && slot->late == 0);
+    slot->late = drafts;
+    slot->position += drafts;
+}
+
+/* How the part advances recurrent state. */
+static void set_state(struct model_runner *runner, const struct model_runner_part *part,
+                      struct step_sequence *sequence)
+{
+    struct slot *slot = &runner->slots[part->slot];
+    uint32_t kept = runner->options.sequences + part->slot, first = 2 * part->slot;
+    must(part->drafts < part->count && part->drafts <= MODEL_RUNNER_DRAFTS_MAX);
+    sequence->state_slot = runner->options.sequences - 1 - part->slot;
+    sequence->state_source = slot->rewound ? kept : STATE_SLOT_NONE;
+    sequence->state_copy = part->keeps_state ? kept : STATE_SLOT_NONE;
+    sequence->rows_after_copy = part->rows_after_kept;
+    sequence->late_rows = slot->late;
+    sequence->late_place = (first + slot->half) * MODEL_RUNNER_DRAFTS_MAX;
+    slot->half = 1 - slot->half;
+    sequence->deferred_rows = part->drafts;
+    sequence->deferred_place = (first + slot->half) * MODEL_RUNNER_DRAFTS_MAX;
+    slot->drafts = part->drafts;
+    slot->late = 0;
+    slot->rewound = false;
+    if (part->keeps_state)
+        slot->kept_position = slot->position + part->count - part->drafts - part->rows_after_kept;
 }
 
 /* The part's value for its row `i`, or the default if the array is NULL. */
@@ -297,12 +337,9 @@ static void add_part(struct model_runner *runner, struct step_batch *batch,
         .first_row = batch->row_count,
         .row_count = part->count,
         .first_position = slot->position,
-        .state_slot = runner->options.sequences - 1 - part->slot,
-        .state_source = slot->rewound ? runner->options.sequences + part->slot : STATE_SLOT_NONE,
-        .state_copy = part->keeps_state ? runner->options.sequences + part->slot : STATE_SLOT_NONE,
         .adapter = part->adapter,
     };
-    slot->rewound = false;
+    set_state(runner, part, sequence);
     for (uint32_t group = 0; group < layout_of(runner)->group_count; group++)
         sequence->block_tables[group] = slot->tables[group];
     for (uint32_t i = 0; i < part->count; i++, batch->row_count++) {
@@ -316,9 +353,7 @@ static void add_part(struct model_runner *runner, struct step_batch *batch,
             part->sampling ? *part->sampling : (struct row_sampling){.params = &runner->greedy};
         sampling->position = slot->position + i + 1;
     }
-    slot->position += part->count;
-    if (part->keeps_state)
-        slot->kept_position = slot->position;
+    slot->position += part->count - part->drafts;
 }
 
 const float *model_runner_step(struct model_runner *runner, const struct model_runner_part *parts,

@@ -43,8 +43,15 @@ struct model_runner_part {
     const struct rope_position *rope_positions;
     const uint32_t *visible_ends;
     uint32_t adapter; /* 0: none; else 1 + a slot of model_runner_adapter() */
-    bool keeps_state; /* recurrent state is kept behind its rows, for model_runner_rewind() */
+    /* Its last rows, < count, that count only as far as model_runner_accept() says; at most
+     * MODEL_RUNNER_DRAFTS_MAX. */
+    uint32_t drafts;
+    /* Recurrent state is kept for model_runner_rewind(), after its rows without drafts, or so many
+     * of them or of accepted drafts before. */
+    bool keeps_state;
+    uint32_t rows_after_kept;
 };
+#define MODEL_RUNNER_DRAFTS_MAX 32u
 
 struct model_runner; /* opaque */
 
@@ -69,6 +76,8 @@ const float *model_runner_step(struct model_runner *runner, const struct model_r
 double model_runner_row_difference(const float *row, const float *reference, uint32_t count);
 /* Tokens drawn by the last step, one for each row of logits. */
 const struct sampled_token *model_runner_drawn(const struct model_runner *runner);
+/* The first so many drafts of the slot's last part count; its next row follows them. */
+void model_runner_accept(struct model_runner *runner, uint32_t slot, uint32_t drafts);
 /* Empties a slot: frees its blocks; its next token is at position 0. */
 void model_runner_reset(struct model_runner *runner, uint32_t slot);
 /* Goes back to the position of the last kept state since the reset; no group may have a window. */

@@ -30,13 +30,21 @@ enum {
     KV_LAYERS = 2,
     KV_LAYER = 1, /* the one that is used */
     SPREAD = 61,  /* between the tokens of neighbouring rows */
-    CLEAR_TRIALS = 4
+    CLEAR_TRIALS = 4,
+    PLACES = 64, /* of the deferred rows of a sequence in one of PLACE_STEPS steps */
+    PLACE_STEPS = 4
 };
 #define CLEAR_SIZE 2e-6f /* of a row's largest number */
 
 struct fed_row {
     struct op_trial_row row;
     bool wanted;
+};
+
+/* Deferred rows of a sequence's last part. */
+struct op_trial_late {
+    uint32_t rows;
+    uint32_t place;
 };
 
 struct op_trial {
@@ -52,9 +60,10 @@ struct op_trial {
     uint32_t output_count;
     uint32_t *outputs; /* [output_count] -> fed */
     uint32_t table_blocks;
-    uint32_t *block_tables[OP_TRIAL_SEQUENCES]; /* [table_blocks] */
-    uint32_t *openings[OP_TRIAL_SEQUENCES];     /* likewise; of an OPENING group */
-    uint32_t *left;                             /* likewise: nothing */
+    uint32_t *block_tables[OP_TRIAL_SEQUENCES];    /* [table_blocks] */
+    uint32_t *openings[OP_TRIAL_SEQUENCES];        /* likewise; of an OPENING group */
+    uint32_t *left;                                /* likewise: nothing */
+    struct op_trial_late late[OP_TRIAL_SEQUENCES]; /* while it runs */
 };
 
 static bool is_kv(const struct op_case *c)
@@ -217,10 +226,11 @@ static void build_plan(struct op_trial *t)
                                 : plan_sketch_tensor(t->sketch, kind, c->output_columns);
     if (c->stem == OP_gated_delta) /* behind a convolution's state */
         plan_sketch_set_state(t->sketch, KV_LAYERS, 7,
-                              c->output_columns * c->params.gated_delta.key_dim);
+                              c->output_columns * c->params.gated_delta.key_dim, 5,
+                              c->input_columns[0] + c->input_columns[1]);
     if (c->stem == OP_short_conv) /* the second of two layers, as of caches */
         plan_sketch_set_state(t->sketch, KV_LAYERS, c->output_columns * (c->weights[0].columns - 1),
-                              0);
+                              0, c->output_columns, 0);
     if (is_kv(c))
         append_kv_pair(t, op.inputs[0], op.weights[0], op.output);
     else if (c->experts.wide > 0)
@@ -432,8 +442,22 @@ static const uint32_t *opening_table(const struct op_trial *t, uint32_t sequence
     return position < t->c.quantization.start_tokens ? t->openings[sequence] : t->left;
 }
 
-static void run_step(const struct op_trial *t, struct backend *backend, uint32_t step,
-                     uint32_t first_fed, float **outputs)
+/* Defers all rows of a part but the first; *late: those of the sequence's part before it. */
+static void defer(const struct op_trial *t, uint32_t step, uint32_t s, struct op_trial_late *late,
+                  struct step_sequence *part)
+{
+    if (!t->c.defers)
+        return;
+    part->late_rows = late->rows;
+    part->late_place = late->place;
+    part->deferred_rows = part->row_count - 1;
+    part->deferred_place = (step % PLACE_STEPS * OP_TRIAL_SEQUENCES + s) * PLACES;
+    must(part->deferred_rows <= PLACES);
+    *late = (struct op_trial_late){part->deferred_rows, part->deferred_place};
+}
+
+static void run_step(struct op_trial *t, struct backend *backend, uint32_t step, uint32_t first_fed,
+                     float **outputs)
 {
     uint32_t rows = step_rows(&t->c, step);
     uint32_t *ids = must_alloc(rows, sizeof *ids);
@@ -466,6 +490,8 @@ static void run_step(const struct op_trial *t, struct backend *backend, uint32_t
                 .state_slot = OP_TRIAL_SEQUENCES - 1 - s,
                 .state_source = STATE_SLOT_NONE,
                 .state_copy = STATE_SLOT_NONE};
+        if (count > 0)
+            defer(t, step, s, &t->late[s], &sequences[batch.sequence_count - 1]);
         row += count;
     }
     if (backend_step_run(backend, &batch, results, &error) != RESULT_OK)
@@ -490,6 +516,8 @@ bool op_trial_run(struct op_trial *t, struct backend *backend,
     mine.max_logit_rows = mine.max_step_rows;
     mine.kv_blocks[0] = mine.kv_blocks[1] = BLOCKS;
     mine.state_slots = OP_TRIAL_SEQUENCES;
+    mine.deferred_places = t->c.defers ? PLACE_STEPS * OP_TRIAL_SEQUENCES * PLACES : 0;
+    memset(t->late, 0, sizeof t->late);
     enum result result =
         backend->interface->load(backend, plan_sketch_plan(t->sketch), &mine, NULL, NULL, error);
     if (result == RESULT_UNSUPPORTED)

@@ -64,6 +64,8 @@ struct op_case {
     uint32_t window;       /* kv_write, attention: of the cache and the op */
     struct kv_quantization quantization; /* likewise */
     struct rope_config rope;
+    bool
+        defers; /* recurrent ops: all rows of a step but its first are deferred and late in the next */
     uint32_t first_positions[OP_TRIAL_SEQUENCES];
     uint32_t steps[OP_TRIAL_STEPS][OP_TRIAL_SEQUENCES]; /* rows; a step without any ends the list */
 };

@@ -158,10 +158,14 @@ void plan_sketch_quantize_kv(struct plan_sketch *s, const struct kv_quantization
 }
 
 void plan_sketch_set_state(struct plan_sketch *s, uint32_t layers, uint32_t conv_floats,
-                           uint32_t delta_floats)
+                           uint32_t delta_floats, uint32_t conv_row_floats,
+                           uint32_t delta_row_floats)
 {
-    s->plan.state = (struct state_layout){
-        .layers = layers, .conv_floats = conv_floats, .delta_floats = delta_floats};
+    s->plan.state = (struct state_layout){.layers = layers,
+                                          .conv_floats = conv_floats,
+                                          .delta_floats = delta_floats,
+                                          .conv_row_floats = conv_row_floats,
+                                          .delta_row_floats = delta_row_floats};
     for (uint32_t layer = 0; layer < layers; layer++)
         s->plan.state.layer_index[layer] = (uint16_t)layer;
 }

@@ -43,7 +43,8 @@ void plan_sketch_quantize_kv(struct plan_sketch *sketch,
                              const struct kv_quantization *quantization);
 /* `layers` layers that keep state, each of so many floats. */
 void plan_sketch_set_state(struct plan_sketch *sketch, uint32_t layers, uint32_t conv_floats,
-                           uint32_t delta_floats);
+                           uint32_t delta_floats, uint32_t conv_row_floats,
+                           uint32_t delta_row_floats);
 
 /* A weight's row as f32 [columns]. */
 void plan_sketch_weight_row(const struct plan_sketch *sketch, plan_weight_id weight, uint32_t row,

@@ -1,5 +1,6 @@
 /*
- * The seed determines the schedule. Half of the chunks have one row, as in decoding.
+ * The seed determines the schedule. Half of the chunks have one row, as in decoding. A third of the
+ * chunks end with drafts, of which random ones are wrong; those before the first wrong one count.
  */
 #include "tests/support/recurrent_schedule.h"
 
@@ -32,7 +33,11 @@ struct scene {
     uint32_t story[SLOTS];
     uint32_t at[SLOTS];   /* positions computed */
     uint32_t kept[SLOTS]; /* after which state was kept; 0: none since the story began */
+    uint32_t late[SLOTS]; /* accepted drafts of the last part */
+    uint32_t drafted[SLOTS][POSITIONS]; /* tokens of the part */
     uint32_t rewound;
+    uint32_t accepted;
+    uint32_t refused;
     uint32_t compared;
     uint32_t begun;
     uint32_t dropped;
@@ -76,6 +81,7 @@ static void close_scene(struct scene *scene)
 static void begin_anew(struct scene *scene, uint32_t slot)
 {
     scene->dropped += scene->at[slot] < POSITIONS;
+    scene->late[slot] = 0;
     if (scene->kept[slot] > 0 && scene->kept[slot] < POSITIONS &&
         test_random_below(&scene->random, 2)) {
         model_runner_rewind(scene->runner, slot);
@@ -107,8 +113,48 @@ static void compare_row(const struct scene *scene, uint32_t slot, uint32_t posit
                  scene->options->path, slot, position, difference / largest);
 }
 
+/* Lets the part end with drafts. Returns how many of its tokens are right. */
+static uint32_t draw_drafts(struct scene *scene, struct model_runner_part *part)
+{
+    uint32_t *tokens = scene->drafted[part->slot];
+    uint32_t right = part->count;
+    memcpy(tokens, part->tokens, part->count * sizeof *tokens);
+    part->tokens = tokens;
+    if (part->count > 1 && test_random_below(&scene->random, 3) == 0)
+        part->drafts = 1 + test_random_below(&scene->random, part->count - 1);
+    for (uint32_t i = part->count - part->drafts; i < part->count; i++) {
+        if (test_random_below(&scene->random, 6) > 0)
+            continue;
+        tokens[i] =
+            (tokens[i] + 1 + test_random_below(&scene->random, scene->vocab - 1)) % scene->vocab;
+        right = i < right ? i : right;
+    }
+    return right;
+}
+
+static void draw_keeping(struct scene *scene, struct model_runner_part *part)
+{
+    uint32_t advancing = scene->late[part->slot] + part->count - part->drafts;
+    part->keeps_state = test_random_below(&scene->random, 3) == 0;
+    if (part->keeps_state && test_random_below(&scene->random, 2))
+        part->rows_after_kept = test_random_below(&scene->random, advancing);
+}
+
+static void accept(struct scene *scene, const struct model_runner_part *part, uint32_t right)
+{
+    uint32_t slot = part->slot, certain = part->count - part->drafts;
+    if (part->keeps_state)
+        scene->kept[slot] = scene->at[slot] + certain - part->rows_after_kept;
+    scene->at[slot] += right;
+    scene->late[slot] = right - certain;
+    model_runner_accept(scene->runner, slot, right - certain);
+    scene->accepted += right - certain;
+    scene->refused += part->count - right;
+}
+
 static void take_step(struct scene *scene)
 {
+    uint32_t right[SLOTS];
     struct model_runner_part parts[SLOTS];
     uint32_t count = 0;
     for (uint32_t slot = 0; slot < SLOTS; slot++) {
@@ -123,8 +169,9 @@ static void take_step(struct scene *scene)
         parts[count++] =
             (struct model_runner_part){.slot = slot,
                                        .tokens = scene->ids[scene->story[slot]] + scene->at[slot],
-                                       .count = rows < left ? rows : left,
-                                       .keeps_state = test_random_below(&scene->random, 3) == 0};
+                                       .count = rows < left ? rows : left};
+        right[count - 1] = draw_drafts(scene, &parts[count - 1]);
+        draw_keeping(scene, &parts[count - 1]);
     }
     if (count == 0)
         return;
@@ -133,13 +180,12 @@ static void take_step(struct scene *scene)
         uint32_t slot = parts[part].slot;
         for (uint32_t r = 0; r < parts[part].count; r++, logits += scene->vocab) {
             uint32_t position = scene->at[slot] + r;
-            compare_row(scene, slot, position, logits,
-                        scene->alone[scene->story[slot]] + (size_t)position * scene->vocab);
+            if (r < right[part])
+                compare_row(scene, slot, position, logits,
+                            scene->alone[scene->story[slot]] + (size_t)position * scene->vocab);
         }
-        scene->at[slot] += parts[part].count;
-        if (parts[part].keeps_state)
-            scene->kept[slot] = scene->at[slot];
-        scene->compared += parts[part].count;
+        accept(scene, &parts[part], right[part]);
+        scene->compared += right[part];
     }
 }
 
@@ -150,6 +196,7 @@ void recurrent_schedule_check(const struct recurrent_schedule_options *options)
     for (uint32_t step = 0; step < options->steps; step++)
         take_step(&scene);
     assert_true(scene.compared > 9 * options->steps);
+    assert_true(scene.accepted > options->steps / 4 && scene.refused > options->steps / 4);
     assert_true(scene.begun > options->steps / 6);
     assert_true(scene.dropped > options->steps / 12);
     assert_true(scene.rewound > options->steps / 20);

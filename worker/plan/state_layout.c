@@ -33,12 +33,22 @@ enum result state_layout_init(struct state_layout *layout, const struct model_co
                          (unsigned long long)(conv_floats + delta_floats), LIMIT_STATE_FLOATS);
     layout->conv_floats = (uint32_t)conv_floats;
     layout->delta_floats = (uint32_t)delta_floats;
+    layout->conv_row_floats = layout->layers > 0 ? config->conv_channels : 0;
+    if (delta_floats > 0)
+        layout->delta_row_floats = 2 * config->delta.key_heads * config->delta.key_dim +
+                                   config->delta.value_heads * (config->delta.value_dim + 2);
     return RESULT_OK;
 }
 
 uint64_t state_layout_layer_floats(const struct state_layout *layout)
 {
     return (uint64_t)layout->conv_floats + layout->delta_floats;
+}
+
+uint64_t state_layout_row_bytes(const struct state_layout *layout)
+{
+    return (uint64_t)layout->layers * (layout->conv_row_floats + layout->delta_row_floats) *
+           sizeof(float);
 }
 
 uint64_t state_layout_slot_bytes(const struct state_layout *layout)

@@ -19,9 +19,13 @@
 #define STATE_LAYER_NONE UINT16_MAX
 
 struct state_layout {
-    uint32_t layers;                    /* that keep state; 0: the model has none */
-    uint32_t conv_floats;               /* of a layer: [taps - 1, channels] */
-    uint32_t delta_floats;              /* of a layer: [value heads, value dim, key dim] */
+    uint32_t layers;       /* that keep state; 0: the model has none */
+    uint32_t conv_floats;  /* of a layer: [taps - 1, channels] */
+    uint32_t delta_floats; /* of a layer: [value heads, value dim, key dim] */
+    /* With which a row advances a layer: its convolution's input [channels], and what its delta net
+     * reads, queries | keys | values of all heads | beta | alpha. */
+    uint32_t conv_row_floats;
+    uint32_t delta_row_floats;
     uint16_t layer_index[LIMIT_LAYERS]; /* of a model layer among those that keep state, or NONE */
 };
 
@@ -35,5 +39,7 @@ enum result state_layout_init(struct state_layout *layout, const struct model_co
 uint64_t state_layout_layer_floats(const struct state_layout *layout);
 /* Bytes of one sequence's slot; 0 without recurrent layers. */
 uint64_t state_layout_slot_bytes(const struct state_layout *layout);
+/* Bytes of a kept row (struct step_sequence), of all layers. */
+uint64_t state_layout_row_bytes(const struct state_layout *layout);
 
 #endif

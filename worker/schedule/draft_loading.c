@@ -69,6 +69,7 @@ enum result draft_loading_load(struct draft_loading *loading, const struct plan 
     own.max_step_rows = DRAFT_MODEL_ROWS;
     own.max_logit_rows = max_sequences;
     own.state_slots = 0;
+    own.deferred_places = 0;
     own.kept = (struct kept_pools){0};
     own.vision = NULL;
     own.max_patch_rows = own.feature_rows = 0;

@@ -207,6 +207,7 @@ void sequence_preempt(struct sequence *sequence, struct kv_pools *pools)
     must(sequence_is_running(sequence) && sequence->drawn_tokens == 0);
     must(sequence->draft.count == 0);
     give_all(sequence, pools);
+    sequence->draft.late_rows = 0; /* with the slot */
     sequence->computed_tokens = 0;
     sequence->state = SEQUENCE_PREEMPTED;
 }
@@ -233,7 +234,7 @@ void sequence_take_blocks(struct sequence *sequence, struct kv_pools *pools, uin
         kv_pools_make_room(pools, group, block_table_missing(table, covered));
         block_table_extend(table, pools->group[group], covered);
     }
-    sequence_prefix_take_checkpoint(sequence, pools, rows);
+    sequence_prefix_take_checkpoint(sequence, pools, rows - sequence->draft.count);
 }
 
 void sequence_advance(struct sequence *sequence, struct kv_pools *pools, uint32_t rows)
@@ -241,6 +242,7 @@ void sequence_advance(struct sequence *sequence, struct kv_pools *pools, uint32_
     must(sequence_is_running(sequence));
     must(rows > 0 && rows <= sequence_rows_left(sequence));
     sequence->computed_tokens += rows;
+    sequence->draft.late_rows = 0;
     sequence_prefix_release_restored(sequence, pools);
     sequence_prefix_publish(sequence, pools);
     sequence_images_release(&sequence->request.images, pools->features, sequence->computed_tokens);
@@ -441,6 +443,8 @@ void sequence_check(const struct sequence *sequence, const struct kv_pools *pool
         must(sequence->computed_tokens < sequence->known_tokens);
     if (sequence->state == SEQUENCE_DECODE)
         must(sequence_rows_left(sequence) == 1);
+    must(sequence->draft.late_rows == 0 ||
+         (pools->state && sequence->state == SEQUENCE_DECODE && sequence->drawn_tokens == 0));
     must((sequence->recurrent.block != KV_BLOCK_NONE) ==
          (pools->state && sequence_is_running(sequence)));
     for (uint32_t group = 0; group < pools->layout->group_count; group++) {

@@ -150,6 +150,10 @@ void sequence_draft_accept(struct sequence *sequence, struct kv_pools *pools)
 {
     must(sequence->draft.count > 0 && sequence->drawn_tokens == 0);
     sequence_advance(sequence, pools, 1);
+    if (pools->state) {
+        sequence->draft.late_place = sequence->draft.place;
+        sequence->draft.late_rows = sequence->draft.accepted_count + 1;
+    }
     sequence->drawn_tokens = 1;
     sequence->draft.count--;
     take_mask(sequence, &sequence->draft.masks[sequence->draft.accepted_count++]);

@@ -84,6 +84,11 @@ struct sequence_draft {
     bool foresees;
     uint8_t foreseen_class;
     uint32_t foreseen_token;
+    /* In a model with recurrent state: where the drafted rows are kept (struct step_sequence), and
+     * how many of them were accepted and do not count in the state yet. */
+    uint32_t place;
+    uint32_t late_rows;
+    uint32_t late_place;
     double accepted; /* proposed tokens of late that were right, */
     double expected; /* and how many were expected to be (draft_pace.h) */
     struct model_cells cells;

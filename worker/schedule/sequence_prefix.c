@@ -218,19 +218,29 @@ uint32_t sequence_prefix_rows(const struct sequence *sequence, const struct kv_p
     return (next < last ? next : last) - computed;
 }
 
-static bool is_due(const struct sequence *sequence, const struct kv_pools *pools, uint32_t rows)
+/* Positions that the slot of recurrent state contains. */
+static uint32_t state_tokens(const struct sequence *sequence)
+{
+    return sequence->computed_tokens - sequence->draft.late_rows;
+}
+
+/* After how many blocks a checkpoint is due among the next `rows` rows and the late ones before
+ * them; 0: none. */
+static uint32_t due_blocks(const struct sequence *sequence, const struct kv_pools *pools,
+                           uint32_t rows)
 {
     uint32_t end = sequence->computed_tokens + rows;
+    bool due = end / KV_BLOCK_TOKENS > state_tokens(sequence) / KV_BLOCK_TOKENS;
     if (sequence->state == SEQUENCE_PREFILL)
-        return rows == sequence_prefix_rows(sequence, pools);
-    return end % KV_BLOCK_TOKENS == 0;
+        due = rows == sequence_prefix_rows(sequence, pools);
+    return due ? end / KV_BLOCK_TOKENS : 0;
 }
 
 void sequence_prefix_take_checkpoint(struct sequence *sequence, struct kv_pools *pools,
                                      uint32_t rows)
 {
-    if (!keeps_checkpoints(sequence, pools) || !is_due(sequence, pools, rows) ||
-        sequence->saved.block != KV_BLOCK_NONE)
+    uint32_t blocks = keeps_checkpoints(sequence, pools) ? due_blocks(sequence, pools, rows) : 0;
+    if (blocks == 0 || sequence->saved.block != KV_BLOCK_NONE)
         return;
     if (kv_block_pool_free(pools->checkpoints) == 0)
         (void)prefix_cache_evict(pools->prefixes, PREFIX_CHECKPOINT);
@@ -238,7 +248,7 @@ void sequence_prefix_take_checkpoint(struct sequence *sequence, struct kv_pools 
         sequence->saved.block = KV_BLOCK_NONE;
         return;
     }
-    sequence->saved_blocks = (sequence->computed_tokens + rows) / KV_BLOCK_TOKENS;
+    sequence->saved_blocks = blocks;
 }
 
 /* Uses the place's block in each group that has one; else the place keeps the sequence's block. */
@@ -366,8 +376,13 @@ uint32_t sequence_prefix_source_slot(const struct sequence *sequence, const stru
 }
 
 uint32_t sequence_prefix_copy_slot(const struct sequence *sequence, const struct kv_pools *pools,
-                                   uint32_t rows)
+                                   uint32_t rows, uint32_t *rows_after)
 {
-    bool now = sequence->saved_blocks * KV_BLOCK_TOKENS == sequence->computed_tokens + rows;
-    return now ? slot_of(pools, sequence->saved) : STATE_SLOT_NONE;
+    uint32_t at = sequence->saved_blocks * KV_BLOCK_TOKENS;
+    uint32_t end = sequence->computed_tokens + rows;
+    *rows_after = 0;
+    if (sequence->saved.block == KV_BLOCK_NONE || at <= state_tokens(sequence) || at > end)
+        return STATE_SLOT_NONE;
+    *rows_after = end - at;
+    return slot_of(pools, sequence->saved);
 }

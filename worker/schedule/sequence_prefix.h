@@ -32,8 +32,8 @@ void sequence_prefix_resume(struct sequence *sequence, struct kv_pools *pools);
 
 /* Maximum number of its rows in the next step, so that the step ends where a checkpoint is due. */
 uint32_t sequence_prefix_rows(const struct sequence *sequence, const struct kv_pools *pools);
-/* Takes a slot for the checkpoint due after `rows` more rows, if one is due and a slot is
- * available. */
+/* Takes a slot for the last checkpoint that is due up to the end of `rows` more rows, drafts not
+ * counted, if one is due and a slot is available. */
 void sequence_prefix_take_checkpoint(struct sequence *sequence, struct kv_pools *pools,
                                      uint32_t rows);
 /* Publishes what is computed and known and was not published before. */
@@ -47,10 +47,10 @@ void sequence_prefix_release_restored(struct sequence *sequence, struct kv_pools
 void sequence_prefix_release(struct sequence *sequence, struct kv_pools *pools);
 
 /* Slots of recurrent state in the backend's numbering, or STATE_SLOT_NONE: the slot with the state
- * before its next `rows` rows if that is not its own, and the slot to which the state is copied
- * after them. */
+ * before its next `rows` rows if that is not its own, and the slot to which the state is copied,
+ * *rows_after rows before their end. `rows` are without drafts. */
 uint32_t sequence_prefix_source_slot(const struct sequence *sequence, const struct kv_pools *pools);
 uint32_t sequence_prefix_copy_slot(const struct sequence *sequence, const struct kv_pools *pools,
-                                   uint32_t rows);
+                                   uint32_t rows, uint32_t *rows_after);
 
 #endif

@@ -206,8 +206,15 @@ void step_batch_builder_add(struct step_batch_builder *builder, struct sequence 
                                    .first_position = sequence->computed_tokens,
                                    .state_slot = sequence->recurrent.block,
                                    .state_source = sequence_prefix_source_slot(sequence, pools),
-                                   .state_copy = sequence_prefix_copy_slot(sequence, pools, rows),
                                    .adapter = sequence->request.run.adapter};
+    part->state_copy =
+        sequence_prefix_copy_slot(sequence, pools, certain_rows, &part->rows_after_copy);
+    if (pools->state) {
+        part->deferred_rows = sequence->draft.count;
+        part->deferred_place = sequence->draft.place;
+        part->late_rows = sequence->draft.late_rows;
+        part->late_place = sequence->draft.late_place;
+    }
     for (uint32_t group = 0; group < builder->limits.group_count; group++) {
         uint32_t covered =
             kv_layout_covered_tokens(pools->layout, group, sequence->computed_tokens + rows);

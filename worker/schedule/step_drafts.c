@@ -8,6 +8,10 @@
  *
  * A draft is judged by the token before it, so a step with drafts is read before the next one is
  * planned: drafting needs a backend with one step under way.
+ *
+ * In a model with recurrent state drafted rows are deferred (struct step_sequence): those that were
+ * accepted advance the state in the stream's next row. Every decoding stream has a row in every
+ * step, so places are free again two steps later, and two halves of them are used in turn.
  */
 #include "worker/schedule/step_drafts.h"
 
@@ -192,6 +196,12 @@ static void draft(struct worker_engine *engine, const struct step_snapshot *snap
     struct step_drafts *drafts = &engine->drafts;
     request->most_drafts =
         least(engine->parts.step_tokens, engine->parts.logit_rows) - request->streams;
+    uint32_t place = 0;
+    if (engine->pools.state) {
+        request->most_drafts = least(request->most_drafts, STEP_DRAFTS_DEFERRED);
+        drafts->half = 1 - drafts->half;
+        place = drafts->half * STEP_DRAFTS_DEFERRED;
+    }
     (void)draft_policy_choose(&drafts->pace, request, drafts->counts);
     uint32_t free_blocks[KV_GROUPS_MAX];
     spare_blocks(engine, snapshot, free_blocks);
@@ -202,6 +212,8 @@ static void draft(struct worker_engine *engine, const struct step_snapshot *snap
         uint32_t count =
             drafts_that_fit(snapshot, &snapshot->candidates[at], drafts->counts[i], free_blocks);
         sequence_draft_begin(sequence, proposal, count);
+        sequence->draft.place = place;
+        place += sequence->draft.count;
         count_masks(engine, sequence);
         if (sequence->draft.count == 0)
             foresee(sequence, proposal);
@@ -211,7 +223,7 @@ static void draft(struct worker_engine *engine, const struct step_snapshot *snap
 enum result step_drafts_begin(struct worker_engine *engine, const struct step_snapshot *snapshot,
                               struct error_text *error)
 {
-    must(step_pipeline_is_empty(&engine->pipeline) && !engine->pools.state);
+    must(step_pipeline_is_empty(&engine->pipeline));
     struct draft_request request = {.candidates = engine->drafts.candidates,
                                     .target_us = engine->parts.itl_target_ms * 1000.0};
     uint32_t asked = 0, picked;

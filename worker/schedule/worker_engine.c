@@ -39,7 +39,7 @@ static void create_drafts(struct worker_engine *engine)
     const struct worker_engine_parts *parts = &engine->parts;
     if (!parts->drafter)
         return;
-    must(engine->pipeline.depth == 1 && !engine->pools.state);
+    must(engine->pipeline.depth == 1);
     engine->drafts = (struct step_drafts){
         .proposals = must_alloc(parts->max_sequences, sizeof(struct draft_proposal)),
         .candidates = must_alloc(parts->max_sequences, sizeof(struct draft_candidate)),

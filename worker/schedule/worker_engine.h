@@ -40,8 +40,8 @@ struct worker_engine_parts {
     uint32_t max_sequences; /* <= step_tokens */
     uint32_t step_tokens;   /* <= LIMIT_STEP_ROWS */
     uint32_t logit_rows;    /* of a step, >= max_sequences; as given to the backend */
-    /* NULL: no tokens are drafted. Otherwise the backend has one step under way and the row rule
-     * of backend.h, and the model has no recurrent layers. */
+    /* NULL: no tokens are drafted. Otherwise the backend has one step under way, the row rule of
+     * backend.h and, if the model has recurrent layers, STEP_DRAFTS_PLACES places of deferred rows. */
     const struct drafter *drafter;
     struct draft_model
         *draft_model;              /* proposes too; NULL: none. Needs a drafter and a FULL group */
@@ -57,6 +57,10 @@ struct worker_engine_parts {
     struct worker_fault fault;
 };
 
+/* Of a model with recurrent state: drafted rows of a step, at most, and places that they need. */
+#define STEP_DRAFTS_DEFERRED (1u + LIMIT_DRAFT_TOKENS)
+#define STEP_DRAFTS_PLACES   (2u * STEP_DRAFTS_DEFERRED)
+
 /* Scratch and figures of step_drafts.c; the arrays are NULL without a drafter. */
 struct step_drafts {
     struct draft_pace pace;
@@ -64,6 +68,7 @@ struct step_drafts {
     struct draft_candidate *candidates;
     uint32_t *running; /* their numbers among the running sequences */
     uint32_t *counts;
+    uint32_t half; /* of the places of deferred rows, used last */
 };
 
 /* A stream for which a draft model proposes (model_drafts.h). */

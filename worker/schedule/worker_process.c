@@ -91,8 +91,6 @@ static const char *no_speculation_reason(const struct worker_process *process)
         return "on this device steps overlap without --step-depth 1";
     if (options->step_depth > 1)
         return "--step-depth 2: drafts are judged by a token that is read first";
-    if (model_plan(process->model)->state.layers > 0)
-        return "the model's recurrent state cannot be taken back";
     return NULL;
 }
 
@@ -239,6 +237,17 @@ static void log_quantization(const struct plan *plan, uint32_t element_bytes)
              "place of %.1f",
              layers, all_layers, text, (double)bytes / KV_BLOCK_TOKENS,
              (double)plain_bytes / KV_BLOCK_TOKENS);
+}
+
+/* Memory with which drafted rows advance recurrent state. */
+static void decide_deferred(struct worker_process *process)
+{
+    uint64_t row_bytes = state_layout_row_bytes(&model_plan(process->model)->state);
+    if (row_bytes == 0 || no_speculation_reason(process))
+        return;
+    process->backend_options.deferred_places = STEP_DRAFTS_PLACES;
+    log_info("memory: %.1f MB to advance recurrent state by %u drafted rows",
+             (double)(STEP_DRAFTS_PLACES * row_bytes) / MEGABYTE, STEP_DRAFTS_DEFERRED);
 }
 
 /* Sets the bytes of the KV cache, and the number of sequences if its memory decides that. */
@@ -509,6 +518,7 @@ static enum result start(struct worker_process *process, struct error_text *erro
         return result;
     create_backend(process);
     result = decide_vision(process, error);
+    decide_deferred(process);
     kv_inheritance_identify(&process->inheritance, process->options, &process->backend_options);
     if (result == RESULT_OK)
         result = decide_memory(process, error);

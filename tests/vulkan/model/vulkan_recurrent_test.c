@@ -1,7 +1,7 @@
 /*
  * Recurrent state on a Vulkan device under random schedules (tests/support/recurrent_schedule.h).
  * The number of rows of a step selects kernels that round differently, so logits agree within
- * rounding.
+ * rounding, and to the bit with --batch-invariant.
  */
 // tags: no-sanitizers native
 #include <setjmp.h>
@@ -34,6 +34,17 @@ static int teardown(void **state)
     return vulkan_fixture_teardown((void **)&device);
 }
 
+/* With --batch-invariant no bit differs, drafts included. */
+static void check_invariant(const char *path)
+{
+    static const struct vulkan_settings vulkan = {
+        .tier_limit = VULKAN_TIER_HIGHEST, .batch_invariant = true, .kernels_when_needed = true};
+    if (vulkan_fixture_share(device) == VULKAN_SHARE_MATRIX)
+        vulkan_fixture_skip("the driver without matrix units runs it");
+    recurrent_schedule_check(&(const struct recurrent_schedule_options){
+        .path = path, .vulkan = &vulkan, .threads = 1, .steps = 60});
+}
+
 static void check(const char *path)
 {
     bool units = vulkan_fixture_share(device) != VULKAN_SHARE_PLAIN;
@@ -53,6 +64,18 @@ static void test_lfm2(void **state)
     check("build/checkpoints/lfm2-f32");
 }
 
+static void test_lfm2_batch_invariant(void **state)
+{
+    (void)state;
+    check_invariant("build/checkpoints/lfm2-f32");
+}
+
+static void test_qwen3_5_batch_invariant(void **state)
+{
+    (void)state;
+    check_invariant("build/checkpoints/qwen3_5-f32.gguf");
+}
+
 static void test_qwen3_5(void **state)
 {
     (void)state;
@@ -64,6 +87,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lfm2),
         cmocka_unit_test(test_qwen3_5),
+        cmocka_unit_test(test_lfm2_batch_invariant),
+        cmocka_unit_test(test_qwen3_5_batch_invariant),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -38,6 +38,18 @@ static uint32_t largest_head_dim(const struct plan *plan)
     return largest;
 }
 
+/* Floats of the largest matrix of a delta net. */
+static size_t largest_matrix(const struct plan *plan)
+{
+    size_t largest = 0;
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct gated_delta_params *p = &plan->ops[i].params.gated_delta;
+        if (plan->ops[i].stem == OP_gated_delta && (size_t)p->key_dim * p->value_dim > largest)
+            largest = (size_t)p->key_dim * p->value_dim;
+    }
+    return largest;
+}
+
 static bool draws_tokens(const struct plan *plan)
 {
     return plan->logits != PLAN_NONE && !plan->pools;
@@ -48,6 +60,8 @@ enum result cpu_walk_init(struct cpu_step *step, const struct cpu_program *progr
 {
     const struct plan *plan = program->plan;
     size_t scratch_bytes = attention_scratch_floats(largest_head_dim(plan)) * sizeof(float);
+    size_t matrix_bytes = program->deferred_places > 0 ? largest_matrix(plan) * sizeof(float) : 0;
+    scratch_bytes = matrix_bytes > scratch_bytes ? matrix_bytes : scratch_bytes;
     *step = (struct cpu_step){.program = program, .pool = pool};
     step->threads = thread_pool_threads(pool);
     step->token_ids = must_alloc(program->max_step_rows + 1, sizeof *step->token_ids);
@@ -170,6 +184,7 @@ static void check_batch(const struct cpu_program *program, const struct step_bat
     for (uint32_t s = 0; s < batch->sequence_count; s++) {
         must(batch->sequences[s].first_row == next && batch->sequences[s].row_count > 0);
         must(batch->sequences[s].row_count <= batch->row_count - next);
+        must(batch->sequences[s].deferred_rows < batch->sequences[s].row_count);
         next += batch->sequences[s].row_count;
     }
     must(next == batch->row_count);
@@ -234,15 +249,6 @@ static void copy_sources(const struct cpu_step *step)
     }
 }
 
-static void copy_results(const struct cpu_step *step)
-{
-    for (uint32_t s = 0; s < step->batch->sequence_count && step->program->state_slots > 0; s++) {
-        const struct step_sequence *sequence = &step->batch->sequences[s];
-        if (sequence->state_copy != STATE_SLOT_NONE)
-            cpu_state_copy(step->program, sequence->state_slot, sequence->state_copy);
-    }
-}
-
 void cpu_walk_run(struct cpu_step *step, const struct step_batch *batch,
                   const struct sampled_token *before, uint32_t before_count,
                   struct sampled_token *results)
@@ -258,7 +264,6 @@ void cpu_walk_run(struct cpu_step *step, const struct step_batch *batch,
         cpu_adapters_begin(step->adapters, batch);
     copy_sources(step);
     walk(step, 0, step->program->plan->op_count);
-    copy_results(step);
 }
 
 void cpu_walk_run_part(struct cpu_step *step, uint32_t first_op, uint32_t end_op,

@@ -70,6 +70,8 @@ struct backend_options {
                                           any request */
     uint32_t state_slots; /* slots of recurrent state, if the plan has any; includes slots that only
                            * keep states */
+    /* Places of deferred rows (struct step_sequence), if the plan has recurrent state; 0: none. */
+    uint32_t deferred_places;
     struct kept_pools kept;    /* memory for these blocks and slots */
     const struct plan *vision; /* model_vision_plan(), must outlive the backend; NULL: no images */
     uint32_t max_patch_rows;   /* of a batch of images, <= LIMIT_PATCH_ROWS */

@@ -38,8 +38,19 @@ struct step_sequence {
     /* NONE, or another slot that state_slot becomes a copy of before the rows; first_position is
      * not 0 then. */
     uint32_t state_source;
-    /* NONE, or another slot that becomes a copy of state_slot after the rows. */
+    /* Deferred rows, in models with recurrent state. The last `deferred_rows` of its rows do not
+     * advance the slot: what they would advance it with is kept at consecutive places from
+     * deferred_place on. `late_rows` such rows of an earlier step, kept from late_place on, advance
+     * the slot before the step's own rows, at the positions just before first_position. No place is
+     * both read and written in one step. */
+    uint32_t deferred_rows; /* < row_count */
+    uint32_t deferred_place;
+    uint32_t late_rows;
+    uint32_t late_place;
+    /* NONE, or another slot that becomes a copy of state_slot as it is before the last
+     * `rows_after_copy` of the rows that advance it. */
     uint32_t state_copy;
+    uint32_t rows_after_copy;
     uint32_t adapter; /* 0: none; else 1 + the slot of its adapter, which is loaded */
 };
 

@@ -2,7 +2,7 @@
  * Drafted tokens through a whole worker: thousands of random requests, half of them for the second
  * time, so that the drafter knows the answer and makes random mistakes. Every number of drafts is
  * accepted, in every company, with preemptions, cancels, stop ids, penalties, forced tokens, a
- * prefix cache that always evicts, sliding windows and quantization after a start; and each request
+ * prefix cache that always evicts, sliding windows, quantization after a start and recurrent state; and each request
  * gets the same tokens, log-probabilities and alternatives as when it runs alone. The fake backend
  * aborts if a row reads a cell that is not its own sequence's.
  */
@@ -192,6 +192,22 @@ static void test_prefix_cache_that_evicts(void **state)
     check_run(&options, 7, 10);
 }
 
+static void test_recurrent_state(void **state)
+{
+    (void)state;
+    struct engine_rig_options options = options_with(20);
+    options.recurrent = true;
+    check_run(&options, 8, 10);
+    options.prefix_cache = true;
+    options.checkpoint_slots = 12;
+    check_run(&options, 9, 10);
+    options.group_count = 2;
+    options.windows[1] = 40;
+    options.kv_blocks[1] = 24;
+    options.checkpoint_slots = 3;
+    check_run(&options, 10, 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +215,7 @@ int main(void)
         cmocka_unit_test(test_full_and_sliding_groups),
         cmocka_unit_test(test_quantization_after_a_start),
         cmocka_unit_test(test_prefix_cache_that_evicts),
+        cmocka_unit_test(test_recurrent_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,10 @@
  * compilers vectorize without changing the order of any sum. Two passes per row: decay and recall,
  * then correction and output. Results do not depend on where a chunk ends.
  *
+ * Late rows (struct step_sequence) run like the others, from their kept inputs, and their outputs
+ * are dropped. Deferred rows run on a copy of the head's matrix. The piece of a sequence's first
+ * head keeps their inputs.
+ *
  * The chunked form, which turns a prompt's rows into matrix products, is not used: its sums depend
  * on where chunks end.
  */
@@ -26,6 +30,15 @@ struct delta_head {
     uint32_t head;
     uint32_t key_head; /* the head of its query and key */
     float *matrix;     /* [key_dim, value_dim] */
+    size_t floats;     /* of it */
+};
+
+/* The rows of a sequence: late ones, then those of the step. */
+struct delta_rows {
+    const struct step_sequence *sequence;
+    uint32_t advancing; /* the first so many advance the slot */
+    uint32_t total;
+    uint32_t copied_after; /* so many the slot is copied */
 };
 
 static float softplus(float x)
@@ -73,10 +86,18 @@ static void answer(const struct delta_head *head, const float *key, const float 
     }
 }
 
-/* x: queries | keys | values of all heads; y: beta | alpha of all value heads. */
-static void move_row(const struct delta_head *head, const float *x, const float *y, float *out)
+/* A row: queries | keys | values of all heads; beta | alpha of all value heads; and the output of one
+ * head [value_dim]. */
+struct delta_row {
+    const float *x;
+    const float *y;
+    float *out;
+};
+
+static void move_row(const struct delta_head *head, const struct delta_row *row)
 {
     const struct gated_delta_params *p = head->params;
+    const float *x = row->x, *y = row->y;
     float query[LIMIT_HEAD_DIM], key[LIMIT_HEAD_DIM], correction[LIMIT_HEAD_DIM];
     const float *queries = x, *keys = x + (size_t)p->key_heads * p->key_dim;
     const float *value = keys + (size_t)p->key_heads * p->key_dim + head->head * p->value_dim;
@@ -89,7 +110,7 @@ static void move_row(const struct delta_head *head, const float *x, const float 
     recall(head, key, decay, correction);
     for (uint32_t v = 0; v < p->value_dim; v++)
         correction[v] = (value[v] - correction[v]) * beta;
-    answer(head, key, correction, query, out + head->head * p->value_dim);
+    answer(head, key, correction, query, row->out);
 }
 
 static struct delta_head make_head(const struct cpu_step *step, const struct plan_op *op,
@@ -106,12 +127,75 @@ static struct delta_head make_head(const struct cpu_step *step, const struct pla
         .key_head =
             p->heads_alternate ? number % p->key_heads : number / (p->value_heads / p->key_heads),
         .matrix = cpu_state_delta(step->program, p->layer, slot) + number * floats,
+        .floats = floats,
     };
+}
+
+static struct delta_rows list_rows(const struct step_sequence *sequence)
+{
+    uint32_t total = sequence->late_rows + sequence->row_count;
+    return (struct delta_rows){.sequence = sequence,
+                               .advancing = total - sequence->deferred_rows,
+                               .total = total,
+                               .copied_after = cpu_state_copied_after(sequence)};
+}
+
+/* unused: [value_dim], the output of late rows. */
+static struct delta_row find_row(const struct cpu_step *step, const struct plan_op *op,
+                                 const struct step_sequence *sequence,
+                                 const struct delta_head *head, uint32_t at, float *unused)
+{
+    if (at < sequence->late_rows) {
+        const float *kept =
+            cpu_state_delta_row(step->program, head->params->layer, sequence->late_place + at);
+        return (struct delta_row){kept, kept + step->program->tensors[op->inputs[0]].columns,
+                                  unused};
+    }
+    uint32_t row = sequence->first_row + at - sequence->late_rows;
+    float *out = cpu_step_row(step, op->output, row);
+    return (struct delta_row){cpu_step_row(step, op->inputs[0], row),
+                              cpu_step_row(step, op->inputs[1], row),
+                              out + head->head * head->params->value_dim};
+}
+
+static void keep_deferred(const struct cpu_step *step, const struct plan_op *op,
+                          const struct step_sequence *sequence)
+{
+    uint32_t x_columns = step->program->tensors[op->inputs[0]].columns;
+    uint32_t y_columns = step->program->tensors[op->inputs[1]].columns;
+    uint32_t first = sequence->first_row + sequence->row_count - sequence->deferred_rows;
+    must(x_columns + y_columns == step->program->plan->state.delta_row_floats);
+    for (uint32_t i = 0; i < sequence->deferred_rows; i++) {
+        float *kept = cpu_state_delta_row(step->program, op->params.gated_delta.layer,
+                                          sequence->deferred_place + i);
+        memcpy(kept, cpu_step_row(step, op->inputs[0], first + i), x_columns * sizeof(float));
+        memcpy(kept + x_columns, cpu_step_row(step, op->inputs[1], first + i),
+               y_columns * sizeof(float));
+    }
+}
+
+/* Moves a head through all rows of a sequence. tried: [head->floats] scratch. */
+static void move_head(const struct cpu_step *step, const struct plan_op *op,
+                      struct delta_head *head, const struct delta_rows *rows, float *tried)
+{
+    const struct step_sequence *sequence = rows->sequence;
+    float unused[LIMIT_HEAD_DIM];
+    for (uint32_t at = 0; at < rows->total; at++) {
+        if (at == rows->advancing) {
+            memcpy(tried, head->matrix, head->floats * sizeof(float));
+            head->matrix = tried;
+        }
+        const struct delta_row row = find_row(step, op, sequence, head, at, unused);
+        move_row(head, &row);
+        if (at + 1 == rows->copied_after)
+            memcpy(cpu_state_delta(step->program, head->params->layer, sequence->state_copy) +
+                       head->head * head->floats,
+                   head->matrix, head->floats * sizeof(float));
+    }
 }
 
 void cpu_gated_delta(const struct cpu_step *step, uint32_t index, uint32_t thread)
 {
-    (void)thread;
     const struct plan_op *op = &step->program->plan->ops[index];
     const struct gated_delta_params *p = &op->params.gated_delta;
     uint32_t total = p->value_heads * step->batch->sequence_count;
@@ -124,10 +208,9 @@ void cpu_gated_delta(const struct cpu_step *step, uint32_t index, uint32_t threa
         struct delta_head head = make_head(step, op, piece % p->value_heads, sequence->state_slot);
         if (sequence->first_position == 0)
             memset(head.matrix, 0, (size_t)p->key_dim * p->value_dim * sizeof(float));
-        for (uint32_t r = 0; r < sequence->row_count; r++) {
-            uint32_t row = sequence->first_row + r;
-            move_row(&head, cpu_step_row(step, op->inputs[0], row),
-                     cpu_step_row(step, op->inputs[1], row), cpu_step_row(step, op->output, row));
-        }
+        if (piece % p->value_heads == 0)
+            keep_deferred(step, op, sequence);
+        const struct delta_rows rows = list_rows(sequence);
+        move_head(step, op, &head, &rows, step->scratch[thread]);
     }
 }

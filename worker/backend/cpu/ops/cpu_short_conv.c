@@ -4,7 +4,8 @@
  * it loads the inputs before the first row from the sequence's slot and stores the last ones there.
  *
  * Sums go from the oldest input to the newest, from the slot or from the step, so results do not
- * depend on how a sequence is divided into chunks.
+ * depend on how a sequence is divided into chunks. The inputs of deferred rows are kept after the
+ * product of their gate, and shift the columns of a later step as late rows (struct step_sequence).
  */
 #include <string.h>
 
@@ -69,6 +70,21 @@ static void take_input(struct conv_piece *piece, const float *x)
         newest[c] = x[c] * gated[c];
 }
 
+/* Late rows advance the columns without an output. */
+static void take_late(struct conv_piece *piece, const float *kept)
+{
+    float *newest = piece->inputs[(piece->oldest + piece->taps - 1) % piece->taps];
+    memcpy(newest, kept + piece->first, piece->count * sizeof(float));
+    piece->oldest = (piece->oldest + 1) % piece->taps;
+}
+
+/* Of the row taken last. */
+static void keep_input(const struct conv_piece *piece, float *kept)
+{
+    const float *newest = piece->inputs[(piece->oldest + piece->taps - 1) % piece->taps];
+    memcpy(kept + piece->first, newest, piece->count * sizeof(float));
+}
+
 static void convolve(const struct conv_piece *piece, const float *x, float *out)
 {
     const struct cpu_kernels *kernels = piece->step->program->kernels;
@@ -90,23 +106,44 @@ static void convolve(const struct conv_piece *piece, const float *x, float *out)
         out[piece->first + c] = gate[c] * sums[c];
 }
 
+/* Takes the row's input and computes its output; the input stays the newest. */
+static void do_row(struct conv_piece *piece, uint32_t row)
+{
+    const struct cpu_step *step = piece->step;
+    const struct plan_op *op = piece->op;
+    const float *x = cpu_step_row(step, op->inputs[0], row);
+    take_input(piece, x);
+    convolve(piece, x, cpu_step_row(step, op->output, row));
+    if (step->program->notes[piece->index].quantize_output)
+        cpu_step_quantize(step, op->output, row, piece->first, piece->count);
+}
+
 static void do_piece(struct conv_piece *piece, const struct step_sequence *sequence)
 {
     const struct cpu_step *step = piece->step;
     const struct plan_op *op = piece->op;
-    float *state = cpu_state_conv(step->program, op->params.short_conv.layer, sequence->state_slot);
+    uint32_t layer = op->params.short_conv.layer;
+    float *state = cpu_state_conv(step->program, layer, sequence->state_slot);
+    uint32_t copied_after = cpu_state_copied_after(sequence);
+    uint32_t certain = sequence->row_count - sequence->deferred_rows;
     load_weights(piece);
     load_state(piece, state, sequence->first_position);
-    for (uint32_t r = 0; r < sequence->row_count; r++) {
-        uint32_t row = sequence->first_row + r;
-        const float *x = cpu_step_row(step, op->inputs[0], row);
-        take_input(piece, x);
-        convolve(piece, x, cpu_step_row(step, op->output, row));
-        piece->oldest = (piece->oldest + 1) % piece->taps;
-        if (step->program->notes[piece->index].quantize_output)
-            cpu_step_quantize(step, op->output, row, piece->first, piece->count);
+    for (uint32_t r = 0; r < sequence->late_rows; r++) {
+        take_late(piece, cpu_state_conv_row(step->program, layer, sequence->late_place + r));
+        if (r + 1 == copied_after)
+            store_state(piece, cpu_state_conv(step->program, layer, sequence->state_copy));
     }
-    store_state(piece, state);
+    for (uint32_t r = 0; r < sequence->row_count; r++) {
+        do_row(piece, sequence->first_row + r);
+        if (r >= certain)
+            keep_input(piece, cpu_state_conv_row(step->program, layer,
+                                                 sequence->deferred_place + r - certain));
+        piece->oldest = (piece->oldest + 1) % piece->taps;
+        if (r + 1 == certain)
+            store_state(piece, state);
+        if (sequence->late_rows + r + 1 == copied_after)
+            store_state(piece, cpu_state_conv(step->program, layer, sequence->state_copy));
+    }
 }
 
 void cpu_short_conv(const struct cpu_step *step, uint32_t index, uint32_t thread)

@@ -126,6 +126,7 @@ static void describe_pools(struct cpu_program *program, const struct backend_opt
         pool->block_bytes = kv_layout_block_bytes(layout, g, kv_cache_type_bytes(pool->type));
     }
     program->state_slots = options->state_slots;
+    program->deferred_places = program->plan->state.layers > 0 ? options->deferred_places : 0;
 }
 
 static void release_pools(struct cpu_program *program)
@@ -195,7 +196,10 @@ static enum result init_pools(struct cpu_program *program, const struct backend_
     }
     for (uint32_t g = 0; g < program->plan->kv.group_count; g++)
         program->kv[g].memory = program->kv_memory[g].bytes;
-    return RESULT_OK;
+    return lazy_memory_reserve(&program->deferred_memory,
+                               program->deferred_places *
+                                   state_layout_row_bytes(&program->plan->state),
+                               false, "deferred rows", error);
 }
 
 enum result cpu_program_init(struct cpu_program *program, const struct plan *plan,
@@ -237,4 +241,5 @@ void cpu_program_fini(struct cpu_program *program)
         free(program->kv[g].codec);
     }
     release_pools(program);
+    lazy_memory_release(&program->deferred_memory);
 }

@@ -48,11 +48,13 @@ struct cpu_program {
     float *ones;     /* [plan_ones()]: the weight of norms that have none */
     float *rope_tables[MODEL_ROPES_MAX]; /* [max_step_rows][dims]: cosines [dims / 2], then sines */
     struct kv_pool kv[KV_GROUPS_MAX];
-    uint32_t state_slots; /* of recurrent state: cpu_state.h */
+    uint32_t state_slots;     /* of recurrent state: cpu_state.h */
+    uint32_t deferred_places; /* likewise */
     struct cpu_weights weights;
     struct lazy_memory tensor_memory;
     struct lazy_memory kv_memory[KV_GROUPS_MAX];
     struct lazy_memory state_memory;
+    struct lazy_memory deferred_memory;
     struct lazy_memory feature_memory; /* for cpu_feature_pool_place(), if the pools are kept */
     enum kept_pools_origin pools_origin;
     struct error_text pools_reason; /* why given pools are not used, else "" */

@@ -27,6 +27,29 @@ float *cpu_state_delta(const struct cpu_program *program, uint32_t layer, uint32
     return layer_state(program, layer, slot) + program->plan->state.conv_floats;
 }
 
+float *cpu_state_conv_row(const struct cpu_program *program, uint32_t layer, uint32_t place)
+{
+    const struct state_layout *layout = &program->plan->state;
+    must(place < program->deferred_places && layout->layer_index[layer] != STATE_LAYER_NONE);
+    uint64_t floats = (uint64_t)layout->conv_row_floats + layout->delta_row_floats;
+    float *rows = program->deferred_memory.bytes;
+    return rows + ((uint64_t)place * layout->layers + layout->layer_index[layer]) * floats;
+}
+
+float *cpu_state_delta_row(const struct cpu_program *program, uint32_t layer, uint32_t place)
+{
+    return cpu_state_conv_row(program, layer, place) + program->plan->state.conv_row_floats;
+}
+
+uint32_t cpu_state_copied_after(const struct step_sequence *sequence)
+{
+    if (sequence->state_copy == STATE_SLOT_NONE)
+        return 0;
+    uint32_t advancing = sequence->late_rows + sequence->row_count - sequence->deferred_rows;
+    must(sequence->rows_after_copy < advancing);
+    return advancing - sequence->rows_after_copy;
+}
+
 void cpu_state_copy(const struct cpu_program *program, uint32_t from, uint32_t to)
 {
     uint64_t slot_bytes = state_layout_slot_bytes(&program->plan->state);

@@ -316,13 +316,17 @@ struct vulkan_short_conv_push {
     uint64_t state;                     /* 16: f32 [slots, slot_floats] of the layer */
     uint64_t rows;                      /* 24: struct vulkan_step_row */
     uint64_t sequences;                 /* 32: struct vulkan_step_sequence */
-    struct vulkan_outputs_push outputs; /* 40 */
-    uint32_t stride;                    /* 72: columns of x */
-    uint32_t columns;                   /* 76: of the output */
-    uint32_t taps;                      /* 80 */
-    uint32_t slot_floats;               /* 84 */
+    uint64_t moves;                     /* 40: struct vulkan_step_move */
+    uint64_t deferred;                  /* 48: f32 [places, place_floats] of the layer */
+    struct vulkan_outputs_push outputs; /* 56 */
+    uint32_t stride;                    /* 88: columns of x */
+    uint32_t columns;                   /* 92: of the output */
+    uint32_t taps;                      /* 96 */
+    uint32_t slot_floats;               /* 100 */
+    uint32_t place_floats;              /* 104 */
+    uint32_t unused;                    /* 108 */
 };
-static_assert(sizeof(struct vulkan_short_conv_push) == 88, "byte map");
+static_assert(sizeof(struct vulkan_short_conv_push) == 112, "byte map");
 
 struct vulkan_head_norm_gate_push {
     uint64_t x;                         /*  0: f32 [rows, columns] */
@@ -360,16 +364,20 @@ struct vulkan_gate_heads_push {
 static_assert(sizeof(struct vulkan_gate_heads_push) == 64, "byte map");
 
 struct vulkan_gated_delta_push {
-    uint64_t x;           /*  0: f32 [rows, queries | keys | values] */
-    uint64_t y;           /*  8: f32 [rows, beta | alpha] */
-    uint64_t rates;       /* 16: f32 [2 * value heads]: rates, then time biases */
-    uint64_t state;       /* 24: f32 [slots, slot_floats] of the layer */
-    uint64_t sequences;   /* 32: struct vulkan_step_sequence */
-    uint64_t out_f32;     /* 40 */
-    uint32_t slot_floats; /* 48 */
-    uint32_t slot_offset; /* 52: where the matrices begin in a slot */
+    uint64_t x;            /*  0: f32 [rows, queries | keys | values] */
+    uint64_t y;            /*  8: f32 [rows, beta | alpha] */
+    uint64_t rates;        /* 16: f32 [2 * value heads]: rates, then time biases */
+    uint64_t state;        /* 24: f32 [slots, slot_floats] of the layer */
+    uint64_t sequences;    /* 32: struct vulkan_step_sequence */
+    uint64_t moves;        /* 40: struct vulkan_step_move */
+    uint64_t deferred;     /* 48: f32 [places, place_floats] of the layer */
+    uint64_t out_f32;      /* 56 */
+    uint32_t slot_floats;  /* 64 */
+    uint32_t slot_offset;  /* 68: where the matrices begin in a slot */
+    uint32_t place_floats; /* 72 */
+    uint32_t place_offset; /* 76: where queries, keys and values begin in a place */
 };
-static_assert(sizeof(struct vulkan_gated_delta_push) == 56, "byte map");
+static_assert(sizeof(struct vulkan_gated_delta_push) == 80, "byte map");
 enum vulkan_gated_delta_constant {
     VULKAN_GATED_DELTA_INVOCATIONS,
     VULKAN_GATED_DELTA_KEY_DIM,

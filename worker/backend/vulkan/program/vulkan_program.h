@@ -69,6 +69,9 @@ struct vulkan_program {
     struct vulkan_piece
         *states; /* [recurrent layers] f32 [slots][floats of a layer]: vulkan_recurrent_states.h */
     struct vulkan_arena *state_memory;
+    uint32_t deferred_places;     /* of deferred rows (struct step_sequence); 0: none */
+    struct vulkan_piece deferred; /* f32 [recurrent layers][deferred_places][floats of a row] */
+    struct vulkan_arena *deferred_memory;
     enum kept_pools_origin pools_origin; /* of kv_memory and state_memory */
     struct error_text pools_reason;      /* why these are not an earlier worker's, else "" */
     struct vulkan_kv_layer patch_kv;     /* of a vision plan, shared by its layers */

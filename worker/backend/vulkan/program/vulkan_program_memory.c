@@ -202,6 +202,18 @@ static enum result place_pools(struct vulkan_program *program,
     return result;
 }
 
+static enum result place_deferred(struct vulkan_program *program,
+                                  const struct backend_options *options, struct error_text *error)
+{
+    uint64_t bytes = options->deferred_places * state_layout_row_bytes(&program->plan->state);
+    if (bytes == 0)
+        return RESULT_OK;
+    program->deferred_places = options->deferred_places;
+    program->deferred_memory = vulkan_arena_create(program->device, align_piece(bytes), false);
+    return vulkan_arena_take(program->deferred_memory, bytes, "deferred rows", &program->deferred,
+                             error);
+}
+
 /* Of a vision plan: keys and values of the patches, shared by all attention ops, which run one
  * after the other. */
 static enum result place_patches(struct vulkan_program *program, struct error_text *error)
@@ -299,6 +311,8 @@ enum result vulkan_program_init(struct vulkan_program *program, const struct vul
     if (result == RESULT_OK)
         result = place_pools(program, options, error);
     if (result == RESULT_OK)
+        result = place_deferred(program, options, error);
+    if (result == RESULT_OK)
         result = place_patches(program, error);
     if (result == RESULT_OK)
         result = place_scratch(program, error);
@@ -314,6 +328,7 @@ void vulkan_program_fini(struct vulkan_program *program)
     release_pools(program);
     vulkan_arena_destroy(program->scratch_memory);
     vulkan_arena_destroy(program->patch_memory);
+    vulkan_arena_destroy(program->deferred_memory);
     free(program->notes);
     free(program->whole_notes);
     free(program->whole_plan.ops);

@@ -18,10 +18,16 @@ static uint64_t sequences_offset(const struct vulkan_batch *batch)
     return align_section(batch->limits.rows * sizeof(struct vulkan_step_row));
 }
 
-static uint64_t logit_rows_offset(const struct vulkan_batch *batch)
+static uint64_t moves_offset(const struct vulkan_batch *batch)
 {
     return sequences_offset(batch) +
            align_section(batch->limits.rows * sizeof(struct vulkan_step_sequence));
+}
+
+static uint64_t logit_rows_offset(const struct vulkan_batch *batch)
+{
+    return moves_offset(batch) +
+           align_section(batch->limits.rows * sizeof(struct vulkan_step_move));
 }
 
 static uint64_t tiles_offset(const struct vulkan_batch *batch)
@@ -72,6 +78,7 @@ enum result vulkan_batch_init(struct vulkan_batch *batch, const struct vulkan_de
         result = make_tables(batch, table_entries, error);
     batch->rows_address = batch->buffer.address;
     batch->sequences_address = batch->buffer.address + sequences_offset(batch);
+    batch->moves_address = batch->buffer.address + moves_offset(batch);
     batch->logit_rows_address = batch->buffer.address + logit_rows_offset(batch);
     batch->tiles_address = batch->buffer.address + tiles_offset(batch);
     batch->sights_address = batch->buffer.address + sights_offset(batch);
@@ -147,6 +154,20 @@ static void fill_opening(struct vulkan_batch *batch, const struct step_batch *st
     batch->has_openings |= from->first_position < batch->limits.layout->quantization.start_tokens;
 }
 
+static void fill_move(struct vulkan_batch *batch, const struct step_sequence *from, uint32_t index)
+{
+    uint32_t advancing = from->late_rows + from->row_count - from->deferred_rows;
+    must(from->deferred_rows < from->row_count && from->rows_after_copy < advancing);
+    const struct vulkan_step_move move = {.deferred_rows = from->deferred_rows,
+                                          .deferred_place = from->deferred_place,
+                                          .late_rows = from->late_rows,
+                                          .late_place = from->late_place,
+                                          .copied_after = advancing - from->rows_after_copy,
+                                          .state_copy = from->state_copy};
+    memcpy((uint8_t *)batch->buffer.mapped + moves_offset(batch) + index * sizeof move, &move,
+           sizeof move);
+}
+
 static void fill_sequence(struct vulkan_batch *batch, const struct step_batch *step, uint32_t index,
                           uint32_t *next_entry)
 {
@@ -164,6 +185,7 @@ static void fill_sequence(struct vulkan_batch *batch, const struct step_batch *s
         *next_entry += entries;
     }
     memcpy(bytes + sequences_offset(batch) + index * sizeof to, &to, sizeof to);
+    fill_move(batch, from, index);
     if (batch->limits.layout->quantization.start_tokens > 0)
         fill_opening(batch, step, index, to);
     struct vulkan_step_row *rows = (struct vulkan_step_row *)(void *)bytes;

@@ -40,7 +40,19 @@ struct vulkan_step_sequence {
     uint32_t state_slot;
     uint32_t table[KV_GROUPS_MAX]; /* first entry of its block table among all tables' entries */
 };
+
+/* How a sequence advances recurrent state: 32 bytes. The rows of struct step_sequence. */
+struct vulkan_step_move {
+    uint32_t deferred_rows;
+    uint32_t deferred_place;
+    uint32_t late_rows;
+    uint32_t late_place;
+    uint32_t copied_after; /* so many late and other rows the slot is copied, > 0 */
+    uint32_t state_copy;   /* to this one, or STATE_SLOT_NONE */
+    uint32_t unused[2];
+};
 _Static_assert(sizeof(struct vulkan_step_row) == 16, "byte map");
+_Static_assert(sizeof(struct vulkan_step_move) == 32, "byte map");
 _Static_assert(sizeof(struct vulkan_step_sequence) == 32, "byte map");
 _Static_assert(sizeof(struct vulkan_step_sight) == 32, "byte map");
 
@@ -55,9 +67,10 @@ struct vulkan_batch_limits {
 struct vulkan_batch {
     const struct vulkan_device *device;
     struct vulkan_batch_limits limits;
-    struct vulkan_buffer buffer; /* rows, sequences, logit rows, tiles, sights, openings */
+    struct vulkan_buffer buffer; /* rows, sequences, moves, logit rows, tiles, sights, openings */
     struct vulkan_buffer tables; /* replaced by a larger one when a step needs it */
     uint64_t rows_address;
+    uint64_t moves_address; /* struct vulkan_step_move of each sequence */
     uint64_t sequences_address;
     uint64_t logit_rows_address;
     uint64_t tiles_address;

@@ -1,6 +1,7 @@
 /*
  * Each step begins with a barrier, so steps take effect in order. Within a step the ops that touch
- * states are ordered like any other hazard; all states count as one tensor.
+ * states are ordered like any other hazard; all states count as one tensor. Places of deferred rows
+ * need no order within a step, because no place is both read and written in one.
  */
 #include "worker/backend/vulkan/record/vulkan_ops.h"
 
@@ -14,6 +15,22 @@ static uint64_t layer_states(const struct vulkan_program *program, uint32_t laye
     uint32_t index = program->plan->state.layer_index[layer];
     must(index < program->plan->state.layers);
     return program->states[index].address;
+}
+
+/* Places of deferred rows of the layer; 0 if the program has none. */
+static uint64_t layer_places(const struct vulkan_program *program, uint32_t layer)
+{
+    const struct state_layout *layout = &program->plan->state;
+    uint64_t floats = (uint64_t)layout->conv_row_floats + layout->delta_row_floats;
+    if (program->deferred_places == 0)
+        return 0;
+    return program->deferred.address +
+           layout->layer_index[layer] * program->deferred_places * floats * sizeof(float);
+}
+
+static uint32_t place_floats(const struct vulkan_program *program)
+{
+    return program->plan->state.conv_row_floats + program->plan->state.delta_row_floats;
 }
 
 void vulkan_record_short_conv(struct vulkan_recorder *recorder)
@@ -30,11 +47,14 @@ void vulkan_record_short_conv(struct vulkan_recorder *recorder)
         .state = layer_states(program, op->params.short_conv.layer),
         .rows = batch->rows_address,
         .sequences = batch->sequences_address,
+        .moves = batch->moves_address,
+        .deferred = layer_places(program, op->params.short_conv.layer),
         .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
         .stride = program->tensors[op->inputs[0]].columns,
         .columns = program->tensors[op->output].columns,
         .taps = program->plan->weights[op->weights[0]].columns,
         .slot_floats = (uint32_t)state_layout_layer_floats(&program->plan->state),
+        .place_floats = place_floats(program),
     };
     uint32_t form = op->params.short_conv.form == SHORT_CONV_GATED ? VULKAN_SHORT_CONV_GATED : 0;
     bool at_once = shape->rows == shape->sequences && !program->device->facts.batch_invariant;
@@ -70,9 +90,13 @@ void vulkan_record_gated_delta(struct vulkan_recorder *recorder)
         .rates = program->weights.vector_address[op->weights[0]],
         .state = layer_states(program, p->layer),
         .sequences = batch->sequences_address,
+        .moves = batch->moves_address,
+        .deferred = layer_places(program, p->layer),
         .out_f32 = program->tensors[op->output].f32,
         .slot_floats = (uint32_t)state_layout_layer_floats(&program->plan->state),
         .slot_offset = program->plan->state.conv_floats,
+        .place_floats = place_floats(program),
+        .place_offset = program->plan->state.conv_row_floats,
     };
     const struct vulkan_specialization specialization = {
         .count = VULKAN_GATED_DELTA_CONSTANTS,

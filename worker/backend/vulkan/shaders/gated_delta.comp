@@ -5,13 +5,16 @@
  *
  * The value columns of a matrix are independent: a subgroup takes one column of one value head of one
  * sequence through all rows of the step, with the key dimension in its lanes' registers. The slot's
- * memory is read once before the first row and written once after the last.
+ * memory is read once before the first row and written once after the last row that advances it.
+ * Late rows are read from their places; deferred rows go on in registers, and the first subgroups of
+ * each head keep their inputs.
  *
  * Grid: (columns of all value heads by subgroups of a workgroup, sequences).
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #include "step.glsl"
+#include "moves.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint KEY_DIM = 128;
@@ -35,10 +38,16 @@ layout(push_constant) uniform Push
     uint64_t rates;     /* f32 [2 * VALUE_HEADS]: rates, then time biases */
     uint64_t state;     /* f32 [slots, slot_floats] of the layer */
     uint64_t sequences; /* StepSequence [] */
+    uint64_t moves;     /* StepMove [] */
+    uint64_t deferred;  /* f32 [places, place_floats] of the layer */
     uint64_t out_f32;   /* [rows, VALUE_HEADS * VALUE_DIM] */
     uint slot_floats;
     uint slot_offset; /* of the matrices in a slot, floats */
+    uint place_floats;
+    uint place_offset; /* of a row of x in a place, floats; the row of y follows */
 } push;
+
+const uint X_COLUMNS = 2 * KEYS + VALUE_HEADS * VALUE_DIM, Y_COLUMNS = 2 * VALUE_HEADS;
 
 float held[HELD], key[HELD], query[HELD];
 
@@ -65,6 +74,50 @@ float softplus(float x)
     return x > SOFTPLUS_LINEAR ? x : max(x, 0.0) + log(1.0 + exp(-abs(x)));
 }
 
+uint64_t place_address(uint place)
+{
+    return push.deferred + 4 * (uint64_t(place) * push.place_floats + push.place_offset);
+}
+
+uint64_t matrix_address(uint slot, uint column)
+{
+    return push.state +
+           4 * (uint64_t(slot) * push.slot_floats + push.slot_offset + uint64_t(column) * KEY_DIM);
+}
+
+void store(uint slot, uint column)
+{
+    Floats matrix = Floats(matrix_address(slot, column));
+    for (uint i = 0; i < HELD; i++)
+        if (element(i) < KEY_DIM)
+            matrix.at[element(i)] = held[i];
+}
+
+/* Keeps a deferred row: each column its value, the first column of a head beta and alpha, and the
+ * first one of a key head its key; a late row's query is not used. */
+void keep(Floats x, Floats y, uint place, uint column, uint key_head)
+{
+    uint head = column / VALUE_DIM;
+    Floats kept_x = Floats(place_address(place));
+    Floats kept_y = Floats(place_address(place) + 4 * X_COLUMNS);
+    bool first = column % VALUE_DIM == 0;
+    bool keeps_key = first && (TAKE_TURNS ? head < KEY_HEADS : head % (VALUE_HEADS / KEY_HEADS) == 0);
+    if (subgroupElect()) {
+        kept_x.at[2 * KEYS + column] = x.at[2 * KEYS + column];
+        if (first) {
+            kept_y.at[head] = y.at[head];
+            kept_y.at[VALUE_HEADS + head] = y.at[VALUE_HEADS + head];
+        }
+    }
+    for (uint i = 0; keeps_key && i < HELD; i++) {
+        uint at = key_head * KEY_DIM + element(i);
+        if (element(i) < KEY_DIM) {
+            kept_x.at[at] = x.at[at];
+            kept_x.at[KEYS + at] = x.at[KEYS + at];
+        }
+    }
+}
+
 void main()
 {
     uint column = gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID;
@@ -73,17 +126,21 @@ void main()
     uint head = column / VALUE_DIM;
     uint key_head = TAKE_TURNS ? head % KEY_HEADS : head / (VALUE_HEADS / KEY_HEADS);
     StepSequence sequence = StepSequences(push.sequences).at[gl_WorkGroupID.y];
-    Floats matrix = Floats(push.state + 4 * (uint64_t(sequence.state_slot) * push.slot_floats +
-                                             push.slot_offset + uint64_t(column) * KEY_DIM));
+    StepMove move = StepMoves(push.moves).at[gl_WorkGroupID.y];
+    Floats matrix = Floats(matrix_address(sequence.state_slot, column));
+    uint total = move.late_rows + sequence.row_count;
+    uint advancing = total - move.deferred_rows;
     Floats rates = Floats(push.rates);
     float rate = RATE_IS_LOG ? -exp(rates.at[head]) : rates.at[head];
     float time_bias = rates.at[VALUE_HEADS + head];
     for (uint i = 0; i < HELD; i++)
         held[i] = sequence.first_position > 0 && element(i) < KEY_DIM ? matrix.at[element(i)] : 0.0;
-    for (uint r = 0; r < sequence.row_count; r++) {
-        uint row = sequence.first_row + r;
-        Floats x = Floats(push.x + 4 * (uint64_t(row) * (2 * KEYS + VALUE_HEADS * VALUE_DIM)));
-        Floats y = Floats(push.y + 4 * (uint64_t(row) * 2 * VALUE_HEADS));
+    for (uint r = 0; r < total; r++) {
+        bool late = r < move.late_rows;
+        uint row = sequence.first_row + r - move.late_rows;
+        uint64_t kept = place_address(move.late_place + r);
+        Floats x = Floats(late ? kept : push.x + 4 * (uint64_t(row) * X_COLUMNS));
+        Floats y = Floats(late ? kept + 4 * X_COLUMNS : push.y + 4 * (uint64_t(row) * Y_COLUMNS));
         load_unit(x, key_head * KEY_DIM, inversesqrt(float(KEY_DIM)), query);
         load_unit(x, KEYS + key_head * KEY_DIM, 1.0, key);
         float decay = exp(rate * softplus(y.at[VALUE_HEADS + head] + time_bias));
@@ -100,10 +157,13 @@ void main()
             answer += held[i] * query[i];
         }
         answer = subgroupAdd(answer);
-        if (subgroupElect())
+        if (!late && subgroupElect())
             Floats(push.out_f32).at[row * VALUE_HEADS * VALUE_DIM + column] = answer;
+        if (r + 1 == advancing)
+            store(sequence.state_slot, column);
+        if (r + 1 == move.copied_after && move.state_copy != SLOT_NONE)
+            store(move.state_copy, column);
+        if (r >= advancing)
+            keep(x, y, move.deferred_place + r - advancing, column, key_head);
     }
-    for (uint i = 0; i < HELD; i++)
-        if (element(i) < KEY_DIM)
-            matrix.at[element(i)] = held[i];
 }

@@ -135,7 +135,8 @@ static uint64_t step_bytes(const struct plan *plan, const struct backend_options
         if (unpacked > largest && unpacked <= VULKAN_LINEAR_UNPACKED_MAX)
             largest = unpacked;
     }
-    return tensors + largest + vulkan_image_encoder_bytes(options);
+    return tensors + largest + vulkan_image_encoder_bytes(options) +
+           options->deferred_places * state_layout_row_bytes(&plan->state);
 }
 
 /* Pools of an earlier worker that this one cannot adopt take memory that is free. */

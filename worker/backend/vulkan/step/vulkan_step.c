@@ -39,12 +39,10 @@ struct slot {
     struct vulkan_commands *draws; /* of the last step that awaited masks; NULL: none did yet */
     bool awaits_masks;             /* the draws are not submitted yet */
     bool draws_apart;              /* they are a submission of their own */
-    /* Copies of recurrent state around the step; NULL: not made yet. They have finished when a
-     * later step has, whose commands begin after them. */
-    struct vulkan_commands *before;
-    struct vulkan_commands *after;
-    bool before_submitted;
-    bool after_submitted;
+    /* Copies of recurrent state before the step; NULL: not made yet. They have finished when the
+     * step has, whose commands begin after them. */
+    struct vulkan_commands *copies;
+    bool copies_submitted;
     uint32_t logit_rows;
     uint32_t sampling; /* bits of enum vulkan_sampler_work */
     struct vulkan_host_draws *host_draws;
@@ -150,8 +148,7 @@ void vulkan_steps_destroy(struct vulkan_steps *steps)
         struct slot *slot = &steps->slots[i];
         forget_recordings(slot, ROWS_ALONE + 1);
         vulkan_commands_destroy(slot->draws);
-        vulkan_commands_destroy(slot->before);
-        vulkan_commands_destroy(slot->after);
+        vulkan_commands_destroy(slot->copies);
         vulkan_commands_destroy(slot->once);
         vulkan_batch_fini(&slot->batch);
         vulkan_host_draws_destroy(slot->host_draws);
@@ -263,54 +260,42 @@ static enum result choose_commands(struct vulkan_steps *steps, struct slot *slot
     return result;
 }
 
-enum copy_side { COPY_BEFORE, COPY_AFTER };
-
-static bool wants_copy(const struct step_sequence *sequence, enum copy_side side)
-{
-    uint32_t other = side == COPY_BEFORE ? sequence->state_source : sequence->state_copy;
-    return other != STATE_SLOT_NONE;
-}
-
 static uint32_t wait_limit_ms(const struct vulkan_steps *steps)
 {
     return STEP_WAIT_LIMIT_MS * vulkan_device_time_factor(steps->program->device);
 }
 
-/* Records nothing if no sequence needs a copy. *submitted: whether copies were submitted. */
+/* Copies the states that sequences begin with; records nothing if none does. */
 static enum result copy_states(const struct vulkan_steps *steps, const struct step_batch *batch,
-                               enum copy_side side, struct vulkan_commands **commands,
-                               bool *submitted, struct error_text *error)
+                               struct slot *slot, struct error_text *error)
 {
     uint32_t first = 0;
-    while (first < batch->sequence_count && !wants_copy(&batch->sequences[first], side))
+    while (first < batch->sequence_count && batch->sequences[first].state_source == STATE_SLOT_NONE)
         first++;
     if (first == batch->sequence_count || steps->program->plan->state.layers == 0)
         return RESULT_OK;
     enum result result = RESULT_OK;
-    if (!*commands)
-        result = vulkan_commands_create(steps->program->device, VULKAN_QUEUE_COMPUTE, 0, commands,
-                                        error);
-    else if (*submitted)
-        result = vulkan_commands_wait(*commands, wait_limit_ms(steps), error);
+    if (!slot->copies)
+        result = vulkan_commands_create(steps->program->device, VULKAN_QUEUE_COMPUTE, 0,
+                                        &slot->copies, error);
+    else if (slot->copies_submitted)
+        result = vulkan_commands_wait(slot->copies, wait_limit_ms(steps), error);
     if (result == RESULT_OK)
-        result = vulkan_commands_begin(*commands, error);
+        result = vulkan_commands_begin(slot->copies, error);
     if (result != RESULT_OK)
         return result;
-    vulkan_commands_barrier(*commands);
+    vulkan_commands_barrier(slot->copies);
     for (uint32_t s = first; s < batch->sequence_count; s++) {
         const struct step_sequence *sequence = &batch->sequences[s];
-        if (wants_copy(sequence, side) && side == COPY_BEFORE)
-            vulkan_recurrent_states_copy(steps->program, *commands, sequence->state_source,
+        if (sequence->state_source != STATE_SLOT_NONE)
+            vulkan_recurrent_states_copy(steps->program, slot->copies, sequence->state_source,
                                          sequence->state_slot);
-        else if (wants_copy(sequence, side))
-            vulkan_recurrent_states_copy(steps->program, *commands, sequence->state_slot,
-                                         sequence->state_copy);
     }
-    vulkan_commands_barrier(*commands);
-    result = vulkan_commands_end(*commands, error);
+    vulkan_commands_barrier(slot->copies);
+    result = vulkan_commands_end(slot->copies, error);
     if (result == RESULT_OK)
-        result = vulkan_commands_submit(*commands, error);
-    *submitted = result == RESULT_OK;
+        result = vulkan_commands_submit(slot->copies, error);
+    slot->copies_submitted = result == RESULT_OK;
     return result;
 }
 
@@ -382,12 +367,9 @@ static struct vulkan_shape shape_of(const struct slot *slot, const struct step_b
 static enum result submit(struct vulkan_steps *steps, struct slot *slot,
                           const struct step_batch *batch, struct error_text *error)
 {
-    enum result result =
-        copy_states(steps, batch, COPY_BEFORE, &slot->before, &slot->before_submitted, error);
+    enum result result = copy_states(steps, batch, slot, error);
     if (result == RESULT_OK)
         result = vulkan_commands_submit(slot->current, error);
-    if (result == RESULT_OK)
-        result = copy_states(steps, batch, COPY_AFTER, &slot->after, &slot->after_submitted, error);
     return result;
 }
 
