@@ -210,3 +210,22 @@ bool checkpoint_files_differ(const char *recorded, const char *now,
     }
     return false;
 }
+
+/* Bytes of the line's device and inode, with the blank behind them. */
+static size_t identity_bytes(const char *line)
+{
+    size_t bytes = strcspn(line, " ") + 1;
+    return bytes + strcspn(line + bytes, " ") + 1;
+}
+
+bool checkpoint_files_overwritten(const char *recorded, const char *now)
+{
+    for (const char *line = recorded; *line; line += strcspn(line, "\n") + 1) {
+        size_t identity = identity_bytes(line);
+        for (const char *other = now; *other; other += strcspn(other, "\n") + 1)
+            if (strncmp(line, other, identity) == 0 &&
+                strncmp(line, other, (size_t)(name_of(line) - line)) != 0)
+                return true;
+    }
+    return false;
+}

@@ -23,5 +23,9 @@ enum result checkpoint_files_read(const char *path, const char *mmproj, char **t
  * changed. */
 bool checkpoint_files_differ(const char *recorded, const char *now,
                              char name[CHECKPOINT_FILE_NAME_BYTES]);
+/* True if a file of `recorded` was written to, or its time was set: the same device and inode stand in
+ * `now` with another size or time. False if files were only replaced, added or removed: who opened
+ * the old ones still has them unchanged. */
+bool checkpoint_files_overwritten(const char *recorded, const char *now);
 
 #endif

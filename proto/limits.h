@@ -343,6 +343,8 @@
 
 /* in --models-dir; each loaded one has processes and threads of its own */
 #define LIMIT_MODELS 64u
+/* Replaced instances of models whose last requests still run: each may hold a copy of its weights. */
+#define LIMIT_RETIRED_INSTANCES 4u
 /* options in a section of shoal.ini */
 #define LIMIT_MODEL_SETTINGS 64u
 /* requests that wait for a model that is not loaded; each holds a body */

@@ -5,8 +5,8 @@
  * refused connection. The first SIGTERM or SIGINT drains: no new request is admitted, running
  * requests get --drain-timeout and then an error, the workers are asked to end, and replies in
  * progress are still written. A second signal ends the process at once, and the kernel kills the
- * workers with it. SIGHUP reads API keys and certificate again without affecting requests, at most
- * once in RELOAD_EVERY_MS. SIGUSR1 and SIGUSR2 are logged; a write over RLIMIT_FSIZE fails instead of
+ * workers with it. SIGHUP reads API keys, certificate and models again without affecting requests, at
+ * most once in RELOAD_EVERY_MS. SIGUSR1 and SIGUSR2 are logged; a write over RLIMIT_FSIZE fails instead of
  * ending the process.
  */
 #include "frontend/serve/serve_command.h"
@@ -160,6 +160,7 @@ static void on_reload_timer(int fd, short what, void *context)
     command->reloaded_at_ms = monotonic_clock_ms();
     service_manager_reloading(command->manager);
     http_settings_reload(command->http_settings);
+    model_set_reload(command->routes.models);
     service_manager_reloaded(command->manager);
 }
 

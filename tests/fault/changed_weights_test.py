@@ -49,7 +49,7 @@ def wait_told(server, name):
 @pytest.mark.parametrize("change", [overwrite, replace])
 def test_a_change_is_told_and_no_worker_serves_it(checkpoint, change):
     model, weights = checkpoint
-    with ShoalServer(model=model) as server:
+    with ShoalServer("--no-reload", model=model) as server:
         server.wait_ready()
         assert server.get("/v1/status").json["changed_weights"] is None
         before = server.chat("Hi", **FIELDS).json["choices"]
@@ -80,7 +80,7 @@ def test_a_change_can_be_ignored(checkpoint):
 def test_files_put_back_are_served_again(checkpoint):
     model, weights = checkpoint
     was = weights.stat()
-    with ShoalServer(model=model) as server:
+    with ShoalServer("--no-reload", model=model) as server:
         server.wait_ready()
         os.utime(weights)
         wait_told(server, weights.name)

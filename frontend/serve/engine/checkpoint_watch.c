@@ -23,32 +23,52 @@ struct checkpoint_watch {
     pthread_cond_t stop;
     bool stopping;
     bool changed;
+    bool settled;
+    bool overwritten;
+    char name[CHECKPOINT_FILE_NAME_BYTES];
+    char *last; /* the files of the last look; the thread's */
+};
+
+/* What one look finds. */
+struct finding {
+    bool changed;
+    bool settled;
+    bool overwritten;
     char name[CHECKPOINT_FILE_NAME_BYTES];
 };
 
 /* Called with the mutex held. */
-static void note(struct checkpoint_watch *watch, bool changed,
-                 const char name[CHECKPOINT_FILE_NAME_BYTES])
+static void note(struct checkpoint_watch *watch, const struct finding *found)
 {
+    bool changed = found->changed;
+    const char *name = found->name;
     if (changed && (!watch->changed || strcmp(watch->name, name) != 0))
         log_error(
-            "checkpoint_changed: %s is not the file that was opened at the start; restart the "
-            "server to serve the new one",
+            "checkpoint_changed: %s is not the file that was opened; the new one is served once it "
+            "is loaded, on SIGHUP or by itself",
             name);
     if (!changed && watch->changed)
-        log_info("the checkpoint's files are again those that were opened at the start");
+        log_info("the checkpoint's files are again those that were opened");
     watch->changed = changed;
+    watch->settled = found->settled;
+    watch->overwritten = found->overwritten;
     if (changed)
         memcpy(watch->name, name, CHECKPOINT_FILE_NAME_BYTES);
 }
 
-static bool look(const struct checkpoint_watch *watch, char name[CHECKPOINT_FILE_NAME_BYTES])
+static void look(struct checkpoint_watch *watch, struct finding *found)
 {
     char *now = NULL;
+    *found = (struct finding){0};
     enum result result = checkpoint_files_read(watch->path, watch->mmproj, &now, NULL);
-    bool changed = checkpoint_files_differ(watch->record, result == RESULT_OK ? now : "", name);
-    free(now);
-    return changed && result != RESULT_OUT_OF_MEMORY;
+    if (result != RESULT_OUT_OF_MEMORY) {
+        const char *files = result == RESULT_OK ? now : "";
+        found->changed = checkpoint_files_differ(watch->record, files, found->name);
+        found->overwritten = checkpoint_files_overwritten(watch->record, files);
+        found->settled = found->changed && watch->last && strcmp(watch->last, files) == 0;
+    }
+    free(watch->last);
+    watch->last = now;
 }
 
 static void *watch_main(void *context)
@@ -63,10 +83,10 @@ static void *watch_main(void *context)
         if (watch->stopping)
             break;
         must(pthread_mutex_unlock(&watch->mutex) == 0);
-        char name[CHECKPOINT_FILE_NAME_BYTES] = "";
-        bool changed = look(watch, name);
+        struct finding found;
+        look(watch, &found);
         must(pthread_mutex_lock(&watch->mutex) == 0);
-        note(watch, changed, name);
+        note(watch, &found);
     }
     must(pthread_mutex_unlock(&watch->mutex) == 0);
     return NULL;
@@ -106,6 +126,7 @@ void checkpoint_watch_destroy(struct checkpoint_watch *watch)
     free(watch->path);
     free(watch->mmproj);
     free(watch->record);
+    free(watch->last);
     free(watch);
 }
 
@@ -123,4 +144,24 @@ bool checkpoint_watch_changed(struct checkpoint_watch *watch, char name[CHECKPOI
     memcpy(name, watch->name, CHECKPOINT_FILE_NAME_BYTES);
     must(pthread_mutex_unlock(&watch->mutex) == 0);
     return changed;
+}
+
+static bool flag_read(struct checkpoint_watch *watch, const bool *flag)
+{
+    if (!watch->record)
+        return false;
+    must(pthread_mutex_lock(&watch->mutex) == 0);
+    bool value = *flag;
+    must(pthread_mutex_unlock(&watch->mutex) == 0);
+    return value;
+}
+
+bool checkpoint_watch_settled(struct checkpoint_watch *watch)
+{
+    return flag_read(watch, &watch->settled);
+}
+
+bool checkpoint_watch_overwritten(struct checkpoint_watch *watch)
+{
+    return flag_read(watch, &watch->overwritten);
 }

@@ -21,5 +21,9 @@ const char *checkpoint_watch_record(const struct checkpoint_watch *watch);
 /* False: the files are as recorded. Otherwise `name` is the first that differs. */
 bool checkpoint_watch_changed(struct checkpoint_watch *watch,
                               char name[CHECKPOINT_FILE_NAME_BYTES]);
+/* True if they are changed and were the same in the last two looks: no program is writing them. */
+bool checkpoint_watch_settled(struct checkpoint_watch *watch);
+/* True if a recorded file was changed in place (checkpoint_files_overwritten()). */
+bool checkpoint_watch_overwritten(struct checkpoint_watch *watch);
 
 #endif

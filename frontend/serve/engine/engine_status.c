@@ -10,11 +10,19 @@
 
 #define GAUGE(gauges, member) atomic_load_explicit(&(gauges)->member, memory_order_relaxed)
 
+/* Replaced files that are going to be loaded by another engine count only if they were overwritten:
+ * the workers still have the old ones open. */
 static bool is_changed(const struct chat_engine *engine)
 {
     char name[CHECKPOINT_FILE_NAME_BYTES];
     return !engine->config.options->ignore_weight_changes &&
-           checkpoint_watch_changed(engine->checkpoint, name);
+           checkpoint_watch_changed(engine->checkpoint, name) &&
+           (engine->config.options->no_reload || checkpoint_watch_overwritten(engine->checkpoint));
+}
+
+bool engine_status_change_settled(const struct chat_engine *engine)
+{
+    return checkpoint_watch_settled(engine->checkpoint);
 }
 
 static bool has_worker(const struct chat_engine *engine)

@@ -47,8 +47,10 @@ struct engine_status {
 };
 void engine_status_read(const struct chat_engine *engine, struct engine_status *status);
 /* True if a worker is ready, requests are admitted, and the checkpoint is unchanged (unless
- * --ignore-weight-changes). */
+ * --ignore-weight-changes), or only replaced by one that is loaded next (unless --no-reload). */
 bool engine_status_is_serving(const struct chat_engine *engine);
+/* True if the checkpoint's files are others than the opened ones and complete, as far as can be seen. */
+bool engine_status_change_settled(const struct chat_engine *engine);
 
 uint32_t engine_status_workers(const struct chat_engine *engine);
 /* `worker` < engine_status_workers(). */

@@ -253,18 +253,22 @@ enum result model_folder_read(const char *path, struct model_folder *folder,
     return result;
 }
 
+void model_place_fini(struct model_place *place)
+{
+    for (uint32_t i = 0; i < place->setting_count; i++) {
+        free(place->settings[i].name);
+        free(place->settings[i].value);
+    }
+    free(place->settings);
+    free(place->name);
+    free(place->path);
+    *place = (struct model_place){0};
+}
+
 void model_folder_fini(struct model_folder *folder)
 {
-    for (uint32_t i = 0; i < folder->count; i++) {
-        struct model_place *place = &folder->models[i];
-        for (uint32_t s = 0; s < place->setting_count; s++) {
-            free(place->settings[s].name);
-            free(place->settings[s].value);
-        }
-        free(place->settings);
-        free(place->name);
-        free(place->path);
-    }
+    for (uint32_t i = 0; i < folder->count; i++)
+        model_place_fini(&folder->models[i]);
     free(folder->models);
     *folder = (struct model_folder){0};
 }

@@ -54,5 +54,7 @@ struct model_folder {
 enum result model_folder_read(const char *path, struct model_folder *folder,
                               struct error_text *error) RESULT_CHECKED;
 void model_folder_fini(struct model_folder *folder);
+/* Of one model; a zero one is allowed. */
+void model_place_fini(struct model_place *place);
 
 #endif

@@ -8,8 +8,9 @@
  *      |                                                     v
  *      +-------------------all processes ended---------- UNLOADING
  *
- * A model has a chat_engine while it is LOADING, READY or UNLOADING: workers, preparation threads
- * and caches of its own, so that its failures touch no other model. A FAILED one is tried again by
+ * A model has an instance with a chat_engine while it is LOADING, READY or UNLOADING: workers, preparation
+ * threads and caches of its own, so that its failures touch no other model. A changed model is loaded
+ * beside the old instance, which ends with its last request (model_instance.h). A FAILED one is tried again by
  * a request after MODEL_RETRY_MS. All calls are from the event loop's thread.
  */
 #ifndef SHOAL_FRONTEND_SERVE_MODELS_MODEL_SET_H
@@ -20,6 +21,7 @@
 #define MODEL_NAME_BYTES 256u /* as model_assets.model_id */
 
 struct model;
+struct model_instance;
 struct model_set;
 
 enum model_state { MODEL_UNLOADED, MODEL_LOADING, MODEL_READY, MODEL_UNLOADING, MODEL_FAILED };
@@ -83,14 +85,25 @@ enum model_readiness model_await(struct model *model, struct model_wait *wait,
                                  struct api_error *error);
 void model_wait_cancel(struct model_wait *wait);
 
-/* A user of the engine: the model is not unloaded while it has any. */
-void model_use(struct model *model);
-void model_release(struct model *model);
+/* Uses the model's engine, which it has: the instance is not destroyed before it is released, also if
+ * another one takes its place. */
+struct model_instance *model_use(struct model *model);
+struct chat_engine *model_instance_engine(const struct model_instance *instance);
+void model_instance_release(struct model_instance *instance);
 
 /* Both with --models-dir only. Begins to load it, if it is not loaded. */
 enum result model_load(struct model *model, struct api_error *error) RESULT_CHECKED;
 /* Begins to unload it. A 409 while it has requests or is loading. */
 enum result model_unload(struct model *model, struct api_error *error) RESULT_CHECKED;
+
+/* Reads the directory and shoal.ini again, or resolves --model again: new models are added, removed ones
+ * and those whose files or settings differ are replaced once the new instance is ready; requests in
+ * progress end on the old one. Whatever is wrong is logged, and what it concerns stays as it was. */
+void model_set_reload(struct model_set *set);
+/* Another form of it is loaded, or waits for room. */
+bool model_is_reloading(const struct model *model);
+/* Requests in progress on instances that were replaced. */
+uint32_t model_set_retired_requests(const struct model_set *set);
 
 /* RESULT_OK if the server takes requests; otherwise the 503. */
 enum result model_set_check_ready(const struct model_set *set,

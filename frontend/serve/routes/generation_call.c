@@ -53,11 +53,11 @@ struct generation_call {
     struct generation_call *next;
     struct generation_call **link; /* the link that points at this call */
     struct generation_calls *calls;
-    struct model *model;    /* NULL until it is known */
+    struct model *model;    /* NULL until it is known; not read after it is admitted */
     struct model_wait wait; /* until the model is loaded */
     struct prepare_input waiting_input;
-    bool uses_model;
-    struct http_exchange *exchange; /* NULL: in the background */
+    struct model_instance *instance; /* NULL until it is admitted */
+    struct http_exchange *exchange;  /* NULL: in the background */
     struct generation_choice first;
     struct generation_choice *more; /* [more_count] */
     uint32_t more_count;
@@ -167,8 +167,8 @@ static void call_destroy(struct generation_call *call)
     }
     resumption_end(call, NULL);
     model_wait_cancel(&call->wait);
-    if (call->uses_model)
-        model_release(call->model);
+    if (call->instance)
+        model_instance_release(call->instance);
     free(call->waiting_input.body);
     text_buffer_fini(&call->out);
     free(call->more);
@@ -200,7 +200,7 @@ static void choice_cancel(struct generation_choice *choice)
     struct live_request *request = choice->request;
     choice->request = NULL;
     if (request)
-        chat_engine_cancel(model_engine(choice->call->model), request);
+        chat_engine_cancel(model_instance_engine(choice->call->instance), request);
 }
 
 static void others_cancel(struct generation_call *call, const struct generation_choice *than)
@@ -369,7 +369,7 @@ static void tools_report(struct generation_call *call, const struct generation_r
 static void on_prepared(void *context, const struct prepared_generation *prepared)
 {
     struct generation_call *call = ((struct generation_choice *)context)->call;
-    const struct model_assets *assets = chat_engine_assets(model_engine(call->model));
+    const struct model_assets *assets = chat_engine_assets(model_instance_engine(call->instance));
     call->streams = prepared->request.stream && !call->resumed;
     call->background = prepared->request.background || call->resumed;
     call->prompt_tokens = prepared->prompt.count;
@@ -473,7 +473,7 @@ static void on_finished(void *context, enum finish_reason finish, struct cached_
 /* Answers a request for a stream that was not prepared with a stream that fails. */
 static void stream_refuse(struct generation_call *call, const struct api_error *error)
 {
-    const struct model_assets *assets = chat_engine_assets(model_engine(call->model));
+    const struct model_assets *assets = chat_engine_assets(model_instance_engine(call->instance));
     call->streams = true;
     call->format->reply_refuse(call->id, assets->model_id, (int64_t)time(NULL), error, &call->out);
     sse_stream_open(&call->stream, call->exchange, call->calls->options->stream_buffer_bytes,
@@ -590,9 +590,8 @@ static bool key_admits(struct generation_call *call)
 static enum result call_admit(struct generation_call *call, struct prepare_input *input,
                               struct api_error *error)
 {
-    call->uses_model = true;
-    model_use(call->model);
-    return chat_engine_admit(model_engine(call->model), input, &sink, &call->first,
+    call->instance = model_use(call->model);
+    return chat_engine_admit(model_instance_engine(call->instance), input, &sink, &call->first,
                              &call->first.request, error);
 }
 

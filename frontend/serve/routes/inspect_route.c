@@ -16,10 +16,11 @@ struct inspect_call {
     struct inspect_route *route;
     struct http_exchange *exchange;
     inspection *inspect;
-    struct model *model;        /* NULL until it is known */
-    struct model_wait wait;     /* until the model is loaded */
-    struct prepare_input input; /* while it waits */
-    struct prepare_job *job;    /* NULL while it waits */
+    struct model *model;             /* NULL until it is known; not read once there is a job */
+    struct model_instance *instance; /* while there is a job */
+    struct model_wait wait;          /* until the model is loaded */
+    struct prepare_input input;      /* while it waits */
+    struct prepare_job *job;         /* NULL while it waits */
 };
 
 struct inspect_route {
@@ -30,8 +31,8 @@ struct inspect_route {
 static void call_destroy(struct inspect_call *call)
 {
     model_wait_cancel(&call->wait);
-    if (call->job)
-        model_release(call->model);
+    if (call->instance)
+        model_instance_release(call->instance);
     free(call->input.body);
     call->route->calls--;
     free(call);
@@ -41,7 +42,7 @@ static void on_gone(void *context)
 {
     struct inspect_call *call = context;
     if (call->job)
-        chat_engine_drop_inspection(model_engine(call->model), call->job);
+        chat_engine_drop_inspection(model_instance_engine(call->instance), call->job);
     call_destroy(call);
 }
 
@@ -73,7 +74,7 @@ static enum result call_begin(struct inspect_call *call, struct api_error *error
     enum result result = chat_engine_inspect(model_engine(call->model), &input, call->inspect,
                                              on_done, call, &call->job, error);
     if (result == RESULT_OK)
-        model_use(call->model);
+        call->instance = model_use(call->model);
     return result;
 }
 

@@ -157,7 +157,8 @@ static void write_model(const struct model *model, const struct client_key *view
         append_words(out, model_failure(model));
     else
         text_buffer_append_text(out, "null");
-    text_buffer_append_text(out, ",\"report\":");
+    text_buffer_append_format(
+        out, ",\"reloading\":%s,\"report\":", model_is_reloading(model) ? "true" : "false");
     if (model_engine(model))
         status_report_write(model_engine(model), viewer, out);
     else

@@ -25,11 +25,13 @@ static bool write_state(const struct model_set *models, struct text_buffer *body
     struct api_error error;
     bool directory = model_set_is_directory(models);
     bool serves = directory && model_set_check_ready(models, &error) == RESULT_OK;
+    bool reloading = false;
     const char *state = serves ? "ready" : "draining";
     double progress = 1;
-    uint32_t live = 0, restarts = 0, loaded = 0;
+    uint32_t live = model_set_retired_requests(models), restarts = 0, loaded = 0;
     for (uint32_t i = 0; i < model_set_count(models); i++) {
         const struct chat_engine *engine = model_engine(model_set_at(models, i));
+        reloading |= model_is_reloading(model_set_at(models, i));
         if (!engine)
             continue;
         engine_status_read(engine, &status);
@@ -44,8 +46,8 @@ static bool write_state(const struct model_set *models, struct text_buffer *body
     }
     text_buffer_append_format(body,
                               "{\"status\":\"%s\",\"load_progress\":%.3f,\"live_requests\":%u,"
-                              "\"worker_restarts\":%u",
-                              state, progress, live, restarts);
+                              "\"worker_restarts\":%u,\"reloading\":%s",
+                              state, progress, live, restarts, reloading ? "true" : "false");
     if (directory)
         text_buffer_append_format(body, ",\"models\":%u,\"models_loaded\":%u",
                                   model_set_count(models), loaded);

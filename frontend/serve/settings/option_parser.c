@@ -397,7 +397,8 @@ enum result options_parse_model(const struct options *common, const char *model,
     for (size_t i = 0; result == RESULT_OK && i < setting_count; i++)
         result = setting_apply(&settings[i], seen, options, error);
     options->models_dir = NULL;
-    options->model = model;
+    if (model)
+        options->model = model;
     if (result == RESULT_OK)
         result = options_check(OPTIONS_SERVE, options, error);
     if (options->device_auto && common->device_auto)

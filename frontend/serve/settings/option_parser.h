@@ -20,7 +20,7 @@ struct option_setting {
 };
 
 /* The options of one of several models: those of `common`'s command line, except what `settings`
- * replace, and `model` for --model. Devices that --device auto found are taken over. Strings of
+ * replace, and `model` for --model (NULL: as given). Devices that --device auto found are taken over. Strings of
  * `settings` outlive `options`. RESULT_INVALID: an unknown option, or one that no single model has. */
 enum result options_parse_model(const struct options *common, const char *model,
                                 const struct option_setting *settings, size_t setting_count,

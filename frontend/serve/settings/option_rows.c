@@ -226,8 +226,11 @@ const struct option_row option_rows[] = {
              "request gets 429"),
     FLAG_ROW(
         "ignore-weight-changes", OPTIONS_SERVE, ignore_weight_changes,
-        "serve on, also with restarted workers, if files of the checkpoint are changed; otherwise "
-        "/ready gives 503 and workers refuse them"),
+        "serve on, also with restarted workers, if files of the checkpoint are changed; implies "
+        "--no-reload"),
+    FLAG_ROW("no-reload", OPTIONS_SERVE, no_reload,
+             "do not load changed files of a checkpoint before SIGHUP; until then /ready gives 503 "
+             "and restarted workers refuse them"),
     FLAG_ROW("protect-metrics", OPTIONS_SERVE, protect_metrics,
              "/metrics needs an API key too; /health and /ready never do"),
     FLAG_ROW("any-model-name", SERVED, any_model_name, "answer requests for a model of any name"),

@@ -126,6 +126,7 @@ struct options {
     bool readable_key_file;
     const char *key_limits; /* of keys that state none; NULL: no limits */
     bool ignore_weight_changes;
+    bool no_reload;
     bool protect_metrics;
     bool health_needs_ready;
     struct option_texts media_domains;

@@ -264,6 +264,28 @@ static void a_replaced_file_is_another(void **state)
     free(before);
 }
 
+static void only_files_changed_in_place_are_overwritten(void **state)
+{
+    (void)state;
+    static const char recorded[] = "1 22 333 4444 a name\n1 23 333 4444 b\n";
+    static const struct {
+        const char *now;
+        bool overwritten;
+    } cases[] = {{recorded, false},
+                 {"", false},
+                 {"1 22 333 4444 a name\n", false},                         /* one is gone */
+                 {"1 22 333 4444 other\n1 23 333 4444 b\n", false},         /* renamed */
+                 {"1 29 300 5000 a name\n1 23 333 4444 b\n", false},        /* replaced */
+                 {"1 229 333 5000 a name\n1 23 333 4444 b\n", false},       /* the same digits */
+                 {"2 22 333 5000 a name\n1 23 333 4444 b\n", false},        /* another device */
+                 {"1 22 333 4445 a name\n1 23 333 4444 b\n", true},         /* its time */
+                 {"1 22 333 4444 a name\n1 23 33 4444 b\n", true},          /* its size */
+                 {"1 22 333 4444 a name\n1 29 1 1 b\n1 23 3 4 c\n", true}}; /* moved and written */
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_int_equal(checkpoint_files_overwritten(recorded, cases[i].now),
+                         cases[i].overwritten);
+}
+
 static void a_missing_checkpoint_is_an_error(void **state)
 {
     (void)state;
@@ -298,6 +320,7 @@ int main(void)
         cmocka_unit_test(text_is_bounded),
         cmocka_unit_test(long_names_are_cut),
         cmocka_unit_test(a_replaced_file_is_another),
+        cmocka_unit_test(only_files_changed_in_place_are_overwritten),
         cmocka_unit_test(a_missing_checkpoint_is_an_error),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
