@@ -26,7 +26,8 @@ static uint64_t pixels_of(const struct image_record *record)
 
 uint32_t image_record_runs(const struct image_record *record)
 {
-    return record->tiles * (record->tile_lines > 0 ? record->tile_lines : 1);
+    uint32_t tiles = record->mosaic[0] > 0 ? 1 : record->tiles;
+    return tiles * (record->tile_lines > 0 ? record->tile_lines : 1);
 }
 
 uint64_t image_record_place(struct image_record *records, uint32_t count)
@@ -54,6 +55,21 @@ static enum result check_sizes(const struct image_record *record, uint32_t index
         return error_set(error, RESULT_CORRUPT, "I2: image %u of %u tiles of %u x %u pixels", index,
                          record->tiles, record->width, record->height);
     return RESULT_OK;
+}
+
+/* I7: all zero, or in bounds with the right number of tiles. */
+static enum result check_mosaic(const struct image_record *record, uint32_t index,
+                                struct error_text *error)
+{
+    uint32_t most = 0;
+    for (size_t i = 0; i < IMAGE_MOSAIC_SIZES; i++)
+        most = record->mosaic[i] > most ? record->mosaic[i] : most;
+    uint64_t tiles = (uint64_t)record->mosaic[0] * record->mosaic[1] + 1;
+    if (most == 0 || (record->mosaic[0] > 0 && record->mosaic[1] > 0 && most <= LIMIT_IMAGE_SIDE &&
+                      tiles == record->tiles && record->tile_lines <= 1))
+        return RESULT_OK;
+    return error_set(error, RESULT_CORRUPT, "I7: image %u of %u tiles, %u x %u of them a mosaic",
+                     index, record->tiles, record->mosaic[1], record->mosaic[0]);
 }
 
 /* I3: the placeholders; `end` is the end of the previous span. */
@@ -105,6 +121,8 @@ enum result image_record_check(const struct image_record *records, uint32_t coun
     for (uint32_t i = 0; i < count; i++) {
         const struct image_record *record = &records[i];
         enum result result = check_sizes(record, i, error);
+        if (result == RESULT_OK)
+            result = check_mosaic(record, i, error);
         if (result == RESULT_OK)
             result = check_span(record, i, end, prompt_tokens, error);
         if (result == RESULT_OK)

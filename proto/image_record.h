@@ -26,14 +26,18 @@
  *   72      8     pixels_bytes   I5: tiles * height * width * 3
  *   80      4     tile_lines     I3: runs of equal length that each tile's placeholders form, with
  *                                    other tokens between; 0 and 1: one
- *   84      44    reserved       I6: zero
+ *   84      24    mosaic         I7: the tiles after the first one, as in worker/plan/model_vision.h:
+ *                                    rows, columns, kept_height, kept_width, height, width. All
+ *                                    zero, or all <= LIMIT_IMAGE_SIDE and rows * columns + 1 tiles.
+ *                                    The model checks the rest
+ *   108     20    reserved       I6: zero
  *
  * Pixels are u8 [tiles, height, width, 3], red first.
  *
  * The model's features replace the embeddings of the placeholders. All placeholders of a span have
  * the id of prompt[first_token]; other ids in the span (a row's end, a tile's name) are text. Each
- * tile's token_count / tiles placeholders are contiguous, or each of its lines is. The worker checks both against the ids
- * while it copies them.
+ * tile's token_count / tiles placeholders are contiguous, or each of its lines is; those of an image with
+ * a mosaic are contiguous. The worker checks this against the ids while it copies them.
  */
 #ifndef SHOAL_PROTO_IMAGE_RECORD_H
 #define SHOAL_PROTO_IMAGE_RECORD_H
@@ -44,10 +48,11 @@
 #include "proto/limits.h"
 #include "proto/result.h"
 
-#define IMAGE_PIXEL_BYTES 3u
-#define IMAGE_HASH_BYTES  16u
-#define IMAGE_ALIGN_BYTES 64u     /* of each image's pixels in the payload */
-#define IMAGE_SCALE_MAX   1000.0f /* published ones stay below 3 */
+#define IMAGE_PIXEL_BYTES  3u
+#define IMAGE_HASH_BYTES   16u
+#define IMAGE_MOSAIC_SIZES 6u
+#define IMAGE_ALIGN_BYTES  64u     /* of each image's pixels in the payload */
+#define IMAGE_SCALE_MAX    1000.0f /* published ones stay below 3 */
 
 struct image_record {
     uint8_t content_hash[IMAGE_HASH_BYTES];
@@ -62,7 +67,8 @@ struct image_record {
     uint64_t pixels_offset;
     uint64_t pixels_bytes;
     uint32_t tile_lines;
-    uint32_t reserved[11];
+    uint32_t mosaic[IMAGE_MOSAIC_SIZES];
+    uint32_t reserved[5];
 };
 _Static_assert(sizeof(struct image_record) == 128, "a multiple of 64, so that pixels can follow");
 _Static_assert(offsetof(struct image_record, scale) == 40, "byte map");

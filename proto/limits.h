@@ -295,6 +295,8 @@
 #define LIMIT_IMAGE_PIXELS (1u << 24)
 /* tiles of an image; SmolVLM and Idefics 3 make at most 17 */
 #define LIMIT_IMAGE_TILES 64u
+/* grids of tiles that an image processor chooses from; LLaVA-OneVision has 36 */
+#define LIMIT_IMAGE_GRIDS 64u
 /* placeholders of an image: LIMIT_IMAGE_PIXELS in squares of 32 */
 #define LIMIT_IMAGE_TOKENS 16384u
 /* pixels of one request in the slab; --slab-bytes usually binds earlier */

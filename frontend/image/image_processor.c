@@ -105,20 +105,44 @@ void image_processor_set_key(struct image_processor *processor, const struct key
 static void hash_content(const struct image_processor *p, const struct image_plan *plan,
                          const uint8_t *out, uint8_t hash[IMAGE_HASH_BYTES])
 {
-    uint64_t words[8] = {0,
-                         0,
-                         plan->rows,
-                         plan->columns,
-                         plan->tile_width,
-                         plan->tile_height,
-                         plan->tiles,
-                         plan->tile_tokens};
+    uint64_t words[8 + IMAGE_MOSAIC_SIZES] = {0,
+                                              0,
+                                              plan->rows,
+                                              plan->columns,
+                                              plan->tile_width,
+                                              plan->tile_height,
+                                              plan->tiles,
+                                              plan->tile_tokens};
     uint64_t content[2];
     _Static_assert(sizeof content == IMAGE_HASH_BYTES, "the record's length");
+    for (size_t i = 0; i < IMAGE_MOSAIC_SIZES; i++)
+        words[8 + i] = plan->mosaic[i];
     keyed_hash_wide(&p->hash_key, out, plan->byte_count, words);
     keyed_hash_wide(&p->hash_key, words, sizeof words, content);
     content[0] |= !content[0] && !content[1]; /* zero means none */
     memcpy(hash, content, sizeof content);
+}
+
+/* The tiles of all families but mosaics. */
+static enum result run_tiles(const struct image_processor *processor, const struct image_plan *plan,
+                             const struct stage *source, uint8_t *out, struct error_text *error)
+{
+    struct stage stage = {source->pixels, false};
+    enum result result = run_stages(processor, plan, &stage, error);
+    size_t tile_bytes = image_pixels_bytes(plan->tile_width, plan->tile_height);
+    uint8_t *at = out;
+    for (uint32_t tile = 0; result == RESULT_OK && tile + 1 < plan->tiles; tile++, at += tile_bytes)
+        cut_tile(&stage.pixels, plan, tile % plan->columns * plan->tile_width,
+                 tile / plan->columns * plan->tile_height, at);
+    bool middle = processor->family == IMAGE_FAMILY_LLAVA;
+    if (result == RESULT_OK && middle)
+        cut_tile(&stage.pixels, plan, plan->cut_x, plan->cut_y, at);
+    else if (result == RESULT_OK)
+        result = image_resizer_run(plan->whole_of_source ? &source->pixels : &stage.pixels,
+                                   plan->tile_width, plan->tile_height, processor->filter,
+                                   processor->arithmetic, at, error);
+    stage_fini(&stage);
+    return result;
 }
 
 enum result image_processor_run(const struct image_processor *processor,
@@ -129,24 +153,12 @@ enum result image_processor_run(const struct image_processor *processor,
     must(processor->family != IMAGE_FAMILY_NONE && plan->tiles >= 1 && plan->byte_count > 0);
     struct stage source = {*pixels, false};
     enum result result = fit_box(plan, &source, error);
-    struct stage stage = {source.pixels, false};
-    if (result == RESULT_OK)
-        result = run_stages(processor, plan, &stage, error);
-    size_t tile_bytes = image_pixels_bytes(plan->tile_width, plan->tile_height);
-    uint8_t *at = out;
-    for (uint32_t tile = 0; result == RESULT_OK && tile + 1 < plan->tiles; tile++, at += tile_bytes)
-        cut_tile(&stage.pixels, plan, tile % plan->columns * plan->tile_width,
-                 tile / plan->columns * plan->tile_height, at);
-    bool middle = processor->family == IMAGE_FAMILY_LLAVA;
-    if (result == RESULT_OK && middle)
-        cut_tile(&stage.pixels, plan, plan->cut_x, plan->cut_y, at);
+    if (result == RESULT_OK && processor->family == IMAGE_FAMILY_MOSAIC)
+        result = image_mosaic_run(processor, plan, &source.pixels, out, error);
     else if (result == RESULT_OK)
-        result = image_resizer_run(plan->whole_of_source ? &source.pixels : &stage.pixels,
-                                   plan->tile_width, plan->tile_height, processor->filter,
-                                   processor->arithmetic, at, error);
+        result = run_tiles(processor, plan, &source, out, error);
     if (result == RESULT_OK)
         hash_content(processor, plan, out, hash);
-    stage_fini(&stage);
     stage_fini(&source);
     return result;
 }

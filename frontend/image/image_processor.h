@@ -36,6 +36,7 @@ enum image_family {
     IMAGE_FAMILY_LLAVA,    /* the middle square of the image */
     IMAGE_FAMILY_TILES,    /* internvl, aya_vision, cohere2_vision: a grid of squares, and the whole
                               image after it */
+    IMAGE_FAMILY_MOSAIC,   /* llava_next, llava_onevision: the whole image, and a grid of squares */
     IMAGE_FAMILY_PIXTRAL   /* mistral3, pixtral: aspect kept, a token after each line */
 };
 
@@ -70,6 +71,14 @@ struct image_processor {
     uint32_t max_tiles;
     bool least_upscaling; /* tiles: how the grid is chosen; else by the aspect */
     bool split;           /* idefics3: cut into tiles */
+    struct {
+        uint16_t rows;
+        uint16_t columns;
+    } grids[LIMIT_IMAGE_GRIDS]; /* mosaic: the ones to choose from, in tiles */
+    uint32_t grid_count;
+    uint32_t mosaic_tiles; /* mosaic: features of more tiles are resized; 0: never */
+    bool pads_squares;     /* mosaic: of several images each is one padded square */
+    uint8_t pad_colour[IMAGE_CHANNELS];
     float scale[IMAGE_CHANNELS];
     float bias[IMAGE_CHANNELS];
     struct image_tokens tokens;
@@ -109,7 +118,7 @@ enum result image_processor_open_mmproj(const struct gguf_file *tower, const str
 
 enum image_detail {
     IMAGE_DETAIL_AUTO, /* as the checkpoint says; "high" is the same */
-    IMAGE_DETAIL_LOW   /* qwen: at most 512 x 512 pixels; gemma4: 70 tokens; idefics3: no tiles */
+    IMAGE_DETAIL_LOW   /* qwen: at most 512 x 512 pixels; gemma4: 70 tokens; tiled ones: no tiles */
 };
 
 /* A request's settings for one image; zeroed: none. */
@@ -119,6 +128,7 @@ struct image_request {
      * PIL's bicubic. 0: not asked. */
     uint32_t box_width;
     uint32_t box_height;
+    bool among_images; /* the prompt has others: llava_onevision makes no tiles then */
 };
 
 struct image_plan {
@@ -142,10 +152,12 @@ struct image_plan {
     uint32_t tiles;  /* rows x columns, and the whole image after them; or 1 */
     uint32_t grid_h; /* rows and columns of patches of a tile */
     uint32_t grid_w;
-    uint32_t lines;       /* pixtral: of placeholders, with tokens between; else 0 */
-    uint32_t tile_tokens; /* placeholders of a tile, in one piece or in lines */
-    uint32_t token_count; /* of all tiles */
-    size_t byte_count;    /* of all tiles' pixels */
+    uint32_t lines;                      /* pixtral: of placeholders, with tokens between; else 0 */
+    uint32_t tile_tokens;                /* placeholders of a tile, in one piece or in lines */
+    uint32_t mosaic[IMAGE_MOSAIC_SIZES]; /* as in image_record */
+    uint32_t mosaic_tokens; /* mosaic: placeholders after those of the first tile; else 0 */
+    uint32_t token_count;   /* of all tiles */
+    size_t byte_count;      /* of all tiles' pixels */
 };
 
 /*
@@ -173,5 +185,13 @@ enum result image_processor_run(const struct image_processor *processor,
                                 const struct image_plan *plan, const struct image_pixels *pixels,
                                 uint8_t *out, uint8_t hash[IMAGE_HASH_BYTES],
                                 struct error_text *error) RESULT_CHECKED;
+
+/* The parts of image_processor_plan() and image_processor_run() for IMAGE_FAMILY_MOSAIC. `low`: no
+ * tiles, in processors that pad such images to a square; `source`: after the request's box. */
+enum result image_mosaic_plan(const struct image_processor *processor, bool low,
+                              struct image_plan *plan, struct error_text *error) RESULT_CHECKED;
+enum result image_mosaic_run(const struct image_processor *processor, const struct image_plan *plan,
+                             const struct image_pixels *source, uint8_t *out,
+                             struct error_text *error) RESULT_CHECKED;
 
 #endif

@@ -13,6 +13,7 @@
  * changed over time, and config.json's model_type has the same information.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "frontend/image/image_processor.h"
@@ -397,6 +398,113 @@ static void open_llava(struct settings *s, struct image_processor *p)
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
 
+/* Reads a list of sizes in pixels, [height, width] each, as grids of tiles. False: the object has none. */
+static bool settings_grids(struct settings *s, struct json_value object, struct image_processor *p)
+{
+    struct json_value list = json_value_member(object, "image_grid_pinpoints"), size, element;
+    bool good = true;
+    p->grid_count = 0;
+    if (json_value_type(list) != JSON_ARRAY)
+        return false;
+    for (struct json_reader at = json_value_elements(list); json_value_next(&at, &size);) {
+        uint32_t sides[2] = {0, 0}, count = 0;
+        for (struct json_reader each = json_value_elements(size); json_value_next(&each, &element);
+             count++)
+            good = good && count < 2 && json_value_u32(element, &sides[count]) == RESULT_OK;
+        uint32_t rows = sides[0] / p->side, columns = sides[1] / p->side;
+        good = good && count == 2 && p->grid_count < LIMIT_IMAGE_GRIDS && sides[0] % p->side == 0 &&
+               sides[1] % p->side == 0 && rows >= 1 && columns >= 1 && rows < LIMIT_IMAGE_TILES &&
+               columns < LIMIT_IMAGE_TILES && rows * columns < LIMIT_IMAGE_TILES;
+        if (!good)
+            break;
+        p->grids[p->grid_count].rows = (uint16_t)rows;
+        p->grids[p->grid_count++].columns = (uint16_t)columns;
+    }
+    if (!good || p->grid_count == 0)
+        settings_fail(s, RESULT_INVALID, "image_grid_pinpoints",
+                      "not a list of sizes in whole tiles, of fewer than 64");
+    return true;
+}
+
+/* The processor and the tower must have the same list, since each chooses from its own. */
+static void settings_same_grids(struct settings *s, struct image_processor *p)
+{
+    struct image_processor own = *p;
+    bool stated = settings_grids(s, s->files->config, &own);
+    bool processor = settings_grids(s, s->image, p);
+    if (stated && processor &&
+        (own.grid_count != p->grid_count ||
+         memcmp(own.grids, p->grids, own.grid_count * sizeof own.grids[0]) != 0))
+        settings_fail(s, RESULT_INVALID, "image_grid_pinpoints", "contradicts config.json");
+    if (!stated && !processor)
+        settings_fail(s, RESULT_UNSUPPORTED, "image_grid_pinpoints", "missing in both files");
+    if (stated && !processor)
+        *p = own;
+}
+
+/* "anyres_max_9": 9. */
+static uint32_t settings_anyres(struct settings *s, struct json_value object, uint32_t fallback)
+{
+    static const char prefix[] = "anyres_max_";
+    char text[32] = "";
+    enum result result =
+        json_value_string(json_value_member(object, "vision_aspect_ratio"), text, sizeof text);
+    if (result == RESULT_NOT_FOUND)
+        return fallback;
+    const char *digits = text + sizeof prefix - 1;
+    bool prefixed = result == RESULT_OK && strncmp(text, prefix, sizeof prefix - 1) == 0;
+    if (!prefixed || strspn(digits, "0123456789") != strlen(digits) || strlen(digits) < 1 ||
+        strlen(digits) > 4 || digits[0] == '0') {
+        settings_fail(s, RESULT_UNSUPPORTED, "vision_aspect_ratio", "not anyres_max_ and a number");
+        return fallback;
+    }
+    return (uint32_t)strtoul(digits, NULL, 10);
+}
+
+/* What llava_next and llava_onevision share. */
+static void settings_mosaic(struct settings *s, uint32_t patch, uint32_t side,
+                            struct image_processor *p)
+{
+    struct json_value size = json_value_member(s->image, "size");
+    struct json_value crop = json_value_member(s->image, "crop_size");
+    p->arithmetic = IMAGE_ARITHMETIC_TORCH;
+    settings_filter(s, IMAGE_FILTER_BICUBIC, p);
+    settings_normalization(s, true, clip_mean, clip_std, p);
+    p->patch = settings_u32(s, s->vision, "patch_size", LIMIT_PATCH_SIDE, patch);
+    p->side = settings_u32(s, s->vision, "image_size", LIMIT_IMAGE_SIDE, side);
+    p->merge = 1;
+    settle_tile(s, p);
+    settings_same(s, size, "height", p->side);
+    settings_same(s, size, "width", p->side);
+    settings_same(s, size, "shortest_edge", p->side);
+    settings_same(s, crop, "height", p->side);
+    settings_same(s, crop, "width", p->side);
+    settings_same_grids(s, p);
+    settings_same(s, s->files->processor, "patch_size", p->patch);
+    settings_token(s, "image_token", "<image>", p->tokens.soft);
+    memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
+}
+
+static void open_llava_next(struct settings *s, struct image_processor *p)
+{
+    settings_mosaic(s, 32, 224, p);
+}
+
+static void open_llava_onevision(struct settings *s, struct image_processor *p)
+{
+    float mean[IMAGE_CHANNELS];
+    settings_mosaic(s, 16, 224, p);
+    p->pads_squares = true;
+    p->mosaic_tiles = settings_anyres(s, s->files->config, 9);
+    if (settings_anyres(s, s->files->processor, p->mosaic_tiles) != p->mosaic_tiles)
+        settings_fail(s, RESULT_INVALID, "vision_aspect_ratio", "contradicts config.json");
+    settings_same(s, s->files->processor, "num_image_tokens", p->side_tokens);
+    memcpy(mean, clip_mean, sizeof mean);
+    settings_channels(s, "image_mean", mean);
+    for (unsigned c = 0; c < IMAGE_CHANNELS; c++)
+        p->pad_colour[c] = (uint8_t)fminf(255.0f, fmaxf(0.0f, mean[c] * 255.0f));
+}
+
 /* Squares of patches that become one placeholder: a ratio of 0.5 joins two each way. */
 static uint32_t settings_downsampling(struct settings *s)
 {
@@ -512,6 +620,8 @@ static const struct {
     {"mistral3", NULL, IMAGE_FAMILY_PIXTRAL, open_mistral3},
     {"llava", "pixtral", IMAGE_FAMILY_PIXTRAL, open_pixtral},
     {"llava", NULL, IMAGE_FAMILY_LLAVA, open_llava},
+    {"llava_next", NULL, IMAGE_FAMILY_MOSAIC, open_llava_next},
+    {"llava_onevision", NULL, IMAGE_FAMILY_MOSAIC, open_llava_onevision},
     {"internvl", NULL, IMAGE_FAMILY_TILES, open_internvl},
     {"aya_vision", NULL, IMAGE_FAMILY_TILES, open_aya},
     {"cohere2_vision", NULL, IMAGE_FAMILY_TILES, open_cohere2},

@@ -273,10 +273,10 @@ typedef enum result (*plan_function)(const struct image_processor *p, bool low,
                                      struct image_plan *plan, struct error_text *error);
 
 static const plan_function plan_functions[] = {
-    [IMAGE_FAMILY_QWEN] = plan_qwen,      [IMAGE_FAMILY_GEMMA3] = plan_gemma3,
-    [IMAGE_FAMILY_GEMMA4] = plan_gemma4,  [IMAGE_FAMILY_IDEFICS3] = plan_idefics3,
-    [IMAGE_FAMILY_LLAVA] = plan_llava,    [IMAGE_FAMILY_TILES] = plan_tiles,
-    [IMAGE_FAMILY_PIXTRAL] = plan_pixtral};
+    [IMAGE_FAMILY_QWEN] = plan_qwen,       [IMAGE_FAMILY_GEMMA3] = plan_gemma3,
+    [IMAGE_FAMILY_GEMMA4] = plan_gemma4,   [IMAGE_FAMILY_IDEFICS3] = plan_idefics3,
+    [IMAGE_FAMILY_LLAVA] = plan_llava,     [IMAGE_FAMILY_TILES] = plan_tiles,
+    [IMAGE_FAMILY_PIXTRAL] = plan_pixtral, [IMAGE_FAMILY_MOSAIC] = image_mosaic_plan};
 
 /* --- all ---------------------------------------------------------------------------------------*/
 
@@ -329,7 +329,9 @@ static enum result plan_finish(const struct image_processor *p, const struct ima
     plan->grid_w = plan->tile_width / p->patch;
     uint64_t resized = (uint64_t)plan->resized_width * plan->resized_height;
     uint64_t pixels = (uint64_t)plan->tile_width * plan->tile_height * plan->tiles;
-    uint64_t tokens = (uint64_t)plan->tile_tokens * plan->tiles;
+    uint64_t tokens = p->family == IMAGE_FAMILY_MOSAIC
+                          ? (uint64_t)plan->tile_tokens + plan->mosaic_tokens
+                          : (uint64_t)plan->tile_tokens * plan->tiles;
     if (resized == 0 || resized > LIMIT_IMAGE_PIXELS || pixels > LIMIT_IMAGE_PIXELS ||
         tokens > LIMIT_IMAGE_TOKENS || plan->tiles > LIMIT_IMAGE_TILES)
         return error_set(error, RESULT_TOO_LARGE,
@@ -356,10 +358,11 @@ enum result image_processor_plan(const struct image_processor *processor, uint32
     if (processor->family == IMAGE_FAMILY_NONE)
         return error_set(error, RESULT_UNSUPPORTED, "this model does not take images");
     *plan = (struct image_plan){.width = width, .height = height};
+    bool low = request->detail == IMAGE_DETAIL_LOW ||
+               (processor->family == IMAGE_FAMILY_MOSAIC && request->among_images);
     enum result result = plan_box(request, plan, error);
     if (result == RESULT_OK)
-        result = plan_functions[processor->family](processor, request->detail == IMAGE_DETAIL_LOW,
-                                                   plan, error);
+        result = plan_functions[processor->family](processor, low, plan, error);
     return result == RESULT_OK ? plan_finish(processor, request, plan, error) : result;
 }
 

@@ -29,6 +29,8 @@ from transformers.models.got_ocr2 import image_processing_got_ocr2 as got_ocr2
 from transformers.models.idefics3 import image_processing_pil_idefics3 as idefics3, processing_idefics3
 from transformers.models.internvl import processing_internvl
 from transformers.models.llava import image_processing_llava as llava, processing_llava
+from transformers.models.llava_next import image_processing_llava_next as llava_next, processing_llava_next
+from transformers.models.llava_onevision import image_processing_llava_onevision as llava_onevision, processing_llava_onevision
 from transformers.models.pixtral import image_processing_pixtral as pixtral, processing_pixtral
 from transformers.models.qwen2_vl import image_processing_qwen2_vl as qwen, processing_qwen2_vl
 from transformers.models.smolvlm import image_processing_pil_smolvlm as smolvlm, processing_smolvlm
@@ -224,6 +226,26 @@ def pixtral_settings(model_type, patch, merge, longest, **more):
             "processor": {"patch_size": patch, "spatial_merge_size": merge}}
 
 
+def llava_next_settings(side, patch, grids, **more):
+    pinpoints = [[rows * side, columns * side] for rows, columns in grids]
+    return {"config": {"model_type": "llava_next", "image_grid_pinpoints": pinpoints,
+                       "vision_config": {"image_size": side, "patch_size": patch}},
+            "preprocessor": {"size": {"shortest_edge": side}, "crop_size": {"height": side, "width": side}, "resample": 3,
+                             "image_grid_pinpoints": pinpoints, **more},
+            "processor": {"patch_size": patch, "num_additional_image_tokens": 1, "vision_feature_select_strategy": "default"}}
+
+
+def onevision_settings(side, patch, grids, most, **more):
+    pinpoints = [[rows * side, columns * side] for rows, columns in grids]
+    return {"config": {"model_type": "llava_onevision", "image_grid_pinpoints": pinpoints, "vision_aspect_ratio": f"anyres_max_{most}",
+                       "vision_config": {"model_type": "siglip_vision_model", "image_size": side, "patch_size": patch}},
+            "preprocessor": {"size": {"height": side, "width": side}, "resample": 3, "image_grid_pinpoints": pinpoints, **more},
+            "processor": {"num_image_tokens": (side // patch) ** 2, "vision_feature_select_strategy": "full",
+                          "vision_aspect_ratio": f"anyres_max_{most}"}}
+
+
+NEXT_GRIDS = [(1, 2), (2, 1), (2, 2), (3, 1), (1, 3)]
+SQUARES = [(rows, columns) for rows in range(1, 7) for columns in range(1, 7)]
 # name: settings, and whether pixels of every image are recorded, or only of some.
 SETTINGS = {
     "qwen-tiny": (qwen_settings("qwen2_5_vl", 14, 56 * 56, 112 * 112, min_pixels=3136, **CLIP), True),
@@ -247,6 +269,10 @@ SETTINGS = {
     "mistral3-tiny": (pixtral_settings("mistral3", 5, 3, 150), True),
     "mistral-small-3.1": (pixtral_settings("mistral3", 14, 2, 1540), False),
     "pixtral-tiny": (pixtral_settings("llava", 8, 1, 96, **HALF), True),
+    "llava-next-tiny": (llava_next_settings(56, 14, NEXT_GRIDS), True),
+    "llava-1.6": (llava_next_settings(336, 14, NEXT_GRIDS, **CLIP), False),
+    "onevision-tiny": (onevision_settings(40, 12, SQUARES[:15], 3, **CLIP), True),
+    "llava-onevision": (onevision_settings(384, 14, SQUARES, 9, **HALF), False),
     "smolvlm2": (idefics3_settings("smolvlm", 512, 16, 4, 2048), False),
 }
 # Drawn images; sizes and tokens are recorded for all settings.
@@ -270,7 +296,9 @@ def make_processor(settings):
     model = settings["config"]["model_type"]
     if settings["config"]["vision_config"].get("model_type") == "pixtral":
         return pixtral.PixtralImageProcessor(**chosen(settings))
-    classes = {"aya_vision": got_ocr2.GotOcr2ImageProcessor, "cohere2_vision": cohere2_vision.Cohere2VisionImageProcessor, "llava": llava.LlavaImageProcessor, "internvl": got_ocr2.GotOcr2ImageProcessor,
+    classes = {"aya_vision": got_ocr2.GotOcr2ImageProcessor, "cohere2_vision": cohere2_vision.Cohere2VisionImageProcessor, "llava": llava.LlavaImageProcessor, "llava_next": llava_next.LlavaNextImageProcessor,
+               "llava_onevision": llava_onevision.LlavaOnevisionImageProcessor,
+               "internvl": got_ocr2.GotOcr2ImageProcessor,
                "gemma3": gemma3.Gemma3ImageProcessor, "gemma4": gemma4.Gemma4ImageProcessor,
                "idefics3": idefics3.Idefics3ImageProcessorPil, "smolvlm": smolvlm.SmolVLMImageProcessorPil}
     return classes.get(model, qwen.Qwen2VLImageProcessor)(**chosen(settings))
@@ -286,7 +314,7 @@ def low_options(settings):
     if settings["config"]["vision_config"].get("model_type") == "pixtral":
         return {"size": {"longest_edge": min(settings["preprocessor"]["size"]["longest_edge"], 512)}}
     squares = {"min_patches": 1, "max_patches": 1}
-    return {"gemma3": {}, "llava": {}, "internvl": squares, "aya_vision": squares, "cohere2_vision": squares, "gemma4": {"max_soft_tokens": 70}}.get(model, {"do_image_splitting": False})
+    return {"gemma3": {}, "llava": {}, "llava_next": {}, "llava_onevision": {"among": True}, "internvl": squares, "aya_vision": squares, "cohere2_vision": squares, "gemma4": {"max_soft_tokens": 70}}.get(model, {"do_image_splitting": False})
 
 
 def qwen_frames(processor, image, options):
@@ -343,6 +371,28 @@ def llava_frames(processor, image, options, settings):
     return [out["pixel_values"][0].permute(1, 2, 0)], (0, 0), text, text.count(who.image_token)
 
 
+def mosaic_frames(processor, image, options, settings):
+    options = dict(options)
+    among = options.pop("among", False)
+    next_one = settings["config"]["model_type"] == "llava_next"
+    if llava_next.select_best_resolution((image.height, image.width), processor.image_grid_pinpoints) is None:
+        raise ValueError("too thin")
+    given = [[image, image]] if among else [image]
+    out = processor(images=given, do_rescale=False, do_normalize=False, return_tensors="pt", **options)
+    kind = processing_llava_next.LlavaNextProcessor if next_one else processing_llava_onevision.LlavaOnevisionProcessor
+    who = kind.__new__(kind)
+    vision = settings["config"]["vision_config"]
+    who.__dict__.update(image_token="<image>", image_processor=processor, **({"patch_size": vision["patch_size"]} | settings["processor"]))
+    if not next_one:
+        who.vision_aspect_ratio = settings["processor"]["vision_aspect_ratio"]
+    text = kind.replace_image_token(who, out, 0)
+    side = vision["image_size"] // vision["patch_size"] * vision["patch_size"]  # the rest is part of no patch
+    height, width = llava_next.select_best_resolution((image.height, image.width), processor.image_grid_pinpoints)
+    grid = (0, 0) if among else (height // vision["image_size"], width // vision["image_size"])
+    frames = [frame.permute(1, 2, 0)[:side, :side] for frame in out["pixel_values"][0]]
+    return frames, grid, text, text.count("<image>")
+
+
 def cohere_frames(processor, image, options, settings):
     out = processor(images=[image], do_rescale=False, do_normalize=False, return_tensors="pt", **options)
     aya = settings["config"]["model_type"] == "aya_vision"
@@ -391,6 +441,8 @@ def run(settings, processor, image, options):
         return pixtral_frames(processor, image, options, settings)
     if model == "llava":
         return llava_frames(processor, image, options, settings)
+    if model in ("llava_next", "llava_onevision"):
+        return mosaic_frames(processor, image, options, settings)
     if model in ("aya_vision", "cohere2_vision"):
         return cohere_frames(processor, image, options, settings)
     if model == "internvl":

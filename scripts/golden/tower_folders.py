@@ -8,7 +8,8 @@ multiples of a power of two with seven bits, under the names that transformers s
 
 pixels.u8     the images, [tiles, height, width, 3] each, one after the other
 features.f32  the tower's features, a row for each placeholder token; deepstack parts follow the first part
-scene.txt     "normal" mean and deviation; for each image a line "image tiles width height features"; for each prompt
+scene.txt     "normal" mean and deviation; for each image a line "image tiles width height features", and where its tiles form a mosaic
+              "mosaic" with its six sizes (worker/plan/model_vision.h); for each prompt
               "prompt tokens", then a line for each token: its id, the feature row or -1, its three positions
 logits.f32    of every token of every prompt
 
@@ -78,6 +79,7 @@ def record(family, folder):
     (folder / "config.json").write_text(json.dumps(getattr(family, "PUBLISHED", family.CONFIG), indent=1) + "\n")
     write_safetensors(folder / "model.safetensors", {name: ("BF16", w.shape, bf16(w)) for name, w in weights.items()})
     images = [source.integers(0, 256, (tiles, height, width, 3)).astype(np.uint8) for tiles, width, height in family.IMAGES]
+    family.SOURCES = {id(image): size for image, size in zip(images, getattr(family, "SIZES", []))}
     lines = ["normal " + " ".join(f"{value:.9g}" for value in (*family.MEAN, *family.STD))]
     all_logits = []
     with torch.no_grad():
@@ -88,6 +90,9 @@ def record(family, folder):
             alone = family.features(family, model, family.inputs(family, [pixels]))
             assert alone.shape[0] == count and close(alone, features[at:at + count]), (alone.shape, count)
             lines.append(f"image {image[0]} {image[1]} {image[2]} {count}")
+            if hasattr(family, "mosaic") and image[0] > 1:
+                sizes = family.mosaic(family, image, family.SOURCES[id(pixels)])
+                lines.append("mosaic " + " ".join(str(size) for size in sizes))
             at += count
         assert at == features.shape[0]
         for numbers in PROMPTS:

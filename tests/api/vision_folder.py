@@ -40,6 +40,18 @@ LLAVA = {
     "marker": "<image>",
     "processor": {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 24}, "crop_size": {"height": 24, "width": 24}},
 }
+NEXT = {
+    "special": {"<image>": 91},
+    "marker": "<image>",
+    "processor": {"image_processor_type": "LlavaNextImageProcessorFast", "size": {"shortest_edge": 12}, "crop_size": {"height": 12, "width": 12},
+                  "image_grid_pinpoints": [[12, 12], [12, 24], [24, 12], [24, 24], [12, 36]]},
+}
+ONEVISION = {
+    "special": {"<image>": 91},
+    "marker": "<image>",
+    "processor": {"image_processor_type": "LlavaOnevisionImageProcessorFast", "size": {"height": 15, "width": 15},
+                  "image_grid_pinpoints": [[15, 15], [15, 30], [30, 15], [30, 30], [30, 45], [15, 45]]},
+}
 AYA = {
     "special": {"<|START_OF_IMG|>": 89, "<|END_OF_IMG|>": 90, "<|IMG_PATCH|>": 91},
     "marker": "<image>",

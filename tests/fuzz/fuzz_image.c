@@ -28,6 +28,18 @@ static const struct image_processor processors[] = {
      .min_pixels = 784,
      .max_pixels = 40000,
      .tokens = {.marker = "<i>", .soft = "<i>"}},
+    {.family = IMAGE_FAMILY_MOSAIC,
+     .filter = IMAGE_FILTER_BICUBIC,
+     .arithmetic = IMAGE_ARITHMETIC_TORCH,
+     .patch = 7,
+     .merge = 1,
+     .side = 32,
+     .side_tokens = 16,
+     .grids = {{1, 2}, {3, 1}, {2, 2}},
+     .grid_count = 3,
+     .mosaic_tiles = 2,
+     .pads_squares = true,
+     .tokens = {.marker = "<i>", .soft = "<i>"}},
     {.family = IMAGE_FAMILY_IDEFICS3,
      .filter = IMAGE_FILTER_LANCZOS,
      .arithmetic = IMAGE_ARITHMETIC_PIL,
@@ -44,7 +56,9 @@ static void check_plan(const struct image_processor *p, const struct image_plan 
 {
     must(plan->tiles >= 1 && plan->tiles <= LIMIT_IMAGE_TILES);
     must(plan->token_count >= 1 && plan->token_count <= LIMIT_IMAGE_TOKENS);
-    must(plan->token_count == plan->tiles * plan->tile_tokens);
+    must(plan->token_count == (p->family == IMAGE_FAMILY_MOSAIC
+                                   ? plan->tile_tokens + plan->mosaic_tokens
+                                   : plan->tiles * plan->tile_tokens));
     must(plan->resized_width >= 1 && plan->resized_height >= 1);
     must((uint64_t)plan->resized_width * plan->resized_height <= LIMIT_IMAGE_PIXELS);
     must(plan->byte_count == image_pixels_bytes(plan->tile_width, plan->tile_height) * plan->tiles);
@@ -55,7 +69,7 @@ static void check_plan(const struct image_processor *p, const struct image_plan 
 
 static void run_processor(const struct image_processor *p, const struct image_pixels *pixels)
 {
-    const struct image_request requests[] = {{0}, {IMAGE_DETAIL_LOW, 50, 40}};
+    const struct image_request requests[] = {{0}, {IMAGE_DETAIL_LOW, 50, 40, true}};
     for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
         struct image_plan plan;
         struct error_text error = {""};
@@ -104,7 +118,7 @@ static void plan_shapes(const struct image_processor *p)
     const size_t count = sizeof sides / sizeof sides[0];
     for (size_t i = 0; i < count * count; i++) {
         struct image_request request = {i % 3 ? IMAGE_DETAIL_AUTO : IMAGE_DETAIL_LOW,
-                                        (uint32_t)i % 5 * 77, (uint32_t)i % 7 * 3000};
+                                        (uint32_t)i % 5 * 77, (uint32_t)i % 7 * 3000, i % 2 > 0};
         struct image_plan plan;
         struct error_text error = {""};
         if (image_processor_plan(p, sides[i / count], sides[i % count], &request, &plan, &error) ==

@@ -208,6 +208,13 @@ static void test_text_goes_on_beside_other_towers(void **state)
         {"pixtral", "\"full\"", "\"default\"", "without a class row"},
         {"pixtral", "\"vision_feature_layer\": -1", "\"vision_feature_layer\": -4",
          "-4 is not one of"},
+        {"llava_next", "\"vision_feature_select_strategy\": \"default\"",
+         "\"vision_feature_select_strategy\": \"full\"", "with a class row"},
+        {"llava_next", "\"vision_feature_layer\": -2", "\"vision_feature_layer\": [-2, -1]",
+         "is a list"},
+        {"llava_onevision", "\"vision_feature_layer\": -1", "\"vision_feature_layer\": 4",
+         "not one of 3 layers"},
+        {"llava_onevision", "\"image_size\": 15", "\"image_size\": 20", "position_embedding"},
         {"internvl_chat", "\"qkv_bias\": true", "\"qkv_bias\": false", "is not part of"},
     };
     for (size_t i = 0; i < sizeof breakages / sizeof breakages[0]; i++)

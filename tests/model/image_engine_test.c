@@ -38,7 +38,8 @@ static const struct encode_image *image_of(const struct tower_scene *scene, uint
     for (uint32_t i = 0; i < scene->image_count; i++) {
         const struct encode_image *image = &scene->images[i];
         if (row >= image->first_feature &&
-            row < image->first_feature + model_vision_feature_rows(vision, image->shape))
+            row < image->first_feature +
+                      model_vision_image_rows(vision, image->shape, &image->mosaic))
             return image;
     }
     return NULL;
@@ -62,6 +63,7 @@ static uint32_t find_images(const struct tower_scene *scene, const struct scene_
                                                      .width = image->shape.width,
                                                      .height = image->shape.height,
                                                      .first_token = at};
+            memcpy(records[count - 1].mosaic, &image->mosaic, sizeof image->mosaic);
         }
         struct image_record *record = &records[count - 1];
         record->token_count++;
@@ -216,7 +218,8 @@ static uint32_t largest_of(const struct tower_scene *scene, const struct model_v
 {
     uint32_t largest = 0;
     for (uint32_t i = 0; i < scene->image_count; i++) {
-        uint32_t rows = model_vision_feature_rows(vision, scene->images[i].shape);
+        uint32_t rows =
+            model_vision_image_rows(vision, scene->images[i].shape, &scene->images[i].mosaic);
         largest = rows > largest ? rows : largest;
     }
     return largest;

@@ -78,7 +78,8 @@ static void check_company(const struct tower_scene *scene, const struct plan *pl
     for (uint32_t i = 0; i < scene->image_count; i++) {
         const struct encode_image *image = &scene->images[i];
         size_t floats =
-            (size_t)model_vision_feature_rows(&plan->vision, image->shape) * scene->feature_columns;
+            (size_t)model_vision_image_rows(&plan->vision, image->shape, &image->mosaic) *
+            scene->feature_columns;
         encode(&tower, image, 1, UINT64_MAX);
         assert_memory_equal(rows_of(&tower, image->first_feature),
                             together + (size_t)image->first_feature * scene->feature_columns,
@@ -143,7 +144,7 @@ static void check_parts(const char *name, const struct plan *plan)
     struct encode_image image;
     make_image(&plan->vision, &image);
     uint32_t rows = model_vision_patch_rows(&plan->vision, image.shape);
-    uint32_t features = model_vision_feature_rows(&plan->vision, image.shape);
+    uint32_t features = model_vision_image_rows(&plan->vision, image.shape, &image.mosaic);
     uint64_t all = (uint64_t)rows * plan->vision.stages;
     size_t floats = (size_t)features * model_vision_feature_columns(&plan->vision);
     float *whole = must_alloc(floats, sizeof *whole);

@@ -494,13 +494,72 @@ static void test_feature_write(void **state)
     end_trial(&t);
 }
 
+/* Mosaics of one and two tiles, resized and not: each row is the mean of torch's samples between the
+ * features around it, and the weight follows each line. Fills rows after the first tiles' 6 features. */
+static void test_feature_place(void **state)
+{
+    (void)state;
+    static const struct image_mosaic mosaics[] = {{1, 1, 2, 1, 1, 1}, {2, 1, 4, 3, 2, 2}};
+    const uint32_t wide = 3, high = 2;
+    struct trial t;
+    begin_trial(&t);
+    struct plan *plan = plan_sketch_plan(t.sketch);
+    plan->vision.window_side = 0;
+    plan->vision.mosaic = true;
+    t.x = plan_sketch_tensor(t.sketch, PLAN_ROWS_FEATURES, COLUMNS);
+    t.table = plan_sketch_weight(t.sketch, GGML_F32, 1, COLUMNS);
+    struct plan_op op = op_of(OP_feature_place, t.x, PLAN_NONE);
+    op.weights[0] = t.table;
+    uint8_t *bytes = must_alloc(5 * 12 * 8 * 3, 1);
+    for (uint32_t p = 0; p < 2; p++)
+        t.images[p] = (struct encode_image){.shape = {p + 2, 12, 8},
+                                            .mosaic = mosaics[p],
+                                            .pixels = bytes,
+                                            .scale = {1, 1, 1},
+                                            .first_feature = p == 0 ? 40 : 3};
+    open_trial(&t, op, CPU_TIER_BEST);
+    fill(&t, t.x, t.vision.patches.features);
+    run(&t);
+    const float *newline = t.vision.program.vectors[t.table];
+    for (uint32_t p = 0, first = 0; p < 2; first += (p + 2) * wide * high, p++) {
+        const struct image_mosaic *m = &mosaics[p];
+        uint32_t row = t.images[p].first_feature + wide * high;
+        for (uint32_t y = 0; y < m->height; y++) {
+            for (uint32_t x = 0; x <= m->width; x++, row++) {
+                const float *found = cpu_feature_pool_row(&t.vision.features, row);
+                for (uint32_t c = 0; c < COLUMNS; c++) {
+                    double sum = 0, scale_y = (double)m->kept_height / m->height;
+                    double scale_x = (double)m->kept_width / m->width;
+                    for (uint32_t i = 0; i < m->kept_height * m->kept_width; i++) {
+                        uint32_t line = i / m->kept_width, column = i % m->kept_width;
+                        double at_y = fmax(0, (y + 0.5) * scale_y - 0.5);
+                        double at_x = fmax(0, (x + 0.5) * scale_x - 0.5);
+                        double weight =
+                            fmax(0, 1 - fabs(at_y - line)) * fmax(0, 1 - fabs(at_x - column));
+                        uint32_t top = (m->rows * high - m->kept_height) / 2 + line;
+                        uint32_t left = (m->columns * wide - m->kept_width) / 2 + column;
+                        uint32_t tile = 1 + top / high * m->columns + left / wide;
+                        sum += weight * (double)row_of(&t, t.x,
+                                                       first + tile * wide * high +
+                                                           top % high * wide + left % wide)[c];
+                    }
+                    expect_near(x == m->width ? (double)newline[c] : sum, found[c], 1e-6);
+                }
+            }
+        }
+    }
+    end_trial(&t);
+    free(bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_patch_rows),      cmocka_unit_test(test_patch_positions),
         cmocka_unit_test(test_patch_attention), cmocka_unit_test(test_activate),
         cmocka_unit_test(test_join_and_pool),   cmocka_unit_test(test_feature_write),
-        cmocka_unit_test(test_clip_columns),    cmocka_unit_test(test_lead_row),
+        cmocka_unit_test(test_feature_place),   cmocka_unit_test(test_clip_columns),
+        cmocka_unit_test(test_lead_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,11 +43,14 @@ void drawn_catalog_copy(struct drawn_catalog *catalog, const struct encode_image
     for (uint32_t i = 0; i < count; i++) {
         const struct encode_image *from = &encoded[i];
         struct drawn_image *image = &catalog->images[i];
-        image->tile_tokens = model_vision_feature_rows(vision, from->shape) / from->shape.tiles;
         image->record = (struct image_record){.content_hash = {(uint8_t)(i + 1)},
                                               .width = from->shape.width,
                                               .height = from->shape.height,
                                               .tiles = from->shape.tiles};
+        _Static_assert(sizeof from->mosaic == sizeof image->record.mosaic, "in the same order");
+        memcpy(image->record.mosaic, &from->mosaic, sizeof from->mosaic);
+        image->tile_tokens = model_vision_image_rows(vision, from->shape, &from->mosaic) /
+                             image_record_runs(&image->record);
         memcpy(image->record.scale, from->scale, sizeof from->scale);
         memcpy(image->record.bias, from->bias, sizeof from->bias);
         size_t bytes =
@@ -104,8 +107,9 @@ void drawn_request_add_image(struct drawn_request *drawn, const struct drawn_cat
     drawn->images[request->image_count++] = shown;
     *record = shown->record;
     record->first_token = request->prompt_tokens;
-    record->token_count = shown->tile_tokens * record->tiles;
-    for (uint32_t tile = 0; tile < record->tiles; tile++) {
+    uint32_t runs = image_record_runs(record);
+    record->token_count = shown->tile_tokens * runs;
+    for (uint32_t tile = 0; tile < runs; tile++) {
         if (tile > 0)
             drawn_request_add_text(drawn, random, test_random_below(random, 2), 3);
         for (uint32_t i = 0; i < shown->tile_tokens; i++)

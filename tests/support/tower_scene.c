@@ -56,6 +56,16 @@ static void *read_file(const struct tower_scene *scene, const char *name, size_t
     return contents;
 }
 
+/* Sets `used` to the length of the line, or to 0 if there is none. */
+static void read_mosaic(char *const *at, struct image_mosaic *mosaic, int *used)
+{
+    *used = 0;
+    if (sscanf(*at, " mosaic %u %u %u %u %u %u%n", &mosaic->rows, &mosaic->columns,
+               &mosaic->kept_height, &mosaic->kept_width, &mosaic->height, &mosaic->width,
+               used) != 6)
+        *used = 0;
+}
+
 static void read_images(struct tower_scene *scene, char **at)
 {
     float mean[3], deviation[3];
@@ -73,6 +83,8 @@ static void read_images(struct tower_scene *scene, char **at)
                    &image->shape.height, &features, &used) != 4)
             break;
         must(++scene->image_count < SCENE_IMAGES);
+        *at += used;
+        read_mosaic(at, &image->mosaic, &used);
         image->pixels = scene->pixels + pixel_bytes;
         image->first_feature = scene->feature_rows;
         for (uint32_t c = 0; c < 3; c++) {

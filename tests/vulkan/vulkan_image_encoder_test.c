@@ -94,9 +94,9 @@ static double check_features(const struct scene_tower *tower, uint32_t first, ui
     const struct model_vision *vision = model_vision(tower->model);
     uint64_t begin = (uint64_t)scene->images[first].first_feature * scene->feature_columns;
     const struct encode_image *last = &scene->images[first + count - 1];
-    uint64_t end =
-        (uint64_t)(last->first_feature + model_vision_feature_rows(vision, last->shape)) *
-        scene->feature_columns;
+    uint64_t end = (uint64_t)(last->first_feature +
+                              model_vision_image_rows(vision, last->shape, &last->mosaic)) *
+                   scene->feature_columns;
     const uint32_t *words = tower->features.mapped;
     for (uint64_t i = 0; i < pool_words(tower); i++)
         if (i < begin || i >= end)

@@ -72,3 +72,53 @@ uint32_t model_vision_feature_rows(const struct model_vision *vision, struct ima
     struct feature_grid grid = model_vision_grid(vision, shape);
     return shape.tiles * grid.height * grid.width;
 }
+
+static bool is_empty(const struct image_mosaic *mosaic)
+{
+    return mosaic->rows == 0 && mosaic->columns == 0 && mosaic->kept_height == 0 &&
+           mosaic->kept_width == 0 && mosaic->height == 0 && mosaic->width == 0;
+}
+
+/* Whether `kept` is the middle of `all` features, resized to `side` or left as it is. */
+static bool is_middle(uint64_t all, uint32_t kept, uint32_t side)
+{
+    return kept <= all && (all - kept) % 2 == 0 && side <= kept;
+}
+
+enum result model_vision_check_mosaic(const struct model_vision *vision, struct image_shape shape,
+                                      const struct image_mosaic *mosaic, struct error_text *error)
+{
+    struct feature_grid grid = model_vision_grid(vision, shape);
+    if (is_empty(mosaic)) {
+        if (!vision->mosaic || shape.tiles == 1)
+            return RESULT_OK;
+        return error_set(error, RESULT_INVALID, "%u tiles without a mosaic", shape.tiles);
+    }
+    if (!vision->mosaic)
+        return error_set(error, RESULT_INVALID, "the model's tiles form no mosaic");
+    bool counted = mosaic->rows >= 1 && mosaic->columns >= 1 && mosaic->rows <= shape.tiles &&
+                   mosaic->columns <= shape.tiles &&
+                   (uint64_t)mosaic->rows * mosaic->columns + 1 == shape.tiles;
+    if (counted &&
+        is_middle((uint64_t)mosaic->rows * grid.height, mosaic->kept_height, mosaic->height) &&
+        is_middle((uint64_t)mosaic->columns * grid.width, mosaic->kept_width, mosaic->width))
+        return RESULT_OK;
+    return error_set(error, RESULT_INVALID,
+                     "%u x %u of %u x %u features of %u x %u tiles are no mosaic of %u tiles",
+                     mosaic->width, mosaic->height, mosaic->kept_width, mosaic->kept_height,
+                     mosaic->columns, mosaic->rows, shape.tiles);
+}
+
+uint32_t model_vision_mosaic_rows(const struct image_mosaic *mosaic)
+{
+    return mosaic->rows > 0 ? mosaic->height * (mosaic->width + 1) : 1;
+}
+
+uint32_t model_vision_image_rows(const struct model_vision *vision, struct image_shape shape,
+                                 const struct image_mosaic *mosaic)
+{
+    if (!vision->mosaic)
+        return model_vision_feature_rows(vision, shape);
+    struct feature_grid grid = model_vision_grid(vision, shape);
+    return grid.height * grid.width + model_vision_mosaic_rows(mosaic);
+}

@@ -21,6 +21,19 @@ struct image_shape {
     uint32_t height;
 };
 
+/* The tiles after the first one, put together line by line, in models with model_vision.mosaic.
+ * Zeroed: the image has one tile. */
+struct image_mosaic {
+    uint32_t rows; /* of tiles */
+    uint32_t columns;
+    /* In features: the middle of all tiles, without the image's padding, and what it is resized to
+     * (bilinear). */
+    uint32_t kept_height;
+    uint32_t kept_width;
+    uint32_t height;
+    uint32_t width;
+};
+
 struct model_vision {
     uint32_t patch_side;  /* pixels */
     uint32_t merge_side;  /* patches */
@@ -31,6 +44,9 @@ struct model_vision {
      * learned row (CLIP's class row) that attends like a patch, the others are unused. Needs
      * fixed_side, no windows and no rope. */
     bool lead_row;
+    /* An image's first tile is the whole image; after its features come those of its mosaic, with a
+     * learned row after each line, or without one that row alone. */
+    bool mosaic;
     uint32_t hidden;      /* columns of the tower's residual */
     uint32_t text_hidden; /* columns of a feature, the text model's hidden size */
     /* After each of the first deepstack_layers layers of the text model a further part of the
@@ -59,9 +75,20 @@ enum result model_vision_check(const struct model_vision *vision, struct image_s
 /* Rows of the tower: the cost of encoding, bounded by backend_options.max_patch_rows. */
 uint32_t model_vision_patch_rows(const struct model_vision *vision, struct image_shape shape);
 
-/* Features of all tiles: the number of placeholder tokens in the prompt, and of rows of the feature
- * pool. */
+/* Features of all tiles. */
 uint32_t model_vision_feature_rows(const struct model_vision *vision, struct image_shape shape);
+
+/* RESULT_INVALID, with the numbers, if the mosaic is not one of this checked shape. In models
+ * without mosaics only a zeroed one passes. */
+enum result model_vision_check_mosaic(const struct model_vision *vision, struct image_shape shape,
+                                      const struct image_mosaic *mosaic,
+                                      struct error_text *error) RESULT_CHECKED;
+/* Rows that a mosaic adds to the first tile's. */
+uint32_t model_vision_mosaic_rows(const struct image_mosaic *mosaic);
+/* The number of placeholder tokens in the prompt, and of rows of the feature pool: features of all
+ * tiles, or of the first and the mosaic's. */
+uint32_t model_vision_image_rows(const struct model_vision *vision, struct image_shape shape,
+                                 const struct image_mosaic *mosaic);
 
 /* Of one tile's features. */
 struct feature_grid {

@@ -641,6 +641,18 @@ static const char *check_feature_write(const struct op_view *v)
                                                                         : "the part does not exist";
 }
 
+static const char *check_feature_place(const struct op_view *v)
+{
+    const struct model_vision *vision = &v->plan->vision;
+    if (!vision->mosaic || vision->window_side > 0 || vision->deepstack_layers > 0)
+        return "the tower's features form no mosaics";
+    if (v->x->rows != PLAN_ROWS_FEATURES || v->x->columns != vision->text_hidden)
+        return "the input is not of features, as wide as the text model";
+    return v->w->rows == 1 && v->w->columns == vision->text_hidden
+               ? NULL
+               : "the weight is not one feature";
+}
+
 static const char *check_feature_add(const struct op_view *v)
 {
     const struct model_config *config = &v->plan->config;

@@ -61,6 +61,7 @@ static void batch_add(struct image_encoder *encoder, const struct sequence *sequ
     encoder->patch_rows += images->images[image].patch_rows;
     struct encode_image *encoded = &encoder->images[at];
     *encoded = (struct encode_image){.shape = images->images[image].key.shape,
+                                     .mosaic = images->images[image].mosaic,
                                      .pixels = sequence_images_pixels(images, image),
                                      .first_feature =
                                          feature_cache_first_row(encoder->features, features)};

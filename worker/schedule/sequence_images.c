@@ -76,14 +76,20 @@ static enum result fit_image(const struct image_record *record, const struct ima
     enum result result = model_vision_check(limits->vision, shape, error);
     if (result != RESULT_OK)
         return result;
+    image->mosaic = (struct image_mosaic){record->mosaic[0], record->mosaic[1], record->mosaic[2],
+                                          record->mosaic[3], record->mosaic[4], record->mosaic[5]};
+    result = model_vision_check_mosaic(limits->vision, shape, &image->mosaic, error);
+    if (result != RESULT_OK)
+        return result;
     image->key = (struct feature_key){.shape = shape, .rows = record->token_count};
     memcpy(image->key.content_hash, record->content_hash, sizeof record->content_hash);
     image->patch_rows = model_vision_patch_rows(limits->vision, shape);
-    uint32_t rows = model_vision_feature_rows(limits->vision, shape);
+    uint32_t rows = model_vision_image_rows(limits->vision, shape, &image->mosaic);
     if (rows != record->token_count)
         return error_set(error, RESULT_INVALID, "%u placeholders for %u features",
                          record->token_count, rows);
-    if (record->tile_lines > 1 && (limits->vision->grid_positions || limits->vision->spans_whole))
+    if (record->tile_lines > 1 &&
+        (limits->vision->grid_positions || limits->vision->spans_whole || limits->vision->mosaic))
         return error_set(error, RESULT_INVALID, "the model's tiles are not divided into lines");
     if (image->patch_rows > limits->patch_rows)
         return error_set(error, RESULT_TOO_LARGE, "%u patches are more than %u", image->patch_rows,
@@ -113,7 +119,7 @@ enum result sequence_images_fit(struct sequence_images *images, const uint32_t s
     for (uint32_t i = 0; i < images->tile_count; i++) {
         struct image_tile *tile = &images->tiles[i];
         tile->grid = model_vision_grid(limits->vision, images->images[tile->image].key.shape);
-        if (images->records[tile->image].tile_lines > 1)
+        if (images->records[tile->image].tile_lines > 1 || limits->vision->mosaic)
             tile->grid = (struct feature_grid){.height = 1, .width = tile->token_count};
     }
     image_tiles_place(images->tiles, images->tile_count);

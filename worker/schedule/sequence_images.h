@@ -17,6 +17,7 @@
 
 struct sequence_image {
     struct feature_key key; /* this and the next one are set by sequence_images_fit() */
+    struct image_mosaic mosaic;
     uint32_t patch_rows;
     uint32_t end_token; /* after its last placeholder */
     uint32_t features;  /* held image of the feature cache, or FEATURE_IMAGE_NONE */

@@ -120,7 +120,8 @@ static enum result work_image_read(const struct image_work *work,
     const struct request_image *named = image->named;
     const struct image_request wanted = {.detail = named->detail,
                                          .box_width = request->box_width,
-                                         .box_height = request->box_height};
+                                         .box_height = request->box_height,
+                                         .among_images = work->count > 1};
     enum result result = image_source_read(work->media, named->naming, named->name, work->cancelled,
                                            &image->file, &why);
     costs->file_bytes += image->file.count;
@@ -367,6 +368,7 @@ enum result image_prepare_decode(struct image_work *work, struct image_set **set
         record->height = plan->tile_height;
         record->tiles = plan->tiles;
         record->tile_lines = plan->lines;
+        memcpy(record->mosaic, plan->mosaic, sizeof record->mosaic);
         memcpy(record->scale, work->vision->processor.scale, sizeof record->scale);
         memcpy(record->bias, work->vision->processor.bias, sizeof record->bias);
     }

@@ -11,6 +11,8 @@ MEAN, STD           of normalization, one value for each channel
 inputs(family, images)   the arguments of the model's forward beside the ids, from u8 arrays [tiles, height, width, 3]
 features(family, model, inputs)   [features of all images, columns] in the order of the images
 count(family, image)     placeholder tokens of a (tiles, width, height)
+SIZES               optional: (height, width) of each image before it was cut; `SOURCES` then has them by id() of the array
+mosaic(family, image, size)  optional: the sizes of the mosaic of an image of several tiles
 LOGIT_SCALE         optional: a factor of the text's class that the class with a tower leaves out
 positions(family, model, ids, inputs)  optional: [3, tokens], rotary positions of the text model
 extra(family, ids)         optional: further arguments of the forward

@@ -180,9 +180,30 @@ static void i5_places(void **state)
 static void i6_reserved(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < 11; i++)
+    for (size_t i = 0; i < 5; i++)
         break_words("I6", offsetof(struct image_record, reserved) + i * sizeof(uint32_t),
                     (const uint32_t[]){1u << i}, 1);
+}
+
+/* The second record has two tiles. */
+static void i7_mosaic(void **state)
+{
+    (void)state;
+    BREAK_WORDS("I7", mosaic[0], 1, UINT32_MAX);
+    BREAK_WORDS("I7", mosaic[1], 1);
+    BREAK_WORDS("I7", mosaic[2], 1);
+    BREAK_WORDS("I7", mosaic[5], 1);
+    struct pair pair = valid_pair();
+    uint32_t wrong[][IMAGE_MOSAIC_SIZES] = {{2, 1, 1, 1, 1, 1},
+                                            {1, 1, LIMIT_IMAGE_SIDE + 1, 1, 1, 1}};
+    for (size_t i = 0; i < 2; i++) {
+        memcpy(pair.records[1].mosaic, wrong[i], sizeof wrong[i]);
+        assert_breaks(&pair, "I7");
+    }
+    struct error_text error = {""};
+    memcpy(pair.records[1].mosaic, (const uint32_t[]){1, 1, 2, 2, 2, 2}, sizeof wrong[0]);
+    assert_int_equal(image_record_runs(&pair.records[1]), 1);
+    assert_int_equal(check(&pair, &error), RESULT_OK);
 }
 
 int main(void)
@@ -190,7 +211,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(valid_passes), cmocka_unit_test(limits_pass), cmocka_unit_test(i1_hash),
         cmocka_unit_test(i2_sizes),     cmocka_unit_test(i3_spans),    cmocka_unit_test(i4_numbers),
-        cmocka_unit_test(i5_places),    cmocka_unit_test(i6_reserved),
+        cmocka_unit_test(i5_places),    cmocka_unit_test(i6_reserved), cmocka_unit_test(i7_mosaic),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

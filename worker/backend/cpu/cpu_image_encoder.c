@@ -147,6 +147,8 @@ static void check_room(const struct cpu_image_encoder *vision)
     for (uint32_t f = 0; f < vision->patches.features; f++)
         must(vision->patches.feature_rows[f] == PATCH_FEATURE_NONE ||
              vision->patches.feature_rows[f] < vision->features.rows);
+    for (uint32_t i = 0; i < vision->patches.mix_count; i++)
+        must(vision->patches.mixes[i].pool_row < vision->features.rows);
 }
 
 /* --- the batch -------------------------------------------------------------------------------- */

@@ -9,9 +9,14 @@
  * In towers with a lead row a tile begins with a whole square of rows, so that features stay at
  * even distances. Only its last row attends with the patches; the others are a span of their own,
  * and the square's feature is dropped.
+ *
+ * In models with mosaics only the first tile's features are rows of the pool. Those of the others
+ * are placed from the lines of the whole grid: resized as by torch's interpolate(bilinear,
+ * align_corners=False), whose samples lie at the middles of the new squares.
  */
 #include "worker/backend/host/image_patches.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "proto/must.h"
@@ -57,6 +62,9 @@ enum result image_patches_init(struct image_patches *patches, const struct plan 
     patches->places = must_alloc(max_rows, sizeof *patches->places);
     patches->tiles = must_alloc(squares, sizeof *patches->tiles);
     patches->feature_rows = must_alloc(squares, sizeof *patches->feature_rows);
+    /* A line of a mosaic has at least one feature and one row more. */
+    patches->max_mixes = plan->vision.mosaic ? 2 * squares : 0;
+    patches->mixes = must_alloc(patches->max_mixes + 1, sizeof *patches->mixes);
     patches->block_table = must_alloc(blocks, sizeof *patches->block_table);
     init_spans(&patches->whole, squares, blocks);
     init_spans(&patches->windows, squares, blocks);
@@ -74,6 +82,7 @@ void image_patches_fini(struct image_patches *patches)
     free(patches->places);
     free(patches->tiles);
     free(patches->feature_rows);
+    free(patches->mixes);
     free(patches->block_table);
     free(patches->whole.spans);
     free(patches->whole.blocks);
@@ -95,15 +104,16 @@ static void end_span(const struct image_patches *patches, struct patch_spans *sp
     }
 }
 
+/* The square's feature becomes row `feature_row` of the pool. */
 static void add_square(struct image_patches *patches, uint32_t line, uint32_t column,
-                       uint32_t first_feature, uint32_t grid_width)
+                       uint32_t feature_row)
 {
     uint32_t side = patches->vision->merge_side;
     for (uint32_t y = 0; y < side; y++)
         for (uint32_t x = 0; x < side; x++)
             patches->places[patches->rows++] = (struct patch_place){
                 .tile = patches->tile_count, .y = line * side + y, .x = column * side + x};
-    patches->feature_rows[patches->features++] = first_feature + line * grid_width + column;
+    patches->feature_rows[patches->features++] = feature_row;
 }
 
 /* Adds the square of the lead row and returns the number of that row. */
@@ -132,6 +142,7 @@ static void add_tile(struct image_patches *patches, const struct encode_image *i
     struct feature_grid grid = model_vision_grid(vision, image->shape);
     uint32_t window = vision->window_side;
     uint32_t first_feature = image->first_feature + number * grid.height * grid.width;
+    bool dropped = vision->mosaic && number > 0;
     uint32_t first_row = vision->lead_row ? add_lead(patches) : patches->rows;
     uint32_t high = window > 0 ? window : grid.height, wide = window > 0 ? window : grid.width;
     struct patch_tile *tile = &patches->tiles[patches->tile_count];
@@ -144,7 +155,9 @@ static void add_tile(struct image_patches *patches, const struct encode_image *i
             uint32_t window_row = patches->rows;
             for (uint32_t line = top; line < least(top + high, grid.height); line++)
                 for (uint32_t column = left; column < least(left + wide, grid.width); column++)
-                    add_square(patches, line, column, first_feature, grid.width);
+                    add_square(patches, line, column,
+                               dropped ? PATCH_FEATURE_NONE
+                                       : first_feature + line * grid.width + column);
             if (window > 0)
                 end_span(patches, &patches->windows, window_row);
         }
@@ -153,10 +166,90 @@ static void add_tile(struct image_patches *patches, const struct encode_image *i
     patches->tile_count++;
 }
 
+/* --- mosaics ---------------------------------------------------------------------------------- */
+
+/* Where a sample lies between two lines, or columns, of the kept part of a grid. */
+struct mosaic_sample {
+    uint32_t low; /* of the whole grid */
+    uint32_t high;
+    float weight; /* of `high` */
+};
+
+static struct mosaic_sample sample_at(uint32_t index, uint32_t all, uint32_t kept, uint32_t side)
+{
+    double at = fmax(0.0, ((double)index + 0.5) * kept / side - 0.5);
+    uint32_t low = (uint32_t)at, first = (all - kept) / 2;
+    uint32_t high = low + 1 < kept ? low + 1 : low;
+    return (struct mosaic_sample){first + low, first + high, (float)(at - low)};
+}
+
+/* The batch's row of a feature of the grid of all tiles. `first` is that of the image's first tile. */
+static uint32_t grid_feature(const struct image_patches *patches, const struct encode_image *image,
+                             uint32_t first, uint32_t line, uint32_t column)
+{
+    struct feature_grid grid = model_vision_grid(patches->vision, image->shape);
+    uint32_t lead = patches->vision->lead_row ? 1 : 0;
+    uint32_t tile = 1 + line / grid.height * image->mosaic.columns + column / grid.width;
+    return first + tile * (lead + grid.height * grid.width) + lead +
+           line % grid.height * grid.width + column % grid.width;
+}
+
+static void add_mix(struct image_patches *patches, const struct encode_image *image, uint32_t first,
+                    struct mosaic_sample line, struct mosaic_sample column, uint32_t pool_row)
+{
+    must(patches->mix_count < patches->max_mixes);
+    struct feature_mix *mix = &patches->mixes[patches->mix_count++];
+    *mix = (struct feature_mix){
+        .pool_row = pool_row,
+        .features = {grid_feature(patches, image, first, line.low, column.low),
+                     grid_feature(patches, image, first, line.low, column.high),
+                     grid_feature(patches, image, first, line.high, column.low),
+                     grid_feature(patches, image, first, line.high, column.high)},
+        .weights = {(1 - line.weight) * (1 - column.weight), (1 - line.weight) * column.weight,
+                    line.weight * (1 - column.weight), line.weight * column.weight},
+    };
+}
+
+static void add_newline(struct image_patches *patches, uint32_t pool_row)
+{
+    must(patches->mix_count < patches->max_mixes);
+    patches->mixes[patches->mix_count++] =
+        (struct feature_mix){.pool_row = pool_row, .features = {PATCH_FEATURE_NONE}};
+}
+
+/* Places an image's mosaic after the features of its first tile. */
+static void add_mosaic(struct image_patches *patches, const struct encode_image *image,
+                       uint32_t first)
+{
+    const struct image_mosaic *mosaic = &image->mosaic;
+    struct feature_grid grid = model_vision_grid(patches->vision, image->shape);
+    uint32_t pool_row = image->first_feature + grid.height * grid.width;
+    for (uint32_t y = 0; y < mosaic->height; y++) {
+        struct mosaic_sample line =
+            sample_at(y, mosaic->rows * grid.height, mosaic->kept_height, mosaic->height);
+        for (uint32_t x = 0; x < mosaic->width; x++)
+            add_mix(patches, image, first, line,
+                    sample_at(x, mosaic->columns * grid.width, mosaic->kept_width, mosaic->width),
+                    pool_row++);
+        add_newline(patches, pool_row++);
+    }
+    if (mosaic->rows == 0)
+        add_newline(patches, pool_row++);
+    must(pool_row - image->first_feature ==
+         model_vision_image_rows(patches->vision, image->shape, mosaic));
+}
+
+struct mix_share image_patches_mixes(const struct image_patches *patches, uint32_t begin,
+                                     uint32_t end)
+{
+    uint64_t count = patches->mix_count, all = patches->features;
+    return (struct mix_share){(uint32_t)(count * begin / all), (uint32_t)(count * end / all)};
+}
+
 void image_patches_arrange(struct image_patches *patches, const struct encode_batch *batch)
 {
     uint64_t rows = 0;
-    patches->rows = patches->features = patches->tile_count = 0;
+    patches->rows = patches->features = patches->tile_count = patches->mix_count = 0;
     patches->whole.count = patches->whole.block_count = 0;
     patches->windows.count = patches->windows.block_count = 0;
     must(batch->image_count > 0);
@@ -164,10 +257,15 @@ void image_patches_arrange(struct image_patches *patches, const struct encode_ba
         const struct encode_image *image = &batch->images[i];
         struct error_text error;
         must(model_vision_check(patches->vision, image->shape, &error) == RESULT_OK);
+        must(model_vision_check_mosaic(patches->vision, image->shape, &image->mosaic, &error) ==
+             RESULT_OK);
+        uint32_t first = patches->features;
         rows += model_vision_patch_rows(patches->vision, image->shape);
         must(rows <= patches->max_rows);
         for (uint32_t tile = 0; tile < image->shape.tiles; tile++)
             add_tile(patches, image, tile);
+        if (patches->vision->mosaic)
+            add_mosaic(patches, image, first);
     }
     must(rows == patches->rows);
 }

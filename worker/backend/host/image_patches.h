@@ -47,6 +47,17 @@ struct patch_spans {
     struct patch_block *blocks;
 };
 
+#define FEATURE_MIX_ROWS 4u
+
+/* A row of a mosaic: the sum of features, each times its weight; PATCH_FEATURE_NONE as the first: the
+ * learned row after a line. Features with weight 0 are not read. */
+struct feature_mix {
+    uint32_t pool_row;
+    uint32_t features[FEATURE_MIX_ROWS]; /* rows of the batch's features */
+    float weights[FEATURE_MIX_ROWS];
+};
+_Static_assert(sizeof(struct feature_mix) == 36, "kernels read nine words");
+
 struct image_patches {
     const struct model_vision *vision;
     uint32_t max_rows;
@@ -56,6 +67,9 @@ struct image_patches {
     struct patch_place *places; /* [rows] */
     struct patch_tile *tiles;   /* [tile_count] */
     uint32_t *feature_rows;     /* [features] rows of the pool, or PATCH_FEATURE_NONE */
+    uint32_t mix_count;
+    uint32_t max_mixes;         /* 0 in models without mosaics */
+    struct feature_mix *mixes;  /* [mix_count] */
     struct patch_spans whole;   /* tiles */
     struct patch_spans windows; /* none in towers without */
     struct lazy_memory attention;
@@ -69,6 +83,14 @@ enum result image_patches_init(struct image_patches *patches, const struct plan 
 void image_patches_fini(struct image_patches *patches);
 
 void image_patches_arrange(struct image_patches *patches, const struct encode_batch *batch);
+
+/* Rows of mosaics that belong to features [begin, end) of the batch: an equal share for each. */
+struct mix_share {
+    uint32_t begin;
+    uint32_t end;
+};
+struct mix_share image_patches_mixes(const struct image_patches *patches, uint32_t begin,
+                                     uint32_t end);
 
 /* Patches that become one feature. */
 uint32_t image_patches_square(const struct image_patches *patches);

@@ -61,6 +61,8 @@
 /* clang-format off */
 #define TOWER_LIST(TOWER)   \
     TOWER(llava)            \
+    TOWER(llava_next)       \
+    TOWER(llava_onevision)  \
     TOWER(internvl)         \
     TOWER(aya_vision)       \
     TOWER(cohere2_vision)   \

@@ -26,6 +26,12 @@
     "{\"model_type\":\"aya_vision\",\"vision_config\":{\"image_size\":364,\"patch_size\":14}}"
 #define COHERE                                                                                     \
     "{\"model_type\":\"cohere2_vision\",\"vision_config\":{\"image_size\":512,\"patch_size\":16}}"
+#define NEXT                                                                                       \
+    "{\"model_type\":\"llava_next\",\"image_grid_pinpoints\":[[336,672],[336,336]],"               \
+    "\"vision_config\":{\"image_size\":336,\"patch_size\":14}}"
+#define ONEVISION                                                                                  \
+    "{\"model_type\":\"llava_onevision\",\"image_grid_pinpoints\":[[384,384]],"                    \
+    "\"vision_config\":{\"image_size\":384,\"patch_size\":14}}"
 #define MISTRAL3 "{\"model_type\":\"mistral3\",\"vision_config\":{\"patch_size\":14}}"
 #define PIXTRAL                                                                                    \
     "{\"model_type\":\"llava\",\"vision_config\":{\"model_type\":\"pixtral\",\"patch_size\":16}}"
@@ -123,13 +129,53 @@ static void test_texts_of_tokens(void **state)
     assert_string_equal(p.tokens.marker, "<d>");
 }
 
+struct refusal {
+    const char *config, *preprocessor, *processor, *words;
+    enum result result;
+};
+
+static void expect_refused(const struct refusal *refusal)
+{
+    struct image_processor p;
+    struct error_text error;
+    enum result result =
+        open_texts(refusal->config, refusal->preprocessor, refusal->processor, NULL, &p, &error);
+    if (result != refusal->result || !strstr(error.text, refusal->words))
+        fail_msg("%s %s: %s, \"%s\"", refusal->config, refusal->preprocessor, result_name(result),
+                 error.text);
+    assert_int_equal(p.family, IMAGE_FAMILY_NONE);
+}
+
+static void test_refusals_of_mosaics(void **state)
+{
+    (void)state;
+    static const struct refusal cases[] = {
+        {NEXT, "{\"image_grid_pinpoints\":[[336,672]]}", NULL, "image_grid_pinpoints",
+         RESULT_INVALID},
+        {NEXT, "{\"image_grid_pinpoints\":[[336,335]]}", NULL, "image_grid_pinpoints",
+         RESULT_INVALID},
+        {NEXT, "{\"image_grid_pinpoints\":[[336]]}", NULL, "image_grid_pinpoints", RESULT_INVALID},
+        {NEXT, "{\"image_grid_pinpoints\":[]}", NULL, "image_grid_pinpoints", RESULT_INVALID},
+        {NEXT, "{\"image_grid_pinpoints\":[[2688,2688]]}", NULL, "image_grid_pinpoints",
+         RESULT_INVALID},
+        {NEXT, "{\"size\":{\"shortest_edge\":224}}", NULL, "shortest_edge", RESULT_INVALID},
+        {NEXT, NULL, "{\"patch_size\":16}", "patch_size", RESULT_INVALID},
+        {"{\"model_type\":\"llava_next\",\"vision_config\":{}}", NULL, NULL, "image_grid_pinpoints",
+         RESULT_UNSUPPORTED},
+        {ONEVISION, NULL, "{\"num_image_tokens\":730}", "num_image_tokens", RESULT_INVALID},
+        {ONEVISION, NULL, "{\"vision_aspect_ratio\":\"anyres_max_4\"}", "vision_aspect_ratio",
+         RESULT_INVALID},
+        {ONEVISION, NULL, "{\"vision_aspect_ratio\":\"pad\"}", "vision_aspect_ratio",
+         RESULT_UNSUPPORTED},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        expect_refused(&cases[i]);
+}
+
 static void test_refusals_name_the_setting(void **state)
 {
     (void)state;
-    static const struct {
-        const char *config, *preprocessor, *processor, *words;
-        enum result result;
-    } cases[] = {
+    static const struct refusal cases[] = {
         {"{\"vision_config\":{}}", NULL, NULL, "model_type", RESULT_INVALID},
         {"{\"model_type\":\"mllama\",\"vision_config\":{}}", NULL, NULL, "mllama",
          RESULT_UNSUPPORTED},
@@ -181,16 +227,8 @@ static void test_refusals_name_the_setting(void **state)
          RESULT_UNSUPPORTED},
         {SMOLVLM, "{" TILE "}", "{\"image_seq_len\":169}", "image_seq_len", RESULT_INVALID},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct image_processor p;
-        struct error_text error;
-        enum result result = open_texts(cases[i].config, cases[i].preprocessor, cases[i].processor,
-                                        NULL, &p, &error);
-        if (result != cases[i].result || !strstr(error.text, cases[i].words))
-            fail_msg("%s %s: %s, \"%s\"", cases[i].config, cases[i].preprocessor,
-                     result_name(result), error.text);
-        assert_int_equal(p.family, IMAGE_FAMILY_NONE);
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        expect_refused(&cases[i]);
 }
 
 static void run_drawn(const struct image_processor *p, uint32_t seed, uint8_t change,
@@ -283,6 +321,7 @@ int main(void)
         cmocka_unit_test(test_which_file_counts),
         cmocka_unit_test(test_texts_of_tokens),
         cmocka_unit_test(test_refusals_name_the_setting),
+        cmocka_unit_test(test_refusals_of_mosaics),
         cmocka_unit_test(test_sides_beyond_the_positions_are_refused),
         cmocka_unit_test(test_hashes_tell_contents_apart),
         cmocka_unit_test(test_wide_hash_is_siphash),

@@ -64,9 +64,47 @@ static void test_refusals(void **state)
     expect_refused(&bounded, (struct image_shape){1, 84, 112}, "more than 84");
 }
 
+static void test_mosaics(void **state)
+{
+    (void)state;
+    const struct model_vision mosaics = {
+        .patch_side = 4, .merge_side = 1, .fixed_side = 3, .mosaic = true, .text_hidden = 8};
+    const struct image_shape shape = {3, 12, 12}, alone = {1, 12, 12};
+    static const struct {
+        struct image_mosaic mosaic;
+        uint32_t rows; /* 0: refused */
+    } cases[] = {
+        {{1, 2, 3, 6, 3, 6}, 9 + 3 * 7},  {{2, 1, 4, 3, 2, 1}, 9 + 2 * 2},
+        {{1, 2, 1, 0, 1, 0}, 9 + 1},      {{1, 2, 2, 6, 2, 6}, 0},
+        {{1, 2, 5, 6, 3, 6}, 0},          {{1, 2, 3, 6, 4, 6}, 0},
+        {{1, 2, 3, 6, 3, 7}, 0},          {{1, 1, 3, 3, 3, 3}, 0},
+        {{0, 0, 0, 0, 0, 0}, 0},          {{0, 2, 3, 6, 3, 6}, 0},
+        {{UINT32_MAX, 2, 3, 6, 3, 6}, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct error_text error = {""};
+        enum result wanted = cases[i].rows > 0 ? RESULT_OK : RESULT_INVALID;
+        assert_int_equal(model_vision_check_mosaic(&mosaics, shape, &cases[i].mosaic, &error),
+                         wanted);
+        if (wanted == RESULT_OK)
+            assert_int_equal(model_vision_image_rows(&mosaics, shape, &cases[i].mosaic),
+                             cases[i].rows);
+    }
+    const struct image_mosaic none = {0};
+    struct error_text error = {""};
+    assert_int_equal(model_vision_check_mosaic(&mosaics, alone, &none, &error), RESULT_OK);
+    assert_int_equal(model_vision_image_rows(&mosaics, alone, &none), 9 + 1);
+    assert_int_equal(model_vision_check_mosaic(&one_size, (struct image_shape){3, 128, 128},
+                                               &cases[0].mosaic, &error),
+                     RESULT_INVALID);
+    assert_int_equal(model_vision_image_rows(&one_size, (struct image_shape){3, 128, 128}, &none),
+                     12);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts),
-                                       cmocka_unit_test(test_refusals)};
+                                       cmocka_unit_test(test_refusals),
+                                       cmocka_unit_test(test_mosaics)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /*
- * join_rows, pool_rows and feature_write: from patches to features; feature_add: from features to
+ * join_rows, pool_rows, feature_write and feature_place: from patches to features; feature_add: from features to
  * text rows. The patches of a feature are consecutive rows (image_patches.c), so joining them only
  * changes the number of columns.
  */
@@ -65,6 +65,33 @@ void cpu_feature_write(const struct cpu_step *step, uint32_t index, uint32_t thr
         float *feature = cpu_feature_pool_row(step->features, pool_row);
         memcpy(feature + (size_t)op->params.feature_write.part * columns,
                cpu_step_row(step, op->inputs[0], row), columns * sizeof(float));
+    }
+}
+
+/* The threads' features have equal shares of the mosaics' rows, which may mix any features: those are
+ * complete since the stage before. */
+void cpu_feature_place(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    const struct plan_op *op = &step->program->plan->ops[index];
+    const float *newline = step->program->vectors[op->weights[0]];
+    uint32_t columns = step->program->tensors[op->inputs[0]].columns;
+    struct row_share rows = cpu_step_share(step, PLAN_ROWS_FEATURES, thread);
+    struct mix_share share = image_patches_mixes(step->patches, rows.begin, rows.end);
+    for (uint32_t i = share.begin; i < share.end; i++) {
+        const struct feature_mix *mix = &step->patches->mixes[i];
+        float *out = cpu_feature_pool_row(step->features, mix->pool_row);
+        if (mix->features[0] == PATCH_FEATURE_NONE) {
+            memcpy(out, newline, columns * sizeof(float));
+            continue;
+        }
+        memset(out, 0, columns * sizeof(float));
+        for (uint32_t k = 0; k < FEATURE_MIX_ROWS; k++) {
+            if (mix->weights[k] == 0.0f)
+                continue;
+            const float *x = cpu_step_row(step, op->inputs[0], mix->features[k]);
+            for (uint32_t c = 0; c < columns; c++)
+                out[c] += mix->weights[k] * x[c];
+        }
     }
 }
 

@@ -19,6 +19,7 @@ enum section {
     SECTION_TABLE,
     SECTION_IMAGES,
     SECTION_FEATURE_ROWS,
+    SECTION_MIXES,
     SECTION_SIGHTS,
     SECTION_TILES,
     SECTION_WINDOW_SIGHTS,
@@ -39,6 +40,7 @@ static uint64_t section_offset(const struct vulkan_patch_batch *patches, enum se
         [SECTION_TABLE] = (rows / KV_BLOCK_TOKENS + 1) * sizeof(uint32_t),
         [SECTION_IMAGES] = squares * sizeof(struct vulkan_patch_image),
         [SECTION_FEATURE_ROWS] = squares * sizeof(uint32_t),
+        [SECTION_MIXES] = arranged->max_mixes * sizeof(struct feature_mix),
         [SECTION_SIGHTS] = rows * sizeof(struct vulkan_step_sight),
         [SECTION_TILES] = rows * sizeof(struct vulkan_step_tile),
         [SECTION_WINDOW_SIGHTS] = rows * sizeof(struct vulkan_step_sight),
@@ -95,6 +97,7 @@ enum result vulkan_patch_batch_init(struct vulkan_patch_batch *patches,
     };
     patches->images_address = section_address(patches, SECTION_IMAGES);
     patches->feature_rows_address = section_address(patches, SECTION_FEATURE_ROWS);
+    patches->mixes_address = section_address(patches, SECTION_MIXES);
     fill_cache_places(patches);
     return RESULT_OK;
 }
@@ -170,4 +173,6 @@ void vulkan_patch_batch_fill(struct vulkan_patch_batch *patches, const struct en
                                       SECTION_WINDOW_TILES);
     memcpy(section_bytes(patches, SECTION_FEATURE_ROWS), patches->arranged.feature_rows,
            patches->arranged.features * sizeof(uint32_t));
+    memcpy(section_bytes(patches, SECTION_MIXES), patches->arranged.mixes,
+           patches->arranged.mix_count * sizeof(struct feature_mix));
 }

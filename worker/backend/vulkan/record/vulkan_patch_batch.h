@@ -29,6 +29,7 @@ struct vulkan_patch_batch {
     struct vulkan_batch batch;   /* only addresses of rows, sequences and tables */
     uint64_t images_address;     /* struct vulkan_patch_image [tiles] */
     uint64_t feature_rows_address;
+    uint64_t mixes_address; /* struct feature_mix [arranged.mix_count] */
     struct vulkan_patch_spans whole;
     struct vulkan_patch_spans windows; /* as `whole` if the model has no windows */
 };

@@ -29,6 +29,7 @@ struct vulkan_shape {
     /* Of a vision plan. */
     uint32_t patches;
     uint32_t patch_features;
+    uint32_t mixes; /* rows of mosaics */
     uint32_t whole_tiles;
     uint32_t window_tiles;
 };

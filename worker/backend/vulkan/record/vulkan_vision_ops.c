@@ -156,6 +156,25 @@ void vulkan_record_feature_write(struct vulkan_recorder *recorder)
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
+void vulkan_record_feature_place(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    uint32_t columns = program->tensors[op->inputs[0]].columns;
+    const struct vulkan_feature_place_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .newline = program->weights.vector_address[op->weights[0]],
+        .mixes = recorder->recording->patches->mixes_address,
+        .features = program->features_address,
+        .columns = columns,
+        .feature_columns = program->feature_columns,
+    };
+    const struct vulkan_touch touch = touch_of(op);
+    const struct vulkan_row_task task = {OP_feature_place, recorder->recording->shape.mixes,
+                                         columns, VULKAN_FORM_F32, 0};
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
 void vulkan_record_feature_add(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;

@@ -121,6 +121,7 @@ static struct vulkan_shape shape_of(const struct vulkan_patch_batch *patches)
 {
     return (struct vulkan_shape){.patches = patches->arranged.rows,
                                  .patch_features = patches->arranged.features,
+                                 .mixes = patches->arranged.mix_count,
                                  .whole_tiles = patches->whole.tile_count,
                                  .window_tiles = patches->windows.tile_count};
 }
@@ -212,6 +213,7 @@ static enum result warm_squares(const struct vulkan_image_encoder *vision, uint3
         .patches = &vision->patches,
         .shape = {.patches = squares * model->merge_side * model->merge_side,
                   .patch_features = squares,
+                  .mixes = model->mosaic ? squares : 0,
                   .whole_tiles = tiles,
                   .window_tiles = tiles}};
     return vulkan_plan_walk_run(&recording, error);

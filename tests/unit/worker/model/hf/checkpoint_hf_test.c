@@ -217,6 +217,9 @@ static void test_tower_wholes(void **state)
         "\"model_type\":\"llava\",\"tie_word_embeddings\":false",
         "\"text_config\":{\"model_type\":\"llama\",\"tie_word_embeddings\":true}", &config);
     assert_true(config.tied_embeddings);
+    hf_config_case_must_read("\"model_type\":\"llava_onevision\"",
+                             "\"text_config\":{\"model_type\":\"qwen2\"}", &config);
+    assert_false(config.tied_embeddings);
     hf_config_case_must_read("\"model_type\":\"internvl\"",
                              "\"text_config\":{\"model_type\":\"qwen2\"}", &config);
     assert_true(config.tied_embeddings);
