@@ -160,18 +160,42 @@ enum result http_listener_create(struct event_base *base, const struct http_list
         http_listener_destroy(made);
         return result;
     }
+    if (config->paused)
+        pause_accepting(made);
     *listener = made;
     return RESULT_OK;
+}
+
+void http_listener_stop(struct http_listener *listener)
+{
+    event_del(listener->resume);
+    for (size_t i = 0; i < listener->count; i++)
+        evconnlistener_free(listener->sockets[i]);
+    listener->count = 0;
 }
 
 void http_listener_destroy(struct http_listener *listener)
 {
     if (!listener)
         return;
-    for (size_t i = 0; i < listener->count; i++)
-        evconnlistener_free(listener->sockets[i]);
+    http_listener_stop(listener);
     event_free(listener->resume);
     free(listener);
+}
+
+void http_listener_resume(struct http_listener *listener)
+{
+    on_resume(-1, 0, listener);
+}
+
+size_t http_listener_count(const struct http_listener *listener)
+{
+    return listener->count;
+}
+
+int http_listener_fd(const struct http_listener *listener, size_t index)
+{
+    return evconnlistener_get_fd(listener->sockets[index]);
 }
 
 static struct sockaddr_storage bound_address(const struct http_listener *listener, size_t index)

@@ -20,6 +20,7 @@ struct http_listener_config {
     const int
         *fds; /* if fd_count > 0, listened on instead of host and port; owned from the call on */
     size_t fd_count;
+    bool paused; /* accepts nothing before http_listener_resume() */
     void *context;
     /* A new client; `fd` is non-blocking and owned by the callee. */
     void (*arrived)(void *context, int fd, const struct sockaddr *address);
@@ -30,6 +31,13 @@ enum result http_listener_create(struct event_base *base, const struct http_list
                                  struct http_listener **listener,
                                  struct error_text *error) RESULT_CHECKED;
 void http_listener_destroy(struct http_listener *listener);
+
+/* Accepts connections, those too that already wait. */
+void http_listener_resume(struct http_listener *listener);
+/* Closes the sockets; connections that wait are lost unless another process has the same sockets. */
+void http_listener_stop(struct http_listener *listener);
+size_t http_listener_count(const struct http_listener *listener); /* of sockets */
+int http_listener_fd(const struct http_listener *listener, size_t index);
 
 /* True if every socket is bound to a loopback address. */
 bool http_listener_is_loopback(const struct http_listener *listener);

@@ -41,6 +41,7 @@ struct http_server {
     uint32_t connection_count;
     int64_t held_body_bytes;
     uint64_t unsent_bytes;
+    bool stopping; /* accepts no more connections */
 };
 
 /* --- routes ---------------------------------------------------------------------------------- */
@@ -267,6 +268,8 @@ static bool admit(void *context, struct http_exchange *exchange)
 static void dispatch(void *context, struct http_exchange *exchange)
 {
     struct http_server *server = context;
+    if (server->stopping)
+        http_connection_close_after_reply(exchange->connection);
     exchange->route->handle(server->config.route_context, exchange);
 }
 
@@ -400,6 +403,25 @@ void http_server_destroy(struct http_server *server)
         http_connection_destroy(server->first);
     client_table_destroy(server->clients);
     free(server);
+}
+
+void http_server_accept(struct http_server *server)
+{
+    http_listener_resume(server->listener);
+}
+
+size_t http_server_sockets(const struct http_server *server, int *fds)
+{
+    size_t count = http_listener_count(server->listener);
+    for (size_t i = 0; i < count; i++)
+        fds[i] = http_listener_fd(server->listener, i);
+    return count;
+}
+
+void http_server_stop_accepting(struct http_server *server)
+{
+    server->stopping = true;
+    http_listener_stop(server->listener);
 }
 
 uint16_t http_server_port(const struct http_server *server)

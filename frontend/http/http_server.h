@@ -51,6 +51,13 @@ enum result http_server_create(struct event_base *base, const struct http_server
 /* Closes everything; gone callbacks run. */
 void http_server_destroy(struct http_server *server);
 
+/* With listen.paused: accepts connections from now on. */
+void http_server_accept(struct http_server *server);
+/* The listening sockets, still owned by the server; at most LIMIT_LISTEN_SOCKETS. Returns their number. */
+size_t http_server_sockets(const struct http_server *server, int *fds);
+/* Accepts no more connections, and closes each one after its next reply. */
+void http_server_stop_accepting(struct http_server *server);
+
 uint16_t http_server_port(const struct http_server *server);
 uint32_t http_server_connections(const struct http_server *server);
 /* Connections with a request in progress or a reply not completely written. */

@@ -6,7 +6,7 @@
  * requests get --drain-timeout and then an error, the workers are asked to end, and replies in
  * progress are still written. A second signal ends the process at once, and the kernel kills the
  * workers with it. SIGHUP reads API keys, certificate and models again without affecting requests, at
- * most once in RELOAD_EVERY_MS. SIGUSR1 and SIGUSR2 are logged; a write over RLIMIT_FSIZE fails instead of
+ * most once in RELOAD_EVERY_MS. SIGUSR2 starts a successor (server_handover.h). SIGUSR1 is logged; a write over RLIMIT_FSIZE fails instead of
  * ending the process.
  */
 #include "frontend/serve/serve_command.h"
@@ -35,6 +35,7 @@
 #include "frontend/serve/routes/status_routes.h"
 #include "frontend/serve/routes/status_stream.h"
 #include "frontend/serve/routes/tenant_salt.h"
+#include "frontend/serve/server_handover.h"
 #include "frontend/serve/service_manager.h"
 #include "proto/log.h"
 #include "proto/must.h"
@@ -43,6 +44,7 @@
 #define LAST_WRITES_LOOK_MS 10
 #define TEARDOWN_MS         2000 /* for threads to end and memory to be released */
 #define CALLBACKS_A_LOOK    64
+#define CONNECTIONS_LOOK_MS 50 /* between looks for the last connection, once a successor serves */
 
 #define SIGNAL_COUNT    5u
 #define RELOAD_EVERY_MS 1000
@@ -57,6 +59,10 @@ struct serve_command {
     struct event *drain_timer;
     struct event *exit_timer;
     struct event *reload_timer;
+    struct event *leave_timer;
+    struct server_handover *handover;
+    int predecessor;        /* channel to the server before this one, until it is ready; or -1 */
+    int64_t leave_at_ms;    /* 0: no successor serves */
     int64_t reloaded_at_ms; /* 0: never */
     bool told_of_user_signal;
     struct http_route *route_table;
@@ -86,6 +92,11 @@ static void on_failed(void *context, const char *why)
 static void on_ready(void *context)
 {
     struct serve_command *command = context;
+    if (command->predecessor >= 0) {
+        http_server_accept(command->routes.server);
+        server_handover_report(command->predecessor);
+        command->predecessor = -1;
+    }
     service_manager_ready(command->manager);
     response_resume_start(command->routes.resume);
 }
@@ -173,14 +184,80 @@ static void reload_soon(struct serve_command *command)
     after_ms(command->reload_timer, command->reloaded_at_ms > 0 && wait_ms > 0 ? wait_ms : 0);
 }
 
+static void drain_begin(struct serve_command *command)
+{
+    command->draining = true;
+    service_manager_stopping(command->manager);
+    after_ms(command->drain_timer, (int64_t)command->options->drain_timeout_s * 1000);
+    model_set_drain(command->routes.models);
+}
+
+/* --- a successor ----------------------------------------------------------------------------- */
+
+/* A successor has the port. Clients of this server's connections may send one more request on each;
+ * the drain begins when the last is closed, or at the timeout. */
+static void on_leave_timer(int fd, short what, void *context)
+{
+    (void)fd;
+    (void)what;
+    struct serve_command *command = context;
+    if (command->draining)
+        return;
+    if (http_server_connections(command->routes.server) > 0 &&
+        monotonic_clock_ms() < command->leave_at_ms) {
+        after_ms(command->leave_timer, CONNECTIONS_LOOK_MS);
+        return;
+    }
+    drain_begin(command);
+}
+
+static void on_successor_ready(void *context, pid_t successor)
+{
+    struct serve_command *command = context;
+    log_info("process %d serves now; this one answers the requests of its connections and ends",
+             (int)successor);
+    service_manager_succeeded(command->manager, successor);
+    http_server_stop_accepting(command->routes.server);
+    status_streams_end(command->routes.status_streams);
+    command->leave_at_ms = monotonic_clock_ms() + (int64_t)command->options->drain_timeout_s * 1000;
+    after_ms(command->leave_timer, 0);
+}
+
+static enum result successor_start(struct serve_command *command, struct error_text *error)
+{
+    int sockets[LIMIT_LISTEN_SOCKETS];
+    if (command->draining || command->leave_at_ms > 0)
+        return error_set(error, RESULT_FULL, "this server is ending");
+    if (command->predecessor >= 0)
+        return error_set(error, RESULT_FULL, "this server is not ready itself");
+    if (command->options->state_dir)
+        return error_set(error, RESULT_INVALID, "--state-dir belongs to one process at a time");
+    if (getpid() == 1)
+        return error_set(error, RESULT_INVALID, "process 1 cannot be succeeded by its child");
+    size_t count = http_server_sockets(command->routes.server, sockets);
+    char **environment = service_manager_successor_environment(command->manager, count);
+    enum result result =
+        server_handover_start(command->handover, sockets, count, environment, error);
+    free(environment);
+    return result;
+}
+
+/* --- signals --------------------------------------------------------------------------------- */
+
 static void on_signal(int signal_number, short what, void *context)
 {
     (void)what;
     struct serve_command *command = context;
-    if (signal_number == SIGUSR1 || signal_number == SIGUSR2) {
+    struct error_text error;
+    if (signal_number == SIGUSR1) {
         if (!command->told_of_user_signal)
             log_warn("signal %d has no effect; more of them are not logged", signal_number);
         command->told_of_user_signal = true;
+        return;
+    }
+    if (signal_number == SIGUSR2) {
+        if (successor_start(command, &error) != RESULT_OK)
+            log_warn("no successor is started: %s", error.text);
         return;
     }
     if (signal_number == SIGHUP) {
@@ -189,11 +266,8 @@ static void on_signal(int signal_number, short what, void *context)
     }
     if (command->draining)
         _exit(128 + signal_number);
-    command->draining = true;
     log_info("signal %d: draining; a second one ends at once", signal_number);
-    service_manager_stopping(command->manager);
-    after_ms(command->drain_timer, (int64_t)command->options->drain_timeout_s * 1000);
-    model_set_drain(command->routes.models);
+    drain_begin(command);
 }
 
 /* --- start ----------------------------------------------------------------------------------- */
@@ -223,6 +297,7 @@ static enum result server_start(struct serve_command *command, struct error_text
     http_settings_fill(command->http_settings, &config);
     config.listen.fds = passed;
     config.listen.fd_count = service_manager_take_sockets(command->manager, passed);
+    config.listen.paused = command->predecessor >= 0;
     enum result result = http_server_create(command->base, &config, &command->routes.server, error);
     if (result == RESULT_OK)
         announce(command, config.listen.fd_count > 0);
@@ -249,6 +324,13 @@ static enum result command_start(struct serve_command *command, struct error_tex
                                       .failed = on_failed,
                                       .drained = on_drained};
     signals_catch(command);
+    command->predecessor = service_manager_take_channel(command->manager);
+    command->handover = server_handover_create(
+        &(struct server_handover_config){.base = command->base,
+                                         .arguments = command->options->arguments,
+                                         .argument_count = command->options->argument_count,
+                                         .context = command,
+                                         .ready = on_successor_ready});
     enum result journal =
         command->options->state_dir
             ? response_journal_open(command->options->state_dir, &command->journal, error)
@@ -286,7 +368,9 @@ static enum result command_start(struct serve_command *command, struct error_tex
     command->drain_timer = event_new(command->base, -1, 0, on_drain_timer, command);
     command->exit_timer = event_new(command->base, -1, 0, on_exit_timer, command);
     command->reload_timer = event_new(command->base, -1, 0, on_reload_timer, command);
-    must(command->drain_timer && command->exit_timer && command->reload_timer);
+    command->leave_timer = event_new(command->base, -1, 0, on_leave_timer, command);
+    must(command->drain_timer && command->exit_timer && command->reload_timer &&
+         command->leave_timer);
     return RESULT_OK;
 }
 
@@ -337,7 +421,7 @@ static void teardown_begin(struct serve_command *command)
 
 int serve_command_run(const struct options *options)
 {
-    struct serve_command command = {.options = options};
+    struct serve_command command = {.options = options, .predecessor = -1};
     struct error_text error;
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
@@ -364,10 +448,14 @@ int serve_command_run(const struct options *options)
     response_journal_close(command.journal);
     response_store_destroy(command.routes.responses); /* after the last reference to a response */
     http_settings_destroy(command.http_settings);
+    server_handover_destroy(command.handover);
+    if (command.predecessor >= 0)
+        close(command.predecessor);
     service_manager_destroy(command.manager);
     event_release(command.drain_timer);
     event_release(command.exit_timer);
     event_release(command.reload_timer);
+    event_release(command.leave_timer);
     event_base_free(command.base);
     free(command.route_table);
     return command.status;

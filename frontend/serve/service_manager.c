@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -30,6 +31,9 @@
 #define STATUS_EVERY_MS 1000
 #define START_EXTEND_US 30000000 /* extra start time, granted at each sign of progress */
 #define MESSAGE_BYTES   512u
+#define SUCCESSOR_NAME  "SHOAL_SUCCESSOR_SOCKETS" /* number of sockets behind the channel */
+#define VARIABLE_BYTES  160u
+#define VARIABLES       3u
 
 struct service_manager {
     struct service_manager_config config;
@@ -40,6 +44,10 @@ struct service_manager {
     struct event *watchdog_timer; /* NULL: no watchdog */
     char status[SERVICE_STATUS_BYTES];
     size_t passed_fds;
+    int first_passed_fd;
+    int channel;          /* to the server before this one, or -1 */
+    uint64_t watchdog_us; /* 0: none */
+    char variables[VARIABLES][VARIABLE_BYTES];
     bool ready;
 };
 
@@ -149,20 +157,38 @@ static void notifying_start(struct service_manager *manager, uint64_t watchdog_u
     timer_set(manager->watchdog_timer, watchdog_us / 3 + 1);
 }
 
+/* The variable alone proves nothing: descriptor 3 must be a connected socket. */
+static void predecessor_find(struct service_manager *manager, uint64_t sockets)
+{
+    struct sockaddr_un peer;
+    socklen_t bytes = sizeof peer;
+    if (sockets == 0 || sockets > LIMIT_LISTEN_SOCKETS ||
+        getpeername(FIRST_PASSED_FD, (struct sockaddr *)&peer, &bytes) != 0 ||
+        fcntl(FIRST_PASSED_FD, F_SETFD, FD_CLOEXEC) != 0)
+        return;
+    manager->channel = FIRST_PASSED_FD;
+    manager->first_passed_fd = FIRST_PASSED_FD + 1;
+    manager->passed_fds = (size_t)sockets;
+}
+
 struct service_manager *service_manager_create(const struct service_manager_config *config)
 {
     struct service_manager *manager = must_alloc(1, sizeof *manager);
     manager->config = *config;
     manager->fd = -1;
+    manager->channel = -1;
+    manager->first_passed_fd = FIRST_PASSED_FD;
     uint64_t listen_pid = environment_take_number("LISTEN_PID");
     uint64_t listen_fds = environment_take_number("LISTEN_FDS");
     unsetenv("LISTEN_FDNAMES");
     if (listen_pid == (uint64_t)getpid())
         manager->passed_fds = (size_t)listen_fds;
+    predecessor_find(manager, environment_take_number(SUCCESSOR_NAME));
     uint64_t watchdog_us = environment_take_number("WATCHDOG_USEC");
     uint64_t watchdog_pid = environment_take_number("WATCHDOG_PID");
     if (watchdog_pid != 0 && watchdog_pid != (uint64_t)getpid())
         watchdog_us = 0;
+    manager->watchdog_us = watchdog_us;
     notifying_start(manager, watchdog_us);
     return manager;
 }
@@ -188,7 +214,7 @@ size_t service_manager_take_sockets(struct service_manager *manager,
     if (count > LIMIT_LISTEN_SOCKETS + 1)
         count = LIMIT_LISTEN_SOCKETS + 1;
     for (size_t i = 0; i < count; i++)
-        fds[i] = FIRST_PASSED_FD + (int)i;
+        fds[i] = manager->first_passed_fd + (int)i;
     manager->passed_fds = 0;
     return count;
 }
@@ -216,4 +242,37 @@ void service_manager_reloaded(struct service_manager *manager)
 void service_manager_stopping(struct service_manager *manager)
 {
     notify(manager, "STOPPING=1");
+}
+
+int service_manager_take_channel(struct service_manager *manager)
+{
+    int channel = manager->channel;
+    manager->channel = -1;
+    return channel;
+}
+
+char **service_manager_successor_environment(struct service_manager *manager, size_t sockets)
+{
+    const struct sockaddr_un *address = &manager->address;
+    size_t count = 0, at = 0;
+    while (environ[count])
+        count++;
+    char **environment = must_alloc(count + VARIABLES + 1, sizeof environment[0]);
+    memcpy(environment, environ, count * sizeof environment[0]);
+    snprintf(manager->variables[at++], VARIABLE_BYTES, SUCCESSOR_NAME "=%zu", sockets);
+    if (manager->fd >= 0)
+        snprintf(manager->variables[at++], VARIABLE_BYTES, "NOTIFY_SOCKET=%s%.*s",
+                 address->sun_path[0] ? "" : "@", (int)sizeof address->sun_path - 1,
+                 address->sun_path[0] ? address->sun_path : address->sun_path + 1);
+    if (manager->watchdog_us > 0)
+        snprintf(manager->variables[at++], VARIABLE_BYTES, "WATCHDOG_USEC=%" PRIu64,
+                 manager->watchdog_us);
+    for (size_t i = 0; i < at; i++)
+        environment[count + i] = manager->variables[i];
+    return environment;
+}
+
+void service_manager_succeeded(struct service_manager *manager, pid_t pid)
+{
+    notify(manager, "MAINPID=%d", (int)pid);
 }

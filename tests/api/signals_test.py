@@ -12,10 +12,10 @@ from shoal_server import BUILD, MODEL, PATIENCE_S, ROOT, wait_until
 
 def test_user_signals_have_no_effect(start_server):
     running = start_server()
-    for pid in (running.process.pid, running.worker_pid()):
-        for number in (signal.SIGUSR1, signal.SIGUSR2):
-            for _ in range(100):
-                os.kill(pid, number)
+    worker = running.worker_pid()
+    for pid, number in ((running.process.pid, signal.SIGUSR1), (worker, signal.SIGUSR1), (worker, signal.SIGUSR2)):
+        for _ in range(100):
+            os.kill(pid, number)
     assert running.chat("Hi", max_tokens=2).status == 200
     assert running.get("/v1/status").json["worker_restarts"] == 0
     assert running.log_text().count("has no effect") == 1

@@ -1,0 +1,148 @@
+/*
+ * Starts the successor and waits for its report (contract in server_handover.h).
+ *
+ * The report is one byte on a pair of connected sockets. The end of that stream without it means that
+ * the successor has ended, or is about to: it is killed, so that no second server is left behind.
+ */
+#include "frontend/serve/server_handover.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "frontend/base/program_spawn.h"
+#include "frontend/base/secret_memory.h"
+#include "proto/limits.h"
+#include "proto/log.h"
+#include "proto/must.h"
+
+#define CHANNEL_FD 3
+#define REPORT     'R'
+
+struct server_handover {
+    struct server_handover_config config;
+    struct secret_memory texts; /* the arguments, which may hold keys */
+    char **arguments;           /* with program and command; NULL-terminated */
+    char path[PROGRAM_PATH_BYTES];
+    int channel; /* -1: no successor is starting */
+    struct event *report;
+    pid_t pid;
+};
+
+static void arguments_copy(struct server_handover *handover)
+{
+    static char command[] = "serve";
+    const struct server_handover_config *config = &handover->config;
+    size_t bytes = 1;
+    for (int i = 0; i < config->argument_count; i++)
+        bytes += strlen(config->arguments[i]) + 1;
+    secret_memory_init(&handover->texts, bytes);
+    handover->arguments =
+        must_alloc((size_t)config->argument_count + 3, sizeof handover->arguments[0]);
+    handover->arguments[0] = handover->path;
+    handover->arguments[1] = command;
+    char *at = handover->texts.bytes;
+    for (int i = 0; i < config->argument_count; i++) {
+        handover->arguments[i + 2] = at;
+        at = stpcpy(at, config->arguments[i]) + 1;
+    }
+    handover->texts.size = (size_t)(at - handover->texts.bytes);
+}
+
+struct server_handover *server_handover_create(const struct server_handover_config *config)
+{
+    struct server_handover *handover = must_alloc(1, sizeof *handover);
+    handover->config = *config;
+    handover->channel = -1;
+    arguments_copy(handover);
+    return handover;
+}
+
+static void channel_close(struct server_handover *handover)
+{
+    if (handover->report)
+        event_free(handover->report);
+    if (handover->channel >= 0)
+        close(handover->channel);
+    handover->report = NULL;
+    handover->channel = -1;
+}
+
+void server_handover_destroy(struct server_handover *handover)
+{
+    if (!handover)
+        return;
+    if (handover->channel >= 0)
+        kill(handover->pid, SIGKILL); /* this server ends: a successor that is not ready, too */
+    channel_close(handover);
+    secret_memory_fini(&handover->texts);
+    free(handover->arguments);
+    free(handover);
+}
+
+static void on_report(int fd, short what, void *context)
+{
+    (void)what;
+    struct server_handover *handover = context;
+    struct error_text how;
+    char byte = 0;
+    ssize_t got = recv(fd, &byte, 1, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    channel_close(handover);
+    if (got == 1 && byte == REPORT) {
+        handover->config.ready(handover->config.context, handover->pid);
+        return;
+    }
+    kill(handover->pid, SIGKILL);
+    (void)program_reap(handover->pid, &how);
+    log_error("the successor ended before it was ready (%s); this server goes on", how.text);
+}
+
+enum result server_handover_start(struct server_handover *handover, const int *sockets,
+                                  size_t socket_count, char *const *environment,
+                                  struct error_text *error)
+{
+    struct program_descriptor descriptors[1 + LIMIT_LISTEN_SOCKETS];
+    int pair[2];
+    must(socket_count <= LIMIT_LISTEN_SOCKETS);
+    if (handover->channel >= 0)
+        return error_set(error, RESULT_FULL, "a successor is already starting");
+    enum result result = program_path("shoal", handover->path, error);
+    if (result != RESULT_OK)
+        return result;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+        return error_set(error, RESULT_IO, "no channel to a successor: %s", strerror(errno));
+    descriptors[0] = (struct program_descriptor){pair[1], CHANNEL_FD};
+    for (size_t i = 0; i < socket_count; i++)
+        descriptors[1 + i] = (struct program_descriptor){sockets[i], CHANNEL_FD + 1 + (int)i};
+    const struct program_start start = {.path = handover->path,
+                                        .arguments = handover->arguments,
+                                        .environment = environment,
+                                        .descriptors = descriptors,
+                                        .descriptor_count = 1 + socket_count};
+    result = program_spawn(&start, &handover->pid, error);
+    close(pair[1]);
+    if (result != RESULT_OK) {
+        close(pair[0]);
+        return result;
+    }
+    handover->channel = pair[0];
+    handover->report =
+        event_new(handover->config.base, pair[0], EV_READ | EV_PERSIST, on_report, handover);
+    must(handover->report && event_add(handover->report, NULL) == 0);
+    log_info("a successor is starting, process %d", (int)handover->pid);
+    return RESULT_OK;
+}
+
+void server_handover_report(int channel)
+{
+    static const char report = REPORT;
+    if (send(channel, &report, 1, MSG_NOSIGNAL) != 1)
+        log_warn("the server before this one is gone: %s", strerror(errno));
+    close(channel);
+}

@@ -1,0 +1,47 @@
+/*
+ * Replaces the server's program without closing its port: the server starts the program file again, as
+ * its successor, with the same command line and the listening sockets.
+ *
+ *   server                                successor
+ *     |-- starts it ------------------------> loads the model; accepts nothing
+ *     |   serves as before                    |
+ *     |<------------------- "ready" ----------| accepts connections
+ *     | closes its sockets; each connection
+ *     | ends with its next reply; drains; exits
+ *
+ * A successor that ends before it is ready changes nothing. Connections wait in the queue of the
+ * sockets, which both processes have, so none is refused at any moment.
+ */
+#ifndef SHOAL_FRONTEND_SERVE_SERVER_HANDOVER_H
+#define SHOAL_FRONTEND_SERVE_SERVER_HANDOVER_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "proto/result.h"
+
+struct event_base;
+struct server_handover;
+
+struct server_handover_config {
+    struct event_base *base;
+    /* The command line without program and command; copied, because keys are overwritten in it. */
+    char *const *arguments;
+    int argument_count;
+    void *context;
+    void (*ready)(void *context, pid_t successor); /* it accepts connections */
+};
+
+struct server_handover *server_handover_create(const struct server_handover_config *config);
+void server_handover_destroy(struct server_handover *handover); /* NULL is allowed */
+
+/* Starts a successor with these sockets and environment. If it ends before it is ready, the log says so, and
+ * another one can be started. RESULT_FULL: one is starting; RESULT_IO. */
+enum result server_handover_start(struct server_handover *handover, const int *sockets,
+                                  size_t socket_count, char *const *environment,
+                                  struct error_text *error) RESULT_CHECKED;
+
+/* In the successor: reports that it accepts connections, and closes the channel. */
+void server_handover_report(int channel);
+
+#endif
