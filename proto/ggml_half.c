@@ -1,5 +1,5 @@
 /*
- * Conversions of half precision, bit by bit (contract in ggml_half.h).
+ * Conversions of half precision and of E4M3, bit by bit (contract in ggml_half.h).
  */
 #include "proto/ggml_half.h"
 
@@ -53,4 +53,17 @@ uint16_t ggml_f32_to_f16(float value)
 bool ggml_half_holds(float value)
 {
     return value == ggml_f16_to_f32(ggml_f32_to_f16(value)) && isfinite(value);
+}
+
+float ggml_e4m3_to_f32(uint8_t byte)
+{
+    uint32_t exponent = byte >> 3 & 15, mantissa = byte & 7;
+    float value;
+    if ((byte & 0x7f) == 0x7f)
+        value = NAN;
+    else if (exponent == 0)
+        value = ldexpf((float)mantissa, -9);
+    else
+        value = ldexpf((float)(8 + mantissa), (int)exponent - 10);
+    return byte & 0x80 ? -value : value;
 }

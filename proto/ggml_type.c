@@ -17,8 +17,12 @@ static const struct {
     {#name,                                                                                        \
      number,                                                                                       \
      {columns, bytes},                                                                             \
-     (number) == GGML_A8 || (number) == GGML_S8 ? MADE_AT_LOAD : READ_BY_KERNELS},
-#define FLOAT_ROW(kind, name, number, bytes) {#name, number, {1, bytes}, READ_BY_KERNELS},
+     (number) >= GGML_MADE_AT_LOAD ? MADE_AT_LOAD : READ_BY_KERNELS},
+#define FLOAT_ROW(kind, name, number, bytes, scaled)                                               \
+    {#name,                                                                                        \
+     number,                                                                                       \
+     {(scaled) > 0 ? (scaled) : 1, (scaled) > 0 ? 4 + (scaled) * (bytes) : (bytes)},               \
+     (number) >= GGML_MADE_AT_LOAD ? MADE_AT_LOAD : READ_BY_KERNELS},
 #define CONVERTED_ROW(name, number, columns, bytes)                                                \
     {#name, number, {columns, bytes}, CONVERTED_AT_LOAD},
 #define UNSUPPORTED_ROW(name, number) {#name, number, {0, 0}, UNSUPPORTED},

@@ -51,12 +51,22 @@
  * a second one. */
 #define GGML_LOW_BITS(bits) ((bits) == 8 ? 8 : (bits) >= 4 ? 4 : 2)
 
-/* Float types that kernels read.
- *     kind  name  number  bytes of an element */
+/* Float types that kernels read. F8_128 and F8_32 are in no file: weight_source makes them of FP8 folders. A
+ * block of them is an f32 scale and as many E4M3 numbers as their names say; weight = scale * number.
+ *
+ *   bytes   of an element
+ *   scaled  columns that share a scale; 0: no scales, a block is one element
+ *
+ *     kind  name     number  bytes  scaled */
 #define GGML_FLOAT_LIST(X) \
-    X(12,  F32,    0,      4) \
-    X(13,  F16,    1,      2) \
-    X(14,  BF16,   30,     2)
+    X(12,  F32,     0,      4,     0)   \
+    X(13,  F16,     1,      2,     0)   \
+    X(14,  BF16,    30,     2,     0)   \
+    X(15,  F8_128,  61,     1,     128) \
+    X(16,  F8_32,   60,     1,     32)
+
+/* Numbers from here on are in no file. */
+#define GGML_MADE_AT_LOAD 60
 
 /* Types that become rows of another type at load (worker/plan/weight_source.c): IQ4_NL becomes Q8_0;
  * MXFP4 becomes Q5_0, or BF16 if a scale does not fit f16; the others are in weight_iquant.c.

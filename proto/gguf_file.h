@@ -24,7 +24,7 @@
  * Loading a file with any other fails with RESULT_UNSUPPORTED. */
 enum ggml_type {
 #define GGML_QUANT_ENUM(kind, name, number, ...)          GGML_##name = number,
-#define GGML_FLOAT_ENUM(kind, name, number, bytes)        GGML_##name = number,
+#define GGML_FLOAT_ENUM(kind, name, number, ...)          GGML_##name = number,
 #define GGML_CONVERTED_ENUM(name, number, columns, bytes) GGML_##name = number,
     GGML_QUANT_LIST(GGML_QUANT_ENUM) GGML_FLOAT_LIST(GGML_FLOAT_ENUM)
         GGML_CONVERTED_LIST(GGML_CONVERTED_ENUM)

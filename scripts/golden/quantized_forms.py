@@ -56,7 +56,7 @@ def e4m3_values():
 
 
 def fp8(array, rows, columns, name, kind):
-    """Blocks of rows by columns share a scale; the values are rounded to BF16."""
+    """Blocks of rows by columns, a multiple of 32 or all, share a scale; the values are the products in F32."""
     down, across = -(-array.shape[0] // rows), -(-array.shape[1] // columns)
     padded = np.zeros((down * rows, across * columns), np.float32)
     padded[:array.shape[0], :array.shape[1]] = array
@@ -65,7 +65,7 @@ def fp8(array, rows, columns, name, kind):
     spread = np.repeat(np.repeat(scales, rows, 0), columns, 1)[:array.shape[0], :array.shape[1]]
     values = e4m3_values()
     codes = np.abs((array / spread)[..., None] - values).argmin(-1).astype(np.uint8)
-    meaning = from_bf16(to_bf16(values[codes] * spread))
+    meaning = values[codes] * spread
     return {"weight": ("F8_E4M3", codes), name: (kind, to_bf16(scales) if kind == "BF16" else scales)}, meaning
 
 

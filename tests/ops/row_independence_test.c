@@ -140,8 +140,8 @@ static void build(struct small_model *m, uint32_t window)
 {
     static const enum ggml_type first[7] = {GGML_Q4_1, GGML_Q5_0, GGML_Q8_0, GGML_Q5_1,
                                             GGML_Q6_K, GGML_Q4_K, GGML_Q3_K};
-    static const enum ggml_type second[7] = {GGML_Q2_K, GGML_Q5_K, GGML_F16, GGML_Q4_0,
-                                             GGML_BF16, GGML_Q4_0, GGML_F32};
+    static const enum ggml_type second[7] = {GGML_Q2_K, GGML_Q5_K, GGML_F16,   GGML_F8_32,
+                                             GGML_BF16, GGML_F32,  GGML_F8_128};
     m->f = op_fixture_create(77);
     struct plan *plan = plan_sketch_plan(op_fixture_sketch(m->f));
     plan->config.rope_count = 1;

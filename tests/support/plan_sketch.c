@@ -59,10 +59,28 @@ plan_tensor_id plan_sketch_tensor(struct plan_sketch *s, enum plan_rows rows, ui
     return (plan_tensor_id)s->plan.tensor_count++;
 }
 
+/* Random E4M3 bytes without NaNs: they have tests of their own. Scales keep the outputs in the range of
+ * halves. */
+static void fill_f8(struct plan_sketch *s, enum ggml_type type, uint8_t *bytes, uint64_t byte_count)
+{
+    const uint32_t block_bytes = ggml_type_block(type).bytes;
+    test_random_fill(&s->random, bytes, byte_count);
+    for (uint64_t at = 0; at < byte_count; at += block_bytes) {
+        float scale = plan_sketch_uniform(s) / 256;
+        for (uint32_t i = sizeof scale; i < block_bytes; i++)
+            bytes[at + i] &= (bytes[at + i] & 0x7f) == 0x7f ? 0xbf : 0xff;
+        memcpy(bytes + at, &scale, sizeof scale);
+    }
+}
+
 /* Random bytes, with small finite f16 scales in every block of a quantized type. */
 static void fill_weight(struct plan_sketch *s, enum ggml_type type, uint8_t *bytes,
                         uint64_t byte_count)
 {
+    if (type == GGML_F8_128 || type == GGML_F8_32) {
+        fill_f8(s, type, bytes, byte_count);
+        return;
+    }
     bool quantized = ggml_type_block(type).elements > 1;
     struct ggml_layout layout = {.bytes = ggml_type_block(type).bytes};
     if (quantized)

@@ -7,12 +7,13 @@
 
 #include "worker/plan/weight_layout.h"
 
-/* The contract of weight_source_read(), but `span` may begin and end anywhere. */
+/* F8_128 or F8_32, the type with the larger blocks whose blocks each have one scale, or BF16. */
+enum ggml_type weight_fp8_type(const struct weight_source *source, uint64_t rows, uint64_t columns);
+
+/* The contract of weight_source_read(); `span`: whole blocks of the source's type. */
 void weight_fp8_read(const struct weight_source *source, uint32_t columns, struct weight_span span,
                      uint8_t *out);
 
-/* The E4M3 number of a byte. */
-float weight_fp8_number(uint8_t byte);
 /* The bits of the nearest BF16, ties to even. */
 uint16_t weight_fp8_round(float value);
 

@@ -44,7 +44,7 @@ static void read_nvfp4(const struct weight_source *source, uint32_t columns,
     const uint8_t *row = source->data + span.row * source->row_bytes;
     const uint8_t *scales = source->scales + span.row * (columns / NVFP4_GROUP);
     for (uint32_t c = span.first; c < span.first + span.count; c++) {
-        float scale = weight_fp8_number(scales[c / NVFP4_GROUP]);
+        float scale = ggml_e4m3_to_f32(scales[c / NVFP4_GROUP]);
         scale = source->factor_divides ? scale / source->factor : scale * source->factor;
         out = store(source->type, numbers[row[c / 2] >> (c % 2 * 4) & 15] * scale, out);
     }

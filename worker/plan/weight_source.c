@@ -8,8 +8,8 @@
  * these numbers. IQ4_NL's sixteen numbers are integers of eight bits and its scale is f16, which is
  * Q8_0.
  *
- * The conversion is exact, except of layouts whose publishers round to 16 bits (weight_fp8.c,
- * weight_nibbles.c).
+ * The conversion is exact, except of layouts whose publishers round to 16 bits (weight_nibbles.c,
+ * and weight_fp8.c if scales change inside 32 columns).
  *
  * Sources: ggml's published block layouts; the OCP Microscaling formats specification (E2M1, E8M0).
  */
@@ -248,7 +248,7 @@ static const struct {
     [WEIGHT_TQ2_0] = TERNARY,
     [WEIGHT_FP4] = FOUR_BIT_FLOATS,
     [WEIGHT_AFFINE] = {weight_affine_type, GGML_F32, weight_affine_read, false},
-    [WEIGHT_FP8] = {choose_bf16, ONE_TYPE, weight_fp8_read, true},
+    [WEIGHT_FP8] = {weight_fp8_type, GGML_BF16, weight_fp8_read, true},
     [WEIGHT_PACKED] = INTEGERS,
     [WEIGHT_AWQ] = INTEGERS,
     [WEIGHT_GPTQ] = INTEGERS,

@@ -12,7 +12,7 @@
  *   integers with zero points                    Q4_0, Q5_0, Q8_0, or F32 (weight_integers.c)
  *   FP4 with an E4M3 scale per 16 columns        BF16, rounded (weight_nibbles.c)
  *   nibbles with a table (bitsandbytes)          the stated float, rounded
- *   E4M3 with scales                             BF16, rounded (weight_fp8.c)
+ *   E4M3 with scales                             F8_128, F8_32, or BF16, rounded (weight_fp8.c)
  *   floats, columns before rows or interleaved   the same floats
  *
  * The smaller type is used if its f16 scales are exact. weight_source_choose_type() reads all
@@ -38,8 +38,8 @@ enum ggml_type weight_source_wide_type(const struct weight_source *source);
 
 /*
  * Writes columns [first, first + count) of a row to `out`, as elements of `type`. `first` and
- * `count` are multiples of WEIGHT_SOURCE_BLOCK, of 256 for GGUF's blocks of 256, except for FP8,
- * TABLE4, TRANSPOSED and INTERLEAVED. `columns`: of the matrix. must() a source that is not in place.
+ * `count` are multiples of WEIGHT_SOURCE_BLOCK, of 256 for GGUF's blocks of 256, of 128 for F8_128,
+ * except for FP8 as BF16, TABLE4, TRANSPOSED and INTERLEAVED. `columns`: of the matrix. must() a source that is not in place.
  */
 void weight_source_read(const struct weight_source *source, uint32_t columns,
                         struct weight_span span, uint8_t *out);

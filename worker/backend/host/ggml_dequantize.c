@@ -11,6 +11,7 @@
  */
 #include "worker/backend/host/ggml_dequantize.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "proto/must.h"
@@ -169,6 +170,27 @@ static void dequantize_block(enum ggml_type type, const struct ggml_layout *layo
     }
 }
 
+float ggml_f8_scale(const uint8_t *block, uint32_t columns)
+{
+    float scale;
+    memcpy(&scale, block, sizeof scale);
+    for (uint32_t i = 0; i < columns; i++)
+        if ((block[sizeof scale + i] & 0x7f) == 0x7f)
+            return NAN;
+    return scale;
+}
+
+static void dequantize_f8(const uint8_t *row, struct ggml_block block, uint32_t columns, float *out)
+{
+    const uint32_t count = block.elements;
+    for (uint32_t c = 0; c < columns; c += count, row += block.bytes) {
+        float scale;
+        memcpy(&scale, row, sizeof scale);
+        for (uint32_t i = 0; i < count; i++)
+            out[c + i] = ggml_e4m3_to_f32(row[sizeof scale + i]) * scale;
+    }
+}
+
 void ggml_dequantize_row(enum ggml_type type, const void *row, uint32_t columns, float *out)
 {
     const uint8_t *bytes = row;
@@ -184,6 +206,8 @@ void ggml_dequantize_row(enum ggml_type type, const void *row, uint32_t columns,
             uint32_t bits = (uint32_t)ggml_load_u16(bytes + 2 * (size_t)i) << 16;
             memcpy(out + i, &bits, sizeof bits);
         }
+    } else if (type == GGML_F8_128 || type == GGML_F8_32) {
+        dequantize_f8(bytes, block, columns, out);
     } else {
         struct ggml_layout layout = ggml_type_layout(type);
         for (uint32_t i = 0; i < columns; i += layout.columns, bytes += layout.bytes)

@@ -1,5 +1,6 @@
 /*
- * Reads rows of GGUF element types: to f32, or taken apart into codes and scales for the packers.
+ * Reads rows of GGUF element types and of those made at load: to f32, or taken apart into codes and
+ * scales for the packers.
  * This is the definition of quantized weights: the CPU backend reads embedding rows with it, both
  * backends pack with it, and tests compare packed kernels with it.
  */
@@ -45,6 +46,9 @@ struct ggml_scales {
     uint8_t minimums[GGML_BLOCK_SPANS_MAX];
 };
 void ggml_unpack_scales(enum ggml_type type, const uint8_t *block, struct ggml_scales *out);
+
+/* F8 types: the scale of a block with `columns` codes; NaN if a code is NaN. */
+float ggml_f8_scale(const uint8_t *block, uint32_t columns);
 
 /* The codes of one block, in column order: quants [columns of the block]. */
 void ggml_unpack_quants(enum ggml_type type, const uint8_t *block, int16_t *quants);

@@ -360,6 +360,146 @@ INLINE void float_rows(enum packed_kind kind, uint32_t rows, const struct linear
         store_outputs(rows, tile, first_row, half, acc[half]);
 }
 
+/*
+ * F8 types. A register holds a pair of columns of sixteen outputs; byte `o + 2 * parity` of each 32-bit
+ * lane is column `o` of the even or the odd outputs. Shifted to where a float has sign, exponent and
+ * mantissa, it is the number times 2^-120, subnormal numbers too.
+ *
+ * Sums of even and of odd outputs are kept apart until they are stored, and so are those of even and
+ * odd columns, because one chain of additions would take longer than the rest for a single row. From
+ * F8_DECODED_MIN rows on, a block's numbers are decoded once for all rows.
+ */
+enum { F8_ROWS_MAX = 3, F8_DECODED_MIN = 4, F8_DECODED_MAX = 48 };
+
+INLINE __m256 f8_floats(__m256i pair, uint32_t o, uint32_t parity)
+{
+    __m256i top = _mm256_slli_epi32(pair, (int)(24 - 8 * (o + 2 * parity)));
+    __m256i bits = _mm256_and_si256(_mm256_srai_epi32(top, 4), _mm256_set1_epi32((int)0x87f00000u));
+    return _mm256_mul_ps(_mm256_castsi256_ps(bits), _mm256_set1_ps(0x1p120f));
+}
+
+/* Scales of the even or odd outputs. */
+INLINE __m256 f8_scale(const uint8_t *scales, uint32_t parity)
+{
+    __m256 low = _mm256_loadu_ps((const void *)scales);
+    __m256 high = _mm256_loadu_ps((const void *)(scales + 32));
+    __m256 mixed = parity == 0 ? _mm256_shuffle_ps(low, high, 0x88)  /* 0 2 8 10 4 6 12 14 */
+                               : _mm256_shuffle_ps(low, high, 0xdd); /* 1 3 9 11 5 7 13 15 */
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(mixed), 0xd8));
+}
+
+/* acc[parity] += scales * (32 columns of `rows` rows). `decoded`: the block's numbers
+ * [32][parity][8], or NULL: from `pair`. */
+INLINE void f8_block(uint32_t rows, const uint8_t *pair, const float *decoded,
+                     const uint8_t *scales, const char *x, size_t stride,
+                     __m256 acc[2][F8_ROWS_MAX])
+{
+    __m256 part[2][2][F8_ROWS_MAX];
+    UNROLL for (uint32_t r = 0; r < rows; r++) part[0][0][r] = part[0][1][r] = part[1][0][r] =
+        part[1][1][r] = _mm256_setzero_ps();
+    for (uint32_t c = 0; c < PACKED_COLUMNS; c += 2, pair += PACKED_F8_PAIR_BYTES) {
+        __m256i both = decoded ? _mm256_setzero_si256() : load256(pair);
+        UNROLL for (uint32_t o = 0; o < 2; o++) UNROLL for (uint32_t p = 0; p < 2; p++)
+        {
+            __m256 weights =
+                decoded ? _mm256_load_ps(decoded + 16 * (c + o) + 8 * p) : f8_floats(both, o, p);
+            UNROLL for (uint32_t r = 0; r < rows; r++)
+            {
+                const float *xr = (const void *)(x + r * stride);
+                part[p][o][r] =
+                    _mm256_fmadd_ps(weights, _mm256_broadcast_ss(xr + c + o), part[p][o][r]);
+            }
+        }
+    }
+    UNROLL for (uint32_t p = 0; p < 2; p++) UNROLL for (uint32_t r = 0; r < rows; r++)
+    {
+        __m256 sum = _mm256_add_ps(part[p][0][r], part[p][1][r]);
+        acc[p][r] = _mm256_fmadd_ps(sum, f8_scale(scales, p), acc[p][r]);
+    }
+}
+
+INLINE void store_f8_outputs(uint32_t rows, const struct linear_tile *tile, uint32_t first_row,
+                             __m256 acc[2][F8_ROWS_MAX])
+{
+    UNROLL for (uint32_t r = 0; r < rows; r++)
+    {
+        __m256 low = _mm256_unpacklo_ps(acc[0][r], acc[1][r]);  /* 0..3, 8..11 */
+        __m256 high = _mm256_unpackhi_ps(acc[0][r], acc[1][r]); /* 4..7, 12..15 */
+        acc[0][r] = _mm256_permute2f128_ps(low, high, 0x20);
+        acc[1][r] = _mm256_permute2f128_ps(low, high, 0x31);
+    }
+    UNROLL for (uint32_t half = 0; half < 2; half++)
+        store_outputs(rows, tile, first_row, half, acc[half]);
+}
+
+INLINE void f8_rows(uint32_t scaled, uint32_t rows, const struct linear_tile *tile,
+                    uint32_t first_row)
+{
+    const char *x = (const char *)tile->x + first_row * tile->x_stride_bytes;
+    __m256 acc[2][F8_ROWS_MAX];
+    UNROLL for (uint32_t r = 0; r < rows; r++) acc[0][r] = acc[1][r] = _mm256_setzero_ps();
+    for (uint32_t first = 0; first < tile->columns; first += PACKED_COLUMNS)
+        f8_block(rows, f8_pair(tile, scaled, first), NULL, f8_scales(tile, scaled, first),
+                 x + sizeof(float) * first, tile->x_stride_bytes, acc);
+    store_f8_outputs(rows, tile, first_row, acc);
+}
+
+INLINE void decode_f8_block(const uint8_t *pair, float *decoded)
+{
+    for (uint32_t c = 0; c < PACKED_COLUMNS; c += 2, pair += PACKED_F8_PAIR_BYTES)
+        UNROLL for (uint32_t o = 0; o < 2; o++) UNROLL for (uint32_t p = 0; p < 2; p++)
+            _mm256_store_ps(decoded + 16 * (c + o) + 8 * p, f8_floats(load256(pair), o, p));
+}
+
+/* At most F8_DECODED_MAX rows: threes, and one or two more. */
+INLINE void f8_decoded_rows(uint32_t scaled, const struct linear_tile *tile, uint32_t first_row,
+                            uint32_t rows)
+{
+    _Alignas(32) float decoded[PACKED_COLUMNS * PACKED_ROWS];
+    __m256 acc[F8_DECODED_MAX / F8_ROWS_MAX][2][F8_ROWS_MAX];
+    memset(acc, 0, sizeof acc);
+    const size_t stride = tile->x_stride_bytes;
+    const uint32_t whole = rows / F8_ROWS_MAX * F8_ROWS_MAX;
+    for (uint32_t first = 0; first < tile->columns; first += PACKED_COLUMNS) {
+        const char *x = (const char *)tile->x + first_row * stride + sizeof(float) * first;
+        const uint8_t *pair = f8_pair(tile, scaled, first);
+        const uint8_t *scales = f8_scales(tile, scaled, first);
+        decode_f8_block(pair, decoded);
+        for (uint32_t r = 0; r < whole; r += F8_ROWS_MAX)
+            f8_block(F8_ROWS_MAX, pair, decoded, scales, x + r * stride, stride,
+                     acc[r / F8_ROWS_MAX]);
+        if (rows - whole == 2)
+            f8_block(2, pair, decoded, scales, x + whole * stride, stride,
+                     acc[whole / F8_ROWS_MAX]);
+        else if (rows - whole == 1)
+            f8_block(1, pair, decoded, scales, x + whole * stride, stride,
+                     acc[whole / F8_ROWS_MAX]);
+    }
+    for (uint32_t r = 0; r < rows; r++) /* one row at a time: its place in a three varies */
+    {
+        __m256 own[2][F8_ROWS_MAX] = {{acc[r / F8_ROWS_MAX][0][r % F8_ROWS_MAX]},
+                                      {acc[r / F8_ROWS_MAX][1][r % F8_ROWS_MAX]}};
+        store_f8_outputs(1, tile, first_row + r, own);
+    }
+}
+
+/* `scaled`: columns per scale. */
+INLINE void f8_tile(uint32_t scaled, const struct linear_tile *tile)
+{
+    uint32_t row = 0;
+    while (tile->rows - row >= F8_DECODED_MIN) {
+        uint32_t rows = tile->rows - row < F8_DECODED_MAX ? tile->rows - row : F8_DECODED_MAX;
+        f8_decoded_rows(scaled, tile, row, rows);
+        row += rows;
+    }
+    switch (tile->rows - row) {
+    case 3: f8_rows(scaled, 3, tile, row); break;
+    case 2: f8_rows(scaled, 2, tile, row); break;
+    case 1: f8_rows(scaled, 1, tile, row); break;
+    default: break;
+    }
+}
+
 INLINE void float_tile(enum packed_kind kind, const struct linear_tile *tile)
 {
     uint32_t row = 0;
@@ -386,10 +526,13 @@ INLINE void float_tile(enum packed_kind kind, const struct linear_tile *tile)
 GGML_QUANT_LIST(QUANT_TILE)
 #undef QUANT_TILE
 
-#define FLOAT_TILE(index, type, number, bytes)                                                     \
+#define FLOAT_TILE(index, type, number, bytes, scaled)                                             \
     void linear_avx2_##type(const struct linear_tile *tile)                                        \
     {                                                                                              \
-        float_tile(PACKED_##type, tile);                                                           \
+        if ((scaled) > 0)                                                                          \
+            f8_tile(scaled, tile);                                                                 \
+        else                                                                                       \
+            float_tile(PACKED_##type, tile);                                                       \
     }
 GGML_FLOAT_LIST(FLOAT_TILE)
 #undef FLOAT_TILE

@@ -275,17 +275,68 @@ INLINE void float_rows(enum packed_kind kind, uint32_t rows, const struct linear
     store_outputs(rows, tile, first_row, acc);
 }
 
+/* Sixteen outputs of one column of a pair. */
+INLINE __m512 f8_floats(__m256i column)
+{
+    return _mm512_cvtph_ps(
+        _mm256_and_si256(_mm256_srai_epi16(column, 1), _mm256_set1_epi16(F8_HALF_MASK)));
+}
+
+INLINE void f8_rows(uint32_t scaled, uint32_t rows, const struct linear_tile *tile,
+                    uint32_t first_row)
+{
+    const size_t stride = tile->x_stride_bytes;
+    const char *x = (const char *)tile->x + first_row * stride;
+    __m512 acc[ROWS_MAX];
+    UNROLL for (uint32_t r = 0; r < rows; r++) acc[r] = _mm512_setzero_ps();
+    for (uint32_t first = 0; first < tile->columns; first += PACKED_COLUMNS) {
+        const uint8_t *pair = f8_pair(tile, scaled, first);
+        __m512 part[ROWS_MAX];
+        UNROLL for (uint32_t r = 0; r < rows; r++) part[r] = _mm512_setzero_ps();
+        for (uint32_t c = 0; c < PACKED_COLUMNS; c += 2, pair += PACKED_F8_PAIR_BYTES) {
+            __m256i both = _mm256_loadu_si256((const void *)pair);
+            UNROLL for (uint32_t o = 0; o < 2; o++)
+            {
+                __m512 weights = f8_floats(o == 0 ? _mm256_slli_epi16(both, 8) : both);
+                UNROLL for (uint32_t r = 0; r < rows; r++)
+                {
+                    const float *xr = (const void *)(x + r * stride);
+                    part[r] = _mm512_fmadd_ps(weights, _mm512_set1_ps(xr[first + c + o]), part[r]);
+                }
+            }
+        }
+        __m512 scale = _mm512_loadu_ps((const void *)f8_scales(tile, scaled, first));
+        UNROLL for (uint32_t r = 0; r < rows; r++)
+        {
+            __m512 whole = _mm512_mul_ps(part[r], _mm512_set1_ps(F8_FACTOR));
+            acc[r] = _mm512_fmadd_ps(whole, scale, acc[r]);
+        }
+    }
+    store_outputs(rows, tile, first_row, acc);
+}
+
+/* `scaled`: 0, or columns per scale of an F8 type. */
+INLINE void any_float_rows(enum packed_kind kind, uint32_t scaled, uint32_t rows,
+                           const struct linear_tile *tile, uint32_t first_row)
+{
+    if (scaled > 0)
+        f8_rows(scaled, rows, tile, first_row);
+    else
+        float_rows(kind, rows, tile, first_row);
+}
+
 /* Fewer than eight rows from first_row on. */
-INLINE void float_rest(enum packed_kind kind, const struct linear_tile *tile, uint32_t first_row)
+INLINE void float_rest(enum packed_kind kind, uint32_t scaled, const struct linear_tile *tile,
+                       uint32_t first_row)
 {
     switch (tile->rows - first_row) {
-    case 7: float_rows(kind, 7, tile, first_row); break;
-    case 6: float_rows(kind, 6, tile, first_row); break;
-    case 5: float_rows(kind, 5, tile, first_row); break;
-    case 4: float_rows(kind, 4, tile, first_row); break;
-    case 3: float_rows(kind, 3, tile, first_row); break;
-    case 2: float_rows(kind, 2, tile, first_row); break;
-    case 1: float_rows(kind, 1, tile, first_row); break;
+    case 7: any_float_rows(kind, scaled, 7, tile, first_row); break;
+    case 6: any_float_rows(kind, scaled, 6, tile, first_row); break;
+    case 5: any_float_rows(kind, scaled, 5, tile, first_row); break;
+    case 4: any_float_rows(kind, scaled, 4, tile, first_row); break;
+    case 3: any_float_rows(kind, scaled, 3, tile, first_row); break;
+    case 2: any_float_rows(kind, scaled, 2, tile, first_row); break;
+    case 1: any_float_rows(kind, scaled, 1, tile, first_row); break;
     default: break;
     }
 }
@@ -309,16 +360,16 @@ INLINE void float_rest(enum packed_kind kind, const struct linear_tile *tile, ui
 GGML_QUANT_LIST(QUANT_TILE)
 #undef QUANT_TILE
 
-#define FLOAT_TILE(index, type, number, bytes)                                                     \
+#define FLOAT_TILE(index, type, number, bytes, scaled)                                             \
     OUTLINE void rest_##type(const struct linear_tile *tile, uint32_t first_row)                   \
     {                                                                                              \
-        float_rest(PACKED_##type, tile, first_row);                                                \
+        float_rest(PACKED_##type, scaled, tile, first_row);                                        \
     }                                                                                              \
     void linear_avx512_##type(const struct linear_tile *tile)                                      \
     {                                                                                              \
         uint32_t row = 0;                                                                          \
         for (; row + 8 <= tile->rows; row += 8)                                                    \
-            float_rows(PACKED_##type, 8, tile, row);                                               \
+            any_float_rows(PACKED_##type, scaled, 8, tile, row);                                   \
         if (row < tile->rows)                                                                      \
             rest_##type(tile, row);                                                                \
     }

@@ -15,10 +15,10 @@
 GGML_QUANT_LIST(QUANT_TILE)
 #undef QUANT_TILE
 
-#define FLOAT_TILE(index, type, number, bytes)                                                     \
+#define FLOAT_TILE(index, type, number, bytes, scaled)                                             \
     void linear_neon_##type(const struct linear_tile *tile)                                        \
     {                                                                                              \
-        float_tile(PACKED_##type, tile);                                                           \
+        float_tile(PACKED_##type, scaled, tile);                                                   \
     }
 GGML_FLOAT_LIST(FLOAT_TILE)
 #undef FLOAT_TILE

@@ -365,17 +365,72 @@ INLINE void float_rows(enum packed_kind kind, uint32_t rows, const struct linear
     UNROLL for (uint32_t v = 0; v < VECTORS; v++) store_outputs(rows, tile, first_row, v, acc[v]);
 }
 
-INLINE void float_tile(enum packed_kind kind, const struct linear_tile *tile)
+/* Outputs of vector `vector` in one column of a pair. */
+INLINE float32x4_t f8_floats(const uint8_t *pair, uint32_t vector, uint32_t o)
+{
+    int16x4_t both = vreinterpret_s16_u8(vld1_u8(pair + 8 * vector));
+    int16x4_t column = vshr_n_s16(o == 0 ? vshl_n_s16(both, 8) : both, 1);
+    return vcvt_f32_f16(vreinterpret_f16_s16(vand_s16(column, vdup_n_s16(F8_HALF_MASK))));
+}
+
+/* All sixteen outputs of `rows` rows, at most four. */
+INLINE void f8_rows(uint32_t scaled, uint32_t rows, const struct linear_tile *tile,
+                    uint32_t first_row)
+{
+    const size_t stride = tile->x_stride_bytes;
+    const char *x = (const char *)tile->x + first_row * stride;
+    float32x4_t acc[VECTORS][ROWS_MAX];
+    UNROLL for (uint32_t v = 0; v < VECTORS; v++) UNROLL for (uint32_t r = 0; r < rows; r++)
+        acc[v][r] = vdupq_n_f32(0.0f);
+    for (uint32_t first = 0; first < tile->columns; first += PACKED_COLUMNS) {
+        const uint8_t *pair = f8_pair(tile, scaled, first);
+        const uint8_t *scales = f8_scales(tile, scaled, first);
+        float32x4_t part[VECTORS][ROWS_MAX];
+        UNROLL for (uint32_t v = 0; v < VECTORS; v++) UNROLL for (uint32_t r = 0; r < rows; r++)
+            part[v][r] = vdupq_n_f32(0.0f);
+        for (uint32_t c = 0; c < PACKED_COLUMNS; c++) {
+            const uint8_t *at = pair + c / 2 * PACKED_F8_PAIR_BYTES;
+            UNROLL for (uint32_t v = 0; v < VECTORS; v++)
+            {
+                float32x4_t weights = f8_floats(at, v, c % 2);
+                UNROLL for (uint32_t r = 0; r < rows; r++)
+                {
+                    const float *xr = (const void *)(x + r * stride);
+                    part[v][r] = vfmaq_n_f32(part[v][r], weights, xr[first + c]);
+                }
+            }
+        }
+        UNROLL for (uint32_t v = 0; v < VECTORS; v++)
+        {
+            float32x4_t scale = vreinterpretq_f32_u8(vld1q_u8(scales + 16 * v));
+            UNROLL for (uint32_t r = 0; r < rows; r++) acc[v][r] =
+                vfmaq_f32(acc[v][r], vmulq_n_f32(part[v][r], F8_FACTOR), scale);
+        }
+    }
+    UNROLL for (uint32_t v = 0; v < VECTORS; v++) store_outputs(rows, tile, first_row, v, acc[v]);
+}
+
+/* `scaled`: 0, or columns per scale of an F8 type. */
+INLINE void any_float_rows(enum packed_kind kind, uint32_t scaled, uint32_t rows,
+                           const struct linear_tile *tile, uint32_t first_row)
+{
+    if (scaled > 0)
+        f8_rows(scaled, rows, tile, first_row);
+    else
+        float_rows(kind, rows, tile, first_row);
+}
+
+INLINE void float_tile(enum packed_kind kind, uint32_t scaled, const struct linear_tile *tile)
 {
     uint32_t row = 0;
     for (; row + 4 <= tile->rows; row += 4)
-        float_rows(kind, 4, tile, row);
+        any_float_rows(kind, scaled, 4, tile, row);
     if (tile->rows - row >= 2) {
-        float_rows(kind, 2, tile, row);
+        any_float_rows(kind, scaled, 2, tile, row);
         row += 2;
     }
     if (row < tile->rows)
-        float_rows(kind, 1, tile, row);
+        any_float_rows(kind, scaled, 1, tile, row);
 }
 
 #endif

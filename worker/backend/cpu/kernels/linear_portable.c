@@ -13,7 +13,7 @@
  *            at its end: sum += s * d, then sum -= n * dmin,
  *            where isum and imin already include the integer sub-scales
  *
- * Float kinds: a partial sum per 32 columns, added to the running sum.
+ * Float kinds: a partial sum per 32 columns, added to the running sum; F8 types: times the scale.
  */
 #include "worker/backend/cpu/kernels/linear_portable.h"
 
@@ -194,6 +194,30 @@ static void float_tile(enum packed_kind kind, const struct linear_tile *tile)
     }
 }
 
+/* F8 types: `scaled` columns per scale. */
+static void f8_tile(uint32_t scaled, const struct linear_tile *tile)
+{
+    for (uint32_t r = 0; r < tile->rows; r++) {
+        const float *x = (const void *)((const char *)tile->x + r * tile->x_stride_bytes);
+        for (uint32_t row = 0; row < ROWS; row++) {
+            float sum = 0.0f;
+            for (uint32_t first = 0; first < tile->columns; first += COLUMNS) {
+                const uint8_t *unit = tile->group + first / scaled * PACKED_F8_UNIT_BYTES(scaled);
+                const uint8_t *codes = unit + PACKED_F8_SCALE_BYTES + ROWS * (first % scaled);
+                float scale, part = 0.0f;
+                memcpy(&scale, unit + sizeof scale * row, sizeof scale);
+                for (uint32_t c = 0; c < COLUMNS; c++)
+                    part +=
+                        ggml_e4m3_to_f32(codes[PACKED_F8_PAIR_BYTES * (c / 2) + 2 * row + c % 2]) *
+                        x[first + c];
+                sum += part * scale;
+            }
+            size_t at = r * tile->out_stride + row;
+            tile->out[at] = tile->add ? tile->add[at] + sum : sum;
+        }
+    }
+}
+
 #define QUANT_TILE(index, type, ...)                                                               \
     void linear_portable_##type(const struct linear_tile *tile)                                    \
     {                                                                                              \
@@ -202,10 +226,13 @@ static void float_tile(enum packed_kind kind, const struct linear_tile *tile)
 GGML_QUANT_LIST(QUANT_TILE)
 #undef QUANT_TILE
 
-#define FLOAT_TILE(index, type, number, bytes)                                                     \
+#define FLOAT_TILE(index, type, number, bytes, scaled)                                             \
     void linear_portable_##type(const struct linear_tile *tile)                                    \
     {                                                                                              \
-        float_tile(PACKED_##type, tile);                                                           \
+        if ((scaled) > 0)                                                                          \
+            f8_tile(scaled, tile);                                                                 \
+        else                                                                                       \
+            float_tile(PACKED_##type, tile);                                                       \
     }
 GGML_FLOAT_LIST(FLOAT_TILE)
 #undef FLOAT_TILE

@@ -53,4 +53,21 @@ INLINE uint32_t count_terms(const struct quantized_block *x, size_t stride, uint
     return any ? 2 : 1;
 }
 
+/* F8 types. An E4M3 byte in the upper half of a 16-bit word, shifted right by one with its sign and
+ * masked, is the half of the number times 2^-8; NaNs are in the scales (packed_weight.h). So `part`,
+ * a sum over halves, is times F8_FACTOR. */
+#define F8_HALF_MASK ((int16_t)0xbf80)
+#define F8_FACTOR    256.0f
+
+/* Scales of the unit of column `column`, and its pair of columns. */
+INLINE const uint8_t *f8_scales(const struct linear_tile *tile, uint32_t scaled, uint32_t column)
+{
+    return tile->group + (size_t)(column / scaled) * PACKED_F8_UNIT_BYTES(scaled);
+}
+INLINE const uint8_t *f8_pair(const struct linear_tile *tile, uint32_t scaled, uint32_t column)
+{
+    return f8_scales(tile, scaled, column) + PACKED_F8_SCALE_BYTES +
+           column % scaled / 2 * PACKED_F8_PAIR_BYTES;
+}
+
 #endif

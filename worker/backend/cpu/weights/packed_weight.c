@@ -27,10 +27,13 @@ struct packed_shape packed_weight_shape(enum ggml_type type)
             .center = PACKED_CENTER(bits_, minimum_, center_),                                     \
             .unit_bytes = PACKED_UNIT_BYTES(bits_, PACKED_BLOCKS(columns), minimum_),              \
             .unit_columns = columns};
-#define FLOAT_SHAPE(kind_, name, number, bytes)                                                    \
+#define FLOAT_SHAPE(kind_, name, number, bytes, scaled_)                                           \
     case GGML_##name:                                                                              \
-        return (struct packed_shape){                                                              \
-            .kind = PACKED_##name, .unit_bytes = PACKED_ROWS * (bytes), .unit_columns = 1};
+        return (struct packed_shape){.kind = PACKED_##name,                                        \
+                                     .scaled = scaled_,                                            \
+                                     .unit_bytes = (scaled_) > 0 ? PACKED_F8_UNIT_BYTES(scaled_)   \
+                                                                 : PACKED_ROWS * (bytes),          \
+                                     .unit_columns = (scaled_) > 0 ? (scaled_) : 1};
         GGML_QUANT_LIST(QUANT_SHAPE)
         GGML_FLOAT_LIST(FLOAT_SHAPE)
 #undef QUANT_SHAPE
@@ -174,6 +177,23 @@ static inline void fill_float_group(const uint8_t *source, uint64_t row_bytes, u
                    source + row * row_bytes + column * width, width);
 }
 
+/* One row of a group of an F8 type. */
+static void fill_f8_row(const struct packed_weight *weight, enum ggml_type type,
+                        const uint8_t *source, uint32_t row, uint8_t *group)
+{
+    struct packed_shape shape = packed_weight_shape(type);
+    for (uint32_t unit = 0; unit < weight->columns / shape.scaled; unit++) {
+        float scale = ggml_f8_scale(source, shape.scaled);
+        const uint8_t *codes = source + sizeof scale;
+        uint8_t *out = group + PACKED_F8_SCALE_BYTES + 2 * row;
+        memcpy(group + sizeof scale * row, &scale, sizeof scale);
+        for (uint32_t c = 0; c < shape.scaled; c += 2, out += PACKED_F8_PAIR_BYTES)
+            memcpy(out, codes + c, 2);
+        group += shape.unit_bytes;
+        source += sizeof scale + shape.scaled;
+    }
+}
+
 uint32_t packed_weight_group_rows(const struct packed_weight *weight, uint32_t group)
 {
     uint32_t left = weight->rows - group % weight->groups * PACKED_ROWS;
@@ -191,10 +211,13 @@ void packed_weight_fill_rows(const struct packed_weight *weight, enum ggml_type 
     const uint8_t *rows = source;
     if (count < PACKED_ROWS)
         memset(out, 0, weight->group_bytes);
+    bool scaled = packed_weight_shape(type).scaled > 0;
     if (weight->kind == PACKED_F32)
         fill_float_group(rows, row_bytes, count, weight->columns, 4, out);
-    else if (!weight->quantized)
+    else if (!weight->quantized && !scaled)
         fill_float_group(rows, row_bytes, count, weight->columns, 2, out);
+    for (uint32_t row = 0; row < count && scaled; row++)
+        fill_f8_row(weight, type, rows + row * row_bytes, row, out);
     for (uint32_t row = 0; row < count && weight->quantized; row++)
         fill_quantized_row(weight, type, rows + row * row_bytes, row, out);
 }

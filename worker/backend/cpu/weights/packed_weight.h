@@ -22,7 +22,11 @@
  *   2  64 bytes for quads 0..3, 64 for 4..7, bit pair q % 4; next value bits  128 bytes
  *   1  64 bytes, bit q; the value's top bit                                   64 bytes
  *
- * A float group keeps its element width: [columns][16].
+ * A float group keeps its element width: [columns][16]. A group of F8 types is a run of units:
+ *
+ *   unit   f32 scale[16], then [columns / 2][16][2] E4M3 bytes: both columns of a pair side by side.
+ *          The scale of a row with a NaN in the unit is NaN, as each of its products is, so that
+ *          kernels need not look for NaNs.
  */
 #ifndef SHOAL_WORKER_BACKEND_CPU_WEIGHTS_PACKED_WEIGHT_H
 #define SHOAL_WORKER_BACKEND_CPU_WEIGHTS_PACKED_WEIGHT_H
@@ -56,15 +60,21 @@ enum packed_kind {
     ((blocks)*PACKED_BLOCK_BYTES(bits, blocks, minimum) +                                          \
      ((blocks) == 8 ? 32u + 32u * (minimum) : 0u))
 
+/* F8 types: bytes of a unit, and of a pair of its columns. */
+#define PACKED_F8_SCALE_BYTES         (4u * PACKED_ROWS)
+#define PACKED_F8_PAIR_BYTES          (2u * PACKED_ROWS)
+#define PACKED_F8_UNIT_BYTES(columns) (PACKED_F8_SCALE_BYTES + PACKED_ROWS * (columns))
+
 struct packed_shape {
     enum packed_kind kind;
-    bool quantized; /* false: F32, F16, BF16 */
+    bool quantized; /* false: floats */
     bool minimum;
     uint32_t bits;
     uint32_t span;   /* columns per scale */
     uint32_t blocks; /* per unit */
     uint32_t center; /* subtracted from a value, of A8 while packing: its bytes are signed then */
-    uint32_t unit_bytes; /* float kinds: of one column */
+    uint32_t scaled; /* F8 types: columns of a unit, else 0 */
+    uint32_t unit_bytes; /* float kinds without scales: of one column */
     uint32_t unit_columns;
 };
 /* must() a type of the lists. */

@@ -64,12 +64,12 @@ static bool suits_register(const struct vulkan_facts *facts,
            facts->max_invocations >= REGISTER_SUBGROUPS_MAX * REGISTER_LANES;
 }
 
-/* linear_dot unpacks 16-bit floats once for each row, packed codes once for all rows: from three
+/* linear_dot unpacks floats of 8 and 16 bits once for each row, packed codes once for all rows: from three
  * rows on matrix units are faster, several times at eight. */
 static bool suits_units(const struct vulkan_facts *facts, const struct vulkan_dot_request *request)
 {
-    bool halves = request->kind == VULKAN_WEIGHT_F16 || request->kind == VULKAN_WEIGHT_BF16;
-    return halves && request->n >= UNIT_OUTPUTS && request->k % VULKAN_WEIGHT_BLOCK_COLUMNS == 0 &&
+    bool narrow = !is_quantized(request) && request->kind != VULKAN_WEIGHT_F32;
+    return narrow && request->n >= UNIT_OUTPUTS && request->k % VULKAN_WEIGHT_BLOCK_COLUMNS == 0 &&
            facts->type != VK_PHYSICAL_DEVICE_TYPE_CPU && vulkan_matrix_has_units(facts);
 }
 

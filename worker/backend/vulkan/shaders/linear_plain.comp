@@ -79,10 +79,11 @@ void load_weights(uint block)
             blocks[j].scales = weight_load_scales(push.weights, at);
         } else {
             const uint count = WEIGHT_BLOCK / WEIGHT_FLOATS;
+            uint at = weight_rows[j] * (units * count) + block * count;
             [[unroll]] for (uint i = 0; i < count; i++)
-                floats[j * 8 + i] =
-                    load_16_bytes(push.weights.codes +
-                                  16 * uint64_t(weight_rows[j] * (units * count) + block * count + i));
+                floats[j * 8 + i] = WEIGHT_SCALED > 0
+                                        ? weight_load_floats(push.weights, at + i)
+                                        : load_16_bytes(push.weights.codes + 16 * uint64_t(at + i));
         }
     }
 }

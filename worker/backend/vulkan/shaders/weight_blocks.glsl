@@ -15,8 +15,8 @@
  *     weight_pairs(w, j)                       the same in the order 0 2 1 3, in fewer instructions
  *     weight_values(w, j)                      the same in f32
  *
- * A float row is read sixteen bytes at a time: weight_float_stride(columns) of them a row,
- * WEIGHT_FLOATS columns each, padded with zeros.
+ * A float row is read in units of WEIGHT_FLOATS columns, weight_float_stride(columns) of them a row,
+ * padded with zeros: sixteen bytes, of F8 types eight and their scale.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
@@ -32,7 +32,7 @@ layout(constant_id = WEIGHT_KIND_CONSTANT) const uint WEIGHT_KIND = 0;
 
 /* WEIGHT_Q4_0 and so on. */
 #define QUANT_KIND(kind, name, number, columns, bytes, bits, span, minimum, center, offset) const uint WEIGHT_##name = kind;
-#define FLOAT_KIND(kind, name, number, bytes) const uint WEIGHT_##name = kind;
+#define FLOAT_KIND(kind, name, number, bytes, scaled) const uint WEIGHT_##name = kind;
 GGML_QUANT_LIST(QUANT_KIND)
 GGML_FLOAT_LIST(FLOAT_KIND)
 
@@ -43,6 +43,7 @@ const uint WEIGHT_BLOCK = 32;
 #define BITS_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset)    WEIGHT_KIND == kind ? bits :
 #define SPAN_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset)    WEIGHT_KIND == kind ? span :
 #define MINIMUM_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset) WEIGHT_KIND == kind ? minimum :
+#define SCALED_OF(kind, name, number, bytes, scaled) WEIGHT_KIND == kind ? scaled :
 #define CENTER_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset)  WEIGHT_KIND == kind ? center :
 
 const bool WEIGHT_QUANTIZED = WEIGHT_KIND < WEIGHT_F32;
@@ -204,7 +205,9 @@ vec4 weight_values(WeightBlock w, uint j)
 
 /* --- float kinds --- */
 
-/* Columns in sixteen bytes of a float row. */
+/* Columns per scale of an F8 type; 0: no scales. */
+const uint WEIGHT_SCALED = GGML_FLOAT_LIST(SCALED_OF) 0;
+/* Columns of a unit. */
 const uint WEIGHT_FLOATS = WEIGHT_KIND == WEIGHT_F32 ? 4 : 8;
 
 uint weight_float_stride(uint columns)
@@ -212,15 +215,33 @@ uint weight_float_stride(uint columns)
     return (columns + WEIGHT_FLOATS - 1) / WEIGHT_FLOATS;
 }
 
-/* Sixteen bytes of a float row, at row * weight_float_stride(columns) + i. */
+/* A unit of a float row, at row * weight_float_stride(columns) + i. F8 types: bytes in xy, the scale in z. */
 uvec4 weight_load_floats(WeightMatrix matrix, uint index)
 {
+    if (WEIGHT_SCALED > 0)
+        return uvec4(Weight8Bytes(matrix.codes).at[index],
+                     Weight4Bytes(matrix.scales).at[index / max(WEIGHT_SCALED / 8, 1u)], 0);
     return Weight16Bytes(matrix.codes).at[index];
 }
 
-/* Values 4 * i .. 4 * i + 3 of sixteen loaded bytes; i < WEIGHT_FLOATS / 4. */
+/* Two E4M3 bytes, in the low half of each 16-bit word. With a bias of 8 more, exponents are those of
+ * a half: 2^(e - 7) * (1 + m / 8). Where e is 0, twice that less 2^-6 is the number, m * 2^-9. So no step
+ * has a subnormal half, which a device may flush to zero. */
+vec2 weight_f8_pair(uint bytes)
+{
+    f16vec2 sizes = unpackFloat2x16((bytes & 0x007F007Fu) + 0x00400040u << 7);
+    sizes += min(sizes - 0.015625hf, f16vec2(0.0hf));
+    return vec2(unpackFloat2x16(packFloat2x16(sizes) | (bytes & 0x00800080u) << 8));
+}
+
+/* Values 4 * i .. 4 * i + 3 of a loaded unit; i < WEIGHT_FLOATS / 4. */
 vec4 weight_floats(uvec4 bytes, uint i)
 {
+    if (WEIGHT_SCALED > 0) {
+        uint word = i == 0 ? bytes.x : bytes.y;
+        vec2 even = weight_f8_pair(word), odd = weight_f8_pair(word >> 8);
+        return vec4(even.x, odd.x, even.y, odd.y) * uintBitsToFloat(bytes.z);
+    }
     if (WEIGHT_KIND == WEIGHT_F32)
         return uintBitsToFloat(bytes);
     uvec2 pair = i == 0 ? bytes.xy : bytes.zw;

@@ -20,8 +20,8 @@ static const struct vulkan_weight_facts weight_facts[] = {
 #define QUANT_FACTS(kind, name, number, columns, bytes, bits, span, minimum, center, offset)       \
     [kind] = {GGML_##name, true,  minimum, GGML_LOW_BITS(bits), (bits)-GGML_LOW_BITS(bits),        \
               span,        center},
-#define FLOAT_FACTS(kind, name, number, bytes)                                                     \
-    [kind] = {GGML_##name, false, false, 8 * (bytes), 0, 0, 0},
+#define FLOAT_FACTS(kind, name, number, bytes, scaled)                                             \
+    [kind] = {GGML_##name, false, false, 8 * (bytes), 0, scaled, 0},
     GGML_QUANT_LIST(QUANT_FACTS) GGML_FLOAT_LIST(FLOAT_FACTS)
 #undef QUANT_FACTS
 #undef FLOAT_FACTS
@@ -57,6 +57,7 @@ struct vulkan_weight_bytes vulkan_weight_format_row_bytes(enum vulkan_weight_kin
     must(columns % ggml_type_block(facts.type).elements == 0);
     if (!facts.quantized) {
         bytes.codes = align_bytes((uint64_t)columns * facts.code_bits / 8);
+        bytes.scales = facts.span > 0 ? sizeof(float) * (uint64_t)(columns / facts.span) : 0;
         return bytes;
     }
     bytes.codes = (uint64_t)columns * facts.code_bits / 8;
@@ -180,6 +181,19 @@ static void pack_signed_row(const struct vulkan_weight_facts *facts, const uint8
     }
 }
 
+static void pack_f8_row(const struct vulkan_weight_facts *facts, const uint8_t *source,
+                        uint32_t columns, struct vulkan_weight_arrays out)
+{
+    for (uint32_t column = 0; column < columns; column += facts->span) {
+        float scale = ggml_f8_scale(source, facts->span);
+        memcpy(out.scales, &scale, sizeof scale);
+        memcpy(out.codes, source + sizeof scale, facts->span);
+        out.scales += sizeof scale;
+        out.codes += facts->span;
+        source += sizeof scale + facts->span;
+    }
+}
+
 void vulkan_weight_format_pack(enum vulkan_weight_kind kind, const void *source, uint32_t row_count,
                                uint32_t columns, const struct vulkan_weight_arrays *out)
 {
@@ -193,7 +207,9 @@ void vulkan_weight_format_pack(enum vulkan_weight_kind kind, const void *source,
             at.high = out->high + r * bytes.high;
         if (bytes.scales != 0)
             at.scales = out->scales + r * bytes.scales;
-        if (!facts.quantized) {
+        if (!facts.quantized && facts.span > 0) {
+            pack_f8_row(&facts, row, columns, at);
+        } else if (!facts.quantized) {
             memcpy(at.codes, row, source_bytes);
             memset(at.codes + source_bytes, 0, bytes.codes - source_bytes);
         } else if (GGML_SIGN_OFFSET(facts.code_bits, facts.minimum) != 0) {

@@ -10,11 +10,13 @@
  *     4 bits: 16 bytes; column e < 16 in the low nibble of byte e, else the high one of e - 16
  *     2 bits: 2 words; column e in word e / 16 at bit 8 * (e % 4) + 2 * (e % 16 / 4)
  *     8 bits: 32 signed bytes in order; of A8, whose codes are unsigned, each less 128
- *   codes, float: rows in order, each padded with zeros to a multiple of 16 bytes
+ *   codes, float: rows in order, each padded with zeros to a multiple of 16 bytes; of F8 types E4M3 bytes
  *   high: upper bits of codes that have more than 4 (or 2) of them, by the same block index
  *     1 bit: 1 word; column e at bit 8 * (e % 4) + e / 4
  *     2 bits: as the 2-bit codes
- *   scales: per span of 32 or 16 columns one f16, or two {scale, minimum}; K types' products are
+ *   scales, F8 types: per block of 128 or 32 columns one f32; NaN if the block has a NaN, as each
+ *     product with the row is then, so that kernels need not look for NaNs
+ *   scales, quantized: per span of 32 or 16 columns one f16, or two {scale, minimum}; K types' products are
  *     rounded to f16 here, and so is A8's minimum with 128 scales added
  *
  * The codes of four neighbouring columns are always the four bytes of one word after a shift and a
@@ -49,7 +51,7 @@ struct vulkan_weight_facts {
     bool minimum;
     uint32_t code_bits; /* float kinds: of an element */
     uint32_t high_bits;
-    uint32_t span; /* columns per scale; 0 for float kinds */
+    uint32_t span; /* columns per scale; 0: no scales */
     uint32_t center;
 };
 

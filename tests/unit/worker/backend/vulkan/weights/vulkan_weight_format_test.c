@@ -118,6 +118,52 @@ static void test_quantized_kinds_mean_the_checkpoints_values(void **state)
             check_quantized(&random, (enum vulkan_weight_kind)kind);
 }
 
+/* Random codes; only the blocks with NaNs have a scale that is one. */
+static void check_f8(struct test_random *random, enum vulkan_weight_kind kind)
+{
+    struct vulkan_weight_facts facts = vulkan_weight_format_facts(kind);
+    struct ggml_block block = ggml_type_block(facts.type);
+    struct vulkan_weight_bytes bytes = vulkan_weight_format_bytes(kind, ROWS, COLUMNS);
+    const uint32_t blocks = ROWS * COLUMNS / block.elements;
+    uint8_t *source = malloc(blocks * block.bytes);
+    struct vulkan_weight_arrays arrays = {.codes = malloc(bytes.codes),
+                                          .scales = malloc(bytes.scales)};
+    assert_true(source && arrays.codes && arrays.scales);
+    assert_int_equal(bytes.codes, ROWS * COLUMNS);
+    assert_int_equal(bytes.scales, (blocks * sizeof(float) + 15) / 16 * 16);
+    assert_int_equal(bytes.high, 0);
+    for (uint32_t b = 0; b < blocks; b++) {
+        uint8_t *at = source + b * block.bytes;
+        float scale = (float)(b + 1) * 0x1p-140f; /* subnormal ones too */
+        memcpy(at, &scale, sizeof scale);
+        for (uint32_t i = 0; i < block.elements; i++) {
+            uint8_t code = (uint8_t)test_random_next(random);
+            at[sizeof scale + i] = (code & 0x7f) == 0x7f ? 0x7e : code;
+        }
+        if (b % 3 == 1)
+            at[sizeof scale + test_random_next(random) % block.elements] = b % 2 ? 0x7f : 0xff;
+    }
+    vulkan_weight_format_pack(kind, source, ROWS, COLUMNS, &arrays);
+    for (uint32_t b = 0; b < blocks; b++) {
+        const uint8_t *at = source + b * block.bytes;
+        float scale;
+        memcpy(&scale, arrays.scales + b * sizeof scale, sizeof scale);
+        assert_true(b % 3 == 1 ? isnan(scale) : scale == (float)(b + 1) * 0x1p-140f);
+        assert_memory_equal(arrays.codes + b * block.elements, at + sizeof scale, block.elements);
+    }
+    free(source);
+    free(arrays.codes);
+    free(arrays.scales);
+}
+
+static void test_f8_blocks_with_nans_have_a_scale_that_is_one(void **state)
+{
+    (void)state;
+    struct test_random random = {44};
+    check_f8(&random, VULKAN_WEIGHT_F8_128);
+    check_f8(&random, VULKAN_WEIGHT_F8_32);
+}
+
 static void test_float_rows_are_padded_with_zeros(void **state)
 {
     (void)state;
@@ -164,6 +210,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quantized_kinds_mean_the_checkpoints_values),
+        cmocka_unit_test(test_f8_blocks_with_nans_have_a_scale_that_is_one),
         cmocka_unit_test(test_float_rows_are_padded_with_zeros),
         cmocka_unit_test(test_sizes_are_what_the_bits_say),
     };
