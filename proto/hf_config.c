@@ -15,6 +15,7 @@ static const struct {
     uint32_t context_tokens;
 } defaults[] = {
     {"gemma2", 8192},        {"glm4", 131072},
+    {"glm4v", 32768},        {"glm4v_text", 32768},
     {"cohere2", 8192},       {"llama", 2048},
     {"mistral", 131072},     {"ministral3", 262144},
     {"phi3", 4096},          {"qwen2", 32768},

@@ -56,10 +56,12 @@ struct image_processor {
     enum image_family family;
     enum image_filter filter;
     enum image_arithmetic arithmetic;
-    uint32_t patch;       /* side of a patch in pixels */
-    uint32_t merge;       /* patches of a placeholder each way: merged (qwen), pooled (gemma4) */
-    uint32_t min_pixels;  /* qwen: of the resized image */
-    uint32_t max_pixels;  /* qwen */
+    uint32_t patch;      /* side of a patch in pixels */
+    uint32_t merge;      /* patches of a placeholder each way: merged (qwen), pooled (gemma4) */
+    uint32_t min_pixels; /* qwen: of the resized image */
+    uint32_t max_pixels; /* qwen */
+    uint32_t frames; /* qwen: that the two bounds count for an image; glm4v: 2, and a side below a
+                           * square is scaled up first */
     uint32_t max_tokens;  /* gemma4: placeholders of an image */
     uint32_t most_side;   /* gemma4: patches of a side that the tower has positions for; else 0 */
     uint32_t side;        /* gemma3, idefics3, llava, tiles: of a tile */

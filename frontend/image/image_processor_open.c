@@ -216,6 +216,27 @@ static void open_qwen(struct settings *s, struct image_processor *p)
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
 
+/* The same with two frames counted for a still image, and no settings of older files. */
+static void open_glm4v(struct settings *s, struct image_processor *p)
+{
+    struct json_value size = json_value_member(s->image, "size");
+    p->arithmetic = IMAGE_ARITHMETIC_TORCH;
+    settings_filter(s, IMAGE_FILTER_BICUBIC, p);
+    settings_normalization(s, true, clip_mean, clip_std, p);
+    p->patch = settings_agreed(s, "patch_size", "patch_size", LIMIT_PATCH_SIDE, 14);
+    p->merge = settings_agreed(s, "merge_size", "spatial_merge_size", LIMIT_MERGE_SIDE, 2);
+    if (settings_agreed(s, "temporal_patch_size", "temporal_patch_size", LIMIT_PATCH_FRAMES, 2) !=
+        2)
+        settings_fail(s, RESULT_UNSUPPORTED, "temporal_patch_size", "only 2 is done");
+    p->frames = 2;
+    p->min_pixels = settings_u32(s, size, "shortest_edge", UINT32_MAX, 112 * 112);
+    p->max_pixels = settings_u32(s, size, "longest_edge", UINT32_MAX, 28 * 28 * 15000);
+    if (p->min_pixels > p->max_pixels)
+        settings_fail(s, RESULT_INVALID, "size", "the least is more than the most");
+    settings_token(s, "image_token", "<|image|>", p->tokens.soft);
+    memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
+}
+
 static void open_gemma3(struct settings *s, struct image_processor *p)
 {
     struct json_value size = json_value_member(s->image, "size");
@@ -613,6 +634,7 @@ static const struct {
     {"qwen3_vl_moe", NULL, IMAGE_FAMILY_QWEN, open_qwen},
     {"qwen3_5", NULL, IMAGE_FAMILY_QWEN, open_qwen},
     {"qwen3_5_moe", NULL, IMAGE_FAMILY_QWEN, open_qwen},
+    {"glm4v", NULL, IMAGE_FAMILY_QWEN, open_glm4v},
     {"gemma3", NULL, IMAGE_FAMILY_GEMMA3, open_gemma3},
     {"gemma4", NULL, IMAGE_FAMILY_GEMMA4, open_gemma4},
     {"idefics3", NULL, IMAGE_FAMILY_IDEFICS3, open_idefics3},

@@ -39,18 +39,24 @@ static enum result plan_qwen(const struct image_processor *p, bool low, struct i
 {
     double width = plan->boxed_width, height = plan->boxed_height;
     double factor = p->patch * p->merge;
-    double most = low && p->max_pixels > QWEN_LOW_PIXELS ? QWEN_LOW_PIXELS : p->max_pixels;
+    double frames = p->frames > 1 ? p->frames : 1, low_most = QWEN_LOW_PIXELS * frames;
+    double most = low && p->max_pixels > low_most ? low_most : p->max_pixels;
     double least = p->min_pixels > most ? most : p->min_pixels;
+    if (frames > 1 && fmin(height, width) < factor) {
+        double scale = fmax(factor / height, factor / width);
+        height = floor(height * scale);
+        width = floor(width * scale);
+    }
     if (fmax(height, width) / fmin(height, width) > QWEN_MOST_RATIO)
         return refuse_shape(plan->boxed_width, plan->boxed_height, error);
     double h = rint(height / factor) * factor;
     double w = rint(width / factor) * factor;
-    if (h * w > most) {
-        double beta = sqrt(height * width / most);
+    if (frames * h * w > most) {
+        double beta = sqrt(frames * height * width / most);
         h = fmax(factor, floor(height / beta / factor) * factor);
         w = fmax(factor, floor(width / beta / factor) * factor);
-    } else if (h * w < least) {
-        double beta = sqrt(least / (height * width));
+    } else if (frames * h * w < least) {
+        double beta = sqrt(least / (frames * height * width));
         h = ceil(height * beta / factor) * factor;
         w = ceil(width * beta / factor) * factor;
     }

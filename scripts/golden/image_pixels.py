@@ -26,6 +26,7 @@ from transformers.models.cohere2_vision import image_processing_cohere2_vision a
 from transformers.models.gemma3 import image_processing_gemma3 as gemma3
 from transformers.models.gemma4 import image_processing_gemma4 as gemma4, processing_gemma4
 from transformers.models.got_ocr2 import image_processing_got_ocr2 as got_ocr2
+from transformers.models.glm4v import image_processing_glm4v as glm4v, processing_glm4v
 from transformers.models.idefics3 import image_processing_pil_idefics3 as idefics3, processing_idefics3
 from transformers.models.internvl import processing_internvl
 from transformers.models.llava import image_processing_llava as llava, processing_llava
@@ -178,6 +179,12 @@ def qwen_settings(model_type, patch, least, most, **more):
                              "size": {"shortest_edge": least, "longest_edge": most}, **more}}
 
 
+def glm4v_settings(patch, merge, least, most, **more):
+    return {"config": {"model_type": "glm4v", "vision_config": {"patch_size": patch, "spatial_merge_size": merge}},
+            "preprocessor": {"patch_size": patch, "merge_size": merge, "temporal_patch_size": 2,
+                             "size": {"shortest_edge": least, "longest_edge": most}, **more}}
+
+
 def gemma3_settings(side, patch, tokens):
     return {"config": {"model_type": "gemma3", "mm_tokens_per_image": tokens, "vision_config": {"image_size": side, "patch_size": patch}},
             "preprocessor": {"size": {"height": side, "width": side}, "do_pan_and_scan": None, "resample": 2, **HALF},
@@ -269,6 +276,8 @@ SETTINGS = {
     "mistral3-tiny": (pixtral_settings("mistral3", 5, 3, 150), True),
     "mistral-small-3.1": (pixtral_settings("mistral3", 14, 2, 1540), False),
     "pixtral-tiny": (pixtral_settings("llava", 8, 1, 96, **HALF), True),
+    "glm4v-tiny": (glm4v_settings(6, 3, 2000, 40000), True),
+    "glm-4.1v": (glm4v_settings(14, 2, 112 * 112, 28 * 28 * 15000, **CLIP), False),
     "llava-next-tiny": (llava_next_settings(56, 14, NEXT_GRIDS), True),
     "llava-1.6": (llava_next_settings(336, 14, NEXT_GRIDS, **CLIP), False),
     "onevision-tiny": (onevision_settings(40, 12, SQUARES[:15], 3, **CLIP), True),
@@ -296,7 +305,7 @@ def make_processor(settings):
     model = settings["config"]["model_type"]
     if settings["config"]["vision_config"].get("model_type") == "pixtral":
         return pixtral.PixtralImageProcessor(**chosen(settings))
-    classes = {"aya_vision": got_ocr2.GotOcr2ImageProcessor, "cohere2_vision": cohere2_vision.Cohere2VisionImageProcessor, "llava": llava.LlavaImageProcessor, "llava_next": llava_next.LlavaNextImageProcessor,
+    classes = {"glm4v": glm4v.Glm4vImageProcessor, "aya_vision": got_ocr2.GotOcr2ImageProcessor, "cohere2_vision": cohere2_vision.Cohere2VisionImageProcessor, "llava": llava.LlavaImageProcessor, "llava_next": llava_next.LlavaNextImageProcessor,
                "llava_onevision": llava_onevision.LlavaOnevisionImageProcessor,
                "internvl": got_ocr2.GotOcr2ImageProcessor,
                "gemma3": gemma3.Gemma3ImageProcessor, "gemma4": gemma4.Gemma4ImageProcessor,
@@ -307,6 +316,9 @@ def make_processor(settings):
 def low_options(settings):
     """The processor's options for an image of low detail."""
     model = settings["config"]["model_type"]
+    if model == "glm4v":
+        size = settings["preprocessor"]["size"]
+        return {"size": {"shortest_edge": size["shortest_edge"], "longest_edge": min(size["longest_edge"], 2 * 512 * 512)}}
     if model.startswith("qwen"):
         size = settings["preprocessor"]["size"]
         most = min(size["longest_edge"], 512 * 512)
@@ -324,8 +336,10 @@ def qwen_frames(processor, image, options):
     patches = out["pixel_values"].reshape(grid[1] // m, grid[2] // m, m, m, 3, 2, p, p)
     assert torch.equal(patches[:, :, :, :, :, 0], patches[:, :, :, :, :, 1])
     frame = patches[:, :, :, :, :, 0].permute(0, 2, 5, 1, 3, 6, 4).reshape(grid[1] * p, grid[2] * p, 3)
-    who = SimpleNamespace(image_token="<|image_pad|>", image_processor=processor)
-    text = processing_qwen2_vl.Qwen2VLProcessor.replace_image_token(who, out, 0)
+    glm = isinstance(processor, glm4v.Glm4vImageProcessor)
+    kind = processing_glm4v.Glm4vProcessor if glm else processing_qwen2_vl.Qwen2VLProcessor
+    who = SimpleNamespace(image_token="<|image|>" if glm else "<|image_pad|>", image_processor=processor)
+    text = kind.replace_image_token(who, out, 0)
     return [frame], (0, 0), text, text.count(who.image_token)
 
 
@@ -447,7 +461,7 @@ def run(settings, processor, image, options):
         return cohere_frames(processor, image, options, settings)
     if model == "internvl":
         return internvl_frames(processor, image, options, settings)
-    if model.startswith("qwen"):
+    if model.startswith("qwen") or model == "glm4v":
         return qwen_frames(processor, image, options)
     if model == "gemma3":
         return gemma3_frames(processor, image, options, settings["processor"]["image_seq_length"])

@@ -23,6 +23,12 @@ QWEN = {
     "processor": {"image_processor_type": "Qwen2VLImageProcessor", "patch_size": 4, "merge_size": 2,
                   "temporal_patch_size": 2, "min_pixels": 64, "max_pixels": 4096},
 }
+GLM = {
+    "special": {"<|begin_of_image|>": 89, "<|end_of_image|>": 90, "<|image|>": 91},
+    "marker": "<|begin_of_image|><|image|><|end_of_image|>",
+    "processor": {"image_processor_type": "Glm4vImageProcessor", "patch_size": 4, "merge_size": 2, "temporal_patch_size": 2,
+                  "size": {"shortest_edge": 128, "longest_edge": 8192}},
+}
 GEMMA4 = {
     "special": {"<|image>": 89, "<image|>": 90, "<|image|>": 91},
     "marker": "<|image|>",

@@ -204,6 +204,21 @@ static double along(uint32_t at, uint32_t count)
 }
 
 /* The table interpolated at y, x: a sum over all rows, weighted by distance. */
+/* Torch's cubic kernel. */
+static double convolution(double distance)
+{
+    const double a = -0.75;
+    double d = fabs(distance);
+    if (d <= 1)
+        return (a + 2) * pow(d, 3) - (a + 3) * pow(d, 2) + 1;
+    return d < 2 ? a * pow(d, 3) - 5 * a * pow(d, 2) + 8 * a * d - 4 * a : 0;
+}
+
+static uint32_t clamped(int32_t row)
+{
+    return row < 0 ? 0 : row < (int32_t)TABLE ? (uint32_t)row : TABLE - 1;
+}
+
 static double expected_position(const struct trial *t, enum position_form form, uint32_t row,
                                 uint32_t column)
 {
@@ -214,6 +229,15 @@ static double expected_position(const struct trial *t, enum position_form form, 
     if (form == POSITIONS_AXES)
         return table_at(t, place->x, column) + table_at(t, TABLE + place->y, column);
     double sum = 0;
+    if (form == POSITIONS_CUBIC) {
+        double line = (place->y + 0.5) / tile->height * TABLE - 0.5;
+        double across = (place->x + 0.5) / tile->width * TABLE - 0.5;
+        for (int32_t y = -9; y < 9 + (int32_t)TABLE; y++)
+            for (int32_t x = -9; x < 9 + (int32_t)TABLE; x++)
+                sum += convolution(line - y) * convolution(across - x) *
+                       table_at(t, clamped(y) * TABLE + clamped(x), column);
+        return sum;
+    }
     for (uint32_t i = 0; i < TABLE * TABLE; i++) {
         double y = fabs(along(place->y, tile->height) - i / TABLE);
         double x = fabs(along(place->x, tile->width) - i % TABLE);
@@ -226,8 +250,9 @@ static double expected_position(const struct trial *t, enum position_form form, 
 static void test_patch_positions(void **state)
 {
     (void)state;
-    static const enum position_form forms[] = {POSITIONS_EXACT, POSITIONS_LINEAR, POSITIONS_AXES};
-    for (uint32_t f = 0; f < 3; f++) {
+    static const enum position_form forms[] = {POSITIONS_EXACT, POSITIONS_LINEAR, POSITIONS_AXES,
+                                               POSITIONS_CUBIC};
+    for (uint32_t f = 0; f < 4; f++) {
         struct trial t;
         float before[ROWS_MAX][COLUMNS];
         begin_trial(&t);

@@ -125,7 +125,9 @@
  *
  * patch_positions: in place (out == x), x[r, :] += a row of W by the patch's line y and column x.
  * EXACT: row y * side + x. LINEAR: the tile's grid is scaled to W's side x side grid,
- * corners aligned, and the four rows around the patch are interpolated bilinearly. AXES: W is [2 *
+ * corners aligned, and the four rows around the patch are interpolated bilinearly. CUBIC: the
+ * same with middles of patches over the table, and the 16 rows around by cubic convolution with a =
+ * -0.75, those beyond the edge being the edge's. AXES: W is [2 *
  * side], row x plus row side + y. With `lead`, of form EXACT: W has one more row, the first one, and
  * the row of a tile that is no patch (model_vision.lead_row) becomes that row plus the second weight.
  *
@@ -405,7 +407,7 @@ struct patch_rows_params {
     float gain;
     float shift;
 };
-enum position_form { POSITIONS_EXACT, POSITIONS_LINEAR, POSITIONS_AXES };
+enum position_form { POSITIONS_EXACT, POSITIONS_LINEAR, POSITIONS_AXES, POSITIONS_CUBIC };
 struct patch_positions_params {
     enum position_form form;
     uint32_t side;

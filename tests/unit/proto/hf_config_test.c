@@ -68,6 +68,7 @@ static void an_absent_context_is_the_default_of_the_class(void **state)
         uint32_t tokens;
     } defaults[] = {
         {"gemma2", 8192},        {"glm4", 131072},
+        {"glm4v", 32768},        {"glm4v_text", 32768},
         {"cohere2", 8192},       {"llama", 2048},
         {"mistral", 131072},     {"ministral3", 262144},
         {"phi3", 4096},          {"qwen2", 32768},

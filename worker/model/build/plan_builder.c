@@ -398,8 +398,9 @@ plan_weight_id plan_builder_interleaved(struct plan_builder *builder, uint32_t r
     must(columns % parts == 0);
     if (builder->result != RESULT_OK)
         return 0;
-    return find_weight(builder, name,
-                       (struct weight_shape){.rows = rows, .columns = columns, .parts = parts});
+    return find_weight(
+        builder, name,
+        (struct weight_shape){.rows = rows, .columns = columns, .flat = true, .parts = parts});
 }
 
 uint64_t plan_builder_fastest(const struct plan_builder *builder, const char *name)

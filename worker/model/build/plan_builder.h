@@ -82,7 +82,8 @@ plan_weight_id plan_builder_flat(struct plan_builder *builder, uint32_t rows, ui
 plan_weight_id plan_builder_transposed(struct plan_builder *builder, uint32_t rows,
                                        uint32_t columns, const char *name);
 
-/* A matrix [rows, columns] of floats whose columns are stored in turn from each of `parts` equal parts. */
+/* A matrix [rows, columns] of floats whose columns are stored in turn from each of `parts` equal parts.
+ * Columns may span several dimensions, as in the kernel of a convolution. */
 plan_weight_id plan_builder_interleaved(struct plan_builder *builder, uint32_t rows,
                                         uint32_t columns, uint32_t parts, const char *name);
 

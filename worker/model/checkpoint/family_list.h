@@ -46,6 +46,7 @@
     FAMILY(phi3)            \
     FAMILY(cohere2)         \
     FAMILY(glm4)            \
+    FAMILY(glm4v)           \
     FAMILY(gemma)           \
     FAMILY(gemma2)          \
     FAMILY(gemma3)          \

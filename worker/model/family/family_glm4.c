@@ -1,13 +1,14 @@
 /*
  * GLM-4: the dense decoder with norms before and after each half, gate and up in one matrix, and
  * biases of q, k and v in some checkpoints. The config's rope states which part of each head
- * rotates.
+ * rotates. GLM-4.1V and GLM-4.6V-Flash (glm4v) have the same text with three positions a token.
  */
 #include "worker/model/build/dense_blocks.h"
 #include "worker/model/checkpoint/family_list.h"
 #include "worker/model/gguf/checkpoint_gguf.h"
 #include "worker/model/gguf/checkpoint_gguf_rope.h"
 #include "worker/model/hf/checkpoint_hf.h"
+#include "worker/model/hf/checkpoint_hf_qwen_tower.h"
 #include "worker/model/hf/checkpoint_hf_rope.h"
 
 /* --- GGUF ------------------------------------------------------------------------------------- */
@@ -88,6 +89,94 @@ static const struct hf_form hf_glm4 = {
     .read_config = hf_read_config,
 };
 
+/*
+ * glm4v: pairs are adjacent as in glm4, and each axis has a section of them. The class has biases of q,
+ * k and v whatever the config says.
+ *
+ * Source: transformers, configuration_glm4v.py and modeling_glm4v.py.
+ */
+static const char *const glm4v_types[] = {"glm4v", "glm4v_text", NULL};
+static const struct hf_rope_terms glm4v_rope = {
+    .base = 10000.0f, .partial = true, .part = 1.0f, .mrope = true, .sections = {8, 12, 12}};
+
+static void read_glm4v(struct checkpoint_keys *keys, struct model_config *config)
+{
+    checkpoint_keys_expect_neutral(keys, "attention_bias", 1);
+    config->attention_bias = true;
+    checkpoint_hf_read_only_rope(keys, config, &glm4v_rope);
+    config->ropes[0].pairing = ROPE_PAIRS_ADJACENT;
+    for (uint32_t layer = 0; layer < config->layers; layer++)
+        config->layer[layer] = (struct layer_config){.window = 0, .rope = 0};
+}
+
+static const struct tensor_name tower_names[] = {
+    {"v.norm_embd.weight", "^post_conv_layernorm.weight"},
+    {"v.position_embd.weight", "^embeddings.position_embedding.weight"},
+    {"v.blk.*.ffn_gate.weight", "^blocks.*.mlp.gate_proj.weight"},
+    {"v.blk.*.ffn_up.weight", "^blocks.*.mlp.up_proj.weight"},
+    {"v.blk.*.ffn_down.weight", "^blocks.*.mlp.down_proj.weight"},
+    {"v.post_ln.weight", "^post_layernorm.weight"},
+    {"mm.patch_merger.weight", "^downsample.weight"},
+    {"mm.patch_merger.bias", "^downsample.bias"},
+    {"mm.model.fc.weight", "^merger.proj.weight"},
+    {"mm.post_norm.weight", "^merger.post_projection_norm.weight"},
+    {"mm.post_norm.bias", "^merger.post_projection_norm.bias"},
+    {"mm.gate.weight", "^merger.gate_proj.weight"},
+    {"mm.up.weight", "^merger.up_proj.weight"},
+    {"mm.down.weight", "^merger.down_proj.weight"},
+    {NULL, NULL},
+};
+
+/* The layers are as wide inside as a feature; the merger has the width that the config names. */
+static void read_glm4v_tower(struct checkpoint_keys *keys, struct checkpoint_keys *root,
+                             struct vision_config *config)
+{
+    const struct u32_range wide = {1, LIMIT_FEED_FORWARD};
+    const struct hf_qwen_tower_terms terms = {.hidden_key = "hidden_size",
+                                              .activation = "silu",
+                                              .hidden = 1536,
+                                              .layers = 24,
+                                              .heads = 12,
+                                              .patch_side = 14};
+    (void)root;
+    checkpoint_hf_read_qwen_tower(keys, &terms, config);
+    config->tower.norm_epsilon =
+        checkpoint_keys_f32_or(keys, "rms_norm_eps", (struct f32_range){1e-12f, 1e-1f}, 1e-5f);
+    config->qkv_bias = checkpoint_keys_bool_or(keys, "attention_bias", false);
+    config->tower.feed_forward = checkpoint_keys_u32_or(keys, "out_hidden_size", wide, 4096);
+    config->projector_wide = checkpoint_keys_u32_or(keys, "intermediate_size", wide, 13696);
+    if (keys->result == RESULT_OK && config->tower.feed_forward != config->vision.text_hidden)
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "out_hidden_size %u is not the text's %u",
+                               config->tower.feed_forward, config->vision.text_hidden);
+    checkpoint_vision_square(keys, 336, config);
+    config->vision.fixed_side = 0; /* only the table has one size */
+}
+
+static const struct hf_vision_form hf_glm4v_tower = {
+    .naming = {tower_names, checkpoint_hf_qwen_tower_names, checkpoint_hf_qwen_towers, NULL},
+    .probe = "v.patch_embd.weight",
+    .parts = checkpoint_hf_qwen_towers,
+    .read_config = read_glm4v_tower,
+};
+
+static const struct hf_form hf_glm4v = {
+    .model_types = glm4v_types,
+    .defaults = {.layers = 40,
+                 .hidden = 4096,
+                 .feed_forward = 13696,
+                 .heads = 32,
+                 .kv_heads = 2,
+                 .vocab_tokens = 151552,
+                 .norm_epsilon = 1e-5f},
+    .activation_key = "hidden_act",
+    .activation = "silu",
+    .own_keys = own_keys,
+    .naming = {names, checkpoint_hf_usual_names, checkpoint_hf_qwen_texts,
+               checkpoint_hf_qwen_towers},
+    .read_config = read_glm4v,
+    .vision = &hf_glm4v_tower,
+};
+
 /* --- ops -------------------------------------------------------------------------------------- */
 
 static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config *c)
@@ -103,4 +192,11 @@ const struct model_family family_glm4 = {
     .gguf = &gguf_glm4,
     .hf = &hf_glm4,
     .list_ops = list_ops,
+};
+
+const struct model_family family_glm4v = {
+    .architecture = "glm4v",
+    .hf = &hf_glm4v,
+    .list_ops = list_ops,
+    .list_vision_ops = tower_glm4v_list_ops,
 };

@@ -37,7 +37,7 @@ void checkpoint_hf_read_qwen_tower(struct checkpoint_keys *keys,
                                      .activation = terms->activation,
                                      .hidden = terms->hidden,
                                      .layers = terms->layers,
-                                     .heads = TOWER_HEADS,
+                                     .heads = terms->heads > 0 ? terms->heads : TOWER_HEADS,
                                      .patch_side = terms->patch_side,
                                      .norm_epsilon = TOWER_EPSILON};
     checkpoint_vision_sizes(keys, &all, config);

@@ -19,6 +19,7 @@ struct hf_qwen_tower_terms {
     const char *activation;
     uint32_t hidden;
     uint32_t layers;
+    uint32_t heads; /* 0: 16 */
     uint32_t patch_side;
 };
 /* Reads sizes, merged squares, frames, and the rope by line and column; not the width of the

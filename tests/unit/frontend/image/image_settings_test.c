@@ -18,6 +18,7 @@
 #include "tests/support/drawn_image.h"
 
 #define QWEN "{\"model_type\":\"qwen2_5_vl\",\"vision_config\":{}}"
+#define GLM  "{\"model_type\":\"glm4v\",\"vision_config\":{}}"
 #define GEMMA3                                                                                     \
     "{\"model_type\":\"gemma3\",\"vision_config\":{\"image_size\":56,\"patch_size\":14},"          \
     "\"mm_tokens_per_image\":4}"
@@ -203,6 +204,9 @@ static void test_refusals_name_the_setting(void **state)
         {PIXTRAL, NULL, "{\"image_break_token\":3}", "image_break_token", RESULT_INVALID},
         {COHERE, "{\"patch_size\":14}", NULL, "patch_size", RESULT_INVALID},
         {COHERE, "{\"crop_to_patches\":3}", NULL, "crop_to_patches", RESULT_INVALID},
+        {GLM, "{\"patch_size\":16}", NULL, "patch_size", RESULT_INVALID},
+        {GLM, "{\"size\":{\"longest_edge\":100}}", NULL, "size", RESULT_INVALID},
+        {GLM, "{\"temporal_patch_size\":1}", NULL, "temporal_patch_size", RESULT_INVALID},
         {QWEN, "{\"patch_size\":16}", NULL, "patch_size", RESULT_INVALID},
         {QWEN, "{\"merge_size\":0}", NULL, "merge_size", RESULT_INVALID},
         {QWEN, "{\"patch_size\":\"14\"}", NULL, "patch_size", RESULT_INVALID},

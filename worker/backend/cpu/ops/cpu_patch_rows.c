@@ -84,10 +84,14 @@ void cpu_patch_rows(const struct cpu_step *step, uint32_t index, uint32_t thread
 
 /* --- positions -------------------------------------------------------------------------------- */
 
+#define TAPS_MAX   16u
+#define CUBIC_SIDE 4u
+#define CUBIC_A    (-0.75f) /* torch's */
+
 struct position_taps {
     uint32_t count;
-    uint32_t rows[4]; /* of the table */
-    float weights[4];
+    uint32_t rows[TAPS_MAX]; /* of the table */
+    float weights[TAPS_MAX];
 };
 
 /* The two nearest rows of the table along one axis, `count` patches laid over `side` rows. */
@@ -115,6 +119,42 @@ static struct position_taps linear_taps(const struct patch_place *place,
     };
 }
 
+/* Keys' cubic convolution at a distance of less than 2. */
+static float cubic_weight(float distance)
+{
+    float d = fabsf(distance);
+    return d <= 1.0f ? ((CUBIC_A + 2.0f) * d - (CUBIC_A + 3.0f)) * d * d + 1.0f
+                     : ((CUBIC_A * d - 5.0f * CUBIC_A) * d + 8.0f * CUBIC_A) * d - 4.0f * CUBIC_A;
+}
+
+/* The four rows of the table around a patch along one axis, and their weights. */
+static void cubic_axis(uint32_t at, uint32_t count, uint32_t side, uint32_t rows[CUBIC_SIDE],
+                       float weights[CUBIC_SIDE])
+{
+    float where = ((float)at + 0.5f) / (float)count * (float)side - 0.5f;
+    float first = floorf(where) - 1.0f;
+    for (uint32_t i = 0; i < CUBIC_SIDE; i++) {
+        float row = first + (float)i;
+        weights[i] = cubic_weight(where - row);
+        rows[i] = (uint32_t)fminf(fmaxf(row, 0.0f), (float)(side - 1));
+    }
+}
+
+static struct position_taps cubic_taps(const struct patch_place *place,
+                                       const struct patch_tile *tile, uint32_t side)
+{
+    uint32_t lines[CUBIC_SIDE], columns[CUBIC_SIDE];
+    float down[CUBIC_SIDE], along[CUBIC_SIDE];
+    struct position_taps taps = {.count = TAPS_MAX};
+    cubic_axis(place->y, tile->height, side, lines, down);
+    cubic_axis(place->x, tile->width, side, columns, along);
+    for (uint32_t i = 0; i < TAPS_MAX; i++) {
+        taps.rows[i] = lines[i / CUBIC_SIDE] * side + columns[i % CUBIC_SIDE];
+        taps.weights[i] = down[i / CUBIC_SIDE] * along[i % CUBIC_SIDE];
+    }
+    return taps;
+}
+
 static struct position_taps taps_of(const struct cpu_step *step, uint32_t row,
                                     const struct patch_positions_params *params)
 {
@@ -122,6 +162,8 @@ static struct position_taps taps_of(const struct cpu_step *step, uint32_t row,
     switch (params->form) {
     case POSITIONS_LINEAR:
         return linear_taps(place, &step->patches->tiles[place->tile], params->side);
+    case POSITIONS_CUBIC:
+        return cubic_taps(place, &step->patches->tiles[place->tile], params->side);
     case POSITIONS_AXES:
         return (struct position_taps){2, {place->x, params->side + place->y}, {1.0f, 1.0f}};
     default:

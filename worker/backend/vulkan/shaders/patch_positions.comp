@@ -2,7 +2,8 @@
 /*
  * x[r, :] += the table's row for the place of patch r. EXACT: row line * side + column. LINEAR: the
  * tile's grid is scaled to the table's side x side grid, corners aligned, and the four rows around the
- * patch are weighted by distance. AXES: row column plus row side + line. LEAD: as EXACT, one row further;
+ * patch are weighted by distance. CUBIC: middles of patches over the table, the 16 rows around weighted by
+ * cubic convolution, those beyond the edge being the edge's. AXES: row column plus row side + line. LEAD: as EXACT, one row further;
  * the row of a tile that is no patch becomes the table's first row plus the lead row.
  *
  * Grid: (rows, column tiles of 4 * invocations).
@@ -16,7 +17,7 @@ layout(local_size_x_id = 0) in;
 #include "patches.glsl"
 
 layout(constant_id = 2) const uint FORM = 0; /* enum position_form, or LEAD */
-const uint EXACT = 0, LINEAR = 1, AXES = 2, LEAD = 3;
+const uint EXACT = 0, LINEAR = 1, AXES = 2, CUBIC = 3, LEAD = 4;
 
 layout(push_constant) uniform Push
 {
@@ -57,6 +58,41 @@ vec4 linear(PatchPlace place, uint column)
     return (1.0 - down) * top + down * bottom;
 }
 
+const float CUBIC_A = -0.75;
+
+/* Keys' cubic convolution at a distance of less than 2. */
+float cubic_weight(float distance)
+{
+    float d = abs(distance);
+    return d <= 1.0 ? ((CUBIC_A + 2.0) * d - (CUBIC_A + 3.0)) * d * d + 1.0
+                    : ((CUBIC_A * d - 5.0 * CUBIC_A) * d + 8.0 * CUBIC_A) * d - 4.0 * CUBIC_A;
+}
+
+float middle(uint at, uint count)
+{
+    return (float(at) + 0.5) / float(count) * float(push.side) - 0.5;
+}
+
+uint inside(float row)
+{
+    return uint(clamp(row, 0.0, float(push.side - 1)));
+}
+
+vec4 cubic(PatchPlace place, uint column)
+{
+    PatchImage image = PatchImages(push.images).at[place.tile];
+    float line = middle(place.line, image.height), across = middle(place.column, image.width);
+    vec4 sum = vec4(0.0);
+    for (int y = -1; y < 3; y++) {
+        for (int x = -1; x < 3; x++) {
+            float row = floor(line) + float(y), at = floor(across) + float(x);
+            sum += cubic_weight(line - row) * cubic_weight(across - at) *
+                   table_at(inside(row) * push.side + inside(at), column);
+        }
+    }
+    return sum;
+}
+
 void main()
 {
     uint row = gl_WorkGroupID.x;
@@ -65,6 +101,8 @@ void main()
     vec4 added;
     if (FORM == LINEAR)
         added = linear(place, column);
+    else if (FORM == CUBIC)
+        added = cubic(place, column);
     else if (FORM == AXES)
         added = table_at(place.column, column) + table_at(push.side + place.line, column);
     else
