@@ -4,11 +4,13 @@ requests; what is wrong with one does not touch the others."""
 import concurrent.futures
 import gzip
 import json
+import math
 import os
 import random
 import signal
 import socket
 
+import encoder_folder
 import pytest
 
 from shoal_server import MODEL, MODEL_ID, ROOT, process_is_alive, wait_until
@@ -209,6 +211,60 @@ def test_waiting_ends(folder, start_server):
     assert server.request("POST", "/models/load", {"model": "demo"}).status == 200
     wait_until(lambda: states(server)["demo"] == "loaded", "the other model to be loaded")
     assert answer(ask(server, "demo"))
+
+
+def test_a_request_says_how_long_its_model_stays(folder, start_server):
+    """keep_alive of Ollama's routes beside --models-idle of the server and of a model."""
+    (folder / "shoal.ini").write_text("[twin]\nmodels-idle = 1\n")
+    server = start_server("--models-dir", str(folder), *SMALL)
+
+    def generate(model, keep_alive, path="/api/generate"):
+        reply = server.request("POST", path, {"model": model, "prompt": "Hi", "stream": False, "options": {"num_predict": 2},
+                                              "keep_alive": keep_alive})
+        assert reply.status == 200, reply.body
+
+    def expires(model):
+        return next(one["expires_at"] for one in server.get("/api/ps").json["models"] if one["name"] == model)
+
+    generate("demo", "300ms")
+    wait_until(lambda: states(server)["demo"] == "unloaded", "the time to pass")
+    generate("demo", -1)
+    assert expires("demo").startswith("2318")
+    generate("demo", 3600)
+    assert not expires("demo").startswith("2318")
+    assert answer(ask(server, "demo"))  # a request without the field changes nothing
+    assert not expires("demo").startswith("2318")
+    assert server.request("POST", "/api/generate", {"model": "demo", "keep_alive": 0}).json["done_reason"] == "load"
+    wait_until(lambda: states(server)["demo"] == "unloaded", "it to be unloaded at once")
+    assert answer(ask(server, "demo"))
+    assert expires("demo").startswith("2318")
+    assert answer(ask(server, "twin"))
+    wait_until(lambda: states(server)["twin"] == "unloaded", "the model's own time to pass")
+    assert states(server)["demo"] == "loaded"
+    for wrong in ("5 m", "soon", True, []):
+        reply = server.request("POST", "/api/generate", {"model": "demo", "prompt": "Hi", "keep_alive": wrong})
+        assert reply.status == 400 and "keep_alive" in reply.json["error"]
+
+
+def test_encoders_beside_generators(folder, start_server):
+    """An encoder of the directory gives the vectors that it gives alone; each kind refuses the other's requests."""
+    case = json.loads((ROOT / "tests/golden/embeddings/encoders.json").read_text(encoding="utf-8"))["cases"][0]
+    form = {name: case[name] for name in ("kind", "size", "seed", "pooling", "normalizes", "labels") if name in case}
+    encoder_folder.make_folder(folder / "encoder", **form)
+    (folder / "shoal.ini").write_text("[encoder]\ncontext = 81\n")  # its own: it has no more positions
+    server = start_server("--models-dir", str(folder), *SMALL)
+    assert answer(ask(server, "demo"))
+    reply = server.request("POST", "/v1/embeddings", {"model": "encoder", "input": case["texts"]})
+    assert reply.status == 200, reply.body
+    for entry, wanted in zip(reply.json["data"], case["plain"]):
+        vector = entry["embedding"]
+        assert sum(a * b for a, b in zip(vector, wanted)) / (math.hypot(*vector) * math.hypot(*wanted)) >= 0.99999
+    assert ask(server, "encoder").status == 400
+    assert server.request("POST", "/v1/embeddings", {"model": "demo", "input": "Hello"}).status == 501
+    short = server.request("POST", "/api/embed", {"model": "encoder", "input": "Hello", "keep_alive": 0})
+    assert short.status == 200, short.body
+    wait_until(lambda: states(server)["encoder"] == "unloaded", "the encoder to be unloaded")
+    assert states(server)["demo"] == "loaded"
 
 
 def test_a_drain_refuses_models_that_have_ended(folder, start_server):

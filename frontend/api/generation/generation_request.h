@@ -128,6 +128,8 @@ struct generation_request {
         no_answer; /* text completion with max_tokens 0: max_new_tokens is 1, and nothing is shown */
     bool stream;
     bool background; /* the client does not wait for the answer */
+    bool keeps;      /* Ollama's keep_alive is given */
+    int64_t keep_ms; /* that long the model stays loaded; KEEP_ALIVE_FOREVER (keep_alive.h) */
     bool include_usage;
     bool continuous_usage;  /* vLLM's: usage in every chunk */
     bool hide_reasoning;    /* chat: reasoning is not part of the reply */

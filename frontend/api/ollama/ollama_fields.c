@@ -211,14 +211,11 @@ static enum result think_rewrite(cJSON *body, struct api_error *error)
 
 /* --- the whole ------------------------------------------------------------------------------- */
 
-/* Fields that are checked and then have no effect: the model stays loaded, and nothing is cut off a
- * prompt that is too long. */
+/* Fields that are checked and then have no effect: nothing is cut off a prompt that is too long.
+ * keep_alive was read before. */
 static enum result idle_check(cJSON *body, struct api_error *error)
 {
-    const cJSON *keep = request_fields_member(body, "keep_alive");
     bool ignored;
-    if (keep && !cJSON_IsNumber(keep) && !cJSON_IsString(keep))
-        return api_error_invalid(error, "keep_alive", "keep_alive must be a number or a duration");
     enum result result = request_fields_read_bool(body, "truncate", "truncate", &ignored, error);
     if (result == RESULT_OK)
         result = request_fields_read_bool(body, "shift", "shift", &ignored, error);

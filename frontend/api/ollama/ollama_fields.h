@@ -1,6 +1,6 @@
 /*
  * Fields of Ollama's /api/chat and /api/generate that both have, rewritten into those of chat
- * completions: `options`, `format`, `think`, `stream`, `keep_alive`.
+ * completions: `options`, `format`, `think`, `stream`. Removes `keep_alive`.
  */
 #ifndef SHOAL_FRONTEND_API_OLLAMA_OLLAMA_FIELDS_H
 #define SHOAL_FRONTEND_API_OLLAMA_OLLAMA_FIELDS_H

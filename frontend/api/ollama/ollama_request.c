@@ -2,8 +2,8 @@
  * Bodies are rewritten into chat completions and read by their reader. /api/generate becomes a chat
  * of `system` and `prompt`, or with `raw` or `suffix` a prompt without a template.
  *
- * A request without messages or without a prompt asks to load the model, which is always loaded: it
- * draws one token that is not sent, so that the answer comes only once a worker is ready.
+ * A request without messages or without a prompt asks to load the model, which is loaded before any
+ * request is read: it draws one token that is not sent, so that the answer comes only once a worker is ready.
  */
 #include "frontend/api/ollama/ollama_request.h"
 
@@ -13,6 +13,7 @@
 #include "frontend/api/chat/chat_request.h"
 #include "frontend/api/generation/field_table.h"
 #include "frontend/api/generation/fim_tokens.h"
+#include "frontend/api/generation/keep_alive.h"
 #include "frontend/api/generation/request_fields.h"
 #include "frontend/api/ollama/ollama_fields.h"
 #include "frontend/api/ollama/ollama_messages.h"
@@ -203,6 +204,8 @@ static enum result body_parse(const struct parse_context *context, bool generate
     state->generates = generates;
     request->own = (struct format_state){.state = state, .destroy = free};
     enum result result = request_fields_read_body(json, json_bytes, &request->body, error);
+    if (result == RESULT_OK)
+        result = keep_alive_read(request->body, &request->keeps, &request->keep_ms, error);
     if (result == RESULT_OK)
         result = ollama_fields_rewrite(context, request->body, error);
     if (result == RESULT_OK)

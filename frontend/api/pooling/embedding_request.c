@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "frontend/api/generation/field_table.h"
+#include "frontend/api/generation/keep_alive.h"
 #include "frontend/api/generation/request_fields.h"
 #include "frontend/assets/pooling_assets.h"
 
@@ -285,14 +286,13 @@ static enum result ollama_read(const struct parse_context *context,
     cJSON *body = request->body;
     struct embedding_state *state = request->own.state;
     const char *name = old ? "prompt" : "input";
-    const cJSON *keep = request_fields_member(body, "keep_alive");
     const cJSON *options = request_fields_member(body, "options");
     bool truncates = true;
-    if (keep && !cJSON_IsNumber(keep) && !cJSON_IsString(keep))
-        return api_error_invalid(error, "keep_alive", "keep_alive must be a number or a duration");
     if (options && !cJSON_IsObject(options))
         return api_error_invalid(error, "options", "options must be an object");
-    enum result result = request_fields_read_bool(body, "truncate", "truncate", &truncates, error);
+    enum result result = keep_alive_read(body, &request->keeps, &request->keep_ms, error);
+    if (result == RESULT_OK)
+        result = request_fields_read_bool(body, "truncate", "truncate", &truncates, error);
     if (result == RESULT_OK && !request_fields_member(body, "truncate"))
         truncates = true;
     if (result == RESULT_OK && !old)

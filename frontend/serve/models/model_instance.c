@@ -125,6 +125,14 @@ struct chat_engine *model_instance_engine(const struct model_instance *instance)
     return instance->engine;
 }
 
+void model_instance_keep(struct model_instance *instance, int64_t keep_ms)
+{
+    if (!instance->model)
+        return;
+    instance->model->kept = true;
+    instance->model->keep_ms = keep_ms;
+}
+
 void model_instance_release(struct model_instance *instance)
 {
     must(instance->uses > 0);

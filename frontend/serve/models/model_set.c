@@ -242,6 +242,7 @@ static void instance_end(struct model *model)
         return;
     model_instance_destroy(model->instance);
     model->instance = NULL;
+    model->kept = false;
     if (model->state != MODEL_FAILED) { /* UNLOADING, or any other state when the server drains */
         model->state = MODEL_UNLOADED;
         state_log(model, "model_unloaded");
@@ -268,11 +269,25 @@ static void load_if_wanted(struct model_set *set, uint32_t index)
     waits_answer(model, &error);
 }
 
+int64_t model_idle_limit_ms(const struct model *model)
+{
+    uint64_t idle_s = model->form->options->models_idle_s;
+    if (!model->set->directory || model->form->place.pinned)
+        return -1;
+    if (model->kept)
+        return model->keep_ms < 0 ? -1 : model->keep_ms;
+    return idle_s > 0 ? (int64_t)idle_s * 1000 : -1;
+}
+
+static bool idle_ends(const struct model *model)
+{
+    return model->state == MODEL_READY && model_idle_limit_ms(model) >= 0;
+}
+
 static void idle_unload(struct model *model, int64_t now_ms)
 {
-    uint64_t idle_s = model->set->config.options->models_idle_s;
-    if (idle_s > 0 && model->state == MODEL_READY && !model_is_busy(model) &&
-        !model->form->place.pinned && now_ms - model->used_ms >= (int64_t)idle_s * 1000)
+    if (idle_ends(model) && !model_is_busy(model) &&
+        now_ms - model->used_ms >= model_idle_limit_ms(model))
         model_end(model);
 }
 
@@ -319,10 +334,11 @@ static void on_work(int fd, short what, void *context)
         set->drained_told = true;
         set->config.drained(set->config.context);
     }
-    looks |= set->waiting > 0 || (set->config.options->models_idle_s > 0 && any_engine(set));
+    looks |= set->waiting > 0;
     for (uint32_t i = 0; i < set->count; i++)
-        looks |= set->models[i]->instance && set->models[i]->instance->ended &&
-                 set->models[i]->instance->uses > 0;
+        looks |= idle_ends(set->models[i]) ||
+                 (set->models[i]->instance && set->models[i]->instance->ended &&
+                  set->models[i]->instance->uses > 0);
     if (looks && !set->drained_told)
         model_set_work_soon(set, LOOK_MS);
 }

@@ -91,6 +91,12 @@ struct model_instance *model_use(struct model *model);
 struct chat_engine *model_instance_engine(const struct model_instance *instance);
 void model_instance_release(struct model_instance *instance);
 
+/* From now on the model is unloaded so long after its last request, instead of after --models-idle;
+ * less than 0: never, unless room is needed. Until it is unloaded. Only with --models-dir. */
+void model_instance_keep(struct model_instance *instance, int64_t keep_ms);
+/* Milliseconds without a request after which it is unloaded; -1: never. */
+int64_t model_idle_limit_ms(const struct model *model);
+
 /* Both with --models-dir only. Begins to load it, if it is not loaded. */
 enum result model_load(struct model *model, struct api_error *error) RESULT_CHECKED;
 /* Begins to unload it. A 409 while it has requests or is loading. */

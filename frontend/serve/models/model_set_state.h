@@ -24,6 +24,8 @@ struct model {
     uint32_t waiting;
     struct model_wait *waits, **last;
     int64_t used_ms, failed_ms;
+    bool kept;       /* a request said how long it stays loaded: */
+    int64_t keep_ms; /* < 0: without end */
     struct error_text failure;
 };
 

@@ -373,6 +373,8 @@ static void on_prepared(void *context, const struct prepared_generation *prepare
     call->streams = prepared->request.stream && !call->resumed;
     call->background = prepared->request.background || call->resumed;
     call->prompt_tokens = prepared->prompt.count;
+    if (prepared->request.keeps)
+        model_instance_keep(call->instance, prepared->request.keep_ms);
     if (call->counted)
         key_usage_take_images(call->calls->usage, &call->client_key,
                               image_set_count(prepared->images), monotonic_clock_ms());

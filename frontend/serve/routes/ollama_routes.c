@@ -63,12 +63,12 @@ void ollama_routes_tags(const struct route_context *context, struct http_exchang
 
 static void write_expiry(const struct model *model, struct text_buffer *out)
 {
-    uint64_t idle_s = model_options(model)->models_idle_s;
+    int64_t idle_ms = model_idle_limit_ms(model);
     char when[32];
-    time_t end = time(NULL) + (time_t)idle_s -
-                 (time_t)((monotonic_clock_ms() - model_used_ms(model)) / 1000);
+    time_t end =
+        time(NULL) + (time_t)((idle_ms - monotonic_clock_ms() + model_used_ms(model)) / 1000);
     struct tm utc;
-    bool ends = idle_s > 0 && gmtime_r(&end, &utc) &&
+    bool ends = idle_ms >= 0 && gmtime_r(&end, &utc) &&
                 strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc) > 0;
     text_buffer_append_format(out, ",\"expires_at\":\"%s\"", ends ? when : EXPIRES_NEVER);
 }

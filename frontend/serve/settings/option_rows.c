@@ -187,7 +187,7 @@ const struct option_row option_rows[] = {
      "first, never one with requests; 0 = no limit"},
     {"models-loaded", OPTION_COUNT, OPTIONS_SERVE, AT(models_loaded), 0, LIMIT_MODELS, "0",
      "with --models-dir: most models loaded at once; 0 = no limit"},
-    {"models-idle", OPTION_COUNT, OPTIONS_SERVE, AT(models_idle_s), 0, 1u << 30, "0",
+    {"models-idle", OPTION_COUNT, SERVED, AT(models_idle_s), 0, 1u << 30, "0",
      "with --models-dir: seconds without a request after which a model is unloaded; 0 = never"},
     {"models-wait", OPTION_COUNT, OPTIONS_SERVE, AT(models_wait_s), 1, 86400, "120",
      "with --models-dir: most seconds that a request waits until its model is loaded"},
