@@ -5,6 +5,10 @@
  * otherwise wait for many steps while the streams that they will become are missing from each of
  * those.
  *
+ * Few prompts do not stall many streams: while one sequence or at most WAITING_SHARE of them are prompts, a step takes
+ * at most STALL_RATIO times one in which all of them decode, unless rows cost much more in such steps. With more
+ * prompts only the target counts, so a server that is full of them computes them in the cheapest chunks.
+ *
  * Classes end at full tiles of the matrix units (multiples of 32, 64, 128 ... rows), and a chunk
  * fills a step up to the end of a class. A step that ends far before its class does pays for rows
  * that it does not have, so it has less weight in the price.
@@ -15,6 +19,8 @@
  */
 #include "worker/schedule/chunk_pace.h"
 
+#include <math.h>
+
 #include "proto/limits.h"
 #include "worker/plan/kv_layout.h"
 
@@ -23,9 +29,14 @@
 #define NEW_SAMPLE_WEIGHT 0.25   /* of a new measurement in the average */
 #define OUTLIER_RATIO     2.0    /* a measurement counts as at most so many times the average */
 #define MIN_ADDED_SHARE   0.01   /* of a step's time that its prompt rows take at least */
-#define FADE_PER_STEP     0.0003 /* share of the other prices lost with each measured one */
+#define FADE_PER_STEP     0.0003 /* share of the other prices lost with each measured one, */
+#define FADED_SHARE       0.8    /* down to this share of that one */
 #define SPREAD_STEPS      8u     /* steps that may compute what waits now */
 #define PRICE_TOLERANCE   1.10
+#define STALL_RATIO       3.0
+#define STALL_PRICE       1.3 /* of a row in such steps, to the lowest one */
+#define NEARLY            0.8
+#define WAITING_SHARE     0.1
 
 static const uint32_t class_ends[CHUNK_PACE_CLASSES] = {
     1,   2,   4,   8,   16,   32,   64,   96,   128,  192,
@@ -79,12 +90,29 @@ static double decode_time(const struct chunk_pace *pace, uint32_t decode_rows)
     return below_us + (decode_rows - below) / (above - below) * (above_us - below_us);
 }
 
-static void fade_others(struct chunk_pace *pace, uint32_t class)
+/* Whether so many streams, or nearly so many, were measured. */
+static bool knows_streams(const struct chunk_pace *pace, uint32_t streams)
 {
     for (uint32_t i = 0; i < CHUNK_PACE_CLASSES; i++) {
+        if (pace->decode_us[i] > 0.0 && pace->decode_rows[i] >= NEARLY * streams)
+            return true;
+    }
+    return false;
+}
+
+static double faded(double price_us, double least_us)
+{
+    return price_us > least_us ? fmax(price_us - FADE_PER_STEP * price_us, least_us) : price_us;
+}
+
+/* Down to less than the price just measured, so that they are tried, but not to times that no size can have. */
+static void fade_others(struct chunk_pace *pace, uint32_t class)
+{
+    double least_us = FADED_SHARE * pace->added_us[class];
+    for (uint32_t i = 0; i < CHUNK_PACE_CLASSES; i++) {
         if (i != class)
-            pace->added_us[i] -= FADE_PER_STEP * pace->added_us[i];
-        pace->alone_us[i] -= FADE_PER_STEP * pace->alone_us[i];
+            pace->added_us[i] = faded(pace->added_us[i], least_us);
+        pace->alone_us[i] = faded(pace->alone_us[i], least_us);
     }
 }
 
@@ -128,19 +156,19 @@ static double price_of(const struct chunk_pace *pace, uint32_t class)
     return known_price(pace, at);
 }
 
-/* Time that the prompt rows of a step may take: what the streams leave of the target, but half of it
- * at least, so that prompts make progress beside streams that nearly reach the target alone. */
-static double prompt_time(const struct chunk_pace *pace, const struct chunk_request *request)
+/* Time that the prompt rows of a step of at most so long may take: what the streams leave of it, but half of
+ * it at least, so that prompts make progress beside streams that nearly reach it alone. */
+static double prompt_time(const struct chunk_pace *pace, const struct chunk_request *request,
+                          double step_us)
 {
-    double left_us = request->target_us - decode_time(pace, request->decode_rows);
-    return left_us > request->target_us / 2.0 ? left_us : request->target_us / 2.0;
+    return fmax(step_us - decode_time(pace, request->decode_rows), step_us / 2.0);
 }
 
 /* As many of the rows as the target allows, whatever the price. */
 static uint32_t fixed_rows(const struct chunk_pace *pace, const struct chunk_request *request)
 {
     uint32_t class = class_of(request->most_rows + request->decode_rows);
-    double rows = prompt_time(pace, request) / price_of(pace, class);
+    double rows = prompt_time(pace, request, request->target_us) / price_of(pace, class);
     if (rows < KV_BLOCK_TOKENS)
         rows = KV_BLOCK_TOKENS;
     return rows < (double)request->most_rows ? (uint32_t)rows : request->most_rows;
@@ -151,22 +179,50 @@ struct chunk_size {
     double price_us;
 };
 
-/* The chunks that fill a step up to the end of a class and are within the target, in order of rows,
- * up to the first one that computes all of the backlog. Returns their number. */
-static uint32_t sizes_within(const struct chunk_pace *pace, const struct chunk_request *request,
-                             struct chunk_size sizes[CHUNK_PACE_CLASSES])
+struct chunk_sizes {
+    struct chunk_size sizes[CHUNK_PACE_CLASSES];
+    uint32_t count;
+    double lowest_us; /* price, of all */
+};
+
+static double lower(double lowest_us, double price_us)
 {
-    double most_us = prompt_time(pace, request);
-    uint32_t count = 0, rows = 0, enough = least(request->backlog_rows, request->most_rows);
+    return lowest_us <= 0.0 || price_us < lowest_us ? price_us : lowest_us;
+}
+
+/* The chunks that fill a step up to the end of a class and take at most `step_us` with the streams, in
+ * order of rows, up to the first one that computes all of the backlog. */
+static struct chunk_sizes sizes_within(const struct chunk_pace *pace,
+                                       const struct chunk_request *request, double step_us)
+{
+    struct chunk_sizes found = {.count = 0};
+    double most_us = prompt_time(pace, request, step_us);
+    uint32_t rows = 0, enough = least(request->backlog_rows, request->most_rows);
     for (uint32_t class = 0; class < CHUNK_PACE_CLASSES && rows < enough; class ++) {
         if (class_ends[class] < request->decode_rows + KV_BLOCK_TOKENS)
             continue;
         rows = least(class_ends[class] - request->decode_rows, request->most_rows);
         double price_us = price_of(pace, class);
-        if (price_us * rows <= most_us)
-            sizes[count++] = (struct chunk_size){rows, price_us};
+        if (price_us * rows > most_us)
+            continue;
+        found.sizes[found.count++] = (struct chunk_size){rows, price_us};
+        found.lowest_us = lower(found.lowest_us, price_us);
     }
-    return count;
+    return found;
+}
+
+/* The chunks within the target; of these the ones that do not stall the streams, if few prompts wait. */
+static struct chunk_sizes sizes_to_compare(const struct chunk_pace *pace,
+                                           const struct chunk_request *request)
+{
+    struct chunk_sizes all = sizes_within(pace, request, request->target_us);
+    uint32_t running = request->decode_rows + request->waiting;
+    double stall_us = STALL_RATIO * decode_time(pace, running);
+    if (!knows_streams(pace, running) || stall_us >= request->target_us ||
+        request->waiting > fmax(WAITING_SHARE * running, 1.0))
+        return all;
+    struct chunk_sizes few = sizes_within(pace, request, stall_us);
+    return few.count > 0 && few.lowest_us <= STALL_PRICE * all.lowest_us ? few : all;
 }
 
 uint32_t chunk_pace_rows(const struct chunk_pace *pace, const struct chunk_request *request)
@@ -175,21 +231,20 @@ uint32_t chunk_pace_rows(const struct chunk_pace *pace, const struct chunk_reque
         return least(UNMEASURED_ROWS, request->most_rows);
     if (request->fixed)
         return fixed_rows(pace, request);
-    struct chunk_size sizes[CHUNK_PACE_CLASSES];
-    uint32_t count = sizes_within(pace, request, sizes);
-    if (count == 0)
+    const struct chunk_sizes found = sizes_to_compare(pace, request);
+    if (found.count == 0)
         return least(KV_BLOCK_TOKENS, request->most_rows);
-    uint32_t largest = sizes[count - 1].rows;
+    uint32_t largest = found.sizes[found.count - 1].rows;
     uint32_t needed = request->backlog_rows / SPREAD_STEPS;
     if (needed > largest)
         needed = largest / 2;
     uint32_t first = 0;
-    while (sizes[first].rows < needed)
+    while (found.sizes[first].rows < needed)
         first++;
-    double lowest_us = sizes[first].price_us;
-    for (uint32_t i = first; i < count; i++)
-        lowest_us = sizes[i].price_us < lowest_us ? sizes[i].price_us : lowest_us;
-    while (sizes[first].price_us > lowest_us * PRICE_TOLERANCE)
+    double lowest_us = 0.0;
+    for (uint32_t i = first; i < found.count; i++)
+        lowest_us = lower(lowest_us, found.sizes[i].price_us);
+    while (found.sizes[first].price_us > lowest_us * PRICE_TOLERANCE)
         first++;
-    return sizes[first].rows;
+    return found.sizes[first].rows;
 }

@@ -28,13 +28,14 @@ void chunk_pace_note(struct chunk_pace *pace, uint32_t prompt_rows, uint32_t dec
 struct chunk_request {
     uint32_t decode_rows;  /* of the step */
     uint32_t backlog_rows; /* prompt rows of all running sequences that are not computed yet */
+    uint32_t waiting;      /* sequences that they are of */
     uint32_t most_rows;    /* prompt rows of the step, at most */
     bool fixed;            /* most_rows are wanted, as far as the target allows */
     double target_us;      /* time of the step, at most; prompt rows may take half of it anyway */
 };
 /*
  * Prompt rows of the next step, 1..most_rows (0 if that is 0). Among the sizes whose expected time is within the
- * target and which compute the backlog within eight steps, the smallest one whose price of a row is
+ * target, does not stall the streams (chunk_pace.c) and which compute the backlog within eight steps, the smallest one whose price of a row is
  * within 10 % of the lowest price. If no size within the target computes the backlog so soon, sizes from half of
  * the largest are compared. At least one block of rows, whatever the target.
  */

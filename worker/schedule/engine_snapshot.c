@@ -99,10 +99,12 @@ static void add_mixed_limits(const struct worker_engine *engine, struct step_sna
                                     .target_us = engine->parts.itl_target_ms * 1000.0};
     for (uint32_t i = 0; i < snapshot->candidate_count; i++) {
         const struct step_candidate *candidate = &snapshot->candidates[i];
-        if (candidate->decoding)
+        if (candidate->decoding) {
             request.decode_rows += !candidate->ends;
-        else
+        } else {
             request.backlog_rows += candidate->known_tokens - candidate->computed_tokens;
+            request.waiting++;
+        }
     }
     request.most_rows = snapshot->step_tokens - request.decode_rows;
     if (wanted > 0 && wanted < request.most_rows)

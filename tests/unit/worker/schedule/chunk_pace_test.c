@@ -1,6 +1,6 @@
 /*
  * chunk_pace: a block or more of rows, within the target; small chunks where all rows cost the
- * same, larger ones where their rows are cheaper or prompts pile up. A simulation of 64 streams with
+ * same, larger ones where their rows are cheaper or prompts pile up; few prompts stall no streams. A simulation of 64 streams with
  * the step times of one H200 compares the choice with fixed chunks.
  */
 #include <setjmp.h>
@@ -19,6 +19,7 @@ static uint32_t rows_for(const struct chunk_pace *pace, uint32_t decode_rows, ui
 {
     return chunk_pace_rows(pace, &(struct chunk_request){.decode_rows = decode_rows,
                                                          .backlog_rows = backlog_rows,
+                                                         .waiting = decode_rows,
                                                          .most_rows = 2048 - decode_rows,
                                                          .target_us = target_us});
 }
@@ -63,6 +64,38 @@ static void test_target_bounds_the_step(void **state)
     assert_int_equal(rows_for(&pace, 8, 100000, 50000.0), 24);
     assert_int_equal(rows_for(&pace, 8, 100000, 20000.0), 16); /* a block, whatever it takes */
     assert_int_equal(rows_for(&pace, 8, 100000, 1.0), 16);
+}
+
+/* One prompt beside ten streams: steps take at most 30 ms, thrice the streams' time. */
+static void test_few_prompts_do_not_stall_streams(void **state)
+{
+    (void)state;
+    struct chunk_pace pace = even_prices(50.0);
+    chunk_pace_note(&pace, 0, 10, 10000.0);
+    struct chunk_request request = {.decode_rows = 10,
+                                    .backlog_rows = 5000,
+                                    .waiting = 1,
+                                    .most_rows = 2038,
+                                    .target_us = TARGET_US};
+    assert_in_range(chunk_pace_rows(&pace, &request), 180, 400);
+    request.waiting = 2;
+    assert_in_range(chunk_pace_rows(&pace, &request), 700, 1800);
+}
+
+/* If rows of large steps are much cheaper, streams wait. */
+static void test_expensive_rows_stall_streams(void **state)
+{
+    (void)state;
+    struct chunk_pace pace = even_prices(50.0);
+    chunk_pace_note(&pace, 0, 10, 10000.0);
+    for (int i = 0; i < 40; i++)
+        chunk_pace_note(&pace, 1016, 8, 10000.0 + 30.0 * 1016);
+    struct chunk_request request = {.decode_rows = 10,
+                                    .backlog_rows = 1014,
+                                    .waiting = 1,
+                                    .most_rows = 2038,
+                                    .target_us = TARGET_US};
+    assert_int_equal(chunk_pace_rows(&pace, &request), 1014);
 }
 
 /* Streams that take as long as the target leave half of it to prompts. */
@@ -142,6 +175,10 @@ static const struct point measured[] = {{1, 1.83},   {4, 2.51},    {8, 2.60},   
                                         {32, 4.82},  {64, 6.68},   {128, 10.7},  {192, 27.6},
                                         {256, 25.6}, {320, 36.8},  {384, 32.6},  {512, 41.6},
                                         {768, 63.4}, {1024, 59.9}, {2048, 114.2}};
+/* The same with tier PTX, 2026-11-24. */
+static const struct point ptx[] = {{1, 1.82},   {8, 2.57},   {16, 3.06},   {32, 4.75},  {64, 5.20},
+                                   {128, 6.96}, {192, 11.4}, {256, 10.5},  {320, 15.5}, {384, 15.1},
+                                   {512, 17.1}, {768, 29.0}, {1024, 28.9}, {2048, 55.7}};
 /* The same without the steps' cliffs above 128 rows: 25,000 rows a second. */
 static const struct point even[] = {{1, 1.83},  {4, 2.51},  {8, 2.60},  {16, 3.09},
                                     {32, 4.82}, {64, 6.68}, {128, 9.2}, {2048, 86.0}};
@@ -193,6 +230,7 @@ static struct outcome simulate(const struct point *points, uint32_t count, uint3
         for (uint32_t i = 0; i < STREAMS; i++) {
             request.decode_rows += streams[i].prompt_left == 0;
             request.backlog_rows += streams[i].prompt_left;
+            request.waiting += streams[i].prompt_left > 0;
         }
         request.most_rows = 2048 - request.decode_rows;
         uint32_t room = fixed_rows ? fixed_rows : chunk_pace_rows(&pace, &request);
@@ -266,12 +304,24 @@ static void test_64_streams_without_cliffs(void **state)
     assert_true(chosen.worst_ms <= TARGET_US / 1000.0);
 }
 
+static void test_64_streams_are_not_stalled(void **state)
+{
+    (void)state;
+    struct outcome chosen = print("chosen", simulate(ptx, COUNT(ptx), 0));
+    struct outcome fixed = print("1,984 rows", simulate(ptx, COUNT(ptx), 1984));
+    assert_true(chosen.tokens_per_s > 0.95 * fixed.tokens_per_s);
+    assert_true(chosen.worst_ms <= 3.0 * chosen.usual_ms);
+    assert_true(chosen.worst_ms <= 3.0 * 5.2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unmeasured_is_small),
         cmocka_unit_test(test_backlog_is_computed_in_eight_steps),
         cmocka_unit_test(test_target_bounds_the_step),
+        cmocka_unit_test(test_few_prompts_do_not_stall_streams),
+        cmocka_unit_test(test_expensive_rows_stall_streams),
         cmocka_unit_test(test_slow_streams_leave_time_to_prompts),
         cmocka_unit_test(test_fixed_rows_are_bounded_by_the_target_only),
         cmocka_unit_test(test_cheaper_rows_are_preferred),
@@ -279,6 +329,7 @@ int main(void)
         cmocka_unit_test(test_odd_times_stay_in_range),
         cmocka_unit_test(test_64_streams_with_the_times_of_a_gpu),
         cmocka_unit_test(test_64_streams_without_cliffs),
+        cmocka_unit_test(test_64_streams_are_not_stalled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
