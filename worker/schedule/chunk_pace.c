@@ -30,10 +30,10 @@
 #define OUTLIER_RATIO     2.0    /* a measurement counts as at most so many times the average */
 #define MIN_ADDED_SHARE   0.01   /* of a step's time that its prompt rows take at least */
 #define FADE_PER_STEP     0.0003 /* share of the other prices lost with each measured one, */
-#define FADED_SHARE       0.8    /* down to this share of that one */
+#define FADED_SHARE       0.9    /* down to this share of that one */
 #define SPREAD_STEPS      8u     /* steps that may compute what waits now */
 #define PRICE_TOLERANCE   1.10
-#define STALL_RATIO       3.0
+#define STALL_RATIO       2.8
 #define STALL_PRICE       1.3 /* of a row in such steps, to the lowest one */
 #define NEARLY            0.8
 #define WAITING_SHARE     0.1
@@ -156,6 +156,16 @@ static double price_of(const struct chunk_pace *pace, uint32_t class)
     return known_price(pace, at);
 }
 
+/* The same, but that of the next larger measured class if it is lower. So a class is tried that prompts step over. */
+static double hoped_price(const struct chunk_pace *pace, uint32_t class)
+{
+    uint32_t at = class;
+    while (at + 1 < CHUNK_PACE_CLASSES && known_price(pace, at) <= 0.0)
+        at++;
+    double larger_us = known_price(pace, at), price_us = price_of(pace, class);
+    return larger_us > 0.0 && larger_us < price_us ? larger_us : price_us;
+}
+
 /* Time that the prompt rows of a step of at most so long may take: what the streams leave of it, but half of
  * it at least, so that prompts make progress beside streams that nearly reach it alone. */
 static double prompt_time(const struct chunk_pace *pace, const struct chunk_request *request,
@@ -193,7 +203,8 @@ static double lower(double lowest_us, double price_us)
 /* The chunks that fill a step up to the end of a class and take at most `step_us` with the streams, in
  * order of rows, up to the first one that computes all of the backlog. */
 static struct chunk_sizes sizes_within(const struct chunk_pace *pace,
-                                       const struct chunk_request *request, double step_us)
+                                       const struct chunk_request *request, double step_us,
+                                       double (*price)(const struct chunk_pace *, uint32_t))
 {
     struct chunk_sizes found = {.count = 0};
     double most_us = prompt_time(pace, request, step_us);
@@ -202,7 +213,7 @@ static struct chunk_sizes sizes_within(const struct chunk_pace *pace,
         if (class_ends[class] < request->decode_rows + KV_BLOCK_TOKENS)
             continue;
         rows = least(class_ends[class] - request->decode_rows, request->most_rows);
-        double price_us = price_of(pace, class);
+        double price_us = price(pace, class);
         if (price_us * rows > most_us)
             continue;
         found.sizes[found.count++] = (struct chunk_size){rows, price_us};
@@ -215,13 +226,13 @@ static struct chunk_sizes sizes_within(const struct chunk_pace *pace,
 static struct chunk_sizes sizes_to_compare(const struct chunk_pace *pace,
                                            const struct chunk_request *request)
 {
-    struct chunk_sizes all = sizes_within(pace, request, request->target_us);
+    struct chunk_sizes all = sizes_within(pace, request, request->target_us, price_of);
     uint32_t running = request->decode_rows + request->waiting;
     double stall_us = STALL_RATIO * decode_time(pace, running);
     if (!knows_streams(pace, running) || stall_us >= request->target_us ||
         request->waiting > fmax(WAITING_SHARE * running, 1.0))
         return all;
-    struct chunk_sizes few = sizes_within(pace, request, stall_us);
+    struct chunk_sizes few = sizes_within(pace, request, stall_us, hoped_price);
     return few.count > 0 && few.lowest_us <= STALL_PRICE * all.lowest_us ? few : all;
 }
 
