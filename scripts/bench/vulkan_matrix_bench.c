@@ -219,7 +219,7 @@ static void record_op(struct bench *bench, const struct op *op, uint64_t copy)
         push.weights.codes = bench->scratch.address;
     }
     if (op->choice.tiling.path == VULKAN_MATRIX_PTX) {
-        const struct vulkan_linear_ptx_push ptx = vulkan_matrix_ptx_push(request, &push);
+        const struct vulkan_linear_ptx_push ptx = vulkan_matrix_ptx_push(request, &push, 0);
         vulkan_commands_dispatch(bench->commands, op->product, &ptx, sizeof ptx,
                                  op->choice.product.grid);
         vulkan_commands_barrier(bench->commands);

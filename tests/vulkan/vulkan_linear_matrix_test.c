@@ -32,7 +32,8 @@ struct product {
     plan_weight_id weight;
     uint32_t columns; /* of the output */
     float *x;         /* [rows, k], each exact in f16 */
-    float *before;    /* [rows, columns]: what an ADD finds */
+    float *before; /* [rows, columns]: what an ADD finds; of `biased` its first row, added to all */
+    bool biased;
     double *expected; /* [rows, columns] */
     /* The device's. */
     struct vulkan_matrix_push weights;
@@ -83,7 +84,7 @@ static void compute_expected(struct product *p)
             if (is_gated(p))
                 *out = activate(q->epilogue, *out) * sums[(size_t)r * q->n + p->columns + c];
             else if (q->epilogue == VULKAN_LINEAR_ADD)
-                *out += (double)p->before[(size_t)r * p->columns + c];
+                *out += (double)p->before[(p->biased ? 0 : (size_t)r * p->columns) + c];
         }
     free(w);
     free(sums);
@@ -248,7 +249,9 @@ static void check_product(struct vulkan_trial *trial, struct product *p, uint64_
         unpack(trial, p, &choice, halves);
         push.weights.codes = halves->address;
     }
-    const struct vulkan_linear_ptx_push ptx = vulkan_matrix_ptx_push(&p->request, &push);
+    const struct vulkan_linear_ptx_push ptx = vulkan_matrix_ptx_push(
+        &p->request, &push,
+        p->biased ? guarded_buffer(trial, p->before, p->columns * sizeof(float))->address : 0);
     bool is_ptx = p->tiling.path == VULKAN_MATRIX_PTX;
     vulkan_trial_run(trial, choice.product.shader, &choice.product.constants,
                      is_ptx ? (const void *)&ptx : &push, is_ptx ? sizeof ptx : sizeof push,
@@ -425,27 +428,30 @@ static void test_workgroups_multiply_by_whole_matrices(void **state)
     }
 }
 
-/* Every kind that the kernels in PTX have: tiles of either size, edges of rows and outputs, splits. */
+/* Every kind that the kernels in PTX have: tiles of either size, edges of rows and outputs, splits, biases. */
 static void test_kernels_in_ptx_multiply(void **state)
 {
     struct vulkan_trial *trial = *state;
     if (trial->device->facts.tier < VULKAN_PTX)
         vulkan_fixture_skip("the device has no PTX");
-    for (uint32_t i = 0; i < 66; i++) {
-        struct product p = {.request = {.kind = (enum vulkan_weight_kind)(i % VULKAN_WEIGHT_F32),
-                                        .rows = 33 + 37 * i % 240,
-                                        .n = 64 * (1 + 5 * i % 13) + (i % 3 == 2 ? 22 : 0),
-                                        .k = 256 * (1 + i % 7),
-                                        .epilogue = (enum vulkan_linear_epilogue)(i / 2 % 4),
-                                        .forms = VULKAN_FORM_F32,
-                                        .staged = true,
-                                        .scratch_bytes = 64 << 20}};
+    for (uint32_t i = 0; i < 120; i++) {
+        struct product p = {
+            .request = {.kind = (enum vulkan_weight_kind)(i % (VULKAN_WEIGHT_BF16 + 1)),
+                        .rows = 33 + 37 * i % 240,
+                        .n = 64 * (1 + 5 * i % 13) + (i % 3 == 2 ? 22 : 0),
+                        .k = 256 * (1 + i % 7),
+                        .epilogue = (enum vulkan_linear_epilogue)(i / 2 % 4),
+                        .forms = VULKAN_FORM_F32,
+                        .staged = true,
+                        .scratch_bytes = 64 << 20}};
         if (p.request.epilogue >= VULKAN_LINEAR_GATE_SILU && p.request.n % 256 == 0)
             p.request.forms = VULKAN_FORM_STAGED;
         else if (p.request.epilogue != VULKAN_LINEAR_ADD && i % 2)
             p.request.forms |= VULKAN_FORM_F16;
         p.tiling = vulkan_matrix_tiling_choose(&trial->device->facts, &p.request);
-        bool known = p.request.kind != VULKAN_WEIGHT_Q2_K && p.request.kind != VULKAN_WEIGHT_Q3_K;
+        p.biased = p.request.epilogue == VULKAN_LINEAR_ADD && i % 3 == 0;
+        bool known = p.request.kind != VULKAN_WEIGHT_Q2_K && p.request.kind != VULKAN_WEIGHT_Q3_K &&
+                     p.request.kind != VULKAN_WEIGHT_S8;
         assert_int_equal(p.tiling.path == VULKAN_MATRIX_PTX, known);
         if (!known)
             continue;

@@ -325,6 +325,9 @@ enum vulkan_ptx_layout vulkan_ptx_layout(enum vulkan_weight_kind kind)
     case VULKAN_WEIGHT_Q6_K: return VULKAN_PTX_Q6_K;
     case VULKAN_WEIGHT_Q8_0: return VULKAN_PTX_Q8_0;
     case VULKAN_WEIGHT_A8: return VULKAN_PTX_A8;
+    case VULKAN_WEIGHT_F32: return VULKAN_PTX_F32;
+    case VULKAN_WEIGHT_F16: return VULKAN_PTX_F16;
+    case VULKAN_WEIGHT_BF16: return VULKAN_PTX_BF16;
     default: return VULKAN_PTX_NONE;
     }
 }
@@ -419,7 +422,9 @@ static struct vulkan_matrix_dispatch ptx_dispatch(enum vulkan_ptx_layout layout,
         [VULKAN_PTX_SUM] = PTX_KERNELS("sum"),   [VULKAN_PTX_Q4_0] = PTX_KERNELS("q4_0"),
         [VULKAN_PTX_Q4_1] = PTX_KERNELS("q4_1"), [VULKAN_PTX_Q5_0] = PTX_KERNELS("q5_0"),
         [VULKAN_PTX_Q5_1] = PTX_KERNELS("q5_1"), [VULKAN_PTX_Q6_K] = PTX_KERNELS("q6_k"),
-        [VULKAN_PTX_Q8_0] = PTX_KERNELS("q8_0"), [VULKAN_PTX_A8] = PTX_KERNELS("a8")};
+        [VULKAN_PTX_Q8_0] = PTX_KERNELS("q8_0"), [VULKAN_PTX_A8] = PTX_KERNELS("a8"),
+        [VULKAN_PTX_F32] = PTX_KERNELS("f32"),   [VULKAN_PTX_F16] = PTX_KERNELS("f16"),
+        [VULKAN_PTX_BF16] = PTX_KERNELS("bf16")};
 #undef PTX_KERNELS
     return (struct vulkan_matrix_dispatch){
         .shader = kernels[layout][t->rows / 128],
@@ -560,8 +565,12 @@ void vulkan_matrix_push_fill(const struct vulkan_matrix_request *request,
 }
 
 struct vulkan_linear_ptx_push vulkan_matrix_ptx_push(const struct vulkan_matrix_request *request,
-                                                     const struct vulkan_linear_matrix_push *push)
+                                                     const struct vulkan_linear_matrix_push *push,
+                                                     uint64_t biases)
 {
-    return (struct vulkan_linear_ptx_push){
-        .matrix = *push, .epilogue = request->epilogue, .forms = request->forms};
+    return (struct vulkan_linear_ptx_push){.matrix = *push,
+                                           .epilogue = request->epilogue,
+                                           .forms = request->forms,
+                                           .added = biases ? biases : push->out_f32,
+                                           .added_stride = biases ? 0 : push->out_stride};
 }

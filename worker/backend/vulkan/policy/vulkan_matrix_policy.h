@@ -107,6 +107,9 @@ enum vulkan_ptx_layout {
     VULKAN_PTX_Q6_K,
     VULKAN_PTX_Q8_0,
     VULKAN_PTX_A8,
+    VULKAN_PTX_F32, /* from here on not of experts */
+    VULKAN_PTX_F16,
+    VULKAN_PTX_BF16,
     VULKAN_PTX_NONE
 };
 enum vulkan_ptx_layout vulkan_ptx_layout(enum vulkan_weight_kind kind);
@@ -124,8 +127,10 @@ struct vulkan_matrix_tiling vulkan_matrix_gathered(const struct vulkan_facts *fa
 void vulkan_matrix_push_fill(const struct vulkan_matrix_request *request,
                              const struct vulkan_matrix_choice *choice,
                              struct vulkan_linear_matrix_push *push);
-/* The push constants of path ptx around those of the others. */
+/* The push constants of path ptx around those of the others. With VULKAN_LINEAR_ADD, `biases` is the address of
+ * f32 [n] to add to each row; 0: what out_f32 holds is added. */
 struct vulkan_linear_ptx_push vulkan_matrix_ptx_push(const struct vulkan_matrix_request *request,
-                                                     const struct vulkan_linear_matrix_push *push);
+                                                     const struct vulkan_linear_matrix_push *push,
+                                                     uint64_t biases);
 
 #endif

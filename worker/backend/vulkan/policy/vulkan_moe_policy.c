@@ -79,7 +79,7 @@ static bool suits_ptx(const struct vulkan_facts *facts, const struct vulkan_moe_
     uint64_t pairs = (uint64_t)request->rows * request->chosen;
     return facts->tier >= VULKAN_PTX && request->k % PTX_COLUMNS == 0 &&
            pairs > (uint64_t)request->experts * PTX_PAIRS_MIN &&
-           vulkan_ptx_layout(request->kind) != VULKAN_PTX_NONE;
+           vulkan_ptx_layout(request->kind) < VULKAN_PTX_F32;
 }
 
 static enum vulkan_moe_kernel choose_kernel(const struct vulkan_facts *facts,

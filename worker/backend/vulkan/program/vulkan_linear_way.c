@@ -68,6 +68,22 @@ struct vulkan_linear_task vulkan_linear_task_make(const struct vulkan_program *p
                                        .staged = true};
 }
 
+bool vulkan_linear_reads_biases(const struct vulkan_program *program,
+                                const struct vulkan_linear_task *task)
+{
+    const struct vulkan_facts *facts = &program->device->facts;
+    for (uint32_t m = 0; task->bias && m < program->weights.by_op[task->index].count; m++) {
+        const struct vulkan_matrix *matrix = vulkan_linear_matrix(program, task->index, m);
+        const struct vulkan_dot_request few = {
+            .kind = matrix->kind, .rows = task->rows, .n = matrix->rows, .k = matrix->columns};
+        const struct vulkan_matrix_request request = vulkan_linear_matrix_request(task, matrix);
+        if (vulkan_dot_suits(facts, &few) ||
+            vulkan_matrix_tiling_choose(facts, &request).path != VULKAN_MATRIX_PTX)
+            return false;
+    }
+    return task->bias;
+}
+
 static enum vulkan_form form_of(enum vulkan_linear_input input)
 {
     return input == VULKAN_LINEAR_Q8    ? VULKAN_FORM_Q8

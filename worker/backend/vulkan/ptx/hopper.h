@@ -87,6 +87,21 @@ INLINE u32 highs_twice(u32 v)
     return r;
 }
 
+/* The low, or the high, halves of two registers. */
+INLINE u32 lows_together(u32 low, u32 high)
+{
+    u32 r;
+    __asm__("prmt.b32 %0, %1, %2, 0x5410;" : "=r"(r) : "r"(low), "r"(high));
+    return r;
+}
+
+INLINE u32 highs_together(u32 low, u32 high)
+{
+    u32 r;
+    __asm__("prmt.b32 %0, %1, %2, 0x7632;" : "=r"(r) : "r"(low), "r"(high));
+    return r;
+}
+
 /* An integer of -1,024 - 128 … 0 as a half, for constants. */
 INLINE u32 half_bits_of(int value)
 {
@@ -106,6 +121,21 @@ INLINE u16 half_of(float value)
     value = value < -65504.0f ? -65504.0f : value;
     __asm__("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
     return half;
+}
+
+/* Two floats as halves, within f16's finite range; `low` in the low half. */
+INLINE u32 halves_of_floats(float low, float high)
+{
+    u32 r;
+    __asm__("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    __asm__("min.f16x2 %0, %0, %1;" : "+r"(r) : "r"(0x7bff7bffu));
+    __asm__("max.f16x2 %0, %0, %1;" : "+r"(r) : "r"(0xfbfffbffu));
+    return r;
+}
+
+INLINE float bits_as_float(u32 bits)
+{
+    return __builtin_bit_cast(float, bits);
 }
 
 INLINE float power_of_2(float x)

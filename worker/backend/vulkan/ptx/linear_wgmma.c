@@ -1,8 +1,8 @@
 /*
- * out[r, n] = x[r, :] . W[n, :] in Hopper's warpgroup matrix units, for packed weights and f16 x.
+ * out[r, n] = x[r, :] . W[n, :] in Hopper's warpgroup matrix units, for packed weights or floats and f16 x.
  *
  * Weights are the factor A, from registers: of a slab of 128 columns, lane t of four loads block t of
- * two rows of W, and uses four columns of it in each of the slab's eight products. So a product's
+ * two rows of W (floats a quarter of it at a time), and uses four columns of it in each of the slab's eight products. So a product's
  * sixteen columns are 32 t + 4 f … + 3 for all t; x lies in memory in that order (staged_halves.glsl)
  * and is the factor B, in shared memory.
  *
@@ -27,6 +27,12 @@
 // variant: a8_128 512 -DROWS=128 -DSTAGES=5 -DAHEAD=1 -DCODE_BITS=8 -DHIGH_BITS=0 -DSPANS=1 -DMINIMUM=1 -DCENTER=0
 // variant: q6_k_64 512 -DROWS=64 -DSTAGES=10 -DAHEAD=1 -DCODE_BITS=4 -DHIGH_BITS=2 -DSPANS=2 -DMINIMUM=0 -DCENTER=32
 // variant: q6_k_128 512 -DROWS=128 -DSTAGES=5 -DAHEAD=1 -DCODE_BITS=4 -DHIGH_BITS=2 -DSPANS=2 -DMINIMUM=0 -DCENTER=32
+// variant: f16_64 512 -DROWS=64 -DSTAGES=10 -DFLOATS_AHEAD=4 -DFLOAT_BYTES=2 -DBRAIN=0
+// variant: f16_128 512 -DROWS=128 -DSTAGES=5 -DFLOATS_AHEAD=2 -DFLOAT_BYTES=2 -DBRAIN=0
+// variant: bf16_64 512 -DROWS=64 -DSTAGES=10 -DFLOATS_AHEAD=4 -DFLOAT_BYTES=2 -DBRAIN=1
+// variant: bf16_128 512 -DROWS=128 -DSTAGES=5 -DFLOATS_AHEAD=2 -DFLOAT_BYTES=2 -DBRAIN=1
+// variant: f32_64 512 -DROWS=64 -DSTAGES=10 -DFLOATS_AHEAD=2 -DFLOAT_BYTES=4
+// variant: f32_128 512 -DROWS=128 -DSTAGES=5 -DFLOATS_AHEAD=1 -DFLOAT_BYTES=4
 // variant: sum_64 512 -DROWS=64 -DSUM
 // variant: sum_128 512 -DROWS=128 -DSUM
 #define WARPS 16u
@@ -40,30 +46,34 @@
 /* struct vulkan_linear_ptx_push, two u32 to a word. */
 #define PARAMETERS                                                                                 \
     u64 codes, u64 high, u64 scales, u64 x, u64 out_f32, u64 out_f16, u64 partials, u64 counters,  \
-        u64 rows_n, u64 k_stride, u64 splits_steps, u64 epilogue_forms
+        u64 rows_n, u64 k_stride, u64 splits_steps, u64 epilogue_forms, u64 added,                 \
+        u64 added_stride
 
 #define LOW(word)  ((u32)(word))
 #define HIGH(word) ((u32)((word) >> 32))
 
 /* What a group computes, and where it goes. */
 struct output {
-    u64 f32, f16;
-    u32 rows, columns, stride, epilogue, forms;
+    u64 f32, f16, added;
+    u32 rows, columns, stride, added_stride, epilogue, forms;
     u32 row;        /* first of the group */
     u32 column;     /* of the lane's first row of W; the second's is 8 further, unless gated */
     u32 first_pair; /* of the lane's rows, 0 2 4 6 */
 };
 
-INLINE struct output output_of(u64 f32, u64 f16, u64 rows_n, u64 k_stride, u64 epilogue_forms)
+INLINE struct output output_of(u64 f32, u64 f16, u64 rows_n, u64 k_stride, u64 epilogue_forms,
+                               u64 added, u64 added_stride)
 {
     u32 lane = THREAD % 32, warp = THREAD / 32, n = HIGH(rows_n), epilogue = LOW(epilogue_forms);
     bool gated = epilogue >= EPILOGUE_GATE_SILU;
     u32 warp_columns = gated ? 8 : 16;
     struct output o = {.f32 = f32,
                        .f16 = f16,
+                       .added = added,
                        .rows = LOW(rows_n),
                        .columns = gated ? n / 2 : n,
                        .stride = HIGH(k_stride),
+                       .added_stride = (u32)added_stride,
                        .epilogue = epilogue,
                        .forms = HIGH(epilogue_forms),
                        .row = GROUP_X * ROWS,
@@ -95,7 +105,7 @@ INLINE void put(const struct output *o, u32 row, u32 column, float value)
 
 /* What EPILOGUE_ADD adds to the lane's four sums of eight rows. Rows and columns that do not exist have
  * the value of others. */
-INLINE void load_added(const struct output *o, u32 quad, float *added)
+INLINE void load_added(const struct output *o, u32 quad, float *values)
 {
     UNROLL for (u32 e = 0; e < 2; e++)
     {
@@ -103,7 +113,7 @@ INLINE void load_added(const struct output *o, u32 quad, float *added)
         UNROLL for (u32 h = 0; h < 2; h++)
         {
             u32 column = min(o->column + 8 * h, o->columns - 1);
-            added[2 * h + e] = ((const GLOBAL float *)o->f32)[row * o->stride + column];
+            values[2 * h + e] = ((const GLOBAL float *)o->added)[row * o->added_stride + column];
         }
     }
 }
@@ -145,7 +155,8 @@ KERNEL kernel(PARAMETERS)
 {
     (void)codes, (void)high, (void)scales, (void)x, (void)counters;
     u32 splits = LOW(splits_steps);
-    const struct output o = output_of(out_f32, out_f16, rows_n, k_stride, epilogue_forms);
+    const struct output o =
+        output_of(out_f32, out_f16, rows_n, k_stride, epilogue_forms, added, added_stride);
     for (u32 quad = GROUP_Z; quad < QUADS && o.row + 8 * quad < o.rows; quad += GROUPS_Z) {
         const GLOBAL f32x4 *at = partial_sums(partials, splits, 0) + quad * THREADS;
         f32x4 sum = at[0];
@@ -154,9 +165,9 @@ KERNEL kernel(PARAMETERS)
             sum += at[(u64)s * (QUADS * THREADS)];
         float d[4] = {sum.x, sum.y, sum.z, sum.w};
         if (o.epilogue == EPILOGUE_ADD) {
-            float added[4];
-            load_added(&o, quad, added);
-            UNROLL for (u32 i = 0; i < 4; i++) d[i] += added[i];
+            float values[4];
+            load_added(&o, quad, values);
+            UNROLL for (u32 i = 0; i < 4; i++) d[i] += values[i];
         }
         finish(&o, quad, d);
     }
@@ -164,10 +175,73 @@ KERNEL kernel(PARAMETERS)
 
 #else
 
+#ifdef FLOATS_AHEAD
+
+/* Adds the products of the slabs first … end - 1 of rows w0 and w1 of W to d. */
+INLINE void sum_slabs(struct ring *ring, u64 codes, u64 high, u64 scales, u32 k, u32 w0, u32 w1,
+                      u32 first, u32 end, float *d)
+{
+    (void)high, (void)scales;
+    u32 t = THREAD % 4, next = first * SLAB_STAGES, last = end * SLAB_STAGES - 1;
+    u64 r0 = codes + ((u64)w0 * k + BLOCK * t) * FLOAT_BYTES,
+        r1 = codes + ((u64)w1 * k + BLOCK * t) * FLOAT_BYTES;
+    struct floats f0[FLOATS_AHEAD], f1[FLOATS_AHEAD];
+    u32 even[8], odd[8];
+    UNROLL for (u32 i = 0; i < FLOATS_AHEAD; i++, next++)
+    {
+        f0[i] = load_floats(r0, next);
+        f1[i] = load_floats(r1, next);
+    }
+    ROLLED for (u32 s = first; s < end; s++)
+    {
+        UNROLL for (u32 q = 0; q < SLAB_STAGES; q++, next++)
+        {
+            struct floats now0 = f0[q % FLOATS_AHEAD], now1 = f1[q % FLOATS_AHEAD];
+            f0[q % FLOATS_AHEAD] = load_floats(r0, min(next, last));
+            f1[q % FLOATS_AHEAD] = load_floats(r1, min(next, last));
+            multiply_floats(ring, &now0, &now1, q % 2 ? odd : even, d);
+        }
+    }
+}
+
+#else
+
+INLINE void sum_slabs(struct ring *ring, u64 codes, u64 high, u64 scales, u32 k, u32 w0, u32 w1,
+                      u32 first, u32 end, float *d)
+{
+    u32 t = THREAD % 4;
+    struct row r0 = row_of(codes, high, scales, (u64)w0 * (k / BLOCK) + t);
+    struct row r1 = row_of(codes, high, scales, (u64)w1 * (k / BLOCK) + t);
+    struct block n0 = load_block(r0, first), n1 = load_block(r1, first);
+#if AHEAD == 2
+    struct block f0 = load_block(r0, min(first + 1, end - 1)),
+                 f1 = load_block(r1, min(first + 1, end - 1));
+#endif
+    u32 even[8], odd[8];
+    ROLLED for (u32 s = first; s < end; s++)
+    {
+        struct block b0 = n0, b1 = n1;
+        u32 ahead = min(s + AHEAD, end - 1);
+#if AHEAD == 2
+        n0 = f0, n1 = f1;
+        f0 = load_block(r0, ahead), f1 = load_block(r1, ahead);
+#else
+        n0 = load_block(r0, ahead), n1 = load_block(r1, ahead);
+#endif
+        multiply_stage(ring, &b0, &b1, 0, even, d);
+        multiply_stage(ring, &b0, &b1, 1, odd, d);
+        multiply_stage(ring, &b0, &b1, 2, even, d);
+        multiply_stage(ring, &b0, &b1, 3, odd, d);
+    }
+}
+
+#endif
+
 KERNEL kernel(PARAMETERS)
 {
     (void)counters;
-    const struct output o = output_of(out_f32, out_f16, rows_n, k_stride, epilogue_forms);
+    const struct output o =
+        output_of(out_f32, out_f16, rows_n, k_stride, epilogue_forms, added, added_stride);
     u32 k = LOW(k_stride), splits = LOW(splits_steps), steps = HIGH(splits_steps);
     u32 first = GROUP_Z * steps, end = min(first + steps, k / SLAB);
     struct ring ring = {.rows = ROWS,
@@ -182,32 +256,9 @@ KERNEL kernel(PARAMETERS)
     bool gated = o.epilogue >= EPILOGUE_GATE_SILU;
     u32 w0 = min(o.column, o.columns - 1),
         w1 = gated ? w0 + o.columns : min(o.column + 8, o.columns - 1);
-    u32 t = THREAD % 4;
-    struct row r0 = row_of(codes, high, scales, (u64)w0 * (k / BLOCK) + t);
-    struct row r1 = row_of(codes, high, scales, (u64)w1 * (k / BLOCK) + t);
-    struct block n0 = load_block(r0, first), n1 = load_block(r1, first);
-#if AHEAD == 2
-    struct block f0 = load_block(r0, min(first + 1, end - 1)),
-                 f1 = load_block(r1, min(first + 1, end - 1));
-#endif
     float d[ROWS / 2];
     UNROLL for (u32 i = 0; i < ROWS / 2; i++) d[i] = 0;
-    u32 even[8], odd[8];
-    ROLLED for (u32 s = first; s < end; s++)
-    {
-        struct block b0 = n0, b1 = n1;
-        u32 ahead = min(s + AHEAD, end - 1);
-#if AHEAD == 2
-        n0 = f0, n1 = f1;
-        f0 = load_block(r0, ahead), f1 = load_block(r1, ahead);
-#else
-        n0 = load_block(r0, ahead), n1 = load_block(r1, ahead);
-#endif
-        multiply_stage(&ring, &b0, &b1, 0, even, d);
-        multiply_stage(&ring, &b0, &b1, 1, odd, d);
-        multiply_stage(&ring, &b0, &b1, 2, even, d);
-        multiply_stage(&ring, &b0, &b1, 3, odd, d);
-    }
+    sum_slabs(&ring, codes, high, scales, k, w0, w1, first, end, d);
     PRODUCTS_WAIT(0);
     if (splits > 1) {
         GLOBAL f32x4 *to = partial_sums(partials, splits, GROUP_Z);
@@ -219,9 +270,9 @@ KERNEL kernel(PARAMETERS)
     UNROLL for (u32 quad = 0; quad < QUADS; quad += ADDED_QUADS)
     {
         if (o.epilogue == EPILOGUE_ADD) {
-            float added[4 * ADDED_QUADS];
-            UNROLL for (u32 i = 0; i < ADDED_QUADS; i++) load_added(&o, quad + i, added + 4 * i);
-            UNROLL for (u32 i = 0; i < 4 * ADDED_QUADS; i++) d[4 * quad + i] += added[i];
+            float values[4 * ADDED_QUADS];
+            UNROLL for (u32 i = 0; i < ADDED_QUADS; i++) load_added(&o, quad + i, values + 4 * i);
+            UNROLL for (u32 i = 0; i < 4 * ADDED_QUADS; i++) d[4 * quad + i] += values[i];
         }
         UNROLL for (u32 i = 0; i < ADDED_QUADS; i++) finish(&o, quad + i, d + 4 * (quad + i));
     }

@@ -1,9 +1,10 @@
 /*
- * What the products of linear_wgmma.c and moe_wgmma.c share: blocks of packed weights that become the
- * factor A in registers, and stages of x that pass through a ring in shared memory as the factor B.
+ * What the products of linear_wgmma.c and moe_wgmma.c share: blocks of packed weights, or floats, that become
+ * the factor A in registers, and stages of x that pass through a ring in shared memory as the factor B.
  *
- * The includer defines WARPS, of a group; of weights CODE_BITS, HIGH_BITS, SPANS, MINIMUM and CENTER; and
- * STAGES, of the ring.
+ * The includer defines WARPS, of a group; STAGES, of the ring; of packed weights CODE_BITS, HIGH_BITS, SPANS,
+ * MINIMUM and CENTER; of floats FLOATS_AHEAD, the stages of them that a lane has loaded, FLOAT_BYTES and, of two
+ * bytes, BRAIN: whether they are bf16.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_PTX_WGMMA_WEIGHTS_H
 #define SHOAL_WORKER_BACKEND_VULKAN_PTX_WGMMA_WEIGHTS_H
@@ -32,6 +33,8 @@ INLINE float gated_value(float gate, float up, u32 epilogue)
 #ifdef STAGES
 
 extern SHARED __attribute__((aligned(1024))) u8 shared_bytes[];
+
+#ifndef FLOATS_AHEAD
 
 /* Of one block of 32 columns; `terms` are scales, or pairs of scale and minimum. */
 struct block {
@@ -127,6 +130,50 @@ INLINE void weights_of(const struct block *b, u32 f, u32 *even, u32 *odd)
 #endif
 }
 
+#else
+
+/* Eight columns of a row. */
+struct floats {
+    u32x4 low;
+#if FLOAT_BYTES == 4
+    u32x4 high;
+#endif
+};
+
+/* Those of the stage, from `row`, the lane's first of a slab. */
+INLINE struct floats load_floats(u64 row, u32 stage)
+{
+    u64 column = (u64)(stage / SLAB_STAGES) * SLAB + 8 * (stage % SLAB_STAGES);
+    const GLOBAL u32x4 *at = (const GLOBAL u32x4 *)(row + column * FLOAT_BYTES);
+    struct floats f = {.low = at[0]};
+#if FLOAT_BYTES == 4
+    f.high = at[1];
+#endif
+    return f;
+}
+
+/* Columns 4 half … 4 half + 3 of the eight as halves, in the order 0 2 | 1 3. */
+INLINE void pairs_of(const struct floats *f, u32 half, u32 *even, u32 *odd)
+{
+#if FLOAT_BYTES == 4
+    u32x4 w = half ? f->high : f->low;
+    *even = halves_of_floats(bits_as_float(w[0]), bits_as_float(w[2]));
+    *odd = halves_of_floats(bits_as_float(w[1]), bits_as_float(w[3]));
+#else
+    u32 first = f->low[2 * half], second = f->low[2 * half + 1];
+#if BRAIN
+    *even = halves_of_floats(bits_as_float(first << 16), bits_as_float(second << 16));
+    *odd =
+        halves_of_floats(bits_as_float(first & 0xffff0000u), bits_as_float(second & 0xffff0000u));
+#else
+    *even = lows_together(first, second);
+    *odd = highs_together(first, second);
+#endif
+#endif
+}
+
+#endif
+
 /* Stages of x in shared memory, and per slot a barrier that x has arrived and a count of the warps
  * that are done with it. */
 struct ring {
@@ -191,16 +238,10 @@ INLINE void advance(struct ring *ring)
     }
 }
 
-/* The two products of stage q of a slab; `a`, of eight, is not that of the stage before, whose
- * products may still read it. */
-INLINE void multiply_stage(struct ring *ring, const struct block *b0, const struct block *b1, u32 q,
-                           u32 *a, float *d)
+/* The two products of a stage; `a`, of eight, is not that of the stage before, whose products may still
+ * read it. */
+INLINE void multiply_factor(struct ring *ring, u32 *a, float *d)
 {
-    UNROLL for (u32 i = 0; i < 2; i++)
-    {
-        weights_of(b0, 2 * q + i, &a[4 * i], &a[4 * i + 2]);
-        weights_of(b1, 2 * q + i, &a[4 * i + 1], &a[4 * i + 3]);
-    }
     arrival_wait(arrived(ring, ring->slot), ring->parity);
     u64 factor = factor_descriptor(ring->base) + (ring->slot * stage_bytes(ring) >> 4);
     products_begin();
@@ -211,6 +252,35 @@ INLINE void multiply_stage(struct ring *ring, const struct block *b0, const stru
     release_last(ring);
     advance(ring);
 }
+
+#ifndef FLOATS_AHEAD
+
+/* Those of stage q of a slab. */
+INLINE void multiply_stage(struct ring *ring, const struct block *b0, const struct block *b1, u32 q,
+                           u32 *a, float *d)
+{
+    UNROLL for (u32 i = 0; i < 2; i++)
+    {
+        weights_of(b0, 2 * q + i, &a[4 * i], &a[4 * i + 2]);
+        weights_of(b1, 2 * q + i, &a[4 * i + 1], &a[4 * i + 3]);
+    }
+    multiply_factor(ring, a, d);
+}
+
+#else
+
+INLINE void multiply_floats(struct ring *ring, const struct floats *f0, const struct floats *f1,
+                            u32 *a, float *d)
+{
+    UNROLL for (u32 i = 0; i < 2; i++)
+    {
+        pairs_of(f0, i, &a[4 * i], &a[4 * i + 2]);
+        pairs_of(f1, i, &a[4 * i + 1], &a[4 * i + 3]);
+    }
+    multiply_factor(ring, a, d);
+}
+
+#endif
 
 #endif
 

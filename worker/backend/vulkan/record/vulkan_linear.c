@@ -14,7 +14,9 @@ static struct vulkan_touch touch_of(const struct vulkan_recorder *recorder,
     plan_tensor_id x = task->norm ? task->norm->inputs[0] : task->op->inputs[0];
     plan_tensor_id out = task->gate ? task->gate->output : task->op->output;
     return (struct vulkan_touch){
-        .reads = {x, vulkan_linear_epilogue(task) == VULKAN_LINEAR_ADD ? out : PLAN_NONE,
+        .reads = {x,
+                  vulkan_linear_epilogue(task) == VULKAN_LINEAR_ADD && !task->biases ? out
+                                                                                     : PLAN_NONE,
                   PLAN_NONE},
         .writes = {out, scratch ? vulkan_recorder_scratch(recorder) : PLAN_NONE},
         .weight_bytes = matrix->codes.bytes + matrix->high.bytes + matrix->scales.bytes,
@@ -78,10 +80,10 @@ static void record_dot(struct vulkan_recorder *recorder, const struct vulkan_lin
 static void dispatch_ptx(struct vulkan_recorder *recorder,
                          const struct vulkan_matrix_request *request,
                          const struct vulkan_matrix_choice *choice,
-                         const struct vulkan_linear_matrix_push *matrix,
+                         const struct vulkan_linear_matrix_push *matrix, uint64_t biases,
                          const struct vulkan_touch *touch)
 {
-    const struct vulkan_linear_ptx_push push = vulkan_matrix_ptx_push(request, matrix);
+    const struct vulkan_linear_ptx_push push = vulkan_matrix_ptx_push(request, matrix, biases);
     struct vulkan_touch product = *touch, sum = *touch;
     if (choice->splits > 1) {
         product.reads[1] = PLAN_NONE; /* what it adds to, the sum's dispatch reads and writes */
@@ -125,7 +127,8 @@ static void record_matrix(struct vulkan_recorder *recorder, const struct vulkan_
     bool scratch = choice.partial_bytes > 0 || choice.unpacked_bytes > 0;
     const struct vulkan_touch touch = touch_of(recorder, task, matrix, scratch);
     if (choice.tiling.path == VULKAN_MATRIX_PTX) {
-        dispatch_ptx(recorder, &request, &choice, &push, &touch);
+        dispatch_ptx(recorder, &request, &choice, &push,
+                     task->biases ? task->biases + column * sizeof(float) : 0, &touch);
         return;
     }
     if (choice.unpacked_bytes > 0) {
@@ -175,7 +178,12 @@ static void record_linear(struct vulkan_recorder *recorder, uint32_t index, uint
     task.staged = vulkan_recorder_staged(recorder, program->notes[index].producer);
     if (task.op->stem == OP_linear_add && task.op->inputs[1] != task.op->output)
         vulkan_recorder_copy(recorder, task.op->inputs[1], task.op->output);
-    if (task.bias) /* may overlap with the producer of the input: needs no barrier of its own */
+    if (vulkan_linear_reads_biases(program, &task))
+        task.biases =
+            program->weights
+                .vector_address[program->plan->ops[program->notes[index].bias].weights[0]];
+    else if (
+        task.bias) /* may overlap with the producer of the input: needs no barrier of its own */
         dispatch_bias(recorder, program->notes[index].bias, true, VULKAN_FORM_F32);
     uint32_t column = 0;
     for (uint32_t m = 0; m < program->weights.by_op[index].count; m++) {

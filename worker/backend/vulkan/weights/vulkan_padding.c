@@ -52,6 +52,6 @@ uint32_t vulkan_padding_columns(const struct plan *plan, plan_tensor_id tensor)
         zeroed = op_facts(op->stem)->pad == OP_PAD_ZEROS;
     }
     uint32_t padded =
-        (columns + VULKAN_FORM_COLUMNS - 1) / VULKAN_FORM_COLUMNS * VULKAN_FORM_COLUMNS;
+        (columns + VULKAN_PADDED_COLUMNS - 1) / VULKAN_PADDED_COLUMNS * VULKAN_PADDED_COLUMNS;
     return multiplied ? padded : columns;
 }
