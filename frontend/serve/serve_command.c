@@ -29,6 +29,7 @@
 #include "frontend/serve/routes/generation_route.h"
 #include "frontend/serve/routes/http_settings.h"
 #include "frontend/serve/routes/inspect_route.h"
+#include "frontend/serve/routes/model_events.h"
 #include "frontend/serve/routes/response_resume.h"
 #include "frontend/serve/routes/response_watches.h"
 #include "frontend/serve/routes/route_table.h"
@@ -146,8 +147,15 @@ static void on_drained(void *context)
 {
     struct serve_command *command = context;
     status_streams_end(command->routes.status_streams);
+    model_events_end(command->routes.model_events);
     command->exit_at_ms = monotonic_clock_ms() + LAST_WRITES_MS;
     after_ms(command->exit_timer, 0);
+}
+
+static void on_model_changed(void *context, const struct model *model)
+{
+    struct serve_command *command = context;
+    model_events_tell(command->routes.model_events, model);
 }
 
 static void on_drain_timer(int fd, short what, void *context)
@@ -219,6 +227,7 @@ static void on_successor_ready(void *context, pid_t successor)
     service_manager_succeeded(command->manager, successor);
     http_server_stop_accepting(command->routes.server);
     status_streams_end(command->routes.status_streams);
+    model_events_end(command->routes.model_events);
     command->leave_at_ms = monotonic_clock_ms() + (int64_t)command->options->drain_timeout_s * 1000;
     after_ms(command->leave_timer, 0);
 }
@@ -322,7 +331,8 @@ static enum result command_start(struct serve_command *command, struct error_tex
                                       .context = command,
                                       .ready = on_ready,
                                       .failed = on_failed,
-                                      .drained = on_drained};
+                                      .drained = on_drained,
+                                      .changed = on_model_changed};
     signals_catch(command);
     command->predecessor = service_manager_take_channel(command->manager);
     command->handover = server_handover_create(
@@ -350,6 +360,7 @@ static enum result command_start(struct serve_command *command, struct error_tex
         response_store_create(command->options->response_store_bytes, LIMIT_STORED_RESPONSES);
     command->routes.watches = response_watches_create(command->base, command->options);
     command->routes.status_streams = status_streams_create(command->base);
+    command->routes.model_events = model_events_create(command->base, command->options);
     command->routes.generation = generation_route_create(
         &(struct generation_route_config){.base = command->base,
                                           .models = command->routes.models,
@@ -443,6 +454,7 @@ int serve_command_run(const struct options *options)
     generation_route_destroy(command.routes.generation);
     response_watches_destroy(command.routes.watches);
     status_streams_destroy(command.routes.status_streams);
+    model_events_destroy(command.routes.model_events);
     inspect_route_destroy(command.routes.inspections);
     model_set_destroy(command.routes.models);
     response_journal_close(command.journal);

@@ -3,6 +3,7 @@ requests; what is wrong with one does not touch the others."""
 
 import concurrent.futures
 import gzip
+import http.client
 import json
 import math
 import os
@@ -13,7 +14,7 @@ import socket
 import encoder_folder
 import pytest
 
-from shoal_server import MODEL, MODEL_ID, ROOT, process_is_alive, wait_until
+from shoal_server import MODEL, MODEL_ID, PATIENCE_S, ROOT, process_is_alive, wait_until
 
 DEMO = ROOT / "tests/model/demo"
 SMALL = ["--context", "2048", "--kv-cache-bytes", "64M"]
@@ -244,6 +245,53 @@ def test_a_request_says_how_long_its_model_stays(folder, start_server):
     for wrong in ("5 m", "soon", True, []):
         reply = server.request("POST", "/api/generate", {"model": "demo", "prompt": "Hi", "keep_alive": wrong})
         assert reply.status == 400 and "keep_alive" in reply.json["error"]
+
+
+def test_events_of_the_models(folder, start_server):
+    """Every state of a model is an event, in order, for each reader; readers that leave or come later disturb nothing."""
+    (folder / "broken.gguf").write_bytes(b"no checkpoint")
+    server = start_server("--models-dir", str(folder), *SMALL, "--keepalive-comment", "1")
+    readers = []
+    for _ in range(2):
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
+        connection.request("GET", "/models/sse")
+        readers.append((connection, connection.getresponse()))
+    gone = server.connect()
+    gone.sendall(b"GET /models/sse HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    gone.recv(10)
+    gone.close()
+    assert answer(ask(server, "demo"))
+    assert ask(server, "broken").status == 503
+    assert server.request("POST", "/models/unload", {"model": "demo"}).status == 200
+    wait_until(lambda: states(server)["demo"] == "unloaded", "it to be unloaded")
+    for connection, response in readers:
+        assert response.status == 200 and response.getheader("content-type").startswith("text/event-stream")
+        first, seen, comment = {}, {"demo": [], "broken": []}, False
+        while seen["demo"][-1:] != ["unloaded"] or not comment:
+            line = response.readline().decode().rstrip("\n")
+            comment |= line.startswith(":")
+            if not line.startswith("data: "):
+                continue
+            event = json.loads(line[len("data: "):])
+            assert set(event) == {"model", "event", "data"}
+            if event["event"] == "model_status":
+                first[event["model"]] = event["data"]["status"]
+                continue
+            assert event["event"] == "status_change"
+            status, progress = event["data"]["status"], event["data"].get("progress")
+            assert progress is None or (status == "loading" and progress["stage"] == "text_model" and 0 <= progress["value"] <= 1)
+            assert ("error" in event["data"]) == (status == "failed")
+            if seen[event["model"]][-1:] != [status]:
+                seen[event["model"]].append(status)
+        assert set(first.values()) == {"unloaded"} and set(first) == {"demo", "twin", "broken", MODEL_ID}
+        assert seen == {"demo": ["loading", "loaded", "unloading", "unloaded"], "broken": ["loading", "failed"]}
+        connection.close()
+    late = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
+    late.request("GET", "/v1/models/sse")
+    stream = late.getresponse()
+    server.process.terminate()
+    assert server.wait_exit() == 0
+    assert b"model_status" in stream.read()
 
 
 def test_encoders_beside_generators(folder, start_server):

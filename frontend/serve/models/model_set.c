@@ -27,13 +27,23 @@ void model_set_work_soon(struct model_set *set, int64_t after_ms)
                                            .tv_usec = (suseconds_t)(after_ms % 1000) * 1000});
 }
 
+static void state_set(struct model *model, enum model_state state)
+{
+    const struct model_set_config *config = &model->set->config;
+    if (model->state == state)
+        return;
+    model->state = state;
+    if (config->changed)
+        config->changed(config->context, model);
+}
+
 /* --- an instance's callbacks ----------------------------------------------------------------- */
 
 void model_set_note_ready(struct model *model)
 {
     struct model_set *set = model->set;
     if (model->state == MODEL_LOADING)
-        model->state = MODEL_READY;
+        state_set(model, MODEL_READY);
     if (!set->directory)
         set->config.ready(set->config.context);
 }
@@ -50,7 +60,7 @@ void model_set_note_failed(struct model *model, const char *why)
     log_event(LOG_ERROR, "model_failed", fields, sizeof fields / sizeof fields[0]);
     (void)error_set(&model->failure, RESULT_IO, "%s", why);
     model->failed_ms = monotonic_clock_ms();
-    model->state = MODEL_FAILED;
+    state_set(model, MODEL_FAILED);
     model->failing = true;
 }
 
@@ -73,7 +83,7 @@ static enum result instance_create(struct model *model, struct error_text *error
     const struct model_set *set = model->set;
     model->wanted = false;
     model->failure.text[0] = '\0';
-    model->state = MODEL_LOADING;
+    state_set(model, MODEL_LOADING);
     return model_instance_create(model, model->form, set->config.state_directory, &model->instance,
                                  error);
 }
@@ -91,7 +101,7 @@ static void model_begin(struct model *model)
 void model_end(struct model *model)
 {
     state_log(model, "model_unloading");
-    model->state = MODEL_UNLOADING;
+    state_set(model, MODEL_UNLOADING);
     chat_engine_drain(model->instance->engine);
 }
 
@@ -244,7 +254,7 @@ static void instance_end(struct model *model)
     model->instance = NULL;
     model->kept = false;
     if (model->state != MODEL_FAILED) { /* UNLOADING, or any other state when the server drains */
-        model->state = MODEL_UNLOADED;
+        state_set(model, MODEL_UNLOADED);
         state_log(model, "model_unloaded");
     }
 }

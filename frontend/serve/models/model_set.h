@@ -35,6 +35,8 @@ struct model_set_config {
     void (*ready)(void *context);                   /* requests are admitted; also after restarts */
     void (*failed)(void *context, const char *why); /* --model: it can never be served */
     void (*drained)(void *context);                 /* after model_set_drain() */
+    /* model_state() is another one; NULL: not told. Not called while the set is created. */
+    void (*changed)(void *context, const struct model *model);
 };
 
 /* Reads --models-dir. */

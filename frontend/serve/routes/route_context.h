@@ -11,6 +11,7 @@ struct http_server;
 struct inspect_route;
 struct model_set;
 struct options;
+struct model_events;
 struct response_resume;
 struct response_store;
 struct response_watches;
@@ -27,6 +28,7 @@ struct route_context {
     struct response_watches *watches;
     struct response_resume *resume;
     struct status_streams *status_streams;
+    struct model_events *model_events;
     bool health_needs_ready;
 };
 

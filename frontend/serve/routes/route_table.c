@@ -31,6 +31,7 @@
 #include "frontend/serve/routes/inspect_route.h"
 #include "frontend/serve/routes/llama_routes.h"
 #include "frontend/serve/routes/metrics_page.h"
+#include "frontend/serve/routes/model_events.h"
 #include "frontend/serve/routes/model_routes.h"
 #include "frontend/serve/routes/ollama_routes.h"
 #include "frontend/serve/routes/page_routes.h"
@@ -111,6 +112,7 @@ static const struct route_row rows[] = {
     {"/responses/", HTTP_DELETE, V1_AND_ROOT, .reply = responses_routes_delete},
     {"/responses/", HTTP_POST, V1_AND_ROOT, .reply = responses_routes_post},
 
+    {"/models/sse", HTTP_GET, V1_AND_ROOT, .reply = model_events_open},
     {"/models", HTTP_GET, V1_AND_ROOT, .below = true, .reply = model_routes_get},
     {"/models/load", HTTP_POST, V1_AND_ROOT, ADMIN, .reply = model_routes_load},
     {"/models/unload", HTTP_POST, V1_AND_ROOT, ADMIN, .reply = model_routes_unload},
