@@ -635,6 +635,7 @@ static const struct {
     {"qwen3_5", NULL, IMAGE_FAMILY_QWEN, open_qwen},
     {"qwen3_5_moe", NULL, IMAGE_FAMILY_QWEN, open_qwen},
     {"glm4v", NULL, IMAGE_FAMILY_QWEN, open_glm4v},
+    {"glm_ocr", NULL, IMAGE_FAMILY_QWEN, open_glm4v},
     {"gemma3", NULL, IMAGE_FAMILY_GEMMA3, open_gemma3},
     {"gemma4", NULL, IMAGE_FAMILY_GEMMA4, open_gemma4},
     {"idefics3", NULL, IMAGE_FAMILY_IDEFICS3, open_idefics3},

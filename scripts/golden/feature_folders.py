@@ -63,6 +63,10 @@ CASES = {
         "model_type": "arcee", "attention_bias": True, "mlp_bias": True, "head_dim": 8}, {}, []),
     "arcee_biases-b": ("ArceeForCausalLM", OTHER | {
         "model_type": "arcee", "mlp_bias": True, "head_dim": 16, "tie_word_embeddings": True}, {}, ["hidden_act"]),
+    "ernie4_5_plain-a": ("Ernie4_5ForCausalLM", SMALL | {
+        "model_type": "ernie4_5", "use_bias": False, "head_dim": 8, "tie_word_embeddings": False}, {}, []),
+    "ernie4_5_plain-b": ("Ernie4_5ForCausalLM", OTHER | {
+        "model_type": "ernie4_5", "use_bias": True, "head_dim": 16, "tie_word_embeddings": False}, {}, ["hidden_act"]),
     "starcoder2_plain-a": ("Starcoder2ForCausalLM", SMALL | {
         "model_type": "starcoder2", "use_bias": False, "head_dim": 8, "tie_word_embeddings": False}, {}, ["hidden_act"]),
     "starcoder2_plain-b": ("Starcoder2ForCausalLM", OTHER | {

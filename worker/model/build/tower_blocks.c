@@ -124,16 +124,18 @@ void tower_blocks_positions(struct plan_builder *b, const struct vision_config *
         (struct patch_positions_params){form, side, lead});
 }
 
-/* Norms the columns of q (`part` 0) or k (1) in the joined tensor. */
+/* Norms the columns of q (`part` 0) or k (1) in the joined tensor, as one or head by head. */
 static void list_qk_norm(struct plan_builder *b, const struct vision_config *c, uint32_t part,
-                         uint32_t layer, const struct tower_tensors *t)
+                         bool each, uint32_t layer, const struct tower_tensors *t)
 {
     static const char *const names[] = {"attn_q_norm", "attn_k_norm"};
-    struct column_slice whole = {
-        .offset = part * c->tower.hidden, .heads = 1, .head_dim = c->tower.hidden};
+    uint32_t hidden = c->tower.hidden;
+    struct column_slice slice = {.offset = part * hidden,
+                                 .heads = each ? c->tower.heads : 1,
+                                 .head_dim = each ? c->tower.head_dim : hidden};
     plan_ops_head_norm(
-        b, t->qkv, whole,
-        plan_builder_vector(b, c->tower.hidden, "v.blk.%u.%s.weight", layer, names[part]));
+        b, t->qkv, slice,
+        plan_builder_vector(b, slice.head_dim, "v.blk.%u.%s.weight", layer, names[part]));
 }
 
 static void list_qkv(struct plan_builder *b, const struct vision_config *c,
@@ -159,8 +161,8 @@ static void list_qkv(struct plan_builder *b, const struct vision_config *c,
                     t->qkv);
     if (!form->no_qkv_bias)
         plan_ops_bias_add(b, t->qkv, (struct linear_weights){biases[0], biases[1], biases[2]});
-    for (uint32_t i = 0; i < 2 && form->qk_norms; i++)
-        list_qk_norm(b, c, i, layer, t);
+    for (uint32_t i = 0; i < 2 && (form->qk_norms || form->qk_head_norms); i++)
+        list_qk_norm(b, c, i, form->qk_head_norms, layer, t);
 }
 
 /* residual += [ls *] (x times the layer's `name` [hidden, columns] + bias) */

@@ -14,10 +14,11 @@ struct tower_form {
     bool joined_qkv; /* q, k and v are one matrix attn_qkv */
     bool rotates;    /* queries and keys are rotated by rope 0 */
     bool no_qkv_bias;
-    bool no_biases; /* nor any other bias in the layers */
-    bool qk_norms;  /* queries and keys have an rms norm over all heads together */
-    bool scales;    /* each half is multiplied by ls1 or ls2 before it is added */
-    bool gated;     /* `activation` of ffn_gate, times ffn_up; else `activation` of ffn_up */
+    bool no_biases;     /* nor any other bias in the layers */
+    bool qk_norms;      /* queries and keys have an rms norm over all heads together */
+    bool qk_head_norms; /* each head of them has one, of the same weight */
+    bool scales;        /* each half is multiplied by ls1 or ls2 before it is added */
+    bool gated;         /* `activation` of ffn_gate, times ffn_up; else `activation` of ffn_up */
     enum activation activation;
 };
 

@@ -47,6 +47,8 @@
     FAMILY(cohere2)         \
     FAMILY(glm4)            \
     FAMILY(glm4v)           \
+    FAMILY(glm_ocr)         \
+    FAMILY(ernie4_5)        \
     FAMILY(gemma)           \
     FAMILY(gemma2)          \
     FAMILY(gemma3)          \

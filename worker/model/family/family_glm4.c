@@ -1,7 +1,8 @@
 /*
  * GLM-4: the dense decoder with norms before and after each half, gate and up in one matrix, and
  * biases of q, k and v in some checkpoints. The config's rope states which part of each head
- * rotates. GLM-4.1V and GLM-4.6V-Flash (glm4v) have the same text with three positions a token.
+ * rotates. GLM-4.1V, GLM-4.6V-Flash (glm4v) and GLM-OCR (glm_ocr) have the same text with three positions
+ * a token.
  */
 #include "worker/model/build/dense_blocks.h"
 #include "worker/model/checkpoint/family_list.h"
@@ -99,19 +100,29 @@ static const char *const glm4v_types[] = {"glm4v", "glm4v_text", NULL};
 static const struct hf_rope_terms glm4v_rope = {
     .base = 10000.0f, .partial = true, .part = 1.0f, .mrope = true, .sections = {8, 12, 12}};
 
-static void read_glm4v(struct checkpoint_keys *keys, struct model_config *config)
+static void read_positions(struct checkpoint_keys *keys, struct model_config *config)
 {
-    checkpoint_keys_expect_neutral(keys, "attention_bias", 1);
-    config->attention_bias = true;
     checkpoint_hf_read_only_rope(keys, config, &glm4v_rope);
     config->ropes[0].pairing = ROPE_PAIRS_ADJACENT;
     for (uint32_t layer = 0; layer < config->layers; layer++)
         config->layer[layer] = (struct layer_config){.window = 0, .rope = 0};
 }
 
+static void read_glm4v(struct checkpoint_keys *keys, struct model_config *config)
+{
+    checkpoint_keys_expect_neutral(keys, "attention_bias", 1);
+    config->attention_bias = true;
+    read_positions(keys, config);
+}
+
 static const struct tensor_name tower_names[] = {
     {"v.norm_embd.weight", "^post_conv_layernorm.weight"},
     {"v.position_embd.weight", "^embeddings.position_embedding.weight"},
+    {"v.blk.*.attn_q_norm.weight", "^blocks.*.attn.q_norm.weight"},
+    {"v.blk.*.attn_k_norm.weight", "^blocks.*.attn.k_norm.weight"},
+    {"v.blk.*.ffn_gate.bias", "^blocks.*.mlp.gate_proj.bias"},
+    {"v.blk.*.ffn_up.bias", "^blocks.*.mlp.up_proj.bias"},
+    {"v.blk.*.ffn_down.bias", "^blocks.*.mlp.down_proj.bias"},
     {"v.blk.*.ffn_gate.weight", "^blocks.*.mlp.gate_proj.weight"},
     {"v.blk.*.ffn_up.weight", "^blocks.*.mlp.up_proj.weight"},
     {"v.blk.*.ffn_down.weight", "^blocks.*.mlp.down_proj.weight"},
@@ -127,11 +138,26 @@ static const struct tensor_name tower_names[] = {
     {NULL, NULL},
 };
 
+/* The merger ends at the text's width. */
+static uint32_t read_tower(struct checkpoint_keys *keys, const struct hf_qwen_tower_terms *terms,
+                           uint32_t absent_out, bool biases, struct vision_config *config)
+{
+    checkpoint_hf_read_qwen_tower(keys, terms, config);
+    config->tower.norm_epsilon =
+        checkpoint_keys_f32_or(keys, "rms_norm_eps", (struct f32_range){1e-12f, 1e-1f}, 1e-5f);
+    config->qkv_bias = checkpoint_keys_bool_or(keys, "attention_bias", biases);
+    uint32_t out = checkpoint_keys_u32_or(keys, "out_hidden_size",
+                                          (struct u32_range){1, LIMIT_HIDDEN}, absent_out);
+    if (keys->result == RESULT_OK && out != config->vision.text_hidden)
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "out_hidden_size %u is not the text's %u", out,
+                               config->vision.text_hidden);
+    return out;
+}
+
 /* The layers are as wide inside as a feature; the merger has the width that the config names. */
 static void read_glm4v_tower(struct checkpoint_keys *keys, struct checkpoint_keys *root,
                              struct vision_config *config)
 {
-    const struct u32_range wide = {1, LIMIT_FEED_FORWARD};
     const struct hf_qwen_tower_terms terms = {.hidden_key = "hidden_size",
                                               .activation = "silu",
                                               .hidden = 1536,
@@ -139,17 +165,26 @@ static void read_glm4v_tower(struct checkpoint_keys *keys, struct checkpoint_key
                                               .heads = 12,
                                               .patch_side = 14};
     (void)root;
-    checkpoint_hf_read_qwen_tower(keys, &terms, config);
-    config->tower.norm_epsilon =
-        checkpoint_keys_f32_or(keys, "rms_norm_eps", (struct f32_range){1e-12f, 1e-1f}, 1e-5f);
-    config->qkv_bias = checkpoint_keys_bool_or(keys, "attention_bias", false);
-    config->tower.feed_forward = checkpoint_keys_u32_or(keys, "out_hidden_size", wide, 4096);
-    config->projector_wide = checkpoint_keys_u32_or(keys, "intermediate_size", wide, 13696);
-    if (keys->result == RESULT_OK && config->tower.feed_forward != config->vision.text_hidden)
-        checkpoint_keys_refuse(keys, RESULT_INVALID, "out_hidden_size %u is not the text's %u",
-                               config->tower.feed_forward, config->vision.text_hidden);
+    config->tower.feed_forward = read_tower(keys, &terms, 4096, false, config);
+    config->projector_wide = checkpoint_keys_u32_or(
+        keys, "intermediate_size", (struct u32_range){1, LIMIT_FEED_FORWARD}, 13696);
     checkpoint_vision_square(keys, 336, config);
     config->vision.fixed_side = 0; /* only the table has one size */
+}
+
+/* The other way round, and the merger is three features wide. */
+static void read_glm_ocr_tower(struct checkpoint_keys *keys, struct checkpoint_keys *root,
+                               struct vision_config *config)
+{
+    const struct hf_qwen_tower_terms terms = {.hidden_key = "hidden_size",
+                                              .activation = "silu",
+                                              .hidden = 1024,
+                                              .layers = 24,
+                                              .patch_side = 14};
+    (void)root;
+    config->projector_wide = 3 * read_tower(keys, &terms, 1536, true, config);
+    config->tower.feed_forward = checkpoint_keys_u32_or(
+        keys, "intermediate_size", (struct u32_range){1, LIMIT_FEED_FORWARD}, 4096);
 }
 
 static const struct hf_vision_form hf_glm4v_tower = {
@@ -157,6 +192,13 @@ static const struct hf_vision_form hf_glm4v_tower = {
     .probe = "v.patch_embd.weight",
     .parts = checkpoint_hf_qwen_towers,
     .read_config = read_glm4v_tower,
+};
+
+static const struct hf_vision_form hf_glm_ocr_tower = {
+    .naming = {tower_names, checkpoint_hf_qwen_tower_names, checkpoint_hf_qwen_towers, NULL},
+    .probe = "v.patch_embd.weight",
+    .parts = checkpoint_hf_qwen_towers,
+    .read_config = read_glm_ocr_tower,
 };
 
 static const struct hf_form hf_glm4v = {
@@ -175,6 +217,39 @@ static const struct hf_form hf_glm4v = {
                checkpoint_hf_qwen_towers},
     .read_config = read_glm4v,
     .vision = &hf_glm4v_tower,
+};
+
+/*
+ * glm_ocr: as glm4v without biases. The layer after the last one, which predicts several tokens, is not
+ * used.
+ *
+ * Source: transformers, configuration_glm_ocr.py and modeling_glm_ocr.py.
+ */
+static const char *const glm_ocr_types[] = {"glm_ocr", "glm_ocr_text", NULL};
+static const char *const glm_ocr_parts[] = {"model.visual.", "visual.", "vision_tower.",
+                                            "model.language_model.layers.16.", NULL};
+
+static void read_glm_ocr(struct checkpoint_keys *keys, struct model_config *config)
+{
+    checkpoint_keys_expect_neutral(keys, "attention_bias", 0);
+    read_positions(keys, config);
+}
+
+static const struct hf_form hf_glm_ocr = {
+    .model_types = glm_ocr_types,
+    .defaults = {.layers = 16,
+                 .hidden = 1024,
+                 .feed_forward = 4096,
+                 .heads = 16,
+                 .kv_heads = 8,
+                 .vocab_tokens = 59392,
+                 .norm_epsilon = 1e-5f},
+    .activation_key = "hidden_act",
+    .activation = "silu",
+    .own_keys = own_keys,
+    .naming = {names, checkpoint_hf_usual_names, checkpoint_hf_qwen_texts, glm_ocr_parts},
+    .read_config = read_glm_ocr,
+    .vision = &hf_glm_ocr_tower,
 };
 
 /* --- ops -------------------------------------------------------------------------------------- */
@@ -199,4 +274,11 @@ const struct model_family family_glm4v = {
     .hf = &hf_glm4v,
     .list_ops = list_ops,
     .list_vision_ops = tower_glm4v_list_ops,
+};
+
+const struct model_family family_glm_ocr = {
+    .architecture = "glm_ocr",
+    .hf = &hf_glm_ocr,
+    .list_ops = list_ops,
+    .list_vision_ops = tower_glm_ocr_list_ops,
 };

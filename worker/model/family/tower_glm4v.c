@@ -1,13 +1,16 @@
 /*
- * GLM-4.1V's tower: Qwen2.5-VL's layers without windows, a norm and a resized table of positions before
+ * The towers of GLM-4.1V and GLM-OCR: Qwen2.5-VL's layers without windows, a norm and a resized table of positions before
  * them, a convolution over squares of patches after them, and a gated merger:
  *
  *   y = gelu(layer_norm(W . conv(norm(x))))
  *   feature = W2 . (silu(Wg . y) * (Wu . y))
  *
+ * GLM-OCR has neither the first norm nor the table, but norms of each head of queries and keys, and
+ * biases in its layers.
+ *
  * Stages: those of the layers, and the features.
  *
- * Source: transformers, modeling_glm4v.py.
+ * Source: transformers, modeling_glm4v.py and modeling_glm_ocr.py.
  */
 #include "worker/model/build/tower_blocks.h"
 #include "worker/model/checkpoint/family_list.h"
@@ -56,6 +59,22 @@ static void list_merger(struct plan_builder *b, const struct vision_config *c,
     plan_builder_end_stage(b);
 }
 
+static void list(struct plan_builder *b, const struct vision_config *c,
+                 const struct tower_form *form)
+{
+    struct tower_tensors t = tower_blocks_add_tensors(b, c, form);
+    tower_blocks_list_patches(b, c, &(const struct tower_patches){.bias = true, .gain = 1.0f}, &t);
+    if (c->table_side > 0) {
+        tower_blocks_norm(b, true, t.residual, c->tower.hidden, "v.norm_embd", t.residual);
+        tower_blocks_positions(b, c, POSITIONS_CUBIC, &t);
+    }
+    for (uint32_t layer = 0; layer < c->layers; layer++) {
+        tower_blocks_list_layer(b, c, form, layer, &t);
+        plan_builder_end_stage(b);
+    }
+    list_merger(b, c, &t);
+}
+
 void tower_glm4v_list_ops(struct plan_builder *b, const struct vision_config *c)
 {
     const struct tower_form form = {.rms_norms = true,
@@ -65,13 +84,18 @@ void tower_glm4v_list_ops(struct plan_builder *b, const struct vision_config *c)
                                     .no_biases = true,
                                     .gated = true,
                                     .activation = ACTIVATION_SILU};
-    struct tower_tensors t = tower_blocks_add_tensors(b, c, &form);
-    tower_blocks_list_patches(b, c, &(const struct tower_patches){.bias = true, .gain = 1.0f}, &t);
-    tower_blocks_norm(b, true, t.residual, c->tower.hidden, "v.norm_embd", t.residual);
-    tower_blocks_positions(b, c, POSITIONS_CUBIC, &t);
-    for (uint32_t layer = 0; layer < c->layers; layer++) {
-        tower_blocks_list_layer(b, c, &form, layer, &t);
-        plan_builder_end_stage(b);
-    }
-    list_merger(b, c, &t);
+    list(b, c, &form);
+}
+
+void tower_glm_ocr_list_ops(struct plan_builder *b, const struct vision_config *c)
+{
+    list(b, c,
+         &(const struct tower_form){.rms_norms = true,
+                                    .joined_qkv = true,
+                                    .rotates = true,
+                                    .no_qkv_bias = !c->qkv_bias,
+                                    .no_biases = !c->qkv_bias,
+                                    .qk_head_norms = true,
+                                    .gated = true,
+                                    .activation = ACTIVATION_SILU});
 }
