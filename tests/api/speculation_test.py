@@ -118,9 +118,33 @@ def test_draft_models_that_cannot_be_used_are_refused():
             ("it has 263 tokens and the model 4096", demo_model.FOLDER, ["--draft-model", str(llama)]),
             ("No such file", llama, ["--draft-model", str(tiny / "none.gguf")]),
             ("recurrent state cannot be taken back", llama, ["--draft-model", str(tiny / "qwen3_5-f32.gguf")]),
+            ("is none of auto, text, mtp and off", llama, ["--speculation", "tree"]),
+            ("--draft-model is not used with --speculation mtp", llama, ["--draft-model", str(llama), "--speculation", "mtp"]),
+            ("--speculation mtp cannot be used: layers that predict a further token are not known of this family", llama, ["--speculation", "mtp"]),
+            ("--speculation mtp cannot be used: the checkpoint has no layer that predicts a further token", tiny / "qwen3_5_moe-f32",
+             ["--speculation", "mtp"]),
+            ("--speculation mtp cannot be used: --step-depth 2", tiny / "qwen3_5-ahead.gguf", ["--speculation", "mtp", "--step-depth", "2"]),
             ("--speculation off", llama, ["--draft-model", str(llama), "--speculation", "off"]),
             ("--step-depth 2", llama, ["--draft-model", str(llama), "--step-depth", "2"])]:
         assert wanted in failure(*options, model=model), wanted
+
+
+def test_the_layer_of_a_checkpoint_drafts():
+    """In every answer the same tokens; with mtp more of them are drafted than of text that was there before."""
+    choices, drafted = [], []
+    prompt = "The layer is random, and so is what it predicts."
+    for speculation in ("off", "text", "auto", "mtp"):
+        with ShoalServer("--speculation", speculation, "--device", "cpu", model=ROOT / "build/checkpoints/qwen3_5-ahead.gguf") as server:
+            server.wait_ready()
+            for seed in range(8):
+                reply = server.request("POST", "/v1/completions", {"prompt": prompt, "max_tokens": 60, "seed": seed, "temperature": 0.7})
+                assert reply.status == 200, reply.body
+                choices.append((seed, reply.json["choices"]))
+            drafted.append(server.metrics()["vllm:spec_decode_num_draft_tokens_total"])
+    for seed in range(8):
+        answers = [one for number, one in choices if number == seed]
+        assert all(one == answers[0] for one in answers)
+    assert drafted[0] == 0 and drafted[2] > drafted[1] and drafted[3] > drafted[1]
 
 
 @pytest.mark.parametrize("exact", [(), ("--batch-invariant", "--step-depth", "1")])

@@ -28,7 +28,7 @@ def tiny(name, cache_bytes):
 
 
 DEMO = Model(demo_model.FOLDER, True, range(300, 900), (1, 20, 60, 150, 300, 400), (2, 10, 60), "")
-TINY = [tiny("qwen3_5", str(8 * 23040)),  # recurrent
+TINY = [tiny("qwen3_5", str(12 * 23040)),  # recurrent
         tiny("lfm2", "180K"),  # convolution
         tiny("gpt_oss", "280K"),  # mixture of experts, attention sinks, sliding windows
         tiny("gemma3", "300K")]  # sliding windows

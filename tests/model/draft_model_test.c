@@ -36,6 +36,7 @@ struct trial {
     const char *path;
     const char *other; /* of random weights; NULL: draft models are not tried */
     struct kv_quantization quantization;
+    bool ahead; /* its layer that predicts a further token drafts too */
 };
 
 struct answer {
@@ -84,22 +85,22 @@ static void draw_request(struct scene *scene, struct test_random *random,
     drawn_request_end(drawn);
 }
 
-/* A draft model whose blocks are those of the first group of the target. */
-static struct draft_model *open_draft(struct model *model)
+/* A draft model, or an ahead layer, whose blocks are those of the first group of the target. */
+static struct draft_model *open_draft(const struct plan *plan)
 {
-    const struct plan *plan = model_plan(model);
     struct backend *backend = cpu_backend_create();
     struct backend_options load = {
         .threads = 2, .max_step_rows = DRAFT_MODEL_ROWS, .max_logit_rows = SEQUENCES};
     for (uint32_t group = 0; group < plan->kv.group_count; group++)
         load.kv_blocks[group] = BLOCKS;
     must(backend->interface->load(backend, plan, &load, NULL, NULL, NULL) == RESULT_OK);
-    return draft_model_create(
-        &(struct draft_model_parts){.backend = backend,
-                                    .group_count = plan->kv.group_count,
-                                    .vocab_tokens = plan->config.vocab_tokens,
-                                    .context_tokens = plan->config.context_tokens,
-                                    .max_sequences = SEQUENCES});
+    return draft_model_create(&(struct draft_model_parts){
+        .backend = backend,
+        .group_count = plan->kv.group_count,
+        .vocab_tokens = plan->config.vocab_tokens,
+        .context_tokens = plan->config.context_tokens,
+        .max_sequences = SEQUENCES,
+        .hidden_columns = plan->takes_hidden ? plan->config.hidden : 0});
 }
 
 static void close_draft(struct draft_model *draft)
@@ -186,7 +187,7 @@ static void check_draft_models(struct scene *scene, const struct trial *trial)
         struct model *model;
         struct error_text error;
         must(model_open(paths[i], &model, &error) == RESULT_OK);
-        struct draft_model *draft = open_draft(model);
+        struct draft_model *draft = open_draft(model_plan(model));
         run(scene, &suffix_drafter, draft, false, accepted[i]);
         close_draft(draft);
         model_close(model);
@@ -195,6 +196,19 @@ static void check_draft_models(struct scene *scene, const struct trial *trial)
         assert_true(accepted[0][position] > 50);
         assert_true(accepted[0][position] > 2 * accepted[1][position]);
     }
+}
+
+/* The plan that keeps hidden states gives the same answers, with the checkpoint's layer that predicts a
+ * further token. The layer is random, so few of its proposals are right. */
+static void check_ahead(struct scene *scene)
+{
+    struct error_text error;
+    uint64_t accepted[LIMIT_DRAFT_TOKENS + 1];
+    must(model_open_ahead(scene->model, &error) == RESULT_OK);
+    struct draft_model *draft = open_draft(model_ahead_plan(scene->model));
+    run(scene, &suffix_drafter, draft, false, accepted);
+    run(scene, &scene->oracle.drafter, draft, false, accepted);
+    close_draft(draft);
 }
 
 static void check_trial(const struct trial *trial)
@@ -223,6 +237,8 @@ static void check_trial(const struct trial *trial)
     run(&scene, &suffix_drafter, NULL, false, accepted);
     if (trial->other)
         check_draft_models(&scene, trial);
+    if (trial->ahead)
+        check_ahead(&scene);
     for (uint32_t i = 0; i < REQUESTS; i++)
         drawn_request_fini(&scene.requests[i]);
     draft_oracle_fini(&scene.oracle);
@@ -271,6 +287,13 @@ static void test_quantized_after_a_start(void **state)
                                 .quantization = turboquant});
 }
 
+static void test_layers_that_predict_a_further_token(void **state)
+{
+    (void)state;
+    check_trial(&(struct trial){.path = "build/checkpoints/qwen3_5-ahead", .ahead = true});
+    check_trial(&(struct trial){.path = "build/checkpoints/qwen3_5_moe-ahead.gguf", .ahead = true});
+}
+
 /* Delta nets and convolutions; then convolutions alone. */
 static void test_recurrent_state(void **state)
 {
@@ -283,9 +306,13 @@ static void test_recurrent_state(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_full_attention),          cmocka_unit_test(test_sliding_windows),
-        cmocka_unit_test(test_experts_and_sinks),       cmocka_unit_test(test_quantized_cache),
-        cmocka_unit_test(test_quantized_after_a_start), cmocka_unit_test(test_recurrent_state),
+        cmocka_unit_test(test_full_attention),
+        cmocka_unit_test(test_sliding_windows),
+        cmocka_unit_test(test_experts_and_sinks),
+        cmocka_unit_test(test_quantized_cache),
+        cmocka_unit_test(test_layers_that_predict_a_further_token),
+        cmocka_unit_test(test_quantized_after_a_start),
+        cmocka_unit_test(test_recurrent_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,8 +68,8 @@ bool op_fixture_open(struct op_fixture *f, enum cpu_tier tier, uint32_t threads)
         return false;
     memset(&f->program, 0, sizeof f->program);
     must(thread_pool_create(threads, &f->pool, &error) == RESULT_OK);
-    must(cpu_program_init(&f->program, plan_sketch_plan(f->sketch), &options, kernels, &error) ==
-         RESULT_OK);
+    must(cpu_program_init(&f->program, plan_sketch_plan(f->sketch), &options, kernels, NULL,
+                          &error) == RESULT_OK);
     must(cpu_walk_init(&f->step, &f->program, f->pool, &error) == RESULT_OK);
     must(cpu_weights_load(&f->program.weights, f->pool, &options, NULL, NULL, &error) == RESULT_OK);
     return true;

@@ -17,6 +17,7 @@ struct draft_model {
     struct step_sequence *sequences; /* [max_sequences], like the next two */
     uint32_t *logit_rows;
     struct row_sampling *samplings;
+    float *hidden; /* [DRAFT_MODEL_ROWS, hidden_columns]; NULL: none */
 };
 
 struct draft_model *draft_model_create(const struct draft_model_parts *parts)
@@ -34,6 +35,9 @@ struct draft_model *draft_model_create(const struct draft_model_parts *parts)
                                        .sequences = model->sequences,
                                        .logit_rows = model->logit_rows,
                                        .samplings = model->samplings};
+    if (parts->hidden_columns > 0)
+        model->hidden = must_alloc((size_t)DRAFT_MODEL_ROWS * parts->hidden_columns, sizeof(float));
+    model->batch.hidden = model->hidden;
     return model;
 }
 
@@ -45,6 +49,7 @@ void draft_model_destroy(struct draft_model *model)
     free(model->sequences);
     free(model->logit_rows);
     free(model->samplings);
+    free(model->hidden);
     free(model);
 }
 
@@ -75,6 +80,10 @@ void draft_model_add(struct draft_model *model, const struct draft_model_rows *r
         part->block_tables[group] = rows->blocks;
     memcpy(model->token_ids + batch->row_count, rows->tokens,
            rows->row_count * sizeof *rows->tokens);
+    must(!rows->hidden == (model->parts.hidden_columns == 0));
+    if (rows->hidden)
+        memcpy(model->hidden + (size_t)batch->row_count * model->parts.hidden_columns, rows->hidden,
+               (size_t)rows->row_count * model->parts.hidden_columns * sizeof(float));
     batch->row_count += rows->row_count;
     if (!rows->sampling)
         return;
@@ -94,6 +103,12 @@ enum result draft_model_run(struct draft_model *model, struct sampled_token *res
     model->batch.sequence_count = 0;
     model->batch.logit_row_count = 0;
     return result;
+}
+
+const float *draft_model_hidden(const struct draft_model *model)
+{
+    must(model->parts.hidden_columns > 0);
+    return model->parts.backend->interface->last_hidden(model->parts.backend);
 }
 
 uint8_t draft_model_class(float logprob)

@@ -24,6 +24,9 @@ struct draft_model_parts {
     uint32_t vocab_tokens;   /* of its logits */
     uint32_t context_tokens; /* positions that it was made for */
     uint32_t max_sequences;
+    /* 0, or an ahead layer of the target (worker/model/model.h): the columns of its hidden states. A
+     * row of position p then has the token at p + 1 and the target's hidden state at p. */
+    uint32_t hidden_columns;
 };
 
 struct draft_model;
@@ -40,7 +43,8 @@ struct draft_model_rows {
     uint32_t row_count;     /* > 0 */
     const uint32_t *blocks; /* block table that covers these positions and all before them */
     const struct row_sampling
-        *sampling; /* of the draw after the last row; NULL: nothing is drawn */
+        *sampling;       /* of the draw after the last row; NULL: nothing is drawn */
+    const float *hidden; /* [row_count, hidden_columns]; NULL without */
 };
 /* Rows that the step being filled has room for. */
 uint32_t draft_model_room(const struct draft_model *model);
@@ -48,6 +52,8 @@ void draft_model_add(struct draft_model *model, const struct draft_model_rows *r
 /* Computes the rows added since the last run. results: [draws] in the order of the sequences. */
 enum result draft_model_run(struct draft_model *model, struct sampled_token *results,
                             struct error_text *error) RESULT_CHECKED;
+/* Its own hidden states of the last run, [draws, hidden_columns]; valid until the next run. */
+const float *draft_model_hidden(const struct draft_model *model);
 
 /* Class of a token to which the draft model gives this log-probability. */
 uint8_t draft_model_class(float logprob);

@@ -12,10 +12,12 @@
 #include "worker/model/model.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "proto/must.h"
 #include "worker/model/build/plan_builder.h"
 #include "worker/model/checkpoint/checkpoint_shared.h"
 #include "worker/model/family_registry.h"
@@ -33,19 +35,24 @@ struct model {
     struct checkpoint_folder *folder;
     struct plan *plan;
     struct plan *vision_plan; /* NULL if the model takes no images */
+    struct plan *ahead_plan;  /* NULL: not opened */
+    const struct model_family *family;
+    struct tensor_naming naming; /* of a folder */
+    struct plan_source source;   /* of the plan */
     struct error_text no_vision_reason;
     struct model_fingerprint fingerprint;
 };
 
-static enum result build_plan(struct model *model, const struct model_family *family,
+static enum result build_plan(plan_tensor_id (*list_ops)(struct plan_builder *builder,
+                                                         const struct model_config *config),
                               const struct model_config *config, const struct plan_source *source,
-                              struct error_text *error)
+                              struct plan **plan, struct error_text *error)
 {
     struct plan_builder *builder = plan_builder_create(source, config, error);
     if (!builder)
         return error_set(error, RESULT_OUT_OF_MEMORY, "no memory for a plan");
-    plan_tensor_id logits = family->list_ops(builder, config);
-    enum result result = plan_builder_finish(builder, logits, &model->plan);
+    plan_tensor_id logits = list_ops(builder, config);
+    enum result result = plan_builder_finish(builder, logits, plan);
     plan_builder_destroy(builder);
     return result;
 }
@@ -63,9 +70,10 @@ static enum result open_gguf(struct model *model, enum result opened, struct err
         family_registry_read_gguf(gguf_parts_first(model->gguf), &family, &config, error);
     if (result != RESULT_OK)
         return result;
-    struct plan_source source = {.tensors = gguf_parts_tensors(model->gguf)};
+    model->family = family;
+    model->source = (struct plan_source){.tensors = gguf_parts_tensors(model->gguf)};
     model->fingerprint = gguf_parts_fingerprint(model->gguf);
-    return build_plan(model, family, &config, &source, error);
+    return build_plan(family->list_ops, &config, &model->source, &model->plan, error);
 }
 
 static enum result open_file(struct model *model, const char *path, struct error_text *error)
@@ -293,18 +301,20 @@ static enum result open_folder(struct model *model, int folder_fd, const char *p
     if (result != RESULT_OK)
         return result;
     name_after_path(path, &config);
-    struct tensor_naming naming = naming_of(model, family);
-    struct plan_source source = {
+    model->family = family;
+    model->naming = naming_of(model, family);
+    struct plan_source *source = &model->source;
+    *source = (struct plan_source){
         .tensors = checkpoint_folder_tensors(model->folder),
-        .naming = &naming,
+        .naming = &model->naming,
     };
-    source.prefix = find_prefix(&source);
-    if (!source.prefix)
+    source->prefix = find_prefix(source);
+    if (!source->prefix)
         return refuse_names(model, family, error);
     if (family->hf->look_at_tensors)
-        family->hf->look_at_tensors(source.tensors, source.prefix, &config);
+        family->hf->look_at_tensors(source->tensors, source->prefix, &config);
     model->fingerprint = checkpoint_folder_fingerprint(model->folder);
-    result = build_plan(model, family, &config, &source, error);
+    result = build_plan(family->list_ops, &config, source, &model->plan, error);
     if (result == RESULT_OK)
         open_vision(model, family);
     return result;
@@ -359,6 +369,73 @@ enum result model_open(const char *path, struct model **model, struct error_text
     return error_set(error, result, "%.100s: %s", path, reason.text);
 }
 
+/* --- the layer that predicts a further token ---------------------------------------------------- */
+
+/* The model's config with this layer alone, which attends as the model's do. */
+static struct model_config ahead_config(const struct model_config *whole)
+{
+    struct model_config config = *whole;
+    uint32_t attends = 0;
+    while (attends + 1 < whole->layers && whole->layer[attends].kind != LAYER_ATTENTION)
+        attends++;
+    config.layers = 1;
+    config.ahead_layers = 0;
+    config.layer[0] = whole->layer[attends];
+    return config;
+}
+
+static enum result build_ahead(struct model *model, const struct ahead_form *form,
+                               struct error_text *error)
+{
+    const struct model_config *whole = &model->plan->config;
+    struct model_config config = ahead_config(whole);
+    struct plan_source source = {.tensors = model->source.tensors};
+    char block[32];
+    snprintf(block, sizeof block, "blk.%u.", whole->layers);
+    source.naming = model->gguf ? &form->gguf : &form->hf;
+    source.prefix =
+        model->gguf ? block : tensor_naming_find_prefix(source.naming, source.tensors, form->probe);
+    if (!source.prefix || (model->gguf && whole->ahead_layers == 0))
+        return error_set(error, RESULT_NOT_FOUND,
+                         "the checkpoint has no layer that predicts a further token");
+    if (model->gguf && whole->ahead_layers > 1)
+        return error_set(error, RESULT_UNSUPPORTED,
+                         "it has %u layers that predict further tokens, not one",
+                         whole->ahead_layers);
+    const char *const parts[] = {source.prefix, NULL};
+    source.parts = parts;
+    return build_plan(form->list_ops, &config, &source, &model->ahead_plan, error);
+}
+
+enum result model_open_ahead(struct model *model, struct error_text *error)
+{
+    const struct ahead_form *form = model->family->ahead;
+    struct plan *plan = NULL;
+    if (!form)
+        return error_set(error, RESULT_NOT_FOUND,
+                         "layers that predict a further token are not known of this family");
+    enum result result = build_ahead(model, form, error);
+    if (result != RESULT_OK)
+        return result;
+    struct model_config config = model->plan->config;
+    config.keeps_hidden = true;
+    result = build_plan(model->family->list_ops, &config, &model->source, &plan, error);
+    if (result != RESULT_OK) {
+        plan_destroy(model->ahead_plan);
+        model->ahead_plan = NULL;
+        return result;
+    }
+    must(plan->keeps_hidden && model->ahead_plan->takes_hidden);
+    plan_destroy(model->plan);
+    model->plan = plan;
+    return RESULT_OK;
+}
+
+const struct plan *model_ahead_plan(const struct model *model)
+{
+    return model->ahead_plan;
+}
+
 enum result model_quantize_kv(struct model *model, const struct kv_quantization *quantization,
                               struct error_text *error)
 {
@@ -376,6 +453,7 @@ void model_close(struct model *model)
         return;
     plan_destroy(model->plan);
     plan_destroy(model->vision_plan);
+    plan_destroy(model->ahead_plan);
     gguf_parts_close(model->gguf);
     gguf_parts_close(model->tower);
     checkpoint_folder_close(model->folder);

@@ -43,6 +43,12 @@ enum result model_quantize_kv(struct model *model, const struct kv_quantization 
                               struct error_text *error) RESULT_CHECKED;
 /* Makes its plan one that gives vectors; likewise. Errors: those of plan_pool(). */
 enum result model_pool(struct model *model, struct error_text *error) RESULT_CHECKED;
+/* Opens the layer that predicts a further token, and makes the model's plan keep the hidden states that
+ * it takes; call it before model_quantize_kv(). RESULT_NOT_FOUND if the checkpoint has none, else errors
+ * of model_open(); the model stays usable without it. */
+enum result model_open_ahead(struct model *model, struct error_text *error) RESULT_CHECKED;
+/* Its plan; NULL without model_open_ahead(). */
+const struct plan *model_ahead_plan(const struct model *model);
 void model_close(struct model *model);
 
 const struct plan *model_plan(const struct model *model);

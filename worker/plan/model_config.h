@@ -132,7 +132,8 @@ struct model_config {
     uint32_t deepstack_layers;
     uint32_t rope_count;
     struct rope_config ropes[MODEL_ROPES_MAX];
-    uint32_t ahead_layers;  /* after the last one, predict further tokens; not used */
+    uint32_t ahead_layers;  /* after the last one, predict further tokens (model_open_ahead()) */
+    bool keeps_hidden;      /* the last layer is computed for all rows (struct plan) */
     uint32_t conv_taps;     /* of recurrent layers: columns that a short convolution sees */
     uint32_t conv_channels; /* of a short convolution */
     struct delta_config delta;

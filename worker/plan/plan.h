@@ -96,7 +96,14 @@ struct plan {
     struct plan_op *ops;
     plan_tensor_id logits; /* [logit rows, vocab_tokens]; of a vision plan PLAN_NONE */
     bool lacks_head;       /* the checkpoint has no matrix of logits: only plan_pool() is allowed */
-    bool pools;            /* `logits` are the vectors of plan_pool(); nothing is drawn from them */
+    /* Hidden states between plans: one of its inputs is a tensor that steps are given, [step rows];
+     * and the tensor whose rows another plan takes: of a model's plan the normalized residual of all
+     * step rows, of the plan of its ahead layer that of the logit rows. */
+    bool takes_hidden;
+    bool keeps_hidden;
+    plan_tensor_id hidden_in;
+    plan_tensor_id hidden_out;
+    bool pools; /* `logits` are the vectors of plan_pool(); nothing is drawn from them */
 
     struct model_vision vision; /* of a vision plan */
     /* Of a vision plan: stage s ends before op stage_ends[s]. Stage 0 reads the images, the

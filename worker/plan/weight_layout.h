@@ -25,8 +25,9 @@ enum weight_layout {
     WEIGHT_GPTQ,
     WEIGHT_NVFP4, /* 4-bit floats and numbers from a table: weight_nibbles.h */
     WEIGHT_TABLE4,
-    WEIGHT_TRANSPOSED, /* floats of `type`, [columns][rows] */
-    WEIGHT_INTERLEAVED /* floats of `type`: column part * group + c is stored as c * parts + part */
+    WEIGHT_TRANSPOSED,  /* floats of `type`, [columns][rows] */
+    WEIGHT_INTERLEAVED, /* floats of `type`: column part * group + c is stored as c * parts + part */
+    WEIGHT_SLICE        /* some columns of rows of `type`; data is where those of row 0 begin */
 };
 
 /* TABLE4: scale number i is map[scales[i]] * outer[i / block] + offset; no map: floats. */

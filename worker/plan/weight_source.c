@@ -205,6 +205,16 @@ static void read_interleaved(const struct weight_source *source, uint32_t column
     }
 }
 
+static void read_slice(const struct weight_source *source, uint32_t columns,
+                       struct weight_span span, uint8_t *out)
+{
+    struct ggml_block block = ggml_type_block(source->type);
+    must(span.first + span.count <= columns && span.first % block.elements == 0);
+    memcpy(out,
+           source->data + span.row * source->row_bytes + span.first / block.elements * block.bytes,
+           span.count / block.elements * block.bytes);
+}
+
 /* --- all -------------------------------------------------------------------------------------- */
 
 #define ONE_TYPE GGML_TYPE_END /* `choose` always chooses the same type */
@@ -256,6 +266,7 @@ static const struct {
     [WEIGHT_TABLE4] = {keep_type, ONE_TYPE, weight_nibbles_read, true},
     [WEIGHT_TRANSPOSED] = {keep_type, ONE_TYPE, read_transposed, true},
     [WEIGHT_INTERLEAVED] = {keep_type, ONE_TYPE, read_interleaved, true},
+    [WEIGHT_SLICE] = {keep_type, ONE_TYPE, read_slice, true},
 };
 
 static enum weight_layout layout_of_gguf(enum ggml_type type)

@@ -14,6 +14,7 @@
  *   nibbles with a table (bitsandbytes)          the stated float, rounded
  *   E4M3 with scales                             F8_128, F8_32, or BF16, rounded (weight_fp8.c)
  *   floats, columns before rows or interleaved   the same floats
+ *   some columns of a matrix                     the same elements
  *
  * The smaller type is used if its f16 scales are exact. weight_source_choose_type() reads all
  * scales for that when the checkpoint is opened.
@@ -39,7 +40,7 @@ enum ggml_type weight_source_wide_type(const struct weight_source *source);
 /*
  * Writes columns [first, first + count) of a row to `out`, as elements of `type`. `first` and
  * `count` are multiples of WEIGHT_SOURCE_BLOCK, of 256 for GGUF's blocks of 256, of 128 for F8_128,
- * except for FP8 as BF16, TABLE4, TRANSPOSED and INTERLEAVED. `columns`: of the matrix. must() a source that is not in place.
+ * except for FP8 as BF16, TABLE4, TRANSPOSED, INTERLEAVED and SLICE. `columns`: of the matrix. must() a source that is not in place.
  */
 void weight_source_read(const struct weight_source *source, uint32_t columns,
                         struct weight_span span, uint8_t *out);

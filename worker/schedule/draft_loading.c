@@ -29,7 +29,7 @@ enum result draft_loading_open(struct draft_loading *loading, const struct worke
     enum result result = model_open(options->draft_model, &loading->model, &reason);
     if (result != RESULT_OK)
         return error_set(error, result, "--draft-model: %s", reason.text);
-    const struct plan *plan = model_plan(loading->model);
+    const struct plan *plan = loading->plan = model_plan(loading->model);
     const char *why = NULL;
     if (plan->state.layers > 0)
         why = "its recurrent state cannot be taken back";
@@ -41,30 +41,46 @@ enum result draft_loading_open(struct draft_loading *loading, const struct worke
     return RESULT_OK;
 }
 
+enum result draft_loading_open_ahead(struct draft_loading *loading, const struct model *target,
+                                     struct error_text *error)
+{
+    if (full_group(&model_plan(target)->kv) == KV_GROUPS_MAX)
+        return error_set(
+            error, RESULT_UNSUPPORTED,
+            "the model keeps keys and values of whole sequences in no layer, and those "
+            "of the layer are kept beside them");
+    loading->plan = model_ahead_plan(target);
+    return RESULT_OK;
+}
+
 uint64_t draft_loading_block_bytes(const struct draft_loading *loading,
                                    const struct worker_options *options)
 {
     uint64_t bytes = 0;
-    if (!loading->model)
+    if (!loading->plan)
         return 0;
-    const struct kv_layout *layout = &model_plan(loading->model)->kv;
+    const struct kv_layout *layout = &loading->plan->kv;
     for (uint32_t group = 0; group < layout->group_count; group++)
         bytes += kv_layout_block_bytes(layout, group, kv_cache_type_bytes(options->kv_cache_type));
     return bytes;
 }
 
 enum result draft_loading_load(struct draft_loading *loading, const struct plan *target,
-                               const struct backend_options *options, uint32_t max_sequences,
-                               struct error_text *error)
+                               const struct backend *backend, const struct backend_options *options,
+                               uint32_t max_sequences, struct error_text *error)
 {
     struct error_text reason = {""};
-    if (!loading->model)
+    if (!loading->plan)
         return RESULT_OK;
-    const struct plan *plan = model_plan(loading->model);
+    const struct plan *plan = loading->plan;
+    const char *what = loading->model ? "--draft-model" : "--speculation mtp";
     struct backend_options own = *options;
     own.has_vault = false;
     own.vault_fd = own.vault_send_fd = -1;
-    own.checkpoint = model_fingerprint(loading->model);
+    if (loading->model)
+        own.checkpoint = model_fingerprint(loading->model);
+    else
+        own.lender = backend;
     own.step_depth = 1;
     own.max_step_rows = DRAFT_MODEL_ROWS;
     own.max_logit_rows = max_sequences;
@@ -80,15 +96,17 @@ enum result draft_loading_load(struct draft_loading *loading, const struct plan 
     enum result result =
         loading->backend->interface->load(loading->backend, plan, &own, NULL, NULL, &reason);
     if (result != RESULT_OK)
-        return error_set(error, result, "--draft-model: %s", reason.text);
-    loading->draft = draft_model_create(
-        &(struct draft_model_parts){.backend = loading->backend,
-                                    .group_count = plan->kv.group_count,
-                                    .vocab_tokens = plan->config.vocab_tokens,
-                                    .context_tokens = plan->config.context_tokens,
-                                    .max_sequences = max_sequences});
-    log_info("draft model: %s \"%s\", weights %.1f MB", plan->config.architecture,
-             plan->config.name,
+        return error_set(error, result, "%s: %s", what, reason.text);
+    loading->draft = draft_model_create(&(struct draft_model_parts){
+        .backend = loading->backend,
+        .group_count = plan->kv.group_count,
+        .vocab_tokens = plan->config.vocab_tokens,
+        .context_tokens = plan->config.context_tokens,
+        .max_sequences = max_sequences,
+        .hidden_columns = plan->takes_hidden ? plan->config.hidden : 0});
+    log_info("%s: %s \"%s\", weights %.1f MB",
+             loading->model ? "draft model" : "layer that predicts a further token",
+             plan->config.architecture, plan->config.name,
              (double)loading->backend->interface->weights_bytes(loading->backend) / MEGABYTE);
     return RESULT_OK;
 }

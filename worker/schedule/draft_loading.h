@@ -10,7 +10,8 @@
 
 /* Zeroed: no draft model. */
 struct draft_loading {
-    struct model *model;
+    struct model *model;     /* NULL: none, or the plan is the target's */
+    const struct plan *plan; /* of the draft model or of the target's ahead layer; NULL: neither */
     struct backend *backend;
     struct draft_model *draft; /* NULL until it is loaded */
 };
@@ -20,13 +21,17 @@ struct draft_loading {
  * model_open(). The frontend has compared the vocabularies. */
 enum result draft_loading_open(struct draft_loading *loading, const struct worker_options *options,
                                const struct plan *target, struct error_text *error) RESULT_CHECKED;
+/* The same for the ahead layer of the target (model_open_ahead()), which was opened. */
+enum result draft_loading_open_ahead(struct draft_loading *loading, const struct model *target,
+                                     struct error_text *error) RESULT_CHECKED;
 /* Bytes that it needs beside each block of the target's first FULL group; 0 without a draft model. */
 uint64_t draft_loading_block_bytes(const struct draft_loading *loading,
                                    const struct worker_options *options);
-/* Loads it with the options of the target's backend, for sequences and blocks of the target. */
+/* Loads it with the options of the target's backend, for sequences and blocks of the target. An ahead
+ * layer uses the weights of that backend that it shares, so steps end before the backend does. */
 enum result draft_loading_load(struct draft_loading *loading, const struct plan *target,
-                               const struct backend_options *options, uint32_t max_sequences,
-                               struct error_text *error) RESULT_CHECKED;
+                               const struct backend *backend, const struct backend_options *options,
+                               uint32_t max_sequences, struct error_text *error) RESULT_CHECKED;
 void draft_loading_close(struct draft_loading *loading);
 
 #endif

@@ -9,6 +9,8 @@
  */
 #include "worker/schedule/model_drafts.h"
 
+#include <string.h>
+
 #include "proto/must.h"
 #include "worker/schedule/draft_policy.h"
 #include "worker/schedule/sequence_draft.h"
@@ -16,11 +18,74 @@
 
 #define FEED_ROWS    32u  /* of a chunk beside streams */
 #define FIRST_ROWS   16u  /* of one stream in the first round */
+#define LONG_PAUSE   64u  /* steps; in a longer one an ahead layer is not fed */
 #define LEAST_CHANCE 0.15 /* a stream whose next token is accepted less often ends its rounds */
 
 static uint32_t least(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
+}
+
+static uint32_t hidden_columns(const struct worker_engine *engine)
+{
+    return draft_model_parts(engine->parts.draft_model)->hidden_columns;
+}
+
+bool model_drafts_is_ahead(const struct worker_engine *engine)
+{
+    return hidden_columns(engine) > 0;
+}
+
+/* A row of an ahead layer has the token after its position. */
+static uint32_t token_shift(const struct worker_engine *engine)
+{
+    return model_drafts_is_ahead(engine) ? 1 : 0;
+}
+
+uint32_t model_drafts_first_rows(const struct worker_engine *engine,
+                                 const struct sequence *sequence)
+{
+    uint32_t end = sequence->known_tokens - token_shift(engine);
+    return end > sequence->draft.cells.count ? end - sequence->draft.cells.count : 0;
+}
+
+void model_drafts_note_step(struct worker_engine *engine, const struct step_batch_builder *builder)
+{
+    const struct step_batch *batch = step_batch_builder_batch(builder);
+    uint64_t step = ++engine->model_drafts.target_step;
+    for (uint32_t i = 0; i < batch->sequence_count; i++) {
+        struct sequence *sequence = step_batch_builder_sequence(builder, i);
+        if (!sequence)
+            continue;
+        struct model_cells *cells = &sequence->draft.cells;
+        cells->hidden_step = step;
+        cells->hidden_row = batch->sequences[i].first_row;
+        cells->hidden_rows = batch->sequences[i].row_count;
+        cells->hidden_from = batch->sequences[i].first_position;
+    }
+}
+
+/* How many of the sequence's rows from `first` on have hidden states of the target's last step. */
+static uint32_t hidden_rows(const struct worker_engine *engine, const struct sequence *sequence,
+                            uint32_t first)
+{
+    const struct model_cells *cells = &sequence->draft.cells;
+    uint32_t end = cells->hidden_from + cells->hidden_rows;
+    bool there = cells->hidden_step == engine->model_drafts.target_step;
+    return there && first >= cells->hidden_from && first < end ? end - first : 0;
+}
+
+/* That of position `first`; NULL if the draft model takes none. */
+static const float *hidden_of(const struct worker_engine *engine, const struct sequence *sequence,
+                              uint32_t first)
+{
+    const struct backend *target = engine->parts.backend;
+    const struct model_cells *cells = &sequence->draft.cells;
+    if (!model_drafts_is_ahead(engine))
+        return NULL;
+    must(hidden_rows(engine, sequence, first) > 0);
+    return target->interface->last_hidden(target) +
+           (size_t)(cells->hidden_row + first - cells->hidden_from) * hidden_columns(engine);
 }
 
 static bool is_filled(const struct model_drafts *drafts, const struct block_table *table,
@@ -103,9 +168,11 @@ static uint32_t rows_it_takes(const struct worker_engine *engine, const struct s
                               uint32_t rows)
 {
     const struct draft_model_parts *parts = draft_model_parts(engine->parts.draft_model);
-    uint32_t first = sequence->draft.cells.count, taken = 0;
+    uint32_t first = sequence->draft.cells.count, taken = 0, shift = token_shift(engine);
+    if (shift > 0)
+        rows = least(rows, hidden_rows(engine, sequence, first));
     while (taken < rows && first + taken < parts->context_tokens &&
-           sequence->request.tokens[first + taken] < parts->vocab_tokens)
+           sequence->request.tokens[first + taken + shift] < parts->vocab_tokens)
         taken++;
     return taken;
 }
@@ -124,10 +191,13 @@ static enum result run(struct worker_engine *engine, uint32_t rows, bool is_roun
     return result;
 }
 
+/* hidden: of an ahead layer, its first row's. */
 static void add_rows(struct worker_engine *engine, const struct sequence *sequence, uint32_t first,
-                     uint32_t rows, const struct row_sampling *sampling)
+                     uint32_t rows, const struct row_sampling *sampling, const float *hidden)
 {
-    const struct draft_model_rows part = {.tokens = sequence->request.tokens + first,
+    const uint32_t *tokens = sequence->request.tokens + first + token_shift(engine);
+    const struct draft_model_rows part = {.tokens = tokens,
+                                          .hidden = hidden,
                                           .first_position = first,
                                           .row_count = rows,
                                           .blocks =
@@ -143,6 +213,49 @@ static bool is_young(const struct sequence *sequence)
     return sequence->known_tokens - sequence->request.run.prompt_tokens <= FIRST_ROWS;
 }
 
+void model_drafts_settle(struct worker_engine *engine)
+{
+    for (uint32_t i = 0; i < sequence_table_running(engine->table); i++)
+        settle(&engine->model_drafts, sequence_table_running_at(engine->table, i));
+}
+
+/* Feeds the sequence's rows in as many runs as they need. *fed: rows since the last run. */
+static enum result feed_ahead(struct worker_engine *engine, struct sequence *sequence,
+                              uint32_t *fed, struct error_text *error)
+{
+    uint32_t left = rows_it_takes(engine, sequence, model_drafts_first_rows(engine, sequence));
+    enum result result = RESULT_OK;
+    while (left > 0 && result == RESULT_OK) {
+        uint32_t first = sequence->draft.cells.count;
+        uint32_t rows = least(left, draft_model_room(engine->parts.draft_model));
+        if (rows > 0) {
+            add_rows(engine, sequence, first, rows, NULL, hidden_of(engine, sequence, first));
+            note_cells(&engine->model_drafts, sequence, first + rows);
+        }
+        *fed += rows;
+        left -= rows;
+        if (left > 0) {
+            result = run(engine, *fed, false, error);
+            *fed = 0;
+        }
+    }
+    return result;
+}
+
+enum result model_drafts_feed_ahead(struct worker_engine *engine, struct error_text *error)
+{
+    uint32_t fed = 0;
+    enum result result = RESULT_OK;
+    if (engine->drafts.pace.model.pause_steps > LONG_PAUSE)
+        return RESULT_OK;
+    for (uint32_t i = 0; i < sequence_table_running(engine->table) && result == RESULT_OK; i++) {
+        struct sequence *sequence = sequence_table_running_at(engine->table, i);
+        if (sequence_draft_is_wanted(sequence))
+            result = feed_ahead(engine, sequence, &fed, error);
+    }
+    return result == RESULT_OK && fed > 0 ? run(engine, fed, false, error) : result;
+}
+
 enum result model_drafts_feed(struct worker_engine *engine, uint32_t step_rows,
                               struct error_text *error)
 {
@@ -152,7 +265,6 @@ enum result model_drafts_feed(struct worker_engine *engine, uint32_t step_rows,
     uint32_t fed = 0;
     for (uint32_t i = 0; i < sequence_table_running(engine->table); i++) {
         struct sequence *sequence = sequence_table_running_at(engine->table, i);
-        settle(drafts, sequence);
         bool decodes = sequence->state == SEQUENCE_DECODE;
         if (is_paused || !sequence_draft_is_wanted(sequence) || (decodes && !is_young(sequence)))
             continue;
@@ -164,7 +276,7 @@ enum result model_drafts_feed(struct worker_engine *engine, uint32_t step_rows,
         uint32_t rows = rows_it_takes(engine, sequence, least(behind, left - fed));
         if (rows == 0)
             continue;
-        add_rows(engine, sequence, sequence->draft.cells.count, rows, NULL);
+        add_rows(engine, sequence, sequence->draft.cells.count, rows, NULL, NULL);
         note_cells(drafts, sequence, sequence->draft.cells.count + rows);
         fed += rows;
     }
@@ -174,9 +286,9 @@ enum result model_drafts_feed(struct worker_engine *engine, uint32_t step_rows,
 bool model_drafts_is_ready(const struct worker_engine *engine, const struct sequence *sequence)
 {
     const struct draft_model_parts *parts = draft_model_parts(engine->parts.draft_model);
-    uint32_t rows = sequence->known_tokens - sequence->draft.cells.count;
+    uint32_t rows = model_drafts_first_rows(engine, sequence);
     struct row_sampling sampling;
-    return sequence->state == SEQUENCE_DECODE && rows <= FIRST_ROWS &&
+    return sequence->state == SEQUENCE_DECODE && rows > 0 && rows <= FIRST_ROWS &&
            rows_it_takes(engine, sequence, rows) == rows &&
            sequence->known_tokens + DRAFT_MODEL_TOKENS <= parts->context_tokens &&
            sequence_next_draw(sequence, &sampling) == SEQUENCE_DRAW_KNOWN && !sampling.is_forced;
@@ -204,31 +316,51 @@ static void guess_sampling(const struct worker_engine *engine, const struct sequ
     sampling->mask = NULL;
 }
 
+/* The ahead layer's own hidden state of the pick's last round. */
+static float *own_state(struct worker_engine *engine, const struct model_pick *pick)
+{
+    struct model_drafts *drafts = &engine->model_drafts;
+    return drafts->states + (size_t)(pick - drafts->picks) * hidden_columns(engine);
+}
+
 /* Adds the rows of a stream's next round. */
 static uint32_t add_round(struct worker_engine *engine, const struct model_pick *pick,
                           struct model_round *round)
 {
     const struct sequence *sequence = pick->sequence;
     uint32_t first = sequence->draft.cells.count;
-    uint32_t end = sequence->known_tokens + round->tokens;
+    uint32_t end = sequence->known_tokens + round->tokens - token_shift(engine);
+    const float *hidden = NULL;
     struct row_sampling sampling;
     guess_sampling(engine, sequence, round, &sampling);
-    if (round->tokens > 0)
+    if (round->tokens > 0) {
         first = end - 1;
-    add_rows(engine, sequence, first, end - first, &sampling);
+        if (model_drafts_is_ahead(engine))
+            hidden = own_state(engine, pick);
+    } else {
+        hidden = hidden_of(engine, sequence, first);
+    }
+    add_rows(engine, sequence, first, end - first, &sampling, hidden);
     return end - first;
 }
 
-/* Takes the token that a stream's round drew. */
+/* Takes the token that a stream's round drew, draw number `draw`. The cells that an ahead layer computes
+ * from its own states do not count: later ones are computed from the target's. */
 static void take_guess(struct worker_engine *engine, const struct model_pick *pick,
-                       struct model_round *round, const struct sampled_token *drawn)
+                       struct model_round *round, uint32_t draw)
 {
+    const struct sampled_token *drawn = &engine->model_drafts.results[draw];
     struct sequence *sequence = pick->sequence;
     struct model_cells *cells = &sequence->draft.cells;
+    uint32_t columns = hidden_columns(engine);
+    if (columns > 0)
+        memcpy(own_state(engine, pick),
+               draft_model_hidden(engine->parts.draft_model) + (size_t)draw * columns,
+               columns * sizeof(float));
     if (round->tokens == 0) {
-        note_cells(&engine->model_drafts, sequence, sequence->known_tokens);
+        note_cells(&engine->model_drafts, sequence, sequence->known_tokens - token_shift(engine));
         cells->guessed_from = sequence->known_tokens;
-    } else {
+    } else if (columns == 0) {
         cells->guesses[cells->guessed_count++] = pick->proposal->tokens[round->tokens - 1];
         cells->count = sequence->known_tokens + round->tokens;
     }
@@ -272,7 +404,7 @@ enum result model_drafts_propose(struct worker_engine *engine, struct model_pick
             return result;
         for (uint32_t i = 0; i < count; i++)
             if (!drafts->rounds[i].ends)
-                take_guess(engine, &picks[i], &drafts->rounds[i], &drafts->results[at++]);
+                take_guess(engine, &picks[i], &drafts->rounds[i], at++);
     }
     return RESULT_OK;
 }

@@ -15,16 +15,31 @@
 
 #include "worker/schedule/worker_engine.h"
 
-/* One chunk of rows, the oldest sequences first; no step is under way. Rows of prompts only: a
- * stream that fell behind in a pause of the draft model, in which nothing is fed, has no more of its
- * proposals. `step_rows`: prompt rows of the last step; a chunk may have as many. Settles all running
- * sequences. */
+/* Whether the draft model is an ahead layer of the target: a row of position p then has the token at
+ * p + 1 and the target's hidden state at p, which only the target's last step has. */
+bool model_drafts_is_ahead(const struct worker_engine *engine);
+/* The step was launched: which hidden states it has. */
+void model_drafts_note_step(struct worker_engine *engine, const struct step_batch_builder *builder);
+
+/* Settles all running sequences; before the next calls, with no step under way. */
+void model_drafts_settle(struct worker_engine *engine);
+/* For an ahead layer, after the proposals: all rows that it lacks and the target's last step has. A
+ * stream that lacks others (its prompt was cached, but not the layer's part) has no proposals. In a
+ * long pause nothing is fed. */
+enum result model_drafts_feed_ahead(struct worker_engine *engine,
+                                    struct error_text *error) RESULT_CHECKED;
+/* For others, before the proposals: one chunk of rows, the oldest sequences first. Rows of prompts
+ * only: a stream that fell behind in a pause of the draft model, in which nothing is fed, has no more
+ * of its proposals. `step_rows`: prompt rows of the last step; a chunk may have as many. */
 enum result model_drafts_feed(struct worker_engine *engine, uint32_t step_rows,
                               struct error_text *error) RESULT_CHECKED;
 
 /* Whether the draft model can propose for the sequence now: it has computed nearly all its tokens,
  * and the next one is not forced. */
 bool model_drafts_is_ready(const struct worker_engine *engine, const struct sequence *sequence);
+/* Rows of the sequence in the first round. */
+uint32_t model_drafts_first_rows(const struct worker_engine *engine,
+                                 const struct sequence *sequence);
 /* Runs up to `rounds` > 0 for the picks, whose proposals it replaces; blocks for so many drafts are
  * free. The sequences then hold blocks beyond their certain row until model_drafts_trim(). */
 enum result model_drafts_propose(struct worker_engine *engine, struct model_pick *picks,

@@ -57,6 +57,12 @@ struct draft_mask {
 
 /* What a draft model has computed of a sequence (model_drafts.h): positions [0, count). */
 struct model_cells {
+    /* For an ahead layer: the rows [hidden_row, + hidden_rows) of step number hidden_step, from position
+     * hidden_from on, have hidden states. */
+    uint64_t hidden_step;
+    uint32_t hidden_row;
+    uint32_t hidden_rows;
+    uint32_t hidden_from;
     uint32_t count;
     uint32_t tail_at;             /* logical block of the first cell of the last round, */
     struct kv_block_ref tails[2]; /* that block and the next one, as they were then */

@@ -130,7 +130,7 @@ static uint32_t pick(struct worker_engine *engine, const struct step_snapshot *s
                                                   .most = most,
                                                   .trust = model->trusts[count],
                                                   .proposal = proposal};
-        *first_rows += sequence->known_tokens - sequence->draft.cells.count;
+        *first_rows += model_drafts_first_rows(engine, sequence);
         count++;
     }
     return count;

@@ -16,6 +16,7 @@
 #include "worker/cache/prefix_cache.h"
 #include "worker/schedule/gauge_board.h"
 #include "worker/schedule/grammar_masks.h"
+#include "worker/schedule/model_drafts.h"
 #include "worker/schedule/step_drafts.h"
 #include "worker/schedule/step_planner.h"
 #include "worker/schedule/step_publisher.h"
@@ -47,6 +48,8 @@ static void publish_gauges(struct worker_engine *engine)
 static void advance(struct worker_engine *engine, const struct step_batch_builder *builder)
 {
     const struct step_batch *batch = step_batch_builder_batch(builder);
+    if (engine->parts.draft_model)
+        model_drafts_note_step(engine, builder);
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
         struct sequence *sequence = step_batch_builder_sequence(builder, i);
         sequence_advance(sequence, &engine->pools,

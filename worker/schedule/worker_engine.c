@@ -65,6 +65,9 @@ static void create_model_drafts(struct worker_engine *engine)
     drafts->trusts = must_alloc(parts->max_sequences, sizeof *drafts->trusts);
     drafts->rounds = must_alloc(parts->max_sequences, sizeof *drafts->rounds);
     drafts->results = must_alloc(parts->max_sequences, sizeof *drafts->results);
+    uint32_t columns = draft_model_parts(parts->draft_model)->hidden_columns;
+    if (columns > 0)
+        drafts->states = must_alloc((size_t)parts->max_sequences * columns, sizeof(float));
 }
 
 enum result worker_engine_create(const struct worker_engine_parts *parts,
@@ -150,6 +153,7 @@ void worker_engine_destroy(struct worker_engine *engine)
     free(engine->model_drafts.trusts);
     free(engine->model_drafts.rounds);
     free(engine->model_drafts.results);
+    free(engine->model_drafts.states);
     if (engine->vocabulary) /* after the sequences, which have matchers */
         grammar_vocabulary_close(engine->vocabulary);
     free(engine);

@@ -96,6 +96,8 @@ struct model_drafts {
     double *trusts;
     struct model_round *rounds;
     struct sampled_token *results;
+    float *states; /* [max_sequences, columns] an ahead layer's own, of each pick; else NULL */
+    uint64_t target_step; /* number of the target's last step */
     uint64_t rounds_us;   /* of the step that is being planned or under way */
     uint32_t prompt_rows; /* of the last step */
 };

@@ -13,6 +13,7 @@
 
 #include "proto/limits.h"
 #include "proto/must.h"
+#include "proto/speculation.h"
 #include "worker/backend/host/backend.h"
 
 #define KV_CACHE_BYTES_MAX  (1ull << 48) /* address space of a process */
@@ -85,7 +86,7 @@ static const struct flag flags[] = {
     {"--mixed-prefill-tokens", FLAG_U32, FIELD(mixed_prefill_tokens), 0, LIMIT_STEP_ROWS, false},
     {"--itl-target-ms", FLAG_U32, FIELD(itl_target_ms), 1, LIMIT_ITL_TARGET_MS, false},
     {"--step-depth", FLAG_U32, FIELD(step_depth), 0, STEP_DEPTH_MAX, false},
-    {"--speculation", FLAG_U32, FIELD(speculation), 0, 1, false},
+    {"--speculation", FLAG_U32, FIELD(speculation), 0, SPECULATION_MTP, false},
     {"--draft-model", FLAG_TEXT, FIELD(draft_model), 0, 0, false},
     {"--context", FLAG_U32, FIELD(context_tokens), 0, LIMIT_CONTEXT_TOKENS, false},
     {"--pooling", FLAG_POOLING, FIELD(pooling), 0, 0, false},

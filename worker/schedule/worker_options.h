@@ -51,7 +51,7 @@ struct worker_options {
     uint32_t mixed_prefill_tokens; /* 0 = chosen by the price of rows */
     uint32_t itl_target_ms;
     uint32_t step_depth;     /* maximum steps launched and not read; 0 = the backend's choice */
-    uint32_t speculation;    /* 1: tokens are drafted where that is exact */
+    uint32_t speculation;    /* enum speculation; tokens are drafted where that is exact */
     const char *draft_model; /* path of a smaller model that drafts, or NULL */
     uint32_t context_tokens; /* 0 = the model's, limited by the KV memory */
     enum pooling pooling;    /* not OFF: requests get vectors, not text */

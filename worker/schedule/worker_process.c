@@ -14,6 +14,7 @@
 
 #include "proto/checkpoint_files.h"
 #include "proto/must.h"
+#include "proto/speculation.h"
 #include "shm/peer_watch.h"
 #include "worker/backend/host/thread_pool.h"
 #include "worker/cache/kv_budget.h"
@@ -92,6 +93,34 @@ static const char *no_speculation_reason(const struct worker_process *process)
     if (options->step_depth > 1)
         return "--step-depth 2: drafts are judged by a token that is read first";
     return NULL;
+}
+
+/* The checkpoint's layer that predicts a further token, before the plan gets its kind of KV cache.
+ * Without --speculation mtp a layer that cannot be used is named in the log. */
+static enum result open_ahead(struct worker_process *process, struct error_text *error)
+{
+    const struct worker_options *options = process->options;
+    bool wanted = options->speculation == SPECULATION_MTP;
+    const char *why = no_speculation_reason(process);
+    struct error_text reason = {""};
+    if (options->speculation == SPECULATION_TEXT || options->draft_model || (why && !wanted))
+        return RESULT_OK;
+    enum result result = RESULT_OK;
+    if (why || options->device.kind != DEVICE_CPU)
+        result = error_set(&reason, RESULT_UNSUPPORTED, "%s",
+                           why ? why : "it computes on the CPU, beside a model with --device cpu");
+    if (result == RESULT_OK)
+        result = model_open_ahead(process->model, &reason);
+    if (result == RESULT_OK)
+        result = draft_loading_open_ahead(&process->draft, process->model, &reason);
+    if (result == RESULT_OK)
+        return RESULT_OK;
+    if (wanted)
+        return error_set(error, result, "--speculation mtp cannot be used: %s", reason.text);
+    if (result != RESULT_NOT_FOUND)
+        log_info("speculation: the layer that predicts a further token is not used: %s",
+                 reason.text);
+    return RESULT_OK;
 }
 
 /* A draft model that could not be used would be missed only in the log. */
@@ -378,7 +407,10 @@ static void log_speculation(const struct worker_process *process,
     if (parts->drafter)
         log_info("speculation: tokens that the prompt or the answer had before are drafted, "
                  "and tokens that a grammar forces%s; %u in a step at most",
-                 parts->draft_model ? " or the draft model proposes" : "", LIMIT_DRAFT_TOKENS);
+                 !parts->draft_model    ? ""
+                 : process->draft.model ? " or the draft model proposes"
+                                        : " or the checkpoint's own layer for it predicts",
+                 LIMIT_DRAFT_TOKENS);
     else
         log_info("speculation: none: %s", no_speculation_reason(process));
 }
@@ -499,6 +531,9 @@ static enum result start(struct worker_process *process, struct error_text *erro
         result = check_files(process->options, error); /* none was replaced in between */
     if (result != RESULT_OK)
         return result;
+    result = open_ahead(process, error);
+    if (result != RESULT_OK)
+        return result;
     result = model_quantize_kv(process->model, &process->options->kv_quantization, error);
     if (result == RESULT_OK && process->options->pooling != POOLING_OFF)
         result = model_pool(process->model, error);
@@ -530,7 +565,7 @@ static enum result start(struct worker_process *process, struct error_text *erro
     if (result == RESULT_OK)
         result = adapter_slots_load(&process->adapters, error);
     if (result == RESULT_OK)
-        result = draft_loading_load(&process->draft, model_plan(process->model),
+        result = draft_loading_load(&process->draft, model_plan(process->model), process->backend,
                                     &process->backend_options, process->kv.max_sequences, error);
     if (result == RESULT_OK)
         result = create_helpers(process, error);

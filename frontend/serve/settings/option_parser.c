@@ -20,6 +20,7 @@
 #include "proto/kv_cache_type.h"
 #include "proto/kv_quantization.h"
 #include "proto/limits.h"
+#include "proto/speculation.h"
 
 static const struct option_row *row_find(enum options_command command, const char *name,
                                          size_t name_bytes)
@@ -226,11 +227,14 @@ static enum result options_check(enum options_command command, struct options *o
         return RESULT_OK;
     if (command == OPTIONS_SERVE && request_seed_read(options, error) != RESULT_OK)
         return RESULT_INVALID;
-    if (strcmp(options->speculation, "auto") != 0 && strcmp(options->speculation, "off") != 0)
-        return error_set(error, RESULT_INVALID, "--speculation: '%.40s' is neither auto nor off",
+    enum speculation speculation;
+    if (speculation_parse(options->speculation, &speculation) != 0)
+        return error_set(error, RESULT_INVALID,
+                         "--speculation: '%.40s' is none of auto, text, mtp and off",
                          options->speculation);
-    if (options->draft_model && strcmp(options->speculation, "off") == 0)
-        return error_set(error, RESULT_INVALID, "--draft-model is not used with --speculation off");
+    if (options->draft_model && (speculation == SPECULATION_OFF || speculation == SPECULATION_MTP))
+        return error_set(error, RESULT_INVALID, "--draft-model is not used with --speculation %s",
+                         options->speculation);
     if (strcmp(options->worker_sandbox, "auto") != 0 && strcmp(options->worker_sandbox, "off") != 0)
         return error_set(error, RESULT_INVALID, "--worker-sandbox: '%.40s' is neither auto nor off",
                          options->worker_sandbox);

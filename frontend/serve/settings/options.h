@@ -62,7 +62,7 @@ struct options {
     bool vulkan_validation;
     const char *pipeline_cache; /* directory; NULL: in the user's home; "none" */
     bool profile;
-    const char *speculation; /* auto or off */
+    const char *speculation; /* proto/speculation.h */
     const char *draft_model; /* path, or NULL */
     const char *pooling_text;
     enum pooling pooling;     /* what pooling_text asks for and the model has (pooling_find.h) */

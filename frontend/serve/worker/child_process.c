@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "proto/must.h"
+#include "proto/speculation.h"
 #include "shm/peer_watch.h"
 
 #define ARGUMENTS_MAX 128
@@ -112,7 +113,9 @@ static void arguments_fill(const struct child_process_config *config, struct arg
     add_chosen(arguments, "--mixed-prefill-tokens", options->mixed_prefill_tokens);
     add_number(arguments, "--itl-target-ms", options->itl_target_ms);
     add_chosen(arguments, "--step-depth", options->step_depth);
-    add_chosen(arguments, "--speculation", strcmp(options->speculation, "auto") == 0);
+    enum speculation speculation = SPECULATION_OFF;
+    must(speculation_parse(options->speculation, &speculation) == 0);
+    add_chosen(arguments, "--speculation", (uint64_t)speculation);
     add_given(arguments, "--draft-model", options->draft_model);
     add_text(arguments, "--pooling", pooling_name(options->pooling));
     add_chosen(arguments, "--context", options->context_tokens);

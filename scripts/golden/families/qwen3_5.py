@@ -108,12 +108,26 @@ def gguf_name(name, layer_names=GGUF_LAYER):
 
 
 def gguf_tensors(config, tensors):
-    found = {gguf_name(name): converted(name, array, config) for name, array in tensors.items()}
-    return found | ahead_layer(config, found)
+    found = {gguf_name(name): converted(name, array, config) for name, array in layered(config, tensors).items()}
+    return found | ahead_layer(config, found, tensors)
 
 
-def ahead_layer(config, found):
-    """Adds a layer that predicts a further token, which readers ignore: an attention layer and its extra tensors."""
+def layered(config, tensors):
+    """Without what only a layer that predicts a further token has; its other tensors are those of the layer after the last one."""
+    last = f"model.layers.{config['num_hidden_layers']}."
+    named = {name.replace("mtp.layers.0.", last): array for name, array in tensors.items()}
+    return {name: array for name, array in named.items() if not name.startswith("mtp.")}
+
+
+AHEAD_NAMES = {"pre_fc_norm_embedding": "enorm", "pre_fc_norm_hidden": "hnorm", "norm": "shared_head_norm"}
+
+
+def ahead_layer(config, found, tensors):
+    """What only a layer that predicts a further token has. A checkpoint without one gets an attention layer that predicts nothing."""
+    if "mtp.fc.weight" in tensors:
+        at = f"blk.{config['num_hidden_layers']}.nextn."
+        return {at + "eh_proj.weight": tensors["mtp.fc.weight"]} | {
+            f"{at}{gguf}.weight": tensors[f"mtp.{name}.weight"] + 1 for name, gguf in AHEAD_NAMES.items()}
     attends, last, hidden = config["layer_types"].index("full_attention"), config["num_hidden_layers"], config["hidden_size"]
     layer = {name.replace(f"blk.{attends}.", f"blk.{last}."): array for name, array in found.items()
              if name.startswith(f"blk.{attends}.")}

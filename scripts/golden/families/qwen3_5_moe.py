@@ -45,7 +45,7 @@ def gguf_metadata(config, writer):
 def gguf_tensors(config, tensors):
     """Gate and up are separate; the weight of the shared expert's score is a vector."""
     found = {}
-    for name, array in tensors.items():
+    for name, array in qwen3_5.layered(config, tensors).items():
         at = name.split(".mlp.")[0].replace("model.layers.", "blk.")
         if name.endswith("experts.gate_up_proj"):
             found[at + ".ffn_gate_exps.weight"], found[at + ".ffn_up_exps.weight"] = np.split(array, 2, axis=1)
@@ -55,7 +55,7 @@ def gguf_tensors(config, tensors):
             found[at + ".ffn_gate_inp_shexp.weight"] = array[0]
         else:
             found[qwen3_5.gguf_name(name, GGUF_LAYER)] = qwen3_5.converted(name, array, config)
-    return found | qwen3_5.ahead_layer(config, found)
+    return found | qwen3_5.ahead_layer(config, found, tensors)
 
 
 def mlx_tensors(tensors):

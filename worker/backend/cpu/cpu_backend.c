@@ -80,9 +80,11 @@ static enum result load(struct backend *backend, const struct plan *plan,
     const struct cpu_kernels *kernels = cpu_kernels_choose(options->cpu_tier);
     if (!kernels)
         return error_set(error, RESULT_UNSUPPORTED, "this CPU lacks the asked-for instructions");
+    const struct cpu_weights *lender =
+        options->lender ? &own_const(options->lender)->program.weights : NULL;
     enum result result = thread_pool_create(options->threads, &cpu->pool, error);
     if (result == RESULT_OK)
-        result = cpu_program_init(&cpu->program, plan, options, kernels, error);
+        result = cpu_program_init(&cpu->program, plan, options, kernels, lender, error);
     if (result == RESULT_OK)
         result = cpu_walk_init(&cpu->step, &cpu->program, cpu->pool, error);
     if (result == RESULT_OK && options->vision)
@@ -188,6 +190,13 @@ static const float *last_logits(const struct backend *backend)
     return cpu->program.tensors[cpu->program.plan->logits].values;
 }
 
+static const float *last_hidden(const struct backend *backend)
+{
+    const struct cpu_backend *cpu = own_const(backend);
+    must(cpu->loaded && cpu->program.plan->keeps_hidden);
+    return cpu->program.tensors[cpu->program.plan->hidden_out].values;
+}
+
 static const char *description(const struct backend *backend)
 {
     return own_const(backend)->description;
@@ -243,6 +252,7 @@ struct backend *cpu_backend_create(void)
         .adapter_load = adapter_load,
         .adapter_drop = adapter_drop,
         .last_logits = last_logits,
+        .last_hidden = last_hidden,
         .description = description,
         .weights_bytes = weights_bytes,
         .weights_origin = weights_origin,

@@ -107,7 +107,7 @@ enum result cpu_image_encoder_init(struct cpu_image_encoder *vision,
     const struct backend_options sizes = {.activation_bits = options->activation_bits,
                                           .max_patch_rows = options->max_patch_rows};
     must(sizes.max_patch_rows > 0 && sizes.max_patch_rows <= LIMIT_PATCH_ROWS);
-    enum result result = cpu_program_init(&vision->program, plan, &sizes, kernels, error);
+    enum result result = cpu_program_init(&vision->program, plan, &sizes, kernels, NULL, error);
     if (result == RESULT_OK)
         result = cpu_walk_init(&vision->step, &vision->program, pool, error);
     if (result == RESULT_OK)

@@ -12,6 +12,7 @@
 #include "worker/backend/cpu/cpu_walk.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "proto/must.h"
 #include "worker/backend/cpu/ops/cpu_adapter_part.h"
@@ -249,6 +250,17 @@ static void copy_sources(const struct cpu_step *step)
     }
 }
 
+static void copy_hidden(const struct cpu_step *step)
+{
+    const struct plan *plan = step->program->plan;
+    must(plan->takes_hidden == (step->batch->hidden != NULL));
+    if (!plan->takes_hidden)
+        return;
+    const struct cpu_tensor *tensor = &step->program->tensors[plan->hidden_in];
+    memcpy(tensor->values, step->batch->hidden,
+           (size_t)step->batch->row_count * tensor->columns * sizeof(float));
+}
+
 void cpu_walk_run(struct cpu_step *step, const struct step_batch *batch,
                   const struct sampled_token *before, uint32_t before_count,
                   struct sampled_token *results)
@@ -263,6 +275,7 @@ void cpu_walk_run(struct cpu_step *step, const struct step_batch *batch,
     if (step->adapters)
         cpu_adapters_begin(step->adapters, batch);
     copy_sources(step);
+    copy_hidden(step);
     walk(step, 0, step->program->plan->op_count);
 }
 

@@ -119,6 +119,10 @@ struct backend_interface {
     /* Logits of the step launched last, after it was waited for, before any sampling parameter is
      * applied, [logit_row_count, plan_logit_columns()]; for backends loaded with keeps_logits. */
     const float *(*last_logits)(const struct backend *backend);
+    /* Hidden states of the rows of the step launched last, after it was waited for and until the next
+     * launch, for plans that keep them: [its rows, or its logit rows, columns of plan->hidden_out].
+     * NULL: the device cannot tell. */
+    const float *(*last_hidden)(const struct backend *backend);
     /* Text for the start-up line: "cpu avx2, 2 threads". */
     const char *(*description)(const struct backend *backend);
     uint64_t (*weights_bytes)(const struct backend *backend);

@@ -15,6 +15,8 @@
 #include "worker/plan/kv_layout.h"
 #include "worker/plan/plan.h"
 
+struct backend;
+
 /* Instruction set of the CPU backend; RESULT_UNSUPPORTED if the CPU lacks it. The last two are of
  * AArch64. */
 enum cpu_tier {
@@ -56,6 +58,9 @@ struct backend_options {
     int vault_send_fd;                   /* a vault of descriptors: the end that fills it */
     struct model_fingerprint checkpoint; /* of the plan's weights; distinguishes the vault's
                                           * contents from others */
+    /* NULL, or a loaded backend of the same kind whose weights of the same tensors are used in place of
+     * own ones; it outlives this one's steps. For the CPU. */
+    const struct backend *lender;
     bool verify_weights; /* verify the vault's contents against its checksums; reads all of it */
     /* NULL, or a counter that grows while a step is computed or waited for, so that a long step is
      * not taken for a hang. */

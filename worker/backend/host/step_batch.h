@@ -76,6 +76,9 @@ struct step_batch {
      * if the backend has that function. */
     bool awaits_masks;
 
+    /* [row_count, columns of plan->hidden_in]; NULL if the plan takes no hidden states. */
+    const float *hidden;
+
     /* For images; NULL if no row of the step needs it. */
 
     /* [row_count] rows of the feature pool that replace the tokens' embeddings, or

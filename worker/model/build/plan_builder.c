@@ -105,6 +105,26 @@ plan_tensor_id plan_builder_tensor(struct plan_builder *builder, enum plan_rows 
     return (plan_tensor_id)plan->tensor_count++;
 }
 
+plan_tensor_id plan_builder_hidden_in(struct plan_builder *builder, uint32_t columns)
+{
+    plan_tensor_id tensor = plan_builder_tensor(builder, PLAN_ROWS_STEP, columns);
+    if (builder->result != RESULT_OK)
+        return 0;
+    builder->written[tensor] = true;
+    builder->plan->takes_hidden = true;
+    builder->plan->hidden_in = tensor;
+    return tensor;
+}
+
+void plan_builder_hidden_out(struct plan_builder *builder, plan_tensor_id tensor)
+{
+    if (builder->result != RESULT_OK)
+        return;
+    must(builder->written[tensor]);
+    builder->plan->keeps_hidden = true;
+    builder->plan->hidden_out = tensor;
+}
+
 /* Room for one more element in an array of at most `most`. */
 static bool make_room(struct plan_builder *builder, void **array, uint32_t count,
                       uint32_t *capacity, size_t element_bytes)
@@ -457,6 +477,33 @@ plan_weight_id plan_builder_vector_part(struct plan_builder *builder, uint32_t p
     const struct weight_shape shape = {.columns = columns, .vector = true};
     return add_part(builder, parts, index,
                     (struct weight_shape){.columns = parts * columns, .vector = true}, shape, name);
+}
+
+plan_weight_id plan_builder_columns(struct plan_builder *builder, uint32_t parts, uint32_t index,
+                                    uint32_t rows, uint32_t columns, const char *name)
+{
+    const struct weight_shape whole = {.rows = rows, .columns = parts * columns};
+    struct stored_name stored;
+    must(index < parts);
+    const struct checkpoint_tensor *tensor = find_checked(builder, name, whole, &stored);
+    if (!tensor)
+        return 0;
+    struct ggml_block block = ggml_type_block(tensor->type);
+    if (tensor->source.layout != WEIGHT_IN_PLACE || columns % block.elements != 0) {
+        builder->result =
+            error_set(builder->error, RESULT_UNSUPPORTED,
+                      "tensor %s is of type %s, whose rows cannot be divided into parts of %u",
+                      stored.text, tensor->type_name, columns);
+        return 0;
+    }
+    struct checkpoint_tensor part = *tensor;
+    part.source = (struct weight_source){
+        .layout = WEIGHT_SLICE,
+        .type = tensor->type,
+        .data = tensor->data + (uint64_t)index * (columns / block.elements) * block.bytes,
+        .row_bytes = (uint64_t)parts * (columns / block.elements) * block.bytes};
+    return add_weight(builder, &part, stored.text,
+                      (struct weight_shape){.rows = rows, .columns = columns});
 }
 
 void plan_builder_use_in_config(struct plan_builder *builder, const char *name)

@@ -52,6 +52,11 @@ enum result plan_builder_finish(struct plan_builder *builder, plan_tensor_id log
 plan_tensor_id plan_builder_tensor(struct plan_builder *builder, enum plan_rows rows,
                                    uint32_t columns);
 
+/* The tensor [step rows, columns] that each step's batch fills (struct step_batch, hidden). */
+plan_tensor_id plan_builder_hidden_in(struct plan_builder *builder, uint32_t columns);
+/* `tensor`, which no later op writes, is what the backend's last_hidden() returns. */
+void plan_builder_hidden_out(struct plan_builder *builder, plan_tensor_id tensor);
+
 /* The checkpoint's matrix [rows, columns], or vector [columns] of F32, F16 or BF16, by its GGUF
  * name. Asking again for a name returns the same id. */
 plan_weight_id plan_builder_matrix(struct plan_builder *builder, uint32_t rows, uint32_t columns,
@@ -107,6 +112,11 @@ plan_weight_id plan_builder_part(struct plan_builder *builder, uint32_t parts, u
 /* The same of `parts` vectors in one. */
 plan_weight_id plan_builder_vector_part(struct plan_builder *builder, uint32_t parts,
                                         uint32_t index, uint32_t columns, const char *name);
+
+/* Part `index` of `parts` equal parts of the columns of a matrix [rows, parts * columns] whose rows are
+ * stored in place. */
+plan_weight_id plan_builder_columns(struct plan_builder *builder, uint32_t parts, uint32_t index,
+                                    uint32_t rows, uint32_t columns, const char *name);
 
 /* The size of the tensor's fastest dimension; 0 if there is no such tensor. */
 uint64_t plan_builder_fastest(const struct plan_builder *builder, const char *name);

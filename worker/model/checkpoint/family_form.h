@@ -78,6 +78,18 @@ struct model_tower {
     void (*list_ops)(struct plan_builder *builder, const struct vision_config *config);
 };
 
+/* A layer that predicts the token after the next one (multi-token prediction) from the model's last
+ * hidden state and the next token: model.h, model_open_ahead(). */
+struct ahead_form {
+    /* '^' stands for one of the prefixes, or for "blk.N." in GGUF; the embedding and the output matrix
+     * are the model's. */
+    struct tensor_naming hf;
+    struct tensor_naming gguf;
+    const char *probe; /* asked for to find the prefix */
+    /* Of a config with the one layer; takes hidden states and keeps its own. */
+    plan_tensor_id (*list_ops)(struct plan_builder *builder, const struct model_config *config);
+};
+
 struct model_family {
     const char *architecture;     /* general.architecture of GGUF; also the name in logs */
     const struct gguf_form *gguf; /* NULL: GGUF has no architecture of this name */
@@ -86,6 +98,7 @@ struct model_family {
     plan_tensor_id (*list_ops)(struct plan_builder *builder, const struct model_config *config);
     /* Lists the vision tower; set if hf->vision is. */
     void (*list_vision_ops)(struct plan_builder *builder, const struct vision_config *config);
+    const struct ahead_form *ahead; /* NULL: such layers are not known */
 };
 
 #endif

@@ -51,7 +51,7 @@
  * alone.
  *
  * With experts, every layer has them and one more that every row uses. Layers that predict several
- * tokens (nextn_predict_layers) are the last of the counted blocks; they are not used.
+ * tokens (nextn_predict_layers) are the last of the counted blocks.
  *
  * Source: llama.cpp, conversion/qwen.py, src/models/qwen35.cpp and qwen35moe.cpp.
  */
@@ -163,8 +163,7 @@ static const struct gguf_form gguf_qwen3_5_moe = {
  * MLX saves convolution kernels in another shape, and norm weights with their 1 added. The kernel's
  * shape tells which program saved the folder, as it does in MLX's own loading.
  *
- * Attention without an output gate is not supported. Layers that predict several tokens ("mtp.")
- * are not used.
+ * Attention without an output gate is not supported.
  *
  * Source: mlx-lm, models/qwen3_5.py and qwen3_5_moe.py; transformers, configuration_qwen3_5.py,
  * modeling_qwen3_5.py and their siblings of qwen3_5_moe.
@@ -545,6 +544,28 @@ static void leave_ahead_layers(struct plan_builder *b, const struct model_config
     }
 }
 
+/* The last layer's second half and the final norm, for logit rows or, with keeps_hidden, for all. */
+static void list_end(struct plan_builder *b, const struct model_config *c,
+                     const struct qwen3_5_tensors *step, const struct qwen3_5_tensors *last,
+                     plan_weight_id norm)
+{
+    uint32_t layer = c->layers - 1;
+    if (c->keeps_hidden) {
+        list_projections(b, c, layer, step);
+        plan_ops_rms_norm(b, step->residual, norm, step->normed);
+        plan_builder_hidden_out(b, step->normed);
+        plan_ops_gather_rows(b, step->normed, last->normed);
+        return;
+    }
+    plan_ops_gather_rows(b, step->residual, last->residual);
+    if (c->layer[layer].kind == LAYER_ATTENTION)
+        plan_ops_gather_rows(b, step->attended, last->attended);
+    else
+        plan_ops_gather_rows(b, step->answered, last->answered);
+    list_projections(b, c, layer, last);
+    plan_ops_rms_norm(b, last->residual, norm, last->normed);
+}
+
 static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config *c)
 {
     struct qwen3_5_tensors step = add_tensors(b, c, PLAN_ROWS_STEP);
@@ -563,17 +584,109 @@ static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config
         list_projections(b, c, layer, &step);
     }
     list_mixing(b, c, c->layers - 1, &step, &inputs);
-    plan_ops_gather_rows(b, step.residual, last.residual);
-    if (c->layer[c->layers - 1].kind == LAYER_ATTENTION)
-        plan_ops_gather_rows(b, step.attended, last.attended);
-    else
-        plan_ops_gather_rows(b, step.answered, last.answered);
-    list_projections(b, c, c->layers - 1, &last);
-
-    plan_ops_rms_norm(b, last.residual, norm, last.normed);
+    list_end(b, c, &step, &last, norm);
     plan_ops_linear(b, last.normed, (struct linear_weights){output, PLAN_NONE, PLAN_NONE}, logits);
     return logits;
 }
+
+/*
+ * The layer that predicts a further token (multi-token prediction). Of position p it takes the token
+ * at p + 1 and the model's hidden state h at p, after the final norm:
+ *
+ *   x = Wfc . (enorm(embedding(token)) | hnorm(h))
+ *   x = attention layer(x), with keys and values of its own at position p
+ *   its hidden state, norm(x), gives the logits of the token at p + 2 by the model's output matrix
+ *
+ * A further token is predicted from its own hidden state in place of the model's.
+ *
+ * Source: vLLM, models/qwen3_5_mtp.py; mlx-vlm, speculative/drafters/qwen3_5_mtp; llama.cpp,
+ * conversion/qwen.py.
+ */
+static const struct tensor_name ahead_hf_names[] = {
+    {"token_embd.weight", "model.language_model.embed_tokens.weight"},
+    {"token_embd.weight", "language_model.model.embed_tokens.weight"},
+    {"token_embd.weight", "model.embed_tokens.weight"},
+    {"nextn.eh_proj.weight", "^fc.weight"},
+    {"nextn.enorm.weight", "^pre_fc_norm_embedding.weight"},
+    {"nextn.hnorm.weight", "^pre_fc_norm_hidden.weight"},
+    {"nextn.shared_head_norm.weight", "^norm.weight"},
+    {"blk.*.post_attention_norm.weight", "^layers.*.post_attention_layernorm.weight"},
+    {"blk.*.ffn_gate_inp_shexp.weight", "^layers.*.mlp.shared_expert_gate.weight"},
+    {"blk.*.ffn_gate_shexp.weight", "^layers.*.mlp.shared_expert.gate_proj.weight"},
+    {"blk.*.ffn_up_shexp.weight", "^layers.*.mlp.shared_expert.up_proj.weight"},
+    {"blk.*.ffn_down_shexp.weight", "^layers.*.mlp.shared_expert.down_proj.weight"},
+    {NULL, NULL},
+};
+static const char *const ahead_prefixes[] = {"mtp.", "language_model.mtp.", "model.mtp.", NULL};
+
+#define AHEAD_NAME(name)                                                                           \
+    {                                                                                              \
+        "blk.*." name, "^" name                                                                    \
+    }
+static const struct tensor_name ahead_gguf_names[] = {
+    {"nextn.eh_proj.weight", "^nextn.eh_proj.weight"},
+    {"nextn.enorm.weight", "^nextn.enorm.weight"},
+    {"nextn.hnorm.weight", "^nextn.hnorm.weight"},
+    {"nextn.shared_head_norm.weight", "^nextn.shared_head_norm.weight"},
+    AHEAD_NAME("attn_norm.weight"),
+    AHEAD_NAME("attn_q.weight"),
+    AHEAD_NAME("attn_k.weight"),
+    AHEAD_NAME("attn_v.weight"),
+    AHEAD_NAME("attn_output.weight"),
+    AHEAD_NAME("attn_q_norm.weight"),
+    AHEAD_NAME("attn_k_norm.weight"),
+    AHEAD_NAME("post_attention_norm.weight"),
+    AHEAD_NAME("ffn_gate.weight"),
+    AHEAD_NAME("ffn_up.weight"),
+    AHEAD_NAME("ffn_down.weight"),
+    AHEAD_NAME("ffn_gate_inp.weight"),
+    AHEAD_NAME("ffn_gate_exps.weight"),
+    AHEAD_NAME("ffn_up_exps.weight"),
+    AHEAD_NAME("ffn_gate_up_exps.weight"),
+    AHEAD_NAME("ffn_down_exps.weight"),
+    AHEAD_NAME("ffn_gate_inp_shexp.weight"),
+    AHEAD_NAME("ffn_gate_shexp.weight"),
+    AHEAD_NAME("ffn_up_shexp.weight"),
+    AHEAD_NAME("ffn_down_shexp.weight"),
+    {NULL, NULL},
+};
+
+static plan_tensor_id list_ahead_ops(struct plan_builder *b, const struct model_config *c)
+{
+    struct qwen3_5_tensors step = add_tensors(b, c, PLAN_ROWS_STEP);
+    struct qwen3_5_tensors last = add_tensors(b, c, PLAN_ROWS_LOGITS);
+    struct qwen3_5_inputs inputs = add_inputs(b, c);
+    uint32_t hidden = c->hidden;
+    plan_tensor_id given = plan_builder_hidden_in(b, hidden);
+    plan_tensor_id embedded = plan_builder_tensor(b, PLAN_ROWS_STEP, hidden);
+    plan_tensor_id logits = plan_builder_tensor(b, PLAN_ROWS_LOGITS, c->vocab_tokens);
+    plan_weight_id embedding = plan_builder_matrix(b, c->vocab_tokens, hidden, "token_embd.weight");
+    plan_weight_id output = plan_builder_output_matrix(b, c, embedding);
+    plan_weight_id of_token = plan_builder_columns(b, 2, 0, hidden, hidden, "nextn.eh_proj.weight");
+    plan_weight_id of_state = plan_builder_columns(b, 2, 1, hidden, hidden, "nextn.eh_proj.weight");
+    plan_weight_id enorm = plan_builder_vector(b, hidden, "nextn.enorm.weight");
+    plan_weight_id hnorm = plan_builder_vector(b, hidden, "nextn.hnorm.weight");
+    plan_weight_id norm = plan_builder_vector(b, hidden, "nextn.shared_head_norm.weight");
+
+    plan_ops_embed_rows(b, embedding, embedded);
+    plan_ops_rms_norm(b, embedded, enorm, step.normed);
+    plan_ops_linear(b, step.normed, (struct linear_weights){of_token, PLAN_NONE, PLAN_NONE},
+                    step.residual);
+    plan_ops_rms_norm(b, given, hnorm, step.normed);
+    plan_ops_linear_add(b, step.normed, of_state, step.residual);
+    list_mixing(b, c, 0, &step, &inputs);
+    list_end(b, c, &step, &last, norm);
+    plan_builder_hidden_out(b, last.normed);
+    plan_ops_linear(b, last.normed, (struct linear_weights){output, PLAN_NONE, PLAN_NONE}, logits);
+    return logits;
+}
+
+static const struct ahead_form ahead = {
+    .hf = {ahead_hf_names, checkpoint_hf_usual_names, ahead_prefixes, NULL},
+    .gguf = {ahead_gguf_names, NULL, ahead_prefixes, NULL},
+    .probe = "nextn.eh_proj.weight",
+    .list_ops = list_ahead_ops,
+};
 
 const struct model_family family_qwen3_5 = {
     .architecture = "qwen35",
@@ -581,6 +694,7 @@ const struct model_family family_qwen3_5 = {
     .hf = &hf_qwen3_5,
     .list_ops = list_ops,
     .list_vision_ops = tower_qwen3_vl_list_ops,
+    .ahead = &ahead,
 };
 
 const struct model_family family_qwen3_5_moe = {
@@ -589,4 +703,5 @@ const struct model_family family_qwen3_5_moe = {
     .hf = &hf_qwen3_5_moe,
     .list_ops = list_ops,
     .list_vision_ops = tower_qwen3_vl_list_ops,
+    .ahead = &ahead,
 };

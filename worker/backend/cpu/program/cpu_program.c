@@ -204,7 +204,8 @@ static enum result init_pools(struct cpu_program *program, const struct backend_
 
 enum result cpu_program_init(struct cpu_program *program, const struct plan *plan,
                              const struct backend_options *options,
-                             const struct cpu_kernels *kernels, struct error_text *error)
+                             const struct cpu_kernels *kernels, const struct cpu_weights *lender,
+                             struct error_text *error)
 {
     program->plan = plan;
     program->kernels = kernels;
@@ -217,7 +218,7 @@ enum result cpu_program_init(struct cpu_program *program, const struct plan *pla
     program->vectors = must_alloc(plan->weight_count, sizeof *program->vectors);
     op_order_annotate(plan, program->notes);
     init_vectors(program);
-    cpu_weights_init(&program->weights, plan);
+    cpu_weights_init(&program->weights, plan, lender);
     program->packed = program->weights.packed;
     enum result result = init_tensors(program, error);
     if (result == RESULT_OK)

@@ -60,11 +60,11 @@ struct cpu_program {
     struct error_text pools_reason; /* why given pools are not used, else "" */
 };
 
-/* Fills *program, which is zeroed, except the weights' contents (cpu_weights_load()). The caller
+/* lender: as in cpu_weights_init(). Fills *program, which is zeroed, except the weights' contents (cpu_weights_load()). The caller
  * calls cpu_program_fini() also after a failure. */
 enum result cpu_program_init(struct cpu_program *program, const struct plan *plan,
                              const struct backend_options *options,
-                             const struct cpu_kernels *kernels,
+                             const struct cpu_kernels *kernels, const struct cpu_weights *lender,
                              struct error_text *error) RESULT_CHECKED;
 void cpu_program_fini(struct cpu_program *program);
 

@@ -42,16 +42,43 @@ static uint64_t stored_row_bytes(const struct plan_weight *weight)
                                                     : weight->source.row_bytes;
 }
 
-void cpu_weights_init(struct cpu_weights *weights, const struct plan *plan)
+/* What the lender has repacked of the weight; NULL: nothing. */
+static const struct packed_weight *find_lent(const struct cpu_weights *weights, uint32_t number)
+{
+    const struct plan_weight *weight = &weights->plan->weights[number];
+    const struct cpu_weights *lender = weights->lender;
+    for (uint32_t w = 0; lender && w < lender->plan->weight_count; w++) {
+        const struct plan_weight *other = &lender->plan->weights[w];
+        if (lender->packed[w].group_bytes > 0 && other->data == weight->data &&
+            other->type == weight->type && other->rows == weight->rows &&
+            other->columns == weight->columns && other->experts == weight->experts &&
+            other->source.layout == weight->source.layout)
+            return &lender->packed[w];
+    }
+    return NULL;
+}
+
+static void borrow(struct cpu_weights *weights)
+{
+    for (uint32_t w = 0; w < weights->plan->weight_count; w++) {
+        const struct packed_weight *lent = find_lent(weights, w);
+        if (lent)
+            weights->packed[w] = *lent;
+    }
+}
+
+void cpu_weights_init(struct cpu_weights *weights, const struct plan *plan,
+                      const struct cpu_weights *lender)
 {
     weights->plan = plan;
+    weights->lender = lender;
     weights->packed = must_alloc(plan->weight_count, sizeof *weights->packed);
     for (uint32_t i = 0; i < plan->op_count; i++) {
         if (op_facts(plan->ops[i].stem)->weights != OP_WEIGHTS_PRODUCT)
             continue;
         for (uint32_t w = 0; w < OP_WEIGHTS_MAX; w++) {
             plan_weight_id id = plan->ops[i].weights[w];
-            if (id == PLAN_NONE || weights->packed[id].group_bytes > 0)
+            if (id == PLAN_NONE || weights->packed[id].group_bytes > 0 || find_lent(weights, id))
                 continue;
             const struct plan_weight *weight = &plan->weights[id];
             uint32_t matrices = plan_weight_matrices(weight);
@@ -278,6 +305,7 @@ enum result cpu_weights_load(struct cpu_weights *weights, struct thread_pool *po
     weights->origin = options->has_vault ? try_vault(&loading) : WORKER_WEIGHTS_PRIVATE;
     if (weights->origin == WORKER_WEIGHTS_FILLED || weights->origin == WORKER_WEIGHTS_ADOPTED) {
         place(weights, weights->vault.bytes);
+        borrow(weights);
         return RESULT_OK;
     }
     weight_mapping_close(&weights->vault);
@@ -285,6 +313,7 @@ enum result cpu_weights_load(struct cpu_weights *weights, struct thread_pool *po
                                              true, "weights", error);
     if (result == RESULT_OK)
         pack_all(&loading, weights->memory.bytes);
+    borrow(weights);
     return result;
 }
 

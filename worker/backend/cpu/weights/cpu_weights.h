@@ -15,7 +15,8 @@
 
 struct cpu_weights {
     const struct plan *plan;
-    struct packed_weight *packed; /* [plan->weight_count]; group_bytes 0: not repacked */
+    const struct cpu_weights *lender; /* NULL: none */
+    struct packed_weight *packed;     /* [plan->weight_count]; group_bytes 0: not repacked */
     uint64_t packed_bytes;
     enum worker_weights origin;
     struct error_text reason; /* why a given vault is not used; "" if it is used */
@@ -24,8 +25,10 @@ struct cpu_weights {
     struct lazy_memory memory; /* without a vault */
 };
 
-/* Describes the weights to repack; *weights is zeroed. */
-void cpu_weights_init(struct cpu_weights *weights, const struct plan *plan);
+/* Describes the weights to repack; *weights is zeroed. `lender` is loaded, and has what it repacked of
+ * the same tensors, or is NULL. */
+void cpu_weights_init(struct cpu_weights *weights, const struct plan *plan,
+                      const struct cpu_weights *lender);
 /* Sets packed[].data. Falls back to private memory if the vault cannot be used:
  * RESULT_OUT_OF_MEMORY is the only failure. */
 enum result cpu_weights_load(struct cpu_weights *weights, struct thread_pool *pool,

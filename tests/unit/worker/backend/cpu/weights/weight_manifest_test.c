@@ -37,7 +37,7 @@ static void subject_init(struct subject *subject, uint32_t layers)
     *subject = (struct subject){.model = NULL};
     tiny_checkpoint_init_llama(&subject->tiny, layers);
     subject->model = tiny_checkpoint_must_open(&subject->tiny);
-    cpu_weights_init(&subject->weights, model_plan(subject->model));
+    cpu_weights_init(&subject->weights, model_plan(subject->model), NULL);
     subject->manifest =
         weight_manifest_create(model_plan(subject->model), subject->weights.packed, &checkpoint);
 }

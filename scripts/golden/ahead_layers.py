@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Golden proposals of layers that predict a further token (MTP), for tests/model/ahead_layer_test.c.
+
+usage: ahead_layers.py tests/golden/checkpoints TARGET
+
+For qwen3_5 and qwen3_5_moe TARGET/<family> gets
+  mtp.safetensors  a random layer in BF16 beside the family's tiny checkpoint
+  ids.txt          a sequence of tokens, then the tokens of a greedy chain of proposals after it
+  logits.f32       [tokens - 1 + chain, vocabulary]: after token p + 1 and the hidden state of position p, for each p,
+                   then along the chain
+  made.txt         program, versions, date
+
+transformers has no forward pass of these layers. The wiring follows vLLM (models/qwen3_5_mtp.py, public source): the model's
+hidden state after its final norm, the embedding first, positions of the model's rows, and a chain that takes the layer's own
+normed output. The layer, norms and rotation are transformers' classes. Needs torch and transformers.
+"""
+import datetime
+import pathlib
+import struct
+import sys
+
+import numpy as np
+import torch
+import transformers
+from transformers.models.qwen3_5 import modeling_qwen3_5
+from transformers.models.qwen3_5_moe import modeling_qwen3_5_moe
+
+from checkpoint_variants import read_safetensors, write_safetensors
+
+PARTS = {"qwen3_5": (modeling_qwen3_5, "Qwen3_5"), "qwen3_5_moe": (modeling_qwen3_5_moe, "Qwen3_5Moe")}
+TOKENS, CHAIN = 28, 3
+
+
+def shapes(layer, hidden):
+    found = {"fc.weight": (hidden, 2 * hidden)}
+    found |= {name: (hidden,) for name in ("pre_fc_norm_embedding.weight", "pre_fc_norm_hidden.weight", "norm.weight")}
+    return found | {f"layers.0.{name}": tuple(value.shape) for name, value in layer.state_dict().items()}
+
+
+def draw(rng, shape):
+    """Norms lack their 1; products keep the size of their input. Exact in BF16."""
+    array = rng.standard_normal(shape) * (0.3 if len(shape) == 1 else 2.0 / np.sqrt(shape[-1]))
+    bits = array.astype(np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
+    return bits.view(np.float32)
+
+
+class Layer:
+    def __init__(self, model, tensors, layer, norm_class):
+        config = model.config
+        self.model, self.layer = model, layer
+        self.fc = torch.tensor(tensors["mtp.fc.weight"])
+        self.norms = {}
+        for name in ("pre_fc_norm_embedding", "pre_fc_norm_hidden", "norm"):
+            self.norms[name] = norm_class(config.hidden_size, eps=config.rms_norm_eps)
+            self.norms[name].weight.data = torch.tensor(tensors[f"mtp.{name}.weight"])
+
+    def __call__(self, tokens, states):
+        """Hidden states of all positions: position p has tokens[p], the token after it, and states[p]."""
+        embedded = self.model.model.embed_tokens(torch.tensor(tokens))
+        joined = torch.cat([self.norms["pre_fc_norm_embedding"](embedded), self.norms["pre_fc_norm_hidden"](states)], -1)
+        x = (joined @ self.fc.T)[None]
+        rows = len(tokens)
+        positions = torch.arange(rows)[None]
+        mask = torch.full((rows, rows), float("-inf")).triu(1)[None, None]
+        rotation = self.model.model.rotary_emb(x, positions[None].expand(3, -1, -1))
+        out = self.layer(x, position_embeddings=rotation, attention_mask=mask, position_ids=positions)
+        out = out[0] if isinstance(out, tuple) else out
+        return self.norms["norm"](out)[0]
+
+
+def write(source, target, seed):
+    module, stem = PARTS[source.name]
+    model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32, attn_implementation="eager")
+    config, rng = model.config, np.random.default_rng(seed)
+    layer = getattr(module, stem + "DecoderLayer")(config, config.layer_types.index("full_attention")).eval()
+    tensors = {"mtp." + name: draw(rng, shape) for name, shape in shapes(layer, config.hidden_size).items()}
+    layer.load_state_dict({name[len("mtp.layers.0."):]: torch.tensor(array) for name, array in tensors.items() if ".layers." in name})
+    mtp = Layer(model, tensors, layer, getattr(module, stem + "RMSNorm"))
+    ids = [int(token) for token in rng.integers(0, 256, TOKENS)]
+    with torch.no_grad():
+        states = model.model(torch.tensor([ids])).last_hidden_state[0, :-1]
+        tokens, chain = ids[1:], []
+        kept = mtp(tokens, states)
+        rows = [model.lm_head(kept)]
+        for _ in range(CHAIN):
+            chain.append(int(rows[-1][-1].argmax()))
+            tokens, states = tokens + [chain[-1]], torch.cat([states, kept[-1:]])
+            kept = mtp(tokens, states)
+            rows.append(model.lm_head(kept[-1:]))
+    logits = torch.cat(rows).numpy()
+    target.mkdir(parents=True, exist_ok=True)
+    write_safetensors(target / "mtp.safetensors", tensors, "BF16")
+    assert all((read_safetensors(target / "mtp.safetensors")[name] == array).all() for name, array in tensors.items())
+    (target / "ids.txt").write_text(" ".join(map(str, ids)) + "\n" + " ".join(map(str, chain)) + "\n", encoding="utf-8")
+    (target / "logits.f32").write_bytes(struct.pack(f"<{logits.size}f", *logits.ravel().tolist()))
+    (target / "made.txt").write_text(
+        f"scripts/golden/ahead_layers.py, transformers {transformers.__version__}, torch {torch.__version__}, F32, eager attention, "
+        f"{datetime.date.today()}\n", encoding="utf-8")
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    source, target = map(pathlib.Path, sys.argv[1:])
+    for seed, name in enumerate(PARTS):
+        write(source / name, target / name, seed)
+
+
+if __name__ == "__main__":
+    main()
