@@ -147,6 +147,34 @@ def test_the_layer_of_a_checkpoint_drafts():
     assert drafted[0] == 0 and drafted[2] > drafted[1] and drafted[3] > drafted[1]
 
 
+@pytest.mark.parametrize("name,changed,wanted", [
+    ("mtp.norm.weight", {"name": "mtp.other.weight"}, "tensor mtp.norm.weight is missing"),
+    ("mtp.fc.weight", {"shape": [128, 64]}, "tensor mtp.fc.weight is [64, 128, 1, 1], not [128, 64] (fastest first)"),
+    ("model.layers.0.input_layernorm.weight", {"copy": "mtp.layers.1.input_layernorm.weight"},
+     "tensor mtp.layers.1.input_layernorm.weight is not part of architecture qwen35 as this build knows it")])
+def test_broken_layers_are_refused_or_left_out(tmp_path, name, changed, wanted):
+    """The model itself is served without such a layer unless it is asked for."""
+    folder = tmp_path / "model"
+    shutil.copytree(ROOT / "build/checkpoints/qwen3_5-ahead", folder)
+    weights = folder / "model.safetensors"
+    data = weights.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + length])
+    entry = dict(header[name]) if "copy" in changed else header.pop(name)
+    if "copy" in changed:  # its bytes follow the others'
+        begin, end = entry["data_offsets"]
+        entry["data_offsets"] = [len(data) - 8 - length, len(data) - 8 - length + end - begin]
+        data += data[8 + length + begin:8 + length + end]
+    header[changed.get("name", changed.get("copy", name))] = entry | {"shape": changed.get("shape", entry["shape"])}
+    text = json.dumps(header).encode()
+    weights.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + length:])
+    said = failure("--speculation", "mtp", model=folder)
+    assert f"--speculation mtp cannot be used: {wanted}" in said, said
+    with ShoalServer("--device", "cpu", model=folder) as server:
+        server.wait_ready()
+        assert "the layer that predicts a further token is not used" in server.log_text()
+
+
 @pytest.mark.parametrize("exact", [(), ("--batch-invariant", "--step-depth", "1")])
 def test_a_draft_model_beside_a_vulkan_device_is_refused(exact):
     """Also where text that is found again may be drafted."""
