@@ -18,8 +18,8 @@
  *   weight = scale * code + minimum        with a minimum
  *
  *   kind     position in this list and GGML_FLOAT_LIST: the shaders' WEIGHT_KIND (static-asserted)
- *   number   in a GGUF file; A8 and S8 are in no file: weight_source makes A8 of MLX groups of 6 and
- *            8 bits, S8 (f16 scale, 16 signed scales, 256 signed codes) of IQ2 and IQ4_XS
+ *   number   in a GGUF file; A8, S8 and E2M1 are in no file: weight_source makes A8 of MLX groups of 6
+ *            and 8 bits, E2M1 of MXFP4, S8 (f16 scale, 16 signed scales, 256 signed codes) of IQ2 and IQ4_XS
  *   columns  of a block: 32, or 256 with a scale of 4 to 8 bits per span below the block's f16 one
  *   bytes    of a block in the file
  *   bits     of a code; codes are unsigned, except Q8_0's and S8's
@@ -27,22 +27,32 @@
  *   minimum  1: has one per span
  *   center   0 with a minimum
  *   offset   byte of the block's f16 scale; with a minimum, the f16 minimum follows
+ *   table    0, or the numbers that codes stand for: weight = scale * table[code]
  *
- *     kind  name  number  columns  bytes  bits  span  minimum  center  offset
+ *     kind  name  number  columns  bytes  bits  span  minimum  center  offset  table
  */
 #define GGML_QUANT_LIST(X) \
-    X(0,   Q4_0,   2,      32,      18,    4,    32,   0,       8,      0)   \
-    X(1,   Q4_1,   3,      32,      20,    4,    32,   1,       0,      0)   \
-    X(2,   Q5_0,   6,      32,      22,    5,    32,   0,       16,     0)   \
-    X(3,   Q5_1,   7,      32,      24,    5,    32,   1,       0,      0)   \
-    X(4,   Q8_0,   8,      32,      34,    8,    32,   0,       0,      0)   \
-    X(5,   A8,     63,     32,      36,    8,    32,   1,       0,      0)   \
-    X(6,   Q2_K,   10,     256,     84,    2,    16,   1,       0,      80)  \
-    X(7,   Q3_K,   11,     256,     110,   3,    16,   0,       4,      108) \
-    X(8,   Q4_K,   12,     256,     144,   4,    32,   1,       0,      0)   \
-    X(9,   Q5_K,   13,     256,     176,   5,    32,   1,       0,      0)   \
-    X(10,  Q6_K,   14,     256,     210,   6,    16,   0,       32,     208) \
-    X(11,  S8,     62,     256,     274,   8,    16,   0,       0,      0)
+    X(0,   Q4_0,   2,      32,      18,    4,    32,   0,       8,      0,      0) \
+    X(1,   Q4_1,   3,      32,      20,    4,    32,   1,       0,      0,      0) \
+    X(2,   Q5_0,   6,      32,      22,    5,    32,   0,       16,     0,      0) \
+    X(3,   Q5_1,   7,      32,      24,    5,    32,   1,       0,      0,      0) \
+    X(4,   Q8_0,   8,      32,      34,    8,    32,   0,       0,      0,      0) \
+    X(5,   A8,     63,     32,      36,    8,    32,   1,       0,      0,      0) \
+    X(6,   Q2_K,   10,     256,     84,    2,    16,   1,       0,      80,     0) \
+    X(7,   Q3_K,   11,     256,     110,   3,    16,   0,       4,      108,    0) \
+    X(8,   Q4_K,   12,     256,     144,   4,    32,   1,       0,      0,      0) \
+    X(9,   Q5_K,   13,     256,     176,   5,    32,   1,       0,      0,      0) \
+    X(10,  Q6_K,   14,     256,     210,   6,    16,   0,       32,     208,    0) \
+    X(11,  S8,     62,     256,     274,   8,    16,   0,       0,      0,      0) \
+    X(12,  IQ4_NL, 20,     32,      18,    4,    32,   0,       0,      0,      GGML_TABLE_IQ4) \
+    X(13,  E2M1,   59,     32,      18,    4,    32,   0,       0,      0,      GGML_TABLE_E2M1)
+
+/* Tables of types with 4 bits: sixteen signed bytes, in order. E2M1: in units of half. */
+#define GGML_TABLE_IQ4  1
+#define GGML_TABLE_E2M1 2
+#define GGML_IQ4_NUMBERS \
+    -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
+#define GGML_E2M1_NUMBERS 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12
 
 /* Packed layouts store 8-bit codes as signed bytes: this number is subtracted from each code. */
 #define GGML_SIGN_OFFSET(bits, minimum) ((bits) == 8 && (minimum) != 0 ? 128 : 0)
@@ -59,20 +69,19 @@
  *
  *     kind  name     number  bytes  scaled */
 #define GGML_FLOAT_LIST(X) \
-    X(12,  F32,     0,      4,     0)   \
-    X(13,  F16,     1,      2,     0)   \
-    X(14,  BF16,    30,     2,     0)   \
-    X(15,  F8_128,  61,     1,     128) \
-    X(16,  F8_32,   60,     1,     32)
+    X(14,  F32,     0,      4,     0)   \
+    X(15,  F16,     1,      2,     0)   \
+    X(16,  BF16,    30,     2,     0)   \
+    X(17,  F8_128,  61,     1,     128) \
+    X(18,  F8_32,   60,     1,     32)
 
 /* Numbers from here on are in no file. */
-#define GGML_MADE_AT_LOAD 60
+#define GGML_MADE_AT_LOAD 59
 
-/* Types that become rows of another type at load (worker/plan/weight_source.c): IQ4_NL becomes Q8_0;
- * MXFP4 becomes Q5_0, or BF16 if a scale does not fit f16; the others are in weight_iquant.c.
+/* Types that become rows of another type at load (worker/plan/weight_source.c): MXFP4
+ * becomes E2M1, or BF16 if a scale does not fit f16; the others are in weight_iquant.c.
  *     name    number  columns  bytes of a block */
 #define GGML_CONVERTED_LIST(X) \
-    X(IQ4_NL,  20,     32,      18)  \
     X(MXFP4,   39,     32,      17)  \
     X(IQ1_S,   19,     256,     50)  \
     X(IQ1_M,   29,     256,     56)  \

@@ -31,7 +31,7 @@ static const struct {
     {"gptq-3", "Q4_0"},         {"gptq-3-act", "F32"},      {"packed-4", "Q4_0"},
     {"packed-4-zeros", "Q5_0"}, {"packed-4-rows", "Q5_0"},  {"packed-8-zeros", "F32"},
     {"packed-3", "Q4_0"},       {"packed-5-zeros", "Q8_0"}, {"packed-7", "Q8_0"},
-    {"packed-4-wide", "F32"},   {"ct-mxfp4", "Q5_0"},       {"ct-nvfp4", "BF16"},
+    {"packed-4-wide", "F32"},   {"ct-mxfp4", "E2M1"},       {"ct-nvfp4", "BF16"},
     {"modelopt-nvfp4", "BF16"}, {"bnb-nf4", "BF16"},        {"bnb-nf4-nested", "BF16"},
     {"bnb-fp4", "F16"},         {"bnb-fp4-f32", "F32"},
 };

@@ -41,8 +41,7 @@ static const int8_t iq1_numbers[] = {-8, 0, 8};
 static const int8_t iq2_numbers[] = {8, 25, 43};
 static const int8_t iq3_xxs_halves[] = {2, 6, 10, 14, 18, 22, 26, 31}; /* half of the numbers */
 static const int8_t iq3_s_numbers[] = {1, 3, 5, 7, 9, 11, 13, 15};
-static const int8_t iq4_numbers[] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                     1,    13,   25,  38,  53,  69,  89,  113};
+static const int8_t iq4_numbers[] = {GGML_IQ4_NUMBERS};
 
 static uint16_t load_u16(const uint8_t *at)
 {

@@ -2,11 +2,9 @@
  * Rows of other layouts as rows of GGUF types (contract in weight_source.h).
  *
  * Four-bit floats are sixteen numbers times a power of two. MXFP4's numbers are 0, 1, 2, 3, 4, 6,
- * 8, 12 and their negatives, in units of half the block's power. As integers of five bits they fit
- * Q5_0, whose f16 scale holds the power from 2^-24 to 2^15. A block of zeros gets a scale of 0. If
- * another block has a power outside this range, the whole matrix becomes BF16, which holds all
- * these numbers. IQ4_NL's sixteen numbers are integers of eight bits and its scale is f16, which is
- * Q8_0.
+ * 8, 12 and their negatives, in units of half the block's power. E2M1 keeps the codes; its f16 scale
+ * holds the power from 2^-24 to 2^15. A block of zeros gets a scale of 0. If another block has a
+ * power outside this range, the whole matrix becomes BF16, which holds all these numbers.
  *
  * The conversion is exact, except of layouts whose publishers round to 16 bits (weight_nibbles.c,
  * and weight_fp8.c if scales change inside 32 columns).
@@ -26,19 +24,15 @@
 #include "worker/plan/weight_iquant.h"
 #include "worker/plan/weight_nibbles.h"
 
-#define BLOCK       WEIGHT_SOURCE_BLOCK
-#define Q8_0_BYTES  34u
-#define Q5_0_BYTES  22u
-#define Q5_0_CENTER 16
-#define BF16_BYTES  (2u * BLOCK)
+#define BLOCK      WEIGHT_SOURCE_BLOCK
+#define E2M1_BYTES 18u
+#define BF16_BYTES (2u * BLOCK)
 
 /* Exponents e whose power 2^(e - 128) f16 holds: 2^-24 .. 2^15. */
 #define EXPONENT_MIN 104u
 #define EXPONENT_MAX 143u
 
-static const int8_t iq4_nl_numbers[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                          1,    13,   25,  38,  53,  69,  89,  113};
-static const int8_t fp4_numbers[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+static const int8_t fp4_numbers[16] = {GGML_E2M1_NUMBERS};
 
 static void store_u16(uint8_t *out, uint16_t value)
 {
@@ -50,7 +44,7 @@ static void store_u16(uint8_t *out, uint16_t value)
 
 struct fp4_block {
     uint8_t exponent;
-    int8_t numbers[BLOCK]; /* in units of 2^(exponent - 128) */
+    uint8_t codes[BLOCK]; /* of numbers in units of 2^(exponent - 128) */
 };
 
 static struct fp4_block load_fp4(const struct weight_source *source, uint64_t row, uint64_t columns,
@@ -62,12 +56,12 @@ static struct fp4_block load_fp4(const struct weight_source *source, uint64_t ro
         at += 17 * block;
         loaded.exponent = at[0];
         for (uint32_t i = 0; i < BLOCK; i++)
-            loaded.numbers[i] = fp4_numbers[at[1 + i % 16] >> (i / 16 * 4) & 15];
+            loaded.codes[i] = at[1 + i % 16] >> (i / 16 * 4) & 15;
     } else {
         at += 16 * block;
         loaded.exponent = source->scales[row * (columns / BLOCK) + block];
         for (uint32_t i = 0; i < BLOCK; i++)
-            loaded.numbers[i] = fp4_numbers[at[i / 2] >> (i % 2 * 4) & 15];
+            loaded.codes[i] = at[i / 2] >> (i % 2 * 4) & 15;
     }
     return loaded;
 }
@@ -75,7 +69,7 @@ static struct fp4_block load_fp4(const struct weight_source *source, uint64_t ro
 static bool is_zero(const struct fp4_block *block)
 {
     for (uint32_t i = 0; i < BLOCK; i++)
-        if (block->numbers[i] != 0)
+        if (fp4_numbers[block->codes[i]] != 0)
             return false;
     return true;
 }
@@ -85,23 +79,19 @@ static bool has_half_power(uint8_t exponent)
     return exponent >= EXPONENT_MIN && exponent <= EXPONENT_MAX;
 }
 
-static void write_q5_0(const struct fp4_block *block, uint8_t *out)
+static void write_e2m1(const struct fp4_block *block, uint8_t *out)
 {
     float power = has_half_power(block->exponent) ? ldexpf(1.0f, block->exponent - 128) : 0.0f;
-    memset(out, 0, Q5_0_BYTES);
     store_u16(out, ggml_f32_to_f16(power));
-    for (uint32_t i = 0; i < BLOCK; i++) {
-        uint32_t code = (uint32_t)(block->numbers[i] + Q5_0_CENTER);
-        out[2 + i / 8] = (uint8_t)(out[2 + i / 8] | (code >> 4) << (i % 8));
-        out[6 + i % 16] = (uint8_t)(out[6 + i % 16] | (code & 15) << (i / 16 * 4));
-    }
+    for (uint32_t i = 0; i < BLOCK / 2; i++)
+        out[2 + i] = (uint8_t)(block->codes[i] | block->codes[16 + i] << 4);
 }
 
 /* Numbers of three bits times a power of two: the lower half of the float is 0. */
 static void write_bf16(const struct fp4_block *block, uint8_t *out)
 {
     for (uint32_t i = 0; i < BLOCK; i++) {
-        float value = ldexpf((float)block->numbers[i], block->exponent - 128);
+        float value = ldexpf((float)fp4_numbers[block->codes[i]], block->exponent - 128);
         uint32_t bits;
         memcpy(&bits, &value, sizeof bits);
         store_u16(out + 2 * i, (uint16_t)(bits >> 16));
@@ -123,7 +113,7 @@ static enum ggml_type choose_for_fp4(const struct weight_source *source, uint64_
                 return GGML_BF16;
         }
     }
-    return GGML_Q5_0;
+    return GGML_E2M1;
 }
 
 static void read_fp4(const struct weight_source *source, uint32_t columns, struct weight_span span,
@@ -131,37 +121,13 @@ static void read_fp4(const struct weight_source *source, uint32_t columns, struc
 {
     for (uint32_t c = span.first; c < span.first + span.count; c += BLOCK) {
         struct fp4_block block = load_fp4(source, span.row, columns, c / BLOCK);
-        if (source->type == GGML_Q5_0) {
-            write_q5_0(&block, out);
-            out += Q5_0_BYTES;
+        if (source->type == GGML_E2M1) {
+            write_e2m1(&block, out);
+            out += E2M1_BYTES;
         } else {
             write_bf16(&block, out);
             out += BF16_BYTES;
         }
-    }
-}
-
-/* --- IQ4_NL ----------------------------------------------------------------------------------- */
-
-static enum ggml_type choose_for_iq4_nl(const struct weight_source *source, uint64_t rows,
-                                        uint64_t columns)
-{
-    (void)source;
-    (void)rows;
-    (void)columns;
-    return GGML_Q8_0;
-}
-
-/* A block is a half and 16 bytes of nibbles. */
-static void read_iq4_nl(const struct weight_source *source, uint32_t columns,
-                        struct weight_span span, uint8_t *out)
-{
-    (void)columns;
-    const uint8_t *at = source->data + span.row * source->row_bytes + 18u * (span.first / BLOCK);
-    for (uint32_t c = 0; c < span.count; c += BLOCK, at += 18, out += Q8_0_BYTES) {
-        memcpy(out, at, 2);
-        for (uint32_t i = 0; i < BLOCK; i++)
-            out[2 + i] = (uint8_t)iq4_nl_numbers[at[2 + i % 16] >> (i / 16 * 4) & 15];
     }
 }
 
@@ -244,7 +210,6 @@ static const struct {
                  uint8_t *out);
     bool any_span; /* a span may begin and end anywhere */
 } layouts[] = {
-    [WEIGHT_IQ4_NL] = {choose_for_iq4_nl, ONE_TYPE, read_iq4_nl, false},
     [WEIGHT_MXFP4] = FOUR_BIT_FLOATS,
     [WEIGHT_IQ1_S] = IQUANT,
     [WEIGHT_IQ1_M] = IQUANT,

@@ -26,10 +26,11 @@ uint64_t ggml_row_bytes(enum ggml_type type, uint32_t columns)
 struct ggml_layout ggml_type_layout(enum ggml_type type)
 {
     switch (type) {
-#define QUANT_LAYOUT(kind, name, number, columns, bytes, bits, span, minimum, center, offset)      \
+#define QUANT_LAYOUT(kind, name, number, columns, bytes, bits, span, minimum, center, offset,      \
+                     table)                                                                        \
     case GGML_##name:                                                                              \
-        return (struct ggml_layout){columns, bytes,  bits,   span,                                 \
-                                    minimum, center, offset, (columns) > 32};
+        return (struct ggml_layout){columns, bytes,  bits,  span,          minimum,                \
+                                    center,  offset, table, (columns) > 32};
         GGML_QUANT_LIST(QUANT_LAYOUT)
 #undef QUANT_LAYOUT
     default: must_fail("a quantized type", __FILE__, __LINE__);
@@ -98,7 +99,9 @@ static void unpack_6bit(const uint8_t *low, const uint8_t *high, int16_t *quants
 void ggml_unpack_quants(enum ggml_type type, const uint8_t *block, int16_t *quants)
 {
     switch (type) {
-    case GGML_Q4_0: unpack_32(block + 2, NULL, quants); return;
+    case GGML_Q4_0:
+    case GGML_IQ4_NL:
+    case GGML_E2M1: unpack_32(block + 2, NULL, quants); return;
     case GGML_Q4_1: unpack_32(block + 4, NULL, quants); return;
     case GGML_Q5_0: unpack_32(block + 6, block + 2, quants); return;
     case GGML_Q5_1: unpack_32(block + 8, block + 4, quants); return;
@@ -153,6 +156,12 @@ void ggml_unpack_scales(enum ggml_type type, const uint8_t *block, struct ggml_s
     }
 }
 
+int8_t ggml_table_number(uint32_t table, uint32_t code)
+{
+    static const int8_t iq4[16] = {GGML_IQ4_NUMBERS}, e2m1[16] = {GGML_E2M1_NUMBERS};
+    return (table == GGML_TABLE_IQ4 ? iq4 : e2m1)[code & 15];
+}
+
 static void dequantize_block(enum ggml_type type, const struct ggml_layout *layout,
                              const uint8_t *block, float *out)
 {
@@ -165,8 +174,11 @@ static void dequantize_block(enum ggml_type type, const struct ggml_layout *layo
         uint32_t first = span * layout->span;
         float factor = layout->sub_scales ? scale * (float)scales.scales[span] : scale;
         float addend = layout->sub_scales ? -minimum * (float)scales.minimums[span] : minimum;
-        for (uint32_t i = first; i < first + layout->span; i++)
-            out[i] = factor * (float)(quants[i] - (int32_t)layout->center) + addend;
+        for (uint32_t i = first; i < first + layout->span; i++) {
+            int32_t number = layout->table ? ggml_table_number(layout->table, (uint32_t)quants[i])
+                                           : quants[i] - (int32_t)layout->center;
+            out[i] = factor * (float)number + addend;
+        }
     }
 }
 

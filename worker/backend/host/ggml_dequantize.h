@@ -28,6 +28,7 @@ struct ggml_layout {
     bool minimum;
     uint32_t center;
     uint32_t offset; /* byte of the block's f16 scale */
+    uint32_t table;  /* of ggml_type_list.h */
     bool sub_scales; /* K types: the block's scale times an integer per span */
 };
 /* must() a quantized type. */
@@ -46,6 +47,9 @@ struct ggml_scales {
     uint8_t minimums[GGML_BLOCK_SPANS_MAX];
 };
 void ggml_unpack_scales(enum ggml_type type, const uint8_t *block, struct ggml_scales *out);
+
+/* Number `code` of a table of ggml_type_list.h. */
+int8_t ggml_table_number(uint32_t table, uint32_t code);
 
 /* F8 types: the scale of a block with `columns` codes; NaN if a code is NaN. */
 float ggml_f8_scale(const uint8_t *block, uint32_t columns);

@@ -30,6 +30,8 @@ enum { ROWS_MAX = 6 }; /* quantized kinds take 4 */
 /* How many maddubs results fit in 16 bits, as a count of quads that divides a span. */
 INLINE uint32_t chain_quads(struct kind kind)
 {
+    if (kind.table == GGML_TABLE_IQ4)
+        return 1;
     uint32_t fit = kind.bits <= 4 ? 8 : kind.bits == 5 ? 4 : kind.bits == 6 ? 2 : 1;
     return fit < kind.span / 4 ? fit : kind.span / 4;
 }
@@ -65,6 +67,9 @@ INLINE __m256i load_quad(struct kind kind, const uint8_t *planes, uint32_t quad,
     uint32_t at = 0;
     if (kind.bits & 4) {
         value = move_bits(load256(planes + 64 * (quad % 4)), quad / 4 * 4, 0, 15);
+        if (kind.table)
+            value = _mm256_shuffle_epi8(
+                _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)table_of(kind))), value);
         planes += 256;
         at = 4;
     }
@@ -131,11 +136,11 @@ INLINE void block_dot(struct kind kind, uint32_t rows, const uint8_t *planes, ui
         UNROLL for (uint32_t q = first; q < first + chain; q++)
         {
             __m256i weights = load_quad(kind, planes, q, half);
-            __m256i magnitudes = kind.bits == 8 ? _mm256_abs_epi8(weights) : weights;
+            __m256i magnitudes = is_signed(kind) ? _mm256_abs_epi8(weights) : weights;
             UNROLL for (uint32_t r = 0; r < rows; r++)
             {
                 __m256i quants = broadcast_quad(row_term(x, stride, r), q);
-                if (kind.bits == 8)
+                if (is_signed(kind))
                     quants = _mm256_sign_epi8(quants, weights);
                 __m256i product = _mm256_maddubs_epi16(magnitudes, quants);
                 pairs[r] = q == first ? product : _mm256_add_epi16(pairs[r], product);
@@ -518,10 +523,11 @@ INLINE void float_tile(enum packed_kind kind, const struct linear_tile *tile)
     }
 }
 
-#define QUANT_TILE(index, type, number, columns, bytes, bits, span, minimum, center, offset)       \
+#define QUANT_TILE(index, type, number, columns, bytes, bits, span, minimum, center, offset,       \
+                   table)                                                                          \
     void linear_avx2_##type(const struct linear_tile *tile)                                        \
     {                                                                                              \
-        quantized_tile(KIND(columns, bits, span, minimum, center), tile);                          \
+        quantized_tile(KIND(columns, bits, span, minimum, center, table), tile);                   \
     }
 GGML_QUANT_LIST(QUANT_TILE)
 #undef QUANT_TILE

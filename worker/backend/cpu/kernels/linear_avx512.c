@@ -42,7 +42,7 @@ INLINE __m512i move_bits(__m512i bytes, uint32_t from, uint32_t to, uint32_t mas
     return _mm512_and_si512(bytes, _mm512_set1_epi8((char)mask));
 }
 
-/* Values of quad `quad` for sixteen outputs, unsigned (Q8_0: plus 128). */
+/* Values of quad `quad` for sixteen outputs, unsigned (signed ones: plus 128). */
 INLINE __m512i load_quad(struct kind kind, const uint8_t *planes, uint32_t quad)
 {
     if (kind.bits == 8)
@@ -51,6 +51,11 @@ INLINE __m512i load_quad(struct kind kind, const uint8_t *planes, uint32_t quad)
     uint32_t at = 0;
     if (kind.bits & 4) {
         value = move_bits(load512(planes + 64 * (quad % 4)), quad / 4 * 4, 0, 15);
+        if (kind.table) {
+            __m512i table = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)table_of(kind)));
+            return _mm512_xor_si512(_mm512_shuffle_epi8(table, value),
+                                    _mm512_set1_epi8((char)0x80));
+        }
         planes += 256;
         at = 4;
     }
@@ -75,7 +80,7 @@ INLINE void block_dot(struct kind kind, uint32_t rows, const uint8_t *planes,
                       const struct quantized_term *x, size_t stride, __m512i sums[2][ROWS_MAX])
 {
     const uint32_t halves = 32 / kind.span;
-    const int32_t center = kind.bits == 8 ? 128 : kind.blocks == 8 ? (int32_t)kind.center : 0;
+    const int32_t center = is_signed(kind) ? 128 : kind.blocks == 8 ? (int32_t)kind.center : 0;
     UNROLL for (uint32_t h = 0; h < halves; h++)
     {
         UNROLL for (uint32_t r = 0; r < rows; r++)
@@ -344,16 +349,17 @@ INLINE void float_rest(enum packed_kind kind, uint32_t scaled, const struct line
 /* The time for a group is the latency of its chain of sums, for one row as for eight. So the rows
  * left over after blocks of eight share one pass. That pass is a separate function: inlined with
  * the other sizes, the pass for eight rows gets too few registers. */
-#define QUANT_TILE(index, type, number, columns, bytes, bits, span, minimum, center, offset)       \
+#define QUANT_TILE(index, type, number, columns, bytes, bits, span, minimum, center, offset,       \
+                   table)                                                                          \
     OUTLINE void rest_##type(const struct linear_tile *tile, uint32_t first_row)                   \
     {                                                                                              \
-        quantized_rest(KIND(columns, bits, span, minimum, center), tile, first_row);               \
+        quantized_rest(KIND(columns, bits, span, minimum, center, table), tile, first_row);        \
     }                                                                                              \
     void linear_avx512_##type(const struct linear_tile *tile)                                      \
     {                                                                                              \
         uint32_t row = 0;                                                                          \
         for (; row + 8 <= tile->rows; row += 8)                                                    \
-            quantized_rows(KIND(columns, bits, span, minimum, center), 8, tile, row);              \
+            quantized_rows(KIND(columns, bits, span, minimum, center, table), 8, tile, row);       \
         if (row < tile->rows)                                                                      \
             rest_##type(tile, row);                                                                \
     }

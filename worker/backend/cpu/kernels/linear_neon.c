@@ -7,10 +7,11 @@
 #define LINEAR_MATRIX 0
 #include "worker/backend/cpu/kernels/linear_neon_tiles.h"
 
-#define QUANT_TILE(index, type, number, columns, bytes, bits, span, minimum, center, offset)       \
+#define QUANT_TILE(index, type, number, columns, bytes, bits, span, minimum, center, offset,       \
+                   table)                                                                          \
     void linear_neon_##type(const struct linear_tile *tile)                                        \
     {                                                                                              \
-        quantized_tile(KIND(columns, bits, span, minimum, center), tile);                          \
+        quantized_tile(KIND(columns, bits, span, minimum, center, table), tile);                   \
     }
 GGML_QUANT_LIST(QUANT_TILE)
 #undef QUANT_TILE

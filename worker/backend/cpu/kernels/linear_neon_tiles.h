@@ -43,6 +43,8 @@ INLINE int8x16_t load_quad(struct kind kind, const uint8_t *planes, uint32_t qua
     uint32_t at = 0;
     if (kind.bits & 4) {
         value = move_bits(vld1q_u8(planes + 64 * (quad % 4)), quad / 4 * 4, 0, 15);
+        if (kind.table)
+            return vqtbl1q_s8(vld1q_s8(table_of(kind)), value);
         planes += 256;
         at = 4;
     }

@@ -24,7 +24,8 @@
 enum { ROWS = PACKED_ROWS, COLUMNS = PACKED_COLUMNS };
 
 /* values [16][32] of one block's planes, center not subtracted */
-static void unpack_block(uint32_t bits, const uint8_t *planes, int8_t values[ROWS][COLUMNS])
+static void unpack_block(uint32_t bits, uint32_t table, const uint8_t *planes,
+                         int8_t values[ROWS][COLUMNS])
 {
     for (uint32_t row = 0; row < ROWS; row++) {
         for (uint32_t column = 0; column < COLUMNS; column++) {
@@ -47,7 +48,7 @@ static void unpack_block(uint32_t bits, const uint8_t *planes, int8_t values[ROW
             }
             if (bits < 8 && bits & 1)
                 value |= (uint32_t)(plane[lane] >> quad & 1) << shift;
-            values[row][column] = (int8_t)value;
+            values[row][column] = table ? ggml_table_number(table, value) : (int8_t)value;
         }
     }
 }
@@ -75,7 +76,7 @@ static void plain_block(const struct packed_shape *shape, const uint8_t *block,
                         const struct quantized_term *x, float *sums)
 {
     int8_t values[ROWS][COLUMNS];
-    unpack_block(shape->bits, block, values);
+    unpack_block(shape->bits, shape->table, block, values);
     const uint8_t *scales = block + PACKED_PLANE_BYTES(shape->bits);
     for (uint32_t row = 0; row < ROWS; row++) {
         float scale = load_f16(scales, row);
@@ -97,7 +98,7 @@ static void k_block(const struct packed_shape *shape, const uint8_t *block,
                     const struct quantized_term *x, float *sums, float *minimums)
 {
     int8_t values[ROWS][COLUMNS];
-    unpack_block(shape->bits, block, values);
+    unpack_block(shape->bits, shape->table, block, values);
     const uint8_t *scales = block + PACKED_PLANE_BYTES(shape->bits);
     for (uint32_t row = 0; row < ROWS; row++) {
         int32_t isum = 0;

@@ -16,13 +16,28 @@
 
 /* What kernels use of a type's line of GGML_QUANT_LIST. */
 struct kind {
-    uint32_t bits, span, blocks, minimum, center;
+    uint32_t bits, span, blocks, minimum, center, table;
 };
-#define KIND(columns, bits, span, minimum, center)                                                 \
+#define KIND(columns, bits, span, minimum, center, table)                                          \
     (struct kind)                                                                                  \
     {                                                                                              \
-        bits, span, PACKED_BLOCKS(columns), minimum, PACKED_CENTER(bits, minimum, center)          \
+        bits, span, PACKED_BLOCKS(columns), minimum, PACKED_CENTER(bits, minimum, center), table   \
     }
+
+/* Whether unpacked values are signed bytes that may be negative. */
+INLINE bool is_signed(struct kind kind)
+{
+    return kind.bits == 8 || kind.table != 0;
+}
+
+static const int8_t iq4_numbers[16] = {GGML_IQ4_NUMBERS};
+static const int8_t e2m1_numbers[16] = {GGML_E2M1_NUMBERS};
+
+/* The sixteen numbers of a kind with a table. */
+INLINE const int8_t *table_of(struct kind kind)
+{
+    return kind.table == GGML_TABLE_IQ4 ? iq4_numbers : e2m1_numbers;
+}
 
 /* The same term `row` rows further on. */
 INLINE const struct quantized_term *row_term(const struct quantized_term *x, size_t stride,

@@ -15,7 +15,8 @@
 struct packed_shape packed_weight_shape(enum ggml_type type)
 {
     switch (type) {
-#define QUANT_SHAPE(kind_, name, number, columns, bytes, bits_, span_, minimum_, center_, offset)  \
+#define QUANT_SHAPE(kind_, name, number, columns, bytes, bits_, span_, minimum_, center_, offset,  \
+                    table_)                                                                        \
     case GGML_##name:                                                                              \
         return (struct packed_shape){                                                              \
             .kind = PACKED_##name,                                                                 \
@@ -23,6 +24,7 @@ struct packed_shape packed_weight_shape(enum ggml_type type)
             .minimum = minimum_,                                                                   \
             .bits = bits_,                                                                         \
             .span = span_,                                                                         \
+            .table = table_,                                                                       \
             .blocks = PACKED_BLOCKS(columns),                                                      \
             .center = PACKED_CENTER(bits_, minimum_, center_),                                     \
             .unit_bytes = PACKED_UNIT_BYTES(bits_, PACKED_BLOCKS(columns), minimum_),              \

@@ -71,6 +71,7 @@ struct packed_shape {
     bool minimum;
     uint32_t bits;
     uint32_t span;   /* columns per scale */
+    uint32_t table;  /* of ggml_type_list.h */
     uint32_t blocks; /* per unit */
     uint32_t center; /* subtracted from a value, of A8 while packing: its bytes are signed then */
     uint32_t scaled; /* F8 types: columns of a unit, else 0 */

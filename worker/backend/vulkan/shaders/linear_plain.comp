@@ -96,7 +96,7 @@ vec4 unpack_weights(uint j, uint i)
     uint codes = weight_codes(blocks[j], i);
     vec2 terms = weight_terms(blocks[j], i / 4);
     vec4 values;
-    if (WEIGHT_CODE_BITS == 8)
+    if (WEIGHT_SIGNED)
         values = vec4(ivec4(codes << 24, codes << 16, codes << 8, codes) >> 24);
     else
         values = vec4(ivec4(uvec4(codes, codes >> 8, codes >> 16, codes >> 24) & 0xFFu));

@@ -5,7 +5,7 @@
  *     #define WEIGHT_KIND_CONSTANT 1
  * Code for other kinds is removed when the pipeline is made.
  *
- * A quantized weight is scale * code + offset; a block is 32 columns of one row. Loading is separate
+ * A quantized weight is scale * code + offset, where codes of kinds with a table are its numbers; a block is 32 columns of one row. Loading is separate
  * from unpacking, so that a kernel can have several loads in flight before it needs the first.
  *
  *     WeightBlock w = weight_load(matrix, row * (columns / 32) + b);
@@ -20,6 +20,7 @@
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int16 : require
@@ -31,7 +32,7 @@
 layout(constant_id = WEIGHT_KIND_CONSTANT) const uint WEIGHT_KIND = 0;
 
 /* WEIGHT_Q4_0 and so on. */
-#define QUANT_KIND(kind, name, number, columns, bytes, bits, span, minimum, center, offset) const uint WEIGHT_##name = kind;
+#define QUANT_KIND(kind, name, number, columns, bytes, bits, span, minimum, center, offset, table) const uint WEIGHT_##name = kind;
 #define FLOAT_KIND(kind, name, number, bytes, scaled) const uint WEIGHT_##name = kind;
 GGML_QUANT_LIST(QUANT_KIND)
 GGML_FLOAT_LIST(FLOAT_KIND)
@@ -39,12 +40,14 @@ GGML_FLOAT_LIST(FLOAT_KIND)
 /* Columns of a block. */
 const uint WEIGHT_BLOCK = 32;
 
+#define TABLE_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset, table) WEIGHT_KIND == kind ? table :
+
 /* A column of the table at the specialized kind; the last number is for float kinds, which do not use it. */
-#define BITS_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset)    WEIGHT_KIND == kind ? bits :
-#define SPAN_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset)    WEIGHT_KIND == kind ? span :
-#define MINIMUM_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset) WEIGHT_KIND == kind ? minimum :
+#define BITS_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset, table) WEIGHT_KIND == kind ? bits :
+#define SPAN_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset, table) WEIGHT_KIND == kind ? span :
+#define MINIMUM_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset, table) WEIGHT_KIND == kind ? minimum :
 #define SCALED_OF(kind, name, number, bytes, scaled) WEIGHT_KIND == kind ? scaled :
-#define CENTER_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset)  WEIGHT_KIND == kind ? center :
+#define CENTER_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset, table) WEIGHT_KIND == kind ? center :
 
 const bool WEIGHT_QUANTIZED = WEIGHT_KIND < WEIGHT_F32;
 const uint WEIGHT_BITS = GGML_QUANT_LIST(BITS_OF) 4;
@@ -53,6 +56,10 @@ const uint WEIGHT_HIGH_BITS = WEIGHT_BITS - WEIGHT_CODE_BITS;
 /* Spans (scales) of a block: 1 or 2. */
 const uint WEIGHT_SPANS = (GGML_QUANT_LIST(SPAN_OF) 32) == 16 ? 2 : 1;
 const bool WEIGHT_MINIMUM = (GGML_QUANT_LIST(MINIMUM_OF) 0) == 1;
+/* Kinds whose codes stand for the numbers of a table. */
+const uint WEIGHT_TABLE = GGML_QUANT_LIST(TABLE_OF) 0;
+/* weight_codes() gives signed bytes. */
+const bool WEIGHT_SIGNED = WEIGHT_CODE_BITS == 8 || WEIGHT_TABLE != 0;
 /* weight = scale * (code - center) for kinds without a minimum. */
 const uint WEIGHT_CENTER = GGML_QUANT_LIST(CENTER_OF) 0;
 
@@ -126,7 +133,36 @@ WeightBlock weight_load(WeightMatrix matrix, uint block)
     return w;
 }
 
-/* Columns 4 * j .. 4 * j + 3 as four bytes, before any center is subtracted: 0..63, those of 8 bits signed.
+const int IQ4_NUMBERS[16] = int[](GGML_IQ4_NUMBERS);
+const int E2M1_NUMBERS[16] = int[](GGML_E2M1_NUMBERS);
+
+/* Four numbers of the kind's table, from number 4 * i on, as bytes. */
+uint table_word(uint i)
+{
+    uint word = 0;
+    [[unroll]] for (uint e = 0; e < 4; e++) {
+        int number = WEIGHT_TABLE == GGML_TABLE_IQ4 ? IQ4_NUMBERS[4 * i + e] : E2M1_NUMBERS[4 * i + e];
+        word |= (uint(number) & 0xFFu) << 8 * e;
+    }
+    return word;
+}
+
+/* Four bytes of 0..15 as the table's numbers. Words of the table are chosen by comparisons, because an array
+ * that is indexed by a variable lies in memory. */
+uint table_numbers(uint codes)
+{
+    uint numbers = 0;
+    [[unroll]] for (uint e = 0; e < 4; e++) {
+        uint code = codes >> 8 * e & 15;
+        uint low = (code & 4) == 0 ? table_word(0) : table_word(1);
+        uint high = (code & 4) == 0 ? table_word(2) : table_word(3);
+        uint word = (code & 8) == 0 ? low : high;
+        numbers |= (word >> 8 * (code & 3) & 0xFFu) << 8 * e;
+    }
+    return numbers;
+}
+
+/* Columns 4 * j .. 4 * j + 3 as four bytes, before any center is subtracted: 0..63, or signed.
  * `j` < 8, a constant once loops are unrolled. */
 uint weight_codes(WeightBlock w, uint j)
 {
@@ -141,6 +177,8 @@ uint weight_codes(WeightBlock w, uint j)
         codes |= (w.high[j >> 2] >> 2 * (j & 3) & 0x03030303u) << WEIGHT_CODE_BITS;
     else if (WEIGHT_HIGH_BITS == 1)
         codes |= (w.high.x >> j & 0x01010101u) << WEIGHT_CODE_BITS;
+    if (WEIGHT_TABLE != 0)
+        codes = table_numbers(codes);
     return codes;
 }
 
@@ -154,8 +192,8 @@ vec2 weight_terms(WeightBlock w, uint i)
 /* Four bytes of weight_codes(), minus the center, exactly: 0x6400 | b is the half 1024 + b. */
 f16vec4 weight_codes_to_halves(uint codes)
 {
-    uint biased = WEIGHT_CODE_BITS == 8 ? codes ^ 0x80808080u : codes;
-    float16_t bias = float16_t(1024 + (WEIGHT_CODE_BITS == 8 ? 128 : WEIGHT_CENTER));
+    uint biased = WEIGHT_SIGNED ? codes ^ 0x80808080u : codes;
+    float16_t bias = float16_t(1024 + (WEIGHT_SIGNED ? 128 : WEIGHT_CENTER));
     f16vec2 even = unpackFloat2x16(biased & 0x00FF00FFu | 0x64006400u) - bias;
     f16vec2 odd = unpackFloat2x16(biased >> 8 & 0x00FF00FFu | 0x64006400u) - bias;
     return f16vec4(even.x, odd.x, even.y, odd.y);
@@ -176,7 +214,8 @@ f16vec4 weight_pairs(WeightBlock w, uint j)
 {
     f16vec2 terms = j < 4 ? w.scales.xy : w.scales.zw;
     f16vec4 codes;
-    if (WEIGHT_CODE_BITS == 4 && WEIGHT_HIGH_BITS == 0 && j >= 4) {
+    const bool plain_nibbles = WEIGHT_CODE_BITS == 4 && WEIGHT_HIGH_BITS == 0 && WEIGHT_TABLE == 0;
+    if (plain_nibbles && j >= 4) {
         uint word = w.low[j & 3];
         float16_t bias = float16_t(1024 + 16 * WEIGHT_CENTER);
         codes = f16vec4(unpackFloat2x16(word & 0x00F000F0u | 0x64006400u),
@@ -184,11 +223,10 @@ f16vec4 weight_pairs(WeightBlock w, uint j)
         terms.x *= 0.0625hf;
     } else {
         /* One mask for a word's low nibbles, so that the shift is shared with the high ones. */
-        bool nibbles = WEIGHT_CODE_BITS == 4 && WEIGHT_HIGH_BITS == 0;
-        uint word = nibbles ? w.low[j & 3] : weight_codes(w, j);
-        uint mask = nibbles ? 0x000F000Fu : 0x00FF00FFu;
-        word = WEIGHT_CODE_BITS == 8 ? word ^ 0x80808080u : word;
-        float16_t bias = float16_t(1024 + (WEIGHT_CODE_BITS == 8 ? 128 : WEIGHT_CENTER));
+        uint word = plain_nibbles ? w.low[j & 3] : weight_codes(w, j);
+        uint mask = plain_nibbles ? 0x000F000Fu : 0x00FF00FFu;
+        word = WEIGHT_SIGNED ? word ^ 0x80808080u : word;
+        float16_t bias = float16_t(1024 + (WEIGHT_SIGNED ? 128 : WEIGHT_CENTER));
         codes = f16vec4(unpackFloat2x16(word & mask | 0x64006400u),
                         unpackFloat2x16(word >> 8 & mask | 0x64006400u)) - bias;
     }

@@ -17,7 +17,8 @@
 #include "worker/backend/host/ggml_dequantize.h"
 
 static const struct vulkan_weight_facts weight_facts[] = {
-#define QUANT_FACTS(kind, name, number, columns, bytes, bits, span, minimum, center, offset)       \
+#define QUANT_FACTS(kind, name, number, columns, bytes, bits, span, minimum, center, offset,       \
+                    table)                                                                         \
     [kind] = {GGML_##name, true,  minimum, GGML_LOW_BITS(bits), (bits)-GGML_LOW_BITS(bits),        \
               span,        center},
 #define FLOAT_FACTS(kind, name, number, bytes, scaled)                                             \

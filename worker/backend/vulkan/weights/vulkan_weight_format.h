@@ -4,7 +4,7 @@
  * proto/ggml_type_list.h.
  *
  * A matrix [rows, columns] is three arrays, each starting at a multiple of 16 bytes. Weight = scale
- * * code + minimum, or scale * (code - center) for kinds without a minimum.
+ * * code + minimum, or scale * (code - center) for kinds without a minimum, or scale * table[code].
  *
  *   codes, quantized: blocks of 32 columns, block (row, b) at index row * (columns / 32) + b
  *     4 bits: 16 bytes; column e < 16 in the low nibble of byte e, else the high one of e - 16

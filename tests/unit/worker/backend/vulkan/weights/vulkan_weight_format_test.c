@@ -50,6 +50,9 @@ static float packed_value(enum vulkan_weight_kind kind, const struct vulkan_weig
         code |= (int32_t)(plane_value(arrays->high + 4 * facts.high_bits * (uint64_t)block,
                                       facts.high_bits, column % 32)
                           << facts.code_bits);
+    uint32_t table = ggml_type_layout(facts.type).table;
+    if (table != 0)
+        code = ggml_table_number(table, (uint32_t)code);
     const uint8_t *scales = arrays->scales + (facts.minimum ? 4 : 2) * (uint64_t)span;
     float minimum = facts.minimum ? ggml_f16_to_f32(ggml_load_u16(scales + 2)) : 0.0f;
     return ggml_f16_to_f32(ggml_load_u16(scales)) * (float)(code - (int32_t)facts.center) + minimum;
