@@ -336,8 +336,12 @@ static void launch_step(struct bench *bench, uint32_t sequences, uint32_t rows, 
     static struct sampling_params params;
     params = sampling_params_default();
     for (uint32_t s = 0; s < sequences; s++) {
-        parts[s] = (struct step_sequence){
-            s * rows, rows, position, {NULL}, s, STATE_SLOT_NONE, STATE_SLOT_NONE, 0};
+        parts[s] = (struct step_sequence){.first_row = s * rows,
+                                          .row_count = rows,
+                                          .first_position = position,
+                                          .state_slot = s,
+                                          .state_source = STATE_SLOT_NONE,
+                                          .state_copy = STATE_SLOT_NONE};
         for (uint32_t g = 0; g < KV_GROUPS_MAX; g++)
             parts[s].block_tables[g] = bench->blocks[s];
         logit_rows[s] = s * rows + rows - 1;
@@ -545,9 +549,16 @@ static void launch_beside(struct bench *bench, uint32_t rows, uint32_t position,
     params = sampling_params_default();
     const struct row_sampling sampling = {.params = &params, .position = position + 1};
     const uint32_t logit_row = 0;
-    struct step_sequence parts[2] = {
-        {0, 1, position, {NULL}, 0, STATE_SLOT_NONE, STATE_SLOT_NONE, 0},
-        {1, rows, bench->context, {NULL}, 1, STATE_SLOT_NONE, STATE_SLOT_NONE, 0}};
+    struct step_sequence parts[2] = {{.row_count = 1,
+                                      .first_position = position,
+                                      .state_source = STATE_SLOT_NONE,
+                                      .state_copy = STATE_SLOT_NONE},
+                                     {.first_row = 1,
+                                      .row_count = rows,
+                                      .first_position = bench->context,
+                                      .state_slot = 1,
+                                      .state_source = STATE_SLOT_NONE,
+                                      .state_copy = STATE_SLOT_NONE}};
     for (uint32_t s = 0; s < 2; s++)
         for (uint32_t g = 0; g < KV_GROUPS_MAX; g++)
             parts[s].block_tables[g] = bench->blocks[s];

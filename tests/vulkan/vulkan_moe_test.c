@@ -60,6 +60,17 @@ static const struct mixture mixtures[] = {
 /* What kernels in PTX take: each kind of weight, tiles of every width, several of an expert, outputs that do
  * not fill a group. */
 static const struct mixture ptx_mixtures[] = {
+    {GGML_F8_128,
+     GGML_F8_32,
+     256,
+     384,
+     2,
+     5,
+     false,
+     true,
+     {GATE_SILU, false, 0, 0},
+     {20, 64, 200},
+     0.1f},
     {GGML_Q4_0,
      GGML_Q4_0,
      256,

@@ -133,6 +133,21 @@ INLINE u32 halves_of_floats(float low, float high)
     return r;
 }
 
+/* Two E4M3 numbers as halves, exactly. */
+INLINE u32 halves_of_e4m3(u32 pair)
+{
+    u32 r;
+    __asm__("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"((u16)pair));
+    return r;
+}
+
+INLINE float float_of_half(u32 half)
+{
+    float r;
+    __asm__("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"((u16)half));
+    return r;
+}
+
 INLINE float bits_as_float(u32 bits)
 {
     return __builtin_bit_cast(float, bits);

@@ -3,7 +3,7 @@
  * the factor A in registers, and stages of x that pass through a ring in shared memory as the factor B.
  *
  * The includer defines WARPS, of a group; STAGES, of the ring; of packed weights CODE_BITS, HIGH_BITS, SPANS,
- * MINIMUM and CENTER; of floats FLOATS_AHEAD, the stages of them that a lane has loaded, FLOAT_BYTES and, of two
+ * MINIMUM and CENTER; of E4M3 numbers the first four and E4M3, the columns of a scale; of floats FLOATS_AHEAD, the stages of them that a lane has loaded, FLOAT_BYTES and, of two
  * bytes, BRAIN: whether they are bf16.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_PTX_WGMMA_WEIGHTS_H
@@ -36,7 +36,13 @@ extern SHARED __attribute__((aligned(1024))) u8 shared_bytes[];
 
 #ifndef FLOATS_AHEAD
 
-/* Of one block of 32 columns; `terms` are scales, or pairs of scale and minimum. */
+#ifndef E4M3
+#define E4M3 0
+#endif
+#define TERM_BYTES  (E4M3 ? 4 : 2 * SPANS * (1 + MINIMUM))
+#define TERM_BLOCKS (E4M3 ? E4M3 / BLOCK : 1) /* that have the same terms */
+
+/* Of one block of 32 columns; `terms` are scales (of E4M3 an f32), or pairs of scale and minimum. */
 struct block {
     u32x4 low;
 #if CODE_BITS == 8
@@ -56,7 +62,7 @@ struct row {
 INLINE struct row row_of(u64 codes, u64 high, u64 scales, u64 block)
 {
     struct row row = {codes + block * (4 * CODE_BITS), high + block * (4 * HIGH_BITS),
-                      scales + block * (2 * SPANS * (1 + MINIMUM))};
+                      scales + block / TERM_BLOCKS * TERM_BYTES};
     return row;
 }
 
@@ -73,7 +79,9 @@ INLINE struct block load_block(struct row row, u32 slab)
     UNROLL for (u32 i = 0; i < HIGH_BITS; i++) b.high[i] =
         ((const GLOBAL u32 *)(row.high + at * (4 * HIGH_BITS)))[i];
 #endif
-#if SPANS * (1 + MINIMUM) == 1
+#if E4M3
+    b.terms[0] = ((const GLOBAL u32 *)row.scales)[at / TERM_BLOCKS];
+#elif SPANS * (1 + MINIMUM) == 1
     b.terms[0] = ((const GLOBAL u16 *)row.scales)[at] * 0x10001u;
 #else
     UNROLL for (u32 i = 0; i < SPANS * (1 + MINIMUM) / 2; i++) b.terms[i] =
@@ -83,6 +91,20 @@ INLINE struct block load_block(struct row row, u32 slab)
 }
 
 #define HALVES(value) (half_bits_of(value) * 0x10001u)
+
+#if E4M3
+
+/* The weights 4 f … 4 f + 3, in the order 0 2 | 1 3. */
+INLINE void weights_of(const struct block *b, u32 f, u32 *even, u32 *odd)
+{
+    u32 word = f < 4 ? b->low[f % 4] : b->tail[f % 4];
+    u32 low = halves_of_e4m3(word & 0xffff), high = halves_of_e4m3(word >> 16);
+    float scale = bits_as_float(b->terms[0]);
+    *even = halves_of_floats(float_of_half(low) * scale, float_of_half(high) * scale);
+    *odd = halves_of_floats(float_of_half(low >> 16) * scale, float_of_half(high >> 16) * scale);
+}
+
+#else
 
 /* Codes 4 f … 4 f + 3 less the center, exactly, in the order 0 2 | 1 3. */
 INLINE void codes_of(const struct block *b, u32 f, u32 *even, u32 *odd)
@@ -129,6 +151,8 @@ INLINE void weights_of(const struct block *b, u32 f, u32 *even, u32 *odd)
     *odd = multiply_halves(*odd, scale);
 #endif
 }
+
+#endif
 
 #else
 
