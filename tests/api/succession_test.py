@@ -13,9 +13,9 @@ import threading
 
 import pytest
 
-from shoal_server import BUILD, PATIENCE_S, process_is_alive, wait_until
+from shoal_server import BUILD, PATIENCE_S, ROOT, process_is_alive, wait_until
 
-FORMS = BUILD.parent / "build/checkpoints"  # scripts/golden/checkpoint_variants.py
+FORMS = ROOT / "build/checkpoints"  # scripts/golden/checkpoint_variants.py
 SMALL = ["--context", "512", "--kv-cache-bytes", "32M", "--drain-timeout", "60", "--allow-debug"]  # /proc is read
 
 

@@ -349,11 +349,46 @@ static void accepting_pauses_while_descriptors_are_short(void **state)
     close(client);
 }
 
+/* A successor's listener: connections wait until it accepts, and for the other holder of the socket once
+ * it has stopped. */
+static void a_paused_listener_keeps_connections_waiting(void **state)
+{
+    (void)state;
+    int fd = listening_v4("127.0.0.1");
+    int kept = dup(fd);
+    uint16_t port = port_of(fd);
+    struct http_listener_config config = {.fds = &fd,
+                                          .fd_count = 1,
+                                          .paused = true,
+                                          .context = &arrived_count,
+                                          .arrived = on_arrived};
+    assert_int_equal(http_listener_create(base, &config, &listener, &error), RESULT_OK);
+    assert_int_equal(http_listener_count(listener), 1);
+    int first = client_connect(port);
+    event_base_loop(base, EVLOOP_NONBLOCK);
+    assert_int_equal(arrived_count, 0);
+    http_listener_resume(listener);
+    event_base_loop(base, EVLOOP_NONBLOCK);
+    assert_int_equal(arrived_count, 1);
+    http_listener_stop(listener);
+    assert_int_equal(http_listener_count(listener), 0);
+    int second = client_connect(port);
+    event_base_loop(base, EVLOOP_NONBLOCK);
+    assert_int_equal(arrived_count, 1);
+    int taken = accept(kept, NULL, NULL);
+    assert_true(taken >= 0);
+    close(taken);
+    close(first);
+    close(second);
+    close(kept);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_paused_listener_keeps_connections_waiting),
         TEST(a_free_port_is_bound_and_clients_arrive),
         TEST(a_destroyed_listener_frees_its_port),
         TEST(a_port_in_use_is_an_error),
