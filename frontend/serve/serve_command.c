@@ -195,7 +195,8 @@ static void reload_soon(struct serve_command *command)
 static void drain_begin(struct serve_command *command)
 {
     command->draining = true;
-    service_manager_stopping(command->manager);
+    if (command->leave_at_ms == 0) /* otherwise the service goes on in the successor */
+        service_manager_stopping(command->manager);
     after_ms(command->drain_timer, (int64_t)command->options->drain_timeout_s * 1000);
     model_set_drain(command->routes.models);
 }

@@ -12,7 +12,7 @@ import signal
 import threading
 
 import pytest
-
+from service_manager_test import Manager
 from shoal_server import BUILD, PATIENCE_S, ROOT, process_is_alive, wait_until
 
 FORMS = ROOT / "build/checkpoints"  # scripts/golden/checkpoint_variants.py
@@ -159,6 +159,22 @@ def test_a_successor_that_fails_changes_nothing(tmp_path, programs, start_server
     assert server.chat("Hello", {"Authorization": f"Bearer {key}"}, max_tokens=2).status == 200
     assert server.chat("Hello", {"Authorization": "Bearer other"}, max_tokens=2).status == 401
     assert key.encode() not in pathlib.Path(f"/proc/{new}/cmdline").read_bytes()
+
+
+def test_the_service_manager_learns_the_new_process(tmp_path, programs, start_server, ends):
+    """MAINPID names the successor, which sends the notifications and feeds the watchdog from then on."""
+    manager = Manager(str(tmp_path / "notify"))
+    server = start_server(*SMALL, model=FORMS / "llama-f16.gguf", programs=programs,
+                          environment={"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "300000"})
+    manager.wait_for("READY=1")
+    new = succeed(server, server.process.pid, ends)
+    manager.wait_for(f"MAINPID={new}")
+    manager.wait_for("READY=1", times=2)
+    assert server.wait_exit() == 0
+    assert "STOPPING=1" not in manager.lines()
+    fed = manager.lines().count("WATCHDOG=1")
+    manager.wait_for("WATCHDOG=1", times=fed + 2)
+    manager.socket.close()
 
 
 def test_a_state_folder_has_one_server(tmp_path, start_server):
