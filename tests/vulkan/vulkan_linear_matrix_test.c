@@ -451,8 +451,7 @@ static void test_kernels_in_ptx_multiply(void **state)
         p.tiling = vulkan_matrix_tiling_choose(&trial->device->facts, &p.request);
         p.biased = p.request.epilogue == VULKAN_LINEAR_ADD && i % 3 == 0;
         bool known = p.request.kind != VULKAN_WEIGHT_Q2_K && p.request.kind != VULKAN_WEIGHT_Q3_K &&
-                     p.request.kind != VULKAN_WEIGHT_S8 && p.request.kind != VULKAN_WEIGHT_IQ4_NL &&
-                     p.request.kind != VULKAN_WEIGHT_E2M1;
+                     p.request.kind != VULKAN_WEIGHT_S8;
         assert_int_equal(p.tiling.path == VULKAN_MATRIX_PTX, known);
         if (!known)
             continue;

@@ -60,6 +60,17 @@ static const struct mixture mixtures[] = {
 /* What kernels in PTX take: each kind of weight, tiles of every width, several of an expert, outputs that do
  * not fill a group. */
 static const struct mixture ptx_mixtures[] = {
+    {GGML_E2M1,
+     GGML_IQ4_NL,
+     384,
+     256,
+     2,
+     6,
+     true,
+     true,
+     {GATE_SILU, false, 0, 0},
+     {18, 70, 200},
+     0.1f},
     {GGML_F8_128,
      GGML_F8_32,
      256,

@@ -325,6 +325,8 @@ enum vulkan_ptx_layout vulkan_ptx_layout(enum vulkan_weight_kind kind)
     case VULKAN_WEIGHT_Q6_K: return VULKAN_PTX_Q6_K;
     case VULKAN_WEIGHT_Q8_0: return VULKAN_PTX_Q8_0;
     case VULKAN_WEIGHT_A8: return VULKAN_PTX_A8;
+    case VULKAN_WEIGHT_IQ4_NL: return VULKAN_PTX_IQ4_NL;
+    case VULKAN_WEIGHT_E2M1: return VULKAN_PTX_E2M1;
     case VULKAN_WEIGHT_F8_128: return VULKAN_PTX_F8_128;
     case VULKAN_WEIGHT_F8_32: return VULKAN_PTX_F8_32;
     case VULKAN_WEIGHT_F32: return VULKAN_PTX_F32;
@@ -425,6 +427,7 @@ static struct vulkan_matrix_dispatch ptx_dispatch(enum vulkan_ptx_layout layout,
         [VULKAN_PTX_Q4_1] = PTX_KERNELS("q4_1"),     [VULKAN_PTX_Q5_0] = PTX_KERNELS("q5_0"),
         [VULKAN_PTX_Q5_1] = PTX_KERNELS("q5_1"),     [VULKAN_PTX_Q6_K] = PTX_KERNELS("q6_k"),
         [VULKAN_PTX_Q8_0] = PTX_KERNELS("q8_0"),     [VULKAN_PTX_A8] = PTX_KERNELS("a8"),
+        [VULKAN_PTX_IQ4_NL] = PTX_KERNELS("iq4_nl"), [VULKAN_PTX_E2M1] = PTX_KERNELS("e2m1"),
         [VULKAN_PTX_F8_128] = PTX_KERNELS("f8_128"), [VULKAN_PTX_F8_32] = PTX_KERNELS("f8_32"),
         [VULKAN_PTX_F32] = PTX_KERNELS("f32"),       [VULKAN_PTX_F16] = PTX_KERNELS("f16"),
         [VULKAN_PTX_BF16] = PTX_KERNELS("bf16")};

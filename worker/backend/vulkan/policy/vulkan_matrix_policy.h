@@ -107,6 +107,8 @@ enum vulkan_ptx_layout {
     VULKAN_PTX_Q6_K,
     VULKAN_PTX_Q8_0,
     VULKAN_PTX_A8,
+    VULKAN_PTX_IQ4_NL,
+    VULKAN_PTX_E2M1,
     VULKAN_PTX_F8_128,
     VULKAN_PTX_F8_32,
     VULKAN_PTX_F32, /* from here on not of experts */

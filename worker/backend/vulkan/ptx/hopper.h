@@ -64,6 +64,21 @@ INLINE u32 fuse_halves(u32 a, u32 b, u32 c)
     return r;
 }
 
+/* Two E2M1 numbers, in the low four bits of each half of a register, times 2 as halves: their bits are those of a
+ * half with other biases. */
+INLINE u32 halves_of_e2m1(u32 pair)
+{
+    return multiply_halves((pair & 0x00070007u) << 9 | (pair & 0x00080008u) << 12, 0x78007800u);
+}
+
+/* Bytes of `low` (0 … 3) and `high` (4 … 7) that the four selectors name. */
+INLINE u32 select_bytes(u32 low, u32 high, u32 selectors)
+{
+    u32 r;
+    __asm__("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(low), "r"(high), "r"(selectors));
+    return r;
+}
+
 /* (v & mask) | 0x64006400: bytes or nibbles as the halves 1024 + code; mask is a constant. */
 #define CODES_AS_HALVES(v, mask)                                                                   \
     ({                                                                                             \

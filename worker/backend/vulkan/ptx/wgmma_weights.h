@@ -3,7 +3,8 @@
  * the factor A in registers, and stages of x that pass through a ring in shared memory as the factor B.
  *
  * The includer defines WARPS, of a group; STAGES, of the ring; of packed weights CODE_BITS, HIGH_BITS, SPANS,
- * MINIMUM and CENTER; of E4M3 numbers the first four and E4M3, the columns of a scale; of floats FLOATS_AHEAD, the stages of them that a lane has loaded, FLOAT_BYTES and, of two
+ * MINIMUM and CENTER, or of codes that number the entries of a table TABLE; of E4M3 numbers the first four and
+ * E4M3, the columns of a scale; of floats FLOATS_AHEAD, the stages of them that a lane has loaded, FLOAT_BYTES and, of two
  * bytes, BRAIN: whether they are bf16.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_PTX_WGMMA_WEIGHTS_H
@@ -39,6 +40,11 @@ extern SHARED __attribute__((aligned(1024))) u8 shared_bytes[];
 #ifndef E4M3
 #define E4M3 0
 #endif
+#ifndef TABLE
+#define TABLE 0
+#endif
+#define TABLE_IQ4   1 /* GGML_TABLE_… of ggml_type_list.h */
+#define TABLE_E2M1  2
 #define TERM_BYTES  (E4M3 ? 4 : 2 * SPANS * (1 + MINIMUM))
 #define TERM_BLOCKS (E4M3 ? E4M3 / BLOCK : 1) /* that have the same terms */
 
@@ -106,10 +112,27 @@ INLINE void weights_of(const struct block *b, u32 f, u32 *even, u32 *odd)
 
 #else
 
+#if TABLE == TABLE_IQ4
+/* The entries of four codes, in the low bits of bytes, plus 128 (GGML_IQ4_NUMBERS). */
+INLINE u32 iq4_bytes(u32 codes)
+{
+    u32 pairs = (codes & 0x07070707u) | (codes & 0x07070707u) >> 4;
+    u32 selectors = select_bytes(pairs, 0, 0x4420);
+    u32 low = select_bytes(0x3f2d1801u, 0x766a5d4fu, selectors);
+    u32 high = select_bytes(0xa6998d81u, 0xf1d9c5b5u, selectors);
+    u32 upper = (codes >> 3 & 0x01010101u) * 255;
+    return low ^ ((low ^ high) & upper);
+}
+#endif
+
 /* Codes 4 f … 4 f + 3 less the center, exactly, in the order 0 2 | 1 3. */
 INLINE void codes_of(const struct block *b, u32 f, u32 *even, u32 *odd)
 {
-#if CODE_BITS == 4 && HIGH_BITS == 0
+#if TABLE == TABLE_E2M1
+    u32 word = b->low[f % 4] >> f / 4 * 4;
+    *even = halves_of_e2m1(word);
+    *odd = halves_of_e2m1(word >> 8);
+#elif CODE_BITS == 4 && HIGH_BITS == 0 && !TABLE
     u32 word = b->low[f % 4];
     if (f < 4) {
         *even = add_halves(CODES_AS_HALVES(word, 0x000f000f), HALVES(-1024 - CENTER));
@@ -120,7 +143,9 @@ INLINE void codes_of(const struct block *b, u32 f, u32 *even, u32 *odd)
             fuse_halves(CODES_AS_HALVES(word >> 8, 0x00f000f0), 0x2c002c00u, HALVES(-64 - CENTER));
     }
 #else
-#if CODE_BITS == 8
+#if TABLE == TABLE_IQ4
+    u32 word = iq4_bytes(b->low[f % 4] >> f / 4 * 4 & 0x0f0f0f0fu);
+#elif CODE_BITS == 8
     u32 word = (f < 4 ? b->low[f % 4] : b->tail[f % 4]) ^ 0x80808080u;
 #elif HIGH_BITS == 2
     u32 word = (b->low[f % 4] >> f / 4 * 4 & 0x0f0f0f0fu) |
@@ -128,7 +153,7 @@ INLINE void codes_of(const struct block *b, u32 f, u32 *even, u32 *odd)
 #else
     u32 word = (b->low[f % 4] >> f / 4 * 4 & 0x0f0f0f0fu) | (b->high[0] >> f & 0x01010101u) << 4;
 #endif
-    const int bias = CODE_BITS == 8 ? 1024 + 128 : 1024 + CENTER;
+    const int bias = CODE_BITS == 8 || TABLE ? 1024 + 128 : 1024 + CENTER;
     *even = add_halves(CODES_AS_HALVES(word, 0x00ff00ff), HALVES(-bias));
     *odd = add_halves(CODES_AS_HALVES(word >> 8, 0x00ff00ff), HALVES(-bias));
 #endif
