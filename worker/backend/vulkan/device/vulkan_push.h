@@ -130,10 +130,9 @@ struct vulkan_linear_ptx_push {
     struct vulkan_linear_matrix_push matrix; /*  0 */
     uint32_t epilogue;                       /* 88: enum vulkan_linear_epilogue */
     uint32_t forms;                          /* 92 */
-    uint64_t added;                          /* 96: f32, what VULKAN_LINEAR_ADD adds to a row */
-    uint64_t added_stride;                   /* 104: columns to that of the next row; biases 0 */
+    uint64_t biases; /* 96: f32 [n], added to each row's products; 0: none */
 };
-static_assert(sizeof(struct vulkan_linear_ptx_push) == 112, "byte map");
+static_assert(sizeof(struct vulkan_linear_ptx_push) == 104, "byte map");
 
 enum vulkan_linear_matrix_constant {
     VULKAN_LINEAR_MATRIX_INVOCATIONS,

@@ -89,6 +89,30 @@ static void annotate_experts(const struct plan_op *next, uint32_t index,
     notes[index + 1].partner = index;
 }
 
+/* Op `index` and the bias_add after it, in place, and the gate after that. */
+static void annotate_biases(const struct plan *plan, uint32_t index,
+                            struct vulkan_fusion_note *notes)
+{
+    struct readers readers = find_readers(plan, index + 1);
+    notes[index].bias = index + 1;
+    notes[index + 1].partner = index;
+    if (plan->ops[index].stem == OP_linear && readers.count == 1 && readers.first == index + 2 &&
+        plan->ops[index + 2].stem == OP_gate && plan->ops[index].output != plan->logits) {
+        notes[index].gate = index + 2;
+        notes[index + 2].partner = index;
+    }
+}
+
+static bool reads_alone(const struct plan *plan, uint32_t index,
+                        const struct vulkan_fusion_note *notes)
+{
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        if (i != index && notes[i].producer == notes[index].producer)
+            return false;
+    }
+    return notes[index].producer != VULKAN_NO_OP;
+}
+
 void vulkan_fusion_annotate(const struct plan *plan, struct vulkan_fusion_note *notes)
 {
     for (uint32_t i = 0; i < plan->op_count; i++)
@@ -114,11 +138,10 @@ void vulkan_fusion_annotate(const struct plan *plan, struct vulkan_fusion_note *
             notes[i].gate = i + 1;
             notes[i + 1].partner = i;
         }
-        if (op->stem == OP_linear && next && next->stem == OP_bias_add &&
-            next->inputs[0] == op->output) {
-            notes[i].bias = i + 1;
-            notes[i + 1].partner = i;
-        }
+        if ((op->stem == OP_linear || op->stem == OP_linear_add) && next &&
+            next->stem == OP_bias_add && next->inputs[0] == op->output &&
+            next->output == op->output)
+            annotate_biases(plan, i, notes);
         if (op->stem == OP_moe_route && next && next->stem == OP_moe_linear &&
             next->inputs[1] == op->output) {
             notes[i].partner = i + 1;
@@ -138,6 +161,8 @@ void vulkan_fusion_annotate(const struct plan *plan, struct vulkan_fusion_note *
         notes[notes[producer].partner].bias = VULKAN_NO_OP;
         notes[producer].partner = VULKAN_NO_OP;
     }
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        notes[i].reads_alone = reads_alone(plan, i, notes);
     for (uint32_t i = 0; i < plan->op_count; i++) {
         enum op_stem stem = plan->ops[i].stem;
         if (stem != OP_head_norm && stem != OP_rope && stem != OP_kv_write)

@@ -574,9 +574,6 @@ struct vulkan_linear_ptx_push vulkan_matrix_ptx_push(const struct vulkan_matrix_
                                                      const struct vulkan_linear_matrix_push *push,
                                                      uint64_t biases)
 {
-    return (struct vulkan_linear_ptx_push){.matrix = *push,
-                                           .epilogue = request->epilogue,
-                                           .forms = request->forms,
-                                           .added = biases ? biases : push->out_f32,
-                                           .added_stride = biases ? 0 : push->out_stride};
+    return (struct vulkan_linear_ptx_push){
+        .matrix = *push, .epilogue = request->epilogue, .forms = request->forms, .biases = biases};
 }

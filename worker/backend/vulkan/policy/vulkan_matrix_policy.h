@@ -131,8 +131,8 @@ struct vulkan_matrix_tiling vulkan_matrix_gathered(const struct vulkan_facts *fa
 void vulkan_matrix_push_fill(const struct vulkan_matrix_request *request,
                              const struct vulkan_matrix_choice *choice,
                              struct vulkan_linear_matrix_push *push);
-/* The push constants of path ptx around those of the others. With VULKAN_LINEAR_ADD, `biases` is the address of
- * f32 [n] to add to each row; 0: what out_f32 holds is added. */
+/* The push constants of path ptx around those of the others. `biases`: address of f32 [n] to add to each row's
+ * products, before they are gated; 0: none. */
 struct vulkan_linear_ptx_push vulkan_matrix_ptx_push(const struct vulkan_matrix_request *request,
                                                      const struct vulkan_linear_matrix_push *push,
                                                      uint64_t biases);

@@ -20,7 +20,8 @@ const struct vulkan_matrix *vulkan_linear_matrix(const struct vulkan_program *pr
 static bool is_gateable(const struct vulkan_program *program, uint32_t index)
 {
     uint32_t gate = program->notes[index].gate;
-    if (gate == VULKAN_NO_OP || program->weights.by_op[index].count != 1)
+    if (gate == VULKAN_NO_OP || program->weights.by_op[index].count != 1 ||
+        program->notes[index].bias != VULKAN_NO_OP)
         return false;
     plan_tensor_id out = program->plan->ops[gate].output;
     /* The product does not write the padding after the plan's columns. */
@@ -29,10 +30,9 @@ static bool is_gateable(const struct vulkan_program *program, uint32_t index)
 
 enum vulkan_linear_epilogue vulkan_linear_epilogue(const struct vulkan_linear_task *task)
 {
-    if (task->op->stem == OP_linear_add || task->bias)
-        return VULKAN_LINEAR_ADD;
     if (!task->gate)
-        return VULKAN_LINEAR_STORE;
+        return task->op->stem == OP_linear_add || task->bias ? VULKAN_LINEAR_ADD
+                                                             : VULKAN_LINEAR_STORE;
     return task->gate->params.gate.activation == GATE_SILU ? VULKAN_LINEAR_GATE_SILU
                                                            : VULKAN_LINEAR_GATE_GELU;
 }
@@ -62,17 +62,18 @@ struct vulkan_linear_task vulkan_linear_task_make(const struct vulkan_program *p
                                        .op = &program->plan->ops[index],
                                        .norm = way.norm ? &program->plan->ops[note->norm] : NULL,
                                        .gate = way.gate ? &program->plan->ops[note->gate] : NULL,
-                                       .bias = note->bias != VULKAN_NO_OP,
+                                       .bias = note->bias != VULKAN_NO_OP &&
+                                               program->plan->ops[index].stem == OP_linear,
                                        .forms = forms,
                                        .input = way.input,
                                        .staged = true};
 }
 
-bool vulkan_linear_reads_biases(const struct vulkan_program *program,
-                                const struct vulkan_linear_task *task)
+/* Whether all products of the task are kernels in PTX. */
+static bool is_ptx(const struct vulkan_program *program, const struct vulkan_linear_task *task)
 {
     const struct vulkan_facts *facts = &program->device->facts;
-    for (uint32_t m = 0; task->bias && m < program->weights.by_op[task->index].count; m++) {
+    for (uint32_t m = 0; m < program->weights.by_op[task->index].count; m++) {
         const struct vulkan_matrix *matrix = vulkan_linear_matrix(program, task->index, m);
         const struct vulkan_dot_request few = {
             .kind = matrix->kind, .rows = task->rows, .n = matrix->rows, .k = matrix->columns};
@@ -81,7 +82,26 @@ bool vulkan_linear_reads_biases(const struct vulkan_program *program,
             vulkan_matrix_tiling_choose(facts, &request).path != VULKAN_MATRIX_PTX)
             return false;
     }
-    return task->bias;
+    return true;
+}
+
+bool vulkan_linear_reads_biases(const struct vulkan_program *program,
+                                const struct vulkan_linear_task *task)
+{
+    return program->notes[task->index].bias != VULKAN_NO_OP && is_ptx(program, task);
+}
+
+/* Kernels in PTX add biases before they gate, and write the padding of the gate's output. Their x is
+ * certainly staged only where no other op may want it in another order. */
+static bool gates_in_ptx(const struct vulkan_program *program, uint32_t index, uint32_t rows)
+{
+    const struct vulkan_fusion_note *note = &program->notes[index];
+    struct vulkan_linear_way way = {.gate = true};
+    if (note->gate == VULKAN_NO_OP || !note->reads_alone ||
+        program->weights.by_op[index].count != 1)
+        return false;
+    const struct vulkan_linear_task task = vulkan_linear_task_make(program, index, rows, way, 0);
+    return is_ptx(program, &task);
 }
 
 static enum vulkan_form form_of(enum vulkan_linear_input input)
@@ -99,6 +119,7 @@ struct vulkan_linear_way vulkan_linear_way(const struct vulkan_program *program,
     bool norms = true;
     if (rows == 0)
         return way;
+    way.gate = way.gate || gates_in_ptx(program, index, rows);
     for (uint32_t m = 0; m < program->weights.by_op[index].count; m++) {
         const struct vulkan_matrix *matrix = vulkan_linear_matrix(program, index, m);
         const struct vulkan_dot_request few = {
@@ -129,7 +150,8 @@ static uint64_t scratch_of(const struct vulkan_program *program, uint32_t index)
     for (uint32_t m = 0; m < program->weights.by_op[index].count; m++) {
         for (uint32_t rows = min_rows; rows <= max_rows;
              rows = vulkan_linear_next_rows(rows, max_rows)) {
-            struct vulkan_linear_way way = {.gate = is_gateable(program, index)};
+            struct vulkan_linear_way way = {.gate = is_gateable(program, index) ||
+                                                    gates_in_ptx(program, index, rows)};
             const struct vulkan_linear_task task =
                 vulkan_linear_task_make(program, index, rows, way, 0);
             struct vulkan_matrix_request request =

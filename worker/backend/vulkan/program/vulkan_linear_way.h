@@ -29,8 +29,8 @@ struct vulkan_linear_task {
     const struct plan_op *op;
     const struct plan_op *norm; /* NULL: not fused */
     const struct plan_op *gate; /* likewise */
-    bool bias;                  /* the output holds the biases already, */
-    uint64_t biases;            /* unless the product reads them here, f32 [n of all matrices] */
+    bool bias;                  /* the output holds the biases already */
+    uint64_t biases;            /* f32 [n of all matrices] that the product reads; 0: none */
     uint32_t forms;             /* of a gated output */
     enum vulkan_form input;
     bool staged; /* the input can be staged: no other reader wants it in another form of halves */
@@ -42,7 +42,7 @@ struct vulkan_linear_task vulkan_linear_task_make(const struct vulkan_program *p
                                                   uint32_t index, uint32_t rows,
                                                   struct vulkan_linear_way way, uint32_t forms);
 enum vulkan_linear_epilogue vulkan_linear_epilogue(const struct vulkan_linear_task *task);
-/* Whether products read the biases after the op, so that nothing writes them to the output before. */
+/* Whether products add the biases of the op's bias_add, so that no other dispatch does. */
 bool vulkan_linear_reads_biases(const struct vulkan_program *program,
                                 const struct vulkan_linear_task *task);
 /* The request that chooses a matrix kernel. */

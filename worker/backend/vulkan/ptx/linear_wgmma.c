@@ -54,34 +54,30 @@
 /* struct vulkan_linear_ptx_push, two u32 to a word. */
 #define PARAMETERS                                                                                 \
     u64 codes, u64 high, u64 scales, u64 x, u64 out_f32, u64 out_f16, u64 partials, u64 counters,  \
-        u64 rows_n, u64 k_stride, u64 splits_steps, u64 epilogue_forms, u64 added,                 \
-        u64 added_stride
+        u64 rows_n, u64 k_stride, u64 splits_steps, u64 epilogue_forms, u64 biases
 
 #define LOW(word)  ((u32)(word))
 #define HIGH(word) ((u32)((word) >> 32))
 
 /* What a group computes, and where it goes. */
 struct output {
-    u64 f32, f16, added;
-    u32 rows, columns, stride, added_stride, epilogue, forms;
+    u64 f32, f16;
+    u32 rows, columns, stride, epilogue, forms;
     u32 row;        /* first of the group */
     u32 column;     /* of the lane's first row of W; the second's is 8 further, unless gated */
     u32 first_pair; /* of the lane's rows, 0 2 4 6 */
 };
 
-INLINE struct output output_of(u64 f32, u64 f16, u64 rows_n, u64 k_stride, u64 epilogue_forms,
-                               u64 added, u64 added_stride)
+INLINE struct output output_of(u64 f32, u64 f16, u64 rows_n, u64 k_stride, u64 epilogue_forms)
 {
     u32 lane = THREAD % 32, warp = THREAD / 32, n = HIGH(rows_n), epilogue = LOW(epilogue_forms);
     bool gated = epilogue >= EPILOGUE_GATE_SILU;
     u32 warp_columns = gated ? 8 : 16;
     struct output o = {.f32 = f32,
                        .f16 = f16,
-                       .added = added,
                        .rows = LOW(rows_n),
                        .columns = gated ? n / 2 : n,
                        .stride = HIGH(k_stride),
-                       .added_stride = (u32)added_stride,
                        .epilogue = epilogue,
                        .forms = HIGH(epilogue_forms),
                        .row = GROUP_X * ROWS,
@@ -121,7 +117,7 @@ INLINE void load_added(const struct output *o, u32 quad, float *values)
         UNROLL for (u32 h = 0; h < 2; h++)
         {
             u32 column = min(o->column + 8 * h, o->columns - 1);
-            values[2 * h + e] = ((const GLOBAL float *)o->added)[row * o->added_stride + column];
+            values[2 * h + e] = ((const GLOBAL float *)o->f32)[row * o->stride + column];
         }
     }
 }
@@ -138,6 +134,8 @@ INLINE void finish(const struct output *o, u32 quad, const float *d)
         if (o->epilogue >= EPILOGUE_GATE_SILU) {
             if (o->column < o->columns)
                 put(o, row, o->column, gated_value(d[e], d[2 + e], o->epilogue));
+            else if (o->column < o->stride) /* padding */
+                put(o, row, o->column, 0);
             continue;
         }
         UNROLL for (u32 h = 0; h < 2; h++)
@@ -161,10 +159,9 @@ INLINE GLOBAL f32x4 *partial_sums(u64 partials, u32 splits, u32 split)
 /* Adds the splits' sums in order; groups share the quads of a tile. */
 KERNEL kernel(PARAMETERS)
 {
-    (void)codes, (void)high, (void)scales, (void)x, (void)counters;
+    (void)codes, (void)high, (void)scales, (void)x, (void)counters, (void)biases;
     u32 splits = LOW(splits_steps);
-    const struct output o =
-        output_of(out_f32, out_f16, rows_n, k_stride, epilogue_forms, added, added_stride);
+    const struct output o = output_of(out_f32, out_f16, rows_n, k_stride, epilogue_forms);
     for (u32 quad = GROUP_Z; quad < QUADS && o.row + 8 * quad < o.rows; quad += GROUPS_Z) {
         const GLOBAL f32x4 *at = partial_sums(partials, splits, 0) + quad * THREADS;
         f32x4 sum = at[0];
@@ -182,6 +179,14 @@ KERNEL kernel(PARAMETERS)
 }
 
 #else
+
+/* Sums begin with the biases of the lane's two rows of W, if there are any. */
+INLINE void begin_sums(u64 biases, u32 w0, u32 w1, float *d)
+{
+    const GLOBAL float *from = (const GLOBAL float *)biases;
+    float first = biases ? from[w0] : 0, second = biases ? from[w1] : 0;
+    UNROLL for (u32 i = 0; i < ROWS / 2; i++) d[i] = i % 4 < 2 ? first : second;
+}
 
 #ifdef FLOATS_AHEAD
 
@@ -248,8 +253,7 @@ INLINE void sum_slabs(struct ring *ring, u64 codes, u64 high, u64 scales, u32 k,
 KERNEL kernel(PARAMETERS)
 {
     (void)counters;
-    const struct output o =
-        output_of(out_f32, out_f16, rows_n, k_stride, epilogue_forms, added, added_stride);
+    const struct output o = output_of(out_f32, out_f16, rows_n, k_stride, epilogue_forms);
     u32 k = LOW(k_stride), splits = LOW(splits_steps), steps = HIGH(splits_steps);
     u32 first = GROUP_Z * steps, end = min(first + steps, k / SLAB);
     struct ring ring = {.rows = ROWS,
@@ -265,7 +269,7 @@ KERNEL kernel(PARAMETERS)
     u32 w0 = min(o.column, o.columns - 1),
         w1 = gated ? w0 + o.columns : min(o.column + 8, o.columns - 1);
     float d[ROWS / 2];
-    UNROLL for (u32 i = 0; i < ROWS / 2; i++) d[i] = 0;
+    begin_sums(GROUP_Z == 0 ? biases : 0, w0, w1, d);
     sum_slabs(&ring, codes, high, scales, k, w0, w1, first, end, d);
     PRODUCTS_WAIT(0);
     if (splits > 1) {

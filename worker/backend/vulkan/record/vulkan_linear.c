@@ -14,9 +14,7 @@ static struct vulkan_touch touch_of(const struct vulkan_recorder *recorder,
     plan_tensor_id x = task->norm ? task->norm->inputs[0] : task->op->inputs[0];
     plan_tensor_id out = task->gate ? task->gate->output : task->op->output;
     return (struct vulkan_touch){
-        .reads = {x,
-                  vulkan_linear_epilogue(task) == VULKAN_LINEAR_ADD && !task->biases ? out
-                                                                                     : PLAN_NONE,
+        .reads = {x, vulkan_linear_epilogue(task) == VULKAN_LINEAR_ADD ? out : PLAN_NONE,
                   PLAN_NONE},
         .writes = {out, scratch ? vulkan_recorder_scratch(recorder) : PLAN_NONE},
         .weight_bytes = matrix->codes.bytes + matrix->high.bytes + matrix->scales.bytes,
@@ -168,28 +166,37 @@ static void dispatch_bias(struct vulkan_recorder *recorder, uint32_t index, bool
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
-/* Records the op, with its norm and gate if they are fused. `forms`: of the gate's output. */
-static void record_linear(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms)
+static struct vulkan_linear_task task_of(const struct vulkan_recorder *recorder, uint32_t index,
+                                         uint32_t forms)
 {
     const struct vulkan_program *program = recorder->program;
     uint32_t rows = vulkan_recorder_rows(recorder, program->plan->ops[index].output);
     struct vulkan_linear_way way = vulkan_linear_way(program, index, rows);
     struct vulkan_linear_task task = vulkan_linear_task_make(program, index, rows, way, forms);
     task.staged = vulkan_recorder_staged(recorder, program->notes[index].producer);
+    return task;
+}
+
+/* Records the op, with its norm and gate if they are fused. `forms`: of the gate's output. */
+static void record_linear(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms)
+{
+    const struct vulkan_program *program = recorder->program;
+    struct vulkan_linear_task task = task_of(recorder, index, forms);
     if (task.op->stem == OP_linear_add && task.op->inputs[1] != task.op->output)
         vulkan_recorder_copy(recorder, task.op->inputs[1], task.op->output);
-    if (vulkan_linear_reads_biases(program, &task))
-        task.biases =
-            program->weights
-                .vector_address[program->plan->ops[program->notes[index].bias].weights[0]];
-    else if (
-        task.bias) /* may overlap with the producer of the input: needs no barrier of its own */
+    must(!task.gate || !task.bias || vulkan_linear_reads_biases(program, &task));
+    if (vulkan_linear_reads_biases(program, &task)) {
+        uint32_t bias = program->notes[index].bias;
+        task.bias = false;
+        task.biases = program->weights.vector_address[program->plan->ops[bias].weights[0]];
+    }
+    if (task.bias) /* may overlap with the producer of the input: needs no barrier of its own */
         dispatch_bias(recorder, program->notes[index].bias, true, VULKAN_FORM_F32);
     uint32_t column = 0;
     for (uint32_t m = 0; m < program->weights.by_op[index].count; m++) {
         const struct vulkan_matrix *matrix = vulkan_linear_matrix(program, index, m);
         const struct vulkan_dot_request few = {
-            .kind = matrix->kind, .rows = rows, .n = matrix->rows, .k = matrix->columns};
+            .kind = matrix->kind, .rows = task.rows, .n = matrix->rows, .k = matrix->columns};
         if (vulkan_dot_suits(&program->device->facts, &few))
             record_dot(recorder, &task, matrix, column);
         else
@@ -200,8 +207,16 @@ static void record_linear(struct vulkan_recorder *recorder, uint32_t index, uint
 
 void vulkan_record_bias_add(struct vulkan_recorder *recorder)
 {
-    if (recorder->program->notes[recorder->op].partner == VULKAN_NO_OP)
-        dispatch_bias(recorder, recorder->op, false, recorder->forms[recorder->op]);
+    const struct vulkan_program *program = recorder->program;
+    uint32_t partner = program->notes[recorder->op].partner;
+    if (partner != VULKAN_NO_OP && program->plan->ops[partner].stem == OP_linear)
+        return;
+    if (partner != VULKAN_NO_OP) {
+        const struct vulkan_linear_task task = task_of(recorder, partner, 0);
+        if (vulkan_linear_reads_biases(program, &task))
+            return;
+    }
+    dispatch_bias(recorder, recorder->op, false, recorder->forms[recorder->op]);
 }
 
 void vulkan_record_linear(struct vulkan_recorder *recorder)

@@ -67,8 +67,25 @@ static void test_biases_of_something_else(void **state)
     annotate(ops, 4);
     assert_int_equal(notes[0].bias, VULKAN_NO_OP);
     assert_int_equal(notes[1].partner, VULKAN_NO_OP);
-    assert_int_equal(notes[2].bias, VULKAN_NO_OP); /* it adds to something else already */
-    assert_int_equal(notes[3].partner, VULKAN_NO_OP);
+    assert_int_equal(notes[2].bias, 3);
+    assert_int_equal(notes[3].partner, 2);
+}
+
+static void test_biases_between_a_projection_and_its_gate(void **state)
+{
+    (void)state;
+    struct plan_op ops[] = {OP(rms_norm, RESIDUAL, NORMED), OP(linear, NORMED, QKV),
+                            OP(bias_add, QKV, QKV), OP(gate, QKV, LAST)};
+    annotate(ops, 4);
+    assert_int_equal(notes[1].bias, 2);
+    assert_int_equal(notes[1].gate, 3);
+    assert_int_equal(notes[3].partner, 1);
+    assert_true(notes[1].reads_alone);
+    struct plan_op shared[] = {OP(rms_norm, RESIDUAL, NORMED), OP(linear, NORMED, QKV),
+                               OP(bias_add, QKV, QKV), OP(gate, QKV, LAST),
+                               OP(linear, NORMED, RESIDUAL)};
+    annotate(shared, 5);
+    assert_false(notes[1].reads_alone);
 }
 
 #define EXPERTS_OP(name, in, by, out)                                                              \
@@ -128,6 +145,7 @@ int main(void)
         cmocka_unit_test(test_biases_go_before_the_projection),
         cmocka_unit_test(test_biases_that_a_projection_reads),
         cmocka_unit_test(test_biases_of_something_else),
+        cmocka_unit_test(test_biases_between_a_projection_and_its_gate),
         cmocka_unit_test(test_experts_with_their_gate_and_their_sum),
         cmocka_unit_test(test_experts_that_are_chosen_right_before),
         cmocka_unit_test(test_experts_whose_outputs_others_need),
