@@ -8,6 +8,7 @@
  */
 #include "frontend/http/api_keys.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
@@ -20,6 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "frontend/base/hex_digit.h"
 #include "frontend/base/secret_memory.h"
 #include "frontend/http/key_limits.h"
 #include "proto/limits.h"
@@ -39,6 +41,36 @@ struct api_keys {
 static void digest_make(const char *key, size_t key_bytes, struct client_key *digest)
 {
     must(EVP_Digest(key, key_bytes, digest->bytes, NULL, EVP_sha256(), NULL) == 1);
+}
+
+static const char digest_prefix[] = "sha256:";
+
+/* Reads a digest that is given instead of a key. */
+static bool digest_read(const char *text, size_t bytes, struct client_key *digest)
+{
+    const size_t prefix = sizeof digest_prefix - 1;
+    if (bytes != prefix + 2 * sizeof digest->bytes || memcmp(text, digest_prefix, prefix) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof digest->bytes; i++) {
+        int high = hex_digit_value(text[prefix + 2 * i]),
+            low = hex_digit_value(text[prefix + 2 * i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        digest->bytes[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+void api_keys_hide(const char *key, char text[API_KEY_DIGEST_BYTES])
+{
+    struct client_key digest;
+    static_assert(sizeof digest_prefix + 2 * sizeof digest.bytes == API_KEY_DIGEST_BYTES,
+                  "length of the text");
+    if (!digest_read(key, strlen(key), &digest))
+        digest_make(key, strlen(key), &digest);
+    char *at = stpcpy(text, digest_prefix);
+    for (size_t i = 0; i < sizeof digest.bytes; i++)
+        at += sprintf(at, "%02x", digest.bytes[i]);
 }
 
 static bool key_is_usable(const char *key, size_t bytes)
@@ -68,7 +100,8 @@ static enum result key_add(struct api_keys *keys, const char *text, size_t bytes
         return error_set(error, RESULT_TOO_LARGE, "more than %u API keys", LIMIT_API_KEYS);
     struct key_row *row = &keys->rows[keys->count++];
     row->rights = keys->config.defaults;
-    digest_make(text, key_bytes, &row->digest);
+    if (!digest_read(text, key_bytes, &row->digest))
+        digest_make(text, key_bytes, &row->digest);
     if (!key_limits_parse(text + key_bytes, bytes - key_bytes, &row->rights))
         return error_set(
             error, RESULT_INVALID,

@@ -4,6 +4,8 @@
  * The file has one key per line. Empty lines and lines that start with '#' are skipped; white space
  * around a key is removed. A key is 1 to LIMIT_API_KEY_BYTES printable ASCII characters without
  * spaces. After it a line may have attributes (key_limits.h), as "sk-abc admin requests=60".
+ *
+ * Instead of a key, "sha256:" and its SHA-256 digest in 64 hexadecimal digits may be given.
  */
 #ifndef SHOAL_FRONTEND_HTTP_API_KEYS_H
 #define SHOAL_FRONTEND_HTTP_API_KEYS_H
@@ -29,6 +31,11 @@ struct api_keys_config {
 enum result api_keys_create(const struct api_keys_config *config, struct api_keys **keys,
                             struct error_text *error) RESULT_CHECKED;
 void api_keys_destroy(struct api_keys *keys);
+
+#define API_KEY_DIGEST_BYTES 72
+
+/* Writes "sha256:" and the key's digest in hexadecimal digits, or what stands for a key in this way already. */
+void api_keys_hide(const char *key, char text[API_KEY_DIGEST_BYTES]);
 
 /* Reads the file again. On failure the keys stay as they were. */
 enum result api_keys_reload(struct api_keys *keys, struct error_text *error) RESULT_CHECKED;

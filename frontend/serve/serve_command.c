@@ -340,6 +340,7 @@ static enum result command_start(struct serve_command *command, struct error_tex
         &(struct server_handover_config){.base = command->base,
                                          .arguments = command->options->arguments,
                                          .argument_count = command->options->argument_count,
+                                         .keys = &command->options->api_keys,
                                          .context = command,
                                          .ready = on_successor_ready});
     enum result journal =

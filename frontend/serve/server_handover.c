@@ -15,7 +15,8 @@
 #include <unistd.h>
 
 #include "frontend/base/program_spawn.h"
-#include "frontend/base/secret_memory.h"
+#include "frontend/http/api_keys.h"
+#include "frontend/serve/settings/options.h"
 #include "proto/limits.h"
 #include "proto/log.h"
 #include "proto/must.h"
@@ -25,32 +26,47 @@
 
 struct server_handover {
     struct server_handover_config config;
-    struct secret_memory texts; /* the arguments, which may hold keys */
-    char **arguments;           /* with program and command; NULL-terminated */
+    char **arguments; /* with program and command; NULL-terminated */
     char path[PROGRAM_PATH_BYTES];
     int channel; /* -1: no successor is starting */
     struct event *report;
     pid_t pid;
 };
 
+/* The key that begins in the argument, or NULL. */
+static const char *key_in(const struct option_texts *keys, const char *argument)
+{
+    for (size_t i = 0; i < keys->count; i++) {
+        if (keys->items[i] >= argument && keys->items[i] <= argument + strlen(argument))
+            return keys->items[i];
+    }
+    return NULL;
+}
+
+static char *argument_copy(const struct option_texts *keys, const char *argument)
+{
+    char digest[API_KEY_DIGEST_BYTES];
+    const char *key = key_in(keys, argument);
+    if (!key)
+        return must_strdup(argument);
+    api_keys_hide(key, digest);
+    size_t before = (size_t)(key - argument);
+    char *copy = must_alloc(before + sizeof digest, 1);
+    memcpy(copy, argument, before);
+    memcpy(copy + before, digest, sizeof digest);
+    return copy;
+}
+
 static void arguments_copy(struct server_handover *handover)
 {
     static char command[] = "serve";
     const struct server_handover_config *config = &handover->config;
-    size_t bytes = 1;
-    for (int i = 0; i < config->argument_count; i++)
-        bytes += strlen(config->arguments[i]) + 1;
-    secret_memory_init(&handover->texts, bytes);
     handover->arguments =
         must_alloc((size_t)config->argument_count + 3, sizeof handover->arguments[0]);
     handover->arguments[0] = handover->path;
     handover->arguments[1] = command;
-    char *at = handover->texts.bytes;
-    for (int i = 0; i < config->argument_count; i++) {
-        handover->arguments[i + 2] = at;
-        at = stpcpy(at, config->arguments[i]) + 1;
-    }
-    handover->texts.size = (size_t)(at - handover->texts.bytes);
+    for (int i = 0; i < config->argument_count; i++)
+        handover->arguments[i + 2] = argument_copy(config->keys, config->arguments[i]);
 }
 
 struct server_handover *server_handover_create(const struct server_handover_config *config)
@@ -79,7 +95,8 @@ void server_handover_destroy(struct server_handover *handover)
     if (handover->channel >= 0)
         kill(handover->pid, SIGKILL); /* this server ends: a successor that is not ready, too */
     channel_close(handover);
-    secret_memory_fini(&handover->texts);
+    for (int i = 0; i < handover->config.argument_count; i++)
+        free(handover->arguments[i + 2]);
     free(handover->arguments);
     free(handover);
 }

@@ -21,13 +21,16 @@
 #include "proto/result.h"
 
 struct event_base;
+struct option_texts;
 struct server_handover;
 
 struct server_handover_config {
     struct event_base *base;
-    /* The command line without program and command; copied, because keys are overwritten in it. */
+    /* The command line without program and command; copied. */
     char *const *arguments;
     int argument_count;
+    const struct option_texts
+        *keys; /* that it holds; the copy has their digests instead (api_keys.h) */
     void *context;
     void (*ready)(void *context, pid_t successor); /* it accepts connections */
 };

@@ -39,7 +39,9 @@ const struct option_row option_rows[] = {
     {"port", OPTION_COUNT, OPTIONS_SERVE, AT(port), 0, 65535, "8080",
      "port to listen on; 0 = any free port, printed at start"},
     {"api-key", OPTION_SECRETS, OPTIONS_SERVE, AT(api_keys), 0, 0, NULL,
-     "key that requests must have; may be given several times; default: no key is needed"},
+     "key that requests must have, or sha256: and the 64 hexadecimal digits of its SHA-256 digest; "
+     "may be "
+     "given several times; default: no key is needed"},
     {"served-model-name", OPTION_TEXTS, SERVED, AT(served_model_names), 0, 0, NULL,
      "name of the model in the API; may be given several times: replies have the first, requests "
      "any of them; default: the name of the repository, the directory, or the file without its "

@@ -56,6 +56,33 @@ static bool admits(const struct api_keys *keys, const char *headers)
     return admits_as(keys, headers, &client);
 }
 
+static void a_digest_stands_for_its_key(void **state)
+{
+    (void)state;
+    /* printf sk-1 | sha256sum */
+    static const char wanted[] =
+        "sha256:0f2c10bf3d128c719c6bfa4ecbae94b7fceebaea6e4438fef38a90e5acc326f3";
+    struct error_text error;
+    struct api_keys *keys;
+    char text[API_KEY_DIGEST_BYTES], again[API_KEY_DIGEST_BYTES], header[256];
+    api_keys_hide("sk-1", text);
+    assert_string_equal(text, wanted);
+    api_keys_hide(text, again);
+    assert_string_equal(again, wanted);
+    const char *given[] = {text};
+    assert_int_equal(create(given, 1, NULL, &keys, &error), RESULT_OK);
+    assert_true(admits(keys, "x-api-key: sk-1\r\n"));
+    snprintf(header, sizeof header, "x-api-key: %s\r\n", text);
+    assert_false(admits(keys, header)); /* the digest itself is no key */
+    api_keys_destroy(keys);
+    text[strlen(text) - 1] = 'g'; /* no digest: a key as it stands */
+    assert_int_equal(create(given, 1, NULL, &keys, &error), RESULT_OK);
+    snprintf(header, sizeof header, "x-api-key: %s\r\n", text);
+    assert_true(admits(keys, header));
+    assert_false(admits(keys, "x-api-key: sk-1\r\n"));
+    api_keys_destroy(keys);
+}
+
 static void a_key_identifies_its_client(void **state)
 {
     (void)state;
@@ -332,6 +359,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_are_accepted_in_both_headers),
+        cmocka_unit_test(a_digest_stands_for_its_key),
         cmocka_unit_test(a_key_identifies_its_client),
         cmocka_unit_test(the_file_has_one_key_per_line),
         cmocka_unit_test(attributes_follow_the_key),
