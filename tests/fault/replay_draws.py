@@ -44,7 +44,7 @@ OTHER_OPTIONS = set("""
     --slab-bytes --image-memory-bytes --response-store-bytes --max-image-bytes --allow-media-domain --allow-media-private --allow-media-path
     --media-timeout --max-queue --max-requests-per-client --max-body-bytes --max-connections --request-timeout --request-deadline
     --documents --poppler-path --idle-timeout --stream-buffer-bytes --keepalive-comment --drain-timeout --protect-metrics --state-dir --prefix-cache-bytes --cors-origin --allowed-host
-    --ignore-weight-changes --tls-cert
+    --ignore-weight-changes --no-reload --tls-cert
     --tls-key --worker-timeout --poison-crashes --poison-memory-s --log-format --log-level --profile --help --vulkan-tier
     --vulkan-validation --worker-fault --prepare-deadline
 """.split())
