@@ -150,7 +150,9 @@ static enum result step_wait(struct backend *backend, struct sampled_token *resu
     must(cpu->launched > 0);
     cpu->launched--;
     uint32_t oldest = (cpu->newest + STEP_DEPTH_MAX - cpu->launched) % STEP_DEPTH_MAX;
-    memcpy(results, cpu->finished[oldest].results, cpu->finished[oldest].count * sizeof *results);
+    uint32_t count = cpu->finished[oldest].count;
+    if (count > 0) /* `results` may be NULL otherwise */
+        memcpy(results, cpu->finished[oldest].results, count * sizeof *results);
     return RESULT_OK;
 }
 
