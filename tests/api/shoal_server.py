@@ -225,8 +225,8 @@ class ShoalServer:
         return self.tls.wrap_socket(plain, server_hostname="127.0.0.1") if self.tls else plain
 
     def log_events(self, event=None):
-        """The objects of a JSON log, one a line: all of them, or those of one event."""
-        objects = [json.loads(line) for line in self.log_text().splitlines()]
+        """The objects of a JSON log, one a line: all of them, or those of one event. A line that is being written is left out."""
+        objects = [json.loads(line) for line in self.log_text().rpartition("\n")[0].splitlines()]
         return [one for one in objects if event in (None, one["event"])]
 
     # --- figures ------------------------------------------------------------------------------
