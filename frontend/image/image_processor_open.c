@@ -193,9 +193,9 @@ static void settings_token(struct settings *s, const char *name, const char *fal
 
 /* --- families --------------------------------------------------------------------------------- */
 
-static void open_qwen(struct settings *s, struct image_processor *p)
+/* Patches of 14 pixels and two frames, merged by fours, as qwen2_vl has them unless its files say otherwise. */
+static void open_merged_patches(struct settings *s, struct image_processor *p)
 {
-    struct json_value size = json_value_member(s->image, "size");
     p->arithmetic = IMAGE_ARITHMETIC_TORCH;
     settings_filter(s, IMAGE_FILTER_BICUBIC, p);
     settings_normalization(s, true, clip_mean, clip_std, p);
@@ -204,6 +204,12 @@ static void open_qwen(struct settings *s, struct image_processor *p)
     if (settings_agreed(s, "temporal_patch_size", "temporal_patch_size", LIMIT_PATCH_FRAMES, 2) !=
         2)
         settings_fail(s, RESULT_UNSUPPORTED, "temporal_patch_size", "only 2 is done");
+}
+
+static void open_qwen(struct settings *s, struct image_processor *p)
+{
+    struct json_value size = json_value_member(s->image, "size");
+    open_merged_patches(s, p);
     p->min_pixels = settings_u32(s, size, "min_pixels", UINT32_MAX, 56 * 56);
     p->max_pixels = settings_u32(s, size, "max_pixels", UINT32_MAX, 28 * 28 * 1280);
     p->min_pixels = settings_u32(s, size, "shortest_edge", UINT32_MAX, p->min_pixels);
@@ -220,14 +226,7 @@ static void open_qwen(struct settings *s, struct image_processor *p)
 static void open_glm4v(struct settings *s, struct image_processor *p)
 {
     struct json_value size = json_value_member(s->image, "size");
-    p->arithmetic = IMAGE_ARITHMETIC_TORCH;
-    settings_filter(s, IMAGE_FILTER_BICUBIC, p);
-    settings_normalization(s, true, clip_mean, clip_std, p);
-    p->patch = settings_agreed(s, "patch_size", "patch_size", LIMIT_PATCH_SIDE, 14);
-    p->merge = settings_agreed(s, "merge_size", "spatial_merge_size", LIMIT_MERGE_SIDE, 2);
-    if (settings_agreed(s, "temporal_patch_size", "temporal_patch_size", LIMIT_PATCH_FRAMES, 2) !=
-        2)
-        settings_fail(s, RESULT_UNSUPPORTED, "temporal_patch_size", "only 2 is done");
+    open_merged_patches(s, p);
     p->frames = 2;
     p->min_pixels = settings_u32(s, size, "shortest_edge", UINT32_MAX, 112 * 112);
     p->max_pixels = settings_u32(s, size, "longest_edge", UINT32_MAX, 28 * 28 * 15000);

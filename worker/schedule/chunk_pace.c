@@ -35,7 +35,7 @@
 #define PRICE_TOLERANCE   1.10
 #define STALL_RATIO       2.8
 #define STALL_PRICE       1.3 /* of a row in such steps, to the lowest one */
-#define NEARLY            0.8
+#define NEARLY            0.8 /* of a number of streams, measured: enough to know the time of their steps */
 #define WAITING_SHARE     0.1
 
 static const uint32_t class_ends[CHUNK_PACE_CLASSES] = {

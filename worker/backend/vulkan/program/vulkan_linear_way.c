@@ -104,6 +104,11 @@ static bool gates_in_ptx(const struct vulkan_program *program, uint32_t index, u
     return is_ptx(program, &task);
 }
 
+static bool gates(const struct vulkan_program *program, uint32_t index, uint32_t rows)
+{
+    return is_gateable(program, index) || gates_in_ptx(program, index, rows);
+}
+
 static enum vulkan_form form_of(enum vulkan_linear_input input)
 {
     return input == VULKAN_LINEAR_Q8    ? VULKAN_FORM_Q8
@@ -119,7 +124,7 @@ struct vulkan_linear_way vulkan_linear_way(const struct vulkan_program *program,
     bool norms = true;
     if (rows == 0)
         return way;
-    way.gate = way.gate || gates_in_ptx(program, index, rows);
+    way.gate = gates(program, index, rows);
     for (uint32_t m = 0; m < program->weights.by_op[index].count; m++) {
         const struct vulkan_matrix *matrix = vulkan_linear_matrix(program, index, m);
         const struct vulkan_dot_request few = {
@@ -150,8 +155,7 @@ static uint64_t scratch_of(const struct vulkan_program *program, uint32_t index)
     for (uint32_t m = 0; m < program->weights.by_op[index].count; m++) {
         for (uint32_t rows = min_rows; rows <= max_rows;
              rows = vulkan_linear_next_rows(rows, max_rows)) {
-            struct vulkan_linear_way way = {.gate = is_gateable(program, index) ||
-                                                    gates_in_ptx(program, index, rows)};
+            struct vulkan_linear_way way = {.gate = gates(program, index, rows)};
             const struct vulkan_linear_task task =
                 vulkan_linear_task_make(program, index, rows, way, 0);
             struct vulkan_matrix_request request =

@@ -184,8 +184,9 @@ static void record_linear(struct vulkan_recorder *recorder, uint32_t index, uint
     struct vulkan_linear_task task = task_of(recorder, index, forms);
     if (task.op->stem == OP_linear_add && task.op->inputs[1] != task.op->output)
         vulkan_recorder_copy(recorder, task.op->inputs[1], task.op->output);
-    must(!task.gate || !task.bias || vulkan_linear_reads_biases(program, &task));
-    if (vulkan_linear_reads_biases(program, &task)) {
+    bool reads_biases = vulkan_linear_reads_biases(program, &task);
+    must(!task.gate || !task.bias || reads_biases);
+    if (reads_biases) {
         uint32_t bias = program->notes[index].bias;
         task.bias = false;
         task.biases = program->weights.vector_address[program->plan->ops[bias].weights[0]];
