@@ -131,13 +131,14 @@ static enum result run_tiles(const struct image_processor *processor, const stru
     enum result result = run_stages(processor, plan, &stage, error);
     size_t tile_bytes = image_pixels_bytes(plan->tile_width, plan->tile_height);
     uint8_t *at = out;
-    for (uint32_t tile = 0; result == RESULT_OK && tile + 1 < plan->tiles; tile++, at += tile_bytes)
+    uint32_t cut = plan->without_whole ? plan->tiles : plan->tiles - 1;
+    for (uint32_t tile = 0; result == RESULT_OK && tile < cut; tile++, at += tile_bytes)
         cut_tile(&stage.pixels, plan, tile % plan->columns * plan->tile_width,
                  tile / plan->columns * plan->tile_height, at);
     bool middle = processor->family == IMAGE_FAMILY_LLAVA;
     if (result == RESULT_OK && middle)
         cut_tile(&stage.pixels, plan, plan->cut_x, plan->cut_y, at);
-    else if (result == RESULT_OK)
+    else if (result == RESULT_OK && cut < plan->tiles)
         result = image_resizer_run(plan->whole_of_source ? &source->pixels : &stage.pixels,
                                    plan->tile_width, plan->tile_height, processor->filter,
                                    processor->arithmetic, at, error);

@@ -37,7 +37,9 @@ enum image_family {
     IMAGE_FAMILY_TILES,    /* internvl, aya_vision, cohere2_vision: a grid of squares, and the whole
                               image after it */
     IMAGE_FAMILY_MOSAIC,   /* llava_next, llava_onevision: the whole image, and a grid of squares */
-    IMAGE_FAMILY_PIXTRAL   /* mistral3, pixtral: aspect kept, a token after each line */
+    IMAGE_FAMILY_APART,  /* lfm2_vl: aspect kept; or a grid of squares, and the whole image after it
+                              in a size of its own */
+    IMAGE_FAMILY_PIXTRAL /* mistral3, pixtral: aspect kept, a token after each line */
 };
 
 /* Texts of the marker and of its replacement; empty if the family has none. */
@@ -46,7 +48,7 @@ struct image_tokens {
     char soft[LIMIT_IMAGE_MARKER_BYTES];   /* a placeholder: a feature row replaces it */
     char begin[LIMIT_IMAGE_MARKER_BYTES];  /* before a run of placeholders */
     char end[LIMIT_IMAGE_MARKER_BYTES];    /* after it */
-    char whole[LIMIT_IMAGE_MARKER_BYTES];  /* idefics3, tiles: before the whole image */
+    char whole[LIMIT_IMAGE_MARKER_BYTES];  /* idefics3, tiles, apart: before the whole image */
     char tile[LIMIT_IMAGE_MARKER_BYTES];   /* tiles: before the number of a tile and its run */
     char after
         [LIMIT_IMAGE_MARKER_BYTES]; /* tiles: after each tile's run; pixtral: after each line's but the last */
@@ -62,17 +64,20 @@ struct image_processor {
     uint32_t max_pixels; /* qwen */
     uint32_t frames; /* qwen: that the two bounds count for an image; glm4v: 2, and a side below a
                            * square is scaled up first */
-    uint32_t max_tokens;  /* gemma4: placeholders of an image */
+    uint32_t min_tokens;  /* apart: placeholders of the whole image */
+    uint32_t max_tokens;  /* gemma4: placeholders of an image; apart: as above */
+    float tolerance;      /* apart: times max_tokens, more placeholders make a grid */
     uint32_t most_side;   /* gemma4: patches of a side that the tower has positions for; else 0 */
-    uint32_t side;        /* gemma3, idefics3, llava, tiles: of a tile */
-    uint32_t side_tokens; /* gemma3, idefics3, llava, tiles: placeholders of a tile */
+    uint32_t side;        /* gemma3, idefics3, llava, tiles, apart: of a tile */
+    uint32_t side_tokens; /* gemma3, idefics3, llava, tiles, apart: placeholders of a tile */
     uint32_t
         longest_edge; /* idefics3: length of every resized image's longer side; pixtral: its maximum */
     uint32_t shortest_edge; /* llava: length of the shorter side before the cut; 0: no cut */
-    uint32_t min_tiles;     /* tiles: of a grid */
+    uint32_t min_tiles;     /* tiles, apart: of a grid */
     uint32_t max_tiles;
     bool least_upscaling; /* tiles: how the grid is chosen; else by the aspect */
-    bool split;           /* idefics3: cut into tiles */
+    bool split;           /* idefics3, apart: cut into tiles */
+    bool omits_whole;     /* apart: no whole image after a grid */
     struct {
         uint16_t rows;
         uint16_t columns;
@@ -147,11 +152,12 @@ struct image_plan {
     uint32_t cut_x; /* llava: where the tile begins in the resized image */
     uint32_t cut_y;
     bool whole_of_source; /* the whole image's tile is not resized from the cut one */
+    bool without_whole;   /* the tiles are the grid's only */
     uint32_t rows;        /* of tiles; 0 if the image is not cut */
     uint32_t columns;
     uint32_t tile_width;
     uint32_t tile_height;
-    uint32_t tiles;  /* rows x columns, and the whole image after them; or 1 */
+    uint32_t tiles;  /* rows x columns, and the whole image after them unless without_whole; or 1 */
     uint32_t grid_h; /* rows and columns of patches of a tile */
     uint32_t grid_w;
     uint32_t lines;                      /* pixtral: of placeholders, with tokens between; else 0 */
@@ -160,7 +166,16 @@ struct image_plan {
     uint32_t mosaic_tokens; /* mosaic: placeholders after those of the first tile; else 0 */
     uint32_t token_count;   /* of all tiles */
     size_t byte_count;      /* of all tiles' pixels */
+    /* apart: the whole image after the grid, in a size of its own, which the three numbers above
+     * do not count; else 0 */
+    uint32_t apart_width;
+    uint32_t apart_height;
+    uint32_t apart_tokens;
 };
+
+/* Whether the image has a whole one apart, which is a record of its own after that of the grid, with
+ * this plan. */
+bool image_plan_apart(const struct image_plan *plan, struct image_plan *whole);
 
 /*
  * Plans an image of `width` x `height` (1..LIMIT_SOURCE_IMAGE_SIDE each). RESULT_INVALID for a
@@ -173,13 +188,13 @@ enum result image_processor_plan(const struct image_processor *processor, uint32
                                  struct image_plan *plan, struct error_text *error) RESULT_CHECKED;
 
 /* Appends the text that replaces one tokens.marker in the rendered prompt, with plan->token_count
- * times tokens.soft. The text is the processor's own, so its special tokens are trusted. */
+ * and plan->apart_tokens times tokens.soft. The text is the processor's own, so its special tokens are trusted. */
 void image_processor_expand(const struct image_processor *processor, const struct image_plan *plan,
                             struct text_buffer *text);
 
 /*
  * Resizes and cuts. `pixels` is the plan's image, or that image decoded at a fraction of its
- * size. Fills out[plan->byte_count]: u8 [tiles, tile_height, tile_width, 3], and the hash of these
+ * size; of a whole image apart, the same pixels as for its grid. Fills out[plan->byte_count]: u8 [tiles, tile_height, tile_width, 3], and the hash of these
  * bytes and the plan: keyed, equal for equal content while this processor is open, never zero.
  * RESULT_OUT_OF_MEMORY.
  */

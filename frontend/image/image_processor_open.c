@@ -620,6 +620,51 @@ static void open_cohere2(struct settings *s, struct image_processor *p)
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
 
+/* Sizes of the grid, and of the whole image that follows it. */
+static void settings_apart(struct settings *s, struct image_processor *p)
+{
+    p->side = settings_u32(s, s->image, "tile_size", LIMIT_IMAGE_SIDE, 512);
+    p->min_tiles = settings_u32(s, s->image, "min_tiles", LIMIT_IMAGE_TILES, 2);
+    p->max_tiles = settings_u32(s, s->image, "max_tiles", LIMIT_IMAGE_TILES, 10);
+    p->min_tokens = settings_u32(s, s->image, "min_image_tokens", LIMIT_IMAGE_TOKENS, 64);
+    p->max_tokens = settings_u32(s, s->image, "max_image_tokens", LIMIT_IMAGE_TOKENS, 256);
+    p->split = settings_bool(s, "do_image_splitting", true) && p->max_tiles > 1;
+    p->omits_whole = !settings_bool(s, "use_thumbnail", true);
+    p->tolerance = 2.0f;
+    if (json_value_f32(json_value_member(s->image, "max_pixels_tolerance"), &p->tolerance) ==
+            RESULT_INVALID ||
+        !(p->tolerance > 0 && p->tolerance <= 1e6f))
+        settings_fail(s, RESULT_INVALID, "max_pixels_tolerance", "not a number, or out of range");
+    if (p->split && p->min_tiles > p->max_tiles)
+        settings_fail(s, RESULT_INVALID, "min_tiles", "more than max_tiles");
+    if (p->split && p->min_tiles < 2)
+        settings_fail(s, RESULT_UNSUPPORTED, "min_tiles", "a grid of one tile");
+    if (p->min_tokens > p->max_tokens)
+        settings_fail(s, RESULT_INVALID, "min_image_tokens", "more than max_image_tokens");
+}
+
+static void open_lfm2_vl(struct settings *s, struct image_processor *p)
+{
+    bool marked = true;
+    p->arithmetic = IMAGE_ARITHMETIC_TORCH;
+    settings_filter(s, IMAGE_FILTER_BILINEAR, p);
+    settings_normalization(s, true, half_each, half_each, p);
+    p->patch = settings_agreed(s, "encoder_patch_size", "patch_size", LIMIT_PATCH_SIDE, 16);
+    p->merge = settings_u32(s, s->files->config, "downsample_factor", LIMIT_MERGE_SIDE, 2);
+    settings_same(s, s->image, "downsample_factor", p->merge);
+    settings_apart(s, p);
+    settle_tile(s, p);
+    if (json_value_bool(json_value_member(s->files->processor, "use_image_special_tokens"),
+                        &marked) == RESULT_INVALID ||
+        !marked)
+        settings_fail(s, RESULT_UNSUPPORTED, "use_image_special_tokens", "only true is done");
+    settings_token(s, "image_token", "<image>", p->tokens.soft);
+    settings_token(s, "image_start_token", "<|image_start|>", p->tokens.begin);
+    settings_token(s, "image_end_token", "<|image_end|>", p->tokens.end);
+    settings_token(s, "image_thumbnail_token", "<|img_thumbnail|>", p->tokens.whole);
+    memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
+}
+
 /* `vision_type`: of vision_config, if classes of one model_type differ by it; else NULL. */
 static const struct {
     const char *model_type;
@@ -646,6 +691,7 @@ static const struct {
     {"llava_onevision", NULL, IMAGE_FAMILY_MOSAIC, open_llava_onevision},
     {"internvl", NULL, IMAGE_FAMILY_TILES, open_internvl},
     {"aya_vision", NULL, IMAGE_FAMILY_TILES, open_aya},
+    {"lfm2_vl", NULL, IMAGE_FAMILY_APART, open_lfm2_vl},
     {"cohere2_vision", NULL, IMAGE_FAMILY_TILES, open_cohere2},
 };
 

@@ -254,6 +254,64 @@ static enum result plan_tiles(const struct image_processor *p, bool low, struct 
     return RESULT_OK;
 }
 
+/* Sides of the whole image become multiples of patch x merge, between min_tokens and max_tokens of
+ * them. */
+static void fit_tokens(const struct image_processor *p, const struct image_plan *plan,
+                       double *width, double *height)
+{
+    double w = plan->boxed_width, h = plan->boxed_height, unit = p->patch * p->merge;
+    double most = p->max_tokens * unit * unit, least = p->min_tokens * unit * unit;
+    *width = fmax(unit, rint(w / unit) * unit);
+    *height = fmax(unit, rint(h / unit) * unit);
+    if (*width * *height > most) {
+        double beta = sqrt(h * w / most);
+        *width = fmax(unit, floor(w / beta / unit) * unit);
+        *height = fmax(unit, floor(h / beta / unit) * unit);
+    } else if (*width * *height < least) {
+        double beta = sqrt(least / (h * w));
+        *width = ceil(w * beta / unit) * unit;
+        *height = ceil(h * beta / unit) * unit;
+    }
+}
+
+static bool needs_grid(const struct image_processor *p, const struct image_plan *plan)
+{
+    double unit = p->patch * p->merge;
+    double w = fmax(p->patch, rint(plan->boxed_width / unit) * unit);
+    double h = fmax(p->patch, rint(plan->boxed_height / unit) * unit);
+    return w * h > p->max_tokens * unit * unit * (double)p->tolerance;
+}
+
+/* A large image is squashed to a grid of squares, which the whole image follows in its own size. */
+static enum result plan_apart(const struct image_processor *p, bool low, struct image_plan *plan,
+                              struct error_text *error)
+{
+    double width, height;
+    uint32_t unit = p->patch * p->merge;
+    fit_tokens(p, plan, &width, &height);
+    set_resized(plan, width, height);
+    uint32_t tokens = plan->resized_width / unit * (plan->resized_height / unit);
+    uint32_t most = p->side_tokens > p->max_tokens ? p->side_tokens : p->max_tokens;
+    if (tokens == 0)
+        return refuse_shape(plan->boxed_width, plan->boxed_height, error);
+    plan->tile_tokens = tokens;
+    if (low || !p->split || !needs_grid(p, plan))
+        return RESULT_OK;
+    if (!p->omits_whole && tokens > most) /* thin: one side is at its least, the other as it was */
+        return refuse_shape(plan->boxed_width, plan->boxed_height, error);
+    if (!p->omits_whole) {
+        plan->apart_width = plan->resized_width;
+        plan->apart_height = plan->resized_height;
+        plan->apart_tokens = tokens;
+    }
+    choose_grid(p, plan);
+    set_resized(plan, (double)plan->columns * p->side, (double)plan->rows * p->side);
+    plan->without_whole = true;
+    plan->tile_width = plan->tile_height = p->side;
+    plan->tile_tokens = p->side_tokens;
+    return RESULT_OK;
+}
+
 /* A side beyond the maximum shrinks both; then sides are rounded up to multiples of patch x merge. */
 static enum result plan_pixtral(const struct image_processor *p, bool low, struct image_plan *plan,
                                 struct error_text *error)
@@ -282,7 +340,8 @@ static const plan_function plan_functions[] = {
     [IMAGE_FAMILY_QWEN] = plan_qwen,       [IMAGE_FAMILY_GEMMA3] = plan_gemma3,
     [IMAGE_FAMILY_GEMMA4] = plan_gemma4,   [IMAGE_FAMILY_IDEFICS3] = plan_idefics3,
     [IMAGE_FAMILY_LLAVA] = plan_llava,     [IMAGE_FAMILY_TILES] = plan_tiles,
-    [IMAGE_FAMILY_PIXTRAL] = plan_pixtral, [IMAGE_FAMILY_MOSAIC] = image_mosaic_plan};
+    [IMAGE_FAMILY_PIXTRAL] = plan_pixtral, [IMAGE_FAMILY_MOSAIC] = image_mosaic_plan,
+    [IMAGE_FAMILY_APART] = plan_apart};
 
 /* --- all ---------------------------------------------------------------------------------------*/
 
@@ -322,11 +381,16 @@ static enum result check_positions(const struct image_processor *p, const struct
                      plan->width, plan->height, plan->grid_w, plan->grid_h, p->most_side);
 }
 
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
 /* Derives the counts from the sizes and checks the bounds. */
 static enum result plan_finish(const struct image_processor *p, const struct image_request *request,
                                struct image_plan *plan, struct error_text *error)
 {
-    plan->tiles = plan->rows * plan->columns + 1;
+    plan->tiles = plan->rows * plan->columns + (plan->without_whole ? 0 : 1);
     if (!plan->tile_width) {
         plan->tile_width = plan->resized_width;
         plan->tile_height = plan->resized_height;
@@ -335,11 +399,12 @@ static enum result plan_finish(const struct image_processor *p, const struct ima
     plan->grid_w = plan->tile_width / p->patch;
     uint64_t resized = (uint64_t)plan->resized_width * plan->resized_height;
     uint64_t pixels = (uint64_t)plan->tile_width * plan->tile_height * plan->tiles;
+    uint64_t apart = (uint64_t)plan->apart_width * plan->apart_height;
     uint64_t tokens = p->family == IMAGE_FAMILY_MOSAIC
                           ? (uint64_t)plan->tile_tokens + plan->mosaic_tokens
                           : (uint64_t)plan->tile_tokens * plan->tiles;
-    if (resized == 0 || resized > LIMIT_IMAGE_PIXELS || pixels > LIMIT_IMAGE_PIXELS ||
-        tokens > LIMIT_IMAGE_TOKENS || plan->tiles > LIMIT_IMAGE_TILES)
+    if (resized == 0 || resized > LIMIT_IMAGE_PIXELS || pixels + apart > LIMIT_IMAGE_PIXELS ||
+        tokens + plan->apart_tokens > LIMIT_IMAGE_TOKENS || plan->tiles > LIMIT_IMAGE_TILES)
         return error_set(error, RESULT_TOO_LARGE,
                          "an image of %u x %u pixels becomes too large for this model", plan->width,
                          plan->height);
@@ -349,8 +414,8 @@ static enum result plan_finish(const struct image_processor *p, const struct ima
     plan->wanted_width = boxed ? plan->boxed_width : plan->first_width;
     plan->wanted_height = boxed ? plan->boxed_height : plan->first_height;
     if (!plan->wanted_width) {
-        plan->wanted_width = plan->resized_width;
-        plan->wanted_height = plan->resized_height;
+        plan->wanted_width = larger(plan->resized_width, plan->apart_width);
+        plan->wanted_height = larger(plan->resized_height, plan->apart_height);
     }
     return check_positions(p, plan, error);
 }
@@ -370,6 +435,23 @@ enum result image_processor_plan(const struct image_processor *processor, uint32
     if (result == RESULT_OK)
         result = plan_functions[processor->family](processor, low, plan, error);
     return result == RESULT_OK ? plan_finish(processor, request, plan, error) : result;
+}
+
+bool image_plan_apart(const struct image_plan *plan, struct image_plan *whole)
+{
+    uint32_t patch = plan->grid_w > 0 ? plan->tile_width / plan->grid_w : 1;
+    *whole = *plan;
+    whole->resized_width = whole->tile_width = plan->apart_width;
+    whole->resized_height = whole->tile_height = plan->apart_height;
+    whole->apart_width = whole->apart_height = whole->apart_tokens = 0;
+    whole->rows = whole->columns = 0;
+    whole->without_whole = false;
+    whole->tiles = 1;
+    whole->grid_w = whole->tile_width / patch;
+    whole->grid_h = whole->tile_height / patch;
+    whole->tile_tokens = whole->token_count = plan->apart_tokens;
+    whole->byte_count = (size_t)whole->tile_width * whole->tile_height * IMAGE_CHANNELS;
+    return plan->apart_tokens > 0;
 }
 
 /* --- the prompt ------------------------------------------------------------------------------- */
@@ -426,9 +508,30 @@ static void expand_lines(const struct image_processor *p, const struct image_pla
     }
 }
 
+/* Each tile's name and placeholders, then the whole image's. */
+static void expand_apart(const struct image_processor *p, const struct image_plan *plan,
+                         struct text_buffer *text)
+{
+    text_buffer_append_text(text, p->tokens.begin);
+    for (uint32_t tile = 0; tile < plan->tiles; tile++) {
+        if (plan->columns > 0)
+            text_buffer_append_format(text, "<|img_row_%u_col_%u|>", tile / plan->columns + 1,
+                                      tile % plan->columns + 1);
+        append_soft(p, plan->tile_tokens, text);
+    }
+    if (plan->apart_tokens > 0)
+        text_buffer_append_text(text, p->tokens.whole);
+    append_soft(p, plan->apart_tokens, text);
+    text_buffer_append_text(text, p->tokens.end);
+}
+
 void image_processor_expand(const struct image_processor *processor, const struct image_plan *plan,
                             struct text_buffer *text)
 {
+    if (processor->family == IMAGE_FAMILY_APART) {
+        expand_apart(processor, plan, text);
+        return;
+    }
     if (processor->family == IMAGE_FAMILY_IDEFICS3) {
         expand_tiles(processor, plan, text);
         return;

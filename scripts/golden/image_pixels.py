@@ -29,6 +29,7 @@ from transformers.models.got_ocr2 import image_processing_got_ocr2 as got_ocr2
 from transformers.models.glm4v import image_processing_glm4v as glm4v, processing_glm4v
 from transformers.models.idefics3 import image_processing_pil_idefics3 as idefics3, processing_idefics3
 from transformers.models.internvl import processing_internvl
+from transformers.models.lfm2_vl import image_processing_lfm2_vl as lfm2_vl, processing_lfm2_vl
 from transformers.models.llava import image_processing_llava as llava, processing_llava
 from transformers.models.llava_next import image_processing_llava_next as llava_next, processing_llava_next
 from transformers.models.llava_onevision import image_processing_llava_onevision as llava_onevision, processing_llava_onevision
@@ -251,6 +252,12 @@ def onevision_settings(side, patch, grids, most, **more):
                           "vision_aspect_ratio": f"anyres_max_{most}"}}
 
 
+def lfm2_settings(patch, factor, tile, least, most, **more):
+    return {"config": {"model_type": "lfm2_vl", "downsample_factor": factor, "vision_config": {"model_type": "siglip2_vision_model", "patch_size": patch}},
+            "preprocessor": {"encoder_patch_size": patch, "downsample_factor": factor, "tile_size": tile, "min_image_tokens": least,
+                             "max_image_tokens": most, **more}}
+
+
 NEXT_GRIDS = [(1, 2), (2, 1), (2, 2), (3, 1), (1, 3)]
 SQUARES = [(rows, columns) for rows in range(1, 7) for columns in range(1, 7)]
 # name: settings, and whether pixels of every image are recorded, or only of some.
@@ -282,6 +289,9 @@ SETTINGS = {
     "llava-1.6": (llava_next_settings(336, 14, NEXT_GRIDS, **CLIP), False),
     "onevision-tiny": (onevision_settings(40, 12, SQUARES[:15], 3, **CLIP), True),
     "llava-onevision": (onevision_settings(384, 14, SQUARES, 9, **HALF), False),
+    "lfm2-tiny": (lfm2_settings(4, 2, 32, 4, 16, max_tiles=6, resample=3), True),
+    "lfm2-tiny-grid": (lfm2_settings(6, 3, 36, 2, 9, max_tiles=5, min_tiles=3, use_thumbnail=False, max_pixels_tolerance=1.5, **CLIP), True),
+    "lfm2-vl": (lfm2_settings(16, 2, 512, 64, 256, **HALF), False),
     "smolvlm2": (idefics3_settings("smolvlm", 512, 16, 4, 2048), False),
 }
 # Drawn images; sizes and tokens are recorded for all settings.
@@ -305,7 +315,7 @@ def make_processor(settings):
     model = settings["config"]["model_type"]
     if settings["config"]["vision_config"].get("model_type") == "pixtral":
         return pixtral.PixtralImageProcessor(**chosen(settings))
-    classes = {"glm4v": glm4v.Glm4vImageProcessor, "aya_vision": got_ocr2.GotOcr2ImageProcessor, "cohere2_vision": cohere2_vision.Cohere2VisionImageProcessor, "llava": llava.LlavaImageProcessor, "llava_next": llava_next.LlavaNextImageProcessor,
+    classes = {"lfm2_vl": lfm2_vl.Lfm2VlImageProcessor, "glm4v": glm4v.Glm4vImageProcessor, "aya_vision": got_ocr2.GotOcr2ImageProcessor, "cohere2_vision": cohere2_vision.Cohere2VisionImageProcessor, "llava": llava.LlavaImageProcessor, "llava_next": llava_next.LlavaNextImageProcessor,
                "llava_onevision": llava_onevision.LlavaOnevisionImageProcessor,
                "internvl": got_ocr2.GotOcr2ImageProcessor,
                "gemma3": gemma3.Gemma3ImageProcessor, "gemma4": gemma4.Gemma4ImageProcessor,
@@ -407,6 +417,22 @@ def mosaic_frames(processor, image, options, settings):
     return frames, grid, text, text.count("<image>")
 
 
+def lfm2_frames(processor, image, options):
+    out = processor(images=[[image]], do_rescale=False, do_normalize=False, return_row_col_info=True, return_tensors="pt", **options)
+    who = SimpleNamespace(image_processor=processor, image_token="<image>", image_start_token="<|image_start|>", image_end_token="<|image_end|>",
+                          image_thumbnail_token="<|img_thumbnail|>")
+    kind = processing_lfm2_vl.Lfm2VlProcessor
+    for name in ("_build_image_tokens", "_compute_tokens_per_tile", "_compute_tokens_for_image", "_get_image_num_tokens"):
+        setattr(who, name, getattr(kind, name).__get__(who))
+    text = kind.replace_image_token(who, out, 0, use_image_special_tokens=True)
+    p, frames = processor.encoder_patch_size, []
+    for rows, (h, w) in zip(out["pixel_values"], out["spatial_shapes"].tolist()):
+        frames.append(rows[:h * w].reshape(h, w, p, p, 3).permute(0, 2, 1, 3, 4).reshape(h * p, w * p, 3))
+    rows, columns = int(out["image_rows"][0]), int(out["image_cols"][0])
+    grid = (rows, columns) if rows * columns > 1 else (0, 0)
+    return frames, grid, text, text.count("<image>")
+
+
 def cohere_frames(processor, image, options, settings):
     out = processor(images=[image], do_rescale=False, do_normalize=False, return_tensors="pt", **options)
     aya = settings["config"]["model_type"] == "aya_vision"
@@ -457,6 +483,8 @@ def run(settings, processor, image, options):
         return llava_frames(processor, image, options, settings)
     if model in ("llava_next", "llava_onevision"):
         return mosaic_frames(processor, image, options, settings)
+    if model == "lfm2_vl":
+        return lfm2_frames(processor, image, options)
     if model in ("aya_vision", "cohere2_vision"):
         return cohere_frames(processor, image, options, settings)
     if model == "internvl":

@@ -58,6 +58,12 @@ ONEVISION = {
     "processor": {"image_processor_type": "LlavaOnevisionImageProcessorFast", "size": {"height": 15, "width": 15},
                   "image_grid_pinpoints": [[15, 15], [15, 30], [30, 15], [30, 30], [30, 45], [15, 45]]},
 }
+LFM2 = {
+    "special": {"<|image_start|>": 89, "<|image_end|>": 90, "<image>": 91},
+    "marker": "<image>",
+    "processor": {"image_processor_type": "Lfm2VlImageProcessorFast", "encoder_patch_size": 4, "tile_size": 16, "min_image_tokens": 1,
+                  "max_image_tokens": 4, "max_tiles": 6},
+}
 AYA = {
     "special": {"<|START_OF_IMG|>": 89, "<|END_OF_IMG|>": 90, "<|IMG_PATCH|>": 91},
     "marker": "<image>",

@@ -40,6 +40,20 @@ static const struct image_processor processors[] = {
      .mosaic_tiles = 2,
      .pads_squares = true,
      .tokens = {.marker = "<i>", .soft = "<i>"}},
+    {.family = IMAGE_FAMILY_APART,
+     .filter = IMAGE_FILTER_BILINEAR,
+     .arithmetic = IMAGE_ARITHMETIC_TORCH,
+     .patch = 8,
+     .merge = 2,
+     .side = 32,
+     .side_tokens = 4,
+     .min_tokens = 2,
+     .max_tokens = 4,
+     .tolerance = 1.5f,
+     .min_tiles = 2,
+     .max_tiles = 5,
+     .split = true,
+     .tokens = {.marker = "<i>", .soft = "<i>"}},
     {.family = IMAGE_FAMILY_IDEFICS3,
      .filter = IMAGE_FILTER_LANCZOS,
      .arithmetic = IMAGE_ARITHMETIC_PIL,
@@ -67,23 +81,32 @@ static void check_plan(const struct image_processor *p, const struct image_plan 
     must(p->scale[0] == 0 || (isfinite(p->scale[0]) && isfinite(p->bias[0])));
 }
 
+static void run_plan(const struct image_processor *p, const struct image_plan *plan,
+                     const struct image_pixels *pixels)
+{
+    struct error_text error = {""};
+    uint8_t hash[IMAGE_HASH_BYTES];
+    uint8_t *out = malloc(plan->byte_count);
+    must(out != NULL);
+    check_plan(p, plan);
+    must(image_processor_run(p, plan, pixels, out, hash, &error) == RESULT_OK);
+    free(out);
+}
+
 static void run_processor(const struct image_processor *p, const struct image_pixels *pixels)
 {
     const struct image_request requests[] = {{0}, {IMAGE_DETAIL_LOW, 50, 40, true}};
     for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
-        struct image_plan plan;
+        struct image_plan plan, whole;
         struct error_text error = {""};
-        uint8_t hash[IMAGE_HASH_BYTES];
         if (image_processor_plan(p, pixels->width, pixels->height, &requests[i], &plan, &error) !=
             RESULT_OK) {
             must(error.text[0] != '\0');
             continue;
         }
-        check_plan(p, &plan);
-        uint8_t *out = malloc(plan.byte_count);
-        must(out != NULL);
-        must(image_processor_run(p, &plan, pixels, out, hash, &error) == RESULT_OK);
-        free(out);
+        run_plan(p, &plan, pixels);
+        if (image_plan_apart(&plan, &whole))
+            run_plan(p, &whole, pixels);
     }
 }
 

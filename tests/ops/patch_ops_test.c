@@ -203,7 +203,6 @@ static double along(uint32_t at, uint32_t count)
     return count > 1 ? (double)at * (TABLE - 1) / (count - 1) : 0.0;
 }
 
-/* The table interpolated at y, x: a sum over all rows, weighted by distance. */
 /* Torch's cubic kernel. */
 static double convolution(double distance)
 {
@@ -219,6 +218,31 @@ static uint32_t clamped(int32_t row)
     return row < 0 ? 0 : row < (int32_t)TABLE ? (uint32_t)row : TABLE - 1;
 }
 
+/* A triangle's height at `row`, whose middle is patch `at` of `count`. */
+static double triangle(enum position_form form, uint32_t at, uint32_t count, uint32_t row)
+{
+    double share = (double)TABLE / count;
+    double reach = form == POSITIONS_AVERAGED && share > 1 ? share : 1;
+    double away = fabs((at + 0.5) * share - 0.5 - row) / reach;
+    return away < 1 ? 1 - away : 0;
+}
+
+static double weighted_position(const struct trial *t, enum position_form form, uint32_t row,
+                                uint32_t column)
+{
+    const struct patch_place *place = &t->vision.patches.places[row];
+    const struct patch_tile *tile = &t->vision.patches.tiles[place->tile];
+    double sum = 0, weights = 0;
+    for (uint32_t i = 0; i < TABLE * TABLE; i++) {
+        double weight = triangle(form, place->y, tile->height, i / TABLE) *
+                        triangle(form, place->x, tile->width, i % TABLE);
+        sum += weight * table_at(t, i, column);
+        weights += weight;
+    }
+    return sum / weights;
+}
+
+/* The table interpolated at y, x: a sum over all rows, weighted by distance. */
 static double expected_position(const struct trial *t, enum position_form form, uint32_t row,
                                 uint32_t column)
 {
@@ -238,6 +262,8 @@ static double expected_position(const struct trial *t, enum position_form form, 
                        table_at(t, clamped(y) * TABLE + clamped(x), column);
         return sum;
     }
+    if (form == POSITIONS_MIDDLES || form == POSITIONS_AVERAGED)
+        return weighted_position(t, form, row, column);
     for (uint32_t i = 0; i < TABLE * TABLE; i++) {
         double y = fabs(along(place->y, tile->height) - i / TABLE);
         double x = fabs(along(place->x, tile->width) - i % TABLE);
@@ -250,9 +276,10 @@ static double expected_position(const struct trial *t, enum position_form form, 
 static void test_patch_positions(void **state)
 {
     (void)state;
-    static const enum position_form forms[] = {POSITIONS_EXACT, POSITIONS_LINEAR, POSITIONS_AXES,
-                                               POSITIONS_CUBIC};
-    for (uint32_t f = 0; f < 4; f++) {
+    static const enum position_form forms[] = {POSITIONS_EXACT,   POSITIONS_LINEAR,
+                                               POSITIONS_AXES,    POSITIONS_CUBIC,
+                                               POSITIONS_MIDDLES, POSITIONS_AVERAGED};
+    for (uint32_t f = 0; f < 6; f++) {
         struct trial t;
         float before[ROWS_MAX][COLUMNS];
         begin_trial(&t);

@@ -127,7 +127,10 @@
  * EXACT: row y * side + x. LINEAR: the tile's grid is scaled to W's side x side grid,
  * corners aligned, and the four rows around the patch are interpolated bilinearly. CUBIC: the
  * same with middles of patches over the table, and the 16 rows around by cubic convolution with a =
- * -0.75, those beyond the edge being the edge's. AXES: W is [2 *
+ * -0.75, those beyond the edge being the edge's. MIDDLES: middles too, and along each axis the rows
+ * nearer than 1 to the patch's middle, weighted by 1 minus their distance, divided by the weights' sum.
+ * AVERAGED: the same with distances divided by the table's rows for a patch, if these are more than 1.
+ * AXES: W is [2 *
  * side], row x plus row side + y. With `lead`, of form EXACT: W has one more row, the first one, and
  * the row of a tile that is no patch (model_vision.lead_row) becomes that row plus the second weight.
  *
@@ -407,7 +410,14 @@ struct patch_rows_params {
     float gain;
     float shift;
 };
-enum position_form { POSITIONS_EXACT, POSITIONS_LINEAR, POSITIONS_AXES, POSITIONS_CUBIC };
+enum position_form {
+    POSITIONS_EXACT,
+    POSITIONS_LINEAR,
+    POSITIONS_AXES,
+    POSITIONS_CUBIC,
+    POSITIONS_MIDDLES,
+    POSITIONS_AVERAGED
+};
 struct patch_positions_params {
     enum position_form form;
     uint32_t side;

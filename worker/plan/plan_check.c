@@ -558,8 +558,8 @@ static const char *check_patch_positions(const struct op_view *v)
     if (v->w->rows != rows || v->w->columns != v->x->columns)
         return "the weight is not the side's rows of the input's columns";
     uint32_t max_side = vision->fixed_side > 0 ? vision->fixed_side : vision->max_side;
-    if (params->form != POSITIONS_LINEAR && params->form != POSITIONS_CUBIC &&
-        (max_side == 0 || max_side > params->side))
+    bool places = params->form == POSITIONS_EXACT || params->form == POSITIONS_AXES;
+    if (places && (max_side == 0 || max_side > params->side))
         return "images may be larger than the table";
     return params->side > 0 ? NULL : "the table is empty";
 }

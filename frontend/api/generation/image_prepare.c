@@ -32,7 +32,8 @@ struct image_work {
     const struct image_reader *reader; /* parse_context's, like the next */
     const atomic_bool *cancelled;
     uint32_t count;
-    struct image_record records[LIMIT_REQUEST_IMAGES]; /* [count] */
+    uint32_t record_count; /* an image has one, or another one for the whole image apart */
+    struct image_record records[LIMIT_REQUEST_IMAGES]; /* [record_count] */
     struct work_image images[];
 };
 
@@ -76,7 +77,10 @@ static bool any_is_remote(const struct request_images *images)
 /* Maximum per worker and request. */
 static enum result patches_check(const struct image_plan *plan, struct error_text *error)
 {
+    struct image_plan whole;
     uint64_t patches = (uint64_t)plan->grid_w * plan->grid_h * plan->tiles;
+    if (image_plan_apart(plan, &whole))
+        patches += (uint64_t)whole.grid_w * whole.grid_h;
     if (patches <= LIMIT_PATCH_ROWS)
         return RESULT_OK;
     return error_set(error, RESULT_TOO_LARGE,
@@ -141,6 +145,15 @@ static enum result work_image_read(const struct image_work *work,
     return result == RESULT_OK ? RESULT_OK : work_image_refuse(image, result, &why, error);
 }
 
+static enum result records_refuse(const struct work_image *image, struct api_error *error)
+{
+    struct error_text why;
+    enum result result =
+        error_set(&why, RESULT_TOO_LARGE, "with it the grids and the whole images are more than %u",
+                  LIMIT_REQUEST_IMAGES);
+    return work_image_refuse(image, result, &why, error);
+}
+
 enum result image_prepare_read(const struct parse_context *context,
                                const struct generation_request *request, uint32_t most_tokens,
                                struct image_work **work, struct api_error *error)
@@ -170,7 +183,10 @@ enum result image_prepare_read(const struct parse_context *context,
         result = cancel_check(made, error);
         if (result == RESULT_OK)
             result = work_image_read(made, request, &made->images[i], &costs, error);
-        costs.tokens += made->images[i].plan.token_count;
+        costs.tokens += made->images[i].plan.token_count + made->images[i].plan.apart_tokens;
+        made->record_count += made->images[i].plan.apart_tokens > 0 ? 2 : 1;
+        if (result == RESULT_OK && made->record_count > LIMIT_REQUEST_IMAGES)
+            result = records_refuse(&made->images[i], error);
         if (result == RESULT_OK && costs.tokens >= most_tokens)
             result = context_error_set(error, made->images[i].named->place,
                                        &(struct context_overflow){.prompt_tokens = costs.tokens,
@@ -290,13 +306,40 @@ static size_t token_count(const struct token_list *tokens, uint32_t token)
     return count;
 }
 
+static void record_plan(const struct image_work *work, const struct image_plan *plan,
+                        struct image_record *record)
+{
+    record->token_count = plan->token_count;
+    record->width = plan->tile_width;
+    record->height = plan->tile_height;
+    record->tiles = plan->tiles;
+    record->tile_lines = plan->lines;
+    memcpy(record->mosaic, plan->mosaic, sizeof record->mosaic);
+    memcpy(record->scale, work->vision->processor.scale, sizeof record->scale);
+    memcpy(record->bias, work->vision->processor.bias, sizeof record->bias);
+}
+
+/* Sets what the plans say of the records. */
+static void records_plan(struct image_work *work)
+{
+    struct image_record *record = work->records;
+    for (uint32_t i = 0; i < work->count; i++) {
+        struct image_plan whole;
+        record_plan(work, &work->images[i].plan, record++);
+        if (image_plan_apart(&work->images[i].plan, &whole))
+            record_plan(work, &whole, record++);
+    }
+    must(record == work->records + work->record_count);
+}
+
 enum result image_prepare_find(struct image_work *work, const struct token_list *tokens,
                                struct api_error *error)
 {
     uint32_t soft = work->vision->soft_token;
     size_t wanted = 0, at = 0;
-    for (uint32_t i = 0; i < work->count; i++)
-        wanted += work->images[i].plan.token_count;
+    records_plan(work);
+    for (uint32_t i = 0; i < work->record_count; i++)
+        wanted += work->records[i].token_count;
     if (token_count(tokens, soft) != wanted) {
         (void)api_error_set(error, RESULT_INVALID, 400, "invalid_image",
                             "a message contains the text of an image's placeholder (%s)",
@@ -304,9 +347,8 @@ enum result image_prepare_find(struct image_work *work, const struct token_list 
         strcpy(error->param, "messages");
         return RESULT_INVALID;
     }
-    for (uint32_t i = 0; i < work->count; i++) {
+    for (uint32_t i = 0; i < work->record_count; i++) {
         struct image_record *record = &work->records[i];
-        record->token_count = work->images[i].plan.token_count;
         for (uint32_t have = 0; have < record->token_count; at++) {
             if (tokens->ids[at] != soft)
                 continue;
@@ -338,20 +380,32 @@ static enum result set_refuse(enum result result, struct api_error *error)
     }
 }
 
+static enum result run_plan(const struct image_work *work, const struct image_plan *plan,
+                            const struct image_pixels *pixels, struct image_set *set,
+                            uint32_t record, struct error_text *why)
+{
+    return image_processor_run(&work->vision->processor, plan, pixels,
+                               image_set_pixels(set, record),
+                               image_set_record(set, record)->content_hash, why);
+}
+
+/* Fills the image's records in the set, from *record on, and sets *record after them. */
 static enum result work_image_decode(const struct image_work *work, struct work_image *image,
-                                     struct image_record *record, uint8_t *out,
+                                     struct image_set *set, uint32_t *record,
                                      struct api_error *error)
 {
     struct error_text why;
     struct image_pixels pixels = {0};
     const struct image_plan *plan = &image->plan;
+    struct image_plan whole;
     const struct image_input input = {image->file.bytes, image->file.count, work->cancelled};
     enum result result =
         work->reader->decode(work->reader->context, &input, &image->header, plan->wanted_width,
                              plan->wanted_height, &pixels, &why);
     if (result == RESULT_OK)
-        result = image_processor_run(&work->vision->processor, plan, &pixels, out,
-                                     record->content_hash, &why);
+        result = run_plan(work, plan, &pixels, set, (*record)++, &why);
+    if (result == RESULT_OK && image_plan_apart(plan, &whole))
+        result = run_plan(work, &whole, &pixels, set, (*record)++, &why);
     image_pixels_fini(&pixels);
     file_bytes_fini(&image->file);
     return result == RESULT_OK ? RESULT_OK : work_image_refuse(image, result, &why, error);
@@ -361,23 +415,13 @@ enum result image_prepare_decode(struct image_work *work, struct image_set **set
                                  struct api_error *error)
 {
     struct image_set *made;
-    for (uint32_t i = 0; i < work->count; i++) {
-        const struct image_plan *plan = &work->images[i].plan;
-        struct image_record *record = &work->records[i];
-        record->width = plan->tile_width;
-        record->height = plan->tile_height;
-        record->tiles = plan->tiles;
-        record->tile_lines = plan->lines;
-        memcpy(record->mosaic, plan->mosaic, sizeof record->mosaic);
-        memcpy(record->scale, work->vision->processor.scale, sizeof record->scale);
-        memcpy(record->bias, work->vision->processor.bias, sizeof record->bias);
-    }
-    enum result result = image_set_create(work->records, work->count, &work->vision->budget, &made);
+    uint32_t record = 0;
+    enum result result =
+        image_set_create(work->records, work->record_count, &work->vision->budget, &made);
     if (result != RESULT_OK)
         return set_refuse(result, error);
     for (uint32_t i = 0; i < work->count && result == RESULT_OK; i++)
-        result = work_image_decode(work, &work->images[i], image_set_record(made, i),
-                                   image_set_pixels(made, i), error);
+        result = work_image_decode(work, &work->images[i], made, &record, error);
     if (result == RESULT_OK)
         *set = made;
     else

@@ -69,6 +69,7 @@
     TOWER(internvl)         \
     TOWER(aya_vision)       \
     TOWER(cohere2_vision)   \
+    TOWER(lfm2_vl)          \
     TOWER(mistral3)         \
     TOWER(pixtral)
 /* clang-format on */

@@ -132,7 +132,8 @@ static void check_text(const struct settings *s, const struct image_plan *plan, 
         soft += here;
         at += here ? length : 1;
     }
-    if (drawn_image_text_hash(text.bytes, text.length) != hash || soft != plan->token_count)
+    if (drawn_image_text_hash(text.bytes, text.length) != hash ||
+        soft != plan->token_count + plan->apart_tokens)
         (void)snprintf(words, capacity, "text differs: %.100s", text.bytes);
     text_buffer_fini(&text);
 }
@@ -143,11 +144,16 @@ static void check_pixels(const struct settings *s, const struct image_plan *plan
 {
     struct error_text error;
     uint8_t content[IMAGE_HASH_BYTES];
-    uint8_t *out = malloc(plan->byte_count);
+    struct image_plan whole;
+    bool apart = image_plan_apart(plan, &whole);
+    size_t bytes = plan->byte_count + (apart ? whole.byte_count : 0);
+    uint8_t *out = malloc(bytes);
     must(out != NULL);
-    if (image_processor_run(&s->processor, plan, pixels, out, content, &error) != RESULT_OK)
+    if (image_processor_run(&s->processor, plan, pixels, out, content, &error) != RESULT_OK ||
+        (apart && image_processor_run(&s->processor, &whole, pixels, out + plan->byte_count,
+                                      content, &error) != RESULT_OK))
         (void)snprintf(words, capacity, "%s", error.text);
-    else if (drawn_image_hash(out, plan->byte_count) != hash)
+    else if (drawn_image_hash(out, bytes) != hash)
         (void)snprintf(words, capacity, "pixels differ");
     free(out);
 }
@@ -174,8 +180,9 @@ static void check_case(const struct settings *s, const struct image_pixels *pixe
         (void)snprintf(words, capacity, "%s", error.text);
         return;
     }
-    if (plan.tile_width != w || plan.tile_height != h || plan.tiles != tiles || plan.rows != rows ||
-        plan.columns != columns || plan.token_count != tokens) {
+    uint32_t all = plan.tiles + (plan.apart_tokens > 0 ? 1 : 0);
+    if (plan.tile_width != w || plan.tile_height != h || all != tiles || plan.rows != rows ||
+        plan.columns != columns || plan.token_count + plan.apart_tokens != tokens) {
         (void)snprintf(words, capacity, "%u x %u, %u tiles (%u x %u), %u tokens", plan.tile_width,
                        plan.tile_height, plan.tiles, plan.rows, plan.columns, plan.token_count);
         return;

@@ -33,6 +33,8 @@
 #define ONEVISION                                                                                  \
     "{\"model_type\":\"llava_onevision\",\"image_grid_pinpoints\":[[384,384]],"                    \
     "\"vision_config\":{\"image_size\":384,\"patch_size\":14}}"
+#define LFM2                                                                                       \
+    "{\"model_type\":\"lfm2_vl\",\"downsample_factor\":2,\"vision_config\":{\"patch_size\":16}}"
 #define MISTRAL3 "{\"model_type\":\"mistral3\",\"vision_config\":{\"patch_size\":14}}"
 #define PIXTRAL                                                                                    \
     "{\"model_type\":\"llava\",\"vision_config\":{\"model_type\":\"pixtral\",\"patch_size\":16}}"
@@ -167,6 +169,26 @@ static void test_refusals_of_mosaics(void **state)
         {ONEVISION, NULL, "{\"vision_aspect_ratio\":\"anyres_max_4\"}", "vision_aspect_ratio",
          RESULT_INVALID},
         {ONEVISION, NULL, "{\"vision_aspect_ratio\":\"pad\"}", "vision_aspect_ratio",
+         RESULT_UNSUPPORTED},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        expect_refused(&cases[i]);
+}
+
+static void test_refusals_of_grids_and_whole_images(void **state)
+{
+    (void)state;
+    static const struct refusal cases[] = {
+        {LFM2, "{\"encoder_patch_size\":14}", NULL, "encoder_patch_size", RESULT_INVALID},
+        {LFM2, "{\"downsample_factor\":4}", NULL, "downsample_factor", RESULT_INVALID},
+        {LFM2, "{\"tile_size\":528}", NULL, "image_size", RESULT_INVALID},
+        {LFM2, "{\"min_tiles\":11}", NULL, "min_tiles", RESULT_INVALID},
+        {LFM2, "{\"min_tiles\":1}", NULL, "min_tiles", RESULT_UNSUPPORTED},
+        {LFM2, "{\"max_tiles\":65}", NULL, "max_tiles", RESULT_INVALID},
+        {LFM2, "{\"min_image_tokens\":257}", NULL, "min_image_tokens", RESULT_INVALID},
+        {LFM2, "{\"max_pixels_tolerance\":0}", NULL, "max_pixels_tolerance", RESULT_INVALID},
+        {LFM2, "{\"resample\":1}", NULL, "resample", RESULT_UNSUPPORTED},
+        {LFM2, NULL, "{\"use_image_special_tokens\":false}", "use_image_special_tokens",
          RESULT_UNSUPPORTED},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -326,6 +348,7 @@ int main(void)
         cmocka_unit_test(test_texts_of_tokens),
         cmocka_unit_test(test_refusals_name_the_setting),
         cmocka_unit_test(test_refusals_of_mosaics),
+        cmocka_unit_test(test_refusals_of_grids_and_whole_images),
         cmocka_unit_test(test_sides_beyond_the_positions_are_refused),
         cmocka_unit_test(test_hashes_tell_contents_apart),
         cmocka_unit_test(test_wide_hash_is_siphash),

@@ -155,6 +155,54 @@ static struct position_taps cubic_taps(const struct patch_place *place,
     return taps;
 }
 
+/* The table's rows along one axis: weights fall from the patch's middle to 0 at `reach`. */
+struct position_span {
+    uint32_t first;
+    uint32_t last;
+    float middle;
+    float reach;
+    float sum; /* of the weights */
+};
+
+static float span_weight(const struct position_span *span, uint32_t row)
+{
+    return fmaxf(1.0f - fabsf((float)row - span->middle) / span->reach, 0.0f);
+}
+
+static struct position_span span_of(uint32_t at, uint32_t count, uint32_t side, bool averaged)
+{
+    float share = (float)side / (float)count, top = (float)(side - 1);
+    struct position_span span = {.middle = ((float)at + 0.5f) * share - 0.5f,
+                                 .reach = averaged ? fmaxf(share, 1.0f) : 1.0f};
+    span.first = (uint32_t)fminf(fmaxf(ceilf(span.middle - span.reach), 0.0f), top);
+    span.last = (uint32_t)fminf(fmaxf(floorf(span.middle + span.reach), 0.0f), top);
+    for (uint32_t row = span.first; row <= span.last; row++)
+        span.sum += span_weight(&span, row);
+    return span;
+}
+
+/* MIDDLES and AVERAGED. */
+static void add_weighted(const struct cpu_step *step, const struct plan_op *op, uint32_t row)
+{
+    const struct patch_place *place = &step->patches->places[row];
+    const struct patch_tile *tile = &step->patches->tiles[place->tile];
+    const float *table = step->program->vectors[op->weights[0]];
+    uint32_t columns = step->program->tensors[op->output].columns;
+    uint32_t side = op->params.patch_positions.side;
+    bool averaged = op->params.patch_positions.form == POSITIONS_AVERAGED;
+    struct position_span lines = span_of(place->y, tile->height, side, averaged);
+    struct position_span across = span_of(place->x, tile->width, side, averaged);
+    float *out = cpu_step_row(step, op->output, row), all = lines.sum * across.sum;
+    for (uint32_t y = lines.first; y <= lines.last; y++) {
+        for (uint32_t x = across.first; x <= across.last; x++) {
+            float weight = span_weight(&lines, y) * span_weight(&across, x) / all;
+            const float *from = table + ((size_t)y * side + x) * columns;
+            for (uint32_t c = 0; c < columns; c++)
+                out[c] += weight * from[c];
+        }
+    }
+}
+
 static struct position_taps taps_of(const struct cpu_step *step, uint32_t row,
                                     const struct patch_positions_params *params)
 {
@@ -187,10 +235,15 @@ void cpu_patch_positions(const struct cpu_step *step, uint32_t index, uint32_t t
     const struct plan_op *op = &step->program->plan->ops[index];
     const float *table = step->program->vectors[op->weights[0]];
     uint32_t columns = step->program->tensors[op->output].columns;
+    enum position_form form = op->params.patch_positions.form;
     struct row_share share = cpu_step_share(step, PLAN_ROWS_PATCHES, thread);
     for (uint32_t row = share.begin; row < share.end; row++) {
         if (step->patches->places[row].lead) {
             write_lead(step, op, row);
+            continue;
+        }
+        if (form == POSITIONS_MIDDLES || form == POSITIONS_AVERAGED) {
+            add_weighted(step, op, row);
             continue;
         }
         struct position_taps taps = taps_of(step, row, &op->params.patch_positions);

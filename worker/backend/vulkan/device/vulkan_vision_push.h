@@ -33,7 +33,7 @@ struct vulkan_patch_rows_push {
 };
 static_assert(sizeof(struct vulkan_patch_rows_push) == 72, "byte map");
 
-#define VULKAN_POSITIONS_LEAD 4u /* after enum position_form */
+#define VULKAN_POSITIONS_LEAD 6u /* after enum position_form */
 
 /* own: enum position_form, or VULKAN_POSITIONS_LEAD. */
 struct vulkan_patch_positions_push {

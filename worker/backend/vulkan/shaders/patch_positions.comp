@@ -3,7 +3,8 @@
  * x[r, :] += the table's row for the place of patch r. EXACT: row line * side + column. LINEAR: the
  * tile's grid is scaled to the table's side x side grid, corners aligned, and the four rows around the
  * patch are weighted by distance. CUBIC: middles of patches over the table, the 16 rows around weighted by
- * cubic convolution, those beyond the edge being the edge's. AXES: row column plus row side + line. LEAD: as EXACT, one row further;
+ * cubic convolution, those beyond the edge being the edge's. MIDDLES: middles of patches, the rows nearer than 1
+ * by their distance. AVERAGED: likewise, nearer than a patch's share of the table if that is more. AXES: row column plus row side + line. LEAD: as EXACT, one row further;
  * the row of a tile that is no patch becomes the table's first row plus the lead row.
  *
  * Grid: (rows, column tiles of 4 * invocations).
@@ -17,7 +18,7 @@ layout(local_size_x_id = 0) in;
 #include "patches.glsl"
 
 layout(constant_id = 2) const uint FORM = 0; /* enum position_form, or LEAD */
-const uint EXACT = 0, LINEAR = 1, AXES = 2, CUBIC = 3, LEAD = 4;
+const uint EXACT = 0, LINEAR = 1, AXES = 2, CUBIC = 3, MIDDLES = 4, AVERAGED = 5, LEAD = 6;
 
 layout(push_constant) uniform Push
 {
@@ -93,6 +94,45 @@ vec4 cubic(PatchPlace place, uint column)
     return sum;
 }
 
+/* Weights of the table's rows along one axis: 1 minus the distance from the patch's middle over `reach`. */
+struct Span
+{
+    uint first;
+    uint last;
+    float middle;
+    float reach;
+    float sum;
+};
+
+float weight(Span span, uint row)
+{
+    return max(1.0 - abs(float(row) - span.middle) / span.reach, 0.0);
+}
+
+Span span_of(uint at, uint count)
+{
+    Span span;
+    span.middle = middle(at, count);
+    span.reach = FORM == AVERAGED ? max(float(push.side) / float(count), 1.0) : 1.0;
+    span.first = inside(ceil(span.middle - span.reach));
+    span.last = inside(floor(span.middle + span.reach));
+    span.sum = 0.0;
+    for (uint row = span.first; row <= span.last; row++)
+        span.sum += weight(span, row);
+    return span;
+}
+
+vec4 weighted(PatchPlace place, uint column)
+{
+    PatchImage image = PatchImages(push.images).at[place.tile];
+    Span lines = span_of(place.line, image.height), across = span_of(place.column, image.width);
+    vec4 sum = vec4(0.0);
+    for (uint y = lines.first; y <= lines.last; y++)
+        for (uint x = across.first; x <= across.last; x++)
+            sum += weight(lines, y) * weight(across, x) * table_at(y * push.side + x, column);
+    return sum / (lines.sum * across.sum);
+}
+
 void main()
 {
     uint row = gl_WorkGroupID.x;
@@ -103,6 +143,8 @@ void main()
         added = linear(place, column);
     else if (FORM == CUBIC)
         added = cubic(place, column);
+    else if (FORM == MIDDLES || FORM == AVERAGED)
+        added = weighted(place, column);
     else if (FORM == AXES)
         added = table_at(place.column, column) + table_at(push.side + place.line, column);
     else
