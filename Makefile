@@ -360,10 +360,11 @@ test-fault: test-data ## kill, stop and poison workers under load: no answer may
 	@$(BUILDING) programs
 	@SHOAL_FAULT_LENGTH=$(LENGTH) scripts/vulkan_env native scripts/run_pytest $(TALLY_ARG) --tier $(TIER) tests/fault
 
-test-clients: ## client libraries against both models, 100 calls each, and coding agents; installs them under build/ (ARGS="..." adds options)
+test-clients: ## client libraries against both models, 100 calls each, agents and llama.cpp's tests, installed under build/; writes their table (ARGS="...", LLAMA_CPP=checkout)
 	@scripts/setup test
-	@$(BUILDING) programs $(SCRIPTED_WORKER)
-	@failed=; tests/clients/run_clients $(ARGS) || failed=1; tests/clients/run_agents || failed=1; [ -z "$$failed" ]
+	@$(BUILDING) programs $(SCRIPTED_WORKER) test-data
+	@failed=; for run in "run_clients $(ARGS)" run_agents "run_llama_cpp_tests $(LLAMA_CPP)" client_table.py; do \
+	    tests/clients/$$run || failed=1; done; [ -z "$$failed" ]
 
 soak: test-data ## every disturbance at once at 80 % load for MINUTES (30): no answer may be lost or change, memory stays flat
 	@scripts/make_venv

@@ -95,7 +95,7 @@ LONG = "word " * 20000
 
 def overflow_numbers(message):
     found = re.fullmatch(r"This model's maximum context length is (\d+) tokens\. However, your prompt has (\d+) tokens, and the "
-                         r"completion needs at least one\. Please reduce the length of the messages\.", message)
+                         r"completion needs at least one\. Please reduce the length of the messages \(context_length_exceeded\)\.", message)
     return int(found[2]), int(found[1])
 
 

@@ -56,7 +56,7 @@ COMPLETION = dict(prompt=["Hello", "Bye"], best_of=2, echo=True, frequency_penal
                   presence_penalty=0.5, seed=7, stop="zz", stream=True, stream_options={"include_usage": True}, temperature=0.5, top_p=0.5, user="u")
 COUNTED_RESPONSE = dict(input="Hello", instructions="Be brief.", parallel_tool_calls=True, reasoning={"effort": "low", "summary": "auto"},
                         text={"format": {"type": "text"}, "verbosity": "low"}, tool_choice="auto", tools=[{"type": "function", **TOOL}], truncation="disabled")
-RESPONSE = dict(COUNTED_RESPONSE, background=False, include=["message.output_text.logprobs"], max_output_tokens=5, max_tool_calls=3, metadata={"a": "b"},
+RESPONSE = dict(COUNTED_RESPONSE, background=False, background_options={"completion_window": "soonest"}, include=["message.output_text.logprobs"], max_output_tokens=5, max_tool_calls=3, metadata={"a": "b"},
                 prompt_cache_key="k", prompt_cache_options={"mode": "explicit"}, prompt_cache_retention="24h", safety_identifier="s", service_tier="auto",
                 store=True, stream=True, stream_options={"include_obfuscation": False}, temperature=0.5, top_logprobs=2, top_p=0.5, user="u")
 COUNTED_MESSAGE = dict(messages=HELLO, cache_control={"type": "ephemeral"}, output_config={"effort": "low"}, speed="standard", system=SYSTEM,
@@ -234,3 +234,6 @@ def test_what_these_fields_do(server):
     for fields in ({"repeat_penalty": 1.1, "repetition_penalty": 1.2}, {"repeat_penalty": 0}, {"repeat_last_n": -2}):
         assert send(server, path, **fields).status == 400
     assert send(server, path, repeat_penalty=1.3, repeat_last_n=-1, thinking={"type": "disabled"}).status == 200
+    assert send(server, "/v1/responses", background_options={"completion_window": "soonest"}).status == 200
+    refused = send(server, "/v1/responses", background_options={"completion_window": "2h"})
+    assert refused.status == 400 and place(refused) == "background_options.completion_window"

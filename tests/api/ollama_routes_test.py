@@ -127,6 +127,8 @@ def test_formats_and_options(server):  # noqa: F811
     assert same[0] == same[1]
     stopped = ask(options={"temperature": 0, "stop": [" "]})
     assert " " not in stopped["message"]["content"] and stopped["done_reason"] == "stop"
+    defaults = {"penalize_newline": True, "tfs_z": 1.0, "logits_all": False, "embedding_only": False}  # of Ollama's own Options
+    assert ask(options={"temperature": 0, "stop": [" "], **defaults})["message"] == stopped["message"]
 
 
 @pytest.mark.parametrize("path,fields,words", [
@@ -136,6 +138,9 @@ def test_formats_and_options(server):  # noqa: F811
     ("/api/chat", {"messages": [{"role": "user", "content": "a"}], "options": {"repeat_last_n": -2}}, "options.repeat_last_n"),
     ("/api/chat", {"messages": [{"role": "user", "content": "a"}], "options": {"mirostat_tau": "5"}}, "mirostat_tau"),
     ("/api/generate", {"prompt": "a", "options": {"mirostat_eta": -0.1}}, "mirostat_eta"),
+    ("/api/chat", {"messages": [{"role": "user", "content": "a"}], "options": {"penalize_newline": False}}, "options.penalize_newline"),
+    ("/api/chat", {"messages": [{"role": "user", "content": "a"}], "options": {"tfs_z": 0.9}}, "options.tfs_z"),
+    ("/api/generate", {"prompt": "a", "options": {"logits_all": "no"}}, "options.logits_all"),
     ("/api/chat", {"messages": [{"role": "user", "content": "a"}], "think": "deeply"}, "think"),
     ("/api/chat", {"messages": [{"role": "user", "content": "a"}], "format": "xml"}, "format"),
     ("/api/chat", {"messages": [{"role": "user", "content": "a", "images": "x"}]}, "images"),

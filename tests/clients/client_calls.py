@@ -17,6 +17,7 @@ MODEL = os.environ["SHOAL_MODEL"]
 CALLS = int(os.environ["SHOAL_CALLS"])
 AT_ONCE = int(os.environ["SHOAL_AT_ONCE"])
 QUESTION = "Describe one shape of an image."
+OVERLONG = "word " * 9000  # a prompt that no context here holds
 TOKENS = 400  # bounds of the object make an answer much shorter
 
 
@@ -38,6 +39,15 @@ def check_shape(shape):
 
 def check_arguments(arguments):
     Shape.model_validate(json.loads(arguments) if isinstance(arguments, str) else arguments)
+
+
+def check_overflow(error, function):
+    """The call must raise the library's own error of a context that is too short."""
+    try:
+        function()
+    except error:
+        return
+    raise AssertionError(f"no {error.__name__}")
 
 
 def attempt(function):

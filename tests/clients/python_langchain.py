@@ -1,9 +1,10 @@
 """langchain-openai and langchain-anthropic: text, streams, tools and with_structured_output."""
 
 from langchain_anthropic import ChatAnthropic
+from langchain_core.exceptions import ContextOverflowError
 from langchain_openai import ChatOpenAI
 
-from client_calls import MODEL, QUESTION, TOKENS, URL, Shape, check_arguments, check_shape, run
+from client_calls import MODEL, OVERLONG, QUESTION, TOKENS, URL, Shape, check_arguments, check_overflow, check_shape, run
 
 OPENAI = ChatOpenAI(model=MODEL, base_url=URL + "/v1", api_key="unused", max_tokens=TOKENS, max_retries=0, timeout=600)
 ANTHROPIC = ChatAnthropic(model=MODEL, base_url=URL, api_key="unused", max_tokens=TOKENS, max_retries=0, timeout=600)
@@ -31,10 +32,15 @@ def structured(model, **how):
     return lambda: check_shape(model.with_structured_output(Shape, **how).invoke(QUESTION))
 
 
+def overflow(model):
+    return lambda: check_overflow(ContextOverflowError, lambda: model.invoke(OVERLONG))
+
+
 run({"chat": (chat(OPENAI), 5), "stream": (stream(OPENAI), 5), "tools": (tools(OPENAI, "required"), 20),
      "structured: with_structured_output": (structured(OPENAI), None),
      "structured: function_calling": (structured(OPENAI, method="function_calling"), 20),
      "chat: ChatAnthropic": (chat(ANTHROPIC), 5), "stream: ChatAnthropic": (stream(ANTHROPIC), 5),
      "tools: ChatAnthropic": (tools(ANTHROPIC, "any"), 20),
      "structured: ChatAnthropic": (structured(ANTHROPIC), None),
-     "structured: ChatAnthropic json_schema": (structured(ANTHROPIC, method="json_schema"), 20)})
+     "structured: ChatAnthropic json_schema": (structured(ANTHROPIC, method="json_schema"), 20),
+     "overflow": (overflow(OPENAI), 1), "overflow: ChatAnthropic": (overflow(ANTHROPIC), 1)})

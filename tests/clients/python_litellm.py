@@ -2,7 +2,7 @@
 
 import litellm
 
-from client_calls import MODEL, QUESTION, TOKENS, URL, Shape, check_arguments, run
+from client_calls import MODEL, OVERLONG, QUESTION, TOKENS, URL, Shape, check_arguments, check_overflow, run
 
 litellm.suppress_debug_info = True
 ASK = {"messages": [{"role": "user", "content": QUESTION}], "num_retries": 0, "timeout": 600, "api_key": "unused"}
@@ -32,6 +32,11 @@ def structured(fields):
     return lambda: check_arguments(litellm.completion(**fields, max_tokens=TOKENS, response_format=Shape).choices[0].message.content)
 
 
+def overflow(fields):
+    asked = {**fields, "messages": [{"role": "user", "content": OVERLONG}]}
+    return lambda: check_overflow(litellm.ContextWindowExceededError, lambda: litellm.completion(**asked, max_tokens=16))
+
+
 run({"chat": (chat(OPENAI), 5), "stream": (stream(OPENAI), 5), "tools": (tools(OPENAI), 20), "structured: response_format": (structured(OPENAI), 20),
      "chat: anthropic": (chat(ANTHROPIC), 5), "stream: anthropic": (stream(ANTHROPIC), 5), "tools: anthropic": (tools(ANTHROPIC), 20),
-     "structured: anthropic": (structured(ANTHROPIC), 20)})
+     "structured: anthropic": (structured(ANTHROPIC), 20), "overflow": (overflow(OPENAI), 1), "overflow: anthropic": (overflow(ANTHROPIC), 1)})

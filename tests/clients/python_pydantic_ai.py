@@ -1,11 +1,11 @@
 """pydantic-ai: text, tools, and objects by its tool output and native output, without its retries."""
 
-from pydantic_ai import Agent, NativeOutput, ToolOutput
+from pydantic_ai import Agent, ModelContextWindowExceededError, NativeOutput, ToolOutput
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from openai import AsyncOpenAI
 
-from client_calls import MODEL, QUESTION, TOKENS, URL, Shape, check_shape, run
+from client_calls import MODEL, OVERLONG, QUESTION, TOKENS, URL, Shape, check_overflow, check_shape, run
 
 SETTINGS = {"max_tokens": TOKENS}
 
@@ -29,4 +29,9 @@ def native_output():
     check_shape(ask(output_type=NativeOutput(Shape)).run_sync(QUESTION, model_settings=SETTINGS).output)
 
 
-run({"chat": (chat, 5), "structured: tool output": (tool_output, None), "structured: native output": (native_output, None)})
+def overflow():
+    check_overflow(ModelContextWindowExceededError, lambda: ask().run_sync(OVERLONG, model_settings=SETTINGS))
+
+
+run({"chat": (chat, 5), "structured: tool output": (tool_output, None), "structured: native output": (native_output, None),
+     "overflow": (overflow, 1)})

@@ -384,6 +384,7 @@ def responses(rng, model):
         body.maybe(0.3, "store", lambda: False)
     else:
         body.maybe(0.4, "background", lambda: True)
+        body.maybe(0.2, "background_options", lambda: {"completion_window": "soonest"})
     body.maybe(0.2, "previous_response_id", lambda: None)  # the test puts in the id of a response of its own
     return "/v1/responses", body.fields
 

@@ -1,6 +1,7 @@
 /*
  * The words are chosen for what clients search: litellm "this model's maximum context length is",
- * other agents "maximum context length is N tokens" and "reduce the length of the messages".
+ * LangChain "context_length_exceeded" in the message, other agents "maximum context length is N
+ * tokens" and "reduce the length of the messages".
  */
 #include "frontend/api/generation/context_error.h"
 
@@ -22,7 +23,7 @@ enum result context_error_set(struct api_error *error, const char *param,
     (void)api_error_set(
         error, RESULT_CONTEXT_EXCEEDED, 400, "context_length_exceeded",
         "This model's maximum context length is %u tokens%s%s%s. However, %s. Please "
-        "reduce the length of the messages%s.",
+        "reduce the length of the messages%s (context_length_exceeded).",
         overflow->most_tokens, overflow->option ? " (" : "",
         overflow->option ? overflow->option : "", overflow->option ? ")" : "", needs,
         overflow->answer_tokens > 0 ? " or completion" : "");

@@ -83,6 +83,7 @@ static const struct field_row rows[] = {
     ROW("background",                      NONE,  NONE,  DONE,  NONE, OFF, NULL)
     ROW("max_output_tokens",                NOT,   NOT,  DONE,   NOT, NEVER, "max_tokens")
     ROW("max_tool_calls",                   NOT,   NOT,  DONE,   NOT, OFF, NULL)
+    ROW("background_options",              NONE,  NONE,  DONE,  NONE, OFF, NULL)
     ROW("include",                         NONE,  NONE,  DONE,  NONE, OFF, NULL)
     ROW("text",                            NONE,  NONE,  DONE,  NONE, OFF, NULL)
     ROW("reasoning",                        NOT,  NONE,  DONE,  NONE, OFF, "reasoning_effort")

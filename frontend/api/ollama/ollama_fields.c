@@ -17,42 +17,48 @@ enum option_use {
     OPTION_SAME,    /* a field of the same name, or of `field` */
     OPTION_IDLE,    /* checked to be a number or a boolean, without effect */
     OPTION_PREDICT, /* max_tokens; below 0: no limit */
-    OPTION_LAST     /* how many tokens penalties look back: 0: none, -1: all */
+    OPTION_LAST,    /* how many tokens penalties look back: 0: none, -1: all */
+    OPTION_ONLY     /* only the value `only`, which is what is done; true is 1, false 0 */
 };
 
 static const struct {
     const char *name;
     const char *field; /* NULL: the same */
     enum option_use use;
+    double only;
 } options[] = {
-    {"temperature", NULL, OPTION_SAME},
-    {"top_k", NULL, OPTION_SAME},
-    {"top_p", NULL, OPTION_SAME},
-    {"min_p", NULL, OPTION_SAME},
-    {"typical_p", NULL, OPTION_SAME},
-    {"seed", NULL, OPTION_SAME},
-    {"stop", NULL, OPTION_SAME},
-    {"presence_penalty", NULL, OPTION_SAME},
-    {"frequency_penalty", NULL, OPTION_SAME},
-    {"repeat_penalty", "repetition_penalty", OPTION_SAME},
-    {"mirostat", NULL, OPTION_SAME},
-    {"mirostat_tau", NULL, OPTION_SAME},
-    {"mirostat_eta", NULL, OPTION_SAME},
-    {"num_predict", "max_tokens", OPTION_PREDICT},
-    {"repeat_last_n", NULL, OPTION_LAST},
-    {"num_ctx", NULL, OPTION_IDLE},
-    {"num_keep", NULL, OPTION_IDLE},
-    {"num_batch", NULL, OPTION_IDLE},
-    {"num_gpu", NULL, OPTION_IDLE},
-    {"main_gpu", NULL, OPTION_IDLE},
-    {"num_thread", NULL, OPTION_IDLE},
-    {"use_mmap", NULL, OPTION_IDLE},
-    {"use_mlock", NULL, OPTION_IDLE},
-    {"low_vram", NULL, OPTION_IDLE},
-    {"numa", NULL, OPTION_IDLE},
-    {"f16_kv", NULL, OPTION_IDLE},
-    {"vocab_only", NULL, OPTION_IDLE},
-    {"draft_num_predict", NULL, OPTION_IDLE},
+    {"temperature", NULL, OPTION_SAME, 0},
+    {"top_k", NULL, OPTION_SAME, 0},
+    {"top_p", NULL, OPTION_SAME, 0},
+    {"min_p", NULL, OPTION_SAME, 0},
+    {"typical_p", NULL, OPTION_SAME, 0},
+    {"seed", NULL, OPTION_SAME, 0},
+    {"stop", NULL, OPTION_SAME, 0},
+    {"presence_penalty", NULL, OPTION_SAME, 0},
+    {"frequency_penalty", NULL, OPTION_SAME, 0},
+    {"repeat_penalty", "repetition_penalty", OPTION_SAME, 0},
+    {"mirostat", NULL, OPTION_SAME, 0},
+    {"mirostat_tau", NULL, OPTION_SAME, 0},
+    {"mirostat_eta", NULL, OPTION_SAME, 0},
+    {"num_predict", "max_tokens", OPTION_PREDICT, 0},
+    {"repeat_last_n", NULL, OPTION_LAST, 0},
+    {"num_ctx", NULL, OPTION_IDLE, 0},
+    {"num_keep", NULL, OPTION_IDLE, 0},
+    {"num_batch", NULL, OPTION_IDLE, 0},
+    {"num_gpu", NULL, OPTION_IDLE, 0},
+    {"main_gpu", NULL, OPTION_IDLE, 0},
+    {"num_thread", NULL, OPTION_IDLE, 0},
+    {"use_mmap", NULL, OPTION_IDLE, 0},
+    {"use_mlock", NULL, OPTION_IDLE, 0},
+    {"low_vram", NULL, OPTION_IDLE, 0},
+    {"numa", NULL, OPTION_IDLE, 0},
+    {"f16_kv", NULL, OPTION_IDLE, 0},
+    {"vocab_only", NULL, OPTION_IDLE, 0},
+    {"draft_num_predict", NULL, OPTION_IDLE, 0},
+    {"penalize_newline", NULL, OPTION_ONLY, 1},
+    {"tfs_z", NULL, OPTION_ONLY, 1},
+    {"logits_all", NULL, OPTION_ONLY, 0},
+    {"embedding_only", NULL, OPTION_ONLY, 0},
 };
 
 static enum result option_refuse(const char *name, const char *why, struct api_error *error)
@@ -86,6 +92,17 @@ static enum result last_set(cJSON *body, const cJSON *option, struct api_error *
     return RESULT_OK;
 }
 
+static enum result only_check(const cJSON *option, double only, struct api_error *error)
+{
+    double value = cJSON_IsBool(option)     ? cJSON_IsTrue(option)
+                   : cJSON_IsNumber(option) ? option->valuedouble
+                                            : NAN;
+    char why[API_PARAM_BYTES];
+    snprintf(why, sizeof why, "must be %s: others are not supported",
+             only == 1 ? "1 or true" : "0 or false");
+    return value == only ? RESULT_OK : option_refuse(option->string, why, error);
+}
+
 /* Moves an option, already detached, to the body; frees it otherwise. */
 static enum result option_apply(cJSON *body, cJSON *option, struct api_error *error)
 {
@@ -100,6 +117,8 @@ static enum result option_apply(cJSON *body, cJSON *option, struct api_error *er
     } else if (options[i].use == OPTION_IDLE) {
         if (!cJSON_IsNumber(option) && !cJSON_IsBool(option))
             result = option_refuse(option->string, "must be a number or a boolean", error);
+    } else if (options[i].use == OPTION_ONLY) {
+        result = only_check(option, options[i].only, error);
     } else if (options[i].use == OPTION_LAST) {
         result = last_set(body, option, error);
     } else if (options[i].use == OPTION_PREDICT && cJSON_IsNumber(option) &&

@@ -33,6 +33,10 @@ static const struct word_field {
     {NULL, "truncation", "truncation", {"disabled", "auto"}},
     {NULL, "service_tier", "service_tier", {"auto", "default"}},
     {NULL, "prompt_cache_retention", "prompt_cache_retention", {"in_memory", "in-memory", "24h"}},
+    {"background_options",
+     "completion_window",
+     "background_options.completion_window",
+     {"soonest"}},
     {"reasoning", "summary", "reasoning.summary", {"auto", "concise", "detailed"}},
     {"reasoning",
      "generate_summary",
@@ -70,7 +74,8 @@ static enum result strings_check(const cJSON *body, struct api_error *error)
 
 static enum result objects_check(const cJSON *body, struct api_error *error)
 {
-    static const char *const names[] = {"text", "reasoning", "stream_options", "metadata"};
+    static const char *const names[] = {"text", "reasoning", "stream_options", "metadata",
+                                        "background_options"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const cJSON *item = request_fields_member(body, names[i]);
         if (item && !cJSON_IsObject(item))
