@@ -187,6 +187,35 @@ static void open_internvl(struct mmproj_settings *s, struct image_processor *p)
     set_token(p->tokens.marker, "<IMG_CONTEXT>");
 }
 
+/* image_size is no size of images here: the converter writes a fixed number. */
+static void open_lfm2(struct mmproj_settings *s, struct image_processor *p)
+{
+    p->family = IMAGE_FAMILY_APART;
+    p->arithmetic = IMAGE_ARITHMETIC_TORCH;
+    p->filter = IMAGE_FILTER_BILINEAR;
+    p->merge = read_u32(s, "projector.scale_factor", LIMIT_MERGE_SIDE, 2);
+    p->side = read_u32(s, "preproc_image_size", LIMIT_IMAGE_SIDE, 512);
+    p->min_tiles = read_u32(s, "preproc_min_tiles", LIMIT_IMAGE_TILES, 2);
+    p->max_tiles = read_u32(s, "preproc_max_tiles", LIMIT_IMAGE_TILES, 10);
+    p->min_tokens = 64;
+    p->max_tokens = 256;
+    p->tolerance = 2.0f;
+    p->split = true;
+    uint32_t across = p->side / p->patch;
+    if (across == 0 || across % p->merge != 0)
+        fail(s, "patch_size", "does not part tiles into squares of patches");
+    if (p->min_tiles < 2 || p->min_tiles > p->max_tiles)
+        fail(s, "preproc_min_tiles", "is less than 2 or more than preproc_max_tiles");
+    p->side_tokens = across / p->merge * (across / p->merge);
+    if (p->side_tokens > LIMIT_IMAGE_TOKENS)
+        fail(s, "patch_size", "makes too many tokens");
+    set_token(p->tokens.begin, "<|image_start|>");
+    set_token(p->tokens.end, "<|image_end|>");
+    set_token(p->tokens.whole, "<|img_thumbnail|>");
+    set_token(p->tokens.soft, "<image>");
+    set_token(p->tokens.marker, "<image>");
+}
+
 static const struct {
     const char *projector;
     const char *texts[5]; /* architectures of text models; the rest is NULL */
@@ -196,6 +225,7 @@ static const struct {
     {"gemma4v", {"gemma4"}, open_gemma4},
     {"idefics3", {"llama"}, open_idefics3},
     {"internvl", {"qwen2", "qwen3", "qwen3moe", "llama"}, open_internvl},
+    {"lfm2", {"lfm2"}, open_lfm2},
     {"qwen2vl_merger", {"qwen2vl"}, open_qwen2},
     {"qwen2.5vl_merger", {"qwen2vl"}, open_qwen2},
     {"qwen3vl_merger", {"qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe"}, open_qwen3},

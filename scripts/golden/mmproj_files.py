@@ -5,7 +5,7 @@ usage: mmproj_files.py SOURCE TARGET
 
 For each family that GGUF can state: TARGET/<family>/text.gguf and mmproj.gguf in F32, mmproj-f16.gguf, and for projectors
 that older converters wrote mmproj-swapped.gguf, in which ffn_up and ffn_down have each other's names. Keys, tensor names and
-permutations are those of llama.cpp's conversion scripts (gemma.py, internvl.py, qwenvl.py, qwen3vl.py, smolvlm.py) as of 2026-11; keys that
+permutations are those of llama.cpp's conversion scripts (gemma.py, internvl.py, lfm2.py, qwenvl.py, qwen3vl.py, smolvlm.py) as of 2026-11; keys that
 its base class writes for every tower are in write_sizes(). TARGET is written under a temporary name first. Needs gguf and
 numpy.
 """
@@ -19,7 +19,7 @@ import gguf
 import numpy as np
 
 from checkpoint_variants import add_settings, read_safetensors, stored
-from families import gemma3, gemma4, gemma4_moe, llama, qwen2, qwen3, qwen3_5, qwen3_5_moe
+from families import gemma3, gemma4, gemma4_moe, lfm2, llama, qwen2, qwen3, qwen3_5, qwen3_5_moe
 
 TEXT_PREFIXES = ("model.language_model.", "language_model.model.", "model.text_model.")
 TOWER_PREFIXES = ("model.visual.", "visual.", "model.vision_tower.", "vision_tower.", "model.vision_model.")
@@ -52,6 +52,9 @@ def text_metadata(kind, config, writer):
         TEXTS[kind][1].gguf_metadata(config, writer)
         if "pad_token_id" in config:
             writer.add_pad_token_id(config["pad_token_id"])
+        return
+    if kind == "lfm2_vl":
+        lfm2.gguf_metadata(config | {"block_ffn_dim_multiplier": 1.5, "block_multiple_of": 1}, writer)
         return
     add_settings(writer, config)
     if kind == "gemma3":
@@ -94,7 +97,7 @@ TEXTS = {
     "gemma3": ("gemma3", gemma3), "gemma4": ("gemma4", gemma4), "gemma4_moe": ("gemma4", gemma4_moe),
     "qwen2_vl": ("qwen2vl", qwen2), "qwen2_5_vl": ("qwen2vl", qwen2), "qwen3_vl": ("qwen3vl", qwen3),
     "qwen3_5": ("qwen35", qwen3_5), "qwen3_5_moe": ("qwen35moe", qwen3_5_moe), "smolvlm": ("llama", llama),
-    "internvl": ("qwen2", qwen2), "internvl_wide": ("qwen3", qwen3),
+    "lfm2_vl": ("lfm2", lfm2), "internvl": ("qwen2", qwen2), "internvl_wide": ("qwen3", qwen3),
 }
 
 
@@ -134,6 +137,17 @@ def siglip_tensors(tower):
         else:
             stem, ending = name.rsplit(".", 1)
             found[f"{SIGLIP[stem]}.{ending}"] = array
+    return found
+
+
+def lfm2_tensors(config, tower, rest):
+    rename = {"layer_norm": "mm.input_norm", "linear_1": "mm.1", "linear_2": "mm.2"}
+    found = siglip_tensors(tower)
+    side = config["vision_config"]["patch_size"]
+    found["v.patch_embd.weight"] = found["v.patch_embd.weight"].reshape(-1, side, side, 3).transpose(0, 3, 1, 2)
+    for name, array in rest.items():
+        stem, ending = name.split("multi_modal_projector.")[1].rsplit(".", 1)
+        found[f"{rename[stem]}.{ending}"] = array
     return found
 
 
@@ -212,7 +226,7 @@ def internvl_tensors(config, tower, rest):
 
 
 PROJECTORS = {
-    "internvl": ("internvl", internvl_tensors), "internvl_wide": ("internvl", internvl_tensors),
+    "lfm2_vl": ("lfm2", lfm2_tensors), "internvl": ("internvl", internvl_tensors), "internvl_wide": ("internvl", internvl_tensors),
     "gemma3": ("gemma3", gemma3_tensors), "gemma4": ("gemma4v", gemma4_tensors), "gemma4_moe": ("gemma4v", gemma4_tensors),
     "qwen2_vl": ("qwen2vl_merger", qwen_tensors), "qwen2_5_vl": ("qwen2.5vl_merger", qwen_tensors),
     "qwen3_vl": ("qwen3vl_merger", qwen_tensors), "qwen3_5": ("qwen3vl_merger", qwen_tensors),
@@ -243,6 +257,8 @@ def tower_metadata(kind, config, text, writer):
     mean, std = ([0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]) if clip else ([0.5] * 3, [0.5] * 3)
     if kind.startswith("internvl"):
         mean, std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+    if kind == "lfm2_vl":
+        vision["image_size"] = 256
     if kind.startswith("gemma4"):
         mean, std = [0.0] * 3, [1.0] * 3
         vision["image_size"] = 224
@@ -272,6 +288,8 @@ def tower_metadata(kind, config, text, writer):
         writer.add_vision_is_deepstack_layers([layer in deep for layer in range(vision["num_hidden_layers"])])
     if kind.startswith("internvl"):
         writer.add_vision_projector_scale_factor(int(1 / config["downsample_ratio"]))
+    if kind == "lfm2_vl":
+        writer.add_vision_projector_scale_factor(config["downsample_factor"])
     if kind == "gemma3":
         across = int(config["mm_tokens_per_image"] ** 0.5)
         writer.add_vision_projector_scale_factor(vision["image_size"] // vision["patch_size"] // across)

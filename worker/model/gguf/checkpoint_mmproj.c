@@ -16,6 +16,7 @@
  */
 #include "worker/model/gguf/checkpoint_mmproj.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,6 +34,8 @@
 #define GEMMA4_BASE     100.0f
 #define IDEFICS3_MERGE  2u
 #define INTERNVL_MERGE  2u
+#define LFM2_MERGE      2u
+#define LFM2_EPSILON    1e-5f /* of the norm of joined rows */
 
 /* What a projector's functions read from. */
 struct mmproj_reader {
@@ -148,6 +151,46 @@ static void read_internvl(struct mmproj_reader *reader)
     config->qkv_bias = find(reader, "v.blk.0.attn_q.bias") != NULL ||
                        find(reader, "v.blk.0.attn_qkv.bias") != NULL;
     config->activation = ACTIVATION_GELU_ERF;
+}
+
+/* --- lfm2 ------------------------------------------------------------------------------------- */
+
+/* Takes the side of a square table of positions from the tensor. */
+static void read_table(struct mmproj_reader *reader)
+{
+    const struct gguf_tensor *table = find(reader, "v.position_embd.weight");
+    uint64_t positions = table ? table->dimensions[1] : 0;
+    uint32_t side =
+        positions <= LIMIT_PATCH_POSITIONS ? (uint32_t)lround(sqrt((double)positions)) : 0;
+    if (reader->keys->result == RESULT_OK && (side == 0 || (uint64_t)side * side != positions))
+        checkpoint_keys_refuse(
+            reader->keys, RESULT_INVALID,
+            "tensor v.position_embd.weight: %llu positions are no square of 1 to %u",
+            (unsigned long long)positions, LIMIT_PATCH_POSITIONS);
+    reader->config->table_side = side;
+}
+
+/* Takes the width of the projection's first matrix from the tensor. */
+static void read_projector(struct mmproj_reader *reader)
+{
+    const struct gguf_tensor *first = find(reader, "mm.1.weight");
+    uint64_t wide = first ? first->dimensions[1] : 0;
+    if (reader->keys->result == RESULT_OK && (wide == 0 || wide > LIMIT_FEED_FORWARD))
+        checkpoint_keys_refuse(reader->keys, RESULT_INVALID,
+                               "tensor mm.1.weight: %llu rows, not within 1 to %u",
+                               (unsigned long long)wide, LIMIT_FEED_FORWARD);
+    reader->config->projector_wide = (uint32_t)wide;
+    reader->config->projector_bias = find(reader, "mm.1.bias") != NULL;
+}
+
+static void read_lfm2(struct mmproj_reader *reader)
+{
+    read_sizes(reader, read_epsilon(reader));
+    reader->config->vision.merge_side = read_merge(reader, "projector.scale_factor", LFM2_MERGE);
+    reader->config->activation = ACTIVATION_GELU_TANH;
+    reader->config->projector_epsilon = find(reader, "mm.input_norm.weight") ? LFM2_EPSILON : 0.0f;
+    read_table(reader);
+    read_projector(reader);
 }
 
 /* --- gemma4 ----------------------------------------------------------------------------------- */
@@ -273,7 +316,8 @@ static const struct tensor_name internvl_names[] = {
     {"mm.3.bias", "mm.model.mlp.3.bias"},
     {NULL, NULL},
 };
-static const struct tensor_name qwen2_names[] = {
+/* The file's names are the ones that towers ask for. */
+static const struct tensor_name plain_names[] = {
     {NULL, NULL},
 };
 static const struct tensor_name qwen3_names[] = {
@@ -301,6 +345,7 @@ static const char *const llama_texts[] = {"llama", NULL};
 static const char *const qwen2_texts[] = {"qwen2vl", NULL};
 static const char *const qwen3_texts[] = {"qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe", NULL};
 
+static const char *const lfm2_texts[] = {"lfm2", NULL};
 static const char *const internvl_texts[] = {"qwen2", "qwen3", "qwen3moe", "llama", NULL};
 
 static const struct mmproj_form forms[] = {
@@ -308,8 +353,9 @@ static const struct mmproj_form forms[] = {
     {"gemma4v", gemma4_texts, gemma4_names, false, read_gemma4, tower_gemma4_list_ops},
     {"idefics3", llama_texts, idefics3_names, false, read_idefics3, tower_idefics3_list_ops},
     {"internvl", internvl_texts, internvl_names, false, read_internvl, tower_internvl_list_ops},
-    {"qwen2vl_merger", qwen2_texts, qwen2_names, false, read_qwen, tower_qwen2_vl_list_ops},
-    {"qwen2.5vl_merger", qwen2_texts, qwen2_names, true, read_qwen2_5, tower_qwen2_5_vl_list_ops},
+    {"lfm2", lfm2_texts, plain_names, false, read_lfm2, tower_lfm2_vl_list_ops},
+    {"qwen2vl_merger", qwen2_texts, plain_names, false, read_qwen, tower_qwen2_vl_list_ops},
+    {"qwen2.5vl_merger", qwen2_texts, plain_names, true, read_qwen2_5, tower_qwen2_5_vl_list_ops},
     {"qwen3vl_merger", qwen3_texts, qwen3_names, false, read_qwen3, tower_qwen3_vl_list_ops},
 };
 
