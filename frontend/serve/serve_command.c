@@ -25,6 +25,7 @@
 #include "frontend/http/http_server.h"
 #include "frontend/serve/engine/engine_status.h"
 #include "frontend/serve/loop_priority.h"
+#include "frontend/serve/models/model_reload.h"
 #include "frontend/serve/models/model_set.h"
 #include "frontend/serve/routes/generation_route.h"
 #include "frontend/serve/routes/http_settings.h"

@@ -8,7 +8,6 @@
 
 #include <stdlib.h>
 
-#include "frontend/serve/engine/chat_engine.h"
 #include "frontend/serve/models/model_set_state.h"
 #include "proto/log.h"
 #include "proto/must.h"
@@ -18,7 +17,7 @@ static void on_ready(void *context)
     struct model_instance *instance = context;
     instance->ready = true;
     if (instance->model && instance->model->instance == instance)
-        model_set_note_ready(instance->model);
+        model_note_ready(instance->model);
     model_set_work_soon(instance->set, 0);
 }
 
@@ -29,7 +28,7 @@ static void on_failed(void *context, const char *why)
     instance->ended = true;
     (void)error_set(&instance->failure, RESULT_IO, "%s", why);
     if (instance->model && instance->model->instance == instance)
-        model_set_note_failed(instance->model, why);
+        model_note_failed(instance->model, why);
     model_set_work_soon(instance->set, 0);
 }
 
@@ -120,6 +119,14 @@ bool model_instance_sweep(struct model_set *set)
 
 /* --- from requests --------------------------------------------------------------------------- */
 
+struct model_instance *model_use(struct model *model)
+{
+    must(model->instance != NULL);
+    model->instance->uses++;
+    model_note_use(model);
+    return model->instance;
+}
+
 struct chat_engine *model_instance_engine(const struct model_instance *instance)
 {
     return instance->engine;
@@ -138,7 +145,7 @@ void model_instance_release(struct model_instance *instance)
     must(instance->uses > 0);
     instance->uses--;
     if (instance->model)
-        model_set_note_use(instance->model);
+        model_note_use(instance->model);
     if (instance->uses == 0)
         model_set_work_soon(instance->set, 0);
 }

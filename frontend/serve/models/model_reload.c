@@ -10,11 +10,15 @@
  * Changes are found by SIGHUP, which reads everything again, and by the engine's watch of its files,
  * once they have been the same for two looks in a row: a file that is being copied is not opened.
  */
+#include "frontend/serve/models/model_reload.h"
+
 #include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "frontend/serve/engine/engine_status.h"
+#include "frontend/serve/models/model_instance.h"
+#include "frontend/serve/models/model_loading.h"
 #include "frontend/serve/models/model_set_state.h"
 #include "proto/log.h"
 #include "proto/must.h"

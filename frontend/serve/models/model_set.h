@@ -16,28 +16,12 @@
 #ifndef SHOAL_FRONTEND_SERVE_MODELS_MODEL_SET_H
 #define SHOAL_FRONTEND_SERVE_MODELS_MODEL_SET_H
 
-#include "frontend/serve/engine/chat_engine.h"
+#include "frontend/serve/models/model_set_config.h"
 
 #define MODEL_NAME_BYTES 256u /* as model_assets.model_id */
 
 struct model;
-struct model_instance;
 struct model_set;
-
-enum model_state { MODEL_UNLOADED, MODEL_LOADING, MODEL_READY, MODEL_UNLOADING, MODEL_FAILED };
-
-struct model_set_config {
-    struct event_base *base;
-    const struct options *options; /* outlives the set */
-    int state_directory;           /* of --state-dir, the caller's; -1: none */
-    struct keyed_hash_key key;     /* as in chat_engine_config */
-    void *context;
-    void (*ready)(void *context);                   /* requests are admitted; also after restarts */
-    void (*failed)(void *context, const char *why); /* --model: it can never be served */
-    void (*drained)(void *context);                 /* after model_set_drain() */
-    /* model_state() is another one; NULL: not told. Not called while the set is created. */
-    void (*changed)(void *context, const struct model *model);
-};
 
 /* Reads --models-dir. */
 enum result model_set_create(const struct model_set_config *config, struct model_set **set,
@@ -68,46 +52,9 @@ int64_t model_modified_unix_s(const struct model *model);
 uint32_t model_waiting(const struct model *model); /* requests that wait until it is loaded */
 int64_t model_used_ms(const struct model *model);  /* monotonic; 0: never */
 
-/* A place in the queue of a model, in the caller's memory. */
-struct model_wait {
-    struct model *model; /* NULL: not in a queue */
-    struct model_wait *next;
-    struct model_wait **link;
-    int64_t until_ms;
-    void *context;
-    /* Called once, later: the model has an engine that admits requests, or `error` is the reply. */
-    void (*done)(void *context, const struct api_error *error);
-};
-
-enum model_readiness { MODEL_IS_READY, MODEL_IS_AWAITED, MODEL_IS_REFUSED };
-
-/* READY: use the engine now. AWAITED: `wait` is in the queue, the model is loaded as soon as there
- * is room, and `wait->done` will be called. REFUSED: *error is the reply. */
-enum model_readiness model_await(struct model *model, struct model_wait *wait,
-                                 struct api_error *error);
-void model_wait_cancel(struct model_wait *wait);
-
-/* Uses the model's engine, which it has: the instance is not destroyed before it is released, also if
- * another one takes its place. */
-struct model_instance *model_use(struct model *model);
-struct chat_engine *model_instance_engine(const struct model_instance *instance);
-void model_instance_release(struct model_instance *instance);
-
-/* From now on the model is unloaded so long after its last request, instead of after --models-idle;
- * less than 0: never, unless room is needed. Until it is unloaded. Only with --models-dir. */
-void model_instance_keep(struct model_instance *instance, int64_t keep_ms);
 /* Milliseconds without a request after which it is unloaded; -1: never. */
 int64_t model_idle_limit_ms(const struct model *model);
 
-/* Both with --models-dir only. Begins to load it, if it is not loaded. */
-enum result model_load(struct model *model, struct api_error *error) RESULT_CHECKED;
-/* Begins to unload it. A 409 while it has requests or is loading. */
-enum result model_unload(struct model *model, struct api_error *error) RESULT_CHECKED;
-
-/* Reads the directory and shoal.ini again, or resolves --model again: new models are added, removed ones
- * and those whose files or settings differ are replaced once the new instance is ready; requests in
- * progress end on the old one. Whatever is wrong is logged, and what it concerns stays as it was. */
-void model_set_reload(struct model_set *set);
 /* Another form of it is loaded, or waits for room. */
 bool model_is_reloading(const struct model *model);
 /* Requests in progress on instances that were replaced. */

@@ -1,14 +1,29 @@
 /*
- * State shared by the parts of the model set, private to them: model_set.c (loading and unloading,
- * requests that wait), model_instance.c (engines), model_reload.c (replacement).
+ * State shared by the parts of the model set, private to models/, and the changes of it that they share. It is the
+ * lowest of them: an engine's callback notes here what happened, and on_work() of model_set.c reacts.
  */
 #ifndef SHOAL_FRONTEND_SERVE_MODELS_MODEL_SET_STATE_H
 #define SHOAL_FRONTEND_SERVE_MODELS_MODEL_SET_STATE_H
 
-#include "frontend/serve/models/model_instance.h"
-#include "frontend/serve/models/model_set.h"
+#include "frontend/serve/models/model_form.h"
+#include "frontend/serve/models/model_set_config.h"
 
 struct event;
+struct model_wait;
+
+/* Its life is drawn in model_instance.h. */
+struct model_instance {
+    struct model_set *set;
+    struct model *model; /* NULL: retired */
+    struct model_form *form;
+    struct chat_engine *engine;
+    struct model_instance *next; /* of the retired ones */
+    uint32_t uses;
+    bool ready;
+    bool ended; /* it can be destroyed once it has no users */
+    bool failed;
+    struct error_text failure; /* if it failed */
+};
 
 struct model {
     struct model_set *set;
@@ -44,23 +59,22 @@ struct model_set {
     bool drained_told;
 };
 
-/* model_set.c */
+/* Lets on_work() run so much later. */
 void model_set_work_soon(struct model_set *set, int64_t after_ms);
-void model_set_note_ready(struct model *model);
-void model_set_note_failed(struct model *model, const char *why);
-void model_set_note_use(struct model *model);
-bool model_is_busy(const struct model *model);
-/* Begins to unload its instance. */
-void model_end(struct model *model);
-/* True if a second copy of the model's weights fits beside all that is loaded. */
-bool model_set_has_room(const struct model_set *set, const struct model_form *form);
 /* Takes over the form; `set->count` < LIMIT_MODELS. */
 struct model *model_set_add(struct model_set *set, struct model_form *form);
-/* Answers its waiting requests, retires its instances and frees it. */
-void model_set_remove(struct model_set *set, struct model *model);
 
-/* model_reload.c */
-void model_reload_start(struct model_set *set);
-void model_reload_step(struct model *model); /* from on_work() */
+/* Reports the state if it is another one. */
+void model_note_state(struct model *model, enum model_state state);
+/* Its instance admits requests. */
+void model_note_ready(struct model *model);
+/* Its instance cannot be loaded or failed later. */
+void model_note_failed(struct model *model, const char *why);
+void model_note_use(struct model *model);
+
+/* Requests of its instance. */
+uint32_t model_uses(const struct model *model);
+/* It has requests, some wait for it, or it is loading. */
+bool model_is_busy(const struct model *model);
 
 #endif

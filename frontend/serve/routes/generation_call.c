@@ -37,6 +37,8 @@
 #include "frontend/base/shared_bytes.h"
 #include "frontend/http/http_reply.h"
 #include "frontend/http/sse_stream.h"
+#include "frontend/serve/models/model_instance.h"
+#include "frontend/serve/models/model_wait.h"
 #include "frontend/serve/routes/model_choice.h"
 #include "proto/must.h"
 

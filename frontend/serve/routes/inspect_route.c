@@ -9,6 +9,8 @@
 #include <stdlib.h>
 
 #include "frontend/http/http_reply.h"
+#include "frontend/serve/models/model_instance.h"
+#include "frontend/serve/models/model_wait.h"
 #include "frontend/serve/routes/model_choice.h"
 #include "proto/must.h"
 

@@ -14,6 +14,7 @@
 #include "frontend/base/hex_digit.h"
 #include "frontend/http/http_reply.h"
 #include "frontend/prompt/chat_template.h"
+#include "frontend/serve/models/model_loading.h"
 #include "frontend/serve/routes/model_choice.h"
 #include "proto/must.h"
 
