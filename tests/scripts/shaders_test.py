@@ -76,6 +76,14 @@ def test_an_error_is_an_error(shaders):
     assert not (shaders.out / "wrong.list").exists()
 
 
+def test_a_module_that_no_longer_compiles_is_not_kept(shaders):
+    shaders.write("once.comp", PLAIN)
+    assert shaders.compile("once.comp").returncode == 0
+    shaders.write("once.comp", PLAIN.replace("push.n", "push.m"))
+    assert shaders.compile("once.comp").returncode == 1
+    assert not (shaders.out / "once.list").exists()
+
+
 UNKNOWN = PLAIN.replace("450\n", "450\n#extension GL_NOBODY_matrix : require\n")
 
 
