@@ -205,6 +205,7 @@ static void marks_are_the_formats_own(void **state)
         {"gemma4", "<|\"|>", true},
         {"gemma4", "<tool_call|>", true},
         {"gemma4", "<eos>", false},
+        {"gemma4", "\"", false}, /* a quote in its calls, but no token that a tokenizer hides */
         {"harmony", "<|constrain|>", true},
         {"harmony", "<|endoftext|>", false},
         {"mistral_v11", "[ARGS]", true},

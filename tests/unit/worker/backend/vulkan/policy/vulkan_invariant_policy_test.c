@@ -77,9 +77,14 @@ static void check_product(const struct vulkan_facts *facts, enum vulkan_weight_k
         assert_int_equal(choice.tiling.k, first.tiling.k);
         assert_int_equal(choice.unpacked_bytes, 0);
         /* Only linear_fragment has tiles of other sizes: the same shader with fewer fragments. */
-        if (choice.tiling.path != VULKAN_MATRIX_FRAGMENT)
+        if (choice.tiling.path != VULKAN_MATRIX_FRAGMENT) {
             assert_memory_equal(&choice.product.constants, &first.product.constants,
                                 sizeof first.product.constants);
+        } else {
+            assert_int_equal(choice.tiling.part_rows, choice.tiling.rows);
+            assert_int_equal(choice.tiling.part_columns, 32);
+            assert_int_equal(choice.tiling.columns, first.tiling.columns);
+        }
     }
 }
 
