@@ -1,9 +1,11 @@
 """API keys: which requests are accepted, which routes need no key, reloading of the key file, and that refused bodies cost no memory."""
 
+import os
 import pathlib
 import secrets
 import subprocess
 
+import numpy
 import pytest
 
 from shoal_server import BUILD, MODEL, PATIENCE_S, ROOT, send_signal, wait_until
@@ -137,19 +139,31 @@ def test_the_key_file_is_read_again(start_server, tmp_path):
     assert "sk-" not in running.log_text().replace("task-", ""), "a key is in the log"
 
 
-def copies_in_memory(pid, text):
-    """How often readable memory of a process has it."""
-    count = 0
-    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
+def pages_in_memory(pagemap, first, count):
+    """Ranges of the pages that a process has in memory or in swap; the others of its address space are zero (proc(5), pagemap)."""
+    pagemap.seek(first * 8)
+    held = numpy.flatnonzero(numpy.frombuffer(pagemap.read(count * 8), numpy.uint64) >> numpy.uint64(62))
+    for pages in numpy.split(held, numpy.flatnonzero(numpy.diff(held) > 1) + 1):
+        if len(pages):
+            yield first + int(pages[0]), len(pages)
+
+
+def copies_in_memory(pid, *texts):
+    """How often the writable memory of a process has one of the texts."""
+    count, page = 0, os.sysconf("SC_PAGE_SIZE")
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory, \
+            open(f"/proc/{pid}/pagemap", "rb", 0) as pagemap:
         for line in maps:
             begin, end = (int(number, 16) for number in line.split()[0].split("-"))
             if line.split()[1][:2] != "rw":
                 continue
-            try:
-                memory.seek(begin)
-                count += memory.read(end - begin).count(text.encode())
-            except OSError:
-                continue  # memory of a device
+            for first, pages in pages_in_memory(pagemap, begin // page, (end - begin) // page):
+                try:
+                    memory.seek(first * page)
+                    held = memory.read(pages * page)
+                except OSError:
+                    continue  # memory of a device
+                count += sum(held.count(text.encode()) for text in texts)
     return count
 
 
@@ -177,6 +191,7 @@ def test_keys_do_not_stay_in_memory(start_server, tmp_path, protected):
                     connection.sendall(requests[at:at + piece])
                 if not requests.startswith(b"nonsense") and requests.endswith(b"\r\n\r\n"):
                     assert connection.recv(100).startswith((b"HTTP/1.1 200 ", b"HTTP/1.1 503 "))
+    assert copies_in_memory(os.getpid(), key) > 0
     wait_until(lambda: copies_in_memory(running.process.pid, key) == 0, "the key to be overwritten")
 
 
@@ -197,11 +212,11 @@ def test_keys_of_the_command_line_are_overwritten(start_server):
             for place in ("cmdline", "environ"):
                 text = pathlib.Path(f"/proc/{process}/{place}").read_bytes()
                 assert first.encode() not in text and second.encode() not in text, (process, place)
-        assert copies_in_memory(running.worker_pid(), first) == copies_in_memory(running.worker_pid(), second) == 0
+        assert copies_in_memory(running.worker_pid(), first, second) == 0
 
     assert b"--api-key" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
     assert_hidden()
-    wait_until(lambda: copies_in_memory(pid, first) + copies_in_memory(pid, second) == 0, "the keys to be overwritten")
+    wait_until(lambda: copies_in_memory(pid, first, second) == 0, "the keys to be overwritten")
     for key, status in ((first, 200), (second, 200), ("", 401), (first[:-1], 401)):
         assert running.get("/v1/models", {"x-api-key": key}).status == status
     send_signal(pid, "SIGHUP")

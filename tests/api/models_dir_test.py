@@ -317,7 +317,7 @@ def test_encoders_beside_generators(folder, start_server):
 
 def test_a_drain_refuses_models_that_have_ended(folder, start_server):
     """The server ends with the stream of one model; another model's engine is gone before that."""
-    server = start_server("--models-dir", str(folder), *SMALL)
+    server = start_server("--models-dir", str(folder), "--drain-timeout", str(2 * PATIENCE_S), *SMALL)
     assert answer(ask(server, "demo"))
     stream = server.open_stream("Count.", model=MODEL_ID, max_tokens=300, ignore_eos=True)
     stream.wait_token()
