@@ -20,6 +20,8 @@ from media_host import MediaHost
 from shoal_server import wait_until
 from vision_folder import data_uri, image_part
 
+pytestmark = pytest.mark.longest
+
 WORDS = "river stone winter light engine paper garden metal story number glass music harbor letter cloud".split()
 QUESTION = "What is this?"
 

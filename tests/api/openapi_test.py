@@ -18,7 +18,7 @@ from schemathesis.specs.openapi import checks
 from scripted_server import ScriptedServer
 from shoal_server import ROOT
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.longest]
 
 DOCUMENT = ROOT / "frontend/api/openapi.json"
 # Acceptance of all documented bodies is not checked: the document cannot express rules between fields.

@@ -13,7 +13,7 @@ import pytest
 from shoal_server import BUILD, COMPILING_S, MODEL, PATIENCE_S, ROOT, ShoalServer
 from vision_folder import data_uri, image_part, make_folder, png, text_part
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.longest]
 
 COMMON = ["--threads", "2", "--worker-timeout", str(COMPILING_S)]
 OPTIONS = [*COMMON, "--kv-cache-bytes", "1%"]

@@ -7,6 +7,8 @@ import pytest
 
 from conftest import PATIENCE_S
 
+pytestmark = pytest.mark.longest
+
 MAKEFILE = """
 .SECONDARY:
 build/obj/%.o: %.c
