@@ -11,9 +11,11 @@
 #include "frontend/serve/device_choice.h"
 #include "frontend/serve/devices_command.h"
 #include "frontend/serve/generate_command.h"
+#include "frontend/serve/hub_commands.h"
 #include "frontend/serve/serve_command.h"
 #include "frontend/serve/settings/model_files.h"
 #include "frontend/serve/settings/option_parser.h"
+#include "frontend/serve/show_command.h"
 #include "shm/debug_access.h"
 
 static const struct {
@@ -25,6 +27,12 @@ static const struct {
     {"serve", OPTIONS_SERVE, serve_command_run, "serve a model over HTTP"},
     {"generate", OPTIONS_GENERATE, generate_command_run, "answer one prompt on standard output"},
     {"chat", OPTIONS_CHAT, chat_command_run, "talk to a model in the terminal"},
+    {"run", OPTIONS_RUN, run_command_run,
+     "the same, having downloaded the model if it is not there"},
+    {"pull", OPTIONS_PULL, pull_command_run, "download a model into Hugging Face's cache"},
+    {"list", OPTIONS_LIST, list_command_run, "list the models of this cache"},
+    {"rm", OPTIONS_REMOVE, remove_command_run, "remove a model from it"},
+    {"show", OPTIONS_SHOW, show_command_run, "describe a model without loading it"},
     {"devices", OPTIONS_DEVICES, devices_command_run, "list the devices of this machine"},
 };
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])
@@ -38,26 +46,34 @@ static void print_usage(FILE *out)
     fprintf(out, "\n`shoal COMMAND --help` lists all options of a command.\n");
 }
 
+/* Commands that run the model of --model as it is found on this machine. */
+static bool runs_model(enum options_command command)
+{
+    return command == OPTIONS_SERVE || command == OPTIONS_GENERATE || command == OPTIONS_CHAT;
+}
+
 static int command_run(size_t index, int argc, char *argv[])
 {
     struct options options;
     struct error_text error;
     struct model_files files;
-    if (options_parse(commands[index].command, argc, argv, &options, &error) != RESULT_OK ||
-        model_files_find(commands[index].command, &files, &options, &error) != RESULT_OK) {
+    enum options_command command = commands[index].command;
+    if (options_parse(command, argc, argv, &options, &error) != RESULT_OK ||
+        (runs_model(command) && model_files_find(command, &files, &options, &error) != RESULT_OK)) {
         fprintf(stderr, "shoal %s: %s\n", commands[index].name, error.text);
         return 2;
     }
     if (options.help) {
-        options_print_help(commands[index].command, stdout);
+        options_print_help(command, stdout);
         return 0;
     }
     if (!options.allow_debug)
         debug_access_deny();
     log_init("frontend", options.log_level);
     log_set_format(options.log_format);
-    options_log(commands[index].command, &options);
-    device_choice_resolve(&options);
+    options_log(command, &options);
+    if (runs_model(command))
+        device_choice_resolve(&options);
     return commands[index].run(&options);
 }
 

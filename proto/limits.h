@@ -306,6 +306,25 @@
 /* pixels held by all sequences of one worker: 180 images of 4 M pixels */
 #define LIMIT_QUEUED_IMAGE_BYTES (2ull << 30)
 
+/* --- Hub ---------------------------------------------------------------------------------------- */
+
+/* the list of a repository's files; about 300 bytes a file */
+#define LIMIT_HUB_LISTING_BYTES (32u << 20)
+/* files of a repository or of a snapshot; the largest published models have about 1,000 */
+#define LIMIT_HUB_FILES 65536u
+/* a file's name with its folders */
+#define LIMIT_HUB_FILE_NAME_BYTES 512u
+/* folders above a file in a repository; published ones have up to 3 */
+#define LIMIT_HUB_FOLDERS 16u
+/* a signed URL of an object store has about 2,000 */
+#define LIMIT_HUB_URL_BYTES 16384u
+/* a renamed repository, its storage, a mirror */
+#define LIMIT_HUB_REDIRECTS 5u
+/* an access token; published ones have about 40 */
+#define LIMIT_HUB_TOKEN_BYTES 4096u
+/* a file of 1 PiB; sums of LIMIT_HUB_FILES of them stay within 64 bits */
+#define LIMIT_HUB_FILE_BYTES (1ull << 50)
+
 /* --- HTTP ------------------------------------------------------------------------------------- */
 
 /* request line and headers, and trailers; browsers stay below 16 kB */

@@ -111,4 +111,4 @@ def test_a_missing_repository_names_the_command(hub):
     command = [str(BUILD / "shoal"), "serve", "--device", "cpu", "--model", "tiny/gemma3", "--hf-cache", str(hub), "--port", "0"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=ENDS)
     assert ended.returncode == 2
-    assert ended.stderr.decode().rstrip().endswith("to fetch it: hf download tiny/gemma3")
+    assert ended.stderr.decode().rstrip().endswith("to fetch it: shoal pull tiny/gemma3")

@@ -19,7 +19,7 @@ def test_the_same_commit_gives_the_same_bytes(package):
 def test_the_manual_names_every_option(package):
     text = subprocess.run(["man", "-l", ROOT / "build/package/manual/shoal.1"], capture_output=True, text=True, check=True,
                           env={"MANWIDTH": "200", "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}, timeout=PATIENCE_S).stdout
-    for command in ("serve", "generate", "devices"):
+    for command in ("serve", "generate", "chat", "run", "pull", "list", "rm", "show", "devices"):
         printed = subprocess.run(["build/shoal", command, "--help"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
         names = re.findall(r"^  --(\S+)", printed.stdout, re.M)
         assert len(names) > 2

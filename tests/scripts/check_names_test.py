@@ -50,8 +50,9 @@ def test_allows_words_that_only_look_alike(tree, word):
     tree.assert_clean("check_names")
 
 
-def test_one_file_reads_the_environment(tree):
+def test_two_files_read_the_environment(tree):
     tree.write("frontend/serve/service_manager.c", 'int a = getenv("A") != 0;\n')
+    tree.write("frontend/serve/settings/hub_environment.c", 'int a = secure_getenv("A") != 0;\n')
     tree.assert_clean("check_names")
     tree.write("frontend/serve/service_manager.h", 'int a = getenv("A") != 0;\n')
     tree.assert_violation("check_names", "frontend/serve/service_manager.h:1", "not the environment")

@@ -1,89 +1,101 @@
 /*
- * The cache has the tool's published layout: models--<org>--<name>/refs/main holds the name of a
- * commit, and snapshots/<commit> its files, as links into a store. Only the commit is read here;
- * the directory is then a checkpoint like any other.
- *
- * A name becomes part of a path, so it consists of letters, digits, '-', '_' and '.', with one
- * slash and no dot at the start of either part; a commit is hexadecimal. The tool's environment
- * variables are not read: --hf-cache replaces them.
- *
- * Not supported: downloading, and revisions other than main.
+ * The cache is shared with Hugging Face's own tools, so where it is depends on the same environment
+ * variables as theirs (hub_environment.h). Which file of a repository makes the model is decided
+ * among those that are there, by the rules of the download (hub_choice_policy.h).
  */
 #include "frontend/serve/settings/hub_cache.h"
 
-#include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include "frontend/hub/hub_choice_policy.h"
+#include "frontend/hub/hub_store.h"
 #include "frontend/serve/settings/cache_folder.h"
-#include "proto/mapped_file.h"
+#include "frontend/serve/settings/hub_environment.h"
 
-#define PART_BYTES_MOST 96u /* of one part of a name; the hub limits both together */
-#define COMMIT_BYTES    40u
-
-/* Bytes of the part of a name at the start of `text`; 0: none. */
-static size_t part_bytes(const char *text)
+bool hub_cache_folder(const char *option, char path[HUB_CACHE_PATH_BYTES])
 {
-    size_t length = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-                                 "-_.");
-    return text[0] == '.' || text[0] == '-' || length > PART_BYTES_MOST ? 0 : length;
-}
-
-/* "org/name": the position of the slash, or NULL. */
-static const char *slash_of_name(const char *model)
-{
-    size_t org = part_bytes(model);
-    if (org == 0 || model[org] != '/')
-        return NULL;
-    size_t name = part_bytes(model + org + 1);
-    return name > 0 && model[org + 1 + name] == '\0' ? model + org : NULL;
-}
-
-/* Reads the commit that refs/main names. */
-static bool read_commit(const char *repository, char commit[COMMIT_BYTES + 1])
-{
-    char path[HUB_CACHE_PATH_BYTES];
-    struct mapped_file file;
-    struct error_text reason;
-    if (snprintf(path, sizeof path, "%s/refs/main", repository) >= (int)sizeof path ||
-        mapped_file_open(AT_FDCWD, path, &file, &reason) != RESULT_OK)
-        return false;
-    bool right = file.byte_count >= COMMIT_BYTES;
-    if (right) {
-        memcpy(commit, file.bytes, COMMIT_BYTES);
-        commit[COMMIT_BYTES] = '\0';
-        right = strspn(commit, "0123456789abcdef") == COMMIT_BYTES;
+    static const struct {
+        const char *variable;
+        const char *below;
+    } places[] = {
+        {"HF_HUB_CACHE", ""}, {"HF_HOME", "/hub"}, {"XDG_CACHE_HOME", "/huggingface/hub"}};
+    char home[CACHE_FOLDER_BYTES];
+    if (option)
+        return option[0] &&
+               snprintf(path, HUB_CACHE_PATH_BYTES, "%s", option) < (int)HUB_CACHE_PATH_BYTES;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        const char *value = hub_environment_value(places[i].variable);
+        if (value)
+            return snprintf(path, HUB_CACHE_PATH_BYTES, "%s%s", value, places[i].below) <
+                   (int)HUB_CACHE_PATH_BYTES;
     }
-    mapped_file_close(&file);
-    return right;
+    return cache_folder_in_home(".cache/huggingface/hub", home) &&
+           snprintf(path, HUB_CACHE_PATH_BYTES, "%s", home) < (int)HUB_CACHE_PATH_BYTES;
+}
+
+/* "" for NULL. */
+static bool path_write(const struct hub_repository *repository, const struct hub_listing *listing,
+                       const char *file, char path[HUB_CACHE_PATH_BYTES])
+{
+    return snprintf(path, HUB_CACHE_PATH_BYTES, "%s/snapshots/%s%s%s", repository->path,
+                    listing->commit, file ? "/" : "", file ? file : "") < (int)HUB_CACHE_PATH_BYTES;
+}
+
+static enum result snapshot_find(const struct hub_repository *repository,
+                                 const struct hub_name *name, char path[HUB_CACHE_PATH_BYTES],
+                                 char projector[HUB_CACHE_PATH_BYTES], struct error_text *error)
+{
+    struct hub_listing listing;
+    struct hub_choice choice;
+    char commit[HUB_COMMIT_BYTES];
+    if (!hub_repository_commit(repository, name->revision, commit))
+        return error_set(error, RESULT_NOT_FOUND, "the revision %.60s is not there",
+                         name->revision);
+    enum result result = hub_snapshot_read(repository, commit, &listing, error);
+    if (result != RESULT_OK)
+        return result;
+    result = hub_choice_make(&listing, name->quant, &choice, error);
+    if (result == RESULT_OK) {
+        bool fits = path_write(repository, &listing, choice.model, path);
+        if (fits && projector && choice.projector)
+            fits = path_write(repository, &listing, choice.projector, projector);
+        if (!fits)
+            result = error_set(error, RESULT_TOO_LARGE, "its path is too long");
+        hub_choice_fini(&choice);
+    }
+    hub_listing_fini(&listing);
+    return result;
 }
 
 enum result hub_cache_find(const char *cache, const char *model, char path[HUB_CACHE_PATH_BYTES],
-                           struct error_text *error)
+                           char projector[HUB_CACHE_PATH_BYTES], struct error_text *error)
 {
-    char home[CACHE_FOLDER_BYTES] = "";
-    char repository[HUB_CACHE_PATH_BYTES - COMMIT_BYTES - 16];
-    char commit[COMMIT_BYTES + 1];
+    char folder[HUB_CACHE_PATH_BYTES];
+    struct hub_name name;
+    struct hub_repository repository;
     struct stat status;
-    const char *slash = slash_of_name(model);
+    struct error_text why;
     path[0] = '\0';
-    if (!slash || stat(model, &status) == 0)
+    if (projector)
+        projector[0] = '\0';
+    if (!hub_name_parse(model, &name) || stat(model, &status) == 0)
         return RESULT_OK;
-    if (!cache && cache_folder_in_home(".cache/huggingface/hub", home))
-        cache = home;
-    bool fits = cache && snprintf(repository, sizeof repository, "%s/models--%.*s--%s", cache,
-                                  (int)(slash - model), model, slash + 1) < (int)sizeof repository;
-    if (fits && read_commit(repository, commit)) {
-        snprintf(path, HUB_CACHE_PATH_BYTES, "%s/snapshots/%s", repository, commit);
-        if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
-            return RESULT_OK;
+    bool has_cache = hub_cache_folder(cache, folder);
+    enum result result = has_cache
+                             ? hub_repository_open(folder, &name, false, &repository, &why)
+                             : error_set(&why, RESULT_NOT_FOUND, "there is no cache directory");
+    if (result == RESULT_OK) {
+        result = snapshot_find(&repository, &name, path, projector, &why);
+        hub_repository_close(&repository);
     }
+    if (result == RESULT_OK)
+        return RESULT_OK;
     path[0] = '\0';
-    return error_set(error, RESULT_INVALID,
-                     "there is no file or folder %.64s, nor is it in %.64s; to fetch it: "
-                     "hf download %.64s",
-                     model, cache ? cache : "a cache of Hugging Face's", model);
+    return error_set(
+        error, RESULT_INVALID,
+        "there is no file or folder %.64s, nor is it in Hugging Face's cache: %.60s; to "
+        "fetch it: shoal pull %.64s",
+        model, why.text, model);
 }

@@ -8,33 +8,20 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
-static uint32_t rank_of(const char *name)
-{
-    static const char *const types[] = {"bf16", "f16", "q8_0", "f32"}; /* "bf16" has "f16" in it */
-    static const uint32_t ranks[] = {1, 0, 2, 3};
-    for (uint32_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        if (strcasestr(name, types[i]))
-            return ranks[i];
-    return UINT32_MAX;
-}
+#include "frontend/hub/hub_choice_policy.h"
 
 static bool is_projector(const char *name, const char *model)
 {
-    size_t length = strlen(name);
-    return length > 5 && strcasecmp(name + length - 5, ".gguf") == 0 &&
-           strcasestr(name, "mmproj") != NULL && strcmp(name, model) != 0;
+    return hub_name_is_projector(name) && strcmp(name, model) != 0;
 }
 
 static bool comes_before(const char *name, const char *other)
 {
-    uint32_t rank = rank_of(name), other_rank = rank_of(other);
-    return other[0] == '\0' || rank < other_rank || (rank == other_rank && strcmp(name, other) < 0);
+    return other[0] == '\0' || hub_projector_comes_before(name, other);
 }
 
 bool mmproj_find(const char *model, char path[MMPROJ_PATH_BYTES])

@@ -11,7 +11,8 @@
 static enum result path_find(struct model_files *files, struct options *options,
                              struct error_text *error)
 {
-    enum result result = hub_cache_find(options->hf_cache, options->model, files->path, error);
+    enum result result =
+        hub_cache_find(options->hf_cache, options->model, files->path, files->mmproj, error);
     if (result != RESULT_OK || !files->path[0])
         return result;
     if (options->served_model_names.count == 0)
@@ -26,7 +27,7 @@ static enum result draft_find(struct model_files *files, struct options *options
     if (!options->draft_model)
         return RESULT_OK;
     enum result result =
-        hub_cache_find(options->hf_cache, options->draft_model, files->draft_path, error);
+        hub_cache_find(options->hf_cache, options->draft_model, files->draft_path, NULL, error);
     if (result == RESULT_OK && files->draft_path[0])
         options->draft_model = files->draft_path;
     return result;
@@ -37,7 +38,8 @@ static void tower_find(struct model_files *files, struct options *options)
 {
     if (options->mmproj && strcmp(options->mmproj, "none") == 0) {
         options->mmproj = NULL;
-    } else if (!options->mmproj && mmproj_find(options->model, files->mmproj)) {
+    } else if (!options->mmproj &&
+               (files->mmproj[0] || mmproj_find(options->model, files->mmproj))) {
         options->mmproj = files->mmproj;
         options->mmproj_found = true;
     }

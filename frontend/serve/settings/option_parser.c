@@ -213,18 +213,16 @@ static enum result request_seed_read(struct options *options, struct error_text 
     return RESULT_OK;
 }
 
-/* Checks that concern several options or the form of texts. */
-static enum result options_check(enum options_command command, struct options *options,
-                                 struct error_text *error)
+/* Commands whose model may be given without --model. */
+static bool takes_name(enum options_command command)
 {
-    if (log_level_parse(options->log_level_name, &options->log_level) != 0)
-        return error_set(error, RESULT_INVALID, "--log-level: '%.40s' is none of its levels",
-                         options->log_level_name);
-    if (log_format_parse(options->log_format_name, &options->log_format) != 0)
-        return error_set(error, RESULT_INVALID, "--log-format: '%.40s' is neither text nor json",
-                         options->log_format_name);
-    if (command == OPTIONS_DEVICES)
-        return RESULT_OK;
+    return (command & (OPTIONS_PULL | OPTIONS_REMOVE | OPTIONS_SHOW)) != 0;
+}
+
+/* Options of commands that run a model: those that concern several, or the form of texts. */
+static enum result model_options_check(enum options_command command, struct options *options,
+                                       struct error_text *error)
+{
     if (command == OPTIONS_SERVE && request_seed_read(options, error) != RESULT_OK)
         return RESULT_INVALID;
     enum speculation speculation;
@@ -285,6 +283,22 @@ static enum result options_check(enum options_command command, struct options *o
     return RESULT_OK;
 }
 
+static enum result options_check(enum options_command command, struct options *options,
+                                 struct error_text *error)
+{
+    if (log_level_parse(options->log_level_name, &options->log_level) != 0)
+        return error_set(error, RESULT_INVALID, "--log-level: '%.40s' is none of its levels",
+                         options->log_level_name);
+    if (log_format_parse(options->log_format_name, &options->log_format) != 0)
+        return error_set(error, RESULT_INVALID, "--log-format: '%.40s' is neither text nor json",
+                         options->log_format_name);
+    if (takes_name(command) && (!options->model || !options->model[0]))
+        return error_set(error, RESULT_INVALID, "the name of a model is missing");
+    if (!(command & (OPTIONS_SERVE | OPTIONS_GENERATE | OPTIONS_CHAT)))
+        return RESULT_OK;
+    return model_options_check(command, options, error);
+}
+
 /* Reads one option at argv[*at] and advances *at past it. */
 static enum result argument_take(enum options_command command, int argc, char *argv[], int *at,
                                  bool seen[OPTION_ROWS_MAX], struct options *options,
@@ -293,6 +307,13 @@ static enum result argument_take(enum options_command command, int argc, char *a
     const char *argument = argv[(*at)++];
     if (strcmp(argument, "-h") == 0)
         argument = "--help";
+    if (takes_name(command) && argument[0] != '-') {
+        if (options->model)
+            return error_set(error, RESULT_INVALID, "two models are given: '%.80s' and '%.80s'",
+                             options->model, argument);
+        options->model = argument;
+        return RESULT_OK;
+    }
     if (strncmp(argument, "--", 2) != 0)
         return error_set(error, RESULT_INVALID, "'%.80s' is not an option (see --help)", argument);
     const char *name = argument + 2;
@@ -450,7 +471,12 @@ void options_print_help(enum options_command command, FILE *out)
     static const char *const usages[] = {[OPTIONS_SERVE] = "serve --model PATH",
                                          [OPTIONS_GENERATE] = "generate --model PATH --prompt TEXT",
                                          [OPTIONS_CHAT] = "chat --model PATH",
-                                         [OPTIONS_DEVICES] = "devices"};
+                                         [OPTIONS_DEVICES] = "devices",
+                                         [OPTIONS_PULL] = "pull MODEL",
+                                         [OPTIONS_LIST] = "list",
+                                         [OPTIONS_REMOVE] = "rm MODEL",
+                                         [OPTIONS_SHOW] = "show MODEL",
+                                         [OPTIONS_RUN] = "run MODEL"};
     fprintf(out, "usage: shoal %s [options]\n", usages[command]);
     for (size_t at = 0; at < option_row_count;)
         group_print(command, &at, out);

@@ -8,7 +8,8 @@
 /* all that run a model */
 #define BOTH       (OPTIONS_SERVE | OPTIONS_GENERATE | OPTIONS_CHAT | OPTIONS_PER_MODEL)
 #define SERVED     (OPTIONS_SERVE | OPTIONS_PER_MODEL) /* of one model */
-#define ALL        (OPTIONS_SERVE | OPTIONS_GENERATE | OPTIONS_CHAT | OPTIONS_DEVICES)
+#define HUB        (OPTIONS_PULL | OPTIONS_LIST | OPTIONS_REMOVE | OPTIONS_SHOW)
+#define ALL        (OPTIONS_SERVE | OPTIONS_GENERATE | OPTIONS_CHAT | OPTIONS_DEVICES | HUB)
 #define AT(member) offsetof(struct options, member)
 #define HEADING(text)                                                                              \
     {                                                                                              \
@@ -25,9 +26,11 @@
 
 const struct option_row option_rows[] = {
     HEADING("Common options"),
-    TEXT_ROW("model", OPTIONS_SERVE | OPTIONS_GENERATE | OPTIONS_CHAT, model, NULL,
-             "model to serve: a GGUF file, a Hugging Face directory, or the name of a repository "
-             "in Hugging Face's cache (required, or --models-dir)"),
+    TEXT_ROW(
+        "model", OPTIONS_SERVE | OPTIONS_GENERATE | OPTIONS_CHAT, model, NULL,
+        "model to serve: a GGUF file, a Hugging Face directory, or the name of a repository in "
+        "Hugging Face's cache, as org/name, org/name:QUANT or org/name@REVISION (required, or "
+        "--models-dir)"),
     {"device", OPTION_TEXTS, BOTH, AT(device_texts), 0, 0, NULL,
      "device of the workers: auto (the first GPU, otherwise the CPU), cpu, vulkan (the first "
      "Vulkan device) or vulkan:N (see `shoal devices`); several, separated by commas or given "
@@ -62,8 +65,9 @@ const struct option_row option_rows[] = {
         "mmproj", BOTH, mmproj, NULL,
         "projector file of a GGUF model, its vision tower, or none; default: a GGUF file beside "
         "the model with mmproj in its name"),
-    TEXT_ROW("hf-cache", BOTH, hf_cache, NULL,
-             "Hugging Face's cache directory; default: .cache/huggingface/hub in the user's home"),
+    TEXT_ROW("hf-cache", BOTH | HUB, hf_cache, NULL,
+             "Hugging Face's cache directory; default: HF_HUB_CACHE, or hub in HF_HOME, or "
+             "huggingface/hub in XDG_CACHE_HOME, or .cache/huggingface/hub in the user's home"),
     TEXT_ROW("chat-template", BOTH, chat_template, NULL,
              "Jinja file to render chats with; default: the checkpoint's own template"),
     TEXT_ROW("reasoning-format", SERVED, reasoning_format, "auto",
@@ -271,6 +275,17 @@ const struct option_row option_rows[] = {
              "(seccomp); off: any"),
     FLAG_ROW("allow-debug", BOTH, allow_debug,
              "allow debuggers and core dumps, which show prompts and keys"),
+    HEADING("Download"),
+    TEXT_ROW("endpoint", OPTIONS_PULL, endpoint, NULL,
+             "URL of the hub or of a mirror; default: HF_ENDPOINT, or https://huggingface.co"),
+    TEXT_ROW(
+        "token-file", OPTIONS_PULL, token_file, NULL,
+        "file with the access token, which only the endpoint itself gets; default: HF_TOKEN, or "
+        "no token"),
+    {"stall-timeout", OPTION_COUNT, OPTIONS_PULL, AT(stall_timeout_s), 1, 3600, "30",
+     "seconds without a byte after which a download is tried again"},
+    {"retries", OPTION_COUNT, OPTIONS_PULL, AT(retries), 0, 1000, "5",
+     "number of further tries that may bring no byte; each continues where the last one ended"},
     HEADING("Request"),
     TEXT_ROW("prompt", OPTIONS_GENERATE, prompt, NULL, "prompt to answer (required)"),
     {"image", OPTION_TEXTS, OPTIONS_GENERATE, AT(images), 0, 0, NULL,
@@ -286,10 +301,11 @@ const struct option_row option_rows[] = {
     FLAG_ROW("stats", OPTIONS_GENERATE | OPTIONS_CHAT, stats,
              "print tokens per second to standard error"),
     HEADING("Output and log"),
-    FLAG_ROW("json", OPTIONS_DEVICES, json, "print JSON"),
+    FLAG_ROW("json", OPTIONS_DEVICES | OPTIONS_LIST | OPTIONS_SHOW, json, "print JSON"),
+    FLAG_ROW("template", OPTIONS_SHOW, print_template, "print only the chat template"),
     TEXT_ROW("log-format", ALL, log_format_name, "text", "text or json"),
     TEXT_ROW("log-level", OPTIONS_SERVE, log_level_name, "info", "error, warn, info or debug"),
-    TEXT_ROW("log-level", OPTIONS_GENERATE | OPTIONS_CHAT | OPTIONS_DEVICES, log_level_name, "warn",
+    TEXT_ROW("log-level", ALL & ~(unsigned)OPTIONS_SERVE, log_level_name, "warn",
              "error, warn, info or debug"),
     FLAG_ROW("profile", BOTH, profile, "workers log the time of each kind of op"),
     FLAG_ROW("help", ALL, help, "print this help"),

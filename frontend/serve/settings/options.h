@@ -21,7 +21,12 @@ enum options_command {
     OPTIONS_GENERATE = 2,
     OPTIONS_DEVICES = 4,
     OPTIONS_CHAT = 8,
-    OPTIONS_PER_MODEL = 16 /* no command: settings of one of several models */
+    OPTIONS_PER_MODEL = 16, /* no command: settings of one of several models */
+    OPTIONS_PULL = 32,
+    OPTIONS_LIST = 64,
+    OPTIONS_REMOVE = 128,
+    OPTIONS_SHOW = 256,
+    OPTIONS_RUN = OPTIONS_CHAT | OPTIONS_PULL /* has the options of both */
 };
 
 /* The values of an option that may be given several times. */
@@ -45,7 +50,7 @@ struct options {
     char **arguments;
     const char *mmproj;                     /* projector file; NULL: none, after mmproj_find() */
     bool mmproj_found;                      /* beside the model, so it may belong to another one */
-    const char *hf_cache;                   /* NULL: in the user's home */
+    const char *hf_cache;                   /* NULL: hub_cache_folder() */
     struct option_texts served_model_names; /* none: from the checkpoint's path */
     bool strict_fields;
     bool any_model_name;
@@ -152,7 +157,13 @@ struct options {
     bool raw;
     bool stats;
 
-    bool json; /* devices */
+    bool json; /* devices, list, show */
+
+    const char *endpoint;   /* pull, run; NULL: HF_ENDPOINT or the public hub */
+    const char *token_file; /* pull, run; NULL: HF_TOKEN */
+    uint64_t stall_timeout_s;
+    uint64_t retries;
+    bool print_template; /* show */
 
     bool help;
 };
