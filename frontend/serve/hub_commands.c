@@ -111,7 +111,7 @@ static enum result pull(const struct options *options, char path[HUB_CACHE_PATH_
     result = pull_name(options, &name, cache, &why);
     if (result != RESULT_OK)
         return error_set(error, result, "%.60s: %.190s", options->model, why.text);
-    return hub_cache_find(options->hf_cache, options->model, path, NULL, error);
+    return hub_cache_locate(options->hf_cache, &name, path, NULL, error);
 }
 
 int pull_command_run(const struct options *options)

@@ -56,6 +56,8 @@ class Hub:
                 except (BrokenPipeError, ConnectionResetError):
                     self.close_connection = True
 
+            do_HEAD = do_GET
+
             def log_message(self, *_):
                 pass
 
@@ -66,7 +68,8 @@ class Hub:
                 if not any(name == "Content-Length" for name, _ in headers):
                     self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(body)
+                if self.command != "HEAD":
+                    self.wfile.write(body)
 
             def cut(self):
                 """Ends the connection."""
@@ -100,22 +103,30 @@ class Hub:
         url = urllib.parse.urlsplit(handler.path)
         if self.token and host == "hub" and handler.headers.get("Authorization") != f"Bearer {self.token}":
             return handler.send(401, b"{}")
-        listed = re.fullmatch(r"/api/models/([^/]+/[^/]+)/revision/([^/]+)", url.path)
+        listed = re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/revision/([^/]+))?", url.path)
         resolved = re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", url.path)
         if listed:
-            repository = self.find(listed[1], urllib.parse.unquote(listed[2]))
+            repository = self.find(listed[1], urllib.parse.unquote(listed[2] or "main"))
             if self.listing_fault and self.listing_fault(handler, repository):
                 return None
-            if not repository or url.query != "blobs=true":
+            if not repository:
                 return handler.send(404, b'{"error":"Repository not found"}')
-            return handler.send(200, json.dumps(repository.listing()).encode(), [("Content-Type", "application/json")])
+            listing = repository.listing()
+            if "blobs=" not in url.query.lower():
+                listing["siblings"] = [{"rfilename": entry["rfilename"]} for entry in listing["siblings"]]
+            return handler.send(200, json.dumps(listing).encode(), [("Content-Type", "application/json")])
         if not resolved or not (repository := self.find(resolved[1], urllib.parse.unquote(resolved[2]))):
             return handler.send(404, b"Entry not found")
         name = urllib.parse.unquote(resolved[3])
         if name not in repository.files:
             return handler.send(404, b"Entry not found")
         if host == "hub" and name in repository.large:
-            return handler.send(302, b"moved", [("Location", f"{self.storage_url}{url.path}?signature=%2Fx")])
+            digest = hashlib.sha256(repository.files[name]).hexdigest()
+            return handler.send(302, b"moved", [("Location", f"{self.storage_url}{url.path}?signature=%2Fx"), ("X-Repo-Commit", repository.commit),
+                                                ("X-Linked-Etag", f'"{digest}"'), ("X-Linked-Size", str(len(repository.files[name])))])
+        if handler.command == "HEAD":
+            data = repository.files[name]
+            return handler.send(200, data, [("ETag", f'"{git_hash(data)}"'), ("X-Repo-Commit", repository.commit)])
         return self.send_file(handler, name, repository.files[name])
 
     def send_file(self, handler, name, data):

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 from demo_model import FOLDER as DEMO
 from hub_server import COMMIT, OTHER_COMMIT, Hub, Repository, git_hash
-from huggingface_hub import scan_cache_dir, snapshot_download, try_to_load_from_cache
+from huggingface_hub import HfApi, hf_hub_download, scan_cache_dir, snapshot_download, try_to_load_from_cache
 from shoal_server import BUILD, PATIENCE_S, ROOT
 
 SEED = random.SystemRandom().randrange(2**32)
@@ -115,6 +115,23 @@ def test_a_folder_has_the_needed_files_only(cache, hub):
     # huggingface_hub takes the snapshot for its own
     local = snapshot_download("org/folder", cache_dir=cache.path, local_files_only=True)
     assert pathlib.Path(local).name == OTHER_COMMIT
+
+
+def test_huggingface_hub_and_this_program_share_a_cache(cache, hub, tmp_path):
+    files = HfApi(endpoint=hub.url).model_info("org/folder", files_metadata=True).siblings  # the local hub has the API of the real one
+    assert {file.rfilename: (file.size, file.lfs and file.lfs.sha256) for file in files} == {
+        name: (len(data), hashlib.sha256(data).hexdigest() if name.endswith("safetensors") else None) for name, data in FOLDER.items()}
+    paths = {name: hf_hub_download("org/folder", name, cache_dir=cache.path, endpoint=hub.url) for name in FOLDER_NEEDED}
+    theirs = pathlib.Path(paths["config.json"]).parent
+    hub.seen.clear()
+    assert cache.pull("org/folder")[0] == f"{theirs}\n" and len(hub.seen) == 1  # all files are there
+    ours = Cache(hub, tmp_path / "ours")
+    ours.pull("org/folder")
+    links = [{path.relative_to(one.path): os.readlink(path) for path in one.path.rglob("*") if path.is_symlink()} for one in (cache, ours)]
+    assert links[1] == links[0] and len(links[1]) == len(FOLDER_NEEDED)
+    (tmp_path / "org/folder").mkdir(parents=True)  # a local path of that name
+    assert subprocess.run([BUILD / "shoal", "pull", "org/folder", "--endpoint", hub.url, "--hf-cache", cache.path], cwd=tmp_path, check=True,
+                          capture_output=True, timeout=PATIENCE_S).stdout.decode() == f"{theirs}\n"
 
 
 def test_revisions_share_blobs_and_rm_keeps_what_is_shared(cache):

@@ -69,30 +69,39 @@ static enum result snapshot_find(const struct hub_repository *repository,
     return result;
 }
 
+enum result hub_cache_locate(const char *cache, const struct hub_name *name,
+                             char path[HUB_CACHE_PATH_BYTES], char projector[HUB_CACHE_PATH_BYTES],
+                             struct error_text *error)
+{
+    char folder[HUB_CACHE_PATH_BYTES];
+    struct hub_repository repository;
+    path[0] = '\0';
+    if (projector)
+        projector[0] = '\0';
+    if (!hub_cache_folder(cache, folder))
+        return error_set(error, RESULT_NOT_FOUND, "there is no cache directory");
+    enum result result = hub_repository_open(folder, name, false, &repository, error);
+    if (result != RESULT_OK)
+        return result;
+    result = snapshot_find(&repository, name, path, projector, error);
+    hub_repository_close(&repository);
+    if (result != RESULT_OK)
+        path[0] = '\0';
+    return result;
+}
+
 enum result hub_cache_find(const char *cache, const char *model, char path[HUB_CACHE_PATH_BYTES],
                            char projector[HUB_CACHE_PATH_BYTES], struct error_text *error)
 {
-    char folder[HUB_CACHE_PATH_BYTES];
     struct hub_name name;
-    struct hub_repository repository;
     struct stat status;
     struct error_text why;
     path[0] = '\0';
     if (projector)
         projector[0] = '\0';
-    if (!hub_name_parse(model, &name) || stat(model, &status) == 0)
+    if (!hub_name_parse(model, &name) || stat(model, &status) == 0 ||
+        hub_cache_locate(cache, &name, path, projector, &why) == RESULT_OK)
         return RESULT_OK;
-    bool has_cache = hub_cache_folder(cache, folder);
-    enum result result = has_cache
-                             ? hub_repository_open(folder, &name, false, &repository, &why)
-                             : error_set(&why, RESULT_NOT_FOUND, "there is no cache directory");
-    if (result == RESULT_OK) {
-        result = snapshot_find(&repository, &name, path, projector, &why);
-        hub_repository_close(&repository);
-    }
-    if (result == RESULT_OK)
-        return RESULT_OK;
-    path[0] = '\0';
     return error_set(
         error, RESULT_INVALID,
         "there is no file or folder %.64s, nor is it in Hugging Face's cache: %.60s; to "

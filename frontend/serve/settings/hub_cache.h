@@ -15,12 +15,17 @@
  * False: there is none, or the path is too long. */
 bool hub_cache_folder(const char *option, char path[HUB_CACHE_PATH_BYTES]);
 
-/*
- * If `model` is the name of a model on the hub (hub_name.h) and no file of that name exists, writes
- * the path of its checkpoint: a GGUF file, or a folder; otherwise "". `projector` (may be NULL) gets
- * the path of a GGUF model's mmproj file, or "". `cache` is as `option` above. RESULT_INVALID, with
- * the command that downloads it, if the cache lacks it or a part of it.
- */
+struct hub_name;
+
+/* Writes the path of a model's checkpoint in the cache: a GGUF file, or a folder. `projector` (may be
+ * NULL) gets the path of a GGUF model's mmproj file, or "". `cache` is as `option` above.
+ * RESULT_NOT_FOUND and others: the cache lacks it or a part of it. */
+enum result hub_cache_locate(const char *cache, const struct hub_name *name,
+                             char path[HUB_CACHE_PATH_BYTES], char projector[HUB_CACHE_PATH_BYTES],
+                             struct error_text *error) RESULT_CHECKED;
+
+/* The same if `model` is the name of a model on the hub (hub_name.h) and no file of that name exists,
+ * otherwise both are "". RESULT_INVALID, with the command that downloads it, if the cache lacks it. */
 enum result hub_cache_find(const char *cache, const char *model, char path[HUB_CACHE_PATH_BYTES],
                            char projector[HUB_CACHE_PATH_BYTES],
                            struct error_text *error) RESULT_CHECKED;
