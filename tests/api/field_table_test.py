@@ -15,17 +15,22 @@ import anthropic
 import openai
 import pytest
 from anthropic.types import message_count_tokens_params, message_create_params
+from anthropic.types.beta import beta_output_config_param, beta_thinking_config_enabled_param
 from anthropic.types.beta import message_count_tokens_params as beta_count_params
 from anthropic.types.beta import message_create_params as beta_create_params
 from openai.types import completion_create_params
+from openai.types.chat import chat_completion_stream_options_param
 from openai.types.chat import completion_create_params as chat_create_params
-from openai.types.responses import input_token_count_params, response_create_params
+from openai.types.responses import input_token_count_params, response_create_params, response_text_config_param
+from openai.types.shared_params import reasoning
 
 from scripted_server import ScriptedServer
 from shoal_server import ROOT, wait_until
 
 ROWS = [row for row in re.findall(r'^ *ROW\("(\w+)", *(\w+), *(\w+), *(\w+), *(\w+), *(OFF|NEVER|VALUE\(.*?\)), *(NULL|".*?")\)',
                                   (ROOT / "frontend/api/generation/field_rows.h").read_text(encoding="utf-8"), re.M)]
+MEMBERS = [row for row in re.findall(r'^ *MEMBER\("(\w+)", "(\w+)", *(\w+), *(\w+), *(\w+), *(\w+), *(NULL|".*?")\)',
+                                     (ROOT / "frontend/api/generation/member_rows.h").read_text(encoding="utf-8"), re.M)]
 HELLO = [{"role": "user", "content": "Hello"}]
 APIS = {"/v1/chat/completions": {"messages": HELLO}, "/v1/completions": {"prompt": "Hello"}, "/v1/responses": {"input": "Hello"},
         "/v1/messages": {"messages": HELLO, "max_tokens": 5}}
@@ -208,6 +213,53 @@ def test_fields_of_samplers(server, path):
     for value in (1, 3, -1, 0.5, "2", True, [2]):
         reply = send(server, path, mirostat=value)
         assert reply.status == 400 and "mirostat" in str(place(reply)), (value, reply.json)
+
+
+def member_body(name, fields):
+    """A body with this object, and what its API wants beside it."""
+    beside = {"stream_options": {"stream": True}, "background_options": {"background": True}, "tool_choice": {"tools": MESSAGE["tools"]}}
+    least = {"thinking": {"type": "enabled", "budget_tokens": 2}, "tool_choice": {"type": "tool", "name": "look"}}
+    return {**beside.get(name, {}), name: {**least.get(name, {}), **fields}}
+
+
+def test_each_member_of_an_object(server):
+    text = (ROOT / "frontend/api/generation/member_rows.h").read_text(encoding="utf-8")
+    assert len(MEMBERS) == text.count("\n    MEMBER(") > 20
+    for name, member, *states, harmless in MEMBERS:
+        for path, state in zip(APIS, states):
+            param = f"{name}.{member}"
+            wrong = send(server, path, **member_body(name, {member: {"no": ["such", "value"]}}))
+            if state == "NOTED":
+                assert wrong.status == 200, (path, param)
+            elif state == "NOT":
+                assert wrong.status == 400 and place(wrong) == param if path != "/v1/messages" else param in place(wrong), (path, param, wrong.json)
+                for value in [None, False, 0, "", [], {}, *([] if harmless == "NULL" else [json.loads(harmless)])]:
+                    assert send(server, path, **member_body(name, {member: value})).status == 200, (path, param, value)
+            elif state == "DONE":
+                assert wrong.status == 400, (path, param)
+
+
+@pytest.mark.parametrize("column, path", enumerate(APIS))
+def test_unknown_members(server, column, path):
+    for name in sorted({row[0] for row in MEMBERS if row[2 + column] != "NONE"}):
+        odd = f"m{random.randint(0, 10**9)}"
+        replies = [send(server, path, **member_body(name, {odd: 1})) for _ in range(2)]
+        if server.strict:
+            assert all(reply.status == 400 and f"{name}.{odd}" in place(reply) for reply in replies), (name, replies[0].json)
+        else:
+            assert [reply.status for reply in replies] == [200, 200], (name, replies[0].json)
+            wait_until(lambda: f"unknown_field field={name}.{odd}" in server.log_text(), "the note in the log")
+            assert server.log_text().count(f"field={name}.{odd}") == 1
+
+
+def test_the_members_are_those_of_the_sdks():
+    """Every member that the SDKs know is in the table; a newer SDK may know more of the objects than these."""
+    types = {("stream_options", 0): chat_completion_stream_options_param.ChatCompletionStreamOptionsParam,
+             ("stream_options", 2): response_create_params.StreamOptions, ("reasoning", 2): reasoning.Reasoning,
+             ("text", 2): response_text_config_param.ResponseTextConfigParam, ("output_config", 3): beta_output_config_param.BetaOutputConfigParam,
+             ("thinking", 3): beta_thinking_config_enabled_param.BetaThinkingConfigEnabledParam}
+    for (name, column), kind in types.items():
+        assert known_to_sdk([kind]) <= {row[1] for row in MEMBERS if row[0] == name and row[2 + column] != "NONE"}, name
 
 
 def test_unknown_fields(server):

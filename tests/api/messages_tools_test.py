@@ -168,6 +168,20 @@ def test_an_answer_goes_on_with_the_last_message(scripted, client):
     assert count("The answer is not") == count("The answer is") + 1
 
 
+@pytest.mark.parametrize("name, refused, taken", [
+    ("allowed_callers", [["code_execution_20260120"], "direct", {"a": "direct"}], [None, [], ["direct"], ["code_execution_20260120", "direct"]]),
+    ("defer_loading", [True, 1], [None, False]), ("input_examples", [[{"a": 1}]], [None, []])])
+def test_what_a_tool_may_not_ask_for(scripted, name, refused, taken):
+    body = {"max_tokens": 5, "messages": [{"role": "user", "content": "Add."}]}
+    tool = {"name": "add", "input_schema": {"type": "object", "properties": {}}}
+    for value in refused:
+        reply = scripted.request("POST", "/v1/messages", {**body, "tools": [{**tool, name: value}]})
+        assert reply.status == 400 and f"tools[0].{name}" in reply.json["error"]["message"], (value, reply.json)
+    for value in taken:
+        scripted.says("Yes.")
+        assert scripted.request("POST", "/v1/messages", {**body, "tools": [{**tool, name: value}]}).status == 200, value
+
+
 def test_a_failing_stream_ends_with_an_error_event(scripted, client):
     scripted.says({"fail": "no such device"})
     with pytest.raises(anthropic.APIStatusError) as caught:

@@ -1,5 +1,6 @@
 /*
- * A body has a few dozen members and the table fewer than two hundred rows: both are walked.
+ * A body has a few dozen members and the table fewer than two hundred rows: both are walked. The members
+ * of objects are a second, short table.
  */
 #include "frontend/api/generation/field_table.h"
 
@@ -30,6 +31,17 @@ struct field_row {
 #define ROW(name, chat, completions, responses, messages, harmless, instead)                       \
     {name, {chat, completions, responses, messages}, harmless, instead},
 #include "frontend/api/generation/field_rows.h"
+
+struct member_row {
+    const char *object;
+    const char *name;
+    enum field_state state[FIELD_APIS];
+    const char *harmless; /* or NULL */
+};
+
+#define MEMBER(object, name, chat, completions, responses, messages, harmless)                     \
+    {object, name, {chat, completions, responses, messages}, harmless},
+#include "frontend/api/generation/member_rows.h"
 
 struct field_watch {
     pthread_mutex_t mutex;
@@ -119,6 +131,47 @@ static enum result member_check(const cJSON *item, const struct field_row *row, 
                              row->instead ? ": use " : "", row->instead ? row->instead : "");
 }
 
+/* `known`: whether the table has any member of this object in this API. */
+static const struct member_row *member_find(const char *object, const char *name,
+                                            enum field_api api, bool *known)
+{
+    *known = false;
+    for (size_t i = 0; i < sizeof member_rows / sizeof member_rows[0]; i++) {
+        const struct member_row *row = &member_rows[i];
+        if (row->state[api] == NONE || strcmp(row->object, object) != 0)
+            continue;
+        *known = true;
+        if (strcmp(row->name, name) == 0)
+            return row;
+    }
+    return NULL;
+}
+
+static enum result object_check(const cJSON *object, enum field_api api, struct field_watch *watch,
+                                struct api_error *error)
+{
+    const cJSON *item;
+    enum result result = RESULT_OK;
+    cJSON_ArrayForEach(item, object)
+    {
+        bool known;
+        const struct member_row *row = member_find(object->string, item->string, api, &known);
+        char param[API_PARAM_BYTES];
+        snprintf(param, sizeof param, "%.24s.%.64s", object->string, item->string);
+        if (!known)
+            return RESULT_OK;
+        if (!row)
+            result = unknown_report(watch, param, error);
+        else if (row->state[api] == NOT && !cJSON_IsNull(item) && !is_off(item) &&
+                 !(row->harmless && cJSON_IsString(item) &&
+                   strcmp(item->valuestring, row->harmless) == 0))
+            result = api_error_invalid(error, param, "%s is not supported", param);
+        if (result != RESULT_OK)
+            return result;
+    }
+    return RESULT_OK;
+}
+
 enum result field_table_check(const cJSON *body, enum field_api api, struct field_watch *watch,
                               struct api_error *error)
 {
@@ -131,6 +184,8 @@ enum result field_table_check(const cJSON *body, enum field_api api, struct fiel
             return result;
         if (!row || row->state[api] == NONE)
             result = unknown_report(watch, item->string, error);
+        else if (cJSON_IsObject(item))
+            result = object_check(item, api, watch, error);
         if (result != RESULT_OK)
             return result;
     }

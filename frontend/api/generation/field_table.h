@@ -1,6 +1,6 @@
 /*
  * Every known field of a request body, by API: done, noted (it describes the request) or
- * refused. One table, field_rows.h, so that no field is ignored silently: what is in no row is logged once for each name,
+ * refused. One table, field_rows.h (members of objects: member_rows.h), so that no field is ignored silently: what is in no row is logged once for each name,
  * or refused with --strict-fields.
  */
 #ifndef SHOAL_FRONTEND_API_GENERATION_FIELD_TABLE_H

@@ -22,6 +22,21 @@ static bool is_empty(const cJSON *item)
     return cJSON_IsFalse(item) || ((cJSON_IsArray(item) || cJSON_IsObject(item)) && !item->child);
 }
 
+/* Whether the model itself may call the tool: no code runs here. */
+static bool is_for_the_model(const cJSON *callers)
+{
+    if (!callers || is_empty(callers))
+        return true;
+    const cJSON *caller;
+    cJSON_ArrayForEach(caller, callers)
+    {
+        if (cJSON_IsArray(callers) && cJSON_IsString(caller) &&
+            strcmp(caller->valuestring, "direct") == 0)
+            return true;
+    }
+    return false;
+}
+
 static enum result tool_check(cJSON *tool, int index, struct api_error *error)
 {
     static const char *const promises[] = {"defer_loading", "input_examples"};
@@ -47,6 +62,9 @@ static enum result tool_check(cJSON *tool, int index, struct api_error *error)
         if (item && !is_empty(item))
             return api_error_invalid(error, place, "%s is not supported", promises[i]);
     }
+    snprintf(place, sizeof place, "tools[%d].allowed_callers", index);
+    if (!is_for_the_model(request_fields_member(tool, "allowed_callers")))
+        return api_error_invalid(error, place, "allowed_callers must have 'direct'");
     const cJSON *strict = request_fields_member(tool, "strict");
     snprintf(place, sizeof place, "tools[%d].strict", index);
     if (strict && !cJSON_IsBool(strict))
