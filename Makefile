@@ -169,6 +169,8 @@ endif
 PER_WEIGHT_OBJ := $(addprefix $(OBJ)/worker/,backend/cpu/weights/packed_weight.o backend/host/ggml_dequantize.o \
     $(addprefix plan/,content_hash.o weight_layout.o weight_source.o weight_affine.o weight_fp8.o))
 $(PER_WEIGHT_OBJ): CFLAGS += $(if $(filter thread,$(SANS)),-fno-sanitize=thread)
+# Compiled in two thirds of the time, and most of them run for milliseconds.
+$(OBJ)/tests/unit/%.o: CFLAGS += $(if $(SAN),,-O1)
 # No fuzz target reaches backends, and tests run in the same build: their loops do not count coverage.
 $(OBJ)/worker/backend/%.o $(OBJ)/tests/%.o: CFLAGS += $(if $(filter fuzz,$(SANS)),-fno-sanitize=fuzzer-no-link)
 # clang warns where a test names the fields that it sets inside a struct that is listed by place; gcc does not.

@@ -5,7 +5,7 @@
  * mixture of experts, recurrent state; with a drafter that knows the answers and makes random mistakes, and with the
  * one that users get; with draft models of right and of wrong guesses. Pools are so small that sequences are preempted, and the prefix cache is on.
  */
-// tags: threads
+// tags: long threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
