@@ -28,7 +28,7 @@ static const struct {
     {"generate", OPTIONS_GENERATE, generate_command_run, "answer one prompt on standard output"},
     {"chat", OPTIONS_CHAT, chat_command_run, "talk to a model in the terminal"},
     {"run", OPTIONS_RUN, run_command_run,
-     "the same, having downloaded the model if it is not there"},
+     "the same, on a free port too; downloads the model if it is not there"},
     {"pull", OPTIONS_PULL, pull_command_run, "download a model into Hugging Face's cache"},
     {"list", OPTIONS_LIST, list_command_run, "list the models of this cache"},
     {"rm", OPTIONS_REMOVE, remove_command_run, "remove a model from it"},

@@ -46,6 +46,8 @@ struct chat_command {
     bool at_end; /* of the input */
     bool ended;
     int status;
+    void (*on_end)(void *context); /* NULL: the engine is its own */
+    void *context;
 };
 
 static void end(struct chat_command *command, int status)
@@ -55,7 +57,10 @@ static void end(struct chat_command *command, int status)
     command->ended = true;
     command->status = status;
     event_del(command->input);
-    chat_engine_drain(command->engine);
+    if (command->on_end)
+        command->on_end(command->context);
+    else
+        chat_engine_drain(command->engine);
 }
 
 /* --- output ---------------------------------------------------------------------------------- */
@@ -277,9 +282,8 @@ static void on_input(int fd, short what, void *context)
 /* --- start and end --------------------------------------------------------------------------- */
 
 /* The first time only: a worker that restarts is waited for by its requests. */
-static void on_ready(void *context)
+static void input_begin(struct chat_command *command)
 {
-    struct chat_command *command = context;
     if (command->input && event_pending(command->input, EV_READ, NULL))
         return;
     if (command->request || command->ended || command->tokens > 0)
@@ -287,6 +291,11 @@ static void on_ready(void *context)
     if (command->talks)
         text_buffer_append_text(&command->shown, "/help lists the commands.\n");
     next_line(command);
+}
+
+static void on_ready(void *context)
+{
+    input_begin(context);
 }
 
 static void on_failed(void *context, const char *why)
@@ -303,20 +312,33 @@ static void on_drained(void *context)
     event_base_loopbreak(command->base);
 }
 
+bool chat_command_interrupt(struct chat_command *command)
+{
+    if (!command->request || !command->answer)
+        return false;
+    chat_engine_cancel(command->engine, command->request);
+    answer_close(command, FINISH_CANCELLED);
+    next_line(command);
+    return true;
+}
+
 /* Ctrl-C ends the answer, or the program if there is none. What was written stays in the
  * conversation. */
 static void on_signal(int signal_number, short what, void *context)
 {
     (void)what;
     struct chat_command *command = context;
-    if (signal_number == SIGINT && command->request && command->answer) {
-        chat_engine_cancel(command->engine, command->request);
-        answer_close(command, FINISH_CANCELLED);
-        next_line(command);
+    if (signal_number == SIGINT && chat_command_interrupt(command))
         return;
-    }
     command->status = 128 + signal_number;
     event_base_loopbreak(command->base);
+}
+
+static void input_create(struct chat_command *command)
+{
+    command->input =
+        event_new(command->base, STDIN_FILENO, EV_READ | EV_PERSIST, on_input, command);
+    must(command->input != NULL);
 }
 
 static enum result command_start(struct chat_command *command, struct error_text *error)
@@ -326,9 +348,7 @@ static enum result command_start(struct chat_command *command, struct error_text
         command->signals[i] = evsignal_new(command->base, numbers[i], on_signal, command);
         must(command->signals[i] && event_add(command->signals[i], NULL) == 0);
     }
-    command->input =
-        event_new(command->base, STDIN_FILENO, EV_READ | EV_PERSIST, on_input, command);
-    must(command->input != NULL);
+    input_create(command);
     struct chat_engine_config config = {.base = command->base,
                                         .state_directory = -1,
                                         .options = command->options,
@@ -339,9 +359,8 @@ static enum result command_start(struct chat_command *command, struct error_text
     return chat_engine_create(&config, &command->engine, error);
 }
 
-static void command_fini(struct chat_command *command)
+static void conversation_fini(struct chat_command *command)
 {
-    chat_engine_destroy(command->engine);
     chat_session_destroy(command->session);
     answer_destroy(command->answer);
     text_buffer_fini(&command->line);
@@ -349,6 +368,12 @@ static void command_fini(struct chat_command *command)
     text_buffer_fini(&command->shown);
     if (command->input)
         event_free(command->input);
+}
+
+static void command_fini(struct chat_command *command)
+{
+    chat_engine_destroy(command->engine);
+    conversation_fini(command);
     for (size_t i = 0; i < 2; i++) {
         if (command->signals[i])
             event_free(command->signals[i]);
@@ -367,11 +392,45 @@ static struct event_base *base_create(void)
     return base;
 }
 
+static struct chat_command command_make(const struct options *options)
+{
+    return (struct chat_command){.options = options,
+                                 .terminal = isatty(STDOUT_FILENO),
+                                 .talks = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)};
+}
+
+struct chat_command *chat_command_attach(const struct options *options, struct event_base *base,
+                                         void (*ended)(void *context), void *context)
+{
+    struct chat_command *command = must_alloc(1, sizeof *command);
+    *command = command_make(options);
+    command->base = base;
+    command->on_end = ended;
+    command->context = context;
+    command->session = chat_session_create(options);
+    input_create(command);
+    return command;
+}
+
+void chat_command_ready(struct chat_command *command, struct chat_engine *engine)
+{
+    command->engine = engine;
+    input_begin(command);
+}
+
+void chat_command_detach(struct chat_command *command)
+{
+    if (!command)
+        return;
+    if (command->request)
+        chat_engine_cancel(command->engine, command->request);
+    conversation_fini(command);
+    free(command);
+}
+
 int chat_command_run(const struct options *options)
 {
-    struct chat_command command = {.options = options,
-                                   .terminal = isatty(STDOUT_FILENO),
-                                   .talks = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)};
+    struct chat_command command = command_make(options);
     struct error_text error;
     signal(SIGPIPE, SIG_IGN);
     command.base = base_create();

@@ -18,11 +18,12 @@
 #include "frontend/hub/hub_inventory.h"
 #include "frontend/hub/hub_progress.h"
 #include "frontend/hub/hub_pull.h"
-#include "frontend/serve/chat_command.h"
 #include "frontend/serve/device_choice.h"
+#include "frontend/serve/serve_command.h"
 #include "frontend/serve/settings/hub_cache.h"
 #include "frontend/serve/settings/hub_environment.h"
 #include "frontend/serve/settings/model_files.h"
+#include "frontend/serve/settings/option_parser.h"
 
 #define PUBLIC_HUB "https://huggingface.co"
 
@@ -248,7 +249,7 @@ int remove_command_run(const struct options *options)
 int run_command_run(const struct options *options)
 {
     static struct model_files files;
-    static struct options chat;
+    static struct options serve;
     char path[HUB_CACHE_PATH_BYTES];
     struct stat status;
     struct error_text error;
@@ -258,9 +259,12 @@ int run_command_run(const struct options *options)
         hub_cache_find(options->hf_cache, options->model, path, NULL, &error) != RESULT_OK &&
         pull(options, path, &error) != RESULT_OK)
         return failure_print(&error);
-    chat = *options;
-    if (model_files_find(OPTIONS_CHAT, &files, &chat, &error) != RESULT_OK)
+    serve = *options;
+    if (options_add_defaults(OPTIONS_SERVE, OPTIONS_RUN, &serve, &error) != RESULT_OK ||
+        model_files_find(OPTIONS_SERVE, &files, &serve, &error) != RESULT_OK)
         return failure_print(&error);
-    device_choice_resolve(&chat);
-    return chat_command_run(&chat);
+    serve.port = 0;
+    serve.no_reload = true;
+    device_choice_resolve(&serve);
+    return serve_command_run_with_chat(&serve);
 }

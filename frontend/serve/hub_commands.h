@@ -1,6 +1,6 @@
 /*
  * The commands of Hugging Face's cache: `shoal pull`, `shoal list`, `shoal rm`, and `shoal run`, which
- * downloads a model if it is not there and talks to it as `shoal chat` does.
+ * downloads a model if it is not there, serves it on a free port and talks to it as `shoal chat` does.
  */
 #ifndef SHOAL_FRONTEND_SERVE_HUB_COMMANDS_H
 #define SHOAL_FRONTEND_SERVE_HUB_COMMANDS_H

@@ -23,6 +23,7 @@
 #include "frontend/api/responses/response_store.h"
 #include "frontend/base/monotonic_clock.h"
 #include "frontend/http/http_server.h"
+#include "frontend/serve/chat_command.h"
 #include "frontend/serve/engine/engine_status.h"
 #include "frontend/serve/loop_priority.h"
 #include "frontend/serve/models/model_reload.h"
@@ -71,6 +72,8 @@ struct serve_command {
     struct route_context routes;
     int64_t exit_at_ms;
     bool draining;
+    bool talks;
+    struct chat_command *chat; /* NULL: !talks */
     int status;
 };
 
@@ -101,6 +104,8 @@ static void on_ready(void *context)
     }
     service_manager_ready(command->manager);
     response_resume_start(command->routes.resume);
+    if (command->chat)
+        chat_command_ready(command->chat, model_engine(model_set_at(command->routes.models, 0)));
 }
 
 static void directory_status_write(const struct model_set *models, char text[SERVICE_STATUS_BYTES])
@@ -202,6 +207,13 @@ static void drain_begin(struct serve_command *command)
     model_set_drain(command->routes.models);
 }
 
+static void on_chat_ended(void *context)
+{
+    struct serve_command *command = context;
+    if (!command->draining)
+        drain_begin(command);
+}
+
 /* --- a successor ----------------------------------------------------------------------------- */
 
 /* A successor has the port. Clients of this server's connections may send one more request on each;
@@ -237,6 +249,8 @@ static void on_successor_ready(void *context, pid_t successor)
 static enum result successor_start(struct serve_command *command, struct error_text *error)
 {
     int sockets[LIMIT_LISTEN_SOCKETS];
+    if (command->talks)
+        return error_set(error, RESULT_INVALID, "it would not have the conversation");
     if (command->draining || command->leave_at_ms > 0)
         return error_set(error, RESULT_FULL, "this server is ending");
     if (command->predecessor >= 0)
@@ -271,10 +285,13 @@ static void on_signal(int signal_number, short what, void *context)
             log_warn("no successor is started: %s", error.text);
         return;
     }
-    if (signal_number == SIGHUP) {
+    if (signal_number == SIGHUP && !command->talks) { /* otherwise the terminal is gone */
         reload_soon(command);
         return;
     }
+    if (signal_number == SIGINT && command->chat && !command->draining &&
+        chat_command_interrupt(command->chat))
+        return;
     if (command->draining)
         _exit(128 + signal_number);
     log_info("signal %d: draining; a second one ends at once", signal_number);
@@ -288,12 +305,13 @@ static void announce(const struct serve_command *command, bool passed)
     const struct options *options = command->options;
     const char *scheme = options->tls_cert ? "https" : "http";
     bool ipv6 = strchr(options->host, ':') != NULL;
+    FILE *out = command->talks ? stderr : stdout; /* a conversation has standard output */
     if (passed)
-        printf("listening on passed sockets, %s\n", scheme);
+        fprintf(out, "listening on passed sockets, %s\n", scheme);
     else
-        printf("listening on %s://%s%s%s:%u\n", scheme, ipv6 ? "[" : "", options->host,
-               ipv6 ? "]" : "", http_server_port(command->routes.server));
-    fflush(stdout);
+        fprintf(out, "listening on %s://%s%s%s:%u\n", scheme, ipv6 ? "[" : "", options->host,
+                ipv6 ? "]" : "", http_server_port(command->routes.server));
+    fflush(out);
 }
 
 static enum result server_start(struct serve_command *command, struct error_text *error)
@@ -397,9 +415,11 @@ static void event_release(struct event *event)
 /* Callbacks may activate others, and libevent polls the kernel only when none is left: a client
  * that pipelines requests without end could starve the others. So it polls after CALLBACKS_A_LOOK
  * callbacks. */
-static struct event_base *base_create(void)
+static struct event_base *base_create(bool reads_files)
 {
     struct event_config *config = event_config_new();
+    if (reads_files) /* which epoll does not wait for: standard input may be one */
+        must(config && event_config_require_features(config, EV_FEATURE_FDS) == 0);
     must(config && event_config_set_max_dispatch_interval(config, NULL, CALLBACKS_A_LOOK, 0) == 0);
     struct event_base *base = event_base_new_with_config(config);
     must(base != NULL);
@@ -433,16 +453,18 @@ static void teardown_begin(struct serve_command *command)
     must(pthread_detach(guard) == 0);
 }
 
-int serve_command_run(const struct options *options)
+static int server_run(const struct options *options, bool talks)
 {
-    struct serve_command command = {.options = options, .predecessor = -1};
+    struct serve_command command = {.options = options, .predecessor = -1, .talks = talks};
     struct error_text error;
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     loop_priority_raise();
-    command.base = base_create();
+    command.base = base_create(talks);
     command.manager = service_manager_create(&(struct service_manager_config){
         .base = command.base, .context = &command, .write_status = on_write_status});
+    if (talks)
+        command.chat = chat_command_attach(options, command.base, on_chat_ended, &command);
     if (command_start(&command, &error) == RESULT_OK) {
         event_base_dispatch(command.base);
     } else {
@@ -459,6 +481,7 @@ int serve_command_run(const struct options *options)
     status_streams_destroy(command.routes.status_streams);
     model_events_destroy(command.routes.model_events);
     inspect_route_destroy(command.routes.inspections);
+    chat_command_detach(command.chat);
     model_set_destroy(command.routes.models);
     response_journal_close(command.journal);
     response_store_destroy(command.routes.responses); /* after the last reference to a response */
@@ -474,4 +497,14 @@ int serve_command_run(const struct options *options)
     event_base_free(command.base);
     free(command.route_table);
     return command.status;
+}
+
+int serve_command_run(const struct options *options)
+{
+    return server_run(options, false);
+}
+
+int serve_command_run_with_chat(const struct options *options)
+{
+    return server_run(options, true);
 }

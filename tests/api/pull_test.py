@@ -6,9 +6,12 @@ import json
 import os
 import pathlib
 import random
+import re
+import signal
 import subprocess
 
 import pytest
+import requests
 from demo_model import FOLDER as DEMO
 from hub_server import COMMIT, OTHER_COMMIT, Hub, Repository, git_hash
 from huggingface_hub import HfApi, hf_hub_download, scan_cache_dir, snapshot_download, try_to_load_from_cache
@@ -414,13 +417,36 @@ def make_demo(hub):
     return files
 
 
-def test_run_downloads_serves_and_ends(cache, demo):
+def test_run_downloads_serves_talks_and_ends(cache, demo):
     lines = b"Hello\n/exit\n"
     out, error = cache.run("run", "org/demo", "--device", "cpu", "--temperature", "0", input=lines)
     assert out.strip() and "model.safetensors: complete" in error
     assert cache.files("org/demo")["model.safetensors"] == demo["model.safetensors"]
     cache.hub.stop()  # it is there now
-    assert cache.run("run", "org/demo", "--device", "cpu", "--temperature", "0", input=lines) == (out, "")
+    command = [BUILD / "shoal", "run", "org/demo", "--device", "cpu", "--temperature", "0", "--hf-cache", cache.path]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            url = re.fullmatch(r"listening on (http://127\.0\.0\.1:\d+)\n", process.stderr.readline().decode())[1]
+            process.stdin.write(b"Hello\n")
+            process.stdin.flush()
+            assert process.stdout.readline().decode() == out.splitlines(keepends=True)[0]
+            assert [entry["id"] for entry in requests.get(f"{url}/v1/models", timeout=PATIENCE_S).json()["data"]] == ["org/demo"]
+            body = {"messages": [{"role": "user", "content": "Hello"}], "temperature": 0}
+            reply = requests.post(f"{url}/v1/chat/completions", json=body, timeout=PATIENCE_S).json()
+            assert reply["choices"][0]["message"]["content"] + "\n" == out
+            process.send_signal(signal.SIGUSR2)  # no successor has the conversation
+            assert b"no successor is started" in process.stderr.readline()
+            process.stdin.write(b"/exit\n")
+            process.stdin.flush()
+            assert process.wait(PATIENCE_S) == 0
+        finally:
+            process.kill()
+    with pytest.raises(requests.ConnectionError):
+        requests.get(f"{url}/health", timeout=PATIENCE_S)
+    ended = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=False)
+    assert (ended.returncode, ended.stdout) == (0, b"")
+    ended = subprocess.run([*command[:2], "/nowhere", "--device", "cpu"], cwd=ROOT, capture_output=True, timeout=PATIENCE_S, check=False)
+    assert ended.returncode == 1 and b"/nowhere" in ended.stderr
 
 
 def test_show(cache, demo):

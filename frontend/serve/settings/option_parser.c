@@ -364,6 +364,20 @@ enum result options_parse(enum options_command command, int argc, char *argv[],
     return result != RESULT_OK || options->help ? result : options_check(command, options, error);
 }
 
+enum result options_add_defaults(enum options_command command, enum options_command parsed_for,
+                                 struct options *options, struct error_text *error)
+{
+    enum result result = RESULT_OK;
+    options->request_seed = UINT64_MAX;
+    for (size_t i = 0; i < option_row_count && result == RESULT_OK; i++) {
+        const struct option_row *row = &option_rows[i];
+        if (row->name && row->fallback && (row->commands & command) &&
+            !row_find(parsed_for, row->name, strlen(row->name)))
+            result = row_set(row, row->fallback, options, error);
+    }
+    return result;
+}
+
 /* Overwrites `text` if it lies in the argument. */
 static void argument_hide(char *argument, const char *text)
 {

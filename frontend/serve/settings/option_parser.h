@@ -13,6 +13,10 @@
 enum result options_parse(enum options_command command, int argc, char *argv[],
                           struct options *options, struct error_text *error) RESULT_CHECKED;
 
+/* Adds the defaults of a command's options that `options`, parsed for another command, lacks. */
+enum result options_add_defaults(enum options_command command, enum options_command parsed_for,
+                                 struct options *options, struct error_text *error) RESULT_CHECKED;
+
 /* An option of one model; a flag's value is "true" or "false". */
 struct option_setting {
     const char *name;
