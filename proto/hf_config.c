@@ -45,6 +45,8 @@ static const struct {
     {"qwen2_vl_text", 32768},
     {"qwen2_5_vl", 32768},
     {"qwen2_5_vl_text", 32768},
+    {"paddleocr_vl", 131072},
+    {"paddleocr_vl_text", 131072},
     {"smollm3", 32768},
     {"seed_oss", 524288},
     {"gemma", 8192},

@@ -206,18 +206,25 @@ static void open_merged_patches(struct settings *s, struct image_processor *p)
         settings_fail(s, RESULT_UNSUPPORTED, "temporal_patch_size", "only 2 is done");
 }
 
-static void open_qwen(struct settings *s, struct image_processor *p)
+/* The newer and older keys of the least and the most pixels; each wins over those before it. */
+static void settings_bounds(struct settings *s, struct image_processor *p)
 {
     struct json_value size = json_value_member(s->image, "size");
-    open_merged_patches(s, p);
-    p->min_pixels = settings_u32(s, size, "min_pixels", UINT32_MAX, 56 * 56);
-    p->max_pixels = settings_u32(s, size, "max_pixels", UINT32_MAX, 28 * 28 * 1280);
     p->min_pixels = settings_u32(s, size, "shortest_edge", UINT32_MAX, p->min_pixels);
     p->max_pixels = settings_u32(s, size, "longest_edge", UINT32_MAX, p->max_pixels);
     p->min_pixels = settings_u32(s, s->image, "min_pixels", UINT32_MAX, p->min_pixels);
     p->max_pixels = settings_u32(s, s->image, "max_pixels", UINT32_MAX, p->max_pixels);
     if (p->min_pixels > p->max_pixels)
         settings_fail(s, RESULT_INVALID, "size", "the least is more than the most");
+}
+
+static void open_qwen(struct settings *s, struct image_processor *p)
+{
+    struct json_value size = json_value_member(s->image, "size");
+    open_merged_patches(s, p);
+    p->min_pixels = settings_u32(s, size, "min_pixels", UINT32_MAX, 56 * 56);
+    p->max_pixels = settings_u32(s, size, "max_pixels", UINT32_MAX, 28 * 28 * 1280);
+    settings_bounds(s, p);
     settings_token(s, "image_token", "<|image_pad|>", p->tokens.soft);
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
@@ -233,6 +240,25 @@ static void open_glm4v(struct settings *s, struct image_processor *p)
     if (p->min_pixels > p->max_pixels)
         settings_fail(s, RESULT_INVALID, "size", "the least is more than the most");
     settings_token(s, "image_token", "<|image|>", p->tokens.soft);
+    memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
+}
+
+/* Patches of one frame; older files state min_pixels and max_pixels. */
+static void open_paddleocr(struct settings *s, struct image_processor *p)
+{
+    struct json_value size = json_value_member(s->image, "size");
+    p->arithmetic = IMAGE_ARITHMETIC_TORCH;
+    settings_filter(s, IMAGE_FILTER_BICUBIC, p);
+    settings_normalization(s, true, clip_mean, clip_std, p);
+    p->patch = settings_agreed(s, "patch_size", "patch_size", LIMIT_PATCH_SIDE, 14);
+    p->merge = settings_agreed(s, "merge_size", "spatial_merge_size", LIMIT_MERGE_SIDE, 2);
+    if (settings_u32(s, s->image, "temporal_patch_size", LIMIT_PATCH_FRAMES, 1) != 1)
+        settings_fail(s, RESULT_UNSUPPORTED, "temporal_patch_size", "only 1 is done");
+    p->lifts = true;
+    p->min_pixels = settings_u32(s, size, "min_pixels", UINT32_MAX, 384 * 384);
+    p->max_pixels = settings_u32(s, size, "max_pixels", UINT32_MAX, 1536 * 1536);
+    settings_bounds(s, p);
+    settings_token(s, "image_token", "<|IMAGE_PLACEHOLDER|>", p->tokens.soft);
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
 
@@ -680,6 +706,7 @@ static const struct {
     {"qwen3_5_moe", NULL, IMAGE_FAMILY_QWEN, open_qwen},
     {"glm4v", NULL, IMAGE_FAMILY_QWEN, open_glm4v},
     {"glm_ocr", NULL, IMAGE_FAMILY_QWEN, open_glm4v},
+    {"paddleocr_vl", NULL, IMAGE_FAMILY_QWEN, open_paddleocr},
     {"gemma3", NULL, IMAGE_FAMILY_GEMMA3, open_gemma3},
     {"gemma4", NULL, IMAGE_FAMILY_GEMMA4, open_gemma4},
     {"idefics3", NULL, IMAGE_FAMILY_IDEFICS3, open_idefics3},

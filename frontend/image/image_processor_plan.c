@@ -47,6 +47,14 @@ static enum result plan_qwen(const struct image_processor *p, bool low, struct i
         height = floor(height * scale);
         width = floor(width * scale);
     }
+    if (p->lifts && height < factor) {
+        width = rint(width * factor / height);
+        height = factor;
+    }
+    if (p->lifts && width < factor) {
+        height = rint(height * factor / width);
+        width = factor;
+    }
     if (fmax(height, width) / fmin(height, width) > QWEN_MOST_RATIO)
         return refuse_shape(plan->boxed_width, plan->boxed_height, error);
     double h = rint(height / factor) * factor;

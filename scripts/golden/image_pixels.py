@@ -33,6 +33,7 @@ from transformers.models.lfm2_vl import image_processing_lfm2_vl as lfm2_vl, pro
 from transformers.models.llava import image_processing_llava as llava, processing_llava
 from transformers.models.llava_next import image_processing_llava_next as llava_next, processing_llava_next
 from transformers.models.llava_onevision import image_processing_llava_onevision as llava_onevision, processing_llava_onevision
+from transformers.models.paddleocr_vl import image_processing_paddleocr_vl as paddleocr_vl, processing_paddleocr_vl
 from transformers.models.pixtral import image_processing_pixtral as pixtral, processing_pixtral
 from transformers.models.qwen2_vl import image_processing_qwen2_vl as qwen, processing_qwen2_vl
 from transformers.models.smolvlm import image_processing_pil_smolvlm as smolvlm, processing_smolvlm
@@ -258,6 +259,12 @@ def lfm2_settings(patch, factor, tile, least, most, **more):
                              "max_image_tokens": most, **more}}
 
 
+def paddle_settings(patch, merge, least, most, **more):
+    return {"config": {"model_type": "paddleocr_vl", "vision_config": {"patch_size": patch, "spatial_merge_size": merge, "temporal_patch_size": 2}},
+            "preprocessor": {"patch_size": patch, "merge_size": merge, "temporal_patch_size": 1,
+                             "size": {"shortest_edge": least, "longest_edge": most}, **more}}
+
+
 NEXT_GRIDS = [(1, 2), (2, 1), (2, 2), (3, 1), (1, 3)]
 SQUARES = [(rows, columns) for rows in range(1, 7) for columns in range(1, 7)]
 # name: settings, and whether pixels of every image are recorded, or only of some.
@@ -289,6 +296,8 @@ SETTINGS = {
     "llava-1.6": (llava_next_settings(336, 14, NEXT_GRIDS, **CLIP), False),
     "onevision-tiny": (onevision_settings(40, 12, SQUARES[:15], 3, **CLIP), True),
     "llava-onevision": (onevision_settings(384, 14, SQUARES, 9, **HALF), False),
+    "paddleocr-tiny": (paddle_settings(6, 3, 40 * 40, 130 * 130, **HALF), True),
+    "paddleocr-vl": (paddle_settings(14, 2, 147384, 2822400, **HALF), False),
     "lfm2-tiny": (lfm2_settings(4, 2, 32, 4, 16, max_tiles=6, resample=3), True),
     "lfm2-tiny-grid": (lfm2_settings(6, 3, 36, 2, 9, max_tiles=5, min_tiles=3, use_thumbnail=False, max_pixels_tolerance=1.5, **CLIP), True),
     "lfm2-vl": (lfm2_settings(16, 2, 512, 64, 256, **HALF), False),
@@ -315,7 +324,7 @@ def make_processor(settings):
     model = settings["config"]["model_type"]
     if settings["config"]["vision_config"].get("model_type") == "pixtral":
         return pixtral.PixtralImageProcessor(**chosen(settings))
-    classes = {"lfm2_vl": lfm2_vl.Lfm2VlImageProcessor, "glm4v": glm4v.Glm4vImageProcessor, "aya_vision": got_ocr2.GotOcr2ImageProcessor, "cohere2_vision": cohere2_vision.Cohere2VisionImageProcessor, "llava": llava.LlavaImageProcessor, "llava_next": llava_next.LlavaNextImageProcessor,
+    classes = {"paddleocr_vl": paddleocr_vl.PaddleOCRVLImageProcessor, "lfm2_vl": lfm2_vl.Lfm2VlImageProcessor, "glm4v": glm4v.Glm4vImageProcessor, "aya_vision": got_ocr2.GotOcr2ImageProcessor, "cohere2_vision": cohere2_vision.Cohere2VisionImageProcessor, "llava": llava.LlavaImageProcessor, "llava_next": llava_next.LlavaNextImageProcessor,
                "llava_onevision": llava_onevision.LlavaOnevisionImageProcessor,
                "internvl": got_ocr2.GotOcr2ImageProcessor,
                "gemma3": gemma3.Gemma3ImageProcessor, "gemma4": gemma4.Gemma4ImageProcessor,
@@ -329,7 +338,7 @@ def low_options(settings):
     if model == "glm4v":
         size = settings["preprocessor"]["size"]
         return {"size": {"shortest_edge": size["shortest_edge"], "longest_edge": min(size["longest_edge"], 2 * 512 * 512)}}
-    if model.startswith("qwen"):
+    if model.startswith("qwen") or model == "paddleocr_vl":
         size = settings["preprocessor"]["size"]
         most = min(size["longest_edge"], 512 * 512)
         return {"size": {"shortest_edge": min(size["shortest_edge"], most), "longest_edge": most}}
@@ -350,6 +359,16 @@ def qwen_frames(processor, image, options):
     kind = processing_glm4v.Glm4vProcessor if glm else processing_qwen2_vl.Qwen2VLProcessor
     who = SimpleNamespace(image_token="<|image|>" if glm else "<|image_pad|>", image_processor=processor)
     text = kind.replace_image_token(who, out, 0)
+    return [frame], (0, 0), text, text.count(who.image_token)
+
+
+def paddle_frames(processor, image, options):
+    out = processor(images=[image], do_rescale=False, do_normalize=False, return_tensors="pt", **options)
+    _, lines, columns = (int(n) for n in out["image_grid_thw"][0])
+    p = processor.patch_size
+    frame = out["pixel_values"].reshape(lines, columns, 3, p, p).permute(0, 3, 1, 4, 2).reshape(lines * p, columns * p, 3)
+    who = SimpleNamespace(image_token="<|IMAGE_PLACEHOLDER|>", image_processor=processor)
+    text = processing_paddleocr_vl.PaddleOCRVLProcessor.replace_image_token(who, out, 0)
     return [frame], (0, 0), text, text.count(who.image_token)
 
 
@@ -483,6 +502,8 @@ def run(settings, processor, image, options):
         return llava_frames(processor, image, options, settings)
     if model in ("llava_next", "llava_onevision"):
         return mosaic_frames(processor, image, options, settings)
+    if model == "paddleocr_vl":
+        return paddle_frames(processor, image, options)
     if model == "lfm2_vl":
         return lfm2_frames(processor, image, options)
     if model in ("aya_vision", "cohere2_vision"):

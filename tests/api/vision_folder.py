@@ -29,6 +29,12 @@ GLM = {
     "processor": {"image_processor_type": "Glm4vImageProcessor", "patch_size": 4, "merge_size": 2, "temporal_patch_size": 2,
                   "size": {"shortest_edge": 128, "longest_edge": 8192}},
 }
+PADDLE = {
+    "special": {"<|IMAGE_START|>": 89, "<|IMAGE_END|>": 90, "<|IMAGE_PLACEHOLDER|>": 91},
+    "marker": "<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>",
+    "processor": {"image_processor_type": "PaddleOCRVLImageProcessor", "patch_size": 4, "merge_size": 2, "temporal_patch_size": 1,
+                  "size": {"shortest_edge": 64, "longest_edge": 4096}},
+}
 GEMMA4 = {
     "special": {"<|image>": 89, "<image|>": 90, "<|image|>": 91},
     "marker": "<|image|>",

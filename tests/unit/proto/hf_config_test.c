@@ -70,6 +70,8 @@ static void an_absent_context_is_the_default_of_the_class(void **state)
         {"gemma2", 8192},
         {"glm4", 131072},
         {"glm_ocr", 131072},
+        {"paddleocr_vl", 131072},
+        {"paddleocr_vl_text", 131072},
         {"glm_ocr_text", 131072},
         {"ernie4_5", 131072},
         {"glm4v", 32768},

@@ -49,6 +49,7 @@
     FAMILY(glm4v)           \
     FAMILY(glm_ocr)         \
     FAMILY(ernie4_5)        \
+    FAMILY(paddleocr_vl)    \
     FAMILY(gemma)           \
     FAMILY(gemma2)          \
     FAMILY(gemma3)          \

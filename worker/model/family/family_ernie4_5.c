@@ -1,6 +1,7 @@
 /*
  * ERNIE 4.5, the dense models: llama with queries and keys rotated in adjacent pairs, and biases of all
- * matrices of the layers or of none.
+ * matrices of the layers or of none. PaddleOCR-VL has the same layers with three positions a token, of which
+ * halves of a head rotate by sections, and a tower.
  */
 #include "worker/model/build/dense_blocks.h"
 #include "worker/model/checkpoint/family_list.h"
@@ -8,6 +9,7 @@
 #include "worker/model/gguf/checkpoint_gguf_rope.h"
 #include "worker/model/hf/checkpoint_hf.h"
 #include "worker/model/hf/checkpoint_hf_rope.h"
+#include "worker/model/hf/checkpoint_hf_vision.h"
 
 #define ROPE_BASE 500000.0f
 
@@ -59,9 +61,114 @@ static const struct hf_form hf_ernie4_5 = {
     .read_config = hf_read_config,
 };
 
+/*
+ * paddleocr_vl: published folders have the text's keys beside vision_config, and tensors of a table and
+ * of a pooling head that nothing uses.
+ *
+ * Source: transformers, configuration_paddleocr_vl.py, modeling_paddleocr_vl.py, conversion_mapping.py.
+ */
+#define PADDLE_PIXELS     384u
+#define PADDLE_WIDE       4304u
+#define PADDLE_AXIAL_BASE 10000.0f
+
+static const char *const paddle_types[] = {"paddleocr_vl", "paddleocr_vl_text", NULL};
+static const char *const paddle_wholes[] = {"paddleocr_vl", NULL};
+static const char *const paddle_texts[] = {"model.language_model.", "model.", NULL};
+static const char *const paddle_parts[] = {"model.visual.", "visual.", "model.projector.",
+                                           "mlp_AR.", NULL};
+static const char *const paddle_towers[] = {"model.visual.vision_model.", "visual.vision_model.",
+                                            NULL};
+
+static const struct tensor_name paddle_names[] = {
+    {"v.packing_embd.weight", "^embeddings.packing_position_embedding.weight"},
+    {"mm.input_norm.weight", "model.projector.pre_norm.weight"},
+    {"mm.input_norm.weight", "mlp_AR.pre_norm.weight"},
+    {"mm.input_norm.bias", "model.projector.pre_norm.bias"},
+    {"mm.input_norm.bias", "mlp_AR.pre_norm.bias"},
+    {"mm.1.weight", "model.projector.linear_1.weight"},
+    {"mm.1.weight", "mlp_AR.linear_1.weight"},
+    {"mm.1.bias", "model.projector.linear_1.bias"},
+    {"mm.1.bias", "mlp_AR.linear_1.bias"},
+    {"mm.2.weight", "model.projector.linear_2.weight"},
+    {"mm.2.weight", "mlp_AR.linear_2.weight"},
+    {"mm.2.bias", "model.projector.linear_2.bias"},
+    {"mm.2.bias", "mlp_AR.linear_2.bias"},
+    {NULL, NULL},
+};
+
+static void read_paddle(struct checkpoint_keys *keys, struct model_config *config)
+{
+    static const struct hf_rope_terms terms = {
+        .base = ROPE_BASE, .mrope = true, .sections = {16, 24, 24}};
+    bool biases = checkpoint_keys_bool_or(keys, "use_bias", false);
+    config->attention_bias = config->output_bias = config->feed_forward_bias = biases;
+    checkpoint_hf_read_only_rope(keys, config, &terms);
+}
+
+/* The table has as many positions as squares of a patch fit into image_size. */
+static void read_paddle_tower(struct checkpoint_keys *keys, struct checkpoint_keys *root,
+                              struct vision_config *config)
+{
+    const struct u32_range pixels = {1, LIMIT_PATCH_SIDE * LIMIT_PATCH_POSITIONS};
+    (void)root;
+    config->activation = checkpoint_vision_activation(keys, "hidden_act", ACTIVATION_GELU_TANH);
+    checkpoint_hf_clip_sizes(
+        keys, (struct vision_terms){.hidden = 1152, .layers = 27, .heads = 16, .patch_side = 14},
+        config);
+    config->tower.feed_forward = checkpoint_keys_u32_or(
+        keys, "intermediate_size", (struct u32_range){1, LIMIT_FEED_FORWARD}, PADDLE_WIDE);
+    checkpoint_hf_vision_merging(keys, config);
+    config->frames = 1; /* published folders state two, of which the class knows nothing */
+    checkpoint_vision_rope(keys, PADDLE_AXIAL_BASE, config);
+    config->vision.grid_positions = true;
+    uint32_t image = checkpoint_keys_u32_or(keys, "image_size", pixels, PADDLE_PIXELS);
+    if (keys->result != RESULT_OK)
+        return;
+    config->table_side = image / config->vision.patch_side;
+    if (config->table_side == 0 ||
+        (uint64_t)config->table_side * config->table_side > LIMIT_PATCH_POSITIONS)
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "image_size %u in patches of %u: not 1 to %u patches", image,
+                               config->vision.patch_side, LIMIT_PATCH_POSITIONS);
+}
+
+static const struct hf_vision_form hf_paddle_tower = {
+    .naming = {paddle_names, checkpoint_hf_clip_names, paddle_towers, NULL},
+    .probe = "v.patch_embd.weight",
+    .parts = paddle_parts,
+    .read_config = read_paddle_tower,
+};
+
+static const struct hf_form hf_paddleocr_vl = {
+    .model_types = paddle_types,
+    .defaults = {.layers = 18,
+                 .hidden = 1024,
+                 .feed_forward = 3072,
+                 .heads = 16,
+                 .kv_heads = 2,
+                 .head_dim = 128,
+                 .vocab_tokens = 103424,
+                 .norm_epsilon = 1e-5f,
+                 .tied_embeddings = true},
+    .activation_key = "hidden_act",
+    .activation = "silu",
+    .own_keys = own_keys,
+    .naming = {checkpoint_hf_usual_names, NULL, paddle_texts, paddle_parts},
+    .read_config = read_paddle,
+    .tying_wholes = paddle_wholes,
+    .vision = &hf_paddle_tower,
+};
+
 const struct model_family family_ernie4_5 = {
     .architecture = "ernie4_5",
     .gguf = &gguf_ernie4_5,
     .hf = &hf_ernie4_5,
     .list_ops = dense_blocks_list_plain,
+};
+
+const struct model_family family_paddleocr_vl = {
+    .architecture = "paddleocr",
+    .hf = &hf_paddleocr_vl,
+    .list_ops = dense_blocks_list_plain,
+    .list_vision_ops = tower_paddleocr_vl_list_ops,
 };
