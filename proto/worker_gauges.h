@@ -27,7 +27,8 @@
  *   104     8     step_time_total_us
  *   112     8     weights_bytes              written before READY
  *   120     4     weights                    enum worker_weights; written before READY
- *   124     4     unused                     zero
+ *   124     4     on_gpu                     1: the device is a GPU, whose memory takes seconds to
+ *                                            open; written before READY
  *   128     256   failure                    error text, before FAILED; readers terminate a copy
  *   384     64    backend                    "cpu avx2 2 threads"; written before READY
  *   448     112   step_tokens_classes        steps by number of tokens, WORKER_STEP_TOKENS_BOUNDS
@@ -78,7 +79,8 @@ enum worker_state {
     WORKER_LOADING = 1,  /* progress: load_done_bytes of load_total_bytes */
     WORKER_READY = 2,
     WORKER_DRAINING = 3,
-    WORKER_FAILED = 4 /* `failure` holds the error text; the process exits next */
+    WORKER_FAILED = 4, /* `failure` holds the error text; the process exits next */
+    WORKER_STANDBY = 5 /* loaded; LOADING ended, and READY follows when it takes over */
 };
 
 struct worker_gauges {
@@ -101,7 +103,7 @@ struct worker_gauges {
     _Atomic uint64_t step_time_total_us;
     _Atomic uint64_t weights_bytes;
     _Atomic uint32_t weights;
-    uint32_t unused;
+    _Atomic uint32_t on_gpu;
     char failure[256];
     char backend[64];
     _Atomic uint64_t step_tokens_classes[WORKER_STEP_TOKENS_CLASSES];

@@ -80,6 +80,8 @@ def draw_settings(rng, device):
     model = rng.choice([DEMO, DEMO, rng.choice(TINY)])
     options = ["--device", device, "--workers", rng.choice(["1", "1", "2"]), "--threads", rng.choice(["1", "2"])]
     options += ["--prefix-cache", rng.choice(["0", "1", "1"]), "--kv-survives", rng.choice(["0", "1", "1"])]
+    if "0" not in options[-4:] and rng.random() < 0.3:
+        options += ["--standby", "on"]
     options += ["--step-depth", rng.choice(["0", "1", "2"]), "--speculation", rng.choice(["auto", "auto", "off"])]
     options += ["--step-tokens", rng.choice(["0", "0", "17", "64"]), "--max-tokens", rng.choice(["0", "50"])]
     if rng.random() < 0.3:
@@ -109,7 +111,7 @@ def draw_settings(rng, device):
 
 
 DRAWN_OPTIONS = set("""
-    --model --device --workers --threads --prefix-cache --kv-survives --step-depth --step-tokens --max-tokens --mixed-prefill-tokens --itl-target-ms
+    --model --device --workers --threads --prefix-cache --kv-survives --standby --step-depth --step-tokens --max-tokens --mixed-prefill-tokens --itl-target-ms
     --batch-invariant --speculation --draft-model --seed
     --max-sequences --kv-cache-bytes --kv-cache-type --kv-quant-scheme --kv-bits --kv-group-size --quantized-kv-start --activation-bits --context
     --max-kv-size --vision-cache-size --vision-cache-bytes

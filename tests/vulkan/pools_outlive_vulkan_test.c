@@ -32,7 +32,7 @@ static int vault_open(void **state)
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
     given.vault_fd = ends[0];
     given.send_fd = ends[1];
-    given.adopt = false;
+    given.adopt = given.in_use = false;
     given.pool = POOL;
     return 0;
 }
@@ -182,6 +182,36 @@ static void test_an_empty_vault(void **state)
     expect_new_pools("its memory is gone");
 }
 
+/* A standby has the pools while another process uses them, and changes nothing that it cannot use. */
+static void test_pools_in_use_are_imported_or_left_alone(void **state)
+{
+    (void)state;
+    struct life serving, standby;
+    life_begin(&serving, true);
+    given.adopt = given.in_use = true;
+    life_begin(&standby, true);
+    assert_int_equal(standby.origin, KEPT_POOLS_ADOPTED);
+    run(&serving, NULL, 0, 44); /* after the import */
+    life_end(&serving);
+    expect_words(&standby, 0, 44);
+    life_end(&standby);
+    given.pool = POOL + 5;
+    struct vulkan_kept_pools pools;
+    struct life other;
+    other.device = vulkan_fixture_open(VULKAN_SCALAR);
+    vulkan_kept_pools_begin(&pools, other.device, &given);
+    assert_int_equal(pools.attempt, VULKAN_POOLS_IMPORT);
+    assert_memory_equal(pools.reason.text, "P2", 2);
+    assert_false(vulkan_kept_pools_retry(&pools, "its memory cannot be imported"));
+    vulkan_kept_pools_end(&pools, &other.origin);
+    vulkan_fixture_close(other.device);
+    given.pool = POOL;
+    life_begin(&other, true);
+    assert_int_equal(other.origin, KEPT_POOLS_ADOPTED);
+    expect_words(&other, 0, 44);
+    life_end(&other);
+}
+
 /* Changes the vault's message: `field` is set to `value`, or inverted if it is the device's id, which
  * may have any value; the checksum is made to fit or not. */
 static void rewrite(size_t field, uint8_t value, bool fits, uint32_t fd_count)
@@ -268,6 +298,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_contents_stay, vault_open, vault_close),
+        cmocka_unit_test_setup_teardown(test_pools_in_use_are_imported_or_left_alone, vault_open,
+                                        vault_close),
         cmocka_unit_test_setup_teardown(test_another_pool_is_discarded, vault_open, vault_close),
         cmocka_unit_test_setup_teardown(test_an_empty_vault, vault_open, vault_close),
         cmocka_unit_test_setup_teardown(test_a_damaged_message_is_discarded, vault_open,

@@ -2,8 +2,8 @@
  * Head and records are mapped; the pools' memory is mapped by the backend (kv_vault.h has the
  * layout).
  *
- * One process uses the vault at a time: the frontend starts a worker after it has reaped the one
- * before. No lock is needed, and no order between processes. A new pool is begun by truncating the
+ * One process uses the vault at a time: the frontend starts a worker, or rings a standby that has it
+ * mapped, after it has reaped the one before. No lock is needed, and no order between processes. A new pool is begun by truncating the
  * file to nothing, which frees the old pool and clears all commit words; the head follows last, so a
  * death in between leaves a vault without an intact head.
  *
@@ -126,6 +126,9 @@ enum result kv_vault_open(int fd, const struct kv_vault_shape *shape, struct kv_
     uint64_t file_bytes = vault->data_offset + shape->data_bytes;
     struct kv_vault_head head;
     vault->adopted = check(fd, shape, file_bytes, &head, &vault->reason) == RESULT_OK;
+    if (!vault->adopted && shape->in_use)
+        return error_set(error, RESULT_STALE, "it cannot be shared with a running worker: %.150s",
+                         vault->reason.text[0] ? vault->reason.text : "it is empty");
     if (!vault->adopted &&
         (file_bytes > INT64_MAX || ftruncate(fd, 0) != 0 || ftruncate(fd, (off_t)file_bytes) != 0))
         return error_set(error, RESULT_IO, "it cannot get %llu bytes: %s",

@@ -66,6 +66,7 @@ struct kv_vault_shape {
     uint64_t data_bytes;
     uint32_t counts[PREFIX_STORES];
     uint32_t images; /* 0: the model takes none */
+    bool in_use;     /* by a running worker: adopted or not opened */
 };
 
 struct kv_vault {
@@ -82,7 +83,8 @@ struct kv_vault {
 /* limit_bytes of an intact vault of that identity; 0: there is none. A device's free memory does not
  * include pools that the vault keeps, so the next worker uses the same limit. */
 uint64_t kv_vault_limit(int fd, uint64_t identity);
-/* Adopts the vault or begins a new pool in it. RESULT_IO: the memory cannot be sized or mapped. */
+/* Adopts the vault or begins a new pool in it. RESULT_IO: the memory cannot be sized or mapped.
+ * RESULT_STALE: it is in use and not of this shape. */
 enum result kv_vault_open(int fd, const struct kv_vault_shape *shape, struct kv_vault *vault,
                           struct error_text *error) RESULT_CHECKED;
 /* Discards all records: the pool's memory is another one, with this number. */

@@ -67,6 +67,7 @@ void gauge_board_set_ready(struct worker_gauges *gauges, const struct gauge_read
     set_u64(&gauges->weights_bytes, ready->weights_bytes);
     set_u32(&gauges->weights, ready->weights);
     set_u32(&gauges->prefix_cache, ready->prefix_cache);
+    set_u32(&gauges->on_gpu, ready->on_gpu);
     copy_words(gauges->backend, sizeof gauges->backend, ready->backend);
     gauge_board_set_state(gauges, WORKER_READY);
 }

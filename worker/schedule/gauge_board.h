@@ -26,6 +26,7 @@ struct gauge_ready {
     uint64_t weights_bytes;
     enum worker_weights weights;
     bool prefix_cache;
+    bool on_gpu;
     const char *backend;
 };
 /* Writes all fields, then the state READY. */

@@ -128,7 +128,9 @@ void kv_inheritance_open(struct kv_inheritance *inheritance, const struct plan *
     if (!inheritance->is_on)
         return;
     struct kv_vault *vault = &inheritance->vault;
-    struct kv_vault_shape shape = {.identity = inheritance->identity, .limit_bytes = limit_bytes};
+    struct kv_vault_shape shape = {.identity = inheritance->identity,
+                                   .limit_bytes = limit_bytes,
+                                   .in_use = options->standby_fd >= 0};
     for (uint32_t group = 0; group < plan->kv.group_count; group++)
         shape.counts[group] = budget->blocks[group];
     shape.counts[PREFIX_CHECKPOINT] = budget->checkpoint_slots;
@@ -149,6 +151,7 @@ void kv_inheritance_open(struct kv_inheritance *inheritance, const struct plan *
     if (vault->reason.text[0])
         log_info("KV cache: that of an earlier worker is not used: %s", vault->reason.text);
     backend->kept.adopt = vault->adopted;
+    backend->kept.in_use = shape.in_use;
     backend->kept.pool = vault->pool;
     backend->kept.next_pool = kv_vault_draw_pool();
     backend->kept.memory_offset = vault->data_offset;

@@ -28,6 +28,7 @@ struct worker_options {
     int prefix_load_fd;  /* file with the prefix cache of an earlier server, or -1 */
     int prefix_save_fd;  /* file for this worker's prefix cache when it drains, or -1 */
     int adapter_fd;      /* memory of LoRA adapters, or -1 */
+    int standby_fd;      /* eventfd: this worker waits until it is rung (standby_wait.h); -1: no */
     int parent_pid;
     const char *model;            /* path; points into argv */
     const char *mmproj;           /* projector file of a GGUF model, or NULL */

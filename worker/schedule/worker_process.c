@@ -23,6 +23,7 @@
 #include "worker/schedule/frontend_link.h"
 #include "worker/schedule/gauge_board.h"
 #include "worker/schedule/kv_inheritance.h"
+#include "worker/schedule/standby_wait.h"
 #include "worker/schedule/step_loop.h"
 
 #define MEGABYTE           1000000.0
@@ -76,6 +77,11 @@ static uint32_t own_threads(const struct worker_options *options)
         return options->threads;
     uint32_t share = cpu_backend_usable_cpus() / options->worker_count;
     return share > 0 ? share : 1;
+}
+
+static bool is_standby(const struct worker_process *process)
+{
+    return process->options->standby_fd >= 0;
 }
 
 /* Why no tokens are drafted, or NULL. */
@@ -286,6 +292,8 @@ static enum result choose_limits(struct worker_process *process, const struct pl
     enum result result = RESULT_OK;
     if (request->limit_bytes == 0)
         request->limit_bytes = kv_inheritance_limit(&process->inheritance);
+    if (request->limit_bytes == 0 && is_standby(process))
+        return error_set(error, RESULT_STALE, "standby: there is no KV cache to share");
     if (request->limit_bytes == 0)
         result = process->backend->interface->choose_kv_bytes(
             process->backend, plan, &process->backend_options, &request->limit_bytes, error);
@@ -360,6 +368,8 @@ static enum result decide_memory(struct worker_process *process, struct error_te
     process->backend_options.state_slots = process->kv.max_sequences + process->kv.checkpoint_slots;
     kv_inheritance_open(&process->inheritance, plan, &process->kv, request.limit_bytes,
                         &process->backend_options);
+    if (is_standby(process) && !process->inheritance.vault.adopted)
+        return error_set(error, RESULT_STALE, "standby: the KV cache in use cannot be shared");
     return RESULT_OK;
 }
 
@@ -373,6 +383,26 @@ static enum result load_backend(struct worker_process *process, struct error_tex
     return process->backend->interface->load(process->backend, model_plan(process->model),
                                              &process->backend_options, report_progress,
                                              frontend_link_gauges(process->link), error);
+}
+
+/* A standby holds no weights and no KV memory of its own, and reads the KV cache only after the wait. */
+static enum result stand_by(struct worker_process *process, struct error_text *error)
+{
+    const struct backend *backend = process->backend;
+    const char *why = "";
+    if (backend->interface->weights_origin(backend, &why) != WORKER_WEIGHTS_ADOPTED)
+        return error_set(error, RESULT_STALE,
+                         "standby: the weights in use cannot be shared: %.150s", why);
+    if (backend->interface->pools_origin(backend, &why) != KEPT_POOLS_ADOPTED)
+        return error_set(error, RESULT_STALE,
+                         "standby: the KV memory in use cannot be shared: %.150s", why);
+    log_info("standby: loaded; waits for the worker that serves to end");
+    gauge_board_set_state(frontend_link_gauges(process->link), WORKER_STANDBY);
+    frontend_link_ring(process->link);
+    enum result result = standby_wait(process->options->standby_fd, process->parent_fd, error);
+    if (result == RESULT_OK)
+        gauge_board_set_state(frontend_link_gauges(process->link), WORKER_LOADING);
+    return result;
 }
 
 /* Threads that sleep until several grammars need masks at once. */
@@ -466,19 +496,21 @@ static enum result assemble(struct worker_process *process, struct error_text *e
     log_info("ready: %s \"%s\", weights %.1f MB %s, %s", plan->config.architecture,
              plan->config.name, (double)weights_bytes / MEGABYTE, origin_words[origin],
              description);
-    gauge_board_set_ready(frontend_link_gauges(process->link),
-                          &(struct gauge_ready){
-                              .vocab_tokens = plan->config.vocab_tokens,
-                              .context_tokens = process->kv.context_tokens,
-                              .max_sequences = process->kv.max_sequences,
-                              .kv_blocks_total = kv_pools_total(&process->engine->pools),
-                              .kv_block_tokens = KV_BLOCK_TOKENS,
-                              .state_bytes = process->kv.state_bytes,
-                              .weights_bytes = weights_bytes,
-                              .weights = origin,
-                              .prefix_cache = process->options->prefix_cache != 0,
-                              .backend = description,
-                          });
+    gauge_board_set_ready(
+        frontend_link_gauges(process->link),
+        &(struct gauge_ready){
+            .vocab_tokens = plan->config.vocab_tokens,
+            .context_tokens = process->kv.context_tokens,
+            .max_sequences = process->kv.max_sequences,
+            .kv_blocks_total = kv_pools_total(&process->engine->pools),
+            .kv_block_tokens = KV_BLOCK_TOKENS,
+            .state_bytes = process->kv.state_bytes,
+            .weights_bytes = weights_bytes,
+            .weights = origin,
+            .prefix_cache = process->options->prefix_cache != 0,
+            .on_gpu = backend->interface->is_gpu && backend->interface->is_gpu(backend),
+            .backend = description,
+        });
     frontend_link_ring(process->link); /* the frontend waits for this */
     return RESULT_OK;
 }
@@ -573,7 +605,9 @@ static enum result start(struct worker_process *process, struct error_text *erro
         return result;
     /* All files are open and all threads exist. */
     worker_sandbox_enter(process->options->sandbox, process->options->device.kind);
-    return assemble(process, error);
+    if (is_standby(process))
+        result = stand_by(process, error);
+    return result == RESULT_OK ? assemble(process, error) : result;
 }
 
 static enum worker_exit stop(struct worker_process *process, enum result result,

@@ -50,9 +50,14 @@ static void write_worker(const struct chat_engine *engine, uint32_t index, struc
         text_buffer_append_text(out, "null");
     text_buffer_append_format(out,
                               ",\"state\":\"%s\",\"load_progress\":%.3f,\"restarts\":%u,"
-                              "\"failed_starts\":%u,\"last_death\":",
-                              worker.state, worker.load_progress, worker.restarts,
-                              worker.failed_starts);
+                              "\"takeovers\":%u,\"standby\":{\"state\":\"%s\",\"pid\":",
+                              worker.state, worker.load_progress, worker.restarts, worker.takeovers,
+                              worker.standby);
+    if (worker.standby_pid > 0)
+        text_buffer_append_format(out, "%d", worker.standby_pid);
+    else
+        text_buffer_append_text(out, "null");
+    text_buffer_append_format(out, "},\"failed_starts\":%u,\"last_death\":", worker.failed_starts);
     if (worker.last_death) {
         text_buffer_append_text(out, "{\"reason\":");
         append_words(out, worker.last_death);

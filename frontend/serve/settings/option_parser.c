@@ -213,6 +213,22 @@ static enum result request_seed_read(struct options *options, struct error_text 
     return RESULT_OK;
 }
 
+/* How workers are kept and confined. */
+static enum result workers_check(const struct options *options, struct error_text *error)
+{
+    bool on = strcmp(options->standby, "on") == 0;
+    if (!on && strcmp(options->standby, "auto") != 0 && strcmp(options->standby, "off") != 0)
+        return error_set(error, RESULT_INVALID, "--standby: '%.40s' is none of auto, on and off",
+                         options->standby);
+    if (on && (!options->kv_survives || !options->prefix_cache))
+        return error_set(error, RESULT_INVALID,
+                         "--standby on needs --kv-survives 1 and --prefix-cache 1");
+    if (strcmp(options->worker_sandbox, "auto") != 0 && strcmp(options->worker_sandbox, "off") != 0)
+        return error_set(error, RESULT_INVALID, "--worker-sandbox: '%.40s' is neither auto nor off",
+                         options->worker_sandbox);
+    return RESULT_OK;
+}
+
 /* Commands whose model may be given without --model. */
 static bool takes_name(enum options_command command)
 {
@@ -233,12 +249,11 @@ static enum result model_options_check(enum options_command command, struct opti
     if (options->draft_model && (speculation == SPECULATION_OFF || speculation == SPECULATION_MTP))
         return error_set(error, RESULT_INVALID, "--draft-model is not used with --speculation %s",
                          options->speculation);
-    if (strcmp(options->worker_sandbox, "auto") != 0 && strcmp(options->worker_sandbox, "off") != 0)
-        return error_set(error, RESULT_INVALID, "--worker-sandbox: '%.40s' is neither auto nor off",
-                         options->worker_sandbox);
     if (!options->tls_cert != !options->tls_key)
         return error_set(error, RESULT_INVALID, "--tls-cert and --tls-key go together");
     enum result result = devices_check(options, error);
+    if (result == RESULT_OK)
+        result = workers_check(options, error);
     if (result != RESULT_OK)
         return result;
     enum kv_cache_type kv_type;
@@ -436,6 +451,9 @@ enum result options_parse_model(const struct options *common, const char *model,
     for (size_t i = 0; result == RESULT_OK && i < setting_count; i++)
         result = setting_apply(&settings[i], seen, options, error);
     options->models_dir = NULL;
+    /* Another model may need the memory of a step. */
+    if (common->models_dir && strcmp(options->standby, "auto") == 0)
+        options->standby = "off";
     if (model)
         options->model = model;
     if (result == RESULT_OK)

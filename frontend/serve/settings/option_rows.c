@@ -264,6 +264,11 @@ const struct option_row option_rows[] = {
     HEADING("Worker failures"),
     {"worker-timeout", OPTION_COUNT, BOTH, AT(worker_timeout_s), 1, 86400, "30",
      "seconds without progress after which a worker with work to do is killed as hung"},
+    TEXT_ROW(
+        "standby", BOTH, standby, "auto",
+        "on = beside each worker a second process, with everything loaded, waits and takes over "
+        "if the worker dies; auto = on a GPU, for a server of one model; off; needs "
+        "--kv-survives 1"),
     {"poison-crashes", OPTION_COUNT, BOTH, AT(poison_crashes), 1, 1000, "3",
      "number of worker deaths in a row during a request, after which the request is retried "
      "alone"},

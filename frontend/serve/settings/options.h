@@ -90,6 +90,7 @@ struct options {
     uint64_t quantized_kv_start;
     uint64_t prefix_cache;       /* 1: computed prefixes are kept and shared */
     uint64_t kv_survives;        /* 1: they outlive their worker */
+    const char *standby;         /* auto, on or off (worker_standby.h) */
     uint64_t prefix_cache_bytes; /* serve: maximum size of a worker's file of them; 0: none */
     uint64_t max_kv_tokens;      /* maximum of prompt and answer; 0: the context */
     uint64_t kv_cache_bytes;     /* 0: the worker's choice; OPTIONS_SHARE: percent of the memory */

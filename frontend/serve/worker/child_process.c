@@ -1,6 +1,7 @@
 /*
- * The command line of a worker, and its descriptors: it inherits three to eleven by number
- * (segment, two bells, those of the vaults, files of the prefix cache, memory of adapters).
+ * The command line of a worker, and its descriptors: it inherits three to twelve by number
+ * (segment, two bells, those of the vaults, files of the prefix cache, memory of adapters, a standby's
+ * eventfd).
  */
 #include "frontend/serve/worker/child_process.h"
 
@@ -95,6 +96,8 @@ static void arguments_fill(const struct child_process_config *config, struct arg
         add_number(arguments, "--prefix-save-fd", (uint64_t)config->prefix_save);
         add_number(arguments, "--prefix-save-bytes", options->prefix_cache_bytes);
     }
+    if (config->standby >= 0)
+        add_number(arguments, "--standby-fd", (uint64_t)config->standby);
     add_number(arguments, "--parent-pid", (uint64_t)getpid());
     add_number(arguments, "--worker-index", config->worker_index);
     device_fill(config, arguments);
@@ -156,7 +159,7 @@ enum result child_process_spawn(const struct child_process_config *config,
     const int kept[] = {config->link.segment,    config->link.submit_bell, config->link.event_bell,
                         config->weights.vault,   config->weights.send,     config->kv_memory,
                         config->kv_device.vault, config->kv_device.send,   config->prefix_load,
-                        config->prefix_save,     config->adapters};
+                        config->prefix_save,     config->adapters,         config->standby};
     struct program_descriptor descriptors[sizeof kept / sizeof kept[0]];
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
         descriptors[i] = (struct program_descriptor){kept[i], kept[i]};

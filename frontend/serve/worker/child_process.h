@@ -28,6 +28,7 @@ struct child_process_config {
     int adapters;    /* memory of adapters, or -1 */
     int prefix_load; /* file of a saved prefix cache, or -1 */
     int prefix_save; /* file for the prefix cache of the worker, or -1 */
+    int standby;     /* eventfd that it waits for once it has loaded, or -1 */
     uint32_t worker_index;
     uint32_t device_workers;      /* number of workers that share its device, this one included */
     const char *pipeline_cache;   /* folder, or NULL */

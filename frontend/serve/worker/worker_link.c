@@ -125,6 +125,11 @@ void worker_link_destroy(struct worker_link *link)
     free(link);
 }
 
+void worker_link_set_owner(struct worker_link *link, const struct worker_link_owner *owner)
+{
+    link->config.owner = *owner;
+}
+
 struct worker_link_fds worker_link_fds(const struct worker_link *link)
 {
     return (struct worker_link_fds){.segment = link->segment.fd,
@@ -344,7 +349,7 @@ static enum result event_handle(struct worker_link *link, const struct token_eve
             return error_set(why, RESULT_CORRUPT, "a payload was given back that is not out");
         return RESULT_OK;
     }
-    const struct worker_listener *listener = &link->config.listener;
+    const struct worker_listener *listener = &link->config.owner.listener;
     if (listener->event(listener->context, link->config.worker, event) != RESULT_OK)
         return error_set(why, RESULT_CORRUPT, "an event of kind %u contradicts its request",
                          event->kind);
@@ -382,7 +387,7 @@ static void on_bell(int fd, short what, void *context)
     struct error_text why;
     enum result result;
     doorbell_woken(&link->event_bell);
-    link->config.bell(link->config.context);
+    link->config.owner.bell(link->config.owner.context);
     uint32_t taken = events_take(link, EVENTS_PER_WAKE, &result, &why);
     bool again = result == RESULT_OK;
     if (result == RESULT_EMPTY) {
@@ -393,11 +398,11 @@ static void on_bell(int fd, short what, void *context)
         taken += more;
     }
     if (taken > 0)
-        link->config.listener.batch_end(link->config.listener.context);
+        link->config.owner.listener.batch_end(link->config.owner.listener.context);
     if (result != RESULT_OK && result != RESULT_EMPTY) {
         link->corrupt = true;
         event_del(link->bell_event);
-        link->config.corrupt(link->config.context, why.text);
+        link->config.owner.corrupt(link->config.owner.context, why.text);
     } else if (again) {
         doorbell_cancel_sleep(&link->event_bell);
         event_active(link->bell_event, EV_READ, 0); /* after the sockets' events */
@@ -411,7 +416,7 @@ void worker_link_take_rest(struct worker_link *link)
     while (!link->corrupt && result == RESULT_OK)
         (void)events_take(link, EVENTS_PER_WAKE, &result, &why);
     link->corrupt = true; /* no further events from a dead worker */
-    link->config.listener.batch_end(link->config.listener.context);
+    link->config.owner.listener.batch_end(link->config.owner.listener.context);
 }
 
 void worker_link_read_roster(const struct worker_link *link, struct step_roster_copy *roster)

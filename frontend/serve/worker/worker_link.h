@@ -26,23 +26,31 @@ struct worker_listener {
     void (*batch_end)(void *context); /* the link's: after the events of one wake-up */
 };
 
+/* Who gets a link's reports. */
+struct worker_link_owner {
+    struct worker_listener listener;
+    void *context;               /* argument of the two functions below */
+    void (*bell)(void *context); /* the worker rang: its state changed, or events follow */
+    void (*corrupt)(void *context,
+                    const char *why); /* the worker is to be killed; no more events follow */
+};
+
 struct worker_link_config {
     struct event_base *base;
     uint32_t worker; /* its index, for the listener */
-    struct worker_listener listener;
     uint32_t generation;
     uint32_t live_requests; /* slots of the request table: sizes the rings */
     uint64_t slab_bytes;
-    void *context;               /* argument of the two functions below */
-    void (*bell)(void *context); /* the worker rang: it became ready, or events follow */
-    void (*corrupt)(void *context,
-                    const char *why); /* the worker is to be killed; no more events follow */
+    struct worker_link_owner owner;
 };
 
 enum result worker_link_create(const struct worker_link_config *config, struct worker_link **link,
                                struct error_text *error) RESULT_CHECKED;
 /* Not allowed in a callback of the link. */
 void worker_link_destroy(struct worker_link *link);
+
+/* Not allowed in a callback of the link. */
+void worker_link_set_owner(struct worker_link *link, const struct worker_link_owner *owner);
 
 /* Descriptors for the worker to inherit. */
 struct worker_link_fds {

@@ -7,7 +7,8 @@
  * published before are still taken; then its segment is discarded, so nothing that it wrote reaches
  * the next one.
  *
- * restart_policy.h decides the pause before the next start.
+ * restart_policy.h decides the pause before the next start. worker_standby.h has a process that can take
+ * over instead of a new one; if deaths are doubted to come from what workers inherit, it is dropped.
  *
  * A worker that reports a load error (WORKER_FAILED) before any worker was ever ready is not
  * restarted: the same file would fail again. One that dies without a report before any was ever
@@ -26,8 +27,8 @@
 #include <unistd.h>
 
 #include "frontend/base/monotonic_clock.h"
-#include "frontend/serve/worker/child_process.h"
 #include "frontend/serve/worker/restart_policy.h"
+#include "frontend/serve/worker/worker_standby.h"
 #include "proto/log.h"
 #include "proto/must.h"
 #include "shm/peer_watch.h"
@@ -40,9 +41,9 @@
 struct worker_supervisor {
     struct worker_supervisor_config config;
     enum supervisor_state state;
-    struct child_process process;
+    struct worker_run run;
+    struct worker_standby *standby;
     int prefix_save; /* the worker's unfinished file of its prefix cache, or -1 */
-    struct worker_link *link;
     struct event *death_event;
     struct event *timer;
     struct heartbeat_watch heartbeat;
@@ -52,7 +53,9 @@ struct worker_supervisor {
     char device[DEVICE_NAME_BYTES];
     char
         backend[sizeof((struct worker_gauges *)0)->backend + 1]; /* "" before the first was ready */
-    uint32_t starts;
+    uint32_t starts;                                             /* of serving processes */
+    uint32_t takeovers;                                          /* of these, by the standby */
+    uint32_t generation;         /* of the newest process, standbys included */
     uint32_t weights_generation; /* of the vault that the worker was given */
     uint32_t unready_deaths;     /* in a row, before the worker was ready, not from outside */
     struct restart_record record;
@@ -101,74 +104,76 @@ static void vault_doubt(struct worker_supervisor *supervisor)
 {
     log_warn(
         "worker %u died %u times before it was ready; the next one gets nothing of earlier ones",
-        supervisor->config.index, supervisor->unready_deaths);
-    vault_holder_replace(supervisor->config.weights, supervisor->weights_generation);
-    vault_renew(supervisor->config.kv_memory);
-    vault_renew(supervisor->config.kv_device);
+        supervisor->config.worker.index, supervisor->unready_deaths);
+    vault_holder_replace(supervisor->config.worker.weights, supervisor->weights_generation);
+    vault_renew(supervisor->config.worker.kv_memory);
+    vault_renew(supervisor->config.worker.kv_device);
     supervisor->unready_deaths = 0;
 }
 
 /* Only the first worker loads what an earlier server saved: if it dies of it, the next one does not. */
-static void prefix_files_choose(struct worker_supervisor *supervisor,
-                                struct child_process_config *child)
+static void prefix_files_choose(struct worker_supervisor *supervisor, struct worker_launch *launch)
 {
     const struct prefix_files *files = &supervisor->config.prefix_files;
-    uint32_t index = supervisor->config.index;
+    uint32_t index = supervisor->config.worker.index;
     bool first = supervisor->starts == 1;
     if (first)
         supervisor->prefix_save = prefix_files_begin(files, index);
-    child->prefix_load = first ? prefix_files_open_saved(files, index) : -1;
-    child->prefix_save = supervisor->prefix_save;
+    launch->prefix_load = first ? prefix_files_open_saved(files, index) : -1;
+    launch->prefix_save = supervisor->prefix_save;
+}
+
+static enum result process_launch(struct worker_supervisor *supervisor,
+                                  const struct worker_link_owner *owner, struct error_text *error)
+{
+    struct worker_launch launch = {
+        .generation = ++supervisor->generation, .owner = *owner, .standby_fd = -1};
+    worker_standby_drop(supervisor->standby);
+    supervisor->weights_generation = vault_holder_generation(supervisor->config.worker.weights);
+    prefix_files_choose(supervisor, &launch);
+    enum result result =
+        worker_launch(&supervisor->config.worker, &launch, &supervisor->run, error);
+    if (launch.prefix_load >= 0)
+        close(launch.prefix_load);
+    if (result == RESULT_OK)
+        log_info("worker %u started, pid %d", supervisor->config.worker.index,
+                 (int)supervisor->run.process.pid);
+    return result;
+}
+
+static bool standby_take(struct worker_supervisor *supervisor,
+                         const struct worker_link_owner *owner)
+{
+    if (!worker_standby_take(supervisor->standby, owner, &supervisor->run))
+        return false;
+    supervisor->takeovers++;
+    log_info("worker %u: its standby takes over, pid %d", supervisor->config.worker.index,
+             (int)supervisor->run.process.pid);
+    return true;
 }
 
 static enum result worker_start(struct worker_supervisor *supervisor, struct error_text *error)
 {
-    const struct options *options = supervisor->config.options;
-    struct worker_link_config link = {.base = supervisor->config.base,
-                                      .worker = supervisor->config.index,
-                                      .listener = supervisor->config.listener,
-                                      .generation = ++supervisor->starts,
-                                      .live_requests = supervisor->config.live_requests,
-                                      .slab_bytes = options->slab_bytes,
-                                      .context = supervisor,
-                                      .bell = on_link_bell,
-                                      .corrupt = on_link_corrupt};
-    enum result result = worker_link_create(&link, &supervisor->link, error);
-    if (result != RESULT_OK)
-        return result;
-    if (supervisor->unready_deaths >= VAULT_DEATHS_MOST)
+    const struct worker_link_owner owner = {.listener = supervisor->config.listener,
+                                            .context = supervisor,
+                                            .bell = on_link_bell,
+                                            .corrupt = on_link_corrupt};
+    supervisor->starts++;
+    bool doubtful = supervisor->unready_deaths >= VAULT_DEATHS_MOST;
+    if (doubtful)
         vault_doubt(supervisor);
-    supervisor->weights_generation = vault_holder_generation(supervisor->config.weights);
-    struct child_process_config child = {.options = options,
-                                         .link = worker_link_fds(supervisor->link),
-                                         .weights = vault_holder_fds(supervisor->config.weights),
-                                         .kv_memory = -1,
-                                         .kv_device = {-1, -1},
-                                         .adapters = supervisor->config.adapter_memory,
-                                         .worker_index = supervisor->config.index,
-                                         .device_workers = supervisor->config.device_workers,
-                                         .pipeline_cache = supervisor->config.pipeline_cache,
-                                         .checkpoint_files = supervisor->config.checkpoint_files};
-    if (supervisor->config.kv_memory)
-        child.kv_memory = vault_holder_fds(supervisor->config.kv_memory).vault;
-    if (supervisor->config.kv_device)
-        child.kv_device = vault_holder_fds(supervisor->config.kv_device);
-    prefix_files_choose(supervisor, &child);
-    result = child_process_spawn(&child, &supervisor->process, error);
-    if (child.prefix_load >= 0)
-        close(child.prefix_load);
-    if (result != RESULT_OK) {
-        worker_link_destroy(supervisor->link);
-        supervisor->link = NULL;
-        return result;
+    if (doubtful || !standby_take(supervisor, &owner)) {
+        enum result result = process_launch(supervisor, &owner, error);
+        if (result != RESULT_OK)
+            return result;
     }
-    supervisor->death_event = event_new(supervisor->config.base, supervisor->process.pid_fd,
-                                        EV_READ, on_death, supervisor);
+    supervisor->death_event =
+        event_new(supervisor->config.worker.base, supervisor->run.process.pid_fd, EV_READ, on_death,
+                  supervisor);
     must(supervisor->death_event && event_add(supervisor->death_event, NULL) == 0);
     supervisor->state = SUPERVISOR_STARTING;
     supervisor->heartbeat = (struct heartbeat_watch){0};
     supervisor->condemned[0] = '\0';
-    log_info("worker %u started, pid %d", supervisor->config.index, (int)supervisor->process.pid);
     timer_set(supervisor, START_LOOK_MS);
     return RESULT_OK;
 }
@@ -179,11 +184,12 @@ enum result worker_supervisor_create(const struct worker_supervisor_config *conf
 {
     struct worker_supervisor *made = must_alloc(1, sizeof *made);
     made->config = *config;
-    made->process.pid_fd = -1;
+    made->run.process.pid_fd = -1;
     made->prefix_save = -1;
-    device_name_write(options_device(config->options, config->index), made->device);
-    made->timer = event_new(config->base, -1, 0, on_timer, made);
+    device_name_write(options_device(config->worker.options, config->worker.index), made->device);
+    made->timer = event_new(config->worker.base, -1, 0, on_timer, made);
     must(made->timer != NULL);
+    made->standby = worker_standby_create(&made->config.worker, &made->generation);
     enum result result = worker_start(made, error);
     if (result != RESULT_OK) {
         worker_supervisor_destroy(made);
@@ -199,13 +205,13 @@ static void worker_clear(struct worker_supervisor *supervisor)
     if (supervisor->death_event)
         event_free(supervisor->death_event);
     supervisor->death_event = NULL;
-    worker_link_destroy(supervisor->link);
-    supervisor->link = NULL;
+    worker_link_destroy(supervisor->run.link);
+    supervisor->run.link = NULL;
 }
 
 static void prefix_save_end(struct worker_supervisor *supervisor, bool complete)
 {
-    prefix_files_end(&supervisor->config.prefix_files, supervisor->config.index,
+    prefix_files_end(&supervisor->config.prefix_files, supervisor->config.worker.index,
                      supervisor->prefix_save, complete);
     supervisor->prefix_save = -1;
 }
@@ -214,14 +220,15 @@ void worker_supervisor_destroy(struct worker_supervisor *supervisor)
 {
     if (!supervisor)
         return;
-    if (supervisor->process.pid > 0) {
+    if (supervisor->run.process.pid > 0) {
         struct error_text how;
         if (supervisor->death_event)
             event_del(supervisor->death_event); /* before its descriptor is closed */
-        child_process_kill(&supervisor->process);
-        (void)child_process_reap(&supervisor->process, &how);
+        child_process_kill(&supervisor->run.process);
+        (void)child_process_reap(&supervisor->run.process, &how);
     }
     worker_clear(supervisor);
+    worker_standby_destroy(supervisor->standby);
     prefix_save_end(supervisor, false);
     event_free(supervisor->timer);
     free(supervisor);
@@ -234,16 +241,16 @@ enum supervisor_state worker_supervisor_state(const struct worker_supervisor *su
 
 struct worker_link *worker_supervisor_link(const struct worker_supervisor *supervisor)
 {
-    return supervisor->link;
+    return supervisor->run.link;
 }
 
 double worker_supervisor_load_progress(const struct worker_supervisor *supervisor)
 {
     if (supervisor->state == SUPERVISOR_READY)
         return 1;
-    if (!supervisor->link)
+    if (!supervisor->run.link)
         return 0;
-    const struct worker_gauges *gauges = worker_link_gauges(supervisor->link);
+    const struct worker_gauges *gauges = worker_link_gauges(supervisor->run.link);
     uint64_t done = atomic_load_explicit(&gauges->load_done_bytes, memory_order_relaxed);
     uint64_t total = atomic_load_explicit(&gauges->load_total_bytes, memory_order_relaxed);
     return total == 0 ? 0 : done >= total ? 1 : (double)done / (double)total;
@@ -258,7 +265,7 @@ bool worker_supervisor_is_resuming(const struct worker_supervisor *supervisor)
 
 bool worker_supervisor_is_resuming_with_cache(const struct worker_supervisor *supervisor)
 {
-    return worker_supervisor_is_resuming(supervisor) && supervisor->config.kv_memory &&
+    return worker_supervisor_is_resuming(supervisor) && supervisor->config.worker.kv_memory &&
            !supervisor->reset_due;
 }
 
@@ -278,7 +285,7 @@ void worker_supervisor_note_progress(struct worker_supervisor *supervisor)
 /* The error text of a worker that reported WORKER_FAILED. */
 static bool failure_read(const struct worker_supervisor *supervisor, struct error_text *words)
 {
-    const struct worker_gauges *gauges = worker_link_gauges(supervisor->link);
+    const struct worker_gauges *gauges = worker_link_gauges(supervisor->run.link);
     /* Pairs with the worker's release store after it wrote `failure`. */
     if (atomic_load_explicit(&gauges->state, memory_order_acquire) != WORKER_FAILED)
         return false;
@@ -317,8 +324,8 @@ static void start_next(struct worker_supervisor *supervisor)
 static void end_drain(struct worker_supervisor *supervisor, int status)
 {
     prefix_save_end(supervisor, WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    log_info("worker %u ended: %s", supervisor->config.index, supervisor->last_death.text);
-    worker_link_take_rest(supervisor->link);
+    log_info("worker %u ended: %s", supervisor->config.worker.index, supervisor->last_death.text);
+    worker_link_take_rest(supervisor->run.link);
     worker_clear(supervisor);
     supervisor->state = SUPERVISOR_STOPPED;
     event_del(supervisor->timer);
@@ -350,7 +357,7 @@ static void on_death(int fd, short what, void *context)
     bool said_why = failure_read(supervisor, &words);
     event_free(supervisor->death_event); /* before its descriptor is closed */
     supervisor->death_event = NULL;
-    int status = child_process_reap(&supervisor->process, &how);
+    int status = child_process_reap(&supervisor->run.process, &how);
     enum death_cause cause =
         supervisor->condemned[0] ? supervisor->condemned_cause : death_cause_from_status(status);
     bool outside = death_cause_is_outside(cause);
@@ -359,14 +366,14 @@ static void on_death(int fd, short what, void *context)
         end_drain(supervisor, status);
         return;
     }
-    log_error("worker %u died: %s", supervisor->config.index, supervisor->last_death.text);
+    log_error("worker %u died: %s", supervisor->config.worker.index, supervisor->last_death.text);
     restart_policy_note_death(&supervisor->record, outside);
     if (before != SUPERVISOR_STARTING)
         supervisor->unready_deaths = 0;
     else if (!outside)
         supervisor->unready_deaths++;
     supervisor->state = SUPERVISOR_BACKOFF;
-    if (worker_link_reset_is_pending(supervisor->link))
+    if (worker_link_reset_is_pending(supervisor->run.link))
         supervisor->reset_due = true;
     supervisor->config.died(supervisor->config.context, cause);
     worker_clear(supervisor);
@@ -385,12 +392,12 @@ static void on_death(int fd, short what, void *context)
 
 static void condemn(struct worker_supervisor *supervisor, enum death_cause cause, const char *why)
 {
-    if (supervisor->process.pid <= 0 || supervisor->condemned[0])
+    if (supervisor->run.process.pid <= 0 || supervisor->condemned[0])
         return;
     supervisor->condemned_cause = cause;
-    log_error("worker %u is killed: %s", supervisor->config.index, why);
+    log_error("worker %u is killed: %s", supervisor->config.worker.index, why);
     snprintf(supervisor->condemned, sizeof supervisor->condemned, "killed: %.200s", why);
-    child_process_kill(&supervisor->process);
+    child_process_kill(&supervisor->run.process);
 }
 
 void worker_supervisor_condemn(struct worker_supervisor *supervisor, const char *why)
@@ -400,9 +407,21 @@ void worker_supervisor_condemn(struct worker_supervisor *supervisor, const char 
 
 /* --- watching -------------------------------------------------------------------------------- */
 
+/* It shares weights and KV cache with the process that serves. */
+static void standby_begin(struct worker_supervisor *supervisor, const struct worker_gauges *gauges)
+{
+    uint32_t weights = atomic_load_explicit(&gauges->weights, memory_order_relaxed);
+    bool shared = weights == WORKER_WEIGHTS_FILLED || weights == WORKER_WEIGHTS_ADOPTED;
+    bool on_gpu = atomic_load_explicit(&gauges->on_gpu, memory_order_relaxed) == 1;
+    const char *setting = supervisor->config.worker.options->standby;
+    bool wanted = strcmp(setting, "on") == 0 || (strcmp(setting, "auto") == 0 && on_gpu);
+    if (wanted && shared && supervisor->config.can_stand_by)
+        worker_standby_begin(supervisor->standby, supervisor->prefix_save);
+}
+
 static void look_at_start(struct worker_supervisor *supervisor)
 {
-    const struct worker_gauges *gauges = worker_link_gauges(supervisor->link);
+    const struct worker_gauges *gauges = worker_link_gauges(supervisor->run.link);
     /* Pairs with the worker's release store of READY: the other gauges are set. */
     if (atomic_load_explicit(&gauges->state, memory_order_acquire) != WORKER_READY)
         return;
@@ -412,26 +431,27 @@ static void look_at_start(struct worker_supervisor *supervisor)
         return;
     }
     if (atomic_load_explicit(&gauges->weights, memory_order_relaxed) == WORKER_WEIGHTS_REFUSED)
-        vault_holder_replace(supervisor->config.weights, supervisor->weights_generation);
+        vault_holder_replace(supervisor->config.worker.weights, supervisor->weights_generation);
     memcpy(supervisor->backend, gauges->backend, sizeof gauges->backend);
-    worker_link_set_vocab(supervisor->link, vocab);
+    worker_link_set_vocab(supervisor->run.link, vocab);
     supervisor->state = SUPERVISOR_READY;
     supervisor->ever_ready = true;
     restart_policy_note_ready(&supervisor->record);
-    log_info("worker %u ready: %s", supervisor->config.index, supervisor->backend);
+    log_info("worker %u ready: %s", supervisor->config.worker.index, supervisor->backend);
     if (supervisor->reset_due) {
         supervisor->reset_due = false;
         (void)worker_supervisor_reset_cache(supervisor);
     }
+    standby_begin(supervisor, gauges);
     supervisor->config.listener.ready(supervisor->config.listener.context);
 }
 
 static void look_at_heartbeat(struct worker_supervisor *supervisor)
 {
-    const struct worker_gauges *gauges = worker_link_gauges(supervisor->link);
+    const struct worker_gauges *gauges = worker_link_gauges(supervisor->run.link);
     uint64_t beat = atomic_load_explicit(&gauges->heartbeat, memory_order_relaxed);
     bool needed = supervisor->state == SUPERVISOR_STARTING || supervisor->work_expected;
-    int64_t limit_ms = (int64_t)supervisor->config.options->worker_timeout_s * 1000;
+    int64_t limit_ms = (int64_t)supervisor->config.worker.options->worker_timeout_s * 1000;
     if (heartbeat_watch_hung(&supervisor->heartbeat, beat, needed, monotonic_clock_ms(), limit_ms))
         condemn(supervisor, DEATH_HUNG, "it hangs: its heartbeat stands still");
 }
@@ -445,7 +465,7 @@ static void on_timer(int fd, short what, void *context)
         start_next(supervisor);
         return;
     }
-    if (!supervisor->link)
+    if (!supervisor->run.link)
         return;
     if (supervisor->state == SUPERVISOR_STARTING)
         look_at_start(supervisor);
@@ -474,7 +494,7 @@ bool worker_supervisor_reset_cache(struct worker_supervisor *supervisor)
     case SUPERVISOR_STARTING:
     case SUPERVISOR_BACKOFF: supervisor->reset_due = true; return true;
     case SUPERVISOR_READY:
-        if (worker_link_reset_cache(supervisor->link) != RESULT_OK)
+        if (worker_link_reset_cache(supervisor->run.link) != RESULT_OK)
             worker_supervisor_condemn(supervisor, "its submit ring is full");
         return true;
     case SUPERVISOR_DRAINING: prefix_save_end(supervisor, false); return false;
@@ -487,13 +507,14 @@ void worker_supervisor_drain(struct worker_supervisor *supervisor)
 {
     if (supervisor->state == SUPERVISOR_DRAINING)
         return;
-    bool running = supervisor->process.pid > 0;
-    bool asked =
-        supervisor->state == SUPERVISOR_READY && worker_link_drain(supervisor->link) == RESULT_OK;
+    worker_standby_drop(supervisor->standby);
+    bool running = supervisor->run.process.pid > 0;
+    bool asked = supervisor->state == SUPERVISOR_READY &&
+                 worker_link_drain(supervisor->run.link) == RESULT_OK;
     supervisor->state = running ? SUPERVISOR_DRAINING : SUPERVISOR_STOPPED;
     supervisor->drain_at_ms = monotonic_clock_ms();
     if (running && !asked)
-        child_process_kill(&supervisor->process); /* not ready: it has no requests */
+        child_process_kill(&supervisor->run.process); /* not ready: it has no requests */
     if (running)
         timer_set(supervisor, WATCH_LOOK_MS);
     else
@@ -529,12 +550,15 @@ void worker_supervisor_read_status(const struct worker_supervisor *supervisor,
                                          [SUPERVISOR_STOPPED] = "stopped"};
     int64_t now_ms = monotonic_clock_ms();
     *status =
-        (struct worker_status){.pid = (int)supervisor->process.pid,
+        (struct worker_status){.pid = (int)supervisor->run.process.pid,
                                .device = supervisor->device,
                                .backend = supervisor->backend[0] ? supervisor->backend : NULL,
                                .state = states[supervisor->state],
                                .load_progress = worker_supervisor_load_progress(supervisor),
                                .restarts = supervisor->starts > 0 ? supervisor->starts - 1 : 0,
+                               .takeovers = supervisor->takeovers,
+                               .standby = worker_standby_state_name(supervisor->standby),
+                               .standby_pid = worker_standby_pid(supervisor->standby),
                                .failed_starts = supervisor->record.failed_starts};
     if (supervisor->last_death.text[0]) {
         status->last_death = supervisor->last_death.text;
@@ -542,10 +566,10 @@ void worker_supervisor_read_status(const struct worker_supervisor *supervisor,
     }
     if (supervisor->state == SUPERVISOR_BACKOFF && supervisor->start_at_ms > now_ms)
         status->next_start_ms = supervisor->start_at_ms - now_ms;
-    if (!supervisor->link)
+    if (!supervisor->run.link)
         return;
-    read_gauges(supervisor->link, status);
-    const struct worker_gauges *gauges = worker_link_gauges(supervisor->link);
+    read_gauges(supervisor->run.link, status);
+    const struct worker_gauges *gauges = worker_link_gauges(supervisor->run.link);
     uint64_t beat = atomic_load_explicit(&gauges->heartbeat, memory_order_relaxed);
     if (supervisor->heartbeat.started && supervisor->work_expected &&
         beat == supervisor->heartbeat.last_beat)

@@ -1,6 +1,6 @@
 /*
- * Keeps one worker process alive: starts it on a fresh segment, sees it become ready, die or hang,
- * and starts the next one.
+ * Keeps one worker alive: starts its process on a fresh segment, sees it become ready, die or hang, and
+ * starts the next one or lets its standby take over.
  *
  *   STARTING --ready--> READY --drain--> DRAINING --exit--> STOPPED
  *      | ^ ^               |
@@ -11,11 +11,9 @@
 #ifndef SHOAL_FRONTEND_SERVE_WORKER_WORKER_SUPERVISOR_H
 #define SHOAL_FRONTEND_SERVE_WORKER_WORKER_SUPERVISOR_H
 
-#include "frontend/serve/settings/options.h"
 #include "frontend/serve/worker/death_cause.h"
 #include "frontend/serve/worker/prefix_files.h"
-#include "frontend/serve/worker/vault_holder.h"
-#include "frontend/serve/worker/worker_link.h"
+#include "frontend/serve/worker/worker_launch.h"
 
 struct worker_supervisor;
 
@@ -28,18 +26,9 @@ enum supervisor_state {
 };
 
 struct worker_supervisor_config {
-    struct event_base *base;
-    const struct options *options;
-    struct vault_holder *weights;   /* may be shared with other supervisors */
-    struct vault_holder *kv_memory; /* of this worker's KV cache; NULL: it ends with the worker */
-    struct vault_holder *kv_device; /* NULL: the KV cache is host memory, or ends with the worker */
-    int adapter_memory;             /* descriptor of the adapters' memory, or -1 */
-    struct prefix_files prefix_files; /* the first worker loads, the last one saves */
-    uint32_t device_workers;          /* number of workers that share the device */
-    const char *pipeline_cache;       /* folder, or NULL */
-    const char *checkpoint_files; /* that it may open (proto/checkpoint_files.h), or NULL: any */
-    uint32_t index;               /* index in the pool, for the worker's name */
-    uint32_t live_requests;
+    struct worker_settings worker;
+    struct prefix_files prefix_files; /* the first process loads, the last one saves */
+    bool can_stand_by; /* the KV cache is kept and the memory is this model's alone */
     struct worker_listener listener;
     void *context; /* argument of the three functions below */
     /* The worker is dead and not READY; its link exists until this returns, for
@@ -81,6 +70,9 @@ struct worker_status {
                           "on_trial" */
     double load_progress;
     uint32_t restarts;
+    uint32_t takeovers;  /* of these, by a standby */
+    const char *standby; /* "none", "loading" or "waiting" */
+    int standby_pid;     /* 0: none */
     uint32_t failed_starts;
     const char *last_death; /* its cause; NULL: none yet */
     int64_t last_death_ms;  /* ago */

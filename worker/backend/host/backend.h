@@ -126,6 +126,8 @@ struct backend_interface {
     /* Text for the start-up line: "cpu avx2, 2 threads". */
     const char *(*description)(const struct backend *backend);
     uint64_t (*weights_bytes)(const struct backend *backend);
+    /* After load(): the device is a GPU. NULL: the host itself. */
+    bool (*is_gpu)(const struct backend *backend);
     /* After load(); *reason: why a given vault is not used, else "". */
     enum worker_weights (*weights_origin)(const struct backend *backend, const char **reason);
     /* After load(): where the memory of KV blocks and recurrent state comes from; *reason: why given

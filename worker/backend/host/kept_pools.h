@@ -16,6 +16,7 @@
 struct kept_pools {
     bool is_given;
     bool adopt;             /* a pool of number `pool` should be there */
+    bool in_use;            /* by a running worker: adopted or, on a device, the load fails */
     uint64_t pool;          /* not 0 */
     uint64_t next_pool;     /* number of the pool that is made if that one cannot be used */
     int memory_fd;          /* for pools in host memory: a memfd of sufficient size, */

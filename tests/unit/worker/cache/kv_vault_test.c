@@ -113,6 +113,34 @@ static void test_another_shape_begins_anew(void **state)
     close(fd);
 }
 
+/* A standby must not change the vault of the process that serves. */
+static void test_one_in_use_is_adopted_or_left_alone(void **state)
+{
+    (void)state;
+    struct kv_vault_shape shared = shape, other = shape;
+    shared.in_use = other.in_use = true;
+    other.counts[1]++;
+    int fd = begun(), empty = memfd_create("vault", MFD_CLOEXEC);
+    struct kv_vault vault;
+    struct error_text error;
+    open_vault(fd, &shape, &vault);
+    kv_vault_ledger(&vault).records[9].stamp = 6;
+    kv_vault_close(&vault);
+    assert_int_equal(kv_vault_open(fd, &other, &vault, &error), RESULT_STALE);
+    assert_non_null(strstr(error.text, "H4"));
+    assert_null(vault.bytes);
+    assert_int_equal(kv_vault_open(empty, &shared, &vault, &error), RESULT_STALE);
+    struct stat status;
+    assert_int_equal(fstat(empty, &status), 0);
+    assert_int_equal(status.st_size, 0);
+    open_vault(fd, &shared, &vault);
+    assert_true(vault.adopted);
+    assert_int_equal(kv_vault_ledger(&vault).records[9].stamp, 6);
+    kv_vault_close(&vault);
+    close(fd);
+    close(empty);
+}
+
 static void test_a_damaged_head_begins_anew(void **state)
 {
     (void)state;
@@ -225,6 +253,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_same_shape_is_adopted),
         cmocka_unit_test(test_another_shape_begins_anew),
+        cmocka_unit_test(test_one_in_use_is_adopted_or_left_alone),
         cmocka_unit_test(test_a_damaged_head_begins_anew),
         cmocka_unit_test(test_a_head_of_another_version_begins_anew),
         cmocka_unit_test(test_data_follows_the_records),

@@ -317,6 +317,11 @@ static enum worker_weights weights_origin(const struct backend *backend, const c
     return vulkan->origin.kind;
 }
 
+static bool is_gpu(const struct backend *backend)
+{
+    return own_const(backend)->device->facts.type != VK_PHYSICAL_DEVICE_TYPE_CPU;
+}
+
 static enum kept_pools_origin pools_origin(const struct backend *backend, const char **reason)
 {
     *reason = own_const(backend)->program.pools_reason.text;
@@ -370,6 +375,7 @@ struct backend *vulkan_backend_create(void)
         .last_logits = last_logits,
         .description = description,
         .weights_bytes = weights_bytes,
+        .is_gpu = is_gpu,
         .weights_origin = weights_origin,
         .pools_origin = pools_origin,
         .kept_blocks = kept_blocks,

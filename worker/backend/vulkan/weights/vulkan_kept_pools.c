@@ -2,8 +2,9 @@
  * Import, else export, else private memory. The vault is emptied before new memory is allocated, so
  * that two pools never have to fit the device at once.
  *
- * No lock is needed: the vault belongs to one worker at a time, and the frontend starts the next one
- * after it has reaped the one before. By then the driver has ended the dead process's work, so no
+ * No lock is needed: the vault belongs to one worker at a time, and the frontend starts the next one,
+ * or rings its standby, after it has reaped the one before. A standby (`in_use`) imports and never
+ * empties or fills. By then the driver has ended the dead process's work, so no
  * kernel of it writes to the memory any more.
  */
 #include "worker/backend/vulkan/weights/vulkan_kept_pools.h"
@@ -100,7 +101,7 @@ void vulkan_kept_pools_begin(struct vulkan_kept_pools *pools, const struct vulka
                         "%.60s cannot share memory between processes", device->facts.name);
         return;
     }
-    if (options->adopt && read_vault(pools) == RESULT_OK)
+    if ((options->adopt && read_vault(pools) == RESULT_OK) || options->in_use)
         pools->attempt = VULKAN_POOLS_IMPORT;
     else
         prepare_export(pools);
@@ -182,7 +183,7 @@ enum result vulkan_kept_pools_finish(struct vulkan_kept_pools *pools, const stru
 
 bool vulkan_kept_pools_retry(struct vulkan_kept_pools *pools, const char *why)
 {
-    if (pools->attempt == VULKAN_POOLS_PRIVATE)
+    if (pools->attempt == VULKAN_POOLS_PRIVATE || pools->options.in_use)
         return false;
     (void)error_set(&pools->reason, RESULT_IO, "%.200s", why);
     vulkan_vault_message_close(&pools->message);

@@ -71,14 +71,15 @@ static int setup(void **state)
     (void)state;
     struct error_text error;
     base = event_base_new();
-    struct worker_link_config config = {.base = base,
-                                        .generation = 1,
-                                        .live_requests = 4,
-                                        .slab_bytes = 1u << 20,
-                                        .worker = WORKER_INDEX,
-                                        .listener = {.event = on_event, .batch_end = on_batch_end},
-                                        .bell = on_bell,
-                                        .corrupt = on_corrupt};
+    struct worker_link_config config = {
+        .base = base,
+        .generation = 1,
+        .live_requests = 4,
+        .slab_bytes = 1u << 20,
+        .worker = WORKER_INDEX,
+        .owner = {.listener = {.event = on_event, .batch_end = on_batch_end},
+                  .bell = on_bell,
+                  .corrupt = on_corrupt}};
     assert_int_equal(worker_link_create(&config, &link_under_test, &error), RESULT_OK);
     worker_link_set_vocab(link_under_test, VOCAB);
     struct worker_link_fds fds = worker_link_fds(link_under_test);
