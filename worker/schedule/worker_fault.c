@@ -110,7 +110,7 @@ static void call_kernel(enum worker_fault_kind kind)
 {
     if (kind != WORKER_FAULT_OPEN_AT_STEP && kind != WORKER_FAULT_SOCKET_AT_STEP)
         return;
-    int fd = kind == WORKER_FAULT_OPEN_AT_STEP ? open("/dev/null", O_RDONLY | O_CLOEXEC)
+    int fd = kind == WORKER_FAULT_OPEN_AT_STEP ? open("/dev/null", O_WRONLY | O_CLOEXEC)
                                                : socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     log_error("the call that --fault requests returned %d", fd);
 }

@@ -11,6 +11,7 @@
  */
 #include "worker/schedule/worker_sandbox.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -62,6 +63,16 @@ void worker_sandbox_enter(enum worker_sandbox sandbox, enum device_kind device)
         .call = SYS_##name, SECCOMP_KILL, SECCOMP_HAS_ANY_OF, .argument = 2, .word = PROT_EXEC     \
     }
 
+#define REFUSE(name)                                                                               \
+    {                                                                                              \
+        .call = SYS_##name, .action = SECCOMP_REFUSE                                               \
+    }
+#define KILL_WRITING(name, flags)                                                                  \
+    {                                                                                              \
+        .call = SYS_##name, SECCOMP_KILL, SECCOMP_HAS_ANY_OF, .argument = flags,                   \
+        .word = O_WRONLY | O_RDWR | O_CREAT                                                        \
+    }
+
 static const struct seccomp_rule cpu_rules[] = {
     /* abort(); signals to this process have rules of their own */
     ADMIT(getpid),
@@ -105,11 +116,13 @@ static const struct seccomp_rule cpu_rules[] = {
     ADMIT(getrandom),
 /* what an attacker needs: files, sockets, programs, processes */
 #ifdef SYS_open
-    KILL(open),
+    KILL_WRITING(open, 1),
+    REFUSE(open),
     KILL(fork),
     KILL(vfork),
 #endif
-    KILL(openat),
+    KILL_WRITING(openat, 2),
+    REFUSE(openat), /* free() asks a file whether a thread's heap may shrink, and keeps it if not */
     KILL(openat2),
     KILL(socket),
     KILL(connect),
