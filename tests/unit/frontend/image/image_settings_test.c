@@ -17,8 +17,8 @@
 #include "proto/must.h"
 #include "tests/support/drawn_image.h"
 
-#define QWEN "{\"model_type\":\"qwen2_5_vl\",\"vision_config\":{}}"
-#define GLM  "{\"model_type\":\"glm4v\",\"vision_config\":{}}"
+#define QWEN   "{\"model_type\":\"qwen2_5_vl\",\"vision_config\":{}}"
+#define GLM    "{\"model_type\":\"glm4v\",\"vision_config\":{}}"
 #define PADDLE "{\"model_type\":\"paddleocr_vl\",\"vision_config\":{}}"
 #define GEMMA3                                                                                     \
     "{\"model_type\":\"gemma3\",\"vision_config\":{\"image_size\":56,\"patch_size\":14},"          \
