@@ -60,8 +60,13 @@ def kill_workers(server):
     return len(workers)
 
 
-def test_streams_go_on_and_weights_stay(model, tmp_path):
-    with ShoalServer(*OPTIONS, "--pipeline-cache", str(tmp_path / "cache"), model=model) as server:
+@pytest.fixture(scope="module")
+def pipelines(tmp_path_factory):
+    return tmp_path_factory.mktemp("pipelines")
+
+
+def test_streams_go_on_and_weights_stay(model, pipelines):
+    with ShoalServer(*OPTIONS, "--pipeline-cache", str(pipelines), model=model) as server:
         server.wait_ready(COMPILING_S)
         whole = [(word * TOKENS, "length") for word in WORDS]
         assert read_all(open_streams(server)) == whole
@@ -79,7 +84,23 @@ def test_streams_go_on_and_weights_stay(model, tmp_path):
         worker = server.get("/v1/status").json["workers"][0]
         assert worker["device"] == "vulkan:0" and worker["backend"].startswith("vulkan llvmpipe")
         assert worker["restarts"] == 2
-        assert list((tmp_path / "cache").iterdir()), "compiled shaders are kept"
+        assert list(pipelines.iterdir()), "compiled shaders are kept"
+
+
+def test_a_standby_takes_over(model, pipelines):
+    with ShoalServer(*OPTIONS, "--standby", "on", "--pipeline-cache", str(pipelines), model=model) as server:
+        server.wait_ready(COMPILING_S)
+        whole = [(word * TOKENS, "length") for word in WORDS]
+        for life in range(1, 3):
+            wait_until(lambda: server.get("/v1/status").json["workers"][0]["standby"]["state"] == "waiting", "the standby", COMPILING_S)
+            streams = open_streams(server)
+            first = streams[0].wait_token()["choices"][0]["delta"]["content"]
+            kill_workers(server)
+            resumed = read_all(streams)
+            resumed[0] = (first + resumed[0][0], resumed[0][1])
+            assert resumed == whole, f"after death {life}"
+            assert server.get("/v1/status").json["workers"][0]["takeovers"] == life
+        assert "blocks of an earlier worker taken over" in server.log_text()
 
 
 def test_two_workers_of_a_device_share_what_one_left(model):
