@@ -213,10 +213,13 @@ static enum result request_seed_read(struct options *options, struct error_text 
     return RESULT_OK;
 }
 
-/* How workers are kept and confined. */
-static enum result workers_check(const struct options *options, struct error_text *error)
+/* How workers are kept and confined. A single answer or chat is not worth a standby by default. */
+static enum result workers_check(enum options_command command, struct options *options,
+                                 struct error_text *error)
 {
     bool on = strcmp(options->standby, "on") == 0;
+    if (command != OPTIONS_SERVE && strcmp(options->standby, "auto") == 0)
+        options->standby = "off";
     if (!on && strcmp(options->standby, "auto") != 0 && strcmp(options->standby, "off") != 0)
         return error_set(error, RESULT_INVALID, "--standby: '%.40s' is none of auto, on and off",
                          options->standby);
@@ -253,7 +256,7 @@ static enum result model_options_check(enum options_command command, struct opti
         return error_set(error, RESULT_INVALID, "--tls-cert and --tls-key go together");
     enum result result = devices_check(options, error);
     if (result == RESULT_OK)
-        result = workers_check(options, error);
+        result = workers_check(command, options, error);
     if (result != RESULT_OK)
         return result;
     enum kv_cache_type kv_type;

@@ -44,6 +44,30 @@ static void options_have_defaults(void **state)
     assert_int_equal(options.served_model_names.count, 0);
 }
 
+/* A second process is for servers of one model, unless it is asked for. */
+static void a_standby_is_for_servers_of_one_model(void **state)
+{
+    (void)state;
+    struct options options, own;
+    struct error_text error;
+    assert_int_equal(parse(OPTIONS_SERVE, "--model m", &options, &error), RESULT_OK);
+    assert_string_equal(options.standby, "auto");
+    assert_int_equal(parse(OPTIONS_GENERATE, "--model m --prompt p", &options, &error), RESULT_OK);
+    assert_string_equal(options.standby, "off");
+    assert_int_equal(parse(OPTIONS_SERVE, "--models-dir d", &options, &error), RESULT_OK);
+    assert_int_equal(options_parse_model(&options, "m", NULL, 0, &own, &error), RESULT_OK);
+    assert_string_equal(own.standby, "off");
+    assert_int_equal(parse(OPTIONS_SERVE, "--models-dir d --standby on", &options, &error),
+                     RESULT_OK);
+    assert_int_equal(options_parse_model(&options, "m", NULL, 0, &own, &error), RESULT_OK);
+    assert_string_equal(own.standby, "on");
+    assert_int_equal(
+        parse(OPTIONS_SERVE, "--model m --standby on --prefix-cache 0", &options, &error),
+        RESULT_INVALID);
+    assert_int_equal(parse(OPTIONS_SERVE, "--model m --standby 1", &options, &error),
+                     RESULT_INVALID);
+}
+
 static void a_model_has_options_of_its_own(void **state)
 {
     (void)state;
@@ -365,6 +389,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_are_gathered_in_order),
         cmocka_unit_test(options_have_defaults),
+        cmocka_unit_test(a_standby_is_for_servers_of_one_model),
         cmocka_unit_test(a_model_has_options_of_its_own),
         cmocka_unit_test(devices_are_assigned_in_turn),
         cmocka_unit_test(auto_stands_alone_and_is_the_default),
