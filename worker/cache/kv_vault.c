@@ -3,9 +3,9 @@
  * layout).
  *
  * One process uses the vault at a time: the frontend starts a worker, or rings a standby that has it
- * mapped, after it has reaped the one before. No lock is needed, and no order between processes. A new pool is begun by truncating the
- * file to nothing, which frees the old pool and clears all commit words; the head follows last, so a
- * death in between leaves a vault without an intact head.
+ * mapped, after it has reaped the one before. No lock is needed, and no order between processes.
+ * A new pool is begun by truncating the file to nothing, which frees the old pool and clears all
+ * commit words; the head follows last, so a death in between leaves a vault without an intact head.
  *
  * No size, count or offset is taken from the vault, except limit_bytes, which only the budget uses.
  */

@@ -28,7 +28,7 @@ enum supervisor_state {
 struct worker_supervisor_config {
     struct worker_settings worker;
     struct prefix_files prefix_files; /* the first process loads, the last one saves */
-    bool can_stand_by; /* the KV cache is kept and the memory is this model's alone */
+    bool can_stand_by;                /* the KV cache and its index are kept */
     struct worker_listener listener;
     void *context; /* argument of the three functions below */
     /* The worker is dead and not READY; its link exists until this returns, for

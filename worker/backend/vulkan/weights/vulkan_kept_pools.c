@@ -3,9 +3,11 @@
  * that two pools never have to fit the device at once.
  *
  * No lock is needed: the vault belongs to one worker at a time, and the frontend starts the next one,
- * or rings its standby, after it has reaped the one before. A standby (`in_use`) imports and never
- * empties or fills. By then the driver has ended the dead process's work, so no
- * kernel of it writes to the memory any more.
+ * or rings its standby, after it has reaped the one before. By then the driver has ended the dead
+ * process's work, so no kernel of it writes to the memory any more.
+ *
+ * A standby (`in_use`) imports while the other process uses the memory, and never empties or fills the
+ * vault.
  */
 #include "worker/backend/vulkan/weights/vulkan_kept_pools.h"
 

@@ -460,6 +460,32 @@ static void an_event_that_its_request_denies_ends_the_link(void **state)
     assert_int_equal(corruptions_seen, 1);
 }
 
+static enum result refuse_event(void *context, uint32_t worker, const struct token_event *event)
+{
+    (void)context;
+    (void)worker;
+    (void)event;
+    return RESULT_CORRUPT;
+}
+
+/* As a standby's link, whose owner takes no events before it serves. */
+static void events_go_to_the_owner_of_the_time(void **state)
+{
+    (void)state;
+    const struct worker_link_owner refuses = {
+        .listener = {.event = refuse_event, .batch_end = on_batch_end},
+        .bell = on_bell,
+        .corrupt = on_corrupt};
+    peer_says(&(struct token_event){.kind = TOKEN_EVENT_TOKEN, .token = 1});
+    peer_commits();
+    assert_int_equal(events_seen, 1);
+    worker_link_set_owner(link_under_test, &refuses);
+    peer_says(&(struct token_event){.kind = TOKEN_EVENT_TOKEN, .token = 1});
+    peer_commits();
+    assert_int_equal(events_seen, 1);
+    assert_int_equal(corruptions_seen, 1);
+}
+
 static void an_impossible_ring_count_ends_the_link(void **state)
 {
     (void)state;
@@ -527,6 +553,7 @@ int main(void)
         TEST(all_events_of_a_wake_up_are_one_batch),
         TEST(an_impossible_event_ends_the_link),
         TEST(an_event_that_its_request_denies_ends_the_link),
+        TEST(events_go_to_the_owner_of_the_time),
         TEST(an_impossible_ring_count_ends_the_link),
         TEST(what_a_dead_worker_published_is_still_taken),
         TEST(the_submit_ring_holds_all_that_may_be_outstanding),
