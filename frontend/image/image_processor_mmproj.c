@@ -216,6 +216,20 @@ static void open_lfm2(struct mmproj_settings *s, struct image_processor *p)
     set_token(p->tokens.marker, "<image>");
 }
 
+/* image_size is the longer side's maximum. */
+static void open_pixtral(struct mmproj_settings *s, struct image_processor *p)
+{
+    p->family = IMAGE_FAMILY_PIXTRAL;
+    p->arithmetic = IMAGE_ARITHMETIC_TORCH;
+    p->filter = IMAGE_FILTER_BICUBIC;
+    p->merge = read_u32(s, "spatial_merge_size", LIMIT_MERGE_SIDE, 1);
+    p->longest_edge = read_u32(s, "image_size", LIMIT_IMAGE_SIDE, 0);
+    set_token(p->tokens.soft, "[IMG]");
+    set_token(p->tokens.after, "[IMG_BREAK]");
+    set_token(p->tokens.end, "[IMG_END]");
+    set_token(p->tokens.marker, "[IMG]");
+}
+
 static const struct {
     const char *projector;
     const char *texts[5]; /* architectures of text models; the rest is NULL */
@@ -226,6 +240,7 @@ static const struct {
     {"idefics3", {"llama"}, open_idefics3},
     {"internvl", {"qwen2", "qwen3", "qwen3moe", "llama"}, open_internvl},
     {"lfm2", {"lfm2"}, open_lfm2},
+    {"pixtral", {"llama", "mistral3"}, open_pixtral},
     {"qwen2vl_merger", {"qwen2vl"}, open_qwen2},
     {"qwen2.5vl_merger", {"qwen2vl"}, open_qwen2},
     {"qwen3vl_merger", {"qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe"}, open_qwen3},

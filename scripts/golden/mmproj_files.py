@@ -5,8 +5,9 @@ usage: mmproj_files.py SOURCE TARGET
 
 For each family that GGUF can state: TARGET/<family>/text.gguf and mmproj.gguf in F32, mmproj-f16.gguf, and for projectors
 that older converters wrote mmproj-swapped.gguf, in which ffn_up and ffn_down have each other's names. Keys, tensor names and
-permutations are those of llama.cpp's conversion scripts (gemma.py, internvl.py, lfm2.py, qwenvl.py, qwen3vl.py, smolvlm.py) as of 2026-11; keys that
-its base class writes for every tower are in write_sizes(). TARGET is written under a temporary name first. Needs gguf and
+permutations are those of llama.cpp's conversion scripts (gemma.py, internvl.py, lfm2.py, llava.py, pixtral.py, qwenvl.py, qwen3vl.py, smolvlm.py) as of
+2026-11; keys that its base class writes for every tower are in write_sizes(). Layers that a folder does not use are left out
+where the file cannot say so. TARGET is written under a temporary name first. Needs gguf and
 numpy.
 """
 import json
@@ -19,7 +20,7 @@ import gguf
 import numpy as np
 
 from checkpoint_variants import add_settings, read_safetensors, stored
-from families import gemma3, gemma4, gemma4_moe, lfm2, llama, qwen2, qwen3, qwen3_5, qwen3_5_moe
+from families import gemma3, gemma4, gemma4_moe, lfm2, llama, ministral3, qwen2, qwen3, qwen3_5, qwen3_5_moe, shared
 
 TEXT_PREFIXES = ("model.language_model.", "language_model.model.", "model.text_model.")
 TOWER_PREFIXES = ("model.visual.", "visual.", "model.vision_tower.", "vision_tower.", "model.vision_model.")
@@ -43,6 +44,12 @@ GEMMA4_LAYER = {
     "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_out", "self_attn.q_norm": "attn_q_norm",
     "self_attn.k_norm": "attn_k_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
 }
+PIXTRAL_LAYER = {
+    "attention_norm": "ln1", "ffn_norm": "ln2", "attention.q_proj": "attn_q", "attention.k_proj": "attn_k",
+    "attention.v_proj": "attn_v", "attention.o_proj": "attn_out", "feed_forward.gate_proj": "ffn_gate",
+    "feed_forward.up_proj": "ffn_up", "feed_forward.down_proj": "ffn_down",
+}
+BREAK_TOKEN = 89  # of Pixtral's lines
 
 
 # --- the text -----------------------------------------------------------------------------------
@@ -57,6 +64,8 @@ def text_metadata(kind, config, writer):
         lfm2.gguf_metadata(config | {"block_ffn_dim_multiplier": 1.5, "block_multiple_of": 1}, writer)
         return
     add_settings(writer, config)
+    if kind == "mistral3_wide":
+        ministral3.gguf_metadata(config, writer)
     if kind == "gemma3":
         writer.add_sliding_window(config["sliding_window"])
         writer.add_uint32("gemma3.attention.sliding_window_pattern", config["sliding_window_pattern"])
@@ -87,7 +96,7 @@ def with_stacks(tensors):
 def text_tensors(kind, config, tensors):
     if kind == "qwen3_5_moe":
         tensors = with_stacks(tensors)
-    if kind == "smolvlm":
+    if kind in ("smolvlm", "mistral3", "pixtral", "pixtral_wide"):
         return {llama.shared.gguf_name(name): llama.permuted(config, name, array) for name, array in tensors.items()}
     return TEXTS[kind][1].gguf_tensors(config, tensors)
 
@@ -97,7 +106,8 @@ TEXTS = {
     "gemma3": ("gemma3", gemma3), "gemma4": ("gemma4", gemma4), "gemma4_moe": ("gemma4", gemma4_moe),
     "qwen2_vl": ("qwen2vl", qwen2), "qwen2_5_vl": ("qwen2vl", qwen2), "qwen3_vl": ("qwen3vl", qwen3),
     "qwen3_5": ("qwen35", qwen3_5), "qwen3_5_moe": ("qwen35moe", qwen3_5_moe), "smolvlm": ("llama", llama),
-    "lfm2_vl": ("lfm2", lfm2), "internvl": ("qwen2", qwen2), "internvl_wide": ("qwen3", qwen3),
+    "mistral3": ("llama", llama), "mistral3_wide": ("mistral3", ministral3), "pixtral": ("llama", llama),
+    "pixtral_wide": ("llama", llama), "lfm2_vl": ("lfm2", lfm2), "internvl": ("qwen2", qwen2), "internvl_wide": ("qwen3", qwen3),
 }
 
 
@@ -127,6 +137,11 @@ def layer_name(name, at, names):
     layer, rest = name.removeprefix(at).split(".", 1)
     stem, ending = rest.rsplit(".", 1)
     return f"v.blk.{layer}.{names[stem]}.{ending}"
+
+
+def used_layers(config):
+    """Of the tower, if one before its last gives the features."""
+    return config["vision_config"]["num_hidden_layers"] + 1 + config.get("vision_feature_layer", -1)
 
 
 def siglip_tensors(tower):
@@ -225,7 +240,27 @@ def internvl_tensors(config, tower, rest):
     return found
 
 
+def pixtral_tensors(config, tower, rest):
+    heads, used = config["vision_config"]["num_attention_heads"], used_layers(config)
+    whole = {"patch_conv": "v.patch_embd", "ln_pre": "v.pre_ln"}
+    rename = {"norm": "mm.input_norm", "patch_merger.merging_layer": "mm.patch_merger", "linear_1": "mm.1", "linear_2": "mm.2"}
+    found = {}
+    for name, array in tower.items():
+        stem, ending = name.rsplit(".", 1)
+        if stem in whole:
+            found[f"{whole[stem]}.{ending}"] = array
+        elif int(name.split(".")[2]) < used:
+            pairs = stem.endswith(("q_proj", "k_proj"))
+            found[layer_name(name, "transformer.layers.", PIXTRAL_LAYER)] = shared.halves_to_pairs(array, heads) if pairs else array
+    for name, array in rest.items():
+        stem, ending = name.split("multi_modal_projector.")[1].rsplit(".", 1)
+        found[f"{rename[stem]}.{ending}"] = array
+    return found
+
+
 PROJECTORS = {
+    "mistral3": ("pixtral", pixtral_tensors), "mistral3_wide": ("pixtral", pixtral_tensors),
+    "pixtral": ("pixtral", pixtral_tensors), "pixtral_wide": ("pixtral", pixtral_tensors),
     "lfm2_vl": ("lfm2", lfm2_tensors), "internvl": ("internvl", internvl_tensors), "internvl_wide": ("internvl", internvl_tensors),
     "gemma3": ("gemma3", gemma3_tensors), "gemma4": ("gemma4v", gemma4_tensors), "gemma4_moe": ("gemma4v", gemma4_tensors),
     "qwen2_vl": ("qwen2vl_merger", qwen_tensors), "qwen2_5_vl": ("qwen2.5vl_merger", qwen_tensors),
@@ -251,9 +286,20 @@ def write_sizes(writer, vision, text, mean, std):
     writer.add_vision_image_std(std)
 
 
+def pixtral_metadata(config, writer):
+    """The base is a key of the class for Mistral's own layout alone."""
+    vision = config["vision_config"]
+    writer.add_vision_attention_layernorm_eps(1e-5)
+    (writer.add_vision_use_silu if vision["hidden_act"] == "silu" else writer.add_vision_use_gelu)(True)
+    if "spatial_merge_size" in config:
+        writer.add_vision_spatial_merge_size(config["spatial_merge_size"])
+    if "rope_parameters" in vision:
+        writer.add_rope_freq_base(vision["rope_parameters"]["rope_theta"])
+
+
 def tower_metadata(kind, config, text, writer):
     vision, projector = dict(config["vision_config"]), PROJECTORS[kind][0]
-    clip = kind.startswith("qwen2")
+    clip = kind.startswith("qwen2") or projector == "pixtral"
     mean, std = ([0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]) if clip else ([0.5] * 3, [0.5] * 3)
     if kind.startswith("internvl"):
         mean, std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
@@ -269,11 +315,16 @@ def tower_metadata(kind, config, text, writer):
         vision |= {"intermediate_size": vision["hidden_size"], "hidden_size": vision["embed_dim"]}
     if projector == "qwen3vl_merger":
         vision["image_size"] = int(vision["num_position_embeddings"] ** 0.5 * vision["patch_size"])
+    if projector == "pixtral":
+        vision["num_hidden_layers"] = used_layers(config)
     write_sizes(writer, vision, text, mean, std)
     if kind.startswith("gemma4"):
         writer.add_clip_vision_projector_type(projector)
     else:
         writer.add_clip_projector_type(projector)
+    if projector == "pixtral":
+        pixtral_metadata(config, writer)
+        return
     epsilon = text["rms_norm_eps"] if kind.startswith("qwen") else vision.get("layer_norm_eps", 1e-6)
     writer.add_vision_attention_layernorm_eps(epsilon)
     if kind == "qwen2_5_vl":
@@ -333,8 +384,10 @@ def write_tower(kind, config, tensors, path, type_name="F32", old=False):
     writer = gguf.GGUFWriter(str(path), "clip")
     writer.add_type("mmproj")
     tower_metadata(kind, config, text_config(config), writer)
-    _, tower, rest = split_names(tensors)
+    words, tower, rest = split_names(tensors)
     found = PROJECTORS[kind][1](config, tower, rest)
+    if PROJECTORS[kind][0] == "pixtral":
+        found["v.token_embd.img_break"] = words["model.embed_tokens.weight"][BREAK_TOKEN]
     add_tensors(writer, {swapped(name) if old else name: array for name, array in found.items()}, type_name)
 
 

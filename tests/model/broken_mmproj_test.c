@@ -22,7 +22,7 @@
 
 static const char *const families[] = {"internvl",   "internvl_wide", "gemma3",     "gemma4",
                                        "gemma4_moe", "qwen2_vl",      "qwen2_5_vl", "qwen3_vl",
-                                       "smolvlm",    "lfm2_vl"};
+                                       "smolvlm",    "lfm2_vl",       "mistral3",   "pixtral"};
 static const char *const counts[] = {"clip.vision.embedding_length", "clip.vision.block_count",
                                      "clip.vision.attention.head_count", "clip.vision.patch_size"};
 

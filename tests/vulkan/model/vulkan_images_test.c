@@ -4,10 +4,10 @@
  * in one step, several rows of a sequence and single ones. Text alone uses the same kernels and is
  * part of every prompt.
  *
- *   vulkan_images_test [all]
+ *   vulkan_images_test [all | FAMILY]
  *
- * A driver for the CPU compiles for seconds for each family, so without `all` only three are tried.
- * Together they have every relation between steps and images: spans, features in parts and
+ * A driver for the CPU compiles for seconds for each family, so without an argument only three are tried,
+ * and no projector files. Together they have every relation between steps and images: spans, features in parts and
  * positions in turns, positions in sections beside recurrent state.
  */
 // tags: no-sanitizers native
@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -25,10 +26,13 @@
 /* Share of the largest logit. The KV cache is f16, which alone causes 3e-3 in Gemma 3's spans on
  * the CPU backend too; matrix units take all inputs as f16. */
 #define DIFFERENCE_MAX 8e-3
+#define FILES          "build/mmproj/"
 #define PIECE          9u
 #define SINGLES        4u /* rows at a prompt's end that come one to a step */
 
-static struct model_runner *open_runner(const struct tower_scene *scene)
+/* Opens the folder, or if `text` is not NULL, that file and its projector file. */
+static struct model_runner *open_runner(const struct tower_scene *scene, const char *text,
+                                        const char *tower)
 {
     static const struct vulkan_settings vulkan = {.tier_limit = VULKAN_TIER_HIGHEST,
                                                   .kernels_when_needed = true};
@@ -36,8 +40,9 @@ static struct model_runner *open_runner(const struct tower_scene *scene)
                                                  .sequences = 2,
                                                  .sequence_tokens = SCENE_TOKENS,
                                                  .step_rows = 2 * SCENE_TOKENS,
-                                                 .feature_rows = scene->feature_rows};
-    return model_runner_create(scene->path, &options);
+                                                 .feature_rows = scene->feature_rows,
+                                                 .tower = text ? tower : NULL};
+    return model_runner_create(text ? text : scene->path, &options);
 }
 
 /* The end of a piece that begins at row `from`: `rows` later, or after the span that it would cut.
@@ -101,42 +106,55 @@ static double check_pieces(struct model_runner *runner, const struct tower_scene
     return worst;
 }
 
-static bool is_tried(bool all, const char *family)
+static bool is_tried(const char *which, const char *family)
 {
-    return all || strcmp(family, "gemma3") == 0 || strcmp(family, "qwen3_vl") == 0 ||
+    if (which)
+        return strcmp(which, "all") == 0 || strcmp(which, family) == 0;
+    return strcmp(family, "gemma3") == 0 || strcmp(family, "qwen3_vl") == 0 ||
            strcmp(family, "qwen3_5") == 0;
+}
+
+static void run(const char *family, const char *text, const char *tower)
+{
+    struct tower_scene scene;
+    double whole = 0;
+    tower_scene_read(family, &scene);
+    struct model_runner *runner = open_runner(&scene, text, tower);
+    model_runner_encode(runner, &(const struct encode_batch){scene.image_count, scene.images});
+    for (uint32_t p = 0; p < scene.prompt_count; p++) {
+        double difference = check_whole(runner, &scene, &scene.prompts[p]);
+        whole = difference > whole ? difference : whole;
+    }
+    const struct scene_prompt *together[2] = {&scene.prompts[0],
+                                              &scene.prompts[scene.prompt_count - 1]};
+    double pieces = check_pieces(runner, &scene, together);
+    printf("%-16s %-6s whole %.0e  in pieces %.0e\n", family, text ? "GGUF" : "folder", whole,
+           pieces);
+    model_runner_destroy(runner);
+    tower_scene_free(&scene);
 }
 
 static void test_families(void **state)
 {
-    const bool *all = *state;
+    const char *which = *state;
     char names[SCENE_FAMILIES][SCENE_NAME_BYTES];
     uint32_t count = tower_scene_families(names);
     assert_true(count > 0);
     for (uint32_t i = 0; i < count; i++) {
-        struct tower_scene scene;
-        double whole = 0;
-        if (!is_tried(*all, names[i]))
+        char text[SCENE_NAME_BYTES + 32], tower[SCENE_NAME_BYTES + 32];
+        if (!is_tried(which, names[i]))
             continue;
-        tower_scene_read(names[i], &scene);
-        struct model_runner *runner = open_runner(&scene);
-        model_runner_encode(runner, &(const struct encode_batch){scene.image_count, scene.images});
-        for (uint32_t p = 0; p < scene.prompt_count; p++) {
-            double difference = check_whole(runner, &scene, &scene.prompts[p]);
-            whole = difference > whole ? difference : whole;
-        }
-        const struct scene_prompt *together[2] = {&scene.prompts[0],
-                                                  &scene.prompts[scene.prompt_count - 1]};
-        double pieces = check_pieces(runner, &scene, together);
-        printf("%-16s whole %.0e  in pieces %.0e\n", names[i], whole, pieces);
-        model_runner_destroy(runner);
-        tower_scene_free(&scene);
+        run(names[i], NULL, NULL);
+        snprintf(text, sizeof text, FILES "%.60s/text.gguf", names[i]);
+        snprintf(tower, sizeof tower, FILES "%.60s/mmproj.gguf", names[i]);
+        if (which && access(tower, F_OK) == 0)
+            run(names[i], text, tower);
     }
 }
 
 int main(int argc, char **argv)
 {
-    bool all = argc > 1 && strcmp(argv[1], "all") == 0;
-    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_families, &all)};
+    char *which = argc > 1 ? argv[1] : NULL;
+    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_families, which)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,6 +136,7 @@ static struct tower_tensors list_layers(struct plan_builder *b, const struct vis
         plan_builder_end_stage(b);
     }
     tower_blocks_skip_rest(b, c, false);
+    plan_builder_use_in_config(b, "v.token_embd.img_break"); /* a row of the text's table */
     return t;
 }
 

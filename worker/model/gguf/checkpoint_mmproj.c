@@ -34,6 +34,7 @@
 #define GEMMA4_BASE     100.0f
 #define IDEFICS3_MERGE  2u
 #define INTERNVL_MERGE  2u
+#define PIXTRAL_BASE    10000.0f
 #define LFM2_MERGE      2u
 #define LFM2_EPSILON    1e-5f /* of the norm of joined rows */
 
@@ -43,13 +44,20 @@ struct mmproj_reader {
     const struct model_config *text;
     struct vision_config *config;
     bool swapped; /* ffn_up and ffn_down */
+    void (*list_ops)(struct plan_builder *builder, const struct vision_config *config);
+};
+
+enum gate { /* of the feed-forward part, by clip.use_silu */
+            GATE_IS_GELU,
+            GATE_IS_SILU,
+            GATE_IS_STATED,
 };
 
 struct mmproj_form {
     const char *projector;
     const char *const *architectures; /* of text models, ends with NULL */
     const struct tensor_name *names;
-    bool silu; /* clip.use_silu */
+    enum gate gate;
     void (*read_config)(struct mmproj_reader *reader);
     void (*list_ops)(struct plan_builder *builder, const struct vision_config *config);
 };
@@ -193,6 +201,53 @@ static void read_lfm2(struct mmproj_reader *reader)
     read_projector(reader);
 }
 
+/* --- pixtral ---------------------------------------------------------------------------------- */
+
+/* Checks the embedding of [IMG_BREAK], which is taken from the text model: the token is in the prompt. */
+static void check_break(struct mmproj_reader *reader)
+{
+    const struct gguf_tensor *row = find(reader, "v.token_embd.img_break");
+    if (!row)
+        checkpoint_keys_refuse(reader->keys, RESULT_INVALID,
+                               "tensor v.token_embd.img_break is missing");
+    else if (row->dimensions[0] != reader->text->hidden)
+        checkpoint_keys_refuse(reader->keys, RESULT_INVALID,
+                               "tensor v.token_embd.img_break: %llu columns, not %u",
+                               (unsigned long long)row->dimensions[0], reader->text->hidden);
+}
+
+/* Rows of q and k are in Mistral's order, in which the two of a rotated pair are adjacent. */
+static void read_pixtral_rope(struct mmproj_reader *reader, struct checkpoint_keys *clip)
+{
+    struct vision_config *config = reader->config;
+    float base = checkpoint_keys_f32_or(clip, "rope.freq_base", (struct f32_range){1.0f, 1e12f},
+                                        PIXTRAL_BASE);
+    checkpoint_keys_leave(reader->keys, clip);
+    checkpoint_vision_rope_shared(reader->keys, base, config);
+    config->tower.ropes[0].pairing = ROPE_PAIRS_ADJACENT;
+}
+
+/* Mistral 3's file has a matrix that merges squares, Pixtral's has none. */
+static void read_pixtral(struct mmproj_reader *reader)
+{
+    struct vision_config *config = reader->config;
+    struct checkpoint_keys clip = {
+        .file = reader->keys->file, .section = "clip", .error = reader->keys->error};
+    read_sizes(reader, read_epsilon(reader));
+    bool silu = checkpoint_keys_bool_or(&clip, "use_silu", false);
+    config->activation = silu ? ACTIVATION_SILU : ACTIVATION_GELU_ERF;
+    read_pixtral_rope(reader, &clip);
+    config->vision.merge_side = read_merge(reader, "spatial_merge_size", 1);
+    config->projector_bias = find(reader, "mm.1.bias") != NULL;
+    config->text_epsilon = reader->text->norm_epsilon;
+    if (find(reader, "mm.patch_merger.weight"))
+        reader->list_ops = tower_mistral3_list_ops;
+    else if (reader->keys->result == RESULT_OK && config->vision.merge_side > 1)
+        checkpoint_keys_refuse(reader->keys, RESULT_INVALID,
+                               "tensor mm.patch_merger.weight is missing");
+    check_break(reader);
+}
+
 /* --- gemma4 ----------------------------------------------------------------------------------- */
 
 static void read_gemma4(struct mmproj_reader *reader)
@@ -316,6 +371,11 @@ static const struct tensor_name internvl_names[] = {
     {"mm.3.bias", "mm.model.mlp.3.bias"},
     {NULL, NULL},
 };
+static const struct tensor_name pixtral_names[] = {
+    {"mm.norm.weight", "mm.input_norm.weight"},
+    {"mm.merge.weight", "mm.patch_merger.weight"},
+    {NULL, NULL},
+};
 /* The file's names are the ones that towers ask for. */
 static const struct tensor_name plain_names[] = {
     {NULL, NULL},
@@ -347,16 +407,20 @@ static const char *const qwen3_texts[] = {"qwen3vl", "qwen3vlmoe", "qwen35", "qw
 
 static const char *const lfm2_texts[] = {"lfm2", NULL};
 static const char *const internvl_texts[] = {"qwen2", "qwen3", "qwen3moe", "llama", NULL};
+static const char *const pixtral_texts[] = {"llama", "mistral3", NULL};
 
 static const struct mmproj_form forms[] = {
-    {"gemma3", gemma3_texts, gemma3_names, false, read_gemma3, tower_gemma3_list_ops},
-    {"gemma4v", gemma4_texts, gemma4_names, false, read_gemma4, tower_gemma4_list_ops},
-    {"idefics3", llama_texts, idefics3_names, false, read_idefics3, tower_idefics3_list_ops},
-    {"internvl", internvl_texts, internvl_names, false, read_internvl, tower_internvl_list_ops},
-    {"lfm2", lfm2_texts, plain_names, false, read_lfm2, tower_lfm2_vl_list_ops},
-    {"qwen2vl_merger", qwen2_texts, plain_names, false, read_qwen, tower_qwen2_vl_list_ops},
-    {"qwen2.5vl_merger", qwen2_texts, plain_names, true, read_qwen2_5, tower_qwen2_5_vl_list_ops},
-    {"qwen3vl_merger", qwen3_texts, qwen3_names, false, read_qwen3, tower_qwen3_vl_list_ops},
+    {"gemma3", gemma3_texts, gemma3_names, GATE_IS_GELU, read_gemma3, tower_gemma3_list_ops},
+    {"gemma4v", gemma4_texts, gemma4_names, GATE_IS_GELU, read_gemma4, tower_gemma4_list_ops},
+    {"idefics3", llama_texts, idefics3_names, GATE_IS_GELU, read_idefics3, tower_idefics3_list_ops},
+    {"internvl", internvl_texts, internvl_names, GATE_IS_GELU, read_internvl,
+     tower_internvl_list_ops},
+    {"lfm2", lfm2_texts, plain_names, GATE_IS_GELU, read_lfm2, tower_lfm2_vl_list_ops},
+    {"pixtral", pixtral_texts, pixtral_names, GATE_IS_STATED, read_pixtral, tower_pixtral_list_ops},
+    {"qwen2vl_merger", qwen2_texts, plain_names, GATE_IS_GELU, read_qwen, tower_qwen2_vl_list_ops},
+    {"qwen2.5vl_merger", qwen2_texts, plain_names, GATE_IS_SILU, read_qwen2_5,
+     tower_qwen2_5_vl_list_ops},
+    {"qwen3vl_merger", qwen3_texts, qwen3_names, GATE_IS_GELU, read_qwen3, tower_qwen3_vl_list_ops},
 };
 
 static bool is_listed(const char *const *names, const char *name)
@@ -409,13 +473,14 @@ static void check_whole(const struct mmproj_form *form, struct mmproj_reader *re
                                hidden, reader->text->hidden);
     struct checkpoint_keys clip = {.file = keys->file, .section = "clip", .error = keys->error};
     bool vision = checkpoint_keys_bool_or(&clip, "has_vision_encoder", true);
-    bool silu = checkpoint_keys_bool_or(&clip, "use_silu", form->silu);
+    bool expected = form->gate == GATE_IS_SILU;
+    bool silu = checkpoint_keys_bool_or(&clip, "use_silu", expected);
     if (!vision)
         checkpoint_keys_refuse(&clip, RESULT_UNSUPPORTED, "key clip.has_vision_encoder is false");
-    if (silu != form->silu)
+    if (silu != expected && form->gate != GATE_IS_STATED)
         checkpoint_keys_refuse(
             &clip, RESULT_UNSUPPORTED, "key clip.use_silu is %s, but projector \"%s\" has %s",
-            silu ? "true" : "false", form->projector, form->silu ? "silu" : "gelu");
+            silu ? "true" : "false", form->projector, expected ? "silu" : "gelu");
     checkpoint_keys_leave(keys, &clip);
 }
 
@@ -428,12 +493,13 @@ enum result checkpoint_mmproj_read(const struct gguf_file *file, const struct mo
     const struct mmproj_form *form = find_form(file, text, error);
     if (!form)
         return RESULT_UNSUPPORTED;
+    reader.list_ops = form->list_ops;
     snprintf(tower->config.tower.architecture, sizeof tower->config.tower.architecture, "%s",
              form->projector);
     tower->config.vision.text_hidden = text->hidden;
     check_whole(form, &reader);
     form->read_config(&reader);
-    tower->list_ops = form->list_ops;
+    tower->list_ops = reader.list_ops;
     tower->naming = (struct tensor_naming){.names = form->names,
                                            .usual = reader.swapped ? swapped_names : NULL,
                                            .other_parts = other_parts};
