@@ -25,6 +25,7 @@ struct mmproj_settings {
     const struct gguf_file *tower;
     struct error_text *error;
     enum result result;
+    uint32_t text_hidden; /* width of the text model's rows; 0: not stated */
 };
 
 static void fail(struct mmproj_settings *s, const char *key, const char *words)
@@ -216,6 +217,55 @@ static void open_lfm2(struct mmproj_settings *s, struct image_processor *p)
     set_token(p->tokens.marker, "<image>");
 }
 
+/* Reads a flat list of [height, width] in pixels as grids of tiles; false if the key is absent. */
+static bool read_grids(struct mmproj_settings *s, struct image_processor *p)
+{
+    static const char key[] = "image_grid_pinpoints";
+    struct gguf_array sizes;
+    enum result result = gguf_file_array(s->tower, SECTION "image_grid_pinpoints", &sizes);
+    if (result == RESULT_NOT_FOUND)
+        return false;
+    bool good = result == RESULT_OK && sizes.type != GGUF_STRING && sizes.type != GGUF_ARRAY &&
+                sizes.count >= 2 && sizes.count % 2 == 0 && sizes.count / 2 <= LIMIT_IMAGE_GRIDS;
+    for (uint64_t i = 0; good && i < sizes.count; i += 2) {
+        double rows = gguf_array_f64(&sizes, i) / p->side;
+        double columns = gguf_array_f64(&sizes, i + 1) / p->side;
+        good = rows >= 1 && columns >= 1 && rows * columns < LIMIT_IMAGE_TILES &&
+               rows == floor(rows) && columns == floor(columns);
+        if (!good)
+            break;
+        p->grids[p->grid_count].rows = (uint16_t)rows;
+        p->grids[p->grid_count++].columns = (uint16_t)columns;
+    }
+    if (!good)
+        fail(s, key, "is no list of sizes in whole tiles, of fewer than 64");
+    return true;
+}
+
+/* Checks the projection's width; projection_dim is CLIP's own. */
+static void check_projection(struct mmproj_settings *s)
+{
+    const struct gguf_tensor *last = gguf_file_find_tensor(s->tower, "mm.2.weight");
+    if (s->result == RESULT_OK && (!last || last->dimensions[1] != s->text_hidden))
+        s->result = error_set(s->error, RESULT_INVALID,
+                              "tensor mm.2.weight is missing or has not the text model's width");
+}
+
+/* CLIP's images are cut, SigLIP's squashed, as transformers' processors for these towers do. */
+static void open_mlp(struct mmproj_settings *s, struct image_processor *p)
+{
+    p->arithmetic = IMAGE_ARITHMETIC_TORCH;
+    p->filter = IMAGE_FILTER_BICUBIC;
+    p->merge = 1;
+    read_square(s, 1, p);
+    check_projection(s);
+    p->family = read_grids(s, p) ? IMAGE_FAMILY_MOSAIC : IMAGE_FAMILY_LLAVA;
+    if (p->family == IMAGE_FAMILY_LLAVA && gguf_file_find_tensor(s->tower, "v.class_embd"))
+        p->shortest_edge = p->side;
+    set_token(p->tokens.soft, "<image>");
+    set_token(p->tokens.marker, "<image>");
+}
+
 /* image_size is the longer side's maximum. */
 static void open_pixtral(struct mmproj_settings *s, struct image_processor *p)
 {
@@ -233,17 +283,19 @@ static void open_pixtral(struct mmproj_settings *s, struct image_processor *p)
 static const struct {
     const char *projector;
     const char *texts[5]; /* architectures of text models; the rest is NULL */
+    bool clip_width;      /* projection_dim is not the text's width */
     void (*open)(struct mmproj_settings *s, struct image_processor *p);
 } projectors[] = {
-    {"gemma3", {"gemma3"}, open_gemma3},
-    {"gemma4v", {"gemma4"}, open_gemma4},
-    {"idefics3", {"llama"}, open_idefics3},
-    {"internvl", {"qwen2", "qwen3", "qwen3moe", "llama"}, open_internvl},
-    {"lfm2", {"lfm2"}, open_lfm2},
-    {"pixtral", {"llama", "mistral3"}, open_pixtral},
-    {"qwen2vl_merger", {"qwen2vl"}, open_qwen2},
-    {"qwen2.5vl_merger", {"qwen2vl"}, open_qwen2},
-    {"qwen3vl_merger", {"qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe"}, open_qwen3},
+    {"gemma3", {"gemma3"}, false, open_gemma3},
+    {"gemma4v", {"gemma4"}, false, open_gemma4},
+    {"idefics3", {"llama"}, false, open_idefics3},
+    {"internvl", {"qwen2", "qwen3", "qwen3moe", "llama"}, false, open_internvl},
+    {"lfm2", {"lfm2"}, false, open_lfm2},
+    {"mlp", {"llama", "qwen2", "phi3", "gemma"}, true, open_mlp},
+    {"pixtral", {"llama", "mistral3"}, false, open_pixtral},
+    {"qwen2vl_merger", {"qwen2vl"}, false, open_qwen2},
+    {"qwen2.5vl_merger", {"qwen2vl"}, false, open_qwen2},
+    {"qwen3vl_merger", {"qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe"}, false, open_qwen3},
 };
 
 static bool is_text(struct gguf_string text, size_t projector)
@@ -255,14 +307,16 @@ static bool is_text(struct gguf_string text, size_t projector)
 }
 
 static void check_width(struct mmproj_settings *s, const struct gguf_file *text,
-                        struct gguf_string architecture)
+                        struct gguf_string architecture, bool clip_width)
 {
     char key[96];
     uint32_t hidden = 0;
     snprintf(key, sizeof key, "%.*s.embedding_length", (int)architecture.length,
              architecture.bytes);
-    if (gguf_file_u32(text, key, &hidden) == RESULT_OK && hidden > 0 &&
-        read_u32(s, "projection_dim", UINT32_MAX, hidden) != hidden)
+    if (gguf_file_u32(text, key, &hidden) != RESULT_OK)
+        return;
+    s->text_hidden = hidden;
+    if (hidden > 0 && !clip_width && read_u32(s, "projection_dim", UINT32_MAX, hidden) != hidden)
         fail(s, "projection_dim", "is not the text model's hidden size");
 }
 
@@ -287,7 +341,7 @@ enum result image_processor_open_mmproj(const struct gguf_file *tower, const str
                              "projector \"%s\" does not belong to a text model of architecture "
                              "%.*s",
                              projectors[i].projector, (int)architecture.length, architecture.bytes);
-        check_width(&s, text, architecture);
+        check_width(&s, text, architecture, projectors[i].clip_width);
         processor->patch = read_u32(&s, "patch_size", LIMIT_PATCH_SIDE, 0);
         read_normalization(&s, processor);
         projectors[i].open(&s, processor);

@@ -6,7 +6,7 @@ usage: mmproj_files.py SOURCE TARGET
 For each family that GGUF can state: TARGET/<family>/text.gguf and mmproj.gguf in F32, mmproj-f16.gguf, and for projectors
 that older converters wrote mmproj-swapped.gguf, in which ffn_up and ffn_down have each other's names. Keys, tensor names and
 permutations are those of llama.cpp's conversion scripts (gemma.py, internvl.py, lfm2.py, llava.py, pixtral.py, qwenvl.py, qwen3vl.py, smolvlm.py) as of
-2026-11; keys that its base class writes for every tower are in write_sizes(). Layers that a folder does not use are left out
+2026-11, and for mlp of tools/mtmd/legacy-models; keys that its base class writes for every tower are in write_sizes(). Layers that a folder does not use are left out
 where the file cannot say so. TARGET is written under a temporary name first. Needs gguf and
 numpy.
 """
@@ -20,7 +20,7 @@ import gguf
 import numpy as np
 
 from checkpoint_variants import add_settings, read_safetensors, stored
-from families import gemma3, gemma4, gemma4_moe, lfm2, llama, ministral3, qwen2, qwen3, qwen3_5, qwen3_5_moe, shared
+from families import gemma3, gemma4, gemma4_moe, lfm2, llama, ministral3, mistral, qwen2, qwen3, qwen3_5, qwen3_5_moe, shared
 
 TEXT_PREFIXES = ("model.language_model.", "language_model.model.", "model.text_model.")
 TOWER_PREFIXES = ("model.visual.", "visual.", "model.vision_tower.", "vision_tower.", "model.vision_model.")
@@ -30,6 +30,7 @@ SIGLIP_LAYER = {
 }
 SIGLIP = {"embeddings.patch_embedding": "v.patch_embd", "embeddings.position_embedding": "v.position_embd",
           "post_layernorm": "v.post_ln"}
+CLIP = SIGLIP | {"pre_layrnorm": "v.pre_ln"}
 QWEN_LAYER = {"norm1": "ln1", "norm2": "ln2", "attn.qkv": "attn_qkv", "attn.proj": "attn_out", "mlp.fc1": "ffn_up",
               "mlp.fc2": "ffn_down", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
               "mlp.linear_fc1": "ffn_up", "mlp.linear_fc2": "ffn_down"}
@@ -64,8 +65,8 @@ def text_metadata(kind, config, writer):
         lfm2.gguf_metadata(config | {"block_ffn_dim_multiplier": 1.5, "block_multiple_of": 1}, writer)
         return
     add_settings(writer, config)
-    if kind == "mistral3_wide":
-        ministral3.gguf_metadata(config, writer)
+    if kind in ("mistral3_wide", "llava_siglip", "llava_next_wide"):
+        TEXTS[kind][1].gguf_metadata(config, writer)
     if kind == "gemma3":
         writer.add_sliding_window(config["sliding_window"])
         writer.add_uint32("gemma3.attention.sliding_window_pattern", config["sliding_window_pattern"])
@@ -96,7 +97,7 @@ def with_stacks(tensors):
 def text_tensors(kind, config, tensors):
     if kind == "qwen3_5_moe":
         tensors = with_stacks(tensors)
-    if kind in ("smolvlm", "mistral3", "pixtral", "pixtral_wide"):
+    if TEXTS[kind][1] is llama:
         return {llama.shared.gguf_name(name): llama.permuted(config, name, array) for name, array in tensors.items()}
     return TEXTS[kind][1].gguf_tensors(config, tensors)
 
@@ -107,7 +108,9 @@ TEXTS = {
     "qwen2_vl": ("qwen2vl", qwen2), "qwen2_5_vl": ("qwen2vl", qwen2), "qwen3_vl": ("qwen3vl", qwen3),
     "qwen3_5": ("qwen35", qwen3_5), "qwen3_5_moe": ("qwen35moe", qwen3_5_moe), "smolvlm": ("llama", llama),
     "mistral3": ("llama", llama), "mistral3_wide": ("mistral3", ministral3), "pixtral": ("llama", llama),
-    "pixtral_wide": ("llama", llama), "lfm2_vl": ("lfm2", lfm2), "internvl": ("qwen2", qwen2), "internvl_wide": ("qwen3", qwen3),
+    "pixtral_wide": ("llama", llama), "llava": ("llama", llama), "llava_siglip": ("llama", mistral),
+    "llava_next": ("llama", llama), "llava_next_wide": ("llama", mistral),
+    "lfm2_vl": ("lfm2", lfm2), "internvl": ("qwen2", qwen2), "internvl_wide": ("qwen3", qwen3),
 }
 
 
@@ -123,7 +126,7 @@ def split_names(tensors):
             text["model." + name.removeprefix(text_prefix)] = array
         elif name.endswith("lm_head.weight"):
             text["lm_head.weight"] = array
-        elif "connector" in name or "projector" in name or "embed_vision" in name:
+        elif "connector" in name or "projector" in name or name.endswith("image_newline") or "embed_vision" in name:
             rest[name] = array
         else:
             text[name] = array
@@ -240,6 +243,28 @@ def internvl_tensors(config, tower, rest):
     return found
 
 
+def mlp_tensors(config, tower, rest):
+    """CLIP's or SigLIP's layers; the class row is stored without its one dimension more."""
+    used, found = used_layers(config), {}
+    tower = {name.removeprefix("vision_model."): array for name, array in tower.items()}
+    for name, array in tower.items():
+        stem, ending = name.rsplit(".", 1)
+        if name.startswith(("post_layernorm", "head.")) or "position_ids" in name:
+            continue
+        if name.startswith("encoder.layers."):
+            if int(name.split(".")[2]) < used:
+                found[layer_name(name, "encoder.layers.", SIGLIP_LAYER)] = array
+        elif stem == "embeddings":
+            found["v.class_embd"] = array
+        else:
+            found[f"{CLIP[stem]}.{ending}"] = array
+    for name, array in rest.items():
+        name = name.removeprefix("model.").replace("multi_modal_projector.linear_1", "mm.0")
+        name = name.replace("multi_modal_projector.linear_2", "mm.2")
+        found["model.image_newline" if name == "image_newline" else name] = array
+    return found
+
+
 def pixtral_tensors(config, tower, rest):
     heads, used = config["vision_config"]["num_attention_heads"], used_layers(config)
     whole = {"patch_conv": "v.patch_embd", "ln_pre": "v.pre_ln"}
@@ -259,6 +284,8 @@ def pixtral_tensors(config, tower, rest):
 
 
 PROJECTORS = {
+    "llava": ("mlp", mlp_tensors), "llava_siglip": ("mlp", mlp_tensors), "llava_next": ("mlp", mlp_tensors),
+    "llava_next_wide": ("mlp", mlp_tensors),
     "mistral3": ("pixtral", pixtral_tensors), "mistral3_wide": ("pixtral", pixtral_tensors),
     "pixtral": ("pixtral", pixtral_tensors), "pixtral_wide": ("pixtral", pixtral_tensors),
     "lfm2_vl": ("lfm2", lfm2_tensors), "internvl": ("internvl", internvl_tensors), "internvl_wide": ("internvl", internvl_tensors),
@@ -267,7 +294,7 @@ PROJECTORS = {
     "qwen3_vl": ("qwen3vl_merger", qwen_tensors), "qwen3_5": ("qwen3vl_merger", qwen_tensors),
     "qwen3_5_moe": ("qwen3vl_merger", qwen_tensors), "smolvlm": ("idefics3", idefics3_tensors),
 }
-OLD = ("gemma3", "qwen2_vl", "smolvlm")  # without gates, in files of older converters too
+OLD = ("gemma3", "qwen2_vl", "smolvlm", "llava")  # without gates, in files of older converters too
 
 
 def write_sizes(writer, vision, text, mean, std):
@@ -297,9 +324,21 @@ def pixtral_metadata(config, writer):
         writer.add_rope_freq_base(vision["rope_parameters"]["rope_theta"])
 
 
+def mlp_metadata(config, writer):
+    vision = config["vision_config"]
+    clip = vision["model_type"] == "clip_vision_model"
+    writer.add_bool("clip.has_llava_projector", True)
+    writer.add_vision_attention_layernorm_eps(vision.get("layer_norm_eps", 1e-5 if clip else 1e-6))
+    writer.add_vision_use_gelu(vision.get("hidden_act", "quick_gelu" if clip else "") == "gelu")
+    if "image_grid_pinpoints" in config:
+        writer.add_array("clip.vision.image_grid_pinpoints", [side for size in config["image_grid_pinpoints"] for side in size])
+        writer.add_string("clip.vision.mm_patch_merge_type", "spatial_unpad")
+    writer.add_array("clip.vision.feature_layer", [used_layers(config)])
+
+
 def tower_metadata(kind, config, text, writer):
     vision, projector = dict(config["vision_config"]), PROJECTORS[kind][0]
-    clip = kind.startswith("qwen2") or projector == "pixtral"
+    clip = kind.startswith("qwen2") or projector in ("pixtral", "mlp")
     mean, std = ([0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]) if clip else ([0.5] * 3, [0.5] * 3)
     if kind.startswith("internvl"):
         mean, std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
@@ -315,15 +354,16 @@ def tower_metadata(kind, config, text, writer):
         vision |= {"intermediate_size": vision["hidden_size"], "hidden_size": vision["embed_dim"]}
     if projector == "qwen3vl_merger":
         vision["image_size"] = int(vision["num_position_embeddings"] ** 0.5 * vision["patch_size"])
-    if projector == "pixtral":
+    if projector in ("pixtral", "mlp"):
         vision["num_hidden_layers"] = used_layers(config)
-    write_sizes(writer, vision, text, mean, std)
+    joint = {"hidden_size": vision.get("projection_dim", 0)}  # CLIP's own
+    write_sizes(writer, vision, joint if projector == "mlp" else text, mean, std)
     if kind.startswith("gemma4"):
         writer.add_clip_vision_projector_type(projector)
     else:
         writer.add_clip_projector_type(projector)
-    if projector == "pixtral":
-        pixtral_metadata(config, writer)
+    if projector in ("pixtral", "mlp"):
+        (pixtral_metadata if projector == "pixtral" else mlp_metadata)(config, writer)
         return
     epsilon = text["rms_norm_eps"] if kind.startswith("qwen") else vision.get("layer_norm_eps", 1e-6)
     writer.add_vision_attention_layernorm_eps(epsilon)

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from shoal_server import BUILD, PATIENCE_S, ROOT, ShoalServer
-from vision_folder import CHARACTERS, GEMMA4, LFM2, PIXTRAL, QWEN, TEMPLATE, TOWERS, data_uri, image_part, make_folder, png, text_part, tokenizer
+from vision_folder import CHARACTERS, GEMMA4, LFM2, LLAVA, NEXT, PIXTRAL, QWEN, TEMPLATE, TOWERS, data_uri, image_part, make_folder, png, text_part, tokenizer
 
 sys.path.insert(0, str(ROOT / "scripts/golden"))
 import mmproj_files  # noqa: E402
@@ -63,7 +63,8 @@ def answers(server, form):
     return found
 
 
-@pytest.mark.parametrize("kind, form", [("qwen2_5_vl", QWEN), ("gemma4", GEMMA4), ("lfm2_vl", LFM2), ("mistral3", PIXTRAL), ("pixtral", PIXTRAL)])
+@pytest.mark.parametrize("kind, form", [("qwen2_5_vl", QWEN), ("gemma4", GEMMA4), ("lfm2_vl", LFM2), ("mistral3", PIXTRAL), ("pixtral", PIXTRAL), ("llava", LLAVA),
+                                        ("llava_next", NEXT)])
 def test_the_same_answers_as_the_folder(tmp_path, kind, form):
     if kind == "qwen2_5_vl":  # bounds that the projector file's defaults would not reach with such images
         form = form | {"processor": form["processor"] | {"min_pixels": 56 * 56, "max_pixels": 28 * 28 * 16384}}
@@ -71,7 +72,7 @@ def test_the_same_answers_as_the_folder(tmp_path, kind, form):
         form = form | {"processor": form["processor"] | {"max_soft_tokens": 280}}
     elif form is PIXTRAL:
         form = form | {"processor": form["processor"] | {"size": {"longest_edge": 64}}}
-    else:
+    elif form is LFM2:
         form = form | {"processor": {"encoder_patch_size": 4}}
     (tmp_path / "folder").mkdir()
     with serve(make_folder(tmp_path / "folder", kind, form)) as server:

@@ -22,7 +22,8 @@
 
 static const char *const families[] = {"internvl",   "internvl_wide", "gemma3",     "gemma4",
                                        "gemma4_moe", "qwen2_vl",      "qwen2_5_vl", "qwen3_vl",
-                                       "smolvlm",    "lfm2_vl",       "mistral3",   "pixtral"};
+                                       "smolvlm",    "lfm2_vl",       "mistral3",   "pixtral",
+                                       "llava",      "llava_siglip",  "llava_next"};
 static const char *const counts[] = {"clip.vision.embedding_length", "clip.vision.block_count",
                                      "clip.vision.attention.head_count", "clip.vision.patch_size"};
 
@@ -109,16 +110,18 @@ static void break_count(struct model *model, const char *key)
 
 static void break_keys(struct model *model, const char *family)
 {
+    bool llava = strncmp(family, "llava", 5) == 0;
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         break_count(model, counts[i]);
     if (strcmp(family, "gemma3") == 0 || strcmp(family, "smolvlm") == 0 ||
-        strcmp(family, "qwen3_vl") == 0)
+        strcmp(family, "qwen3_vl") == 0 || llava)
         break_count(model, "clip.vision.image_size");
     if (strcmp(family, "qwen2_5_vl") == 0)
         break_count(model, "clip.vision.n_wa_pattern");
     uint8_t *after = find_after("clip.vision.projection_dim");
     after[4] += 1;
-    refuse(model, "projection_dim", whole_bytes, "the file belongs to another model");
+    if (!llava) /* whose key is CLIP's own width */
+        refuse(model, "projection_dim", whole_bytes, "the file belongs to another model");
     after = find_after("clip.has_vision_encoder");
     after[4] = 0;
     refuse(model, "has_vision_encoder", whole_bytes, "clip.has_vision_encoder is false");

@@ -162,8 +162,10 @@ void tower_llava_list_ops(struct plan_builder *b, const struct vision_config *c)
         b, wide, &(const struct tower_linear){"mm.2", text, text, c->projector_bias}, feature);
     plan_ops_feature_write(b, feature, 0);
     plan_builder_end_stage(b);
-    if (!c->vision.mosaic)
+    if (!c->vision.mosaic) {
+        plan_builder_use_in_config(b, "v.image_newline");
         return;
+    }
     plan_ops_feature_place(b, feature, plan_builder_vector(b, text, "v.image_newline"));
     plan_builder_end_stage(b);
 }

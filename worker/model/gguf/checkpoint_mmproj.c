@@ -58,6 +58,7 @@ struct mmproj_form {
     const char *const *architectures; /* of text models, ends with NULL */
     const struct tensor_name *names;
     enum gate gate;
+    bool clip_width; /* projection_dim is not the text's width */
     void (*read_config)(struct mmproj_reader *reader);
     void (*list_ops)(struct plan_builder *builder, const struct vision_config *config);
 };
@@ -199,6 +200,55 @@ static void read_lfm2(struct mmproj_reader *reader)
     reader->config->projector_epsilon = find(reader, "mm.input_norm.weight") ? LFM2_EPSILON : 0.0f;
     read_table(reader);
     read_projector(reader);
+}
+
+/* --- mlp -------------------------------------------------------------------------------------- */
+
+/* feature_layer names the layers whose outputs are features, counted from 1; if the key is absent, the
+ * last one is it. */
+static void read_feature_layer(struct mmproj_reader *reader)
+{
+    struct vision_config *config = reader->config;
+    struct gguf_array layers;
+    if (gguf_file_array(reader->keys->file, SECTION ".feature_layer", &layers) == RESULT_NOT_FOUND)
+        return;
+    uint32_t layer = checkpoint_keys_u32_at(reader->keys, "feature_layer", 0,
+                                            (struct u32_range){1, config->layers});
+    if (gguf_file_array(reader->keys->file, SECTION ".feature_layer", &layers) == RESULT_OK &&
+        layers.count != 1)
+        checkpoint_keys_refuse(reader->keys, RESULT_UNSUPPORTED,
+                               "key " SECTION ".feature_layer names several layers");
+    if (reader->keys->result != RESULT_OK)
+        return;
+    config->unused_layers = config->layers - layer;
+    config->layers = layer;
+}
+
+/* LLaVA's file is CLIP's if it has a class row, else SigLIP's; with a list of grids it is LLaVA 1.6's. */
+static void read_mlp(struct mmproj_reader *reader)
+{
+    struct vision_config *config = reader->config;
+    struct checkpoint_keys clip = {
+        .file = reader->keys->file, .section = "clip", .error = reader->keys->error};
+    struct gguf_array grids;
+    read_square(reader, 1);
+    bool gelu = checkpoint_keys_bool_or(&clip, "use_gelu", false);
+    checkpoint_keys_leave(reader->keys, &clip);
+    config->vision.lead_row = find(reader, "v.class_embd") != NULL;
+    config->activation = !config->vision.lead_row ? ACTIVATION_GELU_TANH
+                         : gelu                   ? ACTIVATION_GELU_ERF
+                                                  : ACTIVATION_GELU_QUICK;
+    config->projector_bias = find(reader, "mm.0.bias") != NULL;
+    config->vision.mosaic = gguf_file_array(reader->keys->file, SECTION ".image_grid_pinpoints",
+                                            &grids) != RESULT_NOT_FOUND;
+    struct gguf_string merge = checkpoint_keys_string_or_empty(reader->keys, "mm_patch_merge_type");
+    if (config->vision.mosaic && merge.length > 0 && !checkpoint_keys_is(merge, "spatial_unpad"))
+        checkpoint_keys_refuse(reader->keys, RESULT_UNSUPPORTED,
+                               "key " SECTION ".mm_patch_merge_type is not \"spatial_unpad\"");
+    if (find(reader, "v.post_ln.weight"))
+        checkpoint_keys_refuse(reader->keys, RESULT_UNSUPPORTED,
+                               "tensor v.post_ln.weight: a norm after LLaVA's last layer");
+    read_feature_layer(reader);
 }
 
 /* --- pixtral ---------------------------------------------------------------------------------- */
@@ -371,6 +421,11 @@ static const struct tensor_name internvl_names[] = {
     {"mm.3.bias", "mm.model.mlp.3.bias"},
     {NULL, NULL},
 };
+static const struct tensor_name mlp_names[] = {
+    {"v.image_newline", "v.image_newline"},
+    {"v.image_newline", "model.image_newline"},
+    {NULL, NULL},
+};
 static const struct tensor_name pixtral_names[] = {
     {"mm.norm.weight", "mm.input_norm.weight"},
     {"mm.merge.weight", "mm.patch_merger.weight"},
@@ -407,20 +462,27 @@ static const char *const qwen3_texts[] = {"qwen3vl", "qwen3vlmoe", "qwen35", "qw
 
 static const char *const lfm2_texts[] = {"lfm2", NULL};
 static const char *const internvl_texts[] = {"qwen2", "qwen3", "qwen3moe", "llama", NULL};
+static const char *const mlp_texts[] = {"llama", "qwen2", "phi3", "gemma", NULL};
 static const char *const pixtral_texts[] = {"llama", "mistral3", NULL};
 
 static const struct mmproj_form forms[] = {
-    {"gemma3", gemma3_texts, gemma3_names, GATE_IS_GELU, read_gemma3, tower_gemma3_list_ops},
-    {"gemma4v", gemma4_texts, gemma4_names, GATE_IS_GELU, read_gemma4, tower_gemma4_list_ops},
-    {"idefics3", llama_texts, idefics3_names, GATE_IS_GELU, read_idefics3, tower_idefics3_list_ops},
-    {"internvl", internvl_texts, internvl_names, GATE_IS_GELU, read_internvl,
+    {"gemma3", gemma3_texts, gemma3_names, GATE_IS_GELU, false, read_gemma3, tower_gemma3_list_ops},
+    {"gemma4v", gemma4_texts, gemma4_names, GATE_IS_GELU, false, read_gemma4,
+     tower_gemma4_list_ops},
+    {"idefics3", llama_texts, idefics3_names, GATE_IS_GELU, false, read_idefics3,
+     tower_idefics3_list_ops},
+    {"internvl", internvl_texts, internvl_names, GATE_IS_GELU, false, read_internvl,
      tower_internvl_list_ops},
-    {"lfm2", lfm2_texts, plain_names, GATE_IS_GELU, read_lfm2, tower_lfm2_vl_list_ops},
-    {"pixtral", pixtral_texts, pixtral_names, GATE_IS_STATED, read_pixtral, tower_pixtral_list_ops},
-    {"qwen2vl_merger", qwen2_texts, plain_names, GATE_IS_GELU, read_qwen, tower_qwen2_vl_list_ops},
-    {"qwen2.5vl_merger", qwen2_texts, plain_names, GATE_IS_SILU, read_qwen2_5,
+    {"lfm2", lfm2_texts, plain_names, GATE_IS_GELU, false, read_lfm2, tower_lfm2_vl_list_ops},
+    {"mlp", mlp_texts, mlp_names, GATE_IS_GELU, true, read_mlp, tower_llava_list_ops},
+    {"pixtral", pixtral_texts, pixtral_names, GATE_IS_STATED, false, read_pixtral,
+     tower_pixtral_list_ops},
+    {"qwen2vl_merger", qwen2_texts, plain_names, GATE_IS_GELU, false, read_qwen,
+     tower_qwen2_vl_list_ops},
+    {"qwen2.5vl_merger", qwen2_texts, plain_names, GATE_IS_SILU, false, read_qwen2_5,
      tower_qwen2_5_vl_list_ops},
-    {"qwen3vl_merger", qwen3_texts, qwen3_names, GATE_IS_GELU, read_qwen3, tower_qwen3_vl_list_ops},
+    {"qwen3vl_merger", qwen3_texts, qwen3_names, GATE_IS_GELU, false, read_qwen3,
+     tower_qwen3_vl_list_ops},
 };
 
 static bool is_listed(const char *const *names, const char *name)
@@ -465,8 +527,9 @@ static void check_whole(const struct mmproj_form *form, struct mmproj_reader *re
 {
     struct checkpoint_keys *keys = reader->keys;
     uint32_t hidden = checkpoint_keys_u32_or(
-        keys, "projection_dim", (struct u32_range){1, LIMIT_HIDDEN}, reader->text->hidden);
-    if (keys->result == RESULT_OK && hidden != reader->text->hidden)
+        keys, "projection_dim", (struct u32_range){form->clip_width ? 0 : 1, LIMIT_HIDDEN},
+        reader->text->hidden);
+    if (keys->result == RESULT_OK && hidden != reader->text->hidden && !form->clip_width)
         checkpoint_keys_refuse(keys, RESULT_INVALID,
                                "key " SECTION ".projection_dim is %u, the text model's hidden size "
                                "%u: the file belongs to another model",
