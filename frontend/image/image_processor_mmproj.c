@@ -104,6 +104,23 @@ static void open_qwen2(struct mmproj_settings *s, struct image_processor *p)
     open_qwen(s, 56 * 56, 28 * 28 * 16384, p);
 }
 
+/* Bounds are those of the published models. */
+static void open_glm4v(struct mmproj_settings *s, struct image_processor *p)
+{
+    open_qwen(s, 112 * 112, 28 * 28 * 12288, p);
+    p->frames = 2;
+    set_token(p->tokens.soft, "<|image|>");
+    set_token(p->tokens.marker, "<|image|>");
+}
+
+static void open_paddleocr(struct mmproj_settings *s, struct image_processor *p)
+{
+    open_qwen(s, 384 * 384, 1536 * 1536, p);
+    p->lifts = true;
+    set_token(p->tokens.soft, "<|IMAGE_PLACEHOLDER|>");
+    set_token(p->tokens.marker, "<|IMAGE_PLACEHOLDER|>");
+}
+
 static void open_qwen3(struct mmproj_settings *s, struct image_processor *p)
 {
     open_qwen(s, 256 * 256, 4096 * 4096, p);
@@ -288,6 +305,8 @@ static const struct {
 } projectors[] = {
     {"gemma3", {"gemma3"}, false, open_gemma3},
     {"gemma4v", {"gemma4"}, false, open_gemma4},
+    {"glm4v", {"glm4"}, false, open_glm4v},
+    {"paddleocr", {"paddleocr"}, false, open_paddleocr},
     {"idefics3", {"llama"}, false, open_idefics3},
     {"internvl", {"qwen2", "qwen3", "qwen3moe", "llama"}, false, open_internvl},
     {"lfm2", {"lfm2"}, false, open_lfm2},

@@ -5,7 +5,7 @@ usage: mmproj_files.py SOURCE TARGET
 
 For each family that GGUF can state: TARGET/<family>/text.gguf and mmproj.gguf in F32, mmproj-f16.gguf, and for projectors
 that older converters wrote mmproj-swapped.gguf, in which ffn_up and ffn_down have each other's names. Keys, tensor names and
-permutations are those of llama.cpp's conversion scripts (gemma.py, internvl.py, lfm2.py, llava.py, pixtral.py, qwenvl.py, qwen3vl.py, smolvlm.py) as of
+permutations are those of llama.cpp's conversion scripts (ernie.py, gemma.py, glm.py, internvl.py, lfm2.py, llava.py, pixtral.py, qwenvl.py, qwen3vl.py, smolvlm.py) as of
 2026-11, and for mlp of tools/mtmd/legacy-models; keys that its base class writes for every tower are in write_sizes(). Layers that a folder does not use are left out
 where the file cannot say so. TARGET is written under a temporary name first. Needs gguf and
 numpy.
@@ -20,7 +20,7 @@ import gguf
 import numpy as np
 
 from checkpoint_variants import add_settings, read_safetensors, stored
-from families import gemma3, gemma4, gemma4_moe, lfm2, llama, ministral3, mistral, qwen2, qwen3, qwen3_5, qwen3_5_moe, shared
+from families import ernie4_5, gemma3, gemma4, gemma4_moe, glm4, lfm2, llama, ministral3, mistral, qwen2, qwen3, qwen3_5, qwen3_5_moe, shared
 
 TEXT_PREFIXES = ("model.language_model.", "language_model.model.", "model.text_model.")
 TOWER_PREFIXES = ("model.visual.", "visual.", "model.vision_tower.", "vision_tower.", "model.vision_model.")
@@ -64,7 +64,8 @@ def text_metadata(kind, config, writer):
     if kind == "lfm2_vl":
         lfm2.gguf_metadata(config | {"block_ffn_dim_multiplier": 1.5, "block_multiple_of": 1}, writer)
         return
-    add_settings(writer, config)
+    ahead = int(kind == "glm_ocr")  # a layer that predicts several tokens is counted too
+    add_settings(writer, config | {"num_hidden_layers": config["num_hidden_layers"] + ahead})
     if kind in ("mistral3_wide", "llava_siglip", "llava_next_wide"):
         TEXTS[kind][1].gguf_metadata(config, writer)
     if kind == "gemma3":
@@ -72,7 +73,11 @@ def text_metadata(kind, config, writer):
         writer.add_uint32("gemma3.attention.sliding_window_pattern", config["sliding_window_pattern"])
         writer.add_float32("gemma3.attention.scale", config["query_pre_attn_scalar"] ** -0.5)
         writer.add_float32("gemma3.rope.freq_base_swa", config["rope_local_base_freq"])
-    if kind.endswith("_vl"):
+    if TEXTS[kind][1] is glm4:
+        glm4.gguf_metadata(config | (config.get("rope_scaling") or config["rope_parameters"]), writer)
+    if ahead:
+        writer.add_nextn_predict_layers(ahead)
+    if kind.endswith("_vl") or TEXTS[kind][1] in (glm4, ernie4_5):
         rope = config.get("rope_scaling") or config.get("rope_parameters")
         if "rope_theta" not in config:
             writer.add_rope_freq_base(rope["rope_theta"])
@@ -94,9 +99,37 @@ def with_stacks(tensors):
     return found
 
 
+def pairs_to_halves(array, heads, rotated):
+    """In each head's first `rotated` rows, those of even number before those of odd number."""
+    rows = array.reshape(heads, array.shape[0] // heads, -1)
+    return np.concatenate([rows[:, :rotated:2], rows[:, 1:rotated:2], rows[:, rotated:]], axis=1).reshape(array.shape)
+
+
+def glm_tensors(kind, config, tensors):
+    """GLM-OCR's file has the layer that predicts several tokens as its last block, here with the weights of the one before."""
+    rope = config.get("rope_scaling") or config["rope_parameters"]
+    rotated = int(config["head_dim"] * rope["partial_rotary_factor"])
+    found = {}
+    for name, array in tensors.items():
+        if ".layers.16." in name:
+            continue
+        for part, heads in (("q_proj", "num_attention_heads"), ("k_proj", "num_key_value_heads")):
+            if part in name:
+                array = pairs_to_halves(array, config[heads], rotated)
+        found |= glm4.gguf_tensors(config, {name: array})
+    if kind == "glm_ocr":
+        last, hidden = config["num_hidden_layers"], config["hidden_size"]
+        found |= {name.replace(f"blk.{last - 1}.", f"blk.{last}."): array for name, array in found.items() if f"blk.{last - 1}." in name}
+        found[f"blk.{last}.nextn.eh_proj.weight"] = np.ones((hidden, 2 * hidden), np.float32)
+        found |= {f"blk.{last}.nextn.{norm}.weight": np.ones(hidden, np.float32) for norm in ("enorm", "hnorm", "shared_head_norm")}
+    return found
+
+
 def text_tensors(kind, config, tensors):
     if kind == "qwen3_5_moe":
         tensors = with_stacks(tensors)
+    if TEXTS[kind][1] is glm4:
+        return glm_tensors(kind, config, tensors)
     if TEXTS[kind][1] is llama:
         return {llama.shared.gguf_name(name): llama.permuted(config, name, array) for name, array in tensors.items()}
     return TEXTS[kind][1].gguf_tensors(config, tensors)
@@ -109,6 +142,8 @@ TEXTS = {
     "qwen3_5": ("qwen35", qwen3_5), "qwen3_5_moe": ("qwen35moe", qwen3_5_moe), "smolvlm": ("llama", llama),
     "mistral3": ("llama", llama), "mistral3_wide": ("mistral3", ministral3), "pixtral": ("llama", llama),
     "pixtral_wide": ("llama", llama), "llava": ("llama", llama), "llava_siglip": ("llama", mistral),
+    "glm4v": ("glm4", glm4), "glm4v_wide": ("glm4", glm4), "glm_ocr": ("glm4", glm4), "glm_ocr_wide": ("glm4", glm4),
+    "paddleocr_vl": ("paddleocr", ernie4_5), "paddleocr_vl_wide": ("paddleocr", ernie4_5),
     "llava_next": ("llama", llama), "llava_next_wide": ("llama", mistral),
     "lfm2_vl": ("lfm2", lfm2), "internvl": ("qwen2", qwen2), "internvl_wide": ("qwen3", qwen3),
 }
@@ -126,7 +161,7 @@ def split_names(tensors):
             text["model." + name.removeprefix(text_prefix)] = array
         elif name.endswith("lm_head.weight"):
             text["lm_head.weight"] = array
-        elif "connector" in name or "projector" in name or name.endswith("image_newline") or "embed_vision" in name:
+        elif "connector" in name or "projector" in name or "mlp_AR" in name or name.endswith("image_newline") or "embed_vision" in name:
             rest[name] = array
         else:
             text[name] = array
@@ -243,6 +278,35 @@ def internvl_tensors(config, tower, rest):
     return found
 
 
+def glm_tower_tensors(config, tower, rest):
+    rename = {"merger.proj": "mm.model.fc", "merger.post_projection_norm": "mm.post_norm", "merger.up_proj": "mm.up",
+              "merger.gate_proj": "mm.gate", "merger.down_proj": "mm.down", "downsample": "mm.patch_merger",
+              "post_conv_layernorm": "v.norm_embd", "post_layernorm": "v.post_ln", "embeddings.position_embedding": "v.position_embd"}
+    layers = QWEN_LAYER | {"attn.q_norm": "attn_q_norm", "attn.k_norm": "attn_k_norm"}
+    found = {}
+    for name, array in tower.items():
+        stem, ending = name.rsplit(".", 1)
+        if name.startswith("blocks."):
+            found[layer_name(name, "blocks.", layers)] = array
+        elif name == "patch_embed.proj.weight":
+            found |= {"v.patch_embd.weight": array[:, :, 0], "v.patch_embd.weight.1": array[:, :, 1]}
+        elif name == "patch_embed.proj.bias":
+            found["v.patch_embd.bias"] = array
+        else:
+            found[f"{rename[stem]}.{ending}"] = array
+    return found
+
+
+def paddle_tensors(config, tower, rest):
+    rename = {"pre_norm": "mm.input_norm", "linear_1": "mm.1", "linear_2": "mm.2"}
+    tower = {name.removeprefix("vision_model."): array for name, array in tower.items()}
+    found = siglip_tensors({name: array for name, array in tower.items() if not name.startswith("head.") and "packing" not in name})
+    for name, array in rest.items():
+        stem, ending = name.removeprefix("mlp_AR.").rsplit(".", 1)
+        found[f"{rename[stem]}.{ending}"] = array
+    return found
+
+
 def mlp_tensors(config, tower, rest):
     """CLIP's or SigLIP's layers; the class row is stored without its one dimension more."""
     used, found = used_layers(config), {}
@@ -284,6 +348,9 @@ def pixtral_tensors(config, tower, rest):
 
 
 PROJECTORS = {
+    "glm4v": ("glm4v", glm_tower_tensors), "glm4v_wide": ("glm4v", glm_tower_tensors), "glm_ocr": ("glm4v", glm_tower_tensors),
+    "glm_ocr_wide": ("glm4v", glm_tower_tensors), "paddleocr_vl": ("paddleocr", paddle_tensors),
+    "paddleocr_vl_wide": ("paddleocr", paddle_tensors),
     "llava": ("mlp", mlp_tensors), "llava_siglip": ("mlp", mlp_tensors), "llava_next": ("mlp", mlp_tensors),
     "llava_next_wide": ("mlp", mlp_tensors),
     "mistral3": ("pixtral", pixtral_tensors), "mistral3_wide": ("pixtral", pixtral_tensors),
@@ -336,9 +403,25 @@ def mlp_metadata(config, writer):
     writer.add_array("clip.vision.feature_layer", [used_layers(config)])
 
 
+def glm_metadata(config, writer):
+    """Squares of three by three have a key that the published models, of two by two, lack."""
+    vision = config["vision_config"]
+    writer.add_vision_use_silu(True)
+    writer.add_vision_attention_layernorm_eps(vision["rms_norm_eps"])
+    if vision["spatial_merge_size"] != 2:
+        writer.add_vision_spatial_merge_size(vision["spatial_merge_size"])
+
+
+def paddle_metadata(config, writer):
+    writer.add_vision_max_pixels(4096)
+    writer.add_vision_min_pixels(64)
+    writer.add_vision_use_gelu(True)
+    writer.add_vision_attention_layernorm_eps(config["vision_config"]["layer_norm_eps"])
+
+
 def tower_metadata(kind, config, text, writer):
     vision, projector = dict(config["vision_config"]), PROJECTORS[kind][0]
-    clip = kind.startswith("qwen2") or projector in ("pixtral", "mlp")
+    clip = kind.startswith("qwen2") or projector in ("pixtral", "mlp", "glm4v", "paddleocr")
     mean, std = ([0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]) if clip else ([0.5] * 3, [0.5] * 3)
     if kind.startswith("internvl"):
         mean, std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
@@ -347,9 +430,9 @@ def tower_metadata(kind, config, text, writer):
     if kind.startswith("gemma4"):
         mean, std = [0.0] * 3, [1.0] * 3
         vision["image_size"] = 224
-    if kind.startswith("qwen"):
+    if kind.startswith(("qwen", "glm")):
         vision |= {"num_hidden_layers": vision["depth"], "num_attention_heads": vision["num_heads"]}
-        vision["image_size"] = 560
+        vision["image_size"] = vision["image_size"] if kind.startswith("glm") else 560
     if kind == "qwen2_vl":
         vision |= {"intermediate_size": vision["hidden_size"], "hidden_size": vision["embed_dim"]}
     if projector == "qwen3vl_merger":
@@ -364,6 +447,9 @@ def tower_metadata(kind, config, text, writer):
         writer.add_clip_projector_type(projector)
     if projector in ("pixtral", "mlp"):
         (pixtral_metadata if projector == "pixtral" else mlp_metadata)(config, writer)
+        return
+    if projector in ("glm4v", "paddleocr"):
+        (glm_metadata if projector == "glm4v" else paddle_metadata)(config, writer)
         return
     epsilon = text["rms_norm_eps"] if kind.startswith("qwen") else vision.get("layer_norm_eps", 1e-6)
     writer.add_vision_attention_layernorm_eps(epsilon)

@@ -28,6 +28,18 @@ static const struct gguf_form gguf_ernie4_5 = {
     .read_config = gguf_read_config,
 };
 
+/* The same of the paddleocr architecture, whose pairs are a head's halves with a section for each axis. */
+static void gguf_read_paddle(struct checkpoint_keys *keys, struct model_config *config)
+{
+    gguf_read_config(keys, config);
+    config->ropes[0].pairing = ROPE_PAIRS_HALVES;
+    checkpoint_gguf_read_sections(keys, false, &config->ropes[0]);
+}
+
+static const struct gguf_form gguf_paddleocr = {
+    .read_config = gguf_read_paddle,
+};
+
 /* --- config.json ------------------------------------------------------------------------------ */
 
 /* Source: transformers, configuration_ernie4_5.py and modeling_ernie4_5.py. */
@@ -168,6 +180,7 @@ const struct model_family family_ernie4_5 = {
 
 const struct model_family family_paddleocr_vl = {
     .architecture = "paddleocr",
+    .gguf = &gguf_paddleocr,
     .hf = &hf_paddleocr_vl,
     .list_ops = dense_blocks_list_plain,
     .list_vision_ops = tower_paddleocr_vl_list_ops,

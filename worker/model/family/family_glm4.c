@@ -4,6 +4,8 @@
  * rotates. GLM-4.1V, GLM-4.6V-Flash (glm4v) and GLM-OCR (glm_ocr) have the same text with three positions
  * a token.
  */
+#include <stdio.h>
+
 #include "worker/model/build/dense_blocks.h"
 #include "worker/model/checkpoint/family_list.h"
 #include "worker/model/gguf/checkpoint_gguf.h"
@@ -19,8 +21,9 @@
  * embedding over the first part of each head, in adjacent pairs. Whether q, k and v have biases
  * follows from the tensors.
  *
- * The language part of GLM-4V has the same architecture name but rows permuted for
- * multi-dimensional positions; it is refused.
+ * The text of GLM-4.1V and GLM-OCR has the same architecture name, but sections of pairs for each axis of
+ * positions, and rows of q and k in the order of halves. Layers that predict further tokens
+ * (nextn_predict_layers) are the last of the counted blocks and are not used.
  *
  * Source: Hugging Face transformers, configuration_glm4.py and modeling_glm4.py.
  */
@@ -28,16 +31,26 @@
 
 static void gguf_read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
-    checkpoint_keys_expect_neutral(keys, "rope.dimension_sections", 0);
+    struct gguf_array sections;
     config->attention_bias = gguf_file_find_tensor(keys->file, "blk.0.attn_q.bias") != NULL;
     config->rope_count = 1;
     config->ropes[0].pairing = ROPE_PAIRS_ADJACENT;
     checkpoint_gguf_read_rope(keys, config, GLM4_ROPE_BASE, &config->ropes[0]);
+    if (gguf_file_array(keys->file, "glm4.rope.dimension_sections", &sections) !=
+        RESULT_NOT_FOUND) {
+        config->ropes[0].pairing = ROPE_PAIRS_HALVES;
+        checkpoint_gguf_read_sections(keys, false, &config->ropes[0]);
+    }
+    config->ahead_layers = checkpoint_keys_u32_or(keys, "nextn_predict_layers",
+                                                  (struct u32_range){0, config->layers - 1}, 0);
+    config->layers -= config->ahead_layers;
     for (uint32_t layer = 0; layer < config->layers; layer++)
         config->layer[layer] = (struct layer_config){.window = 0, .rope = 0};
 }
 
+static const char *const gguf_own_keys[] = {"nextn_predict_layers", NULL};
 static const struct gguf_form gguf_glm4 = {
+    .own_keys = gguf_own_keys,
     .read_config = gguf_read_config,
 };
 
@@ -254,8 +267,38 @@ static const struct hf_form hf_glm_ocr = {
 
 /* --- ops -------------------------------------------------------------------------------------- */
 
+static void leave_ahead_layers(struct plan_builder *b, const struct model_config *c)
+{
+    static const char *const parts[] = {"attn_norm.weight",
+                                        "attn_q.weight",
+                                        "attn_k.weight",
+                                        "attn_v.weight",
+                                        "attn_q.bias",
+                                        "attn_k.bias",
+                                        "attn_v.bias",
+                                        "attn_output.weight",
+                                        "post_attention_norm.weight",
+                                        "ffn_norm.weight",
+                                        "ffn_up.weight",
+                                        "ffn_down.weight",
+                                        "post_ffw_norm.weight",
+                                        "nextn.eh_proj.weight",
+                                        "nextn.enorm.weight",
+                                        "nextn.hnorm.weight",
+                                        "nextn.embed_tokens.weight",
+                                        "nextn.shared_head_head.weight",
+                                        "nextn.shared_head_norm.weight"};
+    char name[STORED_NAME_BYTES];
+    for (uint32_t layer = c->layers; layer < c->layers + c->ahead_layers; layer++)
+        for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+            snprintf(name, sizeof name, "blk.%u.%s", layer, parts[i]);
+            plan_builder_use_in_config(b, name);
+        }
+}
+
 static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config *c)
 {
+    leave_ahead_layers(b, c);
     return dense_blocks_list(b, c,
                              &(const struct dense_form){.qkv_bias = c->attention_bias,
                                                         .joined_gate_up = true,

@@ -397,6 +397,42 @@ static void read_qwen3(struct mmproj_reader *reader)
     read_deepstack(reader);
 }
 
+/* --- glm4v ------------------------------------------------------------------------------------ */
+
+/* GLM-OCR's file has norms of queries and keys, and no table of positions. */
+static void read_glm4v(struct mmproj_reader *reader)
+{
+    struct vision_config *config = reader->config;
+    const struct gguf_tensor *gate = find(reader, "mm.gate.weight");
+    uint64_t wide = gate ? gate->dimensions[1] : 0;
+    read_sizes(reader, read_epsilon(reader));
+    config->vision.merge_side = read_merge(reader, "spatial_merge_size", QWEN_MERGE);
+    checkpoint_vision_rope(reader->keys, QWEN_AXIAL_BASE, config);
+    config->vision.grid_positions = true;
+    config->qkv_bias = find(reader, "v.blk.0.attn_qkv.bias") != NULL;
+    if (wide == 0 || wide > LIMIT_FEED_FORWARD)
+        checkpoint_keys_refuse(reader->keys, RESULT_INVALID,
+                               "tensor mm.gate.weight: %llu rows, not within 1 to %u",
+                               (unsigned long long)wide, LIMIT_FEED_FORWARD);
+    config->projector_wide = (uint32_t)wide;
+    if (find(reader, "v.blk.0.attn_q_norm.weight"))
+        reader->list_ops = tower_glm_ocr_list_ops;
+    else
+        read_table(reader);
+}
+
+/* --- paddleocr -------------------------------------------------------------------------------- */
+
+static void read_paddleocr(struct mmproj_reader *reader)
+{
+    read_sizes(reader, read_epsilon(reader));
+    reader->config->vision.merge_side = read_merge(reader, "spatial_merge_size", QWEN_MERGE);
+    reader->config->activation = ACTIVATION_GELU_TANH;
+    checkpoint_vision_rope(reader->keys, QWEN_AXIAL_BASE, reader->config);
+    reader->config->vision.grid_positions = true;
+    read_table(reader);
+}
+
 /* --- the projectors --------------------------------------------------------------------------- */
 
 static const struct tensor_name gemma3_names[] = {
@@ -462,6 +498,8 @@ static const char *const qwen3_texts[] = {"qwen3vl", "qwen3vlmoe", "qwen35", "qw
 
 static const char *const lfm2_texts[] = {"lfm2", NULL};
 static const char *const internvl_texts[] = {"qwen2", "qwen3", "qwen3moe", "llama", NULL};
+static const char *const glm4v_texts[] = {"glm4", NULL};
+static const char *const paddleocr_texts[] = {"paddleocr", NULL};
 static const char *const mlp_texts[] = {"llama", "qwen2", "phi3", "gemma", NULL};
 static const char *const pixtral_texts[] = {"llama", "mistral3", NULL};
 
@@ -469,6 +507,9 @@ static const struct mmproj_form forms[] = {
     {"gemma3", gemma3_texts, gemma3_names, GATE_IS_GELU, false, read_gemma3, tower_gemma3_list_ops},
     {"gemma4v", gemma4_texts, gemma4_names, GATE_IS_GELU, false, read_gemma4,
      tower_gemma4_list_ops},
+    {"glm4v", glm4v_texts, plain_names, GATE_IS_SILU, false, read_glm4v, tower_glm4v_list_ops},
+    {"paddleocr", paddleocr_texts, plain_names, GATE_IS_GELU, false, read_paddleocr,
+     tower_paddleocr_vl_list_ops},
     {"idefics3", llama_texts, idefics3_names, GATE_IS_GELU, false, read_idefics3,
      tower_idefics3_list_ops},
     {"internvl", internvl_texts, internvl_names, GATE_IS_GELU, false, read_internvl,
