@@ -29,7 +29,7 @@ void sse_stream_open_as(struct sse_stream *stream, struct http_exchange *exchang
     *stream = (struct sse_stream){.exchange = exchange,
                                   .max_unsent_bytes = max_unsent_bytes,
                                   .last_sent_ms = now_ms,
-                                  .silence = ": keep-alive\n\n"};
+                                  .silence = SSE_SILENCE};
     http_reply_begin(exchange, 200, content_type,
                      "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n", first, first_bytes);
 }

@@ -9,6 +9,8 @@
 
 #include "frontend/http/http_exchange.h"
 
+#define SSE_SILENCE ": keep-alive\n\n"
+
 struct sse_stream {
     struct http_exchange *exchange; /* NULL once the stream is over */
     size_t max_unsent_bytes;

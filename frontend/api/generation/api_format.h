@@ -39,6 +39,15 @@ struct reply_config {
 /* The name of the model in the reply: the adapter's if the request names one. */
 const char *reply_config_model(const struct reply_config *config);
 
+/* What is known of a request that has no reply. */
+struct reply_refusal {
+    const char *id;         /* of the answer that it would have had */
+    const char *request_id; /* the exchange's */
+    const char *model_id;
+    int64_t created_unix_s;
+    const struct api_error *error;
+};
+
 /* Defined by each format. */
 struct api_reply;
 
@@ -84,8 +93,11 @@ struct api_format {
                        struct text_buffer *out);
     /* Streaming: the whole stream of a request whose error has `in_stream`, instead of create …
      * destroy. NULL: the route writes the error. */
-    void (*reply_refuse)(const char *id, const char *model_id, int64_t created_unix_s,
-                         const struct api_error *error, struct text_buffer *out);
+    void (*reply_refuse)(const struct reply_refusal *refusal, struct text_buffer *out);
+    /* Streaming: the error as the last events of a stream that had to begin before its request was
+     * parsed, because its model was being loaded, and that has sent no event. NULL: such a stream
+     * does not begin before. */
+    void (*reply_fail_early)(const struct reply_refusal *refusal, struct text_buffer *out);
     /* Another request asked to cancel this one: a stream's last events, or the whole body. NULL:
      * cannot be cancelled (generation_route_cancel()). */
     void (*reply_cancel)(struct api_reply *reply, struct text_buffer *out);

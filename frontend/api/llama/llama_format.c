@@ -235,6 +235,11 @@ static void fail(struct api_reply *reply, const struct api_error *error, struct 
     api_error_write_event(error, out);
 }
 
+static void fail_early(const struct reply_refusal *refusal, struct text_buffer *out)
+{
+    api_error_write_event(refusal->error, out);
+}
+
 const struct api_format llama_completion_format = {.id_prefix = "cmpl-",
                                                    .prompt_field = "prompt",
                                                    .parse = llama_request_parse,
@@ -244,7 +249,8 @@ const struct api_format llama_completion_format = {.id_prefix = "cmpl-",
                                                    .reply_token = token,
                                                    .reply_choice_end = choice_end,
                                                    .reply_end = end,
-                                                   .reply_fail = fail};
+                                                   .reply_fail = fail,
+                                                   .reply_fail_early = fail_early};
 
 const struct api_format llama_infill_format = {.id_prefix = "infill-",
                                                .prompt_field = "prompt",
@@ -255,4 +261,5 @@ const struct api_format llama_infill_format = {.id_prefix = "infill-",
                                                .reply_token = token,
                                                .reply_choice_end = choice_end,
                                                .reply_end = end,
-                                               .reply_fail = fail};
+                                               .reply_fail = fail,
+                                               .reply_fail_early = fail_early};

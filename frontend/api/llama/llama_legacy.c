@@ -84,6 +84,12 @@ static void fail(struct api_reply *reply, const struct api_error *error, struct 
     reply->format->reply_fail(reply->own, error, out);
 }
 
+/* The body is not parsed: OpenAI's clients need the [DONE], llama.cpp's ignore it. */
+static void fail_early(const struct reply_refusal *refusal, struct text_buffer *out)
+{
+    completions_format.reply_fail_early(refusal, out);
+}
+
 const struct api_format llama_legacy_format = {.id_prefix = "cmpl-",
                                                .prompt_field = "prompt",
                                                .parse = parse,
@@ -93,4 +99,5 @@ const struct api_format llama_legacy_format = {.id_prefix = "cmpl-",
                                                .reply_token = token,
                                                .reply_choice_end = choice_end,
                                                .reply_end = end,
-                                               .reply_fail = fail};
+                                               .reply_fail = fail,
+                                               .reply_fail_early = fail_early};

@@ -161,12 +161,23 @@ static void end(struct api_reply *reply, struct text_buffer *out)
     messages_event_end(out);
 }
 
+static void error_event(const struct api_error *error, const char *request_id,
+                        struct text_buffer *out)
+{
+    text_buffer_append_text(out, "event: error\ndata: ");
+    (void)messages_error_write(error, request_id, out);
+    text_buffer_append_text(out, "\n\n");
+}
+
 static void fail(struct api_reply *reply, const struct api_error *error, struct text_buffer *out)
 {
     must(reply->stream);
-    text_buffer_append_text(out, "event: error\ndata: ");
-    (void)messages_error_write(error, reply->request_id, out);
-    text_buffer_append_text(out, "\n\n");
+    error_event(error, reply->request_id, out);
+}
+
+static void fail_early(const struct reply_refusal *refusal, struct text_buffer *out)
+{
+    error_event(refusal->error, refusal->request_id, out);
 }
 
 const struct api_format messages_format = {.id_prefix = "msg_",
@@ -178,4 +189,5 @@ const struct api_format messages_format = {.id_prefix = "msg_",
                                            .reply_token = token,
                                            .reply_choice_end = choice_end,
                                            .reply_end = end,
-                                           .reply_fail = fail};
+                                           .reply_fail = fail,
+                                           .reply_fail_early = fail_early};

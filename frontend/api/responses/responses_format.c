@@ -264,6 +264,7 @@ static void cancel(struct api_reply *reply, struct text_buffer *out)
 const struct api_format responses_format = {.id_prefix = RESPONSE_ID_PREFIX,
                                             .prompt_field = "input",
                                             .reply_refuse = responses_refusal_write,
+                                            .reply_fail_early = responses_refusal_write,
                                             .parse = responses_request_parse,
                                             .keep = responses_request_keep,
                                             .reply_create = create,

@@ -6,13 +6,6 @@
 
 #include <string.h>
 
-struct refusal {
-    const char *id;
-    const char *model_id;
-    int64_t created_unix_s;
-    const struct api_error *error;
-};
-
 static void error_write(const struct api_error *error, struct text_buffer *out)
 {
     text_buffer_append_format(
@@ -20,7 +13,8 @@ static void error_write(const struct api_error *error, struct text_buffer *out)
     api_error_append_words(error->message, out);
 }
 
-static void response_write(const struct refusal *refusal, bool failed, struct text_buffer *out)
+static void response_write(const struct reply_refusal *refusal, bool failed,
+                           struct text_buffer *out)
 {
     text_buffer_append_format(out,
                               ",\"response\":{\"id\":\"%s\",\"object\":\"response\","
@@ -50,18 +44,16 @@ static void event_begin(const char *name, unsigned number, struct text_buffer *o
                               name, number);
 }
 
-void responses_refusal_write(const char *id, const char *model_id, int64_t created_unix_s,
-                             const struct api_error *error, struct text_buffer *out)
+void responses_refusal_write(const struct reply_refusal *refusal, struct text_buffer *out)
 {
-    const struct refusal refusal = {id, model_id, created_unix_s, error};
     event_begin("response.created", 0, out);
-    response_write(&refusal, false, out);
+    response_write(refusal, false, out);
     event_begin("error", 1, out);
     text_buffer_append_text(out, ",");
-    error_write(error, out);
+    error_write(refusal->error, out);
     text_buffer_append_text(out, ",\"param\":");
-    api_error_append_words(error->param, out);
+    api_error_append_words(refusal->error->param, out);
     text_buffer_append_text(out, "}\n\n");
     event_begin("response.failed", 2, out);
-    response_write(&refusal, true, out);
+    response_write(refusal, true, out);
 }

@@ -39,11 +39,11 @@ static void skip_string(struct reader *reader)
     reader->at = reader->end;
 }
 
-/* True, and `at` after the colon, if the string [quote, at) is the key "model". */
-static bool is_model_key(struct reader *reader, const char *quote)
+/* True, and `at` at the value, if the string [quote, at) is `key`, which has its quotes. */
+static bool is_key(struct reader *reader, const char *quote, const char *key)
 {
-    static const char key[] = "\"model\"";
-    if ((size_t)(reader->at - quote) != sizeof key - 1 || memcmp(quote, key, sizeof key - 1) != 0)
+    size_t key_bytes = strlen(key);
+    if ((size_t)(reader->at - quote) != key_bytes || memcmp(quote, key, key_bytes) != 0)
         return false;
     skip_blanks(reader);
     if (reader->at == reader->end || *reader->at != ':')
@@ -71,22 +71,21 @@ static enum body_model value_read(struct reader *reader, char *name, size_t capa
     return fits ? BODY_MODEL_NAMED : BODY_MODEL_INVALID;
 }
 
-enum body_model body_model_find(const char *json, size_t json_bytes, char *name, size_t capacity)
+/* Moves to the value of the first member `wanted` of the outer object. False: there is none. */
+static bool member_find(struct reader *reader, const char *wanted)
 {
-    struct reader reader = {json, json + json_bytes};
     uint64_t depth = 0;
     bool key = false; /* a string here is a key of the outer object */
-    name[0] = '\0';
-    skip_blanks(&reader);
-    if (reader.at == reader.end || *reader.at != '{')
-        return BODY_MODEL_ABSENT;
-    while (reader.at < reader.end) {
-        const char *here = reader.at;
+    skip_blanks(reader);
+    if (reader->at == reader->end || *reader->at != '{')
+        return false;
+    while (reader->at < reader->end) {
+        const char *here = reader->at;
         switch (*here) {
         case '"':
-            skip_string(&reader);
-            if (key && is_model_key(&reader, here))
-                return value_read(&reader, name, capacity);
+            skip_string(reader);
+            if (key && is_key(reader, here, wanted))
+                return true;
             key = false;
             continue;
         case '{':
@@ -97,12 +96,30 @@ enum body_model body_model_find(const char *json, size_t json_bytes, char *name,
         case '}':
         case ']':
             if (--depth == 0)
-                return BODY_MODEL_ABSENT;
+                return false;
             break;
         case ',': key = depth == 1; break;
         default: break;
         }
-        reader.at++;
+        reader->at++;
     }
-    return BODY_MODEL_ABSENT;
+    return false;
+}
+
+enum body_model body_model_find(const char *json, size_t json_bytes, char *name, size_t capacity)
+{
+    struct reader reader = {json, json + json_bytes};
+    name[0] = '\0';
+    if (!member_find(&reader, "\"model\""))
+        return BODY_MODEL_ABSENT;
+    return value_read(&reader, name, capacity);
+}
+
+bool body_model_streams(const char *json, size_t json_bytes)
+{
+    static const char word[] = "true";
+    struct reader reader = {json, json + json_bytes};
+    return member_find(&reader, "\"stream\"") &&
+           (size_t)(reader.end - reader.at) >= sizeof word - 1 &&
+           memcmp(reader.at, word, sizeof word - 1) == 0;
 }

@@ -8,6 +8,7 @@
 #ifndef SHOAL_FRONTEND_SERVE_MODELS_BODY_MODEL_H
 #define SHOAL_FRONTEND_SERVE_MODELS_BODY_MODEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum body_model {
@@ -19,5 +20,7 @@ enum body_model {
 /* Looks for the first member "model" of the JSON object `json`. Linear time; `name` has `capacity`
  * bytes, at least 1. */
 enum body_model body_model_find(const char *json, size_t json_bytes, char *name, size_t capacity);
+/* True if the value of the first member "stream" of the object begins with `true`. Linear time. */
+bool body_model_streams(const char *json, size_t json_bytes);
 
 #endif

@@ -3,7 +3,10 @@
  */
 #include "frontend/serve/models/model_wait.h"
 
+#include <stdio.h>
+
 #include "frontend/base/monotonic_clock.h"
+#include "frontend/serve/engine/engine_status.h"
 #include "frontend/serve/models/model_set_state.h"
 
 #define MODEL_RETRY_MS 10000
@@ -100,4 +103,16 @@ void model_wait_cancel(struct model_wait *wait)
 {
     if (wait->model)
         wait_unlink(wait);
+}
+
+void model_wait_describe(const struct model_wait *wait, char text[MODEL_WAIT_TEXT_BYTES])
+{
+    const struct model *model = wait->model;
+    struct engine_status status;
+    if (!model->instance || model->state != MODEL_LOADING) {
+        snprintf(text, MODEL_WAIT_TEXT_BYTES, "waiting for room to load the model");
+        return;
+    }
+    engine_status_read(model->instance->engine, &status);
+    snprintf(text, MODEL_WAIT_TEXT_BYTES, "loading %.0f %%", 100 * status.load_progress);
 }

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define MODEL_WAIT_TEXT_BYTES 48u
+
 struct api_error;
 struct model;
 
@@ -28,6 +30,8 @@ enum model_readiness { MODEL_IS_READY, MODEL_IS_AWAITED, MODEL_IS_REFUSED };
 enum model_readiness model_await(struct model *model, struct model_wait *wait,
                                  struct api_error *error);
 void model_wait_cancel(struct model_wait *wait);
+/* Writes what the request waits for, for its client: "loading 42 %". Plain ASCII. */
+void model_wait_describe(const struct model_wait *wait, char text[MODEL_WAIT_TEXT_BYTES]);
 
 /* Private to models/. Answers all that wait; NULL: the model is loaded. A callback may queue others after them. */
 void model_waits_answer(struct model *model, const struct api_error *error);

@@ -3,7 +3,8 @@
  *
  * The order is: ready? room? (503 and 429, before a byte of the body is parsed) -> prepare -> for a
  * stream, headers and first event at once, so that the client knows its request was understood ->
- * tokens -> end. Before a stream's headers, and in replies that are not streamed, an error is an
+ * tokens -> end. A stream whose model is still being loaded after --keepalive-comment begins before it is
+ * parsed, with a comment that is repeated, so that no client or proxy takes it for dead. Before a stream's headers, and in replies that are not streamed, an error is an
  * HTTP status; later it is an event in the stream. The first side to end is reported to the other:
  * a client that leaves cancels the request, a reader that is too slow is cut and cancelled, and
  * every stream that is not cut ends with a terminal event. A deadline, if set, counts from the
@@ -37,8 +38,10 @@
 #include "frontend/base/shared_bytes.h"
 #include "frontend/http/http_reply.h"
 #include "frontend/http/sse_stream.h"
+#include "frontend/serve/models/body_model.h"
 #include "frontend/serve/models/model_instance.h"
 #include "frontend/serve/models/model_wait.h"
+#include "frontend/serve/routes/key_admission.h"
 #include "frontend/serve/routes/model_choice.h"
 #include "proto/must.h"
 
@@ -57,6 +60,7 @@ struct generation_call {
     struct generation_calls *calls;
     struct model *model;    /* NULL until it is known; not read after it is admitted */
     struct model_wait wait; /* until the model is loaded */
+    int64_t waiting_since_ms;
     struct prepare_input waiting_input;
     struct model_instance *instance; /* NULL until it is admitted */
     struct http_exchange *exchange;  /* NULL: in the background */
@@ -69,8 +73,11 @@ struct generation_call {
     struct api_reply *reply; /* NULL until the prompt is prepared */
     bool background;
     bool streams;
-    bool any_length; /* some choice ended by its length */
+    bool may_begin_early; /* the body wants a stream, and its format can begin while it waits */
+    bool began_early;     /* the stream began before the request was parsed */
+    bool any_length;      /* some choice ended by its length */
     struct sse_stream stream;
+    char waiting_comment[MODEL_WAIT_TEXT_BYTES + 8];
     struct text_buffer out;
     struct event *deadline; /* NULL: none */
     bool counted;           /* in the usage of its key */
@@ -226,7 +233,7 @@ static void call_leave(struct generation_call *call)
 {
     bool runs_on = call->background && call->reply;
     call->exchange = NULL;
-    call->streams = false;
+    call->streams = call->began_early = false;
     if (!runs_on)
         call_cancel(call);
 }
@@ -321,18 +328,44 @@ static void answers_share(struct generation_call *call, const struct prepared_ge
     }
 }
 
+/* Opens the stream with the contents of `out`. */
 static void stream_open(struct generation_call *call)
 {
-    call->format->reply_begin(call->reply, &call->out);
     const char *type = call->format->stream_type;
     sse_stream_open_as(&call->stream, call->exchange,
                        type ? type : "text/event-stream; charset=utf-8",
                        call->calls->options->stream_buffer_bytes, monotonic_clock_ms(),
                        call->out.bytes, call->out.length);
-    if (call->format->silence)
-        call->stream.silence = call->format->silence;
     text_buffer_clear(&call->out);
     call->calls->stream_begins(call->calls->context);
+}
+
+/* Sends the answer's first events. What a slow reader of an open stream leaves no room for is sent with the next ones. */
+static void stream_begin(struct generation_call *call)
+{
+    call->format->reply_begin(call->reply, &call->out);
+    if (!call->began_early)
+        stream_open(call);
+    else if (sse_stream_send(&call->stream, call->out.bytes, call->out.length,
+                             monotonic_clock_ms()) == RESULT_OK)
+        text_buffer_clear(&call->out);
+    call->stream.silence = call->format->silence ? call->format->silence : SSE_SILENCE;
+}
+
+/* Tells the client of a stream what its request waits for. */
+static void waiting_tell(struct generation_call *call, int64_t now_ms, int64_t interval_ms)
+{
+    char text[MODEL_WAIT_TEXT_BYTES];
+    model_wait_describe(&call->wait, text);
+    snprintf(call->waiting_comment, sizeof call->waiting_comment, ": %s\n\n", text);
+    if (call->began_early) {
+        sse_stream_keep_alive(&call->stream, now_ms, interval_ms);
+    } else if (now_ms - call->waiting_since_ms >= interval_ms) {
+        call->began_early = true;
+        text_buffer_append_text(&call->out, call->waiting_comment);
+        stream_open(call);
+        call->stream.silence = call->waiting_comment;
+    }
 }
 
 /* Reports tools of a list of names: in the log, and in a header of the reply. */
@@ -398,8 +431,8 @@ static void on_prepared(void *context, const struct prepared_generation *prepare
     if (call->resumed)
         answer_nowhere(call);
     else if (call->streams)
-        stream_open(call);
-    else if (call->background)
+        stream_begin(call);
+    else if (call->background && !call->began_early)
         answer_now(call);
 }
 
@@ -447,7 +480,7 @@ static void call_answer(struct generation_call *call)
 {
     if (!call->exchange)
         return;
-    if (call->streams) {
+    if (call->streams || call->began_early) {
         (void)stream_flush(call, FLUSH_ENDS);
     } else if (call->out.failed) {
         http_reply_abort(call->exchange);
@@ -474,16 +507,36 @@ static void on_finished(void *context, enum finish_reason finish, struct cached_
     call_destroy(call);
 }
 
+static struct reply_refusal refusal_of(const struct generation_call *call, const char *model_id,
+                                       const struct api_error *error)
+{
+    return (struct reply_refusal){.id = call->id,
+                                  .request_id = call->request_id,
+                                  .model_id = model_id,
+                                  .created_unix_s = (int64_t)time(NULL),
+                                  .error = error};
+}
+
 /* Answers a request for a stream that was not prepared with a stream that fails. */
 static void stream_refuse(struct generation_call *call, const struct api_error *error)
 {
     const struct model_assets *assets = chat_engine_assets(model_instance_engine(call->instance));
+    const struct reply_refusal refusal = refusal_of(call, assets->model_id, error);
     call->streams = true;
-    call->format->reply_refuse(call->id, assets->model_id, (int64_t)time(NULL), error, &call->out);
-    sse_stream_open(&call->stream, call->exchange, call->calls->options->stream_buffer_bytes,
-                    monotonic_clock_ms(), call->out.bytes, call->out.length);
-    text_buffer_clear(&call->out);
-    call->calls->stream_begins(call->calls->context);
+    call->format->reply_refuse(&refusal, &call->out);
+    stream_open(call);
+    call_answer(call);
+}
+
+/* Ends a stream that began before its request was parsed. */
+static void early_stream_fail(struct generation_call *call, const struct api_error *error)
+{
+    const struct model_assets *assets =
+        call->instance ? chat_engine_assets(model_instance_engine(call->instance)) : NULL;
+    const struct reply_refusal refusal =
+        refusal_of(call, assets ? assets->model_id : model_name(call->model), error);
+    call->streams = true;
+    call->format->reply_fail_early(&refusal, &call->out);
     call_answer(call);
 }
 
@@ -499,6 +552,8 @@ static void call_fail(struct generation_call *call, const struct api_error *erro
         call_answer(call);
     } else if (call->resumed) {
         resumption_end(call, error);
+    } else if (call->began_early) {
+        early_stream_fail(call, error);
     } else if (!call->reply && error->in_stream) {
         stream_refuse(call, error);
     } else {
@@ -558,36 +613,6 @@ static void deadline_start(struct generation_call *call)
     must(call->deadline && event_add(call->deadline, &after) == 0);
 }
 
-/* --- limits of the API key ------------------------------------------------------------------- */
-
-/* True if the key of the request has not used up a limit; otherwise replies. Either reply reports the limits. */
-static bool key_admits(struct generation_call *call)
-{
-    static const char *const names[] = {[KEY_OVER_REQUESTS] = "requests a minute",
-                                        [KEY_OVER_TOKENS] = "tokens a minute",
-                                        [KEY_OVER_IMAGES] = "images a minute",
-                                        [KEY_OVER_CONCURRENT] = "requests at a time"};
-    struct http_exchange *exchange = call->exchange;
-    struct key_usage *usage = call->calls->usage;
-    struct api_error error;
-    uint32_t retry_after_s;
-    if (!usage)
-        return true;
-    enum key_verdict verdict = key_usage_begin(usage, &call->client_key, &exchange->rights.limits,
-                                               monotonic_clock_ms(), &retry_after_s);
-    exchange->usage = usage;
-    call->counted = verdict == KEY_ADMITTED;
-    if (call->counted)
-        return true;
-    (void)api_error_set(&error, RESULT_FULL, 429, "rate_limit_exceeded",
-                        "your API key has used its %s; try again in %u s", names[verdict],
-                        retry_after_s);
-    error.retry_after_s = retry_after_s;
-    http_exchange_note(exchange, LOG_TEXT("error", error.code));
-    http_reply_error(exchange, &error);
-    return false;
-}
-
 /* --- its model ------------------------------------------------------------------------------- */
 
 /* Takes over input->body. */
@@ -614,6 +639,7 @@ static void on_model(void *context, const struct api_error *error)
     struct prepare_input input = call->waiting_input;
     struct api_error refusal;
     call->waiting_input.body = NULL;
+    call->stream.silence = SSE_SILENCE;
     if (error)
         free(input.body);
     else if (call_admit(call, &input, &refusal) == RESULT_OK)
@@ -627,8 +653,14 @@ static enum model_readiness call_await(struct generation_call *call,
 {
     call->wait = (struct model_wait){.context = call, .done = on_model};
     enum model_readiness readiness = model_await(call->model, &call->wait, error);
-    if (readiness == MODEL_IS_AWAITED)
-        call->waiting_input = *input;
+    if (readiness != MODEL_IS_AWAITED)
+        return readiness;
+    call->waiting_input = *input;
+    call->waiting_since_ms = monotonic_clock_ms();
+    call->may_begin_early = call->exchange && call->format->reply_fail_early &&
+                            body_model_streams(input->body, input->body_bytes);
+    if (call->may_begin_early)
+        call->calls->stream_begins(call->calls->context);
     return readiness;
 }
 
@@ -639,7 +671,7 @@ void generation_call_start(struct generation_calls *calls, struct http_exchange 
 {
     struct api_error error;
     struct generation_call *call = call_create(calls, exchange, format, format_context);
-    if (!key_admits(call)) {
+    if (!key_admission_begin(calls->usage, exchange, &call->counted)) {
         call_destroy(call);
         return;
     }
@@ -739,8 +771,11 @@ struct generation_call *generation_call_next(const struct generation_call *call)
 
 bool generation_call_keep_alive(struct generation_call *call, int64_t now_ms)
 {
-    if (call->streams)
-        sse_stream_keep_alive(&call->stream, now_ms,
-                              (int64_t)call->calls->options->keepalive_comment_s * 1000);
-    return call->streams;
+    int64_t interval_ms = (int64_t)call->calls->options->keepalive_comment_s * 1000;
+    bool waits = call->may_begin_early && call->wait.model;
+    if (waits)
+        waiting_tell(call, now_ms, interval_ms);
+    else if (call->streams || call->began_early)
+        sse_stream_keep_alive(&call->stream, now_ms, interval_ms);
+    return waits || call->streams || call->began_early;
 }

@@ -67,14 +67,14 @@ static uint32_t draw(uint32_t below)
 
 static cJSON *draw_value(int depth)
 {
-    static const char *const texts[] = {"model",           "a\"b", "\\",  "{}",
-                                        "\"model\":\"x\"", ",",    "name"};
+    static const char *const texts[] = {"model", "stream",          "a\"b", "\\",
+                                        "{}",    "\"model\":\"x\"", ",",    "name"};
     uint32_t kind = draw(depth > 0 ? 5 : 3);
     cJSON *value = kind == 3 ? cJSON_CreateArray() : kind == 4 ? cJSON_CreateObject() : NULL;
     if (kind == 0)
         return cJSON_CreateNumber(draw(1000));
     if (kind == 1)
-        return cJSON_CreateNull();
+        return draw(2) ? cJSON_CreateNull() : cJSON_CreateBool((cJSON_bool)draw(2));
     if (kind == 2)
         return cJSON_CreateString(texts[draw(sizeof texts / sizeof texts[0])]);
     for (uint32_t i = draw(4); i > 0; i--) {
@@ -90,7 +90,7 @@ static cJSON *draw_value(int depth)
 static void test_random_bodies(void **state)
 {
     (void)state;
-    uint32_t named = 0;
+    uint32_t named = 0, streams = 0;
     for (uint32_t round = 0; round < 5000; round++) {
         cJSON *body = draw_value(4);
         while (round % 8 != 0 && (!cJSON_IsObject(body) || !body->child)) {
@@ -108,18 +108,22 @@ static void test_random_bodies(void **state)
                                         : BODY_MODEL_INVALID);
         if (text)
             assert_string_equal(name, text);
+        member = cJSON_IsObject(body) ? cJSON_GetObjectItemCaseSensitive(body, "stream") : NULL;
+        assert_int_equal(body_model_streams(json, strlen(json)), cJSON_IsTrue(member));
+        streams += cJSON_IsTrue(member);
         named += text != NULL;
         for (uint32_t cut = 0; cut < 4; cut++) { /* broken bodies end, and read nothing outside */
             size_t bytes = draw((uint32_t)strlen(json) + 1);
             char *part = malloc(bytes + 1);
             memcpy(part, json, bytes);
             (void)body_model_find(part, bytes, name, sizeof name);
+            (void)body_model_streams(part, bytes);
             free(part);
         }
         cJSON_free(json);
         cJSON_Delete(body);
     }
-    assert_true(named > 100);
+    assert_true(named > 100 && streams > 50);
 }
 
 int main(void)
