@@ -48,6 +48,8 @@ def test_images_in_turns_count_their_tokens(family):
     assert ask(server, *one)[1] - empty == wide_tokens
     assert ask(server, *both)[1] - empty == wide_tokens + tall_tokens
     assert ask(server, [WIDE, TALL], [])[1] - empty == wide_tokens + tall_tokens
+    assert ask(server, [WIDE, TALL, WIDE], [])[1] - empty == 2 * wide_tokens + tall_tokens
+    assert ask(server, [WIDE, TALL], [WIDE, WIDE])[1] - empty == 3 * wide_tokens + tall_tokens
 
 
 def test_the_answer_depends_on_the_images_and_their_order(family):

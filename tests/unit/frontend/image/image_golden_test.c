@@ -1,7 +1,7 @@
 /*
  * Images of all kinds and sizes give the same results as PIL and Hugging Face's image processors
  * (tests/golden/images/PROVENANCE.md): decoded pixels within 1, resized pixels, tiles, tokens and
- * the text that replaces a marker equal.
+ * the text that replaces a marker equal; also of several images in one request.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -29,6 +29,7 @@
 #define FIELDS_MAX     8
 #define FILES_AT_LEAST 38
 #define CASES_AT_LEAST 500
+#define REQUESTS       48
 /* Of a source or a result whose pixels are looked at: under sanitizers the loops are the same ones
  * for less, and twenty times slower. */
 #if SANITIZED_ADDRESS
@@ -238,6 +239,86 @@ static void take_case(struct golden *golden, char *const fields[])
     mapped_file_close(&file);
 }
 
+/* What a request's images become together. */
+struct request {
+    uint32_t tokens;
+    struct text_buffer text;
+    uint8_t *bytes; /* owned */
+    size_t byte_count;
+};
+
+static void run_plan(const struct settings *s, const struct image_plan *plan,
+                     const struct image_pixels *pixels, struct request *request)
+{
+    struct error_text error;
+    uint8_t content[IMAGE_HASH_BYTES];
+    request->bytes = realloc(request->bytes, request->byte_count + plan->byte_count);
+    must(request->bytes != NULL);
+    if (image_processor_run(&s->processor, plan, pixels, request->bytes + request->byte_count,
+                            content, &error) != RESULT_OK)
+        fail_msg("%s: %s", s->name, error.text);
+    request->byte_count += plan->byte_count;
+}
+
+/* "width height seed" of one image. */
+static void add_image(struct golden *golden, const struct settings *s, const char *image,
+                      struct request *request)
+{
+    uint32_t width, height, seed;
+    struct error_text error;
+    struct image_plan plan, apart;
+    must(sscanf(image, "%u %u %u", &width, &height, &seed) == 3);
+    draw(golden, width, height, seed);
+    const struct image_request asked = {.among_images = true};
+    if (image_processor_plan(&s->processor, width, height, &asked, &plan, &error) != RESULT_OK)
+        fail_msg("%s, %s: %s", s->name, image, error.text);
+    image_processor_expand(&s->processor, &plan, &request->text);
+    request->tokens += plan.token_count + plan.apart_tokens;
+    run_plan(s, &plan, &golden->drawn, request);
+    if (image_plan_apart(&plan, &apart))
+        run_plan(s, &apart, &golden->drawn, request);
+}
+
+/* images, settings, tokens and hashes */
+static void take_request(struct golden *golden, char *const fields[])
+{
+    struct request request = {0};
+    uint32_t tokens;
+    uint64_t text, hash;
+    char *images = fields[0];
+    const struct settings *s = find_settings(golden, fields[1]);
+    must(sscanf(fields[2], "%u %" SCNx64 " %" SCNx64, &tokens, &text, &hash) == 3);
+    for (char *image; (image = strsep(&images, ",")) != NULL;)
+        add_image(golden, s, image, &request);
+    must(!request.text.failed);
+    if (request.tokens != tokens ||
+        drawn_image_text_hash(request.text.bytes, request.text.length) != text ||
+        drawn_image_hash(request.bytes, request.byte_count) != hash) {
+        golden->wrong++;
+        print_error("%s, the request that ends with seed %u: %u tokens, wanted %s\n", s->name,
+                    golden->seed, request.tokens, fields[2]);
+    }
+    text_buffer_fini(&request.text);
+    free(request.bytes);
+}
+
+static void take_requests(struct golden *golden)
+{
+    char line[512];
+    unsigned count = 0;
+    FILE *file = fopen(FOLDER "requests.txt", "r");
+    assert_non_null(file);
+    for (; fgets(line, sizeof line, file); count++) {
+        char *fields[3] = {NULL}, *at = line;
+        for (unsigned i = 0; i < 3; i++)
+            fields[i] = strsep(&at, "\t");
+        must(fields[2] != NULL);
+        take_request(golden, fields);
+    }
+    (void)fclose(file);
+    assert_int_equal(count, REQUESTS);
+}
+
 static void test_processors_agree(void **state)
 {
     (void)state;
@@ -260,6 +341,7 @@ static void test_processors_agree(void **state)
     }
     (void)fclose(file);
     assert_true(golden->cases >= CASES_AT_LEAST);
+    take_requests(golden);
     assert_int_equal(golden->wrong, 0);
     image_pixels_fini(&golden->drawn);
     free(golden);

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Writes what Hugging Face's processors make of requests with three and four images, for tests/golden/images/requests.txt.
+
+usage: image_requests.py FILE
+
+The processors get all images of a request at once. A line each, fields parted by tabs: width, height and seed of each image
+(image_pixels.draw()), parted by commas; the settings, which cases.txt has; the placeholders of all images, a hash of the texts that
+replace their markers, one after the other, and one of all resized bytes. Needs what image_pixels.py needs.
+"""
+import random
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+from PIL import Image
+from transformers.models.glm4v import processing_glm4v
+from transformers.models.lfm2_vl import processing_lfm2_vl
+from transformers.models.paddleocr_vl import processing_paddleocr_vl
+from transformers.models.pixtral import processing_pixtral
+
+from image_pixels import SETTINGS, draw, fnv, make_processor, word_hash
+
+SEED, REQUESTS = 20261128, 8
+RAW = {"do_rescale": False, "do_normalize": False, "return_tensors": "pt"}
+
+
+def paddle(processor, images, settings):
+    out = processor(images=images, **RAW)
+    who = SimpleNamespace(image_token="<|IMAGE_PLACEHOLDER|>", image_processor=processor)
+    texts = [processing_paddleocr_vl.PaddleOCRVLProcessor.replace_image_token(who, out, i) for i in range(len(images))]
+    p, frames, at = processor.patch_size, [], 0
+    for _, lines, columns in out["image_grid_thw"].tolist():
+        rows = out["pixel_values"][at:at + lines * columns].reshape(lines, columns, 3, p, p)
+        frames.append(rows.permute(0, 3, 1, 4, 2).reshape(lines * p, columns * p, 3))
+        at += lines * columns
+    assert at == len(out["pixel_values"])
+    return frames, texts, "<|IMAGE_PLACEHOLDER|>"
+
+
+def glm4v(processor, images, settings):
+    out = processor(images=images, **RAW)
+    who = SimpleNamespace(image_token="<|image|>", image_processor=processor)
+    texts = [processing_glm4v.Glm4vProcessor.replace_image_token(who, out, i) for i in range(len(images))]
+    p, m, frames, at = processor.patch_size, processor.merge_size, [], 0
+    for _, lines, columns in out["image_grid_thw"].tolist():
+        rows = out["pixel_values"][at:at + lines * columns].reshape(lines // m, columns // m, m, m, 3, 2, p, p)[:, :, :, :, :, 0]
+        frames.append(rows.permute(0, 2, 5, 1, 3, 6, 4).reshape(lines * p, columns * p, 3))
+        at += lines * columns
+    assert at == len(out["pixel_values"])
+    return frames, texts, "<|image|>"
+
+
+def lfm2(processor, images, settings):
+    out = processor(images=[images], return_row_col_info=True, **RAW)
+    who = SimpleNamespace(image_processor=processor, image_token="<image>", image_start_token="<|image_start|>",
+                          image_end_token="<|image_end|>", image_thumbnail_token="<|img_thumbnail|>")
+    kind = processing_lfm2_vl.Lfm2VlProcessor
+    for name in ("_build_image_tokens", "_compute_tokens_per_tile", "_compute_tokens_for_image", "_get_image_num_tokens"):
+        setattr(who, name, getattr(kind, name).__get__(who))
+    texts = [kind.replace_image_token(who, out, i, use_image_special_tokens=True) for i in range(len(images))]
+    p, frames = processor.encoder_patch_size, []
+    for rows, (h, w) in zip(out["pixel_values"], out["spatial_shapes"].tolist()):
+        frames.append(rows[:h * w].reshape(h, w, p, p, 3).permute(0, 2, 1, 3, 4).reshape(h * p, w * p, 3))
+    return frames, texts, "<image>"
+
+
+def pixtral(processor, images, settings):
+    kept = settings["processor"]
+    out = processor(images=images, patch_size=kept["patch_size"] * kept["spatial_merge_size"], **RAW)
+    who = SimpleNamespace(image_token="[IMG]", image_break_token="[IMG_BREAK]", image_end_token="[IMG_END]", **kept)
+    texts = [processing_pixtral.PixtralProcessor.replace_image_token(who, out, i) for i in range(len(images))]
+    sizes = [[int(side) for side in size] for size in out["image_sizes"]]
+    frames = [frame[:, :h, :w].permute(1, 2, 0) for frame, (h, w) in zip(out["pixel_values"], sizes)]  # without padding
+    return frames, texts, "[IMG]"
+
+
+FAMILIES = {"paddleocr-tiny": paddle, "lfm2-tiny": lfm2, "lfm2-tiny-grid": lfm2, "mistral3-tiny": pixtral, "pixtral-tiny": pixtral,
+            "glm4v-tiny": glm4v}
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    drawn = random.Random(SEED)
+    with open(sys.argv[1], "w", encoding="utf-8") as out:
+        for name, run in FAMILIES.items():
+            settings = SETTINGS[name][0]
+            processor, written = make_processor(settings), 0
+            while written < REQUESTS:
+                sizes = [(drawn.randint(8, 420), drawn.randint(8, 420), drawn.randint(0, 99)) for _ in range(3 + written % 2)]
+                images = [Image.fromarray(draw(*size)) for size in sizes]
+                try:
+                    frames, texts, token = run(processor, images, settings)
+                except ValueError:  # too thin for the family
+                    continue
+                pixels = b"".join(np.asarray(frame).astype(np.uint8).tobytes() for frame in frames)
+                text = "".join(texts)
+                print(",".join("%d %d %d" % size for size in sizes), name,
+                      f"{text.count(token)} {fnv(text.encode()):016x} {word_hash(pixels):016x}", sep="\t", file=out)
+                written += 1
+
+
+if __name__ == "__main__":
+    main()
