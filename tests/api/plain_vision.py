@@ -1,0 +1,181 @@
+"""Small vision models in plain numpy, in double precision: the formulas of transformers' modeling_mistral3.py with modeling_pixtral.py,
+modeling_paddleocr_vl.py, modeling_lfm2_vl.py with modeling_siglip2.py, and of llama's text, each written down once and for one image.
+
+The functions take a model's tensors by their names in the folder. The images have the size that the image processor would give them.
+"""
+
+import math
+
+import numpy as np
+
+ERF = np.vectorize(math.erf)
+
+
+def gelu(x):
+    return x * 0.5 * (1 + ERF(x / math.sqrt(2)))
+
+
+def gelu_tanh(x):
+    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
+
+
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+ACTIVATIONS = {"gelu": gelu, "gelu_pytorch_tanh": gelu_tanh, "silu": silu}
+
+
+def rms_norm(x, weight, epsilon):
+    return x / np.sqrt((x ** 2).mean(-1, keepdims=True) + epsilon) * weight
+
+
+def layer_norm(x, t, name, epsilon):
+    x = x - x.mean(-1, keepdims=True)
+    return x / np.sqrt((x ** 2).mean(-1, keepdims=True) + epsilon) * t[name + ".weight"] + t[name + ".bias"]
+
+
+def linear(x, t, name):
+    return x @ t[name + ".weight"].T + t.get(name + ".bias", 0)
+
+
+def rotated(x, angles):
+    """x [rows, heads, head_dim], angles [rows, head_dim / 2]: pairs are a head's halves."""
+    half = x.shape[-1] // 2
+    cos, sin = np.cos(angles)[:, None], np.sin(angles)[:, None]
+    return np.concatenate([x[..., :half] * cos - x[..., half:] * sin, x[..., half:] * cos + x[..., :half] * sin], -1)
+
+
+def attention(q, k, v, causal):
+    """q [rows, heads, head_dim]; k and v may have fewer heads."""
+    k, v = (np.repeat(part, q.shape[1] // part.shape[1], axis=1) for part in (k, v))
+    scores = np.einsum("rhd,shd->hrs", q, k) / math.sqrt(q.shape[-1])
+    if causal:
+        scores = np.where(np.tril(np.ones(scores.shape[1:], bool)), scores, -np.inf)
+    scores = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.einsum("hrs,shd->rhd", scores / scores.sum(-1, keepdims=True), v).reshape(q.shape[0], -1)
+
+
+def patches_of(pixels, side, order):
+    """[lines, columns, values] of pixels [height, width, 3]; `order`: of (line, column, channel) in a patch."""
+    height, width, _ = pixels.shape
+    blocks = pixels.reshape(height // side, side, width // side, side, 3).transpose(0, 2, 1, 3, 4)
+    return blocks.transpose(0, 1, *(2 + i for i in order)).reshape(height // side, width // side, -1)
+
+
+def joined(x, side):
+    """Squares of `side` rows each way, line by line; x [lines, columns, values]."""
+    lines, columns, values = x.shape
+    return x.reshape(lines // side, side, columns // side, side, values).transpose(0, 2, 1, 3, 4).reshape(-1, side * side * values)
+
+
+def axis_weights(size, out, averaged):
+    """[out, size] weights of linear resizing with half-pixel centres; `averaged`: over all that a result covers, if it shrinks."""
+    found, scale = np.zeros((out, size)), size / out
+    reach = max(scale, 1.0) if averaged else 1.0
+    for i in range(out):
+        centre = scale * (i + 0.5) - 0.5
+        if not averaged:
+            centre = max(centre, 0.0)
+            below = min(int(centre), size - 1)
+            found[i, below] += 1 - (centre - below)
+            found[i, min(below + 1, size - 1)] += centre - below
+            continue
+        found[i] = np.maximum(0, 1 - np.abs(np.arange(size) - centre) / reach)
+        found[i] /= found[i].sum()
+    return found
+
+
+def resized_table(table, lines, columns, averaged):
+    side = math.isqrt(len(table))
+    grid = table.reshape(side, side, -1)
+    return np.einsum("ls,ct,stv->lcv", axis_weights(side, lines, averaged), axis_weights(side, columns, averaged), grid)
+
+
+# --- towers: features [squares, hidden size of the text] ------------------------------------------
+
+def axial_angles(lines, columns, head_dim, base, shared):
+    """A quarter of a head's values for lines, then columns; `shared`: they have every second frequency of a whole head."""
+    even = base ** (-np.arange(0, head_dim, 4) / head_dim)
+    odd = base ** (-np.arange(2, head_dim, 4) / head_dim) if shared else even
+    y, x = np.meshgrid(np.arange(lines), np.arange(columns), indexing="ij")
+    return np.concatenate([np.outer(y.ravel(), even), np.outer(x.ravel(), odd)], -1)
+
+
+def siglip_layers(config, t, at, x, angles):
+    heads, epsilon = config["num_attention_heads"], config.get("layer_norm_eps", 1e-6)
+    for layer in range(config["num_hidden_layers"]):
+        name = f"{at}encoder.layers.{layer}."
+        normed = layer_norm(x, t, name + "layer_norm1", epsilon)
+        q, k, v = (linear(normed, t, f"{name}self_attn.{part}_proj").reshape(len(x), heads, -1) for part in "qkv")
+        if angles is not None:
+            q, k = rotated(q, angles), rotated(k, angles)
+        x = x + linear(attention(q, k, v, False), t, name + "self_attn.out_proj")
+        wide = gelu_tanh(linear(layer_norm(x, t, name + "layer_norm2", epsilon), t, name + "mlp.fc1"))
+        x = x + linear(wide, t, name + "mlp.fc2")
+    return layer_norm(x, t, at + "post_layernorm", epsilon)
+
+
+def mistral3_features(config, t, pixels):
+    vision, merge = config["vision_config"], config["spatial_merge_size"]
+    heads, hidden, act = vision["num_attention_heads"], vision["hidden_size"], ACTIVATIONS[vision["hidden_act"]]
+    kernel = t["vision_tower.patch_conv.weight"].reshape(hidden, -1)
+    rows = patches_of(pixels, vision["patch_size"], (2, 0, 1)) @ kernel.T
+    lines, columns, _ = rows.shape
+    x = rms_norm(rows.reshape(-1, hidden), t["vision_tower.ln_pre.weight"], 1e-5)
+    angles = axial_angles(lines, columns, hidden // heads, vision["rope_theta"], True)
+    for layer in range(vision["num_hidden_layers"]):
+        name = f"vision_tower.transformer.layers.{layer}."
+        normed = rms_norm(x, t[name + "attention_norm.weight"], 1e-5)
+        q, k, v = (linear(normed, t, f"{name}attention.{part}_proj").reshape(len(x), heads, -1) for part in "qkv")
+        x = x + linear(attention(rotated(q, angles), rotated(k, angles), v, False), t, name + "attention.o_proj")
+        normed, wide = rms_norm(x, t[name + "ffn_norm.weight"], 1e-5), name + "feed_forward."
+        x = x + linear(act(linear(normed, t, wide + "gate_proj")) * linear(normed, t, wide + "up_proj"), t, wide + "down_proj")
+    at = "multi_modal_projector."
+    x = rms_norm(x, t[at + "norm.weight"], config["text_config"]["rms_norm_eps"])
+    squares = joined(x.reshape(lines, columns, -1), merge).reshape(-1, merge * merge, hidden).swapaxes(1, 2).reshape(-1, hidden * merge * merge)
+    x = linear(squares, t, at + "patch_merger.merging_layer")
+    return linear(gelu(linear(x, t, at + "linear_1")), t, at + "linear_2")
+
+
+def paddleocr_vl_features(config, t, pixels):
+    vision, at = config["vision_config"], "visual.vision_model."
+    hidden, merge = vision["hidden_size"], vision["spatial_merge_size"]
+    rows = patches_of(pixels, vision["patch_size"], (2, 0, 1)) @ t[at + "embeddings.patch_embedding.weight"].reshape(hidden, -1).T
+    lines, columns, _ = rows.shape
+    rows = rows + t[at + "embeddings.patch_embedding.bias"]
+    x = (rows + resized_table(t[at + "embeddings.position_embedding.weight"], lines, columns, False)).reshape(-1, hidden)
+    angles = axial_angles(lines, columns, hidden // vision["num_attention_heads"], 10000.0, False)
+    x = layer_norm(siglip_layers(vision, t, at, x, angles), t, "mlp_AR.pre_norm", 1e-5)
+    return linear(gelu(linear(joined(x.reshape(lines, columns, -1), merge), t, "mlp_AR.linear_1")), t, "mlp_AR.linear_2")
+
+
+def lfm2_vl_features(config, t, pixels):
+    vision, at = config["vision_config"], "model.vision_tower."
+    rows = linear(patches_of(pixels, vision["patch_size"], (0, 1, 2)), t, at + "embeddings.patch_embedding")
+    lines, columns, _ = rows.shape
+    x = rows + resized_table(t[at + "embeddings.position_embedding.weight"], lines, columns, True)
+    x = siglip_layers(vision, t, at, x.reshape(lines * columns, -1), None).reshape(lines, columns, -1)
+    x = joined(x, config["downsample_factor"])
+    if config["projector_use_layernorm"]:
+        x = layer_norm(x, t, "model.multi_modal_projector.layer_norm", 1e-5)
+    return linear(gelu(linear(x, t, "model.multi_modal_projector.linear_1")), t, "model.multi_modal_projector.linear_2")
+
+
+# --- the text -----------------------------------------------------------------------------------
+
+def text_logits(text, t, at, head, x, positions):
+    """Logits after the last row of x [rows, hidden]; positions [rows, 3], of which sections of pairs take one each."""
+    heads, shared, epsilon = text["num_attention_heads"], text["num_key_value_heads"], text["rms_norm_eps"]
+    pairs = text["head_dim"] // 2
+    axes = np.repeat([0, 1, 2], text["sections"]) if "sections" in text else np.zeros(pairs, int)
+    angles = positions[:, axes] * text["rope_theta"] ** (-np.arange(pairs) / pairs)
+    for layer in range(text["num_hidden_layers"]):
+        name = f"{at}layers.{layer}."
+        normed = rms_norm(x, t[name + "input_layernorm.weight"], epsilon)
+        q, k, v = (linear(normed, t, f"{name}self_attn.{part}_proj").reshape(len(x), count, -1)
+                   for part, count in (("q", heads), ("k", shared), ("v", shared)))
+        x = x + linear(attention(rotated(q, angles), rotated(k, angles), v, True), t, name + "self_attn.o_proj")
+        normed, wide = rms_norm(x, t[name + "post_attention_layernorm.weight"], epsilon), name + "mlp."
+        x = x + linear(silu(linear(normed, t, wide + "gate_proj")) * linear(normed, t, wide + "up_proj"), t, wide + "down_proj")
+    return rms_norm(x[-1], t[at + "norm.weight"], epsilon) @ t[head].T
