@@ -373,7 +373,8 @@ test-api: test-data ## tests of the running server through its HTTP API
 test-fault: test-data ## kill, stop and poison workers under load: no answer may change (LENGTH=short, long or timed)
 	@scripts/make_venv
 	@$(BUILDING) programs
-	@SHOAL_FAULT_LENGTH=$(LENGTH) scripts/vulkan_env native scripts/run_pytest $(TALLY_ARG) --tier $(TIER) tests/fault
+	@SHOAL_FAULT_LENGTH=$(LENGTH) scripts/vulkan_env native scripts/run_pytest $(TALLY_ARG) --tier $(TIER) \
+	    --jobs $(if $(filter short,$(LENGTH)),$(JOBS),1) tests/fault
 
 test-clients: ## client libraries against both models, 100 calls each, agents and llama.cpp's tests, installed under build/; writes their table (ARGS="...", LLAMA_CPP=checkout)
 	@scripts/setup test

@@ -4,11 +4,12 @@ import os
 import signal
 import threading
 
+import demo_model
 from shoal_server import wait_until
 
 CHOICES = 4
 STREAMS = 2
-TOKENS = 64  # so many that a worker killed at the third token has not reached the last
+TOKENS = 300  # so many that a worker killed at the third token has not reached the last
 
 
 class Choices(threading.Thread):
@@ -52,8 +53,13 @@ def run_streams(server, look):
     return [stream.answer() for stream in streams]
 
 
-def test_every_choice_continues(start_server):
-    server = start_server()
+def test_every_choice_continues():
+    with demo_model.demo_server() as server:
+        server.wait_ready()
+        check_choices(server)
+
+
+def check_choices(server):
     undisturbed = run_streams(server, lambda streams: None)
     for texts, logprobs, finish, tokens in undisturbed:
         assert len(set(texts)) == CHOICES and finish == ["length"] * CHOICES and tokens == CHOICES * TOKENS

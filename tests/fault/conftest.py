@@ -1,7 +1,7 @@
 """Servers with injected faults, a crowd of seeded chats, and their answers without faults.
 
-SHOAL_FAULT_LENGTH: `short` (the default) is run by `make test`; `long`, with more deaths, by `make test-long`; `timed` is `long` with bounds
-on milliseconds as well, so it needs an otherwise idle machine.
+SHOAL_FAULT_LENGTH: `short` (the default) is run by `make test`, with the demo model; `long`, with more deaths and SmolLM2, which is 18 times
+as large, by `make test-long`; `timed` is `long` with bounds on milliseconds as well, so it needs an otherwise idle machine.
 """
 
 import os
@@ -14,11 +14,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "api"))
 
 from crowd import chat_body, run_once  # noqa: E402
+import demo_model  # noqa: E402
+import shoal_server  # noqa: E402
 from shoal_server import ShoalServer  # noqa: E402
 
 LENGTH = os.environ.get("SHOAL_FAULT_LENGTH", "short")
 assert LENGTH in ("short", "long", "timed"), f"SHOAL_FAULT_LENGTH={LENGTH}"
 LONG = LENGTH != "short"
+MODEL = shoal_server.MODEL if LONG else demo_model.FOLDER
 STREAMS = 64
 
 
@@ -46,7 +49,7 @@ def say(capsys):
 def undisturbed():
     """(bodies, answers) of the crowd on a server without faults."""
     bodies = [chat_body(number, 96 if LONG else 32) for number in range(STREAMS)]
-    with ShoalServer("--max-sequences", str(STREAMS)) as server:
+    with ShoalServer("--max-sequences", str(STREAMS), model=MODEL) as server:
         server.wait_ready()
         chats = run_once(server.port, bodies, STREAMS)
         server.wait_idle()
@@ -60,7 +63,7 @@ def start_server():
     started = []
 
     def start(*options, ready=True):
-        running = ShoalServer("--max-sequences", str(STREAMS), *options)
+        running = ShoalServer("--max-sequences", str(STREAMS), *options, model=MODEL)
         started.append(running)
         running.__enter__()
         if ready:

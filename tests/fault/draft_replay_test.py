@@ -19,6 +19,7 @@ import replay_draws
 from exact_replay_test import Killer, cut_at_errors, difference, run_calls
 from shoal_server import COMPILING_S, ShoalServer
 
+pytestmark = pytest.mark.longest
 SEED = int(os.environ.get("SHOAL_DRAFT_SEED", "20261124"))
 ONE_SCENE = os.environ.get("SHOAL_DRAFT_SCENE")
 SCENES_PER_SERVER = 12

@@ -27,6 +27,7 @@ import pytest
 import replay_draws
 from shoal_server import BUILD, COMPILING_S, PATIENCE_S, ROOT, ShoalServer
 
+pytestmark = pytest.mark.longest
 SEED = int(os.environ.get("SHOAL_REPLAY_SEED", "20261123"))
 ONE_SCENE = os.environ.get("SHOAL_REPLAY_SCENE")
 SCENES_PER_SERVER = 8

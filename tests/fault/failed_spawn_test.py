@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+import demo_model
 from shoal_server import BUILD, ShoalServer, wait_until
 
 
@@ -19,7 +20,7 @@ def programs(tmp_path):
 
 def test_another_worker_takes_requests_whose_worker_does_not_return(programs):
     body = {"max_tokens": 150, "temperature": 0, "ignore_eos": True}
-    with ShoalServer("--workers", "2", programs=programs) as server:
+    with ShoalServer("--workers", "2", programs=programs, model=demo_model.FOLDER) as server:
         workers = wait_until(lambda: (lambda all_: all_ if all(worker["state"] == "ready" for worker in all_) else None)(
             server.get("/v1/status").json["workers"]), "both workers")
         expected = server.chat("Count.", **body).json["choices"]
@@ -37,7 +38,7 @@ def test_another_worker_takes_requests_whose_worker_does_not_return(programs):
 
 
 def test_requests_wait_until_the_program_can_be_started(programs):
-    with ShoalServer(programs=programs) as server:
+    with ShoalServer(programs=programs, model=demo_model.FOLDER) as server:
         server.wait_ready()
         expected = server.chat("Count.", max_tokens=8, temperature=0).json["choices"]
         (programs / "shoal-worker").rename(programs / "away")

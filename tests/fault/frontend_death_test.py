@@ -11,13 +11,14 @@ import subprocess
 
 import pytest
 
-from shoal_server import BUILD, MODEL, ROOT, ShoalServer, process_is_alive, wait_until
+import demo_model
+from shoal_server import BUILD, ROOT, ShoalServer, process_is_alive, wait_until
 
 PROMPT = "Tell a long story about a river."
 FINAL = ("completed", "incomplete", "failed", "cancelled")
 
 
-def body_of(tokens=120, **fields):
+def body_of(tokens=400, **fields):
     return {"input": PROMPT, "max_output_tokens": tokens, "temperature": 0.8, "ignore_eos": True, **fields}
 
 
@@ -100,7 +101,7 @@ def start(tmp_path):
 
     def begin(*options, ready=True):
         port = ["--port", str(started[0].port)] if started else []
-        server = ShoalServer("--state-dir", str(tmp_path / "state"), *port, *options)
+        server = ShoalServer("--state-dir", str(tmp_path / "state"), *port, *options, model=demo_model.FOLDER)
         started.append(server)
         server.__enter__()
         if ready:
@@ -115,7 +116,7 @@ def start(tmp_path):
 @pytest.fixture(scope="module")
 def undisturbed():
     """Text of the answer with each seed, without --state-dir and deaths."""
-    with ShoalServer() as server:
+    with demo_model.demo_server() as server:
         server.wait_ready()
         yield {seed: text_of(post(server, seed=seed)) for seed in range(4)}
 
@@ -314,6 +315,6 @@ def test_a_directory_that_is_not_the_servers_own_is_refused(start, tmp_path, cas
         path = tmp_path / "no" / "state"
     else:
         start(ready=False)
-    ended = subprocess.run([BUILD / "shoal", "serve", "--model", MODEL, "--device", "cpu", "--port", "0", "--state-dir", path],
+    ended = subprocess.run([BUILD / "shoal", "serve", "--model", demo_model.FOLDER, "--device", "cpu", "--port", "0", "--state-dir", path],
                            cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 1 and words in ended.stderr, ended.stderr

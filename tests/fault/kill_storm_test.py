@@ -16,7 +16,7 @@ from crowd import Chat, Crowd, chat_body, counted
 from shoal_server import process_is_alive, wait_until
 
 KILL_EVERY_S = 0.3
-POISON_ID = 48000  # not in any prompt, and banned from other answers
+POISON_ID = 4000  # not in any prompt, and banned from other answers
 POISON = {"messages": [{"role": "user", "content": "Say it."}], "max_tokens": 20, "temperature": 0,
           "logit_bias": {str(POISON_ID): 100}}
 BAN = {str(POISON_ID): -100}
@@ -57,7 +57,7 @@ class Storm(threading.Thread):
         self.join()
 
 
-def test_four_kills_of_a_long_prompt(start_server):
+def test_four_kills_of_a_long_prompt(start_server, long_run):
     server = start_server()
     body = {"messages": [{"role": "user", "content": "river stone winter light engine " * 500}], "max_tokens": 16,
             "temperature": 0, "logprobs": True}
@@ -66,7 +66,7 @@ def test_four_kills_of_a_long_prompt(start_server):
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         answer = pool.submit(server.request, "POST", "/v1/chat/completions", body)
         for _ in range(4):
-            time.sleep(0.6)
+            time.sleep(0.6 if long_run else 0.15)  # a fifth of what the prompt takes on two idle cores
             wait_until(lambda: kill_worker(server), "a worker to kill")
         assert answer_of(answer.result()) == undisturbed
     # On a quick machine the answer ends before the last kill, whose restart then takes place while this test looks.

@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+import demo_model
 from crowd import Crowd, run_once
 from shoal_server import BUILD, ROOT, ShoalServer, wait_until
 
@@ -30,7 +31,7 @@ RECORD_BYTES = 128
 SETTINGS = {
     "SmolLM2": (None, (), 250, 160, {"2": -100}),
     "SmolLM2 with quantized keys and values": (None, ("--kv-bits", "4", "--kv-quant-scheme", "turboquant"), 250, 160, {"2": -100}),
-    "quantized after 100 tokens": (None, ("--kv-bits", "8", "--quantized-kv-start", "100"), 60, 80, {"2": -100}),
+    "quantized after 100 tokens": (demo_model.FOLDER, ("--kv-bits", "8", "--quantized-kv-start", "100"), 40, 200, {"2": -100}),
     "sliding windows": (CHECKPOINTS / "gemma3-f32.gguf", (), 25, 120, TINY_ENDS),
     "delta nets": (CHECKPOINTS / "qwen3_5-f32.gguf", (), 25, 120, TINY_ENDS),
     "short convolutions": (CHECKPOINTS / "lfm2-f32.gguf", (), 25, 120, TINY_ENDS),
@@ -147,8 +148,8 @@ def kill_the_second(server):
 
 def test_streams_return_to_the_worker_that_has_their_tokens(say):
     """The other worker has room, and would compute all prompts again."""
-    bodies = [body(number, 150, 60, {"2": -100}) for number in range(4)]
-    with ShoalServer("--workers", "2", "--max-sequences", str(STREAMS)) as server:
+    bodies = [body(number, 150, 200, {"2": -100}) for number in range(4)]
+    with ShoalServer("--workers", "2", "--max-sequences", str(STREAMS), model=demo_model.FOLDER) as server:
         wait_until(lambda: all(worker["state"] == "ready" for worker in server.get("/v1/status").json["workers"]), "both workers")
         undisturbed = answers_of(run_once(server.port, [one | {"cache_prompt": False} for one in bodies], len(bodies)))
         chats, rows, pause_s = run_with_a_death(server, bodies, KILL_AT_TOKENS, kill_the_second)

@@ -8,7 +8,7 @@ import pytest
 
 from crowd import Chat, Crowd, chat_body, run_once
 
-POISON_ID = 48000  # not in any prompt of the crowd, and banned from its answers
+POISON_ID = 4000  # not in any prompt of the crowd, and banned from its answers
 BAN = {str(POISON_ID): -100}
 POISON = {"messages": [{"role": "user", "content": "Say it."}], "max_tokens": 20, "temperature": 0,
           "logit_bias": {str(POISON_ID): 100}}

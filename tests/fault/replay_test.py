@@ -195,9 +195,9 @@ def test_one_of_two_workers_dies_permanently(start_server, undisturbed, long_run
     server.wait_idle()
 
 
-def test_an_ignored_end_token_does_not_end_a_replay(start_server):
+def test_an_ignored_end_token_does_not_end_a_replay(start_server, long_run):
     server = start_server()
-    tokens = 400
+    tokens = 400 if long_run else 1500  # so many that the kill comes before the last
     told = "vllm:generation_tokens_total"
     body = {"max_tokens": tokens, "ignore_eos": True, "temperature": 0, "logit_bias": {"2": 100}, "logprobs": True}
     undisturbed = server.chat("a", **body).json

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 from crowd import run_once
 from replay_test import check_answers
+import demo_model
 from shoal_server import ShoalServer
 
 DENIED = "killed by signal 31 (Bad system call): a system call that its sandbox denies"
@@ -43,7 +44,7 @@ def environment_is_readable(pid):
 
 @pytest.mark.parametrize("options, readable", [((), False), (("--allow-debug",), True)])
 def test_others_of_the_same_user_cannot_look_into_the_processes(options, readable):
-    with ShoalServer(*options, wrapper=UNPRIVILEGED) as server:
+    with ShoalServer(*options, wrapper=UNPRIVILEGED, model=demo_model.FOLDER) as server:
         server.wait_ready()
         for pid in (server.process.pid, server.worker_pid()):
             assert environment_is_readable(pid) == readable

@@ -9,11 +9,12 @@ import signal
 
 import pytest
 
-from shoal_server import COMPILING_S, ROOT, ShoalServer, wait_until
+import demo_model
+from shoal_server import COMPILING_S, MODEL, ROOT, ShoalServer, wait_until
 from vision_folder import data_uri, image_part, make_folder, png, text_part
 
 CHECKPOINTS = ROOT / "build/checkpoints"
-MODELS = {"SmolLM2": None, "sliding windows": CHECKPOINTS / "gemma3-f32.gguf", "short convolutions": CHECKPOINTS / "lfm2-f32.gguf"}
+MODELS = {"SmolLM2": MODEL, "sliding windows": CHECKPOINTS / "gemma3-f32.gguf", "short convolutions": CHECKPOINTS / "lfm2-f32.gguf"}
 TEXT = "river stone winter light engine paper garden metal story " * 4
 KEYS = [{"Authorization": f"Bearer {key}"} for key in ("sk-first", "sk-second")]
 REFUSED = "the saved one is not used"
@@ -24,7 +25,7 @@ def start(tmp_path):
     """A server with the state directory of the test, after the one before has ended."""
     running = []
 
-    def begin(*options, model=None, stop=True):
+    def begin(*options, model=demo_model.FOLDER, stop=True):
         if running and stop:
             running[-1].__exit__(None, None, None)
         running.append(ShoalServer("--state-dir", str(tmp_path / "state"), *options, model=model))
@@ -209,7 +210,7 @@ def test_a_full_disk_keeps_the_older_file(start, tmp_path):
     first = ask(start())
     server = start()
     content = (tmp_path / "state/prefix-cache-0").read_bytes()
-    most = 256 << 10  # more than the log, which has the limit too
+    most = 128 << 10  # more than the log, which has the limit too
     assert len(content) > most
     resource.prlimit(server.worker_pid(), resource.RLIMIT_FSIZE, (most, most))
     log = end(server)

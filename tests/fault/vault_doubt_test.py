@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+import demo_model
 from shoal_server import BUILD, ShoalServer, wait_until
 
 # A worker that exits if its vault is not empty.
@@ -30,7 +31,7 @@ def programs(tmp_path):
 
 def test_weights_that_kill_are_prepared_anew(programs):
     fields = {"temperature": 0, "max_tokens": 40, "logit_bias": {"2": -100}}
-    with ShoalServer(programs=programs) as server:
+    with ShoalServer(programs=programs, model=demo_model.FOLDER) as server:
         server.wait_ready()
         expected = server.chat("Count.", **fields).json["choices"][0]["message"]["content"]
         stream = server.open_stream("Count.", **fields)
