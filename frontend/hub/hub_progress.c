@@ -9,13 +9,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "frontend/base/api_error.h"
 #include "frontend/base/monotonic_clock.h"
+#include "frontend/base/text_buffer.h"
 
 #define BAR_COLUMNS   24u
 #define NAME_COLUMNS  40
 #define REDRAW_MS     100
 #define PLAIN_LINE_MS 5000
 #define CLEAR_LINE    "\r\x1b[K"
+
+#define HUB_SHA256_DIGITS 64u
 
 void hub_size_write(uint64_t bytes, char text[16])
 {
@@ -29,9 +33,41 @@ void hub_size_write(uint64_t bytes, char text[16])
     snprintf(text, 16, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
 }
 
-void hub_progress_init(struct hub_progress *progress, FILE *out)
+void hub_progress_init(struct hub_progress *progress, FILE *out, bool json)
 {
-    *progress = (struct hub_progress){.out = out, .terminal = out && isatty(fileno(out))};
+    *progress = (struct hub_progress){
+        .out = out, .json = json, .terminal = out && !json && isatty(fileno(out))};
+}
+
+static void json_write(struct hub_progress *progress, const char *status, bool of_file)
+{
+    struct text_buffer line = {0};
+    text_buffer_append_text(&line, "{\"status\":");
+    api_error_append_words(status, &line);
+    if (of_file)
+        text_buffer_append_format(&line, ",\"digest\":\"%s:%s\",\"total\":%llu,\"completed\":%llu",
+                                  strlen(progress->hash) == HUB_SHA256_DIGITS ? "sha256" : "sha1",
+                                  progress->hash, (unsigned long long)progress->size,
+                                  (unsigned long long)progress->done);
+    text_buffer_append_text(&line, "}\n");
+    if (!line.failed)
+        fwrite(line.bytes, 1, line.length, progress->out);
+    fflush(progress->out);
+    text_buffer_fini(&line);
+}
+
+/* Ollama names a file by the first digits of its hash. */
+static void json_show(struct hub_progress *progress)
+{
+    char status[32];
+    snprintf(status, sizeof status, "pulling %.12s", progress->hash);
+    json_write(progress, status, true);
+}
+
+void hub_progress_status(struct hub_progress *progress, const char *status)
+{
+    if (progress->out && progress->json)
+        json_write(progress, status, false);
 }
 
 /* The last characters of a long name, which tell files apart. */
@@ -65,23 +101,28 @@ static void draw(struct hub_progress *progress, int64_t now_ms)
     fflush(progress->out);
 }
 
-void hub_progress_begin(struct hub_progress *progress, const char *file, uint64_t size,
-                        uint64_t from)
+void hub_progress_begin(struct hub_progress *progress, const struct hub_file *file, uint64_t from)
 {
     char text[16], rest[16];
-    progress->file = file;
+    uint64_t size = file->size;
+    progress->file = file->name;
+    progress->hash = file->hash;
     progress->size = size;
     progress->from = progress->done = from;
     progress->begun_ms = progress->shown_ms = monotonic_clock_ms();
     progress->shown_tenth = size > 0 ? (unsigned)(from * 10 / size) : 0;
     if (!progress->out || progress->terminal)
         return;
+    if (progress->json) {
+        json_show(progress);
+        return;
+    }
     hub_size_write(size, text);
     hub_size_write(from, rest);
     if (from > 0)
-        fprintf(progress->out, "%s: %s, %s of it are there\n", file, text, rest);
+        fprintf(progress->out, "%s: %s, %s of it are there\n", file->name, text, rest);
     else
-        fprintf(progress->out, "%s: %s\n", file, text);
+        fprintf(progress->out, "%s: %s\n", file->name, text);
 }
 
 void hub_progress_show(struct hub_progress *progress, uint64_t done)
@@ -92,12 +133,15 @@ void hub_progress_show(struct hub_progress *progress, uint64_t done)
     int64_t now_ms = monotonic_clock_ms();
     unsigned tenth = progress->size > 0 ? (unsigned)(done * 10 / progress->size) : 10;
     int64_t waited_ms = now_ms - progress->shown_ms;
-    if (progress->terminal ? waited_ms < REDRAW_MS
-                           : waited_ms < PLAIN_LINE_MS || tenth <= progress->shown_tenth)
+    if (progress->terminal || progress->json
+            ? waited_ms < REDRAW_MS
+            : waited_ms < PLAIN_LINE_MS || tenth <= progress->shown_tenth)
         return;
     progress->shown_ms = now_ms;
     progress->shown_tenth = tenth;
-    if (progress->terminal)
+    if (progress->json)
+        json_show(progress);
+    else if (progress->terminal)
         draw(progress, now_ms);
     else
         fprintf(progress->out, "%s: %u%%\n", progress->file, tenth * 10);
@@ -108,6 +152,10 @@ void hub_progress_end(struct hub_progress *progress, const char *note)
     char size[16], speed[24];
     if (!progress->out)
         return;
+    if (progress->json) {
+        json_show(progress);
+        return;
+    }
     hub_size_write(progress->done, size);
     speed_write(progress, monotonic_clock_ms(), speed);
     fprintf(progress->out, "%s%s: %s (%s, %s)\n", progress->terminal ? CLEAR_LINE : "",
@@ -121,6 +169,13 @@ void hub_progress_note(struct hub_progress *progress, const char *format, ...)
     if (!progress->out)
         return;
     va_start(arguments, format);
+    if (progress->json) {
+        char text[512];
+        vsnprintf(text, sizeof text, format, arguments);
+        va_end(arguments);
+        json_write(progress, text, false);
+        return;
+    }
     fputs(progress->terminal ? CLEAR_LINE : "", progress->out);
     vfprintf(progress->out, format, arguments);
     fputc('\n', progress->out);

@@ -219,7 +219,7 @@ static enum result bytes_fetch(struct blob *blob)
 static enum result bytes_complete(struct blob *blob)
 {
     enum result result = old_bytes_read(blob);
-    hub_progress_begin(&blob->puller->progress, blob->file->name, blob->file->size, blob->written);
+    hub_progress_begin(&blob->puller->progress, blob->file, blob->written);
     while (result == RESULT_OK) {
         char hash[HUB_HASH_BYTES];
         bool had_old = blob->has_old;
@@ -341,6 +341,8 @@ static enum result files_fetch(struct puller *puller, struct error_text *error)
     result = space_check(puller, error);
     for (uint32_t i = 0; result == RESULT_OK && i < puller->choice.count; i++)
         result = blob_fetch(puller, &files[puller->choice.files[i]], error);
+    if (result == RESULT_OK)
+        hub_progress_status(&puller->progress, "writing manifest");
     for (uint32_t i = 0; result == RESULT_OK && i < puller->choice.count; i++)
         result = hub_snapshot_link(&puller->repository, puller->listing.commit,
                                    &files[puller->choice.files[i]], error);
@@ -355,7 +357,8 @@ enum result hub_pull_run(const struct hub_pull *pull, const struct hub_name *nam
 {
     struct puller puller = {
         .pull = pull, .name = name, .repository = {.fd = -1, .cache_fd = -1}, .blobs_fd = -1};
-    hub_progress_init(&puller.progress, pull->progress);
+    hub_progress_init(&puller.progress, pull->progress, pull->progress_json);
+    hub_progress_status(&puller.progress, "pulling manifest");
     enum result result = hub_client_create(&pull->source, &puller.client, error);
     if (result == RESULT_OK)
         result = listing_fetch(&puller, error);

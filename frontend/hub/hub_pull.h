@@ -14,6 +14,7 @@ struct hub_pull {
     const char *cache; /* directory; made if it is missing */
     uint32_t retries;  /* further tries after one that brought no byte */
     FILE *progress;    /* NULL: nothing is shown */
+    bool progress_json;
 };
 
 /*

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "frontend/base/api_error.h"
 #include "frontend/base/text_buffer.h"
 #include "frontend/hub/hub_choice_policy.h"
 #include "frontend/hub/hub_inventory.h"
@@ -89,7 +90,8 @@ static enum result pull_name(const struct options *options, const struct hub_nam
                                        .stall_s = (uint32_t)options->stall_timeout_s},
                             .cache = cache,
                             .retries = (uint32_t)options->retries,
-                            .progress = stderr};
+                            .progress = options->json ? stdout : stderr,
+                            .progress_json = options->json};
     enum result result = token_read(options, token, &pull.source.token, error);
     if (result == RESULT_OK)
         result = hub_pull_run(&pull, name, error);
@@ -115,11 +117,27 @@ static enum result pull(const struct options *options, char path[HUB_CACHE_PATH_
     return hub_cache_locate(options->hf_cache, &name, path, NULL, error);
 }
 
+/* The last line of the JSON lines that the download wrote. */
+static int pull_end_json(enum result result, const struct error_text *error)
+{
+    struct text_buffer line = {0};
+    text_buffer_append_text(&line, result == RESULT_OK ? "{\"status\":\"success\"" : "{\"error\":");
+    if (result != RESULT_OK)
+        api_error_append_words(error->text, &line);
+    text_buffer_append_text(&line, "}\n");
+    bool written = !line.failed && fwrite(line.bytes, 1, line.length, stdout) == line.length;
+    text_buffer_fini(&line);
+    return written && result == RESULT_OK ? 0 : 1;
+}
+
 int pull_command_run(const struct options *options)
 {
     char path[HUB_CACHE_PATH_BYTES];
     struct error_text error;
-    if (pull(options, path, &error) != RESULT_OK)
+    enum result result = pull(options, path, &error);
+    if (options->json)
+        return pull_end_json(result, &error);
+    if (result != RESULT_OK)
         return failure_print(&error);
     printf("%s\n", path);
     return 0;

@@ -32,6 +32,7 @@
 #include "frontend/serve/routes/http_settings.h"
 #include "frontend/serve/routes/inspect_route.h"
 #include "frontend/serve/routes/model_events.h"
+#include "frontend/serve/routes/model_pull.h"
 #include "frontend/serve/routes/response_resume.h"
 #include "frontend/serve/routes/response_watches.h"
 #include "frontend/serve/routes/route_table.h"
@@ -154,6 +155,7 @@ static void on_drained(void *context)
     struct serve_command *command = context;
     status_streams_end(command->routes.status_streams);
     model_events_end(command->routes.model_events);
+    model_pulls_end(command->routes.model_pulls);
     command->exit_at_ms = monotonic_clock_ms() + LAST_WRITES_MS;
     after_ms(command->exit_timer, 0);
 }
@@ -382,6 +384,7 @@ static enum result command_start(struct serve_command *command, struct error_tex
     command->routes.watches = response_watches_create(command->base, command->options);
     command->routes.status_streams = status_streams_create(command->base);
     command->routes.model_events = model_events_create(command->base, command->options);
+    command->routes.model_pulls = model_pulls_create(command->base, command->options);
     command->routes.generation = generation_route_create(
         &(struct generation_route_config){.base = command->base,
                                           .models = command->routes.models,
@@ -480,6 +483,7 @@ static int server_run(const struct options *options, bool talks)
     response_watches_destroy(command.routes.watches);
     status_streams_destroy(command.routes.status_streams);
     model_events_destroy(command.routes.model_events);
+    model_pulls_destroy(command.routes.model_pulls);
     inspect_route_destroy(command.routes.inspections);
     chat_command_detach(command.chat);
     model_set_destroy(command.routes.models);

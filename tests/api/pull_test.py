@@ -469,3 +469,15 @@ def test_show(cache, demo):
     assert f"family         {config['model_type']}\n" in lines and "chat template  " in lines
     assert cache.run("show", "org/demo", "--template")[0] == shown["chat_template"]
     assert "is not there" in cache.run("show", "org/demo@other", status=1)[1]
+
+
+def test_progress_as_lines_of_json(cache):
+    """In the form of Ollama's POST /api/pull."""
+    out, error = cache.pull("org/name:Q8_0", "--json")
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert error == "" and lines[0] == {"status": "pulling manifest"} and lines[-2:] == [{"status": "writing manifest"}, {"status": "success"}]
+    digests = {f"sha256:{hashlib.sha256(GGUF[name]).hexdigest()}": len(GGUF[name]) for name in ("name-Q8_0.gguf", "mmproj-name-f16.gguf")}
+    assert {line["digest"]: line["total"] for line in lines[1:-2]} == digests
+    assert {line["digest"] for line in lines[1:-2] if line["completed"] == line["total"]} == set(digests)
+    out, error = cache.pull("org/missing", "--json", status=1)
+    assert error == "" and set(json.loads(out.splitlines()[-1])) == {"error"}

@@ -11,6 +11,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "frontend/serve/models/model_repository.h"
 #include "proto/must.h"
 
 #define PATH_BYTES    1536u
@@ -126,6 +127,11 @@ static enum result places_read(const char *path, struct model_folder *folder,
     enum result result = RESULT_OK;
     for (const struct dirent *entry; result == RESULT_OK && (entry = readdir(opened)) != NULL;) {
         struct model_place place = {0};
+        if (model_repository_is_one(entry->d_name)) {
+            folder->count += model_repository_read(
+                path, entry->d_name, &folder->models[folder->count], LIMIT_MODELS - folder->count);
+            continue;
+        }
         if (!place_read(path, entry->d_name, &place))
             continue;
         if (folder->count < LIMIT_MODELS) {
@@ -251,18 +257,6 @@ enum result model_folder_read(const char *path, struct model_folder *folder,
     if (result != RESULT_OK)
         model_folder_fini(folder);
     return result;
-}
-
-void model_place_fini(struct model_place *place)
-{
-    for (uint32_t i = 0; i < place->setting_count; i++) {
-        free(place->settings[i].name);
-        free(place->settings[i].value);
-    }
-    free(place->settings);
-    free(place->name);
-    free(place->path);
-    *place = (struct model_place){0};
 }
 
 void model_folder_fini(struct model_folder *folder)

@@ -6,6 +6,7 @@
  *                        projector files (mmproj in the name) belong to the models beside them
  *   NAME/config.json     a Hugging Face folder
  *   NAME/ with *.gguf    a folder of its own for one model in this form, and its projector
+ *   models--ORG--NAME/   a repository of Hugging Face's cache (model_repository.h)
  *
  * Settings of single models are in the file shoal.ini of the folder, if there is one:
  *
@@ -20,29 +21,9 @@
 #ifndef SHOAL_FRONTEND_SERVE_MODELS_MODEL_FOLDER_H
 #define SHOAL_FRONTEND_SERVE_MODELS_MODEL_FOLDER_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
+#include "frontend/serve/models/model_place.h"
 #include "proto/limits.h"
 #include "proto/result.h"
-
-/* One line of a section. */
-struct model_setting {
-    char *name;
-    char *value;
-};
-
-struct model_place {
-    char *name;
-    char *path;
-    uint64_t bytes; /* of its weights' files */
-    int64_t modified_unix_s;
-    struct model_setting *settings; /* without preload and pinned */
-    uint32_t setting_count;
-    bool preload;
-    bool pinned;
-};
 
 struct model_folder {
     struct model_place *models; /* sorted by name */
@@ -54,7 +35,5 @@ struct model_folder {
 enum result model_folder_read(const char *path, struct model_folder *folder,
                               struct error_text *error) RESULT_CHECKED;
 void model_folder_fini(struct model_folder *folder);
-/* Of one model; a zero one is allowed. */
-void model_place_fini(struct model_place *place);
 
 #endif

@@ -12,6 +12,7 @@ struct inspect_route;
 struct model_set;
 struct options;
 struct model_events;
+struct model_pulls;
 struct response_resume;
 struct response_store;
 struct response_watches;
@@ -29,6 +30,7 @@ struct route_context {
     struct response_resume *resume;
     struct status_streams *status_streams;
     struct model_events *model_events;
+    struct model_pulls *model_pulls;
     bool health_needs_ready;
 };
 

@@ -32,6 +32,7 @@
 #include "frontend/serve/routes/llama_routes.h"
 #include "frontend/serve/routes/metrics_page.h"
 #include "frontend/serve/routes/model_events.h"
+#include "frontend/serve/routes/model_pull.h"
 #include "frontend/serve/routes/model_routes.h"
 #include "frontend/serve/routes/ollama_routes.h"
 #include "frontend/serve/routes/page_routes.h"
@@ -81,6 +82,8 @@ static const struct route_row rows[] = {
     {"/api/generate", HTTP_POST, ROOT_ONLY, .format = &ollama_generate_format,
      .write_error = ollama_error_write},
     {"/api/show", HTTP_POST, ROOT_ONLY, .inspect = ollama_model_show,
+     .write_error = ollama_error_write},
+    {"/api/pull", HTTP_POST, ROOT_ONLY, ADMIN, .reply = model_pulls_start,
      .write_error = ollama_error_write},
     {"/api/tags", HTTP_GET, ROOT_ONLY, .reply = ollama_routes_tags,
      .write_error = ollama_error_write},

@@ -281,15 +281,19 @@ const struct option_row option_rows[] = {
     FLAG_ROW("allow-debug", BOTH, allow_debug,
              "allow debuggers and core dumps, which show prompts and keys"),
     HEADING("Download"),
+    TEXT_ROW("endpoint", OPTIONS_SERVE, endpoint, NULL,
+             "with --models-dir: URL of a hub or mirror from which POST /api/pull downloads models "
+             "into that directory; default: "
+             "none, and such requests are refused"),
     TEXT_ROW("endpoint", OPTIONS_PULL, endpoint, NULL,
              "URL of the hub or of a mirror; default: HF_ENDPOINT, or https://huggingface.co"),
     TEXT_ROW(
-        "token-file", OPTIONS_PULL, token_file, NULL,
+        "token-file", OPTIONS_PULL | OPTIONS_SERVE, token_file, NULL,
         "file with the access token, which only the endpoint itself gets; default: HF_TOKEN, or "
         "no token"),
-    {"stall-timeout", OPTION_COUNT, OPTIONS_PULL, AT(stall_timeout_s), 1, 3600, "30",
-     "seconds without a byte after which a download is tried again"},
-    {"retries", OPTION_COUNT, OPTIONS_PULL, AT(retries), 0, 1000, "5",
+    {"stall-timeout", OPTION_COUNT, OPTIONS_PULL | OPTIONS_SERVE, AT(stall_timeout_s), 1, 3600,
+     "30", "seconds without a byte after which a download is tried again"},
+    {"retries", OPTION_COUNT, OPTIONS_PULL | OPTIONS_SERVE, AT(retries), 0, 1000, "5",
      "number of further tries that may bring no byte; each continues where the last one ended"},
     HEADING("Request"),
     TEXT_ROW("prompt", OPTIONS_GENERATE, prompt, NULL, "prompt to answer (required)"),
@@ -307,6 +311,8 @@ const struct option_row option_rows[] = {
              "print tokens per second to standard error"),
     HEADING("Output and log"),
     FLAG_ROW("json", OPTIONS_DEVICES | OPTIONS_LIST | OPTIONS_SHOW, json, "print JSON"),
+    FLAG_ROW("json", OPTIONS_PULL, json,
+             "print progress and result as lines of JSON, as Ollama's /api/pull does"),
     FLAG_ROW("template", OPTIONS_SHOW, print_template, "print only the chat template"),
     TEXT_ROW("log-format", ALL, log_format_name, "text", "text or json"),
     TEXT_ROW("log-level", OPTIONS_SERVE, log_level_name, "info", "error, warn, info or debug"),
