@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT / "scripts/golden"))
 import mmproj_files  # noqa: E402
 from checkpoint_variants import read_safetensors  # noqa: E402
 
+SQUASHED = LLAVA | {"processor": {"image_processor_type": "SiglipImageProcessorFast", "size": {"height": 20, "width": 20}}}  # SigLIP's
 RED, BLUE = png(16, 16, (255, 0, 0)), png(20, 16, (0, 0, 255))
 SPECIAL = {"<|endoftext|>": 2, "<|im_start|>": 93, "<|im_end|>": 94}
 TOKENS = 96
@@ -63,7 +64,7 @@ def answers(server, form):
     return found
 
 
-@pytest.mark.parametrize("kind, form", [("qwen2_5_vl", QWEN), ("gemma4", GEMMA4), ("lfm2_vl", LFM2), ("mistral3", PIXTRAL), ("pixtral", PIXTRAL), ("llava", LLAVA),
+@pytest.mark.parametrize("kind, form", [("qwen2_5_vl", QWEN), ("gemma4", GEMMA4), ("lfm2_vl", LFM2), ("mistral3", PIXTRAL), ("pixtral", PIXTRAL), ("llava", LLAVA), ("llava_siglip", SQUASHED),
                                         ("llava_next", NEXT), ("glm4v", GLM), ("glm_ocr", GLM), ("paddleocr_vl", PADDLE)])
 def test_the_same_answers_as_the_folder(tmp_path, kind, form):
     if kind == "qwen2_5_vl":  # bounds that the projector file's defaults would not reach with such images
@@ -90,6 +91,19 @@ def test_the_same_answers_as_the_folder(tmp_path, kind, form):
     with serve(model, "--mmproj", str(moved)) as server:
         server.wait_ready()
         assert answers(server, form) == expected
+
+
+def test_grids_that_are_no_whole_tiles_are_refused(tmp_path):
+    config = json.loads((TOWERS / "llava_next" / "config.json").read_text())
+    tensors = read_safetensors(TOWERS / "llava_next" / "model.safetensors")
+    model = write_pair("llava_next", NEXT, tmp_path)
+    for grid in ([13, 12], [12 * 64, 12], [0, 12]):
+        broken = config | {"image_grid_pinpoints": [[12, 24], grid]}
+        mmproj_files.write_tower("llava_next", broken, tensors, tmp_path / "mmproj-tiny-f32.gguf")
+        with serve(model) as server:
+            server.wait_ready()
+            refused_image(server)
+            assert "image_grid_pinpoints" in server.log_text()
 
 
 def refused_image(server):

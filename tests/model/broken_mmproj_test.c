@@ -108,6 +108,18 @@ static void break_count(struct model *model, const char *key)
     refuse(model, key, whole_bytes, key);
 }
 
+static void break_llava_next(struct model *model)
+{
+    uint8_t *after = find_after("spatial_unpad");
+    must(after);
+    after[-1] = 'x';
+    refuse(model, "how tiles are merged", whole_bytes, "key clip.vision.mm_patch_merge_type");
+    after = find_after("clip.vision.feature_layer"); /* then types, a count and the number */
+    must(after);
+    memset(after + 16, 0xff, 4);
+    refuse(model, "feature layer", whole_bytes, "clip.vision.feature_layer");
+}
+
 static void break_keys(struct model *model, const char *family)
 {
     bool llava = strncmp(family, "llava", 5) == 0;
@@ -118,6 +130,8 @@ static void break_keys(struct model *model, const char *family)
         break_count(model, "clip.vision.image_size");
     if (strcmp(family, "qwen2_5_vl") == 0)
         break_count(model, "clip.vision.n_wa_pattern");
+    if (strcmp(family, "llava_next") == 0)
+        break_llava_next(model);
     uint8_t *after = find_after("clip.vision.projection_dim");
     after[4] += 1;
     if (!llava) /* whose key is CLIP's own width */

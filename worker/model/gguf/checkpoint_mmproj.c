@@ -2,14 +2,15 @@
  * A projector file states its kind (clip.projector_type) and the tower's sizes; bases of ropes,
  * filters of the image processor and, in Qwen2.5-VL, the window are fixed by the kind. Some keys
  * are not what their names say, so those facts are read from the tensors: the width of the
- * feed-forward part (Qwen2-VL's file states the text's width), and whether ffn_up and ffn_down are
- * swapped (files from before llama.cpp's converter was rewritten). Qwen's towers have one epsilon;
- * their files repeat the text's.
+ * feed-forward part (Qwen2-VL's file states the text's width), that of LLaVA's features (its file
+ * states CLIP's own), and whether ffn_up and ffn_down are swapped (files from before llama.cpp's
+ * converter was rewritten). Qwen's towers have one epsilon; their files repeat the text's.
  *
  * The converter stores the two frames of a Qwen patch as two kernels, Gemma 4's patch matrix as a
- * kernel, Gemma 3's projection as the folder has it and its norm with 1 added, and names Qwen3-VL's
- * further mergers by their layers. Whether an image's rows see its whole span is not stated for
- * Gemma 4: they do in the models without per-layer embeddings.
+ * kernel, Gemma 3's projection as the folder has it and its norm with 1 added, Pixtral's queries and
+ * keys with the rows of a rotated pair beside each other, and names Qwen3-VL's further mergers by
+ * their layers. Whether an image's rows see its whole span is not stated for Gemma 4: they do in the
+ * models without per-layer embeddings.
  *
  * Source: llama.cpp, its conversion scripts for what is written, tools/mtmd/clip.cpp and tools/mtmd/models
  * for how it is read.
