@@ -8,8 +8,11 @@ import subprocess
 import numpy
 import pytest
 
+import demo_model
 from shoal_server import BUILD, MODEL, PATIENCE_S, ROOT, send_signal, wait_until
 from tls_test import client_context, make_certificate
+
+SERVER_MODEL = demo_model.FOLDER
 
 KEYS = ("--api-key", "sk-first", "--api-key=sk-second")
 

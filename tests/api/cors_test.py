@@ -2,6 +2,7 @@
 
 import pytest
 
+from demo_model import FOLDER as SERVER_MODEL
 from shoal_server import ShoalServer
 
 ONE, TWO = "https://chat.example.org", "http://localhost:3000"

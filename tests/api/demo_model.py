@@ -14,6 +14,7 @@ from shoal_server import ROOT, ShoalServer
 from vision_folder import data_uri, image_part
 
 FOLDER = ROOT / "tests/model/demo"
+MODEL_ID = FOLDER.name
 GOLDEN = ROOT / "tests/golden/demo"
 TOKENS_MOST = 160  # of an answer, when it was recorded
 

@@ -5,7 +5,10 @@ import time
 
 import pytest
 
+import demo_model
 from shoal_server import wait_until
+
+SERVER_MODEL = demo_model.FOLDER
 
 LONG = {"max_tokens": 4000, "logit_bias": {"2": -100}}  # 2 ends a turn: without it the answer goes on
 STEPS_OF_A_WHOLE_ANSWER = 2000  # which ends at the model's context
@@ -30,7 +33,7 @@ def test_while_waiting_for_a_whole_reply(server):
 
 def test_in_the_middle_of_a_long_prompt(server):
     with server.expect_cancels():
-        stream = server.open_stream("Tell me about the sea. " * 1000, **LONG)
+        stream = server.open_stream("Tell me about the sea. " * 500, **LONG)
         assert stream.status == 200
         wait_until(lambda: server.metrics()["shoal_requests_with_worker"] == 1, "the prompt to reach the worker")
         stream.close()

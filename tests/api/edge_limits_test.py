@@ -8,7 +8,10 @@ import time
 
 import pytest
 
+import demo_model
 from shoal_server import PATIENCE_S, EventStream, read_all, wait_until
+
+SERVER_MODEL = demo_model.FOLDER
 
 # Token 2 ends a turn. Log-probabilities make the steps slow: without them a quick machine ends 4,000 tokens within two seconds.
 ENDLESS = {"logit_bias": {"2": -100}, "max_tokens": 4000, "logprobs": True, "top_logprobs": 20}

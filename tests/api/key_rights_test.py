@@ -5,8 +5,11 @@ import threading
 
 import pytest
 
+import demo_model
 from shoal_server import PATIENCE_S, ShoalServer, wait_until
 from vision_folder import data_uri, image_part, png, text_part
+
+SERVER_MODEL = demo_model.FOLDER
 
 ROOT_KEY, ONE, TWO = {"x-api-key": "sk-root"}, {"x-api-key": "sk-one"}, {"x-api-key": "sk-two"}
 
@@ -31,7 +34,7 @@ def test_a_key_sees_its_own_requests_in_the_status(start_server, key_file):
     running = start_server("--api-key-file", str(key_file))
     result = []
     client = threading.Thread(target=lambda: result.append(running.chat(
-        "Tell a long story.", {**ONE, "x-request-id": "secret-name"}, max_tokens=600, ignore_eos=True).status))
+        "Tell a long story.", {**ONE, "x-request-id": "secret-name"}, max_tokens=3000, ignore_eos=True).status))
     client.start()
 
     def shown(headers):
@@ -64,7 +67,7 @@ def test_requests_of_a_key_are_limited(start_server, key_file):
 def test_tokens_of_prompts_and_answers_are_limited(start_server, key_file):
     running = start_server("--api-key-file", str(key_file))
     three = {"x-api-key": "sk-three"}
-    reply = running.chat("Hi", three, max_tokens=5, ignore_eos=True)
+    reply = running.chat("Hi", three, max_tokens=15, ignore_eos=True)
     used = reply.json["usage"]["total_tokens"]
     assert reply.status == 200 and used > 20
     refused = running.chat("Hi", three, max_tokens=1)

@@ -8,10 +8,13 @@ import time
 
 import pytest
 
+import demo_model
 from shoal_server import BUILD, MODEL, PATIENCE_S, ROOT, process_is_alive, send_signal, start_and_stop_worker, wait_until
 
+SERVER_MODEL = demo_model.FOLDER
+
 LONG = {"max_tokens": 4000, "logit_bias": {"2": -100}}
-STORY = {"max_tokens": 200, "logit_bias": {"2": -100}}  # long enough for something to happen before its end
+STORY = {"max_tokens": 600, "logit_bias": {"2": -100}}  # long enough for something to happen before its end
 
 
 def test_it_answers_503_with_progress_while_loading(start_server, tmp_path):

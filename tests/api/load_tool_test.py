@@ -11,7 +11,8 @@ import pytest
 
 import fake_server
 from fake_server import CHUNKED, DONE, FINISH, HEAD, ROLE, FakeServer, answer, event, text, usage
-from shoal_server import BUILD, MODEL_ID, PATIENCE_S, wait_until
+from demo_model import FOLDER as SERVER_MODEL, MODEL_ID
+from shoal_server import BUILD, PATIENCE_S, wait_until
 
 NEVER_END = json.dumps({"logit_bias": {"2": -100}, "temperature": 0})
 

@@ -14,10 +14,15 @@ import socket
 import encoder_folder
 import pytest
 
-from shoal_server import MODEL, MODEL_ID, PATIENCE_S, ROOT, process_is_alive, wait_until
+import shoal_server
+from shoal_server import PATIENCE_S, ROOT, process_is_alive, wait_until
 
 DEMO = ROOT / "tests/model/demo"
-SMALL = ["--context", "2048", "--kv-cache-bytes", "64M"]
+MODEL = ROOT / "build/checkpoints/llama-f16.gguf"  # with 512 positions
+MODEL_ID = MODEL.stem
+SMALL = ["--context", "512", "--kv-cache-bytes", "64M"]
+SLOW = shoal_server.MODEL_ID  # a stream of it is still running when a test has looked
+WIDE = ["--context", "2048", "--kv-cache-bytes", "64M"]
 
 
 @pytest.fixture
@@ -26,6 +31,13 @@ def folder(tmp_path):
     (tmp_path / "demo").symlink_to(DEMO)
     (tmp_path / "twin").symlink_to(DEMO)
     return tmp_path
+
+
+@pytest.fixture
+def slow_folder(folder):
+    (folder / MODEL.name).unlink()
+    (folder / shoal_server.MODEL.name).symlink_to(shoal_server.MODEL)
+    return folder
 
 
 def states(server):
@@ -58,7 +70,7 @@ def test_models_load_when_named(folder, start_server):
         "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 12, "temperature": 0, "model": MODEL_ID}))
     assert answer(ask(server, "twin")) == answer(first)  # the same weights
     assert set(states(server).values()) == {"loaded"}
-    alone = start_server(*SMALL)
+    alone = start_server(*SMALL, model=MODEL)
     assert answer(ask(alone, MODEL_ID)) == text
     page = server.get("/metrics").body.decode()
     helps = [line for line in page.splitlines() if line.startswith("# HELP")]
@@ -103,19 +115,19 @@ def test_every_api_chooses(folder, start_server):
     assert server.request("POST", "/v1/chat/completions", packed[:40], {"Content-Encoding": "gzip"}).status == 400
 
 
-def test_room_is_made_but_not_from_the_busy(folder, start_server):
-    server = start_server("--models-dir", str(folder), "--models-loaded", "1", *SMALL)
-    stream = server.open_stream("Count.", model=MODEL_ID, max_tokens=300, ignore_eos=True, temperature=0)
+def test_room_is_made_but_not_from_the_busy(slow_folder, start_server):
+    server = start_server("--models-dir", str(slow_folder), "--models-loaded", "1", *WIDE)
+    stream = server.open_stream("Count.", model=SLOW, max_tokens=300, ignore_eos=True, temperature=0)
     stream.wait_token()
     with concurrent.futures.ThreadPoolExecutor() as pool:
         waiting = pool.submit(ask, server, "demo")
         wait_until(lambda: any(one["waiting"] for one in server.get("/v1/status").json["models"]), "the request to wait")
-        assert states(server)["demo"] == "unloaded" and states(server)[MODEL_ID] == "loaded"
-        busy = server.request("POST", "/models/unload", {"model": MODEL_ID})
+        assert states(server)["demo"] == "unloaded" and states(server)[SLOW] == "loaded"
+        busy = server.request("POST", "/models/unload", {"model": SLOW})
         assert (busy.status, busy.error["code"]) == (409, "model_busy")
         assert stream.text()[1] == "length"
         assert answer(waiting.result())
-    assert states(server) == {"demo": "loaded", MODEL_ID: "unloaded", "twin": "unloaded"}
+    assert states(server) == {"demo": "loaded", SLOW: "unloaded", "twin": "unloaded"}
 
 
 def test_many_requests_for_changing_models(folder, start_server):
@@ -195,12 +207,12 @@ def test_loading_and_unloading_by_request(folder, tmp_path_factory, start_server
     assert server.request("POST", "/models/load", b"{", head).status == 400
 
 
-def test_waiting_ends(folder, start_server):
+def test_waiting_ends(slow_folder, start_server):
     """By its limit, by the client's leave, and by the end of the server."""
-    server = start_server("--models-dir", str(folder), "--models-loaded", "1", "--models-wait", "1", *SMALL)
-    assert server.request("POST", "/models/load", {"model": MODEL_ID}).status == 200
-    wait_until(lambda: states(server)[MODEL_ID] == "loaded", "the model to be loaded")
-    stream = server.open_stream("Count.", model=MODEL_ID, max_tokens=1500, ignore_eos=True)
+    server = start_server("--models-dir", str(slow_folder), "--models-loaded", "1", "--models-wait", "1", *WIDE)
+    assert server.request("POST", "/models/load", {"model": SLOW}).status == 200
+    wait_until(lambda: states(server)[SLOW] == "loaded", "the model to be loaded")
+    stream = server.open_stream("Count.", model=SLOW, max_tokens=1500, ignore_eos=True)
     stream.wait_token()
     late = ask(server, "demo")
     assert (late.status, late.error["code"]) == (503, "model_loading")
@@ -315,11 +327,11 @@ def test_encoders_beside_generators(folder, start_server):
     assert states(server)["demo"] == "loaded"
 
 
-def test_a_drain_refuses_models_that_have_ended(folder, start_server):
+def test_a_drain_refuses_models_that_have_ended(slow_folder, start_server):
     """The server ends with the stream of one model; another model's engine is gone before that."""
-    server = start_server("--models-dir", str(folder), "--drain-timeout", str(2 * PATIENCE_S), *SMALL)
+    server = start_server("--models-dir", str(slow_folder), "--drain-timeout", str(2 * PATIENCE_S), *WIDE)
     assert answer(ask(server, "demo"))
-    stream = server.open_stream("Count.", model=MODEL_ID, max_tokens=300, ignore_eos=True)
+    stream = server.open_stream("Count.", model=SLOW, max_tokens=300, ignore_eos=True)
     stream.wait_token()
     server.process.terminate()
     wait_until(lambda: states(server)["demo"] == "unloaded", "the idle model to end")

@@ -1,5 +1,9 @@
 """Prefix cache: every API reports cached tokens, tenants are separate, a request can bypass the cache, and a reset empties it."""
 
+import demo_model
+
+SERVER_MODEL = demo_model.FOLDER
+
 TEXT = "Once upon a time there was a fish that lived in a lake far away from every road. " * 8
 
 

@@ -4,7 +4,10 @@ import json
 import os
 import signal
 
-from shoal_server import MODEL_ID, wait_until
+import demo_model
+from shoal_server import wait_until
+
+SERVER_MODEL = demo_model.FOLDER
 
 HOSTILE = [
     "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
@@ -29,7 +32,7 @@ def test_a_hostile_template_gets_400(start_server, tmp_path):
         reply = running.chat("Hi", max_tokens=2)
         assert reply.status == 400 and reply.error["code"] == "template_too_expensive", reply.body
         reply = running.request("POST", "/v1/messages", json.dumps(
-            {"model": MODEL_ID, "max_tokens": 2, "messages": [{"role": "user", "content": "Hi"}]}))
+            {"model": demo_model.MODEL_ID, "max_tokens": 2, "messages": [{"role": "user", "content": "Hi"}]}))
         assert reply.status == 400 and reply.json["error"]["type"] == "invalid_request_error"
 
 

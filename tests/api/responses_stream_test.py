@@ -6,7 +6,8 @@ import json
 import openai
 import pytest
 
-from shoal_server import MODEL_ID, wait_until
+from demo_model import FOLDER as SERVER_MODEL, MODEL_ID
+from shoal_server import wait_until
 
 HI = {"model": MODEL_ID, "input": "Name three rivers.", "temperature": 0, "max_output_tokens": 24}
 LONG = {"model": MODEL_ID, "input": "Count.", "max_output_tokens": 4000, "extra_body": {"ignore_eos": True}}
@@ -59,7 +60,7 @@ def test_a_response_that_was_not_streamed_is_streamed_afterwards(server, client)
 
 
 def test_a_stream_follows_an_answer_in_progress(server, client):
-    made = client.responses.create(**{**LONG, "max_output_tokens": 200}, background=True)
+    made = client.responses.create(**{**LONG, "max_output_tokens": 1500}, background=True)
     events = []
     for event in client.responses.retrieve(made.id, stream=True):
         events.append(event)

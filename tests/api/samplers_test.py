@@ -13,6 +13,10 @@ import time
 
 import pytest
 
+import demo_model
+
+SERVER_MODEL = demo_model.FOLDER
+
 PROMPT = "one two three one two three one two three one two"
 
 

@@ -7,7 +7,10 @@ import signal
 import subprocess
 import time
 
+import demo_model
 from shoal_server import BUILD, MODEL, PATIENCE_S, ROOT, wait_until
+
+SERVER_MODEL = demo_model.FOLDER
 
 
 def test_user_signals_have_no_effect(start_server):

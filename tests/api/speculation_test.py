@@ -21,7 +21,7 @@ def complete(server, **fields):
 
 @pytest.fixture(scope="module")
 def drafting():
-    with ShoalServer() as server:
+    with demo_model.demo_server() as server:
         server.wait_ready()
         yield server
 
@@ -53,7 +53,7 @@ def test_usage_of_a_chat_has_the_drafts(drafting):
 
 
 def test_drafting_can_be_switched_off():
-    with ShoalServer("--speculation", "off") as server:
+    with demo_model.demo_server("--speculation", "off") as server:
         server.wait_ready()
         assert "draft_n" not in complete(server)["timings"]
         assert server.metrics()["vllm:spec_decode_num_draft_tokens_total"] == 0

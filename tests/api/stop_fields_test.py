@@ -5,7 +5,10 @@ import json
 
 import pytest
 
+import demo_model
 from shoal_server import ShoalServer
+
+SERVER_MODEL = demo_model.FOLDER
 
 PROMPT = "One, two, three, four, five, six,"
 

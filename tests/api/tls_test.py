@@ -9,7 +9,10 @@ import time
 
 import pytest
 
+import demo_model
 from shoal_server import BUILD, MODEL, PATIENCE_S, ROOT, ShoalServer, send_signal, wait_until
+
+SERVER_MODEL = demo_model.FOLDER
 
 
 def make_certificate(folder, name, common_name):
@@ -194,7 +197,7 @@ def test_certificates_change_without_dropping_connections(pairs, tmp_path, start
     assert peer_name(running, context) == "first"
 
     old = running.connect()
-    stream = running.open_stream("Count slowly.", max_tokens=60, logit_bias={"2": -100})
+    stream = running.open_stream("Count slowly.", max_tokens=1500, logit_bias={"2": -100})
     stream.wait_token()
     result = []
     reader = threading.Thread(target=lambda: result.append(stream.text()))

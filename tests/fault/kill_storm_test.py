@@ -66,7 +66,7 @@ def test_four_kills_of_a_long_prompt(start_server, long_run):
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         answer = pool.submit(server.request, "POST", "/v1/chat/completions", body)
         for _ in range(4):
-            time.sleep(0.6 if long_run else 0.15)  # a fifth of what the prompt takes on two idle cores
+            time.sleep(0.6 if long_run else 0.15)  # two idle cores compute the prompt in a second
             wait_until(lambda: kill_worker(server), "a worker to kill")
         assert answer_of(answer.result()) == undisturbed
     # On a quick machine the answer ends before the last kill, whose restart then takes place while this test looks.
