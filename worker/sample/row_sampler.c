@@ -1,7 +1,7 @@
 /*
  * Draws one token by the formulas of row_sampler.h, in three stages:
  *
- *   adjust    bias, barred tokens, mask, penalties and DRY change only the tokens that they name, and
+ *   adjust    mask, bias, barred tokens, penalties and DRY change only the tokens that they name, and
  *             top_n_sigma removes tokens too far below the largest, in a copy of the row that is
  *             made only if needed
  *   greedy    a row with temperature 0 ends with its largest logit
@@ -95,13 +95,17 @@ static void penalize(const struct row_sampler *sampler, const struct row_samplin
     }
 }
 
-static void apply_mask(const uint32_t *mask, uint32_t vocab_tokens, float *row)
+/* Of 32 tokens the mask mostly allows none or all; of those that it allows none the logits are not read. */
+static void copy_allowed(const uint32_t *mask, const float *logits, uint32_t vocab_tokens,
+                         float *row)
 {
     for (uint32_t first = 0; first < vocab_tokens; first += 32) {
         uint32_t allowed = mask[first / 32];
         uint32_t count = vocab_tokens - first < 32 ? vocab_tokens - first : 32;
-        for (uint32_t i = 0; i < count && allowed != UINT32_MAX; i++)
-            row[first + i] = (allowed >> i & 1) != 0 ? row[first + i] : -INFINITY;
+        for (uint32_t i = 0; i < count && allowed == 0; i++)
+            row[first + i] = -INFINITY;
+        for (uint32_t i = 0; i < count && allowed != 0; i++)
+            row[first + i] = (allowed >> i & 1) != 0 ? logits[first + i] : -INFINITY;
     }
 }
 
@@ -113,7 +117,7 @@ static void apply_dry(struct row_sampler *sampler, const struct row_sampling *sa
     dry_penalty_apply(&sampler->dry, sampling->params, &history, row, sampler->vocab_tokens);
 }
 
-/* The row after bias, barred tokens, mask, penalties and DRY; `logits` itself if there are none. */
+/* The row after mask, bias, barred tokens, penalties and DRY; `logits` itself if there are none. */
 static const float *adjust(struct row_sampler *sampler, const float *logits,
                            const struct row_sampling *sampling)
 {
@@ -121,7 +125,10 @@ static const float *adjust(struct row_sampler *sampler, const float *logits,
         !row_sampling_has_penalties(sampling) && !sampling_params_has_dry(sampling->params))
         return logits;
     float *row = sampler->adjusted;
-    memcpy(row, logits, sampler->vocab_tokens * sizeof *row);
+    if (sampling->mask)
+        copy_allowed(sampling->mask, logits, sampler->vocab_tokens, row);
+    else
+        memcpy(row, logits, sampler->vocab_tokens * sizeof *row);
     for (uint32_t i = 0; i < sampling->logit_bias_count; i++) {
         must(sampling->logit_bias[i].token < sampler->vocab_tokens);
         row[sampling->logit_bias[i].token] += sampling->logit_bias[i].bias;
@@ -130,8 +137,6 @@ static const float *adjust(struct row_sampler *sampler, const float *logits,
         must(sampling->barred[i] < sampler->vocab_tokens);
         row[sampling->barred[i]] = -INFINITY;
     }
-    if (sampling->mask)
-        apply_mask(sampling->mask, sampler->vocab_tokens, row);
     if (row_sampling_has_penalties(sampling))
         penalize(sampler, sampling, row);
     if (sampling_params_has_dry(sampling->params))
