@@ -185,7 +185,7 @@ static struct op make_op(struct bench *bench, const struct bench_case *c,
     if (op.choice.unpacked_bytes > 0)
         op.unpack = make_kernel(bench, &op.choice.unpack);
     op.product = make_kernel(bench, &op.choice.product);
-    if (tiling->path == VULKAN_MATRIX_PTX && op.choice.splits > 1)
+    if (tiling->path == VULKAN_MATRIX_PTX && op.choice.partial_bytes > 0)
         op.sum = make_kernel(bench, &op.choice.sum);
     struct vulkan_weight_bytes bytes =
         vulkan_weight_format_bytes(c->request.kind, c->request.n, c->request.k);

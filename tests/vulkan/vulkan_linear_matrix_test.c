@@ -37,6 +37,7 @@ struct product {
     float *before;    /* [rows, columns]: what an ADD finds */
     float *biases;    /* [n], of `biased` */
     double *expected; /* [rows, columns] */
+    float *first_row; /* gets the first row of the f32 output; NULL: nothing does */
     /* The device's. */
     struct vulkan_matrix_push weights;
     const struct vulkan_buffer *out_f32, *out_f16, *counters;
@@ -264,11 +265,13 @@ static void check_product(struct vulkan_trial *trial, struct product *p, uint64_
     vulkan_trial_run(trial, choice.product.shader, &choice.product.constants,
                      is_ptx ? (const void *)&ptx : &push, is_ptx ? sizeof ptx : sizeof push,
                      choice.product.grid);
-    if (is_ptx && choice.splits > 1)
+    if (is_ptx && choice.partial_bytes > 0)
         vulkan_trial_run(trial, choice.sum.shader, &choice.sum.constants, &ptx, sizeof ptx,
                          choice.sum.grid);
     expect_outputs(p);
     expect_guard(partials);
+    if (p->first_row)
+        memcpy(p->first_row, p->out_f32->mapped, p->stride * sizeof(float));
     vulkan_trial_clear(trial);
     product_fini(p);
 }
@@ -341,8 +344,8 @@ static void test_lanes_multiply_every_kind(void **state)
     struct vulkan_trial *trial = *state;
     uint32_t lanes = trial->device->facts.subgroup_size;
     const struct vulkan_matrix_tiling tilings[] = {
-        {VULKAN_MATRIX_PLAIN, 8, 8 * lanes, 32, 8, 2, 1, 1, 0, 0},
-        {VULKAN_MATRIX_PLAIN, 4, 8 * lanes, 32, 4, 2, 1, 1, 0, 0},
+        {VULKAN_MATRIX_PLAIN, 8, 8 * lanes, 32, 8, 2, 1, 1, 0, 0, false},
+        {VULKAN_MATRIX_PLAIN, 4, 8 * lanes, 32, 4, 2, 1, 1, 0, 0, false},
     };
     if (lanes < 4 || lanes > 16 || trial->device->facts.tier >= VULKAN_KHR_MATRIX)
         vulkan_fixture_skip(
@@ -355,9 +358,9 @@ static void test_matrix_units_multiply_every_kind(void **state)
 {
     struct vulkan_trial *trial = *state;
     static const struct vulkan_matrix_tiling tilings[] = {
-        {VULKAN_MATRIX_KHR, 16, 32, 32, 8, 16, 1, 1, 0, 0},
-        {VULKAN_MATRIX_KHR, 32, 32, 64, 8, 16, 2, 1, 0, 0},
-        {VULKAN_MATRIX_KHR, 16, 64, 32, 8, 16, 1, 1, 0, 0},
+        {VULKAN_MATRIX_KHR, 16, 32, 32, 8, 16, 1, 1, 0, 0, false},
+        {VULKAN_MATRIX_KHR, 32, 32, 64, 8, 16, 2, 1, 0, 0, false},
+        {VULKAN_MATRIX_KHR, 16, 64, 32, 8, 16, 1, 1, 0, 0, false},
     };
     if (trial->device->facts.tier < VULKAN_KHR_MATRIX)
         vulkan_fixture_skip("the device has no KHR matrices");
@@ -374,7 +377,7 @@ static void test_splits_add_up(void **state)
     for (uint32_t splits = 2; splits <= 4; splits += 2) {
         uint32_t part_rows = splits == 4 ? 16 : 8;
         struct product p = {
-            .tiling = {VULKAN_MATRIX_KHR, 16, 32, 32, part_rows, 16, 1, splits, 0, 0}};
+            .tiling = {VULKAN_MATRIX_KHR, 16, 32, 32, part_rows, 16, 1, splits, 0, 0, false}};
         p.request =
             (struct vulkan_matrix_request){.kind = VULKAN_WEIGHT_Q4_0,
                                            .rows = 21,
@@ -390,9 +393,9 @@ static void test_fragments_in_registers_multiply_every_kind(void **state)
 {
     struct vulkan_trial *trial = *state;
     static const struct vulkan_matrix_tiling tilings[] = {
-        {VULKAN_MATRIX_FRAGMENT, 32, 64, 256, 16, 32, 2, 1, 0, 2},
-        {VULKAN_MATRIX_FRAGMENT, 64, 128, 128, 64, 32, 2, 1, 0, 1},
-        {VULKAN_MATRIX_FRAGMENT, 16, 64, 256, 16, 16, 1, 3, 0, 1},
+        {VULKAN_MATRIX_FRAGMENT, 32, 64, 256, 16, 32, 2, 1, 0, 2, false},
+        {VULKAN_MATRIX_FRAGMENT, 64, 128, 128, 64, 32, 2, 1, 0, 1, false},
+        {VULKAN_MATRIX_FRAGMENT, 16, 64, 256, 16, 16, 1, 3, 0, 1, false},
     };
     if (!trial->device->facts.matrix_registers)
         vulkan_fixture_skip("the device has no matrices in registers");
@@ -436,16 +439,16 @@ static void test_workgroups_multiply_by_whole_matrices(void **state)
     }
 }
 
-/* Every kind that the kernels in PTX have: tiles of either size, edges of rows and outputs, splits, biases. */
+/* Every kind that the kernels in PTX have: tiles of all sizes, edges of rows and outputs, splits, biases. */
 static void test_kernels_in_ptx_multiply(void **state)
 {
     struct vulkan_trial *trial = *state;
     if (trial->device->facts.tier < VULKAN_PTX)
         vulkan_fixture_skip("the device has no PTX");
-    for (uint32_t i = 0; i < 120; i++) {
+    for (uint32_t i = 0; i < 160; i++) {
         struct product p = {
             .request = {.kind = (enum vulkan_weight_kind)(i % VULKAN_WEIGHT_KIND_COUNT),
-                        .rows = 33 + 37 * i % 240,
+                        .rows = i % 3 ? 33 + 37 * i % 240 : 25 + i % 8,
                         .n = 64 * (1 + 5 * i % 13) + (i % 3 == 2 ? 22 : 0),
                         .k = 256 * (1 + i % 7),
                         .epilogue = (enum vulkan_linear_epilogue)(i / 2 % 4),
@@ -459,13 +462,50 @@ static void test_kernels_in_ptx_multiply(void **state)
         p.tiling = vulkan_matrix_tiling_choose(&trial->device->facts, &p.request);
         p.biased = i % 3 == 0;
         p.padded = p.request.epilogue >= VULKAN_LINEAR_GATE_SILU;
-        bool known = p.request.kind != VULKAN_WEIGHT_Q2_K && p.request.kind != VULKAN_WEIGHT_Q3_K &&
-                     p.request.kind != VULKAN_WEIGHT_S8;
+        enum vulkan_ptx_layout layout = vulkan_ptx_layout(p.request.kind);
+        bool known = layout < (p.request.rows > 32 ? VULKAN_PTX_NONE : VULKAN_PTX_F32);
         assert_int_equal(p.tiling.path == VULKAN_MATRIX_PTX, known);
         if (!known)
             continue;
         p.tiling.splits = i % 5 < 3 ? 1 + i % 4 : p.tiling.splits;
         check_product(trial, &p, i);
+    }
+}
+
+/* A row has the same bits in tiles of any size, in the units of warps and of warpgroups. */
+static void test_rows_in_ptx_do_not_depend_on_tiles(void **state)
+{
+    static const uint32_t rows[] = {7, 20, 40, 100, 150}; /* the last with folded splits */
+    struct vulkan_trial *trial = *state;
+    if (trial->device->facts.tier < VULKAN_PTX)
+        vulkan_fixture_skip("the device has no PTX");
+    assert_int_equal(vulkan_ptx_layout(VULKAN_WEIGHT_Q2_K), VULKAN_PTX_NONE);
+    for (uint32_t i = 0; i < 2 * VULKAN_WEIGHT_KIND_COUNT; i++) {
+        enum vulkan_weight_kind kind = (enum vulkan_weight_kind)(i / 2);
+        float first[256], row[256]; /* the widest that is tested */
+        bool few = vulkan_ptx_layout(kind) < VULKAN_PTX_F32;
+        if (vulkan_ptx_layout(kind) == VULKAN_PTX_NONE)
+            continue;
+        for (uint32_t size = few ? 0 : 2; size < (few ? 5 : 4); size++) {
+            struct product p = {.tiling = {.path = VULKAN_MATRIX_PTX,
+                                           .rows = size < 4 ? 16u << size : 128,
+                                           .columns = 256,
+                                           .k = 128,
+                                           .splits = 1 + 2 * (i % 2),
+                                           .invocations = 512,
+                                           .folded = size == 4},
+                                .request = {.kind = kind,
+                                            .rows = rows[size],
+                                            .n = 256,
+                                            .k = 1536,
+                                            .forms = VULKAN_FORM_F32,
+                                            .staged = true},
+                                .first_row = size == (few ? 0 : 2) ? first : row};
+            check_product(trial, &p, i);
+            if (p.first_row == row && memcmp(first, row, sizeof row) != 0)
+                fail_msg("%s: the first of %u rows differs",
+                         ggml_type_name(vulkan_weight_format_facts(kind).type), rows[size]);
+        }
     }
 }
 
@@ -583,6 +623,7 @@ int main(void)
         cmocka_unit_test(test_fragments_in_registers_multiply_every_kind),
         cmocka_unit_test(test_workgroups_multiply_by_whole_matrices),
         cmocka_unit_test(test_kernels_in_ptx_multiply),
+        cmocka_unit_test(test_rows_in_ptx_do_not_depend_on_tiles),
         cmocka_unit_test(test_workgroups_multiply_by_halves_in_place),
         cmocka_unit_test(test_unpacked_weights_are_the_checkpoints),
         cmocka_unit_test(test_the_policys_choices_multiply),

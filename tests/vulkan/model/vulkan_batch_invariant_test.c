@@ -109,7 +109,7 @@ static void take_step(struct scene *scene)
 static void check(const char *path, struct kv_quantization quantization)
 {
     static const struct vulkan_settings vulkan = {
-        .tier_limit = VULKAN_NV_MATRIX2, .batch_invariant = true, .kernels_when_needed = true};
+        .tier_limit = VULKAN_TIER_HIGHEST, .batch_invariant = true, .kernels_when_needed = true};
     const struct model_runner_options options = {.vulkan = &vulkan,
                                                  .threads = 1,
                                                  .quantization = quantization,

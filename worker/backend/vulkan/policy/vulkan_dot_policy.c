@@ -61,6 +61,8 @@ static bool suits_register(const struct vulkan_facts *facts,
 {
     return facts->matrix_registers && is_quantized(request) && request->rows >= REGISTER_ROWS_MIN &&
            request->rows <= VULKAN_REGISTER_ROWS &&
+           !(request->staged &&
+             vulkan_matrix_suits_ptx(facts, request->kind, request->rows, request->k)) &&
            facts->max_invocations >= REGISTER_SUBGROUPS_MAX * REGISTER_LANES;
 }
 

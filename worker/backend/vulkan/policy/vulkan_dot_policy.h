@@ -24,6 +24,7 @@ struct vulkan_dot_request {
     uint32_t forms; /* of the output; q8 only when gated with n % 64 == 0 and not of f16 input;
                        tiled only of f16 input */
     bool tiled;     /* of f16 input: its order */
+    bool staged;    /* x can be staged, for kernels in PTX instead (vulkan_matrix_policy.h) */
 };
 
 struct vulkan_dot_choice {

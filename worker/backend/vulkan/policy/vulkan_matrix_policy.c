@@ -28,10 +28,12 @@
 #define INVARIANT_ROWS   64u
 #define INVARIANT_SPLITS 4u
 /* The kernels in PTX: */
-#define PTX_ROWS_MIN    33u  /* fewer are faster in shaders */
+#define PTX_ROWS_MIN    33u  /* fewer are faster in shaders, */
+#define PTX_FEW_MIN     25u  /* of packed weights from here on */
 #define PTX_COLUMNS     128u /* of k, that a lane group takes at once */
 #define PTX_OUTPUTS     256u /* rows of W of a workgroup */
 #define PTX_INVOCATIONS 512u
+#define PTX_FOLD_ROWS   128u /* rows of a tile that may compute all splits */
 
 static bool is_gated(const struct vulkan_matrix_request *request)
 {
@@ -108,29 +110,27 @@ static struct vulkan_matrix_tiling khr_tiling(const struct vulkan_facts *facts,
         uint32_t rows_max;
         struct vulkan_matrix_tiling tiling;
     } rows[] = {
-        {16, {VULKAN_MATRIX_KHR, 16, 64, 128, 16, 32, 1, 1, 0, 0}},
-        {16, {VULKAN_MATRIX_KHR, 16, 64, 64, 16, 32, 1, 1, 0, 0}},
-        {32, {VULKAN_MATRIX_KHR, 32, 64, 128, 32, 32, 1, 1, 0, 0}},
-        {32, {VULKAN_MATRIX_KHR, 32, 64, 64, 32, 32, 1, 1, 0, 0}},
-        {64, {VULKAN_MATRIX_KHR, 64, 64, 128, 32, 32, 1, 1, 0, 0}},
-        {64, {VULKAN_MATRIX_KHR, 64, 64, 64, 32, 32, 1, 1, 0, 0}},
-        {64, {VULKAN_MATRIX_KHR, 64, 64, 32, 32, 32, 1, 1, 0, 0}},
-        {UINT32_MAX, {VULKAN_MATRIX_KHR, 128, 64, 64, 32, 32, 1, 1, 0, 0}},
-        {UINT32_MAX, {VULKAN_MATRIX_KHR, 64, 64, 32, 32, 32, 1, 1, 0, 0}},
+        {16, {VULKAN_MATRIX_KHR, 16, 64, 128, 16, 32, 1, 1, 0, 0, false}},
+        {16, {VULKAN_MATRIX_KHR, 16, 64, 64, 16, 32, 1, 1, 0, 0, false}},
+        {32, {VULKAN_MATRIX_KHR, 32, 64, 128, 32, 32, 1, 1, 0, 0, false}},
+        {32, {VULKAN_MATRIX_KHR, 32, 64, 64, 32, 32, 1, 1, 0, 0, false}},
+        {64, {VULKAN_MATRIX_KHR, 64, 64, 128, 32, 32, 1, 1, 0, 0, false}},
+        {64, {VULKAN_MATRIX_KHR, 64, 64, 64, 32, 32, 1, 1, 0, 0, false}},
+        {64, {VULKAN_MATRIX_KHR, 64, 64, 32, 32, 32, 1, 1, 0, 0, false}},
+        {UINT32_MAX, {VULKAN_MATRIX_KHR, 128, 64, 64, 32, 32, 1, 1, 0, 0, false}},
+        {UINT32_MAX, {VULKAN_MATRIX_KHR, 64, 64, 32, 32, 32, 1, 1, 0, 0, false}},
     };
     /* Units this small are those of a driver for the CPU, which takes minutes to compile large
      * parts. */
     if (unit_shape(facts)->k < 16)
-        return (struct vulkan_matrix_tiling){VULKAN_MATRIX_KHR,
-                                             request->rows > 16 ? 32 : 16,
-                                             32,
-                                             32,
-                                             8,
-                                             16,
-                                             1,
-                                             request->rows > 16 ? 1 : 2,
-                                             0,
-                                             0};
+        return (struct vulkan_matrix_tiling){.path = VULKAN_MATRIX_KHR,
+                                             .rows = request->rows > 16 ? 32 : 16,
+                                             .columns = 32,
+                                             .k = 32,
+                                             .part_rows = 8,
+                                             .part_columns = 16,
+                                             .stages = 1,
+                                             .splits = request->rows > 16 ? 1 : 2};
     size_t i = 0;
     while (i + 1 < sizeof rows / sizeof *rows &&
            (request->rows > rows[i].rows_max || !khr_fits(facts, &rows[i].tiling)))
@@ -147,7 +147,8 @@ static bool choose_small_tiling(const struct vulkan_facts *facts,
                                 const struct vulkan_matrix_request *request,
                                 struct vulkan_matrix_tiling *tiling)
 {
-    const struct vulkan_matrix_tiling small = {VULKAN_MATRIX_KHR, 16, 32, 128, 16, 16, 1, 1, 0, 0};
+    const struct vulkan_matrix_tiling small = {
+        VULKAN_MATRIX_KHR, 16, 32, 128, 16, 16, 1, 1, 0, 0, false};
     uint32_t units = facts->compute_units > 0 ? facts->compute_units : UNITS_UNKNOWN;
     *tiling = small;
     return request->rows <= WIDE_ROWS && unit_shape(facts)->k >= 16 && khr_fits(facts, &small) &&
@@ -288,31 +289,6 @@ static bool suits_lanes(const struct vulkan_facts *facts,
            facts->max_invocations >= PLAIN_SUBGROUPS * facts->subgroup_size;
 }
 
-/*
- * A row's sums are added in the same order for any number of rows: one kernel for each shape of
- * weights, whose splits do not depend on rows. linear_fragment's tiles have fewer rows where a step
- * has fewer; its products of a row are the same in all of them.
- */
-static struct vulkan_matrix_tiling invariant_tiling(const struct vulkan_facts *facts,
-                                                    const struct vulkan_matrix_request *request)
-{
-    struct vulkan_matrix_request usual = *request;
-    usual.rows = INVARIANT_ROWS;
-    struct vulkan_matrix_tiling tiling;
-    if (request->k % COLUMN_UNIT != 0 || !vulkan_matrix_has_units(facts))
-        return suits_lanes(facts, request) ? lane_tiling(facts) : plain_tiling(facts, &usual);
-    if (suits_fragment(facts, request)) {
-        tiling = fragment_tiling(facts, &usual);
-        tiling.rows = tiling.part_rows = fragment_tiling(facts, request).rows;
-        tiling.part_columns = 32;
-    } else {
-        tiling = khr_tiling(facts, &usual);
-    }
-    if (tiling.splits > INVARIANT_SPLITS)
-        tiling.splits = INVARIANT_SPLITS;
-    return tiling;
-}
-
 enum vulkan_ptx_layout vulkan_ptx_layout(enum vulkan_weight_kind kind)
 {
     switch (kind) {
@@ -336,37 +312,105 @@ enum vulkan_ptx_layout vulkan_ptx_layout(enum vulkan_weight_kind kind)
     }
 }
 
-static bool suits_ptx(const struct vulkan_facts *facts, const struct vulkan_matrix_request *request)
+/* Packed weights have tiles of 16 and 32 rows, too, and their tiles of 128 may be folded. */
+static bool has_few(enum vulkan_weight_kind kind)
 {
-    return facts->tier >= VULKAN_PTX && request->staged && request->rows >= PTX_ROWS_MIN &&
-           request->k % PTX_COLUMNS == 0 && vulkan_ptx_layout(request->kind) != VULKAN_PTX_NONE;
+    return vulkan_ptx_layout(kind) < VULKAN_PTX_F32;
 }
 
-/* A workgroup occupies a compute unit. Splits are such that the rounds of workgroups, each with some
- * time to begin and to end, and the addition of the splits' sums take the least time; in hundredths of
- * microseconds on an H200. */
+bool vulkan_matrix_suits_ptx(const struct vulkan_facts *facts, enum vulkan_weight_kind kind,
+                             uint32_t rows, uint32_t k)
+{
+    uint32_t min = facts->batch_invariant ? 1 : has_few(kind) ? PTX_FEW_MIN : PTX_ROWS_MIN;
+    return facts->tier >= VULKAN_PTX && vulkan_ptx_layout(kind) != VULKAN_PTX_NONE &&
+           k % PTX_COLUMNS == 0 && rows >= min;
+}
+
+/* 0 to 3: tiles of 16, 32, 64 or 128 rows. */
+static uint32_t ptx_size(uint32_t tile_rows)
+{
+    return tile_rows == 16 ? 0 : tile_rows == 32 ? 1 : tile_rows == 64 ? 2 : 3;
+}
+
+static struct vulkan_matrix_tiling ptx_tile(const struct vulkan_matrix_request *request)
+{
+    bool few = has_few(request->kind) && request->rows <= 32;
+    return (struct vulkan_matrix_tiling){.path = VULKAN_MATRIX_PTX,
+                                         .rows = few && request->rows <= 16 ? 16
+                                                 : few                      ? 32
+                                                 : request->rows <= 64      ? 64
+                                                                            : PTX_FOLD_ROWS,
+                                         .columns = PTX_OUTPUTS,
+                                         .k = PTX_COLUMNS,
+                                         .splits = 1,
+                                         .invocations = PTX_INVOCATIONS};
+}
+
+/* A workgroup occupies a compute unit: the time of rounds of workgroups, each with some time to begin
+ * and to end, and of the addition of the splits' sums; in hundredths of microseconds on an H200. */
+static uint64_t ptx_time(const struct vulkan_facts *facts,
+                         const struct vulkan_matrix_request *request,
+                         const struct vulkan_matrix_tiling *t)
+{
+    static const uint32_t step_times[] = {85, 108, 130, 190};
+    uint32_t units = facts->compute_units > 0 ? facts->compute_units : UNITS_UNKNOWN;
+    uint32_t tiles = tile_count(request, t), steps = request->k / PTX_COLUMNS;
+    uint32_t step_time = step_times[ptx_size(t->rows)];
+    if (t->folded)
+        return (uint64_t)divide_up(tiles, units) * (steps * step_time + 600 + 250 * t->splits);
+    uint64_t time = (uint64_t)divide_up(tiles * t->splits, units) *
+                    (divide_up(steps, t->splits) * step_time + 600);
+    return t->splits == 1 ? time : time + 400 + (uint64_t)tiles * t->splits * t->rows * 7 / 100;
+}
+
 static struct vulkan_matrix_tiling ptx_tiling(const struct vulkan_facts *facts,
                                               const struct vulkan_matrix_request *request)
 {
-    struct vulkan_matrix_tiling tiling = {.path = VULKAN_MATRIX_PTX,
-                                          .rows = request->rows <= 64 ? 64 : 128,
-                                          .columns = PTX_OUTPUTS,
-                                          .k = PTX_COLUMNS,
-                                          .splits = 1,
-                                          .invocations = PTX_INVOCATIONS};
-    uint32_t units = facts->compute_units > 0 ? facts->compute_units : UNITS_UNKNOWN;
-    uint32_t tiles = tile_count(request, &tiling), steps = request->k / PTX_COLUMNS;
-    uint64_t step_time = tiling.rows == 64 ? 130 : 190, best = UINT64_MAX;
-    for (uint32_t splits = 1; splits <= SPLITS_MAX && splits <= steps; splits++) {
-        uint64_t rounds = divide_up(tiles * splits, units);
-        uint64_t time = rounds * (divide_up(steps, splits) * step_time + 600);
-        if (splits > 1)
-            time += 400 + (uint64_t)tiles * splits * tiling.rows * 7 / 100;
-        if (time < best) {
-            best = time;
-            tiling.splits = splits;
-        }
+    struct vulkan_matrix_tiling tiling = ptx_tile(request), best = tiling;
+    uint32_t steps = request->k / PTX_COLUMNS;
+    for (; tiling.splits <= SPLITS_MAX && tiling.splits <= steps; tiling.splits++)
+        if (ptx_time(facts, request, &tiling) < ptx_time(facts, request, &best))
+            best = tiling;
+    return best;
+}
+
+/* The splits are those that suit one row; tiles of many rows fold them where that is faster. */
+static struct vulkan_matrix_tiling invariant_ptx_tiling(const struct vulkan_facts *facts,
+                                                        const struct vulkan_matrix_request *request)
+{
+    struct vulkan_matrix_request one = *request;
+    one.rows = 1;
+    struct vulkan_matrix_tiling tiling = ptx_tile(request);
+    tiling.splits = ptx_tiling(facts, &one).splits;
+    struct vulkan_matrix_tiling folded = tiling;
+    folded.folded = tiling.rows == PTX_FOLD_ROWS && tiling.splits > 1 && has_few(request->kind);
+    return ptx_time(facts, request, &folded) < ptx_time(facts, request, &tiling) ? folded : tiling;
+}
+
+/*
+ * A row's sums are added in the same order for any number of rows: one kernel for each shape of
+ * weights, whose splits do not depend on rows. Tiles of linear_fragment and of kernels in PTX have fewer
+ * rows where a step has fewer; the products of a row are the same in all of them.
+ */
+static struct vulkan_matrix_tiling invariant_tiling(const struct vulkan_facts *facts,
+                                                    const struct vulkan_matrix_request *request)
+{
+    struct vulkan_matrix_request usual = *request;
+    usual.rows = INVARIANT_ROWS;
+    struct vulkan_matrix_tiling tiling;
+    if (request->staged && vulkan_matrix_suits_ptx(facts, request->kind, request->rows, request->k))
+        return invariant_ptx_tiling(facts, request);
+    if (request->k % COLUMN_UNIT != 0 || !vulkan_matrix_has_units(facts))
+        return suits_lanes(facts, request) ? lane_tiling(facts) : plain_tiling(facts, &usual);
+    if (suits_fragment(facts, request)) {
+        tiling = fragment_tiling(facts, &usual);
+        tiling.rows = tiling.part_rows = fragment_tiling(facts, request).rows;
+        tiling.part_columns = 32;
+    } else {
+        tiling = khr_tiling(facts, &usual);
     }
+    if (tiling.splits > INVARIANT_SPLITS)
+        tiling.splits = INVARIANT_SPLITS;
     return tiling;
 }
 
@@ -381,7 +425,8 @@ struct vulkan_matrix_tiling vulkan_matrix_tiling_choose(const struct vulkan_fact
         return lane_tiling(facts);
     if (!matrix)
         return plain_tiling(facts, request);
-    if (matrix && suits_ptx(facts, request))
+    if (matrix && request->staged &&
+        vulkan_matrix_suits_ptx(facts, request->kind, request->rows, request->k))
         return ptx_tiling(facts, request);
     struct vulkan_matrix_tiling tiling;
     if (request->rows > WIDE_ROWS && facts->tier >= VULKAN_NV_MATRIX2 &&
@@ -420,34 +465,49 @@ static struct vulkan_matrix_dispatch ptx_dispatch(enum vulkan_ptx_layout layout,
                                                   const struct vulkan_matrix_tiling *t,
                                                   uint32_t shared_bytes, struct vulkan_grid grid)
 {
-    static const char *const kernels[][2] = {
-    /* of 64 and of 128 rows */
-#define PTX_KERNELS(name) {"linear_wgmma_" name "_64", "linear_wgmma_" name "_128"}
-        [VULKAN_PTX_SUM] = PTX_KERNELS("sum"),       [VULKAN_PTX_Q4_0] = PTX_KERNELS("q4_0"),
-        [VULKAN_PTX_Q4_1] = PTX_KERNELS("q4_1"),     [VULKAN_PTX_Q5_0] = PTX_KERNELS("q5_0"),
-        [VULKAN_PTX_Q5_1] = PTX_KERNELS("q5_1"),     [VULKAN_PTX_Q6_K] = PTX_KERNELS("q6_k"),
-        [VULKAN_PTX_Q8_0] = PTX_KERNELS("q8_0"),     [VULKAN_PTX_A8] = PTX_KERNELS("a8"),
-        [VULKAN_PTX_IQ4_NL] = PTX_KERNELS("iq4_nl"), [VULKAN_PTX_E2M1] = PTX_KERNELS("e2m1"),
-        [VULKAN_PTX_F8_128] = PTX_KERNELS("f8_128"), [VULKAN_PTX_F8_32] = PTX_KERNELS("f8_32"),
-        [VULKAN_PTX_F32] = PTX_KERNELS("f32"),       [VULKAN_PTX_F16] = PTX_KERNELS("f16"),
-        [VULKAN_PTX_BF16] = PTX_KERNELS("bf16")};
-#undef PTX_KERNELS
+    static const char *const kernels[][4] = {
+    /* of 16, 32, 64 and 128 rows; floats have the last two */
+#define FEW(name)  "linear_wgmma_" name "_16", "linear_wgmma_" name "_32"
+#define MANY(name) "linear_wgmma_" name "_64", "linear_wgmma_" name "_128"
+#define ALL(name)  {FEW(name), MANY(name)}
+        [VULKAN_PTX_SUM] = ALL("sum"),
+        [VULKAN_PTX_Q4_0] = ALL("q4_0"),
+        [VULKAN_PTX_Q4_1] = ALL("q4_1"),
+        [VULKAN_PTX_Q5_0] = ALL("q5_0"),
+        [VULKAN_PTX_Q5_1] = ALL("q5_1"),
+        [VULKAN_PTX_Q6_K] = ALL("q6_k"),
+        [VULKAN_PTX_Q8_0] = ALL("q8_0"),
+        [VULKAN_PTX_A8] = ALL("a8"),
+        [VULKAN_PTX_IQ4_NL] = ALL("iq4_nl"),
+        [VULKAN_PTX_E2M1] = ALL("e2m1"),
+        [VULKAN_PTX_F8_128] = ALL("f8_128"),
+        [VULKAN_PTX_F8_32] = ALL("f8_32"),
+        [VULKAN_PTX_F32] = {NULL, NULL, MANY("f32")},
+        [VULKAN_PTX_F16] = {NULL, NULL, MANY("f16")},
+        [VULKAN_PTX_BF16] = {NULL, NULL, MANY("bf16")}};
+#undef FEW
+#undef MANY
+#undef ALL
+    const char *shader = kernels[layout][ptx_size(t->rows)];
+    must(shader);
     return (struct vulkan_matrix_dispatch){
-        .shader = kernels[layout][t->rows / 128],
+        .shader = shader,
         .constants = {.count = 2, .values = {t->invocations, shared_bytes}},
         .grid = grid};
 }
 
-/* Ten or five stages of x, each with its barrier and count. */
+/* A stage of x, of 32 or (few rows) 128 columns, has a barrier and a count. */
 static void make_ptx(const struct vulkan_matrix_request *request,
                      const struct vulkan_matrix_tiling *t, struct vulkan_matrix_choice *choice)
 {
-    const uint32_t shared_bytes = t->rows == 64 ? 10 * (4096 + 16) : 5 * (8192 + 16);
+    static const uint32_t shared_bytes[] = {10 * (4096 + 16), 5 * (8192 + 16), 10 * (4096 + 16),
+                                            5 * (8192 + 16)};
     must(vulkan_ptx_layout(request->kind) != VULKAN_PTX_NONE && request->k % PTX_COLUMNS == 0);
     struct vulkan_grid grid = choice->product.grid;
-    choice->product = ptx_dispatch(vulkan_ptx_layout(request->kind), t, shared_bytes, grid);
+    choice->product =
+        ptx_dispatch(vulkan_ptx_layout(request->kind), t, shared_bytes[ptx_size(t->rows)], grid);
     choice->x_form = VULKAN_FORM_STAGED;
-    if (choice->splits > 1) {
+    if (choice->splits > 1 && !t->folded) {
         grid.z = t->rows / 16; /* two quads each */
         choice->sum = ptx_dispatch(VULKAN_PTX_SUM, t, 0, grid);
     }
@@ -496,8 +556,9 @@ static void make_product(const struct vulkan_facts *facts,
         choice->product.constants.count = VULKAN_LINEAR_MATRIX_TILE_K + 1;
         values[0] = t->invocations;
     }
-    choice->product.grid = (struct vulkan_grid){
-        divide_up(request->rows, t->rows), divide_up(outputs, tile_outputs(request, t)), t->splits};
+    choice->product.grid = (struct vulkan_grid){divide_up(request->rows, t->rows),
+                                                divide_up(outputs, tile_outputs(request, t)),
+                                                t->folded ? 1 : t->splits};
 }
 
 void vulkan_matrix_choice_make(const struct vulkan_facts *facts,
@@ -527,7 +588,7 @@ void vulkan_matrix_choice_make(const struct vulkan_facts *facts,
         choice->x_rows = choice->product.grid.x * tiling->rows;
     if (tiling->path == VULKAN_MATRIX_NV2_UNPACKED && !lies_unpacked(request, tiling))
         make_unpack(request, choice);
-    if (choice->splits > 1) {
+    if (choice->splits > 1 && !tiling->folded) {
         uint32_t tiles = tile_count(request, tiling);
         choice->counter_count = tiling->path == VULKAN_MATRIX_PTX ? 0 : tiles;
         choice->partial_bytes =

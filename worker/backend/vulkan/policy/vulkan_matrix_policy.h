@@ -54,9 +54,10 @@ struct vulkan_matrix_tiling {
     uint32_t rows, columns, k;
     uint32_t part_rows, part_columns; /* of a subgroup; tile, plain: of an invocation */
     uint32_t stages;
-    uint32_t splits;      /* khr, fragment: 1 = the tiles' sums are not split */
+    uint32_t splits;      /* khr, fragment, ptx: 1 = the tiles' sums are not split */
     uint32_t invocations; /* nv2 */
     uint32_t depth;       /* fragment: slabs of weights in flight */
+    bool folded;          /* ptx: a workgroup computes all splits of its tile and adds them up */
 };
 
 struct vulkan_matrix_dispatch {
@@ -74,11 +75,11 @@ struct vulkan_matrix_choice {
     struct vulkan_matrix_dispatch unpack;
     uint64_t unpacked_bytes;
     struct vulkan_matrix_dispatch product; /* with vulkan_linear_matrix_push */
-    /* Path ptx, when splits > 1: after the product and a barrier, with the same push constants, which are
+    /* Path ptx, when partial_bytes > 0: after the product and a barrier, with the same push constants, which are
      * vulkan_linear_ptx_push on this path. */
     struct vulkan_matrix_dispatch sum;
     uint32_t splits, split_steps; /* for the push constants */
-    uint64_t partial_bytes;       /* of push.partials; 0 when splits is 1 */
+    uint64_t partial_bytes;       /* of push.partials; 0 when splits is 1 or they are folded */
     uint32_t counter_count;       /* of push.counters; 0 when splits is 1 */
 };
 
@@ -117,6 +118,10 @@ enum vulkan_ptx_layout {
     VULKAN_PTX_NONE
 };
 enum vulkan_ptx_layout vulkan_ptx_layout(enum vulkan_weight_kind kind);
+
+/* Whether path ptx is taken, if x can be staged. */
+bool vulkan_matrix_suits_ptx(const struct vulkan_facts *facts, enum vulkan_weight_kind kind,
+                             uint32_t rows, uint32_t k);
 
 /* Whether the device has matrix units of subgroup scope. */
 bool vulkan_matrix_has_units(const struct vulkan_facts *facts);

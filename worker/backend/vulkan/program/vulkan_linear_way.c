@@ -75,8 +75,11 @@ static bool is_ptx(const struct vulkan_program *program, const struct vulkan_lin
     const struct vulkan_facts *facts = &program->device->facts;
     for (uint32_t m = 0; m < program->weights.by_op[task->index].count; m++) {
         const struct vulkan_matrix *matrix = vulkan_linear_matrix(program, task->index, m);
-        const struct vulkan_dot_request few = {
-            .kind = matrix->kind, .rows = task->rows, .n = matrix->rows, .k = matrix->columns};
+        const struct vulkan_dot_request few = {.kind = matrix->kind,
+                                               .rows = task->rows,
+                                               .n = matrix->rows,
+                                               .k = matrix->columns,
+                                               .staged = task->staged};
         const struct vulkan_matrix_request request = vulkan_linear_matrix_request(task, matrix);
         if (vulkan_dot_suits(facts, &few) ||
             vulkan_matrix_tiling_choose(facts, &request).path != VULKAN_MATRIX_PTX)
@@ -127,8 +130,11 @@ struct vulkan_linear_way vulkan_linear_way(const struct vulkan_program *program,
     way.gate = gates(program, index, rows);
     for (uint32_t m = 0; m < program->weights.by_op[index].count; m++) {
         const struct vulkan_matrix *matrix = vulkan_linear_matrix(program, index, m);
-        const struct vulkan_dot_request few = {
-            .kind = matrix->kind, .rows = rows, .n = matrix->rows, .k = matrix->columns};
+        const struct vulkan_dot_request few = {.kind = matrix->kind,
+                                               .rows = rows,
+                                               .n = matrix->rows,
+                                               .k = matrix->columns,
+                                               .staged = true};
         norms = norms && vulkan_dot_norms(facts, &few);
         if (vulkan_dot_suits(facts, &few)) {
             way.input |= form_of(vulkan_dot_input(facts, &few));

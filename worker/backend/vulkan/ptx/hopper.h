@@ -194,6 +194,17 @@ INLINE u32 shared_address(SHARED void *at)
     return (u32)(u64)at;
 }
 
+/* Sixteen bytes that no kernel writes while this one runs. The second-level cache gets the 256 bytes around
+ * them at once: pieces of 64 bytes, from many rows of weights, would keep memory from its full rate. */
+INLINE u32x4 load_line(u64 at)
+{
+    u32 a, b, c, d;
+    __asm__("ld.global.nc.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
+            : "=r"(a), "=r"(b), "=r"(c), "=r"(d)
+            : "l"(at));
+    return (u32x4){a, b, c, d};
+}
+
 INLINE void shared_store(u32 at, u32 value)
 {
     __asm__ volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(value) : "memory");
@@ -311,6 +322,27 @@ INLINE void multiply(u32 rows, float *d, const u32 *a, u64 b)
         __asm__ volatile(MULTIPLY("8", R4, "%4", "%5", "%6", "%7", "%8")
                          : S4(d, 0)
                          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+/* --- products of a warp: 16 outputs (A, from registers) by 8 rows (B) -------------------------------- */
+
+/* Four matrices of 8 rows by 8 halves; lane t gives the address of row t % 8 of matrix t / 8, and of matrix m gets
+ * the halves 2 (t % 4) and the next of row t / 4 in b[m]. */
+INLINE void load_matrices(u32 *b, u32 at)
+{
+    __asm__ volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+                     : "r"(at)
+                     : "memory");
+}
+
+/* d[4] += A B: a[4] and b[2] are the halves of this lane. */
+INLINE void multiply_warp(float *d, const u32 *a, const u32 *b)
+{
+    __asm__("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+            "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+            : S4(d, 0)
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
 #endif

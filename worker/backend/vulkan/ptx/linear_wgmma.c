@@ -11,7 +11,9 @@
  * done with a stage starts the copy of a later one in its place. Warpgroups do not wait for each other:
  * while one unpacks, the products of others run.
  *
- * With splits a group writes its sums to memory, and the variants sum_… add them up.
+ * With splits a group writes its sums to memory, and the variants sum_… add them up; or, with packed weights in tiles
+ * of 128 rows, it computes all splits and adds them up itself, in the same order and so to the same bits. Tiles of 16 and 32 rows are for few rows and for rows that
+ * must have the same bits in any number: the units of warps and of warpgroups add up alike.
  */
 // variant: q4_0_64 512 -DROWS=64 -DSTAGES=10 -DAHEAD=2 -DCODE_BITS=4 -DHIGH_BITS=0 -DSPANS=1 -DMINIMUM=0 -DCENTER=8
 // variant: q4_0_128 512 -DROWS=128 -DSTAGES=5 -DAHEAD=1 -DCODE_BITS=4 -DHIGH_BITS=0 -DSPANS=1 -DMINIMUM=0 -DCENTER=8
@@ -41,15 +43,44 @@
 // variant: bf16_128 512 -DROWS=128 -DSTAGES=5 -DFLOATS_AHEAD=2 -DFLOAT_BYTES=2 -DBRAIN=1
 // variant: f32_64 512 -DROWS=64 -DSTAGES=10 -DFLOATS_AHEAD=2 -DFLOAT_BYTES=4
 // variant: f32_128 512 -DROWS=128 -DSTAGES=5 -DFLOATS_AHEAD=1 -DFLOAT_BYTES=4
+// variant: q4_0_16 512 -DROWS=16 -DSTAGES=10 -DPARTS=4 -DAHEAD=4 -DCODE_BITS=4 -DHIGH_BITS=0 -DSPANS=1 -DMINIMUM=0 -DCENTER=8
+// variant: q4_0_32 512 -DROWS=32 -DSTAGES=5 -DPARTS=4 -DAHEAD=4 -DCODE_BITS=4 -DHIGH_BITS=0 -DSPANS=1 -DMINIMUM=0 -DCENTER=8
+// variant: q4_1_16 512 -DROWS=16 -DSTAGES=10 -DPARTS=4 -DAHEAD=4 -DCODE_BITS=4 -DHIGH_BITS=0 -DSPANS=1 -DMINIMUM=1 -DCENTER=0
+// variant: q4_1_32 512 -DROWS=32 -DSTAGES=5 -DPARTS=4 -DAHEAD=4 -DCODE_BITS=4 -DHIGH_BITS=0 -DSPANS=1 -DMINIMUM=1 -DCENTER=0
+// variant: q5_0_16 512 -DROWS=16 -DSTAGES=10 -DPARTS=4 -DAHEAD=4 -DCODE_BITS=4 -DHIGH_BITS=1 -DSPANS=1 -DMINIMUM=0 -DCENTER=16
+// variant: q5_0_32 512 -DROWS=32 -DSTAGES=5 -DPARTS=4 -DAHEAD=4 -DCODE_BITS=4 -DHIGH_BITS=1 -DSPANS=1 -DMINIMUM=0 -DCENTER=16
+// variant: q5_1_16 512 -DROWS=16 -DSTAGES=10 -DPARTS=4 -DAHEAD=4 -DCODE_BITS=4 -DHIGH_BITS=1 -DSPANS=1 -DMINIMUM=1 -DCENTER=0
+// variant: q5_1_32 512 -DROWS=32 -DSTAGES=5 -DPARTS=4 -DAHEAD=4 -DCODE_BITS=4 -DHIGH_BITS=1 -DSPANS=1 -DMINIMUM=1 -DCENTER=0
+// variant: q8_0_16 512 -DROWS=16 -DSTAGES=10 -DPARTS=4 -DAHEAD=2 -DCODE_BITS=8 -DHIGH_BITS=0 -DSPANS=1 -DMINIMUM=0 -DCENTER=0
+// variant: q8_0_32 512 -DROWS=32 -DSTAGES=5 -DPARTS=4 -DAHEAD=2 -DCODE_BITS=8 -DHIGH_BITS=0 -DSPANS=1 -DMINIMUM=0 -DCENTER=0
+// variant: a8_16 512 -DROWS=16 -DSTAGES=10 -DPARTS=4 -DAHEAD=2 -DCODE_BITS=8 -DHIGH_BITS=0 -DSPANS=1 -DMINIMUM=1 -DCENTER=0
+// variant: a8_32 512 -DROWS=32 -DSTAGES=5 -DPARTS=4 -DAHEAD=2 -DCODE_BITS=8 -DHIGH_BITS=0 -DSPANS=1 -DMINIMUM=1 -DCENTER=0
+// variant: q6_k_16 512 -DROWS=16 -DSTAGES=10 -DPARTS=4 -DAHEAD=4 -DCODE_BITS=4 -DHIGH_BITS=2 -DSPANS=2 -DMINIMUM=0 -DCENTER=32
+// variant: q6_k_32 512 -DROWS=32 -DSTAGES=5 -DPARTS=4 -DAHEAD=4 -DCODE_BITS=4 -DHIGH_BITS=2 -DSPANS=2 -DMINIMUM=0 -DCENTER=32
+// variant: iq4_nl_16 512 -DROWS=16 -DSTAGES=10 -DPARTS=4 -DAHEAD=4 -DCODE_BITS=4 -DHIGH_BITS=0 -DSPANS=1 -DMINIMUM=0 -DCENTER=0 -DTABLE=1
+// variant: iq4_nl_32 512 -DROWS=32 -DSTAGES=5 -DPARTS=4 -DAHEAD=4 -DCODE_BITS=4 -DHIGH_BITS=0 -DSPANS=1 -DMINIMUM=0 -DCENTER=0 -DTABLE=1
+// variant: e2m1_16 512 -DROWS=16 -DSTAGES=10 -DPARTS=4 -DAHEAD=4 -DCODE_BITS=4 -DHIGH_BITS=0 -DSPANS=1 -DMINIMUM=0 -DCENTER=0 -DTABLE=2
+// variant: e2m1_32 512 -DROWS=32 -DSTAGES=5 -DPARTS=4 -DAHEAD=4 -DCODE_BITS=4 -DHIGH_BITS=0 -DSPANS=1 -DMINIMUM=0 -DCENTER=0 -DTABLE=2
+// variant: f8_128_16 512 -DROWS=16 -DSTAGES=10 -DPARTS=4 -DAHEAD=2 -DCODE_BITS=8 -DHIGH_BITS=0 -DSPANS=1 -DMINIMUM=0 -DE4M3=128
+// variant: f8_128_32 512 -DROWS=32 -DSTAGES=5 -DPARTS=4 -DAHEAD=2 -DCODE_BITS=8 -DHIGH_BITS=0 -DSPANS=1 -DMINIMUM=0 -DE4M3=128
+// variant: f8_32_16 512 -DROWS=16 -DSTAGES=10 -DPARTS=4 -DAHEAD=2 -DCODE_BITS=8 -DHIGH_BITS=0 -DSPANS=1 -DMINIMUM=0 -DE4M3=32
+// variant: f8_32_32 512 -DROWS=32 -DSTAGES=5 -DPARTS=4 -DAHEAD=2 -DCODE_BITS=8 -DHIGH_BITS=0 -DSPANS=1 -DMINIMUM=0 -DE4M3=32
+// variant: sum_16 512 -DROWS=16 -DSUM
+// variant: sum_32 512 -DROWS=32 -DSUM
 // variant: sum_64 512 -DROWS=64 -DSUM
 // variant: sum_128 512 -DROWS=128 -DSUM
 #define WARPS 16u
+#if ROWS == 128 && !defined FLOAT_BYTES
+#define FOLDS 1 /* a group may compute all splits of its tile */
+#else
+#define FOLDS 0
+#endif
 #include "worker/backend/vulkan/ptx/wgmma_weights.h"
 
 #define TILE_ROWS   128u /* of a tile of x in memory */
-#define TILE_BYTES  (TILE_ROWS * STAGE_COLUMNS * 2)
-#define QUADS       (ROWS / 8u) /* fours of a lane's sums */
-#define ADDED_QUADS 4u          /* of which the added values are loaded together */
+#define TILE_BYTES  (TILE_ROWS * ROW_BYTES)
+#define QUADS       (ROWS / 8u)              /* fours of a lane's sums */
+#define ADDED_QUADS (QUADS < 4 ? QUADS : 4u) /* of which the added values are loaded together */
 
 /* struct vulkan_linear_ptx_push, two u32 to a word. */
 #define PARAMETERS                                                                                 \
@@ -217,6 +248,44 @@ INLINE void sum_slabs(struct ring *ring, u64 codes, u64 high, u64 scales, u32 k,
     }
 }
 
+#elif PARTS == SLAB_PARTS
+
+INLINE void multiply_slab(struct ring *ring, const struct block *b0, const struct block *b1,
+                          float *d)
+{
+    UNROLL for (u32 part = 0; part < SLAB_PARTS; part++) multiply_part(ring, b0, b1, part, d);
+}
+
+/* Few rows: AHEAD slabs of weights are on their way, each loaded where one has been unpacked. */
+INLINE void sum_slabs(struct ring *ring, u64 codes, u64 high, u64 scales, u32 k, u32 w0, u32 w1,
+                      u32 first, u32 end, float *d)
+{
+    u32 t = THREAD % 4;
+    struct row r0 = row_of(codes, high, scales, (u64)w0 * (k / BLOCK) + t);
+    struct row r1 = row_of(codes, high, scales, (u64)w1 * (k / BLOCK) + t);
+    struct block b0[AHEAD], b1[AHEAD];
+    UNROLL for (u32 i = 0; i < AHEAD; i++)
+    {
+        b0[i] = load_block(r0, min(first + i, end - 1));
+        b1[i] = load_block(r1, min(first + i, end - 1));
+    }
+    u32 s = first;
+    ROLLED for (; s + AHEAD <= end; s += AHEAD)
+    {
+        UNROLL for (u32 i = 0; i < AHEAD; i++)
+        {
+            multiply_slab(ring, &b0[i], &b1[i], d);
+            b0[i] = load_block(r0, min(s + i + AHEAD, end - 1));
+            b1[i] = load_block(r1, min(s + i + AHEAD, end - 1));
+        }
+    }
+    UNROLL for (u32 i = 0; i + 1 < AHEAD; i++)
+    {
+        if (s + i < end)
+            multiply_slab(ring, &b0[i], &b1[i], d);
+    }
+}
+
 #else
 
 INLINE void sum_slabs(struct ring *ring, u64 codes, u64 high, u64 scales, u32 k, u32 w0, u32 w1,
@@ -255,13 +324,14 @@ KERNEL kernel(PARAMETERS)
     (void)counters;
     const struct output o = output_of(out_f32, out_f16, rows_n, k_stride, epilogue_forms);
     u32 k = LOW(k_stride), splits = LOW(splits_steps), steps = HIGH(splits_steps);
-    u32 first = GROUP_Z * steps, end = min(first + steps, k / SLAB);
+    bool folds = FOLDS && GROUPS_Z < splits;
+    u32 first = GROUP_Z * steps, last = folds ? k / SLAB : min(first + steps, k / SLAB);
     struct ring ring = {.rows = ROWS,
                         .base = shared_address(shared_bytes),
                         .stride = TILE_BYTES,
-                        .stages = (end - first) * SLAB_STAGES};
-    u64 tile = (u64)(o.row / TILE_ROWS) * (k / STAGE_COLUMNS) + first * SLAB_STAGES;
-    ring.from = x + tile * TILE_BYTES + o.row % TILE_ROWS * (STAGE_COLUMNS * 2);
+                        .stages = (last - first) * SLAB_STAGES};
+    u64 tile = (u64)(o.row / TILE_ROWS) * (k / PART_COLUMNS) + first * SLAB_PARTS;
+    ring.from = x + tile * TILE_BYTES + o.row % TILE_ROWS * ROW_BYTES;
     ring_init(&ring);
 
     /* Existing rows of W for columns that do not exist. */
@@ -270,9 +340,27 @@ KERNEL kernel(PARAMETERS)
         w1 = gated ? w0 + o.columns : min(o.column + 8, o.columns - 1);
     float d[ROWS / 2];
     begin_sums(GROUP_Z == 0 ? biases : 0, w0, w1, d);
-    sum_slabs(&ring, codes, high, scales, k, w0, w1, first, end, d);
+#if FOLDS
+    volatile float total[ROWS / 2]; /* in memory: registers are full */
+    ROLLED for (bool begun = false;; begun = true, first += steps)
+    {
+        sum_slabs(&ring, codes, high, scales, k, w0, w1, first, min(first + steps, last), d);
+        PRODUCTS_WAIT(0);
+        if (begun)
+            UNROLL for (u32 i = 0; i < ROWS / 2; i++) d[i] += total[i];
+        if (first + steps >= last)
+            break;
+        UNROLL for (u32 i = 0; i < ROWS / 2; i++)
+        {
+            total[i] = d[i];
+            d[i] = 0;
+        }
+    }
+#else
+    sum_slabs(&ring, codes, high, scales, k, w0, w1, first, last, d);
     PRODUCTS_WAIT(0);
-    if (splits > 1) {
+#endif
+    if (splits > 1 && !folds) {
         GLOBAL f32x4 *to = partial_sums(partials, splits, GROUP_Z);
         UNROLL for (u32 quad = 0; quad < QUADS; quad++) to[quad * THREADS] =
             (f32x4){d[4 * quad], d[4 * quad + 1], d[4 * quad + 2], d[4 * quad + 3]};

@@ -4,7 +4,7 @@
  *
  * The includer defines WARPS, of a group; STAGES, of the ring; of packed weights CODE_BITS, HIGH_BITS, SPANS,
  * MINIMUM and CENTER, or of codes that number the entries of a table TABLE; of E4M3 numbers the first four and
- * E4M3, the columns of a scale; of floats FLOATS_AHEAD, the stages of them that a lane has loaded, FLOAT_BYTES and, of two
+ * E4M3, the columns of a scale; PARTS, times 32 the columns of a stage, 1 unless defined, or 4; of floats FLOATS_AHEAD, the stages of them that a lane has loaded, FLOAT_BYTES and, of two
  * bytes, BRAIN: whether they are bf16.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_PTX_WGMMA_WEIGHTS_H
@@ -12,12 +12,16 @@
 
 #include "worker/backend/vulkan/ptx/hopper.h"
 
-#define BLOCK         32u  /* columns of a block */
-#define SLAB          128u /* columns: a block of each of four lanes */
-#define SLAB_STAGES   4u
-#define STAGE_COLUMNS 32u
-#define ROW_BYTES     (STAGE_COLUMNS * 2) /* of a stage */
-#define THREADS       (WARPS * 32u)
+#ifndef PARTS
+#define PARTS 1
+#endif
+#define BLOCK        32u  /* columns of a block */
+#define SLAB         128u /* columns: a block of each of four lanes */
+#define SLAB_PARTS   4
+#define SLAB_STAGES  (SLAB_PARTS / PARTS)
+#define PART_COLUMNS 32u
+#define ROW_BYTES    (PART_COLUMNS * 2) /* of a part */
+#define THREADS      (WARPS * 32u)
 
 enum { EPILOGUE_STORE, EPILOGUE_ADD, EPILOGUE_GATE_SILU, EPILOGUE_GATE_GELU };
 enum { FORM_F32 = 1, FORM_F16 = 2, FORM_STAGED = 16 };
@@ -76,10 +80,10 @@ INLINE struct block load_block(struct row row, u32 slab)
 {
     struct block b;
     u64 at = (u64)slab * 4;
-    const GLOBAL u32x4 *codes = (const GLOBAL u32x4 *)(row.codes + at * (4 * CODE_BITS));
-    b.low = codes[0];
+    u64 codes = row.codes + at * (4 * CODE_BITS);
+    b.low = load_line(codes);
 #if CODE_BITS == 8
-    b.tail = codes[1];
+    b.tail = load_line(codes + 16);
 #endif
 #if HIGH_BITS > 0
     UNROLL for (u32 i = 0; i < HIGH_BITS; i++) b.high[i] =
@@ -192,7 +196,7 @@ struct floats {
 /* Those of the stage, from `row`, the lane's first of a slab. */
 INLINE struct floats load_floats(u64 row, u32 stage)
 {
-    u64 column = (u64)(stage / SLAB_STAGES) * SLAB + 8 * (stage % SLAB_STAGES);
+    u64 column = (u64)(stage / SLAB_PARTS) * SLAB + 8 * (stage % SLAB_PARTS);
     const GLOBAL u32x4 *at = (const GLOBAL u32x4 *)(row + column * FLOAT_BYTES);
     struct floats f = {.low = at[0]};
 #if FLOAT_BYTES == 4
@@ -228,15 +232,20 @@ INLINE void pairs_of(const struct floats *f, u32 half, u32 *even, u32 *odd)
 struct ring {
     u32 rows; /* of a stage, a constant */
     u32 base;
-    u64 from;   /* the group's first stage in memory */
+    u64 from;   /* the group's first part in memory */
     u64 stride; /* bytes from there to the next */
     u32 stages; /* of the group */
     u32 stage, slot, parity;
 };
 
-INLINE u32 stage_bytes(const struct ring *ring)
+INLINE u32 part_bytes(const struct ring *ring)
 {
     return ring->rows * ROW_BYTES;
+}
+
+INLINE u32 stage_bytes(const struct ring *ring)
+{
+    return PARTS * part_bytes(ring);
 }
 
 INLINE u32 arrived(const struct ring *ring, u32 slot)
@@ -247,8 +256,9 @@ INLINE u32 arrived(const struct ring *ring, u32 slot)
 INLINE void fetch(const struct ring *ring, u32 stage, u32 slot)
 {
     arrival_expect(arrived(ring, slot), stage_bytes(ring));
-    copy_bulk(ring->base + slot * stage_bytes(ring), ring->from + stage * ring->stride,
-              stage_bytes(ring), arrived(ring, slot));
+    UNROLL for (u32 i = 0; i < PARTS; i++) copy_bulk(
+        ring->base + slot * stage_bytes(ring) + i * part_bytes(ring),
+        ring->from + (stage * PARTS + i) * ring->stride, part_bytes(ring), arrived(ring, slot));
 }
 
 INLINE void ring_init(const struct ring *ring)
@@ -302,7 +312,37 @@ INLINE void multiply_factor(struct ring *ring, u32 *a, float *d)
     advance(ring);
 }
 
-#ifndef FLOATS_AHEAD
+#if PARTS == SLAB_PARTS
+
+/* The products of a part of a slab, which is a stage, in the units of each warp: for few rows those of a
+ * warpgroup take twice as long. The warp's own products are done when the next begin. */
+INLINE void multiply_part(struct ring *ring, const struct block *b0, const struct block *b1,
+                          u32 part, float *d)
+{
+    u32 lane = THREAD % 32, row = lane % 8, a[8], x[4];
+    UNROLL for (u32 i = 0; i < 2; i++)
+    {
+        weights_of(b0, 2 * part + i, &a[4 * i], &a[4 * i + 2]);
+        weights_of(b1, 2 * part + i, &a[4 * i + 1], &a[4 * i + 3]);
+    }
+    if (part == 0) {
+        arrival_wait(arrived(ring, ring->slot), ring->parity);
+        release_last(ring);
+    }
+    /* The swizzle of factor_descriptor(). */
+    u32 at = ring->base + ring->slot * stage_bytes(ring) + part * part_bytes(ring) +
+             row * ROW_BYTES + 16 * (lane / 8 ^ row / 2);
+    UNROLL for (u32 i = 0; i < ring->rows / 8; i++)
+    {
+        load_matrices(x, at + i * 8 * ROW_BYTES);
+        multiply_warp(d + 4 * i, a, x);
+        multiply_warp(d + 4 * i, a + 4, x + 2);
+    }
+    if (part == SLAB_PARTS - 1)
+        advance(ring);
+}
+
+#elif !defined FLOATS_AHEAD
 
 /* Those of stage q of a slab. */
 INLINE void multiply_stage(struct ring *ring, const struct block *b0, const struct block *b1, u32 q,

@@ -41,6 +41,7 @@ static void record_dot(struct vulkan_recorder *recorder, const struct vulkan_lin
         .k = matrix->columns,
         .epilogue = vulkan_linear_epilogue(task),
         .forms = task->gate ? task->forms : VULKAN_FORM_F32,
+        .staged = task->staged,
     };
     request.input = norm ? VULKAN_LINEAR_NORM
                     : task->input == VULKAN_FORM_F32
@@ -83,7 +84,7 @@ static void dispatch_ptx(struct vulkan_recorder *recorder,
 {
     const struct vulkan_linear_ptx_push push = vulkan_matrix_ptx_push(request, matrix, biases);
     struct vulkan_touch product = *touch, sum = *touch;
-    if (choice->splits > 1) {
+    if (choice->partial_bytes > 0) {
         product.reads[1] = PLAN_NONE; /* what it adds to, the sum's dispatch reads and writes */
         product.writes[0] = PLAN_NONE;
         sum.reads[0] = vulkan_recorder_scratch(recorder);
@@ -92,7 +93,7 @@ static void dispatch_ptx(struct vulkan_recorder *recorder,
     }
     vulkan_recorder_dispatch(recorder, choice->product.shader, &choice->product.constants, &push,
                              sizeof push, choice->product.grid, &product);
-    if (choice->splits > 1)
+    if (choice->partial_bytes > 0)
         vulkan_recorder_dispatch(recorder, choice->sum.shader, &choice->sum.constants, &push,
                                  sizeof push, choice->sum.grid, &sum);
 }
@@ -196,8 +197,11 @@ static void record_linear(struct vulkan_recorder *recorder, uint32_t index, uint
     uint32_t column = 0;
     for (uint32_t m = 0; m < program->weights.by_op[index].count; m++) {
         const struct vulkan_matrix *matrix = vulkan_linear_matrix(program, index, m);
-        const struct vulkan_dot_request few = {
-            .kind = matrix->kind, .rows = task.rows, .n = matrix->rows, .k = matrix->columns};
+        const struct vulkan_dot_request few = {.kind = matrix->kind,
+                                               .rows = task.rows,
+                                               .n = matrix->rows,
+                                               .k = matrix->columns,
+                                               .staged = task.staged};
         if (vulkan_dot_suits(&program->device->facts, &few))
             record_dot(recorder, &task, matrix, column);
         else

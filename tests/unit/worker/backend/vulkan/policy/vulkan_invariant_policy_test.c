@@ -35,6 +35,16 @@ static const struct vulkan_facts devices[] = {
      .max_invocations = 1024,
      .shared_bytes = 49152,
      .compute_units = 132},
+    {.tier = VULKAN_PTX,
+     .matrix_khr = true,
+     .matrix_nv2 = true,
+     .matrix_shape_count = 1,
+     .matrix_shapes = {{VULKAN_MATRIX_F16_F32, 16, 16, 16}},
+     .matrix_registers = true,
+     .subgroup_size = 32,
+     .max_invocations = 1024,
+     .shared_bytes = 49152,
+     .compute_units = 132},
     {.type = VK_PHYSICAL_DEVICE_TYPE_CPU,
      .tier = VULKAN_SCALAR,
      .subgroup_size = 8,
@@ -53,6 +63,14 @@ static struct vulkan_facts invariant(size_t device)
     return facts;
 }
 
+/* "linear_wgmma_q4_0_" of "linear_wgmma_q4_0_64": kernels in PTX are named by the rows of their tiles. */
+static size_t name_chars(const struct vulkan_matrix_choice *choice)
+{
+    const char *name = choice->product.shader;
+    return choice->tiling.path == VULKAN_MATRIX_PTX ? (size_t)(strrchr(name, '_') + 1 - name)
+                                                    : strlen(name) + 1;
+}
+
 static void check_product(const struct vulkan_facts *facts, enum vulkan_weight_kind kind,
                           uint32_t n, uint32_t k)
 {
@@ -64,20 +82,26 @@ static void check_product(const struct vulkan_facts *facts, enum vulkan_weight_k
                                                       .n = n,
                                                       .k = k,
                                                       .forms = VULKAN_FORM_F32,
+                                                      .staged = true,
                                                       .scratch_bytes = 512ull << 20};
         assert_false(vulkan_dot_suits(facts, &few));
         assert_false(vulkan_dot_norms(facts, &few));
         vulkan_matrix_choose(facts, &request, &choice);
         if (i == 0)
             first = choice;
-        assert_string_equal(choice.product.shader, first.product.shader);
+        assert_int_equal(name_chars(&choice), name_chars(&first));
+        assert_memory_equal(choice.product.shader, first.product.shader, name_chars(&first));
         assert_int_equal(choice.x_form, first.x_form);
         assert_int_equal(choice.splits, first.splits);
         assert_int_equal(choice.split_steps, first.split_steps);
         assert_int_equal(choice.tiling.k, first.tiling.k);
         assert_int_equal(choice.unpacked_bytes, 0);
-        /* Only linear_fragment has tiles of other sizes: the same shader with fewer fragments. */
-        if (choice.tiling.path != VULKAN_MATRIX_FRAGMENT) {
+        /* linear_fragment has tiles of other sizes, too: the same shader with fewer fragments; and so have kernels
+         * in PTX, whose splits are of other workgroups or are folded. */
+        if (choice.tiling.path == VULKAN_MATRIX_PTX) {
+            assert_true(choice.tiling.rows >= row_counts[i] || choice.tiling.rows == 128);
+            assert_int_equal(choice.partial_bytes > 0, choice.splits > 1 && !choice.tiling.folded);
+        } else if (choice.tiling.path != VULKAN_MATRIX_FRAGMENT) {
             assert_memory_equal(&choice.product.constants, &first.product.constants,
                                 sizeof first.product.constants);
         } else {
