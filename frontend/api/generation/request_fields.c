@@ -19,23 +19,34 @@ const cJSON *request_fields_member(const cJSON *object, const char *name)
     return item && !cJSON_IsNull(item) ? item : NULL;
 }
 
+static enum result body_check(const cJSON *body, struct api_error *error)
+{
+    const char *twice = json_text_find_duplicate(body);
+    if (twice)
+        return api_error_invalid(error, "", "the body has two members '%.64s' in one object",
+                                 twice);
+    if (!cJSON_IsObject(body))
+        return api_error_invalid(error, "", "the body must be a JSON object");
+    return RESULT_OK;
+}
+
 enum result request_fields_read_body(const char *json, size_t json_bytes, cJSON **body,
                                      struct api_error *error)
 {
     struct json_problem problem;
+    *body = NULL;
     if (!json_text_check(json, json_bytes, LIMIT_BODY_DEPTH, &problem))
         return api_error_invalid(error, "", "the body is not valid JSON: %s (byte %zu)",
                                  problem.reason, problem.offset);
     *body = cJSON_ParseWithLength(json, json_bytes);
     if (!*body)
         return api_error_invalid(error, "", "the body is not valid JSON");
-    const char *twice = json_text_find_duplicate(*body);
-    if (twice)
-        return api_error_invalid(error, "", "the body has two members '%.64s' in one object",
-                                 twice);
-    if (!cJSON_IsObject(*body))
-        return api_error_invalid(error, "", "the body must be a JSON object");
-    return RESULT_OK;
+    enum result result = body_check(*body, error);
+    if (result != RESULT_OK) {
+        cJSON_Delete(*body);
+        *body = NULL;
+    }
+    return result;
 }
 
 /* --- numbers --------------------------------------------------------------------------------- */

@@ -11,7 +11,7 @@
 struct cJSON;
 
 /* Parses the whole body: one JSON object (RFC 8259) without NUL characters, nested at most LIMIT_BODY_DEPTH deep, no object with
- * two members of one name. *body is the caller's on RESULT_OK. */
+ * two members of one name. *body is the caller's on RESULT_OK, otherwise NULL. */
 enum result request_fields_read_body(const char *json, size_t json_bytes, struct cJSON **body,
                                      struct api_error *error) RESULT_CHECKED;
 /* NULL if the field is absent or null. */
