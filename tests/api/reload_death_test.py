@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import threading
+import time
 
 import pytest
 from reload_test import SMALL, ask, events, make_weights
@@ -35,14 +36,21 @@ class Reader(threading.Thread):
 
 
 def begin(server, questions, model):
-    """Streams, the first of which has begun, and whose worker then stands still; returns them and the worker."""
+    """Streams, the first of which has begun, and whose worker then stands still with requests; returns them and the worker."""
     worker = server.get(f"/v1/status?model={model}").json["workers"][0]["pid"]
-    readers = [Reader(server, question, model) for question in questions]
-    for reader in readers:
-        reader.start()
-    readers[0].begun.wait()
-    os.kill(worker, signal.SIGSTOP)
-    return readers, worker
+    for _ in range(10):  # the worker may end them all before it stands still
+        readers = [Reader(server, question, model) for question in questions]
+        for reader in readers:
+            reader.start()
+        readers[0].begun.wait()
+        os.kill(worker, signal.SIGSTOP)
+        time.sleep(0.2)  # for what it had told
+        if server.get("/health").json["live_requests"] > 0:
+            return readers, worker
+        os.kill(worker, signal.SIGCONT)
+        for reader in readers:
+            reader.join()
+    pytest.fail("the worker was never stopped in time")
 
 
 @pytest.mark.parametrize("moment", ["model_changed", "model_reloaded"])
