@@ -374,7 +374,7 @@ static struct vulkan_matrix_tiling ptx_tiling(const struct vulkan_facts *facts,
     return best;
 }
 
-/* The splits are those that suit one row; tiles of many rows fold them where that is faster. */
+/* The splits are those that suit one row; tiles of many rows compute them all where that is faster. */
 static struct vulkan_matrix_tiling invariant_ptx_tiling(const struct vulkan_facts *facts,
                                                         const struct vulkan_matrix_request *request)
 {
@@ -382,6 +382,8 @@ static struct vulkan_matrix_tiling invariant_ptx_tiling(const struct vulkan_fact
     one.rows = 1;
     struct vulkan_matrix_tiling tiling = ptx_tile(request);
     tiling.splits = ptx_tiling(facts, &one).splits;
+    if (!has_few(request->kind) && tiling.splits > INVARIANT_SPLITS)
+        tiling.splits = INVARIANT_SPLITS;
     struct vulkan_matrix_tiling folded = tiling;
     folded.folded = tiling.rows == PTX_FOLD_ROWS && tiling.splits > 1 && has_few(request->kind);
     return ptx_time(facts, request, &folded) < ptx_time(facts, request, &tiling) ? folded : tiling;

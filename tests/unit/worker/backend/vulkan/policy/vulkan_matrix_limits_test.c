@@ -165,6 +165,146 @@ static void workgroups_tiles_take_the_least_time(void **state)
     expect_workgroup_tile(192, 22 * 128, 64, 64, 128);    /* one round of 132 */
 }
 
+/* --- kernels in PTX ---------------------------------------------------------------------------- */
+
+struct ptx_case {
+    enum vulkan_weight_kind kind;
+    uint32_t rows, n, k;
+    enum vulkan_linear_epilogue epilogue;
+};
+
+static struct vulkan_facts ptx_device(bool invariant)
+{
+    struct vulkan_facts facts = device;
+    facts.tier = VULKAN_PTX;
+    facts.matrix_registers = true;
+    facts.batch_invariant = invariant;
+    return facts;
+}
+
+static struct vulkan_matrix_choice ptx_choice(const struct vulkan_facts *facts,
+                                              const struct ptx_case *c)
+{
+    const struct vulkan_matrix_request request = {.kind = c->kind,
+                                                  .rows = c->rows,
+                                                  .n = c->n,
+                                                  .k = c->k,
+                                                  .epilogue = c->epilogue,
+                                                  .forms = VULKAN_FORM_F32,
+                                                  .staged = true};
+    struct vulkan_matrix_choice choice;
+    vulkan_matrix_choose(facts, &request, &choice);
+    return choice;
+}
+
+/* The path, with `tile` rows and `splits` if that is PTX; 0: another one. */
+static void expect_ptx(bool invariant, struct ptx_case c, uint32_t tile, uint32_t splits)
+{
+    const struct vulkan_facts facts = ptx_device(invariant);
+    struct vulkan_matrix_choice choice = ptx_choice(&facts, &c);
+    assert_int_equal(choice.tiling.path == VULKAN_MATRIX_PTX, tile > 0);
+    assert_int_equal(vulkan_matrix_suits_ptx(&facts, c.kind, c.rows, c.k), tile > 0);
+    if (tile == 0)
+        return;
+    assert_int_equal(choice.tiling.rows, tile);
+    assert_int_equal(choice.tiling.columns, 256);
+    assert_int_equal(choice.tiling.k, 128);
+    assert_int_equal(choice.x_form, VULKAN_FORM_STAGED);
+    assert_int_equal(choice.splits, splits);
+    assert_int_equal(choice.product.constants.values[0], 512);
+}
+
+static void ptx_takes_packed_weights_of_25_rows_and_floats_of_33(void **state)
+{
+    (void)state;
+    static const struct {
+        enum vulkan_weight_kind kind;
+        uint32_t rows, tile;
+    } cases[] = {
+        {VULKAN_WEIGHT_Q4_0, 24, 0},   {VULKAN_WEIGHT_Q4_0, 25, 32}, {VULKAN_WEIGHT_Q4_0, 32, 32},
+        {VULKAN_WEIGHT_Q4_0, 33, 64},  {VULKAN_WEIGHT_Q4_0, 64, 64}, {VULKAN_WEIGHT_Q4_0, 65, 128},
+        {VULKAN_WEIGHT_F8_32, 25, 32}, {VULKAN_WEIGHT_F16, 32, 0},   {VULKAN_WEIGHT_F16, 33, 64},
+        {VULKAN_WEIGHT_BF16, 65, 128}, {VULKAN_WEIGHT_Q2_K, 64, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_ptx(false, (struct ptx_case){cases[i].kind, cases[i].rows, 28672, 4096, 0},
+                   cases[i].tile, 1);
+    expect_ptx(false, (struct ptx_case){VULKAN_WEIGHT_Q4_0, 64, 28672, 4096 + 64, 0}, 0, 0);
+    expect_ptx(true, (struct ptx_case){VULKAN_WEIGHT_Q4_0, 1, 28672, 4096, 0}, 16, 1);
+    expect_ptx(true, (struct ptx_case){VULKAN_WEIGHT_Q4_0, 17, 28672, 4096, 0}, 32, 1);
+    expect_ptx(true, (struct ptx_case){VULKAN_WEIGHT_F16, 1, 28672, 4096, 0}, 64, 1);
+}
+
+/* The 8B shape on 132 units: the splits that were fastest on an H200. */
+static void ptx_splits_columns_for_all_units(void **state)
+{
+    (void)state;
+    static const uint32_t rows[] = {32, 64, 128, 256, 512, 2048};
+    static const struct {
+        uint32_t n, k;
+        enum vulkan_linear_epilogue epilogue;
+        uint32_t splits[6];
+    } cases[] = {{6144, 4096, VULKAN_LINEAR_STORE, {5, 5, 4, 2, 1, 1}},
+                 {4096, 4096, VULKAN_LINEAR_ADD, {8, 8, 8, 4, 2, 1}},
+                 {28672, 4096, VULKAN_LINEAR_GATE_SILU, {1, 1, 1, 1, 1, 1}},
+                 {4096, 14336, VULKAN_LINEAR_ADD, {8, 8, 8, 4, 2, 1}}};
+    static const uint32_t tiles[] = {32, 64, 128, 128, 128, 128};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t r = 0; r < 6; r++)
+            expect_ptx(false,
+                       (struct ptx_case){VULKAN_WEIGHT_Q4_0, rows[r], cases[i].n, cases[i].k,
+                                         cases[i].epilogue},
+                       tiles[r], cases[i].splits[r]);
+}
+
+/* Few columns have few splits: each has at least one step. */
+static void ptx_splits_are_at_most_the_steps(void **state)
+{
+    (void)state;
+    const struct vulkan_facts facts = ptx_device(false);
+    for (uint32_t steps = 1; steps <= 40; steps++) {
+        const struct ptx_case c = {VULKAN_WEIGHT_Q4_0, 64, 256, 128 * steps, VULKAN_LINEAR_STORE};
+        struct vulkan_matrix_choice choice = ptx_choice(&facts, &c);
+        assert_true(choice.splits <= steps && choice.splits <= 16);
+        assert_true(choice.splits * choice.split_steps >= steps);
+        assert_true((choice.splits - 1) * choice.split_steps < steps);
+    }
+}
+
+/* A group for each split and a second kernel for their sums, or (folded) one group for all splits. */
+static void ptx_splits_are_added_up_once(void **state)
+{
+    (void)state;
+    const struct vulkan_facts facts = ptx_device(true);
+    struct ptx_case c = {VULKAN_WEIGHT_Q4_0, 200, 6144, 4096, VULKAN_LINEAR_STORE};
+    struct vulkan_matrix_choice few = ptx_choice(&facts, &c);
+    c.rows = 2048;
+    struct vulkan_matrix_choice many = ptx_choice(&facts, &c);
+    assert_int_equal(few.splits, 5);
+    assert_false(few.tiling.folded);
+    assert_int_equal(few.product.grid.z, 5);
+    assert_string_equal(few.product.shader, "linear_wgmma_q4_0_128");
+    assert_int_equal(few.product.constants.values[1], 5 * (8192 + 16));
+    assert_string_equal(few.sum.shader, "linear_wgmma_sum_128");
+    assert_int_equal(few.sum.grid.z, 8);
+    assert_int_equal(few.partial_bytes, 2ull * 24 * 5 * 128 * 256 * 4);
+    assert_int_equal(few.counter_count, 0);
+    assert_int_equal(many.splits, 5);
+    assert_true(many.tiling.folded);
+    assert_int_equal(many.product.grid.z, 1);
+    assert_null(many.sum.shader);
+    assert_int_equal(many.partial_bytes, 0);
+    c.rows = 10;
+    struct vulkan_matrix_choice ten = ptx_choice(&facts, &c);
+    assert_string_equal(ten.product.shader, "linear_wgmma_q4_0_16");
+    assert_int_equal(ten.product.constants.values[1], 10 * (4096 + 16));
+    assert_int_equal(ten.sum.grid.z, 1);
+    c.kind = VULKAN_WEIGHT_F16;
+    c.rows = 2048;
+    many = ptx_choice(&facts, &c);
+    assert_int_equal(many.splits, 4); /* memory for partial sums is bounded */
+    assert_false(many.tiling.folded);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +314,10 @@ int main(void)
         cmocka_unit_test(tiles_without_units_fit_every_device),
         cmocka_unit_test(small_products_take_small_tiles),
         cmocka_unit_test(workgroups_tiles_take_the_least_time),
+        cmocka_unit_test(ptx_takes_packed_weights_of_25_rows_and_floats_of_33),
+        cmocka_unit_test(ptx_splits_columns_for_all_units),
+        cmocka_unit_test(ptx_splits_are_at_most_the_steps),
+        cmocka_unit_test(ptx_splits_are_added_up_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
