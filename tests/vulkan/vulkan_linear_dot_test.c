@@ -317,8 +317,8 @@ static void check_outputs(const struct trial *t, const struct figures *f, const 
                             (near + 1e-3) * magnitude, r, c);
             if ((t->forms & VULKAN_FORM_TILED) != 0)
                 expect_near(t, "tiled",
-                            (double)ggml_f16_to_f32(f16[tiled_places_find(r, c, f->columns)]),
-                            half, (near + 1e-3) * magnitude, r, c);
+                            (double)ggml_f16_to_f32(f16[tiled_places_find(r, c, f->columns)]), half,
+                            (near + 1e-3) * magnitude, r, c);
             if ((t->forms & VULKAN_FORM_Q8) != 0)
                 expect_near(t, "q8", (double)q8[at] * (double)q8_terms[2 * (at / 32)], expected[c],
                             (near + 1.0 / 250) * magnitude, r, c);
