@@ -241,6 +241,25 @@ static void registers_take_three_to_32_rows_of_codes(void **state)
     assert_int_equal(vulkan_dot_input(&facts, &request), VULKAN_LINEAR_F32);
 }
 
+/* From 25 rows on kernels in PTX are faster, where x can be staged for them. */
+static void registers_leave_rows_to_ptx(void **state)
+{
+    (void)state;
+    struct vulkan_facts facts = device;
+    facts.tier = VULKAN_PTX;
+    facts.matrix_registers = true;
+    struct vulkan_dot_request request = request_of(24, 4096, 4096);
+    request.staged = true;
+    assert_true(vulkan_dot_suits(&facts, &request));
+    request.rows = 25;
+    assert_false(vulkan_dot_suits(&facts, &request));
+    request.staged = false;
+    assert_true(vulkan_dot_suits(&facts, &request));
+    request.staged = true;
+    facts.tier = VULKAN_NV_MATRIX2;
+    assert_true(vulkan_dot_suits(&facts, &request));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +272,7 @@ int main(void)
         cmocka_unit_test(a_cpu_takes_two_rows),
         cmocka_unit_test(registers_have_one_or_two_tiles),
         cmocka_unit_test(registers_take_three_to_32_rows_of_codes),
+        cmocka_unit_test(registers_leave_rows_to_ptx),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
