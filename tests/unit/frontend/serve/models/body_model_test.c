@@ -91,7 +91,7 @@ static void test_random_bodies(void **state)
 {
     (void)state;
     uint32_t named = 0, streams = 0;
-    for (uint32_t round = 0; round < 5000; round++) {
+    for (uint32_t round = 0; round < 10000; round++) {
         cJSON *body = draw_value(4);
         while (round % 8 != 0 && (!cJSON_IsObject(body) || !body->child)) {
             cJSON_Delete(body);
