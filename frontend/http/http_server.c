@@ -55,7 +55,7 @@ static bool route_has_path(const struct http_route *route, const char *path)
         return path[1] == '\0';
     if (route->path[bytes - 1] == '/')
         return path[bytes] != '\0';
-    return path[bytes] == '\0' || (route->prefix && path[bytes] == '/' && path[bytes + 1] != '\0');
+    return path[bytes] == '\0';
 }
 
 static bool route_has_method(const struct http_route *route, enum http_method method)

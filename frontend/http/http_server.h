@@ -16,12 +16,13 @@ struct http_server;
 struct api_keys;
 struct tls_context;
 
+/* Several rows may share a path, each with its own method. A path that ends with '/' stands for every path below it, "/" only for
+ * itself. */
 struct http_route {
-    const char *path;        /* several rows may share one, each with its own method */
-    bool prefix;             /* also every path below `path`/; if it ends with '/', only those */
-    enum http_method method; /* HTTP_GET answers HEAD too */
-    bool open;               /* needs no key */
-    bool admin;              /* needs a key with the attribute admin, where there are keys */
+    const char *path;
+    enum http_method method;       /* HTTP_GET answers HEAD too */
+    bool open;                     /* needs no key */
+    bool admin;                    /* needs a key with the attribute admin, where there are keys */
     api_error_writer *write_error; /* NULL: in OpenAI's shape */
     const void *row;               /* for the handler; the server does not read it */
     void (*handle)(void *context, struct http_exchange *exchange);

@@ -36,7 +36,6 @@
 #include "frontend/serve/routes/response_resume.h"
 #include "frontend/serve/routes/response_watches.h"
 #include "frontend/serve/routes/route_table.h"
-#include "frontend/serve/routes/status_routes.h"
 #include "frontend/serve/routes/status_stream.h"
 #include "frontend/serve/routes/tenant_salt.h"
 #include "frontend/serve/server_handover.h"

@@ -66,8 +66,8 @@ def document(server):
 
 
 def test_the_document_is_of_the_routes_that_are_served(server):
-    rows = re.findall(r'\{"(/[^"]+)", HTTP_(GET|POST|DELETE), (V1_ONLY|ROOT_ONLY|V1_AND_ROOT)',
-                      (ROOT / "frontend/serve/routes/route_table.c").read_text(encoding="utf-8"))
+    text = "".join((ROOT / "frontend/serve/routes" / name).read_text(encoding="utf-8") for name in ("route_table.c", "route_replies.h"))
+    rows = re.findall(r'[{(]"(/[^"]+)", +HTTP_(GET|POST|DELETE), +(V1_ONLY|ROOT_ONLY|V1_AND_ROOT)', text)
     assert len(rows) > 15
     prefixes = {"V1_ONLY": ["/v1"], "ROOT_ONLY": [""], "V1_AND_ROOT": ["/v1", ""]}
     served = {(prefix + path, method) for path, method, places in rows for prefix in prefixes[places]}

@@ -2,7 +2,7 @@
  * Figures are sums over the workers' gauges. A reset is a record to each worker, before every
  * request that is submitted later; a worker that is being started gets it as its first record.
  */
-#include "frontend/serve/routes/cache_routes.h"
+#include "frontend/serve/routes/route_replies.h"
 
 #include "frontend/http/http_reply.h"
 #include "frontend/serve/engine/chat_engine.h"

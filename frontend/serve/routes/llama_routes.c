@@ -3,7 +3,7 @@
  * the workers may compute at once; requests that wait have none. Requests move between places, so
  * `id` is only the place in this list and `id_task` the request's slot in the frontend's table.
  */
-#include "frontend/serve/routes/llama_routes.h"
+#include "frontend/serve/routes/route_replies.h"
 
 #include <string.h>
 

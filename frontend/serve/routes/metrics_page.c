@@ -5,7 +5,7 @@
  * All workers together are engine "0", because a gateway that compares servers takes one number
  * from each. Figures of single workers are in /v1/status.
  */
-#include "frontend/serve/routes/metrics_page.h"
+#include "frontend/serve/routes/route_replies.h"
 
 #include <stdio.h>
 

@@ -14,6 +14,7 @@
 #include "frontend/http/sse_stream.h"
 #include "frontend/serve/engine/engine_status.h"
 #include "frontend/serve/models/model_set.h"
+#include "frontend/serve/routes/route_replies.h"
 #include "proto/limits.h"
 #include "proto/must.h"
 

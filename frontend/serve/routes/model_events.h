@@ -6,9 +6,6 @@
 #ifndef SHOAL_FRONTEND_SERVE_ROUTES_MODEL_EVENTS_H
 #define SHOAL_FRONTEND_SERVE_ROUTES_MODEL_EVENTS_H
 
-#include "frontend/http/http_exchange.h"
-#include "frontend/serve/routes/route_context.h"
-
 struct event_base;
 struct model;
 struct model_events;
@@ -22,7 +19,5 @@ void model_events_destroy(struct model_events *events);
 
 /* Tells all streams the model's state. */
 void model_events_tell(struct model_events *events, const struct model *model);
-/* Replies 400 with --model, and 429 beyond LIMIT_STATUS_STREAMS streams. */
-void model_events_open(const struct route_context *context, struct http_exchange *exchange);
 
 #endif

@@ -25,6 +25,7 @@
 #include "frontend/http/sse_stream.h"
 #include "frontend/serve/models/model_reload.h"
 #include "frontend/serve/models/model_set.h"
+#include "frontend/serve/routes/route_replies.h"
 #include "frontend/serve/settings/options.h"
 #include "proto/log.h"
 #include "proto/must.h"

@@ -11,9 +11,6 @@
 #ifndef SHOAL_FRONTEND_SERVE_ROUTES_MODEL_PULL_H
 #define SHOAL_FRONTEND_SERVE_ROUTES_MODEL_PULL_H
 
-#include "frontend/http/http_exchange.h"
-#include "frontend/serve/routes/route_context.h"
-
 struct event_base;
 struct model_pulls;
 struct options;
@@ -23,8 +20,5 @@ struct model_pulls *model_pulls_create(struct event_base *base, const struct opt
 void model_pulls_end(struct model_pulls *pulls);
 /* Waits until the killed process is gone. NULL is allowed. */
 void model_pulls_destroy(struct model_pulls *pulls);
-
-/* 403 without --endpoint, 503 while another download runs. */
-void model_pulls_start(const struct route_context *context, struct http_exchange *exchange);
 
 #endif

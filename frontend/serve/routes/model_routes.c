@@ -3,7 +3,7 @@
  * Anthropic's ModelInfo. Every name of the model is an entry of the list, and
  * every adapter, with vLLM's root and parent.
  */
-#include "frontend/serve/routes/model_routes.h"
+#include "frontend/serve/routes/route_replies.h"
 
 #include <stdio.h>
 #include <stdlib.h>

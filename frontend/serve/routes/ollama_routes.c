@@ -1,7 +1,7 @@
 /*
  * A model without an end of its time in memory expires far away, as Ollama's do with keep_alive -1.
  */
-#include "frontend/serve/routes/ollama_routes.h"
+#include "frontend/serve/routes/route_replies.h"
 
 #include <string.h>
 #include <time.h>

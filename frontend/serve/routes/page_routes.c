@@ -4,14 +4,13 @@
  * of a model that got past the page's own sanitizing loads and runs nothing. Browsers check files
  * by ETag at each load, because a new version of the program has new ones under the same names.
  */
-#include "frontend/serve/routes/page_routes.h"
+#include "frontend/serve/routes/route_replies.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "frontend/http/http_reply.h"
 #include "frontend/page/page_file.h"
-#include "frontend/serve/routes/status_routes.h"
 #include "proto/keyed_hash.h"
 
 #define FILE_PREFIX "/page/"

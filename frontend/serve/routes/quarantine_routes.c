@@ -11,6 +11,7 @@
 #include "frontend/http/http_reply.h"
 #include "frontend/serve/engine/engine_status.h"
 #include "frontend/serve/models/model_set.h"
+#include "frontend/serve/routes/route_replies.h"
 
 #define ID_DIGITS 16u
 

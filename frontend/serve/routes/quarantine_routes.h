@@ -7,16 +7,11 @@
 
 #include "frontend/base/client_key.h"
 #include "frontend/base/text_buffer.h"
-#include "frontend/http/http_exchange.h"
 #include "frontend/serve/engine/chat_engine.h"
-#include "frontend/serve/routes/route_context.h"
 
 /* Appends a JSON array of the convictions of the client with the key `viewer`; NULL: of all. About
  * 120 bytes each. */
 void quarantine_routes_write(struct chat_engine *engine, const struct client_key *viewer,
                              struct text_buffer *out);
-
-/* DELETE /v1/quarantine/{id}: 404 for an unknown id and for a conviction of another client. */
-void quarantine_routes_delete(const struct route_context *context, struct http_exchange *exchange);
 
 #endif

@@ -5,7 +5,7 @@
  * then its own input. They are listed from the chain of records, newest first by default, in pages;
  * a cursor is an item's id, so that pages stay stable.
  */
-#include "frontend/serve/routes/responses_routes.h"
+#include "frontend/serve/routes/route_replies.h"
 
 #include <stdio.h>
 #include <stdlib.h>

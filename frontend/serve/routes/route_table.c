@@ -1,7 +1,7 @@
 /*
  * One row for each path and method. A row is handled in one of three ways: an answer from the
  * model (`format`), an inspection of the body on a preparation thread (`inspect`), or an immediate
- * reply from what the frontend has at hand (`reply`).
+ * reply from what the frontend has at hand (`reply`), whose rows are in route_replies.h.
  *
  * Most paths exist with and without "/v1": the table names them without it. Health checks and
  * metrics need no key, because load balancers and scrapers have none.
@@ -10,7 +10,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "frontend/api/chat/chat_format.h"
 #include "frontend/api/chat/completions_format.h"
@@ -26,35 +25,18 @@
 #include "frontend/api/pooling/embedding_format.h"
 #include "frontend/api/pooling/rerank_format.h"
 #include "frontend/api/responses/responses_format.h"
-#include "frontend/serve/routes/cache_routes.h"
 #include "frontend/serve/routes/generation_route.h"
 #include "frontend/serve/routes/inspect_route.h"
-#include "frontend/serve/routes/llama_routes.h"
-#include "frontend/serve/routes/metrics_page.h"
-#include "frontend/serve/routes/model_events.h"
-#include "frontend/serve/routes/model_pull.h"
-#include "frontend/serve/routes/model_routes.h"
-#include "frontend/serve/routes/ollama_routes.h"
-#include "frontend/serve/routes/page_routes.h"
-#include "frontend/serve/routes/quarantine_routes.h"
-#include "frontend/serve/routes/responses_routes.h"
-#include "frontend/serve/routes/status_routes.h"
-#include "frontend/serve/routes/status_stream.h"
+#include "frontend/serve/routes/route_replies.h"
 #include "proto/must.h"
 
 #define PATH_BYTES 64u
 
-/* With a prefix "/v1", without one, or both. */
-enum route_prefix { V1_ONLY, ROOT_ONLY, V1_AND_ROOT };
-
-enum route_access { KEY, OPEN, OPEN_UNLESS_PROTECTED, ADMIN };
-
 struct route_row {
-    const char *path; /* where it ends with '/': every path below it */
+    const char *path; /* where it ends with '/': every path below it; "/" itself is only itself */
     enum http_method method;
     enum route_prefix prefix;
     enum route_access access;
-    bool below;                    /* also every path below `path` */
     bool stores;                   /* format and inspect get the response store */
     api_error_writer *write_error; /* NULL: OpenAI's shape */
 
@@ -74,21 +56,12 @@ static const struct route_row rows[] = {
 
     {"/completion", HTTP_POST, ROOT_ONLY, .format = &llama_completion_format},
     {"/infill", HTTP_POST, ROOT_ONLY, .format = &llama_infill_format},
-    {"/props", HTTP_GET, ROOT_ONLY, .reply = llama_routes_props},
-    {"/slots", HTTP_GET, ROOT_ONLY, .reply = llama_routes_slots},
 
     {"/api/chat", HTTP_POST, ROOT_ONLY, .format = &ollama_chat_format,
      .write_error = ollama_error_write},
     {"/api/generate", HTTP_POST, ROOT_ONLY, .format = &ollama_generate_format,
      .write_error = ollama_error_write},
     {"/api/show", HTTP_POST, ROOT_ONLY, .inspect = ollama_model_show,
-     .write_error = ollama_error_write},
-    {"/api/pull", HTTP_POST, ROOT_ONLY, ADMIN, .reply = model_pulls_start,
-     .write_error = ollama_error_write},
-    {"/api/tags", HTTP_GET, ROOT_ONLY, .reply = ollama_routes_tags,
-     .write_error = ollama_error_write},
-    {"/api/ps", HTTP_GET, ROOT_ONLY, .reply = ollama_routes_ps, .write_error = ollama_error_write},
-    {"/api/version", HTTP_GET, ROOT_ONLY, .reply = ollama_routes_version,
      .write_error = ollama_error_write},
 
     {"/embeddings", HTTP_POST, V1_ONLY, .format = &embedding_format},
@@ -111,27 +84,15 @@ static const struct route_row rows[] = {
     {"/responses", HTTP_POST, V1_AND_ROOT, .format = &responses_format, .stores = true},
     {"/responses/input_tokens", HTTP_POST, V1_AND_ROOT, .inspect = responses_count_tokens,
      .stores = true},
-    {"/responses/", HTTP_GET, V1_AND_ROOT, .reply = responses_routes_get},
-    {"/responses/", HTTP_DELETE, V1_AND_ROOT, .reply = responses_routes_delete},
-    {"/responses/", HTTP_POST, V1_AND_ROOT, .reply = responses_routes_post},
-
-    {"/models/sse", HTTP_GET, V1_AND_ROOT, .reply = model_events_open},
-    {"/models", HTTP_GET, V1_AND_ROOT, .below = true, .reply = model_routes_get},
-    {"/models/load", HTTP_POST, V1_AND_ROOT, ADMIN, .reply = model_routes_load},
-    {"/models/unload", HTTP_POST, V1_AND_ROOT, ADMIN, .reply = model_routes_unload},
-    {"/health", HTTP_GET, V1_AND_ROOT, OPEN, .reply = status_routes_health},
-    {"/ping", HTTP_GET, ROOT_ONLY, OPEN, .reply = status_routes_health},
-    {"/", HTTP_GET, ROOT_ONLY, OPEN, .reply = page_routes_root},
-    {"/page/", HTTP_GET, ROOT_ONLY, OPEN, .reply = page_routes_file},
-    {"/version", HTTP_GET, V1_AND_ROOT, .reply = status_routes_version},
-    {"/ready", HTTP_GET, V1_AND_ROOT, OPEN, .reply = status_routes_ready},
-    {"/status", HTTP_GET, V1_ONLY, .reply = status_routes_status},
-    {"/status/stream", HTTP_GET, V1_ONLY, .reply = status_stream_open},
-    {"/quarantine/", HTTP_DELETE, V1_ONLY, .reply = quarantine_routes_delete},
-    {"/cache/stats", HTTP_GET, V1_ONLY, .reply = cache_routes_stats},
-    {"/cache/reset", HTTP_POST, V1_ONLY, ADMIN, .reply = cache_routes_reset},
-    {"/openapi.json", HTTP_GET, ROOT_ONLY, .reply = status_routes_openapi},
-    {"/metrics", HTTP_GET, ROOT_ONLY, OPEN_UNLESS_PROTECTED, .reply = metrics_page_reply},
+#define REPLY_ROW(route_path, http_method, route_prefix, route_access, errors, function)           \
+    {.path = route_path,                                                                           \
+     .method = http_method,                                                                        \
+     .prefix = route_prefix,                                                                       \
+     .access = route_access,                                                                       \
+     .write_error = errors,                                                                        \
+     .reply = function},
+    ROUTE_REPLIES(REPLY_ROW)
+#undef REPLY_ROW
 };
 
 #define ROW_COUNT (sizeof rows / sizeof rows[0])
@@ -152,12 +113,6 @@ static void handle(void *context, struct http_exchange *exchange)
         row->reply(routes, exchange);
 }
 
-/* Every path below such a row's is its own; "/" is only itself. */
-static bool ends_with_slash(const char *path)
-{
-    return strlen(path) > 1 && path[strlen(path) - 1] == '/';
-}
-
 struct http_route *route_table_create(bool protect_metrics, size_t *count)
 {
     struct http_route *routes = must_alloc(2 * ROW_COUNT, sizeof *routes);
@@ -165,7 +120,6 @@ struct http_route *route_table_create(bool protect_metrics, size_t *count)
     for (size_t i = 0; i < ROW_COUNT; i++) {
         const struct route_row *row = &rows[i];
         struct http_route route = {.path = row->path,
-                                   .prefix = row->below || ends_with_slash(row->path),
                                    .method = row->method,
                                    .open =
                                        row->access == OPEN ||

@@ -1,5 +1,5 @@
 /*
- * The server's routes. A new route is a row of the table in route_table.c.
+ * The server's routes. A new route is a row in route_replies.h or route_table.c.
  */
 #ifndef SHOAL_FRONTEND_SERVE_ROUTES_ROUTE_TABLE_H
 #define SHOAL_FRONTEND_SERVE_ROUTES_ROUTE_TABLE_H

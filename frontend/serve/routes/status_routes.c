@@ -5,7 +5,7 @@
  * They differ while the model loads, while a worker restarts and during a drain: load balancers ask
  * /ready, watchdogs /health. With --health-needs-ready both are the same.
  */
-#include "frontend/serve/routes/status_routes.h"
+#include "frontend/serve/routes/route_replies.h"
 
 #include "frontend/api/openapi_document.h"
 #include "frontend/base/shoal_version.h"

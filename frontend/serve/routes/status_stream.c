@@ -13,6 +13,7 @@
 #include "frontend/http/sse_stream.h"
 #include "frontend/serve/engine/chat_engine.h"
 #include "frontend/serve/engine/engine_status.h"
+#include "frontend/serve/routes/route_replies.h"
 #include "frontend/serve/routes/status_report.h"
 #include "proto/limits.h"
 #include "proto/must.h"

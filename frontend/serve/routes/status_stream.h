@@ -5,9 +5,6 @@
 #ifndef SHOAL_FRONTEND_SERVE_ROUTES_STATUS_STREAM_H
 #define SHOAL_FRONTEND_SERVE_ROUTES_STATUS_STREAM_H
 
-#include "frontend/http/http_exchange.h"
-#include "frontend/serve/routes/route_context.h"
-
 struct event_base;
 struct status_streams;
 
@@ -16,9 +13,5 @@ struct status_streams *status_streams_create(struct event_base *base);
 void status_streams_end(struct status_streams *streams);
 /* Call after every exchange is over. NULL is allowed. */
 void status_streams_destroy(struct status_streams *streams);
-
-/* The route. Two events every STATUS_STREAM_MS: `status` (status_report.h, for the key of the
- * request) and `figures` (frontend/serve/README.md). 429 beyond LIMIT_STATUS_STREAMS. */
-void status_stream_open(const struct route_context *context, struct http_exchange *exchange);
 
 #endif
