@@ -3,10 +3,7 @@
 import threading
 
 import pytest
-import demo_model
 from shoal_server import PATIENCE_S
-
-SERVER_MODEL = demo_model.FOLDER
 
 STREAMS = 64
 TOKENS = 18
