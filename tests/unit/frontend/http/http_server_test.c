@@ -66,16 +66,17 @@ static void handle_path(void *context, struct http_exchange *exchange)
 }
 
 static const struct http_route routes[] = {
-    {"/echo", false, HTTP_POST, false, false, NULL, NULL, handle_echo},
-    {"/get", true, HTTP_GET, true, false, NULL, NULL, handle_echo},
-    {"/hold", false, HTTP_POST, false, false, NULL, NULL, handle_hold},
-    {"/messages", false, HTTP_POST, false, false, messages_error_write, NULL, handle_echo},
-    {"/admin", false, HTTP_GET, false, true, NULL, NULL, handle_echo},
-    {"/admin", false, HTTP_POST, false, true, NULL, NULL, handle_hold},
-    {"/", false, HTTP_GET, false, false, NULL, NULL, handle_path},
-    {"/things", false, HTTP_POST, false, false, NULL, NULL, handle_echo},
-    {"/things/", true, HTTP_GET, false, false, NULL, NULL, handle_path},
-    {"/things/", true, HTTP_DELETE, false, false, NULL, NULL, handle_path},
+    {"/echo", HTTP_POST, false, false, NULL, NULL, handle_echo},
+    {"/get", HTTP_GET, true, false, NULL, NULL, handle_echo},
+    {"/get/", HTTP_GET, true, false, NULL, NULL, handle_echo},
+    {"/hold", HTTP_POST, false, false, NULL, NULL, handle_hold},
+    {"/messages", HTTP_POST, false, false, messages_error_write, NULL, handle_echo},
+    {"/admin", HTTP_GET, false, true, NULL, NULL, handle_echo},
+    {"/admin", HTTP_POST, false, true, NULL, NULL, handle_hold},
+    {"/", HTTP_GET, false, false, NULL, NULL, handle_path},
+    {"/things", HTTP_POST, false, false, NULL, NULL, handle_echo},
+    {"/things/", HTTP_GET, false, false, NULL, NULL, handle_path},
+    {"/things/", HTTP_DELETE, false, false, NULL, NULL, handle_path},
 };
 
 static const char *const hosts[] = {"h"};
@@ -577,7 +578,7 @@ static void options_of_the_server_name_every_method(void **state)
     assert_reply_has("HTTP/1.1 404 ");
 }
 
-static void a_prefix_covers_what_is_below_it(void **state)
+static void a_slash_covers_what_is_below_it(void **state)
 {
     (void)state;
     static const struct {
@@ -787,7 +788,7 @@ int main(void)
         TEST(an_idle_connection_is_closed),
         TEST(a_request_in_progress_has_no_time_limit),
         TEST(options_of_the_server_name_every_method),
-        TEST(a_prefix_covers_what_is_below_it),
+        TEST(a_slash_covers_what_is_below_it),
         TEST(a_key_opens_what_its_rights_allow),
         TEST(posts_of_a_client_have_a_maximum),
         TEST(bodies_that_arrive_share_a_limit),
