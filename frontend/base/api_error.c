@@ -86,3 +86,9 @@ void api_error_write_event(const struct api_error *error, struct text_buffer *ou
     api_error_write_json(error, out);
     text_buffer_append_text(out, "\n\n");
 }
+
+void api_error_write_last_events(const struct api_error *error, struct text_buffer *out)
+{
+    api_error_write_event(error, out);
+    text_buffer_append_text(out, "data: [DONE]\n\n");
+}

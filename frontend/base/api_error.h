@@ -50,6 +50,8 @@ void api_error_append_words(const char *words, struct text_buffer *out);
 void api_error_write_json(const struct api_error *error, struct text_buffer *out);
 /* The same object as one SSE event. */
 void api_error_write_event(const struct api_error *error, struct text_buffer *out);
+/* That event and OpenAI's last one, [DONE]. */
+void api_error_write_last_events(const struct api_error *error, struct text_buffer *out);
 
 /* Writes the body of an error in the shape of an API. Returns the HTTP status of that API for it.
  */

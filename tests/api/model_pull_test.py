@@ -159,7 +159,8 @@ def test_a_hub_that_cuts_or_lies(hub, server, tmp_path):
     assert not list(tmp_path.rglob("*.incomplete"))
 
 
-def test_one_at_a_time_until_its_client_leaves(hub, server):
+def begin_held(hub, server):
+    """A download that waits in its first file: its connection, response, and an event that lets it go on."""
     reached, go_on = threading.Event(), threading.Event()
 
     def hold(_handler, _name, _data, _first):
@@ -169,6 +170,11 @@ def test_one_at_a_time_until_its_client_leaves(hub, server):
     hub.fault = hold
     connection, response = begin(server, "org/tiny")
     assert reached.wait(PATIENCE_S)
+    return connection, response, go_on
+
+
+def test_one_at_a_time_until_its_client_leaves(hub, server):
+    connection, response, go_on = begin_held(hub, server)
     busy = server.request("POST", "/api/pull", {"model": "org/demo"})
     assert busy.status == 503 and int(busy.headers["retry-after"]) > 0 and "error" in busy.json
     assert answer(server, "local")  # the loop goes on
@@ -184,15 +190,7 @@ def test_one_at_a_time_until_its_client_leaves(hub, server):
 
 @pytest.mark.parametrize("how", ["killed", "drained"])
 def test_a_download_that_is_ended_from_outside(hub, server, how):
-    reached, go_on = threading.Event(), threading.Event()
-
-    def hold(_handler, _name, _data, _first):
-        reached.set()
-        go_on.wait(PATIENCE_S)
-
-    hub.fault = hold
-    connection, response = begin(server, "org/tiny")
-    assert reached.wait(PATIENCE_S)
+    connection, response, go_on = begin_held(hub, server)
     pid = pulling_pid(server)
     if how == "killed":
         os.kill(pid, signal.SIGKILL)

@@ -428,21 +428,15 @@ static void end(struct api_reply *reply, struct text_buffer *out)
     text_buffer_append_text(out, reply->stream ? "}\n\ndata: [DONE]\n\n" : "}");
 }
 
-static void error_end(const struct api_error *error, struct text_buffer *out)
-{
-    api_error_write_event(error, out);
-    text_buffer_append_text(out, "data: [DONE]\n\n");
-}
-
 static void fail(struct api_reply *reply, const struct api_error *error, struct text_buffer *out)
 {
     must(reply->stream);
-    error_end(error, out);
+    api_error_write_last_events(error, out);
 }
 
 static void fail_early(const struct reply_refusal *refusal, struct text_buffer *out)
 {
-    error_end(refusal->error, out);
+    api_error_write_last_events(refusal->error, out);
 }
 
 const struct api_format completions_format = {.id_prefix = "cmpl-",
