@@ -442,6 +442,8 @@
 #define LIMIT_WORKERS 16u
 /* Vulkan devices of one machine; the largest machines have 16 */
 #define LIMIT_DEVICES 16u
+/* Devices that the layers of one model are split over: a machine has no more of one kind. */
+#define LIMIT_SPLIT_DEVICES 8u
 
 /* --- Worker ----------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
  * Overlapping steps on a real checkpoint. A step launched before the previous one is read gives the
  * same result as when every token is known, whatever the order of its rows. The arguments of a
  * launch are not read afterwards. Blocks may have a new owner while a step still has a row of their
- * old one.
+ * old one. So it is too where three stages compute a step one after the other.
  */
 // tags: threads
 #include <setjmp.h>
@@ -47,7 +47,7 @@ struct stage {
     struct row_sampling samplings[STREAMS];
 };
 
-static void open_scene(struct scene *scene)
+static void open_scene(struct scene *scene, uint32_t devices)
 {
     struct error_text error;
     *scene = (struct scene){0};
@@ -59,9 +59,10 @@ static void open_scene(struct scene *scene)
                                       .max_step_rows = ROWS_MAX,
                                       .max_logit_rows = STREAMS,
                                       .kv_type = KV_CACHE_F16,
-                                      .kv_blocks = {STREAMS * BLOCKS}};
+                                      .kv_blocks = {STREAMS * BLOCKS},
+                                      .stage_count = devices > 1 ? devices : 0};
     assert_int_equal(plan->kv.group_count, 1);
-    scene->backend = cpu_backend_create();
+    scene->backend = devices > 1 ? split_backend_create() : cpu_backend_create();
     must(scene->backend->interface->load(scene->backend, plan, &options, NULL, NULL, &error) ==
          RESULT_OK);
     assert_int_equal(scene->backend->interface->step_depth(scene->backend), 2);
@@ -163,8 +164,23 @@ static uint32_t place_of(uint32_t step, uint32_t stream)
 static int set_up(void **state)
 {
     struct scene *scene = must_alloc(1, sizeof *scene);
-    open_scene(scene);
+    open_scene(scene, 1);
     compute_alone(scene);
+    *state = scene;
+    return 0;
+}
+
+/* Tokens of one device are expected of the layers split over several. */
+static int set_up_split(void **state)
+{
+    struct scene *scene = must_alloc(1, sizeof *scene);
+    uint32_t expected[STREAMS][STEPS];
+    open_scene(scene, 1);
+    compute_alone(scene);
+    memcpy(expected, scene->expected, sizeof expected);
+    close_scene(scene);
+    open_scene(scene, 3);
+    memcpy(scene->expected, expected, sizeof expected);
     *state = scene;
     return 0;
 }
@@ -256,5 +272,7 @@ int main(void)
         cmocka_unit_test(test_blocks_that_change_hands),
         cmocka_unit_test(test_tokens_that_were_read),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    int failed = cmocka_run_group_tests(tests, set_up, tear_down);
+    return failed +
+           cmocka_run_group_tests_name("split over three devices", tests, set_up_split, tear_down);
 }

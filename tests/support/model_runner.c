@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "proto/mapped_file.h"
@@ -111,7 +112,11 @@ static void load(struct model_runner *runner)
     }
     if (o->vulkan)
         options.vulkan = *o->vulkan;
-    runner->backend = o->vulkan ? vulkan_backend_create() : cpu_backend_create();
+    options.stage_count = o->stage_count;
+    memcpy(options.stages, o->stages, sizeof options.stages);
+    runner->backend = o->stage_count > 0 ? split_backend_create()
+                      : o->vulkan        ? vulkan_backend_create()
+                                         : cpu_backend_create();
     check(runner->backend->interface->load(runner->backend, model_plan(runner->model), &options,
                                            NULL, NULL, &error),
           &error);

@@ -16,6 +16,8 @@
 
 struct model_runner_options {
     const struct vulkan_settings *vulkan; /* on this Vulkan device; NULL: on the CPU */
+    uint32_t stage_count;                 /* not 0: the layers are split over these devices */
+    struct backend_stage stages[LIMIT_SPLIT_DEVICES];
     uint32_t threads;
     enum cpu_tier cpu_tier;
     uint32_t activation_bits; /* as in backend_options */

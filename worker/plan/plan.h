@@ -81,6 +81,9 @@ struct plan_op {
 /* Whether values that the output tensor held before the op are still part of it after the op. */
 bool plan_op_keeps_output(const struct plan_op *op);
 
+/* Tensors that live across a cut between layers: the residual, and what all layers read (gemma3n's
+ * inputs per layer). */
+#define PLAN_PASSED_MAX 4u
 /* Four per layer, and those before and after the layers. */
 #define PLAN_STAGES_MAX (4u * LIMIT_LAYERS + 3u)
 
@@ -94,7 +97,8 @@ struct plan {
     struct plan_weight *weights;
     uint32_t op_count;
     struct plan_op *ops;
-    plan_tensor_id logits; /* [logit rows, vocab_tokens]; of a vision plan PLAN_NONE */
+    plan_tensor_id logits; /* [logit rows, vocab_tokens]; PLAN_NONE of a vision plan, and of a part
+                            * without them (plan_split.h) */
     bool lacks_head;       /* the checkpoint has no matrix of logits: only plan_pool() is allowed */
     /* Hidden states between plans: one of its inputs is a tensor that steps are given, [step rows];
      * and the tensor whose rows another plan takes: of a model's plan the normalized residual of all
@@ -104,6 +108,12 @@ struct plan {
     plan_tensor_id hidden_in;
     plan_tensor_id hidden_out;
     bool pools; /* `logits` are the vectors of plan_pool(); nothing is drawn from them */
+    /* Of a part of a plan whose layers are split over devices (plan_split.h): tensors of step rows
+     * that steps are given, from the part before, and those that the next part takes. */
+    uint32_t taken_count;
+    uint32_t passed_count;
+    plan_tensor_id taken[PLAN_PASSED_MAX];
+    plan_tensor_id passed[PLAN_PASSED_MAX];
 
     struct model_vision vision; /* of a vision plan */
     /* Of a vision plan: stage s ends before op stage_ends[s]. Stage 0 reads the images, the

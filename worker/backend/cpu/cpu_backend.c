@@ -21,7 +21,8 @@
 
 struct finished_step {
     uint32_t count;
-    struct sampled_token *results; /* [max_logit_rows] */
+    struct sampled_token *results;  /* [max_logit_rows] */
+    float *passed[PLAN_PASSED_MAX]; /* copies of plan->passed, [max_step_rows, columns] */
 };
 
 #define KV_DEFAULT_BYTES_MAX (2ull << 30)
@@ -38,6 +39,7 @@ struct cpu_backend {
     uint32_t depth;
     uint32_t launched; /* steps computed and not yet waited for */
     uint32_t newest;   /* index into finished */
+    uint32_t read;     /* the one waited for last */
     struct finished_step finished[STEP_DEPTH_MAX];
     char description[64];
 };
@@ -52,6 +54,22 @@ static const struct cpu_backend *own_const(const struct backend *backend)
     return (const struct cpu_backend *)backend;
 }
 
+static uint64_t machine_bytes(void)
+{
+    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE);
+}
+
+static enum result memory_of(struct backend *backend, const struct backend_options *options,
+                             struct backend_memory *memory, struct error_text *error)
+{
+    (void)backend;
+    (void)options;
+    (void)error;
+    *memory = (struct backend_memory){.bytes = machine_bytes(), .name = "the CPU"};
+    memory->free_bytes = memory->bytes;
+    return RESULT_OK;
+}
+
 /* A share of all memory, not of free memory, so that every worker process gets the same size. */
 static enum result choose_kv_bytes(struct backend *backend, const struct plan *plan,
                                    const struct backend_options *options, uint64_t *kv_bytes,
@@ -61,12 +79,25 @@ static enum result choose_kv_bytes(struct backend *backend, const struct plan *p
     (void)plan;
     (void)error;
     uint32_t workers = options->device_workers > 0 ? options->device_workers : 1;
-    uint64_t ram_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE);
+    uint64_t ram_bytes = machine_bytes();
     uint64_t share_bytes = ram_bytes / KV_DEFAULT_RAM_SHARE / workers;
     *kv_bytes = share_bytes < KV_DEFAULT_BYTES_MAX ? share_bytes : KV_DEFAULT_BYTES_MAX;
     if (options->kv_share_percent > 0)
         *kv_bytes = ram_bytes / 100 * options->kv_share_percent / workers;
     return RESULT_OK;
+}
+
+static void reserve_finished(struct cpu_backend *cpu, const struct plan *plan,
+                             const struct backend_options *options)
+{
+    for (uint32_t i = 0; i < STEP_DEPTH_MAX; i++) {
+        struct finished_step *step = &cpu->finished[i];
+        step->results = must_alloc(options->max_logit_rows, sizeof *step->results);
+        for (uint32_t t = 0; t < plan->passed_count; t++)
+            step->passed[t] =
+                must_alloc((size_t)options->max_step_rows * plan->tensors[plan->passed[t]].columns,
+                           sizeof(float));
+    }
 }
 
 static enum result load(struct backend *backend, const struct plan *plan,
@@ -106,9 +137,7 @@ static enum result load(struct backend *backend, const struct plan *plan,
     cpu->step.features = options->vision ? &cpu->vision.features : NULL;
     cpu->depth = options->step_depth > 0 ? options->step_depth : 1;
     must(cpu->depth <= STEP_DEPTH_MAX);
-    for (uint32_t i = 0; i < STEP_DEPTH_MAX; i++)
-        cpu->finished[i].results =
-            must_alloc(options->max_logit_rows, sizeof *cpu->finished[i].results);
+    reserve_finished(cpu, plan, options);
     cpu->loaded = true;
     return RESULT_OK;
 }
@@ -125,6 +154,15 @@ static bool draws_ahead(const struct backend *backend, const struct row_sampling
     return !sampling->counts && !row_sampling_needs_history(sampling);
 }
 
+static void keep_passed(const struct cpu_backend *cpu, uint32_t rows, struct finished_step *step)
+{
+    const struct plan *plan = cpu->program.plan;
+    for (uint32_t t = 0; t < plan->passed_count; t++) {
+        const struct cpu_tensor *tensor = &cpu->program.tensors[plan->passed[t]];
+        memcpy(step->passed[t], tensor->values, (size_t)rows * tensor->columns * sizeof(float));
+    }
+}
+
 static enum result step_launch(struct backend *backend, const struct step_batch *batch,
                                struct error_text *error)
 {
@@ -135,9 +173,10 @@ static enum result step_launch(struct backend *backend, const struct step_batch 
     cpu->newest = (cpu->newest + 1) % STEP_DEPTH_MAX;
     struct finished_step *step = &cpu->finished[cpu->newest];
     cpu_walk_run(&cpu->step, batch, before->results, before->count, step->results);
-    step->count = batch->logit_row_count;
+    step->count = cpu->program.plan->logits != PLAN_NONE ? batch->logit_row_count : 0;
     if (cpu->program.plan->pools)
         memset(step->results, 0, step->count * sizeof *step->results);
+    keep_passed(cpu, batch->row_count, step);
     cpu->launched++;
     return RESULT_OK;
 }
@@ -151,6 +190,7 @@ static enum result step_wait(struct backend *backend, struct sampled_token *resu
     cpu->launched--;
     uint32_t oldest = (cpu->newest + STEP_DEPTH_MAX - cpu->launched) % STEP_DEPTH_MAX;
     uint32_t count = cpu->finished[oldest].count;
+    cpu->read = oldest;
     if (count > 0) /* `results` may be NULL otherwise */
         memcpy(results, cpu->finished[oldest].results, count * sizeof *results);
     return RESULT_OK;
@@ -199,6 +239,13 @@ static const float *last_hidden(const struct backend *backend)
     return cpu->program.tensors[cpu->program.plan->hidden_out].values;
 }
 
+static const float *last_passed(const struct backend *backend, uint32_t index)
+{
+    const struct cpu_backend *cpu = own_const(backend);
+    must(cpu->loaded && index < cpu->program.plan->passed_count);
+    return cpu->finished[cpu->read].passed[index];
+}
+
 static const char *description(const struct backend *backend)
 {
     return own_const(backend)->description;
@@ -230,8 +277,11 @@ static void destroy(struct backend *backend)
     cpu_adapters_fini(&cpu->adapters);
     cpu_program_fini(&cpu->program);
     thread_pool_destroy(cpu->pool);
-    for (uint32_t i = 0; i < STEP_DEPTH_MAX; i++)
+    for (uint32_t i = 0; i < STEP_DEPTH_MAX; i++) {
         free(cpu->finished[i].results);
+        for (uint32_t t = 0; t < PLAN_PASSED_MAX; t++)
+            free(cpu->finished[i].passed[t]);
+    }
     free(cpu);
 }
 
@@ -243,6 +293,7 @@ uint32_t cpu_backend_usable_cpus(void)
 struct backend *cpu_backend_create(void)
 {
     static const struct backend_interface interface = {
+        .memory = memory_of,
         .choose_kv_bytes = choose_kv_bytes,
         .load = load,
         .step_depth = step_depth,
@@ -255,6 +306,7 @@ struct backend *cpu_backend_create(void)
         .adapter_drop = adapter_drop,
         .last_logits = last_logits,
         .last_hidden = last_hidden,
+        .last_passed = last_passed,
         .description = description,
         .weights_bytes = weights_bytes,
         .weights_origin = weights_origin,

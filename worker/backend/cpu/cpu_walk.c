@@ -261,6 +261,17 @@ static void copy_hidden(const struct cpu_step *step)
            (size_t)step->batch->row_count * tensor->columns * sizeof(float));
 }
 
+static void copy_taken(const struct cpu_step *step)
+{
+    const struct plan *plan = step->program->plan;
+    must((plan->taken_count > 0) == (step->batch->taken != NULL));
+    for (uint32_t i = 0; i < plan->taken_count; i++) {
+        const struct cpu_tensor *tensor = &step->program->tensors[plan->taken[i]];
+        memcpy(tensor->values, step->batch->taken[i],
+               (size_t)step->batch->row_count * tensor->columns * sizeof(float));
+    }
+}
+
 void cpu_walk_run(struct cpu_step *step, const struct step_batch *batch,
                   const struct sampled_token *before, uint32_t before_count,
                   struct sampled_token *results)
@@ -276,6 +287,7 @@ void cpu_walk_run(struct cpu_step *step, const struct step_batch *batch,
         cpu_adapters_begin(step->adapters, batch);
     copy_sources(step);
     copy_hidden(step);
+    copy_taken(step);
     walk(step, 0, step->program->plan->op_count);
 }
 

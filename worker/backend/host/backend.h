@@ -57,7 +57,17 @@
 
 struct backend;
 
+/* Memory of a device, for its share of a split model. */
+struct backend_memory {
+    uint64_t bytes;      /* all that a program may use */
+    uint64_t free_bytes; /* at the moment */
+    char name[64];       /* of the device */
+};
+
 struct backend_interface {
+    /* Before load(): opens the device and tells its memory. */
+    enum result (*memory)(struct backend *backend, const struct backend_options *options,
+                          struct backend_memory *memory, struct error_text *error);
     /* Memory for the KV cache when the user gives no number of bytes: follows from the device's
      * memory, the size of `plan`'s weights and the number of workers that share it.
      * RESULT_TOO_LARGE, with the numbers, if the requested share does not fit beside the weights.
@@ -89,7 +99,8 @@ struct backend_interface {
      * itself, and masks are known at each launch. */
     enum result (*step_draw)(struct backend *backend, const struct row_sampling *samplings,
                              struct error_text *error);
-    /* Ends the oldest step in progress. results: [its logit_row_count], zeros if the plan pools. While it waits it beats the
+    /* Ends the oldest step in progress. results: [its logit_row_count], zeros if the plan pools; unused if it has
+     * no logits. While it waits it beats the
      * heartbeat at least every STEP_WAIT_BEAT_MS; STEP_WAIT_LIMIT_MS after the step could begin it
      * returns an error, so that a lost device ends the worker instead of hanging it. */
     enum result (*step_wait)(struct backend *backend, struct sampled_token *results,
@@ -123,6 +134,9 @@ struct backend_interface {
      * launch, for plans that keep them: [its rows, or its logit rows, columns of plan->hidden_out].
      * NULL: the device cannot tell. */
     const float *(*last_hidden)(const struct backend *backend);
+    /* For parts of a split plan: tensor plan->passed[index] of the step that was waited for last,
+     * [its rows, columns]; valid until two more steps were launched. */
+    const float *(*last_passed)(const struct backend *backend, uint32_t index);
     /* Text for the start-up line: "cpu avx2, 2 threads". */
     const char *(*description)(const struct backend *backend);
     uint64_t (*weights_bytes)(const struct backend *backend);
@@ -149,6 +163,8 @@ struct backend {
 struct backend *cpu_backend_create(void);
 /* worker/backend/vulkan/step/vulkan_backend.c; no device is opened yet. */
 struct backend *vulkan_backend_create(void);
+/* worker/backend/split/split_backend.c: the layers run on options->stages, one after the other. */
+struct backend *split_backend_create(void);
 /* Of a Vulkan backend after load(); benches fill its KV cache. */
 struct vulkan_program;
 const struct vulkan_program *vulkan_backend_program(const struct backend *backend);

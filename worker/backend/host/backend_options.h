@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/device_name.h"
 #include "proto/kv_cache_type.h"
 #include "worker/backend/host/kept_pools.h"
 #include "worker/backend/host/vulkan_tier.h"
@@ -39,6 +40,12 @@ struct vulkan_settings {
     const char *pipeline_cache;  /* directory of compiled pipelines, or NULL */
 };
 
+/* One of the devices that the layers of a model are split over, in their order. */
+struct backend_stage {
+    struct device_name device;
+    uint32_t layers; /* 0, of all stages: chosen by the devices' memory */
+};
+
 struct backend_options {
     uint32_t threads; /* 0 = one per usable CPU */
     enum cpu_tier cpu_tier;
@@ -46,6 +53,8 @@ struct backend_options {
      * blocks that have outliers (worker/backend/cpu/README.md). */
     uint32_t activation_bits;
     struct vulkan_settings vulkan;
+    uint32_t stage_count; /* of the split backend, at least 2; of others 0 */
+    struct backend_stage stages[LIMIT_SPLIT_DEVICES];
     uint32_t device_workers; /* workers that share the device, including this one; 0 = only this one
                               */
     bool profile;            /* log the time of each op, as far as the backend can measure it */
@@ -81,6 +90,9 @@ struct backend_options {
     const struct plan *vision; /* model_vision_plan(), must outlive the backend; NULL: no images */
     uint32_t max_patch_rows;   /* of a batch of images, <= LIMIT_PATCH_ROWS */
     uint32_t feature_rows;     /* of the feature pool, reserved at load */
+    /* NULL, or how the model takes images, if another device has their features and this one computes
+     * rows of them. */
+    const struct model_vision *sights;
 };
 
 /* Of the feature pool; 0: the model takes no images. */

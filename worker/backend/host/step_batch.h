@@ -78,6 +78,9 @@ struct step_batch {
 
     /* [row_count, columns of plan->hidden_in]; NULL if the plan takes no hidden states. */
     const float *hidden;
+    /* [plan->taken_count] tensors that the part before passed on, each [row_count, columns]; NULL if
+     * the plan takes none. */
+    const float *const *taken;
 
     /* For images; NULL if no row of the step needs it. */
 
