@@ -236,6 +236,10 @@ $(BUILD)/shoal-load: $(OBJ)/scripts/load/main.o $(LIB_LOAD) $(LIB_BASE)
 # Benchmark of the worker's step without frontend, rings or HTTP.
 $(BUILD)/step_bench: $(OBJ)/scripts/bench/step_bench.o $(LIB_SUPPORT) $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(WORKER_LIBS)
+# The worker's choice of prompt rows, for the simulated servers of scripts/bench/fleet_sim.
+$(BUILD)/step_pace.so: worker/schedule/step_pace.c worker/schedule/chunk_pace.c worker/schedule/step_pace.h worker/schedule/chunk_pace.h
+	@mkdir -p $(@D)
+	$(call quietly,CC)$(CC) $(CFLAGS) -fPIC -shared -o $@ $(filter %.c,$^) -lm
 # Compilations and masks of schemas for scripts/bench/mask_bench.
 $(BUILD)/mask_probe: $(OBJ)/scripts/bench/mask_probe.o $(LIB_SUPPORT) $(LIB_FRONTEND) $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS) $(WORKER_LIBS)
@@ -362,7 +366,7 @@ endif
 
 test-scripts: ## tests of the scripts
 	@scripts/make_venv
-	@$(BUILDING) programs tools build/step_bench build/stream_reader $(SCRIPTED_WORKER)
+	@$(BUILDING) programs tools build/step_bench build/step_pace.so build/stream_reader $(SCRIPTED_WORKER)
 	@scripts/run_pytest $(TALLY_ARG) --tier $(TIER) --jobs $(JOBS) tests/scripts
 
 test-api: test-data ## tests of the running server through its HTTP API
@@ -423,7 +427,7 @@ bench-gpu: ## measure on a Vulkan device against llama.cpp's Vulkan backend (PEE
 	@scripts/bench/gpu --peer "$(PEER)" $(ARGS)
 
 clean: ## remove what was built (keeps build/venv, build/node, build/vulkan-tools and build/cache)
-	rm -rf build/set-up build/obj build/tests build/checkpoints build/san-* build/fuzz build/results build/*.a build/shoal build/shoal-worker build/shoal-media build/shoal-load $(BENCH_PROGRAMS)
+	rm -rf build/set-up build/obj build/tests build/checkpoints build/san-* build/fuzz build/results build/*.a build/shoal build/shoal-worker build/shoal-media build/shoal-load $(BENCH_PROGRAMS) build/step_pace.so
 
 install: programs ## copy the programs to $(DESTDIR)$(PREFIX)/bin
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS)
