@@ -2,7 +2,8 @@
  * Names of devices to numbers and back. The frontend checks the command line before it starts a
  * worker; the worker checks its arguments.
  *
- * A name is valid only if it names exactly one device: no lists, no "best", no signs, no spaces.
+ * A name is valid only if it names exactly one device, a set only if it is such names with one '+'
+ * between: no "best", no signs, no spaces, nothing empty.
  * The worker finds out whether the device exists.
  */
 #include "proto/device_name.h"
@@ -55,4 +56,60 @@ void device_name_write(struct device_name device, char text[DEVICE_NAME_BYTES])
 bool device_name_equal(struct device_name one, struct device_name other)
 {
     return one.kind == other.kind && one.index == other.index;
+}
+
+int device_set_parse(const char *text, struct device_set *set)
+{
+    struct device_set parsed = {0};
+    for (bool more = true; more;) {
+        char name[DEVICE_NAME_BYTES];
+        size_t bytes = strcspn(text, "+");
+        if (bytes >= sizeof name || parsed.count == LIMIT_SPLIT_DEVICES)
+            return -1;
+        memcpy(name, text, bytes);
+        name[bytes] = '\0';
+        if (device_name_parse(name, &parsed.devices[parsed.count++]) != 0)
+            return -1;
+        more = text[bytes] == '+';
+        text += bytes + more;
+    }
+    *set = parsed;
+    return 0;
+}
+
+void device_set_write(const struct device_set *set, char text[DEVICE_SET_BYTES])
+{
+    size_t length = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < set->count && i < LIMIT_SPLIT_DEVICES; i++) {
+        char name[DEVICE_NAME_BYTES];
+        device_name_write(set->devices[i], name);
+        length += (size_t)snprintf(text + length, DEVICE_SET_BYTES - length, "%s%s",
+                                   i > 0 ? "+" : "", name);
+    }
+}
+
+bool device_set_equal(const struct device_set *one, const struct device_set *other)
+{
+    bool equal = one->count == other->count;
+    for (uint32_t i = 0; i < one->count && equal; i++)
+        equal = device_name_equal(one->devices[i], other->devices[i]);
+    return equal;
+}
+
+bool device_set_overlap(const struct device_set *one, const struct device_set *other)
+{
+    for (uint32_t i = 0; i < one->count; i++)
+        for (uint32_t j = 0; j < other->count; j++)
+            if (device_name_equal(one->devices[i], other->devices[j]))
+                return true;
+    return false;
+}
+
+enum device_kind device_set_kind(const struct device_set *set)
+{
+    for (uint32_t i = 0; i < set->count; i++)
+        if (set->devices[i].kind != DEVICE_CPU)
+            return set->devices[i].kind;
+    return DEVICE_CPU;
 }

@@ -156,10 +156,10 @@ void device_choice_resolve(struct options *options)
         log_info("device: cpu (--device auto: --activation-bits 16 works on the CPU only)");
         return;
     }
-    if (!machine_has_gpu_node() || !gpu_find(&options->devices[0], name)) {
+    if (!machine_has_gpu_node() || !gpu_find(&options->devices[0].devices[0], name)) {
         log_info("device: cpu (--device auto: no usable GPU found)");
         return;
     }
-    device_name_write(options->devices[0], text);
+    device_name_write(options->devices[0].devices[0], text);
     log_info("device: %s, %s (--device auto: the first GPU)", text, name);
 }

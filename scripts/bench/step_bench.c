@@ -3,7 +3,7 @@
  * steps of B sequences with one row each, with a real checkpoint.
  *
  *   step_bench --model FILE [--threads T] [--prompts 128,512] [--batches 1,8] [--decode 64]
- *              [--context 128] [--tier best] [--device cpu|vulkan[:N]] [--step-depth 2]
+ *              [--context 128] [--tier best] [--device cpu|vulkan[:N]|A+B] [--step-depth 2]
  *              [--kv-cache-type f16] [--kv-bits B] [--kv-key-bits B] [--kv-value-bits B]
  *              [--kv-quant-scheme S] [--activation-bits 8|16] [--cpu-time] [--profile]
  *              [--pipeline-cache FOLDER] [--batch-invariant] [--vulkan-tier T]
@@ -16,6 +16,9 @@
  *              [--tokens 1,2,3]    instead of measuring: feed these ids, print the greedy
  *                                  continuation and resident memory
  *              [--perplexity]      of these ids, each predicted from all before it
+ *
+ * With a device such as vulkan:0+vulkan:1 the layers are split over several, and chunks of a prompt are
+ * launched before the ones before are done, so that all devices work.
  *
  * Each figure is the best of --repeat runs (default 3), because other programs on the machine can
  * only slow a run down. Decodes have a context of random keys and values on a Vulkan device, and of
@@ -65,7 +68,8 @@ struct bench {
     struct number_list tokens;
     struct kv_quantization_request kv_request;
     struct backend_options options;
-    struct device_name device;
+    struct device_set devices; /* the layers are split over them */
+    bool on_vulkan;
     struct model *model;
     struct backend *backend;
     const uint32_t *feature_rows; /* of the step that is launched next, or NULL */
@@ -131,8 +135,12 @@ static enum kv_quant_scheme parse_scheme(const char *name)
 
 static void parse_device(struct bench *bench, const char *name)
 {
-    if (device_name_parse(name, &bench->device) == 0) {
-        bench->options.vulkan.device = bench->device.index;
+    if (device_set_parse(name, &bench->devices) == 0) {
+        bench->on_vulkan = device_set_kind(&bench->devices) == DEVICE_VULKAN;
+        bench->options.vulkan.device = bench->devices.devices[0].index;
+        bench->options.stage_count = bench->devices.count > 1 ? bench->devices.count : 0;
+        for (uint32_t i = 0; i < bench->options.stage_count; i++)
+            bench->options.stages[i].device = bench->devices.devices[i];
         return;
     }
     fprintf(stderr, "unknown device %s\n", name);
@@ -270,7 +278,7 @@ static uint32_t decide_image(struct bench *bench)
 static void fill_kv_cache(struct bench *bench)
 {
     struct error_text error;
-    if (bench->device.kind != DEVICE_VULKAN || bench->tokens.count != 0)
+    if (!bench->on_vulkan || bench->options.stage_count > 0 || bench->tokens.count != 0)
         return;
     if (vulkan_kv_noise_fill(vulkan_backend_program(bench->backend), bench->options.kv_blocks,
                              &error) == RESULT_OK)
@@ -296,8 +304,9 @@ static void load(struct bench *bench)
     for (uint32_t g = 0; g < model_plan(bench->model)->kv.group_count; g++)
         bench->options.kv_blocks[g] = most_sequences(bench) * blocks;
     bench->options.state_slots = BATCH_MAX;
-    bench->backend =
-        bench->device.kind == DEVICE_VULKAN ? vulkan_backend_create() : cpu_backend_create();
+    bench->backend = bench->options.stage_count > 0 ? split_backend_create()
+                     : bench->on_vulkan             ? vulkan_backend_create()
+                                                    : cpu_backend_create();
     if (bench->backend->interface->load(bench->backend, model_plan(bench->model), &bench->options,
                                         NULL, NULL, &error) != RESULT_OK) {
         fprintf(stderr, "%s\n", error.text);
@@ -383,7 +392,7 @@ static uint32_t token_id(const struct bench *bench, uint32_t i)
 /* End of the warm-up, during which the device is kept busy. */
 static double warm_end(const struct bench *bench)
 {
-    return bench->device.kind == DEVICE_VULKAN ? now_s(bench) + WARM_S : 0.0;
+    return bench->on_vulkan ? now_s(bench) + WARM_S : 0.0;
 }
 
 static void read_prompt(struct bench *bench, uint32_t tokens)
@@ -392,11 +401,20 @@ static void read_prompt(struct bench *bench, uint32_t tokens)
     struct sampled_token result;
     for (uint32_t i = 0; i < PROMPT_CHUNK; i++)
         ids[i] = token_id(bench, i);
+    const struct backend_interface *interface = bench->backend->interface;
+    uint32_t depth = bench->options.stage_count > 0 ? interface->step_depth(bench->backend) : 1;
+    uint32_t under_way = 0;
     for (uint32_t done = 0; done < tokens;) {
         uint32_t rows = tokens - done < PROMPT_CHUNK ? tokens - done : PROMPT_CHUNK;
         done += rows;
-        run_step(bench, 1, rows, done - rows, ids, done == tokens, &result);
+        launch_step(bench, 1, rows, done - rows, ids, done == tokens);
+        if (++under_way < depth)
+            continue;
+        wait_step(bench, &result);
+        under_way--;
     }
+    for (; under_way > 0; under_way--)
+        wait_step(bench, &result);
 }
 
 static void measure_prompt(struct bench *bench, uint32_t tokens)

@@ -119,7 +119,8 @@ static void set_stages(struct model_runner_options *options, const uint32_t *end
                                    .layers = ends[i] - (i > 0 ? ends[i - 1] : 0)};
 }
 
-/* Where the plan is cut, one trial each: at one boundary, or the last time at all of them. */
+/* Where the plan is cut, one trial each: at one boundary, or the last time, unless boundaries are drawn,
+ * at all of them. */
 struct divisions {
     uint32_t cut_count;
     struct plan_cut cuts[LIMIT_LAYERS];
@@ -144,11 +145,11 @@ static bool next_division(struct split_trial *trial, struct divisions *divisions
                           struct model_runner_options *options)
 {
     uint32_t ends[LIMIT_SPLIT_DEVICES], count = 0;
-    if (divisions->done > divisions->wanted)
+    bool drawn = trial->cuts_most > 0;
+    if (divisions->done == divisions->wanted + !drawn)
         return false;
-    uint32_t chosen = divisions->wanted < divisions->cut_count
-                          ? test_random_below(&trial->random, divisions->cut_count)
-                          : divisions->done;
+    uint32_t chosen =
+        drawn ? test_random_below(&trial->random, divisions->cut_count) : divisions->done;
     for (uint32_t i = 0; i < divisions->cut_count && count + 1 < LIMIT_SPLIT_DEVICES; i++)
         if (divisions->done == divisions->wanted || i == chosen)
             ends[count++] = divisions->cuts[i].layers;

@@ -12,7 +12,7 @@
 struct split_trial {
     const struct vulkan_settings *vulkan; /* of one of the devices; NULL: CPUs */
     struct test_random random;
-    uint32_t cuts_most; /* so many of the boundaries, drawn; 0: all */
+    uint32_t cuts_most; /* so many boundaries, drawn; 0: all, and all at once */
     uint32_t compared;  /* rows, counted */
 };
 

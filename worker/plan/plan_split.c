@@ -230,23 +230,65 @@ static uint32_t list_alive(const struct plan *plan, uint32_t at, struct plan *pa
     return count;
 }
 
+static bool is_product(const struct plan_op *op)
+{
+    return op_facts(op->stem)->weights == OP_WEIGHTS_PRODUCT;
+}
+
+/* Whether a product of ops [begin, end) reads the values that the tensor has before them. */
+static bool is_multiplied(const struct plan *plan, uint32_t begin, uint32_t end,
+                          plan_tensor_id tensor)
+{
+    for (uint32_t i = begin; i < end; i++) {
+        const struct plan_op *op = &plan->ops[i];
+        if (is_product(op) && op->inputs[0] == tensor)
+            return true;
+        if (op->output == tensor)
+            return false;
+    }
+    return false;
+}
+
+/* The tensors that the part takes. Backends prepare the input of a product when an op writes it; so
+ * one that a product reads as it is taken is copied by an op first. */
+static void take_alive(const struct plan *plan, uint32_t begin, uint32_t end, struct plan *part,
+                       plan_tensor_id *number)
+{
+    part->taken_count = list_alive(plan, begin, part, number, part->taken);
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        if (number[t] == PLAN_NONE || !is_multiplied(plan, begin, end, (plan_tensor_id)t))
+            continue;
+        plan_tensor_id copied = (plan_tensor_id)part->tensor_count;
+        part->tensors[part->tensor_count++] = plan->tensors[t];
+        part->ops[part->op_count++] = (struct plan_op){
+            .stem = OP_stream_take,
+            .inputs = {copied, PLAN_NONE},
+            .output = number[t],
+            .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
+        };
+        for (uint32_t i = 0; i < part->taken_count; i++)
+            if (part->taken[i] == number[t])
+                part->taken[i] = copied;
+    }
+}
+
 struct plan *plan_split_part(const struct plan *plan, uint32_t begin, uint32_t end)
 {
     must(begin < end && end <= plan->op_count);
     struct plan *part = must_alloc(1, sizeof *part);
     *part = *plan;
     part->tensor_count = part->weight_count = part->op_count = 0;
-    part->tensors = must_alloc(plan->tensor_count + 1, sizeof *part->tensors);
+    part->tensors = must_alloc(plan->tensor_count + PLAN_PASSED_MAX, sizeof *part->tensors);
     part->weights = must_alloc(plan->weight_count + 1, sizeof *part->weights);
-    part->ops = must_alloc(end - begin, sizeof *part->ops);
+    part->ops = must_alloc(end - begin + PLAN_PASSED_MAX, sizeof *part->ops);
     plan_tensor_id *number = must_alloc(plan->tensor_count + 1, sizeof *number);
     memset(number, 0xff, (plan->tensor_count + 1) * sizeof *number);
     bool is_last = end == plan->op_count;
-    take_ops(plan, begin, end, part, number);
     if (begin > 0) {
         part->takes_hidden = false;
-        part->taken_count = list_alive(plan, begin, part, number, part->taken);
+        take_alive(plan, begin, end, part, number);
     }
+    take_ops(plan, begin, end, part, number);
     if (!is_last) {
         part->keeps_hidden = false;
         part->passed_count = list_alive(plan, end, part, number, part->passed);

@@ -74,7 +74,7 @@ static enum result load_slot(struct adapter_slots *slots, uint32_t slot, uint64_
     enum result result = adapter_entry_check(&entry, memory_bytes, &reason);
     if (result == RESULT_OK && !slots->backend->interface->adapter_load)
         result =
-            error_set(&reason, RESULT_UNSUPPORTED, "adapters run on the CPU only (--device cpu)");
+            error_set(&reason, RESULT_UNSUPPORTED, "adapters run on one CPU only (--device cpu)");
     if (result == RESULT_OK)
         result = load_files(slots, slot, &entry, &reason);
     if (result != RESULT_OK)

@@ -65,8 +65,8 @@ void kv_inheritance_identify(struct kv_inheritance *inheritance,
         .program_modified_ns = program.st_mtim.tv_nsec,
         .feature_rows = backend->feature_rows,
         .checkpoint = backend->checkpoint,
-        .device_kind = options->device.kind,
-        .device_index = options->device.index,
+        .device_kind = options->device_kind,
+        .device_index = options->devices.devices[0].index,
         .vulkan_tier = options->vulkan_tier,
         .activation_bits = options->activation_bits,
         .batch_invariant = options->batch_invariant,
@@ -137,7 +137,7 @@ void kv_inheritance_open(struct kv_inheritance *inheritance, const struct plan *
     if (backend->vision)
         shape.images = feature_cache_capacity(options->vision_cache_size);
     inheritance->first_checkpoint = budget->max_sequences;
-    if (options->device.kind == DEVICE_CPU) {
+    if (options->device_kind == DEVICE_CPU) {
         describe_pools(inheritance, plan, budget, backend);
         shape.data_bytes = inheritance->pool_bytes;
     }

@@ -73,7 +73,7 @@ static const struct flag flags[] = {
     {"--worker-index", FLAG_U32, FIELD(worker_index), 0, LIMIT_WORKERS - 1, false},
     {"--worker-count", FLAG_U32, FIELD(worker_count), 1, LIMIT_WORKERS, false},
     {"--device-workers", FLAG_U32, FIELD(device_workers), 1, LIMIT_WORKERS, false},
-    {"--device", FLAG_DEVICE, FIELD(device), 0, 0, false},
+    {"--device", FLAG_DEVICE, FIELD(devices), 0, 0, false},
     {"--vulkan-tier", FLAG_VULKAN_TIER, FIELD(vulkan_tier), 0, 0, false},
     {"--vulkan-validation", FLAG_U32, FIELD(vulkan_validation), 0, 1, false},
     {"--pipeline-cache", FLAG_TEXT, FIELD(pipeline_cache), 0, 0, false},
@@ -133,7 +133,9 @@ static enum result parse_number(const struct flag *flag, const char *text, uint6
 static int set_word(const struct flag *flag, const char *text, void *field, const char **words)
 {
     switch (flag->type) {
-    case FLAG_DEVICE: *words = "cpu, vulkan or vulkan:N"; return device_name_parse(text, field);
+    case FLAG_DEVICE:
+        *words = "cpu, vulkan or vulkan:N, or several of these with + between";
+        return device_set_parse(text, field);
     case FLAG_VULKAN_TIER:
         *words = "scalar, dot, khr-matrix, nv-matrix2 or ptx";
         return vulkan_tier_parse(text, field);
@@ -186,7 +188,7 @@ static void choose_sequences(struct worker_options *options)
 {
     if (options->max_sequences > 0)
         return;
-    options->chooses_sequences = options->device.kind != DEVICE_CPU;
+    options->chooses_sequences = options->device_kind != DEVICE_CPU;
     options->max_sequences = options->chooses_sequences ? GPU_SEQUENCES_MAX : CPU_SEQUENCES;
     if (options->max_sequences > options->sequences_limit)
         options->max_sequences = options->sequences_limit;
@@ -197,8 +199,9 @@ static void choose_sequences(struct worker_options *options)
 /* Sets the options that depend on others. */
 static enum result complete(struct worker_options *options, struct error_text *error)
 {
+    options->device_kind = device_set_kind(&options->devices);
     choose_sequences(options);
-    uint32_t usual = options->device.kind == DEVICE_CPU ? CPU_STEP_TOKENS : GPU_STEP_TOKENS;
+    uint32_t usual = options->device_kind == DEVICE_CPU ? CPU_STEP_TOKENS : GPU_STEP_TOKENS;
     if (options->step_tokens == 0)
         options->step_tokens = options->max_sequences > usual ? options->max_sequences : usual;
     if (options->step_tokens < options->max_sequences)
@@ -209,7 +212,7 @@ static enum result complete(struct worker_options *options, struct error_text *e
     if (options->activation_bits != 8 && options->activation_bits != 16)
         return error_set(error, RESULT_INVALID, "--activation-bits %u: 8 or 16",
                          options->activation_bits);
-    if (options->activation_bits == 16 && options->device.kind != DEVICE_CPU)
+    if (options->activation_bits == 16 && options->device_kind != DEVICE_CPU)
         return error_set(error, RESULT_INVALID, "--activation-bits 16 is only for the CPU");
     if (options->device_workers == 0)
         options->device_workers = options->worker_count;
@@ -228,6 +231,7 @@ enum result worker_options_parse(int argc, char **argv, struct worker_options *o
                                        .prefix_save_fd = -1,
                                        .adapter_fd = -1,
                                        .standby_fd = -1,
+                                       .devices = {.count = 1, .devices = {{DEVICE_CPU, 0}}},
                                        .vulkan_tier = VULKAN_TIER_HIGHEST,
                                        .worker_count = 1,
                                        .activation_bits = 8,
@@ -260,8 +264,8 @@ enum result worker_options_parse(int argc, char **argv, struct worker_options *o
 
 void worker_options_print(const struct worker_options *options)
 {
-    char device[DEVICE_NAME_BYTES];
-    device_name_write(options->device, device);
+    char device[DEVICE_SET_BYTES];
+    device_set_write(&options->devices, device);
     char quantization[KV_QUANTIZATION_TEXT_BYTES];
     kv_quantization_write(&options->kv_quantization, quantization);
     log_info("options: model %s, parent-pid %d, segment-fd %d, submit-bell-fd %d, event-bell-fd "

@@ -37,7 +37,8 @@ struct worker_options {
     uint32_t worker_index;
     uint32_t worker_count;   /* workers on this machine; defaults are shares of it */
     uint32_t device_workers; /* of these, workers on the same device; 0 = all */
-    struct device_name device;
+    struct device_set devices;
+    enum device_kind device_kind; /* of `devices`: the CPU only if all are */
     enum vulkan_tier vulkan_tier; /* highest tier to use */
     uint32_t vulkan_validation;   /* 1: run under the validation layer */
     const char *pipeline_cache;   /* directory, or NULL */

@@ -92,9 +92,11 @@ static const char *no_speculation_reason(const struct worker_process *process)
         return "--pooling: no text is generated";
     if (!options->speculation)
         return "--speculation off";
-    if (options->device.kind != DEVICE_CPU && !options->batch_invariant)
+    if (options->devices.count > 1)
+        return "the layers are split over several devices";
+    if (options->device_kind != DEVICE_CPU && !options->batch_invariant)
         return "on this device a row's numbers depend on the step without --batch-invariant";
-    if (options->device.kind != DEVICE_CPU && options->step_depth != 1)
+    if (options->device_kind != DEVICE_CPU && options->step_depth != 1)
         return "on this device steps overlap without --step-depth 1";
     if (options->step_depth > 1)
         return "--step-depth 2: drafts are judged by a token that is read first";
@@ -112,7 +114,7 @@ static enum result open_ahead(struct worker_process *process, struct error_text 
     if (options->speculation == SPECULATION_TEXT || options->draft_model || (why && !wanted))
         return RESULT_OK;
     enum result result = RESULT_OK;
-    if (why || options->device.kind != DEVICE_CPU)
+    if (why || options->device_kind != DEVICE_CPU)
         result = error_set(&reason, RESULT_UNSUPPORTED, "%s",
                            why ? why : "it computes on the CPU, beside a model with --device cpu");
     if (result == RESULT_OK)
@@ -136,7 +138,7 @@ static enum result open_draft(struct worker_process *process, struct error_text 
     const char *reason = no_speculation_reason(process);
     if (!options->draft_model)
         return RESULT_OK;
-    if (options->device.kind != DEVICE_CPU)
+    if (options->device_kind != DEVICE_CPU)
         reason = "it computes on the CPU, beside a model with --device cpu";
     if (reason)
         return error_set(error, RESULT_UNSUPPORTED, "--draft-model cannot be used: %s", reason);
@@ -186,7 +188,7 @@ static void create_backend(struct worker_process *process)
     process->backend_options =
         (struct backend_options){.threads = own_threads(options),
                                  .activation_bits = options->activation_bits,
-                                 .vulkan = {.device = options->device.index,
+                                 .vulkan = {.device = options->devices.devices[0].index,
                                             .tier_limit = options->vulkan_tier,
                                             .validation = options->vulkan_validation != 0,
                                             .batch_invariant = options->batch_invariant != 0,
@@ -206,8 +208,15 @@ static void create_backend(struct worker_process *process)
                                  .keeps_logits = pools,
                                  .max_step_rows = options->step_tokens,
                                  .max_logit_rows = logit_rows(process)};
+    if (options->devices.count > 1) {
+        process->backend_options.stage_count = options->devices.count;
+        for (uint32_t i = 0; i < options->devices.count; i++)
+            process->backend_options.stages[i].device = options->devices.devices[i];
+        process->backend = split_backend_create();
+        return;
+    }
     process->backend =
-        options->device.kind == DEVICE_VULKAN ? vulkan_backend_create() : cpu_backend_create();
+        options->device_kind == DEVICE_VULKAN ? vulkan_backend_create() : cpu_backend_create();
 }
 
 /* Decides the memory of images: rows of the tower at once, and rows of the feature pool. */
@@ -576,7 +585,7 @@ static enum result start(struct worker_process *process, struct error_text *erro
     if (result != RESULT_OK)
         return result;
     if (model_plan(process->model)->config.encoder &&
-        process->options->device.kind == DEVICE_VULKAN)
+        process->options->device_kind == DEVICE_VULKAN)
         return error_set(error, RESULT_UNSUPPORTED,
                          "encoders are computed on CPUs only: --device cpu");
     adapt_to_encoder(process);
@@ -604,7 +613,7 @@ static enum result start(struct worker_process *process, struct error_text *erro
     if (result != RESULT_OK)
         return result;
     /* All files are open and all threads exist. */
-    worker_sandbox_enter(process->options->sandbox, process->options->device.kind);
+    worker_sandbox_enter(process->options->sandbox, process->options->device_kind);
     if (is_standby(process))
         result = stand_by(process, error);
     return result == RESULT_OK ? assemble(process, error) : result;

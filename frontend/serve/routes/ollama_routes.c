@@ -86,7 +86,7 @@ void ollama_routes_ps(const struct route_context *context, struct http_exchange 
         if (!assets || !engine_status_is_serving(engine))
             continue;
         engine_status_read(engine, &status);
-        bool cpu = model_options(model)->devices[0].kind == DEVICE_CPU;
+        bool cpu = device_set_kind(&model_options(model)->devices[0]) == DEVICE_CPU;
         text_buffer_append_text(&body, any ? ",{" : "{");
         ollama_model_write(assets, assets->model_id, &body);
         write_expiry(model, &body);

@@ -112,17 +112,18 @@ static enum result row_set(const struct option_row *row, const char *text, struc
 static enum result device_add(const char *text, size_t text_bytes, struct options *options,
                               struct error_text *error)
 {
-    char name[DEVICE_NAME_BYTES];
+    char name[DEVICE_SET_BYTES];
     snprintf(name, sizeof name, "%.*s", (int)(text_bytes < sizeof name ? text_bytes : sizeof name),
              text);
     if (options->device_count == LIMIT_WORKERS)
         return error_set(error, RESULT_INVALID, "--device: more than %u devices", LIMIT_WORKERS);
     if (text_bytes >= sizeof name ||
-        device_name_parse(name, &options->devices[options->device_count]) != 0)
+        device_set_parse(name, &options->devices[options->device_count]) != 0)
         return error_set(error, RESULT_INVALID,
                          "--device: '%.*s' is neither cpu nor vulkan nor vulkan:0 to vulkan:%u, "
-                         "nor auto alone",
-                         (int)(text_bytes < 40 ? text_bytes : 40), text, LIMIT_DEVICES - 1);
+                         "nor up to %u of these with + between, nor auto alone",
+                         (int)(text_bytes < 40 ? text_bytes : 40), text, LIMIT_DEVICES - 1,
+                         LIMIT_SPLIT_DEVICES);
     options->device_count++;
     return RESULT_OK;
 }
@@ -136,7 +137,7 @@ static enum result activations_check(const struct options *options, struct error
         return error_set(error, RESULT_INVALID, "--activation-bits: %u is neither 8 nor 16",
                          (unsigned)options->activation_bits);
     for (uint32_t i = 0; i < options->device_count; i++)
-        if (options->devices[i].kind != DEVICE_CPU)
+        if (device_set_kind(&options->devices[i]) != DEVICE_CPU)
             return error_set(error, RESULT_INVALID, "--activation-bits 16 works on the CPU only");
     return RESULT_OK;
 }
@@ -149,7 +150,8 @@ static enum result devices_check(struct options *options, struct error_text *err
     options->device_auto =
         options->device_texts.count == 1 && strcmp(options->device_texts.items[0], "auto") == 0;
     if (options->device_auto)
-        options->devices[options->device_count++] = (struct device_name){DEVICE_CPU, 0};
+        options->devices[options->device_count++] =
+            (struct device_set){.count = 1, .devices = {{DEVICE_CPU, 0}}};
     for (size_t i = 0; i < options->device_texts.count && !options->device_auto; i++) {
         const char *text = options->device_texts.items[i];
         for (bool more = true; more;) {

@@ -34,7 +34,8 @@ const struct option_row option_rows[] = {
     {"device", OPTION_TEXTS, BOTH, AT(device_texts), 0, 0, NULL,
      "device of the workers: auto (the first GPU, otherwise the CPU), cpu, vulkan (the first "
      "Vulkan device) or vulkan:N (see `shoal devices`); several, separated by commas or given "
-     "again, are assigned to the workers in turn; default: auto"},
+     "again, are assigned to the workers in turn; with + between, as in vulkan:0+vulkan:1, the "
+     "layers of the model are split over them, for models larger than one device; default: auto"},
     {"workers", OPTION_COUNT, BOTH, AT(workers), 0, LIMIT_WORKERS, "0",
      "number of worker processes; --max-sequences, --kv-cache-bytes and --slab-bytes are per "
      "worker; 0 = one for each device"},

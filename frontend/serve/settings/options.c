@@ -18,9 +18,9 @@ struct media_policy options_media(const struct options *options)
                                  .fetch_timeout_s = (uint32_t)options->media_timeout_s};
 }
 
-struct device_name options_device(const struct options *options, uint32_t worker)
+const struct device_set *options_device(const struct options *options, uint32_t worker)
 {
-    return options->devices[worker % options->device_count];
+    return &options->devices[worker % options->device_count];
 }
 
 uint32_t options_sequences_limit(const struct options *options)
@@ -30,7 +30,7 @@ uint32_t options_sequences_limit(const struct options *options)
     if (options->max_sequences > 0)
         return (uint32_t)options->max_sequences;
     for (uint32_t i = 0; i < options->device_count; i++) {
-        if (options->devices[i].kind != DEVICE_CPU)
+        if (device_set_kind(&options->devices[i]) != DEVICE_CPU)
             limit = GPU_SEQUENCES_MAX;
     }
     return (uint32_t)(limit < room ? limit : room);

@@ -60,8 +60,8 @@ struct options {
     const char *reasoning_format; /* serve; a name of reply_formats.h, like the next */
     const char *tool_call_parser; /* serve */
     struct option_texts device_texts;
-    struct device_name devices[LIMIT_WORKERS]; /* worker i has devices[i % device_count] */
-    uint32_t device_count;                     /* >= 1, <= workers */
+    struct device_set devices[LIMIT_WORKERS]; /* worker i has devices[i % device_count] */
+    uint32_t device_count;                    /* >= 1, <= workers */
     bool device_auto;        /* devices[0] is the CPU until device_choice_resolve() */
     const char *vulkan_tier; /* NULL: no limit */
     bool vulkan_validation;
@@ -171,8 +171,8 @@ struct options {
 
 /* Sources from which clients may name images. Its strings are the options'. */
 struct media_policy options_media(const struct options *options);
-/* The device of a worker. */
-struct device_name options_device(const struct options *options, uint32_t worker);
+/* The device of a worker, or those that its layers are split over. */
+const struct device_set *options_device(const struct options *options, uint32_t worker);
 /* Sequences of one worker, at most: --max-sequences, or the bound of its choice, with which the request table has room for
  * those of all workers and the queue. */
 uint32_t options_sequences_limit(const struct options *options);

@@ -27,6 +27,7 @@ struct arguments {
     int count;
     char numbers[ARGUMENTS_MAX][NUMBER_BYTES];
     int number_count;
+    char device[DEVICE_SET_BYTES];
 };
 
 static void add_text(struct arguments *arguments, const char *name, const char *value)
@@ -60,10 +61,8 @@ static void add_given(struct arguments *arguments, const char *name, const char 
 static void device_fill(const struct child_process_config *config, struct arguments *arguments)
 {
     const struct options *options = config->options;
-    char *name = arguments->numbers[arguments->number_count++];
-    struct device_name device = options_device(options, config->worker_index);
-    device_name_write(device, name);
-    add_text(arguments, "--device", name);
+    device_set_write(options_device(options, config->worker_index), arguments->device);
+    add_text(arguments, "--device", arguments->device);
     add_number(arguments, "--device-workers", config->device_workers);
     add_given(arguments, "--vulkan-tier", options->vulkan_tier);
     add_chosen(arguments, "--vulkan-validation", options->vulkan_validation);

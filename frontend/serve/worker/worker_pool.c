@@ -88,18 +88,16 @@ static void devices_share(struct worker_pool *pool)
     bool vulkan = false;
     for (uint32_t i = 0; i < options->workers; i++) {
         struct pool_worker *worker = &pool->workers[i];
-        struct device_name device = options_device(options, i);
-        vulkan = vulkan || device.kind == DEVICE_VULKAN;
+        const struct device_set *devices = options_device(options, i);
+        vulkan = vulkan || device_set_kind(devices) == DEVICE_VULKAN;
         for (uint32_t other = 0; other < options->workers; other++) {
-            if (!device_name_equal(device, options_device(options, other)))
-                continue;
-            worker->device_workers++;
-            if (other < i)
+            worker->device_workers += device_set_overlap(devices, options_device(options, other));
+            if (other < i && device_set_equal(devices, options_device(options, other)))
                 worker->weights = pool->workers[other].weights;
         }
         if (!worker->weights)
             worker->weights = pool->holders[pool->holder_count++] =
-                vault_holder_create(device.kind, "shoal-weights");
+                vault_holder_create(device_set_kind(devices), "shoal-weights");
     }
     if (vulkan)
         cache_folder_find(options->pipeline_cache, pool->pipeline_cache);
@@ -108,10 +106,11 @@ static void devices_share(struct worker_pool *pool)
 /* The KV cache of each worker outlives it in vaults of its own. */
 static void kv_vaults_open(struct pool_worker *worker, const struct options *options)
 {
-    if (!options->kv_survives)
+    const struct device_set *devices = options_device(options, worker->index);
+    if (!options->kv_survives || devices->count > 1)
         return;
     worker->kv_memory = vault_holder_create(DEVICE_CPU, "shoal-kv");
-    enum device_kind kind = options_device(options, worker->index).kind;
+    enum device_kind kind = device_set_kind(devices);
     if (kind != DEVICE_CPU)
         worker->kv_device = vault_holder_create(kind, "shoal-kv");
 }

@@ -50,7 +50,7 @@ struct worker_supervisor {
     bool work_expected;
     bool ever_ready;
     bool reset_due; /* the next worker must drop what it takes over before its first request */
-    char device[DEVICE_NAME_BYTES];
+    char device[DEVICE_SET_BYTES];
     char
         backend[sizeof((struct worker_gauges *)0)->backend + 1]; /* "" before the first was ready */
     uint32_t starts;                                             /* of serving processes */
@@ -186,7 +186,7 @@ enum result worker_supervisor_create(const struct worker_supervisor_config *conf
     made->config = *config;
     made->run.process.pid_fd = -1;
     made->prefix_save = -1;
-    device_name_write(options_device(config->worker.options, config->worker.index), made->device);
+    device_set_write(options_device(config->worker.options, config->worker.index), made->device);
     made->timer = event_new(config->worker.base, -1, 0, on_timer, made);
     must(made->timer != NULL);
     made->standby = worker_standby_create(&made->config.worker, &made->generation);

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -78,9 +79,45 @@ static void devices_differ_by_kind_and_number(void **state)
     assert_false(device_name_equal(first, second));
 }
 
+static void sets_are_devices_with_plus_between(void **state)
+{
+    (void)state;
+    static const char *const refused[] = {"",
+                                          "+",
+                                          "cpu+",
+                                          "+cpu",
+                                          "cpu++cpu",
+                                          "cpu, cpu",
+                                          "cpu+auto",
+                                          "cpu+cpu+cpu+cpu+cpu+cpu+cpu+cpu+cpu",
+                                          "vulkan:0+vulkan:00000000000000000001"};
+    struct device_set set, longest;
+    char text[DEVICE_SET_BYTES];
+    assert_int_equal(device_set_parse("vulkan+cpu+vulkan:3", &set), 0);
+    device_set_write(&set, text);
+    assert_string_equal(text, "vulkan:0+cpu+vulkan:3");
+    assert_int_equal(device_set_kind(&set), DEVICE_VULKAN);
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        if (device_set_parse(refused[i], &set) == 0)
+            fail_msg("'%s' is taken for devices", refused[i]);
+    assert_int_equal(set.count, 3);
+    assert_int_equal(device_set_parse("vulkan:15+vulkan:15+vulkan:15+vulkan:15+vulkan:15+vulkan:15+"
+                                      "vulkan:15+vulkan:15",
+                                      &longest),
+                     0);
+    device_set_write(&longest, text);
+    assert_int_equal(strlen(text), 8 * 10 - 1);
+    assert_false(device_set_overlap(&set, &longest));
+    assert_true(device_set_overlap(&set, &set) && device_set_equal(&set, &set));
+    assert_false(device_set_equal(&set, &longest));
+    assert_int_equal(device_set_parse("cpu+cpu", &set), 0);
+    assert_int_equal(device_set_kind(&set), DEVICE_CPU);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sets_are_devices_with_plus_between),
         cmocka_unit_test(names_round_trip),
         cmocka_unit_test(other_names_are_rejected),
         cmocka_unit_test(devices_differ_by_kind_and_number),

@@ -55,10 +55,10 @@ static void the_first_gpu_is_picked(void **state)
 static void a_named_device_is_kept(void **state)
 {
     (void)state;
-    struct options options = {.devices = {{DEVICE_VULKAN, 3}}, .device_count = 1};
+    struct options options = {.devices = {{1, {{DEVICE_VULKAN, 3}}}}, .device_count = 1};
     device_choice_resolve(&options);
-    assert_int_equal(options.devices[0].kind, DEVICE_VULKAN);
-    assert_int_equal(options.devices[0].index, 3);
+    assert_int_equal(options.devices[0].devices[0].kind, DEVICE_VULKAN);
+    assert_int_equal(options.devices[0].devices[0].index, 3);
 }
 
 static void activations_of_16_bits_choose_the_cpu(void **state)
@@ -66,7 +66,7 @@ static void activations_of_16_bits_choose_the_cpu(void **state)
     (void)state;
     struct options options = {.device_auto = true, .device_count = 1, .activation_bits = 16};
     device_choice_resolve(&options);
-    assert_int_equal(options.devices[0].kind, DEVICE_CPU);
+    assert_int_equal(options.devices[0].devices[0].kind, DEVICE_CPU);
 }
 
 int main(void)

@@ -48,7 +48,7 @@ static void test_defaults(void **state)
     assert_int_equal(options.verify_weights, 0);
     assert_int_equal(options.worker_count, 1);
     assert_int_equal(options.weights_send_fd, -1);
-    assert_int_equal(options.device.kind, DEVICE_CPU);
+    assert_int_equal(options.device_kind, DEVICE_CPU);
     assert_int_equal(options.device_workers, 1);
     assert_int_equal(options.vulkan_tier, VULKAN_TIER_HIGHEST);
     assert_null(options.pipeline_cache);
@@ -121,7 +121,7 @@ static void test_flags_of_a_device(void **state)
     size_t last = sizeof argv / sizeof argv[0] - 3;
     struct worker_options options;
     assert_int_equal(parse(argv, &options, NULL), RESULT_OK);
-    assert_int_equal(options.device.kind, DEVICE_VULKAN);
+    assert_int_equal(options.device_kind, DEVICE_VULKAN);
     assert_int_equal(options.device.index, 2);
     assert_int_equal(options.device_workers, 3); /* all of them, if nothing is said */
     assert_int_equal(options.step_tokens, 2048);

@@ -30,12 +30,21 @@ struct readers {
     uint32_t count;
     uint32_t first;
     uint32_t others;
+    bool is_passed; /* the next part of a split plan reads it too */
 };
+
+static bool is_passed(const struct plan *plan, plan_tensor_id tensor)
+{
+    for (uint32_t i = 0; i < plan->passed_count; i++)
+        if (plan->passed[i] == tensor)
+            return true;
+    return false;
+}
 
 static struct readers find_readers(const struct plan *plan, uint32_t index)
 {
     plan_tensor_id tensor = plan->ops[index].output;
-    struct readers found = {0, VULKAN_NO_OP, 0};
+    struct readers found = {0, VULKAN_NO_OP, 0, false};
     for (uint32_t i = index + 1; i < plan->op_count; i++) {
         const struct plan_op *op = &plan->ops[i];
         if (reads(op, tensor)) {
@@ -47,7 +56,8 @@ static struct readers find_readers(const struct plan *plan, uint32_t index)
         if (writes(op, tensor) && !plan_op_keeps_output(op))
             return found;
     }
-    if (tensor == plan->logits)
+    found.is_passed = is_passed(plan, tensor);
+    if (tensor == plan->logits || found.is_passed)
         found.others++;
     return found;
 }
@@ -128,7 +138,8 @@ void vulkan_fusion_annotate(const struct plan *plan, struct vulkan_fusion_note *
         const struct plan_op *next = i + 1 < plan->op_count ? op + 1 : NULL;
         struct readers readers = find_readers(plan, i);
         notes[i].read_as_f32 = readers.others > 0;
-        bool only_next = readers.count == 1 && readers.first == i + 1 && op->output != plan->logits;
+        bool only_next = readers.count == 1 && readers.first == i + 1 && !readers.is_passed &&
+                         op->output != plan->logits;
         if (op->stem == OP_rms_norm && only_next && next->stem == OP_linear &&
             op->inputs[0] != op->output) {
             notes[i].partner = i + 1;

@@ -118,8 +118,10 @@ static enum result place_kv(struct vulkan_program *program, const struct vulkan_
                             const uint32_t *kv_blocks, struct error_text *error)
 {
     const struct kv_layout *layout = &program->plan->kv;
-    /* Only a group that keeps every position has the whole token history. */
-    bool keeps_all = layout->group_count > 0 && layout->groups[0].kind == KV_FULL;
+    /* Only a group that keeps every position has the whole token history, and only a plan that embeds
+     * tokens writes it. */
+    bool keeps_all = layout->group_count > 0 && layout->groups[0].kind == KV_FULL &&
+                     program->plan->taken_count == 0;
     uint64_t history_bytes =
         keeps_all ? (uint64_t)kv_blocks[0] * KV_BLOCK_TOKENS * sizeof(uint32_t) : 0;
     uint64_t total = align_piece(history_bytes);
@@ -160,12 +162,15 @@ static void release_pools(struct vulkan_program *program)
 static enum result place_features(struct vulkan_program *program,
                                   const struct backend_options *options, struct error_text *error)
 {
-    if (!options->vision)
+    const struct model_vision *vision =
+        options->vision ? &options->vision->vision : options->sights;
+    if (!vision)
         return RESULT_OK;
-    const struct model_vision *vision = &options->vision->vision;
     program->sees = true;
     program->axes = vision->grid_positions;
     program->spans = vision->spans_whole;
+    if (!options->vision)
+        return RESULT_OK;
     program->feature_columns = model_vision_feature_columns(vision);
     enum result result = vulkan_arena_take(program->state_memory, backend_feature_bytes(options),
                                            "features of images", &program->features, error);

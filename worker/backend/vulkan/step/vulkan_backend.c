@@ -113,6 +113,19 @@ static const char *cache_path(const struct vulkan_backend *vulkan, const char *f
     return length > 0 && (uint32_t)length < PATH_BYTES ? path : NULL;
 }
 
+static enum result memory_of(struct backend *backend, const struct backend_options *options,
+                             struct backend_memory *memory, struct error_text *error)
+{
+    struct vulkan_backend *vulkan = own(backend);
+    enum result result = open_device(vulkan, options, error);
+    if (result != RESULT_OK)
+        return result;
+    memory->bytes = vulkan->device->facts.memory_bytes;
+    memory->free_bytes = vulkan_device_free_bytes(vulkan->device);
+    snprintf(memory->name, sizeof memory->name, "%.60s", vulkan->device->facts.name);
+    return RESULT_OK;
+}
+
 static uint64_t weight_bytes(const struct plan *plan)
 {
     uint64_t bytes = 0;
@@ -300,6 +313,11 @@ static const float *last_logits(const struct backend *backend)
     return vulkan_steps_last_logits(own_const(backend)->steps);
 }
 
+static const float *last_passed(const struct backend *backend, uint32_t index)
+{
+    return vulkan_steps_last_passed(own_const(backend)->steps, index);
+}
+
 static const char *description(const struct backend *backend)
 {
     return own_const(backend)->description;
@@ -363,6 +381,7 @@ const struct vulkan_program *vulkan_backend_program(const struct backend *backen
 struct backend *vulkan_backend_create(void)
 {
     static const struct backend_interface interface = {
+        .memory = memory_of,
         .choose_kv_bytes = choose_kv_bytes,
         .load = load,
         .step_depth = step_depth,
@@ -373,6 +392,7 @@ struct backend *vulkan_backend_create(void)
         .encode_begin = encode_begin,
         .encode_part = encode_part,
         .last_logits = last_logits,
+        .last_passed = last_passed,
         .description = description,
         .weights_bytes = weights_bytes,
         .is_gpu = is_gpu,

@@ -48,6 +48,9 @@ struct slot {
     struct vulkan_host_draws *host_draws;
     uint32_t host_rows; /* rows that the host draws */
     bool is_over;       /* the launch has waited for it */
+    /* Of a part of a split plan, in host memory: [max_step_rows, columns] of plan->taken and passed. */
+    struct vulkan_buffer taken[PLAN_PASSED_MAX];
+    struct vulkan_buffer passed[PLAN_PASSED_MAX];
 };
 
 struct vulkan_steps {
@@ -57,9 +60,30 @@ struct vulkan_steps {
     struct vulkan_profile *profile; /* or NULL */
     uint64_t launched;              /* so far */
     uint64_t waited;
-    struct vulkan_buffer logits; /* of the last step, where options.keeps_logits */
-    struct vulkan_sampler *sampler;
+    struct vulkan_buffer logits;    /* of the last step, where options.keeps_logits */
+    struct vulkan_sampler *sampler; /* NULL: the plan has no logits */
 };
+
+static uint64_t row_bytes(const struct vulkan_program *program, plan_tensor_id tensor)
+{
+    return (uint64_t)program->plan->tensors[tensor].columns * sizeof(float);
+}
+
+static enum result create_hand_over(const struct vulkan_program *program, struct slot *slot,
+                                    struct error_text *error)
+{
+    const struct plan *plan = program->plan;
+    enum result result = RESULT_OK;
+    for (uint32_t i = 0; i < plan->taken_count && result == RESULT_OK; i++)
+        result = vulkan_buffer_create(program->device, VULKAN_UPLOAD,
+                                      program->max_step_rows * row_bytes(program, plan->taken[i]),
+                                      "rows from another device", &slot->taken[i], error);
+    for (uint32_t i = 0; i < plan->passed_count && result == RESULT_OK; i++)
+        result = vulkan_buffer_create(program->device, VULKAN_READBACK,
+                                      program->max_step_rows * row_bytes(program, plan->passed[i]),
+                                      "rows for another device", &slot->passed[i], error);
+    return result;
+}
 
 static enum result init_slot(struct vulkan_steps *steps, struct slot *slot,
                              struct error_text *error)
@@ -79,7 +103,7 @@ static enum result init_slot(struct vulkan_steps *steps, struct slot *slot,
     if (result == RESULT_OK)
         result = vulkan_commands_create(program->device, VULKAN_QUEUE_COMPUTE, timestamps,
                                         &slot->once, error);
-    return result;
+    return result == RESULT_OK ? create_hand_over(program, slot, error) : result;
 }
 
 /* Of the first `works` kinds. */
@@ -102,6 +126,8 @@ static enum result create_sampler(struct vulkan_steps *steps,
                                   struct error_text *error)
 {
     const struct vulkan_program *program = steps->program;
+    if (program->plan->logits == PLAN_NONE)
+        return RESULT_OK;
     const struct vulkan_sampler_options options = {
         .vocab_tokens = program->plan->config.vocab_tokens,
         .max_rows = program->plan->pools ? 1 : program->max_logit_rows, /* not used to pool */
@@ -152,6 +178,10 @@ void vulkan_steps_destroy(struct vulkan_steps *steps)
         vulkan_commands_destroy(slot->once);
         vulkan_batch_fini(&slot->batch);
         vulkan_host_draws_destroy(slot->host_draws);
+        for (uint32_t t = 0; t < PLAN_PASSED_MAX; t++) {
+            vulkan_buffer_destroy(steps->program->device, &slot->taken[t]);
+            vulkan_buffer_destroy(steps->program->device, &slot->passed[t]);
+        }
     }
     vulkan_sampler_destroy(steps->sampler);
     vulkan_buffer_destroy(steps->program->device, &steps->logits);
@@ -204,7 +234,45 @@ static void record_draws(struct vulkan_steps *steps, struct slot *slot,
 
 static bool has_draws(const struct vulkan_steps *steps, const struct slot *slot)
 {
-    return slot->logit_rows > 0 && !steps->program->plan->pools;
+    return slot->logit_rows > 0 && steps->sampler && !steps->program->plan->pools;
+}
+
+/* Before the plan's ops, from the slot's memory to the tensors. */
+static void record_taken(const struct vulkan_steps *steps, const struct slot *slot, uint32_t rows,
+                         struct vulkan_commands *commands)
+{
+    const struct vulkan_program *program = steps->program;
+    if (program->plan->taken_count == 0)
+        return;
+    vulkan_commands_barrier(commands); /* after the step before */
+    for (uint32_t i = 0; i < program->plan->taken_count; i++) {
+        const struct vulkan_piece *tensor = &program->tensors[program->plan->taken[i]].whole;
+        vulkan_commands_copy(commands, &slot->taken[i], 0, tensor->buffer, tensor->offset,
+                             rows * row_bytes(program, program->plan->taken[i]));
+    }
+}
+
+/* After them, the other way. */
+static void record_passed(const struct vulkan_steps *steps, const struct slot *slot, uint32_t rows,
+                          struct vulkan_commands *commands)
+{
+    const struct vulkan_program *program = steps->program;
+    for (uint32_t i = 0; i < program->plan->passed_count; i++) {
+        const struct vulkan_piece *tensor = &program->tensors[program->plan->passed[i]].whole;
+        vulkan_commands_copy(commands, tensor->buffer, tensor->offset, &slot->passed[i], 0,
+                             rows * row_bytes(program, program->plan->passed[i]));
+    }
+    if (program->plan->passed_count > 0)
+        vulkan_commands_barrier(commands);
+}
+
+static void fill_taken(const struct vulkan_program *program, const struct slot *slot,
+                       const struct step_batch *batch)
+{
+    must((program->plan->taken_count > 0) == (batch->taken != NULL));
+    for (uint32_t i = 0; i < program->plan->taken_count; i++)
+        memcpy(slot->taken[i].mapped, batch->taken[i],
+               batch->row_count * row_bytes(program, program->plan->taken[i]));
 }
 
 static enum result record(struct vulkan_steps *steps, struct slot *slot,
@@ -217,7 +285,9 @@ static enum result record(struct vulkan_steps *steps, struct slot *slot,
         .program = shape->whole ? &whole : steps->program,
         .batch = &slot->batch,
         .shape = *shape,
-        .drawn_before = vulkan_sampler_drawn(steps->sampler, 1 - index),
+        /* Without a sampler no token refers to it, but the address must be valid. */
+        .drawn_before = steps->sampler ? vulkan_sampler_drawn(steps->sampler, 1 - index)
+                                       : slot->batch.rows_address,
         .commands = commands,
         .profile = steps->profile,
     };
@@ -225,7 +295,11 @@ static enum result record(struct vulkan_steps *steps, struct slot *slot,
     if (result == RESULT_OK && steps->profile)
         vulkan_profile_begin(steps->profile, commands);
     if (result == RESULT_OK)
+        record_taken(steps, slot, shape->rows, commands);
+    if (result == RESULT_OK)
         result = vulkan_plan_walk_run(&recording, error);
+    if (result == RESULT_OK)
+        record_passed(steps, slot, shape->rows, commands);
     if (result == RESULT_OK && shape->logit_rows > 0 && steps->options.keeps_logits)
         record_logits(steps, &steps->logits, shape->logit_rows, commands);
     if (result == RESULT_OK && has_draws(steps, slot) && !slot->draws_apart) {
@@ -393,6 +467,7 @@ enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_ba
         result = fill_draws(steps, slot, batch->samplings, error);
     if (result != RESULT_OK)
         return result;
+    fill_taken(steps->program, slot, batch);
     const struct vulkan_shape shape = shape_of(slot, batch);
     result = choose_commands(steps, slot, &shape, error);
     if (result == RESULT_OK)
@@ -444,6 +519,8 @@ enum result vulkan_steps_wait(struct vulkan_steps *steps, struct sampled_token *
         if (vulkan_profile_steps(steps->profile) == PROFILE_STEPS)
             vulkan_profile_print(steps->profile, "step", PROFILE_STEPS);
     }
+    if (!steps->sampler)
+        return RESULT_OK;
     if (steps->program->plan->pools)
         memset(results, 0, slot->logit_rows * sizeof *results);
     else if (slot->logit_rows > 0)
@@ -463,6 +540,12 @@ const float *vulkan_steps_last_logits(const struct vulkan_steps *steps)
 {
     must(steps->launched > 0 && steps->launched == steps->waited && steps->options.keeps_logits);
     return steps->logits.mapped;
+}
+
+const float *vulkan_steps_last_passed(const struct vulkan_steps *steps, uint32_t index)
+{
+    must(steps->waited > 0 && index < steps->program->plan->passed_count);
+    return steps->slots[(steps->waited - 1) % STEP_DEPTH_MAX].passed[index].mapped;
 }
 
 struct warm_progress {

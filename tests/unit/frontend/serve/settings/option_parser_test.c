@@ -114,8 +114,8 @@ static void expect_devices(const char *line, uint64_t workers, const char *names
         fail_msg("%s", error.text);
     assert_int_equal(options.workers, workers);
     for (uint32_t worker = 0; worker < workers; worker++) {
-        char name[DEVICE_NAME_BYTES];
-        device_name_write(options_device(&options, worker), name);
+        char name[DEVICE_SET_BYTES];
+        device_set_write(options_device(&options, worker), name);
         strncat(found, name, sizeof found - strlen(found) - 1);
         strncat(found, " ", sizeof found - strlen(found) - 1);
     }
@@ -128,6 +128,7 @@ static void devices_are_assigned_in_turn(void **state)
     expect_devices("--model m", 1, "cpu ");
     expect_devices("--model m --workers 2", 2, "cpu cpu ");
     expect_devices("--model m --device vulkan", 1, "vulkan:0 ");
+    expect_devices("--model m --device vulkan:1+cpu,vulkan:2", 2, "vulkan:1+cpu vulkan:2 ");
     expect_devices("--model m --device vulkan:1 --workers 2", 2, "vulkan:1 vulkan:1 ");
     expect_devices("--model m --device vulkan:0,vulkan:1", 2, "vulkan:0 vulkan:1 ");
     expect_devices("--model m --device vulkan:3 --device cpu,vulkan", 3, "vulkan:3 cpu vulkan:0 ");
