@@ -122,7 +122,7 @@ static void test_flags_of_a_device(void **state)
     struct worker_options options;
     assert_int_equal(parse(argv, &options, NULL), RESULT_OK);
     assert_int_equal(options.device_kind, DEVICE_VULKAN);
-    assert_int_equal(options.device.index, 2);
+    assert_int_equal(options.devices.devices[0].index, 2);
     assert_int_equal(options.device_workers, 3); /* all of them, if nothing is said */
     assert_int_equal(options.step_tokens, 2048);
     assert_true(options.chooses_sequences);
