@@ -121,6 +121,7 @@ struct step_snapshot engine_snapshot_step(struct worker_engine *engine)
 {
     struct step_snapshot snapshot = {
         .group_count = engine->parts.layout->group_count,
+        .halves = engine->parts.halves,
         .step_tokens = engine->parts.step_tokens,
         .prefill_only_tokens =
             step_pace_prefill_only_rows(&engine->pace, engine->parts.step_tokens),
@@ -140,6 +141,7 @@ struct step_snapshot engine_snapshot_step(struct worker_engine *engine)
         candidate->resumes =
             sequence->state == SEQUENCE_PREFILL && sequence_generated_tokens(sequence) > 0;
         candidate->ends = sequence_draws_last(sequence);
+        candidate->is_unread = candidate->decoding && sequence->drawn_tokens > 0;
         candidate->has_images = sequence->request.images.count > 0 &&
                                 sequence->state == SEQUENCE_PREFILL && !candidate->resumes;
         candidate->known_tokens = sequence->computed_tokens + sequence_rows_left(sequence);

@@ -10,7 +10,8 @@
  *                     token that may spend a thinking budget
  *
  * In the second case all rows wait. Leaving out only those rows would split the streams into two
- * halves that alternate, and each step would read all weights for half of the rows.
+ * halves that alternate, and each step would read all weights for half of the rows. Where several
+ * devices share the layers, streams do alternate (step_snapshot.h), and none has to wait.
  */
 #include "worker/schedule/step_planner.h"
 
@@ -57,14 +58,26 @@ void step_planner_admit(struct worker_engine *engine)
     }
 }
 
+/* Streams that get a row in this step or the next one. */
+static uint32_t count_decodes(const struct worker_engine *engine)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sequence_table_running(engine->table); i++) {
+        const struct sequence *sequence = sequence_table_running_at(engine->table, i);
+        count += sequence->state == SEQUENCE_DECODE && !sequence_draws_last(sequence);
+    }
+    return count;
+}
+
 bool step_planner_must_read(const struct worker_engine *engine)
 {
     if (step_pipeline_is_empty(&engine->pipeline))
         return false;
     const struct backend *backend = engine->parts.backend;
+    bool others_decode = engine->parts.halves && count_decodes(engine) > 1;
     for (uint32_t i = 0; i < sequence_table_running(engine->table); i++) {
         const struct sequence *sequence = sequence_table_running_at(engine->table, i);
-        if (sequence->drawn_tokens == 0 || sequence_draws_last(sequence))
+        if (sequence->drawn_tokens == 0 || sequence_draws_last(sequence) || others_decode)
             continue;
         struct row_sampling sampling;
         if (sequence_next_draw(sequence, &sampling) == SEQUENCE_DRAW_UNKNOWN ||

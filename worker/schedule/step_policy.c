@@ -2,7 +2,7 @@
  * Decodes first, then prompts in chunks, by arrival.
  *
  *   decodes             one row for every decoding stream; everything else in the step adds to its
- *                       inter-token latency
+ *                       inter-token latency. Where devices share the layers, half of the streams
  *   resumed streams     were preempted or lost their worker. Their readers wait for tokens, so the
  *                       limits are those of a step with decodes, and without decodes the first of
  *                       them has the step to itself (first_to_resume())
@@ -58,13 +58,31 @@ static void take_blocks(const struct step_snapshot *snapshot,
     }
 }
 
+/* Streams that decode, all of them. */
+static uint32_t count_decodes(const struct step_snapshot *snapshot)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < snapshot->candidate_count; i++)
+        count += snapshot->candidates[i].decoding && !snapshot->candidates[i].ends;
+    return count;
+}
+
+/* Whether the stream is left to the step after the next one. A single stream gains nothing from that. */
+static bool is_other_half(const struct step_snapshot *snapshot,
+                          const struct step_candidate *candidate, uint32_t decodes)
+{
+    return snapshot->halves && candidate->is_unread && decodes > 1;
+}
+
 static uint32_t compose_decodes(const struct step_snapshot *snapshot, uint32_t *free_blocks,
                                 uint32_t *rows)
 {
-    uint32_t decodes = 0;
+    uint32_t decodes = 0, all = count_decodes(snapshot);
+    uint32_t most = snapshot->halves ? (all + 1) / 2 : all;
     for (uint32_t i = 0; i < snapshot->candidate_count; i++) {
         rows[i] = 0;
-        if (!snapshot->candidates[i].decoding || snapshot->candidates[i].ends)
+        if (!snapshot->candidates[i].decoding || snapshot->candidates[i].ends || decodes == most ||
+            is_other_half(snapshot, &snapshot->candidates[i], all))
             continue;
         rows[i] = 1;
         decodes++;
@@ -74,11 +92,14 @@ static uint32_t compose_decodes(const struct step_snapshot *snapshot, uint32_t *
     return decodes;
 }
 
-/* Whether all candidates end or wait for features of images. */
+/* Whether all candidates end, wait for features of images or are the other half of the decodes. */
 static bool none_can_move(const struct step_snapshot *snapshot)
 {
+    uint32_t decodes = count_decodes(snapshot);
     for (uint32_t i = 0; i < snapshot->candidate_count; i++) {
-        if (!snapshot->candidates[i].ends && snapshot->candidates[i].max_rows > 0)
+        const struct step_candidate *candidate = &snapshot->candidates[i];
+        if (!candidate->ends && candidate->max_rows > 0 &&
+            !is_other_half(snapshot, candidate, decodes))
             return false;
     }
     return true;
@@ -168,13 +189,14 @@ uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *row
     uint32_t free_blocks[KV_GROUPS_MAX];
     memcpy(free_blocks, snapshot->free_blocks, sizeof free_blocks);
     uint32_t decodes = compose_decodes(snapshot, free_blocks, rows);
+    bool streams = count_decodes(snapshot) > 0;
     bool resumes = any_resumes(snapshot);
-    bool awaited = decodes > 0 || resumes;
+    bool awaited = streams || resumes;
     uint32_t budget = snapshot->step_tokens - decodes;
     budget =
         least(budget, awaited ? snapshot->mixed_prefill_tokens : snapshot->prefill_only_tokens);
     /* If encoding left no time for image rows, a resuming prompt must still make progress. */
-    bool paced = decodes > 0 || (resumes && snapshot->image_prefill_tokens > 0);
+    bool paced = streams || (resumes && snapshot->image_prefill_tokens > 0);
     struct chunk_room room = {.budget = budget,
                               .image_rows = paced ? snapshot->image_prefill_tokens : budget,
                               .step_rows = snapshot->step_tokens - decodes,
@@ -193,7 +215,7 @@ uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *row
             continue;
         rows[i] = take_chunk(snapshot, candidate, &room);
         total += rows[i];
-        if (rows[i] < wanted || (resumes && decodes == 0))
+        if (rows[i] < wanted || (resumes && !streams))
             break;
     }
     must(total > 0 || none_can_move(snapshot));

@@ -16,6 +16,7 @@ struct step_candidate {
     bool decoding;            /* false: it prefills */
     bool resumes;             /* prefills again: its reader has tokens of it already */
     bool ends;                /* its last token is being drawn, so it gets no more rows */
+    bool is_unread;           /* decodes, and its token is being drawn by the step under way */
     bool has_images;          /* prefills a prompt with images for the first time */
     uint32_t known_tokens;    /* > computed_tokens; includes a token that is drawn but unread */
     uint32_t computed_tokens; /* positions whose blocks it holds */
@@ -31,6 +32,9 @@ struct step_snapshot {
     uint32_t free_blocks[KV_GROUPS_MAX]; /* including idle blocks of the prefix cache */
     /* Positions from here on take no blocks of the group; 0: all positions do. */
     uint32_t opening_tokens[KV_GROUPS_MAX];
+    /* Decodes alternate: a step takes half of them, and none whose token is being drawn. So the devices of
+     * a split model compute one half each; with all in each step they would take turns. */
+    bool halves;
     uint32_t step_tokens;          /* maximum rows of a step */
     uint32_t mixed_prefill_tokens; /* maximum prompt rows of a step with waiting streams */
     uint32_t image_prefill_tokens; /* of these, maximum rows of prompts with images */

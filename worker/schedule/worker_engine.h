@@ -46,6 +46,7 @@ struct worker_engine_parts {
     struct draft_model
         *draft_model;              /* proposes too; NULL: none. Needs a drafter and a FULL group */
     uint32_t mixed_prefill_tokens; /* 0: chosen by the price of rows (chunk_pace.h) */
+    bool halves;                   /* decodes alternate (step_snapshot.h); the depth is 2 */
     uint32_t itl_target_ms;        /* time of a step with waiting streams, at most; > 0 */
     const struct model_vision *vision; /* NULL unless model and backend take images */
     uint32_t patch_rows;               /* this and the next two: as given to the backend at load */

@@ -454,6 +454,13 @@ static void log_speculation(const struct worker_process *process,
         log_info("speculation: none: %s", no_speculation_reason(process));
 }
 
+/* Devices that share the layers work at once if the streams come in halves. */
+static bool alternates(const struct worker_process *process)
+{
+    const struct backend *backend = process->backend;
+    return process->backend_options.stage_count > 0 && backend->interface->step_depth(backend) > 1;
+}
+
 static enum result assemble(struct worker_process *process, struct error_text *error)
 {
     const struct plan *plan = model_plan(process->model);
@@ -477,6 +484,7 @@ static enum result assemble(struct worker_process *process, struct error_text *e
         .draft_model = process->draft.draft,
         .mixed_prefill_tokens = process->options->mixed_prefill_tokens,
         .itl_target_ms = process->options->itl_target_ms,
+        .halves = alternates(process),
         .vision = process->vision,
         .patch_rows = process->backend_options.max_patch_rows,
         .feature_rows = process->backend_options.feature_rows,

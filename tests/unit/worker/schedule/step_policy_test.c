@@ -81,6 +81,54 @@ static void test_decodes_go_first_and_bound_the_prompt_rows(void **state)
     check(&snapshot, (const uint32_t[]){1, 1, 0, 0});
 }
 
+/* Two steps of two halves; a stream that is alone does not wait; one that comes joins the smaller half. */
+static void test_decodes_alternate_in_halves(void **state)
+{
+    (void)state;
+    struct step_candidate candidates[] = {decode(20), decode(32), decode(8), prefill(0, 40)};
+    struct step_snapshot snapshot = snapshot_of(candidates, 4, 100);
+    snapshot.halves = true;
+    check(&snapshot, (const uint32_t[]){1, 1, 0, 8});
+    candidates[0].is_unread = candidates[1].is_unread = true;
+    check(&snapshot, (const uint32_t[]){0, 0, 1, 8});
+    candidates[2].is_unread = true;
+    check(&snapshot, (const uint32_t[]){0, 0, 0, 8});
+    snapshot.candidate_count = 3; /* the step under way has all */
+    check(&snapshot, (const uint32_t[]){0, 0, 0});
+    candidates[1].ends = candidates[2].ends = true;
+    check(&snapshot, (const uint32_t[]){1, 0, 0});
+    snapshot.halves = false;
+    candidates[1].ends = candidates[2].ends = false;
+    check(&snapshot, (const uint32_t[]){1, 1, 1});
+}
+
+/* Over many steps of streams that come and go, every stream has a row in two of three steps. */
+static void test_no_half_starves(void **state)
+{
+    (void)state;
+    struct test_random random = {.state = 7};
+    struct step_candidate candidates[8];
+    uint32_t rows[8], last[8] = {0}, count = 5;
+    for (uint32_t i = 0; i < 8; i++)
+        candidates[i] = decode(16 * i);
+    bool under_way[2][8] = {{false}};
+    for (uint32_t step = 1; step < 400; step++) {
+        for (uint32_t i = 0; i < 8; i++)
+            candidates[i].is_unread = under_way[(step - 1) % 2][i];
+        struct step_snapshot snapshot = snapshot_of(candidates, count, 1000);
+        snapshot.halves = true;
+        uint32_t sum = step_policy_compose(&snapshot, rows);
+        assert_true(sum > 0 && sum <= (count + 1) / 2);
+        for (uint32_t i = 0; i < 8; i++) {
+            under_way[step % 2][i] = i < count && rows[i] > 0;
+            last[i] = i >= count || rows[i] > 0 ? step : last[i];
+            assert_true(step - last[i] < 3);
+        }
+        if (test_random_below(&random, 10) == 0 && count < 8)
+            count++;
+    }
+}
+
 static void test_a_resumed_stream_limits_prompt_rows(void **state)
 {
     (void)state;
@@ -484,6 +532,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prompts_fill_a_step_without_decodes),
         cmocka_unit_test(test_decodes_go_first_and_bound_the_prompt_rows),
+        cmocka_unit_test(test_decodes_alternate_in_halves),
+        cmocka_unit_test(test_no_half_starves),
         cmocka_unit_test(test_a_resumed_stream_limits_prompt_rows),
         cmocka_unit_test(test_the_shortest_stream_resumes_first),
         cmocka_unit_test(test_prompts_with_images_go_slower_beside_streams),
