@@ -92,17 +92,19 @@ static uint32_t compose_decodes(const struct step_snapshot *snapshot, uint32_t *
     return decodes;
 }
 
-/* Whether all candidates end, wait for features of images or are the other half of the decodes. */
+/* Whether all candidates end or wait for features of images, or the other half of the decodes is under
+ * way, after which there is time for prompts again. */
 static bool none_can_move(const struct step_snapshot *snapshot)
 {
     uint32_t decodes = count_decodes(snapshot);
+    bool all_wait = true;
     for (uint32_t i = 0; i < snapshot->candidate_count; i++) {
         const struct step_candidate *candidate = &snapshot->candidates[i];
-        if (!candidate->ends && candidate->max_rows > 0 &&
-            !is_other_half(snapshot, candidate, decodes))
-            return false;
+        if (is_other_half(snapshot, candidate, decodes))
+            return true;
+        all_wait = all_wait && (candidate->ends || candidate->max_rows == 0);
     }
-    return true;
+    return all_wait;
 }
 
 static bool any_resumes(const struct step_snapshot *snapshot)

@@ -95,6 +95,11 @@ static void test_decodes_alternate_in_halves(void **state)
     check(&snapshot, (const uint32_t[]){0, 0, 0, 8});
     snapshot.candidate_count = 3; /* the step under way has all */
     check(&snapshot, (const uint32_t[]){0, 0, 0});
+    snapshot.candidate_count = 4; /* and encoding leaves no time for a prompt with images */
+    snapshot.image_prefill_tokens = 0;
+    candidates[3].has_images = true;
+    check(&snapshot, (const uint32_t[]){0, 0, 0, 0});
+    snapshot.candidate_count = 3;
     candidates[1].ends = candidates[2].ends = true;
     check(&snapshot, (const uint32_t[]){1, 0, 0});
     snapshot.halves = false;
