@@ -34,7 +34,8 @@ void engine_rig_set_overlap(struct engine_rig_options *options, uint32_t overlap
     must(overlap < ENGINE_RIG_OVERLAPS);
     options->step_depth = overlap > 0 ? 2 : 1;
     options->late = overlap > 1;
-    options->counts_ahead = overlap > 2;
+    options->counts_ahead = overlap == 3;
+    options->halves = overlap == ENGINE_RIG_HALVES;
 }
 
 static void make_layout(struct engine_rig *rig, const struct engine_rig_options *options)
@@ -142,6 +143,7 @@ void engine_rig_open(struct engine_rig *rig, const struct engine_rig_options *op
         .draft_model = rig->draft_model,
         .mixed_prefill_tokens = options->mixed_prefill_tokens,
         .itl_target_ms = 100,
+        .halves = options->halves,
         .vision = options->vision,
         .patch_rows = options->patch_rows,
         .feature_rows = options->feature_rows,

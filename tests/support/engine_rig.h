@@ -28,6 +28,7 @@ struct engine_rig_options {
     struct draft_model *draft_model; /* a real one, instead; the caller's */
     uint32_t mixed_prefill_tokens;
     uint32_t event_capacity;
+    bool halves;         /* struct worker_engine_parts */
     uint32_t step_depth; /* this and the next three configure the fake backend */
     bool late;
     bool counts_ahead;
@@ -47,8 +48,10 @@ struct engine_rig_options {
 struct engine_rig_options engine_rig_defaults(void);
 
 /* Every way in which a backend may overlap steps: 0 is one step in flight; the others are two,
- * computed at launch or when waited for, with token counts kept by the host or by the backend. */
-#define ENGINE_RIG_OVERLAPS 4u
+ * computed at launch or when waited for, with token counts kept by the host or by the backend; the
+ * last is two of half the streams each, as where devices share the layers. */
+#define ENGINE_RIG_OVERLAPS 5u
+#define ENGINE_RIG_HALVES   4u
 void engine_rig_set_overlap(struct engine_rig_options *options, uint32_t overlap);
 
 struct engine_rig {

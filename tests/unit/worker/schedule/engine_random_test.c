@@ -47,7 +47,9 @@ static void check_run(struct engine_rig_options *options, uint64_t seed)
         assert_true(totals.cancelled > 20);
         assert_true(engine_rig_preemptions(&rig) > 20);
         struct fake_backend_totals steps = fake_backend_totals(rig.backend);
-        assert_true(overlap > 0 ? steps.rows_ahead > 1000 : steps.steps_ahead == 0);
+        assert_true(overlap > 0 ? steps.steps_ahead > 1000 : steps.steps_ahead == 0);
+        if (overlap > 0 && overlap != ENGINE_RIG_HALVES)
+            assert_true(steps.rows_ahead > 1000);
         engine_rig_close(&rig);
     }
 }
