@@ -56,6 +56,7 @@ def test_requests_choose_adapters_by_name(tmp_path):
         for name, (path, _, _) in adapters.items():
             assert listed[name]["parent"] == "base" and listed[name]["root"] == str(path)
             assert server.get(f"/v1/models/{name}").json == listed[name]
+        assert f'max_lora="2",running_lora_adapters="{",".join(adapters)}",waiting_lora_adapters=""' in server.get("/metrics").body.decode()
         prompt = "the same words, long enough for blocks of sixteen tokens"
         first = {}
         for name in ["base", *adapters]:

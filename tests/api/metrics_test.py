@@ -80,7 +80,7 @@ def test_names_labels_and_bounds_are_those_of_vllm(server):
         groups = samples_by_suffix(name, family)
         for sample in family.samples:
             assert set(sample.labels) - {"le"} == set(expected["labels"]), name
-            assert sample.labels.get("model_name", MODEL_ID) == MODEL_ID and sample.labels["engine"] == "0"
+            assert sample.labels.get("model_name", MODEL_ID) == MODEL_ID and sample.labels.get("engine", "0") == "0"
         if family.type != "histogram":
             assert set(groups) == {""}, name
             continue
@@ -194,6 +194,12 @@ def test_the_cache_is_described(server):
     assert int(info.labels["block_size"]) == 16
     assert info.labels["enable_prefix_caching"] == "True"
     assert int(info.labels["num_gpu_blocks"]) == server.metrics()["shoal_kv_blocks"] > 0
+
+
+def test_a_server_without_adapters_says_so(server):
+    info = families(server)["vllm:lora_requests_info"].samples[0]
+    assert info.labels == {"max_lora": "0", "running_lora_adapters": "", "waiting_lora_adapters": ""}
+    assert time.time() - 60 < info.value <= time.time() + 1
 
 
 def test_the_process_is_described(start_server):

@@ -8,7 +8,9 @@
 #include "frontend/serve/routes/route_replies.h"
 
 #include <stdio.h>
+#include <time.h>
 
+#include "frontend/assets/adapter_set.h"
 #include "frontend/http/http_reply.h"
 #include "frontend/http/http_server.h"
 #include "frontend/serve/engine/chat_engine.h"
@@ -65,6 +67,30 @@ static void write_cache_config(const struct engine_status *status, struct metric
     metric_text_family(text, "vllm:cache_config_info", METRIC_GAUGE,
                        "The KV cache: positions of a block, number of blocks.");
     metric_text_sample(text, labels, sizeof labels / sizeof labels[0], 1);
+}
+
+/* What vLLM tells gateways of LoRA adapters: comma-separated names, and the time as the value, because the
+ * latest sample counts. All adapters of a model are loaded with it, so none waits. */
+static void write_adapters(const struct adapter_set *adapters, struct metric_text *text)
+{
+    struct text_buffer names = {0};
+    char count[12];
+    struct timespec now;
+    for (uint32_t i = 0; i < adapter_set_count(adapters); i++) {
+        text_buffer_append_text(&names, i > 0 ? "," : "");
+        text_buffer_append_text(&names, adapter_set_at(adapters, i)->name);
+    }
+    clock_gettime(CLOCK_REALTIME, &now);
+    snprintf(count, sizeof count, "%u", adapter_set_count(adapters));
+    const struct metric_label labels[] = {
+        {"max_lora", count},
+        {"running_lora_adapters", names.length > 0 ? names.bytes : ""},
+        {"waiting_lora_adapters", ""}};
+    metric_text_family(text, "vllm:lora_requests_info", METRIC_GAUGE,
+                       "The LoRA adapters; the value is the time.");
+    metric_text_sample(text, labels, sizeof labels / sizeof labels[0],
+                       (double)now.tv_sec + (double)now.tv_nsec * 1e-9);
+    text_buffer_fini(&names);
 }
 
 static void write_own_status(const struct engine_status *status, struct metric_text *text)
@@ -165,12 +191,14 @@ static void write_engine(struct chat_engine *engine, const char *name, struct te
     struct engine_status status;
     engine_status_read(engine, &status);
     const struct serve_metrics *metrics = engine_status_metrics(engine);
+    const struct model_assets *assets = chat_engine_assets(engine);
     const struct metric_label labels[] = {{"model_name", name}, {"engine", "0"}};
     struct metric_text text = {.out = out, .common = labels, .common_count = 2};
     write_server_state(&status, &text);
     serve_metrics_write(metrics, &status.totals, &text);
     text.common_count = 0;
     write_cache_config(&status, &text);
+    write_adapters(assets ? assets->adapters : NULL, &text);
     text.common_count = 1;
     write_own_status(&status, &text);
     write_media(&status.media, &text);
