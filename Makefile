@@ -404,7 +404,10 @@ fuzz: ## run every fuzz target for FUZZ_SECONDS (8)
 deb: programs ## a Debian package in build/package, for the system it is made on
 	@scripts/package/deb
 
-test-packages: programs ## make the package, install, run and remove it in a fresh root (needs root and mmdebstrap)
+container: programs ## OCI images in build/container, for CPUs and for Vulkan devices, without a registry (needs root and mmdebstrap; ARGS="cpu")
+	@scripts/package/container $(ARGS)
+
+test-packages: programs ## make package and images; install, run and remove the package in a fresh root, run the images (needs root, mmdebstrap, umoci, bubblewrap)
 	@scripts/make_venv
 	@scripts/run_pytest $(TALLY_ARG) tests/packages
 
