@@ -170,8 +170,8 @@ endif
 PER_WEIGHT_OBJ := $(addprefix $(OBJ)/worker/,backend/cpu/weights/packed_weight.o backend/host/ggml_dequantize.o \
     $(addprefix plan/,content_hash.o weight_layout.o weight_source.o weight_affine.o weight_fp8.o))
 $(PER_WEIGHT_OBJ): CFLAGS += $(if $(filter thread,$(SANS)),-fno-sanitize=thread)
-# Compiled in two thirds of the time, and most of them run for milliseconds.
-$(OBJ)/tests/unit/%.o: CFLAGS += $(if $(SAN),,-O1)
+# Compiled in half of the time, and most of them run for milliseconds. Fortified functions need optimization.
+$(OBJ)/tests/unit/%.o: CFLAGS += $(if $(SAN),,-O0 -U_FORTIFY_SOURCE)
 # No fuzz target reaches backends, and tests run in the same build: their loops do not count coverage.
 $(OBJ)/worker/backend/%.o $(OBJ)/tests/%.o: CFLAGS += $(if $(filter fuzz,$(SANS)),-fno-sanitize=fuzzer-no-link)
 # clang warns where a test names the fields that it sets inside a struct that is listed by place; gcc does not.
@@ -219,6 +219,10 @@ $(OBJ)/vulkan_ptx_modules.o: build/obj/ptx/vulkan_ptx_modules.c Makefile
 	@mkdir -p $(@D)
 	$(call quietly,CC)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 -include $(SHADER_LISTS:.list=.d) $(PTX_LISTS:.ptxlist=.d)
+
+# The quicker linker, where it is installed (Debian 12: binutils), for programs of tests.
+TEST_LINKER := $(if $(SAN)$(ARCH),,$(if $(shell command -v ld.gold),-fuse-ld=gold))
+$(BUILD)/tests/%: private LDFLAGS += $(TEST_LINKER)
 
 link = @mkdir -p $(@D) && $(if $(V),set -x,echo "LD $@") && $(CC) $(LDFLAGS) -o $@ $^
 $(BUILD)/shoal: $(OBJ)/frontend/main.o $(LIB_FRONTEND) $(LIB_BASE)

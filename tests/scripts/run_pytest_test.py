@@ -49,7 +49,36 @@ def test_the_long_tier_imports_no_file_without_the_mark(repository, folder):
 def test_files_are_shared_out_and_failures_counted(repository, folder):
     (folder / "tests/a_test.py").write_text(PLAIN)
     (folder / "tests/b_test.py").write_text(PARTLY_LONG)
-    done, verdicts = run(repository, folder, "--jobs", "2")
+    (folder / "tests/c_test.py").write_text("import no_such_module\n")
+    done, verdicts = run(repository, folder, "--tier", "short", "--jobs", "2")
     assert done.returncode == 1
-    assert sorted(verdicts) == [("fail", "tests.b_test.test_short"), ("pass", "tests.a_test.test_plain"), ("pass", "tests.b_test.test_long")]
-    assert done.stdout.endswith("2 passed, 1 failed\n")
+    assert sorted(verdicts) == [("fail", ".tests.c_test"), ("fail", "tests.b_test.test_short"), ("pass", "tests.a_test.test_plain")]
+    assert "No module named 'no_such_module'" in done.stdout
+    assert done.stdout.endswith("1 passed, 2 failed\n")
+
+
+def test_a_process_that_dies_is_a_failure(repository, folder):
+    (folder / "tests/a_test.py").write_text("import os\n\ndef test_a():\n    os._exit(0)\n")
+    (folder / "tests/b_test.py").write_text(PLAIN)
+    done, verdicts = run(repository, folder, "--tier", "short", "--jobs", "2")
+    assert done.returncode == 1
+    assert [name for verdict, name in verdicts if verdict == "fail"] == ["pytest tests: a process left no report"]
+
+
+SETS_UP = """import pytest
+
+@pytest.fixture(scope="session")
+def made_once():
+    with open("made", "a") as made:
+        made.write("x")
+"""
+USES = "def test_uses(made_once):\n    pass\n"
+
+
+def test_a_process_sets_up_once_for_all_its_files(repository, folder):
+    (folder / "tests/conftest.py").write_text(SETS_UP)
+    for number in range(9):
+        (folder / f"tests/n{number}_test.py").write_text(USES)
+    _, verdicts = run(repository, folder, "--tier", "short", "--jobs", "2")
+    assert [verdict for verdict, _ in verdicts] == ["pass"] * 9
+    assert 1 <= len((folder / "made").read_text()) <= 4
