@@ -4,7 +4,7 @@ requests also while a worker is killed.
 
 Requests and settings are those of exact_replay_test.py (replay_draws.py). A failure prints the seed and the scene; again:
 
-    SHOAL_DRAFT_SEED=7 SHOAL_DRAFT_SCENE=12      this scene only
+    SHOAL_DRAFT_SEED=7 SHOAL_DRAFT_SCENE=12      this scene only (of the short or the long form: SHOAL_FAULT_LENGTH)
     SHOAL_DRAFT_DRAWS=500                        so many requests
 """
 
@@ -15,6 +15,7 @@ import random
 import pytest
 
 import exact_replay_test
+from conftest import LONG
 import replay_draws
 from exact_replay_test import Killer, cut_at_errors, difference, run_calls
 from shoal_server import COMPILING_S, ShoalServer
@@ -22,7 +23,7 @@ from shoal_server import COMPILING_S, ShoalServer
 pytestmark = pytest.mark.longest
 SEED = int(os.environ.get("SHOAL_DRAFT_SEED", "20261124"))
 ONE_SCENE = os.environ.get("SHOAL_DRAFT_SCENE")
-SCENES_PER_SERVER = 12
+SCENES_PER_SERVER = 12 if LONG else 6
 
 
 def without(options, *names):
@@ -62,7 +63,7 @@ def compare(number, plain, drafting):
 
 
 def compare_many(device, draws, say):
-    """Compares so many requests; the settings are drawn for each dozen of scenes."""
+    """Compares so many requests; the settings are drawn for each server."""
     exact = ["--batch-invariant", "--step-depth", "1"] if device != "cpu" else []
     counts = {"requests": 0, "answered": 0, "drafted": 0, "accepted": 0, "deaths": 0, "preemptions": 0}
     scene = int(ONE_SCENE) // SCENES_PER_SERVER * SCENES_PER_SERVER if ONE_SCENE else 0
@@ -99,7 +100,7 @@ def compare_many(device, draws, say):
 
 
 def test_answers_are_those_of_plain_decoding(long_run, say):
-    compare_many("cpu", int(os.environ.get("SHOAL_DRAFT_DRAWS", 500 if long_run else 40)), say)
+    compare_many("cpu", int(os.environ.get("SHOAL_DRAFT_DRAWS", 500 if long_run else 24)), say)
 
 
 @pytest.mark.long

@@ -98,6 +98,9 @@ static void consume(struct channel *channel)
             atomic_load_explicit(&channel->shared.tail, memory_order_acquire) != ring.position;
         sleep_until(&channel->records_bell, work);
     }
+    spsc_ring_release(&ring);
+    doorbell_ring(
+        &channel->slots_bell); /* a producer that filled the ring last sleeps until then */
 }
 
 static void threads_exchange_records(void **state)
