@@ -51,9 +51,8 @@ static const struct vulkan_matrix_shape *unit_shape(const struct vulkan_facts *f
     const struct vulkan_matrix_shape *best = NULL;
     for (uint32_t i = 0; i < facts->matrix_shape_count; i++) {
         const struct vulkan_matrix_shape *shape = &facts->matrix_shapes[i];
-        bool fits = shape->type == VULKAN_MATRIX_F16_F32 && shape->m <= 16 && shape->n <= 16 &&
-                    shape->k <= 32 && 16 % shape->m == 0 && 16 % shape->n == 0 &&
-                    32 % shape->k == 0 && shape->k >= 8 && shape->n >= 8;
+        bool fits = shape->type == VULKAN_MATRIX_F16_F32 && 16 % shape->m == 0 &&
+                    16 % shape->n == 0 && 32 % shape->k == 0 && shape->k >= 8 && shape->n >= 8;
         if (fits && (!best || shape->m * shape->n * shape->k > best->m * best->n * best->k))
             best = shape;
     }
