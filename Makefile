@@ -3,7 +3,7 @@
 # SAN=address,undefined or SAN=thread builds with those sanitizers into build/san-address-undefined/ and so on; SAN=fuzz
 # builds with clang, address and undefined sanitizers and the coverage that fuzzers follow. ARCH=aarch64 cross-builds into
 # build/aarch64/ (scripts/setup test-long). V=1 shows commands. CC, CFLAGS_EXTRA, JOBS, ARGS, PORT, LENGTH, MINUTES,
-# FUZZ_SECONDS, UNTIL (of test-long: scripts/test_all), PREFIX and DESTDIR can be set.
+# FUZZ_SECONDS, UNTIL (of test-long: scripts/test_all), PICKER, GATEWAY_API, PREFIX and DESTDIR can be set.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := all
@@ -414,6 +414,14 @@ container: programs ## OCI images in build/container, for CPUs and for Vulkan de
 test-packages: programs ## make package and images; install, run and remove the package in a fresh root, run the images (needs root, mmdebstrap, umoci, bubblewrap)
 	@scripts/make_venv
 	@scripts/run_pytest $(TALLY_ARG) tests/packages
+
+CLUSTER_PYTHON := kubernetes-validate==1.37.0 grpcio==1.85.3 xds-protos==1.85.0
+build/cluster-python/made-from:
+	@scripts/make_venv
+	rm -rf $(@D) && build/venv/bin/pip install -q --target $(@D) $(CLUSTER_PYTHON) && touch $@
+
+test-cluster: programs build/cluster-python/made-from ## manifests against schemas, and two servers behind a real endpoint picker (PICKER=its checkout, built; GATEWAY_API=its module's folder)
+	@PICKER=$(PICKER) GATEWAY_API=$(GATEWAY_API) scripts/run_pytest $(TALLY_ARG) tests/cluster
 
 mutate: ## change one operator or constant at a time and count what the module's own tests notice (ARGS="--folder shm")
 	@scripts/mutate --jobs $(JOBS) $(ARGS)
