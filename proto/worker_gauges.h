@@ -3,7 +3,7 @@
  * readable at any time. The frontend answers /health, /ready and /metrics from them and never waits
  * for a worker.
  *
- * Byte map of struct worker_gauges, 768 bytes. Written by the worker.
+ * Byte map of struct worker_gauges, 1024 bytes. Written by the worker.
  *
  *   offset  size  field                      rule
  *   0       4     state                      enum worker_state; stored with release, after the
@@ -56,6 +56,8 @@
  *   720     8     grammar_mask_us_total      time in which the steps waited for masks
  *   728     8     grammar_failures_total     requests that failed by their grammar
  *   736     32    reserved                   zero
+ *   768     256   devices                    struct worker_device_gauges of each device, in their
+ *                                            order; written before READY
  */
 #ifndef SHOAL_PROTO_WORKER_GAUGES_H
 #define SHOAL_PROTO_WORKER_GAUGES_H
@@ -63,6 +65,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "proto/limits.h"
 #include "proto/result.h"
 #include "proto/worker_weights.h"
 
@@ -82,6 +85,25 @@ enum worker_state {
     WORKER_FAILED = 4, /* `failure` holds the error text; the process exits next */
     WORKER_STANDBY = 5 /* loaded; LOADING ended, and READY follows when it takes over */
 };
+
+/*
+ * Byte map of struct worker_device_gauges, 32 bytes. Written by the worker.
+ *
+ *   offset  size  field          rule
+ *   0       4     first_layer
+ *   4       4     layers         0: there is no such device
+ *   8       8     weights_bytes
+ *   16      8     kv_bytes       KV cache and recurrent state
+ *   24      8     memory_bytes   of the device
+ */
+struct worker_device_gauges {
+    _Atomic uint32_t first_layer;
+    _Atomic uint32_t layers;
+    _Atomic uint64_t weights_bytes;
+    _Atomic uint64_t kv_bytes;
+    _Atomic uint64_t memory_bytes;
+};
+_Static_assert(sizeof(struct worker_device_gauges) == 32, "byte map of the segment");
 
 struct worker_gauges {
     _Atomic uint32_t state;
@@ -131,7 +153,8 @@ struct worker_gauges {
     _Atomic uint64_t grammar_mask_us_total;
     _Atomic uint64_t grammar_failures_total;
     uint8_t reserved[32];
+    struct worker_device_gauges devices[LIMIT_SPLIT_DEVICES];
 };
-_Static_assert(sizeof(struct worker_gauges) == 768, "byte map of the segment");
+_Static_assert(sizeof(struct worker_gauges) == 1024, "byte map of the segment");
 
 #endif

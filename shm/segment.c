@@ -26,7 +26,7 @@
 #include "shm/payload_slab.h"
 
 #define GAUGES_OFFSET  256u
-#define SUBMIT_OFFSET  1024u
+#define SUBMIT_OFFSET  1536u
 #define EVENT_OFFSET   2048u
 #define ROSTER_OFFSET  3072u
 #define RECORDS_OFFSET 4096u

@@ -9,9 +9,9 @@
  *
  *   offset  size                   what                             writer
  *   0       256                    struct segment_header            frontend, before the start
- *   256     768                    struct worker_gauges             worker
- *   1024    128                    submit struct spsc_ring_shared   tail: frontend; head: worker
- *   1152    64                     submit struct doorbell_shared    doorbell.h
+ *   256     1024                   struct worker_gauges             worker
+ *   1536    128                    submit struct spsc_ring_shared   tail: frontend; head: worker
+ *   1664    64                     submit struct doorbell_shared    doorbell.h
  *   2048    128                    event struct spsc_ring_shared    tail: worker; head: frontend
  *   2176    64                     event struct doorbell_shared     doorbell.h
  *   3072    512                    struct step_roster               worker
@@ -34,7 +34,7 @@
 #include "shm/spsc_ring.h"
 
 #define SEGMENT_MAGIC   0x314c414f48535345ull
-#define SEGMENT_VERSION 8u
+#define SEGMENT_VERSION 9u
 
 /*
  * Byte map of struct segment_header, 256 bytes. Written by the frontend, before the worker starts.

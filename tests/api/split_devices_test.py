@@ -13,6 +13,7 @@ from demo_model import FOLDER, chat_body, questions
 from shoal_server import BUILD, COMPILING_S, PATIENCE_S, ROOT, wait_until
 
 SERVER_MODEL = FOLDER
+LAYERS = 6  # of the demo model
 COMMON = ["--threads", "1", "--kv-cache-bytes", "50M"]
 
 
@@ -52,6 +53,12 @@ def test_answers_and_logprobs_are_those_of_one_device(server, start_server):
     split = start_server("--device", "cpu+cpu", *COMMON, "--step-tokens", "96", "--max-sequences", "8")
     (worker,) = split.get("/v1/status").json["workers"]
     assert worker["device"] == "cpu+cpu" and worker["backend"].startswith("cpu layers 0 to ")
+    first, second = worker["devices"]
+    assert (first["device"], first["first_layer"], second["first_layer"]) == ("cpu", 0, first["layers"])
+    assert first["layers"] + second["layers"] == LAYERS and first["memory_bytes"] > first["weights_bytes"] > 1e6
+    (whole,) = server.get("/v1/status").json["workers"][0]["devices"]
+    assert (whole["layers"], whole["memory_bytes"]) == (LAYERS, first["memory_bytes"])
+    assert 0.5 * 50e6 < first["kv_cache_bytes"] + second["kv_cache_bytes"] <= 50 << 20
     bodies = draw_bodies(6) + draw_bodies(2, temperature=1.0, presence_penalty=0.5, top_p=0.9)
     expected = ask_all(server, bodies)
     assert ask_all(split, bodies) == expected

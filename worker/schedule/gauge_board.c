@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "proto/must.h"
+
 static void set_u32(_Atomic uint32_t *gauge, uint32_t value)
 {
     atomic_store_explicit(gauge, value, memory_order_relaxed);
@@ -54,6 +56,18 @@ void gauge_board_set_load(struct worker_gauges *gauges, uint64_t done_bytes, uin
     set_u64(&gauges->load_total_bytes, total_bytes);
     set_u64(&gauges->load_done_bytes, done_bytes);
     gauge_board_beat(gauges);
+}
+
+void gauge_board_set_device(struct worker_gauges *gauges, uint32_t index,
+                            const struct backend_share *share)
+{
+    struct worker_device_gauges *device = &gauges->devices[index];
+    must(index < LIMIT_SPLIT_DEVICES);
+    set_u32(&device->first_layer, share->first_layer);
+    set_u32(&device->layers, share->layers);
+    set_u64(&device->weights_bytes, share->weights_bytes);
+    set_u64(&device->kv_bytes, share->kv_bytes);
+    set_u64(&device->memory_bytes, share->memory_bytes);
 }
 
 void gauge_board_set_ready(struct worker_gauges *gauges, const struct gauge_ready *ready)

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "proto/worker_gauges.h"
+#include "worker/backend/host/backend.h"
 #include "worker/cache/feature_cache.h"
 
 void gauge_board_set_state(struct worker_gauges *gauges, enum worker_state state);
@@ -15,6 +16,10 @@ void gauge_board_set_state(struct worker_gauges *gauges, enum worker_state state
 void gauge_board_fail(struct worker_gauges *gauges, const char *words);
 void gauge_board_beat(struct worker_gauges *gauges);
 void gauge_board_set_load(struct worker_gauges *gauges, uint64_t done_bytes, uint64_t total_bytes);
+
+/* Before gauge_board_set_ready(). */
+void gauge_board_set_device(struct worker_gauges *gauges, uint32_t index,
+                            const struct backend_share *share);
 
 struct gauge_ready {
     uint32_t vocab_tokens;

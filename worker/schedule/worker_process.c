@@ -387,11 +387,35 @@ static void report_progress(void *context, uint64_t done_bytes, uint64_t total_b
     gauge_board_set_load(context, done_bytes, total_bytes);
 }
 
+static void publish_devices(const struct worker_process *process, const struct plan *plan)
+{
+    struct backend *backend = process->backend;
+    struct backend_memory memory = {0};
+    struct error_text ignored;
+    struct backend_share whole = {.layers = plan->config.layers,
+                                  .weights_bytes = backend->interface->weights_bytes(backend),
+                                  .kv_bytes = process->kv.bytes + process->kv.state_bytes +
+                                              process->kv.checkpoint_bytes};
+    uint32_t count = process->options->devices.count;
+    if (count == 1 && backend->interface->memory(backend, &process->backend_options, &memory,
+                                                 &ignored) == RESULT_OK)
+        whole.memory_bytes = memory.bytes;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct backend_share share =
+            count == 1 ? whole : backend->interface->share(backend, i);
+        gauge_board_set_device(frontend_link_gauges(process->link), i, &share);
+    }
+}
+
 static enum result load_backend(struct worker_process *process, struct error_text *error)
 {
-    return process->backend->interface->load(process->backend, model_plan(process->model),
-                                             &process->backend_options, report_progress,
-                                             frontend_link_gauges(process->link), error);
+    const struct plan *plan = model_plan(process->model);
+    enum result result = process->backend->interface->load(
+        process->backend, plan, &process->backend_options, report_progress,
+        frontend_link_gauges(process->link), error);
+    if (result == RESULT_OK)
+        publish_devices(process, plan);
+    return result;
 }
 
 /* A standby holds no weights and no KV memory of its own, and reads the KV cache only after the wait. */

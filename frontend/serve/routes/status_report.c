@@ -32,6 +32,25 @@ static double seconds(int64_t duration_ms)
     return (double)duration_ms / 1000.0;
 }
 
+/* What each device of the worker has; an array. */
+static void write_devices(const struct worker_status *worker, struct text_buffer *out)
+{
+    text_buffer_append_text(out, ",\"devices\":[");
+    for (uint32_t i = 0; i < worker->devices.count; i++) {
+        const struct worker_device_status *share = &worker->shares[i];
+        char name[DEVICE_NAME_BYTES];
+        device_name_write(worker->devices.devices[i], name);
+        text_buffer_append_format(
+            out,
+            "%s{\"device\":\"%s\",\"first_layer\":%u,\"layers\":%u,\"weights_bytes\":%llu,"
+            "\"kv_cache_bytes\":%llu,\"memory_bytes\":%llu}",
+            i > 0 ? "," : "", name, share->first_layer, share->layers,
+            (unsigned long long)share->weights_bytes, (unsigned long long)share->kv_bytes,
+            (unsigned long long)share->memory_bytes);
+    }
+    text_buffer_append_text(out, "]");
+}
+
 static void write_worker(const struct chat_engine *engine, uint32_t index, struct text_buffer *out)
 {
     struct worker_status worker;
@@ -43,6 +62,7 @@ static void write_worker(const struct chat_engine *engine, uint32_t index, struc
         text_buffer_append_text(out, "null");
     text_buffer_append_text(out, ",\"device\":");
     append_words(out, worker.device);
+    write_devices(&worker, out);
     text_buffer_append_text(out, ",\"backend\":");
     if (worker.backend)
         append_words(out, worker.backend);

@@ -523,6 +523,21 @@ void worker_supervisor_drain(struct worker_supervisor *supervisor)
 
 /* --- figures --------------------------------------------------------------------------------- */
 
+static struct worker_device_status read_device(const struct worker_device_gauges *device)
+{
+    return (struct worker_device_status){
+        .first_layer = (uint32_t)worker_gauge_bounded(
+            atomic_load_explicit(&device->first_layer, memory_order_relaxed), LIMIT_LAYERS),
+        .layers = (uint32_t)worker_gauge_bounded(
+            atomic_load_explicit(&device->layers, memory_order_relaxed), LIMIT_LAYERS),
+        .weights_bytes = worker_gauge_bounded(
+            atomic_load_explicit(&device->weights_bytes, memory_order_relaxed), WORKER_GAUGE_BYTES),
+        .kv_bytes = worker_gauge_bounded(
+            atomic_load_explicit(&device->kv_bytes, memory_order_relaxed), WORKER_GAUGE_BYTES),
+        .memory_bytes = worker_gauge_bounded(
+            atomic_load_explicit(&device->memory_bytes, memory_order_relaxed), WORKER_GAUGE_BYTES)};
+}
+
 static void read_gauges(const struct worker_link *link, struct worker_status *status)
 {
     const struct worker_gauges *gauges = worker_link_gauges(link);
@@ -538,6 +553,8 @@ static void read_gauges(const struct worker_link *link, struct worker_status *st
     status->kv_blocks_total = worker_gauge_bounded(
         atomic_load_explicit(&gauges->kv_blocks_total, memory_order_relaxed), WORKER_GAUGE_ITEMS);
     status->slab_used_bytes = worker_link_slab_used_bytes(link);
+    for (uint32_t i = 0; i < status->devices.count; i++)
+        status->shares[i] = read_device(&gauges->devices[i]);
 }
 
 void worker_supervisor_read_status(const struct worker_supervisor *supervisor,
@@ -552,6 +569,8 @@ void worker_supervisor_read_status(const struct worker_supervisor *supervisor,
     *status =
         (struct worker_status){.pid = (int)supervisor->run.process.pid,
                                .device = supervisor->device,
+                               .devices = *options_device(supervisor->config.worker.options,
+                                                          supervisor->config.worker.index),
                                .backend = supervisor->backend[0] ? supervisor->backend : NULL,
                                .state = states[supervisor->state],
                                .load_progress = worker_supervisor_load_progress(supervisor),

@@ -85,6 +85,15 @@ struct worker_status {
     uint64_t kv_blocks_used;
     uint64_t kv_blocks_total;
     uint64_t slab_used_bytes;
+    /* Of each device in `devices`; zeros before the first ready state. */
+    struct device_set devices;
+    struct worker_device_status {
+        uint32_t first_layer;
+        uint32_t layers;
+        uint64_t weights_bytes;
+        uint64_t kv_bytes;
+        uint64_t memory_bytes;
+    } shares[LIMIT_SPLIT_DEVICES];
 };
 /* All but `requests`. */
 void worker_supervisor_read_status(const struct worker_supervisor *supervisor,

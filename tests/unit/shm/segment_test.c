@@ -52,8 +52,8 @@ static void byte_map_is_as_documented(void **state)
     uint8_t *base = segment.base;
     assert_ptr_equal(segment.header, base);
     assert_ptr_equal(segment.gauges, base + 256);
-    assert_ptr_equal(segment.submit_shared, base + 1024);
-    assert_ptr_equal(segment.submit_bell, base + 1024 + 128);
+    assert_ptr_equal(segment.submit_shared, base + 1536);
+    assert_ptr_equal(segment.submit_bell, base + 1536 + 128);
     assert_ptr_equal(segment.event_shared, base + 2048);
     assert_ptr_equal(segment.event_bell, base + 2048 + 128);
     assert_ptr_equal(segment.roster, base + 3072);

@@ -64,6 +64,15 @@ struct backend_memory {
     char name[64];       /* of the device */
 };
 
+/* What a device of a split model has. */
+struct backend_share {
+    uint32_t first_layer;
+    uint32_t layers;
+    uint64_t weights_bytes;
+    uint64_t kv_bytes; /* KV cache and recurrent state */
+    uint64_t memory_bytes;
+};
+
 struct backend_interface {
     /* Before load(): opens the device and tells its memory. */
     enum result (*memory)(struct backend *backend, const struct backend_options *options,
@@ -140,6 +149,8 @@ struct backend_interface {
     /* Text for the start-up line: "cpu avx2, 2 threads". */
     const char *(*description)(const struct backend *backend);
     uint64_t (*weights_bytes)(const struct backend *backend);
+    /* After load(): what device `index` of options->stages has. NULL: there is one device. */
+    struct backend_share (*share)(const struct backend *backend, uint32_t index);
     /* After load(): the device is a GPU. NULL: the host itself. */
     bool (*is_gpu)(const struct backend *backend);
     /* After load(); *reason: why a given vault is not used, else "". */

@@ -218,7 +218,7 @@ static enum result cut(struct split_backend *split, const struct plan *plan,
         const struct plan_cut *end = &ends[chosen[i] - 1];
         char name[DEVICE_NAME_BYTES];
         stage->plan = plan_split_part(plan, begin, end->ops);
-        stage->first_layer = layer;
+        stage->share = (struct backend_share){.first_layer = layer, .layers = end->layers - layer};
         stage->options.layers = end->layers - layer;
         log_info("split: layers %u to %u on %s, weights %.1f MB", layer, end->layers - 1,
                  device_text(stage, name),
@@ -292,6 +292,23 @@ static void tell_progress(void *context, uint64_t done_bytes, uint64_t total_byt
                        all > progress->all_bytes ? all : progress->all_bytes);
 }
 
+/* After the stage was loaded. */
+static enum result note_share(struct split_stage *stage, const struct backend_options *options,
+                              struct error_text *error)
+{
+    const struct plan *plan = stage->plan;
+    struct backend_memory memory = {0};
+    uint64_t bytes = options->state_slots * state_layout_slot_bytes(&plan->state);
+    for (uint32_t g = 0; g < plan->kv.group_count; g++)
+        bytes += options->kv_blocks[g] *
+                 kv_layout_block_bytes(&plan->kv, g, kv_cache_type_bytes(options->kv_type));
+    stage->share.kv_bytes = bytes;
+    stage->share.weights_bytes = stage->backend->interface->weights_bytes(stage->backend);
+    enum result result = stage->backend->interface->memory(stage->backend, options, &memory, error);
+    stage->share.memory_bytes = memory.bytes;
+    return result;
+}
+
 static void describe(struct split_backend *split)
 {
     size_t length = 0, room = sizeof split->description;
@@ -300,8 +317,8 @@ static void describe(struct split_backend *split)
         char name[DEVICE_NAME_BYTES];
         length += (size_t)snprintf(split->description + length, room - length,
                                    "%s%s layers %u to %u (%s)", i > 0 ? " + " : "",
-                                   device_text(stage, name), stage->first_layer,
-                                   stage->first_layer + stage->options.layers - 1,
+                                   device_text(stage, name), stage->share.first_layer,
+                                   stage->share.first_layer + stage->share.layers - 1,
                                    stage->backend->interface->description(stage->backend));
     }
 }
@@ -324,6 +341,8 @@ static enum result load(struct backend *backend, const struct plan *plan,
         char name[DEVICE_NAME_BYTES];
         result = stage->backend->interface->load(stage->backend, stage->plan, &own, tell_progress,
                                                  &inner, &why);
+        if (result == RESULT_OK)
+            result = note_share(stage, &own, &why);
         if (result != RESULT_OK)
             return error_set(error, result, "%s: %.230s", device_text(stage, name), why.text);
         inner.before_bytes += stage->backend->interface->weights_bytes(stage->backend);
@@ -402,6 +421,13 @@ static uint64_t weights_bytes(const struct backend *backend)
     return bytes;
 }
 
+static struct backend_share share_of(const struct backend *backend, uint32_t index)
+{
+    const struct split_pipeline *pipeline = &own_const(backend)->pipeline;
+    must(index < pipeline->stage_count);
+    return pipeline->stages[index].share;
+}
+
 static bool is_gpu(const struct backend *backend)
 {
     const struct split_pipeline *pipeline = &own_const(backend)->pipeline;
@@ -454,6 +480,7 @@ struct backend *split_backend_create(void)
         .last_logits = last_logits,
         .description = description,
         .weights_bytes = weights_bytes,
+        .share = share_of,
         .is_gpu = is_gpu,
         .weights_origin = weights_origin,
         .pools_origin = pools_origin,

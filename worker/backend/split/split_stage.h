@@ -16,7 +16,7 @@ struct split_stage {
     struct backend *backend;      /* owned */
     struct plan *plan;            /* its part; owned */
     struct backend_stage options; /* its device and layers */
-    uint32_t first_layer;
+    struct backend_share share;
     uint64_t done; /* steps that it has computed; under the lock */
     pthread_t thread;
     bool has_thread;
