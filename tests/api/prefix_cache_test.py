@@ -1,6 +1,10 @@
 """Prefix cache: every API reports cached tokens, tenants are separate, a request can bypass the cache, and a reset empties it."""
 
+import concurrent.futures
+
 import demo_model
+
+from shoal_server import wait_until
 
 SERVER_MODEL = demo_model.FOLDER
 
@@ -115,3 +119,24 @@ def test_a_bound_counts_what_was_cached(start_server):
         key = "input" if path.endswith("responses") else "messages"
         reply = server.request("POST", path, {key: [{"role": "user", "content": "Name a lake."}], bound: 95})
         assert reply.status == 400 and " 100" in reply.json["error"]["message"]
+
+
+def test_turns_go_to_the_worker_that_has_their_prefix(start_server):
+    """Eight conversations begin at once and are spread by load; each next turn finds what its worker has computed, though requests of others
+    run on both."""
+    server = start_server("--workers", "2", "--threads", "1", "--kv-cache-bytes", "50M")
+    workers = lambda: server.get("/v1/status").json["workers"]
+    wait_until(lambda: all(worker["state"] == "ready" for worker in workers()), "both workers")
+    talks = [[{"role": "user", "content": f"{i}: " + " ".join(f"fish{i}x{n}" for n in range(60))}] for i in range(8)]
+
+    def advance(messages):
+        body = turn(server, messages)
+        messages += [body["choices"][0]["message"], {"role": "user", "content": "And then?"}]
+        return body
+
+    with concurrent.futures.ThreadPoolExecutor(len(talks)) as pool:
+        before = [body["usage"]["prompt_tokens"] for body in pool.map(advance, talks)]
+        assert min(before) > 150 and all(worker["says"]["steps"] > 0 for worker in workers())
+        for _ in range(2):
+            assert all(cached(body) > 0.8 * tokens for tokens, body in zip(before, pool.map(advance, talks)))
+    server.wait_idle()
