@@ -1,5 +1,5 @@
 /*
- * Node table, constructors and derivatives of grammar_regex.h.
+ * Node table and constructors of grammar_regex.h.
  *
  * Lists (alternatives, parts of a concatenation) are chains along `b`; loops follow them, and
  * recursion goes only into `a`, whose depth a node records and the constructors bound. Temporary
@@ -13,7 +13,8 @@
 #include "proto/keyed_hash.h"
 #include "proto/limits.h"
 
-#define FIRST_NODES 64u
+#define FIRST_NODES  64u
+#define MOST_DERIVED 16384u /* table of recent derivatives; it grows with the nodes */
 /* A node that is added costs more than one that is found: tables grow and leave the caches. */
 #define NEW_NODE_STEPS 16u
 #define MAX_COUNT      (1u << 30) /* sums of two counts stay below REGEX_UNBOUNDED */
@@ -128,6 +129,20 @@ static uint64_t slot_of(const struct regex_store *store, uint32_t id)
     return (uint64_t)node_hash(store, &store->nodes[id]) << 32 | id;
 }
 
+/* What was kept is forgotten. */
+static bool make_derived(struct regex_store *store, uint32_t count)
+{
+    struct regex_derived *derived = grow(store, NULL, 0, count * sizeof *derived);
+    if (derived == NULL)
+        return false;
+    memset(derived, 0, count * sizeof *derived);
+    store->bytes -= ((size_t)store->derived_mask + 1) * sizeof *derived;
+    free(store->derived);
+    store->derived = derived;
+    store->derived_mask = count - 1;
+    return true;
+}
+
 /* The table is at most half full. */
 static bool make_room(struct regex_store *store)
 {
@@ -153,7 +168,7 @@ static bool make_room(struct regex_store *store)
     store->slots = slots;
     store->slot_mask = 2 * wider - 1;
     store->node_capacity = wider;
-    return true;
+    return wider > MOST_DERIVED || make_derived(store, wider);
 }
 
 static uint32_t saturated_sum(uint32_t x, uint32_t y)
@@ -249,6 +264,7 @@ bool regex_store_init(struct regex_store *store, size_t bytes_limit, uint64_t fu
         .hash_key = keyed_hash_random_key().words[0],
         .node_capacity = FIRST_NODES,
         .slot_mask = 2 * FIRST_NODES - 1,
+        .derived_mask = FIRST_NODES - 1,
         .set_slot_mask = 2 * FIRST_NODES - 1,
         .set_capacity = FIRST_NODES,
     };
@@ -256,13 +272,15 @@ bool regex_store_init(struct regex_store *store, size_t bytes_limit, uint64_t fu
     store->sets = calloc(FIRST_NODES, sizeof *store->sets);
     store->slots = calloc(2 * FIRST_NODES, sizeof *store->slots);
     store->set_slots = calloc(2 * FIRST_NODES, sizeof *store->set_slots);
+    store->derived = calloc(FIRST_NODES, sizeof *store->derived);
     if (store->nodes == NULL || store->sets == NULL || store->slots == NULL ||
-        store->set_slots == NULL) {
+        store->set_slots == NULL || store->derived == NULL) {
         regex_store_fini(store);
         return false;
     }
-    store->bytes = FIRST_NODES * (sizeof *store->nodes + sizeof *store->sets) +
-                   2 * FIRST_NODES * (sizeof *store->slots + sizeof *store->set_slots);
+    store->bytes =
+        FIRST_NODES * (sizeof *store->nodes + sizeof *store->sets + sizeof *store->derived) +
+        2 * FIRST_NODES * (sizeof *store->slots + sizeof *store->set_slots);
     store->nodes[REGEX_NOTHING] =
         (struct regex_node){.kind = REGEX_KIND_NOTHING, .shortest = UINT32_MAX};
     store->nodes[REGEX_EMPTY] = (struct regex_node){.kind = REGEX_KIND_EMPTY, .nullable = true};
@@ -283,6 +301,7 @@ void regex_store_fini(struct regex_store *store)
     free(store->sets);
     free(store->slots);
     free(store->set_slots);
+    free(store->derived);
     free(store->scratch.ids);
     *store = (struct regex_store){.failure = REGEX_OUT_OF_MEMORY};
 }
@@ -357,14 +376,14 @@ uint32_t regex_set(struct regex_store *store, const uint64_t words[4])
 
 uint32_t regex_byte(struct regex_store *store, uint8_t byte)
 {
+    if (store->failure == REGEX_FINE && store->byte_nodes[byte] != REGEX_NOTHING)
+        return store->byte_nodes[byte];
     uint64_t words[4] = {0};
     words[byte / 64] = 1ull << byte % 64;
-    return regex_set(store, words);
-}
-
-static bool set_has(const struct regex_byte_set *set, uint8_t byte)
-{
-    return set->words[byte / 64] >> byte % 64 & 1;
+    uint32_t node = regex_set(store, words);
+    if (node != REGEX_FAILED)
+        store->byte_nodes[byte] = node;
+    return node;
 }
 
 /* --- Constructors ------------------------------------------------------------------------------- */
@@ -548,8 +567,7 @@ static void absorb_members(struct regex_store *store, size_t base)
     }
 }
 
-/* Alternatives of the ids above `base`, which it pops. */
-static uint32_t or_of_scratch(struct regex_store *store, size_t base)
+uint32_t regex_or_scratch(struct regex_store *store, size_t base)
 {
     size_t end = store->scratch.count;
     if (end == base)
@@ -587,7 +605,7 @@ uint32_t regex_or_of(struct regex_store *store, const uint32_t *parts, size_t co
             store->scratch.count = base;
             return REGEX_FAILED;
         }
-    return store->failure != REGEX_FINE ? REGEX_FAILED : or_of_scratch(store, base);
+    return store->failure != REGEX_FINE ? REGEX_FAILED : regex_or_scratch(store, base);
 }
 
 uint32_t regex_or(struct regex_store *store, uint32_t x, uint32_t y)
@@ -692,78 +710,4 @@ uint32_t regex_repeat(struct regex_store *store, uint32_t x, uint32_t minimum, u
     return intern(store,
                   (struct regex_node){
                       .kind = REGEX_KIND_REPEAT, .a = x, .minimum = minimum, .maximum = maximum});
-}
-
-/* --- Derivatives -------------------------------------------------------------------------------- */
-
-/* d(ab) = d(a) b, or d(a) b | d(b) if a contains the empty string. */
-static uint32_t concat_derivative(struct regex_store *store, uint32_t node, uint8_t byte)
-{
-    size_t base = store->scratch.count;
-    bool more = true, good = true;
-    while (more && good) {
-        struct regex_node here = store->nodes[node];
-        if (here.kind == REGEX_KIND_CONCAT) {
-            uint32_t first = regex_derivative(store, here.a, byte);
-            good = regex_scratch_push(store, regex_concat(store, first, here.b));
-            more = good && store->nodes[here.a].nullable;
-            node = here.b;
-        } else {
-            good = regex_scratch_push(store, regex_derivative(store, node, byte));
-            more = false;
-        }
-    }
-    if (good && store->scratch.count == base + 1)
-        return store->scratch.ids[--store->scratch.count];
-    if (good)
-        return or_of_scratch(store, base);
-    store->scratch.count = base;
-    return REGEX_FAILED;
-}
-
-static uint32_t or_derivative(struct regex_store *store, uint32_t node, uint8_t byte)
-{
-    size_t base = store->scratch.count;
-    bool good = true;
-    for (; good && is_kind(store, node, REGEX_KIND_OR); node = store->nodes[node].b)
-        good = regex_scratch_push(store, regex_derivative(store, store->nodes[node].a, byte));
-    if (good && regex_scratch_push(store, regex_derivative(store, node, byte)))
-        return or_of_scratch(store, base);
-    store->scratch.count = base;
-    return REGEX_FAILED;
-}
-
-static uint32_t and_derivative(struct regex_store *store, uint32_t node, uint8_t byte)
-{
-    uint32_t all = REGEX_ANYTHING;
-    for (; is_kind(store, node, REGEX_KIND_AND) && all != REGEX_NOTHING && all != REGEX_FAILED;
-         node = store->nodes[node].b)
-        all = regex_and(store, all, regex_derivative(store, store->nodes[node].a, byte));
-    if (all == REGEX_NOTHING || all == REGEX_FAILED)
-        return all;
-    return regex_and(store, all, regex_derivative(store, node, byte));
-}
-
-uint32_t regex_derivative(struct regex_store *store, uint32_t node, uint8_t byte)
-{
-    if (!regex_spend(store, 1) || node == REGEX_FAILED)
-        return REGEX_FAILED;
-    struct regex_node here = store->nodes[node];
-    switch ((enum regex_kind)here.kind) {
-    case REGEX_KIND_SET: return set_has(&store->sets[here.a], byte) ? REGEX_EMPTY : REGEX_NOTHING;
-    case REGEX_KIND_CONCAT: return concat_derivative(store, node, byte);
-    case REGEX_KIND_OR: return or_derivative(store, node, byte);
-    case REGEX_KIND_AND: return and_derivative(store, node, byte);
-    case REGEX_KIND_NOT: return regex_not(store, regex_derivative(store, here.a, byte));
-    case REGEX_KIND_REPEAT: {
-        uint32_t first = regex_derivative(store, here.a, byte);
-        if (first == REGEX_NOTHING || first == REGEX_FAILED)
-            return first;
-        uint32_t rest =
-            regex_repeat(store, here.a, here.minimum == 0 ? 0 : here.minimum - 1,
-                         here.maximum == REGEX_UNBOUNDED ? REGEX_UNBOUNDED : here.maximum - 1);
-        return regex_concat(store, first, rest);
-    }
-    default: return REGEX_NOTHING;
-    }
 }

@@ -61,7 +61,22 @@ struct regex_scratch {
     size_t capacity;
 };
 
+/* A derivative that was computed lately; at first NOTHING of NOTHING, which is right. */
+struct regex_derived {
+    uint32_t node;
+    uint32_t result;
+    uint8_t byte;
+};
+
 #define REGEX_LIVE_BYTES 4u
+#define REGEX_LIVE_PATHS 4u
+#define REGEX_PATH_BYTES 15u
+
+/* Bytes that led from a node to one that is live. */
+struct regex_live_path {
+    uint8_t count; /* 0: free */
+    uint8_t bytes[REGEX_PATH_BYTES];
+};
 
 struct regex_store {
     struct regex_node *nodes;
@@ -72,12 +87,16 @@ struct regex_store {
     uint32_t set_capacity;
     uint64_t *slots; /* hash table: hash, node id; 0: free */
     uint32_t slot_mask;
-    uint32_t *set_slots; /* of set index + 1 */
+    uint32_t *set_slots;      /* of set index + 1 */
+    uint32_t byte_nodes[256]; /* regex_byte(); REGEX_NOTHING: not made yet */
     uint32_t set_slot_mask;
+    struct regex_derived *derived; /* [derived_mask + 1], an entry by hash of node and byte */
+    uint32_t derived_mask;
     struct regex_scratch scratch;
     uint32_t walk;                        /* walks over nodes so far, see mark */
     uint8_t live_bytes[REGEX_LIVE_BYTES]; /* that ended searches, latest first; 0: none */
-    uint64_t hash_key;                    /* drawn, so that clients cannot construct collisions */
+    struct regex_live_path live_paths[REGEX_LIVE_PATHS]; /* that searches found, latest first */
+    uint64_t hash_key; /* drawn, so that clients cannot construct collisions */
     size_t bytes;
     size_t bytes_limit;
     uint64_t fuel; /* the owner may refill it and reset REGEX_OUT_OF_FUEL */
@@ -90,6 +109,8 @@ void regex_store_fini(struct regex_store *store);
 bool regex_spend(struct regex_store *store, uint64_t steps);
 /* Pushes onto the scratch stack; false: failed, or the id is REGEX_FAILED. */
 bool regex_scratch_push(struct regex_store *store, uint32_t id);
+/* Alternatives of the ids above `base`, which it pops. */
+uint32_t regex_or_scratch(struct regex_store *store, size_t base);
 
 uint32_t regex_set(struct regex_store *store, const uint64_t words[4]);
 uint32_t regex_byte(struct regex_store *store, uint8_t byte);
@@ -126,7 +147,7 @@ bool regex_is_within(struct regex_store *store, uint32_t node, uint32_t x, uint3
 
 enum regex_liveness { REGEX_LIVENESS_UNKNOWN = 0, REGEX_LIVE, REGEX_DEAD };
 /* Whether some string matches `node`; unknown if `steps` derivatives do not decide it or the store
- * fails. */
+ * fails. `classes` are of all sets that it reaches; NULL: they are found if they are needed. */
 enum regex_liveness regex_liveness(struct regex_store *store, uint32_t node,
                                    const struct regex_classes *classes, uint32_t steps);
 

@@ -135,6 +135,7 @@ struct search {
     struct regex_store *store;
     uint32_t *found; /* nodes in the order of discovery */
     uint32_t *parent;
+    uint8_t *byte;  /* that led there from the parent */
     uint32_t *heap; /* indices into found, smallest lower bound first */
     uint32_t *slots;
     uint32_t found_count;
@@ -194,10 +195,12 @@ static bool search_grow(struct search *search)
     search->found = found != NULL ? found : search->found;
     uint32_t *parent = realloc(search->parent, wider * sizeof *parent);
     search->parent = parent != NULL ? parent : search->parent;
+    uint8_t *byte = realloc(search->byte, wider);
+    search->byte = byte != NULL ? byte : search->byte;
     uint32_t *heap = realloc(search->heap, wider * sizeof *heap);
     search->heap = heap != NULL ? heap : search->heap;
     uint32_t *slots = calloc(2 * (size_t)wider, sizeof *slots);
-    if (found == NULL || parent == NULL || heap == NULL || slots == NULL) {
+    if (found == NULL || parent == NULL || byte == NULL || heap == NULL || slots == NULL) {
         free(slots);
         search->failed = true;
         return false;
@@ -210,7 +213,7 @@ static bool search_grow(struct search *search)
     return true;
 }
 
-static void search_add(struct search *search, uint32_t node, uint32_t parent)
+static void search_add(struct search *search, uint32_t node, uint32_t parent, uint8_t byte)
 {
     if (search->failed || (search->found_count == search->capacity && !search_grow(search)))
         return;
@@ -219,6 +222,7 @@ static void search_add(struct search *search, uint32_t node, uint32_t parent)
         return;
     search->found[search->found_count] = node;
     search->parent[search->found_count] = parent;
+    search->byte[search->found_count] = byte;
     search->slots[slot] = ++search->found_count;
     heap_push(search, search->found_count - 1);
 }
@@ -227,6 +231,7 @@ static void search_fini(struct search *search)
 {
     free(search->found);
     free(search->parent);
+    free(search->byte);
     free(search->heap);
     free(search->slots);
 }
@@ -274,15 +279,6 @@ static enum regex_liveness known_liveness(const struct regex_store *store, uint3
     return (enum regex_liveness)here->liveness;
 }
 
-static void note_live_path(struct search *search, uint32_t index)
-{
-    for (;; index = search->parent[index]) {
-        search->store->nodes[search->found[index]].liveness = REGEX_LIVE;
-        if (index == 0)
-            return;
-    }
-}
-
 static void note_live_byte(struct regex_store *store, uint8_t byte)
 {
     uint32_t at = 0;
@@ -292,14 +288,79 @@ static void note_live_byte(struct regex_store *store, uint8_t byte)
     store->live_bytes[0] = byte;
 }
 
-/* Tries the bytes that ended the latest searches, one node after the other, before a search tries
- * all classes: the states of a long text are new, but end alike. */
+/* Puts a path in front, once. */
+static void note_live_path(struct regex_store *store, const struct regex_live_path *path)
+{
+    uint32_t at = 0;
+    while (at + 1 < REGEX_LIVE_PATHS && memcmp(&store->live_paths[at], path, sizeof *path) != 0)
+        at++;
+    memmove(store->live_paths + 1, store->live_paths, at * sizeof *path);
+    store->live_paths[0] = *path;
+}
+
+/* The nodes from the first one to `index` are live, because `byte` leads to a live one. */
+static void note_found(struct search *search, uint32_t index, uint8_t byte)
+{
+    uint8_t bytes[REGEX_PATH_BYTES] = {byte};
+    uint32_t count = 1;
+    for (;; index = search->parent[index]) {
+        search->store->nodes[search->found[index]].liveness = REGEX_LIVE;
+        if (index == 0)
+            break;
+        if (count < REGEX_PATH_BYTES)
+            bytes[count] = search->byte[index];
+        count++;
+    }
+    note_live_byte(search->store, byte);
+    if (count > REGEX_PATH_BYTES)
+        return;
+    struct regex_live_path path = {.count = (uint8_t)count};
+    for (uint32_t i = 0; i < count; i++)
+        path.bytes[i] = bytes[count - 1 - i];
+    note_live_path(search->store, &path);
+}
+
+/* Follows the bytes of a path as long as liveness is unknown. */
+static bool is_live_by_path(struct regex_store *store, uint32_t node,
+                            const struct regex_live_path *path, uint32_t *steps)
+{
+    uint32_t passed[REGEX_PATH_BYTES];
+    for (uint32_t i = 0; *steps > 0 && i < path->count; i++) {
+        passed[i] = node;
+        node = regex_derivative(store, node, path->bytes[i]);
+        --*steps;
+        if (node == REGEX_FAILED)
+            return false;
+        enum regex_liveness here = known_liveness(store, node);
+        if (here == REGEX_DEAD)
+            return false;
+        if (here == REGEX_LIVENESS_UNKNOWN)
+            continue;
+        note_live_byte(store, path->bytes[i]);
+        for (uint32_t p = 0; p <= i; p++)
+            store->nodes[passed[p]].liveness = REGEX_LIVE;
+        return true;
+    }
+    return false;
+}
+
+/* Tries what the latest searches found before a search tries all classes: the states of a long text
+ * are new, but end alike. First the paths that ended them, then, one node after the other, their
+ * last bytes. */
 static bool is_live_by_recent(struct regex_store *store, uint32_t node, uint32_t *steps)
 {
-    uint32_t path[REGEX_LIVE_BYTES];
-    for (uint32_t depth = 0; depth < REGEX_LIVE_BYTES && node != REGEX_NOTHING; depth++) {
-        uint32_t below = REGEX_NOTHING;
-        path[depth] = node;
+    for (uint32_t p = 0; p < REGEX_LIVE_PATHS && store->live_paths[p].count > 0; p++) {
+        const struct regex_live_path path = store->live_paths[p];
+        if (is_live_by_path(store, node, &path, steps)) {
+            note_live_path(store, &path);
+            return true;
+        }
+    }
+    uint32_t nodes[REGEX_LIVE_BYTES];
+    struct regex_live_path path = {0};
+    while (path.count < REGEX_LIVE_BYTES && node != REGEX_NOTHING) {
+        uint32_t below = REGEX_NOTHING, depth = path.count++;
+        nodes[depth] = node;
         for (uint32_t i = 0; i < REGEX_LIVE_BYTES && store->live_bytes[i] != 0; i++) {
             uint8_t byte = store->live_bytes[i];
             uint32_t next = *steps == 0 ? REGEX_FAILED : regex_derivative(store, node, byte);
@@ -308,13 +369,17 @@ static bool is_live_by_recent(struct regex_store *store, uint32_t node, uint32_t
             --*steps;
             enum regex_liveness here = known_liveness(store, next);
             if (here == REGEX_LIVE) {
+                path.bytes[depth] = byte;
                 note_live_byte(store, byte);
+                note_live_path(store, &path);
                 for (uint32_t d = 0; d <= depth; d++)
-                    store->nodes[path[d]].liveness = REGEX_LIVE;
+                    store->nodes[nodes[d]].liveness = REGEX_LIVE;
                 return true;
             }
-            if (here == REGEX_LIVENESS_UNKNOWN && below == REGEX_NOTHING)
+            if (here == REGEX_LIVENESS_UNKNOWN && below == REGEX_NOTHING) {
                 below = next;
+                path.bytes[depth] = byte;
+            }
         }
         node = below;
     }
@@ -331,8 +396,14 @@ enum regex_liveness regex_liveness(struct regex_store *store, uint32_t node,
         return known;
     if (is_live_by_recent(store, node, &steps))
         return REGEX_LIVE;
+    struct regex_classes own;
+    if (classes == NULL) {
+        if (!regex_classes_of(store, node, &own))
+            return REGEX_LIVENESS_UNKNOWN;
+        classes = &own;
+    }
     struct search search = {.store = store};
-    search_add(&search, node, 0);
+    search_add(&search, node, 0, 0);
     while (search.heap_count > 0 && known == REGEX_LIVENESS_UNKNOWN && !search.failed) {
         uint32_t index = heap_pop(&search);
         struct regex_byte_set done = {{0}};
@@ -353,11 +424,10 @@ enum regex_liveness regex_liveness(struct regex_store *store, uint32_t node,
             steps--;
             enum regex_liveness here = known_liveness(store, next);
             if (here == REGEX_LIVE) {
-                note_live_path(&search, index);
-                note_live_byte(store, byte);
+                note_found(&search, index, byte);
                 known = REGEX_LIVE;
             } else if (here == REGEX_LIVENESS_UNKNOWN) {
-                search_add(&search, next, index);
+                search_add(&search, next, index, byte);
             }
         }
     }

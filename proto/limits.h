@@ -238,8 +238,8 @@
 /* memory of a grammar while it is built: tables that are a few times the blob; half a million nodes,
  * which take 0.2 s */
 #define LIMIT_GRAMMAR_BUILD_BYTES (40u << 20)
-/* steps of building a grammar, each 10 to 20 ns: at most 0.2 s */
-#define LIMIT_GRAMMAR_BUILD_FUEL 11000000u
+/* steps of building a grammar, up to 20 ns: at most 0.15 s */
+#define LIMIT_GRAMMAR_BUILD_FUEL 7500000u
 /* derivatives that decide whether one regex is empty; about 1 ms */
 #define LIMIT_GRAMMAR_EMPTY_STEPS 2000u
 /* a count in a regex or a rule; more are written as unbounded by generators */

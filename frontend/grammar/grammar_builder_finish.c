@@ -31,11 +31,9 @@ struct finish {
 /* True also if that could not be decided; liveness_is_known() tells. */
 static bool terminal_is_productive(struct grammar_builder *builder, regex_id regex)
 {
-    struct regex_classes classes;
     if (!builder->store.nodes[regex].is_complex)
         return regex != REGEX_NOTHING;
-    return regex_classes_of(&builder->store, regex, &classes) &&
-           regex_liveness(&builder->store, regex, &classes, TERMINAL_STEPS) != REGEX_DEAD;
+    return regex_liveness(&builder->store, regex, NULL, TERMINAL_STEPS) != REGEX_DEAD;
 }
 
 static bool liveness_is_known(struct grammar_builder *builder, regex_id regex)

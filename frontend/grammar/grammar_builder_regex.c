@@ -316,12 +316,11 @@ bool grammar_regex_is_nothing(struct grammar_builder *builder, regex_id x, bool 
     struct regex_store *store = &builder->store;
     uint64_t kept = store->fuel > QUESTION_FUEL ? store->fuel - QUESTION_FUEL : 0;
     store->fuel -= kept;
-    struct regex_classes classes;
     enum regex_liveness liveness = REGEX_LIVENESS_UNKNOWN;
     if (!store->nodes[x].is_complex)
         liveness = x == REGEX_NOTHING ? REGEX_DEAD : REGEX_LIVE;
-    else if (regex_classes_of(store, x, &classes))
-        liveness = regex_liveness(store, x, &classes, LIMIT_GRAMMAR_EMPTY_STEPS);
+    else
+        liveness = regex_liveness(store, x, NULL, LIMIT_GRAMMAR_EMPTY_STEPS);
     if (store->failure == REGEX_OUT_OF_FUEL && kept > 0)
         store->failure = REGEX_FINE;
     store->fuel += kept;

@@ -405,7 +405,7 @@ static const struct schema_keyword *keyword_find(struct schema_compiler *compile
 {
     for (size_t i = 0; i < sizeof(KEYWORDS) / sizeof(KEYWORDS[0]); i++) {
         const char *name = KEYWORDS[i].name;
-        if (strcasecmp(value->string, name) != 0)
+        if (((value->string[0] ^ name[0]) & ~0x20) != 0 || strcasecmp(value->string, name) != 0)
             continue;
         if (strcmp(value->string, name) != 0)
             schema_refuse(compiler, schema, value->string,

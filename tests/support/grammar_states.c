@@ -114,6 +114,10 @@ static regex_id random_string(struct drawing *d)
 {
     static const uint32_t maxima[] = {3, 12, 40, 300, GRAMMAR_UNBOUNDED, GRAMMAR_UNBOUNDED};
     uint32_t maximum = maxima[below(d, 6)];
+    if (below(d, 4) == 0) { /* an even number of characters */
+        regex_id two = grammar_regex_repeat(d->b, string_character(d), 2, 2);
+        return quoted(d, grammar_regex_repeat(d->b, two, 0, maximum / 2));
+    }
     return quoted(d, grammar_regex_repeat(d->b, string_character(d), below(d, 3), maximum));
 }
 
@@ -146,6 +150,46 @@ static symbol_id mark(struct drawing *d, const char *text)
 
 static symbol_id random_value(struct drawing *d, uint32_t depth);
 
+/* Names that a pattern of patternProperties matches. */
+static regex_id random_pattern(struct drawing *d)
+{
+    static const char *const parts[] = {"a", "na", "i", "\xC3\xA4"};
+    static const struct code_point_range no_e[] = {
+        {0x20, 0x21}, {0x23, 0x5B}, {0x5D, 'e' - 1}, {'f', 0x7E}, {0x80, 0x10FFFF}};
+    static const struct code_point_range dot[] = {
+        {0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x7E}, {0x80, 0x2027}, {0x202A, 0x10FFFF}};
+    regex_id any = grammar_regex_repeat(d->b, string_character(d), 0, GRAMMAR_UNBOUNDED);
+    regex_id with_part = grammar_regex_concat(d->b, literal(d, parts[below(d, 4)]), any);
+    switch (below(d, 4)) {
+    case 0: return with_part;
+    case 1: return grammar_regex_concat(d->b, any, with_part);
+    case 2:
+        return grammar_regex_repeat(d->b, grammar_regex_code_points(d->b, no_e, 5), below(d, 2),
+                                    GRAMMAR_UNBOUNDED);
+    default:
+        return grammar_regex_repeat(d->b, grammar_regex_code_points(d->b, dot, 5), 1,
+                                    below(d, 2) ? 4 : 255);
+    }
+}
+
+/* Undeclared members, whose values depend on which of two patterns match their names. */
+static symbol_id patterned_members(struct drawing *d, regex_id known)
+{
+    regex_id patterns[2] = {random_pattern(d), random_pattern(d)};
+    symbol_id members[4];
+    for (uint32_t m = 0; m < 4; m++) {
+        regex_id name = grammar_regex_repeat(d->b, string_character(d), 0, GRAMMAR_UNBOUNDED);
+        for (uint32_t p = 0; p < 2; p++)
+            name = grammar_regex_and(
+                d->b, name, m >> p & 1 ? patterns[p] : grammar_regex_not(d->b, patterns[p]));
+        regex_id key = grammar_regex_and(d->b, quoted(d, name), grammar_regex_not(d->b, known));
+        symbol_id value = m == 0 ? d->free_json : grammar_terminal(d->b, random_string(d));
+        symbol_id parts[4] = {mark(d, ","), grammar_terminal(d->b, key), mark(d, ":"), value};
+        members[m] = grammar_sequence(d->b, parts, 4);
+    }
+    return grammar_repeat(d->b, grammar_choice(d->b, members, 4), 0, GRAMMAR_UNBOUNDED);
+}
+
 /* Members in order, each with the comma before it; all but the first may be left out; then any
  * other keys. */
 static symbol_id random_object(struct drawing *d, uint32_t depth)
@@ -164,7 +208,10 @@ static symbol_id random_object(struct drawing *d, uint32_t depth)
         symbol_id whole = grammar_sequence(d->b, i == 0 ? member + 1 : member, i == 0 ? 3 : 4);
         parts[count++] = i > 0 && below(d, 2) ? grammar_optional(d->b, whole) : whole;
     }
-    if (below(d, 2)) {
+    uint32_t others = below(d, 3);
+    if (others == 1)
+        parts[count++] = patterned_members(d, known);
+    if (others == 2) {
         regex_id key =
             quoted(d, grammar_regex_repeat(d->b, string_character(d), 0, GRAMMAR_UNBOUNDED));
         regex_id other = grammar_regex_and(d->b, key, grammar_regex_not(d->b, known));

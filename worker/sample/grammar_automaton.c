@@ -37,8 +37,7 @@ static bool widen(struct grammar_automaton *automaton, uint32_t **words, uint32_
     return true;
 }
 
-/* The state of a node: dead if nothing matches it. */
-static uint32_t state_of(struct grammar_automaton *automaton, uint32_t node)
+uint32_t grammar_automaton_state(struct grammar_automaton *automaton, uint32_t node)
 {
     struct regex_store *store = &automaton->store;
     if (node == REGEX_FAILED || store->failure != REGEX_FINE)
@@ -73,7 +72,7 @@ uint32_t grammar_automaton_derive(struct grammar_automaton *automaton, uint32_t 
     }
     uint8_t byte = automaton->classes.representative[byte_class];
     uint32_t derivative = regex_derivative(&automaton->store, node, byte);
-    uint32_t next = state_of(automaton, derivative);
+    uint32_t next = grammar_automaton_state(automaton, derivative);
     if (next == GRAMMAR_STATE_FAILED)
         return next;
     struct regex_byte_set same = {{~0ull, ~0ull, ~0ull, ~0ull}};
@@ -120,7 +119,7 @@ static bool build_nodes(struct grammar_automaton *automaton, const struct gramma
     for (uint32_t i = 0; i < automaton->store.set_count; i++)
         regex_classes_split(&automaton->classes, &automaton->store.sets[i]);
     for (uint32_t i = 0; i < view->header->terminal_count && good; i++) {
-        terminal_states[i] = state_of(automaton, built[view->terminals[i]]);
+        terminal_states[i] = grammar_automaton_state(automaton, built[view->terminals[i]]);
         good = terminal_states[i] != GRAMMAR_STATE_FAILED;
     }
     free(built);

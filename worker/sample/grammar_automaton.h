@@ -43,6 +43,9 @@ static inline bool grammar_automaton_is_full(const struct grammar_automaton *aut
     return automaton->store.failure == REGEX_OUT_OF_MEMORY;
 }
 
+/* The state of a node of the store: dead if nothing matches it, failed as above. */
+uint32_t grammar_automaton_state(struct grammar_automaton *automaton, uint32_t node);
+
 uint32_t grammar_automaton_derive(struct grammar_automaton *automaton, uint32_t state,
                                   uint32_t byte_class);
 

@@ -84,6 +84,13 @@ struct chains {
 
 static void visit_row(struct chains *chains, uint32_t row, uint32_t parent);
 
+static void allow_words(const struct chains *chains, const uint32_t *words)
+{
+    size_t count = ((size_t)chains->vocabulary->logit_count + 31) / 32;
+    for (size_t w = 0; w < count; w++)
+        chains->words[w] |= words[w];
+}
+
 /* The tokens of the chain `parent`, `state`, whose last terminal is read by the items of `row` in
  * that state; then the chains that are one terminal longer. */
 static void visit_chain(struct chains *chains, uint32_t row, uint32_t parent, uint32_t state)
@@ -103,10 +110,8 @@ static void visit_chain(struct chains *chains, uint32_t row, uint32_t parent, ui
         return;
     }
     const struct grammar_mask_entry *entry = &cache->entries[index];
-    size_t words = ((size_t)chains->vocabulary->logit_count + 31) / 32;
     if (entry->words != NULL)
-        for (size_t w = 0; w < words; w++)
-            chains->words[w] |= entry->words[w];
+        allow_words(chains, entry->words);
     else
         for (uint32_t i = 0; i < entry->token_count; i++)
             allow(chains->words, entry->tokens[i]);
@@ -127,6 +132,28 @@ static int compare_states(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* Allows the slices of plain tokens that a start at these states proves; returns the parent of its
+ * chains. */
+static uint32_t start_chains(struct chains *chains, const uint32_t *states, size_t count)
+{
+    struct grammar_program *program = chains->rows->program;
+    uint32_t slices = grammar_slices_allowed(&program->masks.slices, chains->vocabulary,
+                                             &program->automaton, states, count);
+    if (slices > 0)
+        allow_words(chains, chains->vocabulary->slice_words[slices - 1]);
+    return GRAMMAR_CHAIN_START(slices);
+}
+
+static uint32_t unique_states(uint32_t *states, uint32_t count)
+{
+    uint32_t kept = 0;
+    qsort(states, count, sizeof *states, compare_states);
+    for (uint32_t i = 0; i < count; i++)
+        if (kept == 0 || states[kept - 1] != states[i])
+            states[kept++] = states[i];
+    return kept;
+}
+
 /* Each state of the items that read once. */
 static void visit_row(struct chains *chains, uint32_t row, uint32_t parent)
 {
@@ -141,10 +168,11 @@ static void visit_row(struct chains *chains, uint32_t row, uint32_t parent)
     for (uint32_t i = here.first; i < here.waiting; i++)
         if (chains->rows->items[i].state != GRAMMAR_ITEM_TOKEN)
             states[count++] = chains->rows->items[i].state;
-    qsort(states, count, sizeof *states, compare_states);
+    count = unique_states(states, count);
+    if (parent == GRAMMAR_CHAIN_START(0))
+        parent = start_chains(chains, states, count);
     for (uint32_t i = 0; i < count && chains->end == CHAINS_DONE; i++)
-        if (i == 0 || states[i] != states[i - 1])
-            visit_chain(chains, row, parent, states[i]);
+        visit_chain(chains, row, parent, states[i]);
     if (states != few)
         free(states);
 }
@@ -156,7 +184,7 @@ enum grammar_result grammar_mask_fill(const struct grammar_vocabulary *vocabular
     grammar_mask_cache_trim(&rows->program->masks, LIMIT_GRAMMAR_MASK_BYTES);
     allow_named(vocabulary, rows, words);
     struct chains chains = {vocabulary, rows, words, LIMIT_GRAMMAR_CHAINS, CHAINS_DONE};
-    visit_row(&chains, base - 1, GRAMMAR_CHAIN_START);
+    visit_row(&chains, base - 1, GRAMMAR_CHAIN_START(0));
     grammar_rows_cut(rows, base);
     if (chains.end == CHAINS_DONE)
         return GRAMMAR_OK;

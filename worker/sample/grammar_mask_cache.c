@@ -1,13 +1,5 @@
 /*
  * Walks the trie with one terminal's automaton and keeps the results.
- *
- * A walk over the whole vocabulary takes about a millisecond where most tokens are allowed, which
- * is the rule inside strings. So tokens of plain characters (those that a JSON string has as they
- * are) are sliced by length, with a mask for each slice: where the terminal goes on with enough
- * arbitrary plain characters and cannot end within them, the slices' masks are taken and only the
- * other tokens are walked. That is proven from the state's regex (X{m,n} & ~E) T: X contains every
- * plain character, n is at least the slice's length and more than E's, which is finite, so that a
- * text can always leave E, and no text of plain characters matches T. X{m,n} and ~E may be several.
  */
 #include "worker/sample/grammar_mask_cache.h"
 
@@ -19,10 +11,6 @@
 #include "worker/sample/grammar_trie.h"
 
 #define FIRST_ENTRIES 256u
-/* Bytes of an excluded text; a name of a member */
-#define LONGEST_EXCEPTION 100000u
-
-enum { FACT_CHARACTER_KNOWN = 1, FACT_CHARACTER = 2, FACT_TAIL_KNOWN = 4, FACT_TAIL = 8 };
 
 struct walk {
     struct grammar_mask_cache *cache;
@@ -49,7 +37,7 @@ void grammar_mask_cache_fini(struct grammar_mask_cache *cache)
     drop_entries(cache);
     free(cache->entries);
     free(cache->slots);
-    free(cache->node_facts);
+    grammar_slices_fini(&cache->slices);
     free(cache->found_tokens);
     free(cache->found_exits);
 }
@@ -184,153 +172,6 @@ static void walk_rest(struct walk *walk, const struct grammar_rest *rest, uint32
     }
 }
 
-/* --- Slices ------------------------------------------------------------------------------------- */
-
-static uint8_t *facts_of(struct walk *walk, uint32_t node)
-{
-    struct grammar_mask_cache *cache = walk->cache;
-    if (node >= cache->node_fact_count) {
-        uint32_t wider = cache->node_fact_count == 0 ? 1024 : cache->node_fact_count;
-        while (wider <= node)
-            wider *= 2;
-        uint8_t *facts = realloc(cache->node_facts, wider);
-        if (facts == NULL) {
-            walk->failed = true;
-            return NULL;
-        }
-        memset(facts + cache->node_fact_count, 0, wider - cache->node_fact_count);
-        cache->node_facts = facts;
-        cache->node_fact_count = wider;
-    }
-    return &cache->node_facts[node];
-}
-
-static uint32_t byte_range(struct regex_store *store, uint8_t first, uint8_t last)
-{
-    uint64_t words[4] = {0};
-    for (uint32_t byte = first; byte <= last; byte++)
-        words[byte / 64] |= 1ull << byte % 64;
-    return regex_set(store, words);
-}
-
-/* One plain character, as grammar_vocabulary.c slices them. */
-static uint32_t plain_character(struct regex_store *store)
-{
-    uint64_t ascii[4] = {0};
-    for (uint32_t byte = 0x20; byte < 0x7F; byte++)
-        if (byte != '"' && byte != '\\')
-            ascii[byte / 64] |= 1ull << byte % 64;
-    uint32_t any = byte_range(store, 0x80, 0xBF);
-    uint32_t two = regex_concat(store, any, any);
-    const struct {
-        uint8_t first, last, next_first, next_last;
-        uint32_t tail;
-    } leads[] = {
-        {0xC2, 0xDF, 0x80, 0xBF, REGEX_EMPTY}, {0xE0, 0xE0, 0xA0, 0xBF, any},
-        {0xE1, 0xEC, 0x80, 0xBF, any},         {0xED, 0xED, 0x80, 0x9F, any},
-        {0xEE, 0xEF, 0x80, 0xBF, any},         {0xF0, 0xF0, 0x90, 0xBF, two},
-        {0xF1, 0xF3, 0x80, 0xBF, two},         {0xF4, 0xF4, 0x80, 0x8F, two},
-    };
-    uint32_t plain = regex_set(store, ascii);
-    for (size_t i = 0; i < sizeof leads / sizeof leads[0]; i++) {
-        uint32_t next = regex_concat(
-            store, byte_range(store, leads[i].next_first, leads[i].next_last), leads[i].tail);
-        plain =
-            regex_or(store, plain,
-                     regex_concat(store, byte_range(store, leads[i].first, leads[i].last), next));
-    }
-    return plain;
-}
-
-/* Whether no string matches both; false also if that is not known. */
-static bool is_disjoint(struct regex_store *store, uint32_t x, uint32_t y)
-{
-    struct regex_classes classes;
-    uint32_t both = regex_and(store, x, y);
-    return both != REGEX_FAILED && regex_classes_of(store, both, &classes) &&
-           regex_liveness(store, both, &classes, LIMIT_GRAMMAR_EMPTY_STEPS) == REGEX_DEAD;
-}
-
-static bool is_plain_superset(struct walk *walk, uint32_t node)
-{
-    struct regex_store *store = &walk->automaton->store;
-    uint8_t *facts = facts_of(walk, node);
-    if (facts != NULL && (*facts & FACT_CHARACTER_KNOWN) == 0) {
-        if (is_disjoint(store, walk->cache->plain, regex_not(store, node)))
-            *facts |= FACT_CHARACTER;
-        *facts |= FACT_CHARACTER_KNOWN;
-    }
-    return facts != NULL && (*facts & FACT_CHARACTER) != 0;
-}
-
-static bool has_no_plain_text(struct walk *walk, uint32_t node)
-{
-    struct regex_store *store = &walk->automaton->store;
-    uint8_t *facts = facts_of(walk, node);
-    if (facts != NULL && (*facts & FACT_TAIL_KNOWN) == 0) {
-        uint32_t text = regex_repeat(store, walk->cache->plain, 0, REGEX_UNBOUNDED);
-        if (is_disjoint(store, node, text))
-            *facts |= FACT_TAIL;
-        *facts |= FACT_TAIL_KNOWN;
-    }
-    return facts != NULL && (*facts & FACT_TAIL) != 0;
-}
-
-/* Every text of at most this many plain characters begins a text that `head`, (X{m,n} & ~E), matches
- * by plain characters alone; 0: not known. */
-static uint32_t plain_length(struct walk *walk, uint32_t head)
-{
-    struct regex_store *store = &walk->automaton->store;
-    uint32_t most = REGEX_UNBOUNDED, least = 0;
-    for (bool last = false, found = false; !last; head = store->nodes[head].b) {
-        last = store->nodes[head].kind != REGEX_KIND_AND;
-        struct regex_node part = store->nodes[last ? head : store->nodes[head].a];
-        if (part.kind == REGEX_KIND_REPEAT) {
-            most = part.maximum < most ? part.maximum : most;
-            least = part.minimum > least ? part.minimum : least;
-            found = true;
-        } else if (part.kind == REGEX_KIND_NOT &&
-                   store->nodes[part.a].longest < LONGEST_EXCEPTION) {
-            uint32_t beyond = store->nodes[part.a].longest + 1;
-            least = beyond > least ? beyond : least;
-        } else {
-            return 0;
-        }
-        if ((last && !found) ||
-            (part.kind == REGEX_KIND_REPEAT && !is_plain_superset(walk, part.a)))
-            return 0;
-    }
-    return most >= least ? most : 0;
-}
-
-static bool make_plain(struct walk *walk)
-{
-    struct regex_store *store = &walk->automaton->store;
-    if (walk->cache->plain == 0)
-        walk->cache->plain = plain_character(store);
-    if (walk->cache->plain == REGEX_FAILED) {
-        walk->cache->plain = 0;
-        walk->failed = true;
-    }
-    return !walk->failed;
-}
-
-/* Slices [0, result) are allowed after `state` and lead to no exits. */
-static uint32_t proven_slices(struct walk *walk, uint32_t state)
-{
-    struct regex_store *store = &walk->automaton->store;
-    const struct regex_node node = store->nodes[state & ~GRAMMAR_STATE_ACCEPTS];
-    uint32_t slices = 0;
-    if (node.kind != REGEX_KIND_CONCAT || !make_plain(walk))
-        return 0;
-    uint32_t length = plain_length(walk, node.a);
-    while (slices < GRAMMAR_SLICES && length >= walk->vocabulary->slice_length[slices])
-        slices++;
-    if (slices == 0 || walk->failed || !has_no_plain_text(walk, node.b))
-        return 0;
-    return store->failure == REGEX_FINE ? slices : 0;
-}
-
 /* --- Entries ------------------------------------------------------------------------------------ */
 
 static uint32_t *copy_list(struct walk *walk, const uint32_t *list, uint32_t count)
@@ -346,13 +187,13 @@ static uint32_t *copy_list(struct walk *walk, const uint32_t *list, uint32_t cou
     return copy;
 }
 
-static void keep_tokens(struct walk *walk, struct grammar_mask_entry *entry, uint32_t slices)
+static void keep_tokens(struct walk *walk, struct grammar_mask_entry *entry)
 {
     const struct grammar_vocabulary *vocabulary = walk->vocabulary;
     const struct grammar_mask_cache *cache = walk->cache;
     size_t words = ((size_t)vocabulary->logit_count + 31) / 32;
     entry->token_count = cache->found_token_count;
-    if (slices == 0 && entry->token_count <= words) {
+    if (entry->token_count <= words / 4) {
         entry->tokens = copy_list(walk, cache->found_tokens, entry->token_count);
         return;
     }
@@ -362,9 +203,6 @@ static void keep_tokens(struct walk *walk, struct grammar_mask_entry *entry, uin
         walk->failed = true;
         return;
     }
-    for (uint32_t s = 0; s < slices; s++)
-        for (size_t w = 0; w < words; w++)
-            entry->words[w] |= vocabulary->slice_words[s][w];
     for (uint32_t i = 0; i < cache->found_token_count; i++)
         entry->words[cache->found_tokens[i] / 32] |= 1u << cache->found_tokens[i] % 32;
 }
@@ -394,14 +232,13 @@ static void keep_exits(struct walk *walk, struct grammar_mask_entry *entry, bool
 static void fill_entry(struct walk *walk, struct grammar_mask_entry *entry)
 {
     struct grammar_mask_cache *cache = walk->cache;
-    uint32_t slices = 0;
+    bool is_start = entry->parent >= GRAMMAR_CHAIN_START(GRAMMAR_SLICES);
     cache->found_token_count = cache->found_exit_count = 0;
-    if (entry->parent == GRAMMAR_CHAIN_START) {
-        slices = proven_slices(walk, entry->state);
-        if (slices > 0)
-            walk_rest(walk, &walk->vocabulary->rest[slices - 1], entry->state);
-        else
-            walk_below(walk, 0, entry->state);
+    if (entry->parent == GRAMMAR_CHAIN_START(0)) {
+        walk_below(walk, 0, entry->state);
+    } else if (is_start) {
+        uint32_t slices = GRAMMAR_CHAIN_START(0) - entry->parent;
+        walk_rest(walk, &walk->vocabulary->rest[slices - 1], entry->state);
     } else {
         const struct grammar_mask_entry *parent = &cache->entries[entry->parent];
         for (uint32_t i = 0; i < parent->exit_count && !walk->failed; i++)
@@ -409,8 +246,8 @@ static void fill_entry(struct walk *walk, struct grammar_mask_entry *entry)
     }
     if (walk->failed)
         return;
-    keep_tokens(walk, entry, slices);
-    keep_exits(walk, entry, entry->parent != GRAMMAR_CHAIN_START);
+    keep_tokens(walk, entry);
+    keep_exits(walk, entry, !is_start);
 }
 
 static uint32_t chain_hash(uint32_t parent, uint32_t state)

@@ -14,10 +14,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "worker/sample/grammar_slices.h"
+
 struct grammar_automaton;
 struct grammar_vocabulary;
 
-#define GRAMMAR_CHAIN_START UINT32_MAX /* as the parent: the chain is one terminal */
+/* As the parent: the chain is one terminal. Its entry leaves out the plain tokens of the first
+ * `slices` slices, which the mask has already, and exits that lead to no other token. */
+#define GRAMMAR_CHAIN_START(slices) (UINT32_MAX - (slices))
 
 struct grammar_mask_entry {
     uint32_t parent; /* entry of the chain without its last terminal */
@@ -36,15 +40,13 @@ struct grammar_mask_cache {
     uint32_t *slots; /* hash table of entry + 1 */
     uint32_t slot_mask;
     size_t bytes;
-    uint8_t *node_facts; /* [node_fact_count] what is known of regex nodes for slices */
-    uint32_t node_fact_count;
+    struct grammar_slices slices;
     uint32_t *found_tokens; /* scratch of one walk, grown as needed */
     uint32_t *found_exits;
     uint32_t found_token_count;
     uint32_t found_token_capacity;
     uint32_t found_exit_count;
     uint32_t found_exit_capacity;
-    uint32_t plain; /* regex of one plain character, 0: not built yet */
 };
 
 void grammar_mask_cache_fini(struct grammar_mask_cache *cache);

@@ -24,8 +24,7 @@ struct grammar_trie_node {
     bool is_shared; /* further tokens are exactly this text */
 };
 
-/* Tokens of plain characters only (valid UTF-8 without quotes, backslashes and control characters)
- * are sliced by their number of characters. */
+/* Tokens of plain characters only (grammar_plain.h) are sliced by their number of characters. */
 #define GRAMMAR_SLICES 3u
 
 /* The tokens outside the first slices, as nodes of the trie without its root. */
@@ -55,7 +54,7 @@ struct grammar_vocabulary {
     uint32_t *same_text; /* [token_count] next token with the same bytes, or GRAMMAR_NO_TOKEN */
     uint32_t longest;    /* bytes of the longest token */
     uint32_t slice_length[GRAMMAR_SLICES];                   /* maximum number of characters */
-    uint32_t *slice_words[GRAMMAR_SLICES];                   /* masks */
+    uint32_t *slice_words[GRAMMAR_SLICES];                   /* [k]: mask of the slices 0 to k */
     struct grammar_rest rest[GRAMMAR_SLICES];                /* [k]: without the slices 0 to k */
     pthread_mutex_t lock;                                    /* of the programs */
     struct grammar_program *programs[GRAMMAR_KEPT_PROGRAMS]; /* most recently opened first */

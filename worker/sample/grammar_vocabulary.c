@@ -9,7 +9,7 @@
 
 #include "proto/limits.h"
 #include "proto/must.h"
-#include "proto/utf8.h"
+#include "worker/sample/grammar_plain.h"
 #include "worker/sample/grammar_program.h"
 #include "worker/sample/grammar_trie.h"
 
@@ -141,21 +141,16 @@ static bool build_trie(struct grammar_vocabulary *vocabulary)
 
 /* --- Slices ------------------------------------------------------------------------------------- */
 
-static const uint32_t SLICE_LENGTHS[GRAMMAR_SLICES] = {10, 30, LIMIT_TOKEN_BYTES};
+static const uint32_t FIRST_SLICE_LENGTHS[GRAMMAR_SLICES - 1] = {10, 30};
 
 /* The slice of a text, or GRAMMAR_SLICES. */
-static uint8_t slice_of(const char *text, size_t bytes)
+static uint8_t slice_of(const uint8_t *text, size_t bytes)
 {
-    uint32_t characters = 0;
-    for (size_t at = 0; at < bytes; characters++) {
-        bool valid;
-        unsigned char first = (unsigned char)text[at];
-        at += utf8_scan(text + at, bytes - at, &valid);
-        if (!valid || first < 0x20 || first == 0x7F || first == '"' || first == '\\')
-            return GRAMMAR_SLICES;
-    }
+    uint32_t characters;
+    if (!grammar_plain_count(text, bytes, &characters))
+        return GRAMMAR_SLICES;
     uint8_t slice = 0;
-    while (characters > SLICE_LENGTHS[slice])
+    while (slice < GRAMMAR_SLICES - 1 && characters > FIRST_SLICE_LENGTHS[slice])
         slice++;
     return slice;
 }
@@ -196,16 +191,16 @@ static bool build_slices(struct grammar_vocabulary *vocabulary)
     uint32_t *numbers = malloc(((size_t)vocabulary->node_count + 1) * sizeof *numbers);
     bool good = slices != NULL && numbers != NULL;
     for (uint32_t s = 0; s < GRAMMAR_SLICES; s++) {
-        vocabulary->slice_length[s] = SLICE_LENGTHS[s];
+        vocabulary->slice_length[s] =
+            s < GRAMMAR_SLICES - 1 ? FIRST_SLICE_LENGTHS[s] : vocabulary->longest;
         vocabulary->slice_words[s] = calloc(words + 1, sizeof(uint32_t));
         good = good && vocabulary->slice_words[s] != NULL;
     }
     for (uint32_t t = 0; t < vocabulary->token_count && good; t++) {
         uint32_t at = vocabulary->offsets[t], end = vocabulary->offsets[t + 1];
-        slices[t] =
-            at == end ? GRAMMAR_SLICES : slice_of((const char *)vocabulary->bytes + at, end - at);
-        if (slices[t] < GRAMMAR_SLICES)
-            vocabulary->slice_words[slices[t]][t / 32] |= 1u << t % 32;
+        slices[t] = at == end ? GRAMMAR_SLICES : slice_of(vocabulary->bytes + at, end - at);
+        for (uint32_t s = slices[t]; s < GRAMMAR_SLICES; s++)
+            vocabulary->slice_words[s][t / 32] |= 1u << t % 32;
     }
     for (uint32_t s = 0; s < GRAMMAR_SLICES && good; s++)
         good = add_rest(vocabulary, slices, s, numbers);

@@ -323,8 +323,8 @@ static void recent_bytes_are_tried_first(void **state)
     assert_int_equal(liveness(next, 1), REGEX_LIVE);
     assert_int_equal(store.nodes[next].liveness, REGEX_LIVE);
     uint32_t four = with_end(4, "qz", 'z');
-    assert_int_equal(liveness(four, 3), REGEX_LIVENESS_UNKNOWN);
-    assert_int_equal(liveness(four, 4), REGEX_LIVE);
+    assert_int_equal(liveness(four, 4), REGEX_LIVENESS_UNKNOWN); /* one for the path "q" */
+    assert_int_equal(liveness(four, 5), REGEX_LIVE);
     for (uint32_t at = four, depth = 0; depth < 4; depth++) {
         assert_int_equal(store.nodes[at].liveness, REGEX_LIVE);
         at = regex_derivative(&store, at, 'q');
@@ -337,6 +337,45 @@ static void recent_bytes_are_tried_first(void **state)
                          REGEX_LIVE);
     }
     assert_memory_equal(store.live_bytes, "dfec", REGEX_LIVE_BYTES);
+}
+
+static void assert_path(uint32_t index, const char *bytes)
+{
+    assert_int_equal(store.live_paths[index].count, strlen(bytes));
+    assert_memory_equal(store.live_paths[index].bytes, bytes, strlen(bytes));
+}
+
+/* What ended a search is tried byte by byte before anything else, the latest first. */
+static void recent_paths_are_tried_first(void **state)
+{
+    (void)state;
+    assert_int_equal(liveness(with_end(6, "pq", 'p'), 1000), REGEX_LIVE);
+    const struct regex_live_path first = store.live_paths[0];
+    assert_int_equal(first.count, 6);
+    assert_int_equal(first.bytes[5], 'q');
+    uint32_t six = with_end(6, "pqr", 'r');
+    assert_int_equal(liveness(six, 5), REGEX_LIVENESS_UNKNOWN);
+    assert_int_equal(liveness(six, 6), REGEX_LIVE);
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_int_equal(store.nodes[six].liveness, REGEX_LIVE);
+        six = regex_derivative(&store, six, first.bytes[i]);
+    }
+    assert_int_equal(store.live_paths[1].count, 0);
+    /* Four paths are kept, each once. */
+    const char *texts[] = {"stu", "vwx", "stuvw", "yz", "stu"};
+    for (size_t i = 0; i < 5; i++) {
+        uint32_t longer = (uint32_t)strlen(texts[i]) + 1;
+        uint32_t others = regex_repeat(&store, set_of(i < 4 ? "stuvwxyz" : "stu"), longer, longer);
+        uint32_t node = regex_and(&store, text(texts[i]), regex_not(&store, others));
+        assert_int_equal(liveness(node, 1000), REGEX_LIVE);
+    }
+    assert_path(0, "stuvw"); /* its beginning ended the last search */
+    assert_path(1, "yz");
+    assert_path(2, "vwx");
+    assert_path(3, "stu");
+    /* A longer path than is kept is found, and not kept. */
+    assert_int_equal(liveness(with_end(REGEX_PATH_BYTES + 1, "kl", 'k'), 100000), REGEX_LIVE);
+    assert_path(0, "stuvw");
 }
 
 /* A search over all derivatives. */
@@ -475,6 +514,7 @@ int main(void)
         TEST(steps_bound_the_search),
         TEST(a_found_path_is_live),
         TEST(recent_bytes_are_tried_first),
+        TEST(recent_paths_are_tried_first),
         TEST(random_expressions_are_live_if_a_string_matches),
         TEST(states_with_the_smallest_bound_come_first),
         TEST(the_order_holds_among_many),

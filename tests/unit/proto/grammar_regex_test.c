@@ -196,10 +196,12 @@ static void tables_grow_and_keep_ids(void **state)
         assert_int_equal(repeat(sets[i], 2, 3 + i), nodes[i]);
     }
     assert_int_equal(store.node_count, 3 + 2 * NODES);
-    assert_int_equal(store.bytes, store.node_capacity * sizeof *store.nodes +
-                                      (store.slot_mask + 1) * sizeof *store.slots +
-                                      store.set_capacity * sizeof *store.sets +
-                                      (store.set_slot_mask + 1) * sizeof *store.set_slots);
+    assert_int_equal(store.derived_mask + 1, store.node_capacity);
+    assert_int_equal(store.bytes,
+                     store.node_capacity * (sizeof *store.nodes + sizeof *store.derived) +
+                         (store.slot_mask + 1) * sizeof *store.slots +
+                         store.set_capacity * sizeof *store.sets +
+                         (store.set_slot_mask + 1) * sizeof *store.set_slots);
 }
 
 /* --- What nodes record -------------------------------------------------------------------------- */
