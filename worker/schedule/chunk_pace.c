@@ -5,9 +5,11 @@
  * otherwise wait for many steps while the streams that they will become are missing from each of
  * those.
  *
- * Few prompts do not stall many streams: while one sequence or at most WAITING_SHARE of them are prompts, a step takes
- * at most STALL_RATIO times one in which all of them decode, unless rows cost much more in such steps. With more
- * prompts only the target counts, so a server that is full of them computes them in the cheapest chunks.
+ * Prompts do not stall streams: a step takes at most STALL_RATIO times one in which all running sequences decode,
+ * unless rows cost much more in such steps. This holds while one sequence or at most WAITING_SHARE of them are prompts.
+ * With more it holds if the load is mostly decoding (LIGHT_PROMPTS rows a token), and longer for more than CALM_STREAMS,
+ * whose tokens a large chunk delays together. A server that is full of prompts computes them in the cheapest chunks
+ * within the target.
  *
  * Classes end at full tiles of the matrix units (multiples of 32, 64, 128 ... rows), and a chunk
  * fills a step up to the end of a class. A step that ends far before its class does pays for rows
@@ -15,7 +17,7 @@
  *
  * Prices that are not measured again fade slowly, so that a size which was slow once is tried
  * again. A class that was never measured has the price of steps without streams, or that of the
- * next smaller class.
+ * next smaller or larger class, whichever is lower.
  */
 #include "worker/schedule/chunk_pace.h"
 
@@ -37,6 +39,12 @@
 #define STALL_PRICE       1.3 /* of a row in such steps, to the lowest one */
 #define NEARLY            0.8 /* of a number of streams, measured: enough to know the time of their steps */
 #define WAITING_SHARE     0.1
+#define LIGHT_PROMPTS     4.0
+#define CALM_STREAMS      64u
+#define NEW_ANSWER_WEIGHT 0.05
+#define FIRST_STEPS       200u /* with prompts beside streams. In these chunks have */
+#define UNKNOWN_ROWS      4u /* rows for each sequence, if the time of their steps is not measured, */
+#define LEAST_UNKNOWN     256u /* but so many rows at least */
 
 static const uint32_t class_ends[CHUNK_PACE_CLASSES] = {
     1,   2,   4,   8,   16,   32,   64,   96,   128,  192,
@@ -130,6 +138,7 @@ void chunk_pace_note(struct chunk_pace *pace, uint32_t prompt_rows, uint32_t dec
     uint32_t class = class_of(rows);
     double streams_us = decode_time(pace, decode_rows);
     bool mixed = streams_us > 0.0;
+    pace->mixed_steps += decode_rows > 0 && pace->mixed_steps < UINT32_MAX;
     double *price = mixed ? &pace->added_us[class] : &pace->alone_us[class];
     double added_us = time_us - streams_us;
     if (added_us < MIN_ADDED_SHARE * time_us)
@@ -138,6 +147,18 @@ void chunk_pace_note(struct chunk_pace *pace, uint32_t prompt_rows, uint32_t dec
     average(price, added_us / (double)(mixed ? prompt_rows : rows), part * part);
     if (mixed)
         fade_others(pace, class);
+}
+
+void chunk_pace_note_answer(struct chunk_pace *pace, uint32_t tokens)
+{
+    double weight = pace->answer_tokens > 0.0 ? NEW_ANSWER_WEIGHT : 1.0;
+    pace->answer_tokens += weight * (fmax(tokens, 1.0) - pace->answer_tokens);
+}
+
+uint32_t chunk_pace_expected_draws(const struct chunk_pace *pace, uint32_t limit)
+{
+    return pace->answer_tokens > 0.0 && pace->answer_tokens < limit ? (uint32_t)pace->answer_tokens
+                                                                    : limit;
 }
 
 static double known_price(const struct chunk_pace *pace, uint32_t class)
@@ -222,17 +243,55 @@ static struct chunk_sizes sizes_within(const struct chunk_pace *pace,
     return found;
 }
 
-/* The chunks within the target; of these the ones that do not stall the streams, if few prompts wait. */
+/* Rows of prompts for each token of what runs. */
+static double rows_per_draw(const struct chunk_request *request)
+{
+    return (double)request->prompt_tokens / fmax((double)request->draws, 1.0);
+}
+
+static bool few_wait(const struct chunk_request *request, uint32_t running)
+{
+    return request->waiting <= fmax(WAITING_SHARE * running, 1.0);
+}
+
+/* The largest of the chunks, if it has at least so many rows. */
+static struct chunk_sizes keep_flow(struct chunk_sizes few, double least_rows)
+{
+    if (few.count == 0 || few.sizes[few.count - 1].rows < least_rows)
+        return (struct chunk_sizes){.count = 0};
+    few.sizes[0] = few.sizes[few.count - 1];
+    few.lowest_us = few.sizes[0].price_us;
+    few.count = 1;
+    return few;
+}
+
+static uint32_t unknown_rows(uint32_t running)
+{
+    uint32_t rows = UNKNOWN_ROWS * running;
+    return rows > LEAST_UNKNOWN ? rows : LEAST_UNKNOWN;
+}
+
+/* The chunks within the target; of these the ones that do not stall the streams. */
 static struct chunk_sizes sizes_to_compare(const struct chunk_pace *pace,
                                            const struct chunk_request *request)
 {
-    struct chunk_sizes all = sizes_within(pace, request, request->target_us, price_of);
     uint32_t running = request->decode_rows + request->waiting;
+    double per_draw = rows_per_draw(request);
+    bool few_prompts = few_wait(request, running), known = knows_streams(pace, running);
+    bool calm = few_prompts || per_draw <= LIGHT_PROMPTS;
+    struct chunk_request bounded = *request;
+    if (calm && !few_prompts && !known && pace->mixed_steps < FIRST_STEPS)
+        bounded.most_rows = least(request->most_rows, unknown_rows(running));
+    struct chunk_sizes all = sizes_within(pace, &bounded, request->target_us, hoped_price);
     double stall_us = STALL_RATIO * decode_time(pace, running);
-    if (!knows_streams(pace, running) || stall_us >= request->target_us ||
-        request->waiting > fmax(WAITING_SHARE * running, 1.0))
+    if (!few_prompts)
+        stall_us *= fmax(1.0, running / (double)CALM_STREAMS);
+    if (!calm || !known || stall_us >= request->target_us)
         return all;
-    struct chunk_sizes few = sizes_within(pace, request, stall_us, hoped_price);
+    struct chunk_sizes few =
+        few_prompts
+            ? sizes_within(pace, request, stall_us, hoped_price)
+            : keep_flow(sizes_within(pace, request, stall_us, price_of), per_draw * running);
     return few.count > 0 && few.lowest_us <= STALL_PRICE * all.lowest_us ? few : all;
 }
 

@@ -99,6 +99,10 @@ static void add_mixed_limits(const struct worker_engine *engine, struct step_sna
                                     .target_us = engine->parts.itl_target_ms * 1000.0};
     for (uint32_t i = 0; i < snapshot->candidate_count; i++) {
         const struct step_candidate *candidate = &snapshot->candidates[i];
+        const struct sequence *sequence = sequence_table_running_at(engine->table, i);
+        request.prompt_tokens += sequence->request.run.prompt_tokens - sequence->cached_tokens;
+        request.draws += chunk_pace_expected_draws(
+            &engine->pace.chunks, sequence->tokens_max - sequence->request.run.prompt_tokens);
         if (candidate->decoding) {
             request.decode_rows += !candidate->ends;
         } else {

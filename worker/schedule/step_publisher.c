@@ -105,6 +105,8 @@ static bool tell_token(struct worker_engine *engine, struct sequence *sequence,
     enum finish_reason finish = sequence_end_at(sequence, sampled->token);
     if (finish == FINISH_LENGTH && grammar_masks_is_complete(engine, sequence))
         finish = FINISH_GRAMMAR;
+    if (finish == FINISH_STOP_TOKEN || finish == FINISH_GRAMMAR)
+        chunk_pace_note_answer(&engine->pace.chunks, sequence_generated_tokens(sequence));
     if (finish != FINISH_NONE)
         end(engine, sequence, finish);
     return finish == FINISH_NONE;
