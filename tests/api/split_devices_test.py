@@ -4,11 +4,12 @@ middle of streams, and options that cannot be met end the server with the reason
 import concurrent.futures
 import os
 import random
+import re
 import signal
 import subprocess
 
 import pytest
-from demo_model import FOLDER, chat_body, questions
+from demo_model import FOLDER, MODEL_ID, chat_body, questions
 
 from shoal_server import BUILD, COMPILING_S, PATIENCE_S, ROOT, wait_until
 
@@ -56,6 +57,12 @@ def test_answers_and_logprobs_are_those_of_one_device(server, start_server):
     first, second = worker["devices"]
     assert (first["device"], first["first_layer"], second["first_layer"]) == ("cpu", 0, first["layers"])
     assert first["layers"] + second["layers"] == LAYERS and first["memory_bytes"] > first["weights_bytes"] > 1e6
+    page = split.get("/metrics").body.decode()
+    for place, device in enumerate((first, second)):
+        for what in ("weights", "kv_cache", "memory"):
+            labels = f'model_name="{MODEL_ID}",worker="0",place="{place}",device="cpu"'
+            value, = re.findall(rf"^shoal_device_{what}_bytes{{{labels}}} (\S+)$", page, re.MULTILINE)
+            assert abs(float(value) - device[f"{what}_bytes"]) <= 1e-6 * float(value)
     (whole,) = server.get("/v1/status").json["workers"][0]["devices"]
     assert (whole["layers"], whole["memory_bytes"]) == (LAYERS, first["memory_bytes"])
     assert 0.5 * 50e6 < first["kv_cache_bytes"] + second["kv_cache_bytes"] <= 50 << 20

@@ -7,7 +7,9 @@
  */
 #include "frontend/serve/routes/route_replies.h"
 
+#include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "frontend/assets/adapter_set.h"
@@ -185,6 +187,42 @@ static void write_responses(struct response_resume *resume, struct metric_text *
                       (double)figures.file_failures);
 }
 
+/* What each device of each worker has; a device may be there more than once, hence `place`. */
+static void write_devices(const struct chat_engine *engine, uint32_t workers,
+                          struct metric_text *text)
+{
+    static const struct {
+        const char *name;
+        const char *help;
+        size_t offset;
+    } families[] = {
+        {"shoal_device_weights_bytes", "Weights on a device of a worker.",
+         offsetof(struct worker_device_status, weights_bytes)},
+        {"shoal_device_kv_cache_bytes", "KV cache and recurrent state on it.",
+         offsetof(struct worker_device_status, kv_bytes)},
+        {"shoal_device_memory_bytes", "Memory of the device.",
+         offsetof(struct worker_device_status, memory_bytes)},
+    };
+    for (size_t f = 0; f < sizeof families / sizeof families[0]; f++) {
+        metric_text_family(text, families[f].name, METRIC_GAUGE, families[f].help);
+        for (uint32_t w = 0; w < workers; w++) {
+            struct worker_status worker;
+            engine_status_read_worker(engine, w, &worker);
+            for (uint32_t i = 0; i < worker.devices.count; i++) {
+                char index[12], place[12], device[DEVICE_NAME_BYTES];
+                uint64_t bytes;
+                memcpy(&bytes, (const char *)&worker.shares[i] + families[f].offset, sizeof bytes);
+                snprintf(index, sizeof index, "%u", w);
+                snprintf(place, sizeof place, "%u", i);
+                device_name_write(worker.devices.devices[i], device);
+                const struct metric_label labels[] = {
+                    {"worker", index}, {"place", place}, {"device", device}};
+                metric_text_sample(text, labels, 3, (double)bytes);
+            }
+        }
+    }
+}
+
 /* A model that is loaded. */
 static void write_engine(struct chat_engine *engine, const char *name, struct text_buffer *out)
 {
@@ -201,6 +239,7 @@ static void write_engine(struct chat_engine *engine, const char *name, struct te
     write_adapters(assets ? assets->adapters : NULL, &text);
     text.common_count = 1;
     write_own_status(&status, &text);
+    write_devices(engine, engine_status_workers(engine), &text);
     write_media(&status.media, &text);
     write_grammars(&status.grammars, &text);
     serve_metrics_write_own(metrics, &status.totals, &text);
