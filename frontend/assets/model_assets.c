@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "frontend/assets/adapter_set.h"
@@ -270,13 +271,22 @@ static enum result name_check(const char *name, struct error_text *error)
     return RESULT_OK;
 }
 
+bool model_assets_names_match(const char *own, const char *name)
+{
+    const char *colon = strchr(own, ':');
+    size_t stem = colon ? (size_t)(colon - own) + 1 : 0;
+    if (!colon || !memchr(own, '/', stem))
+        return strcmp(own, name) == 0;
+    return strncmp(own, name, stem) == 0 && strcasecmp(own + stem, name + stem) == 0;
+}
+
 bool model_assets_has_name(const struct model_assets *assets, const char *name)
 {
     if (assets->any_name || strcmp(name, assets->model_id) == 0 ||
         adapter_set_find(assets->adapters, name))
         return true;
     for (uint32_t i = 0; i < assets->name_count; i++) {
-        if (strcmp(name, assets->names[i]) == 0)
+        if (model_assets_names_match(assets->names[i], name))
             return true;
     }
     return false;

@@ -81,6 +81,8 @@ struct model_assets_options {
 enum result model_assets_open(const struct model_assets_options *options,
                               struct model_assets *assets, struct error_text *error) RESULT_CHECKED;
 void model_assets_close(struct model_assets *assets);
+/* Whether `name` is the served name `own`; of org/name:QUANT, the quantization may be in another case. */
+bool model_assets_names_match(const char *own, const char *name);
 /* True if a request may name the model, or one of its adapters, so. */
 bool model_assets_has_name(const struct model_assets *assets, const char *name);
 

@@ -93,8 +93,9 @@ def test_a_downloaded_model_answers(hub, server, tmp_path):
 def test_the_directory_is_a_cache_at_the_start_too(hub, server, tmp_path, start_server):
     whole = server.request("POST", "/api/pull", {"name": "org/tiny:Q2_K", "stream": False})
     assert (whole.status, whole.json) == (200, {"status": "success"})
-    assert "GET /v1/models" in pull(server, "org/tiny:f16")[-1]["error"]  # it is org/tiny:F16
-    assert pull(server, "org/tiny:F16")[-1] == {"status": "success"}
+    assert pull(server, "org/tiny:f16")[-1] == {"status": "success"}  # it is org/tiny:F16
+    assert answer(server, "org/tiny:f16") == answer(server, "org/tiny:F16")
+    assert server.chat("Hello", model="Org/tiny:F16").status == 404
     assert names(server) == {"local", "org/tiny", "org/tiny:F16", "org/tiny:Q2_K"}
     assert server.chat("Hello", model="org/tiny:Q2_K").error["code"] == "model_failed"
     text = answer(server, "org/tiny")
@@ -105,6 +106,24 @@ def test_the_directory_is_a_cache_at_the_start_too(hub, server, tmp_path, start_
     assert other.get("/props?model=org/tiny").json["default_generation_settings"]["n_ctx"] == 256
     refused = other.request("POST", "/api/pull", {"model": "org/tiny"})
     assert refused.status == 403 and "--endpoint" in refused.json["error"]
+
+
+def test_an_empty_directory_is_filled(hub, tmp_path, start_server):
+    """The server starts without a model, says so, and takes what is pulled or put there; then an empty directory is an accident."""
+    server = start_server("--models-dir", str(tmp_path), "--endpoint", hub.url, *OPTIONS)
+    assert names(server) == set() and "there is no model in it" in server.log_text()
+    listed = server.get("/v1/models").json
+    assert (listed["data"], listed["first_id"], listed["last_id"]) == ([], None, None)
+    for path in ("/metrics", "/api/tags", "/api/ps", "/v1/status", "/ready", "/health"):
+        assert server.get(path).status == 200, path
+    assert server.chat("Hello", model="org/demo").error["code"] == "model_not_found"
+    assert server.chat("Hello").error["code"] == "model_required"
+    assert pull(server, "org/demo")[-1] == {"status": "success"}
+    text = answer(server, "org/demo")
+    (tmp_path / "models--org--demo").rename(tmp_path / ".away")
+    os.kill(server.process.pid, signal.SIGHUP)
+    wait_until(lambda: "the models stay as they were" in server.log_text(), "the reload to be refused")
+    assert names(server) == {"org/demo"} and answer(server, "org/demo") == text
 
 
 @pytest.mark.parametrize("body", [

@@ -144,9 +144,6 @@ static enum result places_read(const char *path, struct model_folder *folder,
                            path, LIMIT_MODELS);
     }
     closedir(opened);
-    if (result == RESULT_OK && folder->count == 0)
-        result = error_set(error, RESULT_NOT_FOUND, "--models-dir %.200s: there is no model in it",
-                           path);
     qsort(folder->models, folder->count, sizeof folder->models[0], by_name);
     for (uint32_t i = 1; result == RESULT_OK && i < folder->count; i++)
         if (strcmp(folder->models[i - 1].name, folder->models[i].name) == 0)

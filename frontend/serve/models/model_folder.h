@@ -30,8 +30,8 @@ struct model_folder {
     uint32_t count;
 };
 
-/* RESULT_INVALID: shoal.ini is wrong; RESULT_NOT_FOUND: no model; RESULT_TOO_LARGE: more than
- * LIMIT_MODELS; RESULT_IO. On RESULT_OK call model_folder_fini(). */
+/* A folder may have no model. RESULT_INVALID: shoal.ini is wrong; RESULT_TOO_LARGE: more than LIMIT_MODELS;
+ * RESULT_IO. On RESULT_OK call model_folder_fini(). */
 enum result model_folder_read(const char *path, struct model_folder *folder,
                               struct error_text *error) RESULT_CHECKED;
 void model_folder_fini(struct model_folder *folder);

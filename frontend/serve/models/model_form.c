@@ -5,6 +5,7 @@
  * is made on the event loop, and weights are gigabytes.
  */
 #include "frontend/serve/models/model_form.h"
+#include "frontend/assets/model_assets.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -129,6 +130,15 @@ bool model_form_has_name(const struct model_form *form, const char *name)
     for (size_t i = 0; i < adapters->count; i++)
         if (strncmp(adapters->items[i], name, strlen(name)) == 0 &&
             adapters->items[i][strlen(name)] == '=')
+            return true;
+    return false;
+}
+
+bool model_form_has_quantization(const struct model_form *form, const char *name)
+{
+    const struct option_texts *names = &form->options->served_model_names;
+    for (size_t i = 0; i < names->count; i++)
+        if (model_assets_names_match(names->items[i], name))
             return true;
     return false;
 }

@@ -38,6 +38,8 @@ void model_form_release(struct model_form *form); /* NULL is allowed */
 
 /* One of its served names, or of its adapters. */
 bool model_form_has_name(const struct model_form *form, const char *name);
+/* One of its served names is `name` (org/name:QUANT) but for the case of the quantization's letters. */
+bool model_form_has_quantization(const struct model_form *form, const char *name);
 bool model_form_equal(const struct model_form *one, const struct model_form *other);
 
 #endif

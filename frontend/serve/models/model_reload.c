@@ -161,6 +161,11 @@ static void directory_reload(struct model_set *set)
         log_error("the models stay as they were: %s", error.text);
         return;
     }
+    if (count == 0 && set->count > 0) { /* a volume that is not mounted looks like this */
+        log_error("the models stay as they were: --models-dir %.200s: there is no model in it",
+                  set->config.options->models_dir);
+        return;
+    }
     for (uint32_t i = set->count; i-- > 0;) {
         struct model *model = set->models[i];
         struct model_form *form = form_pick(forms, count, model->form->name);

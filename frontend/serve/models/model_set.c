@@ -110,6 +110,9 @@ struct model *model_set_find(const struct model_set *set, const char *name)
         if (set->models[i]->form->options->any_model_name)
             any = set->models[i];
     }
+    for (uint32_t i = 0; !any && name && i < set->count; i++)
+        if (model_form_has_quantization(set->models[i]->form, name))
+            return set->models[i];
     size_t stem = name ? strlen(name) - strlen(latest) : 0;
     char untagged[MODEL_NAME_BYTES];
     if (!any && name && strlen(name) > strlen(latest) && stem < sizeof untagged &&
@@ -235,6 +238,10 @@ static enum result directory_open(struct model_set *set, struct error_text *erro
     enum result result = model_forms_read(options, forms, &count, error);
     for (uint32_t i = 0; result == RESULT_OK && i < count; i++)
         model_set_add(set, forms[i]);
+    if (result == RESULT_OK && count == 0)
+        log_warn("--models-dir %.200s: there is no model in it; %s", options->models_dir,
+                 options->endpoint ? "POST /api/pull brings some, SIGHUP reads it again"
+                                   : "SIGHUP reads it again");
     return result;
 }
 

@@ -137,6 +137,15 @@ static const char *name_at(const struct model *model, uint32_t index)
     return adapter_set_at(assets->adapters, index - own)->name;
 }
 
+/* `id` NULL: null, as Anthropic's list without entries has it. */
+static void append_id(const char *id, struct text_buffer *out)
+{
+    if (id)
+        text_buffer_append_json_string(out, id, strlen(id));
+    else
+        text_buffer_append_text(out, "null");
+}
+
 static void write_model_list(const struct model_set *models, struct text_buffer *out)
 {
     const char *first = NULL, *last = NULL, *name;
@@ -151,9 +160,9 @@ static void write_model_list(const struct model_set *models, struct text_buffer 
         }
     }
     text_buffer_append_text(out, "],\"has_more\":false,\"first_id\":");
-    text_buffer_append_json_string(out, first, strlen(first));
+    append_id(first, out);
     text_buffer_append_text(out, ",\"last_id\":");
-    text_buffer_append_json_string(out, last, strlen(last));
+    append_id(last, out);
     text_buffer_append_text(out, "}");
 }
 
