@@ -104,20 +104,12 @@ static bool khr_fits(const struct vulkan_facts *facts, const struct vulkan_matri
 static struct vulkan_matrix_tiling khr_tiling(const struct vulkan_facts *facts,
                                               const struct vulkan_matrix_request *request)
 {
-    /* Rows at most, then tiles from the largest; the first that fits. */
+    /* Rows at most, then tiles from the largest; the first that fits, or the last. */
     static const struct {
-        uint32_t rows_max;
-        struct vulkan_matrix_tiling tiling;
-    } rows[] = {
-        {16, {VULKAN_MATRIX_KHR, 16, 64, 128, 16, 32, 1, 1, 0, 0, false}},
-        {16, {VULKAN_MATRIX_KHR, 16, 64, 64, 16, 32, 1, 1, 0, 0, false}},
-        {32, {VULKAN_MATRIX_KHR, 32, 64, 128, 32, 32, 1, 1, 0, 0, false}},
-        {32, {VULKAN_MATRIX_KHR, 32, 64, 64, 32, 32, 1, 1, 0, 0, false}},
-        {64, {VULKAN_MATRIX_KHR, 64, 64, 128, 32, 32, 1, 1, 0, 0, false}},
-        {64, {VULKAN_MATRIX_KHR, 64, 64, 64, 32, 32, 1, 1, 0, 0, false}},
-        {64, {VULKAN_MATRIX_KHR, 64, 64, 32, 32, 32, 1, 1, 0, 0, false}},
-        {UINT32_MAX, {VULKAN_MATRIX_KHR, 128, 64, 64, 32, 32, 1, 1, 0, 0, false}},
-        {UINT32_MAX, {VULKAN_MATRIX_KHR, 64, 64, 32, 32, 32, 1, 1, 0, 0, false}},
+        uint32_t rows_max, rows, k, part_rows;
+    } sizes[] = {
+        {16, 16, 128, 16}, {16, 16, 64, 16}, {32, 32, 128, 32},         {32, 32, 64, 32},
+        {64, 64, 128, 32}, {64, 64, 64, 32}, {UINT32_MAX, 128, 64, 32}, {UINT32_MAX, 64, 32, 32},
     };
     /* Units this small are those of a driver for the CPU, which takes minutes to compile large
      * parts. */
@@ -130,11 +122,19 @@ static struct vulkan_matrix_tiling khr_tiling(const struct vulkan_facts *facts,
                                              .part_columns = 16,
                                              .stages = 1,
                                              .splits = request->rows > 16 ? 1 : 2};
-    size_t i = 0;
-    while (i + 1 < sizeof rows / sizeof *rows &&
-           (request->rows > rows[i].rows_max || !khr_fits(facts, &rows[i].tiling)))
-        i++;
-    struct vulkan_matrix_tiling tiling = rows[i].tiling;
+    struct vulkan_matrix_tiling tiling;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        tiling = (struct vulkan_matrix_tiling){.path = VULKAN_MATRIX_KHR,
+                                               .rows = sizes[i].rows,
+                                               .columns = 64,
+                                               .k = sizes[i].k,
+                                               .part_rows = sizes[i].part_rows,
+                                               .part_columns = 32,
+                                               .stages = 1,
+                                               .splits = 1};
+        if (request->rows <= sizes[i].rows_max && khr_fits(facts, &tiling))
+            break;
+    }
     if (request->rows <= WIDE_ROWS)
         tiling.splits = split_count(facts, request, &tiling);
     return tiling;
@@ -231,12 +231,12 @@ static bool choose_nv2_tiling(const struct vulkan_facts *facts,
                                               .k = 64,
                                               .splits = 1,
                                               .invocations = sizes[i].invocations};
-        if (!choose_nv2_path(request, &tiling))
-            continue;
         /* Decoding is slow in the largest tile. */
-        bool slow = tiling.path == VULKAN_MATRIX_NV2_PACKED && i == 0;
+        if (!choose_nv2_path(request, &tiling) ||
+            (tiling.path == VULKAN_MATRIX_NV2_PACKED && i == 0))
+            continue;
         uint64_t time = (uint64_t)divide_up(tile_count(request, &tiling), units) * tiling.rows *
-                        tiling.columns * (slow ? 200 : 100) / sizes[i].percent;
+                        tiling.columns * 100 / sizes[i].percent;
         if (time < best_time) {
             best_time = time;
             *best = tiling;

@@ -181,14 +181,32 @@ static void whole_tiles_have_kernels_of_their_own(void **state)
     }
 }
 
+/* Gated: tiles of gates and as many of the others. */
+static void whole_gated_tiles_are_those_of_half_the_rows(void **state)
+{
+    (void)state;
+    struct vulkan_facts facts = device(VULKAN_NV_MATRIX2);
+    struct vulkan_matrix_request request =
+        request_of(VULKAN_WEIGHT_Q4_0, 256, 2 * 16896, 4096, VULKAN_LINEAR_GATE_SILU);
+    struct vulkan_matrix_choice choice;
+    vulkan_matrix_choose(&facts, &request, &choice);
+    assert_string_equal(choice.product.shader, "linear_matrix2_packed_whole");
+    request.n = 2 * (16896 + 96); /* a multiple of the tile's columns in all, not in each half */
+    vulkan_matrix_choose(&facts, &request, &choice);
+    assert_string_equal(choice.product.shader, "linear_matrix2_packed");
+}
+
 /* 256 invocations with eight weights each, in rows of at most 32,768 workgroups. */
 static void decoding_has_a_grid_of_two_dimensions(void **state)
 {
     (void)state;
     static const struct {
         uint32_t n, k, x, y;
-    } cases[] = {
-        {16384, 4096, 32768, 1}, {16640, 4096, 32768, 2}, {256, 64, 8, 1}, {130, 32, 3, 1}};
+    } cases[] = {{16384, 4096, 32768, 1},
+                 {16640, 4096, 32768, 2},
+                 {256, 64, 8, 1},
+                 {130, 32, 3, 1},
+                 {32767, 2048, 32767, 1}};
     struct vulkan_facts facts = device(VULKAN_NV_MATRIX2);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct vulkan_matrix_request request =
@@ -286,6 +304,12 @@ static void ptx_sums_only_what_is_split(void **state)
     assert_null(choice.sum.shader);
     assert_int_equal(choice.partial_bytes, 0);
     expect_grid(&choice.product, 1, 501, 1);
+    request = request_of(VULKAN_WEIGHT_Q4_0, 512, 4096, 4096, VULKAN_LINEAR_ADD);
+    request.staged = true;
+    vulkan_matrix_choose(&facts, &request, &choice);
+    assert_int_equal(choice.splits, 2);
+    assert_string_equal(choice.sum.shader, "linear_wgmma_sum_128");
+    expect_grid(&choice.sum, 4, 16, 8);
 }
 
 /* --- rows of experts, and push constants --------------------------------------------------------- */
@@ -348,6 +372,7 @@ int main(void)
         cmocka_unit_test(units_of_subgroups_and_fragments_add_up_their_splits),
         cmocka_unit_test(no_split_is_without_steps),
         cmocka_unit_test(whole_tiles_have_kernels_of_their_own),
+        cmocka_unit_test(whole_gated_tiles_are_those_of_half_the_rows),
         cmocka_unit_test(decoding_has_a_grid_of_two_dimensions),
         cmocka_unit_test(f16_matrices_of_whole_tiles_are_not_copied),
         cmocka_unit_test(ptx_kernels_are_named_by_kind_and_rows),

@@ -110,6 +110,8 @@ static void tiles_by_invocations(void **state)
     facts.max_invocations = 2 * 64;
     request.rows = 16;
     expect_tiling(&facts, &request, khr(16, 64, 128, 16, 32, 1));
+    facts.shared_bytes = 1024; /* the last one if none fits */
+    expect_tiling(&facts, &request, khr(64, 64, 32, 32, 32, 1));
 }
 
 /* A driver for the CPU, whose units are of 8 columns. */

@@ -13,7 +13,7 @@
 #include "tests/support/test_random.h"
 #include "worker/backend/vulkan/policy/vulkan_matrix_policy.h"
 
-enum { DRAWS = 20000 };
+enum { DRAWS = 60000 };
 
 static struct vulkan_facts device(enum vulkan_tier tier, uint32_t units)
 {
@@ -106,11 +106,12 @@ static struct vulkan_matrix_request drawn_ptx(struct test_random *random, bool i
 {
     static const enum vulkan_weight_kind kinds[] = {VULKAN_WEIGHT_Q4_0, VULKAN_WEIGHT_F8_32,
                                                     VULKAN_WEIGHT_F16, VULKAN_WEIGHT_F32};
+    static const uint32_t most_rows[] = {8, 140, 4000};
     enum vulkan_weight_kind kind = kinds[test_random_below(random, 4)];
     uint32_t fewest = invariant ? 1 : has_small_tiles(kind) ? 25 : 33;
     return (struct vulkan_matrix_request){
         .kind = kind,
-        .rows = fewest + test_random_below(random, test_random_below(random, 2) ? 140 : 4000),
+        .rows = fewest + test_random_below(random, most_rows[test_random_below(random, 3)]),
         .n = 2 * (1 + test_random_below(random, test_random_below(random, 2) ? 4000 : 20000)),
         .k = 128 * (1 + test_random_below(random, test_random_below(random, 2) ? 20 : 600)),
         .epilogue = test_random_below(random, 2) ? VULKAN_LINEAR_STORE : VULKAN_LINEAR_GATE_GELU,
@@ -224,11 +225,12 @@ static void check_nv2(const struct vulkan_facts *facts, const struct vulkan_matr
         bool unpacked = nv2_is_unpacked(request, nv2_tiles[i].columns);
         if (!unpacked && request->kind == VULKAN_WEIGHT_F16)
             continue; /* no kernel reads it without whole tiles */
+        if (!unpacked && i == 0)
+            continue; /* decoding takes twice the time there */
         uint64_t sums = (uint64_t)nv2_tiles[i].rows * nv2_tiles[i].columns;
         uint64_t rounds =
             rounds_up(tiles_of(request, nv2_tiles[i].rows, nv2_tiles[i].columns), units);
-        bool slow = !unpacked && i == 0;
-        uint64_t time = rounds * sums * (slow ? 200 : 100) / nv2_tiles[i].percent;
+        uint64_t time = rounds * sums * 100 / nv2_tiles[i].percent;
         if (time < best_time) {
             best_time = time;
             best = i;
