@@ -17,6 +17,8 @@ import pytest
 import shoal_server
 from shoal_server import PATIENCE_S, ROOT, process_is_alive, wait_until
 
+pytestmark = pytest.mark.longest
+
 DEMO = ROOT / "tests/model/demo"
 MODEL = ROOT / "build/checkpoints/llama-f16.gguf"  # with 512 positions
 MODEL_ID = MODEL.stem

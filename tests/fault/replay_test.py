@@ -14,6 +14,8 @@ import pytest
 from crowd import Crowd, counted, run_once
 from shoal_server import wait_until
 
+pytestmark = pytest.mark.longest
+
 GUARD_S = 0.008  # tokens that arrive this soon after the signal were published by the dead worker
 
 

@@ -13,6 +13,8 @@ import demo_model
 from shoal_server import COMPILING_S, MODEL, ROOT, ShoalServer, wait_until
 from vision_folder import data_uri, image_part, make_folder, png, text_part
 
+pytestmark = pytest.mark.longest
+
 CHECKPOINTS = ROOT / "build/checkpoints"
 MODELS = {"SmolLM2": MODEL, "sliding windows": CHECKPOINTS / "gemma3-f32.gguf", "short convolutions": CHECKPOINTS / "lfm2-f32.gguf"}
 TEXT = "river stone winter light engine paper garden metal story " * 4

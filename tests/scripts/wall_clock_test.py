@@ -4,8 +4,9 @@ import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Times of log lines, of the process's start, and of Ollama's `created_at`.
-SHOWN = {"proto/log.c", "frontend/serve/metrics/process_figures.c", "frontend/api/ollama/ollama_format.c"}
+# Times of log lines, of the process's start, of Ollama's `created_at`, and of the metric of adapters, whose value is the time.
+SHOWN = {"proto/log.c", "frontend/serve/metrics/process_figures.c", "frontend/api/ollama/ollama_format.c",
+         "frontend/serve/routes/metrics_page.c"}
 
 
 def sources():
