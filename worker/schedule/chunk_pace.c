@@ -243,7 +243,7 @@ static struct chunk_sizes sizes_within(const struct chunk_pace *pace,
     return found;
 }
 
-/* Rows of prompts for each token of what runs. */
+/* Rows of prompts for each token of the running streams. */
 static double rows_per_draw(const struct chunk_request *request)
 {
     return (double)request->prompt_tokens / fmax((double)request->draws, 1.0);

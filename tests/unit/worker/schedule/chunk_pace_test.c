@@ -112,7 +112,7 @@ static void test_answers_are_expected_to_be_like_the_last_ones(void **state)
     assert_int_equal(chunk_pace_expected_draws(&pace, 4096), 1);
 }
 
-/* Of many streams that nobody measured, each prompt of a light load adds a few rows. */
+/* Of many streams that were not measured, each prompt of a light load adds a few rows. */
 static void test_unknown_streams_get_small_chunks(void **state)
 {
     (void)state;
