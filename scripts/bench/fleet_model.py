@@ -5,7 +5,8 @@ worker's own code (build/step_pace.so); admission by free KV blocks; preemption 
 structs here are those of step_pace.h and chunk_pace.h; tests/scripts/fleet_sim_test.py compares their layout.
 
 Simplified: one group of KV blocks; blocks of an answer are cached when it ends, not as they fill; a step's length is its measured mean, without
-noise; drafts, images, grammars and LoRA are absent, and so is a second step under way (a device's steps include its host's part).
+noise; max_tokens of a request is the length of its answer; drafts, images, grammars and LoRA are absent, and so are a second step under way (a
+device's steps include its host's part) and decodes in halves.
 """
 
 import collections
@@ -20,10 +21,12 @@ KV_BLOCK = 16  # tokens, as in worker/plan/kv_layout.h
 PACE_LIBRARY = pathlib.Path(__file__).resolve().parents[2] / "build/step_pace.so"
 CHUNK_CLASSES = 20
 PACE_SIZES = 12
+SPARE_BYTES = 4096  # behind struct step_pace, so that a library whose struct has grown writes over nothing
 
 
 class ChunkPace(ctypes.Structure):  # struct chunk_pace
-    _fields_ = [(name, ctypes.c_double * CHUNK_CLASSES) for name in ("added_us", "alone_us", "decode_us", "decode_rows")]
+    _fields_ = [(name, ctypes.c_double * CHUNK_CLASSES) for name in ("added_us", "alone_us", "decode_us", "decode_rows")] + [
+        ("answer_tokens", ctypes.c_double), ("mixed_steps", ctypes.c_uint32)]
 
 
 class StepPace(ctypes.Structure):  # struct step_pace
@@ -38,22 +41,24 @@ class StepCost(ctypes.Structure):  # struct step_cost
 
 class ChunkRequest(ctypes.Structure):  # struct chunk_request
     _fields_ = [("decode_rows", ctypes.c_uint32), ("backlog_rows", ctypes.c_uint32), ("waiting", ctypes.c_uint32),
-                ("most_rows", ctypes.c_uint32), ("fixed", ctypes.c_bool), ("target_us", ctypes.c_double)]
+                ("prompt_tokens", ctypes.c_uint64), ("draws", ctypes.c_uint64), ("most_rows", ctypes.c_uint32), ("fixed", ctypes.c_bool), ("target_us", ctypes.c_double)]
 
 
 class Pace:
     """How many prompt rows a step has, learned as the worker learns it."""
 
     def __init__(self, target_ms):
-        self.library, self.pace, self.target_us = ctypes.CDLL(str(PACE_LIBRARY)), StepPace(), target_ms * 1000.0
+        self.library, self.target_us = ctypes.CDLL(str(PACE_LIBRARY)), target_ms * 1000.0
+        self.memory = (ctypes.c_char * (ctypes.sizeof(StepPace) + SPARE_BYTES))()
+        self.pace = StepPace.from_buffer(self.memory)
         self.library.step_pace_prefill_only_rows.restype = self.library.chunk_pace_rows.restype = ctypes.c_uint32
         self.library.step_pace_note.restype = None
 
-    def prompt_rows(self, decodes, backlog, waiting, most):
-        """The most prompt rows of a step beside `decodes` streams."""
+    def prompt_rows(self, decodes, backlog, waiting, totals, most):
+        """The most prompt rows of a step beside `decodes` streams. `totals`: tokens of the running prompts and of their answers."""
         if decodes == 0:
             return self.library.step_pace_prefill_only_rows(ctypes.byref(self.pace), most)
-        request = ChunkRequest(decodes, backlog, waiting, most, False, self.target_us)
+        request = ChunkRequest(decodes, backlog, waiting, *totals, most, False, self.target_us)
         return self.library.chunk_pace_rows(ctypes.byref(self.pace.chunks), ctypes.byref(request))
 
     def note(self, prompt_rows, decodes, step_s):
@@ -144,7 +149,7 @@ class Blocks:
 
 class Sequence:
     """A request on a server."""
-    __slots__ = ("request", "number", "known", "computed", "made", "names", "private", "cached", "first_s", "last_s", "ends_at", "phase", "from_step")
+    __slots__ = ("request", "number", "known", "computed", "made", "names", "private", "cached", "shared", "first_s", "last_s", "ends_at", "phase", "from_step")
 
     def __init__(self, request, number):
         self.request, self.number = request, number
@@ -189,6 +194,7 @@ class Server:
         self.prompts = []  # running, not decoding, by arrival
         self.decodes = {}  # number -> sequence, by arrival
         self.ends = []  # heap of (step, number)
+        self.totals = [0, 0]  # of running requests: prompt tokens that no cache had, and answer tokens
         self.seen = 0  # positions that all decode rows of the next step see
         self.phases = [0] * KV_BLOCK  # decodes by the step in which they need a block
         self.gaps = []  # (seconds, number of streams)
@@ -246,6 +252,12 @@ class Server:
                 sequence.cached = sequence.computed
             promised += wanted - self._held(sequence)
             self.prompts.append(sequence)
+            sequence.shared = sequence.computed
+            self._count(sequence, 1)
+
+    def _count(self, sequence, sign):
+        self.totals[0] += sign * (sequence.request.prompt - min(sequence.shared, sequence.request.prompt))
+        self.totals[1] += sign * sequence.request.answer
 
     # --- a step ------------------------------------------------------------------------------------
 
@@ -292,7 +304,7 @@ class Server:
         backlog = sum(one.known - one.computed for one in self.prompts)
         if backlog == 0:
             return []
-        budget = self.pace.prompt_rows(decodes, backlog, len(self.prompts), self.costs.step_tokens - decodes)
+        budget = self.pace.prompt_rows(decodes, backlog, len(self.prompts), self.totals, self.costs.step_tokens - decodes)
         budget = min(budget, self.costs.step_tokens - decodes)
         chunks, free = [], self.blocks.available()
         for sequence in self.prompts:
@@ -361,6 +373,7 @@ class Server:
     def _finish(self, sequence):
         request = sequence.request
         assert sequence.made == request.answer
+        self._count(sequence, -1)
         self.blocks.release(sequence.names, sequence.private)
         self.done.append(Done(sequence.number, self.index, request.at_s, sequence.first_s, self.now_s, request.prompt, request.answer,
                               sequence.cached))
@@ -374,6 +387,7 @@ class Server:
             youngest.known, youngest.last_s = youngest.request.prompt + youngest.made, self.now_s
         else:
             self.prompts.remove(youngest)
+        self._count(youngest, -1)
         self.blocks.release(youngest.names, youngest.private)
         youngest.names, youngest.private, youngest.computed, youngest.ends_at = [], 0, 0, None
         self.queue.appendleft((self.now_s, youngest))
