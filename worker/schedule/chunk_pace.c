@@ -5,11 +5,11 @@
  * otherwise wait for many steps while the streams that they will become are missing from each of
  * those.
  *
- * Prompts do not stall streams: a step takes at most STALL_RATIO times one in which all running sequences decode,
- * unless rows cost much more in such steps. This holds while one sequence or at most WAITING_SHARE of them are prompts.
- * With more it holds if the load is mostly decoding (LIGHT_PROMPTS rows a token), and longer for more than CALM_STREAMS,
- * whose tokens a large chunk delays together. A server that is full of prompts computes them in the cheapest chunks
- * within the target.
+ * Prompts do not stall streams: while one sequence or at most WAITING_SHARE of them are prompts, a step takes at most
+ * STALL_RATIO times one in which all running sequences decode, unless rows cost much more in such steps. With more
+ * prompts, in a load that is mostly decoding (LIGHT_PROMPTS rows a token), it takes at most WAVE_RATIO times as long, and
+ * longer for more than CALM_STREAMS, whose tokens a large chunk delays together. A server that is full of prompts
+ * computes them in the cheapest chunks within the target.
  *
  * Classes end at full tiles of the matrix units (multiples of 32, 64, 128 ... rows), and a chunk
  * fills a step up to the end of a class. A step that ends far before its class does pays for rows
@@ -36,14 +36,16 @@
 #define SPREAD_STEPS      8u     /* steps that may compute what waits now */
 #define PRICE_TOLERANCE   1.10
 #define STALL_RATIO       2.8
+#define WAVE_RATIO        4.0
 #define STALL_PRICE       1.3 /* of a row in such steps, to the lowest one */
+#define WAVE_PRICE        1.6
 #define NEARLY            0.8 /* of a number of streams, measured: enough to know the time of their steps */
 #define WAITING_SHARE     0.1
 #define LIGHT_PROMPTS     4.0
 #define CALM_STREAMS      64u
 #define NEW_ANSWER_WEIGHT 0.05
 #define FIRST_STEPS       200u /* with prompts beside streams. In these chunks have */
-#define UNKNOWN_ROWS      4u /* rows for each sequence, if the time of their steps is not measured, */
+#define UNKNOWN_ROWS      6u /* rows for each sequence, if the time of their steps is not measured, */
 #define LEAST_UNKNOWN     256u /* but so many rows at least */
 
 static const uint32_t class_ends[CHUNK_PACE_CLASSES] = {
@@ -283,16 +285,18 @@ static struct chunk_sizes sizes_to_compare(const struct chunk_pace *pace,
     if (calm && !few_prompts && !known && pace->mixed_steps < FIRST_STEPS)
         bounded.most_rows = least(request->most_rows, unknown_rows(running));
     struct chunk_sizes all = sizes_within(pace, &bounded, request->target_us, hoped_price);
-    double stall_us = STALL_RATIO * decode_time(pace, running);
-    if (!few_prompts)
-        stall_us *= fmax(1.0, running / (double)CALM_STREAMS);
+    double stall_us = decode_time(pace, running);
+    stall_us *= few_prompts ? STALL_RATIO : WAVE_RATIO * fmax(1.0, running / (double)CALM_STREAMS);
     if (!calm || !known || stall_us >= request->target_us)
         return all;
     struct chunk_sizes few =
         few_prompts
             ? sizes_within(pace, request, stall_us, hoped_price)
             : keep_flow(sizes_within(pace, request, stall_us, price_of), per_draw * running);
-    return few.count > 0 && few.lowest_us <= STALL_PRICE * all.lowest_us ? few : all;
+    return few.count > 0 &&
+                   few.lowest_us <= (few_prompts ? STALL_PRICE : WAVE_PRICE) * all.lowest_us
+               ? few
+               : all;
 }
 
 uint32_t chunk_pace_rows(const struct chunk_pace *pace, const struct chunk_request *request)

@@ -87,14 +87,14 @@ static void test_few_prompts_do_not_stall_streams(void **state)
     assert_in_range(chunk_pace_rows(&pace, &request), 700, 1800);
     /* Nor do many prompts, if at most four rows come with each token. */
     request.draws = 1250;
-    assert_in_range(chunk_pace_rows(&pace, &request), 180, 400);
+    assert_in_range(chunk_pace_rows(&pace, &request), 400, 600);
     /* More prompts than such chunks compute: 22 rows do, for 12 sequences. */
-    pace = even_prices(500.0);
+    pace = even_prices(1000.0);
     chunk_pace_note(&pace, 0, 10, 10000.0);
     request.draws = 2750;
     assert_int_equal(chunk_pace_rows(&pace, &request), 22);
     request.draws = 2650;
-    assert_in_range(chunk_pace_rows(&pace, &request), 54, 118);
+    assert_in_range(chunk_pace_rows(&pace, &request), 54, 86);
 }
 
 static void test_answers_are_expected_to_be_like_the_last_ones(void **state)
@@ -124,7 +124,7 @@ static void test_unknown_streams_get_small_chunks(void **state)
                                     .draws = 100,
                                     .most_rows = 2008,
                                     .target_us = TARGET_US};
-    assert_in_range(chunk_pace_rows(&pace, &request), 200, 400);
+    assert_in_range(chunk_pace_rows(&pace, &request), 300, 600);
     request.decode_rows = 10;
     request.waiting = 10;
     assert_in_range(chunk_pace_rows(&pace, &request), 120, 256);
@@ -370,7 +370,7 @@ static void test_64_streams_with_the_times_of_a_gpu(void **state)
     double alone = parts_alone(measured, COUNT(measured));
     print_message("parts alone: %.0f tokens/s\n", alone);
     assert_true(chosen.tokens_per_s > 1.4 * fixed.tokens_per_s);
-    assert_true(chosen.tokens_per_s > 0.94 * alone);
+    assert_true(chosen.tokens_per_s > 0.93 * alone);
     assert_true(chosen.worst_ms <= TARGET_US / 1000.0);
 }
 
@@ -402,7 +402,7 @@ static void test_64_streams_are_not_stalled(void **state)
 static void test_a_wave_of_prompts_does_not_stall_streams(void **state)
 {
     (void)state;
-    check_pace(&chat, 0.91, 3.0);
+    check_pace(&chat, 0.91, 3.6);
 }
 
 /* Many streams and long prompts: throughput counts. */
