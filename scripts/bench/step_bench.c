@@ -18,7 +18,7 @@
  *              [--perplexity]      of these ids, each predicted from all before it
  *
  * With a device such as vulkan:0+vulkan:1 the layers are split over several, and chunks of a prompt are
- * launched before the ones before are done, so that all devices work.
+ * launched before the ones before are done, and decodes alternate in two halves, so that all devices work.
  *
  * Each figure is the best of --repeat runs (default 3), because other programs on the machine can
  * only slow a run down. Decodes have a context of random keys and values on a Vulkan device, and of
@@ -73,6 +73,7 @@ struct bench {
     struct model *model;
     struct backend *backend;
     const uint32_t *feature_rows; /* of the step that is launched next, or NULL */
+    uint32_t first_sequence;      /* likewise */
     uint32_t blocks[BATCH_MAX][BLOCKS_PER_SEQUENCE];
 };
 
@@ -348,11 +349,11 @@ static void launch_step(struct bench *bench, uint32_t sequences, uint32_t rows, 
         parts[s] = (struct step_sequence){.first_row = s * rows,
                                           .row_count = rows,
                                           .first_position = position,
-                                          .state_slot = s,
+                                          .state_slot = bench->first_sequence + s,
                                           .state_source = STATE_SLOT_NONE,
                                           .state_copy = STATE_SLOT_NONE};
         for (uint32_t g = 0; g < KV_GROUPS_MAX; g++)
-            parts[s].block_tables[g] = bench->blocks[s];
+            parts[s].block_tables[g] = bench->blocks[bench->first_sequence + s];
         logit_rows[s] = s * rows + rows - 1;
         samplings[s] = (struct row_sampling){.params = &params, .position = position + rows};
     }
@@ -543,13 +544,37 @@ static uint32_t decode(struct bench *bench, uint32_t sequences)
     return count_distinct(results, sequences);
 }
 
+/* Two halves of the sequences alternate, as the scheduler has them where several devices share the layers:
+ * the step of one is launched before that of the other is waited for. */
+static uint32_t decode_halves(struct bench *bench, uint32_t sequences)
+{
+    struct sampled_token results[2][BATCH_MAX];
+    uint32_t ids[BATCH_MAX];
+    const uint32_t first[2] = {0, sequences / 2};
+    const uint32_t count[2] = {sequences / 2, sequences - sequences / 2};
+    for (uint32_t step = 0; step < 2 * bench->decode_steps; step++) {
+        uint32_t half = step % 2, round = step / 2;
+        if (round > 0)
+            wait_step(bench, results[half]);
+        for (uint32_t s = 0; s < count[half]; s++)
+            ids[s] = round > 0 ? results[half][s].token : token_id(bench, first[half] + s);
+        bench->first_sequence = first[half];
+        launch_step(bench, count[half], 1, bench->context + round, ids, true);
+    }
+    bench->first_sequence = 0;
+    wait_step(bench, results[0]);
+    wait_step(bench, results[1]);
+    return count_distinct(results[0], count[0]) + count_distinct(results[1], count[1]);
+}
+
 static void measure_decode(struct bench *bench, uint32_t sequences)
 {
     double best = 1e9;
     uint32_t distinct = 0;
     for (uint32_t r = 0; r < bench->repeat; r++) {
         double start = now_s(bench);
-        distinct = decode(bench, sequences);
+        distinct = bench->options.stage_count > 0 && sequences > 1 ? decode_halves(bench, sequences)
+                                                                   : decode(bench, sequences);
         double took = now_s(bench) - start;
         best = took < best ? took : best;
     }

@@ -118,6 +118,7 @@ def test_devices_that_cannot_be_had(device, words):
 
 @pytest.mark.parametrize("options, words", [
     (["--draft-model", str(FOLDER)], "the layers are split over several devices"),
+    (["--standby", "on"], "--standby on: a worker whose layers are split over devices has none"),
     (["--speculation", "mtp"], "the layers are split over several devices"),
 ])
 def test_options_that_need_one_device(options, words):

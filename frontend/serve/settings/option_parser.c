@@ -228,6 +228,10 @@ static enum result workers_check(enum options_command command, struct options *o
     if (on && (!options->kv_survives || !options->prefix_cache))
         return error_set(error, RESULT_INVALID,
                          "--standby on needs --kv-survives 1 and --prefix-cache 1");
+    for (uint32_t i = 0; on && i < options->device_count; i++)
+        if (options->devices[i].count > 1)
+            return error_set(error, RESULT_INVALID,
+                             "--standby on: a worker whose layers are split over devices has none");
     if (strcmp(options->worker_sandbox, "auto") != 0 && strcmp(options->worker_sandbox, "off") != 0)
         return error_set(error, RESULT_INVALID, "--worker-sandbox: '%.40s' is neither auto nor off",
                          options->worker_sandbox);

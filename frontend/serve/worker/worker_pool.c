@@ -107,8 +107,13 @@ static void devices_share(struct worker_pool *pool)
 static void kv_vaults_open(struct pool_worker *worker, const struct options *options)
 {
     const struct device_set *devices = options_device(options, worker->index);
-    if (!options->kv_survives || devices->count > 1)
+    if (!options->kv_survives)
         return;
+    if (devices->count > 1) {
+        log_info("worker %u: its KV cache ends with it, as its layers are split over devices",
+                 worker->index);
+        return;
+    }
     worker->kv_memory = vault_holder_create(DEVICE_CPU, "shoal-kv");
     enum device_kind kind = device_set_kind(devices);
     if (kind != DEVICE_CPU)
