@@ -49,7 +49,7 @@ EVERY_TOKEN = {"temperature": 0, "ignore_eos": True}
 def step_bench(arguments, *options):
     """{("prompt", rows) or ("decode", batch): ms a step}"""
     command = [ROOT / "build/step_bench", "--model", arguments.model, "--device", arguments.device, "--threads", str(arguments.threads),
-               "--repeat", "1", "--decode", "12", *options]
+               "--repeat", "2", "--decode", "12", *options]
     text = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=PATIENCE_S).stdout
     found = {("prompt", int(rows)): 1e3 * int(rows) / float(speed) for rows, speed in re.findall(r"^prompt +(\d+) +([\d.]+) tok/s", text, re.M)}
     found.update({("decode", int(batch)): float(ms) for batch, ms in re.findall(r"^decode batch +(\d+) .*?([\d.]+) ms a step", text, re.M)})
