@@ -45,7 +45,7 @@ def device_words(device):
     """(name, everything that `shoal devices` says of it); of A+B, which share the layers, of both."""
     if "+" in device:
         names, abouts = zip(*(device_words(part) for part in device.split("+")))
-        return " + ".join(names), "\n".join(abouts)
+        return names[0], "\n".join(abouts)
     index = device.split(":")[1] if ":" in device else "0"
     wanted = device if device == "cpu" else f"vulkan:{index}"
     for line in run_program([ROOT / "build/shoal", "devices"], PATIENCE_S).splitlines():
