@@ -305,7 +305,7 @@ run-demo: ## the same with the demo model of the tests, which understands images
 	@$(BUILDING) programs
 	@exec build/shoal serve --model tests/model/demo --port $(PORT) $(ARGS)
 
-test: ## set up, build, run checks and the short tests (ten minutes on two cores, from a fresh clone); ends with one line "N passed, M failed"
+test: ## set up, build, run checks and the short tests (eight minutes on two cores, from a fresh clone); ends with one line "N passed, M failed"
 	@scripts/setup test
 	@scripts/test_all --tier short --jobs $(JOBS)
 

@@ -24,11 +24,12 @@
 /* Bytes of an excluded text; a name of a member */
 #define LONGEST_EXCEPTION 100000u
 /* Pairs of states of the second proof, which takes up to about 10 us for each */
-#define WALK_PAIRS   120u
-#define WALK_SLOTS   256u
-#define CHEAP_PAIRS  30u /* that a failed walk may take without being noted */
-#define LONGEST_TAIL 64u /* parts of a state that are looked at */
-#define MOST_SKIPS   7u  /* as a power of two */
+#define WALK_PAIRS     200u
+#define WALK_SLOTS     512u
+#define CHEAP_PAIRS    30u /* that a failed walk may take without being noted */
+#define HOPEFUL_LENGTH 6u  /* of such a walk: the next one may succeed */
+#define LONGEST_TAIL   64u /* parts of a state that are looked at */
+#define MOST_SKIPS     7u  /* as a power of two */
 
 enum { FACT_CHARACTER_KNOWN = 1, FACT_CHARACTER = 2 };
 
@@ -256,7 +257,8 @@ static uint32_t union_state(struct grammar_automaton *automaton, const uint32_t 
     return node == REGEX_FAILED ? GRAMMAR_STATE_DEAD : grammar_automaton_state(automaton, node);
 }
 
-/* A grammar whose walks fail is tried less and less often: its counters may make every state new. */
+/* A grammar whose walks fail early and dearly is tried less and less often: its counters may make every
+ * state new. */
 static bool walk_is_due(struct grammar_slices *slices)
 {
     if (slices->walks_to_skip == 0)
@@ -265,15 +267,14 @@ static bool walk_is_due(struct grammar_slices *slices)
     return false;
 }
 
-static void note_walk(struct grammar_slices *slices, bool succeeded, uint32_t pairs)
+static void note_walk(struct grammar_slices *slices, uint32_t length, uint32_t pairs)
 {
-    if (succeeded)
+    if (length >= HOPEFUL_LENGTH) {
         slices->failed_walks = 0;
-    else if (pairs > CHEAP_PAIRS)
-        slices->failed_walks++;
-    if (!succeeded && pairs > CHEAP_PAIRS)
-        slices->walks_to_skip =
-            1u << (slices->failed_walks < MOST_SKIPS ? slices->failed_walks : MOST_SKIPS);
+    } else if (pairs > CHEAP_PAIRS) {
+        slices->failed_walks += slices->failed_walks < MOST_SKIPS;
+        slices->walks_to_skip = 1u << slices->failed_walks;
+    }
 }
 
 static uint32_t find_slices(struct grammar_slices *slices,
@@ -295,7 +296,7 @@ static uint32_t find_slices(struct grammar_slices *slices,
             length = length_by_walk(slices, automaton, state, &pairs);
         if (length <= longest)
             length = 0;
-        note_walk(slices, slices_within(vocabulary, length) > 0, pairs);
+        note_walk(slices, length, pairs);
     }
     return store->failure == REGEX_FINE ? slices_within(vocabulary, length) : 0;
 }
