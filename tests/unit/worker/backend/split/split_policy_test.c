@@ -102,11 +102,29 @@ static void test_equal_devices_get_equal_layers(void **state)
         assert_int_equal(ends[d], 8 * (d + 1));
 }
 
+/* Of equally good divisions the one whose last devices have the fewest pieces; without a KV cache the bytes
+ * beside the weights count. */
+static void test_ties_and_models_without_kv_cache(void **state)
+{
+    (void)state;
+    const uint64_t memory_bytes[] = {100, 100};
+    struct split_piece pieces[3] = {{40, 1}, {40, 1}, {40, 1}};
+    uint32_t ends[LIMIT_SPLIT_DEVICES];
+    assert_int_equal(split_policy_divide(pieces, 3, memory_bytes, 2, ends), 0);
+    assert_int_equal(ends[0], 2);
+    struct split_piece no_kv[3] = {{50, 0}, {10, 0}, {30, 0}}; /* 50 + 40, not 60 + 30 */
+    assert_int_equal(split_policy_divide(no_kv, 3, memory_bytes, 2, ends), 0);
+    assert_int_equal(ends[0], 1);
+    struct split_piece exact[2] = {{100, 1}, {101, 1}};
+    assert_int_equal(split_policy_divide(exact, 2, memory_bytes, 2, ends), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_best_of_all_divisions),
         cmocka_unit_test(test_equal_devices_get_equal_layers),
+        cmocka_unit_test(test_ties_and_models_without_kv_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
