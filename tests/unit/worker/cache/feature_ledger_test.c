@@ -287,6 +287,37 @@ static void test_every_damaged_byte_is_found(void **state)
     }
 }
 
+/* What waits is committed although other records, waiting or not, are forgotten meanwhile. */
+static void test_others_may_be_forgotten(void **state)
+{
+    (void)state;
+    static struct feature_record records[4];
+    const struct feature_ledger_memory memory = {records, 4, {{3, 4}}, false};
+    struct feature_ledger *ledger = feature_ledger_create(&memory);
+    struct feature_entry entry;
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct feature_key key = key_of(i + 1);
+        feature_ledger_note(ledger, i, &key, 10 * i);
+        feature_ledger_forget(ledger, i == 1 ? 1 : 3);
+    }
+    feature_ledger_launched(ledger);
+    feature_ledger_finished(ledger);
+    assert_int_equal(feature_ledger_read(ledger, 0, &entry), RESULT_OK);
+    assert_int_equal(feature_ledger_read(ledger, 1, &entry), RESULT_EMPTY);
+    assert_int_equal(feature_ledger_read(ledger, 2, &entry), RESULT_OK);
+    assert_int_equal(entry.first_row, 20);
+    /* Nor does it count any more what was committed before. */
+    const struct feature_key key = key_of(2);
+    feature_ledger_note(ledger, 1, &key, 10);
+    feature_ledger_forget(ledger, 0);
+    feature_ledger_launched(ledger);
+    feature_ledger_finished(ledger);
+    assert_int_equal(feature_ledger_read(ledger, 1, &entry), RESULT_OK);
+    records[1].first_row++;
+    assert_int_equal(feature_ledger_read(ledger, 1, &entry), RESULT_CORRUPT);
+    feature_ledger_destroy(ledger);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -295,6 +326,7 @@ int main(void)
         cmocka_unit_test(test_the_order_of_eviction_stays),
         cmocka_unit_test(test_contradictions_are_dropped),
         cmocka_unit_test(test_every_damaged_byte_is_found),
+        cmocka_unit_test(test_others_may_be_forgotten),
     };
     random_numbers.state = (uint64_t)time(NULL);
     print_message("seed %llu\n", (unsigned long long)random_numbers.state);

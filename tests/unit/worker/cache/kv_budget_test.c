@@ -215,6 +215,28 @@ static void test_memory_decides_the_number_of_sequences(void **state)
     assert_int_equal(kv_budget_sequences(&layout, &request), 128);
 }
 
+/* Blocks of a draft model lie beside those of the first full group, wherever it is. */
+static void test_draft_models_need_memory_once(void **state)
+{
+    (void)state;
+    struct kv_layout layout = {.group_count = 3};
+    layout.groups[0] = (struct kv_group){
+        .kind = KV_SLIDING, .window = 512, .layers = 15, .kv_heads = 1, .head_dim = 64};
+    layout.groups[1] = layout.groups[2] =
+        (struct kv_group){.kind = KV_FULL, .layers = 3, .kv_heads = 1, .head_dim = 64};
+    struct kv_budget_request request = request_of(0);
+    request.max_sequences = 512;
+    request.draft_block_bytes = 1u << 20;
+    uint64_t bytes = kv_layout_blocks_needed(&layout, 1, 2048, 1) * request.draft_block_bytes;
+    for (uint32_t group = 0; group < layout.group_count; group++)
+        bytes += (uint64_t)kv_layout_blocks_needed(&layout, group, 2048, 1) *
+                 kv_layout_block_bytes(&layout, group, request.element_bytes);
+    request.limit_bytes = 128 * bytes;
+    assert_int_equal(kv_budget_sequences(&layout, &request), 128);
+    request.limit_bytes--;
+    assert_int_equal(kv_budget_sequences(&layout, &request), 64);
+}
+
 static void test_recurrent_state_comes_first(void **state)
 {
     (void)state;
@@ -380,6 +402,7 @@ int main(void)
         cmocka_unit_test(test_windows_have_at_most_half_beside_a_full_group),
         cmocka_unit_test(test_the_least_memory_is_exact),
         cmocka_unit_test(test_memory_decides_the_number_of_sequences),
+        cmocka_unit_test(test_draft_models_need_memory_once),
         cmocka_unit_test(test_recurrent_state_comes_first),
         cmocka_unit_test(test_a_scarce_budget_serves_both_groups),
         cmocka_unit_test(test_f32_holds_half_as_much),
