@@ -388,16 +388,11 @@ uint32_t regex_byte(struct regex_store *store, uint8_t byte)
 
 /* --- Constructors ------------------------------------------------------------------------------- */
 
-static bool is_kind(const struct regex_store *store, uint32_t id, enum regex_kind kind)
-{
-    return store->nodes[id].kind == kind;
-}
-
 /* x is no CONCAT and neither NOTHING nor EMPTY; y is neither. r{m,n} r{p,q} = r{m+p,n+q}. */
 static uint32_t concat_one(struct regex_store *store, uint32_t x, uint32_t y)
 {
     struct regex_node first = store->nodes[x];
-    bool y_is_list = is_kind(store, y, REGEX_KIND_CONCAT);
+    bool y_is_list = regex_is_kind(store, y, REGEX_KIND_CONCAT);
     uint32_t head = y_is_list ? store->nodes[y].a : y;
     struct regex_node second = store->nodes[head];
     if (first.kind == REGEX_KIND_REPEAT && second.kind == REGEX_KIND_REPEAT &&
@@ -425,7 +420,7 @@ uint32_t regex_concat(struct regex_store *store, uint32_t x, uint32_t y)
     if (x == REGEX_EMPTY || y == REGEX_EMPTY)
         return x == REGEX_EMPTY ? y : x;
     size_t base = store->scratch.count;
-    for (; is_kind(store, x, REGEX_KIND_CONCAT); x = store->nodes[x].b)
+    for (; regex_is_kind(store, x, REGEX_KIND_CONCAT); x = store->nodes[x].b)
         if (!regex_scratch_push(store, store->nodes[x].a)) {
             store->scratch.count = base;
             return REGEX_FAILED;
@@ -442,7 +437,7 @@ static bool push_members(struct regex_store *store, uint32_t id, enum regex_kind
 {
     if (id == REGEX_FAILED)
         return false;
-    for (; is_kind(store, id, kind); id = store->nodes[id].b)
+    for (; regex_is_kind(store, id, kind); id = store->nodes[id].b)
         if (!regex_scratch_push(store, store->nodes[id].a))
             return false;
     return regex_scratch_push(store, id);
@@ -678,7 +673,7 @@ uint32_t regex_not(struct regex_store *store, uint32_t x)
 {
     if (store->failure != REGEX_FINE || x == REGEX_FAILED)
         return REGEX_FAILED;
-    if (is_kind(store, x, REGEX_KIND_NOT))
+    if (regex_is_kind(store, x, REGEX_KIND_NOT))
         return store->nodes[x].a;
     return intern(store, (struct regex_node){.kind = REGEX_KIND_NOT, .a = x});
 }

@@ -112,6 +112,11 @@ bool regex_scratch_push(struct regex_store *store, uint32_t id);
 /* Alternatives of the ids above `base`, which it pops. */
 uint32_t regex_or_scratch(struct regex_store *store, size_t base);
 
+static inline bool regex_is_kind(const struct regex_store *store, uint32_t id, enum regex_kind kind)
+{
+    return store->nodes[id].kind == kind;
+}
+
 uint32_t regex_set(struct regex_store *store, const uint64_t words[4]);
 uint32_t regex_byte(struct regex_store *store, uint8_t byte);
 uint32_t regex_concat(struct regex_store *store, uint32_t x, uint32_t y);

@@ -4,11 +4,6 @@
  */
 #include "proto/grammar_regex.h"
 
-static bool is_kind(const struct regex_store *store, uint32_t id, enum regex_kind kind)
-{
-    return store->nodes[id].kind == kind;
-}
-
 static bool set_has(const struct regex_byte_set *set, uint8_t byte)
 {
     return set->words[byte / 64] >> byte % 64 & 1;
@@ -43,7 +38,7 @@ static uint32_t or_derivative(struct regex_store *store, uint32_t node, uint8_t 
 {
     size_t base = store->scratch.count;
     bool good = true;
-    for (; good && is_kind(store, node, REGEX_KIND_OR); node = store->nodes[node].b)
+    for (; good && regex_is_kind(store, node, REGEX_KIND_OR); node = store->nodes[node].b)
         good = regex_scratch_push(store, regex_derivative(store, store->nodes[node].a, byte));
     if (good && regex_scratch_push(store, regex_derivative(store, node, byte)))
         return regex_or_scratch(store, base);
@@ -54,7 +49,8 @@ static uint32_t or_derivative(struct regex_store *store, uint32_t node, uint8_t 
 static uint32_t and_derivative(struct regex_store *store, uint32_t node, uint8_t byte)
 {
     uint32_t all = REGEX_ANYTHING;
-    for (; is_kind(store, node, REGEX_KIND_AND) && all != REGEX_NOTHING && all != REGEX_FAILED;
+    for (;
+         regex_is_kind(store, node, REGEX_KIND_AND) && all != REGEX_NOTHING && all != REGEX_FAILED;
          node = store->nodes[node].b)
         all = regex_and(store, all, regex_derivative(store, store->nodes[node].a, byte));
     if (all == REGEX_NOTHING || all == REGEX_FAILED)

@@ -78,15 +78,16 @@ static bool is_plain_superset(struct grammar_slices *slices, struct regex_store 
 
 /* Whether each text of the node has a byte that no plain character has, such as a quote; false also
  * if that is not seen at once. */
-static bool must_leave_plain(const struct regex_store *store, uint32_t node)
+static bool must_leave_plain(const struct grammar_slices *slices, const struct regex_store *store,
+                             uint32_t node)
 {
-    static const uint64_t plain[2] = {0xFFFFFFFBull << 32, 0x7FFFFFFFEFFFFFFFull};
     for (uint32_t left = LONGEST_TAIL; left > 0; left--, node = store->nodes[node].b) {
         bool last = store->nodes[node].kind != REGEX_KIND_CONCAT;
         const struct regex_node part = store->nodes[last ? node : store->nodes[node].a];
         if (part.kind == REGEX_KIND_SET) {
-            const uint64_t *set = store->sets[part.a].words;
-            if (((set[0] & plain[0]) | (set[1] & plain[1]) | set[2] | set[3]) == 0)
+            const uint64_t *set = store->sets[part.a].words, *plain = slices->plain_bytes;
+            if (((set[0] & plain[0]) | (set[1] & plain[1]) | (set[2] & plain[2]) |
+                 (set[3] & plain[3])) == 0)
                 return true;
         }
         if (last)
@@ -146,8 +147,10 @@ static void find_classes(struct grammar_slices *slices, const struct regex_class
 {
     for (size_t s = 0; s < GRAMMAR_PLAIN_STEPS; s++) {
         memset(slices->classes[s], 0, sizeof slices->classes[s]);
-        for (uint32_t b = grammar_plain_steps[s].first; b <= grammar_plain_steps[s].last; b++)
+        for (uint32_t b = grammar_plain_steps[s].first; b <= grammar_plain_steps[s].last; b++) {
             slices->classes[s][classes->class_of[b] / 64] |= 1ull << classes->class_of[b] % 64;
+            slices->plain_bytes[b / 64] |= 1ull << b % 64;
+        }
     }
 }
 
@@ -315,15 +318,15 @@ static bool make_plain(struct grammar_slices *slices, struct grammar_automaton *
 
 /* States that go on with fixed bytes are left for last: the names that are declared, beside those
  * that are not. */
-static void choose_states(const struct regex_store *store, const uint32_t *states, size_t count,
-                          struct grammar_slice_set *set)
+static void choose_states(const struct grammar_slices *slices, const struct regex_store *store,
+                          const uint32_t *states, size_t count, struct grammar_slice_set *set)
 {
     for (uint32_t fixed = 0; fixed < 2; fixed++)
         for (size_t i = 0; i < count && set->count < GRAMMAR_SLICE_STATES; i++) {
             const struct regex_node node = store->nodes[states[i] & ~GRAMMAR_STATE_ACCEPTS];
             if (node.kind == REGEX_KIND_CONCAT &&
                 (store->nodes[node.a].kind == REGEX_KIND_SET) == fixed &&
-                must_leave_plain(store, node.b))
+                must_leave_plain(slices, store, node.b))
                 set->states[set->count++] = states[i];
         }
 }
@@ -335,8 +338,10 @@ uint32_t grammar_slices_allowed(struct grammar_slices *slices,
 {
     struct grammar_slice_set wanted = {.count = 0};
     uint64_t hash = 0;
-    choose_states(&automaton->store, states, count, &wanted);
-    if (wanted.count == 0 || !make_plain(slices, automaton))
+    if (!make_plain(slices, automaton))
+        return 0;
+    choose_states(slices, &automaton->store, states, count, &wanted);
+    if (wanted.count == 0)
         return 0;
     for (uint32_t i = 0; i < wanted.count; i++)
         hash = (hash ^ wanted.states[i]) * 0x9E3779B97F4A7C15ull;

@@ -31,6 +31,7 @@ struct grammar_slices {
     uint8_t *facts; /* [fact_count] by regex node */
     uint32_t fact_count;
     uint32_t plain;                           /* regex of one plain character, 0: not built yet */
+    uint64_t plain_bytes[4];                  /* bytes of plain characters, at any place */
     uint64_t classes[GRAMMAR_PLAIN_STEPS][4]; /* bit sets of byte classes that a step meets */
     uint32_t failed_walks;                    /* in a row */
     uint32_t walks_to_skip;

@@ -10,17 +10,11 @@
 
 #include <cmocka.h>
 
+#include "tests/support/matrix_device.h"
 #include "worker/backend/vulkan/device/vulkan_facts.h"
 #include "worker/backend/vulkan/policy/vulkan_matrix_policy.h"
 
-static const struct vulkan_facts device = {.tier = VULKAN_KHR_MATRIX,
-                                           .matrix_khr = true,
-                                           .matrix_shape_count = 1,
-                                           .matrix_shapes = {{VULKAN_MATRIX_F16_F32, 16, 16, 16}},
-                                           .subgroup_size = 32,
-                                           .max_invocations = 1024,
-                                           .shared_bytes = 65536,
-                                           .compute_units = 132};
+static const struct vulkan_facts device = MATRIX_DEVICE_FACTS;
 
 static void expect_tile(const struct vulkan_facts *facts, enum vulkan_weight_kind kind,
                         uint32_t request_rows, enum vulkan_matrix_path path, uint32_t rows,
