@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "proto/limits.h"
-#include "worker/sample/grammar_vocabulary.h"
 
 static void allow(uint32_t *words, uint32_t token)
 {
@@ -87,7 +86,7 @@ static void visit_row(struct chains *chains, uint32_t row, uint32_t parent);
 
 static void allow_words(const struct chains *chains, const uint32_t *words)
 {
-    size_t count = grammar_vocabulary_mask_words(chains->vocabulary);
+    size_t count = grammar_trie_mask_words(chains->vocabulary);
     for (size_t w = 0; w < count; w++)
         chains->words[w] |= words[w];
 }

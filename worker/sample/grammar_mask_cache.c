@@ -9,7 +9,6 @@
 #include "proto/limits.h"
 #include "worker/sample/grammar_automaton.h"
 #include "worker/sample/grammar_trie.h"
-#include "worker/sample/grammar_vocabulary.h"
 
 #define FIRST_ENTRIES 256u
 
@@ -192,7 +191,7 @@ static void keep_tokens(struct walk *walk, struct grammar_mask_entry *entry)
 {
     const struct grammar_vocabulary *vocabulary = walk->vocabulary;
     const struct grammar_mask_cache *cache = walk->cache;
-    size_t words = grammar_vocabulary_mask_words(vocabulary);
+    size_t words = grammar_trie_mask_words(vocabulary);
     entry->token_count = cache->found_token_count;
     if (entry->token_count <= words / 4) {
         entry->tokens = copy_list(walk, cache->found_tokens, entry->token_count);

@@ -60,6 +60,12 @@ struct grammar_vocabulary {
     struct grammar_program *programs[GRAMMAR_KEPT_PROGRAMS]; /* most recently opened first */
 };
 
+/* 32-bit words of a mask. */
+static inline size_t grammar_trie_mask_words(const struct grammar_vocabulary *vocabulary)
+{
+    return ((size_t)vocabulary->logit_count + 31) / 32;
+}
+
 /* The program of the blob, shared with other matchers; NULL: *result says why. */
 struct grammar_program *grammar_vocabulary_take_program(struct grammar_vocabulary *vocabulary,
                                                         const void *blob, size_t bytes,

@@ -252,7 +252,7 @@ void grammar_vocabulary_close(struct grammar_vocabulary *vocabulary)
 
 size_t grammar_vocabulary_mask_words(const struct grammar_vocabulary *vocabulary)
 {
-    return ((size_t)vocabulary->logit_count + 31) / 32;
+    return grammar_trie_mask_words(vocabulary);
 }
 
 /* --- Programs ----------------------------------------------------------------------------------- */

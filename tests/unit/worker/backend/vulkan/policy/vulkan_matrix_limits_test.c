@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "tests/support/matrix_device.h"
+#include "tests/support/vulkan_matrix_device.h"
 #include "worker/backend/vulkan/device/vulkan_facts.h"
 #include "worker/backend/vulkan/policy/vulkan_matrix_policy.h"
 

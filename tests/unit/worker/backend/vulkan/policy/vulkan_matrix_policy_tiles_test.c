@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "tests/support/matrix_device.h"
 #include "tests/support/test_random.h"
+#include "tests/support/vulkan_matrix_device.h"
 #include "worker/backend/vulkan/policy/vulkan_matrix_policy.h"
 
 static const struct vulkan_facts device = MATRIX_DEVICE_FACTS;

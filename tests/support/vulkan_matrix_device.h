@@ -1,6 +1,6 @@
 /* A device with 16 x 16 x 16 matrix units, for tests of policies. */
-#ifndef SHOAL_TESTS_SUPPORT_MATRIX_DEVICE_H
-#define SHOAL_TESTS_SUPPORT_MATRIX_DEVICE_H
+#ifndef SHOAL_TESTS_SUPPORT_VULKAN_MATRIX_DEVICE_H
+#define SHOAL_TESTS_SUPPORT_VULKAN_MATRIX_DEVICE_H
 
 #include "worker/backend/vulkan/device/vulkan_facts.h"
 
