@@ -19,8 +19,6 @@
 
 #include "proto/limits.h"
 
-#define LINE_BYTES (CHECKPOINT_FILE_NAME_BYTES + 100u)
-
 struct listing {
     char *lines[LIMIT_CHECKPOINT_FILES];
     size_t count;
@@ -55,18 +53,24 @@ static void name_copy(char out[CHECKPOINT_FILE_NAME_BYTES], const char *name)
     }
 }
 
+void checkpoint_files_write_line(const struct stat *status, const char *name,
+                                 char line[CHECKPOINT_LINE_BYTES])
+{
+    char safe[CHECKPOINT_FILE_NAME_BYTES];
+    name_copy(safe, name);
+    snprintf(line, CHECKPOINT_LINE_BYTES, "%" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 " %s\n",
+             (uint64_t)status->st_dev, (uint64_t)status->st_ino, (int64_t)status->st_size,
+             (int64_t)status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec, safe);
+}
+
 static enum result add(struct listing *listing, const struct stat *status, const char *name,
                        struct error_text *error)
 {
-    char safe[CHECKPOINT_FILE_NAME_BYTES];
-    char line[LINE_BYTES];
+    char line[CHECKPOINT_LINE_BYTES];
     if (listing->count == LIMIT_CHECKPOINT_FILES)
         return error_set(error, RESULT_TOO_LARGE, "the checkpoint has more than %u files",
                          LIMIT_CHECKPOINT_FILES);
-    name_copy(safe, name);
-    snprintf(line, sizeof line, "%" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 " %s\n",
-             (uint64_t)status->st_dev, (uint64_t)status->st_ino, (int64_t)status->st_size,
-             (int64_t)status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec, safe);
+    checkpoint_files_write_line(status, name, line);
     listing->lines[listing->count] = strdup(line);
     if (!listing->lines[listing->count])
         return error_set(error, RESULT_OUT_OF_MEMORY, "out of memory");
@@ -173,7 +177,7 @@ enum result checkpoint_files_read(const char *path, const char *mmproj, char **t
     return result;
 }
 
-static void name_take(char name[CHECKPOINT_FILE_NAME_BYTES], const char *line)
+void checkpoint_files_read_name(const char *line, char name[CHECKPOINT_FILE_NAME_BYTES])
 {
     line = name_of(line);
     size_t bytes = strcspn(line, "\n");
@@ -190,8 +194,8 @@ static int compare_names(const char *left, const char *right)
     char right_name[CHECKPOINT_FILE_NAME_BYTES];
     if (!*left || !*right)
         return (*left == '\0') - (*right == '\0');
-    name_take(left_name, left);
-    name_take(right_name, right);
+    checkpoint_files_read_name(left, left_name);
+    checkpoint_files_read_name(right, right_name);
     return strcmp(left_name, right_name);
 }
 
@@ -205,7 +209,7 @@ bool checkpoint_files_differ(const char *recorded, const char *now,
             now += bytes;
             continue;
         }
-        name_take(name, compare_names(recorded, now) <= 0 ? recorded : now);
+        checkpoint_files_read_name(compare_names(recorded, now) <= 0 ? recorded : now, name);
         return true;
     }
     return false;

@@ -11,13 +11,22 @@
 
 #include "proto/result.h"
 
+struct stat;
+
 #define CHECKPOINT_FILE_NAME_BYTES 256u
+#define CHECKPOINT_LINE_BYTES      (CHECKPOINT_FILE_NAME_BYTES + 100u)
 
 /* `path` is a folder or a GGUF file, of a split one the first; `mmproj` is a further file, or NULL.
  * *text is malloc'd, at most
  * LIMIT_CHECKPOINT_FILES_BYTES long. RESULT_IO: it cannot be read. RESULT_TOO_LARGE. */
 enum result checkpoint_files_read(const char *path, const char *mmproj, char **text,
                                   struct error_text *error) RESULT_CHECKED;
+
+/* Writes the line of a file, with the line feed. */
+void checkpoint_files_write_line(const struct stat *status, const char *name,
+                                 char line[CHECKPOINT_LINE_BYTES]);
+/* Copies the name of the line that `line` begins with. */
+void checkpoint_files_read_name(const char *line, char name[CHECKPOINT_FILE_NAME_BYTES]);
 
 /* True if `now` differs from `recorded`; `name` is then the first file that was added, removed or
  * changed. */

@@ -389,6 +389,8 @@
 #define LIMIT_CHECKPOINT_FILES 1024u
 /* their list, which is one argument of a worker: the kernel allows 128 kB */
 #define LIMIT_CHECKPOINT_FILES_BYTES (120u << 10)
+/* of these, files that a server holds open for its workers; one descriptor each */
+#define LIMIT_OPENED_FILES 256u
 
 /* --- Templates -------------------------------------------------------------------------------- */
 

@@ -14,12 +14,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/opened_files.h"
+
 static int64_t nanoseconds(struct timespec time)
 {
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-static enum result map(int fd, struct mapped_file *file, struct error_text *error)
+/* `changed_ns` stands for the inode's own time if it has no name any more. */
+static enum result map(int fd, int64_t changed_ns, struct mapped_file *file,
+                       struct error_text *error)
 {
     struct stat status;
     if (fstat(fd, &status) != 0)
@@ -35,7 +39,7 @@ static enum result map(int fd, struct mapped_file *file, struct error_text *erro
         .bytes = bytes,
         .byte_count = (size_t)status.st_size,
         .modified_ns = nanoseconds(status.st_mtim),
-        .changed_ns = nanoseconds(status.st_ctim),
+        .changed_ns = status.st_nlink > 0 ? nanoseconds(status.st_ctim) : changed_ns,
         .device = (uint64_t)status.st_dev,
         .inode = (uint64_t)status.st_ino,
     };
@@ -50,9 +54,21 @@ enum result mapped_file_open(int folder_fd, const char *name, struct mapped_file
     if (fd < 0)
         return error_set(error, errno == ENOENT ? RESULT_NOT_FOUND : RESULT_IO, "%s",
                          strerror(errno));
-    enum result result = map(fd, file, error);
+    enum result result = map(fd, 0, file, error);
     close(fd);
     return result;
+}
+
+enum result mapped_file_open_of(const struct opened_files *opened, int folder_fd, const char *name,
+                                struct mapped_file *file, struct error_text *error)
+{
+    if (!opened)
+        return mapped_file_open(folder_fd, name, file, error);
+    *file = (struct mapped_file){0};
+    const struct opened_file *found = opened_files_find(opened, name);
+    if (!found)
+        return error_set(error, RESULT_NOT_FOUND, "the server did not open it");
+    return map(found->fd, found->changed_ns, file, error);
 }
 
 void mapped_file_close(struct mapped_file *file)

@@ -12,6 +12,8 @@
 
 #include "proto/result.h"
 
+struct opened_files;
+
 struct mapped_file {
     const void *bytes; /* page-aligned; NULL when closed */
     size_t byte_count;
@@ -28,6 +30,11 @@ struct mapped_file {
  */
 enum result mapped_file_open(int folder_fd, const char *name, struct mapped_file *file,
                              struct error_text *error) RESULT_CHECKED;
+/* The same for a file of `opened`, by the last part of its name, and for no other; NULL: as
+ * mapped_file_open(). The time of the inode's change is that of the file's opening if it was removed
+ * since, so that it has the same identity with and without its name. */
+enum result mapped_file_open_of(const struct opened_files *opened, int folder_fd, const char *name,
+                                struct mapped_file *file, struct error_text *error) RESULT_CHECKED;
 /* Calling it twice is safe. */
 void mapped_file_close(struct mapped_file *file);
 

@@ -1,6 +1,8 @@
 """Weights that are overwritten or replaced under a running server: it says so, and no worker serves the new ones."""
 
 import os
+import pathlib
+import re
 import shutil
 import signal
 
@@ -46,19 +48,45 @@ def wait_told(server, name):
     assert server.log_text().count(f"checkpoint_changed: {name} ") == 1
 
 
-@pytest.mark.parametrize("change", [overwrite, replace])
+def restart(server, count):
+    """Kills the worker; waits for the next one, whose start is the server's `count`th after the first."""
+    os.kill(server.worker_pid(), signal.SIGKILL)
+    wait_until(lambda: server.get("/v1/status").json["worker_restarts"] == count, "the next worker")
+    wait_until(lambda: server.get("/v1/status").json["workers"][0]["state"] == "ready", "the next worker to be ready")
+
+
+@pytest.mark.parametrize("name", ["llama-f16.gguf", "llama-f16", "llama-f32-sharded"])
+def test_a_worker_is_started_again_with_replaced_weights(tmp_path, name):
+    """The server holds the old files open. Their prepared weights are taken over, though their inodes have changed."""
+    model = tmp_path / name
+    (shutil.copytree if (FORMS / name).is_dir() else shutil.copy)(FORMS / name, model)
+    weights = sorted(model.glob("*.safetensors"))[0] if model.is_dir() else model
+    with ShoalServer("--no-reload", "--allow-debug", model=model) as server:
+        server.wait_ready()
+        before = server.chat("Hi", **FIELDS).json["choices"]
+        replace(weights)
+        wait_told(server, weights.name)
+        restart(server, 1)
+        assert server.chat("Hi", **FIELDS).json["choices"] == before
+        shutil.rmtree(model) if model.is_dir() else model.unlink()
+        restart(server, 2)
+        assert server.chat("Hi", **FIELDS).json["choices"] == before
+        assert server.get("/ready").status == 503 and server.get("/ready").json["status"] == "weights_changed"
+        assert len(re.findall("weights .* MB adopted", server.log_text())) == 2, server.log_text()[-3000:]
+        opened = [os.readlink(fd) for fd in pathlib.Path(f"/proc/{server.worker_pid()}/fd").iterdir()]
+        assert not any(str(tmp_path) in name for name in opened), opened
+
+
+@pytest.mark.parametrize("change", [overwrite, os.utime])
 def test_a_change_is_told_and_no_worker_serves_it(checkpoint, change):
     model, weights = checkpoint
     with ShoalServer("--no-reload", model=model) as server:
         server.wait_ready()
         assert server.get("/v1/status").json["changed_weights"] is None
-        before = server.chat("Hi", **FIELDS).json["choices"]
         change(weights)
         wait_told(server, weights.name)
-        if change is replace:
-            assert server.chat("Hi", **FIELDS).json["choices"] == before, "the mapped files are the old ones"
         os.kill(server.worker_pid(), signal.SIGKILL)
-        wait_until(lambda: f"{weights.name} is not the file that the server was started with" in server.log_text(),
+        wait_until(lambda: f"{weights.name} was overwritten in place since the server was started" in server.log_text(),
                    "a worker to refuse the file")
         assert server.get("/ready").status == 503
         assert server.get("/v1/status").json["workers"][0]["state"] != "ready"

@@ -90,7 +90,7 @@ static int check_case(const char *name, const char *type)
     snprintf(path, sizeof path, "tests/golden/folder_weights/%s", name);
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_true(fd >= 0);
-    if (checkpoint_folder_open(fd, &folder, &error) != RESULT_OK) {
+    if (checkpoint_folder_open(fd, NULL, &folder, &error) != RESULT_OK) {
         print_error("%s: %s\n", name, error.text);
         close(fd);
         return 1;
@@ -169,7 +169,7 @@ static const char *open_with(const char *name, const char *weights, size_t weigh
     write_file(fd, "config.json", config, config_bytes);
     write_file(fd, "model.safetensors", weights, weight_bytes);
     snprintf(error.text, sizeof error.text, "it opens");
-    (void)!checkpoint_folder_open(fd, &folder, &error);
+    (void)!checkpoint_folder_open(fd, NULL, &folder, &error);
     checkpoint_folder_close(folder);
     unlinkat(fd, "config.json", 0);
     unlinkat(fd, "model.safetensors", 0);

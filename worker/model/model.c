@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "proto/must.h"
+#include "proto/opened_files.h"
 #include "worker/model/build/plan_builder.h"
 #include "worker/model/checkpoint/checkpoint_shared.h"
 #include "worker/model/family_registry.h"
@@ -76,9 +77,10 @@ static enum result open_gguf(struct model *model, enum result opened, struct err
     return build_plan(family->list_ops, &config, &model->source, &model->plan, error);
 }
 
-static enum result open_file(struct model *model, const char *path, struct error_text *error)
+static enum result open_file(struct model *model, const char *path,
+                             const struct opened_files *opened, struct error_text *error)
 {
-    enum result result = gguf_parts_open(path, &model->gguf, error);
+    enum result result = gguf_parts_open(path, opened, &model->gguf, error);
     return open_gguf(model, result == RESULT_NOT_FOUND ? RESULT_IO : result, error);
 }
 
@@ -148,10 +150,16 @@ enum result model_open_tower_bytes(struct model *model, const void *bytes, size_
 
 enum result model_open_tower(struct model *model, const char *path, struct error_text *error)
 {
+    return model_open_tower_of(model, path, NULL, error);
+}
+
+enum result model_open_tower_of(struct model *model, const char *path,
+                                const struct opened_files *opened, struct error_text *error)
+{
     struct error_text reason = {""};
     struct gguf_parts *file = NULL;
-    enum result opened = gguf_parts_open(path, &file, &reason);
-    enum result result = add_tower(model, file, opened, &reason);
+    enum result result = gguf_parts_open(path, opened, &file, &reason);
+    result = add_tower(model, file, result, &reason);
     return result == RESULT_OK ? RESULT_OK
                                : error_set(error, result == RESULT_NOT_FOUND ? RESULT_IO : result,
                                            "%.100s: %s", path, reason.text);
@@ -289,12 +297,13 @@ static const char *find_prefix(const struct plan_source *source)
     return prefix;
 }
 
-static enum result open_folder(struct model *model, int folder_fd, const char *path,
+static enum result open_folder(struct model *model, int folder_fd,
+                               const struct opened_files *opened, const char *path,
                                struct error_text *error)
 {
     const struct model_family *family = NULL;
     struct model_config config;
-    enum result result = checkpoint_folder_open(folder_fd, &model->folder, error);
+    enum result result = checkpoint_folder_open(folder_fd, opened, &model->folder, error);
     if (result == RESULT_OK)
         result = family_registry_read_hf(checkpoint_folder_config(model->folder), &family, &config,
                                          error);
@@ -348,24 +357,30 @@ enum result model_open_bytes(const void *bytes, size_t byte_count, struct model 
 
 enum result model_open(const char *path, struct model **model, struct error_text *error)
 {
+    return model_open_of(path, NULL, model, error);
+}
+
+enum result model_open_of(const char *path, const struct opened_files *opened, struct model **model,
+                          struct error_text *error)
+{
     struct error_text reason = {""};
     enum result result;
     *model = NULL;
-    struct model *opened = create();
-    if (!opened)
+    struct model *made = create();
+    if (!made)
         return error_set(error, RESULT_OUT_OF_MEMORY, "no memory");
-    int folder_fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
-    if (folder_fd >= 0) {
-        result = open_folder(opened, folder_fd, path, &reason);
+    int folder_fd = opened ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+    if (folder_fd >= 0 || (opened && opened_files_find(opened, "config.json")))
+        result = open_folder(made, folder_fd, opened, path, &reason);
+    else
+        result = open_file(made, path, opened, &reason);
+    if (folder_fd >= 0)
         close(folder_fd);
-    } else {
-        result = open_file(opened, path, &reason);
-    }
     if (result == RESULT_OK) {
-        *model = opened;
+        *model = made;
         return RESULT_OK;
     }
-    model_close(opened);
+    model_close(made);
     return error_set(error, result, "%.100s: %s", path, reason.text);
 }
 

@@ -19,12 +19,17 @@
 #include "worker/plan/plan.h"
 
 struct model; /* opaque */
+struct opened_files;
 
 /* `path` is a GGUF file or a Hugging Face folder (checkpoint_folder.h). RESULT_IO with errno's
  * text, or INVALID, UNSUPPORTED, TOO_LARGE or CORRUPT for a bad checkpoint. The error begins with
  * the path and names the file in a folder, and the key or tensor. */
 enum result model_open(const char *path, struct model **model,
                        struct error_text *error) RESULT_CHECKED;
+/* The same; with `opened` the files are those and no others (proto/opened_files.h), whatever has their
+ * names by now. NULL: as model_open(). */
+enum result model_open_of(const char *path, const struct opened_files *opened, struct model **model,
+                          struct error_text *error) RESULT_CHECKED;
 /* Opens a GGUF in the caller's bytes, aligned to 8, which must outlive the model. The fingerprint's
  * times, device and inode are 0. For tests and fuzzing. */
 enum result model_open_bytes(const void *bytes, size_t byte_count, struct model **model,
@@ -34,6 +39,9 @@ enum result model_open_bytes(const void *bytes, size_t byte_count, struct model 
  * stays usable without a tower. */
 enum result model_open_tower(struct model *model, const char *path,
                              struct error_text *error) RESULT_CHECKED;
+enum result model_open_tower_of(struct model *model, const char *path,
+                                const struct opened_files *opened,
+                                struct error_text *error) RESULT_CHECKED;
 /* The same for a file in the caller's bytes, which must outlive the model. */
 enum result model_open_tower_bytes(struct model *model, const void *bytes, size_t byte_count,
                                    struct error_text *error) RESULT_CHECKED;

@@ -70,6 +70,7 @@ static const struct flag flags[] = {
     {"--mmproj", FLAG_TEXT, FIELD(mmproj), 0, 0, false},
     {"--mmproj-optional", FLAG_U32, FIELD(mmproj_optional), 0, 1, false},
     {"--checkpoint-files", FLAG_TEXT, FIELD(checkpoint_files), 0, 0, false},
+    {"--checkpoint-fds", FLAG_TEXT, FIELD(checkpoint_fds), 0, 0, false},
     {"--worker-index", FLAG_U32, FIELD(worker_index), 0, LIMIT_WORKERS - 1, false},
     {"--worker-count", FLAG_U32, FIELD(worker_count), 1, LIMIT_WORKERS, false},
     {"--device-workers", FLAG_U32, FIELD(device_workers), 1, LIMIT_WORKERS, false},

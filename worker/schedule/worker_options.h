@@ -34,6 +34,7 @@ struct worker_options {
     const char *mmproj;           /* projector file of a GGUF model, or NULL */
     uint32_t mmproj_optional;     /* 1: if it cannot be used, the text is served */
     const char *checkpoint_files; /* that it may have (proto/checkpoint_files.h); NULL: any */
+    const char *checkpoint_fds;   /* descriptors of these (proto/opened_files.h), or NULL */
     uint32_t worker_index;
     uint32_t worker_count;   /* workers on this machine; defaults are shares of it */
     uint32_t device_workers; /* of these, workers on the same device; 0 = all */

@@ -14,6 +14,7 @@
 
 #include "proto/checkpoint_files.h"
 #include "proto/must.h"
+#include "proto/opened_files.h"
 #include "proto/speculation.h"
 #include "shm/peer_watch.h"
 #include "worker/backend/host/thread_pool.h"
@@ -36,6 +37,7 @@ struct worker_process {
     struct worker_options adapted; /* of an encoder */
     int parent_fd;
     struct frontend_link *link;
+    struct opened_files files; /* of the checkpoint, until the model is open */
     struct model *model;
     struct backend *backend;
     struct backend_options backend_options; /* kv_blocks are set last */
@@ -556,13 +558,28 @@ static enum result assemble(struct worker_process *process, struct error_text *e
     return RESULT_OK;
 }
 
-/* Other weights than those that the server was started with would change answers silently. */
-static enum result check_files(const struct worker_options *options, struct error_text *error)
+static bool inherits_files(const struct worker_options *options)
 {
+    return options->checkpoint_files && options->checkpoint_fds;
+}
+
+/* Other weights than those that the server was started with would change answers silently. */
+static enum result check_files(const struct worker_process *process, struct error_text *error)
+{
+    const struct worker_options *options = process->options;
     char name[CHECKPOINT_FILE_NAME_BYTES];
     char *now = NULL;
     if (!options->checkpoint_files)
         return RESULT_OK;
+    if (inherits_files(options)) {
+        if (!opened_files_differ(&process->files, options->checkpoint_files, name))
+            return RESULT_OK;
+        return error_set(
+            error, RESULT_INVALID,
+            "%.150s was overwritten in place since the server was started: the weights "
+            "that it was started with are gone",
+            name);
+    }
     enum result result = checkpoint_files_read(options->model, options->mmproj, &now, error);
     if (result == RESULT_OK && checkpoint_files_differ(options->checkpoint_files, now, name))
         result = error_set(error, RESULT_INVALID,
@@ -576,7 +593,8 @@ static enum result open_tower(struct worker_process *process, struct error_text 
 {
     const struct worker_options *options = process->options;
     struct error_text reason = {""};
-    enum result result = model_open_tower(process->model, options->mmproj, &reason);
+    enum result result = model_open_tower_of(
+        process->model, options->mmproj, inherits_files(options) ? &process->files : NULL, &reason);
     if (result == RESULT_OK)
         log_info("images: the tower is in %s", options->mmproj);
     else if (options->mmproj_optional)
@@ -584,6 +602,27 @@ static enum result open_tower(struct worker_process *process, struct error_text 
     else
         return error_set(error, result, "%s", reason.text);
     return RESULT_OK;
+}
+
+static enum result open_model(struct worker_process *process, struct error_text *error)
+{
+    const struct worker_options *options = process->options;
+    bool inherits = inherits_files(options);
+    enum result result = RESULT_OK;
+    if (inherits)
+        result = opened_files_parse(options->checkpoint_fds, options->checkpoint_files,
+                                    &process->files, error);
+    if (result == RESULT_OK)
+        result = check_files(process, error);
+    if (result == RESULT_OK)
+        result = model_open_of(options->model, inherits ? &process->files : NULL, &process->model,
+                               error);
+    if (result == RESULT_OK && options->mmproj)
+        result = open_tower(process, error);
+    if (result == RESULT_OK)
+        result = check_files(process, error); /* none was replaced in between */
+    opened_files_close(&process->files);
+    return result;
 }
 
 static enum result start(struct worker_process *process, struct error_text *error)
@@ -595,13 +634,7 @@ static enum result start(struct worker_process *process, struct error_text *erro
     if (result == RESULT_OK)
         result = worker_fault_start(&process->fault, frontend_link_life(process->link), error);
     if (result == RESULT_OK)
-        result = check_files(process->options, error);
-    if (result == RESULT_OK)
-        result = model_open(process->options->model, &process->model, error);
-    if (result == RESULT_OK && process->options->mmproj)
-        result = open_tower(process, error);
-    if (result == RESULT_OK)
-        result = check_files(process->options, error); /* none was replaced in between */
+        result = open_model(process, error);
     if (result != RESULT_OK)
         return result;
     result = open_ahead(process, error);

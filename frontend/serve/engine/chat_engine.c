@@ -166,6 +166,8 @@ static enum result workers_start(struct chat_engine *engine, uint32_t slots,
         .options = options,
         .checkpoint_files =
             options->ignore_weight_changes ? NULL : checkpoint_watch_record(engine->checkpoint),
+        .checkpoint_opened =
+            options->ignore_weight_changes ? NULL : checkpoint_watch_files(engine->checkpoint),
         .state_directory = engine->config.state_directory,
         .adapter_memory = adapter_set_memory(engine->adapters),
         .live_requests = slots,

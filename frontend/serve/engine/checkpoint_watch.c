@@ -18,6 +18,7 @@ struct checkpoint_watch {
     char *record; /* NULL: nothing is watched and there is no thread */
     char *path;
     char *mmproj; /* or NULL */
+    struct opened_files files;
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t stop;
@@ -95,8 +96,13 @@ static void *watch_main(void *context)
 struct checkpoint_watch *checkpoint_watch_create(const char *path, const char *mmproj)
 {
     struct checkpoint_watch *watch = must_alloc(1, sizeof *watch);
+    struct error_text why;
     if (checkpoint_files_read(path, mmproj, &watch->record, NULL) != RESULT_OK)
         return watch; /* opening the model says why */
+    if (opened_files_open(path, mmproj, watch->record, &watch->files, &why) != RESULT_OK)
+        log_warn("the checkpoint's files are not held open (%s): once they are replaced, a worker "
+                 "that ends cannot be started again with them",
+                 why.text);
     watch->path = strdup(path);
     watch->mmproj = mmproj ? strdup(mmproj) : NULL;
     must(watch->path != NULL && (watch->mmproj || !mmproj));
@@ -123,6 +129,7 @@ void checkpoint_watch_destroy(struct checkpoint_watch *watch)
         pthread_cond_destroy(&watch->stop);
         pthread_mutex_destroy(&watch->mutex);
     }
+    opened_files_close(&watch->files);
     free(watch->path);
     free(watch->mmproj);
     free(watch->record);
@@ -133,6 +140,11 @@ void checkpoint_watch_destroy(struct checkpoint_watch *watch)
 const char *checkpoint_watch_record(const struct checkpoint_watch *watch)
 {
     return watch->record;
+}
+
+const struct opened_files *checkpoint_watch_files(const struct checkpoint_watch *watch)
+{
+    return watch->files.count > 0 ? &watch->files : NULL;
 }
 
 bool checkpoint_watch_changed(struct checkpoint_watch *watch, char name[CHECKPOINT_FILE_NAME_BYTES])

@@ -115,12 +115,15 @@ static void fail_queue(struct chat_engine *engine, struct waiting_queue *queue,
     }
 }
 
-/* Ends waiting requests if no worker can be started any more. */
-static void give_up_waiting(struct chat_engine *engine)
+/* Ends waiting requests if no worker can be started any more; `worker` is the last that failed. */
+static void give_up_waiting(struct chat_engine *engine, uint32_t worker)
 {
     struct api_error error;
+    struct worker_status status;
+    worker_pool_read_status(engine->workers, worker, &status);
     (void)api_error_set(&error, RESULT_PEER_GONE, 503, "worker_unavailable",
-                        "the request waited for a worker, and none can be started");
+                        "the request waited for a worker, and none can be started: %.300s",
+                        status.last_death ? status.last_death : "the cause is not known");
     fail_queue(engine, &engine->waiting, &error);
     fail_queue(engine, &engine->resuming, &error);
     fail_queue(engine, &engine->suspects, &error);
@@ -152,6 +155,6 @@ void worker_loss_handle(void *context, uint32_t worker, enum death_cause cause)
     if (loss.replayed > 0)
         log_info("worker %u: %u requests go on with the next worker", worker, loss.replayed);
     if (worker_pool_is_hopeless(engine->workers))
-        give_up_waiting(engine);
+        give_up_waiting(engine, worker);
     request_dispatch_run(engine);
 }

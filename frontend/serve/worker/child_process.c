@@ -1,7 +1,7 @@
 /*
  * The command line of a worker, and its descriptors: it inherits three to twelve by number
  * (segment, two bells, those of the vaults, files of the prefix cache, memory of adapters, a standby's
- * eventfd).
+ * eventfd), and those of the checkpoint's files, which it closes once they are mapped.
  */
 #include "frontend/serve/worker/child_process.h"
 
@@ -13,7 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "proto/limits.h"
 #include "proto/must.h"
+#include "proto/opened_files.h"
 #include "proto/speculation.h"
 #include "shm/peer_watch.h"
 
@@ -105,6 +107,8 @@ static void arguments_fill(const struct child_process_config *config, struct arg
     add_given(arguments, "--mmproj", options->mmproj);
     add_chosen(arguments, "--mmproj-optional", options->mmproj_found);
     add_given(arguments, "--checkpoint-files", config->checkpoint_files);
+    if (config->checkpoint_opened)
+        add_text(arguments, "--checkpoint-fds", config->checkpoint_opened->text);
     add_text(arguments, "--log-level", options->log_level_name);
     add_text(arguments, "--log-format", options->log_format_name);
     add_chosen(arguments, "--threads", options->threads);
@@ -159,14 +163,18 @@ enum result child_process_spawn(const struct child_process_config *config,
                         config->weights.vault,   config->weights.send,     config->kv_memory,
                         config->kv_device.vault, config->kv_device.send,   config->prefix_load,
                         config->prefix_save,     config->adapters,         config->standby};
-    struct program_descriptor descriptors[sizeof kept / sizeof kept[0]];
-    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
-        descriptors[i] = (struct program_descriptor){kept[i], kept[i]};
+    struct program_descriptor descriptors[sizeof kept / sizeof kept[0] + LIMIT_OPENED_FILES];
+    size_t count = 0;
+    for (; count < sizeof kept / sizeof kept[0]; count++)
+        descriptors[count] = (struct program_descriptor){kept[count], kept[count]};
+    const struct opened_files *opened = config->checkpoint_opened;
+    for (size_t i = 0; opened && i < opened->count; i++)
+        descriptors[count++] = (struct program_descriptor){opened->list[i].fd, opened->list[i].fd};
     const struct program_start start = {.path = path,
                                         .arguments = arguments.list,
                                         .environment = environ,
                                         .descriptors = descriptors,
-                                        .descriptor_count = sizeof kept / sizeof kept[0]};
+                                        .descriptor_count = count};
     result = program_spawn(&start, &process->pid, error);
     if (result != RESULT_OK) {
         process->pid = 0;

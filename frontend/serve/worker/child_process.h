@@ -33,6 +33,7 @@ struct child_process_config {
     uint32_t device_workers;      /* number of workers that share its device, this one included */
     const char *pipeline_cache;   /* folder, or NULL */
     const char *checkpoint_files; /* that it may open (proto/checkpoint_files.h), or NULL: any */
+    const struct opened_files *checkpoint_opened; /* these, which it inherits; or NULL */
 };
 
 /* Writes the path of the worker program: `shoal-worker` beside this program's own file. */

@@ -26,7 +26,8 @@ enum result worker_launch(const struct worker_settings *settings,
                                          .worker_index = settings->index,
                                          .device_workers = settings->device_workers,
                                          .pipeline_cache = settings->pipeline_cache,
-                                         .checkpoint_files = settings->checkpoint_files};
+                                         .checkpoint_files = settings->checkpoint_files,
+                                         .checkpoint_opened = settings->checkpoint_opened};
     if (settings->kv_memory)
         child.kv_memory = vault_holder_fds(settings->kv_memory).vault;
     if (settings->kv_device)

@@ -21,7 +21,8 @@ struct worker_settings {
     uint32_t device_workers;      /* number of workers that share the device */
     const char *pipeline_cache;   /* folder, or NULL */
     const char *checkpoint_files; /* that it may open (proto/checkpoint_files.h), or NULL: any */
-    uint32_t index;               /* index in the pool, for the worker's name */
+    const struct opened_files *checkpoint_opened; /* these, open; or NULL */
+    uint32_t index;                               /* index in the pool, for the worker's name */
     uint32_t live_requests;
 };
 

@@ -148,6 +148,7 @@ static enum result worker_begin(struct worker_pool *pool, uint32_t index, struct
                    .device_workers = worker->device_workers,
                    .pipeline_cache = pool->pipeline_cache[0] ? pool->pipeline_cache : NULL,
                    .checkpoint_files = pool->config.checkpoint_files,
+                   .checkpoint_opened = pool->config.checkpoint_opened,
                    .index = index,
                    .live_requests = pool->config.live_requests},
         .prefix_files = prefix_files_of(pool, worker),

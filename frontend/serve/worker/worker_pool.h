@@ -16,7 +16,8 @@ struct worker_pool_config {
     const struct options *options;
     /* The files that workers may open (proto/checkpoint_files.h), or NULL: any; outlives the pool. */
     const char *checkpoint_files;
-    int state_directory;    /* of --state-dir, the caller's; -1: none */
+    const struct opened_files *checkpoint_opened; /* these, open; NULL: they open them by name */
+    int state_directory;                          /* of --state-dir, the caller's; -1: none */
     int adapter_memory;     /* descriptor of the adapters' memory, the caller's; -1: none */
     uint32_t live_requests; /* slots of the request table */
     struct worker_listener listener; /* of every worker; its context is also died()'s */

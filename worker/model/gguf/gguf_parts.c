@@ -43,9 +43,10 @@ static enum result open_part(struct part *part, struct error_text *error)
     return gguf_file_open(part->bytes, part->byte_count, &part->file, error);
 }
 
-static enum result map_part(const char *path, struct part *part, struct error_text *error)
+static enum result map_part(const char *path, const struct opened_files *opened, struct part *part,
+                            struct error_text *error)
 {
-    enum result result = mapped_file_open(AT_FDCWD, path, &part->mapped, error);
+    enum result result = mapped_file_open_of(opened, AT_FDCWD, path, &part->mapped, error);
     if (result != RESULT_OK)
         return result;
     part->bytes = part->mapped.bytes;
@@ -106,7 +107,8 @@ static enum result check_part(const struct part *part, uint32_t number, uint32_t
     return RESULT_OK;
 }
 
-static enum result open_others(struct gguf_parts *parts, const char *path, struct error_text *error)
+static enum result open_others(struct gguf_parts *parts, const char *path,
+                               const struct opened_files *opened, struct error_text *error)
 {
     char stem[PART_NAME_BYTES], name[PART_NAME_BYTES + 32];
     struct error_text reason = {""};
@@ -123,7 +125,7 @@ static enum result open_others(struct gguf_parts *parts, const char *path, struc
         snprintf(part->name, sizeof part->name, "%.*s", (int)sizeof part->name - 1,
                  slash ? slash + 1 : name);
         if (i > 0)
-            result = map_part(name, part, &reason);
+            result = map_part(name, opened, part, &reason);
         if (result == RESULT_NOT_FOUND)
             return error_set(error, RESULT_INVALID, "part %u of %u is missing: %.80s", i + 1,
                              parts->count, part->name);
@@ -163,12 +165,13 @@ static enum result make_table(struct gguf_parts *parts, struct error_text *error
 }
 
 /* If `path` is NULL, the bytes are the caller's. */
-static enum result open_all(struct gguf_parts *parts, const char *path, const void *bytes,
-                            size_t byte_count, struct error_text *error)
+static enum result open_all(struct gguf_parts *parts, const char *path,
+                            const struct opened_files *opened, const void *bytes, size_t byte_count,
+                            struct error_text *error)
 {
     struct part first = {.bytes = bytes, .byte_count = byte_count};
     uint32_t count = 1;
-    enum result result = path ? map_part(path, &first, error) : open_part(&first, error);
+    enum result result = path ? map_part(path, opened, &first, error) : open_part(&first, error);
     parts->count = 1;
     parts->parts[0] = first;
     if (result == RESULT_OK)
@@ -182,34 +185,36 @@ static enum result open_all(struct gguf_parts *parts, const char *path, const vo
         memset(grown + 1, 0, (count - 1) * sizeof *grown);
         parts->parts = grown;
         parts->count = count;
-        result = open_others(parts, path, error);
+        result = open_others(parts, path, opened, error);
     }
     return result == RESULT_OK ? make_table(parts, error) : result;
 }
 
-static enum result open_parts(const char *path, const void *bytes, size_t byte_count,
-                              struct gguf_parts **parts, struct error_text *error)
+static enum result open_parts(const char *path, const struct opened_files *opened,
+                              const void *bytes, size_t byte_count, struct gguf_parts **parts,
+                              struct error_text *error)
 {
     *parts = NULL;
-    struct gguf_parts *opened = must_alloc(1, sizeof *opened);
-    opened->parts = must_alloc(1, sizeof *opened->parts);
-    enum result result = open_all(opened, path, bytes, byte_count, error);
+    struct gguf_parts *made = must_alloc(1, sizeof *made);
+    made->parts = must_alloc(1, sizeof *made->parts);
+    enum result result = open_all(made, path, opened, bytes, byte_count, error);
     if (result == RESULT_OK)
-        *parts = opened;
+        *parts = made;
     else
-        gguf_parts_close(opened);
+        gguf_parts_close(made);
     return result;
 }
 
-enum result gguf_parts_open(const char *path, struct gguf_parts **parts, struct error_text *error)
+enum result gguf_parts_open(const char *path, const struct opened_files *opened,
+                            struct gguf_parts **parts, struct error_text *error)
 {
-    return open_parts(path, NULL, 0, parts, error);
+    return open_parts(path, opened, NULL, 0, parts, error);
 }
 
 enum result gguf_parts_open_bytes(const void *bytes, size_t byte_count, struct gguf_parts **parts,
                                   struct error_text *error)
 {
-    return open_parts(NULL, bytes, byte_count, parts, error);
+    return open_parts(NULL, NULL, bytes, byte_count, parts, error);
 }
 
 void gguf_parts_close(struct gguf_parts *parts)

@@ -11,10 +11,12 @@
 #include "worker/plan/tensor_table.h"
 
 struct gguf_parts; /* opaque */
+struct opened_files;
 
-/* Maps and checks every file. If there are several, the error names the part. */
-enum result gguf_parts_open(const char *path, struct gguf_parts **parts,
-                            struct error_text *error) RESULT_CHECKED;
+/* Maps and checks every file; with `opened` those and no others (proto/opened_files.h). If there are several, the
+ * error names the part. */
+enum result gguf_parts_open(const char *path, const struct opened_files *opened,
+                            struct gguf_parts **parts, struct error_text *error) RESULT_CHECKED;
 /* The same for one complete file in the caller's bytes, aligned to 8. */
 enum result gguf_parts_open_bytes(const void *bytes, size_t byte_count, struct gguf_parts **parts,
                                   struct error_text *error) RESULT_CHECKED;

@@ -43,11 +43,12 @@ struct checkpoint_folder {
     struct tensor_table *table;
 };
 
-static enum result open_config(int folder_fd, struct checkpoint_folder *folder,
-                               struct error_text *error)
+static enum result open_config(int folder_fd, const struct opened_files *opened,
+                               struct checkpoint_folder *folder, struct error_text *error)
 {
     struct error_text reason;
-    enum result result = mapped_file_open(folder_fd, CONFIG_FILE, &folder->config_file, &reason);
+    enum result result =
+        mapped_file_open_of(opened, folder_fd, CONFIG_FILE, &folder->config_file, &reason);
     if (result == RESULT_NOT_FOUND)
         return error_set(error, RESULT_INVALID, "the folder has no " CONFIG_FILE);
     if (result == RESULT_OK)
@@ -57,10 +58,12 @@ static enum result open_config(int folder_fd, struct checkpoint_folder *folder,
                                : error_set(error, result, CONFIG_FILE ": %s", reason.text);
 }
 
-static enum result open_shard(int folder_fd, struct shard *shard, struct error_text *error)
+static enum result open_shard(int folder_fd, const struct opened_files *opened, struct shard *shard,
+                              struct error_text *error)
 {
     struct error_text reason;
-    enum result result = mapped_file_open(folder_fd, shard->name.text, &shard->file, &reason);
+    enum result result =
+        mapped_file_open_of(opened, folder_fd, shard->name.text, &shard->file, &reason);
     if (result == RESULT_OK)
         result = safetensors_file_open(shard->file.bytes, shard->file.byte_count, &shard->tensors,
                                        &reason);
@@ -87,13 +90,13 @@ static enum result check_index(const struct checkpoint_folder *folder, struct er
 }
 
 /* Lists the files with weights: the single one, or those of the index. */
-static enum result find_shards(int folder_fd, bool single, struct checkpoint_folder *folder,
-                               struct error_text *error)
+static enum result find_shards(int folder_fd, const struct opened_files *opened, bool single,
+                               struct checkpoint_folder *folder, struct error_text *error)
 {
     struct error_text reason;
     enum result result = RESULT_OK;
     if (!single) {
-        result = mapped_file_open(folder_fd, INDEX_FILE, &folder->index_file, &reason);
+        result = mapped_file_open_of(opened, folder_fd, INDEX_FILE, &folder->index_file, &reason);
         if (result == RESULT_NOT_FOUND)
             return error_set(error, RESULT_INVALID,
                              "the folder has neither " WEIGHTS_FILE " nor " INDEX_FILE);
@@ -133,42 +136,43 @@ static enum result make_table(struct checkpoint_folder *folder, struct error_tex
                                : result;
 }
 
-static bool has_single_file(int folder_fd)
+static bool has_single_file(int folder_fd, const struct opened_files *opened)
 {
     struct error_text reason;
     struct mapped_file file;
-    bool there = mapped_file_open(folder_fd, WEIGHTS_FILE, &file, &reason) != RESULT_NOT_FOUND;
+    bool there =
+        mapped_file_open_of(opened, folder_fd, WEIGHTS_FILE, &file, &reason) != RESULT_NOT_FOUND;
     mapped_file_close(&file);
     return there;
 }
 
-static enum result open_files(int folder_fd, struct checkpoint_folder *folder,
-                              struct error_text *error)
+static enum result open_files(int folder_fd, const struct opened_files *opened,
+                              struct checkpoint_folder *folder, struct error_text *error)
 {
-    enum result result = open_config(folder_fd, folder, error);
+    enum result result = open_config(folder_fd, opened, folder, error);
     if (result != RESULT_OK)
         return result;
-    bool single = has_single_file(folder_fd);
-    result = find_shards(folder_fd, single, folder, error);
+    bool single = has_single_file(folder_fd, opened);
+    result = find_shards(folder_fd, opened, single, folder, error);
     for (uint32_t i = 0; i < folder->shard_count && result == RESULT_OK; i++)
-        result = open_shard(folder_fd, &folder->shards[i], error);
+        result = open_shard(folder_fd, opened, &folder->shards[i], error);
     if (result == RESULT_OK && !single)
         result = check_index(folder, error);
     return result == RESULT_OK ? make_table(folder, error) : result;
 }
 
-enum result checkpoint_folder_open(int folder_fd, struct checkpoint_folder **folder,
-                                   struct error_text *error)
+enum result checkpoint_folder_open(int folder_fd, const struct opened_files *opened,
+                                   struct checkpoint_folder **folder, struct error_text *error)
 {
     *folder = NULL;
-    struct checkpoint_folder *opened = calloc(1, sizeof *opened);
-    if (!opened)
+    struct checkpoint_folder *made = calloc(1, sizeof *made);
+    if (!made)
         return error_set(error, RESULT_OUT_OF_MEMORY, "no memory");
-    enum result result = open_files(folder_fd, opened, error);
+    enum result result = open_files(folder_fd, opened, made, error);
     if (result == RESULT_OK)
-        *folder = opened;
+        *folder = made;
     else
-        checkpoint_folder_close(opened);
+        checkpoint_folder_close(made);
     return result;
 }
 

@@ -11,9 +11,12 @@
 #include "worker/plan/tensor_table.h"
 
 struct checkpoint_folder; /* opaque */
+struct opened_files;
 
-/* `folder_fd` is used during this call only. The error names file, tensor and reason. */
-enum result checkpoint_folder_open(int folder_fd, struct checkpoint_folder **folder,
+/* `folder_fd` is used during this call only; with `opened` the files are those and no others
+ * (proto/opened_files.h). The error names file, tensor and reason. */
+enum result checkpoint_folder_open(int folder_fd, const struct opened_files *opened,
+                                   struct checkpoint_folder **folder,
                                    struct error_text *error) RESULT_CHECKED;
 void checkpoint_folder_close(struct checkpoint_folder *folder);
 
