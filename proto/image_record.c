@@ -21,7 +21,8 @@ static uint64_t aligned(uint64_t bytes)
 
 static uint64_t pixels_of(const struct image_record *record)
 {
-    return (uint64_t)record->tiles * record->height * record->width * IMAGE_PIXEL_BYTES;
+    uint64_t frames = record->frames > 1 ? record->frames : 1;
+    return record->tiles * frames * record->height * record->width * IMAGE_PIXEL_BYTES;
 }
 
 uint32_t image_record_runs(const struct image_record *record)
@@ -50,10 +51,11 @@ static enum result check_sizes(const struct image_record *record, uint32_t index
         return error_set(error, RESULT_CORRUPT, "I1: image %u has no content hash", index);
     if (record->width < 1 || record->width > LIMIT_IMAGE_SIDE || record->height < 1 ||
         record->height > LIMIT_IMAGE_SIDE || record->tiles < 1 ||
-        record->tiles > LIMIT_IMAGE_TILES ||
+        record->tiles > LIMIT_IMAGE_TILES || record->frames > LIMIT_PATCH_FRAMES ||
         pixels_of(record) > (uint64_t)LIMIT_IMAGE_PIXELS * IMAGE_PIXEL_BYTES)
-        return error_set(error, RESULT_CORRUPT, "I2: image %u of %u tiles of %u x %u pixels", index,
-                         record->tiles, record->width, record->height);
+        return error_set(error, RESULT_CORRUPT,
+                         "I2: image %u of %u tiles and %u frames of %u x %u pixels", index,
+                         record->tiles, record->frames, record->width, record->height);
     return RESULT_OK;
 }
 
@@ -87,6 +89,21 @@ static enum result check_span(const struct image_record *record, uint32_t index,
                          "I3: image %u with %u placeholders in %u tokens from %u on", index,
                          record->token_count, record->span_tokens, record->first_token);
     return RESULT_OK;
+}
+
+/* I8: a temporal patch; `before` is the previous record, or NULL. */
+static enum result check_video(const struct image_record *record, uint32_t index,
+                               const struct image_record *before, struct error_text *error)
+{
+    bool whole = record->frames <= 1 || (record->tiles == 1 && record->mosaic[0] == 0);
+    bool follows = before && record->frames > 1 && before->frames == record->frames &&
+                   before->width == record->width && before->height == record->height &&
+                   before->first_token + before->span_tokens == record->first_token &&
+                   record->time >= before->time && record->time <= LIMIT_VIDEO_TIME;
+    if (whole && (record->joined == 1 ? follows : record->joined == 0 && record->time == 0))
+        return RESULT_OK;
+    return error_set(error, RESULT_CORRUPT, "I8: image %u of %u frames at %u, joined %u", index,
+                     record->frames, record->time, record->joined);
 }
 
 static bool is_usable(float number)
@@ -125,6 +142,8 @@ enum result image_record_check(const struct image_record *records, uint32_t coun
             result = check_mosaic(record, i, error);
         if (result == RESULT_OK)
             result = check_span(record, i, end, prompt_tokens, error);
+        if (result == RESULT_OK)
+            result = check_video(record, i, i > 0 ? record - 1 : NULL, error);
         if (result == RESULT_OK)
             result = check_numbers(record, i, error);
         if (result != RESULT_OK)

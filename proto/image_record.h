@@ -1,6 +1,7 @@
 /*
- * One image of a request, as the frontend passes it to a worker: decoded and resized u8 pixels, the
- * place of its placeholder tokens in the prompt, and the scale from bytes to floats.
+ * One image of a request, or the frames of one temporal patch of a video, as the frontend passes it to
+ * a worker: decoded and resized u8 pixels, the place of its placeholder tokens in the prompt, and the
+ * scale from bytes to floats. A video is as many records as it has temporal patches.
  *
  * Byte map of struct image_record, 128 bytes. Written by the frontend.
  *
@@ -9,7 +10,7 @@
  *                                    change the image's features; the key of feature caches
  *   16      4     width          I2: of one tile, 1..LIMIT_IMAGE_SIDE pixels
  *   20      4     height         I2: likewise
- *   24      4     tiles          I2: 1..LIMIT_IMAGE_TILES frames of that size, in prompt order; all
+ *   24      4     tiles          I2: 1..LIMIT_IMAGE_TILES images of that size, in prompt order; all
  *                                    pixels together <= LIMIT_IMAGE_PIXELS. The family's rules give
  *                                    patches and features from these (worker/plan/model_vision.h)
  *   28      4     first_token    I3: prompt index of the first placeholder, not before the end of
@@ -23,16 +24,22 @@
  *   52      12    bias           I4: likewise
  *   64      8     pixels_offset  I5: from the start of the image section of the payload: the next
  *                                    multiple of 64 after the records and the previous pixels
- *   72      8     pixels_bytes   I5: tiles * height * width * 3
+ *   72      8     pixels_bytes   I5: tiles * frames * height * width * 3
  *   80      4     tile_lines     I3: runs of equal length that each tile's placeholders form, with
  *                                    other tokens between; 0 and 1: one
  *   84      24    mosaic         I7: the tiles after the first one, as in worker/plan/model_vision.h:
  *                                    rows, columns, kept_height, kept_width, height, width. All
  *                                    zero, or all <= LIMIT_IMAGE_SIDE and rows * columns + 1 tiles.
  *                                    The model checks the rest
- *   108     20    reserved       I6: zero
+ *   108     4     frames         I8: 0 and 1: an image. 2..LIMIT_PATCH_FRAMES, with one tile: a
+ *                                    temporal patch of a video
+ *   112     4     time           I8: of a temporal patch: its position in time after the video's
+ *                                    first one, <= LIMIT_VIDEO_TIME; 0 unless joined
+ *   116     4     joined         I8: 1: the next temporal patch of the previous record's video, of
+ *                                    the same sizes, not earlier, without tokens between; else 0
+ *   120     8     reserved       I6: zero
  *
- * Pixels are u8 [tiles, height, width, 3], red first.
+ * Pixels are u8 [tiles, frames, height, width, 3], red first.
  *
  * The model's features replace the embeddings of the placeholders. All placeholders of a span have
  * the id of prompt[first_token]; other ids in the span (a row's end, a tile's name) are text. Each
@@ -68,11 +75,15 @@ struct image_record {
     uint64_t pixels_bytes;
     uint32_t tile_lines;
     uint32_t mosaic[IMAGE_MOSAIC_SIZES];
-    uint32_t reserved[5];
+    uint32_t frames;
+    uint32_t time;
+    uint32_t joined;
+    uint32_t reserved[2];
 };
 _Static_assert(sizeof(struct image_record) == 128, "a multiple of 64, so that pixels can follow");
 _Static_assert(offsetof(struct image_record, scale) == 40, "byte map");
 _Static_assert(offsetof(struct image_record, pixels_offset) == 64, "byte map");
+_Static_assert(offsetof(struct image_record, frames) == 108, "byte map");
 
 /* Runs of consecutive placeholders of an image. */
 uint32_t image_record_runs(const struct image_record *record);
@@ -84,7 +95,7 @@ uint32_t image_record_runs(const struct image_record *record);
 uint64_t image_record_place(struct image_record *records, uint32_t count);
 
 /*
- * Checks rules I1-I6 of a request's records, which are in the order of their spans. RESULT_CORRUPT,
+ * Checks rules I1-I8 of a request's records, which are in the order of their spans. RESULT_CORRUPT,
  * and the error text begins with the rule's name. `prompt_tokens` excludes generated tokens;
  * `image_bytes` is that of the submit record and must equal the end of the last pixels. Pure.
  */

@@ -289,6 +289,9 @@
 
 /* images of one request: a hundred pages and their crops; Anthropic accepts 100 */
 #define LIMIT_REQUEST_IMAGES 256u
+/* image records of one request: an image has up to two, a video one for each temporal patch, of which
+ * 768 frames (the largest number that a published processor samples) are 384 */
+#define LIMIT_REQUEST_RECORDS 768u
 /* pixels; preprocessors keep the aspect ratio, so thin images are long */
 #define LIMIT_IMAGE_SIDE 16384u
 /* all tiles of an image; Qwen3-VL's own bound, the largest published */
@@ -299,6 +302,9 @@
 #define LIMIT_IMAGE_GRIDS 64u
 /* placeholders of an image: LIMIT_IMAGE_PIXELS in squares of 32 */
 #define LIMIT_IMAGE_TOKENS 16384u
+/* position of a temporal patch after the first one of its video: 9 hours of Qwen2.5-VL's two a second.
+ * Rotary angles are exact to a million positions */
+#define LIMIT_VIDEO_TIME (1u << 16)
 /* pixels of one request in the slab; --slab-bytes usually binds earlier */
 #define LIMIT_REQUEST_IMAGE_BYTES (1u << 30)
 /* maximum of --vision-cache-size; the list is walked for every image */

@@ -24,7 +24,7 @@
  *   148     4     thinking_budget    S17: 0 without SUBMIT_FLAG_THINKING_BUDGET
  *   152     8     image_bytes        S18: records and pixels; 0 without images, else at least the
  *                                         size of image_count records, <= LIMIT_REQUEST_IMAGE_BYTES
- *   160     4     image_count        S18: <= LIMIT_REQUEST_IMAGES
+ *   160     4     image_count        S18: <= LIMIT_REQUEST_RECORDS
  *   164     16    cache_salt         any; a keyed hash of API key and adapter, or zeros. Requests of
  *                                    equal salt share cached prefixes and features
  *   180     4     grammar_bytes      S19: <= LIMIT_GRAMMAR_BLOB_BYTES; 0: the answer is free

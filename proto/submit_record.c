@@ -72,7 +72,7 @@ static enum result check_counts(const struct run_params *run, struct error_text 
 static enum result check_images(const struct run_params *run, struct error_text *error)
 {
     uint64_t record_bytes = (uint64_t)run->image_count * sizeof(struct image_record);
-    if (run->image_count > LIMIT_REQUEST_IMAGES)
+    if (run->image_count > LIMIT_REQUEST_RECORDS)
         return error_set(error, RESULT_CORRUPT, "S18: image_count %u", run->image_count);
     if (run->image_bytes < record_bytes || (run->image_count == 0) != (run->image_bytes == 0))
         return error_set(error, RESULT_CORRUPT, "S18: %llu bytes of %u images",

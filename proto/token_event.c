@@ -33,7 +33,7 @@ static enum result check_token(const struct token_event *event, uint32_t vocab_t
         return error_set(error, RESULT_CORRUPT, "T5: index %u", event->index);
     if (!(event->logprob <= 0.0f)) /* also rejects NaN; -INFINITY is valid */
         return error_set(error, RESULT_CORRUPT, "T6: logprob %g", (double)event->logprob);
-    if (event->cached_images > LIMIT_REQUEST_IMAGES)
+    if (event->cached_images > LIMIT_REQUEST_RECORDS)
         return error_set(error, RESULT_CORRUPT, "T14: cached_images %u", event->cached_images);
     if (event->draft_tokens > LIMIT_DRAFT_TOKENS)
         return error_set(error, RESULT_CORRUPT, "T15: draft_tokens %u", event->draft_tokens);

@@ -19,7 +19,7 @@
  *   28      4     failure             T7: FAILED: enum result; else 0
  *   32      4     prompt_done         T8: PROGRESS: prompt tokens computed so far, <= prompt_total
  *   32      4     cached_images       T14: TOKEN: images of the request that were not encoded for
- *                                          it, <= LIMIT_REQUEST_IMAGES
+ *                                          it, <= LIMIT_REQUEST_RECORDS
  *   36      4     prompt_total        T8: PROGRESS: <= LIMIT_CONTEXT_TOKENS
  *   36      4     draft_position      T16: TOKEN: n if the token equals the n-th draft of its step;
  *                                          else 0; <= LIMIT_DRAFT_TOKENS

@@ -34,26 +34,32 @@ static bool budget_take(struct image_budget *budget, uint64_t bytes)
 enum result image_set_create(const struct image_record *records, uint32_t count,
                              struct image_budget *budget, struct image_set **set)
 {
-    struct image_record placed[LIMIT_REQUEST_IMAGES];
-    must(count >= 1 && count <= LIMIT_REQUEST_IMAGES);
+    must(count >= 1 && count <= LIMIT_REQUEST_RECORDS);
+    struct image_record *placed = must_alloc(count, sizeof *placed);
     memcpy(placed, records, count * sizeof *placed);
     uint64_t bytes = image_record_place(placed, count);
-    if (bytes > LIMIT_REQUEST_IMAGE_BYTES || bytes > budget->most_bytes)
-        return RESULT_TOO_LARGE;
-    if (!budget_take(budget, bytes))
-        return RESULT_FULL;
+    enum result result = bytes > LIMIT_REQUEST_IMAGE_BYTES || bytes > budget->most_bytes
+                             ? RESULT_TOO_LARGE
+                             : RESULT_OK;
+    if (result == RESULT_OK && !budget_take(budget, bytes))
+        result = RESULT_FULL;
     /* calloc: the bytes between images are sent to the worker, too. */
-    void *memory = calloc(1, sizeof(struct image_set) + bytes);
-    if (!memory) {
+    struct image_set *made =
+        result == RESULT_OK ? calloc(1, sizeof(struct image_set) + bytes) : NULL;
+    if (result == RESULT_OK && !made) {
         atomic_fetch_sub(&budget->used_bytes, bytes);
-        return RESULT_OUT_OF_MEMORY;
+        result = RESULT_OUT_OF_MEMORY;
     }
-    struct image_set *made = memory;
+    if (result != RESULT_OK) {
+        free(placed);
+        return result;
+    }
     made->references = 1;
     made->count = count;
     made->bytes = bytes;
     made->budget = budget;
     memcpy(made->part, placed, count * sizeof *placed);
+    free(placed);
     *set = made;
     return RESULT_OK;
 }

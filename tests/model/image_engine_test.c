@@ -45,6 +45,23 @@ static const struct encode_image *image_of(const struct tower_scene *scene, uint
     return NULL;
 }
 
+/* A temporal patch without text before it that begins at the line of the patch before belongs to the
+ * same video: its time follows from the reference's positions. */
+static void join_video(const struct scene_prompt *prompt, struct image_record *records,
+                       uint32_t index)
+{
+    struct image_record *record = &records[index];
+    const struct image_record *before = record - 1;
+    if (index == 0 || record->frames <= 1 || before->frames <= 1 ||
+        before->first_token + before->span_tokens != record->first_token)
+        return;
+    const struct rope_position *at = &prompt->positions[record->first_token];
+    if (prompt->positions[before->first_token].height != at->height)
+        return;
+    record->joined = 1;
+    record->time = at->time - at->height;
+}
+
 /* Lists the images in the order of the prompt; returns how many. */
 static uint32_t find_images(const struct tower_scene *scene, const struct scene_prompt *prompt,
                             const struct model_vision *vision, struct image_record *records,
@@ -62,8 +79,10 @@ static uint32_t find_images(const struct tower_scene *scene, const struct scene_
             records[count++] = (struct image_record){.tiles = image->shape.tiles,
                                                      .width = image->shape.width,
                                                      .height = image->shape.height,
+                                                     .frames = image->shape.frames,
                                                      .first_token = at};
             memcpy(records[count - 1].mosaic, &image->mosaic, sizeof image->mosaic);
+            join_video(prompt, records, count - 1);
         }
         struct image_record *record = &records[count - 1];
         record->token_count++;

@@ -41,11 +41,13 @@ static void run(const char *family, const char *tower)
 {
     char text[256], mmproj[256];
     struct tower_scene scene;
-    snprintf(text, sizeof text, FILES "%s/text.gguf", family);
-    snprintf(mmproj, sizeof mmproj, FILES "%s/%s", family, tower);
-    if (access(mmproj, F_OK) != 0)
-        return;
     tower_scene_read(family, &scene);
+    snprintf(text, sizeof text, FILES "%s/text.gguf", scene.name);
+    snprintf(mmproj, sizeof mmproj, FILES "%s/%s", scene.name, tower);
+    if (access(mmproj, F_OK) != 0) {
+        tower_scene_free(&scene);
+        return;
+    }
     const struct model_runner_options options = {.threads = 2,
                                                  .kv_type = KV_CACHE_F32,
                                                  .sequences = 1,
@@ -56,7 +58,7 @@ static void run(const char *family, const char *tower)
     struct model_runner *runner = model_runner_create(text, &options);
     model_runner_encode(runner, &(const struct encode_batch){scene.image_count, scene.images});
     double logits = check_prompts(&scene, runner);
-    printf("%-12s %-20s logits %.0e\n", family, tower, logits);
+    printf("%-16s %-20s logits %.0e\n", family, tower, logits);
     if (!(logits <= DIFFERENCE_MOST))
         fail_msg("%s: logits differ by %g", mmproj, logits);
     model_runner_destroy(runner);

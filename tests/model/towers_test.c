@@ -118,8 +118,9 @@ static void make_image(const struct model_vision *vision, struct encode_image *i
     uint8_t *bytes = must_alloc((size_t)pixels * pixels, 3);
     for (size_t i = 0; i < (size_t)pixels * pixels * 3; i++)
         bytes[i] = (uint8_t)(i * i % 251);
-    *image = (struct encode_image){
-        .shape = {1, pixels, pixels}, .pixels = bytes, .scale = {0.01f, 0.01f, 0.01f}};
+    *image = (struct encode_image){.shape = {.tiles = 1, .width = pixels, .height = pixels},
+                                   .pixels = bytes,
+                                   .scale = {0.01f, 0.01f, 0.01f}};
 }
 
 /* Returns the largest part, in work units of encode_part(), and sets the number of parts. */

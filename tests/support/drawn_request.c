@@ -46,15 +46,15 @@ void drawn_catalog_copy(struct drawn_catalog *catalog, const struct encode_image
         image->record = (struct image_record){.content_hash = {(uint8_t)(i + 1)},
                                               .width = from->shape.width,
                                               .height = from->shape.height,
-                                              .tiles = from->shape.tiles};
+                                              .tiles = from->shape.tiles,
+                                              .frames = from->shape.frames};
         _Static_assert(sizeof from->mosaic == sizeof image->record.mosaic, "in the same order");
         memcpy(image->record.mosaic, &from->mosaic, sizeof from->mosaic);
         image->tile_tokens = model_vision_image_rows(vision, from->shape, &from->mosaic) /
                              image_record_runs(&image->record);
         memcpy(image->record.scale, from->scale, sizeof from->scale);
         memcpy(image->record.bias, from->bias, sizeof from->bias);
-        size_t bytes =
-            (size_t)from->shape.tiles * from->shape.width * from->shape.height * IMAGE_PIXEL_BYTES;
+        size_t bytes = from->shape.tiles * model_vision_tile_bytes(from->shape);
         image->pixels = must_alloc(bytes, 1);
         memcpy(image->pixels, from->pixels, bytes);
     }

@@ -306,7 +306,7 @@ static uint64_t expect_row(struct expected_rows *rows, const struct test_request
         rows->next++;
     } else {
         struct encode_image encoded = {
-            .shape = {record->tiles, record->width, record->height},
+            .shape = {record->tiles, record->width, record->height, record->frames},
             .pixels = request->image_part + record->pixels_offset,
             .scale = {record->scale[0], record->scale[1], record->scale[2]},
             .bias = {record->bias[0], record->bias[1], record->bias[2]}};

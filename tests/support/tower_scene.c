@@ -40,10 +40,10 @@ uint32_t tower_scene_families(char names[SCENE_FAMILIES][SCENE_NAME_BYTES])
 }
 
 /* The whole file; the caller frees it. */
-static void *read_file(const struct tower_scene *scene, const char *name, size_t *bytes)
+static void *read_file(const char *folder, const char *name, size_t *bytes)
 {
     char path[SCENE_PATH_BYTES + 32];
-    snprintf(path, sizeof path, "%s/%s", scene->path, name);
+    snprintf(path, sizeof path, FOLDER "/%.60s/%s", folder, name);
     FILE *file = fopen(path, "rb");
     if (!file)
         fail_msg("%s is missing", path);
@@ -66,12 +66,22 @@ static void read_mosaic(char *const *at, struct image_mosaic *mosaic, int *used)
         *used = 0;
 }
 
-static void read_images(struct tower_scene *scene, char **at)
+/* The number of frames, or 0 if there is none; sets `used` likewise. */
+static uint32_t read_frames(char *const *at, int *used)
+{
+    uint32_t frames = 0;
+    *used = 0;
+    if (sscanf(*at, " frames %u%n", &frames, used) != 1)
+        *used = 0;
+    return frames;
+}
+
+static void read_images(const char *folder, struct tower_scene *scene, char **at)
 {
     float mean[3], deviation[3];
     int used = 0;
     size_t pixel_bytes = 0, file_bytes = 0;
-    scene->pixels = read_file(scene, "pixels.u8", &file_bytes);
+    scene->pixels = read_file(folder, "pixels.u8", &file_bytes);
     if (sscanf(*at, "normal %f %f %f %f %f %f%n", &mean[0], &mean[1], &mean[2], &deviation[0],
                &deviation[1], &deviation[2], &used) != 6)
         fail_msg("%s: no normal", scene->path);
@@ -85,13 +95,15 @@ static void read_images(struct tower_scene *scene, char **at)
         must(++scene->image_count < SCENE_IMAGES);
         *at += used;
         read_mosaic(at, &image->mosaic, &used);
+        *at += used;
+        image->shape.frames = read_frames(at, &used);
         image->pixels = scene->pixels + pixel_bytes;
         image->first_feature = scene->feature_rows;
         for (uint32_t c = 0; c < 3; c++) {
             image->scale[c] = 1.0f / (255.0f * deviation[c]);
             image->bias[c] = -mean[c] / deviation[c];
         }
-        pixel_bytes += (size_t)3 * image->shape.tiles * image->shape.width * image->shape.height;
+        pixel_bytes += image->shape.tiles * model_vision_tile_bytes(image->shape);
         scene->feature_rows += features;
     }
     assert_int_equal(pixel_bytes, file_bytes);
@@ -137,13 +149,17 @@ void tower_scene_read(const char *family, struct tower_scene *scene)
 {
     size_t text_bytes = 0, feature_bytes = 0, logit_bytes = 0;
     *scene = (struct tower_scene){0};
-    snprintf(scene->path, sizeof scene->path, FOLDER "/%.60s", family);
-    char *text = read_file(scene, "scene.txt", &text_bytes), *at = text;
-    read_images(scene, &at);
+    char *text = read_file(family, "scene.txt", &text_bytes), *at = text;
+    int used = 0;
+    if (sscanf(at, "of %63s\n%n", scene->name, &used) != 1)
+        snprintf(scene->name, sizeof scene->name, "%.63s", family);
+    at += used;
+    snprintf(scene->path, sizeof scene->path, FOLDER "/%.60s", scene->name);
+    read_images(family, scene, &at);
     uint32_t tokens = read_prompts(scene, at);
     free(text);
-    scene->features = read_file(scene, "features.f32", &feature_bytes);
-    scene->logits = read_file(scene, "logits.f32", &logit_bytes);
+    scene->features = read_file(family, "features.f32", &feature_bytes);
+    scene->logits = read_file(family, "logits.f32", &logit_bytes);
     must(scene->feature_rows > 0 && tokens > 0);
     scene->feature_columns = (uint32_t)(feature_bytes / sizeof(float) / scene->feature_rows);
     scene->vocab = (uint32_t)(logit_bytes / sizeof(float) / tokens);

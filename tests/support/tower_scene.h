@@ -1,6 +1,7 @@
 /*
  * A folder of tests/golden/towers (scripts/golden/tower_folders.py): images, their features from
- * transformers' tower, prompts with the images, and the expected logits.
+ * transformers' tower, prompts with the images, and the expected logits. Those of videos
+ * (scripts/golden/video_scenes.py) have the checkpoint of another folder.
  *
  * If a scene cannot be read, the running test fails.
  */
@@ -13,7 +14,7 @@
 #include "worker/backend/host/encode_batch.h"
 #include "worker/backend/host/step_batch.h"
 
-#define SCENE_IMAGES     8u
+#define SCENE_IMAGES     16u
 #define SCENE_PROMPTS    8u
 #define SCENE_TOKENS     256u /* of a prompt */
 #define SCENE_FAMILIES   48u
@@ -30,7 +31,8 @@ struct scene_prompt {
 };
 
 struct tower_scene {
-    char path[SCENE_PATH_BYTES];
+    char name[SCENE_NAME_BYTES]; /* of the family, without "_video" */
+    char path[SCENE_PATH_BYTES]; /* of its checkpoint */
     uint32_t image_count;
     struct encode_image images[SCENE_IMAGES]; /* features one after the other, from row 0 */
     uint32_t feature_rows;

@@ -45,6 +45,9 @@ enum result model_vision_check(const struct model_vision *vision, struct image_s
         result = check_side(vision, "height", shape.height, error);
     if (result != RESULT_OK)
         return result;
+    if (shape.frames > 1 && shape.frames != vision->frames)
+        return error_set(error, RESULT_INVALID, "the model's patches have %u frames, not %u",
+                         vision->frames, shape.frames);
     uint64_t columns = shape.width / vision->patch_side;
     uint64_t patches = columns * (shape.height / vision->patch_side) + lead_rows(vision);
     if (shape.tiles == 0 || patches > LIMIT_PATCH_ROWS || shape.tiles > LIMIT_PATCH_ROWS / patches)
@@ -52,6 +55,12 @@ enum result model_vision_check(const struct model_vision *vision, struct image_s
                          "%u tiles of %u x %u pixels are more than %u patches", shape.tiles,
                          shape.width, shape.height, LIMIT_PATCH_ROWS);
     return RESULT_OK;
+}
+
+size_t model_vision_tile_bytes(struct image_shape shape)
+{
+    size_t frames = shape.frames > 1 ? shape.frames : 1;
+    return frames * shape.height * shape.width * 3;
 }
 
 uint32_t model_vision_patch_rows(const struct model_vision *vision, struct image_shape shape)

@@ -5,12 +5,14 @@
  * An image is `tiles` tiles of one size, already resized, as 8-bit RGB. A patch is a square of
  * pixels and one row of the tower; `merge_side` x `merge_side` patches become one feature, which
  * takes the place of one placeholder token. Features come line by line of a tile, tile after tile.
- * Each tile is encoded independently.
+ * Each tile is encoded independently. A temporal patch of a video is a tile whose patches have
+ * several frames; in towers for videos a still image is all frames of its patches.
  */
 #ifndef SHOAL_WORKER_PLAN_MODEL_VISION_H
 #define SHOAL_WORKER_PLAN_MODEL_VISION_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "proto/result.h"
@@ -19,6 +21,7 @@ struct image_shape {
     uint32_t tiles;
     uint32_t width; /* of a tile, pixels */
     uint32_t height;
+    uint32_t frames; /* of a tile: those of a temporal patch of a video; 0 and 1: a still image */
 };
 
 /* The tiles after the first one, put together line by line, in models with model_vision.mosaic.
@@ -39,6 +42,7 @@ struct model_vision {
     uint32_t merge_side;  /* patches */
     uint32_t fixed_side;  /* patches: every tile is a square of this side; 0: any size */
     uint32_t max_side;    /* patches: maximum of the longer side; 0: no maximum */
+    uint32_t frames;      /* of a patch; 0 and 1: the tower takes no videos */
     uint32_t window_side; /* features: side of the windows of windowed layers; 0: no windows */
     /* A tile's rows begin with those of one more feature, which is dropped: the last of them is a
      * learned row (CLIP's class row) that attends like a patch, the others are unused. Needs
@@ -67,10 +71,14 @@ struct model_vision {
 uint32_t model_vision_feature_columns(const struct model_vision *vision);
 
 /* RESULT_INVALID, with the numbers, if the tower does not take the image: a side is no multiple of
- * a merged square or beyond the tower's positions, or there are more than LIMIT_PATCH_ROWS patches.
+ * a merged square or beyond the tower's positions, it has several frames but not those of a patch, or
+ * there are more than LIMIT_PATCH_ROWS patches.
  * The functions below are defined only for shapes that pass. */
 enum result model_vision_check(const struct model_vision *vision, struct image_shape shape,
                                struct error_text *error) RESULT_CHECKED;
+
+/* Pixels of a tile, all frames, in bytes. */
+size_t model_vision_tile_bytes(struct image_shape shape);
 
 /* Rows of the tower: the cost of encoding, bounded by backend_options.max_patch_rows. */
 uint32_t model_vision_patch_rows(const struct model_vision *vision, struct image_shape shape);

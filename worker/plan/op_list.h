@@ -121,7 +121,8 @@
  *
  * patch_rows: out[r, :] are the patch's pixels, each times the image's scale plus its bias,
  * then times gain plus shift, in the order channel, frame, line, column, or with channels_last
- * frame, line, column, channel; all frames are the same image.
+ * frame, line, column, channel; the frames of a video's patch from first_frame on, or all the same
+ * image.
  *
  * patch_positions: in place (out == x), x[r, :] += a row of W by the patch's line y and column x.
  * EXACT: row y * side + x. LINEAR: the tile's grid is scaled to W's side x side grid,
@@ -406,6 +407,7 @@ struct stream_cut_params {
 
 struct patch_rows_params {
     uint32_t frames;
+    uint32_t first_frame;
     bool channels_last;
     float gain;
     float shift;

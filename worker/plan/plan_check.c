@@ -534,6 +534,8 @@ static const char *check_patch_rows(const struct op_view *v)
     if (v->out->rows != PLAN_ROWS_PATCHES ||
         v->out->columns != 3 * params->frames * square(v->plan->vision.patch_side))
         return "the output is not of patches, three values per pixel";
+    if (params->first_frame > 0 && params->first_frame + params->frames > v->plan->vision.frames)
+        return "a frame is not one of a patch";
     return positive(params->gain) && isfinite(params->shift) ? NULL
                                                              : "gain or shift are not finite";
 }

@@ -18,7 +18,7 @@ struct vision_config {
     uint32_t layers;             /* that are computed */
     uint32_t unused_layers;      /* after these, in the checkpoint */
     enum activation activation;  /* of the feed-forward part, where families differ */
-    uint32_t frames;             /* of a patch; all frames are the same image */
+    uint32_t frames;             /* of the kernel that projects patches */
     bool sees_all[LIMIT_LAYERS]; /* in a tower with windows: the layer has none */
     uint32_t table_side;         /* side of the table of learned positions; 0: none */
     bool rms_norms;              /* these three where they are settings */

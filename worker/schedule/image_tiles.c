@@ -49,10 +49,11 @@ static uint32_t end_of(const struct image_tile *tile)
     return tile->first_token + tile->token_count;
 }
 
-/* Difference of the positions after and at the start of a tile. */
+/* Difference of the positions after and at the start of a tile: of a joined one, of its video. */
 static uint32_t extent(const struct image_tile *tile)
 {
-    return tile->grid.height > tile->grid.width ? tile->grid.height : tile->grid.width;
+    uint32_t side = tile->grid.height > tile->grid.width ? tile->grid.height : tile->grid.width;
+    return side > tile->time ? side : tile->time + 1;
 }
 
 void image_tiles_place(struct image_tile *tiles, uint32_t tile_count)
@@ -61,9 +62,10 @@ void image_tiles_place(struct image_tile *tiles, uint32_t tile_count)
     uint32_t position = 0;
     for (uint32_t i = 0; i < tile_count; i++) {
         must(tiles[i].grid.height * tiles[i].grid.width == tiles[i].token_count);
+        must(!tiles[i].joined || (i > 0 && tiles[i].first_token == token));
         position += tiles[i].first_token - token;
-        tiles[i].first_position = position;
-        position += extent(&tiles[i]);
+        tiles[i].first_position = tiles[i].joined ? tiles[i - 1].first_position : position;
+        position = tiles[i].first_position + extent(&tiles[i]);
         token = end_of(&tiles[i]);
     }
 }
@@ -89,7 +91,7 @@ struct rope_position image_tiles_position(const struct image_tile *tiles, uint32
     if (at < tile_count && token >= tiles[at].first_token) {
         const struct image_tile *tile = &tiles[at];
         uint32_t feature = token - tile->first_token;
-        return (struct rope_position){.time = tile->first_position,
+        return (struct rope_position){.time = tile->first_position + tile->time,
                                       .height = tile->first_position + feature / tile->grid.width,
                                       .width = tile->first_position + feature % tile->grid.width};
     }

@@ -7,10 +7,14 @@
  * get_rope_index): text advances all three together; all features of a tile have the time of its
  * start and advance in height and width from there; the next token follows the largest of the
  * three, so positions advance less than tokens. Positions are a function of the tiles alone.
+ *
+ * The temporal patches of a video are tiles of their own. Those that are joined (image_record.joined)
+ * begin at the height and width of the video's first one, at a time of their own after its.
  */
 #ifndef SHOAL_WORKER_SCHEDULE_IMAGE_TILES_H
 #define SHOAL_WORKER_SCHEDULE_IMAGE_TILES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/image_record.h"
@@ -24,7 +28,9 @@ struct image_tile {
     uint32_t image;           /* index of the image's record */
     uint32_t first_feature;   /* within the image */
     struct feature_grid grid; /* set by the caller before image_tiles_place() */
-    uint32_t first_position;  /* time = height = width; set by image_tiles_place() */
+    uint32_t time;            /* after first_position; set by the caller, like `joined` */
+    bool joined;              /* begins where the previous tile begins */
+    uint32_t first_position;  /* height = width = time without `time`; set by image_tiles_place() */
 };
 
 /* Finds the tiles of checked records among the ids of their prompt (proto/image_record.h defines
@@ -34,7 +40,7 @@ enum result image_tiles_find(const struct image_record *records, uint32_t record
                              const uint32_t *prompt, struct image_tile *tiles,
                              struct error_text *error) RESULT_CHECKED;
 
-/* Sets first_position of tiles whose grids are set. */
+/* Sets first_position of tiles whose grids, times and joins are set. */
 void image_tiles_place(struct image_tile *tiles, uint32_t tile_count);
 /* The position of any token of the sequence, including tokens that are not generated yet. */
 struct rope_position image_tiles_position(const struct image_tile *tiles, uint32_t tile_count,

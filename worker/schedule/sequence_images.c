@@ -72,7 +72,7 @@ void sequence_images_fini(struct sequence_images *images)
 static enum result fit_image(const struct image_record *record, const struct image_limits *limits,
                              struct sequence_image *image, struct error_text *error)
 {
-    struct image_shape shape = {record->tiles, record->width, record->height};
+    struct image_shape shape = {record->tiles, record->width, record->height, record->frames};
     enum result result = model_vision_check(limits->vision, shape, error);
     if (result != RESULT_OK)
         return result;
@@ -118,6 +118,8 @@ enum result sequence_images_fit(struct sequence_images *images, const uint32_t s
     }
     for (uint32_t i = 0; i < images->tile_count; i++) {
         struct image_tile *tile = &images->tiles[i];
+        tile->time = images->records[tile->image].time;
+        tile->joined = images->records[tile->image].joined != 0;
         tile->grid = model_vision_grid(limits->vision, images->images[tile->image].key.shape);
         if (images->records[tile->image].tile_lines > 1 || limits->vision->mosaic)
             tile->grid = (struct feature_grid){.height = 1, .width = tile->token_count};
@@ -223,6 +225,7 @@ void sequence_images_mark(const struct sequence_images *images, uint32_t first, 
         for (uint32_t i = 0; i < 2; i++) {
             mark[i] = mix(mix(mark[i] + 1, content[i]), place);
             mark[i] = mix(mark[i], ((uint64_t)record->width << 32) | record->height);
+            mark[i] = mix(mark[i], ((uint64_t)record->time << 32) | record->joined);
         }
     }
 }

@@ -33,7 +33,7 @@ struct image_work {
     const atomic_bool *cancelled;
     uint32_t count;
     uint32_t record_count; /* an image has one, or another one for the whole image apart */
-    struct image_record records[LIMIT_REQUEST_IMAGES]; /* [record_count] */
+    struct image_record records[LIMIT_REQUEST_RECORDS]; /* [record_count] */
     struct work_image images[];
 };
 
@@ -185,7 +185,7 @@ enum result image_prepare_read(const struct parse_context *context,
             result = work_image_read(made, request, &made->images[i], &costs, error);
         costs.tokens += made->images[i].plan.token_count + made->images[i].plan.apart_tokens;
         made->record_count += made->images[i].plan.apart_tokens > 0 ? 2 : 1;
-        if (result == RESULT_OK && made->record_count > LIMIT_REQUEST_IMAGES)
+        if (result == RESULT_OK && made->record_count > LIMIT_REQUEST_RECORDS)
             result = records_refuse(&made->images[i], error);
         if (result == RESULT_OK && costs.tokens >= most_tokens)
             result = context_error_set(error, made->images[i].named->place,

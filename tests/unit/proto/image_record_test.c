@@ -1,5 +1,5 @@
 /*
- * Rules I1-I6 of image records, each broken alone in the second of two; the limits themselves pass.
+ * Rules I1-I8 of image records, each broken alone in the second of two; the limits themselves pass.
  */
 // tags: threads
 #include <math.h>
@@ -180,7 +180,7 @@ static void i5_places(void **state)
 static void i6_reserved(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < 5; i++)
+    for (size_t i = 0; i < 2; i++)
         break_words("I6", offsetof(struct image_record, reserved) + i * sizeof(uint32_t),
                     (const uint32_t[]){1u << i}, 1);
 }
@@ -206,12 +206,58 @@ static void i7_mosaic(void **state)
     assert_int_equal(check(&pair, &error), RESULT_OK);
 }
 
+/* Two temporal patches of a video without tokens between. */
+static struct pair valid_video(void)
+{
+    struct pair pair = {.records = {valid_image(3), valid_image(3)}};
+    for (uint32_t i = 0; i < 2; i++) {
+        pair.records[i].tiles = 1;
+        pair.records[i].frames = 2;
+        pair.records[i].first_token = 3 + i * pair.records[0].span_tokens;
+    }
+    pair.records[1].joined = 1;
+    pair.records[1].time = LIMIT_VIDEO_TIME;
+    pair.image_bytes = image_record_place(pair.records, 2);
+    return pair;
+}
+
+static void i8_videos(void **state)
+{
+    (void)state;
+    struct pair pair = valid_video();
+    assert_int_equal(check(&pair, NULL), RESULT_OK);
+    assert_int_equal(pair.records[0].pixels_bytes,
+                     2ull * pair.records[0].width * pair.records[0].height * IMAGE_PIXEL_BYTES);
+#define BREAK_VIDEO(record, field, value)                                                          \
+    do {                                                                                           \
+        pair = valid_video();                                                                      \
+        pair.records[record].field = value;                                                        \
+        assert_breaks(&pair, "I8");                                                                \
+    } while (0)
+    BREAK_VIDEO(0, joined, 1); /* to nothing */
+    BREAK_VIDEO(0, time, 1);
+    BREAK_VIDEO(0, frames, 3);
+    BREAK_VIDEO(1, frames, 1);
+    BREAK_VIDEO(1, tiles, 2);
+    BREAK_VIDEO(1, joined, 0); /* at a time of its own */
+    BREAK_VIDEO(1, joined, 2);
+    BREAK_VIDEO(1, time, LIMIT_VIDEO_TIME + 1);
+    BREAK_VIDEO(1, first_token, pair.records[1].first_token + 1);
+    BREAK_VIDEO(1, width, pair.records[1].width + 1);
+    BREAK_VIDEO(1, height, pair.records[1].height + 1);
+#undef BREAK_VIDEO
+    pair = valid_video();
+    pair.records[1].frames = pair.records[0].frames = LIMIT_PATCH_FRAMES + 1;
+    assert_breaks(&pair, "I2");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(valid_passes), cmocka_unit_test(limits_pass), cmocka_unit_test(i1_hash),
         cmocka_unit_test(i2_sizes),     cmocka_unit_test(i3_spans),    cmocka_unit_test(i4_numbers),
         cmocka_unit_test(i5_places),    cmocka_unit_test(i6_reserved), cmocka_unit_test(i7_mosaic),
+        cmocka_unit_test(i8_videos),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,7 +47,7 @@ static void assert_run_is_usable(const struct submit_record *record)
                       4ull * record->run.think_start_count + 4ull * record->run.think_end_count;
     if (record->run.grammar_bytes > 0)
         needed = (needed + 7) / 8 * 8 + record->run.grammar_bytes;
-    assert_in_range(record->run.image_count, 0, LIMIT_REQUEST_IMAGES);
+    assert_in_range(record->run.image_count, 0, LIMIT_REQUEST_RECORDS);
     if (record->run.image_count > 0)
         needed = (needed + 63) / 64 * 64 + record->run.image_bytes;
     assert_true(record->run.image_bytes >= 128ull * record->run.image_count);

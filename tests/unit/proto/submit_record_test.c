@@ -88,8 +88,8 @@ static void limits_pass(void **state)
     record.run.generated_tokens = 0;
     record.payload_bytes = submit_payload_bytes(&record.run);
     assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
-    record.run.image_count = LIMIT_REQUEST_IMAGES;
-    record.run.image_bytes = LIMIT_REQUEST_IMAGES * sizeof(struct image_record);
+    record.run.image_count = LIMIT_REQUEST_RECORDS;
+    record.run.image_bytes = LIMIT_REQUEST_RECORDS * sizeof(struct image_record);
     record.payload_bytes = submit_payload_bytes(&record.run);
     assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
 }
@@ -303,7 +303,7 @@ static void s18_images(void **state)
     } wrong[] = {{2, 255},
                  {0, 1},
                  {1, 0},
-                 {LIMIT_REQUEST_IMAGES + 1, 1u << 20},
+                 {LIMIT_REQUEST_RECORDS + 1, 1u << 20},
                  {UINT32_MAX, UINT64_MAX},
                  {1, LIMIT_REQUEST_IMAGE_BYTES + 1ull}};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

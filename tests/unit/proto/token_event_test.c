@@ -238,7 +238,7 @@ static void t14_cached_images(void **state)
 {
     (void)state;
     struct token_event event = valid(TOKEN_EVENT_TOKEN);
-    event.cached_images = LIMIT_REQUEST_IMAGES;
+    event.cached_images = LIMIT_REQUEST_RECORDS;
     assert_int_equal(check(&event, NULL), RESULT_OK);
     event.cached_images++;
     assert_breaks(&event, "T14:");

@@ -6,9 +6,10 @@
  *
  *   vulkan_images_test [all | FAMILY]
  *
- * A driver for the CPU compiles for seconds for each family, so without an argument only three are tried,
+ * A driver for the CPU compiles for seconds for each family, so without an argument only four are tried,
  * and no projector files. Together they have every relation between steps and images: spans, features in parts and
- * positions in turns, positions in sections beside recurrent state.
+ * positions in turns, positions in sections beside recurrent
+ * state, and videos.
  */
 // tags: no-sanitizers native
 #include <setjmp.h>
@@ -111,7 +112,7 @@ static bool is_tried(const char *which, const char *family)
     if (which)
         return strcmp(which, "all") == 0 || strcmp(which, family) == 0;
     return strcmp(family, "gemma3") == 0 || strcmp(family, "qwen3_vl") == 0 ||
-           strcmp(family, "qwen3_5") == 0;
+           strcmp(family, "qwen3_5") == 0 || strcmp(family, "qwen2_5_vl_video") == 0;
 }
 
 static void run(const char *family, const char *text, const char *tower)
@@ -145,8 +146,10 @@ static void test_families(void **state)
         if (!is_tried(which, names[i]))
             continue;
         run(names[i], NULL, NULL);
-        snprintf(text, sizeof text, FILES "%.60s/text.gguf", names[i]);
-        snprintf(tower, sizeof tower, FILES "%.60s/mmproj.gguf", names[i]);
+        const char *video = strstr(names[i], "_video"); /* has the files of its family */
+        int length = video ? (int)(video - names[i]) : (int)sizeof names[i];
+        snprintf(text, sizeof text, FILES "%.*s/text.gguf", length, names[i]);
+        snprintf(tower, sizeof tower, FILES "%.*s/mmproj.gguf", length, names[i]);
         if (which && access(tower, F_OK) == 0)
             run(names[i], text, tower);
     }

@@ -112,7 +112,8 @@ enum result cpu_image_encoder_init(struct cpu_image_encoder *vision,
         result = cpu_walk_init(&vision->step, &vision->program, pool, error);
     if (result == RESULT_OK)
         result = image_patches_init(&vision->patches, plan, sizes.max_patch_rows, error);
-    uint64_t patch_bytes = (uint64_t)3 * plan->vision.patch_side * plan->vision.patch_side;
+    uint64_t frames = plan->vision.frames > 1 ? plan->vision.frames : 1;
+    uint64_t patch_bytes = 3 * frames * plan->vision.patch_side * plan->vision.patch_side;
     if (result == RESULT_OK)
         result = lazy_memory_reserve(&vision->pixels, sizes.max_patch_rows * patch_bytes, false,
                                      "pixels of images", error);
@@ -191,7 +192,7 @@ static void copy_pixels(struct cpu_image_encoder *vision)
     uint8_t *copy = vision->pixels.bytes;
     for (uint32_t t = 0; t < vision->patches.tile_count; t++) {
         struct encode_image *image = &vision->patches.tiles[t].image;
-        size_t bytes = (size_t)image->shape.height * image->shape.width * 3;
+        size_t bytes = model_vision_tile_bytes(image->shape);
         memcpy(copy, image->pixels, bytes);
         image->pixels = copy;
         copy += bytes;

@@ -13,7 +13,7 @@
 struct encode_image {
     struct image_shape shape;   /* accepted by model_vision_check() */
     struct image_mosaic mosaic; /* accepted by model_vision_check_mosaic() */
-    const uint8_t *pixels;      /* [tiles, height, width, 3] */
+    const uint8_t *pixels;      /* [tiles, frames, height, width, 3] */
     float scale[3];             /* red, green, blue: a value is pixel * scale + bias */
     float bias[3];
     uint32_t first_feature; /* first row in the pool; takes model_vision_image_rows() rows */

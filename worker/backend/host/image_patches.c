@@ -149,7 +149,7 @@ static void add_tile(struct image_patches *patches, const struct encode_image *i
     *tile = (struct patch_tile){.image = *image,
                                 .height = grid.height * vision->merge_side,
                                 .width = grid.width * vision->merge_side};
-    tile->image.pixels += (size_t)number * image->shape.height * image->shape.width * 3;
+    tile->image.pixels += number * model_vision_tile_bytes(image->shape);
     for (uint32_t top = 0; top < grid.height; top += high) {
         for (uint32_t left = 0; left < grid.width; left += wide) {
             uint32_t window_row = patches->rows;

@@ -89,23 +89,25 @@ void tower_blocks_list_patches(struct plan_builder *b, const struct vision_confi
 {
     uint32_t side = c->vision.patch_side, columns = 3 * c->frames * side * side;
     plan_weight_id kernel = plan_builder_flat(b, c->tower.hidden, columns, "v.patch_embd.weight");
-    plan_ops_patch_rows(
-        b,
-        (struct patch_rows_params){
-            .frames = c->frames,
-            /* MLX stores channels as the fastest dimension */
-            .channels_last = patches->channels_last ||
-                             (side != 3 && plan_builder_fastest(b, "v.patch_embd.weight") == 3),
-            .gain = patches->gain,
-            .shift = patches->shift,
-        },
-        t->pixels);
+    struct patch_rows_params params = {
+        .frames = c->frames,
+        /* MLX stores channels as the fastest dimension */
+        .channels_last = patches->channels_last ||
+                         (side != 3 && plan_builder_fastest(b, "v.patch_embd.weight") == 3),
+        .gain = patches->gain,
+        .shift = patches->shift,
+    };
+    plan_ops_patch_rows(b, params, t->pixels);
     plan_builder_end_stage(b);
     plan_ops_linear(b, t->pixels, one(kernel), t->residual);
-    if (plan_builder_has(b, "v.patch_embd.weight.1")) /* of the second frame, the same image */
+    if (plan_builder_has(b, "v.patch_embd.weight.1")) { /* of the second frame */
+        params.first_frame = 1;
+        if (c->vision.frames > 1)
+            plan_ops_patch_rows(b, params, t->pixels);
         plan_ops_linear_add(b, t->pixels,
                             plan_builder_flat(b, c->tower.hidden, columns, "v.patch_embd.weight.1"),
                             t->residual);
+    }
     if (patches->bias)
         plan_ops_bias_add(b, t->residual,
                           one(plan_builder_vector(b, c->tower.hidden, "v.patch_embd.bias")));

@@ -130,7 +130,8 @@ static void read_paddle_tower(struct checkpoint_keys *keys, struct checkpoint_ke
     config->tower.feed_forward = checkpoint_keys_u32_or(
         keys, "intermediate_size", (struct u32_range){1, LIMIT_FEED_FORWARD}, PADDLE_WIDE);
     checkpoint_hf_vision_merging(keys, config);
-    config->frames = 1; /* published folders state two, of which the class knows nothing */
+    /* published folders state two, of which the class knows nothing */
+    config->frames = config->vision.frames = 1;
     checkpoint_vision_rope(keys, PADDLE_AXIAL_BASE, config);
     config->vision.grid_positions = true;
     uint32_t image = checkpoint_keys_u32_or(keys, "image_size", pixels, PADDLE_PIXELS);

@@ -330,6 +330,7 @@ static void read_qwen(struct mmproj_reader *reader)
     read_sizes(reader, QWEN_EPSILON);
     reader->config->vision.merge_side = read_merge(reader, "spatial_merge_size", QWEN_MERGE);
     checkpoint_vision_rope(reader->keys, QWEN_AXIAL_BASE, reader->config);
+    reader->config->vision.frames = find(reader, "v.patch_embd.weight.1") ? 2 : 1;
     reader->config->vision.grid_positions = true;
 }
 

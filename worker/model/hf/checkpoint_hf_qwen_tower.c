@@ -43,5 +43,6 @@ void checkpoint_hf_read_qwen_tower(struct checkpoint_keys *keys,
     checkpoint_vision_sizes(keys, &all, config);
     checkpoint_hf_vision_merging(keys, config);
     checkpoint_vision_rope(keys, AXIAL_BASE, config);
+    config->vision.frames = config->frames;
     config->vision.grid_positions = true;
 }

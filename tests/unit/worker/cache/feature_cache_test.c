@@ -15,7 +15,7 @@
 
 static struct feature_key key_of(uint32_t name, uint32_t rows)
 {
-    struct feature_key key = {.shape = {1, 28, 28}, .rows = rows};
+    struct feature_key key = {.shape = {1, 28, 28, 1}, .rows = rows};
     memcpy(key.content_hash, &name, sizeof name);
     return key;
 }
@@ -61,9 +61,9 @@ static void test_content_and_shape_are_the_key(void **state)
 static void test_the_most_images(void **state)
 {
     (void)state;
-    const uint32_t capacity = 4 + LIMIT_REQUEST_IMAGES;
+    const uint32_t capacity = 4 + LIMIT_REQUEST_RECORDS;
     struct feature_cache *cache = feature_cache_create(2 * capacity, 4);
-    uint32_t images[4 + LIMIT_REQUEST_IMAGES];
+    uint32_t images[4 + LIMIT_REQUEST_RECORDS];
     for (uint32_t i = 0; i < capacity; i++) {
         images[i] = take(cache, 1 + i, 1);
         assert_int_equal(feature_cache_first_row(cache, images[i]), i);

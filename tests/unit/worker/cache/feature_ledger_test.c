@@ -18,7 +18,7 @@
 #include "worker/cache/feature_cache.h"
 
 #define KEPT    4u
-#define RECORDS (KEPT + LIMIT_REQUEST_IMAGES)
+#define RECORDS (KEPT + LIMIT_REQUEST_RECORDS)
 #define ROWS    40u
 #define NAMES   12u
 #define HELD    3u
@@ -46,7 +46,7 @@ struct scene {
 
 static struct feature_key key_of(uint32_t name)
 {
-    struct feature_key key = {.shape = {1, 28, 28}, .rows = 1 + name % 9};
+    struct feature_key key = {.shape = {1, 28, 28, 1}, .rows = 1 + name % 9};
     memcpy(key.content_hash, &name, sizeof name);
     return key;
 }

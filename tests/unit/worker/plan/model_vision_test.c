@@ -38,9 +38,9 @@ static void expect_taken(const struct model_vision *vision, struct image_shape s
 static void test_counts(void **state)
 {
     (void)state;
-    struct feature_grid grid = model_vision_grid(&any_size, (struct image_shape){1, 84, 56});
-    expect_taken(&any_size, (struct image_shape){1, 84, 56}, 24, 6);
-    expect_taken(&one_size, (struct image_shape){3, 128, 128}, 192, 12);
+    struct feature_grid grid = model_vision_grid(&any_size, (struct image_shape){1, 84, 56, 1});
+    expect_taken(&any_size, (struct image_shape){1, 84, 56, 1}, 24, 6);
+    expect_taken(&one_size, (struct image_shape){3, 128, 128, 1}, 192, 12);
     assert_int_equal(grid.height, 2);
     assert_int_equal(grid.width, 3);
     assert_int_equal(model_vision_feature_columns(&any_size), 192);
@@ -52,16 +52,17 @@ static void test_refusals(void **state)
     (void)state;
     struct model_vision bounded = any_size;
     bounded.max_side = 6;
-    expect_refused(&any_size, (struct image_shape){1, 85, 56}, "width of 85 pixels");
-    expect_refused(&any_size, (struct image_shape){1, 84, 0}, "height of 0 pixels");
-    expect_refused(&any_size, (struct image_shape){0, 84, 56}, "0 tiles");
-    expect_refused(&any_size, (struct image_shape){UINT32_MAX, 84, 56}, "more than");
-    expect_refused(&any_size, (struct image_shape){1, 28 * LIMIT_PATCH_ROWS, 28}, "more than");
-    expect_refused(&any_size, (struct image_shape){1, UINT32_MAX / 28 * 28, UINT32_MAX / 28 * 28},
+    expect_refused(&any_size, (struct image_shape){1, 85, 56, 1}, "width of 85 pixels");
+    expect_refused(&any_size, (struct image_shape){1, 84, 0, 1}, "height of 0 pixels");
+    expect_refused(&any_size, (struct image_shape){0, 84, 56, 1}, "0 tiles");
+    expect_refused(&any_size, (struct image_shape){UINT32_MAX, 84, 56, 1}, "more than");
+    expect_refused(&any_size, (struct image_shape){1, 28 * LIMIT_PATCH_ROWS, 28, 1}, "more than");
+    expect_refused(&any_size,
+                   (struct image_shape){1, UINT32_MAX / 28 * 28, UINT32_MAX / 28 * 28, 1},
                    "more than");
-    expect_refused(&one_size, (struct image_shape){1, 64, 128}, "not 128");
-    expect_taken(&bounded, (struct image_shape){1, 84, 84}, 36, 9);
-    expect_refused(&bounded, (struct image_shape){1, 84, 112}, "more than 84");
+    expect_refused(&one_size, (struct image_shape){1, 64, 128, 1}, "not 128");
+    expect_taken(&bounded, (struct image_shape){1, 84, 84, 1}, 36, 9);
+    expect_refused(&bounded, (struct image_shape){1, 84, 112, 1}, "more than 84");
 }
 
 static void test_mosaics(void **state)
@@ -69,7 +70,7 @@ static void test_mosaics(void **state)
     (void)state;
     const struct model_vision mosaics = {
         .patch_side = 4, .merge_side = 1, .fixed_side = 3, .mosaic = true, .text_hidden = 8};
-    const struct image_shape shape = {3, 12, 12}, alone = {1, 12, 12};
+    const struct image_shape shape = {3, 12, 12, 1}, alone = {1, 12, 12, 1};
     static const struct {
         struct image_mosaic mosaic;
         uint32_t rows; /* 0: refused */
@@ -94,11 +95,11 @@ static void test_mosaics(void **state)
     struct error_text error = {""};
     assert_int_equal(model_vision_check_mosaic(&mosaics, alone, &none, &error), RESULT_OK);
     assert_int_equal(model_vision_image_rows(&mosaics, alone, &none), 9 + 1);
-    assert_int_equal(model_vision_check_mosaic(&one_size, (struct image_shape){3, 128, 128},
+    assert_int_equal(model_vision_check_mosaic(&one_size, (struct image_shape){3, 128, 128, 1},
                                                &cases[0].mosaic, &error),
                      RESULT_INVALID);
-    assert_int_equal(model_vision_image_rows(&one_size, (struct image_shape){3, 128, 128}, &none),
-                     12);
+    assert_int_equal(
+        model_vision_image_rows(&one_size, (struct image_shape){3, 128, 128, 1}, &none), 12);
 }
 
 int main(void)

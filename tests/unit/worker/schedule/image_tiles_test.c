@@ -122,6 +122,26 @@ static void test_placeholders_that_do_not_fit(void **state)
     }
 }
 
+/* Three temporal patches of one line of two features, 4 and 5 after the first in time, then text; the
+ * expected positions are those of Qwen2-VL's rule by hand. */
+static void test_a_video_goes_on_in_time(void **state)
+{
+    (void)state;
+    struct image_tile tiles[] = {
+        {.first_token = 2, .token_count = 2, .grid = {1, 2}},
+        {.first_token = 4, .token_count = 2, .grid = {1, 2}, .joined = true, .time = 4},
+        {.first_token = 6, .token_count = 2, .grid = {1, 2}, .joined = true, .time = 5},
+        {.first_token = 9, .token_count = 2, .grid = {1, 2}}};
+    static const uint32_t expected_times[] = {0, 1, 2, 2, 6, 6, 7, 7, 8, 9, 9, 11};
+    static const uint32_t expected_widths[] = {0, 1, 2, 3, 2, 3, 2, 3, 8, 9, 10, 11};
+    image_tiles_place(tiles, 4);
+    for (uint32_t token = 0; token < 12; token++) {
+        struct rope_position position = image_tiles_position(tiles, 4, token);
+        assert_int_equal(position.time, expected_times[token]);
+        assert_int_equal(position.width, expected_widths[token]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -130,6 +150,7 @@ int main(void)
         cmocka_unit_test(test_tiles_with_text_between),
         cmocka_unit_test(test_lines_with_text_between),
         cmocka_unit_test(test_placeholders_that_do_not_fit),
+        cmocka_unit_test(test_a_video_goes_on_in_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

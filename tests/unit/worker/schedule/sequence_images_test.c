@@ -198,6 +198,42 @@ static void test_marks_depend_on_content_and_place(void **state)
     sequence_images_fini(&images);
 }
 
+/* The same frames at another time have other positions, and a video's frames are no still image. */
+static void test_marks_depend_on_time(void **state)
+{
+    (void)state;
+    static const struct model_vision films = {.patch_side = 4,
+                                              .merge_side = 2,
+                                              .frames = 2,
+                                              .hidden = 8,
+                                              .text_hidden = 8,
+                                              .stages = 3,
+                                              .grid_positions = true};
+    static const uint32_t film[] = {1, 1, 1, 9, 9, 9, 9, 1, 1, 1};
+    struct image_limits wide = limits;
+    uint64_t marks[3][2];
+    wide.vision = &films;
+    for (uint32_t i = 0; i < 3; i++) {
+        struct part part = make_part();
+        struct sequence_images images;
+        part.records[0].frames = part.records[1].frames = 2;
+        part.records[1].first_token = 5;
+        part.records[1].joined = i > 0;
+        part.records[1].time = i > 0 ? i : 0;
+        part.bytes = image_record_place(part.records, 2);
+        assert_int_equal(sequence_images_copy(&images, (const uint8_t *)&part, part.bytes, 2, film,
+                                              PROMPT_TOKENS, NULL),
+                         RESULT_OK);
+        assert_int_equal(sequence_images_fit(&images, nobody, &limits, NULL), RESULT_INVALID);
+        assert_int_equal(sequence_images_fit(&images, nobody, &wide, NULL), RESULT_OK);
+        assert_int_equal(images.images[0].key.shape.frames, 2);
+        sequence_images_mark(&images, 3, 7, marks[i]);
+        for (uint32_t j = 0; j < i; j++)
+            assert_true(marks[i][0] != marks[j][0] && marks[i][1] != marks[j][1]);
+        sequence_images_fini(&images);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -206,6 +242,7 @@ int main(void)
         cmocka_unit_test(test_features_are_held_until_they_are_read),
         cmocka_unit_test(test_images_in_a_cached_prefix_are_hits),
         cmocka_unit_test(test_marks_depend_on_content_and_place),
+        cmocka_unit_test(test_marks_depend_on_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,10 +12,11 @@
 
 #define CHANNELS 3u
 
-/* The patch's first pixel, and the distance to the next line. */
+/* The patch's first pixel, and the distances to the next line and frame. */
 struct patch_source {
     const uint8_t *pixels;
     size_t line_bytes;
+    size_t frame_bytes; /* 0: all frames are the same image */
     float scale[CHANNELS];
     float bias[CHANNELS];
 };
@@ -27,8 +28,9 @@ static struct patch_source source_of(const struct cpu_step *step, uint32_t row,
     const struct encode_image *image = &step->patches->tiles[place->tile].image;
     uint32_t side = step->patches->vision->patch_side;
     struct patch_source source = {.line_bytes = (size_t)image->shape.width * CHANNELS};
-    source.pixels =
-        image->pixels + place->y * side * source.line_bytes + (size_t)place->x * side * CHANNELS;
+    source.frame_bytes = image->shape.frames > 1 ? source.line_bytes * image->shape.height : 0;
+    source.pixels = image->pixels + params->first_frame * source.frame_bytes +
+                    place->y * side * source.line_bytes + (size_t)place->x * side * CHANNELS;
     for (uint32_t c = 0; c < CHANNELS; c++) {
         source.scale[c] = image->scale[c] * params->gain;
         source.bias[c] = image->bias[c] * params->gain + params->shift;
@@ -36,9 +38,12 @@ static struct patch_source source_of(const struct cpu_step *step, uint32_t row,
     return source;
 }
 
-static float value_at(const struct patch_source *source, uint32_t y, uint32_t x, uint32_t channel)
+static float value_at(const struct patch_source *source, uint32_t frame, uint32_t y, uint32_t x,
+                      uint32_t channel)
 {
-    float pixel = (float)source->pixels[y * source->line_bytes + x * CHANNELS + channel];
+    float pixel =
+        (float)source
+            ->pixels[frame * source->frame_bytes + y * source->line_bytes + x * CHANNELS + channel];
     return pixel * source->scale[channel] + source->bias[channel];
 }
 
@@ -49,7 +54,7 @@ static float *unfold_channels_first(const struct patch_source *source, uint32_t 
         for (uint32_t frame = 0; frame < frames; frame++)
             for (uint32_t y = 0; y < side; y++)
                 for (uint32_t x = 0; x < side; x++)
-                    *out++ = value_at(source, y, x, channel);
+                    *out++ = value_at(source, frame, y, x, channel);
     return out;
 }
 
@@ -60,7 +65,7 @@ static float *unfold_channels_last(const struct patch_source *source, uint32_t s
         for (uint32_t y = 0; y < side; y++)
             for (uint32_t x = 0; x < side; x++)
                 for (uint32_t channel = 0; channel < CHANNELS; channel++)
-                    *out++ = value_at(source, y, x, channel);
+                    *out++ = value_at(source, frame, y, x, channel);
     return out;
 }
 

@@ -9,13 +9,14 @@
 
 /* A tile of an image that is being encoded (shaders/patches.glsl). */
 struct vulkan_patch_image {
-    uint64_t pixels;     /*  0: u8 [lines, line_bytes]: red, green, blue */
-    uint32_t line_bytes; /*  8 */
-    uint32_t height;     /* 12: patches */
-    uint32_t width;      /* 16 */
-    float scale[3];      /* 20: of red, green, blue */
-    float bias[3];       /* 32 */
-    uint32_t unused[5];  /* 44 */
+    uint64_t pixels;      /*  0: u8 [frames, lines, line_bytes]: red, green, blue */
+    uint32_t line_bytes;  /*  8 */
+    uint32_t height;      /* 12: patches */
+    uint32_t width;       /* 16 */
+    float scale[3];       /* 20: of red, green, blue */
+    float bias[3];        /* 32 */
+    uint32_t frame_bytes; /* 44: 0: all frames of a patch are the same image */
+    uint32_t unused[4];   /* 48 */
 };
 static_assert(sizeof(struct vulkan_patch_image) == 64, "byte map");
 
@@ -29,7 +30,7 @@ struct vulkan_patch_rows_push {
     uint32_t frames;                    /* 56 */
     float gain;                         /* 60 */
     float shift;                        /* 64 */
-    uint32_t unused;                    /* 68 */
+    uint32_t first_frame;               /* 68 */
 };
 static_assert(sizeof(struct vulkan_patch_rows_push) == 72, "byte map");
 

@@ -78,8 +78,9 @@ enum result vulkan_patch_batch_init(struct vulkan_patch_batch *patches,
                                     uint32_t max_rows, uint32_t tile_rows, struct error_text *error)
 {
     *patches = (struct vulkan_patch_batch){.device = device, .tile_rows = tile_rows};
-    uint64_t pixel_bytes =
-        (uint64_t)max_rows * plan->vision.patch_side * plan->vision.patch_side * CHANNELS + WORD;
+    uint64_t pixel_bytes = (uint64_t)max_rows * plan->vision.patch_side * plan->vision.patch_side *
+                               CHANNELS * (plan->vision.frames > 1 ? plan->vision.frames : 1) +
+                           WORD;
     enum result result = image_patches_init(&patches->arranged, plan, max_rows, error);
     if (result == RESULT_OK)
         result = vulkan_buffer_create(device, VULKAN_UPLOAD, pixel_bytes, "pixels of images",
@@ -120,10 +121,13 @@ static void fill_images(struct vulkan_patch_batch *patches)
     for (uint32_t t = 0; t < patches->arranged.tile_count; t++) {
         const struct patch_tile *tile = &patches->arranged.tiles[t];
         const uint32_t line_bytes = tile->width * side * CHANNELS;
-        const uint64_t bytes = (uint64_t)tile->height * side * line_bytes;
+        const uint32_t frame_bytes = tile->height * side * line_bytes;
+        const bool still = tile->image.shape.frames <= 1;
+        const uint64_t bytes = model_vision_tile_bytes(tile->image.shape);
         must(at + bytes + WORD <= patches->pixels.bytes);
         struct vulkan_patch_image image = {.pixels = patches->pixels.address + at,
                                            .line_bytes = line_bytes,
+                                           .frame_bytes = still ? 0 : frame_bytes,
                                            .height = tile->height,
                                            .width = tile->width};
         memcpy((uint8_t *)patches->pixels.mapped + at, tile->image.pixels, bytes);

@@ -42,6 +42,7 @@ void vulkan_record_patch_rows(struct vulkan_recorder *recorder)
         .columns = program->tensors[op->output].columns,
         .side = program->plan->vision.patch_side,
         .frames = params->frames,
+        .first_frame = params->first_frame,
         .gain = params->gain,
         .shift = params->shift,
     };

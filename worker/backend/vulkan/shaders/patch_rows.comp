@@ -2,7 +2,7 @@
 /*
  * out[r, :] are the pixels of patch r, each times its image's scale and plus its bias, then times
  * gain and plus shift: by channel, frame, line and column, or with CHANNELS_LAST by frame, line,
- * column and channel. All frames are the same image. Columns after the pixels are 0, and so are rows
+ * column and channel. Frames of a still image are all the same. Columns after the pixels are 0, and so are rows
  * that are no patches.
  *
  * Grid: (rows, column tiles of 4 * invocations).
@@ -28,6 +28,7 @@ layout(push_constant) uniform Push
     uint frames;
     float gain;
     float shift;
+    uint first_frame;
 } push;
 
 uint byte_at(uint64_t address)
@@ -39,10 +40,12 @@ float value_at(PatchPlace place, PatchImage image, uint column)
 {
     uint pixels = push.side * push.side;
     uint channel = CHANNELS_LAST ? column % CHANNELS : column / (push.frames * pixels);
+    uint frame = CHANNELS_LAST ? column / (CHANNELS * pixels) : column / pixels % push.frames;
     uint pixel = (CHANNELS_LAST ? column / CHANNELS : column) % pixels;
     uint line = place.line * push.side + pixel / push.side;
     uint x = place.column * push.side + pixel % push.side;
-    uint64_t at = image.pixels + uint64_t(line) * image.line_bytes + x * CHANNELS + channel;
+    uint64_t at = image.pixels + uint64_t(push.first_frame + frame) * image.frame_bytes +
+                  uint64_t(line) * image.line_bytes + x * CHANNELS + channel;
     float scale = image.scale[channel] * push.gain;
     float bias = image.bias[channel] * push.gain + push.shift;
     return float(byte_at(at)) * scale + bias;

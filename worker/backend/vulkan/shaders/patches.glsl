@@ -5,13 +5,14 @@
 #include "step.glsl"
 
 struct PatchImage {
-    uint64_t pixels; /* u8 [lines, line_bytes]: red, green, blue */
+    uint64_t pixels; /* u8 [frames, lines, line_bytes]: red, green, blue */
     uint line_bytes;
     uint height; /* patches */
     uint width;
     float scale[3]; /* of red, green, blue */
     float bias[3];
-    uint unused[5];
+    uint frame_bytes; /* 0: all frames of a patch are the same image */
+    uint unused[4];
 };
 
 /* A StepSight of a patch, under the names that fit one. */
