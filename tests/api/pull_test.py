@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import re
+import secrets
 import signal
 import subprocess
 
@@ -443,6 +444,48 @@ def test_run_downloads_serves_talks_and_ends(cache, demo):
             process.kill()
     with pytest.raises(requests.ConnectionError):
         requests.get(f"{url}/health", timeout=PATIENCE_S)
+
+
+@pytest.mark.parametrize("way", ["option", "file"])
+def test_the_server_of_run_wants_its_key(cache, demo, tmp_path, way):
+    """Requests need it, the conversation at the terminal does not, and the command line of the process does not show it."""
+    assert demo
+    key, other = (f"sk-{secrets.token_hex(8)}" for _ in range(2))
+    keys = tmp_path / "keys"
+    keys.write_text(f"{key}\n{other} requests=1\n", encoding="ascii")
+    given = ["--api-key", key] if way == "option" else ["--api-key-file", keys]
+    command = [BUILD / "shoal", "run", ROOT / DEMO, "--device", "cpu", "--temperature", "0", "--hf-cache", cache.path, *given]
+    keys.chmod(0o644)
+    if way == "file":
+        ended = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=False)
+        assert ended.returncode == 1 and b"other users can read the API keys" in ended.stderr, ended.stderr
+    keys.chmod(0o600)
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            url = re.fullmatch(r"listening on (http://127\.0\.0\.1:\d+)\n", process.stderr.readline().decode())[1]
+            process.stdin.write(b"Hello\n")
+            process.stdin.flush()
+            said = process.stdout.readline().decode()
+
+            def ask(headers):
+                body = {"messages": [{"role": "user", "content": "Hello"}], "temperature": 0}
+                return requests.post(f"{url}/v1/chat/completions", json=body, headers=headers, timeout=PATIENCE_S)
+            assert ask({}).status_code == ask({"Authorization": "Bearer sk-0"}).status_code == 401
+            reply = ask({"Authorization": f"Bearer {key}"})
+            assert reply.status_code == 200 and reply.json()["choices"][0]["message"]["content"] + "\n" == said
+            if way == "file":
+                assert [ask({"Authorization": f"Bearer {other}"}).status_code for _ in range(2)] == [200, 429]
+            assert key.encode() not in pathlib.Path(f"/proc/{process.pid}/cmdline").read_bytes()
+            process.stdin.write(b"/exit\n")
+            process.stdin.flush()
+            assert process.wait(PATIENCE_S) == 0
+        finally:
+            process.kill()
+
+
+def test_run_ends_with_its_input_and_needs_a_model(cache, demo):
+    command = [BUILD / "shoal", "run", ROOT / DEMO, "--device", "cpu", "--temperature", "0", "--hf-cache", cache.path]
+    assert demo
     ended = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=False)
     assert (ended.returncode, ended.stdout) == (0, b"")
     ended = subprocess.run([*command[:2], "/nowhere", "--device", "cpu"], cwd=ROOT, capture_output=True, timeout=PATIENCE_S, check=False)

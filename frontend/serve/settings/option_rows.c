@@ -7,6 +7,7 @@
 
 /* all that run a model */
 #define BOTH       (OPTIONS_SERVE | OPTIONS_GENERATE | OPTIONS_CHAT | OPTIONS_PER_MODEL)
+#define GUARDED    (OPTIONS_SERVE | OPTIONS_RUN_SERVER)
 #define SERVED     (OPTIONS_SERVE | OPTIONS_PER_MODEL) /* of one model */
 #define HUB        (OPTIONS_PULL | OPTIONS_LIST | OPTIONS_REMOVE | OPTIONS_SHOW)
 #define ALL        (OPTIONS_SERVE | OPTIONS_GENERATE | OPTIONS_CHAT | OPTIONS_DEVICES | HUB)
@@ -42,7 +43,7 @@ const struct option_row option_rows[] = {
     TEXT_ROW("host", OPTIONS_SERVE, host, "127.0.0.1", "address to listen on"),
     {"port", OPTION_COUNT, OPTIONS_SERVE, AT(port), 0, 65535, "8080",
      "port to listen on; 0 = any free port, printed at start"},
-    {"api-key", OPTION_SECRETS, OPTIONS_SERVE, AT(api_keys), 0, 0, NULL,
+    {"api-key", OPTION_SECRETS, GUARDED, AT(api_keys), 0, 0, NULL,
      "key that requests must have, or sha256: and the 64 hexadecimal digits of its SHA-256 digest; "
      "may be "
      "given several times; default: no key is needed"},
@@ -226,13 +227,13 @@ const struct option_row option_rows[] = {
     {"drain-timeout", OPTION_COUNT, OPTIONS_SERVE, AT(drain_timeout_s), 0, 86400, "30",
      "seconds that running requests get to finish after SIGTERM"},
     HEADING("Access"),
-    TEXT_ROW("api-key-file", OPTIONS_SERVE, api_key_file, NULL,
+    TEXT_ROW("api-key-file", GUARDED, api_key_file, NULL,
              "file with API keys, one per line, each with attributes: admin, requests=N, tokens=N, "
              "images=N (a minute), "
              "concurrent=N; read again on SIGHUP"),
-    FLAG_ROW("allow-readable-key-file", OPTIONS_SERVE, readable_key_file,
+    FLAG_ROW("allow-readable-key-file", GUARDED, readable_key_file,
              "accept key files that other users of this machine can read"),
-    TEXT_ROW("key-limits", OPTIONS_SERVE, key_limits, NULL,
+    TEXT_ROW("key-limits", GUARDED, key_limits, NULL,
              "limits of keys that state none, as 'requests=60 tokens=100000'; beyond them a "
              "request gets 429"),
     FLAG_ROW(
@@ -241,7 +242,7 @@ const struct option_row option_rows[] = {
         "--no-reload"),
     FLAG_ROW("no-reload", OPTIONS_SERVE, no_reload,
              "do not load changed files of a checkpoint before SIGHUP; until then /ready gives 503 "
-             "and restarted workers refuse them"),
+             "and restarted workers read the old ones"),
     FLAG_ROW("protect-metrics", OPTIONS_SERVE, protect_metrics,
              "/metrics needs an API key too; /health and /ready never do"),
     FLAG_ROW("any-model-name", SERVED, any_model_name, "answer requests for a model of any name"),

@@ -26,7 +26,9 @@ enum options_command {
     OPTIONS_LIST = 64,
     OPTIONS_REMOVE = 128,
     OPTIONS_SHOW = 256,
-    OPTIONS_RUN = OPTIONS_CHAT | OPTIONS_PULL /* has the options of both */
+    OPTIONS_RUN_SERVER = 512, /* no command: of the server of `run` */
+    OPTIONS_RUN =
+        OPTIONS_CHAT | OPTIONS_PULL | OPTIONS_RUN_SERVER /* has the options of all three */
 };
 
 /* The values of an option that may be given several times. */
