@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of a key, a name or an id, quotes included; an escape lengthens a byte at most sixfold. */
+#define ENVELOPE_TEXT_BYTES (6 * LIMIT_TOOL_NAME_BYTES + 2)
+
 enum envelope_state { KEY_OR_END, KEY, KEY_TEXT, COLON, VALUE, VALUE_TEXT, AFTER };
 enum envelope_member { OTHER, NAME, ARGUMENTS, ID, FUNCTION };
 
@@ -87,8 +90,7 @@ static bool arguments_from_text(struct call_writer *writer, const char *text)
 {
     struct text_buffer json = {0};
     bool is_object = json_value_scanner_read(text, strlen(text), &json) && !json.failed &&
-                     json.length > 0 && json.bytes[0] == '{' &&
-                     call_writer_put(writer, json.bytes, json.length);
+                     json.bytes[0] == '{' && call_writer_put(writer, json.bytes, json.length);
     text_buffer_fini(&json);
     return is_object;
 }
@@ -153,9 +155,8 @@ static enum call_step value_push(struct call_envelope *e, struct call_writer *wr
     }
     struct text_buffer *out = e->member == OTHER ? NULL : &e->text;
     enum json_scan scan = json_value_scanner_push(&e->scanner, byte, out);
-    /* A name or an id is short; escapes lengthen it at most sixfold. */
     if (scan == JSON_SCAN_BROKEN ||
-        (e->member != ARGUMENTS && e->text.length > 6 * LIMIT_TOOL_NAME_BYTES))
+        (e->member != ARGUMENTS && e->text.length > ENVELOPE_TEXT_BYTES))
         return CALL_BROKEN;
     if (scan == JSON_SCAN_MORE)
         return CALL_MORE;
@@ -173,7 +174,7 @@ static enum call_step key_push(struct call_envelope *e, char byte)
         e->state = KEY_TEXT;
     }
     enum json_scan scan = json_value_scanner_push(&e->scanner, byte, &e->text);
-    if (e->text.length > 6 * LIMIT_TOOL_NAME_BYTES)
+    if (e->text.length > ENVELOPE_TEXT_BYTES)
         return CALL_BROKEN;
     return scan == JSON_SCAN_DONE ? key_end(e) : CALL_MORE;
 }

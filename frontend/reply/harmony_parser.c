@@ -171,14 +171,10 @@ static bool header_is_possible(const struct harmony_parser *p)
         return false;
     if (p->has_start)
         return true;
-    size_t blanks = 0;
-    while (blanks < p->header.length && is_blank(p->header.bytes[blanks]))
-        blanks++;
-    size_t length = p->header.length - blanks;
-    const char *text = p->header.bytes + blanks;
-    if (text[0] == '<' && length > 0)
+    if (p->header.bytes[0] == '<')
         return true; /* a mark: only complete marks get here */
-    return memcmp(text, label, length < sizeof label - 1 ? length : sizeof label - 1) == 0;
+    size_t length = p->header.length < sizeof label - 1 ? p->header.length : sizeof label - 1;
+    return memcmp(p->header.bytes, label, length) == 0;
 }
 
 static void call_break(struct harmony_parser *p)
@@ -318,6 +314,4 @@ void harmony_parser_finish(struct harmony_parser *p, bool truncated)
     else if (p->body == IN_CALL && !p->writer.has_begun)
         call_break(p);
     send_certain(p);
-    if (!p->failed)
-        reply_sender_flush(&p->sender, true);
 }

@@ -372,7 +372,6 @@ static const char *token_rest(const struct json_value_scanner *s)
 
 void json_value_scanner_close(struct json_value_scanner *s, struct text_buffer *out)
 {
-    s->held_bytes = 0;
     text_buffer_append_text(out, token_rest(s));
     while (s->depth > 0) {
         text_buffer_append(out, in_object(s) ? "}" : "]", 1);

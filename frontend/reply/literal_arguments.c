@@ -78,7 +78,7 @@ static bool begins_quote(const struct literal_arguments *l, char byte)
     return false;
 }
 
-/* Reads one byte past a quote, to send_certain a short quote from a longer one. */
+/* Reads one byte past a quote, to distinguish a short quote from a longer one. */
 static enum call_step quote_push(struct literal_arguments *l, struct call_writer *writer, char byte,
                                  size_t *unread)
 {
@@ -366,8 +366,8 @@ bool literal_arguments_read_python(const char *text, size_t length, struct text_
         step = literal_arguments_push(&literal, &writer, byte, &unread);
         at += 1 - unread;
     }
-    bool is_one = step == CALL_DONE && at == total && literal.members == 1 &&
-                  !writer.arguments.failed && writer.arguments.length > sizeof key;
+    bool is_one =
+        step == CALL_DONE && at == total && literal.members == 1 && !writer.arguments.failed;
     if (is_one)
         text_buffer_append(out, writer.arguments.bytes + sizeof key - 1,
                            writer.arguments.length - sizeof key);

@@ -183,8 +183,7 @@ bool reply_parser_push(struct reply_parser *parser, const char *bytes, size_t le
 
 bool reply_parser_push_rest(struct reply_parser *parser, const char *bytes, size_t length)
 {
-    if (length > 0)
-        push_text(parser, bytes, length, false);
+    push_text(parser, bytes, length, false);
     return parser->stops.found >= 0;
 }
 

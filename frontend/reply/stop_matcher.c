@@ -32,7 +32,6 @@ void stop_matcher_fini(struct stop_matcher *matcher)
     for (size_t i = 0; i < matcher->stop_count; i++)
         free((char *)(uintptr_t)matcher->stops[i].bytes);
     text_buffer_fini(&matcher->held);
-    matcher->stop_count = 0;
 }
 
 /* The beginning of the stop string that is complete first, or SIZE_MAX; *index is its index. */

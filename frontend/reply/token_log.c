@@ -133,13 +133,12 @@ static bool cut_apply(struct token_log *log, struct queued *queued)
     struct utf8_stream utf8 = queued->before;
     uint64_t decoded = queued->begin;
     tokenizer_token_bytes(log->tokenizer, queued->entry.own.token, &bytes, &count);
-    while (kept < queued->entry.shown_bytes && decoded < log->shown_bytes) {
+    for (; kept < queued->entry.shown_bytes; kept++) {
         text_buffer_clear(&log->scratch);
         utf8_stream_push(&utf8, bytes + queued->entry.skipped_bytes + kept, 1, &log->scratch);
         decoded += log->scratch.length;
         if (decoded > log->shown_bytes || (decoded == log->shown_bytes && utf8.pending_bytes > 0))
             break;
-        kept++;
     }
     queued->entry.shown_bytes = kept;
     return kept > 0;

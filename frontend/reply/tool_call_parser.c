@@ -362,6 +362,4 @@ void tool_call_parser_finish(struct tool_call_parser *p, bool truncated)
     if (!p->form && !p->after_call)
         reply_sender_text(&p->sender, REPLY_CONTENT, p->gap.bytes, p->gap.length);
     send_certain(p);
-    if (!p->failed)
-        reply_sender_flush(&p->sender, true);
 }

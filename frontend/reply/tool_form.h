@@ -50,7 +50,7 @@ enum { LITERAL_QUOTES = 4 };
 
 /* `f(a="x", b=[1])`, `{a:<|"|>x<|"|>}`. */
 struct literal_syntax {
-    const char *quotes[LITERAL_QUOTES]; /* patterns; a longer one before its own prefixes */
+    const char *quotes[LITERAL_QUOTES]; /* patterns; a longer one after its own prefixes */
     bool escapes;                       /* backslash escapes as in Python strings */
     bool bare_words;                    /* text without quotes is a string */
     char assign;                        /* between a name and its value at the top level */

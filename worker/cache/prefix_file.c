@@ -61,14 +61,22 @@ static enum result stream_write(struct stream *stream, const void *data, uint64_
     return RESULT_OK;
 }
 
+/* As read(), but not interrupted by signals. */
+static ssize_t read_some(int fd, void *data, uint64_t count)
+{
+    ssize_t got;
+    do
+        got = read(fd, data, count);
+    while (got < 0 && errno == EINTR);
+    return got;
+}
+
 /* RESULT_CORRUPT: the file ends before. */
 static enum result stream_read(struct stream *stream, void *data, uint64_t count)
 {
     uint8_t *at = data;
     for (uint64_t done = 0; done < count;) {
-        ssize_t got = read(stream->fd, at + done, count - done);
-        if (got < 0 && errno == EINTR)
-            continue;
+        ssize_t got = read_some(stream->fd, at + done, count - done);
         if (got <= 0)
             return RESULT_CORRUPT;
         done += (uint64_t)got;
@@ -460,7 +468,7 @@ static enum result entries_read(struct stream *stream, const struct prefix_file_
             const struct prefix_file_end end = {
                 .store = PREFIX_FILE_END, .entries = *entries, .hash = hash};
             uint8_t more;
-            if (memcmp(&entry, &end, sizeof end) != 0 || read(stream->fd, &more, 1) != 0)
+            if (memcmp(&entry, &end, sizeof end) != 0 || read_some(stream->fd, &more, 1) != 0)
                 return error_set(error, RESULT_CORRUPT, "P4: it is damaged");
             return RESULT_OK;
         }

@@ -47,6 +47,13 @@ static void the_last_pattern_counts(void **state)
     assert_int_equal(mark_matcher_alive(&matcher), (1u << MARK_PATTERNS) - 1);
     assert_int_equal(mark_matcher_push(&matcher, UINT32_MAX, 'b'), MARK_MORE);
     assert_int_equal(mark_matcher_alive(&matcher), 1u << (MARK_PATTERNS - 1));
+    assert_int_equal(mark_matcher_push(&matcher, UINT32_MAX, '>'), MARK_FOUND);
+    assert_int_equal(matcher.found, MARK_PATTERNS - 1);
+    mark_matcher_reset(&matcher);
+    assert_int_equal(mark_matcher_push(&matcher, UINT32_MAX, '<'), MARK_MORE);
+    assert_int_equal(mark_matcher_push(&matcher, UINT32_MAX, 'a'), MARK_MORE);
+    assert_int_equal(mark_matcher_push(&matcher, UINT32_MAX, '>'), MARK_FOUND);
+    assert_int_equal(matcher.found, 0); /* the first of several */
 }
 
 static enum mark_result match_pattern(const char *pattern, const char *text)

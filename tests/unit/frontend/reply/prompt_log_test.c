@@ -44,6 +44,7 @@ static void the_first_token_has_none(void **state)
     struct prompt_log *log = prompt_log_create(tokenizer, TINY_HE);
     assert_int_equal(prompt_log_count(log), 1);
     assert_int_equal(prompt_log_at(log, 0).own.token, TINY_HE);
+    assert_int_equal(prompt_log_at(log, 0).rank, 0);
     assert_int_equal(prompt_log_at(log, 0).alternative_count, 0);
     assert_written(log, 3, "[null]");
     prompt_log_destroy(log);

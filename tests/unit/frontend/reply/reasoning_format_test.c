@@ -97,6 +97,20 @@ static void names_find_formats(void **state)
     assert_string_equal(list, "harmony, ");
 }
 
+/* Tags that are control tokens count anywhere: a text about tags does not contain them. */
+static void formats_say_whether_their_tags_are_control_tokens(void **state)
+{
+    (void)state;
+    static const char *const control[] = {"gemma4", "cohere", "mistral", "solar_open", "apertus"};
+    static const char *const text[] = {"seed_oss",    "minimax_m3", "hunyuan_v3", "kimi_vl",
+                                       "exaone_deep", "granite",    "granite33",  "glm_v",
+                                       "think",       "deepseek_r1"};
+    for (size_t i = 0; i < sizeof control / sizeof *control; i++)
+        assert_true(reasoning_format_find(control[i])->control_tags);
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++)
+        assert_false(reasoning_format_find(text[i])->control_tags);
+}
+
 static void a_full_list_of_tags_ends(void **state)
 {
     (void)state;
@@ -166,6 +180,11 @@ static void the_end_of_a_prompt_says_whether_it_is_open(void **state)
     assert_int_equal(reasoning_format_set_custom(&custom, NULL, "#think\n", NULL), RESULT_OK);
     assert_true(reasoning_format_is_open(&custom, "x #think\n", 9));
     assert_true(reasoning_format_is_open(&custom, "x #think", 8));
+    assert_int_equal(reasoning_format_set_custom(&custom, NULL, "%", NULL), RESULT_OK);
+    assert_true(reasoning_format_is_open(&custom, "x%", 2));
+    assert_true(reasoning_format_is_open(&custom, "%", 1));
+    assert_int_equal(reasoning_format_set_custom(&custom, NULL, "\n", NULL), RESULT_OK);
+    assert_false(reasoning_format_is_open(&custom, "x\n", 2)); /* a tag of white space alone */
 }
 
 static bool open_after(bool open, const char *text)
@@ -192,6 +211,7 @@ int main(void)
         cmocka_unit_test(phrases_of_templates_name_a_format),
         cmocka_unit_test(names_find_formats),
         cmocka_unit_test(requests_replace_tags),
+        cmocka_unit_test(formats_say_whether_their_tags_are_control_tokens),
         cmocka_unit_test(a_full_list_of_tags_ends),
         cmocka_unit_test(tags_of_a_request_have_a_name_of_their_own),
         cmocka_unit_test(the_end_of_a_prompt_says_whether_it_is_open),

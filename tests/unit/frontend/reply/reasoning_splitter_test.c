@@ -189,12 +189,107 @@ static void answers_split_at_real_tokens(void **state)
     }
 }
 
+/* The answer's reasoning and content, each joined. */
+static void expect_split(const struct reasoning_format *format, bool open, const char *text,
+                         const char *reasoning, const char *content)
+{
+    struct event_log log = {0};
+    struct text_buffer parts[2] = {{0}, {0}};
+    struct reasoning_splitter *splitter =
+        reasoning_splitter_create(&(struct reasoning_splitter_config){
+            .format = format, .open = open, .sink = event_log_sink(&log)});
+    reasoning_splitter_push(splitter, text, strlen(text), true);
+    reasoning_splitter_finish(splitter);
+    for (size_t i = 0; i < log.count; i++)
+        text_buffer_append(&parts[log.entries[i].kind == REPLY_REASONING],
+                           log.entries[i].text.bytes, log.entries[i].text.length);
+    if (strcmp(parts[1].bytes ? parts[1].bytes : "", reasoning) != 0 ||
+        strcmp(parts[0].bytes ? parts[0].bytes : "", content) != 0)
+        fail_msg("%s: reasoning '%s', content '%s'", text, parts[1].bytes, parts[0].bytes);
+    text_buffer_fini(&parts[0]);
+    text_buffer_fini(&parts[1]);
+    reasoning_splitter_destroy(splitter);
+    event_log_fini(&log);
+}
+
+/* Three backticks or more that begin a line open or close a fence; no tag counts within it. */
+static void fences_begin_with_three_backticks_of_a_line(void **state)
+{
+    (void)state;
+    static const char *const outside[] = {
+        "`\n",    "``\n",       "`x`\n",       "a```\n",      "a``\n",           "``x`\n",
+        "`` `\n", "```\n```\n", "````\n```\n", "```\n ```\n", "```c\na\n````\n", "x `\n``\n",
+    };
+    static const char *const inside[] = {"```\n",     "```c\na\n",   "````\n",          " \t```\n",
+                                         "```\n``\n", "```\na```\n", "```\n```\n```\n", "a\n```\n"};
+    const struct reasoning_format *format = reasoning_format_find("think");
+    char text[64];
+    for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
+        (void)snprintf(text, sizeof text, "%s<think>r</think>", outside[i]);
+        expect_split(format, false, text, "r", outside[i]);
+    }
+    for (size_t i = 0; i < sizeof inside / sizeof *inside; i++) {
+        (void)snprintf(text, sizeof text, "%s<think>r</think>", inside[i]);
+        expect_split(format, false, text, "", text);
+    }
+}
+
+/* Before a closing tag at most the last REASONING_SPACE_BYTES are trimmed. */
+static void held_white_space_is_bounded(void **state)
+{
+    (void)state;
+    const struct reasoning_format *format = reasoning_format_find("think");
+    for (int blanks = REASONING_SPACE_BYTES - 2; blanks <= 2 * REASONING_SPACE_BYTES + 2;
+         blanks++) {
+        char text[256], expected[256];
+        int kept = blanks > REASONING_SPACE_BYTES ? blanks - REASONING_SPACE_BYTES : 0;
+        (void)snprintf(text, sizeof text, "a%*s</think>b", blanks, "");
+        (void)snprintf(expected, sizeof expected, "a%*s", kept, "");
+        expect_split(format, true, text, expected, "b");
+        (void)snprintf(text, sizeof text, "a \n%*sb", blanks, ""); /* nothing is trimmed */
+        expect_split(format, true, text, text, "");
+    }
+}
+
+/* As many tags and marks as there may be. */
+static void every_mark_of_a_full_list_counts(void **state)
+{
+    (void)state;
+    const struct reasoning_format format = {.opening = {"<a>", "<b>", "<c>", "<d>"},
+                                            .closing = {"</a>", "</b>", "</c>", "</d>"},
+                                            .frames = {"[a]", "[b]", "[c]", "[d]"},
+                                            .control_tags = true};
+    const char *marks[REASONING_CALL_MARKS];
+    for (size_t i = 0; i < REASONING_CALL_MARKS; i++)
+        marks[i] = i + 1 < REASONING_CALL_MARKS ? "<call>" : "<last>";
+    struct event_log log = {0};
+    struct reasoning_splitter *splitter = reasoning_splitter_create(
+        &(struct reasoning_splitter_config){.format = &format,
+                                            .call_marks = marks,
+                                            .call_mark_count = REASONING_CALL_MARKS,
+                                            .sink = event_log_sink(&log)});
+    static const char text[] = "[d]x<d>r</d>y<d>s<last>z";
+    reasoning_splitter_push(splitter, text, strlen(text), true);
+    reasoning_splitter_finish(splitter);
+    static const char *const expected[] = {"x", "r", "y", "s", "<last>z"};
+    assert_int_equal(log.count, 5);
+    for (size_t i = 0; i < 5; i++) {
+        assert_string_equal(log.entries[i].text.bytes, expected[i]);
+        assert_int_equal(log.entries[i].kind, i % 2 ? REPLY_REASONING : REPLY_CONTENT);
+    }
+    reasoning_splitter_destroy(splitter);
+    event_log_fini(&log);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_split_in_any_two_pieces),
         cmocka_unit_test(answers_split_in_pieces_of_any_length),
         cmocka_unit_test(answers_split_at_real_tokens),
+        cmocka_unit_test(fences_begin_with_three_backticks_of_a_line),
+        cmocka_unit_test(held_white_space_is_bounded),
+        cmocka_unit_test(every_mark_of_a_full_list_counts),
     };
     return cmocka_run_group_tests(tests, read_cases, drop_cases);
 }

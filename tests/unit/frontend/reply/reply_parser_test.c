@@ -195,6 +195,35 @@ static void tokens_are_counted_by_kind(void **state)
                   (struct reply_token_counts){.reasoning = 1, .tags = 3, .rest = 9});
 }
 
+/* The rest of the text belongs to no token. */
+static void the_rest_is_text_without_a_token(void **state)
+{
+    (void)state;
+    static const char *const formats[] = {NULL, "think", "harmony"};
+    static const char header[] = "<|channel|>final<|message|>";
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        struct event_log log = {0};
+        struct reply_parser *parser = reply_parser_create(&(struct reply_parser_config){
+            .reasoning = formats[i] ? reasoning_format_find(formats[i]) : NULL,
+            .tools = tool_format_by_name("harmony"),
+            .sink = event_log_sink(&log)});
+        assert_false(reply_parser_push_rest(parser, NULL, 0));
+        if (i == 2)
+            assert_false(reply_parser_push_rest(parser, header, sizeof header - 1));
+        assert_false(reply_parser_push(parser, "a", 1));
+        assert_false(reply_parser_push_rest(parser, "b", 1));
+        assert_false(reply_parser_push_rest(parser, NULL, 0));
+        reply_parser_finish(parser, false);
+        assert_int_equal(log.count, 1);
+        assert_string_equal(log.entries[0].text.bytes, "ab");
+        struct reply_token_counts counts = reply_parser_counts(parser);
+        assert_int_equal(counts.reasoning + counts.tags, 0);
+        assert_int_equal(counts.rest, 1);
+        reply_parser_destroy(parser);
+        event_log_fini(&log);
+    }
+}
+
 /* A stop string ends the answer, whatever the same token contains after it. */
 static void nothing_follows_a_stop_string(void **state)
 {
@@ -228,6 +257,7 @@ int main(void)
         cmocka_unit_test(answers_parse_in_pieces_of_any_length),
         cmocka_unit_test(answers_parse_at_real_tokens),
         cmocka_unit_test(tokens_are_counted_by_kind),
+        cmocka_unit_test(the_rest_is_text_without_a_token),
         cmocka_unit_test(nothing_follows_a_stop_string),
     };
     return cmocka_run_group_tests(tests, read_cases, drop_cases);

@@ -192,6 +192,79 @@ static void a_prepended_space_is_skipped(void **state)
     }
 }
 
+/* The bytes of the entry, and what is left of a token whose first byte was skipped. */
+static void skipped_bytes_are_not_written(void **state)
+{
+    (void)state;
+    struct tokenizer *pieces = tiny_pieces_open("always");
+    const struct token_logprob alternative = {PIECE_SPACE_A, -1};
+    struct text_buffer out = {0};
+    for (int cut = 0; cut < 2; cut++) {
+        struct token_log *log = token_log_create(pieces);
+        token_log_push(log, (struct token_logprob){PIECE_SPACE_A, -2}, &alternative, 1);
+        token_log_push(log, (struct token_logprob){PIECE_A_SPACE, -3}, NULL, 0);
+        token_log_show(log, cut ? 2 : 3);
+        token_log_end(log, true);
+        text_buffer_clear(&out);
+        assert_int_equal(token_log_write(log, &out), 2);
+        assert_string_equal(
+            out.bytes, cut ? "{\"token\":\"a\",\"logprob\":-2,\"bytes\":[97],\"top_logprobs\":[{"
+                             "\"token\":\" a\","
+                             "\"logprob\":-1,\"bytes\":[32,97]}]},{\"token\":\"a\",\"logprob\":-3,"
+                             "\"bytes\":[97],"
+                             "\"top_logprobs\":[]}"
+                           : "{\"token\":\"a\",\"logprob\":-2,\"bytes\":[97],\"top_logprobs\":[{"
+                             "\"token\":\" a\","
+                             "\"logprob\":-1,\"bytes\":[32,97]}]},{\"token\":\"a \",\"logprob\":-3,"
+                             "\"bytes\":[97,32],\"top_logprobs\":[]}");
+        token_log_destroy(log);
+    }
+    text_buffer_fini(&out);
+    tokenizer_close(pieces);
+}
+
+/* The tiny tokenizer with a token of the last two bytes of U+20AC and an "a". */
+static struct tokenizer *open_with_end_of_character(void)
+{
+    static const char merged[] = "\"ll\":257},\"merges\":[\"h e\",\"l l\"]}}";
+    size_t bytes;
+    char *json = tiny_tokenizer_json(&bytes);
+    char *at = strstr(json, merged);
+    struct text_buffer text = {0};
+    struct tokenizer *opened = NULL;
+    struct error_text error = {""};
+    assert_non_null(at);
+    text_buffer_append(&text, json, (size_t)(at - json));
+    text_buffer_append_text(&text, "\"\\u0124\\u00aca\":257},\"merges\":[\"h e\"]}}");
+    if (tokenizer_open_json(text.bytes, text.length, &opened, &error) != RESULT_OK)
+        fail_msg("%s", error.text);
+    text_buffer_fini(&text);
+    free(json);
+    return opened;
+}
+
+static void a_cut_after_a_character_keeps_its_last_bytes(void **state)
+{
+    (void)state;
+    struct tokenizer *other = open_with_end_of_character();
+    struct token_log_entry entry;
+    for (size_t shown = 3; shown <= 4; shown++) {
+        struct token_log *log = token_log_create(other);
+        token_log_push(log, (struct token_logprob){0xe2, -1}, NULL, 0);
+        token_log_push(log, (struct token_logprob){257, -1}, NULL, 0);
+        token_log_push(log, (struct token_logprob){'b', -1}, NULL, 0);
+        token_log_show(log, shown);
+        token_log_end(log, true);
+        assert_true(token_log_take(log, &entry));
+        assert_int_equal(entry.shown_bytes, 1);
+        assert_true(token_log_take(log, &entry));
+        assert_int_equal(entry.shown_bytes, shown - 1);
+        assert_false(token_log_take(log, &entry));
+        token_log_destroy(log);
+    }
+    tokenizer_close(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +272,8 @@ int main(void)
         cmocka_unit_test(entries_wait_for_their_text),
         cmocka_unit_test(json_has_tokens_bytes_and_alternatives),
         cmocka_unit_test(a_prepended_space_is_skipped),
+        cmocka_unit_test(skipped_bytes_are_not_written),
+        cmocka_unit_test(a_cut_after_a_character_keeps_its_last_bytes),
     };
     return cmocka_run_group_tests(tests, open_tokenizer, close_tokenizer);
 }

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <cjson/cJSON.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "frontend/reply/harmony_parser.h"
@@ -69,12 +70,25 @@ static void unknown_names_of_one_letter_are_text(void **state)
     (void)state;
     cJSON *tools = cJSON_Parse("[{\"type\": \"function\", \"function\": {\"name\": \"g\"}}]");
     assert_non_null(tools);
-    parse("pythonic", tools, "[f(a=1)]");
-    assert_int_equal(heard.call_count, 0);
-    assert_string_equal(heard_text(&heard.content), "[f(a=1)]");
-    parse("pythonic", tools, "[g(a=1)]");
-    assert_int_equal(heard.call_count, 1);
-    assert_string_equal(heard.calls[0].name, "g");
+    static const char *const answers[][2] = {
+        {"pythonic", "[%s(a=1)]"},
+        {"pythonic", "{\"name\": \"%s\", \"arguments\": {\"a\": 1}}"},
+        {"llama3", "{\"name\": \"%s\", \"parameters\": {\"a\": 1}}"},
+        {"functionary", "%s\n{\"a\": 1}"},
+        {"functionary", "text>>>%s\n{\"a\": 1}"},
+        {"functionary_v2", "%s\n<|content|>{\"a\": 1}"},
+    };
+    char text[128];
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        (void)snprintf(text, sizeof text, answers[i][1], "f");
+        parse(answers[i][0], tools, text);
+        assert_int_equal(heard.call_count, 0);
+        assert_string_equal(heard_text(&heard.content), text);
+        (void)snprintf(text, sizeof text, answers[i][1], "g");
+        parse(answers[i][0], tools, text);
+        assert_int_equal(heard.call_count, 1);
+        assert_string_equal(heard.calls[0].name, "g");
+    }
     cJSON_Delete(tools);
 }
 
@@ -85,6 +99,23 @@ static void blanks_between_calls_stay(void **state)
     parse("hermes", NULL, "x\n" HERMES_CALL "\n\n" HERMES_CALL "y");
     assert_int_equal(heard.call_count, 2);
     assert_string_equal(heard_text(&heard.content), "x\n\n\ny");
+}
+
+/* Marks that go on with a block are text after its closing mark. */
+static void a_closed_block_does_not_go_on(void **state)
+{
+    (void)state;
+    static const char first[] = "<|python_tag|>{\"name\": \"f\"}";
+    static const char next[] = "; {\"name\": \"g\"}";
+    char text[128];
+    (void)snprintf(text, sizeof text, "%s%s", first, next);
+    parse("llama3", NULL, text);
+    assert_int_equal(heard.call_count, 2);
+    assert_string_equal(heard_text(&heard.content), "");
+    (void)snprintf(text, sizeof text, "%s</function>%s", first, next);
+    parse("llama3", NULL, text);
+    assert_int_equal(heard.call_count, 1);
+    assert_string_equal(heard_text(&heard.content), next);
 }
 
 /* After a call, the beginning of its closing mark ends with it; that of another mark is text. */
@@ -130,6 +161,7 @@ int main(void)
         cmocka_unit_test(the_begin_of_a_mark_at_the_end_is_text),
         cmocka_unit_test(unknown_names_of_one_letter_are_text),
         cmocka_unit_test(blanks_between_calls_stay),
+        cmocka_unit_test(a_closed_block_does_not_go_on),
         cmocka_unit_test(a_mark_begun_after_a_call_is_text_unless_it_closes),
         cmocka_unit_test(values_without_quotes_are_strings),
     };

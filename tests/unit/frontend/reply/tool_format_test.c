@@ -228,16 +228,25 @@ static void ids_have_the_forms_that_templates_take(void **state)
 {
     (void)state;
     char one[TOOL_CALL_ID_BYTES], other[TOOL_CALL_ID_BYTES];
+    bool seen[256] = {false};
     const struct tool_format *mistral = tool_format_by_name("mistral_v11");
     for (uint64_t random = 0; random < 1000; random++) {
         assert_true(tool_format_call_id(mistral, random * 0x123456789abcdefu, 0, one));
         assert_true(tool_format_call_id(mistral, random * 0x123456789abcdefu, 1, other));
         assert_int_equal(strlen(one), 9);
-        for (int i = 0; i < 9; i++)
+        for (int i = 0; i < 9; i++) {
             assert_true(isalnum((unsigned char)one[i]));
+            seen[(unsigned char)one[i]] = true;
+        }
         assert_string_not_equal(one, other);
     }
-    assert_false(tool_format_call_id(tool_format_by_name("hermes"), 7, 1, other));
+    for (int c = 0; c < 128; c++)
+        assert_int_equal(seen[c], isalnum(c) != 0);
+    for (size_t f = 0; tool_format_at(f); f++) {
+        const char *name = tool_format_name(tool_format_at(f));
+        assert_int_equal(tool_format_call_id(tool_format_at(f), 7, 1, other),
+                         strcmp(name, "mistral") == 0 || strcmp(name, "mistral_v11") == 0);
+    }
 }
 
 /* A list of at most three. */

@@ -265,6 +265,46 @@ static void test_contradictions_are_dropped(void **state)
     die(&scene);
 }
 
+/* Every image is compared with the one before it, not with the first. */
+static void test_images_may_touch_but_not_overlap(void **state)
+{
+    (void)state;
+    struct scene scene = {.at_once = true};
+    begin(&scene);
+    forge(&scene, 5, 1, 0, 10);
+    forge(&scene, 0, 2, 10, 5);
+    forge(&scene, 3, 3, 14, 2); /* overlaps the second */
+    forge(&scene, 4, 4, 15, 2);
+    forge(&scene, 1, 5, 16, 1); /* overlaps the fourth */
+    forge(&scene, 2, 6, ROWS - 1, 1);
+    die(&scene);
+    begin(&scene);
+    assert_int_equal(scene.restored.images, 4);
+    assert_int_equal(scene.restored.damaged, 2);
+    assert_int_equal(feature_cache_figures(scene.cache).used_rows, 18);
+    die(&scene);
+}
+
+static void test_a_full_ledger_comes_back(void **state)
+{
+    (void)state;
+    static struct feature_record records[RECORDS];
+    const struct feature_ledger_memory memory = {records, RECORDS, {{3, 4}}, true};
+    struct feature_ledger *ledger = feature_ledger_create(&memory);
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        struct feature_key key = key_of(1 + i);
+        key.rows = 1;
+        feature_ledger_note(ledger, i, &key, RECORDS - 1 - i);
+    }
+    struct feature_cache *cache = feature_cache_create(RECORDS, KEPT);
+    struct feature_restored restored = feature_cache_keep(cache, ledger);
+    assert_int_equal(restored.images, RECORDS);
+    assert_int_equal(restored.damaged, 0);
+    assert_int_equal(feature_cache_figures(cache).used_rows, RECORDS);
+    feature_cache_destroy(cache);
+    feature_ledger_destroy(ledger);
+}
+
 static void test_every_damaged_byte_is_found(void **state)
 {
     (void)state;
@@ -325,6 +365,8 @@ int main(void)
         cmocka_unit_test(test_a_step_launched_before_commits_nothing),
         cmocka_unit_test(test_the_order_of_eviction_stays),
         cmocka_unit_test(test_contradictions_are_dropped),
+        cmocka_unit_test(test_images_may_touch_but_not_overlap),
+        cmocka_unit_test(test_a_full_ledger_comes_back),
         cmocka_unit_test(test_every_damaged_byte_is_found),
         cmocka_unit_test(test_others_may_be_forgotten),
     };

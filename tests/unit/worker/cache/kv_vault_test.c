@@ -73,6 +73,32 @@ static void test_the_same_shape_is_adopted(void **state)
     close(fd);
 }
 
+static void test_records_of_images_follow_those_of_blocks(void **state)
+{
+    (void)state;
+    int fd = begun();
+    struct kv_vault vault;
+    open_vault(fd, &shape, &vault);
+    struct kv_ledger_memory blocks = kv_vault_ledger(&vault);
+    struct feature_ledger_memory images = kv_vault_feature_ledger(&vault);
+    assert_int_equal(images.count, 3);
+    assert_memory_equal(&images.key, &blocks.key, sizeof images.key);
+    assert_ptr_equal(images.records, blocks.records + 10); /* the sum of the counts */
+    assert_ptr_equal(images.records + 3, vault.bytes + vault.byte_count);
+    for (uint32_t i = 0; i < 3; i++)
+        images.records[i].stamp = 100 + i;
+    kv_vault_close(&vault);
+    open_vault(fd, &shape, &vault);
+    assert_true(vault.adopted);
+    assert_int_equal(kv_vault_ledger(&vault).records[9].stamp, 5);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(kv_vault_feature_ledger(&vault).records[i].stamp, 100 + i);
+    kv_vault_renew(&vault, 1);
+    assert_int_equal(kv_vault_feature_ledger(&vault).records[2].stamp, 0);
+    kv_vault_close(&vault);
+    close(fd);
+}
+
 static void expect_anew(int fd, const struct kv_vault_shape *wanted, const char *rule)
 {
     struct kv_vault vault;
@@ -252,6 +278,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_same_shape_is_adopted),
+        cmocka_unit_test(test_records_of_images_follow_those_of_blocks),
         cmocka_unit_test(test_another_shape_begins_anew),
         cmocka_unit_test(test_one_in_use_is_adopted_or_left_alone),
         cmocka_unit_test(test_a_damaged_head_begins_anew),

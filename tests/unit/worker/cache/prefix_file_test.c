@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -296,6 +297,65 @@ static void test_limits_keep_the_newest(void **state)
     close(fd);
 }
 
+/* Of the last image of a limit every byte counts. */
+static void test_a_limit_of_exactly_one_image_keeps_it(void **state)
+{
+    (void)state;
+    const uint64_t fixed = sizeof(struct prefix_file_head) + sizeof(struct prefix_file_end);
+    const uint64_t image = sizeof(struct prefix_file_image) + 3 * ROW_BYTES;
+    for (uint64_t missing = 0; missing < 2; missing++) {
+        struct side side;
+        struct error_text error;
+        struct prefix_file_figures figures;
+        const struct prefix_file_limits limits = {fixed + image - missing, 60000};
+        int fd = memfd_create("file", MFD_CLOEXEC);
+        side_open(&side, (struct keyed_hash_key){{11, 12}});
+        put_image(&side, 0, 1, 0, 3, 9);
+        put_image(&side, 1, 2, 3, 3, 8);
+        assert_int_equal(prefix_file_save(fd, &side.pools, side.ledger, &limits, &figures, &error),
+                         RESULT_OK);
+        assert_int_equal(figures.images, 1 - missing);
+        assert_int_equal(figures.images_left, 1 + missing);
+        assert_int_equal(figures.bytes, fixed + image * (1 - missing));
+        side_close(&side);
+        close(fd);
+    }
+}
+
+static enum result slow_copy(void *context, uint32_t store, uint32_t number, bool out, void *bytes,
+                             struct error_text *error)
+{
+    const struct timespec pause = {.tv_nsec = 40000000};
+    (void)nanosleep(&pause, NULL);
+    return device_copy(context, store, number, out, bytes, error);
+}
+
+/* A slow device: what was begun in time is written, the rest is not. */
+static void test_no_entry_is_begun_after_the_time(void **state)
+{
+    (void)state;
+    struct side side;
+    struct error_text error;
+    struct prefix_file_figures figures;
+    const struct prefix_file_limits limits = {1 << 20, 60};
+    int fd = memfd_create("file", MFD_CLOEXEC);
+    side_open(&side, (struct keyed_hash_key){{11, 12}});
+    for (uint32_t number = 0; number < BLOCKS; number++)
+        put(&side, 0, number, 1 + number, 100 - number);
+    move_to_device(&side);
+    side.pools.copy = slow_copy;
+    copies = INT_MAX;
+    assert_int_equal(prefix_file_save(fd, &side.pools, side.ledger, &limits, &figures, &error),
+                     RESULT_OK);
+    assert_true(figures.blocks <= 2); /* the second at 40 ms; a third would begin after 80 ms */
+    assert_int_equal(figures.blocks + figures.left, BLOCKS);
+    side_close(&side);
+    assert_int_equal(load(fd, &side, &figures, &error), RESULT_OK);
+    assert_true(figures.blocks <= 2);
+    side_close(&side);
+    close(fd);
+}
+
 static void test_a_smaller_pool_takes_the_newest(void **state)
 {
     (void)state;
@@ -444,6 +504,8 @@ int main(void)
         cmocka_unit_test(test_all_of_it_comes_back),
         cmocka_unit_test(test_blocks_of_a_device),
         cmocka_unit_test(test_limits_keep_the_newest),
+        cmocka_unit_test(test_a_limit_of_exactly_one_image_keeps_it),
+        cmocka_unit_test(test_no_entry_is_begun_after_the_time),
         cmocka_unit_test(test_a_smaller_pool_takes_the_newest),
         cmocka_unit_test(test_any_changed_bit_refuses_the_file),
         cmocka_unit_test(test_other_settings_refuse_the_file),
