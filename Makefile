@@ -420,8 +420,8 @@ build/cluster-python/made-from:
 	@scripts/make_venv
 	rm -rf $(@D) && build/venv/bin/pip install -q --target $(@D) $(CLUSTER_PYTHON) && touch $@
 
-test-cluster: programs build/cluster-python/made-from ## manifests against schemas, and two servers behind a real endpoint picker (PICKER=its checkout, built; GATEWAY_API=its module's folder)
-	@PICKER=$(PICKER) GATEWAY_API=$(GATEWAY_API) scripts/run_pytest $(TALLY_ARG) tests/cluster
+test-cluster: programs build/cluster-python/made-from ## manifests against schemas, and two servers behind a real endpoint picker and kube-apiserver (PICKER=its checkout, built; KUBERNETES=folder of programs; GATEWAY_API=, PROMETHEUS_OPERATOR=their modules' folders)
+	@PICKER=$(PICKER) KUBERNETES=$(KUBERNETES) GATEWAY_API=$(GATEWAY_API) PROMETHEUS_OPERATOR=$(PROMETHEUS_OPERATOR) scripts/run_pytest $(TALLY_ARG) tests/cluster
 
 mutate: ## change one operator or constant at a time and count what the module's own tests notice (ARGS="--folder shm")
 	@scripts/mutate --jobs $(JOBS) $(ARGS)

@@ -1,5 +1,7 @@
-"""Two servers, an endpoint picker, and the pods that it reads. PICKER names a checkout of github.com/kubernetes-sigs/gateway-api-inference-extension
-(v1.5.0) with its program `epp` built at the top; without it the tests of the picker are skipped."""
+"""Two servers, an endpoint picker, and the pods that it reads, in a stand-in for the Kubernetes API and in a real one. Tests whose programs are not
+there are skipped: PICKER names a checkout of github.com/kubernetes-sigs/gateway-api-inference-extension (v1.5.0) with its program `epp` built at the
+top; KUBERNETES a folder with kube-apiserver, and with etcd and kubectl if they are not on the PATH; GATEWAY_API and PROMETHEUS_OPERATOR the folders of
+the modules sigs.k8s.io/gateway-api and github.com/prometheus-operator/prometheus-operator, for their definitions."""
 
 import contextlib
 import json
@@ -19,13 +21,19 @@ sys.path[:0] = [str(ROOT / "build/cluster-python"), str(pathlib.Path(__file__).p
 
 import yaml  # noqa: E402
 from cluster_api import NAMESPACE, ClusterApi, is_ready  # noqa: E402
+from real_api import ApiServer, RealApi, is_there  # noqa: E402
 from small_gateway import Gateway  # noqa: E402
 
 MODEL = ROOT / "tests/model/demo"
 PATIENCE_S = 300
 MANIFESTS = ROOT / "scripts/kubernetes/gpu"
-PICKER = pathlib.Path(os.environ.get("PICKER") or "/nonexistent")
+PICKER, GATEWAY_API, PROMETHEUS_OPERATOR = (
+    pathlib.Path(os.environ.get(name) or "/nonexistent") for name in ("PICKER", "GATEWAY_API", "PROMETHEUS_OPERATOR"))
+DEFINITIONS = [PICKER / "config/crd/bases", GATEWAY_API / "config/crd/standard", PROMETHEUS_OPERATOR / "example/prometheus-operator-crd"]
 ADDRESSES = {"shoal-a": "127.0.0.1", "shoal-b": "127.0.0.2"}
+
+
+yaml.SafeLoader.add_constructor("tag:yaml.org,2002:value", yaml.SafeLoader.construct_yaml_str)  # the word `=`, in enums of definitions
 
 
 def documents(path):
@@ -94,14 +102,19 @@ class Picker:
 class Cluster:
     """Both servers have one port and an address each, as pods have."""
 
-    def __init__(self, stack, folder):
+    def __init__(self, stack, folder, kubernetes):
         self.port, self.servers = free_ports(1)[0], {}
         for address in ADDRESSES.values():
             self.servers[f"{address}:{self.port}"] = server = Server(address, self.port)
             stack.callback(server.stop)
         pool, *objectives = documents(MANIFESTS / "inference_pool.yaml") + documents(MANIFESTS / "inference_objectives.yaml")
         pool["spec"]["targetPorts"] = [{"number": self.port}]
-        self.api = stack.enter_context(ClusterApi(ADDRESSES, self.port, pool["spec"]["selector"]["matchLabels"], [pool, *objectives]))
+        if kubernetes:
+            template = next(one for one in documents(MANIFESTS / "deployment.yaml") if one["kind"] == "Deployment")["spec"]["template"]
+            api = RealApi(kubernetes, ADDRESSES, self.port, template, [pool, *objectives])
+        else:
+            api = ClusterApi(ADDRESSES, self.port, pool["spec"]["selector"]["matchLabels"], [pool, *objectives])
+        self.api = stack.enter_context(api)
         self.picker = Picker(self.api, folder)
         stack.callback(self.picker.stop)
         self.gateway = Gateway(self.picker.port)
@@ -135,9 +148,33 @@ class Cluster:
         return endpoint, answer["choices"][0]["message"]["content"], failed
 
 
-@pytest.fixture
-def cluster(tmp_path):
+@pytest.fixture(scope="session", name="kubernetes")
+def start_kubernetes(tmp_path_factory):
+    """A cluster with the definitions of custom resources and the manifests' namespace with its account, which a controller would make."""
+    if not is_there():
+        pytest.skip("KUBERNETES names no folder with kube-apiserver, or etcd or kubectl is not there")
+    for folder in DEFINITIONS:
+        if not folder.is_dir():
+            pytest.skip("PICKER, GATEWAY_API or PROMETHEUS_OPERATOR names no folder with definitions")
+    server = ApiServer(tmp_path_factory.mktemp("kubernetes"))
+    try:
+        for folder in DEFINITIONS[:2]:
+            server.kubectl("apply", "--server-side", "-f", folder)
+        server.kubectl("apply", "--server-side", "-f", DEFINITIONS[2] / "monitoring.coreos.com_podmonitors.yaml")
+        server.kubectl("wait", "--for=condition=Established", "--timeout=60s", "customresourcedefinitions", "--all")
+        server.kubectl("apply", "-f", MANIFESTS / "namespace.yaml")
+        server.kubectl("create", "serviceaccount", "default", "--namespace", NAMESPACE)
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(params=["stand-in", "kube-apiserver"])
+def cluster(tmp_path, request):
     if not (PICKER / "epp").exists():
         pytest.skip("PICKER names no checkout with a built endpoint picker")
+    kubernetes = request.getfixturevalue("kubernetes") if request.param == "kube-apiserver" else None
+    if kubernetes:
+        kubernetes.kubectl("apply", "-k", MANIFESTS)
     with contextlib.ExitStack() as stack:
-        yield Cluster(stack, tmp_path)
+        yield Cluster(stack, tmp_path, kubernetes)

@@ -1,24 +1,21 @@
 """scripts/kubernetes: valid by the schemas of Kubernetes 1.37 and of the custom resources, and consistent with the server: options, paths, metrics.
 
-Custom resources are checked where their definitions are: PICKER (conftest.py), and GATEWAY_API, a folder of the module sigs.k8s.io/gateway-api."""
+Custom resources are checked where their definitions are (conftest.py)."""
 
 import http.client
 import json
-import os
-import pathlib
 import re
-import shutil
 import subprocess
 
 import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
+from real_api import program, render
 
-from conftest import MANIFESTS, PATIENCE_S, PICKER, ROOT, Server, documents, free_ports
+from conftest import DEFINITIONS, MANIFESTS, PATIENCE_S, ROOT, Server, documents, free_ports
 
 VERSION = "1.37"
-GATEWAY_API = pathlib.Path(os.environ.get("GATEWAY_API") or "/nonexistent")
 FILES = sorted(path for path in MANIFESTS.glob("*.yaml") if path.name != "kustomization.yaml")
 OBJECTS = [one for path in FILES for one in documents(path)]
 NATIVE = [one for one in OBJECTS if "." not in one["apiVersion"].split("/")[0] or one["apiVersion"].startswith(("rbac.", "policy", "autoscaling"))]
@@ -60,7 +57,7 @@ def closed(schema):
 def definition(one):
     """The schema of a custom resource, or None where its definition is not there."""
     group, version = one["apiVersion"].split("/")
-    for folder in (PICKER / "config/crd/bases", GATEWAY_API / "config/crd/standard"):
+    for folder in DEFINITIONS:
         for path in folder.glob(f"{group}_*.yaml"):
             for found in documents(path):
                 if found["kind"] == "CustomResourceDefinition" and found["spec"]["names"]["kind"] == one["kind"]:
@@ -83,11 +80,10 @@ def test_kustomization_names_every_file():
     assert sorted(listed) == [path.name for path in FILES]
 
 
-@pytest.mark.skipif(not shutil.which("kustomize"), reason="no kustomize")
+@pytest.mark.skipif(not program("kubectl"), reason="no kubectl")
 @pytest.mark.parametrize("folder, image, device", [("gpu", "0.1.0-vulkan", "--device=vulkan"), ("cpu", "0.1.0-cpu", "--device=cpu")])
 def test_kustomize_renders_both(folder, image, device):
-    text = subprocess.run(["kustomize", "build", MANIFESTS.parent / folder], check=True, capture_output=True, text=True, timeout=PATIENCE_S).stdout
-    rendered = [one for one in yaml.safe_load_all(text) if one]
+    rendered = render(MANIFESTS.parent / folder)
     assert {one["metadata"].get("namespace", "shoal") for one in rendered} == {"shoal"}
     container = next(one for one in rendered if one["kind"] == "Deployment" and one["metadata"]["name"] == "shoal")["spec"]["template"]["spec"]["containers"][0]
     assert container["image"] == f"registry.example/shoal:{image}" and device in container["args"]
