@@ -95,6 +95,31 @@ def test_both_processes_killed_at_once(answers):
         assert worker_of(server)["restarts"] in (1, 2)  # the standby may be taken before its death is known
 
 
+@pytest.mark.parametrize("fault", [signal.SIGSTOP, signal.SIGKILL])
+def test_one_that_hangs_or_dies_once_it_serves(answers, fault):
+    """It took over and has sent tokens: it is a worker like any other, which is killed as hung, or followed by its own standby or a new process."""
+    with ShoalServer(*OPTIONS, "--worker-timeout", "2", model=DEMO) as server:
+        server.wait_ready()
+        standby, doomed = waiting_standby(server), [server.worker_pid()]
+
+        def look():
+            tokens = server.metrics()["vllm:generation_tokens_total"] - before
+            if len(doomed) == 1 and tokens > 30:
+                kill(doomed[0])
+                doomed.append(standby)
+                marks.append(tokens)
+            elif len(doomed) == 2 and tokens > marks[0] + 30 and worker_of(server)["pid"] == standby:
+                os.kill(standby, fault)
+                doomed.append(None)
+
+        before, marks = server.metrics()["vllm:generation_tokens_total"], []
+        assert answers_of(server, look) == answers
+        assert len(doomed) == 3
+        worker = worker_of(server)
+        assert worker["restarts"] == 2 and worker["pid"] != standby and not process_is_alive(standby)
+        assert ("it hangs: its heartbeat stands still" in server.log_text()) == (fault == signal.SIGSTOP)
+
+
 def test_a_standby_needs_a_cache_that_survives():
     command = [BUILD / "shoal", "serve", "--model", MODEL, "--standby", "on", "--kv-survives", "0", "--port", "0"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=PATIENCE_S, check=False)
