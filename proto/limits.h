@@ -49,6 +49,8 @@
 #define LIMIT_HEADS 1024u
 /* columns of a head; the largest published is 512 */
 #define LIMIT_HEAD_DIM 512u
+/* columns of a cached row that is key and value of all heads at once; published: 576 */
+#define LIMIT_LATENT_COLUMNS 1024u
 /* columns of per-layer embeddings in one layer; published: 256 */
 #define LIMIT_PLE_COLUMNS 4096u
 /* taps of a short convolution; published: 3 and 4 */

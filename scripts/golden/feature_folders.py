@@ -25,6 +25,10 @@ OTHER = SMALL | {"hidden_size": 48, "intermediate_size": 40, "num_hidden_layers"
                  "num_key_value_heads": 1, "head_dim": 24, "vocab_size": 89}
 GEMMA_WINDOWS = {"sliding_window": 7, "layer_types": [SLIDING, FULL]}
 GEMMA_WINDOWS_B = {"sliding_window": 5, "layer_types": [FULL, SLIDING, FULL]}
+LATENT = {"num_key_value_heads": 4, "head_dim": 8, "kv_lora_rank": 32, "q_lora_rank": 24, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 12,
+          "moe_intermediate_size": 16}
+LATENT_B = {"num_key_value_heads": 3, "head_dim": 4, "kv_lora_rank": 20, "q_lora_rank": None, "qk_nope_head_dim": 10, "qk_rope_head_dim": 4, "v_head_dim": 18,
+            "moe_intermediate_size": 24}
 DELTA = {"layer_types": [LINEAR, FULL], "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8,
          "linear_value_head_dim": 8, "rope_parameters": {"rope_theta": 5000.0, "rope_type": "default",
          "partial_rotary_factor": 0.25, "mrope_section": [1, 1, 0], "mrope_interleaved": True}}
@@ -156,6 +160,22 @@ CASES = {
     "gemma4_saved-b": ("Gemma4ForCausalLM", OTHER | GEMMA4 | {
         "model_type": "gemma4_text", "layer_types": [SLIDING, SLIDING, FULL], "global_head_dim": 24,
         "vocab_size_per_layer_input": 89, "final_logit_softcapping": 4.0}, {}, []),
+    "deepseek_v2_greedy-a": ("DeepseekV2ForCausalLM", SMALL | LATENT | {
+        "model_type": "deepseek_v2", "n_routed_experts": 6, "num_experts_per_tok": 2, "first_k_dense_replace": 1,
+        "n_shared_experts": 1, "topk_method": "greedy", "routed_scaling_factor": 2.0}, {}, ["hidden_act"]),
+    "deepseek_v2_greedy-b": ("DeepseekV2ForCausalLM", OTHER | LATENT_B | {
+        "model_type": "deepseek_v2", "n_routed_experts": 9, "num_experts_per_tok": 3, "n_shared_experts": 2, "n_group": 3,
+        "topk_group": 2, "topk_method": "group_limited_greedy", "tie_word_embeddings": True, "rope_parameters": {
+            "rope_type": "yarn", "rope_theta": 5000.0, "factor": 4.0, "mscale": 1.0, "mscale_all_dim": 0.5,
+            "original_max_position_embeddings": 32}}, {}, ["first_k_dense_replace"]),
+    "deepseek_v3_pairs-a": ("DeepseekV3ForCausalLM", SMALL | LATENT | {
+        "model_type": "deepseek_v3", "n_routed_experts": 8, "num_experts_per_tok": 2, "first_k_dense_replace": 1, "n_group": 4,
+        "topk_group": 2, "rope_interleave": False, "norm_topk_prob": False, "q_lora_rank": None},
+                            {"num_nextn_predict_layers": 0}, ["routed_scaling_factor"]),
+    "deepseek_v3_pairs-b": ("DeepseekV3ForCausalLM", OTHER | LATENT_B | {
+        "model_type": "deepseek_v3", "n_routed_experts": 7, "num_experts_per_tok": 5, "first_k_dense_replace": 1, "n_group": 1,
+        "topk_group": 1, "q_lora_rank": 20, "routed_scaling_factor": 0.5, "rms_norm_eps": 1e-5},
+                            {"rewritten": True, "model_type": "kimi_k2"}, []),
     "packed_words-a": ("LlamaForCausalLM", SMALL | {
         "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1}, {}, []),
     "packed_words-b": ("Qwen3ForCausalLM", SMALL | {
@@ -211,6 +231,8 @@ def set_weights(model, source):
     for name, buffer in model.named_buffers():
         if name.endswith("layer_scalar"):
             buffer.copy_(torch.tensor(0.75))
+        elif name.endswith(("e_score_correction_bias", "expert_bias")):
+            buffer.copy_(torch.tensor(source.integers(-32, 33, buffer.shape) / 128))
     model.tie_weights()
 
 

@@ -43,13 +43,36 @@ static void check_experts(const struct model_config *c)
          e->chosen <= LIMIT_EXPERTS_CHOSEN && e->feed_forward >= 1 &&
          e->feed_forward <= LIMIT_FEED_FORWARD);
     must(isfinite(e->gate_limit) && isfinite(e->gate_alpha));
+    must(isfinite(e->scale) && e->scale >= 0 && e->epsilon >= 0 && e->shared <= LIMIT_FEED_FORWARD);
+    if (e->groups > 0)
+        must(e->count % e->groups == 0 && e->groups_chosen >= 1 && e->groups_chosen <= e->groups &&
+             e->count / e->groups >= e->group_best &&
+             e->count / e->groups * e->groups_chosen >= e->chosen);
+}
+
+static uint32_t head_columns_max(const struct model_config *c)
+{
+    return c->latent.columns > 0 ? LIMIT_LATENT_COLUMNS : LIMIT_HEAD_DIM;
+}
+
+/* What the tensors of attention over a latent are made of. */
+static void check_latent(const struct model_config *c)
+{
+    const struct latent_config *l = &c->latent;
+    if (l->columns == 0)
+        return;
+    must(c->head_dim == l->columns + l->rope_dims && c->kv_heads == 1 && l->plain_dims >= 1);
+    must(l->plain_dims + l->rope_dims <= LIMIT_HEAD_DIM && l->value_dims >= 1 &&
+         l->value_dims <= LIMIT_HEAD_DIM && l->query_columns <= LIMIT_HIDDEN);
+    for (uint32_t layer = 0; layer < c->layers; layer++)
+        must(c->layer[layer].latent);
 }
 
 static void check_config(const struct model_config *c)
 {
     must(c->layers >= 1 && c->layers <= LIMIT_LAYERS && c->hidden <= LIMIT_HIDDEN);
     must(c->heads >= 1 && c->heads <= LIMIT_HEADS && c->heads % c->kv_heads == 0);
-    must(c->head_dim >= 2 && c->head_dim <= LIMIT_HEAD_DIM);
+    must(c->head_dim >= 2 && c->head_dim <= head_columns_max(c));
     must(c->vocab_tokens >= 1 && c->vocab_tokens <= LIMIT_VOCAB_TOKENS);
     must(c->context_tokens >= 1 && c->context_tokens <= LIMIT_CONTEXT_TOKENS);
     must(isfinite(c->attention_scale) && c->attention_scale > 0 && c->norm_epsilon > 0);
@@ -73,7 +96,7 @@ static void check_layers(const struct model_config *c)
     static struct kv_layout layout;
     struct error_text error = {""};
     for (uint32_t layer = 0; layer < c->layers; layer++) {
-        must(model_config_head_dim(c, layer) <= LIMIT_HEAD_DIM);
+        must(model_config_head_dim(c, layer) <= head_columns_max(c));
         must(c->heads % model_config_kv_heads(c, layer) == 0);
         must(model_config_feed_forward(c, layer) <= LIMIT_FEED_FORWARD);
         must(isfinite(c->layer[layer].cut_deviations));
@@ -158,6 +181,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (result == RESULT_OK) {
         check_config(&config);
         check_experts(&config);
+        check_latent(&config);
         check_layers(&config);
         check_recurrent(&config);
         read_tower(root, family, &config);

@@ -19,7 +19,7 @@
 
 #define GOLDEN          "tests/golden/features"
 #define POSITIONS       24u
-#define FOLDERS_MAX     64u
+#define FOLDERS_MAX     128u
 #define NAME_BYTES      64u
 #define DIFFERENCE_MOST 1e-4 /* as a fraction of the largest logit */
 #define PACKED_MOST     2e-3 /* of quantized weights, whose products round activations */

@@ -1,5 +1,5 @@
 /*
- * kv_write and attention against a double-precision softmax over all rows fed so far, which the
+ * kv_write and attention, also over latent keys, against a double-precision softmax over all rows fed so far, which the
  * test keeps in f32: two sequences in chunks of odd sizes, grouped heads, windows, soft caps, head
  * sizes that fill no register, scattered blocks; with a cache of f16, of f32, and quantized with
  * every kind of code: then the keys and values fed are decoded codes.
@@ -34,32 +34,37 @@ void attention_cases(const struct op_case_visitor *visitor)
         float soft_cap;
         bool sinks;
         struct kv_quantization quantization;
+        bool latent;
     } shapes[] = {
-        {9, 3, 64, 0, 1.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0, 0}},
-        {8, 2, 128, 0, 1.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0, 0}},
-        {4, 1, 256, 40, 1.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0, 0}},
-        {2, 2, 20, 7, 10.0f, 5, true, {KV_QUANT_NONE, 0, 0, 0, 0}},
-        {3, 1, 5, 0, 100.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0, 0}},
-        {20, 1, 16, 64, 3.0f, 0, true, {KV_QUANT_NONE, 0, 0, 0, 0}},
-        {1, 1, 64, 1, 1.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0, 0}},
-        {6, 3, 16, 24, 30.0f, 20, false, {KV_QUANT_NONE, 0, 0, 0, 0}},
-        {4, 2, 32, 0, 1.0f, 0, false, {KV_QUANT_TURBOQUANT, 6, 8, 0, 0}},
-        {2, 1, 32, 0, 3.0f, 0, true, {KV_QUANT_UNIFORM, 10, 14, 32, 0}},
-        {4, 2, 32, 0, 2.0f, 0, false, {KV_QUANT_TURBOQUANT, 4, 4, 0, 40}},
-        {2, 1, 32, 0, 1.0f, 20, true, {KV_QUANT_UNIFORM, 4, 4, 32, 83}},
-        {2, 1, 16, 0, 2.0f, 0, true, {KV_QUANT_TURBOQUANT, 7, 5, 0, 0}},
-        {4, 2, 64, 0, 1.0f, 0, false, {KV_QUANT_TURBOQUANT, 7, 7, 0, 50}},
-        {3, 1, 48, 0, 1.0f, 30, false, {KV_QUANT_TURBOQUANT, 6, 8, 0, 0}},
-        {2, 1, 80, 0, 1.0f, 0, true, {KV_QUANT_TURBOQUANT, 5, 7, 0, 60}},
+        {9, 3, 64, 0, 1.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0, 0}, false},
+        {8, 2, 128, 0, 1.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0, 0}, false},
+        {4, 1, 256, 40, 1.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0, 0}, false},
+        {2, 2, 20, 7, 10.0f, 5, true, {KV_QUANT_NONE, 0, 0, 0, 0}, false},
+        {3, 1, 5, 0, 100.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0, 0}, false},
+        {20, 1, 16, 64, 3.0f, 0, true, {KV_QUANT_NONE, 0, 0, 0, 0}, false},
+        {1, 1, 64, 1, 1.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0, 0}, false},
+        {6, 3, 16, 24, 30.0f, 20, false, {KV_QUANT_NONE, 0, 0, 0, 0}, false},
+        {4, 2, 32, 0, 1.0f, 0, false, {KV_QUANT_TURBOQUANT, 6, 8, 0, 0}, false},
+        {2, 1, 32, 0, 3.0f, 0, true, {KV_QUANT_UNIFORM, 10, 14, 32, 0}, false},
+        {4, 2, 32, 0, 2.0f, 0, false, {KV_QUANT_TURBOQUANT, 4, 4, 0, 40}, false},
+        {2, 1, 32, 0, 1.0f, 20, true, {KV_QUANT_UNIFORM, 4, 4, 32, 83}, false},
+        {2, 1, 16, 0, 2.0f, 0, true, {KV_QUANT_TURBOQUANT, 7, 5, 0, 0}, false},
+        {4, 2, 64, 0, 1.0f, 0, false, {KV_QUANT_TURBOQUANT, 7, 7, 0, 50}, false},
+        {3, 1, 48, 0, 1.0f, 30, false, {KV_QUANT_TURBOQUANT, 6, 8, 0, 0}, false},
+        {2, 1, 80, 0, 1.0f, 0, true, {KV_QUANT_TURBOQUANT, 5, 7, 0, 60}, false},
+        {5, 1, 40, 0, 3.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0, 0}, true},
+        {2, 1, 576, 0, 1.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0, 0}, true},
     };
     for (uint32_t i = 0; i < ARRAY_COUNT(shapes); i++) {
         uint32_t queries = shapes[i].heads * shapes[i].head_dim;
-        uint32_t pair = 2 * shapes[i].kv_heads * shapes[i].head_dim;
+        uint32_t sides = shapes[i].latent ? 1 : 2;
+        uint32_t pair = sides * shapes[i].kv_heads * shapes[i].head_dim;
         struct op_case c = op_case_begin(OP_attention, 3 + queries + pair, queries);
         op_case_set_kv_steps(&c);
         c.input_type = GGML_F16; /* so that an f16 cache rounds nothing: the arithmetic is judged */
         c.window = shapes[i].window;
         c.quantization = shapes[i].quantization;
+        c.latent = shapes[i].latent;
         c.params.attention =
             (struct attention_params){.queries = {3, shapes[i].heads, shapes[i].head_dim},
                                       .kv_heads = shapes[i].kv_heads,
@@ -71,7 +76,7 @@ void attention_cases(const struct op_case_visitor *visitor)
     }
 }
 
-enum { SEQUENCES = 2, POSITIONS = 200, LAYERS = 2, HEADS_MAX = 20 };
+enum { SEQUENCES = 2, POSITIONS = 200, LAYERS = 2, HEADS_MAX = 20, COLUMNS_MAX = 2048 };
 
 struct attention_case {
     uint32_t heads;
@@ -81,6 +86,7 @@ struct attention_case {
     float magnitude; /* of queries: large ones make the softmax sharp */
     float soft_cap;
     bool sinks;
+    bool latent;
 };
 
 struct history {
@@ -110,10 +116,12 @@ static void list_ops(struct attention_run *run)
     const struct attention_case *c = run->c;
     uint32_t q = c->heads * c->head_dim;
     uint32_t kv = c->kv_heads * c->head_dim;
-    run->history.columns = q + 2 * kv + 3; /* 3 unused columns in front */
+    uint32_t values_at = c->latent ? 3 + q : 3 + q + kv;
+    run->history.columns = values_at + kv; /* 3 unused columns in front */
     run->qkv = plan_sketch_tensor(op_fixture_sketch(run->f), PLAN_ROWS_STEP, run->history.columns);
     run->out = plan_sketch_tensor(op_fixture_sketch(run->f), PLAN_ROWS_STEP, q);
     plan_sketch_set_kv(op_fixture_sketch(run->f), LAYERS, c->kv_heads, c->head_dim, c->window);
+    plan_sketch_plan(op_fixture_sketch(run->f))->kv.groups[0].latent = c->latent;
     op_fixture_set_kv_type(run->f, run->kv_type);
     plan_sketch_quantize_kv(op_fixture_sketch(run->f), &run->quantization);
     plan_sketch_append(
@@ -123,7 +131,7 @@ static void list_ops(struct attention_run *run)
                          .output = PLAN_NONE,
                          .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
                          .params.kv_write = {slice(3 + q, c->kv_heads, c->head_dim),
-                                             slice(3 + q + kv, c->kv_heads, c->head_dim), 1}});
+                                             slice(values_at, c->kv_heads, c->head_dim), 1}});
     run->sinks = c->sinks ? plan_sketch_weight(op_fixture_sketch(run->f), GGML_F32, 1, c->heads)
                           : (plan_weight_id)PLAN_NONE;
     plan_sketch_append(
@@ -149,7 +157,7 @@ static void attend(const struct attention_run *run, uint32_t sequence, uint32_t 
         uint32_t kv_head = h / (c->heads / c->kv_heads);
         const float *query = rows + position * columns + 3 + h * c->head_dim;
         uint32_t key_at = 3 + (c->heads + kv_head) * c->head_dim;
-        uint32_t value_at = key_at + c->kv_heads * c->head_dim;
+        uint32_t value_at = c->latent ? key_at : key_at + c->kv_heads * c->head_dim;
         double scores[POSITIONS];
         double highest = -INFINITY;
         double total = 0.0;
@@ -206,7 +214,7 @@ static void feed(struct attention_run *run, const uint32_t *positions, const uin
     row = 0;
     for (uint32_t s = 0; s < SEQUENCES; s++) {
         for (uint32_t i = 0; i < counts[s]; i++, row++) {
-            double expected[1024];
+            double expected[COLUMNS_MAX];
             attend(run, s, positions[s] + i, expected);
             row_expect_close("attention", op_fixture_row(run->f, run->out, row), expected,
                              run->c->heads * run->c->head_dim,
@@ -300,10 +308,11 @@ static void test_against_double(void **state)
 {
     (void)state;
     static const struct attention_case cases[] = {
-        {9, 3, 64, 0, 1.0f, 0, false},  {4, 1, 256, 40, 1.0f, 0, true},
-        {2, 2, 20, 7, 10.0f, 0, true},  {3, 1, 5, 0, 100.0f, 0, false},
-        {20, 1, 16, 64, 3.0f, 0, true}, {1, 1, 64, 1, 1.0f, 0, true},
-        {8, 4, 64, 0, 30.0f, 5, false}, {4, 2, 20, 16, 2.0f, 50, true},
+        {9, 3, 64, 0, 1.0f, 0, false, false},  {4, 1, 256, 40, 1.0f, 0, true, false},
+        {2, 2, 20, 7, 10.0f, 0, true, false},  {3, 1, 5, 0, 100.0f, 0, false, false},
+        {20, 1, 16, 64, 3.0f, 0, true, false}, {1, 1, 64, 1, 1.0f, 0, true, false},
+        {8, 4, 64, 0, 30.0f, 5, false, false}, {4, 2, 20, 16, 2.0f, 50, true, false},
+        {3, 1, 576, 0, 1.0f, 0, false, true},  {20, 1, 44, 0, 10.0f, 0, false, true},
     };
     static const struct kv_quantization full = {.scheme = KV_QUANT_NONE};
     for (uint32_t tier = 0; tier < OP_FIXTURE_TIERS; tier++)
@@ -321,16 +330,16 @@ static void test_quantized_against_double(void **state)
         struct attention_case c;
         struct kv_quantization quantization;
     } cases[] = {
-        {{9, 3, 64, 0, 1.0f, 0, false}, {KV_QUANT_UNIFORM, 16, 8, 0, 0}},
-        {{4, 1, 128, 0, 3.0f, 0, true}, {KV_QUANT_UNIFORM, 10, 6, 32, 0}},
-        {{5, 5, 80, 0, 1.0f, 5, false}, {KV_QUANT_UNIFORM, 4, 12, 0, 0}},
-        {{8, 2, 64, 0, 1.0f, 0, false}, {KV_QUANT_UNIFORM, 14, 14, 0, 0}},
-        {{6, 3, 64, 0, 10.0f, 0, false}, {KV_QUANT_TURBOQUANT, 6, 8, 0, 0}},
-        {{5, 1, 128, 0, 1.0f, 0, true}, {KV_QUANT_TURBOQUANT, 7, 3, 0, 0}},
-        {{8, 2, 80, 0, 1.0f, 50, false}, {KV_QUANT_TURBOQUANT, 8, 4, 0, 0}},
-        {{20, 1, 16, 0, 3.0f, 0, true}, {KV_QUANT_TURBOQUANT, 2, 5, 0, 0}},
-        {{9, 3, 64, 0, 3.0f, 0, false}, {KV_QUANT_TURBOQUANT, 6, 8, 0, 40}},
-        {{4, 1, 128, 0, 1.0f, 0, true}, {KV_QUANT_UNIFORM, 4, 4, 0, 83}},
+        {{9, 3, 64, 0, 1.0f, 0, false, false}, {KV_QUANT_UNIFORM, 16, 8, 0, 0}},
+        {{4, 1, 128, 0, 3.0f, 0, true, false}, {KV_QUANT_UNIFORM, 10, 6, 32, 0}},
+        {{5, 5, 80, 0, 1.0f, 5, false, false}, {KV_QUANT_UNIFORM, 4, 12, 0, 0}},
+        {{8, 2, 64, 0, 1.0f, 0, false, false}, {KV_QUANT_UNIFORM, 14, 14, 0, 0}},
+        {{6, 3, 64, 0, 10.0f, 0, false, false}, {KV_QUANT_TURBOQUANT, 6, 8, 0, 0}},
+        {{5, 1, 128, 0, 1.0f, 0, true, false}, {KV_QUANT_TURBOQUANT, 7, 3, 0, 0}},
+        {{8, 2, 80, 0, 1.0f, 50, false, false}, {KV_QUANT_TURBOQUANT, 8, 4, 0, 0}},
+        {{20, 1, 16, 0, 3.0f, 0, true, false}, {KV_QUANT_TURBOQUANT, 2, 5, 0, 0}},
+        {{9, 3, 64, 0, 3.0f, 0, false, false}, {KV_QUANT_TURBOQUANT, 6, 8, 0, 40}},
+        {{4, 1, 128, 0, 1.0f, 0, true, false}, {KV_QUANT_UNIFORM, 4, 4, 0, 83}},
     };
     for (uint32_t tier = 0; tier < OP_FIXTURE_TIERS; tier++)
         for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++)

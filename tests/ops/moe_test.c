@@ -2,7 +2,8 @@
  * The ops of a mixture of experts against double precision, every tier: routes by both kinds of
  * softmax, scaled and not; stacks of every weight type, of x shared by the chosen experts and of a
  * part for each; gates with biases, interleaved and limited; sums with and without a bias, added to
- * the output and not; the shared expert, times the sigmoid of its score.
+ * the output and not; the shared expert, times the sigmoid of its score; weighed routes of both
+ * kinds, biased and grouped; and the route of heads.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,9 +22,17 @@ void moe_route_cases(const struct op_case_visitor *visitor)
         struct moe_route_params params;
         bool scaled;
     } routes[] = {
-        {128, {8, false, true, 1.0f}, false}, {8, {2, false, false, 2.5f}, false},
-        {5, {5, true, false, 1.0f}, true},    {33, {1, false, false, 1.0f}, false},
-        {1, {1, true, false, 1.0f}, false},   {512, {22, true, false, 0.5f}, true},
+        {128, {.chosen = 8, .normalized = true, .scale = 1.0f}, false},
+        {8, {.chosen = 2, .scale = 2.5f}, false},
+        {5, {.chosen = 5, .softmax_chosen = true, .scale = 1.0f}, true},
+        {33, {.chosen = 1, .scale = 1.0f}, false},
+        {1, {.chosen = 1, .softmax_chosen = true, .scale = 1.0f}, false},
+        {512, {.chosen = 22, .softmax_chosen = true, .scale = 0.5f}, true},
+        {256, {8, false, true, 2.5f, true, true, 8, 4, 2, 1e-20f}, true},
+        {160, {6, false, false, 16.0f, true, false, 8, 3, 1, 0.0f}, false},
+        {64, {6, false, true, 1.0f, true, false, 0, 0, 0, 1e-6f}, true},
+        {384, {8, false, true, 2.0f, true, true, 0, 0, 0, 1e-3f}, false},
+        {12, {4, false, true, 1.0f, true, true, 6, 2, 2, 0.0f}, true},
     };
     for (uint32_t i = 0; i < ARRAY_COUNT(routes); i++) {
         struct op_case c =
@@ -37,6 +46,16 @@ void moe_route_cases(const struct op_case_visitor *visitor)
     }
 }
 
+void head_route_cases(const struct op_case_visitor *visitor)
+{
+    static const uint32_t heads[] = {1, 37, 128};
+    for (uint32_t i = 0; i < ARRAY_COUNT(heads); i++) {
+        struct op_case c = op_case_begin(OP_head_route, 0, 2 * heads[i]);
+        op_case_add_long_step(&c);
+        op_case_visit(visitor, &c);
+    }
+}
+
 /* An op with a route: `columns` of x and of the output for one of `chosen` out of `experts`. */
 static struct op_case begin_moe(enum op_stem stem, uint32_t columns, uint32_t outputs,
                                 uint32_t chosen, uint32_t experts)
@@ -44,7 +63,7 @@ static struct op_case begin_moe(enum op_stem stem, uint32_t columns, uint32_t ou
     bool parts = stem == OP_moe_linear || stem == OP_moe_gate;
     struct op_case c = op_case_begin(stem, chosen * columns, parts ? chosen * outputs : outputs);
     c.input_columns[1] = experts;
-    c.route = (struct moe_route_params){chosen, false, true, 1.0f};
+    c.route = (struct moe_route_params){.chosen = chosen, .normalized = true, .scale = 1.0f};
     return c;
 }
 
@@ -167,15 +186,78 @@ static struct route make_route(const struct moe_route_params *params, const floa
     return route;
 }
 
+/* c of the weighed form, with those of groups that are not chosen taken out. */
+static void find_values(const struct moe_route_params *params, const double *chances,
+                        uint32_t experts, const float *bias, double *values)
+{
+    uint32_t each = params->groups > 0 ? experts / params->groups : experts;
+    double scores[LIMIT_EXPERTS];
+    for (uint32_t e = 0; e < experts; e++)
+        values[e] = chances[e] + (bias ? (double)bias[e] : 0.0);
+    for (uint32_t g = 0; g < params->groups; g++) {
+        double first = -INFINITY, second = -INFINITY;
+        for (uint32_t e = g * each; e < (g + 1) * each; e++) {
+            second = values[e] > first ? first : fmax(second, values[e]);
+            first = fmax(first, values[e]);
+        }
+        scores[g] = params->group_best == 2 ? first + second : first;
+    }
+    for (uint32_t g = 0; g < params->groups; g++) {
+        uint32_t better = 0;
+        for (uint32_t other = 0; other < params->groups; other++)
+            better += scores[other] > scores[g];
+        for (uint32_t e = g * each; e < (g + 1) * each && better >= params->groups_chosen; e++)
+            values[e] = -INFINITY;
+    }
+}
+
+static struct route make_weighed(const struct moe_route_params *params, const float *scores,
+                                 uint32_t experts, const float *bias)
+{
+    struct route route;
+    bool taken[LIMIT_EXPERTS] = {false};
+    double chances[LIMIT_EXPERTS], values[LIMIT_EXPERTS], all = 0.0, chosen = 0.0;
+    for (uint32_t e = 0; e < experts; e++)
+        all += exp((double)scores[e]);
+    for (uint32_t e = 0; e < experts; e++)
+        chances[e] =
+            params->sigmoid ? 1.0 / (1.0 + exp(-(double)scores[e])) : exp((double)scores[e]) / all;
+    find_values(params, chances, experts, bias, values);
+    for (uint32_t j = 0; j < params->chosen; j++) {
+        uint32_t best = UINT32_MAX;
+        for (uint32_t e = 0; e < experts; e++)
+            if (!taken[e] && (best == UINT32_MAX || values[e] > values[best]))
+                best = e;
+        taken[best] = true;
+        route.experts[j] = best;
+        chosen += chances[best];
+    }
+    for (uint32_t j = 0; j < params->chosen; j++)
+        route.weights[j] = (double)params->scale * chances[route.experts[j]] /
+                           (params->normalized ? chosen + (double)params->epsilon : 1.0);
+    return route;
+}
+
 static void moe_route(const struct op_trial *trial, uint32_t output, double *expected)
 {
     const struct op_case *c = op_trial_case(trial);
-    struct route route =
-        make_route(&c->params.moe_route, op_trial_input(trial, 0, output), c->input_columns[0],
-                   c->weights[0].rows > 0 ? op_trial_weight(trial, 0) : NULL);
+    const bool weighed = c->params.moe_route.weighed;
+    struct route route = (weighed ? make_weighed : make_route)(
+        &c->params.moe_route, op_trial_input(trial, 0, output), c->input_columns[0],
+        c->weights[0].rows > 0 ? op_trial_weight(trial, 0) : NULL);
     for (uint32_t j = 0; j < c->params.moe_route.chosen; j++) {
         expected[j] = route.experts[j];
         expected[c->params.moe_route.chosen + j] = route.weights[j];
+    }
+}
+
+static void head_route(const struct op_trial *trial, uint32_t output, double *expected)
+{
+    uint32_t heads = op_trial_case(trial)->output_columns / 2;
+    (void)output;
+    for (uint32_t h = 0; h < heads; h++) {
+        expected[h] = h;
+        expected[heads + h] = 1.0;
     }
 }
 
@@ -287,6 +369,12 @@ static void test_moe_route_against_double(void **state)
     op_check_formula(moe_route_cases, moe_route, op_check_tolerance);
 }
 
+static void test_head_route_exact(void **state)
+{
+    (void)state;
+    op_check_formula(head_route_cases, head_route, op_check_tolerance);
+}
+
 static void test_moe_linear_against_double(void **state)
 {
     (void)state;
@@ -314,6 +402,7 @@ static void test_moe_shared_against_double(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_moe_route_against_double),
+                                       cmocka_unit_test(test_head_route_exact),
                                        cmocka_unit_test(test_moe_linear_against_double),
                                        cmocka_unit_test(test_moe_gate_against_double),
                                        cmocka_unit_test(test_moe_combine_against_double),

@@ -123,7 +123,7 @@ static void list_experts(struct small_model *m)
     plan_weight_id narrow = experts(m, GGML_Q6_K, HIDDEN, WIDE);
     append(m, OP_linear, m->normed, PLAN_NONE, scores, &router, 1, none);
     append(m, OP_moe_route, scores, PLAN_NONE, route, NULL, 0,
-           (union op_params){.moe_route = {CHOSEN, false, true, 1.0f}});
+           (union op_params){.moe_route = {.chosen = CHOSEN, .normalized = true, .scale = 1.0f}});
     append(m, OP_moe_linear, m->normed, route, gate_up, wide, 2, none);
     append(m, OP_moe_gate, gate_up, route, gated, NULL, 0,
            (union op_params){.moe_gate = {GATE_SILU, false, 0.0f, 0.0f}});

@@ -153,6 +153,7 @@ static void append_kv_pair(struct op_trial *t, plan_tensor_id input, plan_weight
         uint32_t values_at = keys_at + ask.kv_heads * q->head_dim;
         write.keys = (struct column_slice){keys_at, ask.kv_heads, q->head_dim};
         write.values = (struct column_slice){values_at, ask.kv_heads, q->head_dim};
+        write.values = t->c.latent ? write.keys : write.values;
     } else {
         ask = (struct attention_params){
             .queries = write.keys, .kv_heads = write.keys.heads, .scale = 1.0f};
@@ -161,6 +162,7 @@ static void append_kv_pair(struct op_trial *t, plan_tensor_id input, plan_weight
     ask.window = t->c.window;
     plan_sketch_set_kv(t->sketch, KV_LAYERS, ask.kv_heads, ask.queries.head_dim, ask.window);
     plan_sketch_quantize_kv(t->sketch, &t->c.quantization);
+    plan_sketch_plan(t->sketch)->kv.groups[0].latent = t->c.latent;
     append(t, OP_kv_write, input, PLAN_NONE, PLAN_NONE, (union op_params){.kv_write = write});
     append(t, OP_attention, input, output, sinks, (union op_params){.attention = ask});
 }

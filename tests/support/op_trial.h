@@ -63,6 +63,7 @@ struct op_case {
     uint32_t wanted_every; /* of a step's rows every n-th is an output, the last one always */
     uint32_t window;       /* kv_write, attention: of the cache and the op */
     struct kv_quantization quantization; /* likewise */
+    bool latent;                         /* likewise: rows are queries | keys */
     struct rope_config rope;
     bool
         defers; /* recurrent ops: all rows of a step but its first are deferred and late in the next */

@@ -49,7 +49,9 @@ static struct kv_group group_of_layer(const struct kv_layout *layout,
         .window = window,
         .kv_heads = model_config_kv_heads(config, layer),
         .head_dim = model_config_head_dim(config, layer),
+        .latent = config->layer[layer].latent,
         .quantized = layout->quantization.scheme != KV_QUANT_NONE && window == 0 &&
+                     !config->layer[layer].latent &&
                      model_config_cache(config, layer) != find_kept_layer(config),
     };
 }
@@ -60,6 +62,7 @@ static uint32_t find_group(const struct kv_layout *layout, const struct kv_group
         if (layout->groups[g].window == wanted->window &&
             layout->groups[g].kv_heads == wanted->kv_heads &&
             layout->groups[g].quantized == wanted->quantized &&
+            layout->groups[g].latent == wanted->latent &&
             layout->groups[g].head_dim == wanted->head_dim)
             return g;
     return layout->group_count;
@@ -164,7 +167,7 @@ enum result kv_layout_quantize(struct kv_layout *layout, const struct model_conf
     if (result == RESULT_OK && quantized == 0)
         return error_set(error, RESULT_UNSUPPORTED,
                          "--kv-bits: the model has no layer whose keys and values are quantized "
-                         "(sliding layers and the last one are not)");
+                         "(sliding and latent layers and the last one are not)");
     return result == RESULT_OK ? add_openings(layout, error) : result;
 }
 
@@ -182,7 +185,8 @@ uint64_t kv_layout_block_bytes(const struct kv_layout *layout, uint32_t group,
         return (uint64_t)g->layers * g->kv_heads *
                kv_codec_head_bytes(&layout->quantization, g->head_dim);
     /* At most 2 * 16 * 2^9 layers * 2^10 heads * 2^9 dimensions * bytes: far inside 64 bits. */
-    return (uint64_t)2 * KV_BLOCK_TOKENS * g->layers * g->kv_heads * g->head_dim * element_bytes;
+    uint64_t sides = g->latent ? 1 : 2;
+    return sides * KV_BLOCK_TOKENS * g->layers * g->kv_heads * g->head_dim * element_bytes;
 }
 
 static uint32_t blocks_of(uint64_t tokens)

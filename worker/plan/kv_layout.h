@@ -9,7 +9,8 @@
  *
  * Where the cache is quantized (kv_codec.h), a group is quantized or not as a whole. Sliding
  * layers, which hold little, are not quantized, nor is the last layer that stores keys, if more
- * than two do; that layer is a group of its own.
+ * than two do; that layer is a group of its own. Latent layers, whose values are their keys, hold little
+ * too, and are not quantized.
  *
  * If quantization starts after S > 0 tokens, each quantized group has an OPENING group: the same
  * layers in full precision, for positions [0, S). These positions are written to both groups, so
@@ -42,6 +43,7 @@ struct kv_group {
     uint32_t layers; /* how many layers store keys in it */
     uint32_t kv_heads;
     uint32_t head_dim;
+    bool latent;         /* keys only: a position's value is its key */
     bool quantized;      /* as the layout's quantization says */
     uint32_t opening;    /* OPENING: S, tokens; else 0 */
     uint32_t opening_of; /* OPENING: the quantized group of the same layers */
@@ -77,7 +79,7 @@ enum result kv_layout_quantize(struct kv_layout *layout, const struct model_conf
                                const struct kv_quantization *quantization,
                                struct error_text *error) RESULT_CHECKED;
 
-/* Bytes of one block of group `group`: keys and values, all layers; with `element_bytes` per key or
+/* Bytes of one block of group `group`: keys and values (latent: keys), all layers; with `element_bytes` per key or
  * value element (2 for f16) if the group is not quantized. */
 uint64_t kv_layout_block_bytes(const struct kv_layout *layout, uint32_t group,
                                uint32_t element_bytes);

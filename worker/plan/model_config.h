@@ -62,6 +62,7 @@ struct layer_config {
     bool cuts;            /* only gates above mean + cut_deviations * deviation of their row pass */
     float cut_deviations; /* of op stream_cut */
     bool values_are_keys; /* its values are its keys before their norm and rotation */
+    bool latent;          /* keys and values are one cached row (kv_layout.h) */
     bool experts;         /* its feed-forward part is a mixture of experts */
     struct xielu_config xielu; /* apertus */
     bool causal;               /* rows see no later position, even inside an image's span */
@@ -84,8 +85,27 @@ struct expert_config {
     uint32_t feed_forward; /* of one expert */
     bool normalized;       /* the chosen ones' weights add up to one */
     bool turned;           /* stacks of matrices are stored with columns before rows */
-    float gate_limit;      /* of gate and up, and what multiplies the gate in its sigmoid, where */
-    float gate_alpha;      /* the family has them: op_list.h, moe_gate */
+    bool weighed;          /* op_list.h, moe_route: the params of that name, */
+    bool sigmoid;
+    bool choice_bias; /* and its weight, exp_probs_b */
+    uint32_t groups;
+    uint32_t groups_chosen;
+    uint32_t group_best;
+    float epsilon;
+    float scale;      /* of the weights; 0: 1 */
+    uint32_t shared;  /* columns of an expert that every row uses as it is; 0: there is none */
+    float gate_limit; /* of gate and up, and what multiplies the gate in its sigmoid, where */
+    float gate_alpha; /* the family has them: op_list.h, moe_gate */
+};
+
+/* Attention over a latent (deepseek2): keys and values of all heads are products of one cached row of
+ * `columns`, beside `rope_dims` that all heads share. The cache's head is both. */
+struct latent_config {
+    uint32_t columns;       /* 0: the family has none */
+    uint32_t query_columns; /* of the latent of queries; 0: queries are a product of the residual */
+    uint32_t plain_dims;    /* of a query head that are not rotated */
+    uint32_t rope_dims;
+    uint32_t value_dims; /* of a head's value */
 };
 
 struct model_config {
@@ -137,6 +157,7 @@ struct model_config {
     uint32_t conv_taps;     /* of recurrent layers: columns that a short convolution sees */
     uint32_t conv_channels; /* of a short convolution */
     struct delta_config delta;
+    struct latent_config latent;
     struct expert_config experts;
     struct layer_config layer[LIMIT_LAYERS];
 };

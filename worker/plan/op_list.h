@@ -29,7 +29,7 @@
  *  linear_add     out[r,:] = y[r,:] + x[r,:] . W^T; out may be y
  *                 (projection into the residual)
  *  kv_write       stores the k and v slices of row r at position(r) of its sequence, in layer
- *                 `layer`'s cache
+ *                 `layer`'s cache; if the layer is latent, both are one slice, stored once
  *  attention      out[r,h,:] = sum_p softmax_p(s[p]) v[p, g] over the positions p of r's sequence
  *                 with p <= position(r) and, when window > 0, p > position(r) - window,
  *                 and, unless `causal`, those that the batch's visible_ends adds after it, where
@@ -37,7 +37,7 @@
  *                 soft_cap > 0 that becomes soft_cap * tanh(s[p] / soft_cap).
  *                 Where there is a weight W [1, heads], a sink, exp(W[h]) joins the softmax's sum.
  *                 Rows of one step see each other's keys: kv_write of the layer comes first in
- *                 the plan.
+ *                 the plan. If the layer is latent, v[p, g] is k[p, g].
  *  gate           out[r,c] = activation(x[r,c]) * x[r, columns + c]   (x is [R, 2 * columns])
  *  gather_rows    out[l,:] = x[logit_row(l),:]   (step rows -> logit rows)
  *  bias_add       out[r,:] = x[r,:] + concat over i of Wi, in place (out == x); 1 to 3 vectors
@@ -59,6 +59,9 @@
  *  take_queries   x is heads of (query | gate), then other columns; out is the queries, then the
  *                 other columns
  *  gate_heads     out[r,h,:] = y[r,h,:] * sigmoid(gate h of x, as above); out may be y
+ *  take_heads     x is `heads` equal heads; out[r, h, :] = x[r, h, first : first + n], n being the
+ *                 output's columns for a head
+ *  join_heads     likewise of x and y; out[r, h, :] = x[r, h, first:] | y[r, h, :]
  *  position_scale multiplies each head of the slice in place (out == x) by
  *                 1 + beta * log(1 + floor(position(r) / period_tokens))   (Llama 4, Ministral 3)
  *  soft_cap       out[r,c] = cap * tanh(scale * x[r,c] / cap), scale * x[r,c] when cap is 0;
@@ -78,6 +81,13 @@
  * moe_route: x are scores [R, E]. The K largest are chosen; g is the softmax over all E scores, or
  * over the chosen K; then, where `normalized`, divided by the sum of the K; then times `scale`,
  * then times W[e(r, j)] where there is a weight [1, E].
+ * If the params are `weighed`: p are the scores' sigmoids, or their softmax over all E; c = p + W, or p
+ * without a weight. With `groups`, the experts are so many equal runs, the score of a run is the sum
+ * of its group_best largest c, and c of all but the groups_chosen runs of the largest scores is
+ * minus infinity. The K largest c are chosen, and g is their p; then, where `normalized`, divided by
+ * the sum of the K plus `epsilon`; then times `scale`.
+ *
+ * head_route: the route of rows that use all of K matrices in order: e(r, j) = j, g(r, j) = 1.
  *
  * moe_linear: x, route -> [R, K * n]. out[r, j, :] = concat over i of x(r, j) . Wi[e(r, j)]^T,
  * where x(r, j) is x[r, :], or for an x of K times the weights' columns its j-th part.
@@ -208,12 +218,15 @@
     X(head_norm_gate,  2, 1, 1, 1e-4, VECTORS, ROWS,   WHOLE,     BLOCKS, ALL,    TILE, NONE)  \
     X(take_queries,    1, 0, 0, 0.0,  NONE,    ROWS,   WHOLE,     NONE,   ALL,    TILE, NONE)  \
     X(gate_heads,      2, 0, 0, 1e-5, NONE,    ROWS,   WHOLE,     BLOCKS, ALL,    TILE, NONE)  \
+    X(take_heads,      1, 0, 0, 0.0,  NONE,    ROWS,   WHOLE,     NONE,   ALL,    TILE, NONE)  \
+    X(join_heads,      2, 0, 0, 0.0,  NONE,    ROWS,   WHOLE,     NONE,   F32,    TILE, NONE)  \
     X(position_scale,  1, 0, 0, 1e-5, NONE,    ROWS,   IN_PLACE,  NONE,   F32,    TILE, NONE)  \
     X(soft_cap,        1, 0, 0, 1e-5, NONE,    PIECES, WHOLE,     NONE,   ALL,    TILE, NONE)  \
     X(gate_with,       2, 0, 0, 1e-4, NONE,    ROWS,   WHOLE,     BLOCKS, ALL,    TILE, NONE)  \
     X(add_rows,        2, 0, 0, 1e-6, NONE,    ROWS,   WHOLE,     NONE,   ALL,    TILE, NONE)  \
     X(scale_columns,   1, 1, 1, 1e-6, VECTORS, ROWS,   WHOLE,     NONE,   ALL,    TILE, NONE)  \
     X(moe_route,       1, 0, 1, 1e-6, VECTORS, ROWS,   WHOLE,     NONE,   F32,    TILE, NONE)  \
+    X(head_route,      0, 0, 0, 0.0,  NONE,    ROWS,   WHOLE,     NONE,   F32,    TILE, NONE)  \
     X(moe_linear,      2, 1, 3, 2e-2, PRODUCT, PIECES, WHOLE,     NONE,   F32,    TILE, NONE)  \
     X(moe_gate,        2, 0, 2, 1e-4, VECTORS, PIECES, WHOLE,     BLOCKS, CHOSEN, TILE, NONE)  \
     X(moe_combine,     2, 0, 1, 1e-5, VECTORS, PIECES, BY_PARAMS, NONE,   F32,    TILE, NONE)  \
@@ -342,6 +355,14 @@ struct gate_heads_params {
     uint32_t heads;
     uint32_t head_dim;
 };
+struct take_heads_params {
+    uint32_t heads;
+    uint32_t first; /* column of a head */
+};
+struct join_heads_params {
+    uint32_t heads;
+    uint32_t first; /* column of a head of x */
+};
 struct position_scale_params {
     struct column_slice slice;
     uint32_t period_tokens;
@@ -356,6 +377,15 @@ struct moe_route_params {
     bool softmax_chosen; /* over the chosen scores only */
     bool normalized;
     float scale;
+    bool weighed; /* the fields below count; the weight is W of c */
+    bool sigmoid;
+    uint32_t groups; /* 0: none */
+    uint32_t groups_chosen;
+    uint32_t group_best; /* 1 or 2 */
+    float epsilon;
+};
+struct head_route_params {
+    uint32_t unused; /* no parameters */
 };
 struct moe_linear_params {
     uint32_t unused;

@@ -136,6 +136,35 @@ static const char *check_linear_add(const struct op_view *v)
     return check_linear(v);
 }
 
+/* Columns of a head of a tensor of that many, or 0. */
+static uint32_t head_columns(const struct plan_tensor *tensor, uint32_t heads)
+{
+    return heads > 0 && tensor->columns % heads == 0 ? tensor->columns / heads : 0;
+}
+
+static const char *check_take_heads(const struct op_view *v)
+{
+    const struct take_heads_params *params = &v->op->params.take_heads;
+    uint64_t from = head_columns(v->x, params->heads), to = head_columns(v->out, params->heads);
+    if (v->x->rows != v->out->rows || v->x == v->out)
+        return "the output is not another tensor of as many rows";
+    return to > 0 && params->first + to <= from ? NULL : "the heads have no such columns";
+}
+
+static const char *check_join_heads(const struct op_view *v)
+{
+    const struct join_heads_params *params = &v->op->params.join_heads;
+    uint64_t x = head_columns(v->x, params->heads), y = head_columns(v->y, params->heads);
+    if (v->x->rows != v->out->rows || v->y->rows != v->out->rows || v->x == v->out ||
+        v->y == v->out)
+        return "the output is not another tensor of as many rows";
+    if (x <= params->first || y == 0)
+        return "the heads have no such columns";
+    return head_columns(v->out, params->heads) == x - params->first + y
+               ? NULL
+               : "the output's heads are not both parts";
+}
+
 static const char *check_layer_cache(const struct op_view *v, uint32_t layer,
                                      const struct column_slice *slice, uint32_t kv_heads)
 {
@@ -155,8 +184,14 @@ static const char *check_kv_write(const struct op_view *v)
 {
     const struct kv_write_params *params = &v->op->params.kv_write;
     const char *wrong = check_layer_cache(v, params->layer, &params->keys, params->keys.heads);
-    return wrong ? wrong
-                 : check_layer_cache(v, params->layer, &params->values, params->values.heads);
+    if (!wrong)
+        wrong = check_layer_cache(v, params->layer, &params->values, params->values.heads);
+    if (wrong)
+        return wrong;
+    bool latent = v->plan->kv.groups[v->plan->kv.layer_group[params->layer]].latent;
+    return !latent || params->keys.offset == params->values.offset
+               ? NULL
+               : "the layer is latent, and its values are not its keys";
 }
 
 static const char *check_attention(const struct op_view *v)
@@ -329,7 +364,7 @@ static uint32_t chosen_of(const struct op_view *v)
 static const char *check_route(const struct op_view *v)
 {
     uint32_t chosen = chosen_of(v);
-    if (v->y->columns % 2 != 0 || chosen == 0 || chosen > LIMIT_EXPERTS_CHOSEN)
+    if (v->y->columns % 2 != 0 || chosen == 0 || chosen > LIMIT_EXPERTS)
         return "the second input is no route";
     if (v->x->rows != v->out->rows || v->y->rows != v->out->rows)
         return "inputs and output differ in rows";
@@ -351,6 +386,31 @@ static const char *check_expert_vectors(const struct op_view *v, uint64_t column
     return wide == columns || !v->w ? NULL : "the weights' columns are not the input's";
 }
 
+static const char *check_head_route(const struct op_view *v)
+{
+    return v->out->columns > 0 && v->out->columns % 2 == 0 && v->out->columns <= 2 * LIMIT_EXPERTS
+               ? NULL
+               : "the output is no route of a possible number of heads";
+}
+
+static const char *check_groups(const struct op_view *v)
+{
+    const struct moe_route_params *params = &v->op->params.moe_route;
+    if (!(params->epsilon >= 0.0f) || !isfinite(params->epsilon))
+        return "epsilon is negative or no number";
+    if (params->groups == 0)
+        return NULL;
+    uint32_t each = v->x->columns / params->groups;
+    if (params->groups > v->x->columns || v->x->columns % params->groups != 0)
+        return "the experts are not so many equal groups";
+    if (params->group_best < 1 || params->group_best > 2 || params->group_best > each)
+        return "a group has no score";
+    if (params->groups_chosen < 1 || params->groups_chosen > params->groups ||
+        (uint64_t)params->groups_chosen * each < params->chosen)
+        return "that number of groups cannot be chosen";
+    return NULL;
+}
+
 static const char *check_moe_route(const struct op_view *v)
 {
     const struct moe_route_params *params = &v->op->params.moe_route;
@@ -362,6 +422,8 @@ static const char *check_moe_route(const struct op_view *v)
     if (v->w && v->w->rows != 1)
         return "the weight is not one row";
     const char *wrong = check_expert_vectors(v, v->x->columns);
+    if (!wrong && params->weighed)
+        wrong = check_groups(v);
     return wrong || positive(params->scale) ? wrong : "the scale is not positive";
 }
 

@@ -27,7 +27,18 @@ enum weight_layout {
     WEIGHT_TABLE4,
     WEIGHT_TRANSPOSED,  /* floats of `type`, [columns][rows] */
     WEIGHT_INTERLEAVED, /* floats of `type`: column part * group + c is stored as c * parts + part */
-    WEIGHT_SLICE        /* some columns of rows of `type`; data is where those of row 0 begin */
+    WEIGHT_SLICE,       /* some columns of rows of `type`; data is where those of row 0 begin */
+    WEIGHT_TURNED       /* as F32, some rows of another matrix, transposed: `turned` */
+};
+
+struct weight_source;
+/* The matrix whose rows from `row` on are the columns of a TURNED one. */
+struct weight_turned {
+    const struct weight_source *source; /* NULL: `rows` are rows of `type` */
+    const uint8_t *rows;
+    enum ggml_type type; /* of its rows, as stored or as `source` converts them */
+    uint32_t columns;
+    uint64_t row;
 };
 
 /* TABLE4: scale number i is map[scales[i]] * outer[i / block] + offset; no map: floats. */
@@ -61,6 +72,8 @@ struct weight_source {
     bool factor_divides;  /* NVFP4 */
     const uint8_t *table; /* TABLE4: [16] F32 */
     struct weight_nested_scales nested;
+    struct weight_turned
+        turned; /* row_bytes are a share of the matrix' bytes, for progress alone */
 };
 
 /* Columns [first, first + count) of a row. */

@@ -40,7 +40,8 @@ enum ggml_type weight_source_wide_type(const struct weight_source *source);
 /*
  * Writes columns [first, first + count) of a row to `out`, as elements of `type`. `first` and
  * `count` are multiples of WEIGHT_SOURCE_BLOCK, of 256 for GGUF's blocks of 256, of 128 for F8_128,
- * except for FP8 as BF16, TABLE4, TRANSPOSED, INTERLEAVED and SLICE. `columns`: of the matrix. must() a source that is not in place.
+ * except for FP8 as BF16, TABLE4, TRANSPOSED, INTERLEAVED and SLICE. `columns`: of the matrix. must() a source that is not in place,
+ * and not TURNED: worker/backend/host/weight_rows.h reads it.
  */
 void weight_source_read(const struct weight_source *source, uint32_t columns,
                         struct weight_span span, uint8_t *out);

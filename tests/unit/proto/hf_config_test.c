@@ -69,6 +69,9 @@ static void an_absent_context_is_the_default_of_the_class(void **state)
     } defaults[] = {
         {"gemma2", 8192},
         {"glm4", 131072},
+        {"deepseek_v2", 2048},
+        {"deepseek_v3", 4096},
+        {"kimi_k2", 4096},
         {"glm_ocr", 131072},
         {"paddleocr_vl", 131072},
         {"paddleocr_vl_text", 131072},

@@ -39,6 +39,14 @@ static uint32_t largest_head_dim(const struct plan *plan)
     return largest;
 }
 
+static bool has_latent(const struct plan *plan)
+{
+    for (uint32_t g = 0; g < plan->kv.group_count; g++)
+        if (plan->kv.groups[g].latent)
+            return true;
+    return false;
+}
+
 /* Floats of the largest matrix of a delta net. */
 static size_t largest_matrix(const struct plan *plan)
 {
@@ -60,7 +68,8 @@ enum result cpu_walk_init(struct cpu_step *step, const struct cpu_program *progr
                           struct thread_pool *pool, struct error_text *error)
 {
     const struct plan *plan = program->plan;
-    size_t scratch_bytes = attention_scratch_floats(largest_head_dim(plan)) * sizeof(float);
+    size_t scratch_bytes =
+        attention_scratch_floats(largest_head_dim(plan), has_latent(plan)) * sizeof(float);
     size_t matrix_bytes = program->deferred_places > 0 ? largest_matrix(plan) * sizeof(float) : 0;
     scratch_bytes = matrix_bytes > scratch_bytes ? matrix_bytes : scratch_bytes;
     *step = (struct cpu_step){.program = program, .pool = pool};

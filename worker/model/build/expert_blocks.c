@@ -1,9 +1,9 @@
 /*
  *   scores = Wscores . x [+ bias];  the K largest are chosen
  *   out += sum over the chosen of weight * (Wdown . act(Wgate . x, Wup . x) [+ bias])
+ *   out += Wdown . (silu(Wgate . x) * Wup . x) of the expert that every row uses as it is
  *
- * An expert that every row uses is not listed here: it is an ordinary feed-forward part that the
- * family lists.
+ * An expert that every row uses by a score of its own (qwen3_5) is listed by its family.
  */
 #include "worker/model/build/expert_blocks.h"
 
@@ -11,13 +11,33 @@ struct expert_tensors expert_blocks_add_tensors(struct plan_builder *b,
                                                 const struct model_config *c, enum plan_rows rows)
 {
     const struct expert_config *e = &c->experts;
-    return (struct expert_tensors){
+    struct expert_tensors tensors = {
         .scores = plan_builder_tensor(b, rows, e->count),
         .route = plan_builder_tensor(b, rows, 2 * e->chosen),
         .gate_up = plan_builder_tensor(b, rows, e->chosen * 2 * e->feed_forward),
         .gated = plan_builder_tensor(b, rows, e->chosen * e->feed_forward),
         .down = plan_builder_tensor(b, rows, e->chosen * c->hidden),
     };
+    if (e->shared > 0) {
+        tensors.shared_gate_up = plan_builder_tensor(b, rows, 2 * e->shared);
+        tensors.shared_gated = plan_builder_tensor(b, rows, e->shared);
+    }
+    return tensors;
+}
+
+/* out += the expert that every row uses. */
+static void list_shared(struct plan_builder *b, const struct model_config *c, uint32_t layer,
+                        plan_tensor_id x, const struct expert_tensors *t, plan_tensor_id out)
+{
+    uint32_t wide = c->experts.shared;
+    struct linear_weights gate_up = {
+        plan_builder_matrix(b, wide, c->hidden, "blk.%u.ffn_gate_shexp.weight", layer),
+        plan_builder_matrix(b, wide, c->hidden, "blk.%u.ffn_up_shexp.weight", layer), PLAN_NONE};
+    plan_weight_id down =
+        plan_builder_matrix(b, c->hidden, wide, "blk.%u.ffn_down_shexp.weight", layer);
+    plan_ops_linear(b, x, gate_up, t->shared_gate_up);
+    plan_ops_gate(b, t->shared_gate_up, GATE_SILU, t->shared_gated);
+    plan_ops_linear_add(b, t->shared_gated, down, out);
 }
 
 /* A stack [experts, rows, columns] of a layer, as the checkpoint stores its matrices. */
@@ -95,5 +115,10 @@ void expert_blocks_list(struct plan_builder *b, const struct model_config *c,
         plan_weight_id bias = plan_builder_vector(b, count, "blk.%u.ffn_gate_inp.bias", layer);
         plan_ops_bias_add(b, t->scores, (struct linear_weights){bias, PLAN_NONE, PLAN_NONE});
     }
-    expert_blocks_list_scored(b, c, form, layer, x, t, PLAN_NONE, true, out);
+    plan_weight_id choice = PLAN_NONE;
+    if (c->experts.choice_bias)
+        choice = plan_builder_vector(b, count, "blk.%u.exp_probs_b.bias", layer);
+    expert_blocks_list_scored(b, c, form, layer, x, t, choice, true, out);
+    if (c->experts.shared > 0)
+        list_shared(b, c, layer, x, t, out);
 }

@@ -3,7 +3,9 @@
  *
  * Families ask for GGUF's names: ffn_gate_inp scores; ffn_gate_exps and ffn_up_exps, or both as
  * ffn_gate_up_exps with an expert's gate rows before its up rows; ffn_down_exps. Stacks may be
- * stored as one tensor for each expert (plan_builder_experts()).
+ * stored as one tensor for each expert (plan_builder_experts()). Where the config has them:
+ * exp_probs_b, the bias of the choice; ffn_gate_shexp, ffn_up_shexp and ffn_down_shexp of the expert
+ * that every row uses.
  */
 #ifndef SHOAL_WORKER_MODEL_BUILD_EXPERT_BLOCKS_H
 #define SHOAL_WORKER_MODEL_BUILD_EXPERT_BLOCKS_H
@@ -23,6 +25,9 @@ struct expert_tensors {
     plan_tensor_id gate_up; /* [rows, chosen * 2 * feed_forward] */
     plan_tensor_id gated;   /* [rows, chosen * feed_forward] */
     plan_tensor_id down;    /* [rows, chosen * hidden] */
+    /* Of the expert that every row uses, if the config has one: */
+    plan_tensor_id shared_gate_up; /* [rows, 2 * shared] */
+    plan_tensor_id shared_gated;   /* [rows, shared] */
 };
 struct expert_tensors expert_blocks_add_tensors(struct plan_builder *b,
                                                 const struct model_config *c, enum plan_rows rows);

@@ -20,26 +20,11 @@
 #include <string.h>
 
 #include "proto/must.h"
+#include "worker/model/build/builder_state.h"
 #include "worker/plan/plan_check.h"
 
-#define TENSORS_MAX 256u   /* activations: a family needs about fifteen */
 #define OPS_MAX     32768u /* LIMIT_LAYERS layers of at most 62 ops, and a head */
 #define WEIGHTS_MAX 32768u
-
-struct plan_builder {
-    struct plan_source source;
-    struct error_text *error;
-    enum result result;
-    struct plan *plan;
-    uint32_t weight_capacity;
-    uint32_t op_capacity;
-    bool *used;                   /* [tensors of the checkpoint] */
-    plan_weight_id *weight_of;    /* the same: id, or PLAN_NONE */
-    bool written[TENSORS_MAX];    /* [tensor_count] */
-    uint32_t routed[TENSORS_MAX]; /* [tensor_count]: experts that a route chooses among; else 0 */
-    bool cached[LIMIT_LAYERS];    /* kv_write seen */
-    uint32_t stages;              /* ended */
-};
 
 /* Endings of names of tensors that may stay unused: rotary frequencies that old converters stored
  * beside the base they follow from. */
@@ -144,22 +129,6 @@ static bool make_room(struct plan_builder *builder, void **array, uint32_t count
 
 /* --- weights ---------------------------------------------------------------------------------- */
 
-struct weight_shape {
-    uint32_t rows;
-    uint32_t columns;
-    bool vector;
-    bool taps;        /* of a convolution; must be floats, like a vector */
-    bool flat;        /* its columns may span several dimensions */
-    bool turned;      /* stored transposed */
-    uint32_t parts;   /* of the columns, stored in turn; 0: in order */
-    uint32_t experts; /* 0: one matrix; else a tensor of three dimensions */
-};
-
-static bool is_float(enum ggml_type type)
-{
-    return type == GGML_F32 || type == GGML_F16 || type == GGML_BF16;
-}
-
 /* Joins the dimensions that make up the columns into one, and the others into another. A tensor's
  * bytes are in its file, so no product of its dimensions overflows. */
 static void flatten(const struct checkpoint_tensor *tensor, uint64_t columns, uint64_t *first,
@@ -206,7 +175,7 @@ static enum result tensor_check(const struct checkpoint_tensor *tensor, const ch
                          (unsigned long long)have[2], (unsigned long long)have[3], columns, rows,
                          experts);
     }
-    bool plain = is_float(tensor->type) && tensor->source.layout == WEIGHT_IN_PLACE;
+    bool plain = builder_is_float(tensor->type) && tensor->source.layout == WEIGHT_IN_PLACE;
     bool floats = shape.vector || shape.taps || shape.flat || shape.turned || shape.parts > 0;
     if (!tensor->readable || (floats && !plain))
         return error_set(error, RESULT_UNSUPPORTED, "tensor %s is of type %s, not F32, F16 or BF16",
@@ -244,9 +213,9 @@ static void turn(struct plan_builder *builder, struct plan_weight *weight)
     }
 }
 
-static plan_weight_id add_weight(struct plan_builder *builder,
-                                 const struct checkpoint_tensor *tensor, const char *name,
-                                 struct weight_shape shape)
+plan_weight_id builder_add_weight(struct plan_builder *builder,
+                                  const struct checkpoint_tensor *tensor, const char *name,
+                                  struct weight_shape shape)
 {
     struct plan *plan = builder->plan;
     must(plan->weight_count < WEIGHTS_MAX);
@@ -279,8 +248,8 @@ static plan_weight_id add_weight(struct plan_builder *builder,
 }
 
 /* Finds the tensor that a family calls `asked`; sets `stored` to its name in the checkpoint. */
-static const struct checkpoint_tensor *find_tensor(const struct plan_builder *builder,
-                                                   const char *asked, struct stored_name *stored)
+const struct checkpoint_tensor *builder_find_tensor(const struct plan_builder *builder,
+                                                    const char *asked, struct stored_name *stored)
 {
     const struct plan_source *source = &builder->source;
     snprintf(stored->text, sizeof stored->text, "%s", asked);
@@ -294,13 +263,13 @@ static const struct checkpoint_tensor *find_tensor(const struct plan_builder *bu
 
 /* The same, with its shape checked, and marked as used. NULL if it is missing or has another shape,
  * or after an error. */
-static const struct checkpoint_tensor *find_checked(struct plan_builder *builder, const char *asked,
-                                                    struct weight_shape shape,
-                                                    struct stored_name *stored)
+const struct checkpoint_tensor *builder_find_checked(struct plan_builder *builder,
+                                                     const char *asked, struct weight_shape shape,
+                                                     struct stored_name *stored)
 {
     if (builder->result != RESULT_OK)
         return NULL;
-    const struct checkpoint_tensor *tensor = find_tensor(builder, asked, stored);
+    const struct checkpoint_tensor *tensor = builder_find_tensor(builder, asked, stored);
     builder->result =
         tensor ? tensor_check(tensor, stored->text, shape, builder->error)
                : error_set(builder->error, RESULT_INVALID, "tensor %s is missing", stored->text);
@@ -314,12 +283,12 @@ static plan_weight_id find_weight(struct plan_builder *builder, const char *aske
                                   struct weight_shape shape)
 {
     struct stored_name name;
-    const struct checkpoint_tensor *tensor = find_checked(builder, asked, shape, &name);
+    const struct checkpoint_tensor *tensor = builder_find_checked(builder, asked, shape, &name);
     if (!tensor)
         return 0;
     uint32_t index = tensor_index(builder, tensor);
     if (builder->weight_of[index] == PLAN_NONE)
-        builder->weight_of[index] = add_weight(builder, tensor, name.text, shape);
+        builder->weight_of[index] = builder_add_weight(builder, tensor, name.text, shape);
     return builder->weight_of[index];
 }
 
@@ -370,7 +339,8 @@ float plan_builder_number(struct plan_builder *builder, const char *name_format,
     va_start(arguments, name_format);
     struct stored_name asked = format_name(name_format, arguments);
     va_end(arguments);
-    const struct checkpoint_tensor *tensor = find_checked(builder, asked.text, shape, &stored);
+    const struct checkpoint_tensor *tensor =
+        builder_find_checked(builder, asked.text, shape, &stored);
     if (!tensor)
         return 0.0f;
     const struct weight_source floats = {.scale_type = tensor->type};
@@ -423,10 +393,19 @@ plan_weight_id plan_builder_interleaved(struct plan_builder *builder, uint32_t r
         (struct weight_shape){.rows = rows, .columns = columns, .flat = true, .parts = parts});
 }
 
+plan_weight_id plan_builder_stack(struct plan_builder *builder, uint32_t count, uint32_t rows,
+                                  uint32_t columns, const char *name)
+{
+    if (builder->result != RESULT_OK)
+        return 0;
+    return find_weight(builder, name,
+                       (struct weight_shape){.rows = rows, .columns = columns, .experts = count});
+}
+
 uint64_t plan_builder_fastest(const struct plan_builder *builder, const char *name)
 {
     struct stored_name stored;
-    const struct checkpoint_tensor *tensor = find_tensor(builder, name, &stored);
+    const struct checkpoint_tensor *tensor = builder_find_tensor(builder, name, &stored);
     return tensor ? tensor->dimensions[0] : 0;
 }
 
@@ -437,79 +416,26 @@ bool plan_builder_has(const struct plan_builder *builder, const char *name_forma
     va_start(arguments, name_format);
     struct stored_name name = format_name(name_format, arguments);
     va_end(arguments);
-    return find_tensor(builder, name.text, &stored) != NULL;
+    return builder_find_tensor(builder, name.text, &stored) != NULL;
 }
 
-/* Part `index` of `parts` equal ones of a tensor of shape `whole`, as a weight of shape `shape`. */
-static plan_weight_id add_part(struct plan_builder *builder, uint32_t parts, uint32_t index,
-                               struct weight_shape whole, struct weight_shape shape,
-                               const char *name)
+void plan_builder_leave_layer(struct plan_builder *builder, uint32_t layer)
 {
-    struct stored_name stored;
-    must(index < parts);
-    const struct checkpoint_tensor *tensor = find_checked(builder, name, whole, &stored);
-    if (!tensor)
-        return 0;
-    struct checkpoint_tensor part = *tensor;
-    part.data_bytes = tensor->data_bytes / parts;
-    part.data = tensor->data + index * part.data_bytes;
-    part.source.first_row = (uint64_t)index * shape.rows;
-    return add_weight(builder, &part, stored.text, shape);
-}
-
-plan_weight_id plan_builder_part(struct plan_builder *builder, uint32_t parts, uint32_t index,
-                                 uint32_t rows, uint32_t columns, const char *name)
-{
-    const struct weight_shape shape = {.rows = rows, .columns = columns};
-    struct weight_shape whole = {.rows = rows, .columns = columns, .experts = parts};
-    struct stored_name stored;
+    char part[32];
+    snprintf(part, sizeof part, builder->source.naming ? "layers.%u." : "blk.%u.", layer);
     if (builder->result != RESULT_OK)
-        return 0;
-    const struct checkpoint_tensor *tensor = find_tensor(builder, name, &stored);
-    if (tensor && tensor->dimensions[2] == 1)
-        whole = (struct weight_shape){.rows = parts * rows, .columns = columns};
-    return add_part(builder, parts, index, whole, shape, name);
-}
-
-plan_weight_id plan_builder_vector_part(struct plan_builder *builder, uint32_t parts,
-                                        uint32_t index, uint32_t columns, const char *name)
-{
-    const struct weight_shape shape = {.columns = columns, .vector = true};
-    return add_part(builder, parts, index,
-                    (struct weight_shape){.columns = parts * columns, .vector = true}, shape, name);
-}
-
-plan_weight_id plan_builder_columns(struct plan_builder *builder, uint32_t parts, uint32_t index,
-                                    uint32_t rows, uint32_t columns, const char *name)
-{
-    const struct weight_shape whole = {.rows = rows, .columns = parts * columns};
-    struct stored_name stored;
-    must(index < parts);
-    const struct checkpoint_tensor *tensor = find_checked(builder, name, whole, &stored);
-    if (!tensor)
-        return 0;
-    struct ggml_block block = ggml_type_block(tensor->type);
-    if (tensor->source.layout != WEIGHT_IN_PLACE || columns % block.elements != 0) {
-        builder->result =
-            error_set(builder->error, RESULT_UNSUPPORTED,
-                      "tensor %s is of type %s, whose rows cannot be divided into parts of %u",
-                      stored.text, tensor->type_name, columns);
-        return 0;
+        return;
+    for (uint32_t i = 0; i < tensor_table_count(builder->source.tensors); i++) {
+        struct gguf_string name = tensor_table_at(builder->source.tensors, i)->name;
+        if (memmem(name.bytes, name.length, part, strlen(part)))
+            builder->used[i] = true;
     }
-    struct checkpoint_tensor part = *tensor;
-    part.source = (struct weight_source){
-        .layout = WEIGHT_SLICE,
-        .type = tensor->type,
-        .data = tensor->data + (uint64_t)index * (columns / block.elements) * block.bytes,
-        .row_bytes = (uint64_t)parts * (columns / block.elements) * block.bytes};
-    return add_weight(builder, &part, stored.text,
-                      (struct weight_shape){.rows = rows, .columns = columns});
 }
 
 void plan_builder_use_in_config(struct plan_builder *builder, const char *name)
 {
     struct stored_name stored;
-    const struct checkpoint_tensor *tensor = find_tensor(builder, name, &stored);
+    const struct checkpoint_tensor *tensor = builder_find_tensor(builder, name, &stored);
     if (tensor)
         builder->used[tensor_index(builder, tensor)] = true;
 }
@@ -518,8 +444,8 @@ void plan_builder_use_in_config(struct plan_builder *builder, const char *name)
 static bool has_other_rows(const struct plan_builder *builder, const char *name, const char *like)
 {
     struct stored_name stored;
-    const struct checkpoint_tensor *a = find_tensor(builder, name, &stored);
-    const struct checkpoint_tensor *b = a ? find_tensor(builder, like, &stored) : NULL;
+    const struct checkpoint_tensor *a = builder_find_tensor(builder, name, &stored);
+    const struct checkpoint_tensor *b = a ? builder_find_tensor(builder, like, &stored) : NULL;
     return a && b &&
            (a->data_bytes != b->data_bytes || a->type != b->type ||
             memcmp(a->data, b->data, a->data_bytes) != 0);
@@ -532,7 +458,7 @@ plan_weight_id plan_builder_output_matrix(struct plan_builder *builder,
                                           plan_weight_id embedding)
 {
     struct stored_name stored;
-    if (!config->tied_embeddings && !find_tensor(builder, "output.weight", &stored) &&
+    if (!config->tied_embeddings && !builder_find_tensor(builder, "output.weight", &stored) &&
         builder->source.prefix && !builder->source.prefix[0]) {
         builder->plan->lacks_head = true;
         return embedding;
@@ -563,7 +489,8 @@ static void join_expert(struct plan_builder *builder, struct plan_weight *weight
                         const char *stack, struct weight_shape shape)
 {
     struct stored_name asked = expert_name(stack, expert), stored;
-    const struct checkpoint_tensor *tensor = find_checked(builder, asked.text, shape, &stored);
+    const struct checkpoint_tensor *tensor =
+        builder_find_checked(builder, asked.text, shape, &stored);
     if (!tensor)
         return;
     bool alike = tensor->source.layout == weight->source.layout &&
@@ -585,7 +512,8 @@ static plan_weight_id find_experts(struct plan_builder *builder, const char *sta
 {
     struct stored_name stored, first = expert_name(stack, 0);
     uint32_t experts = shape.experts;
-    if (find_tensor(builder, stack, &stored) || !find_tensor(builder, first.text, &stored))
+    if (builder_find_tensor(builder, stack, &stored) ||
+        !builder_find_tensor(builder, first.text, &stored))
         return find_weight(builder, stack, shape);
     shape.experts = 0;
     plan_weight_id id = find_weight(builder, first.text, shape);
@@ -699,8 +627,10 @@ void plan_builder_append(struct plan_builder *builder, struct plan_op op)
     plan->ops[plan->op_count++] = op;
     if (op.output != PLAN_NONE) {
         builder->written[op.output] = true;
-        builder->routed[op.output] =
-            op.stem == OP_moe_route ? plan->tensors[op.inputs[0]].columns : 0;
+        builder->routed[op.output] = op.stem == OP_moe_route ? plan->tensors[op.inputs[0]].columns
+                                     : op.stem == OP_head_route
+                                         ? plan->tensors[op.output].columns / 2
+                                         : 0;
     }
     if (op.stem == OP_kv_write)
         builder->cached[op.params.kv_write.layer] = true;

@@ -12,23 +12,10 @@
 #include <stdbool.h>
 
 #include "proto/result.h"
+#include "worker/model/build/plan_source.h"
 #include "worker/plan/plan.h"
-#include "worker/plan/tensor_naming.h"
-#include "worker/plan/tensor_table.h"
 
 struct plan_builder;
-
-/* The tensors that a plan is built from. `naming` is NULL if the checkpoint uses GGUF's names,
- * which are those that families ask for; a name that no row of it matches is not renamed. */
-struct plan_source {
-    const struct tensor_table *tensors;
-    const struct tensor_naming *naming;
-    const char *prefix; /* of the naming */
-    /* set for a vision plan; NULL: a text plan */
-    const struct model_vision *vision;
-    /* prefixes of the tensors that the plan must use up, ends with NULL; NULL: all tensors */
-    const char *const *parts;
-};
 
 /* Returns NULL when out of memory. `error` and what `source` points to must outlive the builder;
  * the tensors' bytes must outlive the plan. */
@@ -117,6 +104,31 @@ plan_weight_id plan_builder_vector_part(struct plan_builder *builder, uint32_t p
  * stored in place. */
 plan_weight_id plan_builder_columns(struct plan_builder *builder, uint32_t parts, uint32_t index,
                                     uint32_t rows, uint32_t columns, const char *name);
+
+/* A stack of matrices [count, rows, columns] that is one tensor of three dimensions. */
+plan_weight_id plan_builder_stack(struct plan_builder *builder, uint32_t count, uint32_t rows,
+                                  uint32_t columns, const char *name);
+
+/* Rows [first, first + rows) of a matrix [whole, columns]. */
+struct row_range {
+    uint32_t whole;
+    uint32_t first;
+    uint32_t rows;
+};
+plan_weight_id plan_builder_rows(struct plan_builder *builder, struct row_range range,
+                                 uint32_t columns, const char *name);
+
+/* A matrix [heads * range.whole, columns] as a stack of a matrix for each head: the head's rows of the
+ * range, [heads, range.rows, columns], or these transposed, [heads, columns, range.rows]. Transposed
+ * rows of other types than F32, F16 and BF16 become F32. */
+plan_weight_id plan_builder_head_rows(struct plan_builder *builder, uint32_t heads,
+                                      struct row_range range, uint32_t columns, const char *name);
+plan_weight_id plan_builder_head_columns(struct plan_builder *builder, uint32_t heads,
+                                         struct row_range range, uint32_t columns,
+                                         const char *name);
+
+/* Marks the tensors of a layer that the plan leaves out as used: "blk.N.…", or "…layers.N.…". */
+void plan_builder_leave_layer(struct plan_builder *builder, uint32_t layer);
 
 /* The size of the tensor's fastest dimension; 0 if there is no such tensor. */
 uint64_t plan_builder_fastest(const struct plan_builder *builder, const char *name);

@@ -253,10 +253,38 @@ void plan_ops_moe_route(struct plan_builder *b, plan_tensor_id x, bool softmax_c
 {
     const struct expert_config *experts = &plan_builder_config(b)->experts;
     struct plan_op op = new_op(OP_moe_route, x, PLAN_NONE, scales, route);
-    op.params.moe_route = (struct moe_route_params){.chosen = experts->chosen,
-                                                    .softmax_chosen = softmax_chosen,
-                                                    .normalized = experts->normalized,
-                                                    .scale = 1.0f};
+    op.params.moe_route =
+        (struct moe_route_params){.chosen = experts->chosen,
+                                  .softmax_chosen = softmax_chosen,
+                                  .normalized = experts->normalized,
+                                  .scale = experts->scale > 0.0f ? experts->scale : 1.0f,
+                                  .weighed = experts->weighed,
+                                  .sigmoid = experts->sigmoid,
+                                  .groups = experts->groups,
+                                  .groups_chosen = experts->groups_chosen,
+                                  .group_best = experts->group_best,
+                                  .epsilon = experts->epsilon};
+    plan_builder_append(b, op);
+}
+
+void plan_ops_head_route(struct plan_builder *b, plan_tensor_id route)
+{
+    plan_builder_append(b, new_op(OP_head_route, PLAN_NONE, PLAN_NONE, PLAN_NONE, route));
+}
+
+void plan_ops_take_heads(struct plan_builder *b, plan_tensor_id x, struct take_heads_params params,
+                         plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_take_heads, x, PLAN_NONE, PLAN_NONE, out);
+    op.params.take_heads = params;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_join_heads(struct plan_builder *b, plan_tensor_id x, plan_tensor_id y,
+                         struct join_heads_params params, plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_join_heads, x, y, PLAN_NONE, out);
+    op.params.join_heads = params;
     plan_builder_append(b, op);
 }
 

@@ -77,7 +77,16 @@ void plan_ops_take_queries(struct plan_builder *b, plan_tensor_id x, plan_tensor
 /* y *= gates of x */
 void plan_ops_gate_heads(struct plan_builder *b, plan_tensor_id x, plan_tensor_id y);
 void plan_ops_position_scale(struct plan_builder *b, plan_tensor_id x, struct column_slice slice);
-/* Chooses every row's experts by its scores x; `scales`, one for each expert, may be PLAN_NONE. */
+/* The columns of each head from params.first on, as many as the output has. */
+void plan_ops_take_heads(struct plan_builder *b, plan_tensor_id x, struct take_heads_params params,
+                         plan_tensor_id out);
+/* Each head's columns of x from params.first on, then those of y. */
+void plan_ops_join_heads(struct plan_builder *b, plan_tensor_id x, plan_tensor_id y,
+                         struct join_heads_params params, plan_tensor_id out);
+/* The route by which moe_linear multiplies each head of a row with a matrix of its own. */
+void plan_ops_head_route(struct plan_builder *b, plan_tensor_id route);
+/* Chooses every row's experts by its scores x; `scales`, one for each expert, may be PLAN_NONE; if
+ * the config's experts are weighed, it is the bias of the choice. */
 void plan_ops_moe_route(struct plan_builder *b, plan_tensor_id x, bool softmax_chosen,
                         plan_weight_id scales, plan_tensor_id route);
 void plan_ops_moe_linear(struct plan_builder *b, plan_tensor_id x, plan_tensor_id route,

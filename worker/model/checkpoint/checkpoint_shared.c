@@ -46,6 +46,26 @@ void checkpoint_settle_experts(struct checkpoint_keys *keys, struct model_config
                                experts->chosen, experts->count);
 }
 
+void checkpoint_settle_groups(struct checkpoint_keys *keys, struct expert_config *experts)
+{
+    if (experts->groups <= 1 || keys->result != RESULT_OK) {
+        experts->groups = 0;
+        return;
+    }
+    uint32_t each = experts->count / experts->groups;
+    if (each < experts->group_best || experts->count % experts->groups != 0)
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "%u experts are not %u equal groups of %u",
+                               experts->count, experts->groups, experts->group_best);
+    else if (experts->groups_chosen < 1 || experts->groups_chosen > experts->groups)
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "%u groups of %u cannot be chosen",
+                               experts->groups_chosen, experts->groups);
+    else if ((uint64_t)each * experts->groups_chosen < experts->chosen)
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "%u groups of %u experts have no %u to choose",
+                               experts->groups_chosen, each, experts->chosen);
+    else if (experts->groups_chosen == experts->groups)
+        experts->groups = 0;
+}
+
 void checkpoint_plain_rope(struct rope_config *rope, float base, float divisor)
 {
     must(rope->dims >= 2 && rope->dims % 2 == 0 && rope->dims <= ROPE_DIMS_MAX);

@@ -18,6 +18,9 @@ void checkpoint_settle_heads(struct checkpoint_keys *keys, struct model_config *
 /* Checks the numbers of experts together; with 0 experts the other expert fields are cleared. */
 void checkpoint_settle_experts(struct checkpoint_keys *keys, struct model_config *config);
 
+/* Checks groups of experts; one group, or all of them chosen, is no choice: then there are none. */
+void checkpoint_settle_groups(struct checkpoint_keys *keys, struct expert_config *experts);
+
 /* The plain rotary embedding: base^(-2i / dims) for pair i, each divided by `divisor`. */
 void checkpoint_plain_rope(struct rope_config *rope, float base, float divisor);
 

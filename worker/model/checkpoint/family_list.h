@@ -56,6 +56,8 @@
     FAMILY(gemma3n)         \
     FAMILY(gemma4)          \
     FAMILY(lfm2)            \
+    FAMILY(deepseek2)       \
+    FAMILY(deepseek_v3)     \
     FAMILY(bert)            \
     FAMILY(roberta)
 /* clang-format on */

@@ -105,6 +105,8 @@ static void read_heads(struct checkpoint_keys *keys, const struct gguf_form *for
     struct u32_range dim_range = {1, LIMIT_HEAD_DIM};
     config->heads = checkpoint_keys_u32(keys, "attention.head_count", head_range);
     read_kv_heads(keys, form, config);
+    if (is_own(form, "attention.key_length"))
+        return;
     config->head_dim = checkpoint_keys_u32_or(keys, "attention.key_length", dim_range, 0);
     checkpoint_settle_heads(keys, config);
     uint32_t value_dim =
@@ -132,7 +134,7 @@ static void read_shared(struct checkpoint_keys *keys, const struct gguf_form *fo
     read_heads(keys, form, config);
     config->attention_scale =
         checkpoint_keys_f32_or(keys, "attention.scale", (struct f32_range){1e-6f, 1e3f},
-                               1.0f / sqrtf((float)config->head_dim));
+                               config->head_dim ? 1.0f / sqrtf((float)config->head_dim) : 1.0f);
     config->embedding_scale = 1.0f;
     config->logit_scale = 1.0f;
     read_vocabulary(keys, config);

@@ -169,6 +169,30 @@ static void test_block_bytes(void **state)
     assert_int_equal(kv_layout_block_bytes(&layout, 0, 2), 2 * 16 * 2 * 3 * 64 * 2);
 }
 
+/* As published: 576 numbers a token and layer, however many heads there are. */
+static void test_latent_bytes(void **state)
+{
+    (void)state;
+    static const uint32_t windows[] = {0, 0, 0};
+    struct error_text error;
+    const struct kv_quantization uniform = {
+        .scheme = KV_QUANT_UNIFORM, .key_half_bits = 16, .value_half_bits = 16};
+    init(windows, 3);
+    config.kv_heads = 1;
+    config.head_dim = 576;
+    for (uint32_t layer = 0; layer < 3; layer++)
+        config.layer[layer].latent = true;
+    assert_int_equal(kv_layout_init(&layout, &config, &error), RESULT_OK);
+    assert_int_equal(layout.group_count, 1);
+    assert_int_equal(kv_layout_block_bytes(&layout, 0, 2), 16 * 3 * 576 * 2);
+    assert_int_equal(kv_layout_quantize(&layout, &config, &uniform, &error), RESULT_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "latent"));
+    config.layer[1].latent = false; /* one of two caches of the same width */
+    assert_int_equal(kv_layout_init(&layout, &config, &error), RESULT_OK);
+    assert_int_equal(layout.group_count, 2);
+    assert_int_equal(kv_layout_block_bytes(&layout, 1, 2), 2 * 16 * 576 * 2);
+}
+
 static void test_full_needs_all(void **state)
 {
     (void)state;
@@ -257,6 +281,7 @@ int main(void)
         cmocka_unit_test(test_openings),
         cmocka_unit_test(test_too_many_groups),
         cmocka_unit_test(test_block_bytes),
+        cmocka_unit_test(test_latent_bytes),
         cmocka_unit_test(test_full_needs_all),
         cmocka_unit_test(test_sliding_needs_window_and_step),
         cmocka_unit_test(test_first_block_is_the_last_unseen_end),

@@ -13,7 +13,8 @@
  *
  * Only the two loads depend on the cache's type; the stages take it as a constant, so the compiler
  * emits one loop per type. Quantized blocks have separate kernels for scores and values
- * (attention_packed_avx2.c), and queries and sums are rotated; the softmax is shared.
+ * (attention_packed_avx2.c), and queries and sums are rotated; the softmax is shared. The values of a
+ * latent cache are its keys, which are laid out by position in scratch memory, tile by tile.
  */
 #include "worker/backend/cpu/kernels/attention_avx2.h"
 
@@ -36,6 +37,7 @@ struct attention_work {
     uint32_t query_count;
     float *scaled;  /* [query_count, head_dim] */
     float *weights; /* [query_count, ATTENTION_TILE] scores, then exp(score - maximum) */
+    float *turned;  /* latent: [ATTENTION_TILE, head_dim], the tile's keys */
     float *outs[ATTENTION_QUERIES]; /* [head_dim] each, inside tile->out */
     float maximums[ATTENTION_QUERIES];
     float sums[ATTENTION_QUERIES];
@@ -185,10 +187,34 @@ static void weigh_scores(struct attention_work *work, uint32_t m, uint32_t first
     work->sums[m] += simd_sum_lanes(sums);
 }
 
+/* Lays a latent block's keys out by position. */
+INLINE void turn_block(enum kv_cache_type type, const struct attention_work *work, const void *keys,
+                       uint32_t at)
+{
+    const uint32_t head_dim = work->tile->head_dim;
+    float *out = work->turned + (size_t)at * head_dim;
+    for (uint32_t d = 0; d < head_dim; d++) {
+        float lanes[BLOCK];
+        _mm256_storeu_ps(lanes, load8(type, keys, (size_t)BLOCK * d));
+        _mm256_storeu_ps(lanes + 8, load8(type, keys, (size_t)BLOCK * d + 8));
+        for (uint32_t p = 0; p < BLOCK; p++)
+            out[(size_t)p * head_dim + d] = lanes[p];
+    }
+}
+
+/* The block that holds a position's value, and the index of the value's first element in it. */
+INLINE const void *value_block(const struct attention_work *work, bool latent, uint32_t p,
+                               size_t *at)
+{
+    const struct attention_tile *tile = work->tile;
+    *at = (size_t)(latent ? p % ATTENTION_TILE : BLOCK + p % BLOCK) * tile->head_dim;
+    return latent ? (const void *)work->turned : block_at(tile, p);
+}
+
 /* Adds weight * value over positions [begin, end) of one tile for `count` queries and dimensions
  * d..d+15. */
-INLINE void add_values(enum kv_cache_type type, const struct attention_work *work, uint32_t first,
-                       uint32_t count, struct key_range keys, uint32_t d)
+INLINE void add_values(enum kv_cache_type type, bool latent, const struct attention_work *work,
+                       uint32_t first, uint32_t count, struct key_range keys, uint32_t d)
 {
     const struct attention_tile *tile = work->tile;
     __m256 low[QUERIES_AT_ONCE];
@@ -202,8 +228,9 @@ INLINE void add_values(enum kv_cache_type type, const struct attention_work *wor
     for (uint32_t p = keys.begin; p < keys.end;) {
         uint32_t stop = (p / BLOCK + 1) * BLOCK;
         stop = stop < keys.end ? stop : keys.end;
-        const void *block = block_at(tile, p);
-        size_t at = (size_t)(BLOCK + p % BLOCK) * tile->head_dim + d;
+        size_t at;
+        const void *block = value_block(work, latent, p, &at);
+        at += d;
         for (; p < stop; p++, at += tile->head_dim) {
             __m256 v_low = load8(type, block, at);
             __m256 v_high = load8(type, block, at + 8);
@@ -224,41 +251,42 @@ INLINE void add_values(enum kv_cache_type type, const struct attention_work *wor
 }
 
 /* The last head_dim % 16 dimensions, for one query. */
-INLINE void add_values_tail(enum kv_cache_type type, const struct attention_work *work, uint32_t m,
-                            struct key_range keys, uint32_t d)
+INLINE void add_values_tail(enum kv_cache_type type, bool latent, const struct attention_work *work,
+                            uint32_t m, struct key_range keys, uint32_t d)
 {
     const struct attention_tile *tile = work->tile;
     const float *weights = work->weights + (size_t)m * ATTENTION_TILE;
     for (; d < tile->head_dim; d++) {
         float sum = work->outs[m][d];
         for (uint32_t p = keys.begin; p < keys.end; p++) {
-            size_t at = (size_t)(BLOCK + p % BLOCK) * tile->head_dim + d;
-            float value = load1(type, block_at(tile, p), at);
+            size_t at;
+            const void *block = value_block(work, latent, p, &at);
+            float value = load1(type, block, at + d);
             sum = fmaf(weights[p % ATTENTION_TILE], value, sum);
         }
         work->outs[m][d] = sum;
     }
 }
 
-INLINE void add_values_all(enum kv_cache_type type, const struct attention_work *work,
+INLINE void add_values_all(enum kv_cache_type type, bool latent, const struct attention_work *work,
                            struct key_range keys)
 {
     uint32_t whole = work->tile->head_dim / 16 * 16;
     for (uint32_t d = 0; d < whole; d += 16) {
         uint32_t first = 0;
         for (; first + 6 <= work->query_count; first += 6)
-            add_values(type, work, first, 6, keys, d);
+            add_values(type, latent, work, first, 6, keys, d);
         switch (work->query_count - first) {
-        case 5: add_values(type, work, first, 5, keys, d); break;
-        case 4: add_values(type, work, first, 4, keys, d); break;
-        case 3: add_values(type, work, first, 3, keys, d); break;
-        case 2: add_values(type, work, first, 2, keys, d); break;
-        case 1: add_values(type, work, first, 1, keys, d); break;
+        case 5: add_values(type, latent, work, first, 5, keys, d); break;
+        case 4: add_values(type, latent, work, first, 4, keys, d); break;
+        case 3: add_values(type, latent, work, first, 3, keys, d); break;
+        case 2: add_values(type, latent, work, first, 2, keys, d); break;
+        case 1: add_values(type, latent, work, first, 1, keys, d); break;
         default: break;
         }
     }
     for (uint32_t m = 0; whole < work->tile->head_dim && m < work->query_count; m++)
-        add_values_tail(type, work, m, keys, whole);
+        add_values_tail(type, latent, work, m, keys, whole);
 }
 
 static void begin_queries(struct attention_work *work)
@@ -312,11 +340,13 @@ static void finish_queries(const struct attention_work *work)
     }
 }
 
-INLINE void attend(enum kv_cache_type type, bool packed, const struct attention_tile *tile)
+INLINE void attend(enum kv_cache_type type, bool packed, bool latent,
+                   const struct attention_tile *tile)
 {
     struct attention_work work = {.tile = tile, .query_count = tile->rows * tile->heads};
     work.scaled = tile->scratch;
     work.weights = tile->scratch + (size_t)ATTENTION_QUERIES * tile->head_dim;
+    work.turned = work.weights + (size_t)ATTENTION_QUERIES * ATTENTION_TILE;
     begin_queries(&work);
     struct key_range all = all_ranges(tile);
     for (uint32_t p = all.begin; p < all.end;) {
@@ -329,12 +359,14 @@ INLINE void attend(enum kv_cache_type type, bool packed, const struct attention_
                 score_packed(&work, b, work.weights + b % ATTENTION_TILE);
             else
                 score_block_all(type, &work, block_at(tile, b), b % ATTENTION_TILE);
+        for (uint32_t b = first_block; latent && b < blocks_end; b += BLOCK)
+            turn_block(type, &work, block_at(tile, b), b % ATTENTION_TILE);
         for (uint32_t m = 0; m < work.query_count; m++)
             weigh_scores(&work, m, first_block, blocks_end);
         if (packed)
             add_packed(&work, first_block, blocks_end);
         else
-            add_values_all(type, &work, keys);
+            add_values_all(latent ? KV_CACHE_F32 : type, latent, &work, keys);
         p = keys.end;
     }
     finish_queries(&work);
@@ -343,9 +375,13 @@ INLINE void attend(enum kv_cache_type type, bool packed, const struct attention_
 void attention_avx2(const struct attention_tile *tile)
 {
     if (tile->codec)
-        attend(KV_CACHE_F16, true, tile);
+        attend(KV_CACHE_F16, true, false, tile);
+    else if (tile->latent && tile->cache_type == KV_CACHE_F32)
+        attend(KV_CACHE_F32, false, true, tile);
+    else if (tile->latent)
+        attend(KV_CACHE_F16, false, true, tile);
     else if (tile->cache_type == KV_CACHE_F32)
-        attend(KV_CACHE_F32, false, tile);
+        attend(KV_CACHE_F32, false, false, tile);
     else
-        attend(KV_CACHE_F16, false, tile);
+        attend(KV_CACHE_F16, false, false, tile);
 }

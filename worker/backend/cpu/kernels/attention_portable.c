@@ -42,11 +42,16 @@ static void load_key(const struct attention_tile *tile, uint32_t position, float
         key[d] = element(tile, block, KV_BLOCK_TOKENS * (size_t)d + slot);
 }
 
-/* value [head_dim] of a position. Elements follow the keys, [KV_BLOCK_TOKENS][head_dim]. */
+/* value [head_dim] of a position. Elements follow the keys, [KV_BLOCK_TOKENS][head_dim]; of a latent cache
+ * they are the key's. */
 static void load_value(const struct attention_tile *tile, uint32_t position, float *value)
 {
     const uint8_t *block = block_at(tile, position);
     const uint32_t slot = position % KV_BLOCK_TOKENS;
+    if (tile->latent) {
+        load_key(tile, position, value);
+        return;
+    }
     if (tile->codec) {
         kv_codec_decode(&tile->codec->value, block + tile->codec->key.bytes, slot, value);
         return;
@@ -57,7 +62,7 @@ static void load_value(const struct attention_tile *tile, uint32_t position, flo
 
 static float score(const struct attention_tile *tile, const float *query, uint32_t position)
 {
-    float key[LIMIT_HEAD_DIM];
+    float key[LIMIT_LATENT_COLUMNS];
     float sum = 0.0f;
     load_key(tile, position, key);
     for (uint32_t d = 0; d < tile->head_dim; d++)
@@ -82,7 +87,7 @@ static void visit_tile(const struct attention_tile *tile, const float *query, ui
         out[d] *= shrink;
     for (uint32_t p = begin; p < end; p++) {
         float weight = expf(scores[p - begin] - highest);
-        float value[LIMIT_HEAD_DIM];
+        float value[LIMIT_LATENT_COLUMNS];
         load_value(tile, p, value);
         *sum += weight;
         for (uint32_t d = 0; d < tile->head_dim; d++)

@@ -35,7 +35,8 @@ const struct cpu_kernels *cpu_kernels_choose(enum cpu_tier tier)
     return NULL;
 }
 
-size_t attention_scratch_floats(uint32_t head_dim)
+size_t attention_scratch_floats(uint32_t head_dim, bool latent)
 {
-    return (size_t)ATTENTION_QUERIES * (head_dim + ATTENTION_TILE);
+    size_t turned = latent ? (size_t)ATTENTION_TILE * head_dim : 0;
+    return (size_t)ATTENTION_QUERIES * (head_dim + ATTENTION_TILE) + turned;
 }

@@ -43,6 +43,6 @@ struct cpu_kernels {
 const struct cpu_kernels *cpu_kernels_choose(enum cpu_tier tier);
 
 /* Floats of attention_tile.scratch. */
-size_t attention_scratch_floats(uint32_t head_dim);
+size_t attention_scratch_floats(uint32_t head_dim, bool latent);
 
 #endif

@@ -79,10 +79,11 @@ struct attention_tile {
     const float *sinks; /* [heads], or NULL: a score of each softmax, of a value of zeros */
     enum kv_cache_type cache_type;
     const struct kv_codec *codec; /* NULL: elements of cache_type */
+    bool latent;                  /* values are the keys; not with a codec */
     const uint8_t *cache;         /* keys of this layer and head in physical block 0 */
     size_t block_bytes;           /* between physical blocks */
     const uint32_t *block_table;
-    float *scratch; /* attention_scratch_floats(head_dim), 64-byte aligned */
+    float *scratch; /* attention_scratch_floats(head_dim, latent), 64-byte aligned */
 };
 
 #endif

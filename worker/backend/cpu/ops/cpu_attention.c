@@ -82,6 +82,7 @@ static void run_part(const struct attention_job *job, const struct kv_place *pla
         .sinks = op->weights[0] == PLAN_NONE ? NULL : step->program->vectors[op->weights[0]] + head,
         .cache_type = place->type,
         .codec = place->codec,
+        .latent = place->latent,
         .cache = place->memory + kv_head * place->head_bytes,
         .block_bytes = place->block_bytes,
         .block_table = sequence->block_tables[place->group],

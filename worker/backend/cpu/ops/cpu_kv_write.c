@@ -9,7 +9,8 @@
  *
  * Quantized groups store one row per position, for keys and for values: the bits of two positions
  * must not share a byte, because threads write different rows of a step. A position before
- * --quantized-kv-start is also written in full precision (worker/plan/kv_layout.h).
+ * --quantized-kv-start is also written in full precision (worker/plan/kv_layout.h). Latent groups, which
+ * are not quantized, store keys only.
  */
 #include <float.h>
 
@@ -19,7 +20,8 @@
 
 #define CHUNK 64u
 
-/* A position of one head: key and value [head_dim], f32, go to slot `slot` of the head's block. */
+/* A position of one head: key and value [head_dim], f32, go to slot `slot` of the head's block. `value`
+ * is NULL if the layer is latent. */
 static void store_f16(const struct cpu_kernels *kernels, const float *key, const float *value,
                       uint32_t head_dim, uint32_t slot, uint16_t *block)
 {
@@ -30,7 +32,8 @@ static void store_f16(const struct cpu_kernels *kernels, const float *key, const
         for (uint32_t d = 0; d < count; d++)
             block[(size_t)(first + d) * KV_BLOCK_TOKENS + slot] = halves[d];
     }
-    kernels->to_f16(value, head_dim, block + (size_t)(KV_BLOCK_TOKENS + slot) * head_dim);
+    if (value)
+        kernels->to_f16(value, head_dim, block + (size_t)(KV_BLOCK_TOKENS + slot) * head_dim);
 }
 
 static void store_codes(const struct kv_codec *codec, const float *key, const float *value,
@@ -53,7 +56,8 @@ static void store_f32(const float *key, const float *value, uint32_t head_dim, u
     float *values = block + (size_t)(KV_BLOCK_TOKENS + slot) * head_dim;
     for (uint32_t d = 0; d < head_dim; d++) {
         block[(size_t)d * KV_BLOCK_TOKENS + slot] = finite(key[d]);
-        values[d] = finite(value[d]);
+        if (value)
+            values[d] = finite(value[d]);
     }
 }
 
@@ -72,6 +76,7 @@ static void write_row(const struct cpu_step *step, const struct plan_op *op,
     for (uint32_t h = 0; h < params->keys.heads; h++, out += place->head_bytes) {
         const float *key = row_values + params->keys.offset + (size_t)h * place->head_dim;
         const float *value = row_values + params->values.offset + (size_t)h * place->head_dim;
+        value = place->latent ? NULL : value;
         if (place->codec)
             store_codes(place->codec, key, value, slot, out);
         else if (place->type == KV_CACHE_F32)

@@ -85,6 +85,65 @@ static void route_row(const struct moe_route_params *params, const float *scores
     }
 }
 
+/* The sum of a group's largest values, one or two. */
+static float group_score(const float *values, uint32_t count, uint32_t best)
+{
+    float first = -INFINITY, second = -INFINITY;
+    for (uint32_t e = 0; e < count; e++) {
+        if (is_above(values[e], first)) {
+            second = first;
+            first = values[e];
+        } else if (is_above(values[e], second)) {
+            second = values[e];
+        }
+    }
+    return best > 1 ? first + second : first;
+}
+
+/* Leaves only the values of the groups of the largest scores. */
+static void choose_groups(const struct moe_route_params *params, uint32_t experts, float *values)
+{
+    uint32_t each = experts / params->groups, chosen[LIMIT_EXPERTS] = {0};
+    float scores[LIMIT_EXPERTS];
+    bool kept[LIMIT_EXPERTS] = {false};
+    for (uint32_t g = 0; g < params->groups; g++)
+        scores[g] = group_score(values + (size_t)g * each, each, params->group_best);
+    choose(scores, params->groups, params->groups_chosen, chosen);
+    for (uint32_t i = 0; i < params->groups_chosen; i++)
+        kept[chosen[i]] = true;
+    for (uint32_t e = 0; e < experts; e++)
+        if (!kept[e / each])
+            values[e] = -INFINITY;
+}
+
+/* The params' `weighed` form. */
+static void weigh_row(const struct moe_route_params *params, const float *scores, uint32_t experts,
+                      const float *bias, float *route)
+{
+    uint32_t chosen[LIMIT_EXPERTS_CHOSEN] = {0};
+    float chances[LIMIT_EXPERTS], values[LIMIT_EXPERTS];
+    float *weights = route + params->chosen;
+    float maximum = scores[0], sum = 0.0f;
+    for (uint32_t e = 1; e < experts; e++)
+        maximum = is_above(scores[e], maximum) ? scores[e] : maximum;
+    float total = params->sigmoid ? 1.0f : sum_all(scores, experts, maximum);
+    for (uint32_t e = 0; e < experts; e++) {
+        chances[e] =
+            params->sigmoid ? 1.0f / (1.0f + expf(-scores[e])) : expf(scores[e] - maximum) / total;
+        values[e] = bias ? chances[e] + bias[e] : chances[e];
+    }
+    if (params->groups > 0)
+        choose_groups(params, experts, values);
+    choose(values, experts, params->chosen, chosen);
+    for (uint32_t j = 0; j < params->chosen; j++)
+        sum += chances[chosen[j]];
+    float factor = params->normalized ? params->scale / (sum + params->epsilon) : params->scale;
+    for (uint32_t j = 0; j < params->chosen; j++) {
+        route[j] = (float)chosen[j];
+        weights[j] = chances[chosen[j]] * factor;
+    }
+}
+
 void cpu_moe_route(const struct cpu_step *step, uint32_t index, uint32_t thread)
 {
     const struct plan_op *op = &step->program->plan->ops[index];
@@ -92,9 +151,24 @@ void cpu_moe_route(const struct cpu_step *step, uint32_t index, uint32_t thread)
     plan_weight_id scales = op->weights[0];
     struct row_share share = cpu_step_share(step, x->rows, thread);
     for (uint32_t row = share.begin; row < share.end; row++)
-        route_row(&op->params.moe_route, cpu_step_row(step, op->inputs[0], row), x->columns,
-                  scales == PLAN_NONE ? NULL : step->program->vectors[scales],
-                  cpu_step_row(step, op->output, row));
+        (op->params.moe_route.weighed ? weigh_row : route_row)(
+            &op->params.moe_route, cpu_step_row(step, op->inputs[0], row), x->columns,
+            scales == PLAN_NONE ? NULL : step->program->vectors[scales],
+            cpu_step_row(step, op->output, row));
+}
+
+void cpu_head_route(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    const struct plan_op *op = &step->program->plan->ops[index];
+    const struct cpu_tensor *out = &step->program->tensors[op->output];
+    struct row_share share = cpu_step_share(step, out->rows, thread);
+    for (uint32_t row = share.begin; row < share.end; row++) {
+        float *route = cpu_step_row(step, op->output, row);
+        for (uint32_t h = 0; h < out->columns / 2; h++) {
+            route[h] = (float)h;
+            route[out->columns / 2 + h] = 1.0f;
+        }
+    }
 }
 
 /* --- grouping --- */

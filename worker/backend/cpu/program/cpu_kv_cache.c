@@ -8,10 +8,13 @@ static struct kv_place place_in(const struct cpu_program *program, uint32_t laye
     const struct kv_layout *layout = &program->plan->kv;
     const struct kv_group *shape = &layout->groups[group];
     const struct kv_pool *pool = &program->kv[group];
-    struct kv_place place = {
-        .group = group, .head_dim = shape->head_dim, .type = pool->type, .codec = pool->codec};
-    place.head_bytes =
-        (size_t)2 * KV_BLOCK_TOKENS * shape->head_dim * kv_cache_type_bytes(pool->type);
+    struct kv_place place = {.group = group,
+                             .head_dim = shape->head_dim,
+                             .latent = shape->latent,
+                             .type = pool->type,
+                             .codec = pool->codec};
+    size_t sides = shape->latent ? 1 : 2;
+    place.head_bytes = sides * KV_BLOCK_TOKENS * shape->head_dim * kv_cache_type_bytes(pool->type);
     if (pool->codec)
         place.head_bytes = pool->codec->key.bytes + pool->codec->value.bytes;
     place.memory = pool->memory + layout->layer_index[layer] * shape->kv_heads * place.head_bytes;

@@ -9,6 +9,7 @@
 struct kv_place {
     uint32_t group;
     uint32_t head_dim;
+    bool latent; /* keys only */
     enum kv_cache_type type;
     const struct kv_codec *codec; /* NULL: elements of `type` */
     uint8_t *memory;              /* the layer's first head in physical block 0 */

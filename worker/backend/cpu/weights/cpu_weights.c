@@ -21,6 +21,7 @@
 
 #include "proto/must.h"
 #include "worker/backend/host/ggml_dequantize.h"
+#include "worker/backend/host/weight_rows.h"
 #include "worker/plan/content_hash.h"
 
 /* Checkpoint bytes between two progress calls: about 10 ms of work. */
@@ -119,13 +120,9 @@ static void pack_group(const struct group_job *job, uint32_t group, uint8_t *row
         packed_weight_fill_group(job->packed, weight->type, part.data, group);
         return;
     }
-    uint64_t row_bytes = ggml_row_bytes(weight->type, weight->columns);
-    uint32_t count = packed_weight_group_rows(job->packed, group);
-    struct weight_span span = {.row = part.first_row +
-                                      (uint64_t)(group % job->packed->groups) * PACKED_ROWS,
-                               .count = weight->columns};
-    for (uint32_t row = 0; row < count; row++, span.row++)
-        weight_source_read(&part.source, weight->columns, span, rows + row * row_bytes);
+    weight_rows_read(&part.source, weight->columns,
+                     part.first_row + (uint64_t)(group % job->packed->groups) * PACKED_ROWS,
+                     packed_weight_group_rows(job->packed, group), rows);
     packed_weight_fill_rows(job->packed, weight->type, rows, group);
 }
 

@@ -353,6 +353,38 @@ struct vulkan_take_queries_push {
 };
 static_assert(sizeof(struct vulkan_take_queries_push) == 56, "byte map");
 
+struct vulkan_take_heads_push {
+    uint64_t x;                         /*  0: f32 [rows, heads * head_columns] */
+    struct vulkan_outputs_push outputs; /*  8 */
+    uint32_t columns;                   /* 40: of the output */
+    uint32_t part;                      /* 44: its columns of a head */
+    uint32_t head_columns;              /* 48 */
+    uint32_t heads;                     /* 52 */
+    uint32_t first;                     /* 56 */
+    uint32_t unused;                    /* 60 */
+};
+static_assert(sizeof(struct vulkan_take_heads_push) == 64, "byte map");
+
+struct vulkan_join_heads_push {
+    uint64_t x;            /*  0: f32 [rows, heads * x_columns] */
+    uint64_t y;            /*  8: f32 [rows, heads * y_columns] */
+    uint64_t out;          /* 16: f32 [rows, columns] */
+    uint32_t columns;      /* 24: heads * (x_columns - first + y_columns) */
+    uint32_t head_columns; /* 28: of the output */
+    uint32_t x_columns;    /* 32 */
+    uint32_t y_columns;    /* 36 */
+    uint32_t heads;        /* 40 */
+    uint32_t first;        /* 44 */
+};
+static_assert(sizeof(struct vulkan_join_heads_push) == 48, "byte map");
+
+struct vulkan_head_route_push {
+    uint64_t out;     /*  0: f32 [rows, columns] */
+    uint32_t columns; /*  8 */
+    uint32_t unused;  /* 12 */
+};
+static_assert(sizeof(struct vulkan_head_route_push) == 16, "byte map");
+
 struct vulkan_gate_heads_push {
     uint64_t x;                         /*  0: f32 [rows, stride] */
     uint64_t y;                         /*  8: f32 [rows, columns] */
@@ -411,18 +443,28 @@ enum vulkan_row_constant {
 /* --- mixtures of experts; a pair is a row and one of its experts --- */
 
 struct vulkan_moe_route_push {
-    uint64_t x;       /*  0: f32 [rows, experts] */
-    uint64_t scales;  /*  8: f32 [experts], or 0 */
-    uint64_t route;   /* 16: f32 [rows, 2 * chosen] */
-    uint32_t experts; /* 24 */
-    uint32_t chosen;  /* 28 */
-    float scale;      /* 32 */
-    uint32_t unused;  /* 36 */
+    uint64_t x;             /*  0: f32 [rows, experts] */
+    uint64_t scales;        /*  8: f32 [experts], or 0; WEIGHED: the bias of the choice */
+    uint64_t route;         /* 16: f32 [rows, 2 * chosen] */
+    uint32_t experts;       /* 24 */
+    uint32_t chosen;        /* 28 */
+    float scale;            /* 32 */
+    float epsilon;          /* 36: WEIGHED, as the next ones */
+    uint32_t groups;        /* 40 */
+    uint32_t groups_chosen; /* 44 */
+    uint32_t group_best;    /* 48 */
+    uint32_t normalized;    /* 52 */
 };
-static_assert(sizeof(struct vulkan_moe_route_push) == 40, "byte map");
+static_assert(sizeof(struct vulkan_moe_route_push) == 56, "byte map");
+enum vulkan_moe_route_form {
+    VULKAN_MOE_ROUTE_SCORES,
+    VULKAN_MOE_ROUTE_SOFTMAX, /* weighed */
+    VULKAN_MOE_ROUTE_SIGMOID  /* weighed */
+};
 enum vulkan_moe_route_constant {
     VULKAN_MOE_ROUTE_INVOCATIONS,
     VULKAN_MOE_ROUTE_SOFTMAX_ALL,
+    VULKAN_MOE_ROUTE_FORM,
     VULKAN_MOE_ROUTE_CONSTANTS
 };
 

@@ -80,7 +80,8 @@ static void walk_group(struct walk *walk, uint32_t group, uint32_t number)
         const struct vulkan_kv_layer *layer =
             layers_of == group ? &program->kv[l] : &program->openings[l];
         walk_region(walk, layer->keys, number, key_bytes);
-        walk_region(walk, layer->values, number, value_bytes);
+        if (value_bytes > 0)
+            walk_region(walk, layer->values, number, value_bytes);
         placed++;
     }
 }

@@ -119,7 +119,8 @@ struct vulkan_moe_way vulkan_moe_way(const struct vulkan_program *program, uint3
     way.gate = way.gate && is_gateable(program, index);
     uint32_t route = program->notes[index].route;
     way.route = way.gate && way.route && route != VULKAN_NO_OP &&
-                program->plan->ops[route].weights[0] == PLAN_NONE;
+                program->plan->ops[route].weights[0] == PLAN_NONE &&
+                !program->plan->ops[route].params.moe_route.weighed;
     way.combine = way.combine && combine != VULKAN_NO_OP &&
                   program->plan->ops[combine].weights[0] == PLAN_NONE &&
                   vulkan_moe_stack_count(op) == 1;

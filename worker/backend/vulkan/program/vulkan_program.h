@@ -33,7 +33,7 @@ struct vulkan_tensor {
  * kv_codec.h's for each block and head. */
 struct vulkan_kv_layer {
     uint64_t keys;
-    uint64_t values;
+    uint64_t values; /* of a latent layer those of the keys */
 };
 
 /* Scratch memory of attention: counters, which begin and end as zeros, then partial results. */

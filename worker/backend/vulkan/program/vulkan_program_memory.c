@@ -93,6 +93,8 @@ uint64_t vulkan_program_kv_bytes(const struct kv_layout *layout, uint32_t g, boo
 {
     const struct kv_group *group = &layout->groups[g];
     uint64_t heads = (uint64_t)blocks * group->kv_heads;
+    if (group->latent && values)
+        return 0;
     if (!group->quantized)
         return heads * KV_BLOCK_TOKENS * group->head_dim * sizeof(uint16_t);
     return heads * (values ? kv_codec_value_bytes(&layout->quantization, group->head_dim)
@@ -105,9 +107,10 @@ static enum result place_layer(struct vulkan_program *program, uint32_t group, u
     const struct kv_layout *layout = &program->plan->kv;
     uint64_t key_bytes = vulkan_program_kv_bytes(layout, group, false, blocks);
     uint64_t value_bytes = vulkan_program_kv_bytes(layout, group, true, blocks);
-    struct vulkan_piece keys, values;
+    struct vulkan_piece keys = {0}, values;
     enum result result = vulkan_arena_take(program->kv_memory, key_bytes, "KV cache", &keys, error);
-    if (result == RESULT_OK)
+    values = keys; /* of a latent layer */
+    if (result == RESULT_OK && value_bytes > 0)
         result = vulkan_arena_take(program->kv_memory, value_bytes, "KV cache", &values, error);
     if (result == RESULT_OK)
         *layer = (struct vulkan_kv_layer){keys.address, values.address};

@@ -13,7 +13,7 @@ enum result vulkan_program_init(struct vulkan_program *program, const struct vul
                                 struct vulkan_kernels *kernels, const struct plan *plan,
                                 const struct backend_options *options,
                                 struct error_text *error) RESULT_CHECKED;
-/* Of the keys, or values, of one layer of group `g`. */
+/* Of the keys, or values, of one layer of group `g`; latent groups have no values of their own. */
 uint64_t vulkan_program_kv_bytes(const struct kv_layout *layout, uint32_t g, bool values,
                                  uint32_t blocks);
 void vulkan_program_fini(struct vulkan_program *program);

@@ -81,7 +81,8 @@ static uint64_t cache_bytes(const struct vulkan_recorder *recorder,
 {
     const struct kv_layout *layout = &recorder->program->plan->kv;
     const struct kv_group *group = &layout->groups[shape->kv_group];
-    uint64_t head_bytes = 2 * sizeof(uint16_t) * group->head_dim * KV_BLOCK_TOKENS;
+    uint64_t sides = group->latent ? 1 : 2;
+    uint64_t head_bytes = sides * sizeof(uint16_t) * group->head_dim * KV_BLOCK_TOKENS;
     if (group->quantized)
         head_bytes = kv_codec_head_bytes(&layout->quantization, group->head_dim);
     struct vulkan_batch_sight sight = {

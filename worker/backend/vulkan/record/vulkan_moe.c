@@ -4,6 +4,7 @@
 #include "worker/backend/vulkan/record/vulkan_ops.h"
 
 #include "proto/must.h"
+#include "worker/backend/vulkan/policy/vulkan_row_policy.h"
 #include "worker/backend/vulkan/program/vulkan_moe_way.h"
 
 #define INVOCATIONS       256u /* of all kernels except moe_linear's */
@@ -64,15 +65,36 @@ void vulkan_record_moe_route(struct vulkan_recorder *recorder)
         .experts = program->tensors[op->inputs[0]].columns,
         .chosen = params->chosen,
         .scale = params->scale,
+        .epsilon = params->epsilon,
+        .groups = params->groups,
+        .groups_chosen = params->groups_chosen,
+        .group_best = params->group_best,
+        .normalized = params->normalized,
     };
     const struct vulkan_specialization constants = {
         .count = VULKAN_MOE_ROUTE_CONSTANTS,
         .values = {[VULKAN_MOE_ROUTE_INVOCATIONS] = invocations(program, INVOCATIONS),
-                   [VULKAN_MOE_ROUTE_SOFTMAX_ALL] = is_softmax_of_all(params)}};
+                   [VULKAN_MOE_ROUTE_SOFTMAX_ALL] = is_softmax_of_all(params),
+                   [VULKAN_MOE_ROUTE_FORM] = !params->weighed  ? VULKAN_MOE_ROUTE_SCORES
+                                             : params->sigmoid ? VULKAN_MOE_ROUTE_SIGMOID
+                                                               : VULKAN_MOE_ROUTE_SOFTMAX}};
     const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
     const struct vulkan_grid grid = {vulkan_recorder_rows(recorder, op->output), 1, 1};
     vulkan_recorder_dispatch(recorder, "moe_route", &constants, &push, sizeof push, grid, &touch);
+}
+
+void vulkan_record_head_route(struct vulkan_recorder *recorder)
+{
+    const struct plan_op *op = op_of(recorder);
+    const struct vulkan_tensor *out = &recorder->program->tensors[op->output];
+    const struct vulkan_head_route_push push = {.out = out->f32, .columns = out->columns};
+    const struct vulkan_row_task task = {op->stem, vulkan_recorder_rows(recorder, op->output),
+                                         out->columns, VULKAN_FORM_F32, 0};
+    const struct vulkan_touch touch = {.reads = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    recorder->grouped = PLAN_NONE;
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
 /* Sorts the pairs of `route` into tiles, unless they are sorted already: false. */

@@ -9,7 +9,12 @@
  * Before including, the includer defines the maximum number of experts, and SOFTMAX_ALL: a weight is
  * its share of all scores, not of the chosen ones:
  *     #define CHOICE_EXPERTS 1024
+ * and, unless the scores themselves are compared, what is compared in their place:
+ *     #define CHOICE_OF(scores, e) scores.at[e]
  */
+#ifndef CHOICE_OF
+#define CHOICE_OF(scores, e) scores.at[e]
+#endif
 const uint CHOSEN_MAX = 32;                    /* proto/limits.h */
 shared uvec4 choice_keys[CHOICE_EXPERTS / 4];  /* 0 after the last: precedes no score */
 shared float choice_scores[CHOSEN_MAX];        /* by place */
@@ -30,7 +35,7 @@ void choose_experts(MoeFloats scores, uint experts, uint chosen)
 {
     uint quads = (experts + 3) / 4;
     for (uint e = gl_LocalInvocationIndex; e < 4 * quads; e += gl_WorkGroupSize.x)
-        choice_keys[e / 4][e % 4] = e < experts ? choice_key(scores.at[e]) : 0;
+        choice_keys[e / 4][e % 4] = e < experts ? choice_key(CHOICE_OF(scores, e)) : 0;
     barrier();
     for (uint e = gl_LocalInvocationIndex; e < experts; e += gl_WorkGroupSize.x) {
         uvec4 key = uvec4(choice_keys[e / 4][e % 4]), before = uvec4(0);

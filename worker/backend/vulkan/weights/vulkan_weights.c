@@ -15,6 +15,7 @@
 #include "proto/must.h"
 #include "worker/backend/host/ggml_dequantize.h"
 #include "worker/backend/host/thread_pool.h"
+#include "worker/backend/host/weight_rows.h"
 #include "worker/backend/vulkan/device/vulkan_upload.h"
 #include "worker/backend/vulkan/weights/vulkan_kv_tables.h"
 #include "worker/backend/vulkan/weights/vulkan_padding.h"
@@ -167,11 +168,7 @@ static const uint8_t *typed_rows(const struct slice *slice, uint32_t first, uint
     uint32_t row = slice->first_row + first;
     if (!made)
         return (const uint8_t *)slice->part.data + row * slice->source_row_bytes;
-    for (uint32_t i = 0; i < count; i++)
-        weight_source_read(
-            &slice->part.source, slice->columns,
-            (struct weight_span){.row = slice->part.first_row + row + i, .count = slice->columns},
-            made + i * slice->typed_row_bytes);
+    weight_rows_read(&slice->part.source, slice->columns, slice->part.first_row + row, count, made);
     return made;
 }
 

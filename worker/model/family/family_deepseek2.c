@@ -1,0 +1,508 @@
+/*
+ * DeepSeek 2, 2.5, 3 and Kimi K2: attention over a latent (MLA), and mixtures of experts after some
+ * dense layers.
+ *
+ *   q = Wq . x for each head, or Wqb . norm(Wqa . x);  q[h] = plain | rotated
+ *   c | r = Wkva . x;  c = norm(c), r = rope(r): what is cached, of all heads
+ *   k[h] = Wk[h] . c | r,  v[h] = Wv[h] . c,  Wk[h] and Wv[h] being the rows of a head of Wkvb
+ *   x += Wo . concat over h of attention(q[h], k[h], v[h])
+ *
+ * Keys and values are never made. With the query (Wk[h]^T . plain) instead of plain, the scores are those
+ * of one cached row r | c that all heads share, and the sum of values is Wv[h] . (the sum of c): so
+ * attention has one KV head whose values are its keys (layer_config.latent), and each head's two products
+ * are those of a mixture that every row uses in order (head_route). The cache has kv_lora_rank +
+ * qk_rope_head_dim numbers a token and layer: 576 in all published models.
+ *
+ * The attention op sums r too, which nothing reads. On GPUs prompts are attended by the kernel for decodes,
+ * since heads of 576 fit no tile of matrix units; that was not measured. Where the checkpoint has Wkvb as
+ * one matrix, Wk is transposed at load.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "worker/model/build/dense_blocks.h"
+#include "worker/model/checkpoint/checkpoint_shared.h"
+#include "worker/model/checkpoint/family_list.h"
+#include "worker/model/gguf/checkpoint_gguf.h"
+#include "worker/model/gguf/checkpoint_gguf_experts.h"
+#include "worker/model/gguf/checkpoint_gguf_rope.h"
+#include "worker/model/hf/checkpoint_hf.h"
+#include "worker/model/hf/checkpoint_hf_rope.h"
+
+#define ROPE_BASE      10000.0f
+#define LATENT_EPSILON 1e-6f /* of the latents' norms, whatever the config says of the others */
+
+static const struct u32_range rank_range = {1, LIMIT_HIDDEN};
+static const struct u32_range dim_range = {1, LIMIT_HEAD_DIM};
+static const struct u32_range rope_range = {2, LIMIT_HEAD_DIM};
+
+/* --- both formats ----------------------------------------------------------------------------- */
+
+/* (0.1 * mscale_all * ln(factor) + 1)^2: YaRN's magnitude, in the scores instead of the rotation. */
+static float score_factor(float factor, float mscale_all)
+{
+    float magnitude =
+        factor > 1.0f && mscale_all > 0.0f ? 0.1f * mscale_all * logf(factor) + 1.0f : 1.0f;
+    return magnitude * magnitude;
+}
+
+/* The cache's head, and the scale of scores, from config->latent. */
+static void settle(struct checkpoint_keys *keys, float factor, struct model_config *config)
+{
+    const struct latent_config *latent = &config->latent;
+    uint64_t cached = (uint64_t)latent->columns + latent->rope_dims;
+    if (keys->result == RESULT_OK && cached > LIMIT_LATENT_COLUMNS)
+        checkpoint_keys_refuse(keys, RESULT_TOO_LARGE, "a latent of %llu columns, more than %u",
+                               (unsigned long long)cached, LIMIT_LATENT_COLUMNS);
+    if (keys->result == RESULT_OK && latent->plain_dims + latent->rope_dims > LIMIT_HEAD_DIM)
+        checkpoint_keys_refuse(keys, RESULT_TOO_LARGE, "heads of %u columns, more than %u",
+                               latent->plain_dims + latent->rope_dims, LIMIT_HEAD_DIM);
+    config->kv_heads = 1;
+    config->head_dim = (uint32_t)cached;
+    config->attention_scale = factor / sqrtf((float)(latent->plain_dims + latent->rope_dims));
+    for (uint32_t layer = 0; layer < config->layers; layer++) {
+        config->layer[layer].latent = true;
+        config->layer[layer].kv_heads = 0;
+    }
+}
+
+/* --- GGUF ------------------------------------------------------------------------------------- */
+
+/*
+ * GGUF metadata of the deepseek2 architecture. Files of today state a head's sizes as key_length_mla and
+ * value_length_mla, those of the cache as key_length and value_length, and have Wk and Wv as stacks, Wk
+ * transposed (attn_k_b, attn_v_b); older ones have the heads' sizes as key_length and value_length, and
+ * attn_kv_b.
+ *
+ * yarn_log_multiplier is 0.1 * mscale_all_dim, and mscale is taken for equal to mscale_all_dim, so that
+ * rotation has no magnitude.
+ *
+ * Source: llama.cpp, conversion/deepseek.py and src/models/deepseek2.cpp.
+ */
+static const char *const gguf_own_keys[] = {GGUF_EXPERT_KEYS, "attention.key_length",
+                                            "attention.value_length", "nextn_predict_layers", NULL};
+
+static void gguf_read_rope(struct checkpoint_keys *keys, struct model_config *config, float *factor)
+{
+    struct rope_scaling scaling;
+    checkpoint_gguf_read_scaling(keys, config, config->latent.rope_dims, ROPE_BASE, &scaling);
+    if (keys->result != RESULT_OK)
+        return;
+    if (scaling.kind == ROPE_KIND_YARN && scaling.mscale_all > 0.0f) {
+        *factor = score_factor(scaling.factor, scaling.mscale_all / 0.1f);
+        scaling.magnitude = 1.0f;
+    }
+    config->rope_count = 1;
+    config->ropes[0].pairing = ROPE_PAIRS_ADJACENT;
+    rope_scaling_apply(&scaling, &config->ropes[0]);
+}
+
+static void gguf_read_config(struct checkpoint_keys *keys, struct model_config *config)
+{
+    struct latent_config *latent = &config->latent;
+    float factor = 1.0f;
+    uint32_t ahead = checkpoint_keys_u32_or(keys, "nextn_predict_layers",
+                                            (struct u32_range){0, config->layers - 1}, 0);
+    config->layers -= ahead;
+    config->ahead_layers = ahead;
+    latent->columns = checkpoint_keys_u32(keys, "attention.kv_lora_rank", rank_range);
+    latent->query_columns = checkpoint_keys_u32_or(keys, "attention.q_lora_rank",
+                                                   (struct u32_range){0, LIMIT_HIDDEN}, 0);
+    latent->rope_dims = checkpoint_keys_u32(keys, "rope.dimension_count", rope_range);
+    struct u32_range any = {1, LIMIT_LATENT_COLUMNS};
+    uint32_t key = checkpoint_keys_u32_or(keys, "attention.key_length_mla", dim_range, 0);
+    uint32_t value = checkpoint_keys_u32_or(keys, "attention.value_length_mla", dim_range, 0);
+    key = key ? key : checkpoint_keys_u32(keys, "attention.key_length", any);
+    value = value ? value : checkpoint_keys_u32(keys, "attention.value_length", any);
+    if (keys->result == RESULT_OK && key <= latent->rope_dims)
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "heads of %u columns, of which %u rotate", key,
+                               latent->rope_dims);
+    latent->plain_dims = key - latent->rope_dims;
+    latent->value_dims = value;
+    checkpoint_gguf_read_experts(keys, &(const struct gguf_expert_terms){.epsilon = 1e-20f},
+                                 config);
+    gguf_read_rope(keys, config, &factor);
+    settle(keys, factor, config);
+}
+
+static const struct gguf_form gguf_deepseek2 = {
+    .own_keys = gguf_own_keys,
+    .read_config = gguf_read_config,
+};
+
+/* --- config.json ------------------------------------------------------------------------------ */
+
+/*
+ * deepseek_v2 chooses by softmax, of the groups whose best expert is best where topk_method is
+ * group_limited_greedy; deepseek_v3 and kimi_k2 by sigmoid and a bias, of the groups whose two best are
+ * best. Layers beyond num_hidden_layers, which predict further tokens, are left out.
+ *
+ * Source: transformers, configuration_ and modeling_ deepseek_v2.py and deepseek_v3.py; for keys that
+ * these ignore, the modeling_deepseek.py that deepseek-ai publishes with its checkpoints.
+ */
+static const char *const v2_model_types[] = {"deepseek_v2", NULL};
+static const char *const v3_model_types[] = {"deepseek_v3", "kimi_k2", NULL};
+static const char *const own_keys[] = {"num_local_experts", "num_experts", NULL};
+static const char *const prefixes[] = {"model.", NULL};
+
+static const struct tensor_name names[] = {
+    {"blk.*.attn_q_a.weight", "^layers.*.self_attn.q_a_proj.weight"},
+    {"blk.*.attn_q_a_norm.weight", "^layers.*.self_attn.q_a_layernorm.weight"},
+    {"blk.*.attn_q_b.weight", "^layers.*.self_attn.q_b_proj.weight"},
+    {"blk.*.attn_kv_a_mqa.weight", "^layers.*.self_attn.kv_a_proj_with_mqa.weight"},
+    {"blk.*.attn_kv_a_norm.weight", "^layers.*.self_attn.kv_a_layernorm.weight"},
+    {"blk.*.attn_kv_b.weight", "^layers.*.self_attn.kv_b_proj.weight"},
+    {"blk.*.exp_probs_b.bias", "^layers.*.mlp.gate.e_score_correction_bias"},
+    {"blk.*.ffn_gate_shexp.weight", "^layers.*.mlp.shared_experts.gate_proj.weight"},
+    {"blk.*.ffn_up_shexp.weight", "^layers.*.mlp.shared_experts.up_proj.weight"},
+    {"blk.*.ffn_down_shexp.weight", "^layers.*.mlp.shared_experts.down_proj.weight"},
+    {NULL, NULL},
+};
+
+/* A key whose null means 0. */
+static uint32_t count_or_null(struct checkpoint_keys *keys, const char *name, uint32_t most,
+                              uint32_t absent)
+{
+    if (json_value_member_is_null(keys->object, name))
+        return 0;
+    return checkpoint_keys_u32_or(keys, name, (struct u32_range){0, most}, absent);
+}
+
+/* What the scores are multiplied by, from the object that states the rotary embedding. */
+static float hf_score_factor(struct checkpoint_keys *keys)
+{
+    struct checkpoint_keys scaling = checkpoint_keys_enter(keys, "rope_parameters");
+    if (json_value_type(scaling.object) == JSON_ABSENT && scaling.result == RESULT_OK)
+        scaling = checkpoint_keys_enter(keys, "rope_scaling");
+    struct gguf_string type = checkpoint_keys_string_or_empty(&scaling, "rope_type");
+    if (type.length == 0)
+        type = checkpoint_keys_string_or_empty(&scaling, "type");
+    bool plain = type.length == 0 || checkpoint_keys_is(type, "default");
+    float factor =
+        checkpoint_keys_f32_or(&scaling, "factor", (struct f32_range){1e-4f, 1e4f}, 1.0f);
+    float all =
+        checkpoint_keys_f32_or(&scaling, "mscale_all_dim", (struct f32_range){0.0f, 1e3f}, 0.0f);
+    checkpoint_keys_leave(keys, &scaling);
+    return plain ? 1.0f : score_factor(factor, all);
+}
+
+static void hf_read_latent(struct checkpoint_keys *keys, struct model_config *config)
+{
+    config->latent = (struct latent_config){
+        .columns = checkpoint_keys_u32_or(keys, "kv_lora_rank", rank_range, 512),
+        .query_columns = count_or_null(keys, "q_lora_rank", LIMIT_HIDDEN, 1536),
+        .plain_dims = checkpoint_keys_u32_or(keys, "qk_nope_head_dim", dim_range, 128),
+        .rope_dims = checkpoint_keys_u32_or(keys, "qk_rope_head_dim", rope_range, 64),
+        .value_dims = checkpoint_keys_u32_or(keys, "v_head_dim", dim_range, 128),
+    };
+    checkpoint_hf_read_only_rope(
+        keys, config,
+        &(const struct hf_rope_terms){.base = ROPE_BASE, .head_dim = config->latent.rope_dims});
+    settle(keys, hf_score_factor(keys), config);
+}
+
+/* Defaults of the class. */
+struct expert_terms {
+    uint32_t count, chosen, feed_forward, shared, dense;
+};
+
+static void hf_read_experts(struct checkpoint_keys *keys, const struct expert_terms *terms,
+                            struct model_config *config)
+{
+    struct u32_range wide = {1, LIMIT_FEED_FORWARD}, counts = {1, LIMIT_EXPERTS};
+    struct u32_range chosen = {1, LIMIT_EXPERTS_CHOSEN};
+    struct expert_config *e = &config->experts;
+    e->count = checkpoint_keys_u32_or(keys, "n_routed_experts", counts, terms->count);
+    e->chosen = checkpoint_keys_u32_or(keys, "num_experts_per_tok", chosen, terms->chosen);
+    e->feed_forward =
+        checkpoint_keys_u32_or(keys, "moe_intermediate_size", wide, terms->feed_forward);
+    e->scale = checkpoint_keys_f32_or(keys, "routed_scaling_factor",
+                                      (struct f32_range){1e-4f, 1e4f}, e->scale);
+    uint64_t shared = (uint64_t)e->feed_forward *
+                      count_or_null(keys, "n_shared_experts", LIMIT_EXPERTS, terms->shared);
+    if (shared > LIMIT_FEED_FORWARD)
+        checkpoint_keys_refuse(keys, RESULT_TOO_LARGE, "shared experts of %llu columns",
+                               (unsigned long long)shared);
+    e->shared = (uint32_t)shared;
+    e->weighed = true;
+    checkpoint_settle_groups(keys, e);
+    checkpoint_settle_experts(keys, config);
+    checkpoint_keys_expect_neutral(keys, "moe_layer_freq", 1);
+    uint32_t dense = count_or_null(keys, "first_k_dense_replace", LIMIT_LAYERS, terms->dense);
+    for (uint32_t layer = dense; layer < config->layers; layer++)
+        config->layer[layer].experts = true;
+}
+
+static void read_v2(struct checkpoint_keys *keys, struct model_config *config)
+{
+    struct gguf_string method = checkpoint_keys_string_or_empty(keys, "topk_method");
+    bool grouped = checkpoint_keys_is(method, "group_limited_greedy");
+    if (method.length > 0 && !grouped && !checkpoint_keys_is(method, "greedy"))
+        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "topk_method \"%.*s\" is not supported",
+                               (int)(method.length < 64 ? method.length : 64), method.bytes);
+    checkpoint_keys_expect_neutral(keys, "norm_topk_prob", 0);
+    config->experts = (struct expert_config){.scale = 1.0f, .group_best = 1};
+    if (grouped) {
+        config->experts.groups = count_or_null(keys, "n_group", LIMIT_EXPERTS, 0);
+        config->experts.groups_chosen = count_or_null(keys, "topk_group", LIMIT_EXPERTS, 0);
+    }
+    hf_read_latent(keys, config);
+    hf_read_experts(keys,
+                    &(const struct expert_terms){
+                        .count = 64, .chosen = 8, .feed_forward = 1407, .shared = 2, .dense = 0},
+                    config);
+    config->ropes[0].pairing = ROPE_PAIRS_ADJACENT;
+}
+
+static void read_v3(struct checkpoint_keys *keys, struct model_config *config)
+{
+    config->experts = (struct expert_config){
+        .sigmoid = true,
+        .choice_bias = true,
+        .normalized = checkpoint_keys_bool_or(keys, "norm_topk_prob", true),
+        .epsilon = 1e-20f,
+        .scale = 2.5f,
+        .groups = count_or_null(keys, "n_group", LIMIT_EXPERTS, 8),
+        .groups_chosen = count_or_null(keys, "topk_group", LIMIT_EXPERTS, 4),
+        .group_best = 2,
+    };
+    hf_read_latent(keys, config);
+    hf_read_experts(keys,
+                    &(const struct expert_terms){
+                        .count = 256, .chosen = 8, .feed_forward = 2048, .shared = 1, .dense = 3},
+                    config);
+    config->ahead_layers = count_or_null(keys, "num_nextn_predict_layers", LIMIT_LAYERS, 1);
+    if (checkpoint_keys_bool_or(keys, "rope_interleave", true))
+        config->ropes[0].pairing = ROPE_PAIRS_ADJACENT;
+}
+
+static const struct hf_form hf_deepseek_v2 = {
+    .model_types = v2_model_types,
+    .defaults = {.layers = 32,
+                 .hidden = 4096,
+                 .feed_forward = 11008,
+                 .heads = 32,
+                 .head_dim = 64,
+                 .vocab_tokens = 102400,
+                 .norm_epsilon = 1e-6f},
+    .activation_key = "hidden_act",
+    .activation = "silu",
+    .own_keys = own_keys,
+    .naming = {names, checkpoint_hf_usual_names, prefixes, NULL},
+    .read_config = read_v2,
+};
+
+static const struct hf_form hf_deepseek_v3 = {
+    .model_types = v3_model_types,
+    .defaults = {.layers = 61,
+                 .hidden = 7168,
+                 .feed_forward = 18432,
+                 .heads = 128,
+                 .head_dim = 64,
+                 .vocab_tokens = 129280,
+                 .norm_epsilon = 1e-6f},
+    .activation_key = "hidden_act",
+    .activation = "silu",
+    .own_keys = own_keys,
+    .naming = {names, checkpoint_hf_usual_names, prefixes, NULL},
+    .read_config = read_v3,
+};
+
+/* --- ops -------------------------------------------------------------------------------------- */
+
+struct latent_tensors {
+    struct dense_tensors dense;  /* `attended`: [rows, heads * value_dims] */
+    plan_tensor_id route;        /* of heads */
+    plan_tensor_id query_latent; /* [rows, query_columns] */
+    plan_tensor_id heads;        /* [rows, heads * (plain_dims + rope_dims)] */
+    plan_tensor_id plain;        /* [rows, heads * plain_dims] */
+    plan_tensor_id latent_heads; /* [rows, heads * columns]: of queries, then of the sums */
+    plan_tensor_id queries;      /* [rows, heads * (rope_dims + columns)] */
+    plan_tensor_id keys;         /* [rows, rope_dims + columns] */
+    plan_tensor_id sums;         /* as the queries */
+};
+
+static struct dense_tensors add_dense(struct plan_builder *b, const struct model_config *c,
+                                      enum plan_rows rows)
+{
+    return (struct dense_tensors){
+        .residual = plan_builder_tensor(b, rows, c->hidden),
+        .normed = plan_builder_tensor(b, rows, c->hidden),
+        .attended = plan_builder_tensor(b, rows, c->heads * c->latent.value_dims),
+        .gate_up = plan_builder_tensor(b, rows, 2 * c->feed_forward),
+        .gated = plan_builder_tensor(b, rows, c->feed_forward),
+        .experts = expert_blocks_add_tensors(b, c, rows),
+    };
+}
+
+static struct latent_tensors add_tensors(struct plan_builder *b, const struct model_config *c)
+{
+    const enum plan_rows rows = PLAN_ROWS_STEP;
+    const struct latent_config *l = &c->latent;
+    struct latent_tensors t = {
+        .dense = add_dense(b, c, rows),
+        .route = plan_builder_tensor(b, rows, 2 * c->heads),
+        .heads = plan_builder_tensor(b, rows, c->heads * (l->plain_dims + l->rope_dims)),
+        .plain = plan_builder_tensor(b, rows, c->heads * l->plain_dims),
+        .latent_heads = plan_builder_tensor(b, rows, c->heads * l->columns),
+        .queries = plan_builder_tensor(b, rows, c->heads * c->head_dim),
+        .keys = plan_builder_tensor(b, rows, c->head_dim),
+        .sums = plan_builder_tensor(b, rows, c->heads * c->head_dim),
+    };
+    if (l->query_columns > 0)
+        t.query_latent = plan_builder_tensor(b, rows, l->query_columns);
+    return t;
+}
+
+static struct linear_weights one(plan_weight_id weight)
+{
+    return (struct linear_weights){weight, PLAN_NONE, PLAN_NONE};
+}
+
+/* Of norms that have an epsilon of their own. */
+static float norm_scale(const struct model_config *c)
+{
+    return sqrtf(c->norm_epsilon / LATENT_EPSILON);
+}
+
+static void list_keys(struct plan_builder *b, const struct model_config *c, uint32_t layer,
+                      const struct latent_tensors *t)
+{
+    char name[STORED_NAME_BYTES];
+    const struct latent_config *l = &c->latent;
+    const struct column_slice whole = {0, 1, c->head_dim};
+    const struct column_slice latent = {l->rope_dims, 1, l->columns};
+    uint32_t rows = l->columns + l->rope_dims;
+    snprintf(name, sizeof name, "blk.%u.attn_kv_a_mqa.weight", layer);
+    struct linear_weights weights = {
+        plan_builder_rows(b, (struct row_range){rows, l->columns, l->rope_dims}, c->hidden, name),
+        plan_builder_rows(b, (struct row_range){rows, 0, l->columns}, c->hidden, name), PLAN_NONE};
+    plan_ops_linear(b, t->dense.normed, weights, t->keys);
+    plan_ops_head_norm_scaled(
+        b, t->keys, latent,
+        plan_builder_vector(b, l->columns, "blk.%u.attn_kv_a_norm.weight", layer), norm_scale(c));
+    plan_ops_rope(b, t->keys, whole, layer);
+    plan_ops_kv_write(b, t->keys, (struct qkv_slices){.keys = whole, .values = whole}, layer);
+}
+
+/* The stacks of a head's Wk, transposed, and Wv. */
+static void find_heads(struct plan_builder *b, const struct model_config *c, uint32_t layer,
+                       plan_weight_id *keys, plan_weight_id *values)
+{
+    char name[STORED_NAME_BYTES];
+    const struct latent_config *l = &c->latent;
+    uint32_t both = l->plain_dims + l->value_dims;
+    if (plan_builder_has(b, "blk.%u.attn_k_b.weight", layer)) {
+        snprintf(name, sizeof name, "blk.%u.attn_k_b.weight", layer);
+        *keys = plan_builder_stack(b, c->heads, l->columns, l->plain_dims, name);
+        snprintf(name, sizeof name, "blk.%u.attn_v_b.weight", layer);
+        *values = plan_builder_stack(b, c->heads, l->value_dims, l->columns, name);
+        return;
+    }
+    snprintf(name, sizeof name, "blk.%u.attn_kv_b.weight", layer);
+    *keys = plan_builder_head_columns(b, c->heads, (struct row_range){both, 0, l->plain_dims},
+                                      l->columns, name);
+    *values = plan_builder_head_rows(
+        b, c->heads, (struct row_range){both, l->plain_dims, l->value_dims}, l->columns, name);
+}
+
+static void list_queries(struct plan_builder *b, const struct model_config *c, uint32_t layer,
+                         plan_weight_id keys, const struct latent_tensors *t)
+{
+    const struct latent_config *l = &c->latent;
+    uint32_t rows = c->heads * (l->plain_dims + l->rope_dims);
+    if (l->query_columns == 0) {
+        plan_ops_linear(b, t->dense.normed,
+                        one(plan_builder_matrix(b, rows, c->hidden, "blk.%u.attn_q.weight", layer)),
+                        t->heads);
+    } else {
+        plan_ops_linear(b, t->dense.normed,
+                        one(plan_builder_matrix(b, l->query_columns, c->hidden,
+                                                "blk.%u.attn_q_a.weight", layer)),
+                        t->query_latent);
+        plan_ops_rms_norm_scaled(
+            b, t->query_latent,
+            plan_builder_vector(b, l->query_columns, "blk.%u.attn_q_a_norm.weight", layer),
+            norm_scale(c), t->query_latent);
+        plan_ops_linear(
+            b, t->query_latent,
+            one(plan_builder_matrix(b, rows, l->query_columns, "blk.%u.attn_q_b.weight", layer)),
+            t->heads);
+    }
+    plan_ops_take_heads(b, t->heads, (struct take_heads_params){c->heads, 0}, t->plain);
+    plan_ops_moe_linear(b, t->plain, t->route, one(keys), t->latent_heads);
+    plan_ops_join_heads(b, t->heads, t->latent_heads,
+                        (struct join_heads_params){c->heads, l->plain_dims}, t->queries);
+    plan_ops_rope(b, t->queries, (struct column_slice){0, c->heads, c->head_dim}, layer);
+}
+
+static void list_attention(struct plan_builder *b, const struct model_config *c, uint32_t layer,
+                           const struct latent_tensors *t)
+{
+    plan_weight_id keys, values;
+    const struct qkv_slices slices = {.queries = {0, c->heads, c->head_dim}};
+    find_heads(b, c, layer, &keys, &values);
+    plan_ops_rms_norm(b, t->dense.residual,
+                      plan_builder_vector(b, c->hidden, "blk.%u.attn_norm.weight", layer),
+                      t->dense.normed);
+    list_keys(b, c, layer, t);
+    list_queries(b, c, layer, keys, t);
+    plan_ops_attention(b, t->queries, slices, layer, t->sums);
+    plan_ops_take_heads(b, t->sums, (struct take_heads_params){c->heads, c->latent.rope_dims},
+                        t->latent_heads);
+    plan_ops_moe_linear(b, t->latent_heads, t->route, one(values), t->dense.attended);
+}
+
+/* What follows attention in a layer. */
+static void list_rest(struct plan_builder *b, const struct model_config *c, uint32_t layer,
+                      const struct dense_tensors *t)
+{
+    plan_ops_linear_add(b, t->attended,
+                        plan_builder_matrix(b, c->hidden, c->heads * c->latent.value_dims,
+                                            "blk.%u.attn_output.weight", layer),
+                        t->residual);
+    dense_blocks_list_feed_forward(
+        b, c, &(const struct dense_form){.experts = {.gate = {.activation = GATE_SILU}}}, layer, t);
+}
+
+static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config *c)
+{
+    struct latent_tensors step = add_tensors(b, c);
+    struct dense_tensors last = add_dense(b, c, PLAN_ROWS_LOGITS);
+    plan_tensor_id logits = plan_builder_tensor(b, PLAN_ROWS_LOGITS, c->vocab_tokens);
+    plan_weight_id embedding =
+        plan_builder_matrix(b, c->vocab_tokens, c->hidden, "token_embd.weight");
+    plan_weight_id output = plan_builder_output_matrix(b, c, embedding);
+    for (uint32_t layer = 0; layer < c->ahead_layers; layer++)
+        plan_builder_leave_layer(b, c->layers + layer);
+    plan_builder_use_in_config(b, "rope_freqs.weight");
+    plan_ops_head_route(b, step.route);
+    plan_ops_embed_rows(b, embedding, step.dense.residual);
+    for (uint32_t layer = 0; layer < c->layers; layer++) {
+        const struct dense_tensors *t = &step.dense;
+        list_attention(b, c, layer, &step);
+        if (layer + 1 == c->layers) {
+            plan_ops_gather_rows(b, t->residual, last.residual);
+            plan_ops_gather_rows(b, t->attended, last.attended);
+            t = &last;
+        }
+        list_rest(b, c, layer, t);
+    }
+    plan_ops_rms_norm(b, last.residual, plan_builder_vector(b, c->hidden, "output_norm.weight"),
+                      last.normed);
+    plan_ops_linear(b, last.normed, one(output), logits);
+    return logits;
+}
+
+const struct model_family family_deepseek2 = {
+    .architecture = "deepseek2",
+    .gguf = &gguf_deepseek2,
+    .hf = &hf_deepseek_v2,
+    .list_ops = list_ops,
+};
+
+const struct model_family family_deepseek_v3 = {
+    .architecture = "deepseek_v3",
+    .hf = &hf_deepseek_v3,
+    .list_ops = list_ops,
+};
