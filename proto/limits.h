@@ -307,6 +307,10 @@
 /* position of a temporal patch after the first one of its video: 9 hours of Qwen2.5-VL's two a second.
  * Rotary angles are exact to a million positions */
 #define LIMIT_VIDEO_TIME (1u << 16)
+/* frames of one video that are shown; Qwen's processors sample at most as many */
+#define LIMIT_VIDEO_FRAMES 768u
+/* resized pixels of the shown frames of one video: 768 of Qwen2-VL's smallest */
+#define LIMIT_VIDEO_PIXELS (80u << 20)
 /* pixels of one request in the slab; --slab-bytes usually binds earlier */
 #define LIMIT_REQUEST_IMAGE_BYTES (1u << 30)
 /* maximum of --vision-cache-size; the list is walked for every image */

@@ -1,10 +1,12 @@
 /*
  * A checkpoint whose vision part cannot be used is served as a text model with a warning: texts are
- * answered, and an image gets a 400. Its settings are never guessed.
+ * answered, and an image gets a 400. Its settings are never guessed. Likewise, only videos are refused
+ * if it is those that cannot be used.
  */
 #include "frontend/assets/vision_assets.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -30,6 +32,40 @@ static enum result find_places(const struct chat_template *template,
     if (!vision->form.type)
         return error_set(error, RESULT_UNSUPPORTED, "its chat template has no place for them");
     return RESULT_OK;
+}
+
+/* Finds the places of videos, once those of images are found. Qwen3-VL's text replaces the marks
+ * around the placeholder too, if the template writes them. */
+static enum result find_video_places(const struct chat_template *template,
+                                     const struct tokenizer *tokenizer,
+                                     struct vision_assets *vision, struct error_text *error)
+{
+    struct video_processor *video = &vision->video;
+    char framed[sizeof video->marker];
+    int32_t soft_token = tokenizer_find_token(tokenizer, video->soft, strlen(video->soft));
+    if (soft_token < 0)
+        return error_set(error, RESULT_INVALID, "its tokenizer has no %s", video->soft);
+    vision->video_soft_token = (uint32_t)soft_token;
+    int length = snprintf(framed, sizeof framed, "%s%s%s", video->begin, video->soft, video->end);
+    must(length > 0 && (size_t)length < sizeof framed);
+    if (image_form_shows(template, VIDEO_FORM_TYPE, framed))
+        memcpy(video->marker, framed, sizeof framed);
+    else if (!image_form_shows(template, VIDEO_FORM_TYPE, video->marker))
+        return error_set(error, RESULT_UNSUPPORTED, "its chat template has no place for them");
+    return RESULT_OK;
+}
+
+/* `result`: of opening the processor of videos. */
+static void finish_videos(enum result result, const struct chat_template *template,
+                          const struct tokenizer *tokenizer, struct vision_assets *vision,
+                          struct error_text *error)
+{
+    if (result == RESULT_OK && vision->video.rule != VIDEO_RULE_NONE)
+        result = find_video_places(template, tokenizer, vision, error);
+    if (result == RESULT_OK)
+        return;
+    log_info("videos are refused for this model: %s", error->text);
+    vision->video.rule = VIDEO_RULE_NONE;
 }
 
 /* Takes the result of opening the processor. Returns the assets, or NULL after a warning. */
@@ -80,7 +116,11 @@ struct vision_assets *vision_assets_open_mmproj(const char *model, const char *m
     gguf_file_close(tower);
     mapped_file_close(&mapped[0]);
     mapped_file_close(&mapped[1]);
-    return finish(result, template, tokenizer, vision, &error);
+    video_processor_open_published(&vision->processor, &vision->video);
+    vision = finish(result, template, tokenizer, vision, &error);
+    if (vision)
+        finish_videos(RESULT_OK, template, tokenizer, vision, &error);
+    return vision;
 }
 
 struct vision_assets *vision_assets_open(const char *folder, const struct chat_template *template,
@@ -92,6 +132,11 @@ struct vision_assets *vision_assets_open(const char *folder, const struct chat_t
         return NULL;
     struct vision_assets *vision = must_alloc(1, sizeof *vision);
     enum result result = image_processor_open_folder(folder_fd, &vision->processor, &error);
+    vision = finish(result, template, tokenizer, vision, &error);
+    if (vision) {
+        result = video_processor_open_folder(folder_fd, &vision->processor, &vision->video, &error);
+        finish_videos(result, template, tokenizer, vision, &error);
+    }
     close(folder_fd);
-    return finish(result, template, tokenizer, vision, &error);
+    return vision;
 }

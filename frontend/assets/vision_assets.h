@@ -7,6 +7,7 @@
 
 #include "frontend/image/image_processor.h"
 #include "frontend/image/image_set.h"
+#include "frontend/image/video_processor.h"
 #include "frontend/prompt/image_form.h"
 #include "frontend/prompt/tokenizer/tokenizer.h"
 
@@ -14,7 +15,9 @@
 struct vision_assets {
     struct image_processor processor;
     struct image_form form;
-    uint32_t soft_token; /* the placeholder's id */
+    uint32_t soft_token;          /* the placeholder's id */
+    struct video_processor video; /* VIDEO_RULE_NONE: no videos */
+    uint32_t video_soft_token;
     struct image_budget budget;
 };
 

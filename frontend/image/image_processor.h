@@ -42,6 +42,14 @@ enum image_family {
     IMAGE_FAMILY_PIXTRAL /* mistral3, pixtral: aspect kept, a token after each line */
 };
 
+/* How videos are sampled and placed (video_processor.h). */
+enum video_rule {
+    VIDEO_RULE_NONE,
+    VIDEO_RULE_QWEN2,   /* qwen2_vl: temporal patches are one apart */
+    VIDEO_RULE_QWEN2_5, /* qwen2_5_vl: they are apart by seconds */
+    VIDEO_RULE_QWEN3    /* qwen3_vl, qwen3_5 and their mixtures: each has its time as text */
+};
+
 /* Texts of the marker and of its replacement; empty if the family has none. */
 struct image_tokens {
     char marker[LIMIT_IMAGE_MARKER_BYTES]; /* the template writes it once for an image */
@@ -90,6 +98,7 @@ struct image_processor {
     float scale[IMAGE_CHANNELS];
     float bias[IMAGE_CHANNELS];
     struct image_tokens tokens;
+    enum video_rule video_rule;
     struct keyed_hash_key hash_key;
 };
 

@@ -102,6 +102,13 @@ static void open_qwen(struct mmproj_settings *s, uint32_t least, uint32_t most,
 static void open_qwen2(struct mmproj_settings *s, struct image_processor *p)
 {
     open_qwen(s, 56 * 56, 28 * 28 * 16384, p);
+    p->video_rule = VIDEO_RULE_QWEN2;
+}
+
+static void open_qwen2_5(struct mmproj_settings *s, struct image_processor *p)
+{
+    open_qwen2(s, p);
+    p->video_rule = VIDEO_RULE_QWEN2_5;
 }
 
 /* Bounds are those of the published models. */
@@ -124,6 +131,7 @@ static void open_paddleocr(struct mmproj_settings *s, struct image_processor *p)
 static void open_qwen3(struct mmproj_settings *s, struct image_processor *p)
 {
     open_qwen(s, 256 * 256, 4096 * 4096, p);
+    p->video_rule = VIDEO_RULE_QWEN3;
 }
 
 /* Sets the side of a tile and its placeholders. */
@@ -313,7 +321,7 @@ static const struct {
     {"mlp", {"llama", "qwen2", "phi3", "gemma"}, true, open_mlp},
     {"pixtral", {"llama", "mistral3"}, false, open_pixtral},
     {"qwen2vl_merger", {"qwen2vl"}, false, open_qwen2},
-    {"qwen2.5vl_merger", {"qwen2vl"}, false, open_qwen2},
+    {"qwen2.5vl_merger", {"qwen2vl"}, false, open_qwen2_5},
     {"qwen3vl_merger", {"qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe"}, false, open_qwen3},
 };
 

@@ -696,30 +696,31 @@ static const struct {
     const char *model_type;
     const char *vision_type;
     enum image_family family;
+    enum video_rule videos;
     void (*open)(struct settings *s, struct image_processor *p);
 } model_types[] = {
-    {"qwen2_vl", NULL, IMAGE_FAMILY_QWEN, open_qwen},
-    {"qwen2_5_vl", NULL, IMAGE_FAMILY_QWEN, open_qwen},
-    {"qwen3_vl", NULL, IMAGE_FAMILY_QWEN, open_qwen},
-    {"qwen3_vl_moe", NULL, IMAGE_FAMILY_QWEN, open_qwen},
-    {"qwen3_5", NULL, IMAGE_FAMILY_QWEN, open_qwen},
-    {"qwen3_5_moe", NULL, IMAGE_FAMILY_QWEN, open_qwen},
-    {"glm4v", NULL, IMAGE_FAMILY_QWEN, open_glm4v},
-    {"glm_ocr", NULL, IMAGE_FAMILY_QWEN, open_glm4v},
-    {"paddleocr_vl", NULL, IMAGE_FAMILY_QWEN, open_paddleocr},
-    {"gemma3", NULL, IMAGE_FAMILY_GEMMA3, open_gemma3},
-    {"gemma4", NULL, IMAGE_FAMILY_GEMMA4, open_gemma4},
-    {"idefics3", NULL, IMAGE_FAMILY_IDEFICS3, open_idefics3},
-    {"smolvlm", NULL, IMAGE_FAMILY_IDEFICS3, open_idefics3},
-    {"mistral3", NULL, IMAGE_FAMILY_PIXTRAL, open_mistral3},
-    {"llava", "pixtral", IMAGE_FAMILY_PIXTRAL, open_pixtral},
-    {"llava", NULL, IMAGE_FAMILY_LLAVA, open_llava},
-    {"llava_next", NULL, IMAGE_FAMILY_MOSAIC, open_llava_next},
-    {"llava_onevision", NULL, IMAGE_FAMILY_MOSAIC, open_llava_onevision},
-    {"internvl", NULL, IMAGE_FAMILY_TILES, open_internvl},
-    {"aya_vision", NULL, IMAGE_FAMILY_TILES, open_aya},
-    {"lfm2_vl", NULL, IMAGE_FAMILY_APART, open_lfm2_vl},
-    {"cohere2_vision", NULL, IMAGE_FAMILY_TILES, open_cohere2},
+    {"qwen2_vl", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_QWEN2, open_qwen},
+    {"qwen2_5_vl", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_QWEN2_5, open_qwen},
+    {"qwen3_vl", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_QWEN3, open_qwen},
+    {"qwen3_vl_moe", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_QWEN3, open_qwen},
+    {"qwen3_5", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_QWEN3, open_qwen},
+    {"qwen3_5_moe", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_QWEN3, open_qwen},
+    {"glm4v", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_NONE, open_glm4v},
+    {"glm_ocr", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_NONE, open_glm4v},
+    {"paddleocr_vl", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_NONE, open_paddleocr},
+    {"gemma3", NULL, IMAGE_FAMILY_GEMMA3, VIDEO_RULE_NONE, open_gemma3},
+    {"gemma4", NULL, IMAGE_FAMILY_GEMMA4, VIDEO_RULE_NONE, open_gemma4},
+    {"idefics3", NULL, IMAGE_FAMILY_IDEFICS3, VIDEO_RULE_NONE, open_idefics3},
+    {"smolvlm", NULL, IMAGE_FAMILY_IDEFICS3, VIDEO_RULE_NONE, open_idefics3},
+    {"mistral3", NULL, IMAGE_FAMILY_PIXTRAL, VIDEO_RULE_NONE, open_mistral3},
+    {"llava", "pixtral", IMAGE_FAMILY_PIXTRAL, VIDEO_RULE_NONE, open_pixtral},
+    {"llava", NULL, IMAGE_FAMILY_LLAVA, VIDEO_RULE_NONE, open_llava},
+    {"llava_next", NULL, IMAGE_FAMILY_MOSAIC, VIDEO_RULE_NONE, open_llava_next},
+    {"llava_onevision", NULL, IMAGE_FAMILY_MOSAIC, VIDEO_RULE_NONE, open_llava_onevision},
+    {"internvl", NULL, IMAGE_FAMILY_TILES, VIDEO_RULE_NONE, open_internvl},
+    {"aya_vision", NULL, IMAGE_FAMILY_TILES, VIDEO_RULE_NONE, open_aya},
+    {"lfm2_vl", NULL, IMAGE_FAMILY_APART, VIDEO_RULE_NONE, open_lfm2_vl},
+    {"cohere2_vision", NULL, IMAGE_FAMILY_TILES, VIDEO_RULE_NONE, open_cohere2},
 };
 
 enum result image_processor_open(const struct image_processor_files *files,
@@ -748,6 +749,7 @@ enum result image_processor_open(const struct image_processor_files *files,
         settings_steps(&s);
         model_types[i].open(&s, processor);
         processor->family = s.result == RESULT_OK ? model_types[i].family : IMAGE_FAMILY_NONE;
+        processor->video_rule = model_types[i].videos;
         processor->hash_key = keyed_hash_random_key();
         return s.result;
     }

@@ -50,7 +50,7 @@ static bool shows_strings(const struct chat_template *template)
     return shows;
 }
 
-static bool shows_images(const struct chat_template *template, const char *type, const char *marker)
+bool image_form_shows(const struct chat_template *template, const char *type, const char *marker)
 {
     cJSON *content = cJSON_CreateArray();
     cJSON *image = cJSON_CreateObject();
@@ -69,7 +69,7 @@ struct image_form image_form_find(const struct chat_template *template, const ch
     static const char *const types[] = {"image", "image_url"};
     struct image_form form = {.texts_are_lists = !shows_strings(template)};
     for (size_t i = 0; i < sizeof types / sizeof types[0] && !form.type; i++) {
-        if (shows_images(template, types[i], marker))
+        if (image_form_shows(template, types[i], marker))
             form.type = types[i];
     }
     return form;

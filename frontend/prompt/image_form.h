@@ -26,6 +26,12 @@ struct image_form {
 /* Found by rendering an image in each form and searching the output for the marker. */
 struct image_form image_form_find(const struct chat_template *template, const char *marker);
 
+/* The type of a video's part, in templates and in checked messages. */
+#define VIDEO_FORM_TYPE "video"
+
+/* True if the template writes `marker` once for a part of this type. */
+bool image_form_shows(const struct chat_template *template, const char *type, const char *marker);
+
 /* Converts checked messages, whose images are {"type": "image"} parts of content lists, to the
  * form. RESULT_OUT_OF_MEMORY leaves some unchanged. */
 enum result image_form_apply(const struct image_form *form, struct cJSON *messages) RESULT_CHECKED;

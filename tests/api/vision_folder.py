@@ -23,6 +23,10 @@ QWEN = {
     "processor": {"image_processor_type": "Qwen2VLImageProcessor", "patch_size": 4, "merge_size": 2,
                   "temporal_patch_size": 2, "min_pixels": 64, "max_pixels": 4096},
 }
+FILM = QWEN | {  # with videos
+    "special": QWEN["special"] | {"<|video_pad|>": 92},
+    "video_marker": "<|vision_start|><|video_pad|><|vision_end|>",
+}
 GLM = {
     "special": {"<|begin_of_image|>": 89, "<|end_of_image|>": 90, "<|image|>": 91},
     "marker": "<|begin_of_image|><|image|><|end_of_image|>",
@@ -90,7 +94,7 @@ FIRST_CHARACTER = 3
 TEMPLATE = (
     "{%- for message in messages -%}<|im_start|>{{ message.role }}:"
     "{%- if message.content is string -%}{{ message.content }}{%- elif message.content -%}{%- for part in message.content -%}"
-    "{%- if part.type == 'image' -%}MARKER"
+    "{%- if part.type == 'image' -%}MARKER{%- elif part.type == 'video' -%}VIDEO"
     "{%- else -%}{{ part.text }}{%- endif -%}{%- endfor -%}{%- endif -%}<|im_end|>{%- endfor -%}"
     "{%- if add_generation_prompt -%}<|im_start|>assistant:{%- endif -%}"
 )
@@ -106,13 +110,19 @@ def add_assets(folder, form):
     """Adds tokenizer, template and processor settings to a folder with weights and config.json."""
     files = {
         "tokenizer.json": tokenizer(SPECIAL | form["special"], CHARACTERS + form.get("characters", "")),
-        "tokenizer_config.json": {"chat_template": TEMPLATE.replace("MARKER", form["marker"]), "eos_token": "<|im_end|>"},
+        "tokenizer_config.json": {"chat_template": template(form), "eos_token": "<|im_end|>"},
         "generation_config.json": {"eos_token_id": [94], "do_sample": False},
         "preprocessor_config.json": form["processor"],
     }
+    if "video" in form:
+        files["video_preprocessor_config.json"] = form["video"]
     for name, content in files.items():
         (folder / name).write_text(json.dumps(content), encoding="utf-8")
     return folder
+
+
+def template(form):
+    return TEMPLATE.replace("MARKER", form["marker"]).replace("VIDEO", form.get("video_marker", ""))
 
 
 def tokenizer(special, characters=CHARACTERS):
@@ -131,9 +141,17 @@ def tokenizer(special, characters=CHARACTERS):
 
 
 def png(width, height, colour):
+    return png_of_rows(width, height, (b"\0" + bytes(colour) * width) * height)
+
+
+def png_of_frame(frame):
+    """Of a numpy array u8 [height, width, 3]."""
+    return png_of_rows(frame.shape[1], frame.shape[0], b"".join(b"\0" + row.tobytes() for row in frame))
+
+
+def png_of_rows(width, height, rows):
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    rows = (b"\0" + bytes(colour) * width) * height
     return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
             + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 

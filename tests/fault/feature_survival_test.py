@@ -120,7 +120,7 @@ def test_damaged_records_are_dropped(server, damage):
     path = next(name for name in glob.glob(f"/proc/{pid}/fd/*") if "memfd:shoal-kv" in os.readlink(name))
     records, count = image_records(path)
     assert count >= 4
-    at = {"commit": 3, "hash": 16, "rows": 64}[damage]
+    at = {"commit": 3, "hash": 16, "rows": 68}[damage]
     with open(path, "r+b") as vault:
         for number in range(4):
             vault.seek(records + number * IMAGE_RECORD_BYTES + at)

@@ -94,16 +94,21 @@ out:
     return result;
 }
 
+static const char *type_of(const cJSON *part)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(part, "type"));
+}
+
 static bool is_image_part(const cJSON *part)
 {
-    const cJSON *type = cJSON_GetObjectItemCaseSensitive(part, "type");
-    return cJSON_IsString(type) && request_images_is_type(type->valuestring);
+    const char *type = type_of(part);
+    return type && request_images_is_type(type);
 }
 
 static bool is_document_part(const cJSON *part)
 {
-    const cJSON *type = cJSON_GetObjectItemCaseSensitive(part, "type");
-    return cJSON_IsString(type) && request_documents_is_type(type->valuestring);
+    const char *type = type_of(part);
+    return type && request_documents_is_type(type);
 }
 
 static bool has_part(const cJSON *parts, bool (*is_one)(const cJSON *part))
@@ -150,11 +155,11 @@ static enum result parts_make(const cJSON *parts, const struct place *at, cJSON 
         if (is_image_part(part)) {
             if (!at->takes_images)
                 return api_error_invalid(error, place,
-                                         "images are allowed in messages of the roles user and "
-                                         "tool only");
+                                         "images and videos are allowed in messages of the roles "
+                                         "user and tool only");
             at->images->of_tool = at->of_tool;
             result = request_images_add(at->images, part, place, error);
-            made = result == RESULT_OK ? request_images_part() : NULL;
+            made = result == RESULT_OK ? request_images_part(type_of(part)) : NULL;
         } else if (is_document_part(part)) {
             result = document_make(part, at, place, list, error);
             if (result == RESULT_OK)

@@ -14,6 +14,8 @@
 #include <string.h>
 
 #include "frontend/api/generation/context_error.h"
+#include "frontend/api/generation/image_costs.h"
+#include "frontend/api/generation/video_prepare.h"
 #include "frontend/assets/vision_assets.h"
 #include "frontend/base/cancel_flag.h"
 #include "frontend/image/image_reader.h"
@@ -21,6 +23,7 @@
 
 struct work_image {
     const struct request_image *named;
+    struct video_work *video; /* NULL: an image, with these: */
     struct file_bytes file;
     struct image_header header;
     struct image_plan plan;
@@ -31,8 +34,11 @@ struct image_work {
     const struct media_policy *media;
     const struct image_reader *reader; /* parse_context's, like the next */
     const atomic_bool *cancelled;
+    struct video_means means;
     uint32_t count;
-    uint32_t record_count; /* an image has one, or another one for the whole image apart */
+    uint32_t
+        record_count; /* an image has one, or another one for the whole image apart; a video one
+                            * for each temporal patch */
     struct image_record records[LIMIT_REQUEST_RECORDS]; /* [record_count] */
     struct work_image images[];
 };
@@ -68,8 +74,14 @@ static enum result cancel_check(const struct image_work *work, struct api_error 
 static bool any_is_remote(const struct request_images *images)
 {
     for (uint32_t i = 0; i < images->count; i++) {
-        if (image_source_is_remote(images->items[i].naming, images->items[i].name))
+        const struct request_image *image = &images->items[i];
+        if (image->name && image_source_is_remote(image->naming, image->name))
             return true;
+        for (uint32_t f = 0; image->video && f < image->video->frame_count; f++) {
+            if (image_source_is_remote(image->video->frames[f].naming,
+                                       image->video->frames[f].name))
+                return true;
+        }
     }
     return false;
 }
@@ -89,31 +101,6 @@ static enum result patches_check(const struct image_plan *plan, struct error_tex
                      plan->width, plan->height, (unsigned long long)patches, LIMIT_PATCH_ROWS);
 }
 
-/* What the images of a request cost together, as far as it is known before any is decoded. */
-struct image_costs {
-    uint64_t file_bytes;
-    uint64_t pixels;
-    uint64_t passes; /* pixels times scans */
-    uint64_t tokens;
-};
-
-/* Decoding takes time by pixels and scans, of which a small file may have many. */
-static enum result passes_check(const struct image_header *header, struct image_costs *costs,
-                                struct error_text *why)
-{
-    uint64_t pixels = (uint64_t)header->width * header->height;
-    costs->pixels += pixels;
-    costs->passes += pixels * header->scans;
-    if (costs->pixels > LIMIT_REQUEST_SOURCE_PIXELS)
-        return error_set(why, RESULT_TOO_LARGE, "with it the images have more than %u pixels",
-                         LIMIT_REQUEST_SOURCE_PIXELS);
-    if (costs->passes > LIMIT_REQUEST_SOURCE_PASSES)
-        return error_set(why, RESULT_TOO_LARGE,
-                         "with it the scans of the images have more than %llu pixels",
-                         LIMIT_REQUEST_SOURCE_PASSES);
-    return RESULT_OK;
-}
-
 static enum result work_image_read(const struct image_work *work,
                                    const struct generation_request *request,
                                    struct work_image *image, struct image_costs *costs,
@@ -128,15 +115,13 @@ static enum result work_image_read(const struct image_work *work,
                                          .among_images = work->count > 1};
     enum result result = image_source_read(work->media, named->naming, named->name, work->cancelled,
                                            &image->file, &why);
-    costs->file_bytes += image->file.count;
-    if (result == RESULT_OK && costs->file_bytes > LIMIT_REQUEST_SOURCE_BYTES)
-        result = error_set(&why, RESULT_TOO_LARGE, "with it the files have more than %u bytes",
-                           LIMIT_REQUEST_SOURCE_BYTES);
+    if (result == RESULT_OK)
+        result = image_costs_add_file(costs, image->file.count, &why);
     const struct image_input input = {image->file.bytes, image->file.count, work->cancelled};
     if (result == RESULT_OK)
         result = work->reader->probe(work->reader->context, &input, &image->header, &why);
     if (result == RESULT_OK)
-        result = passes_check(&image->header, costs, &why);
+        result = image_costs_add_image(costs, &image->header, &why);
     if (result == RESULT_OK)
         result = image_processor_plan(&vision->processor, image->header.width, image->header.height,
                                       &wanted, &image->plan, &why);
@@ -145,12 +130,51 @@ static enum result work_image_read(const struct image_work *work,
     return result == RESULT_OK ? RESULT_OK : work_image_refuse(image, result, &why, error);
 }
 
+/* Maximum per worker and request, as for images. */
+static enum result video_patches_check(const struct image_work *work, const struct video_plan *plan,
+                                       struct error_text *error)
+{
+    uint64_t side = work->vision->processor.patch;
+    uint64_t patches = plan->width / side * (plan->height / side);
+    if (patches <= LIMIT_PATCH_ROWS)
+        return RESULT_OK;
+    return error_set(error, RESULT_TOO_LARGE,
+                     "frames of %u x %u pixels become %llu patches, more than %u", plan->width,
+                     plan->height, (unsigned long long)patches, LIMIT_PATCH_ROWS);
+}
+
+static enum result work_video_read(const struct image_work *work, struct work_image *image,
+                                   struct image_costs *costs, struct api_error *error)
+{
+    struct error_text why = {""};
+    enum result result = video_prepare_read(&work->means, image->named, costs, &image->video, &why);
+    if (result == RESULT_OK)
+        result = video_patches_check(work, video_prepare_plan(image->video), &why);
+    return result == RESULT_OK ? RESULT_OK : work_image_refuse(image, result, &why, error);
+}
+
+static uint32_t work_image_records(const struct work_image *image)
+{
+    if (image->video)
+        return video_prepare_plan(image->video)->patches;
+    return image->plan.apart_tokens > 0 ? 2 : 1;
+}
+
+static uint32_t work_image_tokens(const struct work_image *image)
+{
+    if (image->video)
+        return video_prepare_plan(image->video)->patches *
+               video_prepare_plan(image->video)->patch_tokens;
+    return image->plan.token_count + image->plan.apart_tokens;
+}
+
 static enum result records_refuse(const struct work_image *image, struct api_error *error)
 {
     struct error_text why;
     enum result result =
-        error_set(&why, RESULT_TOO_LARGE, "with it the grids and the whole images are more than %u",
-                  LIMIT_REQUEST_IMAGES);
+        error_set(&why, RESULT_TOO_LARGE,
+                  "with it the grids, the whole images and the pairs of frames are more than %u",
+                  LIMIT_REQUEST_RECORDS);
     return work_image_refuse(image, result, &why, error);
 }
 
@@ -176,19 +200,23 @@ enum result image_prepare_read(const struct parse_context *context,
     made->reader = context->reader;
     made->cancelled = context->cancelled;
     must(made->reader != NULL);
+    made->means =
+        (struct video_means){&made->vision->video, made->media, made->reader, made->cancelled};
     made->count = images->count;
     enum result result = RESULT_OK;
     for (uint32_t i = 0; i < images->count && result == RESULT_OK; i++) {
-        made->images[i].named = &images->items[i];
+        struct work_image *image = &made->images[i];
+        image->named = &images->items[i];
         result = cancel_check(made, error);
         if (result == RESULT_OK)
-            result = work_image_read(made, request, &made->images[i], &costs, error);
-        costs.tokens += made->images[i].plan.token_count + made->images[i].plan.apart_tokens;
-        made->record_count += made->images[i].plan.apart_tokens > 0 ? 2 : 1;
+            result = image->named->video ? work_video_read(made, image, &costs, error)
+                                         : work_image_read(made, request, image, &costs, error);
+        costs.tokens += work_image_tokens(image);
+        made->record_count += work_image_records(image);
         if (result == RESULT_OK && made->record_count > LIMIT_REQUEST_RECORDS)
-            result = records_refuse(&made->images[i], error);
+            result = records_refuse(image, error);
         if (result == RESULT_OK && costs.tokens >= most_tokens)
-            result = context_error_set(error, made->images[i].named->place,
+            result = context_error_set(error, image->named->place,
                                        &(struct context_overflow){.prompt_tokens = costs.tokens,
                                                                   .most_tokens = most_tokens,
                                                                   .at_least = true});
@@ -202,8 +230,10 @@ enum result image_prepare_read(const struct parse_context *context,
 
 void image_prepare_end(struct image_work *work)
 {
-    for (uint32_t i = 0; work && i < work->count; i++)
+    for (uint32_t i = 0; work && i < work->count; i++) {
         file_bytes_fini(&work->images[i].file);
+        video_prepare_end(work->images[i].video);
+    }
     free(work);
 }
 
@@ -244,20 +274,43 @@ static void span_add(struct chat_prompt *prompt, size_t bytes, bool trusted)
             (struct prompt_span){.text_bytes = bytes, .trusted = trusted};
 }
 
-/* Copies a span with its markers replaced by the placeholders of the images from *next on. */
-static void span_expand(const struct image_work *work, const struct prompt_span *span,
+/* The first marker of an image or a video in the trusted text [at, end). NULL: none. */
+static const char *marker_find(const struct image_work *work, const char *at, const char *end,
+                               bool *of_video)
+{
+    const char *marker = work->vision->processor.tokens.marker;
+    const char *video_marker = work->vision->video.marker;
+    const char *image = memmem(at, (size_t)(end - at), marker, strlen(marker));
+    const char *video = work->vision->video.rule != VIDEO_RULE_NONE
+                            ? memmem(at, (size_t)(end - at), video_marker, strlen(video_marker))
+                            : NULL;
+    *of_video = video && (!image || video < image);
+    return *of_video ? video : image;
+}
+
+/* Copies a span with its markers replaced by the placeholders of the images and videos from *next on.
+ * False if one is of the wrong kind, or there are too many. */
+static bool span_expand(const struct image_work *work, const struct prompt_span *span,
                         uint32_t *next, struct text_buffer *text)
 {
     const struct image_processor *processor = &work->vision->processor;
-    const char *marker = processor->tokens.marker;
-    size_t marker_bytes = strlen(marker);
+    const struct video_processor *films = &work->vision->video;
     const char *at = span->text, *end = span->text + span->text_bytes, *found;
-    while (span->trusted && (found = memmem(at, (size_t)(end - at), marker, marker_bytes))) {
+    bool of_video = false;
+    while (span->trusted && (found = marker_find(work, at, end, &of_video))) {
+        const struct work_image *image = &work->images[*next];
+        if (*next == work->count || of_video != (image->video != NULL))
+            return false;
         text_buffer_append(text, at, (size_t)(found - at));
-        image_processor_expand(processor, &work->images[(*next)++].plan, text);
-        at = found + marker_bytes;
+        if (of_video)
+            video_processor_expand(films, video_prepare_plan(image->video), text);
+        else
+            image_processor_expand(processor, &image->plan, text);
+        at = found + strlen(of_video ? films->marker : processor->tokens.marker);
+        (*next)++;
     }
     text_buffer_append(text, at, (size_t)(end - at));
+    return true;
 }
 
 /* Points the spans into the text, once it no longer moves. */
@@ -270,25 +323,38 @@ static void spans_settle(struct chat_prompt *prompt)
     }
 }
 
+/* The number of places that the template wrote for the request's images and videos. */
+static size_t places_count(const struct image_work *work, const struct chat_prompt *prompt)
+{
+    size_t count = image_form_count(prompt, work->vision->processor.tokens.marker);
+    if (work->vision->video.rule != VIDEO_RULE_NONE)
+        count += image_form_count(prompt, work->vision->video.marker);
+    return count;
+}
+
 enum result image_prepare_expand(const struct image_work *work, struct chat_prompt *prompt,
                                  struct api_error *error)
 {
-    size_t found = image_form_count(prompt, work->vision->processor.tokens.marker);
+    size_t found = places_count(work, prompt);
     struct text_buffer text = {0};
     struct chat_prompt made = {0};
     uint32_t next = 0;
+    bool good = true;
     if (found != work->count)
         return count_refuse(work, found, error);
     made.spans = calloc(prompt->span_count, sizeof *made.spans);
-    for (size_t i = 0; made.spans && i < prompt->span_count; i++) {
+    for (size_t i = 0; made.spans && good && i < prompt->span_count; i++) {
         size_t before = text.length;
-        span_expand(work, &prompt->spans[i], &next, &text);
+        good = span_expand(work, &prompt->spans[i], &next, &text);
         span_add(&made, text.length - before, prompt->spans[i].trusted);
     }
-    if (!made.spans || text.failed) {
+    if (!made.spans || text.failed || !good) {
         free(made.spans);
         text_buffer_fini(&text);
-        return api_error_memory(error);
+        return good ? api_error_memory(error)
+                    : api_error_invalid(error, "messages",
+                                        "the chat template has its images and videos in another "
+                                        "order");
     }
     made.text = text.bytes;
     made.text_bytes = text.length;
@@ -325,6 +391,11 @@ static void records_plan(struct image_work *work)
     struct image_record *record = work->records;
     for (uint32_t i = 0; i < work->count; i++) {
         struct image_plan whole;
+        if (work->images[i].video) {
+            video_prepare_records(&work->means, work->images[i].video, record);
+            record += work_image_records(&work->images[i]);
+            continue;
+        }
         record_plan(work, &work->images[i].plan, record++);
         if (image_plan_apart(&work->images[i].plan, &whole))
             record_plan(work, &whole, record++);
@@ -332,32 +403,49 @@ static void records_plan(struct image_work *work)
     must(record == work->records + work->record_count);
 }
 
+/* The id of the placeholders of a record. */
+static uint32_t soft_of(const struct image_work *work, const struct image_record *record)
+{
+    return record->frames > 1 ? work->vision->video_soft_token : work->vision->soft_token;
+}
+
+/* Whether there are as many placeholders of a kind as the records have. */
+static enum result soft_check(const struct image_work *work, const struct token_list *tokens,
+                              bool of_videos, struct api_error *error)
+{
+    uint32_t soft = of_videos ? work->vision->video_soft_token : work->vision->soft_token;
+    size_t wanted = 0;
+    for (uint32_t i = 0; i < work->record_count; i++)
+        wanted += (work->records[i].frames > 1) == of_videos ? work->records[i].token_count : 0;
+    if (token_count(tokens, soft) == wanted)
+        return RESULT_OK;
+    (void)api_error_set(error, RESULT_INVALID, 400, "invalid_image",
+                        "a message contains the text of an image's placeholder (%s)",
+                        of_videos ? work->vision->video.soft : work->vision->processor.tokens.soft);
+    strcpy(error->param, "messages");
+    return RESULT_INVALID;
+}
+
 enum result image_prepare_find(struct image_work *work, const struct token_list *tokens,
                                struct api_error *error)
 {
-    uint32_t soft = work->vision->soft_token;
-    size_t wanted = 0, at = 0;
+    size_t at = 0;
     records_plan(work);
-    for (uint32_t i = 0; i < work->record_count; i++)
-        wanted += work->records[i].token_count;
-    if (token_count(tokens, soft) != wanted) {
-        (void)api_error_set(error, RESULT_INVALID, 400, "invalid_image",
-                            "a message contains the text of an image's placeholder (%s)",
-                            work->vision->processor.tokens.soft);
-        strcpy(error->param, "messages");
-        return RESULT_INVALID;
-    }
-    for (uint32_t i = 0; i < work->record_count; i++) {
+    enum result result = soft_check(work, tokens, false, error);
+    if (result == RESULT_OK && work->vision->video.rule != VIDEO_RULE_NONE)
+        result = soft_check(work, tokens, true, error);
+    for (uint32_t i = 0; i < work->record_count && result == RESULT_OK; i++) {
         struct image_record *record = &work->records[i];
         for (uint32_t have = 0; have < record->token_count; at++) {
-            if (tokens->ids[at] != soft)
+            must(at < tokens->count);
+            if (tokens->ids[at] != soft_of(work, record))
                 continue;
             if (have++ == 0)
                 record->first_token = (uint32_t)at;
             record->span_tokens = (uint32_t)at + 1 - record->first_token;
         }
     }
-    return RESULT_OK;
+    return result;
 }
 
 /* --- pixels ---------------------------------------------------------------------------------- */
@@ -394,7 +482,12 @@ static enum result work_image_decode(const struct image_work *work, struct work_
                                      struct image_set *set, uint32_t *record,
                                      struct api_error *error)
 {
-    struct error_text why;
+    struct error_text why = {""};
+    if (image->video) {
+        enum result done = video_prepare_decode(&work->means, image->video, set, *record, &why);
+        *record += work_image_records(image);
+        return done == RESULT_OK ? RESULT_OK : work_image_refuse(image, done, &why, error);
+    }
     struct image_pixels pixels = {0};
     const struct image_plan *plan = &image->plan;
     struct image_plan whole;

@@ -14,6 +14,7 @@
 #include <strings.h>
 
 #include "frontend/api/generation/request_fields.h"
+#include "frontend/assets/vision_assets.h"
 #include "frontend/base/utf8_stream.h"
 #include "frontend/document/document_reader.h"
 #include "frontend/prompt/image_form.h"
@@ -31,6 +32,7 @@ struct document {
 void request_documents_begin(struct request_images *images, const struct parse_context *context)
 {
     images->taken = context->assets->vision != NULL;
+    images->videos_taken = images->taken && context->assets->vision->video.rule != VIDEO_RULE_NONE;
     images->context = context;
     images->document_count = 0;
     images->document_cpu_left_ms = LIMIT_REQUEST_DOCUMENT_CPU_MS;
@@ -59,7 +61,7 @@ static enum result image_add(struct document *document, const struct file_bytes 
 {
     enum result result =
         request_images_add_file(document->images, image, document->place, document->error);
-    return result == RESULT_OK ? part_add(document, request_images_part()) : result;
+    return result == RESULT_OK ? part_add(document, request_images_part(NULL)) : result;
 }
 
 static enum result refuse(const struct document *document, enum result result,
@@ -248,7 +250,7 @@ static enum result content_source_read(struct document *document, const cJSON *s
         if (type && strcmp(type, "image") == 0) {
             result = request_images_add(document->images, block, document->place, document->error);
             if (result == RESULT_OK)
-                result = part_add(document, request_images_part());
+                result = part_add(document, request_images_part(NULL));
         } else if (type && strcmp(type, "text") == 0 && text) {
             result = text_add(document, text);
         } else {

@@ -5,6 +5,8 @@
  *     {"type": "input_image", "image_url": as above, "detail": "low"}
  *     {"type": "image", "source": {"type": "base64", "data": "…"} or {"type": "url", "url": "URL"}}
  *
+ * Those of videos are in request_videos.c.
+ *
  * Not supported: ids of uploaded files, and members that this server would have to ignore.
  */
 #include "frontend/api/generation/request_images.h"
@@ -15,14 +17,18 @@
 #include <string.h>
 
 #include "frontend/base/base64.h"
+#include "frontend/prompt/image_form.h"
 #include "proto/limits.h"
 
 void request_images_fini(struct request_images *images)
 {
-    for (uint32_t i = 0; i < images->count; i++)
+    for (uint32_t i = 0; i < images->count; i++) {
         free(images->items[i].name);
+        request_video_free(images->items[i].video);
+    }
     free(images->items);
-    *images = (struct request_images){.taken = images->taken, .context = images->context};
+    *images = (struct request_images){
+        .taken = images->taken, .videos_taken = images->videos_taken, .context = images->context};
 }
 
 bool request_images_is_type(const char *type)
@@ -32,13 +38,14 @@ bool request_images_is_type(const char *type)
         if (strcmp(type, types[i]) == 0)
             return true;
     }
-    return false;
+    return request_videos_is_type(type);
 }
 
-struct cJSON *request_images_part(void)
+struct cJSON *request_images_part(const char *given)
 {
     cJSON *part = cJSON_CreateObject();
-    if (cJSON_AddStringToObject(part, "type", "image"))
+    const char *type = given && request_videos_is_type(given) ? VIDEO_FORM_TYPE : "image";
+    if (cJSON_AddStringToObject(part, "type", type))
         return part;
     cJSON_Delete(part);
     return NULL;
@@ -135,7 +142,7 @@ static bool list_grow(struct request_images *images)
     return true;
 }
 
-/* Adds the image, whose name it takes over; NULL: there was no memory for it. */
+/* Adds the image, whose name and video it takes over; if both are NULL, there was no memory. */
 static enum result image_note(struct request_images *images, struct request_image *image,
                               const char *place, struct api_error *error)
 {
@@ -143,13 +150,36 @@ static enum result image_note(struct request_images *images, struct request_imag
     snprintf(image->place, sizeof image->place, "%s", place);
     if (images->count == LIMIT_REQUEST_IMAGES)
         result = api_error_invalid(error, place, "more than %u images", LIMIT_REQUEST_IMAGES);
-    else if (!image->name || !list_grow(images))
+    else if ((!image->name && !image->video) || !list_grow(images))
         result = api_error_memory(error);
     if (result == RESULT_OK)
         images->items[images->count++] = *image;
-    else
+    else {
         free(image->name);
+        request_video_free(image->video);
+    }
     return result;
+}
+
+static enum result video_add(struct request_images *images, const cJSON *part, const char *place,
+                             struct request_image *image, struct api_error *error)
+{
+    const char *name = NULL;
+    if (!images->videos_taken)
+        return api_error_invalid(error, place,
+                                 "this model takes no videos: parts of type '%s' are not "
+                                 "supported",
+                                 cJSON_GetObjectItemCaseSensitive(part, "type")->valuestring);
+    enum result result =
+        request_videos_read(part, place, &name, &image->naming, &image->video, error);
+    if (result != RESULT_OK)
+        return result;
+    image->name = name ? strdup(name) : NULL;
+    if (name && !image->name) {
+        request_video_free(image->video);
+        image->video = NULL;
+    }
+    return image_note(images, image, place, error);
 }
 
 enum result request_images_add(struct request_images *images, const cJSON *part, const char *place,
@@ -163,6 +193,8 @@ enum result request_images_add(struct request_images *images, const cJSON *part,
                                  "this model takes no images: parts of type '%s' are not "
                                  "supported",
                                  type);
+    if (request_videos_is_type(type))
+        return video_add(images, part, place, &image, error);
     enum result result = strcmp(type, "image") == 0
                              ? source_read(part, place, &image, &name, error)
                              : url_part_read(part, place, &image, &name, error);

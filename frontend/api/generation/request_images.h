@@ -1,7 +1,7 @@
 /*
- * The images that a request names, in the order of its conversation.
+ * The images and videos that a request names, in the order of its conversation.
  *
- * Readers of bodies call request_images_add() for each image part or block and put
+ * Readers of bodies call request_images_add() for each image's or video's part or block and put
  * request_images_part() in its place. The images are read later (image_prepare.h), when the whole
  * body is known to be valid.
  */
@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#include "frontend/api/generation/request_videos.h"
 #include "frontend/base/api_error.h"
 #include "frontend/image/image_processor.h"
 #include "frontend/image/image_source.h"
@@ -18,7 +19,8 @@ struct cJSON;
 struct parse_context;
 
 struct request_image {
-    char *name; /* owned */
+    char *name;                  /* owned; NULL of a video that is a list of frames */
+    struct request_video *video; /* owned; NULL: an image */
     enum image_naming naming;
     enum image_detail detail;
     bool of_tool;   /* in the result of a tool */
@@ -26,8 +28,9 @@ struct request_image {
 };
 
 struct request_images {
-    bool taken;   /* whether the model takes images; set before the first is added */
-    bool of_tool; /* whether those added next are in the result of a tool; set by the reader */
+    bool taken;        /* whether the model takes images; set before the first is added */
+    bool videos_taken; /* likewise */
+    bool of_tool;      /* whether those added next are in the result of a tool; set by the reader */
     struct request_image *items;
     uint32_t count;
     uint32_t capacity;
@@ -39,17 +42,17 @@ struct request_images {
 
 void request_images_fini(struct request_images *images);
 
-/* True if parts of this type are images: image_url and input_image of OpenAI's APIs, image of
- * Anthropic's. */
+/* True if parts of this type are images (image_url and input_image of OpenAI's APIs, image of
+ * Anthropic's) or videos (request_videos.h). */
 bool request_images_is_type(const char *type);
-/* Checks the part and notes what it names. Refuses it if the model takes no images. */
+/* Checks the part and notes what it names. Refuses it if the model takes no images, or no videos. */
 enum result request_images_add(struct request_images *images, const struct cJSON *part,
                                const char *place, struct api_error *error) RESULT_CHECKED;
 /* The same for an image that is part of a document at `place`. */
 enum result request_images_add_file(struct request_images *images, const struct file_bytes *file,
                                     const char *place, struct api_error *error) RESULT_CHECKED;
-/* The part that stands for an image in messages until it gets the template's own form
- * (image_form.h). NULL: out of memory. */
-struct cJSON *request_images_part(void);
+/* The part that stands for an image, or for a video if that is what parts of type `given` are (NULL:
+ * an image), in messages until it gets the template's own form (image_form.h). NULL: out of memory. */
+struct cJSON *request_images_part(const char *given);
 
 #endif

@@ -179,12 +179,13 @@ static enum result text_read(struct turn_list *list, cJSON *block, int index, co
     return result == RESULT_OK ? text_add(list, role, words) : result;
 }
 
-/* Adds the part of an image that is noted to the open turn. */
-static enum result image_part_add(struct turn_list *list)
+/* Adds the part of an image or video that is noted to the open turn; `type` is that of its block. */
+static enum result image_part_add(struct turn_list *list, const char *type)
 {
     if (!list->parts)
         list->parts = cJSON_AddArrayToObject(list->turn, "content");
-    if (list->parts && text_flush(list) && cJSON_AddItemToArray(list->parts, request_images_part()))
+    if (list->parts && text_flush(list) &&
+        cJSON_AddItemToArray(list->parts, request_images_part(type)))
         return RESULT_OK;
     return api_error_memory(list->error);
 }
@@ -192,7 +193,8 @@ static enum result image_part_add(struct turn_list *list)
 static enum result image_add(struct turn_list *list, const cJSON *block, const char *place)
 {
     enum result result = request_images_add(list->images, block, place, list->error);
-    return result == RESULT_OK ? image_part_add(list) : result;
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(block, "type");
+    return result == RESULT_OK ? image_part_add(list, type->valuestring) : result;
 }
 
 static enum result image_read(struct turn_list *list, cJSON *block, int index, const char *role)
@@ -216,7 +218,7 @@ static enum result document_add(struct turn_list *list, const cJSON *block, cons
         if (words)
             text_join(&list->text, &list->has_text, words);
         else
-            result = image_part_add(list);
+            result = image_part_add(list, NULL);
         if (result != RESULT_OK)
             break;
     }
@@ -345,7 +347,8 @@ static enum result result_content_read(struct turn_list *list, const cJSON *cont
             return api_error_invalid(list->error, place, "a block needs a string 'type'");
         int in_result = part_index++;
         bool is_document = strcmp(type->valuestring, "document") == 0;
-        if (is_document || strcmp(type->valuestring, "image") == 0) {
+        if (is_document || strcmp(type->valuestring, "image") == 0 ||
+            strcmp(type->valuestring, "video") == 0) {
             snprintf(place, sizeof place, "%s[%d].content[%d]", list->name, index, in_result);
             list->images->of_tool = true;
             enum result result =
@@ -401,6 +404,7 @@ static const struct {
     {"system", "text", text_read},
     {"user", "text", text_read},
     {"user", "image", image_read},
+    {"user", "video", image_read},
     {"user", "document", document_read},
     {"user", "tool_result", tool_result_read},
     {"assistant", "text", text_read},

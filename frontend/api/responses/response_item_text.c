@@ -7,6 +7,7 @@
 #include <cjson/cJSON.h>
 #include <string.h>
 
+#include "frontend/api/generation/request_videos.h"
 #include "frontend/api/responses/response_calls.h"
 
 #define ID_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
@@ -99,6 +100,15 @@ static void image_write(struct text_buffer *out, const cJSON *part)
     text_buffer_append_text(out, "}");
 }
 
+/* Keeps a video as it was named. */
+static void video_write(struct text_buffer *out, const cJSON *part)
+{
+    char *text = cJSON_PrintUnformatted(part);
+    text_buffer_append_text(out, text ? text : "");
+    out->failed = out->failed || !text;
+    cJSON_free(text);
+}
+
 /* Keeps a file as it was named or sent. */
 static void file_write(struct text_buffer *out, const cJSON *part)
 {
@@ -138,6 +148,10 @@ static void content_write(struct text_buffer *out, const cJSON *content, const c
         }
         if (strcmp(given, "input_file") == 0) {
             file_write(out, part);
+            continue;
+        }
+        if (request_videos_is_type(given)) {
+            video_write(out, part);
             continue;
         }
         part_write(out, strcmp(given, "refusal") == 0 ? given : type,

@@ -80,7 +80,7 @@ static cJSON *turn_open(struct reader *reader)
 static bool is_image_part(const cJSON *part)
 {
     const char *type = text_of(part, "type");
-    return type && strcmp(type, "input_image") == 0;
+    return type && (strcmp(type, "input_image") == 0 || request_videos_is_type(type));
 }
 
 static bool is_file_part(const cJSON *part)
@@ -101,7 +101,7 @@ static bool part_copy(struct reader *reader, const cJSON *part, cJSON *list)
         return good;
     }
     return cJSON_AddItemToArray(list, is_image_part(part)
-                                          ? request_images_part()
+                                          ? request_images_part(text_of(part, "type"))
                                           : image_form_text(response_item_text_of_part(part)));
 }
 

@@ -1,0 +1,170 @@
+/*
+ * A list of frames is a list of images: each is decoded like one, in a media process, and resized
+ * here.
+ */
+#include "frontend/api/generation/video_prepare.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/base/cancel_flag.h"
+#include "proto/must.h"
+
+#define LIST_RATE                                                                                  \
+    2.0 /* frames a second of a list, if the request does not say; as in qwen-vl-utils */
+
+struct video_work {
+    struct video_plan plan;
+    uint32_t file_count;
+    struct {
+        struct file_bytes file;
+        struct image_header header;
+    } files[]; /* [file_count] of frames */
+};
+
+static enum result frame_read(const struct video_means *means, const struct video_frame_name *frame,
+                              struct video_work *work, uint32_t at, struct image_costs *costs,
+                              struct error_text *why)
+{
+    struct file_bytes *file = &work->files[at].file;
+    if (cancel_flag_is_set(means->cancelled))
+        return error_set(why, RESULT_CANCELLED, "the request was cancelled");
+    enum result result =
+        image_source_read(means->media, frame->naming, frame->name, means->cancelled, file, why);
+    if (result == RESULT_OK)
+        result = image_costs_add_file(costs, file->count, why);
+    const struct image_input input = {file->bytes, file->count, means->cancelled};
+    if (result == RESULT_OK)
+        result = means->reader->probe(means->reader->context, &input, &work->files[at].header, why);
+    if (result == RESULT_OK)
+        result = image_costs_add_image(costs, &work->files[at].header, why);
+    return result;
+}
+
+static enum result frames_read(const struct video_means *means, const struct request_video *video,
+                               struct video_work *work, struct image_costs *costs,
+                               struct error_text *why)
+{
+    for (uint32_t i = 0; i < video->frame_count; i++) {
+        struct error_text words = {""};
+        enum result result = frame_read(means, &video->frames[i], work, i, costs, &words);
+        if (result != RESULT_OK)
+            return error_set(why, result, "frame %u: %.200s", i, words.text);
+        const struct image_header *first = &work->files[0].header, *here = &work->files[i].header;
+        if (here->width != first->width || here->height != first->height)
+            return error_set(why, RESULT_INVALID,
+                             "frame %u has %u x %u pixels, the first one %u x %u", i, here->width,
+                             here->height, first->width, first->height);
+    }
+    return RESULT_OK;
+}
+
+enum result video_prepare_read(const struct video_means *means, const struct request_image *named,
+                               struct image_costs *costs, struct video_work **work,
+                               struct error_text *why)
+{
+    const struct request_video *video = named->video;
+    if (video->frame_count == 0)
+        return error_set(why, RESULT_UNSUPPORTED,
+                         "files of videos are not supported: send a list of frames");
+    struct video_work *made = calloc(1, sizeof *made + video->frame_count * sizeof made->files[0]);
+    if (!made)
+        return RESULT_OUT_OF_MEMORY;
+    made->file_count = video->frame_count;
+    enum result result = frames_read(means, video, made, costs, why);
+    const struct video_clip clip = {.width = made->files[0].header.width,
+                                    .height = made->files[0].header.height,
+                                    .frames = video->frame_count,
+                                    .rate = video->rate > 0 ? video->rate : LIST_RATE,
+                                    .chosen = true};
+    if (result == RESULT_OK)
+        result = video_processor_plan(means->processor, &clip, &video->wanted, &made->plan, why);
+    if (result == RESULT_OK)
+        *work = made;
+    else
+        video_prepare_end(made);
+    return result;
+}
+
+void video_prepare_end(struct video_work *work)
+{
+    for (uint32_t i = 0; work && i < work->file_count; i++)
+        file_bytes_fini(&work->files[i].file);
+    free(work);
+}
+
+const struct video_plan *video_prepare_plan(const struct video_work *work)
+{
+    return &work->plan;
+}
+
+void video_prepare_records(const struct video_means *means, const struct video_work *work,
+                           struct image_record *records)
+{
+    const struct video_processor *processor = means->processor;
+    for (uint32_t patch = 0; patch < work->plan.patches; patch++) {
+        struct image_record *record = &records[patch];
+        record->token_count = work->plan.patch_tokens;
+        record->width = work->plan.width;
+        record->height = work->plan.height;
+        record->tiles = 1;
+        record->frames = VIDEO_PATCH_FRAMES;
+        record->joined = patch > 0 && video_processor_joins(processor);
+        record->time = video_plan_time(processor, &work->plan, patch);
+        memcpy(record->scale, processor->scale, sizeof record->scale);
+        memcpy(record->bias, processor->bias, sizeof record->bias);
+    }
+}
+
+/* --- pixels ----------------------------------------------------------------------------------- */
+
+/* Where frame `at` of the video goes. */
+static uint8_t *frame_place(const struct video_work *work, struct image_set *set, uint32_t first,
+                            uint32_t at)
+{
+    return image_set_pixels(set, first + at / VIDEO_PATCH_FRAMES) +
+           at % VIDEO_PATCH_FRAMES * work->plan.frame_bytes;
+}
+
+static enum result frame_decode(const struct video_means *means, struct video_work *work,
+                                uint32_t at, uint8_t *out, struct error_text *why)
+{
+    struct image_pixels pixels = {0};
+    struct file_bytes *file = &work->files[at].file;
+    const struct image_input input = {file->bytes, file->count, means->cancelled};
+    enum result result =
+        means->reader->decode(means->reader->context, &input, &work->files[at].header,
+                              work->plan.width, work->plan.height, &pixels, why);
+    if (result == RESULT_OK)
+        result = video_processor_fit(means->processor, &work->plan, &pixels, out, why);
+    image_pixels_fini(&pixels);
+    file_bytes_fini(file);
+    return result;
+}
+
+/* Fills the frames that are repeated, and hashes the patches. */
+static void patches_finish(const struct video_means *means, const struct video_work *work,
+                           struct image_set *set, uint32_t first)
+{
+    const struct video_plan *plan = &work->plan;
+    for (uint32_t at = plan->frames; at < plan->patches * VIDEO_PATCH_FRAMES; at++)
+        memcpy(frame_place(work, set, first, at), frame_place(work, set, first, plan->frames - 1),
+               plan->frame_bytes);
+    for (uint32_t patch = 0; patch < plan->patches; patch++)
+        video_processor_hash(means->processor, plan, image_set_pixels(set, first + patch),
+                             image_set_record(set, first + patch)->content_hash);
+}
+
+enum result video_prepare_decode(const struct video_means *means, struct video_work *work,
+                                 struct image_set *set, uint32_t first, struct error_text *why)
+{
+    for (uint32_t at = 0; at < work->plan.frames; at++) {
+        struct error_text words = {""};
+        enum result result =
+            frame_decode(means, work, at, frame_place(work, set, first, at), &words);
+        if (result != RESULT_OK)
+            return error_set(why, result, "frame %u: %.200s", at, words.text);
+    }
+    patches_finish(means, work, set, first);
+    return RESULT_OK;
+}

@@ -1,0 +1,258 @@
+/*
+ * Which frames of a video are shown, at which size and at which times.
+ *
+ * The rules are those of transformers' Qwen2VLVideoProcessor and Qwen3VLVideoProcessor 5.24, with the
+ * cap of pixels that qwen-vl-utils has (cap_pixels_per_frame). Numbers are computed in the types of
+ * the original, because a rounding decides which frame is shown: Python's floats are doubles, torch's
+ * arange() is in float, and its int() cuts.
+ *
+ * A video of one frame is shown with that frame twice, where the original fails.
+ */
+#include "frontend/image/video_processor.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "proto/must.h"
+
+#define MOST_RATIO 200
+
+static double least(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static double most(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* --- frames ----------------------------------------------------------------------------------- */
+
+static uint32_t even(double frames)
+{
+    return (uint32_t)(frames / VIDEO_PATCH_FRAMES) * VIDEO_PATCH_FRAMES;
+}
+
+/* An even number of frames, and the frame at i * all / number: torch.arange(0, all, all / number). */
+static void sample_evenly(const struct video_processor *p, double rate, uint32_t max_frames,
+                          const struct video_clip *clip, struct video_plan *plan)
+{
+    uint32_t bound = even(least(max_frames, clip->frames));
+    double wanted = clip->frames / clip->rate * rate;
+    wanted = least(least(most(wanted, p->min_frames), bound), clip->frames);
+    plan->frames = even(wanted);
+    if (plan->frames == 0)
+        plan->frames = 1;
+    double step = (double)clip->frames / plan->frames;
+    for (uint32_t i = 0; i < plan->frames; i++) {
+        uint32_t index = (uint32_t)(float)(i * step);
+        plan->indices[i] = index < clip->frames ? index : clip->frames - 1;
+    }
+}
+
+/* Frames from the first to the last, both included: numpy.linspace(0, all - 1, number).round(). */
+static void sample_to_the_end(const struct video_processor *p, double rate, uint32_t max_frames,
+                              const struct video_clip *clip, struct video_plan *plan)
+{
+    double wanted = trunc(least(clip->frames / clip->rate * rate, UINT32_MAX));
+    wanted = least(least(most(wanted, p->min_frames), max_frames), clip->frames);
+    plan->frames = (uint32_t)wanted;
+    double step = plan->frames > 1 ? (double)(clip->frames - 1) / (plan->frames - 1) : 0;
+    for (uint32_t i = 0; i < plan->frames; i++)
+        plan->indices[i] =
+            i > 0 && i == plan->frames - 1 ? clip->frames - 1 : (uint32_t)rint(i * step);
+}
+
+static enum result sample(const struct video_processor *p, const struct video_clip *clip,
+                          const struct video_request *request, struct video_plan *plan,
+                          struct error_text *error)
+{
+    uint32_t max_frames = p->max_frames;
+    if (request->max_frames > 0 && request->max_frames < max_frames)
+        max_frames = request->max_frames;
+    if (clip->chosen) {
+        if (clip->frames > max_frames)
+            return error_set(error, RESULT_TOO_LARGE, "a video of %u frames is more than %u",
+                             clip->frames, max_frames);
+        plan->frames = clip->frames;
+        for (uint32_t i = 0; i < plan->frames; i++)
+            plan->indices[i] = i;
+        return RESULT_OK;
+    }
+    double rate = request->rate > 0 ? request->rate : (double)p->rate;
+    if (p->rule == VIDEO_RULE_QWEN3)
+        sample_to_the_end(p, rate, max_frames, clip, plan);
+    else
+        sample_evenly(p, rate, max_frames, clip, plan);
+    return RESULT_OK;
+}
+
+/* --- sizes ------------------------------------------------------------------------------------ */
+
+/* The most pixels of a frame, or of all together (qwen3_vl), as _preprocess() caps them. */
+static double pixels_cap(const struct video_processor *p, uint32_t frames)
+{
+    double square = (double)p->factor * p->factor;
+    double floor_pixels = trunc(p->min_pixels * 1.05);
+    if (!p->caps)
+        return p->max_pixels;
+    if (p->rule == VIDEO_RULE_QWEN3)
+        return most(least(p->max_tokens * square, floor((double)p->max_pixels / frames)),
+                    floor_pixels) *
+               frames;
+    double all = trunc(p->max_tokens * square * 0.9);
+    return most(least(p->max_pixels, floor(all * VIDEO_PATCH_FRAMES / frames)), floor_pixels);
+}
+
+/* smart_resize(): multiples of factor whose area, times `frames`, lies between the bounds. */
+static enum result resize(const struct video_processor *p, const struct video_clip *clip,
+                          struct video_plan *plan, struct error_text *error)
+{
+    bool together = p->rule == VIDEO_RULE_QWEN3;
+    uint32_t shown = plan->frames > 1 ? plan->frames : VIDEO_PATCH_FRAMES;
+    double width = clip->width, height = clip->height, factor = p->factor;
+    double frames = together ? shown : 1, max_pixels = pixels_cap(p, shown);
+    double whole = together ? rint(frames / VIDEO_PATCH_FRAMES) * VIDEO_PATCH_FRAMES : 1;
+    if (together && (height < factor || width < factor)) {
+        double scale = most(factor / height, factor / width);
+        height = trunc(height * scale);
+        width = trunc(width * scale);
+    }
+    if (most(height, width) / least(height, width) > MOST_RATIO)
+        return error_set(error, RESULT_INVALID,
+                         "a video of %u x %u pixels is too thin for this model", clip->width,
+                         clip->height);
+    double h = rint(height / factor) * factor, w = rint(width / factor) * factor;
+    if (whole * h * w > max_pixels) {
+        double beta = sqrt(frames * height * width / max_pixels);
+        h = most(factor, floor(height / beta / factor) * factor);
+        w = most(factor, floor(width / beta / factor) * factor);
+    } else if (whole * h * w < p->min_pixels) {
+        double beta = sqrt(p->min_pixels / (frames * height * width));
+        h = ceil(height * beta / factor) * factor;
+        w = ceil(width * beta / factor) * factor;
+    }
+    if (!(h >= 1 && w >= 1 && h <= LIMIT_IMAGE_SIDE && w <= LIMIT_IMAGE_SIDE))
+        return error_set(error, RESULT_TOO_LARGE,
+                         "a video of %u x %u pixels becomes too large for this model", clip->width,
+                         clip->height);
+    plan->width = (uint32_t)w;
+    plan->height = (uint32_t)h;
+    return RESULT_OK;
+}
+
+static enum result check_bounds(const struct video_processor *p, struct video_plan *plan,
+                                struct error_text *error)
+{
+    uint64_t pixels = (uint64_t)plan->width * plan->height;
+    uint64_t tokens = pixels / ((uint64_t)p->factor * p->factor);
+    uint64_t shown = (uint64_t)plan->patches * VIDEO_PATCH_FRAMES;
+    if (pixels * VIDEO_PATCH_FRAMES > LIMIT_IMAGE_PIXELS || tokens > LIMIT_IMAGE_TOKENS ||
+        pixels * shown > LIMIT_VIDEO_PIXELS)
+        return error_set(error, RESULT_TOO_LARGE,
+                         "%u frames of %u x %u pixels are too large for this server: max_frames "
+                         "shows fewer",
+                         plan->frames, plan->width, plan->height);
+    plan->patch_tokens = (uint32_t)tokens;
+    plan->frame_bytes = (size_t)pixels * IMAGE_CHANNELS;
+    if (video_plan_time(p, plan, plan->patches - 1) > LIMIT_VIDEO_TIME)
+        return error_set(error, RESULT_TOO_LARGE, "it lasts too long for this model's positions");
+    return RESULT_OK;
+}
+
+enum result video_processor_plan(const struct video_processor *processor,
+                                 const struct video_clip *clip, const struct video_request *request,
+                                 struct video_plan *plan, struct error_text *error)
+{
+    must(processor->rule != VIDEO_RULE_NONE && clip->frames >= 1 && clip->width >= 1 &&
+         clip->height >= 1 && clip->rate > 0);
+    *plan = (struct video_plan){.rate = clip->rate, .source = clip->frames};
+    enum result result = sample(processor, clip, request, plan, error);
+    plan->patches = (plan->frames + VIDEO_PATCH_FRAMES - 1) / VIDEO_PATCH_FRAMES;
+    if (result == RESULT_OK)
+        result = resize(processor, clip, plan, error);
+    return result == RESULT_OK ? check_bounds(processor, plan, error) : result;
+}
+
+/* --- time ------------------------------------------------------------------------------------- */
+
+bool video_processor_joins(const struct video_processor *processor)
+{
+    return processor->rule != VIDEO_RULE_QWEN3;
+}
+
+uint32_t video_plan_time(const struct video_processor *processor, const struct video_plan *plan,
+                         uint32_t patch)
+{
+    if (!video_processor_joins(processor))
+        return 0;
+    if (processor->rule == VIDEO_RULE_QWEN2)
+        return patch;
+    /* second_per_grid_ts, a tensor of floats, times tokens_per_second */
+    double sampled = (double)plan->frames / plan->source * plan->rate;
+    float each = (float)(VIDEO_PATCH_FRAMES / sampled) * processor->time_scale;
+    float time = (float)patch * each;
+    return time < (float)UINT32_MAX ? (uint32_t)time : UINT32_MAX;
+}
+
+/* The mean time of a patch's first and last frame, in seconds. */
+static double seconds_of(const struct video_plan *plan, uint32_t patch)
+{
+    uint32_t first = patch * VIDEO_PATCH_FRAMES, last = first + VIDEO_PATCH_FRAMES - 1;
+    last = last < plan->frames ? last : plan->frames - 1;
+    return (plan->indices[first] / plan->rate + plan->indices[last] / plan->rate) / 2;
+}
+
+void video_processor_expand(const struct video_processor *processor, const struct video_plan *plan,
+                            struct text_buffer *text)
+{
+    for (uint32_t patch = 0; patch < plan->patches; patch++) {
+        if (processor->rule == VIDEO_RULE_QWEN3)
+            text_buffer_append_format(text, "<%.1f seconds>", seconds_of(plan, patch));
+        text_buffer_append_text(text, processor->begin);
+        for (uint32_t i = 0; i < plan->patch_tokens; i++)
+            text_buffer_append_text(text, processor->soft);
+        text_buffer_append_text(text, processor->end);
+    }
+}
+
+/* --- pixels ----------------------------------------------------------------------------------- */
+
+enum result video_processor_fit(const struct video_processor *processor,
+                                const struct video_plan *plan, const struct image_pixels *frame,
+                                uint8_t *out, struct error_text *error)
+{
+    if (frame->width == plan->width && frame->height == plan->height) {
+        memcpy(out, frame->rgb, plan->frame_bytes);
+        return RESULT_OK;
+    }
+    return image_resizer_run(frame, plan->width, plan->height, processor->filter,
+                             processor->arithmetic, out, error);
+}
+
+void video_processor_hash(const struct video_processor *processor, const struct video_plan *plan,
+                          const uint8_t *frames, uint8_t hash[IMAGE_HASH_BYTES])
+{
+    struct {
+        char purpose[8];
+        uint64_t content[2];
+        uint32_t rule;
+        uint32_t factor;
+        uint32_t width;
+        uint32_t height;
+        float scale[IMAGE_CHANNELS];
+        float bias[IMAGE_CHANNELS];
+    } all = {"videos", {0, 0}, processor->rule, processor->factor, plan->width, plan->height,
+             {0},      {0}};
+    uint64_t content[2];
+    _Static_assert(sizeof all == 40 + 8 * IMAGE_CHANNELS, "hashed as bytes: no padding");
+    _Static_assert(sizeof content == IMAGE_HASH_BYTES, "the record's length");
+    memcpy(all.scale, processor->scale, sizeof all.scale);
+    memcpy(all.bias, processor->bias, sizeof all.bias);
+    keyed_hash_wide(&processor->hash_key, frames, plan->frame_bytes * VIDEO_PATCH_FRAMES,
+                    all.content);
+    keyed_hash_wide(&processor->hash_key, &all, sizeof all, content);
+    content[0] |= !content[0] && !content[1]; /* zero means none */
+    memcpy(hash, content, sizeof content);
+}

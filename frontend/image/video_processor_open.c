@@ -1,0 +1,200 @@
+/*
+ * Finds a checkpoint's settings for videos: video_preprocessor_config.json, or, saved by newer
+ * programs, the member video_processor of processor_config.json, which has precedence. A setting that
+ * is absent or null has the value that the family was published with. Those of a folder that has
+ * neither are not taken from its image processor, as transformers does: Qwen2-VL's publisher resizes
+ * frames with qwen-vl-utils first.
+ *
+ * Without image_mean, image_std and rescale_factor of its own a video is normalized like an image.
+ */
+#include <string.h>
+
+#include "frontend/image/video_processor.h"
+#include "proto/mapped_file.h"
+#include "proto/must.h"
+
+#define RATE 2.0f
+
+/* State of the reading; the first failure is kept. */
+struct video_settings {
+    struct json_value object;
+    struct error_text *error;
+    enum result result;
+};
+
+static void fail(struct video_settings *s, enum result result, const char *name, const char *words)
+{
+    if (s->result == RESULT_OK)
+        s->result = error_set(s->error, result, "videos: %s: %s", name, words);
+}
+
+static uint32_t read_u32(struct video_settings *s, struct json_value object, const char *name,
+                         uint32_t most, uint32_t fallback)
+{
+    uint32_t value = fallback;
+    enum result result = json_value_u32(json_value_member(object, name), &value);
+    if (result == RESULT_INVALID || (result == RESULT_OK && (value < 1 || value > most))) {
+        fail(s, RESULT_INVALID, name, "not a number, or out of range");
+        return fallback;
+    }
+    return value;
+}
+
+static bool read_bool(struct video_settings *s, const char *name, bool fallback)
+{
+    bool value = fallback;
+    if (json_value_bool(json_value_member(s->object, name), &value) == RESULT_INVALID)
+        fail(s, RESULT_INVALID, name, "neither true nor false");
+    return value;
+}
+
+static void set_text(char text[LIMIT_IMAGE_MARKER_BYTES], const char *words)
+{
+    must(strlen(words) < LIMIT_IMAGE_MARKER_BYTES);
+    memcpy(text, words, strlen(words) + 1);
+}
+
+void video_processor_open_published(const struct image_processor *images,
+                                    struct video_processor *video)
+{
+    *video = (struct video_processor){
+        .rule = images->video_rule,
+        .factor = images->patch * images->merge,
+        .min_pixels = 128 * 28 * 28,
+        .max_pixels = 768 * 28 * 28,
+        .caps = true,
+        .max_tokens = 128000,
+        .rate = RATE,
+        .min_frames = 4,
+        .max_frames = LIMIT_VIDEO_FRAMES,
+        .time_scale = 2,
+        .filter = images->filter,
+        .arithmetic = images->arithmetic,
+        .hash_key = images->hash_key,
+    };
+    memcpy(video->scale, images->scale, sizeof video->scale);
+    memcpy(video->bias, images->bias, sizeof video->bias);
+    set_text(video->soft, "<|video_pad|>");
+    set_text(video->marker, "<|video_pad|>");
+    if (video->rule != VIDEO_RULE_QWEN3)
+        return;
+    video->min_pixels = 4096;
+    video->max_pixels = 24576 * 32 * 32;
+    video->max_tokens = 768;
+    set_text(video->begin, "<|vision_start|>");
+    set_text(video->end, "<|vision_end|>");
+}
+
+/* One number for all channels, or three. */
+static void read_channels(struct video_settings *s, const char *name, float out[IMAGE_CHANNELS])
+{
+    struct json_value list = json_value_member(s->object, name), element;
+    uint32_t count = 0;
+    bool good = true;
+    for (struct json_reader at = json_value_elements(list); json_value_next(&at, &element); count++)
+        good = good && count < IMAGE_CHANNELS && json_value_f32(element, &out[count]) == RESULT_OK;
+    if (!good || count != IMAGE_CHANNELS)
+        fail(s, RESULT_INVALID, name, "not three numbers");
+}
+
+/* Takes the video's own normalization if it states one. */
+static void read_normalization(struct video_settings *s, struct video_processor *video)
+{
+    float rescale = 1.0f / 255.0f, mean[IMAGE_CHANNELS] = {0}, deviation[IMAGE_CHANNELS] = {0};
+    if (json_value_type(json_value_member(s->object, "image_mean")) == JSON_ABSENT)
+        return;
+    if (json_value_f32(json_value_member(s->object, "rescale_factor"), &rescale) == RESULT_INVALID)
+        fail(s, RESULT_INVALID, "rescale_factor", "not a number");
+    read_channels(s, "image_mean", mean);
+    read_channels(s, "image_std", deviation);
+    for (uint32_t c = 0; c < IMAGE_CHANNELS && s->result == RESULT_OK; c++) {
+        float scale = rescale / deviation[c], bias = -mean[c] / deviation[c];
+        if (!(scale > 0 && scale <= IMAGE_SCALE_MAX && bias >= -IMAGE_SCALE_MAX &&
+              bias <= IMAGE_SCALE_MAX))
+            fail(s, RESULT_INVALID, "image_std or image_mean", "out of range");
+        video->scale[c] = scale;
+        video->bias[c] = bias;
+    }
+}
+
+/* Fails for a step that is always done here and is turned off, and for another filter. */
+static void check_steps(struct video_settings *s)
+{
+    static const char *const steps[] = {"do_resize", "do_convert_rgb", "do_rescale",
+                                        "do_normalize"};
+    uint32_t filter = 3; /* PIL's bicubic */
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        if (!read_bool(s, steps[i], true))
+            fail(s, RESULT_UNSUPPORTED, steps[i], "only true is done");
+    }
+    if (json_value_u32(json_value_member(s->object, "resample"), &filter) == RESULT_INVALID ||
+        filter != 3)
+        fail(s, RESULT_UNSUPPORTED, "resample", "this filter is not done");
+    if (read_u32(s, s->object, "temporal_patch_size", UINT32_MAX, VIDEO_PATCH_FRAMES) !=
+        VIDEO_PATCH_FRAMES)
+        fail(s, RESULT_UNSUPPORTED, "temporal_patch_size", "only 2 is done");
+}
+
+static void read_settings(struct video_settings *s, struct video_processor *video)
+{
+    struct json_value size = json_value_member(s->object, "size"), object = s->object;
+    check_steps(s);
+    video->min_pixels = read_u32(s, size, "shortest_edge", UINT32_MAX, video->min_pixels);
+    video->max_pixels = read_u32(s, size, "longest_edge", UINT32_MAX, video->max_pixels);
+    video->min_pixels = read_u32(s, object, "min_pixels", UINT32_MAX, video->min_pixels);
+    video->max_pixels = read_u32(s, object, "max_pixels", UINT32_MAX, video->max_pixels);
+    video->min_frames = read_u32(s, object, "min_frames", LIMIT_VIDEO_FRAMES, video->min_frames);
+    video->max_frames = read_u32(s, object, "max_frames", UINT32_MAX, video->max_frames);
+    video->max_tokens = read_u32(s, object, "max_video_tokens", UINT32_MAX, video->max_tokens);
+    video->caps = read_bool(s, "cap_pixels_per_frame", video->caps);
+    if (video->max_frames > LIMIT_VIDEO_FRAMES)
+        video->max_frames = LIMIT_VIDEO_FRAMES;
+    if (video->min_pixels > video->max_pixels)
+        fail(s, RESULT_INVALID, "size", "the least is more than the most");
+    if (json_value_f32(json_value_member(object, "fps"), &video->rate) == RESULT_INVALID ||
+        !(video->rate > 0 && video->rate <= 1000))
+        fail(s, RESULT_INVALID, "fps", "not a number, or out of range");
+    read_normalization(s, video);
+}
+
+/* Positions a second are Qwen2.5-VL's setting; the default of its class is 4, published are 2. */
+static void read_time_scale(struct video_settings *s, struct json_value config,
+                            struct video_processor *video)
+{
+    struct json_value vision = json_value_member(config, "vision_config");
+    video->time_scale = (float)read_u32(s, vision, "tokens_per_second", 1000, 4);
+}
+
+enum result video_processor_open_folder(int folder_fd, const struct image_processor *images,
+                                        struct video_processor *video, struct error_text *error)
+{
+    struct json_value values[3] = {{0}};
+    struct mapped_file files[3] = {{0}};
+    static const char *const names[] = {"config.json", "video_preprocessor_config.json",
+                                        "processor_config.json"};
+    struct error_text reason;
+    enum result result = RESULT_OK;
+    video_processor_open_published(images, video);
+    if (video->rule == VIDEO_RULE_NONE)
+        return RESULT_OK;
+    for (size_t i = 0; i < 3 && result == RESULT_OK; i++) {
+        result = mapped_file_open(folder_fd, names[i], &files[i], &reason);
+        if (result == RESULT_OK)
+            result = json_value_open(files[i].bytes, files[i].byte_count, LIMIT_JSON_FILE_BYTES,
+                                     &values[i], &reason);
+        else if (result == RESULT_NOT_FOUND && i > 0)
+            result = RESULT_OK;
+        if (result != RESULT_OK)
+            result = error_set(error, result, "%s: %.180s", names[i], reason.text);
+    }
+    struct video_settings s = {json_value_member(values[2], "video_processor"), error, result};
+    if (json_value_type(s.object) != JSON_OBJECT)
+        s.object = values[1];
+    if (result == RESULT_OK) {
+        read_settings(&s, video);
+        read_time_scale(&s, values[0], video);
+    }
+    for (size_t i = 0; i < 3; i++)
+        mapped_file_close(&files[i]);
+    return s.result;
+}

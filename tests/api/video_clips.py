@@ -1,0 +1,26 @@
+"""Ten clips of odd sizes, lengths and rates, and how the tiny vision models are asked about them: for video_requests.py, which records
+the answers of transformers, and for the tests that compare with them."""
+
+import numpy as np
+
+# frames, width, height, milliseconds of each frame
+CLIPS = [(1, 16, 16, 500), (2, 17, 9, 500), (3, 33, 21, 400), (5, 20, 40, 1000), (7, 31, 17, 70), (12, 24, 16, 130), (25, 15, 15, 40),
+         (40, 9, 50, 100), (61, 24, 16, 50), (100, 12, 8, 200)]
+FAMILIES = ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5"]
+MAX_FRAMES = 32
+QUESTION = "What moves?"
+
+
+def frames(number):
+    """u8 [frames, height, width, 3] of the 216 colours whose channels are multiples of 51."""
+    count, width, height, _ = CLIPS[number]
+    f, y, x, c = np.ogrid[:count, :height, :width, :3]
+    return ((x * (c + 1) // 2 + y * (3 - c) // 2 + f * (2 + c) + (x * y * (f + 1)) // 7 + number) % 6 * 51).astype(np.uint8)
+
+
+def settings(family):
+    """video_preprocessor_config.json for one of the tiny models, whose features are 8 x 8 pixels."""
+    timed = family in ("qwen3_vl", "qwen3_5")
+    return {"patch_size": 4, "merge_size": 2, "temporal_patch_size": 2, "fps": 2, "min_frames": 4, "max_frames": MAX_FRAMES,
+            "size": {"shortest_edge": 256, "longest_edge": 16384 if timed else 2048}, "max_video_tokens": 12 if timed else 150,
+            "cap_pixels_per_frame": True} | ({"image_mean": [0.5] * 3, "image_std": [0.5] * 3} if timed else {})

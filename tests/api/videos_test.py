@@ -1,0 +1,193 @@
+"""Videos in chats, Responses and Messages: tokens, sizes and log-probabilities are those of transformers for ten clips and four families
+(scripts/golden/video_requests.py), whatever form a video has; what cannot be shown is a 400."""
+
+import json
+
+import pytest
+
+import video_clips
+from shoal_server import ROOT, ShoalServer
+from vision_folder import FILM, QWEN, data_uri, make_folder, png, png_of_frame, text_part
+
+GOLDEN = ROOT / "tests/golden/videos"
+ANSWERS = json.loads((GOLDEN / "requests.json").read_text(encoding="utf-8"))
+DIFFERENCE_MOST = 2e-3
+OPTIONS = ("--device", "cpu", "--activation-bits", "16", "--kv-cache-type", "f32", "--threads", "2")
+
+
+def folder_of(tmp_path_factory, family):
+    folder = tmp_path_factory.mktemp(family)
+    return make_folder(folder, family, FILM | {"video": video_clips.settings(family)})
+
+
+@pytest.fixture(scope="module", params=video_clips.FAMILIES)
+def family_server(request, tmp_path_factory):
+    with ShoalServer(*OPTIONS, model=folder_of(tmp_path_factory, request.param)) as server:
+        server.wait_ready()
+        yield request.param, server
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with ShoalServer(*OPTIONS, model=folder_of(tmp_path_factory, "qwen2_5_vl")) as server:
+        server.wait_ready()
+        yield server
+
+
+def frame_urls(number):
+    return [data_uri(png_of_frame(frame)) for frame in video_clips.frames(number)]
+
+
+def chat(part, **more):
+    return {"messages": [{"role": "user", "content": [part, text_part(video_clips.QUESTION)]}], "max_tokens": 1, "temperature": 0,
+            "logprobs": True, "top_logprobs": 20, "return_token_ids": True} | more
+
+
+def check(reply, expected):
+    """The prompt's tokens and the log-probabilities of the first answer token."""
+    assert reply.status == 200, reply.body
+    body = reply.json
+    assert body["prompt_token_ids"] == expected["ids"]
+    tops = sorted((entry["logprob"] for entry in body["choices"][0]["logprobs"]["content"][0]["top_logprobs"]), reverse=True)
+    best = sorted(expected["logprobs"], reverse=True)
+    assert max(abs(a - b) for a, b in zip(tops, best)) < DIFFERENCE_MOST
+
+
+def test_lists_of_frames(family_server):
+    family, server = family_server
+    tried = 0
+    for number, forms in ANSWERS[family].items():
+        if "list" in forms:
+            check(server.request("POST", "/v1/chat/completions", chat({"type": "video", "video": frame_urls(int(number))})), forms["list"])
+            tried += 1
+    assert tried == 7
+
+
+# --- forms ----------------------------------------------------------------------------------------
+
+CLIP = 2  # of three frames
+
+
+def top(reply):
+    assert reply.status == 200, reply.body
+    return reply.json["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+
+
+def ask(server, *parts, **more):
+    body = chat(parts[0], **more)
+    body["messages"][0]["content"] = [*parts, text_part(video_clips.QUESTION)]
+    return server.request("POST", "/v1/chat/completions", body)
+
+
+@pytest.mark.parametrize("part", [
+    lambda urls: {"type": "video", "video": [{"url": url} for url in urls]},
+    lambda urls: {"type": "video", "video": [{"image_url": {"url": url}} for url in urls], "fps": 2},
+    lambda urls: {"type": "video_url", "video_url": urls},
+    lambda urls: {"type": "input_video", "video_url": urls},
+    lambda urls: {"type": "input_video", "input_video": [{"data": url.split(",")[1]} for url in urls]},
+])
+def test_spellings_of_a_list(server, part):
+    check(server.request("POST", "/v1/chat/completions", chat(part(frame_urls(CLIP)))), ANSWERS["qwen2_5_vl"][str(CLIP)]["list"])
+
+
+def test_responses_and_messages(server):
+    video, expected = {"type": "video", "video": frame_urls(CLIP)}, ANSWERS["qwen2_5_vl"][str(CLIP)]["list"]["ids"]
+    content = [video, {"type": "input_text", "text": video_clips.QUESTION}]
+    reply = server.request("POST", "/v1/responses", {"input": [{"role": "user", "content": content}], "max_output_tokens": 1})
+    assert reply.status == 200 and reply.json["usage"]["input_tokens"] == len(expected), reply.body
+    listed = server.get(f"/v1/responses/{reply.json['id']}/input_items").json["data"][0]["content"]
+    assert listed[0] == video and listed[1]["text"] == video_clips.QUESTION
+    blocks = [video, {"type": "text", "text": video_clips.QUESTION}]
+    turns = [{"role": "user", "content": blocks}]
+    counted = server.request("POST", "/v1/messages/count_tokens", {"messages": turns})
+    assert counted.status == 200 and counted.json["input_tokens"] == len(expected), counted.body
+    assert server.request("POST", "/v1/messages", {"messages": turns, "max_tokens": 1}).status == 200
+
+
+def test_images_and_videos_keep_their_order(server):
+    video, image = {"type": "video", "video": frame_urls(CLIP)}, {"type": "image_url", "image_url": data_uri(png(16, 8, (255, 0, 0)))}
+    one, other = ask(server, video, image), ask(server, image, video)
+    for reply, order in ((one, [92, 91]), (other, [91, 92])):
+        ids = [token for token in reply.json["prompt_token_ids"] if token in (91, 92)]
+        assert sorted(set(ids), key=ids.index) == order and ids.count(91) == 2 and ids.count(92) == 24
+    assert top(one) != top(other)
+
+
+# --- caches ---------------------------------------------------------------------------------------
+
+def hits(server, number, change=None, **more):
+    frames = video_clips.frames(number).copy()
+    if change is not None:
+        frames[change] = 255 - frames[change]
+    part = {"type": "video", "video": [data_uri(png_of_frame(frame)) for frame in frames]}
+    reply = ask(server, text_part("Hm. "), part, **more)
+    return reply.json["usage"]["prompt_tokens_details"], top(reply)
+
+
+def test_caches_know_every_frame(server):
+    server.request("POST", "/v1/cache/reset")
+    first, answer = hits(server, 5)
+    assert first["cached_images"] == first["cached_tokens"] == 0
+    again, same = hits(server, 5, cache_prompt=False)
+    assert again["cached_images"] == 6 and again["cached_tokens"] == 0 and same == answer
+    again, same = hits(server, 5)
+    assert again["cached_images"] == 6 and again["cached_tokens"] > 0 and same == answer
+    for frame in range(12):  # the prefix ends before the changed frame, and only its patch is encoded
+        changed, other = hits(server, 5, change=frame)
+        assert changed["cached_images"] == 5 and other != answer
+        assert changed["cached_tokens"] <= 16 + 6 * (frame // 2) + 6
+
+
+def test_caches_know_the_rate(server):
+    """The same frames at another rate have the same features and other positions."""
+    server.request("POST", "/v1/cache/reset")
+    urls, answers = frame_urls(5), []
+    for rate, use_cache in ((2, True), (0.5, True), (0.5, False), (2, True)):
+        reply = ask(server, {"type": "video", "video": urls, "fps": rate}, cache_prompt=use_cache)
+        answers.append(top(reply))
+    assert answers[0] != answers[1] and answers[1] == answers[2] and answers[3] == answers[0]
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+def refused(server, part, words, code=None):
+    reply = server.request("POST", "/v1/chat/completions", chat(part))
+    assert reply.status == 400, reply.body
+    assert words in reply.error["message"] and reply.error["code"] == code
+    assert reply.error["param"] == "messages[0].content[0]"
+
+
+def test_what_is_refused(server):
+    frame, wide = data_uri(png(16, 8, (1, 2, 3))), data_uri(png(24, 8, (1, 2, 3)))
+    refused(server, {"type": "video", "video": []}, "or a list of frames")
+    refused(server, {"type": "video"}, "a video must be a URL")
+    refused(server, {"type": "video", "video": [frame, 3]}, "frame 1 of the video must be an image's URL")
+    refused(server, {"type": "video", "video": [frame] * 769}, "more than 768 frames")
+    refused(server, {"type": "video", "video": [frame] * 33}, "a video of 33 frames is more than 32", "invalid_image")
+    refused(server, {"type": "video", "video": [frame] * 3, "max_frames": 2}, "a video of 3 frames is more than 2", "invalid_image")
+    refused(server, {"type": "video", "video": [frame, wide]}, "frame 1 has 24 x 8 pixels, the first one 16 x 8", "invalid_image")
+    refused(server, {"type": "video", "video": [frame, frame[:-30]]}, "frame 1: ", "invalid_image")
+    refused(server, {"type": "video", "video": ["http://localhost/a.png"]}, "frame 0: ", "invalid_image")
+    refused(server, {"type": "video", "video": [frame] * 32, "fps": 1e-6}, "lasts too long", "invalid_image")
+    for fps in (0, -1, "2", 1e9):
+        refused(server, {"type": "video", "video": [frame], "fps": fps}, "fps must be a number")
+    for most in (0, 1.5, "4"):
+        refused(server, {"type": "video", "video": [frame], "max_frames": most}, "max_frames must be a whole number")
+    long = {"type": "video", "video": [data_uri(png(400, 400, (9, 9, 9)))] * 32}
+    reply = ask(server, *[long] * 9)
+    assert reply.status == 400 and reply.error["code"] == "context_length_exceeded", reply.body
+
+
+def test_a_users_placeholder_stays_text(server):
+    frame = data_uri(png(16, 8, (1, 2, 3)))
+    part = {"type": "video", "video": [frame, frame]}
+    plain, marked = ask(server, part, text_part("a")), ask(server, part, text_part("<|video_pad|><|vision_start|>"))
+    for reply in (plain, marked):
+        assert reply.status == 200 and reply.json["prompt_token_ids"].count(92) == 6, reply.body
+
+
+def test_a_model_without_videos_says_so(tmp_path):
+    with ShoalServer("--device", "cpu", model=make_folder(tmp_path, "qwen2_5_vl", QWEN)) as server:
+        server.wait_ready()
+        refused(server, {"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}}, "this model takes no videos")
+        assert "videos are refused for this model: its tokenizer has no <|video_pad|>" in server.log_text()

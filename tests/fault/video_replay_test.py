@@ -1,0 +1,60 @@
+"""A request with videos gets the same answer if its worker is killed: before its frames are encoded, between two of its temporal
+patches, and while it answers. Each family places its videos by another rule (worker/schedule/image_tiles.h)."""
+
+import os
+import random
+import signal
+import sys
+import time
+
+import pytest
+
+from shoal_server import ROOT, ShoalServer, wait_until
+
+sys.path.insert(0, str(ROOT / "tests/api"))
+import video_clips  # noqa: E402
+from vision_folder import FILM, data_uri, image_part, make_folder, png, png_of_frame, text_part  # noqa: E402
+
+TOKENS, REPLAYS, KILLS_MOST = 200, 4, 60
+
+
+@pytest.fixture(params=["qwen2_5_vl", "qwen3_5"])
+def server(request, tmp_path):
+    folder = make_folder(tmp_path, request.param, FILM | {"video": video_clips.settings(request.param)})
+    with ShoalServer("--device", "cpu", "--threads", "1", "--step-tokens", "32", model=folder) as running:
+        running.wait_ready()
+        yield running
+
+
+def video(number):
+    return {"type": "video", "video": [data_uri(png_of_frame(frame)) for frame in video_clips.frames(number)], "fps": 3}
+
+
+def answer(server, content, kill_after_s=None):
+    """[(token, log-probability)]; the worker is killed so long after the request was sent."""
+    pid = server.worker_pid()
+    events = server.open_stream(content, max_tokens=TOKENS, temperature=0.8, seed=9, ignore_eos=True, cache_prompt=False,
+                                logprobs=True).events()
+    if kill_after_s is not None:
+        time.sleep(kill_after_s)
+        os.kill(pid, signal.SIGKILL)
+    choices = [choice for event in events for choice in event.get("choices", [])]
+    if kill_after_s is not None:
+        wait_until(lambda: server.worker_pid() not in (None, pid), "the next worker")
+        server.wait_ready()
+    return [(entry["token"], entry["logprob"]) for choice in choices for entry in (choice.get("logprobs") or {}).get("content") or []]
+
+
+def test_a_killed_worker_changes_no_answer(server):
+    rng = random.Random(5)
+    content = [text_part("a"), video(5), image_part(data_uri(png(16, 8, (200, 10, 30)))), video(2), text_part("what?")]
+    begin = time.monotonic()
+    expected = answer(server, content)
+    lasts_s = time.monotonic() - begin
+    assert len(expected) == TOKENS
+    for _ in range(KILLS_MOST):
+        server.request("POST", "/v1/cache/reset")
+        assert answer(server, content, rng.uniform(0, lasts_s)) == expected
+        if server.metrics()["shoal_requests_replayed_total"] >= REPLAYS:
+            break
+    assert server.metrics()["shoal_requests_replayed_total"] >= REPLAYS
