@@ -84,7 +84,7 @@ static bool part_numbers(const char *file, const char *ending, unsigned *part, u
 
 static bool is_model(const char *file)
 {
-    unsigned part = 1, parts = 1;
+    unsigned part, parts;
     return ends_with(file, ".gguf") && !hub_name_is_projector(file) &&
            !strcasestr(base_of(file), "imatrix") &&
            (!part_numbers(file, ".gguf", &part, &parts) || part == 1);
@@ -236,7 +236,7 @@ static void take(struct hub_choice *choice, uint32_t file)
 static enum result gguf_take(const struct hub_listing *listing, struct hub_choice *choice,
                              struct error_text *error)
 {
-    unsigned part = 1, parts = 1, found = 0;
+    unsigned part, parts = 0, found = 0;
     bool split = part_numbers(choice->model, ".gguf", &part, &parts);
     for (uint32_t i = 0; i < listing->count; i++) {
         const char *file = listing->files[i].name;
@@ -254,7 +254,7 @@ static enum result gguf_take(const struct hub_listing *listing, struct hub_choic
 static enum result folder_take(const struct hub_listing *listing, bool indexed,
                                struct hub_choice *choice, struct error_text *error)
 {
-    unsigned part = 1, parts = 0, found = 0, other = 0;
+    unsigned part, parts = 0, found = 0, other = 0;
     for (uint32_t i = 0; i < listing->count; i++)
         if (is_weight_file(listing->files[i].name, indexed)) {
             found++;

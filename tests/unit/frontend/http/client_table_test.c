@@ -162,6 +162,36 @@ static void a_thousand_clients_match_a_plain_array(void **state)
     client_table_destroy(table);
 }
 
+/* Chains of entries stay short for networks of either kind: if all clients were in one, this would
+ * take minutes. */
+static void many_clients_are_found_quickly(void **state)
+{
+    (void)state;
+    enum { CLIENTS = 50000 };
+    struct client_table *table = client_table_create(2 * CLIENTS, 1);
+    for (int give = 0; give < 2; give++) {
+        for (uint32_t at = 0; at < CLIENTS; at++) {
+            struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(at << 8)}};
+            struct sockaddr_in6 network = {.sin6_family = AF_INET6};
+            struct client_address client, other;
+            const uint32_t prefix = htonl(at);
+            memcpy(&network.sin6_addr, &prefix, sizeof prefix);
+            network.sin6_addr.s6_addr[4] = 0x20;
+            client_address_set(&client, (struct sockaddr *)(void *)&address);
+            client_address_set(&other, (struct sockaddr *)(void *)&network);
+            if (give) {
+                client_table_give(table, &client);
+                client_table_give(table, &other);
+            } else {
+                assert_true(client_table_take(table, &client));
+                assert_true(client_table_take(table, &other));
+            }
+        }
+        assert_int_equal(client_table_count(table), give ? 0 : 2 * CLIENTS);
+    }
+    client_table_destroy(table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +201,7 @@ int main(void)
         cmocka_unit_test(local_clients_are_not_counted),
         cmocka_unit_test(a_full_table_takes_no_other_client),
         cmocka_unit_test(a_thousand_clients_match_a_plain_array),
+        cmocka_unit_test(many_clients_are_found_quickly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

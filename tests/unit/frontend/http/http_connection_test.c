@@ -9,8 +9,11 @@
 #include <cmocka.h>
 #include <event2/event.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -20,6 +23,7 @@
 #include "frontend/http/tls_context.h"
 #include "proto/log.h"
 #include "tests/support/connection_rig.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/tls_peer.h"
 
 #define GET         "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -407,6 +411,21 @@ static void unsent_bytes_follow_in_order(void **state)
     assert_string_equal(connection_rig_receive(&rig) + filled, "!abc");
 }
 
+/* It is sent without a further write. */
+static void one_unsent_byte_is_sent_alone(void **state)
+{
+    (void)state;
+    connection_rig_request(&rig, GET);
+    http_reply_begin(rig.exchange, 200, NULL, "", NULL, 0);
+    (void)connection_rig_receive(&rig);
+    rig.exchange->chunked = false;
+    size_t filled = socket_fill();
+    http_reply_send(rig.exchange, "!", 1);
+    assert_int_equal(rig.unsent_bytes, 1);
+    assert_string_equal(connection_rig_receive(&rig) + filled, "!");
+    assert_int_equal(rig.unsent_bytes, 0);
+}
+
 static void a_write_to_a_client_that_left_breaks_the_connection(void **state)
 {
     (void)state;
@@ -605,6 +624,38 @@ static void a_part_of_a_record_does_not_restart_the_timer(void **state)
     assert_true(timer_ms() > before_ms + 20);
 }
 
+/* Without memory for what the socket does not take, the client must not get a reply with a gap. */
+static void bytes_without_memory_break_the_connection(void **state)
+{
+    (void)state;
+    const size_t large_bytes = 64 << 20, room_bytes = 8 << 20;
+    unsigned long pages = 0;
+    struct rlimit before, limited;
+    if (SANITIZED)
+        skip(); /* it needs more address space than any limit */
+    void *large = mmap(NULL, large_bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_ptr_not_equal(large, MAP_FAILED);
+    tls_handshake();
+    tls_request(GET);
+    http_reply_begin(rig.exchange, 200, NULL, "", NULL, 0);
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu", &pages), 1);
+    (void)fclose(file);
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    limited = before;
+    limited.rlim_cur = pages * (rlim_t)sysconf(_SC_PAGESIZE) + room_bytes;
+    assert_int_equal(setrlimit(RLIMIT_AS, &limited), 0);
+    http_reply_send(rig.exchange, large, large_bytes);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    connection_rig_turn(&rig);
+    assert_null(rig.connection);
+    assert_int_equal(rig.gone_count, 1);
+    assert_false(rig.complete);
+    munmap(large, large_bytes);
+}
+
 static void a_failed_handshake_is_counted(void **state)
 {
     (void)state;
@@ -649,6 +700,7 @@ int main(void)
         TEST(kept_bytes_are_the_next_request),
         TEST(bytes_after_the_last_request_are_dropped),
         TEST(unsent_bytes_follow_in_order),
+        TEST(one_unsent_byte_is_sent_alone),
         TEST(a_write_to_a_client_that_left_breaks_the_connection),
         TEST(a_client_that_leaves_before_it_read_the_reply),
         TEST(a_broken_connection_does_not_finish_its_reply),
@@ -656,6 +708,7 @@ int main(void)
         TLS_TEST(a_small_reply_over_tls_is_sent_at_once),
         TLS_TEST(the_last_byte_over_tls_is_sent),
         TLS_TEST(a_part_of_a_record_does_not_restart_the_timer),
+        TLS_TEST(bytes_without_memory_break_the_connection),
         TLS_TEST(a_failed_handshake_is_counted),
         TLS_TEST(a_slow_handshake_is_counted),
     };

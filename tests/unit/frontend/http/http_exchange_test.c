@@ -201,6 +201,29 @@ static void the_duration_is_in_milliseconds(void **state)
 
 #define TEST(name) cmocka_unit_test_teardown(name, teardown)
 
+/* A header beyond the limit of them all is left out, the others stay. */
+static void added_headers_are_bounded(void **state)
+{
+    (void)state;
+    static char value[LIMIT_HTTP_ADDED_HEADER_BYTES];
+    const size_t around = strlen("a: \r\n") + strlen("long: \r\n");
+    memset(value, 'v', sizeof value);
+    for (size_t extra = 0; extra < 2; extra++) {
+        begin("");
+        size_t length = sizeof value - around - 1 + extra;
+        http_exchange_header(&exchange, "a", "1", 1);
+        http_exchange_header(&exchange, "long", value, length);
+        assert_memory_equal(exchange.headers.bytes, "a: 1\r\n", 6);
+        assert_int_equal(exchange.headers.length, extra ? 6 : LIMIT_HTTP_ADDED_HEADER_BYTES);
+        http_exchange_header(&exchange, "b", "", 0);
+        assert_int_equal(exchange.headers.length,
+                         extra ? strlen("a: 1\r\nb: \r\n") : LIMIT_HTTP_ADDED_HEADER_BYTES);
+        http_exchange_fini(&exchange);
+        http_parser_fini(&request);
+    }
+    begin("");
+}
+
 int main(void)
 {
     log_init("test", LOG_INFO);
@@ -210,6 +233,7 @@ int main(void)
         TEST(the_body_moves_out_once),
         TEST(a_note_replaces_the_one_of_its_name),
         TEST(notes_have_a_maximum),
+        TEST(added_headers_are_bounded),
         TEST(the_log_line_tells_the_reply),
         TEST(the_log_line_tells_that_the_client_left),
         TEST(the_duration_is_in_milliseconds),

@@ -63,6 +63,7 @@ static void status_lines_name_the_status(void **state)
     (void)state;
     static const char *const lines[] = {"200 OK",
                                         "204 No Content",
+                                        "304 Not Modified",
                                         "400 Bad Request",
                                         "401 Unauthorized",
                                         "403 Forbidden",
@@ -71,6 +72,7 @@ static void status_lines_name_the_status(void **state)
                                         "408 Request Timeout",
                                         "413 Content Too Large",
                                         "414 URI Too Long",
+                                        "415 Unsupported Media Type",
                                         "417 Expectation Failed",
                                         "429 Too Many Requests",
                                         "431 Request Header Fields Too Large",
@@ -102,11 +104,14 @@ static void a_whole_reply_has_its_length(void **state)
     connection_rig_request(&rig, GET);
     http_reply_whole(rig.exchange, 200, NULL, "", 0);
     assert_string_equal(received(), "HTTP/1.1 200 OK\r\n" IDS "Content-Length: 0\r\n\r\n");
-    /* 204 has neither a body nor a length. */
+    /* 204 and 304 have neither a body nor a length. */
     connection_rig_request(&rig, GET);
     http_reply_whole(rig.exchange, 204, NULL, "", 0);
     assert_string_equal(received(), "HTTP/1.1 204 No Content\r\n" IDS "\r\n");
-    assert_int_equal(rig.over_count, 3);
+    connection_rig_request(&rig, GET);
+    http_reply_whole(rig.exchange, 304, NULL, "", 0);
+    assert_string_equal(received(), "HTTP/1.1 304 Not Modified\r\n" IDS "\r\n");
+    assert_int_equal(rig.over_count, 4);
     assert_true(rig.complete);
 }
 
@@ -262,6 +267,24 @@ static void parts_are_chunks(void **state)
     assert_int_equal(rig.over_count, 1);
 }
 
+/* Chunks of less and of more than the bytes that are joined before they are written. */
+static void large_parts_are_chunks(void **state)
+{
+    (void)state;
+    static char bytes[3000];
+    char expected[sizeof bytes + 32];
+    memset(bytes, 'b', sizeof bytes);
+    connection_rig_request(&rig, GET);
+    http_reply_begin(rig.exchange, 200, "text/plain", "X-A: b\r\n", NULL, 0);
+    assert_string_equal(received(), CHUNKED);
+    for (size_t count = 2030; count <= 2060; count++) {
+        snprintf(expected, sizeof expected, "%zx\r\n%.*s\r\n", count, (int)count, bytes);
+        http_reply_send(rig.exchange, bytes, count);
+        assert_string_equal(received(), expected);
+    }
+    http_reply_end(rig.exchange, NULL, 0);
+}
+
 static void first_and_last_part_may_be_empty(void **state)
 {
     (void)state;
@@ -353,6 +376,7 @@ int main(void)
         TEST(json_is_sent_and_freed),
         TEST(json_without_memory_cuts_the_connection),
         TEST(parts_are_chunks),
+        TEST(large_parts_are_chunks),
         TEST(first_and_last_part_may_be_empty),
         TEST(an_old_client_gets_parts_without_chunks),
         TEST(an_abort_leaves_the_reply_incomplete),

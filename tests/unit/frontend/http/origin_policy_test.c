@@ -60,6 +60,8 @@ static void names_of_this_machine_are_allowed(void **state)
                                           "evil.example:8080",
                                           "localhost.evil.example",
                                           "notlocalhost",
+                                          "ocalhost",
+                                          "localhos",
                                           "128.0.0.1",
                                           "10.0.0.1",
                                           "[::2]",
@@ -95,6 +97,8 @@ static void pages_of_other_origins_are_refused(void **state)
                                           PAGE ":8443",
                                           "chrome-extension://localhost",
                                           "https:/evil://localhost",
+                                          "http:/evil://localhost",
+                                          "http:evil://localhost",
                                           "http://",
                                           "http://localhost/",
                                           "http://user@localhost",
@@ -126,6 +130,21 @@ static void a_star_allows_all_and_without_enforcement_nothing_is_checked(void **
     assert_int_equal(of_page(&off, "http://evil.example"), ORIGIN_ALLOWED);
 }
 
+/* A name of 255 bytes is compared, a longer one is no name of this machine. */
+static void names_are_bounded(void **state)
+{
+    (void)state;
+    char name[257];
+    struct origin_policy longest = policy;
+    longest.hosts = (const char *const[]){name};
+    memset(name, 'a', sizeof name);
+    name[255] = '\0';
+    assert_int_equal(of_host(&longest, name), ORIGIN_ALLOWED);
+    name[255] = 'a';
+    name[256] = '\0';
+    assert_int_equal(of_host(&longest, name), ORIGIN_FOREIGN_HOST);
+}
+
 static void option_values_are_checked(void **state)
 {
     (void)state;
@@ -145,6 +164,7 @@ int main(void)
         cmocka_unit_test(the_host_of_an_absolute_target_counts),
         cmocka_unit_test(pages_of_other_origins_are_refused),
         cmocka_unit_test(a_star_allows_all_and_without_enforcement_nothing_is_checked),
+        cmocka_unit_test(names_are_bounded),
         cmocka_unit_test(option_values_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,6 +93,29 @@ static void a_projector_comes_along(void **state)
     refuse("mmproj-F16.gguf", "F16", RESULT_NOT_FOUND, "it has no GGUF file");
 }
 
+/* Each before the next, whatever the names' order. */
+static void projectors_have_an_order(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"e/mmproj-f16.gguf",  "d/mmproj-BF16.gguf",
+                                        "c/mmproj-Q8_0.gguf", "b/mmproj-F32.gguf",
+                                        "a/mmproj-f31.gguf",  "a/mmproj.gguf"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        for (size_t j = 0; j < sizeof names / sizeof names[0]; j++)
+            assert_int_equal(hub_projector_comes_before(names[i], names[j]), i < j);
+    assert_true(hub_projector_comes_before("a-f16.gguf", "b-f16.gguf"));
+    assert_false(hub_projector_comes_before("b-f16.gguf", "a-f16.gguf"));
+}
+
+/* Two split files of the same length and number of parts. */
+static void parts_have_the_same_stem(void **state)
+{
+    (void)state;
+    expect("a1-00001-of-00002.gguf a1-00002-of-00002.gguf a2-00001-of-00002.gguf "
+           "a2-00002-of-00002.gguf a1-00002-of-00003.gguf",
+           "", "a1-00001-of-00002.gguf", "", "a1-00001-of-00002.gguf a1-00002-of-00002.gguf");
+}
+
 static void a_folder_is_its_weights_and_settings(void **state)
 {
     (void)state;
@@ -123,7 +146,10 @@ static void names_have_types(void **state)
                                            {"Q2_K/m-00001-of-00002.gguf", "Q2_K"},
                                            {"m-bf16.gguf", "BF16"},
                                            {"model.gguf", ""},
-                                           {"m-UD-Q4_K_XL.gguf", "Q4_K_XL"}};
+                                           {"m-UD-Q4_K_XL.gguf", "Q4_K_XL"},
+                                           {"m-f32.gguf", "F32"},
+                                           {"m-Q4_K_L.gguf", "Q4_K_L"},
+                                           {"m-Q3_K.gguf", "Q3_K"}};
     char quant[32];
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         hub_name_quant(pairs[i][0], quant);
@@ -137,6 +163,8 @@ int main(void)
         cmocka_unit_test(a_quantization_is_a_whole_word),
         cmocka_unit_test(types_have_an_order),
         cmocka_unit_test(a_projector_comes_along),
+        cmocka_unit_test(projectors_have_an_order),
+        cmocka_unit_test(parts_have_the_same_stem),
         cmocka_unit_test(a_folder_is_its_weights_and_settings),
         cmocka_unit_test(names_have_types),
     };

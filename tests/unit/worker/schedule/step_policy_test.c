@@ -107,6 +107,23 @@ static void test_decodes_alternate_in_halves(void **state)
     check(&snapshot, (const uint32_t[]){1, 1, 1});
 }
 
+/* Half of the streams that are ready, rounded up. */
+static void test_a_half_is_rounded_up(void **state)
+{
+    (void)state;
+    struct step_candidate candidates[8];
+    for (uint32_t count = 1; count <= 8; count++) {
+        uint32_t expected[8];
+        for (uint32_t i = 0; i < count; i++) {
+            candidates[i] = decode(20);
+            expected[i] = i < (count + 1) / 2;
+        }
+        struct step_snapshot snapshot = snapshot_of(candidates, count, 100);
+        snapshot.halves = true;
+        check(&snapshot, expected);
+    }
+}
+
 /* Over many steps of streams that come and go, every stream has a row in two of three steps. */
 static void test_no_half_starves(void **state)
 {
@@ -538,6 +555,7 @@ int main(void)
         cmocka_unit_test(test_prompts_fill_a_step_without_decodes),
         cmocka_unit_test(test_decodes_go_first_and_bound_the_prompt_rows),
         cmocka_unit_test(test_decodes_alternate_in_halves),
+        cmocka_unit_test(test_a_half_is_rounded_up),
         cmocka_unit_test(test_no_half_starves),
         cmocka_unit_test(test_a_resumed_stream_limits_prompt_rows),
         cmocka_unit_test(test_the_shortest_stream_resumes_first),

@@ -613,9 +613,9 @@ vulkan_attention_policy_choose(const struct vulkan_facts *facts,
         struct matrix_plan plan = plan_matrix(facts, shape);
         if (plan.unit && takes_wgmma(facts, task, &plan))
             return choose_wgmma(facts, task, &plan);
-        /* The queries of one row need few subgroups, each of which has queries of its own. */
-        if (plan.unit && task->single && plan.subgroups > MATRIX_SINGLE &&
-            plan.head_tile <= MATRIX_SINGLE * plan.unit->m) {
+        /* The queries of one row, at most MATRIX_HEAD_TILE, need few subgroups, each of which has
+         * queries of its own. */
+        if (plan.unit && task->single && plan.subgroups > MATRIX_SINGLE) {
             plan.subgroups = MATRIX_SINGLE;
             plan.tile_rows = plan.subgroups * plan.unit->m / plan.head_tile;
         }

@@ -32,6 +32,26 @@ static void it_is_bounded(void **state)
     assert_int_equal(wait_of(1000, 1000, -5), RESUME_LEAST_MS);
     assert_int_equal(wait_of(1000, 1000, 60000000), RESUME_MOST_MS);
     assert_int_equal(wait_of(UINT32_MAX, 0, INT64_MAX), RESUME_MOST_MS);
+    assert_int_equal(wait_of(UINT32_MAX, 1, -5), RESUME_LEAST_MS);
+}
+
+/* A prompt that took longer counts as RESUME_MOST_MS. */
+static void the_price_is_bounded(void **state)
+{
+    (void)state;
+    assert_int_equal(wait_of(500, 1000, RESUME_MOST_MS * 1000), RESUME_MOST_MS / 2);
+    assert_int_equal(wait_of(500, 1000, RESUME_MOST_MS * 1000 - 4000), RESUME_MOST_MS / 2 - 2);
+    assert_int_equal(wait_of(500, 1000, RESUME_MOST_MS * 1000 + 4000), RESUME_MOST_MS / 2);
+    assert_int_equal(wait_of(500, 1000, INT64_MAX), RESUME_MOST_MS / 2);
+}
+
+/* Then all of it came from the prefix cache. */
+static void no_computed_token_counts_as_one(void **state)
+{
+    (void)state;
+    assert_int_equal(wait_of(100, 0, 10000), 1000);
+    assert_int_equal(wait_of(100, 1, 10000), 1000);
+    assert_int_equal(wait_of(100, 2, 10000), 500);
 }
 
 static void a_few_tokens_are_not_waited_for(void **state)
@@ -47,6 +67,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_the_time_to_compute_again),
         cmocka_unit_test(it_is_bounded),
+        cmocka_unit_test(the_price_is_bounded),
+        cmocka_unit_test(no_computed_token_counts_as_one),
         cmocka_unit_test(a_few_tokens_are_not_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

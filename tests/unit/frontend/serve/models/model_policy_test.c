@@ -55,6 +55,24 @@ static void test_cases(void **state)
     assert_int_equal(model_policy_decide(models, 3, 0, &limits, &victim), MODEL_TOO_LARGE);
 }
 
+/* Every place in the list counts; of two that were used at the same time the first is unloaded. */
+static void test_the_first_may_be_the_victim(void **state)
+{
+    (void)state;
+    const struct model_policy_limits limits = {.models = 2};
+    struct model_policy_model models[3] = {
+        {.in_memory = true, .used_ms = 4}, {.in_memory = true, .used_ms = 5}, {.bytes = 1}};
+    uint32_t victim = 99;
+    assert_int_equal(model_policy_decide(models, 3, 2, &limits, &victim), MODEL_UNLOAD);
+    assert_int_equal(victim, 0);
+    models[1].used_ms = 4;
+    assert_int_equal(model_policy_decide(models, 3, 2, &limits, &victim), MODEL_UNLOAD);
+    assert_int_equal(victim, 0);
+    models[0].used_ms = 5;
+    assert_int_equal(model_policy_decide(models, 3, 2, &limits, &victim), MODEL_UNLOAD);
+    assert_int_equal(victim, 1);
+}
+
 static uint32_t seed = 20261127;
 
 static uint32_t draw(uint32_t below)
@@ -117,6 +135,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_the_first_may_be_the_victim),
         cmocka_unit_test(test_verdicts_lead_to_a_load),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -222,6 +222,8 @@ static void sums_of_subgroups_limit_the_workgroup(void **state)
     assert_int_equal(rows_value(&plain, task_of(128, true, 1), VULKAN_ATTENTION_ROWS_SUBGROUPS), 4);
     assert_int_equal(rows_value(&wide, task_of(128, true, 1), size), 128);
     assert_int_equal(rows_value(&wide, task_of(128, true, 1), VULKAN_ATTENTION_ROWS_SUBGROUPS), 2);
+    wide.subgroup_size = 16;
+    assert_int_equal(rows_value(&wide, task_of(128, false, 2), size), 128);
     assert_int_equal(rows_value(&cpu, task_of(64, true, 1), size), 16);
     assert_int_equal(rows_value(&cpu, task_of(64, true, 1), VULKAN_ATTENTION_ROWS_SUBGROUPS), 2);
 }
@@ -263,6 +265,27 @@ static void matrix_units_take_tiles_that_fit(void **state)
     assert_int_equal(choose(&facts, task).grid.x, 16);
     facts.shared_bytes--;
     assert_string_equal(choose(&facts, task).shader, "attention_rows");
+}
+
+/* Up to 16 heads of one row: four subgroups of 16 queries, or of 8, hold them. */
+static void tiles_of_one_row_have_few_subgroups(void **state)
+{
+    (void)state;
+    struct vulkan_facts facts = units;
+    struct vulkan_attention_task task = task_of(128, true, 1);
+    task.single = true;
+    for (uint32_t heads = 1; heads <= 16; heads++) {
+        task.shape.heads = 8 * heads;
+        for (uint32_t rows = 8; rows <= 16; rows += 8) {
+            facts.matrix_shapes[0].m = rows;
+            assert_int_equal(matrix_value(&facts, task, VULKAN_ATTENTION_MATRIX_SUBGROUPS), 4);
+            assert_int_equal(matrix_value(&facts, task, VULKAN_ATTENTION_MATRIX_HEAD_TILE), heads);
+            assert_int_equal(matrix_value(&facts, task, VULKAN_ATTENTION_MATRIX_TILE_ROWS),
+                             4 * rows / heads);
+        }
+    }
+    facts.shared_bytes = 16 * (2 * 32 * 17 + 32 * 9 + 32 * 5) + 256 + 16; /* room for two */
+    assert_int_equal(matrix_value(&facts, task, VULKAN_ATTENTION_MATRIX_SUBGROUPS), 2);
 }
 
 static void other_tiles_go_without_matrix_units(void **state)
@@ -408,6 +431,38 @@ static void decodes_over_codes_need_whole_parts(void **state)
     facts = units;
     facts.tier = VULKAN_DOT;
     assert_string_equal(choose(&facts, coded(128, turbo, 8, 0)).shader, rows);
+}
+
+/* The constants of decodes over f16. Few workgroups have four subgroups, many have two. */
+static void decodes_over_floats_read_one_block_at_a_time(void **state)
+{
+    (void)state;
+    struct vulkan_attention_task task = coded(128, KV_QUANT_NONE, 0, 0);
+    task.shape.sinks = 1;
+    task.shape.soft_cap = 0.5f;
+    for (int many = 0; many < 2; many++) {
+        task.items = many ? 50 : 49; /* three workgroups for each of 132 units: 396 */
+        struct vulkan_attention_choice choice = choose(&units, task);
+        const uint32_t *values = choice.specialization.values;
+        const uint32_t subgroups = many ? 2 : 4;
+        assert_string_equal(choice.shader, "attention_halves_units");
+        assert_int_equal(choice.specialization.count, VULKAN_ATTENTION_HALVES_CONSTANTS);
+        assert_int_equal(values[VULKAN_ATTENTION_CODES_INVOCATIONS], 32 * subgroups);
+        assert_int_equal(values[VULKAN_ATTENTION_CODES_SUBGROUPS], subgroups);
+        assert_int_equal(values[VULKAN_ATTENTION_CODES_FORMS], VULKAN_FORM_F32);
+        assert_int_equal(values[VULKAN_ATTENTION_CODES_HEAD_DIM], 128);
+        assert_int_equal(values[VULKAN_ATTENTION_CODES_GROUP_HEADS], 4);
+        assert_int_equal(values[VULKAN_ATTENTION_CODES_HEAD_TILE], 4);
+        assert_int_equal(values[VULKAN_ATTENTION_CODES_TILE_BLOCKS], 1);
+        assert_int_equal(values[VULKAN_ATTENTION_CODES_SPLIT_TOKENS], 64);
+        assert_int_equal(values[VULKAN_ATTENTION_CODES_WINDOW], 77);
+        assert_int_equal(values[VULKAN_ATTENTION_CODES_KV_GROUP], 2);
+        assert_int_equal(values[VULKAN_ATTENTION_CODES_STRIDE], 6144);
+        assert_int_equal(values[VULKAN_ATTENTION_CODES_QUERY_OFFSET], 1);
+        assert_int_equal(values[VULKAN_ATTENTION_CODES_SCALE], 0x3f000000);
+        assert_int_equal(values[VULKAN_ATTENTION_CODES_SOFT_CAP], 0x3f000000);
+        assert_int_equal(values[VULKAN_ATTENTION_CODES_SINKS], 1);
+    }
 }
 
 static uint32_t codes_subgroups(const struct vulkan_facts *facts, struct vulkan_attention_task task)
@@ -579,11 +634,13 @@ int main(void)
         cmocka_unit_test(loads_ahead_depend_on_registers_and_room),
         cmocka_unit_test(sums_of_subgroups_limit_the_workgroup),
         cmocka_unit_test(matrix_units_take_tiles_that_fit),
+        cmocka_unit_test(tiles_of_one_row_have_few_subgroups),
         cmocka_unit_test(other_tiles_go_without_matrix_units),
         cmocka_unit_test(tiles_are_split_over_idle_units),
         cmocka_unit_test(ptx_takes_tiles_of_three_sizes_of_heads),
         cmocka_unit_test(other_tasks_go_without_ptx),
         cmocka_unit_test(decodes_over_codes_need_whole_parts),
+        cmocka_unit_test(decodes_over_floats_read_one_block_at_a_time),
         cmocka_unit_test(shared_memory_limits_subgroups_over_codes),
         cmocka_unit_test(far_contexts_of_short_codes_get_more_subgroups),
         cmocka_unit_test(contexts_of_codes_are_split_over_units),

@@ -42,6 +42,8 @@ static void expect_dot(const struct vulkan_facts *facts, struct vulkan_dot_reque
     struct vulkan_dot_choice choice = choose(facts, request);
     const uint32_t *values = choice.constants.values;
     assert_string_equal(choice.shader, "linear_dot");
+    assert_int_equal(choice.grid.y, 1);
+    assert_int_equal(choice.grid.z, 1);
     assert_int_equal(values[VULKAN_LINEAR_DOT_OUTPUTS], outputs);
     assert_int_equal(values[VULKAN_LINEAR_DOT_SPLIT], split);
     assert_int_equal(values[VULKAN_LINEAR_DOT_DEPTH], depth);
@@ -193,6 +195,8 @@ static void expect_register(const struct vulkan_facts *facts, struct vulkan_dot_
     assert_int_equal(values[VULKAN_LINEAR_REGISTER_INVOCATIONS], 32 * subgroups);
     assert_int_equal(values[VULKAN_LINEAR_REGISTER_AHEAD], request.rows > 16);
     assert_int_equal(choice.grid.x, groups);
+    assert_int_equal(choice.grid.y, 1);
+    assert_int_equal(choice.grid.z, 1);
 }
 
 /* Two tiles of outputs share loads of x, unless too few workgroups are left, or a fifth of the
@@ -210,6 +214,13 @@ static void registers_have_one_or_two_tiles(void **state)
     expect_register(&facts, request_of(16, 212 * 32, 4096), 2, 212, 8);
     expect_register(&facts, request_of(16, 211 * 32, 4096), 1, 422, 8);
     expect_register(&facts, request_of(17, 211 * 32, 4096), 2, 211, 4);
+    expect_register(&facts, request_of(17, 165 * 32, 4096), 2, 165, 4); /* five for each unit */
+    expect_register(&facts, request_of(17, 164 * 32, 4096), 2, 164, 8);
+    expect_register(&facts, request_of(9, 132 * 32 + 1, 4096), 1, 265, 16);
+    facts.compute_units = 130; /* 26 of 130 units are idle: exactly a fifth of the time */
+    expect_register(&facts, request_of(9, 104 * 32, 4096), 2, 104, 16);
+    expect_register(&facts, request_of(9, 103 * 32, 4096), 1, 206, 16);
+    facts.compute_units = 132;
     struct vulkan_dot_request gated = request_of(8, 8192, 4096);
     gated.epilogue = VULKAN_LINEAR_GATE_SILU;
     expect_register(&facts, gated, 1, 512, 8);

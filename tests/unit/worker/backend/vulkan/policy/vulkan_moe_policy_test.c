@@ -87,13 +87,20 @@ static void ptx_takes_many_pairs(void **state)
     assert_int_equal(stored.kernel, VULKAN_MOE_PTX);
     assert_string_equal(stored.shader, "moe_wgmma_q4_0");
     assert_int_equal(stored.across, 768 / 256);
+    assert_int_equal(stored.constants.count, 2);
+    assert_int_equal(stored.constants.values[0], 512);
+    assert_int_equal(stored.constants.values[1], 5 * (128 * 64 + 16));
+    request.n = 17 * 256;
+    assert_int_equal(choose(&ptx, request).across, 17);
+    request.n = 9 * 128;
     request.gated = true;
     request.kind = VULKAN_WEIGHT_Q6_K;
     struct vulkan_moe_choice gated = choose(&ptx, request);
     assert_string_equal(gated.shader, "moe_wgmma_q6_k");
     assert_int_equal(gated.tile_rows, 128);
-    assert_int_equal(gated.across, 768 / 128);
-    assert_in_range(gated.constants.values[1], 5 * 8192, 48 * 1024); /* of shared memory */
+    assert_int_equal(gated.across, 9);
+    request.n = 768;
+    assert_int_equal(choose(&ptx, request).across, 768 / 128);
     request.kind = VULKAN_WEIGHT_Q2_K;
     assert_int_equal(kernel_of(&ptx, request), VULKAN_MOE_MATRIX);
     request = request_of(400);
@@ -355,6 +362,24 @@ static void register_workgroups_share_columns(void **state)
                      VULKAN_LINEAR_GATE_GELU);
 }
 
+/* Tiles of 64 columns, of a gated product over the columns of the gate and the up. */
+static void matrix_tiles_cover_all_columns(void **state)
+{
+    (void)state;
+    struct vulkan_moe_request request = request_of(64);
+    request.output = VULKAN_FORM_F16;
+    for (uint32_t gated = 0; gated < 2; gated++) {
+        request.gated = gated != 0;
+        for (request.n = 128; request.n <= 1152; request.n += 128) {
+            struct vulkan_moe_choice choice = choose(&matrix, request);
+            assert_int_equal(choice.kernel, VULKAN_MOE_MATRIX);
+            assert_string_equal(choice.shader, "moe_matrix");
+            assert_int_equal(choice.tile_rows, 16);
+            assert_int_equal(choice.across, (1 + gated) * request.n / 64);
+        }
+    }
+}
+
 /* Four subgroups of two columns each; tiles of up to 16 rows. One row has four columns each. */
 static void plain_products_cover_all_columns(void **state)
 {
@@ -402,6 +427,7 @@ int main(void)
         cmocka_unit_test(gated_workgroups_have_a_block_of_columns),
         cmocka_unit_test(register_tiles_hold_the_pairs_of_an_expert),
         cmocka_unit_test(register_workgroups_share_columns),
+        cmocka_unit_test(matrix_tiles_cover_all_columns),
         cmocka_unit_test(plain_products_cover_all_columns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
