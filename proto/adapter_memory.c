@@ -30,6 +30,8 @@ enum result adapter_entry_check(const struct adapter_entry *entry, uint64_t memo
                          (unsigned long long)memory_bytes);
     if (!entry->name[0] || !memchr(entry->name, '\0', sizeof entry->name))
         return error_set(error, RESULT_CORRUPT, "A4: name");
+    if (entry->in_use > 1)
+        return error_set(error, RESULT_CORRUPT, "A6: in_use %u", entry->in_use);
     for (size_t i = 0; i < sizeof entry->reserved / sizeof entry->reserved[0]; i++) {
         if (entry->reserved[i] != 0)
             return error_set(error, RESULT_CORRUPT, "A5: reserved word %zu is not zero", i);

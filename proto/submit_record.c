@@ -2,7 +2,7 @@
  * Checks a submit record, which the worker has copied out of the ring, before any field is used.
  *
  * Counts are bounded before sizes are computed from them, so nothing overflows. For a cancel only
- * the kind and the request are checked, for a drain and a reset only the kind: slots are filled in
+ * the kind and the request are checked, for an adapter only the kind and its slot, for a drain and a reset only the kind: slots are filled in
  * place, so the rest of such a record may be left over from an earlier lap of the ring. A
  * vocabulary names no request.
  *
@@ -127,6 +127,10 @@ enum result submit_record_check(const struct submit_record *record, uint64_t sla
         return RESULT_OK;
     if (record->kind == SUBMIT_VOCABULARY)
         return check_vocabulary(record, slab_bytes, error);
+    if (record->kind == SUBMIT_ADAPTER)
+        return record->adapter.slot < LIMIT_ADAPTERS
+                   ? RESULT_OK
+                   : error_set(error, RESULT_CORRUPT, "S25: adapter slot %u", record->adapter.slot);
     if (record->kind != SUBMIT_RUN && record->kind != SUBMIT_CANCEL)
         return error_set(error, RESULT_CORRUPT, "S1: kind %u", record->kind);
     if (record->request.slot >= LIMIT_LIVE_REQUESTS)

@@ -1,6 +1,6 @@
 /*
  * Commands from the frontend to a worker, through the submit ring: run a request, cancel it, drain,
- * clear the caches, or take the vocabulary.
+ * clear the caches, take the vocabulary, or read an adapter.
  *
  * Byte map of struct submit_record, 256 bytes. Written by the frontend.
  *
@@ -8,6 +8,7 @@
  *   0       4     kind                S1: a value of enum submit_kind
  *   4       4     payload_generation  S6: equals the slab chunk's generation word when read
  *   8       8     request             S3: slot < LIMIT_LIVE_REQUESTS
+ *   8       8     adapter             ADAPTER: S25: slot < LIMIT_ADAPTERS
  *   16      8     payload_offset      S4: offset + payload_bytes lies in the slab, 64-byte aligned
  *   24      8     payload_bytes       S5: submit_payload_bytes() of `run`; of a vocabulary,
  *                                         token_table_bytes()
@@ -47,16 +48,36 @@ _Static_assert(sizeof(struct request_id) == 8, "crosses shared memory: layout is
 
 enum submit_kind {
     SUBMIT_RUN = 1,
-    SUBMIT_CANCEL = 2,    /* only kind and request count; an unknown request has just ended */
-    SUBMIT_DRAIN = 3,     /* finish what is running, then exit with status 0 */
-    SUBMIT_RESET = 4,     /* drop cached prefixes and features; running requests continue */
-    SUBMIT_VOCABULARY = 5 /* the bytes of all tokens, before the first request with a grammar */
+    SUBMIT_CANCEL = 2,     /* only kind and request count; an unknown request has just ended */
+    SUBMIT_DRAIN = 3,      /* finish what is running, then exit with status 0 */
+    SUBMIT_RESET = 4,      /* drop cached prefixes and features; running requests continue */
+    SUBMIT_VOCABULARY = 5, /* the bytes of all tokens, before the first request with a grammar */
+    SUBMIT_ADAPTER = 6     /* load or drop what the slot's entry of the adapters' memory says now */
 };
+
+/*
+ * A slot of the adapters' memory (adapter_memory.h) at one of its versions. The answer, TOKEN_EVENT_ADAPTER, has the same.
+ *
+ * Byte map of struct adapter_id, 8 bytes. Written by the frontend in submit records, by the worker
+ * in token events.
+ *
+ *   offset  size  field    rule
+ *   0       4     slot     S25, T19: < LIMIT_ADAPTERS
+ *   4       4     version  any; an answer of another version is dropped
+ */
+struct adapter_id {
+    uint32_t slot;
+    uint32_t version;
+};
+_Static_assert(sizeof(struct adapter_id) == 8, "crosses shared memory: layout is fixed");
 
 struct submit_record {
     uint32_t kind;
     uint32_t payload_generation;
-    struct request_id request;
+    union {
+        struct request_id request;
+        struct adapter_id adapter; /* ADAPTER */
+    };
     uint64_t payload_offset;
     uint64_t payload_bytes;
     union {
@@ -67,7 +88,7 @@ struct submit_record {
 _Static_assert(sizeof(struct submit_record) == 256, "ring slot is 256 bytes");
 
 /*
- * Checks rules S1-S24 against a slab of `slab_bytes`. RESULT_CORRUPT, and the error text begins
+ * Checks rules S1-S25 against a slab of `slab_bytes`. RESULT_CORRUPT, and the error text begins
  * with the rule's name. Pure: reads only the (already copied-out) record. S6 is checked by
  * payload_view(), the token ids inside the payload by submit_payload_check(), image records by
  * image_record_check(), a vocabulary by token_table_check().

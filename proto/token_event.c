@@ -66,6 +66,9 @@ static enum result check_ending(const struct token_event *event, struct error_te
                                             : finish != FINISH_NONE)
         return error_set(error, RESULT_CORRUPT, "T2: finish %u in kind %u", finish, event->kind);
     uint32_t failure = event->failure;
+    if (event->kind == TOKEN_EVENT_ADAPTER)
+        return failure < RESULT_COUNT ? RESULT_OK
+                                      : error_set(error, RESULT_CORRUPT, "T7: failure %u", failure);
     if (event->kind == TOKEN_EVENT_FAILED ? failure == RESULT_OK || failure >= RESULT_COUNT
                                           : failure != RESULT_OK)
         return error_set(error, RESULT_CORRUPT, "T7: failure %u in kind %u", failure, event->kind);
@@ -108,8 +111,10 @@ static enum result check_values(const struct token_event *event, struct error_te
 enum result token_event_check(const struct token_event *event, uint32_t vocab_tokens,
                               uint64_t slab_bytes, struct error_text *error)
 {
-    if (event->kind < TOKEN_EVENT_TOKEN || event->kind > TOKEN_EVENT_VECTOR)
+    if (event->kind < TOKEN_EVENT_TOKEN || event->kind > TOKEN_EVENT_ADAPTER)
         return error_set(error, RESULT_CORRUPT, "T1: kind %u", event->kind);
+    if (event->kind == TOKEN_EVENT_ADAPTER && event->adapter.slot >= LIMIT_ADAPTERS)
+        return error_set(error, RESULT_CORRUPT, "T19: adapter slot %u", event->adapter.slot);
     if (event->request.slot >= LIMIT_LIVE_REQUESTS)
         return error_set(error, RESULT_CORRUPT, "T3: slot %u", event->request.slot);
     if (event->kind == TOKEN_EVENT_ALTERNATIVES)

@@ -10,13 +10,15 @@
  *   4       4     finish              T2: FINISHED: enum finish_reason; else 0
  *   4       4     alternative_count   T12: ALTERNATIVES: 1..TOKEN_EVENT_ALTERNATIVES_MAX
  *   8       8     request             T3: slot < LIMIT_LIVE_REQUESTS; stale generations are dropped
+ *   8       8     adapter             T19: ADAPTER: slot < LIMIT_ADAPTERS
  *   16      4     token               T4: TOKEN, PROMPT_TOKEN: < vocabulary
  *   20      4     index               T5: TOKEN: 0-based count of generated tokens, contiguous; a
  *                                         replay continues where the first run stopped
  *                                         PROMPT_TOKEN: its place in the prompt, from 1 on,
  *                                         contiguous
  *   24      4     logprob             T6: TOKEN, PROMPT_TOKEN: <= 0, finite or -INFINITY
- *   28      4     failure             T7: FAILED: enum result; else 0
+ *   28      4     failure             T7: FAILED: enum result; ADAPTER: likewise, or 0 if the worker now has what
+ *                                         the entry says; else 0
  *   32      4     prompt_done         T8: PROGRESS: prompt tokens computed so far, <= prompt_total
  *   32      4     cached_images       T14: TOKEN: images of the request that were not encoded for
  *                                          it, <= LIMIT_REQUEST_RECORDS
@@ -71,7 +73,8 @@ enum token_event_kind {
     TOKEN_EVENT_PROGRESS = 5,     /* prompt tokens computed so far; at most one per step */
     TOKEN_EVENT_ALTERNATIVES = 6, /* alternatives of the request's next TOKEN or PROMPT_TOKEN */
     TOKEN_EVENT_PROMPT_TOKEN = 7, /* log-probability of a prompt token (run_params.score_from) */
-    TOKEN_EVENT_VECTOR = 8        /* the next numbers of the request's vector */
+    TOKEN_EVENT_VECTOR = 8,       /* the next numbers of the request's vector */
+    TOKEN_EVENT_ADAPTER = 9 /* the answer to SUBMIT_ADAPTER; gauge `failure` says why it failed */
 };
 
 /*
@@ -106,7 +109,10 @@ struct token_event {
         uint32_t alternative_count; /* ALTERNATIVES */
         uint32_t value_count;       /* VECTOR */
     };
-    struct request_id request;
+    union {
+        struct request_id request;
+        struct adapter_id adapter; /* ADAPTER */
+    };
     union {
         struct {
             uint32_t token;

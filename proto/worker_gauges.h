@@ -29,7 +29,8 @@
  *   120     4     weights                    enum worker_weights; written before READY
  *   124     4     on_gpu                     1: the device is a GPU, whose memory takes seconds to
  *                                            open; written before READY
- *   128     256   failure                    error text, before FAILED; readers terminate a copy
+ *   128     256   failure                    error text, before FAILED and before TOKEN_EVENT_ADAPTER with
+ *                                            a failure; readers terminate a copy
  *   384     64    backend                    "cpu avx2 2 threads"; written before READY
  *   448     112   step_tokens_classes        steps by number of tokens, WORKER_STEP_TOKENS_BOUNDS
  *   560     8     kv_block_tokens            positions of one KV block; 0 until READY

@@ -280,10 +280,9 @@ bool model_assets_names_match(const char *own, const char *name)
     return strncmp(own, name, stem) == 0 && strcasecmp(own + stem, name + stem) == 0;
 }
 
-bool model_assets_has_name(const struct model_assets *assets, const char *name)
+bool model_assets_has_own_name(const struct model_assets *assets, const char *name)
 {
-    if (assets->any_name || strcmp(name, assets->model_id) == 0 ||
-        adapter_set_find(assets->adapters, name))
+    if (strcmp(name, assets->model_id) == 0)
         return true;
     for (uint32_t i = 0; i < assets->name_count; i++) {
         if (model_assets_names_match(assets->names[i], name))
@@ -292,15 +291,18 @@ bool model_assets_has_name(const struct model_assets *assets, const char *name)
     return false;
 }
 
+bool model_assets_has_name(const struct model_assets *assets, const char *name)
+{
+    return assets->any_name || model_assets_has_own_name(assets, name) ||
+           adapter_set_has(assets->adapters, name);
+}
+
 /* A name of both could not choose between them. */
 static enum result adapters_check(const struct model_assets *assets, struct error_text *error)
 {
     for (uint32_t i = 0; i < adapter_set_count(assets->adapters); i++) {
         const char *name = adapter_set_at(assets->adapters, i)->name;
-        bool taken = strcmp(name, assets->model_id) == 0;
-        for (uint32_t n = 0; n < assets->name_count; n++)
-            taken |= strcmp(name, assets->names[n]) == 0;
-        if (taken)
+        if (model_assets_has_own_name(assets, name))
             return error_set(error, RESULT_INVALID, "--lora %.100s: the model itself has this name",
                              name);
     }

@@ -52,7 +52,7 @@ struct model_assets {
     struct media_policy media; /* sources from which clients may name files */
     struct document_settings documents;
     struct vision_assets *vision;        /* owned; NULL: the model takes no images */
-    const struct adapter_set *adapters;  /* outlives the assets; NULL: none */
+    struct adapter_set *adapters;        /* outlives the assets; NULL: none */
     struct checkpoint_sampling sampling; /* general.sampling.* keys, generation_config.json */
 };
 
@@ -63,7 +63,7 @@ struct model_assets_options {
     const char *const *served_names; /* [served_name_count]; none: the name of the file or directory
                                       */
     uint32_t served_name_count;
-    const struct adapter_set *adapters; /* NULL: none */
+    struct adapter_set *adapters; /* NULL: none */
     bool any_name;
     bool reranks;
     enum pooling pooling;
@@ -83,6 +83,8 @@ enum result model_assets_open(const struct model_assets_options *options,
 void model_assets_close(struct model_assets *assets);
 /* Whether `name` is the served name `own`; of org/name:QUANT, the quantization may be in another case. */
 bool model_assets_names_match(const char *own, const char *name);
+/* Whether the model itself has the name. */
+bool model_assets_has_own_name(const struct model_assets *assets, const char *name);
 /* True if a request may name the model, or one of its adapters, so. */
 bool model_assets_has_name(const struct model_assets *assets, const char *name);
 

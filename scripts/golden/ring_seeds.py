@@ -17,8 +17,8 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from byte_maps import byte_maps  # noqa: E402
 
 MAPS = {one.struct: one for one in byte_maps(ROOT)}
-RUN, CANCEL, DRAIN, RESET, VOCABULARY = 1, 2, 3, 4, 5  # enum submit_kind
-TOKEN, FINISHED, FAILED, PAYLOAD_DONE, PROGRESS, ALTERNATIVES, PROMPT_TOKEN = 1, 2, 3, 4, 5, 6, 7  # enum token_event_kind
+RUN, CANCEL, DRAIN, RESET, VOCABULARY, ADAPTER = 1, 2, 3, 4, 5, 6  # enum submit_kind
+TOKEN, FINISHED, FAILED, PAYLOAD_DONE, PROGRESS, ALTERNATIVES, PROMPT_TOKEN, ADAPTER_READ = 1, 2, 3, 4, 5, 6, 7, 9  # enum token_event_kind
 LOGPROBS, THINKING_OPEN, THINKING_BUDGET = 2, 4, 8  # SUBMIT_FLAG_*
 CHUNK_OFFSET = 64  # of the first chunk's payload in a slab
 PAGE = 4096
@@ -105,6 +105,7 @@ def submit_ring():
     outside = PLAIN.replace(ids(9), ids(1000))
     yield "run_id_outside", with_slab(submit(payload=outside, **PLAIN_COUNTS), outside)
     yield "stale", with_slab(submit(generation=2, payload=PLAIN, **PLAIN_COUNTS), PLAIN)
+    yield "adapter", with_slab(2 * pack("submit_record", kind=ADAPTER, adapter=[3, 7]))
     yield "cancel_drain_reset", with_slab(submit(CANCEL) + submit(DRAIN) + submit(RESET))
 
 
@@ -125,6 +126,7 @@ EVENTS = {
     "event_failed": event(FAILED, failure=4),
     "event_payload": event(PAYLOAD_DONE, payload_generation=1, payload_offset=CHUNK_OFFSET),
     "event_progress": event(PROGRESS, prompt_done=3, prompt_total=9, step_time_us=1500),
+    "event_adapter": pack("token_event", kind=ADAPTER_READ, adapter=[3, 7], failure=4),
     "event_alternatives": event(ALTERNATIVES, alternative_count=2, alternatives=struct.pack("<IfIf", 7, -0.5, 8, -1.5)),
 }
 
@@ -146,7 +148,7 @@ def ring_records():
     for name, record in (("run", run), ("run_image", submit(generation=OLD_WORD, payload=IMAGE, **IMAGE_COUNTS)),
                          ("grammar", submit(generation=OLD_WORD, payload=GRAMMAR, **GRAMMAR_COUNTS)),
                          ("vocabulary", submit_vocabulary(TOKENS, ENDS, OLD_WORD)), ("cancel", submit(CANCEL)),
-                         ("drain", submit(DRAIN)), ("reset", submit(RESET))):
+                         ("drain", submit(DRAIN)), ("reset", submit(RESET)), ("adapter", pack("submit_record", kind=ADAPTER, adapter=[3, 7]))):
         yield f"submit_{name}", b"\0" + record
     for name, record in EVENTS.items():
         yield name, b"\1" + record

@@ -284,7 +284,8 @@ static void take_event(struct test_frontend *frontend, const struct token_event 
         break;
     case TOKEN_EVENT_PROMPT_TOKEN: take_score(frontend, reply, event); break;
     case TOKEN_EVENT_ALTERNATIVES: take_alternatives(reply, event); break;
-    case TOKEN_EVENT_VECTOR: must(false); break; /* these workers do not pool */
+    case TOKEN_EVENT_VECTOR: /* these workers do not pool, and are asked for no adapter */
+    case TOKEN_EVENT_ADAPTER: must(false); break;
     case TOKEN_EVENT_PAYLOAD_DONE:
         must(!reply->payload_done);
         must(payload_slab_give(frontend->slab, event->payload_offset, event->payload_generation) ==

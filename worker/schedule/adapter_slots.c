@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/adapter_memory.h"
@@ -60,42 +59,69 @@ static enum result load_files(struct adapter_slots *slots, uint32_t slot,
     return result;
 }
 
-static enum result load_slot(struct adapter_slots *slots, uint32_t slot, uint64_t memory_bytes,
+static void drop(struct adapter_slots *slots, uint32_t slot)
+{
+    if (slots->loaded[slot])
+        slots->backend->interface->adapter_drop(slots->backend, slot);
+    slots->loaded[slot] = false;
+}
+
+static bool read_entry(const struct adapter_slots *slots, uint32_t slot,
+                       struct adapter_entry *entry)
+{
+    ssize_t got = pread(slots->memory_fd, entry, sizeof *entry, (off_t)(slot * sizeof *entry));
+    return got == (ssize_t)sizeof *entry;
+}
+
+/* `tries`: an entry that is not in use counts, too. */
+static enum result read_slot(struct adapter_slots *slots, uint32_t slot, bool tries,
                              struct error_text *error)
 {
-    struct adapter_entry entry;
+    struct adapter_entry entry, later;
     struct error_text reason = {""};
-    ssize_t got = pread(slots->memory_fd, &entry, sizeof entry, (off_t)(slot * sizeof entry));
-    if (got != (ssize_t)sizeof entry)
+    off_t memory_bytes = lseek(slots->memory_fd, 0, SEEK_END); /* fstat() is not in the sandbox */
+    if (memory_bytes < 0 || !read_entry(slots, slot, &entry))
         return error_set(error, RESULT_IO, "the table of adapters cannot be read");
-    if (entry.tensor_bytes == 0)
+    bool wanted = entry.tensor_bytes > 0 && (tries || entry.in_use == 1);
+    if (wanted && slots->loaded[slot] && slots->versions[slot] == entry.version)
+        return RESULT_OK;
+    drop(slots, slot);
+    if (!wanted)
         return RESULT_OK;
     entry.name[sizeof entry.name - 1] = '\0';
-    enum result result = adapter_entry_check(&entry, memory_bytes, &reason);
+    enum result result = adapter_entry_check(&entry, (uint64_t)memory_bytes, &reason);
     if (result == RESULT_OK && !slots->backend->interface->adapter_load)
         result =
             error_set(&reason, RESULT_UNSUPPORTED, "adapters run on one CPU only (--device cpu)");
     if (result == RESULT_OK)
         result = load_files(slots, slot, &entry, &reason);
+    /* The frontend empties an entry before it takes the contents away. */
+    if (result != RESULT_OK && read_entry(slots, slot, &later) && later.version != entry.version)
+        return RESULT_OK;
     if (result != RESULT_OK)
         return error_set(error, result, "adapter %.60s: %.190s", entry.name, reason.text);
     slots->loaded[slot] = true;
+    slots->versions[slot] = entry.version;
     return RESULT_OK;
 }
 
 enum result adapter_slots_load(struct adapter_slots *slots, struct error_text *error)
 {
-    struct stat facts;
     if (slots->memory_fd < 0)
         return RESULT_OK;
-    if (fstat(slots->memory_fd, &facts) != 0 || facts.st_size < 0)
-        return error_set(error, RESULT_IO, "the memory of adapters: %s", strerror(errno));
     for (uint32_t slot = 0; slot < LIMIT_ADAPTERS; slot++) {
-        enum result result = load_slot(slots, slot, (uint64_t)facts.st_size, error);
+        enum result result = read_slot(slots, slot, false, error);
         if (result != RESULT_OK)
             return result;
     }
     return RESULT_OK;
+}
+
+enum result adapter_slots_read(struct adapter_slots *slots, uint32_t slot, struct error_text *error)
+{
+    if (slots->memory_fd < 0)
+        return error_set(error, RESULT_UNSUPPORTED, "the worker has no memory of adapters");
+    return read_slot(slots, slot, true, error);
 }
 
 bool adapter_slots_have(const struct adapter_slots *slots, uint32_t adapter)

@@ -16,11 +16,17 @@ struct adapter_slots {
     const struct plan *plan; /* of the backend */
     struct backend *backend; /* loaded */
     bool loaded[LIMIT_ADAPTERS];
+    uint32_t versions[LIMIT_ADAPTERS]; /* of the loaded entries */
 };
 
-/* Loads every entry of the table. RESULT_UNSUPPORTED if the device computes without adapters; else
+/* Makes the backend have every entry that is in use, as it is now, and no other. Not while a step is
+ * under way, like the next one. RESULT_UNSUPPORTED if the device computes without adapters; else
  * the error text names the adapter, and the errors are those of lora_file_open(). */
 enum result adapter_slots_load(struct adapter_slots *slots,
+                               struct error_text *error) RESULT_CHECKED;
+/* The same for one entry, in use or not yet; an empty one leaves its slot empty, as a failure does. No
+ * running request names the slot, unless it has this entry already: then nothing is done. */
+enum result adapter_slots_read(struct adapter_slots *slots, uint32_t slot,
                                struct error_text *error) RESULT_CHECKED;
 
 /* Whether a request may name it (run_params.adapter): none, or one that is loaded. */

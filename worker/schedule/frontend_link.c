@@ -353,6 +353,7 @@ enum result frontend_link_take(struct frontend_link *link, struct frontend_comma
         return reject(link, &record, RESULT_CORRUPT, words.text);
     command->kind = (enum submit_kind)record.kind;
     command->request = record.request;
+    command->adapter = record.adapter;
     if (record.kind == SUBMIT_RUN)
         return take_run(link, &record, &command->sequence);
     if (record.kind == SUBMIT_VOCABULARY)

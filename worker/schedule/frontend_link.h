@@ -55,6 +55,7 @@ struct frontend_vocabulary {
 struct frontend_command {
     enum submit_kind kind;
     struct request_id request;             /* RUN, CANCEL */
+    struct adapter_id adapter;             /* ADAPTER */
     struct sequence_request sequence;      /* RUN: owned by the caller, like the next one */
     struct frontend_vocabulary vocabulary; /* VOCABULARY */
 };

@@ -39,6 +39,11 @@ void gauge_board_set_state(struct worker_gauges *gauges, enum worker_state state
     atomic_store_explicit(&gauges->state, (uint32_t)state, memory_order_release);
 }
 
+void gauge_board_set_refusal(struct worker_gauges *gauges, const char *words)
+{
+    copy_words(gauges->failure, sizeof gauges->failure, words);
+}
+
 void gauge_board_fail(struct worker_gauges *gauges, const char *words)
 {
     copy_words(gauges->failure, sizeof gauges->failure, words);

@@ -13,6 +13,8 @@
 
 void gauge_board_set_state(struct worker_gauges *gauges, enum worker_state state);
 /* Writes the text, then the state FAILED. */
+/* The reason why an adapter was refused, before its event. */
+void gauge_board_set_refusal(struct worker_gauges *gauges, const char *words);
 void gauge_board_fail(struct worker_gauges *gauges, const char *words);
 void gauge_board_beat(struct worker_gauges *gauges);
 void gauge_board_set_load(struct worker_gauges *gauges, uint64_t done_bytes, uint64_t total_bytes);

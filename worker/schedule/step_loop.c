@@ -130,7 +130,7 @@ static enum result launch_step(struct worker_engine *engine, bool *launched, boo
 {
     bool masks_follow = step_pipeline_masks_follow(&engine->pipeline) && !engine->parts.drafter;
     bool ended = false;
-    if (step_planner_must_read(engine))
+    if (step_planner_must_read(engine) || engine->adapter_due)
         return RESULT_OK;
     if (!masks_follow)
         ended = grammar_masks_end(engine, grammar_masks_compute(engine));

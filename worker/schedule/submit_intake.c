@@ -89,6 +89,26 @@ static void cancel(struct worker_engine *engine, struct request_id id)
     frontend_link_emit_finished(engine->parts.link, id, FINISH_CANCELLED);
 }
 
+/* Backends load adapters between steps. Until the steps under way have ended, no step is launched
+ * (step_loop.c) and no record taken, so that requests after the adapter's record find it. */
+static void read_adapter(struct worker_engine *engine)
+{
+    struct error_text words = {""};
+    if (!engine->adapter_due || !step_pipeline_is_empty(&engine->pipeline))
+        return;
+    engine->adapter_due = false;
+    enum result result = engine->parts.adapters ? adapter_slots_read(engine->parts.adapters,
+                                                                     engine->adapter.slot, &words)
+                                                : RESULT_UNSUPPORTED;
+    if (result != RESULT_OK) {
+        log_warn("%s", words.text);
+        gauge_board_set_refusal(engine->gauges, words.text);
+    }
+    frontend_link_emit(engine->parts.link, &(struct token_event){.kind = TOKEN_EVENT_ADAPTER,
+                                                                 .adapter = engine->adapter,
+                                                                 .failure = (uint32_t)result});
+}
+
 static void apply(struct worker_engine *engine, struct frontend_command *command)
 {
     switch (command->kind) {
@@ -102,6 +122,11 @@ static void apply(struct worker_engine *engine, struct frontend_command *command
             feature_cache_reset(engine->pools.features);
         gauge_board_add_reset(engine->gauges);
         break;
+    case SUBMIT_ADAPTER:
+        engine->adapter_due = true;
+        engine->adapter = command->adapter;
+        read_adapter(engine);
+        break;
     case SUBMIT_DRAIN:
         if (!engine->draining)
             log_info("draining");
@@ -113,7 +138,8 @@ static void apply(struct worker_engine *engine, struct frontend_command *command
 
 enum result submit_intake_drain(struct worker_engine *engine)
 {
-    for (uint32_t taken = 0; taken < RECORDS_PER_TURN; taken++) {
+    read_adapter(engine);
+    for (uint32_t taken = 0; taken < RECORDS_PER_TURN && !engine->adapter_due; taken++) {
         struct frontend_command command;
         enum result result = frontend_link_take(engine->parts.link, &command);
         if (result == RESULT_EMPTY)

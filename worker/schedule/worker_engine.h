@@ -52,9 +52,9 @@ struct worker_engine_parts {
     uint32_t patch_rows;               /* this and the next two: as given to the backend at load */
     uint32_t feature_rows;
     uint32_t feature_row_bytes;
-    uint32_t kept_images;                 /* images that the feature cache keeps */
-    const struct adapter_slots *adapters; /* NULL: none is loaded */
-    struct thread_pool *helpers; /* compute masks of grammars; NULL: the engine's thread alone */
+    uint32_t kept_images;           /* images that the feature cache keeps */
+    struct adapter_slots *adapters; /* NULL: none is loaded, and none can be */
+    struct thread_pool *helpers;    /* compute masks of grammars; NULL: the engine's thread alone */
     struct worker_fault fault;
 };
 
@@ -126,6 +126,9 @@ struct worker_engine {
     struct sequence **masked;              /* [max_sequences] scratch of grammar_masks.c */
     struct grammar_vocabulary *vocabulary; /* NULL until the frontend has sent it */
     bool draining;
+    bool
+        adapter_due; /* `adapter` is to be read when no step is under way; no record is taken before */
+    struct adapter_id adapter;
 };
 
 /* RESULT_OUT_OF_MEMORY if the pools' bookkeeping cannot be allocated. */

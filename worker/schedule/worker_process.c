@@ -681,6 +681,8 @@ static enum result start(struct worker_process *process, struct error_text *erro
     worker_sandbox_enter(process->options->sandbox, process->options->device_kind);
     if (is_standby(process))
         result = stand_by(process, error);
+    if (result == RESULT_OK && is_standby(process))
+        result = adapter_slots_load(&process->adapters, error); /* they changed meanwhile */
     return result == RESULT_OK ? assemble(process, error) : result;
 }
 

@@ -345,7 +345,8 @@ enum result generation_prepare(const struct api_format *format, const struct par
     bool answers = format->reply_create != NULL;
     enum result result = format->parse(context, body, body_bytes, &prepared->request, error);
     if (result == RESULT_OK)
-        prepared->request.adapter = request_fields_adapter(prepared->request.body, assets);
+        result = request_fields_take_adapter(prepared->request.body, assets,
+                                             &prepared->request.adapter, error);
     if (result == RESULT_OK && answers)
         result = check_pooling(assets, prepared, error);
     if (result == RESULT_OK && answers)

@@ -2,6 +2,7 @@
  * Frees a request's settings, in whole or but for its body.
  */
 #include "frontend/api/generation/generation_request.h"
+#include "frontend/assets/adapter_set.h"
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>
@@ -43,6 +44,7 @@ void generation_request_fini(struct generation_request *request)
     request_images_fini(&request->images);
     free(request->logit_bias);
     shared_bytes_release(request->grammar);
+    adapter_release(request->adapter);
     shared_bytes_release(request->dry_breakers);
     shared_bytes_release(request->loose_tools);
     if (request->own.destroy)

@@ -3,6 +3,7 @@
  * (the body, the format's state, the other prompts) stays with the first.
  */
 #include "frontend/api/generation/generation_share.h"
+#include "frontend/assets/adapter_set.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,7 @@ enum result generation_share_take(const struct prepared_generation *prepared,
     own->request.logit_bias = bias;
     if (!request->prompts) /* a conversation's prompt is scored once */
         own->request.scores_prompt = false;
+    own->request.adapter = adapter_share(request->adapter);
     own->request.grammar = shared_bytes_share(request->grammar);
     own->request.dry_breakers = shared_bytes_share(request->dry_breakers);
     own->request.loose_tools = NULL;

@@ -337,10 +337,36 @@ enum result request_fields_refuse(const cJSON *body, const char *const names[],
     return RESULT_OK;
 }
 
-const struct adapter *request_fields_adapter(const cJSON *body, const struct model_assets *assets)
+enum result request_fields_check_known(const cJSON *body, const char *const known[],
+                                       struct api_error *error)
+{
+    for (const cJSON *member = body->child; member; member = member->next) {
+        const char *const *name = known;
+        while (*name && strcmp(member->string, *name) != 0)
+            name++;
+        if (!*name)
+            return api_error_invalid(error, "", "unknown member '%.64s'", member->string);
+    }
+    return RESULT_OK;
+}
+
+enum result request_fields_take_adapter(const cJSON *body, const struct model_assets *assets,
+                                        const struct adapter **adapter, struct api_error *error)
 {
     const cJSON *model = body ? request_fields_member(body, "model") : NULL;
-    return cJSON_IsString(model) ? adapter_set_find(assets->adapters, model->valuestring) : NULL;
+    *adapter =
+        cJSON_IsString(model) ? adapter_set_take(assets->adapters, model->valuestring) : NULL;
+    if (*adapter || !model || !assets->adapters)
+        return RESULT_OK;
+    return request_fields_check_model(body, assets,
+                                      error); /* it was unloaded after the first check */
+}
+
+const char *request_fields_model_name(const cJSON *body, const struct model_assets *assets)
+{
+    const cJSON *model = request_fields_member(body, "model");
+    bool named = cJSON_IsString(model) && adapter_set_has(assets->adapters, model->valuestring);
+    return named ? model->valuestring : assets->model_id;
 }
 
 enum result request_fields_check_model(const cJSON *body, const struct model_assets *assets,

@@ -33,12 +33,20 @@ enum result request_fields_read_string(const struct cJSON *body, const char *nam
 enum result request_fields_refuse(const struct cJSON *body, const char *const names[],
                                   struct api_error *error) RESULT_CHECKED;
 
+/* Refuses a member that is not one of these (NULL-terminated). */
+enum result request_fields_check_known(const struct cJSON *body, const char *const known[],
+                                       struct api_error *error) RESULT_CHECKED;
+
 /* Checks that `model` is the served model, an adapter of it, or absent. */
 enum result request_fields_check_model(const struct cJSON *body, const struct model_assets *assets,
                                        struct api_error *error) RESULT_CHECKED;
-/* The adapter that `model` names; NULL: it names none. `body` may be NULL. */
-const struct adapter *request_fields_adapter(const struct cJSON *body,
-                                             const struct model_assets *assets);
+/* The adapter that `model` names, to be released; NULL: it names none. `body` may be NULL. Refuses a
+ * name that was an adapter's when it was checked. */
+enum result request_fields_take_adapter(const struct cJSON *body, const struct model_assets *assets,
+                                        const struct adapter **adapter,
+                                        struct api_error *error) RESULT_CHECKED;
+/* The name of the adapter that `model` names, in the body; otherwise the model's. */
+const char *request_fields_model_name(const struct cJSON *body, const struct model_assets *assets);
 /* Reads all of struct sampling_params. Absent fields come from the checkpoint, otherwise from
  * OpenAI's defaults; an absent seed from `random_seed`. */
 enum result request_fields_read_sampling(const struct cJSON *body,

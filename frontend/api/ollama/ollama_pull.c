@@ -8,18 +8,7 @@
 
 #include "frontend/api/generation/request_fields.h"
 
-static enum result names_check(const cJSON *body, struct api_error *error)
-{
-    static const char *const known[] = {"model", "name", "stream", "insecure"};
-    for (const cJSON *member = body->child; member; member = member->next) {
-        bool found = false;
-        for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-            found |= strcmp(member->string, known[i]) == 0;
-        if (!found)
-            return api_error_invalid(error, "", "unknown member '%.64s'", member->string);
-    }
-    return RESULT_OK;
-}
+static const char *const known[] = {"model", "name", "stream", "insecure", NULL};
 
 static enum result fields_read(const cJSON *body, struct ollama_pull *pull, struct api_error *error)
 {
@@ -27,7 +16,7 @@ static enum result fields_read(const cJSON *body, struct ollama_pull *pull, stru
     const char *model, *name;
     bool insecure = false;
     struct hub_name parsed;
-    if (names_check(body, error) != RESULT_OK ||
+    if (request_fields_check_known(body, known, error) != RESULT_OK ||
         request_fields_read_bool(body, "stream", "stream", &pull->stream, error) != RESULT_OK ||
         request_fields_read_bool(body, "insecure", "insecure", &insecure, error) != RESULT_OK ||
         request_fields_read_string(body, "model", most, &model, error) != RESULT_OK ||

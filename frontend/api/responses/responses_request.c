@@ -19,7 +19,6 @@
 #include "frontend/api/responses/responses_fields.h"
 #include "frontend/api/responses/responses_input.h"
 #include "frontend/api/responses/responses_tools.h"
-#include "frontend/assets/adapter_set.h"
 
 /* --- the record ------------------------------------------------------------------------------ */
 
@@ -56,9 +55,8 @@ static enum result record_make(const struct parse_context *context, struct respo
     } else {
         responses_input_fini(input);
     }
-    const struct adapter *adapter = request_fields_adapter(request->body, context->assets);
     responses_fields_write(request->body, request, settings,
-                           adapter ? adapter->name : context->assets->model_id, shown,
+                           request_fields_model_name(request->body, context->assets), shown,
                            &draft.fields);
     enum result result = response_record_create(context->format_context, &draft, &record);
     if (result != RESULT_OK)

@@ -132,6 +132,8 @@ static void ready_check(void *context)
         return;
     if (!engine->ready_told)
         agree_on_context(engine, worker);
+    if (engine->adapter_changes)
+        adapter_changes_worker_ready(engine->adapter_changes);
     engine->config.ready(engine->config.context);
     request_dispatch_run(engine);
 }
@@ -210,10 +212,16 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
     made->dirty = must_alloc(slots, sizeof made->dirty[0]);
     bool fetches = options->media_domains.count > 0;
     enum result result = fetches ? image_fetch_start(error) : RESULT_OK;
-    if (result == RESULT_OK && options->adapters.count > 0)
+    if (result == RESULT_OK && (options->adapters.count > 0 || options->adapter_directory))
         result = adapters_add(made, error);
     if (result == RESULT_OK)
         result = workers_start(made, slots, error);
+    if (result == RESULT_OK && options->adapter_directory)
+        made->adapter_changes = adapter_changes_create(
+            &(struct adapter_changes_config){.base = config->base,
+                                             .set = made->adapters,
+                                             .workers = made->workers,
+                                             .directory = options->adapter_directory});
     if (result != RESULT_OK) {
         chat_engine_destroy(made);
         return result;
@@ -260,6 +268,8 @@ void chat_engine_destroy(struct chat_engine *engine)
 {
     if (!engine)
         return;
+    adapter_changes_destroy(engine->adapter_changes);
+    engine->adapter_changes = NULL;
     worker_pool_destroy(engine->workers);
     prepare_pool_destroy(engine->preparation);
     media_pool_destroy(engine->media); /* after its last user */
@@ -343,6 +353,11 @@ void chat_engine_cancel(struct chat_engine *engine, struct live_request *request
 uint32_t chat_engine_reset_caches(struct chat_engine *engine)
 {
     return worker_pool_reset_caches(engine->workers);
+}
+
+struct adapter_changes *chat_engine_adapter_changes(struct chat_engine *engine)
+{
+    return engine->adapter_changes;
 }
 
 bool chat_engine_revoke(struct chat_engine *engine, uint64_t conviction)

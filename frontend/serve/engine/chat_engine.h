@@ -10,6 +10,7 @@
 #include "frontend/serve/engine/prepare_pool.h"
 #include "frontend/serve/settings/options.h"
 
+struct adapter_changes;
 struct chat_engine;
 
 struct chat_engine_config {
@@ -63,6 +64,8 @@ const struct model_assets *chat_engine_assets(const struct chat_engine *engine);
 void chat_engine_drain(struct chat_engine *engine);
 /* Every ready worker clears its caches; returns the number of ready workers. */
 uint32_t chat_engine_reset_caches(struct chat_engine *engine);
+/* NULL: adapters are not loaded at run time. */
+struct adapter_changes *chat_engine_adapter_changes(struct chat_engine *engine);
 /* Removes a conviction (poison_memory.h), so that the request is admitted again. False if there is
  * none with this id. */
 bool chat_engine_revoke(struct chat_engine *engine, uint64_t conviction);

@@ -7,6 +7,7 @@
 #define SHOAL_FRONTEND_SERVE_ENGINE_ENGINE_STATE_H
 
 #include "frontend/media/media_pool.h"
+#include "frontend/serve/engine/adapter_changes.h"
 #include "frontend/serve/engine/chat_engine.h"
 #include "frontend/serve/engine/checkpoint_watch.h"
 #include "frontend/serve/engine/poison_memory.h"
@@ -17,9 +18,10 @@
 struct chat_engine {
     struct chat_engine_config config;
     struct asset_loader *loader;
-    struct keyed_hash_key image_key; /* read by the loader's thread */
-    struct model_assets *assets;     /* NULL until open */
-    struct adapter_set *adapters;    /* NULL: none */
+    struct keyed_hash_key image_key;         /* read by the loader's thread */
+    struct model_assets *assets;             /* NULL until open */
+    struct adapter_set *adapters;            /* NULL: none */
+    struct adapter_changes *adapter_changes; /* NULL: there is no --lora-dir */
     struct checkpoint_watch *checkpoint;
     struct media_pool *media;
     struct field_watch *fields;

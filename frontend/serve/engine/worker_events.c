@@ -243,6 +243,11 @@ static void handle_final_event(struct chat_engine *engine, struct live_request *
 enum result worker_events_handle(void *context, uint32_t worker, const struct token_event *event)
 {
     struct chat_engine *engine = context;
+    if (event->kind == TOKEN_EVENT_ADAPTER) {
+        if (engine->adapter_changes)
+            adapter_changes_event(engine->adapter_changes, worker, event);
+        return RESULT_OK;
+    }
     struct live_request *request = request_table_find(engine->table, event->request);
     if (!request)
         return RESULT_OK; /* stale: it ended before the event arrived */

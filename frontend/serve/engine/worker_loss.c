@@ -136,6 +136,8 @@ void worker_loss_handle(void *context, uint32_t worker, enum death_cause cause)
     struct worker_link *link = worker_pool_link(engine->workers, worker);
     struct loss loss = {.worker = worker, .cause = cause};
     worker_link_take_rest(link);
+    if (engine->adapter_changes)
+        adapter_changes_worker_died(engine->adapter_changes, worker);
     worker_link_read_roster(link, &loss.roster);
     worker_link_add_totals(link, &engine->metrics.workers_gone);
     engine->metrics.worker_restarts++;

@@ -72,8 +72,9 @@ static void write_cache_config(const struct engine_status *status, struct metric
 }
 
 /* What vLLM tells gateways of LoRA adapters: comma-separated names, and the time as the value, because the
- * latest sample counts. All adapters of a model are loaded with it, so none waits. */
-static void write_adapters(const struct adapter_set *adapters, struct metric_text *text)
+ * latest sample counts. An adapter that requests may name is loaded, so none waits. `loads`: further ones can be
+ * loaded. */
+static void write_adapters(const struct adapter_set *adapters, bool loads, struct metric_text *text)
 {
     struct text_buffer names = {0};
     char count[12];
@@ -83,7 +84,7 @@ static void write_adapters(const struct adapter_set *adapters, struct metric_tex
         text_buffer_append_text(&names, adapter_set_at(adapters, i)->name);
     }
     clock_gettime(CLOCK_REALTIME, &now);
-    snprintf(count, sizeof count, "%u", adapter_set_count(adapters));
+    snprintf(count, sizeof count, "%u", loads ? LIMIT_ADAPTERS : adapter_set_count(adapters));
     const struct metric_label labels[] = {
         {"max_lora", count},
         {"running_lora_adapters", names.length > 0 ? names.bytes : ""},
@@ -236,7 +237,8 @@ static void write_engine(struct chat_engine *engine, const char *name, struct te
     serve_metrics_write(metrics, &status.totals, &text);
     text.common_count = 0;
     write_cache_config(&status, &text);
-    write_adapters(assets ? assets->adapters : NULL, &text);
+    write_adapters(assets ? assets->adapters : NULL, chat_engine_adapter_changes(engine) != NULL,
+                   &text);
     text.common_count = 1;
     write_own_status(&status, &text);
     write_devices(engine, engine_status_workers(engine), &text);

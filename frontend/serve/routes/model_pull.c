@@ -25,6 +25,7 @@
 #include "frontend/http/sse_stream.h"
 #include "frontend/serve/models/model_reload.h"
 #include "frontend/serve/models/model_set.h"
+#include "frontend/serve/routes/route_body.h"
 #include "frontend/serve/routes/route_replies.h"
 #include "frontend/serve/settings/options.h"
 #include "proto/log.h"
@@ -33,7 +34,6 @@
 
 #define LINE_BYTES  4096u /* of the process; a longer one ends it */
 #define READ_BYTES  4096u
-#define BODY_BYTES  65536u
 #define SUCCESS     "{\"status\":\"success\"}"
 #define STREAM_TYPE "application/x-ndjson"
 
@@ -287,14 +287,8 @@ static enum result request_read(struct http_exchange *exchange, struct ollama_pu
                                 struct api_error *error)
 {
     size_t bytes;
-    if (http_exchange_coding(exchange) != BODY_PLAIN)
-        return api_error_invalid(error, "", "send this body uncompressed");
-    char *body = http_exchange_take_body(exchange, &bytes);
-    enum result result =
-        body && bytes > BODY_BYTES
-            ? api_error_set(error, RESULT_TOO_LARGE, 413, "request_too_large",
-                            "the body has more than %u bytes", BODY_BYTES)
-            : ollama_pull_parse(body ? body : "", body ? bytes : 0, request, error);
+    char *body = route_body_take(exchange, &bytes, error);
+    enum result result = body ? ollama_pull_parse(body, bytes, request, error) : RESULT_INVALID;
     free(body);
     return result;
 }

@@ -20,6 +20,7 @@
  *   model_routes_get           with --models-dir every entry has llama.cpp's `status`, and one that is not loaded only what its files
  *                              tell
  *   model_routes_load, _unload {"model": NAME}, as llama.cpp's router: begins it and replies {"success": true}
+ *   adapter_routes_load, _unload  403 without --lora-dir; a load is answered when the workers have read the adapter (adapter_changes.h)
  *   status_routes_health       200 while the loop runs; with --health-needs-ready as /ready
  *   page_routes_root           the page for a browser (Accept lists text/html), otherwise as /health
  *   status_routes_ready        200 if a worker is ready to run a request, otherwise 503 with the progress of loading
@@ -58,6 +59,8 @@ enum route_access { KEY, OPEN, OPEN_UNLESS_PROTECTED, ADMIN };
     row("/models/",        HTTP_GET,    V1_AND_ROOT, KEY,   NULL,               model_routes_get)              \
     row("/models/load",    HTTP_POST,   V1_AND_ROOT, ADMIN, NULL,               model_routes_load)             \
     row("/models/unload",  HTTP_POST,   V1_AND_ROOT, ADMIN, NULL,               model_routes_unload)           \
+    row("/load_lora_adapter",   HTTP_POST, V1_ONLY, ADMIN, NULL,                adapter_routes_load)           \
+    row("/unload_lora_adapter", HTTP_POST, V1_ONLY, ADMIN, NULL,                adapter_routes_unload)         \
     row("/health",         HTTP_GET,    V1_AND_ROOT, OPEN,  NULL,               status_routes_health)          \
     row("/ping",           HTTP_GET,    ROOT_ONLY,   OPEN,  NULL,               status_routes_health)          \
     row("/",               HTTP_GET,    ROOT_ONLY,   OPEN,  NULL,               page_routes_root)              \

@@ -276,6 +276,8 @@ static enum result model_options_check(enum options_command command, struct opti
         &(struct reply_format_names){options->reasoning_format, options->tool_call_parser}, error);
     if (result != RESULT_OK)
         return result;
+    if (options->models_dir && options->adapter_directory)
+        return error_set(error, RESULT_INVALID, "--lora-dir needs --model");
     if (options->model && options->models_dir)
         return error_set(error, RESULT_INVALID, "--model and --models-dir exclude each other");
     if (!options->models_dir && (!options->model || !options->model[0]))

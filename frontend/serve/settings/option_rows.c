@@ -85,6 +85,9 @@ const struct option_row option_rows[] = {
     {"lora", OPTION_TEXTS, SERVED, AT(adapters), 0, 0, NULL,
      "NAME=PATH of a LoRA adapter: a PEFT directory, or a GGUF file for a GGUF model; requests use "
      "it by naming NAME as their model; may be given several times; CPU only"},
+    TEXT_ROW("lora-dir", OPTIONS_SERVE, adapter_directory, NULL,
+             "directory whose LoRA adapters may be loaded at run time, by POST "
+             "/v1/load_lora_adapter; not with --models-dir; default: none"),
     HEADING("Speed and precision"),
     {"threads", OPTION_COUNT, BOTH, AT(threads), 0, LIMIT_THREADS, "0",
      "compute threads of a worker; 0 = one per processor core, divided among the workers"},

@@ -35,6 +35,6 @@ struct option_row {
 extern const struct option_row option_rows[];
 extern const size_t option_row_count; /* <= OPTION_ROWS_MAX */
 
-#define OPTION_ROWS_MAX 128u
+#define OPTION_ROWS_MAX 136u
 
 #endif

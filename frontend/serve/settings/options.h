@@ -56,7 +56,8 @@ struct options {
     struct option_texts served_model_names; /* none: from the checkpoint's path */
     bool strict_fields;
     bool any_model_name;
-    struct option_texts adapters; /* NAME=PATH */
+    struct option_texts adapters;  /* NAME=PATH */
+    const char *adapter_directory; /* NULL: none is loaded at run time */
     bool reranking;
     const char *chat_template;    /* NULL: the checkpoint's own */
     const char *reasoning_format; /* serve; a name of reply_formats.h, like the next */

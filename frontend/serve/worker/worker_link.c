@@ -329,6 +329,19 @@ enum result worker_link_reset_cache(struct worker_link *link)
     return record_commit(link, &(struct submit_record){.kind = SUBMIT_RESET});
 }
 
+enum result worker_link_read_adapter(struct worker_link *link, struct adapter_id adapter)
+{
+    return record_commit(link, &(struct submit_record){.kind = SUBMIT_ADAPTER, .adapter = adapter});
+}
+
+void worker_link_read_failure(const struct worker_link *link, struct error_text *words)
+{
+    const struct worker_gauges *gauges = link->segment.gauges;
+    _Static_assert(sizeof words->text == sizeof gauges->failure, "copied whole");
+    memcpy(words->text, gauges->failure, sizeof words->text);
+    words->text[sizeof words->text - 1] = '\0';
+}
+
 enum result worker_link_drain(struct worker_link *link)
 {
     return record_commit(link, &(struct submit_record){.kind = SUBMIT_DRAIN});

@@ -20,7 +20,7 @@ struct worker_link;
 struct worker_listener {
     void *context;
     void (*ready)(void *context); /* the supervisor's: after the link has its vocabulary */
-    /* The link's: one checked event of a request (never PAYLOAD_DONE). Any result but RESULT_OK
+    /* The link's: one checked event of a request or an adapter (never PAYLOAD_DONE). Any result but RESULT_OK
      * means that the worker contradicts itself; the link then ends as corrupt. */
     enum result (*event)(void *context, uint32_t worker, const struct token_event *event);
     void (*batch_end)(void *context); /* the link's: after the events of one wake-up */
@@ -76,6 +76,11 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
 enum result worker_link_cancel(struct worker_link *link, struct request_id request) RESULT_CHECKED;
 /* Clears its caches before any request that is submitted later. */
 enum result worker_link_reset_cache(struct worker_link *link) RESULT_CHECKED;
+/* It reads the slot of the adapters' memory before any request that is submitted later; an event answers. */
+enum result worker_link_read_adapter(struct worker_link *link,
+                                     struct adapter_id adapter) RESULT_CHECKED;
+/* The words of gauge `failure`: why it cannot start, or refused the adapter of the event that is being handled. */
+void worker_link_read_failure(const struct worker_link *link, struct error_text *words);
 /* A reset was asked for that the worker has not done, or not counted before its death. */
 bool worker_link_reset_is_pending(const struct worker_link *link);
 enum result worker_link_drain(struct worker_link *link) RESULT_CHECKED;

@@ -242,6 +242,11 @@ void worker_pool_reset_cache(struct worker_pool *pool, uint32_t worker)
     (void)cache_reset(&pool->workers[worker]);
 }
 
+bool worker_pool_read_adapter(struct worker_pool *pool, uint32_t worker, struct adapter_id adapter)
+{
+    return worker_supervisor_read_adapter(pool->workers[worker].supervisor, adapter);
+}
+
 uint32_t worker_pool_reset_caches(struct worker_pool *pool)
 {
     uint32_t asked = 0;

@@ -81,6 +81,9 @@ void worker_pool_reset_cache(struct worker_pool *pool, uint32_t worker);
  * removes saved files. Returns the number of workers that will do so. */
 uint32_t worker_pool_reset_caches(struct worker_pool *pool);
 
+/* worker_supervisor_read_adapter() of a worker. */
+bool worker_pool_read_adapter(struct worker_pool *pool, uint32_t worker, struct adapter_id adapter);
+
 /* Reads the published figures; never waits for a worker. */
 void worker_pool_read_status(const struct worker_pool *pool, uint32_t worker,
                              struct worker_status *status);

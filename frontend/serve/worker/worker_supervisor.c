@@ -289,8 +289,7 @@ static bool failure_read(const struct worker_supervisor *supervisor, struct erro
     /* Pairs with the worker's release store after it wrote `failure`. */
     if (atomic_load_explicit(&gauges->state, memory_order_acquire) != WORKER_FAILED)
         return false;
-    memcpy(words->text, gauges->failure, sizeof words->text);
-    words->text[sizeof words->text - 1] = '\0';
+    worker_link_read_failure(supervisor->run.link, words);
     return true;
 }
 
@@ -500,6 +499,16 @@ bool worker_supervisor_reset_cache(struct worker_supervisor *supervisor)
     case SUPERVISOR_DRAINING: prefix_save_end(supervisor, false); return false;
     case SUPERVISOR_STOPPED: break;
     }
+    return false;
+}
+
+bool worker_supervisor_read_adapter(struct worker_supervisor *supervisor, struct adapter_id adapter)
+{
+    if (supervisor->state != SUPERVISOR_READY)
+        return false;
+    if (worker_link_read_adapter(supervisor->run.link, adapter) == RESULT_OK)
+        return true;
+    worker_supervisor_condemn(supervisor, "its submit ring is full");
     return false;
 }
 

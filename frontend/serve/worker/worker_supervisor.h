@@ -109,6 +109,10 @@ void worker_supervisor_condemn(struct worker_supervisor *supervisor, const char 
  * has done so, the next one clears what it takes over before its first request. False: it is
  * draining or stopped; it saves no file of its prefix cache then. */
 bool worker_supervisor_reset_cache(struct worker_supervisor *supervisor);
+/* A ready worker reads the adapter before its next request and answers with an event. False: it is not ready; once
+ * it is, it has read the adapters that were in use when it started. */
+bool worker_supervisor_read_adapter(struct worker_supervisor *supervisor,
+                                    struct adapter_id adapter);
 /* Tells it to finish its requests and exit; drained() follows. */
 void worker_supervisor_drain(struct worker_supervisor *supervisor);
 

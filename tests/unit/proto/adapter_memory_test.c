@@ -1,5 +1,5 @@
 /*
- * Rules A1-A5 of adapter entries, each broken alone; the limits themselves pass.
+ * Rules A1-A6 of adapter entries, each broken alone; the limits themselves pass.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -73,6 +73,17 @@ static void a2_a3_sizes(void **state)
     assert_breaks(&entry, "A3");
 }
 
+static void a6_in_use(void **state)
+{
+    (void)state;
+    struct adapter_entry entry = valid_entry();
+    struct error_text error;
+    entry.version = UINT32_MAX;
+    for (entry.in_use = 0; entry.in_use <= 1; entry.in_use++)
+        assert_int_equal(adapter_entry_check(&entry, MEMORY_BYTES, &error), RESULT_OK);
+    assert_breaks(&entry, "A6");
+}
+
 static void a4_a5_rest(void **state)
 {
     (void)state;
@@ -82,17 +93,15 @@ static void a4_a5_rest(void **state)
     memset(entry.name, 0, sizeof entry.name);
     assert_breaks(&entry, "A4");
     entry = valid_entry();
-    entry.reserved[3] = 1;
+    entry.reserved[2] = 1;
     assert_breaks(&entry, "A5");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(valid),
-        cmocka_unit_test(a1_offsets),
-        cmocka_unit_test(a2_a3_sizes),
-        cmocka_unit_test(a4_a5_rest),
+        cmocka_unit_test(valid),      cmocka_unit_test(a1_offsets), cmocka_unit_test(a2_a3_sizes),
+        cmocka_unit_test(a4_a5_rest), cmocka_unit_test(a6_in_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

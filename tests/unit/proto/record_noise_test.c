@@ -97,7 +97,9 @@ static void submit_records(void **state)
             continue;
         }
         passed++;
-        assert_in_range(record.kind, SUBMIT_RUN, SUBMIT_VOCABULARY);
+        assert_in_range(record.kind, SUBMIT_RUN, SUBMIT_ADAPTER);
+        if (record.kind == SUBMIT_ADAPTER)
+            assert_true(record.adapter.slot < LIMIT_ADAPTERS);
         if (record.kind == SUBMIT_RUN)
             assert_run_is_usable(&record);
     }
@@ -149,7 +151,13 @@ static void image_records(void **state)
 
 static void assert_event_is_usable(const struct token_event *event)
 {
-    assert_in_range(event->kind, TOKEN_EVENT_TOKEN, TOKEN_EVENT_ALTERNATIVES);
+    assert_in_range(event->kind, TOKEN_EVENT_TOKEN, TOKEN_EVENT_ADAPTER);
+    if (event->kind == TOKEN_EVENT_VECTOR)
+        return; /* its numbers are checked by token_event_test */
+    if (event->kind == TOKEN_EVENT_ADAPTER) {
+        assert_true(event->adapter.slot < LIMIT_ADAPTERS && event->failure < RESULT_COUNT);
+        return;
+    }
     assert_true(event->request.slot < LIMIT_LIVE_REQUESTS);
     if (event->kind == TOKEN_EVENT_ALTERNATIVES) {
         assert_in_range(event->alternative_count, 1, TOKEN_EVENT_ALTERNATIVES_MAX);

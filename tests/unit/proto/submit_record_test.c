@@ -98,7 +98,7 @@ static void s1_kind(void **state)
 {
     (void)state;
     struct submit_record record = valid_run();
-    const uint32_t kinds[] = {0, 6, 0x80000001u, UINT32_MAX};
+    const uint32_t kinds[] = {0, 7, 0x80000001u, UINT32_MAX};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         record.kind = kinds[i];
         assert_breaks(&record, "S1");
@@ -432,6 +432,18 @@ static void s23_adapter(void **state)
     assert_breaks(&record, "S23");
 }
 
+static void s25_adapter_slot(void **state)
+{
+    (void)state;
+    struct submit_record record;
+    memset(&record, 0xff, sizeof record); /* the rest is left over from an earlier lap */
+    record.kind = SUBMIT_ADAPTER;
+    record.adapter = (struct adapter_id){.slot = LIMIT_ADAPTERS - 1, .version = UINT32_MAX};
+    assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
+    record.adapter.slot++;
+    assert_breaks(&record, "S25");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -460,6 +472,7 @@ int main(void)
         cmocka_unit_test(s22_breakers),
         cmocka_unit_test(s23_adapter),
         cmocka_unit_test(s24_separator),
+        cmocka_unit_test(s25_adapter_slot),
         cmocka_unit_test(cancel_and_drain_ignore_the_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

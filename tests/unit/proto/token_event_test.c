@@ -1,5 +1,5 @@
 /*
- * Rules T1-T12 and T14-T18 of token events, each broken alone; the limits themselves pass.
+ * Rules T1-T12 and T14-T19 of token events, each broken alone; the limits themselves pass.
  */
 // tags: threads
 #include <float.h>
@@ -43,6 +43,9 @@ static struct token_event valid(enum token_event_kind kind)
         event.value_count = TOKEN_EVENT_VALUES_MAX;
         for (uint32_t i = 0; i < TOKEN_EVENT_VALUES_MAX; i++)
             event.values[i] = i % 2 ? FLT_MAX : -FLT_MAX;
+    } else if (kind == TOKEN_EVENT_ADAPTER) {
+        event.adapter = (struct adapter_id){.slot = LIMIT_ADAPTERS - 1, .version = UINT32_MAX};
+        event.failure = RESULT_COUNT - 1;
     } else {
         event.prompt_done = event.prompt_total = LIMIT_CONTEXT_TOKENS;
         event.step_time_us = UINT64_MAX;
@@ -66,7 +69,7 @@ static void assert_breaks(const struct token_event *event, const char *rule)
 static void every_kind_passes_at_its_limits(void **state)
 {
     (void)state;
-    for (int kind = TOKEN_EVENT_TOKEN; kind <= TOKEN_EVENT_VECTOR; kind++) {
+    for (int kind = TOKEN_EVENT_TOKEN; kind <= TOKEN_EVENT_ADAPTER; kind++) {
         struct token_event event = valid((enum token_event_kind)kind);
         assert_int_equal(check(&event, NULL), RESULT_OK);
     }
@@ -76,7 +79,7 @@ static void t1_kind(void **state)
 {
     (void)state;
     struct token_event event = valid(TOKEN_EVENT_TOKEN);
-    const uint32_t wrong[] = {0, 9, UINT32_MAX, 0x10001u};
+    const uint32_t wrong[] = {0, 10, UINT32_MAX, 0x10001u};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         event.kind = wrong[i];
         assert_breaks(&event, "T1:");
@@ -113,6 +116,22 @@ static void t3_slot(void **state)
         event.request.slot = LIMIT_LIVE_REQUESTS;
         assert_breaks(&event, "T3:");
     }
+}
+
+static void t19_adapter(void **state)
+{
+    (void)state;
+    struct token_event event = valid(TOKEN_EVENT_ADAPTER);
+    event.adapter.slot = LIMIT_ADAPTERS;
+    assert_breaks(&event, "T19:");
+    event = valid(TOKEN_EVENT_ADAPTER);
+    event.finish = FINISH_LENGTH;
+    assert_breaks(&event, "T2:");
+    event = valid(TOKEN_EVENT_ADAPTER);
+    event.failure = RESULT_COUNT;
+    assert_breaks(&event, "T7:");
+    event.failure = RESULT_OK;
+    assert_int_equal(check(&event, NULL), RESULT_OK);
 }
 
 static const enum token_event_kind scored[] = {TOKEN_EVENT_TOKEN, TOKEN_EVENT_PROMPT_TOKEN};
@@ -334,6 +353,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_passes_at_its_limits),
         cmocka_unit_test(t1_kind),
+        cmocka_unit_test(t19_adapter),
         cmocka_unit_test(t2_finish),
         cmocka_unit_test(t3_slot),
         cmocka_unit_test(t4_token),
