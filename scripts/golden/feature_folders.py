@@ -176,6 +176,49 @@ CASES = {
         "model_type": "deepseek_v3", "n_routed_experts": 7, "num_experts_per_tok": 5, "first_k_dense_replace": 1, "n_group": 1,
         "topk_group": 1, "q_lora_rank": 20, "routed_scaling_factor": 0.5, "rms_norm_eps": 1e-5},
                             {"rewritten": True, "model_type": "kimi_k2"}, []),
+    "glm4_moe_lite-a": ("Glm4MoeLiteForCausalLM", SMALL | LATENT | {
+        "model_type": "glm4_moe_lite", "n_routed_experts": 8, "num_experts_per_tok": 2, "n_group": 2, "topk_group": 1,
+        "num_hidden_layers": 3, "mlp_layer_types": ["dense", "sparse", "dense"]}, {}, []),
+    "glm4_moe_lite-b": ("Glm4MoeLiteForCausalLM", OTHER | LATENT_B | {
+        "model_type": "glm4_moe_lite", "n_routed_experts": 5, "num_experts_per_tok": 2, "rope_interleave": False,
+        "n_shared_experts": 3}, {"first_k_dense_replace": 1}, ["mlp_layer_types", "routed_scaling_factor"]),
+    "ernie4_5_moe_layers-a": ("Ernie4_5_MoeForCausalLM", SMALL | {
+        "model_type": "ernie4_5_moe", "head_dim": 8, "num_hidden_layers": 5, "moe_num_experts": 6, "moe_k": 2,
+        "moe_intermediate_size": 16, "moe_num_shared_experts": 1, "moe_layer_interval": 2, "moe_layer_end_index": 3,
+        "tie_word_embeddings": False}, {}, []),
+    "ernie4_5_moe_layers-b": ("Ernie4_5_MoeForCausalLM", OTHER | {
+        "model_type": "ernie4_5_moe", "head_dim": 16, "moe_num_experts": 9, "moe_k": 4, "moe_intermediate_size": 24,
+        "moe_num_shared_experts": 0, "moe_layer_start_index": 0}, {"moe_layer_end_index": -1}, ["hidden_act", "moe_norm_min"]),
+    "glm4_moe_plain-a": ("Glm4MoeForCausalLM", SMALL | {
+        "model_type": "glm4_moe", "n_routed_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+        "first_k_dense_replace": 1}, {}, ["use_qk_norm"]),
+    "glm4_moe_plain-b": ("Glm4MoeForCausalLM", OTHER | {
+        "model_type": "glm4_moe", "n_routed_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 24,
+        "first_k_dense_replace": 0, "n_shared_experts": 2, "norm_topk_prob": False, "use_qk_norm": True, "n_group": 4, "topk_group": 2,
+        "routed_scaling_factor": 0.5, "tie_word_embeddings": True, "rope_parameters": {
+            "rope_type": "default", "rope_theta": 700.0, "partial_rotary_factor": 0.25}}, {}, []),
+    "minimax_m2_plain-a": ("MiniMaxM2ForCausalLM", SMALL | {
+        "model_type": "minimax_m2", "num_local_experts": 5, "num_experts_per_tok": 2, "intermediate_size": 16, "rope_parameters": {
+            "rope_type": "default", "rope_theta": 6000.0, "partial_rotary_factor": 0.5}}, {}, ["hidden_act"]),
+    "minimax_m2_plain-b": ("MiniMaxM2ForCausalLM", OTHER | {
+        "model_type": "minimax_m2", "num_local_experts": 9, "num_experts_per_tok": 4, "tie_word_embeddings": True}, {}, []),
+    "hunyuan_dense_rope-a": ("HunYuanDenseV1ForCausalLM", SMALL | {
+        "model_type": "hunyuan_v1_dense", "attention_bias": True, "tie_word_embeddings": True}, {}, []),
+    "hunyuan_dense_rope-b": ("HunYuanDenseV1ForCausalLM", OTHER | {
+        "model_type": "hunyuan_v1_dense", "rope_parameters": {"rope_type": "dynamic", "rope_theta": 500.0, "alpha": 20.0, "factor": 1.0}},
+                             {}, ["hidden_act"]),
+    "hunyuan_moe_rope-a": ("HunYuanMoEV1ForCausalLM", SMALL | {
+        "model_type": "hunyuan_v1_moe", "num_experts": 5, "moe_topk": 2, "intermediate_size": 16}, {}, []),
+    "hunyuan_moe_rope-b": ("HunYuanMoEV1ForCausalLM", OTHER | {
+        "model_type": "hunyuan_v1_moe", "num_experts": 4, "moe_topk": 4, "attention_bias": True, "tie_word_embeddings": True,
+        "rope_parameters": {"rope_type": "dynamic", "rope_theta": 10000.0, "alpha": 1000.0, "factor": 1.0}}, {}, []),
+    "lfm2_moe_plain-a": ("Lfm2MoeForCausalLM", SMALL | {
+        "model_type": "lfm2_moe", "head_dim": 8, "layer_types": [FULL, "conv"], "num_dense_layers": 1, "num_experts": 5,
+        "num_experts_per_tok": 2, "moe_intermediate_size": 16, "use_expert_bias": False, "norm_topk_prob": False}, {}, []),
+    "lfm2_moe_plain-b": ("Lfm2MoeForCausalLM", OTHER | {
+        "model_type": "lfm2_moe", "head_dim": 16, "layer_types": ["conv", "conv", FULL], "num_dense_layers": 0, "num_experts": 6,
+        "num_experts_per_tok": 3, "moe_intermediate_size": 24, "conv_bias": True, "routed_scaling_factor": 2.0,
+        "tie_word_embeddings": False}, {}, []),
     "packed_words-a": ("LlamaForCausalLM", SMALL | {
         "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1}, {}, []),
     "packed_words-b": ("Qwen3ForCausalLM", SMALL | {

@@ -130,6 +130,7 @@ struct model_config {
     float logit_soft_cap; /* then bounds them, 0 = none: op_list.h, soft_cap */
     bool tied_embeddings;
     bool attention_bias;    /* of q, k and v */
+    bool head_norms;        /* of queries and keys, in families whose models have them or not */
     bool output_bias;       /* of attention's output projection */
     bool feed_forward_bias; /* of gate, up and down */
     bool parallel_halves;   /* both halves of a layer read the same normed row */

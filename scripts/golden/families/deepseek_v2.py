@@ -1,7 +1,5 @@
 """deepseek_v2: a latent of keys and values, queries without one, YaRN whose magnitude is in the scores, a dense layer, then 3 of 8
 experts of the 2 best of 4 groups, beside two that every row uses; its GGUF is of the older form (attn_kv_b)."""
-import numpy as np
-
 from families import VOCAB, shared
 
 CONFIG = {
@@ -19,17 +17,11 @@ CONFIG = {
 SEED = 81
 GGUF_ARCHITECTURE = "deepseek2"
 GGUF_SHARED_SETTINGS = False
-PROJECTIONS = ("gate_proj", "up_proj", "down_proj")
-GGUF_LAYER = shared.GGUF_LAYER | {
+GGUF_LAYER = shared.GGUF_LAYER | shared.SHARED_EXPERT | {
     "self_attn.q_a_proj": "attn_q_a", "self_attn.q_a_layernorm": "attn_q_a_norm", "self_attn.q_b_proj": "attn_q_b",
     "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa", "self_attn.kv_a_layernorm": "attn_kv_a_norm", "self_attn.kv_b_proj": "attn_kv_b",
-    "mlp.gate": "ffn_gate_inp", "mlp.shared_experts.gate_proj": "ffn_gate_shexp", "mlp.shared_experts.up_proj": "ffn_up_shexp",
-    "mlp.shared_experts.down_proj": "ffn_down_shexp",
+    "mlp.gate": "ffn_gate_inp",
 }
-
-
-def gated_shapes(at, hidden, wide):
-    return {f"{at}{name}.weight": (hidden, wide) if name == "down_proj" else (wide, hidden) for name in PROJECTIONS}
 
 
 def attention_shapes(config, at):
@@ -48,9 +40,8 @@ def expert_shapes(config, at, biased):
     found = {at + "gate.weight": (experts, hidden)}
     if biased:
         found[at + "gate.e_score_correction_bias"] = (experts,)
-    for expert in range(experts):
-        found |= gated_shapes(f"{at}experts.{expert}.", hidden, wide)
-    return found | gated_shapes(at + "shared_experts.", hidden, wide * config["n_shared_experts"])
+    found |= shared.expert_shapes(at, hidden, wide, experts)
+    return found | shared.gated_shapes(at + "shared_experts.", hidden, wide * config["n_shared_experts"])
 
 
 def shapes(config, biased=False):
@@ -60,7 +51,7 @@ def shapes(config, biased=False):
         found |= {at + "input_layernorm.weight": (hidden,), at + "post_attention_layernorm.weight": (hidden,)}
         found |= attention_shapes(config, at + "self_attn.")
         dense = layer < config["first_k_dense_replace"]
-        found |= gated_shapes(at + "mlp.", hidden, config["intermediate_size"]) if dense else expert_shapes(config, at + "mlp.", biased)
+        found |= shared.gated_shapes(at + "mlp.", hidden, config["intermediate_size"]) if dense else expert_shapes(config, at + "mlp.", biased)
     return found
 
 
@@ -105,16 +96,4 @@ def gguf_metadata(config, writer):
 
 
 def gguf_tensors(config, tensors):
-    """Experts become stacks."""
-    renamed, stacks = {}, {}
-    for name, array in tensors.items():
-        if ".mlp.experts." in name:
-            layer, expert, projection = (name.split(".")[part] for part in (2, 5, 6))
-            stacks.setdefault((layer, projection), {})[int(expert)] = array
-        elif name.endswith("e_score_correction_bias"):
-            renamed[f"blk.{name.split('.')[2]}.exp_probs_b.bias"] = array
-        else:
-            renamed[shared.gguf_name(name, GGUF_LAYER)] = array
-    for (layer, projection), stack in stacks.items():
-        renamed[f"blk.{layer}.ffn_{projection.removesuffix('_proj')}_exps.weight"] = np.stack([stack[e] for e in sorted(stack)])
-    return renamed
+    return shared.gguf_moe_tensors(tensors, GGUF_LAYER)

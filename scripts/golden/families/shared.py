@@ -1,4 +1,7 @@
 """Shared by most families: names and shapes of attention and feed-forward weights, in both formats."""
+import re
+
+import numpy as np
 
 GGUF_LAYER = {
     "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
@@ -59,3 +62,38 @@ def gguf_name(name, layer_names=GGUF_LAYER):
 def halves_to_pairs(array, heads):
     """Permutes the rows of each head from rotary halves to pairs, as in GGUF's llama."""
     return array.reshape(heads, 2, array.shape[0] // heads // 2, -1).swapaxes(1, 2).reshape(array.shape)
+
+
+PROJECTIONS = ("gate_proj", "up_proj", "down_proj")
+EXPERT_PARTS = {"gate_proj": "gate", "up_proj": "up", "down_proj": "down", "w1": "gate", "w3": "up", "w2": "down"}
+SHARED_EXPERT = {f"mlp.{kind}.{name}": f"ffn_{EXPERT_PARTS[name]}_shexp" for kind in ("shared_experts", "shared_mlp")
+                 for name in PROJECTIONS}
+
+
+def gated_shapes(at, hidden, wide, names=PROJECTIONS):
+    """A gated feed-forward part; names[2] projects back."""
+    return {f"{at}{name}.weight": (hidden, wide) if name == names[2] else (wide, hidden) for name in names}
+
+
+def expert_shapes(at, hidden, wide, experts, names=PROJECTIONS):
+    """The matrices of experts that are stored one by one."""
+    found = {}
+    for expert in range(experts):
+        found |= gated_shapes(f"{at}experts.{expert}.", hidden, wide, names)
+    return found
+
+
+def gguf_moe_tensors(tensors, layer_names):
+    """GGUF's names; experts become stacks, and biases of the choice exp_probs_b."""
+    renamed, stacks = {}, {}
+    for name, array in tensors.items():
+        found = re.fullmatch(r"model\.layers\.(\d+)\..*\.experts\.(\d+)\.(\w+)\.weight", name)
+        if found:
+            stacks.setdefault((found[1], EXPERT_PARTS[found[3]]), {})[int(found[2])] = array
+        elif name.endswith(("e_score_correction_bias", "expert_bias")):
+            renamed[f"blk.{name.split('.')[2]}.exp_probs_b.bias"] = array.reshape(-1)
+        else:
+            renamed[gguf_name(name, layer_names)] = array
+    for (layer, part), stack in stacks.items():
+        renamed[f"blk.{layer}.ffn_{part}_exps.weight"] = np.stack([stack[expert] for expert in sorted(stack)])
+    return renamed

@@ -132,12 +132,14 @@ void dense_blocks_list_attention(struct plan_builder *b, const struct model_conf
     must(c->position_scale_tokens == 0 || !normed);
     if (c->position_scale_tokens > 0)
         plan_ops_position_scale(b, qkv, slices.queries);
-    if (normed)
+    if (normed && !form->norms_after_rope)
         list_head_norms(b, form, layer, qkv, slices);
     if (c->layer[layer].rope != ROPE_NONE) {
         plan_ops_rope(b, qkv, slices.queries, layer);
         plan_ops_rope(b, qkv, slices.keys, layer);
     }
+    if (normed && form->norms_after_rope)
+        list_head_norms(b, form, layer, qkv, slices);
     plan_ops_kv_write(b, qkv, slices, layer);
     plan_weight_id sinks = form->sinks
                                ? plan_builder_vector(b, c->heads, "blk.%u.attn_sinks.weight", layer)
@@ -285,6 +287,8 @@ plan_tensor_id dense_blocks_list(struct plan_builder *b, const struct model_conf
     plan_builder_use_in_config(b, "rope_freqs.weight");
     plan_builder_use_in_config(b, "rope_factors_long.weight");
     plan_builder_use_in_config(b, "rope_factors_short.weight");
+    for (uint32_t layer = 0; layer < c->ahead_layers; layer++)
+        plan_builder_leave_layer(b, c->layers + layer);
 
     plan_ops_embed_rows(b, embedding, step.residual);
     for (uint32_t layer = 0; layer + 1 < c->layers; layer++) {

@@ -15,21 +15,22 @@
 #include "worker/model/build/plan_ops.h"
 
 struct dense_form {
-    bool layer_norms;    /* norms subtract the mean; not together with post_norms */
-    bool norm_biases;    /* and have a bias */
-    bool parallel;       /* both halves read the row of the first norm; not with post_norms, nor
+    bool layer_norms;      /* norms subtract the mean; not together with post_norms */
+    bool norm_biases;      /* and have a bias */
+    bool parallel;         /* both halves read the row of the first norm; not with post_norms, nor
                             no_input_norms, nor experts */
-    bool logit_bias;     /* the logits have a bias */
-    bool qkv_bias;       /* q, k and v have biases, whatever the config says */
-    bool output_bias;    /* attention's projection has one, likewise */
-    bool sinks;          /* attention has attn_sinks */
-    bool head_norms;     /* each query and key head is normed before it is rotated */
-    bool whole_norms;    /* all query heads are normed as one, and all key heads, likewise */
-    bool joined_qkv;     /* q, k and v are one matrix attn_qkv, and one bias if they have any */
-    bool joined_gate_up; /* gate and up are one matrix ffn_up */
-    bool no_input_norms; /* the halves read the residual as it is; not with experts */
-    bool post_norms;     /* the output of each half is normed before it is added */
-    bool ungated;        /* the feed-forward part has no gate: activation_alone(up) */
+    bool logit_bias;       /* the logits have a bias */
+    bool qkv_bias;         /* q, k and v have biases, whatever the config says */
+    bool output_bias;      /* attention's projection has one, likewise */
+    bool sinks;            /* attention has attn_sinks */
+    bool head_norms;       /* each query and key head is normed before it is rotated */
+    bool norms_after_rope; /* these norms come after the rotation; not on layers without a rope */
+    bool whole_norms;      /* all query heads are normed as one, and all key heads, likewise */
+    bool joined_qkv;       /* q, k and v are one matrix attn_qkv, and one bias if they have any */
+    bool joined_gate_up;   /* gate and up are one matrix ffn_up */
+    bool no_input_norms;   /* the halves read the residual as it is; not with experts */
+    bool post_norms;       /* the output of each half is normed before it is added */
+    bool ungated;          /* the feed-forward part has no gate: activation_alone(up) */
     enum gate_activation activation;
     enum activation activation_alone; /* used if `ungated` */
     /* a layer's factors, if that is XIELU */

@@ -56,8 +56,15 @@
     FAMILY(gemma3n)         \
     FAMILY(gemma4)          \
     FAMILY(lfm2)            \
+    FAMILY(lfm2_moe)        \
+    FAMILY(ernie4_5_moe)    \
+    FAMILY(glm4_moe)        \
+    FAMILY(minimax_m2)      \
+    FAMILY(hunyuan)         \
+    FAMILY(hunyuan_moe)     \
     FAMILY(deepseek2)       \
     FAMILY(deepseek_v3)     \
+    FAMILY(glm4_moe_lite)   \
     FAMILY(bert)            \
     FAMILY(roberta)
 /* clang-format on */

@@ -1,5 +1,5 @@
 /*
- * DeepSeek 2, 2.5, 3 and Kimi K2: attention over a latent (MLA), and mixtures of experts after some
+ * DeepSeek 2, 2.5, 3, Kimi K2 and GLM-4.7-Flash: attention over a latent (MLA), and mixtures of experts after some
  * dense layers.
  *
  *   q = Wq . x for each head, or Wqb . norm(Wqa . x);  q[h] = plain | rotated
@@ -19,14 +19,15 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "worker/model/build/dense_blocks.h"
-#include "worker/model/checkpoint/checkpoint_shared.h"
 #include "worker/model/checkpoint/family_list.h"
 #include "worker/model/gguf/checkpoint_gguf.h"
 #include "worker/model/gguf/checkpoint_gguf_experts.h"
 #include "worker/model/gguf/checkpoint_gguf_rope.h"
 #include "worker/model/hf/checkpoint_hf.h"
+#include "worker/model/hf/checkpoint_hf_experts.h"
 #include "worker/model/hf/checkpoint_hf_rope.h"
 
 #define ROPE_BASE      10000.0f
@@ -142,6 +143,7 @@ static const struct gguf_form gguf_deepseek2 = {
  */
 static const char *const v2_model_types[] = {"deepseek_v2", NULL};
 static const char *const v3_model_types[] = {"deepseek_v3", "kimi_k2", NULL};
+static const char *const lite_model_types[] = {"glm4_moe_lite", NULL};
 static const char *const own_keys[] = {"num_local_experts", "num_experts", NULL};
 static const char *const prefixes[] = {"model.", NULL};
 
@@ -158,15 +160,6 @@ static const struct tensor_name names[] = {
     {"blk.*.ffn_down_shexp.weight", "^layers.*.mlp.shared_experts.down_proj.weight"},
     {NULL, NULL},
 };
-
-/* A key whose null means 0. */
-static uint32_t count_or_null(struct checkpoint_keys *keys, const char *name, uint32_t most,
-                              uint32_t absent)
-{
-    if (json_value_member_is_null(keys->object, name))
-        return 0;
-    return checkpoint_keys_u32_or(keys, name, (struct u32_range){0, most}, absent);
-}
 
 /* What the scores are multiplied by, from the object that states the rotary embedding. */
 static float hf_score_factor(struct checkpoint_keys *keys)
@@ -186,51 +179,25 @@ static float hf_score_factor(struct checkpoint_keys *keys)
     return plain ? 1.0f : score_factor(factor, all);
 }
 
-static void hf_read_latent(struct checkpoint_keys *keys, struct model_config *config)
+static const struct latent_config usual = {512, 1536, 128, 64, 128};
+
+/* `absent`: the class's defaults. */
+static void hf_read_latent(struct checkpoint_keys *keys, struct latent_config absent,
+                           struct model_config *config)
 {
     config->latent = (struct latent_config){
-        .columns = checkpoint_keys_u32_or(keys, "kv_lora_rank", rank_range, 512),
-        .query_columns = count_or_null(keys, "q_lora_rank", LIMIT_HIDDEN, 1536),
-        .plain_dims = checkpoint_keys_u32_or(keys, "qk_nope_head_dim", dim_range, 128),
-        .rope_dims = checkpoint_keys_u32_or(keys, "qk_rope_head_dim", rope_range, 64),
-        .value_dims = checkpoint_keys_u32_or(keys, "v_head_dim", dim_range, 128),
+        .columns = checkpoint_keys_u32_or(keys, "kv_lora_rank", rank_range, absent.columns),
+        .query_columns =
+            checkpoint_hf_count_or_null(keys, "q_lora_rank", LIMIT_HIDDEN, absent.query_columns),
+        .plain_dims =
+            checkpoint_keys_u32_or(keys, "qk_nope_head_dim", dim_range, absent.plain_dims),
+        .rope_dims = checkpoint_keys_u32_or(keys, "qk_rope_head_dim", rope_range, absent.rope_dims),
+        .value_dims = checkpoint_keys_u32_or(keys, "v_head_dim", dim_range, absent.value_dims),
     };
     checkpoint_hf_read_only_rope(
         keys, config,
         &(const struct hf_rope_terms){.base = ROPE_BASE, .head_dim = config->latent.rope_dims});
     settle(keys, hf_score_factor(keys), config);
-}
-
-/* Defaults of the class. */
-struct expert_terms {
-    uint32_t count, chosen, feed_forward, shared, dense;
-};
-
-static void hf_read_experts(struct checkpoint_keys *keys, const struct expert_terms *terms,
-                            struct model_config *config)
-{
-    struct u32_range wide = {1, LIMIT_FEED_FORWARD}, counts = {1, LIMIT_EXPERTS};
-    struct u32_range chosen = {1, LIMIT_EXPERTS_CHOSEN};
-    struct expert_config *e = &config->experts;
-    e->count = checkpoint_keys_u32_or(keys, "n_routed_experts", counts, terms->count);
-    e->chosen = checkpoint_keys_u32_or(keys, "num_experts_per_tok", chosen, terms->chosen);
-    e->feed_forward =
-        checkpoint_keys_u32_or(keys, "moe_intermediate_size", wide, terms->feed_forward);
-    e->scale = checkpoint_keys_f32_or(keys, "routed_scaling_factor",
-                                      (struct f32_range){1e-4f, 1e4f}, e->scale);
-    uint64_t shared = (uint64_t)e->feed_forward *
-                      count_or_null(keys, "n_shared_experts", LIMIT_EXPERTS, terms->shared);
-    if (shared > LIMIT_FEED_FORWARD)
-        checkpoint_keys_refuse(keys, RESULT_TOO_LARGE, "shared experts of %llu columns",
-                               (unsigned long long)shared);
-    e->shared = (uint32_t)shared;
-    e->weighed = true;
-    checkpoint_settle_groups(keys, e);
-    checkpoint_settle_experts(keys, config);
-    checkpoint_keys_expect_neutral(keys, "moe_layer_freq", 1);
-    uint32_t dense = count_or_null(keys, "first_k_dense_replace", LIMIT_LAYERS, terms->dense);
-    for (uint32_t layer = dense; layer < config->layers; layer++)
-        config->layer[layer].experts = true;
 }
 
 static void read_v2(struct checkpoint_keys *keys, struct model_config *config)
@@ -241,40 +208,96 @@ static void read_v2(struct checkpoint_keys *keys, struct model_config *config)
         checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "topk_method \"%.*s\" is not supported",
                                (int)(method.length < 64 ? method.length : 64), method.bytes);
     checkpoint_keys_expect_neutral(keys, "norm_topk_prob", 0);
-    config->experts = (struct expert_config){.scale = 1.0f, .group_best = 1};
+    config->experts = (struct expert_config){.weighed = true, .group_best = 1};
     if (grouped) {
-        config->experts.groups = count_or_null(keys, "n_group", LIMIT_EXPERTS, 0);
-        config->experts.groups_chosen = count_or_null(keys, "topk_group", LIMIT_EXPERTS, 0);
+        config->experts.groups = checkpoint_hf_count_or_null(keys, "n_group", LIMIT_EXPERTS, 0);
+        config->experts.groups_chosen =
+            checkpoint_hf_count_or_null(keys, "topk_group", LIMIT_EXPERTS, 0);
     }
-    hf_read_latent(keys, config);
-    hf_read_experts(keys,
-                    &(const struct expert_terms){
-                        .count = 64, .chosen = 8, .feed_forward = 1407, .shared = 2, .dense = 0},
-                    config);
+    hf_read_latent(keys, usual, config);
+    checkpoint_hf_read_routed(
+        keys,
+        &(const struct hf_routed_terms){
+            .count = 64, .chosen = 8, .feed_forward = 1407, .shared = 2, .scale = 1.0f},
+        config);
     config->ropes[0].pairing = ROPE_PAIRS_ADJACENT;
 }
 
 static void read_v3(struct checkpoint_keys *keys, struct model_config *config)
 {
-    config->experts = (struct expert_config){
-        .sigmoid = true,
-        .choice_bias = true,
-        .normalized = checkpoint_keys_bool_or(keys, "norm_topk_prob", true),
-        .epsilon = 1e-20f,
-        .scale = 2.5f,
-        .groups = count_or_null(keys, "n_group", LIMIT_EXPERTS, 8),
-        .groups_chosen = count_or_null(keys, "topk_group", LIMIT_EXPERTS, 4),
-        .group_best = 2,
-    };
-    hf_read_latent(keys, config);
-    hf_read_experts(keys,
-                    &(const struct expert_terms){
-                        .count = 256, .chosen = 8, .feed_forward = 2048, .shared = 1, .dense = 3},
-                    config);
-    config->ahead_layers = count_or_null(keys, "num_nextn_predict_layers", LIMIT_LAYERS, 1);
+    config->experts = checkpoint_hf_sigmoid_experts(keys, 8, 4);
+    hf_read_latent(keys, usual, config);
+    checkpoint_hf_read_routed(keys,
+                              &(const struct hf_routed_terms){.count = 256,
+                                                              .chosen = 8,
+                                                              .feed_forward = 2048,
+                                                              .shared = 1,
+                                                              .dense = 3,
+                                                              .scale = 2.5f},
+                              config);
+    config->ahead_layers =
+        checkpoint_hf_count_or_null(keys, "num_nextn_predict_layers", LIMIT_LAYERS, 1);
     if (checkpoint_keys_bool_or(keys, "rope_interleave", true))
         config->ropes[0].pairing = ROPE_PAIRS_ADJACENT;
 }
+
+/* mlp_layer_types: "dense" or "sparse" for each layer; without it the first layer is dense. */
+static void read_layer_types(struct checkpoint_keys *keys, struct model_config *config)
+{
+    struct json_value list = json_value_member(keys->object, "mlp_layer_types"), element;
+    uint32_t count = 0;
+    if (json_value_type(list) != JSON_ARRAY)
+        return;
+    for (struct json_reader at = json_value_elements(list); json_value_next(&at, &element);) {
+        char word[16] = "";
+        bool known = json_value_string(element, word, sizeof word) == RESULT_OK &&
+                     (strcmp(word, "dense") == 0 || strcmp(word, "sparse") == 0);
+        if (!known)
+            checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED,
+                                   "mlp_layer_types: element %u is neither dense nor sparse",
+                                   count);
+        if (count < config->layers)
+            config->layer[count].experts = strcmp(word, "sparse") == 0;
+        count++;
+    }
+    if (count != config->layers)
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "mlp_layer_types has %u elements for %u layers", count,
+                               config->layers);
+}
+
+/* glm4_moe_lite (GLM-4.7-Flash): deepseek_v3 with other defaults. */
+static void read_lite(struct checkpoint_keys *keys, struct model_config *config)
+{
+    config->experts = checkpoint_hf_sigmoid_experts(keys, 1, 1);
+    hf_read_latent(keys, (struct latent_config){512, 768, 192, 64, 256}, config);
+    checkpoint_hf_read_routed(
+        keys,
+        &(const struct hf_routed_terms){
+            .count = 64, .chosen = 4, .feed_forward = 1536, .shared = 1, .dense = 1, .scale = 1.8f},
+        config);
+    read_layer_types(keys, config);
+    config->ahead_layers =
+        checkpoint_hf_count_or_null(keys, "num_nextn_predict_layers", LIMIT_LAYERS, 1);
+    if (checkpoint_keys_bool_or(keys, "rope_interleave", true))
+        config->ropes[0].pairing = ROPE_PAIRS_ADJACENT;
+}
+
+static const struct hf_form hf_glm4_moe_lite = {
+    .model_types = lite_model_types,
+    .defaults = {.layers = 47,
+                 .hidden = 2048,
+                 .feed_forward = 10240,
+                 .heads = 20,
+                 .head_dim = 64,
+                 .vocab_tokens = 154880,
+                 .norm_epsilon = 1e-5f},
+    .activation_key = "hidden_act",
+    .activation = "silu",
+    .own_keys = own_keys,
+    .naming = {names, checkpoint_hf_usual_names, prefixes, NULL},
+    .read_config = read_lite,
+};
 
 static const struct hf_form hf_deepseek_v2 = {
     .model_types = v2_model_types,
@@ -504,5 +527,11 @@ const struct model_family family_deepseek2 = {
 const struct model_family family_deepseek_v3 = {
     .architecture = "deepseek_v3",
     .hf = &hf_deepseek_v3,
+    .list_ops = list_ops,
+};
+
+const struct model_family family_glm4_moe_lite = {
+    .architecture = "glm4_moe_lite",
+    .hf = &hf_glm4_moe_lite,
     .list_ops = list_ops,
 };

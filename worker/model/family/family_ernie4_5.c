@@ -1,13 +1,17 @@
 /*
- * ERNIE 4.5, the dense models: llama with queries and keys rotated in adjacent pairs, and biases of all
- * matrices of the layers or of none. PaddleOCR-VL has the same layers with three positions a token, of which
+ * ERNIE 4.5: llama with queries and keys rotated in adjacent pairs, and, in the dense models, biases of all
+ * matrices of the layers or of none. The mixtures (ernie4_5_moe) choose experts by the softmax of all scores
+ * plus a bias, and divide the chosen ones' by their sum. PaddleOCR-VL has the same layers with three positions a token, of which
  * halves of a head rotate by sections, and a tower.
  */
 #include "worker/model/build/dense_blocks.h"
+#include "worker/model/checkpoint/checkpoint_shared.h"
 #include "worker/model/checkpoint/family_list.h"
 #include "worker/model/gguf/checkpoint_gguf.h"
+#include "worker/model/gguf/checkpoint_gguf_experts.h"
 #include "worker/model/gguf/checkpoint_gguf_rope.h"
 #include "worker/model/hf/checkpoint_hf.h"
+#include "worker/model/hf/checkpoint_hf_experts.h"
 #include "worker/model/hf/checkpoint_hf_rope.h"
 #include "worker/model/hf/checkpoint_hf_vision.h"
 
@@ -26,6 +30,28 @@ static void gguf_read_config(struct checkpoint_keys *keys, struct model_config *
 
 static const struct gguf_form gguf_ernie4_5 = {
     .read_config = gguf_read_config,
+};
+
+/*
+ * The same of the ernie4_5-moe architecture. The key of the shared experts' width is theirs together.
+ *
+ * Source: llama.cpp, conversion/ernie.py and src/models/ernie4-5-moe.cpp.
+ */
+#define WEIGHT_EPSILON 1e-12f
+
+static const char *const gguf_moe_own_keys[] = {GGUF_EXPERT_KEYS, NULL};
+
+static void gguf_read_moe(struct checkpoint_keys *keys, struct model_config *config)
+{
+    static const struct gguf_expert_terms terms = {.normalized = true, .epsilon = WEIGHT_EPSILON};
+    gguf_read_config(keys, config);
+    checkpoint_keys_expect_neutral(keys, "interleave_moe_layer_step", 1);
+    checkpoint_gguf_read_experts(keys, &terms, config);
+}
+
+static const struct gguf_form gguf_ernie4_5_moe = {
+    .own_keys = gguf_moe_own_keys,
+    .read_config = gguf_read_moe,
 };
 
 /* The same of the paddleocr architecture, whose pairs are a head's halves with a section for each axis. */
@@ -71,6 +97,83 @@ static const struct hf_form hf_ernie4_5 = {
     .own_keys = own_keys,
     .naming = {checkpoint_hf_usual_names, NULL, prefixes, NULL},
     .read_config = hf_read_config,
+};
+
+/*
+ * ernie4_5_moe: layers from moe_layer_start_index to moe_layer_end_index whose number, counted from 1, is a
+ * multiple of moe_layer_interval have experts. The layers that predict further tokens (mtp) are left out.
+ * Sums of weights below moe_norm_min do not occur: it is added to the sum.
+ *
+ * Source: transformers, configuration_ernie4_5_moe.py and modeling_ernie4_5_moe.py.
+ */
+static const char *const moe_model_types[] = {"ernie4_5_moe", NULL};
+static const char *const moe_own_keys[] = {"num_experts", NULL};
+static const char *const moe_other_parts[] = {"model.mtp_", "mtp_", NULL};
+
+static const struct tensor_name moe_names[] = {
+    {"blk.*.exp_probs_b.bias", "^layers.*.mlp.moe_statics.e_score_correction_bias"},
+    {"blk.*.exp_probs_b.bias", "^layers.*.mlp.gate.moe_statics.e_score_correction_bias"},
+    {"blk.*.ffn_gate_shexp.weight", "^layers.*.mlp.shared_experts.gate_proj.weight"},
+    {"blk.*.ffn_up_shexp.weight", "^layers.*.mlp.shared_experts.up_proj.weight"},
+    {"blk.*.ffn_down_shexp.weight", "^layers.*.mlp.shared_experts.down_proj.weight"},
+    {NULL, NULL},
+};
+
+static void hf_read_moe_layers(struct checkpoint_keys *keys, struct model_config *config)
+{
+    struct u32_range any = {0, LIMIT_LAYERS};
+    uint32_t first = checkpoint_keys_u32_or(keys, "moe_layer_start_index", any, 1);
+    uint32_t step =
+        checkpoint_keys_u32_or(keys, "moe_layer_interval", (struct u32_range){1, LIMIT_LAYERS}, 1);
+    float last = checkpoint_keys_f32_or(keys, "moe_layer_end_index",
+                                        (struct f32_range){-1.0f, LIMIT_LAYERS}, -1.0f);
+    for (uint32_t layer = first; layer < config->layers; layer++)
+        config->layer[layer].experts =
+            (last < 0.0f || (float)layer <= last) && (layer + 1) % step == 0;
+}
+
+static void hf_read_moe(struct checkpoint_keys *keys, struct model_config *config)
+{
+    struct u32_range wide = {1, LIMIT_FEED_FORWARD}, counts = {1, LIMIT_EXPERTS};
+    checkpoint_keys_expect_neutral(keys, "use_bias", 0);
+    checkpoint_hf_read_only_rope(keys, config, &(const struct hf_rope_terms){.base = ROPE_BASE});
+    config->ropes[0].pairing = ROPE_PAIRS_ADJACENT;
+    config->experts = (struct expert_config){
+        .count = checkpoint_keys_u32_or(keys, "moe_num_experts", counts, 64),
+        .chosen =
+            checkpoint_keys_u32_or(keys, "moe_k", (struct u32_range){1, LIMIT_EXPERTS_CHOSEN}, 6),
+        .feed_forward = checkpoint_keys_u32_or(keys, "moe_intermediate_size", wide, 1536),
+        .weighed = true,
+        .choice_bias = true,
+        .normalized = true,
+        .epsilon = checkpoint_keys_f32_or(keys, "moe_norm_min", (struct f32_range){0.0f, 1e-3f},
+                                          WEIGHT_EPSILON),
+    };
+    uint64_t shared = (uint64_t)config->experts.feed_forward *
+                      checkpoint_hf_count_or_null(keys, "moe_num_shared_experts", LIMIT_EXPERTS, 2);
+    if (shared > LIMIT_FEED_FORWARD)
+        checkpoint_keys_refuse(keys, RESULT_TOO_LARGE, "shared experts of %llu columns",
+                               (unsigned long long)shared);
+    config->experts.shared = (uint32_t)shared;
+    checkpoint_settle_experts(keys, config);
+    hf_read_moe_layers(keys, config);
+}
+
+static const struct hf_form hf_ernie4_5_moe = {
+    .model_types = moe_model_types,
+    .defaults = {.layers = 28,
+                 .hidden = 2560,
+                 .feed_forward = 12288,
+                 .heads = 20,
+                 .kv_heads = 4,
+                 .vocab_tokens = 103424,
+                 .norm_epsilon = 1e-5f,
+                 .tied_embeddings = true},
+    .activation_key = "hidden_act",
+    .activation = "silu",
+    .own_keys = moe_own_keys,
+    .naming = {moe_names, checkpoint_hf_usual_names, prefixes, moe_other_parts},
+    .read_config = hf_read_moe,
 };
 
 /*
@@ -170,6 +273,19 @@ static const struct hf_form hf_paddleocr_vl = {
     .read_config = read_paddle,
     .tying_wholes = paddle_wholes,
     .vision = &hf_paddle_tower,
+};
+
+static plan_tensor_id list_moe_ops(struct plan_builder *b, const struct model_config *c)
+{
+    return dense_blocks_list(
+        b, c, &(const struct dense_form){.experts = {.gate = {.activation = GATE_SILU}}});
+}
+
+const struct model_family family_ernie4_5_moe = {
+    .architecture = "ernie4_5-moe",
+    .gguf = &gguf_ernie4_5_moe,
+    .hf = &hf_ernie4_5_moe,
+    .list_ops = list_moe_ops,
 };
 
 const struct model_family family_ernie4_5 = {

@@ -4,8 +4,6 @@
  * rotates. GLM-4.1V, GLM-4.6V-Flash (glm4v) and GLM-OCR (glm_ocr) have the same text with three positions
  * a token.
  */
-#include <stdio.h>
-
 #include "worker/model/build/dense_blocks.h"
 #include "worker/model/checkpoint/family_list.h"
 #include "worker/model/gguf/checkpoint_gguf.h"
@@ -267,38 +265,8 @@ static const struct hf_form hf_glm_ocr = {
 
 /* --- ops -------------------------------------------------------------------------------------- */
 
-static void leave_ahead_layers(struct plan_builder *b, const struct model_config *c)
-{
-    static const char *const parts[] = {"attn_norm.weight",
-                                        "attn_q.weight",
-                                        "attn_k.weight",
-                                        "attn_v.weight",
-                                        "attn_q.bias",
-                                        "attn_k.bias",
-                                        "attn_v.bias",
-                                        "attn_output.weight",
-                                        "post_attention_norm.weight",
-                                        "ffn_norm.weight",
-                                        "ffn_up.weight",
-                                        "ffn_down.weight",
-                                        "post_ffw_norm.weight",
-                                        "nextn.eh_proj.weight",
-                                        "nextn.enorm.weight",
-                                        "nextn.hnorm.weight",
-                                        "nextn.embed_tokens.weight",
-                                        "nextn.shared_head_head.weight",
-                                        "nextn.shared_head_norm.weight"};
-    char name[STORED_NAME_BYTES];
-    for (uint32_t layer = c->layers; layer < c->layers + c->ahead_layers; layer++)
-        for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-            snprintf(name, sizeof name, "blk.%u.%s", layer, parts[i]);
-            plan_builder_use_in_config(b, name);
-        }
-}
-
 static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config *c)
 {
-    leave_ahead_layers(b, c);
     return dense_blocks_list(b, c,
                              &(const struct dense_form){.qkv_bias = c->attention_bias,
                                                         .joined_gate_up = true,

@@ -1,5 +1,6 @@
 /*
- * The forward pass of LFM2 (dense).
+ * The forward pass of LFM2. In lfm2_moe the second half of all layers but the first ones is a mixture of experts,
+ * chosen by sigmoid and a bias.
  *
  *   x = embedding
  *   each layer:  x += mix(norm(x))
@@ -12,12 +13,15 @@
  * Most layers convolve each channel with its own last few inputs; those inputs are the layer's
  * whole state of a sequence. As in llama, only logit rows are computed after the last layer's mix.
  */
+#include "worker/model/build/expert_blocks.h"
 #include "worker/model/build/plan_ops.h"
 #include "worker/model/checkpoint/checkpoint_shared.h"
 #include "worker/model/checkpoint/family_list.h"
 #include "worker/model/gguf/checkpoint_gguf.h"
+#include "worker/model/gguf/checkpoint_gguf_experts.h"
 #include "worker/model/gguf/checkpoint_gguf_rope.h"
 #include "worker/model/hf/checkpoint_hf.h"
+#include "worker/model/hf/checkpoint_hf_experts.h"
 #include "worker/model/hf/checkpoint_hf_recurrent.h"
 #include "worker/model/hf/checkpoint_hf_rope.h"
 
@@ -74,6 +78,23 @@ static const struct gguf_form gguf_lfm2 = {
     .read_config = gguf_read_config,
 };
 
+#define WEIGHT_EPSILON 1e-6f
+
+static const char *const moe_own_keys[] = {"attention.head_count_kv", GGUF_EXPERT_KEYS, NULL};
+
+static void gguf_read_moe(struct checkpoint_keys *keys, struct model_config *config)
+{
+    static const struct gguf_expert_terms terms = {
+        .sigmoid = true, .normalized = true, .epsilon = WEIGHT_EPSILON};
+    gguf_read_config(keys, config);
+    checkpoint_gguf_read_experts(keys, &terms, config);
+}
+
+static const struct gguf_form gguf_lfm2_moe = {
+    .own_keys = moe_own_keys,
+    .read_config = gguf_read_moe,
+};
+
 /* --- config.json ------------------------------------------------------------------------------ */
 
 /*
@@ -104,6 +125,16 @@ static const struct tensor_name names[] = {
     {"blk.*.ffn_gate.weight", "^layers.*.feed_forward.w1.weight"},
     {"blk.*.ffn_up.weight", "^layers.*.feed_forward.w3.weight"},
     {"blk.*.ffn_down.weight", "^layers.*.feed_forward.w2.weight"},
+    {"blk.*.ffn_gate_inp.weight", "^layers.*.feed_forward.gate.weight"},
+    {"blk.*.exp_probs_b.bias", "^layers.*.feed_forward.expert_bias"},
+    {"blk.*.ffn_gate.*.weight", "^layers.*.feed_forward.experts.*.w1.weight"},
+    {"blk.*.ffn_up.*.weight", "^layers.*.feed_forward.experts.*.w3.weight"},
+    {"blk.*.ffn_down.*.weight", "^layers.*.feed_forward.experts.*.w2.weight"},
+    {"blk.*.ffn_gate_up_exps.weight", "^layers.*.feed_forward.experts.gate_up_proj"},
+    {"blk.*.ffn_down_exps.weight", "^layers.*.feed_forward.experts.down_proj"},
+    {"blk.*.ffn_gate_exps.weight", "^layers.*.feed_forward.switch_mlp.gate_proj.weight"},
+    {"blk.*.ffn_up_exps.weight", "^layers.*.feed_forward.switch_mlp.up_proj.weight"},
+    {"blk.*.ffn_down_exps.weight", "^layers.*.feed_forward.switch_mlp.down_proj.weight"},
     {NULL, NULL},
 };
 static const char *const prefixes[] = {"model.", NULL};
@@ -128,7 +159,8 @@ static void read_feed_forward(struct checkpoint_keys *keys, struct model_config 
         config->feed_forward = (uint32_t)narrow;
 }
 
-static void hf_read_config(struct checkpoint_keys *keys, struct model_config *config)
+/* What both classes state alike. */
+static void hf_read_mixing(struct checkpoint_keys *keys, struct model_config *config)
 {
     checkpoint_hf_read_only_rope(keys, config,
                                  &(const struct hf_rope_terms){.base = HF_LFM2_ROPE_BASE});
@@ -138,12 +170,17 @@ static void hf_read_config(struct checkpoint_keys *keys, struct model_config *co
     config->conv_taps =
         checkpoint_keys_u32_or(keys, "conv_L_cache", (struct u32_range){2, LIMIT_CONV_TAPS}, 3);
     config->conv_channels = config->hidden;
-    read_feed_forward(keys, config);
     checkpoint_hf_read_layer_kinds(keys, config,
                                    &(const struct hf_recurrent_layers){.word = "conv",
                                                                        .kind = LAYER_SHORT_CONV,
                                                                        .indices = "full_attn_idxs",
                                                                        .default_period = 1});
+}
+
+static void hf_read_config(struct checkpoint_keys *keys, struct model_config *config)
+{
+    read_feed_forward(keys, config);
+    hf_read_mixing(keys, config);
 }
 
 static const struct hf_form hf_lfm2 = {
@@ -163,16 +200,67 @@ static const struct hf_form hf_lfm2 = {
     .read_config = hf_read_config,
 };
 
+/*
+ * lfm2_moe: intermediate_size is the width of the dense layers, num_dense_layers of them.
+ *
+ * Source: transformers, configuration_lfm2_moe.py and modeling_lfm2_moe.py.
+ */
+static const char *const moe_model_types[] = {"lfm2_moe", NULL};
+static const char *const hf_moe_own_keys[] = {"num_experts", NULL};
+
+static void hf_read_moe(struct checkpoint_keys *keys, struct model_config *config)
+{
+    hf_read_mixing(keys, config);
+    checkpoint_hf_read_experts(
+        keys,
+        &(const struct hf_expert_terms){
+            .least = 1,
+            .count = 32,
+            .chosen = 4,
+            .feed_forward = 1792,
+            .normalized = checkpoint_keys_bool_or(keys, "norm_topk_prob", true),
+        },
+        config);
+    struct expert_config *e = &config->experts;
+    e->weighed = e->sigmoid = true;
+    e->choice_bias = checkpoint_keys_bool_or(keys, "use_expert_bias", true);
+    e->epsilon = WEIGHT_EPSILON;
+    e->scale = checkpoint_keys_f32_or(keys, "routed_scaling_factor",
+                                      (struct f32_range){1e-4f, 1e4f}, 1.0f);
+    checkpoint_hf_use_experts(
+        config,
+        checkpoint_keys_u32_or(keys, "num_dense_layers", (struct u32_range){0, LIMIT_LAYERS}, 2));
+}
+
+static const struct hf_form hf_lfm2_moe = {
+    .model_types = moe_model_types,
+    .defaults = {.layers = 32,
+                 .hidden = 2048,
+                 .feed_forward = 7168,
+                 .heads = 32,
+                 .kv_heads = 8,
+                 .vocab_tokens = 65536,
+                 .norm_epsilon = 1e-5f,
+                 .tied_embeddings = true},
+    .epsilon_key = "norm_eps",
+    .activation_key = "hidden_act",
+    .activation = "silu",
+    .own_keys = hf_moe_own_keys,
+    .naming = {names, checkpoint_hf_usual_names, prefixes, NULL},
+    .read_config = hf_read_moe,
+};
+
 /* --- ops -------------------------------------------------------------------------------------- */
 
 /* Activation tensors of a layer's second half; one set for step rows and one for logit rows. */
 struct lfm2_tensors {
-    plan_tensor_id residual; /* [rows, hidden] */
-    plan_tensor_id normed;   /* [rows, hidden] */
-    plan_tensor_id attended; /* [rows, heads * head_dim] */
-    plan_tensor_id mixed;    /* [rows, hidden], output of a convolution */
-    plan_tensor_id gate_up;  /* [rows, 2 * feed_forward] */
-    plan_tensor_id gated;    /* [rows, feed_forward] */
+    plan_tensor_id residual;       /* [rows, hidden] */
+    plan_tensor_id normed;         /* [rows, hidden] */
+    plan_tensor_id attended;       /* [rows, heads * head_dim] */
+    plan_tensor_id mixed;          /* [rows, hidden], output of a convolution */
+    plan_tensor_id gate_up;        /* [rows, 2 * feed_forward] */
+    plan_tensor_id gated;          /* [rows, feed_forward] */
+    struct expert_tensors experts; /* of lfm2_moe */
 };
 
 /* Activation tensors of a layer's first half, for step rows. */
@@ -185,7 +273,7 @@ struct lfm2_inputs {
 static struct lfm2_tensors add_tensors(struct plan_builder *b, const struct model_config *c,
                                        enum plan_rows rows)
 {
-    return (struct lfm2_tensors){
+    struct lfm2_tensors tensors = {
         .residual = plan_builder_tensor(b, rows, c->hidden),
         .normed = plan_builder_tensor(b, rows, c->hidden),
         .attended = plan_builder_tensor(b, rows, c->heads * c->head_dim),
@@ -193,6 +281,9 @@ static struct lfm2_tensors add_tensors(struct plan_builder *b, const struct mode
         .gate_up = plan_builder_tensor(b, rows, 2 * c->feed_forward),
         .gated = plan_builder_tensor(b, rows, c->feed_forward),
     };
+    if (c->experts.count > 0)
+        tensors.experts = expert_blocks_add_tensors(b, c, rows);
+    return tensors;
 }
 
 static void list_attention(struct plan_builder *b, const struct model_config *c, uint32_t layer,
@@ -254,15 +345,29 @@ static void list_mixing(struct plan_builder *b, const struct model_config *c, ui
         list_convolution(b, c, layer, t, inputs);
 }
 
-static void list_projections(struct plan_builder *b, const struct model_config *c, uint32_t layer,
-                             const struct lfm2_tensors *t)
+static void list_feed_forward(struct plan_builder *b, const struct model_config *c, uint32_t layer,
+                              const struct lfm2_tensors *t)
 {
-    uint32_t hidden = c->hidden, wide = c->feed_forward, attended = c->heads * c->head_dim;
-    plan_weight_id norm = plan_builder_vector(b, hidden, "blk.%u.ffn_norm.weight", layer);
+    uint32_t hidden = c->hidden, wide = c->feed_forward;
+    plan_ops_rms_norm(b, t->residual,
+                      plan_builder_vector(b, hidden, "blk.%u.ffn_norm.weight", layer), t->normed);
+    if (c->layer[layer].experts) {
+        expert_blocks_list(b, c, &(const struct expert_form){.gate = {.activation = GATE_SILU}},
+                           layer, t->normed, &t->experts, t->residual);
+        return;
+    }
     plan_weight_id gate = plan_builder_matrix(b, wide, hidden, "blk.%u.ffn_gate.weight", layer);
     plan_weight_id up = plan_builder_matrix(b, wide, hidden, "blk.%u.ffn_up.weight", layer);
     plan_weight_id down = plan_builder_matrix(b, hidden, wide, "blk.%u.ffn_down.weight", layer);
+    plan_ops_linear(b, t->normed, (struct linear_weights){gate, up, PLAN_NONE}, t->gate_up);
+    plan_ops_gate(b, t->gate_up, GATE_SILU, t->gated);
+    plan_ops_linear_add(b, t->gated, down, t->residual);
+}
 
+static void list_projections(struct plan_builder *b, const struct model_config *c, uint32_t layer,
+                             const struct lfm2_tensors *t)
+{
+    uint32_t hidden = c->hidden, attended = c->heads * c->head_dim;
     bool attends = c->layer[layer].kind == LAYER_ATTENTION;
     if (attends)
         plan_ops_linear_add(
@@ -276,10 +381,7 @@ static void list_projections(struct plan_builder *b, const struct model_config *
             t->residual);
     if (!attends && c->conv_bias)
         plan_ops_bias_add(b, t->residual, bias_of(b, hidden, "out_proj", layer));
-    plan_ops_rms_norm(b, t->residual, norm, t->normed);
-    plan_ops_linear(b, t->normed, (struct linear_weights){gate, up, PLAN_NONE}, t->gate_up);
-    plan_ops_gate(b, t->gate_up, GATE_SILU, t->gated);
-    plan_ops_linear_add(b, t->gated, down, t->residual);
+    list_feed_forward(b, c, layer, t);
 }
 
 static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config *c)
@@ -321,5 +423,12 @@ const struct model_family family_lfm2 = {
     .architecture = "lfm2",
     .gguf = &gguf_lfm2,
     .hf = &hf_lfm2,
+    .list_ops = list_ops,
+};
+
+const struct model_family family_lfm2_moe = {
+    .architecture = "lfm2moe",
+    .gguf = &gguf_lfm2_moe,
+    .hf = &hf_lfm2_moe,
     .list_ops = list_ops,
 };

@@ -46,3 +46,61 @@ void checkpoint_hf_read_expert_layers(struct checkpoint_keys *keys, struct model
             config->layer[layer].experts = false;
     }
 }
+
+/* --- DeepSeek's keys -------------------------------------------------------------------------- */
+
+uint32_t checkpoint_hf_count_or_null(struct checkpoint_keys *keys, const char *name, uint32_t most,
+                                     uint32_t absent)
+{
+    if (json_value_member_is_null(keys->object, name))
+        return 0;
+    return checkpoint_keys_u32_or(keys, name, (struct u32_range){0, most}, absent);
+}
+
+void checkpoint_hf_use_experts(struct model_config *config, uint32_t first)
+{
+    for (uint32_t layer = first; layer < config->layers; layer++)
+        config->layer[layer].experts = true;
+}
+
+struct expert_config checkpoint_hf_sigmoid_experts(struct checkpoint_keys *keys, uint32_t groups,
+                                                   uint32_t groups_chosen)
+{
+    return (struct expert_config){
+        .weighed = true,
+        .sigmoid = true,
+        .choice_bias = true,
+        .normalized = checkpoint_keys_bool_or(keys, "norm_topk_prob", true),
+        .epsilon = 1e-20f,
+        .groups = checkpoint_hf_count_or_null(keys, "n_group", LIMIT_EXPERTS, groups),
+        .groups_chosen =
+            checkpoint_hf_count_or_null(keys, "topk_group", LIMIT_EXPERTS, groups_chosen),
+        .group_best = 2,
+    };
+}
+
+void checkpoint_hf_read_routed(struct checkpoint_keys *keys, const struct hf_routed_terms *terms,
+                               struct model_config *config)
+{
+    struct u32_range wide = {1, LIMIT_FEED_FORWARD}, counts = {1, LIMIT_EXPERTS};
+    struct u32_range chosen = {1, LIMIT_EXPERTS_CHOSEN};
+    struct expert_config *e = &config->experts;
+    e->count = checkpoint_keys_u32_or(keys, "n_routed_experts", counts, terms->count);
+    e->chosen = checkpoint_keys_u32_or(keys, "num_experts_per_tok", chosen, terms->chosen);
+    e->feed_forward =
+        checkpoint_keys_u32_or(keys, "moe_intermediate_size", wide, terms->feed_forward);
+    e->scale = checkpoint_keys_f32_or(keys, "routed_scaling_factor",
+                                      (struct f32_range){1e-4f, 1e4f}, terms->scale);
+    uint64_t shared =
+        (uint64_t)e->feed_forward *
+        checkpoint_hf_count_or_null(keys, "n_shared_experts", LIMIT_EXPERTS, terms->shared);
+    if (shared > LIMIT_FEED_FORWARD)
+        checkpoint_keys_refuse(keys, RESULT_TOO_LARGE, "shared experts of %llu columns",
+                               (unsigned long long)shared);
+    e->shared = (uint32_t)shared;
+    checkpoint_settle_groups(keys, e);
+    checkpoint_settle_experts(keys, config);
+    checkpoint_keys_expect_neutral(keys, "moe_layer_freq", 1);
+    checkpoint_hf_use_experts(config, checkpoint_hf_count_or_null(keys, "first_k_dense_replace",
+                                                                  LIMIT_LAYERS, terms->dense));
+}

@@ -1,5 +1,6 @@
 /*
- * Reads mixtures of experts from config.json, for Qwen's families.
+ * Reads mixtures of experts from config.json: by the keys of Qwen's families, and by those of DeepSeek's and
+ * GLM's.
  */
 #ifndef SHOAL_WORKER_MODEL_HF_CHECKPOINT_HF_EXPERTS_H
 #define SHOAL_WORKER_MODEL_HF_CHECKPOINT_HF_EXPERTS_H
@@ -24,5 +25,33 @@ void checkpoint_hf_read_experts(struct checkpoint_keys *keys, const struct hf_ex
 /* Reads which layers have experts: those not in mlp_only_layers whose number, counted from 1, is a
  * multiple of decoder_sparse_step. */
 void checkpoint_hf_read_expert_layers(struct checkpoint_keys *keys, struct model_config *config);
+
+/* A key whose null means 0. */
+uint32_t checkpoint_hf_count_or_null(struct checkpoint_keys *keys, const char *name, uint32_t most,
+                                     uint32_t absent);
+
+/* Defaults of the configuration class. `dense`: layers before the first one that has experts. */
+struct hf_routed_terms {
+    uint32_t count;
+    uint32_t chosen;
+    uint32_t feed_forward;
+    uint32_t shared; /* experts that every row uses */
+    uint32_t dense;
+    float scale;
+};
+
+/* Reads n_routed_experts, num_experts_per_tok, moe_intermediate_size, n_shared_experts,
+ * routed_scaling_factor and first_k_dense_replace, and checks config->experts.groups, which the family
+ * has set with all other fields. */
+void checkpoint_hf_read_routed(struct checkpoint_keys *keys, const struct hf_routed_terms *terms,
+                               struct model_config *config);
+
+/* What DeepSeek 3 and GLM 4.5 have in common: sigmoid and a bias of the choice, norm_topk_prob, n_group
+ * and topk_group with their defaults. */
+struct expert_config checkpoint_hf_sigmoid_experts(struct checkpoint_keys *keys, uint32_t groups,
+                                                   uint32_t groups_chosen);
+
+/* Sets the experts of layers from `first` on. */
+void checkpoint_hf_use_experts(struct model_config *config, uint32_t first);
 
 #endif

@@ -1,0 +1,116 @@
+/*
+ * GLM-4.5, 4.6 and 4.7: the decoder of llama with biases of q, k and v and norms of heads in some models,
+ * the first part of each head rotated over halves, and experts as in DeepSeek 3 after some dense layers.
+ */
+#include "worker/model/build/dense_blocks.h"
+#include "worker/model/checkpoint/family_list.h"
+#include "worker/model/gguf/checkpoint_gguf.h"
+#include "worker/model/gguf/checkpoint_gguf_experts.h"
+#include "worker/model/gguf/checkpoint_gguf_rope.h"
+#include "worker/model/hf/checkpoint_hf.h"
+#include "worker/model/hf/checkpoint_hf_experts.h"
+#include "worker/model/hf/checkpoint_hf_rope.h"
+
+#define ROPE_BASE 10000.0f
+
+/* --- GGUF ------------------------------------------------------------------------------------- */
+
+/*
+ * GGUF metadata of the glm4moe architecture. Biases and norms of heads follow from the tensors; the norm before
+ * the second half is called post_attention_norm. Layers that predict further tokens are the last of the
+ * counted blocks and are not used.
+ *
+ * Source: llama.cpp, conversion/glm.py and src/models/glm4-moe.cpp.
+ */
+static const char *const gguf_own_keys[] = {GGUF_EXPERT_KEYS, "nextn_predict_layers", NULL};
+
+static void gguf_read_config(struct checkpoint_keys *keys, struct model_config *config)
+{
+    static const struct gguf_expert_terms terms = {
+        .sigmoid = true, .normalized = true, .epsilon = 1e-20f};
+    config->ahead_layers = checkpoint_keys_u32_or(keys, "nextn_predict_layers",
+                                                  (struct u32_range){0, config->layers - 1}, 0);
+    config->layers -= config->ahead_layers;
+    config->attention_bias = gguf_file_find_tensor(keys->file, "blk.0.attn_q.bias") != NULL;
+    config->head_norms = gguf_file_find_tensor(keys->file, "blk.0.attn_q_norm.weight") != NULL;
+    config->rope_count = 1;
+    config->ropes[0].pairing = ROPE_PAIRS_HALVES;
+    checkpoint_gguf_read_rope(keys, config, ROPE_BASE, &config->ropes[0]);
+    checkpoint_gguf_read_experts(keys, &terms, config);
+}
+
+static const struct gguf_form gguf_glm4_moe = {
+    .own_keys = gguf_own_keys,
+    .read_config = gguf_read_config,
+};
+
+/* --- config.json ------------------------------------------------------------------------------ */
+
+/* Source: transformers, configuration_glm4_moe.py and modeling_glm4_moe.py. */
+static const char *const model_types[] = {"glm4_moe", NULL};
+static const char *const own_keys[] = {"attention_bias", "partial_rotary_factor",
+                                       "num_local_experts", "num_experts", NULL};
+static const char *const prefixes[] = {"model.", NULL};
+
+static const struct tensor_name names[] = {
+    {"blk.*.post_attention_norm.weight", "^layers.*.post_attention_layernorm.weight"},
+    {"blk.*.exp_probs_b.bias", "^layers.*.mlp.gate.e_score_correction_bias"},
+    {"blk.*.ffn_gate_shexp.weight", "^layers.*.mlp.shared_experts.gate_proj.weight"},
+    {"blk.*.ffn_up_shexp.weight", "^layers.*.mlp.shared_experts.up_proj.weight"},
+    {"blk.*.ffn_down_shexp.weight", "^layers.*.mlp.shared_experts.down_proj.weight"},
+    {NULL, NULL},
+};
+
+static void hf_read_config(struct checkpoint_keys *keys, struct model_config *config)
+{
+    config->attention_bias = checkpoint_keys_bool_or(keys, "attention_bias", false);
+    config->head_norms = checkpoint_keys_bool_or(keys, "use_qk_norm", false);
+    checkpoint_hf_read_only_rope(
+        keys, config,
+        &(const struct hf_rope_terms){.base = ROPE_BASE, .partial = true, .part = 0.5f});
+    config->experts = checkpoint_hf_sigmoid_experts(keys, 1, 1);
+    checkpoint_hf_read_routed(keys,
+                              &(const struct hf_routed_terms){.count = 128,
+                                                              .chosen = 8,
+                                                              .feed_forward = 1408,
+                                                              .shared = 1,
+                                                              .dense = 1,
+                                                              .scale = 1.0f},
+                              config);
+    config->ahead_layers =
+        checkpoint_hf_count_or_null(keys, "num_nextn_predict_layers", LIMIT_LAYERS, 1);
+}
+
+static const struct hf_form hf_glm4_moe = {
+    .model_types = model_types,
+    .defaults = {.layers = 46,
+                 .hidden = 4096,
+                 .feed_forward = 10944,
+                 .heads = 96,
+                 .kv_heads = 8,
+                 .vocab_tokens = 151552,
+                 .norm_epsilon = 1e-5f},
+    .activation_key = "hidden_act",
+    .activation = "silu",
+    .own_keys = own_keys,
+    .naming = {names, checkpoint_hf_usual_names, prefixes, NULL},
+    .read_config = hf_read_config,
+};
+
+/* --- ops -------------------------------------------------------------------------------------- */
+
+static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config *c)
+{
+    return dense_blocks_list(
+        b, c,
+        &(const struct dense_form){.head_norms = c->head_norms,
+                                   .feed_forward_norm = "post_attention_norm",
+                                   .experts = {.gate = {.activation = GATE_SILU}}});
+}
+
+const struct model_family family_glm4_moe = {
+    .architecture = "glm4moe",
+    .gguf = &gguf_glm4_moe,
+    .hf = &hf_glm4_moe,
+    .list_ops = list_ops,
+};
