@@ -36,10 +36,10 @@ static int on_alpn(SSL *ssl, const unsigned char **chosen, unsigned char *chosen
 {
     (void)ssl;
     (void)context;
-    static const unsigned char ours[] = "\x08http/1.1";
+    static const unsigned char ours[] = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
     unsigned char *match = NULL;
-    if (SSL_select_next_proto(&match, chosen_bytes, ours, sizeof ours - 1, offered,
-                              offered_bytes) != OPENSSL_NPN_NEGOTIATED)
+    if (SSL_select_next_proto(&match, chosen_bytes, ours, sizeof ours, offered, offered_bytes) !=
+        OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_ALERT_FATAL;
     *chosen = match;
     return SSL_TLSEXT_ERR_OK;

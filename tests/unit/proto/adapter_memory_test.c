@@ -40,6 +40,30 @@ static void valid(void **state)
     assert_int_equal(adapter_entry_check(&entry, MEMORY_BYTES, NULL), RESULT_OK);
 }
 
+/* The first bytes after the table, the last of the memory, and the largest sizes. */
+static void limits_are_valid(void **state)
+{
+    (void)state;
+    const uint64_t table_bytes =
+        (ADAPTER_TABLE_BYTES + ADAPTER_ALIGN_BYTES - 1) / ADAPTER_ALIGN_BYTES * ADAPTER_ALIGN_BYTES;
+    struct adapter_entry entry = valid_entry();
+    entry.config_offset = table_bytes;
+    entry.config_bytes = 1;
+    entry.tensor_offset = table_bytes + ADAPTER_ALIGN_BYTES;
+    entry.tensor_bytes = 1;
+    strcpy(entry.name, "n");
+    assert_int_equal(adapter_entry_check(&entry, entry.tensor_offset + 1, NULL), RESULT_OK);
+    entry.config_bytes = LIMIT_CONFIG_BYTES;
+    entry.tensor_offset =
+        table_bytes + (LIMIT_CONFIG_BYTES / ADAPTER_ALIGN_BYTES + 1) * ADAPTER_ALIGN_BYTES;
+    entry.tensor_bytes = LIMIT_ADAPTER_BYTES;
+    memset(entry.name, 'n', sizeof entry.name - 1);
+    uint64_t memory_bytes = entry.tensor_offset + LIMIT_ADAPTER_BYTES;
+    assert_int_equal(adapter_entry_check(&entry, memory_bytes, NULL), RESULT_OK);
+    struct error_text error;
+    assert_int_equal(adapter_entry_check(&entry, memory_bytes - 1, &error), RESULT_CORRUPT);
+}
+
 static void a1_offsets(void **state)
 {
     (void)state;
@@ -92,15 +116,18 @@ static void a4_a5_rest(void **state)
     assert_breaks(&entry, "A4");
     memset(entry.name, 0, sizeof entry.name);
     assert_breaks(&entry, "A4");
-    entry = valid_entry();
-    entry.reserved[2] = 1;
-    assert_breaks(&entry, "A5");
+    for (size_t i = 0; i < sizeof entry.reserved / sizeof entry.reserved[0]; i++) {
+        entry = valid_entry();
+        entry.reserved[i] = 1;
+        assert_breaks(&entry, "A5");
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(valid),      cmocka_unit_test(a1_offsets), cmocka_unit_test(a2_a3_sizes),
+        cmocka_unit_test(valid),      cmocka_unit_test(limits_are_valid),
+        cmocka_unit_test(a1_offsets), cmocka_unit_test(a2_a3_sizes),
         cmocka_unit_test(a4_a5_rest), cmocka_unit_test(a6_in_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

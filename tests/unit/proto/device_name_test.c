@@ -114,6 +114,37 @@ static void sets_are_devices_with_plus_between(void **state)
     assert_int_equal(device_set_kind(&set), DEVICE_CPU);
 }
 
+static void names_in_sets_are_bounded(void **state)
+{
+    (void)state;
+    char text[2 * DEVICE_NAME_BYTES];
+    struct device_set set = {0};
+    for (size_t bytes = DEVICE_NAME_BYTES - 1; bytes <= DEVICE_NAME_BYTES + 1; bytes++) {
+        memset(text, 'v', bytes);
+        text[bytes] = '\0';
+        assert_int_not_equal(device_set_parse(text, &set), 0);
+    }
+    assert_int_equal(set.count, 0);
+}
+
+/* Only the devices counted belong to a set, and at most LIMIT_SPLIT_DEVICES are written. */
+static void devices_beyond_the_count_do_not_matter(void **state)
+{
+    (void)state;
+    struct device_set one = {.count = 1, .devices = {{DEVICE_CPU, 0}, {DEVICE_VULKAN, 3}}};
+    struct device_set other = {.count = 1, .devices = {{DEVICE_CPU, 0}, {DEVICE_VULKAN, 4}}};
+    char text[DEVICE_SET_BYTES], expected[DEVICE_SET_BYTES] = "cpu";
+    assert_true(device_set_equal(&one, &other));
+    one.count = other.count = 2;
+    assert_false(device_set_equal(&one, &other));
+    memset(&one, 0, sizeof one); /* of the kind DEVICE_CPU */
+    one.count = LIMIT_SPLIT_DEVICES + 1;
+    for (int i = 1; i < (int)LIMIT_SPLIT_DEVICES; i++)
+        strcat(expected, "+cpu");
+    device_set_write(&one, text);
+    assert_string_equal(text, expected);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +152,8 @@ int main(void)
         cmocka_unit_test(names_round_trip),
         cmocka_unit_test(other_names_are_rejected),
         cmocka_unit_test(devices_differ_by_kind_and_number),
+        cmocka_unit_test(names_in_sets_are_bounded),
+        cmocka_unit_test(devices_beyond_the_count_do_not_matter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,6 +92,28 @@ static void nan_stays_nan(void **state)
     }
 }
 
+/* E4M3 of "FP8 Formats for Deep Learning" (arXiv 2209.05433), table 1: bias 7, no infinity, NaN is
+ * S.1111.111. */
+static void every_e4m3_has_its_value(void **state)
+{
+    (void)state;
+    for (uint32_t byte = 0; byte < 256; byte++) {
+        int exponent = byte >> 3 & 15, mantissa = byte & 7;
+        float value = ggml_e4m3_to_f32((uint8_t)byte);
+        double magnitude =
+            exponent == 0 ? ldexp(mantissa / 8.0, -6) : ldexp(1.0 + mantissa / 8.0, exponent - 7);
+        if ((byte & 127) == 127) {
+            assert_true(isnan(value));
+            continue;
+        }
+        assert_true((double)value == (byte & 128 ? -magnitude : magnitude));
+        assert_int_equal(signbit(value) != 0, byte >> 7);
+    }
+    assert_true(ggml_e4m3_to_f32(0x7e) == 448.0f);  /* the largest, */
+    assert_true(ggml_e4m3_to_f32(0x08) == 0x1p-6f); /* the smallest normal, */
+    assert_true(ggml_e4m3_to_f32(0x01) == 0x1p-9f); /* and the smallest number */
+}
+
 static void loads_little_endian_bytes_at_any_address(void **state)
 {
     (void)state;
@@ -108,6 +130,7 @@ int main(void)
         cmocka_unit_test(between_two_halves_the_nearest_is_taken),
         cmocka_unit_test(large_values_become_infinite),
         cmocka_unit_test(nan_stays_nan),
+        cmocka_unit_test(every_e4m3_has_its_value),
         cmocka_unit_test(loads_little_endian_bytes_at_any_address),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

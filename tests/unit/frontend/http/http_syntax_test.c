@@ -76,6 +76,7 @@ static void chunk_sizes(void **state)
         {"fffffffffffffff", 0xfffffffffffffff},
         {"5;name", 5},
         {"5;name=value", 5},
+        {"5;n=v", 5},
         {"5 ; name = value;b", 5},
         {"5;a=\"q \\\" ;=\"", 5},
         {"5;a=\"\"", 5},
