@@ -198,6 +198,15 @@
 /* their pixels, counted once for each scan of a JPEG: those above in 8 scans; a scan without
  * data takes 1 ns a pixel */
 #define LIMIT_REQUEST_SOURCE_PASSES (1ull << 32)
+/* frames of a video's file: an hour and a half at 24 a second */
+#define LIMIT_VIDEO_SOURCE_FRAMES (1u << 17)
+/* pixels of one frame; 8K video has 33 million, 4K 8 */
+#define LIMIT_VIDEO_FRAME_PIXELS (1u << 24)
+/* pixels that are decoded for the videos of one request: 1080p at 30 a second for 69 s, 360p for ten
+ * minutes; 20 to 40 s of one core */
+#define LIMIT_VIDEO_SOURCE_PIXELS (1ull << 32)
+/* duration of a video, microseconds: a day */
+#define LIMIT_VIDEO_US 86400000000ull
 /* entries of one directory; cameras write about 50 */
 #define LIMIT_EXIF_ENTRIES 1024u
 /* text of a placeholder or around it; the longest published has 25 */
@@ -209,8 +218,8 @@
 /* processes that decode; each thread that prepares images keeps one busy */
 #define LIMIT_MEDIA_PROCESSES 64u
 /* address space of such a process. A lossless WebP of LIMIT_SOURCE_IMAGE_PIXELS with alpha that is
- * turned by EXIF takes 950 MB: file, result, stored image, RGBA and libwebp's own copy */
-#define LIMIT_MEDIA_MEMORY_BYTES (1u << 30)
+ * turned by EXIF takes 1,000 MB: file, pixels' area, stored image, RGBA and libwebp's own copy */
+#define LIMIT_MEDIA_MEMORY_BYTES ((1u << 30) + (64u << 20))
 /* CPU time after which such a process is replaced between two images, so that damage done by one
  * does not stay */
 #define LIMIT_MEDIA_LIFE_CPU_MS 60000u

@@ -11,6 +11,7 @@
 
 #include "frontend/image/image_header.h"
 #include "frontend/image/image_pixels.h"
+#include "frontend/image/video_header.h"
 
 struct image_input {
     const uint8_t *bytes;
@@ -31,6 +32,13 @@ struct image_reader {
                           const struct image_header *header, uint32_t wanted_width,
                           uint32_t wanted_height, struct image_pixels *pixels,
                           struct error_text *error);
+    /* The same for files of videos (video_decoder.h): `order` is valid for the header, and frame i of
+     * it is written to places[i], of video_order_frame_bytes(). */
+    enum result (*probe_video)(void *context, const struct image_input *input,
+                               struct video_header *header, struct error_text *error);
+    enum result (*decode_video)(void *context, const struct image_input *input,
+                                const struct video_header *header, const struct video_order *order,
+                                uint8_t *const *places, struct error_text *error);
 };
 
 #endif

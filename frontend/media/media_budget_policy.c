@@ -8,12 +8,15 @@
 
 #include <stddef.h>
 
-#define BASE_US      500000
-#define NS_PER_BYTE  20
-#define NS_PER_PIXEL 100 /* PNG takes 36 */
-#define NS_PER_PASS  2   /* a pixel in a scan of a JPEG takes 1 */
-#define HUNG_US      30000000
-#define HUNG_TIMES   10 /* a busy machine gives a process a share of a core */
+#define BASE_US            500000
+#define NS_PER_BYTE        20
+#define NS_PER_PIXEL       100 /* PNG takes 36 */
+#define NS_PER_PASS        2   /* a pixel in a scan of a JPEG takes 1 */
+#define NS_PER_WORK_PIXEL  40  /* of a video; WebP takes 15 */
+#define NS_PER_SHOWN_PIXEL 60  /* of a frame that is converted and resized; takes 25 */
+#define NS_PER_FRAME       20000
+#define HUNG_US            30000000
+#define HUNG_TIMES         10 /* a busy machine gives a process a share of a core */
 
 #ifdef SHOAL_SANITIZED
 #define SLOWER 20
@@ -28,6 +31,16 @@ int64_t media_budget_cpu_us(uint32_t byte_count, const struct image_header *head
         int64_t pixels = (int64_t)header->width * header->height;
         ns += pixels * NS_PER_PIXEL + pixels * header->scans * NS_PER_PASS;
     }
+    return (BASE_US + ns / 1000) * SLOWER;
+}
+
+int64_t media_budget_video_cpu_us(uint32_t byte_count, const struct video_header *header,
+                                  const struct video_order *order)
+{
+    int64_t frame = (int64_t)header->width * header->height;
+    int64_t ns = (int64_t)byte_count * NS_PER_BYTE;
+    ns += (int64_t)header->work_pixels * NS_PER_WORK_PIXEL + header->frames * (int64_t)NS_PER_FRAME;
+    ns += (int64_t)order->count * frame * NS_PER_SHOWN_PIXEL;
     return (BASE_US + ns / 1000) * SLOWER;
 }
 

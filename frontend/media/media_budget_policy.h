@@ -7,10 +7,14 @@
 #include <stdint.h>
 
 #include "frontend/image/image_header.h"
+#include "frontend/image/video_header.h"
 
 /* CPU time in microseconds for a file of `byte_count` bytes. `header` NULL: only the headers are
  * read. */
 int64_t media_budget_cpu_us(uint32_t byte_count, const struct image_header *header);
+/* The same for decoding a video. */
+int64_t media_budget_video_cpu_us(uint32_t byte_count, const struct video_header *header,
+                                  const struct video_order *order);
 /* Wall time after which the process counts as hung, whatever CPU time it had. */
 int64_t media_budget_wall_us(int64_t cpu_us);
 

@@ -156,12 +156,12 @@ static int64_t child_cpu_us(struct media_child *child)
 
 /* --- the area --------------------------------------------------------------------------------- */
 
-static enum result file_write(const struct media_child *child, const struct image_input *input,
-                              struct error_text *error)
+static enum result part_write(const struct media_child *child, const void *bytes, size_t count,
+                              size_t offset, struct error_text *error)
 {
-    for (size_t done = 0; done < input->byte_count;) {
-        ssize_t wrote =
-            pwrite(child->area, input->bytes + done, input->byte_count - done, (off_t)done);
+    for (size_t done = 0; done < count;) {
+        ssize_t wrote = pwrite(child->area, (const uint8_t *)bytes + done, count - done,
+                               (off_t)(offset + done));
         if (wrote < 0 && errno == EINTR)
             continue;
         if (wrote <= 0)
@@ -171,23 +171,40 @@ static enum result file_write(const struct media_child *child, const struct imag
     return RESULT_OK;
 }
 
-static enum result pixels_read(const struct media_child *child, uint32_t width, uint32_t height,
-                               struct image_pixels *pixels, struct error_text *error)
+static enum result part_read(const struct media_child *child, uint8_t *out, size_t count,
+                             size_t offset, struct error_text *error)
 {
-    size_t bytes = image_pixels_bytes(width, height);
-    enum result result = image_pixels_init(pixels, width, height, error);
-    for (size_t done = 0; result == RESULT_OK && done < bytes;) {
-        ssize_t got = pread(child->area, pixels->rgb + done, bytes - done,
-                            (off_t)(MEDIA_PIXELS_OFFSET + done));
+    for (size_t done = 0; done < count;) {
+        ssize_t got = pread(child->area, out + done, count - done, (off_t)(offset + done));
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
-            result = error_set(error, RESULT_IO, "memfd: %s", strerror(errno));
-        else
-            done += (size_t)got;
+            return error_set(error, RESULT_IO, "memfd: %s", strerror(errno));
+        done += (size_t)got;
     }
+    return RESULT_OK;
+}
+
+static enum result pixels_read(const struct media_child *child, uint32_t width, uint32_t height,
+                               struct image_pixels *pixels, struct error_text *error)
+{
+    enum result result = image_pixels_init(pixels, width, height, error);
+    if (result == RESULT_OK)
+        result = part_read(child, pixels->rgb, image_pixels_bytes(width, height),
+                           MEDIA_PIXELS_OFFSET, error);
     if (result != RESULT_OK)
         image_pixels_fini(pixels);
+    return result;
+}
+
+static enum result frames_read(const struct media_child *child,
+                               const struct media_question *question, struct error_text *error)
+{
+    size_t bytes = video_order_frame_bytes(question->order);
+    enum result result = RESULT_OK;
+    for (uint32_t i = 0; i < question->order->count && result == RESULT_OK; i++)
+        result =
+            part_read(child, question->places[i], bytes, MEDIA_PIXELS_OFFSET + i * bytes, error);
     return result;
 }
 
@@ -358,9 +375,35 @@ static enum media_outcome answer_take(struct media_child *child,
     enum result result = RESULT_OK;
     if (question->action == MEDIA_DECODE && reply->result == RESULT_OK)
         result = pixels_read(child, request->width, request->height, pixels, error);
+    if (question->action == MEDIA_VIDEO_DECODE && reply->result == RESULT_OK)
+        result = frames_read(child, question, error);
+    size_t frames = request->frame_count > 0 ? request->frame_count : 1;
     part_trim(child, 0, request->byte_count);
-    part_trim(child, MEDIA_PIXELS_OFFSET, image_pixels_bytes(request->width, request->height));
+    part_trim(child, MEDIA_PIXELS_OFFSET,
+              frames * image_pixels_bytes(request->width, request->height));
     return result == RESULT_OK ? MEDIA_ANSWERED : MEDIA_NOT_ASKED;
+}
+
+/* Completes the request and writes what it needs into the area. */
+static enum result question_write(const struct media_child *child,
+                                  const struct media_question *question,
+                                  struct media_request *request, struct error_text *error)
+{
+    const struct video_order *order = question->order;
+    enum result result =
+        part_write(child, question->input->bytes, question->input->byte_count, 0, error);
+    if (question->action == MEDIA_DECODE)
+        image_header_decoded_size(question->header, question->wanted_width, question->wanted_height,
+                                  &request->width, &request->height);
+    if (question->action != MEDIA_VIDEO_DECODE || result != RESULT_OK)
+        return result;
+    request->width = order->width;
+    request->height = order->height;
+    request->frame_count = order->count;
+    request->filter = (uint16_t)order->filter;
+    request->arithmetic = (uint16_t)order->arithmetic;
+    return part_write(child, order->indices, order->count * sizeof *order->indices,
+                      MEDIA_LIST_OFFSET, error);
 }
 
 enum media_outcome media_child_ask(struct media_child *child, const struct media_question *question,
@@ -375,13 +418,12 @@ enum media_outcome media_child_ask(struct media_child *child, const struct media
     enum media_outcome outcome = media_child_greet(child, error);
     if (outcome != MEDIA_ANSWERED)
         return outcome;
-    if (question->action == MEDIA_DECODE)
-        image_header_decoded_size(question->header, question->wanted_width, question->wanted_height,
-                                  &request.width, &request.height);
-    if (file_write(child, question->input, error) != RESULT_OK)
+    if (question_write(child, question, &request, error) != RESULT_OK)
         return MEDIA_NOT_ASKED;
     child->last_id = request.id;
-    int64_t cpu_us = media_budget_cpu_us(request.byte_count, question->header);
+    int64_t cpu_us = question->video ? media_budget_video_cpu_us(request.byte_count,
+                                                                 question->video, question->order)
+                                     : media_budget_cpu_us(request.byte_count, question->header);
     const struct media_wait wait = {.cancelled = question->input->cancelled,
                                     .began_us = monotonic_clock_us(),
                                     .cpu_began_us = child_cpu_us(child),

@@ -54,6 +54,10 @@ struct media_question {
     const struct image_header *header; /* MEDIA_DECODE; NULL otherwise */
     uint32_t wanted_width;
     uint32_t wanted_height;
+    /* MEDIA_VIDEO_DECODE; NULL otherwise */
+    const struct video_header *video;
+    const struct video_order *order;
+    uint8_t *const *places; /* [order->count], each of video_order_frame_bytes() */
 };
 
 /* Waits for the greeting of a child that was opened. The error says why it did not come. */
@@ -61,7 +65,8 @@ enum media_outcome media_child_greet(struct media_child *child, struct error_tex
 
 /*
  * Asks an open child and waits. After MEDIA_ANSWERED *reply is checked, and if it says RESULT_OK for
- * MEDIA_DECODE, *pixels is the caller's own copy. Other outcomes set the error.
+ * MEDIA_DECODE, *pixels is the caller's own copy; for MEDIA_VIDEO_DECODE the frames are in the
+ * question's places. Other outcomes set the error.
  */
 enum media_outcome media_child_ask(struct media_child *child, const struct media_question *question,
                                    struct media_reply *reply, struct image_pixels *pixels,

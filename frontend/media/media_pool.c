@@ -228,6 +228,39 @@ static enum result pool_decode(void *context, const struct image_input *input,
     return ask(context, &question, &reply, pixels, error);
 }
 
+static enum result pool_probe_video(void *context, const struct image_input *input,
+                                    struct video_header *header, struct error_text *error)
+{
+    struct media_reply reply;
+    struct image_pixels unused;
+    const struct media_question question = {.action = MEDIA_VIDEO_PROBE, .input = input};
+    if (input->byte_count > LIMIT_SOURCE_IMAGE_BYTES)
+        return error_set(error, RESULT_TOO_LARGE, "the file has %zu bytes; the most is %u",
+                         input->byte_count, LIMIT_SOURCE_IMAGE_BYTES);
+    if (input->byte_count == 0)
+        return error_set(error, RESULT_UNSUPPORTED, "the file is empty");
+    enum result result = ask(context, &question, &reply, &unused, error);
+    if (result == RESULT_OK)
+        *header = media_reply_video(&reply);
+    return result;
+}
+
+static enum result pool_decode_video(void *context, const struct image_input *input,
+                                     const struct video_header *header,
+                                     const struct video_order *order, uint8_t *const *places,
+                                     struct error_text *error)
+{
+    struct media_reply reply;
+    struct image_pixels unused;
+    const struct media_question question = {.action = MEDIA_VIDEO_DECODE,
+                                            .input = input,
+                                            .video = header,
+                                            .order = order,
+                                            .places = places};
+    must(video_order_is_valid(order, header));
+    return ask(context, &question, &reply, &unused, error);
+}
+
 const struct image_reader *media_pool_reader(const struct media_pool *pool)
 {
     return &pool->reader;
@@ -247,7 +280,8 @@ struct media_pool *media_pool_create(uint32_t processes)
     must(pthread_cond_init(&pool->given, &monotonic) == 0);
     pthread_condattr_destroy(&monotonic);
     pool->slot_count = processes;
-    pool->reader = (struct image_reader){pool, pool_probe, pool_decode};
+    pool->reader =
+        (struct image_reader){pool, pool_probe, pool_decode, pool_probe_video, pool_decode_video};
     if (program_path("shoal-media", pool->path, &error) != RESULT_OK)
         pool->path[0] = '\0'; /* starting it fails, with words */
     return pool;

@@ -38,6 +38,28 @@ static bool header_is_zero(const struct media_reply *reply)
            reply->scans == 0;
 }
 
+static bool video_is_zero(const struct media_reply *reply)
+{
+    return reply->frames == 0 && reply->duration_us == 0 && reply->work_pixels == 0;
+}
+
+struct video_header media_reply_video(const struct media_reply *reply)
+{
+    return (struct video_header){.kind = (enum video_kind)reply->kind,
+                                 .width = reply->width,
+                                 .height = reply->height,
+                                 .frames = reply->frames,
+                                 .duration_us = reply->duration_us,
+                                 .work_pixels = reply->work_pixels};
+}
+
+static bool video_is_valid(const struct media_reply *reply)
+{
+    const struct video_header header = media_reply_video(reply);
+    return reply->kind < VIDEO_KINDS && reply->orientation == 0 && reply->scans == 0 &&
+           video_header_is_valid(&header);
+}
+
 struct image_header media_reply_header(const struct media_reply *reply)
 {
     return (struct image_header){.kind = (enum image_kind)reply->kind,
@@ -50,7 +72,8 @@ struct image_header media_reply_header(const struct media_reply *reply)
 static bool header_is_valid(const struct media_reply *reply)
 {
     const struct image_header header = media_reply_header(reply);
-    return reply->kind < IMAGE_KINDS && reply->orientation <= 8 && image_header_is_valid(&header);
+    return reply->kind < IMAGE_KINDS && reply->orientation <= 8 && video_is_zero(reply) &&
+           image_header_is_valid(&header);
 }
 
 /* The rules that hold for every message. */
@@ -80,10 +103,12 @@ enum result media_reply_check(const struct media_reply *reply, size_t bytes, uin
         return result;
     if (reply->sandbox != 0)
         return broken(error, "R3", "a greeting for an answer");
-    bool has_header = reply->result == RESULT_OK && action == MEDIA_PROBE;
-    if (has_header ? !header_is_valid(reply) : !header_is_zero(reply))
-        return broken(error, "R4", "an invalid header");
-    return RESULT_OK;
+    bool good = header_is_zero(reply) && video_is_zero(reply);
+    if (reply->result == RESULT_OK && action == MEDIA_PROBE)
+        good = header_is_valid(reply);
+    else if (reply->result == RESULT_OK && action == MEDIA_VIDEO_PROBE)
+        good = video_is_valid(reply);
+    return good ? RESULT_OK : broken(error, "R4", "an invalid header");
 }
 
 enum result media_greeting_check(const struct media_reply *reply, size_t bytes,
@@ -96,7 +121,9 @@ enum result media_greeting_check(const struct media_reply *reply, size_t bytes,
         return broken(error, "R2", "a greeting that failed");
     if (reply->sandbox > MEDIA_SANDBOX_ALL)
         return broken(error, "R3", "unknown parts of a sandbox");
-    return header_is_zero(reply) ? RESULT_OK : broken(error, "R4", "a greeting with a header");
+    return header_is_zero(reply) && video_is_zero(reply)
+               ? RESULT_OK
+               : broken(error, "R4", "a greeting with a header");
 }
 
 static bool size_is_valid(uint32_t width, uint32_t height)
@@ -106,21 +133,37 @@ static bool size_is_valid(uint32_t width, uint32_t height)
            (uint64_t)width * height <= LIMIT_SOURCE_IMAGE_PIXELS;
 }
 
+static bool frames_are_valid(const struct media_request *request)
+{
+    return size_is_valid(request->width, request->height) && request->frame_count >= 1 &&
+           request->frame_count <= LIMIT_VIDEO_FRAMES && request->filter < IMAGE_FILTERS &&
+           request->arithmetic <= IMAGE_ARITHMETIC_TORCH &&
+           (uint64_t)request->width * request->height * request->frame_count <= LIMIT_VIDEO_PIXELS;
+}
+
 enum result media_request_check(const struct media_request *request, size_t bytes,
                                 struct error_text *error)
 {
-    if (bytes != sizeof *request || request->id == 0 || request->reserved != 0)
+    if (bytes != sizeof *request || request->id == 0)
         return error_set(error, RESULT_CORRUPT, "a request of another version");
+    if (request->action != MEDIA_VIDEO_DECODE &&
+        (request->frame_count != 0 || request->filter != 0 || request->arithmetic != 0))
+        return error_set(error, RESULT_CORRUPT, "frames of an image");
     if (request->byte_count == 0 || request->byte_count > LIMIT_SOURCE_IMAGE_BYTES)
         return error_set(error, RESULT_CORRUPT, "a file of %u bytes", request->byte_count);
     switch (request->action) {
     case MEDIA_PROBE:
+    case MEDIA_VIDEO_PROBE:
         if (request->width != 0 || request->height != 0)
             return error_set(error, RESULT_CORRUPT, "a probe with a size of pixels");
         return RESULT_OK;
     case MEDIA_DECODE:
         if (!size_is_valid(request->width, request->height))
             return error_set(error, RESULT_CORRUPT, "pixels of another size");
+        return RESULT_OK;
+    case MEDIA_VIDEO_DECODE:
+        if (!frames_are_valid(request))
+            return error_set(error, RESULT_CORRUPT, "frames of another size");
         return RESULT_OK;
     default: return error_set(error, RESULT_CORRUPT, "an unknown action %u", request->action);
     }

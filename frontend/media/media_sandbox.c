@@ -31,7 +31,7 @@ uint32_t media_sandbox_enter(int kept_fd, uint32_t parts)
 #include <sys/syscall.h>
 
 #define DESCRIPTORS_MOST 4u
-#define LIFE_SECONDS     (LIMIT_MEDIA_LIFE_CPU_MS / 1000 + 60) /* and the longest image's budget */
+#define LIFE_SECONDS     (LIMIT_MEDIA_LIFE_CPU_MS / 1000 + 600) /* and the longest video's budget */
 
 static bool set_limits(void)
 {

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "frontend/image/image_decoder.h"
+#include "frontend/image/video_decoder.h"
 #include "frontend/media/media_record.h"
 
 bool media_service_open(struct media_service *service)
@@ -18,8 +19,10 @@ bool media_service_open(struct media_service *service)
     void *file = mmap(NULL, LIMIT_SOURCE_IMAGE_BYTES, PROT_READ, MAP_SHARED, MEDIA_AREA_FD, 0);
     void *pixels = mmap(NULL, MEDIA_PIXELS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, MEDIA_AREA_FD,
                         (off_t)MEDIA_PIXELS_OFFSET);
-    *service = (struct media_service){MEDIA_SOCKET_FD, file, pixels};
-    return file != MAP_FAILED && pixels != MAP_FAILED;
+    void *list = mmap(NULL, MEDIA_LIST_BYTES, PROT_READ, MAP_SHARED, MEDIA_AREA_FD,
+                      (off_t)MEDIA_LIST_OFFSET);
+    *service = (struct media_service){MEDIA_SOCKET_FD, file, pixels, list};
+    return file != MAP_FAILED && pixels != MAP_FAILED && list != MAP_FAILED;
 }
 
 /* RESULT_EMPTY: the frontend closed the socket. */
@@ -37,20 +40,59 @@ static enum result request_receive(int socket, struct media_request *request,
     return media_request_check(request, (size_t)bytes, error);
 }
 
-static enum result request_run(const struct media_service *service,
-                               const struct media_request *request, struct image_header *header,
-                               struct error_text *error)
+static enum result image_run(const struct media_service *service,
+                             const struct media_request *request, struct media_reply *reply,
+                             struct error_text *error)
 {
     uint32_t width, height;
-    enum result result = image_decoder_probe(service->file, request->byte_count, header, error);
-    if (result != RESULT_OK || request->action == MEDIA_PROBE)
+    struct image_header header;
+    enum result result = image_decoder_probe(service->file, request->byte_count, &header, error);
+    if (result != RESULT_OK)
         return result;
-    image_header_decoded_size(header, request->wanted_width, request->wanted_height, &width,
+    if (request->action == MEDIA_PROBE) {
+        reply->kind = header.kind;
+        reply->width = header.width;
+        reply->height = header.height;
+        reply->orientation = header.orientation;
+        reply->scans = header.scans;
+        return RESULT_OK;
+    }
+    image_header_decoded_size(&header, request->wanted_width, request->wanted_height, &width,
                               &height);
     if (width != request->width || height != request->height)
         return error_set(error, RESULT_INVALID, "its headers changed");
-    return image_decoder_run_into(service->file, request->byte_count, header, request->wanted_width,
-                                  request->wanted_height, service->pixels, error);
+    return image_decoder_run_into(service->file, request->byte_count, &header,
+                                  request->wanted_width, request->wanted_height, service->pixels,
+                                  error);
+}
+
+static enum result video_run(const struct media_service *service,
+                             const struct media_request *request, struct media_reply *reply,
+                             struct error_text *error)
+{
+    struct video_header header;
+    enum result result = video_decoder_probe(service->file, request->byte_count, &header, error);
+    if (result != RESULT_OK)
+        return result;
+    if (request->action == MEDIA_VIDEO_PROBE) {
+        reply->kind = header.kind;
+        reply->width = header.width;
+        reply->height = header.height;
+        reply->frames = header.frames;
+        reply->duration_us = header.duration_us;
+        reply->work_pixels = header.work_pixels;
+        return RESULT_OK;
+    }
+    const struct video_order order = {.indices = service->list,
+                                      .count = request->frame_count,
+                                      .width = request->width,
+                                      .height = request->height,
+                                      .filter = (enum image_filter)request->filter,
+                                      .arithmetic = (enum image_arithmetic)request->arithmetic};
+    if (!video_order_is_valid(&order, &header))
+        return error_set(error, RESULT_INVALID, "its headers changed");
+    return video_decoder_run(service->file, request->byte_count, &header, &order, service->pixels,
+                             error);
 }
 
 /* Words of a decoder may quote bytes of the file. */
@@ -75,19 +117,14 @@ static enum result reply_send(int socket, const struct media_reply *reply)
 static enum result request_answer(const struct media_service *service,
                                   const struct media_request *request)
 {
-    struct image_header header = {0};
     struct error_text error = {""};
-    enum result result = request_run(service, request, &header, &error);
-    struct media_reply reply = {.id = request->id, .result = (uint32_t)result};
-    if (result != RESULT_OK) {
+    struct media_reply reply = {.id = request->id};
+    bool of_video = request->action == MEDIA_VIDEO_PROBE || request->action == MEDIA_VIDEO_DECODE;
+    enum result result = of_video ? video_run(service, request, &reply, &error)
+                                  : image_run(service, request, &reply, &error);
+    reply.result = (uint32_t)result;
+    if (result != RESULT_OK)
         text_write(&error, reply.text);
-    } else if (request->action == MEDIA_PROBE) {
-        reply.kind = header.kind;
-        reply.width = header.width;
-        reply.height = header.height;
-        reply.orientation = header.orientation;
-        reply.scans = header.scans;
-    }
     return reply_send(service->socket, &reply);
 }
 

@@ -13,8 +13,9 @@
 
 struct media_service {
     int socket;
-    const uint8_t *file; /* [LIMIT_SOURCE_IMAGE_BYTES] */
-    uint8_t *pixels;     /* [MEDIA_PIXELS_BYTES] */
+    const uint8_t *file;  /* [LIMIT_SOURCE_IMAGE_BYTES] */
+    uint8_t *pixels;      /* [MEDIA_PIXELS_BYTES] */
+    const uint32_t *list; /* of MEDIA_LIST_BYTES */
 };
 
 /* Maps the area. False if the descriptors are not those of a frontend. */

@@ -78,7 +78,7 @@ def test_the_process_is_confined(folder, start_server):
     status = dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
     assert status["Threads"] == "1" and status["NoNewPrivs"] == "1"
     limits = pathlib.Path(f"/proc/{pid}/limits").read_text()
-    for name, most in [("address space", 1 << 30), ("file size", 0), ("processes", 0), ("core file size", 0)]:
+    for name, most in [("address space", (1 << 30) + (64 << 20)), ("file size", 0), ("processes", 0), ("core file size", 0)]:
         line = next(line for line in limits.splitlines() if line.startswith(f"Max {name}"))
         assert f" {most} " in line, line
     assert b"SECRET_TOKEN" not in pathlib.Path(f"/proc/{pid}/environ").read_bytes()
@@ -185,7 +185,7 @@ def stand_in(folder, start_server, tmp_path):
     ("send(id, 0, (1, 1 << 31, 1 << 31, 1, 1))", "it cannot be decoded: its decoder crashed"),
     ("send(id, 1, text=b'a' * 256)", "it cannot be decoded: its decoder crashed"),
     ("send(id, 1, text=b'\\n2026 error frontend: forged')", "it cannot be decoded: its decoder crashed"),
-    ("send(id, 10, text=b'no')", "decoding it takes more than 1073741824 bytes of memory"),
+    ("send(id, 10, text=b'no')", "decoding it takes more than 1140850688 bytes of memory"),
     ("send(id, 1, text=b'broken')", "broken"),
     ("while True: pass", "decoding it takes too long: it took more than 500 ms of CPU time"),
 ])

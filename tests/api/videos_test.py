@@ -1,7 +1,9 @@
 """Videos in chats, Responses and Messages: tokens, sizes and log-probabilities are those of transformers for ten clips and four families
 (scripts/golden/video_requests.py), whatever form a video has; what cannot be shown is a 400."""
 
+import base64
 import json
+import struct
 
 import pytest
 
@@ -61,6 +63,18 @@ def test_lists_of_frames(family_server):
             check(server.request("POST", "/v1/chat/completions", chat({"type": "video", "video": frame_urls(int(number))})), forms["list"])
             tried += 1
     assert tried == 7
+
+
+def media_uri(name):
+    return f"data:video/{name.split('.')[1]};base64," + base64.b64encode((GOLDEN / name).read_bytes()).decode()
+
+
+@pytest.mark.parametrize("kind", ["gif", "webp"])
+def test_files(family_server, kind):
+    family, server = family_server
+    for number, forms in ANSWERS[family].items():
+        part = {"type": "video_url", "video_url": {"url": media_uri(f"{number}.{kind}")}}
+        check(server.request("POST", "/v1/chat/completions", chat(part)), forms["file"])
 
 
 # --- forms ----------------------------------------------------------------------------------------
@@ -176,6 +190,51 @@ def test_what_is_refused(server):
     long = {"type": "video", "video": [data_uri(png(400, 400, (9, 9, 9)))] * 32}
     reply = ask(server, *[long] * 9)
     assert reply.status == 400 and reply.error["code"] == "context_length_exceeded", reply.body
+
+
+def gif(width, height, frames):
+    """Frames of one pixel on a screen of this size."""
+    frame = b"\x2c" + struct.pack("<HHHHB", 0, 0, 1, 1, 0) + b"\x02\x02\x44\x01\x00"
+    return b"GIF89a" + struct.pack("<HHBBB", width, height, 0x80, 0, 0) + bytes(6) + frame * frames + b";"
+
+
+def file_part(file, **more):
+    return {"type": "video_url", "video_url": {"url": "data:video/gif;base64," + base64.b64encode(file).decode(), **more}}
+
+
+def test_files_that_are_refused(server):
+    whole = (GOLDEN / "5.gif").read_bytes()
+    refused(server, file_part(b"%PDF-1.7 and more bytes"), "this is no video", "invalid_image")
+    refused(server, file_part(whole[:len(whole) // 2]), "cut off", "invalid_image")
+    refused(server, file_part((GOLDEN / "5.webp").read_bytes()[:-40]), "cut off", "invalid_image")
+    refused(server, file_part(gif(40000, 10, 2)), "40000 x 10 pixels", "invalid_image")
+    refused(server, file_part(gif(10000, 9999, 2)), "16777216 pixels a frame", "invalid_image")
+    refused(server, file_part(gif(8, 8, 200_000)), "131073 frames", "invalid_image")
+    refused(server, file_part(gif(900, 4, 2)), "too thin", "invalid_image")
+    assert server.request("POST", "/v1/chat/completions", chat(file_part(whole))).status == 200
+
+
+def test_numbers_of_a_file(server):
+    """fps and max_frames: 100 frames in 20 seconds."""
+    def shown(**more):
+        reply = ask(server, file_part((GOLDEN / "9.gif").read_bytes(), **more))
+        assert reply.status == 200, reply.body
+        return 2 * reply.json["prompt_token_ids"].count(92) // 6
+    assert [shown(), shown(fps=1), shown(fps=0.5), shown(max_frames=8), shown(fps=0.01)] == [32, 20, 10, 8, 4]
+
+
+def test_a_still_image_is_a_video_of_one_frame(server):
+    frame = png_of_frame(video_clips.frames(0)[0])
+    as_file = ask(server, {"type": "video", "video": data_uri(frame)})
+    as_list = ask(server, {"type": "video", "video": [data_uri(frame)]})
+    assert as_file.status == 200 and top(as_file) == top(as_list), as_file.body
+
+
+def test_sources_of_messages(server):
+    source = {"type": "base64", "media_type": "image/gif", "data": base64.b64encode((GOLDEN / "3.gif").read_bytes()).decode()}
+    turns = [{"role": "user", "content": [{"type": "video", "source": source}, {"type": "text", "text": video_clips.QUESTION}]}]
+    counted = server.request("POST", "/v1/messages/count_tokens", {"messages": turns})
+    assert counted.status == 200 and counted.json["input_tokens"] == len(ANSWERS["qwen2_5_vl"]["3"]["file"]["ids"]), counted.body
 
 
 def test_a_users_placeholder_stays_text(server):

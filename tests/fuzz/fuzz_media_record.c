@@ -1,7 +1,7 @@
 /*
  * Any bytes as a message of a media process: refused under a rule's name, or a reply whose every
  * field is in its range. The first byte says what is expected: 'p' an answer to MEDIA_PROBE, 'd' to
- * MEDIA_DECODE, 'g' a greeting, 'r' a request as the media process reads it; the next eight are the
+ * MEDIA_DECODE, 'v' to MEDIA_VIDEO_PROBE, 'g' a greeting, 'r' a request as the media process reads it; the next eight are the
  * id of the request.
  */
 #include <stdint.h>
@@ -42,7 +42,9 @@ static void try_reply(char kind, uint64_t id, const uint8_t *data, size_t size)
 {
     struct media_reply reply = {0};
     struct error_text error = {""};
-    enum media_action action = kind == 'p' ? MEDIA_PROBE : MEDIA_DECODE;
+    enum media_action action = kind == 'p'   ? MEDIA_PROBE
+                               : kind == 'v' ? MEDIA_VIDEO_PROBE
+                                             : MEDIA_DECODE;
     memcpy(&reply, data, size < sizeof reply ? size : sizeof reply);
     enum result result = kind == 'g' ? media_greeting_check(&reply, size, &error)
                                      : media_reply_check(&reply, size, id, action, &error);
@@ -55,6 +57,8 @@ static void try_reply(char kind, uint64_t id, const uint8_t *data, size_t size)
     check_text(&reply);
     if (kind == 'p' && reply.result == RESULT_OK)
         check_header(&reply);
+    const struct video_header video = media_reply_video(&reply);
+    must(kind != 'v' || reply.result != RESULT_OK || video_header_is_valid(&video));
 }
 
 static void try_request(const uint8_t *data, size_t size)

@@ -14,6 +14,16 @@ enum result image_costs_add_file(struct image_costs *costs, size_t bytes, struct
                      LIMIT_REQUEST_SOURCE_BYTES);
 }
 
+enum result image_costs_add_video(struct image_costs *costs, const struct video_header *header,
+                                  uint32_t shown, struct error_text *why)
+{
+    costs->video_pixels += header->work_pixels + (uint64_t)header->width * header->height * shown;
+    if (costs->video_pixels <= LIMIT_VIDEO_SOURCE_PIXELS)
+        return RESULT_OK;
+    return error_set(why, RESULT_TOO_LARGE, "with it the videos have more than %llu pixels",
+                     LIMIT_VIDEO_SOURCE_PIXELS);
+}
+
 enum result image_costs_add_image(struct image_costs *costs, const struct image_header *header,
                                   struct error_text *why)
 {

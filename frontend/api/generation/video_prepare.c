@@ -1,6 +1,7 @@
 /*
  * A list of frames is a list of images: each is decoded like one, in a media process, and resized
- * here.
+ * here. A file is decoded and its frames are resized in the media process, because all frames at full
+ * size would be gigabytes.
  */
 #include "frontend/api/generation/video_prepare.h"
 
@@ -15,11 +16,12 @@
 
 struct video_work {
     struct video_plan plan;
+    struct video_header header; /* of a file; width 0: the frames are a list */
     uint32_t file_count;
     struct {
         struct file_bytes file;
-        struct image_header header;
-    } files[]; /* [file_count] of frames */
+        struct image_header header; /* of a frame */
+    } files[];                      /* [file_count] of frames, or the one of all frames */
 };
 
 static enum result frame_read(const struct video_means *means, const struct video_frame_name *frame,
@@ -59,26 +61,58 @@ static enum result frames_read(const struct video_means *means, const struct req
     return RESULT_OK;
 }
 
+static enum result list_plan(const struct video_means *means, const struct request_video *video,
+                             struct video_work *work, struct image_costs *costs,
+                             struct error_text *why)
+{
+    enum result result = frames_read(means, video, work, costs, why);
+    const struct video_clip clip = {.width = work->files[0].header.width,
+                                    .height = work->files[0].header.height,
+                                    .frames = video->frame_count,
+                                    .rate = video->rate > 0 ? video->rate : LIST_RATE,
+                                    .chosen = true};
+    if (result != RESULT_OK)
+        return result;
+    return video_processor_plan(means->processor, &clip, &video->wanted, &work->plan, why);
+}
+
+static enum result file_plan(const struct video_means *means, const struct request_image *named,
+                             struct video_work *work, struct image_costs *costs,
+                             struct error_text *why)
+{
+    struct file_bytes *file = &work->files[0].file;
+    struct video_header *header = &work->header;
+    enum result result =
+        image_source_read(means->media, named->naming, named->name, means->cancelled, file, why);
+    if (result == RESULT_OK)
+        result = image_costs_add_file(costs, file->count, why);
+    const struct image_input input = {file->bytes, file->count, means->cancelled};
+    if (result == RESULT_OK)
+        result = means->reader->probe_video(means->reader->context, &input, header, why);
+    if (result != RESULT_OK)
+        return result;
+    const struct video_clip clip = {.width = header->width,
+                                    .height = header->height,
+                                    .frames = header->frames,
+                                    .rate = header->frames * 1e6 / (double)header->duration_us};
+    result = video_processor_plan(means->processor, &clip, &named->video->wanted, &work->plan, why);
+    if (result == RESULT_OK)
+        result = image_costs_add_video(costs, header, work->plan.frames, why);
+    return result;
+}
+
 enum result video_prepare_read(const struct video_means *means, const struct request_image *named,
                                struct image_costs *costs, struct video_work **work,
                                struct error_text *why)
 {
     const struct request_video *video = named->video;
-    if (video->frame_count == 0)
-        return error_set(why, RESULT_UNSUPPORTED,
-                         "files of videos are not supported: send a list of frames");
-    struct video_work *made = calloc(1, sizeof *made + video->frame_count * sizeof made->files[0]);
+    uint32_t files = video->frame_count > 0 ? video->frame_count : 1;
+    struct video_work *made = calloc(1, sizeof *made + files * sizeof made->files[0]);
     if (!made)
         return RESULT_OUT_OF_MEMORY;
-    made->file_count = video->frame_count;
-    enum result result = frames_read(means, video, made, costs, why);
-    const struct video_clip clip = {.width = made->files[0].header.width,
-                                    .height = made->files[0].header.height,
-                                    .frames = video->frame_count,
-                                    .rate = video->rate > 0 ? video->rate : LIST_RATE,
-                                    .chosen = true};
-    if (result == RESULT_OK)
-        result = video_processor_plan(means->processor, &clip, &video->wanted, &made->plan, why);
+    made->file_count = files;
+    enum result result = video->frame_count > 0 ? list_plan(means, video, made, costs, why)
+                                                : file_plan(means, named, made, costs, why);
     if (result == RESULT_OK)
         *work = made;
     else
@@ -155,8 +189,8 @@ static void patches_finish(const struct video_means *means, const struct video_w
                              image_set_record(set, first + patch)->content_hash);
 }
 
-enum result video_prepare_decode(const struct video_means *means, struct video_work *work,
-                                 struct image_set *set, uint32_t first, struct error_text *why)
+static enum result list_decode(const struct video_means *means, struct video_work *work,
+                               struct image_set *set, uint32_t first, struct error_text *why)
 {
     for (uint32_t at = 0; at < work->plan.frames; at++) {
         struct error_text words = {""};
@@ -165,6 +199,39 @@ enum result video_prepare_decode(const struct video_means *means, struct video_w
         if (result != RESULT_OK)
             return error_set(why, result, "frame %u: %.200s", at, words.text);
     }
-    patches_finish(means, work, set, first);
     return RESULT_OK;
+}
+
+static enum result file_decode(const struct video_means *means, struct video_work *work,
+                               struct image_set *set, uint32_t first, struct error_text *why)
+{
+    const struct video_plan *plan = &work->plan;
+    struct file_bytes *file = &work->files[0].file;
+    const struct image_input input = {file->bytes, file->count, means->cancelled};
+    const struct video_order order = {.indices = plan->indices,
+                                      .count = plan->frames,
+                                      .width = plan->width,
+                                      .height = plan->height,
+                                      .filter = means->processor->filter,
+                                      .arithmetic = means->processor->arithmetic};
+    uint8_t **places = calloc(plan->frames, sizeof *places);
+    if (!places)
+        return RESULT_OUT_OF_MEMORY;
+    for (uint32_t at = 0; at < plan->frames; at++)
+        places[at] = frame_place(work, set, first, at);
+    enum result result = means->reader->decode_video(means->reader->context, &input, &work->header,
+                                                     &order, places, why);
+    free(places);
+    file_bytes_fini(file);
+    return result;
+}
+
+enum result video_prepare_decode(const struct video_means *means, struct video_work *work,
+                                 struct image_set *set, uint32_t first, struct error_text *why)
+{
+    enum result result = work->header.width > 0 ? file_decode(means, work, set, first, why)
+                                                : list_decode(means, work, set, first, why);
+    if (result == RESULT_OK)
+        patches_finish(means, work, set, first);
+    return result;
 }

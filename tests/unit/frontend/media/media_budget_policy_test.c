@@ -70,6 +70,17 @@ static void the_largest_image_has_a_bound(void **state)
     assert_true(media_budget_wall_us(cpu_us) > 10 * cpu_us);
 }
 
+/* 20 ns a byte, 40 ns a pixel that is decoded, 60 ns one that is shown, 20 us a frame. */
+static void videos_have_time_for_what_they_decode(void **state)
+{
+    (void)state;
+    const struct video_header header = {VIDEO_GIF, 1000, 100, 50, 1000000, 5000000};
+    const struct video_order order = {.count = 4, .width = 28, .height = 28};
+    int64_t factor = media_budget_cpu_us(0, NULL) / 500000;
+    int64_t expected = 500000 + 20 + 200000 + 24000 + 1000;
+    assert_int_equal(media_budget_video_cpu_us(1000, &header, &order), factor * expected);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -78,6 +89,7 @@ int main(void)
         cmocka_unit_test(each_part_adds_time),
         cmocka_unit_test(the_slowest_valid_images_fit_twice),
         cmocka_unit_test(the_largest_image_has_a_bound),
+        cmocka_unit_test(videos_have_time_for_what_they_decode),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -177,6 +177,80 @@ static void a_greeting_is_no_answer(void **state)
     assert_int_equal(media_greeting_check(&greeting, sizeof greeting, &error), RESULT_CORRUPT);
 }
 
+static struct media_reply video_reply(void)
+{
+    return (struct media_reply){.id = ID,
+                                .result = RESULT_OK,
+                                .kind = VIDEO_WEBP,
+                                .width = 640,
+                                .height = 480,
+                                .frames = LIMIT_VIDEO_SOURCE_FRAMES,
+                                .duration_us = LIMIT_VIDEO_US,
+                                .work_pixels = LIMIT_VIDEO_SOURCE_PIXELS};
+}
+
+static void videos_have_headers_of_their_own(void **state)
+{
+    (void)state;
+    struct media_reply reply = video_reply();
+    accept(&reply, MEDIA_VIDEO_PROBE);
+    refuse(&reply, MEDIA_PROBE, "R4");
+    refuse(&reply, MEDIA_VIDEO_DECODE, "R4");
+    refuse(&reply, MEDIA_DECODE, "R4");
+    const struct video_header header = media_reply_video(&reply);
+    assert_true(header.kind == VIDEO_WEBP && header.width == 640 && header.height == 480);
+    assert_true(header.frames == LIMIT_VIDEO_SOURCE_FRAMES && header.duration_us == LIMIT_VIDEO_US);
+#define REFUSE_VIDEO(field, value)                                                                 \
+    do {                                                                                           \
+        reply = video_reply();                                                                     \
+        reply.field = value;                                                                       \
+        refuse(&reply, MEDIA_VIDEO_PROBE, "R4");                                                   \
+    } while (0)
+    REFUSE_VIDEO(kind, VIDEO_KINDS);
+    REFUSE_VIDEO(width, 0);
+    REFUSE_VIDEO(height, LIMIT_SOURCE_IMAGE_SIDE + 1);
+    REFUSE_VIDEO(width, LIMIT_VIDEO_FRAME_PIXELS / 480 + 1);
+    REFUSE_VIDEO(frames, 0);
+    REFUSE_VIDEO(frames, LIMIT_VIDEO_SOURCE_FRAMES + 1);
+    REFUSE_VIDEO(duration_us, 0);
+    REFUSE_VIDEO(duration_us, LIMIT_VIDEO_US + 1);
+    REFUSE_VIDEO(work_pixels, LIMIT_VIDEO_SOURCE_PIXELS + 1);
+    REFUSE_VIDEO(orientation, 1);
+    REFUSE_VIDEO(scans, 1);
+#undef REFUSE_VIDEO
+    reply = header_reply();
+    reply.frames = 1;
+    refuse(&reply, MEDIA_PROBE, "R4");
+}
+
+static void requests_for_frames_are_checked(void **state)
+{
+    struct error_text error;
+    const struct media_request good = {.id = 1,
+                                       .action = MEDIA_VIDEO_DECODE,
+                                       .byte_count = 9,
+                                       .width = LIMIT_VIDEO_PIXELS / LIMIT_VIDEO_FRAMES / 100,
+                                       .height = 100,
+                                       .frame_count = LIMIT_VIDEO_FRAMES,
+                                       .filter = IMAGE_FILTER_BICUBIC,
+                                       .arithmetic = IMAGE_ARITHMETIC_TORCH};
+    (void)state;
+    assert_int_equal(media_request_check(&good, sizeof good, &error), RESULT_OK);
+    const struct media_request probe = {.id = 1, .action = MEDIA_VIDEO_PROBE, .byte_count = 9};
+    assert_int_equal(media_request_check(&probe, sizeof probe, &error), RESULT_OK);
+    struct media_request bad[6];
+    for (size_t i = 0; i < 6; i++)
+        bad[i] = good;
+    bad[0].frame_count = 0;
+    bad[1].frame_count = LIMIT_VIDEO_FRAMES + 1;
+    bad[2].width += 1;
+    bad[3].filter = IMAGE_FILTERS;
+    bad[4].arithmetic = IMAGE_ARITHMETIC_TORCH + 1;
+    bad[5].action = MEDIA_DECODE;
+    for (size_t i = 0; i < 6; i++)
+        assert_int_equal(media_request_check(&bad[i], sizeof bad[i], &error), RESULT_CORRUPT);
+}
+
 static void requests_of_no_frontend_are_refused(void **state)
 {
     (void)state;
@@ -196,7 +270,7 @@ static void requests_of_no_frontend_are_refused(void **state)
     other = decode;
     other.action = MEDIA_PROBE; /* with a size */
     assert_int_equal(media_request_check(&other, sizeof other, &error), RESULT_CORRUPT);
-    other.action = 3;
+    other.action = MEDIA_VIDEO_DECODE + 1;
     assert_int_equal(media_request_check(&other, sizeof other, &error), RESULT_CORRUPT);
 }
 
@@ -212,6 +286,8 @@ int main(void)
         cmocka_unit_test(reserved_bytes_are_zero),
         cmocka_unit_test(a_greeting_is_no_answer),
         cmocka_unit_test(requests_of_no_frontend_are_refused),
+        cmocka_unit_test(videos_have_headers_of_their_own),
+        cmocka_unit_test(requests_for_frames_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
