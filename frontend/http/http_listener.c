@@ -183,6 +183,12 @@ void http_listener_destroy(struct http_listener *listener)
     free(listener);
 }
 
+void http_listener_pause(struct http_listener *listener)
+{
+    event_del(listener->resume);
+    pause_accepting(listener);
+}
+
 void http_listener_resume(struct http_listener *listener)
 {
     on_resume(-1, 0, listener);

@@ -31,6 +31,8 @@ enum result http_listener_create(struct event_base *base, const struct http_list
                                  struct http_listener **listener,
                                  struct error_text *error) RESULT_CHECKED;
 void http_listener_destroy(struct http_listener *listener);
+/* Accepts nothing before http_listener_resume(); connections wait in the kernel's queue. */
+void http_listener_pause(struct http_listener *listener);
 
 /* Accepts connections, those too that already wait. */
 void http_listener_resume(struct http_listener *listener);

@@ -405,8 +405,15 @@ void http_server_destroy(struct http_server *server)
     free(server);
 }
 
+void http_server_pause(struct http_server *server)
+{
+    server->stopping = true;
+    http_listener_pause(server->listener);
+}
+
 void http_server_accept(struct http_server *server)
 {
+    server->stopping = false;
     http_listener_resume(server->listener);
 }
 

@@ -52,7 +52,9 @@ enum result http_server_create(struct event_base *base, const struct http_server
 /* Closes everything; gone callbacks run. */
 void http_server_destroy(struct http_server *server);
 
-/* With listen.paused: accepts connections from now on. */
+/* Accepts no connections, which wait, and closes each one after its next reply, until http_server_accept(). */
+void http_server_pause(struct http_server *server);
+/* With listen.paused, or after http_server_pause(): accepts connections from now on. */
 void http_server_accept(struct http_server *server);
 /* The listening sockets, still owned by the server; at most LIMIT_LISTEN_SOCKETS. Returns their number. */
 size_t http_server_sockets(const struct http_server *server, int *fds);

@@ -40,6 +40,8 @@
 #include "frontend/serve/routes/tenant_salt.h"
 #include "frontend/serve/server_handover.h"
 #include "frontend/serve/service_manager.h"
+#include "frontend/serve/state_handover.h"
+#include "frontend/serve/worker/prefix_files.h"
 #include "proto/log.h"
 #include "proto/must.h"
 
@@ -64,7 +66,12 @@ struct serve_command {
     struct event *reload_timer;
     struct event *leave_timer;
     struct server_handover *handover;
-    int predecessor;        /* channel to the server before this one, until it is ready; or -1 */
+    int predecessor; /* channel to the server before this one, until this one serves; or -1 */
+    struct state_handover
+        *state;       /* the same with --state-dir, which it still has or had; or NULL */
+    bool state_asked; /* the model is loaded */
+    bool state_owned;
+    bool state_ended;       /* no response follows from that server */
     int64_t leave_at_ms;    /* 0: no successor serves */
     int64_t reloaded_at_ms; /* 0: never */
     bool told_of_user_signal;
@@ -94,9 +101,9 @@ static void on_failed(void *context, const char *why)
     event_base_loopbreak(command->base);
 }
 
-static void on_ready(void *context)
+/* A model is loaded, and the state directory, if there is one, is this process's. */
+static void serve(struct serve_command *command)
 {
-    struct serve_command *command = context;
     if (command->predecessor >= 0) {
         http_server_accept(command->routes.server);
         server_handover_report(command->predecessor);
@@ -106,6 +113,91 @@ static void on_ready(void *context)
     response_resume_start(command->routes.resume);
     if (command->chat)
         chat_command_ready(command->chat, model_engine(model_set_at(command->routes.models, 0)));
+}
+
+static void on_ready(void *context)
+{
+    struct serve_command *command = context;
+    if (!command->state || command->state_owned)
+        serve(command);
+    else if (!command->state_asked)
+        state_handover_ask(command->state);
+    command->state_asked = true;
+}
+
+/* --- the state directory of the server before this one ------------------------------------------ */
+
+/* `held`: that server still makes responses. */
+static bool state_take(struct serve_command *command, bool held)
+{
+    struct error_text error;
+    if (response_journal_take(command->journal, &error) != RESULT_OK) {
+        on_failed(command, error.text);
+        return false;
+    }
+    command->state_owned = true;
+    response_resume_load(command->routes.resume, held);
+    return true;
+}
+
+static void on_state_left(void *context)
+{
+    struct serve_command *command = context;
+    if (!state_take(command, true))
+        return;
+    http_server_accept(command->routes.server);
+    state_handover_report(command->state);
+    serve(command);
+}
+
+static void on_state_message(void *context, char kind, const char *bytes, size_t byte_count)
+{
+    struct serve_command *command = context;
+    response_resume_receive(command->routes.resume, kind, bytes, byte_count);
+}
+
+/* That server has ended, as planned or not. */
+static void on_state_ended(void *context)
+{
+    struct serve_command *command = context;
+    command->state_ended = true;
+    if (command->state_owned) {
+        response_resume_release(command->routes.resume);
+        return;
+    }
+    log_warn("the server before this one ended before it gave --state-dir up");
+    if (!state_take(command, false))
+        return;
+    http_server_accept(command->routes.server);
+    if (command->state_asked)
+        serve(command);
+}
+
+/* Before anything can be stored. */
+static enum result state_open(struct serve_command *command, struct error_text *error)
+{
+    const char *path = command->options->state_dir;
+    if (!path)
+        return RESULT_OK;
+    if (command->predecessor < 0) {
+        enum result result = response_journal_open(path, &command->journal, error);
+        if (result == RESULT_OK)
+            prefix_files_sweep(response_journal_directory(command->journal));
+        return result;
+    }
+    enum result result = response_journal_open_waiting(path, &command->journal, error);
+    if (result != RESULT_OK)
+        return result;
+    command->state = state_handover_create(
+        &(struct state_handover_config){.base = command->base,
+                                        .channel = command->predecessor,
+                                        .most_bytes = command->options->response_store_bytes,
+                                        .context = command,
+                                        .left = on_state_left,
+                                        .message = on_state_message,
+                                        .ended = on_state_ended});
+    command->predecessor = -1;
+    return RESULT_OK;
 }
 
 static void directory_status_write(const struct model_set *models, char text[SERVICE_STATUS_BYTES])
@@ -240,11 +332,36 @@ static void on_successor_ready(void *context, pid_t successor)
     log_info("process %d serves now; this one answers the requests of its connections and ends",
              (int)successor);
     service_manager_succeeded(command->manager, successor);
+    if (command->journal) {
+        response_journal_forward(command->journal);
+        model_set_end_saving(command->routes.models);
+    }
     http_server_stop_accepting(command->routes.server);
     status_streams_end(command->routes.status_streams);
     model_events_end(command->routes.model_events);
     command->leave_at_ms = monotonic_clock_ms() + (int64_t)command->options->drain_timeout_s * 1000;
     after_ms(command->leave_timer, 0);
+}
+
+static void on_successor_asked(void *context, int channel)
+{
+    struct serve_command *command = context;
+    if (!command->journal) {
+        close(channel);
+        return;
+    }
+    /* Otherwise a client could ask here for what the successor has stored a moment ago. */
+    http_server_pause(command->routes.server);
+    response_journal_leave(command->journal, channel);
+}
+
+static void on_successor_failed(void *context)
+{
+    struct serve_command *command = context;
+    if (!command->journal)
+        return;
+    response_journal_return(command->journal);
+    http_server_accept(command->routes.server);
 }
 
 static enum result successor_start(struct serve_command *command, struct error_text *error)
@@ -254,10 +371,11 @@ static enum result successor_start(struct serve_command *command, struct error_t
         return error_set(error, RESULT_INVALID, "it would not have the conversation");
     if (command->draining || command->leave_at_ms > 0)
         return error_set(error, RESULT_FULL, "this server is ending");
-    if (command->predecessor >= 0)
+    if (command->predecessor >= 0 || (command->state && !command->state_owned))
         return error_set(error, RESULT_FULL, "this server is not ready itself");
-    if (command->options->state_dir)
-        return error_set(error, RESULT_INVALID, "--state-dir belongs to one process at a time");
+    if (command->state && !command->state_ended)
+        return error_set(error, RESULT_FULL,
+                         "the server before this one still answers its last requests");
     if (getpid() == 1)
         return error_set(error, RESULT_INVALID, "process 1 cannot be succeeded by its child");
     size_t count = http_server_sockets(command->routes.server, sockets);
@@ -327,7 +445,7 @@ static enum result server_start(struct serve_command *command, struct error_text
     http_settings_fill(command->http_settings, &config);
     config.listen.fds = passed;
     config.listen.fd_count = service_manager_take_sockets(command->manager, passed);
-    config.listen.paused = command->predecessor >= 0;
+    config.listen.paused = command->predecessor >= 0 || command->state;
     enum result result = http_server_create(command->base, &config, &command->routes.server, error);
     if (result == RESULT_OK)
         announce(command, config.listen.fd_count > 0);
@@ -362,16 +480,15 @@ static enum result command_start(struct serve_command *command, struct error_tex
                                          .argument_count = command->options->argument_count,
                                          .keys = &command->options->api_keys,
                                          .context = command,
-                                         .ready = on_successor_ready});
-    enum result journal =
-        command->options->state_dir
-            ? response_journal_open(command->options->state_dir, &command->journal, error)
-            : RESULT_OK;
-    if (journal != RESULT_OK)
-        return journal;
+                                         .ready = on_successor_ready,
+                                         .asked = on_successor_asked,
+                                         .failed = on_successor_failed});
+    enum result result = state_open(command, error);
+    if (result != RESULT_OK)
+        return result;
     config.state_directory = response_journal_directory(command->journal);
     config.key = tenant_salt_key(config.state_directory);
-    enum result result = http_settings_create(command->options, &command->http_settings, error);
+    result = http_settings_create(command->options, &command->http_settings, error);
     if (result == RESULT_OK)
         result = server_start(command, error);
     if (result == RESULT_OK)
@@ -395,9 +512,12 @@ static enum result command_start(struct serve_command *command, struct error_tex
         &(struct response_resume_config){.base = command->base,
                                          .models = command->routes.models,
                                          .generation = command->routes.generation,
+                                         .watches = command->routes.watches,
                                          .store = command->routes.responses,
                                          .journal = command->journal,
                                          .max_bytes = command->options->response_store_bytes});
+    if (!command->state)
+        response_resume_load(command->routes.resume, false);
     command->routes.inspections = inspect_route_create(command->routes.models);
     command->drain_timer = event_new(command->base, -1, 0, on_drain_timer, command);
     command->exit_timer = event_new(command->base, -1, 0, on_exit_timer, command);
@@ -486,10 +606,13 @@ static int server_run(const struct options *options, bool talks)
     inspect_route_destroy(command.routes.inspections);
     chat_command_detach(command.chat);
     model_set_destroy(command.routes.models);
+    server_handover_destroy(command.handover); /* ends a successor that is not ready */
+    state_handover_destroy(command.state);
+    if (command.journal)
+        response_journal_return(command.journal);
     response_journal_close(command.journal);
     response_store_destroy(command.routes.responses); /* after the last reference to a response */
     http_settings_destroy(command.http_settings);
-    server_handover_destroy(command.handover);
     if (command.predecessor >= 0)
         close(command.predecessor);
     service_manager_destroy(command.manager);

@@ -8,7 +8,9 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -22,7 +24,6 @@
 #include "proto/must.h"
 
 #define CHANNEL_FD 3
-#define REPORT     'R'
 
 struct server_handover {
     struct server_handover_config config;
@@ -31,6 +32,7 @@ struct server_handover {
     int channel; /* -1: no successor is starting */
     struct event *report;
     pid_t pid;
+    bool asked;
 };
 
 /* The key that begins in the argument, or NULL. */
@@ -110,14 +112,23 @@ static void on_report(int fd, short what, void *context)
     ssize_t got = recv(fd, &byte, 1, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
+    int copy = got == 1 && byte == SERVER_HANDOVER_ASK && !handover->asked
+                   ? fcntl(fd, F_DUPFD_CLOEXEC, 0)
+                   : -1;
+    if (copy >= 0) {
+        handover->asked = true;
+        handover->config.asked(handover->config.context, copy);
+        return;
+    }
     channel_close(handover);
-    if (got == 1 && byte == REPORT) {
+    if (got == 1 && byte == SERVER_HANDOVER_READY) {
         handover->config.ready(handover->config.context, handover->pid);
         return;
     }
     kill(handover->pid, SIGKILL);
     (void)program_reap(handover->pid, &how);
     log_error("the successor ended before it was ready (%s); this server goes on", how.text);
+    handover->config.failed(handover->config.context);
 }
 
 enum result server_handover_start(struct server_handover *handover, const int *sockets,
@@ -149,6 +160,7 @@ enum result server_handover_start(struct server_handover *handover, const int *s
         return result;
     }
     handover->channel = pair[0];
+    handover->asked = false;
     handover->report =
         event_new(handover->config.base, pair[0], EV_READ | EV_PERSIST, on_report, handover);
     must(handover->report && event_add(handover->report, NULL) == 0);
@@ -158,7 +170,7 @@ enum result server_handover_start(struct server_handover *handover, const int *s
 
 void server_handover_report(int channel)
 {
-    static const char report = REPORT;
+    static const char report = SERVER_HANDOVER_READY;
     if (send(channel, &report, 1, MSG_NOSIGNAL) != 1)
         log_warn("the server before this one is gone: %s", strerror(errno));
     close(channel);

@@ -11,6 +11,16 @@
  *
  * A successor that ends before it is ready changes nothing. Connections wait in the queue of the
  * sockets, which both processes have, so none is refused at any moment.
+ *
+ * With --state-dir one process owns the directory at a time (response_journal.h):
+ *
+ *     |<------------------ "asks" -----------| the model is loaded
+ *     | writes what it has, unlocks the dir  |
+ *     |--------------- "left" -------------->| locks it, loads the stored responses
+ *     |   its requests' responses wait       |
+ *     |<------------------ "ready" ----------| accepts connections
+ *     |------ responses, deletions --------->| which it stores, until the stream ends: what the server
+ *     | drains; exits                        | before left unfinished is then made here
  */
 #ifndef SHOAL_FRONTEND_SERVE_SERVER_HANDOVER_H
 #define SHOAL_FRONTEND_SERVE_SERVER_HANDOVER_H
@@ -24,6 +34,10 @@ struct event_base;
 struct option_texts;
 struct server_handover;
 
+/* What a successor sends: */
+#define SERVER_HANDOVER_ASK   'A'
+#define SERVER_HANDOVER_READY 'R'
+
 struct server_handover_config {
     struct event_base *base;
     /* The command line without program and command; copied. */
@@ -33,6 +47,9 @@ struct server_handover_config {
         *keys; /* that it holds; the copy has their digests instead (api_keys.h) */
     void *context;
     void (*ready)(void *context, pid_t successor); /* it accepts connections */
+    /* It asks for the state directory. `channel` is a descriptor for the callee. */
+    void (*asked)(void *context, int channel);
+    void (*failed)(void *context); /* it ended before it was ready */
 };
 
 struct server_handover *server_handover_create(const struct server_handover_config *config);

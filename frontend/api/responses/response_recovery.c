@@ -212,3 +212,76 @@ struct response_record **response_recovery_load(struct response_store *store,
     free(recovery.list);
     return unfinished;
 }
+
+/* --- from another process ---------------------------------------------------------------------- */
+
+static void bytes_encode(void *context, struct text_buffer *out)
+{
+    const struct text_buffer *bytes = context;
+    text_buffer_append(out, bytes->bytes, bytes->length);
+}
+
+static void bytes_release(void *context)
+{
+    struct text_buffer *bytes = context;
+    text_buffer_fini(bytes);
+    free(bytes);
+}
+
+/* An unfinished one is read again when its answer is made, perhaps at once: it is written now. */
+static void bytes_write(struct response_journal *journal, const char *id, bool now,
+                        const struct text_buffer *bytes)
+{
+    if (now) {
+        (void)response_journal_write(journal, id, bytes);
+        return;
+    }
+    struct text_buffer *copy = must_alloc(1, sizeof *copy);
+    bytes_encode((void *)(uintptr_t)bytes, copy);
+    response_journal_write_later(
+        journal, id, &(struct response_journal_source){copy, bytes_encode, bytes_release});
+}
+
+static enum result previous_find(struct response_store *store, const struct response_file *file,
+                                 struct response_record **previous, struct error_text *error)
+{
+    *previous = NULL;
+    if (!file->previous_id[0])
+        return RESULT_OK;
+    struct response_record *found = response_store_find_any(store, file->previous_id);
+    if (found && response_status_is_final(response_record_status(found)) &&
+        memcmp(response_record_client(found), &file->client_key, sizeof file->client_key) == 0) {
+        *previous = found;
+        return RESULT_OK;
+    }
+    response_record_release(found);
+    return error_set(error, RESULT_CORRUPT, "the response that it continues is missing");
+}
+
+enum result response_recovery_receive(struct response_store *store,
+                                      struct response_journal *journal,
+                                      const struct text_buffer *bytes, struct response_file *file,
+                                      struct response_record *record, struct response_record **made,
+                                      struct error_text *error)
+{
+    struct response_record *previous = NULL;
+    bool final = response_status_is_final(file->status);
+    *made = NULL;
+    if (record && final) {
+        response_record_finish_as(record, file);
+        return RESULT_OK;
+    }
+    enum result result = record ? RESULT_OK : previous_find(store, file, &previous, error);
+    if (record || result != RESULT_OK) {
+        response_file_fini(file);
+        return result;
+    }
+    bytes_write(journal, file->id, !final, bytes);
+    text_buffer_fini(&file->body);
+    *made = response_record_restore(store, file, previous, true, bytes->length);
+    if (final) {
+        response_record_release(*made);
+        *made = NULL;
+    }
+    return RESULT_OK;
+}

@@ -17,6 +17,7 @@
 
 #include "frontend/api/responses/response_file.h"
 #include "frontend/api/responses/response_journal.h"
+#include "frontend/base/api_error.h"
 #include "proto/must.h"
 
 #define BUCKETS 4096u
@@ -423,14 +424,13 @@ void response_record_set_status(struct response_record *record, enum response_st
     unlock(record->store);
 }
 
-void response_record_finish(struct response_record *record, struct response_outcome *outcome)
+/* Under the lock; takes over the outcome. */
+static void record_end(struct response_record *record, const struct response_outcome *outcome,
+                       int64_t ended_unix_s)
 {
     struct response_store *store = record->store;
-    must(response_status_is_final(outcome->status));
-    lock(store);
-    must(!response_status_is_final(record->status));
     record->status = outcome->status;
-    record->ended_unix_s = (int64_t)time(NULL);
+    record->ended_unix_s = ended_unix_s;
     record->outcome = *outcome;
     if (record->draft.kept) {
         uint64_t before = record->bytes;
@@ -442,14 +442,43 @@ void response_record_finish(struct response_record *record, struct response_outc
         record_write_later(record);
         make_room(store);
     }
+}
+
+void response_record_finish(struct response_record *record, struct response_outcome *outcome)
+{
+    struct response_store *store = record->store;
+    must(response_status_is_final(outcome->status));
+    lock(store);
+    must(!response_status_is_final(record->status));
+    record_end(record, outcome, (int64_t)time(NULL));
     unlock(store);
     *outcome = (struct response_outcome){0};
+}
+
+void response_record_finish_as(struct response_record *record, struct response_file *file)
+{
+    struct response_store *store = record->store;
+    const struct response_outcome outcome = {
+        .status = file->status, .output = file->output, .fields = file->outcome};
+    must(response_status_is_final(file->status));
+    lock(store);
+    if (!response_status_is_final(record->status)) {
+        text_buffer_fini(&record->script);
+        record->script = file->script;
+        record_end(record, &outcome, file->ended_unix_s);
+        file->script = file->outcome = (struct text_buffer){0};
+        file->output = (struct response_items){0};
+    }
+    unlock(store);
+    response_file_fini(file);
 }
 
 void response_record_withdraw(struct response_record *record)
 {
     struct response_store *store = record->store;
     lock(store);
+    if (record->found && record->filed && store->journal)
+        response_journal_withdraw(store->journal, record->id);
     forget(record);
     unlock(store);
 }
@@ -470,6 +499,35 @@ struct response_record *response_store_find(struct response_store *store,
     }
     unlock(store);
     return record;
+}
+
+struct response_record *response_store_find_any(struct response_store *store, const char *id)
+{
+    lock(store);
+    struct response_record *record = *bucket_of(store, id);
+    while (record && strcmp(record->id, id) != 0)
+        record = record->in_bucket;
+    if (record)
+        record->references++;
+    unlock(store);
+    return record;
+}
+
+enum result response_store_refuse(struct response_store *store, int status, const char *code,
+                                  const char *id, struct api_error *error)
+{
+    lock(store);
+    bool left = store->journal && response_journal_is_left(store->journal);
+    unlock(store);
+    if (!left)
+        return api_error_set(error, RESULT_NOT_FOUND, status, code,
+                             "response with id '%.64s' not found", id);
+    (void)api_error_set(error, RESULT_NOT_FOUND, 503, "server_replaced",
+                        "response with id '%.64s' not found here: a newer process has the stored "
+                        "responses, to which new connections lead",
+                        id);
+    error->retry_after_s = 1;
+    return RESULT_NOT_FOUND;
 }
 
 static void record_write(const struct response_record *record, enum response_status status,

@@ -32,6 +32,7 @@ struct response_store;
 struct response_record;
 
 struct response_journal;
+struct api_error;
 struct response_file;
 
 /* Set by the request. */
@@ -83,12 +84,22 @@ struct response_record *response_record_restore(struct response_store *store,
 void response_record_set_status(struct response_record *record, enum response_status status);
 /* Call once. A record that was withdrawn before stays withdrawn. */
 void response_record_finish(struct response_record *record, struct response_outcome *outcome);
+/* The same with what another process made of it: script, outcome and time of `file`, which is taken over.
+ * Without effect on a record that is final. */
+void response_record_finish_as(struct response_record *record, struct response_file *file);
 /* Makes the record unfindable. */
 void response_record_withdraw(struct response_record *record);
 
 /* A reference; NULL: no such id, or another client's. */
 struct response_record *response_store_find(struct response_store *store,
                                             const struct client_key *client_key, const char *id);
+
+/* The same of any client, for a file that names the response that it continues. */
+struct response_record *response_store_find_any(struct response_store *store, const char *id);
+/* Sets the error for a response that was not found: RESULT_NOT_FOUND with `status` and `code`, or 503 if a
+ * successor has the stored responses, which may have it. */
+enum result response_store_refuse(struct response_store *store, int status, const char *code,
+                                  const char *id, struct api_error *error);
 
 /* Writes the response object in its present state. */
 void response_record_write(struct response_record *record, struct text_buffer *out);

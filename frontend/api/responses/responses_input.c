@@ -445,8 +445,12 @@ static enum result previous_find(struct reader *reader, const cJSON *body)
     else if (input->store)
         input->previous = response_store_find(input->store, &input->client_key, item->valuestring);
     if (!input->previous) {
-        (void)api_error_set(reader->error, RESULT_NOT_FOUND, 400, "previous_response_not_found",
-                            "previous response with id '%.64s' not found", item->valuestring);
+        if (input->store)
+            (void)response_store_refuse(input->store, 400, "previous_response_not_found",
+                                        item->valuestring, reader->error);
+        else
+            (void)api_error_set(reader->error, RESULT_NOT_FOUND, 400, "previous_response_not_found",
+                                "previous response with id '%.64s' not found", item->valuestring);
         strcpy(reader->error->param, name);
         return RESULT_NOT_FOUND;
     }

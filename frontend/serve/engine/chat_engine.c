@@ -350,6 +350,11 @@ void chat_engine_cancel(struct chat_engine *engine, struct live_request *request
     request_end_withdraw(engine, request, OUTCOME_ABORT);
 }
 
+void chat_engine_end_saving(struct chat_engine *engine)
+{
+    worker_pool_end_saving(engine->workers);
+}
+
 uint32_t chat_engine_reset_caches(struct chat_engine *engine)
 {
     return worker_pool_reset_caches(engine->workers);

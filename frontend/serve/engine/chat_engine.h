@@ -66,6 +66,8 @@ void chat_engine_drain(struct chat_engine *engine);
 uint32_t chat_engine_reset_caches(struct chat_engine *engine);
 /* NULL: adapters are not loaded at run time. */
 struct adapter_changes *chat_engine_adapter_changes(struct chat_engine *engine);
+/* Its prefix caches are not saved any more: another server has the directory. */
+void chat_engine_end_saving(struct chat_engine *engine);
 /* Removes a conviction (poison_memory.h), so that the request is admitted again. False if there is
  * none with this id. */
 bool chat_engine_revoke(struct chat_engine *engine, uint64_t conviction);

@@ -303,6 +303,18 @@ enum result model_set_check_ready(const struct model_set *set, struct api_error 
     return RESULT_FULL;
 }
 
+void model_set_end_saving(struct model_set *set)
+{
+    for (uint32_t i = 0; i < set->count; i++) {
+        if (set->models[i]->instance)
+            chat_engine_end_saving(set->models[i]->instance->engine);
+        if (set->models[i]->coming)
+            chat_engine_end_saving(set->models[i]->coming->engine);
+    }
+    for (struct model_instance *at = set->retired; at; at = at->next)
+        chat_engine_end_saving(at->engine);
+}
+
 void model_set_drain(struct model_set *set)
 {
     struct api_error error;

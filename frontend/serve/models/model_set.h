@@ -60,6 +60,8 @@ bool model_is_reloading(const struct model *model);
 /* Requests in progress on instances that were replaced. */
 uint32_t model_set_retired_requests(const struct model_set *set);
 
+/* A successor has the state directory: prefix caches are not saved any more. */
+void model_set_end_saving(struct model_set *set);
 /* RESULT_OK if the server takes requests; otherwise the 503. */
 enum result model_set_check_ready(const struct model_set *set,
                                   struct api_error *error) RESULT_CHECKED;

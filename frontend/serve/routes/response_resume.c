@@ -2,6 +2,10 @@
  * Unfinished responses wait in a list, oldest first; LIMIT_RESUMED_AT_ONCE of them are made at a
  * time, and one that finds no place is tried again. Their request bodies are read from their files
  * only then. A response whose file is gone, or that began with another model, fails.
+ *
+ * While the process before this one still serves its last requests, its unfinished responses are held:
+ * they are found here, and end here when that process sends them, or are made here after its end.
+ * A response that was deleted here in between is not restored by what it sends: ids stay in the list.
  */
 #include "frontend/serve/routes/response_resume.h"
 
@@ -14,6 +18,8 @@
 #include "frontend/api/responses/responses_format.h"
 #include "frontend/serve/routes/generation_call.h"
 #include "frontend/serve/routes/generation_route.h"
+#include "frontend/serve/routes/response_watches.h"
+#include "proto/log.h"
 #include "proto/must.h"
 
 #define RETRY_MS 200
@@ -21,6 +27,7 @@
 struct unfinished {
     struct response_record *record; /* a reference; NULL: it is over */
     bool running;
+    char id[RESPONSE_ID_BYTES];
 };
 
 struct response_resume {
@@ -28,9 +35,11 @@ struct response_resume {
     struct event *timer;
     struct unfinished *list;
     size_t count;
+    size_t capacity;
     uint32_t running;
     uint64_t resumed;
     bool stopping;
+    bool held;
 };
 
 static void timer_start(struct response_resume *resume, int64_t after_ms)
@@ -53,7 +62,8 @@ static void unfinished_release(struct response_resume *resume, struct unfinished
     if (unfinished->running)
         resume->running--;
     response_record_release(unfinished->record);
-    *unfinished = (struct unfinished){0};
+    unfinished->record = NULL;
+    unfinished->running = false;
 }
 
 static void unfinished_fail(struct response_resume *resume, struct unfinished *unfinished,
@@ -147,7 +157,8 @@ static void on_timer(int fd, short what, void *context)
     struct api_error error;
     if (model_set_check_ready(resume->config.models, &error) != RESULT_OK)
         return; /* started again when it is */
-    for (size_t i = 0; i < resume->count && resume->running < LIMIT_RESUMED_AT_ONCE; i++) {
+    for (size_t i = 0;
+         !resume->held && i < resume->count && resume->running < LIMIT_RESUMED_AT_ONCE; i++) {
         struct unfinished *unfinished = &resume->list[i];
         if (unfinished->record && !unfinished->running && !unfinished_begin(resume, unfinished)) {
             timer_start(resume, RETRY_MS);
@@ -162,15 +173,99 @@ struct response_resume *response_resume_create(const struct response_resume_conf
     resume->config = *config;
     resume->timer = event_new(config->base, -1, 0, on_timer, resume);
     must(resume->timer != NULL);
-    if (!config->journal)
-        return resume;
-    struct response_record **records =
-        response_recovery_load(config->store, config->journal, config->max_bytes, &resume->count);
-    resume->list = must_alloc(resume->count + 1, sizeof *resume->list);
-    for (size_t i = 0; i < resume->count; i++)
-        resume->list[i].record = records[i];
-    free(records);
     return resume;
+}
+
+/* Takes over the reference. */
+static void unfinished_add(struct response_resume *resume, struct response_record *record)
+{
+    if (resume->count == resume->capacity) {
+        resume->capacity = resume->capacity * 2 + 64;
+        resume->list = realloc(resume->list, resume->capacity * sizeof *resume->list);
+        must(resume->list != NULL);
+    }
+    struct unfinished *unfinished = &resume->list[resume->count++];
+    *unfinished = (struct unfinished){.record = record};
+    strcpy(unfinished->id, response_record_id(record));
+}
+
+void response_resume_load(struct response_resume *resume, bool held)
+{
+    const struct response_resume_config *config = &resume->config;
+    size_t count;
+    if (!config->journal)
+        return;
+    struct response_record **records =
+        response_recovery_load(config->store, config->journal, config->max_bytes, &count);
+    for (size_t i = 0; i < count; i++)
+        unfinished_add(resume, records[i]);
+    free(records);
+    resume->held = held;
+}
+
+/* --- from the process before this one ---------------------------------------------------------- */
+
+static struct unfinished *known_find(struct response_resume *resume, const char *id)
+{
+    for (size_t i = 0; i < resume->count; i++)
+        if (strcmp(resume->list[i].id, id) == 0)
+            return &resume->list[i];
+    return NULL;
+}
+
+static void response_receive(struct response_resume *resume, const char *bytes, size_t byte_count)
+{
+    const struct text_buffer whole = {.bytes = (char *)(uintptr_t)bytes, .length = byte_count};
+    struct error_text error = {""};
+    struct response_record *made = NULL;
+    struct response_file file;
+    char id[RESPONSE_ID_BYTES] = "";
+    struct unfinished *known = NULL;
+    enum result result = response_file_decode(bytes, byte_count, &file, &error);
+    if (result == RESULT_OK) {
+        strcpy(id, file.id);
+        known = known_find(resume, id);
+        if (known && !known->record) { /* it was cancelled or deleted here */
+            response_file_fini(&file);
+            return;
+        }
+        result = response_recovery_receive(resume->config.store, resume->config.journal, &whole,
+                                           &file, known ? known->record : NULL, &made, &error);
+    }
+    if (result != RESULT_OK)
+        log_warn("a response %s of the process before this one is dropped: %s", id, error.text);
+    if (known && response_status_is_final(response_record_status(known->record)))
+        unfinished_release(resume, known);
+    if (made)
+        unfinished_add(resume, made);
+    response_watches_advance(resume->config.watches, id);
+}
+
+void response_resume_receive(struct response_resume *resume, char kind, const char *bytes,
+                             size_t byte_count)
+{
+    char id[RESPONSE_ID_BYTES];
+    if (kind == RESPONSE_MESSAGE_RESPONSE) {
+        response_receive(resume, bytes, byte_count);
+        return;
+    }
+    if (kind != RESPONSE_MESSAGE_WITHDRAW || byte_count >= sizeof id)
+        return;
+    memcpy(id, bytes, byte_count);
+    id[byte_count] = '\0';
+    struct response_record *record = response_store_find_any(resume->config.store, id);
+    struct unfinished *known = known_find(resume, id);
+    if (known && known->record)
+        unfinished_release(resume, known);
+    if (record)
+        response_record_withdraw(record);
+    response_record_release(record);
+}
+
+void response_resume_release(struct response_resume *resume)
+{
+    resume->held = false;
+    response_resume_start(resume);
 }
 
 void response_resume_destroy(struct response_resume *resume)
@@ -194,7 +289,7 @@ void response_resume_destroy(struct response_resume *resume)
 
 void response_resume_start(struct response_resume *resume)
 {
-    if (resume->count > 0)
+    if (resume->count > 0 && !resume->held)
         timer_start(resume, 0);
 }
 

@@ -13,22 +13,32 @@
 struct event_base;
 struct generation_route;
 struct response_resume;
+struct response_watches;
 
 struct response_resume_config {
     struct event_base *base;
     struct model_set *models;
     struct generation_route *generation;
+    struct response_watches *watches;
     struct response_store *store;
     struct response_journal *journal; /* NULL: there is none */
     uint64_t max_bytes;               /* of all files */
 };
 
-/* Loads the journal's responses. */
+/* Loads nothing yet. */
 struct response_resume *response_resume_create(const struct response_resume_config *config);
 /* Call before the route is destroyed. What is unfinished stays so. */
 void response_resume_destroy(struct response_resume *resume);
-/* The engine is ready: begins to make the answers. May be called again. */
+/* Loads the journal's responses, which this process owns. Call it once. With `held` the unfinished ones are still
+ * made by the process before this one. */
+void response_resume_load(struct response_resume *resume, bool held);
+/* The engine is ready: begins to make the answers, unless they are held. May be called again. */
 void response_resume_start(struct response_resume *resume);
+/* While held: a message of the process before this one (response_journal.h). A damaged one is logged. */
+void response_resume_receive(struct response_resume *resume, char kind, const char *bytes,
+                             size_t byte_count);
+/* That process sends no more: what it left unfinished is made here. */
+void response_resume_release(struct response_resume *resume);
 /* Cancels an answer that has not begun in this process; the record is then final. */
 void response_resume_cancel(struct response_resume *resume, struct response_record *record);
 

@@ -50,7 +50,7 @@ static struct response_record *record_find(struct response_store *store,
     struct api_error error;
     if (record)
         return record;
-    (void)api_error_set(&error, RESULT_NOT_FOUND, 404, NULL, "response with id '%s' not found", id);
+    (void)response_store_refuse(store, 404, NULL, id, &error);
     http_reply_error(exchange, &error);
     return NULL;
 }

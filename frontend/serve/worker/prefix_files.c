@@ -4,6 +4,7 @@
  */
 #include "frontend/serve/worker/prefix_files.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,16 +15,18 @@
 #include "proto/limits.h"
 #include "proto/log.h"
 
-#define NAME_BYTES 40u
+#define NAME_BYTES 64u
 
 static void saved_name(uint32_t index, char name[NAME_BYTES])
 {
     snprintf(name, NAME_BYTES, "prefix-cache-%u", index);
 }
 
-static void unfinished_name(uint32_t index, char name[NAME_BYTES])
+/* The inode's number keeps those of a replaced model and of a successor apart. */
+static void unfinished_name(uint32_t index, const struct stat *facts, char name[NAME_BYTES])
 {
-    snprintf(name, NAME_BYTES, "prefix-cache-%u.tmp", index);
+    snprintf(name, NAME_BYTES, "prefix-cache-%u.%llu.tmp", index,
+             (unsigned long long)facts->st_ino);
 }
 
 int prefix_files_open_saved(const struct prefix_files *files, uint32_t index)
@@ -55,17 +58,26 @@ int prefix_files_open_saved(const struct prefix_files *files, uint32_t index)
 
 int prefix_files_begin(const struct prefix_files *files, uint32_t index)
 {
-    char name[NAME_BYTES];
+    char name[NAME_BYTES], first[NAME_BYTES];
+    struct stat facts;
     if (files->directory < 0)
         return -1;
-    unfinished_name(index, name);
-    (void)unlinkat(files->directory, name, 0);
+    snprintf(first, sizeof first, "prefix-cache-%u.of-%d.tmp", index, (int)getpid());
+    (void)unlinkat(files->directory, first, 0);
     int fd =
-        openat(files->directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        log_warn("the prefix cache of worker %u will not be saved: %s in --state-dir: %s", index,
-                 name, strerror(errno));
-    return fd;
+        openat(files->directory, first, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0 && fstat(fd, &facts) == 0) {
+        unfinished_name(index, &facts, name);
+        if (renameat(files->directory, first, files->directory, name) == 0)
+            return fd;
+    }
+    log_warn("the prefix cache of worker %u will not be saved: %s in --state-dir: %s", index, first,
+             strerror(errno));
+    if (fd >= 0) {
+        (void)unlinkat(files->directory, first, 0);
+        close(fd);
+    }
+    return -1;
 }
 
 void prefix_files_end(const struct prefix_files *files, uint32_t index, int fd, bool complete)
@@ -75,10 +87,13 @@ void prefix_files_end(const struct prefix_files *files, uint32_t index, int fd, 
     struct stat facts;
     if (fd < 0)
         return;
-    saved_name(index, saved);
-    unfinished_name(index, unfinished);
-    complete = complete && fstat(fd, &facts) == 0 && facts.st_size > 0;
+    bool known = fstat(fd, &facts) == 0;
+    complete = complete && known && facts.st_size > 0;
     close(fd);
+    if (!known)
+        return;
+    saved_name(index, saved);
+    unfinished_name(index, &facts, unfinished);
     if (complete && renameat(files->directory, unfinished, files->directory, saved) == 0)
         return;
     if (complete)
@@ -93,4 +108,20 @@ void prefix_files_remove(const struct prefix_files *files)
         saved_name(index, name);
         (void)unlinkat(files->directory, name, 0);
     }
+}
+
+void prefix_files_sweep(int directory)
+{
+    static const char begin[] = "prefix-cache-", end[] = ".tmp";
+    int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+    while (folder && (entry = readdir(folder))) {
+        size_t bytes = strlen(entry->d_name);
+        if (strncmp(entry->d_name, begin, sizeof begin - 1) == 0 && bytes > sizeof end &&
+            strcmp(entry->d_name + bytes - (sizeof end - 1), end) == 0)
+            (void)unlinkat(directory, entry->d_name, 0);
+    }
+    if (folder)
+        closedir(folder);
 }

@@ -2,7 +2,7 @@
  * The files of the prefix cache in --state-dir, one for each worker: prefix-cache-<index>. The frontend
  * opens and renames them; workers write and check the contents (worker/cache/prefix_file.h).
  *
- * A worker writes prefix-cache-<index>.tmp when it has drained; the frontend renames it once the
+ * A worker writes prefix-cache-<index>.<inode>.tmp when it has drained; the frontend renames it once the
  * worker has ended with success, so a file is the whole old one or the whole new one. What a crash of
  * the machine leaves of it is found by its hash.
  */
@@ -25,6 +25,8 @@ int prefix_files_begin(const struct prefix_files *files, uint32_t index);
 /* Ends it and closes `fd`: puts it in place of the saved one if `complete` and not empty, otherwise
  * removes it. An fd of -1 is allowed. */
 void prefix_files_end(const struct prefix_files *files, uint32_t index, int fd, bool complete);
+/* Removes unfinished files that earlier processes left; the directory is this process's alone. */
+void prefix_files_sweep(int directory);
 /* Removes the saved files of all workers. */
 void prefix_files_remove(const struct prefix_files *files);
 

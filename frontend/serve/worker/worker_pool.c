@@ -256,6 +256,12 @@ uint32_t worker_pool_reset_caches(struct worker_pool *pool)
     return asked;
 }
 
+void worker_pool_end_saving(struct worker_pool *pool)
+{
+    for (uint32_t i = 0; i < pool->count; i++)
+        worker_supervisor_end_saving(pool->workers[i].supervisor);
+}
+
 uint32_t worker_pool_find_ready(const struct worker_pool *pool)
 {
     for (uint32_t i = 0; i < pool->count; i++) {

@@ -83,6 +83,8 @@ uint32_t worker_pool_reset_caches(struct worker_pool *pool);
 
 /* worker_supervisor_read_adapter() of a worker. */
 bool worker_pool_read_adapter(struct worker_pool *pool, uint32_t worker, struct adapter_id adapter);
+/* worker_supervisor_end_saving() of all. */
+void worker_pool_end_saving(struct worker_pool *pool);
 
 /* Reads the published figures; never waits for a worker. */
 void worker_pool_read_status(const struct worker_pool *pool, uint32_t worker,

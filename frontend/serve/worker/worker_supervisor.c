@@ -487,6 +487,11 @@ void worker_supervisor_expect_work(struct worker_supervisor *supervisor, bool ex
     supervisor->work_expected = expected;
 }
 
+void worker_supervisor_end_saving(struct worker_supervisor *supervisor)
+{
+    prefix_save_end(supervisor, false);
+}
+
 bool worker_supervisor_reset_cache(struct worker_supervisor *supervisor)
 {
     switch (supervisor->state) {

@@ -105,6 +105,8 @@ void worker_supervisor_expect_work(struct worker_supervisor *supervisor, bool ex
 void worker_supervisor_note_progress(struct worker_supervisor *supervisor);
 /* Kills a worker that broke a rule; it counts as crashed. died() follows from the loop. */
 void worker_supervisor_condemn(struct worker_supervisor *supervisor, const char *why);
+/* Its prefix cache is not saved any more: another server has the directory. */
+void worker_supervisor_end_saving(struct worker_supervisor *supervisor);
 /* The worker clears its caches before its next request. If it is being restarted, or dies before it
  * has done so, the next one clears what it takes over before its first request. False: it is
  * draining or stopped; it saves no file of its prefix cache then. */

@@ -13,7 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "frontend/api/responses/response_journal.h"
@@ -186,6 +188,162 @@ static void files_hidden_before_they_are_written_are_hidden(void **state)
     assert_true(exists("resp_0c.response") && !exists("resp_0c.hidden"));
 }
 
+/* --- to a successor ---------------------------------------------------------------------------- */
+
+static int channel[2]; /* [0] is the successor's */
+
+static void leave(void)
+{
+    const struct timeval patience = {.tv_sec = 20};
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel), 0);
+    assert_int_equal(setsockopt(channel[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience),
+                     0);
+    response_journal_leave(journal, channel[1]);
+}
+
+static void assert_message(char kind, const char *expected)
+{
+    char head[RESPONSE_MESSAGE_HEAD], bytes[64];
+    assert_int_equal(recv(channel[0], head, sizeof head, MSG_WAITALL), sizeof head);
+    assert_int_equal(head[0], kind);
+    assert_int_equal((unsigned char)head[1], strlen(expected));
+    assert_true(head[2] == 0 && head[3] == 0 && head[4] == 0);
+    if (expected[0])
+        assert_int_equal(recv(channel[0], bytes, strlen(expected), MSG_WAITALL), strlen(expected));
+    assert_memory_equal(bytes, expected, strlen(expected));
+}
+
+static struct response_journal *successor_open(void)
+{
+    struct response_journal *successor;
+    struct error_text error;
+    assert_int_equal(response_journal_open_waiting(folder, &successor, &error), RESULT_OK);
+    return successor;
+}
+
+/* What is queued is written first; the lock is free once LEAVE is there, and not before. */
+static void the_directory_is_left_with_everything_written(void **state)
+{
+    (void)state;
+    struct error_text error;
+    struct gate gate = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    const struct response_journal_source source = {
+        .context = &gate, .encode = gate_encode, .release = gate_release};
+    struct response_journal *successor = successor_open();
+    assert_int_equal(response_journal_take(successor, &error), RESULT_INVALID);
+    response_journal_write_later(journal, "resp_0a", &source);
+    response_journal_write_later(journal, "resp_0b", &source);
+    gate_wait_encoding(&gate);
+    assert_false(response_journal_is_left(journal));
+    leave();
+    assert_true(response_journal_is_left(journal));
+    assert_int_equal(response_journal_take(successor, &error), RESULT_INVALID);
+    gate_open(&gate);
+    assert_message(RESPONSE_MESSAGE_LEAVE, "");
+    assert_true(exists("resp_0a.response") && exists("resp_0b.response"));
+    assert_int_equal(response_journal_take(successor, &error), RESULT_OK);
+    response_journal_close(successor);
+    close(channel[0]);
+}
+
+static void *write_one(void *context)
+{
+    (void)context;
+    return journal_writes("resp_0d", "four") ? journal : NULL;
+}
+
+/* Writers wait for the successor; then it gets all, and nothing is written here. */
+static void a_successor_gets_what_follows(void **state)
+{
+    (void)state;
+    pthread_t writer;
+    void *written;
+    char first;
+    struct error_text error;
+    struct response_journal *successor = successor_open();
+    assert_true(journal_writes("resp_0a", "one"));
+    assert_true(journal_writes("resp_0b", "two"));
+    leave();
+    assert_message(RESPONSE_MESSAGE_LEAVE, "");
+    assert_int_equal(response_journal_take(successor, &error), RESULT_OK);
+    response_journal_withdraw(journal, "resp_0a");
+    response_journal_remove(journal, "resp_0a");
+    response_journal_hide(journal, "resp_0b"); /* evicted here only */
+    assert_int_equal(pthread_create(&writer, NULL, write_one, NULL), 0);
+    usleep(20000);
+    assert_int_equal(recv(channel[0], &first, 1, MSG_DONTWAIT), -1);
+    response_journal_forward(journal);
+    assert_int_equal(pthread_join(writer, &written), 0);
+    assert_non_null(written);
+    assert_int_equal(recv(channel[0], &first, 1, MSG_PEEK), 1);
+    if (first == RESPONSE_MESSAGE_WITHDRAW) { /* sent by another thread than the response */
+        assert_message(RESPONSE_MESSAGE_WITHDRAW, "resp_0a");
+        assert_message(RESPONSE_MESSAGE_RESPONSE, "four");
+    } else {
+        assert_message(RESPONSE_MESSAGE_RESPONSE, "four");
+        assert_message(RESPONSE_MESSAGE_WITHDRAW, "resp_0a");
+    }
+    response_journal_return(journal); /* has no effect any more */
+    assert_true(journal_writes("resp_0e", "five"));
+    assert_message(RESPONSE_MESSAGE_RESPONSE, "five");
+    assert_true(exists("resp_0a.response") && exists("resp_0b.response"));
+    assert_false(exists("resp_0d.response") || exists("resp_0e.response"));
+    response_journal_close(successor);
+    close(channel[0]);
+    assert_false(journal_writes("resp_0f", "six")); /* it reads no more */
+    assert_int_equal(response_journal_figures(journal).failed, 1);
+}
+
+/* The successor failed: what was written, hidden and removed meanwhile is done here. */
+static void the_directory_comes_back(void **state)
+{
+    (void)state;
+    pthread_t writer;
+    void *written;
+    struct error_text error;
+    assert_true(journal_writes("resp_0a", "one"));
+    assert_true(journal_writes("resp_0b", "two"));
+    leave();
+    assert_message(RESPONSE_MESSAGE_LEAVE, "");
+    response_journal_withdraw(journal, "resp_0a");
+    response_journal_remove(journal, "resp_0a");
+    response_journal_hide(journal, "resp_0b");
+    assert_int_equal(pthread_create(&writer, NULL, write_one, NULL), 0);
+    struct response_journal *successor = successor_open();
+    assert_int_equal(response_journal_take(successor, &error), RESULT_OK);
+    response_journal_close(successor);
+    response_journal_return(journal);
+    assert_int_equal(pthread_join(writer, &written), 0);
+    assert_non_null(written);
+    assert_false(response_journal_is_left(journal));
+    response_journal_close(journal);
+    assert_int_equal(response_journal_open(folder, &journal, &error), RESULT_OK);
+    assert_true(exists("resp_0d.response") && exists("resp_0b.hidden"));
+    assert_false(exists("resp_0a.response") || exists("resp_0b.response"));
+    close(channel[0]);
+}
+
+/* A server that ends while a successor has the directory writes nothing into it. */
+static void a_server_without_its_directory_ends(void **state)
+{
+    (void)state;
+    struct error_text error;
+    struct gate gate = {
+        .mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .open = true};
+    const struct response_journal_source source = {
+        .context = &gate, .encode = gate_encode, .release = gate_release};
+    leave();
+    assert_message(RESPONSE_MESSAGE_LEAVE, "");
+    struct response_journal *successor = successor_open();
+    assert_int_equal(response_journal_take(successor, &error), RESULT_OK);
+    response_journal_write_later(journal, "resp_0a", &source);
+    response_journal_close(journal);
+    assert_int_equal(gate.released, 1);
+    journal = successor;
+    assert_false(exists("resp_0a.response"));
+    close(channel[0]);
+}
+
 /* --- failures -------------------------------------------------------------------------------- */
 
 static void a_write_that_fails_leaves_the_old_file(void **state)
@@ -316,6 +474,10 @@ int main(void)
         TEST(a_written_file_is_listed_and_read),
         TEST(a_hidden_file_keeps_its_contents),
         TEST(files_hidden_before_they_are_written_are_hidden),
+        TEST(the_directory_is_left_with_everything_written),
+        TEST(a_successor_gets_what_follows),
+        TEST(the_directory_comes_back),
+        TEST(a_server_without_its_directory_ends),
         TEST(a_write_that_fails_leaves_the_old_file),
         TEST(a_buffer_without_memory_is_not_written),
         TEST(unfinished_files_are_removed_and_foreign_ones_are_not),
