@@ -90,7 +90,7 @@ uint32_t spsc_ring_free(struct spsc_ring *ring)
 {
     /* If the head is corrupt, the last accepted one still gives a lower bound; the next claim at
      * that bound reports it. */
-    (void)!see_free_slots(ring);
+    (void)see_free_slots(ring);
     return ring->capacity - (ring->position - ring->foreign);
 }
 

@@ -157,6 +157,71 @@ static void an_unknown_class_needs_a_context(void **state)
                    words);
 }
 
+/* BERT has a position for every token, RoBERTa for those after the padding token's. A request's last
+ * token needs none. */
+static void encoders_have_the_positions_that_tokens_have(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"roberta", "xlm-roberta", "camembert"};
+    char json[160];
+    assert_context("{\"model_type\":\"bert\"}", 513);
+    assert_context("{\"model_type\":\"bert\",\"pad_token_id\":7}", 513);
+    assert_context("{\"model_type\":\"bert\",\"max_position_embeddings\":1}", 2);
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        snprintf(json, sizeof json, "{\"model_type\":\"%s\"}", types[i]);
+        assert_context(json, 512 - 2 + 1);
+        snprintf(json, sizeof json,
+                 "{\"model_type\":\"%s\",\"pad_token_id\":5,\"max_position_embeddings\":514}",
+                 types[i]);
+        assert_context(json, 514 - 6 + 1);
+        snprintf(json, sizeof json, "{\"model_type\":\"%s\",\"max_position_embeddings\":3}",
+                 types[i]);
+        assert_context(json, 2);
+        for (int tokens = 1; tokens <= 2; tokens++) {
+            struct error_text error = {""};
+            uint32_t context;
+            snprintf(json, sizeof json, "{\"model_type\":\"%s\",\"max_position_embeddings\":%d}",
+                     types[i], tokens);
+            assert_int_equal(context_of(json, &context, &error), RESULT_INVALID);
+            assert_string_equal(error.text, "key pad_token_id leaves no position");
+        }
+    }
+}
+
+static void classifiers_are_encoders_of_that_architecture(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json;
+        bool classifies;
+    } cases[] = {
+        {"{\"model_type\":\"bert\",\"architectures\":[\"BertForSequenceClassification\"]}", true},
+        {"{\"model_type\":\"camembert\",\"architectures\":[\"ForSequenceClassification\",1]}",
+         true},
+        {"{\"model_type\":\"bert\",\"architectures\":[\"orSequenceClassification\"]}", false},
+        {"{\"model_type\":\"bert\",\"architectures\":[\"BertForSequenceClassificationX\"]}", false},
+        {"{\"model_type\":\"bert\",\"architectures\":[\"BertModel\","
+         "\"BertForSequenceClassification\"]}",
+         false},
+        {"{\"model_type\":\"bert\",\"architectures\":\"BertForSequenceClassification\"}", false},
+        {"{\"model_type\":\"bert\",\"architectures\":[]}", false},
+        {"{\"model_type\":\"bert\",\"architectures\":[7]}", false},
+        {"{\"model_type\":\"bert\"}", false},
+        {"{\"model_type\":\"llama\",\"architectures\":[\"LlamaForSequenceClassification\"]}",
+         false},
+        {"{\"architectures\":[\"BertForSequenceClassification\"]}", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct json_value config;
+        struct error_text error;
+        assert_int_equal(
+            json_value_open(cases[i].json, strlen(cases[i].json), 4096, &config, &error),
+            RESULT_OK);
+        if (hf_config_classifies(config) != cases[i].classifies)
+            fail_msg("%s", cases[i].json);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +229,8 @@ int main(void)
         cmocka_unit_test(other_values_are_refused),
         cmocka_unit_test(an_absent_context_is_the_default_of_the_class),
         cmocka_unit_test(an_unknown_class_needs_a_context),
+        cmocka_unit_test(encoders_have_the_positions_that_tokens_have),
+        cmocka_unit_test(classifiers_are_encoders_of_that_architecture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -204,6 +204,18 @@ static void i7_mosaic(void **state)
     memcpy(pair.records[1].mosaic, (const uint32_t[]){1, 1, 2, 2, 2, 2}, sizeof wrong[0]);
     assert_int_equal(image_record_runs(&pair.records[1]), 1);
     assert_int_equal(check(&pair, &error), RESULT_OK);
+    pair.records[1].tile_lines = 1;
+    assert_int_equal(check(&pair, &error), RESULT_OK);
+    pair.records[1].tile_lines = 2;
+    assert_breaks(&pair, "I7");
+    /* A mosaic of no tiles has one tile beside it. */
+    for (size_t none = 0; none < 2; none++) {
+        pair = valid_pair();
+        pair.records[1].tiles = 1;
+        memcpy(pair.records[1].mosaic, (const uint32_t[]){1, 1, 1, 1, 1, 1}, sizeof wrong[0]);
+        pair.records[1].mosaic[none] = 0;
+        assert_breaks(&pair, "I7");
+    }
 }
 
 /* Two temporal patches of a video without tokens between. */
@@ -246,6 +258,11 @@ static void i8_videos(void **state)
     BREAK_VIDEO(1, width, pair.records[1].width + 1);
     BREAK_VIDEO(1, height, pair.records[1].height + 1);
 #undef BREAK_VIDEO
+    for (uint32_t frames = 0; frames < 2; frames++) { /* single images join to nothing */
+        pair = valid_video();
+        pair.records[1].frames = pair.records[0].frames = frames;
+        assert_breaks(&pair, "I8");
+    }
     pair = valid_video();
     pair.records[1].frames = pair.records[0].frames = LIMIT_PATCH_FRAMES + 1;
     assert_breaks(&pair, "I2");

@@ -146,6 +146,26 @@ static void standard_input_may_be_closed(void **state)
     mapped_file_close(&file);
 }
 
+/* A file that lost its name meanwhile: the time at which that happened says nothing. */
+static void a_file_without_a_name_has_no_time_of_change(void **state)
+{
+    struct fixture *fixture = *state;
+    write_file(fixture, "x");
+    int fd = openat(fixture->folder_fd, "file", O_RDONLY);
+    int descriptors = open("/proc/self/fd", O_RDONLY | O_DIRECTORY);
+    assert_true(fd >= 0 && descriptors >= 0);
+    assert_int_equal(unlinkat(fixture->folder_fd, "file", 0), 0);
+    char name[16];
+    struct mapped_file file;
+    snprintf(name, sizeof name, "%d", fd);
+    assert_int_equal(mapped_file_open(descriptors, name, &file, NULL), RESULT_OK);
+    assert_int_equal(file.changed_ns, 0);
+    assert_int_equal(file.byte_count, 1);
+    mapped_file_close(&file);
+    close(descriptors);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +175,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(other_files_are_refused, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(no_descriptor_stays_open, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(standard_input_may_be_closed, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(a_file_without_a_name_has_no_time_of_change, open_fixture,
+                                        close_fixture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -153,6 +153,8 @@ static void samplers_are_on_where_they_have_an_effect(void **state)
     assert_true(sampling_params_has_mirostat(&params) && !sampling_params_has_xtc(&params));
     params.temperature = 0.0f;
     assert_false(sampling_params_has_mirostat(&params) || sampling_params_has_dynatemp(&params));
+    params.mirostat = 0;
+    assert_false(sampling_params_has_xtc(&params)); /* the likeliest token is taken */
     assert_true(sampling_params_has_dry(&params));
 }
 

@@ -128,6 +128,53 @@ static void wrong_files_are_refused(void **state)
     }
 }
 
+static void errors_name_the_file(void **state)
+{
+    (void)state;
+    static const char *const wrong[][3] = {
+        {"[", MEAN, "modules.json: "},
+        {LIST(POOLING), "[", "1_Pooling/config.json: "},
+        {LIST(POOLING), "{}", "1_Pooling/config.json: no kind of pooling is on"},
+    };
+    struct sentence_modules read;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct error_text error = {""};
+        write_file("modules.json", wrong[i][0]);
+        write_file("1_Pooling/config.json", wrong[i][1]);
+        assert_int_not_equal(sentence_modules_read(folder_fd, &read, &error), RESULT_OK);
+        assert_memory_equal(error.text, wrong[i][2], strlen(wrong[i][2]));
+    }
+    struct error_text error = {"before"};
+    write_file("1_Pooling/config.json", MEAN);
+    assert_int_equal(sentence_modules_read(folder_fd, &read, &error), RESULT_OK);
+    assert_string_equal(error.text, "before");
+    unlinkat(folder_fd, "1_Pooling/config.json", 0);
+    assert_int_equal(sentence_modules_read(folder_fd, &read, &error), RESULT_INVALID);
+    assert_string_equal(error.text, "1_Pooling/config.json is missing");
+}
+
+static void the_longest_folder_is_read(void **state)
+{
+    (void)state;
+    char name[SENTENCE_FOLDER_BYTES + 1], path[SENTENCE_FOLDER_BYTES + 16], modules[512];
+    struct sentence_modules read;
+    for (size_t extra = 0; extra < 2; extra++) {
+        memset(name, 'f', sizeof name);
+        name[SENTENCE_FOLDER_BYTES - 1 + extra] = '\0';
+        snprintf(path, sizeof path, "%s/config.json", name);
+        snprintf(modules, sizeof modules, LIST("{\"path\": \"%s\", \"type\": \"x.Pooling\"}"),
+                 name);
+        assert_int_equal(mkdirat(folder_fd, name, 0700), 0);
+        write_file(path, "{\"pooling_mode\": \"max\"}");
+        enum result result = read_both(modules, MEAN, &read);
+        unlinkat(folder_fd, path, 0);
+        unlinkat(folder_fd, name, AT_REMOVEDIR);
+        assert_int_equal(result, extra ? RESULT_INVALID : RESULT_OK);
+        if (!extra)
+            assert_int_equal(read.pooling, POOLING_MAX);
+    }
+}
+
 int main(void)
 {
     if (!mkdtemp(folder))
@@ -139,6 +186,8 @@ int main(void)
         cmocka_unit_test(published_forms),
         cmocka_unit_test(other_folders_do_not_pool),
         cmocka_unit_test(wrong_files_are_refused),
+        cmocka_unit_test(errors_name_the_file),
+        cmocka_unit_test(the_longest_folder_is_read),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlinkat(folder_fd, "1_Pooling/config.json", 0);

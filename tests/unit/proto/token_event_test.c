@@ -346,6 +346,10 @@ static void t17_values(void **state)
         event.value_count = TOKEN_EVENT_VALUES_MAX - 1;
         assert_breaks(&event, "T17:"); /* an unused value is not zero */
     }
+    struct token_event single = valid(TOKEN_EVENT_VECTOR);
+    memset(single.values + 1, 0, sizeof single.values - sizeof single.values[0]);
+    single.value_count = 1;
+    assert_int_equal(check(&single, NULL), RESULT_OK);
 }
 
 int main(void)

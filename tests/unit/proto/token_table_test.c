@@ -65,12 +65,62 @@ static void a_token_has_a_bounded_length(void **state)
     }
 }
 
+static void expect_sizes(struct token_table_sizes checked, const char *field)
+{
+    struct error_text error = {""};
+    enum result result = token_table_check_sizes(&checked, &error);
+    assert_int_equal(result, field ? RESULT_CORRUPT : RESULT_OK);
+    if (field)
+        assert_memory_equal(error.text, field, strlen(field));
+}
+
+static void sizes_are_bounded(void **state)
+{
+    (void)state;
+    const struct token_table_sizes least = {.token_count = 1};
+    const struct token_table_sizes most = {.token_count = LIMIT_VOCAB_TOKENS,
+                                           .end_count = LIMIT_STOP_TOKENS,
+                                           .text_bytes = LIMIT_TOKEN_TABLE_BYTES};
+    expect_sizes(least, NULL);
+    expect_sizes(most, NULL);
+    struct token_table_sizes wrong = least;
+    wrong.token_count = 0;
+    expect_sizes(wrong, "S20: token_count 0");
+    wrong = most;
+    wrong.token_count++;
+    expect_sizes(wrong, "S20: token_count");
+    wrong = most;
+    wrong.end_count++;
+    expect_sizes(wrong, "S20: end_count 65");
+    wrong = most;
+    wrong.text_bytes++;
+    expect_sizes(wrong, "S20: text_bytes");
+}
+
+/* Of the length of one token, wherever it lies in the text. */
+static void long_tokens_may_follow_each_other(void **state)
+{
+    (void)state;
+    static uint32_t payload[4 + 3 * LIMIT_TOKEN_BYTES / 4];
+    const struct token_table_sizes three = {3, 0, 3 * LIMIT_TOKEN_BYTES};
+    struct token_table table = token_table_place(&three, payload);
+    for (uint32_t i = 0; i <= 3; i++)
+        table.offsets[i] = i * LIMIT_TOKEN_BYTES;
+    struct error_text error = {""};
+    assert_int_equal(token_table_check(&three, &table, &error), RESULT_OK);
+    table.offsets[2]++; /* the second is too long */
+    assert_int_equal(token_table_check(&three, &table, &error), RESULT_CORRUPT);
+    assert_string_equal(error.text, "token 1: bytes 1024 up to 2049");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_follow_each_other),
         cmocka_unit_test(wrong_elements_are_found),
         cmocka_unit_test(a_token_has_a_bounded_length),
+        cmocka_unit_test(sizes_are_bounded),
+        cmocka_unit_test(long_tokens_may_follow_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
