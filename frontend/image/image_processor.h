@@ -39,6 +39,7 @@ enum image_family {
     IMAGE_FAMILY_MOSAIC,   /* llava_next, llava_onevision: the whole image, and a grid of squares */
     IMAGE_FAMILY_APART,  /* lfm2_vl: aspect kept; or a grid of squares, and the whole image after it
                               in a size of its own */
+    IMAGE_FAMILY_PADDED, /* kimi_vl, kimi_k25: aspect kept, black pixels at the right and below */
     IMAGE_FAMILY_PIXTRAL /* mistral3, pixtral: aspect kept, a token after each line */
 };
 
@@ -73,10 +74,13 @@ struct image_processor {
     bool lifts;          /* qwen: a side below a square is scaled up first, as in paddleocr_vl */
     uint32_t frames; /* qwen: that the two bounds count for an image; glm4v: 2, and a side below a
                            * square is scaled up first */
-    uint32_t min_tokens;  /* apart: placeholders of the whole image */
-    uint32_t max_tokens;  /* gemma4: placeholders of an image; apart: as above */
-    float tolerance;      /* apart: times max_tokens, more placeholders make a grid */
-    uint32_t most_side;   /* gemma4: patches of a side that the tower has positions for; else 0 */
+    uint32_t min_tokens; /* apart: placeholders of the whole image */
+    uint32_t max_tokens; /* gemma4: placeholders of an image; apart: as above */
+    float tolerance;     /* apart: times max_tokens, more placeholders make a grid */
+    uint32_t
+        most_side; /* gemma4, kimi_vl: patches of a side that the tower has positions for; else 0 */
+    uint32_t max_patches; /* padded: whole ones of the resized image */
+    uint32_t fit_side;    /* padded: patches of a side that larger images are resized to; or 0 */
     uint32_t side;        /* gemma3, idefics3, llava, tiles, apart: of a tile */
     uint32_t side_tokens; /* gemma3, idefics3, llava, tiles, apart: placeholders of a tile */
     uint32_t
@@ -165,7 +169,7 @@ struct image_plan {
     bool without_whole;   /* the tiles are the grid's only */
     uint32_t rows;        /* of tiles; 0 if the image is not cut */
     uint32_t columns;
-    uint32_t tile_width;
+    uint32_t tile_width; /* padded: after the padding */
     uint32_t tile_height;
     uint32_t tiles;  /* rows x columns, and the whole image after them unless without_whole; or 1 */
     uint32_t grid_h; /* rows and columns of patches of a tile */

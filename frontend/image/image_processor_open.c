@@ -17,16 +17,10 @@
 #include <string.h>
 
 #include "frontend/image/image_processor.h"
+#include "frontend/image/image_settings.h"
 #include "proto/limits.h"
 #include "proto/mapped_file.h"
 #include "proto/must.h"
-
-/* Values of PIL's Image.Resampling, as in the files. */
-static const struct {
-    uint32_t number;
-    enum image_filter filter;
-} filter_numbers[] = {
-    {1, IMAGE_FILTER_LANCZOS}, {2, IMAGE_FILTER_BILINEAR}, {3, IMAGE_FILTER_BICUBIC}};
 
 static const float clip_mean[3] = {0.48145466f, 0.4578275f, 0.40821073f};
 static const float clip_std[3] = {0.26862954f, 0.26130258f, 0.27577711f};
@@ -35,417 +29,267 @@ static const float zero_each[3] = {0.0f, 0.0f, 0.0f};
 static const float one_each[3] = {1.0f, 1.0f, 1.0f};
 
 #define GEMMA4_POSITIONS 10240u /* of its tower along a side, if config.json has none */
-
-/* State of the reading; the first failure is kept. */
-struct settings {
-    const struct image_processor_files *files;
-    struct json_value image;  /* the image processor's settings */
-    struct json_value vision; /* config.json's vision_config */
-    struct error_text *error;
-    enum result result;
-};
-
-static void settings_fail(struct settings *s, enum result result, const char *name,
-                          const char *words)
-{
-    if (s->result == RESULT_OK)
-        s->result = error_set(s->error, result, "%s: %s", name, words);
-}
-
-/* A number from 1 to `most`; `fallback` if it is absent. */
-static uint32_t settings_u32(struct settings *s, struct json_value object, const char *name,
-                             uint32_t most, uint32_t fallback)
-{
-    uint32_t value = fallback;
-    enum result result = json_value_u32(json_value_member(object, name), &value);
-    if (result == RESULT_INVALID || (result == RESULT_OK && (value < 1 || value > most))) {
-        settings_fail(s, RESULT_INVALID, name, "not a number, or out of range");
-        return fallback;
-    }
-    return value;
-}
-
-static bool settings_bool(struct settings *s, const char *name, bool fallback)
-{
-    bool value = fallback;
-    if (json_value_bool(json_value_member(s->image, name), &value) == RESULT_INVALID)
-        settings_fail(s, RESULT_INVALID, name, "neither true nor false");
-    return value;
-}
-
-/* The same setting under the image processor's name and under vision_config's. */
-static uint32_t settings_agreed(struct settings *s, const char *name, const char *vision_name,
-                                uint32_t most, uint32_t fallback)
-{
-    uint32_t vision = settings_u32(s, s->vision, vision_name, most, fallback);
-    uint32_t value = settings_u32(s, s->image, name, most, vision);
-    if (value != vision)
-        settings_fail(s, RESULT_INVALID, name, "contradicts vision_config of config.json");
-    return value;
-}
-
-/* One number for all channels, or three. */
-static void settings_channels(struct settings *s, const char *name, float out[IMAGE_CHANNELS])
-{
-    struct json_value list = json_value_member(s->image, name), element;
-    unsigned count = 0;
-    bool good = true;
-    if (json_value_type(list) == JSON_ABSENT)
-        return;
-    if (json_value_type(list) == JSON_NUMBER) {
-        good = json_value_f32(list, &out[0]) == RESULT_OK;
-        out[1] = out[2] = out[0];
-        count = IMAGE_CHANNELS;
-    }
-    for (struct json_reader at = json_value_elements(list); json_value_next(&at, &element); count++)
-        good = good && count < IMAGE_CHANNELS && json_value_f32(element, &out[count]) == RESULT_OK;
-    if (!good || count != IMAGE_CHANNELS)
-        settings_fail(s, RESULT_INVALID, name, "not three numbers");
-}
-
-/* byte * scale + bias for what Hugging Face computes as (byte * rescale - mean) / std. */
-static void settings_normalization(struct settings *s, bool normalize, const float mean[3],
-                                   const float deviation[3], struct image_processor *p)
-{
-    float rescale = 1.0f / 255.0f, m[3], d[3];
-    memcpy(m, mean, sizeof m);
-    memcpy(d, deviation, sizeof d);
-    if (json_value_f32(json_value_member(s->image, "rescale_factor"), &rescale) == RESULT_INVALID)
-        settings_fail(s, RESULT_INVALID, "rescale_factor", "not a number");
-    settings_channels(s, "image_mean", m);
-    settings_channels(s, "image_std", d);
-    if (!settings_bool(s, "do_rescale", true))
-        rescale = 1.0f;
-    if (!settings_bool(s, "do_normalize", normalize)) {
-        memcpy(m, zero_each, sizeof m);
-        memcpy(d, one_each, sizeof d);
-    }
-    for (unsigned c = 0; c < IMAGE_CHANNELS; c++) {
-        p->scale[c] = rescale / d[c];
-        p->bias[c] = -m[c] / d[c];
-        if (!(fabsf(p->scale[c]) <= IMAGE_SCALE_MAX) || p->scale[c] == 0 ||
-            !(fabsf(p->bias[c]) <= IMAGE_SCALE_MAX))
-            settings_fail(s, RESULT_INVALID, "image_std, image_mean or rescale_factor",
-                          "out of range");
-    }
-}
-
-static void settings_filter(struct settings *s, enum image_filter fallback,
-                            struct image_processor *p)
-{
-    uint32_t number = 0;
-    p->filter = fallback;
-    enum result result = json_value_u32(json_value_member(s->image, "resample"), &number);
-    if (result == RESULT_NOT_FOUND)
-        return;
-    bool known = false;
-    for (size_t i = 0; i < sizeof filter_numbers / sizeof filter_numbers[0]; i++) {
-        if (result == RESULT_OK && filter_numbers[i].number == number) {
-            p->filter = filter_numbers[i].filter;
-            known = true;
-        }
-    }
-    if (!known || (p->filter == IMAGE_FILTER_LANCZOS && p->arithmetic == IMAGE_ARITHMETIC_TORCH))
-        settings_fail(s, RESULT_UNSUPPORTED, "resample", "this filter is not done");
-}
-
-/* Fails if a step that is always done here is turned off. */
-static void settings_steps(struct settings *s)
-{
-    static const char *const steps[] = {"do_resize", "do_convert_rgb"};
-    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
-        if (!settings_bool(s, steps[i], true))
-            settings_fail(s, RESULT_UNSUPPORTED, steps[i], "only true is done");
-    }
-}
-
-/* The text of a token: a string, or an object with its content. */
-static void take_text(struct settings *s, struct json_value value, const char *name,
-                      const char *fallback, char text[LIMIT_IMAGE_MARKER_BYTES])
-{
-    if (json_value_type(value) == JSON_OBJECT)
-        value = json_value_member(value, "content");
-    must(strlen(fallback) < LIMIT_IMAGE_MARKER_BYTES);
-    memcpy(text, fallback, strlen(fallback) + 1);
-    if (json_value_string(value, text, LIMIT_IMAGE_MARKER_BYTES) == RESULT_INVALID || !text[0])
-        settings_fail(s, RESULT_INVALID, name, "not the text of a token");
-}
-
-static void settings_text(struct settings *s, struct json_value object, const char *name,
-                          const char *fallback, char text[LIMIT_IMAGE_MARKER_BYTES])
-{
-    take_text(s, json_value_member(object, name), name, fallback, text);
-}
-
-/* A token's text in tokenizer_config.json, at one of three places. */
-static void settings_token(struct settings *s, const char *name, const char *fallback,
-                           char text[LIMIT_IMAGE_MARKER_BYTES])
-{
-    static const char *const places[] = {"model_specific_special_tokens", "extra_special_tokens"};
-    struct json_value tokenizer = s->files->tokenizer;
-    struct json_value value = json_value_member(tokenizer, name);
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        if (json_value_type(value) == JSON_ABSENT)
-            value = json_value_member(json_value_member(tokenizer, places[i]), name);
-    }
-    take_text(s, value, name, fallback, text);
-}
+#define KIMI_PATCHES     (1u << 20)
+#define KIMI_SIDE        512u /* patches */
 
 /* --- families --------------------------------------------------------------------------------- */
 
 /* Patches of 14 pixels and two frames, merged by fours, as qwen2_vl has them unless its files say otherwise. */
-static void open_merged_patches(struct settings *s, struct image_processor *p)
+static void open_merged_patches(struct image_settings *s, struct image_processor *p)
 {
     p->arithmetic = IMAGE_ARITHMETIC_TORCH;
-    settings_filter(s, IMAGE_FILTER_BICUBIC, p);
-    settings_normalization(s, true, clip_mean, clip_std, p);
-    p->patch = settings_agreed(s, "patch_size", "patch_size", LIMIT_PATCH_SIDE, 14);
-    p->merge = settings_agreed(s, "merge_size", "spatial_merge_size", LIMIT_MERGE_SIDE, 2);
-    if (settings_agreed(s, "temporal_patch_size", "temporal_patch_size", LIMIT_PATCH_FRAMES, 2) !=
-        2)
-        settings_fail(s, RESULT_UNSUPPORTED, "temporal_patch_size", "only 2 is done");
+    image_settings_filter(s, IMAGE_FILTER_BICUBIC, p);
+    image_settings_normalization(s, true, clip_mean, clip_std, p);
+    p->patch = image_settings_agreed(s, "patch_size", "patch_size", LIMIT_PATCH_SIDE, 14);
+    p->merge = image_settings_agreed(s, "merge_size", "spatial_merge_size", LIMIT_MERGE_SIDE, 2);
+    if (image_settings_agreed(s, "temporal_patch_size", "temporal_patch_size", LIMIT_PATCH_FRAMES,
+                              2) != 2)
+        image_settings_fail(s, RESULT_UNSUPPORTED, "temporal_patch_size", "only 2 is done");
 }
 
 /* The newer and older keys of the least and the most pixels; each wins over those before it. */
-static void settings_bounds(struct settings *s, struct image_processor *p)
+static void settings_bounds(struct image_settings *s, struct image_processor *p)
 {
     struct json_value size = json_value_member(s->image, "size");
-    p->min_pixels = settings_u32(s, size, "shortest_edge", UINT32_MAX, p->min_pixels);
-    p->max_pixels = settings_u32(s, size, "longest_edge", UINT32_MAX, p->max_pixels);
-    p->min_pixels = settings_u32(s, s->image, "min_pixels", UINT32_MAX, p->min_pixels);
-    p->max_pixels = settings_u32(s, s->image, "max_pixels", UINT32_MAX, p->max_pixels);
+    p->min_pixels = image_settings_u32(s, size, "shortest_edge", UINT32_MAX, p->min_pixels);
+    p->max_pixels = image_settings_u32(s, size, "longest_edge", UINT32_MAX, p->max_pixels);
+    p->min_pixels = image_settings_u32(s, s->image, "min_pixels", UINT32_MAX, p->min_pixels);
+    p->max_pixels = image_settings_u32(s, s->image, "max_pixels", UINT32_MAX, p->max_pixels);
     if (p->min_pixels > p->max_pixels)
-        settings_fail(s, RESULT_INVALID, "size", "the least is more than the most");
+        image_settings_fail(s, RESULT_INVALID, "size", "the least is more than the most");
 }
 
-static void open_qwen(struct settings *s, struct image_processor *p)
+static void open_qwen(struct image_settings *s, struct image_processor *p)
 {
     struct json_value size = json_value_member(s->image, "size");
     open_merged_patches(s, p);
-    p->min_pixels = settings_u32(s, size, "min_pixels", UINT32_MAX, 56 * 56);
-    p->max_pixels = settings_u32(s, size, "max_pixels", UINT32_MAX, 28 * 28 * 1280);
+    p->min_pixels = image_settings_u32(s, size, "min_pixels", UINT32_MAX, 56 * 56);
+    p->max_pixels = image_settings_u32(s, size, "max_pixels", UINT32_MAX, 28 * 28 * 1280);
     settings_bounds(s, p);
-    settings_token(s, "image_token", "<|image_pad|>", p->tokens.soft);
+    image_settings_token(s, "image_token", "<|image_pad|>", p->tokens.soft);
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
 
 /* The same with two frames counted for a still image, and no settings of older files. */
-static void open_glm4v(struct settings *s, struct image_processor *p)
+static void open_glm4v(struct image_settings *s, struct image_processor *p)
 {
     struct json_value size = json_value_member(s->image, "size");
     open_merged_patches(s, p);
     p->frames = 2;
-    p->min_pixels = settings_u32(s, size, "shortest_edge", UINT32_MAX, 112 * 112);
-    p->max_pixels = settings_u32(s, size, "longest_edge", UINT32_MAX, 28 * 28 * 15000);
+    p->min_pixels = image_settings_u32(s, size, "shortest_edge", UINT32_MAX, 112 * 112);
+    p->max_pixels = image_settings_u32(s, size, "longest_edge", UINT32_MAX, 28 * 28 * 15000);
     if (p->min_pixels > p->max_pixels)
-        settings_fail(s, RESULT_INVALID, "size", "the least is more than the most");
-    settings_token(s, "image_token", "<|image|>", p->tokens.soft);
+        image_settings_fail(s, RESULT_INVALID, "size", "the least is more than the most");
+    image_settings_token(s, "image_token", "<|image|>", p->tokens.soft);
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
 
 /* Patches of one frame; older files state min_pixels and max_pixels. */
-static void open_paddleocr(struct settings *s, struct image_processor *p)
+static void open_paddleocr(struct image_settings *s, struct image_processor *p)
 {
     struct json_value size = json_value_member(s->image, "size");
     p->arithmetic = IMAGE_ARITHMETIC_TORCH;
-    settings_filter(s, IMAGE_FILTER_BICUBIC, p);
-    settings_normalization(s, true, clip_mean, clip_std, p);
-    p->patch = settings_agreed(s, "patch_size", "patch_size", LIMIT_PATCH_SIDE, 14);
-    p->merge = settings_agreed(s, "merge_size", "spatial_merge_size", LIMIT_MERGE_SIDE, 2);
-    if (settings_u32(s, s->image, "temporal_patch_size", LIMIT_PATCH_FRAMES, 1) != 1)
-        settings_fail(s, RESULT_UNSUPPORTED, "temporal_patch_size", "only 1 is done");
+    image_settings_filter(s, IMAGE_FILTER_BICUBIC, p);
+    image_settings_normalization(s, true, clip_mean, clip_std, p);
+    p->patch = image_settings_agreed(s, "patch_size", "patch_size", LIMIT_PATCH_SIDE, 14);
+    p->merge = image_settings_agreed(s, "merge_size", "spatial_merge_size", LIMIT_MERGE_SIDE, 2);
+    if (image_settings_u32(s, s->image, "temporal_patch_size", LIMIT_PATCH_FRAMES, 1) != 1)
+        image_settings_fail(s, RESULT_UNSUPPORTED, "temporal_patch_size", "only 1 is done");
     p->lifts = true;
-    p->min_pixels = settings_u32(s, size, "min_pixels", UINT32_MAX, 384 * 384);
-    p->max_pixels = settings_u32(s, size, "max_pixels", UINT32_MAX, 1536 * 1536);
+    p->min_pixels = image_settings_u32(s, size, "min_pixels", UINT32_MAX, 384 * 384);
+    p->max_pixels = image_settings_u32(s, size, "max_pixels", UINT32_MAX, 1536 * 1536);
     settings_bounds(s, p);
-    settings_token(s, "image_token", "<|IMAGE_PLACEHOLDER|>", p->tokens.soft);
+    image_settings_token(s, "image_token", "<|IMAGE_PLACEHOLDER|>", p->tokens.soft);
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
 
-static void open_gemma3(struct settings *s, struct image_processor *p)
+static void open_gemma3(struct image_settings *s, struct image_processor *p)
 {
     struct json_value size = json_value_member(s->image, "size");
     p->arithmetic = IMAGE_ARITHMETIC_TORCH;
-    settings_filter(s, IMAGE_FILTER_BILINEAR, p);
-    settings_normalization(s, true, half_each, half_each, p);
-    if (settings_bool(s, "do_pan_and_scan", false))
-        settings_fail(s, RESULT_UNSUPPORTED, "do_pan_and_scan", "crops are not made");
-    p->patch = settings_u32(s, s->vision, "patch_size", LIMIT_PATCH_SIDE, 16);
-    p->side = settings_u32(s, s->vision, "image_size", LIMIT_IMAGE_SIDE, 224);
+    image_settings_filter(s, IMAGE_FILTER_BILINEAR, p);
+    image_settings_normalization(s, true, half_each, half_each, p);
+    if (image_settings_bool(s, "do_pan_and_scan", false))
+        image_settings_fail(s, RESULT_UNSUPPORTED, "do_pan_and_scan", "crops are not made");
+    p->patch = image_settings_u32(s, s->vision, "patch_size", LIMIT_PATCH_SIDE, 16);
+    p->side = image_settings_u32(s, s->vision, "image_size", LIMIT_IMAGE_SIDE, 224);
     p->merge = 1;
-    if (settings_u32(s, size, "height", LIMIT_IMAGE_SIDE, p->side) != p->side ||
-        settings_u32(s, size, "width", LIMIT_IMAGE_SIDE, p->side) != p->side)
-        settings_fail(s, RESULT_INVALID, "size", "contradicts image_size of config.json");
+    if (image_settings_u32(s, size, "height", LIMIT_IMAGE_SIDE, p->side) != p->side ||
+        image_settings_u32(s, size, "width", LIMIT_IMAGE_SIDE, p->side) != p->side)
+        image_settings_fail(s, RESULT_INVALID, "size", "contradicts image_size of config.json");
     p->side_tokens =
-        settings_u32(s, s->files->config, "mm_tokens_per_image", LIMIT_IMAGE_TOKENS, 256);
-    if (settings_u32(s, s->files->processor, "image_seq_length", LIMIT_IMAGE_TOKENS,
-                     p->side_tokens) != p->side_tokens)
-        settings_fail(s, RESULT_INVALID, "image_seq_length",
-                      "contradicts mm_tokens_per_image of config.json");
+        image_settings_u32(s, s->files->config, "mm_tokens_per_image", LIMIT_IMAGE_TOKENS, 256);
+    if (image_settings_u32(s, s->files->processor, "image_seq_length", LIMIT_IMAGE_TOKENS,
+                           p->side_tokens) != p->side_tokens)
+        image_settings_fail(s, RESULT_INVALID, "image_seq_length",
+                            "contradicts mm_tokens_per_image of config.json");
     if (p->side < p->patch)
-        settings_fail(s, RESULT_INVALID, "image_size", "less than a patch");
-    settings_token(s, "boi_token", "<start_of_image>", p->tokens.begin);
-    settings_token(s, "eoi_token", "<end_of_image>", p->tokens.end);
-    settings_token(s, "image_token", "<image_soft_token>", p->tokens.soft);
+        image_settings_fail(s, RESULT_INVALID, "image_size", "less than a patch");
+    image_settings_token(s, "boi_token", "<start_of_image>", p->tokens.begin);
+    image_settings_token(s, "eoi_token", "<end_of_image>", p->tokens.end);
+    image_settings_token(s, "image_token", "<image_soft_token>", p->tokens.soft);
     memcpy(p->tokens.marker, p->tokens.begin, sizeof p->tokens.marker);
 }
 
-static void open_gemma4(struct settings *s, struct image_processor *p)
+static void open_gemma4(struct image_settings *s, struct image_processor *p)
 {
     static const uint32_t counts[] = {70, 140, 280, 560, 1120};
     bool known = false;
     p->arithmetic = IMAGE_ARITHMETIC_TORCH;
-    settings_filter(s, IMAGE_FILTER_BICUBIC, p);
-    settings_normalization(s, false, zero_each, one_each, p);
-    p->patch = settings_agreed(s, "patch_size", "patch_size", LIMIT_PATCH_SIDE, 16);
+    image_settings_filter(s, IMAGE_FILTER_BICUBIC, p);
+    image_settings_normalization(s, false, zero_each, one_each, p);
+    p->patch = image_settings_agreed(s, "patch_size", "patch_size", LIMIT_PATCH_SIDE, 16);
     p->merge =
-        settings_agreed(s, "pooling_kernel_size", "pooling_kernel_size", LIMIT_MERGE_SIDE, 3);
-    p->max_tokens = settings_u32(s, s->image, "max_soft_tokens", LIMIT_IMAGE_TOKENS, 280);
-    p->most_side = settings_u32(s, s->vision, "position_embedding_size", LIMIT_PATCH_POSITIONS,
-                                GEMMA4_POSITIONS);
+        image_settings_agreed(s, "pooling_kernel_size", "pooling_kernel_size", LIMIT_MERGE_SIDE, 3);
+    p->max_tokens = image_settings_u32(s, s->image, "max_soft_tokens", LIMIT_IMAGE_TOKENS, 280);
+    p->most_side = image_settings_u32(s, s->vision, "position_embedding_size",
+                                      LIMIT_PATCH_POSITIONS, GEMMA4_POSITIONS);
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         known = known || counts[i] == p->max_tokens;
     if (!known)
-        settings_fail(s, RESULT_INVALID, "max_soft_tokens", "not 70, 140, 280, 560 or 1120");
-    settings_token(s, "boi_token", "<|image>", p->tokens.begin);
-    settings_token(s, "eoi_token", "<image|>", p->tokens.end);
-    settings_token(s, "image_token", "<|image|>", p->tokens.soft);
+        image_settings_fail(s, RESULT_INVALID, "max_soft_tokens", "not 70, 140, 280, 560 or 1120");
+    image_settings_token(s, "boi_token", "<|image>", p->tokens.begin);
+    image_settings_token(s, "eoi_token", "<image|>", p->tokens.end);
+    image_settings_token(s, "image_token", "<|image|>", p->tokens.soft);
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
 
-static void open_idefics3(struct settings *s, struct image_processor *p)
+static void open_idefics3(struct image_settings *s, struct image_processor *p)
 {
     struct json_value size = json_value_member(s->image, "size");
     struct json_value tile = json_value_member(s->image, "max_image_size");
     p->arithmetic = IMAGE_ARITHMETIC_PIL;
-    settings_filter(s, IMAGE_FILTER_LANCZOS, p);
-    settings_normalization(s, true, half_each, half_each, p);
-    p->patch = settings_u32(s, s->vision, "patch_size", LIMIT_PATCH_SIDE, 32);
-    p->side = settings_u32(s, s->vision, "image_size", LIMIT_IMAGE_SIDE, 224);
-    p->merge = settings_u32(s, s->files->config, "scale_factor", LIMIT_MERGE_SIDE, 2);
-    if (settings_u32(s, tile, "longest_edge", LIMIT_IMAGE_SIDE, 364) != p->side)
-        settings_fail(s, RESULT_INVALID, "max_image_size", "contradicts image_size of config.json");
+    image_settings_filter(s, IMAGE_FILTER_LANCZOS, p);
+    image_settings_normalization(s, true, half_each, half_each, p);
+    p->patch = image_settings_u32(s, s->vision, "patch_size", LIMIT_PATCH_SIDE, 32);
+    p->side = image_settings_u32(s, s->vision, "image_size", LIMIT_IMAGE_SIDE, 224);
+    p->merge = image_settings_u32(s, s->files->config, "scale_factor", LIMIT_MERGE_SIDE, 2);
+    if (image_settings_u32(s, tile, "longest_edge", LIMIT_IMAGE_SIDE, 364) != p->side)
+        image_settings_fail(s, RESULT_INVALID, "max_image_size",
+                            "contradicts image_size of config.json");
     if (json_value_type(json_value_member(size, "height")) != JSON_ABSENT)
-        settings_fail(s, RESULT_UNSUPPORTED, "size", "only longest_edge is done");
-    p->longest_edge = settings_u32(s, size, "longest_edge", LIMIT_IMAGE_SIDE, 4 * 364);
-    p->split = settings_bool(s, "do_image_splitting", true);
+        image_settings_fail(s, RESULT_UNSUPPORTED, "size", "only longest_edge is done");
+    p->longest_edge = image_settings_u32(s, size, "longest_edge", LIMIT_IMAGE_SIDE, 4 * 364);
+    p->split = image_settings_bool(s, "do_image_splitting", true);
     uint32_t across = p->side / p->patch / p->merge;
     p->side_tokens = across * across;
     if (p->side_tokens < 1 || p->side / p->patch % p->merge != 0)
-        settings_fail(s, RESULT_INVALID, "scale_factor", "does not part the patches of a tile");
-    if (settings_u32(s, s->files->processor, "image_seq_len", LIMIT_IMAGE_TOKENS, p->side_tokens) !=
-        p->side_tokens)
-        settings_fail(s, RESULT_INVALID, "image_seq_len", "contradicts config.json");
-    settings_token(s, "image_token", "<image>", p->tokens.soft);
-    settings_token(s, "fake_image_token", "<fake_token_around_image>", p->tokens.begin);
-    settings_token(s, "global_image_token", "<global-img>", p->tokens.whole);
+        image_settings_fail(s, RESULT_INVALID, "scale_factor",
+                            "does not part the patches of a tile");
+    if (image_settings_u32(s, s->files->processor, "image_seq_len", LIMIT_IMAGE_TOKENS,
+                           p->side_tokens) != p->side_tokens)
+        image_settings_fail(s, RESULT_INVALID, "image_seq_len", "contradicts config.json");
+    image_settings_token(s, "image_token", "<image>", p->tokens.soft);
+    image_settings_token(s, "fake_image_token", "<fake_token_around_image>", p->tokens.begin);
+    image_settings_token(s, "global_image_token", "<global-img>", p->tokens.whole);
     memcpy(p->tokens.end, p->tokens.begin, sizeof p->tokens.end);
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
 
 /* Checks that a number which a file may repeat is this one. */
-static void settings_same(struct settings *s, struct json_value object, const char *name,
+static void settings_same(struct image_settings *s, struct json_value object, const char *name,
                           uint32_t value)
 {
-    if (settings_u32(s, object, name, UINT32_MAX, value) != value)
-        settings_fail(s, RESULT_INVALID, name, "contradicts config.json");
+    if (image_settings_u32(s, object, name, UINT32_MAX, value) != value)
+        image_settings_fail(s, RESULT_INVALID, name, "contradicts config.json");
 }
 
 /* A side that is one number, or two equal ones in a list. */
-static uint32_t settings_side(struct settings *s, const char *name, uint32_t most,
+static uint32_t settings_side(struct image_settings *s, const char *name, uint32_t most,
                               uint32_t fallback)
 {
     struct json_value value = json_value_member(s->vision, name), element;
     uint32_t sides[2] = {fallback, fallback}, count = 0;
     if (json_value_type(value) != JSON_ARRAY)
-        return settings_u32(s, s->vision, name, most, fallback);
+        return image_settings_u32(s, s->vision, name, most, fallback);
     for (struct json_reader at = json_value_elements(value); json_value_next(&at, &element);
          count++)
         if (count >= 2 || json_value_u32(element, &sides[count]) != RESULT_OK)
             count = 2;
     if (count != 2 || sides[0] != sides[1] || sides[0] < 1 || sides[0] > most) {
-        settings_fail(s, RESULT_INVALID, name, "not two equal numbers in range");
+        image_settings_fail(s, RESULT_INVALID, name, "not two equal numbers in range");
         return fallback;
     }
     return sides[0];
 }
 
 /* Sets the placeholders of a square tile whose sides are known. */
-static void settle_tile(struct settings *s, struct image_processor *p)
+static void settle_tile(struct image_settings *s, struct image_processor *p)
 {
     uint32_t across = p->side / p->patch / p->merge;
     p->side_tokens = across * across;
     if (across < 1 || p->side / p->patch % p->merge != 0)
-        settings_fail(s, RESULT_INVALID, "image_size", "is no square of merged patches");
+        image_settings_fail(s, RESULT_INVALID, "image_size", "is no square of merged patches");
     if (p->side_tokens > LIMIT_IMAGE_TOKENS)
-        settings_fail(s, RESULT_INVALID, "image_size", "makes too many tokens");
+        image_settings_fail(s, RESULT_INVALID, "image_size", "makes too many tokens");
 }
 
 /* Pixtral in Mistral 3 (squares of spatial_merge_size) and in llava (merge 1). */
-static void settings_pixtral(struct settings *s, uint32_t merge, struct image_processor *p)
+static void settings_pixtral(struct image_settings *s, uint32_t merge, struct image_processor *p)
 {
     struct json_value size = json_value_member(s->image, "size");
     struct json_value file = s->files->processor;
     p->arithmetic = IMAGE_ARITHMETIC_TORCH;
-    settings_filter(s, IMAGE_FILTER_BICUBIC, p);
-    settings_normalization(s, true, clip_mean, clip_std, p);
-    p->patch = settings_u32(s, s->vision, "patch_size", LIMIT_PATCH_SIDE, 16);
+    image_settings_filter(s, IMAGE_FILTER_BICUBIC, p);
+    image_settings_normalization(s, true, clip_mean, clip_std, p);
+    p->patch = image_settings_u32(s, s->vision, "patch_size", LIMIT_PATCH_SIDE, 16);
     p->merge = merge;
     settings_same(s, file, "patch_size", p->patch);
     settings_same(s, file, "spatial_merge_size", p->merge);
-    uint32_t height = settings_u32(s, size, "height", LIMIT_IMAGE_SIDE, 1024);
-    if (settings_u32(s, size, "width", LIMIT_IMAGE_SIDE, 1024) != height)
-        settings_fail(s, RESULT_UNSUPPORTED, "size", "two different sides");
-    p->longest_edge = settings_u32(s, size, "longest_edge", LIMIT_IMAGE_SIDE, height);
-    settings_text(s, file, "image_token", "[IMG]", p->tokens.soft);
-    settings_text(s, file, "image_break_token", "[IMG_BREAK]", p->tokens.after);
-    settings_text(s, file, "image_end_token", "[IMG_END]", p->tokens.end);
+    uint32_t height = image_settings_u32(s, size, "height", LIMIT_IMAGE_SIDE, 1024);
+    if (image_settings_u32(s, size, "width", LIMIT_IMAGE_SIDE, 1024) != height)
+        image_settings_fail(s, RESULT_UNSUPPORTED, "size", "two different sides");
+    p->longest_edge = image_settings_u32(s, size, "longest_edge", LIMIT_IMAGE_SIDE, height);
+    image_settings_text(s, file, "image_token", "[IMG]", p->tokens.soft);
+    image_settings_text(s, file, "image_break_token", "[IMG_BREAK]", p->tokens.after);
+    image_settings_text(s, file, "image_end_token", "[IMG_END]", p->tokens.end);
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
 
-static void open_mistral3(struct settings *s, struct image_processor *p)
+static void open_mistral3(struct image_settings *s, struct image_processor *p)
 {
     settings_pixtral(
-        s, settings_u32(s, s->files->config, "spatial_merge_size", LIMIT_MERGE_SIDE, 2), p);
+        s, image_settings_u32(s, s->files->config, "spatial_merge_size", LIMIT_MERGE_SIDE, 2), p);
 }
 
-static void open_pixtral(struct settings *s, struct image_processor *p)
+static void open_pixtral(struct image_settings *s, struct image_processor *p)
 {
     settings_pixtral(s, 1, p);
 }
 
-static void open_llava(struct settings *s, struct image_processor *p)
+static void open_llava(struct image_settings *s, struct image_processor *p)
 {
     struct json_value size = json_value_member(s->image, "size");
     struct json_value crop = json_value_member(s->image, "crop_size");
     p->arithmetic = IMAGE_ARITHMETIC_TORCH;
-    settings_filter(s, IMAGE_FILTER_BICUBIC, p);
-    settings_normalization(s, true, clip_mean, clip_std, p);
+    image_settings_filter(s, IMAGE_FILTER_BICUBIC, p);
+    image_settings_normalization(s, true, clip_mean, clip_std, p);
     bool squashes = json_value_type(json_value_member(size, "height")) != JSON_ABSENT;
-    p->patch = settings_u32(s, s->vision, "patch_size", LIMIT_PATCH_SIDE, squashes ? 16 : 32);
-    p->side = settings_u32(s, s->vision, "image_size", LIMIT_IMAGE_SIDE, 224);
+    p->patch = image_settings_u32(s, s->vision, "patch_size", LIMIT_PATCH_SIDE, squashes ? 16 : 32);
+    p->side = image_settings_u32(s, s->vision, "image_size", LIMIT_IMAGE_SIDE, 224);
     p->merge = 1;
     settle_tile(s, p);
     settings_same(s, size, "height", p->side);
     settings_same(s, size, "width", p->side);
     settings_same(s, crop, "height", p->side);
     settings_same(s, crop, "width", p->side);
-    p->shortest_edge = settings_u32(s, size, "shortest_edge", LIMIT_IMAGE_SIDE, p->side);
+    p->shortest_edge = image_settings_u32(s, size, "shortest_edge", LIMIT_IMAGE_SIDE, p->side);
     if (p->shortest_edge < p->side)
-        settings_fail(s, RESULT_UNSUPPORTED, "size", "less than crop_size");
-    if (settings_bool(s, "do_pad", false) ||
-        settings_bool(s, "do_center_crop", !squashes) == squashes)
-        settings_fail(s, RESULT_UNSUPPORTED, squashes ? "do_pad" : "do_center_crop",
-                      "padding, or a square without a centre crop");
+        image_settings_fail(s, RESULT_UNSUPPORTED, "size", "less than crop_size");
+    if (image_settings_bool(s, "do_pad", false) ||
+        image_settings_bool(s, "do_center_crop", !squashes) == squashes)
+        image_settings_fail(s, RESULT_UNSUPPORTED, squashes ? "do_pad" : "do_center_crop",
+                            "padding, or a square without a centre crop");
     if (squashes)
         p->shortest_edge = 0;
     settings_same(s, s->files->processor, "patch_size", p->patch);
-    settings_token(s, "image_token", "<image>", p->tokens.soft);
+    image_settings_token(s, "image_token", "<image>", p->tokens.soft);
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
 
 /* Reads a list of sizes in pixels, [height, width] each, as grids of tiles. False: the object has none. */
-static bool settings_grids(struct settings *s, struct json_value object, struct image_processor *p)
+static bool settings_grids(struct image_settings *s, struct json_value object,
+                           struct image_processor *p)
 {
     struct json_value list = json_value_member(object, "image_grid_pinpoints"), size, element;
     bool good = true;
@@ -467,13 +311,13 @@ static bool settings_grids(struct settings *s, struct json_value object, struct 
         p->grids[p->grid_count++].columns = (uint16_t)columns;
     }
     if (!good || p->grid_count == 0)
-        settings_fail(s, RESULT_INVALID, "image_grid_pinpoints",
-                      "not a list of sizes in whole tiles, of fewer than 64");
+        image_settings_fail(s, RESULT_INVALID, "image_grid_pinpoints",
+                            "not a list of sizes in whole tiles, of fewer than 64");
     return true;
 }
 
 /* The processor and the tower must have the same list, since each chooses from its own. */
-static void settings_same_grids(struct settings *s, struct image_processor *p)
+static void settings_same_grids(struct image_settings *s, struct image_processor *p)
 {
     struct image_processor own = *p;
     bool stated = settings_grids(s, s->files->config, &own);
@@ -481,15 +325,16 @@ static void settings_same_grids(struct settings *s, struct image_processor *p)
     if (stated && processor &&
         (own.grid_count != p->grid_count ||
          memcmp(own.grids, p->grids, own.grid_count * sizeof own.grids[0]) != 0))
-        settings_fail(s, RESULT_INVALID, "image_grid_pinpoints", "contradicts config.json");
+        image_settings_fail(s, RESULT_INVALID, "image_grid_pinpoints", "contradicts config.json");
     if (!stated && !processor)
-        settings_fail(s, RESULT_UNSUPPORTED, "image_grid_pinpoints", "missing in both files");
+        image_settings_fail(s, RESULT_UNSUPPORTED, "image_grid_pinpoints", "missing in both files");
     if (stated && !processor)
         *p = own;
 }
 
 /* "anyres_max_9": 9. */
-static uint32_t settings_anyres(struct settings *s, struct json_value object, uint32_t fallback)
+static uint32_t settings_anyres(struct image_settings *s, struct json_value object,
+                                uint32_t fallback)
 {
     static const char prefix[] = "anyres_max_";
     char text[32] = "";
@@ -501,23 +346,24 @@ static uint32_t settings_anyres(struct settings *s, struct json_value object, ui
     bool prefixed = result == RESULT_OK && strncmp(text, prefix, sizeof prefix - 1) == 0;
     if (!prefixed || strspn(digits, "0123456789") != strlen(digits) || strlen(digits) < 1 ||
         strlen(digits) > 4 || digits[0] == '0') {
-        settings_fail(s, RESULT_UNSUPPORTED, "vision_aspect_ratio", "not anyres_max_ and a number");
+        image_settings_fail(s, RESULT_UNSUPPORTED, "vision_aspect_ratio",
+                            "not anyres_max_ and a number");
         return fallback;
     }
     return (uint32_t)strtoul(digits, NULL, 10);
 }
 
 /* What llava_next and llava_onevision share. */
-static void settings_mosaic(struct settings *s, uint32_t patch, uint32_t side,
+static void settings_mosaic(struct image_settings *s, uint32_t patch, uint32_t side,
                             struct image_processor *p)
 {
     struct json_value size = json_value_member(s->image, "size");
     struct json_value crop = json_value_member(s->image, "crop_size");
     p->arithmetic = IMAGE_ARITHMETIC_TORCH;
-    settings_filter(s, IMAGE_FILTER_BICUBIC, p);
-    settings_normalization(s, true, clip_mean, clip_std, p);
-    p->patch = settings_u32(s, s->vision, "patch_size", LIMIT_PATCH_SIDE, patch);
-    p->side = settings_u32(s, s->vision, "image_size", LIMIT_IMAGE_SIDE, side);
+    image_settings_filter(s, IMAGE_FILTER_BICUBIC, p);
+    image_settings_normalization(s, true, clip_mean, clip_std, p);
+    p->patch = image_settings_u32(s, s->vision, "patch_size", LIMIT_PATCH_SIDE, patch);
+    p->side = image_settings_u32(s, s->vision, "image_size", LIMIT_IMAGE_SIDE, side);
     p->merge = 1;
     settle_tile(s, p);
     settings_same(s, size, "height", p->side);
@@ -527,59 +373,60 @@ static void settings_mosaic(struct settings *s, uint32_t patch, uint32_t side,
     settings_same(s, crop, "width", p->side);
     settings_same_grids(s, p);
     settings_same(s, s->files->processor, "patch_size", p->patch);
-    settings_token(s, "image_token", "<image>", p->tokens.soft);
+    image_settings_token(s, "image_token", "<image>", p->tokens.soft);
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
 
-static void open_llava_next(struct settings *s, struct image_processor *p)
+static void open_llava_next(struct image_settings *s, struct image_processor *p)
 {
     settings_mosaic(s, 32, 224, p);
 }
 
-static void open_llava_onevision(struct settings *s, struct image_processor *p)
+static void open_llava_onevision(struct image_settings *s, struct image_processor *p)
 {
     float mean[IMAGE_CHANNELS];
     settings_mosaic(s, 16, 224, p);
     p->pads_squares = true;
     p->mosaic_tiles = settings_anyres(s, s->files->config, 9);
     if (settings_anyres(s, s->files->processor, p->mosaic_tiles) != p->mosaic_tiles)
-        settings_fail(s, RESULT_INVALID, "vision_aspect_ratio", "contradicts config.json");
+        image_settings_fail(s, RESULT_INVALID, "vision_aspect_ratio", "contradicts config.json");
     settings_same(s, s->files->processor, "num_image_tokens", p->side_tokens);
     memcpy(mean, clip_mean, sizeof mean);
-    settings_channels(s, "image_mean", mean);
+    image_settings_channels(s, "image_mean", mean);
     for (unsigned c = 0; c < IMAGE_CHANNELS; c++)
         p->pad_colour[c] = (uint8_t)fminf(255.0f, fmaxf(0.0f, mean[c] * 255.0f));
 }
 
 /* Squares of patches that become one placeholder: a ratio of 0.5 joins two each way. */
-static uint32_t settings_downsampling(struct settings *s)
+static uint32_t settings_downsampling(struct image_settings *s)
 {
     float ratio = 0.5f;
     if (json_value_f32(json_value_member(s->files->config, "downsample_ratio"), &ratio) ==
             RESULT_INVALID ||
         !(ratio > 0 && ratio <= 1) || 1.0f / ratio != floorf(1.0f / ratio) ||
         1.0f / ratio > LIMIT_MERGE_SIDE) {
-        settings_fail(s, RESULT_INVALID, "downsample_ratio", "not 1 divided by a small number");
+        image_settings_fail(s, RESULT_INVALID, "downsample_ratio",
+                            "not 1 divided by a small number");
         return 1;
     }
     return (uint32_t)(1.0f / ratio);
 }
 
 /* Reads the bounds of the number of tiles. */
-static void settings_tiles(struct settings *s, struct image_processor *p)
+static void settings_tiles(struct image_settings *s, struct image_processor *p)
 {
-    p->min_tiles = settings_u32(s, s->image, "min_patches", LIMIT_IMAGE_TILES, 1);
-    p->max_tiles = settings_u32(s, s->image, "max_patches", LIMIT_IMAGE_TILES - 1, 12);
+    p->min_tiles = image_settings_u32(s, s->image, "min_patches", LIMIT_IMAGE_TILES, 1);
+    p->max_tiles = image_settings_u32(s, s->image, "max_patches", LIMIT_IMAGE_TILES - 1, 12);
     if (p->min_tiles > p->max_tiles)
-        settings_fail(s, RESULT_INVALID, "min_patches", "more than max_patches");
+        image_settings_fail(s, RESULT_INVALID, "min_patches", "more than max_patches");
 }
 
-static void open_internvl(struct settings *s, struct image_processor *p)
+static void open_internvl(struct image_settings *s, struct image_processor *p)
 {
     struct json_value size = json_value_member(s->image, "size");
     p->arithmetic = IMAGE_ARITHMETIC_TORCH;
-    settings_filter(s, IMAGE_FILTER_BICUBIC, p);
-    settings_normalization(s, true, clip_mean, clip_std, p);
+    image_settings_filter(s, IMAGE_FILTER_BICUBIC, p);
+    image_settings_normalization(s, true, clip_mean, clip_std, p);
     p->patch = settings_side(s, "patch_size", LIMIT_PATCH_SIDE, 14);
     p->side = settings_side(s, "image_size", LIMIT_IMAGE_SIDE, 448);
     p->merge = settings_downsampling(s);
@@ -589,22 +436,22 @@ static void open_internvl(struct settings *s, struct image_processor *p)
     settings_same(s, s->files->config, "image_seq_length", p->side_tokens);
     settings_same(s, s->files->processor, "image_seq_length", p->side_tokens);
     settings_tiles(s, p);
-    settings_token(s, "start_image_token", "<img>", p->tokens.begin);
-    settings_token(s, "end_image_token", "</img>", p->tokens.end);
-    settings_token(s, "context_image_token", "<IMG_CONTEXT>", p->tokens.soft);
+    image_settings_token(s, "start_image_token", "<img>", p->tokens.begin);
+    image_settings_token(s, "end_image_token", "</img>", p->tokens.end);
+    image_settings_token(s, "context_image_token", "<IMG_CONTEXT>", p->tokens.soft);
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
 
 /* What aya_vision and cohere2_vision share: SigLIP's squares, merged by downsample_factor. */
-static void settings_cohere(struct settings *s, struct image_processor *p)
+static void settings_cohere(struct image_settings *s, struct image_processor *p)
 {
     struct json_value size = json_value_member(s->image, "size");
     p->arithmetic = IMAGE_ARITHMETIC_TORCH;
-    settings_filter(s, IMAGE_FILTER_BICUBIC, p);
-    settings_normalization(s, true, clip_mean, clip_std, p);
-    p->patch = settings_u32(s, s->vision, "patch_size", LIMIT_PATCH_SIDE, 16);
-    p->side = settings_u32(s, s->vision, "image_size", LIMIT_IMAGE_SIDE, 224);
-    p->merge = settings_u32(s, s->files->config, "downsample_factor", LIMIT_MERGE_SIDE, 2);
+    image_settings_filter(s, IMAGE_FILTER_BICUBIC, p);
+    image_settings_normalization(s, true, clip_mean, clip_std, p);
+    p->patch = image_settings_u32(s, s->vision, "patch_size", LIMIT_PATCH_SIDE, 16);
+    p->side = image_settings_u32(s, s->vision, "image_size", LIMIT_IMAGE_SIDE, 224);
+    p->merge = image_settings_u32(s, s->files->config, "downsample_factor", LIMIT_MERGE_SIDE, 2);
     settle_tile(s, p);
     settings_same(s, size, "height", p->side);
     settings_same(s, size, "width", p->side);
@@ -612,83 +459,152 @@ static void settings_cohere(struct settings *s, struct image_processor *p)
 }
 
 /* The processor's file repeats the sizes that tokens are counted from. */
-static void open_aya(struct settings *s, struct image_processor *p)
+static void open_aya(struct image_settings *s, struct image_processor *p)
 {
     struct json_value file = s->files->processor;
     settings_cohere(s, p);
-    uint32_t patch = settings_u32(s, file, "patch_size", LIMIT_PATCH_SIDE, p->patch * p->merge);
+    uint32_t patch =
+        image_settings_u32(s, file, "patch_size", LIMIT_PATCH_SIDE, p->patch * p->merge);
     bool states_patch = json_value_type(json_value_member(file, "patch_size")) != JSON_ABSENT;
-    uint32_t factor = settings_u32(s, file, "downsample_factor", LIMIT_MERGE_SIDE, 1);
+    uint32_t factor = image_settings_u32(s, file, "downsample_factor", LIMIT_MERGE_SIDE, 1);
     uint32_t unit = states_patch ? patch * factor : patch;
-    if (settings_u32(s, file, "img_size", LIMIT_IMAGE_SIDE, p->side) / unit !=
+    if (image_settings_u32(s, file, "img_size", LIMIT_IMAGE_SIDE, p->side) / unit !=
         p->side / (p->patch * p->merge))
-        settings_fail(s, RESULT_INVALID, "img_size", "contradicts config.json");
-    settings_text(s, file, "image_token", "<image>", p->tokens.marker);
-    settings_text(s, file, "start_of_img_token", "<|START_OF_IMG|>", p->tokens.begin);
-    settings_text(s, file, "end_of_img_token", "<|END_OF_IMG|>", p->tokens.end);
-    settings_text(s, file, "img_patch_token", "<|IMG_PATCH|>", p->tokens.soft);
-    settings_text(s, file, "tile_token", "TILE", p->tokens.tile);
-    settings_text(s, file, "tile_global_token", "TILE_GLOBAL", p->tokens.whole);
+        image_settings_fail(s, RESULT_INVALID, "img_size", "contradicts config.json");
+    image_settings_text(s, file, "image_token", "<image>", p->tokens.marker);
+    image_settings_text(s, file, "start_of_img_token", "<|START_OF_IMG|>", p->tokens.begin);
+    image_settings_text(s, file, "end_of_img_token", "<|END_OF_IMG|>", p->tokens.end);
+    image_settings_text(s, file, "img_patch_token", "<|IMG_PATCH|>", p->tokens.soft);
+    image_settings_text(s, file, "tile_token", "TILE", p->tokens.tile);
+    image_settings_text(s, file, "tile_global_token", "TILE_GLOBAL", p->tokens.whole);
 }
 
 /* The image processor's patch_size is the side of a tile in placeholders. */
-static void open_cohere2(struct settings *s, struct image_processor *p)
+static void open_cohere2(struct image_settings *s, struct image_processor *p)
 {
     settings_cohere(s, p);
     settings_same(s, s->image, "patch_size", p->side / (p->patch * p->merge));
     p->least_upscaling = true;
-    if (!settings_bool(s, "crop_to_patches", true))
+    if (!image_settings_bool(s, "crop_to_patches", true))
         p->max_tiles = 1;
-    settings_token(s, "boi_token", "<|START_OF_IMG|>", p->tokens.begin);
-    settings_token(s, "eoi_token", "<|END_OF_IMG|>", p->tokens.end);
-    settings_token(s, "image_token", "<|IMG_PATCH|>", p->tokens.soft);
-    settings_token(s, "img_line_break_token", "<|IMG_LINE_BREAK|>", p->tokens.after);
+    image_settings_token(s, "boi_token", "<|START_OF_IMG|>", p->tokens.begin);
+    image_settings_token(s, "eoi_token", "<|END_OF_IMG|>", p->tokens.end);
+    image_settings_token(s, "image_token", "<|IMG_PATCH|>", p->tokens.soft);
+    image_settings_token(s, "img_line_break_token", "<|IMG_LINE_BREAK|>", p->tokens.after);
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
 
 /* Sizes of the grid, and of the whole image that follows it. */
-static void settings_apart(struct settings *s, struct image_processor *p)
+static void settings_apart(struct image_settings *s, struct image_processor *p)
 {
-    p->side = settings_u32(s, s->image, "tile_size", LIMIT_IMAGE_SIDE, 512);
-    p->min_tiles = settings_u32(s, s->image, "min_tiles", LIMIT_IMAGE_TILES, 2);
-    p->max_tiles = settings_u32(s, s->image, "max_tiles", LIMIT_IMAGE_TILES, 10);
-    p->min_tokens = settings_u32(s, s->image, "min_image_tokens", LIMIT_IMAGE_TOKENS, 64);
-    p->max_tokens = settings_u32(s, s->image, "max_image_tokens", LIMIT_IMAGE_TOKENS, 256);
-    p->split = settings_bool(s, "do_image_splitting", true) && p->max_tiles > 1;
-    p->omits_whole = !settings_bool(s, "use_thumbnail", true);
+    p->side = image_settings_u32(s, s->image, "tile_size", LIMIT_IMAGE_SIDE, 512);
+    p->min_tiles = image_settings_u32(s, s->image, "min_tiles", LIMIT_IMAGE_TILES, 2);
+    p->max_tiles = image_settings_u32(s, s->image, "max_tiles", LIMIT_IMAGE_TILES, 10);
+    p->min_tokens = image_settings_u32(s, s->image, "min_image_tokens", LIMIT_IMAGE_TOKENS, 64);
+    p->max_tokens = image_settings_u32(s, s->image, "max_image_tokens", LIMIT_IMAGE_TOKENS, 256);
+    p->split = image_settings_bool(s, "do_image_splitting", true) && p->max_tiles > 1;
+    p->omits_whole = !image_settings_bool(s, "use_thumbnail", true);
     p->tolerance = 2.0f;
     if (json_value_f32(json_value_member(s->image, "max_pixels_tolerance"), &p->tolerance) ==
             RESULT_INVALID ||
         !(p->tolerance > 0 && p->tolerance <= 1e6f))
-        settings_fail(s, RESULT_INVALID, "max_pixels_tolerance", "not a number, or out of range");
+        image_settings_fail(s, RESULT_INVALID, "max_pixels_tolerance",
+                            "not a number, or out of range");
     if (p->split && p->min_tiles > p->max_tiles)
-        settings_fail(s, RESULT_INVALID, "min_tiles", "more than max_tiles");
+        image_settings_fail(s, RESULT_INVALID, "min_tiles", "more than max_tiles");
     if (p->split && p->min_tiles < 2)
-        settings_fail(s, RESULT_UNSUPPORTED, "min_tiles", "a grid of one tile");
+        image_settings_fail(s, RESULT_UNSUPPORTED, "min_tiles", "a grid of one tile");
     if (p->min_tokens > p->max_tokens)
-        settings_fail(s, RESULT_INVALID, "min_image_tokens", "more than max_image_tokens");
+        image_settings_fail(s, RESULT_INVALID, "min_image_tokens", "more than max_image_tokens");
 }
 
-static void open_lfm2_vl(struct settings *s, struct image_processor *p)
+static void open_lfm2_vl(struct image_settings *s, struct image_processor *p)
 {
     bool marked = true;
     p->arithmetic = IMAGE_ARITHMETIC_TORCH;
-    settings_filter(s, IMAGE_FILTER_BILINEAR, p);
-    settings_normalization(s, true, half_each, half_each, p);
-    p->patch = settings_agreed(s, "encoder_patch_size", "patch_size", LIMIT_PATCH_SIDE, 16);
-    p->merge = settings_u32(s, s->files->config, "downsample_factor", LIMIT_MERGE_SIDE, 2);
+    image_settings_filter(s, IMAGE_FILTER_BILINEAR, p);
+    image_settings_normalization(s, true, half_each, half_each, p);
+    p->patch = image_settings_agreed(s, "encoder_patch_size", "patch_size", LIMIT_PATCH_SIDE, 16);
+    p->merge = image_settings_u32(s, s->files->config, "downsample_factor", LIMIT_MERGE_SIDE, 2);
     settings_same(s, s->image, "downsample_factor", p->merge);
     settings_apart(s, p);
     settle_tile(s, p);
     if (json_value_bool(json_value_member(s->files->processor, "use_image_special_tokens"),
                         &marked) == RESULT_INVALID ||
         !marked)
-        settings_fail(s, RESULT_UNSUPPORTED, "use_image_special_tokens", "only true is done");
-    settings_token(s, "image_token", "<image>", p->tokens.soft);
-    settings_token(s, "image_start_token", "<|image_start|>", p->tokens.begin);
-    settings_token(s, "image_end_token", "<|image_end|>", p->tokens.end);
-    settings_token(s, "image_thumbnail_token", "<|img_thumbnail|>", p->tokens.whole);
+        image_settings_fail(s, RESULT_UNSUPPORTED, "use_image_special_tokens", "only true is done");
+    image_settings_token(s, "image_token", "<image>", p->tokens.soft);
+    image_settings_token(s, "image_start_token", "<|image_start|>", p->tokens.begin);
+    image_settings_token(s, "image_end_token", "<|image_end|>", p->tokens.end);
+    image_settings_token(s, "image_thumbnail_token", "<|img_thumbnail|>", p->tokens.whole);
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
+}
+
+/* A side of merged patches: a number, or two equal ones. */
+static uint32_t settings_kernel(struct image_settings *s, struct json_value value,
+                                uint32_t fallback)
+{
+    struct json_value element;
+    uint32_t sides[2] = {fallback, fallback}, count = 0;
+    bool good =
+        json_value_u32(value, &sides[0]) != RESULT_INVALID || json_value_type(value) == JSON_ARRAY;
+    sides[1] = sides[0];
+    for (struct json_reader at = json_value_elements(value); json_value_next(&at, &element);
+         count++)
+        good = good && count < 2 && json_value_u32(element, &sides[count]) == RESULT_OK;
+    if (good && count != 1 && sides[0] == sides[1] && sides[0] >= 1 && sides[0] <= LIMIT_MERGE_SIDE)
+        return sides[0];
+    image_settings_fail(s, RESULT_INVALID, "merge_kernel_size",
+                        "neither a number nor two equal ones");
+    return fallback;
+}
+
+/* What the two of Kimi share: patches of config.json, and whose squares become one placeholder. */
+static void settings_moonvit(struct image_settings *s, struct image_processor *p)
+{
+    image_settings_filter(s, IMAGE_FILTER_BICUBIC, p);
+    image_settings_normalization(s, true, half_each, half_each, p);
+    p->patch = image_settings_agreed(s, "patch_size", "patch_size", LIMIT_PATCH_SIDE, 14);
+    p->merge = settings_kernel(s, json_value_member(s->vision, "merge_kernel_size"), 2);
+    if (settings_kernel(s, json_value_member(s->image, "merge_kernel_size"), p->merge) != p->merge)
+        image_settings_fail(s, RESULT_INVALID, "merge_kernel_size",
+                            "contradicts vision_config of config.json");
+    image_settings_token(s, "image_token", "<|media_pad|>", p->tokens.soft);
+    memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
+}
+
+/* The publisher's processor, on PIL. */
+static void open_kimi_vl(struct image_settings *s, struct image_processor *p)
+{
+    p->arithmetic = IMAGE_ARITHMETIC_PIL;
+    settings_moonvit(s, p);
+    p->max_patches = image_settings_u32(s, s->image, "in_token_limit", KIMI_PATCHES, 4096);
+    p->most_side = KIMI_SIDE - 1;
+    if (!image_settings_bool(s, "pad_input", true))
+        image_settings_fail(s, RESULT_UNSUPPORTED, "pad_input", "only true is done");
+}
+
+/* The publisher's file has its settings in media_proc_cfg; transformers' has others. */
+static void open_kimi_k25(struct image_settings *s, struct image_processor *p)
+{
+    struct json_value own = json_value_member(s->image, "media_proc_cfg");
+    struct json_value size = json_value_member(s->image, "size");
+    if (json_value_type(own) == JSON_OBJECT)
+        s->image = own;
+    p->arithmetic = IMAGE_ARITHMETIC_TORCH;
+    settings_moonvit(s, p);
+    if (image_settings_u32(s, s->image, "merge_size", LIMIT_MERGE_SIDE, p->merge) != p->merge)
+        image_settings_fail(s, RESULT_INVALID, "merge_size",
+                            "contradicts vision_config of config.json");
+    p->max_patches = image_settings_u32(s, s->image, "in_patch_limit", KIMI_PATCHES, 16384);
+    p->max_patches = image_settings_u32(s, s->image, "max_patches", KIMI_PATCHES, p->max_patches);
+    p->fit_side =
+        image_settings_u32(s, s->image, "patch_limit_on_one_side", KIMI_PATCHES, KIMI_SIDE);
+    p->fit_side = image_settings_u32(s, size, "max_height", KIMI_PATCHES, p->fit_side);
+    if (image_settings_u32(s, size, "max_width", KIMI_PATCHES, p->fit_side) != p->fit_side)
+        image_settings_fail(s, RESULT_INVALID, "size", "max_width and max_height are not equal");
+    if (json_value_type(json_value_member(s->image, "fixed_output_tokens")) != JSON_ABSENT)
+        image_settings_fail(s, RESULT_UNSUPPORTED, "fixed_output_tokens", "only null is done");
 }
 
 /* `vision_type`: of vision_config, if classes of one model_type differ by it; else NULL. */
@@ -697,7 +613,7 @@ static const struct {
     const char *vision_type;
     enum image_family family;
     enum video_rule videos;
-    void (*open)(struct settings *s, struct image_processor *p);
+    void (*open)(struct image_settings *s, struct image_processor *p);
 } model_types[] = {
     {"qwen2_vl", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_QWEN2, open_qwen},
     {"qwen2_5_vl", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_QWEN2_5, open_qwen},
@@ -719,6 +635,8 @@ static const struct {
     {"llava_onevision", NULL, IMAGE_FAMILY_MOSAIC, VIDEO_RULE_NONE, open_llava_onevision},
     {"internvl", NULL, IMAGE_FAMILY_TILES, VIDEO_RULE_NONE, open_internvl},
     {"aya_vision", NULL, IMAGE_FAMILY_TILES, VIDEO_RULE_NONE, open_aya},
+    {"kimi_vl", NULL, IMAGE_FAMILY_PADDED, VIDEO_RULE_NONE, open_kimi_vl},
+    {"kimi_k25", NULL, IMAGE_FAMILY_PADDED, VIDEO_RULE_NONE, open_kimi_k25},
     {"lfm2_vl", NULL, IMAGE_FAMILY_APART, VIDEO_RULE_NONE, open_lfm2_vl},
     {"cohere2_vision", NULL, IMAGE_FAMILY_TILES, VIDEO_RULE_NONE, open_cohere2},
 };
@@ -727,10 +645,10 @@ enum result image_processor_open(const struct image_processor_files *files,
                                  struct image_processor *processor, struct error_text *error)
 {
     char model_type[64] = "", vision_type[64] = "";
-    struct settings s = {.files = files,
-                         .image = json_value_member(files->processor, "image_processor"),
-                         .vision = json_value_member(files->config, "vision_config"),
-                         .error = error};
+    struct image_settings s = {.files = files,
+                               .image = json_value_member(files->processor, "image_processor"),
+                               .vision = json_value_member(files->config, "vision_config"),
+                               .error = error};
     *processor = (struct image_processor){.family = IMAGE_FAMILY_NONE};
     if (json_value_type(s.vision) != JSON_OBJECT)
         return RESULT_OK;
@@ -746,7 +664,7 @@ enum result image_processor_open(const struct image_processor_files *files,
         if (strcmp(model_types[i].model_type, model_type) != 0 ||
             (vision && strcmp(vision, vision_type) != 0))
             continue;
-        settings_steps(&s);
+        image_settings_steps(&s);
         model_types[i].open(&s, processor);
         processor->family = s.result == RESULT_OK ? model_types[i].family : IMAGE_FAMILY_NONE;
         processor->video_rule = model_types[i].videos;

@@ -341,6 +341,28 @@ static enum result plan_pixtral(const struct image_processor *p, bool low, struc
     return RESULT_OK;
 }
 
+/* Only larger images are resized, to a number of whole patches; then both sides are filled up. */
+static enum result plan_padded(const struct image_processor *p, bool low, struct image_plan *plan,
+                               struct error_text *error)
+{
+    (void)error;
+    double width = plan->boxed_width, height = plan->boxed_height, patch = p->patch;
+    double count = fmax(1, floor(height / patch)) * fmax(1, floor(width / patch));
+    double most = p->max_patches, low_most = QWEN_LOW_PIXELS / (p->patch * p->patch);
+    uint32_t unit = p->patch * p->merge;
+    most = low && most > low_most ? low_most : most;
+    double scale = fmin(1, sqrt(most / count)), longest = p->fit_side * patch;
+    if (p->fit_side > 0)
+        scale = fmin(scale, fmin(longest / height, longest / width));
+    height = fmax(1, floor(height * scale));
+    width = fmax(1, floor(width * scale));
+    set_resized(plan, width, height);
+    plan->tile_width = multiple_of(plan->resized_width, unit);
+    plan->tile_height = multiple_of(plan->resized_height, unit);
+    plan->tile_tokens = plan->tile_width / unit * (plan->tile_height / unit);
+    return RESULT_OK;
+}
+
 typedef enum result (*plan_function)(const struct image_processor *p, bool low,
                                      struct image_plan *plan, struct error_text *error);
 
@@ -349,7 +371,7 @@ static const plan_function plan_functions[] = {
     [IMAGE_FAMILY_GEMMA4] = plan_gemma4,   [IMAGE_FAMILY_IDEFICS3] = plan_idefics3,
     [IMAGE_FAMILY_LLAVA] = plan_llava,     [IMAGE_FAMILY_TILES] = plan_tiles,
     [IMAGE_FAMILY_PIXTRAL] = plan_pixtral, [IMAGE_FAMILY_MOSAIC] = image_mosaic_plan,
-    [IMAGE_FAMILY_APART] = plan_apart};
+    [IMAGE_FAMILY_APART] = plan_apart,     [IMAGE_FAMILY_PADDED] = plan_padded};
 
 /* --- all ---------------------------------------------------------------------------------------*/
 

@@ -29,6 +29,7 @@ from transformers.models.got_ocr2 import image_processing_got_ocr2 as got_ocr2
 from transformers.models.glm4v import image_processing_glm4v as glm4v, processing_glm4v
 from transformers.models.idefics3 import image_processing_pil_idefics3 as idefics3, processing_idefics3
 from transformers.models.internvl import processing_internvl
+from transformers.models.kimi_k25 import image_processing_kimi_k25 as kimi_k25, processing_kimi_k25
 from transformers.models.lfm2_vl import image_processing_lfm2_vl as lfm2_vl, processing_lfm2_vl
 from transformers.models.llava import image_processing_llava as llava, processing_llava
 from transformers.models.llava_next import image_processing_llava_next as llava_next, processing_llava_next
@@ -265,6 +266,12 @@ def paddle_settings(patch, merge, least, most, **more):
                              "size": {"shortest_edge": least, "longest_edge": most}, **more}}
 
 
+def kimi_settings(patch, merge, patches, side, **more):
+    return {"config": {"model_type": "kimi_k25", "vision_config": {"patch_size": patch, "merge_kernel_size": [merge, merge]}},
+            "preprocessor": {"patch_size": patch, "merge_size": merge, "max_patches": patches, "size": {"max_height": side, "max_width": side},
+                             **more}}
+
+
 NEXT_GRIDS = [(1, 2), (2, 1), (2, 2), (3, 1), (1, 3)]
 SQUARES = [(rows, columns) for rows in range(1, 7) for columns in range(1, 7)]
 # name: settings, and whether pixels of every image are recorded, or only of some.
@@ -301,6 +308,9 @@ SETTINGS = {
     "lfm2-tiny": (lfm2_settings(4, 2, 32, 4, 16, max_tiles=6, resample=3), True),
     "lfm2-tiny-grid": (lfm2_settings(6, 3, 36, 2, 9, max_tiles=5, min_tiles=3, use_thumbnail=False, max_pixels_tolerance=1.5, **CLIP), True),
     "lfm2-vl": (lfm2_settings(16, 2, 512, 64, 256, **HALF), False),
+    "kimi-tiny": (kimi_settings(6, 2, 200, 40), True),
+    "kimi-tiny-wide": (kimi_settings(5, 3, 90, 24, **CLIP), True),
+    "kimi-k2.5": (kimi_settings(14, 2, 16384, 512, **HALF), False),
     "smolvlm2": (idefics3_settings("smolvlm", 512, 16, 4, 2048), False),
 }
 # Drawn images; sizes and tokens are recorded for all settings.
@@ -324,7 +334,7 @@ def make_processor(settings):
     model = settings["config"]["model_type"]
     if settings["config"]["vision_config"].get("model_type") == "pixtral":
         return pixtral.PixtralImageProcessor(**chosen(settings))
-    classes = {"paddleocr_vl": paddleocr_vl.PaddleOCRVLImageProcessor, "lfm2_vl": lfm2_vl.Lfm2VlImageProcessor, "glm4v": glm4v.Glm4vImageProcessor, "aya_vision": got_ocr2.GotOcr2ImageProcessor, "cohere2_vision": cohere2_vision.Cohere2VisionImageProcessor, "llava": llava.LlavaImageProcessor, "llava_next": llava_next.LlavaNextImageProcessor,
+    classes = {"kimi_k25": kimi_k25.Kimi_K25ImageProcessor, "paddleocr_vl": paddleocr_vl.PaddleOCRVLImageProcessor, "lfm2_vl": lfm2_vl.Lfm2VlImageProcessor, "glm4v": glm4v.Glm4vImageProcessor, "aya_vision": got_ocr2.GotOcr2ImageProcessor, "cohere2_vision": cohere2_vision.Cohere2VisionImageProcessor, "llava": llava.LlavaImageProcessor, "llava_next": llava_next.LlavaNextImageProcessor,
                "llava_onevision": llava_onevision.LlavaOnevisionImageProcessor,
                "internvl": got_ocr2.GotOcr2ImageProcessor,
                "gemma3": gemma3.Gemma3ImageProcessor, "gemma4": gemma4.Gemma4ImageProcessor,
@@ -335,6 +345,9 @@ def make_processor(settings):
 def low_options(settings):
     """The processor's options for an image of low detail."""
     model = settings["config"]["model_type"]
+    if model == "kimi_k25":
+        kept = settings["preprocessor"]
+        return {"max_patches": min(kept["max_patches"], 512 * 512 // kept["patch_size"] ** 2)}
     if model == "glm4v":
         size = settings["preprocessor"]["size"]
         return {"size": {"shortest_edge": size["shortest_edge"], "longest_edge": min(size["longest_edge"], 2 * 512 * 512)}}
@@ -369,6 +382,16 @@ def paddle_frames(processor, image, options):
     frame = out["pixel_values"].reshape(lines, columns, 3, p, p).permute(0, 3, 1, 4, 2).reshape(lines * p, columns * p, 3)
     who = SimpleNamespace(image_token="<|IMAGE_PLACEHOLDER|>", image_processor=processor)
     text = processing_paddleocr_vl.PaddleOCRVLProcessor.replace_image_token(who, out, 0)
+    return [frame], (0, 0), text, text.count(who.image_token)
+
+
+def kimi_frames(processor, image, options):
+    out = processor(images=[image], do_rescale=False, do_normalize=False, return_tensors="pt", **options)
+    _, lines, columns = (int(n) for n in out["image_grid_thw"][0])
+    p = processor.patch_size
+    frame = out["pixel_values"].reshape(lines, columns, 3, p, p).permute(0, 3, 1, 4, 2).reshape(lines * p, columns * p, 3)
+    who = SimpleNamespace(image_token="<|media_pad|>", image_processor=processor)
+    text = processing_kimi_k25.Kimi_K25Processor.replace_image_token(who, out, 0)
     return [frame], (0, 0), text, text.count(who.image_token)
 
 
@@ -504,6 +527,8 @@ def run(settings, processor, image, options):
         return mosaic_frames(processor, image, options, settings)
     if model == "paddleocr_vl":
         return paddle_frames(processor, image, options)
+    if model == "kimi_k25":
+        return kimi_frames(processor, image, options)
     if model == "lfm2_vl":
         return lfm2_frames(processor, image, options)
     if model in ("aya_vision", "cohere2_vision"):

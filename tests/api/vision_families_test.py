@@ -3,7 +3,7 @@
 import pytest
 
 from shoal_server import ShoalServer
-from vision_folder import AYA, COHERE, GEMMA4, GLM, INTERNVL, LFM2, LLAVA, NEXT, ONEVISION, PADDLE, PIXTRAL, QWEN, data_uri, image_part, make_folder, png, text_part
+from vision_folder import AYA, COHERE, GEMMA4, GLM, INTERNVL, KIMI, KIMI_VL, LFM2, LLAVA, NEXT, ONEVISION, PADDLE, PIXTRAL, QWEN, data_uri, image_part, make_folder, png, text_part
 
 WIDE = image_part(data_uri(png(48, 24, (250, 10, 10))))
 TALL = image_part(data_uri(png(24, 40, (10, 10, 250))))
@@ -19,6 +19,7 @@ FAMILIES = [("qwen3_vl_moe", QWEN, 6 * 3 + 2, 3 * 5 + 2), ("glm4v", GLM, 6 * 3 +
             ("lfm2_vl", LFM2, 2 * 23 + 19 + 2, 6 * 23 + 19 + 2), ("llava_next", NEXT, 9 + 3 * 7, 9 + 6 * 5),
             ("internvl", INTERNVL, 3 * 9 + 2, 7 * 9 + 2), ("llava", LLAVA, 36, 36),
             ("aya_vision", AYA, 3 * 9 + 2 + 2 * 6 + 11, 7 * 9 + 2 + 6 * 6 + 11), ("cohere2_vision", COHERE, 3 * 10 + 2, 3 * 10 + 2),
+            ("kimi_k25", KIMI, 6 * 3 + 2, 3 * 5 + 2), ("kimi_vl", KIMI_VL, 6 * 3 + 2, 3 * 5 + 2),
             ("mistral3", PIXTRAL, 3 * 6, 5 * 4), ("pixtral", PIXTRAL, 5 * 11, 10 * 7)]
 
 

@@ -89,6 +89,13 @@ PIXTRAL = {
     "marker": "[IMG]",
     "processor": {"image_processor_type": "PixtralImageProcessorFast", "size": {"longest_edge": 40}, "patch_size": 4},
 }
+KIMI = {
+    "special": {"<|media_begin|>": 89, "<|media_end|>": 90, "<|media_pad|>": 91},
+    "marker": "<|media_begin|><|media_pad|><|media_end|>",
+    "processor": {"media_proc_cfg": {"patch_size": 4, "merge_kernel_size": 2, "in_patch_limit": 64, "patch_limit_on_one_side": 512,
+                                     "fixed_output_tokens": None, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}},
+}
+KIMI_VL = KIMI | {"processor": {"patch_size": 4, "merge_kernel_size": [2, 2], "in_token_limit": 4096, "pad_input": True}}
 FIRST_CHARACTER = 3
 
 TEMPLATE = (

@@ -239,6 +239,30 @@ static void test_text_goes_on_beside_other_towers(void **state)
         expect_text_only(&breakages[i]);
 }
 
+static void test_text_goes_on_beside_moonvit(void **state)
+{
+    (void)state;
+    static const struct breakage breakages[] = {
+        {"kimi_vl", "\"init_pos_emb_height\": 16", "\"init_pos_emb_height\": 15",
+         "table of 15 by 16 positions"},
+        {"kimi_vl", "kernel_size\": [\n   2,\n   2", "kernel_size\": [\n   2,\n   3",
+         "merge_kernel_size is no square"},
+        {"kimi_vl", "kernel_size\": [\n   2,\n   2", "kernel_size\": [\n   3,\n   3",
+         "linear_1.weight is [192, 192"},
+        {"kimi_vl", "\"moonvit\"", "\"moonwit\"", "tower \"moonwit\""},
+        {"kimi_vl", "\"num_attention_heads\": 4,\n  \"patch",
+         "\"num_attention_heads\": 5,\n  \"patch", "no 5 heads"},
+        {"kimi_k25", "\"vt_num_hidden_layers\": 2", "\"vt_num_hidden_layers\": 3", "is missing"},
+        {"kimi_k25", "\"vt_num_attention_heads\": 2", "\"vt_num_attention_heads\": 0",
+         "vt_num_attention_heads"},
+        {"kimi_k25", "init_pos_emb_width\": 5", "init_pos_emb_width\": 0", "init_pos_emb_width"},
+        {"kimi_k25", "mm_projector.pre_norm.bias", "mm_projector.pre_narm.bias",
+         "pre_norm.bias is missing"},
+    };
+    for (size_t i = 0; i < sizeof breakages / sizeof breakages[0]; i++)
+        expect_text_only(&breakages[i]);
+}
+
 static void test_text_is_refused(void **state)
 {
     (void)state;
@@ -288,6 +312,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_goes_on),
         cmocka_unit_test(test_text_goes_on_beside_other_towers),
+        cmocka_unit_test(test_text_goes_on_beside_moonvit),
         cmocka_unit_test(test_text_is_refused),
         cmocka_unit_test(test_text_alone),
     };

@@ -154,6 +154,24 @@ void checkpoint_vision_rope_shared(struct checkpoint_keys *keys, float absent_ba
     read_rope(keys, absent_base, 1, config);
 }
 
+void checkpoint_vision_rope_turns(struct checkpoint_keys *keys, float absent_base,
+                                  struct vision_config *config)
+{
+    uint32_t head_dim = config->tower.head_dim;
+    struct rope_config *rope = &config->tower.ropes[0];
+    float base = read_axial_base(keys, absent_base, config);
+    if (keys->result != RESULT_OK)
+        return;
+    *rope =
+        (struct rope_config){.pairing = ROPE_PAIRS_ADJACENT, .dims = head_dim, .magnitude = 1.0f};
+    for (uint32_t pair = 0; pair < head_dim / 2; pair++) {
+        rope->axis[pair] = pair % 2 == 0 ? ROPE_WIDTH : ROPE_HEIGHT;
+        rope->inverse_frequency[pair] =
+            (float)pow((double)base, -4.0 * (double)(pair / 2) / (double)head_dim);
+    }
+    config->tower.rope_count = 1;
+}
+
 void checkpoint_vision_rope_halves(struct checkpoint_keys *keys, float absent_base,
                                    struct vision_config *config)
 {

@@ -79,6 +79,8 @@
     TOWER(internvl)         \
     TOWER(aya_vision)       \
     TOWER(cohere2_vision)   \
+    TOWER(kimi_vl)          \
+    TOWER(kimi_k25)         \
     TOWER(lfm2_vl)          \
     TOWER(mistral3)         \
     TOWER(pixtral)

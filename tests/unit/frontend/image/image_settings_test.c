@@ -39,6 +39,8 @@
 #define MISTRAL3 "{\"model_type\":\"mistral3\",\"vision_config\":{\"patch_size\":14}}"
 #define PIXTRAL                                                                                    \
     "{\"model_type\":\"llava\",\"vision_config\":{\"model_type\":\"pixtral\",\"patch_size\":16}}"
+#define KIMI_VL  "{\"model_type\":\"kimi_vl\",\"vision_config\":{\"model_type\":\"moonvit\"}}"
+#define KIMI     "{\"model_type\":\"kimi_k25\",\"vision_config\":{\"merge_kernel_size\":[2,2]}}"
 #define INTERNVL "{\"model_type\":\"internvl\",\"vision_config\":{}}"
 #define GEMMA4   "{\"model_type\":\"gemma4\",\"vision_config\":{}}"
 #define SMOLVLM                                                                                    \
@@ -131,6 +133,38 @@ static void test_texts_of_tokens(void **state)
               &p);
     assert_string_equal(p.tokens.begin, "<c>");
     assert_string_equal(p.tokens.marker, "<d>");
+}
+
+/* The publishers' files, and transformers'. */
+static void test_kimi(void **state)
+{
+    (void)state;
+    struct image_processor p;
+    open_well(KIMI_VL, "{\"in_token_limit\":300,\"merge_kernel_size\":[2,2],\"pad_input\":true}",
+              NULL, NULL, &p);
+    assert_int_equal(p.family, IMAGE_FAMILY_PADDED);
+    assert_int_equal(p.arithmetic, IMAGE_ARITHMETIC_PIL);
+    assert_int_equal(p.max_patches, 300);
+    assert_int_equal(p.fit_side, 0);
+    assert_int_equal(p.most_side, 511);
+    open_well(KIMI,
+              "{\"media_proc_cfg\":{\"in_patch_limit\":500,\"merge_kernel_size\":2,"
+              "\"patch_limit_on_one_side\":60,\"fixed_output_tokens\":null,\"image_std\":[1,1,1]}}",
+              NULL, NULL, &p);
+    assert_int_equal(p.arithmetic, IMAGE_ARITHMETIC_TORCH);
+    assert_int_equal(p.patch, 14);
+    assert_int_equal(p.merge, 2);
+    assert_int_equal(p.max_patches, 500);
+    assert_int_equal(p.fit_side, 60);
+    assert_true(p.bias[0] == -0.5f);
+    open_well(KIMI, "{\"max_patches\":400,\"size\":{\"max_height\":50,\"max_width\":50}}", NULL,
+              NULL, &p);
+    assert_int_equal(p.max_patches, 400);
+    assert_int_equal(p.fit_side, 50);
+    open_well(KIMI, NULL, NULL, NULL, &p);
+    assert_int_equal(p.max_patches, 16384);
+    assert_int_equal(p.fit_side, 512);
+    assert_string_equal(p.tokens.marker, "<|media_pad|>");
 }
 
 struct refusal {
@@ -261,6 +295,30 @@ static void test_refusals_name_the_setting(void **state)
         expect_refused(&cases[i]);
 }
 
+static void test_refusals_of_kimi(void **state)
+{
+    (void)state;
+    static const struct refusal cases[] = {
+        {KIMI_VL, "{\"pad_input\":false}", NULL, "pad_input", RESULT_UNSUPPORTED},
+        {KIMI_VL, "{\"in_token_limit\":0}", NULL, "in_token_limit", RESULT_INVALID},
+        {KIMI_VL, "{\"patch_size\":16}", NULL, "patch_size", RESULT_INVALID},
+        {KIMI_VL, "{\"merge_kernel_size\":[2,3]}", NULL, "merge_kernel_size", RESULT_INVALID},
+        {KIMI_VL, "{\"merge_kernel_size\":[2]}", NULL, "merge_kernel_size", RESULT_INVALID},
+        {KIMI_VL, "{\"merge_kernel_size\":[2,2,2]}", NULL, "merge_kernel_size", RESULT_INVALID},
+        {KIMI_VL, "{\"merge_kernel_size\":\"2\"}", NULL, "merge_kernel_size", RESULT_INVALID},
+        {KIMI_VL, "{\"merge_kernel_size\":9}", NULL, "merge_kernel_size", RESULT_INVALID},
+        {KIMI, "{\"merge_size\":3}", NULL, "merge_size", RESULT_INVALID},
+        {KIMI, "{\"media_proc_cfg\":{\"merge_kernel_size\":4}}", NULL, "merge_kernel_size",
+         RESULT_INVALID},
+        {KIMI, "{\"media_proc_cfg\":{\"fixed_output_tokens\":64}}", NULL, "fixed_output_tokens",
+         RESULT_UNSUPPORTED},
+        {KIMI, "{\"size\":{\"max_height\":50,\"max_width\":40}}", NULL, "size", RESULT_INVALID},
+        {KIMI, "{\"resample\":1}", NULL, "resample", RESULT_UNSUPPORTED},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        expect_refused(&cases[i]);
+}
+
 static void run_drawn(const struct image_processor *p, uint32_t seed, uint8_t change,
                       uint8_t hash[IMAGE_HASH_BYTES])
 {
@@ -342,6 +400,11 @@ static void test_sides_beyond_the_positions_are_refused(void **state)
     expect_plan(&p, 24, 96, RESULT_INVALID, "becomes 12 x 48 patches");
     open_well(GEMMA4, NULL, NULL, NULL, &p);
     expect_plan(&p, 16000, 80, RESULT_OK, ""); /* 10,240 positions */
+    open_well(KIMI_VL, NULL, NULL, NULL, &p);
+    expect_plan(&p, 7140, 14, RESULT_OK, "");
+    expect_plan(&p, 7141, 14, RESULT_INVALID, "positions for 511");
+    open_well(KIMI, NULL, NULL, NULL, &p);
+    expect_plan(&p, 7141, 14, RESULT_OK, "");
 }
 
 int main(void)
@@ -350,6 +413,8 @@ int main(void)
         cmocka_unit_test(test_what_is_missing_is_the_default),
         cmocka_unit_test(test_which_file_counts),
         cmocka_unit_test(test_texts_of_tokens),
+        cmocka_unit_test(test_kimi),
+        cmocka_unit_test(test_refusals_of_kimi),
         cmocka_unit_test(test_refusals_name_the_setting),
         cmocka_unit_test(test_refusals_of_mosaics),
         cmocka_unit_test(test_refusals_of_grids_and_whole_images),

@@ -1,0 +1,49 @@
+/*
+ * Settings of an image processor from a checkpoint's JSON: an absent or null one has a default, one out of range
+ * fails with its name. image_processor_open.c says which files have which.
+ */
+#ifndef SHOAL_FRONTEND_IMAGE_IMAGE_SETTINGS_H
+#define SHOAL_FRONTEND_IMAGE_IMAGE_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "frontend/image/image_processor.h"
+#include "proto/json_value.h"
+#include "proto/limits.h"
+#include "proto/result.h"
+
+/* State of the reading; the first failure is kept. */
+struct image_settings {
+    const struct image_processor_files *files;
+    struct json_value image;  /* the image processor's settings */
+    struct json_value vision; /* config.json's vision_config */
+    struct error_text *error;
+    enum result result;
+};
+
+void image_settings_fail(struct image_settings *s, enum result result, const char *name,
+                         const char *words);
+/* A number from 1 to `most`; `fallback` if it is absent. */
+uint32_t image_settings_u32(struct image_settings *s, struct json_value object, const char *name,
+                            uint32_t most, uint32_t fallback);
+bool image_settings_bool(struct image_settings *s, const char *name, bool fallback);
+/* The same setting under the image processor's name and under vision_config's. */
+uint32_t image_settings_agreed(struct image_settings *s, const char *name, const char *vision_name,
+                               uint32_t most, uint32_t fallback);
+/* One number for all channels, or three. */
+void image_settings_channels(struct image_settings *s, const char *name, float out[IMAGE_CHANNELS]);
+/* byte * scale + bias for what Hugging Face computes as (byte * rescale - mean) / std. */
+void image_settings_normalization(struct image_settings *s, bool normalize, const float mean[3],
+                                  const float deviation[3], struct image_processor *p);
+void image_settings_filter(struct image_settings *s, enum image_filter fallback,
+                           struct image_processor *p);
+/* Fails if a step that is always done here is turned off. */
+void image_settings_steps(struct image_settings *s);
+void image_settings_text(struct image_settings *s, struct json_value object, const char *name,
+                         const char *fallback, char text[LIMIT_IMAGE_MARKER_BYTES]);
+/* A token's text in tokenizer_config.json, at one of three places. */
+void image_settings_token(struct image_settings *s, const char *name, const char *fallback,
+                          char text[LIMIT_IMAGE_MARKER_BYTES]);
+
+#endif
