@@ -409,7 +409,9 @@ static bool pending_keep(struct http_connection *connection, const char *bytes, 
     if (connection->pending_bytes + count > LIMIT_HTTP_PENDING_BYTES)
         return false;
     size_t before = connection->pending_bytes;
-    char *grown = must_alloc(before + count, 1);
+    char *grown = malloc(before + count);
+    if (!grown)
+        return false;
     if (before > 0)
         memcpy(grown, connection->pending, before);
     memcpy(grown + before, bytes, count);

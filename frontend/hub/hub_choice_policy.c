@@ -282,7 +282,7 @@ static enum result refuse(const struct hub_listing *listing, const char *quant,
     for (uint32_t i = 0; i < listing->count; i++) {
         const char *base = base_of(listing->files[i].name);
         size_t length = strlen(names);
-        if (is_model(listing->files[i].name) && length + strlen(base) + 3 < sizeof names)
+        if (is_model(listing->files[i].name) && length + strlen(base) + 2 < sizeof names)
             snprintf(names + length, sizeof names - length, "%s%s", length ? ", " : "", base);
     }
     if (names[0])

@@ -61,6 +61,24 @@ static void intersections_keep_every_common_byte(void **state)
     regex_store_fini(&store);
 }
 
+/* A derivative of a set, or one that is kept, costs one step. */
+static void a_step_of_a_derivative_has_a_price(void **state)
+{
+    (void)state;
+    struct regex_store store;
+    assert_true(regex_store_init(&store, (size_t)1 << 20, FUEL));
+    uint32_t byte = regex_byte(&store, 'a'), word = regex_concat(&store, byte, byte);
+    assert_int_equal(regex_derivative(&store, word, 'a'), byte);
+    store.fuel = 2;
+    assert_int_equal(regex_derivative(&store, byte, 'a'), REGEX_EMPTY);
+    assert_int_equal(store.fuel, 1);
+    assert_int_equal(regex_derivative(&store, word, 'a'), byte);
+    assert_int_equal(store.fuel, 0);
+    assert_int_equal(regex_derivative(&store, byte, 'a'), REGEX_FAILED);
+    assert_int_equal(store.failure, REGEX_OUT_OF_FUEL);
+    regex_store_fini(&store);
+}
+
 /* Every limit between that of the first tables and that of larger ones. */
 static void a_full_store_fails(void **state)
 {
@@ -93,6 +111,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_nodes_stay_different),
         cmocka_unit_test(intersections_keep_every_common_byte),
+        cmocka_unit_test(a_step_of_a_derivative_has_a_price),
         cmocka_unit_test(a_full_store_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,8 @@
 #include <string.h>
 
 #include "frontend/http/http_parser.h"
+#include "tests/support/no_memory.h"
+#include "tests/support/sanitized.h"
 
 #define MAX_HEAD 512u
 #define MAX_BODY 64u
@@ -443,6 +445,25 @@ static void a_request_starts_with_its_first_byte(void **state)
     http_parser_fini(&parser);
 }
 
+static void a_head_without_memory_is_refused(void **state)
+{
+    (void)state;
+    static char value[100000];
+    static const char begin[] = "GET / HTTP/1.1\r\nHost: h\r\nA: ";
+    struct http_parser parser = {0};
+    if (SANITIZED)
+        skip();
+    memset(value, 'v', sizeof value);
+    http_parser_begin(&parser, 2 * sizeof value, 0);
+    assert_int_equal(http_parser_feed(&parser, begin, sizeof begin - 1), sizeof begin - 1);
+    no_memory_begin(1 << 12);
+    (void)http_parser_feed(&parser, value, sizeof value);
+    no_memory_end();
+    assert_int_equal(parser.state, HTTP_PARSER_BAD);
+    assert_int_equal(parser.status, 503);
+    http_parser_fini(&parser);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -464,6 +485,7 @@ int main(void)
         cmocka_unit_test(methods_are_recognized),
         cmocka_unit_test(a_continue_is_expected_only_before_a_body),
         cmocka_unit_test(a_request_starts_with_its_first_byte),
+        cmocka_unit_test(a_head_without_memory_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,6 +107,29 @@ static void projectors_have_an_order(void **state)
     assert_false(hub_projector_comes_before("b-f16.gguf", "a-f16.gguf"));
 }
 
+/* Of names with the quantization the shorter, then the first by name. */
+static void the_plainer_name_is_taken(void **state)
+{
+    (void)state;
+    expect("m-UD-Q4_0.gguf m-Q4_0.gguf m-imat-Q4_0.gguf", "Q4_0", "m-Q4_0.gguf", "", "m-Q4_0.gguf");
+    expect("b-Q4_0.gguf a-Q4_0.gguf c-Q4_0.gguf", "Q4_0", "a-Q4_0.gguf", "", "a-Q4_0.gguf");
+    expect("aa-Q4_0.gguf b-Q4_0.gguf", "", "b-Q4_0.gguf", "", "b-Q4_0.gguf");
+}
+
+/* A refusal lists the names that fit in 159 bytes. */
+static void names_of_a_refusal_are_bounded(void **state)
+{
+    (void)state;
+    char files[256], words[256], name[160];
+    for (int extra = 0; extra < 2; extra++) {
+        memset(name, 'n', sizeof name);
+        name[159 - 2 - 2 * 5 - 1 + extra] = '\0';
+        snprintf(files, sizeof files, "a.gguf %s.gguf", name);
+        snprintf(words, sizeof words, extra ? "but a.gguf" : "but a.gguf, %s.gguf", name);
+        refuse(files, "Q4_0", RESULT_NOT_FOUND, words);
+    }
+}
+
 /* Two split files of the same length and number of parts. */
 static void parts_have_the_same_stem(void **state)
 {
@@ -164,6 +187,8 @@ int main(void)
         cmocka_unit_test(types_have_an_order),
         cmocka_unit_test(a_projector_comes_along),
         cmocka_unit_test(projectors_have_an_order),
+        cmocka_unit_test(the_plainer_name_is_taken),
+        cmocka_unit_test(names_of_a_refusal_are_bounded),
         cmocka_unit_test(parts_have_the_same_stem),
         cmocka_unit_test(a_folder_is_its_weights_and_settings),
         cmocka_unit_test(names_have_types),

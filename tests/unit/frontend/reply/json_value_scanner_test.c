@@ -238,8 +238,8 @@ static void small_mistakes_in_strings_are_mended(void **state)
         {"\"\\udc00\\udfff\"", "\"\\ufffd\\ufffd\""},
         {"\"\\ud83d\\ue000\"", "\"\\ufffd\\ue000\""},
         {"\"\\ud83d\\udbffx\"", "\"\\ufffd\\ufffdx\""},
-        {"\"\\u00@ \\u00` \\u00g \\u00G \\u00/ \\u00:\"",
-         "\"\\\\u00@ \\\\u00` \\\\u00g \\\\u00G \\\\u00/ \\\\u00:\""},
+        {"\"\\u000@ \\u000` \\u000g \\u000G \\u000/ \\u000:\"",
+         "\"\\\\u000@ \\\\u000` \\\\u000g \\\\u000G \\\\u000/ \\\\u000:\""},
         {"\"\\u09aF\"", "\"\\u09aF\""},
     };
     struct text_buffer out = {0};

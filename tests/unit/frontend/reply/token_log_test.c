@@ -265,6 +265,35 @@ static void a_cut_after_a_character_keeps_its_last_bytes(void **state)
     tokenizer_close(other);
 }
 
+/* A piece whose first byte is skipped and whose first character has three. */
+static void a_cut_after_skipped_bytes_keeps_whole_characters(void **state)
+{
+    (void)state;
+    static const char json[] =
+        "{\"version\":\"1.0\",\"added_tokens\":[],\"normalizer\":null,\"pre_tokenizer\":{\"type\":"
+        "\"Metaspace\",\"replacement\":\"\\u2581\",\"prepend_scheme\":\"always\",\"split\":true},"
+        "\"post_processor\":null,\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"\\u2581\","
+        "\"prepend_scheme\":\"always\",\"split\":true},\"model\":{\"type\":\"BPE\",\"dropout\":"
+        "null,"
+        "\"unk_token\":\"<unk>\",\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,"
+        "\"fuse_unk\":false,\"byte_fallback\":false,\"vocab\":{\"<unk>\":0,\"\\u2581\\u20aca\":1},"
+        "\"merges\":[]}}";
+    struct tokenizer *pieces = NULL;
+    struct token_log_entry entry;
+    struct error_text error = {""};
+    if (tokenizer_open_json(json, strlen(json), &pieces, &error) != RESULT_OK)
+        fail_msg("%s", error.text);
+    struct token_log *log = token_log_create(pieces);
+    token_log_push(log, (struct token_logprob){1, -1}, NULL, 0);
+    token_log_show(log, 3);
+    token_log_end(log, true);
+    assert_true(token_log_take(log, &entry));
+    assert_int_equal(entry.skipped_bytes, 1);
+    assert_int_equal(entry.shown_bytes, 3);
+    token_log_destroy(log);
+    tokenizer_close(pieces);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +303,7 @@ int main(void)
         cmocka_unit_test(a_prepended_space_is_skipped),
         cmocka_unit_test(skipped_bytes_are_not_written),
         cmocka_unit_test(a_cut_after_a_character_keeps_its_last_bytes),
+        cmocka_unit_test(a_cut_after_skipped_bytes_keeps_whole_characters),
     };
     return cmocka_run_group_tests(tests, open_tokenizer, close_tokenizer);
 }

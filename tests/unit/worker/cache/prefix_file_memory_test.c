@@ -7,18 +7,17 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "tests/support/no_memory.h"
 #include "tests/support/sanitized.h"
 #include "worker/cache/prefix_file.h"
 
-enum { MANY = 1 << 20, ROOM_BYTES = 16 << 20, BLOCK_BYTES = 64 };
+enum { MANY = 1 << 20, LARGE_BYTES = 1 << 20, BLOCK_BYTES = 64 };
 
 static const struct keyed_hash_key key = {{11, 12}};
 static const struct prefix_file_limits limits = {1 << 20, 60000};
@@ -38,22 +37,6 @@ static void *map_zeros(size_t bytes)
     return memory;
 }
 
-/* Limits the address space to what is used and ROOM_BYTES. */
-static struct rlimit limit_memory(void)
-{
-    struct rlimit before, limited;
-    unsigned long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    assert_non_null(file);
-    assert_int_equal(fscanf(file, "%lu", &pages), 1);
-    (void)fclose(file);
-    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
-    limited = before;
-    limited.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + ROOM_BYTES;
-    assert_int_equal(setrlimit(RLIMIT_AS, &limited), 0);
-    return before;
-}
-
 static void expect_no_memory(const struct prefix_file_pools *pools, struct kv_ledger *ledger,
                              const char *reason)
 {
@@ -61,11 +44,11 @@ static void expect_no_memory(const struct prefix_file_pools *pools, struct kv_le
     struct prefix_file_figures figures;
     struct error_text save_error = {""}, load_error = {""};
     int fd = memfd_create("file", MFD_CLOEXEC);
-    struct rlimit before = limit_memory();
+    no_memory_begin(LARGE_BYTES);
     enum result saved = prefix_file_save(fd, pools, ledger, &limits, &figures, &save_error);
     off_t written = lseek(fd, 0, SEEK_CUR);
     enum result loaded = prefix_file_load(fd, pools, &head, ledger, &figures, &load_error);
-    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    no_memory_end();
     assert_int_equal(saved, RESULT_OUT_OF_MEMORY);
     assert_int_equal(loaded, RESULT_OUT_OF_MEMORY);
     assert_int_equal(written, 0);
@@ -123,7 +106,7 @@ static void a_block_of_a_device_needs_a_buffer(void **state)
     struct prefix_file_pools pools = {.copy = copy_nothing};
     for (uint32_t store = 0; store < PREFIX_FILE_STORES; store++) { /* the largest counts */
         memset(pools.block_bytes, 0, sizeof pools.block_bytes);
-        pools.block_bytes[store] = 2 * (uint64_t)ROOM_BYTES;
+        pools.block_bytes[store] = 2 * (uint64_t)LARGE_BYTES;
         expect_no_memory(&pools, ledger, "no memory for a block");
     }
     kv_ledger_destroy(ledger);
@@ -136,7 +119,7 @@ int main(void)
         cmocka_unit_test(many_images_need_an_index),
         cmocka_unit_test(a_block_of_a_device_needs_a_buffer),
     };
-    if (SANITIZED) /* these reserve more address space than any limit */
+    if (SANITIZED)
         return 0;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
