@@ -8,10 +8,11 @@
 
 #include "frontend/image/image_decoder.h"
 #include "frontend/image/video_codec.h"
+#include "frontend/image/video_container.h"
 #include "proto/limits.h"
 #include "proto/must.h"
 
-#define UNKNOWN_KIND "this is no video that is supported: GIF, WebP, or a list of frames"
+#define UNKNOWN_KIND "this is no video that is supported: MP4, MOV, WebM, Matroska, GIF, WebP"
 
 /* --- frames ----------------------------------------------------------------------------------- */
 
@@ -92,6 +93,7 @@ static const struct {
     [VIDEO_STILL] = {still_probe, still_run},
     [VIDEO_GIF] = {gif_animation_probe, gif_animation_run},
     [VIDEO_WEBP] = {webp_animation_probe, webp_animation_run},
+    [VIDEO_CONTAINER] = {video_container_probe, video_container_run},
 };
 
 static enum video_kind find_kind(const uint8_t *bytes, size_t byte_count)
@@ -106,6 +108,11 @@ static enum video_kind find_kind(const uint8_t *bytes, size_t byte_count)
         {VIDEO_STILL, 0, "\x89PNG\r\n\x1a\n", 8},
         {VIDEO_GIF, 0, "GIF8", 4},
         {VIDEO_WEBP, 8, "WEBP", 4},
+        {VIDEO_CONTAINER, 4, "ftyp", 4},
+        {VIDEO_CONTAINER, 4, "moov", 4},
+        {VIDEO_CONTAINER, 4, "mdat", 4},
+        {VIDEO_CONTAINER, 4, "wide", 4},
+        {VIDEO_CONTAINER, 0, "\x1a\x45\xdf\xa3", 4},
     };
     for (size_t i = 0; byte_count >= 12 && i < sizeof magics / sizeof magics[0]; i++) {
         if (memcmp(bytes + magics[i].at, magics[i].magic, magics[i].magic_bytes) == 0)

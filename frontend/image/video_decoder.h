@@ -1,5 +1,6 @@
 /*
- * Decodes frames of a video's file: animated GIF and WebP, or a JPEG or PNG as a video of one frame.
+ * Decodes frames of a video's file: animated GIF and WebP, films (video_container.h), or a JPEG or PNG
+ * as a video of one frame.
  * The first bytes decide the kind. Runs in the media process.
  *
  * Frames are those of PIL, converted to RGB with alpha over white. Times are sums of the frames'

@@ -14,6 +14,7 @@ enum video_kind {
     VIDEO_STILL, /* a JPEG or PNG: one frame */
     VIDEO_GIF,
     VIDEO_WEBP,
+    VIDEO_CONTAINER, /* MP4, MOV, WebM, Matroska (video_container.h) */
     VIDEO_KINDS
 };
 

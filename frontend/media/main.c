@@ -1,5 +1,5 @@
 /*
- * The program `shoal-media`: decodes images for `shoal`, which starts it with a socket and a shared
+ * The programs `shoal-media` and `shoal-video`: decode images and videos for `shoal`, which starts it with a socket and a shared
  * area as descriptors and its own process id as argument. It has one thread, and no secrets: its environment and its
  * descriptors are chosen by the frontend (media_child.c). With a number of seconds and a command after the process id it
  * becomes that command, confined, to read a PDF file (document_child.c).
@@ -7,6 +7,7 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "frontend/document/document_exec.h"
 #include "frontend/media/media_record.h"
@@ -38,6 +39,9 @@ int main(int argc, char *argv[])
         return 1;
     if (argc > 2)
         return document_exec((unsigned)cpu_seconds, argv + 3);
+    /* Dates in a film are converted by the C library, which would read the zone's file then. */
+    (void)setenv("TZ", "UTC0", 1);
+    tzset();
     (void)mallopt(M_MMAP_THRESHOLD, KEPT_HEAP_BYTES / 2);
     (void)mallopt(M_TRIM_THRESHOLD, KEPT_HEAP_BYTES);
     struct media_service service;

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "frontend/base/cancel_flag.h"
 #include "frontend/base/program_spawn.h"
@@ -24,6 +25,7 @@
 
 struct media_slot {
     struct media_child child;
+    bool of_videos; /* its program is shoal-video */
     bool busy;
     bool was_open;        /* the next process replaces one that was lost */
     int64_t total_cpu_us; /* of the child, when it was last given back */
@@ -33,6 +35,7 @@ struct media_pool {
     pthread_mutex_t mutex;
     pthread_cond_t given;
     char path[PROGRAM_PATH_BYTES];
+    char video_path[PROGRAM_PATH_BYTES]; /* "": shoal-media answers for videos too */
     struct image_reader reader;
     struct media_figures figures; /* without `processes` and `cpu_s` */
     uint32_t slot_count;
@@ -42,23 +45,25 @@ struct media_pool {
 /* --- processes -------------------------------------------------------------------------------- */
 
 /* An idle slot, one with a process first; NULL: all are busy. */
-static struct media_slot *slot_find(struct media_pool *pool)
+static struct media_slot *slot_find(struct media_pool *pool, bool of_videos)
 {
     struct media_slot *found = NULL;
     for (uint32_t i = 0; i < pool->slot_count; i++) {
         struct media_slot *slot = &pool->slots[i];
-        if (!slot->busy && (!found || (slot->child.pid != 0 && found->child.pid == 0)))
+        if (!slot->busy && slot->of_videos == of_videos &&
+            (!found || (slot->child.pid != 0 && found->child.pid == 0)))
             found = slot;
     }
     return found;
 }
 
 /* NULL: cancelled while all were busy. */
-static struct media_slot *slot_take(struct media_pool *pool, const atomic_bool *cancelled)
+static struct media_slot *slot_take(struct media_pool *pool, bool of_videos,
+                                    const atomic_bool *cancelled)
 {
     struct media_slot *slot;
     must(pthread_mutex_lock(&pool->mutex) == 0);
-    while (!(slot = slot_find(pool)) && !cancel_flag_is_set(cancelled)) {
+    while (!(slot = slot_find(pool, of_videos)) && !cancel_flag_is_set(cancelled)) {
         struct timespec until;
         must(clock_gettime(CLOCK_MONOTONIC, &until) == 0); /* pool->given waits by it */
         until.tv_nsec += LOOK_MS * 1000000;
@@ -79,7 +84,7 @@ static void slot_give(struct media_pool *pool, struct media_slot *slot, uint64_t
     slot->total_cpu_us = slot->child.total_cpu_us;
     if (counter)
         ++*counter;
-    must(pthread_cond_signal(&pool->given) == 0);
+    must(pthread_cond_broadcast(&pool->given) == 0); /* of either kind */
     must(pthread_mutex_unlock(&pool->mutex) == 0);
 }
 
@@ -94,7 +99,8 @@ static enum result slot_open(struct media_pool *pool, struct media_slot *slot,
     }
     if (slot->child.pid != 0)
         return RESULT_OK;
-    enum result result = media_child_open(&slot->child, pool->path, error);
+    enum result result =
+        media_child_open(&slot->child, slot->of_videos ? pool->video_path : pool->path, error);
     if (result == RESULT_OK && slot->was_open) {
         must(pthread_mutex_lock(&pool->mutex) == 0);
         pool->figures.restarts++;
@@ -184,10 +190,12 @@ static enum result ask(struct media_pool *pool, const struct media_question *que
 {
     struct attempt attempt = {.outcome = MEDIA_ANSWERED};
     enum result result = RESULT_PEER_GONE;
+    bool of_videos = pool->video_path[0] && (question->action == MEDIA_VIDEO_PROBE ||
+                                             question->action == MEDIA_VIDEO_DECODE);
     for (uint32_t i = 0; i < LIMIT_MEDIA_ATTEMPTS; i++) {
         struct media_slot *slot = cancel_flag_is_set(question->input->cancelled)
                                       ? NULL
-                                      : slot_take(pool, question->input->cancelled);
+                                      : slot_take(pool, of_videos, question->input->cancelled);
         if (!slot)
             return error_set(error, RESULT_CANCELLED, "the request was cancelled");
         attempt_run(pool, slot, question, reply, pixels, &attempt);
@@ -268,18 +276,31 @@ const struct image_reader *media_pool_reader(const struct media_pool *pool)
 
 /* --- life ------------------------------------------------------------------------------------- */
 
+/* The program for videos is there if the build had FFmpeg's libraries. */
+static void find_video_program(struct media_pool *pool)
+{
+    struct error_text error;
+    if (program_path("shoal-video", pool->video_path, &error) != RESULT_OK ||
+        access(pool->video_path, X_OK) != 0)
+        pool->video_path[0] = '\0';
+}
+
 struct media_pool *media_pool_create(uint32_t processes)
 {
     struct error_text error;
     must(processes >= 1 && processes <= LIMIT_MEDIA_PROCESSES);
-    struct media_pool *pool = must_alloc(1, sizeof *pool + processes * sizeof pool->slots[0]);
+    struct media_pool *pool =
+        must_alloc(1, sizeof *pool + (size_t)2 * processes * sizeof pool->slots[0]);
     must(pthread_mutex_init(&pool->mutex, NULL) == 0);
     pthread_condattr_t monotonic;
     must(pthread_condattr_init(&monotonic) == 0);
     must(pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0);
     must(pthread_cond_init(&pool->given, &monotonic) == 0);
     pthread_condattr_destroy(&monotonic);
-    pool->slot_count = processes;
+    pool->slot_count = 2 * processes;
+    for (uint32_t i = processes; i < pool->slot_count; i++)
+        pool->slots[i].of_videos = true;
+    find_video_program(pool);
     pool->reader =
         (struct image_reader){pool, pool_probe, pool_decode, pool_probe_video, pool_decode_video};
     if (program_path("shoal-media", pool->path, &error) != RESULT_OK)
@@ -323,7 +344,7 @@ static void sandbox_log(uint32_t sandbox)
 void media_pool_start(struct media_pool *pool)
 {
     struct error_text error;
-    struct media_slot *slot = slot_take(pool, NULL);
+    struct media_slot *slot = slot_take(pool, false, NULL);
     if (slot_open(pool, slot, &error) == RESULT_OK &&
         media_child_greet(&slot->child, &error) == MEDIA_ANSWERED)
         sandbox_log(slot->child.sandbox);

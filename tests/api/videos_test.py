@@ -3,12 +3,15 @@
 
 import base64
 import json
+import random
 import struct
+import time
 
+import numpy as np
 import pytest
 
 import video_clips
-from shoal_server import ROOT, ShoalServer
+from shoal_server import BUILD, ROOT, ShoalServer
 from vision_folder import FILM, QWEN, data_uri, make_folder, png, png_of_frame, text_part
 
 GOLDEN = ROOT / "tests/golden/videos"
@@ -250,3 +253,80 @@ def test_a_model_without_videos_says_so(tmp_path):
         server.wait_ready()
         refused(server, {"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}}, "this model takes no videos")
         assert "videos are refused for this model: its tokenizer has no <|video_pad|>" in server.log_text()
+
+
+# --- films ----------------------------------------------------------------------------------------
+
+FILM_DIFFERENCE = 0.03  # libswscale's versions round colours differently; another frame makes ten times as much
+HAS_FILMS = (BUILD / "shoal-video").exists()
+
+
+def film_part(name, **more):
+    file = (GOLDEN / "films" / name).read_bytes()
+    return {"type": "video_url", "video_url": {"url": "data:video/mp4;base64," + base64.b64encode(file).decode(), **more}}
+
+
+@pytest.mark.skipif(not HAS_FILMS, reason="built without FFmpeg's libraries")
+@pytest.mark.parametrize("name", ["h264.mp4", "h264.mkv", "hevc.mp4", "vp8.webm", "vp9.webm", "av1.mp4"])
+def test_films(server, name):
+    """As the list of the frames that PyAV decodes, at the rate at which they are sampled."""
+    expected = ANSWERS["qwen2_5_vl"]["8"]["file"]
+    times = 4 if name in ("hevc.mp4", "av1.mp4") else 2
+    frames = np.fromfile(GOLDEN / "films" / f"{name}.rgb", np.uint8).reshape(len(expected["frames"]), 16 * times, 24 * times, 3)
+    rate = len(frames) / 61 * 20
+    listed = ask(server, {"type": "video", "video": [data_uri(png_of_frame(frame)) for frame in frames], "fps": rate})
+    film = ask(server, film_part(name))
+    assert film.status == 200 and film.json["prompt_token_ids"] == listed.json["prompt_token_ids"], film.body
+    assert {entry["token"] for entry in top(film)} == {entry["token"] for entry in top(listed)}
+    assert max(abs(a["logprob"] - b["logprob"]) for a, b in zip(top(film), top(listed))) < FILM_DIFFERENCE
+    other = ask(server, {"type": "video", "video": [data_uri(png_of_frame(frame)) for frame in frames[::-1]], "fps": rate})
+    assert max(abs(a["logprob"] - b["logprob"]) for a, b in zip(top(film), top(other))) > FILM_DIFFERENCE
+
+
+@pytest.mark.skipif(not HAS_FILMS, reason="built without FFmpeg's libraries")
+def test_films_are_turned_upright(server):
+    """By the display matrix of the track, a quarter clockwise."""
+    file = (GOLDEN / "films/h264.mp4").read_bytes()
+    one, plain = struct.pack(">i", 1 << 16), struct.pack(">9i", 1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30)
+    at = file.index(plain, file.index(b"tkhd"))
+    turned = bytes(4) + one + bytes(4) + struct.pack(">i", -1 << 16) + bytes(16) + plain[32:]
+    shown = ANSWERS["qwen2_5_vl"]["8"]["file"]["frames"]
+    frames = np.fromfile(GOLDEN / "films/h264.mp4.rgb", np.uint8).reshape(len(shown), 32, 48, 3)
+    upright = [data_uri(png_of_frame(np.ascontiguousarray(np.rot90(frame, -1)))) for frame in frames]
+    film = ask(server, file_part(file[:at] + turned + file[at + 36:]))
+    listed = ask(server, {"type": "video", "video": upright, "fps": len(frames) / 61 * 20})
+    assert film.status == 200 and film.json["prompt_token_ids"] == listed.json["prompt_token_ids"], film.body
+    assert max(abs(a["logprob"] - b["logprob"]) for a, b in zip(top(film), top(listed))) < FILM_DIFFERENCE
+
+
+def webm_of(frames):
+    """The tracks of a WebM, then so many blocks of one byte."""
+    file = (GOLDEN / "films/vp8.webm").read_bytes()
+    segment, cluster = file.index(bytes.fromhex("18538067")), file.index(bytes.fromhex("1f43b675"))
+    unknown = bytes.fromhex("01ffffffffffffff")
+    head = file[:segment + 4] + unknown + file[segment + 12:cluster]
+    blocks = b"".join(bytes.fromhex("a38581") + struct.pack(">h", i % 30000) + b"\x80\x00" for i in range(frames))
+    return head + bytes.fromhex("1f43b675") + unknown + bytes.fromhex("e78100") + blocks
+
+
+@pytest.mark.skipif(not HAS_FILMS, reason="built without FFmpeg's libraries")
+def test_films_that_are_refused(server):
+    mp4, webm = ((GOLDEN / "films" / name).read_bytes() for name in ("h264.mp4", "vp9.webm"))
+    refused(server, file_part(b"\0\0\0\x20ftypisom" + bytes(100)), "broken video", "invalid_image")
+    refused(server, file_part(b"\x1a\x45\xdf\xa3" + bytes(100)), "broken video", "invalid_image")
+    refused(server, file_part(webm_of(140_000)), "131073 frames", "invalid_image")
+    size, count = mp4.rindex(b"avc1") + 28, mp4.rindex(b"stsz") + 12  # headers that lie: the stream itself says 48 x 32
+    lying = ask(server, file_part(mp4[:size] + struct.pack(">HH", 30000, 30000) + mp4[size + 4:]))
+    assert lying.status == 200 and top(lying) == top(ask(server, film_part("h264.mp4"))), lying.body
+    refused(server, file_part(mp4[:count] + struct.pack(">I", 1 << 30) + mp4[count + 4:]), "", "invalid_image")
+    for file, text in ((mp4, "h264.mp4"), (webm, "vp9.webm")):
+        drawn = random.Random(text)
+        for _ in range(30):
+            changed = bytearray(file[:drawn.choice([len(file), drawn.randrange(40, len(file))])])
+            for _ in range(drawn.choice([0, 1, 8])):
+                changed[drawn.randrange(len(changed))] = drawn.randrange(256)
+            begin = time.monotonic()
+            reply = ask(server, file_part(bytes(changed)))
+            assert reply.status in (200, 400), reply.body
+            assert time.monotonic() - begin < 20
+    assert ask(server, film_part("h264.mp4")).status == 200
