@@ -79,6 +79,7 @@ struct serve_command {
     struct route_context routes;
     int64_t exit_at_ms;
     bool draining;
+    bool told_to_end; /* by a signal */
     bool talks;
     struct chat_command *chat; /* NULL: !talks */
     int status;
@@ -411,10 +412,13 @@ static void on_signal(int signal_number, short what, void *context)
     if (signal_number == SIGINT && command->chat && !command->draining &&
         chat_command_interrupt(command->chat))
         return;
-    if (command->draining)
+    /* A drain for a successor is no answer to a signal: the requests keep their time. */
+    if (command->draining && (command->told_to_end || command->leave_at_ms == 0))
         _exit(128 + signal_number);
+    command->told_to_end = true;
     log_info("signal %d: draining; a second one ends at once", signal_number);
-    drain_begin(command);
+    if (!command->draining)
+        drain_begin(command);
 }
 
 /* --- start ----------------------------------------------------------------------------------- */

@@ -177,6 +177,22 @@ def test_the_service_manager_learns_the_new_process(tmp_path, programs, start_se
     manager.socket.close()
 
 
+def test_a_stop_of_both_leaves_the_old_one_its_time(programs, start_server, ends):
+    """SIGTERM for all processes of a service, while the server before drains: its stream ends well; a second signal would end it at once."""
+    server = start_server(*SMALL, model=FORMS / "llama-f16.gguf", programs=programs)
+    stream = server.open_stream("Count.", max_tokens=400, ignore_eos=True)
+    stream.wait_token()
+    worker = server.worker_pid()
+    os.kill(worker, signal.SIGSTOP)
+    new = succeed(server, server.process.pid, ends)
+    for pid in (server.process.pid, new):
+        os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: server.log_text().count("signal 15: draining") == 2, "both to know")
+    os.kill(worker, signal.SIGCONT)
+    assert stream.text()[1] == "length"
+    assert server.wait_exit() == 0
+
+
 # --- with --state-dir ------------------------------------------------------------------------------------------------
 
 
