@@ -2,8 +2,8 @@
 import { button, element, find, save } from "./elements.js";
 import { ServerError, streamChat } from "./server.js";
 import { loadConversations, removeConversation, storeConversation } from "./storage.js";
-import { addMessage, branch, importConversation, makeConversation, requestMessages, showBranch } from "./conversation.js";
-import { requestFields, systemPrompt } from "./settings.js";
+import { addMessage, answersBeside, branch, importConversation, makeConversation, makeId, requestMessages, showBranch } from "./conversation.js";
+import { answeringModels, requestFields, systemPrompt } from "./settings.js";
 import { makeMessageView } from "./message.js";
 import { showCode } from "./request_code.js";
 
@@ -37,8 +37,15 @@ function showList() {
 
 function showMessages() {
     const actions = { show, edit, retry };
-    views = new Map(branch(current).map((message) => [message.id, makeMessageView(current, message, actions)]));
-    find("messages").replaceChildren(...[...views.values()].map((view) => view.element));
+    views = new Map();
+    const rows = branch(current).map((message) => {
+        const beside = answersBeside(current, message).map((one) => {
+            views.set(one.id, makeMessageView(current, one, actions));
+            return views.get(one.id).element;
+        });
+        return beside.length > 1 ? element("div", { class: "beside" }, ...beside) : beside[0];
+    });
+    find("messages").replaceChildren(...rows);
     find("messages").scrollTop = find("messages").scrollHeight;
 }
 
@@ -74,7 +81,7 @@ function edit(message) {
 
 function retry(message) {
     if (!running)
-        answer(message.parent);
+        answer(message.parent, message.model ? [message.model] : answeringModels());
 }
 
 function showAttached() {
@@ -136,8 +143,8 @@ function setRunning(controller) {
     find("send").disabled = Boolean(controller);
 }
 
-// Streams an answer to the branch that ends with the message `parent`.
-async function answer(parent) {
+// Streams an answer of each model to the branch that ends with the message `parent`; the first one's is shown as the branch.
+async function answer(parent, models) {
     const conversation = current;
     let body;
     try {
@@ -146,11 +153,19 @@ async function answer(parent) {
         say(failure.message);
         return;
     }
-    const message = addMessage(conversation, parent, { role: "assistant", streaming: true });
+    const group = models.length > 1 ? makeId() : "";
+    const messages = models.map((model) => addMessage(conversation, parent, { role: "assistant", model, group, streaming: true }));
+    conversation.leaf = messages[0].id;
     const controller = new AbortController();
-    const times = { start: performance.now() };
     setRunning(controller);
     showMessages();
+    await Promise.all(messages.map((message) => stream(message, { ...body, model: message.model }, controller)));
+    setRunning(null);
+    finish(conversation);
+}
+
+async function stream(message, body, controller) {
+    const times = { start: performance.now() };
     let timer = null;
     const update = () => {
         timer = null;
@@ -172,10 +187,11 @@ async function answer(parent) {
             find("key-dialog").showModal();
     }
     clearTimeout(timer);
-    finish(conversation, message, times);
+    measure(message, times);
+    update();
 }
 
-function finish(conversation, message, times) {
+function measure(message, times) {
     delete message.streaming;
     const seconds = (performance.now() - (times.first ?? times.start)) / 1000;
     const figures = { ...message.figures };
@@ -184,7 +200,9 @@ function finish(conversation, message, times) {
     if (figures.completion_tokens > 1 && seconds > 0.05) // shorter times are those of one network packet
         figures.rate = (figures.completion_tokens - 1) / seconds;
     message.figures = figures;
-    setRunning(null);
+}
+
+function finish(conversation) {
     if (!conversations.includes(conversation))
         conversations.unshift(conversation);
     if (conversation === current) {
@@ -206,7 +224,7 @@ function submit(event) {
     attached = [];
     find("prompt").value = "";
     showAttached();
-    answer(message.id);
+    answer(message.id, answeringModels());
 }
 
 async function importFile(file) {

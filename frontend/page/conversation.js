@@ -1,10 +1,11 @@
 // A conversation is a tree of messages: an edited question or a repeated answer is a sibling of the first one. `leaf` is
 // the last message of the branch that is shown.
 //
-// {id, title, changed, system, leaf, messages: {id: {id, parent, role, text, images, reasoning, tools, tokens, figures, error}}}
+// {id, title, changed, system, leaf, messages: {id: {id, parent, role, text, images, reasoning, tools, tokens, figures, error,
+//  model, group: of the answers of several models to one question, which are shown side by side}}}
 
 // crypto.randomUUID() exists on secure origins only.
-function makeId() {
+export function makeId() {
     return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
@@ -34,6 +35,11 @@ export function branch(conversation, leaf = conversation.leaf) {
 // The messages with the same parent, in the order in which they were made.
 export function siblings(conversation, message) {
     return Object.values(conversation.messages).filter((other) => other.parent === message.parent);
+}
+
+// The answers that are shown beside this one, itself included.
+export function answersBeside(conversation, message) {
+    return message.group ? siblings(conversation, message).filter((other) => other.group === message.group) : [message];
 }
 
 // Shows the branch through `message`: its last descendants.
@@ -81,6 +87,8 @@ export function importConversation(text) {
             role: message.role,
             text: string(message.text),
             reasoning: string(message.reasoning),
+            model: string(message.model),
+            group: string(message.group),
             images: images.filter((url) => typeof url === "string" && /^data:image\/[a-z+.-]+;base64,/.test(url)),
         };
     }

@@ -1,7 +1,7 @@
 // One message as a DOM element, and its updates while it streams.
 import { button, copy, element } from "./elements.js";
 import { renderMarkdown } from "./markdown.js";
-import { siblings } from "./conversation.js";
+import { branch, siblings } from "./conversation.js";
 
 const HEAT_CLASSES = 5; // heat-0 (certain) to heat-4 in page.css
 
@@ -36,6 +36,7 @@ function figuresText(figures) {
 
 // {element, update(): shows what the message has now}
 export function makeMessageView(conversation, message, actions) {
+    const model = element("p", { class: "model", hidden: !message.model }, message.model ?? "");
     const reasoning = element("details", { class: "reasoning", hidden: true }, element("summary", {}, "Reasoning"), element("div"));
     const text = element("div", { class: "text" });
     const tools = element("div", { class: "tools" });
@@ -45,7 +46,7 @@ export function makeMessageView(conversation, message, actions) {
     const images = element("div", { class: "images" });
     const bar = element("div", { class: "row actions" });
     const view = element("article", { class: message.role, "aria-label": message.role === "user" ? "You" : "Model" },
-        images, reasoning, text, tools, heat, failure, figures, bar);
+        model, images, reasoning, text, tools, heat, failure, figures, bar);
 
     function update() {
         const shownText = message.tokens?.length > 0 && !message.streaming ? "" : message.text;
@@ -79,6 +80,8 @@ export function makeMessageView(conversation, message, actions) {
             bar.append(button("Edit", () => actions.edit(message)));
         else
             bar.append(button("Retry", () => actions.retry(message)));
+        if (message.group && !branch(conversation).includes(message))
+            bar.append(button("Continue with this", () => actions.show(message), { "aria-label": `Continue with this answer, of ${message.model}` }));
     }
 
     update();

@@ -7,6 +7,7 @@ const KEY = "shoal-settings";
 // name: of the body's field; kind: how it is entered and sent
 const FIELDS = [
     { name: "model", label: "Model", kind: "model" },
+    { name: "compare", label: "Compare with (several models side by side)", kind: "models" },
     { name: "system", label: "System prompt", kind: "text" },
     { name: "max_tokens", label: "Maximum tokens", kind: "number", step: 1, min: 1 },
     { name: "temperature", label: "Temperature", kind: "number", step: 0.05, min: 0 },
@@ -35,7 +36,7 @@ function load() {
 const values = load();
 
 function set(name, value) {
-    if (value === "" || value === false)
+    if (value === "" || value === false || value.length === 0)
         delete values[name];
     else
         values[name] = value;
@@ -58,6 +59,9 @@ function makeInput(field) {
     }
     if (field.kind === "number")
         return element("input", { id, type: "number", value, step: field.step, min: field.min, max: field.max, onchange });
+    if (field.kind === "models")
+        return element("select", { id, multiple: true, size: 3, onchange: (event) =>
+            set(field.name, [...event.target.selectedOptions].map((option) => option.value)) });
     const select = element("select", { id, onchange });
     for (const [key, label] of Object.entries(field.choices ?? {}))
         select.append(element("option", { value: key }, label));
@@ -75,6 +79,18 @@ export function showModels(names) {
     const select = find("setting-model");
     select.replaceChildren(...names.map((name) => element("option", { value: name }, name)));
     select.value = names.includes(values.model) ? values.model : (names[0] ?? "");
+    const compare = find("setting-compare");
+    compare.replaceChildren(...names.map((name) => element("option", { value: name }, name)));
+    for (const option of compare.options)
+        option.selected = Array.isArray(values.compare) && values.compare.includes(option.value);
+    compare.hidden = compare.previousElementSibling.hidden = names.length < 2;
+}
+
+// The models that answer a question: the chosen one, and those to compare it with.
+export function answeringModels() {
+    const chosen = find("setting-model").value;
+    const others = [...find("setting-compare").selectedOptions].map((option) => option.value);
+    return [chosen, ...others.filter((name) => name !== chosen)];
 }
 
 export function systemPrompt() {
@@ -86,7 +102,7 @@ export function requestFields() {
     const body = { model: find("setting-model").value };
     for (const field of FIELDS) {
         const value = values[field.name];
-        if (value === undefined || ["model", "system"].includes(field.name))
+        if (value === undefined || ["model", "compare", "system"].includes(field.name))
             continue;
         if (field.kind === "number")
             body[field.name] = Number(value);

@@ -89,6 +89,26 @@ const scenarios = {
     const code = await text("#code");
     return { answer, again, image, code, accessibility };
   },
+  async compare() {
+    await open();
+    await page.select("#setting-compare", ...argument.split(","));
+    await set("temperature", "0");
+    await set("max_tokens", "12");
+    await send("Hello");
+    await page.waitForFunction(() => document.getElementById("stop").disabled && document.querySelectorAll(".beside article .figures").length === 2 &&
+      [...document.querySelectorAll(".beside article .figures")].every((one) => one.textContent));
+    const answers = await page.$$eval(".beside article", (all) => all.map((one) => [one.querySelector(".model").textContent, one.querySelector(".text").textContent.trim()]));
+    const tops = await page.$$eval(".beside article", (all) => all.map((one) => one.getBoundingClientRect().top));
+    const accessibility = await violations();
+    await page.click(".beside article:nth-child(2) .actions button:last-child"); // Continue with this
+    await page.waitForFunction(() => document.querySelector(".beside article:nth-child(1)").textContent.includes("Continue with this"));
+    const chosen = await page.$$eval(".beside article", (all) => all.filter((one) => !one.textContent.includes("Continue with this"))
+      .map((one) => one.querySelector(".model").textContent));
+    await page.reload();
+    await page.waitForSelector(".beside article:nth-child(2)");
+    await page.click("#show-code");
+    return { answers, tops, accessibility, chosen, code: await text("#code") };
+  },
   async stop() {
     await open();
     await set("max_tokens", "4000");

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import random
 import re
 import select
 import shutil
@@ -12,6 +13,7 @@ import urllib.request
 
 import pytest
 
+from reload_test import make_weights
 from scripted_server import ScriptedServer
 from shoal_server import PATIENCE_S, ROOT
 
@@ -117,6 +119,11 @@ def test_status_streams_are_limited_and_end_with_the_server(start_server):
 in_browser = [pytest.mark.long, pytest.mark.skipif(not CHROMIUM, reason="no chromium on this system")]
 
 
+def words_of(text):
+    """Letters and digits only: markdown takes away and adds other characters."""
+    return re.sub(r"[^A-Za-z0-9]", "", text)
+
+
 class Browser:
     """A scenario of page_browser.mjs in progress."""
 
@@ -159,6 +166,20 @@ class TestInBrowser:
         assert said["image"] and said["accessibility"] == []
         assert "openai.OpenAI" in said["code"] and server.url in said["code"]
         server.wait_idle()
+
+    def test_two_models_answer_side_by_side(self, tmp_path, start_server):
+        """Each question goes to both; the conversation continues with the answer that is chosen."""
+        for name in ("one", "two"):
+            make_weights(random.Random(name), tmp_path / f"{name}.gguf")
+        server = start_server("--models-dir", str(tmp_path), "--context", "512", "--kv-cache-bytes", "32M")
+        said = Browser("compare", server, "two").result()
+        expected = {name: server.chat("Hello", model=name, temperature=0, max_tokens=12).json["choices"][0]["message"]["content"] for name in ("one", "two")}
+        assert [name for name, _ in said["answers"]] == ["one", "two"] and said["tops"][0] == said["tops"][1]
+        assert expected["one"] != expected["two"]
+        for name, text in said["answers"]:
+            assert words_of(text) == words_of(expected[name])
+        assert said["accessibility"] == []
+        assert said["chosen"] == ["two"] and "assistant" in said["code"]
 
     def test_stop_ends_an_answer(self, start_server):
         server = start_server()
