@@ -1,5 +1,5 @@
 /*
- * Memory that has run out, for the tests of what follows. Not under sanitizers, which reserve more
+ * Makes allocations fail, for tests of how a module handles that. Not under sanitizers, which reserve more
  * address space than any limit (sanitized.h).
  */
 #ifndef SHOAL_TESTS_SUPPORT_NO_MEMORY_H

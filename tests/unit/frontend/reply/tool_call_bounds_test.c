@@ -98,26 +98,6 @@ static void long_names_are_no_names(void **state)
     }
 }
 
-/* The call was announced before its key: it ends, and its text is content. */
-static void long_keys_break_the_call(void **state)
-{
-    (void)state;
-    for (unsigned extra = 0; extra < 2; extra++) {
-        struct text_buffer text = {0};
-        text_buffer_append_text(&text, "<tool_call><function=f><parameter=");
-        for (unsigned i = 0; i < LIMIT_TOOL_NAME_BYTES + extra; i++)
-            text_buffer_append(&text, "k", 1);
-        text_buffer_append_text(&text, ">v</parameter></function></tool_call>");
-        parse("qwen3_coder", &text);
-        assert_int_equal(heard.call_count, 1);
-        assert_true(heard.calls[0].ended);
-        assert_int_equal(heard.calls[0].arguments.length,
-                         extra ? strlen("{}") : LIMIT_TOOL_NAME_BYTES + strlen("{\"\":\"v\"}"));
-        assert_string_equal(heard_text(&heard.content), extra ? text.bytes : "");
-        text_buffer_fini(&text);
-    }
-}
-
 /* Texts that make parsers look back: 64 kB of each, for every format. */
 static void long_answers_take_linear_time(void **state)
 {
@@ -160,7 +140,6 @@ int main(void)
         cmocka_unit_test(calls_beyond_the_bound_are_text),
         cmocka_unit_test(calls_beyond_their_size_are_text),
         cmocka_unit_test(long_names_are_no_names),
-        cmocka_unit_test(long_keys_break_the_call),
         cmocka_unit_test(long_answers_take_linear_time),
     };
     return cmocka_run_group_tests(tests, NULL, forget);

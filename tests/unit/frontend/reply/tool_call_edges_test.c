@@ -15,6 +15,7 @@
 
 #include "frontend/reply/harmony_parser.h"
 #include "frontend/reply/tool_call_parser.h"
+#include "proto/limits.h"
 #include "tests/support/heard_reply.h"
 
 #define HERMES_CALL "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>"
@@ -147,6 +148,26 @@ static void values_without_quotes_are_strings(void **state)
     }
 }
 
+/* The call was announced before its key: it ends, and its text is content. */
+static void long_keys_break_the_call(void **state)
+{
+    (void)state;
+    for (unsigned extra = 0; extra < 2; extra++) {
+        struct text_buffer text = {0};
+        text_buffer_append_text(&text, "<tool_call><function=f><parameter=");
+        for (unsigned i = 0; i < LIMIT_TOOL_NAME_BYTES + extra; i++)
+            text_buffer_append(&text, "k", 1);
+        text_buffer_append_text(&text, ">v</parameter></function></tool_call>");
+        parse("qwen3_coder", NULL, text.bytes);
+        assert_int_equal(heard.call_count, 1);
+        assert_true(heard.calls[0].ended);
+        assert_int_equal(heard.calls[0].arguments.length,
+                         extra ? strlen("{}") : LIMIT_TOOL_NAME_BYTES + strlen("{\"\":\"v\"}"));
+        assert_string_equal(heard_text(&heard.content), extra ? text.bytes : "");
+        text_buffer_fini(&text);
+    }
+}
+
 static int forget(void **state)
 {
     (void)state;
@@ -164,6 +185,7 @@ int main(void)
         cmocka_unit_test(a_closed_block_does_not_go_on),
         cmocka_unit_test(a_mark_begun_after_a_call_is_text_unless_it_closes),
         cmocka_unit_test(values_without_quotes_are_strings),
+        cmocka_unit_test(long_keys_break_the_call),
     };
     return cmocka_run_group_tests(tests, NULL, forget);
 }

@@ -265,6 +265,44 @@ static void test_contradictions_are_dropped(void **state)
     die(&scene);
 }
 
+/* Names 1 to 4 have 2 to 5 rows, the oldest beside the free ones: after all others, or before. */
+static void expect_evictions(const uint32_t first_rows[4], const uint32_t oldest[4],
+                             const uint32_t larger_rows[4])
+{
+    struct scene scene = {.at_once = true};
+    begin(&scene);
+    for (uint32_t i = 0; i < 4; i++) {
+        forge(&scene, i, 1 + i, first_rows[i], 2 + i);
+        for (uint32_t age = 0; age < 4; age++)
+            if (oldest[age] == 1 + i)
+                feature_ledger_set_stamp(scene.ledger, i, 10 + age);
+    }
+    die(&scene);
+    begin(&scene);
+    assert_int_equal(scene.restored.images, 4);
+    for (uint32_t taken = 0; taken < 4; taken++) {
+        struct feature_key large = key_of(0);
+        uint32_t image;
+        large.rows = larger_rows[taken]; /* those of one image more */
+        large.salt[0] = taken;
+        assert_int_equal(feature_cache_take(scene.cache, &large, &image), RESULT_OK);
+        feature_cache_give(scene.cache, image);
+        for (uint32_t age = 0; age < 4; age++)
+            assert_int_equal(has(&scene, oldest[age]), age > taken);
+    }
+    die(&scene);
+}
+
+static void test_stamps_order_evictions(void **state)
+{
+    (void)state;
+    expect_evictions((const uint32_t[]){0, 2, 5, 9}, (const uint32_t[]){4, 3, 2, 1},
+                     (const uint32_t[]){ROWS - 9, ROWS - 5, ROWS - 2, ROWS});
+    expect_evictions((const uint32_t[]){ROWS - 14, ROWS - 12, ROWS - 9, ROWS - 5},
+                     (const uint32_t[]){1, 2, 3, 4},
+                     (const uint32_t[]){ROWS - 12, ROWS - 9, ROWS - 5, ROWS});
+}
+
 /* Every image is compared with the one before it, not with the first. */
 static void test_images_may_touch_but_not_overlap(void **state)
 {
@@ -365,6 +403,7 @@ int main(void)
         cmocka_unit_test(test_a_step_launched_before_commits_nothing),
         cmocka_unit_test(test_the_order_of_eviction_stays),
         cmocka_unit_test(test_contradictions_are_dropped),
+        cmocka_unit_test(test_stamps_order_evictions),
         cmocka_unit_test(test_images_may_touch_but_not_overlap),
         cmocka_unit_test(test_a_full_ledger_comes_back),
         cmocka_unit_test(test_every_damaged_byte_is_found),
