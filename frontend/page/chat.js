@@ -1,5 +1,5 @@
 // The chat view: the list of conversations, the messages of the shown branch, and the composer.
-import { button, element, find, save } from "./elements.js";
+import { button, element, find, preview, save } from "./elements.js";
 import { ServerError, streamChat } from "./server.js";
 import { loadConversations, removeConversation, storeConversation } from "./storage.js";
 import { addMessage, answersBeside, branch, importConversation, makeConversation, makeId, requestMessages, showBranch } from "./conversation.js";
@@ -85,16 +85,16 @@ function retry(message) {
 }
 
 function showAttached() {
-    find("attachments").replaceChildren(...attached.map((url, index) => element("li", {}, element("img", { src: url, alt: `Attached image ${index + 1}` }),
+    find("attachments").replaceChildren(...attached.map((url, index) => element("li", {}, preview(url, `Attachment ${index + 1}`),
         button("Remove", () => {
             attached.splice(index, 1);
             showAttached();
-        }, { "aria-label": `Remove image ${index + 1}` }))));
+        }, { "aria-label": `Remove attachment ${index + 1}` }))));
 }
 
 async function attach(files) {
     for (const file of files) {
-        if (!file.type.startsWith("image/"))
+        if (!/^(image|video)\//.test(file.type))
             continue;
         if (file.size > MAX_IMAGE_BYTES) {
             say(`${file.name} is larger than 20 MB`);

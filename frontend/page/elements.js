@@ -23,6 +23,12 @@ export function button(text, onclick, attributes = {}) {
     return element("button", { type: "button", onclick, ...attributes }, text);
 }
 
+// An attached image or video, of a data: URL.
+export function preview(url, label) {
+    return url.startsWith("data:video/") ? element("video", { src: url, controls: true, muted: true, "aria-label": label })
+        : element("img", { src: url, alt: label });
+}
+
 // Offers `text` as a file to save.
 export function save(name, type, text) {
     const address = URL.createObjectURL(new Blob([text], { type }));

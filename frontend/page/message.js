@@ -1,5 +1,5 @@
 // One message as a DOM element, and its updates while it streams.
-import { button, copy, element } from "./elements.js";
+import { button, copy, element, preview } from "./elements.js";
 import { renderMarkdown } from "./markdown.js";
 import { branch, siblings } from "./conversation.js";
 
@@ -63,7 +63,7 @@ export function makeMessageView(conversation, message, actions) {
         figures.textContent = message.figures ? figuresText(message.figures) : "";
         failure.hidden = !message.error;
         failure.textContent = message.error ?? "";
-        images.replaceChildren(...message.images.map((url, index) => element("img", { src: url, alt: `Image ${index + 1}` })));
+        images.replaceChildren(...message.images.map((url, index) => preview(url, `Attachment ${index + 1}`)));
     }
 
     function updateBar() {

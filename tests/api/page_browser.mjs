@@ -109,6 +109,21 @@ const scenarios = {
     await page.click("#show-code");
     return { answers, tops, accessibility, chosen, code: await text("#code") };
   },
+  async video() {
+    await open();
+    await (await page.$("#attach-file")).uploadFile(argument);
+    await page.waitForFunction(() => document.querySelector("#attachments video")?.readyState > 0); // it may be shown
+    await set("max_tokens", "5");
+    await send("What moves?");
+    await ended();
+    const accessibility = await violations();
+    const failure = await page.$eval("article.assistant .failure", (found) => found.textContent);
+    await page.reload();
+    await page.waitForSelector("article.assistant");
+    const wide = await page.$eval("article.user video", (found) => found.videoWidth);
+    const figures = await page.$eval("article.assistant .figures", (found) => found.textContent);
+    return { accessibility, failure, wide, figures };
+  },
   async stop() {
     await open();
     await set("max_tokens", "4000");

@@ -14,8 +14,10 @@ import urllib.request
 import pytest
 
 from reload_test import make_weights
+import video_clips
 from scripted_server import ScriptedServer
 from shoal_server import PATIENCE_S, ROOT
+from vision_folder import FILM, make_folder
 
 HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 CHROMIUM = shutil.which("chromium")
@@ -180,6 +182,14 @@ class TestInBrowser:
             assert words_of(text) == words_of(expected[name])
         assert said["accessibility"] == []
         assert said["chosen"] == ["two"] and "assistant" in said["code"]
+
+    def test_a_chat_with_a_video(self, start_server, tmp_path):
+        form = FILM | {"video": video_clips.settings("qwen2_5_vl")}
+        server = start_server("--device", "cpu", model=make_folder(tmp_path, "qwen2_5_vl", form))
+        said = Browser("video", server, ROOT / "tests/golden/videos/films/vp9.webm").result()
+        assert said["failure"] == "" and said["accessibility"] == [], said
+        assert said["wide"] == 48 and "prompt" in said["figures"], said
+        server.wait_idle()
 
     def test_stop_ends_an_answer(self, start_server):
         server = start_server()

@@ -20,13 +20,14 @@ static void reply_file(struct http_exchange *exchange, const struct page_file *f
     static const struct {
         const char *name;
         const char *value;
-    } headers[] = {{"Cache-Control", "no-cache"},
-                   {"X-Content-Type-Options", "nosniff"},
-                   {"Referrer-Policy", "no-referrer"},
-                   {"Content-Security-Policy",
-                    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: "
-                    "blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
-                    "frame-ancestors 'none'"}};
+    } headers[] = {
+        {"Cache-Control", "no-cache"},
+        {"X-Content-Type-Options", "nosniff"},
+        {"Referrer-Policy", "no-referrer"},
+        {"Content-Security-Policy",
+         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: "
+         "blob:; media-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+         "frame-ancestors 'none'"}};
     static const struct keyed_hash_key key; /* a checksum: no secret */
     char tag[24];
     snprintf(tag, sizeof tag, "\"%016llx\"",
