@@ -6,7 +6,8 @@
  * the original, because a rounding decides which frame is shown: Python's floats are doubles, torch's
  * arange() is in float, and its int() cuts.
  *
- * A video of one frame is shown with that frame twice, where the original fails.
+ * A video of one frame is shown with that frame twice, where the original fails. It also fails where
+ * torch's arange() is rounded to one frame more; that one is left out.
  */
 #include "frontend/image/video_processor.h"
 
