@@ -86,29 +86,49 @@ static int listening_socket(void)
     return sockets[0];
 }
 
-/* The reply to a request after which the server closes. */
-static void ask(const char *line, const char *headers)
+static int client_connect(void)
 {
     struct sockaddr_in address;
     socklen_t address_bytes = sizeof address;
-    char request[512];
-    size_t received = 0;
     int client = socket(AF_INET, SOCK_STREAM, 0);
     assert_int_equal(
         getsockname(listening_socket(), (struct sockaddr *)(void *)&address, &address_bytes), 0);
     assert_int_equal(connect(client, (struct sockaddr *)(void *)&address, address_bytes), 0);
+    return client;
+}
+
+/* A client that sent a request after which the server closes. */
+static int client_open(const char *line, const char *headers)
+{
+    char request[512];
+    int client = client_connect();
     snprintf(request, sizeof request,
              "%s HTTP/1.1\r\n%sConnection: close\r\nContent-Length: 2\r\n\r\nhi", line, headers);
     assert_int_equal(send(client, request, strlen(request), MSG_NOSIGNAL), strlen(request));
+    return client;
+}
+
+static void turn(void)
+{
+    event_base_loop(base, EVLOOP_NONBLOCK);
+    usleep(200);
+}
+
+static void reply_receive(int client)
+{
+    size_t received = 0;
     for (ssize_t count = -1; count != 0;) {
-        event_base_loop(base, EVLOOP_NONBLOCK);
+        turn();
         count = recv(client, reply + received, sizeof reply - 1 - received, MSG_DONTWAIT);
         received += count > 0 ? (size_t)count : 0;
-        if (count < 0)
-            usleep(200);
     }
     reply[received] = '\0';
     close(client);
+}
+
+static void ask(const char *line, const char *headers)
+{
+    reply_receive(client_open(line, headers));
 }
 
 static void a_server_tells_its_sockets(void **state)
@@ -179,12 +199,38 @@ static void foreign_requests_are_not_handled(void **state)
     stop();
 }
 
+/* Connections that are there get one more reply. */
+static void a_paused_server_accepts_no_connection(void **state)
+{
+    (void)state;
+    static const char request[] = "POST /post HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n";
+    start(false);
+    int early = client_connect();
+    while (http_server_counters(server)->connections == 0)
+        turn();
+    http_server_pause(server);
+    int late = client_open("POST /post", "Host: h\r\n");
+    for (int i = 0; i < 20; i++)
+        turn();
+    assert_int_equal(handled, 0);
+    assert_int_equal(send(early, request, sizeof request - 1, MSG_NOSIGNAL), sizeof request - 1);
+    reply_receive(early);
+    assert_non_null(strstr(reply, "\r\nConnection: close\r\n"));
+    assert_int_equal(handled, 1);
+    http_server_accept(server);
+    reply_receive(late);
+    assert_memory_equal(reply, "HTTP/1.1 200 OK\r\n", 17);
+    assert_int_equal(handled, 2);
+    stop();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_server_tells_its_sockets),
         cmocka_unit_test(refused_requests_with_keys_are_not_handled),
         cmocka_unit_test(foreign_requests_are_not_handled),
+        cmocka_unit_test(a_paused_server_accepts_no_connection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

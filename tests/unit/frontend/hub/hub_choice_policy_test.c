@@ -39,21 +39,27 @@ static void expect(const char *files, const char *quant, const char *model, cons
     hub_listing_fini(&listing);
 }
 
-static void refuse(const char *files, const char *quant, enum result result, const char *words)
+static void refuse_with(const char *files, const char *quant, enum result result,
+                        struct error_text *error)
 {
     struct hub_listing listing = {{0}, NULL, 0, 0};
     struct hub_choice choice;
-    struct error_text error = {""};
     char text[1024];
     snprintf(text, sizeof text, "%s", files);
     for (char *name = strtok(text, " "); name; name = strtok(NULL, " "))
-        assert_int_equal(hub_listing_add(&listing, &(struct hub_file){.name = name}, &error),
+        assert_int_equal(hub_listing_add(&listing, &(struct hub_file){.name = name}, error),
                          RESULT_OK);
-    assert_int_equal(hub_choice_make(&listing, quant, &choice, &error), result);
-    if (!strstr(error.text, words))
-        fail_msg("%s", error.text);
+    assert_int_equal(hub_choice_make(&listing, quant, &choice, error), result);
     assert_null(choice.files);
     hub_listing_fini(&listing);
+}
+
+static void refuse(const char *files, const char *quant, enum result result, const char *words)
+{
+    struct error_text error = {""};
+    refuse_with(files, quant, result, &error);
+    if (!strstr(error.text, words))
+        fail_msg("%s", error.text);
 }
 
 static void a_quantization_is_a_whole_word(void **state)
@@ -125,8 +131,12 @@ static void names_of_a_refusal_are_bounded(void **state)
         memset(name, 'n', sizeof name);
         name[159 - 2 - 2 * 5 - 1 + extra] = '\0';
         snprintf(files, sizeof files, "a.gguf %s.gguf", name);
-        snprintf(words, sizeof words, extra ? "but a.gguf" : "but a.gguf, %s.gguf", name);
-        refuse(files, "Q4_0", RESULT_NOT_FOUND, words);
+        snprintf(words, sizeof words, "it has no GGUF file 'Q4_0', but a.gguf");
+        if (!extra)
+            snprintf(words + strlen(words), sizeof words - strlen(words), ", %s.gguf", name);
+        struct error_text error = {""};
+        refuse_with(files, "Q4_0", RESULT_NOT_FOUND, &error);
+        assert_string_equal(error.text, words);
     }
 }
 
