@@ -40,7 +40,7 @@ static const char *last_part(const char *path)
 static int open_at(const char *path, bool is_folder, const char *name)
 {
     size_t folder_bytes = is_folder ? strlen(path) : (size_t)(last_part(path) - path);
-    char *whole = must_alloc(folder_bytes + strlen(name) + 2, 1);
+    char *whole = must_alloc(folder_bytes + strlen(name) + 2, sizeof *whole);
     sprintf(whole, "%.*s%s%s", (int)folder_bytes, path, is_folder ? "/" : "", name);
     int fd = open(whole, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     free(whole);
@@ -132,7 +132,7 @@ enum result opened_files_open(const char *path, const char *mmproj, const char *
     return result;
 }
 
-/* Reads "FD:TIME" and the blank behind it. */
+/* Reads "FD:TIME", perhaps after a blank. */
 static bool entry_parse(const char **text, struct opened_file *file)
 {
     char *end;
@@ -145,7 +145,7 @@ static bool entry_parse(const char **text, struct opened_file *file)
     if (end == *text || errno != 0 || (*end != ' ' && *end != '\0'))
         return false;
     file->fd = (int)fd;
-    *text = *end ? end + 1 : end;
+    *text = end;
     return true;
 }
 

@@ -96,6 +96,15 @@ static void sequences_of_one_token_are_bounded(void **state)
     expect_valid(words, 4 * LIMIT_DRY_BREAKERS, 2 * LIMIT_DRY_BREAKERS);
     assert_int_equal(init(&breakers, words, 4 * LIMIT_DRY_BREAKERS + 2, &error), RESULT_INVALID);
     assert_non_null(strstr(error.text, "of token 5"));
+    /* The first token of all, of sequences that end with another one. */
+    for (uint32_t i = 0; i <= LIMIT_DRY_BREAKERS; i++) {
+        words[3 * i] = 2;
+        words[3 * i + 1] = 4;
+        words[3 * i + 2] = 9;
+    }
+    expect_valid(words, 3 * LIMIT_DRY_BREAKERS, LIMIT_DRY_BREAKERS);
+    assert_int_equal(init(&breakers, words, 3 * LIMIT_DRY_BREAKERS + 3, &error), RESULT_INVALID);
+    assert_string_equal(error.text, "DRY_BREAKERS[48]: sequence 17 of token 4");
 }
 
 static void the_last_breaker_is_found(void **state)

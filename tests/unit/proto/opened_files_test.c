@@ -212,6 +212,84 @@ static void files_are_a_small_part_of_the_descriptors(void **state)
     free(lines);
 }
 
+static void as_many_files_as_allowed_are_opened(void **state)
+{
+    (void)state;
+    struct rlimit before, wide;
+    struct opened_files files;
+    struct error_text error = {""};
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    wide = (struct rlimit){.rlim_cur = 16 * LIMIT_OPENED_FILES, .rlim_max = before.rlim_max};
+    if (wide.rlim_cur > wide.rlim_max)
+        skip();
+    assert_int_equal(mkdir(path_of("most"), 0700), 0);
+    for (uint32_t i = 0; i < LIMIT_OPENED_FILES; i++) {
+        char file[64];
+        snprintf(file, sizeof file, "most/%u.safetensors", i);
+        put(file, "x");
+    }
+    char *recorded = record("most", NULL);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &wide), 0);
+    if (open_files("most", NULL, recorded, &files, &error) != RESULT_OK)
+        fail_msg("%s", error.text);
+    assert_int_equal(files.count, LIMIT_OPENED_FILES);
+    opened_files_close(&files);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    free(recorded);
+}
+
+/* The lowest number that is free. */
+static int free_descriptor(void)
+{
+    int fd = dup(STDERR_FILENO);
+    close(fd);
+    return fd;
+}
+
+static void no_descriptor_stays_open_or_is_lost(void **state)
+{
+    (void)state;
+    struct opened_files files;
+    int before = free_descriptor();
+    assert_int_equal(mkdir(path_of("two"), 0700), 0);
+    put("two/1.safetensors", "x");
+    put("two/2.safetensors", "x");
+    char *recorded = record("two", NULL);
+    assert_int_equal(open_files("two", NULL, recorded, &files, NULL), RESULT_OK);
+    opened_files_close(&files);
+    assert_int_equal(free_descriptor(), before);
+    /* Of files that are not all there, only those that were opened are closed. */
+    assert_int_equal(unlink(path_of("two/1.safetensors")), 0);
+    assert_int_equal(open_files("two", NULL, recorded, &files, NULL), RESULT_IO);
+    assert_int_equal(free_descriptor(), before);
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        assert_true(fcntl(fd, F_GETFD) >= 0);
+    free(recorded);
+}
+
+/* A descriptor of number 0 is one like any other. */
+static void standard_input_may_be_closed(void **state)
+{
+    (void)state;
+    struct opened_files files;
+    put("d.gguf", "weights");
+    put("a.gguf", "another file of the projector's name, opened first");
+    put("two/a.gguf", "tower");
+    char *recorded = record("d.gguf", "two/a.gguf");
+    int saved = dup(STDIN_FILENO);
+    assert_true(saved > 0);
+    close(STDIN_FILENO);
+    enum result result = open_files("d.gguf", "two/a.gguf", recorded, &files, NULL);
+    bool used = fcntl(STDIN_FILENO, F_GETFD) >= 0;
+    opened_files_close(&files);
+    bool closed = fcntl(STDIN_FILENO, F_GETFD) == -1;
+    assert_int_equal(dup2(saved, STDIN_FILENO), STDIN_FILENO);
+    close(saved);
+    assert_int_equal(result, RESULT_OK);
+    assert_true(used && closed);
+    free(recorded);
+}
+
 static void other_texts_are_refused(void **state)
 {
     (void)state;
@@ -223,6 +301,7 @@ static void other_texts_are_refused(void **state)
                                         "7:1 8:",
                                         "7:1 8:2 9:3",
                                         "7:1 8:2x",
+                                        "7:1 8:2 ",
                                         "7:1,8:2",
                                         "2:1 8:2",
                                         "-7:1 8:2",
@@ -238,6 +317,12 @@ static void other_texts_are_refused(void **state)
     assert_int_equal(files.list[1].changed_ns, -2);
     assert_null(opened_files_find(&files, "c"));
     free(files.list); /* 7 and 8 are not this process's to close */
+    static const char three[] = "1 2 3 4 a\n1 5 6 7 b\n1 8 9 1 c\n";
+    assert_int_equal(opened_files_parse("19:1 20:2 2147483647:3", three, &files, NULL), RESULT_OK);
+    assert_int_equal(opened_files_find(&files, "a")->fd, 19);
+    assert_int_equal(opened_files_find(&files, "b")->fd, 20);
+    assert_int_equal(opened_files_find(&files, "c")->fd, INT32_MAX);
+    free(files.list);
 }
 
 static int make_folder(void **state)
@@ -262,6 +347,9 @@ int main(void)
         cmocka_unit_test(a_worker_inherits_parts_and_projector),
         cmocka_unit_test(others_than_the_recorded_are_not_held),
         cmocka_unit_test(files_are_a_small_part_of_the_descriptors),
+        cmocka_unit_test(as_many_files_as_allowed_are_opened),
+        cmocka_unit_test(no_descriptor_stays_open_or_is_lost),
+        cmocka_unit_test(standard_input_may_be_closed),
         cmocka_unit_test(other_texts_are_refused),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
