@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import video_clips
+from media_host import MediaHost
 from shoal_server import BUILD, ROOT, ShoalServer
 from vision_folder import FILM, QWEN, data_uri, make_folder, png, png_of_frame, text_part
 
@@ -330,3 +331,23 @@ def test_films_that_are_refused(server):
             assert reply.status in (200, 400), reply.body
             assert time.monotonic() - begin < 20
     assert ask(server, film_part("h264.mp4")).status == 200
+
+
+# --- URLs -----------------------------------------------------------------------------------------
+
+def test_urls_are_fetched_as_of_images(tmp_path):
+    """Only from hosts that the operator named."""
+    files = {"/3.gif": (GOLDEN / "3.gif").read_bytes(), "/frame.png": png(16, 8, (1, 2, 3))}
+    form = FILM | {"video": video_clips.settings("qwen2_5_vl")}
+    with MediaHost(files) as host, MediaHost(files) as other:
+        options = ("--allow-media-domain", host.name, "--allow-media-private")
+        with ShoalServer(*OPTIONS, *options, model=make_folder(tmp_path, "qwen2_5_vl", form)) as server:
+            server.wait_ready()
+            expected = ANSWERS["qwen2_5_vl"]["3"]["file"]
+            check(server.request("POST", "/v1/chat/completions", chat({"type": "video_url", "video_url": f"http://{host.name}/3.gif"})), expected)
+            listed = {"type": "video", "video": [f"http://{host.name}/frame.png"] * 2}
+            assert ask(server, listed).status == 200 and host.asked == ["/3.gif", "/frame.png", "/frame.png"]
+            refused(server, {"type": "video_url", "video_url": f"http://{host.name}/none"}, "404", "invalid_image")
+            refused(server, {"type": "video_url", "video_url": f"http://{other.name}/3.gif"}, "does not fetch", "invalid_image")
+            refused(server, {"type": "video", "video": [f"http://{other.name}/frame.png"]}, "frame 0: ", "invalid_image")
+            assert other.connections == 0
