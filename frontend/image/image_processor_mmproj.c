@@ -213,6 +213,35 @@ static void open_internvl(struct mmproj_settings *s, struct image_processor *p)
     set_token(p->tokens.marker, "<IMG_CONTEXT>");
 }
 
+static void open_kimi(struct mmproj_settings *s, struct image_processor *p)
+{
+    p->family = IMAGE_FAMILY_PADDED;
+    p->filter = IMAGE_FILTER_BICUBIC;
+    p->merge = read_u32(s, "projector.scale_factor", LIMIT_MERGE_SIDE, 2);
+    set_token(p->tokens.soft, "<|media_pad|>");
+    set_token(p->tokens.marker, "<|media_pad|>");
+}
+
+static void open_kimi_vl(struct mmproj_settings *s, struct image_processor *p)
+{
+    open_kimi(s, p);
+    p->arithmetic = IMAGE_ARITHMETIC_PIL;
+    p->max_patches = 4096;
+    p->most_side = 511;
+}
+
+/* image_max_pixels is the most patches in pixels. */
+static void open_kimi_k25(struct mmproj_settings *s, struct image_processor *p)
+{
+    uint32_t square = p->patch * p->patch;
+    open_kimi(s, p);
+    p->arithmetic = IMAGE_ARITHMETIC_TORCH;
+    p->max_patches = read_u32(s, "image_max_pixels", UINT32_MAX, 16384 * square) / square;
+    p->fit_side = 512;
+    if (p->max_patches == 0)
+        fail(s, "image_max_pixels", "is less than a patch");
+}
+
 /* image_size is no size of images here: the converter writes a fixed number. */
 static void open_lfm2(struct mmproj_settings *s, struct image_processor *p)
 {
@@ -317,6 +346,8 @@ static const struct {
     {"paddleocr", {"paddleocr"}, false, open_paddleocr},
     {"idefics3", {"llama"}, false, open_idefics3},
     {"internvl", {"qwen2", "qwen3", "qwen3moe", "llama"}, false, open_internvl},
+    {"kimivl", {"deepseek2"}, false, open_kimi_vl},
+    {"kimik25", {"deepseek2"}, false, open_kimi_k25},
     {"lfm2", {"lfm2"}, false, open_lfm2},
     {"mlp", {"llama", "qwen2", "phi3", "gemma"}, true, open_mlp},
     {"pixtral", {"llama", "mistral3"}, false, open_pixtral},

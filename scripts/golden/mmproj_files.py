@@ -5,7 +5,7 @@ usage: mmproj_files.py SOURCE TARGET
 
 For each family that GGUF can state: TARGET/<family>/text.gguf and mmproj.gguf in F32, mmproj-f16.gguf, and for projectors
 that older converters wrote mmproj-swapped.gguf, in which ffn_up and ffn_down have each other's names. Keys, tensor names and
-permutations are those of llama.cpp's conversion scripts (ernie.py, gemma.py, glm.py, internvl.py, lfm2.py, llava.py, pixtral.py, qwenvl.py, qwen3vl.py, smolvlm.py) as of
+permutations are those of llama.cpp's conversion scripts (ernie.py, gemma.py, glm.py, internvl.py, kimi_vl.py, lfm2.py, llava.py, pixtral.py, qwenvl.py, qwen3vl.py, smolvlm.py) as of
 2026-11, and for mlp of tools/mtmd/legacy-models; keys that its base class writes for every tower are in write_sizes(). Layers that a folder does not use are left out
 where the file cannot say so. TARGET is written under a temporary name first. Needs gguf and
 numpy.
@@ -20,7 +20,7 @@ import gguf
 import numpy as np
 
 from checkpoint_variants import add_settings, read_safetensors, stored
-from families import ernie4_5, gemma3, gemma4, gemma4_moe, glm4, lfm2, llama, ministral3, mistral, qwen2, qwen3, qwen3_5, qwen3_5_moe, shared
+from families import deepseek_v3, ernie4_5, gemma3, gemma4, gemma4_moe, glm4, lfm2, llama, ministral3, mistral, qwen2, qwen3, qwen3_5, qwen3_5_moe, shared
 
 TEXT_PREFIXES = ("model.language_model.", "language_model.model.", "model.text_model.")
 TOWER_PREFIXES = ("model.visual.", "visual.", "model.vision_tower.", "vision_tower.", "model.vision_model.")
@@ -60,6 +60,11 @@ def text_metadata(kind, config, writer):
         TEXTS[kind][1].gguf_metadata(config, writer)
         if "pad_token_id" in config:
             writer.add_pad_token_id(config["pad_token_id"])
+        return
+    if kind.startswith("kimi"):
+        absent = {"routed_scaling_factor": 2.5, "norm_topk_prob": True, "n_shared_experts": 1, "rope_scaling": None}
+        deepseek_v3.gguf_metadata(absent | config | config["rope_parameters"], writer)
+        writer.add_vocab_size(config["vocab_size"])
         return
     if kind == "lfm2_vl":
         lfm2.gguf_metadata(config | {"block_ffn_dim_multiplier": 1.5, "block_multiple_of": 1}, writer)
@@ -145,6 +150,7 @@ TEXTS = {
     "glm4v": ("glm4", glm4), "glm4v_wide": ("glm4", glm4), "glm_ocr": ("glm4", glm4), "glm_ocr_wide": ("glm4", glm4),
     "paddleocr_vl": ("paddleocr", ernie4_5), "paddleocr_vl_wide": ("paddleocr", ernie4_5),
     "llava_next": ("llama", llama), "llava_next_wide": ("llama", mistral),
+    "kimi_vl": ("deepseek2", deepseek_v3), "kimi_k25": ("deepseek2", deepseek_v3),
     "lfm2_vl": ("lfm2", lfm2), "internvl": ("qwen2", qwen2), "internvl_wide": ("qwen3", qwen3),
 }
 
@@ -307,6 +313,39 @@ def paddle_tensors(config, tower, rest):
     return found
 
 
+def columns_first(array, heads):
+    """In each head, whose adjacent pairs are of columns and lines in turn, those of columns before those of lines."""
+    rows = array.reshape(heads, -1, 2, 2, *array.shape[1:])
+    return rows.swapaxes(1, 2).reshape(array.shape)
+
+
+def kimi_tensors(config, tower, rest):
+    """kimivl: q, k and v, and a list of positions. kimik25: one matrix, its queries and keys reordered, and a square of positions."""
+    rename = {"pre_norm": "mm.input_norm", "linear_1": "mm.1", "linear_2": "mm.2", "proj.0": "mm.1", "proj.2": "mm.2",
+              "patch_embed.proj": "v.patch_embd", "encoder.final_layernorm": "v.post_ln"}
+    layer = {"norm0": "ln1", "norm1": "ln2", "wqkv": "attn_qkv", "wo": "attn_out", "mlp.fc0": "ffn_up", "mlp.fc1": "ffn_down"}
+    parts, found = config["model_type"] == "kimi_vl", {}
+    for name, array in tower.items():
+        if name == "patch_embed.pos_emb.weight":
+            found["v.position_embd.weight"] = array.reshape(-1, array.shape[-1]) if parts else array
+        elif not name.startswith("encoder.blocks."):
+            stem, ending = name.rsplit(".", 1)
+            found[f"{rename[stem]}.{ending}"] = array
+        elif ".wqkv." not in name:
+            found[layer_name(name, "encoder.blocks.", layer)] = array
+        else:
+            name, pieces = layer_name(name, "encoder.blocks.", layer), np.split(array, 3)
+            if parts:
+                found |= {name.replace("attn_qkv", f"attn_{part}"): piece for part, piece in zip("qkv", pieces)}
+            else:
+                heads = config["vision_config"]["vt_num_attention_heads"]
+                found[name] = np.concatenate([columns_first(piece, heads) for piece in pieces[:2]] + pieces[2:])
+    for name, array in rest.items():
+        stem, ending = name.split("projector.")[1].rsplit(".", 1)
+        found[f"{rename[stem]}.{ending}"] = array
+    return found
+
+
 def mlp_tensors(config, tower, rest):
     """CLIP's or SigLIP's layers; the class row is stored without its one dimension more."""
     used, found = used_layers(config), {}
@@ -355,7 +394,7 @@ PROJECTORS = {
     "llava_next_wide": ("mlp", mlp_tensors),
     "mistral3": ("pixtral", pixtral_tensors), "mistral3_wide": ("pixtral", pixtral_tensors),
     "pixtral": ("pixtral", pixtral_tensors), "pixtral_wide": ("pixtral", pixtral_tensors),
-    "lfm2_vl": ("lfm2", lfm2_tensors), "internvl": ("internvl", internvl_tensors), "internvl_wide": ("internvl", internvl_tensors),
+    "kimi_vl": ("kimivl", kimi_tensors), "kimi_k25": ("kimik25", kimi_tensors), "lfm2_vl": ("lfm2", lfm2_tensors), "internvl": ("internvl", internvl_tensors), "internvl_wide": ("internvl", internvl_tensors),
     "gemma3": ("gemma3", gemma3_tensors), "gemma4": ("gemma4v", gemma4_tensors), "gemma4_moe": ("gemma4v", gemma4_tensors),
     "qwen2_vl": ("qwen2vl_merger", qwen_tensors), "qwen2_5_vl": ("qwen2.5vl_merger", qwen_tensors),
     "qwen3_vl": ("qwen3vl_merger", qwen_tensors), "qwen3_5": ("qwen3vl_merger", qwen_tensors),
@@ -419,8 +458,23 @@ def paddle_metadata(config, writer):
     writer.add_vision_attention_layernorm_eps(config["vision_config"]["layer_norm_eps"])
 
 
+def kimi_metadata(kind, config, writer):
+    vision = config["vision_config"]
+    writer.add_vision_use_gelu(True)
+    writer.add_vision_projector_scale_factor(vision["merge_kernel_size"][0])
+    writer.add_vision_attention_layernorm_eps(1e-5)
+    if kind == "kimi_k25":
+        for name in ("height", "width", "time"):
+            writer.add_uint32(f"vision.pos_emb_{name}", vision[f"init_pos_emb_{name}"])
+        writer.add_vision_min_pixels(8 * vision["patch_size"] ** 2)
+        writer.add_vision_max_pixels(64 * vision["patch_size"] ** 2)
+
+
 def tower_metadata(kind, config, text, writer):
     vision, projector = dict(config["vision_config"]), PROJECTORS[kind][0]
+    if kind.startswith("kimi"):
+        vision = {name.removeprefix("vt_"): value for name, value in vision.items()}
+        vision["image_size"] = vision["init_pos_emb_height"] * vision["patch_size"]
     clip = kind.startswith("qwen2") or projector in ("pixtral", "mlp", "glm4v", "paddleocr")
     mean, std = ([0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]) if clip else ([0.5] * 3, [0.5] * 3)
     if kind.startswith("internvl"):
@@ -447,6 +501,9 @@ def tower_metadata(kind, config, text, writer):
         writer.add_clip_projector_type(projector)
     if projector in ("pixtral", "mlp"):
         (pixtral_metadata if projector == "pixtral" else mlp_metadata)(config, writer)
+        return
+    if kind.startswith("kimi"):
+        kimi_metadata(kind, config, writer)
         return
     if projector in ("glm4v", "paddleocr"):
         (glm_metadata if projector == "glm4v" else paddle_metadata)(config, writer)

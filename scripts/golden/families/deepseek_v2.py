@@ -72,11 +72,11 @@ def whole_metadata(config, writer):
     writer.add_kv_lora_rank(config["kv_lora_rank"])
     if config["q_lora_rank"]:
         writer.add_q_lora_rank(config["q_lora_rank"])
-    scaling = config["rope_scaling"]
-    writer.add_string("deepseek2.rope.scaling.type", "yarn")
-    writer.add_rope_scaling_factor(scaling["factor"])
-    writer.add_rope_scaling_orig_ctx_len(scaling["original_max_position_embeddings"])
-    writer.add_rope_scaling_yarn_log_mul(0.1 * scaling["mscale_all_dim"])
+    if scaling := config["rope_scaling"]:
+        writer.add_string("deepseek2.rope.scaling.type", "yarn")
+        writer.add_rope_scaling_factor(scaling["factor"])
+        writer.add_rope_scaling_orig_ctx_len(scaling["original_max_position_embeddings"])
+        writer.add_rope_scaling_yarn_log_mul(0.1 * scaling["mscale_all_dim"])
     writer.add_leading_dense_block_count(config["first_k_dense_replace"])
     writer.add_expert_count(config["n_routed_experts"])
     writer.add_expert_used_count(config["num_experts_per_tok"])

@@ -154,20 +154,22 @@ void checkpoint_vision_rope_shared(struct checkpoint_keys *keys, float absent_ba
     read_rope(keys, absent_base, 1, config);
 }
 
-void checkpoint_vision_rope_turns(struct checkpoint_keys *keys, float absent_base,
-                                  struct vision_config *config)
+void checkpoint_vision_rope_adjacent(struct checkpoint_keys *keys, float absent_base, bool in_turn,
+                                     struct vision_config *config)
 {
-    uint32_t head_dim = config->tower.head_dim;
+    uint32_t head_dim = config->tower.head_dim, quarter = head_dim / 4;
     struct rope_config *rope = &config->tower.ropes[0];
     float base = read_axial_base(keys, absent_base, config);
     if (keys->result != RESULT_OK)
         return;
     *rope =
         (struct rope_config){.pairing = ROPE_PAIRS_ADJACENT, .dims = head_dim, .magnitude = 1.0f};
-    for (uint32_t pair = 0; pair < head_dim / 2; pair++) {
-        rope->axis[pair] = pair % 2 == 0 ? ROPE_WIDTH : ROPE_HEIGHT;
+    for (uint32_t pair = 0; pair < 2 * quarter; pair++) {
+        bool line = in_turn ? pair % 2 == 1 : pair >= quarter;
+        uint32_t number = in_turn ? pair / 2 : pair % quarter;
+        rope->axis[pair] = line ? ROPE_HEIGHT : ROPE_WIDTH;
         rope->inverse_frequency[pair] =
-            (float)pow((double)base, -4.0 * (double)(pair / 2) / (double)head_dim);
+            (float)pow((double)base, -4.0 * (double)number / (double)head_dim);
     }
     config->tower.rope_count = 1;
 }

@@ -39,10 +39,10 @@ void checkpoint_vision_rope(struct checkpoint_keys *keys, float absent_base,
  * others. */
 void checkpoint_vision_rope_shared(struct checkpoint_keys *keys, float absent_base,
                                    struct vision_config *config);
-/* The same for adjacent pairs, which turn by the column and the line in turn, two of them by each frequency of half a
- * head. */
-void checkpoint_vision_rope_turns(struct checkpoint_keys *keys, float absent_base,
-                                  struct vision_config *config);
+/* The same for adjacent pairs, each of which turns by a frequency of half a head: by the column and the
+ * line in turn, or the first half of them by columns. */
+void checkpoint_vision_rope_adjacent(struct checkpoint_keys *keys, float absent_base, bool in_turn,
+                                     struct vision_config *config);
 /* Sets ropes[0], by which the first half of a head rotates by the patch's column as if it were a
  * head, and ropes[1] for the second half and the line. */
 void checkpoint_vision_rope_halves(struct checkpoint_keys *keys, float absent_base,

@@ -112,7 +112,7 @@ static void read_config(struct checkpoint_keys *keys, struct checkpoint_keys *ro
 {
     read_sizes(keys, config);
     read_squares(keys, config);
-    checkpoint_vision_rope_turns(keys, ROPE_BASE, config);
+    checkpoint_vision_rope_adjacent(keys, ROPE_BASE, true, config);
     const struct f32_range epsilons = {1e-12f, 1e-1f};
     config->projector_epsilon = checkpoint_keys_f32_or(keys, "projector_ln_eps", epsilons, EPSILON);
     checkpoint_keys_leave(root, keys);
@@ -149,7 +149,7 @@ static void list_features(struct plan_builder *b, const struct vision_config *c,
     plan_builder_end_stage(b);
 }
 
-static void list_ops(struct plan_builder *b, const struct vision_config *c)
+void tower_kimi_vl_list_ops(struct plan_builder *b, const struct vision_config *c)
 {
     const struct tower_form form = {
         .joined_qkv = true, .rotates = true, .activation = c->activation};
@@ -168,7 +168,7 @@ const struct model_tower tower_kimi_vl = {
     .vision_types = moonvit_types,
     .hf = &hf_kimi,
     .ties = false,
-    .list_ops = list_ops,
+    .list_ops = tower_kimi_vl_list_ops,
 };
 
 const struct model_tower tower_kimi_k25 = {
@@ -176,5 +176,5 @@ const struct model_tower tower_kimi_k25 = {
     .vision_types = kimi_k25_towers,
     .hf = &hf_kimi,
     .ties = true,
-    .list_ops = list_ops,
+    .list_ops = tower_kimi_vl_list_ops,
 };

@@ -36,6 +36,8 @@
 #define IDEFICS3_MERGE  2u
 #define INTERNVL_MERGE  2u
 #define PIXTRAL_BASE    10000.0f
+#define KIMI_BASE       10000.0f
+#define KIMI_MERGE      2u
 #define LFM2_MERGE      2u
 #define LFM2_EPSILON    1e-5f /* of the norm of joined rows */
 
@@ -435,6 +437,38 @@ static void read_paddleocr(struct mmproj_reader *reader)
     read_table(reader);
 }
 
+/* --- kimivl, kimik25 -------------------------------------------------------------------------- */
+
+static void read_kimi(struct mmproj_reader *reader, bool in_turn)
+{
+    struct vision_config *config = reader->config;
+    read_sizes(reader, read_epsilon(reader));
+    config->vision.merge_side = read_merge(reader, "projector.scale_factor", KIMI_MERGE);
+    config->activation = ACTIVATION_GELU_TANH;
+    config->projector_epsilon = config->tower.norm_epsilon;
+    checkpoint_vision_rope_adjacent(reader->keys, KIMI_BASE, in_turn, config);
+}
+
+/* The published rows, as three matrices. */
+static void read_kimi_vl(struct mmproj_reader *reader)
+{
+    read_kimi(reader, true);
+    read_table(reader);
+}
+
+/* Rows of queries and keys are reordered, so that those for columns come first; the table has its lines
+ * as a dimension. */
+static void read_kimi_k25(struct mmproj_reader *reader)
+{
+    const struct gguf_tensor *table = find(reader, "v.position_embd.weight");
+    uint64_t side = table && table->dimension_count == 3 ? table->dimensions[1] : 0;
+    read_kimi(reader, false);
+    if (side == 0 || side * side > LIMIT_PATCH_POSITIONS || table->dimensions[2] != side)
+        checkpoint_keys_refuse(reader->keys, RESULT_INVALID,
+                               "tensor v.position_embd.weight is no square table");
+    reader->config->table_side = (uint32_t)side;
+}
+
 /* --- the projectors --------------------------------------------------------------------------- */
 
 static const struct tensor_name gemma3_names[] = {
@@ -500,6 +534,7 @@ static const char *const qwen3_texts[] = {"qwen3vl", "qwen3vlmoe", "qwen35", "qw
 
 static const char *const lfm2_texts[] = {"lfm2", NULL};
 static const char *const internvl_texts[] = {"qwen2", "qwen3", "qwen3moe", "llama", NULL};
+static const char *const kimi_texts[] = {"deepseek2", NULL};
 static const char *const glm4v_texts[] = {"glm4", NULL};
 static const char *const paddleocr_texts[] = {"paddleocr", NULL};
 static const char *const mlp_texts[] = {"llama", "qwen2", "phi3", "gemma", NULL};
@@ -516,6 +551,9 @@ static const struct mmproj_form forms[] = {
      tower_idefics3_list_ops},
     {"internvl", internvl_texts, internvl_names, GATE_IS_GELU, false, read_internvl,
      tower_internvl_list_ops},
+    {"kimivl", kimi_texts, plain_names, GATE_IS_GELU, false, read_kimi_vl, tower_kimi_vl_list_ops},
+    {"kimik25", kimi_texts, plain_names, GATE_IS_GELU, false, read_kimi_k25,
+     tower_kimi_vl_list_ops},
     {"lfm2", lfm2_texts, plain_names, GATE_IS_GELU, false, read_lfm2, tower_lfm2_vl_list_ops},
     {"mlp", mlp_texts, mlp_names, GATE_IS_GELU, true, read_mlp, tower_llava_list_ops},
     {"pixtral", pixtral_texts, pixtral_names, GATE_IS_STATED, false, read_pixtral,
