@@ -1,14 +1,16 @@
 """Step costs of a model on this machine, and the comparison of scripts/bench/fleet_sim with a real server.
 
-Costs of rows, logits and attention are those of build/step_bench. What a running server adds to a step and to a request is what requests that run
-alone take beyond the time of their steps, of which the server's metrics tell the sum.
+Costs are measured in a running server, by the sum of its steps that its metrics tell: prompts of one size that arrive alone, and decodes of one
+batch while no other request runs. What a server adds to a step and to a request is what requests that run alone take beyond the time of their
+steps. (build/step_bench repeats one step without pause; its times were up to a quarter longer or shorter than those of the same rows in a server.)
 
 A comparison sends chats with build/shoal-load, whose saved start times and lengths are replayed in the simulator, with the prompts' tokens from
-/tokenize, so that shared beginnings are found as the server finds them. Step costs are measured before and after each load, and their mean is used,
-because a shared machine's speed changes. A second line has all costs scaled so that the simulated steps take together as long as the server says
-that its steps took: it judges schedule and queue alone.
+/tokenize, so that shared beginnings are found as the server finds them. Step costs are measured in another server before and after each load, and
+their mean is used, because a shared machine's speed changes. A second line has all costs scaled so that the simulated steps take together as long as
+the server says that its steps took: it judges schedule and queue alone.
 """
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import datetime
@@ -34,9 +36,12 @@ DEFAULT_MODEL = ROOT / "build/cache/models/smollm2-135m-instruct-q4_1.gguf"
 PATIENCE_S = 1800
 PROMPT_ROWS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 384, 512]
 BATCHES = [1, 2, 4, 8, 16, 32]
-SHORT, LONG = 128, 1024  # contexts of decodes
+SHORT, LONG = 128, 1024  # contexts of decodes, in the middle of their answers
 LONG_BATCH = 8
-LONG_PROMPTS = [1024]  # one step in step_bench: what attention adds to a row
+TWICE = 512  # rows: a prompt of twice as many takes two steps, and its attention is the difference
+REPEATS = 2  # of each prompt
+DECODE_ANSWER = 96
+POLL_S = 0.004
 ROUNDS = 3  # of --measure
 PROBES, PROBE_ANSWER = 8, 48
 SYSTEMS, SYSTEM_WORDS = 4, 120  # of a comparison: beginnings that chats share
@@ -44,24 +49,6 @@ WORDS = ["river", "stone", "cloud", "garden", "silver", "window", "market", "yel
 ANSWERS = 48  # tokens of each answer
 TOLERANCE = 0.10
 EVERY_TOKEN = {"temperature": 0, "ignore_eos": True}
-
-
-def step_bench(arguments, *options):
-    """{("prompt", rows) or ("decode", batch): ms a step}"""
-    command = [ROOT / "build/step_bench", "--model", arguments.model, "--device", arguments.device, "--threads", str(arguments.threads),
-               "--repeat", "2", "--decode", "12", *options]
-    text = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=PATIENCE_S).stdout
-    found = {("prompt", int(rows)): 1e3 * int(rows) / float(speed) for rows, speed in re.findall(r"^prompt +(\d+) +([\d.]+) tok/s", text, re.M)}
-    found.update({("decode", int(batch)): float(ms) for batch, ms in re.findall(r"^decode batch +(\d+) .*?([\d.]+) ms a step", text, re.M)})
-    return found
-
-
-def measure_steps(arguments):
-    """Step times at the short context, and ("long", LONG_BATCH) at the long one."""
-    steps = step_bench(arguments, "--prompts", ",".join(map(str, PROMPT_ROWS + LONG_PROMPTS)), "--batches", ",".join(map(str, BATCHES)),
-                       "--context", str(SHORT))
-    longer = step_bench(arguments, "--prompts", "1", "--batches", str(LONG_BATCH), "--context", str(LONG))
-    return {**steps, ("long", LONG_BATCH): longer["decode", LONG_BATCH]}
 
 
 def mean(rounds):
@@ -72,20 +59,26 @@ def fit(steps):
     """Costs from the times of measure_steps()."""
     decode_ns = (steps["long", LONG_BATCH] - steps["decode", LONG_BATCH]) * 1e6 / (LONG_BATCH * (LONG - SHORT))
     decode_ns = max(decode_ns, 0.0)
-    # Long prompts: time = a + b rows + c rows^2 / 2.
-    rows = numpy.array([one for kind, one in steps if kind == "prompt" and one >= 256], dtype=float)
-    times = numpy.array([steps["prompt", int(one)] for one in rows])
-    parts, *_ = numpy.linalg.lstsq(numpy.stack([numpy.ones_like(rows), rows, rows * rows / 2], axis=1) / times[:, None], numpy.ones_like(rows), rcond=None)
-    prompt_ns = max(parts[2] * 1e6, 0.0)
+    batches = [one for one in BATCHES if one > 1]
+    draws = numpy.array(batches, dtype=float) - 1
+    logits_ms = prompt_ns = 0.0
 
     def plain(size):
         return steps["prompt", size] - prompt_ns * size * (size + 1) / 2 / 1e6
-    # A decode of B rows draws B tokens, a prompt of B rows one.
-    batches = [one for one in BATCHES if one > 1]
-    extra = [steps["decode", one] - decode_ns * one * SHORT / 1e6 - numpy.interp(one, PROMPT_ROWS, [plain(size) for size in PROMPT_ROWS]) for one in batches]
-    draws = numpy.array(batches, dtype=float) - 1
-    logits_ms = max(float(numpy.dot(draws, extra) / numpy.dot(draws, draws)), 0.0)
-    rows_ms = numpy.maximum.accumulate([plain(size) - logits_ms for size in PROMPT_ROWS])
+    for _ in range(3):
+        # The second half of a prompt of 2 n rows sees n positions more with each row than a prompt of n, and the first draws nothing.
+        prompt_ns = max((steps["prompt", 2 * TWICE] - 2 * steps["prompt", TWICE] + logits_ms) * 1e6 / TWICE ** 2, 0.0)
+        # A decode of B rows draws B tokens, a prompt of B rows one.
+        curve = [plain(size) for size in PROMPT_ROWS]
+        extra = [steps["decode", one] - decode_ns * one * SHORT / 1e6 - numpy.interp(one, PROMPT_ROWS, curve) for one in batches]
+        logits_ms = max(float(numpy.dot(draws, extra) / numpy.dot(draws, draws)), 0.0)
+
+    def rows_time(size):
+        """Steps of few rows are decodes, one after the other; a prompt of so few rows comes after a pause, which makes it slower."""
+        if size in BATCHES:
+            return steps["decode", size] - decode_ns * size * SHORT / 1e6 - logits_ms * size
+        return plain(size) - logits_ms
+    rows_ms = numpy.maximum.accumulate([rows_time(size) for size in PROMPT_ROWS])
     return fleet_model.Costs(rows=PROMPT_ROWS, rows_ms=[round(float(one), 4) for one in rows_ms], logits_ms=round(logits_ms, 4),
                              attention_ns=round(float(decode_ns), 2), prompt_attention_ns=round(float(prompt_ns), 2))
 
@@ -192,6 +185,65 @@ def step_totals(server):
     return [float(re.search(rf"^shoal_{name}\{{.*?\}} (\S+)", text, re.M)[1]) for name in ("worker_steps_total", "worker_step_seconds_total")]
 
 
+# --- steps -----------------------------------------------------------------------------------------
+
+
+def complete(server, prompt, answer):
+    """Sends a prompt of token ids and waits for the whole answer."""
+    status, text = server.request("POST", "/v1/completions", {"prompt": prompt, "max_tokens": answer, **EVERY_TOKEN})
+    assert status == 200, text
+
+
+def prompt_ms(server, draw, ids, rows):
+    """Time of the steps of a prompt of so many tokens that begins like no other."""
+    times = []
+    for _ in range(REPEATS):
+        before = step_totals(server)[1]
+        complete(server, draw.choices(ids, k=rows), 1)
+        times.append(1e3 * (step_totals(server)[1] - before))
+    return sum(times) / REPEATS
+
+
+def decoding(server):
+    running = json.loads(server.request("GET", "/v1/status")[1])["requests"]["running"]
+    return sum(one["phase"] == "decode" for one in running)
+
+
+def decode_ms(server, draw, ids, batch, context):
+    """Mean time of the steps while `batch` streams decode, about `context` positions each."""
+    prompts = [draw.choices(ids, k=context - DECODE_ANSWER // 2) for _ in range(batch)]
+    for prompt in prompts:
+        complete(server, prompt, 1)  # the prefix cache has it then, and all streams begin at once
+    with concurrent.futures.ThreadPoolExecutor(batch) as pool:
+        asked = [pool.submit(complete, server, prompt, DECODE_ANSWER) for prompt in prompts]
+        first = last = None
+        pause_s = POLL_S
+        while not all(one.done() for one in asked):
+            now = step_totals(server)
+            if decoding(server) == batch:  # so they did at `now`, unless it was the first look
+                first, last = first or step_totals(server), now
+                pause_s *= 1.5  # few looks: each takes time of the processor whose steps are measured
+            time.sleep(pause_s)
+        for one in asked:
+            one.result()
+    steps = last[0] - first[0] if first else 0
+    assert steps > 0, f"{batch} streams never decoded together"
+    return 1e3 * (last[1] - first[1]) / steps
+
+
+def measure_steps(server, seed):
+    """Milliseconds: ("prompt", rows), ("decode", batch) at the short context, and ("long", LONG_BATCH) at the long one."""
+    draw = random.Random(seed)
+    ids = sorted(set(server.tokens([{"role": "user", "content": " ".join(WORDS)}])))
+    complete(server, draw.choices(ids, k=TWICE), 8)  # memory and clocks are warm then
+    steps = {("prompt", rows): prompt_ms(server, draw, ids, rows) for rows in [*PROMPT_ROWS, 2 * TWICE]}
+    steps.update({("decode", batch): decode_ms(server, draw, ids, batch, SHORT) for batch in BATCHES})
+    steps["long", LONG_BATCH] = decode_ms(server, draw, ids, LONG_BATCH, LONG)
+    status, text = server.request("POST", "/v1/cache/reset")
+    assert status == 200, text
+    return steps
+
+
 def time_beyond_steps(server, chats, answer):
     """(seconds of requests one after the other that no step took, steps)"""
     before = step_totals(server)
@@ -209,18 +261,24 @@ def add_overheads(server, costs):
     costs.step_ms = round(max(beyond_s - PROBES * request_s, 0.0) / steps * 1e3, 4)
 
 
-def measure_costs(arguments, rounds=ROUNDS):
-    costs = fit(mean([measure_steps(arguments) for _ in range(rounds)]))
-    with running(arguments, costs) as server:
-        costs.kv_blocks = server.kv_blocks
-        add_overheads(server, costs)
-    costs.measured = (f"{pathlib.Path(arguments.model).name}, {arguments.device}, {arguments.threads} threads, {platform.machine()}, "
-                      f"{datetime.date.today()}, fleet_sim --measure")
+SETTINGS = fleet_model.Costs(rows=[1, 2], rows_ms=[1, 1], logits_ms=0, attention_ns=0)
+
+
+def measured_words(arguments):
+    return (f"{pathlib.Path(arguments.model).name}, {arguments.device}, {arguments.threads} threads, {platform.machine()}, "
+            f"{datetime.date.today()}, fleet_sim --measure")
+
+
+def complete_costs(server, steps, arguments):
+    costs = fit(steps)
+    costs.kv_blocks, costs.measured = server.kv_blocks, measured_words(arguments)
+    add_overheads(server, costs)
     return costs
 
 
 def measure(arguments):
-    costs = measure_costs(arguments)
+    with running(arguments, SETTINGS) as server:
+        costs = complete_costs(server, mean([measure_steps(server, one) for one in range(ROUNDS)]), arguments)
     pathlib.Path(arguments.measure).write_text(json.dumps(dataclasses.asdict(costs), indent=1) + "\n", encoding="utf-8")
     print(json.dumps(dataclasses.asdict(costs)))
 
@@ -262,7 +320,8 @@ def at_same_speed(requests, costs, steps_s):
 
 
 def run_load(arguments, costs, share, number):
-    """(result of shoal-load, requests, seconds of steps, rate) of one load at a new server, whose prefix cache is empty as the simulated one's."""
+    """(result of shoal-load, requests, seconds of steps, rate) of one load at a new server, whose prefix cache is empty and whose schedule has
+    learned nothing yet, as the simulated one's."""
     with running(arguments, costs) as server:
         rate = share * capacity(server, costs, arguments.requests) if share < float("inf") else share
         chats = draw_chats(100 + number, arguments.requests)
@@ -272,17 +331,20 @@ def run_load(arguments, costs, share, number):
 
 
 def validate(arguments):
-    """Exit status: 0 if throughput, mean TTFT and mean ITL of every load are within TOLERANCE."""
-    base = measure_costs(arguments, 1)
-    rounds, worst, worst_scaled = [measure_steps(arguments)], 0.0, 0.0
-    print(f"step costs: {base.measured}\n{arguments.requests} requests of {ANSWERS} tokens a load; each cell: measured, simulated, deviation")
-    for number, share in enumerate([*map(float, arguments.rates.split(",")), float("inf")]):
-        result, requests, steps_s, rate = run_load(arguments, base, share, number)
-        rounds.append(measure_steps(arguments))
-        costs = dataclasses.replace(fit(mean(rounds[-2:])), step_ms=base.step_ms, request_ms=base.request_ms, kv_blocks=base.kv_blocks)
-        name = "all at once" if share == float("inf") else f"{100 * share:.0f} %, {rate:.2f}/s"
-        worst = max(worst, compare(name, measured(result), simulated(replay(requests, costs))))
-        costs, factor = at_same_speed(requests, costs, steps_s)
-        worst_scaled = max(worst_scaled, compare(f" times {factor:.2f}", measured(result), simulated(replay(requests, costs))))
+    """Exit status: 0 if throughput, mean TTFT and mean ITL of every load are within TOLERANCE. One server is measured between the loads of others."""
+    worst = worst_scaled = 0.0
+    with running(arguments, SETTINGS) as server:
+        rounds = [measure_steps(server, 0)]
+        costs = complete_costs(server, rounds[0], arguments)
+        print(f"step costs: {costs.measured}\n{arguments.requests} requests of {ANSWERS} tokens a load; each cell: measured, simulated, deviation",
+              flush=True)
+        for number, share in enumerate([*map(float, arguments.rates.split(",")), float("inf")]):
+            result, requests, steps_s, rate = run_load(arguments, costs, share, number)
+            rounds.append(measure_steps(server, number + 1))
+            costs = complete_costs(server, mean(rounds[-2:]), arguments)
+            name = "all at once" if share == float("inf") else f"{100 * share:.0f} %, {rate:.2f}/s"
+            worst = max(worst, compare(name, measured(result), simulated(replay(requests, costs))))
+            same_speed, factor = at_same_speed(requests, costs, steps_s)
+            worst_scaled = max(worst_scaled, compare(f" times {factor:.2f}", measured(result), simulated(replay(requests, same_speed))))
     print(f"largest deviation {100 * worst:.1f} %, at the same speed {100 * worst_scaled:.1f} %")
     return 0 if worst <= TOLERANCE else 1

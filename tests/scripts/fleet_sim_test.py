@@ -193,8 +193,11 @@ def test_a_broken_trace_is_refused(tmp_path, line, words):
 def test_the_fit_finds_the_costs_that_made_the_times():
     made = fleet_model.Costs(rows=fleet_measure.PROMPT_ROWS, rows_ms=[3 + 0.7 * one for one in fleet_measure.PROMPT_ROWS], logits_ms=0.4,
                              attention_ns=300.0, prompt_attention_ns=200.0)
-    steps = {("prompt", one): 1e3 * made.step_s(one, 1, 0, one * (one + 1) // 2) for one in fleet_measure.PROMPT_ROWS + fleet_measure.LONG_PROMPTS}
+    steps = {("prompt", one): 1e3 * made.step_s(one, 1, 0, one * (one + 1) // 2) for one in fleet_measure.PROMPT_ROWS}
     steps |= {("decode", one): 1e3 * made.step_s(one, one, one * fleet_measure.SHORT, 0) for one in fleet_measure.BATCHES}
+    half = fleet_measure.TWICE
+    seen = half * (half + 1) // 2
+    steps["prompt", 2 * half] = 1e3 * (made.step_s(half, 0, 0, seen) + made.step_s(half, 1, 0, half * half + seen))
     size = fleet_measure.LONG_BATCH
     steps["long", size] = 1e3 * made.step_s(size, size, size * fleet_measure.LONG, 0)
     found = fleet_measure.fit(steps)
