@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -184,6 +185,12 @@ static bool attempt_judge(const struct attempt *attempt, const struct media_repl
     return attempt->outcome != MEDIA_KILLED;
 }
 
+/* Whether the loader did not find a library of the program. */
+static bool lacks_libraries(const struct attempt *attempt)
+{
+    return attempt->outcome == MEDIA_NOT_STARTED && strstr(attempt->why.text, "exit status 127");
+}
+
 static enum result ask(struct media_pool *pool, const struct media_question *question,
                        struct media_reply *reply, struct image_pixels *pixels,
                        struct error_text *error)
@@ -199,6 +206,10 @@ static enum result ask(struct media_pool *pool, const struct media_question *que
         if (!slot)
             return error_set(error, RESULT_CANCELLED, "the request was cancelled");
         attempt_run(pool, slot, question, reply, pixels, &attempt);
+        if (of_videos && lacks_libraries(&attempt)) {
+            of_videos = false; /* shoal-media has GIF and WebP, and words for the rest */
+            continue;
+        }
         if (attempt_judge(&attempt, reply, &result, error))
             break;
     }

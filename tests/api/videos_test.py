@@ -4,6 +4,7 @@
 import base64
 import json
 import random
+import shutil
 import struct
 import time
 
@@ -351,3 +352,22 @@ def test_urls_are_fetched_as_of_images(tmp_path):
             refused(server, {"type": "video_url", "video_url": f"http://{other.name}/3.gif"}, "does not fetch", "invalid_image")
             refused(server, {"type": "video", "video": [f"http://{other.name}/frame.png"]}, "frame 0: ", "invalid_image")
             assert other.connections == 0
+
+
+def test_without_the_libraries_of_films(tmp_path):
+    """The package only recommends them: GIF and WebP still go, and films get words."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    shutil.copy(BUILD / "shoal", programs / "shoal")
+    for name in ("shoal-worker", "shoal-media"):
+        (programs / name).symlink_to(BUILD / name)
+    loader = programs / "shoal-video"  # ends as a program does whose libraries are missing
+    loader.write_text("#!/bin/sh\nexit 127\n", encoding="ascii")
+    loader.chmod(0o755)
+    form = FILM | {"video": video_clips.settings("qwen2_5_vl")}
+    folder = tmp_path / "model"
+    folder.mkdir()
+    with ShoalServer(*OPTIONS, model=make_folder(folder, "qwen2_5_vl", form), programs=programs) as server:
+        server.wait_ready()
+        check(server.request("POST", "/v1/chat/completions", chat(file_part((GOLDEN / "3.gif").read_bytes()))), ANSWERS["qwen2_5_vl"]["3"]["file"])
+        refused(server, film_part("vp8.webm"), "built without MP4, WebM and Matroska", "invalid_image")
