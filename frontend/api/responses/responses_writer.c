@@ -291,7 +291,7 @@ static void call_open(struct responses_writer *writer, const char *label, size_t
     if (shown.namespace_bytes > 0)
         text_buffer_append(&writer->namespace, shown.namespace, shown.namespace_bytes);
     writer->input = (struct call_input){0};
-    item_open(writer, (enum responses_item_kind)(RESPONSES_CALL + shown.kind));
+    item_open(writer, (enum responses_item_kind)(RESPONSES_CALL + (int)shown.kind));
 }
 
 static void call_begin(struct responses_writer *writer, const struct reply_event *event)
