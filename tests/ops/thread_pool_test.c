@@ -175,6 +175,19 @@ static void test_bounds(void **state)
     thread_pool_destroy(pool);
 }
 
+/* A member that is about to wait when the pool ends must not wait: before the order of its two reads was
+ * mended, one of some 100,000 ends hung on a loaded machine. */
+static void test_pools_end(void **state)
+{
+    (void)state;
+    struct error_text error;
+    for (uint32_t i = 0; i < 10000; i++) {
+        struct thread_pool *pool;
+        assert_int_equal(thread_pool_create(2 + i % 3, &pool, &error), RESULT_OK);
+        thread_pool_destroy(pool);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -183,6 +196,7 @@ int main(void)
         cmocka_unit_test(test_idle_and_waiting_members_use_no_cpu),
         cmocka_unit_test(test_late_members_are_not_waited_for),
         cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_pools_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

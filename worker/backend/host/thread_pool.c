@@ -173,9 +173,14 @@ static void *member_main(void *argument)
     struct pool_member *member = argument;
     struct thread_pool *pool = member->pool;
     bool late = false;
-    while (!atomic_load(&pool->stopping))
-        take_part(pool, member->index, atomic_load(&pool->round), &late);
-    return NULL;
+    for (;;) {
+        /* Before `stopping`, which is set before the last round: this member either sees it or waits for
+         * an earlier round, which ends. */
+        uint32_t round = atomic_load(&pool->round);
+        if (atomic_load(&pool->stopping))
+            return NULL;
+        take_part(pool, member->index, round, &late);
+    }
 }
 
 enum result thread_pool_create(uint32_t threads, struct thread_pool **pool,
