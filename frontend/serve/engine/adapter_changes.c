@@ -298,10 +298,10 @@ struct adapter_changes *adapter_changes_create(const struct adapter_changes_conf
     return changes;
 }
 
-void adapter_changes_destroy(struct adapter_changes *changes)
+bool adapter_changes_destroy(struct adapter_changes *changes)
 {
     if (!changes)
-        return;
+        return true;
     atomic_store(&changes->cancelled, true);
     bool stuck = changes->filling && !join(changes);
     struct api_error error;
@@ -317,9 +317,10 @@ void adapter_changes_destroy(struct adapter_changes *changes)
     event_free(changes->filled_event);
     event_free(changes->timer);
     if (stuck)
-        return;
+        return false;
     close(changes->filled_fd);
     free(changes);
+    return true;
 }
 
 /* --- from clients ------------------------------------------------------------------------------ */

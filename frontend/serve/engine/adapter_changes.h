@@ -26,8 +26,9 @@ struct adapter_changes_config {
 };
 
 struct adapter_changes *adapter_changes_create(const struct adapter_changes_config *config);
-/* Ends every load with an error. NULL is allowed. */
-void adapter_changes_destroy(struct adapter_changes *changes);
+/* Ends every load with an error. False: a file system hangs, and the thread that reads from it may use the set later: it is not to
+ * be destroyed. NULL is allowed. */
+bool adapter_changes_destroy(struct adapter_changes *changes);
 
 /* `error` NULL: requests find the adapter. */
 typedef void adapter_load_done(void *context, const struct api_error *error);

@@ -268,7 +268,7 @@ void chat_engine_destroy(struct chat_engine *engine)
 {
     if (!engine)
         return;
-    adapter_changes_destroy(engine->adapter_changes);
+    bool set_is_free = adapter_changes_destroy(engine->adapter_changes);
     engine->adapter_changes = NULL;
     worker_pool_destroy(engine->workers);
     prepare_pool_destroy(engine->preparation);
@@ -277,7 +277,8 @@ void chat_engine_destroy(struct chat_engine *engine)
     field_watch_destroy(engine->fields);
     request_table_destroy(engine->table);
     asset_loader_destroy(engine->loader);
-    adapter_set_destroy(engine->adapters);
+    if (set_is_free)
+        adapter_set_destroy(engine->adapters);
     checkpoint_watch_destroy(engine->checkpoint);
     event_free(engine->watch_timer);
     free(engine->dirty);
