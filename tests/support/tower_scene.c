@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "proto/must.h"
+#include "tests/support/whole_file.h"
 
 #define FOLDER "tests/golden/towers"
 
@@ -44,16 +45,7 @@ static void *read_file(const char *folder, const char *name, size_t *bytes)
 {
     char path[SCENE_PATH_BYTES + 32];
     snprintf(path, sizeof path, FOLDER "/%.60s/%s", folder, name);
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        fail_msg("%s is missing", path);
-    must(fseek(file, 0, SEEK_END) == 0);
-    *bytes = (size_t)ftell(file);
-    rewind(file);
-    void *contents = must_alloc(*bytes + 1, 1);
-    must(fread(contents, 1, *bytes, file) == *bytes);
-    fclose(file);
-    return contents;
+    return whole_file_read(path, bytes);
 }
 
 /* Sets `used` to the length of the line, or to 0 if there is none. */

@@ -16,6 +16,7 @@
 #include "proto/limits.h"
 #include "proto/must.h"
 #include "tests/support/test_random.h"
+#include "tests/support/whole_file.h"
 
 #define FOLDER "tests/golden/videos/frames/"
 
@@ -31,16 +32,7 @@ static uint8_t *read_file(const char *name, size_t *bytes)
 {
     char path[128];
     snprintf(path, sizeof path, FOLDER "%s", name);
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        fail_msg("%s is missing", path);
-    must(fseek(file, 0, SEEK_END) == 0);
-    *bytes = (size_t)ftell(file);
-    rewind(file);
-    uint8_t *contents = must_alloc(*bytes + 1, 1);
-    must(fread(contents, 1, *bytes, file) == *bytes);
-    fclose(file);
-    return contents;
+    return whole_file_read(path, bytes);
 }
 
 static struct video_order order_of(const struct video_header *header, uint32_t *indices)

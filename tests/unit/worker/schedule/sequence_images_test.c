@@ -21,7 +21,7 @@ static const struct image_limits limits = {
 static const uint32_t prompt[] = {1, 1, 1, 9, 9, 1, 1, 9, 9, 1};
 #define PROMPT_TOKENS (sizeof prompt / sizeof prompt[0])
 
-static const uint32_t nobody[4]; /* in particular */
+static const uint32_t no_salt[4]; /* in particular */
 
 struct part {
     struct image_record records[2];
@@ -75,7 +75,7 @@ static enum result fit(const struct part *part, const struct image_limits *withi
     struct sequence_images images;
     struct error_text error = {""};
     assert_int_equal(copy(&images, part), RESULT_OK);
-    enum result result = sequence_images_fit(&images, nobody, within, &error);
+    enum result result = sequence_images_fit(&images, no_salt, within, &error);
     assert_int_equal(result == RESULT_OK, error.text[0] == '\0');
     sequence_images_fini(&images);
     return result;
@@ -124,7 +124,7 @@ static void test_features_are_held_until_they_are_read(void **state)
     struct part part = make_part();
     struct sequence_images images;
     assert_int_equal(copy(&images, &part), RESULT_OK);
-    assert_int_equal(sequence_images_fit(&images, nobody, &limits, NULL), RESULT_OK);
+    assert_int_equal(sequence_images_fit(&images, no_salt, &limits, NULL), RESULT_OK);
     struct feature_cache *cache = feature_cache_create(16, 4);
     assert_int_equal(sequence_images_wanted(&images, 0), 0);
     assert_int_equal(sequence_images_wanted(&images, 5), 1); /* the first is behind */
@@ -178,7 +178,7 @@ static void test_marks_depend_on_content_and_place(void **state)
     struct part part = make_part();
     struct sequence_images images;
     assert_int_equal(copy(&images, &part), RESULT_OK);
-    assert_int_equal(sequence_images_fit(&images, nobody, &limits, NULL), RESULT_OK);
+    assert_int_equal(sequence_images_fit(&images, no_salt, &limits, NULL), RESULT_OK);
     uint64_t marks[5][2];
     sequence_images_mark(&images, 0, 3, marks[0]);
     assert_int_equal(marks[0][0] | marks[0][1], 0);
@@ -189,7 +189,7 @@ static void test_marks_depend_on_content_and_place(void **state)
     part.records[0].content_hash[1] = part.records[0].content_hash[15] = 1;
     sequence_images_fini(&images);
     assert_int_equal(copy(&images, &part), RESULT_OK);
-    assert_int_equal(sequence_images_fit(&images, nobody, &limits, NULL), RESULT_OK);
+    assert_int_equal(sequence_images_fit(&images, no_salt, &limits, NULL), RESULT_OK);
     sequence_images_mark(&images, 0, 4, marks[4]);
     for (uint32_t i = 0; i < 5; i++) {
         for (uint32_t j = 0; j < i; j++)
@@ -224,8 +224,8 @@ static void test_marks_depend_on_time(void **state)
         assert_int_equal(sequence_images_copy(&images, (const uint8_t *)&part, part.bytes, 2, film,
                                               PROMPT_TOKENS, NULL),
                          RESULT_OK);
-        assert_int_equal(sequence_images_fit(&images, nobody, &limits, NULL), RESULT_INVALID);
-        assert_int_equal(sequence_images_fit(&images, nobody, &wide, NULL), RESULT_OK);
+        assert_int_equal(sequence_images_fit(&images, no_salt, &limits, NULL), RESULT_INVALID);
+        assert_int_equal(sequence_images_fit(&images, no_salt, &wide, NULL), RESULT_OK);
         assert_int_equal(images.images[0].key.shape.frames, 2);
         sequence_images_mark(&images, 3, 7, marks[i]);
         for (uint32_t j = 0; j < i; j++)
