@@ -129,6 +129,45 @@ def test_workers_that_start_later_have_what_was_loaded(known, standby):
             assert server.chat(PROMPT, model="tuned-0").status == 404
 
 
+def test_a_worker_that_dies_over_an_adapter(known):
+    """It is stopped, asked, and killed: the load fails, the next worker does not have the adapter, and the next load succeeds."""
+    folder, paths, answers = known
+    with ShoalServer(*OPTIONS, "--lora-dir", str(folder), model=BASE) as server, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        server.wait_ready()
+        worker = server.worker_pid()
+        os.kill(worker, signal.SIGSTOP)
+        asked = pool.submit(load, server, "x", paths["tuned-0"])
+        wait_until(lambda: adapter_bytes(server) > 4096, "the files to be copied")
+        time.sleep(0.5)  # until the loop has asked the worker
+        assert not asked.done()
+        os.kill(worker, signal.SIGKILL)
+        reply = asked.result(PATIENCE_S)
+        assert (reply.status, reply.error["code"]) == (500, "worker_died")
+        wait_workers(server, 1)
+        assert names(server) == ["base"]
+        assert server.chat(PROMPT, model="x").status == 404
+        assert load(server, "x", paths["tuned-0"]).status == 200
+        assert text_of(ask(server, "x", PROMPT)) == answers["tuned-0"]
+
+
+def test_a_server_that_ends_answers_loads(known):
+    """Two loads wait for a stopped worker when the server is told to end: both get an answer."""
+    folder, paths, _ = known
+    with ShoalServer(*OPTIONS, "--lora-dir", str(folder), "--drain-timeout", "1", model=BASE) as server, \
+            concurrent.futures.ThreadPoolExecutor(2) as pool:
+        server.wait_ready()
+        worker = server.worker_pid()
+        os.kill(worker, signal.SIGSTOP)
+        asked = [pool.submit(load, server, name, paths["tuned-1"]) for name in ("x", "y")]
+        wait_until(lambda: adapter_bytes(server) > 4096, "the files to be copied")
+        server.process.send_signal(signal.SIGTERM)
+        for one in asked:
+            reply = one.result(PATIENCE_S)
+            assert reply.status == 503 and reply.error["message"]
+        os.kill(worker, signal.SIGCONT)
+        server.wait_exit()
+
+
 def test_many_loads_at_once(known):
     folder, paths, answers = known
     with ShoalServer(*OPTIONS, "--lora-dir", str(folder), model=BASE) as server, concurrent.futures.ThreadPoolExecutor(16) as pool:

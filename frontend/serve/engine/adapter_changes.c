@@ -53,6 +53,14 @@ struct adapter_changes {
 
 static void load_begin(struct adapter_changes *changes);
 
+static void answer(struct adapter_load *load, const struct api_error *error)
+{
+    adapter_load_done *done = load->done;
+    load->done = NULL;
+    if (done)
+        done(load->context, error);
+}
+
 static void timer_set(struct adapter_changes *changes)
 {
     const struct timeval after = {.tv_usec = LOOK_MS * 1000};
@@ -93,8 +101,7 @@ static void load_end(struct adapter_changes *changes, const struct api_error *er
     changes->asked = 0;
     if (error)
         clear(changes, load->slot);
-    if (load->done)
-        load->done(load->context, error);
+    answer(load, error);
     free(load);
     sweep(changes);
     if (changes->first)
@@ -306,13 +313,11 @@ bool adapter_changes_destroy(struct adapter_changes *changes)
     bool stuck = changes->filling && !join(changes);
     struct api_error error;
     (void)api_error_set(&error, RESULT_STALE, 503, "shutting_down", "the server is shutting down");
-    while (changes->first) {
+    adapter_changes_fail_all(changes, &error);
+    while (changes->first && !stuck) {
         struct adapter_load *load = changes->first;
         changes->first = load->next;
-        if (load->done)
-            load->done(load->context, &error);
-        if (!stuck)
-            free(load);
+        free(load);
     }
     event_free(changes->filled_event);
     event_free(changes->timer);
@@ -369,6 +374,12 @@ enum result adapter_changes_load(struct adapter_changes *changes, const char *na
 void adapter_changes_forget(struct adapter_load *load)
 {
     load->done = NULL;
+}
+
+void adapter_changes_fail_all(struct adapter_changes *changes, const struct api_error *error)
+{
+    for (struct adapter_load *load = changes->first; load; load = load->next)
+        answer(load, error);
 }
 
 enum result adapter_changes_unload(struct adapter_changes *changes, const char *name,

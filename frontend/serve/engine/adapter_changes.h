@@ -41,6 +41,8 @@ enum result adapter_changes_load(struct adapter_changes *changes, const char *na
                                  struct api_error *error) RESULT_CHECKED;
 /* The load goes on, and done() is not called. */
 void adapter_changes_forget(struct adapter_load *load);
+/* Answers every load with the error, as the engine's end does; the one under way goes on. */
+void adapter_changes_fail_all(struct adapter_changes *changes, const struct api_error *error);
 enum result adapter_changes_unload(struct adapter_changes *changes, const char *name,
                                    struct api_error *error) RESULT_CHECKED;
 

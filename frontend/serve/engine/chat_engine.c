@@ -386,6 +386,8 @@ void chat_engine_drain(struct chat_engine *engine)
 
 void chat_engine_fail_all(struct chat_engine *engine, const struct api_error *error)
 {
+    if (engine->adapter_changes)
+        adapter_changes_fail_all(engine->adapter_changes, error);
     for (uint32_t i = 0; i < request_table_slots(engine->table); i++) {
         struct live_request *request = request_table_at(engine->table, i);
         if (request->state == LIVE_REQUEST_FREE || request->state == LIVE_REQUEST_LEAVING)

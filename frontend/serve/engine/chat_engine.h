@@ -71,7 +71,7 @@ void chat_engine_end_saving(struct chat_engine *engine);
 /* Removes a conviction (poison_memory.h), so that the request is admitted again. False if there is
  * none with this id. */
 bool chat_engine_revoke(struct chat_engine *engine, uint64_t conviction);
-/* Ends every request that is still live. */
+/* Ends every request that is still live, and every load of an adapter. */
 void chat_engine_fail_all(struct chat_engine *engine, const struct api_error *error);
 
 #endif
