@@ -205,7 +205,7 @@ def test_conversations_go_on_and_stay_private(start, tmp_path):
 
 def test_what_was_not_begun_again_can_be_cancelled(start):
     server = start()
-    names = [post(server, seed=seed, background=True, tokens=2000)["id"] for seed in range(3)]
+    names = [post(server, seed=seed, background=True, tokens=4000)["id"] for seed in range(3)]
     kill_frontend(server)
     server = start(ready=False)
     cancelled = server.request("POST", f"/v1/responses/{names[0]}/cancel").json
@@ -229,8 +229,8 @@ def test_a_planned_restart_goes_on_too(start, undisturbed):
     assert server.wait_exit() == 0
     server = start()
     assert text_of(wait_final(server, made["id"])) == undisturbed[3]
-    wait_until(lambda: fetch(server, long["id"])["status"] == "in_progress", "the long answer to be made")
-    assert server.request("POST", f"/v1/responses/{long['id']}/cancel").status == 200
+    whole = wait_final(server, long["id"])  # fast machines have made it before anybody asks
+    assert (whole["status"], whole["usage"]["output_tokens"]) == ("incomplete", 4000)
 
 
 def test_a_damaged_file_costs_only_its_response(start, tmp_path):
