@@ -29,7 +29,8 @@
 #define SUBMIT_OFFSET  1536u
 #define EVENT_OFFSET   2048u
 #define ROSTER_OFFSET  3072u
-#define RECORDS_OFFSET 4096u
+#define TRACE_OFFSET   4096u
+#define RECORDS_OFFSET 8192u
 #define PAGE_BYTES     4096u /* of the layout, whatever the machine's page size is */
 #define SEALS          (F_SEAL_SHRINK | F_SEAL_GROW)
 
@@ -41,7 +42,8 @@ _Static_assert(SUBMIT_OFFSET + sizeof(struct spsc_ring_shared) + sizeof(struct d
 _Static_assert(EVENT_OFFSET + sizeof(struct spsc_ring_shared) + sizeof(struct doorbell_shared) <=
                    ROSTER_OFFSET,
                "byte map");
-_Static_assert(ROSTER_OFFSET + sizeof(struct step_roster) <= RECORDS_OFFSET, "byte map");
+_Static_assert(ROSTER_OFFSET + sizeof(struct step_roster) <= TRACE_OFFSET, "byte map");
+_Static_assert(TRACE_OFFSET + sizeof(struct step_trace) <= RECORDS_OFFSET, "byte map");
 
 struct layout {
     uint64_t event_records_offset;
@@ -125,6 +127,7 @@ static void place(struct segment *segment, const struct segment_sizes *sizes)
     segment->event_shared = (struct spsc_ring_shared *)(void *)(base + EVENT_OFFSET);
     segment->event_bell = (struct doorbell_shared *)(void *)(segment->event_shared + 1);
     segment->roster = (struct step_roster *)(void *)(base + ROSTER_OFFSET);
+    segment->trace = (struct step_trace *)(void *)(base + TRACE_OFFSET);
     segment->submit_records = base + RECORDS_OFFSET;
     segment->event_records = base + layout.event_records_offset;
     segment->slab = base + layout.slab_offset;

@@ -1,6 +1,6 @@
 /*
  * The shared-memory segment between the frontend and one worker: header, gauges, two rings with
- * doorbells, roster, payload slab. The frontend creates it as an anonymous memory file of sealed
+ * doorbells, roster, trace, payload slab. The frontend creates it as an anonymous memory file of sealed
  * size: no name remains after a crash, and neither process can shrink it while the other reads. The
  * worker inherits its descriptor. The layout constants are compiled into both; an attaching process
  * uses the header only to verify them.
@@ -15,7 +15,8 @@
  *   2048    128                    event struct spsc_ring_shared    tail: worker; head: frontend
  *   2176    64                     event struct doorbell_shared     doorbell.h
  *   3072    512                    struct step_roster               worker
- *   4096    submit_capacity * 256  array of struct submit_record    frontend
+ *   4096    4096                   struct step_trace                worker; `looks`: frontend
+ *   8192    submit_capacity * 256  array of struct submit_record    frontend
  *   ...     event_capacity * 64    array of struct token_event      worker
  *   ...     slab_bytes             payload slab, on the next page   frontend
  */
@@ -27,6 +28,7 @@
 
 #include "proto/result.h"
 #include "proto/step_roster.h"
+#include "proto/step_trace.h"
 #include "proto/submit_record.h"
 #include "proto/token_event.h"
 #include "proto/worker_gauges.h"
@@ -34,7 +36,7 @@
 #include "shm/spsc_ring.h"
 
 #define SEGMENT_MAGIC   0x314c414f48535345ull
-#define SEGMENT_VERSION 9u
+#define SEGMENT_VERSION 10u
 
 /*
  * Byte map of struct segment_header, 256 bytes. Written by the frontend, before the worker starts.
@@ -81,6 +83,7 @@ struct segment {
     struct doorbell_shared *event_bell;
     uint8_t *event_records;
     struct step_roster *roster;
+    struct step_trace *trace;
     uint8_t *slab;
     uint64_t slab_bytes;
     uint32_t submit_capacity;

@@ -3,11 +3,11 @@
 import { element, find } from "./elements.js";
 import { streamGet } from "./server.js";
 import { uPlot } from "./libraries.js";
+import { forgetTrace, showTrace } from "./trace.js";
 
 const KEPT_SAMPLES = 600; // five minutes
 const RECENT_SAMPLES = 120; // one minute, for the histograms
 const AGAIN_MS = 1000;
-const KV_CELLS = 240;
 
 let controller = null;
 let samples = [];
@@ -97,8 +97,10 @@ function bytes(count) {
 }
 
 function showFigures(figures) {
-    if (samples.length > 0 && samples.at(-1).time_ms > figures.time_ms)
-        samples = []; // another server
+    if (samples.length > 0 && samples.at(-1).time_ms > figures.time_ms) { // another server
+        samples = [];
+        forgetTrace();
+    }
     samples.push({ ...figures, shown_s: Date.now() / 1000 });
     samples = samples.slice(-KEPT_SAMPLES);
     const rate = rates();
@@ -117,16 +119,7 @@ function showFigures(figures) {
     showBlocks(figures);
 }
 
-// Cells in proportion to the blocks; a block in use has at least one cell.
 function showBlocks(figures) {
-    const total = Math.max(1, figures.kv_blocks_total);
-    const cells = (count) => (count > 0 ? Math.max(1, Math.round((KV_CELLS * count) / total)) : 0);
-    const used = cells(figures.kv_blocks_used);
-    const cached = Math.min(KV_CELLS - used, cells(figures.kv_blocks_cached));
-    const map = find("kv-map");
-    if (map.childElementCount !== KV_CELLS)
-        map.replaceChildren(...Array.from({ length: KV_CELLS }, () => element("i")));
-    [...map.children].forEach((cell, at) => (cell.className = at < used ? "used" : at < used + cached ? "cached" : "free"));
     find("kv-text").textContent = `${figures.kv_blocks_used} blocks in use, ${figures.kv_blocks_cached} cached, ` +
         `${figures.kv_blocks_total} in all, ${figures.kv_block_tokens} positions each`;
 }
@@ -148,6 +141,8 @@ function showStatus(status) {
     find("server-state").textContent = status.status;
 }
 
+const SHOW = { status: showStatus, figures: showFigures, trace: showTrace };
+
 export async function startDashboard() {
     if (controller)
         return;
@@ -157,7 +152,7 @@ export async function startDashboard() {
     addEventListener("resize", fitCharts);
     while (controller === mine) {
         try {
-            await streamGet("v1/status/stream", mine.signal, (event, data) => (event === "status" ? showStatus(data) : showFigures(data)));
+            await streamGet("v1/status/stream", mine.signal, (event, data) => SHOW[event]?.(data));
         } catch (failure) {
             if (controller === mine)
                 find("server-state").textContent = failure.message;

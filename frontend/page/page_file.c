@@ -20,6 +20,7 @@
     ROW(message, "message.js", "message.js", "text/javascript; charset=utf-8")                     \
     ROW(request_code, "request_code.js", "request_code.js", "text/javascript; charset=utf-8")      \
     ROW(dashboard, "dashboard.js", "dashboard.js", "text/javascript; charset=utf-8")               \
+    ROW(trace, "trace.js", "trace.js", "text/javascript; charset=utf-8")                           \
     ROW(libraries, "vendor/libraries.js.gz", "libraries.js", "text/javascript; charset=utf-8")     \
     ROW(chart_style, "vendor/uplot.css", "uplot.css", "text/css; charset=utf-8")                   \
     ROW(licences, "vendor/licences.txt", "licences.txt", "text/plain; charset=utf-8")

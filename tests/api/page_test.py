@@ -9,14 +9,16 @@ import select
 import shutil
 import signal
 import subprocess
+import threading
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from reload_test import make_weights
 import video_clips
 from scripted_server import ScriptedServer
-from shoal_server import PATIENCE_S, ROOT
+from shoal_server import PATIENCE_S, ROOT, wait_until
 from vision_folder import FILM, make_folder
 
 HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
@@ -90,14 +92,48 @@ def events_of(connection, count):
 
 def test_the_status_stream_repeats_the_report(server):
     with open_stream(server) as stream:
-        events = events_of(stream, 6)
-    assert [name for name, _ in events] == ["status", "figures"] * 3
+        events = events_of(stream, 9)
+    assert [name for name, _ in events] == ["status", "figures", "trace"] * 3
     status, figures = events[0][1], [data for name, data in events if name == "figures"]
     assert set(status) == set(server.get("/v1/status").json)
     assert figures[0]["time_ms"] < figures[1]["time_ms"] < figures[2]["time_ms"]
     assert figures[0]["kv_blocks_total"] == server.metrics()["shoal_kv_blocks"]
     histogram = figures[0]["first_token_s"]
     assert len(histogram["counts"]) == len(histogram["bounds"]) + 1
+    server.wait_idle()
+
+
+def test_the_trace_has_every_step_and_the_blocks(server):
+    """The steps of an answer, one by one, and a map that agrees with the counts, while it is made and after."""
+    server.wait_idle()
+    with open_stream(server) as stream:
+        before = events_of(stream, 6)[5][1]["workers"][0]
+        prompt = "one two three " * 40
+        reply = server.request("POST", "/v1/completions", {"prompt": prompt, "max_tokens": 40, "ignore_eos": True, "speculation": False}).json
+        server.wait_idle()
+        usage = reply["usage"]
+        after = wait_until(lambda: next((data["workers"][0] for name, data in events_of(stream, 3) if name == "trace"
+                                         and data["workers"][0]["step_count"] > before["step_count"]), None), "the steps")
+        later = [data for name, data in events_of(stream, 6)]
+    fresh = after["steps"][-(after["step_count"] - before["step_count"]):]
+    cached = usage["prompt_tokens_details"]["cached_tokens"]
+    assert sum(step[1] for step in fresh) == usage["prompt_tokens"] - cached
+    assert sum(step[0] for step in fresh) == usage["completion_tokens"] - 1  # the first token is drawn by a prompt's row
+    assert all(step[2] == 0 and step[3] > 0 for step in fresh)
+    figures, trace = later[-2], later[-1]["workers"][0]
+    cells = bytes.fromhex(trace["kv_map"])
+    assert len(cells) == min(1024, figures["kv_blocks_total"])
+    assert figures["kv_blocks_used"] == 0 and not any(cell & 15 for cell in cells)
+    assert 0 < sum(cell >> 4 > 0 for cell in cells) <= figures["kv_blocks_cached"]
+
+
+def test_the_map_shows_blocks_in_use(server):
+    with open_stream(server) as stream, ThreadPoolExecutor(1) as helper:
+        answer = helper.submit(server.request, "POST", "/v1/completions",
+                               {"prompt": "one two", "max_tokens": 3000, "ignore_eos": True})
+        wait_until(lambda: any(cell & 15 for name, data in events_of(stream, 3) if name == "trace"
+                               for cell in bytes.fromhex(data["workers"][0]["kv_map"])), "blocks in use")
+        assert answer.result().status == 200
     server.wait_idle()
 
 
@@ -214,9 +250,22 @@ class TestInBrowser:
 
     def test_the_dashboard_shows_a_death(self, start_server):
         server = start_server()
-        browser = Browser("dashboard", server)
-        assert browser.line() == "watching\n"
-        os.kill(server.worker_pid(), signal.SIGKILL)
-        said = browser.result()
-        assert "ready" in said["workers"] and said["charts"] == 4
+        seen = threading.Event()
+
+        def keep_busy():
+            while not seen.is_set():
+                server.request("POST", "/v1/completions", {"prompt": "one two", "max_tokens": 1000, "ignore_eos": True})
+
+        with ThreadPoolExecutor(1) as helper:
+            busy = helper.submit(keep_busy)
+            try:
+                browser = Browser("dashboard", server)
+                assert browser.line() == "watching\n"
+                os.kill(server.worker_pid(), signal.SIGKILL)
+                said = browser.result()
+            finally:
+                seen.set()
+            busy.result()
+        assert "ready" in said["workers"] and said["charts"] == 5
+        assert said["strip"] and "1 decode rows" in said["steps"] and 1 <= said["cells"] <= 1024
         assert said["accessibility"] == []

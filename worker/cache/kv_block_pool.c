@@ -238,3 +238,9 @@ uint32_t kv_block_pool_references(const struct kv_block_pool *pool, uint32_t blo
     must(block < pool->block_count);
     return pool->blocks[block].references;
 }
+
+bool kv_block_pool_is_idle(const struct kv_block_pool *pool, uint32_t block)
+{
+    must(block < pool->block_count);
+    return pool->blocks[block].kept && pool->blocks[block].references == 0;
+}

@@ -18,6 +18,7 @@
 #ifndef SHOAL_WORKER_CACHE_KV_BLOCK_POOL_H
 #define SHOAL_WORKER_CACHE_KV_BLOCK_POOL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -72,5 +73,6 @@ uint32_t kv_block_pool_free(const struct kv_block_pool *pool);
 uint32_t kv_block_pool_idle(const struct kv_block_pool *pool);
 /* References to a block; 0 for a free or an idle one. */
 uint32_t kv_block_pool_references(const struct kv_block_pool *pool, uint32_t block);
+bool kv_block_pool_is_idle(const struct kv_block_pool *pool, uint32_t block);
 
 #endif

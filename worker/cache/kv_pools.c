@@ -91,3 +91,23 @@ uint64_t kv_pools_used(const struct kv_pools *pools)
         available += kv_pools_available(pools, group);
     return kv_pools_total(pools) - available;
 }
+
+struct kv_pools_part kv_pools_count(const struct kv_pools *pools, uint64_t first, uint32_t count)
+{
+    struct kv_pools_part part = {0, 0};
+    uint64_t begin = 0; /* of the group */
+    for (uint32_t group = 0; group < pools->layout->group_count; group++) {
+        const struct kv_block_pool *pool = pools->group[group];
+        uint64_t end = begin + kv_block_pool_total(pool);
+        while (count > 0 && first < end) {
+            uint32_t block = (uint32_t)(first - begin);
+            part.used += kv_block_pool_references(pool, block) > 0;
+            part.cached += kv_block_pool_is_idle(pool, block);
+            first++;
+            count--;
+        }
+        begin = end;
+    }
+    must(count == 0);
+    return part;
+}

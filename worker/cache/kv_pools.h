@@ -50,4 +50,12 @@ uint64_t kv_pools_total(const struct kv_pools *pools);
 uint64_t kv_pools_used(const struct kv_pools *pools);
 uint64_t kv_pools_cached(const struct kv_pools *pools);
 
+/* Of `count` blocks from block `first` on, in the order of the groups and their blocks: those held
+ * by sequences, and those held only by the prefix cache. first + count <= kv_pools_total(). */
+struct kv_pools_part {
+    uint32_t used;
+    uint32_t cached;
+};
+struct kv_pools_part kv_pools_count(const struct kv_pools *pools, uint64_t first, uint32_t count);
+
 #endif

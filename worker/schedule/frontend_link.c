@@ -74,6 +74,11 @@ struct worker_gauges *frontend_link_gauges(struct frontend_link *link)
     return link->segment.gauges;
 }
 
+struct step_trace *frontend_link_trace(struct frontend_link *link)
+{
+    return link->segment.trace;
+}
+
 uint32_t frontend_link_life(const struct frontend_link *link)
 {
     return link->segment.header->generation;

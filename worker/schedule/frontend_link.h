@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/step_trace.h"
 #include "proto/token_event.h"
 #include "proto/worker_gauges.h"
 #include "worker/schedule/sequence.h"
@@ -34,6 +35,7 @@ void frontend_link_close(struct frontend_link *link);
 struct worker_gauges *frontend_link_gauges(struct frontend_link *link);
 /* The number of this worker process, counted by the frontend; the first is 1. */
 uint32_t frontend_link_life(const struct frontend_link *link);
+struct step_trace *frontend_link_trace(struct frontend_link *link);
 /* Wakes the frontend to look at the gauges. */
 void frontend_link_ring(struct frontend_link *link);
 

@@ -37,6 +37,7 @@ static void publish_gauges(struct worker_engine *engine)
                              .kv_blocks_cached = kv_pools_cached(&engine->pools),
                              .prefix_places = prefixes.places,
                              .prefix_evictions = prefixes.evictions});
+    trace_board_show_cells(&engine->trace, &engine->pools);
     if (engine->parts.vision) {
         struct feature_cache_figures figures = feature_cache_figures(engine->pools.features);
         gauge_board_set_features(engine->gauges, &figures, engine->parts.feature_row_bytes);
@@ -172,6 +173,12 @@ static enum result finish_step(struct worker_engine *engine, struct error_text *
     gauge_board_add_step(engine->gauges, &(struct gauge_step){.prompt_rows = done.prompt_rows,
                                                               .generated_tokens = generated,
                                                               .step_time_us = done.time_us});
+    const struct model_vision *vision = engine->parts.vision;
+    uint64_t patch_rows = vision ? done.patch_work / vision->stages : 0;
+    step_trace_add(engine->trace.trace, &(struct traced_step){.decode_rows = decode_rows,
+                                                              .prompt_rows = done.prompt_rows,
+                                                              .patch_rows = (uint32_t)patch_rows,
+                                                              .time_us = done.time_us});
     return RESULT_OK;
 }
 

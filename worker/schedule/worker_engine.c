@@ -81,6 +81,7 @@ enum result worker_engine_create(const struct worker_engine_parts *parts,
     struct worker_engine *engine = must_alloc(1, sizeof *engine);
     engine->parts = *parts;
     engine->gauges = frontend_link_gauges(parts->link);
+    engine->trace.trace = frontend_link_trace(parts->link);
     engine->limits.context_tokens = parts->context_tokens;
     engine->limits.longest_positions = kv_budget_longest(parts->layout, parts->kv_blocks,
                                                          parts->context_tokens, parts->step_tokens);

@@ -19,6 +19,7 @@
 #include "worker/schedule/step_pace.h"
 #include "worker/schedule/step_pipeline.h"
 #include "worker/schedule/step_snapshot.h"
+#include "worker/schedule/trace_board.h"
 
 /* All pointers outlive the engine. */
 struct worker_engine_parts {
@@ -106,6 +107,7 @@ struct model_drafts {
 struct worker_engine {
     struct worker_engine_parts parts;
     struct worker_gauges *gauges;
+    struct trace_board trace;
     struct admission_limits limits;
     struct image_limits image_limits;
     struct kv_pools pools;

@@ -110,6 +110,14 @@ void engine_status_read_worker(const struct chat_engine *engine, uint32_t worker
     worker_pool_read_status(engine->workers, worker, status);
 }
 
+bool engine_status_look(struct chat_engine *engine, uint32_t worker, struct step_trace_copy *trace)
+{
+    struct worker_link *link = worker_pool_link(engine->workers, worker);
+    if (link)
+        worker_link_look(link, trace);
+    return link != NULL;
+}
+
 static const char *phase_name(const struct live_request *request)
 {
     switch (request->state) {

@@ -13,6 +13,7 @@
 #include "frontend/serve/metrics/serve_metrics.h"
 #include "frontend/serve/metrics/worker_totals.h"
 #include "frontend/serve/worker/worker_supervisor.h"
+#include "proto/step_trace.h"
 
 struct chat_engine;
 
@@ -56,6 +57,8 @@ uint32_t engine_status_workers(const struct chat_engine *engine);
 /* `worker` < engine_status_workers(). */
 void engine_status_read_worker(const struct chat_engine *engine, uint32_t worker,
                                struct worker_status *status);
+/* Copies the worker's trace and asks it for a new map of its KV cache. False: it has no process. */
+bool engine_status_look(struct chat_engine *engine, uint32_t worker, struct step_trace_copy *trace);
 
 struct request_status {
     struct request_id id;

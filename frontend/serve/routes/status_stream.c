@@ -15,6 +15,7 @@
 #include "frontend/serve/engine/engine_status.h"
 #include "frontend/serve/routes/route_replies.h"
 #include "frontend/serve/routes/status_report.h"
+#include "frontend/serve/routes/trace_report.h"
 #include "proto/limits.h"
 #include "proto/must.h"
 
@@ -125,6 +126,8 @@ static void write_events(struct status_streams *streams, const struct http_excha
     status_report_write(engine, exchange->rights.admin ? NULL : &exchange->client_key, out);
     text_buffer_append_text(out, "\n\nevent: figures\ndata: ");
     write_figures(engine, out);
+    text_buffer_append_text(out, "\n\nevent: trace\ndata: ");
+    trace_report_write(engine, out);
     text_buffer_append_text(out, "\n\n");
 }
 

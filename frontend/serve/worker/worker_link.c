@@ -142,6 +142,15 @@ const struct worker_gauges *worker_link_gauges(const struct worker_link *link)
     return link->segment.gauges;
 }
 
+void worker_link_look(struct worker_link *link, struct step_trace_copy *copy)
+{
+    struct step_trace *trace = link->segment.trace;
+    step_trace_read(trace, copy);
+    uint32_t looks = atomic_load_explicit(&trace->looks, memory_order_relaxed);
+    atomic_store_explicit(&trace->looks, looks + 1, memory_order_relaxed);
+    doorbell_ring(&link->submit_bell);
+}
+
 void worker_link_add_totals(struct worker_link *link, struct worker_totals *totals)
 {
     worker_counters_read(&link->counters, link->segment.gauges, monotonic_clock_us());

@@ -9,6 +9,7 @@
 #include "frontend/assets/model_assets.h"
 #include "frontend/serve/metrics/worker_totals.h"
 #include "proto/step_roster.h"
+#include "proto/step_trace.h"
 #include "proto/token_event.h"
 #include "proto/worker_gauges.h"
 
@@ -60,6 +61,8 @@ struct worker_link_fds {
 };
 struct worker_link_fds worker_link_fds(const struct worker_link *link);
 const struct worker_gauges *worker_link_gauges(const struct worker_link *link);
+/* Copies its trace of steps and asks for a new map of its KV cache, also if it sleeps. */
+void worker_link_look(struct worker_link *link, struct step_trace_copy *copy);
 /* Reads the worker's counters and adds the plausible ones. */
 void worker_link_add_totals(struct worker_link *link, struct worker_totals *totals);
 /* Sets the vocabulary that events are checked against, before the first submit. */

@@ -57,10 +57,11 @@ static void byte_map_is_as_documented(void **state)
     assert_ptr_equal(segment.event_shared, base + 2048);
     assert_ptr_equal(segment.event_bell, base + 2048 + 128);
     assert_ptr_equal(segment.roster, base + 3072);
-    assert_ptr_equal(segment.submit_records, base + 4096);
-    assert_ptr_equal(segment.event_records, base + 4096 + 16 * 256);
-    assert_ptr_equal(segment.slab, base + 4096 + 8192); /* 4096 + 4096 bytes, whole pages */
-    assert_int_equal(segment.segment_bytes, 4096 + 8192 + 65536);
+    assert_ptr_equal(segment.trace, base + 4096);
+    assert_ptr_equal(segment.submit_records, base + 8192);
+    assert_ptr_equal(segment.event_records, base + 8192 + 16 * 256);
+    assert_ptr_equal(segment.slab, base + 8192 + 8192); /* 4096 + 4096 bytes, whole pages */
+    assert_int_equal(segment.segment_bytes, 8192 + 8192 + 65536);
     assert_int_equal(segment.header->generation, 5);
     segment_detach(&segment);
 }

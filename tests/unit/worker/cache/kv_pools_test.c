@@ -65,6 +65,41 @@ static void keep_block(struct kv_pools *pools, uint32_t group, uint32_t number)
     kv_block_pool_give(pools->group[group], ref, KV_EVICT_LAST);
 }
 
+static void parts_are_counted_over_the_groups(void **state)
+{
+    (void)state;
+    const struct kv_layout layout = two_groups();
+    struct kv_pools pools;
+    const struct kv_pools_options options = {
+        .layout = &layout, .blocks = {6, 9}, .keeps_prefixes = true};
+    assert_int_equal(kv_pools_init(&pools, &options), RESULT_OK);
+    for (uint32_t i = 0; i < 2; i++)
+        keep_block(&pools, 0, i);
+    keep_block(&pools, 1, 7);
+    struct kv_block_ref held[4];
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(kv_block_pool_take(pools.group[i > 0], &held[i]), RESULT_OK);
+    for (uint32_t first = 0; first <= 15; first++) {
+        for (uint32_t count = 0; first + count <= 15; count++) {
+            struct kv_pools_part part = kv_pools_count(&pools, first, count);
+            uint32_t used = 0, cached = 0;
+            for (uint32_t i = first; i < first + count; i++) {
+                const struct kv_block_pool *pool = pools.group[i >= 6];
+                used += kv_block_pool_references(pool, i < 6 ? i : i - 6) > 0;
+                cached += kv_block_pool_is_idle(pool, i < 6 ? i : i - 6);
+            }
+            assert_int_equal(part.used, used);
+            assert_int_equal(part.cached, cached);
+        }
+    }
+    struct kv_pools_part all = kv_pools_count(&pools, 0, 15);
+    assert_int_equal(all.used, 4);
+    assert_int_equal(all.cached, 3);
+    for (uint32_t i = 0; i < 4; i++)
+        kv_block_pool_give(pools.group[i > 0], held[i], KV_EVICT_LAST);
+    kv_pools_fini(&pools);
+}
+
 static void sums_count_held_and_kept_blocks_apart(void **state)
 {
     (void)state;
@@ -113,6 +148,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_the_pools_asked_for_are_made),
         cmocka_unit_test(sums_count_held_and_kept_blocks_apart),
+        cmocka_unit_test(parts_are_counted_over_the_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
