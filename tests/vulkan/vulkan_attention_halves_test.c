@@ -174,8 +174,12 @@ static void leaves_the_rest_to_the_other_kernel(void **state)
     const struct vulkan_attention_task usual = {
         .shape = shape_of(&cases[0]), .items = 20, .forms = VULKAN_FORM_F32};
     (void)state;
-    assert_false(vulkan_attention_policy_fuses(&known, &usual.shape, 20));
-    assert_true(vulkan_attention_policy_fuses(&known, &usual.shape, 8));
+    for (uint32_t kv_heads = 1; kv_heads <= 8; kv_heads *= 2) {
+        struct vulkan_attention_shape shape = usual.shape;
+        shape.kv_heads = kv_heads;
+        assert_false(vulkan_attention_policy_fuses(&known, &shape, 72 / kv_heads));
+        assert_true(vulkan_attention_policy_fuses(&known, &shape, 72 / kv_heads - 1));
+    }
     for (uint32_t i = 0; i < 5; i++) {
         struct vulkan_facts facts = known;
         struct vulkan_attention_task task = usual;
@@ -186,7 +190,7 @@ static void leaves_the_rest_to_the_other_kernel(void **state)
         task.fuse = i == 4 ? VULKAN_ATTENTION_FUSE_ROPE : 0;
         struct vulkan_attention_choice choice = vulkan_attention_policy_choose(&facts, &task);
         assert_string_equal(choice.shader, "attention_rows");
-        assert_true(i == 4 || vulkan_attention_policy_fuses(&facts, &task.shape, 20));
+        assert_true(i == 4 || vulkan_attention_policy_fuses(&facts, &task.shape, 72));
     }
 }
 

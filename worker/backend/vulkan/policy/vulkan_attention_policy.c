@@ -75,7 +75,8 @@
 #define HALVES_DIM_MAX      128u /* beyond it a block would not fit in registers */
 #define HALVES_PER_UNIT     3u
 #define HALVES_SPLIT_TOKENS 64u
-#define HALVES_SEQUENCES    9u /* at least; fewer write their keys as they attend */
+#define HALVES_READS                                                                               \
+    72u /* sequences times KV heads, at least; fewer write their keys as they attend */
 /* Of the kernel in PTX. */
 #define WGMMA_INVOCATIONS 256u
 #define WGMMA_QUERIES     128u /* of a tile */
@@ -387,7 +388,7 @@ static bool takes_halves(const struct vulkan_facts *facts,
 bool vulkan_attention_policy_fuses(const struct vulkan_facts *facts,
                                    const struct vulkan_attention_shape *shape, uint32_t sequences)
 {
-    return !takes_halves(facts, shape) || sequences < HALVES_SEQUENCES;
+    return !takes_halves(facts, shape) || sequences * shape->kv_heads < HALVES_READS;
 }
 
 static struct vulkan_attention_choice choose_halves(const struct vulkan_facts *facts,
