@@ -342,7 +342,7 @@ static const struct {
 } projectors[] = {
     {"gemma3", {"gemma3"}, false, open_gemma3},
     {"gemma4v", {"gemma4"}, false, open_gemma4},
-    {"glm4v", {"glm4"}, false, open_glm4v},
+    {"glm4v", {"glm4", "glm4moe"}, false, open_glm4v},
     {"paddleocr", {"paddleocr"}, false, open_paddleocr},
     {"idefics3", {"llama"}, false, open_idefics3},
     {"internvl", {"qwen2", "qwen3", "qwen3moe", "llama"}, false, open_internvl},

@@ -622,6 +622,7 @@ static const struct {
     {"qwen3_5", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_QWEN3, open_qwen},
     {"qwen3_5_moe", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_QWEN3, open_qwen},
     {"glm4v", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_NONE, open_glm4v},
+    {"glm4v_moe", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_NONE, open_glm4v},
     {"glm_ocr", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_NONE, open_glm4v},
     {"paddleocr_vl", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_NONE, open_paddleocr},
     {"gemma3", NULL, IMAGE_FAMILY_GEMMA3, VIDEO_RULE_NONE, open_gemma3},

@@ -20,7 +20,7 @@ import gguf
 import numpy as np
 
 from checkpoint_variants import add_settings, read_safetensors, stored
-from families import deepseek_v3, ernie4_5, gemma3, gemma4, gemma4_moe, glm4, lfm2, llama, ministral3, mistral, qwen2, qwen3, qwen3_5, qwen3_5_moe, shared
+from families import deepseek_v3, ernie4_5, gemma3, gemma4, gemma4_moe, glm4, glm4_moe, lfm2, llama, ministral3, mistral, qwen2, qwen3, qwen3_5, qwen3_5_moe, shared
 
 TEXT_PREFIXES = ("model.language_model.", "language_model.model.", "model.text_model.")
 TOWER_PREFIXES = ("model.visual.", "visual.", "model.vision_tower.", "vision_tower.", "model.vision_model.")
@@ -78,11 +78,11 @@ def text_metadata(kind, config, writer):
         writer.add_uint32("gemma3.attention.sliding_window_pattern", config["sliding_window_pattern"])
         writer.add_float32("gemma3.attention.scale", config["query_pre_attn_scalar"] ** -0.5)
         writer.add_float32("gemma3.rope.freq_base_swa", config["rope_local_base_freq"])
-    if TEXTS[kind][1] is glm4:
-        glm4.gguf_metadata(config | (config.get("rope_scaling") or config["rope_parameters"]), writer)
+    if TEXTS[kind][1] in (glm4, glm4_moe):
+        TEXTS[kind][1].gguf_metadata(config | (config.get("rope_scaling") or config["rope_parameters"]), writer)
     if ahead:
         writer.add_nextn_predict_layers(ahead)
-    if kind.endswith("_vl") or TEXTS[kind][1] in (glm4, ernie4_5):
+    if kind.endswith("_vl") or TEXTS[kind][1] in (glm4, glm4_moe, ernie4_5):
         rope = config.get("rope_scaling") or config.get("rope_parameters")
         if "rope_theta" not in config:
             writer.add_rope_freq_base(rope["rope_theta"])
@@ -148,6 +148,7 @@ TEXTS = {
     "mistral3": ("llama", llama), "mistral3_wide": ("mistral3", ministral3), "pixtral": ("llama", llama),
     "pixtral_wide": ("llama", llama), "llava": ("llama", llama), "llava_siglip": ("llama", mistral),
     "glm4v": ("glm4", glm4), "glm4v_wide": ("glm4", glm4), "glm_ocr": ("glm4", glm4), "glm_ocr_wide": ("glm4", glm4),
+    "glm4v_moe": ("glm4moe", glm4_moe), "glm4v_moe_wide": ("glm4moe", glm4_moe),
     "paddleocr_vl": ("paddleocr", ernie4_5), "paddleocr_vl_wide": ("paddleocr", ernie4_5),
     "llava_next": ("llama", llama), "llava_next_wide": ("llama", mistral),
     "kimi_vl": ("deepseek2", deepseek_v3), "kimi_k25": ("deepseek2", deepseek_v3),
@@ -388,7 +389,8 @@ def pixtral_tensors(config, tower, rest):
 
 PROJECTORS = {
     "glm4v": ("glm4v", glm_tower_tensors), "glm4v_wide": ("glm4v", glm_tower_tensors), "glm_ocr": ("glm4v", glm_tower_tensors),
-    "glm_ocr_wide": ("glm4v", glm_tower_tensors), "paddleocr_vl": ("paddleocr", paddle_tensors),
+    "glm_ocr_wide": ("glm4v", glm_tower_tensors), "glm4v_moe": ("glm4v", glm_tower_tensors), "glm4v_moe_wide": ("glm4v", glm_tower_tensors),
+    "paddleocr_vl": ("paddleocr", paddle_tensors),
     "paddleocr_vl_wide": ("paddleocr", paddle_tensors),
     "llava": ("mlp", mlp_tensors), "llava_siglip": ("mlp", mlp_tensors), "llava_next": ("mlp", mlp_tensors),
     "llava_next_wide": ("mlp", mlp_tensors),

@@ -65,7 +65,7 @@ def answers(server, form):
 
 
 @pytest.mark.parametrize("kind, form", [("qwen2_5_vl", QWEN), ("gemma4", GEMMA4), ("lfm2_vl", LFM2), ("mistral3", PIXTRAL), ("pixtral", PIXTRAL), ("llava", LLAVA), ("llava_siglip", SQUASHED),
-                                        ("llava_next", NEXT), ("glm4v", GLM), ("glm_ocr", GLM), ("paddleocr_vl", PADDLE), ("kimi_vl", KIMI_VL), ("kimi_k25", KIMI)])
+                                        ("llava_next", NEXT), ("glm4v", GLM), ("glm_ocr", GLM), ("glm4v_moe", GLM), ("paddleocr_vl", PADDLE), ("kimi_vl", KIMI_VL), ("kimi_k25", KIMI)])
 def test_the_same_answers_as_the_folder(tmp_path, kind, form):
     if kind == "qwen2_5_vl":  # bounds that the projector file's defaults would not reach with such images
         form = form | {"processor": form["processor"] | {"min_pixels": 56 * 56, "max_pixels": 28 * 28 * 16384}}

@@ -140,14 +140,6 @@ static void test_text_goes_on(void **state)
         {"lfm2_vl_wide", "\"projector_bias\": false", "\"projector_bias\": true ", "linear_1.bias"},
         {"lfm2_vl", "\"projector_hidden_size\": 56", "\"projector_hidden_act\": \"silu\"",
          "projector_hidden_act"},
-        {"glm4v", "\"out_hidden_size\": 32", "\"out_hidden_size\": 48", "is not the text's 32"},
-        {"glm4v", "\"image_size\": 24", "\"image_size\": 32", "position_embedding"},
-        {"glm4v", "\"spatial_merge_size\": 2", "\"spatial_merge_size\": 3", "downsample.weight"},
-        {"glm_ocr", "\"attention_bias\": true\n }\n", "\"attention_bias\": false\n }\n",
-         "is not part of"},
-        {"glm_ocr", "\"intermediate_size\": 40", "\"intermediate_size\": 48", "gate_proj.weight"},
-        {"glm4v_wide", "\"attention_bias\": true\n }\n", "\"attention_bias\": false\n }\n",
-         "is not part of"},
         {"gemma3", "\"mm_tokens_per_image\": 9", "\"mm_tokens_per_image\": 8", "no square"},
         {"gemma3", "\"mm_tokens_per_image\": 9", "\"mm_tokens_per_image\": 16", "no square"},
         {"gemma3", "\"image_size\": 24", "\"image_size\": 3", "image_size 3"},
@@ -179,6 +171,28 @@ static void test_text_goes_on(void **state)
 }
 
 /* Towers beside any text. */
+/* Towers of any size whose merger ends at the text's width. */
+static void test_text_goes_on_beside_mergers(void **state)
+{
+    (void)state;
+    static const struct breakage breakages[] = {
+        {"glm4v", "\"out_hidden_size\": 32", "\"out_hidden_size\": 48", "is not the text's 32"},
+        {"glm4v", "\"image_size\": 24", "\"image_size\": 32", "position_embedding"},
+        {"glm4v", "\"spatial_merge_size\": 2", "\"spatial_merge_size\": 3", "downsample.weight"},
+        {"glm_ocr", "\"attention_bias\": true\n }\n", "\"attention_bias\": false\n }\n",
+         "is not part of"},
+        {"glm_ocr", "\"intermediate_size\": 40", "\"intermediate_size\": 48", "gate_proj.weight"},
+        {"glm4v_wide", "\"attention_bias\": true\n }\n", "\"attention_bias\": false\n }\n",
+         "is not part of"},
+        {"glm4v_moe", "\"out_hidden_size\": 32", "\"out_hidden_size\": 48", "is not the text's 32"},
+        {"glm4v_moe", "\"attention_bias\": true\n }\n", "\"attention_bias\": false\n }\n",
+         "is not part of"},
+        {"glm4v_moe_wide", "\"image_size\": 30", "\"image_size\": 45", "position_embedding"},
+    };
+    for (size_t i = 0; i < sizeof breakages / sizeof breakages[0]; i++)
+        expect_text_only(&breakages[i]);
+}
+
 static void test_text_goes_on_beside_other_towers(void **state)
 {
     (void)state;
@@ -311,6 +325,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_goes_on),
+        cmocka_unit_test(test_text_goes_on_beside_mergers),
         cmocka_unit_test(test_text_goes_on_beside_other_towers),
         cmocka_unit_test(test_text_goes_on_beside_moonvit),
         cmocka_unit_test(test_text_is_refused),

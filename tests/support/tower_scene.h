@@ -17,7 +17,7 @@
 #define SCENE_IMAGES     16u
 #define SCENE_PROMPTS    8u
 #define SCENE_TOKENS     256u /* of a prompt */
-#define SCENE_FAMILIES   48u
+#define SCENE_FAMILIES   64u
 #define SCENE_NAME_BYTES 64u
 #define SCENE_PATH_BYTES 128u
 

@@ -39,7 +39,7 @@ def centre(name):
 
 
 def gguf_metadata(config, writer):
-    writer.add_rope_dimension_count(config["head_dim"] // 2)
+    writer.add_rope_dimension_count(int(config["head_dim"] * config["partial_rotary_factor"]))
     writer.add_expert_count(config["n_routed_experts"])
     writer.add_expert_used_count(config["num_experts_per_tok"])
     writer.add_expert_feed_forward_length(config["moe_intermediate_size"])

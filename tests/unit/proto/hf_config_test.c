@@ -83,6 +83,8 @@ static const struct {
     {"ernie4_5", 131072},
     {"glm4v", 32768},
     {"glm4v_text", 32768},
+    {"glm4v_moe", 65536},
+    {"glm4v_moe_text", 65536},
     {"cohere2", 8192},
     {"llama", 2048},
     {"mistral", 131072},

@@ -59,6 +59,7 @@
     FAMILY(lfm2_moe)        \
     FAMILY(ernie4_5_moe)    \
     FAMILY(glm4_moe)        \
+    FAMILY(glm4v_moe)       \
     FAMILY(minimax_m2)      \
     FAMILY(hunyuan)         \
     FAMILY(hunyuan_moe)     \

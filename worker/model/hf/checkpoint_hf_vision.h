@@ -26,11 +26,14 @@ enum result checkpoint_hf_read_vision(struct json_value root, const struct hf_vi
                                       const struct model_config *text, struct vision_config *config,
                                       struct error_text *error) RESULT_CHECKED;
 
-/* checkpoint_hf_qwen3_vl.c, checkpoint_hf_siglip.c, checkpoint_hf_gemma4_tower.c */
+/* checkpoint_hf_qwen3_vl.c, checkpoint_hf_siglip.c, checkpoint_hf_gemma4_tower.c,
+ * checkpoint_hf_glm4v_tower.c */
 extern const struct hf_vision_form checkpoint_hf_qwen3_vl_tower;
 extern const struct hf_vision_form checkpoint_hf_gemma3_tower;
 extern const struct hf_vision_form checkpoint_hf_idefics3_tower;
 extern const struct hf_vision_form checkpoint_hf_gemma4_tower;
+extern const struct hf_vision_form checkpoint_hf_glm4v_tower;
+extern const struct hf_vision_form checkpoint_hf_glm_ocr_tower;
 
 /* --- helpers for the forms --- */
 

@@ -17,9 +17,10 @@
 #include "proto/must.h"
 #include "tests/support/drawn_image.h"
 
-#define QWEN   "{\"model_type\":\"qwen2_5_vl\",\"vision_config\":{}}"
-#define GLM    "{\"model_type\":\"glm4v\",\"vision_config\":{}}"
-#define PADDLE "{\"model_type\":\"paddleocr_vl\",\"vision_config\":{}}"
+#define QWEN    "{\"model_type\":\"qwen2_5_vl\",\"vision_config\":{}}"
+#define GLM     "{\"model_type\":\"glm4v\",\"vision_config\":{}}"
+#define GLM_MOE "{\"model_type\":\"glm4v_moe\",\"vision_config\":{}}"
+#define PADDLE  "{\"model_type\":\"paddleocr_vl\",\"vision_config\":{}}"
 #define GEMMA3                                                                                     \
     "{\"model_type\":\"gemma3\",\"vision_config\":{\"image_size\":56,\"patch_size\":14},"          \
     "\"mm_tokens_per_image\":4}"
@@ -264,6 +265,7 @@ static void test_refusals_name_the_setting(void **state)
         {GLM, "{\"patch_size\":16}", NULL, "patch_size", RESULT_INVALID},
         {GLM, "{\"size\":{\"longest_edge\":100}}", NULL, "size", RESULT_INVALID},
         {GLM, "{\"temporal_patch_size\":1}", NULL, "temporal_patch_size", RESULT_INVALID},
+        {GLM_MOE, "{\"patch_size\":16}", NULL, "patch_size", RESULT_INVALID},
         {PADDLE, "{\"patch_size\":16}", NULL, "patch_size", RESULT_INVALID},
         {PADDLE, "{\"temporal_patch_size\":2}", NULL, "temporal_patch_size", RESULT_UNSUPPORTED},
         {PADDLE, "{\"size\":{\"longest_edge\":100}}", NULL, "size", RESULT_INVALID},
