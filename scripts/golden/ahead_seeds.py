@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Writes the seeds of the fuzz target fuzz_ahead: whole checkpoints of a few kilobytes with a layer that predicts a further token (MTP).
+
+usage: ahead_seeds.py FOLDER
+
+FOLDER is tests/fuzz/corpus; the seeds go to its folder ahead. <family>.gguf is a file of GGUF; <family>.folder is a config.json, a
+NUL and a safetensors file. Weights are zeros in F16 (GGUF) and BF16; they have no tokenizer. The same bytes every time. Needs gguf
+and numpy.
+"""
+import json
+import pathlib
+import sys
+import tempfile
+
+import gguf
+import numpy as np
+
+from checkpoint_variants import add_settings, write_safetensors
+from families import qwen3_5, qwen3_5_moe
+
+SMALL = {"vocab_size": 8, "hidden_size": 16, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16, "max_position_embeddings": 64}
+DELTA = {"num_hidden_layers": 2, "layer_types": ["linear_attention", "full_attention"], "linear_num_key_heads": 1,
+         "linear_num_value_heads": 2, "linear_key_head_dim": 4, "linear_value_head_dim": 4, "linear_conv_kernel_dim": 2}
+EXPERTS = {"moe_intermediate_size": 8, "num_experts_per_tok": 1}
+CASES = {
+    "qwen3_5": (qwen3_5, SMALL | DELTA | {"intermediate_size": 8}),
+    "qwen3_5_moe": (qwen3_5_moe, SMALL | DELTA | EXPERTS | {"num_experts": 2, "shared_expert_intermediate_size": 8}),
+}
+
+
+def mtp_shapes(config, shapes):
+    """The layer of qwen3_5 and its mixture: the model's attention layer and what joins its inputs."""
+    hidden, attends = config["hidden_size"], config["layer_types"].index("full_attention")
+    at = f"model.layers.{attends}."
+    found = {"mtp.layers.0." + name[len(at):]: shape for name, shape in shapes.items() if name.startswith(at)}
+    norms = {f"mtp.{name}.weight": (hidden,) for name in ("pre_fc_norm_embedding", "pre_fc_norm_hidden", "norm")}
+    return found | norms | {"mtp.fc.weight": (hidden, 2 * hidden)}
+
+
+def checkpoint(family, changes):
+    config = family.CONFIG | changes
+    shapes = family.shapes(config)
+    return config, {name: np.zeros(shape, np.float32) for name, shape in (shapes | mtp_shapes(config, shapes)).items()}
+
+
+def gguf_bytes(family, config, tensors):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "model.gguf"
+        writer = gguf.GGUFWriter(str(path), family.GGUF_ARCHITECTURE)
+        if getattr(family, "GGUF_SHARED_SETTINGS", True):
+            add_settings(writer, config)
+        family.gguf_metadata(config, writer)
+        for name, array in family.gguf_tensors(config, tensors).items():
+            writer.add_tensor(name, array.astype(np.float32 if array.ndim == 1 else np.float16))
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        return path.read_bytes()
+
+
+def folder_bytes(config, tensors):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "model.safetensors"
+        write_safetensors(path, tensors, "BF16")
+        return json.dumps(config).encode() + b"\0" + path.read_bytes()
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    target = pathlib.Path(sys.argv[1]) / "ahead"
+    target.mkdir(exist_ok=True)
+    for name, (family, changes) in CASES.items():
+        config, tensors = checkpoint(family, changes)
+        (target / f"{name}.folder").write_bytes(folder_bytes(config, tensors))
+        (target / f"{name}.gguf").write_bytes(gguf_bytes(family, config, tensors))
+
+
+if __name__ == "__main__":
+    main()
