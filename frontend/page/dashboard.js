@@ -128,10 +128,21 @@ function row(...cells) {
     return element("tr", {}, ...cells.map((cell) => element("td", {}, String(cell ?? ""))));
 }
 
+// Weights and caches of all devices of a worker, of their memory.
+function memoryOf(worker) {
+    const sum = (name) => worker.devices.reduce((total, device) => total + device[name], 0);
+    return sum("memory_bytes") > 0 ? `${bytes(sum("weights_bytes") + sum("kv_cache_bytes"))} of ${bytes(sum("memory_bytes"))}` : "";
+}
+
+function showModels(models) {
+    find("model-states").replaceChildren(...models.map((model) => row(model.id, model.reloading ? `${model.state}, reloading` : model.state,
+        model.waiting, model.failure)));
+}
+
 function showStatus(status) {
     find("workers").replaceChildren(...status.workers.map((worker) => {
         const death = worker.last_death ? `${worker.last_death.reason}, ${Math.round(worker.last_death.seconds_ago)} s ago` : "none";
-        const made = row(worker.index, worker.device, worker.state, worker.pid ?? "none", worker.requests, worker.says.steps, worker.restarts, death);
+        const made = row(worker.index, worker.device, memoryOf(worker), worker.state, worker.pid ?? "none", worker.requests, worker.says.steps, worker.restarts, death);
         made.className = worker.state === "ready" ? "" : "attention";
         return made;
     }));
@@ -141,7 +152,7 @@ function showStatus(status) {
     find("server-state").textContent = status.status;
 }
 
-const SHOW = { status: showStatus, figures: showFigures, trace: showTrace };
+const SHOW = { models: showModels, status: showStatus, figures: showFigures, trace: showTrace };
 
 export async function startDashboard() {
     if (controller)

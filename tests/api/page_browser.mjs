@@ -170,14 +170,14 @@ const scenarios = {
     await page.waitForFunction(() => document.getElementById("workers").textContent.includes("ready"));
     const accessibility = await violations();
     console.log("watching"); // the test kills the worker now
-    await page.waitForFunction(() => document.querySelector("#workers tr td:nth-child(7)")?.textContent === "1");
+    await page.waitForFunction(() => document.querySelector("#workers tr td:nth-child(8)")?.textContent === "1");
     await page.waitForFunction(() => document.querySelector(".kv-map .used") && document.getElementById("step-strips").textContent.includes("decode rows"));
     const strip = await page.$eval("#step-strips canvas", (canvas) => {
       const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
       return pixels.some((value) => value > 0);
     });
     const cells = await page.$$eval(".kv-map i", (all) => all.length);
-    return { accessibility, workers: await text("#workers"), blocks: await text("#kv-text"), steps: await text("#step-strips"), strip, cells,
+    return { accessibility, workers: await text("#workers"), models: await text("#model-states"), blocks: await text("#kv-text"), steps: await text("#step-strips"), strip, cells,
       charts: await page.$$eval("canvas", (all) => all.length) };
   },
 };

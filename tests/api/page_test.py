@@ -1,6 +1,7 @@
 """The page at "/": its files and headers, the stream of the dashboard, and (long) the page in headless Chromium."""
 
 import gzip
+import itertools
 import json
 import os
 import random
@@ -18,7 +19,7 @@ import pytest
 from reload_test import make_weights
 import video_clips
 from scripted_server import ScriptedServer
-from shoal_server import PATIENCE_S, ROOT, wait_until
+from shoal_server import PATIENCE_S, ROOT
 from vision_folder import FILM, make_folder
 
 HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
@@ -79,22 +80,28 @@ def open_stream(server):
     return urllib.request.urlopen(server.url + "/v1/status/stream", timeout=PATIENCE_S)
 
 
-def events_of(connection, count):
-    """The first events of a status stream, as [(name, data)]."""
-    text = b""
-    while text.count(b"\n\n") < count:
+def reports_of(connection):
+    """Reports of a status stream as they come: {event: data}."""
+    text, report = b"", {}
+    while True:
         part = connection.read1(65536)
         assert part, text
-        text += part
-    blocks = text.decode().split("\n\n")[:count]
-    return [(re.search("^event: (.*)$", block, re.M)[1], json.loads(re.search("^data: (.*)$", block, re.M)[1])) for block in blocks]
+        *blocks, text = (text + part).split(b"\n\n")
+        for block in blocks:
+            event = re.search("^event: (.*)$", block.decode(), re.M)[1]
+            report[event] = json.loads(re.search("^data: (.*)$", block.decode(), re.M)[1])
+            if event == "trace":  # the last one of a report
+                yield report
+                report = {}
 
 
 def test_the_status_stream_repeats_the_report(server):
     with open_stream(server) as stream:
-        events = events_of(stream, 9)
-    assert [name for name, _ in events] == ["status", "figures", "trace"] * 3
-    status, figures = events[0][1], [data for name, data in events if name == "figures"]
+        reports = list(itertools.islice(reports_of(stream), 3))
+    assert all(list(report) == ["models", "status", "figures", "trace"] for report in reports)
+    models, status, figures = reports[0]["models"], reports[0]["status"], [report["figures"] for report in reports]
+    name = server.get("/v1/models").json["data"][0]["id"]
+    assert [(model["id"], model["state"], model["waiting"]) for model in models] == [(name, "loaded", 0)]
     assert set(status) == set(server.get("/v1/status").json)
     assert figures[0]["time_ms"] < figures[1]["time_ms"] < figures[2]["time_ms"]
     assert figures[0]["kv_blocks_total"] == server.metrics()["shoal_kv_blocks"]
@@ -107,20 +114,22 @@ def test_the_trace_has_every_step_and_the_blocks(server):
     """The steps of an answer, one by one, and a map that agrees with the counts, while it is made and after."""
     server.wait_idle()
     with open_stream(server) as stream:
-        before = events_of(stream, 6)[5][1]["workers"][0]
+        reports = reports_of(stream)
+        before = next(reports)["trace"]["workers"][0]
         prompt = "one two three " * 40
         reply = server.request("POST", "/v1/completions", {"prompt": prompt, "max_tokens": 40, "ignore_eos": True, "speculation": False}).json
         server.wait_idle()
         usage = reply["usage"]
-        after = wait_until(lambda: next((data["workers"][0] for name, data in events_of(stream, 3) if name == "trace"
-                                         and data["workers"][0]["step_count"] > before["step_count"]), None), "the steps")
-        later = [data for name, data in events_of(stream, 6)]
+        steps = server.get("/v1/status").json["workers"][0]["says"]["steps"]
+        after = next(trace for trace in (report["trace"]["workers"][0] for report in reports) if trace["step_count"] == steps)
+        next(reports)
+        later = next(reports)  # its map was asked for after the answer
     fresh = after["steps"][-(after["step_count"] - before["step_count"]):]
     cached = usage["prompt_tokens_details"]["cached_tokens"]
     assert sum(step[1] for step in fresh) == usage["prompt_tokens"] - cached
     assert sum(step[0] for step in fresh) == usage["completion_tokens"] - 1  # the first token is drawn by a prompt's row
     assert all(step[2] == 0 and step[3] > 0 for step in fresh)
-    figures, trace = later[-2], later[-1]["workers"][0]
+    figures, trace = later["figures"], later["trace"]["workers"][0]
     cells = bytes.fromhex(trace["kv_map"])
     assert len(cells) == min(1024, figures["kv_blocks_total"])
     assert figures["kv_blocks_used"] == 0 and not any(cell & 15 for cell in cells)
@@ -131,8 +140,8 @@ def test_the_map_shows_blocks_in_use(server):
     with open_stream(server) as stream, ThreadPoolExecutor(1) as helper:
         answer = helper.submit(server.request, "POST", "/v1/completions",
                                {"prompt": "one two", "max_tokens": 3000, "ignore_eos": True})
-        wait_until(lambda: any(cell & 15 for name, data in events_of(stream, 3) if name == "trace"
-                               for cell in bytes.fromhex(data["workers"][0]["kv_map"])), "blocks in use")
+        maps = (bytes.fromhex(report["trace"]["workers"][0]["kv_map"]) for report in reports_of(stream))
+        assert any(any(cell & 15 for cell in cells) for cells in itertools.islice(maps, 100))
         assert answer.result().status == 200
     server.wait_idle()
 
@@ -141,7 +150,7 @@ def test_status_streams_are_limited_and_end_with_the_server(start_server):
     server = start_server()
     streams = [open_stream(server) for _ in range(32)]
     for stream in streams:
-        events_of(stream, 2)
+        next(reports_of(stream))
     refused = server.get("/v1/status/stream")
     assert refused.status == 429 and refused.error["code"] == "too_many_status_streams"
     server.process.send_signal(signal.SIGTERM)
@@ -266,6 +275,6 @@ class TestInBrowser:
             finally:
                 seen.set()
             busy.result()
-        assert "ready" in said["workers"] and said["charts"] == 5
+        assert "ready" in said["workers"] and " of " in said["workers"] and "loaded" in said["models"] and said["charts"] == 5
         assert said["strip"] and "1 decode rows" in said["steps"] and 1 <= said["cells"] <= 1024
         assert said["accessibility"] == []

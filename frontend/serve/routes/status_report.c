@@ -170,11 +170,13 @@ void status_report_write(struct chat_engine *engine, const struct client_key *vi
     text_buffer_append_text(out, "}");
 }
 
-static void write_model(const struct model *model, const struct client_key *viewer,
-                        struct text_buffer *out)
+/* The begin of an object. */
+static void write_model_state(const struct model *model, struct text_buffer *out)
 {
+    const struct model_assets *assets =
+        model_engine(model) ? chat_engine_assets(model_engine(model)) : NULL;
     text_buffer_append_text(out, "{\"id\":");
-    append_words(out, model_name(model));
+    append_words(out, assets ? assets->model_id : model_name(model));
     text_buffer_append_format(out, ",\"state\":\"%s\",\"bytes\":%llu,\"waiting\":%u,\"failure\":",
                               model_state_name(model_state(model)),
                               (unsigned long long)model_bytes(model), model_waiting(model));
@@ -182,8 +184,15 @@ static void write_model(const struct model *model, const struct client_key *view
         append_words(out, model_failure(model));
     else
         text_buffer_append_text(out, "null");
-    text_buffer_append_format(
-        out, ",\"reloading\":%s,\"report\":", model_is_reloading(model) ? "true" : "false");
+    text_buffer_append_format(out, ",\"reloading\":%s",
+                              model_is_reloading(model) ? "true" : "false");
+}
+
+static void write_model(const struct model *model, const struct client_key *viewer,
+                        struct text_buffer *out)
+{
+    write_model_state(model, out);
+    text_buffer_append_text(out, ",\"report\":");
     if (model_engine(model))
         status_report_write(model_engine(model), viewer, out);
     else
@@ -201,4 +210,16 @@ void status_report_write_models(const struct model_set *models, const struct cli
         write_model(model_set_at(models, i), viewer, out);
     }
     text_buffer_append_text(out, "]}");
+}
+
+void status_report_write_states(const struct model_set *models, struct text_buffer *out)
+{
+    text_buffer_append_text(out, "[");
+    for (uint32_t i = 0; i < model_set_count(models); i++) {
+        if (i > 0)
+            text_buffer_append_text(out, ",");
+        write_model_state(model_set_at(models, i), out);
+        text_buffer_append_text(out, "}");
+    }
+    text_buffer_append_text(out, "]");
 }

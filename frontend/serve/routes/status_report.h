@@ -14,5 +14,7 @@ void status_report_write(struct chat_engine *engine, const struct client_key *vi
 /* With --models-dir: every model, with the same report of those that are loaded. */
 void status_report_write_models(const struct model_set *models, const struct client_key *viewer,
                                 struct text_buffer *out);
+/* An array of the models' states, without reports. */
+void status_report_write_states(const struct model_set *models, struct text_buffer *out);
 
 #endif

@@ -118,10 +118,11 @@ static void write_events(struct status_streams *streams, const struct http_excha
     struct text_buffer *out = &streams->out;
     struct chat_engine *engine = shown_engine(streams->models);
     text_buffer_clear(out);
-    if (!engine) {
-        text_buffer_append_text(out, ": no model is loaded\n\n");
+    text_buffer_append_text(out, "event: models\ndata: ");
+    status_report_write_states(streams->models, out);
+    text_buffer_append_text(out, "\n\n");
+    if (!engine)
         return;
-    }
     text_buffer_append_text(out, "event: status\ndata: ");
     status_report_write(engine, exchange->rights.admin ? NULL : &exchange->client_key, out);
     text_buffer_append_text(out, "\n\nevent: figures\ndata: ");
