@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 import demo_model
-from shoal_server import BUILD, ROOT, ShoalServer
+from shoal_server import BUILD, COMPILING_S, ROOT, ShoalServer
 
 LOOP = "one two three four five six seven eight nine ten " * 6
 FIELDS = {"temperature": 0, "max_tokens": 60, "ignore_eos": True}
@@ -175,9 +175,28 @@ def test_broken_layers_are_refused_or_left_out(tmp_path, name, changed, wanted):
         assert "the layer that predicts a further token is not used" in server.log_text()
 
 
-@pytest.mark.parametrize("exact", [(), ("--batch-invariant", "--step-depth", "1")])
-def test_a_draft_model_beside_a_vulkan_device_is_refused(exact):
-    """Also where text that is found again may be drafted."""
-    llama = ROOT / "build/checkpoints/llama-f32.gguf"
-    said = failure("--draft-model", str(llama), *exact, model=llama, device="vulkan")
-    assert "--draft-model cannot be used: it computes on the CPU, beside a model with --device cpu" in said
+EXACT = ("--batch-invariant", "--step-depth", "1")
+
+
+def test_drafts_on_a_vulkan_device_need_rows_that_do_not_depend_on_the_step():
+    llama, ahead = (ROOT / "build/checkpoints" / name for name in ("llama-f32.gguf", "qwen3_5-ahead.gguf"))
+    for options, model in ((("--draft-model", str(llama)), llama), (("--speculation", "mtp"), ahead)):
+        for exact, wanted in (((), "without --batch-invariant"), (EXACT[:1], "without --step-depth 1")):
+            assert f"{' '.join(options[:2]) if 'mtp' in options else options[0]} cannot be used: " in failure(*options, *exact, model=model, device="vulkan")
+            assert wanted in failure(*options, *exact, model=model, device="vulkan")
+
+
+@pytest.mark.parametrize("options,model,said", [
+    (("--draft-model", str(ROOT / "build/checkpoints/llama-f32.gguf")), "llama-f32.gguf", "or the draft model proposes"),
+    (("--speculation", "mtp"), "qwen3_5-ahead.gguf", "or the checkpoint's own layer for it predicts")])
+def test_drafts_on_a_vulkan_device_change_no_answer(options, model, said):
+    body = {"prompt": "What is drafted is judged by the device.", "max_tokens": 60, "temperature": 0.7, "logprobs": 2}
+    with ShoalServer(*options, "--device", "vulkan", *EXACT, model=ROOT / "build/checkpoints" / model) as server:
+        server.wait_ready(COMPILING_S)
+        for seed in range(6):
+            plain, drafted = (server.request("POST", "/v1/completions", body | {"seed": seed, "speculation": on}) for on in (False, True))
+            assert plain.status == drafted.status == 200, plain.body + drafted.body
+            assert plain.json["choices"] == drafted.json["choices"]
+        assert said in server.log_text()
+        drafts = server.metrics()["vllm:spec_decode_num_draft_tokens_total"]
+        assert drafts > 0 or "mtp" in options  # a random layer may never pay

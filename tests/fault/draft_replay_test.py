@@ -71,7 +71,7 @@ def compare_many(device, draws, say):
         model, options = replay_draws.draw_settings(random.Random(f"{SEED}:settings:{scene // SCENES_PER_SERVER}"), device)
         options = [one for one in without(options, "--speculation", "--step-depth", "--draft-model") if one != "--batch-invariant"] + exact
         drafting_options = options + ["--speculation", "auto"]
-        if device == "cpu" and scene // SCENES_PER_SERVER % 2:
+        if scene // SCENES_PER_SERVER % 2:
             drafting_options = replay_draws.with_draft_model(random.Random(f"{SEED}:draft model:{scene}"), model, drafting_options)
         with ShoalServer(*options, "--speculation", "off", model=model.path) as plain, \
                 ShoalServer(*drafting_options, model=model.path) as drafting:

@@ -22,6 +22,7 @@ enum result draft_loading_open(struct draft_loading *loading, const struct worke
                                const struct plan *target, struct error_text *error)
 {
     struct error_text reason = {""};
+    loading->device_kind = options->device_kind;
     if (full_group(&target->kv) == KV_GROUPS_MAX)
         return error_set(error, RESULT_UNSUPPORTED,
                          "--draft-model: the model keeps keys and values of whole sequences in no "
@@ -42,8 +43,9 @@ enum result draft_loading_open(struct draft_loading *loading, const struct worke
 }
 
 enum result draft_loading_open_ahead(struct draft_loading *loading, const struct model *target,
-                                     struct error_text *error)
+                                     const struct worker_options *options, struct error_text *error)
 {
+    loading->device_kind = options->device_kind;
     if (full_group(&model_plan(target)->kv) == KV_GROUPS_MAX)
         return error_set(
             error, RESULT_UNSUPPORTED,
@@ -77,10 +79,10 @@ enum result draft_loading_load(struct draft_loading *loading, const struct plan 
     struct backend_options own = *options;
     own.has_vault = false;
     own.vault_fd = own.vault_send_fd = -1;
+    own.lender = backend;
+    own.beside = NULL;
     if (loading->model)
         own.checkpoint = model_fingerprint(loading->model);
-    else
-        own.lender = backend;
     own.step_depth = 1;
     own.max_step_rows = DRAFT_MODEL_ROWS;
     own.max_logit_rows = max_sequences;
@@ -92,7 +94,8 @@ enum result draft_loading_load(struct draft_loading *loading, const struct plan 
     uint32_t blocks = options->kv_blocks[full_group(&target->kv)];
     for (uint32_t group = 0; group < KV_GROUPS_MAX; group++)
         own.kv_blocks[group] = group < plan->kv.group_count ? blocks : 0;
-    loading->backend = cpu_backend_create();
+    loading->backend =
+        loading->device_kind == DEVICE_CPU ? cpu_backend_create() : vulkan_backend_create();
     enum result result =
         loading->backend->interface->load(loading->backend, plan, &own, NULL, NULL, &reason);
     if (result != RESULT_OK)

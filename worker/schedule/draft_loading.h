@@ -12,6 +12,7 @@
 struct draft_loading {
     struct model *model;     /* NULL: none, or the plan is the target's */
     const struct plan *plan; /* of the draft model or of the target's ahead layer; NULL: neither */
+    enum device_kind device_kind; /* the target's, on which it is computed */
     struct backend *backend;
     struct draft_model *draft; /* NULL until it is loaded */
 };
@@ -23,12 +24,13 @@ enum result draft_loading_open(struct draft_loading *loading, const struct worke
                                const struct plan *target, struct error_text *error) RESULT_CHECKED;
 /* The same for the ahead layer of the target (model_open_ahead()), which was opened. */
 enum result draft_loading_open_ahead(struct draft_loading *loading, const struct model *target,
+                                     const struct worker_options *options,
                                      struct error_text *error) RESULT_CHECKED;
 /* Bytes that it needs beside each block of the target's first FULL group; 0 without a draft model. */
 uint64_t draft_loading_block_bytes(const struct draft_loading *loading,
                                    const struct worker_options *options);
-/* Loads it with the options of the target's backend, for sequences and blocks of the target. An ahead
- * layer uses the weights of that backend that it shares, so steps end before the backend does. */
+/* Loads it on the device of the target's backend with its options, for sequences and blocks of the target.
+ * It uses what that backend lends (backend_options.h), so draft_loading_close() precedes its end. */
 enum result draft_loading_load(struct draft_loading *loading, const struct plan *target,
                                const struct backend *backend, const struct backend_options *options,
                                uint32_t max_sequences, struct error_text *error) RESULT_CHECKED;

@@ -116,13 +116,12 @@ static enum result open_ahead(struct worker_process *process, struct error_text 
     if (options->speculation == SPECULATION_TEXT || options->draft_model || (why && !wanted))
         return RESULT_OK;
     enum result result = RESULT_OK;
-    if (why || options->device_kind != DEVICE_CPU)
-        result = error_set(&reason, RESULT_UNSUPPORTED, "%s",
-                           why ? why : "it computes on the CPU, beside a model with --device cpu");
+    if (why)
+        result = error_set(&reason, RESULT_UNSUPPORTED, "%s", why);
     if (result == RESULT_OK)
         result = model_open_ahead(process->model, &reason);
     if (result == RESULT_OK)
-        result = draft_loading_open_ahead(&process->draft, process->model, &reason);
+        result = draft_loading_open_ahead(&process->draft, process->model, options, &reason);
     if (result == RESULT_OK)
         return RESULT_OK;
     if (wanted)
@@ -140,8 +139,6 @@ static enum result open_draft(struct worker_process *process, struct error_text 
     const char *reason = no_speculation_reason(process);
     if (!options->draft_model)
         return RESULT_OK;
-    if (options->device_kind != DEVICE_CPU)
-        reason = "it computes on the CPU, beside a model with --device cpu";
     if (reason)
         return error_set(error, RESULT_UNSUPPORTED, "--draft-model cannot be used: %s", reason);
     return draft_loading_open(&process->draft, options, model_plan(process->model), error);
@@ -203,6 +200,8 @@ static void create_backend(struct worker_process *process)
                                  .vault_fd = options->weights_fd,
                                  .vault_send_fd = options->weights_send_fd,
                                  .checkpoint = model_fingerprint(process->model),
+                                 .beside = process->draft.plan,
+                                 .beside_rows = DRAFT_MODEL_ROWS,
                                  .verify_weights = options->verify_weights != 0,
                                  .kv_type = options->kv_cache_type,
                                  .kv_share_percent = options->kv_cache_share,
@@ -694,9 +693,9 @@ static enum worker_exit stop(struct worker_process *process, enum result result,
         status = WORKER_EXIT_UNSAVED;
     thread_pool_destroy(process->helpers);
     kv_inheritance_fini(&process->inheritance);
+    draft_loading_close(&process->draft);
     if (process->backend)
         process->backend->interface->destroy(process->backend);
-    draft_loading_close(&process->draft);
     model_close(process->model);
     frontend_link_close(process->link);
     if (process->parent_fd >= 0)

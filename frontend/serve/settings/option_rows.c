@@ -112,14 +112,13 @@ const struct option_row option_rows[] = {
         "text = draft tokens that the prompt or the answer had before, or that a grammar "
         "forces, and verify several in one step, which changes no answer (CPU, and Vulkan with "
         "--batch-invariant and --step-depth 1); auto = also those that the checkpoint's own layer "
-        "for it (MTP) "
-        "predicts (CPU, qwen3_5); mtp = the same, and a model without such a layer is refused; off "
-        "= one "
-        "token a step"),
-    TEXT_ROW("draft-model", BOTH, draft_model, NULL,
-             "a smaller model with the same vocabulary, named as --model is, whose tokens are "
-             "drafted too (CPU only; its weights are extra memory, its KV cache is part of "
-             "--kv-cache-bytes); default: none"),
+        "for it (MTP) predicts; mtp = the same, and a model without such a layer is refused; off = "
+        "one token a step"),
+    TEXT_ROW(
+        "draft-model", BOTH, draft_model, NULL,
+        "a smaller model with the same vocabulary, named as --model is, whose tokens are "
+        "drafted too, on the same device (its weights are extra memory, its KV cache is part of "
+        "--kv-cache-bytes); default: none"),
     {"activation-bits", OPTION_COUNT, BOTH, AT(activation_bits), 8, 16, "8",
      "bits of activations multiplied with quantized weights, CPU only: 8, or 16 for slower "
      "arithmetic without rounding of activations"},

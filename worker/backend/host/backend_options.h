@@ -68,8 +68,12 @@ struct backend_options {
     struct model_fingerprint checkpoint; /* of the plan's weights; distinguishes the vault's
                                           * contents from others */
     /* NULL, or a loaded backend of the same kind whose weights of the same tensors are used in place of
-     * own ones; it outlives this one's steps. For the CPU. */
+     * own ones, on Vulkan with its device and kernels; it outlives this one. */
     const struct backend *lender;
+    /* NULL, or a plan whose weights take memory of the device too, in steps of beside_rows rows. For
+     * choose_kv_bytes() */
+    const struct plan *beside;
+    uint32_t beside_rows;
     bool verify_weights; /* verify the vault's contents against its checksums; reads all of it */
     /* NULL, or a counter that grows while a step is computed or waited for, so that a long step is
      * not taken for a hang. */

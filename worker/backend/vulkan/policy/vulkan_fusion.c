@@ -30,11 +30,13 @@ struct readers {
     uint32_t count;
     uint32_t first;
     uint32_t others;
-    bool is_passed; /* the next part of a split plan reads it too */
+    bool is_passed; /* another plan reads it too */
 };
 
 static bool is_passed(const struct plan *plan, plan_tensor_id tensor)
 {
+    if (plan->keeps_hidden && plan->hidden_out == tensor)
+        return true;
     for (uint32_t i = 0; i < plan->passed_count; i++)
         if (plan->passed[i] == tensor)
             return true;

@@ -48,5 +48,7 @@ void vulkan_whole_plan_init(const struct plan *plan, struct plan *whole)
         ops[i].output = PLAN_NONE;
         for (uint32_t j = i + 1; j < plan->op_count; j++)
             replace(&ops[j], to, from);
+        if (plan->keeps_hidden && whole->hidden_out == to)
+            whole->hidden_out = from;
     }
 }

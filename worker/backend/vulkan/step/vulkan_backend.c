@@ -40,6 +40,8 @@ enum load_stage {
 
 struct vulkan_backend {
     struct backend base;
+    const struct vulkan_backend
+        *lender; /* has the device and the kernels; NULL: they are its own */
     struct vulkan_device *device;
     struct vulkan_kernels *kernels;
     struct vulkan_program program;
@@ -91,6 +93,11 @@ static enum result open_device(struct vulkan_backend *vulkan, const struct backe
 {
     if (vulkan->device)
         return RESULT_OK;
+    if (options->lender) {
+        vulkan->lender = own_const(options->lender);
+        vulkan->device = vulkan->lender->device;
+        return RESULT_OK;
+    }
     const struct vulkan_device_options wanted = {.index = options->vulkan.device,
                                                  .validation = options->vulkan.validation,
                                                  .tier_limit = options->vulkan.tier_limit};
@@ -134,15 +141,36 @@ static uint64_t weight_bytes(const struct plan *plan)
     return bytes;
 }
 
+/* Of the plan that is loaded beside, the weights that this one has not. */
+static uint64_t beside_weight_bytes(const struct plan *plan, const struct plan *beside)
+{
+    uint64_t bytes = 0;
+    for (uint32_t w = 0; w < beside->weight_count; w++) {
+        uint32_t same = 0;
+        while (same < plan->weight_count && plan->weights[same].data != beside->weights[w].data)
+            same++;
+        bytes += same == plan->weight_count ? beside->weights[w].data_bytes : 0;
+    }
+    return bytes;
+}
+
+static uint64_t tensor_bytes(const struct plan *plan, uint32_t step_rows, uint32_t logit_rows)
+{
+    uint64_t bytes = 0;
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        uint64_t rows = plan->tensors[t].rows == PLAN_ROWS_STEP ? step_rows : logit_rows;
+        bytes += rows * plan->tensors[t].columns * FORMS_BYTES;
+    }
+    return bytes;
+}
+
 /* Tensors in all their forms, and one matrix unpacked. */
 static uint64_t step_bytes(const struct plan *plan, const struct backend_options *options)
 {
-    uint64_t tensors = 0, largest = 0;
-    for (uint32_t t = 0; t < plan->tensor_count; t++) {
-        uint64_t rows = plan->tensors[t].rows == PLAN_ROWS_STEP ? options->max_step_rows
-                                                                : options->max_logit_rows;
-        tensors += rows * plan->tensors[t].columns * FORMS_BYTES;
-    }
+    uint64_t largest = 0;
+    uint64_t tensors = tensor_bytes(plan, options->max_step_rows, options->max_logit_rows);
+    if (options->beside)
+        tensors += tensor_bytes(options->beside, options->beside_rows, options->max_logit_rows);
     for (uint32_t w = 0; w < plan->weight_count; w++) {
         uint64_t unpacked = (uint64_t)plan->weights[w].rows * plan->weights[w].columns * 2;
         if (unpacked > largest && unpacked <= VULKAN_LINEAR_UNPACKED_MAX)
@@ -176,7 +204,9 @@ static enum result choose_kv_bytes(struct backend *backend, const struct plan *p
         .own_memory = facts->type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
         .memory_bytes = facts->memory_bytes,
         .free_bytes = vulkan_device_free_bytes(vulkan->device),
-        .weights_bytes = weight_bytes(plan) + (options->vision ? weight_bytes(options->vision) : 0),
+        .weights_bytes = weight_bytes(plan) +
+                         (options->vision ? weight_bytes(options->vision) : 0) +
+                         (options->beside ? beside_weight_bytes(plan, options->beside) : 0),
         .step_bytes = step_bytes(plan, options),
         .weights_there = options->has_vault && vulkan_vault_is_filled(&vault),
         .share_percent = options->kv_share_percent,
@@ -219,12 +249,29 @@ static void describe(struct vulkan_backend *vulkan)
              facts->batch_invariant ? ", batch-invariant" : "", facts->driver);
 }
 
+static enum result open_kernels(struct vulkan_backend *vulkan,
+                                const struct backend_options *options, struct error_text *error)
+{
+    char path[PATH_BYTES];
+    if (vulkan->lender) {
+        vulkan->kernels = vulkan->lender->kernels;
+        return RESULT_OK;
+    }
+    enum result result = vulkan_kernels_create(
+        vulkan->device, cache_path(vulkan, options->vulkan.pipeline_cache, path), &vulkan->kernels,
+        error);
+    if (result != RESULT_OK)
+        return result;
+    vulkan->device->facts.matrix_registers = vulkan_register_probe(vulkan->device, vulkan->kernels);
+    vulkan->device->facts.batch_invariant = options->vulkan.batch_invariant;
+    return RESULT_OK;
+}
+
 static enum result load(struct backend *backend, const struct plan *plan,
                         const struct backend_options *options, backend_progress_fn *progress,
                         void *context, struct error_text *error)
 {
     struct vulkan_backend *vulkan = own(backend);
-    char path[PATH_BYTES];
     vulkan->depth = options->step_depth == 1 ? 1 : STEP_DEPTH_MAX;
     const struct vulkan_steps_options step_options = {.depth = vulkan->depth,
                                                       .heartbeat = options->heartbeat,
@@ -235,19 +282,14 @@ static enum result load(struct backend *backend, const struct plan *plan,
     enum result result = open_device(vulkan, options, error);
     double begun_ms = now_ms();
     if (result == RESULT_OK)
-        result = vulkan_kernels_create(vulkan->device,
-                                       cache_path(vulkan, options->vulkan.pipeline_cache, path),
-                                       &vulkan->kernels, error);
-    if (result == RESULT_OK)
-        vulkan->device->facts.matrix_registers =
-            vulkan_register_probe(vulkan->device, vulkan->kernels);
-    if (result == RESULT_OK)
-        vulkan->device->facts.batch_invariant = options->vulkan.batch_invariant;
+        result = open_kernels(vulkan, options, error);
     begun_ms = stage_end(vulkan, STAGE_PIPELINES, begun_ms);
     if (result == RESULT_OK)
         result = vulkan_program_init(&vulkan->program, vulkan->device, vulkan->kernels, plan,
                                      options, error);
     begun_ms = stage_end(vulkan, STAGE_MEMORY, begun_ms);
+    if (result == RESULT_OK && vulkan->lender)
+        vulkan_weights_borrow(&vulkan->program.weights, &vulkan->lender->program.weights);
     if (result == RESULT_OK)
         result = load_weights(vulkan, options, progress, context, error);
     if (result == RESULT_OK && options->vision)
@@ -313,6 +355,11 @@ static const float *last_logits(const struct backend *backend)
     return vulkan_steps_last_logits(own_const(backend)->steps);
 }
 
+static const float *last_hidden(const struct backend *backend)
+{
+    return vulkan_steps_last_hidden(own_const(backend)->steps);
+}
+
 static const float *last_passed(const struct backend *backend, uint32_t index)
 {
     return vulkan_steps_last_passed(own_const(backend)->steps, index);
@@ -368,8 +415,10 @@ static void destroy(struct backend *backend)
     vulkan_steps_destroy(vulkan->steps);
     vulkan_image_encoder_destroy(vulkan->vision);
     vulkan_program_fini(&vulkan->program);
-    vulkan_kernels_destroy(vulkan->kernels);
-    vulkan_device_close(vulkan->device);
+    if (!vulkan->lender) {
+        vulkan_kernels_destroy(vulkan->kernels);
+        vulkan_device_close(vulkan->device);
+    }
     free(vulkan);
 }
 
@@ -392,6 +441,7 @@ struct backend *vulkan_backend_create(void)
         .encode_begin = encode_begin,
         .encode_part = encode_part,
         .last_logits = last_logits,
+        .last_hidden = last_hidden,
         .last_passed = last_passed,
         .description = description,
         .weights_bytes = weights_bytes,

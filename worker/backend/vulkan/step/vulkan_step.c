@@ -51,6 +51,9 @@ struct slot {
     /* Of a part of a split plan, in host memory: [max_step_rows, columns] of plan->taken and passed. */
     struct vulkan_buffer taken[PLAN_PASSED_MAX];
     struct vulkan_buffer passed[PLAN_PASSED_MAX];
+    /* Of plans that hand over hidden states, likewise; hidden_out: [rows of its kind, columns]. */
+    struct vulkan_buffer hidden_in;
+    struct vulkan_buffer hidden_out;
 };
 
 struct vulkan_steps {
@@ -82,6 +85,16 @@ static enum result create_hand_over(const struct vulkan_program *program, struct
         result = vulkan_buffer_create(program->device, VULKAN_READBACK,
                                       program->max_step_rows * row_bytes(program, plan->passed[i]),
                                       "rows for another device", &slot->passed[i], error);
+    if (result == RESULT_OK && plan->takes_hidden)
+        result = vulkan_buffer_create(program->device, VULKAN_UPLOAD,
+                                      program->max_step_rows * row_bytes(program, plan->hidden_in),
+                                      "hidden states of the model", &slot->hidden_in, error);
+    if (result == RESULT_OK && plan->keeps_hidden)
+        result = vulkan_buffer_create(
+            program->device, VULKAN_READBACK,
+            vulkan_program_rows(program, plan->tensors[plan->hidden_out].rows) *
+                row_bytes(program, plan->hidden_out),
+            "hidden states", &slot->hidden_out, error);
     return result;
 }
 
@@ -182,6 +195,8 @@ void vulkan_steps_destroy(struct vulkan_steps *steps)
             vulkan_buffer_destroy(steps->program->device, &slot->taken[t]);
             vulkan_buffer_destroy(steps->program->device, &slot->passed[t]);
         }
+        vulkan_buffer_destroy(steps->program->device, &slot->hidden_in);
+        vulkan_buffer_destroy(steps->program->device, &slot->hidden_out);
     }
     vulkan_sampler_destroy(steps->sampler);
     vulkan_buffer_destroy(steps->program->device, &steps->logits);
@@ -237,32 +252,53 @@ static bool has_draws(const struct vulkan_steps *steps, const struct slot *slot)
     return slot->logit_rows > 0 && steps->sampler && !steps->program->plan->pools;
 }
 
+static void record_fill(const struct vulkan_program *program, const struct vulkan_buffer *from,
+                        plan_tensor_id id, uint32_t rows, struct vulkan_commands *commands)
+{
+    const struct vulkan_piece *tensor = &program->tensors[id].whole;
+    vulkan_commands_copy(commands, from, 0, tensor->buffer, tensor->offset,
+                         rows * row_bytes(program, id));
+}
+
+static void record_keep(const struct vulkan_program *program, plan_tensor_id id,
+                        const struct vulkan_buffer *to, uint32_t rows,
+                        struct vulkan_commands *commands)
+{
+    const struct vulkan_piece *tensor = &program->tensors[id].whole;
+    if (rows > 0)
+        vulkan_commands_copy(commands, tensor->buffer, tensor->offset, to, 0,
+                             rows * row_bytes(program, id));
+}
+
 /* Before the plan's ops, from the slot's memory to the tensors. */
 static void record_taken(const struct vulkan_steps *steps, const struct slot *slot, uint32_t rows,
                          struct vulkan_commands *commands)
 {
     const struct vulkan_program *program = steps->program;
-    if (program->plan->taken_count == 0)
+    const struct plan *plan = program->plan;
+    if (plan->taken_count == 0 && !plan->takes_hidden)
         return;
     vulkan_commands_barrier(commands); /* after the step before */
-    for (uint32_t i = 0; i < program->plan->taken_count; i++) {
-        const struct vulkan_piece *tensor = &program->tensors[program->plan->taken[i]].whole;
-        vulkan_commands_copy(commands, &slot->taken[i], 0, tensor->buffer, tensor->offset,
-                             rows * row_bytes(program, program->plan->taken[i]));
-    }
+    for (uint32_t i = 0; i < plan->taken_count; i++)
+        record_fill(program, &slot->taken[i], plan->taken[i], rows, commands);
+    if (plan->takes_hidden)
+        record_fill(program, &slot->hidden_in, plan->hidden_in, rows, commands);
 }
 
-/* After them, the other way. */
-static void record_passed(const struct vulkan_steps *steps, const struct slot *slot, uint32_t rows,
+/* After them, the other way. `plan`: the one that was recorded, whose tensors are the program's. */
+static void record_passed(const struct vulkan_steps *steps, const struct slot *slot,
+                          const struct plan *plan, const struct vulkan_shape *shape,
                           struct vulkan_commands *commands)
 {
     const struct vulkan_program *program = steps->program;
-    for (uint32_t i = 0; i < program->plan->passed_count; i++) {
-        const struct vulkan_piece *tensor = &program->tensors[program->plan->passed[i]].whole;
-        vulkan_commands_copy(commands, tensor->buffer, tensor->offset, &slot->passed[i], 0,
-                             rows * row_bytes(program, program->plan->passed[i]));
+    for (uint32_t i = 0; i < plan->passed_count; i++)
+        record_keep(program, plan->passed[i], &slot->passed[i], shape->rows, commands);
+    if (plan->keeps_hidden) {
+        bool all = plan->tensors[plan->hidden_out].rows == PLAN_ROWS_STEP;
+        record_keep(program, plan->hidden_out, &slot->hidden_out,
+                    all ? shape->rows : shape->logit_rows, commands);
     }
-    if (program->plan->passed_count > 0)
+    if (plan->passed_count > 0 || plan->keeps_hidden)
         vulkan_commands_barrier(commands);
 }
 
@@ -273,6 +309,10 @@ static void fill_taken(const struct vulkan_program *program, const struct slot *
     for (uint32_t i = 0; i < program->plan->taken_count; i++)
         memcpy(slot->taken[i].mapped, batch->taken[i],
                batch->row_count * row_bytes(program, program->plan->taken[i]));
+    must(program->plan->takes_hidden == (batch->hidden != NULL));
+    if (program->plan->takes_hidden)
+        memcpy(slot->hidden_in.mapped, batch->hidden,
+               batch->row_count * row_bytes(program, program->plan->hidden_in));
 }
 
 static enum result record(struct vulkan_steps *steps, struct slot *slot,
@@ -299,7 +339,7 @@ static enum result record(struct vulkan_steps *steps, struct slot *slot,
     if (result == RESULT_OK)
         result = vulkan_plan_walk_run(&recording, error);
     if (result == RESULT_OK)
-        record_passed(steps, slot, shape->rows, commands);
+        record_passed(steps, slot, recording.program->plan, shape, commands);
     if (result == RESULT_OK && shape->logit_rows > 0 && steps->options.keeps_logits)
         record_logits(steps, &steps->logits, shape->logit_rows, commands);
     if (result == RESULT_OK && has_draws(steps, slot) && !slot->draws_apart) {
@@ -540,6 +580,13 @@ const float *vulkan_steps_last_logits(const struct vulkan_steps *steps)
 {
     must(steps->launched > 0 && steps->launched == steps->waited && steps->options.keeps_logits);
     return steps->logits.mapped;
+}
+
+const float *vulkan_steps_last_hidden(const struct vulkan_steps *steps)
+{
+    must(steps->launched > 0 && steps->launched == steps->waited);
+    must(steps->program->plan->keeps_hidden);
+    return steps->slots[(steps->waited - 1) % STEP_DEPTH_MAX].hidden_out.mapped;
 }
 
 const float *vulkan_steps_last_passed(const struct vulkan_steps *steps, uint32_t index)

@@ -44,6 +44,8 @@ enum result vulkan_steps_draw(struct vulkan_steps *steps, const struct row_sampl
 enum result vulkan_steps_wait(struct vulkan_steps *steps, struct sampled_token *results,
                               struct error_text *error) RESULT_CHECKED;
 const float *vulkan_steps_last_logits(const struct vulkan_steps *steps);
+/* The same of plan->hidden_out, after the step launched last was waited for. */
+const float *vulkan_steps_last_hidden(const struct vulkan_steps *steps);
 const float *vulkan_steps_last_passed(const struct vulkan_steps *steps, uint32_t index);
 
 #endif

@@ -88,6 +88,13 @@ static void list_matrices(struct vulkan_weights *weights, uint32_t op_index)
     }
 }
 
+static uint64_t bytes_of(const struct vulkan_matrix *matrix)
+{
+    struct vulkan_weight_bytes bytes =
+        vulkan_weight_format_bytes(matrix->kind, matrix->rows, matrix->columns);
+    return align_piece(bytes.codes) + align_piece(bytes.high) + align_piece(bytes.scales);
+}
+
 void vulkan_weights_init(struct vulkan_weights *weights, const struct vulkan_device *device,
                          const struct plan *plan)
 {
@@ -99,12 +106,38 @@ void vulkan_weights_init(struct vulkan_weights *weights, const struct vulkan_dev
     for (uint32_t i = 0; i < plan->op_count; i++)
         if (takes_matrices(plan->ops[i].stem))
             list_matrices(weights, i);
+    for (uint32_t m = 0; m < weights->matrix_count; m++)
+        weights->matrix_bytes += bytes_of(&weights->matrices[m]);
+}
+
+static bool is_same(const struct plan_weight *a, const struct plan_weight *b)
+{
+    return a->data == b->data && a->type == b->type && a->rows == b->rows &&
+           a->columns == b->columns && a->experts == b->experts && !a->parts && !b->parts &&
+           a->source.layout == WEIGHT_IN_PLACE && b->source.layout == WEIGHT_IN_PLACE;
+}
+
+static bool has_same_weights(const struct vulkan_weights *a, const struct vulkan_matrix *x,
+                             const struct vulkan_weights *b, const struct vulkan_matrix *y)
+{
+    if (x->kind != y->kind || x->columns != y->columns || x->weight_count != y->weight_count)
+        return false;
+    for (uint32_t w = 0; w < x->weight_count; w++)
+        if (!is_same(&a->plan->weights[x->weights[w]], &b->plan->weights[y->weights[w]]))
+            return false;
+    return true;
+}
+
+void vulkan_weights_borrow(struct vulkan_weights *weights, const struct vulkan_weights *lender)
+{
+    must(!weights->arena && lender->arena && weights->device == lender->device);
     for (uint32_t m = 0; m < weights->matrix_count; m++) {
-        const struct vulkan_matrix *matrix = &weights->matrices[m];
-        struct vulkan_weight_bytes bytes =
-            vulkan_weight_format_bytes(matrix->kind, matrix->rows, matrix->columns);
-        weights->matrix_bytes +=
-            align_piece(bytes.codes) + align_piece(bytes.high) + align_piece(bytes.scales);
+        struct vulkan_matrix *matrix = &weights->matrices[m];
+        for (uint32_t n = 0; n < lender->matrix_count && !matrix->lent; n++)
+            if (has_same_weights(weights, matrix, lender, &lender->matrices[n]))
+                matrix->lent = &lender->matrices[n];
+        if (matrix->lent)
+            weights->matrix_bytes -= bytes_of(matrix);
     }
 }
 
@@ -134,6 +167,12 @@ enum result vulkan_weights_place(struct vulkan_weights *weights, struct vulkan_a
         struct vulkan_matrix *matrix = &weights->matrices[m];
         struct vulkan_weight_bytes bytes =
             vulkan_weight_format_bytes(matrix->kind, matrix->rows, matrix->columns);
+        if (matrix->lent) {
+            matrix->codes = matrix->lent->codes;
+            matrix->high = matrix->lent->high;
+            matrix->scales = matrix->lent->scales;
+            continue;
+        }
         result = take(arena, bytes.codes, &matrix->codes, error);
         if (result == RESULT_OK)
             result = take(arena, bytes.high, &matrix->high, error);
@@ -324,7 +363,8 @@ enum result vulkan_weights_upload(struct vulkan_weights *weights,
     if (result == RESULT_OK)
         result = vulkan_upload_create(weights->device, STAGING_BYTES, &loading.upload, error);
     for (uint32_t m = 0; m < weights->matrix_count && result == RESULT_OK; m++)
-        result = load_matrix(&loading, weights->plan, &weights->matrices[m], error);
+        if (!weights->matrices[m].lent)
+            result = load_matrix(&loading, weights->plan, &weights->matrices[m], error);
     if (result == RESULT_OK)
         result = vulkan_upload_finish(loading.upload, error);
     vulkan_upload_destroy(loading.upload);

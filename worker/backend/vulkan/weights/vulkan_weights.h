@@ -19,6 +19,7 @@
 #define VULKAN_NO_MATRIX UINT32_MAX
 
 struct vulkan_matrix {
+    const struct vulkan_matrix *lent; /* of another plan, with the same contents; NULL: none */
     enum vulkan_weight_kind kind;
     uint32_t rows;    /* of all its weights */
     uint32_t columns; /* of a row as it lies, padded: vulkan_padding.h */
@@ -42,7 +43,7 @@ struct vulkan_weights {
     struct vulkan_matrix *matrices;   /* [matrix_count] */
     struct vulkan_op_matrices *by_op; /* [plan->op_count] */
     struct vulkan_arena *arena;
-    uint64_t matrix_bytes;
+    uint64_t matrix_bytes; /* of those that are not lent */
     struct vulkan_buffer vectors;
     uint64_t *vector_address;                  /* [plan->weight_count]; 0 for matrices
                                                   and for biases behind an op's first */
@@ -54,6 +55,9 @@ struct vulkan_weights {
 /* Decides the place of every weight; *weights is zeroed. Allocates nothing on the device. */
 void vulkan_weights_init(struct vulkan_weights *weights, const struct vulkan_device *device,
                          const struct plan *plan);
+/* Before they are placed: matrices that the loaded weights `lender`, which live longer, have of the same bytes of
+ * a checkpoint are used in place of own ones. */
+void vulkan_weights_borrow(struct vulkan_weights *weights, const struct vulkan_weights *lender);
 void vulkan_weights_fini(struct vulkan_weights *weights);
 
 /* Takes the arena's pieces; shared memory if the weights may outlive the worker. */

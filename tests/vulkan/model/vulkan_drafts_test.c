@@ -1,0 +1,52 @@
+/*
+ * The trials of tests/model/draft_model_test.c on a Vulkan device with batch_invariant: answers are those without
+ * drafts bit for bit, with draft models and layers that predict a further token on the same device.
+ */
+// tags: no-sanitizers native
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/support/draft_trial.h"
+#include "tests/support/vulkan_fixture.h"
+
+static struct vulkan_device *device; /* some drivers may not be loaded afresh a hundred times */
+
+static void test_draft_models(void **state)
+{
+    (void)state;
+    draft_trial_run(&(struct draft_trial){.path = "build/checkpoints/llama-f32.gguf",
+                                          .other = "build/checkpoints/qwen3-f32.gguf",
+                                          .on_vulkan = true});
+}
+
+static void test_layers_that_predict_a_further_token(void **state)
+{
+    (void)state;
+    draft_trial_run(&(struct draft_trial){
+        .path = "build/checkpoints/qwen3_5-ahead", .ahead = true, .on_vulkan = true});
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    return vulkan_fixture_setup((void **)&device);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return vulkan_fixture_teardown((void **)&device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_draft_models),
+        cmocka_unit_test(test_layers_that_predict_a_further_token),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
