@@ -18,15 +18,17 @@
  *   weight = scale * code + minimum        with a minimum
  *
  *   kind     position in this list and GGML_FLOAT_LIST: the shaders' WEIGHT_KIND (static-asserted)
- *   number   in a GGUF file; A8, S8 and E2M1 are in no file: weight_source makes A8 of MLX groups of 6
- *            and 8 bits, E2M1 of MXFP4, S8 (f16 scale, 16 signed scales, 256 signed codes) of IQ2 and IQ4_XS
+ *   number   in a GGUF file; A8, S8 and NVFP4 are in no file: weight_source makes A8 of MLX groups of 6
+ *            and 8 bits, S8 (f16 scale, 16 signed scales, 256 signed codes) of IQ2, NVFP4 (an f32 factor,
+ *            the same in all blocks of a row and kept once, two E4M3 scales, nibbles) of folders in NVFP4
  *   columns  of a block: 32, or 256 with a scale of 4 to 8 bits per span below the block's f16 one
  *   bytes    of a block in the file
  *   bits     of a code; codes are unsigned, except Q8_0's and S8's
  *   span     columns per scale
  *   minimum  1: has one per span
  *   center   0 with a minimum
- *   offset   byte of the block's f16 scale; with a minimum, the f16 minimum follows
+ *   offset   byte of the block's f16 scale; with a minimum, the f16 minimum follows; 0 where GGML_SCALES()
+ *            says that scales are bytes
  *   table    0, or the numbers that codes stand for: weight = scale * table[code]
  *
  *     kind  name  number  columns  bytes  bits  span  minimum  center  offset  table
@@ -45,7 +47,27 @@
     X(10,  Q6_K,   14,     256,     210,   6,    16,   0,       32,     208,    0) \
     X(11,  S8,     62,     256,     274,   8,    16,   0,       0,      0,      0) \
     X(12,  IQ4_NL, 20,     32,      18,    4,    32,   0,       0,      0,      GGML_TABLE_IQ4) \
-    X(13,  E2M1,   59,     32,      18,    4,    32,   0,       0,      0,      GGML_TABLE_E2M1)
+    X(13,  IQ4_XS, 23,     256,     136,   4,    32,   0,       0,      0,      GGML_TABLE_IQ4) \
+    X(14,  MXFP4,  39,     32,      17,    4,    32,   0,       0,      0,      GGML_TABLE_E2M1) \
+    X(15,  NVFP4,  59,     32,      22,    4,    16,   0,       0,      0,      GGML_TABLE_E2M1)
+
+/* What scales are, by table and span: halves; E8M0 bytes, which stand for 2^(byte - 128), because the table's
+ * numbers are in units of half; or E4M3 bytes, times the row's factor. */
+#define GGML_SCALES_HALF 0
+#define GGML_SCALES_E8M0 1
+#define GGML_SCALES_E4M3 2
+#define GGML_SCALES(table, span) \
+    ((table) != GGML_TABLE_E2M1 ? GGML_SCALES_HALF : (span) == 32 ? GGML_SCALES_E8M0 : GGML_SCALES_E4M3)
+
+/* Whether the bytes of a type of 256 columns stay apart from its f16 scale on a device, where other types' products
+ * are rounded to f16. */
+#define GGML_BYTE_SCALES(columns, table) ((columns) == 256 && (table) != 0)
+
+/* E8M0 bytes whose power f16 holds; a matrix with others, but for blocks of zeros, has another type. */
+#define GGML_E8M0_MIN 104
+#define GGML_E8M0_MAX 143
+/* The half of such a power, 2^-24 to 2^15. */
+#define GGML_E8M0_HALF(byte) ((byte) >= 114 ? ((byte) - 113) << 10 : 1 << ((byte) - GGML_E8M0_MIN))
 
 /* Tables of types with 4 bits: sixteen signed bytes, in order. E2M1: in units of half. */
 #define GGML_TABLE_IQ4  1
@@ -69,20 +91,18 @@
  *
  *     kind  name     number  bytes  scaled */
 #define GGML_FLOAT_LIST(X) \
-    X(14,  F32,     0,      4,     0)   \
-    X(15,  F16,     1,      2,     0)   \
-    X(16,  BF16,    30,     2,     0)   \
-    X(17,  F8_128,  61,     1,     128) \
-    X(18,  F8_32,   60,     1,     32)
+    X(16,  F32,     0,      4,     0)   \
+    X(17,  F16,     1,      2,     0)   \
+    X(18,  BF16,    30,     2,     0)   \
+    X(19,  F8_128,  61,     1,     128) \
+    X(20,  F8_32,   60,     1,     32)
 
 /* Numbers from here on are in no file. */
 #define GGML_MADE_AT_LOAD 59
 
-/* Types that become rows of another type at load (worker/plan/weight_source.c): MXFP4
- * becomes E2M1, or BF16 if a scale does not fit f16; the others are in weight_iquant.c.
+/* Types that become rows of another type at load (worker/plan/weight_iquant.c).
  *     name    number  columns  bytes of a block */
 #define GGML_CONVERTED_LIST(X) \
-    X(MXFP4,   39,     32,      17)  \
     X(IQ1_S,   19,     256,     50)  \
     X(IQ1_M,   29,     256,     56)  \
     X(IQ2_XXS, 16,     256,     66)  \
@@ -90,7 +110,6 @@
     X(IQ2_S,   22,     256,     82)  \
     X(IQ3_XXS, 18,     256,     98)  \
     X(IQ3_S,   21,     256,     110) \
-    X(IQ4_XS,  23,     256,     136) \
     X(TQ1_0,   34,     256,     54)  \
     X(TQ2_0,   35,     256,     66)
 

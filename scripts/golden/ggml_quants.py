@@ -2,7 +2,7 @@
 """Makes tests/golden/ggml_quants/vectors.txt: for each GGUF element type, hex bytes of one row and the f32 bits that the
 `gguf` Python package's dequantizer gives. Needs: pip install gguf numpy. The types and the offsets of f16 scales in
 their blocks come from proto/ggml_type_list.h; a type that is converted at load has its f16 scale first, or none, or it
-is in OFFSETS.
+is in OFFSETS. Blocks of MXFP4 are drawn with powers that halves hold, and with others.
 
 Usage: scripts/golden/ggml_quants.py > tests/golden/ggml_quants/vectors.txt
 """
@@ -26,12 +26,12 @@ def read_types():
     floats, quants, converted = {}, {}, {}
     for row in ROW.findall(pathlib.Path("proto/ggml_type_list.h").read_text(encoding="utf-8")):
         fields = [field.strip() for field in row.split(",")]
-        if len(fields) == 10 and fields[1] not in ("A8", "S8"):
+        if len(fields) == 11 and fields[1] not in ("A8", "S8", "MXFP4", "NVFP4"):
             offset = int(fields[9])
             quants[fields[1]] = [offset, offset + 2] if fields[7] == "1" else [offset]
-        elif len(fields) == 4 and fields[0].isdigit():
+        elif len(fields) == 5 and int(fields[2]) < 59:
             floats[fields[1]] = []
-        elif len(fields) == 4 and fields[0] != "MXFP4":
+        elif len(fields) == 4:
             converted[fields[0]] = OFFSETS.get(fields[0], [0])
     return {**floats, **quants, **converted}
 

@@ -69,6 +69,19 @@ def fp8(array, rows, columns, name, kind):
     return {"weight": ("F8_E4M3", codes), name: (kind, to_bf16(scales) if kind == "BF16" else scales)}, meaning
 
 
+def nvfp4(array):
+    """As compressed-tensors stores it: an E4M3 scale per 16 columns over one number of the matrix; the values are the products in F32."""
+    groups = array.reshape(len(array), -1, 16)
+    divisor = np.float32(448 * 6 / np.abs(array).max())
+    values = e4m3_values()
+    scales = np.abs((np.abs(groups).max(-1) / 6 * divisor)[..., None] - values).argmin(-1).astype(np.uint8)
+    spread = (values[scales] / divisor)[..., None]
+    codes = np.abs((groups / np.maximum(spread, 1e-30))[..., None] - FP4).argmin(-1).astype(np.uint8).reshape(array.shape)
+    meaning = (FP4[codes].reshape(groups.shape) * spread).reshape(array.shape)
+    return {"weight_packed": ("U8", codes[:, ::2] | codes[:, 1::2] << 4), "weight_scale": ("F8_E4M3", scales),
+            "weight_global_scale": ("F32", divisor.reshape(1))}, meaning
+
+
 FAMILIES = ("llama", "qwen3_moe")
 
 
@@ -92,6 +105,10 @@ def folder_forms(family):
         lambda name, array: keep_embeddings(name, array, 1, array.shape[1], "weight_scale", "BF16"))
     forms["fp8-tensor"] = ({"quantization_config": {"quant_method": "fp8"}},
                            lambda name, array: keep_embeddings(name, array, *array.shape, "weight_scale", "F32"))
+    groups = {"group_0": {"weights": {"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16}}}
+    forms["nvfp4"] = (
+        {"quantization_config": {"quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized", "config_groups": groups}},
+        lambda name, array: None if "embed_tokens" in name or "lm_head" in name else nvfp4(array))
     return forms
 
 

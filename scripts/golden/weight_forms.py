@@ -63,7 +63,7 @@ def main():
     affine(untrained, 4, 64, "BF16", "Q4_1")
     affine(untrained, 8, 32, "BF16", "A8")
     affine(rng.normal(0, 1e-6, (2, 64)).astype(np.float32), 4, 32, "BF16", "F32")
-    fp4(rng.normal(0, 0.05, (3, 96)).astype(np.float32), "E2M1")
+    fp4(rng.normal(0, 0.05, (3, 96)).astype(np.float32), "MXFP4")
     fp4(np.concatenate([np.zeros((1, 64)), rng.normal(0, 1e-12, (1, 64))]).astype(np.float32), "BF16")
     fp8(3, 70, 3, 70, "F32")
     fp8(3, 70, 1, 70, "BF16")

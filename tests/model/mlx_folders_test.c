@@ -19,7 +19,7 @@ static struct form_result plain, mlx;
 static void check(const char *family)
 {
     static const uint32_t at_once[] = {FORM_POSITIONS};
-    const struct form_run whole = {NULL, at_once, 1, false};
+    const struct form_run whole = {.chunks = at_once, .chunk_count = 1};
     char form[FORM_NAME_BYTES * 2];
     checkpoint_forms_read(family, &golden);
     snprintf(form, sizeof form, "%s-f32", family);

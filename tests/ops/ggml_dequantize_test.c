@@ -35,14 +35,18 @@ static void read_hex(const char *text, uint8_t *bytes, uint64_t count)
     }
 }
 
-/* Through rows of the type that it is converted to, in two pieces. */
-static void decode_by_source(enum ggml_type type, const uint8_t *row, uint64_t row_bytes,
-                             uint32_t columns, float *out)
+/* As it is, or through rows of the type that it is converted to, in two pieces. */
+static void decode(enum ggml_type type, const uint8_t *row, uint64_t row_bytes, uint32_t columns,
+                   float *out)
 {
     static uint8_t made[4 * COLUMNS_MAX];
     struct gguf_tensor tensor = {
         .type = type, .dimensions = {columns, 1, 1, 1}, .data_bytes = row_bytes, .data = row};
     struct weight_source source = weight_source_of_gguf(&tensor);
+    if (source.layout == WEIGHT_IN_PLACE) {
+        ggml_dequantize_row(type, row, columns, out);
+        return;
+    }
     print_message("%s[%u] as %s\n", ggml_type_name(type), columns, ggml_type_name(source.type));
     for (uint32_t first = 0; first < columns;) {
         uint32_t block = ggml_type_stored_block(type).elements;
@@ -63,10 +67,7 @@ static void check_vector(enum ggml_type type, uint32_t columns, const char *row_
     assert_true(columns <= COLUMNS_MAX);
     read_hex(row_hex, row + 1, row_bytes); /* deliberately at an odd address */
     memset(out, 0xff, sizeof out);
-    if (ggml_type_block(type).elements != 0)
-        ggml_dequantize_row(type, row + 1, columns, out);
-    else
-        decode_by_source(type, row + 1, row_bytes, columns, out);
+    decode(type, row + 1, row_bytes, columns, out);
     for (uint32_t i = 0; i < columns; i++) {
         char *end;
         uint32_t bits = (uint32_t)strtoul(words, &end, 16);

@@ -122,6 +122,7 @@ void checkpoint_forms_run(const char *form, const struct form_golden *golden,
     char path[128];
     struct model_runner_options options = {.vulkan = how->vulkan,
                                            .threads = 2,
+                                           .activation_bits = how->activation_bits,
                                            .kv_type = how->vulkan ? KV_CACHE_F16 : KV_CACHE_F32,
                                            .sequences = SLOTS,
                                            .sequence_tokens = 3 * (FORM_POSITIONS + FORM_ANSWER),

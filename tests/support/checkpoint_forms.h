@@ -43,6 +43,7 @@ struct form_run {
     const uint32_t *chunks;
     uint32_t chunk_count;
     bool company;
+    uint32_t activation_bits; /* as in backend_options */
 };
 
 /* Runs the sequence on build/checkpoints/<form>, then answers token by token. */

@@ -3,6 +3,7 @@
  */
 #include "tests/support/plan_sketch.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,12 +74,38 @@ static void fill_f8(struct plan_sketch *s, enum ggml_type type, uint8_t *bytes, 
     }
 }
 
+/* MXFP4 with ordinary powers; NVFP4 with scales that are not NaN and a factor for each row. */
+static void fill_fp4(struct plan_sketch *s, enum ggml_type type, uint8_t *bytes, uint64_t rows,
+                     uint64_t row_bytes)
+{
+    const uint32_t block_bytes = ggml_type_block(type).bytes;
+    test_random_fill(&s->random, bytes, rows * row_bytes);
+    for (uint64_t row = 0; row < rows; row++) {
+        float factor = 0x1p-20f + fabsf(plan_sketch_uniform(s)) * 0x1p-10f;
+        if (row % 2 == 1)
+            factor = -1.0f / factor; /* divides */
+        for (uint64_t at = row * row_bytes; at < (row + 1) * row_bytes; at += block_bytes) {
+            if (type == GGML_MXFP4) {
+                bytes[at] = (uint8_t)(114 + bytes[at] % 10);
+                continue;
+            }
+            memcpy(bytes + at, &factor, sizeof factor);
+            for (uint32_t i = 4; i < 6; i++)
+                bytes[at + i] &= (bytes[at + i] & 0x7f) == 0x7f ? 0xbf : 0xff;
+        }
+    }
+}
+
 /* Random bytes, with small finite f16 scales in every block of a quantized type. */
-static void fill_weight(struct plan_sketch *s, enum ggml_type type, uint8_t *bytes,
+static void fill_weight(struct plan_sketch *s, enum ggml_type type, uint8_t *bytes, uint64_t rows,
                         uint64_t byte_count)
 {
     if (type == GGML_F8_128 || type == GGML_F8_32) {
         fill_f8(s, type, bytes, byte_count);
+        return;
+    }
+    if (type == GGML_MXFP4 || type == GGML_NVFP4) {
+        fill_fp4(s, type, bytes, rows, byte_count / rows);
         return;
     }
     bool quantized = ggml_type_block(type).elements > 1;
@@ -109,7 +136,7 @@ plan_weight_id plan_sketch_weight(struct plan_sketch *s, enum ggml_type type, ui
     uint32_t id = s->plan.weight_count++;
     uint64_t bytes = rows * ggml_row_bytes(type, columns);
     s->weight_data[id] = must_alloc(bytes, 1);
-    fill_weight(s, type, s->weight_data[id], bytes);
+    fill_weight(s, type, s->weight_data[id], rows, bytes);
     s->weights[id] = (struct plan_weight){.type = type,
                                           .rows = rows,
                                           .columns = columns,

@@ -396,7 +396,9 @@ static void check_trial(struct rig *rig, const struct trial *t, uint64_t seed)
     fill_figures(t, sketch, weight, &f);
     make_buffers(rig, t, &f, &plan_sketch_plan(sketch)->weights[weight], buffers);
     const struct vulkan_linear_dot_push push = {
-        .weights = {buffers[CODES].address, buffers[HIGH].address, buffers[SCALES].address},
+        .weights = {buffers[CODES].address,
+                    vulkan_weight_format_high(t->kind, t->k, buffers[HIGH].address),
+                    buffers[SCALES].address},
         .x = buffers[X].address,
         .x_terms = buffers[X_TERMS].address,
         .norm_weights = buffers[NORM].address,

@@ -149,7 +149,8 @@ static void upload_weights(struct vulkan_trial *trial, struct product *p)
     const struct vulkan_weight_arrays arrays = {codes->mapped, high->mapped, scales->mapped};
     vulkan_weight_format_pack(q->kind, plan_sketch_plan(p->sketch)->weights[p->weight].data, q->n,
                               q->k, &arrays);
-    p->weights = (struct vulkan_matrix_push){codes->address, high->address, scales->address};
+    p->weights = (struct vulkan_matrix_push){
+        codes->address, vulkan_weight_format_high(q->kind, q->k, high->address), scales->address};
 }
 
 /* What a kernel may read, but not use, is NaN. */

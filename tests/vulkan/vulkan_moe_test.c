@@ -60,7 +60,7 @@ static const struct mixture mixtures[] = {
 /* What kernels in PTX take: each kind of weight, tiles of every width, several of an expert, outputs that do
  * not fill a group. */
 static const struct mixture ptx_mixtures[] = {
-    {GGML_E2M1,
+    {GGML_MXFP4,
      GGML_IQ4_NL,
      384,
      256,

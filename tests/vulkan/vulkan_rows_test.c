@@ -368,6 +368,19 @@ static void tame_f8(uint8_t *block, uint64_t bytes)
         block[i] = (uint8_t)((block[i] & 0x7f) == 0x7f ? block[i] - 1 : block[i]);
 }
 
+/* The same of NVFP4 and MXFP4. */
+static void tame_fp4(uint8_t *block, enum ggml_type type)
+{
+    const float factor = -3.0f;
+    if (type == GGML_MXFP4) {
+        block[0] = (uint8_t)(124 + block[0] % 8);
+        return;
+    }
+    memcpy(block, &factor, sizeof factor);
+    for (uint32_t i = 4; i < 6; i++)
+        block[i] = (uint8_t)((block[i] & 0x7f) == 0x7f ? block[i] - 1 : block[i] | 0x10);
+}
+
 /* Random bytes whose f16 and f32 parts are ordinary numbers. */
 static uint8_t *random_table(struct test_random *random, enum ggml_type type, uint32_t columns)
 {
@@ -382,6 +395,8 @@ static uint8_t *random_table(struct test_random *random, enum ggml_type type, ui
         for (bool good = false; !good;) {
             if (type == GGML_F8_128 || type == GGML_F8_32)
                 tame_f8(table + at, block_bytes);
+            if (type == GGML_MXFP4 || type == GGML_NVFP4)
+                tame_fp4(table + at, type);
             ggml_dequantize_row(type, table + at, elements, row);
             good = true;
             for (uint32_t i = 0; i < elements; i++)
@@ -406,7 +421,8 @@ static struct vulkan_matrix_push upload_matrix(struct vulkan_trial *trial,
     const struct vulkan_buffer *scales = vulkan_trial_buffer(trial, NULL, bytes.scales + 16);
     struct vulkan_weight_arrays arrays = {codes->mapped, high->mapped, scales->mapped};
     vulkan_weight_format_pack(kind, table, VOCAB, columns, &arrays);
-    return (struct vulkan_matrix_push){codes->address, high->address, scales->address};
+    return (struct vulkan_matrix_push){
+        codes->address, vulkan_weight_format_high(kind, columns, high->address), scales->address};
 }
 
 static void embed_case(struct vulkan_trial *trial, struct test_random *random, enum ggml_type type,
@@ -442,7 +458,8 @@ static void embed_case(struct vulkan_trial *trial, struct test_random *random, e
     }
     run(trial, OP_embed_rows, outputs, kind, &push, sizeof push);
     /* K types' scales are products that packing rounds to f16, A8's minimums are sums. */
-    bool rounded = ggml_type_block(type).elements > 32 || type == GGML_A8;
+    bool sums = ggml_type_block(type).elements > 32 && type != GGML_IQ4_XS;
+    bool rounded = sums || type == GGML_A8;
     outputs_check(outputs, rounded ? 2e-3 : 1e-6);
     const uint32_t *tokens = (const uint32_t *)history->mapped;
     for (uint32_t cell = 0; cell < BLOCKS * 16; cell++) {

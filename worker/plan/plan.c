@@ -41,14 +41,23 @@ static double count_elements(const struct plan *plan, enum ggml_type type)
     return elements;
 }
 
+/* As it is kept: NVFP4's factor, which is the same in a whole row, does not count. */
+static double bits_of(enum ggml_type type)
+{
+    struct ggml_block block = ggml_type_block(type);
+    uint32_t bytes = block.bytes - (type == GGML_NVFP4 ? (uint32_t)sizeof(float) : 0);
+    return 8 * (double)bytes / (double)block.elements;
+}
+
 double plan_weight_bits(const struct plan *plan)
 {
     double elements = 0, bits = 0;
     for (int type = 0; type < GGML_TYPE_END; type++) {
-        struct ggml_block block = ggml_type_block((enum ggml_type)type);
-        double count = block.elements > 0 ? count_elements(plan, (enum ggml_type)type) : 0;
+        if (ggml_type_block((enum ggml_type)type).elements == 0)
+            continue;
+        double count = count_elements(plan, (enum ggml_type)type);
         elements += count;
-        bits += block.elements > 0 ? count * 8 * (double)block.bytes / (double)block.elements : 0;
+        bits += count * bits_of((enum ggml_type)type);
     }
     return elements > 0 ? bits / elements : 0;
 }

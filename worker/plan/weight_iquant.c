@@ -6,7 +6,7 @@
  * with 8 numbers (IQ1, IQ2) or 4 (IQ3) of codes at once taken from a code book, and signs beside
  * them. IQ1's numbers are -1, 0 and 1, shifted by an eighth: as codes, 8 * number +- 1. Q6_K is the
  * same with codes from -32 to 31, so it holds every type whose codes fit, if d / 2^shift is an f16
- * number. S8 has codes from -128 to 127, enough for IQ2 and IQ4_XS. Products have at most 24 bits,
+ * number. S8 has codes from -128 to 127, enough for IQ2. Products have at most 24 bits,
  * so F32 is exact.
  *
  * Ternary values are d times -1, 0 or 1: Q4_0, with the block's d in each of its eight blocks.
@@ -41,7 +41,6 @@ static const int8_t iq1_numbers[] = {-8, 0, 8};
 static const int8_t iq2_numbers[] = {8, 25, 43};
 static const int8_t iq3_xxs_halves[] = {2, 6, 10, 14, 18, 22, 26, 31}; /* half of the numbers */
 static const int8_t iq3_s_numbers[] = {1, 3, 5, 7, 9, 11, 13, 15};
-static const int8_t iq4_numbers[] = {GGML_IQ4_NUMBERS};
 
 static uint16_t load_u16(const uint8_t *at)
 {
@@ -192,20 +191,6 @@ static void load_iq3_s(const uint8_t *at, struct iquant_block *b)
     }
 }
 
-static void load_iq4_xs(const uint8_t *at, struct iquant_block *b)
-{
-    uint16_t high = load_u16(at + 2);
-    b->d = ggml_f16_to_f32(load_u16(at));
-    b->shift = 0;
-    for (uint32_t g = 0; g < 8; g++) {
-        uint32_t scale =
-            ((uint32_t)at[4 + g / 2] >> (g % 2 * 4) & 15u) | ((uint32_t)high >> (2 * g) & 3u) << 4;
-        put_pair(g, scale - 32u, b);
-        for (uint32_t i = 0; i < 32; i++)
-            b->codes[32 * g + i] = iq4_numbers[at[8 + 16 * g + i % 16] >> (i / 16 * 4) & 15];
-    }
-}
-
 static uint8_t ternary_digit(uint8_t byte, uint32_t digit)
 {
     static const uint8_t powers[] = {1, 3, 9, 27, 81};
@@ -239,8 +224,8 @@ static const struct {
     [WEIGHT_IQ1_S] = {load_iq1_s, GGML_Q6_K},   [WEIGHT_IQ1_M] = {load_iq1_m, GGML_Q6_K},
     [WEIGHT_IQ2_XXS] = {load_iq2_xxs, GGML_S8}, [WEIGHT_IQ2_XS] = {load_iq2_xs, GGML_S8},
     [WEIGHT_IQ2_S] = {load_iq2_s, GGML_S8},     [WEIGHT_IQ3_XXS] = {load_iq3_xxs, GGML_Q6_K},
-    [WEIGHT_IQ3_S] = {load_iq3_s, GGML_Q6_K},   [WEIGHT_IQ4_XS] = {load_iq4_xs, GGML_S8},
-    [WEIGHT_TQ1_0] = {load_tq1_0, GGML_Q4_0},   [WEIGHT_TQ2_0] = {load_tq2_0, GGML_Q4_0},
+    [WEIGHT_IQ3_S] = {load_iq3_s, GGML_Q6_K},   [WEIGHT_TQ1_0] = {load_tq1_0, GGML_Q4_0},
+    [WEIGHT_TQ2_0] = {load_tq2_0, GGML_Q4_0},
 };
 
 static const uint32_t block_bytes[] = {

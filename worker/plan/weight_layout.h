@@ -17,6 +17,7 @@ enum weight_layout {
 #define WEIGHT_LAYOUT_ENUM(name, number, columns, bytes) WEIGHT_##name,
     GGML_CONVERTED_LIST(WEIGHT_LAYOUT_ENUM) /* GGUF's blocks */
 #undef WEIGHT_LAYOUT_ENUM
+    WEIGHT_MXFP4,  /* GGUF's blocks */
     WEIGHT_FP4,    /* nibbles in column order; a separate array of exponents, one per 32 columns */
     WEIGHT_AFFINE, /* codes of `bits` bits in column order; separate scales and biases */
     WEIGHT_FP8,    /* E4M3; separate scales */

@@ -1,7 +1,7 @@
 /*
- * Products of a table's number and a scale need up to 48 bits; the publishers' code computes them
- * in f32 and rounds them to the model's type, nearest and ties to even. The same is done here, so
- * the values are theirs bit for bit.
+ * NVFP4 keeps its codes and scales; only their order changes. Products of a table's number and a
+ * scale need up to 48 bits; bitsandbytes computes them in f32 and rounds them to the model's type,
+ * nearest and ties to even. The same is done here, so the values are the publisher's bit for bit.
  *
  * Sources: compressed-tensors, nvfp4 (decompress); ModelOpt, NVFP4QTensor.dequantize; bitsandbytes,
  * functional.dequantize_4bit.
@@ -36,17 +36,32 @@ static uint8_t *store(enum ggml_type type, float value, uint8_t *out)
     return out + 2;
 }
 
+enum ggml_type weight_nvfp4_type(const struct weight_source *source, uint64_t rows,
+                                 uint64_t columns)
+{
+    (void)source;
+    (void)rows;
+    (void)columns;
+    return GGML_NVFP4;
+}
+
+/* Blocks of 32 columns: the factor, negative if it divides; two scales; the low nibbles are the first
+ * half. */
 static void read_nvfp4(const struct weight_source *source, uint32_t columns,
                        struct weight_span span, uint8_t *out)
 {
-    static const float numbers[16] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
-                                      -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
     const uint8_t *row = source->data + span.row * source->row_bytes;
     const uint8_t *scales = source->scales + span.row * (columns / NVFP4_GROUP);
-    for (uint32_t c = span.first; c < span.first + span.count; c++) {
-        float scale = ggml_e4m3_to_f32(scales[c / NVFP4_GROUP]);
-        scale = source->factor_divides ? scale / source->factor : scale * source->factor;
-        out = store(source->type, numbers[row[c / 2] >> (c % 2 * 4) & 15] * scale, out);
+    float factor = source->factor_divides ? -source->factor : source->factor;
+    for (uint32_t c = span.first; c < span.first + span.count; c += WEIGHT_SOURCE_BLOCK) {
+        memcpy(out, &factor, sizeof factor);
+        memcpy(out + 4, scales + c / NVFP4_GROUP, 2);
+        out += 6;
+        for (uint32_t i = 0; i < 16; i++) {
+            uint32_t low = row[(c + i) / 2] >> (i % 2 * 4) & 15;
+            uint32_t high = row[(c + 16 + i) / 2] >> (i % 2 * 4) & 15;
+            *out++ = (uint8_t)(low | high << 4);
+        }
     }
 }
 

@@ -2,9 +2,9 @@
  * Rows of other layouts as rows of GGUF types (contract in weight_source.h).
  *
  * Four-bit floats are sixteen numbers times a power of two. MXFP4's numbers are 0, 1, 2, 3, 4, 6,
- * 8, 12 and their negatives, in units of half the block's power. E2M1 keeps the codes; its f16 scale
- * holds the power from 2^-24 to 2^15. A block of zeros gets a scale of 0. If another block has a
- * power outside this range, the whole matrix becomes BF16, which holds all these numbers.
+ * 8, 12 and their negatives, in units of half the block's power. Kernels on devices compute with
+ * halves, which hold powers from 2^-24 to 2^15. If a block that is not all zeros has another one, the
+ * whole matrix becomes BF16, which holds all these numbers.
  *
  * The conversion is exact, except of layouts whose publishers round to 16 bits (weight_nibbles.c,
  * and weight_fp8.c if scales change inside 32 columns).
@@ -24,13 +24,9 @@
 #include "worker/plan/weight_iquant.h"
 #include "worker/plan/weight_nibbles.h"
 
-#define BLOCK      WEIGHT_SOURCE_BLOCK
-#define E2M1_BYTES 18u
-#define BF16_BYTES (2u * BLOCK)
-
-/* Exponents e whose power 2^(e - 128) f16 holds: 2^-24 .. 2^15. */
-#define EXPONENT_MIN 104u
-#define EXPONENT_MAX 143u
+#define BLOCK       WEIGHT_SOURCE_BLOCK
+#define MXFP4_BYTES 17u
+#define BF16_BYTES  (2u * BLOCK)
 
 static const int8_t fp4_numbers[16] = {GGML_E2M1_NUMBERS};
 
@@ -76,15 +72,14 @@ static bool is_zero(const struct fp4_block *block)
 
 static bool has_half_power(uint8_t exponent)
 {
-    return exponent >= EXPONENT_MIN && exponent <= EXPONENT_MAX;
+    return exponent >= GGML_E8M0_MIN && exponent <= GGML_E8M0_MAX;
 }
 
-static void write_e2m1(const struct fp4_block *block, uint8_t *out)
+static void write_mxfp4(const struct fp4_block *block, uint8_t *out)
 {
-    float power = has_half_power(block->exponent) ? ldexpf(1.0f, block->exponent - 128) : 0.0f;
-    store_u16(out, ggml_f32_to_f16(power));
+    out[0] = block->exponent;
     for (uint32_t i = 0; i < BLOCK / 2; i++)
-        out[2 + i] = (uint8_t)(block->codes[i] | block->codes[16 + i] << 4);
+        out[1 + i] = (uint8_t)(block->codes[i] | block->codes[16 + i] << 4);
 }
 
 /* Numbers of three bits times a power of two: the lower half of the float is 0. */
@@ -113,7 +108,7 @@ static enum ggml_type choose_for_fp4(const struct weight_source *source, uint64_
                 return GGML_BF16;
         }
     }
-    return GGML_E2M1;
+    return GGML_MXFP4;
 }
 
 static void read_fp4(const struct weight_source *source, uint32_t columns, struct weight_span span,
@@ -121,9 +116,9 @@ static void read_fp4(const struct weight_source *source, uint32_t columns, struc
 {
     for (uint32_t c = span.first; c < span.first + span.count; c += BLOCK) {
         struct fp4_block block = load_fp4(source, span.row, columns, c / BLOCK);
-        if (source->type == GGML_E2M1) {
-            write_e2m1(&block, out);
-            out += E2M1_BYTES;
+        if (source->type == GGML_MXFP4) {
+            write_mxfp4(&block, out);
+            out += MXFP4_BYTES;
         } else {
             write_bf16(&block, out);
             out += BF16_BYTES;
@@ -132,15 +127,6 @@ static void read_fp4(const struct weight_source *source, uint32_t columns, struc
 }
 
 /* --- floats ----------------------------------------------------------------------------------- */
-
-static enum ggml_type choose_bf16(const struct weight_source *source, uint64_t rows,
-                                  uint64_t columns)
-{
-    (void)source;
-    (void)rows;
-    (void)columns;
-    return GGML_BF16;
-}
 
 static enum ggml_type keep_type(const struct weight_source *source, uint64_t rows, uint64_t columns)
 {
@@ -218,7 +204,6 @@ static const struct {
     [WEIGHT_IQ2_S] = IQUANT,
     [WEIGHT_IQ3_XXS] = IQUANT,
     [WEIGHT_IQ3_S] = IQUANT,
-    [WEIGHT_IQ4_XS] = IQUANT,
     [WEIGHT_TQ1_0] = TERNARY,
     [WEIGHT_TQ2_0] = TERNARY,
     [WEIGHT_FP4] = FOUR_BIT_FLOATS,
@@ -227,7 +212,7 @@ static const struct {
     [WEIGHT_PACKED] = INTEGERS,
     [WEIGHT_AWQ] = INTEGERS,
     [WEIGHT_GPTQ] = INTEGERS,
-    [WEIGHT_NVFP4] = {choose_bf16, ONE_TYPE, weight_nibbles_read, false},
+    [WEIGHT_NVFP4] = {weight_nvfp4_type, ONE_TYPE, weight_nibbles_read, false},
     [WEIGHT_TABLE4] = {keep_type, ONE_TYPE, weight_nibbles_read, true},
     [WEIGHT_TRANSPOSED] = {keep_type, ONE_TYPE, read_transposed, true},
     [WEIGHT_INTERLEAVED] = {keep_type, ONE_TYPE, read_interleaved, true},
@@ -241,6 +226,7 @@ static enum weight_layout layout_of_gguf(enum ggml_type type)
     case GGML_##name: return WEIGHT_##name;
         GGML_CONVERTED_LIST(CONVERTED_LAYOUT)
 #undef CONVERTED_LAYOUT
+    case GGML_MXFP4: return WEIGHT_MXFP4;
     default: return WEIGHT_IN_PLACE;
     }
 }
@@ -255,6 +241,8 @@ struct weight_source weight_source_of_gguf(const struct gguf_tensor *tensor)
     source.data = tensor->data;
     source.row_bytes = columns / block.elements * block.bytes;
     weight_source_choose_type(&source, tensor->data_bytes / source.row_bytes, columns);
+    if (source.type == tensor->type)
+        return (struct weight_source){.layout = WEIGHT_IN_PLACE, .type = tensor->type};
     return source;
 }
 

@@ -4,13 +4,14 @@
  * a new way of storing weights needs no kernel.
  *
  *   stored as                                    becomes
- *   types of GGML_CONVERTED_LIST (GGUF)          as stated there (proto/ggml_type_list.h)
- *   FP4 with an exponent per 32 columns          as MXFP4
+ *   types of GGML_CONVERTED_LIST (GGUF)          as stated in weight_iquant.h
+ *   MXFP4 with powers that f16 does not hold     BF16
+ *   FP4 with an exponent per 32 columns          MXFP4, or BF16
  *   groups with scale and bias (MLX), 2-4 bits   Q4_1, or F32
  *   the same, 5 bits                             Q5_1, or F32
  *   the same, 6 and 8 bits                       A8, or F32
  *   integers with zero points                    Q4_0, Q5_0, Q8_0, or F32 (weight_integers.c)
- *   FP4 with an E4M3 scale per 16 columns        BF16, rounded (weight_nibbles.c)
+ *   FP4 with an E4M3 scale per 16 columns        NVFP4
  *   nibbles with a table (bitsandbytes)          the stated float, rounded
  *   E4M3 with scales                             F8_128, F8_32, or BF16, rounded (weight_fp8.c)
  *   floats, columns before rows or interleaved   the same floats

@@ -45,8 +45,12 @@ static void test_family(void **state)
     static const uint32_t odd[] = {5, 1, 7, 3}, at_once[] = {FORM_POSITIONS}, one[] = {1};
     static const struct vulkan_settings vulkan = {.tier_limit = VULKAN_TIER_HIGHEST,
                                                   .kernels_when_needed = true};
-    const struct form_run mixed = {&vulkan, odd, 4, true}, whole = {&vulkan, at_once, 1, false},
-                          single = {&vulkan, one, 1, false};
+    const struct form_run mixed = {.vulkan = &vulkan,
+                                   .chunks = odd,
+                                   .chunk_count = 4,
+                                   .company = true},
+                          whole = {.vulkan = &vulkan, .chunks = at_once, .chunk_count = 1},
+                          single = {.vulkan = &vulkan, .chunks = one, .chunk_count = 1};
     const char *family = *state;
     checkpoint_forms_read(family, &golden);
     printf("family %s vulkan: mixed %.0e\n", family, run(family, "f32", &mixed));

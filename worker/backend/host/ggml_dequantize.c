@@ -58,6 +58,23 @@ static void unpack_q3_k_scales(const uint8_t *packed, int8_t *scales)
     }
 }
 
+/* IQ4_XS: eight 6-bit scales, the upper bits first, stored with 32 added. */
+static void unpack_iq4_xs_scales(const uint8_t *packed, int8_t *scales)
+{
+    uint16_t high = ggml_load_u16(packed);
+    for (int i = 0; i < 8; i++) {
+        int low = packed[2 + i / 2] >> (i % 2 * 4) & 15;
+        scales[i] = (int8_t)((low | (high >> (2 * i) & 3) << 4) - 32);
+    }
+}
+
+/* An E8M0 byte whose power is in the range of f16; others are of blocks of zeros. */
+static uint8_t half_power(uint8_t byte)
+{
+    uint8_t least = byte < GGML_E8M0_MIN ? GGML_E8M0_MIN : byte;
+    return least > GGML_E8M0_MAX ? GGML_E8M0_MAX : least;
+}
+
 /* Q4_0, Q4_1, Q5_0, Q5_1: nibbles (low half first) and, when `high` is not NULL, a bit mask of
  * fifth bits. */
 static void unpack_32(const uint8_t *nibbles, const uint8_t *high, int16_t *quants)
@@ -100,8 +117,13 @@ void ggml_unpack_quants(enum ggml_type type, const uint8_t *block, int16_t *quan
 {
     switch (type) {
     case GGML_Q4_0:
-    case GGML_IQ4_NL:
-    case GGML_E2M1: unpack_32(block + 2, NULL, quants); return;
+    case GGML_IQ4_NL: unpack_32(block + 2, NULL, quants); return;
+    case GGML_IQ4_XS:
+        for (int i = 0; i < 8; i++)
+            unpack_32(block + 8 + 16 * i, NULL, quants + 32 * i);
+        return;
+    case GGML_MXFP4: unpack_32(block + 1, NULL, quants); return;
+    case GGML_NVFP4: unpack_32(block + 6, NULL, quants); return;
     case GGML_Q4_1: unpack_32(block + 4, NULL, quants); return;
     case GGML_Q5_0: unpack_32(block + 6, block + 2, quants); return;
     case GGML_Q5_1: unpack_32(block + 8, block + 4, quants); return;
@@ -137,10 +159,18 @@ void ggml_unpack_quants(enum ggml_type type, const uint8_t *block, int16_t *quan
 void ggml_unpack_scales(enum ggml_type type, const uint8_t *block, struct ggml_scales *out)
 {
     struct ggml_layout layout = ggml_type_layout(type);
-    *out = (struct ggml_scales){.scale = ggml_load_u16(block + layout.offset)};
+    *out = (struct ggml_scales){.scale = 0};
+    if (GGML_SCALES(layout.table, layout.span) == GGML_SCALES_HALF)
+        out->scale = ggml_load_u16(block + layout.offset);
     if (layout.minimum)
         out->minimum = ggml_load_u16(block + layout.offset + 2);
     switch (type) {
+    case GGML_MXFP4: out->scales[0] = (int8_t)half_power(block[0]); return;
+    case GGML_NVFP4:
+        memcpy(&out->factor, block, sizeof out->factor);
+        memcpy(out->scales, block + 4, 2);
+        return;
+    case GGML_IQ4_XS: unpack_iq4_xs_scales(block + 2, out->scales); return;
     case GGML_Q2_K:
         for (uint32_t i = 0; i < 16; i++) {
             out->scales[i] = block[i] & 15;
@@ -162,6 +192,31 @@ int8_t ggml_table_number(uint32_t table, uint32_t code)
     return (table == GGML_TABLE_IQ4 ? iq4 : e2m1)[code & 15];
 }
 
+float ggml_nvfp4_scale(uint8_t scale, float factor)
+{
+    float number = ggml_e4m3_to_f32(scale);
+    return factor < 0 ? number / -factor : number * factor;
+}
+
+float ggml_nvfp4_multiplier(float factor)
+{
+    return 0.5f * (factor < 0 ? 1.0f / -factor : factor);
+}
+
+/* What codes, or their numbers, of span `span` are multiplied with. */
+static float span_factor(const struct ggml_layout *layout, const struct ggml_scales *scales,
+                         uint32_t span)
+{
+    switch (GGML_SCALES(layout->table, layout->span)) {
+    case GGML_SCALES_E8M0: return ldexpf(1.0f, (uint8_t)scales->scales[span] - 128);
+    case GGML_SCALES_E4M3:
+        return 0.5f * ggml_nvfp4_scale((uint8_t)scales->scales[span], scales->factor);
+    default: break;
+    }
+    float scale = ggml_f16_to_f32(scales->scale);
+    return layout->sub_scales ? scale * (float)scales->scales[span] : scale;
+}
+
 static void dequantize_block(enum ggml_type type, const struct ggml_layout *layout,
                              const uint8_t *block, float *out)
 {
@@ -169,10 +224,10 @@ static void dequantize_block(enum ggml_type type, const struct ggml_layout *layo
     struct ggml_scales scales;
     ggml_unpack_quants(type, block, quants);
     ggml_unpack_scales(type, block, &scales);
-    float scale = ggml_f16_to_f32(scales.scale), minimum = ggml_f16_to_f32(scales.minimum);
+    float minimum = ggml_f16_to_f32(scales.minimum);
     for (uint32_t span = 0; span < layout->columns / layout->span; span++) {
         uint32_t first = span * layout->span;
-        float factor = layout->sub_scales ? scale * (float)scales.scales[span] : scale;
+        float factor = span_factor(layout, &scales, span);
         float addend = layout->sub_scales ? -minimum * (float)scales.minimums[span] : minimum;
         for (uint32_t i = first; i < first + layout->span; i++) {
             int32_t number = layout->table ? ggml_table_number(layout->table, (uint32_t)quants[i])

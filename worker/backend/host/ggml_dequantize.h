@@ -41,15 +41,22 @@ struct ggml_layout ggml_type_layout(enum ggml_type type);
  * minimum. K types: weight = scale * scales[s] * (code - center) - minimum * minimums[s] for the
  * columns of span s. */
 struct ggml_scales {
-    uint16_t scale;   /* f16 bits */
-    uint16_t minimum; /* f16 bits; 0 if the type has no minimum */
-    int8_t scales[GGML_BLOCK_SPANS_MAX];
+    uint16_t scale;                      /* f16 bits */
+    uint16_t minimum;                    /* f16 bits; 0 if the type has no minimum */
+    int8_t scales[GGML_BLOCK_SPANS_MAX]; /* MXFP4: an E8M0 byte, NVFP4: E4M3 bytes */
     uint8_t minimums[GGML_BLOCK_SPANS_MAX];
+    float factor; /* NVFP4: the row's */
 };
 void ggml_unpack_scales(enum ggml_type type, const uint8_t *block, struct ggml_scales *out);
 
 /* Number `code` of a table of ggml_type_list.h. */
 int8_t ggml_table_number(uint32_t table, uint32_t code);
+
+/* NVFP4: a factor as it is stored says by its sign whether scales are multiplied with it or divided by
+ * it, as the publishers' code does. The number of an E4M3 scale under it: */
+float ggml_nvfp4_scale(uint8_t scale, float factor);
+/* What kernels multiply with, for numbers in units of half. */
+float ggml_nvfp4_multiplier(float factor);
 
 /* F8 types: the scale of a block with `columns` codes; NaN if a code is NaN. */
 float ggml_f8_scale(const uint8_t *block, uint32_t columns);

@@ -133,12 +133,28 @@ static void test_bits_a_weight(void **state)
     assert_string_equal(types, "");
 }
 
+/* Types that are kept as they are stored have the bits of the file. */
+static void test_bits_of_native_types(void **state)
+{
+    static const struct {
+        enum ggml_type type;
+        double bits;
+    } cases[] = {{GGML_IQ4_NL, 4.5}, {GGML_IQ4_XS, 4.25}, {GGML_MXFP4, 4.25},
+                 {GGML_NVFP4, 4.5},  {GGML_F8_128, 8.25}, {GGML_Q4_K, 4.5}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct plan_weight weight = {.type = cases[i].type, .rows = 32, .columns = 256};
+        const struct plan plan = {.weight_count = 1, .weights = &weight};
+        assert_true(plan_weight_bits(&plan) == cases[i].bits);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits_a_weight),           cmocka_unit_test(test_llama),
-        cmocka_unit_test(test_llama_of_one_layer),      cmocka_unit_test(test_gemma3),
-        cmocka_unit_test(test_weights_lie_in_the_file),
+        cmocka_unit_test(test_bits_a_weight), cmocka_unit_test(test_bits_of_native_types),
+        cmocka_unit_test(test_llama),         cmocka_unit_test(test_llama_of_one_layer),
+        cmocka_unit_test(test_gemma3),        cmocka_unit_test(test_weights_lie_in_the_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,6 +111,25 @@ INLINE __m256i load_minimum(struct kind kind, const uint8_t *scales, uint32_t h,
     return _mm256_srli_epi32(_mm256_cvtepu8_epi32(bytes), 4);
 }
 
+/* E4M3 numbers, the bytes in the top of each lane. */
+INLINE __m256 e4m3_floats(__m256i top)
+{
+    __m256i bits = _mm256_and_si256(_mm256_srai_epi32(top, 4), _mm256_set1_epi32(E4M3_FLOAT_MASK));
+    return _mm256_mul_ps(_mm256_castsi256_ps(bits), _mm256_set1_ps(E4M3_FLOAT_FACTOR));
+}
+
+/* Scales of span `h` of a block of a kind without K scales, for eight outputs. */
+INLINE __m256 load_scales(struct kind kind, const uint8_t *scales, uint32_t h, uint32_t half)
+{
+    if (kind.scales == GGML_SCALES_HALF)
+        return load_halves(scales + 16 * half);
+    __m128i bytes = _mm_loadl_epi64((const void *)(scales + 16 * h + 8 * half));
+    __m256i wide = _mm256_cvtepu8_epi32(bytes);
+    if (kind.scales == GGML_SCALES_E4M3)
+        return e4m3_floats(_mm256_slli_epi32(wide, 24));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_sub_epi32(wide, _mm256_set1_epi32(1)), 23));
+}
+
 INLINE __m256i broadcast_quad(const struct quantized_term *x, uint32_t quad)
 {
     return _mm256_set1_epi32(term_quad(x, quad));
@@ -123,14 +142,15 @@ INLINE __m256i broadcast_pair(const struct quantized_term *x, uint32_t h)
     return _mm256_set1_epi32(pair);
 }
 
-/* sums[r] = integer dot products of one block's term for eight outputs, sub-scales applied for K
- * kinds. */
+/* sums[r] = integer dot products of quads begin … end - 1 of one block's term for eight outputs,
+ * sub-scales applied for K kinds. */
 INLINE void block_dot(struct kind kind, uint32_t rows, const uint8_t *planes, uint32_t half,
-                      const struct quantized_term *x, size_t stride, __m256i *sums)
+                      uint32_t begin, uint32_t end, const struct quantized_term *x, size_t stride,
+                      __m256i *sums)
 {
     const uint8_t *scales = planes + PACKED_PLANE_BYTES(kind.bits);
     const uint32_t chain = chain_quads(kind);
-    UNROLL for (uint32_t first = 0; first < 8; first += chain)
+    UNROLL for (uint32_t first = begin; first < end; first += chain)
     {
         __m256i pairs[ROWS_MAX];
         UNROLL for (uint32_t q = first; q < first + chain; q++)
@@ -153,7 +173,7 @@ INLINE void block_dot(struct kind kind, uint32_t rows, const uint8_t *planes, ui
         UNROLL for (uint32_t r = 0; r < rows; r++)
         {
             __m256i wide = _mm256_madd_epi16(pairs[r], factor);
-            sums[r] = first == 0 ? wide : _mm256_add_epi32(sums[r], wide);
+            sums[r] = first == begin ? wide : _mm256_add_epi32(sums[r], wide);
         }
     }
 }
@@ -180,26 +200,33 @@ INLINE void plain_block(struct kind kind, uint32_t rows, const uint8_t *block, u
                         const struct quantized_block *x, size_t stride, __m256 *acc)
 {
     const uint32_t terms = count_terms(x, stride, rows);
-    const uint8_t *scales = block + PACKED_PLANE_BYTES(kind.bits) + 16 * half;
-    __m256 scale = load_halves(scales);
+    const uint32_t spans = plain_spans(kind);
+    const uint8_t *scales = block + PACKED_PLANE_BYTES(kind.bits);
+    __m256 scale[2] = {load_scales(kind, scales, 0, half), _mm256_setzero_ps()};
     __m256 minimum = _mm256_setzero_ps();
+    if (spans == 2)
+        scale[1] = load_scales(kind, scales, 1, half);
     if (kind.minimum && kind.center) /* A8's bytes are stored minus `center` */
-        minimum =
-            _mm256_fmadd_ps(scale, _mm256_set1_ps((float)kind.center), load_halves(scales + 32));
+        minimum = _mm256_fmadd_ps(scale[0], _mm256_set1_ps((float)kind.center),
+                                  load_halves(scales + 32 + 16 * half));
     else if (kind.minimum)
-        minimum = load_halves(scales + 32);
+        minimum = load_halves(scales + 32 + 16 * half);
     else if (kind.center)
-        minimum = _mm256_mul_ps(scale, _mm256_set1_ps(-(float)kind.center));
+        minimum = _mm256_mul_ps(scale[0], _mm256_set1_ps(-(float)kind.center));
     for (uint32_t t = 0; t < terms; t++) {
-        __m256i sums[ROWS_MAX];
-        block_dot(kind, rows, block, half, &x->term[t], stride, sums);
-        UNROLL for (uint32_t r = 0; r < rows; r++)
+        UNROLL for (uint32_t h = 0; h < spans; h++)
         {
-            const struct quantized_term *xr = row_term(&x->term[t], stride, r);
-            __m256 both = _mm256_mul_ps(scale, _mm256_set1_ps(xr->scale));
-            acc[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums[r]), both, acc[r]);
-            if (kind.minimum || kind.center)
-                acc[r] = _mm256_fmadd_ps(minimum, _mm256_set1_ps(xr->sum), acc[r]);
+            __m256i sums[ROWS_MAX];
+            block_dot(kind, rows, block, half, 8 / spans * h, 8 / spans * (h + 1), &x->term[t],
+                      stride, sums);
+            UNROLL for (uint32_t r = 0; r < rows; r++)
+            {
+                const struct quantized_term *xr = row_term(&x->term[t], stride, r);
+                __m256 both = _mm256_mul_ps(scale[h], _mm256_set1_ps(xr->scale));
+                acc[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums[r]), both, acc[r]);
+                if (kind.minimum || kind.center)
+                    acc[r] = _mm256_fmadd_ps(minimum, _mm256_set1_ps(xr->sum), acc[r]);
+            }
         }
     }
 }
@@ -211,7 +238,7 @@ INLINE void k_block(struct kind kind, uint32_t rows, const uint8_t *block, uint3
 {
     __m256i sums[ROWS_MAX];
     const uint8_t *scales = block + PACKED_PLANE_BYTES(kind.bits);
-    block_dot(kind, rows, block, half, x, stride, sums);
+    block_dot(kind, rows, block, half, 0, 8, x, stride, sums);
     if (kind.center)
         subtract_center(kind, rows, scales, half, x, stride, sums);
     UNROLL for (uint32_t r = 0; r < rows; r++)
@@ -237,7 +264,7 @@ INLINE void k_block(struct kind kind, uint32_t rows, const uint8_t *block, uint3
 INLINE void k_unit(struct kind kind, uint32_t rows, const uint8_t *unit, uint32_t half,
                    const struct quantized_block *x, size_t stride, __m256 *acc)
 {
-    const uint32_t block_bytes = PACKED_BLOCK_BYTES(kind.bits, kind.blocks, kind.minimum);
+    const uint32_t block_bytes = block_bytes_of(kind);
     __m256 sums[ROWS_MAX];
     __m256 minimums[ROWS_MAX];
     UNROLL for (uint32_t r = 0; r < rows; r++) sums[r] = minimums[r] = _mm256_setzero_ps();
@@ -273,11 +300,11 @@ INLINE void store_outputs(uint32_t rows, const struct linear_tile *tile, uint32_
 INLINE void quantized_rows(struct kind kind, uint32_t rows, const struct linear_tile *tile,
                            uint32_t first_row, uint32_t first_half, uint32_t halves_end)
 {
-    const uint32_t unit_bytes = PACKED_UNIT_BYTES(kind.bits, kind.blocks, kind.minimum);
+    const uint32_t unit_bytes = unit_bytes_of(kind);
     const size_t stride = tile->x_stride_bytes;
     const struct quantized_block *x =
         (const void *)((const char *)tile->x + first_row * tile->x_stride_bytes);
-    const uint8_t *unit = tile->group;
+    const uint8_t *unit = tile->group + PACKED_FACTOR_BYTES(kind.span, kind.table);
     __m256 acc[2][ROWS_MAX];
     UNROLL for (uint32_t r = 0; r < rows; r++) acc[0][r] = acc[1][r] = _mm256_setzero_ps();
     for (uint32_t c = 0; c < tile->columns; c += PACKED_COLUMNS * kind.blocks) {
@@ -292,7 +319,14 @@ INLINE void quantized_rows(struct kind kind, uint32_t rows, const struct linear_
         x += kind.blocks;
     }
     UNROLL for (uint32_t half = first_half; half < halves_end; half++)
+    {
+        if (kind.scales == GGML_SCALES_E4M3) {
+            __m256 factor = _mm256_loadu_ps((const void *)(tile->group + 32 * half));
+            UNROLL for (uint32_t r = 0; r < rows; r++) acc[half][r] =
+                _mm256_mul_ps(acc[half][r], factor);
+        }
         store_outputs(rows, tile, first_row, half, acc[half]);
+    }
 }
 
 /* A single row is limited by memory, so it reads the group once, both halves together. Several rows
@@ -378,9 +412,7 @@ enum { F8_ROWS_MAX = 3, F8_DECODED_MIN = 4, F8_DECODED_MAX = 48 };
 
 INLINE __m256 f8_floats(__m256i pair, uint32_t o, uint32_t parity)
 {
-    __m256i top = _mm256_slli_epi32(pair, (int)(24 - 8 * (o + 2 * parity)));
-    __m256i bits = _mm256_and_si256(_mm256_srai_epi32(top, 4), _mm256_set1_epi32((int)0x87f00000u));
-    return _mm256_mul_ps(_mm256_castsi256_ps(bits), _mm256_set1_ps(0x1p120f));
+    return e4m3_floats(_mm256_slli_epi32(pair, (int)(24 - 8 * (o + 2 * parity))));
 }
 
 /* Scales of the even or odd outputs. */

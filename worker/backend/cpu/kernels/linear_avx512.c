@@ -32,6 +32,20 @@ INLINE __m512i load_bytes(const uint8_t *bytes)
     return _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)bytes));
 }
 
+/* Scales of span `h` of a block of a kind without K scales. */
+INLINE __m512 load_scales(struct kind kind, const uint8_t *scales, uint32_t h)
+{
+    if (kind.scales == GGML_SCALES_HALF)
+        return load_halves(scales);
+    __m512i wide = load_bytes(scales + 16 * h);
+    if (kind.scales == GGML_SCALES_E8M0)
+        return _mm512_castsi512_ps(
+            _mm512_slli_epi32(_mm512_sub_epi32(wide, _mm512_set1_epi32(1)), 23));
+    __m512i bits = _mm512_and_si512(_mm512_srai_epi32(_mm512_slli_epi32(wide, 24), 4),
+                                    _mm512_set1_epi32(E4M3_FLOAT_MASK));
+    return _mm512_mul_ps(_mm512_castsi512_ps(bits), _mm512_set1_ps(E4M3_FLOAT_FACTOR));
+}
+
 /* Moves the bits at `from` of every byte to `to` and keeps those in `mask`. */
 INLINE __m512i move_bits(__m512i bytes, uint32_t from, uint32_t to, uint32_t mask)
 {
@@ -102,24 +116,30 @@ INLINE void plain_block(struct kind kind, uint32_t rows, const uint8_t *block,
                         const struct quantized_block *x, size_t stride, __m512 *acc)
 {
     const uint32_t terms = count_terms(x, stride, rows);
+    const uint32_t spans = plain_spans(kind);
     const uint8_t *scales = block + PACKED_PLANE_BYTES(kind.bits);
-    __m512 scale = load_halves(scales);
+    __m512 scale[2] = {load_scales(kind, scales, 0), _mm512_setzero_ps()};
     __m512 minimum = _mm512_setzero_ps();
+    if (spans == 2)
+        scale[1] = load_scales(kind, scales, 1);
     if (kind.minimum && kind.center) /* A8's bytes are stored minus `center` */
         minimum =
-            _mm512_fmadd_ps(scale, _mm512_set1_ps((float)kind.center), load_halves(scales + 32));
+            _mm512_fmadd_ps(scale[0], _mm512_set1_ps((float)kind.center), load_halves(scales + 32));
     else if (kind.minimum)
         minimum = load_halves(scales + 32);
     else if (kind.center)
-        minimum = _mm512_mul_ps(scale, _mm512_set1_ps(-(float)kind.center));
+        minimum = _mm512_mul_ps(scale[0], _mm512_set1_ps(-(float)kind.center));
     for (uint32_t t = 0; t < terms; t++) {
         __m512i sums[2][ROWS_MAX];
         block_dot(kind, rows, block, &x->term[t], stride, sums);
         UNROLL for (uint32_t r = 0; r < rows; r++)
         {
             const struct quantized_term *xr = row_term(&x->term[t], stride, r);
-            __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(xr->scale));
-            acc[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[0][r]), both, acc[r]);
+            UNROLL for (uint32_t h = 0; h < spans; h++)
+            {
+                __m512 both = _mm512_mul_ps(scale[h], _mm512_set1_ps(xr->scale));
+                acc[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[h][r]), both, acc[r]);
+            }
             if (kind.minimum || kind.center)
                 acc[r] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(xr->sum), acc[r]);
         }
@@ -129,7 +149,7 @@ INLINE void plain_block(struct kind kind, uint32_t rows, const uint8_t *block,
 /* Integer sub-scales of 16 columns (span 16) or of the block. */
 INLINE __m512i load_sub_scale(struct kind kind, const uint8_t *scales, uint32_t h)
 {
-    if (kind.span == 32)
+    if (kind.span == 32 && kind.minimum)
         return load_bytes(scales);
     if (kind.minimum)
         return _mm512_and_si512(load_bytes(scales + 16 * h), _mm512_set1_epi32(15));
@@ -176,7 +196,7 @@ INLINE void k_block(struct kind kind, uint32_t rows, const uint8_t *block,
 INLINE void k_unit(struct kind kind, uint32_t rows, const uint8_t *unit,
                    const struct quantized_block *x, size_t stride, __m512 *acc)
 {
-    const uint32_t block_bytes = PACKED_BLOCK_BYTES(kind.bits, kind.blocks, kind.minimum);
+    const uint32_t block_bytes = block_bytes_of(kind);
     __m512 sums[ROWS_MAX];
     __m512 minimums[ROWS_MAX];
     UNROLL for (uint32_t r = 0; r < rows; r++) sums[r] = minimums[r] = _mm512_setzero_ps();
@@ -210,11 +230,11 @@ INLINE void store_outputs(uint32_t rows, const struct linear_tile *tile, uint32_
 INLINE void quantized_rows(struct kind kind, uint32_t rows, const struct linear_tile *tile,
                            uint32_t first_row)
 {
-    const uint32_t unit_bytes = PACKED_UNIT_BYTES(kind.bits, kind.blocks, kind.minimum);
+    const uint32_t unit_bytes = unit_bytes_of(kind);
     const size_t stride = tile->x_stride_bytes;
     const struct quantized_block *x =
         (const void *)((const char *)tile->x + first_row * tile->x_stride_bytes);
-    const uint8_t *unit = tile->group;
+    const uint8_t *unit = tile->group + PACKED_FACTOR_BYTES(kind.span, kind.table);
     __m512 acc[ROWS_MAX];
     UNROLL for (uint32_t r = 0; r < rows; r++) acc[r] = _mm512_setzero_ps();
     for (uint32_t c = 0; c < tile->columns; c += PACKED_COLUMNS * kind.blocks) {
@@ -224,6 +244,10 @@ INLINE void quantized_rows(struct kind kind, uint32_t rows, const struct linear_
             plain_block(kind, rows, unit, x, stride, acc);
         unit += unit_bytes;
         x += kind.blocks;
+    }
+    if (kind.scales == GGML_SCALES_E4M3) {
+        __m512 factor = _mm512_loadu_ps((const void *)tile->group);
+        UNROLL for (uint32_t r = 0; r < rows; r++) acc[r] = _mm512_mul_ps(acc[r], factor);
     }
     store_outputs(rows, tile, first_row, acc);
 }

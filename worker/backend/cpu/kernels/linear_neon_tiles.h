@@ -84,6 +84,18 @@ INLINE int32x4_t load_signed(const uint8_t *bytes)
     return vmovl_s16(vget_low_s16(vmovl_s8(vcreate_s8(four))));
 }
 
+/* Scales of span `h` of a block of a kind without K scales, for four outputs. `scales`: of all sixteen. */
+INLINE float32x4_t load_scales(struct kind kind, const uint8_t *scales, uint32_t h, uint32_t vector)
+{
+    if (kind.scales == GGML_SCALES_HALF)
+        return load_halves(scales + 8 * vector);
+    int32x4_t wide = load_unsigned(scales + 16 * h + 4 * vector);
+    if (kind.scales == GGML_SCALES_E8M0)
+        return vreinterpretq_f32_s32(vshlq_n_s32(vsubq_s32(wide, vdupq_n_s32(1)), 23));
+    int32x4_t bits = vandq_s32(vshrq_n_s32(vshlq_n_s32(wide, 24), 4), vdupq_n_s32(E4M3_FLOAT_MASK));
+    return vmulq_n_f32(vreinterpretq_f32_s32(bits), E4M3_FLOAT_FACTOR);
+}
+
 /* sum + weights . quants 4 * lane .. 4 * lane + 3; `lane` is a constant after unrolling */
 INLINE int32x4_t dot_lane(int32x4_t sum, int8x16_t weights, int8x16_t quants, uint32_t lane)
 {
@@ -170,23 +182,30 @@ INLINE void plain_block(struct kind kind, uint32_t rows, const uint8_t *block, u
                         const struct quantized_block *x, size_t stride, float32x4_t *acc)
 {
     const uint32_t terms = count_terms(x, stride, rows);
-    const uint8_t *scales = block + PACKED_PLANE_BYTES(kind.bits) + 8 * vector;
-    float32x4_t scale = load_halves(scales);
+    const uint32_t spans = plain_spans(kind);
+    const uint8_t *scales = block + PACKED_PLANE_BYTES(kind.bits);
+    float32x4_t scale[2] = {load_scales(kind, scales, 0, vector), vdupq_n_f32(0.0f)};
     float32x4_t minimum = vdupq_n_f32(0.0f);
+    if (spans == 2)
+        scale[1] = load_scales(kind, scales, 1, vector);
     if (kind.minimum && kind.center) /* A8's bytes are stored minus `center` */
-        minimum = vfmaq_f32(load_halves(scales + 32), scale, vdupq_n_f32((float)kind.center));
+        minimum = vfmaq_f32(load_halves(scales + 32 + 8 * vector), scale[0],
+                            vdupq_n_f32((float)kind.center));
     else if (kind.minimum)
-        minimum = load_halves(scales + 32);
+        minimum = load_halves(scales + 32 + 8 * vector);
     else if (kind.center)
-        minimum = vmulq_f32(scale, vdupq_n_f32(-(float)kind.center));
+        minimum = vmulq_f32(scale[0], vdupq_n_f32(-(float)kind.center));
     for (uint32_t t = 0; t < terms; t++) {
         int32x4_t sums[2][ROWS_MAX];
         block_dot(kind, rows, block, vector, &x->term[t], stride, sums);
         UNROLL for (uint32_t r = 0; r < rows; r++)
         {
             const struct quantized_term *xr = row_term(&x->term[t], stride, r);
-            float32x4_t both = vmulq_f32(scale, vdupq_n_f32(xr->scale));
-            acc[r] = vfmaq_f32(acc[r], vcvtq_f32_s32(sums[0][r]), both);
+            UNROLL for (uint32_t h = 0; h < spans; h++)
+            {
+                float32x4_t both = vmulq_f32(scale[h], vdupq_n_f32(xr->scale));
+                acc[r] = vfmaq_f32(acc[r], vcvtq_f32_s32(sums[h][r]), both);
+            }
             if (kind.minimum || kind.center)
                 acc[r] = vfmaq_f32(acc[r], minimum, vdupq_n_f32(xr->sum));
         }
@@ -196,7 +215,7 @@ INLINE void plain_block(struct kind kind, uint32_t rows, const uint8_t *block, u
 /* Integer sub-scales of 16 columns (span 16) or of the block. */
 INLINE int32x4_t load_sub_scale(struct kind kind, const uint8_t *scales, uint32_t h)
 {
-    if (kind.span == 32)
+    if (kind.span == 32 && kind.minimum)
         return load_unsigned(scales);
     if (kind.minimum)
         return vandq_s32(load_unsigned(scales + 16 * h), vdupq_n_s32(15));
@@ -243,7 +262,7 @@ INLINE void k_block(struct kind kind, uint32_t rows, const uint8_t *block, uint3
 INLINE void k_unit(struct kind kind, uint32_t rows, const uint8_t *unit, uint32_t vector,
                    const struct quantized_block *x, size_t stride, float32x4_t *acc)
 {
-    const uint32_t block_bytes = PACKED_BLOCK_BYTES(kind.bits, kind.blocks, kind.minimum);
+    const uint32_t block_bytes = block_bytes_of(kind);
     float32x4_t sums[ROWS_MAX];
     float32x4_t minimums[ROWS_MAX];
     UNROLL for (uint32_t r = 0; r < rows; r++) sums[r] = minimums[r] = vdupq_n_f32(0.0f);
@@ -279,11 +298,11 @@ INLINE void store_outputs(uint32_t rows, const struct linear_tile *tile, uint32_
 INLINE void quantized_rows(struct kind kind, uint32_t rows, const struct linear_tile *tile,
                            uint32_t first_row, uint32_t first, uint32_t vectors)
 {
-    const uint32_t unit_bytes = PACKED_UNIT_BYTES(kind.bits, kind.blocks, kind.minimum);
+    const uint32_t unit_bytes = unit_bytes_of(kind);
     const size_t stride = tile->x_stride_bytes;
     const struct quantized_block *x =
         (const void *)((const char *)tile->x + first_row * tile->x_stride_bytes);
-    const uint8_t *unit = tile->group;
+    const uint8_t *unit = tile->group + PACKED_FACTOR_BYTES(kind.span, kind.table);
     float32x4_t acc[VECTORS][ROWS_MAX];
     UNROLL for (uint32_t v = 0; v < vectors; v++) UNROLL for (uint32_t r = 0; r < rows; r++)
         acc[v][r] = vdupq_n_f32(0.0f);
@@ -299,7 +318,13 @@ INLINE void quantized_rows(struct kind kind, uint32_t rows, const struct linear_
         x += kind.blocks;
     }
     UNROLL for (uint32_t v = 0; v < vectors; v++)
+    {
+        if (kind.scales == GGML_SCALES_E4M3) {
+            float32x4_t factor = vreinterpretq_f32_u8(vld1q_u8(tile->group + 16 * (first + v)));
+            UNROLL for (uint32_t r = 0; r < rows; r++) acc[v][r] = vmulq_f32(acc[v][r], factor);
+        }
         store_outputs(rows, tile, first_row, first + v, acc[v]);
+    }
 }
 
 /* One row, or two, are limited by memory, so they read the group once. More rows read it several

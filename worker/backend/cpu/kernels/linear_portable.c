@@ -9,6 +9,8 @@
  *   plain kinds: sum += isum * (weight scale * x scale);
  *                sum += (m or -center * scale) * x.sum
  *   A8 (bytes stored minus 128): sum += (m + 128 * scale) * x.sum in the second step
+ *   MXFP4, NVFP4: the first step with the scale's number, NVFP4 for each 16 columns; at the end the
+ *            sum times the row's factor
  *   K kinds, inside a unit: s += isum * x scale, n += imin * x scale;
  *            at its end: sum += s * d, then sum -= n * dmin,
  *            where isum and imin already include the integer sub-scales
@@ -17,6 +19,7 @@
  */
 #include "worker/backend/cpu/kernels/linear_portable.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "worker/backend/host/ggml_dequantize.h"
@@ -72,6 +75,22 @@ static uint32_t count_terms(const struct quantized_block *x)
     return x->term[1].scale != 0.0f ? 2 : 1;
 }
 
+/* Scales that are bytes, of 16 or 32 columns. */
+static void byte_scale_block(const struct packed_shape *shape, const uint8_t *block,
+                             const struct quantized_term *x, float *sums)
+{
+    int8_t values[ROWS][COLUMNS];
+    unpack_block(shape->bits, shape->table, block, values);
+    const uint8_t *scales = block + PACKED_PLANE_BYTES(shape->bits);
+    for (uint32_t first = 0; first < COLUMNS; first += shape->span, scales += ROWS)
+        for (uint32_t row = 0; row < ROWS; row++) {
+            float scale = shape->scales == GGML_SCALES_E8M0 ? ldexpf(1.0f, scales[row] - 128)
+                                                            : ggml_e4m3_to_f32(scales[row]);
+            sums[row] += (float)dot(values[row] + first, x->quants + first, shape->span) *
+                         (scale * x->scale);
+        }
+}
+
 static void plain_block(const struct packed_shape *shape, const uint8_t *block,
                         const struct quantized_term *x, float *sums)
 {
@@ -107,7 +126,9 @@ static void k_block(const struct packed_shape *shape, const uint8_t *block,
             uint8_t byte = scales[16 * h + row];
             int32_t part = dot(values[row] + 16 * h, x->quants + 16 * h, shape->span);
             int32_t x_sum = x->pair_sums[h][0];
-            if (shape->span == 32) {
+            if (shape->span == 32 && !shape->minimum) {
+                isum = part * (int8_t)byte;
+            } else if (shape->span == 32) {
                 x_sum += x->pair_sums[1][0];
                 isum = part * byte;
                 imin = x_sum * scales[16 + row];
@@ -128,11 +149,10 @@ static void k_unit(const struct packed_shape *shape, const uint8_t *unit,
 {
     float unit_sums[ROWS] = {0};
     float unit_minimums[ROWS] = {0};
-    uint32_t block_bytes = PACKED_BLOCK_BYTES(shape->bits, shape->blocks, shape->minimum);
     for (uint32_t b = 0; b < shape->blocks; b++)
         for (uint32_t t = 0; t < count_terms(x + b); t++)
-            k_block(shape, unit + b * block_bytes, &x[b].term[t], unit_sums, unit_minimums);
-    const uint8_t *super = unit + shape->blocks * block_bytes;
+            k_block(shape, unit + b * shape->block_bytes, &x[b].term[t], unit_sums, unit_minimums);
+    const uint8_t *super = unit + shape->blocks * shape->block_bytes;
     for (uint32_t row = 0; row < ROWS; row++) {
         sums[row] += unit_sums[row] * load_f16(super, row);
         if (shape->minimum)
@@ -146,18 +166,25 @@ static void quantized_tile(enum ggml_type type, const struct linear_tile *tile)
     for (uint32_t r = 0; r < tile->rows; r++) {
         const struct quantized_block *x =
             (const void *)((const char *)tile->x + r * tile->x_stride_bytes);
-        const uint8_t *unit = tile->group;
-        float sums[ROWS] = {0};
+        const uint8_t *unit = tile->group + shape.factor_bytes;
+        float sums[ROWS] = {0}, factor;
         for (uint32_t u = 0; u < tile->columns / shape.unit_columns; u++) {
             if (shape.blocks == 8)
                 k_unit(&shape, unit, x, sums);
             for (uint32_t t = 0; shape.blocks == 1 && t < count_terms(x); t++)
-                plain_block(&shape, unit, &x->term[t], sums);
+                if (shape.scales == GGML_SCALES_HALF)
+                    plain_block(&shape, unit, &x->term[t], sums);
+                else
+                    byte_scale_block(&shape, unit, &x->term[t], sums);
             unit += shape.unit_bytes;
             x += shape.blocks;
         }
         for (uint32_t row = 0; row < ROWS; row++) {
             size_t at = r * tile->out_stride + row;
+            if (shape.factor_bytes > 0) {
+                memcpy(&factor, tile->group + sizeof factor * row, sizeof factor);
+                sums[row] *= factor;
+            }
             tile->out[at] = tile->add ? tile->add[at] + sums[row] : sums[row];
         }
     }

@@ -16,13 +16,30 @@
 
 /* What kernels use of a type's line of GGML_QUANT_LIST. */
 struct kind {
-    uint32_t bits, span, blocks, minimum, center, table;
+    uint32_t bits, span, blocks, minimum, center, table, scales;
 };
 #define KIND(columns, bits, span, minimum, center, table)                                          \
     (struct kind)                                                                                  \
     {                                                                                              \
-        bits, span, PACKED_BLOCKS(columns), minimum, PACKED_CENTER(bits, minimum, center), table   \
+        bits, span, PACKED_BLOCKS(columns), minimum, PACKED_CENTER(bits, minimum, center), table,  \
+            GGML_SCALES(table, span)                                                               \
     }
+
+INLINE uint32_t block_bytes_of(struct kind kind)
+{
+    return PACKED_BLOCK_BYTES(kind.bits, kind.blocks, kind.span, kind.minimum, kind.table);
+}
+
+INLINE uint32_t unit_bytes_of(struct kind kind)
+{
+    return PACKED_UNIT_BYTES(kind.bits, kind.blocks, kind.span, kind.minimum, kind.table);
+}
+
+/* Spans of a block of a kind without K scales. */
+INLINE uint32_t plain_spans(struct kind kind)
+{
+    return PACKED_COLUMNS / kind.span;
+}
 
 /* Whether unpacked values are signed bytes that may be negative. */
 INLINE bool is_signed(struct kind kind)
@@ -67,6 +84,11 @@ INLINE uint32_t count_terms(const struct quantized_block *x, size_t stride, uint
     }
     return any ? 2 : 1;
 }
+
+/* An E4M3 byte in the top of a 32-bit lane, shifted right by four with its sign and masked, is the float of
+ * the number times 2^-120, subnormal numbers too. */
+#define E4M3_FLOAT_MASK   ((int32_t)0x87f00000u)
+#define E4M3_FLOAT_FACTOR 0x1p120f
 
 /* F8 types. An E4M3 byte in the upper half of a 16-bit word, shifted right by one with its sign and
  * masked, is the half of the number times 2^-8; NaNs are in the scales (packed_weight.h). So `part`,

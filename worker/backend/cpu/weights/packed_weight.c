@@ -7,6 +7,7 @@
  */
 #include "worker/backend/cpu/weights/packed_weight.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "proto/must.h"
@@ -18,17 +19,21 @@ struct packed_shape packed_weight_shape(enum ggml_type type)
 #define QUANT_SHAPE(kind_, name, number, columns, bytes, bits_, span_, minimum_, center_, offset,  \
                     table_)                                                                        \
     case GGML_##name:                                                                              \
-        return (struct packed_shape){                                                              \
-            .kind = PACKED_##name,                                                                 \
-            .quantized = true,                                                                     \
-            .minimum = minimum_,                                                                   \
-            .bits = bits_,                                                                         \
-            .span = span_,                                                                         \
-            .table = table_,                                                                       \
-            .blocks = PACKED_BLOCKS(columns),                                                      \
-            .center = PACKED_CENTER(bits_, minimum_, center_),                                     \
-            .unit_bytes = PACKED_UNIT_BYTES(bits_, PACKED_BLOCKS(columns), minimum_),              \
-            .unit_columns = columns};
+        return (struct packed_shape){.kind = PACKED_##name,                                        \
+                                     .quantized = true,                                            \
+                                     .minimum = minimum_,                                          \
+                                     .bits = bits_,                                                \
+                                     .span = span_,                                                \
+                                     .table = table_,                                              \
+                                     .scales = GGML_SCALES(table_, span_),                         \
+                                     .blocks = PACKED_BLOCKS(columns),                             \
+                                     .factor_bytes = PACKED_FACTOR_BYTES(span_, table_),           \
+                                     .block_bytes = PACKED_BLOCK_BYTES(                            \
+                                         bits_, PACKED_BLOCKS(columns), span_, minimum_, table_),  \
+                                     .center = PACKED_CENTER(bits_, minimum_, center_),            \
+                                     .unit_bytes = PACKED_UNIT_BYTES(                              \
+                                         bits_, PACKED_BLOCKS(columns), span_, minimum_, table_),  \
+                                     .unit_columns = columns};
 #define FLOAT_SHAPE(kind_, name, number, bytes, scaled_)                                           \
     case GGML_##name:                                                                              \
         return (struct packed_shape){.kind = PACKED_##name,                                        \
@@ -56,7 +61,7 @@ struct packed_weight packed_weight_describe(enum ggml_type type, uint32_t matric
                                   .rows = rows,
                                   .columns = columns,
                                   .groups = (rows + PACKED_ROWS - 1) / PACKED_ROWS,
-                                  .group_bytes = units * shape.unit_bytes};
+                                  .group_bytes = shape.factor_bytes + units * shape.unit_bytes};
 }
 
 uint64_t packed_weight_bytes(const struct packed_weight *weight)
@@ -117,13 +122,14 @@ static void fill_planes(uint32_t bits, const int16_t *quants, uint32_t row, uint
     }
 }
 
-/* The 32 sub-scale bytes of a K type's block `block` (0..7), for one row. */
+/* The scale bytes of block `block` of a unit, for one row. */
 static void fill_sub_scales(const struct packed_shape *shape, const struct ggml_scales *scales,
                             uint32_t block, uint32_t row, uint8_t *out)
 {
     if (shape->span == PACKED_COLUMNS) {
         out[row] = (uint8_t)scales->scales[block];
-        out[16 + row] = scales->minimums[block];
+        if (shape->minimum)
+            out[16 + row] = scales->minimums[block];
         return;
     }
     for (uint32_t half = 0; half < 2; half++)
@@ -140,29 +146,47 @@ static void fill_scales(const struct packed_shape *shape, const struct ggml_scal
         memcpy(out + 32 + 2 * row, &scales->minimum, 2);
 }
 
+/* NVFP4: the row's factor, for one row; NaN from a block with a scale that is NaN on. */
+static void fill_factor(const struct ggml_scales *scales, uint32_t row, bool first, uint8_t *group)
+{
+    float factor = ggml_nvfp4_multiplier(scales->factor);
+    for (uint32_t i = 0; i < 2; i++)
+        if ((scales->scales[i] & 0x7f) == 0x7f) {
+            factor = NAN;
+            first = true;
+        }
+    if (first)
+        memcpy(group + sizeof factor * row, &factor, sizeof factor);
+}
+
 static void fill_quantized_row(const struct packed_weight *weight, enum ggml_type type,
                                const uint8_t *source, uint32_t row, uint8_t *group)
 {
     struct packed_shape shape = packed_weight_shape(type);
     uint32_t source_bytes = ggml_type_block(type).bytes;
-    uint32_t block_bytes = PACKED_BLOCK_BYTES(shape.bits, shape.blocks, shape.minimum);
     uint32_t plane_bytes = PACKED_PLANE_BYTES(shape.bits);
     int16_t sign_offset = GGML_SIGN_OFFSET(shape.bits, shape.minimum);
     int16_t quants[GGML_BLOCK_COLUMNS_MAX];
     struct ggml_scales scales;
+    bool bytes = shape.blocks == 8 || shape.scales != GGML_SCALES_HALF;
+    uint8_t *factors = group;
+    group += shape.factor_bytes;
     for (uint32_t unit = 0; unit < weight->columns / shape.unit_columns; unit++) {
         ggml_unpack_quants(type, source, quants);
         ggml_unpack_scales(type, source, &scales);
+        if (shape.factor_bytes > 0)
+            fill_factor(&scales, row, unit == 0, factors);
         for (uint32_t i = 0; sign_offset != 0 && i < PACKED_COLUMNS; i++)
             quants[i] = (int16_t)(quants[i] - sign_offset);
         for (uint32_t block = 0; block < shape.blocks; block++) {
-            uint8_t *planes = group + block * block_bytes;
+            uint8_t *planes = group + block * shape.block_bytes;
             fill_planes(shape.bits, quants + PACKED_COLUMNS * block, row, planes);
-            if (shape.blocks == 8)
+            if (bytes)
                 fill_sub_scales(&shape, &scales, block, row, planes + plane_bytes);
         }
-        fill_scales(&shape, &scales, row,
-                    group + (shape.blocks == 8 ? 8 * block_bytes : plane_bytes));
+        if (shape.scales == GGML_SCALES_HALF)
+            fill_scales(&shape, &scales, row,
+                        group + (bytes ? shape.blocks * shape.block_bytes : plane_bytes));
         group += shape.unit_bytes;
         source += source_bytes;
     }

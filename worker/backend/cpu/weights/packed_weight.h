@@ -5,7 +5,8 @@
  * (PACKED_LAYOUT_VERSION).
  *
  * A matrix is a run of groups of PACKED_ROWS rows (the last one padded with zeros). A quantized
- * group is a run of units, each a run of blocks of 32 columns:
+ * group is a run of units, each a run of blocks of 32 columns; NVFP4's begins with f32 factor[16],
+ * which are NaN for a row with a NaN among its scales, as each of its products is.
  *
  *   unit   blocks, then for the K types f16 d[16] (and, with a minimum, f16 dmin[16])
  *   block  planes, then scales:
@@ -13,6 +14,9 @@
  *            Q4_K, Q5_K   u8 scale[16], u8 minimum[16]
  *            Q2_K         per 16 columns: u8 (scale | minimum << 4)[16]
  *            Q3_K, Q6_K   per 16 columns: s8 scale[16]
+ *            IQ4_XS       s8 scale[16]
+ *            MXFP4        E8M0 scale[16]
+ *            NVFP4        per 16 columns: E4M3 scale[16]
  *
  * A quad is four consecutive columns; quad q (0..7) of row r, column c (0..3) has lane byte 4r + c
  * in 64 bytes. Each bit set in `bits` is one plane of the values, highest first:
@@ -37,7 +41,7 @@
 
 #include "proto/gguf_file.h"
 
-#define PACKED_LAYOUT_VERSION 3u
+#define PACKED_LAYOUT_VERSION 4u
 #define PACKED_ROWS           16u
 #define PACKED_COLUMNS        32u /* of a block */
 
@@ -53,12 +57,19 @@ enum packed_kind {
 #define PACKED_BLOCKS(columns)               ((columns) / PACKED_COLUMNS)
 #define PACKED_CENTER(bits, minimum, center) ((center) + GGML_SIGN_OFFSET(bits, minimum))
 #define PACKED_PLANE_BYTES(bits)             (64u * (bits))
-#define PACKED_SCALE_BYTES(blocks, minimum)  ((blocks) == 8 ? 32u : 32u + 32u * (minimum))
-#define PACKED_BLOCK_BYTES(bits, blocks, minimum)                                                  \
-    (PACKED_PLANE_BYTES(bits) + PACKED_SCALE_BYTES(blocks, minimum))
-#define PACKED_UNIT_BYTES(bits, blocks, minimum)                                                   \
-    ((blocks)*PACKED_BLOCK_BYTES(bits, blocks, minimum) +                                          \
+/* A byte for 16 or 32 columns, and of Q4_K and Q5_K a second one. */
+#define PACKED_BYTE_SCALES(span, minimum) ((span) == 16 || (minimum) ? 32u : 16u)
+#define PACKED_SCALE_BYTES(blocks, span, minimum, table)                                           \
+    ((blocks) == 8 || GGML_SCALES(table, span) != GGML_SCALES_HALF                                 \
+         ? PACKED_BYTE_SCALES(span, minimum)                                                       \
+         : 32u + 32u * (minimum))
+#define PACKED_BLOCK_BYTES(bits, blocks, span, minimum, table)                                     \
+    (PACKED_PLANE_BYTES(bits) + PACKED_SCALE_BYTES(blocks, span, minimum, table))
+#define PACKED_UNIT_BYTES(bits, blocks, span, minimum, table)                                      \
+    ((blocks)*PACKED_BLOCK_BYTES(bits, blocks, span, minimum, table) +                             \
      ((blocks) == 8 ? 32u + 32u * (minimum) : 0u))
+#define PACKED_FACTOR_BYTES(span, table)                                                           \
+    (GGML_SCALES(table, span) == GGML_SCALES_E4M3 ? 4u * PACKED_ROWS : 0u)
 
 /* F8 types: bytes of a unit, and of a pair of its columns. */
 #define PACKED_F8_SCALE_BYTES         (4u * PACKED_ROWS)
@@ -70,9 +81,12 @@ struct packed_shape {
     bool quantized; /* false: floats */
     bool minimum;
     uint32_t bits;
-    uint32_t span;   /* columns per scale */
-    uint32_t table;  /* of ggml_type_list.h */
-    uint32_t blocks; /* per unit */
+    uint32_t span;         /* columns per scale */
+    uint32_t table;        /* of ggml_type_list.h */
+    uint32_t scales;       /* GGML_SCALES_… */
+    uint32_t blocks;       /* per unit */
+    uint32_t factor_bytes; /* at the beginning of a group */
+    uint32_t block_bytes;
     uint32_t center; /* subtracted from a value, of A8 while packing: its bytes are signed then */
     uint32_t scaled; /* F8 types: columns of a unit, else 0 */
     uint32_t unit_bytes; /* float kinds without scales: of one column */

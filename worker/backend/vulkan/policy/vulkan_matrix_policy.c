@@ -301,7 +301,7 @@ enum vulkan_ptx_layout vulkan_ptx_layout(enum vulkan_weight_kind kind)
     case VULKAN_WEIGHT_Q8_0: return VULKAN_PTX_Q8_0;
     case VULKAN_WEIGHT_A8: return VULKAN_PTX_A8;
     case VULKAN_WEIGHT_IQ4_NL: return VULKAN_PTX_IQ4_NL;
-    case VULKAN_WEIGHT_E2M1: return VULKAN_PTX_E2M1;
+    case VULKAN_WEIGHT_MXFP4: return VULKAN_PTX_E2M1;
     case VULKAN_WEIGHT_F8_128: return VULKAN_PTX_F8_128;
     case VULKAN_WEIGHT_F8_32: return VULKAN_PTX_F8_32;
     case VULKAN_WEIGHT_F32: return VULKAN_PTX_F32;

@@ -10,6 +10,7 @@
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_PTX_WGMMA_WEIGHTS_H
 #define SHOAL_WORKER_BACKEND_VULKAN_PTX_WGMMA_WEIGHTS_H
 
+#include "proto/ggml_type_list.h"
 #include "worker/backend/vulkan/ptx/hopper.h"
 
 #ifndef PARTS
@@ -48,8 +49,8 @@ extern SHARED __attribute__((aligned(1024))) u8 shared_bytes[];
 #define TABLE 0
 #endif
 #define TABLE_IQ4   1 /* GGML_TABLE_… of ggml_type_list.h */
-#define TABLE_E2M1  2
-#define TERM_BYTES  (E4M3 ? 4 : 2 * SPANS * (1 + MINIMUM))
+#define TABLE_E2M1  2 /* its scales are E8M0 bytes */
+#define TERM_BYTES  (E4M3 ? 4 : TABLE == TABLE_E2M1 ? 1 : 2 * SPANS * (1 + MINIMUM))
 #define TERM_BLOCKS (E4M3 ? E4M3 / BLOCK : 1) /* that have the same terms */
 
 /* Of one block of 32 columns; `terms` are scales (of E4M3 an f32), or pairs of scale and minimum. */
@@ -91,6 +92,9 @@ INLINE struct block load_block(struct row row, u32 slab)
 #endif
 #if E4M3
     b.terms[0] = ((const GLOBAL u32 *)row.scales)[at / TERM_BLOCKS];
+#elif TABLE == TABLE_E2M1
+    u32 power = ((const GLOBAL u8 *)row.scales)[at];
+    b.terms[0] = (u32)GGML_E8M0_HALF(power) * 0x10001u;
 #elif SPANS * (1 + MINIMUM) == 1
     b.terms[0] = ((const GLOBAL u16 *)row.scales)[at] * 0x10001u;
 #else

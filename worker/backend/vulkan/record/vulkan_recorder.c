@@ -81,8 +81,10 @@ struct vulkan_outputs_push vulkan_recorder_outputs(const struct vulkan_recorder 
 
 struct vulkan_matrix_push vulkan_recorder_matrix(const struct vulkan_matrix *matrix)
 {
-    return (struct vulkan_matrix_push){matrix->codes.address, matrix->high.address,
-                                       matrix->scales.address};
+    return (struct vulkan_matrix_push){
+        matrix->codes.address,
+        vulkan_weight_format_high(matrix->kind, matrix->columns, matrix->high.address),
+        matrix->scales.address};
 }
 
 static bool conflicts(const struct vulkan_recorder *recorder, const struct vulkan_touch *touch)

@@ -75,7 +75,7 @@ float16_t decode_block(const in Codes4 codes, const in uint place[2], const in u
     }
     f16vec4 scales = weight_load_scales(push.weights, block);
     f16vec2 terms = e < 16 ? scales.xy : scales.zw;
-    return WEIGHT_MINIMUM ? code * terms.x + terms.y : code * terms.x;
+    return weight_scaled(f16vec4(code), terms, weight_load_factor(push.weights, block)).x;
 }
 #endif
 

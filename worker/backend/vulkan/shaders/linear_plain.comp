@@ -77,6 +77,7 @@ void load_weights(uint block)
             else if (WEIGHT_HIGH_BITS == 1)
                 blocks[j].high.x = Weight4Bytes(push.weights.high).at[at];
             blocks[j].scales = weight_load_scales(push.weights, at);
+            blocks[j].factor = weight_load_factor(push.weights, at);
         } else {
             const uint count = WEIGHT_BLOCK / WEIGHT_FLOATS;
             uint at = weight_rows[j] * (units * count) + block * count;

@@ -48,6 +48,8 @@ const uint WEIGHT_BLOCK = 32;
 #define MINIMUM_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset, table) WEIGHT_KIND == kind ? minimum :
 #define SCALED_OF(kind, name, number, bytes, scaled) WEIGHT_KIND == kind ? scaled :
 #define CENTER_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset, table) WEIGHT_KIND == kind ? center :
+#define SCALES_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset, table) WEIGHT_KIND == kind ? GGML_SCALES(table, span) :
+#define BYTES_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset, table) WEIGHT_KIND == kind ? (GGML_BYTE_SCALES(columns, table) ? 1 : 0) :
 
 const bool WEIGHT_QUANTIZED = WEIGHT_KIND < WEIGHT_F32;
 const uint WEIGHT_BITS = GGML_QUANT_LIST(BITS_OF) 4;
@@ -62,8 +64,13 @@ const uint WEIGHT_TABLE = GGML_QUANT_LIST(TABLE_OF) 0;
 const bool WEIGHT_SIGNED = WEIGHT_CODE_BITS == 8 || WEIGHT_TABLE != 0;
 /* weight = scale * (code - center) for kinds without a minimum. */
 const uint WEIGHT_CENTER = GGML_QUANT_LIST(CENTER_OF) 0;
+/* GGML_SCALES_… of ggml_type_list.h, and whether the f16 scale of 256 columns and the bytes below it are apart. */
+const uint WEIGHT_SCALES = GGML_QUANT_LIST(SCALES_OF) 0;
+const bool WEIGHT_BYTE_SCALES = (GGML_QUANT_LIST(BYTES_OF) 0) == 1;
+const bool WEIGHT_FACTOR = WEIGHT_SCALES == GGML_SCALES_E4M3;
 
-/* Device addresses of a matrix's arrays; 0 where the kind has no such array. */
+/* Device addresses of a matrix's arrays; 0 where the kind has no such array. With WEIGHT_FACTOR the low four bits of
+ * `high` are the logarithm of the blocks that share a factor. */
 struct WeightMatrix {
     uint64_t codes;
     uint64_t high;
@@ -91,11 +98,41 @@ struct WeightBlock {
     uvec4 low;      /* 2-bit codes: x and y; 8-bit: the first half */
     uvec4 low_tail; /* 8-bit codes: the second half */
     uvec2 high;
-    f16vec4 scales; /* {scale, minimum} of the first and of the second span */
+    f16vec4 scales; /* {scale, minimum} of the first and of the second span; WEIGHT_BYTE_SCALES: {scale, byte} */
+    float factor;   /* WEIGHT_FACTOR: of both scales */
 };
+
+/* Byte `i` of an array of them. */
+uint weight_byte(uint64_t array, uint i)
+{
+    return Weight4Bytes(array).at[i / 4] >> 8 * (i & 3) & 0xFFu;
+}
+
+/* Two E4M3 bytes, in the low half of each 16-bit word, as halves. With a bias of 8 more, exponents are those of
+ * a half: 2^(e - 7) * (1 + m / 8). Where e is 0, twice that less 2^-6 is the number, m * 2^-9. So no step
+ * has a subnormal half, which a device may flush to zero. */
+f16vec2 weight_f8_halves(uint bytes)
+{
+    f16vec2 sizes = unpackFloat2x16((bytes & 0x007F007Fu) + 0x00400040u << 7);
+    sizes += min(sizes - 0.015625hf, f16vec2(0.0hf));
+    return unpackFloat2x16(packFloat2x16(sizes) | (bytes & 0x00800080u) << 8);
+}
 
 f16vec4 weight_load_scales(WeightMatrix matrix, uint block)
 {
+    if (WEIGHT_BYTE_SCALES) {
+        int byte = int(weight_byte(matrix.high, block) << 24) >> 24;
+        return f16vec2(Weight2Bytes(matrix.scales).at[block / 8], float16_t(byte)).xyxy;
+    }
+    if (WEIGHT_SCALES == GGML_SCALES_E8M0) {
+        uint byte = weight_byte(matrix.scales, block);
+        return f16vec2(unpackFloat2x16(GGML_E8M0_HALF(byte)).x, 0.0hf).xyxy;
+    }
+    if (WEIGHT_SCALES == GGML_SCALES_E4M3) {
+        uint both = Weight4Bytes(matrix.scales).at[block / 2] >> 16 * (block & 1);
+        f16vec2 halves = weight_f8_halves(both & 0xFFu | (both & 0xFF00u) << 8);
+        return f16vec4(halves.x, 0.0hf, halves.y, 0.0hf);
+    }
     if (WEIGHT_SPANS == 2 && WEIGHT_MINIMUM) {
         uvec2 words = Weight8Bytes(matrix.scales).at[block];
         return f16vec4(unpackFloat2x16(words.x), unpackFloat2x16(words.y));
@@ -108,6 +145,14 @@ f16vec4 weight_load_scales(WeightMatrix matrix, uint block)
         return unpackFloat2x16(Weight4Bytes(matrix.scales).at[block]).xyxy;
     float16_t scale = Weight2Bytes(matrix.scales).at[block];
     return f16vec4(scale, 0.0hf, scale, 0.0hf);
+}
+
+float weight_load_factor(WeightMatrix matrix, uint block)
+{
+    if (!WEIGHT_FACTOR)
+        return 1.0;
+    uint shift = uint(matrix.high) & 15;
+    return uintBitsToFloat(Weight4Bytes(matrix.high - shift).at[block >> shift]);
 }
 
 /* `block` = row * (columns / 32) + number of the block in its row. */
@@ -130,6 +175,7 @@ WeightBlock weight_load(WeightMatrix matrix, uint block)
     else if (WEIGHT_HIGH_BITS == 1)
         w.high.x = Weight4Bytes(matrix.high).at[block];
     w.scales = weight_load_scales(matrix, block);
+    w.factor = weight_load_factor(matrix, block);
     return w;
 }
 
@@ -186,7 +232,24 @@ uint weight_codes(WeightBlock w, uint j)
 vec2 weight_terms(WeightBlock w, uint i)
 {
     vec2 terms = i == 0 ? vec2(w.scales.xy) : vec2(w.scales.zw);
+    if (WEIGHT_BYTE_SCALES)
+        terms.x *= terms.y;
+    if (WEIGHT_FACTOR)
+        terms.x *= w.factor;
     return WEIGHT_MINIMUM ? terms : vec2(terms.x, -float(WEIGHT_CENTER) * terms.x);
+}
+
+/* Codes less the center, or a table's numbers, times {scale, minimum} of their span. Products with E4M3 scales are
+ * exact halves. */
+f16vec4 weight_scaled(f16vec4 codes, f16vec2 terms, float factor)
+{
+    if (WEIGHT_MINIMUM)
+        return codes * terms.x + terms.y;
+    if (WEIGHT_BYTE_SCALES)
+        return codes * (terms.x * terms.y);
+    if (WEIGHT_FACTOR)
+        return f16vec4(vec4(codes * terms.x) * factor);
+    return codes * terms.x;
 }
 
 /* Four bytes of weight_codes(), minus the center, exactly: 0x6400 | b is the half 1024 + b. */
@@ -203,8 +266,7 @@ f16vec4 weight_codes_to_halves(uint codes)
 f16vec4 weight_halves(WeightBlock w, uint j)
 {
     f16vec2 terms = j < 4 ? w.scales.xy : w.scales.zw;
-    f16vec4 codes = weight_codes_to_halves(weight_codes(w, j));
-    return WEIGHT_MINIMUM ? codes * terms.x + terms.y : codes * terms.x;
+    return weight_scaled(weight_codes_to_halves(weight_codes(w, j)), terms, w.factor);
 }
 
 /* The same as weight_halves() in the order 0 2 1 3, in which one instruction converts two
@@ -230,13 +292,13 @@ f16vec4 weight_pairs(WeightBlock w, uint j)
         codes = f16vec4(unpackFloat2x16(word & mask | 0x64006400u),
                         unpackFloat2x16(word >> 8 & mask | 0x64006400u)) - bias;
     }
-    return WEIGHT_MINIMUM ? codes * terms.x + terms.y : codes * terms.x;
+    return weight_scaled(codes, terms, w.factor);
 }
 
 /* The same in f32, rounded only in the product and the sum. */
 vec4 weight_values(WeightBlock w, uint j)
 {
-    vec2 terms = j < 4 ? vec2(w.scales.xy) : vec2(w.scales.zw);
+    vec2 terms = weight_terms(w, j / 4);
     vec4 codes = vec4(weight_codes_to_halves(weight_codes(w, j)));
     return WEIGHT_MINIMUM ? codes * terms.x + terms.y : codes * terms.x;
 }
@@ -262,22 +324,12 @@ uvec4 weight_load_floats(WeightMatrix matrix, uint index)
     return Weight16Bytes(matrix.codes).at[index];
 }
 
-/* Two E4M3 bytes, in the low half of each 16-bit word. With a bias of 8 more, exponents are those of
- * a half: 2^(e - 7) * (1 + m / 8). Where e is 0, twice that less 2^-6 is the number, m * 2^-9. So no step
- * has a subnormal half, which a device may flush to zero. */
-vec2 weight_f8_pair(uint bytes)
-{
-    f16vec2 sizes = unpackFloat2x16((bytes & 0x007F007Fu) + 0x00400040u << 7);
-    sizes += min(sizes - 0.015625hf, f16vec2(0.0hf));
-    return vec2(unpackFloat2x16(packFloat2x16(sizes) | (bytes & 0x00800080u) << 8));
-}
-
 /* Values 4 * i .. 4 * i + 3 of a loaded unit; i < WEIGHT_FLOATS / 4. */
 vec4 weight_floats(uvec4 bytes, uint i)
 {
     if (WEIGHT_SCALED > 0) {
         uint word = i == 0 ? bytes.x : bytes.y;
-        vec2 even = weight_f8_pair(word), odd = weight_f8_pair(word >> 8);
+        vec2 even = vec2(weight_f8_halves(word)), odd = vec2(weight_f8_halves(word >> 8));
         return vec4(even.x, odd.x, even.y, odd.y) * uintBitsToFloat(bytes.z);
     }
     if (WEIGHT_KIND == WEIGHT_F32)

@@ -11,6 +11,7 @@
 #include "worker/backend/vulkan/weights/vulkan_weight_format.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "proto/must.h"
@@ -19,14 +20,25 @@
 static const struct vulkan_weight_facts weight_facts[] = {
 #define QUANT_FACTS(kind, name, number, columns, bytes, bits, span, minimum, center, offset,       \
                     table)                                                                         \
-    [kind] = {GGML_##name, true,  minimum, GGML_LOW_BITS(bits), (bits)-GGML_LOW_BITS(bits),        \
-              span,        center},
+    [kind] = {GGML_##name,                                                                         \
+              true,                                                                                \
+              minimum,                                                                             \
+              GGML_LOW_BITS(bits),                                                                 \
+              (bits)-GGML_LOW_BITS(bits),                                                          \
+              span,                                                                                \
+              center,                                                                              \
+              GGML_BYTE_SCALES(columns, table)                                                     \
+                  ? VULKAN_SCALES_BYTES                                                            \
+                  : (enum vulkan_weight_scales)GGML_SCALES(table, span)},
 #define FLOAT_FACTS(kind, name, number, bytes, scaled)                                             \
-    [kind] = {GGML_##name, false, false, 8 * (bytes), 0, scaled, 0},
+    [kind] = {GGML_##name, false, false, 8 * (bytes), 0, scaled, 0, VULKAN_SCALES_HALF},
     GGML_QUANT_LIST(QUANT_FACTS) GGML_FLOAT_LIST(FLOAT_FACTS)
 #undef QUANT_FACTS
 #undef FLOAT_FACTS
 };
+static_assert((int)VULKAN_SCALES_E8M0 == GGML_SCALES_E8M0 &&
+                  (int)VULKAN_SCALES_E4M3 == GGML_SCALES_E4M3,
+              "forms of scales are those of the list");
 static_assert(sizeof weight_facts / sizeof *weight_facts == VULKAN_WEIGHT_KIND_COUNT,
               "kinds count up from 0 in the order of the lists");
 
@@ -50,6 +62,16 @@ static uint64_t align_bytes(uint64_t bytes)
     return (bytes + mask) & ~mask;
 }
 
+/* NVFP4: the logarithm of the blocks that share a place for their row's factor. */
+static uint32_t factor_shift(uint32_t columns)
+{
+    uint32_t blocks = columns / VULKAN_WEIGHT_BLOCK_COLUMNS, shift = 0;
+    while (shift < VULKAN_WEIGHT_ALIGN_BYTES - 1 && blocks >> shift > 0 &&
+           (blocks >> shift) % 2 == 0)
+        shift++;
+    return shift;
+}
+
 struct vulkan_weight_bytes vulkan_weight_format_row_bytes(enum vulkan_weight_kind kind,
                                                           uint32_t columns)
 {
@@ -64,7 +86,23 @@ struct vulkan_weight_bytes vulkan_weight_format_row_bytes(enum vulkan_weight_kin
     bytes.codes = (uint64_t)columns * facts.code_bits / 8;
     bytes.high = (uint64_t)columns * facts.high_bits / 8;
     bytes.scales = (uint64_t)columns / facts.span * (facts.minimum ? 4 : 2);
+    if (facts.scales == VULKAN_SCALES_BYTES) {
+        bytes.high = columns / facts.span;
+        bytes.scales = 2 * (uint64_t)(columns / ggml_type_block(facts.type).elements);
+    } else if (facts.scales != VULKAN_SCALES_HALF) {
+        bytes.scales = columns / facts.span;
+    }
+    if (facts.scales == VULKAN_SCALES_E4M3)
+        bytes.high = sizeof(float) *
+                     ((uint64_t)(columns / VULKAN_WEIGHT_BLOCK_COLUMNS) >> factor_shift(columns));
     return bytes;
+}
+
+uint64_t vulkan_weight_format_high(enum vulkan_weight_kind kind, uint32_t columns, uint64_t address)
+{
+    bool factors = vulkan_weight_format_facts(kind).scales == VULKAN_SCALES_E4M3;
+    must(!factors || address % VULKAN_WEIGHT_ALIGN_BYTES == 0);
+    return factors ? address | factor_shift(columns) : address;
 }
 
 struct vulkan_weight_bytes vulkan_weight_format_bytes(enum vulkan_weight_kind kind, uint32_t rows,
@@ -182,6 +220,39 @@ static void pack_signed_row(const struct vulkan_weight_facts *facts, const uint8
     }
 }
 
+/* Types with a table whose scales are not one f16 per block. */
+static void pack_table_row(const struct vulkan_weight_facts *facts, const uint8_t *source,
+                           uint32_t columns, struct vulkan_weight_arrays out)
+{
+    const struct ggml_block block = ggml_type_block(facts->type);
+    const uint32_t spans = block.elements / facts->span;
+    float factor = 0.0f;
+    for (uint32_t column = 0; column < columns; column += block.elements, source += block.bytes) {
+        int16_t quants[GGML_BLOCK_COLUMNS_MAX];
+        struct ggml_scales scales;
+        ggml_unpack_quants(facts->type, source, quants);
+        ggml_unpack_scales(facts->type, source, &scales);
+        for (uint32_t i = 0; i < block.elements; i += VULKAN_WEIGHT_BLOCK_COLUMNS)
+            out.codes += pack_plane(quants + i, 0, facts->code_bits, out.codes);
+        if (facts->scales == VULKAN_SCALES_BYTES) {
+            memcpy(out.high, scales.scales, spans);
+            out.high += spans;
+            store_u16(out.scales, scales.scale);
+            out.scales += 2;
+            continue;
+        }
+        memcpy(out.scales, scales.scales, spans);
+        out.scales += spans;
+        factor = column == 0 ? ggml_nvfp4_multiplier(scales.factor) : factor;
+        for (uint32_t i = 0; i < spans && facts->scales == VULKAN_SCALES_E4M3; i++)
+            factor = (scales.scales[i] & 0x7f) == 0x7f ? NAN : factor;
+    }
+    if (facts->scales != VULKAN_SCALES_E4M3)
+        return;
+    for (uint32_t b = 0; b < columns / VULKAN_WEIGHT_BLOCK_COLUMNS >> factor_shift(columns); b++)
+        memcpy(out.high + sizeof factor * b, &factor, sizeof factor);
+}
+
 static void pack_f8_row(const struct vulkan_weight_facts *facts, const uint8_t *source,
                         uint32_t columns, struct vulkan_weight_arrays out)
 {
@@ -213,6 +284,8 @@ void vulkan_weight_format_pack(enum vulkan_weight_kind kind, const void *source,
         } else if (!facts.quantized) {
             memcpy(at.codes, row, source_bytes);
             memset(at.codes + source_bytes, 0, bytes.codes - source_bytes);
+        } else if (facts.scales != VULKAN_SCALES_HALF) {
+            pack_table_row(&facts, row, columns, at);
         } else if (GGML_SIGN_OFFSET(facts.code_bits, facts.minimum) != 0) {
             pack_signed_row(&facts, row, columns, at);
         } else if (ggml_type_block(facts.type).elements == VULKAN_WEIGHT_BLOCK_COLUMNS) {

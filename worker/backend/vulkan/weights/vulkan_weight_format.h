@@ -17,7 +17,12 @@
  *   scales, F8 types: per block of 128 or 32 columns one f32; NaN if the block has a NaN, as each
  *     product with the row is then, so that kernels need not look for NaNs
  *   scales, quantized: per span of 32 or 16 columns one f16, or two {scale, minimum}; K types' products are
- *     rounded to f16 here, and so is A8's minimum with 128 scales added
+ *     rounded to f16 here, and so is A8's minimum with 128 scales added. Those of other forms:
+ *     IQ4_XS: per 256 columns one f16, to be multiplied with high: per 32 columns one signed byte
+ *     MXFP4: per 32 columns one E8M0 byte, from GGML_E8M0_MIN to GGML_E8M0_MAX
+ *     NVFP4: per 16 columns one E4M3 byte, to be multiplied with high: per 2^s blocks one f32, the
+ *       row's factor, NaN if the row has a scale that is NaN; 2^s divides a row's blocks. The four low
+ *       bits of the address of `high` that kernels are given are s (vulkan_weight_format_high())
  *
  * The codes of four neighbouring columns are always the four bytes of one word after a shift and a
  * mask, as packed dot products and conversions to f16 need them.
@@ -33,7 +38,7 @@
 #include "proto/gguf_file.h"
 
 /* A vault's manifest must match it. */
-#define VULKAN_WEIGHT_LAYOUT_VERSION 3u
+#define VULKAN_WEIGHT_LAYOUT_VERSION 4u
 #define VULKAN_WEIGHT_BLOCK_COLUMNS  32u
 #define VULKAN_WEIGHT_ALIGN_BYTES    16u
 
@@ -45,6 +50,14 @@ enum vulkan_weight_kind {
         VULKAN_WEIGHT_KIND_COUNT
 };
 
+/* The form of scales: as the header's list says. */
+enum vulkan_weight_scales {
+    VULKAN_SCALES_HALF,
+    VULKAN_SCALES_E8M0,
+    VULKAN_SCALES_E4M3,
+    VULKAN_SCALES_BYTES /* IQ4_XS */
+};
+
 struct vulkan_weight_facts {
     enum ggml_type type;
     bool quantized;
@@ -53,6 +66,7 @@ struct vulkan_weight_facts {
     uint32_t high_bits;
     uint32_t span; /* columns per scale; 0: no scales */
     uint32_t center;
+    enum vulkan_weight_scales scales;
 };
 
 /* must() a type of GGML_QUANT_LIST or GGML_FLOAT_LIST. */
@@ -73,6 +87,10 @@ struct vulkan_weight_bytes vulkan_weight_format_row_bytes(enum vulkan_weight_kin
  * such array. */
 struct vulkan_weight_bytes vulkan_weight_format_bytes(enum vulkan_weight_kind kind, uint32_t rows,
                                                       uint32_t columns);
+
+/* The address of `high` as kernels are given it, of rows of so many columns, from where it lies. */
+uint64_t vulkan_weight_format_high(enum vulkan_weight_kind kind, uint32_t columns,
+                                   uint64_t address);
 
 /* Destination of packed rows: the first row's place in each array. `high` and `scales` may be NULL
  * if the kind has none. No alignment is required. */

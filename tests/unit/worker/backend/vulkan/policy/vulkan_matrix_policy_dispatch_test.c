@@ -248,7 +248,7 @@ static const struct {
     {VULKAN_WEIGHT_Q5_1, "q5_1"},   {VULKAN_WEIGHT_Q5_K, "q5_1"},
     {VULKAN_WEIGHT_Q6_K, "q6_k"},   {VULKAN_WEIGHT_Q8_0, "q8_0"},
     {VULKAN_WEIGHT_A8, "a8"},       {VULKAN_WEIGHT_IQ4_NL, "iq4_nl"},
-    {VULKAN_WEIGHT_E2M1, "e2m1"},   {VULKAN_WEIGHT_F8_128, "f8_128"},
+    {VULKAN_WEIGHT_MXFP4, "e2m1"},  {VULKAN_WEIGHT_F8_128, "f8_128"},
     {VULKAN_WEIGHT_F8_32, "f8_32"}, {VULKAN_WEIGHT_F32, "f32"},
     {VULKAN_WEIGHT_F16, "f16"},     {VULKAN_WEIGHT_BF16, "bf16"},
 };

@@ -34,6 +34,26 @@ static uint32_t plane_value(const uint8_t *plane, uint32_t bits, uint32_t e)
     return load_word(plane) >> (8 * (e % 4) + e / 4) & 1;
 }
 
+/* Scales of the forms that have bytes. */
+static float byte_scale(enum vulkan_weight_kind kind, const struct vulkan_weight_arrays *arrays,
+                        uint32_t columns, uint32_t row, uint32_t column)
+{
+    uint64_t at = (uint64_t)row * columns + column;
+    uint64_t high = vulkan_weight_format_high(kind, columns, 0x1000), block = at / 32;
+    float factor;
+    switch (vulkan_weight_format_facts(kind).scales) {
+    case VULKAN_SCALES_BYTES:
+        return ggml_f16_to_f32(ggml_load_u16(arrays->scales + 2 * (at / 256))) *
+               (float)(int8_t)arrays->high[block];
+    case VULKAN_SCALES_E8M0:
+        return ggml_f16_to_f32((uint16_t)GGML_E8M0_HALF((int)arrays->scales[block]));
+    default: break;
+    }
+    assert_true(high % 16 > 0 && high - high % 16 == 0x1000);
+    memcpy(&factor, arrays->high + sizeof factor * (block >> high % 16), sizeof factor);
+    return ggml_e4m3_to_f32(arrays->scales[at / 16]) * factor;
+}
+
 static float packed_value(enum vulkan_weight_kind kind, const struct vulkan_weight_arrays *arrays,
                           uint32_t columns, uint32_t row, uint32_t column)
 {
@@ -53,6 +73,8 @@ static float packed_value(enum vulkan_weight_kind kind, const struct vulkan_weig
     uint32_t table = ggml_type_layout(facts.type).table;
     if (table != 0)
         code = ggml_table_number(table, (uint32_t)code);
+    if (facts.scales != VULKAN_SCALES_HALF)
+        return byte_scale(kind, arrays, columns, row, column) * (float)code;
     const uint8_t *scales = arrays->scales + (facts.minimum ? 4 : 2) * (uint64_t)span;
     float minimum = facts.minimum ? ggml_f16_to_f32(ggml_load_u16(scales + 2)) : 0.0f;
     return ggml_f16_to_f32(ggml_load_u16(scales)) * (float)(code - (int32_t)facts.center) + minimum;
@@ -68,7 +90,17 @@ static uint8_t *random_rows(struct test_random *random, enum ggml_type type, uin
     if (type == GGML_F32)
         return rows;
     struct ggml_layout layout = ggml_type_layout(type);
-    for (uint64_t at = 0; at < bytes; at += layout.bytes)
+    const float factor = -1000.0f;
+    for (uint64_t at = 0; at < bytes && layout.table == GGML_TABLE_E2M1; at += layout.bytes) {
+        if (type == GGML_MXFP4) {
+            rows[at] = (uint8_t)(GGML_E8M0_MIN + rows[at] % 30);
+            continue;
+        }
+        memcpy(rows + at, &factor, sizeof factor);
+        for (uint32_t i = 4; i < 6; i++)
+            rows[at + i] &= (rows[at + i] & 0x7f) == 0x7f ? 0xbf : 0xff;
+    }
+    for (uint64_t at = 0; at < bytes && layout.table != GGML_TABLE_E2M1; at += layout.bytes)
         for (uint32_t i = 0; i < 1u + layout.minimum; i++) { /* exponents 2^-11 .. 2^-8 */
             uint8_t *top = rows + at + layout.offset + 2 * i + 1;
             *top = (uint8_t)((*top & 0x8f) | 0x10 | (*top & 0x0c));
@@ -97,9 +129,11 @@ static void check_quantized(struct test_random *random, enum vulkan_weight_kind 
         ggml_dequantize_row(type, source + r * row_bytes, COLUMNS, expected);
         for (uint32_t c = 0; c < COLUMNS; c++) {
             float value = packed_value(kind, &arrays, COLUMNS, r, c);
-            /* K types' scales and minimums are rounded to f16 (2^-11 of each), A8's minimums. */
-            bool rounded = ggml_type_layout(type).sub_scales || type == GGML_A8;
-            float slack = rounded ? 2.0f : 1e-5f;
+            /* K types' scales and minimums are rounded to f16 (2^-11 of each), A8's minimums;
+             * NVFP4's factors here are the inverse of numbers that divide. */
+            bool products = ggml_type_layout(type).sub_scales && type != GGML_IQ4_XS;
+            bool rounded = products || type == GGML_A8;
+            float slack = rounded ? 2.0f : type == GGML_NVFP4 ? 1e-3f : 1e-5f;
             float bound = slack * 0x1p-11f * (fabsf(expected[c]) + 0.5f) + 1e-7f;
             if (!(fabsf(value - expected[c]) <= bound))
                 fail_msg("%s [%u, %u]: %.9g, expected %.9g", ggml_type_name(type), r, c,
@@ -167,6 +201,51 @@ static void test_f8_blocks_with_nans_have_a_scale_that_is_one(void **state)
     check_f8(&random, VULKAN_WEIGHT_F8_32);
 }
 
+/* Every power of E8M0 that a matrix may have is a half; a block of zeros gets the nearest one. */
+static void test_powers_are_halves(void **state)
+{
+    (void)state;
+    for (uint32_t byte = 0; byte < 256; byte++) {
+        uint8_t block[17] = {(uint8_t)byte}, codes[16], scale;
+        const struct vulkan_weight_arrays arrays = {.codes = codes, .scales = &scale};
+        vulkan_weight_format_pack(VULKAN_WEIGHT_MXFP4, block, 1, 32, &arrays);
+        uint32_t within = byte < GGML_E8M0_MIN ? GGML_E8M0_MIN : byte;
+        within = within > GGML_E8M0_MAX ? GGML_E8M0_MAX : within;
+        assert_int_equal(scale, within);
+        float power = ggml_f16_to_f32((uint16_t)GGML_E8M0_HALF((int)within));
+        assert_true(power == ldexpf(1.0f, (int)within - 128));
+    }
+}
+
+/* One scale that is NaN makes the factors of its row NaN, and no other's. */
+static void test_nvfp4_rows_with_nans_have_a_factor_that_is_one(void **state)
+{
+    (void)state;
+    struct test_random random = {45};
+    const enum vulkan_weight_kind kind = VULKAN_WEIGHT_NVFP4;
+    const uint64_t row_bytes = ggml_row_bytes(GGML_NVFP4, COLUMNS);
+    uint8_t *source = random_rows(&random, GGML_NVFP4, ROWS * row_bytes);
+    struct vulkan_weight_bytes bytes = vulkan_weight_format_bytes(kind, ROWS, COLUMNS);
+    struct vulkan_weight_bytes stride = vulkan_weight_format_row_bytes(kind, COLUMNS);
+    struct vulkan_weight_arrays arrays = {malloc(bytes.codes), malloc(bytes.high),
+                                          malloc(bytes.scales)};
+    assert_true(arrays.codes && arrays.high && arrays.scales);
+    source[2 * row_bytes + 22 * 7 + 5] = 0xff;
+    vulkan_weight_format_pack(kind, source, ROWS, COLUMNS, &arrays);
+    for (uint32_t i = 0; i < ROWS * stride.high / 4; i++) {
+        float factor;
+        memcpy(&factor, arrays.high + 4 * (uint64_t)i, sizeof factor);
+        if (4 * i / stride.high == 2)
+            assert_true(isnan(factor));
+        else
+            assert_true(factor == 0.5f / 1000.0f);
+    }
+    free(source);
+    free(arrays.codes);
+    free(arrays.high);
+    free(arrays.scales);
+}
+
 static void test_float_rows_are_padded_with_zeros(void **state)
 {
     (void)state;
@@ -205,6 +284,14 @@ static void test_sizes_are_what_the_bits_say(void **state)
     bytes = vulkan_weight_format_bytes(VULKAN_WEIGHT_Q2_K, 1, 256);
     assert_int_equal(bytes.codes, 64);
     assert_int_equal(bytes.scales, 64);
+    bytes = vulkan_weight_format_row_bytes(VULKAN_WEIGHT_IQ4_XS, 512);
+    assert_int_equal(8 * (bytes.codes + bytes.high + bytes.scales), 512 * 4 + 8 * 16 + 16 * 2);
+    bytes = vulkan_weight_format_row_bytes(VULKAN_WEIGHT_MXFP4, 512);
+    assert_int_equal(8 * (bytes.codes + bytes.high + bytes.scales), 512 * 17 / 4);
+    bytes = vulkan_weight_format_row_bytes(VULKAN_WEIGHT_NVFP4, 512);
+    assert_int_equal(8 * (bytes.codes + bytes.high + bytes.scales), 512 * 9 / 2 + 32);
+    bytes = vulkan_weight_format_row_bytes(VULKAN_WEIGHT_NVFP4, 32 * 45);
+    assert_int_equal(bytes.high, 45 * 4);
     assert_int_equal(vulkan_weight_format_kind(GGML_BF16), VULKAN_WEIGHT_BF16);
     assert_int_equal(vulkan_weight_format_kind(GGML_Q6_K), VULKAN_WEIGHT_Q6_K);
 }
@@ -214,6 +301,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quantized_kinds_mean_the_checkpoints_values),
         cmocka_unit_test(test_f8_blocks_with_nans_have_a_scale_that_is_one),
+        cmocka_unit_test(test_powers_are_halves),
+        cmocka_unit_test(test_nvfp4_rows_with_nans_have_a_factor_that_is_one),
         cmocka_unit_test(test_float_rows_are_padded_with_zeros),
         cmocka_unit_test(test_sizes_are_what_the_bits_say),
     };
