@@ -51,9 +51,9 @@ MEDIA_PKG     := libjpeg libpng libwebp libwebpdemux
 PKG_CFLAGS    := $(shell $(PKG_CONFIG) --cflags $(FRONTEND_PKG) $(MEDIA_PKG) 2>/dev/null)
 FRONTEND_LIBS := $(shell $(PKG_CONFIG) --libs $(FRONTEND_PKG) 2>/dev/null) -lm
 MEDIA_LIBS    := $(shell $(PKG_CONFIG) --libs $(MEDIA_PKG) 2>/dev/null) -lm
-# Without FFmpeg's libraries, or with WITHOUT_LIBAV=1, the build goes on, but MP4, WebM and Matroska are refused.
-VIDEO_PKG     := libavformat libavcodec libswscale libavutil
-VIDEO_LIBS    := $(if $(WITHOUT_LIBAV)$(ARCH),,$(shell $(PKG_CONFIG) --exists $(VIDEO_PKG) && $(PKG_CONFIG) --libs $(VIDEO_PKG)))
+# Without FFmpeg's libraries (5.1 or later), or with WITHOUT_LIBAV=1, the build goes on, but audio, MP4, WebM and Matroska are refused.
+AV_PKG        := libavformat libavcodec libswscale libswresample libavutil
+AV_LIBS       := $(if $(WITHOUT_LIBAV)$(ARCH),,$(shell $(PKG_CONFIG) --exists $(AV_PKG) 'libavutil >= 57.28' && $(PKG_CONFIG) --libs $(AV_PKG)))
 WORKER_LIBS   := -lvulkan -lm
 # scripts/setup brings newer Vulkan headers than the system's where those are too old.
 VULKAN_CFLAGS := $(patsubst %,-isystem %,$(wildcard build/vulkan-tools/compiler/usr/include))
@@ -87,7 +87,7 @@ LIB_WORKER   := $(BUILD)/libshoal-worker.a
 LIB_LOAD     := $(BUILD)/libshoal-load.a
 LIB_SUPPORT  := $(BUILD)/libshoal-test-support.a
 LIB_OP_CASES := $(BUILD)/libshoal-op-cases.a
-PROGRAMS     := $(BUILD)/shoal-worker $(BUILD)/shoal $(BUILD)/shoal-media $(if $(VIDEO_LIBS),$(BUILD)/shoal-video)
+PROGRAMS     := $(BUILD)/shoal-worker $(BUILD)/shoal $(BUILD)/shoal-media $(if $(AV_LIBS),$(BUILD)/shoal-av)
 TOOLS        := $(BUILD)/shoal-load
 SCRIPTED_WORKER := $(BUILD)/tests/process/scripted_worker
 BENCH_PROGRAMS  := $(patsubst scripts/bench/%.c,$(BUILD)/%,$(call sources,scripts/bench))
@@ -128,7 +128,7 @@ FUZZ_SECONDS   ?= 8
 .PHONY: all help programs tools tests fuzzers run run-demo test test-long check format test-data test-unit test-agreement test-clients \
         test-vulkan test-gpu test-arm test-scripts test-api test-fault soak test-san fuzz mutate deb test-packages bench bench-programs bench-frontend bench-gpu clean install
 # Programs of benchmarks that were built once are kept up to date.
-all: programs tools $(wildcard $(BENCH_PROGRAMS)) ## build the programs (build/shoal, build/shoal-worker, build/shoal-media, build/shoal-video) and the load tool (build/shoal-load)
+all: programs tools $(wildcard $(BENCH_PROGRAMS)) ## build the programs (build/shoal, build/shoal-worker, build/shoal-media, build/shoal-av) and the load tool (build/shoal-load)
 programs: $(PROGRAMS)
 tools: $(TOOLS)
 bench-programs: $(BENCH_PROGRAMS) ## build the programs of scripts/bench (build/step_bench and others)
@@ -234,8 +234,8 @@ $(BUILD)/shoal: $(OBJ)/frontend/main.o $(LIB_FRONTEND) $(LIB_BASE)
 $(BUILD)/shoal-media: $(OBJ)/frontend/media/main.o $(LIB_FRONTEND) $(LIB_BASE)
 	$(link) $(MEDIA_LIBS)
 # The same with FFmpeg's libraries, whose dozens of others would slow the start of a process that decodes images.
-$(BUILD)/shoal-video: $(OBJ)/frontend/media/main.o $(OBJ)/frontend/media/libav/video_container_libav.o $(LIB_FRONTEND) $(LIB_BASE)
-	$(link) $(MEDIA_LIBS) $(VIDEO_LIBS)
+$(BUILD)/shoal-av: $(OBJ)/frontend/media/main.o $(call objects,$(call sources,frontend/media/libav)) $(LIB_FRONTEND) $(LIB_BASE)
+	$(link) $(MEDIA_LIBS) $(AV_LIBS)
 $(BUILD)/shoal-worker: $(OBJ)/worker/main.o $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(WORKER_LIBS)
 
@@ -271,6 +271,7 @@ $(call test_programs,$(FRONTEND_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LI
 	$(link) $(FRONTEND_LIBS) $(MEDIA_LIBS) -lcmocka
 $(call test_programs,$(GRAMMAR_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_FRONTEND) $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS) $(MEDIA_LIBS) $(WORKER_LIBS) -lcmocka
+$(BUILD)/tests/unit/frontend/media/audio_child_test: | $(filter %/shoal-av,$(PROGRAMS))
 # Compiles and tries grammars for scripts/bench/maskbench; draws tool calls for tests/api/call_grammars_test.py.
 $(BUILD)/tests/grammar/grammar_probe $(BUILD)/tests/grammar/tool_call_probe: $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_FRONTEND) $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS) $(WORKER_LIBS)
@@ -448,7 +449,7 @@ bench-gpu: ## measure on a Vulkan device against llama.cpp's Vulkan backend (PEE
 	@scripts/bench/gpu --peer "$(PEER)" $(ARGS)
 
 clean: ## remove what was built (keeps build/venv, build/node, build/vulkan-tools and build/cache)
-	rm -rf build/set-up build/obj build/tests build/checkpoints build/san-* build/fuzz build/results build/*.a build/shoal build/shoal-worker build/shoal-media build/shoal-video build/shoal-load $(BENCH_PROGRAMS) build/step_pace.so
+	rm -rf build/set-up build/obj build/tests build/checkpoints build/san-* build/fuzz build/results build/*.a build/shoal build/shoal-worker build/shoal-media build/shoal-av build/shoal-load $(BENCH_PROGRAMS) build/step_pace.so
 
 install: programs ## copy the programs to $(DESTDIR)$(PREFIX)/bin
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS)

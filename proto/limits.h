@@ -207,6 +207,18 @@
 #define LIMIT_VIDEO_SOURCE_PIXELS (1ull << 32)
 /* duration of a video, microseconds: a day */
 #define LIMIT_VIDEO_US 86400000000ull
+/* samples a second that a model may want; Whisper's 16,000, the highest of published ones 48,000 */
+#define LIMIT_AUDIO_RATE_LEAST 8000u
+#define LIMIT_AUDIO_RATE_MOST  48000u
+/* mono samples of one audio at the model's rate: half an hour of 16,000 a second */
+#define LIMIT_AUDIO_SAMPLES (30u * 60u * 16000u)
+/* samples a second of a file, and of all its channels: 93 minutes of 48,000 in stereo */
+#define LIMIT_AUDIO_SOURCE_RATE   384000u
+#define LIMIT_AUDIO_SOURCE_VALUES (1u << 29)
+/* columns of a log-mel row; published models have at most 128 */
+#define LIMIT_AUDIO_MELS 512u
+/* absolute value of a sample, full scale being 1; files of floats may exceed that */
+#define AUDIO_SAMPLE_MAX 1000.0f
 /* entries of one directory; cameras write about 50 */
 #define LIMIT_EXIF_ENTRIES 1024u
 /* text of a placeholder or around it; the longest published has 25 */

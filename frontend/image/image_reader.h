@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "frontend/audio/audio_header.h"
 #include "frontend/image/image_header.h"
 #include "frontend/image/image_pixels.h"
 #include "frontend/image/video_header.h"
@@ -39,6 +40,13 @@ struct image_reader {
     enum result (*decode_video)(void *context, const struct image_input *input,
                                 const struct video_header *header, const struct video_order *order,
                                 uint8_t *const *places, struct error_text *error);
+    /* The same for audio (audio_decoder.h): `rate` is valid, and samples[header->samples] are written,
+     * each finite and at most AUDIO_SAMPLE_MAX. */
+    enum result (*probe_audio)(void *context, const struct image_input *input, uint32_t rate,
+                               struct audio_header *header, struct error_text *error);
+    enum result (*decode_audio)(void *context, const struct image_input *input,
+                                const struct audio_header *header, float *samples,
+                                struct error_text *error);
 };
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Files of films: MP4, MOV, WebM, Matroska. The program shoal-video has them by FFmpeg's libraries
+ * Files of films: MP4, MOV, WebM, Matroska. The program shoal-av has them by FFmpeg's libraries
  * (frontend/media/libav/), every other program refuses them (video_container_none.c).
  */
 #ifndef SHOAL_FRONTEND_IMAGE_VIDEO_CONTAINER_H

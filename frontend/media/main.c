@@ -1,5 +1,5 @@
 /*
- * The programs `shoal-media` and `shoal-video`: decode images and videos for `shoal`, which starts it with a socket and a shared
+ * The programs `shoal-media` and `shoal-av`: decode images and videos for `shoal`, which starts it with a socket and a shared
  * area as descriptors and its own process id as argument. It has one thread, and no secrets: its environment and its
  * descriptors are chosen by the frontend (media_child.c). With a number of seconds and a command after the process id it
  * becomes that command, confined, to read a PDF file (document_child.c).

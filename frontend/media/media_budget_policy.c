@@ -15,8 +15,10 @@
 #define NS_PER_WORK_PIXEL  40  /* of a video; WebP takes 15 */
 #define NS_PER_SHOWN_PIXEL 60  /* of a frame that is converted and resized; takes 25 */
 #define NS_PER_FRAME       20000
-#define HUNG_US            30000000
-#define HUNG_TIMES         10 /* a busy machine gives a process a share of a core */
+#define AUDIO_US                                                                                   \
+    20000000 /* half an hour of Opus in stereo takes 2.4 s; there may be eight channels */
+#define HUNG_US    30000000
+#define HUNG_TIMES 10 /* a busy machine gives a process a share of a core */
 
 #ifdef SHOAL_SANITIZED
 #define SLOWER 20
@@ -42,6 +44,11 @@ int64_t media_budget_video_cpu_us(uint32_t byte_count, const struct video_header
     ns += (int64_t)header->work_pixels * NS_PER_WORK_PIXEL + header->frames * (int64_t)NS_PER_FRAME;
     ns += (int64_t)order->count * frame * NS_PER_SHOWN_PIXEL;
     return (BASE_US + ns / 1000) * SLOWER;
+}
+
+int64_t media_budget_audio_cpu_us(uint32_t byte_count)
+{
+    return (BASE_US + AUDIO_US + (int64_t)byte_count * NS_PER_BYTE / 1000) * SLOWER;
 }
 
 int64_t media_budget_wall_us(int64_t cpu_us)

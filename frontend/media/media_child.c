@@ -361,6 +361,14 @@ enum media_outcome media_child_greet(struct media_child *child, struct error_tex
 
 /* --- questions -------------------------------------------------------------------------------- */
 
+/* Bytes of the area's second part that an answer may have written. */
+static size_t result_bytes(const struct media_request *request)
+{
+    size_t frames = request->frame_count > 0 ? request->frame_count : 1;
+    return frames * image_pixels_bytes(request->width, request->height) +
+           request->samples * sizeof(float);
+}
+
 static enum media_outcome answer_take(struct media_child *child,
                                       const struct media_question *question,
                                       const struct media_request *request, size_t bytes,
@@ -377,10 +385,12 @@ static enum media_outcome answer_take(struct media_child *child,
         result = pixels_read(child, request->width, request->height, pixels, error);
     if (question->action == MEDIA_VIDEO_DECODE && reply->result == RESULT_OK)
         result = frames_read(child, question, error);
-    size_t frames = request->frame_count > 0 ? request->frame_count : 1;
+    if (question->action == MEDIA_AUDIO_DECODE && reply->result == RESULT_OK)
+        result = part_read(child, (uint8_t *)question->samples,
+                           question->samples_wanted * sizeof *question->samples,
+                           MEDIA_PIXELS_OFFSET, error);
     part_trim(child, 0, request->byte_count);
-    part_trim(child, MEDIA_PIXELS_OFFSET,
-              frames * image_pixels_bytes(request->width, request->height));
+    part_trim(child, MEDIA_PIXELS_OFFSET, result_bytes(request));
     return result == RESULT_OK ? MEDIA_ANSWERED : MEDIA_NOT_ASKED;
 }
 
@@ -406,6 +416,15 @@ static enum result question_write(const struct media_child *child,
                       MEDIA_LIST_OFFSET, error);
 }
 
+static int64_t budget_of(const struct media_question *question, uint32_t byte_count)
+{
+    if (question->rate > 0)
+        return media_budget_audio_cpu_us(byte_count);
+    if (question->video)
+        return media_budget_video_cpu_us(byte_count, question->video, question->order);
+    return media_budget_cpu_us(byte_count, question->header);
+}
+
 enum media_outcome media_child_ask(struct media_child *child, const struct media_question *question,
                                    struct media_reply *reply, struct image_pixels *pixels,
                                    struct error_text *error)
@@ -414,16 +433,16 @@ enum media_outcome media_child_ask(struct media_child *child, const struct media
                                     .action = question->action,
                                     .byte_count = (uint32_t)question->input->byte_count,
                                     .wanted_width = question->wanted_width,
-                                    .wanted_height = question->wanted_height};
+                                    .wanted_height = question->wanted_height,
+                                    .rate = question->rate,
+                                    .samples = question->samples_wanted};
     enum media_outcome outcome = media_child_greet(child, error);
     if (outcome != MEDIA_ANSWERED)
         return outcome;
     if (question_write(child, question, &request, error) != RESULT_OK)
         return MEDIA_NOT_ASKED;
     child->last_id = request.id;
-    int64_t cpu_us = question->video ? media_budget_video_cpu_us(request.byte_count,
-                                                                 question->video, question->order)
-                                     : media_budget_cpu_us(request.byte_count, question->header);
+    int64_t cpu_us = budget_of(question, request.byte_count);
     const struct media_wait wait = {.cancelled = question->input->cancelled,
                                     .began_us = monotonic_clock_us(),
                                     .cpu_began_us = child_cpu_us(child),

@@ -58,6 +58,10 @@ struct media_question {
     const struct video_header *video;
     const struct video_order *order;
     uint8_t *const *places; /* [order->count], each of video_order_frame_bytes() */
+    /* MEDIA_AUDIO_*; 0 otherwise */
+    uint32_t rate;
+    uint32_t samples_wanted; /* MEDIA_AUDIO_DECODE; 0 otherwise, like: */
+    float *samples;          /* [samples_wanted] */
 };
 
 /* Waits for the greeting of a child that was opened. The error says why it did not come. */
@@ -66,7 +70,7 @@ enum media_outcome media_child_greet(struct media_child *child, struct error_tex
 /*
  * Asks an open child and waits. After MEDIA_ANSWERED *reply is checked, and if it says RESULT_OK for
  * MEDIA_DECODE, *pixels is the caller's own copy; for MEDIA_VIDEO_DECODE the frames are in the
- * question's places. Other outcomes set the error.
+ * question's places, and for MEDIA_AUDIO_DECODE the samples, which may be any numbers. Other outcomes set the error.
  */
 enum media_outcome media_child_ask(struct media_child *child, const struct media_question *question,
                                    struct media_reply *reply, struct image_pixels *pixels,

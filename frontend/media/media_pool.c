@@ -9,6 +9,7 @@
  */
 #include "frontend/media/media_pool.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@
 
 struct media_slot {
     struct media_child child;
-    bool of_videos; /* its program is shoal-video */
+    bool is_av; /* its program is shoal-av */
     bool busy;
     bool was_open;        /* the next process replaces one that was lost */
     int64_t total_cpu_us; /* of the child, when it was last given back */
@@ -36,7 +37,7 @@ struct media_pool {
     pthread_mutex_t mutex;
     pthread_cond_t given;
     char path[PROGRAM_PATH_BYTES];
-    char video_path[PROGRAM_PATH_BYTES]; /* "": shoal-media answers for videos too */
+    char av_path[PROGRAM_PATH_BYTES]; /* "": shoal-media answers for videos too */
     struct image_reader reader;
     struct media_figures figures; /* without `processes` and `cpu_s` */
     uint32_t slot_count;
@@ -46,12 +47,12 @@ struct media_pool {
 /* --- processes -------------------------------------------------------------------------------- */
 
 /* An idle slot, one with a process first; NULL: all are busy. */
-static struct media_slot *slot_find(struct media_pool *pool, bool of_videos)
+static struct media_slot *slot_find(struct media_pool *pool, bool is_av)
 {
     struct media_slot *found = NULL;
     for (uint32_t i = 0; i < pool->slot_count; i++) {
         struct media_slot *slot = &pool->slots[i];
-        if (!slot->busy && slot->of_videos == of_videos &&
+        if (!slot->busy && slot->is_av == is_av &&
             (!found || (slot->child.pid != 0 && found->child.pid == 0)))
             found = slot;
     }
@@ -59,12 +60,12 @@ static struct media_slot *slot_find(struct media_pool *pool, bool of_videos)
 }
 
 /* NULL: cancelled while all were busy. */
-static struct media_slot *slot_take(struct media_pool *pool, bool of_videos,
+static struct media_slot *slot_take(struct media_pool *pool, bool is_av,
                                     const atomic_bool *cancelled)
 {
     struct media_slot *slot;
     must(pthread_mutex_lock(&pool->mutex) == 0);
-    while (!(slot = slot_find(pool, of_videos)) && !cancel_flag_is_set(cancelled)) {
+    while (!(slot = slot_find(pool, is_av)) && !cancel_flag_is_set(cancelled)) {
         struct timespec until;
         must(clock_gettime(CLOCK_MONOTONIC, &until) == 0); /* pool->given waits by it */
         until.tv_nsec += LOOK_MS * 1000000;
@@ -101,7 +102,7 @@ static enum result slot_open(struct media_pool *pool, struct media_slot *slot,
     if (slot->child.pid != 0)
         return RESULT_OK;
     enum result result =
-        media_child_open(&slot->child, slot->of_videos ? pool->video_path : pool->path, error);
+        media_child_open(&slot->child, slot->is_av ? pool->av_path : pool->path, error);
     if (result == RESULT_OK && slot->was_open) {
         must(pthread_mutex_lock(&pool->mutex) == 0);
         pool->figures.restarts++;
@@ -197,17 +198,16 @@ static enum result ask(struct media_pool *pool, const struct media_question *que
 {
     struct attempt attempt = {.outcome = MEDIA_ANSWERED};
     enum result result = RESULT_PEER_GONE;
-    bool of_videos = pool->video_path[0] && (question->action == MEDIA_VIDEO_PROBE ||
-                                             question->action == MEDIA_VIDEO_DECODE);
+    bool is_av = pool->av_path[0] && question->action >= MEDIA_VIDEO_PROBE;
     for (uint32_t i = 0; i < LIMIT_MEDIA_ATTEMPTS; i++) {
         struct media_slot *slot = cancel_flag_is_set(question->input->cancelled)
                                       ? NULL
-                                      : slot_take(pool, of_videos, question->input->cancelled);
+                                      : slot_take(pool, is_av, question->input->cancelled);
         if (!slot)
             return error_set(error, RESULT_CANCELLED, "the request was cancelled");
         attempt_run(pool, slot, question, reply, pixels, &attempt);
-        if (of_videos && lacks_libraries(&attempt)) {
-            of_videos = false; /* shoal-media has GIF and WebP, and words for the rest */
+        if (is_av && lacks_libraries(&attempt)) {
+            is_av = false; /* shoal-media has GIF and WebP, and words for the rest */
             continue;
         }
         if (attempt_judge(&attempt, reply, &result, error))
@@ -280,6 +280,46 @@ static enum result pool_decode_video(void *context, const struct image_input *in
     return ask(context, &question, &reply, &unused, error);
 }
 
+static enum result pool_probe_audio(void *context, const struct image_input *input, uint32_t rate,
+                                    struct audio_header *header, struct error_text *error)
+{
+    struct media_reply reply;
+    struct image_pixels unused;
+    const struct media_question question = {
+        .action = MEDIA_AUDIO_PROBE, .input = input, .rate = rate};
+    if (input->byte_count > LIMIT_SOURCE_IMAGE_BYTES)
+        return error_set(error, RESULT_TOO_LARGE, "the file has %zu bytes; the most is %u",
+                         input->byte_count, LIMIT_SOURCE_IMAGE_BYTES);
+    if (input->byte_count == 0)
+        return error_set(error, RESULT_UNSUPPORTED, "the file is empty");
+    enum result result = ask(context, &question, &reply, &unused, error);
+    if (result == RESULT_OK)
+        *header = media_reply_audio(&reply, rate);
+    return result;
+}
+
+/* The process may have written any numbers. */
+static enum result pool_decode_audio(void *context, const struct image_input *input,
+                                     const struct audio_header *header, float *samples,
+                                     struct error_text *error)
+{
+    struct media_reply reply;
+    struct image_pixels unused;
+    const struct media_question question = {.action = MEDIA_AUDIO_DECODE,
+                                            .input = input,
+                                            .rate = header->rate,
+                                            .samples_wanted = header->samples,
+                                            .samples = samples};
+    must(audio_header_is_valid(header));
+    enum result result = ask(context, &question, &reply, &unused, error);
+    for (uint32_t i = 0; i < header->samples && result == RESULT_OK; i++) {
+        if (!(fabsf(samples[i]) <= AUDIO_SAMPLE_MAX))
+            result = error_set(error, RESULT_INVALID, "its decoder wrote a sample of %g",
+                               (double)samples[i]);
+    }
+    return result;
+}
+
 const struct image_reader *media_pool_reader(const struct media_pool *pool)
 {
     return &pool->reader;
@@ -288,12 +328,12 @@ const struct image_reader *media_pool_reader(const struct media_pool *pool)
 /* --- life ------------------------------------------------------------------------------------- */
 
 /* The program for videos is there if the build had FFmpeg's libraries. */
-static void find_video_program(struct media_pool *pool)
+static void find_av_program(struct media_pool *pool)
 {
     struct error_text error;
-    if (program_path("shoal-video", pool->video_path, &error) != RESULT_OK ||
-        access(pool->video_path, X_OK) != 0)
-        pool->video_path[0] = '\0';
+    if (program_path("shoal-av", pool->av_path, &error) != RESULT_OK ||
+        access(pool->av_path, X_OK) != 0)
+        pool->av_path[0] = '\0';
 }
 
 struct media_pool *media_pool_create(uint32_t processes)
@@ -310,10 +350,15 @@ struct media_pool *media_pool_create(uint32_t processes)
     pthread_condattr_destroy(&monotonic);
     pool->slot_count = 2 * processes;
     for (uint32_t i = processes; i < pool->slot_count; i++)
-        pool->slots[i].of_videos = true;
-    find_video_program(pool);
-    pool->reader =
-        (struct image_reader){pool, pool_probe, pool_decode, pool_probe_video, pool_decode_video};
+        pool->slots[i].is_av = true;
+    find_av_program(pool);
+    pool->reader = (struct image_reader){.context = pool,
+                                         .probe = pool_probe,
+                                         .decode = pool_decode,
+                                         .probe_video = pool_probe_video,
+                                         .decode_video = pool_decode_video,
+                                         .probe_audio = pool_probe_audio,
+                                         .decode_audio = pool_decode_audio};
     if (program_path("shoal-media", pool->path, &error) != RESULT_OK)
         pool->path[0] = '\0'; /* starting it fails, with words */
     return pool;

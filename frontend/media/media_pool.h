@@ -10,7 +10,7 @@
 struct media_pool;
 
 /* Up to `processes` (1..LIMIT_MEDIA_PROCESSES) at a time, each started when all others are busy, and as
- * many of shoal-video for files of videos, where that program is. */
+ * many of shoal-av for files of videos, where that program is. */
 struct media_pool *media_pool_create(uint32_t processes);
 /* No thread may use the pool or a reader of it any longer. Kills the processes. */
 void media_pool_destroy(struct media_pool *pool);

@@ -43,6 +43,20 @@ static bool video_is_zero(const struct media_reply *reply)
     return reply->frames == 0 && reply->duration_us == 0 && reply->work_pixels == 0;
 }
 
+struct audio_header media_reply_audio(const struct media_reply *reply, uint32_t rate)
+{
+    return (struct audio_header){
+        .kind = (enum audio_kind)reply->kind, .rate = rate, .samples = reply->samples};
+}
+
+static bool audio_is_valid(const struct media_reply *reply)
+{
+    const struct audio_header header = media_reply_audio(reply, LIMIT_AUDIO_RATE_LEAST);
+    return reply->kind < AUDIO_KINDS && reply->width == 0 && reply->height == 0 &&
+           reply->orientation == 0 && reply->scans == 0 && video_is_zero(reply) &&
+           audio_header_is_valid(&header);
+}
+
 struct video_header media_reply_video(const struct media_reply *reply)
 {
     return (struct video_header){.kind = (enum video_kind)reply->kind,
@@ -57,7 +71,7 @@ static bool video_is_valid(const struct media_reply *reply)
 {
     const struct video_header header = media_reply_video(reply);
     return reply->kind < VIDEO_KINDS && reply->orientation == 0 && reply->scans == 0 &&
-           video_header_is_valid(&header);
+           reply->samples == 0 && video_header_is_valid(&header);
 }
 
 struct image_header media_reply_header(const struct media_reply *reply)
@@ -73,7 +87,7 @@ static bool header_is_valid(const struct media_reply *reply)
 {
     const struct image_header header = media_reply_header(reply);
     return reply->kind < IMAGE_KINDS && reply->orientation <= 8 && video_is_zero(reply) &&
-           image_header_is_valid(&header);
+           reply->samples == 0 && image_header_is_valid(&header);
 }
 
 /* The rules that hold for every message. */
@@ -86,10 +100,8 @@ static enum result message_check(const struct media_reply *reply, size_t bytes, 
         return broken(error, "R1", "an answer to another request");
     if (!result_is_known(reply->result))
         return broken(error, "R2", "a result that no decoder has");
-    for (size_t i = 0; i < sizeof reply->reserved / sizeof reply->reserved[0]; i++) {
-        if (reply->reserved[i] != 0)
-            return broken(error, "R5", "reserved bytes are set");
-    }
+    if (reply->reserved != 0)
+        return broken(error, "R5", "reserved bytes are set");
     if (!text_is_valid(reply->text, reply->result != RESULT_OK))
         return broken(error, "R6", "a text that is missing, unexpected, endless or not printable");
     return RESULT_OK;
@@ -103,11 +115,13 @@ enum result media_reply_check(const struct media_reply *reply, size_t bytes, uin
         return result;
     if (reply->sandbox != 0)
         return broken(error, "R3", "a greeting for an answer");
-    bool good = header_is_zero(reply) && video_is_zero(reply);
+    bool good = header_is_zero(reply) && video_is_zero(reply) && reply->samples == 0;
     if (reply->result == RESULT_OK && action == MEDIA_PROBE)
         good = header_is_valid(reply);
     else if (reply->result == RESULT_OK && action == MEDIA_VIDEO_PROBE)
         good = video_is_valid(reply);
+    else if (reply->result == RESULT_OK && action == MEDIA_AUDIO_PROBE)
+        good = audio_is_valid(reply);
     return good ? RESULT_OK : broken(error, "R4", "an invalid header");
 }
 
@@ -121,7 +135,7 @@ enum result media_greeting_check(const struct media_reply *reply, size_t bytes,
         return broken(error, "R2", "a greeting that failed");
     if (reply->sandbox > MEDIA_SANDBOX_ALL)
         return broken(error, "R3", "unknown parts of a sandbox");
-    return header_is_zero(reply) && video_is_zero(reply)
+    return header_is_zero(reply) && video_is_zero(reply) && reply->samples == 0
                ? RESULT_OK
                : broken(error, "R4", "a greeting with a header");
 }
@@ -141,6 +155,15 @@ static bool frames_are_valid(const struct media_request *request)
            (uint64_t)request->width * request->height * request->frame_count <= LIMIT_VIDEO_PIXELS;
 }
 
+static bool audio_is_asked(const struct media_request *request)
+{
+    bool decodes = request->action == MEDIA_AUDIO_DECODE;
+    if (request->action != MEDIA_AUDIO_PROBE && !decodes)
+        return request->rate == 0 && request->samples == 0;
+    return audio_rate_is_valid(request->rate) && request->samples <= LIMIT_AUDIO_SAMPLES &&
+           decodes == (request->samples > 0);
+}
+
 enum result media_request_check(const struct media_request *request, size_t bytes,
                                 struct error_text *error)
 {
@@ -151,11 +174,16 @@ enum result media_request_check(const struct media_request *request, size_t byte
         return error_set(error, RESULT_CORRUPT, "frames of an image");
     if (request->byte_count == 0 || request->byte_count > LIMIT_SOURCE_IMAGE_BYTES)
         return error_set(error, RESULT_CORRUPT, "a file of %u bytes", request->byte_count);
+    if (!audio_is_asked(request))
+        return error_set(error, RESULT_CORRUPT, "%u samples at a rate of %u", request->samples,
+                         request->rate);
     switch (request->action) {
     case MEDIA_PROBE:
     case MEDIA_VIDEO_PROBE:
+    case MEDIA_AUDIO_PROBE:
+    case MEDIA_AUDIO_DECODE:
         if (request->width != 0 || request->height != 0)
-            return error_set(error, RESULT_CORRUPT, "a probe with a size of pixels");
+            return error_set(error, RESULT_CORRUPT, "a size of pixels that are not asked for");
         return RESULT_OK;
     case MEDIA_DECODE:
         if (!size_is_valid(request->width, request->height))

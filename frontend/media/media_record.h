@@ -7,10 +7,10 @@
  * MEDIA_PIXELS_OFFSET, and at MEDIA_LIST_OFFSET the numbers of the frames that are wanted of a video, as
  * u32. The process has it mapped, file and list for reading only. The frontend does not
  * map it: it writes the file and copies the pixels out with system calls, so they cannot change
- * under a reader. Pages stay in use from image to image up to MEDIA_KEPT_BYTES, because fresh pages
+ * under a reader. Samples of audio are where pixels are, as f32. Pages stay in use from image to image up to MEDIA_KEPT_BYTES, because fresh pages
  * cost more than decoding a small image.
  *
- * Byte map of struct media_request, 40 bytes. Written by the frontend.
+ * Byte map of struct media_request, 48 bytes. Written by the frontend.
  *
  *   offset  size  field          rule
  *   0       8     id             not 0; grows with each request to a process
@@ -24,6 +24,8 @@
  *   32      4     frame_count    MEDIA_VIDEO_DECODE: 1..LIMIT_VIDEO_FRAMES; otherwise 0
  *   36      2     filter         MEDIA_VIDEO_DECODE: enum image_filter; otherwise 0
  *   38      2     arithmetic     likewise: enum image_arithmetic
+ *   40      4     rate           MEDIA_AUDIO_*: LIMIT_AUDIO_RATE_LEAST to _MOST; otherwise 0
+ *   44      4     samples        MEDIA_AUDIO_DECODE: 1..LIMIT_AUDIO_SAMPLES; otherwise 0
  *
  * Byte map of struct media_reply, 320 bytes. Written by the media process.
  *
@@ -33,8 +35,9 @@
  *   12      4     sandbox        R3: greeting: bits of enum media_sandbox_part; otherwise zero
  *   16      4     kind           R4: after a successful MEDIA_PROBE a header for which
  *                                    image_header_is_valid() is true, after a successful
- *                                    MEDIA_VIDEO_PROBE one for which video_header_is_valid() is;
- *                                    otherwise all zero
+ *                                    MEDIA_VIDEO_PROBE one for which video_header_is_valid() is,
+ *                                    after a successful MEDIA_AUDIO_PROBE one for which
+ *                                    audio_header_is_valid() is; otherwise all zero
  *   20      4     width          R4
  *   24      4     height         R4
  *   28      4     orientation    R4
@@ -42,7 +45,8 @@
  *   36      4     frames         R4: of a video, like the next two
  *   40      8     duration_us    R4
  *   48      8     work_pixels    R4
- *   56      8     reserved       R5: zero
+ *   56      4     samples        R4: of audio
+ *   60      4     reserved       R5: zero
  *   64      256   text           R6: why, in printable ASCII with a NUL; empty if and only if
  *                                    RESULT_OK
  */
@@ -52,6 +56,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "frontend/audio/audio_header.h"
 #include "frontend/image/image_header.h"
 #include "frontend/image/image_pixels.h"
 #include "frontend/image/video_header.h"
@@ -65,6 +70,7 @@
 #define MEDIA_AREA_BYTES    (MEDIA_LIST_OFFSET + MEDIA_LIST_BYTES)
 _Static_assert(LIMIT_SOURCE_IMAGE_PIXELS <= LIMIT_VIDEO_PIXELS, "the pixels of an image fit too");
 _Static_assert(LIMIT_VIDEO_FRAMES * sizeof(uint32_t) <= MEDIA_LIST_BYTES, "a list fits");
+_Static_assert(LIMIT_AUDIO_SAMPLES * sizeof(float) <= MEDIA_PIXELS_BYTES, "samples fit too");
 /* of the file and of the pixels; what is beyond is given back after an image. Holds an image of 4
  * million pixels */
 #define MEDIA_KEPT_BYTES ((size_t)12 << 20)
@@ -73,7 +79,9 @@ enum media_action {
     MEDIA_PROBE = 1, /* read the headers */
     MEDIA_DECODE,    /* write the pixels */
     MEDIA_VIDEO_PROBE,
-    MEDIA_VIDEO_DECODE /* write the resized frames of the list */
+    MEDIA_VIDEO_DECODE, /* write the resized frames of the list */
+    MEDIA_AUDIO_PROBE,  /* count the samples */
+    MEDIA_AUDIO_DECODE  /* write the samples */
 };
 
 /* What confines a media process. */
@@ -95,8 +103,10 @@ struct media_request {
     uint32_t frame_count;
     uint16_t filter;
     uint16_t arithmetic;
+    uint32_t rate;
+    uint32_t samples;
 };
-_Static_assert(sizeof(struct media_request) == 40, "byte map");
+_Static_assert(sizeof(struct media_request) == 48, "byte map");
 
 #define MEDIA_TEXT_BYTES 256u
 
@@ -112,7 +122,8 @@ struct media_reply {
     uint32_t frames;
     uint64_t duration_us;
     uint64_t work_pixels;
-    uint32_t reserved[2];
+    uint32_t samples;
+    uint32_t reserved;
     char text[256];
 };
 _Static_assert(sizeof(struct media_reply) == 320, "byte map");
@@ -133,6 +144,8 @@ enum result media_greeting_check(const struct media_reply *reply, size_t bytes,
 struct image_header media_reply_header(const struct media_reply *reply);
 /* Likewise of MEDIA_VIDEO_PROBE. */
 struct video_header media_reply_video(const struct media_reply *reply);
+/* Likewise of MEDIA_AUDIO_PROBE for samples of this rate. */
+struct audio_header media_reply_audio(const struct media_reply *reply, uint32_t rate);
 
 /* For the media process: RESULT_CORRUPT for a request that no frontend sends. */
 enum result media_request_check(const struct media_request *request, size_t bytes,

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include "frontend/audio/audio_decoder.h"
 #include "frontend/image/image_decoder.h"
 #include "frontend/image/video_decoder.h"
 #include "frontend/media/media_record.h"
@@ -95,6 +96,22 @@ static enum result video_run(const struct media_service *service,
                              error);
 }
 
+static enum result audio_run(const struct media_service *service,
+                             const struct media_request *request, struct media_reply *reply,
+                             struct error_text *error)
+{
+    struct audio_header header;
+    if (request->action == MEDIA_AUDIO_PROBE) {
+        enum result result =
+            audio_decoder_probe(service->file, request->byte_count, request->rate, &header, error);
+        reply->kind = result == RESULT_OK ? header.kind : 0;
+        reply->samples = result == RESULT_OK ? header.samples : 0;
+        return result;
+    }
+    return audio_decoder_run(service->file, request->byte_count, request->rate, request->samples,
+                             (float *)(void *)service->pixels, error);
+}
+
 /* Words of a decoder may quote bytes of the file. */
 static void text_write(const struct error_text *error, char text[MEDIA_TEXT_BYTES])
 {
@@ -119,9 +136,14 @@ static enum result request_answer(const struct media_service *service,
 {
     struct error_text error = {""};
     struct media_reply reply = {.id = request->id};
-    bool of_video = request->action == MEDIA_VIDEO_PROBE || request->action == MEDIA_VIDEO_DECODE;
-    enum result result = of_video ? video_run(service, request, &reply, &error)
-                                  : image_run(service, request, &reply, &error);
+    enum result result = RESULT_INVALID;
+    switch (request->action) {
+    case MEDIA_VIDEO_PROBE:
+    case MEDIA_VIDEO_DECODE: result = video_run(service, request, &reply, &error); break;
+    case MEDIA_AUDIO_PROBE:
+    case MEDIA_AUDIO_DECODE: result = audio_run(service, request, &reply, &error); break;
+    default: result = image_run(service, request, &reply, &error); break;
+    }
     reply.result = (uint32_t)result;
     if (result != RESULT_OK)
         text_write(&error, reply.text);

@@ -260,7 +260,7 @@ def test_a_model_without_videos_says_so(tmp_path):
 # --- films ----------------------------------------------------------------------------------------
 
 FILM_DIFFERENCE = 0.03  # libswscale's versions round colours differently; another frame makes ten times as much
-HAS_FILMS = (BUILD / "shoal-video").exists()
+HAS_FILMS = (BUILD / "shoal-av").exists()
 
 
 def film_part(name, **more):
@@ -361,7 +361,7 @@ def test_without_the_libraries_of_films(tmp_path):
     shutil.copy(BUILD / "shoal", programs / "shoal")
     for name in ("shoal-worker", "shoal-media"):
         (programs / name).symlink_to(BUILD / name)
-    loader = programs / "shoal-video"  # ends as a program does whose libraries are missing
+    loader = programs / "shoal-av"  # ends as a program does whose libraries are missing
     loader.write_text("#!/bin/sh\nexit 127\n", encoding="ascii")
     loader.chmod(0o755)
     form = FILM | {"video": video_clips.settings("qwen2_5_vl")}

@@ -1,7 +1,7 @@
 /*
  * Any bytes as a message of a media process: refused under a rule's name, or a reply whose every
  * field is in its range. The first byte says what is expected: 'p' an answer to MEDIA_PROBE, 'd' to
- * MEDIA_DECODE, 'v' to MEDIA_VIDEO_PROBE, 'g' a greeting, 'r' a request as the media process reads it; the next eight are the
+ * MEDIA_DECODE, 'v' to MEDIA_VIDEO_PROBE, 'a' to MEDIA_AUDIO_PROBE, 'g' a greeting, 'r' a request as the media process reads it; the next eight are the
  * id of the request.
  */
 #include <stdint.h>
@@ -44,6 +44,7 @@ static void try_reply(char kind, uint64_t id, const uint8_t *data, size_t size)
     struct error_text error = {""};
     enum media_action action = kind == 'p'   ? MEDIA_PROBE
                                : kind == 'v' ? MEDIA_VIDEO_PROBE
+                               : kind == 'a' ? MEDIA_AUDIO_PROBE
                                              : MEDIA_DECODE;
     memcpy(&reply, data, size < sizeof reply ? size : sizeof reply);
     enum result result = kind == 'g' ? media_greeting_check(&reply, size, &error)
@@ -59,6 +60,8 @@ static void try_reply(char kind, uint64_t id, const uint8_t *data, size_t size)
         check_header(&reply);
     const struct video_header video = media_reply_video(&reply);
     must(kind != 'v' || reply.result != RESULT_OK || video_header_is_valid(&video));
+    const struct audio_header audio = media_reply_audio(&reply, LIMIT_AUDIO_RATE_MOST);
+    must(kind != 'a' || reply.result != RESULT_OK || audio_header_is_valid(&audio));
 }
 
 static void try_request(const uint8_t *data, size_t size)
@@ -72,6 +75,7 @@ static void try_request(const uint8_t *data, size_t size)
     }
     must(size == sizeof request && request.byte_count >= 1);
     must(request.byte_count <= LIMIT_SOURCE_IMAGE_BYTES);
+    must(request.samples <= LIMIT_AUDIO_SAMPLES);
     must(image_pixels_bytes(request.width, request.height) <= MEDIA_PIXELS_BYTES);
 }
 

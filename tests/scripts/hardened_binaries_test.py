@@ -12,7 +12,7 @@ import pytest
 from conftest import PATIENCE_S
 
 PROGRAMS = ("shoal", "shoal-worker", "shoal-media", "shoal-load",
-            *(["shoal-video"] if (pathlib.Path(__file__).resolve().parents[2] / "build/shoal-video").exists() else []))
+            *(["shoal-av"] if (pathlib.Path(__file__).resolve().parents[2] / "build/shoal-av").exists() else []))
 
 ET_DYN, EM_X86_64 = 3, 62
 PT_LOAD, PT_DYNAMIC, PT_GNU_STACK, PT_GNU_RELRO = 1, 2, 0x6474E551, 0x6474E552

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/audio/audio_decoder.h"
 #include "frontend/image/image_decoder.h"
 #include "frontend/image/video_decoder.h"
 #include "proto/must.h"
@@ -46,5 +47,25 @@ static enum result decode_video(void *context, const struct image_input *input,
     return result;
 }
 
-const struct image_reader direct_reader = {
-    .probe = probe, .decode = decode, .probe_video = probe_video, .decode_video = decode_video};
+static enum result probe_audio(void *context, const struct image_input *input, uint32_t rate,
+                               struct audio_header *header, struct error_text *error)
+{
+    (void)context;
+    return audio_decoder_probe(input->bytes, input->byte_count, rate, header, error);
+}
+
+static enum result decode_audio(void *context, const struct image_input *input,
+                                const struct audio_header *header, float *samples,
+                                struct error_text *error)
+{
+    (void)context;
+    return audio_decoder_run(input->bytes, input->byte_count, header->rate, header->samples,
+                             samples, error);
+}
+
+const struct image_reader direct_reader = {.probe = probe,
+                                           .decode = decode,
+                                           .probe_video = probe_video,
+                                           .decode_video = decode_video,
+                                           .probe_audio = probe_audio,
+                                           .decode_audio = decode_audio};

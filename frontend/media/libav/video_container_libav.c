@@ -1,6 +1,5 @@
 /*
- * MP4, MOV, WebM and Matroska by FFmpeg's libraries, in one thread, from memory. Only these
- * containers and a few decoders are admitted, and nothing that a file refers to is opened.
+ * MP4, MOV, WebM and Matroska by FFmpeg's libraries (av_file.h).
  *
  * Frames are counted by walking the packets, because headers lie; those that an edit list leaves out
  * do not count. They are decoded from the first to the last one that is wanted, in the order in which
@@ -9,94 +8,31 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include <libavcodec/avcodec.h>
-#include <libavformat/avformat.h>
-#include <libavutil/avstring.h>
 #include <libavutil/display.h>
 #include <libswscale/swscale.h>
 
 #include "frontend/image/video_container.h"
+#include "frontend/media/libav/av_file.h"
 #include "proto/limits.h"
 #include "proto/must.h"
 
-#define BUFFER_BYTES   32768
-#define FORMATS        "mov,matroska" /* the first of each one's names */
-#define CODECS         "h264,hevc,vp8,vp9,libdav1d,av1,mpeg4,mjpeg"
-#define ANALYZED_US    5000000
-#define ANALYZED_BYTES (1 << 20)
-
-struct container {
-    const struct image_source *source;
-    int64_t at;
-    AVFormatContext *format;
-    AVCodecContext *codec;
-    struct SwsContext *scaler;
-    AVPacket *packet;
-    AVFrame *frame;
-    int stream; /* of the video */
-    uint8_t orientation;
+static const struct av_lists lists = {
+    .what = "video",
+    .type = AVMEDIA_TYPE_VIDEO,
+    .formats = "mov,matroska",
+    .codecs = "h264,hevc,vp8,vp9,libdav1d,av1,mpeg4,mjpeg",
 };
 
-static int read_bytes(void *context, uint8_t *out, int count)
-{
-    struct container *c = context;
-    int64_t left = (int64_t)c->source->byte_count - c->at;
-    if (left <= 0)
-        return AVERROR_EOF;
-    int taken = count < left ? count : (int)left;
-    memcpy(out, c->source->bytes + c->at, (size_t)taken);
-    c->at += taken;
-    return taken;
-}
-
-static int64_t seek_bytes(void *context, int64_t offset, int whence)
-{
-    struct container *c = context;
-    int64_t all = (int64_t)c->source->byte_count;
-    if (whence & AVSEEK_SIZE)
-        return all;
-    switch (whence & ~AVSEEK_FORCE) {
-    case SEEK_SET: break;
-    case SEEK_CUR: offset += c->at; break;
-    case SEEK_END: offset += all; break;
-    default: return AVERROR(EINVAL);
-    }
-    if (offset < 0 || offset > all)
-        return AVERROR(EINVAL);
-    return c->at = offset;
-}
-
-static int refuse_file(AVFormatContext *format, AVIOContext **io, const char *url, int flags,
-                       AVDictionary **options)
-{
-    (void)format;
-    (void)io;
-    (void)url;
-    (void)flags;
-    (void)options;
-    return AVERROR(EPERM);
-}
-
-static enum result broken(int code, struct error_text *error)
-{
-    char words[AV_ERROR_MAX_STRING_SIZE] = "";
-    if (code == AVERROR(ENOMEM))
-        return error_set(error, RESULT_OUT_OF_MEMORY, "no memory for a video");
-    (void)av_strerror(code, words, sizeof words);
-    return error_set(error, RESULT_INVALID, "broken video: %s", words);
-}
+struct container {
+    struct av_file file;
+    struct SwsContext *scaler;
+    uint8_t orientation;
+};
 
 static void container_close(struct container *c)
 {
     sws_freeContext(c->scaler);
-    av_frame_free(&c->frame);
-    av_packet_free(&c->packet);
-    avcodec_free_context(&c->codec);
-    AVIOContext *io = c->format ? c->format->pb : NULL;
-    avformat_close_input(&c->format);
-    if (io)
-        av_freep(&io->buffer);
-    avio_context_free(&io);
+    av_file_close(&c->file);
 }
 
 /* EXIF's number of the turn that the display matrix asks for. */
@@ -125,60 +61,11 @@ static uint8_t orientation_of(const AVStream *stream)
 static enum result container_open(struct container *c, const struct image_source *source,
                                   struct error_text *error)
 {
-    *c = (struct container){.source = source, .orientation = 1};
-    av_log_set_level(AV_LOG_QUIET); /* no system call writes here */
-    uint8_t *buffer = av_malloc(BUFFER_BYTES);
-    c->format = avformat_alloc_context();
-    AVIOContext *io =
-        buffer ? avio_alloc_context(buffer, BUFFER_BYTES, 0, c, read_bytes, NULL, seek_bytes)
-               : NULL;
-    c->packet = av_packet_alloc();
-    c->frame = av_frame_alloc();
-    if (!c->format || !io || !c->packet || !c->frame) {
-        if (io)
-            av_freep(&io->buffer);
-        else
-            av_free(buffer);
-        avio_context_free(&io);
-        return broken(AVERROR(ENOMEM), error);
-    }
-    c->format->pb = io;
-    c->format->flags |= AVFMT_FLAG_CUSTOM_IO;
-    c->format->io_open = refuse_file;
-    c->format->format_whitelist = av_strdup(FORMATS);
-    c->format->codec_whitelist = av_strdup(CODECS);
-    c->format->max_analyze_duration = ANALYZED_US;
-    c->format->probesize = ANALYZED_BYTES;
-    int code = avformat_open_input(&c->format, "", NULL, NULL);
-    if (code < 0) { /* the context is freed, the input is not */
-        av_freep(&io->buffer);
-        avio_context_free(&io);
-        return broken(code, error);
-    }
-    code = avformat_find_stream_info(c->format, NULL);
-    if (code >= 0)
-        code = c->stream = av_find_best_stream(c->format, AVMEDIA_TYPE_VIDEO, -1, -1, NULL, 0);
-    if (code == AVERROR_STREAM_NOT_FOUND)
-        return error_set(error, RESULT_INVALID, "the file has no video");
-    if (code < 0)
-        return broken(code, error);
-    c->orientation = orientation_of(c->format->streams[c->stream]);
-    return RESULT_OK;
-}
-
-/* The next packet of the video; RESULT_EMPTY at the end of the file. */
-static enum result packet_next(struct container *c, struct error_text *error)
-{
-    for (;;) {
-        av_packet_unref(c->packet);
-        int code = av_read_frame(c->format, c->packet);
-        if (code == AVERROR_EOF)
-            return RESULT_EMPTY;
-        if (code < 0)
-            return broken(code, error);
-        if (c->packet->stream_index == c->stream)
-            return RESULT_OK;
-    }
+    *c = (struct container){.orientation = 1};
+    enum result result = av_file_open(&c->file, &lists, source->bytes, source->byte_count, error);
+    if (result == RESULT_OK)
+        c->orientation = orientation_of(c->file.format->streams[c->file.stream]);
+    return result;
 }
 
 static enum result count_frames(struct container *c, struct video_header *header,
@@ -186,10 +73,10 @@ static enum result count_frames(struct container *c, struct video_header *header
 {
     enum result result = RESULT_OK;
     while (header->frames <= LIMIT_VIDEO_SOURCE_FRAMES) {
-        result = packet_next(c, error);
+        result = av_file_next(&c->file, error);
         if (result != RESULT_OK)
             break;
-        header->frames += !(c->packet->flags & AV_PKT_FLAG_DISCARD);
+        header->frames += !(c->file.packet->flags & AV_PKT_FLAG_DISCARD);
     }
     return result == RESULT_EMPTY ? RESULT_OK : result;
 }
@@ -202,7 +89,7 @@ enum result video_container_probe(const struct image_source *source, struct vide
     if (result == RESULT_OK)
         result = count_frames(&c, header, error);
     if (result == RESULT_OK) {
-        const AVStream *stream = c.format->streams[c.stream];
+        const AVStream *stream = c.file.format->streams[c.file.stream];
         const AVCodecParameters *codec = stream->codecpar;
         bool turned = c.orientation > 4;
         double rate = av_q2d(stream->avg_frame_rate.num > 0 && stream->avg_frame_rate.den > 0
@@ -224,23 +111,6 @@ enum result video_container_probe(const struct image_source *source, struct vide
 
 /* --- frames ----------------------------------------------------------------------------------- */
 
-static enum result decoder_open(struct container *c, struct error_text *error)
-{
-    const AVCodecParameters *parameters = c->format->streams[c->stream]->codecpar;
-    const AVCodec *decoder = avcodec_find_decoder(parameters->codec_id);
-    if (!decoder || av_match_list(decoder->name, CODECS, ',') <= 0)
-        return error_set(error, RESULT_UNSUPPORTED, "a video of the codec %s is not supported",
-                         avcodec_get_name(parameters->codec_id));
-    c->codec = avcodec_alloc_context3(decoder);
-    int code = c->codec ? avcodec_parameters_to_context(c->codec, parameters) : AVERROR(ENOMEM);
-    if (code >= 0) {
-        c->codec->thread_count = 1;
-        c->codec->max_pixels = LIMIT_VIDEO_FRAME_PIXELS;
-        code = avcodec_open2(c->codec, decoder, NULL);
-    }
-    return code < 0 ? broken(code, error) : RESULT_OK;
-}
-
 /* The number of libswscale's matrix. */
 static int matrix_of(const AVFrame *frame)
 {
@@ -254,11 +124,11 @@ static int matrix_of(const AVFrame *frame)
     }
 }
 
-/* The frame in c->frame as upright RGB. */
+/* The frame in c->file.frame as upright RGB. */
 static enum result convert(struct container *c, const struct video_header *header,
                            struct image_pixels *pixels, struct error_text *error)
 {
-    const AVFrame *frame = c->frame;
+    const AVFrame *frame = c->file.frame;
     bool turned = c->orientation > 4;
     uint32_t width = turned ? header->height : header->width;
     uint32_t height = turned ? header->width : header->height;
@@ -291,11 +161,11 @@ static enum result frames_take(struct container *c, const struct video_header *h
 {
     enum result result = RESULT_OK;
     while (result == RESULT_OK && !video_taker_is_done(taker)) {
-        int code = avcodec_receive_frame(c->codec, c->frame);
+        int code = avcodec_receive_frame(c->file.codec, c->file.frame);
         if (code == AVERROR(EAGAIN) || code == AVERROR_EOF)
             return RESULT_EMPTY;
         if (code < 0)
-            return broken(code, error);
+            return av_file_broken(&c->file, code, error);
         if (video_taker_wants(taker, *index)) {
             struct image_pixels pixels = {0};
             result = convert(c, header, &pixels, error);
@@ -313,15 +183,15 @@ static enum result run_open(struct container *c, const struct video_header *head
 {
     uint32_t index = 0;
     bool ended = false;
-    enum result result = decoder_open(c, error);
+    enum result result = av_file_open_decoder(&c->file, error);
     while (result == RESULT_OK && !ended && !video_taker_is_done(taker)) {
-        result = packet_next(c, error);
+        result = av_file_next(&c->file, error);
         ended = result == RESULT_EMPTY;
         if (result != RESULT_OK && !ended)
             return result;
-        int code = avcodec_send_packet(c->codec, ended ? NULL : c->packet);
+        int code = avcodec_send_packet(c->file.codec, ended ? NULL : c->file.packet);
         if (code < 0 && code != AVERROR_EOF)
-            return broken(code, error);
+            return av_file_broken(&c->file, code, error);
         result = frames_take(c, header, taker, &index, error);
         if (result == RESULT_EMPTY)
             result = RESULT_OK;

@@ -81,6 +81,14 @@ static void videos_have_time_for_what_they_decode(void **state)
     assert_int_equal(media_budget_video_cpu_us(1000, &header, &order), factor * expected);
 }
 
+/* Its length is not known before: the longest of audio_decoder.h takes 2.4 s as stereo. */
+static void audio_has_time_for_the_longest(void **state)
+{
+    (void)state;
+    int64_t factor = media_budget_cpu_us(0, NULL) / 500000;
+    assert_int_equal(media_budget_audio_cpu_us(1000), factor * (500000 + 20000000 + 20));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -90,6 +98,7 @@ int main(void)
         cmocka_unit_test(the_slowest_valid_images_fit_twice),
         cmocka_unit_test(the_largest_image_has_a_bound),
         cmocka_unit_test(videos_have_time_for_what_they_decode),
+        cmocka_unit_test(audio_has_time_for_the_longest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -162,6 +162,69 @@ static void reserved_bytes_are_zero(void **state)
     refuse(&reply, MEDIA_PROBE, "R3");
 }
 
+static struct media_reply audio_reply(void)
+{
+    return (struct media_reply){.id = ID, .result = RESULT_OK, .kind = AUDIO_OGG, .samples = 16000};
+}
+
+static void headers_of_audio_are_checked(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t offset;
+        uint32_t value;
+    } rows[] = {
+        {offsetof(struct media_reply, kind), AUDIO_KINDS},
+        {offsetof(struct media_reply, samples), 0},
+        {offsetof(struct media_reply, samples), LIMIT_AUDIO_SAMPLES + 1},
+        {offsetof(struct media_reply, width), 1},
+        {offsetof(struct media_reply, scans), 1},
+        {offsetof(struct media_reply, frames), 1},
+    };
+    struct media_reply reply = audio_reply();
+    accept(&reply, MEDIA_AUDIO_PROBE);
+    const struct audio_header header = media_reply_audio(&reply, 24000);
+    assert_true(header.kind == AUDIO_OGG && header.samples == 16000 && header.rate == 24000);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        reply = audio_reply();
+        memcpy((char *)&reply + rows[i].offset, &rows[i].value, sizeof rows[i].value);
+        refuse(&reply, MEDIA_AUDIO_PROBE, "R4");
+    }
+    reply = audio_reply();
+    refuse(&reply, MEDIA_AUDIO_DECODE, "R4");
+    refuse(&reply, MEDIA_VIDEO_PROBE, "R4");
+    struct media_reply image = header_reply();
+    image.samples = 1;
+    refuse(&image, MEDIA_PROBE, "R4");
+}
+
+static void requests_of_audio_are_checked(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t action, rate, samples;
+        enum result result;
+    } rows[] = {
+        {MEDIA_AUDIO_PROBE, 16000, 0, RESULT_OK},
+        {MEDIA_AUDIO_DECODE, 16000, LIMIT_AUDIO_SAMPLES, RESULT_OK},
+        {MEDIA_AUDIO_PROBE, 16000, 1, RESULT_CORRUPT},
+        {MEDIA_AUDIO_PROBE, 0, 0, RESULT_CORRUPT},
+        {MEDIA_AUDIO_PROBE, LIMIT_AUDIO_RATE_MOST + 1, 0, RESULT_CORRUPT},
+        {MEDIA_AUDIO_DECODE, 16000, 0, RESULT_CORRUPT},
+        {MEDIA_AUDIO_DECODE, 16000, LIMIT_AUDIO_SAMPLES + 1, RESULT_CORRUPT},
+        {MEDIA_PROBE, 16000, 0, RESULT_CORRUPT},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct error_text error;
+        const struct media_request request = {.id = 1,
+                                              .action = rows[i].action,
+                                              .byte_count = 100,
+                                              .rate = rows[i].rate,
+                                              .samples = rows[i].samples};
+        assert_int_equal(media_request_check(&request, sizeof request, &error), rows[i].result);
+    }
+}
+
 static void a_greeting_is_no_answer(void **state)
 {
     (void)state;
@@ -284,6 +347,8 @@ int main(void)
         cmocka_unit_test(a_header_comes_only_with_a_probe),
         cmocka_unit_test(texts_must_be_bounded_and_printable),
         cmocka_unit_test(reserved_bytes_are_zero),
+        cmocka_unit_test(headers_of_audio_are_checked),
+        cmocka_unit_test(requests_of_audio_are_checked),
         cmocka_unit_test(a_greeting_is_no_answer),
         cmocka_unit_test(requests_of_no_frontend_are_refused),
         cmocka_unit_test(videos_have_headers_of_their_own),
