@@ -71,7 +71,9 @@ struct image_processor {
     uint32_t merge;      /* patches of a placeholder each way: merged (qwen), pooled (gemma4) */
     uint32_t min_pixels; /* qwen: of the resized image */
     uint32_t max_pixels; /* qwen */
-    bool lifts;          /* qwen: a side below a square is scaled up first, as in paddleocr_vl */
+    bool
+        framed; /* qwen: a placeholder after each line and two around the image, as in hunyuan_vl */
+    bool lifts; /* qwen: a side below a square is scaled up first, as in paddleocr_vl */
     uint32_t frames; /* qwen: that the two bounds count for an image; glm4v: 2, and a side below a
                            * square is scaled up first */
     uint32_t min_tokens; /* apart: placeholders of the whole image */

@@ -128,6 +128,14 @@ static void open_paddleocr(struct mmproj_settings *s, struct image_processor *p)
     set_token(p->tokens.marker, "<|IMAGE_PLACEHOLDER|>");
 }
 
+static void open_hunyuan(struct mmproj_settings *s, struct image_processor *p)
+{
+    open_qwen(s, 512 * 512, 2048 * 2048, p);
+    p->framed = true;
+    set_token(p->tokens.soft, "<｜hy_place▁holder▁no▁102｜>");
+    set_token(p->tokens.marker, "<｜hy_place▁holder▁no▁102｜>");
+}
+
 static void open_qwen3(struct mmproj_settings *s, struct image_processor *p)
 {
     open_qwen(s, 256 * 256, 4096 * 4096, p);
@@ -344,6 +352,8 @@ static const struct {
     {"gemma4v", {"gemma4"}, false, open_gemma4},
     {"glm4v", {"glm4", "glm4moe"}, false, open_glm4v},
     {"paddleocr", {"paddleocr"}, false, open_paddleocr},
+    {"hunyuanvl", {"hunyuan_vl"}, false, open_hunyuan},
+    {"hunyuanocr", {"hunyuan_vl"}, false, open_hunyuan},
     {"idefics3", {"llama"}, false, open_idefics3},
     {"internvl", {"qwen2", "qwen3", "qwen3moe", "llama"}, false, open_internvl},
     {"kimivl", {"deepseek2"}, false, open_kimi_vl},

@@ -103,6 +103,29 @@ static void open_paddleocr(struct image_settings *s, struct image_processor *p)
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
 
+/* The filter is bicubic whatever the file says, as in the class. */
+static void open_hunyuan(struct image_settings *s, struct image_processor *p)
+{
+    bool framed = true;
+    p->arithmetic = IMAGE_ARITHMETIC_TORCH;
+    p->filter = IMAGE_FILTER_BICUBIC;
+    image_settings_normalization(s, true, clip_mean, clip_std, p);
+    p->patch = image_settings_agreed(s, "patch_size", "patch_size", LIMIT_PATCH_SIDE, 16);
+    p->merge = image_settings_agreed(s, "merge_size", "spatial_merge_size", LIMIT_MERGE_SIDE, 2);
+    if (image_settings_u32(s, s->image, "temporal_patch_size", LIMIT_PATCH_FRAMES, 1) != 1)
+        image_settings_fail(s, RESULT_UNSUPPORTED, "temporal_patch_size", "only 1 is done");
+    if (json_value_bool(json_value_member(s->files->processor, "cat_extra_token"), &framed) ==
+            RESULT_INVALID ||
+        !framed)
+        image_settings_fail(s, RESULT_UNSUPPORTED, "cat_extra_token", "only true is done");
+    p->framed = true;
+    p->min_pixels = 512 * 512;
+    p->max_pixels = 2048 * 2048;
+    settings_bounds(s, p);
+    image_settings_token(s, "image_token", "<｜hy_place▁holder▁no▁102｜>", p->tokens.soft);
+    memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
+}
+
 static void open_gemma3(struct image_settings *s, struct image_processor *p)
 {
     struct json_value size = json_value_member(s->image, "size");
@@ -625,6 +648,7 @@ static const struct {
     {"glm4v_moe", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_NONE, open_glm4v},
     {"glm_ocr", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_NONE, open_glm4v},
     {"paddleocr_vl", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_NONE, open_paddleocr},
+    {"hunyuan_vl", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_NONE, open_hunyuan},
     {"gemma3", NULL, IMAGE_FAMILY_GEMMA3, VIDEO_RULE_NONE, open_gemma3},
     {"gemma4", NULL, IMAGE_FAMILY_GEMMA4, VIDEO_RULE_NONE, open_gemma4},
     {"idefics3", NULL, IMAGE_FAMILY_IDEFICS3, VIDEO_RULE_NONE, open_idefics3},

@@ -69,8 +69,9 @@ static enum result plan_qwen(const struct image_processor *p, bool low, struct i
         w = ceil(width * beta / factor) * factor;
     }
     set_resized(plan, w, h);
-    plan->tile_tokens = plan->resized_width / (p->patch * p->merge) *
-                        (plan->resized_height / (p->patch * p->merge));
+    uint32_t columns = plan->resized_width / (p->patch * p->merge);
+    uint32_t lines = plan->resized_height / (p->patch * p->merge);
+    plan->tile_tokens = p->framed ? lines * (columns + 1) + 2 : lines * columns;
     return RESULT_OK;
 }
 

@@ -34,6 +34,7 @@ from transformers.models.lfm2_vl import image_processing_lfm2_vl as lfm2_vl, pro
 from transformers.models.llava import image_processing_llava as llava, processing_llava
 from transformers.models.llava_next import image_processing_llava_next as llava_next, processing_llava_next
 from transformers.models.llava_onevision import image_processing_llava_onevision as llava_onevision, processing_llava_onevision
+from transformers.models.hunyuan_vl import image_processing_hunyuan_vl as hunyuan_vl, processing_hunyuan_vl
 from transformers.models.paddleocr_vl import image_processing_paddleocr_vl as paddleocr_vl, processing_paddleocr_vl
 from transformers.models.pixtral import image_processing_pixtral as pixtral, processing_pixtral
 from transformers.models.qwen2_vl import image_processing_qwen2_vl as qwen, processing_qwen2_vl
@@ -272,6 +273,12 @@ def kimi_settings(patch, merge, patches, side, **more):
                              **more}}
 
 
+def hunyuan_settings(patch, merge, least, most, **more):
+    return {"config": {"model_type": "hunyuan_vl", "vision_config": {"patch_size": patch, "spatial_merge_size": merge}},
+            "preprocessor": {"patch_size": patch, "merge_size": merge, "temporal_patch_size": 1, "resample": 1, "min_pixels": least, "max_pixels": most,
+                             **more}}
+
+
 NEXT_GRIDS = [(1, 2), (2, 1), (2, 2), (3, 1), (1, 3)]
 SQUARES = [(rows, columns) for rows in range(1, 7) for columns in range(1, 7)]
 # name: settings, and whether pixels of every image are recorded, or only of some.
@@ -311,6 +318,8 @@ SETTINGS = {
     "kimi-tiny": (kimi_settings(6, 2, 200, 40), True),
     "kimi-tiny-wide": (kimi_settings(5, 3, 90, 24, **CLIP), True),
     "kimi-k2.5": (kimi_settings(14, 2, 16384, 512, **HALF), False),
+    "hunyuan-tiny": (hunyuan_settings(6, 3, 40 * 40, 130 * 130, **HALF), True),
+    "hunyuan-ocr": (hunyuan_settings(16, 2, 512 * 512, 2048 * 2048, **CLIP), False),
     "smolvlm2": (idefics3_settings("smolvlm", 512, 16, 4, 2048), False),
 }
 # Drawn images; sizes and tokens are recorded for all settings.
@@ -334,7 +343,7 @@ def make_processor(settings):
     model = settings["config"]["model_type"]
     if settings["config"]["vision_config"].get("model_type") == "pixtral":
         return pixtral.PixtralImageProcessor(**chosen(settings))
-    classes = {"kimi_k25": kimi_k25.Kimi_K25ImageProcessor, "paddleocr_vl": paddleocr_vl.PaddleOCRVLImageProcessor, "lfm2_vl": lfm2_vl.Lfm2VlImageProcessor, "glm4v": glm4v.Glm4vImageProcessor, "aya_vision": got_ocr2.GotOcr2ImageProcessor, "cohere2_vision": cohere2_vision.Cohere2VisionImageProcessor, "llava": llava.LlavaImageProcessor, "llava_next": llava_next.LlavaNextImageProcessor,
+    classes = {"hunyuan_vl": hunyuan_vl.HunYuanVLImageProcessor, "kimi_k25": kimi_k25.Kimi_K25ImageProcessor, "paddleocr_vl": paddleocr_vl.PaddleOCRVLImageProcessor, "lfm2_vl": lfm2_vl.Lfm2VlImageProcessor, "glm4v": glm4v.Glm4vImageProcessor, "aya_vision": got_ocr2.GotOcr2ImageProcessor, "cohere2_vision": cohere2_vision.Cohere2VisionImageProcessor, "llava": llava.LlavaImageProcessor, "llava_next": llava_next.LlavaNextImageProcessor,
                "llava_onevision": llava_onevision.LlavaOnevisionImageProcessor,
                "internvl": got_ocr2.GotOcr2ImageProcessor,
                "gemma3": gemma3.Gemma3ImageProcessor, "gemma4": gemma4.Gemma4ImageProcessor,
@@ -351,6 +360,10 @@ def low_options(settings):
     if model == "glm4v":
         size = settings["preprocessor"]["size"]
         return {"size": {"shortest_edge": size["shortest_edge"], "longest_edge": min(size["longest_edge"], 2 * 512 * 512)}}
+    if model == "hunyuan_vl":
+        kept = settings["preprocessor"]
+        most = min(kept["max_pixels"], 512 * 512)
+        return {"min_pixels": min(kept["min_pixels"], most), "max_pixels": most}
     if model.startswith("qwen") or model == "paddleocr_vl":
         size = settings["preprocessor"]["size"]
         most = min(size["longest_edge"], 512 * 512)
@@ -382,6 +395,16 @@ def paddle_frames(processor, image, options):
     frame = out["pixel_values"].reshape(lines, columns, 3, p, p).permute(0, 3, 1, 4, 2).reshape(lines * p, columns * p, 3)
     who = SimpleNamespace(image_token="<|IMAGE_PLACEHOLDER|>", image_processor=processor)
     text = processing_paddleocr_vl.PaddleOCRVLProcessor.replace_image_token(who, out, 0)
+    return [frame], (0, 0), text, text.count(who.image_token)
+
+
+def hunyuan_frames(processor, image, options):
+    out = processor(images=[image], do_rescale=False, do_normalize=False, return_tensors="pt", **options)
+    _, lines, columns = (int(n) for n in out["image_grid_thw"][0])
+    p = processor.patch_size
+    frame = out["pixel_values"].reshape(lines, columns, 3, p, p).permute(0, 3, 1, 4, 2).reshape(lines * p, columns * p, 3)
+    who = SimpleNamespace(image_token="<｜hy_place▁holder▁no▁102｜>", image_processor=processor, cat_extra_token=True)
+    text = processing_hunyuan_vl.HunYuanVLProcessor.replace_image_token(who, out, 0)
     return [frame], (0, 0), text, text.count(who.image_token)
 
 
@@ -527,6 +550,8 @@ def run(settings, processor, image, options):
         return mosaic_frames(processor, image, options, settings)
     if model == "paddleocr_vl":
         return paddle_frames(processor, image, options)
+    if model == "hunyuan_vl":
+        return hunyuan_frames(processor, image, options)
     if model == "kimi_k25":
         return kimi_frames(processor, image, options)
     if model == "lfm2_vl":

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 from PIL import Image
 from transformers.models.glm4v import processing_glm4v
+from transformers.models.hunyuan_vl import processing_hunyuan_vl
 from transformers.models.lfm2_vl import processing_lfm2_vl
 from transformers.models.paddleocr_vl import processing_paddleocr_vl
 from transformers.models.pixtral import processing_pixtral
@@ -28,13 +29,24 @@ def paddle(processor, images, settings):
     out = processor(images=images, **RAW)
     who = SimpleNamespace(image_token="<|IMAGE_PLACEHOLDER|>", image_processor=processor)
     texts = [processing_paddleocr_vl.PaddleOCRVLProcessor.replace_image_token(who, out, i) for i in range(len(images))]
+    return lines_of_patches(processor, out), texts, "<|IMAGE_PLACEHOLDER|>"
+
+
+def hunyuan(processor, images, settings):
+    out = processor(images=images, **RAW)
+    who = SimpleNamespace(image_token="<｜hy_place▁holder▁no▁102｜>", image_processor=processor, cat_extra_token=True)
+    texts = [processing_hunyuan_vl.HunYuanVLProcessor.replace_image_token(who, out, i) for i in range(len(images))]
+    return lines_of_patches(processor, out), texts, who.image_token
+
+
+def lines_of_patches(processor, out):
     p, frames, at = processor.patch_size, [], 0
     for _, lines, columns in out["image_grid_thw"].tolist():
         rows = out["pixel_values"][at:at + lines * columns].reshape(lines, columns, 3, p, p)
         frames.append(rows.permute(0, 3, 1, 4, 2).reshape(lines * p, columns * p, 3))
         at += lines * columns
     assert at == len(out["pixel_values"])
-    return frames, texts, "<|IMAGE_PLACEHOLDER|>"
+    return frames
 
 
 def glm4v(processor, images, settings):
@@ -75,7 +87,7 @@ def pixtral(processor, images, settings):
 
 
 FAMILIES = {"paddleocr-tiny": paddle, "lfm2-tiny": lfm2, "lfm2-tiny-grid": lfm2, "mistral3-tiny": pixtral, "pixtral-tiny": pixtral,
-            "glm4v-tiny": glm4v}
+            "glm4v-tiny": glm4v, "hunyuan-tiny": hunyuan}
 
 
 def main():

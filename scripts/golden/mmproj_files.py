@@ -20,10 +20,10 @@ import gguf
 import numpy as np
 
 from checkpoint_variants import add_settings, read_safetensors, stored
-from families import deepseek_v3, ernie4_5, gemma3, gemma4, gemma4_moe, glm4, glm4_moe, lfm2, llama, ministral3, mistral, qwen2, qwen3, qwen3_5, qwen3_5_moe, shared
+from families import deepseek_v3, ernie4_5, gemma3, gemma4, gemma4_moe, glm4, glm4_moe, hunyuan_v1_dense, lfm2, llama, ministral3, mistral, qwen2, qwen3, qwen3_5, qwen3_5_moe, shared
 
 TEXT_PREFIXES = ("model.language_model.", "language_model.model.", "model.text_model.")
-TOWER_PREFIXES = ("model.visual.", "visual.", "model.vision_tower.", "vision_tower.", "model.vision_model.")
+TOWER_PREFIXES = ("model.visual.", "visual.", "vit.", "model.vision_tower.", "vision_tower.", "model.vision_model.")
 SIGLIP_LAYER = {
     "layer_norm1": "ln1", "layer_norm2": "ln2", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
     "self_attn.v_proj": "attn_v", "self_attn.out_proj": "attn_out", "mlp.fc1": "ffn_up", "mlp.fc2": "ffn_down",
@@ -69,6 +69,9 @@ def text_metadata(kind, config, writer):
     if kind == "lfm2_vl":
         lfm2.gguf_metadata(config | {"block_ffn_dim_multiplier": 1.5, "block_multiple_of": 1}, writer)
         return
+    if kind.startswith("hunyuan"):
+        hunyuan_metadata(config, writer)
+        return
     ahead = int(kind == "glm_ocr")  # a layer that predicts several tokens is counted too
     add_settings(writer, config | {"num_hidden_layers": config["num_hidden_layers"] + ahead})
     if kind in ("mistral3_wide", "llava_siglip", "llava_next_wide"):
@@ -89,6 +92,18 @@ def text_metadata(kind, config, writer):
         writer.add_rope_dimension_sections(rope["mrope_section"] + [0])
     if kind == "qwen3_vl":
         writer.add_uint32("qwen3vl.n_deepstack_layers", len(config["deepstack"]))
+
+
+def hunyuan_metadata(config, writer):
+    """Alpha is a key of its own here."""
+    rope = config.get("rope_scaling") or config["rope_parameters"]
+    base = config.get("rope_theta") or rope["rope_theta"]
+    add_settings(writer, config | {"rope_theta": base})
+    if "alpha" in rope:
+        writer.add_rope_scaling_alpha(rope["alpha"])
+        writer.add_string("hunyuan_vl.rope.scaling.type", "none")
+        writer.add_rope_scaling_factor(rope["factor"])
+    writer.add_rope_dimension_sections(rope.get("xdrope_section") or rope["mrope_section"])
 
 
 def with_stacks(tensors):
@@ -149,6 +164,7 @@ TEXTS = {
     "pixtral_wide": ("llama", llama), "llava": ("llama", llama), "llava_siglip": ("llama", mistral),
     "glm4v": ("glm4", glm4), "glm4v_wide": ("glm4", glm4), "glm_ocr": ("glm4", glm4), "glm_ocr_wide": ("glm4", glm4),
     "glm4v_moe": ("glm4moe", glm4_moe), "glm4v_moe_wide": ("glm4moe", glm4_moe),
+    "hunyuan_vl": ("hunyuan_vl", hunyuan_v1_dense), "hunyuan_vl_wide": ("hunyuan_vl", hunyuan_v1_dense),
     "paddleocr_vl": ("paddleocr", ernie4_5), "paddleocr_vl_wide": ("paddleocr", ernie4_5),
     "llava_next": ("llama", llama), "llava_next_wide": ("llama", mistral),
     "kimi_vl": ("deepseek2", deepseek_v3), "kimi_k25": ("deepseek2", deepseek_v3),
@@ -314,6 +330,32 @@ def paddle_tensors(config, tower, rest):
     return found
 
 
+def hunyuan_tensors(config, tower, rest):
+    """hunyuanvl: without the row before the table of positions."""
+    rename = {"embeddings.patch_embedding": "v.patch_embd", "perceive.before_rms": "mm.pre_norm", "perceive.proj.0": "mm.0", "perceive.proj.2": "mm.2",
+              "perceive.mlp": "mm.model.fc", "perceive.after_rms": "mm.post_norm"}
+    single = {"perceive.image_newline": "v.image_newline", "perceive.image_begin": "mm.image_begin", "perceive.image_end": "mm.image_end",
+              "perceive.image_sep": "v.view_seperator"}
+    layer = {"input_layernorm": "ln1", "post_attention_layernorm": "ln2", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
+             "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_out", "mlp.dense_h_to_4h": "ffn_up", "mlp.dense_4h_to_h": "ffn_down"}
+    modules = {"patch_merger.proj_conv": "perceive.proj.0", "patch_merger.proj_out": "perceive.proj.2", "patch_merger": "perceive", "mlp.fc1": "mlp.dense_h_to_4h",
+               "mlp.fc2": "mlp.dense_4h_to_h", "layer_norm1": "input_layernorm", "layer_norm2": "post_attention_layernorm"}
+    found = {}
+    for name, array in tower.items():
+        for old, new in modules.items():
+            name = name.replace(old, new)
+        stem, ending = name.rsplit(".", 1)
+        if name in single:
+            found[single[name]] = array
+        elif name == "embeddings.position_embedding.weight":
+            found["v.position_embd.weight"] = array[1:]
+        elif name.startswith("layers."):
+            found[layer_name(name, "layers.", layer)] = array
+        else:
+            found[f"{rename[stem]}.{ending}"] = array
+    return found
+
+
 def columns_first(array, heads):
     """In each head, whose adjacent pairs are of columns and lines in turn, those of columns before those of lines."""
     rows = array.reshape(heads, -1, 2, 2, *array.shape[1:])
@@ -390,6 +432,7 @@ def pixtral_tensors(config, tower, rest):
 PROJECTORS = {
     "glm4v": ("glm4v", glm_tower_tensors), "glm4v_wide": ("glm4v", glm_tower_tensors), "glm_ocr": ("glm4v", glm_tower_tensors),
     "glm_ocr_wide": ("glm4v", glm_tower_tensors), "glm4v_moe": ("glm4v", glm_tower_tensors), "glm4v_moe_wide": ("glm4v", glm_tower_tensors),
+    "hunyuan_vl": ("hunyuanvl", hunyuan_tensors), "hunyuan_vl_wide": ("hunyuanvl", hunyuan_tensors),
     "paddleocr_vl": ("paddleocr", paddle_tensors),
     "paddleocr_vl_wide": ("paddleocr", paddle_tensors),
     "llava": ("mlp", mlp_tensors), "llava_siglip": ("mlp", mlp_tensors), "llava_next": ("mlp", mlp_tensors),
@@ -472,17 +515,28 @@ def kimi_metadata(kind, config, writer):
         writer.add_vision_max_pixels(64 * vision["patch_size"] ** 2)
 
 
+def hunyuan_tower_metadata(config, writer):
+    vision = config["vision_config"]
+    writer.add_vision_use_gelu(True)
+    writer.add_vision_attention_layernorm_eps(vision["rms_norm_eps"])
+    writer.add_vision_spatial_merge_size(vision["spatial_merge_size"])
+    writer.add_vision_min_pixels(64)
+    writer.add_vision_max_pixels(4096)
+
+
 def tower_metadata(kind, config, text, writer):
     vision, projector = dict(config["vision_config"]), PROJECTORS[kind][0]
     if kind.startswith("kimi"):
         vision = {name.removeprefix("vt_"): value for name, value in vision.items()}
         vision["image_size"] = vision["init_pos_emb_height"] * vision["patch_size"]
-    clip = kind.startswith("qwen2") or projector in ("pixtral", "mlp", "glm4v", "paddleocr")
+    clip = kind.startswith("qwen2") or projector in ("pixtral", "mlp", "glm4v", "paddleocr", "hunyuanvl")
     mean, std = ([0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]) if clip else ([0.5] * 3, [0.5] * 3)
     if kind.startswith("internvl"):
         mean, std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
     if kind == "lfm2_vl":
         vision["image_size"] = 256
+    if projector == "hunyuanvl":
+        vision["image_size"] = vision["max_image_size"]
     if kind.startswith("gemma4"):
         mean, std = [0.0] * 3, [1.0] * 3
         vision["image_size"] = 224
@@ -506,6 +560,9 @@ def tower_metadata(kind, config, text, writer):
         return
     if kind.startswith("kimi"):
         kimi_metadata(kind, config, writer)
+        return
+    if projector == "hunyuanvl":
+        hunyuan_tower_metadata(config, writer)
         return
     if projector in ("glm4v", "paddleocr"):
         (glm_metadata if projector == "glm4v" else paddle_metadata)(config, writer)

@@ -84,7 +84,8 @@ static void check_config(const struct model_config *c)
         must(isfinite(c->ropes[r].magnitude) && c->ropes[r].magnitude > 0);
     for (uint32_t r = 0; r < c->rope_count; r++)
         for (uint32_t i = 0; i < c->ropes[r].dims / 2; i++)
-            must(isfinite(c->ropes[r].inverse_frequency[i]) && c->ropes[r].axis[i] <= ROPE_WIDTH);
+            must(isfinite(c->ropes[r].inverse_frequency[i]) && c->ropes[r].axis[i] <= ROPE_ROW &&
+                 c->ropes[r].second_axis[i] <= ROPE_ROW);
     must(c->deepstack_layers == 0 || c->deepstack_layers < c->layers);
     for (uint32_t layer = 0; layer < c->layers; layer++)
         must(c->layer[layer].rope < c->rope_count || c->layer[layer].rope == ROPE_NONE);

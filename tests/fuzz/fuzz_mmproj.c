@@ -41,6 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         {.architecture = "paddleocr", .hidden = 32},
         {.architecture = "deepseek2", .hidden = 32},
         {.architecture = "glm4moe", .hidden = 32},
+        {.architecture = "hunyuan_vl", .hidden = 32},
     };
     static struct mmproj_tower tower;
     struct error_text error = {""};

@@ -604,14 +604,62 @@ static void test_feature_place(void **state)
     free(bytes);
 }
 
+/* Frames of two images: each op places the rows of its kind and leaves the others. */
+static void test_framed_features(void **state)
+{
+    (void)state;
+    const uint32_t wide = 3, high = 2, rows = 2 + high * (wide + 1);
+    uint8_t *bytes = must_alloc(12 * 8 * 3, 1);
+    for (uint32_t kind = 0; kind < FEATURE_KINDS; kind++) {
+        struct trial t;
+        begin_trial(&t);
+        struct plan *plan = plan_sketch_plan(t.sketch);
+        plan->vision.window_side = 0;
+        plan->vision.framed = true;
+        t.x = plan_sketch_tensor(t.sketch, PLAN_ROWS_FEATURES, COLUMNS);
+        struct plan_op op = op_of(OP_feature_place, t.x, PLAN_NONE);
+        op.params.feature_place.kind = kind;
+        for (uint32_t p = 0; p < 2; p++)
+            t.images[p] = (struct encode_image){.shape = {1, 12, 8, 1},
+                                                .pixels = bytes,
+                                                .scale = {1, 1, 1},
+                                                .first_feature = p == 0 ? 20 : 3};
+        open_trial(&t, op, CPU_TIER_BEST);
+        fill(&t, t.x, t.vision.patches.features);
+        for (uint32_t p = 0; p < 2; p++)
+            for (uint32_t row = 0; row < rows; row++)
+                cpu_feature_pool_row(&t.vision.features, t.images[p].first_feature + row)[0] = -7;
+        run(&t);
+        for (uint32_t p = 0; p < 2; p++)
+            for (uint32_t row = 0; row < rows; row++) {
+                const float *found =
+                    cpu_feature_pool_row(&t.vision.features, t.images[p].first_feature + row);
+                uint32_t line = (row - 1) / (wide + 1), column = (row - 1) % (wide + 1);
+                enum feature_kind is = row == 0          ? FEATURE_BEFORE_IMAGE
+                                       : row + 1 == rows ? FEATURE_AFTER_IMAGE
+                                       : column == wide  ? FEATURE_AFTER_LINE
+                                                         : FEATURE_OF_SQUARE;
+                uint32_t feature = p * wide * high;
+                if (is == FEATURE_OF_SQUARE)
+                    feature += line * wide + column;
+                if (is == kind)
+                    assert_memory_equal(found, row_of(&t, t.x, feature), COLUMNS * sizeof(float));
+                else
+                    assert_true(found[0] == -7);
+            }
+        end_trial(&t);
+    }
+    free(bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_patch_rows),      cmocka_unit_test(test_patch_positions),
         cmocka_unit_test(test_patch_attention), cmocka_unit_test(test_activate),
         cmocka_unit_test(test_join_and_pool),   cmocka_unit_test(test_feature_write),
-        cmocka_unit_test(test_feature_place),   cmocka_unit_test(test_clip_columns),
-        cmocka_unit_test(test_lead_row),
+        cmocka_unit_test(test_feature_place),   cmocka_unit_test(test_framed_features),
+        cmocka_unit_test(test_clip_columns),    cmocka_unit_test(test_lead_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

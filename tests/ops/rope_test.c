@@ -19,11 +19,13 @@ void rope_cases(const struct op_case_visitor *visitor)
         struct column_slice slice;
         uint32_t dims;
         uint32_t first_position;
+        bool divided;
     } ropes[] = {
-        {ROPE_PAIRS_ADJACENT, {0, 4, 64}, 64, 0},
-        {ROPE_PAIRS_ADJACENT, {7, 3, 20}, 14, 1000},
-        {ROPE_PAIRS_HALVES, {0, 1, 256}, 256, 130000},
-        {ROPE_PAIRS_HALVES, {3, 5, 18}, 6, 77},
+        {ROPE_PAIRS_ADJACENT, {0, 4, 64}, 64, 0, false},
+        {ROPE_PAIRS_ADJACENT, {7, 3, 20}, 14, 1000, false},
+        {ROPE_PAIRS_HALVES, {0, 1, 256}, 256, 130000, false},
+        {ROPE_PAIRS_HALVES, {3, 5, 18}, 6, 77, false},
+        {ROPE_PAIRS_HALVES, {2, 4, 64}, 64, 500, true},
     };
     for (uint32_t i = 0; i < ARRAY_COUNT(ropes); i++) {
         struct op_case c = op_case_begin(OP_rope, 300, 300);
@@ -31,6 +33,11 @@ void rope_cases(const struct op_case_visitor *visitor)
         c.in_place = true;
         c.rope = (struct rope_config){
             .pairing = ropes[i].pairing, .dims = ropes[i].dims, .magnitude = 1.25f};
+        c.rope.divided = ropes[i].divided; /* all positions of a row of text are equal */
+        for (uint32_t d = 0; d < ropes[i].dims / 2 && ropes[i].divided; d++) {
+            c.rope.axis[d] = d % 4;
+            c.rope.second_axis[d] = (d + 1) % 4;
+        }
         for (uint32_t d = 0; d < ropes[i].dims / 2; d++)
             c.rope.inverse_frequency[d] = powf(10000.0f, -2.0f * (float)d / (float)ropes[i].dims);
         c.params.rope = (struct rope_params){ropes[i].slice, 0};

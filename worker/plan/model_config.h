@@ -18,17 +18,21 @@ enum rope_pairing {
     ROPE_PAIRS_HALVES    /* (x[i], x[i + dims/2]): Hugging Face order, GGUF gemma */
 };
 
-/* Which of a row's three positions rotates a pair. They are equal for tokens of text. */
-enum rope_axis { ROPE_TIME, ROPE_HEIGHT, ROPE_WIDTH };
+/* Which of a row's three positions rotates a pair, or the row's own position in its sequence. They are
+ * equal for tokens of text. */
+enum rope_axis { ROPE_TIME, ROPE_HEIGHT, ROPE_WIDTH, ROPE_ROW };
 
 /* One rotary embedding: the angle of pair i at position p is p[axis[i]] * inverse_frequency[i]; cos
- * and sin are scaled by magnitude. */
+ * and sin are scaled by magnitude. If the pairs are divided, x[i] * cos - x[j] * sin of that angle replaces x[i], the
+ * pair's first element, and x[j] * cos + x[i] * sin of p[second_axis[i]] * inverse_frequency[i] the second one. */
 struct rope_config {
     enum rope_pairing pairing;
     uint32_t dims;   /* rotated dimensions of a head, even, <= head_dim and <= ROPE_DIMS_MAX */
     float magnitude; /* 1 except for scaled variants */
     float inverse_frequency[256]; /* [dims / 2] */
     uint8_t axis[256];            /* [dims / 2] of enum rope_axis */
+    bool divided;
+    uint8_t second_axis[256]; /* [dims / 2], if divided */
 };
 #define ROPE_DIMS_MAX   512u
 #define MODEL_ROPES_MAX 2u

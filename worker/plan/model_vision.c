@@ -48,6 +48,9 @@ enum result model_vision_check(const struct model_vision *vision, struct image_s
     if (shape.frames > 1 && shape.frames != vision->frames)
         return error_set(error, RESULT_INVALID, "the model's patches have %u frames, not %u",
                          vision->frames, shape.frames);
+    if (vision->framed && shape.tiles != 1)
+        return error_set(error, RESULT_INVALID, "the model's images have one tile, not %u",
+                         shape.tiles);
     uint64_t columns = shape.width / vision->patch_side;
     uint64_t patches = columns * (shape.height / vision->patch_side) + lead_rows(vision);
     if (shape.tiles == 0 || patches > LIMIT_PATCH_ROWS || shape.tiles > LIMIT_PATCH_ROWS / patches)
@@ -126,8 +129,10 @@ uint32_t model_vision_mosaic_rows(const struct image_mosaic *mosaic)
 uint32_t model_vision_image_rows(const struct model_vision *vision, struct image_shape shape,
                                  const struct image_mosaic *mosaic)
 {
+    struct feature_grid grid = model_vision_grid(vision, shape);
+    if (vision->framed)
+        return grid.height * (grid.width + 1) + 2;
     if (!vision->mosaic)
         return model_vision_feature_rows(vision, shape);
-    struct feature_grid grid = model_vision_grid(vision, shape);
     return grid.height * grid.width + model_vision_mosaic_rows(mosaic);
 }

@@ -51,6 +51,10 @@ struct model_vision {
     /* An image's first tile is the whole image; after its features come those of its mosaic, with a
      * learned row after each line, or without one that row alone. */
     bool mosaic;
+    /* An image has one tile, and more rows than features: one before them, one after each line, one after
+     * them. With grid_positions, those of features and lines have the image's number, line and
+     * column, and all others that of their row. */
+    bool framed;
     uint32_t hidden;      /* columns of the tower's residual */
     uint32_t text_hidden; /* columns of a feature, the text model's hidden size */
     /* After each of the first deepstack_layers layers of the text model a further part of the
@@ -94,7 +98,7 @@ enum result model_vision_check_mosaic(const struct model_vision *vision, struct 
 /* Rows that a mosaic adds to the first tile's. */
 uint32_t model_vision_mosaic_rows(const struct image_mosaic *mosaic);
 /* The number of placeholder tokens in the prompt, and of rows of the feature pool: features of all
- * tiles, or of the first and the mosaic's. */
+ * tiles, or of the first and the mosaic's, or the frame's too. */
 uint32_t model_vision_image_rows(const struct model_vision *vision, struct image_shape shape,
                                  const struct image_mosaic *mosaic);
 

@@ -160,8 +160,8 @@
  * feature_add, of the text's plan: in place (out == x), adds part `part` of its feature to each row
  * of an image; does nothing if the batch has no features.
  *
- * feature_place: x and W [1, text_hidden], for the mosaics of the batch's images (model_vision.h):
- * each of their rows is a sum of up to four rows of x, times weights, or W.
+ * feature_place: x and W [1, text_hidden], for the mosaics and frames of the batch's images (model_vision.h):
+ * each of their rows of the params' kind is a sum of up to four rows of x, times weights, or W. Frames have no W.
  *
  * feature_write: x, [F, text_hidden], is part `part` of the batch's features: 0 replaces a
  * token's embedding, the others are for deepstack.
@@ -248,7 +248,7 @@
     X(join_rows,       1, 0, 0, 0.0,  NONE,    PIECES, WHOLE,     BLOCKS, ALL,    TILE, NONE)  \
     X(pool_rows,       1, 0, 0, 1e-6, NONE,    PIECES, WHOLE,     NONE,   ALL,    TILE, NONE)  \
     X(feature_write,   1, 0, 0, 0.0,  NONE,    ROWS,   NO_TENSOR, NONE,   F32,    TILE, NONE)  \
-    X(feature_place,   1, 1, 1, 1e-6, VECTORS, ROWS,   NO_TENSOR, NONE,   F32,    TILE, NONE)  \
+    X(feature_place,   1, 0, 1, 1e-6, VECTORS, ROWS,   NO_TENSOR, NONE,   F32,    TILE, NONE)  \
     X(feature_add,     1, 0, 0, 1e-6, NONE,    ROWS,   IN_PLACE,  NONE,   F32,    TILE, NONE)
 /* clang-format on */
 
@@ -497,8 +497,16 @@ struct pool_rows_params {
 struct feature_write_params {
     uint32_t part;
 };
+/* Rows of an image's features in the pool. */
+enum feature_kind {
+    FEATURE_OF_SQUARE, /* and every row of a mosaic */
+    FEATURE_AFTER_LINE,
+    FEATURE_BEFORE_IMAGE,
+    FEATURE_AFTER_IMAGE,
+    FEATURE_KINDS
+};
 struct feature_place_params {
-    uint32_t unused; /* no parameters */
+    uint32_t kind; /* enum feature_kind */
 };
 struct feature_add_params {
     uint32_t part;

@@ -106,6 +106,9 @@ static const char *check_rope(const struct op_view *v)
         return "the config has no such rotary embedding";
     if (v->plan->config.ropes[params->rope].dims > params->slice.head_dim)
         return "more dimensions are rotated than a head has";
+    if (v->plan->config.ropes[params->rope].divided &&
+        v->plan->config.ropes[params->rope].pairing != ROPE_PAIRS_HALVES)
+        return "only pairs of halves are divided";
     return NULL;
 }
 
@@ -709,11 +712,17 @@ static const char *check_feature_write(const struct op_view *v)
 static const char *check_feature_place(const struct op_view *v)
 {
     const struct model_vision *vision = &v->plan->vision;
-    if (!vision->mosaic || vision->window_side > 0 || vision->deepstack_layers > 0)
-        return "the tower's features form no mosaics";
+    uint32_t kinds = vision->framed ? FEATURE_KINDS : 1;
+    if (vision->mosaic == vision->framed || vision->window_side > 0 ||
+        (vision->framed && vision->lead_row) || vision->deepstack_layers > 0)
+        return "the tower's features form no mosaics or frames";
     if (v->x->rows != PLAN_ROWS_FEATURES || v->x->columns != vision->text_hidden)
         return "the input is not of features, as wide as the text model";
-    return v->w->rows == 1 && v->w->columns == vision->text_hidden
+    if (v->op->params.feature_place.kind >= kinds)
+        return "there are no features of this kind";
+    if (vision->framed != (v->op->weights[0] == PLAN_NONE))
+        return "mosaics have a learned row, frames none";
+    return vision->framed || (v->w->rows == 1 && v->w->columns == vision->text_hidden)
                ? NULL
                : "the weight is not one feature";
 }

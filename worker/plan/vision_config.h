@@ -21,6 +21,7 @@ struct vision_config {
     uint32_t frames;             /* of the kernel that projects patches */
     bool sees_all[LIMIT_LAYERS]; /* in a tower with windows: the layer has none */
     uint32_t table_side;         /* side of the table of learned positions; 0: none */
+    uint32_t unused_positions;   /* rows before it in the checkpoint that nothing uses */
     bool rms_norms;              /* these three where they are settings */
     bool qk_norms;
     bool qkv_bias;

@@ -84,6 +84,17 @@ uint32_t image_tiles_after(const struct image_tile *tiles, uint32_t tile_count, 
     return low;
 }
 
+/* Of an image's first and last rows that of a token of text. */
+static struct rope_position framed_position(const struct image_tile *tile, uint32_t row)
+{
+    uint32_t text = tile->first_position + row;
+    if (row == 0 || row + 1 == tile->token_count)
+        return (struct rope_position){.time = text, .height = text, .width = text};
+    return (struct rope_position){.time = tile->image,
+                                  .height = (row - 1) / tile->framed_columns,
+                                  .width = (row - 1) % tile->framed_columns};
+}
+
 struct rope_position image_tiles_position(const struct image_tile *tiles, uint32_t tile_count,
                                           uint32_t token)
 {
@@ -91,6 +102,8 @@ struct rope_position image_tiles_position(const struct image_tile *tiles, uint32
     if (at < tile_count && token >= tiles[at].first_token) {
         const struct image_tile *tile = &tiles[at];
         uint32_t feature = token - tile->first_token;
+        if (tile->framed_columns > 0)
+            return framed_position(tile, feature);
         return (struct rope_position){.time = tile->first_position + tile->time,
                                       .height = tile->first_position + feature / tile->grid.width,
                                       .width = tile->first_position + feature % tile->grid.width};

@@ -10,6 +10,10 @@
  *
  * The temporal patches of a video are tiles of their own. Those that are joined (image_record.joined)
  * begin at the height and width of the video's first one, at a time of their own after its.
+ *
+ * In models with frames (model_vision.framed) positions advance with tokens. Those of an image's lines are its number,
+ * line and column, where a line has one column more than features; those around it are of text
+ * (Hugging Face, HunYuanVLModel.get_rope_index).
  */
 #ifndef SHOAL_WORKER_SCHEDULE_IMAGE_TILES_H
 #define SHOAL_WORKER_SCHEDULE_IMAGE_TILES_H
@@ -30,6 +34,7 @@ struct image_tile {
     struct feature_grid grid; /* set by the caller before image_tiles_place() */
     uint32_t time;            /* after first_position; set by the caller, like `joined` */
     bool joined;              /* begins where the previous tile begins */
+    uint32_t framed_columns;  /* of a framed image's lines; else 0. Its grid is one line */
     uint32_t first_position;  /* height = width = time without `time`; set by image_tiles_place() */
 };
 

@@ -121,7 +121,10 @@ enum result sequence_images_fit(struct sequence_images *images, const uint32_t s
         tile->time = images->records[tile->image].time;
         tile->joined = images->records[tile->image].joined != 0;
         tile->grid = model_vision_grid(limits->vision, images->images[tile->image].key.shape);
-        if (images->records[tile->image].tile_lines > 1 || limits->vision->mosaic)
+        if (limits->vision->framed)
+            tile->framed_columns = tile->grid.width + 1;
+        if (images->records[tile->image].tile_lines > 1 || limits->vision->mosaic ||
+            limits->vision->framed)
             tile->grid = (struct feature_grid){.height = 1, .width = tile->token_count};
     }
     image_tiles_place(images->tiles, images->tile_count);

@@ -72,6 +72,8 @@ static const struct {
     {"minimax_m2", 196608},
     {"hunyuan_v1_dense", 2048},
     {"hunyuan_v1_moe", 2048},
+    {"hunyuan_vl", 2048},
+    {"hunyuan_vl_text", 2048},
     {"lfm2_moe", 128000},
     {"deepseek_v2", 2048},
     {"deepseek_v3", 4096},

@@ -12,7 +12,7 @@
  *
  * In models with mosaics only the first tile's features are rows of the pool. Those of the others
  * are placed from the lines of the whole grid: resized as by torch's interpolate(bilinear,
- * align_corners=False), whose samples lie at the middles of the new squares.
+ * align_corners=False), whose samples lie at the middles of the new squares. Frames place all rows of an image.
  */
 #include "worker/backend/host/image_patches.h"
 
@@ -52,6 +52,12 @@ static void init_spans(struct patch_spans *spans, uint64_t most_spans, uint64_t 
     spans->blocks = must_alloc(blocks, sizeof *spans->blocks);
 }
 
+/* A line of a mosaic has at least one feature and one row more; a frame has two rows beside them. */
+uint32_t image_patches_mixes_most(const struct model_vision *vision, uint32_t squares)
+{
+    return vision->framed ? 4 * squares : vision->mosaic ? 2 * squares : 0;
+}
+
 enum result image_patches_init(struct image_patches *patches, const struct plan *plan,
                                uint32_t max_rows, struct error_text *error)
 {
@@ -62,8 +68,7 @@ enum result image_patches_init(struct image_patches *patches, const struct plan 
     patches->places = must_alloc(max_rows, sizeof *patches->places);
     patches->tiles = must_alloc(squares, sizeof *patches->tiles);
     patches->feature_rows = must_alloc(squares, sizeof *patches->feature_rows);
-    /* A line of a mosaic has at least one feature and one row more. */
-    patches->max_mixes = plan->vision.mosaic ? 2 * squares : 0;
+    patches->max_mixes = image_patches_mixes_most(&plan->vision, squares);
     patches->mixes = must_alloc(patches->max_mixes + 1, sizeof *patches->mixes);
     patches->block_table = must_alloc(blocks, sizeof *patches->block_table);
     init_spans(&patches->whole, squares, blocks);
@@ -142,7 +147,7 @@ static void add_tile(struct image_patches *patches, const struct encode_image *i
     struct feature_grid grid = model_vision_grid(vision, image->shape);
     uint32_t window = vision->window_side;
     uint32_t first_feature = image->first_feature + number * grid.height * grid.width;
-    bool dropped = vision->mosaic && number > 0;
+    bool dropped = vision->framed || (vision->mosaic && number > 0);
     uint32_t first_row = vision->lead_row ? add_lead(patches) : patches->rows;
     uint32_t high = window > 0 ? window : grid.height, wide = window > 0 ? window : grid.width;
     struct patch_tile *tile = &patches->tiles[patches->tile_count];
@@ -239,6 +244,34 @@ static void add_mosaic(struct image_patches *patches, const struct encode_image 
          model_vision_image_rows(patches->vision, image->shape, mosaic));
 }
 
+/* --- frames ----------------------------------------------------------------------------------- */
+
+/* The row is `feature` of the kind's tensor. */
+static void add_framed(struct image_patches *patches, enum feature_kind kind, uint32_t feature,
+                       uint32_t pool_row)
+{
+    must(patches->mix_count < patches->max_mixes);
+    patches->mixes[patches->mix_count++] = (struct feature_mix){
+        .pool_row = pool_row, .kind = kind, .features = {feature}, .weights = {1.0f}};
+}
+
+/* Places an image's features line by line, with the rows around them; `first` is its first feature. */
+static void add_frame(struct image_patches *patches, const struct encode_image *image,
+                      uint32_t first)
+{
+    struct feature_grid grid = model_vision_grid(patches->vision, image->shape);
+    uint32_t pool_row = image->first_feature;
+    add_framed(patches, FEATURE_BEFORE_IMAGE, first, pool_row++);
+    for (uint32_t y = 0; y < grid.height; y++) {
+        for (uint32_t x = 0; x < grid.width; x++)
+            add_framed(patches, FEATURE_OF_SQUARE, first + y * grid.width + x, pool_row++);
+        add_framed(patches, FEATURE_AFTER_LINE, first, pool_row++);
+    }
+    add_framed(patches, FEATURE_AFTER_IMAGE, first, pool_row++);
+    must(pool_row - image->first_feature ==
+         model_vision_image_rows(patches->vision, image->shape, &image->mosaic));
+}
+
 struct mix_share image_patches_mixes(const struct image_patches *patches, uint32_t begin,
                                      uint32_t end)
 {
@@ -266,6 +299,8 @@ void image_patches_arrange(struct image_patches *patches, const struct encode_ba
             add_tile(patches, image, tile);
         if (patches->vision->mosaic)
             add_mosaic(patches, image, first);
+        if (patches->vision->framed)
+            add_frame(patches, image, first);
     }
     must(rows == patches->rows);
 }

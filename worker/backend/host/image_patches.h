@@ -50,13 +50,15 @@ struct patch_spans {
 #define FEATURE_MIX_ROWS 4u
 
 /* A row of a mosaic: the sum of features, each times its weight; PATCH_FEATURE_NONE as the first: the
- * learned row after a line. Features with weight 0 are not read. */
+ * learned row after a line. Features with weight 0 are not read. Or a row of a frame, of its kind's
+ * tensor. */
 struct feature_mix {
     uint32_t pool_row;
+    uint32_t kind;                       /* enum feature_kind */
     uint32_t features[FEATURE_MIX_ROWS]; /* rows of the batch's features */
     float weights[FEATURE_MIX_ROWS];
 };
-_Static_assert(sizeof(struct feature_mix) == 36, "kernels read nine words");
+_Static_assert(sizeof(struct feature_mix) == 40, "kernels read ten words");
 
 struct image_patches {
     const struct model_vision *vision;
@@ -68,7 +70,7 @@ struct image_patches {
     struct patch_tile *tiles;   /* [tile_count] */
     uint32_t *feature_rows;     /* [features] rows of the pool, or PATCH_FEATURE_NONE */
     uint32_t mix_count;
-    uint32_t max_mixes;         /* 0 in models without mosaics */
+    uint32_t max_mixes;         /* 0 in models without mosaics and frames */
     struct feature_mix *mixes;  /* [mix_count] */
     struct patch_spans whole;   /* tiles */
     struct patch_spans windows; /* none in towers without */
@@ -84,6 +86,8 @@ void image_patches_fini(struct image_patches *patches);
 
 void image_patches_arrange(struct image_patches *patches, const struct encode_batch *batch);
 
+/* Maximum of rows of mosaics and frames of so many features. */
+uint32_t image_patches_mixes_most(const struct model_vision *vision, uint32_t squares);
 /* Rows of mosaics that belong to features [begin, end) of the batch: an equal share for each. */
 struct mix_share {
     uint32_t begin;

@@ -521,9 +521,12 @@ void plan_ops_feature_write(struct plan_builder *b, plan_tensor_id x, uint32_t p
     plan_builder_append(b, op);
 }
 
-void plan_ops_feature_place(struct plan_builder *b, plan_tensor_id x, plan_weight_id newline)
+void plan_ops_feature_place(struct plan_builder *b, plan_tensor_id x, plan_weight_id newline,
+                            enum feature_kind kind)
 {
-    plan_builder_append(b, new_op(OP_feature_place, x, PLAN_NONE, newline, PLAN_NONE));
+    struct plan_op op = new_op(OP_feature_place, x, PLAN_NONE, newline, PLAN_NONE);
+    op.params.feature_place.kind = kind;
+    plan_builder_append(b, op);
 }
 
 void plan_ops_feature_add(struct plan_builder *b, plan_tensor_id residual, uint32_t layer)

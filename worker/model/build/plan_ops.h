@@ -158,9 +158,10 @@ void plan_ops_join_rows(struct plan_builder *b, plan_tensor_id x, uint32_t count
 void plan_ops_pool_rows(struct plan_builder *b, plan_tensor_id x, struct pool_rows_params params,
                         plan_tensor_id out);
 void plan_ops_feature_write(struct plan_builder *b, plan_tensor_id x, uint32_t part);
-/* Places the features of mosaics, with `newline` after each line. In a stage of its own, because it
- * reads features of other tiles. */
-void plan_ops_feature_place(struct plan_builder *b, plan_tensor_id x, plan_weight_id newline);
+/* Places the features of mosaics, with `newline` after each line, or the rows of a kind of frames, without
+ * (PLAN_NONE). In a stage of its own, because it reads features of other tiles. */
+void plan_ops_feature_place(struct plan_builder *b, plan_tensor_id x, plan_weight_id newline,
+                            enum feature_kind kind);
 /* Text plans: adds the feature part that belongs after layer `layer` to the residual; lists nothing
  * if the config has no more parts. */
 void plan_ops_feature_add(struct plan_builder *b, plan_tensor_id residual, uint32_t layer);

@@ -63,6 +63,7 @@
     FAMILY(minimax_m2)      \
     FAMILY(hunyuan)         \
     FAMILY(hunyuan_moe)     \
+    FAMILY(hunyuan_vl)      \
     FAMILY(deepseek2)       \
     FAMILY(deepseek_v3)     \
     FAMILY(glm4_moe_lite)   \

@@ -166,7 +166,8 @@ void tower_llava_list_ops(struct plan_builder *b, const struct vision_config *c)
         plan_builder_use_in_config(b, "v.image_newline");
         return;
     }
-    plan_ops_feature_place(b, feature, plan_builder_vector(b, text, "v.image_newline"));
+    plan_ops_feature_place(b, feature, plan_builder_vector(b, text, "v.image_newline"),
+                           FEATURE_OF_SQUARE);
     plan_builder_end_stage(b);
 }
 

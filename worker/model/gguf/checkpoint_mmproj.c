@@ -167,11 +167,11 @@ static void read_internvl(struct mmproj_reader *reader)
 
 /* --- lfm2 ------------------------------------------------------------------------------------- */
 
-/* Takes the side of a square table of positions from the tensor. */
-static void read_table(struct mmproj_reader *reader)
+/* Takes the side of a square table of positions from the tensor; `unused`: of so many rows before it. */
+static void read_table_after(struct mmproj_reader *reader, uint32_t unused)
 {
     const struct gguf_tensor *table = find(reader, "v.position_embd.weight");
-    uint64_t positions = table ? table->dimensions[1] : 0;
+    uint64_t positions = table && table->dimensions[1] > unused ? table->dimensions[1] - unused : 0;
     uint32_t side =
         positions <= LIMIT_PATCH_POSITIONS ? (uint32_t)lround(sqrt((double)positions)) : 0;
     if (reader->keys->result == RESULT_OK && (side == 0 || (uint64_t)side * side != positions))
@@ -180,6 +180,12 @@ static void read_table(struct mmproj_reader *reader)
             "tensor v.position_embd.weight: %llu positions are no square of 1 to %u",
             (unsigned long long)positions, LIMIT_PATCH_POSITIONS);
     reader->config->table_side = side;
+    reader->config->unused_positions = unused;
+}
+
+static void read_table(struct mmproj_reader *reader)
+{
+    read_table_after(reader, 0);
 }
 
 /* Takes the width of the projection's first matrix from the tensor. */
@@ -437,6 +443,29 @@ static void read_paddleocr(struct mmproj_reader *reader)
     read_table(reader);
 }
 
+/* --- hunyuanvl, hunyuanocr --------------------------------------------------------------------- */
+
+/* Older files, of the projector hunyuanocr, have the row that nothing uses before the table. */
+static void read_hunyuan(struct mmproj_reader *reader, uint32_t unused)
+{
+    struct vision_config *config = reader->config;
+    read_sizes(reader, read_epsilon(reader));
+    config->vision.merge_side = read_merge(reader, "spatial_merge_size", QWEN_MERGE);
+    config->vision.grid_positions = config->vision.framed = true;
+    config->activation = ACTIVATION_GELU_ERF;
+    read_table_after(reader, unused);
+}
+
+static void read_hunyuan_vl(struct mmproj_reader *reader)
+{
+    read_hunyuan(reader, 0);
+}
+
+static void read_hunyuan_ocr(struct mmproj_reader *reader)
+{
+    read_hunyuan(reader, 1);
+}
+
 /* --- kimivl, kimik25 -------------------------------------------------------------------------- */
 
 static void read_kimi(struct mmproj_reader *reader, bool in_turn)
@@ -536,6 +565,7 @@ static const char *const lfm2_texts[] = {"lfm2", NULL};
 static const char *const internvl_texts[] = {"qwen2", "qwen3", "qwen3moe", "llama", NULL};
 static const char *const kimi_texts[] = {"deepseek2", NULL};
 static const char *const glm4v_texts[] = {"glm4", "glm4moe", NULL};
+static const char *const hunyuan_texts[] = {"hunyuan_vl", NULL};
 static const char *const paddleocr_texts[] = {"paddleocr", NULL};
 static const char *const mlp_texts[] = {"llama", "qwen2", "phi3", "gemma", NULL};
 static const char *const pixtral_texts[] = {"llama", "mistral3", NULL};
@@ -547,6 +577,10 @@ static const struct mmproj_form forms[] = {
     {"glm4v", glm4v_texts, plain_names, GATE_IS_SILU, false, read_glm4v, tower_glm4v_list_ops},
     {"paddleocr", paddleocr_texts, plain_names, GATE_IS_GELU, false, read_paddleocr,
      tower_paddleocr_vl_list_ops},
+    {"hunyuanvl", hunyuan_texts, plain_names, GATE_IS_GELU, false, read_hunyuan_vl,
+     tower_hunyuan_vl_list_ops},
+    {"hunyuanocr", hunyuan_texts, plain_names, GATE_IS_GELU, false, read_hunyuan_ocr,
+     tower_hunyuan_vl_list_ops},
     {"idefics3", llama_texts, idefics3_names, GATE_IS_GELU, false, read_idefics3,
      tower_idefics3_list_ops},
     {"internvl", internvl_texts, internvl_names, GATE_IS_GELU, false, read_internvl,

@@ -19,6 +19,7 @@
 
 #define QWEN    "{\"model_type\":\"qwen2_5_vl\",\"vision_config\":{}}"
 #define GLM     "{\"model_type\":\"glm4v\",\"vision_config\":{}}"
+#define HUNYUAN "{\"model_type\":\"hunyuan_vl\",\"vision_config\":{}}"
 #define GLM_MOE "{\"model_type\":\"glm4v_moe\",\"vision_config\":{}}"
 #define PADDLE  "{\"model_type\":\"paddleocr_vl\",\"vision_config\":{}}"
 #define GEMMA3                                                                                     \
@@ -183,6 +184,33 @@ static void expect_refused(const struct refusal *refusal)
         fail_msg("%s %s: %s, \"%s\"", refusal->config, refusal->preprocessor, result_name(result),
                  error.text);
     assert_int_equal(p.family, IMAGE_FAMILY_NONE);
+}
+
+static void test_hunyuan(void **state)
+{
+    (void)state;
+    struct image_processor p;
+    open_well(HUNYUAN, NULL, NULL, NULL, &p);
+    assert_int_equal(p.family, IMAGE_FAMILY_QWEN);
+    assert_true(p.framed && p.patch == 16 && p.merge == 2);
+    assert_int_equal(p.min_pixels, 512 * 512);
+    assert_int_equal(p.max_pixels, 2048 * 2048);
+    assert_string_equal(p.tokens.marker, "<｜hy_place▁holder▁no▁102｜>");
+    open_well(HUNYUAN, "{\"resample\":1,\"min_pixels\":4096,\"max_pixels\":8192}",
+              "{\"cat_extra_token\":true}", "{\"image_token\":\"<i>\"}", &p);
+    assert_int_equal(p.filter, IMAGE_FILTER_BICUBIC);
+    assert_int_equal(p.max_pixels, 8192);
+    assert_string_equal(p.tokens.soft, "<i>");
+    static const struct refusal cases[] = {
+        {HUNYUAN, "{\"patch_size\":14}", NULL, "patch_size", RESULT_INVALID},
+        {HUNYUAN, "{\"merge_size\":3}", NULL, "merge_size", RESULT_INVALID},
+        {HUNYUAN, "{\"temporal_patch_size\":2}", NULL, "temporal_patch_size", RESULT_UNSUPPORTED},
+        {HUNYUAN, "{\"min_pixels\":9,\"max_pixels\":8}", NULL, "size", RESULT_INVALID},
+        {HUNYUAN, NULL, "{\"cat_extra_token\":false}", "cat_extra_token", RESULT_UNSUPPORTED},
+        {HUNYUAN, NULL, "{\"cat_extra_token\":2}", "cat_extra_token", RESULT_UNSUPPORTED},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        expect_refused(&cases[i]);
 }
 
 static void test_refusals_of_mosaics(void **state)
@@ -418,6 +446,7 @@ int main(void)
         cmocka_unit_test(test_kimi),
         cmocka_unit_test(test_refusals_of_kimi),
         cmocka_unit_test(test_refusals_name_the_setting),
+        cmocka_unit_test(test_hunyuan),
         cmocka_unit_test(test_refusals_of_mosaics),
         cmocka_unit_test(test_refusals_of_grids_and_whole_images),
         cmocka_unit_test(test_sides_beyond_the_positions_are_refused),

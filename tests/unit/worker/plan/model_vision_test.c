@@ -102,10 +102,28 @@ static void test_mosaics(void **state)
         model_vision_image_rows(&one_size, (struct image_shape){3, 128, 128, 1}, &none), 12);
 }
 
+/* Two rows around an image and one after each line. */
+static void test_frames(void **state)
+{
+    (void)state;
+    const struct model_vision frames = {
+        .patch_side = 4, .merge_side = 2, .framed = true, .text_hidden = 8};
+    const struct image_mosaic none = {0};
+    const struct image_shape shape = {1, 40, 24, 1};
+    struct error_text error = {""};
+    assert_int_equal(model_vision_check(&frames, shape, &error), RESULT_OK);
+    assert_int_equal(model_vision_image_rows(&frames, shape, &none), 3 * (5 + 1) + 2);
+    assert_int_equal(model_vision_feature_rows(&frames, shape), 15);
+    expect_refused(&frames, (struct image_shape){2, 40, 24, 1}, "one tile, not 2");
+    assert_int_equal(model_vision_check_mosaic(
+                         &frames, shape, &(const struct image_mosaic){1, 1, 3, 5, 3, 5}, &error),
+                     RESULT_INVALID);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts),
-                                       cmocka_unit_test(test_refusals),
-                                       cmocka_unit_test(test_mosaics)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_counts), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_mosaics), cmocka_unit_test(test_frames)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,6 +142,33 @@ static void test_a_video_goes_on_in_time(void **state)
     }
 }
 
+/* Images of 5 x 3 and 3 x 2 features with a row after each line and around them, in the second prompt of
+ * tests/golden/towers/hunyuan_vl: positions of transformers 5.24.0, HunYuanVLModel.get_rope_index. */
+static void test_positions_of_framed_images(void **state)
+{
+    (void)state;
+    static const uint32_t expected[][3] = {
+        {0, 0, 0},    {1, 1, 1},    {2, 2, 2},    {3, 3, 3},    {4, 4, 4},    {0, 0, 0},
+        {0, 0, 1},    {0, 0, 2},    {0, 0, 3},    {0, 0, 4},    {0, 0, 5},    {0, 1, 0},
+        {0, 1, 1},    {0, 1, 2},    {0, 1, 3},    {0, 1, 4},    {0, 1, 5},    {0, 2, 0},
+        {0, 2, 1},    {0, 2, 2},    {0, 2, 3},    {0, 2, 4},    {0, 2, 5},    {23, 23, 23},
+        {24, 24, 24}, {25, 25, 25}, {26, 26, 26}, {27, 27, 27}, {28, 28, 28}, {29, 29, 29},
+        {1, 0, 0},    {1, 0, 1},    {1, 0, 2},    {1, 0, 3},    {1, 1, 0},    {1, 1, 1},
+        {1, 1, 2},    {1, 1, 3},    {38, 38, 38}, {39, 39, 39}, {40, 40, 40}, {41, 41, 41},
+        {42, 42, 42}, {43, 43, 43}};
+    struct image_tile tiles[] = {
+        {.first_token = 4, .token_count = 20, .grid = {1, 20}, .framed_columns = 6},
+        {.first_token = 29, .token_count = 10, .image = 1, .grid = {1, 10}, .framed_columns = 4}};
+    image_tiles_place(tiles, 2);
+    for (uint32_t token = 0; token < sizeof expected / sizeof expected[0]; token++) {
+        struct rope_position position = image_tiles_position(tiles, 2, token);
+        assert_int_equal(position.time, expected[token][0]);
+        assert_int_equal(position.height, expected[token][1]);
+        assert_int_equal(position.width, expected[token][2]);
+    }
+    assert_int_equal(image_tiles_position(tiles, 2, 500).width, 500);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +178,7 @@ int main(void)
         cmocka_unit_test(test_lines_with_text_between),
         cmocka_unit_test(test_placeholders_that_do_not_fit),
         cmocka_unit_test(test_a_video_goes_on_in_time),
+        cmocka_unit_test(test_positions_of_framed_images),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

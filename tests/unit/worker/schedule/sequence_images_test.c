@@ -234,9 +234,46 @@ static void test_marks_depend_on_time(void **state)
     }
 }
 
+/* The rows around an image and after its lines are placeholders too, in one run. */
+static void test_frames_have_more_rows(void **state)
+{
+    (void)state;
+    static const struct model_vision frames = {.patch_side = 4,
+                                               .merge_side = 2,
+                                               .hidden = 8,
+                                               .text_hidden = 8,
+                                               .stages = 3,
+                                               .framed = true,
+                                               .grid_positions = true};
+    static const uint32_t framed[] = {1, 9, 9, 9, 9, 1, 1, 1, 1, 1};
+    struct image_limits wide = limits;
+    wide.vision = &frames;
+    for (uint32_t rows = 3; rows <= 4; rows++) {
+        struct part part = make_part();
+        struct sequence_images images;
+        part.records[0].width = part.records[0].height = 8;
+        part.records[0].tiles = 1;
+        part.records[0].first_token = 1;
+        part.records[0].span_tokens = part.records[0].token_count = rows;
+        part.bytes = image_record_place(part.records, 1);
+        assert_int_equal(sequence_images_copy(&images, (const uint8_t *)&part, part.bytes, 1,
+                                              framed, PROMPT_TOKENS, NULL),
+                         RESULT_OK);
+        assert_int_equal(sequence_images_fit(&images, no_salt, &wide, NULL),
+                         rows == 4 ? RESULT_OK : RESULT_INVALID);
+        if (rows == 4) {
+            struct rope_position at = image_tiles_position(images.tiles, 1, 3);
+            assert_true(at.time == 0 && at.height == 0 && at.width == 1);
+            assert_int_equal(image_tiles_position(images.tiles, 1, 4).width, 4);
+        }
+        sequence_images_fini(&images);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_frames_have_more_rows),
         cmocka_unit_test(test_copy_checks_records_and_placeholders),
         cmocka_unit_test(test_fit_refuses_what_cannot_be_encoded),
         cmocka_unit_test(test_features_are_held_until_they_are_read),

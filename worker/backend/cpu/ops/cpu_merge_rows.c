@@ -73,13 +73,16 @@ void cpu_feature_write(const struct cpu_step *step, uint32_t index, uint32_t thr
 void cpu_feature_place(const struct cpu_step *step, uint32_t index, uint32_t thread)
 {
     const struct plan_op *op = &step->program->plan->ops[index];
-    const float *newline = step->program->vectors[op->weights[0]];
+    const float *newline =
+        op->weights[0] == PLAN_NONE ? NULL : step->program->vectors[op->weights[0]];
     uint32_t columns = step->program->tensors[op->inputs[0]].columns;
     struct row_share rows = cpu_step_share(step, PLAN_ROWS_FEATURES, thread);
     struct mix_share share = image_patches_mixes(step->patches, rows.begin, rows.end);
     for (uint32_t i = share.begin; i < share.end; i++) {
         const struct feature_mix *mix = &step->patches->mixes[i];
         float *out = cpu_feature_pool_row(step->features, mix->pool_row);
+        if (mix->kind != op->params.feature_place.kind)
+            continue;
         if (mix->features[0] == PATCH_FEATURE_NONE) {
             memcpy(out, newline, columns * sizeof(float));
             continue;

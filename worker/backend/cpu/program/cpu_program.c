@@ -74,6 +74,11 @@ static uint64_t tensor_rows(const struct cpu_program *program, enum plan_rows ro
     }
 }
 
+uint32_t cpu_rope_table_columns(const struct rope_config *rope)
+{
+    return rope->divided ? 2 * rope->dims : rope->dims;
+}
+
 static enum result init_tensors(struct cpu_program *program, struct error_text *error)
 {
     const struct plan *plan = program->plan;
@@ -101,7 +106,8 @@ static enum result init_tensors(struct cpu_program *program, struct error_text *
             tensor_rows(program, plan->vision.patch_side > 0 ? PLAN_ROWS_PATCHES : PLAN_ROWS_STEP);
         for (uint32_t r = 0; r < plan->config.rope_count; r++) {
             program->rope_tables[r] = base ? (float *)(void *)(base + at) : NULL;
-            at += align_up(positions * plan->config.ropes[r].dims * sizeof(float));
+            at += align_up(positions * cpu_rope_table_columns(&plan->config.ropes[r]) *
+                           sizeof(float));
         }
         bytes = at;
         if (pass == 0)

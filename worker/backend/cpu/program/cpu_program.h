@@ -46,7 +46,8 @@ struct cpu_program {
     const struct packed_weight *packed; /* [weight_count], of `weights` */
     float **vectors; /* [weight_count]; f32 [rows, columns] of norm weights and biases, else NULL */
     float *ones;     /* [plan_ones()]: the weight of norms that have none */
-    float *rope_tables[MODEL_ROPES_MAX]; /* [max_step_rows][dims]: cosines [dims / 2], then sines */
+    /* [max_step_rows][dims]: cosines [dims / 2], then sines; both again of second elements if divided */
+    float *rope_tables[MODEL_ROPES_MAX];
     struct kv_pool kv[KV_GROUPS_MAX];
     uint32_t state_slots;     /* of recurrent state: cpu_state.h */
     uint32_t deferred_places; /* likewise */
@@ -67,5 +68,8 @@ enum result cpu_program_init(struct cpu_program *program, const struct plan *pla
                              const struct cpu_kernels *kernels, const struct cpu_weights *lender,
                              struct error_text *error) RESULT_CHECKED;
 void cpu_program_fini(struct cpu_program *program);
+
+/* Columns of a row of a rotary embedding's table: rope_tables. */
+uint32_t cpu_rope_table_columns(const struct rope_config *rope);
 
 #endif

@@ -10,7 +10,7 @@
 struct vulkan_rope_kv_write_push {
     uint64_t qkv;          /*   0: f32 [rows, stride], in place */
     uint64_t queries_f16;  /*   8: f16 [rows, heads * head_dim] */
-    uint64_t frequencies;  /*  16: f32 [rope_dims / 2], radians per position; u32, axes */
+    uint64_t frequencies;  /*  16: f32 [rope_dims / 2], radians per position; u32 twice, axes */
     uint64_t query_norm;   /*  24: f32 [head_dim] */
     uint64_t key_norm;     /*  32: f32 [head_dim] */
     uint64_t keys;         /*  40: the layer's regions of the cache */

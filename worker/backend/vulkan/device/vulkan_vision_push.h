@@ -89,12 +89,14 @@ static_assert(sizeof(struct vulkan_feature_write_push) == 32, "byte map");
 
 struct vulkan_feature_place_push {
     uint64_t x;               /*  0: f32 [features, columns] */
-    uint64_t newline;         /*  8: f32 [columns] */
+    uint64_t newline;         /*  8: f32 [columns]; 0 with frames */
     uint64_t mixes;           /* 16: struct feature_mix [rows] */
     uint64_t features;        /* 24: f32 [pool rows, feature_columns] */
     uint32_t columns;         /* 32 */
     uint32_t feature_columns; /* 36 */
+    uint32_t kind;            /* 40: enum feature_kind */
+    uint32_t unused;          /* 44 */
 };
-static_assert(sizeof(struct vulkan_feature_place_push) == 40, "byte map");
+static_assert(sizeof(struct vulkan_feature_place_push) == 48, "byte map");
 
 #endif

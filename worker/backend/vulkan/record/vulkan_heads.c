@@ -39,6 +39,9 @@ bool vulkan_heads_are_fused(const struct vulkan_recorder *recorder, uint32_t fir
                                            shape->sequences))
             return false;
     }
+    const struct model_config *config = &plan->config;
+    if (run.usual && config->ropes[run.query_rope->params.rope.rope].divided)
+        return false;
     return run.usual && !quantized && attention->stem == OP_attention &&
            !(sinks && run.query_norm) && attention->inputs[0] == run.write->inputs[0] &&
            attention->params.attention.layer == layer;

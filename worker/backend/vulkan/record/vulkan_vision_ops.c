@@ -164,11 +164,13 @@ void vulkan_record_feature_place(struct vulkan_recorder *recorder)
     uint32_t columns = program->tensors[op->inputs[0]].columns;
     const struct vulkan_feature_place_push push = {
         .x = program->tensors[op->inputs[0]].f32,
-        .newline = program->weights.vector_address[op->weights[0]],
+        .newline =
+            op->weights[0] == PLAN_NONE ? 0 : program->weights.vector_address[op->weights[0]],
         .mixes = recorder->recording->patches->mixes_address,
         .features = program->features_address,
         .columns = columns,
         .feature_columns = program->feature_columns,
+        .kind = op->params.feature_place.kind,
     };
     const struct vulkan_touch touch = touch_of(op);
     const struct vulkan_row_task task = {OP_feature_place, recorder->recording->shape.mixes,

@@ -53,3 +53,9 @@ vec2 rope_rotate(vec2 x, vec2 cs)
 {
     return vec2(x.x * cs.x - x.y * cs.y, x.x * cs.y + x.y * cs.x);
 }
+
+/* The same with an angle of its own for the second element. */
+vec2 rope_rotate_divided(vec2 x, vec2 first, vec2 second)
+{
+    return vec2(x.x * first.x - x.y * first.y, x.x * second.y + x.y * second.x);
+}

@@ -4,7 +4,8 @@
  * and key head (NORM), rotation of both by the row's position (ROPE), writing of keys and values to the
  * paged cache as f16 (WRITE). Values may be normed too, without weights (NORM_VALUES). Queries are
  * written in place, or to a separate f16 tensor [rows, HEADS * HEAD_DIM] (QUERIES_F16). If rows have
- * several positions (AXES), each pair of elements uses one of them, listed after the frequencies.
+ * several positions (AXES), each pair of elements uses one of them, listed after the frequencies, or each element of a
+ * pair one of its own.
  *
  * If the cache is quantized (kv_codes.glsl), a head is gathered in shared memory, rotated if its scheme
  * requires it, and written in runs of elements whose codes fill whole 16-bit words, or bytes, alone.
@@ -54,7 +55,7 @@ layout(push_constant) uniform Push
 {
     uint64_t qkv;          /* f32 [rows, stride], in and out */
     uint64_t queries_f16;  /* f16 [rows, HEADS * HEAD_DIM] */
-    uint64_t frequencies;  /* f32 [ROPE_DIMS / 2]: radians per position; u32 [ROPE_DIMS / 2]: axes */
+    uint64_t frequencies;  /* f32 [ROPE_DIMS / 2]: radians per position; u32 [ROPE_DIMS]: axes of first, then second elements */
     uint64_t query_norm;   /* f32 [HEAD_DIM] */
     uint64_t key_norm;     /* f32 [HEAD_DIM] */
     uint64_t keys;         /* the layer's region */
@@ -350,11 +351,27 @@ void write_codes(StepRow row, uint head)
         store_codes(side, slot, half_bits);
 }
 
-/* The row's position for a rotated pair. */
-float pair_position(StepRow row, StepSight sight, uint pair)
+/* The row's positions for the elements of a rotated pair. */
+uvec2 pair_positions(StepRow row, StepSight sight, uint pair)
 {
-    return float(AXES ? sight_position(sight, StepWords(push.frequencies).at[ROPE_DIMS / 2 + pair])
-                      : row.position);
+    if (!AXES)
+        return uvec2(row.position);
+    StepWords words = StepWords(push.frequencies);
+    uint first = words.at[ROPE_DIMS / 2 + pair], second = words.at[ROPE_DIMS + pair];
+    return uvec2(first == ROPE_ROW ? row.position : sight_position(sight, first),
+                 second == ROPE_ROW ? row.position : sight_position(sight, second));
+}
+
+vec2 rotate_pair(StepRow row, StepSight sight, uint pair, vec2 x)
+{
+    uvec2 at = pair_positions(row, sight, pair);
+    float frequency = Floats(push.frequencies).at[pair];
+    precise float angle = float(at.x) * frequency;
+    vec2 cs = rope_cos_sin(angle) * push.magnitude;
+    if (!AXES || at.x == at.y)
+        return rope_rotate(x, cs);
+    precise float second = float(at.y) * frequency;
+    return rope_rotate_divided(x, cs, rope_cos_sin(second) * push.magnitude);
 }
 
 void write_head(uint head, uint row, StepRow step_row, StepSight sight)
@@ -376,11 +393,8 @@ void write_head(uint head, uint row, StepRow step_row, StepSight sight)
             x.x *= factor * norm_weight(head, elements.x);
             x.y *= both ? factor * norm_weight(head, elements.y) : 0.0;
         }
-        if (pair < DIMS / 2 && !is_value(head)) {
-            precise float angle =
-                pair_position(step_row, sight, pair) * Floats(push.frequencies).at[pair];
-            x = rope_rotate(x, rope_cos_sin(angle) * push.magnitude);
-        }
+        if (pair < DIMS / 2 && !is_value(head))
+            x = rotate_pair(step_row, sight, pair, x);
         if (is_query(head) && !QUERIES_F16)
             store_floats(target, elements, x);
         else if (!is_query(head) && WRITE && PACKED)

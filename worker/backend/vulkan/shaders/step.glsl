@@ -41,7 +41,10 @@ struct StepSight {
 };
 const uint SIGHT_BLIND = 0xFFFFFFFFu;
 
-/* By `axis`, enum rope_axis. */
+/* The axis that is the row's position in its sequence. */
+const uint ROPE_ROW = 3;
+
+/* By `axis`, another of enum rope_axis. */
 uint sight_position(StepSight sight, uint axis)
 {
     return axis == 0 ? sight.time : axis == 1 ? sight.height : sight.width;

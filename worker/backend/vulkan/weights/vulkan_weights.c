@@ -435,9 +435,11 @@ static uint64_t lay_vectors(struct vulkan_weights *weights, uint8_t *base, uint6
         uint32_t *axes = base ? (uint32_t *)(void *)(base + at) + pairs : NULL;
         if (base)
             memcpy(base + at, rope->inverse_frequency, pairs * sizeof(float));
-        for (uint32_t pair = 0; base && pair < pairs; pair++)
+        for (uint32_t pair = 0; base && pair < pairs; pair++) {
             axes[pair] = rope->axis[pair];
-        at += align_piece(pairs * (sizeof(float) + sizeof(uint32_t)));
+            axes[pairs + pair] = rope->divided ? rope->second_axis[pair] : rope->axis[pair];
+        }
+        at += align_piece(pairs * (sizeof(float) + 2 * sizeof(uint32_t)));
     }
     return lay_kv_tables(weights, base, address, at);
 }

@@ -48,7 +48,7 @@ struct vulkan_weights {
     uint64_t *vector_address;                  /* [plan->weight_count]; 0 for matrices
                                                   and for biases behind an op's first */
     uint64_t ones_address;                     /* [plan_ones()], for head norms without weights */
-    uint64_t rope_address[MODEL_ROPES_MAX];    /* f32 [dims / 2], then u32 [dims / 2]: axes */
+    uint64_t rope_address[MODEL_ROPES_MAX];    /* f32 [dims / 2], then u32 [2][dims / 2]: axes */
     uint64_t kv_tables_address[KV_GROUPS_MAX]; /* of groups with codes of rotated rows; else 0 */
 };
 
