@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Golden proposals of layers that predict a further token (MTP), for tests/model/ahead_layer_test.c.
 
-usage: ahead_layers.py tests/golden/checkpoints TARGET
+usage: ahead_layers.py tests/golden/checkpoints tests/golden/towers TARGET
 
 For qwen3_5 and qwen3_5_moe TARGET/<family> gets
   mtp.safetensors  a random layer in BF16 beside the family's tiny checkpoint
@@ -10,11 +10,16 @@ For qwen3_5 and qwen3_5_moe TARGET/<family> gets
                    then along the chain
   made.txt         program, versions, date
 
+TARGET/qwen3_5_images has the same beside the tiny checkpoint of towers/qwen3_5 for the last prompt of its scene: the row of
+position p has the rotary position of p, and the embedding of the token at p + 1 is its image's feature where it has one (vLLM,
+v1/spec_decode/eagle.py: positions of the target's rows, inputs shifted by one). ids.txt: the chain alone.
+
 transformers has no forward pass of these layers. The wiring follows vLLM (models/qwen3_5_mtp.py, public source): the model's
 hidden state after its final norm, the embedding first, positions of the model's rows, and a chain that takes the layer's own
 normed output. The layer, norms and rotation are transformers' classes. Needs torch and transformers.
 """
 import datetime
+import importlib
 import pathlib
 import struct
 import sys
@@ -46,7 +51,7 @@ def draw(rng, shape):
 
 class Layer:
     def __init__(self, model, tensors, layer, norm_class):
-        config = model.config
+        config = model.config.get_text_config()
         self.model, self.layer = model, layer
         self.fc = torch.tensor(tensors["mtp.fc.weight"])
         self.norms = {}
@@ -54,56 +59,108 @@ class Layer:
             self.norms[name] = norm_class(config.hidden_size, eps=config.rms_norm_eps)
             self.norms[name].weight.data = torch.tensor(tensors[f"mtp.{name}.weight"])
 
-    def __call__(self, tokens, states):
-        """Hidden states of all positions: position p has tokens[p], the token after it, and states[p]."""
-        embedded = self.model.model.embed_tokens(torch.tensor(tokens))
+    def __call__(self, tokens, states, embedded=None, places=None):
+        """Hidden states of all positions: position p has tokens[p], the token after it, and states[p]. `embedded`: of the first
+        tokens, if not by the table; places: [3, positions] of the rotation."""
+        table = self.model.get_input_embeddings()(torch.tensor(tokens))
+        embedded = table if embedded is None else torch.cat([embedded, table[len(embedded):]])
         joined = torch.cat([self.norms["pre_fc_norm_embedding"](embedded), self.norms["pre_fc_norm_hidden"](states)], -1)
         x = (joined @ self.fc.T)[None]
         rows = len(tokens)
         positions = torch.arange(rows)[None]
         mask = torch.full((rows, rows), float("-inf")).triu(1)[None, None]
-        rotation = self.model.model.rotary_emb(x, positions[None].expand(3, -1, -1))
+        text = getattr(self.model.model, "language_model", self.model.model)
+        rotation = text.rotary_emb(x, positions[None].expand(3, -1, -1) if places is None else places[:, None])
         out = self.layer(x, position_embeddings=rotation, attention_mask=mask, position_ids=positions)
         out = out[0] if isinstance(out, tuple) else out
         return self.norms["norm"](out)[0]
 
 
-def write(source, target, seed):
-    module, stem = PARTS[source.name]
-    model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32, attn_implementation="eager")
-    config, rng = model.config, np.random.default_rng(seed)
+def new_layer(module, stem, model, seed):
+    """(the layer, its weights by name, the source of further random numbers)"""
+    config, rng = model.config.get_text_config(), np.random.default_rng(seed)
     layer = getattr(module, stem + "DecoderLayer")(config, config.layer_types.index("full_attention")).eval()
     tensors = {"mtp." + name: draw(rng, shape) for name, shape in shapes(layer, config.hidden_size).items()}
     layer.load_state_dict({name[len("mtp.layers.0."):]: torch.tensor(array) for name, array in tensors.items() if ".layers." in name})
-    mtp = Layer(model, tensors, layer, getattr(module, stem + "RMSNorm"))
-    ids = [int(token) for token in rng.integers(0, 256, TOKENS)]
-    with torch.no_grad():
-        states = model.model(torch.tensor([ids])).last_hidden_state[0, :-1]
-        tokens, chain = ids[1:], []
-        kept = mtp(tokens, states)
-        rows = [model.lm_head(kept)]
-        for _ in range(CHAIN):
-            chain.append(int(rows[-1][-1].argmax()))
-            tokens, states = tokens + [chain[-1]], torch.cat([states, kept[-1:]])
-            kept = mtp(tokens, states)
-            rows.append(model.lm_head(kept[-1:]))
-    logits = torch.cat(rows).numpy()
+    return Layer(model, tensors, layer, getattr(module, stem + "RMSNorm")), tensors, rng
+
+
+def propose(mtp, tokens, states, **images):
+    """(logits of all rows and of the chain, the chain's tokens)"""
+    chain, places = [], images.pop("places", None)
+    kept = mtp(tokens, states, places=places, **images)
+    rows = [mtp.model.lm_head(kept)]
+    for _ in range(CHAIN):
+        chain.append(int(rows[-1][-1].argmax()))
+        tokens, states = tokens + [chain[-1]], torch.cat([states, kept[-1:]])
+        if places is not None:
+            places = torch.cat([places, places[:, -1:] + 1], 1)
+        kept = mtp(tokens, states, places=places, **images)
+        rows.append(mtp.model.lm_head(kept[-1:]))
+    return torch.cat(rows).numpy(), chain
+
+
+def save(target, tensors, ids, chain, logits):
     target.mkdir(parents=True, exist_ok=True)
     write_safetensors(target / "mtp.safetensors", tensors, "BF16")
     assert all((read_safetensors(target / "mtp.safetensors")[name] == array).all() for name, array in tensors.items())
-    (target / "ids.txt").write_text(" ".join(map(str, ids)) + "\n" + " ".join(map(str, chain)) + "\n", encoding="utf-8")
+    lines = [ids, chain] if ids else [chain]
+    (target / "ids.txt").write_text("".join(" ".join(map(str, line)) + "\n" for line in lines), encoding="utf-8")
     (target / "logits.f32").write_bytes(struct.pack(f"<{logits.size}f", *logits.ravel().tolist()))
     (target / "made.txt").write_text(
         f"scripts/golden/ahead_layers.py, transformers {transformers.__version__}, torch {torch.__version__}, F32, eager attention, "
         f"{datetime.date.today()}\n", encoding="utf-8")
 
 
+@torch.no_grad()
+def write(source, target, seed):
+    module, stem = PARTS[source.name]
+    model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32, attn_implementation="eager")
+    mtp, tensors, rng = new_layer(module, stem, model, seed)
+    ids = [int(token) for token in rng.integers(0, 256, TOKENS)]
+    states = model.model(torch.tensor([ids])).last_hidden_state[0, :-1]
+    logits, chain = propose(mtp, ids[1:], states)
+    save(target, tensors, ids, chain, logits)
+
+
+def read_scene(folder):
+    """(the images [height, width, 3], numbers of the images of the last prompt, its ids and feature rows)"""
+    words = [line.split() for line in (folder / "scene.txt").read_text().splitlines()]
+    pixels, images, starts, at, rows = (folder / "pixels.u8").read_bytes(), [], [], 0, 0
+    for word in words:
+        if word[0] == "image":
+            tiles, width, height, features = map(int, word[1:])
+            images.append(np.frombuffer(pixels, np.uint8, tiles * height * width * 3, at).reshape(tiles, height, width, 3))
+            starts.append(rows)
+            at, rows = at + tiles * height * width * 3, rows + features
+    last = max(i for i, word in enumerate(words) if word[0] == "prompt")
+    lines = [[int(number) for number in word] for word in words[last + 1:]]
+    numbers = [starts.index(row) for _, row, *_ in lines if row in starts]
+    return images, numbers, [line[0] for line in lines], [line[1] for line in lines]
+
+
+@torch.no_grad()
+def write_images(source, target, seed):
+    family = importlib.import_module("towers.qwen3_5_tower")
+    model = getattr(transformers, family.CLASS).from_pretrained(source, dtype=torch.float32, attn_implementation="eager").eval()
+    mtp, tensors, _ = new_layer(modeling_qwen3_5, "Qwen3_5", model, seed)
+    images, numbers, ids, rows = read_scene(source)
+    given = family.inputs(family, [images[number] for number in numbers])
+    states = model.model(torch.tensor([ids]), **given, **family.extra(family, ids)).last_hidden_state[0, :-1]
+    embedded = model.get_input_embeddings()(torch.tensor(ids))
+    embedded[[i for i, row in enumerate(rows) if row >= 0]] = family.features(family, model, given)
+    places = family.positions(family, model, ids, given)[:, :-1]
+    logits, chain = propose(mtp, ids[1:], states, embedded=embedded[1:], places=places)
+    save(target, tensors, None, chain, logits)
+
+
 def main():
-    if len(sys.argv) != 3:
+    if len(sys.argv) != 4:
         sys.exit(__doc__)
-    source, target = map(pathlib.Path, sys.argv[1:])
+    source, towers, target = map(pathlib.Path, sys.argv[1:])
     for seed, name in enumerate(PARTS):
         write(source / name, target / name, seed)
+    write_images(towers / "qwen3_5", target / "qwen3_5_images", len(PARTS))
 
 
 if __name__ == "__main__":

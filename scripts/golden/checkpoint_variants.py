@@ -7,7 +7,7 @@ For each family: <family>-f32, -f16 and -bf16 (folders with one file), <family>-
 and <family>-<type>.gguf; and <family>-mlx if mlx-lm saves other names or shapes. For llama also a split GGUF (F32); for
 llama and qwen3_moe the forms of quantized_forms.py, which hold other numbers. glm4-wide-heads has glm4's F32 weights read
 as half as many heads of 48 elements, which a quantized cache can hold: a different model, used to compare backends with
-each other. <family>-ahead and <family>-ahead.gguf have the layers of tests/golden/ahead (F32). TARGET is written under a temporary name first, so it is complete or absent. Needs gguf and numpy.
+each other. <family>-ahead and <family>-ahead.gguf have the layers of tests/golden/ahead (F32); qwen3_5_images-ahead is the vision checkpoint of tests/golden/towers with such a layer. TARGET is written under a temporary name first, so it is complete or absent. Needs gguf and numpy.
 """
 import json
 import os
@@ -183,9 +183,13 @@ def main():
             write_quantized_folder(source / name, fresh / f"{name}-{form}", form, tensors)
     write_wide_heads(source / "glm4", fresh / "glm4-wide-heads", read_safetensors(source / "glm4" / "model.safetensors"))
     for folder in sorted((source.parent / "ahead").iterdir()):  # with a layer that predicts a further token
-        name = folder.name
-        tensors = read_safetensors(source / name / "model.safetensors") | read_safetensors(folder / "mtp.safetensors")
-        write_folder(source / name, fresh / f"{name}-ahead", tensors, "F32", 1)
+        name, base = folder.name, source / folder.name
+        if name.endswith("_images"):
+            base = source.parent / "towers" / name.removesuffix("_images")
+        tensors = read_safetensors(base / "model.safetensors") | read_safetensors(folder / "mtp.safetensors")
+        write_folder(base, fresh / f"{name}-ahead", tensors, "F32", 1)
+        if base.parent != source:
+            continue
         write_gguf(all_families()[name], source / name, fresh / f"{name}-ahead.gguf", tensors, "F32")
     name = "llama"
     tensors = read_safetensors(source / name / "model.safetensors")

@@ -1,7 +1,8 @@
 /*
  * Layers that predict a further token against golden proposals (scripts/golden/ahead_layers.py): for
  * every position of a sequence, and along a chain in which the layer takes its own hidden states. From
- * folders and GGUF files, computed in one chunk and row by row.
+ * folders and GGUF files, computed in one chunk and row by row. Of a prompt with images too, where the row
+ * before an image's token takes its feature.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,64 +17,85 @@
 #include "proto/must.h"
 #include "tests/support/backend_step.h"
 #include "tests/support/model_runner.h"
+#include "tests/support/tower_scene.h"
 #include "worker/model/model.h"
 
-#define TOKENS    28u
-#define CHAIN     3u
-#define BLOCKS    4u
-#define TOLERANCE 2e-5 /* root mean square of a row's differences, of its largest logit */
+#define TOKENS     28u
+#define TOKENS_MAX 64u
+#define CHAIN      3u
+#define BLOCKS     5u
+#define PATCH_ROWS 256u
+#define TOLERANCE  2e-5 /* root mean square of a row's differences, of its largest logit */
 
 struct golden {
-    uint32_t ids[TOKENS + CHAIN]; /* the sequence, then the chain */
+    uint32_t tokens;                  /* of the sequence */
+    uint32_t ids[TOKENS_MAX + CHAIN]; /* the sequence, then the chain */
     uint32_t vocab;
-    float *logits; /* [TOKENS - 1 + CHAIN, vocab] */
+    float *logits; /* [tokens - 1 + CHAIN, vocab] */
+    /* [tokens + CHAIN] as in struct step_batch; NULL without images */
+    const uint32_t *feature_rows;
+    const struct rope_position *positions;
 };
 
-static void read_golden(const char *family, uint32_t vocab, struct golden *golden)
+/* `tokens` of them are in golden->ids already if `has_ids`. */
+static void read_golden(const char *family, uint32_t vocab, uint32_t tokens, bool has_ids,
+                        struct golden *golden)
 {
     char path[128];
     snprintf(path, sizeof path, "tests/golden/ahead/%s/ids.txt", family);
     FILE *file = fopen(path, "r");
-    must(file);
-    for (uint32_t i = 0; i < TOKENS + CHAIN; i++)
+    must(file && tokens <= TOKENS_MAX);
+    golden->tokens = tokens;
+    for (uint32_t i = has_ids ? tokens : 0; i < tokens + CHAIN; i++)
         must(fscanf(file, "%u", &golden->ids[i]) == 1);
     fclose(file);
     snprintf(path, sizeof path, "tests/golden/ahead/%s/logits.f32", family);
     file = fopen(path, "rb");
-    size_t floats = (size_t)(TOKENS - 1 + CHAIN) * vocab;
+    size_t floats = (size_t)(tokens - 1 + CHAIN) * vocab;
     golden->vocab = vocab;
     golden->logits = must_alloc(floats, sizeof *golden->logits);
     must(file && fread(golden->logits, sizeof *golden->logits, floats, file) == floats);
     fclose(file);
 }
 
-/* A plan on the CPU, one sequence in blocks 0, 1 and so on. */
-static struct backend *load(const struct plan *plan)
+/* A plan on the CPU, one sequence in blocks 0, 1 and so on. `vision`: of the model, or NULL. */
+static struct backend *load(const struct plan *plan, const struct plan *vision,
+                            const struct backend *lender)
 {
     struct backend *backend = cpu_backend_create();
     struct backend_options options = {.threads = 2,
                                       .activation_bits = 16,
+                                      .lender = lender,
                                       .kv_type = KV_CACHE_F32,
                                       .keeps_logits = true,
-                                      .max_step_rows = TOKENS,
-                                      .max_logit_rows = TOKENS,
+                                      .max_step_rows = TOKENS_MAX,
+                                      .max_logit_rows = TOKENS_MAX,
                                       .state_slots = 1};
     struct error_text error = {""};
+    if (vision && lender)
+        options.sights = &vision->vision;
+    else
+        options.vision = vision;
+    if (options.vision) {
+        options.max_patch_rows = PATCH_ROWS;
+        options.feature_rows = TOKENS_MAX;
+    }
     for (uint32_t group = 0; group < plan->kv.group_count; group++)
         options.kv_blocks[group] = BLOCKS;
     must(backend->interface->load(backend, plan, &options, NULL, NULL, &error) == RESULT_OK);
     return backend;
 }
 
-/* Computes rows from `first` on, all with logits. */
-static void run(struct backend *backend, const uint32_t *tokens, const float *hidden,
-                uint32_t first, uint32_t rows, bool recurrent)
+/* Computes rows from `first` on, all with logits. Their tokens, which have the features, are those at
+ * `first` + shift. */
+static void run(struct backend *backend, const struct golden *golden, const float *hidden,
+                uint32_t first, uint32_t rows)
 {
-    static const uint32_t blocks[BLOCKS] = {0, 1, 2, 3};
+    static const uint32_t blocks[BLOCKS] = {0, 1, 2, 3, 4};
     struct sampling_params greedy = sampling_params_default();
-    uint32_t logit_rows[TOKENS];
-    struct row_sampling samplings[TOKENS];
-    struct sampled_token results[TOKENS];
+    uint32_t logit_rows[TOKENS_MAX], at = first + (hidden ? 1 : 0);
+    struct row_sampling samplings[TOKENS_MAX];
+    struct sampled_token results[TOKENS_MAX];
     struct error_text error = {""};
     for (uint32_t i = 0; i < rows; i++) {
         logit_rows[i] = i;
@@ -82,17 +104,21 @@ static void run(struct backend *backend, const uint32_t *tokens, const float *hi
     const struct step_sequence sequence = {.row_count = rows,
                                            .first_position = first,
                                            .block_tables = {blocks, blocks},
-                                           .state_slot = recurrent ? 0 : STATE_SLOT_NONE,
+                                           .state_slot = hidden ? STATE_SLOT_NONE : 0,
                                            .state_source = STATE_SLOT_NONE,
                                            .state_copy = STATE_SLOT_NONE};
-    const struct step_batch batch = {.row_count = rows,
-                                     .token_ids = tokens,
-                                     .sequence_count = 1,
-                                     .sequences = &sequence,
-                                     .logit_row_count = rows,
-                                     .logit_rows = logit_rows,
-                                     .samplings = samplings,
-                                     .hidden = hidden};
+    struct step_batch batch = {.row_count = rows,
+                               .token_ids = golden->ids + at,
+                               .sequence_count = 1,
+                               .sequences = &sequence,
+                               .logit_row_count = rows,
+                               .logit_rows = logit_rows,
+                               .samplings = samplings,
+                               .hidden = hidden};
+    if (golden->feature_rows) {
+        batch.feature_rows = golden->feature_rows + at;
+        batch.rope_positions = golden->positions + first;
+    }
     must(backend_step_run(backend, &batch, results, &error) == RESULT_OK);
 }
 
@@ -109,7 +135,7 @@ static void compare(const struct golden *golden, const struct backend *backend, 
     }
 }
 
-/* The chain after the first TOKENS - 1 rows; its states are the layer's own. */
+/* The chain after the first tokens - 1 rows; its states are the layer's own. */
 static void check_chain(const struct golden *golden, struct backend *ahead, uint32_t rows,
                         uint32_t hidden)
 {
@@ -117,39 +143,89 @@ static void check_chain(const struct golden *golden, struct backend *ahead, uint
     for (uint32_t i = 0; i < CHAIN; i++, rows = 1) {
         memcpy(state, ahead->interface->last_hidden(ahead) + (size_t)(rows - 1) * hidden,
                hidden * sizeof *state);
-        run(ahead, &golden->ids[TOKENS + i], state, TOKENS - 1 + i, 1, false);
-        compare(golden, ahead, TOKENS - 1 + i, 1);
+        run(ahead, golden, state, golden->tokens - 1 + i, 1);
+        compare(golden, ahead, golden->tokens - 1 + i, 1);
     }
     free(state);
 }
 
-static void check(const char *family, const char *path)
+/* The target's states of the golden sequence, whose images are in its feature pool. */
+static void check_rows(const struct model *model, const struct golden *golden,
+                       struct backend *target)
+{
+    uint32_t hidden = model_plan(model)->config.hidden, rows = golden->tokens - 1;
+    run(target, golden, NULL, 0, golden->tokens);
+    const float *states = target->interface->last_hidden(target);
+    struct backend *ahead = load(model_ahead_plan(model), model_vision_plan(model), target);
+    run(ahead, golden, states, 0, rows);
+    compare(golden, ahead, 0, rows);
+    check_chain(golden, ahead, rows, hidden);
+    for (uint32_t row = 0; row < rows; row++) { /* again, over the same cells */
+        run(ahead, golden, states + (size_t)row * hidden, row, 1);
+        compare(golden, ahead, row, 1);
+    }
+    check_chain(golden, ahead, 1, hidden);
+    ahead->interface->destroy(ahead);
+}
+
+static struct model *open_both(const char *path)
 {
     struct model *model;
     struct error_text error = {""};
-    struct golden golden;
     if (model_open(path, &model, &error) != RESULT_OK ||
         model_open_ahead(model, &error) != RESULT_OK)
         fail_msg("%s: %s", path, error.text);
-    const struct plan *plan = model_plan(model), *ahead_plan = model_ahead_plan(model);
-    uint32_t hidden = plan->config.hidden;
-    read_golden(family, plan->config.vocab_tokens, &golden);
-    struct backend *target = load(plan);
-    run(target, golden.ids, NULL, 0, TOKENS, true);
-    const float *states = target->interface->last_hidden(target);
-    struct backend *ahead = load(ahead_plan);
-    run(ahead, golden.ids + 1, states, 0, TOKENS - 1, false);
-    compare(&golden, ahead, 0, TOKENS - 1);
-    check_chain(&golden, ahead, TOKENS - 1, hidden);
-    for (uint32_t row = 0; row + 1 < TOKENS; row++) { /* again, over the same cells */
-        run(ahead, golden.ids + 1 + row, states + (size_t)row * hidden, row, 1, false);
-        compare(&golden, ahead, row, 1);
-    }
-    check_chain(&golden, ahead, 1, hidden);
-    ahead->interface->destroy(ahead);
+    return model;
+}
+
+static void check(const char *family, const char *path)
+{
+    struct golden golden = {0};
+    struct model *model = open_both(path);
+    read_golden(family, model_plan(model)->config.vocab_tokens, TOKENS, false, &golden);
+    struct backend *target = load(model_plan(model), NULL, NULL);
+    check_rows(model, &golden, target);
     target->interface->destroy(target);
     model_close(model);
     free(golden.logits);
+}
+
+static void test_images(void **state)
+{
+    (void)state;
+    struct golden golden = {0};
+    struct tower_scene scene;
+    struct error_text error;
+    uint32_t feature_rows[TOKENS_MAX + CHAIN];
+    struct rope_position positions[TOKENS_MAX + CHAIN];
+    tower_scene_read("qwen3_5", &scene);
+    struct model *model = open_both("build/checkpoints/qwen3_5_images-ahead");
+    const struct scene_prompt *prompt = &scene.prompts[scene.prompt_count - 1];
+    must(prompt->count <= TOKENS_MAX);
+    memcpy(golden.ids, prompt->ids, prompt->count * sizeof *golden.ids);
+    read_golden("qwen3_5_images", scene.vocab, prompt->count, true, &golden);
+    for (uint32_t i = 0; i < prompt->count + CHAIN; i++) {
+        bool is_prompt = i < prompt->count;
+        feature_rows[i] = is_prompt ? prompt->feature_rows[i] : ROW_FEATURE_NONE;
+        positions[i] = is_prompt ? prompt->positions[i] : positions[i - 1];
+        positions[i].time += !is_prompt;
+        positions[i].height += !is_prompt;
+        positions[i].width += !is_prompt;
+    }
+    golden.feature_rows = feature_rows;
+    golden.positions = positions;
+    struct backend *target = load(model_plan(model), model_vision_plan(model), NULL);
+    const struct encode_batch images = {.image_count = scene.image_count, .images = scene.images};
+    uint64_t left;
+    must(target->interface->encode_begin(target, &images, &error) == RESULT_OK);
+    do
+        must(target->interface->encode_part(target, UINT64_MAX, &left, &error) == RESULT_OK);
+    while (left > 0);
+    check_rows(model, &golden, target);
+    target->interface->destroy(target);
+    model_close(model);
+    free(golden.logits);
+    tower_scene_free(&scene);
 }
 
 static void test_dense(void **state)
@@ -189,6 +265,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dense),
         cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_images),
         cmocka_unit_test(test_without_such_a_layer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,6 +17,7 @@
 
 #include "proto/must.h"
 #include "tests/support/engine_rig.h"
+#include "tests/support/scene_request.h"
 #include "tests/support/test_random.h"
 #include "tests/support/tower_scene.h"
 
@@ -27,94 +28,9 @@
 
 /* A prompt of the scene as a request, and its answer when run alone. */
 struct shown_prompt {
-    struct test_request request;
-    uint8_t *part;
+    struct scene_request made;
     uint32_t answer[ANSWER_TOKENS];
 };
-
-static const struct encode_image *image_of(const struct tower_scene *scene, uint32_t row,
-                                           const struct model_vision *vision)
-{
-    for (uint32_t i = 0; i < scene->image_count; i++) {
-        const struct encode_image *image = &scene->images[i];
-        if (row >= image->first_feature &&
-            row < image->first_feature +
-                      model_vision_image_rows(vision, image->shape, &image->mosaic))
-            return image;
-    }
-    return NULL;
-}
-
-/* A temporal patch without text before it that begins at the line of the patch before belongs to the
- * same video: its time follows from the reference's positions. */
-static void join_video(const struct scene_prompt *prompt, struct image_record *records,
-                       uint32_t index)
-{
-    struct image_record *record = &records[index];
-    const struct image_record *before = record - 1;
-    if (index == 0 || record->frames <= 1 || before->frames <= 1 ||
-        before->first_token + before->span_tokens != record->first_token)
-        return;
-    const struct rope_position *at = &prompt->positions[record->first_token];
-    if (prompt->positions[before->first_token].height != at->height)
-        return;
-    record->joined = 1;
-    record->time = at->time - at->height;
-}
-
-/* Lists the images in the order of the prompt; returns how many. */
-static uint32_t find_images(const struct tower_scene *scene, const struct scene_prompt *prompt,
-                            const struct model_vision *vision, struct image_record *records,
-                            const struct encode_image **images)
-{
-    uint32_t count = 0;
-    for (uint32_t at = 0; at < prompt->count; at++) {
-        if (prompt->feature_rows[at] == ROW_FEATURE_NONE)
-            continue;
-        const struct encode_image *image = image_of(scene, prompt->feature_rows[at], vision);
-        must(image != NULL);
-        if (prompt->feature_rows[at] == image->first_feature) {
-            must(count < SCENE_IMAGES);
-            images[count] = image;
-            records[count++] = (struct image_record){.tiles = image->shape.tiles,
-                                                     .width = image->shape.width,
-                                                     .height = image->shape.height,
-                                                     .frames = image->shape.frames,
-                                                     .first_token = at};
-            memcpy(records[count - 1].mosaic, &image->mosaic, sizeof image->mosaic);
-            join_video(prompt, records, count - 1);
-        }
-        struct image_record *record = &records[count - 1];
-        record->token_count++;
-        record->span_tokens = at + 1 - record->first_token;
-    }
-    return count;
-}
-
-static void make_request(const struct tower_scene *scene, const struct scene_prompt *prompt,
-                         const struct model_vision *vision, struct shown_prompt *shown)
-{
-    struct image_record records[SCENE_IMAGES];
-    const struct encode_image *images[SCENE_IMAGES];
-    uint32_t count = find_images(scene, prompt, vision, records, images);
-    for (uint32_t i = 0; i < count; i++) {
-        records[i].content_hash[0] = (uint8_t)(1 + (images[i] - scene->images));
-        memcpy(records[i].scale, images[i]->scale, sizeof records[i].scale);
-        memcpy(records[i].bias, images[i]->bias, sizeof records[i].bias);
-    }
-    shown->request = (struct test_request){.prompt = prompt->ids,
-                                           .prompt_tokens = prompt->count,
-                                           .max_new_tokens = ANSWER_TOKENS,
-                                           .sampling = sampling_params_default(),
-                                           .image_count = count,
-                                           .image_bytes = image_record_place(records, count)};
-    shown->request.sampling.temperature = 0.0f;
-    shown->part = must_alloc(shown->request.image_bytes + 1, 1);
-    memcpy(shown->part, records, count * sizeof *records);
-    for (uint32_t i = 0; i < count; i++)
-        memcpy(shown->part + records[i].pixels_offset, images[i]->pixels, records[i].pixels_bytes);
-    shown->request.image_part = shown->part;
-}
 
 static void open_engine(struct engine_rig *rig, const struct model *model, uint32_t feature_rows,
                         uint32_t blocks)
@@ -173,7 +89,7 @@ static void run_alone(const struct model *model, const struct tower_scene *scene
 {
     struct engine_rig rig;
     open_engine(&rig, model, 256, 64);
-    assert_true(test_frontend_submit(rig.frontend, 0, &shown->request));
+    assert_true(test_frontend_submit(rig.frontend, 0, &shown->made.request));
     engine_rig_finish(&rig, 2000);
     const struct test_reply *reply = &rig.frontend->replies[0];
     assert_int_equal(reply->token_count, ANSWER_TOKENS);
@@ -194,13 +110,15 @@ static void join_crowd(struct engine_rig *rig, struct crowd_member *member, uint
 {
     member->shown = shown;
     member->known = known;
-    member->request = shown->request;
+    member->request = shown->made.request;
     member->request.prompt = member->prompt;
     member->request.prompt_tokens += known;
     member->request.generated_tokens = known;
     member->request.max_new_tokens -= known;
-    memcpy(member->prompt, shown->request.prompt, shown->request.prompt_tokens * sizeof(uint32_t));
-    memcpy(member->prompt + shown->request.prompt_tokens, shown->answer, known * sizeof(uint32_t));
+    memcpy(member->prompt, shown->made.request.prompt,
+           shown->made.request.prompt_tokens * sizeof(uint32_t));
+    memcpy(member->prompt + shown->made.request.prompt_tokens, shown->answer,
+           known * sizeof(uint32_t));
     assert_true(test_frontend_submit(rig->frontend, slot, &member->request));
 }
 
@@ -261,7 +179,7 @@ static void check_family(const char *name, struct crowd_totals *totals)
     const struct model_vision *vision = model_vision(model);
     uint32_t longest = 0;
     for (uint32_t i = 0; i < scene.prompt_count; i++) {
-        make_request(&scene, &scene.prompts[i], vision, &shown[i]);
+        scene_request_make(&scene, &scene.prompts[i], vision, ANSWER_TOKENS, &shown[i].made);
         run_alone(model, &scene, &scene.prompts[i], &shown[i]);
         longest = scene.prompts[i].count > longest ? scene.prompts[i].count : longest;
     }
@@ -275,7 +193,7 @@ static void check_family(const char *name, struct crowd_totals *totals)
     totals->evictions += atomic_load(&gauges->image_evictions_total);
     engine_rig_close(&rig);
     for (uint32_t i = 0; i < scene.prompt_count; i++)
-        free(shown[i].part);
+        free(shown[i].made.part);
     model_close(model);
     tower_scene_free(&scene);
 }

@@ -23,6 +23,9 @@ struct kv_pools {
     struct prefix_cache *prefixes;     /* over these pools; NULL: the prefix cache is off */
     struct feature_cache
         *features; /* of images, owned by the engine; NULL: the model takes no images */
+    /* Sequences hold the features of an image after its rows are launched, for an ahead layer
+     * (worker/schedule/model_drafts.h), which gives them back. */
+    bool features_are_read_again;
 };
 
 struct kv_pools_options {

@@ -18,6 +18,9 @@ struct draft_model {
     uint32_t *logit_rows;
     struct row_sampling *samplings;
     float *hidden; /* [DRAFT_MODEL_ROWS, hidden_columns]; NULL: none */
+    /* [DRAFT_MODEL_ROWS], filled for all rows; NULL without images */
+    uint32_t *feature_rows;
+    struct rope_position *rope_positions;
 };
 
 struct draft_model *draft_model_create(const struct draft_model_parts *parts)
@@ -38,6 +41,10 @@ struct draft_model *draft_model_create(const struct draft_model_parts *parts)
     if (parts->hidden_columns > 0)
         model->hidden = must_alloc((size_t)DRAFT_MODEL_ROWS * parts->hidden_columns, sizeof(float));
     model->batch.hidden = model->hidden;
+    if (parts->takes_images) {
+        model->feature_rows = must_alloc(DRAFT_MODEL_ROWS, sizeof *model->feature_rows);
+        model->rope_positions = must_alloc(DRAFT_MODEL_ROWS, sizeof *model->rope_positions);
+    }
     return model;
 }
 
@@ -50,6 +57,8 @@ void draft_model_destroy(struct draft_model *model)
     free(model->logit_rows);
     free(model->samplings);
     free(model->hidden);
+    free(model->feature_rows);
+    free(model->rope_positions);
     free(model);
 }
 
@@ -62,6 +71,24 @@ uint32_t draft_model_room(const struct draft_model *model)
 {
     bool full = model->batch.sequence_count == model->parts.max_sequences;
     return full ? 0 : DRAFT_MODEL_ROWS - model->batch.row_count;
+}
+
+/* Fills the image arrays for the rows, and puts those into the batch that then matter. */
+static void add_images(struct draft_model *model, const struct draft_model_rows *rows)
+{
+    struct step_batch *batch = &model->batch;
+    must(model->parts.takes_images || (!rows->feature_rows && !rows->rope_positions));
+    for (uint32_t i = 0; i < rows->row_count && model->parts.takes_images; i++) {
+        uint32_t row = batch->row_count + i, position = rows->first_position + i;
+        model->feature_rows[row] = rows->feature_rows ? rows->feature_rows[i] : ROW_FEATURE_NONE;
+        model->rope_positions[row] = rows->rope_positions
+                                         ? rows->rope_positions[i]
+                                         : (struct rope_position){position, position, position};
+        if (model->feature_rows[row] != ROW_FEATURE_NONE)
+            batch->feature_rows = model->feature_rows;
+    }
+    if (rows->rope_positions)
+        batch->rope_positions = model->rope_positions;
 }
 
 void draft_model_add(struct draft_model *model, const struct draft_model_rows *rows)
@@ -84,6 +111,7 @@ void draft_model_add(struct draft_model *model, const struct draft_model_rows *r
     if (rows->hidden)
         memcpy(model->hidden + (size_t)batch->row_count * model->parts.hidden_columns, rows->hidden,
                (size_t)rows->row_count * model->parts.hidden_columns * sizeof(float));
+    add_images(model, rows);
     batch->row_count += rows->row_count;
     if (!rows->sampling)
         return;
@@ -102,6 +130,8 @@ enum result draft_model_run(struct draft_model *model, struct sampled_token *res
     model->batch.row_count = 0;
     model->batch.sequence_count = 0;
     model->batch.logit_row_count = 0;
+    model->batch.feature_rows = NULL;
+    model->batch.rope_positions = NULL;
     return result;
 }
 

@@ -9,6 +9,7 @@
 #ifndef SHOAL_WORKER_DRAFT_DRAFT_MODEL_H
 #define SHOAL_WORKER_DRAFT_DRAFT_MODEL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "worker/backend/host/backend.h"
@@ -27,6 +28,7 @@ struct draft_model_parts {
     /* 0, or an ahead layer of the target (worker/model/model.h): the columns of its hidden states. A
      * row of position p then has the token at p + 1 and the target's hidden state at p. */
     uint32_t hidden_columns;
+    bool takes_images; /* rows may have features of the target's pool, and rotary positions */
 };
 
 struct draft_model;
@@ -45,6 +47,9 @@ struct draft_model_rows {
     const struct row_sampling
         *sampling;       /* of the draw after the last row; NULL: nothing is drawn */
     const float *hidden; /* [row_count, hidden_columns]; NULL without */
+    /* [row_count] as in struct step_batch; NULL: no features, and positions as in text */
+    const uint32_t *feature_rows;
+    const struct rope_position *rope_positions;
 };
 /* Rows that the step being filled has room for. */
 uint32_t draft_model_room(const struct draft_model *model);

@@ -51,6 +51,9 @@ enum result draft_loading_open_ahead(struct draft_loading *loading, const struct
             error, RESULT_UNSUPPORTED,
             "the model keeps keys and values of whole sequences in no layer, and those "
             "of the layer are kept beside them");
+    if (model_vision(target) && model_vision(target)->spans_whole)
+        return error_set(error, RESULT_UNSUPPORTED,
+                         "its rows would see each other within images, as the model's do");
     loading->plan = model_ahead_plan(target);
     return RESULT_OK;
 }
@@ -89,6 +92,7 @@ enum result draft_loading_load(struct draft_loading *loading, const struct plan 
     own.state_slots = 0;
     own.deferred_places = 0;
     own.kept = (struct kept_pools){0};
+    own.sights = loading->model || !options->vision ? NULL : &options->vision->vision;
     own.vision = NULL;
     own.max_patch_rows = own.feature_rows = 0;
     uint32_t blocks = options->kv_blocks[full_group(&target->kv)];
@@ -100,13 +104,14 @@ enum result draft_loading_load(struct draft_loading *loading, const struct plan 
         loading->backend->interface->load(loading->backend, plan, &own, NULL, NULL, &reason);
     if (result != RESULT_OK)
         return error_set(error, result, "%s: %s", what, reason.text);
-    loading->draft = draft_model_create(&(struct draft_model_parts){
-        .backend = loading->backend,
-        .group_count = plan->kv.group_count,
-        .vocab_tokens = plan->config.vocab_tokens,
-        .context_tokens = plan->config.context_tokens,
-        .max_sequences = max_sequences,
-        .hidden_columns = plan->takes_hidden ? plan->config.hidden : 0});
+    loading->draft = draft_model_create(
+        &(struct draft_model_parts){.backend = loading->backend,
+                                    .group_count = plan->kv.group_count,
+                                    .vocab_tokens = plan->config.vocab_tokens,
+                                    .context_tokens = plan->config.context_tokens,
+                                    .max_sequences = max_sequences,
+                                    .hidden_columns = plan->takes_hidden ? plan->config.hidden : 0,
+                                    .takes_images = own.sights != NULL});
     log_info("%s: %s \"%s\", weights %.1f MB",
              loading->model ? "draft model" : "layer that predicts a further token",
              plan->config.architecture, plan->config.name,

@@ -65,13 +65,21 @@ void model_drafts_note_step(struct worker_engine *engine, const struct step_batc
     }
 }
 
-/* How many of the sequence's rows from `first` on have hidden states of the target's last step. */
+static bool is_held(const struct sequence *sequence, uint32_t first)
+{
+    return sequence->draft.cells.held_from == first + 1;
+}
+
+/* How many of the sequence's rows from `first` on have hidden states of the target's last step, or the one
+ * that is held. */
 static uint32_t hidden_rows(const struct worker_engine *engine, const struct sequence *sequence,
                             uint32_t first)
 {
     const struct model_cells *cells = &sequence->draft.cells;
     uint32_t end = cells->hidden_from + cells->hidden_rows;
     bool there = cells->hidden_step == engine->model_drafts.target_step;
+    if (is_held(sequence, first))
+        return 1;
     return there && first >= cells->hidden_from && first < end ? end - first : 0;
 }
 
@@ -84,6 +92,8 @@ static const float *hidden_of(const struct worker_engine *engine, const struct s
     if (!model_drafts_is_ahead(engine))
         return NULL;
     must(hidden_rows(engine, sequence, first) > 0);
+    if (is_held(sequence, first))
+        return cells->held;
     return target->interface->last_hidden(target) +
            (size_t)(cells->hidden_row + first - cells->hidden_from) * hidden_columns(engine);
 }
@@ -163,6 +173,16 @@ static void settle(struct model_drafts *drafts, struct sequence *sequence)
     cells->count = least(cells->count, sequence->known_tokens - 1);
 }
 
+/* How many rows from `first` on have tokens whose features are there, if they are of images. */
+static uint32_t rows_with_features(const struct worker_engine *engine,
+                                   const struct sequence *sequence, uint32_t first)
+{
+    const struct sequence_images *images = &sequence->request.images;
+    if (!engine->model_drafts.feature_rows || images->count == 0)
+        return UINT32_MAX;
+    return sequence_images_ready_tokens(images, engine->pools.features, first + 1);
+}
+
 /* How many of the `rows` next tokens the draft model knows and has positions for. */
 static uint32_t rows_it_takes(const struct worker_engine *engine, const struct sequence *sequence,
                               uint32_t rows)
@@ -170,7 +190,8 @@ static uint32_t rows_it_takes(const struct worker_engine *engine, const struct s
     const struct draft_model_parts *parts = draft_model_parts(engine->parts.draft_model);
     uint32_t first = sequence->draft.cells.count, taken = 0, shift = token_shift(engine);
     if (shift > 0)
-        rows = least(rows, hidden_rows(engine, sequence, first));
+        rows = least(least(rows, hidden_rows(engine, sequence, first)),
+                     rows_with_features(engine, sequence, first));
     while (taken < rows && first + taken < parts->context_tokens &&
            sequence->request.tokens[first + taken + shift] < parts->vocab_tokens)
         taken++;
@@ -191,18 +212,38 @@ static enum result run(struct worker_engine *engine, uint32_t rows, bool is_roun
     return result;
 }
 
+/* Fills the image arrays: a row has its own rotary position and the feature of the token after it. */
+static void fill_images(struct worker_engine *engine, const struct sequence *sequence,
+                        uint32_t first, uint32_t rows)
+{
+    const struct sequence_images *images = &sequence->request.images;
+    struct model_drafts *drafts = &engine->model_drafts;
+    for (uint32_t i = 0; i < rows; i++) {
+        uint32_t position = first + i;
+        drafts->feature_rows[i] = sequence_images_feature_row(images, position + 1);
+        drafts->rope_positions[i] =
+            engine->parts.vision->grid_positions
+                ? image_tiles_position(images->tiles, images->tile_count, position)
+                : (struct rope_position){position, position, position};
+    }
+}
+
 /* hidden: of an ahead layer, its first row's. */
 static void add_rows(struct worker_engine *engine, const struct sequence *sequence, uint32_t first,
                      uint32_t rows, const struct row_sampling *sampling, const float *hidden)
 {
     const uint32_t *tokens = sequence->request.tokens + first + token_shift(engine);
-    const struct draft_model_rows part = {.tokens = tokens,
-                                          .hidden = hidden,
-                                          .first_position = first,
-                                          .row_count = rows,
-                                          .blocks =
-                                              sequence->tables[engine->model_drafts.group].blocks,
-                                          .sampling = sampling};
+    struct draft_model_rows part = {.tokens = tokens,
+                                    .hidden = hidden,
+                                    .first_position = first,
+                                    .row_count = rows,
+                                    .blocks = sequence->tables[engine->model_drafts.group].blocks,
+                                    .sampling = sampling};
+    if (engine->model_drafts.feature_rows && sequence->request.images.count > 0) {
+        fill_images(engine, sequence, first, rows);
+        part.feature_rows = engine->model_drafts.feature_rows;
+        part.rope_positions = engine->model_drafts.rope_positions;
+    }
     draft_model_add(engine->parts.draft_model, &part);
 }
 
@@ -219,41 +260,77 @@ void model_drafts_settle(struct worker_engine *engine)
         settle(&engine->model_drafts, sequence_table_running_at(engine->table, i));
 }
 
+/* Keeps the state of the row that lacks only the features of the token after it: the target computes no
+ * further row of the sequence before they are there, but other sequences' steps go on. */
+static void hold(struct worker_engine *engine, struct sequence *sequence)
+{
+    struct model_cells *cells = &sequence->draft.cells;
+    uint32_t columns = hidden_columns(engine);
+    if (hidden_rows(engine, sequence, cells->count) != 1 || is_held(sequence, cells->count) ||
+        rows_with_features(engine, sequence, cells->count) > 0)
+        return;
+    if (!cells->held)
+        cells->held = must_alloc(columns, sizeof *cells->held);
+    memcpy(cells->held, hidden_of(engine, sequence, cells->count), columns * sizeof *cells->held);
+    cells->held_from = cells->count + 1;
+}
+
 /* Feeds the sequence's rows in as many runs as they need. *fed: rows since the last run. */
 static enum result feed_ahead(struct worker_engine *engine, struct sequence *sequence,
                               uint32_t *fed, struct error_text *error)
 {
-    uint32_t left = rows_it_takes(engine, sequence, model_drafts_first_rows(engine, sequence));
     enum result result = RESULT_OK;
-    while (left > 0 && result == RESULT_OK) {
+    uint32_t left;
+    while ((left = rows_it_takes(engine, sequence, model_drafts_first_rows(engine, sequence))) >
+           0) {
         uint32_t first = sequence->draft.cells.count;
+        bool was_held = is_held(sequence, first);
         uint32_t rows = least(left, draft_model_room(engine->parts.draft_model));
         if (rows > 0) {
             add_rows(engine, sequence, first, rows, NULL, hidden_of(engine, sequence, first));
             note_cells(&engine->model_drafts, sequence, first + rows);
         }
         *fed += rows;
-        left -= rows;
-        if (left > 0) {
-            result = run(engine, *fed, false, error);
-            *fed = 0;
-        }
+        if (rows == left && !was_held)
+            continue;
+        result = run(engine, *fed, false, error);
+        *fed = 0;
+        if (result != RESULT_OK)
+            return result;
     }
+    hold(engine, sequence);
     return result;
 }
 
-enum result model_drafts_feed_ahead(struct worker_engine *engine, struct error_text *error)
+/* What the layer has read of features is not needed again. */
+static void release_images(struct worker_engine *engine, bool decoding)
+{
+    for (uint32_t i = 0; i < sequence_table_running(engine->table); i++) {
+        struct sequence *sequence = sequence_table_running_at(engine->table, i);
+        if ((sequence->state == SEQUENCE_DECODE) == decoding)
+            sequence_images_release(&sequence->request.images, engine->pools.features,
+                                    sequence->computed_tokens);
+    }
+}
+
+enum result model_drafts_feed_ahead(struct worker_engine *engine, bool decoding,
+                                    struct error_text *error)
 {
     uint32_t fed = 0;
     enum result result = RESULT_OK;
-    if (engine->drafts.pace.model.pause_steps > LONG_PAUSE)
-        return RESULT_OK;
-    for (uint32_t i = 0; i < sequence_table_running(engine->table) && result == RESULT_OK; i++) {
+    bool rests = engine->drafts.pace.model.pause_steps > LONG_PAUSE;
+    for (uint32_t i = 0; !rests && i < sequence_table_running(engine->table); i++) {
         struct sequence *sequence = sequence_table_running_at(engine->table, i);
-        if (sequence_draft_is_wanted(sequence))
+        if ((sequence->state == SEQUENCE_DECODE) == decoding && sequence_draft_is_wanted(sequence))
             result = feed_ahead(engine, sequence, &fed, error);
+        if (result != RESULT_OK)
+            return result;
     }
-    return result == RESULT_OK && fed > 0 ? run(engine, fed, false, error) : result;
+    if (fed > 0)
+        result = run(engine, fed, false, error);
+    if (engine->pools.features_are_read_again)
+        release_images(engine, decoding);
+    return result;
 }
 
 enum result model_drafts_feed(struct worker_engine *engine, uint32_t step_rows,

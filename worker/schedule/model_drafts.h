@@ -23,10 +23,11 @@ void model_drafts_note_step(struct worker_engine *engine, const struct step_batc
 
 /* Settles all running sequences; before the next calls, with no step under way. */
 void model_drafts_settle(struct worker_engine *engine);
-/* For an ahead layer, after the proposals: all rows that it lacks and the target's last step has. A
- * stream that lacks others (its prompt was cached, but not the layer's part) has no proposals. In a
- * long pause nothing is fed. */
-enum result model_drafts_feed_ahead(struct worker_engine *engine,
+/* For an ahead layer, after a step's results were published for prompts and after the proposals for decoding
+ * streams: all rows that it lacks and the target's last step has. A stream that lacks others (its prompt was
+ * cached, but not the layer's part) has no proposals. In a long pause nothing is fed. Gives back the features
+ * of images that the target has computed and the layer has read. */
+enum result model_drafts_feed_ahead(struct worker_engine *engine, bool decoding,
                                     struct error_text *error) RESULT_CHECKED;
 /* For others, before the proposals: one chunk of rows, the oldest sequences first. Rows of prompts
  * only: a stream that fell behind in a pause of the draft model, in which nothing is fed, has no more

@@ -92,6 +92,7 @@ static void draft_fini(struct sequence_draft *draft)
         token_counts_destroy(draft->counts[i]);
     for (uint32_t i = 0; i < LIMIT_DRAFT_TOKENS; i++)
         free(draft->masks[i].words);
+    free(draft->cells.held);
     if (draft->state)
         draft->drafter->close(draft->state);
 }
@@ -245,7 +246,9 @@ void sequence_advance(struct sequence *sequence, struct kv_pools *pools, uint32_
     sequence->draft.late_rows = 0;
     sequence_prefix_release_restored(sequence, pools);
     sequence_prefix_publish(sequence, pools);
-    sequence_images_release(&sequence->request.images, pools->features, sequence->computed_tokens);
+    if (!pools->features_are_read_again)
+        sequence_images_release(&sequence->request.images, pools->features,
+                                sequence->computed_tokens);
     for (uint32_t group = 0; group < pools->layout->group_count; group++) {
         uint32_t first_kept = kv_layout_first_kept(pools->layout, group, sequence->computed_tokens);
         struct block_table *table = &sequence->tables[group];

@@ -63,6 +63,10 @@ struct model_cells {
     uint32_t hidden_row;
     uint32_t hidden_rows;
     uint32_t hidden_from;
+    /* Likewise that of position held_from - 1, kept because the next token is an image whose features were
+     * not there yet; 0: none. Owned. */
+    uint32_t held_from;
+    float *held;
     uint32_t count;
     uint32_t tail_at;             /* logical block of the first cell of the last round, */
     struct kv_block_ref tails[2]; /* that block and the next one, as they were then */

@@ -152,6 +152,15 @@ static enum result launch_step(struct worker_engine *engine, bool *launched, boo
     return result;
 }
 
+/* Gives an ahead layer the rows of prompts that the finished step computed. */
+static enum result feed_prompts(struct worker_engine *engine, struct error_text *error)
+{
+    if (!engine->parts.draft_model || !model_drafts_is_ahead(engine))
+        return RESULT_OK;
+    model_drafts_settle(engine);
+    return model_drafts_feed_ahead(engine, false, error);
+}
+
 /* Waits for the oldest step under way and publishes its results. */
 static enum result finish_step(struct worker_engine *engine, struct error_text *error)
 {
@@ -179,7 +188,7 @@ static enum result finish_step(struct worker_engine *engine, struct error_text *
                                                               .prompt_rows = done.prompt_rows,
                                                               .patch_rows = (uint32_t)patch_rows,
                                                               .time_us = done.time_us});
-    return RESULT_OK;
+    return feed_prompts(engine, error);
 }
 
 /* Launches one step, and finishes one unless another can be launched before. */

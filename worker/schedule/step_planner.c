@@ -111,7 +111,7 @@ static enum result plan_drafts(struct worker_engine *engine, const struct step_s
     if (result == RESULT_OK && engine->parts.drafter && prompt_rows == 0 && engine->patch_work == 0)
         result = step_drafts_begin(engine, snapshot, error);
     if (result == RESULT_OK && engine->parts.draft_model && model_drafts_is_ahead(engine))
-        result = model_drafts_feed_ahead(engine, error);
+        result = model_drafts_feed_ahead(engine, true, error);
     return result;
 }
 

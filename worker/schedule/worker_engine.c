@@ -68,6 +68,12 @@ static void create_model_drafts(struct worker_engine *engine)
     uint32_t columns = draft_model_parts(parts->draft_model)->hidden_columns;
     if (columns > 0)
         drafts->states = must_alloc((size_t)parts->max_sequences * columns, sizeof(float));
+    if (draft_model_parts(parts->draft_model)->takes_images) {
+        must(columns > 0 && parts->vision && !parts->vision->spans_whole);
+        drafts->feature_rows = must_alloc(DRAFT_MODEL_ROWS, sizeof *drafts->feature_rows);
+        drafts->rope_positions = must_alloc(DRAFT_MODEL_ROWS, sizeof *drafts->rope_positions);
+        engine->pools.features_are_read_again = true;
+    }
 }
 
 enum result worker_engine_create(const struct worker_engine_parts *parts,
@@ -155,6 +161,8 @@ void worker_engine_destroy(struct worker_engine *engine)
     free(engine->model_drafts.rounds);
     free(engine->model_drafts.results);
     free(engine->model_drafts.states);
+    free(engine->model_drafts.feature_rows);
+    free(engine->model_drafts.rope_positions);
     if (engine->vocabulary) /* after the sequences, which have matchers */
         grammar_vocabulary_close(engine->vocabulary);
     free(engine);

@@ -99,6 +99,9 @@ struct model_drafts {
     struct model_round *rounds;
     struct sampled_token *results;
     float *states; /* [max_sequences, columns] an ahead layer's own, of each pick; else NULL */
+    /* [DRAFT_MODEL_ROWS] of an ahead layer of a model that takes images, for one sequence; else NULL */
+    uint32_t *feature_rows;
+    struct rope_position *rope_positions;
     uint64_t target_step; /* number of the target's last step */
     uint64_t rounds_us;   /* of the step that is being planned or under way */
     uint32_t prompt_rows; /* of the last step */

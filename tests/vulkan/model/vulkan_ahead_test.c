@@ -2,7 +2,7 @@
  * Layers that predict a further token on a Vulkan device, beside a model whose device and matrices they
  * share: hidden states and proposals agree with those of the CPU, for every position of a sequence and along
  * a chain in which the layer takes its own states. Computed in one chunk and row by row, which gives the same
- * bits with batch_invariant.
+ * bits with batch_invariant. Of a prompt with images too.
  */
 // tags: no-sanitizers
 #include <setjmp.h>
@@ -19,13 +19,15 @@
 #include "tests/support/backend_step.h"
 #include "tests/support/model_runner.h"
 #include "tests/support/test_random.h"
+#include "tests/support/tower_scene.h"
 #include "tests/support/vulkan_fixture.h"
 #include "worker/model/model.h"
 
-#define TOKENS 40u
-#define ROWS   (TOKENS - 1) /* of the layer */
-#define CHAIN  4u
-#define BLOCKS 4u
+#define TOKENS     40u
+#define ROWS       (TOKENS - 1) /* of the layer */
+#define CHAIN      4u
+#define BLOCKS     4u
+#define PATCH_ROWS 256u
 /* Root mean square of a row's differences, of its largest value. Rows pass through f16 on devices
  * (vulkan_checkpoint_forms_test.c). */
 #define DIFFERENCE_MAX 4e-3
@@ -45,10 +47,13 @@ struct pair {
     struct backend *ahead;
     uint32_t hidden;
     uint32_t vocab;
+    /* [TOKENS + CHAIN] as in struct step_batch; NULL without images */
+    const uint32_t *feature_rows;
+    const struct rope_position *positions;
 };
 
 static struct backend *load(struct backend *backend, const struct plan *plan,
-                            const struct backend *lender, bool on_vulkan)
+                            const struct plan *vision, const struct backend *lender, bool on_vulkan)
 {
     struct backend_options options = {.threads = 2,
                                       .activation_bits = 16,
@@ -59,6 +64,13 @@ static struct backend *load(struct backend *backend, const struct plan *plan,
                                       .max_logit_rows = TOKENS,
                                       .state_slots = plan->state.layers > 0 ? 1 : 0};
     struct error_text error = {""};
+    if (vision && lender)
+        options.sights = &vision->vision;
+    if (vision && !lender) {
+        options.vision = vision;
+        options.max_patch_rows = PATCH_ROWS;
+        options.feature_rows = TOKENS;
+    }
     if (on_vulkan)
         options.vulkan = (struct vulkan_settings){.tier_limit = VULKAN_TIER_HIGHEST,
                                                   .batch_invariant = true,
@@ -70,13 +82,14 @@ static struct backend *load(struct backend *backend, const struct plan *plan,
     return backend;
 }
 
-static struct pair open_pair(const struct model *model, bool on_vulkan)
+static struct pair open_pair(const struct model *model, bool sees, bool on_vulkan)
 {
     const struct plan *plan = model_plan(model);
     struct pair pair = {.hidden = plan->config.hidden, .vocab = plan->config.vocab_tokens};
     struct backend *(*create)(void) = on_vulkan ? vulkan_backend_create : cpu_backend_create;
-    pair.target = load(create(), plan, NULL, on_vulkan);
-    pair.ahead = load(create(), model_ahead_plan(model), pair.target, on_vulkan);
+    const struct plan *vision = sees ? model_vision_plan(model) : NULL;
+    pair.target = load(create(), plan, vision, NULL, on_vulkan);
+    pair.ahead = load(create(), model_ahead_plan(model), vision, pair.target, on_vulkan);
     return pair;
 }
 
@@ -87,8 +100,8 @@ static void close_pair(struct pair *pair)
 }
 
 /* Computes rows from `first` on. *drawn: of the last row; NULL: no row has logits. */
-static void run(struct backend *backend, const uint32_t *tokens, const float *hidden,
-                uint32_t first, uint32_t rows, struct sampled_token *drawn)
+static void run(const struct pair *pair, struct backend *backend, const uint32_t *tokens,
+                const float *hidden, uint32_t first, uint32_t rows, struct sampled_token *drawn)
 {
     static const uint32_t blocks[BLOCKS] = {2, 0, 3, 1};
     struct sampling_params greedy = sampling_params_default();
@@ -106,14 +119,18 @@ static void run(struct backend *backend, const uint32_t *tokens, const float *hi
                                            .block_tables = {blocks, blocks},
                                            .state_source = STATE_SLOT_NONE,
                                            .state_copy = STATE_SLOT_NONE};
-    const struct step_batch batch = {.row_count = rows,
-                                     .token_ids = tokens,
-                                     .sequence_count = 1,
-                                     .sequences = &sequence,
-                                     .logit_row_count = drawn ? rows : 0,
-                                     .logit_rows = logit_rows,
-                                     .samplings = samplings,
-                                     .hidden = hidden};
+    struct step_batch batch = {.row_count = rows,
+                               .token_ids = tokens,
+                               .sequence_count = 1,
+                               .sequences = &sequence,
+                               .logit_row_count = drawn ? rows : 0,
+                               .logit_rows = logit_rows,
+                               .samplings = samplings,
+                               .hidden = hidden};
+    if (pair->feature_rows) {
+        batch.feature_rows = pair->feature_rows + first + (hidden ? 1 : 0);
+        batch.rope_positions = pair->positions + first;
+    }
     if (backend_step_run(backend, &batch, results, &error) != RESULT_OK)
         fail_msg("%s", error.text);
     if (drawn)
@@ -132,8 +149,8 @@ static void run_ahead(const struct pair *pair, struct figures *figures, const ui
     struct sampled_token drawn = {0};
     for (uint32_t row = 0; row < ROWS; row += chunk) {
         uint32_t rows = ROWS - row < chunk ? ROWS - row : chunk;
-        run(ahead, figures->tokens + row + 1, figures->states + (size_t)row * pair->hidden, row,
-            rows, &drawn);
+        run(pair, ahead, figures->tokens + row + 1, figures->states + (size_t)row * pair->hidden,
+            row, rows, &drawn);
         memcpy(figures->logits + (size_t)row * pair->vocab, interface->last_logits(ahead),
                rows * logit_bytes);
         memcpy(state, interface->last_hidden(ahead) + (size_t)(rows - 1) * pair->hidden,
@@ -141,7 +158,7 @@ static void run_ahead(const struct pair *pair, struct figures *figures, const ui
     }
     for (uint32_t i = 0; i < CHAIN; i++) {
         figures->tokens[TOKENS + i] = chain ? chain[i] : drawn.token;
-        run(ahead, &figures->tokens[TOKENS + i], state, ROWS + i, 1, &drawn);
+        run(pair, ahead, &figures->tokens[TOKENS + i], state, ROWS + i, 1, &drawn);
         memcpy(figures->logits + (size_t)(ROWS + i) * pair->vocab, interface->last_logits(ahead),
                logit_bytes);
         memcpy(state, interface->last_hidden(ahead), pair->hidden * sizeof *state);
@@ -156,7 +173,7 @@ static struct figures compute(const struct pair *pair, const uint32_t *tokens,
                               .logits =
                                   must_alloc((size_t)(ROWS + CHAIN) * pair->vocab, sizeof(float))};
     memcpy(figures.tokens, tokens, TOKENS * sizeof *tokens);
-    run(pair->target, tokens, NULL, 0, TOKENS, NULL);
+    run(pair, pair->target, tokens, NULL, 0, TOKENS, NULL);
     memcpy(figures.states, pair->target->interface->last_hidden(pair->target),
            (size_t)TOKENS * pair->hidden * sizeof(float));
     run_ahead(pair, &figures, chain, ROWS);
@@ -205,40 +222,97 @@ static uint32_t compare_proposals(const struct pair *pair, const struct figures 
     return same;
 }
 
-static void check(const char *path)
+static void check_pairs(const char *path, const struct pair *cpu, const struct pair *vulkan,
+                        const uint32_t *tokens)
 {
-    struct model *model;
-    struct error_text error = {""};
-    struct test_random random = {.state = 29};
-    uint32_t tokens[TOKENS];
-    if (model_open(path, &model, &error) != RESULT_OK ||
-        model_open_ahead(model, &error) != RESULT_OK)
-        fail_msg("%s: %s", path, error.text);
-    struct pair cpu = open_pair(model, false), vulkan = open_pair(model, true);
-    for (uint32_t i = 0; i < TOKENS; i++)
-        tokens[i] = test_random_below(&random, cpu.vocab);
-    struct figures theirs = compute(&cpu, tokens, NULL);
-    struct figures ours = compute(&vulkan, tokens, theirs.tokens + TOKENS);
-    compare_rows("hidden state", ours.states, theirs.states, TOKENS, cpu.hidden);
-    compare_rows("logits", ours.logits, theirs.logits, ROWS + CHAIN, cpu.vocab);
-    uint32_t same = compare_proposals(&cpu, &theirs, &ours);
-    size_t bytes = (size_t)(ROWS + CHAIN) * vulkan.vocab * sizeof(float);
+    struct figures theirs = compute(cpu, tokens, NULL);
+    struct figures ours = compute(vulkan, tokens, theirs.tokens + TOKENS);
+    compare_rows("hidden state", ours.states, theirs.states, TOKENS, cpu->hidden);
+    compare_rows("logits", ours.logits, theirs.logits, ROWS + CHAIN, cpu->vocab);
+    uint32_t same = compare_proposals(cpu, &theirs, &ours);
+    size_t bytes = (size_t)(ROWS + CHAIN) * vulkan->vocab * sizeof(float);
     float *at_once = must_alloc(1, bytes);
     memcpy(at_once, ours.logits, bytes);
-    run_ahead(&vulkan, &ours, theirs.tokens + TOKENS, 1); /* again, over the same cells */
+    run_ahead(vulkan, &ours, theirs.tokens + TOKENS, 1); /* again, over the same cells */
     assert_memory_equal(ours.logits, at_once, bytes);
-    run_ahead(&vulkan, &ours, theirs.tokens + TOKENS, 7);
+    run_ahead(vulkan, &ours, theirs.tokens + TOKENS, 7);
     assert_memory_equal(ours.logits, at_once, bytes);
     printf("%s: %u of %u proposals are the CPU's\n", path, same, ROWS + CHAIN);
     assert_true(same > (ROWS + CHAIN) * 9 / 10);
-    assert_true(vulkan.ahead->interface->weights_bytes(vulkan.ahead) <
-                vulkan.target->interface->weights_bytes(vulkan.target));
+    assert_true(vulkan->ahead->interface->weights_bytes(vulkan->ahead) <
+                vulkan->target->interface->weights_bytes(vulkan->target));
     free(at_once);
     free_figures(&theirs);
     free_figures(&ours);
+}
+
+static struct model *open_both(const char *path)
+{
+    struct model *model;
+    struct error_text error = {""};
+    if (model_open(path, &model, &error) != RESULT_OK ||
+        model_open_ahead(model, &error) != RESULT_OK)
+        fail_msg("%s: %s", path, error.text);
+    return model;
+}
+
+static void check(const char *path)
+{
+    struct model *model = open_both(path);
+    struct test_random random = {.state = 29};
+    uint32_t tokens[TOKENS];
+    struct pair cpu = open_pair(model, false, false), vulkan = open_pair(model, false, true);
+    for (uint32_t i = 0; i < TOKENS; i++)
+        tokens[i] = test_random_below(&random, cpu.vocab);
+    check_pairs(path, &cpu, &vulkan, tokens);
     close_pair(&cpu);
     close_pair(&vulkan);
     model_close(model);
+}
+
+static void encode(struct backend *backend, const struct tower_scene *scene)
+{
+    const struct encode_batch batch = {.image_count = scene->image_count, .images = scene->images};
+    struct error_text error;
+    uint64_t left;
+    must(backend->interface->encode_begin(backend, &batch, &error) == RESULT_OK);
+    do
+        must(backend->interface->encode_part(backend, UINT64_MAX, &left, &error) == RESULT_OK);
+    while (left > 0);
+}
+
+/* The scene's last prompt, then tokens of text up to TOKENS. */
+static void test_images(void **state)
+{
+    (void)state;
+    const char *path = "build/checkpoints/qwen3_5_images-ahead";
+    struct model *model = open_both(path);
+    struct tower_scene scene;
+    struct pair pairs[2] = {open_pair(model, true, false), open_pair(model, true, true)};
+    uint32_t tokens[TOKENS], feature_rows[TOKENS + CHAIN];
+    struct rope_position positions[TOKENS + CHAIN];
+    tower_scene_read("qwen3_5", &scene);
+    const struct scene_prompt *prompt = &scene.prompts[scene.prompt_count - 1];
+    for (uint32_t i = 0; i < TOKENS + CHAIN; i++) {
+        bool asked = i < prompt->count;
+        if (i < TOKENS)
+            tokens[i] = asked ? prompt->ids[i] : 7 + i;
+        feature_rows[i] = asked ? prompt->feature_rows[i] : ROW_FEATURE_NONE;
+        positions[i] = asked ? prompt->positions[i] : positions[i - 1];
+        positions[i].time += !asked;
+        positions[i].height += !asked;
+        positions[i].width += !asked;
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        encode(pairs[i].target, &scene);
+        pairs[i].feature_rows = feature_rows;
+        pairs[i].positions = positions;
+    }
+    check_pairs(path, &pairs[0], &pairs[1], tokens);
+    close_pair(&pairs[0]);
+    close_pair(&pairs[1]);
+    model_close(model);
+    tower_scene_free(&scene);
 }
 
 static void test_dense(void **state)
@@ -270,6 +344,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dense),
         cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_images),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

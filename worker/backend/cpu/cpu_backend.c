@@ -135,6 +135,8 @@ static enum result load(struct backend *backend, const struct plan *plan,
     cpu_adapters_init(&cpu->adapters, plan, options->max_step_rows, threads);
     cpu->step.adapters = &cpu->adapters;
     cpu->step.features = options->vision ? &cpu->vision.features : NULL;
+    if (options->sights && options->lender)
+        cpu->step.features = &own_const(options->lender)->vision.features;
     cpu->depth = options->step_depth > 0 ? options->step_depth : 1;
     must(cpu->depth <= STEP_DEPTH_MAX);
     reserve_finished(cpu, plan, options);

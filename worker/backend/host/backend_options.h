@@ -68,7 +68,8 @@ struct backend_options {
     struct model_fingerprint checkpoint; /* of the plan's weights; distinguishes the vault's
                                           * contents from others */
     /* NULL, or a loaded backend of the same kind whose weights of the same tensors are used in place of
-     * own ones, on Vulkan with its device and kernels; it outlives this one. */
+     * own ones, on Vulkan with its device and kernels, and whose feature pool rows read if `sights` is set; it
+     * outlives this one. */
     const struct backend *lender;
     /* NULL, or a plan whose weights take memory of the device too, in steps of beside_rows rows. For
      * choose_kv_bytes() */
@@ -94,8 +95,8 @@ struct backend_options {
     const struct plan *vision; /* model_vision_plan(), must outlive the backend; NULL: no images */
     uint32_t max_patch_rows;   /* of a batch of images, <= LIMIT_PATCH_ROWS */
     uint32_t feature_rows;     /* of the feature pool, reserved at load */
-    /* NULL, or how the model takes images, if another device has their features and this one computes
-     * rows of them. */
+    /* NULL, or how the model takes images, if another device, or the lender, has their features and this
+     * one computes rows of them. */
     const struct model_vision *sights;
 };
 

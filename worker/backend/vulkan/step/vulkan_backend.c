@@ -267,6 +267,16 @@ static enum result open_kernels(struct vulkan_backend *vulkan,
     return RESULT_OK;
 }
 
+static void borrow(struct vulkan_backend *vulkan, const struct backend_options *options)
+{
+    const struct vulkan_program *lender = &vulkan->lender->program;
+    vulkan_weights_borrow(&vulkan->program.weights, &lender->weights);
+    if (!options->sights)
+        return;
+    vulkan->program.feature_columns = lender->feature_columns;
+    vulkan->program.features_address = lender->features_address;
+}
+
 static enum result load(struct backend *backend, const struct plan *plan,
                         const struct backend_options *options, backend_progress_fn *progress,
                         void *context, struct error_text *error)
@@ -289,7 +299,7 @@ static enum result load(struct backend *backend, const struct plan *plan,
                                      options, error);
     begun_ms = stage_end(vulkan, STAGE_MEMORY, begun_ms);
     if (result == RESULT_OK && vulkan->lender)
-        vulkan_weights_borrow(&vulkan->program.weights, &vulkan->lender->program.weights);
+        borrow(vulkan, options);
     if (result == RESULT_OK)
         result = load_weights(vulkan, options, progress, context, error);
     if (result == RESULT_OK && options->vision)
