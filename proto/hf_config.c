@@ -83,7 +83,7 @@ static const struct {
 
 struct json_value hf_config_text(struct json_value config)
 {
-    static const char *const names[] = {"text_config", "llm_config"};
+    static const char *const names[] = {"text_config", "llm_config", "language_config"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct json_value text = json_value_member(config, names[i]);
         if (json_value_type(text) == JSON_OBJECT)

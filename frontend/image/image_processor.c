@@ -4,8 +4,8 @@
  * Every family is a sequence of resizings, each of the previous result: into the box that a request
  * asked for, to the longest edge (idefics3), to the size that is cut. A resizing to the same size
  * costs nothing. Tiles are then copied out, followed by the whole image, resized once more from the
- * cut one (idefics3) or from the source (tiles). llava's tile is the middle of the last result; padded images are its upper
- * left part.
+ * cut one (idefics3) or from the source (tiles). llava's tile is the middle of the last result; padded images are the upper
+ * left part of theirs, centred ones its middle.
  *
  * Normalizing and patches are the worker's.
  */
@@ -59,6 +59,12 @@ static enum result fit_box(const struct image_plan *plan, struct stage *source,
                         IMAGE_ARITHMETIC_PIL, error);
 }
 
+/* Whether the tile has more pixels than the resized image. */
+static bool pads(const struct image_processor *p)
+{
+    return p->family == IMAGE_FAMILY_PADDED || p->family == IMAGE_FAMILY_CENTRED;
+}
+
 /* All resizings but the last one, which writes into the caller's memory: that of the whole image
  * after the tiles, or of an image that is not cut. */
 static enum result run_stages(const struct image_processor *p, const struct image_plan *plan,
@@ -68,8 +74,7 @@ static enum result run_stages(const struct image_processor *p, const struct imag
     if (result == RESULT_OK && plan->first_width)
         result = stage_resize(stage, plan->first_width, plan->first_height, p->filter,
                               p->arithmetic, error);
-    if (result == RESULT_OK &&
-        (plan->tiles > 1 || p->family == IMAGE_FAMILY_LLAVA || p->family == IMAGE_FAMILY_PADDED))
+    if (result == RESULT_OK && (plan->tiles > 1 || p->family == IMAGE_FAMILY_LLAVA || pads(p)))
         result = stage_resize(stage, plan->resized_width, plan->resized_height, p->filter,
                               p->arithmetic, error);
     return result;
@@ -86,13 +91,18 @@ static void cut_tile(const struct image_pixels *from, const struct image_plan *p
         memcpy(out, in, tile_row);
 }
 
-/* The whole image, with black pixels to its right and below it. */
-static void pad_tile(const struct image_pixels *from, const struct image_plan *plan, uint8_t *out)
+/* The whole image, with pixels of one colour around it. */
+static void pad_tile(const struct image_processor *p, const struct image_pixels *from,
+                     const struct image_plan *plan, uint8_t *out)
 {
     size_t tile_row = image_pixels_bytes(plan->tile_width, 1);
     size_t row_bytes = image_pixels_bytes(from->width, 1);
-    must(from->width <= plan->tile_width && from->height <= plan->tile_height);
-    memset(out, 0, tile_row * plan->tile_height);
+    bool centred = p->family == IMAGE_FAMILY_CENTRED;
+    uint32_t left = centred ? plan->cut_x : 0, top = centred ? plan->cut_y : 0;
+    must(left + from->width <= plan->tile_width && top + from->height <= plan->tile_height);
+    for (size_t i = 0; i < tile_row * plan->tile_height; i++)
+        out[i] = p->pad_colour[i % IMAGE_CHANNELS];
+    out += top * tile_row + image_pixels_bytes(left, 1);
     for (uint32_t line = 0; line < from->height; line++)
         memcpy(out + line * tile_row, from->rgb + line * row_bytes, row_bytes);
 }
@@ -151,8 +161,8 @@ static enum result run_tiles(const struct image_processor *processor, const stru
     bool middle = processor->family == IMAGE_FAMILY_LLAVA;
     if (result == RESULT_OK && middle)
         cut_tile(&stage.pixels, plan, plan->cut_x, plan->cut_y, at);
-    else if (result == RESULT_OK && processor->family == IMAGE_FAMILY_PADDED)
-        pad_tile(&stage.pixels, plan, at);
+    else if (result == RESULT_OK && pads(processor))
+        pad_tile(processor, &stage.pixels, plan, at);
     else if (result == RESULT_OK && cut < plan->tiles)
         result = image_resizer_run(plan->whole_of_source ? &source->pixels : &stage.pixels,
                                    plan->tile_width, plan->tile_height, processor->filter,

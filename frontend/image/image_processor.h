@@ -40,7 +40,8 @@ enum image_family {
     IMAGE_FAMILY_APART,  /* lfm2_vl: aspect kept; or a grid of squares, and the whole image after it
                               in a size of its own */
     IMAGE_FAMILY_PADDED, /* kimi_vl, kimi_k25: aspect kept, black pixels at the right and below */
-    IMAGE_FAMILY_PIXTRAL /* mistral3, pixtral: aspect kept, a token after each line */
+    IMAGE_FAMILY_CENTRED, /* janus: aspect kept, in the middle of a square */
+    IMAGE_FAMILY_PIXTRAL  /* mistral3, pixtral: aspect kept, a token after each line */
 };
 
 /* How videos are sampled and placed (video_processor.h). */
@@ -92,15 +93,17 @@ struct image_processor {
     uint32_t max_tiles;
     bool least_upscaling; /* tiles: how the grid is chosen; else by the aspect */
     bool split;           /* idefics3, apart: cut into tiles */
+    uint32_t min_side;    /* centred: of the resized image, pixels */
+    bool truncates;       /* centred: sides are rounded down, else to nearest */
     bool omits_whole;     /* apart: no whole image after a grid */
     struct {
         uint16_t rows;
         uint16_t columns;
     } grids[LIMIT_IMAGE_GRIDS]; /* mosaic: the ones to choose from, in tiles */
     uint32_t grid_count;
-    uint32_t mosaic_tiles; /* mosaic: features of more tiles are resized; 0: never */
-    bool pads_squares;     /* mosaic: of several images each is one padded square */
-    uint8_t pad_colour[IMAGE_CHANNELS];
+    uint32_t mosaic_tiles;              /* mosaic: features of more tiles are resized; 0: never */
+    bool pads_squares;                  /* mosaic: of several images each is one padded square */
+    uint8_t pad_colour[IMAGE_CHANNELS]; /* mosaic, padded, centred */
     float scale[IMAGE_CHANNELS];
     float bias[IMAGE_CHANNELS];
     struct image_tokens tokens;
@@ -165,7 +168,8 @@ struct image_plan {
     uint32_t wanted_height;
     uint32_t resized_width; /* before the cut into tiles */
     uint32_t resized_height;
-    uint32_t cut_x; /* llava: where the tile begins in the resized image */
+    uint32_t
+        cut_x; /* llava: where the tile begins in the resized image; centred: the other way round */
     uint32_t cut_y;
     bool whole_of_source; /* the whole image's tile is not resized from the cut one */
     bool without_whole;   /* the tiles are the grid's only */

@@ -328,6 +328,25 @@ static void open_mlp(struct mmproj_settings *s, struct image_processor *p)
     set_token(p->tokens.marker, "<image>");
 }
 
+/* The colour around images is their mean. */
+static void open_janus(struct mmproj_settings *s, struct image_processor *p)
+{
+    float mean[IMAGE_CHANNELS] = {0};
+    p->family = IMAGE_FAMILY_CENTRED;
+    p->arithmetic = IMAGE_ARITHMETIC_TORCH;
+    p->filter = IMAGE_FILTER_BICUBIC;
+    p->merge = 1;
+    read_square(s, 1, p);
+    p->min_side = p->side < 14 ? p->side : 14;
+    read_channels(s, "image_mean", mean);
+    for (uint32_t c = 0; c < IMAGE_CHANNELS; c++)
+        p->pad_colour[c] = (uint8_t)fminf(255.0f, fmaxf(0.0f, mean[c] * 255.0f));
+    set_token(p->tokens.begin, "<begin_of_image>");
+    set_token(p->tokens.end, "<end_of_image>");
+    set_token(p->tokens.soft, "<image_placeholder>");
+    set_token(p->tokens.marker, "<image_placeholder>");
+}
+
 /* image_size is the longer side's maximum. */
 static void open_pixtral(struct mmproj_settings *s, struct image_processor *p)
 {
@@ -356,6 +375,7 @@ static const struct {
     {"hunyuanocr", {"hunyuan_vl"}, false, open_hunyuan},
     {"idefics3", {"llama"}, false, open_idefics3},
     {"internvl", {"qwen2", "qwen3", "qwen3moe", "llama"}, false, open_internvl},
+    {"janus_pro", {"llama"}, false, open_janus},
     {"kimivl", {"deepseek2"}, false, open_kimi_vl},
     {"kimik25", {"deepseek2"}, false, open_kimi_k25},
     {"lfm2", {"lfm2"}, false, open_lfm2},

@@ -364,6 +364,30 @@ static enum result plan_padded(const struct image_processor *p, bool low, struct
     return RESULT_OK;
 }
 
+/* The longer side becomes that of a square, in whose middle the image lies. The publisher of Janus rounds
+ * down, transformers to nearest. */
+static enum result plan_centred(const struct image_processor *p, bool low, struct image_plan *plan,
+                                struct error_text *error)
+{
+    double width = plan->boxed_width, height = plan->boxed_height, side = p->side;
+    double longest = fmax(width, height);
+    (void)low;
+    (void)error;
+    if (p->truncates) {
+        width = floor(width / longest * side);
+        height = floor(height / longest * side);
+    } else {
+        width = rint(width * (side / longest));
+        height = rint(height * (side / longest));
+    }
+    set_resized(plan, fmax(width, p->min_side), fmax(height, p->min_side));
+    plan->tile_width = plan->tile_height = p->side;
+    plan->tile_tokens = p->side_tokens;
+    plan->cut_x = (p->side - plan->resized_width) / 2;
+    plan->cut_y = (p->side - plan->resized_height) / 2;
+    return RESULT_OK;
+}
+
 typedef enum result (*plan_function)(const struct image_processor *p, bool low,
                                      struct image_plan *plan, struct error_text *error);
 
@@ -372,7 +396,8 @@ static const plan_function plan_functions[] = {
     [IMAGE_FAMILY_GEMMA4] = plan_gemma4,   [IMAGE_FAMILY_IDEFICS3] = plan_idefics3,
     [IMAGE_FAMILY_LLAVA] = plan_llava,     [IMAGE_FAMILY_TILES] = plan_tiles,
     [IMAGE_FAMILY_PIXTRAL] = plan_pixtral, [IMAGE_FAMILY_MOSAIC] = image_mosaic_plan,
-    [IMAGE_FAMILY_APART] = plan_apart,     [IMAGE_FAMILY_PADDED] = plan_padded};
+    [IMAGE_FAMILY_APART] = plan_apart,     [IMAGE_FAMILY_PADDED] = plan_padded,
+    [IMAGE_FAMILY_CENTRED] = plan_centred};
 
 /* --- all ---------------------------------------------------------------------------------------*/
 

@@ -34,6 +34,7 @@ from transformers.models.lfm2_vl import image_processing_lfm2_vl as lfm2_vl, pro
 from transformers.models.llava import image_processing_llava as llava, processing_llava
 from transformers.models.llava_next import image_processing_llava_next as llava_next, processing_llava_next
 from transformers.models.llava_onevision import image_processing_llava_onevision as llava_onevision, processing_llava_onevision
+from transformers.models.janus import image_processing_janus as janus, processing_janus
 from transformers.models.hunyuan_vl import image_processing_hunyuan_vl as hunyuan_vl, processing_hunyuan_vl
 from transformers.models.paddleocr_vl import image_processing_paddleocr_vl as paddleocr_vl, processing_paddleocr_vl
 from transformers.models.pixtral import image_processing_pixtral as pixtral, processing_pixtral
@@ -279,6 +280,11 @@ def hunyuan_settings(patch, merge, least, most, **more):
                              **more}}
 
 
+def janus_settings(side, patch, **more):
+    return {"config": {"model_type": "janus", "vision_config": {"image_size": side, "patch_size": patch}},
+            "preprocessor": {"size": {"height": side, "width": side}, **more}, "processor": {"num_image_tokens": (side // patch) ** 2}}
+
+
 NEXT_GRIDS = [(1, 2), (2, 1), (2, 2), (3, 1), (1, 3)]
 SQUARES = [(rows, columns) for rows in range(1, 7) for columns in range(1, 7)]
 # name: settings, and whether pixels of every image are recorded, or only of some.
@@ -318,6 +324,8 @@ SETTINGS = {
     "kimi-tiny": (kimi_settings(6, 2, 200, 40), True),
     "kimi-tiny-wide": (kimi_settings(5, 3, 90, 24, **CLIP), True),
     "kimi-k2.5": (kimi_settings(14, 2, 16384, 512, **HALF), False),
+    "janus-tiny": (janus_settings(56, 14, min_size=9, image_mean=[0.2, 0.7, 0.4], image_std=[0.5, 0.25, 0.3]), True),
+    "janus-pro": (janus_settings(384, 16, **HALF), False),
     "hunyuan-tiny": (hunyuan_settings(6, 3, 40 * 40, 130 * 130, **HALF), True),
     "hunyuan-ocr": (hunyuan_settings(16, 2, 512 * 512, 2048 * 2048, **CLIP), False),
     "smolvlm2": (idefics3_settings("smolvlm", 512, 16, 4, 2048), False),
@@ -343,7 +351,7 @@ def make_processor(settings):
     model = settings["config"]["model_type"]
     if settings["config"]["vision_config"].get("model_type") == "pixtral":
         return pixtral.PixtralImageProcessor(**chosen(settings))
-    classes = {"hunyuan_vl": hunyuan_vl.HunYuanVLImageProcessor, "kimi_k25": kimi_k25.Kimi_K25ImageProcessor, "paddleocr_vl": paddleocr_vl.PaddleOCRVLImageProcessor, "lfm2_vl": lfm2_vl.Lfm2VlImageProcessor, "glm4v": glm4v.Glm4vImageProcessor, "aya_vision": got_ocr2.GotOcr2ImageProcessor, "cohere2_vision": cohere2_vision.Cohere2VisionImageProcessor, "llava": llava.LlavaImageProcessor, "llava_next": llava_next.LlavaNextImageProcessor,
+    classes = {"janus": janus.JanusImageProcessor, "hunyuan_vl": hunyuan_vl.HunYuanVLImageProcessor, "kimi_k25": kimi_k25.Kimi_K25ImageProcessor, "paddleocr_vl": paddleocr_vl.PaddleOCRVLImageProcessor, "lfm2_vl": lfm2_vl.Lfm2VlImageProcessor, "glm4v": glm4v.Glm4vImageProcessor, "aya_vision": got_ocr2.GotOcr2ImageProcessor, "cohere2_vision": cohere2_vision.Cohere2VisionImageProcessor, "llava": llava.LlavaImageProcessor, "llava_next": llava_next.LlavaNextImageProcessor,
                "llava_onevision": llava_onevision.LlavaOnevisionImageProcessor,
                "internvl": got_ocr2.GotOcr2ImageProcessor,
                "gemma3": gemma3.Gemma3ImageProcessor, "gemma4": gemma4.Gemma4ImageProcessor,
@@ -371,7 +379,7 @@ def low_options(settings):
     if settings["config"]["vision_config"].get("model_type") == "pixtral":
         return {"size": {"longest_edge": min(settings["preprocessor"]["size"]["longest_edge"], 512)}}
     squares = {"min_patches": 1, "max_patches": 1}
-    return {"gemma3": {}, "llava": {}, "llava_next": {}, "llava_onevision": {"among": True}, "internvl": squares, "aya_vision": squares, "cohere2_vision": squares, "gemma4": {"max_soft_tokens": 70}}.get(model, {"do_image_splitting": False})
+    return {"gemma3": {}, "llava": {}, "janus": {}, "llava_next": {}, "llava_onevision": {"among": True}, "internvl": squares, "aya_vision": squares, "cohere2_vision": squares, "gemma4": {"max_soft_tokens": 70}}.get(model, {"do_image_splitting": False})
 
 
 def qwen_frames(processor, image, options):
@@ -396,6 +404,14 @@ def paddle_frames(processor, image, options):
     who = SimpleNamespace(image_token="<|IMAGE_PLACEHOLDER|>", image_processor=processor)
     text = processing_paddleocr_vl.PaddleOCRVLProcessor.replace_image_token(who, out, 0)
     return [frame], (0, 0), text, text.count(who.image_token)
+
+
+def janus_frames(processor, image, options, settings):
+    out = processor(images=[image], do_rescale=False, do_normalize=False, return_tensors="pt", **options)
+    who = SimpleNamespace(image_start_token="<begin_of_image>", image_token="<image_placeholder>", image_end_token="<end_of_image>",
+                          num_image_tokens=settings["processor"]["num_image_tokens"])
+    text = processing_janus.JanusProcessor.replace_image_token(who, out, 0)
+    return [out["pixel_values"][0].permute(1, 2, 0)], (0, 0), text, text.count(who.image_token)
 
 
 def hunyuan_frames(processor, image, options):
@@ -550,6 +566,8 @@ def run(settings, processor, image, options):
         return mosaic_frames(processor, image, options, settings)
     if model == "paddleocr_vl":
         return paddle_frames(processor, image, options)
+    if model == "janus":
+        return janus_frames(processor, image, options, settings)
     if model == "hunyuan_vl":
         return hunyuan_frames(processor, image, options)
     if model == "kimi_k25":

@@ -15,6 +15,7 @@ import numpy as np
 from PIL import Image
 from transformers.models.glm4v import processing_glm4v
 from transformers.models.hunyuan_vl import processing_hunyuan_vl
+from transformers.models.janus import processing_janus
 from transformers.models.lfm2_vl import processing_lfm2_vl
 from transformers.models.paddleocr_vl import processing_paddleocr_vl
 from transformers.models.pixtral import processing_pixtral
@@ -37,6 +38,14 @@ def hunyuan(processor, images, settings):
     who = SimpleNamespace(image_token="<｜hy_place▁holder▁no▁102｜>", image_processor=processor, cat_extra_token=True)
     texts = [processing_hunyuan_vl.HunYuanVLProcessor.replace_image_token(who, out, i) for i in range(len(images))]
     return lines_of_patches(processor, out), texts, who.image_token
+
+
+def janus(processor, images, settings):
+    out = processor(images=images, **RAW)
+    who = SimpleNamespace(image_start_token="<begin_of_image>", image_token="<image_placeholder>", image_end_token="<end_of_image>",
+                          **settings["processor"])
+    texts = [processing_janus.JanusProcessor.replace_image_token(who, out, i) for i in range(len(images))]
+    return [frame.permute(1, 2, 0) for frame in out["pixel_values"]], texts, who.image_token
 
 
 def lines_of_patches(processor, out):
@@ -87,7 +96,7 @@ def pixtral(processor, images, settings):
 
 
 FAMILIES = {"paddleocr-tiny": paddle, "lfm2-tiny": lfm2, "lfm2-tiny-grid": lfm2, "mistral3-tiny": pixtral, "pixtral-tiny": pixtral,
-            "glm4v-tiny": glm4v, "hunyuan-tiny": hunyuan}
+            "glm4v-tiny": glm4v, "hunyuan-tiny": hunyuan, "janus-tiny": janus}
 
 
 def main():

@@ -23,7 +23,7 @@ from checkpoint_variants import add_settings, read_safetensors, stored
 from families import deepseek_v3, ernie4_5, gemma3, gemma4, gemma4_moe, glm4, glm4_moe, hunyuan_v1_dense, lfm2, llama, ministral3, mistral, qwen2, qwen3, qwen3_5, qwen3_5_moe, shared
 
 TEXT_PREFIXES = ("model.language_model.", "language_model.model.", "model.text_model.")
-TOWER_PREFIXES = ("model.visual.", "visual.", "vit.", "model.vision_tower.", "vision_tower.", "model.vision_model.")
+TOWER_PREFIXES = ("model.visual.", "visual.", "vit.", "model.vision_tower.", "vision_tower.", "model.vision_model.", "vision_model.vision_tower.")
 SIGLIP_LAYER = {
     "layer_norm1": "ln1", "layer_norm2": "ln2", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
     "self_attn.v_proj": "attn_v", "self_attn.out_proj": "attn_out", "mlp.fc1": "ffn_up", "mlp.fc2": "ffn_down",
@@ -168,6 +168,7 @@ TEXTS = {
     "paddleocr_vl": ("paddleocr", ernie4_5), "paddleocr_vl_wide": ("paddleocr", ernie4_5),
     "llava_next": ("llama", llama), "llava_next_wide": ("llama", mistral),
     "kimi_vl": ("deepseek2", deepseek_v3), "kimi_k25": ("deepseek2", deepseek_v3),
+    "janus": ("llama", llama), "multi_modality": ("llama", llama),
     "lfm2_vl": ("lfm2", lfm2), "internvl": ("qwen2", qwen2), "internvl_wide": ("qwen3", qwen3),
 }
 
@@ -176,6 +177,8 @@ def split_names(tensors):
     """({text name: array}, {tower name without its prefix: array}, {projection name: array})"""
     text, tower, rest = {}, {}, {}
     for name, array in tensors.items():
+        if name.startswith(("model.vqmodel.", "model.generation_", "gen_")):  # what Janus makes images with
+            continue
         prefix = next((p for p in TOWER_PREFIXES if name.startswith(p)), None)
         text_prefix = next((p for p in TEXT_PREFIXES if name.startswith(p)), None)
         if prefix:
@@ -184,7 +187,7 @@ def split_names(tensors):
             text["model." + name.removeprefix(text_prefix)] = array
         elif name.endswith("lm_head.weight"):
             text["lm_head.weight"] = array
-        elif "connector" in name or "projector" in name or "mlp_AR" in name or name.endswith("image_newline") or "embed_vision" in name:
+        elif "aligner" in name or "connector" in name or "projector" in name or "mlp_AR" in name or name.endswith("image_newline") or "embed_vision" in name:
             rest[name] = array
         else:
             text[name] = array
@@ -330,6 +333,30 @@ def paddle_tensors(config, tower, rest):
     return found
 
 
+def janus_tensors(config, tower, rest):
+    """The publisher's names are those of transformers first."""
+    names = {"patch_embed.proj": "embeddings.patch_embedding", "norm": "post_layernorm"}
+    layer = SIGLIP_LAYER | {"self_attn.projection_layer": "attn_out", "norm1": "ln1", "norm2": "ln2", "attn.proj": "attn_out"}
+    found = {}
+    for name, array in tower.items():
+        if name.startswith("attn_pool."):
+            continue
+        stem, ending = name.rsplit(".", 1) if "." in name else (name, "")
+        if ".attn.qkv" in name:
+            at = f"v.blk.{name.split('.')[1]}.attn_"
+            found |= {f"{at}{part}.{ending}": piece for part, piece in zip("qkv", np.split(array, 3))}
+        elif stem.startswith(("blocks.", "encoder.layers.")):
+            found[layer_name(name, "blocks." if stem.startswith("blocks.") else "encoder.layers.", layer)] = array
+        elif name == "pos_embed":
+            found["v.position_embd.weight"] = array[0]
+        else:
+            found[f"{SIGLIP[names.get(stem, stem)]}.{ending}"] = array
+    for name, array in rest.items():
+        stem, ending = name.split("aligner.")[1].rsplit(".", 1)
+        found[f"mm.{int(stem not in ('fc1', 'layers.0'))}.{ending}"] = array
+    return found
+
+
 def hunyuan_tensors(config, tower, rest):
     """hunyuanvl: without the row before the table of positions."""
     rename = {"embeddings.patch_embedding": "v.patch_embd", "perceive.before_rms": "mm.pre_norm", "perceive.proj.0": "mm.0", "perceive.proj.2": "mm.2",
@@ -432,6 +459,7 @@ def pixtral_tensors(config, tower, rest):
 PROJECTORS = {
     "glm4v": ("glm4v", glm_tower_tensors), "glm4v_wide": ("glm4v", glm_tower_tensors), "glm_ocr": ("glm4v", glm_tower_tensors),
     "glm_ocr_wide": ("glm4v", glm_tower_tensors), "glm4v_moe": ("glm4v", glm_tower_tensors), "glm4v_moe_wide": ("glm4v", glm_tower_tensors),
+    "janus": ("janus_pro", janus_tensors), "multi_modality": ("janus_pro", janus_tensors),
     "hunyuan_vl": ("hunyuanvl", hunyuan_tensors), "hunyuan_vl_wide": ("hunyuanvl", hunyuan_tensors),
     "paddleocr_vl": ("paddleocr", paddle_tensors),
     "paddleocr_vl_wide": ("paddleocr", paddle_tensors),
@@ -535,6 +563,10 @@ def tower_metadata(kind, config, text, writer):
         mean, std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
     if kind == "lfm2_vl":
         vision["image_size"] = 256
+    if projector == "janus_pro":
+        vision["image_size"] = vision.get("image_size") or vision["params"]["image_size"]
+        vision["intermediate_size"] = int(vision["hidden_size"] * vision["mlp_ratio"])
+        mean, std = ([0.5] * 3, [0.5] * 3) if kind == "janus" else ([0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711])
     if projector == "hunyuanvl":
         vision["image_size"] = vision["max_image_size"]
     if kind.startswith("gemma4"):
@@ -608,7 +640,7 @@ def swapped(name):
 
 
 def text_config(config):
-    text = dict(config.get("text_config") or config)
+    text = dict(config.get("text_config") or config.get("language_config") or config)
     text.setdefault("head_dim", text["hidden_size"] // text["num_attention_heads"])
     text["deepstack"] = config["vision_config"].get("deepstack_visual_indexes", [])
     return text

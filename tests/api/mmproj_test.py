@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from shoal_server import BUILD, PATIENCE_S, ROOT, ShoalServer
-from vision_folder import CHARACTERS, GEMMA4, GLM, HUNYUAN, KIMI, KIMI_VL, LFM2, LLAVA, NEXT, PADDLE, PIXTRAL, QWEN, TEMPLATE, TOWERS, data_uri, image_part, make_folder, png, text_part, tokenizer
+from vision_folder import CHARACTERS, GEMMA4, GLM, HUNYUAN, JANUS, KIMI, KIMI_VL, LFM2, LLAVA, NEXT, PADDLE, PIXTRAL, QWEN, TEMPLATE, TOWERS, data_uri, image_part, make_folder, png, text_part, tokenizer
 
 sys.path.insert(0, str(ROOT / "scripts/golden"))
 import mmproj_files  # noqa: E402
@@ -65,7 +65,7 @@ def answers(server, form):
 
 
 @pytest.mark.parametrize("kind, form", [("qwen2_5_vl", QWEN), ("gemma4", GEMMA4), ("lfm2_vl", LFM2), ("mistral3", PIXTRAL), ("pixtral", PIXTRAL), ("llava", LLAVA), ("llava_siglip", SQUASHED),
-                                        ("llava_next", NEXT), ("glm4v", GLM), ("glm_ocr", GLM), ("glm4v_moe", GLM), ("paddleocr_vl", PADDLE), ("hunyuan_vl", HUNYUAN), ("kimi_vl", KIMI_VL), ("kimi_k25", KIMI)])
+                                        ("llava_next", NEXT), ("glm4v", GLM), ("glm_ocr", GLM), ("glm4v_moe", GLM), ("paddleocr_vl", PADDLE), ("hunyuan_vl", HUNYUAN), ("janus", JANUS), ("kimi_vl", KIMI_VL), ("kimi_k25", KIMI)])
 def test_the_same_answers_as_the_folder(tmp_path, kind, form):
     if kind == "qwen2_5_vl":  # bounds that the projector file's defaults would not reach with such images
         form = form | {"processor": form["processor"] | {"min_pixels": 56 * 56, "max_pixels": 28 * 28 * 16384}}

@@ -45,6 +45,14 @@ HUNYUAN = {
     "processor": {"image_processor_type": "HunYuanVLImageProcessor", "patch_size": 4, "merge_size": 2, "temporal_patch_size": 1, "resample": 1,
                   "min_pixels": 64, "max_pixels": 4096},
 }
+JANUS = {
+    "special": {"<begin_of_image>": 89, "<end_of_image>": 90, "<image_placeholder>": 91},
+    "marker": "<image_placeholder>",
+    "processor": {"image_processor_type": "JanusImageProcessor", "size": {"height": 20, "width": 20}, "min_size": 14,
+                  "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]},
+}
+MODALITY = JANUS | {"processor": {"image_processor_type": "VLMImageProcessor", "image_size": 15, "min_size": 14, "background_color": [127, 127, 127],
+                                  "do_normalize": True, "rescale_factor": 0.00392156862745098}}
 GEMMA4 = {
     "special": {"<|image>": 89, "<image|>": 90, "<|image|>": 91},
     "marker": "<|image|>",

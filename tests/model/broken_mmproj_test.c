@@ -21,10 +21,10 @@
 #define FILE_BYTES (1u << 20)
 
 static const char *const families[] = {
-    "internvl",   "internvl_wide", "gemma3",     "gemma4",    "gemma4_moe", "qwen2_vl",
-    "qwen2_5_vl", "qwen3_vl",      "smolvlm",    "lfm2_vl",   "mistral3",   "pixtral",
-    "llava",      "llava_siglip",  "llava_next", "glm4v",     "glm_ocr",    "paddleocr_vl",
-    "kimi_vl",    "kimi_k25",      "glm4v_moe",  "hunyuan_vl"};
+    "internvl",   "internvl_wide", "gemma3",     "gemma4",     "gemma4_moe", "qwen2_vl",
+    "qwen2_5_vl", "qwen3_vl",      "smolvlm",    "lfm2_vl",    "mistral3",   "pixtral",
+    "llava",      "llava_siglip",  "llava_next", "glm4v",      "glm_ocr",    "paddleocr_vl",
+    "kimi_vl",    "kimi_k25",      "glm4v_moe",  "hunyuan_vl", "janus",      "multi_modality"};
 static const char *const counts[] = {"clip.vision.embedding_length", "clip.vision.block_count",
                                      "clip.vision.attention.head_count", "clip.vision.patch_size"};
 

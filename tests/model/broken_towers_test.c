@@ -290,6 +290,38 @@ static void test_text_goes_on_beside_moonvit(void **state)
         expect_text_only(&breakages[i]);
 }
 
+static void test_text_goes_on_beside_janus(void **state)
+{
+    (void)state;
+    static const struct breakage breakages[] = {
+        {"janus", "\"depth\": 2", "\"depth\": 3", "depth"},
+        {"janus", "\"projection_dim\": 32,\n  \"layer", "\"projection_dim\": 48,\n  \"layer",
+         "is not the text's 32"},
+        {"janus", "\"mlp_ratio\": 1.5", "\"mlp_ratio\": 2.5", "mlp.fc1"},
+        {"janus", "\"mlp_ratio\": 1.5", "\"mlp_ratio\": 1e-3", "mlp_ratio"},
+        {"janus", "\"attention_bias\": true", "\"attention_bias\": false", "is not part of"},
+        {"janus", "\"image_size\": 20", "\"image_size\": 24", "position_embedding"},
+        {"janus", "\"hidden_act\": \"gelu\"", "\"hidden_act\": \"relu\"", "hidden_act"},
+        {"janus", "\"attention_bias\": true", "\"use_qk_norm\": true", "use_qk_norm"},
+        {"janus", "aligner.hidden_layers.0.bias", "aligner.hidden_layers.0.boas",
+         "hidden_layers.0.bias"},
+        {"janus", "\"janus_vision_model\"", "\"janus_vision_madel\"", "janus_vision_madel"},
+        {"multi_modality", "siglip_large_patch16_384", "siglip_large_patch12_384", "model_name"},
+        {"multi_modality", "\"select_feature\": \"same\"", "\"select_feature\": \"cls\"",
+         "select_feature"},
+        {"multi_modality", "\"mlp_gelu\"", "\"linear\"", "projector_type"},
+        {"multi_modality", "\"depth\": 2", "\"depth\": 4", "depth"},
+        {"multi_modality", "\"n_embed\": 48", "\"n_embed\": 32", "is not the text's 48"},
+        {"multi_modality", "\"image_size\": 15", "\"image_size\": 20", "pos_embed"},
+        {"multi_modality", "\"patch_size\": 5", "\"patch_size\": 3", "patch_embed"},
+        {"multi_modality", "vision_model.vision_tower.pos_embed",
+         "vision_model.vision_tower.pos_embad", "pos_embed"},
+        {"multi_modality", "\"model_type\": \"vision\"", "\"model_type\": \"visual\"", "visual"},
+    };
+    for (size_t i = 0; i < sizeof breakages / sizeof breakages[0]; i++)
+        expect_text_only(&breakages[i]);
+}
+
 static void test_text_is_refused(void **state)
 {
     (void)state;
@@ -341,6 +373,7 @@ int main(void)
         cmocka_unit_test(test_text_goes_on_beside_mergers),
         cmocka_unit_test(test_text_goes_on_beside_other_towers),
         cmocka_unit_test(test_text_goes_on_beside_moonvit),
+        cmocka_unit_test(test_text_goes_on_beside_janus),
         cmocka_unit_test(test_text_is_refused),
         cmocka_unit_test(test_text_alone),
     };

@@ -139,6 +139,8 @@ static void an_absent_context_is_the_default_of_the_class(void **state)
                  defaults[i].model_type);
         assert_context(json, defaults[i].tokens);
     }
+    assert_context("{\"model_type\":\"other\",\"language_config\":{\"model_type\":\"llama\"}}",
+                   2048);
     /* The whole config's class comes first. */
     assert_context("{\"model_type\":\"phi3\",\"text_config\":{\"model_type\":\"llama\"}}", 4096);
 }

@@ -81,6 +81,8 @@
     TOWER(internvl)         \
     TOWER(aya_vision)       \
     TOWER(cohere2_vision)   \
+    TOWER(janus)            \
+    TOWER(multi_modality)   \
     TOWER(kimi_vl)          \
     TOWER(kimi_k25)         \
     TOWER(lfm2_vl)          \

@@ -443,6 +443,15 @@ static void read_paddleocr(struct mmproj_reader *reader)
     read_table(reader);
 }
 
+/* --- janus_pro -------------------------------------------------------------------------------- */
+
+static void read_janus(struct mmproj_reader *reader)
+{
+    read_square(reader, 1);
+    reader->config->qkv_bias = find(reader, "v.blk.0.attn_q.bias") != NULL;
+    reader->config->activation = ACTIVATION_GELU_ERF;
+}
+
 /* --- hunyuanvl, hunyuanocr --------------------------------------------------------------------- */
 
 /* Older files, of the projector hunyuanocr, have the row that nothing uses before the table. */
@@ -585,6 +594,7 @@ static const struct mmproj_form forms[] = {
      tower_idefics3_list_ops},
     {"internvl", internvl_texts, internvl_names, GATE_IS_GELU, false, read_internvl,
      tower_internvl_list_ops},
+    {"janus_pro", llama_texts, plain_names, GATE_IS_GELU, false, read_janus, tower_janus_list_ops},
     {"kimivl", kimi_texts, plain_names, GATE_IS_GELU, false, read_kimi_vl, tower_kimi_vl_list_ops},
     {"kimik25", kimi_texts, plain_names, GATE_IS_GELU, false, read_kimi_k25,
      tower_kimi_vl_list_ops},

@@ -17,8 +17,12 @@
 #include "proto/must.h"
 #include "tests/support/drawn_image.h"
 
-#define QWEN    "{\"model_type\":\"qwen2_5_vl\",\"vision_config\":{}}"
-#define GLM     "{\"model_type\":\"glm4v\",\"vision_config\":{}}"
+#define QWEN  "{\"model_type\":\"qwen2_5_vl\",\"vision_config\":{}}"
+#define GLM   "{\"model_type\":\"glm4v\",\"vision_config\":{}}"
+#define JANUS "{\"model_type\":\"janus\",\"vision_config\":{}}"
+#define MODALITY                                                                                   \
+    "{\"model_type\":\"multi_modality\",\"vision_config\":{\"params\":{\"image_size\":384,"        \
+    "\"model_name\":\"siglip_so400m_patch14_384\"}}}"
 #define HUNYUAN "{\"model_type\":\"hunyuan_vl\",\"vision_config\":{}}"
 #define GLM_MOE "{\"model_type\":\"glm4v_moe\",\"vision_config\":{}}"
 #define PADDLE  "{\"model_type\":\"paddleocr_vl\",\"vision_config\":{}}"
@@ -211,6 +215,60 @@ static void test_hunyuan(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         expect_refused(&cases[i]);
+}
+
+static void test_janus(void **state)
+{
+    (void)state;
+    struct image_processor p;
+    open_well(JANUS, NULL, NULL, NULL, &p);
+    assert_int_equal(p.family, IMAGE_FAMILY_CENTRED);
+    assert_true(p.side == 384 && p.patch == 16 && p.side_tokens == 576 && p.min_side == 14);
+    assert_true(p.arithmetic == IMAGE_ARITHMETIC_TORCH && !p.truncates);
+    assert_int_equal(p.pad_colour[0], 122);
+    assert_string_equal(p.tokens.begin, "<begin_of_image>");
+    assert_string_equal(p.tokens.marker, "<image_placeholder>");
+    open_well(MODALITY, "{\"image_size\":384,\"image_mean\":[0.5,0.5,0.5],\"min_size\":20}",
+              "{\"image_tag\":\"<i>\",\"num_image_tokens\":729}", NULL, &p);
+    assert_true(p.arithmetic == IMAGE_ARITHMETIC_PIL && p.truncates);
+    assert_true(p.patch == 14 && p.side_tokens == 729 && p.min_side == 20);
+    assert_int_equal(p.pad_colour[2], 127);
+    assert_string_equal(p.tokens.soft, "<i>");
+    static const struct refusal cases[] = {
+        {JANUS, "{\"size\":{\"height\":224}}", NULL, "height", RESULT_INVALID},
+        {JANUS, "{\"min_size\":400}", NULL, "min_size", RESULT_INVALID},
+        {JANUS, "{\"do_pad\":false}", NULL, "do_pad", RESULT_UNSUPPORTED},
+        {JANUS, NULL, "{\"num_image_tokens\":16}", "num_image_tokens", RESULT_INVALID},
+        {JANUS, NULL, "{\"use_default_system_prompt\":true}", "use_default_system_prompt",
+         RESULT_UNSUPPORTED},
+        {MODALITY, "{\"image_size\":256}", NULL, "image_size", RESULT_INVALID},
+        {MODALITY, NULL, "{\"num_image_tokens\":576}", "num_image_tokens", RESULT_INVALID},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        expect_refused(&cases[i]);
+}
+
+/* transformers rounds to nearest (round(50 * 384 / 300) = 64, round(201 * 384 / 300) = 257), the publisher
+ * down; an image lies in the middle. */
+static void test_janus_rounds_sides(void **state)
+{
+    (void)state;
+    struct image_processor p;
+    struct image_plan plan;
+    const struct image_request plain = {0};
+    struct error_text error;
+    static const uint32_t lines[][4] = {{201, 257, 63, 0}, {3, 14, 185, 0}, {50, 64, 160, 0}};
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        open_well(JANUS, NULL, NULL, NULL, &p);
+        assert_int_equal(image_processor_plan(&p, 300, lines[i][0], &plain, &plan, &error),
+                         RESULT_OK);
+        assert_true(plan.resized_width == 384 && plan.resized_height == lines[i][1]);
+        assert_true(plan.cut_x == 0 && plan.cut_y == lines[i][2]);
+        assert_int_equal(plan.token_count, 576);
+    }
+    open_well(MODALITY, NULL, NULL, NULL, &p);
+    assert_int_equal(image_processor_plan(&p, 300, 202, &plain, &plan, &error), RESULT_OK);
+    assert_int_equal(plan.resized_height, 258); /* of 258.56 */
 }
 
 static void test_refusals_of_mosaics(void **state)
@@ -446,6 +504,8 @@ int main(void)
         cmocka_unit_test(test_kimi),
         cmocka_unit_test(test_refusals_of_kimi),
         cmocka_unit_test(test_refusals_name_the_setting),
+        cmocka_unit_test(test_janus),
+        cmocka_unit_test(test_janus_rounds_sides),
         cmocka_unit_test(test_hunyuan),
         cmocka_unit_test(test_refusals_of_mosaics),
         cmocka_unit_test(test_refusals_of_grids_and_whole_images),
