@@ -10,12 +10,17 @@
 #include "worker/backend/cpu/kernels/linear_avx512.h"
 
 #include <immintrin.h>
+#include <stdbool.h>
 
 #include "worker/backend/cpu/kernels/linear_terms.h"
 
 #define OUTLINE static __attribute__((noinline))
 
 enum { ROWS_MAX = 8 };
+
+/* How far ahead weights are asked for while several rows compute. With one row it costs more than it
+ * saves. */
+#define AHEAD_BYTES 4096u
 
 INLINE __m512i load512(const uint8_t *bytes)
 {
@@ -84,65 +89,90 @@ INLINE __m512i load_quad(struct kind kind, const uint8_t *planes, uint32_t quad)
     return value;
 }
 
-INLINE __m512i broadcast_quad(const struct quantized_term *x, uint32_t quad)
+/* Asks for the block that is AHEAD_BYTES further on. */
+INLINE void prefetch_block(struct kind kind, const uint8_t *block)
 {
-    return _mm512_set1_epi32(term_quad(x, quad));
+    const uint32_t lines = block_bytes_of(kind) / 64;
+    UNROLL for (uint32_t line = 0; line < lines; line++)
+        _mm_prefetch((const char *)block + AHEAD_BYTES + 64 * line, _MM_HINT_T0);
 }
 
-/* sums[h][r]: integer dot products of quads [4h * span / 16 ...) with the center subtracted. */
-INLINE void block_dot(struct kind kind, uint32_t rows, const uint8_t *planes,
-                      const struct quantized_term *x, size_t stride, __m512i sums[2][ROWS_MAX])
+/* A block's values. */
+INLINE void load_quads(struct kind kind, const uint8_t *planes, __m512i quads[8])
 {
-    const uint32_t halves = 32 / kind.span;
+    UNROLL for (uint32_t q = 0; q < 8; q++) quads[q] = load_quad(kind, planes, q);
+}
+
+/* Dot product of span `h` with the center subtracted. */
+INLINE __m512i span_dot(struct kind kind, const __m512i quads[8], const struct quantized_term *x,
+                        uint32_t h)
+{
+    const uint32_t span_quads = kind.span / 4;
     const int32_t center = is_signed(kind) ? 128 : kind.blocks == 8 ? (int32_t)kind.center : 0;
-    UNROLL for (uint32_t h = 0; h < halves; h++)
-    {
-        UNROLL for (uint32_t r = 0; r < rows; r++)
-        {
-            const struct quantized_term *xr = row_term(x, stride, r);
-            int32_t sum = xr->pair_sums[h][0] + (halves == 1 ? xr->pair_sums[1][0] : 0);
-            sums[h][r] = _mm512_set1_epi32(-center * sum);
-        }
-        UNROLL for (uint32_t q = h * 4; q < h * 4 + kind.span / 4; q++)
-        {
-            __m512i weights = load_quad(kind, planes, q);
-            UNROLL for (uint32_t r = 0; r < rows; r++) sums[h][r] =
-                _mm512_dpbusd_epi32(sums[h][r], weights, broadcast_quad(row_term(x, stride, r), q));
-        }
-    }
+    __m512i sum = _mm512_setzero_si512();
+    if (center > 0)
+        sum = _mm512_set1_epi32(-center *
+                                (x->pair_sums[h][0] + (kind.span == 32 ? x->pair_sums[1][0] : 0)));
+    UNROLL for (uint32_t q = h * span_quads; q < (h + 1) * span_quads; q++) sum =
+        _mm512_dpbusd_epi32(sum, quads[q], _mm512_set1_epi32(term_quad(x, q)));
+    return sum;
 }
 
-INLINE void plain_block(struct kind kind, uint32_t rows, const uint8_t *block,
-                        const struct quantized_block *x, size_t stride, __m512 *acc)
+/* A block of a kind without K scales. */
+struct plain_values {
+    __m512i quads[8];
+    __m512 scale[2]; /* of each span */
+    __m512 minimum;
+};
+
+INLINE struct plain_values load_plain(struct kind kind, const uint8_t *block)
 {
-    const uint32_t terms = count_terms(x, stride, rows);
-    const uint32_t spans = plain_spans(kind);
     const uint8_t *scales = block + PACKED_PLANE_BYTES(kind.bits);
-    __m512 scale[2] = {load_scales(kind, scales, 0), _mm512_setzero_ps()};
-    __m512 minimum = _mm512_setzero_ps();
-    if (spans == 2)
-        scale[1] = load_scales(kind, scales, 1);
+    struct plain_values values = {.minimum = _mm512_setzero_ps()};
+    load_quads(kind, block, values.quads);
+    UNROLL for (uint32_t h = 0; h < plain_spans(kind); h++) values.scale[h] =
+        load_scales(kind, scales, h);
     if (kind.minimum && kind.center) /* A8's bytes are stored minus `center` */
-        minimum =
-            _mm512_fmadd_ps(scale[0], _mm512_set1_ps((float)kind.center), load_halves(scales + 32));
+        values.minimum = _mm512_fmadd_ps(values.scale[0], _mm512_set1_ps((float)kind.center),
+                                         load_halves(scales + 32));
     else if (kind.minimum)
-        minimum = load_halves(scales + 32);
+        values.minimum = load_halves(scales + 32);
     else if (kind.center)
-        minimum = _mm512_mul_ps(scale[0], _mm512_set1_ps(-(float)kind.center));
-    for (uint32_t t = 0; t < terms; t++) {
-        __m512i sums[2][ROWS_MAX];
-        block_dot(kind, rows, block, &x->term[t], stride, sums);
-        UNROLL for (uint32_t r = 0; r < rows; r++)
-        {
-            const struct quantized_term *xr = row_term(&x->term[t], stride, r);
-            UNROLL for (uint32_t h = 0; h < spans; h++)
-            {
-                __m512 both = _mm512_mul_ps(scale[h], _mm512_set1_ps(xr->scale));
-                acc[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[h][r]), both, acc[r]);
-            }
-            if (kind.minimum || kind.center)
-                acc[r] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(xr->sum), acc[r]);
-        }
+        values.minimum = _mm512_mul_ps(values.scale[0], _mm512_set1_ps(-(float)kind.center));
+    return values;
+}
+
+/* acc plus one term of a row. */
+INLINE __m512 plain_term(struct kind kind, const struct plain_values *values,
+                         const struct quantized_term *x, __m512 acc)
+{
+    UNROLL for (uint32_t h = 0; h < plain_spans(kind); h++)
+    {
+        __m512 both = _mm512_mul_ps(values->scale[h], _mm512_set1_ps(x->scale));
+        __m512i sum = span_dot(kind, values->quads, x, h);
+        acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), both, acc);
+    }
+    if (kind.minimum || kind.center)
+        acc = _mm512_fmadd_ps(values->minimum, _mm512_set1_ps(x->sum), acc);
+    return acc;
+}
+
+/* Second terms are added up apart, so that only the rows that have one in this block compute it:
+ * a row's order of additions does not depend on other rows. */
+INLINE void plain_block(struct kind kind, uint32_t rows, const uint8_t *block,
+                        const struct quantized_block *x, size_t stride, __m512 *acc, __m512 *second)
+{
+    const struct plain_values values = load_plain(kind, block);
+    uint32_t left = 0; /* rows with a second term */
+    UNROLL for (uint32_t r = 0; r < rows; r++)
+    {
+        const struct quantized_block *xr = row_block(x, stride, r);
+        acc[r] = plain_term(kind, &values, &xr->term[0], acc[r]);
+        left |= second_bit(xr) << r;
+    }
+    for (; left != 0; left &= left - 1) {
+        uint32_t r = (uint32_t)__builtin_ctz(left);
+        second[r] = plain_term(kind, &values, &row_block(x, stride, r)->term[1], second[r]);
     }
 }
 
@@ -169,48 +199,70 @@ INLINE __m512i minimum_term(struct kind kind, const uint8_t *scales, const struc
     return _mm512_add_epi32(low, high);
 }
 
-/* One term of a block of a K kind, joined to the unit's sums and minimum sums. */
-INLINE void k_block(struct kind kind, uint32_t rows, const uint8_t *block,
-                    const struct quantized_term *x, size_t stride, __m512 *unit,
-                    __m512 *unit_minimum)
+/* Sums of a row over the blocks of a unit of a K kind, before its super-scales. */
+struct unit_sums {
+    __m512 products;
+    __m512 minimums;
+};
+
+INLINE struct unit_sums k_term(struct kind kind, const __m512i quads[8], const uint8_t *scales,
+                               const struct quantized_term *x, struct unit_sums sums)
 {
-    __m512i sums[2][ROWS_MAX];
+    __m512 x_scale = _mm512_set1_ps(x->scale);
+    __m512i sum = _mm512_mullo_epi32(span_dot(kind, quads, x, 0), load_sub_scale(kind, scales, 0));
+    if (kind.span == 16)
+        sum = _mm512_add_epi32(
+            sum, _mm512_mullo_epi32(span_dot(kind, quads, x, 1), load_sub_scale(kind, scales, 1)));
+    sums.products = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), x_scale, sums.products);
+    if (kind.minimum) {
+        __m512 minimum = _mm512_cvtepi32_ps(minimum_term(kind, scales, x));
+        sums.minimums = _mm512_fmadd_ps(minimum, x_scale, sums.minimums);
+    }
+    return sums;
+}
+
+/* As plain_block(). */
+INLINE void k_block(struct kind kind, uint32_t rows, const uint8_t *block,
+                    const struct quantized_block *x, size_t stride, struct unit_sums *sums,
+                    struct unit_sums *second)
+{
     const uint8_t *scales = block + PACKED_PLANE_BYTES(kind.bits);
-    block_dot(kind, rows, block, x, stride, sums);
+    uint32_t left = 0; /* rows with a second term */
+    __m512i quads[8];
+    load_quads(kind, block, quads);
     UNROLL for (uint32_t r = 0; r < rows; r++)
     {
-        const struct quantized_term *xr = row_term(x, stride, r);
-        __m512 x_scale = _mm512_set1_ps(xr->scale);
-        __m512i sum = _mm512_mullo_epi32(sums[0][r], load_sub_scale(kind, scales, 0));
-        if (kind.span == 16)
-            sum = _mm512_add_epi32(sum,
-                                   _mm512_mullo_epi32(sums[1][r], load_sub_scale(kind, scales, 1)));
-        unit[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), x_scale, unit[r]);
-        if (kind.minimum) {
-            __m512 minimum = _mm512_cvtepi32_ps(minimum_term(kind, scales, xr));
-            unit_minimum[r] = _mm512_fmadd_ps(minimum, x_scale, unit_minimum[r]);
-        }
+        const struct quantized_block *xr = row_block(x, stride, r);
+        sums[r] = k_term(kind, quads, scales, &xr->term[0], sums[r]);
+        left |= second_bit(xr) << r;
+    }
+    for (; left != 0; left &= left - 1) {
+        uint32_t r = (uint32_t)__builtin_ctz(left);
+        second[r] = k_term(kind, quads, scales, &row_block(x, stride, r)->term[1], second[r]);
     }
 }
 
-INLINE void k_unit(struct kind kind, uint32_t rows, const uint8_t *unit,
+INLINE void k_unit(struct kind kind, uint32_t rows, bool ahead, const uint8_t *unit,
                    const struct quantized_block *x, size_t stride, __m512 *acc)
 {
     const uint32_t block_bytes = block_bytes_of(kind);
-    __m512 sums[ROWS_MAX];
-    __m512 minimums[ROWS_MAX];
-    UNROLL for (uint32_t r = 0; r < rows; r++) sums[r] = minimums[r] = _mm512_setzero_ps();
+    const struct unit_sums zeros = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+    struct unit_sums sums[ROWS_MAX], second[ROWS_MAX];
+    UNROLL for (uint32_t r = 0; r < rows; r++) sums[r] = second[r] = zeros;
     for (uint32_t b = 0; b < kind.blocks; b++) {
-        const uint32_t terms = count_terms(x + b, stride, rows);
-        for (uint32_t t = 0; t < terms; t++)
-            k_block(kind, rows, unit + b * block_bytes, &x[b].term[t], stride, sums, minimums);
+        if (ahead)
+            prefetch_block(kind, unit + b * block_bytes);
+        k_block(kind, rows, unit + b * block_bytes, x + b, stride, sums, second);
     }
     const uint8_t *super = unit + kind.blocks * block_bytes;
     UNROLL for (uint32_t r = 0; r < rows; r++)
     {
-        acc[r] = _mm512_fmadd_ps(sums[r], load_halves(super), acc[r]);
-        if (kind.minimum)
-            acc[r] = _mm512_fnmadd_ps(minimums[r], load_halves(super + 32), acc[r]);
+        __m512 products = _mm512_add_ps(sums[r].products, second[r].products);
+        acc[r] = _mm512_fmadd_ps(products, load_halves(super), acc[r]);
+        if (kind.minimum) {
+            __m512 minimums = _mm512_add_ps(sums[r].minimums, second[r].minimums);
+            acc[r] = _mm512_fnmadd_ps(minimums, load_halves(super + 32), acc[r]);
+        }
     }
 }
 
@@ -227,24 +279,30 @@ INLINE void store_outputs(uint32_t rows, const struct linear_tile *tile, uint32_
     }
 }
 
-INLINE void quantized_rows(struct kind kind, uint32_t rows, const struct linear_tile *tile,
-                           uint32_t first_row)
+/* `ahead`: the first rows of the group, whose weights are not in a cache yet. */
+INLINE void quantized_rows(struct kind kind, uint32_t rows, bool ahead,
+                           const struct linear_tile *tile, uint32_t first_row)
 {
     const uint32_t unit_bytes = unit_bytes_of(kind);
     const size_t stride = tile->x_stride_bytes;
     const struct quantized_block *x =
         (const void *)((const char *)tile->x + first_row * tile->x_stride_bytes);
     const uint8_t *unit = tile->group + PACKED_FACTOR_BYTES(kind.span, kind.table);
-    __m512 acc[ROWS_MAX];
-    UNROLL for (uint32_t r = 0; r < rows; r++) acc[r] = _mm512_setzero_ps();
+    __m512 acc[ROWS_MAX], second[ROWS_MAX];
+    UNROLL for (uint32_t r = 0; r < rows; r++) acc[r] = second[r] = _mm512_setzero_ps();
     for (uint32_t c = 0; c < tile->columns; c += PACKED_COLUMNS * kind.blocks) {
-        if (kind.blocks == 8)
-            k_unit(kind, rows, unit, x, stride, acc);
-        else
-            plain_block(kind, rows, unit, x, stride, acc);
+        if (kind.blocks == 8) {
+            k_unit(kind, rows, ahead, unit, x, stride, acc);
+        } else {
+            if (ahead)
+                prefetch_block(kind, unit);
+            plain_block(kind, rows, unit, x, stride, acc, second);
+        }
         unit += unit_bytes;
         x += kind.blocks;
     }
+    if (kind.blocks != 8)
+        UNROLL for (uint32_t r = 0; r < rows; r++) acc[r] = _mm512_add_ps(acc[r], second[r]);
     if (kind.scales == GGML_SCALES_E4M3) {
         __m512 factor = _mm512_loadu_ps((const void *)tile->group);
         UNROLL for (uint32_t r = 0; r < rows; r++) acc[r] = _mm512_mul_ps(acc[r], factor);
@@ -256,13 +314,13 @@ INLINE void quantized_rows(struct kind kind, uint32_t rows, const struct linear_
 INLINE void quantized_rest(struct kind kind, const struct linear_tile *tile, uint32_t first_row)
 {
     switch (tile->rows - first_row) {
-    case 7: quantized_rows(kind, 7, tile, first_row); break;
-    case 6: quantized_rows(kind, 6, tile, first_row); break;
-    case 5: quantized_rows(kind, 5, tile, first_row); break;
-    case 4: quantized_rows(kind, 4, tile, first_row); break;
-    case 3: quantized_rows(kind, 3, tile, first_row); break;
-    case 2: quantized_rows(kind, 2, tile, first_row); break;
-    case 1: quantized_rows(kind, 1, tile, first_row); break;
+    case 7: quantized_rows(kind, 7, true, tile, first_row); break;
+    case 6: quantized_rows(kind, 6, true, tile, first_row); break;
+    case 5: quantized_rows(kind, 5, true, tile, first_row); break;
+    case 4: quantized_rows(kind, 4, true, tile, first_row); break;
+    case 3: quantized_rows(kind, 3, true, tile, first_row); break;
+    case 2: quantized_rows(kind, 2, true, tile, first_row); break;
+    case 1: quantized_rows(kind, 1, false, tile, first_row); break;
     default: break;
     }
 }
@@ -381,9 +439,12 @@ INLINE void float_rest(enum packed_kind kind, uint32_t scaled, const struct line
     }                                                                                              \
     void linear_avx512_##type(const struct linear_tile *tile)                                      \
     {                                                                                              \
-        uint32_t row = 0;                                                                          \
+        const struct kind kind = KIND(columns, bits, span, minimum, center, table);                \
+        uint32_t row = tile->rows < 8 ? 0 : 8;                                                     \
+        if (row > 0)                                                                               \
+            quantized_rows(kind, 8, true, tile, 0);                                                \
         for (; row + 8 <= tile->rows; row += 8)                                                    \
-            quantized_rows(KIND(columns, bits, span, minimum, center, table), 8, tile, row);       \
+            quantized_rows(kind, 8, false, tile, row);                                             \
         if (row < tile->rows)                                                                      \
             rest_##type(tile, row);                                                                \
     }

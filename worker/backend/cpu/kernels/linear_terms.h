@@ -63,6 +63,20 @@ INLINE const struct quantized_term *row_term(const struct quantized_term *x, siz
     return (const void *)((const char *)x + row * stride);
 }
 
+INLINE const struct quantized_block *row_block(const struct quantized_block *x, size_t stride,
+                                               uint32_t row)
+{
+    return (const void *)((const char *)x + row * stride);
+}
+
+/* Whether the row has a second term, as a bit. */
+INLINE uint32_t second_bit(const struct quantized_block *x)
+{
+    uint32_t scale;
+    memcpy(&scale, &x->term[1].scale, sizeof scale);
+    return scale != 0;
+}
+
 /* Quants 4 * quad .. 4 * quad + 3 as one number to broadcast. */
 INLINE int32_t term_quad(const struct quantized_term *x, uint32_t quad)
 {
