@@ -18,6 +18,7 @@
 #include "worker/backend/cpu/kernels/linear_avx2.h"
 
 #include <immintrin.h>
+#include <stdbool.h>
 
 #include "worker/backend/cpu/kernels/linear_terms.h"
 
@@ -55,6 +56,14 @@ INLINE __m256i move_bits(__m256i bytes, uint32_t from, uint32_t to, uint32_t mas
     else if (to > from)
         bytes = _mm256_slli_epi16(bytes, (int)(to - from));
     return _mm256_and_si256(bytes, _mm256_set1_epi8((char)mask));
+}
+
+/* Asks for the block that is AHEAD_BYTES further on. */
+INLINE void prefetch_block(struct kind kind, const uint8_t *block)
+{
+    const uint32_t lines = block_bytes_of(kind) / 64;
+    UNROLL for (uint32_t line = 0; line < lines; line++)
+        _mm_prefetch((const char *)block + AHEAD_BYTES + 64 * line, _MM_HINT_T0);
 }
 
 /* Values of quad `quad` for eight outputs (half 0 or 1), one per byte. */
@@ -296,9 +305,11 @@ INLINE void store_outputs(uint32_t rows, const struct linear_tile *tile, uint32_
     }
 }
 
-/* Outputs 8 * first_half .. 8 * halves_end - 1 of `rows` rows. */
-INLINE void quantized_rows(struct kind kind, uint32_t rows, const struct linear_tile *tile,
-                           uint32_t first_row, uint32_t first_half, uint32_t halves_end)
+/* Outputs 8 * first_half .. 8 * halves_end - 1 of `rows` rows. `ahead`: the first pass over the
+ * group, whose weights are not in a cache yet. */
+INLINE void quantized_rows(struct kind kind, uint32_t rows, bool ahead,
+                           const struct linear_tile *tile, uint32_t first_row, uint32_t first_half,
+                           uint32_t halves_end)
 {
     const uint32_t unit_bytes = unit_bytes_of(kind);
     const size_t stride = tile->x_stride_bytes;
@@ -308,6 +319,9 @@ INLINE void quantized_rows(struct kind kind, uint32_t rows, const struct linear_
     __m256 acc[2][ROWS_MAX];
     UNROLL for (uint32_t r = 0; r < rows; r++) acc[0][r] = acc[1][r] = _mm256_setzero_ps();
     for (uint32_t c = 0; c < tile->columns; c += PACKED_COLUMNS * kind.blocks) {
+        if (ahead)
+            UNROLL for (uint32_t b = 0; b < kind.blocks; b++)
+                prefetch_block(kind, unit + b * block_bytes_of(kind));
         UNROLL for (uint32_t half = first_half; half < halves_end; half++)
         {
             if (kind.blocks == 8)
@@ -335,20 +349,25 @@ INLINE void quantized_rows(struct kind kind, uint32_t rows, const struct linear_
 INLINE void quantized_tile(struct kind kind, const struct linear_tile *tile)
 {
     uint32_t row = 0;
+    if (tile->rows >= 4) {
+        quantized_rows(kind, 4, true, tile, 0, 0, 1);
+        quantized_rows(kind, 4, false, tile, 0, 1, 2);
+        row = 4;
+    }
     for (; row + 4 <= tile->rows; row += 4) {
-        quantized_rows(kind, 4, tile, row, 0, 1);
-        quantized_rows(kind, 4, tile, row, 1, 2);
+        quantized_rows(kind, 4, false, tile, row, 0, 1);
+        quantized_rows(kind, 4, false, tile, row, 1, 2);
     }
     switch (tile->rows - row) {
     case 3:
-        quantized_rows(kind, 3, tile, row, 0, 1);
-        quantized_rows(kind, 3, tile, row, 1, 2);
+        quantized_rows(kind, 3, true, tile, row, 0, 1);
+        quantized_rows(kind, 3, false, tile, row, 1, 2);
         break;
     case 2:
-        quantized_rows(kind, 2, tile, row, 0, 1);
-        quantized_rows(kind, 2, tile, row, 1, 2);
+        quantized_rows(kind, 2, true, tile, row, 0, 1);
+        quantized_rows(kind, 2, false, tile, row, 1, 2);
         break;
-    case 1: quantized_rows(kind, 1, tile, row, 0, 2); break;
+    case 1: quantized_rows(kind, 1, false, tile, row, 0, 2); break;
     default: break;
     }
 }

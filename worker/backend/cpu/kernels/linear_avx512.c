@@ -18,10 +18,6 @@
 
 enum { ROWS_MAX = 8 };
 
-/* How far ahead weights are asked for while several rows compute. With one row it costs more than it
- * saves. */
-#define AHEAD_BYTES 4096u
-
 INLINE __m512i load512(const uint8_t *bytes)
 {
     return _mm512_loadu_si512((const void *)bytes);

@@ -50,6 +50,10 @@ INLINE bool is_signed(struct kind kind)
 static const int8_t iq4_numbers[16] = {GGML_IQ4_NUMBERS};
 static const int8_t e2m1_numbers[16] = {GGML_E2M1_NUMBERS};
 
+/* How far ahead weights are asked for while several rows compute. With one row it costs more than
+ * it saves. */
+#define AHEAD_BYTES 4096u
+
 /* The sixteen numbers of a kind with a table. */
 INLINE const int8_t *table_of(struct kind kind)
 {
