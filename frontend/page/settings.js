@@ -4,7 +4,7 @@ import { element, find } from "./elements.js";
 
 const KEY = "shoal-settings";
 
-// name: of the body's field; kind: how it is entered and sent
+// name: of the body's field; kind: how it is entered and sent; more: behind "More fields"
 const FIELDS = [
     { name: "model", label: "Model", kind: "model" },
     { name: "compare", label: "Compare with (several models side by side)", kind: "models" },
@@ -23,6 +23,24 @@ const FIELDS = [
     { name: "logprobs", label: "Show probabilities", kind: "flag" },
     { name: "response_format", label: "response_format (JSON)", kind: "json" },
     { name: "tools", label: "tools (JSON)", kind: "json" },
+    { name: "typical_p", label: "Typical p", kind: "number", step: 0.01, min: 0, max: 1, more: true },
+    { name: "top_n_sigma", label: "Top n sigma", kind: "number", step: 0.1, more: true },
+    { name: "xtc_probability", label: "XTC probability", kind: "number", step: 0.01, min: 0, max: 1, more: true },
+    { name: "xtc_threshold", label: "XTC threshold", kind: "number", step: 0.01, min: 0, max: 1, more: true },
+    { name: "dry_multiplier", label: "DRY multiplier", kind: "number", step: 0.05, min: 0, more: true },
+    { name: "dry_base", label: "DRY base", kind: "number", step: 0.05, min: 1, more: true },
+    { name: "dry_allowed_length", label: "DRY allowed length", kind: "number", step: 1, min: 1, more: true },
+    { name: "dynatemp_range", label: "Dynamic temperature: range", kind: "number", step: 0.05, min: 0, more: true },
+    { name: "dynatemp_exponent", label: "Dynamic temperature: exponent", kind: "number", step: 0.05, min: 0, more: true },
+    { name: "mirostat", label: "Mirostat", kind: "number", step: 1, min: 0, max: 2, more: true },
+    { name: "mirostat_tau", label: "Mirostat tau", kind: "number", step: 0.1, min: 0, more: true },
+    { name: "mirostat_eta", label: "Mirostat eta", kind: "number", step: 0.01, min: 0, max: 1, more: true },
+    { name: "repetition_context_size", label: "Tokens that the repetition penalty sees", kind: "number", step: 1, min: 0, more: true },
+    { name: "min_tokens", label: "Minimum tokens", kind: "number", step: 1, min: 0, more: true },
+    { name: "thinking_budget", label: "Thinking budget, tokens", kind: "number", step: 1, min: 0, more: true },
+    { name: "ignore_eos", label: "Go on after the end", kind: "flag", more: true },
+    { name: "logit_bias", label: "logit_bias (JSON)", kind: "json", more: true },
+    { name: "other", label: "Any other fields (a JSON object)", kind: "json", more: true },
 ];
 
 function load() {
@@ -70,8 +88,10 @@ function makeInput(field) {
 }
 
 export function showSettings() {
+    const more = element("details", {}, element("summary", {}, "More fields"));
     for (const field of FIELDS)
-        find("settings").append(element("label", { for: `setting-${field.name}` }, field.label), makeInput(field));
+        (field.more ? more : find("settings")).append(element("label", { for: `setting-${field.name}` }, field.label), makeInput(field));
+    find("settings").append(more);
     find("settings").addEventListener("submit", (event) => event.preventDefault());
 }
 
@@ -112,6 +132,8 @@ export function requestFields() {
             body[field.name] = true;
         else if (field.kind === "choice")
             body[field.name] = value === "true";
+        else if (field.name === "other")
+            Object.assign(body, parse(field, value));
         else
             body[field.name] = parse(field, value);
     }

@@ -124,6 +124,110 @@ const scenarios = {
     const figures = await page.$eval("article.assistant .figures", (found) => found.textContent);
     return { accessibility, failure, wide, figures };
   },
+  async content() { // of a server that says what is written
+    await open();
+    await send("Show everything.");
+    await ended();
+    const count = (selector) => page.$$eval(`article.assistant .text ${selector}`, (all) => all.length);
+    const shown = { code: await count("pre code span[class]"), cells: await count("table td"), maths: await count("math") };
+    const accessibility = await violations();
+    // Edit the question: a second branch; then back to the first.
+    await page.click("article.user .actions button:last-child");
+    await page.$eval("#prompt", (area) => (area.value = ""));
+    await send("Another question.");
+    await ended();
+    const second = await lastAnswer();
+    const branches = await text("article.user .actions");
+    await page.click("article.user .actions button:first-child");
+    await page.waitForFunction(() => document.querySelector("article.user .text").textContent.includes("Show everything."));
+    const first = await lastAnswer();
+    // Export, forget, import.
+    await page.evaluate(() => {
+      const make = URL.createObjectURL;
+      URL.createObjectURL = (blob) => {
+        blob.text().then((words) => (globalThis.saved = words));
+        return make.call(URL, blob);
+      };
+    });
+    await page.click("#export-conversation");
+    await page.waitForFunction(() => globalThis.saved);
+    fs.writeFileSync(argument, await page.evaluate(() => globalThis.saved));
+    await page.click("#conversation-list li button:last-child"); // Delete
+    await page.waitForFunction(() => !document.querySelector("article"));
+    await (await page.$("#import-file")).uploadFile(argument);
+    await page.waitForSelector("article.assistant");
+    const imported = await lastAnswer();
+    return { shown, accessibility, first, second, branches, imported };
+  },
+  async attach() { // paste and drop
+    await open();
+    const bytes = [...fs.readFileSync(argument)];
+    const counts = [];
+    for (const [target, type, name] of [["#prompt", "paste", "clipboardData"], ["#chat", "drop", "dataTransfer"]]) {
+      await page.evaluate((selector, kind, field, content) => {
+        const carried = new DataTransfer();
+        carried.items.add(new File([new Uint8Array(content)], "image.png", { type: "image/png" }));
+        const event = kind === "paste" ? new ClipboardEvent(kind, { [field]: carried, bubbles: true, cancelable: true })
+          : new DragEvent(kind, { [field]: carried, bubbles: true, cancelable: true });
+        document.querySelector(selector).dispatchEvent(event);
+      }, target, type, name, bytes);
+      await page.waitForFunction((wanted) => document.querySelectorAll("#attachments img").length === wanted, {}, counts.length + 1);
+      counts.push(await page.$$eval("#attachments img", (all) => all.length));
+    }
+    await page.click("#attachments button"); // Remove
+    const left = await page.$$eval("#attachments img", (all) => all.length);
+    return { counts, left };
+  },
+  async parts() { // of the demo model's answers: reasoning, probabilities, tool calls, an answer of a form
+    const { story, prompt, tools, schema } = JSON.parse(argument);
+    await open();
+    await set("temperature", "0");
+    await set("enable_thinking", "true");
+    await page.click("#setting-logprobs");
+    const toggle = () => page.$eval("#setting-ignore_eos", (box) => box.click());
+    await set("max_tokens", "400"); // long enough for a rate
+    await toggle();
+    await send(story);
+    await ended();
+    await set("max_tokens", "");
+    await toggle();
+    const reasoning = await page.$eval("article.assistant details.reasoning", (found) => ({ hidden: found.hidden, open: found.open, text: found.lastChild.textContent }));
+    const heat = await page.$$eval("article.assistant .heat span", (all) => all.map((one) => [one.textContent, one.title]));
+    const figures = await text("article.assistant .figures");
+    await page.click("#setting-logprobs");
+    await set("enable_thinking", "false");
+    await page.click("#new-conversation");
+    await set("tools", JSON.stringify(tools));
+    await send(prompt);
+    await ended();
+    const call = await text("article.assistant .tools pre");
+    await set("tools", "");
+    await page.click("#new-conversation");
+    await set("response_format", JSON.stringify({ type: "json_schema", json_schema: { name: "answer", schema, strict: true } }));
+    await send(prompt);
+    await ended();
+    return { reasoning, heat, figures, call, formed: await lastAnswer() };
+  },
+  async fields() { // every setting, as the program shows it
+    await open();
+    await page.evaluate(() => {
+      for (const input of document.querySelectorAll("#settings input[type=number]")) {
+        input.value = ["mirostat", "mirostat_tau", "mirostat_eta"].some((name) => input.id === `setting-${name}`) ? "" : "1";
+        input.dispatchEvent(new Event("change"));
+      }
+    });
+    await set("stop", "one\ntwo");
+    await set("logit_bias", '{"5": -3}');
+    await set("other", '{"n_probs": 0, "include_reasoning": true}');
+    await page.$eval("#setting-ignore_eos", (box) => box.click());
+    await set("system", "Be brief.");
+    await page.type("#prompt", "Hello");
+    await page.click("#send");
+    await ended();
+    await page.click("#show-code");
+    const code = await text("#code pre");
+    return { code, failure: await text("article.assistant .failure"), answer: await lastAnswer() };
+  },
   async stop() {
     await open();
     await set("max_tokens", "4000");

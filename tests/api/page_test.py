@@ -236,6 +236,52 @@ class TestInBrowser:
         assert said["wide"] == 48 and "prompt" in said["figures"], said
         server.wait_idle()
 
+    def test_content_is_formatted_edited_and_exported(self, tmp_path):
+        content = "Code:\n\n```python\ndef f(x):\n    return 'a'\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n$$\\frac{a}{b}$$\n"
+        with ScriptedServer(tmp_path) as server:
+            server.wait_ready()
+            server.says(content, "Second answer.")
+            said = Browser("content", server, tmp_path / "conversation.json").result()
+        assert said["shown"]["code"] > 0 and said["shown"]["cells"] == 2 and said["shown"]["maths"] > 0
+        assert said["accessibility"] == []
+        assert said["second"] == "Second answer." and "2 of 2" in said["branches"]
+        assert "return 'a'" in said["first"] and said["imported"] == said["first"]
+        exported = json.loads((tmp_path / "conversation.json").read_text())
+        assert sorted(message["role"] for message in exported["messages"].values()) == ["assistant", "assistant", "user", "user"]
+
+    def test_images_are_pasted_and_dropped(self, start_server):
+        server = start_server()
+        said = Browser("attach", server, ROOT / "tests/golden/demo/015-0.png").result()
+        assert said["counts"] == [1, 2] and said["left"] == 1
+
+    def test_reasoning_calls_and_forms_are_shown(self, start_server):
+        server = start_server(model=DEMO)
+        tools = [{"type": "function", "function": {"name": "get_weather", "description": "The weather of a city",
+                                                   "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}]
+        schema = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 9}}, "required": ["city"], "additionalProperties": False}
+        question = {"story": "Tell me a long story.", "prompt": "What is the weather in Paris?", "tools": tools, "schema": schema}
+        said = Browser("parts", server, json.dumps(question)).result()
+        assert not said["reasoning"]["hidden"] and not said["reasoning"]["open"] and said["reasoning"]["text"]
+        assert len(said["heat"]) > 1 and all("%" in title for _, title in said["heat"])
+        assert "prompt tokens" in said["figures"] and "tokens/s" in said["figures"] and "cached" in said["figures"]
+        assert re.fullmatch(r"get_weather\(\{.*\}\)", said["call"])
+        assert set(json.loads(said["formed"])) == {"city"}
+        server.wait_idle()
+
+    def test_every_sampling_field_can_be_set(self, start_server):
+        """What the page sends is what the settings say, and the server takes all of it."""
+        server = start_server()
+        said = Browser("fields", server).result()
+        assert said["failure"] == ""
+        body = json.loads(said["code"].split("-d '")[1].rsplit("'", 1)[0])
+        numbers = ["max_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "repetition_penalty", "presence_penalty", "frequency_penalty", "typical_p",
+                   "top_n_sigma", "xtc_probability", "xtc_threshold", "dry_multiplier", "dry_base", "dry_allowed_length", "dynatemp_range", "dynatemp_exponent",
+                   "repetition_context_size", "min_tokens", "thinking_budget"]
+        assert {name: body.pop(name) for name in numbers} == dict.fromkeys(numbers, 1)
+        assert body.pop("messages")[0] == {"role": "system", "content": "Be brief."}
+        body.pop("model")
+        assert body == {"stop": ["one", "two"], "logit_bias": {"5": -3}, "n_probs": 0, "include_reasoning": True, "ignore_eos": True}
+
     def test_stop_ends_an_answer(self, start_server):
         server = start_server()
         said = Browser("stop", server).result()
