@@ -79,6 +79,11 @@ static const struct {
     {"granitemoe", 2048},
     {"minicpm", 2048},
     {"apertus", 65536},
+    {"falcon_h1", 8192},
+    {"bamba", 262144},
+    {"granitemoehybrid", 2048},
+    {"nemotron_h", 4096},
+    {"mamba2", 1048576}, /* no class default: state has no length; this is llama.cpp's number */
 };
 
 struct json_value hf_config_text(struct json_value config)

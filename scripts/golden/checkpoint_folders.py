@@ -10,6 +10,7 @@ or by the family's own reference(). layers.txt helps to find a wrong layer: the 
 hidden state after the embedding, after each layer but the last, and (the last line) after the last norm. Needs torch,
 transformers, gguf and numpy.
 """
+import inspect
 import json
 import pathlib
 import shutil
@@ -108,9 +109,12 @@ def reference_logits(folder, weights, ids, table_changes):
         whole = model(ids, output_hidden_states=True)
         both = model(torch.cat([ids, ids.flip(1)])).logits[0]
         cache, single = None, []
+        name = "cache" if hasattr(whole, "cache") else "past_key_values"
+        counts = "position_ids" in inspect.signature(model.forward).parameters  # bamba does not count them by itself
         for position in range(ids.shape[1]):
-            step = model(ids[:, position:position + 1], past_key_values=cache, use_cache=True)
-            cache = step.past_key_values
+            places = {"position_ids": torch.tensor([[position]])} if counts else {}
+            step = model(ids[:, position:position + 1], use_cache=True, **{name: cache}, **places)
+            cache = getattr(step, name)
             single.append(step.logits[0, 0])
     logits = whole.logits[0]
     for other in (both,) if table_changes else (both, torch.stack(single)):

@@ -146,7 +146,7 @@ def write_gguf(family, source, target, tensors, kind, tensors_a_part=0):
         family.gguf_tensor_metadata(tensors, writer)
     add_texts(writer, source)
     for name, array in family.gguf_tensors(config, tensors).items():
-        type_here = "F32" if array.ndim == 1 else kind
+        type_here = "F32" if array.ndim == 1 or getattr(family, "gguf_keeps_f32", str.isspace)(name) else kind
         if type_here not in GGUF_TYPES:
             rows = quantized_forms.quantize_gguf(kind, array)
             writer.add_tensor(name, rows, raw_dtype=gguf.GGMLQuantizationType[kind])

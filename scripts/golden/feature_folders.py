@@ -32,6 +32,10 @@ LATENT_B = {"num_key_value_heads": 3, "head_dim": 4, "kv_lora_rank": 20, "q_lora
 DELTA = {"layer_types": [LINEAR, FULL], "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8,
          "linear_value_head_dim": 8, "rope_parameters": {"rope_theta": 5000.0, "rope_type": "default",
          "partial_rotary_factor": 0.25, "mrope_section": [1, 1, 0], "mrope_interleaved": True}}
+MAMBA2 = {"model_type": "mamba2", "hidden_size": 32, "num_hidden_layers": 2, "num_heads": 4, "head_dim": 16, "state_size": 12, "n_groups": 1,
+          "conv_kernel": 3, "vocab_size": 101, "chunk_size": 8, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+MIXER = {"mamba_n_heads": 4, "mamba_d_head": 16, "mamba_n_groups": 1, "mamba_d_state": 12, "mamba_d_conv": 3, "mamba_expand": 2, "mamba_chunk_size": 8}
+MIXER_B = {"mamba_n_heads": 6, "mamba_d_head": "auto", "mamba_n_groups": 3, "mamba_d_state": 17, "mamba_d_conv": 4, "mamba_expand": 3, "mamba_chunk_size": 8}
 GEMMA3N = {"altup_coef_clip": 120.0, "laurel_rank": 6, "hidden_size_per_layer_input": 8, "final_logit_softcapping": 3.0,
            "vocab_size_per_layer_input": 80, "sliding_window": 8}
 GEMMA4 = {"hidden_size_per_layer_input": 8, "sliding_window": 8, "global_head_dim": 32}
@@ -219,6 +223,39 @@ CASES = {
         "model_type": "lfm2_moe", "head_dim": 16, "layer_types": ["conv", "conv", FULL], "num_dense_layers": 0, "num_experts": 6,
         "num_experts_per_tok": 3, "moe_intermediate_size": 24, "conv_bias": True, "routed_scaling_factor": 2.0,
         "tie_word_embeddings": False}, {}, []),
+    "mamba2_steps-a": ("Mamba2ForCausalLM", MAMBA2 | {"time_step_limit": [0.4, 0.9], "tie_word_embeddings": True}, {}, ["hidden_act"]),
+    "mamba2_steps-b": ("Mamba2ForCausalLM", MAMBA2 | {
+        "hidden_size": 40, "num_heads": 6, "head_dim": 20, "expand": 3, "n_groups": 3, "state_size": 17, "conv_kernel": 4, "use_bias": True,
+        "use_conv_bias": False, "num_hidden_layers": 3, "vocab_size": 89, "layer_norm_epsilon": 1e-2}, {}, ["time_step_limit"]),
+    "falcon_h1_norms-a": ("FalconH1ForCausalLM", SMALL | MIXER | {
+        "model_type": "falcon_h1", "mamba_d_ssm": 64, "mamba_proj_bias": True, "projectors_bias": True, "mlp_bias": True,
+        "lm_head_multiplier": 0.7, "embedding_multiplier": 3.3, "mlp_multipliers": [0.6, 1.3], "key_multiplier": 0.3,
+        "attention_in_multiplier": 1.4, "attention_out_multiplier": 0.8, "ssm_in_multiplier": 1.2, "ssm_out_multiplier": 0.6,
+        "ssm_multipliers": [1.5, 0.7, 1.1, 0.9, 0.4], "tie_word_embeddings": True}, {}, ["mamba_rms_norm"]),
+    "falcon_h1_norms-b": ("FalconH1ForCausalLM", OTHER | MIXER_B | {
+        "model_type": "falcon_h1", "mamba_d_ssm": None, "mamba_rms_norm": True, "mamba_conv_bias": False, "ssm_in_multiplier": 0.7,
+        "time_step_limit": [0.2, 1.1]}, {"mamba_d_ssm": None, "mamba_d_head": "auto"},
+                          ["mamba_norm_before_gate", "mlp_multipliers", "ssm_multipliers"]),
+    "bamba_biases-a": ("BambaForCausalLM", SMALL | MIXER | {
+        "model_type": "bamba", "head_dim": 8, "attn_layer_indices": [0], "attention_bias": True, "mlp_bias": True, "mamba_proj_bias": True}, {}, []),
+    "bamba_biases-b": ("BambaForCausalLM", OTHER | MIXER_B | {
+        "model_type": "bamba", "head_dim": 16, "attn_layer_indices": [1, 2], "mamba_conv_bias": False, "tie_word_embeddings": True}, {},
+                       ["hidden_act", "time_step_limit"]),
+    "granitemoehybrid_dense-a": ("GraniteMoeHybridForCausalLM", SMALL | MIXER | {
+        "model_type": "granitemoehybrid", "head_dim": 8, "num_local_experts": 0, "shared_intermediate_size": 40, "position_embedding_type": "rope",
+        "layer_types": [FULL, LINEAR], "attention_bias": True, "attention_multiplier": 0.3, "embedding_multiplier": 2.0,
+        "residual_multiplier": 0.7, "logits_scaling": 2.0, "mamba_proj_bias": True}, {}, []),
+    "granitemoehybrid_dense-b": ("GraniteMoeHybridForCausalLM", OTHER | MIXER_B | {
+        "model_type": "granitemoehybrid", "head_dim": 16, "num_local_experts": 5, "shared_intermediate_size": 24, "intermediate_size": 16,
+        "attention_multiplier": 0.2, "tie_word_embeddings": True, "layer_types": [LINEAR, FULL, LINEAR]}, {}, ["num_experts_per_tok"]),
+    "nemotron_h_parts-a": ("NemotronHForCausalLM", SMALL | {
+        "model_type": "nemotron_h", "layers_block_type": [LINEAR, "mlp", FULL, "mlp"], "mamba_num_heads": 4, "mamba_head_dim": 16, "n_groups": 1,
+        "ssm_state_size": 12, "conv_kernel": 3, "chunk_size": 8, "use_bias": True, "mlp_bias": True, "num_hidden_layers": 4}, {}, ["mlp_hidden_act"]),
+    "nemotron_h_parts-b": ("NemotronHForCausalLM", OTHER | {
+        "model_type": "nemotron_h", "layers_block_type": ["moe", LINEAR, FULL, "mlp", "moe"], "mamba_num_heads": 6, "mamba_head_dim": 20, "n_groups": 3,
+        "ssm_state_size": 17, "chunk_size": 8, "use_conv_bias": False, "n_routed_experts": 8, "num_experts_per_tok": 3, "n_group": 4, "topk_group": 2,
+        "moe_intermediate_size": 16, "moe_shared_expert_intermediate_size": 24, "norm_topk_prob": False, "routed_scaling_factor": 0.5,
+        "tie_word_embeddings": True}, {}, ["mamba_hidden_act"]),
     "packed_words-a": ("LlamaForCausalLM", SMALL | {
         "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1}, {}, []),
     "packed_words-b": ("Qwen3ForCausalLM", SMALL | {

@@ -34,6 +34,7 @@ SETTINGS = {
     "quantized after 100 tokens": (demo_model.FOLDER, ("--kv-bits", "8", "--quantized-kv-start", "100"), 40, 200, {"2": -100}),
     "sliding windows": (CHECKPOINTS / "gemma3-f32.gguf", (), 25, 120, TINY_ENDS),
     "delta nets": (CHECKPOINTS / "qwen3_5-f32.gguf", (), 25, 120, TINY_ENDS),
+    "state space mixers alone": (CHECKPOINTS / "mamba2-f32.gguf", (), 25, 120, TINY_ENDS),
     "short convolutions": (CHECKPOINTS / "lfm2-f32.gguf", (), 25, 120, TINY_ENDS),
     "steps that overlap": (CHECKPOINTS / "qwen3_5-f32.gguf", ("--step-depth", "2"), 25, 120, TINY_ENDS),
 }

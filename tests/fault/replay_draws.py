@@ -30,6 +30,7 @@ def tiny(name, cache_bytes):
 DEMO = Model(demo_model.FOLDER, True, range(300, 900), (1, 20, 60, 150, 300, 400), (2, 10, 60), "")
 TINY = [tiny("qwen3_5", str(12 * 23040)),  # recurrent
         tiny("lfm2", "180K"),  # convolution
+        tiny("mamba2", str(12 * 44928)),  # state space mixers alone
         tiny("gpt_oss", "280K"),  # mixture of experts, attention sinks, sliding windows
         tiny("gemma3", "300K")]  # sliding windows
 WORDS = "river stone winter light engine paper garden metal story number glass music harbor letter cloud".split()
@@ -65,7 +66,7 @@ def draw_kv_cache(rng, device):
 def with_draft_model(rng, model, options):
     """Adds a draft model: itself, whose guesses are right, or one of other random weights, as beside a
     recurrent model."""
-    recurrent = model.path.name in ("qwen3_5-f32.gguf", "lfm2-f32.gguf")
+    recurrent = model.path.name in ("qwen3_5-f32.gguf", "lfm2-f32.gguf", "mamba2-f32.gguf")
     options = list(options)
     if "--kv-cache-bytes" in options:  # the draft model's part is as large as the model's
         at = options.index("--kv-cache-bytes") + 1

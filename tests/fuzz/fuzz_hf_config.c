@@ -16,14 +16,22 @@
 /* Of layers that keep state: what their sizes are multiplied with stays within 32 bits. */
 static void check_recurrent(const struct model_config *c)
 {
-    bool deltas = false, recurrent = false;
+    bool deltas = false, recurrent = false, scans = false;
     for (uint32_t layer = 0; layer < c->layers; layer++) {
-        recurrent |= c->layer[layer].kind != LAYER_ATTENTION;
+        recurrent |= layer_kind_keeps_state(c->layer[layer].kind);
+        scans |= layer_kind_scans(c->layer[layer].kind);
         deltas |= c->layer[layer].kind == LAYER_GATED_DELTA;
     }
     if (recurrent)
         must(c->conv_taps >= 2 && c->conv_taps <= LIMIT_CONV_TAPS && c->conv_channels >= 1 &&
              c->conv_channels <= LIMIT_CONV_CHANNELS);
+    if (scans)
+        must(c->ssm.groups >= 1 && c->ssm.heads >= 1 && c->ssm.heads % c->ssm.groups == 0 &&
+             c->ssm.heads <= LIMIT_HEADS && c->ssm.head_dim >= 1 &&
+             c->ssm.head_dim <= LIMIT_HEAD_DIM && c->ssm.state >= 1 &&
+             c->ssm.state <= LIMIT_HEAD_DIM && c->ssm.least_step >= 0 &&
+             c->ssm.least_step <= c->ssm.most_step &&
+             c->conv_channels == c->ssm.heads * c->ssm.head_dim + 2 * c->ssm.groups * c->ssm.state);
     if (deltas)
         must(c->delta.key_heads >= 1 && c->delta.value_heads % c->delta.key_heads == 0 &&
              c->delta.value_heads <= LIMIT_HEADS && c->delta.key_dim >= 1 &&

@@ -66,13 +66,15 @@ static void test_layers_that_predict_a_further_token(void **state)
         &(struct draft_trial){.path = "build/checkpoints/qwen3_5_moe-ahead.gguf", .ahead = true});
 }
 
-/* Delta nets and convolutions; then convolutions alone. */
+/* Delta nets and convolutions; then convolutions alone; then state space mixers without attention. */
 static void test_recurrent_state(void **state)
 {
     (void)state;
     draft_trial_run(&(struct draft_trial){.path = "build/checkpoints/qwen3_5-f32.gguf",
                                           .other = "build/checkpoints/llama-f32.gguf"});
     draft_trial_run(&(struct draft_trial){.path = "build/checkpoints/lfm2-f32.gguf"});
+    draft_trial_run(&(struct draft_trial){.path = "build/checkpoints/mamba2-f32.gguf"});
+    draft_trial_run(&(struct draft_trial){.path = "build/checkpoints/falcon_h1-f32.gguf"});
 }
 
 int main(void)

@@ -36,6 +36,12 @@ static void test_lfm2(void **state)
     check("lfm2");
 }
 
+static void test_mamba2(void **state)
+{
+    (void)state;
+    check("mamba2");
+}
+
 static void test_qwen3_5(void **state)
 {
     (void)state;
@@ -51,6 +57,7 @@ static void test_qwen3_5_moe(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_lfm2), cmocka_unit_test(test_qwen3_5),
-                                       cmocka_unit_test(test_qwen3_5_moe)};
+                                       cmocka_unit_test(test_qwen3_5_moe),
+                                       cmocka_unit_test(test_mamba2)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -298,6 +298,19 @@ static void test_short_convolutions(void **state)
     CHECK_ALL(trials);
 }
 
+/* In mamba2 no layer attends: the cache has checkpoints of state alone. In falcon_h1 each does both. */
+static void test_state_space_mixers(void **state)
+{
+    (void)state;
+    static const struct trial trials[] = {
+        {CHECKPOINT "mamba2-bf16", NULL, FULL, 20, 100, 0.5},
+        {CHECKPOINT "mamba2-bf16", NULL, FULL, 2, 50, 0.1},
+        {CHECKPOINT "falcon_h1-bf16", NULL, FULL, 20, 50, 0.4},
+        {CHECKPOINT "granitemoehybrid-bf16", NULL, FULL, 20, 50, 0.4},
+    };
+    CHECK_ALL(trials);
+}
+
 static void test_images(void **state)
 {
     (void)state;
@@ -370,9 +383,10 @@ static void test_a_storm_of_preemptions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_full_attention),   cmocka_unit_test(test_sliding_windows),
-        cmocka_unit_test(test_gated_delta_nets), cmocka_unit_test(test_short_convolutions),
-        cmocka_unit_test(test_images),           cmocka_unit_test(test_a_storm_of_preemptions),
+        cmocka_unit_test(test_full_attention),         cmocka_unit_test(test_sliding_windows),
+        cmocka_unit_test(test_gated_delta_nets),       cmocka_unit_test(test_short_convolutions),
+        cmocka_unit_test(test_state_space_mixers),     cmocka_unit_test(test_images),
+        cmocka_unit_test(test_a_storm_of_preemptions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,12 +31,14 @@ static int set_up(void **state)
 static void test_kinds_of_plans(void **state)
 {
     static const char *const paths[] = {
-        CHECKPOINT("llama-q4_0.gguf"), CHECKPOINT("gemma3-bf16"),
-        CHECKPOINT("gpt_oss-f32"),     CHECKPOINT("qwen3_moe-f32"),
-        CHECKPOINT("gemma3n-f32"),     CHECKPOINT("gemma4-f32"),
-        CHECKPOINT("cohere2-f32"),     CHECKPOINT("qwen3_5-f32.gguf"),
-        CHECKPOINT("lfm2-bf16"),       CHECKPOINT("phi-f32"),
-        CHECKPOINT("olmo2-f32"),       CHECKPOINT("deepseek_v3-f32"),
+        CHECKPOINT("llama-q4_0.gguf"),    CHECKPOINT("gemma3-bf16"),
+        CHECKPOINT("gpt_oss-f32"),        CHECKPOINT("qwen3_moe-f32"),
+        CHECKPOINT("gemma3n-f32"),        CHECKPOINT("gemma4-f32"),
+        CHECKPOINT("cohere2-f32"),        CHECKPOINT("qwen3_5-f32.gguf"),
+        CHECKPOINT("lfm2-bf16"),          CHECKPOINT("phi-f32"),
+        CHECKPOINT("olmo2-f32"),          CHECKPOINT("deepseek_v3-f32"),
+        CHECKPOINT("mamba2-f32.gguf"),    CHECKPOINT("falcon_h1-f32"),
+        CHECKPOINT("nemotron_h_moe-f32"), CHECKPOINT("granitemoehybrid-f32"),
     };
     struct split_trial *trial = *state;
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)

@@ -230,6 +230,9 @@ static void build_plan(struct op_trial *t)
         plan_sketch_set_state(t->sketch, KV_LAYERS, 7,
                               c->output_columns * c->params.gated_delta.key_dim, 5,
                               c->input_columns[0] + c->input_columns[1]);
+    if (c->stem == OP_ssm_scan) /* likewise */
+        plan_sketch_set_state(t->sketch, KV_LAYERS, 7, c->output_columns * c->params.ssm_scan.state,
+                              5, c->input_columns[0] + c->params.ssm_scan.heads);
     if (c->stem == OP_short_conv) /* the second of two layers, as of caches */
         plan_sketch_set_state(t->sketch, KV_LAYERS, c->output_columns * (c->weights[0].columns - 1),
                               0, c->output_columns, 0);

@@ -9,6 +9,9 @@
  *
  * A layer that attends over an earlier layer's keys uses that layer's place and takes no memory.
  *
+ * A model without attention has one FULL group whose blocks nothing reads: block tables, the prefix
+ * cache and preemption count positions in blocks whatever the layers keep.
+ *
  * At most KV_GROUPS_MAX different windows and shapes are supported. Blocks are taken and given back
  * by the block pool (worker/cache/kv_block_pool.h), not here.
  */
@@ -20,9 +23,12 @@
 #include "worker/plan/kv_codec.h"
 #include "worker/plan/model_config.h"
 
+/* Of the group of a model without attention, 2 KB a block in f16: it bounds the number of blocks. */
+#define UNUSED_HEAD_DIM 32u
+
 static bool stores_keys(const struct model_config *config, uint32_t layer)
 {
-    return config->layer[layer].kind == LAYER_ATTENTION &&
+    return layer_kind_attends(config->layer[layer].kind) &&
            model_config_cache(config, layer) == layer;
 }
 
@@ -73,7 +79,7 @@ static void add_first_full(struct kv_layout *layout, const struct model_config *
 {
     uint32_t layer = 0;
     while (layer < config->layers &&
-           (config->layer[layer].kind != LAYER_ATTENTION || config->layer[layer].window != 0))
+           (!layer_kind_attends(config->layer[layer].kind) || config->layer[layer].window != 0))
         layer++;
     if (layer < config->layers)
         layout->groups[layout->group_count++] = group_of_layer(layout, config, layer);
@@ -97,7 +103,7 @@ static enum result group_layers(struct kv_layout *layout, const struct model_con
     add_first_full(layout, config);
     for (uint32_t layer = 0; layer < config->layers; layer++) {
         layout->layer_group[layer] = KV_GROUP_NONE;
-        if (config->layer[layer].kind != LAYER_ATTENTION)
+        if (!layer_kind_attends(config->layer[layer].kind))
             continue;
         if (model_config_cache(config, layer) != layer) {
             share_place(layout, config, layer);
@@ -115,7 +121,8 @@ static enum result group_layers(struct kv_layout *layout, const struct model_con
         layout->layer_index[layer] = (uint16_t)layout->groups[group].layers++;
     }
     if (layout->group_count == 0)
-        return error_set(error, RESULT_UNSUPPORTED, "no layer of the model attends");
+        layout->groups[layout->group_count++] = (struct kv_group){
+            .kind = KV_FULL, .layers = 1, .kv_heads = 1, .head_dim = UNUSED_HEAD_DIM};
     return RESULT_OK;
 }
 

@@ -64,8 +64,8 @@ struct model_config;
 
 /*
  * Groups the attention layers of `config` by window and head shape. RESULT_UNSUPPORTED if that
- * makes more than KV_GROUPS_MAX groups, or if there is no attention layer. Group 0 is a FULL group
- * if the model has any full layer.
+ * makes more than KV_GROUPS_MAX groups. Group 0 is a FULL group if the model has any full layer; without
+ * attention there is one FULL group with a layer of its own that is none of the model's.
  */
 enum result kv_layout_init(struct kv_layout *layout, const struct model_config *config,
                            struct error_text *error) RESULT_CHECKED;

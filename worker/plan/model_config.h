@@ -39,9 +39,25 @@ struct rope_config {
 
 enum layer_kind {
     LAYER_ATTENTION,
-    LAYER_SHORT_CONV, /* a gated short convolution: lfm2 */
-    LAYER_GATED_DELTA /* a gated delta net after a short convolution: qwen3.5 */
+    LAYER_SHORT_CONV,    /* a gated short convolution: lfm2 */
+    LAYER_GATED_DELTA,   /* a gated delta net after a short convolution: qwen3.5 */
+    LAYER_SSM,           /* a state space mixer after a short convolution: mamba2 */
+    LAYER_SSM_ATTENTION, /* both beside each other: falcon_h1 */
+    LAYER_FEED_FORWARD   /* nothing that mixes rows: nemotron_h */
 };
+static inline bool layer_kind_attends(enum layer_kind kind)
+{
+    return kind == LAYER_ATTENTION || kind == LAYER_SSM_ATTENTION;
+}
+static inline bool layer_kind_scans(enum layer_kind kind)
+{
+    return kind == LAYER_SSM || kind == LAYER_SSM_ATTENTION;
+}
+/* Whether a sequence keeps recurrent state in the layer. */
+static inline bool layer_kind_keeps_state(enum layer_kind kind)
+{
+    return kind != LAYER_ATTENTION && kind != LAYER_FEED_FORWARD;
+}
 
 /* Parameters of xIELU as checkpoints state them; from them follow the factors of op_list.h. */
 struct xielu_config {
@@ -83,10 +99,33 @@ struct delta_config {
     bool rate_is_log;     /* likewise: GGUF stores the rate itself */
 };
 
+/* The order of a state space mixer's norm and gate: op_list.h, group_norm_gate. */
+enum ssm_norm { SSM_NORM_AFTER_GATE, SSM_NORM_BEFORE_GATE, SSM_NO_NORM };
+
+/* A state space mixer (Mamba 2): each head keeps a matrix [head_dim, state]. */
+struct ssm_config {
+    uint32_t heads;
+    uint32_t head_dim;
+    uint32_t groups; /* of B and C, and of the norm; divides heads */
+    uint32_t state;
+    enum ssm_norm norm;
+    float norm_epsilon;
+    float least_step; /* >= 0 */
+    float most_step;  /* may be infinite */
+    bool rate_is_log; /* as in op_list.h, ssm_scan: GGUF stores the rate itself */
+    bool conv_bias;
+    bool in_bias; /* of the projections */
+    bool out_bias;
+    float factors[5]; /* of the projection's gates, x, B, C and steps */
+    float in_factor;  /* of the projection's input */
+    float out_factor; /* of the mixer's output */
+};
+
 struct expert_config {
     uint32_t count;        /* of a layer that has experts; 0: no layer has */
     uint32_t chosen;       /* for a row, at most count */
     uint32_t feed_forward; /* of one expert */
+    uint32_t latent;       /* columns that experts read and give; 0: those of the residual */
     bool normalized;       /* the chosen ones' weights add up to one */
     bool turned;           /* stacks of matrices are stored with columns before rows */
     bool weighed;          /* op_list.h, moe_route: the params of that name, */
@@ -162,6 +201,10 @@ struct model_config {
     uint32_t conv_taps;     /* of recurrent layers: columns that a short convolution sees */
     uint32_t conv_channels; /* of a short convolution */
     struct delta_config delta;
+    struct ssm_config ssm;
+    float attended_factor; /* of attention's output before its projection; 0: 1 */
+    float gate_factor;     /* of the feed-forward part's gate and output, in falcon_h1 */
+    float fed_factor;
     struct latent_config latent;
     struct expert_config experts;
     struct layer_config layer[LIMIT_LAYERS];

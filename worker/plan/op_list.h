@@ -44,7 +44,8 @@
  *  short_conv     a causal convolution of each channel by itself, W being [channels, taps]:
  *                 s[r, c] = sum_t W[c, t] * u[position(r) - taps + 1 + t, c]   over r's sequence,
  *                 u being 0 before position 0.
- *                 SILU: u = x's first `channels` columns, out = silu(s)        (qwen3.5)
+ *                 SILU: u = x's `channels` columns from `offset` on, out = silu(s + b), b being the
+ *                 second weight [1, channels], or 0                            (qwen3.5, mamba2)
  *                 GATED: x is B | C | X, u = B * X, out = C * s                (lfm2)
  *                 The last taps - 1 columns of u are layer `layer`'s state of the sequence.
  *  gated_delta    Each value head of a sequence keeps a matrix S [key_dim, value_dim], zeros before
@@ -54,6 +55,17 @@
  *                 sqrt(sum(z^2) + DELTA_NORM_EPSILON); rate = W0[h], or -exp(W0[h]);
  *                 S *= exp(rate * softplus(alpha[h] + W1[h]));
  *                 S += k x ((v - S^T . k) * sigmoid(beta[h])); out[r,h,:] = S^T . q
+ *  ssm_scan       Each head of a sequence keeps a matrix S [head_dim, state], zeros before position 0,
+ *                 layer `layer`'s state (Mamba 2). x is X, heads of head_dim | B | C, of each group
+ *                 `state` columns (conv'd); y has a number for each head from `steps_offset` on; head h
+ *                 has group h / (heads / groups). rate = W0[h], or -exp(W0[h]);
+ *                 t = softplus(y[h] + W1[h]), bounded by least_step and most_step;
+ *                 S = exp(rate * t) * S + t * X[h] x B[g];  out[r,h,:] = S . C[g] + W2[h] * X[h]
+ *  group_norm_gate  z = x * silu(y), y being the slice's columns, whose heads are the groups; out is
+ *                 z normed as by rms_norm in each group by itself, times W [1, columns]; with
+ *                 `norm_first` out = rms_norm(x) * W * silu(y); without W out = z
+ *  scale_parts    in place (out == x): the columns of part i, columns[i] of them, times scales[i]; the
+ *                 parts are all columns in order
  *  head_norm_gate out[r,h,:] = rms_norm(x[r,h,:]) * W * silu(y[r,h,:]), h over the slice of y; W is
  *                 [1, head_dim]
  *  take_queries   x is heads of (query | gate), then other columns; out is the queries, then the
@@ -213,8 +225,11 @@
     X(gate,            1, 0, 0, 1e-4, NONE,    PIECES, WHOLE,     BLOCKS, CHOSEN, TILE, ZEROS) \
     X(gather_rows,     1, 0, 0, 0.0,  NONE,    PIECES, WHOLE,     BLOCKS, ALL,    TILE, NONE)  \
     X(bias_add,        1, 1, 3, 1e-6, VECTORS, ROWS,   IN_PLACE,  BLOCKS, ALL,    TILE, ANY)   \
-    X(short_conv,      1, 1, 1, 1e-5, VECTORS, PIECES, WHOLE,     BLOCKS, ALL,    TILE, NONE)  \
+    X(short_conv,      1, 1, 2, 1e-5, VECTORS, PIECES, WHOLE,     BLOCKS, ALL,    TILE, NONE)  \
     X(gated_delta,     2, 2, 2, 1e-4, VECTORS, PIECES, WHOLE,     NONE,   F32,    TILE, NONE)  \
+    X(ssm_scan,        2, 3, 3, 1e-4, VECTORS, PIECES, WHOLE,     NONE,   F32,    TILE, NONE)  \
+    X(group_norm_gate, 2, 0, 1, 1e-4, VECTORS, ROWS,   WHOLE,     BLOCKS, F32,    ROW,  NONE)  \
+    X(scale_parts,     1, 0, 0, 1e-6, NONE,    ROWS,   IN_PLACE,  NONE,   F32,    TILE, NONE)  \
     X(head_norm_gate,  2, 1, 1, 1e-4, VECTORS, ROWS,   WHOLE,     BLOCKS, ALL,    TILE, NONE)  \
     X(take_queries,    1, 0, 0, 0.0,  NONE,    ROWS,   WHOLE,     NONE,   ALL,    TILE, NONE)  \
     X(gate_heads,      2, 0, 0, 1e-5, NONE,    ROWS,   WHOLE,     BLOCKS, ALL,    TILE, NONE)  \
@@ -332,6 +347,7 @@ enum short_conv_form { SHORT_CONV_SILU, SHORT_CONV_GATED };
 struct short_conv_params {
     enum short_conv_form form;
     uint32_t layer;
+    uint32_t offset; /* SILU: first column of x */
 };
 #define DELTA_NORM_EPSILON 1e-6f
 struct gated_delta_params {
@@ -342,6 +358,28 @@ struct gated_delta_params {
     uint32_t layer;
     bool heads_alternate; /* value head h has key head h % key_heads, otherwise that of its group */
     bool rate_is_log;     /* the rate is -exp(W0) */
+};
+struct ssm_scan_params {
+    uint32_t heads;
+    uint32_t head_dim;
+    uint32_t groups; /* divides heads */
+    uint32_t state;
+    uint32_t layer;
+    uint32_t steps_offset;
+    bool rate_is_log;
+    float least_step;
+    float most_step; /* may be infinite */
+};
+struct group_norm_gate_params {
+    struct column_slice gates; /* of the second input; its heads are the groups */
+    bool norm_first;
+    float epsilon; /* used if there is a weight */
+};
+#define SCALE_PARTS_MAX 5u
+struct scale_parts_params {
+    uint32_t count;
+    uint32_t columns[SCALE_PARTS_MAX];
+    float scales[SCALE_PARTS_MAX];
 };
 struct head_norm_gate_params {
     struct column_slice gates; /* of the second input */

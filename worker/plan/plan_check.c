@@ -12,43 +12,7 @@
 #include <math.h>
 #include <stddef.h>
 
-struct op_view {
-    const struct plan *plan;
-    const struct plan_op *op;
-    const struct plan_tensor *x;   /* first input, or NULL */
-    const struct plan_tensor *y;   /* second input, or NULL */
-    const struct plan_tensor *out; /* or NULL */
-    const struct plan_weight *w;   /* first weight, or NULL */
-};
-
-static bool slice_fits(const struct column_slice *slice, const struct plan_tensor *tensor)
-{
-    return slice->heads > 0 && slice->head_dim > 0 &&
-           (uint64_t)slice->offset + (uint64_t)slice->heads * slice->head_dim <= tensor->columns;
-}
-
-static bool same_shape(const struct plan_tensor *a, const struct plan_tensor *b)
-{
-    return a->rows == b->rows && a->columns == b->columns;
-}
-
-static bool positive(float value)
-{
-    return isfinite(value) && value > 0.0f;
-}
-
-/* For ops whose scale may be negative. */
-static const char *check_factor(float scale)
-{
-    return isfinite(scale) && scale != 0.0f ? NULL : "the scale is 0 or not finite";
-}
-
-static const char *check_norm(const struct op_view *v, uint32_t columns, float epsilon)
-{
-    if (v->w && (v->w->rows != 1 || v->w->columns != columns))
-        return "the weight is not one row of the normalized columns";
-    return positive(epsilon) ? NULL : "epsilon is not positive";
-}
+#include "worker/plan/plan_check_rules.h"
 
 static const char *check_embed_rows(const struct op_view *v)
 {
@@ -242,74 +206,6 @@ static const char *check_bias_add(const struct op_view *v)
     }
     return columns == v->x->columns ? NULL
                                     : "the weights' columns do not add up to the input's columns";
-}
-
-/* A layer that keeps state, for ops that update it. */
-static const char *check_layer_state(const struct op_view *v, uint32_t layer)
-{
-    if (v->x->rows != PLAN_ROWS_STEP || v->out->rows != PLAN_ROWS_STEP)
-        return "only step rows have positions";
-    if (layer >= LIMIT_LAYERS || layer >= v->plan->config.layers)
-        return "the model has no such layer";
-    if (v->plan->state.layer_index[layer] == STATE_LAYER_NONE)
-        return "the layer keeps no state";
-    return NULL;
-}
-
-static const char *check_short_conv(const struct op_view *v)
-{
-    const struct short_conv_params *params = &v->op->params.short_conv;
-    const char *wrong = check_layer_state(v, params->layer);
-    uint64_t channels = v->out->columns, taps = v->w->columns;
-    if (wrong)
-        return wrong;
-    if (v->w->rows != channels || taps < 2 || taps > LIMIT_CONV_TAPS)
-        return "the weight is not [output columns, taps]";
-    if ((taps - 1) * channels != v->plan->state.conv_floats)
-        return "the layer's state is of another shape";
-    if (params->form == SHORT_CONV_GATED ? v->x->columns != 3 * channels : v->x->columns < channels)
-        return "the input's columns do not fit the output's";
-    return v->x == v->out ? "the output overwrites the input" : NULL;
-}
-
-static const char *check_gated_delta(const struct op_view *v)
-{
-    const struct gated_delta_params *p = &v->op->params.gated_delta;
-    const struct plan_weight *bias = &v->plan->weights[v->op->weights[1]];
-    const char *wrong = check_layer_state(v, p->layer);
-    uint64_t keys = (uint64_t)p->key_heads * p->key_dim;
-    uint64_t values = (uint64_t)p->value_heads * p->value_dim;
-    if (wrong)
-        return wrong;
-    if (p->key_heads == 0 || p->value_heads % p->key_heads != 0)
-        return "value heads do not share the key heads evenly";
-    if (p->key_dim == 0 || p->key_dim > LIMIT_HEAD_DIM || p->value_dim == 0 ||
-        p->value_dim > LIMIT_HEAD_DIM)
-        return "the head sizes are out of range";
-    if (values * p->key_dim != v->plan->state.delta_floats)
-        return "the layer's state is of another shape";
-    if (v->x->columns != 2 * keys + values || v->y->columns != 2 * (uint64_t)p->value_heads ||
-        v->y->rows != PLAN_ROWS_STEP)
-        return "the inputs are not queries, keys and values, and two values per value head";
-    if (v->w->rows != 1 || v->w->columns != p->value_heads || bias->rows != 1 ||
-        bias->columns != p->value_heads)
-        return "the weights are not one value per value head";
-    return v->out->columns != values || v->out == v->x || v->out == v->y
-               ? "the output is not another tensor of [step rows, values]"
-               : NULL;
-}
-
-static const char *check_head_norm_gate(const struct op_view *v)
-{
-    const struct head_norm_gate_params *params = &v->op->params.head_norm_gate;
-    if (!same_shape(v->x, v->out) || v->y->rows != v->out->rows)
-        return "inputs and output differ in shape";
-    if (!slice_fits(&params->gates, v->y) ||
-        (uint64_t)params->gates.heads * params->gates.head_dim != v->x->columns)
-        return "the slice lies outside the second input, or is not of the first one's columns";
-    if (v->y == v->out)
-        return "the output overwrites the gates";
-    return check_norm(v, params->gates.head_dim, params->epsilon);
 }
 
 static const char *check_take_queries(const struct op_view *v)

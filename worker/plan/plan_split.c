@@ -23,14 +23,17 @@ static uint32_t stateful_layer(const struct plan_op *op)
     case OP_attention: return op->params.attention.layer;
     case OP_short_conv: return op->params.short_conv.layer;
     case OP_gated_delta: return op->params.gated_delta.layer;
+    case OP_ssm_scan: return op->params.ssm_scan.layer;
     default: return LIMIT_LAYERS;
     }
 }
 
 /* One such op for each layer. */
-static bool begins_layer(const struct plan_op *op)
+static bool begins_layer(const struct plan *plan, const struct plan_op *op)
 {
-    return op->stem == OP_attention || op->stem == OP_short_conv;
+    return op->stem == OP_attention ||
+           (op->stem == OP_short_conv &&
+            !layer_kind_attends(plan->config.layer[op->params.short_conv.layer].kind));
 }
 
 static bool uses_features(const struct plan_op *op)
@@ -126,7 +129,7 @@ uint32_t plan_split_cuts(const struct plan *plan, struct plan_cut cuts[LIMIT_LAY
                 cuts[count++] = (struct plan_cut){at, layers};
         }
         open_until = last_use[layer] > open_until ? last_use[layer] : open_until;
-        layers += begins_layer(&plan->ops[i]);
+        layers += begins_layer(plan, &plan->ops[i]);
     }
     free(alive);
     return count;

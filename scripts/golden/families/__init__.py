@@ -14,6 +14,7 @@ GGUF_ARCHITECTURE   optional, with the two functions below: the GGUF that llama.
 GGUF_SHARED_SETTINGS          optional: False if gguf_metadata() writes the keys that checkpoint_variants.py writes for most families
 gguf_metadata(config, writer)            keys beyond those
 gguf_tensors(config, tensors)            {GGUF name: array}
+gguf_keeps_f32(name)                     optional: whether a matrix of this GGUF name is F32 in files of every type
 gguf_tensor_metadata(tensors, writer)    optional: keys that state what config.json's side has as tensors
 """
 import importlib

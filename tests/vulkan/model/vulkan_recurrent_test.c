@@ -82,6 +82,25 @@ static void test_qwen3_5(void **state)
     check("build/checkpoints/qwen3_5-f32.gguf");
 }
 
+static void test_mamba2(void **state)
+{
+    (void)state;
+    check("build/checkpoints/mamba2-f32.gguf");
+}
+
+static void test_mamba2_batch_invariant(void **state)
+{
+    (void)state;
+    check_invariant("build/checkpoints/mamba2-f32");
+}
+
+static void test_hybrids(void **state)
+{
+    (void)state;
+    check("build/checkpoints/falcon_h1-f32.gguf");
+    check("build/checkpoints/nemotron_h-f32");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -89,6 +108,9 @@ int main(void)
         cmocka_unit_test(test_qwen3_5),
         cmocka_unit_test(test_lfm2_batch_invariant),
         cmocka_unit_test(test_qwen3_5_batch_invariant),
+        cmocka_unit_test(test_mamba2),
+        cmocka_unit_test(test_mamba2_batch_invariant),
+        cmocka_unit_test(test_hybrids),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -47,7 +47,7 @@ static bool has_latent(const struct plan *plan)
     return false;
 }
 
-/* Floats of the largest matrix of a delta net. */
+/* Floats of the largest matrix of a delta net or state space mixer. */
 static size_t largest_matrix(const struct plan *plan)
 {
     size_t largest = 0;
@@ -55,6 +55,9 @@ static size_t largest_matrix(const struct plan *plan)
         const struct gated_delta_params *p = &plan->ops[i].params.gated_delta;
         if (plan->ops[i].stem == OP_gated_delta && (size_t)p->key_dim * p->value_dim > largest)
             largest = (size_t)p->key_dim * p->value_dim;
+        const struct ssm_scan_params *s = &plan->ops[i].params.ssm_scan;
+        if (plan->ops[i].stem == OP_ssm_scan && (size_t)s->head_dim * s->state > largest)
+            largest = (size_t)s->head_dim * s->state;
     }
     return largest;
 }

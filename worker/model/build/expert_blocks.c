@@ -7,6 +7,12 @@
  */
 #include "worker/model/build/expert_blocks.h"
 
+/* Columns that an expert reads and gives. */
+static uint32_t expert_columns(const struct model_config *c)
+{
+    return c->experts.latent > 0 ? c->experts.latent : c->hidden;
+}
+
 struct expert_tensors expert_blocks_add_tensors(struct plan_builder *b,
                                                 const struct model_config *c, enum plan_rows rows)
 {
@@ -16,8 +22,12 @@ struct expert_tensors expert_blocks_add_tensors(struct plan_builder *b,
         .route = plan_builder_tensor(b, rows, 2 * e->chosen),
         .gate_up = plan_builder_tensor(b, rows, e->chosen * 2 * e->feed_forward),
         .gated = plan_builder_tensor(b, rows, e->chosen * e->feed_forward),
-        .down = plan_builder_tensor(b, rows, e->chosen * c->hidden),
+        .down = plan_builder_tensor(b, rows, e->chosen * expert_columns(c)),
     };
+    if (e->latent > 0) {
+        tensors.latent_in = plan_builder_tensor(b, rows, e->latent);
+        tensors.latent_out = plan_builder_tensor(b, rows, e->latent);
+    }
     if (e->shared > 0) {
         tensors.shared_gate_up = plan_builder_tensor(b, rows, 2 * e->shared);
         tensors.shared_gated = plan_builder_tensor(b, rows, e->shared);
@@ -26,15 +36,31 @@ struct expert_tensors expert_blocks_add_tensors(struct plan_builder *b,
 }
 
 /* out += the expert that every row uses. */
-static void list_shared(struct plan_builder *b, const struct model_config *c, uint32_t layer,
-                        plan_tensor_id x, const struct expert_tensors *t, plan_tensor_id out)
+static void list_shared(struct plan_builder *b, const struct model_config *c,
+                        const struct expert_form *form, uint32_t layer, plan_tensor_id x,
+                        const struct expert_tensors *t, plan_tensor_id out)
 {
     uint32_t wide = c->experts.shared;
-    struct linear_weights gate_up = {
-        plan_builder_matrix(b, wide, c->hidden, "blk.%u.ffn_gate_shexp.weight", layer),
-        plan_builder_matrix(b, wide, c->hidden, "blk.%u.ffn_up_shexp.weight", layer), PLAN_NONE};
     plan_weight_id down =
         plan_builder_matrix(b, c->hidden, wide, "blk.%u.ffn_down_shexp.weight", layer);
+    if (form->ungated) {
+        plan_weight_id up =
+            plan_builder_matrix(b, wide, c->hidden, "blk.%u.ffn_up_shexp.weight", layer);
+        plan_ops_linear(b, x, (struct linear_weights){up, PLAN_NONE, PLAN_NONE}, t->shared_gated);
+        plan_ops_activate(b, t->shared_gated, form->activation_alone);
+        plan_ops_linear_add(b, t->shared_gated, down, out);
+        return;
+    }
+    struct linear_weights gate_up = {PLAN_NONE, PLAN_NONE, PLAN_NONE};
+    if (plan_builder_has(b, "blk.%u.ffn_gate_up_shexp.weight", layer)) {
+        gate_up.first =
+            plan_builder_matrix(b, 2 * wide, c->hidden, "blk.%u.ffn_gate_up_shexp.weight", layer);
+    } else {
+        gate_up.first =
+            plan_builder_matrix(b, wide, c->hidden, "blk.%u.ffn_gate_shexp.weight", layer);
+        gate_up.second =
+            plan_builder_matrix(b, wide, c->hidden, "blk.%u.ffn_up_shexp.weight", layer);
+    }
     plan_ops_linear(b, x, gate_up, t->shared_gate_up);
     plan_ops_gate(b, t->shared_gate_up, GATE_SILU, t->shared_gated);
     plan_ops_linear_add(b, t->shared_gated, down, out);
@@ -80,6 +106,18 @@ static struct linear_weights gate_up_biases(struct plan_builder *b, const struct
     };
 }
 
+/* t->gated = activation(Wup . x) of the chosen experts. */
+static void list_ungated(struct plan_builder *b, const struct model_config *c,
+                         const struct expert_form *form, uint32_t layer, plan_tensor_id x,
+                         const struct expert_tensors *t)
+{
+    plan_weight_id up =
+        stack(b, c, c->experts.feed_forward, expert_columns(c), "ffn_up_exps", layer);
+    plan_ops_moe_linear(b, x, t->route, (struct linear_weights){up, PLAN_NONE, PLAN_NONE},
+                        t->gated);
+    plan_ops_activate(b, t->gated, form->activation_alone);
+}
+
 void expert_blocks_list_scored(struct plan_builder *b, const struct model_config *c,
                                const struct expert_form *form, uint32_t layer, plan_tensor_id x,
                                const struct expert_tensors *t, plan_weight_id scales, bool add,
@@ -87,20 +125,39 @@ void expert_blocks_list_scored(struct plan_builder *b, const struct model_config
 {
     const struct linear_weights none = {PLAN_NONE, PLAN_NONE, PLAN_NONE};
     const struct expert_config *e = &c->experts;
-    struct moe_gate_params gate = form->gate;
-    struct linear_weights gate_up = gate_up_stacks(b, c, layer);
-    plan_weight_id down = stack(b, c, c->hidden, e->feed_forward, "ffn_down_exps", layer);
+    plan_weight_id down = stack(b, c, expert_columns(c), e->feed_forward, "ffn_down_exps", layer);
     plan_weight_id down_bias = PLAN_NONE;
     if (form->biases)
         down_bias = plan_builder_matrix(b, e->count, c->hidden, "blk.%u.ffn_down_exps.bias", layer);
     plan_ops_moe_route(b, t->scores, form->softmax_chosen, scales, t->route);
-    plan_ops_moe_linear(b, x, t->route, gate_up, t->gate_up);
-    gate.interleaved = form->gate.interleaved && gate_up.second == PLAN_NONE;
-    plan_ops_moe_gate(b, t->gate_up, t->route, form->biases ? gate_up_biases(b, c, layer) : none,
-                      gate, t->gated);
+    if (form->ungated) {
+        list_ungated(b, c, form, layer, x, t);
+    } else {
+        struct moe_gate_params gate = form->gate;
+        struct linear_weights gate_up = gate_up_stacks(b, c, layer);
+        plan_ops_moe_linear(b, x, t->route, gate_up, t->gate_up);
+        gate.interleaved = form->gate.interleaved && gate_up.second == PLAN_NONE;
+        plan_ops_moe_gate(b, t->gate_up, t->route,
+                          form->biases ? gate_up_biases(b, c, layer) : none, gate, t->gated);
+    }
     plan_ops_moe_linear(b, t->gated, t->route, (struct linear_weights){down, PLAN_NONE, PLAN_NONE},
                         t->down);
     plan_ops_moe_combine(b, t->down, t->route, down_bias, add, out);
+}
+
+/* out += Wup . experts(Wdown . x), the scores being those of x. */
+static void list_latent(struct plan_builder *b, const struct model_config *c,
+                        const struct expert_form *form, uint32_t layer, plan_tensor_id x,
+                        const struct expert_tensors *t, plan_weight_id choice, plan_tensor_id out)
+{
+    uint32_t latent = c->experts.latent;
+    plan_weight_id down =
+        plan_builder_matrix(b, latent, c->hidden, "blk.%u.ffn_latent_down.weight", layer);
+    plan_weight_id up =
+        plan_builder_matrix(b, c->hidden, latent, "blk.%u.ffn_latent_up.weight", layer);
+    plan_ops_linear(b, x, (struct linear_weights){down, PLAN_NONE, PLAN_NONE}, t->latent_in);
+    expert_blocks_list_scored(b, c, form, layer, t->latent_in, t, choice, false, t->latent_out);
+    plan_ops_linear_add(b, t->latent_out, up, out);
 }
 
 void expert_blocks_list(struct plan_builder *b, const struct model_config *c,
@@ -118,7 +175,10 @@ void expert_blocks_list(struct plan_builder *b, const struct model_config *c,
     plan_weight_id choice = PLAN_NONE;
     if (c->experts.choice_bias)
         choice = plan_builder_vector(b, count, "blk.%u.exp_probs_b.bias", layer);
-    expert_blocks_list_scored(b, c, form, layer, x, t, choice, true, out);
+    if (c->experts.latent > 0)
+        list_latent(b, c, form, layer, x, t, choice, out);
+    else
+        expert_blocks_list_scored(b, c, form, layer, x, t, choice, true, out);
     if (c->experts.shared > 0)
-        list_shared(b, c, layer, x, t, out);
+        list_shared(b, c, form, layer, x, t, out);
 }

@@ -4,6 +4,8 @@
  */
 #include "worker/model/build/plan_ops.h"
 
+#include <math.h>
+
 struct qkv_slices plan_ops_qkv_slices(const struct model_config *config)
 {
     uint32_t query_columns = config->heads * config->head_dim;
@@ -197,6 +199,59 @@ void plan_ops_short_conv(struct plan_builder *b, plan_tensor_id x, plan_weight_i
     plan_builder_append(b, op);
 }
 
+void plan_ops_short_conv_bias(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
+                              plan_weight_id bias, struct short_conv_params params,
+                              plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_short_conv, x, PLAN_NONE, weight, out);
+    op.weights[1] = bias;
+    op.params.short_conv = params;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_ssm_scan(struct plan_builder *b, plan_tensor_id x, plan_tensor_id projected,
+                       struct linear_weights weights, uint32_t layer, plan_tensor_id out)
+{
+    const struct ssm_config *ssm = &plan_builder_config(b)->ssm;
+    uint32_t columns = ssm->heads * ssm->head_dim;
+    struct plan_op op = new_op(OP_ssm_scan, x, projected, weights.first, out);
+    op.weights[1] = weights.second;
+    op.weights[2] = weights.third;
+    op.params.ssm_scan = (struct ssm_scan_params){
+        .heads = ssm->heads,
+        .head_dim = ssm->head_dim,
+        .groups = ssm->groups,
+        .state = ssm->state,
+        .layer = layer,
+        .steps_offset = 2 * columns + 2 * ssm->groups * ssm->state,
+        .rate_is_log = ssm->rate_is_log,
+        .least_step = ssm->least_step,
+        .most_step = ssm->most_step,
+    };
+    plan_builder_append(b, op);
+}
+
+void plan_ops_group_norm_gate(struct plan_builder *b, plan_tensor_id x, plan_tensor_id projected,
+                              plan_weight_id weight, plan_tensor_id out)
+{
+    const struct ssm_config *ssm = &plan_builder_config(b)->ssm;
+    struct plan_op op = new_op(OP_group_norm_gate, x, projected, weight, out);
+    op.params.group_norm_gate = (struct group_norm_gate_params){
+        .gates = {0, ssm->groups, ssm->heads / ssm->groups * ssm->head_dim},
+        .norm_first = ssm->norm == SSM_NORM_BEFORE_GATE,
+        .epsilon = ssm->norm_epsilon,
+    };
+    plan_builder_append(b, op);
+}
+
+void plan_ops_scale_parts(struct plan_builder *b, plan_tensor_id x,
+                          struct scale_parts_params params)
+{
+    struct plan_op op = new_op(OP_scale_parts, x, PLAN_NONE, PLAN_NONE, x);
+    op.params.scale_parts = params;
+    plan_builder_append(b, op);
+}
+
 void plan_ops_gated_delta(struct plan_builder *b, plan_tensor_id x, plan_tensor_id y,
                           struct linear_weights rate_and_bias, uint32_t layer, plan_tensor_id out)
 {
@@ -363,6 +418,25 @@ void plan_ops_scale(struct plan_builder *b, plan_tensor_id x, float scale)
     struct plan_op op = new_op(OP_soft_cap, x, PLAN_NONE, PLAN_NONE, x);
     op.params.soft_cap.scale = scale;
     plan_builder_append(b, op);
+}
+
+void plan_ops_project(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
+                      plan_weight_id bias, float factor, plan_tensor_id branch, plan_tensor_id y)
+{
+    const struct linear_weights biases = {bias, PLAN_NONE, PLAN_NONE};
+    bool scales = fabsf(factor - 1.0f) > 0.0f;
+    if (bias == PLAN_NONE || !scales) {
+        if (scales)
+            plan_ops_scale(b, x, factor);
+        plan_ops_linear_add(b, x, weight, y);
+        if (bias != PLAN_NONE)
+            plan_ops_bias_add(b, y, biases);
+        return;
+    }
+    plan_ops_linear(b, x, (struct linear_weights){weight, PLAN_NONE, PLAN_NONE}, branch);
+    plan_ops_bias_add(b, branch, biases);
+    plan_ops_scale(b, branch, factor);
+    plan_ops_add_rows(b, y, branch, 1.0f, y);
 }
 
 void plan_ops_tanh(struct plan_builder *b, plan_tensor_id x, float scale)

@@ -67,6 +67,19 @@ void plan_ops_gate(struct plan_builder *b, plan_tensor_id x, enum gate_activatio
 void plan_ops_bias_add(struct plan_builder *b, plan_tensor_id x, struct linear_weights biases);
 void plan_ops_short_conv(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
                          struct short_conv_params params, plan_tensor_id out);
+/* SILU form; `bias` may be PLAN_NONE. */
+void plan_ops_short_conv_bias(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
+                              plan_weight_id bias, struct short_conv_params params,
+                              plan_tensor_id out);
+/* The config's state space mixer in layer `layer`: x is its values and groups, `projected` the whole
+ * projection, whose last columns are steps; rates, biases of steps, skips. */
+void plan_ops_ssm_scan(struct plan_builder *b, plan_tensor_id x, plan_tensor_id projected,
+                       struct linear_weights weights, uint32_t layer, plan_tensor_id out);
+/* Its norm (PLAN_NONE: none) and gates, the first columns of `projected`. */
+void plan_ops_group_norm_gate(struct plan_builder *b, plan_tensor_id x, plan_tensor_id projected,
+                              plan_weight_id weight, plan_tensor_id out);
+void plan_ops_scale_parts(struct plan_builder *b, plan_tensor_id x,
+                          struct scale_parts_params params);
 /* The config's delta net in layer `layer`: x and y as in op_list.h. */
 void plan_ops_gated_delta(struct plan_builder *b, plan_tensor_id x, plan_tensor_id y,
                           struct linear_weights rate_and_bias, uint32_t layer, plan_tensor_id out);
@@ -112,6 +125,11 @@ void plan_ops_add_rows(struct plan_builder *b, plan_tensor_id x, plan_tensor_id 
                        plan_tensor_id out);
 /* x *= weight, one number or one a column */
 void plan_ops_scale_columns(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight);
+
+/* y += factor * (x . W^T + bias). May change x; `bias` may be PLAN_NONE. `branch`, of y's shape, is
+ * scratch, used if there is a bias and a factor. */
+void plan_ops_project(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
+                      plan_weight_id bias, float factor, plan_tensor_id branch, plan_tensor_id y);
 
 /* x *= scale */
 void plan_ops_scale(struct plan_builder *b, plan_tensor_id x, float scale);

@@ -95,6 +95,21 @@ void checkpoint_settle_delta(struct checkpoint_keys *keys, struct model_config *
     config->conv_channels = (uint32_t)channels;
 }
 
+void checkpoint_settle_ssm(struct checkpoint_keys *keys, struct model_config *config)
+{
+    const struct ssm_config *ssm = &config->ssm;
+    if (keys->result == RESULT_OK && ssm->heads % ssm->groups != 0)
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "%u heads of state do not share %u groups evenly", ssm->heads,
+                               ssm->groups);
+    uint64_t channels = (uint64_t)ssm->heads * ssm->head_dim + 2ull * ssm->groups * ssm->state;
+    if (keys->result == RESULT_OK && channels > LIMIT_CONV_CHANNELS)
+        checkpoint_keys_refuse(keys, RESULT_TOO_LARGE,
+                               "a state space mixer of %llu columns, more than %u",
+                               (unsigned long long)channels, LIMIT_CONV_CHANNELS);
+    config->conv_channels = (uint32_t)channels;
+}
+
 void checkpoint_share_caches(struct checkpoint_keys *keys, struct model_config *config,
                              uint32_t shared)
 {

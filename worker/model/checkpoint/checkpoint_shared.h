@@ -31,6 +31,10 @@ uint32_t checkpoint_useful_window(const struct model_config *config, uint32_t wi
  * count of the convolution before it. */
 void checkpoint_settle_delta(struct checkpoint_keys *keys, struct model_config *config);
 
+/* Checks that the heads of the state space mixer share its groups evenly, and sets the channel count of
+ * the convolution before it. */
+void checkpoint_settle_ssm(struct checkpoint_keys *keys, struct model_config *config);
+
 /* Makes each of the last `shared` layers attend over the keys of the nearest earlier layer that
  * stores keys and has the same rotary embedding, and so the same window and sizes. */
 void checkpoint_share_caches(struct checkpoint_keys *keys, struct model_config *config,

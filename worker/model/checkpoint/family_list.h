@@ -57,6 +57,12 @@
     FAMILY(gemma4)          \
     FAMILY(lfm2)            \
     FAMILY(lfm2_moe)        \
+    FAMILY(mamba2)          \
+    FAMILY(falcon_h1)       \
+    FAMILY(bamba)           \
+    FAMILY(granite_hybrid)  \
+    FAMILY(nemotron_h)      \
+    FAMILY(nemotron_h_moe)  \
     FAMILY(ernie4_5_moe)    \
     FAMILY(glm4_moe)        \
     FAMILY(glm4v_moe)       \

@@ -1,44 +1,19 @@
 /*
- * Granite 3, dense and with experts, and MiniCPM: llama with four constant factors, of embeddings
- * (e), of each half's output (r), of scores and of logits.
- *
- *   x = e * embedding
- *   each half:  x += r * f(norm(x))
- *
- * With y = x / r this is the plain decoder: y = e / r * embedding, y += f(norm(r * y)), and
- *
- *   norm(r * y) = r * y / sqrt(r^2 * mean(y^2) + epsilon) = y / sqrt(mean(y^2) + epsilon / r^2).
- *
- * So r is in the scale of embeddings and in the epsilon, and no op scales the residual.
+ * Granite 3, dense and with experts, and MiniCPM: llama with constant factors
+ * (checkpoint/granite_factors.h).
  */
 #include <math.h>
 
 #include "worker/model/build/dense_blocks.h"
 #include "worker/model/checkpoint/checkpoint_shared.h"
 #include "worker/model/checkpoint/family_list.h"
+#include "worker/model/checkpoint/granite_factors.h"
 #include "worker/model/gguf/checkpoint_gguf.h"
 #include "worker/model/gguf/checkpoint_gguf_rope.h"
 #include "worker/model/hf/checkpoint_hf.h"
 #include "worker/model/hf/checkpoint_hf_rope.h"
 
 #define ROPE_BASE 10000.0f
-
-static const struct f32_range factor_range = {1e-3f, 1e3f};
-
-struct granite_factors {
-    float embedding;
-    float residual;
-    float logits; /* divides them */
-};
-
-static const struct granite_factors no_factors = {1.0f, 1.0f, 1.0f};
-
-static void apply(struct granite_factors factors, struct model_config *config)
-{
-    config->embedding_scale = factors.embedding / factors.residual;
-    config->norm_epsilon /= factors.residual * factors.residual;
-    config->logit_scale = 1.0f / factors.logits;
-}
 
 /* Every layer has the experts that the config states. */
 static void use_experts(struct checkpoint_keys *keys, struct model_config *config)
@@ -78,25 +53,17 @@ static void gguf_read_factors(struct checkpoint_keys *keys, struct granite_facto
     config->rope_count = 1;
     config->ropes[0].pairing = ROPE_PAIRS_ADJACENT;
     checkpoint_gguf_read_rope(keys, config, ROPE_BASE, &config->ropes[0]);
-    apply(
-        (struct granite_factors){
-            .embedding =
-                checkpoint_keys_f32_or(keys, "embedding_scale", factor_range, absent.embedding),
-            .residual =
-                checkpoint_keys_f32_or(keys, "residual_scale", factor_range, absent.residual),
-            .logits = checkpoint_keys_f32_or(keys, "logit_scale", factor_range, absent.logits),
-        },
-        config);
+    granite_factors_read_gguf(keys, absent, config);
 }
 
 static void gguf_read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
-    gguf_read_factors(keys, no_factors, config);
+    gguf_read_factors(keys, granite_no_factors, config);
 }
 
 static void gguf_read_moe_config(struct checkpoint_keys *keys, struct model_config *config)
 {
-    gguf_read_factors(keys, no_factors, config);
+    gguf_read_factors(keys, granite_no_factors, config);
     checkpoint_keys_expect_neutral(keys, "expert_shared_feed_forward_length", 0);
     config->experts = (struct expert_config){
         .count = checkpoint_keys_u32(keys, "expert_count", (struct u32_range){1, LIMIT_EXPERTS}),
@@ -148,15 +115,7 @@ static void hf_read_factors(struct checkpoint_keys *keys, struct model_config *c
 {
     checkpoint_hf_read_only_rope(keys, config, &(const struct hf_rope_terms){.base = ROPE_BASE});
     checkpoint_hf_read_biases(keys, config);
-    config->attention_scale =
-        checkpoint_keys_f32_or(keys, "attention_multiplier", (struct f32_range){1e-6f, 1e3f}, 1.0f);
-    apply(
-        (struct granite_factors){
-            .embedding = checkpoint_keys_f32_or(keys, "embedding_multiplier", factor_range, 1.0f),
-            .residual = checkpoint_keys_f32_or(keys, "residual_multiplier", factor_range, 1.0f),
-            .logits = checkpoint_keys_f32_or(keys, "logits_scaling", factor_range, 1.0f),
-        },
-        config);
+    granite_factors_read_hf(keys, config);
 }
 
 static void hf_read_config(struct checkpoint_keys *keys, struct model_config *config)
@@ -244,11 +203,11 @@ static void hf_read_minicpm_config(struct checkpoint_keys *keys, struct model_co
     if (!json_value_member_is_null(keys->object, "sparse_config") &&
         json_value_type(json_value_member(keys->object, "sparse_config")) != JSON_ABSENT)
         checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "key sparse_config is not supported");
-    float depth = checkpoint_keys_f32_or(keys, "scale_depth", factor_range, 1.0f);
+    float depth = checkpoint_keys_f32_or(keys, "scale_depth", granite_factor_range, 1.0f);
     uint32_t base = checkpoint_keys_u32_or(keys, "dim_model_base", base_range, 1);
-    apply(
+    granite_factors_apply(
         (struct granite_factors){
-            .embedding = checkpoint_keys_f32_or(keys, "scale_emb", factor_range, 1.0f),
+            .embedding = checkpoint_keys_f32_or(keys, "scale_emb", granite_factor_range, 1.0f),
             .residual = depth / sqrtf((float)config->layers),
             .logits = (float)config->hidden / (float)base,
         },

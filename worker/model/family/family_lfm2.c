@@ -38,27 +38,6 @@
 
 static const char *const own_keys[] = {"attention.head_count_kv", NULL};
 
-static void read_layers(struct checkpoint_keys *keys, struct model_config *config)
-{
-    for (uint32_t layer = 0; layer < config->layers; layer++) {
-        uint32_t heads = checkpoint_keys_u32_at(keys, "attention.head_count_kv", layer,
-                                                (struct u32_range){0, LIMIT_HEADS});
-        bool attends = heads > 0;
-        config->layer[layer] =
-            (struct layer_config){.kind = attends ? LAYER_ATTENTION : LAYER_SHORT_CONV};
-        if (attends && config->kv_heads == 0)
-            config->kv_heads = heads;
-        if (attends && config->kv_heads != heads)
-            checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED,
-                                   "attention.head_count_kv: layer %u has %u heads, an earlier one "
-                                   "%u",
-                                   layer, heads, config->kv_heads);
-    }
-    if (keys->result == RESULT_OK && config->kv_heads == 0)
-        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED,
-                               "attention.head_count_kv: no layer attends");
-}
-
 static void gguf_read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     config->rope_count = 1;
@@ -67,10 +46,7 @@ static void gguf_read_config(struct checkpoint_keys *keys, struct model_config *
     config->conv_taps =
         checkpoint_keys_u32(keys, "shortconv.l_cache", (struct u32_range){2, LIMIT_CONV_TAPS});
     config->conv_channels = config->hidden;
-    config->kv_heads = 0;
-    read_layers(keys, config);
-    if (keys->result == RESULT_OK)
-        checkpoint_settle_heads(keys, config);
+    (void)checkpoint_gguf_read_attending(keys, LAYER_SHORT_CONV, config);
 }
 
 static const struct gguf_form gguf_lfm2 = {
@@ -324,7 +300,8 @@ static void list_convolution(struct plan_builder *b, const struct model_config *
     plan_ops_linear(b, t->normed, (struct linear_weights){in, PLAN_NONE, PLAN_NONE}, inputs->bcx);
     if (c->conv_bias)
         plan_ops_bias_add(b, inputs->bcx, bias_of(b, 3 * c->hidden, "in_proj", layer));
-    plan_ops_short_conv(b, inputs->bcx, taps, (struct short_conv_params){SHORT_CONV_GATED, layer},
+    plan_ops_short_conv(b, inputs->bcx, taps,
+                        (struct short_conv_params){.form = SHORT_CONV_GATED, .layer = layer},
                         t->mixed);
     if (!c->conv_bias)
         return;

@@ -429,7 +429,8 @@ static void list_delta(struct plan_builder *b, const struct model_config *c, uin
 
     plan_ops_linear(b, t->normed, (struct linear_weights){qkv, z, PLAN_NONE}, in->qkvz);
     plan_ops_linear(b, t->normed, (struct linear_weights){beta, alpha, PLAN_NONE}, in->rates);
-    plan_ops_short_conv(b, in->qkvz, taps, (struct short_conv_params){SHORT_CONV_SILU, layer},
+    plan_ops_short_conv(b, in->qkvz, taps,
+                        (struct short_conv_params){.form = SHORT_CONV_SILU, .layer = layer},
                         in->conv);
     plan_ops_gated_delta(b, in->conv, in->rates, (struct linear_weights){rate, bias, PLAN_NONE},
                          layer, in->delta);

@@ -103,6 +103,8 @@ static void read_heads(struct checkpoint_keys *keys, const struct gguf_form *for
 {
     struct u32_range head_range = {1, LIMIT_HEADS};
     struct u32_range dim_range = {1, LIMIT_HEAD_DIM};
+    if (is_own(form, "attention.head_count"))
+        return;
     config->heads = checkpoint_keys_u32(keys, "attention.head_count", head_range);
     read_kv_heads(keys, form, config);
     if (is_own(form, "attention.key_length"))
@@ -181,4 +183,34 @@ uint32_t checkpoint_gguf_window(struct checkpoint_keys *keys, const struct model
     uint32_t window = required ? checkpoint_keys_u32(keys, "attention.sliding_window", range)
                                : checkpoint_keys_u32_or(keys, "attention.sliding_window", range, 0);
     return checkpoint_useful_window(config, window);
+}
+
+/* --- layers that attend, for families ----------------------------------------------------------
+ */
+
+uint32_t checkpoint_gguf_read_attending(struct checkpoint_keys *keys, enum layer_kind other,
+                                        struct model_config *config)
+{
+    uint32_t first = config->layers;
+    config->kv_heads = 0;
+    for (uint32_t layer = 0; layer < config->layers; layer++) {
+        uint32_t heads = checkpoint_keys_u32_at(keys, "attention.head_count_kv", layer,
+                                                (struct u32_range){0, LIMIT_HEADS});
+        config->layer[layer] = (struct layer_config){.kind = heads > 0 ? LAYER_ATTENTION : other};
+        if (heads == 0 && first == config->layers)
+            first = layer;
+        if (heads > 0 && config->kv_heads == 0)
+            config->kv_heads = heads;
+        if (heads > 0 && config->kv_heads != heads)
+            checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED,
+                                   "attention.head_count_kv: layer %u has %u heads, an earlier one "
+                                   "%u",
+                                   layer, heads, config->kv_heads);
+    }
+    if (keys->result == RESULT_OK && config->kv_heads == 0)
+        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED,
+                               "attention.head_count_kv: no layer attends");
+    if (keys->result == RESULT_OK)
+        checkpoint_settle_heads(keys, config);
+    return first < config->layers ? first : 0;
 }

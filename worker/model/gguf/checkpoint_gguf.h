@@ -20,6 +20,12 @@ enum result checkpoint_gguf_read(const struct gguf_file *file, const struct mode
 uint32_t checkpoint_gguf_window(struct checkpoint_keys *keys, const struct model_config *config,
                                 bool required);
 
+/* Of families whose attention.head_count_kv (an own key) is a list with 0 for layers that do not attend:
+ * sets every layer's kind, `other` for those, and the number of key-value heads, which must be the same in
+ * all other layers, of which there must be one. Returns the first layer of kind `other`, or 0. */
+uint32_t checkpoint_gguf_read_attending(struct checkpoint_keys *keys, enum layer_kind other,
+                                        struct model_config *config);
+
 /* Which biases of attention and of the feed-forward part there are, by the tensors of the first layer:
  * no key states them. */
 void checkpoint_gguf_read_biases(struct checkpoint_keys *keys, struct model_config *config);

@@ -22,8 +22,11 @@ static void read_words(struct checkpoint_keys *keys, struct json_value types,
     for (struct json_reader at = json_value_elements(types); json_value_next(&at, &element);) {
         if (json_value_string(element, word, sizeof word) != RESULT_OK)
             word[0] = '\0';
-        bool attends = strcmp(word, "full_attention") == 0;
-        if (!attends && strcmp(word, recurrent->word) != 0) {
+        const char *older = recurrent->older_word;
+        bool attends =
+            strcmp(word, "full_attention") == 0 || (older && strcmp(word, "attention") == 0);
+        if (!attends && strcmp(word, recurrent->word) != 0 &&
+            !(older && strcmp(word, older) == 0)) {
             checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED,
                                    "layer_types: element %u is neither %s nor full_attention",
                                    count, recurrent->word);

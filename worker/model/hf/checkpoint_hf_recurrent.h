@@ -10,6 +10,8 @@
 struct hf_recurrent_layers {
     const char
         *word; /* value in layer_types of a recurrent layer; the others are "full_attention" */
+    /* The same in older configs, whose other layers are "attention"; NULL: there are none. */
+    const char *older_word;
     enum layer_kind kind;
     const char
         *indices;       /* key with a list of the layers that attend, if there are no layer_types */

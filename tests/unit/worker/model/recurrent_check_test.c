@@ -1,8 +1,9 @@
 /*
  * plan_op_check() on the ops of recurrent layers, of attention with an output gate and of an expert
- * that every row uses: those of tiny qwen3_5, qwen3_5_moe and lfm2 checkpoints pass, and each is
- * refused after one change.
+ * that every row uses: those of tiny qwen3_5, qwen3_5_moe, lfm2 and falcon_h1 checkpoints pass, and each
+ * is refused after one change.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,6 +44,13 @@ static int open_lfm2(void **state)
 {
     (void)state;
     open_form("build/checkpoints/lfm2-f32");
+    return 0;
+}
+
+static int open_falcon_h1(void **state)
+{
+    (void)state;
+    open_form("build/checkpoints/falcon_h1-f32");
     return 0;
 }
 
@@ -201,6 +209,102 @@ static void test_moe_shared(void **state)
     refuse(op, "not one value per row");
 }
 
+static void test_biased_conv(void **state)
+{
+    (void)state;
+    struct plan_op op = plan_lookup_op(plan, OP_short_conv);
+    op.params.short_conv.offset += 7 + plan->tensors[op.inputs[0]].columns;
+    refuse(op, "columns do not fit");
+    op.params.short_conv.offset = UINT32_MAX;
+    refuse(op, "columns do not fit");
+    op = plan_lookup_op(plan, OP_short_conv);
+    op.weights[1] = plan_lookup_op(plan, OP_rms_norm).weights[0];
+    refuse(op, "one value per channel");
+}
+
+static void test_ssm_scan(void **state)
+{
+    (void)state;
+    const struct plan_op whole = plan_lookup_op(plan, OP_ssm_scan);
+    struct plan_op op = whole;
+    op.params.ssm_scan.layer = plan->config.layers;
+    refuse(op, "no such layer");
+    op = whole;
+    op.params.ssm_scan.groups = 0;
+    refuse(op, "evenly");
+    op.params.ssm_scan.groups = 4;
+    refuse(op, "evenly");
+    op = whole;
+    op.params.ssm_scan.state = LIMIT_HEAD_DIM + 1;
+    refuse(op, "range");
+    op = whole;
+    op.params.ssm_scan.state--;
+    refuse(op, "another shape");
+    op = whole;
+    op.params.ssm_scan.least_step = 2.0f;
+    op.params.ssm_scan.most_step = 1.0f;
+    refuse(op, "order");
+    op.params.ssm_scan.most_step = NAN;
+    refuse(op, "order");
+    op = whole;
+    op.params.ssm_scan.steps_offset++;
+    refuse(op, "a step per head");
+    op.params.ssm_scan.steps_offset = UINT32_MAX;
+    refuse(op, "a step per head");
+    op = whole;
+    op.inputs[0] = op.inputs[1];
+    refuse(op, "a step per head");
+    op = whole;
+    op.weights[2] = plan_lookup_op(plan, OP_rms_norm).weights[0];
+    refuse(op, "one value per head");
+    op = whole;
+    op.output = op.inputs[1];
+    refuse(op, "another tensor");
+}
+
+static void test_group_norm_gate(void **state)
+{
+    (void)state;
+    const struct plan_op whole = plan_lookup_op(plan, OP_group_norm_gate);
+    struct plan_op op = whole;
+    op.params.group_norm_gate.gates.heads--;
+    refuse(op, "slice");
+    op = whole;
+    op.params.group_norm_gate.gates.offset = plan->tensors[op.inputs[1]].columns;
+    refuse(op, "slice");
+    op = whole;
+    op.params.group_norm_gate.epsilon = 0.0f;
+    refuse(op, "epsilon");
+    op = whole;
+    op.weights[0] = plan_lookup_op(plan, OP_rms_norm).weights[0];
+    refuse(op, "weight");
+    op = whole;
+    op.output = op.inputs[0];
+    refuse(op, "overwrites");
+    op = whole;
+    op.output = op.inputs[1];
+    refuse(op, "shape");
+}
+
+static void test_scale_parts(void **state)
+{
+    (void)state;
+    const struct plan_op whole = plan_lookup_op(plan, OP_scale_parts);
+    struct plan_op op = whole;
+    op.params.scale_parts.count = 0;
+    refuse(op, "no parts");
+    op.params.scale_parts.count = SCALE_PARTS_MAX + 1;
+    refuse(op, "too many");
+    op = whole;
+    op.params.scale_parts.columns[0]++;
+    refuse(op, "all columns");
+    op.params.scale_parts.columns[0] = UINT32_MAX;
+    refuse(op, "all columns");
+    op = whole;
+    op.params.scale_parts.scales[1] = INFINITY;
+    refuse(op, "finite");
+}
+
 int main(void)
 {
     const struct CMUnitTest qwen3_5[] = {
@@ -217,7 +321,13 @@ int main(void)
         cmocka_unit_test(test_short_conv),
         cmocka_unit_test(test_caches_of_recurrent_layers),
     };
+    const struct CMUnitTest falcon_h1[] = {
+        cmocka_unit_test(test_all_ops_pass), cmocka_unit_test(test_biased_conv),
+        cmocka_unit_test(test_ssm_scan),     cmocka_unit_test(test_group_norm_gate),
+        cmocka_unit_test(test_scale_parts),
+    };
     int failed = cmocka_run_group_tests(qwen3_5, open_qwen3_5, close_model);
     failed += cmocka_run_group_tests(qwen3_5_moe, open_qwen3_5_moe, close_model);
-    return failed + cmocka_run_group_tests(lfm2, open_lfm2, close_model);
+    failed += cmocka_run_group_tests(lfm2, open_lfm2, close_model);
+    return failed + cmocka_run_group_tests(falcon_h1, open_falcon_h1, close_model);
 }

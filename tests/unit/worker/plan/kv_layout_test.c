@@ -150,6 +150,32 @@ static void test_openings(void **state)
     assert_non_null(strstr(error.text, "--quantized-kv-start 50"));
 }
 
+/* One FULL group that none of the model's layers has, so that positions are still counted in blocks. */
+static void test_without_attention(void **state)
+{
+    (void)state;
+    struct error_text error = {""};
+    const struct kv_quantization codes = {KV_QUANT_UNIFORM, 8, 8, 64, 0};
+    config = (struct model_config){.layers = 2, .kv_heads = 1, .head_dim = 1};
+    config.layer[0].kind = LAYER_SSM;
+    config.layer[1].kind = LAYER_FEED_FORWARD;
+    assert_int_equal(kv_layout_init(&layout, &config, &error), RESULT_OK);
+    assert_int_equal(layout.group_count, 1);
+    assert_int_equal(layout.groups[0].kind, KV_FULL);
+    assert_int_equal(layout.layer_group[0], KV_GROUP_NONE);
+    assert_int_equal(layout.layer_group[1], KV_GROUP_NONE);
+    assert_int_equal(kv_layout_block_bytes(&layout, 0, 2), 2048);
+    assert_int_equal(kv_layout_blocks_needed(&layout, 0, 33, 8), 3);
+    assert_int_equal(kv_layout_quantize(&layout, &config, &codes, &error), RESULT_UNSUPPORTED);
+
+    /* A layer that does both is in a group of its own shape. */
+    config.layer[1].kind = LAYER_SSM_ATTENTION;
+    assert_int_equal(kv_layout_init(&layout, &config, &error), RESULT_OK);
+    assert_int_equal(layout.group_count, 1);
+    assert_int_equal(layout.groups[0].head_dim, 1);
+    assert_int_equal(layout.layer_group[1], 0);
+}
+
 static void test_too_many_groups(void **state)
 {
     (void)state;
@@ -280,6 +306,7 @@ int main(void)
         cmocka_unit_test(test_quantized_layers),
         cmocka_unit_test(test_openings),
         cmocka_unit_test(test_too_many_groups),
+        cmocka_unit_test(test_without_attention),
         cmocka_unit_test(test_block_bytes),
         cmocka_unit_test(test_latent_bytes),
         cmocka_unit_test(test_full_needs_all),

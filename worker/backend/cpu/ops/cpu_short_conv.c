@@ -24,12 +24,18 @@ struct conv_piece {
     uint32_t first;    /* channel, and how many of them */
     uint32_t count;
     float weights[LIMIT_CONV_TAPS][BLOCK]; /* oldest tap first */
-    float inputs[LIMIT_CONV_TAPS][BLOCK];  /* a ring that begins at `oldest` */
+    float bias[BLOCK];
+    float inputs[LIMIT_CONV_TAPS][BLOCK]; /* a ring that begins at `oldest` */
     uint32_t oldest;
 };
 
 static void load_weights(struct conv_piece *piece)
 {
+    plan_weight_id bias = piece->op->weights[1];
+    memset(piece->bias, 0, sizeof piece->bias);
+    if (bias != PLAN_NONE)
+        memcpy(piece->bias, piece->step->program->vectors[bias] + piece->first,
+               piece->count * sizeof(float));
     const float *weights = piece->step->program->vectors[piece->op->weights[0]];
     for (uint32_t c = 0; c < piece->count; c++)
         for (uint32_t tap = 0; tap < piece->taps; tap++)
@@ -62,7 +68,7 @@ static void take_input(struct conv_piece *piece, const float *x)
     float *newest = piece->inputs[(piece->oldest + piece->taps - 1) % piece->taps];
     x += piece->first;
     if (piece->op->params.short_conv.form == SHORT_CONV_SILU) {
-        memcpy(newest, x, piece->count * sizeof(float));
+        memcpy(newest, x + piece->op->params.short_conv.offset, piece->count * sizeof(float));
         return;
     }
     const float *gated = x + (size_t)2 * piece->channels;
@@ -96,8 +102,10 @@ static void convolve(const struct conv_piece *piece, const float *x, float *out)
             sums[c] += weights[c] * inputs[c];
     }
     if (piece->op->params.short_conv.form == SHORT_CONV_SILU) {
-        for (uint32_t c = 0; c < piece->count; c++)
+        for (uint32_t c = 0; c < piece->count; c++) {
+            sums[c] += piece->bias[c];
             ones[c] = 1.0f;
+        }
         kernels->gate(GATE_SILU, sums, ones, piece->count, out + piece->first);
         return;
     }

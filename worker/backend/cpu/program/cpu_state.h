@@ -10,7 +10,8 @@
 
 /* A layer's part of a slot: [taps - 1, channels] inputs of its convolution, oldest first. */
 float *cpu_state_conv(const struct cpu_program *program, uint32_t layer, uint32_t slot);
-/* And [value heads, key dim, value dim] of its delta net. */
+/* And [value heads, key dim, value dim] of its delta net, or [heads, state, head dim] of its state space
+ * mixer. */
 float *cpu_state_delta(const struct cpu_program *program, uint32_t layer, uint32_t slot);
 
 /* What a deferred row keeps for a layer (struct step_sequence): its convolution's input [channels];

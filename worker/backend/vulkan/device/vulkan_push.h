@@ -313,7 +313,7 @@ static_assert(sizeof(struct vulkan_bias_add_push) == 56, "byte map");
 
 struct vulkan_short_conv_push {
     uint64_t x;                         /*  0: f32 [rows, stride] */
-    uint64_t weights;                   /*  8: f32 [columns, taps] */
+    uint64_t weights;                   /*  8: f32 [columns, taps], then biases [columns] */
     uint64_t state;                     /* 16: f32 [slots, slot_floats] of the layer */
     uint64_t rows;                      /* 24: struct vulkan_step_row */
     uint64_t sequences;                 /* 32: struct vulkan_step_sequence */
@@ -325,7 +325,7 @@ struct vulkan_short_conv_push {
     uint32_t taps;                      /* 96 */
     uint32_t slot_floats;               /* 100 */
     uint32_t place_floats;              /* 104 */
-    uint32_t unused;                    /* 108 */
+    uint32_t offset;                    /* 108: first column of x that is convolved */
 };
 static_assert(sizeof(struct vulkan_short_conv_push) == 112, "byte map");
 
@@ -426,8 +426,72 @@ enum vulkan_gated_delta_own { VULKAN_GATED_DELTA_TAKE_TURNS = 1, VULKAN_GATED_DE
 enum vulkan_short_conv_own {
     VULKAN_SHORT_CONV_GATED = 1,
     VULKAN_SHORT_CONV_ROWS = 2,
-    VULKAN_SHORT_CONV_MOVE = 4
+    VULKAN_SHORT_CONV_MOVE = 4,
+    VULKAN_SHORT_CONV_BIASED = 8
 };
+
+struct vulkan_ssm_scan_push {
+    uint64_t x;            /*  0: f32 [rows, values | B | C] */
+    uint64_t y;            /*  8: f32 [rows, y_stride] */
+    uint64_t weights;      /* 16: f32 [3 * heads]: rates, biases of steps, skips */
+    uint64_t state;        /* 24: f32 [slots, slot_floats] of the layer */
+    uint64_t sequences;    /* 32: struct vulkan_step_sequence */
+    uint64_t moves;        /* 40: struct vulkan_step_move */
+    uint64_t deferred;     /* 48: f32 [places, place_floats] of the layer */
+    uint64_t out_f32;      /* 56 */
+    uint32_t slot_floats;  /* 64 */
+    uint32_t slot_offset;  /* 68: where the matrices begin in a slot */
+    uint32_t place_floats; /* 72 */
+    uint32_t place_offset; /* 76: where values, B and C begin in a place */
+    uint32_t y_stride;     /* 80 */
+    uint32_t y_offset;     /* 84: the first head's step */
+    float least_step;      /* 88 */
+    float most_step;       /* 92 */
+};
+static_assert(sizeof(struct vulkan_ssm_scan_push) == 96, "byte map");
+enum vulkan_ssm_scan_constant {
+    VULKAN_SSM_SCAN_INVOCATIONS,
+    VULKAN_SSM_SCAN_HEAD_DIM,
+    VULKAN_SSM_SCAN_STATE,
+    VULKAN_SSM_SCAN_HEADS,
+    VULKAN_SSM_SCAN_GROUPS,
+    VULKAN_SSM_SCAN_OWN, /* 1: the rate is a log */
+    VULKAN_SSM_SCAN_LANES,
+    VULKAN_SSM_SCAN_CONSTANTS
+};
+
+struct vulkan_group_norm_gate_push {
+    uint64_t x;           /*  0: f32 [rows, columns] */
+    uint64_t gates;       /*  8: f32 [rows, gate_stride] */
+    uint64_t weights;     /* 16: f32 [columns], or 0 */
+    uint64_t out_f32;     /* 24 */
+    uint32_t columns;     /* 32 */
+    uint32_t gate_stride; /* 36 */
+    uint32_t gate_offset; /* 40: first column of the gates */
+    uint32_t wide;        /* 44: columns of a group */
+    float epsilon;        /* 48 */
+    uint32_t unused;      /* 52 */
+};
+static_assert(sizeof(struct vulkan_group_norm_gate_push) == 56, "byte map");
+enum vulkan_group_norm_gate_constant {
+    VULKAN_GROUP_NORM_GATE_INVOCATIONS,
+    VULKAN_GROUP_NORM_GATE_OWN, /* enum vulkan_group_norm_gate_own */
+    VULKAN_GROUP_NORM_GATE_CONSTANTS
+};
+enum vulkan_group_norm_gate_own {
+    VULKAN_GROUP_NORM_GATE_NORMS = 1,
+    VULKAN_GROUP_NORM_GATE_NORM_FIRST = 2
+};
+
+#define VULKAN_SCALE_PARTS 5u
+struct vulkan_scale_parts_push {
+    uint64_t x;                        /*  0: f32 [rows, columns] */
+    uint32_t columns;                  /*  8 */
+    uint32_t count;                    /* 12 */
+    uint32_t ends[VULKAN_SCALE_PARTS]; /* 16: the first column after each part */
+    float scales[VULKAN_SCALE_PARTS];  /* 36 */
+};
+static_assert(sizeof(struct vulkan_scale_parts_push) == 56, "byte map");
 
 /* Constants of these kernels: the forms (enum vulkan_form), then VULKAN_ROW_OWN, which depends on
  * the kernel: gate and gate_with their enum gate_activation, rms_norm whether its rows are listed,

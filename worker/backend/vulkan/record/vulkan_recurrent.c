@@ -8,7 +8,8 @@
 #include "proto/must.h"
 #include "worker/backend/vulkan/policy/vulkan_row_policy.h"
 
-#define DELTA_SUBGROUPS 4u /* of a workgroup: each has one column of a matrix */
+#define DELTA_SUBGROUPS   4u   /* of a workgroup: each has one column of a matrix */
+#define GROUP_INVOCATIONS 256u /* of a workgroup: it has one group of columns of a row */
 
 static uint64_t layer_states(const struct vulkan_program *program, uint32_t layer)
 {
@@ -55,8 +56,11 @@ void vulkan_record_short_conv(struct vulkan_recorder *recorder)
         .taps = program->plan->weights[op->weights[0]].columns,
         .slot_floats = (uint32_t)state_layout_layer_floats(&program->plan->state),
         .place_floats = place_floats(program),
+        .offset = op->params.short_conv.offset,
     };
-    uint32_t form = op->params.short_conv.form == SHORT_CONV_GATED ? VULKAN_SHORT_CONV_GATED : 0;
+    uint32_t form =
+        (op->params.short_conv.form == SHORT_CONV_GATED ? VULKAN_SHORT_CONV_GATED : 0u) |
+        (op->weights[1] != PLAN_NONE ? VULKAN_SHORT_CONV_BIASED : 0u);
     bool at_once = shape->rows == shape->sequences && !program->device->facts.batch_invariant;
     struct vulkan_row_task task = {OP_short_conv, shape->rows, push.columns, forms,
                                    form | VULKAN_SHORT_CONV_ROWS |
@@ -74,6 +78,16 @@ void vulkan_record_short_conv(struct vulkan_recorder *recorder)
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &move);
 }
 
+/* Subgroups of a workgroup of a kernel whose subgroups have one column of a matrix each. */
+static uint32_t matrix_subgroups(const struct vulkan_recorder *recorder)
+{
+    const struct vulkan_facts *facts = &recorder->program->device->facts;
+    uint32_t subgroups = DELTA_SUBGROUPS;
+    while (subgroups > 1 && subgroups * facts->subgroup_size > facts->max_invocations)
+        subgroups /= 2;
+    return subgroups;
+}
+
 void vulkan_record_gated_delta(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
@@ -81,9 +95,7 @@ void vulkan_record_gated_delta(struct vulkan_recorder *recorder)
     const struct gated_delta_params *p = &op->params.gated_delta;
     const struct vulkan_batch *batch = recorder->recording->batch;
     uint32_t lanes = program->device->facts.subgroup_size;
-    uint32_t subgroups = DELTA_SUBGROUPS;
-    while (subgroups > 1 && subgroups * lanes > program->device->facts.max_invocations)
-        subgroups /= 2;
+    uint32_t subgroups = matrix_subgroups(recorder);
     const struct vulkan_gated_delta_push push = {
         .x = program->tensors[op->inputs[0]].f32,
         .y = program->tensors[op->inputs[1]].f32,
@@ -117,6 +129,105 @@ void vulkan_record_gated_delta(struct vulkan_recorder *recorder)
                                        .writes = {op->output, states}};
     vulkan_recorder_dispatch(recorder, "gated_delta", &specialization, &push, sizeof push, grid,
                              &touch);
+}
+
+void vulkan_record_ssm_scan(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = &program->plan->ops[recorder->op];
+    const struct ssm_scan_params *p = &op->params.ssm_scan;
+    const struct vulkan_batch *batch = recorder->recording->batch;
+    uint32_t lanes = program->device->facts.subgroup_size;
+    uint32_t subgroups = matrix_subgroups(recorder);
+    const struct vulkan_ssm_scan_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .y = program->tensors[op->inputs[1]].f32,
+        .weights = program->weights.vector_address[op->weights[0]],
+        .state = layer_states(program, p->layer),
+        .sequences = batch->sequences_address,
+        .moves = batch->moves_address,
+        .deferred = layer_places(program, p->layer),
+        .out_f32 = program->tensors[op->output].f32,
+        .slot_floats = (uint32_t)state_layout_layer_floats(&program->plan->state),
+        .slot_offset = program->plan->state.conv_floats,
+        .place_floats = place_floats(program),
+        .place_offset = program->plan->state.conv_row_floats,
+        .y_stride = program->tensors[op->inputs[1]].columns,
+        .y_offset = p->steps_offset,
+        .least_step = p->least_step,
+        .most_step = p->most_step,
+    };
+    const struct vulkan_specialization specialization = {
+        .count = VULKAN_SSM_SCAN_CONSTANTS,
+        .values = {[VULKAN_SSM_SCAN_INVOCATIONS] = subgroups * lanes,
+                   [VULKAN_SSM_SCAN_HEAD_DIM] = p->head_dim,
+                   [VULKAN_SSM_SCAN_STATE] = p->state,
+                   [VULKAN_SSM_SCAN_HEADS] = p->heads,
+                   [VULKAN_SSM_SCAN_GROUPS] = p->groups,
+                   [VULKAN_SSM_SCAN_OWN] = p->rate_is_log ? 1u : 0u,
+                   [VULKAN_SSM_SCAN_LANES] = lanes}};
+    uint32_t columns = p->heads * p->head_dim;
+    const struct vulkan_grid grid = {(columns + subgroups - 1) / subgroups,
+                                     recorder->recording->shape.sequences, 1};
+    plan_tensor_id states = vulkan_recorder_states(recorder);
+    const struct vulkan_touch touch = {.reads = {op->inputs[0], op->inputs[1], states},
+                                       .writes = {op->output, states}};
+    vulkan_recorder_dispatch(recorder, "ssm_scan", &specialization, &push, sizeof push, grid,
+                             &touch);
+}
+
+void vulkan_record_group_norm_gate(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = &program->plan->ops[recorder->op];
+    const struct group_norm_gate_params *p = &op->params.group_norm_gate;
+    bool norms = op->weights[0] != PLAN_NONE;
+    uint32_t invocations = program->device->facts.max_invocations;
+    const struct vulkan_group_norm_gate_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .gates = program->tensors[op->inputs[1]].f32,
+        .weights = norms ? program->weights.vector_address[op->weights[0]] : 0,
+        .out_f32 = program->tensors[op->output].f32,
+        .columns = program->tensors[op->output].columns,
+        .gate_stride = program->tensors[op->inputs[1]].columns,
+        .gate_offset = p->gates.offset,
+        .wide = p->gates.head_dim,
+        .epsilon = p->epsilon,
+    };
+    const struct vulkan_specialization specialization = {
+        .count = VULKAN_GROUP_NORM_GATE_CONSTANTS,
+        .values = {[VULKAN_GROUP_NORM_GATE_INVOCATIONS] =
+                       invocations < GROUP_INVOCATIONS ? invocations : GROUP_INVOCATIONS,
+                   [VULKAN_GROUP_NORM_GATE_OWN] =
+                       (norms ? VULKAN_GROUP_NORM_GATE_NORMS : 0u) |
+                       (p->norm_first ? VULKAN_GROUP_NORM_GATE_NORM_FIRST : 0u)}};
+    const struct vulkan_grid grid = {vulkan_recorder_rows(recorder, op->output), p->gates.heads, 1};
+    const struct vulkan_touch touch = {.reads = {op->inputs[0], op->inputs[1], PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    vulkan_recorder_dispatch(recorder, "group_norm_gate", &specialization, &push, sizeof push, grid,
+                             &touch);
+}
+
+static_assert(VULKAN_SCALE_PARTS == SCALE_PARTS_MAX, "one table");
+
+void vulkan_record_scale_parts(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = &program->plan->ops[recorder->op];
+    const struct scale_parts_params *p = &op->params.scale_parts;
+    struct vulkan_scale_parts_push push = {.x = program->tensors[op->output].f32,
+                                           .columns = program->tensors[op->output].columns,
+                                           .count = p->count};
+    uint32_t end = 0;
+    for (uint32_t part = 0; part < p->count; part++) {
+        push.ends[part] = end += p->columns[part];
+        push.scales[part] = p->scales[part];
+    }
+    const struct vulkan_row_task task = {OP_scale_parts, vulkan_recorder_rows(recorder, op->output),
+                                         push.columns, VULKAN_FORM_F32, 0};
+    const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
 /* A kernel over one row of the op's output, with all its inputs. */

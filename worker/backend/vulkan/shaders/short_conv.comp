@@ -21,15 +21,16 @@ layout(local_size_x_id = 0) in;
 #include "step.glsl"
 #include "moves.glsl"
 
-layout(constant_id = 2) const uint OWN = 0; /* bit 0: gated; bit 1: ROWS; bit 2: MOVE */
-const bool GATED = (OWN & 1) != 0, ROWS = (OWN & 2) != 0, MOVE = (OWN & 4) != 0;
+layout(constant_id = 2) const uint OWN = 0; /* bit 0: gated; bit 1: ROWS; bit 2: MOVE; bit 3: BIASED */
+const bool GATED = (OWN & 1) != 0, ROWS = (OWN & 2) != 0, MOVE = (OWN & 4) != 0,
+           BIASED = (OWN & 8) != 0;
 
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats { float at[]; };
 
 layout(push_constant) uniform Push
 {
     uint64_t x;         /* f32 [rows, stride] */
-    uint64_t weights;   /* f32 [columns, taps] */
+    uint64_t weights;   /* f32 [columns, taps], and BIASED [columns] */
     uint64_t state;     /* f32 [slots, slot_floats], of it the first [taps - 1, columns] */
     uint64_t rows;      /* StepRow [] */
     uint64_t sequences; /* StepSequence [] */
@@ -41,6 +42,7 @@ layout(push_constant) uniform Push
     uint taps;
     uint slot_floats;
     uint place_floats;
+    uint offset; /* of the columns in x, unless GATED */
 } push;
 
 struct Place {
@@ -60,7 +62,8 @@ Floats place_row(uint place)
 float row_input(uint row, uint column)
 {
     Floats x = Floats(push.x + 4 * (uint64_t(row) * push.stride));
-    return GATED ? x.at[column] * x.at[2 * push.columns + column] : x.at[column];
+    return GATED ? x.at[column] * x.at[2 * push.columns + column]
+                 : x.at[push.offset + column];
 }
 
 /* Of the sequence, `at` counted from its first late row, its slot's columns being before that. */
@@ -101,6 +104,8 @@ float convolve(Place place, uint column)
     if (GATED)
         return Floats(push.x + 4 * (uint64_t(place.row) * push.stride)).at[push.columns + column] *
                sum;
+    if (BIASED)
+        sum += Floats(push.weights).at[push.columns * push.taps + column];
     return sum / (1.0 + exp(-sum));
 }
 
