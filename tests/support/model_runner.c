@@ -93,6 +93,7 @@ static void load(struct model_runner *runner)
         .activation_bits = o->activation_bits,
         .kv_type = o->kv_type,
         .keeps_logits = true,
+        .adapters = o->adapters,
         .max_step_rows = o->step_rows,
         .max_logit_rows = o->logit_rows > 0 ? o->logit_rows : o->step_rows,
     };
@@ -171,6 +172,18 @@ void model_runner_destroy(struct model_runner *runner)
 const struct model *model_runner_model(const struct model_runner *runner)
 {
     return runner->model;
+}
+
+void model_runner_adapter_load(struct model_runner *runner, uint32_t slot,
+                               const struct lora_adapter *adapter)
+{
+    struct error_text error = {""};
+    check(runner->backend->interface->adapter_load(runner->backend, slot, adapter, &error), &error);
+}
+
+void model_runner_adapter_drop(struct model_runner *runner, uint32_t slot)
+{
+    runner->backend->interface->adapter_drop(runner->backend, slot);
 }
 
 void model_runner_adapter(struct model_runner *runner, uint32_t slot, const char *folder)

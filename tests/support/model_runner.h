@@ -18,6 +18,7 @@ struct model_runner_options {
     const struct vulkan_settings *vulkan; /* on this Vulkan device; NULL: on the CPU */
     uint32_t stage_count;                 /* not 0: the layers are split over these devices */
     struct backend_stage stages[LIMIT_SPLIT_DEVICES];
+    bool adapters; /* model_runner_adapter() may be called; CPUs need not be told */
     uint32_t threads;
     enum cpu_tier cpu_tier;
     uint32_t activation_bits; /* as in backend_options */
@@ -64,7 +65,11 @@ const struct model *model_runner_model(const struct model_runner *runner);
 const struct plan *model_runner_plan(const struct model_runner *runner);
 const char *model_runner_description(const struct model_runner *runner);
 
-/* Loads the adapter of a PEFT folder into an empty slot. */
+/* Loads an adapter of the runner's plan into an empty slot, or the one of a PEFT folder; empties a
+ * slot. */
+void model_runner_adapter_load(struct model_runner *runner, uint32_t slot,
+                               const struct lora_adapter *adapter);
+void model_runner_adapter_drop(struct model_runner *runner, uint32_t slot);
 void model_runner_adapter(struct model_runner *runner, uint32_t slot, const char *folder);
 
 /* Encodes images, one stage in each call. */

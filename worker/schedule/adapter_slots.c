@@ -91,8 +91,8 @@ static enum result read_slot(struct adapter_slots *slots, uint32_t slot, bool tr
     entry.name[sizeof entry.name - 1] = '\0';
     enum result result = adapter_entry_check(&entry, (uint64_t)memory_bytes, &reason);
     if (result == RESULT_OK && !slots->backend->interface->adapter_load)
-        result =
-            error_set(&reason, RESULT_UNSUPPORTED, "adapters run on one CPU only (--device cpu)");
+        result = error_set(&reason, RESULT_UNSUPPORTED,
+                           "adapters run on one device only, not on layers split over several");
     if (result == RESULT_OK)
         result = load_files(slots, slot, &entry, &reason);
     /* The frontend empties an entry before it takes the contents away. */

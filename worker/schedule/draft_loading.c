@@ -91,6 +91,7 @@ enum result draft_loading_load(struct draft_loading *loading, const struct plan 
     own.max_logit_rows = max_sequences;
     own.state_slots = 0;
     own.deferred_places = 0;
+    own.adapters = false;
     own.kept = (struct kept_pools){0};
     own.sights = loading->model || !options->vision ? NULL : &options->vision->vision;
     own.vision = NULL;

@@ -207,6 +207,7 @@ static void create_backend(struct worker_process *process)
                                  .kv_share_percent = options->kv_cache_share,
                                  .step_depth = pools ? 1 : options->step_depth,
                                  .keeps_logits = pools,
+                                 .adapters = options->adapter_fd >= 0,
                                  .max_step_rows = options->step_tokens,
                                  .max_logit_rows = logit_rows(process)};
     if (options->devices.count > 1) {

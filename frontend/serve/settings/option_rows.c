@@ -84,7 +84,7 @@ const struct option_row option_rows[] = {
      "maximum number of answer tokens of a request that sets none; 0 = what the context leaves"},
     {"lora", OPTION_TEXTS, SERVED, AT(adapters), 0, 0, NULL,
      "NAME=PATH of a LoRA adapter: a PEFT directory, or a GGUF file for a GGUF model; requests use "
-     "it by naming NAME as their model; may be given several times; CPU only"},
+     "it by naming NAME as their model; may be given several times; one device each"},
     TEXT_ROW("lora-dir", OPTIONS_SERVE, adapter_directory, NULL,
              "directory whose LoRA adapters may be loaded at run time, by POST "
              "/v1/load_lora_adapter; not with --models-dir; default: none"),

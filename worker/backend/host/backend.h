@@ -131,7 +131,8 @@ struct backend_interface {
     enum result (*encode_part)(struct backend *backend, uint64_t work, uint64_t *left,
                                struct error_text *error);
     /* Between steps: the adapter takes an empty slot, < LIMIT_ADAPTERS; its matrices are copied.
-     * RESULT_OUT_OF_MEMORY. NULL: the device computes without adapters. */
+     * RESULT_OUT_OF_MEMORY, RESULT_TOO_LARGE, RESULT_UNSUPPORTED. NULL: the device computes without
+     * adapters. Only called if load() was given `adapters`, except on CPUs. */
     enum result (*adapter_load)(struct backend *backend, uint32_t slot,
                                 const struct lora_adapter *adapter, struct error_text *error);
     /* Between steps; the slot may be empty. */

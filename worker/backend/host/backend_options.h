@@ -91,6 +91,7 @@ struct backend_options {
                            * keep states */
     /* Places of deferred rows (struct step_sequence), if the plan has recurrent state; 0: none. */
     uint32_t deferred_places;
+    bool adapters;             /* adapter_load() may be called; CPUs need not be told */
     struct kept_pools kept;    /* memory for these blocks and slots */
     const struct plan *vision; /* model_vision_plan(), must outlive the backend; NULL: no images */
     uint32_t max_patch_rows;   /* of a batch of images, <= LIMIT_PATCH_ROWS */

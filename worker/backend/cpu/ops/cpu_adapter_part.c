@@ -47,7 +47,8 @@ void cpu_adapter_reduce(const struct cpu_step *step, uint32_t index, uint32_t th
             return;
         uint32_t slot = piece % slots;
         const struct adapter_tile *tile = &rows->tiles[piece / slots];
-        const struct cpu_adapter_pair *pair = cpu_adapter_find(tile->adapter, op->weights[slot]);
+        const struct cpu_adapter_pair *pair =
+            cpu_adapter_find(adapters->slots[tile->adapter], op->weights[slot]);
         if (!pair)
             continue;
         float *low = cpu_adapters_low(adapters, tile->first, slot);
@@ -74,7 +75,8 @@ static void add_groups(const struct cpu_step *step, uint32_t index, const struct
                        uint32_t slot, uint32_t column, uint32_t first, uint32_t end)
 {
     const struct plan_op *op = &step->program->plan->ops[index];
-    const struct cpu_adapter_pair *pair = cpu_adapter_find(tile->adapter, op->weights[slot]);
+    const struct cpu_adapter_pair *pair =
+        cpu_adapter_find(step->adapters->slots[tile->adapter], op->weights[slot]);
     const uint32_t *rows = cpu_adapters_rows(step->adapters, index)->order + tile->first;
     float aside[ADAPTER_TILE_ROWS * PACKED_ROWS];
     struct linear_tile product = {.columns = pair->b.columns,
@@ -119,7 +121,8 @@ void cpu_adapter_expand(const struct cpu_step *step, uint32_t index, uint32_t th
         if (at >= rows->tile_count)
             return;
         const struct adapter_tile *tile = &rows->tiles[at];
-        const struct cpu_adapter_pair *pair = cpu_adapter_find(tile->adapter, op->weights[slot]);
+        const struct cpu_adapter_pair *pair =
+            cpu_adapter_find(step->adapters->slots[tile->adapter], op->weights[slot]);
         if (!pair || run * GROUPS_MOST >= pair->b.groups)
             continue;
         uint32_t column = 0;

@@ -1,5 +1,5 @@
 /*
- * Rows are sorted once per step, by counting. A tile is short so that a few rows of one adapter are
+ * A tile is short so that a few rows of one adapter are
  * still divided among threads, and long enough that A and B are read once for several rows.
  */
 #include "worker/backend/cpu/program/cpu_adapters.h"
@@ -22,10 +22,8 @@ void cpu_adapters_fini(struct cpu_adapters *adapters)
         free(adapters->gathered[t]);
     free(adapters->gathered);
     free(adapters->low);
-    free(adapters->step.order);
-    free(adapters->step.tiles);
-    free(adapters->logits.order);
-    free(adapters->logits.tiles);
+    adapter_rows_fini(&adapters->step);
+    adapter_rows_fini(&adapters->logits);
 }
 
 static uint32_t widest_input(const struct plan *plan)
@@ -46,11 +44,8 @@ static void reserve_rows(struct cpu_adapters *adapters)
     size_t floats = (size_t)ADAPTER_TILE_ROWS * widest_input(adapters->plan);
     if (adapters->gathered)
         return;
-    struct adapter_rows *kinds[] = {&adapters->step, &adapters->logits};
-    for (uint32_t k = 0; k < 2; k++) {
-        kinds[k]->order = must_alloc(adapters->max_rows, sizeof *kinds[k]->order);
-        kinds[k]->tiles = must_alloc(adapters->max_rows, sizeof *kinds[k]->tiles);
-    }
+    adapter_rows_init(&adapters->step, adapters->max_rows, ADAPTER_TILE_ROWS);
+    adapter_rows_init(&adapters->logits, adapters->max_rows, ADAPTER_TILE_ROWS);
     adapters->gathered = must_alloc(adapters->threads, sizeof *adapters->gathered);
     for (uint32_t t = 0; t < adapters->threads; t++)
         adapters->gathered[t] = must_alloc(floats, sizeof(float));
@@ -82,62 +77,12 @@ void cpu_adapters_drop(struct cpu_adapters *adapters, uint32_t slot)
     adapters->slots[slot] = NULL;
 }
 
-/* Divides the order into tiles: adapter a has the places from first[a - 1] up to first[a]. */
-static void list_tiles(const struct cpu_adapters *adapters, struct adapter_rows *rows,
-                       const uint32_t first[LIMIT_ADAPTERS + 1])
-{
-    for (uint32_t slot = 0; slot < LIMIT_ADAPTERS; slot++) {
-        for (uint32_t at = first[slot]; at < first[slot + 1]; at += ADAPTER_TILE_ROWS) {
-            uint32_t left = first[slot + 1] - at;
-            must(adapters->slots[slot]);
-            rows->tiles[rows->tile_count++] =
-                (struct adapter_tile){.adapter = adapters->slots[slot],
-                                      .first = at,
-                                      .count = left < ADAPTER_TILE_ROWS ? left : ADAPTER_TILE_ROWS};
-        }
-    }
-}
-
-/* Sorts the rows of sequences in which `logits` says that only their logit rows count. */
-static void sort_rows(const struct cpu_adapters *adapters, const struct step_batch *batch,
-                      bool logits, struct adapter_rows *rows)
-{
-    uint32_t first[LIMIT_ADAPTERS + 1] = {0};
-    rows->tile_count = 0;
-    for (uint32_t pass = 0; pass < 2; pass++) {
-        uint32_t logit = 0;
-        for (uint32_t s = 0; s < batch->sequence_count; s++) {
-            const struct step_sequence *sequence = &batch->sequences[s];
-            uint32_t begin = sequence->first_row, end = begin + sequence->row_count;
-            if (logits) {
-                begin = logit;
-                while (logit < batch->logit_row_count && batch->logit_rows[logit] < end)
-                    logit++;
-                end = logit;
-            }
-            must(sequence->adapter <= LIMIT_ADAPTERS);
-            if (sequence->adapter == 0)
-                continue;
-            if (pass == 0)
-                first[sequence->adapter] += end - begin;
-            for (uint32_t row = begin; pass == 1 && row < end; row++)
-                rows->order[first[sequence->adapter - 1]++] = row;
-        }
-        if (pass == 1)
-            return;
-        for (uint32_t slot = 0; slot < LIMIT_ADAPTERS; slot++)
-            first[slot + 1] += first[slot];
-        if (first[LIMIT_ADAPTERS] == 0)
-            return;
-        must(rows->order);
-        list_tiles(adapters, rows, first);
-    }
-}
-
 void cpu_adapters_begin(struct cpu_adapters *adapters, const struct step_batch *batch)
 {
-    sort_rows(adapters, batch, false, &adapters->step);
-    sort_rows(adapters, batch, true, &adapters->logits);
+    adapter_rows_sort(&adapters->step, batch, false);
+    adapter_rows_sort(&adapters->logits, batch, true);
+    for (uint32_t t = 0; t < adapters->step.tile_count; t++)
+        must(adapters->slots[adapters->step.tiles[t].adapter]);
 }
 
 const struct adapter_rows *cpu_adapters_rows(const struct cpu_adapters *adapters, uint32_t index)
@@ -155,7 +100,7 @@ bool cpu_adapters_change(const struct cpu_adapters *adapters, uint32_t index)
         return false;
     const struct adapter_rows *rows = cpu_adapters_rows(adapters, index);
     for (uint32_t t = 0; t < rows->tile_count; t++) {
-        const struct cpu_adapter *adapter = rows->tiles[t].adapter;
+        const struct cpu_adapter *adapter = adapters->slots[rows->tiles[t].adapter];
         for (uint32_t slot = 0; adapter != before && slot < OP_WEIGHTS_MAX; slot++)
             if (op->weights[slot] != PLAN_NONE && cpu_adapter_find(adapter, op->weights[slot]))
                 return true;

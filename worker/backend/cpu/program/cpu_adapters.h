@@ -5,23 +5,9 @@
 #define SHOAL_WORKER_BACKEND_CPU_PROGRAM_CPU_ADAPTERS_H
 
 #include "worker/backend/cpu/weights/cpu_adapter.h"
-#include "worker/backend/host/step_batch.h"
+#include "worker/backend/host/adapter_rows.h"
 
 #define ADAPTER_TILE_ROWS 16u
-
-/* A run of rows that share an adapter: order[first], order[first + 1], ... */
-struct adapter_tile {
-    const struct cpu_adapter *adapter;
-    uint32_t first;
-    uint32_t count; /* 1..ADAPTER_TILE_ROWS */
-};
-
-/* The rows of one kind that have an adapter. */
-struct adapter_rows {
-    uint32_t *order; /* [max_rows] their numbers, by adapter; ascending for one adapter */
-    struct adapter_tile *tiles; /* [max_rows] */
-    uint32_t tile_count;
-};
 
 struct cpu_adapters {
     const struct plan *plan;

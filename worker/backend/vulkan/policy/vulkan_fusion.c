@@ -187,3 +187,19 @@ void vulkan_fusion_annotate(const struct plan *plan, struct vulkan_fusion_note *
             i += notes[i].heads - 1;
     }
 }
+
+void vulkan_fusion_part(const struct plan *plan, struct vulkan_fusion_note *notes)
+{
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        if (plan->ops[i].stem != OP_linear && plan->ops[i].stem != OP_linear_add)
+            continue;
+        uint32_t *pairs[] = {&notes[i].norm, &notes[i].gate};
+        for (uint32_t p = 0; p < 2; p++) {
+            if (*pairs[p] != VULKAN_NO_OP)
+                notes[*pairs[p]].partner = VULKAN_NO_OP;
+            *pairs[p] = VULKAN_NO_OP;
+        }
+        if (notes[i].producer != VULKAN_NO_OP)
+            notes[notes[i].producer].read_as_f32 = true;
+    }
+}

@@ -41,5 +41,8 @@ struct vulkan_fusion_note {
 
 /* notes: [plan->op_count] */
 void vulkan_fusion_annotate(const struct plan *plan, struct vulkan_fusion_note *notes);
+/* Takes every linear op apart from its norm and gate, and has its x written as f32 too, so that
+ * something can be added to its output. */
+void vulkan_fusion_part(const struct plan *plan, struct vulkan_fusion_note *notes);
 
 #endif

@@ -161,14 +161,17 @@ static uint64_t scratch_of(const struct vulkan_program *program, uint32_t index)
     for (uint32_t m = 0; m < program->weights.by_op[index].count; m++) {
         for (uint32_t rows = min_rows; rows <= max_rows;
              rows = vulkan_linear_next_rows(rows, max_rows)) {
-            struct vulkan_linear_way way = {.gate = gates(program, index, rows)};
-            const struct vulkan_linear_task task =
-                vulkan_linear_task_make(program, index, rows, way, 0);
-            struct vulkan_matrix_request request =
-                vulkan_linear_matrix_request(&task, vulkan_linear_matrix(program, index, m));
-            for (uint32_t staged = 0; staged < 2; staged++) {
+            for (uint32_t form = 0; form < 4; form++) {
+                bool staged = form % 2 == 1, apart = form >= 2;
+                if (apart && !program->adapters)
+                    continue; /* only steps with adapters keep products and gates apart */
+                struct vulkan_linear_way way = {.gate = !apart && gates(program, index, rows)};
+                const struct vulkan_linear_task task =
+                    vulkan_linear_task_make(program, index, rows, way, 0);
+                struct vulkan_matrix_request request =
+                    vulkan_linear_matrix_request(&task, vulkan_linear_matrix(program, index, m));
                 struct vulkan_matrix_choice choice;
-                request.staged = staged == 1;
+                request.staged = staged;
                 vulkan_matrix_choose(&program->device->facts, &request, &choice);
                 if (choice.partial_bytes > max)
                     max = choice.partial_bytes;

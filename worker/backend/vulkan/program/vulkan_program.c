@@ -21,3 +21,10 @@ struct vulkan_program vulkan_program_whole(const struct vulkan_program *program)
     whole.notes = program->whole_notes;
     return whole;
 }
+
+struct vulkan_program vulkan_program_adapted(const struct vulkan_program *program, bool whole)
+{
+    struct vulkan_program view = whole ? vulkan_program_whole(program) : *program;
+    view.notes = program->adapted_notes[whole];
+    return view;
+}

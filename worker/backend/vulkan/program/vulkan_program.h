@@ -12,6 +12,7 @@
 
 #include "worker/backend/vulkan/device/vulkan_kernels.h"
 #include "worker/backend/vulkan/policy/vulkan_fusion.h"
+#include "worker/backend/vulkan/program/vulkan_adapters.h"
 #include "worker/backend/vulkan/weights/vulkan_kept_pools.h"
 #include "worker/backend/vulkan/weights/vulkan_weights.h"
 
@@ -52,8 +53,11 @@ struct vulkan_program {
     struct vulkan_fusion_note *notes; /* [plan->op_count] */
     struct plan whole_plan;           /* of steps that draw from every row (vulkan_whole_plan.h) */
     struct vulkan_fusion_note *whole_notes;
-    struct vulkan_tensor *tensors; /* [plan->tensor_count] */
-    struct vulkan_kv_layer *kv;    /* [LIMIT_LAYERS]; of layers that store keys */
+    /* Of steps with adapters: linear ops have no fused neighbours. NULL without adapters. */
+    struct vulkan_fusion_note *adapted_notes[2]; /* of the plan, of whole_plan */
+    struct vulkan_adapters *adapters;            /* NULL: none can be loaded */
+    struct vulkan_tensor *tensors;               /* [plan->tensor_count] */
+    struct vulkan_kv_layer *kv;                  /* [LIMIT_LAYERS]; of layers that store keys */
     /* [LIMIT_LAYERS]; of quantized layers: positions before --quantized-kv-start, in full
      * precision */
     struct vulkan_kv_layer *openings;
@@ -91,6 +95,9 @@ struct vulkan_program {
 /* The same program with the plan of steps that draw from every row. A view: no
  * vulkan_program_fini(). */
 struct vulkan_program vulkan_program_whole(const struct vulkan_program *program);
+
+/* Likewise of steps in which a row has an adapter; `whole`: that draw from every row. */
+struct vulkan_program vulkan_program_adapted(const struct vulkan_program *program, bool whole);
 
 /* Maximum rows of that kind in a step. */
 uint32_t vulkan_program_rows(const struct vulkan_program *program, enum plan_rows rows);

@@ -294,6 +294,25 @@ static enum result place_scratch(struct vulkan_program *program, struct error_te
     return result == RESULT_OK ? clear_scratch(program, error) : result;
 }
 
+static void annotate(struct vulkan_program *program, bool adapters)
+{
+    const struct plan *plan = program->plan;
+    struct vulkan_fusion_note **notes[] = {&program->notes, &program->adapted_notes[0],
+                                           &program->whole_notes, &program->adapted_notes[1]};
+    vulkan_whole_plan_init(plan, &program->whole_plan);
+    for (uint32_t i = 0; i < 4; i++) {
+        const struct plan *own = i < 2 ? plan : &program->whole_plan;
+        bool adapted = i % 2 == 1;
+        if (adapted && !adapters)
+            continue;
+        *notes[i] = must_alloc(plan->op_count, sizeof **notes[i]);
+        vulkan_fusion_annotate(own, *notes[i]);
+        /* A row without an adapter has the same bits beside one that has. */
+        if (adapted || (adapters && program->device->facts.batch_invariant))
+            vulkan_fusion_part(own, *notes[i]);
+    }
+}
+
 enum result vulkan_program_init(struct vulkan_program *program, const struct vulkan_device *device,
                                 struct vulkan_kernels *kernels, const struct plan *plan,
                                 const struct backend_options *options, struct error_text *error)
@@ -306,16 +325,15 @@ enum result vulkan_program_init(struct vulkan_program *program, const struct vul
                                        .max_patch_rows = options->max_patch_rows};
     if (options->kv_type != KV_CACHE_F16)
         return error_set(error, RESULT_UNSUPPORTED, "on Vulkan the KV cache is f16");
-    program->notes = must_alloc(plan->op_count, sizeof *program->notes);
     program->tensors = must_alloc(plan->tensor_count + 1, sizeof *program->tensors);
     program->kv = must_alloc(plan->kv.layer_count + 1, sizeof *program->kv);
     program->openings = must_alloc(plan->kv.layer_count + 1, sizeof *program->openings);
-    vulkan_fusion_annotate(plan, program->notes);
-    vulkan_whole_plan_init(plan, &program->whole_plan);
-    program->whole_notes = must_alloc(plan->op_count, sizeof *program->whole_notes);
-    vulkan_fusion_annotate(&program->whole_plan, program->whole_notes);
+    annotate(program, options->adapters);
     vulkan_weights_init(&program->weights, device, plan);
     enum result result = place_tensors(program, error);
+    if (result == RESULT_OK && options->adapters)
+        result =
+            vulkan_adapters_create(device, plan, options->max_step_rows, &program->adapters, error);
     if (result == RESULT_OK)
         result = place_pools(program, options, error);
     if (result == RESULT_OK)
@@ -337,8 +355,11 @@ void vulkan_program_fini(struct vulkan_program *program)
     vulkan_arena_destroy(program->scratch_memory);
     vulkan_arena_destroy(program->patch_memory);
     vulkan_arena_destroy(program->deferred_memory);
+    vulkan_adapters_destroy(program->adapters);
     free(program->notes);
     free(program->whole_notes);
+    free(program->adapted_notes[0]);
+    free(program->adapted_notes[1]);
     free(program->whole_plan.ops);
     free(program->tensors);
     free(program->kv);

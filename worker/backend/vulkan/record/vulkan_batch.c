@@ -55,6 +55,38 @@ static uint64_t beyond_offset(const struct vulkan_batch *batch)
            align_section(batch->limits.rows * sizeof(struct vulkan_step_sequence));
 }
 
+static uint64_t adapters_offset(const struct vulkan_batch *batch)
+{
+    bool opens = batch->limits.layout->quantization.start_tokens > 0;
+    return opens ? beyond_offset(batch) +
+                       align_section(batch->limits.rows * sizeof(struct vulkan_step_sequence))
+                 : openings_offset(batch);
+}
+
+/* Of rows, or of logit rows: their order, then their tiles. */
+static uint64_t order_offset(const struct vulkan_batch *batch, uint32_t logits)
+{
+    return adapters_offset(batch) +
+           logits * (align_section(batch->limits.rows * sizeof(uint32_t)) +
+                     align_section(batch->limits.rows * sizeof(struct adapter_tile)));
+}
+
+static uint64_t adapter_tiles_offset(const struct vulkan_batch *batch, uint32_t logits)
+{
+    return order_offset(batch, logits) + align_section(batch->limits.rows * sizeof(uint32_t));
+}
+
+static void init_adapters(struct vulkan_batch *batch)
+{
+    for (uint32_t logits = 0; logits < 2 && batch->limits.adapters; logits++) {
+        adapter_rows_init(&batch->adapter_rows[logits], batch->limits.rows,
+                          VULKAN_ADAPTER_TILE_ROWS);
+        batch->adapter_orders_address[logits] = batch->buffer.address + order_offset(batch, logits);
+        batch->adapter_tiles_address[logits] =
+            batch->buffer.address + adapter_tiles_offset(batch, logits);
+    }
+}
+
 static enum result make_tables(struct vulkan_batch *batch, uint64_t entries,
                                struct error_text *error)
 {
@@ -68,10 +100,7 @@ enum result vulkan_batch_init(struct vulkan_batch *batch, const struct vulkan_de
                               struct error_text *error)
 {
     *batch = (struct vulkan_batch){.device = device, .limits = *limits};
-    uint64_t bytes = openings_offset(batch);
-    if (limits->layout->quantization.start_tokens > 0)
-        bytes = beyond_offset(batch) +
-                align_section(limits->rows * sizeof(struct vulkan_step_sequence));
+    uint64_t bytes = limits->adapters ? order_offset(batch, 2) : adapters_offset(batch);
     enum result result =
         vulkan_buffer_create(device, VULKAN_UPLOAD, bytes, "step data", &batch->buffer, error);
     if (result == RESULT_OK)
@@ -84,6 +113,7 @@ enum result vulkan_batch_init(struct vulkan_batch *batch, const struct vulkan_de
     batch->sights_address = batch->buffer.address + sights_offset(batch);
     batch->opening_address = batch->buffer.address + openings_offset(batch);
     batch->beyond_address = batch->buffer.address + beyond_offset(batch);
+    init_adapters(batch);
     return result;
 }
 
@@ -91,6 +121,8 @@ void vulkan_batch_fini(struct vulkan_batch *batch)
 {
     if (!batch->device)
         return;
+    adapter_rows_fini(&batch->adapter_rows[0]);
+    adapter_rows_fini(&batch->adapter_rows[1]);
     vulkan_buffer_destroy(batch->device, &batch->buffer);
     vulkan_buffer_destroy(batch->device, &batch->tables);
 }
@@ -271,6 +303,27 @@ static bool draws_whole(const struct step_batch *step)
     return row == step->row_count;
 }
 
+/* Tiles after the last one are empty, up to the most that so many rows can have. */
+static void fill_adapters(struct vulkan_batch *batch, const struct step_batch *step)
+{
+    const uint32_t counts[2] = {step->row_count, step->logit_row_count};
+    batch->has_adapters = false;
+    for (uint32_t s = 0; s < step->sequence_count; s++)
+        batch->has_adapters |= step->sequences[s].adapter != 0;
+    must(!batch->has_adapters || batch->limits.adapters);
+    for (uint32_t logits = 0; logits < 2 && batch->has_adapters; logits++) {
+        struct adapter_rows *rows = &batch->adapter_rows[logits];
+        uint8_t *order = (uint8_t *)batch->buffer.mapped + order_offset(batch, logits);
+        uint8_t *tiles = (uint8_t *)batch->buffer.mapped + adapter_tiles_offset(batch, logits);
+        uint32_t most = adapter_rows_tiles_most(counts[logits], rows->tile_rows);
+        adapter_rows_sort(rows, step, logits == 1);
+        must(rows->tile_count <= most);
+        memcpy(order, rows->order, counts[logits] * sizeof *rows->order);
+        memset(tiles, 0, most * sizeof *rows->tiles);
+        memcpy(tiles, rows->tiles, rows->tile_count * sizeof *rows->tiles);
+    }
+}
+
 enum result vulkan_batch_fill(struct vulkan_batch *batch, const struct step_batch *step,
                               bool *moved, struct error_text *error)
 {
@@ -294,6 +347,7 @@ enum result vulkan_batch_fill(struct vulkan_batch *batch, const struct step_batc
             fill_sights(batch, step, sequence);
     }
     fill_tiles(batch, step);
+    fill_adapters(batch, step);
     memcpy((uint8_t *)batch->buffer.mapped + logit_rows_offset(batch), step->logit_rows,
            step->logit_row_count * sizeof(uint32_t));
     batch->draws_whole = draws_whole(step);

@@ -6,11 +6,12 @@
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_RECORD_VULKAN_BATCH_H
 #define SHOAL_WORKER_BACKEND_VULKAN_RECORD_VULKAN_BATCH_H
 
-#include "worker/backend/host/step_batch.h"
+#include "worker/backend/host/adapter_rows.h"
 #include "worker/backend/vulkan/device/vulkan_memory.h"
 #include "worker/backend/vulkan/policy/vulkan_attention_policy.h"
 
-#define VULKAN_STEP_DRAWN 0x80000000u
+#define VULKAN_STEP_DRAWN        0x80000000u
+#define VULKAN_ADAPTER_TILE_ROWS 8u /* shaders/adapter.glsl */
 
 /* One row: 16 bytes. */
 struct vulkan_step_row {
@@ -61,13 +62,15 @@ struct vulkan_batch_limits {
     const struct kv_layout *layout; /* outlives the batch */
     uint32_t tile_rows;             /* vulkan_attention_policy.h */
     bool sights;                    /* the model sees */
+    bool adapters;                  /* sequences may have adapters */
     bool tiles_only;                /* sequences with one row are tiles too, not decodes */
 };
 
 struct vulkan_batch {
     const struct vulkan_device *device;
     struct vulkan_batch_limits limits;
-    struct vulkan_buffer buffer; /* rows, sequences, moves, logit rows, tiles, sights, openings */
+    /* rows, sequences, moves, logit rows, tiles, sights, openings, rows with adapters */
+    struct vulkan_buffer buffer;
     struct vulkan_buffer tables; /* replaced by a larger one when a step needs it */
     uint64_t rows_address;
     uint64_t moves_address; /* struct vulkan_step_move of each sequence */
@@ -87,6 +90,11 @@ struct vulkan_batch {
     enum vulkan_reach reach; /* of sequences with one row, by the longest */
     bool has_features;       /* some row is a feature */
     bool has_spans;          /* some row sees beyond itself */
+    /* With adapters: the rows that have one, and the logit rows. */
+    struct adapter_rows adapter_rows[2];
+    uint64_t adapter_orders_address[2];
+    uint64_t adapter_tiles_address[2];
+    bool has_adapters; /* some row has one */
 };
 
 enum result vulkan_batch_init(struct vulkan_batch *batch, const struct vulkan_device *device,

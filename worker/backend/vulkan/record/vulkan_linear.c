@@ -5,6 +5,7 @@
 
 #include "proto/must.h"
 #include "worker/backend/vulkan/program/vulkan_linear_way.h"
+#include "worker/backend/vulkan/record/vulkan_adapter_part.h"
 #include "worker/backend/vulkan/record/vulkan_attention.h"
 
 static struct vulkan_touch touch_of(const struct vulkan_recorder *recorder,
@@ -228,6 +229,7 @@ void vulkan_record_linear(struct vulkan_recorder *recorder)
 {
     uint32_t gate = recorder->program->notes[recorder->op].gate;
     record_linear(recorder, recorder->op, gate == VULKAN_NO_OP ? 0 : recorder->forms[gate]);
+    vulkan_adapter_part_record(recorder, recorder->op);
     vulkan_attention_record_ahead(recorder, recorder->op);
 }
 

@@ -1,6 +1,6 @@
 /*
  * Hazards are tracked per tensor; the KV cache, the scratch memory, all recurrent states and the
- * groups of experts count as four more. A barrier orders everything, so after it nothing is
+ * groups of experts and products with adapters count as five more. A barrier orders everything, so after it nothing is
  * outstanding.
  */
 #include "worker/backend/vulkan/record/vulkan_recorder.h"
@@ -10,7 +10,8 @@
 
 #include "proto/must.h"
 
-#define EXTRA_TENSORS 4u /* KV cache, scratch, recurrent states, groups of experts */
+/* KV cache, scratch, recurrent states, groups of experts, products with adapters */
+#define EXTRA_TENSORS 5u
 
 void vulkan_recorder_init(struct vulkan_recorder *recorder,
                           const struct vulkan_recording *recording, struct error_text *error)
@@ -54,6 +55,11 @@ plan_tensor_id vulkan_recorder_states(const struct vulkan_recorder *recorder)
 plan_tensor_id vulkan_recorder_groups(const struct vulkan_recorder *recorder)
 {
     return (plan_tensor_id)(recorder->program->plan->tensor_count + 3);
+}
+
+plan_tensor_id vulkan_recorder_low(const struct vulkan_recorder *recorder)
+{
+    return (plan_tensor_id)(recorder->program->plan->tensor_count + 4);
 }
 
 uint32_t vulkan_recorder_rows(const struct vulkan_recorder *recorder, plan_tensor_id tensor)

@@ -16,7 +16,8 @@ struct vulkan_recorder {
     uint8_t *forms;         /* [op_count] enum vulkan_form bits of the op's output */
     uint8_t *missing_forms; /* [op_count] forms that are needed but not written by the op's own
                              * kernel */
-    /* [tensor_count + 4] since the last barrier; then KV cache, scratch, states, groups */
+    /* [tensor_count + 5] since the last barrier; then KV cache, scratch, states, groups, and the
+     * products of rows with A of adapters */
     bool *was_read;
     bool *was_written;
     plan_tensor_id grouped;                 /* the route that the groups are of, or PLAN_NONE */
@@ -45,6 +46,7 @@ plan_tensor_id vulkan_recorder_kv(const struct vulkan_recorder *recorder);
 plan_tensor_id vulkan_recorder_scratch(const struct vulkan_recorder *recorder);
 plan_tensor_id vulkan_recorder_states(const struct vulkan_recorder *recorder);
 plan_tensor_id vulkan_recorder_groups(const struct vulkan_recorder *recorder);
+plan_tensor_id vulkan_recorder_low(const struct vulkan_recorder *recorder);
 
 /* Dispatches a kernel by name with its push constants. Does nothing after an error. */
 void vulkan_recorder_dispatch(struct vulkan_recorder *recorder, const char *shader,

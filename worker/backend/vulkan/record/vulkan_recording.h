@@ -25,7 +25,8 @@ struct vulkan_shape {
     bool features;           /* some row is a feature */
     bool spans;              /* some row sees positions after its own */
     bool openings;           /* some row lies before --quantized-kv-start */
-    uint32_t opening_tiles;  /* the first tiles: rows that see only the opening */
+    bool adapted; /* some row has an adapter: the recording uses vulkan_program_adapted() */
+    uint32_t opening_tiles; /* the first tiles: rows that see only the opening */
     /* Of a vision plan. */
     uint32_t patches;
     uint32_t patch_features;

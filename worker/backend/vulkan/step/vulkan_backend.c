@@ -360,6 +360,23 @@ static enum result encode_part(struct backend *backend, uint64_t work, uint64_t 
     return vulkan_image_encoder_run(own(backend)->vision, work, left, error);
 }
 
+static enum result adapter_load(struct backend *backend, uint32_t slot,
+                                const struct lora_adapter *adapter, struct error_text *error)
+{
+    struct vulkan_backend *vulkan = own(backend);
+    must(vulkan->program.adapters);
+    vulkan_steps_forget(vulkan->steps);
+    return vulkan_adapters_load(vulkan->program.adapters, slot, adapter, error);
+}
+
+static void adapter_drop(struct backend *backend, uint32_t slot)
+{
+    struct vulkan_backend *vulkan = own(backend);
+    must(vulkan->program.adapters);
+    vulkan_steps_forget(vulkan->steps);
+    vulkan_adapters_drop(vulkan->program.adapters, slot);
+}
+
 static const float *last_logits(const struct backend *backend)
 {
     return vulkan_steps_last_logits(own_const(backend)->steps);
@@ -450,6 +467,8 @@ struct backend *vulkan_backend_create(void)
         .step_wait = step_wait,
         .encode_begin = encode_begin,
         .encode_part = encode_part,
+        .adapter_load = adapter_load,
+        .adapter_drop = adapter_drop,
         .last_logits = last_logits,
         .last_hidden = last_hidden,
         .last_passed = last_passed,

@@ -32,9 +32,9 @@
 struct slot {
     struct vulkan_batch batch;
     struct vulkan_commands *once; /* recorded anew for each step */
-    /* by the sampler's work, how far contexts reach, whether rows lie in an opening, and number of
-     * rows; NULL: not yet */
-    struct vulkan_commands *recorded[ROWS_ALONE + 1][VULKAN_REACHES][2][RECORDED_ROWS + 1];
+    /* by the sampler's work, how far contexts reach, whether rows lie in an opening, whether rows
+     * have adapters, and number of rows; NULL: not yet */
+    struct vulkan_commands *recorded[ROWS_ALONE + 1][VULKAN_REACHES][2][2][RECORDED_ROWS + 1];
     struct vulkan_commands *current;
     struct vulkan_commands *draws; /* of the last step that awaited masks; NULL: none did yet */
     bool awaits_masks;             /* the draws are not submitted yet */
@@ -106,6 +106,7 @@ static enum result init_slot(struct vulkan_steps *steps, struct slot *slot,
                                                .layout = &program->plan->kv,
                                                .tile_rows = program->tile_rows,
                                                .sights = program->sees,
+                                               .adapters = program->adapters != NULL,
                                                .tiles_only =
                                                    program->device->facts.batch_invariant};
     slot->host_draws = vulkan_host_draws_create(program->device, program->plan->config.vocab_tokens,
@@ -122,7 +123,7 @@ static enum result init_slot(struct vulkan_steps *steps, struct slot *slot,
 /* Of the first `works` kinds. */
 static void forget_recordings(struct slot *slot, uint32_t works)
 {
-    struct vulkan_commands **kept = &slot->recorded[0][0][0][0];
+    struct vulkan_commands **kept = &slot->recorded[0][0][0][0][0];
     for (size_t i = 0; i < works * (sizeof slot->recorded[0] / sizeof *kept); i++) {
         vulkan_commands_destroy(kept[i]);
         kept[i] = NULL;
@@ -320,9 +321,12 @@ static enum result record(struct vulkan_steps *steps, struct slot *slot,
                           struct error_text *error)
 {
     uint32_t index = (uint32_t)(slot - steps->slots);
-    const struct vulkan_program whole = vulkan_program_whole(steps->program);
+    const struct vulkan_program view = shape->adapted
+                                           ? vulkan_program_adapted(steps->program, shape->whole)
+                                       : shape->whole ? vulkan_program_whole(steps->program)
+                                                      : *steps->program;
     const struct vulkan_recording recording = {
-        .program = shape->whole ? &whole : steps->program,
+        .program = &view,
         .batch = &slot->batch,
         .shape = *shape,
         /* Without a sampler no token refers to it, but the address must be valid. */
@@ -361,7 +365,7 @@ static enum result choose_commands(struct vulkan_steps *steps, struct slot *slot
         return record(steps, slot, shape, slot->once, error);
     uint32_t work = slot->draws_apart ? ROWS_ALONE : slot->sampling;
     struct vulkan_commands **kept =
-        &slot->recorded[work][shape->reach][shape->openings][shape->rows];
+        &slot->recorded[work][shape->reach][shape->openings][shape->adapted][shape->rows];
     if (*kept) {
         slot->current = *kept;
         return RESULT_OK;
@@ -372,6 +376,13 @@ static enum result choose_commands(struct vulkan_steps *steps, struct slot *slot
         result = record(steps, slot, shape, *kept, error);
     slot->current = *kept;
     return result;
+}
+
+void vulkan_steps_forget(struct vulkan_steps *steps)
+{
+    must(steps->launched == steps->waited);
+    for (uint32_t i = 0; i < STEP_DEPTH_MAX; i++)
+        forget_recordings(&steps->slots[i], ROWS_ALONE + 1);
 }
 
 static uint32_t wait_limit_ms(const struct vulkan_steps *steps)
@@ -470,6 +481,7 @@ static struct vulkan_shape shape_of(const struct slot *slot, const struct step_b
         .features = slot->batch.has_features,
         .spans = slot->batch.has_spans,
         .openings = slot->batch.has_openings,
+        .adapted = slot->batch.has_adapters,
         .opening_tiles = slot->batch.opening_tiles,
         .reach = slot->batch.reach,
     };

@@ -43,6 +43,8 @@ enum result vulkan_steps_draw(struct vulkan_steps *steps, const struct row_sampl
                               struct error_text *error) RESULT_CHECKED;
 enum result vulkan_steps_wait(struct vulkan_steps *steps, struct sampled_token *results,
                               struct error_text *error) RESULT_CHECKED;
+/* Forgets recorded commands, because addresses in them have changed. No step is in flight. */
+void vulkan_steps_forget(struct vulkan_steps *steps);
 const float *vulkan_steps_last_logits(const struct vulkan_steps *steps);
 /* The same of plan->hidden_out, after the step launched last was waited for. */
 const float *vulkan_steps_last_hidden(const struct vulkan_steps *steps);

@@ -24,10 +24,12 @@ static bool has_start(const struct vulkan_program *program)
 }
 
 /* Decodes only: all rows drawn from, or only some (a row of a prompt that is not its last). */
-static enum result request_decodes(const struct vulkan_program *program, uint32_t min_rows,
-                                   uint32_t rows, struct error_text *error)
+static enum result request_decodes(const struct vulkan_program *program, bool adapted,
+                                   uint32_t min_rows, uint32_t rows, struct error_text *error)
 {
-    const struct vulkan_program whole = vulkan_program_whole(program);
+    const struct vulkan_program whole =
+        adapted ? vulkan_program_adapted(program, true) : vulkan_program_whole(program);
+    const struct vulkan_program part = adapted ? vulkan_program_adapted(program, false) : *program;
     const struct vulkan_batch batch = {0};
     struct vulkan_recording recording = {
         .program = &whole,
@@ -37,26 +39,29 @@ static enum result request_decodes(const struct vulkan_program *program, uint32_
                   .logit_rows = rows,
                   .decodes = rows,
                   .whole = true,
+                  .adapted = adapted,
                   .openings = has_start(program)},
         .min_rows = min_rows,
     };
     enum result result = vulkan_plan_walk_run(&recording, error);
-    recording.program = program;
+    recording.program = &part;
     recording.shape.whole = false;
     recording.shape.logit_rows = rows - 1;
     return result == RESULT_OK ? vulkan_plan_walk_run(&recording, error) : result;
 }
 
 /* Prompts, with or without decodes. */
-static enum result ask_prompts(const struct vulkan_program *program, uint32_t rows,
+static enum result ask_prompts(const struct vulkan_program *program, bool adapted, uint32_t rows,
                                struct error_text *error)
 {
+    const struct vulkan_program part = adapted ? vulkan_program_adapted(program, false) : *program;
     const struct vulkan_batch batch = {0};
     const struct vulkan_recording recording = {
-        .program = program,
+        .program = &part,
         .batch = &batch,
         .shape = {.rows = rows,
                   .sequences = 1,
+                  .adapted = adapted,
                   .logit_rows = min(rows, program->max_logit_rows),
                   .tiles = 1,
                   .features = program->sees,
@@ -66,15 +71,22 @@ static enum result ask_prompts(const struct vulkan_program *program, uint32_t ro
     return vulkan_plan_walk_run(&recording, error);
 }
 
-enum result vulkan_warm_ask(const struct vulkan_program *program, struct error_text *error)
+static enum result ask_steps(const struct vulkan_program *program, bool adapted,
+                             struct error_text *error)
 {
     uint32_t most_decodes = min(program->max_step_rows, program->max_logit_rows);
     enum result result = RESULT_OK;
     for (uint32_t rows = 1, before = 0; rows <= most_decodes && result == RESULT_OK;
          before = rows, rows = vulkan_linear_next_rows(rows, most_decodes))
-        result = request_decodes(program, before + 1, rows, error);
+        result = request_decodes(program, adapted, before + 1, rows, error);
     for (uint32_t rows = 2; rows <= program->max_step_rows && result == RESULT_OK;
          rows = vulkan_linear_next_rows(rows, program->max_step_rows))
-        result = ask_prompts(program, rows, error);
+        result = ask_prompts(program, adapted, rows, error);
     return result;
+}
+
+enum result vulkan_warm_ask(const struct vulkan_program *program, struct error_text *error)
+{
+    enum result result = ask_steps(program, false, error);
+    return result == RESULT_OK && program->adapters ? ask_steps(program, true, error) : result;
 }

@@ -47,6 +47,27 @@ static void test_biases_go_before_the_projection(void **state)
     assert_int_equal(notes[3].heads, 2);
 }
 
+/* What adapters add to a product comes between it and its gate, and reads x as f32. */
+static void test_products_taken_apart(void **state)
+{
+    (void)state;
+    struct plan_op ops[] = {OP(rms_norm, RESIDUAL, NORMED), OP(linear, NORMED, QKV),
+                            OP(bias_add, QKV, QKV), OP(gate, QKV, LAST)};
+    const struct plan plan = {.ops = ops, .op_count = 4, .logits = PLAN_NONE};
+    annotate(ops, 4);
+    assert_int_equal(notes[1].norm, 0);
+    assert_int_equal(notes[1].gate, 3);
+    assert_false(notes[0].read_as_f32);
+    vulkan_fusion_part(&plan, notes);
+    assert_int_equal(notes[1].norm, VULKAN_NO_OP);
+    assert_int_equal(notes[0].partner, VULKAN_NO_OP);
+    assert_int_equal(notes[1].gate, VULKAN_NO_OP);
+    assert_int_equal(notes[3].partner, VULKAN_NO_OP);
+    assert_int_equal(notes[1].bias, 2);
+    assert_int_equal(notes[2].partner, 1);
+    assert_true(notes[0].read_as_f32);
+}
+
 /* A projection reads its input in forms that only the bias_add can write. */
 static void test_biases_that_a_projection_reads(void **state)
 {
@@ -142,6 +163,7 @@ static void test_experts_whose_outputs_others_need(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_products_taken_apart),
         cmocka_unit_test(test_biases_go_before_the_projection),
         cmocka_unit_test(test_biases_that_a_projection_reads),
         cmocka_unit_test(test_biases_of_something_else),
