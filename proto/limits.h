@@ -380,6 +380,9 @@
 #define LIMIT_HTTP_ADDED_HEADER_BYTES 4096u
 /* dashboards that are open at a time */
 #define LIMIT_STATUS_STREAMS 32u
+/* bytes and prompts of --warm-prompts */
+#define LIMIT_WARM_BYTES   (64u << 20)
+#define LIMIT_WARM_PROMPTS 1024u
 /* one for each of a large team's programs */
 #define LIMIT_API_KEYS 1024u
 /* the longest issued by a known service has 164 */

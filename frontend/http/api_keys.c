@@ -232,6 +232,12 @@ size_t api_keys_count(const struct api_keys *keys)
     return keys->count;
 }
 
+struct client_key api_keys_client(const struct api_keys *keys, size_t index)
+{
+    must(index < keys->count);
+    return keys->rows[index].digest;
+}
+
 /* Sets *client and *rights when the key is known. */
 static bool key_is_known(const struct api_keys *keys, const char *key, struct client_key *client,
                          struct client_rights *rights)

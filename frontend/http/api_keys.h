@@ -40,6 +40,8 @@ void api_keys_hide(const char *key, char text[API_KEY_DIGEST_BYTES]);
 /* Reads the file again. On failure the keys stay as they were. */
 enum result api_keys_reload(struct api_keys *keys, struct error_text *error) RESULT_CHECKED;
 size_t api_keys_count(const struct api_keys *keys);
+/* The identity of key `index` < api_keys_count(). */
+struct client_key api_keys_client(const struct api_keys *keys, size_t index);
 
 /* True if the request has one of the keys, as `Authorization: Bearer KEY` or `x-api-key: KEY`.
  * *client then identifies the key, in whichever header it came, and *rights are the key's. Takes the

@@ -22,6 +22,7 @@
 #include "frontend/api/responses/response_journal.h"
 #include "frontend/api/responses/response_store.h"
 #include "frontend/base/monotonic_clock.h"
+#include "frontend/http/api_keys.h"
 #include "frontend/http/http_server.h"
 #include "frontend/serve/chat_command.h"
 #include "frontend/serve/engine/engine_status.h"
@@ -59,6 +60,7 @@ struct serve_command {
     struct event_base *base;
     struct event *signals[SIGNAL_COUNT];
     struct service_manager *manager;
+    struct cache_salt *warm_salts; /* one for each tenant whose prompts are computed */
     struct http_settings *http_settings;
     struct response_journal *journal; /* NULL: no --state-dir */
     struct event *drain_timer;
@@ -467,6 +469,21 @@ static void signals_catch(struct serve_command *command)
     }
 }
 
+/* The tenants of requests with each API key, or without any; command->warm_salts is theirs. */
+static struct cache_salts warm_tenants_make(struct serve_command *command,
+                                            const struct keyed_hash_key *key)
+{
+    static const struct client_key nobody;
+    const struct api_keys *keys = http_settings_keys(command->http_settings);
+    size_t count = keys ? api_keys_count(keys) : 1;
+    command->warm_salts = must_alloc(count, sizeof command->warm_salts[0]);
+    for (size_t i = 0; i < count; i++) {
+        struct client_key client = keys ? api_keys_client(keys, i) : nobody;
+        command->warm_salts[i] = tenant_salt_make(key, &client, NULL);
+    }
+    return (struct cache_salts){.items = command->warm_salts, .count = count};
+}
+
 static enum result command_start(struct serve_command *command, struct error_text *error)
 {
     struct model_set_config config = {.base = command->base,
@@ -495,8 +512,10 @@ static enum result command_start(struct serve_command *command, struct error_tex
     result = http_settings_create(command->options, &command->http_settings, error);
     if (result == RESULT_OK)
         result = server_start(command, error);
-    if (result == RESULT_OK)
+    if (result == RESULT_OK) {
+        config.tenants = warm_tenants_make(command, &config.key);
         result = model_set_create(&config, &command->routes.models, error);
+    }
     if (result != RESULT_OK)
         return result;
     command->routes.responses =
@@ -610,6 +629,7 @@ static int server_run(const struct options *options, bool talks)
     inspect_route_destroy(command.routes.inspections);
     chat_command_detach(command.chat);
     model_set_destroy(command.routes.models);
+    free(command.warm_salts);
     server_handover_destroy(command.handover); /* ends a successor that is not ready */
     state_handover_destroy(command.state);
     if (command.journal)

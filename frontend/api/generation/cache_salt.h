@@ -5,10 +5,17 @@
 #ifndef SHOAL_FRONTEND_API_GENERATION_CACHE_SALT_H
 #define SHOAL_FRONTEND_API_GENERATION_CACHE_SALT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct cache_salt {
     uint32_t words[4];
+};
+
+/* Of several tenants. */
+struct cache_salts {
+    const struct cache_salt *items; /* [count] */
+    size_t count;
 };
 
 #endif

@@ -135,6 +135,8 @@ static void ready_check(void *context)
     if (engine->adapter_changes)
         adapter_changes_worker_ready(engine->adapter_changes);
     engine->config.ready(engine->config.context);
+    if (engine->warming)
+        prompt_warming_start(engine->warming);
     request_dispatch_run(engine);
 }
 
@@ -193,6 +195,24 @@ static enum result adapters_add(struct chat_engine *engine, struct error_text *e
     return result;
 }
 
+/* What some options ask for, before the workers. */
+static enum result optional_parts_create(struct chat_engine *engine, struct error_text *error)
+{
+    const struct options *options = engine->config.options;
+    enum result result = RESULT_OK;
+    if (options->warm_prompts)
+        result =
+            prompt_warming_create(&(struct prompt_warming_config){.base = engine->config.base,
+                                                                  .path = options->warm_prompts,
+                                                                  .tenants = engine->config.tenants,
+                                                                  .admit = chat_engine_admit,
+                                                                  .engine = engine},
+                                  &engine->warming, error);
+    if (result == RESULT_OK && (options->adapters.count > 0 || options->adapter_directory))
+        result = adapters_add(engine, error);
+    return result;
+}
+
 enum result chat_engine_create(const struct chat_engine_config *config, struct chat_engine **engine,
                                struct error_text *error)
 {
@@ -212,8 +232,8 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
     made->dirty = must_alloc(slots, sizeof made->dirty[0]);
     bool fetches = options->media_domains.count > 0;
     enum result result = fetches ? image_fetch_start(error) : RESULT_OK;
-    if (result == RESULT_OK && (options->adapters.count > 0 || options->adapter_directory))
-        result = adapters_add(made, error);
+    if (result == RESULT_OK)
+        result = optional_parts_create(made, error);
     if (result == RESULT_OK)
         result = workers_start(made, slots, error);
     if (result == RESULT_OK && options->adapter_directory)
@@ -281,6 +301,7 @@ void chat_engine_destroy(struct chat_engine *engine)
         adapter_set_destroy(engine->adapters);
     checkpoint_watch_destroy(engine->checkpoint);
     event_free(engine->watch_timer);
+    prompt_warming_destroy(engine->warming);
     free(engine->dirty);
     free(engine);
 }

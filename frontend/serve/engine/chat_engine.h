@@ -18,6 +18,8 @@ struct chat_engine_config {
     const struct options *options; /* outlives the engine */
     int state_directory;           /* of --state-dir, the caller's; -1: none */
     struct keyed_hash_key key;     /* of hashes of images (tenant_salt.h) */
+    struct cache_salts
+        tenants; /* whose prompts are computed (prompt_warming.h); it outlives the engine */
     void *context;
     void (*ready)(void *context);                   /* first, and after every restart */
     void (*failed)(void *context, const char *why); /* the model can never be served */

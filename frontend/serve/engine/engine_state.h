@@ -11,6 +11,7 @@
 #include "frontend/serve/engine/chat_engine.h"
 #include "frontend/serve/engine/checkpoint_watch.h"
 #include "frontend/serve/engine/poison_memory.h"
+#include "frontend/serve/engine/prompt_warming.h"
 #include "frontend/serve/engine/request_table.h"
 #include "frontend/serve/engine/waiting_queue.h"
 #include "frontend/serve/worker/worker_pool.h"
@@ -22,6 +23,7 @@ struct chat_engine {
     struct model_assets *assets;             /* NULL until open */
     struct adapter_set *adapters;            /* NULL: none */
     struct adapter_changes *adapter_changes; /* NULL: there is no --lora-dir */
+    struct prompt_warming *warming;          /* NULL: there is no --warm-prompts */
     struct checkpoint_watch *checkpoint;
     struct media_pool *media;
     struct field_watch *fields;

@@ -14,7 +14,8 @@ struct model_set_config {
     struct event_base *base;
     const struct options *options; /* outlives the set */
     int state_directory;           /* of --state-dir, the caller's; -1: none */
-    struct keyed_hash_key key;     /* as in chat_engine_config */
+    struct keyed_hash_key key;     /* as in chat_engine_config, like the next one */
+    struct cache_salts tenants;
     void *context;
     void (*ready)(void *context);                   /* requests are admitted; also after restarts */
     void (*failed)(void *context, const char *why); /* --model: it can never be served */

@@ -151,6 +151,11 @@ struct key_usage *http_settings_usage(const struct http_settings *settings)
     return settings->usage;
 }
 
+const struct api_keys *http_settings_keys(const struct http_settings *settings)
+{
+    return settings->keys;
+}
+
 void http_settings_reload(struct http_settings *settings)
 {
     struct error_text error;

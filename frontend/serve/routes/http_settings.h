@@ -9,6 +9,7 @@
 #include "frontend/serve/settings/options.h"
 
 struct http_settings;
+struct api_keys;
 struct key_usage;
 
 /* `options` must outlive it. RESULT_INVALID with a message if a file or an origin is not valid. */
@@ -21,6 +22,8 @@ void http_settings_destroy(struct http_settings *settings);
 void http_settings_fill(const struct http_settings *settings, struct http_server_config *config);
 /* Use of each key against its limits; NULL without keys. */
 struct key_usage *http_settings_usage(const struct http_settings *settings);
+/* The keys; NULL: none are needed. */
+const struct api_keys *http_settings_keys(const struct http_settings *settings);
 /* Reads keys and certificate again and logs the result. What cannot be read stays as it was. */
 void http_settings_reload(struct http_settings *settings);
 

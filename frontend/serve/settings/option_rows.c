@@ -88,6 +88,10 @@ const struct option_row option_rows[] = {
     TEXT_ROW("lora-dir", OPTIONS_SERVE, adapter_directory, NULL,
              "directory whose LoRA adapters may be loaded at run time, by POST "
              "/v1/load_lora_adapter; not with --models-dir; default: none"),
+    TEXT_ROW(
+        "warm-prompts", SERVED, warm_prompts, NULL,
+        "file with a chat completion's body a line, whose prompts are computed at the start, for "
+        "each API key, so that requests which begin like them find them cached; default: none"),
     HEADING("Speed and precision"),
     {"threads", OPTION_COUNT, BOTH, AT(threads), 0, LIMIT_THREADS, "0",
      "compute threads of a worker; 0 = one per processor core, divided among the workers"},

@@ -58,6 +58,7 @@ struct options {
     bool any_model_name;
     struct option_texts adapters;  /* NAME=PATH */
     const char *adapter_directory; /* NULL: none is loaded at run time */
+    const char *warm_prompts;      /* a file (prompt_warming.h); NULL: none */
     bool reranking;
     const char *chat_template;    /* NULL: the checkpoint's own */
     const char *reasoning_format; /* serve; a name of reply_formats.h, like the next */
