@@ -16,19 +16,21 @@
  *
  *   weight = scale * (code - center)       without a minimum
  *   weight = scale * code + minimum        with a minimum
+ *   weight = scale * (code - zero)         with a zero point
  *
  *   kind     position in this list and GGML_FLOAT_LIST: the shaders' WEIGHT_KIND (static-asserted)
- *   number   in a GGUF file; A8, S8 and NVFP4 are in no file: weight_source makes A8 of MLX groups of 6
- *            and 8 bits, S8 (f16 scale, 16 signed scales, 256 signed codes) of IQ2, NVFP4 (an f32 factor,
+ *   number   in a GGUF file; A…, Z…, S8 and NVFP4 are in no file: weight_source makes A… of MLX groups (A8 of
+ *            groups of 32 columns and 6 or 8 bits; the others are named by bits and columns), Z… of integers
+ *            with zero points, S8 (f16 scale, 16 signed scales, 256 signed codes) of IQ2, NVFP4 (an f32 factor,
  *            the same in all blocks of a row and kept once, two E4M3 scales, nibbles) of folders in NVFP4
- *   columns  of a block: 32, or 256 with a scale of 4 to 8 bits per span below the block's f16 one
+ *   columns  of a block: 32, 64 or 128, or 256 with a scale of 4 to 8 bits per span below the block's f16 one
  *   bytes    of a block in the file
  *   bits     of a code; codes are unsigned, except Q8_0's and S8's
  *   span     columns per scale
- *   minimum  1: has one per span
+ *   minimum  1: has one per span; 2: has a zero point, an integer as f16
  *   center   0 with a minimum
- *   offset   byte of the block's f16 scale; with a minimum, the f16 minimum follows; 0 where GGML_SCALES()
- *            says that scales are bytes
+ *   offset   byte of the block's f16 scale; with a minimum or a zero point, that follows as f16; 0 where
+ *            GGML_SCALES() says that scales are bytes
  *   table    0, or the numbers that codes stand for: weight = scale * table[code]
  *
  *     kind  name  number  columns  bytes  bits  span  minimum  center  offset  table
@@ -49,7 +51,19 @@
     X(12,  IQ4_NL, 20,     32,      18,    4,    32,   0,       0,      0,      GGML_TABLE_IQ4) \
     X(13,  IQ4_XS, 23,     256,     136,   4,    32,   0,       0,      0,      GGML_TABLE_IQ4) \
     X(14,  MXFP4,  39,     32,      17,    4,    32,   0,       0,      0,      GGML_TABLE_E2M1) \
-    X(15,  NVFP4,  59,     32,      22,    4,    16,   0,       0,      0,      GGML_TABLE_E2M1)
+    X(15,  NVFP4,  59,     32,      22,    4,    16,   0,       0,      0,      GGML_TABLE_E2M1) \
+    X(16,  A2_64,  58,     64,      20,    2,    64,   1,       0,      0,      0) \
+    X(17,  A3_64,  57,     64,      28,    3,    64,   1,       0,      0,      0) \
+    X(18,  A4_64,  56,     64,      36,    4,    64,   1,       0,      0,      0) \
+    X(19,  A4_128, 55,     128,     68,    4,    128,  1,       0,      0,      0) \
+    X(20,  A6_64,  54,     64,      52,    6,    64,   1,       0,      0,      0) \
+    X(21,  A8_64,  53,     64,      68,    8,    64,   1,       0,      0,      0) \
+    X(22,  Z4_64,  52,     64,      36,    4,    64,   2,       0,      0,      0) \
+    X(23,  Z4_128, 51,     128,     68,    4,    128,  2,       0,      0,      0)
+
+/* Types with blocks of 64 or 128 columns: a scale and a minimum or zero point, then codes as a stream of bits, the
+ * lowest first. */
+#define GGML_IS_GROUP(columns) ((columns) == 64 || (columns) == 128)
 
 /* What scales are, by table and span: halves; E8M0 bytes, which stand for 2^(byte - 128), because the table's
  * numbers are in units of half; or E4M3 bytes, times the row's factor. */
@@ -91,14 +105,14 @@
  *
  *     kind  name     number  bytes  scaled */
 #define GGML_FLOAT_LIST(X) \
-    X(16,  F32,     0,      4,     0)   \
-    X(17,  F16,     1,      2,     0)   \
-    X(18,  BF16,    30,     2,     0)   \
-    X(19,  F8_128,  61,     1,     128) \
-    X(20,  F8_32,   60,     1,     32)
+    X(24,  F32,     0,      4,     0)   \
+    X(25,  F16,     1,      2,     0)   \
+    X(26,  BF16,    30,     2,     0)   \
+    X(27,  F8_128,  61,     1,     128) \
+    X(28,  F8_32,   60,     1,     32)
 
 /* Numbers from here on are in no file. */
-#define GGML_MADE_AT_LOAD 59
+#define GGML_MADE_AT_LOAD 51
 
 /* Types that become rows of another type at load (worker/plan/weight_iquant.c).
  *     name    number  columns  bytes of a block */

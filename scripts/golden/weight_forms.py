@@ -54,13 +54,14 @@ def fp8(rows, columns, block_rows, block_columns, kind):
 def main():
     for bits, becomes in ((2, "Q4_1"), (3, "Q4_1"), (4, "Q4_1"), (5, "Q5_1"), (6, "A8"), (8, "A8")):
         for group, kind in ((32, "BF16"), (64, "F16"), (128, "BF16")):
-            affine(rng.normal(0, 0.05, (2, 128)).astype(np.float32), bits, group, kind, becomes)
+            wide = becomes if group == 32 or bits == 5 else "A4_128" if bits == 4 and group == 128 else f"A{bits}_64"
+            affine(rng.normal(0, 0.05, (2, 128)).astype(np.float32), bits, group, kind, wide)
     affine(rng.normal(0, 0.05, (2, 128)).astype(np.float32), 4, 64, "F32", "F32")  # scales that f16 cannot hold
     untrained = rng.normal(0, 0.05, (4, 64)).astype(np.float32)
     untrained[1] = 0
     untrained[2] = 0.0390625
     untrained[3] = -2.0**-20  # blocks of one repeated number: their scales have no effect
-    affine(untrained, 4, 64, "BF16", "Q4_1")
+    affine(untrained, 4, 64, "BF16", "A4_64")
     affine(untrained, 8, 32, "BF16", "A8")
     affine(rng.normal(0, 1e-6, (2, 64)).astype(np.float32), 4, 32, "BF16", "F32")
     fp4(rng.normal(0, 0.05, (3, 96)).astype(np.float32), "MXFP4")

@@ -25,16 +25,16 @@ enum { COLUMNS_MAX = 512 };
 static const struct {
     const char *name, *type;
 } cases[] = {
-    {"awq-32", "Q5_0"},          {"awq-64", "Q5_0"},         {"awq-128", "Q5_0"},
-    {"awq-rows", "Q5_0"},        {"gptq-sym", "Q4_0"},       {"gptq-32", "Q5_0"},
-    {"gptq-rows", "Q5_0"},       {"gptq-v2", "Q5_0"},        {"gptq-act", "F32"},
-    {"gptq-8", "Q8_0"},          {"gptq-8-any", "F32"},      {"gptq-2", "Q4_0"},
-    {"gptq-3", "Q4_0"},          {"gptq-3-act", "F32"},      {"packed-4", "Q4_0"},
-    {"packed-4-zeros", "Q5_0"},  {"packed-4-rows", "Q5_0"},  {"packed-8-zeros", "F32"},
-    {"packed-3", "Q4_0"},        {"packed-5-zeros", "Q8_0"}, {"packed-7", "Q8_0"},
-    {"packed-4-wide", "F32"},    {"ct-mxfp4", "MXFP4"},      {"ct-nvfp4", "NVFP4"},
-    {"modelopt-nvfp4", "NVFP4"}, {"bnb-nf4", "BF16"},        {"bnb-nf4-nested", "BF16"},
-    {"bnb-fp4", "F16"},          {"bnb-fp4-f32", "F32"},
+    {"awq-32", "Q5_0"},           {"awq-64", "Z4_64"},         {"awq-128", "Z4_128"},
+    {"awq-rows", "Z4_128"},       {"gptq-sym", "Z4_128"},      {"gptq-32", "Q5_0"},
+    {"gptq-rows", "Z4_128"},      {"gptq-v2", "Z4_64"},        {"gptq-act", "F32"},
+    {"gptq-8", "Q8_0"},           {"gptq-8-any", "F32"},       {"gptq-2", "Z4_64"},
+    {"gptq-3", "Q4_0"},           {"gptq-3-act", "F32"},       {"packed-4", "Q4_0"},
+    {"packed-4-zeros", "Z4_128"}, {"packed-4-rows", "Z4_128"}, {"packed-8-zeros", "F32"},
+    {"packed-3", "Z4_64"},        {"packed-5-zeros", "Q8_0"},  {"packed-7", "Q8_0"},
+    {"packed-4-wide", "F32"},     {"ct-mxfp4", "MXFP4"},       {"ct-nvfp4", "NVFP4"},
+    {"modelopt-nvfp4", "NVFP4"},  {"bnb-nf4", "BF16"},         {"bnb-nf4-nested", "BF16"},
+    {"bnb-fp4", "F16"},           {"bnb-fp4-f32", "F32"},
 };
 
 /* Reads a row in two pieces, as for embeddings, from a matrix whose row 0 is another one. */
@@ -44,8 +44,9 @@ static void read_row(const struct checkpoint_tensor *tensor, uint32_t row, float
     uint32_t columns = (uint32_t)tensor->dimensions[0];
     struct weight_source from = tensor->source;
     from.first_row = row / 2;
-    for (uint32_t first = 0, count = 32; first < columns; first += count) {
-        count = first == 0 ? 32 : columns - first;
+    uint32_t block = ggml_type_block(tensor->type).elements;
+    for (uint32_t first = 0, count; first < columns; first += count) {
+        count = first > 0 ? columns - first : block > 32 ? block : 32;
         weight_source_read(&from, columns, (struct weight_span){row - row / 2, first, count}, made);
         ggml_dequantize_row(tensor->type, made, count, out + first);
     }

@@ -192,7 +192,7 @@ static void test_signed_codes_need_no_minimum(void **state)
 {
     (void)state;
     for (uint32_t bits = 4; bits <= 8; bits += 4) {
-        enum ggml_type type = bits == 4 ? GGML_Q4_0 : GGML_Q8_0;
+        enum ggml_type type = bits == 4 ? GGML_Z4_64 : GGML_Q8_0;
         int half = 1 << (bits - 1);
         struct signed_matrix matrix;
         draw_signed(&matrix, bits, 0.25f, -1);

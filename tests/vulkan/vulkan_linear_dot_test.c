@@ -293,8 +293,8 @@ static void check_outputs(const struct trial *t, const struct figures *f, const 
                           const uint16_t *f16, const int8_t *q8, const float *q8_terms)
 {
     enum ggml_type type = vulkan_weight_format_facts(t->kind).type;
-    bool rounded = ggml_type_block(type).elements > 32 || type == GGML_A8;
-    /* Packing rounds K types' scales and A8's minimums to f16, matrix units round all weights; a
+    bool rounded = ggml_type_block(type).elements == 256 || type == GGML_A8 || type == GGML_A8_64;
+    /* Packing rounds K types' scales and 8-bit codes' minimums to f16, matrix units round all weights; a
      * kernel that quantizes may round a code at a tie the other way. */
     double near = t->input == VULKAN_LINEAR_Q8 || !is_quantized(t) ? (rounded ? 1e-3 : 1e-4) : 3e-3;
     double far = is_gated(t) ? 4e-2 : 2e-2; /* of a product, twice a factor's */

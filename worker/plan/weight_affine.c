@@ -1,8 +1,10 @@
 /*
  * Groups with scale and bias as blocks with scale and minimum.
  *
- * A group is 32, 64 or 128 columns: one, two or four blocks with the same scale and bias. Codes of
- * up to four bits become Q4_1, five Q5_1, six and eight A8; smaller codes are small numbers there.
+ * A group is 32, 64 or 128 columns. Codes of groups of 64 and more keep their bits: A2_64, A3_64,
+ * A4_64, A4_128, A6_64, A8_64. Those of groups of 32 become blocks of 32 with the group's scale and bias:
+ * up to four bits Q4_1, five (of groups of any size) Q5_1, six and eight A8; smaller codes are small
+ * numbers there.
  * Scales are BF16 in nearly every such checkpoint, in blocks they are f16. f16 holds a BF16 number
  * exactly from 2^-17 up, which covers scales and biases of real weights, except in groups of equal
  * numbers (rows of a vocabulary that were never trained), whose scale has no effect: such a block
@@ -19,12 +21,15 @@
 #include "proto/ggml_half.h"
 #include "proto/must.h"
 
-#define BLOCK WEIGHT_SOURCE_BLOCK
+#define BLOCK        WEIGHT_SOURCE_BLOCK
+#define COLUMNS_MOST 128u /* of a block */
 
+/* Columns with one scale and bias in the type. */
 struct block {
     float scale;
     float bias;
-    uint8_t codes[BLOCK];
+    uint32_t columns;
+    uint8_t codes[COLUMNS_MOST];
 };
 
 static void load_terms(const struct weight_source *source, uint64_t group, struct block *block)
@@ -34,12 +39,18 @@ static void load_terms(const struct weight_source *source, uint64_t group, struc
 }
 
 /* 32 codes are `bits` words, so a block begins at a byte. */
+static const uint8_t *stored_codes(const struct weight_source *source, uint64_t row,
+                                   uint64_t column)
+{
+    return source->data + row * source->row_bytes + column / 8 * source->bits;
+}
+
 static void load_codes(const struct weight_source *source, uint64_t row, uint64_t column,
                        struct block *block)
 {
-    const uint8_t *at = source->data + row * source->row_bytes + column / 8 * source->bits;
+    const uint8_t *at = stored_codes(source, row, column);
     uint32_t mask = (1u << source->bits) - 1;
-    for (uint32_t i = 0; i < BLOCK; i++) {
+    for (uint32_t i = 0; i < block->columns; i++) {
         uint32_t bit = i * source->bits;
         uint32_t code = (uint32_t)at[bit / 8] >> (bit % 8);
         if (bit % 8 + source->bits > 8)
@@ -50,7 +61,7 @@ static void load_codes(const struct weight_source *source, uint64_t row, uint64_
 
 static bool holds_one_number(const struct block *block)
 {
-    for (uint32_t i = 1; i < BLOCK; i++)
+    for (uint32_t i = 1; i < block->columns; i++)
         if (block->codes[i] != block->codes[0])
             return false;
     return true;
@@ -82,7 +93,7 @@ static bool group_fits(const struct weight_source *source, uint64_t row, uint64_
     if (has_half_terms(block))
         return true;
     struct block terms = *block;
-    for (uint64_t c = column; c < column + source->group; c += BLOCK) {
+    for (uint64_t c = column; c < column + source->group; c += block->columns) {
         load_codes(source, row, c, block);
         settle(block);
         if (!has_half_terms(block))
@@ -92,18 +103,45 @@ static bool group_fits(const struct weight_source *source, uint64_t row, uint64_
     return true;
 }
 
-enum ggml_type weight_affine_type(const struct weight_source *source, uint64_t rows,
-                                  uint64_t columns)
+/* Whether every block of so many columns has terms that f16 holds. */
+static bool blocks_fit(const struct weight_source *source, uint64_t rows, uint64_t columns,
+                       uint32_t block_columns)
 {
     uint64_t groups = columns / source->group;
-    struct block block = {.codes = {0}};
+    struct block block = {.columns = block_columns};
     for (uint64_t row = 0; row < rows; row++) {
         for (uint64_t g = 0; g < groups; g++) {
             load_terms(source, row * groups + g, &block);
             if (!group_fits(source, row, g * source->group, &block))
-                return GGML_F32;
+                return false;
         }
     }
+    return true;
+}
+
+/* The type whose blocks are the largest that divide a group. */
+static enum ggml_type group_type(const struct weight_source *source)
+{
+    if (source->group % 64 != 0)
+        return GGML_TYPE_END;
+    switch (source->bits) {
+    case 2: return GGML_A2_64;
+    case 3: return GGML_A3_64;
+    case 4: return source->group % 128 == 0 ? GGML_A4_128 : GGML_A4_64;
+    case 6: return GGML_A6_64;
+    case 8: return GGML_A8_64;
+    default: return GGML_TYPE_END;
+    }
+}
+
+enum ggml_type weight_affine_type(const struct weight_source *source, uint64_t rows,
+                                  uint64_t columns)
+{
+    enum ggml_type type = group_type(source);
+    if (type != GGML_TYPE_END && blocks_fit(source, rows, columns, ggml_type_block(type).elements))
+        return type;
+    if (!blocks_fit(source, rows, columns, BLOCK))
+        return GGML_F32;
     return source->bits <= 4 ? GGML_Q4_1 : source->bits == 5 ? GGML_Q5_1 : GGML_A8;
 }
 
@@ -118,20 +156,16 @@ static void store_half(uint8_t *out, float value)
 
 static uint8_t *write_f32(const struct block *block, uint8_t *out)
 {
-    for (uint32_t i = 0; i < BLOCK; i++, out += sizeof(float)) {
+    for (uint32_t i = 0; i < block->columns; i++, out += sizeof(float)) {
         float value = number(block, i);
         memcpy(out, &value, sizeof value);
     }
     return out;
 }
 
-static uint8_t *write_quantized(enum ggml_type type, struct block *block, uint8_t *out)
+/* Blocks of 32 columns. */
+static uint8_t *write_codes(enum ggml_type type, const struct block *block, uint8_t *out)
 {
-    settle(block);
-    store_half(out, block->scale);
-    out += 2;
-    store_half(out, block->bias);
-    out += 2;
     if (type == GGML_A8) {
         memcpy(out, block->codes, BLOCK);
         return out + BLOCK;
@@ -151,13 +185,31 @@ void weight_affine_read(const struct weight_source *source, uint32_t columns,
                         struct weight_span span, uint8_t *out)
 {
     uint64_t groups = columns / source->group;
-    struct block block;
-    for (uint32_t c = span.first; c < span.first + span.count; c += BLOCK) {
+    struct block block = {.columns = BLOCK};
+    if (source->type != GGML_F32)
+        block.columns = ggml_type_block(source->type).elements;
+    must(span.first % block.columns == 0 && span.count % block.columns == 0);
+    for (uint32_t c = span.first; c < span.first + span.count; c += block.columns) {
         load_terms(source, span.row * groups + c / source->group, &block);
         load_codes(source, span.row, c, &block);
-        if (source->type == GGML_F32)
+        if (source->type == GGML_F32) {
             out = write_f32(&block, out);
+            continue;
+        }
+        uint32_t code_bytes = block.columns / 8 * source->bits;
+        bool constant = !has_half_terms(&block);
+        settle(&block);
+        store_half(out, block.scale);
+        store_half(out + 2, block.bias);
+        out += 4;
+        if (block.columns == BLOCK) {
+            out = write_codes(source->type, &block, out);
+            continue;
+        }
+        if (constant)
+            memset(out, 0, code_bytes);
         else
-            out = write_quantized(source->type, &block, out);
+            memcpy(out, stored_codes(source, span.row, c), code_bytes);
+        out += code_bytes;
     }
 }

@@ -1,5 +1,8 @@
 /*
- * Integers with zero points as blocks of 32 columns with one scale.
+ * Integers with zero points as blocks with one scale.
+ *
+ * Codes of up to four bits in groups of 64 n or 128 n columns keep their zero points: Z4_64, Z4_128.
+ * Others become blocks of 32 columns.
  *
  * The difference of code and zero point is an integer of one bit more than the code. It becomes the
  * code of the smallest type that holds it, and the scale stays what it is, so no value is rounded:
@@ -26,9 +29,13 @@
 
 #define BLOCK WEIGHT_SOURCE_BLOCK
 
+#define COLUMNS_MOST 128u /* of a block */
+
 struct block {
     float scale;
-    int16_t numbers[BLOCK]; /* code - zero */
+    uint32_t zero;
+    uint32_t columns;
+    int16_t numbers[COLUMNS_MOST]; /* code - zero */
 };
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -105,32 +112,37 @@ static float load_scale(const struct weight_source *source, uint64_t groups, uin
     return weight_layout_float(source, source->scales, index);
 }
 
-/* 32 columns of one group. */
+/* block->columns columns of one group. */
 static void load_block(const struct weight_source *source, uint64_t columns, uint64_t row,
                        uint64_t column, struct block *block)
 {
     uint64_t groups = count_groups(source, columns), group = group_of(source, columns, column);
     uint32_t zero = load_zero(source, groups, row, group);
     block->scale = load_scale(source, groups, row, group);
-    for (uint32_t i = 0; i < BLOCK; i++)
+    block->zero = zero;
+    for (uint32_t i = 0; i < block->columns; i++)
         block->numbers[i] = (int16_t)(load_code(source, row, column + i) - zero);
 }
 
 /* --- the type --------------------------------------------------------------------------------- */
 
-static bool blocks_have_one_group(const struct weight_source *source, uint64_t columns)
+static bool blocks_have_one_group(const struct weight_source *source, uint64_t columns,
+                                  uint32_t block_columns)
 {
+    if (columns % block_columns != 0)
+        return false;
     if (!source->groups)
-        return source->group % BLOCK == 0 || source->group >= columns;
+        return source->group % block_columns == 0 || source->group >= columns;
     for (uint64_t c = 0; c < columns; c++)
-        if (group_of(source, columns, c) != group_of(source, columns, c / BLOCK * BLOCK))
+        if (group_of(source, columns, c) !=
+            group_of(source, columns, c / block_columns * block_columns))
             return false;
     return true;
 }
 
 static bool holds_one_number(const struct block *block)
 {
-    for (uint32_t i = 1; i < BLOCK; i++)
+    for (uint32_t i = 1; i < block->columns; i++)
         if (block->numbers[i] != block->numbers[0])
             return false;
     return true;
@@ -142,23 +154,25 @@ static void settle(struct block *block)
     if (ggml_half_holds(block->scale) || !holds_one_number(block))
         return;
     block->scale *= (float)block->numbers[0];
-    for (uint32_t i = 0; i < BLOCK; i++)
+    block->zero = 0;
+    for (uint32_t i = 0; i < block->columns; i++)
         block->numbers[i] = 1;
 }
 
-static bool row_fits(const struct weight_source *source, uint64_t columns, uint64_t row, bool wide)
+static bool row_fits(const struct weight_source *source, uint64_t columns, uint64_t row,
+                     uint32_t block_columns, bool wide)
 {
     uint64_t groups = count_groups(source, columns);
-    for (uint64_t c = 0; c < columns; c += BLOCK) {
+    for (uint64_t c = 0; c < columns; c += block_columns) {
         float scale = load_scale(source, groups, row, group_of(source, columns, c));
         if (!wide && ggml_half_holds(scale))
             continue;
-        struct block block;
+        struct block block = {.columns = block_columns};
         load_block(source, columns, row, c, &block);
         settle(&block);
         if (!ggml_half_holds(block.scale))
             return false;
-        for (uint32_t i = 0; wide && i < BLOCK; i++)
+        for (uint32_t i = 0; wide && i < block_columns; i++)
             if (block.numbers[i] < -128 || block.numbers[i] > 127)
                 return false;
     }
@@ -175,28 +189,56 @@ static bool zeros_are_half(const struct weight_source *source, uint64_t rows, ui
     return true;
 }
 
+static bool blocks_fit(const struct weight_source *source, uint64_t rows, uint64_t columns,
+                       uint32_t block_columns, bool wide)
+{
+    bool fit = blocks_have_one_group(source, columns, block_columns);
+    for (uint64_t row = 0; fit && row < rows; row++)
+        fit = row_fits(source, columns, row, block_columns, wide);
+    return fit;
+}
+
 enum ggml_type weight_integers_type(const struct weight_source *source, uint64_t rows,
                                     uint64_t columns)
 {
-    if (!blocks_have_one_group(source, columns))
-        return GGML_F32;
+    if (source->bits <= 4 && blocks_fit(source, rows, columns, 128, false))
+        return GGML_Z4_128;
+    if (source->bits <= 4 && blocks_fit(source, rows, columns, 64, false))
+        return GGML_Z4_64;
     bool half = zeros_are_half(source, rows, columns);
     uint32_t bits = source->bits + !half; /* of a difference */
-    for (uint64_t row = 0; row < rows; row++)
-        if (!row_fits(source, columns, row, bits > 8))
-            return GGML_F32;
+    if (!blocks_fit(source, rows, columns, BLOCK, bits > 8))
+        return GGML_F32;
     return bits <= 4 ? GGML_Q4_0 : bits == 5 ? GGML_Q5_0 : GGML_Q8_0;
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-static uint8_t *write_block(enum ggml_type type, const struct block *block, uint8_t *out)
+static uint8_t *store_half(float value, uint8_t *out)
 {
-    uint16_t half = ggml_f32_to_f16(block->scale);
-    uint32_t center = type == GGML_Q4_0 ? 8 : 16;
+    uint16_t half = ggml_f32_to_f16(value);
     out[0] = (uint8_t)half;
     out[1] = (uint8_t)(half >> 8);
-    out += 2;
+    return out + 2;
+}
+
+/* Z4_64, Z4_128. */
+static uint8_t *write_group(const struct block *block, uint8_t *out)
+{
+    out = store_half(block->scale, out);
+    out = store_half((float)block->zero, out);
+    for (uint32_t i = 0; i < block->columns; i += 2)
+        *out++ = (uint8_t)((uint32_t)(block->numbers[i] + (int32_t)block->zero) |
+                           (uint32_t)(block->numbers[i + 1] + (int32_t)block->zero) << 4);
+    return out;
+}
+
+static uint8_t *write_block(enum ggml_type type, const struct block *block, uint8_t *out)
+{
+    uint32_t center = type == GGML_Q4_0 ? 8 : 16;
+    if (block->columns > BLOCK)
+        return write_group(block, out);
+    out = store_half(block->scale, out);
     if (type == GGML_Q8_0) {
         for (uint32_t i = 0; i < BLOCK; i++)
             out[i] = (uint8_t)block->numbers[i];
@@ -237,8 +279,9 @@ void weight_integers_read(const struct weight_source *source, uint32_t columns,
         read_floats(source, columns, span, out);
         return;
     }
-    for (uint32_t c = span.first; c < span.first + span.count; c += BLOCK) {
-        struct block block;
+    struct block block = {.columns = ggml_type_block(source->type).elements};
+    must(span.first % block.columns == 0 && span.count % block.columns == 0);
+    for (uint32_t c = span.first; c < span.first + span.count; c += block.columns) {
         load_block(source, columns, span.row, c, &block);
         settle(&block);
         out = write_block(source->type, &block, out);

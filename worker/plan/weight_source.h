@@ -7,10 +7,8 @@
  *   types of GGML_CONVERTED_LIST (GGUF)          as stated in weight_iquant.h
  *   MXFP4 with powers that f16 does not hold     BF16
  *   FP4 with an exponent per 32 columns          MXFP4, or BF16
- *   groups with scale and bias (MLX), 2-4 bits   Q4_1, or F32
- *   the same, 5 bits                             Q5_1, or F32
- *   the same, 6 and 8 bits                       A8, or F32
- *   integers with zero points                    Q4_0, Q5_0, Q8_0, or F32 (weight_integers.c)
+ *   groups with scale and bias (MLX)             A…, Q4_1, Q5_1, or F32 (weight_affine.c)
+ *   integers with zero points                    Z…, Q4_0, Q5_0, Q8_0, or F32 (weight_integers.c)
  *   FP4 with an E4M3 scale per 16 columns        NVFP4
  *   nibbles with a table (bitsandbytes)          the stated float, rounded
  *   E4M3 with scales                             F8_128, F8_32, or BF16, rounded (weight_fp8.c)
@@ -40,7 +38,7 @@ enum ggml_type weight_source_wide_type(const struct weight_source *source);
 
 /*
  * Writes columns [first, first + count) of a row to `out`, as elements of `type`. `first` and
- * `count` are multiples of WEIGHT_SOURCE_BLOCK, of 256 for GGUF's blocks of 256, of 128 for F8_128,
+ * `count` are multiples of WEIGHT_SOURCE_BLOCK and of the type's block, of 256 for GGUF's blocks of 256, of 128 for F8_128,
  * except for FP8 as BF16, TABLE4, TRANSPOSED, INTERLEAVED and SLICE. `columns`: of the matrix. must() a source that is not in place,
  * and not TURNED: worker/backend/host/weight_rows.h reads it.
  */

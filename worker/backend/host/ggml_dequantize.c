@@ -29,8 +29,8 @@ struct ggml_layout ggml_type_layout(enum ggml_type type)
 #define QUANT_LAYOUT(kind, name, number, columns, bytes, bits, span, minimum, center, offset,      \
                      table)                                                                        \
     case GGML_##name:                                                                              \
-        return (struct ggml_layout){columns, bytes,  bits,  span,          minimum,                \
-                                    center,  offset, table, (columns) > 32};
+        return (struct ggml_layout){columns,        bytes,  bits,   span,  (minimum) != 0,         \
+                                    (minimum) == 2, center, offset, table, (columns) == 256};
         GGML_QUANT_LIST(QUANT_LAYOUT)
 #undef QUANT_LAYOUT
     default: must_fail("a quantized type", __FILE__, __LINE__);
@@ -113,8 +113,24 @@ static void unpack_6bit(const uint8_t *low, const uint8_t *high, int16_t *quants
     }
 }
 
+/* Codes of `bits` bits, one after the other from the lowest bit on. */
+static void unpack_stream(const uint8_t *stream, uint32_t bits, uint32_t columns, int16_t *quants)
+{
+    uint32_t held = 0, window = 0;
+    for (uint32_t i = 0; i < columns; i++, held -= bits, window >>= bits) {
+        for (; held < bits; held += 8)
+            window |= (uint32_t)*stream++ << held;
+        quants[i] = (int16_t)(window & ((1u << bits) - 1));
+    }
+}
+
 void ggml_unpack_quants(enum ggml_type type, const uint8_t *block, int16_t *quants)
 {
+    struct ggml_layout layout = ggml_type_layout(type);
+    if (GGML_IS_GROUP(layout.columns)) {
+        unpack_stream(block + 4, layout.bits, layout.columns, quants);
+        return;
+    }
     switch (type) {
     case GGML_Q4_0:
     case GGML_IQ4_NL: unpack_32(block + 2, NULL, quants); return;
@@ -232,7 +248,8 @@ static void dequantize_block(enum ggml_type type, const struct ggml_layout *layo
         for (uint32_t i = first; i < first + layout->span; i++) {
             int32_t number = layout->table ? ggml_table_number(layout->table, (uint32_t)quants[i])
                                            : quants[i] - (int32_t)layout->center;
-            out[i] = factor * (float)number + addend;
+            out[i] =
+                layout->zero ? factor * ((float)number - minimum) : factor * (float)number + addend;
         }
     }
 }

@@ -25,7 +25,8 @@ struct ggml_layout {
     uint32_t bytes;   /* of a block */
     uint32_t bits;    /* of a code */
     uint32_t span;    /* columns per scale */
-    bool minimum;
+    bool minimum;     /* or a zero point */
+    bool zero;        /* what the minimum is */
     uint32_t center;
     uint32_t offset; /* byte of the block's f16 scale */
     uint32_t table;  /* of ggml_type_list.h */
@@ -38,11 +39,11 @@ struct ggml_layout ggml_type_layout(enum ggml_type type);
 #define GGML_BLOCK_SPANS_MAX   16u
 
 /* The scales of one block as stored. Types without sub-scales: weight = scale * (code - center) +
- * minimum. K types: weight = scale * scales[s] * (code - center) - minimum * minimums[s] for the
+ * minimum, or scale * (code - zero). K types: weight = scale * scales[s] * (code - center) - minimum * minimums[s] for the
  * columns of span s. */
 struct ggml_scales {
-    uint16_t scale;                      /* f16 bits */
-    uint16_t minimum;                    /* f16 bits; 0 if the type has no minimum */
+    uint16_t scale;   /* f16 bits */
+    uint16_t minimum; /* f16 bits, or a zero point's; 0 if the type has neither */
     int8_t scales[GGML_BLOCK_SPANS_MAX]; /* MXFP4: an E8M0 byte, NVFP4: E4M3 bytes */
     uint8_t minimums[GGML_BLOCK_SPANS_MAX];
     float factor; /* NVFP4: the row's */

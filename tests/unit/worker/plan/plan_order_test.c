@@ -139,8 +139,9 @@ static void test_bits_of_native_types(void **state)
     static const struct {
         enum ggml_type type;
         double bits;
-    } cases[] = {{GGML_IQ4_NL, 4.5}, {GGML_IQ4_XS, 4.25}, {GGML_MXFP4, 4.25},
-                 {GGML_NVFP4, 4.5},  {GGML_F8_128, 8.25}, {GGML_Q4_K, 4.5}};
+    } cases[] = {{GGML_IQ4_NL, 4.5},  {GGML_IQ4_XS, 4.25}, {GGML_MXFP4, 4.25}, {GGML_NVFP4, 4.5},
+                 {GGML_F8_128, 8.25}, {GGML_Q4_K, 4.5},    {GGML_A4_64, 4.5},  {GGML_A4_128, 4.25},
+                 {GGML_A6_64, 6.5},   {GGML_Z4_128, 4.25}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct plan_weight weight = {.type = cases[i].type, .rows = 32, .columns = 256};

@@ -204,18 +204,21 @@ INLINE void subtract_center(struct kind kind, uint32_t rows, const uint8_t *scal
     }
 }
 
-/* One block of a kind with f16 scales, joined to acc[r]. */
-INLINE void plain_block(struct kind kind, uint32_t rows, const uint8_t *block, uint32_t half,
-                        const struct quantized_block *x, size_t stride, __m256 *acc)
+/* One block of a kind without K scales, joined to acc[r]. */
+INLINE void plain_block(struct kind kind, uint32_t rows, const uint8_t *block,
+                        const uint8_t *scales, uint32_t half, const struct quantized_block *x,
+                        size_t stride, __m256 *acc)
 {
     const uint32_t terms = count_terms(x, stride, rows);
     const uint32_t spans = plain_spans(kind);
-    const uint8_t *scales = block + PACKED_PLANE_BYTES(kind.bits);
     __m256 scale[2] = {load_scales(kind, scales, 0, half), _mm256_setzero_ps()};
     __m256 minimum = _mm256_setzero_ps();
     if (spans == 2)
         scale[1] = load_scales(kind, scales, 1, half);
-    if (kind.minimum && kind.center) /* A8's bytes are stored minus `center` */
+    if (kind.zero)
+        minimum = _mm256_xor_ps(_mm256_mul_ps(scale[0], load_halves(scales + 32 + 16 * half)),
+                                _mm256_set1_ps(-0.0f));
+    else if (kind.minimum && kind.center) /* A8's bytes are stored minus `center` */
         minimum = _mm256_fmadd_ps(scale[0], _mm256_set1_ps((float)kind.center),
                                   load_halves(scales + 32 + 16 * half));
     else if (kind.minimum)
@@ -237,6 +240,16 @@ INLINE void plain_block(struct kind kind, uint32_t rows, const uint8_t *block, u
                     acc[r] = _mm256_fmadd_ps(minimum, _mm256_set1_ps(xr->sum), acc[r]);
             }
         }
+    }
+}
+
+/* One unit of such a kind for eight outputs. */
+INLINE void plain_unit(struct kind kind, uint32_t rows, const uint8_t *unit, uint32_t half,
+                       const struct quantized_block *x, size_t stride, __m256 *acc)
+{
+    for (uint32_t b = 0; b < kind.blocks; b++) {
+        const uint8_t *block = unit + b * PACKED_PLANE_BYTES(kind.bits);
+        plain_block(kind, rows, block, block + scales_after(kind, b), half, x + b, stride, acc);
     }
 }
 
@@ -327,7 +340,7 @@ INLINE void quantized_rows(struct kind kind, uint32_t rows, bool ahead,
             if (kind.blocks == 8)
                 k_unit(kind, rows, unit, half, x, stride, acc[half]);
             else
-                plain_block(kind, rows, unit, half, x, stride, acc[half]);
+                plain_unit(kind, rows, unit, half, x, stride, acc[half]);
         }
         unit += unit_bytes;
         x += kind.blocks;

@@ -103,12 +103,12 @@ INLINE void load_quads(struct kind kind, const uint8_t *planes, __m512i quads[8]
 INLINE __m512i span_dot(struct kind kind, const __m512i quads[8], const struct quantized_term *x,
                         uint32_t h)
 {
-    const uint32_t span_quads = kind.span / 4;
+    const uint32_t span_quads = kind.span == 16 ? 4 : 8;
     const int32_t center = is_signed(kind) ? 128 : kind.blocks == 8 ? (int32_t)kind.center : 0;
     __m512i sum = _mm512_setzero_si512();
     if (center > 0)
         sum = _mm512_set1_epi32(-center *
-                                (x->pair_sums[h][0] + (kind.span == 32 ? x->pair_sums[1][0] : 0)));
+                                (x->pair_sums[h][0] + (kind.span == 16 ? 0 : x->pair_sums[1][0])));
     UNROLL for (uint32_t q = h * span_quads; q < (h + 1) * span_quads; q++) sum =
         _mm512_dpbusd_epi32(sum, quads[q], _mm512_set1_epi32(term_quad(x, q)));
     return sum;
@@ -121,14 +121,16 @@ struct plain_values {
     __m512 minimum;
 };
 
-INLINE struct plain_values load_plain(struct kind kind, const uint8_t *block)
+INLINE struct plain_values load_plain(struct kind kind, const uint8_t *block, const uint8_t *scales)
 {
-    const uint8_t *scales = block + PACKED_PLANE_BYTES(kind.bits);
     struct plain_values values = {.minimum = _mm512_setzero_ps()};
     load_quads(kind, block, values.quads);
     UNROLL for (uint32_t h = 0; h < plain_spans(kind); h++) values.scale[h] =
         load_scales(kind, scales, h);
-    if (kind.minimum && kind.center) /* A8's bytes are stored minus `center` */
+    if (kind.zero)
+        values.minimum =
+            _mm512_fnmadd_ps(values.scale[0], load_halves(scales + 32), values.minimum);
+    else if (kind.minimum && kind.center) /* A8's bytes are stored minus `center` */
         values.minimum = _mm512_fmadd_ps(values.scale[0], _mm512_set1_ps((float)kind.center),
                                          load_halves(scales + 32));
     else if (kind.minimum)
@@ -156,9 +158,10 @@ INLINE __m512 plain_term(struct kind kind, const struct plain_values *values,
 /* Second terms are added up apart, so that only the rows that have one in this block compute it:
  * a row's order of additions does not depend on other rows. */
 INLINE void plain_block(struct kind kind, uint32_t rows, const uint8_t *block,
-                        const struct quantized_block *x, size_t stride, __m512 *acc, __m512 *second)
+                        const uint8_t *scales, const struct quantized_block *x, size_t stride,
+                        __m512 *acc, __m512 *second)
 {
-    const struct plain_values values = load_plain(kind, block);
+    const struct plain_values values = load_plain(kind, block, scales);
     uint32_t left = 0; /* rows with a second term */
     UNROLL for (uint32_t r = 0; r < rows; r++)
     {
@@ -169,6 +172,18 @@ INLINE void plain_block(struct kind kind, uint32_t rows, const uint8_t *block,
     for (; left != 0; left &= left - 1) {
         uint32_t r = (uint32_t)__builtin_ctz(left);
         second[r] = plain_term(kind, &values, &row_block(x, stride, r)->term[1], second[r]);
+    }
+}
+
+/* One unit of a kind without K scales. */
+INLINE void plain_unit(struct kind kind, uint32_t rows, bool ahead, const uint8_t *unit,
+                       const struct quantized_block *x, size_t stride, __m512 *acc, __m512 *second)
+{
+    for (uint32_t b = 0; b < kind.blocks; b++) {
+        const uint8_t *block = unit + b * PACKED_PLANE_BYTES(kind.bits);
+        if (ahead)
+            prefetch_block(kind, block);
+        plain_block(kind, rows, block, block + scales_after(kind, b), x + b, stride, acc, second);
     }
 }
 
@@ -287,13 +302,10 @@ INLINE void quantized_rows(struct kind kind, uint32_t rows, bool ahead,
     __m512 acc[ROWS_MAX], second[ROWS_MAX];
     UNROLL for (uint32_t r = 0; r < rows; r++) acc[r] = second[r] = _mm512_setzero_ps();
     for (uint32_t c = 0; c < tile->columns; c += PACKED_COLUMNS * kind.blocks) {
-        if (kind.blocks == 8) {
+        if (kind.blocks == 8)
             k_unit(kind, rows, ahead, unit, x, stride, acc);
-        } else {
-            if (ahead)
-                prefetch_block(kind, unit);
-            plain_block(kind, rows, unit, x, stride, acc, second);
-        }
+        else
+            plain_unit(kind, rows, ahead, unit, x, stride, acc, second);
         unit += unit_bytes;
         x += kind.blocks;
     }

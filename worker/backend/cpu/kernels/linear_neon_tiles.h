@@ -177,18 +177,20 @@ INLINE void block_dot(struct kind kind, uint32_t rows, const uint8_t *planes, ui
     }
 }
 
-/* One block of a kind with f16 scales, joined to acc[r]. */
-INLINE void plain_block(struct kind kind, uint32_t rows, const uint8_t *block, uint32_t vector,
-                        const struct quantized_block *x, size_t stride, float32x4_t *acc)
+/* One block of a kind without K scales, joined to acc[r]. */
+INLINE void plain_block(struct kind kind, uint32_t rows, const uint8_t *block,
+                        const uint8_t *scales, uint32_t vector, const struct quantized_block *x,
+                        size_t stride, float32x4_t *acc)
 {
     const uint32_t terms = count_terms(x, stride, rows);
     const uint32_t spans = plain_spans(kind);
-    const uint8_t *scales = block + PACKED_PLANE_BYTES(kind.bits);
     float32x4_t scale[2] = {load_scales(kind, scales, 0, vector), vdupq_n_f32(0.0f)};
     float32x4_t minimum = vdupq_n_f32(0.0f);
     if (spans == 2)
         scale[1] = load_scales(kind, scales, 1, vector);
-    if (kind.minimum && kind.center) /* A8's bytes are stored minus `center` */
+    if (kind.zero)
+        minimum = vfmsq_f32(minimum, scale[0], load_halves(scales + 32 + 8 * vector));
+    else if (kind.minimum && kind.center) /* A8's bytes are stored minus `center` */
         minimum = vfmaq_f32(load_halves(scales + 32 + 8 * vector), scale[0],
                             vdupq_n_f32((float)kind.center));
     else if (kind.minimum)
@@ -209,6 +211,16 @@ INLINE void plain_block(struct kind kind, uint32_t rows, const uint8_t *block, u
             if (kind.minimum || kind.center)
                 acc[r] = vfmaq_f32(acc[r], minimum, vdupq_n_f32(xr->sum));
         }
+    }
+}
+
+/* One unit of such a kind for four outputs. */
+INLINE void plain_unit(struct kind kind, uint32_t rows, const uint8_t *unit, uint32_t vector,
+                       const struct quantized_block *x, size_t stride, float32x4_t *acc)
+{
+    for (uint32_t b = 0; b < kind.blocks; b++) {
+        const uint8_t *block = unit + b * PACKED_PLANE_BYTES(kind.bits);
+        plain_block(kind, rows, block, block + scales_after(kind, b), vector, x + b, stride, acc);
     }
 }
 
@@ -312,7 +324,7 @@ INLINE void quantized_rows(struct kind kind, uint32_t rows, const struct linear_
             if (kind.blocks == 8)
                 k_unit(kind, rows, unit, first + v, x, stride, acc[v]);
             else
-                plain_block(kind, rows, unit, first + v, x, stride, acc[v]);
+                plain_unit(kind, rows, unit, first + v, x, stride, acc[v]);
         }
         unit += unit_bytes;
         x += kind.blocks;

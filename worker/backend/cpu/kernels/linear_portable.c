@@ -8,7 +8,8 @@
  *
  *   plain kinds: sum += isum * (weight scale * x scale);
  *                sum += (m or -center * scale) * x.sum
- *   A8 (bytes stored minus 128): sum += (m + 128 * scale) * x.sum in the second step
+ *   A8, A8_64 (bytes stored minus 128): sum += (m + 128 * scale) * x.sum in the second step
+ *   with a zero point z: m is -z * scale
  *   MXFP4, NVFP4: the first step with the scale's number, NVFP4 for each 16 columns; at the end the
  *            sum times the row's factor
  *   K kinds, inside a unit: s += isum * x scale, n += imin * x scale;
@@ -92,16 +93,16 @@ static void byte_scale_block(const struct packed_shape *shape, const uint8_t *bl
 }
 
 static void plain_block(const struct packed_shape *shape, const uint8_t *block,
-                        const struct quantized_term *x, float *sums)
+                        const uint8_t *scales, const struct quantized_term *x, float *sums)
 {
     int8_t values[ROWS][COLUMNS];
     unpack_block(shape->bits, shape->table, block, values);
-    const uint8_t *scales = block + PACKED_PLANE_BYTES(shape->bits);
     for (uint32_t row = 0; row < ROWS; row++) {
         float scale = load_f16(scales, row);
         sums[row] += (float)dot(values[row], x->quants, COLUMNS) * (scale * x->scale);
         if (shape->minimum) {
             float minimum = load_f16(scales + 32, row);
+            minimum = shape->zero ? -minimum * scale : minimum;
             if (shape->center)
                 minimum += (float)shape->center * scale;
             sums[row] += minimum * x->sum;
@@ -160,6 +161,19 @@ static void k_unit(const struct packed_shape *shape, const uint8_t *unit,
     }
 }
 
+static void plain_unit(const struct packed_shape *shape, const uint8_t *unit,
+                       const struct quantized_block *x, float *sums)
+{
+    const uint32_t plane_bytes = PACKED_PLANE_BYTES(shape->bits);
+    for (uint32_t b = 0; b < shape->blocks; b++)
+        for (uint32_t t = 0; t < count_terms(x + b); t++)
+            if (shape->scales == GGML_SCALES_HALF)
+                plain_block(shape, unit + b * plane_bytes, unit + shape->blocks * plane_bytes,
+                            &x[b].term[t], sums);
+            else
+                byte_scale_block(shape, unit, &x[b].term[t], sums);
+}
+
 static void quantized_tile(enum ggml_type type, const struct linear_tile *tile)
 {
     struct packed_shape shape = packed_weight_shape(type);
@@ -171,11 +185,8 @@ static void quantized_tile(enum ggml_type type, const struct linear_tile *tile)
         for (uint32_t u = 0; u < tile->columns / shape.unit_columns; u++) {
             if (shape.blocks == 8)
                 k_unit(&shape, unit, x, sums);
-            for (uint32_t t = 0; shape.blocks == 1 && t < count_terms(x); t++)
-                if (shape.scales == GGML_SCALES_HALF)
-                    plain_block(&shape, unit, &x->term[t], sums);
-                else
-                    byte_scale_block(&shape, unit, &x->term[t], sums);
+            else
+                plain_unit(&shape, unit, x, sums);
             unit += shape.unit_bytes;
             x += shape.blocks;
         }

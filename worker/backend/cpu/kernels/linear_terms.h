@@ -17,12 +17,13 @@
 /* What kernels use of a type's line of GGML_QUANT_LIST. */
 struct kind {
     uint32_t bits, span, blocks, minimum, center, table, scales;
+    bool zero; /* the minimum is a zero point */
 };
 #define KIND(columns, bits, span, minimum, center, table)                                          \
     (struct kind)                                                                                  \
     {                                                                                              \
         bits, span, PACKED_BLOCKS(columns), minimum, PACKED_CENTER(bits, minimum, center), table,  \
-            GGML_SCALES(table, span)                                                               \
+            GGML_SCALES(table, span), (minimum) == 2                                               \
     }
 
 INLINE uint32_t block_bytes_of(struct kind kind)
@@ -38,7 +39,13 @@ INLINE uint32_t unit_bytes_of(struct kind kind)
 /* Spans of a block of a kind without K scales. */
 INLINE uint32_t plain_spans(struct kind kind)
 {
-    return PACKED_COLUMNS / kind.span;
+    return kind.span == 16 ? 2 : 1;
+}
+
+/* From block `block` of a unit of a kind without K scales to its scales. */
+INLINE uint32_t scales_after(struct kind kind, uint32_t block)
+{
+    return (kind.blocks - block) * PACKED_PLANE_BYTES(kind.bits);
 }
 
 /* Whether unpacked values are signed bytes that may be negative. */

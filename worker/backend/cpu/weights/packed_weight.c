@@ -21,7 +21,8 @@ struct packed_shape packed_weight_shape(enum ggml_type type)
     case GGML_##name:                                                                              \
         return (struct packed_shape){.kind = PACKED_##name,                                        \
                                      .quantized = true,                                            \
-                                     .minimum = minimum_,                                          \
+                                     .minimum = (minimum_) != 0,                                   \
+                                     .zero = (minimum_) == 2,                                      \
                                      .bits = bits_,                                                \
                                      .span = span_,                                                \
                                      .table = table_,                                              \
@@ -176,7 +177,7 @@ static void fill_quantized_row(const struct packed_weight *weight, enum ggml_typ
         ggml_unpack_scales(type, source, &scales);
         if (shape.factor_bytes > 0)
             fill_factor(&scales, row, unit == 0, factors);
-        for (uint32_t i = 0; sign_offset != 0 && i < PACKED_COLUMNS; i++)
+        for (uint32_t i = 0; sign_offset != 0 && i < shape.unit_columns; i++)
             quants[i] = (int16_t)(quants[i] - sign_offset);
         for (uint32_t block = 0; block < shape.blocks; block++) {
             uint8_t *planes = group + block * shape.block_bytes;
@@ -186,7 +187,8 @@ static void fill_quantized_row(const struct packed_weight *weight, enum ggml_typ
         }
         if (shape.scales == GGML_SCALES_HALF)
             fill_scales(&shape, &scales, row,
-                        group + (bytes ? shape.blocks * shape.block_bytes : plane_bytes));
+                        group +
+                            (shape.blocks > 1 ? shape.blocks * shape.block_bytes : plane_bytes));
         group += shape.unit_bytes;
         source += source_bytes;
     }

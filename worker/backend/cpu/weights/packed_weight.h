@@ -10,7 +10,8 @@
  *
  *   unit   blocks, then for the K types f16 d[16] (and, with a minimum, f16 dmin[16])
  *   block  planes, then scales:
- *            no K type    f16 d[16] (and f16 m[16])
+ *            one block    f16 d[16] (and f16 m[16])
+ *            two or four  none: f16 d[16] and f16 m[16], of zero points z[16], follow the blocks
  *            Q4_K, Q5_K   u8 scale[16], u8 minimum[16]
  *            Q2_K         per 16 columns: u8 (scale | minimum << 4)[16]
  *            Q3_K, Q6_K   per 16 columns: s8 scale[16]
@@ -41,7 +42,7 @@
 
 #include "proto/gguf_file.h"
 
-#define PACKED_LAYOUT_VERSION 4u
+#define PACKED_LAYOUT_VERSION 5u
 #define PACKED_ROWS           16u
 #define PACKED_COLUMNS        32u /* of a block */
 
@@ -62,12 +63,13 @@ enum packed_kind {
 #define PACKED_SCALE_BYTES(blocks, span, minimum, table)                                           \
     ((blocks) == 8 || GGML_SCALES(table, span) != GGML_SCALES_HALF                                 \
          ? PACKED_BYTE_SCALES(span, minimum)                                                       \
-         : 32u + 32u * (minimum))
+     : (blocks) == 1 ? 32u + 32u * ((minimum) != 0)                                                \
+                     : 0u)
 #define PACKED_BLOCK_BYTES(bits, blocks, span, minimum, table)                                     \
     (PACKED_PLANE_BYTES(bits) + PACKED_SCALE_BYTES(blocks, span, minimum, table))
 #define PACKED_UNIT_BYTES(bits, blocks, span, minimum, table)                                      \
     ((blocks)*PACKED_BLOCK_BYTES(bits, blocks, span, minimum, table) +                             \
-     ((blocks) == 8 ? 32u + 32u * (minimum) : 0u))
+     ((blocks) > 1 ? 32u + 32u * ((minimum) != 0) : 0u))
 #define PACKED_FACTOR_BYTES(span, table)                                                           \
     (GGML_SCALES(table, span) == GGML_SCALES_E4M3 ? 4u * PACKED_ROWS : 0u)
 
@@ -79,7 +81,8 @@ enum packed_kind {
 struct packed_shape {
     enum packed_kind kind;
     bool quantized; /* false: floats */
-    bool minimum;
+    bool minimum;   /* or a zero point */
+    bool zero;      /* what the minimum is */
     uint32_t bits;
     uint32_t span;         /* columns per scale */
     uint32_t table;        /* of ggml_type_list.h */

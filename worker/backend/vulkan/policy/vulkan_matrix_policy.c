@@ -302,6 +302,12 @@ enum vulkan_ptx_layout vulkan_ptx_layout(enum vulkan_weight_kind kind)
     case VULKAN_WEIGHT_A8: return VULKAN_PTX_A8;
     case VULKAN_WEIGHT_IQ4_NL: return VULKAN_PTX_IQ4_NL;
     case VULKAN_WEIGHT_MXFP4: return VULKAN_PTX_E2M1;
+    case VULKAN_WEIGHT_A4_64: return VULKAN_PTX_A4_64;
+    case VULKAN_WEIGHT_A4_128: return VULKAN_PTX_A4_128;
+    case VULKAN_WEIGHT_A6_64: return VULKAN_PTX_A6_64;
+    case VULKAN_WEIGHT_A8_64: return VULKAN_PTX_A8_64;
+    case VULKAN_WEIGHT_Z4_64: return VULKAN_PTX_Z4_64;
+    case VULKAN_WEIGHT_Z4_128: return VULKAN_PTX_Z4_128;
     case VULKAN_WEIGHT_F8_128: return VULKAN_PTX_F8_128;
     case VULKAN_WEIGHT_F8_32: return VULKAN_PTX_F8_32;
     case VULKAN_WEIGHT_F32: return VULKAN_PTX_F32;
@@ -481,6 +487,12 @@ static struct vulkan_matrix_dispatch ptx_dispatch(enum vulkan_ptx_layout layout,
         [VULKAN_PTX_A8] = ALL("a8"),
         [VULKAN_PTX_IQ4_NL] = ALL("iq4_nl"),
         [VULKAN_PTX_E2M1] = ALL("e2m1"),
+        [VULKAN_PTX_A4_64] = ALL("a4_64"),
+        [VULKAN_PTX_A4_128] = ALL("a4_128"),
+        [VULKAN_PTX_A6_64] = ALL("a6_64"),
+        [VULKAN_PTX_A8_64] = ALL("a8_64"),
+        [VULKAN_PTX_Z4_64] = ALL("z4_64"),
+        [VULKAN_PTX_Z4_128] = ALL("z4_128"),
         [VULKAN_PTX_F8_128] = ALL("f8_128"),
         [VULKAN_PTX_F8_32] = ALL("f8_32"),
         [VULKAN_PTX_F32] = {NULL, NULL, MANY("f32")},

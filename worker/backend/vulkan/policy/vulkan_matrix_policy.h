@@ -110,6 +110,12 @@ enum vulkan_ptx_layout {
     VULKAN_PTX_A8,
     VULKAN_PTX_IQ4_NL,
     VULKAN_PTX_E2M1,
+    VULKAN_PTX_A4_64,
+    VULKAN_PTX_A4_128,
+    VULKAN_PTX_A6_64,
+    VULKAN_PTX_A8_64,
+    VULKAN_PTX_Z4_64,
+    VULKAN_PTX_Z4_128,
     VULKAN_PTX_F8_128,
     VULKAN_PTX_F8_32,
     VULKAN_PTX_F32, /* from here on not of experts */

@@ -281,11 +281,14 @@ uint32_t vulkan_moe_gathered_rows(uint32_t pairs, uint32_t experts)
 static void choose_ptx(const struct vulkan_moe_request *request, struct vulkan_moe_choice *choice)
 {
     static const char *const kernels[] = {
-        [VULKAN_PTX_Q4_0] = "moe_wgmma_q4_0",  [VULKAN_PTX_Q4_1] = "moe_wgmma_q4_1",
-        [VULKAN_PTX_Q5_0] = "moe_wgmma_q5_0",  [VULKAN_PTX_Q5_1] = "moe_wgmma_q5_1",
-        [VULKAN_PTX_Q6_K] = "moe_wgmma_q6_k",  [VULKAN_PTX_Q8_0] = "moe_wgmma_q8_0",
-        [VULKAN_PTX_A8] = "moe_wgmma_a8",      [VULKAN_PTX_IQ4_NL] = "moe_wgmma_iq4_nl",
-        [VULKAN_PTX_E2M1] = "moe_wgmma_e2m1",  [VULKAN_PTX_F8_128] = "moe_wgmma_f8_128",
+        [VULKAN_PTX_Q4_0] = "moe_wgmma_q4_0",   [VULKAN_PTX_Q4_1] = "moe_wgmma_q4_1",
+        [VULKAN_PTX_Q5_0] = "moe_wgmma_q5_0",   [VULKAN_PTX_Q5_1] = "moe_wgmma_q5_1",
+        [VULKAN_PTX_Q6_K] = "moe_wgmma_q6_k",   [VULKAN_PTX_Q8_0] = "moe_wgmma_q8_0",
+        [VULKAN_PTX_A8] = "moe_wgmma_a8",       [VULKAN_PTX_IQ4_NL] = "moe_wgmma_iq4_nl",
+        [VULKAN_PTX_A4_64] = "moe_wgmma_a4_64", [VULKAN_PTX_A4_128] = "moe_wgmma_a4_128",
+        [VULKAN_PTX_A6_64] = "moe_wgmma_a6_64", [VULKAN_PTX_A8_64] = "moe_wgmma_a8_64",
+        [VULKAN_PTX_Z4_64] = "moe_wgmma_z4_64", [VULKAN_PTX_Z4_128] = "moe_wgmma_z4_128",
+        [VULKAN_PTX_E2M1] = "moe_wgmma_e2m1",   [VULKAN_PTX_F8_128] = "moe_wgmma_f8_128",
         [VULKAN_PTX_F8_32] = "moe_wgmma_f8_32"};
     choice->input = VULKAN_FORM_F16;
     choice->mode = VULKAN_MOE_GROUPS;

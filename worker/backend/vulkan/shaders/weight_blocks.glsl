@@ -46,6 +46,7 @@ const uint WEIGHT_BLOCK = 32;
 #define BITS_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset, table) WEIGHT_KIND == kind ? bits :
 #define SPAN_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset, table) WEIGHT_KIND == kind ? span :
 #define MINIMUM_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset, table) WEIGHT_KIND == kind ? minimum :
+#define SPAN_BLOCKS_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset, table) WEIGHT_KIND == kind ? (span + 31) / 32 :
 #define SCALED_OF(kind, name, number, bytes, scaled) WEIGHT_KIND == kind ? scaled :
 #define CENTER_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset, table) WEIGHT_KIND == kind ? center :
 #define SCALES_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset, table) WEIGHT_KIND == kind ? GGML_SCALES(table, span) :
@@ -58,6 +59,10 @@ const uint WEIGHT_HIGH_BITS = WEIGHT_BITS - WEIGHT_CODE_BITS;
 /* Spans (scales) of a block: 1 or 2. */
 const uint WEIGHT_SPANS = (GGML_QUANT_LIST(SPAN_OF) 32) == 16 ? 2 : 1;
 const bool WEIGHT_MINIMUM = (GGML_QUANT_LIST(MINIMUM_OF) 0) == 1;
+/* weight = scale * (code - zero), where others have a minimum. */
+const bool WEIGHT_ZERO = (GGML_QUANT_LIST(MINIMUM_OF) 0) == 2;
+/* Blocks that share their scales. */
+const uint WEIGHT_SPAN_BLOCKS = GGML_QUANT_LIST(SPAN_BLOCKS_OF) 1;
 /* Kinds whose codes stand for the numbers of a table. */
 const uint WEIGHT_TABLE = GGML_QUANT_LIST(TABLE_OF) 0;
 /* weight_codes() gives signed bytes. */
@@ -98,7 +103,7 @@ struct WeightBlock {
     uvec4 low;      /* 2-bit codes: x and y; 8-bit: the first half */
     uvec4 low_tail; /* 8-bit codes: the second half */
     uvec2 high;
-    f16vec4 scales; /* {scale, minimum} of the first and of the second span; WEIGHT_BYTE_SCALES: {scale, byte} */
+    f16vec4 scales; /* {scale, minimum or zero} of the first and of the second span; WEIGHT_BYTE_SCALES: {scale, byte} */
     float factor;   /* WEIGHT_FACTOR: of both scales */
 };
 
@@ -141,8 +146,8 @@ f16vec4 weight_load_scales(WeightMatrix matrix, uint block)
         f16vec2 both = unpackFloat2x16(Weight4Bytes(matrix.scales).at[block]);
         return f16vec4(both.x, 0.0hf, both.y, 0.0hf);
     }
-    if (WEIGHT_MINIMUM)
-        return unpackFloat2x16(Weight4Bytes(matrix.scales).at[block]).xyxy;
+    if (WEIGHT_MINIMUM || WEIGHT_ZERO)
+        return unpackFloat2x16(Weight4Bytes(matrix.scales).at[block / WEIGHT_SPAN_BLOCKS]).xyxy;
     float16_t scale = Weight2Bytes(matrix.scales).at[block];
     return f16vec4(scale, 0.0hf, scale, 0.0hf);
 }
@@ -236,15 +241,19 @@ vec2 weight_terms(WeightBlock w, uint i)
         terms.x *= terms.y;
     if (WEIGHT_FACTOR)
         terms.x *= w.factor;
+    if (WEIGHT_ZERO)
+        return vec2(terms.x, -terms.x * terms.y);
     return WEIGHT_MINIMUM ? terms : vec2(terms.x, -float(WEIGHT_CENTER) * terms.x);
 }
 
-/* Codes less the center, or a table's numbers, times {scale, minimum} of their span. Products with E4M3 scales are
+/* Codes less the center, or a table's numbers, times {scale, minimum or zero} of their span. Products with E4M3 scales are
  * exact halves. */
 f16vec4 weight_scaled(f16vec4 codes, f16vec2 terms, float factor)
 {
     if (WEIGHT_MINIMUM)
         return codes * terms.x + terms.y;
+    if (WEIGHT_ZERO)
+        return (codes - terms.y) * terms.x;
     if (WEIGHT_BYTE_SCALES)
         return codes * (terms.x * terms.y);
     if (WEIGHT_FACTOR)
@@ -283,6 +292,7 @@ f16vec4 weight_pairs(WeightBlock w, uint j)
         codes = f16vec4(unpackFloat2x16(word & 0x00F000F0u | 0x64006400u),
                         unpackFloat2x16(word >> 8 & 0x00F000F0u | 0x64006400u)) - bias;
         terms.x *= 0.0625hf;
+        terms.y *= WEIGHT_ZERO ? 16.0hf : 1.0hf;
     } else {
         /* One mask for a word's low nibbles, so that the shift is shared with the high ones. */
         uint word = plain_nibbles ? w.low[j & 3] : weight_codes(w, j);
@@ -300,7 +310,7 @@ vec4 weight_values(WeightBlock w, uint j)
 {
     vec2 terms = weight_terms(w, j / 4);
     vec4 codes = vec4(weight_codes_to_halves(weight_codes(w, j)));
-    return WEIGHT_MINIMUM ? codes * terms.x + terms.y : codes * terms.x;
+    return WEIGHT_MINIMUM || WEIGHT_ZERO ? codes * terms.x + terms.y : codes * terms.x;
 }
 
 /* --- float kinds --- */

@@ -22,7 +22,8 @@ static const struct vulkan_weight_facts weight_facts[] = {
                     table)                                                                         \
     [kind] = {GGML_##name,                                                                         \
               true,                                                                                \
-              minimum,                                                                             \
+              (minimum) != 0,                                                                      \
+              (minimum) == 2,                                                                      \
               GGML_LOW_BITS(bits),                                                                 \
               (bits)-GGML_LOW_BITS(bits),                                                          \
               span,                                                                                \
@@ -31,7 +32,7 @@ static const struct vulkan_weight_facts weight_facts[] = {
                   ? VULKAN_SCALES_BYTES                                                            \
                   : (enum vulkan_weight_scales)GGML_SCALES(table, span)},
 #define FLOAT_FACTS(kind, name, number, bytes, scaled)                                             \
-    [kind] = {GGML_##name, false, false, 8 * (bytes), 0, scaled, 0, VULKAN_SCALES_HALF},
+    [kind] = {GGML_##name, false, false, false, 8 * (bytes), 0, scaled, 0, VULKAN_SCALES_HALF},
     GGML_QUANT_LIST(QUANT_FACTS) GGML_FLOAT_LIST(FLOAT_FACTS)
 #undef QUANT_FACTS
 #undef FLOAT_FACTS
@@ -200,7 +201,25 @@ static void pack_simple_row(const struct vulkan_weight_facts *facts, const uint8
     }
 }
 
-/* A8: subtracting 128 makes its codes signed; the minimum grows by 128 scales instead. */
+/* Types of groups of 64 or 128 columns with a scale and a minimum or zero point. */
+static void pack_group_row(const struct vulkan_weight_facts *facts, const uint8_t *source,
+                           uint32_t columns, struct vulkan_weight_arrays out)
+{
+    struct ggml_block block = ggml_type_block(facts->type);
+    for (uint32_t column = 0; column < columns; column += block.elements, source += block.bytes) {
+        int16_t quants[GGML_BLOCK_COLUMNS_MAX];
+        ggml_unpack_quants(facts->type, source, quants);
+        for (uint32_t i = 0; i < block.elements; i += VULKAN_WEIGHT_BLOCK_COLUMNS) {
+            out.codes += pack_plane(quants + i, 0, facts->code_bits, out.codes);
+            if (facts->high_bits != 0)
+                out.high += pack_plane(quants + i, facts->code_bits, facts->high_bits, out.high);
+        }
+        memcpy(out.scales, source, 4);
+        out.scales += 4;
+    }
+}
+
+/* A8, A8_64: subtracting 128 makes its codes signed; the minimum grows by 128 scales instead. */
 static void pack_signed_row(const struct vulkan_weight_facts *facts, const uint8_t *source,
                             uint32_t columns, struct vulkan_weight_arrays out)
 {
@@ -288,6 +307,8 @@ void vulkan_weight_format_pack(enum vulkan_weight_kind kind, const void *source,
             pack_table_row(&facts, row, columns, at);
         } else if (GGML_SIGN_OFFSET(facts.code_bits, facts.minimum) != 0) {
             pack_signed_row(&facts, row, columns, at);
+        } else if (GGML_IS_GROUP(ggml_type_block(facts.type).elements)) {
+            pack_group_row(&facts, row, columns, at);
         } else if (ggml_type_block(facts.type).elements == VULKAN_WEIGHT_BLOCK_COLUMNS) {
             pack_simple_row(&facts, row, columns, at);
         } else {

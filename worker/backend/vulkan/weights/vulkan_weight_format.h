@@ -4,7 +4,8 @@
  * proto/ggml_type_list.h.
  *
  * A matrix [rows, columns] is three arrays, each starting at a multiple of 16 bytes. Weight = scale
- * * code + minimum, or scale * (code - center) for kinds without a minimum, or scale * table[code].
+ * * code + minimum, or scale * (code - zero), or scale * (code - center) for kinds with neither, or
+ * scale * table[code].
  *
  *   codes, quantized: blocks of 32 columns, block (row, b) at index row * (columns / 32) + b
  *     4 bits: 16 bytes; column e < 16 in the low nibble of byte e, else the high one of e - 16
@@ -16,7 +17,7 @@
  *     2 bits: as the 2-bit codes
  *   scales, F8 types: per block of 128 or 32 columns one f32; NaN if the block has a NaN, as each
  *     product with the row is then, so that kernels need not look for NaNs
- *   scales, quantized: per span of 32 or 16 columns one f16, or two {scale, minimum}; K types' products are
+ *   scales, quantized: per span of 16 to 128 columns one f16, or two {scale, minimum or zero point}; K types' products are
  *     rounded to f16 here, and so is A8's minimum with 128 scales added. Those of other forms:
  *     IQ4_XS: per 256 columns one f16, to be multiplied with high: per 32 columns one signed byte
  *     MXFP4: per 32 columns one E8M0 byte, from GGML_E8M0_MIN to GGML_E8M0_MAX
@@ -38,7 +39,7 @@
 #include "proto/gguf_file.h"
 
 /* A vault's manifest must match it. */
-#define VULKAN_WEIGHT_LAYOUT_VERSION 4u
+#define VULKAN_WEIGHT_LAYOUT_VERSION 5u
 #define VULKAN_WEIGHT_BLOCK_COLUMNS  32u
 #define VULKAN_WEIGHT_ALIGN_BYTES    16u
 
@@ -61,7 +62,8 @@ enum vulkan_weight_scales {
 struct vulkan_weight_facts {
     enum ggml_type type;
     bool quantized;
-    bool minimum;
+    bool minimum;       /* or a zero point */
+    bool zero;          /* what the minimum is */
     uint32_t code_bits; /* float kinds: of an element */
     uint32_t high_bits;
     uint32_t span; /* columns per scale; 0: no scales */

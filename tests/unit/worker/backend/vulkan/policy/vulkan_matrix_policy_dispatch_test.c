@@ -251,6 +251,9 @@ static const struct {
     {VULKAN_WEIGHT_MXFP4, "e2m1"},  {VULKAN_WEIGHT_F8_128, "f8_128"},
     {VULKAN_WEIGHT_F8_32, "f8_32"}, {VULKAN_WEIGHT_F32, "f32"},
     {VULKAN_WEIGHT_F16, "f16"},     {VULKAN_WEIGHT_BF16, "bf16"},
+    {VULKAN_WEIGHT_A4_64, "a4_64"}, {VULKAN_WEIGHT_A4_128, "a4_128"},
+    {VULKAN_WEIGHT_A6_64, "a6_64"}, {VULKAN_WEIGHT_A8_64, "a8_64"},
+    {VULKAN_WEIGHT_Z4_64, "z4_64"}, {VULKAN_WEIGHT_Z4_128, "z4_128"},
 };
 
 /* Stages of x, of 4 or 8 KiB with 16 bytes for a barrier and a count. The sums of two quads of rows a

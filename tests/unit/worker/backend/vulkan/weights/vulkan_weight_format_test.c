@@ -77,6 +77,8 @@ static float packed_value(enum vulkan_weight_kind kind, const struct vulkan_weig
         return byte_scale(kind, arrays, columns, row, column) * (float)code;
     const uint8_t *scales = arrays->scales + (facts.minimum ? 4 : 2) * (uint64_t)span;
     float minimum = facts.minimum ? ggml_f16_to_f32(ggml_load_u16(scales + 2)) : 0.0f;
+    if (facts.zero)
+        return ggml_f16_to_f32(ggml_load_u16(scales)) * ((float)code - minimum);
     return ggml_f16_to_f32(ggml_load_u16(scales)) * (float)(code - (int32_t)facts.center) + minimum;
 }
 
@@ -132,7 +134,7 @@ static void check_quantized(struct test_random *random, enum vulkan_weight_kind 
             /* K types' scales and minimums are rounded to f16 (2^-11 of each), A8's minimums;
              * NVFP4's factors here are the inverse of numbers that divide. */
             bool products = ggml_type_layout(type).sub_scales && type != GGML_IQ4_XS;
-            bool rounded = products || type == GGML_A8;
+            bool rounded = products || type == GGML_A8 || type == GGML_A8_64;
             float slack = rounded ? 2.0f : type == GGML_NVFP4 ? 1e-3f : 1e-5f;
             float bound = slack * 0x1p-11f * (fabsf(expected[c]) + 0.5f) + 1e-7f;
             if (!(fabsf(value - expected[c]) <= bound))
@@ -284,6 +286,10 @@ static void test_sizes_are_what_the_bits_say(void **state)
     bytes = vulkan_weight_format_bytes(VULKAN_WEIGHT_Q2_K, 1, 256);
     assert_int_equal(bytes.codes, 64);
     assert_int_equal(bytes.scales, 64);
+    bytes = vulkan_weight_format_row_bytes(VULKAN_WEIGHT_A6_64, 512);
+    assert_int_equal(8 * (bytes.codes + bytes.high + bytes.scales), 512 * 6 + 8 * 32);
+    bytes = vulkan_weight_format_row_bytes(VULKAN_WEIGHT_Z4_128, 512);
+    assert_int_equal(8 * (bytes.codes + bytes.high + bytes.scales), 512 * 4 + 4 * 32);
     bytes = vulkan_weight_format_row_bytes(VULKAN_WEIGHT_IQ4_XS, 512);
     assert_int_equal(8 * (bytes.codes + bytes.high + bytes.scales), 512 * 4 + 8 * 16 + 16 * 2);
     bytes = vulkan_weight_format_row_bytes(VULKAN_WEIGHT_MXFP4, 512);
