@@ -144,8 +144,8 @@ static enum result open_draft(struct worker_process *process, struct error_text 
     return draft_loading_open(&process->draft, options, model_plan(process->model), error);
 }
 
-/* An encoder's prompt is computed in one step, and its keys are of no use to another one; they are
- * not rounded, as in the publishers' code. */
+/* An encoder's prompt is computed in one step, and its keys are of no use to another one; on a CPU
+ * they are not rounded, as in the publishers' code. */
 static void adapt_to_encoder(struct worker_process *process)
 {
     const struct model_config *config = &model_plan(process->model)->config;
@@ -155,7 +155,8 @@ static void adapt_to_encoder(struct worker_process *process)
     *adapted = *process->options;
     process->options = adapted;
     adapted->prefix_cache = 0;
-    adapted->kv_cache_type = KV_CACHE_F32;
+    if (adapted->device_kind == DEVICE_CPU)
+        adapted->kv_cache_type = KV_CACHE_F32;
     uint32_t context = adapted->context_tokens ? adapted->context_tokens : config->context_tokens;
     uint32_t room = LIMIT_STEP_ROWS - adapted->max_sequences;
     if (context > room) {
@@ -649,10 +650,6 @@ static enum result start(struct worker_process *process, struct error_text *erro
                            "its embeddings");
     if (result != RESULT_OK)
         return result;
-    if (model_plan(process->model)->config.encoder &&
-        process->options->device_kind == DEVICE_VULKAN)
-        return error_set(error, RESULT_UNSUPPORTED,
-                         "encoders are computed on CPUs only: --device cpu");
     adapt_to_encoder(process);
     result = open_draft(process, error);
     if (result != RESULT_OK)

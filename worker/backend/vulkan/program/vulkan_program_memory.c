@@ -167,6 +167,8 @@ static enum result place_features(struct vulkan_program *program,
 {
     const struct model_vision *vision =
         options->vision ? &options->vision->vision : options->sights;
+    if (program->plan->config.encoder) /* rows see all of their sequence, and have segments */
+        program->sees = program->spans = true;
     if (!vision)
         return RESULT_OK;
     program->sees = true;

@@ -4,6 +4,7 @@
  */
 #include "worker/backend/vulkan/record/vulkan_row_ops.h"
 
+#include "proto/must.h"
 #include "worker/backend/vulkan/program/vulkan_linear_way.h"
 #include "worker/backend/vulkan/record/vulkan_ops.h"
 
@@ -21,8 +22,53 @@ static bool is_first_embedding(const struct vulkan_recorder *recorder)
     return true;
 }
 
+struct vulkan_embed_places_push {
+    struct vulkan_matrix_push weights;  /*  0: [places, columns] */
+    uint64_t rows;                      /* 24: struct vulkan_step_row */
+    uint64_t sights;                    /* 32: struct vulkan_step_sight */
+    struct vulkan_outputs_push outputs; /* 40 */
+    uint32_t columns;                   /* 72 */
+    uint32_t places;                    /* 76 */
+    uint32_t offset;                    /* 80 */
+    float scale;                        /* 84 */
+};
+static_assert(sizeof(struct vulkan_embed_places_push) == 88, "byte map");
+
+/* An embed_rows op by position or segment. */
+static void record_places(struct vulkan_recorder *recorder, const struct plan_op *op)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct embed_rows_params *params = &op->params.embed_rows;
+    const struct vulkan_matrix *matrix =
+        &program->weights.matrices[program->weights.by_op[recorder->op].index[0]];
+    uint32_t forms = recorder->forms[recorder->op];
+    const struct vulkan_embed_places_push push = {
+        .weights = vulkan_recorder_matrix(matrix),
+        .rows = recorder->recording->batch->rows_address,
+        .sights = recorder->recording->batch->sights_address,
+        .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
+        .columns = matrix->columns,
+        .places = matrix->rows,
+        .offset = params->offset,
+        .scale = params->scale,
+    };
+    const struct vulkan_row_task task = {OP_embed_rows, vulkan_recorder_rows(recorder, op->output),
+                                         matrix->columns, forms, matrix->kind};
+    const struct vulkan_touch touch = {.reads = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    struct vulkan_row_choice choice = vulkan_row_policy_choose(&program->device->facts, &task);
+    must(params->index != INDEX_SEGMENT || program->sees);
+    choice.specialization.values[choice.specialization.count++] = params->index == INDEX_SEGMENT;
+    vulkan_recorder_dispatch(recorder, "embed_places", &choice.specialization, &push, sizeof push,
+                             choice.grid, &touch);
+}
+
 void vulkan_record_embed_rows(struct vulkan_recorder *recorder)
 {
+    if (op_of(recorder)->params.embed_rows.index != INDEX_TOKEN) {
+        record_places(recorder, op_of(recorder));
+        return;
+    }
     const struct vulkan_program *program = recorder->program;
     const struct vulkan_recording *recording = recorder->recording;
     const struct plan_op *op = op_of(recorder);
