@@ -150,6 +150,26 @@ def test_a_worker_that_dies_over_an_adapter(known):
         assert text_of(ask(server, "x", PROMPT)) == answers["tuned-0"]
 
 
+def test_a_worker_that_does_not_answer(known):
+    """It is stopped: the load gets 504 at --lora-timeout and changes nothing; when the worker goes on, the next load succeeds."""
+    folder, paths, answers = known
+    with ShoalServer(*OPTIONS, "--lora-dir", str(folder), "--lora-timeout", "2", model=BASE) as server, \
+            concurrent.futures.ThreadPoolExecutor(1) as pool:
+        server.wait_ready()
+        worker = server.worker_pid()
+        os.kill(worker, signal.SIGSTOP)
+        began = time.monotonic()
+        asked = pool.submit(load, server, "x", paths["tuned-0"])
+        reply = asked.result(PATIENCE_S)
+        assert (reply.status, reply.error["code"]) == (504, "adapter_timeout")
+        assert "within 2 s" in reply.error["message"] and time.monotonic() - began >= 2
+        assert names(server) == ["base"] and server.chat(PROMPT, model="x").status == 404
+        os.kill(worker, signal.SIGCONT)
+        wait_until(lambda: load(server, "x", paths["tuned-1"]).status == 200, "a load to succeed")
+        assert text_of(ask(server, "x", PROMPT)) == answers["tuned-1"]
+        assert server.worker_pid() == worker
+
+
 def test_a_server_that_ends_answers_loads(known):
     """Two loads wait for a stopped worker when the server is told to end: both get an answer."""
     folder, paths, _ = known

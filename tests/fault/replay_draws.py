@@ -41,7 +41,7 @@ QUESTIONS = demo_model.questions()
 # Options that do not change an answer: how clients reach the server, how long it waits, what it logs, and where files are.
 OTHER_OPTIONS = set("""
     --host --port --models-dir --models-memory --models-loaded --models-idle --models-wait --api-key --api-key-file --allow-readable-key-file --key-limits --media-processes --worker-sandbox --allow-debug
-    --served-model-name --any-model-name --lora --lora-dir --warm-prompts --reranking --pooling --strict-fields --mmproj --health-needs-ready --hf-cache --prepare-threads --pipeline-cache
+    --served-model-name --any-model-name --lora --lora-dir --lora-timeout --warm-prompts --reranking --pooling --strict-fields --mmproj --health-needs-ready --hf-cache --prepare-threads --pipeline-cache
     --slab-bytes --image-memory-bytes --response-store-bytes --max-image-bytes --allow-media-domain --allow-media-private --allow-media-path
     --media-timeout --max-queue --max-requests-per-client --max-body-bytes --max-connections --request-timeout --request-deadline
     --documents --poppler-path --idle-timeout --stream-buffer-bytes --keepalive-comment --drain-timeout --protect-metrics --state-dir --prefix-cache-bytes --cors-origin --allowed-host

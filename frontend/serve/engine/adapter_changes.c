@@ -18,9 +18,8 @@
 #include "proto/log.h"
 #include "proto/must.h"
 
-#define ANSWER_LIMIT_MS 60000 /* for the workers; the largest adapter takes some seconds */
-#define LOOK_MS         50    /* for unloaded adapters without requests, and that limit */
-#define JOIN_PATIENCE_S 10    /* a file system may hang */
+#define LOOK_MS         50 /* for unloaded adapters without requests, and that limit */
+#define JOIN_PATIENCE_S 10 /* a file system may hang */
 
 _Static_assert(LIMIT_WORKERS <= 32, "a bit each");
 
@@ -122,7 +121,7 @@ static void ask(struct adapter_changes *changes)
     struct api_error error;
     changes->refused = false;
     changes->asked = workers_read(changes, changes->first->slot);
-    changes->answer_by_ms = monotonic_clock_ms() + ANSWER_LIMIT_MS;
+    changes->answer_by_ms = monotonic_clock_ms() + 1000 * (int64_t)changes->config.answer_limit_s;
     if (changes->asked != 0) {
         timer_set(changes);
         return;
@@ -284,8 +283,8 @@ static void on_timer(int fd, short what, void *context)
     if (changes->asked != 0 && monotonic_clock_ms() >= changes->answer_by_ms) {
         struct api_error error;
         (void)api_error_set(&error, RESULT_TIMED_OUT, 504, "adapter_timeout",
-                            "a worker did not read the adapter within %d s",
-                            ANSWER_LIMIT_MS / 1000);
+                            "a worker did not read the adapter within %u s",
+                            changes->config.answer_limit_s);
         load_end(changes, &error);
     }
 }

@@ -22,7 +22,8 @@ struct adapter_changes_config {
     struct event_base *base;
     struct adapter_set *set; /* outlives the changes, like the next two */
     struct worker_pool *workers;
-    const char *directory; /* adapters' paths must lie in it; NULL: nothing is loaded */
+    const char *directory;   /* adapters' paths must lie in it; NULL: nothing is loaded */
+    uint32_t answer_limit_s; /* that workers may take to read one */
 };
 
 struct adapter_changes *adapter_changes_create(const struct adapter_changes_config *config);

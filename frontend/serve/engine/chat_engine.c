@@ -213,6 +213,17 @@ static enum result optional_parts_create(struct chat_engine *engine, struct erro
     return result;
 }
 
+static struct adapter_changes *changes_create(const struct chat_engine *engine)
+{
+    const struct options *options = engine->config.options;
+    return adapter_changes_create(
+        &(struct adapter_changes_config){.base = engine->config.base,
+                                         .set = engine->adapters,
+                                         .workers = engine->workers,
+                                         .directory = options->adapter_directory,
+                                         .answer_limit_s = (uint32_t)options->adapter_timeout_s});
+}
+
 enum result chat_engine_create(const struct chat_engine_config *config, struct chat_engine **engine,
                                struct error_text *error)
 {
@@ -237,11 +248,7 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
     if (result == RESULT_OK)
         result = workers_start(made, slots, error);
     if (result == RESULT_OK && options->adapter_directory)
-        made->adapter_changes = adapter_changes_create(
-            &(struct adapter_changes_config){.base = config->base,
-                                             .set = made->adapters,
-                                             .workers = made->workers,
-                                             .directory = options->adapter_directory});
+        made->adapter_changes = changes_create(made);
     if (result != RESULT_OK) {
         chat_engine_destroy(made);
         return result;

@@ -92,6 +92,8 @@ const struct option_row option_rows[] = {
         "warm-prompts", SERVED, warm_prompts, NULL,
         "file with a chat completion's body a line, whose prompts are computed at the start, for "
         "each API key, so that requests which begin like them find them cached; default: none"),
+    {"lora-timeout", OPTION_COUNT, OPTIONS_SERVE, AT(adapter_timeout_s), 1, 3600, "60",
+     "seconds in which every worker must have read a loaded adapter; a longer load gets 504"},
     HEADING("Speed and precision"),
     {"threads", OPTION_COUNT, BOTH, AT(threads), 0, LIMIT_THREADS, "0",
      "compute threads of a worker; 0 = one per processor core, divided among the workers"},

@@ -104,6 +104,7 @@ struct options {
     uint64_t prepare_threads;
     uint64_t media_processes; /* 0: as many as prepare_threads */
     uint64_t prepare_deadline_s;
+    uint64_t adapter_timeout_s;
     uint64_t image_memory_bytes;
     uint64_t worker_timeout_s;
     uint64_t workers;
