@@ -22,6 +22,8 @@ static uint64_t aligned(uint64_t bytes)
 static uint64_t pixels_of(const struct image_record *record)
 {
     uint64_t frames = record->frames > 1 ? record->frames : 1;
+    if (record->sound != 0)
+        return (uint64_t)record->height * record->width * SOUND_VALUE_BYTES;
     return record->tiles * frames * record->height * record->width * IMAGE_PIXEL_BYTES;
 }
 
@@ -91,6 +93,18 @@ static enum result check_span(const struct image_record *record, uint32_t index,
     return RESULT_OK;
 }
 
+/* I9: a sound, or none. */
+static enum result check_sound(const struct image_record *record, uint32_t index,
+                               struct error_text *error)
+{
+    if (record->sound == 0 ||
+        (record->sound == 1 && record->tiles == 1 && record->frames == 0 &&
+         record->mosaic[0] == 0 && record->tile_lines <= 1 && record->width <= LIMIT_AUDIO_MELS))
+        return RESULT_OK;
+    return error_set(error, RESULT_CORRUPT, "I9: image %u is no sound of %u rows of %u mels", index,
+                     record->height, record->width);
+}
+
 /* I8: a temporal patch; `before` is the previous record, or NULL. */
 static enum result check_video(const struct image_record *record, uint32_t index,
                                const struct image_record *before, struct error_text *error)
@@ -120,10 +134,7 @@ static enum result check_numbers(const struct image_record *record, uint32_t ind
             return error_set(error, RESULT_CORRUPT, "I4: image %u with scale %g and bias %g", index,
                              (double)record->scale[i], (double)record->bias[i]);
     }
-    uint32_t reserved = 0;
-    for (size_t i = 0; i < sizeof record->reserved / sizeof record->reserved[0]; i++)
-        reserved |= record->reserved[i];
-    if (reserved != 0)
+    if (record->reserved != 0)
         return error_set(error, RESULT_CORRUPT,
                          "I6: image %u with a reserved word that is not zero", index);
     return RESULT_OK;
@@ -140,6 +151,8 @@ enum result image_record_check(const struct image_record *records, uint32_t coun
         enum result result = check_sizes(record, i, error);
         if (result == RESULT_OK)
             result = check_mosaic(record, i, error);
+        if (result == RESULT_OK)
+            result = check_sound(record, i, error);
         if (result == RESULT_OK)
             result = check_span(record, i, end, prompt_tokens, error);
         if (result == RESULT_OK)

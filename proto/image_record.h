@@ -1,6 +1,6 @@
 /*
- * One image of a request, or the frames of one temporal patch of a video, as the frontend passes it to
- * a worker: decoded and resized u8 pixels, the place of its placeholder tokens in the prompt, and the
+ * One image of a request, the frames of one temporal patch of a video, or a sound, as the frontend passes
+ * it to a worker: decoded and resized u8 pixels, or log-mel rows of f32, the place of its placeholder tokens in the prompt, and the
  * scale from bytes to floats. A video is as many records as it has temporal patches.
  *
  * Byte map of struct image_record, 128 bytes. Written by the frontend.
@@ -24,7 +24,7 @@
  *   52      12    bias           I4: likewise
  *   64      8     pixels_offset  I5: from the start of the image section of the payload: the next
  *                                    multiple of 64 after the records and the previous pixels
- *   72      8     pixels_bytes   I5: tiles * frames * height * width * 3
+ *   72      8     pixels_bytes   I5: tiles * frames * height * width * 3; of a sound height * width * 4
  *   80      4     tile_lines     I3: runs of equal length that each tile's placeholders form, with
  *                                    other tokens between; 0 and 1: one
  *   84      24    mosaic         I7: the tiles after the first one, as in worker/plan/model_vision.h:
@@ -37,9 +37,12 @@
  *                                    first one, <= LIMIT_VIDEO_TIME; 0 unless joined
  *   116     4     joined         I8: 1: the next temporal patch of the previous record's video, of
  *                                    the same sizes, not earlier, without tokens between; else 0
- *   120     8     reserved       I6: zero
+ *   120     4     sound          I9: 1: log-mel rows instead of pixels, `height` rows of `width` mels,
+ *                                    one tile without frames, mosaic or lines; 0: pixels
+ *   124     4     reserved       I6: zero
  *
- * Pixels are u8 [tiles, frames, height, width, 3], red first.
+ * Pixels are u8 [tiles, frames, height, width, 3], red first. Those of a sound are f32 [height, width]; they
+ * may be any numbers.
  *
  * The model's features replace the embeddings of the placeholders. All placeholders of a span have
  * the id of prompt[first_token]; other ids in the span (a row's end, a tile's name) are text. Each
@@ -58,6 +61,7 @@
 #define IMAGE_PIXEL_BYTES  3u
 #define IMAGE_HASH_BYTES   16u
 #define IMAGE_MOSAIC_SIZES 6u
+#define SOUND_VALUE_BYTES  4u
 #define IMAGE_ALIGN_BYTES  64u     /* of each image's pixels in the payload */
 #define IMAGE_SCALE_MAX    1000.0f /* published ones stay below 3 */
 
@@ -78,7 +82,8 @@ struct image_record {
     uint32_t frames;
     uint32_t time;
     uint32_t joined;
-    uint32_t reserved[2];
+    uint32_t sound;
+    uint32_t reserved;
 };
 _Static_assert(sizeof(struct image_record) == 128, "a multiple of 64, so that pixels can follow");
 _Static_assert(offsetof(struct image_record, scale) == 40, "byte map");
@@ -95,7 +100,7 @@ uint32_t image_record_runs(const struct image_record *record);
 uint64_t image_record_place(struct image_record *records, uint32_t count);
 
 /*
- * Checks rules I1-I8 of a request's records, which are in the order of their spans. RESULT_CORRUPT,
+ * Checks rules I1-I9 of a request's records, which are in the order of their spans. RESULT_CORRUPT,
  * and the error text begins with the rule's name. `prompt_tokens` excludes generated tokens;
  * `image_bytes` is that of the submit record and must equal the end of the last pixels. Pure.
  */

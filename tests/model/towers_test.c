@@ -108,9 +108,25 @@ static double check_features(const struct tower_scene *scene, const struct plan 
     return difference;
 }
 
+/* The longest sound. */
+static void make_sound(const struct model_vision *vision, struct encode_image *image)
+{
+    uint32_t rows = 2 * vision->sound_rows + 1;
+    float *values = must_alloc((size_t)rows * vision->mels, sizeof *values);
+    for (uint32_t i = 0; i < rows * vision->mels; i++)
+        values[i] = (float)(i * i % 251) / 251.0f - 0.5f;
+    *image = (struct encode_image){
+        .shape = {.tiles = 1, .width = vision->mels, .height = rows, .sound = 1},
+        .pixels = (const uint8_t *)values};
+}
+
 /* An image of many patches: 12 squares on each side, or the tower's fixed size. */
 static void make_image(const struct model_vision *vision, struct encode_image *image)
 {
+    if (vision->mels > 0) {
+        make_sound(vision, image);
+        return;
+    }
     uint32_t most = vision->max_side > 0 ? vision->max_side : UINT32_MAX;
     uint32_t side = 12 * vision->merge_side;
     side = vision->fixed_side > 0 ? vision->fixed_side : side < most ? side : most;
@@ -157,7 +173,7 @@ static void check_parts(const char *name, const struct plan *plan)
     memcpy(whole, rows_of(&tower, 0), floats * sizeof *whole);
     /* Rows of different units cost differently; in such small towers the first costs most. */
     uint64_t least = largest_part(&tower, &image, 1, all, &many);
-    uint32_t slice = CPU_VISION_SLICE_ROWS + plan->vision.merge_side * plan->vision.merge_side;
+    uint32_t slice = CPU_VISION_SLICE_ROWS + model_vision_square(&plan->vision);
     if (least > 6 * slice || many < rows / slice * plan->vision.stages)
         fail_msg("%s: %u parts of at most %lu of %lu", name, many, (unsigned long)least,
                  (unsigned long)all);

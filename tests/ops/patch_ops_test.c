@@ -75,7 +75,7 @@ static void begin_trial(struct trial *t)
                                          .stages = 1};
     t->pixels = plan_sketch_tensor(t->sketch, PLAN_ROWS_PATCHES, 3 * 2 * SIDE * SIDE);
     t->table = plan_sketch_weight(t->sketch, GGML_F32, TABLE * TABLE, COLUMNS);
-    static const struct image_shape shapes[] = {{1, 12, 8, 1}, {2, 4, 12, 1}};
+    static const struct image_shape shapes[] = {{1, 12, 8, 1, 0}, {2, 4, 12, 1, 0}};
     t->bytes = must_alloc(PIXEL_BYTES, 1);
     for (uint32_t i = 0; i < PIXEL_BYTES; i++)
         t->bytes[i] = (uint8_t)(i * 37 % 251);
@@ -311,7 +311,7 @@ static void use_lead_row(struct trial *t)
     free(t->bytes);
     t->bytes = must_alloc((size_t)3 * 3 * SIDE * TABLE * SIDE * TABLE, 1);
     for (uint32_t p = 0; p < 2; p++) {
-        t->images[p].shape = (struct image_shape){p + 1, SIDE * TABLE, SIDE * TABLE, 1};
+        t->images[p].shape = (struct image_shape){p + 1, SIDE * TABLE, SIDE * TABLE, 1, 0};
         t->images[p].pixels = t->bytes + (size_t)p * 3 * SIDE * TABLE * SIDE * TABLE;
     }
 }
@@ -620,7 +620,7 @@ static void test_framed_features(void **state)
         struct plan_op op = op_of(OP_feature_place, t.x, PLAN_NONE);
         op.params.feature_place.kind = kind;
         for (uint32_t p = 0; p < 2; p++)
-            t.images[p] = (struct encode_image){.shape = {1, 12, 8, 1},
+            t.images[p] = (struct encode_image){.shape = {1, 12, 8, 1, 0},
                                                 .pixels = bytes,
                                                 .scale = {1, 1, 1},
                                                 .first_feature = p == 0 ? 20 : 3};

@@ -57,6 +57,7 @@ static uint32_t find_images(const struct tower_scene *scene, const struct scene_
                                                      .width = image->shape.width,
                                                      .height = image->shape.height,
                                                      .frames = image->shape.frames,
+                                                     .sound = image->shape.sound,
                                                      .first_token = at};
             memcpy(records[count - 1].mosaic, &image->mosaic, sizeof image->mosaic);
             join_video(prompt, records, count - 1);

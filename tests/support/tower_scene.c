@@ -89,6 +89,9 @@ static void read_images(const char *folder, struct tower_scene *scene, char **at
         read_mosaic(at, &image->mosaic, &used);
         *at += used;
         image->shape.frames = read_frames(at, &used);
+        *at += used;
+        used = strncmp(*at, " sound", 6) == 0 ? 6 : 0;
+        image->shape.sound = used > 0;
         image->pixels = scene->pixels + pixel_bytes;
         image->first_feature = scene->feature_rows;
         for (uint32_t c = 0; c < 3; c++) {

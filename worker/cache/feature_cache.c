@@ -81,7 +81,8 @@ static bool is_same(const struct feature_key *a, const struct feature_key *b)
     return memcmp(a->content_hash, b->content_hash, sizeof a->content_hash) == 0 &&
            memcmp(a->salt, b->salt, sizeof a->salt) == 0 && a->shape.tiles == b->shape.tiles &&
            a->shape.width == b->shape.width && a->shape.height == b->shape.height &&
-           a->shape.frames == b->shape.frames && a->rows == b->rows;
+           a->shape.frames == b->shape.frames && a->shape.sound == b->shape.sound &&
+           a->rows == b->rows;
 }
 
 static uint32_t find(const struct feature_cache *cache, const struct feature_key *key)

@@ -72,7 +72,7 @@ enum result feature_ledger_read(const struct feature_ledger *ledger, uint32_t nu
         return RESULT_EMPTY;
     struct feature_record record;
     memcpy(&record, shared, sizeof record);
-    if (commit != commit_word(ledger, &record) || record.number != number || record.reserved != 0)
+    if (commit != commit_word(ledger, &record) || record.number != number)
         return RESULT_CORRUPT;
     *entry = (struct feature_entry){
         .key = record.key, .first_row = record.first_row, .stamp = record.stamp};
@@ -107,7 +107,6 @@ static uint64_t record_write(struct feature_ledger *ledger, uint32_t number,
     shared->key = record.key;
     shared->first_row = record.first_row;
     shared->number = record.number;
-    shared->reserved = 0;
     return commit;
 }
 

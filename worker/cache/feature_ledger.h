@@ -37,10 +37,9 @@ struct feature_key {
  * offset  size  field      rule
  *      0     8  commit     F1, F4: 0, or the keyed hash of all fields from `key` on, never 0
  *      8     8  stamp      eviction order; not covered, any value is valid
- *     16    52  key        which image
- *     68     4  first_row  of its features
- *     72     4  number     the record's own place
- *     76     4  reserved   0
+ *     16    56  key        which image
+ *     72     4  first_row  of its features
+ *     76     4  number     the record's own place
  */
 struct feature_record {
     _Atomic uint64_t commit;
@@ -48,11 +47,10 @@ struct feature_record {
     struct feature_key key;
     uint32_t first_row;
     uint32_t number;
-    uint32_t reserved;
 };
 _Static_assert(sizeof(struct feature_record) == 80, "byte map");
 _Static_assert(offsetof(struct feature_record, key) == 16, "byte map");
-_Static_assert(offsetof(struct feature_record, first_row) == 68, "byte map");
+_Static_assert(offsetof(struct feature_record, first_row) == 72, "byte map");
 
 struct feature_ledger_memory {
     struct feature_record *records; /* owned by the caller, outlive the ledger */

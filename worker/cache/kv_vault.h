@@ -29,7 +29,7 @@
 #include "worker/cache/kv_ledger.h"
 
 #define KV_VAULT_MAGIC   "SHOALKVC"
-#define KV_VAULT_VERSION 3u
+#define KV_VAULT_VERSION 4u
 
 /*
  * offset  size  field         rule

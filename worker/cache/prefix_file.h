@@ -31,7 +31,7 @@
 #include "worker/cache/kv_ledger.h"
 
 #define PREFIX_FILE_MAGIC   "SHOALPFX"
-#define PREFIX_FILE_VERSION 3u
+#define PREFIX_FILE_VERSION 4u
 /* Stores of the file: those of the prefix cache, and the pool of features, of which a block is a row. */
 #define PREFIX_FILE_FEATURES PREFIX_STORES
 #define PREFIX_FILE_STORES   (PREFIX_STORES + 1u)
@@ -75,14 +75,14 @@ _Static_assert(sizeof(struct prefix_file_entry) == 104, "byte map");
  * offset  size  field     rule
  *      0     4  store     PREFIX_FILE_FEATURES
  *      4     4  reserved  0
- *      8    52  key       which image; its rows: P5
- *     60    44  unused    0; so that it is read like an entry
+ *      8    56  key       which image; its rows: P5
+ *     64    40  unused    0; so that it is read like an entry
  */
 struct prefix_file_image {
     uint32_t store;
     uint32_t reserved;
     struct feature_key key;
-    uint32_t unused[11];
+    uint32_t unused[10];
 };
 _Static_assert(sizeof(struct prefix_file_image) == sizeof(struct prefix_file_entry), "byte map");
 

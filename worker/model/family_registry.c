@@ -12,6 +12,7 @@
 #include "worker/model/checkpoint/family_list.h"
 #include "worker/model/gguf/checkpoint_gguf.h"
 #include "worker/model/hf/checkpoint_hf.h"
+#include "worker/model/hf/checkpoint_hf_vision.h"
 
 #define FAMILY_ENTRY(name) &family_##name,
 static const struct model_family *const families[] = {FAMILY_LIST(FAMILY_ENTRY)};
@@ -98,15 +99,18 @@ const struct model_tower *family_registry_tower_class(struct json_value root)
 
 const struct model_tower *family_registry_tower(struct json_value root)
 {
-    struct json_value vision = json_value_member(root, "vision_config");
-    char whole[TYPE_BYTES] = "", type[TYPE_BYTES] = "";
+    char whole[TYPE_BYTES] = "";
     (void)json_value_string(json_value_member(root, "model_type"), whole, sizeof whole);
-    enum result stated =
-        json_value_string(json_value_member(vision, "model_type"), type, sizeof type);
-    for (size_t i = 0; i < TOWER_COUNT && json_value_type(vision) == JSON_OBJECT; i++)
-        if (is_listed(towers[i]->model_types, whole) &&
+    for (size_t i = 0; i < TOWER_COUNT; i++) {
+        const char *part = towers[i]->hf->part ? towers[i]->hf->part : "vision_config";
+        struct json_value tower = json_value_member(root, part);
+        char type[TYPE_BYTES] = "";
+        enum result stated =
+            json_value_string(json_value_member(tower, "model_type"), type, sizeof type);
+        if (json_value_type(tower) == JSON_OBJECT && is_listed(towers[i]->model_types, whole) &&
             (stated == RESULT_NOT_FOUND || is_listed(towers[i]->vision_types, type)))
             return towers[i];
+    }
     return NULL;
 }
 

@@ -9,9 +9,31 @@
 #include "proto/limits.h"
 #include "proto/must.h"
 
+#define SOUND_SQUARE   2u /* rows of a feature */
+#define SOUND_MEL_ROWS 2u /* that a row stands for */
+
 uint32_t model_vision_feature_columns(const struct model_vision *vision)
 {
     return vision->text_hidden * (1 + vision->deepstack_layers);
+}
+
+uint32_t model_vision_square(const struct model_vision *vision)
+{
+    return vision->mels > 0 ? SOUND_SQUARE : vision->merge_side * vision->merge_side;
+}
+
+size_t model_vision_row_bytes(const struct model_vision *vision)
+{
+    size_t frames = vision->frames > 1 ? vision->frames : 1;
+    if (vision->mels > 0) /* the last mel row follows at least one */
+        return (size_t)(SOUND_MEL_ROWS + 1) * vision->mels * sizeof(float);
+    return 3 * frames * vision->patch_side * vision->patch_side;
+}
+
+/* Rows of the tower for a sound. */
+static uint32_t sound_rows(struct image_shape shape)
+{
+    return shape.height / SOUND_MEL_ROWS;
 }
 
 /* Rows of a tile that are no patches. */
@@ -37,9 +59,26 @@ static enum result check_side(const struct model_vision *vision, const char *nam
     return RESULT_OK;
 }
 
+static enum result check_sound(const struct model_vision *vision, struct image_shape shape,
+                               struct error_text *error)
+{
+    if (!shape.sound)
+        return error_set(error, RESULT_INVALID, "the model takes sounds and no images");
+    uint32_t rows = sound_rows(shape);
+    if (shape.tiles == 1 && shape.frames <= 1 && shape.width == vision->mels &&
+        shape.height % SOUND_MEL_ROWS == 1 && rows >= SOUND_SQUARE && rows <= vision->sound_rows)
+        return RESULT_OK;
+    return error_set(error, RESULT_INVALID, "a sound of %u rows of %u mels", shape.height,
+                     shape.width);
+}
+
 enum result model_vision_check(const struct model_vision *vision, struct image_shape shape,
                                struct error_text *error)
 {
+    if (vision->mels > 0)
+        return check_sound(vision, shape, error);
+    if (shape.sound)
+        return error_set(error, RESULT_INVALID, "the model takes no sounds");
     enum result result = check_side(vision, "width", shape.width, error);
     if (result == RESULT_OK)
         result = check_side(vision, "height", shape.height, error);
@@ -63,11 +102,15 @@ enum result model_vision_check(const struct model_vision *vision, struct image_s
 size_t model_vision_tile_bytes(struct image_shape shape)
 {
     size_t frames = shape.frames > 1 ? shape.frames : 1;
+    if (shape.sound)
+        return (size_t)shape.height * shape.width * sizeof(float);
     return frames * shape.height * shape.width * 3;
 }
 
 uint32_t model_vision_patch_rows(const struct model_vision *vision, struct image_shape shape)
 {
+    if (shape.sound) /* whole squares */
+        return (sound_rows(shape) + SOUND_SQUARE - 1) / SOUND_SQUARE * SOUND_SQUARE;
     uint32_t columns = shape.width / vision->patch_side, lines = shape.height / vision->patch_side;
     return shape.tiles * (columns * lines + lead_rows(vision));
 }
@@ -75,6 +118,8 @@ uint32_t model_vision_patch_rows(const struct model_vision *vision, struct image
 struct feature_grid model_vision_grid(const struct model_vision *vision, struct image_shape shape)
 {
     uint32_t square = vision->patch_side * vision->merge_side;
+    if (shape.sound)
+        return (struct feature_grid){.height = sound_rows(shape) / SOUND_SQUARE, .width = 1};
     must(square > 0);
     return (struct feature_grid){.height = shape.height / square, .width = shape.width / square};
 }

@@ -1,5 +1,5 @@
 /*
- * How a vision model takes images: the number of patches that its tower cuts an image into, the
+ * How a vision model takes images, or an audio model sounds: the number of patches that its tower cuts an image into, the
  * number of features that come out, and how the text model uses them.
  *
  * An image is `tiles` tiles of one size, already resized, as 8-bit RGB. A patch is a square of
@@ -7,6 +7,10 @@
  * takes the place of one placeholder token. Features come line by line of a tile, tile after tile.
  * Each tile is encoded independently. A temporal patch of a video is a tile whose patches have
  * several frames; in towers for videos a still image is all frames of its patches.
+ *
+ * A sound is one tile of log-mel rows, and "pixels" are these. A row of the tower stands for two of them,
+ * hears three from one before them on, and two rows become one feature; an odd last row has none.
+ * The mel rows are an odd number: the last one only follows those that are stood for.
  */
 #ifndef SHOAL_WORKER_PLAN_MODEL_VISION_H
 #define SHOAL_WORKER_PLAN_MODEL_VISION_H
@@ -22,6 +26,7 @@ struct image_shape {
     uint32_t width; /* of a tile, pixels */
     uint32_t height;
     uint32_t frames; /* of a tile: those of a temporal patch of a video; 0 and 1: a still image */
+    uint32_t sound;  /* 1: width mels, height mel rows; 0: an image */
 };
 
 /* The tiles after the first one, put together line by line, in models with model_vision.mosaic.
@@ -38,6 +43,8 @@ struct image_mosaic {
 };
 
 struct model_vision {
+    uint32_t mels;        /* of a mel row; 0: the tower takes images */
+    uint32_t sound_rows;  /* maximum of the tower's rows for a sound; 0 without mels */
     uint32_t patch_side;  /* pixels */
     uint32_t merge_side;  /* patches */
     uint32_t fixed_side;  /* patches: every tile is a square of this side; 0: any size */
@@ -80,6 +87,11 @@ uint32_t model_vision_feature_columns(const struct model_vision *vision);
  * The functions below are defined only for shapes that pass. */
 enum result model_vision_check(const struct model_vision *vision, struct image_shape shape,
                                struct error_text *error) RESULT_CHECKED;
+
+/* Patches that become one feature. */
+uint32_t model_vision_square(const struct model_vision *vision);
+/* Bytes of pixels for each row of a batch, at most. */
+size_t model_vision_row_bytes(const struct model_vision *vision);
 
 /* Pixels of a tile, all frames, in bytes. */
 size_t model_vision_tile_bytes(struct image_shape shape);

@@ -146,6 +146,13 @@
  * frame, line, column, channel; the frames of a video's patch from first_frame on, or all the same
  * image.
  *
+ * sound_rows, the first op for sounds: out[r, 3 * m + i] is mel m of mel row 2 * y + tap + i - 2, y being the
+ * number of r in its sound, and 0 beyond the sound.
+ *
+ * sound_taps: out[r, 3 * c + tap] = x[r, c], or 0 where mel row 2 * y + tap - 1 lies beyond the sound; out's
+ * other columns are kept. So the two convolutions over three mel rows, of which the second goes on by two,
+ * are products: a row has the three rows that the second one joins.
+ *
  * patch_positions: in place (out == x), x[r, :] += a row of W by the patch's line y and column x.
  * EXACT: row y * side + x. LINEAR: the tile's grid is scaled to W's side x side grid,
  * corners aligned, and the four rows around the patch are interpolated bilinearly. CUBIC: the
@@ -154,7 +161,7 @@
  * nearer than 1 to the patch's middle, weighted by 1 minus their distance, divided by the weights' sum.
  * AVERAGED: the same with distances divided by the table's rows for a patch, if these are more than 1.
  * AXES: W is [2 *
- * side], row x plus row side + y. With `lead`, of form EXACT: W has one more row, the first one, and
+ * side], row x plus row side + y. LINE: W is [side], row y. With `lead`, of form EXACT: W has one more row, the first one, and
  * the row of a tile that is no patch (model_vision.lead_row) becomes that row plus the second weight.
  *
  * patch_attention: out[r,h,:] = sum_j softmax_j(scale * q[r,h] . k[j,h]) v[j,h] over the patches j
@@ -256,6 +263,8 @@
 /* Ops of vision plans, and feature_add of text plans. */
 #define VISION_OP_LIST(X)                                                                      \
     X(patch_rows,      0, 0, 0, 1e-6, NONE,    ROWS,   WHOLE,     NONE,   ALL,    TILE, ZEROS) \
+    X(sound_rows,      0, 0, 0, 0.0,  NONE,    ROWS,   WHOLE,     NONE,   ALL,    TILE, ZEROS) \
+    X(sound_taps,      1, 0, 0, 0.0,  NONE,    ROWS,   KEPT,      NONE,   F32,    TILE, NONE)  \
     X(patch_positions, 1, 1, 2, 1e-5, VECTORS, ROWS,   IN_PLACE,  NONE,   F32,    TILE, NONE)  \
     X(patch_attention, 1, 0, 0, 2e-3, NONE,    PIECES, WHOLE,     HEADS,  CHOSEN, TILE, NONE)  \
     X(activate,        1, 0, 0, 1e-4, NONE,    ROWS,   WHOLE,     BLOCKS, ALL,    TILE, ZEROS) \
@@ -480,13 +489,21 @@ struct patch_rows_params {
     float gain;
     float shift;
 };
+#define SOUND_TAPS 3u
+struct sound_rows_params {
+    uint32_t tap; /* below SOUND_TAPS */
+};
+struct sound_taps_params {
+    uint32_t tap;
+};
 enum position_form {
     POSITIONS_EXACT,
     POSITIONS_LINEAR,
     POSITIONS_AXES,
     POSITIONS_CUBIC,
     POSITIONS_MIDDLES,
-    POSITIONS_AVERAGED
+    POSITIONS_AVERAGED,
+    POSITIONS_LINE
 };
 struct patch_positions_params {
     enum position_form form;

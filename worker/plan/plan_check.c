@@ -127,9 +127,8 @@ static const char *check_join_heads(const struct op_view *v)
         return "the output is not another tensor of as many rows";
     if (x <= params->first || y == 0)
         return "the heads have no such columns";
-    return head_columns(v->out, params->heads) == x - params->first + y
-               ? NULL
-               : "the output's heads are not both parts";
+    bool both = head_columns(v->out, params->heads) == x - params->first + y;
+    return both ? NULL : "the output's heads are not both parts";
 }
 
 static const char *check_layer_cache(const struct op_view *v, uint32_t layer,
@@ -507,8 +506,8 @@ static const char *check_patch_positions(const struct op_view *v)
     const struct model_vision *vision = &v->plan->vision;
     if (v->x->rows != PLAN_ROWS_PATCHES)
         return "it is for patches";
-    uint64_t rows =
-        params->form == POSITIONS_AXES ? 2 * (uint64_t)params->side : square(params->side);
+    uint64_t rows = params->form == POSITIONS_LINE ? params->side : square(params->side);
+    rows = params->form == POSITIONS_AXES ? 2 * (uint64_t)params->side : rows;
     rows += params->lead ? 1 : 0;
     if (params->lead != vision->lead_row ||
         (params->lead && (params->form != POSITIONS_EXACT || vision->fixed_side == 0 ||
@@ -521,7 +520,9 @@ static const char *check_patch_positions(const struct op_view *v)
     if (v->w->rows != rows || v->w->columns != v->x->columns)
         return "the weight is not the side's rows of the input's columns";
     uint32_t max_side = vision->fixed_side > 0 ? vision->fixed_side : vision->max_side;
-    bool places = params->form == POSITIONS_EXACT || params->form == POSITIONS_AXES;
+    max_side = vision->mels > 0 ? (vision->sound_rows + 1) / 2 * 2 : max_side;
+    bool places = params->form == POSITIONS_EXACT || params->form == POSITIONS_AXES ||
+                  params->form == POSITIONS_LINE;
     if (places && (max_side == 0 || max_side > params->side))
         return "images may be larger than the table";
     return params->side > 0 ? NULL : "the table is empty";
@@ -572,8 +573,8 @@ static const char *check_merged(const struct op_view *v, uint32_t count)
 {
     if (v->x->rows != PLAN_ROWS_PATCHES || v->out->rows != PLAN_ROWS_FEATURES)
         return "it goes from patches to features";
-    return count == square(v->plan->vision.merge_side) ? NULL
-                                                       : "the count is not a merged square's";
+    bool merged = count == model_vision_square(&v->plan->vision);
+    return merged ? NULL : "the count is not a merged square's";
 }
 
 static const char *check_join_rows(const struct op_view *v)
@@ -581,9 +582,8 @@ static const char *check_join_rows(const struct op_view *v)
     const char *wrong = check_merged(v, v->op->params.join_rows.count);
     if (wrong)
         return wrong;
-    return v->out->columns == (uint64_t)v->x->columns * v->op->params.join_rows.count
-               ? NULL
-               : "the output is not as wide as the rows together";
+    uint64_t joined = (uint64_t)v->x->columns * v->op->params.join_rows.count;
+    return v->out->columns == joined ? NULL : "the output is not as wide as the rows together";
 }
 
 static const char *check_pool_rows(const struct op_view *v)
@@ -601,8 +601,8 @@ static const char *check_feature_write(const struct op_view *v)
     const struct model_vision *vision = &v->plan->vision;
     if (v->x->rows != PLAN_ROWS_FEATURES || v->x->columns != vision->text_hidden)
         return "the input is not of features, as wide as the text model";
-    return v->op->params.feature_write.part <= vision->deepstack_layers ? NULL
-                                                                        : "the part does not exist";
+    bool exists = v->op->params.feature_write.part <= vision->deepstack_layers;
+    return exists ? NULL : "the part does not exist";
 }
 
 static const char *check_feature_place(const struct op_view *v)

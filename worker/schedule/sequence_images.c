@@ -72,7 +72,11 @@ void sequence_images_fini(struct sequence_images *images)
 static enum result fit_image(const struct image_record *record, const struct image_limits *limits,
                              struct sequence_image *image, struct error_text *error)
 {
-    struct image_shape shape = {record->tiles, record->width, record->height, record->frames};
+    struct image_shape shape = {.tiles = record->tiles,
+                                .width = record->width,
+                                .height = record->height,
+                                .frames = record->frames,
+                                .sound = record->sound};
     enum result result = model_vision_check(limits->vision, shape, error);
     if (result != RESULT_OK)
         return result;

@@ -237,7 +237,7 @@ static enum result decide_vision(struct worker_process *process, struct error_te
     }
     uint32_t columns = model_vision_feature_columns(vision);
     uint64_t row_bytes = (uint64_t)columns * sizeof(float);
-    uint32_t largest = options->vision_patches / (vision->merge_side * vision->merge_side);
+    uint32_t largest = options->vision_patches / model_vision_square(vision);
     uint64_t rows = (uint64_t)options->vision_cache_size * USUAL_IMAGE_TOKENS;
     if (rows < largest)
         rows = largest;

@@ -1,5 +1,5 @@
 /*
- * Rules I1-I8 of image records, each broken alone in the second of two; the limits themselves pass.
+ * Rules I1-I9 of image records, each broken alone in the second of two; the limits themselves pass.
  */
 // tags: threads
 #include <math.h>
@@ -180,9 +180,7 @@ static void i5_places(void **state)
 static void i6_reserved(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < 2; i++)
-        break_words("I6", offsetof(struct image_record, reserved) + i * sizeof(uint32_t),
-                    (const uint32_t[]){1u << i}, 1);
+    BREAK_WORDS("I6", reserved, 1, UINT32_MAX);
 }
 
 /* The second record has two tiles. */
@@ -268,13 +266,46 @@ static void i8_videos(void **state)
     assert_breaks(&pair, "I2");
 }
 
+static struct pair valid_sound(void)
+{
+    struct pair pair = valid_pair();
+    pair.records[1].tiles = pair.records[1].sound = 1;
+    pair.records[1].width = LIMIT_AUDIO_MELS;
+    pair.records[1].height = 3001;
+    pair.image_bytes = image_record_place(pair.records, 2);
+    return pair;
+}
+
+static void i9_sounds(void **state)
+{
+    (void)state;
+    struct pair pair = valid_sound();
+    assert_int_equal(check(&pair, NULL), RESULT_OK);
+    assert_int_equal(pair.records[1].pixels_bytes, 4ull * LIMIT_AUDIO_MELS * 3001);
+#define BREAK_SOUND(rule, field, value)                                                            \
+    do {                                                                                           \
+        pair = valid_sound();                                                                      \
+        pair.records[1].field = value;                                                             \
+        assert_breaks(&pair, rule);                                                                \
+    } while (0)
+    BREAK_SOUND("I9", sound, 2);
+    BREAK_SOUND("I9", sound, UINT32_MAX);
+    BREAK_SOUND("I9", tiles, 2);
+    BREAK_SOUND("I9", frames, 2);
+    BREAK_SOUND("I9", tile_lines, 2);
+    BREAK_SOUND("I9", width, LIMIT_AUDIO_MELS + 1);
+    BREAK_SOUND("I2", height, LIMIT_IMAGE_SIDE + 1);
+    BREAK_SOUND("I8", joined, 1);
+#undef BREAK_SOUND
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(valid_passes), cmocka_unit_test(limits_pass), cmocka_unit_test(i1_hash),
         cmocka_unit_test(i2_sizes),     cmocka_unit_test(i3_spans),    cmocka_unit_test(i4_numbers),
         cmocka_unit_test(i5_places),    cmocka_unit_test(i6_reserved), cmocka_unit_test(i7_mosaic),
-        cmocka_unit_test(i8_videos),
+        cmocka_unit_test(i8_videos),    cmocka_unit_test(i9_sounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,10 +6,10 @@
  *
  *   vulkan_images_test [all | FAMILY]
  *
- * A driver for the CPU compiles for seconds for each family, so without an argument only four are tried,
+ * A driver for the CPU compiles for seconds for each family, so without an argument only five are tried,
  * and no projector files. Together they have every relation between steps and images: spans, features in parts and
  * positions in turns, positions in sections beside recurrent
- * state, and videos.
+ * state, videos and sounds.
  */
 // tags: no-sanitizers native
 #include <setjmp.h>
@@ -112,7 +112,8 @@ static bool is_tried(const char *which, const char *family)
     if (which)
         return strcmp(which, "all") == 0 || strcmp(which, family) == 0;
     return strcmp(family, "gemma3") == 0 || strcmp(family, "qwen3_vl") == 0 ||
-           strcmp(family, "qwen3_5") == 0 || strcmp(family, "qwen2_5_vl_video") == 0;
+           strcmp(family, "qwen3_5") == 0 || strcmp(family, "qwen2_5_vl_video") == 0 ||
+           strcmp(family, "qwen2_audio") == 0;
 }
 
 static void run(const char *family, const char *text, const char *tower)

@@ -38,7 +38,7 @@ static uint64_t op_row_work(const struct plan *plan, const struct plan_op *op)
     }
     plan_tensor_id made = op->output != PLAN_NONE ? op->output : op->inputs[0];
     work += each * plan->tensors[made].columns;
-    uint32_t square = plan->vision.merge_side * plan->vision.merge_side;
+    uint32_t square = model_vision_square(&plan->vision);
     bool features = plan->tensors[made].rows == PLAN_ROWS_FEATURES;
     return features ? FEATURE_WORK * work / square + 1 : work;
 }
@@ -112,8 +112,7 @@ enum result cpu_image_encoder_init(struct cpu_image_encoder *vision,
         result = cpu_walk_init(&vision->step, &vision->program, pool, error);
     if (result == RESULT_OK)
         result = image_patches_init(&vision->patches, plan, sizes.max_patch_rows, error);
-    uint64_t frames = plan->vision.frames > 1 ? plan->vision.frames : 1;
-    uint64_t patch_bytes = 3 * frames * plan->vision.patch_side * plan->vision.patch_side;
+    uint64_t patch_bytes = model_vision_row_bytes(&plan->vision);
     if (result == RESULT_OK)
         result = lazy_memory_reserve(&vision->pixels, sizes.max_patch_rows * patch_bytes, false,
                                      "pixels of images", error);

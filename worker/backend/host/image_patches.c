@@ -24,7 +24,7 @@
 
 uint32_t image_patches_square(const struct image_patches *patches)
 {
-    return patches->vision->merge_side * patches->vision->merge_side;
+    return model_vision_square(patches->vision);
 }
 
 /* A span has at least one square of rows; its last block may have no more than that. */
@@ -138,6 +138,30 @@ static uint32_t add_lead(struct image_patches *patches)
 static uint32_t least(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
+}
+
+/* A sound's rows attend to each other. If they are odd, a further row completes the last square, alone
+ * and dropped with it. */
+static void add_sound(struct image_patches *patches, const struct encode_image *image)
+{
+    const struct model_vision *vision = patches->vision;
+    uint32_t features = model_vision_feature_rows(vision, image->shape);
+    uint32_t all = model_vision_patch_rows(vision, image->shape), rows = image->shape.height / 2;
+    uint32_t square = image_patches_square(patches), first_row = patches->rows;
+    patches->tiles[patches->tile_count] =
+        (struct patch_tile){.image = *image, .height = all, .width = 1};
+    for (uint32_t y = 0; y < all; y++) {
+        patches->places[patches->rows++] =
+            (struct patch_place){.tile = patches->tile_count, .y = y};
+        if (y % square == 0)
+            patches->feature_rows[patches->features++] =
+                y / square < features ? image->first_feature + y / square : PATCH_FEATURE_NONE;
+        if (y + 1 == rows || y + 1 == all) {
+            end_span(patches, &patches->whole, first_row);
+            first_row = patches->rows;
+        }
+    }
+    patches->tile_count++;
 }
 
 static void add_tile(struct image_patches *patches, const struct encode_image *image,
@@ -295,7 +319,9 @@ void image_patches_arrange(struct image_patches *patches, const struct encode_ba
         uint32_t first = patches->features;
         rows += model_vision_patch_rows(patches->vision, image->shape);
         must(rows <= patches->max_rows);
-        for (uint32_t tile = 0; tile < image->shape.tiles; tile++)
+        if (image->shape.sound)
+            add_sound(patches, image);
+        for (uint32_t tile = 0; tile < image->shape.tiles && !image->shape.sound; tile++)
             add_tile(patches, image, tile);
         if (patches->vision->mosaic)
             add_mosaic(patches, image, first);

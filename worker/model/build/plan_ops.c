@@ -564,6 +564,20 @@ void plan_ops_activate(struct plan_builder *b, plan_tensor_id x, enum activation
     plan_builder_append(b, op);
 }
 
+void plan_ops_sound_rows(struct plan_builder *b, uint32_t tap, plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_sound_rows, PLAN_NONE, PLAN_NONE, PLAN_NONE, out);
+    op.params.sound_rows.tap = tap;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_sound_taps(struct plan_builder *b, plan_tensor_id x, uint32_t tap, plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_sound_taps, x, PLAN_NONE, PLAN_NONE, out);
+    op.params.sound_taps.tap = tap;
+    plan_builder_append(b, op);
+}
+
 void plan_ops_clip_columns(struct plan_builder *b, plan_tensor_id x,
                            struct clip_columns_params params, plan_tensor_id out)
 {

@@ -169,6 +169,9 @@ void plan_ops_patch_attention(struct plan_builder *b, plan_tensor_id qkv, struct
 void plan_ops_activate(struct plan_builder *b, plan_tensor_id x, enum activation activation);
 void plan_ops_xielu(struct plan_builder *b, plan_tensor_id x, struct xielu_params params);
 /* Writes the columns of `out` from the offset on. */
+void plan_ops_sound_rows(struct plan_builder *b, uint32_t tap, plan_tensor_id out);
+void plan_ops_sound_taps(struct plan_builder *b, plan_tensor_id x, uint32_t tap,
+                         plan_tensor_id out);
 void plan_ops_clip_columns(struct plan_builder *b, plan_tensor_id x,
                            struct clip_columns_params params, plan_tensor_id out);
 void plan_ops_join_rows(struct plan_builder *b, plan_tensor_id x, uint32_t count,

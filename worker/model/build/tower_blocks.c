@@ -11,6 +11,7 @@
  */
 #include "worker/model/build/tower_blocks.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* The last matrix of half a layer, and its factors. */
@@ -38,6 +39,8 @@ struct tower_tensors tower_blocks_add_tensors(struct plan_builder *b, const stru
     const enum plan_rows rows = PLAN_ROWS_PATCHES;
     uint32_t hidden = c->tower.hidden, wide = c->tower.feed_forward;
     uint32_t pixels = 3 * c->frames * c->vision.patch_side * c->vision.patch_side;
+    if (c->vision.mels > 0)
+        pixels = SOUND_TAPS * c->vision.mels;
     struct tower_tensors tensors = {
         .pixels = plan_builder_tensor(b, rows, pixels),
         .residual = plan_builder_tensor(b, rows, hidden),
@@ -48,7 +51,7 @@ struct tower_tensors tower_blocks_add_tensors(struct plan_builder *b, const stru
     };
     if (form->gated)
         tensors.gated = plan_builder_tensor(b, rows, wide);
-    if (form->qk_norms || form->scales)
+    if (form->qk_norms || form->scales || form->no_k_bias)
         tensors.row = plan_builder_tensor(b, rows, hidden);
     return tensors;
 }
@@ -140,6 +143,26 @@ static void list_qk_norm(struct plan_builder *b, const struct vision_config *c, 
         plan_builder_vector(b, slice.head_dim, "v.blk.%u.%s.weight", layer, names[part]));
 }
 
+/* Each part by itself, and its columns copied. */
+static void list_qkv_apart(struct plan_builder *b, const struct vision_config *c, uint32_t layer,
+                           const struct tower_tensors *t)
+{
+    static const char *const parts[] = {"attn_q", "attn_k", "attn_v"};
+    uint32_t hidden = c->tower.hidden;
+    for (uint32_t i = 0; i < 3; i++) {
+        plan_ops_linear(
+            b, t->normed,
+            one(plan_builder_matrix(b, hidden, hidden, "v.blk.%u.%s.weight", layer, parts[i])),
+            t->row);
+        if (i != 1)
+            plan_ops_bias_add(
+                b, t->row,
+                one(plan_builder_vector(b, hidden, "v.blk.%u.%s.bias", layer, parts[i])));
+        plan_ops_clip_columns(
+            b, t->row, (struct clip_columns_params){i * hidden, -INFINITY, INFINITY}, t->qkv);
+    }
+}
+
 static void list_qkv(struct plan_builder *b, const struct vision_config *c,
                      const struct tower_form *form, uint32_t layer, const struct tower_tensors *t)
 {
@@ -201,7 +224,10 @@ static void list_attention(struct plan_builder *b, const struct vision_config *c
     char norm[STORED_NAME_BYTES];
     snprintf(norm, sizeof norm, "v.blk.%u.ln1", layer);
     tower_blocks_norm(b, form->rms_norms, t->residual, hidden, norm, t->normed);
-    list_qkv(b, c, form, layer, t);
+    if (form->no_k_bias)
+        list_qkv_apart(b, c, layer, t);
+    else
+        list_qkv(b, c, form, layer, t);
     if (form->rotates)
         plan_ops_patch_rope(b, t->qkv, slices);
     plan_builder_end_stage(b);

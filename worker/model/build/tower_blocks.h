@@ -14,6 +14,7 @@ struct tower_form {
     bool joined_qkv; /* q, k and v are one matrix attn_qkv */
     bool rotates;    /* queries and keys are rotated by rope 0 */
     bool no_qkv_bias;
+    bool no_k_bias;     /* queries and values have biases, keys have none; not if joined */
     bool no_biases;     /* nor any other bias in the layers */
     bool qk_norms;      /* queries and keys have an rms norm over all heads together */
     bool qk_head_norms; /* each head of them has one, of the same weight */
@@ -23,14 +24,14 @@ struct tower_form {
 };
 
 struct tower_tensors {
-    plan_tensor_id pixels;   /* [patches, 3 * frames * patch_side^2] */
+    plan_tensor_id pixels;   /* [patches, 3 * frames * patch_side^2], or [patches, 3 * mels] */
     plan_tensor_id residual; /* [patches, hidden] */
     plan_tensor_id normed;   /* [patches, hidden] */
     plan_tensor_id qkv;      /* [patches, 3 * hidden] */
     plan_tensor_id attended; /* [patches, hidden] */
     plan_tensor_id wide;     /* [patches, feed_forward]; twice as wide if gated by silu */
     plan_tensor_id gated;    /* [patches, feed_forward]; only if gated */
-    plan_tensor_id row;      /* [patches, hidden]; only with norms of queries or scales */
+    plan_tensor_id row; /* [patches, hidden]; only with norms of queries, scales or no_k_bias */
 };
 struct tower_tensors tower_blocks_add_tensors(struct plan_builder *b, const struct vision_config *c,
                                               const struct tower_form *form);

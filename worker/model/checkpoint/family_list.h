@@ -93,7 +93,8 @@
     TOWER(kimi_k25)         \
     TOWER(lfm2_vl)          \
     TOWER(mistral3)         \
-    TOWER(pixtral)
+    TOWER(pixtral)          \
+    TOWER(qwen2_audio)
 /* clang-format on */
 
 #define TOWER_DECLARE(name)                                                                        \

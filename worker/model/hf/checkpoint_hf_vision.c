@@ -9,7 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-#define PART         "vision_config"
 #define DEFAULT_SIDE 2u /* side of merged squares, and number of frames */
 
 void checkpoint_hf_vision_merging(struct checkpoint_keys *keys, struct vision_config *config)
@@ -93,10 +92,11 @@ enum result checkpoint_hf_read_vision(struct json_value root, const struct hf_vi
 {
     struct error_text reason = {""};
     struct checkpoint_keys whole = {.object = root, .error = &reason};
+    const char *part = form->part ? form->part : "vision_config";
     memset(config, 0, sizeof *config);
-    if (json_value_type(json_value_member(root, PART)) == JSON_ABSENT)
+    if (json_value_type(json_value_member(root, part)) == JSON_ABSENT)
         return RESULT_NOT_FOUND;
-    struct checkpoint_keys keys = checkpoint_keys_enter(&whole, PART);
+    struct checkpoint_keys keys = checkpoint_keys_enter(&whole, part);
     memcpy(config->tower.architecture, text->architecture, sizeof config->tower.architecture);
     config->vision.text_hidden = text->hidden;
     config->text_epsilon = text->norm_epsilon;

@@ -15,7 +15,7 @@
 
 static struct feature_key key_of(uint32_t name, uint32_t rows)
 {
-    struct feature_key key = {.shape = {1, 28, 28, 1}, .rows = rows};
+    struct feature_key key = {.shape = {1, 28, 28, 1, 0}, .rows = rows};
     memcpy(key.content_hash, &name, sizeof name);
     return key;
 }

@@ -46,7 +46,7 @@ struct scene {
 
 static struct feature_key key_of(uint32_t name)
 {
-    struct feature_key key = {.shape = {1, 28, 28, 1}, .rows = 1 + name % 9};
+    struct feature_key key = {.shape = {1, 28, 28, 1, 0}, .rows = 1 + name % 9};
     memcpy(key.content_hash, &name, sizeof name);
     return key;
 }

@@ -38,9 +38,9 @@ static void expect_taken(const struct model_vision *vision, struct image_shape s
 static void test_counts(void **state)
 {
     (void)state;
-    struct feature_grid grid = model_vision_grid(&any_size, (struct image_shape){1, 84, 56, 1});
-    expect_taken(&any_size, (struct image_shape){1, 84, 56, 1}, 24, 6);
-    expect_taken(&one_size, (struct image_shape){3, 128, 128, 1}, 192, 12);
+    struct feature_grid grid = model_vision_grid(&any_size, (struct image_shape){1, 84, 56, 1, 0});
+    expect_taken(&any_size, (struct image_shape){1, 84, 56, 1, 0}, 24, 6);
+    expect_taken(&one_size, (struct image_shape){3, 128, 128, 1, 0}, 192, 12);
     assert_int_equal(grid.height, 2);
     assert_int_equal(grid.width, 3);
     assert_int_equal(model_vision_feature_columns(&any_size), 192);
@@ -52,17 +52,47 @@ static void test_refusals(void **state)
     (void)state;
     struct model_vision bounded = any_size;
     bounded.max_side = 6;
-    expect_refused(&any_size, (struct image_shape){1, 85, 56, 1}, "width of 85 pixels");
-    expect_refused(&any_size, (struct image_shape){1, 84, 0, 1}, "height of 0 pixels");
-    expect_refused(&any_size, (struct image_shape){0, 84, 56, 1}, "0 tiles");
-    expect_refused(&any_size, (struct image_shape){UINT32_MAX, 84, 56, 1}, "more than");
-    expect_refused(&any_size, (struct image_shape){1, 28 * LIMIT_PATCH_ROWS, 28, 1}, "more than");
-    expect_refused(&any_size,
-                   (struct image_shape){1, UINT32_MAX / 28 * 28, UINT32_MAX / 28 * 28, 1},
+    expect_refused(&any_size, (struct image_shape){1, 85, 56, 1, 0}, "width of 85 pixels");
+    expect_refused(&any_size, (struct image_shape){1, 84, 0, 1, 0}, "height of 0 pixels");
+    expect_refused(&any_size, (struct image_shape){0, 84, 56, 1, 0}, "0 tiles");
+    expect_refused(&any_size, (struct image_shape){UINT32_MAX, 84, 56, 1, 0}, "more than");
+    expect_refused(&any_size, (struct image_shape){1, 28 * LIMIT_PATCH_ROWS, 28, 1, 0},
                    "more than");
-    expect_refused(&one_size, (struct image_shape){1, 64, 128, 1}, "not 128");
-    expect_taken(&bounded, (struct image_shape){1, 84, 84, 1}, 36, 9);
-    expect_refused(&bounded, (struct image_shape){1, 84, 112, 1}, "more than 84");
+    expect_refused(&any_size,
+                   (struct image_shape){1, UINT32_MAX / 28 * 28, UINT32_MAX / 28 * 28, 1, 0},
+                   "more than");
+    expect_refused(&one_size, (struct image_shape){1, 64, 128, 1, 0}, "not 128");
+    expect_taken(&bounded, (struct image_shape){1, 84, 84, 1, 0}, 36, 9);
+    expect_refused(&bounded, (struct image_shape){1, 84, 112, 1, 0}, "more than 84");
+}
+
+static struct image_shape sound(uint32_t mels, uint32_t rows)
+{
+    return (struct image_shape){.tiles = 1, .width = mels, .height = rows, .sound = 1};
+}
+
+static void test_sounds(void **state)
+{
+    (void)state;
+    const struct model_vision hears = {
+        .mels = 80, .sound_rows = 1500, .patch_side = 1, .merge_side = 1, .text_hidden = 64};
+    expect_taken(&hears, sound(80, 5), 2, 1);
+    expect_taken(&hears, sound(80, 7), 4, 1); /* three rows, and one that completes the pair */
+    expect_taken(&hears, sound(80, 3001), 1500, 750);
+    assert_int_equal(model_vision_square(&hears), 2);
+    assert_int_equal(model_vision_tile_bytes(sound(80, 7)), 80 * 7 * 4);
+    assert_true(model_vision_row_bytes(&hears) * 2 >= model_vision_tile_bytes(sound(80, 5)));
+    assert_int_equal(model_vision_grid(&hears, sound(80, 9)).height, 2);
+    expect_refused(&hears, sound(80, 3), "3 rows");
+    expect_refused(&hears, sound(80, 6), "6 rows");
+    expect_refused(&hears, sound(80, 3003), "3003 rows");
+    expect_refused(&hears, sound(81, 5), "81 mels");
+    expect_refused(&hears, sound(80, 0), "0 rows");
+    struct image_shape two = sound(80, 5);
+    two.tiles = 2;
+    expect_refused(&hears, two, "5 rows");
+    expect_refused(&hears, (struct image_shape){1, 80, 5, 0, 0}, "no images");
+    expect_refused(&any_size, sound(28, 29), "no sounds");
 }
 
 static void test_mosaics(void **state)
@@ -70,7 +100,7 @@ static void test_mosaics(void **state)
     (void)state;
     const struct model_vision mosaics = {
         .patch_side = 4, .merge_side = 1, .fixed_side = 3, .mosaic = true, .text_hidden = 8};
-    const struct image_shape shape = {3, 12, 12, 1}, alone = {1, 12, 12, 1};
+    const struct image_shape shape = {3, 12, 12, 1, 0}, alone = {1, 12, 12, 1, 0};
     static const struct {
         struct image_mosaic mosaic;
         uint32_t rows; /* 0: refused */
@@ -95,11 +125,11 @@ static void test_mosaics(void **state)
     struct error_text error = {""};
     assert_int_equal(model_vision_check_mosaic(&mosaics, alone, &none, &error), RESULT_OK);
     assert_int_equal(model_vision_image_rows(&mosaics, alone, &none), 9 + 1);
-    assert_int_equal(model_vision_check_mosaic(&one_size, (struct image_shape){3, 128, 128, 1},
+    assert_int_equal(model_vision_check_mosaic(&one_size, (struct image_shape){3, 128, 128, 1, 0},
                                                &cases[0].mosaic, &error),
                      RESULT_INVALID);
     assert_int_equal(
-        model_vision_image_rows(&one_size, (struct image_shape){3, 128, 128, 1}, &none), 12);
+        model_vision_image_rows(&one_size, (struct image_shape){3, 128, 128, 1, 0}, &none), 12);
 }
 
 /* Two rows around an image and one after each line. */
@@ -109,12 +139,12 @@ static void test_frames(void **state)
     const struct model_vision frames = {
         .patch_side = 4, .merge_side = 2, .framed = true, .text_hidden = 8};
     const struct image_mosaic none = {0};
-    const struct image_shape shape = {1, 40, 24, 1};
+    const struct image_shape shape = {1, 40, 24, 1, 0};
     struct error_text error = {""};
     assert_int_equal(model_vision_check(&frames, shape, &error), RESULT_OK);
     assert_int_equal(model_vision_image_rows(&frames, shape, &none), 3 * (5 + 1) + 2);
     assert_int_equal(model_vision_feature_rows(&frames, shape), 15);
-    expect_refused(&frames, (struct image_shape){2, 40, 24, 1}, "one tile, not 2");
+    expect_refused(&frames, (struct image_shape){2, 40, 24, 1, 0}, "one tile, not 2");
     assert_int_equal(model_vision_check_mosaic(
                          &frames, shape, &(const struct image_mosaic){1, 1, 3, 5, 3, 5}, &error),
                      RESULT_INVALID);
@@ -122,8 +152,9 @@ static void test_frames(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counts), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_mosaics), cmocka_unit_test(test_frames)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts), cmocka_unit_test(test_sounds),
+                                       cmocka_unit_test(test_refusals),
+                                       cmocka_unit_test(test_mosaics),
+                                       cmocka_unit_test(test_frames)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

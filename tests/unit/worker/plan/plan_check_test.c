@@ -194,6 +194,21 @@ static void test_elementwise(void **state)
     refuse(&clip, "the minimum is above the maximum");
 }
 
+/* This plan has no rows of sounds. */
+static void test_sounds(void **state)
+{
+    (void)state;
+    const struct plan_op norm = plan_lookup_op(plan, OP_rms_norm);
+    struct plan_op op = {.stem = OP_sound_rows,
+                         .inputs = {PLAN_NONE, PLAN_NONE},
+                         .output = norm.output,
+                         .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE}};
+    refuse(&op, "it is not for rows of sounds");
+    op.stem = OP_sound_taps;
+    op.inputs[0] = norm.inputs[0];
+    refuse(&op, "it is not for rows of sounds");
+}
+
 static void test_rope(void **state)
 {
     (void)state;
@@ -359,11 +374,12 @@ static void test_others(void **state)
 int main(void)
 {
     const struct CMUnitTest gemma3[] = {
-        cmocka_unit_test(test_all_ops_pass),   cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_norms),          cmocka_unit_test(test_rope),
-        cmocka_unit_test(test_elementwise),    cmocka_unit_test(test_bias_add),
-        cmocka_unit_test(test_position_scale), cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_caches),         cmocka_unit_test(test_others),
+        cmocka_unit_test(test_all_ops_pass), cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_norms),        cmocka_unit_test(test_sounds),
+        cmocka_unit_test(test_rope),         cmocka_unit_test(test_elementwise),
+        cmocka_unit_test(test_bias_add),     cmocka_unit_test(test_position_scale),
+        cmocka_unit_test(test_linear),       cmocka_unit_test(test_caches),
+        cmocka_unit_test(test_others),
     };
     const struct CMUnitTest llama[] = {
         cmocka_unit_test(test_all_ops_pass),

@@ -217,6 +217,7 @@ static struct position_taps taps_of(const struct cpu_step *step, uint32_t row,
         return linear_taps(place, &step->patches->tiles[place->tile], params->side);
     case POSITIONS_CUBIC:
         return cubic_taps(place, &step->patches->tiles[place->tile], params->side);
+    case POSITIONS_LINE: return (struct position_taps){1, {place->y}, {1.0f}};
     case POSITIONS_AXES:
         return (struct position_taps){2, {place->x, params->side + place->y}, {1.0f, 1.0f}};
     default:

@@ -65,7 +65,7 @@ static void find_quantized(const struct cpu_program *program, bool *quantized)
 
 static uint64_t tensor_rows(const struct cpu_program *program, enum plan_rows rows)
 {
-    const uint32_t merged = program->plan->vision.merge_side * program->plan->vision.merge_side;
+    const uint32_t merged = model_vision_square(&program->plan->vision);
     switch (rows) {
     case PLAN_ROWS_STEP: return program->max_step_rows;
     case PLAN_ROWS_LOGITS: return program->max_logit_rows;

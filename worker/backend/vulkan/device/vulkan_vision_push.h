@@ -9,9 +9,9 @@
 
 /* A tile of an image that is being encoded (shaders/patches.glsl). */
 struct vulkan_patch_image {
-    uint64_t pixels;      /*  0: u8 [frames, lines, line_bytes]: red, green, blue */
+    uint64_t pixels;      /*  0: u8 [frames, lines, line_bytes]: red, green, blue; of a sound f32 */
     uint32_t line_bytes;  /*  8 */
-    uint32_t height;      /* 12: patches */
+    uint32_t height;      /* 12: patches; of a sound mel rows */
     uint32_t width;       /* 16 */
     float scale[3];       /* 20: of red, green, blue */
     float bias[3];        /* 32 */
@@ -34,12 +34,13 @@ struct vulkan_patch_rows_push {
 };
 static_assert(sizeof(struct vulkan_patch_rows_push) == 72, "byte map");
 
-#define VULKAN_POSITIONS_LEAD 6u /* after enum position_form */
+#define VULKAN_POSITIONS_LEAD 7u /* after enum position_form */
 
 /* own: enum position_form, or VULKAN_POSITIONS_LEAD. */
 struct vulkan_patch_positions_push {
     uint64_t x;       /*  0: f32 [rows, columns], in place */
-    uint64_t table;   /*  8: f32 [side * side, columns], or of axes [2 * side, columns]; of
+    uint64_t table;   /*  8: f32 [side * side, columns], or of axes [2 * side, columns]; of LINE
+                         [side, columns]; of
                          LEAD [1 + side * side, columns], then the lead row */
     uint64_t places;  /* 16: struct vulkan_step_sight [rows] */
     uint64_t images;  /* 24 */
@@ -47,6 +48,29 @@ struct vulkan_patch_positions_push {
     uint32_t side;    /* 36: of the table */
 };
 static_assert(sizeof(struct vulkan_patch_positions_push) == 40, "byte map");
+
+struct vulkan_sound_rows_push {
+    uint64_t places;                    /*  0: struct vulkan_step_sight [rows] */
+    uint64_t images;                    /*  8: struct vulkan_patch_image [sounds] */
+    struct vulkan_outputs_push outputs; /* 16: [rows, columns] */
+    uint32_t columns;                   /* 48: zeros from 3 * mels on */
+    uint32_t mels;                      /* 52 */
+    uint32_t tap;                       /* 56 */
+    uint32_t unused;                    /* 60 */
+};
+static_assert(sizeof(struct vulkan_sound_rows_push) == 64, "byte map");
+
+struct vulkan_sound_taps_push {
+    uint64_t x;           /*  0: f32 [rows, columns] */
+    uint64_t out;         /*  8: f32 [rows, out_columns] */
+    uint64_t places;      /* 16: struct vulkan_step_sight [rows] */
+    uint64_t images;      /* 24: struct vulkan_patch_image [sounds] */
+    uint32_t columns;     /* 32 */
+    uint32_t out_columns; /* 36 */
+    uint32_t tap;         /* 40 */
+    uint32_t unused;      /* 44 */
+};
+static_assert(sizeof(struct vulkan_sound_taps_push) == 48, "byte map");
 
 /* own: enum activation. */
 struct vulkan_activate_push {

@@ -5,7 +5,7 @@
 
 uint32_t vulkan_program_rows(const struct vulkan_program *program, enum plan_rows rows)
 {
-    uint32_t merged = program->plan->vision.merge_side * program->plan->vision.merge_side;
+    uint32_t merged = model_vision_square(&program->plan->vision);
     switch (rows) {
     case PLAN_ROWS_STEP: return program->max_step_rows;
     case PLAN_ROWS_LOGITS: return program->max_logit_rows;

@@ -32,8 +32,7 @@ static uint64_t section_offset(const struct vulkan_patch_batch *patches, enum se
 {
     const struct image_patches *arranged = &patches->arranged;
     const uint64_t rows = arranged->max_rows;
-    const uint64_t squares =
-        rows / (arranged->vision->merge_side * arranged->vision->merge_side) + 1;
+    const uint64_t squares = rows / model_vision_square(arranged->vision) + 1;
     const uint64_t bytes[SECTION_COUNT] = {
         [SECTION_ROWS] = rows * sizeof(struct vulkan_step_row),
         [SECTION_SEQUENCE] = sizeof(struct vulkan_step_sequence),
@@ -78,9 +77,7 @@ enum result vulkan_patch_batch_init(struct vulkan_patch_batch *patches,
                                     uint32_t max_rows, uint32_t tile_rows, struct error_text *error)
 {
     *patches = (struct vulkan_patch_batch){.device = device, .tile_rows = tile_rows};
-    uint64_t pixel_bytes = (uint64_t)max_rows * plan->vision.patch_side * plan->vision.patch_side *
-                               CHANNELS * (plan->vision.frames > 1 ? plan->vision.frames : 1) +
-                           WORD;
+    uint64_t pixel_bytes = max_rows * model_vision_row_bytes(&plan->vision) + WORD;
     enum result result = image_patches_init(&patches->arranged, plan, max_rows, error);
     if (result == RESULT_OK)
         result = vulkan_buffer_create(device, VULKAN_UPLOAD, pixel_bytes, "pixels of images",
@@ -120,7 +117,9 @@ static void fill_images(struct vulkan_patch_batch *patches)
     uint64_t at = 0;
     for (uint32_t t = 0; t < patches->arranged.tile_count; t++) {
         const struct patch_tile *tile = &patches->arranged.tiles[t];
-        const uint32_t line_bytes = tile->width * side * CHANNELS;
+        const struct image_shape *shape = &tile->image.shape;
+        const uint32_t line_bytes =
+            shape->sound ? (uint32_t)(shape->width * sizeof(float)) : tile->width * side * CHANNELS;
         const uint32_t frame_bytes = tile->height * side * line_bytes;
         const bool still = tile->image.shape.frames <= 1;
         const uint64_t bytes = model_vision_tile_bytes(tile->image.shape);
@@ -128,7 +127,7 @@ static void fill_images(struct vulkan_patch_batch *patches)
         struct vulkan_patch_image image = {.pixels = patches->pixels.address + at,
                                            .line_bytes = line_bytes,
                                            .frame_bytes = still ? 0 : frame_bytes,
-                                           .height = tile->height,
+                                           .height = shape->sound ? shape->height : tile->height,
                                            .width = tile->width};
         memcpy((uint8_t *)patches->pixels.mapped + at, tile->image.pixels, bytes);
         memcpy(image.scale, tile->image.scale, sizeof image.scale);

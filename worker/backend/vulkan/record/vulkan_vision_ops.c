@@ -71,6 +71,43 @@ void vulkan_record_patch_positions(struct vulkan_recorder *recorder)
              sizeof push, &touch);
 }
 
+void vulkan_record_sound_rows(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct vulkan_patch_batch *patches = recorder->recording->patches;
+    const struct plan_op *op = op_of(recorder);
+    const struct vulkan_sound_rows_push push = {
+        .places = patches->whole.sights_address,
+        .images = patches->images_address,
+        .outputs = vulkan_recorder_outputs(recorder, op->output, recorder->forms[recorder->op]),
+        .columns = program->tensors[op->output].columns,
+        .mels = program->plan->vision.mels,
+        .tap = op->params.sound_rows.tap,
+    };
+    const struct vulkan_touch touch = touch_of(op);
+    dispatch(recorder, OP_sound_rows, 0, op->output, &push, sizeof push, &touch);
+}
+
+void vulkan_record_sound_taps(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct vulkan_patch_batch *patches = recorder->recording->patches;
+    const struct plan_op *op = op_of(recorder);
+    const struct vulkan_sound_taps_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .out = program->tensors[op->output].f32,
+        .places = patches->whole.sights_address,
+        .images = patches->images_address,
+        .columns = program->tensors[op->inputs[0]].columns,
+        .out_columns = program->tensors[op->output].columns,
+        .tap = op->params.sound_taps.tap,
+    };
+    const struct vulkan_touch touch = touch_of(op);
+    const struct vulkan_row_task task = {OP_sound_taps, vulkan_recorder_rows(recorder, op->output),
+                                         push.columns, VULKAN_FORM_F32, 0};
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
 void vulkan_record_activate(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;

@@ -4,7 +4,7 @@
  * tile's grid is scaled to the table's side x side grid, corners aligned, and the four rows around the
  * patch are weighted by distance. CUBIC: middles of patches over the table, the 16 rows around weighted by
  * cubic convolution, those beyond the edge being the edge's. MIDDLES: middles of patches, the rows nearer than 1
- * by their distance. AVERAGED: likewise, nearer than a patch's share of the table if that is more. AXES: row column plus row side + line. LEAD: as EXACT, one row further;
+ * by their distance. AVERAGED: likewise, nearer than a patch's share of the table if that is more. AXES: row column plus row side + line. LINE: row line. LEAD: as EXACT, one row further;
  * the row of a tile that is no patch becomes the table's first row plus the lead row.
  *
  * Grid: (rows, column tiles of 4 * invocations).
@@ -18,12 +18,12 @@ layout(local_size_x_id = 0) in;
 #include "patches.glsl"
 
 layout(constant_id = 2) const uint FORM = 0; /* enum position_form, or LEAD */
-const uint EXACT = 0, LINEAR = 1, AXES = 2, CUBIC = 3, MIDDLES = 4, AVERAGED = 5, LEAD = 6;
+const uint EXACT = 0, LINEAR = 1, AXES = 2, CUBIC = 3, MIDDLES = 4, AVERAGED = 5, LINE = 6, LEAD = 7;
 
 layout(push_constant) uniform Push
 {
     uint64_t x;        /* f32 [rows, columns], in place */
-    uint64_t table;    /* f32 [side * side, columns]; AXES: [2 * side, columns]; LEAD:
+    uint64_t table;    /* f32 [side * side, columns]; AXES: [2 * side, columns]; LINE: [side, columns]; LEAD:
                           [1 + side * side, columns], then the lead row */
     uint64_t places; /* PatchPlace [rows] */
     uint64_t images; /* PatchImage [tiles] */
@@ -147,6 +147,8 @@ void main()
         added = weighted(place, column);
     else if (FORM == AXES)
         added = table_at(place.column, column) + table_at(push.side + place.line, column);
+    else if (FORM == LINE)
+        added = table_at(place.line, column);
     else
         added = table_at((FORM == LEAD ? 1 : 0) + place.line * push.side + place.column, column);
     vec4 x = row_load(push.x, row, column, push.columns);

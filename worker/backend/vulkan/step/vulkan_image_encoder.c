@@ -211,7 +211,7 @@ static enum result warm_squares(const struct vulkan_image_encoder *vision, uint3
         .program = &vision->program,
         .batch = &vision->patches.batch,
         .patches = &vision->patches,
-        .shape = {.patches = squares * model->merge_side * model->merge_side,
+        .shape = {.patches = squares * model_vision_square(model),
                   .patch_features = squares,
                   .mixes = model->mosaic || model->framed ? squares : 0,
                   .whole_tiles = tiles,
@@ -223,7 +223,7 @@ enum result vulkan_image_encoder_warm(const struct vulkan_image_encoder *vision,
                                       struct error_text *error)
 {
     const struct model_vision *model = &vision->program.plan->vision;
-    uint32_t max = vision->program.max_patch_rows / (model->merge_side * model->merge_side);
+    uint32_t max = vision->program.max_patch_rows / model_vision_square(model);
     enum result result = RESULT_OK;
     for (uint32_t squares = 1; squares <= max && result == RESULT_OK;
          squares = squares < WARM_ROWS ? vulkan_linear_next_rows(squares, max)
@@ -237,7 +237,7 @@ uint64_t vulkan_image_encoder_bytes(const struct backend_options *options)
     const struct plan *plan = options->vision;
     if (!plan)
         return 0;
-    uint32_t merged = plan->vision.merge_side * plan->vision.merge_side;
+    uint32_t merged = model_vision_square(&plan->vision);
     uint64_t bytes = (uint64_t)options->feature_rows * model_vision_feature_columns(&plan->vision) *
                      sizeof(float);
     for (uint32_t t = 0; t < plan->tensor_count; t++) {

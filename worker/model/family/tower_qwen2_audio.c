@@ -1,0 +1,172 @@
+/*
+ * Qwen2-Audio: Whisper's encoder over the log-mel rows of a sound, beside any text family, mostly qwen2.
+ * Two convolutions over three mel rows, of which the second goes on by two; learned positions; layers of
+ * attention over the whole sound, whose keys have no bias; pairs of rows are averaged and projected:
+ *
+ *   y = gelu(K1 * mels + bias), x = gelu(K2 * y + bias) + positions
+ *   each layer as in tower_blocks.h
+ *   feature = W . norm(mean of two rows) + bias
+ *
+ * Its publisher computes all 30 s and masks the keys of silence; rows that no other row attends to are
+ * not computed here. Of the silence only the mel rows that the last rows hear are sent.
+ *
+ * Stages: the mel rows, those of the layers, and the features.
+ *
+ * Source: transformers, configuration_qwen2_audio.py and modeling_qwen2_audio.py.
+ */
+#include "worker/model/build/tower_blocks.h"
+#include "worker/model/checkpoint/family_list.h"
+#include "worker/model/hf/checkpoint_hf_vision.h"
+
+/* --- config.json ------------------------------------------------------------------------------ */
+
+#define DEFAULT_MELS      128u
+#define DEFAULT_POSITIONS 1500u
+#define NORM_EPSILON      1e-5f /* torch's, which the class does not state */
+#define POOLED            2u
+
+static const char *const whole_types[] = {"qwen2_audio", NULL};
+static const char *const audio_types[] = {"qwen2_audio_encoder", NULL};
+
+static const struct tensor_name names[] = {
+    {"a.conv1d.1.weight", "^conv1.weight"},
+    {"a.conv1d.1.bias", "^conv1.bias"},
+    {"a.conv1d.2.weight", "^conv2.weight"},
+    {"a.conv1d.2.bias", "^conv2.bias"},
+    {"v.position_embd.weight", "^embed_positions.weight"},
+    {"v.blk.*.ln1.weight", "^layers.*.self_attn_layer_norm.weight"},
+    {"v.blk.*.ln1.bias", "^layers.*.self_attn_layer_norm.bias"},
+    {"v.blk.*.attn_q.weight", "^layers.*.self_attn.q_proj.weight"},
+    {"v.blk.*.attn_q.bias", "^layers.*.self_attn.q_proj.bias"},
+    {"v.blk.*.attn_k.weight", "^layers.*.self_attn.k_proj.weight"},
+    {"v.blk.*.attn_v.weight", "^layers.*.self_attn.v_proj.weight"},
+    {"v.blk.*.attn_v.bias", "^layers.*.self_attn.v_proj.bias"},
+    {"v.blk.*.attn_out.weight", "^layers.*.self_attn.out_proj.weight"},
+    {"v.blk.*.attn_out.bias", "^layers.*.self_attn.out_proj.bias"},
+    {"v.blk.*.ln2.weight", "^layers.*.final_layer_norm.weight"},
+    {"v.blk.*.ln2.bias", "^layers.*.final_layer_norm.bias"},
+    {"v.blk.*.ffn_up.weight", "^layers.*.fc1.weight"},
+    {"v.blk.*.ffn_up.bias", "^layers.*.fc1.bias"},
+    {"v.blk.*.ffn_down.weight", "^layers.*.fc2.weight"},
+    {"v.blk.*.ffn_down.bias", "^layers.*.fc2.bias"},
+    {"v.post_ln.weight", "^layer_norm.weight"},
+    {"v.post_ln.bias", "^layer_norm.bias"},
+    {"mm.a.fc.weight", "multi_modal_projector.linear.weight"},
+    {"mm.a.fc.weight", "model.multi_modal_projector.linear.weight"},
+    {"mm.a.fc.bias", "multi_modal_projector.linear.bias"},
+    {"mm.a.fc.bias", "model.multi_modal_projector.linear.bias"},
+    {NULL, NULL},
+};
+static const char *const prefixes[] = {"model.audio_tower.", "audio_tower.", NULL};
+static const char *const parts[] = {"model.audio_tower.", "audio_tower.",
+                                    "model.multi_modal_projector.", "multi_modal_projector.", NULL};
+
+static void read_config(struct checkpoint_keys *keys, struct checkpoint_keys *root,
+                        struct vision_config *config)
+{
+    (void)root;
+    const struct vision_terms terms = {.hidden_key = "d_model",
+                                       .layers_key = "encoder_layers",
+                                       .heads_key = "encoder_attention_heads",
+                                       .activation_key = "activation_function",
+                                       .activation = "gelu",
+                                       .hidden = 1280,
+                                       .layers = 32,
+                                       .heads = 20,
+                                       .patch_side = 1,
+                                       .norm_epsilon = NORM_EPSILON};
+    checkpoint_vision_sizes(keys, &terms, config);
+    config->tower.feed_forward = checkpoint_keys_u32_or(
+        keys, "encoder_ffn_dim", (struct u32_range){1, LIMIT_FEED_FORWARD}, 5120);
+    config->vision.mels = checkpoint_keys_u32_or(
+        keys, "num_mel_bins", (struct u32_range){1, LIMIT_AUDIO_MELS}, DEFAULT_MELS);
+    config->vision.sound_rows =
+        checkpoint_keys_u32_or(keys, "max_source_positions",
+                               (struct u32_range){POOLED, LIMIT_PATCH_ROWS}, DEFAULT_POSITIONS);
+    if (keys->result == RESULT_OK && config->vision.sound_rows % POOLED != 0)
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "max_source_positions %u is odd",
+                               config->vision.sound_rows);
+    config->table_side = config->vision.sound_rows;
+}
+
+static const struct hf_vision_form hf_qwen2_audio = {
+    .naming = {names, NULL, prefixes, NULL},
+    .part = "audio_config",
+    .probe = "a.conv1d.1.weight",
+    .parts = parts,
+    .read_config = read_config,
+};
+
+/* --- ops -------------------------------------------------------------------------------------- */
+
+static struct linear_weights one(plan_weight_id weight)
+{
+    return (struct linear_weights){weight, PLAN_NONE, PLAN_NONE};
+}
+
+/* out = gelu(the kernel over `x`'s three rows) */
+static void list_kernel(struct plan_builder *b, plan_tensor_id x, plan_weight_id kernel,
+                        plan_weight_id bias, plan_tensor_id out)
+{
+    plan_ops_linear(b, x, one(kernel), out);
+    plan_ops_bias_add(b, out, one(bias));
+    plan_ops_activate(b, out, ACTIVATION_GELU_ERF);
+}
+
+static void list_convolutions(struct plan_builder *b, const struct vision_config *c,
+                              const struct tower_tensors *t)
+{
+    uint32_t hidden = c->tower.hidden, mels = c->vision.mels;
+    plan_tensor_id joined = plan_builder_tensor(b, PLAN_ROWS_PATCHES, SOUND_TAPS * hidden);
+    plan_weight_id kernels[] = {
+        plan_builder_flat(b, hidden, SOUND_TAPS * mels, "a.conv1d.1.weight"),
+        plan_builder_flat(b, hidden, SOUND_TAPS * hidden, "a.conv1d.2.weight")};
+    plan_weight_id biases[] = {plan_builder_vector(b, hidden, "a.conv1d.1.bias"),
+                               plan_builder_vector(b, hidden, "a.conv1d.2.bias")};
+    for (uint32_t tap = 0; tap < SOUND_TAPS; tap++) {
+        plan_ops_sound_rows(b, tap, t->pixels);
+        if (tap == 0)
+            plan_builder_end_stage(b);
+        list_kernel(b, t->pixels, kernels[0], biases[0], t->normed);
+        plan_ops_sound_taps(b, t->normed, tap, joined);
+    }
+    plan_builder_end_stage(b);
+    list_kernel(b, joined, kernels[1], biases[1], t->residual);
+}
+
+static void list_features(struct plan_builder *b, const struct vision_config *c, plan_tensor_id x)
+{
+    uint32_t hidden = c->tower.hidden, text = c->vision.text_hidden;
+    plan_tensor_id row = plan_builder_tensor(b, PLAN_ROWS_FEATURES, hidden);
+    plan_tensor_id feature = plan_builder_tensor(b, PLAN_ROWS_FEATURES, text);
+    plan_ops_pool_rows(b, x, (struct pool_rows_params){.count = POOLED, .scale = 1.0f / POOLED},
+                       row);
+    tower_blocks_norm(b, false, row, hidden, "v.post_ln", row);
+    tower_blocks_linear(b, row, &(const struct tower_linear){"mm.a.fc", text, hidden, true},
+                        feature);
+    plan_ops_feature_write(b, feature, 0);
+    plan_builder_end_stage(b);
+}
+
+void tower_qwen2_audio_list_ops(struct plan_builder *b, const struct vision_config *c)
+{
+    const struct tower_form form = {.no_k_bias = true, .activation = ACTIVATION_GELU_ERF};
+    struct tower_tensors t = tower_blocks_add_tensors(b, c, &form);
+    list_convolutions(b, c, &t);
+    plan_ops_patch_positions(
+        b, t.residual,
+        plan_builder_flat(b, c->table_side, c->tower.hidden, "v.position_embd.weight"), PLAN_NONE,
+        (struct patch_positions_params){POSITIONS_LINE, c->table_side, false});
+    for (uint32_t layer = 0; layer < c->layers; layer++) {
+        tower_blocks_list_layer(b, c, &form, layer, &t);
+        plan_builder_end_stage(b);
+    }
+    list_features(b, c, t.residual);
+}
+
+const struct model_tower tower_qwen2_audio = {
+    .model_types = whole_types,
+    .vision_types = audio_types,
+    .hf = &hf_qwen2_audio,
+    .list_ops = tower_qwen2_audio_list_ops,
+};
