@@ -187,8 +187,10 @@ static void vision_open(const struct model_assets_options *options, struct model
     if (!assets->vision)
         return;
     assets->vision->budget.most_bytes = options->image_bytes;
-    if (options->image_key)
+    if (options->image_key) {
         image_processor_set_key(&assets->vision->processor, options->image_key);
+        audio_processor_set_key(&assets->vision->audio, options->image_key);
+    }
 }
 
 static enum result assets_read(const struct model_assets_options *options,

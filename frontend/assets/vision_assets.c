@@ -84,6 +84,53 @@ static struct vision_assets *finish(enum result result, const struct chat_templa
     return NULL;
 }
 
+/* Finds the places of sounds, once their processor is open. */
+static enum result find_audio_places(const struct chat_template *template,
+                                     const struct tokenizer *tokenizer,
+                                     struct vision_assets *vision, struct error_text *error)
+{
+    const char *soft = vision->audio.soft;
+    int32_t soft_token = tokenizer_find_token(tokenizer, soft, strlen(soft));
+    if (soft_token < 0)
+        return error_set(error, RESULT_INVALID, "its tokenizer has no %s", soft);
+    vision->audio_soft_token = (uint32_t)soft_token;
+    if (!template)
+        return error_set(error, RESULT_NOT_FOUND, "it has no chat template");
+    vision->form = image_form_find(template, vision->audio.marker);
+    vision->form.type = NULL; /* of images */
+    if (image_form_shows(template, AUDIO_FORM_TYPE, vision->audio.marker))
+        return RESULT_OK;
+    return error_set(error, RESULT_UNSUPPORTED, "its chat template has no place for them");
+}
+
+/* The assets of a folder's model that takes sounds; NULL if it takes none, after a warning if they cannot
+ * be used. */
+static struct vision_assets *open_audio(int folder_fd, const struct chat_template *template,
+                                        const struct tokenizer *tokenizer)
+{
+    struct error_text error;
+    struct vision_assets *vision = must_alloc(1, sizeof *vision);
+    enum result result = audio_processor_open_folder(folder_fd, &vision->audio, &error);
+    if (result == RESULT_OK && vision->audio.family != AUDIO_FAMILY_NONE)
+        result = find_audio_places(template, tokenizer, vision, &error);
+    if (result != RESULT_OK)
+        log_warn("audio is refused for this model: %s", error.text);
+    if (result == RESULT_OK && vision->audio.family != AUDIO_FAMILY_NONE)
+        return vision;
+    free(vision);
+    return NULL;
+}
+
+bool vision_assets_sees(const struct vision_assets *vision)
+{
+    return vision && vision->processor.family != IMAGE_FAMILY_NONE;
+}
+
+bool vision_assets_hears(const struct vision_assets *vision)
+{
+    return vision && vision->audio.family != AUDIO_FAMILY_NONE;
+}
+
 /* Maps a GGUF file and reads its header. */
 static enum result open_gguf(const char *path, struct mapped_file *mapped, struct gguf_file **file,
                              struct error_text *error)
@@ -137,6 +184,8 @@ struct vision_assets *vision_assets_open(const char *folder, const struct chat_t
         result = video_processor_open_folder(folder_fd, &vision->processor, &vision->video, &error);
         finish_videos(result, template, tokenizer, vision, &error);
     }
+    if (!vision)
+        vision = open_audio(folder_fd, template, tokenizer);
     close(folder_fd);
     return vision;
 }

@@ -197,9 +197,8 @@ void log_mel_fini(struct log_mel *mel)
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-uint32_t log_mel_rows(const struct log_mel *mel, uint32_t samples)
+uint32_t log_mel_rows(const struct log_mel_settings *s, uint32_t samples)
 {
-    const struct log_mel_settings *s = &mel->settings;
     uint32_t begun = (samples + s->hop - 1) / s->hop;
     uint32_t padded = (samples + GEMMA_MULTIPLE - 1) / GEMMA_MULTIPLE * GEMMA_MULTIPLE;
     uint32_t half = s->window / 2;
@@ -283,34 +282,32 @@ static void rows_level(float *rows, uint64_t values, double greatest)
 }
 
 enum result log_mel_run(const struct log_mel *mel, const float *samples, uint32_t count,
-                        float *rows, struct error_text *error)
+                        float *rows, uint32_t row_count, struct error_text *error)
 {
     const struct log_mel_settings *s = &mel->settings;
-    const struct sound sound = {samples, count,
-                                s->rule == LOG_MEL_WHISPER ? s->most_samples : INT64_MAX / 4};
-    uint32_t wanted = log_mel_rows(mel, count), row_count = wanted;
-    must(count >= 1 && count <= s->most_samples);
+    bool levels = s->rule == LOG_MEL_WHISPER;
+    const struct sound sound = {samples, count, levels ? s->most_samples : INT64_MAX / 4};
     /* Frames after the last row that still hear the audio count for the greatest value. */
-    if (s->rule == LOG_MEL_WHISPER)
-        row_count = (count + s->window / 2) / s->hop + 1;
-    if (row_count > s->most_samples / s->hop)
-        row_count = s->most_samples / s->hop;
+    uint32_t most = s->most_samples / s->hop, heard = (count + s->window / 2) / s->hop + 1;
+    uint32_t all = levels && heard > row_count ? heard : row_count;
+    all = levels && all > most ? most : all;
+    must(count >= 1 && count <= s->most_samples && row_count <= all);
     double greatest = -HUGE_VAL;
     double *frame = calloc((size_t)s->fourier + s->mels, sizeof *frame);
     struct fourier_value *spectrum = calloc(s->fourier, sizeof *spectrum);
     enum result result = frame && spectrum ? RESULT_OK : RESULT_OUT_OF_MEMORY;
-    for (uint32_t row = 0; row < row_count && result == RESULT_OK; row++) {
+    for (uint32_t row = 0; row < all && result == RESULT_OK; row++) {
         double *out = frame + s->fourier;
         frame_fill(mel, &sound, row, frame);
         frame_mels(mel, frame, spectrum, out);
         for (uint32_t m = 0; m < s->mels; m++) {
             greatest = fmax(greatest, out[m]);
-            if (row < wanted)
+            if (row < row_count)
                 rows[(uint64_t)row * s->mels + m] = (float)out[m];
         }
     }
-    if (s->rule == LOG_MEL_WHISPER && result == RESULT_OK)
-        rows_level(rows, (uint64_t)wanted * s->mels, greatest);
+    if (levels && result == RESULT_OK)
+        rows_level(rows, (uint64_t)row_count * s->mels, greatest);
     free(frame);
     free(spectrum);
     return result == RESULT_OK ? RESULT_OK

@@ -66,11 +66,12 @@ enum result log_mel_init(struct log_mel *mel, const struct log_mel_settings *set
 void log_mel_fini(struct log_mel *mel);
 
 /* Rows of an audio; 0: it is too short for one. */
-uint32_t log_mel_rows(const struct log_mel *mel, uint32_t samples);
+uint32_t log_mel_rows(const struct log_mel_settings *settings, uint32_t samples);
 
-/* Writes rows[log_mel_rows()][mels] of finite samples, 1..most_samples of them.
+/* Writes rows[row_count][mels] of finite samples, 1..most_samples of them. `row_count` is log_mel_rows(),
+ * or more of WHISPER, up to most_samples / hop: rows of the zeros after the audio.
  * RESULT_OUT_OF_MEMORY. */
 enum result log_mel_run(const struct log_mel *mel, const float *samples, uint32_t count,
-                        float *rows, struct error_text *error) RESULT_CHECKED;
+                        float *rows, uint32_t row_count, struct error_text *error) RESULT_CHECKED;
 
 #endif

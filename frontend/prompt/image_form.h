@@ -26,8 +26,9 @@ struct image_form {
 /* Found by rendering an image in each form and searching the output for the marker. */
 struct image_form image_form_find(const struct chat_template *template, const char *marker);
 
-/* The type of a video's part, in templates and in checked messages. */
+/* The type of a video's part, and of a sound's, in templates and in checked messages. */
 #define VIDEO_FORM_TYPE "video"
+#define AUDIO_FORM_TYPE "audio"
 
 /* True if the template writes `marker` once for a part of this type. */
 bool image_form_shows(const struct chat_template *template, const char *type, const char *marker);

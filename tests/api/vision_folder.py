@@ -110,12 +110,19 @@ KIMI = {
                                      "fixed_output_tokens": None, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}},
 }
 KIMI_VL = KIMI | {"processor": {"patch_size": 4, "merge_kernel_size": [2, 2], "in_token_limit": 4096, "pad_input": True}}
+AUDIO = {  # 40 mel rows in a second, which is the longest sound
+    "special": {"<|audio_bos|>": 89, "<|audio_eos|>": 90, "<|AUDIO|>": 91},
+    "marker": "",
+    "audio_marker": "<|audio_bos|><|AUDIO|><|audio_eos|>",
+    "processor": {"feature_extractor_type": "WhisperFeatureExtractor", "feature_size": 16, "sampling_rate": 16000, "hop_length": 400,
+                  "n_fft": 400, "chunk_length": 1},
+}
 FIRST_CHARACTER = 3
 
 TEMPLATE = (
     "{%- for message in messages -%}<|im_start|>{{ message.role }}:"
     "{%- if message.content is string -%}{{ message.content }}{%- elif message.content -%}{%- for part in message.content -%}"
-    "{%- if part.type == 'image' -%}MARKER{%- elif part.type == 'video' -%}VIDEO"
+    "{%- if part.type == 'image' -%}MARKER{%- elif part.type == 'video' -%}VIDEO{%- elif part.type == 'audio' -%}SOUND"
     "{%- else -%}{{ part.text }}{%- endif -%}{%- endfor -%}{%- endif -%}<|im_end|>{%- endfor -%}"
     "{%- if add_generation_prompt -%}<|im_start|>assistant:{%- endif -%}"
 )
@@ -143,7 +150,7 @@ def add_assets(folder, form):
 
 
 def template(form):
-    return TEMPLATE.replace("MARKER", form["marker"]).replace("VIDEO", form.get("video_marker", ""))
+    return TEMPLATE.replace("MARKER", form["marker"]).replace("VIDEO", form.get("video_marker", "")).replace("SOUND", form.get("audio_marker", ""))
 
 
 def tokenizer(special, characters=CHARACTERS):

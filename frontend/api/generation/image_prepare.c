@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/api/generation/audio_prepare.h"
 #include "frontend/api/generation/context_error.h"
 #include "frontend/api/generation/image_costs.h"
 #include "frontend/api/generation/video_prepare.h"
@@ -23,7 +24,8 @@
 
 struct work_image {
     const struct request_image *named;
-    struct video_work *video; /* NULL: an image, with these: */
+    struct audio_work *sound;
+    struct video_work *video; /* NULL, like `sound`: an image, with these: */
     struct file_bytes file;
     struct image_header header;
     struct image_plan plan;
@@ -55,8 +57,8 @@ static enum result work_image_refuse(const struct work_image *image, enum result
         error->retry_after_s = 1;
         return result;
     }
-    (void)api_error_set(error, result, 400, "invalid_image", "%s: %s", image->named->place,
-                        why->text);
+    (void)api_error_set(error, result, 400, image->named->sound ? "invalid_audio" : "invalid_image",
+                        "%s: %s", image->named->place, why->text);
     snprintf(error->param, sizeof error->param, "%s", image->named->place);
     return result;
 }
@@ -153,8 +155,19 @@ static enum result work_video_read(const struct image_work *work, struct work_im
     return result == RESULT_OK ? RESULT_OK : work_image_refuse(image, result, &why, error);
 }
 
+static enum result work_sound_read(const struct image_work *work, struct work_image *image,
+                                   struct image_costs *costs, struct api_error *error)
+{
+    struct error_text why = {""};
+    enum result result = audio_prepare_read(&work->means, &work->vision->audio, image->named, costs,
+                                            &image->sound, &why);
+    return result == RESULT_OK ? RESULT_OK : work_image_refuse(image, result, &why, error);
+}
+
 static uint32_t work_image_records(const struct work_image *image)
 {
+    if (image->sound)
+        return 1;
     if (image->video)
         return video_prepare_plan(image->video)->patches;
     return image->plan.apart_tokens > 0 ? 2 : 1;
@@ -162,6 +175,8 @@ static uint32_t work_image_records(const struct work_image *image)
 
 static uint32_t work_image_tokens(const struct work_image *image)
 {
+    if (image->sound)
+        return audio_prepare_plan(image->sound)->tokens;
     if (image->video)
         return video_prepare_plan(image->video)->patches *
                video_prepare_plan(image->video)->patch_tokens;
@@ -208,7 +223,9 @@ enum result image_prepare_read(const struct parse_context *context,
         struct work_image *image = &made->images[i];
         image->named = &images->items[i];
         result = cancel_check(made, error);
-        if (result == RESULT_OK)
+        if (result == RESULT_OK && image->named->sound)
+            result = work_sound_read(made, image, &costs, error);
+        else if (result == RESULT_OK)
             result = image->named->video ? work_video_read(made, image, &costs, error)
                                          : work_image_read(made, request, image, &costs, error);
         costs.tokens += work_image_tokens(image);
@@ -233,6 +250,7 @@ void image_prepare_end(struct image_work *work)
     for (uint32_t i = 0; work && i < work->count; i++) {
         file_bytes_fini(&work->images[i].file);
         video_prepare_end(work->images[i].video);
+        audio_prepare_end(work->images[i].sound);
     }
     free(work);
 }
@@ -274,39 +292,81 @@ static void span_add(struct chat_prompt *prompt, size_t bytes, bool trusted)
             (struct prompt_span){.text_bytes = bytes, .trusted = trusted};
 }
 
-/* The first marker of an image or a video in the trusted text [at, end). NULL: none. */
-static const char *marker_find(const struct image_work *work, const char *at, const char *end,
-                               bool *of_video)
+/* A kind of medium, its marker in the template's text, and its placeholder. */
+enum medium { MEDIUM_IMAGE, MEDIUM_VIDEO, MEDIUM_SOUND, MEDIA };
+
+struct medium_form {
+    bool taken;
+    const char *marker;
+    const char *soft;
+    uint32_t soft_token;
+};
+
+static struct medium_form form_of(const struct image_work *work, enum medium medium)
 {
-    const char *marker = work->vision->processor.tokens.marker;
-    const char *video_marker = work->vision->video.marker;
-    const char *image = memmem(at, (size_t)(end - at), marker, strlen(marker));
-    const char *video = work->vision->video.rule != VIDEO_RULE_NONE
-                            ? memmem(at, (size_t)(end - at), video_marker, strlen(video_marker))
-                            : NULL;
-    *of_video = video && (!image || video < image);
-    return *of_video ? video : image;
+    const struct vision_assets *vision = work->vision;
+    switch (medium) {
+    case MEDIUM_IMAGE:
+        return (struct medium_form){vision_assets_sees(vision), vision->processor.tokens.marker,
+                                    vision->processor.tokens.soft, vision->soft_token};
+    case MEDIUM_VIDEO:
+        return (struct medium_form){vision->video.rule != VIDEO_RULE_NONE, vision->video.marker,
+                                    vision->video.soft, vision->video_soft_token};
+    default:
+        return (struct medium_form){vision_assets_hears(vision), vision->audio.marker,
+                                    vision->audio.soft, vision->audio_soft_token};
+    }
 }
 
-/* Copies a span with its markers replaced by the placeholders of the images and videos from *next on.
- * False if one is of the wrong kind, or there are too many. */
+static enum medium medium_of(const struct work_image *image)
+{
+    return image->sound ? MEDIUM_SOUND : image->video ? MEDIUM_VIDEO : MEDIUM_IMAGE;
+}
+
+/* The first marker in the trusted text [at, end), and its kind. NULL: none. */
+static const char *marker_find(const struct image_work *work, const char *at, const char *end,
+                               enum medium *medium)
+{
+    const char *first = NULL;
+    for (enum medium m = 0; m < MEDIA; m++) {
+        struct medium_form form = form_of(work, m);
+        const char *found =
+            form.taken ? memmem(at, (size_t)(end - at), form.marker, strlen(form.marker)) : NULL;
+        if (!found || (first && found >= first))
+            continue;
+        first = found;
+        *medium = m;
+    }
+    return first;
+}
+
+static void medium_expand(const struct image_work *work, const struct work_image *image,
+                          struct text_buffer *text)
+{
+    const struct vision_assets *vision = work->vision;
+    switch (medium_of(image)) {
+    case MEDIUM_IMAGE: image_processor_expand(&vision->processor, &image->plan, text); break;
+    case MEDIUM_VIDEO:
+        video_processor_expand(&vision->video, video_prepare_plan(image->video), text);
+        break;
+    default: audio_processor_expand(&vision->audio, audio_prepare_plan(image->sound), text);
+    }
+}
+
+/* Copies a span with its markers replaced by the placeholders of the images, videos and sounds from
+ * *next on. False if one is of the wrong kind, or there are too many. */
 static bool span_expand(const struct image_work *work, const struct prompt_span *span,
                         uint32_t *next, struct text_buffer *text)
 {
-    const struct image_processor *processor = &work->vision->processor;
-    const struct video_processor *films = &work->vision->video;
     const char *at = span->text, *end = span->text + span->text_bytes, *found;
-    bool of_video = false;
-    while (span->trusted && (found = marker_find(work, at, end, &of_video))) {
+    enum medium medium = MEDIUM_IMAGE;
+    while (span->trusted && (found = marker_find(work, at, end, &medium))) {
         const struct work_image *image = &work->images[*next];
-        if (*next == work->count || of_video != (image->video != NULL))
+        if (*next == work->count || medium != medium_of(image))
             return false;
         text_buffer_append(text, at, (size_t)(found - at));
-        if (of_video)
-            video_processor_expand(films, video_prepare_plan(image->video), text);
-        else
-            image_processor_expand(processor, &image->plan, text);
-        at = found + strlen(of_video ? films->marker : processor->tokens.marker);
+        medium_expand(work, image, text);
+        at = found + strlen(form_of(work, medium).marker);
         (*next)++;
     }
     text_buffer_append(text, at, (size_t)(end - at));
@@ -323,12 +383,14 @@ static void spans_settle(struct chat_prompt *prompt)
     }
 }
 
-/* The number of places that the template wrote for the request's images and videos. */
+/* The number of places that the template wrote for the request's images, videos and sounds. */
 static size_t places_count(const struct image_work *work, const struct chat_prompt *prompt)
 {
-    size_t count = image_form_count(prompt, work->vision->processor.tokens.marker);
-    if (work->vision->video.rule != VIDEO_RULE_NONE)
-        count += image_form_count(prompt, work->vision->video.marker);
+    size_t count = 0;
+    for (enum medium m = 0; m < MEDIA; m++) {
+        struct medium_form form = form_of(work, m);
+        count += form.taken ? image_form_count(prompt, form.marker) : 0;
+    }
     return count;
 }
 
@@ -353,8 +415,8 @@ enum result image_prepare_expand(const struct image_work *work, struct chat_prom
         text_buffer_fini(&text);
         return good ? api_error_memory(error)
                     : api_error_invalid(error, "messages",
-                                        "the chat template has its images and videos in another "
-                                        "order");
+                                        "the chat template has its images, videos and audio in "
+                                        "another order");
     }
     made.text = text.bytes;
     made.text_bytes = text.length;
@@ -391,6 +453,11 @@ static void records_plan(struct image_work *work)
     struct image_record *record = work->records;
     for (uint32_t i = 0; i < work->count; i++) {
         struct image_plan whole;
+        if (work->images[i].sound) {
+            audio_processor_record(&work->vision->audio, audio_prepare_plan(work->images[i].sound),
+                                   record++);
+            continue;
+        }
         if (work->images[i].video) {
             video_prepare_records(&work->means, work->images[i].video, record);
             record += work_image_records(&work->images[i]);
@@ -403,25 +470,23 @@ static void records_plan(struct image_work *work)
     must(record == work->records + work->record_count);
 }
 
-/* The id of the placeholders of a record. */
-static uint32_t soft_of(const struct image_work *work, const struct image_record *record)
+static enum medium record_medium(const struct image_record *record)
 {
-    return record->frames > 1 ? work->vision->video_soft_token : work->vision->soft_token;
+    return record->sound ? MEDIUM_SOUND : record->frames > 1 ? MEDIUM_VIDEO : MEDIUM_IMAGE;
 }
 
 /* Whether there are as many placeholders of a kind as the records have. */
 static enum result soft_check(const struct image_work *work, const struct token_list *tokens,
-                              bool of_videos, struct api_error *error)
+                              enum medium medium, struct api_error *error)
 {
-    uint32_t soft = of_videos ? work->vision->video_soft_token : work->vision->soft_token;
+    struct medium_form form = form_of(work, medium);
     size_t wanted = 0;
     for (uint32_t i = 0; i < work->record_count; i++)
-        wanted += (work->records[i].frames > 1) == of_videos ? work->records[i].token_count : 0;
-    if (token_count(tokens, soft) == wanted)
+        wanted += record_medium(&work->records[i]) == medium ? work->records[i].token_count : 0;
+    if (!form.taken || token_count(tokens, form.soft_token) == wanted)
         return RESULT_OK;
     (void)api_error_set(error, RESULT_INVALID, 400, "invalid_image",
-                        "a message contains the text of an image's placeholder (%s)",
-                        of_videos ? work->vision->video.soft : work->vision->processor.tokens.soft);
+                        "a message contains the text of an image's placeholder (%s)", form.soft);
     strcpy(error->param, "messages");
     return RESULT_INVALID;
 }
@@ -431,14 +496,14 @@ enum result image_prepare_find(struct image_work *work, const struct token_list 
 {
     size_t at = 0;
     records_plan(work);
-    enum result result = soft_check(work, tokens, false, error);
-    if (result == RESULT_OK && work->vision->video.rule != VIDEO_RULE_NONE)
-        result = soft_check(work, tokens, true, error);
+    enum result result = RESULT_OK;
+    for (enum medium m = 0; m < MEDIA && result == RESULT_OK; m++)
+        result = soft_check(work, tokens, m, error);
     for (uint32_t i = 0; i < work->record_count && result == RESULT_OK; i++) {
         struct image_record *record = &work->records[i];
         for (uint32_t have = 0; have < record->token_count; at++) {
             must(at < tokens->count);
-            if (tokens->ids[at] != soft_of(work, record))
+            if (tokens->ids[at] != form_of(work, record_medium(record)).soft_token)
                 continue;
             if (have++ == 0)
                 record->first_token = (uint32_t)at;
@@ -486,6 +551,11 @@ static enum result work_image_decode(const struct image_work *work, struct work_
     if (image->video) {
         enum result done = video_prepare_decode(&work->means, image->video, set, *record, &why);
         *record += work_image_records(image);
+        return done == RESULT_OK ? RESULT_OK : work_image_refuse(image, done, &why, error);
+    }
+    if (image->sound) {
+        enum result done = audio_prepare_decode(&work->means, &work->vision->audio, image->sound,
+                                                set, (*record)++, &why);
         return done == RESULT_OK ? RESULT_OK : work_image_refuse(image, done, &why, error);
     }
     struct image_pixels pixels = {0};

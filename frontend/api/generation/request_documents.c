@@ -31,8 +31,10 @@ struct document {
 
 void request_documents_begin(struct request_images *images, const struct parse_context *context)
 {
-    images->taken = context->assets->vision != NULL;
-    images->videos_taken = images->taken && context->assets->vision->video.rule != VIDEO_RULE_NONE;
+    const struct vision_assets *vision = context->assets->vision;
+    images->taken = vision_assets_sees(vision);
+    images->videos_taken = images->taken && vision->video.rule != VIDEO_RULE_NONE;
+    images->sounds_taken = vision_assets_hears(vision);
     images->context = context;
     images->document_count = 0;
     images->document_cpu_left_ms = LIMIT_REQUEST_DOCUMENT_CPU_MS;

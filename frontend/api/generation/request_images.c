@@ -5,7 +5,7 @@
  *     {"type": "input_image", "image_url": as above, "detail": "low"}
  *     {"type": "image", "source": {"type": "base64", "data": "…"} or {"type": "url", "url": "URL"}}
  *
- * Those of videos are in request_videos.c.
+ * Those of videos are in request_videos.c, of sounds in request_audio.c.
  *
  * Not supported: ids of uploaded files, and members that this server would have to ignore.
  */
@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/api/generation/request_audio.h"
 #include "frontend/base/base64.h"
 #include "frontend/prompt/image_form.h"
 #include "proto/limits.h"
@@ -27,8 +28,10 @@ void request_images_fini(struct request_images *images)
         request_video_free(images->items[i].video);
     }
     free(images->items);
-    *images = (struct request_images){
-        .taken = images->taken, .videos_taken = images->videos_taken, .context = images->context};
+    *images = (struct request_images){.taken = images->taken,
+                                      .videos_taken = images->videos_taken,
+                                      .sounds_taken = images->sounds_taken,
+                                      .context = images->context};
 }
 
 bool request_images_is_type(const char *type)
@@ -38,13 +41,15 @@ bool request_images_is_type(const char *type)
         if (strcmp(type, types[i]) == 0)
             return true;
     }
-    return request_videos_is_type(type);
+    return request_videos_is_type(type) || request_audio_is_type(type);
 }
 
 struct cJSON *request_images_part(const char *given)
 {
     cJSON *part = cJSON_CreateObject();
-    const char *type = given && request_videos_is_type(given) ? VIDEO_FORM_TYPE : "image";
+    const char *type = given && request_videos_is_type(given)  ? VIDEO_FORM_TYPE
+                       : given && request_audio_is_type(given) ? AUDIO_FORM_TYPE
+                                                               : "image";
     if (cJSON_AddStringToObject(part, "type", type))
         return part;
     cJSON_Delete(part);
@@ -182,12 +187,30 @@ static enum result video_add(struct request_images *images, const cJSON *part, c
     return image_note(images, image, place, error);
 }
 
+static enum result sound_add(struct request_images *images, const cJSON *part, const char *place,
+                             struct request_image *image, struct api_error *error)
+{
+    const char *name = NULL;
+    if (!images->sounds_taken)
+        return api_error_invalid(error, place,
+                                 "this model takes no audio: parts of type '%s' are not supported",
+                                 cJSON_GetObjectItemCaseSensitive(part, "type")->valuestring);
+    enum result result = request_audio_read(part, place, &name, &image->naming, error);
+    if (result != RESULT_OK)
+        return result;
+    image->sound = true;
+    image->name = strdup(name);
+    return image_note(images, image, place, error);
+}
+
 enum result request_images_add(struct request_images *images, const cJSON *part, const char *place,
                                struct api_error *error)
 {
     const char *type = cJSON_GetObjectItemCaseSensitive(part, "type")->valuestring;
     struct request_image image = {.detail = IMAGE_DETAIL_AUTO, .of_tool = images->of_tool};
     const char *name = NULL;
+    if (request_audio_is_type(type))
+        return sound_add(images, part, place, &image, error);
     if (!images->taken)
         return api_error_invalid(error, place,
                                  "this model takes no images: parts of type '%s' are not "

@@ -14,6 +14,7 @@
 #include "frontend/api/generation/fim_tokens.h"
 #include "frontend/api/generation/request_fields.h"
 #include "frontend/api/ollama/ollama_fields.h"
+#include "frontend/assets/vision_assets.h"
 #include "proto/keyed_hash.h"
 
 static bool is_gguf(const struct model_assets *assets)
@@ -64,7 +65,7 @@ static void capabilities_write(const struct model_assets *assets, struct text_bu
         bool has;
     } capabilities[] = {{"tools", assets->chat_template && assets->formats.tools},
                         {"insert", fim_tokens_find(assets->tokenizer, &tokens)},
-                        {"vision", assets->vision != NULL},
+                        {"vision", vision_assets_sees(assets->vision)},
                         {"thinking", assets->formats.reasoning != NULL}};
     text_buffer_append_text(out, "[\"completion\"");
     for (size_t i = 0; i < sizeof capabilities / sizeof capabilities[0]; i++) {

@@ -7,6 +7,7 @@
 #include <cjson/cJSON.h>
 #include <string.h>
 
+#include "frontend/api/generation/request_audio.h"
 #include "frontend/api/generation/request_videos.h"
 #include "frontend/api/responses/response_calls.h"
 
@@ -100,8 +101,8 @@ static void image_write(struct text_buffer *out, const cJSON *part)
     text_buffer_append_text(out, "}");
 }
 
-/* Keeps a video as it was named. */
-static void video_write(struct text_buffer *out, const cJSON *part)
+/* Keeps a video or a sound as it was named. */
+static void medium_write(struct text_buffer *out, const cJSON *part)
 {
     char *text = cJSON_PrintUnformatted(part);
     text_buffer_append_text(out, text ? text : "");
@@ -150,8 +151,8 @@ static void content_write(struct text_buffer *out, const cJSON *content, const c
             file_write(out, part);
             continue;
         }
-        if (request_videos_is_type(given)) {
-            video_write(out, part);
+        if (request_videos_is_type(given) || request_audio_is_type(given)) {
+            medium_write(out, part);
             continue;
         }
         part_write(out, strcmp(given, "refusal") == 0 ? given : type,

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/api/generation/request_audio.h"
 #include "frontend/api/generation/request_documents.h"
 #include "frontend/api/generation/request_fields.h"
 #include "frontend/api/responses/response_calls.h"
@@ -80,7 +81,8 @@ static cJSON *turn_open(struct reader *reader)
 static bool is_image_part(const cJSON *part)
 {
     const char *type = text_of(part, "type");
-    return type && (strcmp(type, "input_image") == 0 || request_videos_is_type(type));
+    return type && (strcmp(type, "input_image") == 0 || request_videos_is_type(type) ||
+                    request_audio_is_type(type));
 }
 
 static bool is_file_part(const cJSON *part)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "frontend/api/llama/llama_settings.h"
+#include "frontend/assets/vision_assets.h"
 #include "frontend/base/shoal_version.h"
 #include "frontend/http/http_reply.h"
 #include "frontend/http/query_text.h"
@@ -64,9 +65,10 @@ void llama_routes_props(const struct route_context *context, struct http_exchang
     text_buffer_append_text(&body, ",\"eos_token\":");
     append_string(assets->eos_text, &body);
     text_buffer_append_format(&body,
-                              ",\"modalities\":{\"vision\":%s,\"audio\":false},\"build_info\":"
+                              ",\"modalities\":{\"vision\":%s,\"audio\":%s},\"build_info\":"
                               "\"shoal-" SHOAL_VERSION "\"}",
-                              assets->vision ? "true" : "false");
+                              vision_assets_sees(assets->vision) ? "true" : "false",
+                              vision_assets_hears(assets->vision) ? "true" : "false");
     http_reply_json(exchange, 200, &body);
 }
 

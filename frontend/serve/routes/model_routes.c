@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "frontend/assets/adapter_set.h"
+#include "frontend/assets/vision_assets.h"
 #include "frontend/base/hex_digit.h"
 #include "frontend/http/http_reply.h"
 #include "frontend/prompt/chat_template.h"
@@ -43,7 +44,7 @@ static void write_capabilities(const struct model_assets *assets, struct text_bu
                               "\"effort\":{\"supported\":%s,\"low\":%s,\"medium\":%s,\"high\":%s,"
                               "\"xhigh\":%s,\"max\":%s},\"image_input\":%s,\"pdf_input\":%s,",
                               effort ? "true" : "false", level, level, level, level, level,
-                              assets->vision ? yes : no, no);
+                              vision_assets_sees(assets->vision) ? yes : no, no);
     text_buffer_append_format(out,
                               "\"server_tools\":{\"supported\":false,\"code_execution\":%s,"
                               "\"web_search\":%s},\"structured_outputs\":%s,",
@@ -83,7 +84,7 @@ static void write_model(const struct model_assets *assets, const char *id,
                               "\"max_input_tokens\":%u,\"max_tokens\":%u,\"vision\":%s,"
                               "\"capabilities\":",
                               created, assets->context_tokens, assets->context_tokens,
-                              assets->vision ? "true" : "false");
+                              vision_assets_sees(assets->vision) ? "true" : "false");
     write_capabilities(assets, out);
     text_buffer_append_text(out, "}");
 }

@@ -177,8 +177,8 @@ static void broken_parts_are_refused(void **state)
            place, "detail");
     refuse(CHAT, USER("[{\"type\":\"input_image\",\"file_id\":\"file-1\"}]"), place, "uploaded");
     refuse(CHAT, USER("[{\"type\":\"image\"}]"), place, "source");
-    refuse(CHAT, USER("[{\"type\":\"image_url\",\"image_url\":\"x\"},{\"type\":\"audio\"}]"),
-           "messages[0].content", "audio");
+    refuse(CHAT, USER("[{\"type\":\"image_url\",\"image_url\":\"x\"},{\"type\":\"music\"}]"),
+           "messages[0].content", "music");
     refuse(CHAT, "\"messages\":[{\"role\":\"system\",\"content\":[" URL("data:,x") "]}]", place,
            "user and tool");
     refuse(CHAT, "\"messages\":[{\"role\":\"assistant\",\"content\":[" URL("data:,x") "]}]", place,
@@ -203,6 +203,44 @@ static void a_model_without_vision_refuses_images(void **state)
     refuse(MESSAGES, USER("[" B64("AAAA") "]"), "messages[0].content[0]", "takes no images");
     refuse(RESPONSES, ITEM("[" INPUT("x") "]"), "input[0].content[0]", "takes no images");
     assets.vision = vision;
+}
+
+#define SOUND(name) "{\"type\":\"input_audio\",\"input_audio\":" name "}"
+
+static void sounds_are_for_models_with_audio(void **state)
+{
+    (void)state;
+    static const char *const broken[] = {"7",
+                                         "null",
+                                         "{}",
+                                         "{\"data\":7}",
+                                         "{\"data\":\"AA\",\"format\":\"midi\"}",
+                                         "{\"data\":\"AA\",\"format\":7}"};
+    refuse(CHAT, USER("[" SOUND("\"data:,x\"") "]"), "messages[0].content[0]", "takes no audio");
+    refuse(RESPONSES, ITEM("[" SOUND("\"x\"") "]"), "input[0].content[0]", "takes no audio");
+    assets.vision->audio.family = AUDIO_FAMILY_QWEN2_AUDIO;
+    expect(
+        CHAT,
+        USER("[" SOUND(
+            "{\"data\":\"AA\",\"format\":\"wav\"}") ","
+                                                    "{\"type\":\"audio_url\",\"audio_url\":{"
+                                                    "\"url\":\"data:,y\"}},"
+                                                    "{\"type\":\"audio\",\"audio\":\"data:,z\"}]"),
+        "[{\"role\":\"user\",\"content\":[{\"type\":\"audio\"},{\"type\":\"audio\"},"
+        "{\"type\":\"audio\"}]}]",
+        "messages[0].content[0] 2 AA;messages[0].content[1] 1 data:,y;"
+        "messages[0].content[2] 1 data:,z;");
+    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
+        char fields[200];
+        snprintf(fields, sizeof fields, "%s%s%s",
+                 "\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_audio\","
+                 "\"input_audio\":",
+                 broken[i], "}]}]");
+        refuse(CHAT, fields, "messages[0].content[0]", i < 4 ? "must be a URL" : "format must be");
+    }
+    refuse(CHAT, "\"messages\":[{\"role\":\"system\",\"content\":[" SOUND("\"x\"") "]}]",
+           "messages[0].content[0]", "user and tool");
+    assets.vision->audio.family = AUDIO_FAMILY_NONE;
 }
 
 static void images_are_counted(void **state)
@@ -257,6 +295,7 @@ int main(void)
         cmocka_unit_test(responses_items_become_parts),
         cmocka_unit_test(broken_parts_are_refused),
         cmocka_unit_test(a_model_without_vision_refuses_images),
+        cmocka_unit_test(sounds_are_for_models_with_audio),
         cmocka_unit_test(images_are_counted),
         cmocka_unit_test(resize_shape_is_a_box),
     };

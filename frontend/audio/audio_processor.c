@@ -1,0 +1,210 @@
+/*
+ * Qwen2-Audio: rows of the tower stand for two mel rows each, two of them become one feature. The
+ * publisher pads every sound with silence to 30 s; of that silence the tower's last rows hear one or two
+ * mel rows, which are sent too, or zeros after 30 s.
+ *
+ * Source: transformers, processing_qwen2_audio.py and feature_extraction_whisper.py.
+ */
+#include "frontend/audio/audio_processor.h"
+
+#include <string.h>
+
+#include "proto/limits.h"
+#include "proto/mapped_file.h"
+#include "proto/must.h"
+
+#define MEL_ROWS        2u /* that a row of the tower stands for */
+#define POOLED          2u /* rows of the tower of a placeholder */
+#define DEFAULT_MELS    128u
+#define DEFAULT_ROWS    1500u
+#define WHISPER_SECONDS 30u
+#define MARKER          "<|AUDIO|>"
+
+/* --- settings --------------------------------------------------------------------------------- */
+
+/* A number from 1 to `most`; `fallback` if it is absent. */
+static enum result read_u32(struct json_value object, const char *name, uint32_t most,
+                            uint32_t fallback, uint32_t *number, struct error_text *error)
+{
+    *number = fallback;
+    enum result result = json_value_u32(json_value_member(object, name), number);
+    if (result == RESULT_NOT_FOUND)
+        return RESULT_OK;
+    if (result == RESULT_OK && *number >= 1 && *number <= most)
+        return RESULT_OK;
+    return error_set(error, RESULT_INVALID, "its %s is not a number from 1 to %u", name, most);
+}
+
+/* Settings of a feature extractor of Whisper's. */
+static enum result read_whisper(struct json_value extractor, struct log_mel_settings *mel,
+                                struct error_text *error)
+{
+    uint32_t seconds = WHISPER_SECONDS, mels = mel->mels;
+    const struct {
+        const char *name;
+        uint32_t most;
+        uint32_t *value;
+    } rows[] = {{"feature_size", LIMIT_AUDIO_MELS, &mel->mels},
+                {"sampling_rate", LIMIT_AUDIO_RATE_MOST, &mel->rate},
+                {"hop_length", FOURIER_LENGTH_MOST, &mel->hop},
+                {"n_fft", FOURIER_LENGTH_MOST, &mel->window},
+                {"chunk_length", LIMIT_AUDIO_SAMPLES / LIMIT_AUDIO_RATE_MOST, &seconds}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        enum result result =
+            read_u32(extractor, rows[i].name, rows[i].most, *rows[i].value, rows[i].value, error);
+        if (result != RESULT_OK)
+            return result;
+    }
+    mel->fourier = mel->window;
+    mel->most_samples = seconds * mel->rate;
+    if (mel->mels != mels)
+        return error_set(error, RESULT_INVALID, "its feature_size %u contradicts num_mel_bins %u",
+                         mel->mels, mels);
+    struct log_mel tried;
+    enum result result = log_mel_init(&tried, mel, error);
+    if (result == RESULT_OK)
+        log_mel_fini(&tried);
+    return result;
+}
+
+static enum result open_qwen2_audio(const struct audio_processor_files *files,
+                                    struct audio_processor *p, struct error_text *error)
+{
+    struct json_value audio = json_value_member(files->config, "audio_config");
+    struct json_value extractor = json_value_member(files->processor, "feature_extractor");
+    uint32_t mels = 0;
+    enum result result =
+        read_u32(audio, "num_mel_bins", LIMIT_AUDIO_MELS, DEFAULT_MELS, &mels, error);
+    if (result == RESULT_OK)
+        result = read_u32(audio, "max_source_positions", LIMIT_PATCH_ROWS, DEFAULT_ROWS,
+                          &p->tower_rows, error);
+    if (result != RESULT_OK)
+        return result;
+    if (json_value_type(extractor) != JSON_OBJECT)
+        extractor = files->preprocessor;
+    p->mel = log_mel_whisper(mels, WHISPER_SECONDS);
+    result = read_whisper(extractor, &p->mel, error);
+    if (result == RESULT_OK && p->mel.most_samples / p->mel.hop != MEL_ROWS * p->tower_rows)
+        return error_set(error, RESULT_INVALID,
+                         "its longest sound has %u mel rows and its tower %u rows",
+                         p->mel.most_samples / p->mel.hop, p->tower_rows);
+    strcpy(p->marker, MARKER);
+    strcpy(p->soft, MARKER);
+    return result;
+}
+
+enum result audio_processor_open(const struct audio_processor_files *files,
+                                 struct audio_processor *processor, struct error_text *error)
+{
+    char model_type[64] = "";
+    *processor = (struct audio_processor){.family = AUDIO_FAMILY_NONE};
+    (void)json_value_string(json_value_member(files->config, "model_type"), model_type,
+                            sizeof model_type);
+    if (strcmp(model_type, "qwen2_audio") != 0)
+        return RESULT_OK;
+    enum result result = open_qwen2_audio(files, processor, error);
+    processor->family = result == RESULT_OK ? AUDIO_FAMILY_QWEN2_AUDIO : AUDIO_FAMILY_NONE;
+    processor->hash_key = keyed_hash_random_key();
+    return result;
+}
+
+enum result audio_processor_open_folder(int folder_fd, struct audio_processor *processor,
+                                        struct error_text *error)
+{
+    struct audio_processor_files files = {0};
+    struct {
+        const char *name;
+        struct json_value *value;
+        struct mapped_file file;
+    } parts[] = {{"config.json", &files.config, {0}},
+                 {"preprocessor_config.json", &files.preprocessor, {0}},
+                 {"processor_config.json", &files.processor, {0}}};
+    const size_t count = sizeof parts / sizeof parts[0];
+    struct error_text reason;
+    enum result result = RESULT_OK;
+    for (size_t i = 0; i < count && result == RESULT_OK; i++) {
+        result = mapped_file_open(folder_fd, parts[i].name, &parts[i].file, &reason);
+        if (result == RESULT_NOT_FOUND && i > 0) {
+            result = RESULT_OK;
+            continue;
+        }
+        if (result == RESULT_OK)
+            result = json_value_open(parts[i].file.bytes, parts[i].file.byte_count,
+                                     LIMIT_JSON_FILE_BYTES, parts[i].value, &reason);
+        if (result != RESULT_OK)
+            result = error_set(error, result, "%s: %.180s", parts[i].name, reason.text);
+    }
+    if (result == RESULT_OK)
+        result = audio_processor_open(&files, processor, error);
+    for (size_t i = 0; i < count; i++)
+        mapped_file_close(&parts[i].file);
+    return result;
+}
+
+/* Settings that change what is heard change the key. */
+void audio_processor_set_key(struct audio_processor *processor, const struct keyed_hash_key *key)
+{
+    const struct log_mel_settings *mel = &processor->mel;
+    const uint32_t settings[] = {processor->family, mel->rule, mel->rate,        mel->mels,
+                                 mel->window,       mel->hop,  mel->most_samples};
+    keyed_hash_wide(key, settings, sizeof settings, processor->hash_key.words);
+}
+
+/* --- one sound -------------------------------------------------------------------------------- */
+
+enum result audio_processor_plan(const struct audio_processor *processor, uint32_t samples,
+                                 struct audio_plan *plan, struct error_text *error)
+{
+    const struct log_mel_settings *mel = &processor->mel;
+    must(processor->family == AUDIO_FAMILY_QWEN2_AUDIO && samples > 0);
+    if (samples > mel->most_samples)
+        return error_set(error, RESULT_TOO_LARGE,
+                         "it lasts %.1f seconds; the model takes sounds of at most %u",
+                         (double)samples / mel->rate, mel->most_samples / mel->rate);
+    uint32_t rows = (log_mel_rows(mel, samples) + MEL_ROWS - 1) / MEL_ROWS;
+    *plan = (struct audio_plan){
+        .samples = samples, .rows = MEL_ROWS * rows + 1, .tokens = rows / POOLED};
+    if (plan->tokens == 0)
+        return error_set(error, RESULT_INVALID, "%u samples are too short for a token", samples);
+    return RESULT_OK;
+}
+
+void audio_processor_expand(const struct audio_processor *processor, const struct audio_plan *plan,
+                            struct text_buffer *text)
+{
+    for (uint32_t i = 0; i < plan->tokens; i++)
+        text_buffer_append_text(text, processor->soft);
+}
+
+void audio_processor_record(const struct audio_processor *processor, const struct audio_plan *plan,
+                            struct image_record *record)
+{
+    record->sound = 1;
+    record->tiles = 1;
+    record->width = processor->mel.mels;
+    record->height = plan->rows;
+    record->token_count = plan->tokens;
+    for (size_t i = 0; i < sizeof record->scale / sizeof record->scale[0]; i++)
+        record->scale[i] = 1.0f;
+}
+
+enum result audio_processor_run(const struct audio_processor *processor,
+                                const struct audio_plan *plan, const float *samples, float *rows,
+                                uint8_t hash[IMAGE_HASH_BYTES], struct error_text *error)
+{
+    struct log_mel mel;
+    uint64_t content[2];
+    _Static_assert(sizeof content == IMAGE_HASH_BYTES, "a wide hash");
+    uint32_t mels = processor->mel.mels, most = processor->mel.most_samples / processor->mel.hop;
+    uint32_t heard = plan->rows < most ? plan->rows : most;
+    enum result result = log_mel_init(&mel, &processor->mel, error);
+    if (result == RESULT_OK)
+        result = log_mel_run(&mel, samples, plan->samples, rows, heard, error);
+    log_mel_fini(&mel);
+    if (result != RESULT_OK)
+        return result;
+    memset(rows + (size_t)heard * mels, 0, (size_t)(plan->rows - heard) * mels * sizeof *rows);
+    keyed_hash_wide(&processor->hash_key, rows, (size_t)plan->rows * mels * sizeof *rows, content);
+    memcpy(hash, content, sizeof content);
+    return RESULT_OK;
+}

@@ -1,0 +1,79 @@
+/*
+ * An audio processor: the preparation of a sound for a checkpoint's audio tower, as in Hugging Face's
+ * feature extractors and processors. It decides how many mel rows are sent and how many placeholder
+ * tokens stand for them.
+ *
+ *   audio_decoder_probe -> audio_processor_plan   (samples counted: reject, count tokens)
+ *   audio_processor_expand                        (the prompt)
+ *   audio_decoder_run   -> audio_processor_run    (rows for an image_record of a sound)
+ *
+ * An open processor is immutable, so threads share it.
+ */
+#ifndef SHOAL_FRONTEND_AUDIO_AUDIO_PROCESSOR_H
+#define SHOAL_FRONTEND_AUDIO_AUDIO_PROCESSOR_H
+
+#include "frontend/audio/log_mel.h"
+#include "frontend/base/text_buffer.h"
+#include "proto/image_record.h"
+#include "proto/json_value.h"
+#include "proto/keyed_hash.h"
+
+enum audio_family {
+    AUDIO_FAMILY_NONE,       /* the checkpoint has no audio part */
+    AUDIO_FAMILY_QWEN2_AUDIO /* one sound of at most 30 s, a token for each 40 ms */
+};
+
+struct audio_processor {
+    enum audio_family family;
+    struct log_mel_settings mel;
+    uint32_t tower_rows;                   /* of the longest sound; each stands for two mel rows */
+    char marker[LIMIT_IMAGE_MARKER_BYTES]; /* the template writes it once for a sound */
+    char soft[LIMIT_IMAGE_MARKER_BYTES];   /* a placeholder: a feature row replaces it */
+    struct keyed_hash_key hash_key;
+};
+
+/* The JSON of a checkpoint; all but `config` may be absent. */
+struct audio_processor_files {
+    struct json_value config;       /* config.json */
+    struct json_value preprocessor; /* preprocessor_config.json */
+    struct json_value processor; /* processor_config.json; its feature_extractor has precedence */
+};
+
+/* AUDIO_FAMILY_NONE and RESULT_OK if config.json has no audio part, or one of a family that is served
+ * without audio. RESULT_INVALID or RESULT_UNSUPPORTED for a setting that is out of range or contradicts
+ * config.json; the error names it. */
+enum result audio_processor_open(const struct audio_processor_files *files,
+                                 struct audio_processor *processor,
+                                 struct error_text *error) RESULT_CHECKED;
+/* The same from a directory with these files. */
+enum result audio_processor_open_folder(int folder_fd, struct audio_processor *processor,
+                                        struct error_text *error) RESULT_CHECKED;
+/* As image_processor_set_key(). */
+void audio_processor_set_key(struct audio_processor *processor, const struct keyed_hash_key *key);
+
+struct audio_plan {
+    uint32_t samples;
+    uint32_t rows;   /* mel rows that are sent */
+    uint32_t tokens; /* placeholders, at least one */
+};
+
+/* RESULT_TOO_LARGE for a sound longer than the model takes, RESULT_INVALID for one that is too short
+ * for one token. */
+enum result audio_processor_plan(const struct audio_processor *processor, uint32_t samples,
+                                 struct audio_plan *plan, struct error_text *error) RESULT_CHECKED;
+
+/* Appends the text in place of the marker. */
+void audio_processor_expand(const struct audio_processor *processor, const struct audio_plan *plan,
+                            struct text_buffer *text);
+
+/* Sets the record's sizes, as far as they follow from the plan. */
+void audio_processor_record(const struct audio_processor *processor, const struct audio_plan *plan,
+                            struct image_record *record);
+
+/* Writes rows[plan->rows][mels] of the samples, and the hash of the content. RESULT_OUT_OF_MEMORY. */
+enum result audio_processor_run(const struct audio_processor *processor,
+                                const struct audio_plan *plan, const float *samples, float *rows,
+                                uint8_t hash[IMAGE_HASH_BYTES],
+                                struct error_text *error) RESULT_CHECKED;
+
+#endif

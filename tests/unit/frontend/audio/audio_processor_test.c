@@ -1,0 +1,141 @@
+/*
+ * Settings of an audio processor, the plan of a sound (token counts as in processing_qwen2_audio.py),
+ * and what is sent of it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/audio/audio_processor.h"
+#include "proto/must.h"
+
+#define CONFIG(members)                                                                            \
+    "{\"model_type\": \"qwen2_audio\", \"audio_config\": {\"num_mel_bins\": 128" members "}}"
+
+static struct json_value json_of(const char *text)
+{
+    struct json_value value = {0};
+    struct error_text error;
+    if (text)
+        must(json_value_open(text, strlen(text), strlen(text), &value, &error) == RESULT_OK);
+    return value;
+}
+
+static enum result open(const char *config, const char *extractor, struct audio_processor *p,
+                        struct error_text *error)
+{
+    const struct audio_processor_files files = {.config = json_of(config),
+                                                .preprocessor = json_of(extractor)};
+    return audio_processor_open(&files, p, error);
+}
+
+static void published_settings_are_the_default(void **state)
+{
+    (void)state;
+    struct audio_processor p;
+    struct error_text error;
+    static const char *const extractors[] = {
+        NULL, "{\"feature_size\": 128, \"chunk_length\": 30, \"n_fft\": 400, \"hop_length\": 160}"};
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(open(CONFIG(""), extractors[i], &p, &error), RESULT_OK);
+        assert_int_equal(p.family, AUDIO_FAMILY_QWEN2_AUDIO);
+        assert_true(p.mel.mels == 128 && p.mel.rate == 16000 && p.mel.most_samples == 480000);
+        assert_int_equal(p.tower_rows, 1500);
+    }
+    assert_int_equal(open("{\"model_type\": \"qwen2\"}", NULL, &p, &error), RESULT_OK);
+    assert_int_equal(p.family, AUDIO_FAMILY_NONE);
+}
+
+static void settings_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *config, *extractor, *words;
+    } rows[] = {
+        {CONFIG(""), "{\"feature_size\": 80}", "feature_size 80 contradicts num_mel_bins 128"},
+        {CONFIG(""), "{\"chunk_length\": 300}", "30000 mel rows"},
+        {CONFIG(", \"max_source_positions\": 1000"), NULL, "its tower 1000 rows"},
+        {CONFIG(", \"max_source_positions\": 0"), NULL, "max_source_positions"},
+        {CONFIG(""), "{\"hop_length\": 0}", "hop_length"},
+        {CONFIG(""), "{\"hop_length\": 401}", "hop"},
+        {CONFIG(""), "{\"n_fft\": 100000}", "n_fft"},
+        {CONFIG(""), "{\"sampling_rate\": 1}", "rate"},
+        {CONFIG(""), "{\"feature_size\": \"many\"}", "feature_size"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct audio_processor p;
+        struct error_text error = {""};
+        assert_int_equal(open(rows[i].config, rows[i].extractor, &p, &error), RESULT_INVALID);
+        assert_int_equal(p.family, AUDIO_FAMILY_NONE);
+        if (!strstr(error.text, rows[i].words))
+            fail_msg("\"%s\" does not say \"%s\"", error.text, rows[i].words);
+    }
+}
+
+/* The publisher counts ((rows - 1) / 2 + 1 - 2) / 2 + 1 tokens for mel rows of begun hops. */
+static void tokens_are_counted_as_published(void **state)
+{
+    (void)state;
+    struct audio_processor p;
+    struct audio_plan plan;
+    struct error_text error = {""};
+    must(open(CONFIG(""), NULL, &p, &error) == RESULT_OK);
+    for (uint32_t samples = 321; samples <= 480000; samples += 997) {
+        int rows = (int)(samples + 159) / 160;
+        must(audio_processor_plan(&p, samples, &plan, &error) == RESULT_OK);
+        assert_int_equal(plan.tokens, ((rows - 1) / 2 + 1 - 2) / 2 + 1);
+        assert_int_equal(plan.rows, 2 * ((rows - 1) / 2 + 1) + 1);
+    }
+    must(audio_processor_plan(&p, 480000, &plan, &error) == RESULT_OK);
+    assert_true(plan.tokens == 750 && plan.rows == 3001);
+    assert_int_equal(audio_processor_plan(&p, 320, &plan, &error), RESULT_INVALID);
+    assert_int_equal(audio_processor_plan(&p, 480001, &plan, &error), RESULT_TOO_LARGE);
+    assert_non_null(strstr(error.text, "at most 30"));
+}
+
+/* Rows after the sound are of silence, the one after the longest sound is zeros, and hashes know the
+ * samples. */
+static void rows_after_the_sound(void **state)
+{
+    (void)state;
+    struct audio_processor p;
+    struct error_text error;
+    must(open(CONFIG(""), NULL, &p, &error) == RESULT_OK);
+    static const uint32_t lengths[] = {1000, 480000};
+    float *samples = must_alloc(480000, sizeof *samples);
+    for (uint32_t i = 0; i < 480000; i++)
+        samples[i] = (float)sin(0.3 * i) * 0.5f;
+    for (size_t l = 0; l < 2; l++) {
+        struct audio_plan plan;
+        uint8_t hash[2][IMAGE_HASH_BYTES];
+        must(audio_processor_plan(&p, lengths[l], &plan, &error) == RESULT_OK);
+        float *rows = must_alloc((size_t)plan.rows * 128, sizeof *rows);
+        must(audio_processor_run(&p, &plan, samples, rows, hash[0], &error) == RESULT_OK);
+        const float *last = rows + (size_t)(plan.rows - 1) * 128;
+        for (uint32_t m = 1; m < 128; m++)
+            assert_true(last[m] == last[0]);
+        assert_true(l == 0 ? last[0] < rows[10] : last[0] == 0.0f);
+        samples[500] += 0.01f;
+        must(audio_processor_run(&p, &plan, samples, rows, hash[1], &error) == RESULT_OK);
+        assert_memory_not_equal(hash[0], hash[1], IMAGE_HASH_BYTES);
+        free(rows);
+    }
+    free(samples);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(published_settings_are_the_default),
+        cmocka_unit_test(settings_that_do_not_fit_are_refused),
+        cmocka_unit_test(tokens_are_counted_as_published),
+        cmocka_unit_test(rows_after_the_sound),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
