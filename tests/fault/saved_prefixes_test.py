@@ -16,7 +16,8 @@ from vision_folder import data_uri, image_part, make_folder, png, text_part
 pytestmark = pytest.mark.longest
 
 CHECKPOINTS = ROOT / "build/checkpoints"
-MODELS = {"SmolLM2": MODEL, "sliding windows": CHECKPOINTS / "gemma3-f32.gguf", "short convolutions": CHECKPOINTS / "lfm2-f32.gguf"}
+MODELS = {"SmolLM2": MODEL, "sliding windows": CHECKPOINTS / "gemma3-f32.gguf", "short convolutions": CHECKPOINTS / "lfm2-f32.gguf",
+          "state space mixers": CHECKPOINTS / "mamba2-f32.gguf"}
 TEXT = "river stone winter light engine paper garden metal story " * 4
 KEYS = [{"Authorization": f"Bearer {key}"} for key in ("sk-first", "sk-second")]
 REFUSED = "the saved one is not used"
