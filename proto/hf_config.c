@@ -70,6 +70,7 @@ static const struct {
     {"olmo3", 2048},
     {"arcee", 4096},
     {"bert", 512},
+    {"modernbert", 8192},
     {"roberta", 512},
     {"xlm-roberta", 512},
     {"camembert", 512},
@@ -112,8 +113,9 @@ static bool find_default(struct json_value object, uint32_t *tokens)
     return false;
 }
 
-#define BERT_TYPES 1u
-static const char *const encoder_types[] = {"bert", "roberta", "xlm-roberta", "camembert"};
+#define BERT_TYPES 2u
+static const char *const encoder_types[] = {"bert", "modernbert", "roberta", "xlm-roberta",
+                                            "camembert"};
 #define ENCODER_TYPES (sizeof encoder_types / sizeof encoder_types[0])
 
 static size_t encoder_find(const char *model_type)

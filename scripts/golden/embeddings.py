@@ -90,7 +90,8 @@ def dense(rng, scratch):
 def encoders(scratch):
     cases = []
     for kind, size, seed, pooling, normalizes in [("bert", "a", 1, "mean", True), ("bert", "b", 2, "cls", False), ("bert", "a", 3, "max", True),
-                                                  ("roberta", "a", 4, "cls", True), ("xlm-roberta", "b", 5, "mean", True)]:
+                                                  ("roberta", "a", 4, "cls", True), ("xlm-roberta", "b", 5, "mean", True),
+                                                  ("modernbert", "a", 10, "mean", True), ("modernbert", "b", 11, "cls", False)]:
         form = {"kind": kind, "size": size, "seed": seed, "pooling": pooling, "normalizes": normalizes}
         folder = encoder_folder.make_folder(scratch / f"encoder{seed}", **form)
         model = sentence_transformers.SentenceTransformer(str(folder), device="cpu", model_kwargs={"dtype": torch.float32})
@@ -102,7 +103,7 @@ def encoders(scratch):
 
 def pairs(scratch):
     cases = []
-    for kind, size, seed in [("bert", "a", 6), ("bert", "b", 7), ("roberta", "a", 8), ("xlm-roberta", "b", 9)]:
+    for kind, size, seed in [("bert", "a", 6), ("bert", "b", 7), ("roberta", "a", 8), ("xlm-roberta", "b", 9), ("modernbert", "a", 12), ("modernbert", "b", 13)]:
         form = {"kind": kind, "size": size, "seed": seed, "labels": 1}
         model = sentence_transformers.CrossEncoder(str(encoder_folder.make_folder(scratch / f"pairs{seed}", **form)), device="cpu")
         both = [(QUERY, text) for text in ENCODER_TEXTS]

@@ -1,4 +1,4 @@
-"""Folders of tiny encoders whose weights are drawn from a seed, for embeddings or as cross-encoders: BERT and RoBERTa with WordPiece,
+"""Folders of tiny encoders whose weights are drawn from a seed, for embeddings or as cross-encoders: BERT, RoBERTa and ModernBERT with WordPiece,
 XLM-RoBERTa with Unigram."""
 
 import json
@@ -11,7 +11,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789äß漢.,!?-'"
 PIECES = ["the", "river", "stone", "water", "##er", "##ing", "##s", "paris", "fra", "##nce", "is", "in", "##ön", "find"]
 SHAPES = {"a": {"hidden": 64, "layers": 2, "heads": 4, "wide": 96, "positions": 80},
           "b": {"hidden": 96, "layers": 3, "heads": 6, "wide": 160, "positions": 520}}
-CLASSES = {"bert": "Bert", "roberta": "Roberta", "xlm-roberta": "XLMRoberta"}
+CLASSES = {"bert": "Bert", "roberta": "Roberta", "xlm-roberta": "XLMRoberta", "modernbert": "ModernBert"}
 
 
 SPECIAL_PIECES = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
@@ -50,12 +50,12 @@ def stages(kind):
 
 
 def tokenizer(kind):
-    """RoBERTa's pairs have two separators and no types."""
-    words, bert = vocabulary(kind), kind == "bert"
+    """RoBERTa's pairs have two separators and no types, ModernBERT's one and none."""
+    words, bert, single = vocabulary(kind), kind == "bert", kind in ("bert", "modernbert")
     _, _, first, last, _ = specials(kind)
     one = lambda name, segment=0: {"SpecialToken": {"id": name, "type_id": segment}}
     text = lambda name, segment=0: {"Sequence": {"id": name, "type_id": segment}}
-    pair = [one(first), text("A"), one(last)] + ([] if bert else [one(last)]) + [text("B", int(bert)), one(last, int(bert))]
+    pair = [one(first), text("A"), one(last)] + ([] if single else [one(last)]) + [text("B", int(bert)), one(last, int(bert))]
     marks = {name: {"id": name, "ids": [words.index(name)], "tokens": [name]} for name in (first, last)}
     flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
     return {"version": "1.0", "truncation": None, "padding": None,
@@ -64,7 +64,32 @@ def tokenizer(kind):
             **stages(kind)}
 
 
+def modern_shapes(shape, labels):
+    hidden, wide, prefix = shape["hidden"], shape["wide"], "model." if labels else ""
+    tensors = {"embeddings.tok_embeddings.weight": (len(vocabulary("modernbert")), hidden), "embeddings.norm.weight": (hidden,), "final_norm.weight": (hidden,)}
+    for layer in range(shape["layers"]):
+        at = f"layers.{layer}."
+        tensors |= {f"{at}attn_norm.weight": (hidden,)} if layer else {}
+        tensors |= {f"{at}attn.Wqkv.weight": (3 * hidden, hidden), f"{at}attn.Wo.weight": (hidden, hidden), f"{at}mlp_norm.weight": (hidden,),
+                    f"{at}mlp.Wi.weight": (2 * wide, hidden), f"{at}mlp.Wo.weight": (hidden, wide)}
+    tensors = {prefix + name: size for name, size in tensors.items()}
+    if labels:
+        tensors |= {"head.dense.weight": (hidden, hidden), "head.norm.weight": (hidden,), "classifier.weight": (labels, hidden), "classifier.bias": (labels,)}
+    return tensors
+
+
+def modern_config(shape, size):
+    """Windows are shorter than the texts; of shape a in the keys of published configs, of b in those of transformers 5."""
+    config = {"norm_eps": 1e-5, "hidden_activation": "gelu", "classifier_pooling": "cls", "local_attention": 8 if size == "a" else 6}
+    if size == "a":
+        return config | {"global_attn_every_n_layers": 3, "global_rope_theta": 9000.0, "local_rope_theta": 300.0}
+    ropes = {"full_attention": {"rope_type": "default", "rope_theta": 50000.0}, "sliding_attention": {"rope_type": "default", "rope_theta": 700.0}}
+    return config | {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "rope_parameters": ropes}
+
+
 def shapes_of(kind, shape, labels):
+    if kind == "modernbert":
+        return modern_shapes(shape, labels)
     hidden, wide = shape["hidden"], shape["wide"]
     linear = lambda name, rows, columns: {f"{name}.weight": (rows, columns), f"{name}.bias": (rows,)}
     norm = lambda name: {f"{name}.weight": (hidden,), f"{name}.bias": (hidden,)}
@@ -89,9 +114,9 @@ def shapes_of(kind, shape, labels):
 
 def draw(rng, name, size):
     values = rng.standard_normal(size)
-    if "LayerNorm.weight" in name:
+    if "LayerNorm.weight" in name or name.endswith("norm.weight"):
         return 1 + 0.2 * values
-    return values * (0.1 if name.endswith("bias") else size[-1] ** -0.5 * (6 if "query" in name or "key" in name else 1))
+    return values * (0.1 if name.endswith("bias") else size[-1] ** -0.5 * (6 if "query" in name or "key" in name else 3 if "Wqkv" in name else 1))
 
 
 def write_weights(path, tensors):
@@ -113,8 +138,10 @@ def make_folder(folder, kind, size, seed, *, pooling="mean", normalizes=True, la
     write(folder / "config.json", {
         "model_type": kind, "architectures": [CLASSES[kind] + ("ForSequenceClassification" if labels else "Model")], "vocab_size": len(vocabulary(kind)),
         "hidden_size": shape["hidden"], "num_hidden_layers": shape["layers"], "num_attention_heads": shape["heads"],
-        "intermediate_size": shape["wide"], "max_position_embeddings": shape["positions"], "type_vocab_size": 2 if kind == "bert" else 1,
-        "hidden_act": "gelu", "layer_norm_eps": 1e-12 if kind == "bert" else 1e-5, "pad_token_id": vocabulary(kind).index(specials(kind)[0]),
+        "intermediate_size": shape["wide"], "max_position_embeddings": shape["positions"],
+        **(modern_config(shape, size) if kind == "modernbert" else {
+            "type_vocab_size": 2 if kind == "bert" else 1, "hidden_act": "gelu", "layer_norm_eps": 1e-12 if kind == "bert" else 1e-5}),
+        "pad_token_id": vocabulary(kind).index(specials(kind)[0]),
         **({"id2label": {str(i): f"LABEL_{i}" for i in range(labels)}, "label2id": {f"LABEL_{i}": i for i in range(labels)}} if labels else {})})
     write(folder / "tokenizer.json", tokenizer(kind))
     names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), specials(kind)))

@@ -11,6 +11,7 @@ import threading
 
 import encoder_folder
 import pytest
+from lora_test import last_words
 from shoal_server import ROOT
 from tokenizers import Tokenizer
 
@@ -102,3 +103,14 @@ def test_pairs_as_in_cross_encoder(start_server, tmp_path, case):
     assert refused.status == 400 and "cross-encoder" in refused.error["message"]
     assert ask("/v1/completions", prompt="a").status == 400
     assert ask("/v1/score", text_1="a", text_2="water " * 600).status == 400
+
+
+def test_classes_that_cannot_be_computed_are_refused(tmp_path):
+    """ModernBERT: a class over the mean of all rows, and biases in layers."""
+    case = {"kind": "modernbert", "size": "a", "seed": 14, "labels": 1}
+    for name, value in (("classifier_pooling", "mean"), ("norm_bias", True), ("classifier_activation", "relu"), ("local_attention", 0)):
+        folder = make(tmp_path / name, case)
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        (folder / "config.json").write_text(json.dumps(config | {name: value}), encoding="utf-8")
+        said = last_words(model=folder)
+        assert name in said, said

@@ -86,6 +86,9 @@ struct layer_config {
     bool experts;         /* its feed-forward part is a mixture of experts */
     struct xielu_config xielu; /* apertus */
     bool causal;               /* rows see no later position, even inside an image's span */
+    /* Of an encoder: rows see at most so many positions before their own and after it, 0: all. The
+     * cache keeps all positions. */
+    uint32_t near;
 };
 #define ROPE_NONE UINT32_MAX /* the layer does not rotate */
 
@@ -182,7 +185,8 @@ struct model_config {
     uint32_t position_rows;   /* of an encoder's table of absolute positions; 0: it has none */
     uint32_t position_offset; /* row of position 0 in it */
     uint32_t segments;        /* of an encoder: types of tokens; 0: none */
-    bool conv_bias;           /* of short convolutions and their projections */
+    bool class_of_mean; /* of an encoder: its class reads the mean of all rows, not the first one */
+    bool conv_bias;     /* of short convolutions and their projections */
     /* Columns per layer of a second embedding of each token; 0: there is none. */
     uint32_t per_layer_columns;
     uint32_t per_layer_tokens; /* rows of its table; tokens beyond them have row 0 */

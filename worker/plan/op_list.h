@@ -32,7 +32,8 @@
  *                 `layer`'s cache; if the layer is latent, both are one slice, stored once
  *  attention      out[r,h,:] = sum_p softmax_p(s[p]) v[p, g] over the positions p of r's sequence
  *                 with p <= position(r) and, when window > 0, p > position(r) - window,
- *                 and, unless `causal`, those that the batch's visible_ends adds after it, where
+ *                 and, unless `causal`, those that the batch's visible_ends adds after it, of
+ *                 which `near` takes those beyond position(r) + near away, where
  *                 g = h / (heads / kv_heads) and s[p] = scale * q[r,h] . k[p, g]; with
  *                 soft_cap > 0 that becomes soft_cap * tanh(s[p] / soft_cap).
  *                 Where there is a weight W [1, heads], a sink, exp(W[h]) joins the softmax's sum.
@@ -342,6 +343,7 @@ struct attention_params {
     float scale;
     float soft_cap; /* 0: none */
     bool causal;    /* ignores visible_ends */
+    uint32_t near;  /* above 0: p <= position(r) + near; the window is near + 1 */
 };
 struct gate_params {
     enum gate_activation activation;

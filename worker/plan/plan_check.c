@@ -171,8 +171,13 @@ static const char *check_attention(const struct op_view *v)
     if (v->out->rows != PLAN_ROWS_STEP ||
         v->out->columns != params->queries.heads * params->queries.head_dim || v->out == v->x)
         return "the output is not another tensor of [step rows, query heads * head size]";
-    if (params->window != v->plan->kv.groups[v->plan->kv.layer_group[params->layer]].window)
+    uint32_t window = v->plan->kv.groups[v->plan->kv.layer_group[params->layer]].window;
+    if (params->near == 0 && params->window != window)
         return "the window is not the layer's cache's";
+    if (params->near > 0 &&
+        (!v->plan->config.encoder || window > 0 || params->near > LIMIT_CONTEXT_TOKENS ||
+         params->window != params->near + 1))
+        return "rows see near positions in another window or of a decoder";
     if (params->soft_cap != 0.0f && !positive(params->soft_cap))
         return "the soft cap is neither positive nor 0";
     if (v->w && (v->w->rows != 1 || v->w->columns != params->queries.heads))

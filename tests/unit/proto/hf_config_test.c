@@ -177,6 +177,7 @@ static void encoders_have_the_positions_that_tokens_have(void **state)
     char json[160];
     assert_context("{\"model_type\":\"bert\"}", 513);
     assert_context("{\"model_type\":\"bert\",\"pad_token_id\":7}", 513);
+    assert_context("{\"model_type\":\"modernbert\",\"pad_token_id\":7}", 8193);
     assert_context("{\"model_type\":\"bert\",\"max_position_embeddings\":1}", 2);
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         snprintf(json, sizeof json, "{\"model_type\":\"%s\"}", types[i]);
@@ -207,6 +208,9 @@ static void classifiers_are_encoders_of_that_architecture(void **state)
         bool classifies;
     } cases[] = {
         {"{\"model_type\":\"bert\",\"architectures\":[\"BertForSequenceClassification\"]}", true},
+        {"{\"model_type\":\"modernbert\",\"architectures\":["
+         "\"ModernBertForSequenceClassification\"]}",
+         true},
         {"{\"model_type\":\"camembert\",\"architectures\":[\"ForSequenceClassification\",1]}",
          true},
         {"{\"model_type\":\"bert\",\"architectures\":[\"orSequenceClassification\"]}", false},

@@ -110,6 +110,12 @@ void plan_builder_hidden_out(struct plan_builder *builder, plan_tensor_id tensor
     builder->plan->hidden_out = tensor;
 }
 
+void plan_builder_refuse(struct plan_builder *builder, const char *words)
+{
+    if (builder->result == RESULT_OK)
+        builder->result = error_set(builder->error, RESULT_UNSUPPORTED, "%s", words);
+}
+
 /* Room for one more element in an array of at most `most`. */
 static bool make_room(struct plan_builder *builder, void **array, uint32_t count,
                       uint32_t *capacity, size_t element_bytes)

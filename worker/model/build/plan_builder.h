@@ -146,6 +146,9 @@ plan_weight_id plan_builder_output_matrix(struct plan_builder *builder,
                                           const struct model_config *config,
                                           plan_weight_id embedding);
 
+/* The family cannot compute this checkpoint: RESULT_UNSUPPORTED with these words, a literal. */
+void plan_builder_refuse(struct plan_builder *builder, const char *words);
+
 /* Appends one op; plan_ops.h spells each stem. Unused ids are PLAN_NONE. */
 void plan_builder_append(struct plan_builder *builder, struct plan_op op);
 

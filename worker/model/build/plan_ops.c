@@ -168,7 +168,9 @@ void plan_ops_attention_sinks(struct plan_builder *b, plan_tensor_id qkv, struct
     op.params.attention.queries = slices.queries;
     op.params.attention.kv_heads = model_config_kv_heads(config, layer);
     op.params.attention.layer = model_config_cache(config, layer);
-    op.params.attention.window = config->layer[layer].window;
+    op.params.attention.near = config->layer[layer].near;
+    op.params.attention.window =
+        op.params.attention.near > 0 ? op.params.attention.near + 1 : config->layer[layer].window;
     op.params.attention.scale = config->attention_scale;
     op.params.attention.soft_cap = config->attention_soft_cap;
     op.params.attention.causal = config->layer[layer].causal;

@@ -74,7 +74,8 @@
     FAMILY(deepseek_v3)     \
     FAMILY(glm4_moe_lite)   \
     FAMILY(bert)            \
-    FAMILY(roberta)
+    FAMILY(roberta)         \
+    FAMILY(modernbert)
 /* clang-format on */
 
 /* Towers beside any text family (family/tower_<name>.c): TOWER(x) declares tower_x and

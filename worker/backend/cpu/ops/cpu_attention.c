@@ -52,6 +52,20 @@ static struct attention_job begin_job(const struct cpu_step *step, uint32_t inde
     return job;
 }
 
+/* Where the positions end that the tile's rows see: those that the step says, without what lies
+ * beyond the op's `near`. `ends`: [ATTENTION_QUERIES] for that. */
+static const uint32_t *ends_of(const struct attention_job *job, uint32_t first_row, uint32_t rows,
+                               uint32_t *ends)
+{
+    if (!job->ends || job->params->near == 0)
+        return job->ends ? job->ends + first_row : NULL;
+    for (uint32_t r = 0; r < rows; r++) {
+        uint32_t near = cpu_step_position(job->step, first_row + r) + job->params->near + 1;
+        ends[r] = job->ends[first_row + r] < near ? job->ends[first_row + r] : near;
+    }
+    return ends;
+}
+
 /* Rows first_row..first_row + rows - 1 of one sequence, head tile `head_tile`, over `place`. */
 static void run_part(const struct attention_job *job, const struct kv_place *place, uint32_t thread,
                      uint32_t sequence_index, uint32_t first_row, uint32_t rows, uint32_t head_tile)
@@ -65,6 +79,7 @@ static void run_part(const struct attention_job *job, const struct kv_place *pla
     uint32_t left = job->shared - head_in_group;
     uint32_t head = kv_head * job->shared + head_in_group;
     uint32_t head_dim = place->head_dim;
+    uint32_t near_ends[ATTENTION_QUERIES];
     struct attention_tile tile = {
         .queries = cpu_step_row(step, op->inputs[0], first_row) + job->params->queries.offset +
                    (size_t)head * head_dim,
@@ -75,7 +90,7 @@ static void run_part(const struct attention_job *job, const struct kv_place *pla
         .heads = left < job->tile_heads ? left : job->tile_heads,
         .head_dim = head_dim,
         .first_position = cpu_step_position(step, first_row),
-        .ends = job->ends ? job->ends + first_row : NULL,
+        .ends = ends_of(job, first_row, rows, near_ends),
         .window = job->params->window,
         .scale = job->params->scale,
         .soft_cap = job->params->soft_cap,

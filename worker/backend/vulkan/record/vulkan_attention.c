@@ -145,7 +145,7 @@ static void record_part(struct vulkan_recorder *recorder, uint32_t index, uint32
     if (task.shape.codes.scheme != KV_QUANT_NONE)
         push.kv_tables = program->weights.kv_tables_address[task.shape.kv_group];
     if (task.spans)
-        push.sights = batch->sights_address;
+        push.sights = op->params.attention.near > 0 ? batch->near_address : batch->sights_address;
     if (fused)
         fuse_run(recorder, &run, &push);
     struct vulkan_attention_choice choice =

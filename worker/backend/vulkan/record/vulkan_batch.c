@@ -41,12 +41,19 @@ static uint64_t sights_offset(const struct vulkan_batch *batch)
            align_section(batch->limits.rows * sizeof(struct vulkan_step_tile));
 }
 
+static uint64_t sights_bytes(const struct vulkan_batch *batch)
+{
+    return align_section(batch->limits.rows * sizeof(struct vulkan_step_sight));
+}
+
+static uint64_t near_offset(const struct vulkan_batch *batch)
+{
+    return sights_offset(batch) + (batch->limits.sights ? sights_bytes(batch) : 0);
+}
+
 static uint64_t openings_offset(const struct vulkan_batch *batch)
 {
-    return sights_offset(batch) +
-           (batch->limits.sights
-                ? align_section(batch->limits.rows * sizeof(struct vulkan_step_sight))
-                : 0);
+    return near_offset(batch) + (batch->limits.near > 0 ? sights_bytes(batch) : 0);
 }
 
 static uint64_t beyond_offset(const struct vulkan_batch *batch)
@@ -111,6 +118,7 @@ enum result vulkan_batch_init(struct vulkan_batch *batch, const struct vulkan_de
     batch->logit_rows_address = batch->buffer.address + logit_rows_offset(batch);
     batch->tiles_address = batch->buffer.address + tiles_offset(batch);
     batch->sights_address = batch->buffer.address + sights_offset(batch);
+    batch->near_address = batch->buffer.address + near_offset(batch);
     batch->opening_address = batch->buffer.address + openings_offset(batch);
     batch->beyond_address = batch->buffer.address + beyond_offset(batch);
     init_adapters(batch);
@@ -275,6 +283,8 @@ static void fill_sights(struct vulkan_batch *batch, const struct step_batch *ste
     struct vulkan_step_sight *sights =
         (struct vulkan_step_sight *)(void *)((uint8_t *)batch->buffer.mapped +
                                              sights_offset(batch));
+    struct vulkan_step_sight *near =
+        (struct vulkan_step_sight *)(void *)((uint8_t *)batch->buffer.mapped + near_offset(batch));
     uint32_t end = 0;
     for (uint32_t r = 0; r < sequence->row_count; r++) {
         uint32_t row = sequence->first_row + r, at = sequence->first_position + r;
@@ -292,6 +302,11 @@ static void fill_sights(struct vulkan_batch *batch, const struct step_batch *ste
         batch->has_features |= sight.feature != ROW_FEATURE_NONE;
         batch->has_spans |= sight.end > at + 1;
         sights[row] = sight;
+        if (batch->limits.near == 0)
+            continue;
+        if (sight.end > at + batch->limits.near + 1)
+            sight.end = at + batch->limits.near + 1;
+        near[row] = sight;
     }
 }
 

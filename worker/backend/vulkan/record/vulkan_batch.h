@@ -62,6 +62,7 @@ struct vulkan_batch_limits {
     const struct kv_layout *layout; /* outlives the batch */
     uint32_t tile_rows;             /* vulkan_attention_policy.h */
     bool sights;                    /* the model sees */
+    uint32_t near;                  /* of its attention ops that see near positions; 0: none */
     bool adapters;                  /* sequences may have adapters */
     bool tiles_only;                /* sequences with one row are tiles too, not decodes */
 };
@@ -78,6 +79,7 @@ struct vulkan_batch {
     uint64_t logit_rows_address;
     uint64_t tiles_address;
     uint64_t sights_address; /* of a model that sees */
+    uint64_t near_address;   /* likewise, of attention ops that see near positions only */
     /* With openings, two more lists of all sequences. The first has the single-row sequences still
      * inside the full-precision prefix, the second those beyond it; the other entries are empty. */
     uint64_t opening_address;

@@ -98,6 +98,20 @@ static enum result create_hand_over(const struct vulkan_program *program, struct
     return result;
 }
 
+/* Of the plan's attention ops; those that see near positions all have the same. */
+static uint32_t near_of(const struct plan *plan)
+{
+    uint32_t near = 0;
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct plan_op *op = &plan->ops[i];
+        if (op->stem != OP_attention || op->params.attention.near == 0)
+            continue;
+        must(near == 0 || near == op->params.attention.near);
+        near = op->params.attention.near;
+    }
+    return near;
+}
+
 static enum result init_slot(struct vulkan_steps *steps, struct slot *slot,
                              struct error_text *error)
 {
@@ -106,6 +120,7 @@ static enum result init_slot(struct vulkan_steps *steps, struct slot *slot,
                                                .layout = &program->plan->kv,
                                                .tile_rows = program->tile_rows,
                                                .sights = program->sees,
+                                               .near = near_of(program->plan),
                                                .adapters = program->adapters != NULL,
                                                .tiles_only =
                                                    program->device->facts.batch_invariant};
