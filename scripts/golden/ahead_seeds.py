@@ -16,20 +16,37 @@ import gguf
 import numpy as np
 
 from checkpoint_variants import add_settings, write_safetensors
-from families import qwen3_5, qwen3_5_moe
+from families import deepseek_v3, glm4_moe, qwen3_5, qwen3_5_moe
 
 SMALL = {"vocab_size": 8, "hidden_size": 16, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16, "max_position_embeddings": 64}
 DELTA = {"num_hidden_layers": 2, "layer_types": ["linear_attention", "full_attention"], "linear_num_key_heads": 1,
          "linear_num_value_heads": 2, "linear_key_head_dim": 4, "linear_value_head_dim": 4, "linear_conv_kernel_dim": 2}
 EXPERTS = {"moe_intermediate_size": 8, "num_experts_per_tok": 1}
+ROUTED = EXPERTS | {"num_hidden_layers": 2, "intermediate_size": 8, "n_routed_experts": 2, "n_group": 1, "topk_group": 1,
+                    "first_k_dense_replace": 1, "num_nextn_predict_layers": 1}
+LATENT = {"num_key_value_heads": 2, "kv_lora_rank": 8, "q_lora_rank": 8, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8}
 CASES = {
     "qwen3_5": (qwen3_5, SMALL | DELTA | {"intermediate_size": 8}),
     "qwen3_5_moe": (qwen3_5_moe, SMALL | DELTA | EXPERTS | {"num_experts": 2, "shared_expert_intermediate_size": 8}),
+    "glm4_moe": (glm4_moe, SMALL | ROUTED),
+    "deepseek_v3": (deepseek_v3, SMALL | ROUTED | LATENT),
 }
 
 
-def mtp_shapes(config, shapes):
-    """The layer of qwen3_5 and its mixture: the model's attention layer and what joins its inputs."""
+def shapes_after_last(family, config):
+    """The layer after the last one."""
+    number, hidden = config["num_hidden_layers"], config["hidden_size"]
+    longer, at = family.shapes(config | {"num_hidden_layers": number + 1}), f"model.layers.{number}."
+    norms = {at + name: (hidden,) for name in ("enorm.weight", "hnorm.weight", "shared_head.norm.weight")}
+    copies = {at + name: (config["vocab_size"], hidden) for name in ("embed_tokens.weight", "shared_head.head.weight")}
+    return {name: shape for name, shape in longer.items() if name.startswith(at)} | norms | copies | {
+        at + "eh_proj.weight": (hidden, 2 * hidden)}
+
+
+def mtp_shapes(family, config, shapes):
+    """Of qwen3_5 and its mixture: the model's attention layer and what joins its inputs."""
+    if "layer_types" not in config:
+        return shapes_after_last(family, config)
     hidden, attends = config["hidden_size"], config["layer_types"].index("full_attention")
     at = f"model.layers.{attends}."
     found = {"mtp.layers.0." + name[len(at):]: shape for name, shape in shapes.items() if name.startswith(at)}
@@ -40,7 +57,7 @@ def mtp_shapes(config, shapes):
 def checkpoint(family, changes):
     config = family.CONFIG | changes
     shapes = family.shapes(config)
-    return config, {name: np.zeros(shape, np.float32) for name, shape in (shapes | mtp_shapes(config, shapes)).items()}
+    return config, {name: np.zeros(shape, np.float32) for name, shape in (shapes | mtp_shapes(family, config, shapes)).items()}
 
 
 def gguf_bytes(family, config, tensors):

@@ -102,7 +102,7 @@ def write_wide_heads(source, target, tensors):
 
 
 def add_settings(writer, config):
-    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_block_count(config["num_hidden_layers"] + config.get("num_nextn_predict_layers", 0))
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
     writer.add_feed_forward_length(config["intermediate_size"])
@@ -187,10 +187,13 @@ def main():
         if name.endswith("_images"):
             base = source.parent / "towers" / name.removesuffix("_images")
         tensors = read_safetensors(base / "model.safetensors") | read_safetensors(folder / "mtp.safetensors")
-        write_folder(base, fresh / f"{name}-ahead", tensors, "F32", 1)
-        if base.parent != source:
-            continue
-        write_gguf(all_families()[name], source / name, fresh / f"{name}-ahead.gguf", tensors, "F32")
+        made = fresh / f"{name}-ahead"
+        write_folder(base, made, tensors, "F32", 1)
+        config = json.loads((made / "config.json").read_text())
+        if "num_nextn_predict_layers" in config:
+            (made / "config.json").write_text(json.dumps(config | {"num_nextn_predict_layers": 1}))
+        if base.parent == source:
+            write_gguf(all_families()[name], made, fresh / f"{name}-ahead.gguf", tensors, "F32")
     name = "llama"
     tensors = read_safetensors(source / name / "model.safetensors")
     write_gguf(all_families()[name], source / name, fresh / f"{name}-split.gguf", tensors, "F32", 8)

@@ -242,6 +242,21 @@ static void test_experts(void **state)
     check("qwen3_5_moe", "build/checkpoints/qwen3_5_moe-ahead.gguf");
 }
 
+/* With copies of the embedding and the output matrix. */
+static void test_glm4_moe(void **state)
+{
+    (void)state;
+    check("glm4_moe", "build/checkpoints/glm4_moe-ahead");
+    check("glm4_moe", "build/checkpoints/glm4_moe-ahead.gguf");
+}
+
+static void test_deepseek_v3(void **state)
+{
+    (void)state;
+    check("deepseek_v3", "build/checkpoints/deepseek_v3-ahead");
+    check("deepseek_v3", "build/checkpoints/deepseek_v3-ahead.gguf");
+}
+
 static void expect_none(const char *path, enum result wanted)
 {
     struct model *model;
@@ -263,10 +278,9 @@ static void test_without_such_a_layer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dense),
-        cmocka_unit_test(test_experts),
-        cmocka_unit_test(test_images),
-        cmocka_unit_test(test_without_such_a_layer),
+        cmocka_unit_test(test_dense),       cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_images),      cmocka_unit_test(test_glm4_moe),
+        cmocka_unit_test(test_deepseek_v3), cmocka_unit_test(test_without_such_a_layer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

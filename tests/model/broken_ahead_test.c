@@ -38,12 +38,12 @@ struct broken_place {
 /* clang-format off */
 static const struct broken_place places[] = {
     {"qwen35.nextn_predict_layers", 4, 4, 0, "tensor blk.2.attn_qkv.weight is missing"},
-    {"qwen35.nextn_predict_layers", 4, 4, 2, "no layer of the model attends"},
+    {"qwen35.nextn_predict_layers", 4, 4, 2, "the checkpoint has no layer that predicts a further token"},
     {"qwen35.nextn_predict_layers", 4, 4, 3, "key qwen35.nextn_predict_layers is 3, more than 2"},
     {"qwen35.nextn_predict_layers", 4, 4, 0xffffffffu, "key qwen35.nextn_predict_layers is 4294967295, more than 2"},
     {"qwen35.nextn_predict_layers", 0, 4, 6, "key qwen35.nextn_predict_layers is not a 32-bit count"},
     {"qwen35.nextn_predict_layers", -1, 1, 'x', "tensor blk.2.attn_qkv.weight is missing"},
-    {"qwen35.block_count", 4, 4, 2, "no layer of the model attends"},
+    {"qwen35.block_count", 4, 4, 2, "tensor blk.2.attn_k.weight is not part of architecture qwen35"},
     {"qwen35.block_count", 4, 4, 4, "tensor blk.2.attn_qkv.weight is missing"},
     {"blk.2.nextn.eh_proj.weight", -1, 1, 'x', "tensor blk.2.nextn.eh_proj.weighx is not part of architecture qwen35 as this build knows it"},
     {"blk.2.nextn.eh_proj.weight", -22, 1, '3', "tensor blk.3.nextn.eh_proj.weight is not part of architecture qwen35 as this build knows it"},

@@ -64,6 +64,10 @@ static void test_layers_that_predict_a_further_token(void **state)
         &(struct draft_trial){.path = "build/checkpoints/qwen3_5-ahead", .ahead = true});
     draft_trial_run(
         &(struct draft_trial){.path = "build/checkpoints/qwen3_5_moe-ahead.gguf", .ahead = true});
+    draft_trial_run(
+        &(struct draft_trial){.path = "build/checkpoints/glm4_moe-ahead.gguf", .ahead = true});
+    draft_trial_run(
+        &(struct draft_trial){.path = "build/checkpoints/deepseek_v3-ahead", .ahead = true});
 }
 
 /* Delta nets and convolutions; then convolutions alone; then state space mixers without attention. */

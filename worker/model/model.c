@@ -194,7 +194,7 @@ static enum result build_vision(struct model *model, const struct vision_source 
                                  .naming = &form->naming,
                                  .vision = &config->vision,
                                  .parts = form->parts};
-    source.prefix = tensor_naming_find_prefix(source.naming, tensors, form->probe);
+    source.prefix = tensor_naming_find_prefix(source.naming, tensors, NULL, form->probe);
     if (!source.prefix)
         return error_set(error, RESULT_INVALID, "no tensors of one are there");
     struct plan_builder *builder = plan_builder_create(&source, &config->tower, error);
@@ -290,9 +290,10 @@ static const char *find_prefix(const struct plan_source *source)
 {
     struct stored_name stored;
     const char *prefix =
-        tensor_naming_find_prefix(source->naming, source->tensors, "token_embd.weight");
+        tensor_naming_find_prefix(source->naming, source->tensors, NULL, "token_embd.weight");
     if (!prefix &&
-        tensor_naming_find(source->naming, source->tensors, "", "token_embd.weight", &stored))
+        tensor_naming_find(source->naming, source->tensors, (struct naming_place){"", NULL},
+                           "token_embd.weight", &stored))
         prefix = "";
     return prefix;
 }
@@ -386,13 +387,21 @@ enum result model_open_of(const char *path, const struct opened_files *opened, s
 
 /* --- the layer that predicts a further token ---------------------------------------------------- */
 
-/* The model's config with this layer alone, which attends as the model's do. */
+static const struct tensor_name gguf_ahead_names[] = {
+    {"nextn.%", "blk.*.nextn.%"},
+    {"blk.*.%", "blk.*.%"},
+    {NULL, NULL},
+};
+static const char *const gguf_ahead_prefixes[] = {"", NULL};
+static const struct tensor_naming gguf_ahead = {gguf_ahead_names, NULL, gguf_ahead_prefixes, NULL};
+
+/* The model's config with this layer alone, which is like the last one that attends. */
 static struct model_config ahead_config(const struct model_config *whole)
 {
     struct model_config config = *whole;
-    uint32_t attends = 0;
-    while (attends + 1 < whole->layers && whole->layer[attends].kind != LAYER_ATTENTION)
-        attends++;
+    uint32_t attends = whole->layers - 1;
+    while (attends > 0 && whole->layer[attends].kind != LAYER_ATTENTION)
+        attends--;
     config.layers = 1;
     config.ahead_layers = 0;
     config.layer[0] = whole->layer[attends];
@@ -404,20 +413,26 @@ static enum result build_ahead(struct model *model, const struct ahead_form *for
 {
     const struct model_config *whole = &model->plan->config;
     struct model_config config = ahead_config(whole);
-    struct plan_source source = {.tensors = model->source.tensors};
-    char block[32];
-    snprintf(block, sizeof block, "blk.%u.", whole->layers);
-    source.naming = model->gguf ? &form->gguf : &form->hf;
-    source.prefix =
-        model->gguf ? block : tensor_naming_find_prefix(source.naming, source.tensors, form->probe);
-    if (!source.prefix || (model->gguf && whole->ahead_layers == 0))
+    bool is_numbered = model->gguf || form->hf_after_last;
+    char number[16], part[STORED_NAME_BYTES];
+    snprintf(number, sizeof number, "%u", whole->layers);
+    struct plan_source source = {.tensors = model->source.tensors,
+                                 .naming = model->gguf ? &gguf_ahead : &form->hf,
+                                 .layer = is_numbered ? number : NULL};
+    source.prefix = tensor_naming_find_prefix(source.naming, source.tensors, source.layer,
+                                              "nextn.eh_proj.weight");
+    if (!source.prefix)
         return error_set(error, RESULT_NOT_FOUND,
                          "the checkpoint has no layer that predicts a further token");
-    if (model->gguf && whole->ahead_layers > 1)
+    if (whole->ahead_layers > 1)
         return error_set(error, RESULT_UNSUPPORTED,
                          "it has %u layers that predict further tokens, not one",
                          whole->ahead_layers);
-    const char *const parts[] = {source.prefix, NULL};
+    snprintf(part, sizeof part, "%s", source.prefix);
+    if (is_numbered)
+        snprintf(part, sizeof part, "%s%s.%s.", source.prefix, model->gguf ? "blk" : "layers",
+                 number);
+    const char *const parts[] = {part, NULL};
     source.parts = parts;
     return build_plan(form->list_ops, &config, &source, &model->ahead_plan, error);
 }

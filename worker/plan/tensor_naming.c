@@ -18,12 +18,17 @@
 struct digits {
     const char *at[STARS_MAX];
     size_t count[STARS_MAX];
+    const char *rest; /* of the name, for '%' */
 };
 
 static bool matches(const char *pattern, const char *asked, struct digits *digits)
 {
     uint32_t stars = 0;
     for (; *pattern; pattern++) {
+        if (*pattern == '%') {
+            digits->rest = asked;
+            return *asked != '\0';
+        }
         if (*pattern != '*') {
             if (*asked++ != *pattern)
                 return false;
@@ -48,17 +53,22 @@ static void append(struct stored_name *name, size_t *at, const char *bytes, size
 }
 
 /* Whether the row matches `asked`; then *stored is its spelling. */
-static bool spell_row(const struct tensor_name *row, const char *prefix, const char *asked,
+static bool spell_row(const struct tensor_name *row, struct naming_place place, const char *asked,
                       struct stored_name *stored)
 {
-    struct digits digits = {{NULL}, {0}};
+    struct digits digits = {0};
     uint32_t stars = 0;
     size_t at = 0;
     if (!matches(row->asked, asked, &digits))
         return false;
     for (const char *c = row->stored; *c; c++) {
         if (*c == '^') {
-            append(stored, &at, prefix, strlen(prefix));
+            append(stored, &at, place.prefix, strlen(place.prefix));
+        } else if (*c == '%') {
+            append(stored, &at, digits.rest, strlen(digits.rest));
+        } else if (*c == '*' && stars == 0 && place.layer) {
+            append(stored, &at, place.layer, strlen(place.layer));
+            stars++;
         } else if (*c == '*') {
             must(stars < STARS_MAX && digits.at[stars]);
             append(stored, &at, digits.at[stars], digits.count[stars]);
@@ -82,23 +92,23 @@ static const struct tensor_name *rows_for(const struct tensor_naming *naming, co
 }
 
 /* Spells `asked` by the first row that matches; false, with *stored unchanged, if none does. */
-static bool spell(const struct tensor_naming *naming, const char *prefix, const char *asked,
+static bool spell(const struct tensor_naming *naming, struct naming_place place, const char *asked,
                   struct stored_name *stored)
 {
     for (const struct tensor_name *row = rows_for(naming, asked); row->asked; row++)
-        if (spell_row(row, prefix, asked, stored))
+        if (spell_row(row, place, asked, stored))
             return true;
     return false;
 }
 
 const struct checkpoint_tensor *tensor_naming_find(const struct tensor_naming *naming,
                                                    const struct tensor_table *table,
-                                                   const char *prefix, const char *asked,
+                                                   struct naming_place place, const char *asked,
                                                    struct stored_name *stored)
 {
     struct stored_name spelling;
     for (const struct tensor_name *row = rows_for(naming, asked); row->asked; row++) {
-        if (!spell_row(row, prefix, asked, &spelling))
+        if (!spell_row(row, place, asked, &spelling))
             continue;
         const struct checkpoint_tensor *tensor = tensor_table_find(table, spelling.text);
         if (tensor) {
@@ -106,16 +116,18 @@ const struct checkpoint_tensor *tensor_naming_find(const struct tensor_naming *n
             return tensor;
         }
     }
-    (void)spell(naming, prefix, asked, stored);
+    (void)spell(naming, place, asked, stored);
     return NULL;
 }
 
 const char *tensor_naming_find_prefix(const struct tensor_naming *naming,
-                                      const struct tensor_table *table, const char *probe)
+                                      const struct tensor_table *table, const char *layer,
+                                      const char *probe)
 {
     for (size_t i = 0; naming->prefixes[i]; i++) {
         struct stored_name stored;
-        if (tensor_naming_find(naming, table, naming->prefixes[i], probe, &stored))
+        struct naming_place place = {naming->prefixes[i], layer};
+        if (tensor_naming_find(naming, table, place, probe, &stored))
             return naming->prefixes[i];
     }
     return NULL;

@@ -11,7 +11,7 @@
 #include "worker/plan/tensor_table.h"
 
 /* The first '*' stands for a layer's number, a second for an expert's; in `stored` '^' stands for
- * the prefix. */
+ * the prefix. A '%' at the end of both stands for the rest of the name. */
 struct tensor_name {
     const char *asked;
     const char *stored;
@@ -33,16 +33,24 @@ struct stored_name {
     char text[STORED_NAME_BYTES];
 };
 
+/* What stands for '^', and NULL or what stands for the layer's number in all stored names, whichever is asked
+ * for. */
+struct naming_place {
+    const char *prefix;
+    const char *layer;
+};
+
 /* The prefix of this checkpoint: the first prefix with which the table has tensor `probe`; NULL if
  * it has it with none. */
 const char *tensor_naming_find_prefix(const struct tensor_naming *naming,
-                                      const struct tensor_table *table, const char *probe);
+                                      const struct tensor_table *table, const char *layer,
+                                      const char *probe);
 
 /* The tensor `asked`, under the first spelling that the table has; *stored is that spelling. NULL
  * if it has none; then *stored is the first spelling, or unchanged if no row matches. */
 const struct checkpoint_tensor *tensor_naming_find(const struct tensor_naming *naming,
                                                    const struct tensor_table *table,
-                                                   const char *prefix, const char *asked,
+                                                   struct naming_place place, const char *asked,
                                                    struct stored_name *stored);
 
 /* Whether the tensor belongs to another part of the model. */

@@ -17,7 +17,7 @@ CONFIG = {
 SEED = 81
 GGUF_ARCHITECTURE = "deepseek2"
 GGUF_SHARED_SETTINGS = False
-GGUF_LAYER = shared.GGUF_LAYER | shared.SHARED_EXPERT | {
+GGUF_LAYER = shared.GGUF_LAYER | shared.SHARED_EXPERT | shared.GGUF_NEXTN | {
     "self_attn.q_a_proj": "attn_q_a", "self_attn.q_a_layernorm": "attn_q_a_norm", "self_attn.q_b_proj": "attn_q_b",
     "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa", "self_attn.kv_a_layernorm": "attn_kv_a_norm", "self_attn.kv_b_proj": "attn_kv_b",
     "mlp.gate": "ffn_gate_inp",
@@ -61,7 +61,10 @@ def centre(name):
 
 def whole_metadata(config, writer):
     """What both forms of files state."""
-    writer.add_block_count(config["num_hidden_layers"])
+    ahead = config.get("num_nextn_predict_layers", 0)
+    writer.add_block_count(config["num_hidden_layers"] + ahead)
+    if ahead:
+        writer.add_nextn_predict_layers(ahead)
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
     writer.add_feed_forward_length(config["intermediate_size"])

@@ -36,7 +36,7 @@ def gguf_metadata(config, writer):
 
 def gguf_tensors(config, tensors):
     found = deepseek_v2.gguf_tensors(config, tensors)
-    for layer in range(config["num_hidden_layers"]):
+    for layer in range(config["num_hidden_layers"] + config["num_nextn_predict_layers"]):
         both = found.pop(f"blk.{layer}.attn_kv_b.weight").reshape(config["num_attention_heads"], -1, config["kv_lora_rank"])
         keys, values = np.split(both, [config["qk_nope_head_dim"]], axis=1)
         found |= {f"blk.{layer}.attn_k_b.weight": keys.swapaxes(1, 2), f"blk.{layer}.attn_v_b.weight": values}

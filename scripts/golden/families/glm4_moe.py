@@ -13,7 +13,8 @@ CONFIG = {
 }
 SEED = 84
 GGUF_ARCHITECTURE = "glm4moe"
-GGUF_LAYER = shared.GGUF_LAYER | shared.SHARED_EXPERT | {"mlp.gate": "ffn_gate_inp", "post_attention_layernorm": "post_attention_norm"}
+GGUF_LAYER = shared.GGUF_LAYER | shared.SHARED_EXPERT | shared.GGUF_NEXTN | {
+    "mlp.gate": "ffn_gate_inp", "post_attention_layernorm": "post_attention_norm"}
 
 
 def shapes(config):
@@ -39,6 +40,8 @@ def centre(name):
 
 
 def gguf_metadata(config, writer):
+    if config["num_nextn_predict_layers"]:
+        writer.add_nextn_predict_layers(config["num_nextn_predict_layers"])
     writer.add_rope_dimension_count(int(config["head_dim"] * config["partial_rotary_factor"]))
     writer.add_expert_count(config["n_routed_experts"])
     writer.add_expert_used_count(config["num_experts_per_tok"])

@@ -8,6 +8,9 @@ GGUF_LAYER = {
     "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
 }
+# Of a layer that predicts a further token, after the model's layers.
+GGUF_NEXTN = {"enorm": "nextn.enorm", "hnorm": "nextn.hnorm", "eh_proj": "nextn.eh_proj", "embed_tokens": "nextn.embed_tokens",
+              "shared_head.norm": "nextn.shared_head_norm", "shared_head.head": "nextn.shared_head_head"}
 # Of families that norm the outputs of the halves instead of the inputs.
 GGUF_LAYER_AFTER = GGUF_LAYER | {"post_attention_layernorm": "post_attention_norm", "post_feedforward_layernorm": "post_ffw_norm"}
 GGUF_WHOLE = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight",

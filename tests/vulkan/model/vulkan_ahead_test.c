@@ -327,6 +327,13 @@ static void test_experts(void **state)
     check("build/checkpoints/qwen3_5_moe-ahead.gguf");
 }
 
+static void test_layers_after_the_last(void **state)
+{
+    (void)state;
+    check("build/checkpoints/glm4_moe-ahead.gguf");
+    check("build/checkpoints/deepseek_v3-ahead");
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -345,6 +352,7 @@ int main(void)
         cmocka_unit_test(test_dense),
         cmocka_unit_test(test_experts),
         cmocka_unit_test(test_images),
+        cmocka_unit_test(test_layers_after_the_last),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

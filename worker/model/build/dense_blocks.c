@@ -21,6 +21,7 @@
 #include <stdio.h>
 
 #include "proto/must.h"
+#include "worker/model/build/ahead_blocks.h"
 
 #define NORM_NAME_BYTES 64u
 
@@ -274,6 +275,46 @@ static void list_layer(struct plan_builder *b, const struct model_config *c,
     dense_blocks_list_feed_forward(b, c, form, layer, t);
 }
 
+/* Gathers what the last layer's second half reads. */
+static void list_gathering(struct plan_builder *b, const struct dense_form *form,
+                           const struct dense_tensors *step, const struct dense_tensors *last)
+{
+    plan_ops_gather_rows(b, step->residual, last->residual);
+    plan_ops_gather_rows(b, step->attended, last->attended);
+    if (form->parallel)
+        plan_ops_gather_rows(b, step->normed, last->normed);
+}
+
+/* The last layer after its attention and the final norm, for logit rows or, with keeps_hidden, for all. */
+static void list_end(struct plan_builder *b, const struct model_config *c,
+                     const struct dense_form *form, const struct dense_tensors *step,
+                     const struct dense_tensors *last)
+{
+    const struct dense_tensors *t = c->keeps_hidden ? step : last;
+    if (!c->keeps_hidden)
+        list_gathering(b, form, step, last);
+    list_layer(b, c, form, c->layers - 1, t);
+    list_norm(b, c, form, t->residual, "output_norm", t->normed);
+    if (!c->keeps_hidden)
+        return;
+    plan_builder_hidden_out(b, step->normed);
+    plan_ops_gather_rows(b, step->normed, last->normed);
+}
+
+plan_tensor_id dense_blocks_list_ahead(struct plan_builder *b, const struct model_config *c,
+                                       const struct dense_form *form, bool keeps_normed)
+{
+    struct dense_tensors step = dense_blocks_add_tensors(b, c, PLAN_ROWS_STEP);
+    struct dense_tensors last = dense_blocks_add_tensors(b, c, PLAN_ROWS_LOGITS);
+    plan_tensor_id qkv = plan_builder_tensor(b, PLAN_ROWS_STEP, plan_ops_qkv_slices(c).columns);
+    must(!form->parallel);
+    ahead_blocks_list_input(b, c, step.normed, step.residual);
+    dense_blocks_list_attention(b, c, form, 0, &step, qkv);
+    list_gathering(b, form, &step, &last);
+    list_layer(b, c, form, 0, &last);
+    return ahead_blocks_list_end(b, c, keeps_normed, last.residual, last.normed);
+}
+
 plan_tensor_id dense_blocks_list(struct plan_builder *b, const struct model_config *c,
                                  const struct dense_form *form)
 {
@@ -297,13 +338,7 @@ plan_tensor_id dense_blocks_list(struct plan_builder *b, const struct model_conf
         plan_ops_feature_add(b, step.residual, layer);
     }
     dense_blocks_list_attention(b, c, form, c->layers - 1, &step, qkv);
-    plan_ops_gather_rows(b, step.residual, last.residual);
-    plan_ops_gather_rows(b, step.attended, last.attended);
-    if (form->parallel)
-        plan_ops_gather_rows(b, step.normed, last.normed);
-    list_layer(b, c, form, c->layers - 1, &last);
-
-    list_norm(b, c, form, last.residual, "output_norm", last.normed);
+    list_end(b, c, form, &step, &last);
     plan_ops_linear(b, last.normed, (struct linear_weights){output, PLAN_NONE, PLAN_NONE}, logits);
     if (form->logit_bias) {
         plan_weight_id bias = plan_builder_vector(b, c->vocab_tokens, "output.bias");

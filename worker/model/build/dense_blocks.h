@@ -73,6 +73,10 @@ void dense_blocks_list_feed_forward(struct plan_builder *b, const struct model_c
 /* Lists the whole forward pass of a family that its form describes; returns the logits. */
 plan_tensor_id dense_blocks_list(struct plan_builder *b, const struct model_config *c,
                                  const struct dense_form *form);
+/* The same of a layer that predicts a further token (ahead_blocks.h), which is layer 0 of the config. Not
+ * with parallel halves. */
+plan_tensor_id dense_blocks_list_ahead(struct plan_builder *b, const struct model_config *c,
+                                       const struct dense_form *form, bool keeps_normed);
 /* The same of a family with nothing but llama's form, as model_family.list_ops. */
 plan_tensor_id dense_blocks_list_plain(struct plan_builder *b, const struct model_config *c);
 

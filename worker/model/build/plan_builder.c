@@ -261,7 +261,9 @@ const struct checkpoint_tensor *builder_find_tensor(const struct plan_builder *b
     snprintf(stored->text, sizeof stored->text, "%s", asked);
     const struct checkpoint_tensor *found = NULL;
     if (source->naming)
-        found = tensor_naming_find(source->naming, source->tensors, source->prefix, asked, stored);
+        found =
+            tensor_naming_find(source->naming, source->tensors,
+                               (struct naming_place){source->prefix, source->layer}, asked, stored);
     if (found || strcmp(stored->text, asked) != 0)
         return found;
     return tensor_table_find(source->tensors, stored->text);

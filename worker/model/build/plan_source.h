@@ -14,6 +14,7 @@ struct plan_source {
     const struct tensor_table *tensors;
     const struct tensor_naming *naming;
     const char *prefix; /* of the naming */
+    const char *layer;  /* likewise (struct naming_place); NULL: as asked for */
     /* set for a vision plan; NULL: a text plan */
     const struct model_vision *vision;
     /* prefixes of the tensors that the plan must use up, ends with NULL; NULL: all tensors */

@@ -81,11 +81,11 @@ struct model_tower {
 /* A layer that predicts the token after the next one (multi-token prediction) from the model's last
  * hidden state and the next token: model.h, model_open_ahead(). */
 struct ahead_form {
-    /* '^' stands for one of the prefixes, or for "blk.N." in GGUF; the embedding and the output matrix
-     * are the model's. */
+    /* The embedding and the output matrix are the model's. In GGUF the layer is the first after the
+     * model's. Asked for are the names "nextn.…" of ahead_blocks.h, and those of layer 0. */
     struct tensor_naming hf;
-    struct tensor_naming gguf;
-    const char *probe; /* asked for to find the prefix */
+    bool
+        hf_after_last; /* so it is in folders: layers.N; else it is a part of its own, the naming's prefix */
     /* Of a config with the one layer; takes hidden states and keeps its own. */
     plan_tensor_id (*list_ops)(struct plan_builder *builder, const struct model_config *config);
 };

@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "worker/model/build/ahead_blocks.h"
 #include "worker/model/build/dense_blocks.h"
 #include "worker/model/checkpoint/family_list.h"
 #include "worker/model/gguf/checkpoint_gguf.h"
@@ -158,6 +159,7 @@ static const struct tensor_name names[] = {
     {"blk.*.ffn_gate_shexp.weight", "^layers.*.mlp.shared_experts.gate_proj.weight"},
     {"blk.*.ffn_up_shexp.weight", "^layers.*.mlp.shared_experts.up_proj.weight"},
     {"blk.*.ffn_down_shexp.weight", "^layers.*.mlp.shared_experts.down_proj.weight"},
+    CHECKPOINT_HF_AHEAD_NAMES,
     {NULL, NULL},
 };
 
@@ -488,6 +490,29 @@ static void list_rest(struct plan_builder *b, const struct model_config *c, uint
         b, c, &(const struct dense_form){.experts = {.gate = {.activation = GATE_SILU}}}, layer, t);
 }
 
+static void list_gathering(struct plan_builder *b, const struct dense_tensors *step,
+                           const struct dense_tensors *last)
+{
+    plan_ops_gather_rows(b, step->residual, last->residual);
+    plan_ops_gather_rows(b, step->attended, last->attended);
+}
+
+/* The last layer after its attention and the final norm, for logit rows or, with keeps_hidden, for all. */
+static void list_end(struct plan_builder *b, const struct model_config *c,
+                     const struct dense_tensors *step, const struct dense_tensors *last)
+{
+    const struct dense_tensors *t = c->keeps_hidden ? step : last;
+    plan_weight_id norm = plan_builder_vector(b, c->hidden, "output_norm.weight");
+    if (!c->keeps_hidden)
+        list_gathering(b, step, last);
+    list_rest(b, c, c->layers - 1, t);
+    plan_ops_rms_norm(b, t->residual, norm, t->normed);
+    if (!c->keeps_hidden)
+        return;
+    plan_builder_hidden_out(b, step->normed);
+    plan_ops_gather_rows(b, step->normed, last->normed);
+}
+
 static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config *c)
 {
     struct latent_tensors step = add_tensors(b, c);
@@ -501,37 +526,52 @@ static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config
     plan_builder_use_in_config(b, "rope_freqs.weight");
     plan_ops_head_route(b, step.route);
     plan_ops_embed_rows(b, embedding, step.dense.residual);
-    for (uint32_t layer = 0; layer < c->layers; layer++) {
-        const struct dense_tensors *t = &step.dense;
+    for (uint32_t layer = 0; layer + 1 < c->layers; layer++) {
         list_attention(b, c, layer, &step);
-        if (layer + 1 == c->layers) {
-            plan_ops_gather_rows(b, t->residual, last.residual);
-            plan_ops_gather_rows(b, t->attended, last.attended);
-            t = &last;
-        }
-        list_rest(b, c, layer, t);
+        list_rest(b, c, layer, &step.dense);
     }
-    plan_ops_rms_norm(b, last.residual, plan_builder_vector(b, c->hidden, "output_norm.weight"),
-                      last.normed);
+    list_attention(b, c, c->layers - 1, &step);
+    list_end(b, c, &step.dense, &last);
     plan_ops_linear(b, last.normed, one(output), logits);
     return logits;
 }
+
+static plan_tensor_id list_ahead_ops(struct plan_builder *b, const struct model_config *c)
+{
+    struct latent_tensors step = add_tensors(b, c);
+    struct dense_tensors last = add_dense(b, c, PLAN_ROWS_LOGITS);
+    plan_ops_head_route(b, step.route);
+    ahead_blocks_list_input(b, c, step.dense.normed, step.dense.residual);
+    list_attention(b, c, 0, &step);
+    list_gathering(b, &step.dense, &last);
+    list_rest(b, c, 0, &last);
+    return ahead_blocks_list_end(b, c, false, last.residual, last.normed);
+}
+
+static const struct ahead_form ahead = {
+    .hf = {names, checkpoint_hf_usual_names, prefixes, NULL},
+    .hf_after_last = true,
+    .list_ops = list_ahead_ops,
+};
 
 const struct model_family family_deepseek2 = {
     .architecture = "deepseek2",
     .gguf = &gguf_deepseek2,
     .hf = &hf_deepseek_v2,
     .list_ops = list_ops,
+    .ahead = &ahead,
 };
 
 const struct model_family family_deepseek_v3 = {
     .architecture = "deepseek_v3",
     .hf = &hf_deepseek_v3,
     .list_ops = list_ops,
+    .ahead = &ahead,
 };
 
 const struct model_family family_glm4_moe_lite = {
     .architecture = "glm4_moe_lite",
     .hf = &hf_glm4_moe_lite,
     .list_ops = list_ops,
+    .ahead = &ahead,
 };

@@ -21,7 +21,7 @@
 /*
  * GGUF metadata of the glm4moe architecture. Biases and norms of heads follow from the tensors; the norm before
  * the second half is called post_attention_norm. Layers that predict further tokens are the last of the
- * counted blocks and are not used. Models with vision state the pairs of each axis of positions.
+ * counted blocks. Models with vision state the pairs of each axis of positions.
  *
  * Source: llama.cpp, conversion/glm.py and src/models/glm4-moe.cpp.
  */
@@ -65,6 +65,7 @@ static const struct tensor_name names[] = {
     {"blk.*.ffn_gate_shexp.weight", "^layers.*.mlp.shared_experts.gate_proj.weight"},
     {"blk.*.ffn_up_shexp.weight", "^layers.*.mlp.shared_experts.up_proj.weight"},
     {"blk.*.ffn_down_shexp.weight", "^layers.*.mlp.shared_experts.down_proj.weight"},
+    CHECKPOINT_HF_AHEAD_NAMES,
     {NULL, NULL},
 };
 
@@ -152,20 +153,37 @@ static const struct hf_form hf_glm4v_moe = {
 
 /* --- ops -------------------------------------------------------------------------------------- */
 
+static struct dense_form form_of(const struct model_config *c)
+{
+    return (struct dense_form){.head_norms = c->head_norms,
+                               .feed_forward_norm = "post_attention_norm",
+                               .experts = {.gate = {.activation = GATE_SILU}}};
+}
+
 static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config *c)
 {
-    return dense_blocks_list(
-        b, c,
-        &(const struct dense_form){.head_norms = c->head_norms,
-                                   .feed_forward_norm = "post_attention_norm",
-                                   .experts = {.gate = {.activation = GATE_SILU}}});
+    struct dense_form form = form_of(c);
+    return dense_blocks_list(b, c, &form);
 }
+
+static plan_tensor_id list_ahead_ops(struct plan_builder *b, const struct model_config *c)
+{
+    struct dense_form form = form_of(c);
+    return dense_blocks_list_ahead(b, c, &form, false);
+}
+
+static const struct ahead_form ahead = {
+    .hf = {names, checkpoint_hf_usual_names, prefixes, NULL},
+    .hf_after_last = true,
+    .list_ops = list_ahead_ops,
+};
 
 const struct model_family family_glm4_moe = {
     .architecture = "glm4moe",
     .gguf = &gguf_glm4_moe,
     .hf = &hf_glm4_moe,
     .list_ops = list_ops,
+    .ahead = &ahead,
 };
 
 const struct model_family family_glm4v_moe = {

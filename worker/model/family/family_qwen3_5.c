@@ -25,6 +25,7 @@
  */
 #include <stdio.h>
 
+#include "worker/model/build/ahead_blocks.h"
 #include "worker/model/build/dense_blocks.h"
 #include "worker/model/build/expert_blocks.h"
 #include "worker/model/build/plan_ops.h"
@@ -591,14 +592,8 @@ static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config
 }
 
 /*
- * The layer that predicts a further token (multi-token prediction). Of position p it takes the token
- * at p + 1 and the model's hidden state h at p, after the final norm:
- *
- *   x = Wfc . (enorm(embedding(token)) | hnorm(h))
- *   x = attention layer(x), with keys and values of its own at position p
- *   its hidden state, norm(x), gives the logits of the token at p + 2 by the model's output matrix
- *
- * A further token is predicted from its own hidden state in place of the model's.
+ * The layer that predicts a further token (ahead_blocks.h): an attention layer, after which its own state is
+ * normed.
  *
  * Source: vLLM, models/qwen3_5_mtp.py; mlx-vlm, speculative/drafters/qwen3_5_mtp; llama.cpp,
  * conversion/qwen.py.
@@ -620,72 +615,21 @@ static const struct tensor_name ahead_hf_names[] = {
 };
 static const char *const ahead_prefixes[] = {"mtp.", "language_model.mtp.", "model.mtp.", NULL};
 
-#define AHEAD_NAME(name)                                                                           \
-    {                                                                                              \
-        "blk.*." name, "^" name                                                                    \
-    }
-static const struct tensor_name ahead_gguf_names[] = {
-    {"nextn.eh_proj.weight", "^nextn.eh_proj.weight"},
-    {"nextn.enorm.weight", "^nextn.enorm.weight"},
-    {"nextn.hnorm.weight", "^nextn.hnorm.weight"},
-    {"nextn.shared_head_norm.weight", "^nextn.shared_head_norm.weight"},
-    AHEAD_NAME("attn_norm.weight"),
-    AHEAD_NAME("attn_q.weight"),
-    AHEAD_NAME("attn_k.weight"),
-    AHEAD_NAME("attn_v.weight"),
-    AHEAD_NAME("attn_output.weight"),
-    AHEAD_NAME("attn_q_norm.weight"),
-    AHEAD_NAME("attn_k_norm.weight"),
-    AHEAD_NAME("post_attention_norm.weight"),
-    AHEAD_NAME("ffn_gate.weight"),
-    AHEAD_NAME("ffn_up.weight"),
-    AHEAD_NAME("ffn_down.weight"),
-    AHEAD_NAME("ffn_gate_inp.weight"),
-    AHEAD_NAME("ffn_gate_exps.weight"),
-    AHEAD_NAME("ffn_up_exps.weight"),
-    AHEAD_NAME("ffn_gate_up_exps.weight"),
-    AHEAD_NAME("ffn_down_exps.weight"),
-    AHEAD_NAME("ffn_gate_inp_shexp.weight"),
-    AHEAD_NAME("ffn_gate_shexp.weight"),
-    AHEAD_NAME("ffn_up_shexp.weight"),
-    AHEAD_NAME("ffn_down_shexp.weight"),
-    {NULL, NULL},
-};
-
 static plan_tensor_id list_ahead_ops(struct plan_builder *b, const struct model_config *c)
 {
     struct qwen3_5_tensors step = add_tensors(b, c, PLAN_ROWS_STEP);
     struct qwen3_5_tensors last = add_tensors(b, c, PLAN_ROWS_LOGITS);
     struct qwen3_5_inputs inputs = add_inputs(b, c);
-    uint32_t hidden = c->hidden;
-    plan_tensor_id given = plan_builder_hidden_in(b, hidden);
-    plan_tensor_id embedded = plan_builder_tensor(b, PLAN_ROWS_STEP, hidden);
-    plan_tensor_id logits = plan_builder_tensor(b, PLAN_ROWS_LOGITS, c->vocab_tokens);
-    plan_weight_id embedding = plan_builder_matrix(b, c->vocab_tokens, hidden, "token_embd.weight");
-    plan_weight_id output = plan_builder_output_matrix(b, c, embedding);
-    plan_weight_id of_token = plan_builder_columns(b, 2, 0, hidden, hidden, "nextn.eh_proj.weight");
-    plan_weight_id of_state = plan_builder_columns(b, 2, 1, hidden, hidden, "nextn.eh_proj.weight");
-    plan_weight_id enorm = plan_builder_vector(b, hidden, "nextn.enorm.weight");
-    plan_weight_id hnorm = plan_builder_vector(b, hidden, "nextn.hnorm.weight");
-    plan_weight_id norm = plan_builder_vector(b, hidden, "nextn.shared_head_norm.weight");
-
-    plan_ops_embed_rows(b, embedding, embedded);
-    plan_ops_rms_norm(b, embedded, enorm, step.normed);
-    plan_ops_linear(b, step.normed, (struct linear_weights){of_token, PLAN_NONE, PLAN_NONE},
-                    step.residual);
-    plan_ops_rms_norm(b, given, hnorm, step.normed);
-    plan_ops_linear_add(b, step.normed, of_state, step.residual);
+    ahead_blocks_list_input(b, c, step.normed, step.residual);
     list_mixing(b, c, 0, &step, &inputs);
-    list_end(b, c, &step, &last, norm);
-    plan_builder_hidden_out(b, last.normed);
-    plan_ops_linear(b, last.normed, (struct linear_weights){output, PLAN_NONE, PLAN_NONE}, logits);
-    return logits;
+    plan_ops_gather_rows(b, step.residual, last.residual);
+    plan_ops_gather_rows(b, step.attended, last.attended);
+    list_projections(b, c, 0, &last);
+    return ahead_blocks_list_end(b, c, true, last.residual, last.normed);
 }
 
 static const struct ahead_form ahead = {
     .hf = {ahead_hf_names, checkpoint_hf_usual_names, ahead_prefixes, NULL},
-    .gguf = {ahead_gguf_names, NULL, ahead_prefixes, NULL},
-    .probe = "nextn.eh_proj.weight",
     .list_ops = list_ahead_ops,
 };
 

@@ -25,5 +25,15 @@ enum result checkpoint_hf_read(struct json_value root, const struct model_family
 /* The usual tensor names of decoders: llama's names, biases of q, k and v, norms of heads, experts.
  */
 extern const struct tensor_name checkpoint_hf_usual_names[];
+/* Rows of a layer that predicts a further token, after the model's layers. */
+#define CHECKPOINT_HF_AHEAD_NAMES                                                                  \
+    {"nextn.eh_proj.weight", "^layers.*.eh_proj.weight"},                                          \
+        {"nextn.enorm.weight", "^layers.*.enorm.weight"},                                          \
+        {"nextn.hnorm.weight", "^layers.*.hnorm.weight"},                                          \
+        {"nextn.embed_tokens.weight", "^layers.*.embed_tokens.weight"},                            \
+        {"nextn.shared_head_norm.weight", "^layers.*.shared_head.norm.weight"},                    \
+    {                                                                                              \
+        "nextn.shared_head_head.weight", "^layers.*.shared_head.head.weight"                       \
+    }
 
 #endif

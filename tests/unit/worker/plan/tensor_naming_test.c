@@ -28,6 +28,13 @@ static const struct tensor_name usual[] = {
 static const char *const prefixes[] = {"model.", NULL};
 static const char *const other_parts[] = {NULL};
 static const struct tensor_naming naming = {names, usual, prefixes, other_parts};
+static const struct tensor_name layer_names[] = {
+    {"own.%", "blk.*.own.%"},
+    {"blk.*.b.*.weight", "^layers.*.experts.*.b.weight"},
+    {"blk.*.%", "blk.*.%"},
+    {NULL, NULL},
+};
+static const struct tensor_naming layer_naming = {layer_names, NULL, prefixes, NULL};
 
 static struct tiny_checkpoint tiny;
 
@@ -46,7 +53,8 @@ static struct gguf_file *open_file_with(const char *name)
     return file;
 }
 
-static void expect(const char *has, const char *asked, bool found, const char *spelled)
+static void expect_by(const struct tensor_naming *by, const char *has, const char *asked,
+                      bool found, const char *spelled)
 {
     struct error_text error;
     struct stored_name stored = {"as it was"};
@@ -55,12 +63,31 @@ static void expect(const char *has, const char *asked, bool found, const char *s
     assert_non_null(table);
     tensor_table_add_gguf(table, file, NULL);
     assert_int_equal(tensor_table_finish(table, &error), RESULT_OK);
-    const struct checkpoint_tensor *tensor =
-        tensor_naming_find(&naming, table, prefixes[0], asked, &stored);
+    struct naming_place place = {prefixes[0], by == &layer_naming ? "41" : NULL};
+    const struct checkpoint_tensor *tensor = tensor_naming_find(by, table, place, asked, &stored);
     assert_int_equal(tensor != NULL, found);
     assert_string_equal(stored.text, spelled);
     tensor_table_destroy(table);
     gguf_file_close(file);
+}
+
+static void expect(const char *has, const char *asked, bool found, const char *spelled)
+{
+    expect_by(&naming, has, asked, found, spelled);
+}
+
+/* Whichever layer is asked for, names have the place's; the rest of a name is kept. */
+static void test_one_layer(void **state)
+{
+    (void)state;
+    const struct tensor_naming *by = &layer_naming;
+    expect_by(by, "blk.41.own.a.weight", "own.a.weight", true, "blk.41.own.a.weight");
+    expect_by(by, "blk.0.own.a.weight", "own.a.weight", false, "blk.41.own.a.weight");
+    expect_by(by, "blk.41.c.bias", "blk.0.c.bias", true, "blk.41.c.bias");
+    expect_by(by, "model.layers.41.experts.5.b.weight", "blk.0.b.5.weight", true,
+              "model.layers.41.experts.5.b.weight");
+    expect_by(by, "own.", "own.", false, "as it was");
+    expect_by(by, "c", "c", false, "as it was");
 }
 
 static void test_spellings(void **state)
@@ -83,6 +110,7 @@ static void test_spellings(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_spellings)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_spellings),
+                                       cmocka_unit_test(test_one_layer)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
