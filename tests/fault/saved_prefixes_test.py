@@ -83,6 +83,7 @@ VULKAN = ("--device", "vulkan", "--max-sequences", "4", "--step-tokens", "64", "
           str(COMPILING_S))
 VULKAN_MODELS = {
     "recurrent states": ("qwen3_5-f32.gguf", ()),
+    "states alone": ("mamba2-f32.gguf", ()),
     "quantized after 40 tokens": ("llama-f32.gguf", ("--kv-bits", "4", "--quantized-kv-start", "40")),
 }
 
