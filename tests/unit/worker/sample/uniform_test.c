@@ -57,12 +57,13 @@ static void test_draws_fill_the_interval_evenly(void **state)
     for (uint32_t position = 0; position < DRAWS; position++) {
         float u = uniform_draw(42, position);
         assert_true(u >= 0.0f && u < 1.0f);
-        bins[(uint32_t)(u * BINS)]++;
+        bins[(uint32_t)(u * (float)BINS)]++;
     }
+    const double expected = (double)DRAWS / (double)BINS;
     double chi_square = 0.0;
     for (int bin = 0; bin < BINS; bin++) {
-        double distance = (double)bins[bin] - (double)DRAWS / BINS;
-        chi_square += distance * distance / ((double)DRAWS / BINS);
+        double distance = (double)bins[bin] - expected;
+        chi_square += distance * distance / expected;
     }
     assert_true(chi_square < 110.0); /* 63 degrees of freedom: p = 0.0002 */
 }
