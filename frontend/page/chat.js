@@ -94,7 +94,7 @@ function showAttached() {
 
 async function attach(files) {
     for (const file of files) {
-        if (!/^(image|video)\//.test(file.type))
+        if (!/^(image|video|audio)\//.test(file.type))
             continue;
         if (file.size > MAX_IMAGE_BYTES) {
             say(`${file.name} is larger than 20 MB`);

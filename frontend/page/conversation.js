@@ -59,8 +59,10 @@ export function requestMessages(conversation, leaf = conversation.leaf) {
     const list = conversation.system ? [{ role: "system", content: conversation.system }] : [];
     for (const message of branch(conversation, leaf)) {
         if (message.role === "user" && message.images.length > 0) {
-            const parts = message.images.map((url) =>
-                (url.startsWith("data:video/") ? { type: "video_url", video_url: { url } } : { type: "image_url", image_url: { url } }));
+            const parts = message.images.map((url) => {
+                const type = { video: "video_url", audio: "audio_url" }[/^data:(\w+)/.exec(url)?.[1]] ?? "image_url";
+                return { type, [type]: { url } };
+            });
             list.push({ role: "user", content: [...parts, { type: "text", text: message.text }] });
         } else if (message.text || message.role === "user") {
             list.push({ role: message.role, content: message.text });
@@ -90,7 +92,7 @@ export function importConversation(text) {
             reasoning: string(message.reasoning),
             model: string(message.model),
             group: string(message.group),
-            images: images.filter((url) => typeof url === "string" && /^data:(image|video)\/[a-z0-9+.-]+;base64,/.test(url)),
+            images: images.filter((url) => typeof url === "string" && /^data:(image|video|audio)\/[a-z0-9+.-]+;base64,/.test(url)),
         };
     }
     for (const message of Object.values(made.messages)) {

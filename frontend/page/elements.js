@@ -23,8 +23,10 @@ export function button(text, onclick, attributes = {}) {
     return element("button", { type: "button", onclick, ...attributes }, text);
 }
 
-// An attached image or video, of a data: URL.
+// An attached image, video or sound, of a data: URL.
 export function preview(url, label) {
+    if (url.startsWith("data:audio/"))
+        return element("audio", { src: url, controls: true, "aria-label": label });
     return url.startsWith("data:video/") ? element("video", { src: url, controls: true, muted: true, "aria-label": label })
         : element("img", { src: url, alt: label });
 }

@@ -124,6 +124,20 @@ const scenarios = {
     const figures = await page.$eval("article.assistant .figures", (found) => found.textContent);
     return { accessibility, failure, wide, figures };
   },
+  async audio() {
+    await open();
+    await (await page.$("#attach-file")).uploadFile(argument);
+    await page.waitForFunction(() => document.querySelector("#attachments audio")?.readyState > 0); // it may be played
+    await set("max_tokens", "5");
+    await send("What is said?");
+    await ended();
+    const accessibility = await violations();
+    const failure = await page.$eval("article.assistant .failure", (found) => found.textContent);
+    await page.reload();
+    await page.waitForSelector("article.assistant");
+    const seconds = await page.$eval("article.user audio", (found) => found.duration);
+    return { accessibility, failure, seconds, figures: await text("article.assistant .figures") };
+  },
   async content() { // of a server that says what is written
     await open();
     await send("Show everything.");

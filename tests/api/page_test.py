@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+import audio_test
 from reload_test import make_weights
 import video_clips
 from scripted_server import ScriptedServer
@@ -234,6 +235,14 @@ class TestInBrowser:
         said = Browser("video", server, ROOT / "tests/golden/videos/films/vp9.webm").result()
         assert said["failure"] == "" and said["accessibility"] == [], said
         assert said["wide"] == 48 and "prompt" in said["figures"], said
+        server.wait_idle()
+
+    def test_a_chat_with_a_sound(self, start_server, tmp_path, tmp_path_factory):
+        server = start_server(model=audio_test.folder_of(tmp_path_factory, "qwen2_audio"))
+        (tmp_path / "sound.wav").write_bytes(audio_test.clip(8))
+        said = Browser("audio", server, tmp_path / "sound.wav").result()
+        assert said["failure"] == "" and said["accessibility"] == [], said
+        assert said["seconds"] > 0 and "prompt" in said["figures"], said
         server.wait_idle()
 
     def test_content_is_formatted_edited_and_exported(self, tmp_path):
