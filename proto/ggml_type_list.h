@@ -19,13 +19,14 @@
  *   weight = scale * (code - zero)         with a zero point
  *
  *   kind     position in this list and GGML_FLOAT_LIST: the shaders' WEIGHT_KIND (static-asserted)
- *   number   in a GGUF file; A…, Z…, S8 and NVFP4 are in no file: weight_source makes A… of MLX groups (A8 of
+ *   number   in a GGUF file; A…, Z…, N4_…, T2_128 and NVFP4 are in no file: weight_source makes A… of MLX groups (A8 of
  *            groups of 32 columns and 6 or 8 bits; the others are named by bits and columns), Z… of integers
- *            with zero points, S8 (f16 scale, 16 signed scales, 256 signed codes) of IQ2, NVFP4 (an f32 factor,
+ *            with zero points, N4_… (f16 scale, 16 signed scales, nibbles as IQ4_XS) of IQ1 to IQ3, T2_128 of
+ *            ternary types, NVFP4 (an f32 factor,
  *            the same in all blocks of a row and kept once, two E4M3 scales, nibbles) of folders in NVFP4
  *   columns  of a block: 32, 64 or 128, or 256 with a scale of 4 to 8 bits per span below the block's f16 one
  *   bytes    of a block in the file
- *   bits     of a code; codes are unsigned, except Q8_0's and S8's
+ *   bits     of a code; codes are unsigned, except Q8_0's
  *   span     columns per scale
  *   minimum  1: has one per span; 2: has a zero point, an integer as f16
  *   center   0 with a minimum
@@ -47,7 +48,7 @@
     X(8,   Q4_K,   12,     256,     144,   4,    32,   1,       0,      0,      0) \
     X(9,   Q5_K,   13,     256,     176,   5,    32,   1,       0,      0,      0) \
     X(10,  Q6_K,   14,     256,     210,   6,    16,   0,       32,     208,    0) \
-    X(11,  S8,     62,     256,     274,   8,    16,   0,       0,      0,      0) \
+    X(11,  N4_IQ1, 62,     256,     146,   4,    16,   0,       0,      0,      GGML_TABLE_IQ1) \
     X(12,  IQ4_NL, 20,     32,      18,    4,    32,   0,       0,      0,      GGML_TABLE_IQ4) \
     X(13,  IQ4_XS, 23,     256,     136,   4,    32,   0,       0,      0,      GGML_TABLE_IQ4) \
     X(14,  MXFP4,  39,     32,      17,    4,    32,   0,       0,      0,      GGML_TABLE_E2M1) \
@@ -59,9 +60,13 @@
     X(20,  A6_64,  54,     64,      52,    6,    64,   1,       0,      0,      0) \
     X(21,  A8_64,  53,     64,      68,    8,    64,   1,       0,      0,      0) \
     X(22,  Z4_64,  52,     64,      36,    4,    64,   2,       0,      0,      0) \
-    X(23,  Z4_128, 51,     128,     68,    4,    128,  2,       0,      0,      0)
+    X(23,  Z4_128, 51,     128,     68,    4,    128,  2,       0,      0,      0) \
+    X(24,  T2_128, 50,     128,     34,    2,    128,  0,       1,      0,      0) \
+    X(25,  N4_IQ2, 49,     256,     146,   4,    16,   0,       0,      0,      GGML_TABLE_IQ2) \
+    X(26,  N4_IQ3_XXS, 48, 256,     146,   4,    16,   0,       0,      0,      GGML_TABLE_IQ3_XXS) \
+    X(27,  N4_IQ3_S,   47, 256,     146,   4,    16,   0,       0,      0,      GGML_TABLE_IQ3_S)
 
-/* Types with blocks of 64 or 128 columns: a scale and a minimum or zero point, then codes as a stream of bits, the
+/* Types with blocks of 64 or 128 columns: a scale, perhaps a minimum or zero point, then codes as a stream of bits, the
  * lowest first. */
 #define GGML_IS_GROUP(columns) ((columns) == 64 || (columns) == 128)
 
@@ -83,11 +88,19 @@
 /* The half of such a power, 2^-24 to 2^15. */
 #define GGML_E8M0_HALF(byte) ((byte) >= 114 ? ((byte) - 113) << 10 : 1 << ((byte) - GGML_E8M0_MIN))
 
-/* Tables of types with 4 bits: sixteen signed bytes, in order. E2M1: in units of half. */
+/* Tables of types with 4 bits: sixteen signed bytes, in order. E2M1: in units of half. Unused entries are 0. */
 #define GGML_TABLE_IQ4  1
 #define GGML_TABLE_E2M1 2
+#define GGML_TABLE_IQ1  3
+#define GGML_TABLE_IQ2  4
+#define GGML_TABLE_IQ3_XXS 5
+#define GGML_TABLE_IQ3_S   6
 #define GGML_IQ4_NUMBERS \
     -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
+#define GGML_IQ1_NUMBERS -9, -7, -1, 1, 7, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+#define GGML_IQ2_NUMBERS -43, -25, -8, 8, 25, 43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+#define GGML_IQ3_XXS_NUMBERS -31, -26, -22, -18, -14, -10, -6, -2, 2, 6, 10, 14, 18, 22, 26, 31
+#define GGML_IQ3_S_NUMBERS -15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15
 #define GGML_E2M1_NUMBERS 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12
 
 /* Packed layouts store 8-bit codes as signed bytes: this number is subtracted from each code. */
@@ -105,18 +118,20 @@
  *
  *     kind  name     number  bytes  scaled */
 #define GGML_FLOAT_LIST(X) \
-    X(24,  F32,     0,      4,     0)   \
-    X(25,  F16,     1,      2,     0)   \
-    X(26,  BF16,    30,     2,     0)   \
-    X(27,  F8_128,  61,     1,     128) \
-    X(28,  F8_32,   60,     1,     32)
+    X(28,  F32,     0,      4,     0)   \
+    X(29,  F16,     1,      2,     0)   \
+    X(30,  BF16,    30,     2,     0)   \
+    X(31,  F8_128,  61,     1,     128) \
+    X(32,  F8_32,   60,     1,     32)
 
 /* Numbers from here on are in no file. */
-#define GGML_MADE_AT_LOAD 51
+#define GGML_MADE_AT_LOAD 47
 
-/* Types that become rows of another type at load (worker/plan/weight_iquant.c).
+/* Types that become rows of another type at load (worker/plan/weight_iquant.c, weight_nibbles.c). NVFP4_64
+ * is GGUF's NVFP4.
  *     name    number  columns  bytes of a block */
 #define GGML_CONVERTED_LIST(X) \
+    X(NVFP4_64, 40,    64,      36)  \
     X(IQ1_S,   19,     256,     50)  \
     X(IQ1_M,   29,     256,     56)  \
     X(IQ2_XXS, 16,     256,     66)  \
@@ -136,8 +151,7 @@
     X(I16,      25) \
     X(I32,      26) \
     X(I64,      27) \
-    X(F64,      28) \
-    X(NVFP4,    40)
+    X(F64,      28)
 
 // clang-format on
 

@@ -26,13 +26,14 @@ def read_types():
     floats, quants, converted = {}, {}, {}
     for row in ROW.findall(pathlib.Path("proto/ggml_type_list.h").read_text(encoding="utf-8")):
         fields = [field.strip() for field in row.split(",")]
-        if len(fields) == 11 and fields[1] not in ("A8", "S8", "MXFP4", "NVFP4"):
+        if len(fields) == 11 and int(fields[2]) < 47 and fields[1] != "MXFP4":
             offset = int(fields[9])
             quants[fields[1]] = [offset, offset + 2] if fields[7] == "1" else [offset]
-        elif len(fields) == 5 and int(fields[2]) < 59:
+        elif len(fields) == 5 and int(fields[2]) < 47:
             floats[fields[1]] = []
         elif len(fields) == 4:
             converted[fields[0]] = OFFSETS.get(fields[0], [0])
+    del converted["NVFP4_64"]
     return {**floats, **quants, **converted}
 
 
@@ -67,6 +68,8 @@ def main():
         assert len(out) == columns
         print_row(name, row, out)
     four_bit_floats(np.arange(104, 144))
+    nvfp4(0x80)
+    nvfp4(0x100)
     four_bit_floats(np.array([0, 1, 2, 60, 103, 104, 143, 144, 200, 252]))  # some powers are outside f16
 
 
@@ -76,6 +79,14 @@ def four_bit_floats(exponents):
     blocks[:-1, 0] = exponents
     blocks[-1] = [3] + [0x08] * 16
     print_row("MXFP4", blocks.reshape(-1), dequantize(blocks.reshape(1, -1), gguf.GGMLQuantizationType.MXFP4).reshape(-1))
+
+
+def nvfp4(bytes_below):
+    """GGUF's NVFP4; scales have no sign, but a file may have its bit."""
+    blocks = rng.integers(0, 256, size=(4, 36), dtype=np.uint8)
+    blocks[:, :4] = rng.integers(0, bytes_below, size=(4, 4))
+    blocks[0, :4] = (0, 0x7F, 1, 0x7E)
+    print_row("NVFP4_64", blocks.reshape(-1), dequantize(blocks.reshape(1, -1), gguf.GGMLQuantizationType.NVFP4).reshape(-1))
 
 
 def print_row(name, row, out):

@@ -112,7 +112,7 @@ static const struct broken_place places[] = {
     {"blk.0.attn_q.weight", 20, 4, 24, "tensor blk.0.attn_q.weight: type I8 has no reader"},
     {"blk.0.attn_q.weight", 20, 4, 27, "tensor blk.0.attn_q.weight: type I64 has no reader"},
     {"blk.0.attn_q.weight", 20, 4, 34, "tensor blk.0.attn_q.weight: rows of 16 are not whole blocks of 256 (TQ1_0)"},
-    {"blk.0.attn_q.weight", 20, 4, 40, "tensor blk.0.attn_q.weight: type NVFP4 has no reader"},
+    {"blk.0.attn_q.weight", 20, 4, 40, "tensor blk.0.attn_q.weight: rows of 16 are not whole blocks of 64 (NVFP4_64)"},
     {"blk.0.attn_q.weight", 20, 4, 200, "tensor blk.0.attn_q.weight: type 200 has no reader"},
     {"blk.0.attn_q.weight", 20, 4, 0xffffffffu, "tensor blk.0.attn_q.weight: type -1 has no reader"},
     {"blk.0.attn_q.weight", 24, 8, 1, "tensor blk.0.attn_q.weight: offset 1 is not aligned to 32"},

@@ -99,7 +99,7 @@ static void test_types_decode_as_in_the_gguf_package(void **state)
         checked++;
     }
     fclose(file);
-    assert_int_equal(checked, 26);
+    assert_int_equal(checked, 28);
 }
 
 static void test_every_half_survives_the_way_to_float_and_back(void **state)

@@ -458,7 +458,7 @@ static void embed_case(struct vulkan_trial *trial, struct test_random *random, e
     }
     run(trial, OP_embed_rows, outputs, kind, &push, sizeof push);
     /* K types' scales are products that packing rounds to f16, A8's minimums are sums. */
-    bool products = ggml_type_block(type).elements == 256 && type != GGML_IQ4_XS;
+    bool products = ggml_type_block(type).elements == 256 && ggml_type_layout(type).table == 0;
     bool rounded = products || type == GGML_A8 || type == GGML_A8_64;
     outputs_check(outputs, rounded ? 2e-3 : 1e-6);
     const uint32_t *tokens = (const uint32_t *)history->mapped;

@@ -8,10 +8,14 @@
  */
 #include "worker/plan/tensor_table.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/must.h"
+
+#define NAME_BYTES 256u /* of a tensor with factors beside it */
 
 /* A name that is in no file. */
 struct made_name {
@@ -116,6 +120,64 @@ static int name_compare(const void *a, const void *b)
     return order != 0 ? order : (left.length > right.length) - (left.length < right.length);
 }
 
+/* The tensor that is named as `tensor` without its last `cut` bytes and with `ending`, or NULL. */
+static struct checkpoint_tensor *find_beside(struct tensor_table *table,
+                                             const struct checkpoint_tensor *tensor, size_t cut,
+                                             const char *ending)
+{
+    char name[NAME_BYTES];
+    int length = snprintf(name, sizeof name, "%.*s%s", (int)(tensor->name.length - cut),
+                          tensor->name.bytes, ending);
+    if (length < 0 || (size_t)length >= sizeof name)
+        return NULL;
+    struct checkpoint_tensor wanted = {.name = {name, (size_t)length}};
+    return bsearch(&wanted, table->tensors, table->count, sizeof wanted, name_compare);
+}
+
+/* Factors of one matrix, or of each of a stack: finite, and none below zero. */
+static bool factors_fit(const struct checkpoint_tensor *tensor,
+                        const struct checkpoint_tensor *factors)
+{
+    bool one = factors->dimensions[0] == 1 || factors->dimensions[0] == tensor->dimensions[2];
+    bool fit = factors->type == GGML_F32 && factors->source.layout == WEIGHT_IN_PLACE && one;
+    for (uint32_t d = 1; d < TENSOR_DIMENSIONS_MAX; d++)
+        fit = fit && factors->dimensions[d] == 1;
+    for (uint64_t i = 0; fit && i < factors->dimensions[0]; i++) {
+        float factor;
+        memcpy(&factor, factors->data + sizeof factor * i, sizeof factor);
+        fit = isfinite(factor) && factor >= 0.0f;
+    }
+    return fit;
+}
+
+/* GGUF's NVFP4 has factors in a tensor of its own: <name>.scale for <name>.weight, or
+ * <name>.weight.scale. */
+static enum result join_factors(struct tensor_table *table, struct error_text *error)
+{
+    static const char ending[] = ".weight";
+    for (uint32_t i = 0; i < table->count; i++) {
+        struct checkpoint_tensor *tensor = &table->tensors[i], *factors;
+        size_t cut = strlen(ending);
+        if (tensor->source.layout != WEIGHT_NVFP4_64 || tensor->name.length <= cut)
+            continue;
+        factors = find_beside(table, tensor, cut, ".scale");
+        factors = factors ? factors : find_beside(table, tensor, 0, ".scale");
+        if (!factors)
+            continue;
+        if (!factors_fit(tensor, factors))
+            return error_set(error, RESULT_INVALID,
+                             "tensor %.*s is no finite F32 number of at least 0 for each matrix",
+                             (int)(factors->name.length < 80 ? factors->name.length : 80),
+                             factors->name.bytes);
+        factors->part = true;
+        tensor->source.table = factors->data;
+        uint64_t matrices = factors->dimensions[0] == 1 ? 1 : tensor->dimensions[2];
+        tensor->source.block_rows =
+            tensor->data_bytes / tensor->source.row_bytes / (matrices > 0 ? matrices : 1);
+    }
+    return RESULT_OK;
+}
+
 enum result tensor_table_finish(struct tensor_table *table, struct error_text *error)
 {
     qsort(table->tensors, table->count, sizeof *table->tensors, name_compare);
@@ -126,7 +188,7 @@ enum result tensor_table_finish(struct tensor_table *table, struct error_text *e
                              (int)(one->name.length < 80 ? one->name.length : 80), one->name.bytes,
                              one->file, other->file);
     }
-    return RESULT_OK;
+    return join_factors(table, error);
 }
 
 struct checkpoint_tensor *tensor_table_edit(struct tensor_table *table, uint32_t index)

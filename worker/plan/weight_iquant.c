@@ -4,12 +4,11 @@
  *   d / 2^shift * scale * code      scale: an integer for 16 columns; code: an integer
  *
  * with 8 numbers (IQ1, IQ2) or 4 (IQ3) of codes at once taken from a code book, and signs beside
- * them. IQ1's numbers are -1, 0 and 1, shifted by an eighth: as codes, 8 * number +- 1. Q6_K is the
- * same with codes from -32 to 31, so it holds every type whose codes fit, if d / 2^shift is an f16
- * number. S8 has codes from -128 to 127, enough for IQ2. Products have at most 24 bits,
- * so F32 is exact.
+ * them. IQ1's numbers are -1, 0 and 1, shifted by an eighth: as codes, 8 * number +- 1. A type has six
+ * or sixteen different codes, so nibbles of N4_... number them, if d / 2^shift is an f16 number.
+ * Products have at most 24 bits, so F32 is exact.
  *
- * Ternary values are d times -1, 0 or 1: Q4_0, with the block's d in each of its eight blocks.
+ * Ternary values are d times -1, 0 or 1: T2_128, with the block's d in both of its blocks.
  *
  * Source: the gguf Python package, quants.py (dequantize_blocks of each type).
  */
@@ -25,9 +24,9 @@
 
 #define BLOCK      WEIGHT_IQUANT_BLOCK
 #define GROUP      16u /* columns of a scale */
-#define Q6_K_BYTES 210u
-#define S8_BYTES   274u
-#define Q4_0_BYTES 18u
+#define N4_BYTES   146u
+#define T2_COLUMNS 128u
+#define T2_BYTES   34u
 #define F32_BYTES  (4u * BLOCK)
 
 struct iquant_block {
@@ -219,13 +218,17 @@ static void load_tq2_0(const uint8_t *at, struct iquant_block *b)
 /* By layout. */
 static const struct {
     void (*load)(const uint8_t *at, struct iquant_block *block);
-    enum ggml_type becomes; /* Q4_0 holds every scale; of the others see weight_iquant.h */
+    enum ggml_type becomes; /* T2_128 holds every scale; of the others see weight_iquant.h */
 } types[] = {
-    [WEIGHT_IQ1_S] = {load_iq1_s, GGML_Q6_K},   [WEIGHT_IQ1_M] = {load_iq1_m, GGML_Q6_K},
-    [WEIGHT_IQ2_XXS] = {load_iq2_xxs, GGML_S8}, [WEIGHT_IQ2_XS] = {load_iq2_xs, GGML_S8},
-    [WEIGHT_IQ2_S] = {load_iq2_s, GGML_S8},     [WEIGHT_IQ3_XXS] = {load_iq3_xxs, GGML_Q6_K},
-    [WEIGHT_IQ3_S] = {load_iq3_s, GGML_Q6_K},   [WEIGHT_TQ1_0] = {load_tq1_0, GGML_Q4_0},
-    [WEIGHT_TQ2_0] = {load_tq2_0, GGML_Q4_0},
+    [WEIGHT_IQ1_S] = {load_iq1_s, GGML_N4_IQ1},
+    [WEIGHT_IQ1_M] = {load_iq1_m, GGML_N4_IQ1},
+    [WEIGHT_IQ2_XXS] = {load_iq2_xxs, GGML_N4_IQ2},
+    [WEIGHT_IQ2_XS] = {load_iq2_xs, GGML_N4_IQ2},
+    [WEIGHT_IQ2_S] = {load_iq2_s, GGML_N4_IQ2},
+    [WEIGHT_IQ3_XXS] = {load_iq3_xxs, GGML_N4_IQ3_XXS},
+    [WEIGHT_IQ3_S] = {load_iq3_s, GGML_N4_IQ3_S},
+    [WEIGHT_TQ1_0] = {load_tq1_0, GGML_T2_128},
+    [WEIGHT_TQ2_0] = {load_tq2_0, GGML_T2_128},
 };
 
 static const uint32_t block_bytes[] = {
@@ -252,34 +255,49 @@ static void store_half(float value, uint8_t *out)
     out[1] = (uint8_t)(half >> 8);
 }
 
-/* Low four bits of the codes, upper two, scales, d; 128 columns use each byte of the upper bits. */
-static void write_q6_k(const struct iquant_block *b, uint8_t *out)
+/* By code plus 128: the nibble that numbers it. */
+struct nibbles {
+    uint8_t of[256];
+};
+
+static struct nibbles nibbles_of(enum ggml_type type)
 {
-    memset(out, 0, Q6_K_BYTES);
-    for (uint32_t c = 0; c < BLOCK; c++) {
-        uint32_t code = (uint32_t)(b->codes[c] + 32), half = c / 128, at = c % 128;
-        uint8_t *low = &out[64 * half + at % 64], *high = &out[128 + 32 * half + at % 32];
-        *low = (uint8_t)(*low | (code & 15) << (at / 64 * 4));
-        *high = (uint8_t)(*high | code >> 4 << (at / 32 * 2));
-    }
-    memcpy(out + 192, b->scales, sizeof b->scales);
-    store_half(ldexpf(b->d, -(int)b->shift), out + 208);
+    static const struct {
+        enum ggml_type type;
+        int8_t numbers[16];
+    } tables[] = {
+        {GGML_N4_IQ1, {GGML_IQ1_NUMBERS}},
+        {GGML_N4_IQ2, {GGML_IQ2_NUMBERS}},
+        {GGML_N4_IQ3_XXS, {GGML_IQ3_XXS_NUMBERS}},
+        {GGML_N4_IQ3_S, {GGML_IQ3_S_NUMBERS}},
+    };
+    struct nibbles nibbles = {{0}};
+    for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++)
+        for (uint8_t i = 0; tables[t].type == type && i < 16; i++)
+            nibbles.of[tables[t].numbers[i] + 128] = i;
+    return nibbles;
 }
 
-static void write_s8(const struct iquant_block *b, uint8_t *out)
+/* The block's scale, those of 16 columns, nibbles as in IQ4_XS. */
+static void write_n4(const struct iquant_block *b, const struct nibbles *nibbles, uint8_t *out)
 {
     store_half(ldexpf(b->d, -(int)b->shift), out);
     memcpy(out + 2, b->scales, sizeof b->scales);
-    memcpy(out + 2 + sizeof b->scales, b->codes, sizeof b->codes);
+    out += 2 + sizeof b->scales;
+    for (uint32_t first = 0; first < BLOCK; first += 32)
+        for (uint32_t i = first; i < first + 16; i++)
+            *out++ = (uint8_t)(nibbles->of[b->codes[i] + 128] | nibbles->of[b->codes[i + 16] + 128]
+                                                                    << 4);
 }
 
-static void write_q4_0(const struct iquant_block *b, uint8_t *out)
+static void write_t2(const struct iquant_block *b, uint8_t *out)
 {
-    for (uint32_t first = 0; first < BLOCK; first += 32, out += Q4_0_BYTES) {
+    for (uint32_t first = 0; first < BLOCK; first += T2_COLUMNS) {
         store_half(b->d, out);
-        for (uint32_t i = 0; i < 16; i++)
-            out[2 + i] = (uint8_t)((uint32_t)(b->codes[first + i] + 8) |
-                                   (uint32_t)(b->codes[first + 16 + i] + 8) << 4);
+        out += 2;
+        for (uint32_t i = first; i < first + T2_COLUMNS; i += 4)
+            *out++ = (uint8_t)((b->codes[i] + 1) | (b->codes[i + 1] + 1) << 2 |
+                               (b->codes[i + 2] + 1) << 4 | (b->codes[i + 3] + 1) << 6);
     }
 }
 
@@ -305,7 +323,7 @@ enum ggml_type weight_iquant_type(const struct weight_source *source, uint64_t r
                                   uint64_t columns)
 {
     enum ggml_type type = types[source->layout].becomes;
-    return type == GGML_Q4_0 || scales_are_halves(source, rows, columns) ? type : GGML_F32;
+    return type == GGML_T2_128 || scales_are_halves(source, rows, columns) ? type : GGML_F32;
 }
 
 void weight_iquant_read(const struct weight_source *source, uint32_t columns,
@@ -316,22 +334,20 @@ void weight_iquant_read(const struct weight_source *source, uint32_t columns,
         source->data + span.row * source->row_bytes + (uint64_t)(span.first / BLOCK) * bytes;
     (void)columns;
     must(span.first % BLOCK == 0 && span.count % BLOCK == 0);
+    struct nibbles nibbles = nibbles_of(source->type);
     for (uint32_t c = 0; c < span.count; c += BLOCK, at += bytes) {
         struct iquant_block block;
         types[source->layout].load(at, &block);
-        if (source->type == GGML_Q6_K) {
-            write_q6_k(&block, out);
-            out += Q6_K_BYTES;
-        } else if (source->type == GGML_S8) {
-            write_s8(&block, out);
-            out += S8_BYTES;
-        } else if (source->type == GGML_Q4_0) {
-            write_q4_0(&block, out);
-            out += BLOCK / 32 * Q4_0_BYTES;
-        } else {
-            must(source->type == GGML_F32);
+        if (source->type == GGML_F32) {
             write_f32(&block, out);
             out += F32_BYTES;
+        } else if (source->type == GGML_T2_128) {
+            write_t2(&block, out);
+            out += BLOCK / T2_COLUMNS * T2_BYTES;
+        } else {
+            must(source->type == types[source->layout].becomes);
+            write_n4(&block, &nibbles, out);
+            out += N4_BYTES;
         }
     }
 }

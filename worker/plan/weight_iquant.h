@@ -1,9 +1,11 @@
 /*
  * GGUF's i-quants and ternary types as rows of other types: a part of weight_source.
  *
- *   IQ3_XXS, IQ3_S, IQ1_S, IQ1_M   Q6_K, or F32 if a block's scale would not be exact in f16
- *   IQ2_XXS, IQ2_XS, IQ2_S         S8, or F32 if a scale is not exact in f16
- *   TQ1_0, TQ2_0                   Q4_0
+ *   IQ1_S, IQ1_M             N4_IQ1, or F32 if a scale, divided by 8, is not exact in f16
+ *   IQ2_XXS, IQ2_XS, IQ2_S   N4_IQ2, the same
+ *   IQ3_XXS                  N4_IQ3_XXS, or F32 if half a scale is not exact in f16
+ *   IQ3_S                    N4_IQ3_S
+ *   TQ1_0, TQ2_0             T2_128
  *
  * All are exact: the values are those of ggml's dequantizers. Spans are multiples of 256 columns.
  */

@@ -69,9 +69,10 @@ struct weight_source {
     uint32_t zero_step;  /* GPTQ: what is added to a stored zero point */
     uint64_t block_rows; /* FP8: rows that share a scale; TRANSPOSED, integers: of the matrix */
     uint64_t block_columns;
-    float factor;         /* NVFP4: of the whole matrix */
-    bool factor_divides;  /* NVFP4 */
-    const uint8_t *table; /* TABLE4: [16] F32 */
+    float factor;        /* NVFP4: of the whole matrix */
+    bool factor_divides; /* NVFP4 */
+    const uint8_t
+        *table; /* TABLE4: [16] F32; NVFP4_64: F32 factors, of block_rows rows each, or NULL */
     struct weight_nested_scales nested;
     struct weight_turned
         turned; /* row_bytes are a share of the matrix' bytes, for progress alone */

@@ -3,7 +3,7 @@
  * scale need up to 48 bits; bitsandbytes computes them in f32 and rounds them to the model's type,
  * nearest and ties to even. The same is done here, so the values are the publisher's bit for bit.
  *
- * Sources: compressed-tensors, nvfp4 (decompress); ModelOpt, NVFP4QTensor.dequantize; bitsandbytes,
+ * Sources: the gguf Python package, quants.py (NVFP4); compressed-tensors, nvfp4 (decompress); ModelOpt, NVFP4QTensor.dequantize; bitsandbytes,
  * functional.dequantize_4bit.
  */
 #include "worker/plan/weight_nibbles.h"
@@ -15,6 +15,9 @@
 #include "worker/plan/weight_fp8.h"
 
 #define NVFP4_GROUP 16u
+#define GGUF_BLOCK  64u /* columns */
+#define GGUF_BYTES  36u
+#define GGUF_SCALES 4u
 
 static float load_f32(const uint8_t *floats, uint64_t index)
 {
@@ -39,29 +42,84 @@ static uint8_t *store(enum ggml_type type, float value, uint8_t *out)
 enum ggml_type weight_nvfp4_type(const struct weight_source *source, uint64_t rows,
                                  uint64_t columns)
 {
-    (void)source;
-    (void)rows;
-    (void)columns;
+    if (source->layout == WEIGHT_NVFP4)
+        return GGML_NVFP4;
+    for (uint64_t row = 0; row < rows; row++)
+        for (uint64_t b = 0; b < columns / GGUF_BLOCK; b++)
+            for (uint32_t s = 0; s < GGUF_SCALES; s++)
+                if (source->data[row * source->row_bytes + b * GGUF_BYTES + s] & 0x80)
+                    return GGML_F32;
     return GGML_NVFP4;
 }
 
-/* Blocks of 32 columns: the factor, negative if it divides; two scales; the low nibbles are the first
- * half. */
+/* 32 columns of a row of either layout. */
+struct nvfp4_block {
+    float factor; /* negative if it divides */
+    uint8_t scales[2];
+    uint8_t codes[WEIGHT_SOURCE_BLOCK];
+};
+
+static struct nvfp4_block load_folder(const struct weight_source *source, uint64_t row,
+                                      uint32_t columns, uint32_t column)
+{
+    struct nvfp4_block block = {.factor =
+                                    source->factor_divides ? -source->factor : source->factor};
+    const uint8_t *at = source->data + row * source->row_bytes;
+    memcpy(block.scales, source->scales + row * (columns / NVFP4_GROUP) + column / NVFP4_GROUP, 2);
+    for (uint32_t i = 0; i < WEIGHT_SOURCE_BLOCK; i++)
+        block.codes[i] = at[(column + i) / 2] >> (i % 2 * 4) & 15;
+    return block;
+}
+
+/* The scale byte 0x7f means 0. */
+static struct nvfp4_block load_gguf(const struct weight_source *source, uint64_t row,
+                                    uint32_t column)
+{
+    struct nvfp4_block block = {.factor = 1.0f};
+    const uint8_t *at =
+        source->data + row * source->row_bytes + (uint64_t)(column / GGUF_BLOCK) * GGUF_BYTES;
+    const uint32_t first = column % GGUF_BLOCK / NVFP4_GROUP; /* of the block's scales */
+    if (source->table)
+        block.factor = load_f32(source->table, row / source->block_rows);
+    for (uint32_t s = 0; s < 2; s++)
+        block.scales[s] = at[first + s] == 0x7f ? 0 : at[first + s];
+    for (uint32_t i = 0; i < WEIGHT_SOURCE_BLOCK; i++)
+        block.codes[i] =
+            at[GGUF_SCALES + 8 * (first + i / NVFP4_GROUP) + i % 8] >> (i % NVFP4_GROUP / 8 * 4) &
+            15;
+    return block;
+}
+
+static uint8_t *write_nvfp4(const struct nvfp4_block *block, uint8_t *out)
+{
+    memcpy(out, &block->factor, sizeof block->factor);
+    memcpy(out + 4, block->scales, 2);
+    for (uint32_t i = 0; i < 16; i++)
+        out[6 + i] = (uint8_t)(block->codes[i] | block->codes[16 + i] << 4);
+    return out + 22;
+}
+
+/* Of GGUF, whose scales have no sign. */
+static uint8_t *write_floats(const struct nvfp4_block *block, uint8_t *out)
+{
+    static const int8_t numbers[16] = {GGML_E2M1_NUMBERS};
+    for (uint32_t i = 0; i < WEIGHT_SOURCE_BLOCK; i++, out += sizeof(float)) {
+        uint8_t byte = block->scales[i / NVFP4_GROUP];
+        float size = byte == 0xff ? 480.0f : ggml_e4m3_to_f32(byte & 0x7f);
+        float value = 0.5f * size * (float)numbers[block->codes[i]] * block->factor;
+        memcpy(out, &value, sizeof value);
+    }
+    return out;
+}
+
 static void read_nvfp4(const struct weight_source *source, uint32_t columns,
                        struct weight_span span, uint8_t *out)
 {
-    const uint8_t *row = source->data + span.row * source->row_bytes;
-    const uint8_t *scales = source->scales + span.row * (columns / NVFP4_GROUP);
-    float factor = source->factor_divides ? -source->factor : source->factor;
     for (uint32_t c = span.first; c < span.first + span.count; c += WEIGHT_SOURCE_BLOCK) {
-        memcpy(out, &factor, sizeof factor);
-        memcpy(out + 4, scales + c / NVFP4_GROUP, 2);
-        out += 6;
-        for (uint32_t i = 0; i < 16; i++) {
-            uint32_t low = row[(c + i) / 2] >> (i % 2 * 4) & 15;
-            uint32_t high = row[(c + 16 + i) / 2] >> (i % 2 * 4) & 15;
-            *out++ = (uint8_t)(low | high << 4);
-        }
+        struct nvfp4_block block = source->layout == WEIGHT_NVFP4
+                                       ? load_folder(source, span.row, columns, c)
+                                       : load_gguf(source, span.row, c);
+        out = source->type == GGML_NVFP4 ? write_nvfp4(&block, out) : write_floats(&block, out);
     }
 }
 
@@ -93,8 +151,8 @@ static void read_table4(const struct weight_source *source, uint32_t columns,
 void weight_nibbles_read(const struct weight_source *source, uint32_t columns,
                          struct weight_span span, uint8_t *out)
 {
-    if (source->layout == WEIGHT_NVFP4)
-        read_nvfp4(source, columns, span, out);
-    else
+    if (source->layout == WEIGHT_TABLE4)
         read_table4(source, columns, span, out);
+    else
+        read_nvfp4(source, columns, span, out);
 }

@@ -197,6 +197,7 @@ static const struct {
     bool any_span; /* a span may begin and end anywhere */
 } layouts[] = {
     [WEIGHT_MXFP4] = FOUR_BIT_FLOATS,
+    [WEIGHT_NVFP4_64] = {weight_nvfp4_type, GGML_F32, weight_nibbles_read, false},
     [WEIGHT_IQ1_S] = IQUANT,
     [WEIGHT_IQ1_M] = IQUANT,
     [WEIGHT_IQ2_XXS] = IQUANT,

@@ -128,7 +128,7 @@ void ggml_unpack_quants(enum ggml_type type, const uint8_t *block, int16_t *quan
 {
     struct ggml_layout layout = ggml_type_layout(type);
     if (GGML_IS_GROUP(layout.columns)) {
-        unpack_stream(block + 4, layout.bits, layout.columns, quants);
+        unpack_stream(block + (layout.minimum ? 4 : 2), layout.bits, layout.columns, quants);
         return;
     }
     switch (type) {
@@ -164,9 +164,12 @@ void ggml_unpack_quants(enum ggml_type type, const uint8_t *block, int16_t *quan
             quants[i] = (int16_t)(quants[i] | (block[16 + i % 32] >> (i / 32) & 1) << 4);
         return;
     case GGML_Q6_K: unpack_6bit(block, block + 128, quants); return;
-    case GGML_S8:
-        for (int i = 0; i < 256; i++)
-            quants[i] = (int8_t)block[18 + i];
+    case GGML_N4_IQ1:
+    case GGML_N4_IQ2:
+    case GGML_N4_IQ3_XXS:
+    case GGML_N4_IQ3_S:
+        for (int i = 0; i < 8; i++)
+            unpack_32(block + 18 + 16 * i, NULL, quants + 32 * i);
         return;
     default: must_fail("a quantized type", __FILE__, __LINE__);
     }
@@ -197,15 +200,28 @@ void ggml_unpack_scales(enum ggml_type type, const uint8_t *block, struct ggml_s
     case GGML_Q4_K:
     case GGML_Q5_K: unpack_6bit_scales(block + 4, out->scales, out->minimums); return;
     case GGML_Q6_K: memcpy(out->scales, block + 192, sizeof out->scales); return;
-    case GGML_S8: memcpy(out->scales, block + 2, sizeof out->scales); return;
+    case GGML_N4_IQ1:
+    case GGML_N4_IQ2:
+    case GGML_N4_IQ3_XXS:
+    case GGML_N4_IQ3_S: memcpy(out->scales, block + 2, sizeof out->scales); return;
     default: return;
     }
 }
 
+const int8_t *ggml_table(uint32_t table)
+{
+    static const int8_t tables[][16] = {
+        [GGML_TABLE_IQ4] = {GGML_IQ4_NUMBERS},         [GGML_TABLE_E2M1] = {GGML_E2M1_NUMBERS},
+        [GGML_TABLE_IQ1] = {GGML_IQ1_NUMBERS},         [GGML_TABLE_IQ2] = {GGML_IQ2_NUMBERS},
+        [GGML_TABLE_IQ3_XXS] = {GGML_IQ3_XXS_NUMBERS}, [GGML_TABLE_IQ3_S] = {GGML_IQ3_S_NUMBERS},
+    };
+    must(table > 0 && table < sizeof tables / sizeof tables[0]);
+    return tables[table];
+}
+
 int8_t ggml_table_number(uint32_t table, uint32_t code)
 {
-    static const int8_t iq4[16] = {GGML_IQ4_NUMBERS}, e2m1[16] = {GGML_E2M1_NUMBERS};
-    return (table == GGML_TABLE_IQ4 ? iq4 : e2m1)[code & 15];
+    return ggml_table(table)[code & 15];
 }
 
 float ggml_nvfp4_scale(uint8_t scale, float factor)

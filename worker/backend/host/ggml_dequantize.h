@@ -50,7 +50,8 @@ struct ggml_scales {
 };
 void ggml_unpack_scales(enum ggml_type type, const uint8_t *block, struct ggml_scales *out);
 
-/* Number `code` of a table of ggml_type_list.h. */
+/* The sixteen numbers of a table of ggml_type_list.h, and number `code`. */
+const int8_t *ggml_table(uint32_t table);
 int8_t ggml_table_number(uint32_t table, uint32_t code);
 
 /* NVFP4: a factor as it is stored says by its sign whether scales are multiplied with it or divided by

@@ -31,8 +31,11 @@ enum { ROWS_MAX = 6 }; /* quantized kinds take 4 */
 /* How many maddubs results fit in 16 bits, as a count of quads that divides a span. */
 INLINE uint32_t chain_quads(struct kind kind)
 {
-    if (kind.table == GGML_TABLE_IQ4)
+    if (kind.table ==
+        GGML_TABLE_IQ4) /* numbers to 127; 43; others of tables to 31, in spans of 16 */
         return 1;
+    if (kind.table == GGML_TABLE_IQ2)
+        return 2;
     uint32_t fit = kind.bits <= 4 ? 8 : kind.bits == 5 ? 4 : kind.bits == 6 ? 2 : 1;
     return fit < kind.span / 4 ? fit : kind.span / 4;
 }

@@ -54,8 +54,11 @@ INLINE bool is_signed(struct kind kind)
     return kind.bits == 8 || kind.table != 0;
 }
 
-static const int8_t iq4_numbers[16] = {GGML_IQ4_NUMBERS};
-static const int8_t e2m1_numbers[16] = {GGML_E2M1_NUMBERS};
+static const int8_t numbers_of_tables[][16] = {
+    [GGML_TABLE_IQ4] = {GGML_IQ4_NUMBERS},         [GGML_TABLE_E2M1] = {GGML_E2M1_NUMBERS},
+    [GGML_TABLE_IQ1] = {GGML_IQ1_NUMBERS},         [GGML_TABLE_IQ2] = {GGML_IQ2_NUMBERS},
+    [GGML_TABLE_IQ3_XXS] = {GGML_IQ3_XXS_NUMBERS}, [GGML_TABLE_IQ3_S] = {GGML_IQ3_S_NUMBERS},
+};
 
 /* How far ahead weights are asked for while several rows compute. With one row it costs more than
  * it saves. */
@@ -64,7 +67,7 @@ static const int8_t e2m1_numbers[16] = {GGML_E2M1_NUMBERS};
 /* The sixteen numbers of a kind with a table. */
 INLINE const int8_t *table_of(struct kind kind)
 {
-    return kind.table == GGML_TABLE_IQ4 ? iq4_numbers : e2m1_numbers;
+    return numbers_of_tables[kind.table];
 }
 
 /* The same term `row` rows further on. */

@@ -16,6 +16,7 @@
  *            Q2_K         per 16 columns: u8 (scale | minimum << 4)[16]
  *            Q3_K, Q6_K   per 16 columns: s8 scale[16]
  *            IQ4_XS       s8 scale[16]
+ *            N4_…         per 16 columns: s8 scale[16]
  *            MXFP4        E8M0 scale[16]
  *            NVFP4        per 16 columns: E4M3 scale[16]
  *
@@ -42,7 +43,7 @@
 
 #include "proto/gguf_file.h"
 
-#define PACKED_LAYOUT_VERSION 5u
+#define PACKED_LAYOUT_VERSION 6u
 #define PACKED_ROWS           16u
 #define PACKED_COLUMNS        32u /* of a block */
 

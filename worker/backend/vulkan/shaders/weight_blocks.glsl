@@ -126,8 +126,11 @@ f16vec2 weight_f8_halves(uint bytes)
 f16vec4 weight_load_scales(WeightMatrix matrix, uint block)
 {
     if (WEIGHT_BYTE_SCALES) {
-        int byte = int(weight_byte(matrix.high, block) << 24) >> 24;
-        return f16vec2(Weight2Bytes(matrix.scales).at[block / 8], float16_t(byte)).xyxy;
+        float16_t scale = Weight2Bytes(matrix.scales).at[block / 8];
+        if (WEIGHT_SPANS == 1)
+            return f16vec2(scale, float16_t(int(weight_byte(matrix.high, block) << 24) >> 24)).xyxy;
+        int both = int(Weight4Bytes(matrix.high).at[block / 2] << 16 * (1 - (block & 1)));
+        return f16vec4(scale, float16_t(both << 8 >> 24), scale, float16_t(both >> 24));
     }
     if (WEIGHT_SCALES == GGML_SCALES_E8M0) {
         uint byte = weight_byte(matrix.scales, block);
@@ -148,7 +151,7 @@ f16vec4 weight_load_scales(WeightMatrix matrix, uint block)
     }
     if (WEIGHT_MINIMUM || WEIGHT_ZERO)
         return unpackFloat2x16(Weight4Bytes(matrix.scales).at[block / WEIGHT_SPAN_BLOCKS]).xyxy;
-    float16_t scale = Weight2Bytes(matrix.scales).at[block];
+    float16_t scale = Weight2Bytes(matrix.scales).at[block / WEIGHT_SPAN_BLOCKS];
     return f16vec4(scale, 0.0hf, scale, 0.0hf);
 }
 
@@ -186,14 +189,28 @@ WeightBlock weight_load(WeightMatrix matrix, uint block)
 
 const int IQ4_NUMBERS[16] = int[](GGML_IQ4_NUMBERS);
 const int E2M1_NUMBERS[16] = int[](GGML_E2M1_NUMBERS);
+const int IQ1_NUMBERS[16] = int[](GGML_IQ1_NUMBERS);
+const int IQ2_NUMBERS[16] = int[](GGML_IQ2_NUMBERS);
+const int IQ3_XXS_NUMBERS[16] = int[](GGML_IQ3_XXS_NUMBERS);
+const int IQ3_S_NUMBERS[16] = int[](GGML_IQ3_S_NUMBERS);
+
+/* `i` is a constant. */
+int table_number(const uint i)
+{
+    return WEIGHT_TABLE == GGML_TABLE_IQ4     ? IQ4_NUMBERS[i]
+         : WEIGHT_TABLE == GGML_TABLE_E2M1    ? E2M1_NUMBERS[i]
+         : WEIGHT_TABLE == GGML_TABLE_IQ1     ? IQ1_NUMBERS[i]
+         : WEIGHT_TABLE == GGML_TABLE_IQ2     ? IQ2_NUMBERS[i]
+         : WEIGHT_TABLE == GGML_TABLE_IQ3_XXS ? IQ3_XXS_NUMBERS[i]
+                                              : IQ3_S_NUMBERS[i];
+}
 
 /* Four numbers of the kind's table, from number 4 * i on, as bytes. */
 uint table_word(uint i)
 {
     uint word = 0;
     [[unroll]] for (uint e = 0; e < 4; e++) {
-        int number = WEIGHT_TABLE == GGML_TABLE_IQ4 ? IQ4_NUMBERS[4 * i + e] : E2M1_NUMBERS[4 * i + e];
-        word |= (uint(number) & 0xFFu) << 8 * e;
+        word |= (uint(table_number(4 * i + e)) & 0xFFu) << 8 * e;
     }
     return word;
 }

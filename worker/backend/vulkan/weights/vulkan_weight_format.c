@@ -201,7 +201,7 @@ static void pack_simple_row(const struct vulkan_weight_facts *facts, const uint8
     }
 }
 
-/* Types of groups of 64 or 128 columns with a scale and a minimum or zero point. */
+/* Types of groups of 64 or 128 columns with a scale and perhaps a minimum or zero point. */
 static void pack_group_row(const struct vulkan_weight_facts *facts, const uint8_t *source,
                            uint32_t columns, struct vulkan_weight_arrays out)
 {
@@ -214,8 +214,8 @@ static void pack_group_row(const struct vulkan_weight_facts *facts, const uint8_
             if (facts->high_bits != 0)
                 out.high += pack_plane(quants + i, facts->code_bits, facts->high_bits, out.high);
         }
-        memcpy(out.scales, source, 4);
-        out.scales += 4;
+        memcpy(out.scales, source, facts->minimum ? 4 : 2);
+        out.scales += facts->minimum ? 4 : 2;
     }
 }
 

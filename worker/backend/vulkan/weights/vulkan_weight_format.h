@@ -19,7 +19,7 @@
  *     product with the row is then, so that kernels need not look for NaNs
  *   scales, quantized: per span of 16 to 128 columns one f16, or two {scale, minimum or zero point}; K types' products are
  *     rounded to f16 here, and so is A8's minimum with 128 scales added. Those of other forms:
- *     IQ4_XS: per 256 columns one f16, to be multiplied with high: per 32 columns one signed byte
+ *     IQ4_XS, N4_…: per 256 columns one f16, to be multiplied with high: per 32 or 16 columns one signed byte
  *     MXFP4: per 32 columns one E8M0 byte, from GGML_E8M0_MIN to GGML_E8M0_MAX
  *     NVFP4: per 16 columns one E4M3 byte, to be multiplied with high: per 2^s blocks one f32, the
  *       row's factor, NaN if the row has a scale that is NaN; 2^s divides a row's blocks. The four low
@@ -39,7 +39,7 @@
 #include "proto/gguf_file.h"
 
 /* A vault's manifest must match it. */
-#define VULKAN_WEIGHT_LAYOUT_VERSION 5u
+#define VULKAN_WEIGHT_LAYOUT_VERSION 6u
 #define VULKAN_WEIGHT_BLOCK_COLUMNS  32u
 #define VULKAN_WEIGHT_ALIGN_BYTES    16u
 
@@ -56,7 +56,7 @@ enum vulkan_weight_scales {
     VULKAN_SCALES_HALF,
     VULKAN_SCALES_E8M0,
     VULKAN_SCALES_E4M3,
-    VULKAN_SCALES_BYTES /* IQ4_XS */
+    VULKAN_SCALES_BYTES /* IQ4_XS, N4_… */
 };
 
 struct vulkan_weight_facts {

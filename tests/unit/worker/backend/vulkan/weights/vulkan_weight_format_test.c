@@ -44,7 +44,7 @@ static float byte_scale(enum vulkan_weight_kind kind, const struct vulkan_weight
     switch (vulkan_weight_format_facts(kind).scales) {
     case VULKAN_SCALES_BYTES:
         return ggml_f16_to_f32(ggml_load_u16(arrays->scales + 2 * (at / 256))) *
-               (float)(int8_t)arrays->high[block];
+               (float)(int8_t)arrays->high[at / vulkan_weight_format_facts(kind).span];
     case VULKAN_SCALES_E8M0:
         return ggml_f16_to_f32((uint16_t)GGML_E8M0_HALF((int)arrays->scales[block]));
     default: break;
@@ -133,7 +133,7 @@ static void check_quantized(struct test_random *random, enum vulkan_weight_kind 
             float value = packed_value(kind, &arrays, COLUMNS, r, c);
             /* K types' scales and minimums are rounded to f16 (2^-11 of each), A8's minimums;
              * NVFP4's factors here are the inverse of numbers that divide. */
-            bool products = ggml_type_layout(type).sub_scales && type != GGML_IQ4_XS;
+            bool products = ggml_type_layout(type).sub_scales && ggml_type_layout(type).table == 0;
             bool rounded = products || type == GGML_A8 || type == GGML_A8_64;
             float slack = rounded ? 2.0f : type == GGML_NVFP4 ? 1e-3f : 1e-5f;
             float bound = slack * 0x1p-11f * (fabsf(expected[c]) + 0.5f) + 1e-7f;
