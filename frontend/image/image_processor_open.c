@@ -84,23 +84,46 @@ static void open_glm4v(struct image_settings *s, struct image_processor *p)
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
 
-/* Patches of one frame; older files state min_pixels and max_pixels. */
-static void open_paddleocr(struct image_settings *s, struct image_processor *p)
+/* Patches of one frame, whose squares become a placeholder. */
+static void settings_one_frame(struct image_settings *s, struct image_processor *p)
 {
-    struct json_value size = json_value_member(s->image, "size");
     p->arithmetic = IMAGE_ARITHMETIC_TORCH;
     image_settings_filter(s, IMAGE_FILTER_BICUBIC, p);
     image_settings_normalization(s, true, clip_mean, clip_std, p);
     p->patch = image_settings_agreed(s, "patch_size", "patch_size", LIMIT_PATCH_SIDE, 14);
     p->merge = image_settings_agreed(s, "merge_size", "spatial_merge_size", LIMIT_MERGE_SIDE, 2);
+    image_settings_token(s, "image_token", "<|IMAGE_PLACEHOLDER|>", p->tokens.soft);
+    memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
+}
+
+/* Older files state min_pixels and max_pixels. */
+static void open_paddleocr(struct image_settings *s, struct image_processor *p)
+{
+    struct json_value size = json_value_member(s->image, "size");
+    settings_one_frame(s, p);
     if (image_settings_u32(s, s->image, "temporal_patch_size", LIMIT_PATCH_FRAMES, 1) != 1)
         image_settings_fail(s, RESULT_UNSUPPORTED, "temporal_patch_size", "only 1 is done");
     p->lifts = true;
     p->min_pixels = image_settings_u32(s, size, "min_pixels", UINT32_MAX, 384 * 384);
     p->max_pixels = image_settings_u32(s, size, "max_pixels", UINT32_MAX, 1536 * 1536);
     settings_bounds(s, p);
-    image_settings_token(s, "image_token", "<|IMAGE_PLACEHOLDER|>", p->tokens.soft);
-    memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
+}
+
+/* temporal_patch_size is of videos alone. */
+static void open_ernie(struct image_settings *s, struct image_processor *p)
+{
+    settings_one_frame(s, p);
+    p->min_pixels = 56 * 56;
+    p->max_pixels = 28 * 28 * 6177;
+    settings_bounds(s, p);
+}
+
+/* The published template's marker is no token. */
+static void open_published_ernie(struct image_settings *s, struct image_processor *p)
+{
+    static const char marker[] = "<|image@placeholder|>";
+    open_ernie(s, p);
+    memcpy(p->tokens.marker, marker, sizeof marker);
 }
 
 /* The filter is bicubic whatever the file says, as in the class. */
@@ -209,14 +232,6 @@ static void open_idefics3(struct image_settings *s, struct image_processor *p)
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
 
-/* Checks that a number which a file may repeat is this one. */
-static void settings_same(struct image_settings *s, struct json_value object, const char *name,
-                          uint32_t value)
-{
-    if (image_settings_u32(s, object, name, UINT32_MAX, value) != value)
-        image_settings_fail(s, RESULT_INVALID, name, "contradicts config.json");
-}
-
 /* A side that is one number, or two equal ones in a list. */
 static uint32_t settings_side(struct image_settings *s, const char *name, uint32_t most,
                               uint32_t fallback)
@@ -236,17 +251,6 @@ static uint32_t settings_side(struct image_settings *s, const char *name, uint32
     return sides[0];
 }
 
-/* Sets the placeholders of a square tile whose sides are known. */
-static void settle_tile(struct image_settings *s, struct image_processor *p)
-{
-    uint32_t across = p->side / p->patch / p->merge;
-    p->side_tokens = across * across;
-    if (across < 1 || p->side / p->patch % p->merge != 0)
-        image_settings_fail(s, RESULT_INVALID, "image_size", "is no square of merged patches");
-    if (p->side_tokens > LIMIT_IMAGE_TOKENS)
-        image_settings_fail(s, RESULT_INVALID, "image_size", "makes too many tokens");
-}
-
 /* Pixtral in Mistral 3 (squares of spatial_merge_size) and in llava (merge 1). */
 static void settings_pixtral(struct image_settings *s, uint32_t merge, struct image_processor *p)
 {
@@ -257,8 +261,8 @@ static void settings_pixtral(struct image_settings *s, uint32_t merge, struct im
     image_settings_normalization(s, true, clip_mean, clip_std, p);
     p->patch = image_settings_u32(s, s->vision, "patch_size", LIMIT_PATCH_SIDE, 16);
     p->merge = merge;
-    settings_same(s, file, "patch_size", p->patch);
-    settings_same(s, file, "spatial_merge_size", p->merge);
+    image_settings_same(s, file, "patch_size", p->patch);
+    image_settings_same(s, file, "spatial_merge_size", p->merge);
     uint32_t height = image_settings_u32(s, size, "height", LIMIT_IMAGE_SIDE, 1024);
     if (image_settings_u32(s, size, "width", LIMIT_IMAGE_SIDE, 1024) != height)
         image_settings_fail(s, RESULT_UNSUPPORTED, "size", "two different sides");
@@ -291,11 +295,11 @@ static void open_llava(struct image_settings *s, struct image_processor *p)
     p->patch = image_settings_u32(s, s->vision, "patch_size", LIMIT_PATCH_SIDE, squashes ? 16 : 32);
     p->side = image_settings_u32(s, s->vision, "image_size", LIMIT_IMAGE_SIDE, 224);
     p->merge = 1;
-    settle_tile(s, p);
-    settings_same(s, size, "height", p->side);
-    settings_same(s, size, "width", p->side);
-    settings_same(s, crop, "height", p->side);
-    settings_same(s, crop, "width", p->side);
+    image_settings_tile(s, p);
+    image_settings_same(s, size, "height", p->side);
+    image_settings_same(s, size, "width", p->side);
+    image_settings_same(s, crop, "height", p->side);
+    image_settings_same(s, crop, "width", p->side);
     p->shortest_edge = image_settings_u32(s, size, "shortest_edge", LIMIT_IMAGE_SIDE, p->side);
     if (p->shortest_edge < p->side)
         image_settings_fail(s, RESULT_UNSUPPORTED, "size", "less than crop_size");
@@ -305,7 +309,7 @@ static void open_llava(struct image_settings *s, struct image_processor *p)
                             "padding, or a square without a centre crop");
     if (squashes)
         p->shortest_edge = 0;
-    settings_same(s, s->files->processor, "patch_size", p->patch);
+    image_settings_same(s, s->files->processor, "patch_size", p->patch);
     image_settings_token(s, "image_token", "<image>", p->tokens.soft);
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
@@ -388,14 +392,14 @@ static void settings_mosaic(struct image_settings *s, uint32_t patch, uint32_t s
     p->patch = image_settings_u32(s, s->vision, "patch_size", LIMIT_PATCH_SIDE, patch);
     p->side = image_settings_u32(s, s->vision, "image_size", LIMIT_IMAGE_SIDE, side);
     p->merge = 1;
-    settle_tile(s, p);
-    settings_same(s, size, "height", p->side);
-    settings_same(s, size, "width", p->side);
-    settings_same(s, size, "shortest_edge", p->side);
-    settings_same(s, crop, "height", p->side);
-    settings_same(s, crop, "width", p->side);
+    image_settings_tile(s, p);
+    image_settings_same(s, size, "height", p->side);
+    image_settings_same(s, size, "width", p->side);
+    image_settings_same(s, size, "shortest_edge", p->side);
+    image_settings_same(s, crop, "height", p->side);
+    image_settings_same(s, crop, "width", p->side);
     settings_same_grids(s, p);
-    settings_same(s, s->files->processor, "patch_size", p->patch);
+    image_settings_same(s, s->files->processor, "patch_size", p->patch);
     image_settings_token(s, "image_token", "<image>", p->tokens.soft);
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
@@ -413,70 +417,11 @@ static void open_llava_onevision(struct image_settings *s, struct image_processo
     p->mosaic_tiles = settings_anyres(s, s->files->config, 9);
     if (settings_anyres(s, s->files->processor, p->mosaic_tiles) != p->mosaic_tiles)
         image_settings_fail(s, RESULT_INVALID, "vision_aspect_ratio", "contradicts config.json");
-    settings_same(s, s->files->processor, "num_image_tokens", p->side_tokens);
+    image_settings_same(s, s->files->processor, "num_image_tokens", p->side_tokens);
     memcpy(mean, clip_mean, sizeof mean);
     image_settings_channels(s, "image_mean", mean);
     for (unsigned c = 0; c < IMAGE_CHANNELS; c++)
         p->pad_colour[c] = (uint8_t)fminf(255.0f, fmaxf(0.0f, mean[c] * 255.0f));
-}
-
-/* Settings that both forms of Janus have after the tower's; the colour around images is their mean. */
-static void settings_centred(struct image_settings *s, const float *mean, const float *deviation,
-                             struct image_processor *p)
-{
-    float colour[IMAGE_CHANNELS];
-    image_settings_filter(s, IMAGE_FILTER_BICUBIC, p);
-    image_settings_normalization(s, true, mean, deviation, p);
-    memcpy(colour, mean, sizeof colour);
-    image_settings_channels(s, "image_mean", colour);
-    for (unsigned c = 0; c < IMAGE_CHANNELS; c++)
-        p->pad_colour[c] = (uint8_t)fminf(255.0f, fmaxf(0.0f, colour[c] * 255.0f));
-    p->merge = 1;
-    settle_tile(s, p);
-    p->min_side = image_settings_u32(s, s->image, "min_size", LIMIT_IMAGE_SIDE, 14);
-    if (p->min_side > p->side)
-        image_settings_fail(s, RESULT_INVALID, "min_size", "more than a side");
-    settings_same(s, s->files->processor, "num_image_tokens", p->side_tokens);
-    image_settings_token(s, "boi_token", "<begin_of_image>", p->tokens.begin);
-    image_settings_token(s, "eoi_token", "<end_of_image>", p->tokens.end);
-    image_settings_token(s, "image_token", "<image_placeholder>", p->tokens.soft);
-    memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
-}
-
-static void open_janus(struct image_settings *s, struct image_processor *p)
-{
-    struct json_value size = json_value_member(s->image, "size");
-    bool prompted = false;
-    p->arithmetic = IMAGE_ARITHMETIC_TORCH;
-    p->patch = image_settings_u32(s, s->vision, "patch_size", LIMIT_PATCH_SIDE, 16);
-    p->side = image_settings_u32(s, s->vision, "image_size", LIMIT_IMAGE_SIDE, 384);
-    settings_centred(s, clip_mean, clip_std, p);
-    settings_same(s, size, "height", p->side);
-    settings_same(s, size, "width", p->side);
-    if (!image_settings_bool(s, "do_pad", true))
-        image_settings_fail(s, RESULT_UNSUPPORTED, "do_pad", "only true is done");
-    if (json_value_bool(json_value_member(s->files->processor, "use_default_system_prompt"),
-                        &prompted) == RESULT_INVALID ||
-        prompted)
-        image_settings_fail(s, RESULT_UNSUPPORTED, "use_default_system_prompt",
-                            "only false is done");
-}
-
-/* The publisher's processor, on PIL. The tower's name has its patches. */
-static void open_multi_modality(struct image_settings *s, struct image_processor *p)
-{
-    struct json_value params = json_value_member(s->vision, "params");
-    char name[64] = "";
-    (void)json_value_string(json_value_member(params, "model_name"), name, sizeof name);
-    p->arithmetic = IMAGE_ARITHMETIC_PIL;
-    p->truncates = true;
-    p->patch = image_settings_u32(s, s->vision, "patch_size", LIMIT_PATCH_SIDE,
-                                  strstr(name, "patch14") ? 14 : 16);
-    p->side = image_settings_u32(s, params, "image_size", LIMIT_IMAGE_SIDE, 384);
-    settings_centred(s, clip_mean, clip_std, p);
-    settings_same(s, s->image, "image_size", p->side);
-    image_settings_text(s, s->files->processor, "image_tag", p->tokens.soft, p->tokens.soft);
-    memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
 
 /* Squares of patches that become one placeholder: a ratio of 0.5 joins two each way. */
@@ -512,11 +457,11 @@ static void open_internvl(struct image_settings *s, struct image_processor *p)
     p->patch = settings_side(s, "patch_size", LIMIT_PATCH_SIDE, 14);
     p->side = settings_side(s, "image_size", LIMIT_IMAGE_SIDE, 448);
     p->merge = settings_downsampling(s);
-    settle_tile(s, p);
-    settings_same(s, size, "height", p->side);
-    settings_same(s, size, "width", p->side);
-    settings_same(s, s->files->config, "image_seq_length", p->side_tokens);
-    settings_same(s, s->files->processor, "image_seq_length", p->side_tokens);
+    image_settings_tile(s, p);
+    image_settings_same(s, size, "height", p->side);
+    image_settings_same(s, size, "width", p->side);
+    image_settings_same(s, s->files->config, "image_seq_length", p->side_tokens);
+    image_settings_same(s, s->files->processor, "image_seq_length", p->side_tokens);
     settings_tiles(s, p);
     image_settings_token(s, "start_image_token", "<img>", p->tokens.begin);
     image_settings_token(s, "end_image_token", "</img>", p->tokens.end);
@@ -534,9 +479,9 @@ static void settings_cohere(struct image_settings *s, struct image_processor *p)
     p->patch = image_settings_u32(s, s->vision, "patch_size", LIMIT_PATCH_SIDE, 16);
     p->side = image_settings_u32(s, s->vision, "image_size", LIMIT_IMAGE_SIDE, 224);
     p->merge = image_settings_u32(s, s->files->config, "downsample_factor", LIMIT_MERGE_SIDE, 2);
-    settle_tile(s, p);
-    settings_same(s, size, "height", p->side);
-    settings_same(s, size, "width", p->side);
+    image_settings_tile(s, p);
+    image_settings_same(s, size, "height", p->side);
+    image_settings_same(s, size, "width", p->side);
     settings_tiles(s, p);
 }
 
@@ -565,7 +510,7 @@ static void open_aya(struct image_settings *s, struct image_processor *p)
 static void open_cohere2(struct image_settings *s, struct image_processor *p)
 {
     settings_cohere(s, p);
-    settings_same(s, s->image, "patch_size", p->side / (p->patch * p->merge));
+    image_settings_same(s, s->image, "patch_size", p->side / (p->patch * p->merge));
     p->least_upscaling = true;
     if (!image_settings_bool(s, "crop_to_patches", true))
         p->max_tiles = 1;
@@ -608,9 +553,9 @@ static void open_lfm2_vl(struct image_settings *s, struct image_processor *p)
     image_settings_normalization(s, true, half_each, half_each, p);
     p->patch = image_settings_agreed(s, "encoder_patch_size", "patch_size", LIMIT_PATCH_SIDE, 16);
     p->merge = image_settings_u32(s, s->files->config, "downsample_factor", LIMIT_MERGE_SIDE, 2);
-    settings_same(s, s->image, "downsample_factor", p->merge);
+    image_settings_same(s, s->image, "downsample_factor", p->merge);
     settings_apart(s, p);
-    settle_tile(s, p);
+    image_settings_tile(s, p);
     if (json_value_bool(json_value_member(s->files->processor, "use_image_special_tokens"),
                         &marked) == RESULT_INVALID ||
         !marked)
@@ -707,6 +652,8 @@ static const struct {
     {"glm4v_moe", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_NONE, open_glm4v},
     {"glm_ocr", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_NONE, open_glm4v},
     {"paddleocr_vl", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_NONE, open_paddleocr},
+    {"ernie4_5_vl_moe", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_NONE, open_ernie},
+    {"ernie4_5_moe_vl", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_NONE, open_published_ernie},
     {"hunyuan_vl", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_NONE, open_hunyuan},
     {"gemma3", NULL, IMAGE_FAMILY_GEMMA3, VIDEO_RULE_NONE, open_gemma3},
     {"gemma4", NULL, IMAGE_FAMILY_GEMMA4, VIDEO_RULE_NONE, open_gemma4},
@@ -721,8 +668,9 @@ static const struct {
     {"aya_vision", NULL, IMAGE_FAMILY_TILES, VIDEO_RULE_NONE, open_aya},
     {"kimi_vl", NULL, IMAGE_FAMILY_PADDED, VIDEO_RULE_NONE, open_kimi_vl},
     {"kimi_k25", NULL, IMAGE_FAMILY_PADDED, VIDEO_RULE_NONE, open_kimi_k25},
-    {"janus", NULL, IMAGE_FAMILY_CENTRED, VIDEO_RULE_NONE, open_janus},
-    {"multi_modality", NULL, IMAGE_FAMILY_CENTRED, VIDEO_RULE_NONE, open_multi_modality},
+    {"janus", NULL, IMAGE_FAMILY_CENTRED, VIDEO_RULE_NONE, image_processor_open_janus},
+    {"multi_modality", NULL, IMAGE_FAMILY_CENTRED, VIDEO_RULE_NONE,
+     image_processor_open_multi_modality},
     {"lfm2_vl", NULL, IMAGE_FAMILY_APART, VIDEO_RULE_NONE, open_lfm2_vl},
     {"cohere2_vision", NULL, IMAGE_FAMILY_TILES, VIDEO_RULE_NONE, open_cohere2},
 };

@@ -154,3 +154,20 @@ void image_settings_token(struct image_settings *s, const char *name, const char
     }
     take_text(s, value, name, fallback, text);
 }
+
+void image_settings_same(struct image_settings *s, struct json_value object, const char *name,
+                         uint32_t value)
+{
+    if (image_settings_u32(s, object, name, UINT32_MAX, value) != value)
+        image_settings_fail(s, RESULT_INVALID, name, "contradicts config.json");
+}
+
+void image_settings_tile(struct image_settings *s, struct image_processor *p)
+{
+    uint32_t across = p->side / p->patch / p->merge;
+    p->side_tokens = across * across;
+    if (across < 1 || p->side / p->patch % p->merge != 0)
+        image_settings_fail(s, RESULT_INVALID, "image_size", "is no square of merged patches");
+    if (p->side_tokens > LIMIT_IMAGE_TOKENS)
+        image_settings_fail(s, RESULT_INVALID, "image_size", "makes too many tokens");
+}

@@ -45,5 +45,14 @@ void image_settings_text(struct image_settings *s, struct json_value object, con
 /* A token's text in tokenizer_config.json, at one of three places. */
 void image_settings_token(struct image_settings *s, const char *name, const char *fallback,
                           char text[LIMIT_IMAGE_MARKER_BYTES]);
+/* Checks that a number which a file may repeat is this one. */
+void image_settings_same(struct image_settings *s, struct json_value object, const char *name,
+                         uint32_t value);
+/* Sets the placeholders of a tile from its side, its patches and how many are merged. */
+void image_settings_tile(struct image_settings *s, struct image_processor *p);
+
+/* Processors in a file of their own: image_processor_janus.c. */
+void image_processor_open_janus(struct image_settings *s, struct image_processor *p);
+void image_processor_open_multi_modality(struct image_settings *s, struct image_processor *p);
 
 #endif

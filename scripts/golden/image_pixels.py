@@ -34,6 +34,7 @@ from transformers.models.lfm2_vl import image_processing_lfm2_vl as lfm2_vl, pro
 from transformers.models.llava import image_processing_llava as llava, processing_llava
 from transformers.models.llava_next import image_processing_llava_next as llava_next, processing_llava_next
 from transformers.models.llava_onevision import image_processing_llava_onevision as llava_onevision, processing_llava_onevision
+from transformers.models.ernie4_5_vl_moe import image_processing_ernie4_5_vl_moe as ernie, processing_ernie4_5_vl_moe
 from transformers.models.janus import image_processing_janus as janus, processing_janus
 from transformers.models.hunyuan_vl import image_processing_hunyuan_vl as hunyuan_vl, processing_hunyuan_vl
 from transformers.models.paddleocr_vl import image_processing_paddleocr_vl as paddleocr_vl, processing_paddleocr_vl
@@ -285,6 +286,11 @@ def janus_settings(side, patch, **more):
             "preprocessor": {"size": {"height": side, "width": side}, **more}, "processor": {"num_image_tokens": (side // patch) ** 2}}
 
 
+def ernie_settings(model_type, patch, merge, least, most, **more):
+    return {"config": {"model_type": model_type, "vision_config": {"patch_size": patch, "spatial_merge_size": merge}},
+            "preprocessor": {"patch_size": patch, "merge_size": merge, "size": {"shortest_edge": least, "longest_edge": most}, **more}}
+
+
 NEXT_GRIDS = [(1, 2), (2, 1), (2, 2), (3, 1), (1, 3)]
 SQUARES = [(rows, columns) for rows in range(1, 7) for columns in range(1, 7)]
 # name: settings, and whether pixels of every image are recorded, or only of some.
@@ -324,6 +330,8 @@ SETTINGS = {
     "kimi-tiny": (kimi_settings(6, 2, 200, 40), True),
     "kimi-tiny-wide": (kimi_settings(5, 3, 90, 24, **CLIP), True),
     "kimi-k2.5": (kimi_settings(14, 2, 16384, 512, **HALF), False),
+    "ernie-tiny": (ernie_settings("ernie4_5_vl_moe", 6, 3, 40 * 40, 130 * 130, **HALF), True),
+    "ernie-4.5-vl": (ernie_settings("ernie4_5_vl_moe", 14, 2, 56 * 56, 28 * 28 * 6177, **CLIP), False),
     "janus-tiny": (janus_settings(56, 14, min_size=9, image_mean=[0.2, 0.7, 0.4], image_std=[0.5, 0.25, 0.3]), True),
     "janus-pro": (janus_settings(384, 16, **HALF), False),
     "hunyuan-tiny": (hunyuan_settings(6, 3, 40 * 40, 130 * 130, **HALF), True),
@@ -351,7 +359,7 @@ def make_processor(settings):
     model = settings["config"]["model_type"]
     if settings["config"]["vision_config"].get("model_type") == "pixtral":
         return pixtral.PixtralImageProcessor(**chosen(settings))
-    classes = {"janus": janus.JanusImageProcessor, "hunyuan_vl": hunyuan_vl.HunYuanVLImageProcessor, "kimi_k25": kimi_k25.Kimi_K25ImageProcessor, "paddleocr_vl": paddleocr_vl.PaddleOCRVLImageProcessor, "lfm2_vl": lfm2_vl.Lfm2VlImageProcessor, "glm4v": glm4v.Glm4vImageProcessor, "aya_vision": got_ocr2.GotOcr2ImageProcessor, "cohere2_vision": cohere2_vision.Cohere2VisionImageProcessor, "llava": llava.LlavaImageProcessor, "llava_next": llava_next.LlavaNextImageProcessor,
+    classes = {"ernie4_5_vl_moe": ernie.Ernie4_5_VLMoeImageProcessor, "janus": janus.JanusImageProcessor, "hunyuan_vl": hunyuan_vl.HunYuanVLImageProcessor, "kimi_k25": kimi_k25.Kimi_K25ImageProcessor, "paddleocr_vl": paddleocr_vl.PaddleOCRVLImageProcessor, "lfm2_vl": lfm2_vl.Lfm2VlImageProcessor, "glm4v": glm4v.Glm4vImageProcessor, "aya_vision": got_ocr2.GotOcr2ImageProcessor, "cohere2_vision": cohere2_vision.Cohere2VisionImageProcessor, "llava": llava.LlavaImageProcessor, "llava_next": llava_next.LlavaNextImageProcessor,
                "llava_onevision": llava_onevision.LlavaOnevisionImageProcessor,
                "internvl": got_ocr2.GotOcr2ImageProcessor,
                "gemma3": gemma3.Gemma3ImageProcessor, "gemma4": gemma4.Gemma4ImageProcessor,
@@ -372,7 +380,7 @@ def low_options(settings):
         kept = settings["preprocessor"]
         most = min(kept["max_pixels"], 512 * 512)
         return {"min_pixels": min(kept["min_pixels"], most), "max_pixels": most}
-    if model.startswith("qwen") or model == "paddleocr_vl":
+    if model.startswith("qwen") or model in ("paddleocr_vl", "ernie4_5_vl_moe"):
         size = settings["preprocessor"]["size"]
         most = min(size["longest_edge"], 512 * 512)
         return {"size": {"shortest_edge": min(size["shortest_edge"], most), "longest_edge": most}}
@@ -404,6 +412,16 @@ def paddle_frames(processor, image, options):
     who = SimpleNamespace(image_token="<|IMAGE_PLACEHOLDER|>", image_processor=processor)
     text = processing_paddleocr_vl.PaddleOCRVLProcessor.replace_image_token(who, out, 0)
     return [frame], (0, 0), text, text.count(who.image_token)
+
+
+def ernie_frames(processor, image, options):
+    out = processor(images=[image], do_rescale=False, do_normalize=False, return_tensors="pt", **options)
+    _, lines, columns = (int(n) for n in out["image_grid_thw"][0])
+    p, m = processor.patch_size, processor.merge_size
+    patches = out["pixel_values"].reshape(lines // m, columns // m, m, m, 3, p, p)
+    who = SimpleNamespace(image_token="<|IMAGE_PLACEHOLDER|>", image_processor=processor)
+    text = processing_ernie4_5_vl_moe.Ernie4_5_VLMoeProcessor.replace_image_token(who, out, 0)
+    return [patches.permute(0, 2, 5, 1, 3, 6, 4).reshape(lines * p, columns * p, 3)], (0, 0), text, text.count(who.image_token)
 
 
 def janus_frames(processor, image, options, settings):
@@ -566,6 +584,8 @@ def run(settings, processor, image, options):
         return mosaic_frames(processor, image, options, settings)
     if model == "paddleocr_vl":
         return paddle_frames(processor, image, options)
+    if model == "ernie4_5_vl_moe":
+        return ernie_frames(processor, image, options)
     if model == "janus":
         return janus_frames(processor, image, options, settings)
     if model == "hunyuan_vl":

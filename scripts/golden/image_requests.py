@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 from PIL import Image
+from transformers.models.ernie4_5_vl_moe import processing_ernie4_5_vl_moe
 from transformers.models.glm4v import processing_glm4v
 from transformers.models.hunyuan_vl import processing_hunyuan_vl
 from transformers.models.janus import processing_janus
@@ -38,6 +39,19 @@ def hunyuan(processor, images, settings):
     who = SimpleNamespace(image_token="<｜hy_place▁holder▁no▁102｜>", image_processor=processor, cat_extra_token=True)
     texts = [processing_hunyuan_vl.HunYuanVLProcessor.replace_image_token(who, out, i) for i in range(len(images))]
     return lines_of_patches(processor, out), texts, who.image_token
+
+
+def ernie(processor, images, settings):
+    out = processor(images=images, **RAW)
+    who = SimpleNamespace(image_token="<|IMAGE_PLACEHOLDER|>", image_processor=processor)
+    texts = [processing_ernie4_5_vl_moe.Ernie4_5_VLMoeProcessor.replace_image_token(who, out, i) for i in range(len(images))]
+    p, m, frames, at = processor.patch_size, processor.merge_size, [], 0
+    for _, lines, columns in out["image_grid_thw"].tolist():
+        rows = out["pixel_values"][at:at + lines * columns].reshape(lines // m, columns // m, m, m, 3, p, p)
+        frames.append(rows.permute(0, 2, 5, 1, 3, 6, 4).reshape(lines * p, columns * p, 3))
+        at += lines * columns
+    assert at == len(out["pixel_values"])
+    return frames, texts, who.image_token
 
 
 def janus(processor, images, settings):
@@ -96,7 +110,7 @@ def pixtral(processor, images, settings):
 
 
 FAMILIES = {"paddleocr-tiny": paddle, "lfm2-tiny": lfm2, "lfm2-tiny-grid": lfm2, "mistral3-tiny": pixtral, "pixtral-tiny": pixtral,
-            "glm4v-tiny": glm4v, "hunyuan-tiny": hunyuan, "janus-tiny": janus}
+            "glm4v-tiny": glm4v, "hunyuan-tiny": hunyuan, "janus-tiny": janus, "ernie-tiny": ernie}
 
 
 def main():

@@ -64,8 +64,9 @@ def prompt_ids(family, numbers, source):
     for number in numbers:
         count = family.count(family, family.IMAGES[number])
         text = source.integers(3, 80, 5).tolist()
-        ids += [family.IMAGE_TOKEN] * count + text
-        rows += [starts[number] + i for i in range(count)] + [-1] * len(text)
+        begin, end = ([token] for token in family.EDGES) if hasattr(family, "EDGES") else ([], [])
+        ids += begin + [family.IMAGE_TOKEN] * count + end + text
+        rows += [-1] * len(begin) + [starts[number] + i for i in range(count)] + [-1] * len(end + text)
     return ids, rows
 
 

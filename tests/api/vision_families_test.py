@@ -3,12 +3,12 @@
 import pytest
 
 from shoal_server import ShoalServer
-from vision_folder import AYA, COHERE, GEMMA4, GLM, HUNYUAN, INTERNVL, JANUS, KIMI, KIMI_VL, LFM2, LLAVA, MODALITY, NEXT, ONEVISION, PADDLE, PIXTRAL, QWEN, data_uri, image_part, make_folder, png, text_part
+from vision_folder import AYA, COHERE, ERNIE, GEMMA4, GLM, HUNYUAN, INTERNVL, JANUS, KIMI, KIMI_VL, LFM2, LLAVA, MODALITY, NEXT, ONEVISION, PADDLE, PIXTRAL, QWEN, data_uri, image_part, make_folder, png, text_part
 
 WIDE = image_part(data_uri(png(48, 24, (250, 10, 10))))
 TALL = image_part(data_uri(png(24, 40, (10, 10, 250))))
 
-# (tower, form, tokens of WIDE, tokens of TALL), with a token before and after each image. Qwen, GLM and PaddleOCR: one token for 8 x 8 pixels. Gemma 4: a grid
+# (tower, form, tokens of WIDE, tokens of TALL), with a token before and after each image. Qwen, GLM, ERNIE and PaddleOCR: one token for 8 x 8 pixels. Gemma 4: a grid
 # of at most 70 squares, here 11 x 5 and 6 x 10. InternVL: 9 for each tile of a grid, here 2 x 1 and 2 x 3, and for the whole image. LLaVA:
 # 36 for every image, and no other tokens. LLaVA-NeXT: 9 for the whole image, then lines of the grid 1 x 2 or 2 x 2 without the columns of
 # padding, and one after each line. Aya: as InternVL, with the characters of TILE_k (6) and TILE_GLOBAL (11). Command A Vision: 9 and
@@ -21,7 +21,7 @@ FAMILIES = [("qwen3_vl_moe", QWEN, 6 * 3 + 2, 3 * 5 + 2), ("glm4v", GLM, 6 * 3 +
             ("lfm2_vl", LFM2, 2 * 23 + 19 + 2, 6 * 23 + 19 + 2), ("llava_next", NEXT, 9 + 3 * 7, 9 + 6 * 5),
             ("internvl", INTERNVL, 3 * 9 + 2, 7 * 9 + 2), ("llava", LLAVA, 36, 36),
             ("aya_vision", AYA, 3 * 9 + 2 + 2 * 6 + 11, 7 * 9 + 2 + 6 * 6 + 11), ("cohere2_vision", COHERE, 3 * 10 + 2, 3 * 10 + 2),
-            ("janus", JANUS, 27, 27), ("multi_modality", MODALITY, 11, 11), ("hunyuan_vl", HUNYUAN, 7 * 3 + 4, 4 * 5 + 4), ("kimi_k25", KIMI, 6 * 3 + 2, 3 * 5 + 2), ("kimi_vl", KIMI_VL, 6 * 3 + 2, 3 * 5 + 2),
+            ("ernie4_5_vl_moe", ERNIE, 6 * 3 + 2, 3 * 5 + 2), ("janus", JANUS, 27, 27), ("multi_modality", MODALITY, 11, 11), ("hunyuan_vl", HUNYUAN, 7 * 3 + 4, 4 * 5 + 4), ("kimi_k25", KIMI, 6 * 3 + 2, 3 * 5 + 2), ("kimi_vl", KIMI_VL, 6 * 3 + 2, 3 * 5 + 2),
             ("mistral3", PIXTRAL, 3 * 6, 5 * 4), ("pixtral", PIXTRAL, 5 * 11, 10 * 7)]
 
 

@@ -39,6 +39,11 @@ PADDLE = {
     "processor": {"image_processor_type": "PaddleOCRVLImageProcessor", "patch_size": 4, "merge_size": 2, "temporal_patch_size": 1,
                   "size": {"shortest_edge": 64, "longest_edge": 4096}},
 }
+ERNIE = PADDLE | {
+    "marker": "<|IMAGE_START|><|image@placeholder|><|IMAGE_END|>",
+    "processor": {"image_processor_type": "Ernie_45T_VLImageProcessor", "patch_size": 4, "merge_size": 2, "temporal_conv_size": 2,
+                  "min_pixels": 64, "max_pixels": 4096},
+}
 HUNYUAN = {
     "special": {"<｜hy_place▁holder▁no▁100｜>": 89, "<｜hy_place▁holder▁no▁101｜>": 90, "<｜hy_place▁holder▁no▁102｜>": 91},
     "marker": "<｜hy_place▁holder▁no▁100｜><｜hy_place▁holder▁no▁102｜><｜hy_place▁holder▁no▁101｜>",

@@ -208,6 +208,15 @@ static void test_text_goes_on_beside_mergers(void **state)
         {"hunyuan_vl", "vit.perceive.image_newline", "vit.perceive.image_newlike", "image_newline"},
         {"hunyuan_vl_wide", "patch_merger.proj_out.bias", "patch_merger.proj_out.boas",
          "proj_out.bias"},
+        {"ernie4_5_vl_moe", "\"mlp_ratio\": 1.25", "\"mlp_ratio\": 2.25", "mlp.fc1"},
+        {"ernie4_5_vl_moe", "\"temporal_merge_size\": 2", "\"temporal_merge_size\": 4",
+         "temporal_merge"},
+        {"ernie4_5_vl_moe", "\"spatial_merge_size\": 2", "\"spatial_merge_size\": 3",
+         "spatial_linear.0"},
+        {"ernie4_5_vl_moe", "\"quick_gelu\"", "\"relu\"", "hidden_act"},
+        {"ernie4_5_vl_moe", "resampler_model.after_norm.weight",
+         "resampler_model.after_norm.waight", "after_norm.weight"},
+        {"ernie4_5_vl_moe_wide", "\"num_heads\": 3", "\"num_heads\": 5", "no 5 heads"},
         {"glm4v_moe_wide", "\"image_size\": 30", "\"image_size\": 45", "position_embedding"},
     };
     for (size_t i = 0; i < sizeof breakages / sizeof breakages[0]; i++)
@@ -334,6 +343,20 @@ static void test_text_is_refused(void **state)
 {
     (void)state;
     static const struct breakage breakages[] = {
+        {"ernie4_5_vl_moe", "\"freq_allocation\": 2", "\"freq_allocation\": 3", "freq_allocation"},
+        {"ernie4_5_vl_moe", "\"moe_layer_interval\": 1", "\"moe_layer_interval\": 2",
+         "moe_layer_interval"},
+        {"ernie4_5_vl_moe", "\"moe_intermediate_size\": [\n  24,\n  8",
+         "\"moe_intermediate_size\": [\n  24,\n  9", "experts.6."},
+        {"ernie4_5_vl_moe", "\"moe_num_experts\": [\n  6,\n  6",
+         "\"moe_num_experts\": [\n  6,\n  5", "moe_num_experts"},
+        {"ernie4_5_vl_moe", "experts.11.down_proj", "experts.21.down_proj", "experts.11.down_proj"},
+        {"ernie4_5_vl_moe", "mlp.gate.weight_1", "mlp.gate.weight_2", "gate.weight_1"},
+        {"ernie4_5_vl_moe", "\"moe_layer_end_index\": [\n  29", "\"moe_layer_end_index\": [\n  1",
+         "moe_layer_end_index"},
+        {"ernie4_5_vl_moe_wide", "\"dense\"", "\"danse\"", "mlp_layer_types"},
+        {"ernie4_5_vl_moe_wide", "\"mrope_section\": [\n    1", "\"mrope_section\": [\n    2",
+         "mrope_section"},
         {"qwen2_vl", "4,\n    2,\n    2", "4,\n    2,\n    3", "mrope_section"},
         {"qwen2_vl", "4,\n    2,\n    2", "4,\n    4", "mrope_section"},
         {"qwen3_vl", "\"deepstack_visual_indexes\": [\n   0",

@@ -3,7 +3,7 @@
  * softmax, scaled and not; stacks of every weight type, of x shared by the chosen experts and of a
  * part for each; gates with biases, interleaved and limited; sums with and without a bias, added to
  * the output and not; the shared expert, times the sigmoid of its score; weighed routes of both
- * kinds, biased and grouped; and the route of heads.
+ * kinds, biased and grouped, and of some rows only; and the route of heads.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,11 +28,14 @@ void moe_route_cases(const struct op_case_visitor *visitor)
         {33, {.chosen = 1, .scale = 1.0f}, false},
         {1, {.chosen = 1, .softmax_chosen = true, .scale = 1.0f}, false},
         {512, {.chosen = 22, .softmax_chosen = true, .scale = 0.5f}, true},
-        {256, {8, false, true, 2.5f, true, true, 8, 4, 2, 1e-20f}, true},
-        {160, {6, false, false, 16.0f, true, false, 8, 3, 1, 0.0f}, false},
-        {64, {6, false, true, 1.0f, true, false, 0, 0, 0, 1e-6f}, true},
-        {384, {8, false, true, 2.0f, true, true, 0, 0, 0, 1e-3f}, false},
-        {12, {4, false, true, 1.0f, true, true, 6, 2, 2, 0.0f}, true},
+        {256, {8, false, true, 2.5f, true, true, 8, 4, 2, 1e-20f, EXPERTS_OF_ALL, {0, 0}}, true},
+        {160, {6, false, false, 16.0f, true, false, 8, 3, 1, 0.0f, EXPERTS_OF_ALL, {0, 0}}, false},
+        {64, {6, false, true, 1.0f, true, false, 0, 0, 0, 1e-6f, EXPERTS_OF_ALL, {0, 0}}, true},
+        {384, {8, false, true, 2.0f, true, true, 0, 0, 0, 1e-3f, EXPERTS_OF_ALL, {0, 0}}, false},
+        {12, {4, false, true, 1.0f, true, true, 6, 2, 2, 0.0f, EXPERTS_OF_ALL, {0, 0}}, true},
+        {64, {6, false, true, 1.0f, true, false, 0, 0, 0, 1e-6f, EXPERTS_OF_IMAGES, {3, 7}}, true},
+        {16, {4, false, true, 1.0f, true, false, 0, 0, 0, 1e-6f, EXPERTS_OF_TEXT, {3, 7}}, false},
+        {16, {2, .scale = 1.0f, .rows = EXPERTS_OF_TEXT, .edges = {0, 1}}, false},
     };
     for (uint32_t i = 0; i < ARRAY_COUNT(routes); i++) {
         struct op_case c =
@@ -40,6 +43,7 @@ void moe_route_cases(const struct op_case_visitor *visitor)
         op_case_add_long_step(&c);
         c.input_scale = 6.0f;
         c.params.moe_route = routes[i].params;
+        c.on_logit_rows = routes[i].params.rows != EXPERTS_OF_ALL && i % 2 == 0;
         if (routes[i].scaled)
             op_case_set_norm_weight(&c, routes[i].experts);
         op_case_visit(visitor, &c);
@@ -238,10 +242,24 @@ static struct route make_weighed(const struct moe_route_params *params, const fl
     return route;
 }
 
+/* Whether the row, of text, has the experts of the params. */
+static bool is_routed(const struct moe_route_params *params, uint32_t token)
+{
+    bool edge = token == params->edges[0] || token == params->edges[1];
+    return params->rows == EXPERTS_OF_ALL || edge == (params->rows == EXPERTS_OF_IMAGES);
+}
+
 static void moe_route(const struct op_trial *trial, uint32_t output, double *expected)
 {
     const struct op_case *c = op_trial_case(trial);
     const bool weighed = c->params.moe_route.weighed;
+    if (!is_routed(&c->params.moe_route, op_trial_row(trial, output).token)) {
+        for (uint32_t j = 0; j < c->params.moe_route.chosen; j++) {
+            expected[j] = j;
+            expected[c->params.moe_route.chosen + j] = 0;
+        }
+        return;
+    }
     struct route route = (weighed ? make_weighed : make_route)(
         &c->params.moe_route, op_trial_input(trial, 0, output), c->input_columns[0],
         c->weights[0].rows > 0 ? op_trial_weight(trial, 0) : NULL);

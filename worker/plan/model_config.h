@@ -138,8 +138,12 @@ struct expert_config {
     uint32_t groups_chosen;
     uint32_t group_best;
     float epsilon;
-    float scale;      /* of the weights; 0: 1 */
-    uint32_t shared;  /* columns of an expert that every row uses as it is; 0: there is none */
+    float scale;     /* of the weights; 0: 1 */
+    uint32_t shared; /* columns of an expert that every row uses as it is; 0: there is none */
+    /* Width of as many other experts, which rows of images use instead, and the tokens around images that
+     * do so too (op_list.h, moe_route). 0: there are none. */
+    uint32_t image_feed_forward;
+    uint32_t image_edges[2];
     float gate_limit; /* of gate and up, and what multiplies the gate in its sigmoid, where */
     float gate_alpha; /* the family has them: op_list.h, moe_gate */
 };

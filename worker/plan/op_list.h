@@ -99,6 +99,8 @@
  * of its group_best largest c, and c of all but the groups_chosen runs of the largest scores is
  * minus infinity. The K largest c are chosen, and g is their p; then, where `normalized`, divided by
  * the sum of the K plus `epsilon`; then times `scale`.
+ * If the experts are of rows of text, or of images alone, e(r, j) = j and g(r, j) = 0 in the other rows: rows of
+ * images are those that have features, and tokens that are one of the two `edges`.
  *
  * head_route: the route of rows that use all of K matrices in order: e(r, j) = j, g(r, j) = 1.
  *
@@ -421,6 +423,7 @@ struct soft_cap_params {
     float scale;
     float cap; /* 0: none */
 };
+enum expert_rows { EXPERTS_OF_ALL, EXPERTS_OF_TEXT, EXPERTS_OF_IMAGES };
 struct moe_route_params {
     uint32_t chosen;     /* K */
     bool softmax_chosen; /* over the chosen scores only */
@@ -432,6 +435,8 @@ struct moe_route_params {
     uint32_t groups_chosen;
     uint32_t group_best; /* 1 or 2 */
     float epsilon;
+    enum expert_rows rows;
+    uint32_t edges[2]; /* with rows of text or images: tokens around images */
 };
 struct head_route_params {
     uint32_t unused; /* no parameters */

@@ -324,6 +324,10 @@ static const char *check_moe_route(const struct op_view *v)
         return "the output is not another tensor of the chosen experts and their weights";
     if (v->w && v->w->rows != 1)
         return "the weight is not one row";
+    if (params->rows > EXPERTS_OF_IMAGES ||
+        (params->rows != EXPERTS_OF_ALL && v->x->rows != PLAN_ROWS_STEP &&
+         v->x->rows != PLAN_ROWS_LOGITS))
+        return "only rows of text and images have experts of their own";
     const char *wrong = check_expert_vectors(v, v->x->columns);
     if (!wrong && params->weighed)
         wrong = check_groups(v);

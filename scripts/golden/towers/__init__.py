@@ -6,6 +6,7 @@ CONFIG              its config.json in tiny sizes; VOCAB tokens
 CLASS               transformers' class of the whole model
 SEED                of its random weights
 IMAGE_TOKEN       the placeholder
+EDGES             optional: tokens before and after each image
 IMAGES            [(tiles, width, height)], three of different sizes where the family allows
 MEAN, STD           of normalization, one value for each channel
 inputs(family, images)   the arguments of the model's forward beside the ids, from u8 arrays [tiles, height, width, 3]

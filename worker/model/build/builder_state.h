@@ -38,6 +38,8 @@ struct weight_shape {
     bool turned;      /* stored transposed */
     uint32_t parts;   /* of the columns, stored in turn; 0: in order */
     uint32_t experts; /* 0: one matrix; else a tensor of three dimensions */
+    bool ranged;      /* they are stored one by one, from number `first` on */
+    uint32_t first;
 };
 
 static inline bool builder_is_float(enum ggml_type type)

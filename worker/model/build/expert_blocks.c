@@ -3,9 +3,14 @@
  *   out += sum over the chosen of weight * (Wdown . act(Wgate . x, Wup . x) [+ bias])
  *   out += Wdown . (silu(Wgate . x) * Wup . x) of the expert that every row uses as it is
  *
+ * Where rows of images have experts of their own (ernie4_5_vl_moe), both kinds are listed, each with weights of 0 in
+ * the other rows. Such a kind's matrices of scores are stored transposed, and its experts follow the text's.
+ *
  * An expert that every row uses by a score of its own (qwen3_5) is listed by its family.
  */
 #include "worker/model/build/expert_blocks.h"
+
+#include <stdio.h>
 
 /* Columns that an expert reads and gives. */
 static uint32_t expert_columns(const struct model_config *c)
@@ -31,6 +36,10 @@ struct expert_tensors expert_blocks_add_tensors(struct plan_builder *b,
     if (e->shared > 0) {
         tensors.shared_gate_up = plan_builder_tensor(b, rows, 2 * e->shared);
         tensors.shared_gated = plan_builder_tensor(b, rows, e->shared);
+    }
+    if (e->image_feed_forward > 0) {
+        tensors.image_gate_up = plan_builder_tensor(b, rows, e->chosen * 2 * e->image_feed_forward);
+        tensors.image_gated = plan_builder_tensor(b, rows, e->chosen * e->image_feed_forward);
     }
     return tensors;
 }
@@ -160,11 +169,58 @@ static void list_latent(struct plan_builder *b, const struct model_config *c,
     plan_ops_linear_add(b, t->latent_out, up, out);
 }
 
+/* out += the experts of rows of text, or of images. */
+static void list_kind(struct plan_builder *b, const struct model_config *c, enum expert_rows rows,
+                      uint32_t layer, plan_tensor_id x, const struct expert_tensors *t,
+                      plan_tensor_id out)
+{
+    const struct linear_weights none = {PLAN_NONE, PLAN_NONE, PLAN_NONE};
+    const struct expert_config *e = &c->experts;
+    bool image = rows == EXPERTS_OF_IMAGES;
+    const struct expert_range range = {.first = image ? e->count : 0, .count = e->count};
+    uint32_t wide = image ? e->image_feed_forward : e->feed_forward;
+    plan_tensor_id gate_up = image ? t->image_gate_up : t->gate_up;
+    plan_tensor_id gated = image ? t->image_gated : t->gated;
+    char scores[STORED_NAME_BYTES], bias[STORED_NAME_BYTES];
+    snprintf(scores, sizeof scores, "blk.%u.ffn_%sgate_inp.weight", layer, image ? "image_" : "");
+    snprintf(bias, sizeof bias, "blk.%u.exp_probs_b.bias", layer);
+    plan_ops_linear(b, x,
+                    (struct linear_weights){plan_builder_transposed(b, e->count, c->hidden, scores),
+                                            PLAN_NONE, PLAN_NONE},
+                    t->scores);
+    plan_ops_moe_route_of(b, t->scores, rows,
+                          plan_builder_part(b, 2, image ? 1 : 0, 1, e->count, bias), t->route);
+    plan_ops_moe_linear(
+        b, x, t->route,
+        (struct linear_weights){plan_builder_expert_range(b, range, wide, c->hidden,
+                                                          "blk.%u.ffn_gate_exps.weight", layer),
+                                plan_builder_expert_range(b, range, wide, c->hidden,
+                                                          "blk.%u.ffn_up_exps.weight", layer),
+                                PLAN_NONE},
+        gate_up);
+    plan_ops_moe_gate(b, gate_up, t->route, none, (struct moe_gate_params){.activation = GATE_SILU},
+                      gated);
+    plan_ops_moe_linear(
+        b, gated, t->route,
+        (struct linear_weights){plan_builder_expert_range(b, range, c->hidden, wide,
+                                                          "blk.%u.ffn_down_exps.weight", layer),
+                                PLAN_NONE, PLAN_NONE},
+        t->down);
+    plan_ops_moe_combine(b, t->down, t->route, PLAN_NONE, true, out);
+}
+
 void expert_blocks_list(struct plan_builder *b, const struct model_config *c,
                         const struct expert_form *form, uint32_t layer, plan_tensor_id x,
                         const struct expert_tensors *t, plan_tensor_id out)
 {
     uint32_t count = c->experts.count;
+    if (c->experts.image_feed_forward > 0) {
+        list_kind(b, c, EXPERTS_OF_TEXT, layer, x, t, out);
+        list_kind(b, c, EXPERTS_OF_IMAGES, layer, x, t, out);
+        if (c->experts.shared > 0)
+            list_shared(b, c, form, layer, x, t, out);
+        return;
+    }
     plan_weight_id scores =
         plan_builder_matrix(b, count, c->hidden, "blk.%u.ffn_gate_inp.weight", layer);
     plan_ops_linear(b, x, (struct linear_weights){scores, PLAN_NONE, PLAN_NONE}, t->scores);

@@ -34,6 +34,9 @@ struct expert_tensors {
     /* If the config's experts have a latent: */
     plan_tensor_id latent_in;  /* [rows, latent] */
     plan_tensor_id latent_out; /* [rows, latent] */
+    /* Of the experts of rows of images, if the config has some: */
+    plan_tensor_id image_gate_up; /* [rows, chosen * 2 * image_feed_forward] */
+    plan_tensor_id image_gated;   /* [rows, chosen * image_feed_forward] */
 };
 struct expert_tensors expert_blocks_add_tensors(struct plan_builder *b,
                                                 const struct model_config *c, enum plan_rows rows);

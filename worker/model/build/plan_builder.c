@@ -496,7 +496,7 @@ static struct stored_name expert_name(const char *stack, uint32_t expert)
 static void join_expert(struct plan_builder *builder, struct plan_weight *weight, uint32_t expert,
                         const char *stack, struct weight_shape shape)
 {
-    struct stored_name asked = expert_name(stack, expert), stored;
+    struct stored_name asked = expert_name(stack, shape.first + expert), stored;
     const struct checkpoint_tensor *tensor =
         builder_find_checked(builder, asked.text, shape, &stored);
     if (!tensor)
@@ -518,10 +518,10 @@ static void join_expert(struct plan_builder *builder, struct plan_weight *weight
 static plan_weight_id find_experts(struct plan_builder *builder, const char *stack,
                                    struct weight_shape shape)
 {
-    struct stored_name stored, first = expert_name(stack, 0);
+    struct stored_name stored, first = expert_name(stack, shape.first);
     uint32_t experts = shape.experts;
-    if (builder_find_tensor(builder, stack, &stored) ||
-        !builder_find_tensor(builder, first.text, &stored))
+    if (!shape.ranged && (builder_find_tensor(builder, stack, &stored) ||
+                          !builder_find_tensor(builder, first.text, &stored)))
         return find_weight(builder, stack, shape);
     shape.experts = 0;
     plan_weight_id id = find_weight(builder, first.text, shape);
@@ -568,6 +568,24 @@ plan_weight_id plan_builder_experts(struct plan_builder *builder, uint32_t exper
     return find_experts(
         builder, name.text,
         (struct weight_shape){.rows = rows, .columns = columns, .experts = experts});
+}
+
+plan_weight_id plan_builder_expert_range(struct plan_builder *builder, struct expert_range range,
+                                         uint32_t rows, uint32_t columns, const char *name_format,
+                                         ...)
+{
+    if (builder->result != RESULT_OK)
+        return 0;
+    va_list arguments;
+    va_start(arguments, name_format);
+    struct stored_name name = format_name(name_format, arguments);
+    va_end(arguments);
+    return find_experts(builder, name.text,
+                        (struct weight_shape){.rows = rows,
+                                              .columns = columns,
+                                              .experts = range.count,
+                                              .ranged = true,
+                                              .first = range.first});
 }
 
 /* --- ops -------------------------------------------------------------------------------------- */

@@ -86,6 +86,15 @@ plan_weight_id plan_builder_experts(struct plan_builder *builder, uint32_t exper
                                     uint32_t columns, const char *name_format, ...)
     __attribute__((format(printf, 5, 6)));
 
+/* The same of experts that are stored one by one, of which the first has number `first`. */
+struct expert_range {
+    uint32_t first;
+    uint32_t count;
+};
+plan_weight_id plan_builder_expert_range(struct plan_builder *builder, struct expert_range range,
+                                         uint32_t rows, uint32_t columns, const char *name_format,
+                                         ...) __attribute__((format(printf, 5, 6)));
+
 /* The same for floats in one tensor whose matrices are stored transposed. */
 plan_weight_id plan_builder_turned_experts(struct plan_builder *builder, uint32_t experts,
                                            uint32_t rows, uint32_t columns, const char *name_format,

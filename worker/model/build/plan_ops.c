@@ -305,22 +305,38 @@ void plan_ops_position_scale(struct plan_builder *b, plan_tensor_id x, struct co
     plan_builder_append(b, op);
 }
 
+static struct moe_route_params route_params(const struct plan_builder *b, bool softmax_chosen)
+{
+    const struct expert_config *experts = &plan_builder_config(b)->experts;
+    return (struct moe_route_params){.chosen = experts->chosen,
+                                     .softmax_chosen = softmax_chosen,
+                                     .normalized = experts->normalized,
+                                     .scale = experts->scale > 0.0f ? experts->scale : 1.0f,
+                                     .weighed = experts->weighed,
+                                     .sigmoid = experts->sigmoid,
+                                     .groups = experts->groups,
+                                     .groups_chosen = experts->groups_chosen,
+                                     .group_best = experts->group_best,
+                                     .epsilon = experts->epsilon};
+}
+
 void plan_ops_moe_route(struct plan_builder *b, plan_tensor_id x, bool softmax_chosen,
                         plan_weight_id scales, plan_tensor_id route)
 {
-    const struct expert_config *experts = &plan_builder_config(b)->experts;
     struct plan_op op = new_op(OP_moe_route, x, PLAN_NONE, scales, route);
-    op.params.moe_route =
-        (struct moe_route_params){.chosen = experts->chosen,
-                                  .softmax_chosen = softmax_chosen,
-                                  .normalized = experts->normalized,
-                                  .scale = experts->scale > 0.0f ? experts->scale : 1.0f,
-                                  .weighed = experts->weighed,
-                                  .sigmoid = experts->sigmoid,
-                                  .groups = experts->groups,
-                                  .groups_chosen = experts->groups_chosen,
-                                  .group_best = experts->group_best,
-                                  .epsilon = experts->epsilon};
+    op.params.moe_route = route_params(b, softmax_chosen);
+    plan_builder_append(b, op);
+}
+
+void plan_ops_moe_route_of(struct plan_builder *b, plan_tensor_id x, enum expert_rows rows,
+                           plan_weight_id bias, plan_tensor_id route)
+{
+    const struct expert_config *experts = &plan_builder_config(b)->experts;
+    struct plan_op op = new_op(OP_moe_route, x, PLAN_NONE, bias, route);
+    op.params.moe_route = route_params(b, false);
+    op.params.moe_route.rows = rows;
+    op.params.moe_route.edges[0] = experts->image_edges[0];
+    op.params.moe_route.edges[1] = experts->image_edges[1];
     plan_builder_append(b, op);
 }
 

@@ -102,6 +102,9 @@ void plan_ops_head_route(struct plan_builder *b, plan_tensor_id route);
  * the config's experts are weighed, it is the bias of the choice. */
 void plan_ops_moe_route(struct plan_builder *b, plan_tensor_id x, bool softmax_chosen,
                         plan_weight_id scales, plan_tensor_id route);
+/* The same for experts of rows of text or of images, with the config's edges; `bias` of the choice. */
+void plan_ops_moe_route_of(struct plan_builder *b, plan_tensor_id x, enum expert_rows rows,
+                           plan_weight_id bias, plan_tensor_id route);
 void plan_ops_moe_linear(struct plan_builder *b, plan_tensor_id x, plan_tensor_id route,
                          struct linear_weights stacks, plan_tensor_id out);
 /* The biases may be PLAN_NONE; see struct moe_gate_params for the rest. */

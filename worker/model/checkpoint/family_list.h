@@ -64,6 +64,7 @@
     FAMILY(nemotron_h)      \
     FAMILY(nemotron_h_moe)  \
     FAMILY(ernie4_5_moe)    \
+    FAMILY(ernie4_5_vl_moe) \
     FAMILY(glm4_moe)        \
     FAMILY(glm4v_moe)       \
     FAMILY(minimax_m2)      \

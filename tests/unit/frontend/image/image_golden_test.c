@@ -25,11 +25,11 @@
 #include "tests/support/sanitized.h"
 
 #define FOLDER         "tests/golden/images/"
-#define SETTINGS_MAX   40
+#define SETTINGS_MAX   48
 #define FIELDS_MAX     8
 #define FILES_AT_LEAST 38
 #define CASES_AT_LEAST 500
-#define REQUESTS       64
+#define REQUESTS       72
 /* Of a source or a result whose pixels are looked at: under sanitizers the loops are the same ones
  * for less, and twenty times slower. */
 #if SANITIZED_ADDRESS

@@ -23,9 +23,11 @@
 #define MODALITY                                                                                   \
     "{\"model_type\":\"multi_modality\",\"vision_config\":{\"params\":{\"image_size\":384,"        \
     "\"model_name\":\"siglip_so400m_patch14_384\"}}}"
-#define HUNYUAN "{\"model_type\":\"hunyuan_vl\",\"vision_config\":{}}"
-#define GLM_MOE "{\"model_type\":\"glm4v_moe\",\"vision_config\":{}}"
-#define PADDLE  "{\"model_type\":\"paddleocr_vl\",\"vision_config\":{}}"
+#define ERNIE           "{\"model_type\":\"ernie4_5_vl_moe\",\"vision_config\":{}}"
+#define ERNIE_PUBLISHED "{\"model_type\":\"ernie4_5_moe_vl\",\"vision_config\":{}}"
+#define HUNYUAN         "{\"model_type\":\"hunyuan_vl\",\"vision_config\":{}}"
+#define GLM_MOE         "{\"model_type\":\"glm4v_moe\",\"vision_config\":{}}"
+#define PADDLE          "{\"model_type\":\"paddleocr_vl\",\"vision_config\":{}}"
 #define GEMMA3                                                                                     \
     "{\"model_type\":\"gemma3\",\"vision_config\":{\"image_size\":56,\"patch_size\":14},"          \
     "\"mm_tokens_per_image\":4}"
@@ -243,6 +245,28 @@ static void test_janus(void **state)
          RESULT_UNSUPPORTED},
         {MODALITY, "{\"image_size\":256}", NULL, "image_size", RESULT_INVALID},
         {MODALITY, NULL, "{\"num_image_tokens\":576}", "num_image_tokens", RESULT_INVALID},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        expect_refused(&cases[i]);
+}
+
+static void test_ernie(void **state)
+{
+    (void)state;
+    struct image_processor p;
+    open_well(ERNIE, "{\"temporal_patch_size\":2}", NULL, NULL, &p);
+    assert_true(p.family == IMAGE_FAMILY_QWEN && p.patch == 14 && p.merge == 2 && !p.lifts);
+    assert_int_equal(p.min_pixels, 56 * 56);
+    assert_int_equal(p.max_pixels, 28 * 28 * 6177);
+    assert_string_equal(p.tokens.marker, "<|IMAGE_PLACEHOLDER|>");
+    open_well(ERNIE_PUBLISHED, "{\"min_pixels\":4096,\"max_pixels\":8192}", NULL, NULL, &p);
+    assert_int_equal(p.max_pixels, 8192);
+    assert_string_equal(p.tokens.soft, "<|IMAGE_PLACEHOLDER|>");
+    assert_string_equal(p.tokens.marker, "<|image@placeholder|>");
+    static const struct refusal cases[] = {
+        {ERNIE, "{\"patch_size\":16}", NULL, "patch_size", RESULT_INVALID},
+        {ERNIE, "{\"merge_size\":3}", NULL, "merge_size", RESULT_INVALID},
+        {ERNIE, "{\"size\":{\"longest_edge\":100}}", NULL, "size", RESULT_INVALID},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         expect_refused(&cases[i]);
@@ -504,6 +528,7 @@ int main(void)
         cmocka_unit_test(test_kimi),
         cmocka_unit_test(test_refusals_of_kimi),
         cmocka_unit_test(test_refusals_name_the_setting),
+        cmocka_unit_test(test_ernie),
         cmocka_unit_test(test_janus),
         cmocka_unit_test(test_janus_rounds_sides),
         cmocka_unit_test(test_hunyuan),

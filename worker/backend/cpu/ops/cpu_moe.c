@@ -144,17 +144,45 @@ static void weigh_row(const struct moe_route_params *params, const float *scores
     }
 }
 
+/* Whether the experts are those of such rows as row `row` of that kind. */
+static bool is_routed(const struct cpu_step *step, const struct moe_route_params *params,
+                      enum plan_rows rows, uint32_t row)
+{
+    if (params->rows == EXPERTS_OF_ALL)
+        return true;
+    uint32_t at = rows == PLAN_ROWS_LOGITS ? step->batch->logit_rows[row] : row;
+    const uint32_t *features = step->batch->feature_rows;
+    uint32_t token = step->batch->token_ids[at];
+    bool image = (features && features[at] != ROW_FEATURE_NONE) || token == params->edges[0] ||
+                 token == params->edges[1];
+    return image == (params->rows == EXPERTS_OF_IMAGES);
+}
+
+/* The route of a row that uses none of the experts. */
+static void route_nowhere(const struct moe_route_params *params, float *route)
+{
+    for (uint32_t j = 0; j < params->chosen; j++) {
+        route[j] = (float)j;
+        route[params->chosen + j] = 0.0f;
+    }
+}
+
 void cpu_moe_route(const struct cpu_step *step, uint32_t index, uint32_t thread)
 {
     const struct plan_op *op = &step->program->plan->ops[index];
+    const struct moe_route_params *params = &op->params.moe_route;
     const struct cpu_tensor *x = &step->program->tensors[op->inputs[0]];
     plan_weight_id scales = op->weights[0];
     struct row_share share = cpu_step_share(step, x->rows, thread);
-    for (uint32_t row = share.begin; row < share.end; row++)
-        (op->params.moe_route.weighed ? weigh_row : route_row)(
-            &op->params.moe_route, cpu_step_row(step, op->inputs[0], row), x->columns,
-            scales == PLAN_NONE ? NULL : step->program->vectors[scales],
-            cpu_step_row(step, op->output, row));
+    for (uint32_t row = share.begin; row < share.end; row++) {
+        float *route = cpu_step_row(step, op->output, row);
+        if (is_routed(step, params, x->rows, row))
+            (params->weighed ? weigh_row : route_row)(
+                params, cpu_step_row(step, op->inputs[0], row), x->columns,
+                scales == PLAN_NONE ? NULL : step->program->vectors[scales], route);
+        else
+            route_nowhere(params, route);
+    }
 }
 
 void cpu_head_route(const struct cpu_step *step, uint32_t index, uint32_t thread)

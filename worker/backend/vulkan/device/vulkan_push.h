@@ -518,8 +518,15 @@ struct vulkan_moe_route_push {
     uint32_t groups_chosen; /* 44 */
     uint32_t group_best;    /* 48 */
     uint32_t normalized;    /* 52 */
+    uint64_t rows; /* 56: struct vulkan_step_row; this and the next ones for experts of some rows */
+    uint64_t sights;     /* 64: struct vulkan_step_sight, or 0 */
+    uint64_t drawn;      /* 72: u32: tokens drawn by the previous step */
+    uint64_t logit_rows; /* 80: u32 [rows], or 0: rows are the step's */
+    uint32_t edges[2];   /* 88 */
+    uint32_t of_rows;    /* 96: enum expert_rows */
+    uint32_t unused;     /* 100 */
 };
-static_assert(sizeof(struct vulkan_moe_route_push) == 56, "byte map");
+static_assert(sizeof(struct vulkan_moe_route_push) == 104, "byte map");
 enum vulkan_moe_route_form {
     VULKAN_MOE_ROUTE_SCORES,
     VULKAN_MOE_ROUTE_SOFTMAX, /* weighed */

@@ -155,8 +155,8 @@ void vulkan_fusion_annotate(const struct plan *plan, struct vulkan_fusion_note *
             next->stem == OP_bias_add && next->inputs[0] == op->output &&
             next->output == op->output)
             annotate_biases(plan, i, notes);
-        if (op->stem == OP_moe_route && next && next->stem == OP_moe_linear &&
-            next->inputs[1] == op->output) {
+        if (op->stem == OP_moe_route && op->params.moe_route.rows == EXPERTS_OF_ALL && next &&
+            next->stem == OP_moe_linear && next->inputs[1] == op->output) {
             notes[i].partner = i + 1;
             notes[i + 1].route = i;
         }

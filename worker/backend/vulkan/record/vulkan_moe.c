@@ -58,7 +58,16 @@ void vulkan_record_moe_route(struct vulkan_recorder *recorder)
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = op_of(recorder);
     const struct moe_route_params *params = &op->params.moe_route;
+    const struct vulkan_batch *batch = recorder->recording->batch;
+    bool of_some = params->rows != EXPERTS_OF_ALL;
+    bool of_logits = program->tensors[op->output].rows == PLAN_ROWS_LOGITS;
     const struct vulkan_moe_route_push push = {
+        .rows = of_some ? batch->rows_address : 0,
+        .sights = of_some && program->sees ? batch->sights_address : 0,
+        .drawn = of_some ? recorder->recording->drawn_before : 0,
+        .logit_rows = of_some && of_logits ? batch->logit_rows_address : 0,
+        .edges = {params->edges[0], params->edges[1]},
+        .of_rows = params->rows,
         .x = program->tensors[op->inputs[0]].f32,
         .scales = vectors_of(program, op),
         .route = program->tensors[op->output].f32,

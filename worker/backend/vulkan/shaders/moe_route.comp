@@ -2,12 +2,14 @@
 /*
  * The `chosen` largest scores of each row: their experts' numbers, then their weights.
  *
- * Weighed forms (op_list.h) compare chances plus a bias instead, of the best groups of experts.
+ * Weighed forms (op_list.h) compare chances plus a bias instead, of the best groups of experts. Rows of another
+ * kind than the experts' get weights of 0.
  *
  * Grid: (rows). A workgroup computes one row.
  */
 #extension GL_GOOGLE_include_directive : require
 #include "moe_groups.glsl"
+#include "step.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const bool SOFTMAX_ALL = false; /* the sum is over all scores */
@@ -29,7 +31,17 @@ layout(push_constant) uniform Push
     uint groups_chosen;
     uint group_best;
     uint normalized;
+    uint64_t rows;       /* StepRow; this and the next ones for experts of some rows */
+    uint64_t sights;     /* StepSight, or 0: no row has a feature */
+    uint64_t drawn;      /* u32: tokens drawn by the previous step */
+    uint64_t logit_rows; /* u32 [rows], or 0: rows are the step's */
+    uint edge_first;
+    uint edge_last;
+    uint of_rows; /* enum expert_rows */
+    uint unused;
 } push;
+
+const uint EXPERTS_OF_ALL = 0, EXPERTS_OF_IMAGES = 2;
 
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Route { float at[]; };
 
@@ -118,10 +130,34 @@ void write_weighed(MoeFloats scores, Route route)
     }
 }
 
+/* Whether the experts are those of such rows as this one. */
+bool is_routed(uint row)
+{
+    if (push.of_rows == EXPERTS_OF_ALL)
+        return true;
+    uint at = push.logit_rows != 0 ? StepWords(push.logit_rows).at[row] : row;
+    StepRow step_row = StepRows(push.rows).at[at];
+    bool is_drawn = (step_row.drawn & STEP_DRAWN) != 0;
+    uint drawn = StepWords(push.drawn).at[is_drawn ? step_row.drawn & STEP_DRAW : 0];
+    uint token = is_drawn ? drawn : step_row.token;
+    bool sees = push.sights != 0; /* the address is always valid, as in embed_rows.comp */
+    uint feature = StepSights(sees ? push.sights : push.rows).at[sees ? at : 0].feature;
+    bool image = (sees && feature != SIGHT_BLIND) || token == push.edge_first ||
+                 token == push.edge_last;
+    return image == (push.of_rows == EXPERTS_OF_IMAGES);
+}
+
 void main()
 {
     MoeFloats scores = MoeFloats(push.x + 4 * uint64_t(gl_WorkGroupID.x) * push.experts);
     Route route = Route(push.route + 8 * uint64_t(gl_WorkGroupID.x) * push.chosen);
+    if (!is_routed(gl_WorkGroupID.x)) {
+        for (uint j = gl_LocalInvocationIndex; j < push.chosen; j += gl_WorkGroupSize.x) {
+            route.at[j] = float(j);
+            route.at[push.chosen + j] = 0.0;
+        }
+        return;
+    }
     if (WEIGHED) {
         write_weighed(scores, route);
         return;
