@@ -21,7 +21,9 @@
 
 #include "proto/must.h"
 #include "tests/support/backend_step.h"
+#include "tests/support/drawn_adapter.h"
 #include "tests/support/plan_sketch.h"
+#include "tests/support/test_random.h"
 #include "worker/plan/kv_codec.h"
 #include "worker/plan/kv_layout.h"
 
@@ -34,7 +36,8 @@ enum {
     PLACES = 64, /* of the deferred rows of a sequence in one of PLACE_STEPS steps */
     PLACE_STEPS = 4
 };
-#define CLEAR_SIZE 2e-6f /* of a row's largest number */
+#define OP_TRIAL_ADAPTERS 2u
+#define CLEAR_SIZE        2e-6f /* of a row's largest number */
 
 struct fed_row {
     struct op_trial_row row;
@@ -494,7 +497,8 @@ static void run_step(struct op_trial *t, struct backend *backend, uint32_t step,
                 .block_tables = {t->block_tables[s], opening_table(t, s, position)},
                 .state_slot = OP_TRIAL_SEQUENCES - 1 - s,
                 .state_source = STATE_SLOT_NONE,
-                .state_copy = STATE_SLOT_NONE};
+                .state_copy = STATE_SLOT_NONE,
+                .adapter = t->c.adapter_seed > 0 ? (s + step) % (OP_TRIAL_ADAPTERS + 1) : 0};
         if (count > 0)
             defer(t, step, s, &t->late[s], &sequences[batch.sequence_count - 1]);
         row += count;
@@ -510,11 +514,25 @@ static void run_step(struct op_trial *t, struct backend *backend, uint32_t step,
     free(results);
 }
 
+static void load_adapters(const struct op_trial *t, struct backend *backend)
+{
+    struct test_random random = {.state = t->c.adapter_seed};
+    for (uint32_t slot = 0; slot < OP_TRIAL_ADAPTERS && t->c.adapter_seed > 0; slot++) {
+        struct lora_adapter adapter;
+        struct error_text error = {""};
+        drawn_adapter_init(&adapter, plan_sketch_plan(t->sketch), &random, 0);
+        if (backend->interface->adapter_load(backend, slot, &adapter, &error) != RESULT_OK)
+            fail_msg("%s: adapter %u: %s", t->name, slot, error.text);
+        drawn_adapter_fini(&adapter);
+    }
+}
+
 bool op_trial_run(struct op_trial *t, struct backend *backend,
                   const struct backend_options *options, float *outputs, struct error_text *error)
 {
     struct backend_options mine = *options;
     mine.keeps_logits = true;
+    mine.adapters = t->c.adapter_seed > 0;
     for (uint32_t step = 0; step_rows(&t->c, step) > 0; step++)
         if (step_rows(&t->c, step) > mine.max_step_rows)
             mine.max_step_rows = step_rows(&t->c, step);
@@ -529,6 +547,7 @@ bool op_trial_run(struct op_trial *t, struct backend *backend,
         return false;
     if (result != RESULT_OK)
         fail_msg("%s: load: %s", t->name, error->text);
+    load_adapters(t, backend);
     uint32_t first_fed = 0;
     for (uint32_t step = 0; step_rows(&t->c, step) > 0; step++) {
         run_step(t, backend, step, first_fed, &outputs);

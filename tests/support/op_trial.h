@@ -67,6 +67,9 @@ struct op_case {
     struct rope_config rope;
     bool
         defers; /* recurrent ops: all rows of a step but its first are deferred and late in the next */
+    /* Linear ops: not 0, the seed of two adapters; in step n sequence s has adapter (s + n) % 3, where
+     * 0 is none. */
+    uint64_t adapter_seed;
     uint32_t first_positions[OP_TRIAL_SEQUENCES];
     uint32_t steps[OP_TRIAL_STEPS][OP_TRIAL_SEQUENCES]; /* rows; a step without any ends the list */
 };

@@ -1,5 +1,5 @@
 /*
- * Random widths, outputs, row counts, weight types, heads, windows, quantized caches and contexts
+ * Random widths, outputs, row counts, weight types, adapters, heads, windows, quantized caches and contexts
  * through the whole Vulkan backend, against the CPU backend, within each op's tolerance. A failure
  * names the seed of its case; given that seed, the program runs this case alone.
  *
@@ -95,6 +95,8 @@ static struct op_case draw_linear(struct test_random *random)
     c.on_logit_rows = between(random, 0, 3) == 0;
     c.wanted_every = c.on_logit_rows ? between(random, 1, 5) : 1;
     draw_steps(random, &c, 2000);
+    if (columns % 4 == 0 && between(random, 0, 1) == 0)
+        c.adapter_seed = between(random, 1, 1u << 30);
     return c;
 }
 

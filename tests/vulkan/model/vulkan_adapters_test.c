@@ -25,9 +25,10 @@
 #define GREEDY    24u
 #define STREAMS   16u
 #define ADAPTERS  7u
-/* Of the largest logit: keys and values are f16 here, and for matrix units activations too. */
+/* Of the largest logit: keys and values are f16 here, and for matrix units activations too, which
+ * adapters of large scales make larger. */
 #define DIFFERENCE       2e-3
-#define DIFFERENCE_UNITS 4e-3
+#define DIFFERENCE_UNITS 6e-3
 
 static struct vulkan_device *device;
 
