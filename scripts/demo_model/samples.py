@@ -55,16 +55,16 @@ def encode(tokenizer, sample, picture_tokens):
     return tokenizer.encode(prompt), tokenizer.encode(answer_text(sample) + "<|im_end|>")
 
 
-def chunk_of(tokenizer, group, seed, taught=True):
-    """(ids, labels, positions, specifications, kinds) of CHUNK samples; taught: for training, else to hold out"""
+def chunk_of(tokenizer, group, seed, taught=True, count=CHUNK):
+    """(ids, labels, positions, specifications, kinds) of `count` samples; taught: for training, else to hold out"""
     source, kinds = random.Random(seed), []
     image_token = tokenizer.convert_tokens_to_ids("<|image_pad|>")
-    ids = np.full((CHUNK, group.length), tokenizer.pad_token_id, np.int16)
-    labels = np.full((CHUNK, group.length), IGNORED, np.int16)
-    positions = np.zeros((CHUNK, 3, group.length), np.int16)
-    specs = np.zeros((CHUNK, max(group.pictures, 1), SPEC_FIELDS), np.int8)
+    ids = np.full((count, group.length), tokenizer.pad_token_id, np.int16)
+    labels = np.full((count, group.length), IGNORED, np.int16)
+    positions = np.zeros((count, 3, group.length), np.int16)
+    specs = np.zeros((count, max(group.pictures, 1), SPEC_FIELDS), np.int8)
     i = 0
-    while i < CHUNK:
+    while i < count:
         sample = draw_sample(source, group.pictures, taught)
         prompt, answer = encode(tokenizer, sample, group.picture_tokens)
         length = len(prompt) + len(answer)

@@ -7,13 +7,14 @@ For each family: <family>-f32, -f16 and -bf16 (folders with one file), <family>-
 and <family>-<type>.gguf; and <family>-mlx if mlx-lm saves other names or shapes. For llama also a split GGUF (F32); for
 llama and qwen3_moe the forms of quantized_forms.py, which hold other numbers. glm4-wide-heads has glm4's F32 weights read
 as half as many heads of 48 elements, which a quantized cache can hold: a different model, used to compare backends with
-each other. <family>-ahead and <family>-ahead.gguf have the layers of tests/golden/ahead (F32); qwen3_5_images-ahead is the vision checkpoint of tests/golden/towers with such a layer. TARGET is written under a temporary name first, so it is complete or absent. Needs gguf and numpy.
+each other. <family>-ahead and <family>-ahead.gguf have the layers of tests/golden/ahead (F32); qwen3_5_images-ahead is the vision checkpoint of tests/golden/towers with such a layer, demo-ahead the demo model with its own. TARGET is written under a temporary name first, so it is complete or absent. Needs gguf and numpy.
 """
 import json
 import os
 import pathlib
 import shutil
 import struct
+import subprocess
 import sys
 
 import gguf
@@ -194,6 +195,7 @@ def main():
             (made / "config.json").write_text(json.dumps(config | {"num_nextn_predict_layers": 1}))
         if base.parent == source:
             write_gguf(all_families()[name], made, fresh / f"{name}-ahead.gguf", tensors, "F32")
+    subprocess.run([pathlib.Path(__file__).parent.parent / "demo_model/with_ahead", fresh / "demo-ahead"], check=True)
     name = "llama"
     tensors = read_safetensors(source / name / "model.safetensors")
     write_gguf(all_families()[name], source / name, fresh / f"{name}-split.gguf", tensors, "F32", 8)

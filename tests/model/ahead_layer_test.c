@@ -257,6 +257,48 @@ static void test_deepseek_v3(void **state)
     check("deepseek_v3", "build/checkpoints/deepseek_v3-ahead.gguf");
 }
 
+/* The trained layer of the demo model: what it proposes for each token, and along the chain, as computed with
+ * torch by the modules of scripts/demo_model/train_ahead. */
+static void test_trained_layer(void **state)
+{
+    (void)state;
+    uint32_t ids[TOKENS_MAX], wanted[TOKENS + CHAIN], hidden, vocab;
+    FILE *file = fopen("tests/model/demo_ahead/proposals.txt", "r");
+    must(file);
+    for (uint32_t i = 0; i < TOKENS; i++)
+        must(fscanf(file, "%u", &ids[i]) == 1);
+    for (uint32_t i = 0; i + 1 < TOKENS + CHAIN; i++)
+        must(fscanf(file, "%u", &wanted[i]) == 1);
+    fclose(file);
+    struct model *model = open_both("build/checkpoints/demo-ahead");
+    hidden = model_plan(model)->config.hidden;
+    vocab = model_plan(model)->config.vocab_tokens;
+    struct golden golden = {.tokens = TOKENS};
+    memcpy(golden.ids, ids, sizeof ids);
+    struct backend *target = load(model_plan(model), NULL, NULL);
+    struct backend *ahead = load(model_ahead_plan(model), NULL, target);
+    run(target, &golden, NULL, 0, TOKENS);
+    run(ahead, &golden, target->interface->last_hidden(target), 0, TOKENS - 1);
+    float *states = must_alloc(hidden, sizeof *states);
+    for (uint32_t i = 0; i + 1 < TOKENS + CHAIN; i++) {
+        uint32_t row = i + 1 < TOKENS ? i : 0, last = i + 1 < TOKENS ? TOKENS - 2 : 0, best = 0;
+        const float *logits = ahead->interface->last_logits(ahead) + (size_t)row * vocab;
+        for (uint32_t token = 1; token < vocab; token++)
+            best = logits[token] > logits[best] ? token : best;
+        assert_int_equal(best, wanted[i]);
+        if (i + 2 < TOKENS || i + 2 == TOKENS + CHAIN)
+            continue;
+        memcpy(states, ahead->interface->last_hidden(ahead) + (size_t)last * hidden,
+               hidden * sizeof *states);
+        golden.ids[i + 2] = best;
+        run(ahead, &golden, states, i + 1, 1);
+    }
+    free(states);
+    ahead->interface->destroy(ahead);
+    target->interface->destroy(target);
+    model_close(model);
+}
+
 static void expect_none(const char *path, enum result wanted)
 {
     struct model *model;
@@ -278,9 +320,13 @@ static void test_without_such_a_layer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dense),       cmocka_unit_test(test_experts),
-        cmocka_unit_test(test_images),      cmocka_unit_test(test_glm4_moe),
-        cmocka_unit_test(test_deepseek_v3), cmocka_unit_test(test_without_such_a_layer),
+        cmocka_unit_test(test_dense),
+        cmocka_unit_test(test_experts),
+        cmocka_unit_test(test_images),
+        cmocka_unit_test(test_glm4_moe),
+        cmocka_unit_test(test_deepseek_v3),
+        cmocka_unit_test(test_trained_layer),
+        cmocka_unit_test(test_without_such_a_layer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

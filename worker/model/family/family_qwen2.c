@@ -132,6 +132,9 @@ static void read_qwen2_5_tower(struct checkpoint_keys *keys, struct checkpoint_k
 static const struct hf_vision_form qwen2_tower = {TOWER_FORM, .read_config = read_qwen2_tower};
 static const struct hf_vision_form qwen2_5_tower = {TOWER_FORM, .read_config = read_qwen2_5_tower};
 
+static const char *const other_parts[] = {"model.visual.", "visual.", "vision_tower.", "mtp.",
+                                          NULL};
+
 /* Fields of both texts, apart from their towers. */
 #define TEXT_FORM                                                                                  \
     .defaults = {.layers = 80,                                                                     \
@@ -142,8 +145,7 @@ static const struct hf_vision_form qwen2_5_tower = {TOWER_FORM, .read_config = r
                  .vocab_tokens = 152064,                                                           \
                  .norm_epsilon = 1e-5f},                                                           \
     .activation_key = "hidden_act", .activation = "silu",                                          \
-    .naming = {checkpoint_hf_usual_names, NULL, checkpoint_hf_qwen_texts,                          \
-               checkpoint_hf_qwen_towers},                                                         \
+    .naming = {checkpoint_hf_usual_names, NULL, checkpoint_hf_qwen_texts, other_parts},            \
     .read_config = read_config
 
 static const struct hf_form hf_qwen2_vl = {TEXT_FORM, .model_types = qwen2_vl_types,
@@ -157,6 +159,32 @@ static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config
 {
     return dense_blocks_list(b, c, &(const struct dense_form){.qkv_bias = true});
 }
+
+/*
+ * A layer that predicts a further token, with the names of qwen3_5's. Published checkpoints have none:
+ * scripts/demo_model/train_ahead makes one for the demo model.
+ */
+static const struct tensor_name ahead_names[] = {
+    {"token_embd.weight", "model.language_model.embed_tokens.weight"},
+    {"token_embd.weight", "language_model.model.embed_tokens.weight"},
+    {"token_embd.weight", "model.embed_tokens.weight"},
+    {"nextn.eh_proj.weight", "^fc.weight"},
+    {"nextn.enorm.weight", "^pre_fc_norm_embedding.weight"},
+    {"nextn.hnorm.weight", "^pre_fc_norm_hidden.weight"},
+    {"nextn.shared_head_norm.weight", "^norm.weight"},
+    {NULL, NULL},
+};
+static const char *const ahead_prefixes[] = {"mtp.", NULL};
+
+static plan_tensor_id list_ahead_ops(struct plan_builder *b, const struct model_config *c)
+{
+    return dense_blocks_list_ahead(b, c, &(const struct dense_form){.qkv_bias = true}, true);
+}
+
+static const struct ahead_form ahead = {
+    .hf = {ahead_names, checkpoint_hf_usual_names, ahead_prefixes, NULL},
+    .list_ops = list_ahead_ops,
+};
 
 const struct model_family family_qwen2 = {
     .architecture = "qwen2",
@@ -172,6 +200,7 @@ const struct model_family family_qwen2_vl = {
     .hf = &hf_qwen2_vl,
     .list_ops = list_ops,
     .list_vision_ops = tower_qwen2_vl_list_ops,
+    .ahead = &ahead,
 };
 
 const struct model_family family_qwen2_5_vl = {
@@ -179,4 +208,5 @@ const struct model_family family_qwen2_5_vl = {
     .hf = &hf_qwen2_5_vl,
     .list_ops = list_ops,
     .list_vision_ops = tower_qwen2_5_vl_list_ops,
+    .ahead = &ahead,
 };
