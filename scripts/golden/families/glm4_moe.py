@@ -40,7 +40,7 @@ def centre(name):
 
 
 def gguf_metadata(config, writer):
-    if config["num_nextn_predict_layers"]:
+    if config.get("num_nextn_predict_layers", 0):
         writer.add_nextn_predict_layers(config["num_nextn_predict_layers"])
     writer.add_rope_dimension_count(int(config["head_dim"] * config["partial_rotary_factor"]))
     writer.add_expert_count(config["n_routed_experts"])
