@@ -337,7 +337,7 @@ $(F32_MODELS): scripts/golden/dequantize_gguf.py
 	@model=$$(scripts/fetch_model $(FROM)) && echo "DEQUANTIZE $@" && build/venv/bin/python $< "$$model" $@
 
 # The tiny checkpoints of the tests in every supported form; a stamp stands for the folder.
-$(TINY_CHECKPOINTS): scripts/golden/checkpoint_variants.py scripts/golden/quantized_forms.py $(wildcard scripts/golden/families/*.py) $(wildcard tests/golden/checkpoints/*/* tests/golden/ahead/*/*)
+$(TINY_CHECKPOINTS): scripts/golden/checkpoint_variants.py scripts/golden/quantized_forms.py $(wildcard scripts/golden/families/*.py) $(wildcard tests/golden/checkpoints/*/* tests/golden/ahead/*/* tests/golden/towers/qwen3_5/* tests/model/demo_ahead/*)
 	@scripts/make_venv
 	$(call quietly,WRITE)build/venv/bin/python $< tests/golden/checkpoints $(@D) && touch $@
 
