@@ -5,7 +5,7 @@ import puppeteer from "puppeteer-core";
 
 const [scenario, url, executablePath, argument] = process.argv.slice(2);
 const PATIENCE_MS = 240000;
-const browser = await puppeteer.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"], headless: true, protocolTimeout: PATIENCE_MS });
+const browser = await puppeteer.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu", "--ignore-certificate-errors"], headless: true, protocolTimeout: PATIENCE_MS });
 const page = await browser.newPage();
 page.setDefaultTimeout(PATIENCE_MS);
 await page.setViewport({ width: 1300, height: 850 });

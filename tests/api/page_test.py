@@ -18,6 +18,7 @@ import pytest
 
 import audio_test
 from reload_test import make_weights
+import tls_test
 import video_clips
 from scripted_server import ScriptedServer
 from shoal_server import PATIENCE_S, ROOT
@@ -298,8 +299,10 @@ class TestInBrowser:
         server.wait_idle()
         assert server.metrics()['vllm:request_success_total{finished_reason="abort"}'] == 1
 
-    def test_a_key_is_asked_for(self, start_server):
-        server = start_server("--api-key", "sk-page")
+    def test_a_key_is_asked_for_over_tls(self, start_server, tmp_path):
+        cert, key = tls_test.make_certificate(tmp_path, "page", "page")
+        server = start_server("--api-key", "sk-page", "--tls-cert", str(cert), "--tls-key", str(key), tls=tls_test.client_context(cert))
+        assert server.url.startswith("https://")
         assert Browser("key", server, "sk-page").result()["answer"]
 
     def test_hostile_text_stays_text(self, tmp_path):
