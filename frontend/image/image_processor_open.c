@@ -18,6 +18,7 @@
 
 #include "frontend/image/image_processor.h"
 #include "frontend/image/image_settings.h"
+#include "proto/json_files.h"
 #include "proto/limits.h"
 #include "proto/mapped_file.h"
 #include "proto/must.h"
@@ -714,32 +715,14 @@ enum result image_processor_open_folder(int folder_fd, struct image_processor *p
                                         struct error_text *error)
 {
     struct image_processor_files files = {0};
-    struct {
-        const char *name;
-        struct json_value *value;
-        struct mapped_file file;
-    } parts[] = {{"config.json", &files.config, {0}},
-                 {"preprocessor_config.json", &files.preprocessor, {0}},
-                 {"processor_config.json", &files.processor, {0}},
-                 {"tokenizer_config.json", &files.tokenizer, {0}}};
+    struct json_file parts[] = {{"config.json", &files.config, {0}},
+                                {"preprocessor_config.json", &files.preprocessor, {0}},
+                                {"processor_config.json", &files.processor, {0}},
+                                {"tokenizer_config.json", &files.tokenizer, {0}}};
     const size_t count = sizeof parts / sizeof parts[0];
-    struct error_text reason;
-    enum result result = RESULT_OK;
-    for (size_t i = 0; i < count && result == RESULT_OK; i++) {
-        result = mapped_file_open(folder_fd, parts[i].name, &parts[i].file, &reason);
-        if (result == RESULT_NOT_FOUND && i > 0) {
-            result = RESULT_OK;
-            continue;
-        }
-        if (result == RESULT_OK)
-            result = json_value_open(parts[i].file.bytes, parts[i].file.byte_count,
-                                     LIMIT_JSON_FILE_BYTES, parts[i].value, &reason);
-        if (result != RESULT_OK)
-            result = error_set(error, result, "%s: %.180s", parts[i].name, reason.text);
-    }
+    enum result result = json_files_open(folder_fd, parts, count, error);
     if (result == RESULT_OK)
         result = image_processor_open(&files, processor, error);
-    for (size_t i = 0; i < count; i++)
-        mapped_file_close(&parts[i].file);
+    json_files_close(parts, count);
     return result;
 }

@@ -473,12 +473,12 @@ static void signals_catch(struct serve_command *command)
 static struct cache_salts warm_tenants_make(struct serve_command *command,
                                             const struct keyed_hash_key *key)
 {
-    static const struct client_key nobody;
+    static const struct client_key no_key;
     const struct api_keys *keys = http_settings_keys(command->http_settings);
     size_t count = keys ? api_keys_count(keys) : 1;
     command->warm_salts = must_alloc(count, sizeof command->warm_salts[0]);
     for (size_t i = 0; i < count; i++) {
-        struct client_key client = keys ? api_keys_client(keys, i) : nobody;
+        struct client_key client = keys ? api_keys_client(keys, i) : no_key;
         command->warm_salts[i] = tenant_salt_make(key, &client, NULL);
     }
     return (struct cache_salts){.items = command->warm_salts, .count = count};

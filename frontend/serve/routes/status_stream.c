@@ -33,6 +33,7 @@ struct status_streams {
     struct event *timer;
     struct status_stream *list;
     uint32_t count;
+    struct text_buffer trace; /* of this report, the same for all streams */
     struct text_buffer out;
 };
 
@@ -113,6 +114,15 @@ static struct chat_engine *shown_engine(const struct model_set *models)
     return shown ? model_engine(shown) : NULL;
 }
 
+/* Before the events of a report. */
+static void write_trace(struct status_streams *streams)
+{
+    struct chat_engine *engine = shown_engine(streams->models);
+    text_buffer_clear(&streams->trace);
+    if (engine)
+        trace_report_write(engine, &streams->trace);
+}
+
 static void write_events(struct status_streams *streams, const struct http_exchange *exchange)
 {
     struct text_buffer *out = &streams->out;
@@ -128,8 +138,9 @@ static void write_events(struct status_streams *streams, const struct http_excha
     text_buffer_append_text(out, "\n\nevent: figures\ndata: ");
     write_figures(engine, out);
     text_buffer_append_text(out, "\n\nevent: trace\ndata: ");
-    trace_report_write(engine, out);
+    text_buffer_append(out, streams->trace.bytes, streams->trace.length);
     text_buffer_append_text(out, "\n\n");
+    out->failed = out->failed || streams->trace.failed;
 }
 
 static void timer_start(struct status_streams *streams)
@@ -144,6 +155,7 @@ static void on_timer(int fd, short what, void *context)
     (void)what;
     struct status_streams *streams = context;
     struct status_stream *next;
+    write_trace(streams);
     for (struct status_stream *stream = streams->list; stream; stream = next) {
         next = stream->next;
         if (http_reply_unsent_bytes(stream->exchange) > 0)
@@ -182,6 +194,7 @@ void status_streams_destroy(struct status_streams *streams)
         return;
     must(!streams->list);
     event_free(streams->timer);
+    text_buffer_fini(&streams->trace);
     text_buffer_fini(&streams->out);
     free(streams);
 }
@@ -209,6 +222,7 @@ void status_stream_open(const struct route_context *context, struct http_exchang
     streams->count++;
     streams->models = context->models;
     http_exchange_on_gone(exchange, on_gone, stream);
+    write_trace(streams);
     write_events(streams, exchange);
     struct sse_stream opening;
     sse_stream_open(&opening, exchange, SIZE_MAX, monotonic_clock_ms(), streams->out.bytes,
