@@ -86,7 +86,7 @@ static void check_config(const struct model_config *c)
     must(isfinite(c->attention_scale) && c->attention_scale > 0 && c->norm_epsilon > 0);
     must(isfinite(c->attention_soft_cap) && c->attention_soft_cap >= 0);
     must(isfinite(c->logit_soft_cap) && c->logit_soft_cap >= 0 && c->logit_scale > 0);
-    must((c->rope_count >= 1 || c->encoder) && c->rope_count <= MODEL_ROPES_MAX);
+    must(c->rope_count <= MODEL_ROPES_MAX);
     must(isfinite(c->position_scale_beta));
     for (uint32_t r = 0; r < c->rope_count; r++)
         must(isfinite(c->ropes[r].magnitude) && c->ropes[r].magnitude > 0);
