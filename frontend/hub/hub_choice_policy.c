@@ -78,8 +78,8 @@ static bool part_numbers(const char *file, const char *ending, unsigned *part, u
     size_t length = strlen(file), tail = PART_ENDING_BYTES + strlen(ending);
     int taken = 0;
     return length > tail && ends_with(file, ending) &&
-           sscanf(file + length - tail, "-%5u-of-%5u%n", part, parts, &taken) == 2 &&
-           taken == (int)PART_ENDING_BYTES;
+           sscanf(file + length - tail, "-%5u-of-%5u%n", part, parts, &taken) == 2 && *part >= 1 &&
+           *part <= *parts && taken == (int)PART_ENDING_BYTES;
 }
 
 static bool is_model(const char *file)
@@ -161,7 +161,7 @@ static bool is_part_of(const char *file, const char *first, unsigned parts)
 {
     unsigned part, all;
     size_t stem = strlen(first) - PART_ENDING_BYTES - 5;
-    return part_numbers(file, ".gguf", &part, &all) && all == parts && part >= 1 && part <= all &&
+    return part_numbers(file, ".gguf", &part, &all) && all == parts &&
            strlen(file) == strlen(first) && strncmp(file, first, stem) == 0;
 }
 

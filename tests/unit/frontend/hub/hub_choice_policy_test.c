@@ -86,6 +86,8 @@ static void types_have_an_order(void **state)
     expect("b.gguf a.gguf imatrix_a.gguf", "", "a.gguf", "", "a.gguf");
     expect("a-00002-of-00002.gguf a-00001-of-00002.gguf", "", "a-00001-of-00002.gguf", "",
            "a-00002-of-00002.gguf a-00001-of-00002.gguf");
+    expect("a-00001-of-00000.gguf", "", "a-00001-of-00000.gguf", "", "a-00001-of-00000.gguf");
+    expect("a-00002-of-00001.gguf", "", "a-00002-of-00001.gguf", "", "a-00002-of-00001.gguf");
     refuse("a-00001-of-00003.gguf a-00003-of-00003.gguf b-00002-of-00003.gguf", "", RESULT_CORRUPT,
            "only 2 of 3 parts are there");
 }
