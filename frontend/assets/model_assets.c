@@ -24,6 +24,7 @@
 #include "frontend/base/shoal_version.h"
 #include "frontend/prompt/generic_tools.h"
 #include "proto/checkpoint_files.h"
+#include "proto/drafter_kind.h"
 #include "proto/mapped_file.h"
 #include "proto/must.h"
 
@@ -161,12 +162,15 @@ static enum result same_tokens(const struct tokenizer *one, const struct tokeniz
     return RESULT_OK;
 }
 
-/* A draft model proposes ids, so it must have the model's vocabulary. */
+/* A draft model proposes ids, so it must have the model's vocabulary. A drafter that reads the model's inner
+ * states has none of its own; the worker compares its numbers of tokens. */
 static enum result draft_check(const char *path, const struct tokenizer *tokenizer,
                                struct error_text *error)
 {
     struct checkpoint_assets draft = {.tokenizer = NULL};
     struct error_text reason = {""};
+    if (drafter_kind_at(path) != DRAFTER_MODEL)
+        return RESULT_OK;
     enum result result = checkpoint_read(path, false, &draft, &reason);
     if (result == RESULT_OK)
         result = same_tokens(tokenizer, draft.tokenizer, &reason);

@@ -4,7 +4,7 @@
 usage: ahead_seeds.py FOLDER
 
 FOLDER is tests/fuzz/corpus; the seeds go to its folder ahead. <family>.gguf is a file of GGUF; <family>.folder is a config.json, a
-NUL and a safetensors file. Weights are zeros in F16 (GGUF) and BF16; they have no tokenizer. The same bytes every time. Needs gguf
+NUL and a safetensors file; <drafter>.pair is a GGUF file of a model and a folder of a drafter that reads its inner states. Weights are zeros in F16 (GGUF) and BF16; they have no tokenizer. The same bytes every time. Needs gguf
 and numpy.
 """
 import json
@@ -15,8 +15,8 @@ import tempfile
 import gguf
 import numpy as np
 
-from checkpoint_variants import add_settings, write_safetensors
-from families import deepseek_v3, glm4_moe, qwen3_5, qwen3_5_moe
+from checkpoint_variants import add_settings, stored, write_safetensors, write_typed
+from families import deepseek_v3, glm4_moe, llama, qwen3_5, qwen3_5_moe
 
 SMALL = {"vocab_size": 8, "hidden_size": 16, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16, "max_position_embeddings": 64}
 DELTA = {"num_hidden_layers": 2, "layer_types": ["linear_attention", "full_attention"], "linear_num_key_heads": 1,
@@ -30,6 +30,20 @@ CASES = {
     "qwen3_5_moe": (qwen3_5_moe, SMALL | DELTA | EXPERTS | {"num_experts": 2, "shared_expert_intermediate_size": 8}),
     "glm4_moe": (glm4_moe, SMALL | ROUTED),
     "deepseek_v3": (deepseek_v3, SMALL | ROUTED | LATENT),
+}
+
+
+LAYER = SMALL | {"model_type": "llama", "intermediate_size": 8, "num_hidden_layers": 1, "attention_bias": False}
+HALF = {f"mlp.{name}_proj.weight": (8, 16) for name in ("gate", "up")} | {"mlp.down_proj.weight": (16, 8), "self_attn.o_proj.weight": (16, 32),
+        "post_attention_layernorm.weight": (16,), "input_layernorm.weight": (16,)}
+HEAD = HALF | {"hidden_norm.weight": (16,), "self_attn.q_proj.weight": (32, 32)} | {f"self_attn.{name}_proj.weight": (16, 32) for name in "kv"}
+DRAFTERS = {
+    "eagle3": (LAYER | {"architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": 4, "eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 1, 2]}},
+               {"fc.weight": (16, 48), "norm.weight": (16,), "lm_head.weight": (4, 16)} | {f"midlayer.{name}": shape for name, shape in HEAD.items()}),
+    "eagle3_speculator": ({"speculators_model_type": "eagle3", "draft_vocab_size": 8, "transformer_layer_config": LAYER, "norm_before_fc": True,
+                           "norm_before_residual": True, "eagle_aux_hidden_state_layer_ids": [1, 2, 3]},
+                          {"fc.weight": (16, 48), "norm.weight": (16,), "lm_head.weight": (8, 16), "embed_tokens.weight": (8, 16),
+                           "input_norm.weight": (48,)} | {f"layers.0.{name}": shape for name, shape in HEAD.items()}),
 }
 
 
@@ -83,6 +97,22 @@ def folder_bytes(config, tensors):
         return json.dumps(config).encode() + b"\0" + path.read_bytes()
 
 
+def drafter_bytes(config, shapes):
+    tensors = {name: ("BF16", stored(np.ones(shape, np.float32), "BF16")) for name, shape in shapes.items()}
+    if config.get("draft_vocab_size") == 4:
+        tensors |= {"d2t": ("I64", np.arange(4, dtype=np.int64)), "t2d": ("BOOL", np.arange(8) % 2 == 0)}
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "model.safetensors"
+        write_typed(path, tensors)
+        return json.dumps(config).encode() + b"\0" + path.read_bytes()
+
+
+def target_bytes():
+    config = json.loads((pathlib.Path(__file__).parents[2] / "tests/golden/checkpoints/llama/config.json").read_text())
+    config |= SMALL | {"num_hidden_layers": 4, "intermediate_size": 8}
+    return gguf_bytes(llama, config, {name: np.zeros(shape, np.float32) for name, shape in llama.shapes(config).items()})
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
@@ -92,6 +122,9 @@ def main():
         config, tensors = checkpoint(family, changes)
         (target / f"{name}.folder").write_bytes(folder_bytes(config, tensors))
         (target / f"{name}.gguf").write_bytes(gguf_bytes(family, config, tensors))
+    model = target_bytes()
+    for name, (config, shapes) in DRAFTERS.items():
+        (target / f"{name}.pair").write_bytes(b"DRAFTER\0" + len(model).to_bytes(4, "little") + model + drafter_bytes(config, shapes))
 
 
 if __name__ == "__main__":

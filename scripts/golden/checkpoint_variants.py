@@ -7,7 +7,7 @@ For each family: <family>-f32, -f16 and -bf16 (folders with one file), <family>-
 and <family>-<type>.gguf; and <family>-mlx if mlx-lm saves other names or shapes. For llama also a split GGUF (F32); for
 llama and qwen3_moe the forms of quantized_forms.py, which hold other numbers. glm4-wide-heads has glm4's F32 weights read
 as half as many heads of 48 elements, which a quantized cache can hold: a different model, used to compare backends with
-each other. <family>-ahead and <family>-ahead.gguf have the layers of tests/golden/ahead (F32); qwen3_5_images-ahead is the vision checkpoint of tests/golden/towers with such a layer, demo-ahead the demo model with its own. TARGET is written under a temporary name first, so it is complete or absent. Needs gguf and numpy.
+each other. <family>-ahead and <family>-ahead.gguf have the layers of tests/golden/ahead (F32); qwen3_5_images-ahead is the vision checkpoint of tests/golden/towers with such a layer, demo-ahead the demo model with its own, demo-eagle3 an EAGLE-3 head of random weights for it. TARGET is written under a temporary name first, so it is complete or absent. Needs gguf and numpy.
 """
 import json
 import os
@@ -162,6 +162,26 @@ def write_gguf(family, source, target, tensors, kind, tensors_a_part=0):
     writer.close()
 
 
+def write_demo_head(target):
+    """Reads the states of three layers of the demo model; without an embedding of its own."""
+    rng, hidden, tokens, wide, heads = np.random.default_rng(1), 256, 500, 128, 64
+    shapes = {"fc.weight": (hidden, 3 * hidden), "norm.weight": (hidden,), "lm_head.weight": (tokens, hidden)}
+    layer = {"input_layernorm.weight": (hidden,), "hidden_norm.weight": (hidden,), "post_attention_layernorm.weight": (hidden,),
+             "self_attn.q_proj.weight": (heads, 2 * hidden), "self_attn.k_proj.weight": (heads, 2 * hidden),
+             "self_attn.v_proj.weight": (heads, 2 * hidden), "self_attn.o_proj.weight": (hidden, heads), "mlp.gate_proj.weight": (wide, hidden),
+             "mlp.up_proj.weight": (wide, hidden), "mlp.down_proj.weight": (hidden, wide)}
+    shapes |= {f"midlayer.{name}": shape for name, shape in layer.items()}
+    drawn = {name: 1 + 0.1 * rng.standard_normal(shape) if len(shape) == 1 else rng.standard_normal(shape) * 1.5 / np.sqrt(shape[-1])
+             for name, shape in shapes.items()}
+    tensors = {name: ("BF16", stored(array, "BF16")) for name, array in drawn.items()}
+    target.mkdir()
+    write_typed(target / "model.safetensors", tensors | {"d2t": ("I64", 7 * np.arange(tokens, dtype=np.int64))})
+    config = {"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "hidden_size": hidden, "intermediate_size": wide,
+              "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": heads // 2, "vocab_size": 4096,
+              "draft_vocab_size": tokens, "max_position_embeddings": 2048}
+    (target / "config.json").write_text(json.dumps(config))
+
+
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
@@ -196,6 +216,7 @@ def main():
         if base.parent == source:
             write_gguf(all_families()[name], made, fresh / f"{name}-ahead.gguf", tensors, "F32")
     subprocess.run([pathlib.Path(__file__).parent.parent / "demo_model/with_ahead", fresh / "demo-ahead"], check=True)
+    write_demo_head(fresh / "demo-eagle3")
     name = "llama"
     tensors = read_safetensors(source / name / "model.safetensors")
     write_gguf(all_families()[name], source / name, fresh / f"{name}-split.gguf", tensors, "F32", 8)

@@ -32,7 +32,11 @@ TINY = [tiny("qwen3_5", str(12 * 23040)),  # recurrent
         tiny("lfm2", "180K"),  # convolution
         tiny("mamba2", str(12 * 44928)),  # state space mixers alone
         tiny("gpt_oss", "280K"),  # mixture of experts, attention sinks, sliding windows
-        tiny("gemma3", "300K")]  # sliding windows
+        tiny("gemma3", "300K"),  # sliding windows
+        tiny("smollm3", str(12 * 10240))]  # nothing of these
+# Drafters that read inner states, by the name of the model.
+DRAFTERS = {"smollm3-f32.gguf": ["tests/golden/drafters/eagle3"], "qwen3_5-f32.gguf": ["tests/golden/drafters/eagle3_speculator"],
+            DEMO.path.name: ["build/checkpoints/demo-eagle3"]}
 WORDS = "river stone winter light engine paper garden metal story number glass music harbor letter cloud".split()
 QUESTIONS = demo_model.questions()
 
@@ -65,7 +69,7 @@ def draw_kv_cache(rng, device):
 
 def with_draft_model(rng, model, options):
     """Adds a draft model: itself, whose guesses are right, or one of other random weights, as beside a
-    recurrent model."""
+    recurrent model, or a drafter that reads the model's inner states."""
     recurrent = model.path.name in ("qwen3_5-f32.gguf", "lfm2-f32.gguf", "mamba2-f32.gguf")
     options = list(options)
     if "--kv-cache-bytes" in options:  # the draft model's part is as large as the model's
@@ -73,6 +77,8 @@ def with_draft_model(rng, model, options):
         number, unit = re.fullmatch(r"(\d+)([KM]?)", options[at]).groups()
         options[at] = f"{2 * int(number)}{unit}"
     other = ROOT / "build/checkpoints/llama-f32.gguf"
+    if model.path.name in DRAFTERS and rng.random() < 0.5:
+        return options + ["--draft-model", str(ROOT / rng.choice(DRAFTERS[model.path.name]))]
     return options + ["--draft-model", str(model.path if not recurrent and (model.rich or rng.random() < 0.5) else other)]
 
 

@@ -2,7 +2,8 @@
  * Any checkpoint with a layer that predicts a further token: opening the model and the layer must end in
  * an error with a text, or in plans whose weights can be read to their last row. A layer that is refused
  * leaves the model usable. Input that begins with "GGUF" is a GGUF file; other input is a config.json, a
- * NUL and a safetensors file.
+ * NUL and a safetensors file. "DRAFTER" and a byte, the bytes of a GGUF file in 32 bits, that file, and a
+ * config.json, a NUL and a safetensors file are a model and a drafter that reads its inner states.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -13,9 +14,11 @@
 #include "proto/must.h"
 #include "proto/opened_files.h"
 #include "worker/backend/host/weight_rows.h"
+#include "worker/draft/draft_model.h"
 #include "worker/model/model.h"
+#include "worker/model/target_drafter.h"
 
-enum { COLUMNS_MOST = 4096 };
+enum { COLUMNS_MOST = 4096, MARK_BYTES = 8 };
 
 static void read_last_row(const struct plan_weight *weight, uint32_t number)
 {
@@ -51,21 +54,48 @@ static void check_plan(const struct plan *plan)
     }
 }
 
+/* `result`: of opening the layer or drafter. */
+static void check_opened(const struct model *model, enum result result,
+                         const struct error_text *error)
+{
+    const struct plan *plan = model_plan(model), *ahead = model_ahead_plan(model);
+    must((result == RESULT_OK) == (ahead != NULL) && (ahead || error->text[0] != '\0'));
+    must(plan->keeps_hidden == (ahead != NULL));
+    check_plan(plan);
+    if (!ahead)
+        return;
+    must(plan->tensors[plan->hidden_out].rows == PLAN_ROWS_STEP && ahead->state.layers == 0);
+    check_plan(ahead);
+}
+
 static void check_layer(struct model *model)
 {
     struct error_text error = {""};
     enum result result = model_open_ahead(model, &error);
     const struct plan *plan = model_plan(model), *ahead = model_ahead_plan(model);
-    must((result == RESULT_OK) == (ahead != NULL) && (ahead || error.text[0] != '\0'));
-    must(plan->keeps_hidden == (ahead != NULL));
-    check_plan(plan);
+    check_opened(model, result, &error);
     if (!ahead)
         return;
     must(ahead->takes_hidden && ahead->keeps_hidden && ahead->config.layers == 1);
-    must(ahead->config.hidden == plan->config.hidden && ahead->state.layers == 0);
+    must(ahead->config.hidden == plan->config.hidden);
     must(ahead->tensors[ahead->hidden_in].columns == plan->tensors[plan->hidden_out].columns);
-    must(plan->tensors[plan->hidden_out].rows == PLAN_ROWS_STEP);
-    check_plan(ahead);
+}
+
+static void check_drafter(const struct model *model, enum result result,
+                          const struct error_text *error)
+{
+    const struct plan *ahead = model_ahead_plan(model);
+    const struct target_drafter *drafter = model_drafter(model);
+    check_opened(model, result, error);
+    if (!ahead)
+        return;
+    must(drafter && ahead->config.vocab_tokens == model_plan(model)->config.vocab_tokens);
+    must(!drafter->token_map == (ahead->config.logit_tokens == 0));
+    for (uint32_t i = 0; drafter->token_map && i < plan_drawn_tokens(ahead); i++)
+        must(drafter->token_map[i] < ahead->config.vocab_tokens);
+    struct draft_model_parts parts = {.group_count = 0};
+    draft_model_describe(model_plan(model), ahead, &parts);
+    must(parts.group_count == 1 && parts.hidden_columns > 0);
 }
 
 static int file_of(const uint8_t *data, size_t size)
@@ -75,8 +105,9 @@ static int file_of(const uint8_t *data, size_t size)
     return fd;
 }
 
-static enum result open_folder(const uint8_t *data, size_t size, struct model **model,
-                               struct error_text *error)
+/* model: NULL: the folder is one, *opened; else a drafter of it. */
+static enum result open_folder(const uint8_t *data, size_t size, struct model *model,
+                               struct model **opened, struct error_text *error)
 {
     const uint8_t *end = memchr(data, 0, size);
     if (!end)
@@ -86,10 +117,42 @@ static enum result open_folder(const uint8_t *data, size_t size, struct model **
         {.fd = file_of(data, text_bytes), .name = "config.json"},
         {.fd = file_of(end + 1, size - text_bytes - 1), .name = "model.safetensors"}};
     const struct opened_files files = {.list = list, .count = 2};
-    enum result result = model_open_of("folder", &files, model, error);
+    enum result result = model ? model_open_drafter(model, "folder", &files, error)
+                               : model_open_of("folder", &files, opened, error);
     close(list[0].fd);
     close(list[1].fd);
     return result;
+}
+
+/* Aligned as an mmap would be; data need not be. */
+static uint8_t *copy_bytes(const uint8_t *data, size_t size)
+{
+    uint8_t *bytes = must_alloc(size ? size : 1, 1);
+    memcpy(bytes, data, size);
+    return bytes;
+}
+
+/* data: what follows the mark. */
+static void try_drafter(const uint8_t *data, size_t size)
+{
+    struct error_text error = {""};
+    struct model *model = NULL;
+    uint32_t model_bytes;
+    if (size < sizeof model_bytes)
+        return;
+    memcpy(&model_bytes, data, sizeof model_bytes);
+    data += sizeof model_bytes;
+    size -= sizeof model_bytes;
+    if (model_bytes > size)
+        return;
+    uint8_t *bytes = copy_bytes(data, model_bytes);
+    if (model_open_bytes(bytes, model_bytes, &model, &error) == RESULT_OK) {
+        enum result result =
+            open_folder(data + model_bytes, size - model_bytes, model, NULL, &error);
+        check_drafter(model, result, &error);
+    }
+    model_close(model);
+    free(bytes);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -97,12 +160,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct error_text error = {""};
     struct model *model = NULL;
     bool is_gguf = size >= 4 && memcmp(data, "GGUF", 4) == 0;
-    uint8_t *bytes = malloc(size ? size : 1); /* aligned as an mmap would be; data need not be */
-    if (!bytes)
+    if (size >= MARK_BYTES && memcmp(data, "DRAFTER", MARK_BYTES - 1) == 0) {
+        try_drafter(data + MARK_BYTES, size - MARK_BYTES);
         return 0;
-    memcpy(bytes, data, size);
+    }
+    uint8_t *bytes = copy_bytes(data, size);
     enum result result = is_gguf ? model_open_bytes(bytes, size, &model, &error)
-                                 : open_folder(bytes, size, &model, &error);
+                                 : open_folder(bytes, size, NULL, &model, &error);
     must((result == RESULT_OK) == (model != NULL) && (model || error.text[0] != '\0'));
     if (model)
         check_layer(model);

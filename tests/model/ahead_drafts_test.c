@@ -2,7 +2,8 @@
  * What the engine gives a layer that predicts a further token: each row of position p has the token at
  * p + 1 and, to the bit, the hidden state that the model computes at p over the finished sequence, each
  * such row once and in order; rows of guesses have the layer's own state of the row before. Wrong offsets
- * would change no answer, only acceptance. Requests run one after the other, prompts in chunks.
+ * would change no answer, only acceptance. Requests run one after the other, prompts in chunks. A drafter that
+ * reads inner states is given them in the same way, beside its own states.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,8 +20,8 @@
 #include "tests/support/drawn_request.h"
 #include "tests/support/engine_rig.h"
 #include "worker/model/model.h"
+#include "worker/model/target_drafter.h"
 
-#define PATH     "build/checkpoints/qwen3_5-ahead"
 #define REQUESTS 6u
 #define PROMPT   50u
 #define ANSWER   40u
@@ -41,9 +42,11 @@ struct noted_row {
 struct recorder {
     struct backend base;
     struct backend *inner;
-    uint32_t hidden;
-    bool draws;  /* in the run under way */
-    float *last; /* [hidden] its own state of the last draw */
+    uint32_t hidden; /* columns of a row */
+    uint32_t first;  /* of the layer's own state in them */
+    uint32_t own;    /* columns of that */
+    bool draws;      /* in the run under way */
+    float *last; /* [hidden] its own state of the last draw, where a row has it; zeros elsewhere */
     uint32_t count;
     struct noted_row rows[ROWS_MAX];
 };
@@ -89,10 +92,9 @@ static enum result note_wait(struct backend *backend, struct sampled_token *resu
     struct recorder *recorder = of(backend);
     enum result result = recorder->inner->interface->step_wait(recorder->inner, results, error);
     const float *own = recorder->inner->interface->last_hidden(recorder->inner);
+    memset(recorder->last, 0, recorder->hidden * sizeof *own);
     if (recorder->draws)
-        memcpy(recorder->last, own, recorder->hidden * sizeof *own);
-    else
-        memset(recorder->last, 0, recorder->hidden * sizeof *own);
+        memcpy(recorder->last + recorder->first, own, recorder->own * sizeof *own);
     return result;
 }
 
@@ -135,22 +137,34 @@ static float *states_of(const struct plan *plan, const uint32_t *tokens, uint32_
     const struct step_batch batch = {
         .row_count = count, .token_ids = tokens, .sequence_count = 1, .sequences = &sequence};
     must(backend_step_run(backend, &batch, NULL, &error) == RESULT_OK);
-    float *states =
-        copy_floats(backend->interface->last_hidden(backend), count * plan->config.hidden);
+    float *states = copy_floats(backend->interface->last_hidden(backend),
+                                count * plan->tensors[plan->hidden_out].columns);
     backend->interface->destroy(backend);
     return states;
 }
 
-/* Returns the number of rows of guesses. */
+/* Whether the row has these states of the target, and none of the layer's own if it has room for them. */
+static bool has_states(const struct recorder *recorder, const struct noted_row *row,
+                       const float *states, uint32_t columns)
+{
+    if (memcmp(row->hidden, states, columns * sizeof *states) != 0)
+        return false;
+    for (uint32_t i = columns; i < recorder->hidden; i++)
+        if (row->hidden[i] > 0.0f || row->hidden[i] < 0.0f)
+            return false;
+    return true;
+}
+
+/* states: [count, columns]. Returns the number of rows of guesses. */
 static uint32_t check_rows(struct recorder *recorder, const uint32_t *tokens, uint32_t count,
-                           const float *states)
+                           const float *states, uint32_t columns)
 {
     uint32_t next = 0, guesses = 0, hidden = recorder->hidden;
     size_t bytes = hidden * sizeof(float);
     for (uint32_t i = 0; i < recorder->count; i++) {
         struct noted_row *row = &recorder->rows[i];
         bool real = row->position == next && next + 2 < count &&
-                    memcmp(row->hidden, states + (size_t)next * hidden, bytes) == 0;
+                    has_states(recorder, row, states + (size_t)next * columns, columns);
         if (real) {
             assert_int_equal(row->token, tokens[row->position + 1]);
             next++;
@@ -187,45 +201,49 @@ static uint32_t run_request(struct engine_rig *rig, struct recorder *recorder,
     memcpy(tokens + prompt, reply->tokens, reply->token_count * sizeof *tokens);
     uint32_t count = prompt + reply->token_count;
     float *states = states_of(plan, tokens, count);
-    uint32_t guesses = check_rows(recorder, tokens, count, states);
+    uint32_t columns = plan->tensors[plan->hidden_out].columns;
+    uint32_t guesses = check_rows(recorder, tokens, count, states, columns);
     free(states);
     drawn_request_fini(&drawn);
     return guesses;
 }
 
-static void test_rows_of_the_layer(void **state)
+static struct engine_rig_options rig_options(const struct plan *plan, struct draft_model *draft)
 {
-    (void)state;
-    static struct recorder recorder;
-    struct test_random random = {.state = 4};
-    struct model *model;
-    struct error_text error;
-    must(model_open(PATH, &model, &error) == RESULT_OK);
-    must(model_open_ahead(model, &error) == RESULT_OK);
-    const struct plan *plan = model_plan(model), *ahead = model_ahead_plan(model);
-    recorder = (struct recorder){.base.interface = &noting, .hidden = plan->config.hidden};
-    recorder.inner = load(ahead, DRAFT_MODEL_ROWS, 1, 0);
-    recorder.last = must_alloc(recorder.hidden, sizeof *recorder.last);
-    struct draft_model *draft = draft_model_create(
-        &(struct draft_model_parts){.backend = &recorder.base,
-                                    .group_count = ahead->kv.group_count,
-                                    .vocab_tokens = ahead->config.vocab_tokens,
-                                    .context_tokens = ahead->config.context_tokens,
-                                    .max_sequences = 1,
-                                    .hidden_columns = recorder.hidden});
     struct engine_rig_options options = engine_rig_defaults();
     options.vocab_tokens = plan->config.vocab_tokens;
     options.context_tokens = LONGEST;
     options.max_sequences = 1;
     options.step_tokens = CHUNK;
     options.logit_rows = CHUNK;
-    options.recurrent = true;
+    options.recurrent = plan->state.layers > 0;
     options.kv_blocks[0] = BLOCKS;
     options.layout = &plan->kv;
-    options.backend = load(plan, CHUNK, CHUNK, STEP_DRAFTS_PLACES);
+    options.backend = load(plan, CHUNK, CHUNK, options.recurrent ? STEP_DRAFTS_PLACES : 0);
     options.drafter = &suffix_drafter;
     options.draft_model = draft;
     options.draft_pace = draft_oracle_pace();
+    return options;
+}
+
+/* Of the opened model's layer or drafter. */
+static void check(struct model *model)
+{
+    static struct recorder recorder;
+    struct test_random random = {.state = 4};
+    const struct plan *plan = model_plan(model), *ahead = model_ahead_plan(model);
+    struct draft_model_parts parts = {.backend = &recorder.base, .max_sequences = 1};
+    draft_model_describe(plan, ahead, &parts);
+    if (model_drafter(model))
+        parts.token_map = model_drafter(model)->token_map;
+    recorder = (struct recorder){.base.interface = &noting,
+                                 .hidden = ahead->tensors[ahead->hidden_in].columns,
+                                 .first = parts.states_apart ? parts.hidden_columns : 0,
+                                 .own = parts.state_columns};
+    recorder.inner = load(ahead, DRAFT_MODEL_ROWS, 1, 0);
+    recorder.last = must_alloc(recorder.hidden, sizeof *recorder.last);
+    struct draft_model *draft = draft_model_create(&parts);
+    struct engine_rig_options options = rig_options(plan, draft);
     struct engine_rig rig;
     engine_rig_open(&rig, &options);
     uint32_t guesses = 0;
@@ -240,8 +258,29 @@ static void test_rows_of_the_layer(void **state)
     model_close(model);
 }
 
+static void test_rows_of_the_layer(void **state)
+{
+    (void)state;
+    struct model *model;
+    struct error_text error;
+    must(model_open("build/checkpoints/qwen3_5-ahead", &model, &error) == RESULT_OK);
+    must(model_open_ahead(model, &error) == RESULT_OK);
+    check(model);
+}
+
+static void test_rows_of_an_eagle_head(void **state)
+{
+    (void)state;
+    struct model *model;
+    struct error_text error;
+    must(model_open("build/checkpoints/smollm3-f32.gguf", &model, &error) == RESULT_OK);
+    must(model_open_drafter(model, "tests/golden/drafters/eagle3", NULL, &error) == RESULT_OK);
+    check(model);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows_of_the_layer)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows_of_the_layer),
+                                       cmocka_unit_test(test_rows_of_an_eagle_head)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -285,6 +285,7 @@ static void open_engine(struct engine_rig *rig, const struct model *model, uint3
                                         .context_tokens = ahead->config.context_tokens,
                                         .max_sequences = SEQUENCES,
                                         .hidden_columns = recorder.hidden,
+                                        .state_columns = recorder.hidden,
                                         .takes_images = true});
         options.drafter = &silent;
         options.draft_model = *draft;

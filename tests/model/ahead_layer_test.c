@@ -2,7 +2,7 @@
  * Layers that predict a further token against golden proposals (scripts/golden/ahead_layers.py): for
  * every position of a sequence, and along a chain in which the layer takes its own hidden states. From
  * folders and GGUF files, computed in one chunk and row by row. Of a prompt with images too, where the row
- * before an image's token takes its feature.
+ * before an image's token takes its feature. EAGLE-3 heads likewise (scripts/golden/drafters.py).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,9 @@
 #include "tests/support/backend_step.h"
 #include "tests/support/model_runner.h"
 #include "tests/support/tower_scene.h"
+#include "worker/draft/draft_model.h"
 #include "worker/model/model.h"
+#include "worker/model/target_drafter.h"
 
 #define TOKENS     28u
 #define TOKENS_MAX 64u
@@ -31,25 +33,26 @@ struct golden {
     uint32_t tokens;                  /* of the sequence */
     uint32_t ids[TOKENS_MAX + CHAIN]; /* the sequence, then the chain */
     uint32_t vocab;
-    float *logits; /* [tokens - 1 + CHAIN, vocab] */
+    float *logits;                    /* [tokens - 1 + CHAIN, vocab] */
+    struct draft_model_parts columns; /* of states, as draft_model_describe() fills them */
     /* [tokens + CHAIN] as in struct step_batch; NULL without images */
     const uint32_t *feature_rows;
     const struct rope_position *positions;
 };
 
 /* `tokens` of them are in golden->ids already if `has_ids`. */
-static void read_golden(const char *family, uint32_t vocab, uint32_t tokens, bool has_ids,
+static void read_golden(const char *folder, uint32_t vocab, uint32_t tokens, bool has_ids,
                         struct golden *golden)
 {
     char path[128];
-    snprintf(path, sizeof path, "tests/golden/ahead/%s/ids.txt", family);
+    snprintf(path, sizeof path, "tests/golden/%s/ids.txt", folder);
     FILE *file = fopen(path, "r");
     must(file && tokens <= TOKENS_MAX);
     golden->tokens = tokens;
     for (uint32_t i = has_ids ? tokens : 0; i < tokens + CHAIN; i++)
         must(fscanf(file, "%u", &golden->ids[i]) == 1);
     fclose(file);
-    snprintf(path, sizeof path, "tests/golden/ahead/%s/logits.f32", family);
+    snprintf(path, sizeof path, "tests/golden/%s/logits.f32", folder);
     file = fopen(path, "rb");
     size_t floats = (size_t)(tokens - 1 + CHAIN) * vocab;
     golden->vocab = vocab;
@@ -135,36 +138,59 @@ static void compare(const struct golden *golden, const struct backend *backend, 
     }
 }
 
-/* The chain after the first tokens - 1 rows; its states are the layer's own. */
-static void check_chain(const struct golden *golden, struct backend *ahead, uint32_t rows,
-                        uint32_t hidden)
+/* Columns of states of a row that the layer is given. */
+static uint32_t row_columns(const struct draft_model_parts *columns)
 {
-    float *state = must_alloc(hidden, sizeof *state);
+    return columns->hidden_columns + (columns->states_apart ? columns->state_columns : 0);
+}
+
+/* The chain after the first tokens - 1 rows; its states are the layer's own. */
+static void check_chain(const struct golden *golden, struct backend *ahead, uint32_t rows)
+{
+    const struct draft_model_parts *columns = &golden->columns;
+    float *state = must_alloc(row_columns(columns), sizeof *state);
     for (uint32_t i = 0; i < CHAIN; i++, rows = 1) {
-        memcpy(state, ahead->interface->last_hidden(ahead) + (size_t)(rows - 1) * hidden,
-               hidden * sizeof *state);
+        memcpy(state + (columns->states_apart ? columns->hidden_columns : 0),
+               ahead->interface->last_hidden(ahead) + (size_t)(rows - 1) * columns->state_columns,
+               columns->state_columns * sizeof *state);
         run(ahead, golden, state, golden->tokens - 1 + i, 1);
         compare(golden, ahead, golden->tokens - 1 + i, 1);
     }
     free(state);
 }
 
-/* The target's states of the golden sequence, whose images are in its feature pool. */
-static void check_rows(const struct model *model, const struct golden *golden,
-                       struct backend *target)
+/* [rows, row_columns()] the target's states, and zeros in place of the layer's own. */
+static float *given_states(const struct draft_model_parts *columns, const float *states,
+                           uint32_t rows)
 {
-    uint32_t hidden = model_plan(model)->config.hidden, rows = golden->tokens - 1;
+    uint32_t wide = row_columns(columns);
+    float *given = must_alloc((size_t)rows * wide, sizeof *given);
+    for (uint32_t row = 0; row < rows; row++)
+        memcpy(given + (size_t)row * wide, states + (size_t)row * columns->hidden_columns,
+               columns->hidden_columns * sizeof *given);
+    return given;
+}
+
+/* The target's states of the golden sequence, whose images are in its feature pool. */
+static void check_rows(const struct model *model, struct golden *golden, struct backend *target)
+{
+    uint32_t rows = golden->tokens - 1;
+    draft_model_describe(model_plan(model), model_ahead_plan(model), &golden->columns);
+    uint32_t wide = row_columns(&golden->columns);
     run(target, golden, NULL, 0, golden->tokens);
-    const float *states = target->interface->last_hidden(target);
-    struct backend *ahead = load(model_ahead_plan(model), model_vision_plan(model), target);
+    float *states =
+        given_states(&golden->columns, target->interface->last_hidden(target), golden->tokens);
+    const struct plan *vision = model_drafter(model) ? NULL : model_vision_plan(model);
+    struct backend *ahead = load(model_ahead_plan(model), vision, target);
     run(ahead, golden, states, 0, rows);
     compare(golden, ahead, 0, rows);
-    check_chain(golden, ahead, rows, hidden);
+    check_chain(golden, ahead, rows);
     for (uint32_t row = 0; row < rows; row++) { /* again, over the same cells */
-        run(ahead, golden, states + (size_t)row * hidden, row, 1);
+        run(ahead, golden, states + (size_t)row * wide, row, 1);
         compare(golden, ahead, row, 1);
     }
-    check_chain(golden, ahead, 1, hidden);
+    check_chain(golden, ahead, 1);
+    free(states);
     ahead->interface->destroy(ahead);
 }
 
@@ -182,7 +208,9 @@ static void check(const char *family, const char *path)
 {
     struct golden golden = {0};
     struct model *model = open_both(path);
-    read_golden(family, model_plan(model)->config.vocab_tokens, TOKENS, false, &golden);
+    char folder[64];
+    snprintf(folder, sizeof folder, "ahead/%s", family);
+    read_golden(folder, model_plan(model)->config.vocab_tokens, TOKENS, false, &golden);
     struct backend *target = load(model_plan(model), NULL, NULL);
     check_rows(model, &golden, target);
     target->interface->destroy(target);
@@ -203,7 +231,7 @@ static void test_images(void **state)
     const struct scene_prompt *prompt = &scene.prompts[scene.prompt_count - 1];
     must(prompt->count <= TOKENS_MAX);
     memcpy(golden.ids, prompt->ids, prompt->count * sizeof *golden.ids);
-    read_golden("qwen3_5_images", scene.vocab, prompt->count, true, &golden);
+    read_golden("ahead/qwen3_5_images", scene.vocab, prompt->count, true, &golden);
     for (uint32_t i = 0; i < prompt->count + CHAIN; i++) {
         bool is_prompt = i < prompt->count;
         feature_rows[i] = is_prompt ? prompt->feature_rows[i] : ROW_FEATURE_NONE;
@@ -255,6 +283,54 @@ static void test_deepseek_v3(void **state)
     (void)state;
     check("deepseek_v3", "build/checkpoints/deepseek_v3-ahead");
     check("deepseek_v3", "build/checkpoints/deepseek_v3-ahead.gguf");
+}
+
+/* The map of the head's tokens is that of its chain: each proposal is the model's token for the largest logit. */
+static void check_map(const struct target_drafter *drafter, const struct golden *golden)
+{
+    for (uint32_t i = 0; i < CHAIN; i++) {
+        const float *logits = golden->logits + (size_t)(golden->tokens - 2 + i) * golden->vocab;
+        uint32_t best = 0;
+        for (uint32_t token = 1; token < golden->vocab; token++)
+            best = logits[token] > logits[best] ? token : best;
+        uint32_t told = drafter->token_map ? drafter->token_map[best] : best;
+        assert_int_equal(told, golden->ids[golden->tokens + i]);
+    }
+}
+
+static void check_eagle(const char *folder, const char *path, uint32_t vocab)
+{
+    struct golden golden = {0};
+    struct model *model;
+    struct error_text error = {""};
+    char drafter[64];
+    snprintf(drafter, sizeof drafter, "tests/golden/%s", folder);
+    if (model_open(path, &model, &error) != RESULT_OK ||
+        model_open_drafter(model, drafter, NULL, &error) != RESULT_OK)
+        fail_msg("%s: %s", path, error.text);
+    assert_int_equal(plan_drawn_tokens(model_ahead_plan(model)), vocab);
+    read_golden(folder, vocab, TOKENS, false, &golden);
+    check_map(model_drafter(model), &golden);
+    struct backend *target = load(model_plan(model), NULL, NULL);
+    check_rows(model, &golden, target);
+    target->interface->destroy(target);
+    model_close(model);
+    free(golden.logits);
+}
+
+/* With fewer tokens than the model and the model's embedding. */
+static void test_eagle(void **state)
+{
+    (void)state;
+    check_eagle("drafters/eagle3", "build/checkpoints/smollm3-f32", 100);
+    check_eagle("drafters/eagle3", "build/checkpoints/smollm3-f32.gguf", 100);
+}
+
+/* With an embedding of its own, fewer columns than the model, and both of speculators' options. */
+static void test_eagle_of_speculators(void **state)
+{
+    (void)state;
+    check_eagle("drafters/eagle3_speculator", "build/checkpoints/qwen3_5-f32", 263);
 }
 
 /* The trained layer of the demo model: what it proposes for each token, and along the chain, as computed with
@@ -325,6 +401,8 @@ int main(void)
         cmocka_unit_test(test_images),
         cmocka_unit_test(test_glm4_moe),
         cmocka_unit_test(test_deepseek_v3),
+        cmocka_unit_test(test_eagle),
+        cmocka_unit_test(test_eagle_of_speculators),
         cmocka_unit_test(test_trained_layer),
         cmocka_unit_test(test_without_such_a_layer),
     };

@@ -70,6 +70,16 @@ static void test_layers_that_predict_a_further_token(void **state)
         &(struct draft_trial){.path = "build/checkpoints/deepseek_v3-ahead", .ahead = true});
 }
 
+static void test_drafters_of_inner_states(void **state)
+{
+    (void)state;
+    draft_trial_run(&(struct draft_trial){.path = "build/checkpoints/smollm3-f32.gguf",
+                                          .drafter = "tests/golden/drafters/eagle3"});
+    draft_trial_run(&(struct draft_trial){.path = "build/checkpoints/qwen3_5-f32",
+                                          .drafter = "tests/golden/drafters/eagle3_speculator",
+                                          .brief = true});
+}
+
 /* Delta nets and convolutions; then convolutions alone; then state space mixers without attention. */
 static void test_recurrent_state(void **state)
 {
@@ -89,6 +99,7 @@ int main(void)
         cmocka_unit_test(test_experts_and_sinks),
         cmocka_unit_test(test_quantized_cache),
         cmocka_unit_test(test_layers_that_predict_a_further_token),
+        cmocka_unit_test(test_drafters_of_inner_states),
         cmocka_unit_test(test_quantized_after_a_start),
         cmocka_unit_test(test_recurrent_state),
     };

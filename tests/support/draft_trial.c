@@ -18,6 +18,7 @@
 #include "tests/support/drawn_request.h"
 #include "tests/support/engine_rig.h"
 #include "worker/model/model.h"
+#include "worker/model/target_drafter.h"
 
 #define REQUESTS    24u
 #define PROMPT_MAX  60u
@@ -96,13 +97,11 @@ static struct draft_model *open_draft(const struct scene *scene, const struct pl
     for (uint32_t group = 0; group < plan->kv.group_count; group++)
         load.kv_blocks[group] = BLOCKS;
     must(backend->interface->load(backend, plan, &load, NULL, NULL, NULL) == RESULT_OK);
-    return draft_model_create(&(struct draft_model_parts){
-        .backend = backend,
-        .group_count = plan->kv.group_count,
-        .vocab_tokens = plan->config.vocab_tokens,
-        .context_tokens = plan->config.context_tokens,
-        .max_sequences = SEQUENCES,
-        .hidden_columns = plan->takes_hidden ? plan->config.hidden : 0});
+    struct draft_model_parts parts = {.backend = backend, .max_sequences = SEQUENCES};
+    draft_model_describe(model_plan(scene->model), plan, &parts);
+    if (model_drafter(scene->model) && plan == model_ahead_plan(scene->model))
+        parts.token_map = model_drafter(scene->model)->token_map;
+    return draft_model_create(&parts);
 }
 
 static void close_draft(struct draft_model *draft)
@@ -203,16 +202,28 @@ static void check_draft_models(struct scene *scene, const struct draft_trial *tr
 }
 
 /* The plan that keeps hidden states gives the same answers, with the checkpoint's layer that predicts a
- * further token. The layer is random, so few of its proposals are right. */
-static void check_ahead(struct scene *scene)
+ * further token or with a drafter. Both are random, so few of their proposals are right. */
+static void check_ahead(struct scene *scene, const char *drafter)
 {
     struct error_text error;
     uint64_t accepted[LIMIT_DRAFT_TOKENS + 1];
-    must(model_open_ahead(scene->model, &error) == RESULT_OK);
+    if (drafter)
+        must(model_open_drafter(scene->model, drafter, NULL, &error) == RESULT_OK);
+    else
+        must(model_open_ahead(scene->model, &error) == RESULT_OK);
     struct draft_model *draft = open_draft(scene, model_ahead_plan(scene->model));
     run(scene, &suffix_drafter, draft, false, accepted);
     run(scene, &scene->oracle.drafter, draft, false, accepted);
     close_draft(draft);
+}
+
+static void check_text_drafters(struct scene *scene)
+{
+    uint64_t accepted[LIMIT_DRAFT_TOKENS + 1];
+    run(scene, &scene->oracle.drafter, NULL, false, accepted);
+    for (uint32_t position = 1; position <= KNOWN_RIGHT; position++)
+        assert_true(accepted[position] > 20);
+    run(scene, &suffix_drafter, NULL, false, accepted);
 }
 
 void draft_trial_run(const struct draft_trial *trial)
@@ -236,14 +247,12 @@ void draft_trial_run(const struct draft_trial *trial)
         draft_oracle_teach(&scene.oracle, scene.requests[i].prompt,
                            scene.requests[i].request.prompt_tokens, scene.answers[i].tokens,
                            scene.answers[i].count);
-    run(&scene, &scene.oracle.drafter, NULL, false, accepted);
-    for (uint32_t position = 1; position <= KNOWN_RIGHT; position++)
-        assert_true(accepted[position] > 20);
-    run(&scene, &suffix_drafter, NULL, false, accepted);
+    if (!trial->brief)
+        check_text_drafters(&scene);
     if (trial->other)
         check_draft_models(&scene, trial);
-    if (trial->ahead)
-        check_ahead(&scene);
+    if (trial->ahead || trial->drafter)
+        check_ahead(&scene, trial->drafter);
     for (uint32_t i = 0; i < REQUESTS; i++)
         drawn_request_fini(&scene.requests[i]);
     draft_oracle_fini(&scene.oracle);

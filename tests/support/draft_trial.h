@@ -12,11 +12,13 @@
 #include "worker/plan/kv_layout.h"
 
 struct draft_trial {
+    bool brief; /* only plain decoding, and layers or drafters of the model */
     const char *path;
     const char *other; /* of random weights; NULL: draft models are not tried */
     struct kv_quantization quantization;
-    bool ahead;     /* its layer that predicts a further token drafts too */
-    bool on_vulkan; /* on the first Vulkan device, with batch_invariant; else on the CPU */
+    bool ahead;          /* its layer that predicts a further token drafts too */
+    const char *drafter; /* a drafter that reads its inner states drafts too; NULL: none */
+    bool on_vulkan;      /* on the first Vulkan device, with batch_invariant; else on the CPU */
 };
 
 /* Fails the running test if an answer differs, or if too few drafts were accepted to show anything. */

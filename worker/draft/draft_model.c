@@ -17,11 +17,33 @@ struct draft_model {
     struct step_sequence *sequences; /* [max_sequences], like the next two */
     uint32_t *logit_rows;
     struct row_sampling *samplings;
-    float *hidden; /* [DRAFT_MODEL_ROWS, hidden_columns]; NULL: none */
+    float *hidden; /* [DRAFT_MODEL_ROWS, row_columns()]; NULL: none */
     /* [DRAFT_MODEL_ROWS], filled for all rows; NULL without images */
     uint32_t *feature_rows;
     struct rope_position *rope_positions;
 };
+
+void draft_model_describe(const struct plan *target, const struct plan *plan,
+                          struct draft_model_parts *parts)
+{
+    parts->group_count = plan->kv.group_count;
+    parts->vocab_tokens = plan->config.vocab_tokens;
+    parts->context_tokens = plan->config.context_tokens;
+    if (!plan->takes_hidden)
+        return;
+    must(target->keeps_hidden && plan->keeps_hidden);
+    uint32_t given = plan->tensors[plan->hidden_in].columns;
+    parts->hidden_columns = target->tensors[target->hidden_out].columns;
+    parts->state_columns = plan->tensors[plan->hidden_out].columns;
+    parts->states_apart = given != parts->hidden_columns;
+    must(!parts->states_apart || given == parts->hidden_columns + parts->state_columns);
+}
+
+/* Columns of states that a row is given. */
+static uint32_t row_columns(const struct draft_model_parts *parts)
+{
+    return parts->hidden_columns + (parts->states_apart ? parts->state_columns : 0);
+}
 
 struct draft_model *draft_model_create(const struct draft_model_parts *parts)
 {
@@ -38,8 +60,9 @@ struct draft_model *draft_model_create(const struct draft_model_parts *parts)
                                        .sequences = model->sequences,
                                        .logit_rows = model->logit_rows,
                                        .samplings = model->samplings};
+    must(parts->states_apart || parts->hidden_columns == parts->state_columns);
     if (parts->hidden_columns > 0)
-        model->hidden = must_alloc((size_t)DRAFT_MODEL_ROWS * parts->hidden_columns, sizeof(float));
+        model->hidden = must_alloc((size_t)DRAFT_MODEL_ROWS * row_columns(parts), sizeof(float));
     model->batch.hidden = model->hidden;
     if (parts->takes_images) {
         model->feature_rows = must_alloc(DRAFT_MODEL_ROWS, sizeof *model->feature_rows);
@@ -91,6 +114,23 @@ static void add_images(struct draft_model *model, const struct draft_model_rows 
         batch->rope_positions = model->rope_positions;
 }
 
+/* Fills the states of the batch's next rows. */
+static void add_states(struct draft_model *model, const struct draft_model_rows *rows)
+{
+    const struct draft_model_parts *parts = &model->parts;
+    uint32_t columns = row_columns(parts);
+    uint32_t first = rows->own && parts->states_apart ? parts->hidden_columns : 0;
+    uint32_t given = rows->own ? parts->state_columns : parts->hidden_columns;
+    const float *from = rows->own ? rows->own : rows->hidden;
+    must(!from == (parts->hidden_columns == 0) && (!rows->own || !rows->hidden));
+    for (uint32_t i = 0; i < rows->row_count && from; i++) {
+        float *row = model->hidden + (size_t)(model->batch.row_count + i) * columns;
+        if (parts->states_apart)
+            memset(row, 0, columns * sizeof *row);
+        memcpy(row + first, from + (size_t)i * given, given * sizeof *row);
+    }
+}
+
 void draft_model_add(struct draft_model *model, const struct draft_model_rows *rows)
 {
     struct step_batch *batch = &model->batch;
@@ -107,10 +147,7 @@ void draft_model_add(struct draft_model *model, const struct draft_model_rows *r
         part->block_tables[group] = rows->blocks;
     memcpy(model->token_ids + batch->row_count, rows->tokens,
            rows->row_count * sizeof *rows->tokens);
-    must(!rows->hidden == (model->parts.hidden_columns == 0));
-    if (rows->hidden)
-        memcpy(model->hidden + (size_t)batch->row_count * model->parts.hidden_columns, rows->hidden,
-               (size_t)rows->row_count * model->parts.hidden_columns * sizeof(float));
+    add_states(model, rows);
     add_images(model, rows);
     batch->row_count += rows->row_count;
     if (!rows->sampling)
@@ -127,6 +164,9 @@ enum result draft_model_run(struct draft_model *model, struct sampled_token *res
     enum result result = backend->interface->step_launch(backend, &model->batch, error);
     if (result == RESULT_OK)
         result = backend->interface->step_wait(backend, results, error);
+    for (uint32_t i = 0;
+         result == RESULT_OK && model->parts.token_map && i < model->batch.logit_row_count; i++)
+        results[i].token = model->parts.token_map[results[i].token];
     model->batch.row_count = 0;
     model->batch.sequence_count = 0;
     model->batch.logit_row_count = 0;

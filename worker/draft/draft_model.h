@@ -22,17 +22,26 @@ struct draft_model_parts {
     struct backend *backend; /* loaded for DRAFT_MODEL_ROWS rows and max_sequences logit rows, one
                                * step under way; outlives the draft model */
     uint32_t group_count;    /* of its KV layout; all groups use the one table */
-    uint32_t vocab_tokens;   /* of its logits */
+    uint32_t vocab_tokens;   /* that it embeds */
+    /* [tokens of its logits] the token of each; NULL: they are those that it embeds */
+    const uint32_t *token_map;
     uint32_t context_tokens; /* positions that it was made for */
     uint32_t max_sequences;
-    /* 0, or an ahead layer of the target (worker/model/model.h): the columns of its hidden states. A
-     * row of position p then has the token at p + 1 and the target's hidden state at p. */
+    /* 0, or an ahead layer or a drafter of the target (worker/model/model.h): the columns of the target's
+     * hidden states. A row of position p then has the token at p + 1 and the target's hidden state at p. */
     uint32_t hidden_columns;
+    uint32_t
+        state_columns; /* of its own states, which further rows have in place of the target's */
+    /* Rows are given both, side by side, one as zeros; else they have equally many columns. */
+    bool states_apart;
     bool takes_images; /* rows may have features of the target's pool, and rotary positions */
 };
 
 struct draft_model;
 
+/* Fills what follows from the plans: groups, tokens and columns; `plan` is the draft model's. */
+void draft_model_describe(const struct plan *target, const struct plan *plan,
+                          struct draft_model_parts *parts);
 /* Allocates all memory; steps allocate none. */
 struct draft_model *draft_model_create(const struct draft_model_parts *parts);
 void draft_model_destroy(struct draft_model *model);
@@ -46,7 +55,8 @@ struct draft_model_rows {
     const uint32_t *blocks; /* block table that covers these positions and all before them */
     const struct row_sampling
         *sampling;       /* of the draw after the last row; NULL: nothing is drawn */
-    const float *hidden; /* [row_count, hidden_columns]; NULL without */
+    const float *hidden; /* [row_count, hidden_columns] of the target; NULL: `own`, or none */
+    const float *own;    /* [row_count, state_columns] of the draft model, in place of `hidden` */
     /* [row_count] as in struct step_batch; NULL: no features, and positions as in text */
     const uint32_t *feature_rows;
     const struct rope_position *rope_positions;
@@ -54,10 +64,11 @@ struct draft_model_rows {
 /* Rows that the step being filled has room for. */
 uint32_t draft_model_room(const struct draft_model *model);
 void draft_model_add(struct draft_model *model, const struct draft_model_rows *rows);
-/* Computes the rows added since the last run. results: [draws] in the order of the sequences. */
+/* Computes the rows added since the last run. results: [draws] in the order of the sequences; tokens of
+ * token_map are replaced by those that they stand for. */
 enum result draft_model_run(struct draft_model *model, struct sampled_token *results,
                             struct error_text *error) RESULT_CHECKED;
-/* Its own hidden states of the last run, [draws, hidden_columns]; valid until the next run. */
+/* Its own hidden states of the last run, [draws, state_columns]; valid until the next run. */
 const float *draft_model_hidden(const struct draft_model *model);
 
 /* Class of a token to which the draft model gives this log-probability. */

@@ -26,6 +26,7 @@
 #include "worker/model/gguf/gguf_parts.h"
 #include "worker/model/hf/checkpoint_folder.h"
 #include "worker/model/hf/checkpoint_hf_vision.h"
+#include "worker/model/target_drafter.h"
 #include "worker/plan/content_hash.h"
 
 #define MODEL_TYPE_BYTES 64u
@@ -35,8 +36,9 @@ struct model {
     struct gguf_parts *tower; /* the projector file of a GGUF model; NULL: none */
     struct checkpoint_folder *folder;
     struct plan *plan;
-    struct plan *vision_plan; /* NULL if the model takes no images */
-    struct plan *ahead_plan;  /* NULL: not opened */
+    struct plan *vision_plan;      /* NULL if the model takes no images */
+    struct plan *ahead_plan;       /* NULL: not opened */
+    struct target_drafter drafter; /* zeroed: not opened */
     const struct model_family *family;
     struct tensor_naming naming; /* of a folder */
     struct plan_source source;   /* of the plan */
@@ -461,9 +463,30 @@ enum result model_open_ahead(struct model *model, struct error_text *error)
     return RESULT_OK;
 }
 
+enum result model_open_drafter(struct model *model, const char *path,
+                               const struct opened_files *opened, struct error_text *error)
+{
+    struct error_text reason = {""};
+    must(!model->ahead_plan && !model->drafter.plan);
+    enum result result = target_drafter_open(path, opened, &model->source, &model->plan->config,
+                                             &model->drafter, error);
+    if (result != RESULT_OK)
+        return result;
+    result = plan_taps_add(model->plan, model->drafter.taps, model->drafter.tap_count, &reason);
+    if (result == RESULT_OK)
+        return result;
+    target_drafter_close(&model->drafter);
+    return error_set(error, result, "%.100s: %s", path, reason.text);
+}
+
+const struct target_drafter *model_drafter(const struct model *model)
+{
+    return model->drafter.plan ? &model->drafter : NULL;
+}
+
 const struct plan *model_ahead_plan(const struct model *model)
 {
-    return model->ahead_plan;
+    return model->drafter.plan ? model->drafter.plan : model->ahead_plan;
 }
 
 enum result model_quantize_kv(struct model *model, const struct kv_quantization *quantization,
@@ -484,6 +507,7 @@ void model_close(struct model *model)
     plan_destroy(model->plan);
     plan_destroy(model->vision_plan);
     plan_destroy(model->ahead_plan);
+    target_drafter_close(&model->drafter);
     gguf_parts_close(model->gguf);
     gguf_parts_close(model->tower);
     checkpoint_folder_close(model->folder);

@@ -20,6 +20,7 @@
 
 struct model; /* opaque */
 struct opened_files;
+struct target_drafter;
 
 /* `path` is a GGUF file or a Hugging Face folder (checkpoint_folder.h). RESULT_IO with errno's
  * text, or INVALID, UNSUPPORTED, TOO_LARGE or CORRUPT for a bad checkpoint. The error begins with
@@ -55,8 +56,16 @@ enum result model_pool(struct model *model, struct error_text *error) RESULT_CHE
  * it takes; call it before model_quantize_kv(). RESULT_NOT_FOUND if the checkpoint has none, else errors
  * of model_open(); the model stays usable without it. */
 enum result model_open_ahead(struct model *model, struct error_text *error) RESULT_CHECKED;
-/* Its plan; NULL without model_open_ahead(). */
+/* Opens a drafter that reads the model's inner states (proto/drafter_kind.h) and makes the model's plan keep
+ * them; not with model_open_ahead(). `opened` as in model_open_of(). Errors of model_open(); the model stays
+ * usable without it. */
+enum result model_open_drafter(struct model *model, const char *path,
+                               const struct opened_files *opened,
+                               struct error_text *error) RESULT_CHECKED;
+/* The plan of the layer or drafter; NULL without. */
 const struct plan *model_ahead_plan(const struct model *model);
+/* NULL without model_open_drafter(). */
+const struct target_drafter *model_drafter(const struct model *model);
 void model_close(struct model *model);
 
 const struct plan *model_plan(const struct model *model);

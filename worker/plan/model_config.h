@@ -162,6 +162,8 @@ struct model_config {
     char architecture[32]; /* "llama", "gemma3" */
     char name[128];        /* the checkpoint's own name, for logs */
     uint32_t vocab_tokens;
+    uint32_t
+        logit_tokens; /* of a drafter whose logits are of fewer tokens than it embeds; 0: vocab_tokens */
     uint32_t context_tokens; /* trained context */
     uint32_t layers;
     uint32_t hidden;

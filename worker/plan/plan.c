@@ -89,6 +89,12 @@ bool plan_op_keeps_output(const struct plan_op *op)
     }
 }
 
+uint32_t plan_drawn_tokens(const struct plan *plan)
+{
+    const struct model_config *config = &plan->config;
+    return config->logit_tokens > 0 ? config->logit_tokens : config->vocab_tokens;
+}
+
 uint32_t plan_logit_columns(const struct plan *plan)
 {
     return plan->tensors[plan->logits].columns;

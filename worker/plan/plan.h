@@ -127,6 +127,8 @@ uint32_t plan_ones(const struct plan *plan);
 
 /* Columns of `logits`. */
 uint32_t plan_logit_columns(const struct plan *plan);
+/* Tokens that are drawn from: config.logit_tokens, or all. */
+uint32_t plan_drawn_tokens(const struct plan *plan);
 /* Makes a plan of text one that gives vectors: the product of the logits and what follows it are
  * left out, so that `logits` is what that product reads, the normalized residual. RESULT_UNSUPPORTED
  * if the logits are not made so. */

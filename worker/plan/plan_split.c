@@ -135,6 +135,51 @@ uint32_t plan_split_cuts(const struct plan *plan, struct plan_cut cuts[LIMIT_LAY
     return count;
 }
 
+/* A tensor of step rows as wide as the model, if no other one lives before op `at`; else PLAN_NONE. */
+static plan_tensor_id only_residual(const struct plan *plan, uint32_t at, bool *alive)
+{
+    plan_tensor_id found = PLAN_NONE;
+    find_alive(plan, at, alive);
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        const struct plan_tensor *tensor = &plan->tensors[t];
+        if (!alive[t] || tensor->rows != PLAN_ROWS_STEP || tensor->columns != plan->config.hidden)
+            continue;
+        if (found != PLAN_NONE)
+            return PLAN_NONE;
+        found = (plan_tensor_id)t;
+    }
+    return found;
+}
+
+uint32_t plan_split_residual(const struct plan *plan, uint32_t layers, plan_tensor_id *residual)
+{
+    uint32_t begun = 0, current = LIMIT_LAYERS, first = 0, end = 0, ended = 0;
+    bool attended = false; /* the current layer has; another attention is another layer's */
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct plan_op *op = &plan->ops[i];
+        uint32_t layer = stateful_layer(op);
+        if (layer == LIMIT_LAYERS)
+            continue;
+        if (layer != current || (op->stem == OP_attention && attended)) {
+            attended = false;
+            current = layer;
+            if (begun++ == layers) {
+                first = ended;
+                end = i;
+            }
+        }
+        attended = attended || op->stem == OP_attention;
+        ended = i + 1;
+    }
+    if (end == 0 || begun != plan->config.layers)
+        return 0;
+    bool *alive = must_alloc(plan->tensor_count + 1, sizeof *alive);
+    uint32_t at = best_place(plan, first, end, alive);
+    *residual = at > 0 ? only_residual(plan, at, alive) : (plan_tensor_id)PLAN_NONE;
+    free(alive);
+    return *residual != PLAN_NONE ? at : 0;
+}
+
 /* --- parts ------------------------------------------------------------------------------------ */
 
 /* Gives the tensor a number in the part, unless it has one. */

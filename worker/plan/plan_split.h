@@ -23,6 +23,11 @@ struct plan_cut {
  * image's features, nor after rows were selected for logits. */
 uint32_t plan_split_cuts(const struct plan *plan, struct plan_cut cuts[LIMIT_LAYERS]);
 
+/* Where the residual alone, one tensor of step rows as wide as the model, lives after the first `layers`
+ * layers, 0 < layers < the model's: the op before which it does, and the tensor. 0: there is no such place, or
+ * layers cannot be told apart. Unlike at a cut, features may be added and keys attended over beyond it. */
+uint32_t plan_split_residual(const struct plan *plan, uint32_t layers, plan_tensor_id *residual);
+
 /* The part of ops [begin, end): each is 0, the ops of a cut, or the plan's op_count. Weights' bytes
  * remain the whole plan's. The caller frees it with plan_destroy(). */
 struct plan *plan_split_part(const struct plan *plan, uint32_t begin, uint32_t end);

@@ -6,6 +6,7 @@
 #include "worker/schedule/draft_loading.h"
 
 #include "proto/log.h"
+#include "worker/model/target_drafter.h"
 
 #define MEGABYTE 1000000.0
 
@@ -18,28 +19,48 @@ static uint32_t full_group(const struct kv_layout *layout)
     return group < layout->group_count ? group : KV_GROUPS_MAX;
 }
 
-enum result draft_loading_open(struct draft_loading *loading, const struct worker_options *options,
-                               const struct plan *target, struct error_text *error)
+/* Of a draft model of its own. */
+static enum result open_model(struct draft_loading *loading, const char *path,
+                              struct error_text *error)
 {
-    struct error_text reason = {""};
-    loading->device_kind = options->device_kind;
-    if (full_group(&target->kv) == KV_GROUPS_MAX)
-        return error_set(error, RESULT_UNSUPPORTED,
-                         "--draft-model: the model keeps keys and values of whole sequences in no "
-                         "layer, and a draft model's are kept beside them");
-    enum result result = model_open(options->draft_model, &loading->model, &reason);
+    enum result result = model_open(path, &loading->model, error);
     if (result != RESULT_OK)
-        return error_set(error, result, "--draft-model: %s", reason.text);
+        return result;
     const struct plan *plan = loading->plan = model_plan(loading->model);
     const char *why = NULL;
     if (plan->state.layers > 0)
         why = "its recurrent state cannot be taken back";
     else if (plan->lacks_head)
         why = "it has no lm_head";
-    if (why)
-        return error_set(error, RESULT_UNSUPPORTED, "--draft-model: %.100s: %s",
-                         options->draft_model, why);
-    return RESULT_OK;
+    return why ? error_set(error, RESULT_UNSUPPORTED, "%.100s: %s", path, why) : RESULT_OK;
+}
+
+enum result draft_loading_open(struct draft_loading *loading, const struct worker_options *options,
+                               struct model *target, struct error_text *error)
+{
+    struct error_text reason = {""};
+    enum result result;
+    loading->device_kind = options->device_kind;
+    if (full_group(&model_plan(target)->kv) == KV_GROUPS_MAX)
+        return error_set(error, RESULT_UNSUPPORTED,
+                         "--draft-model: the model keeps keys and values of whole sequences in no "
+                         "layer, and a draft model's are kept beside them");
+    if (drafter_kind_at(options->draft_model) == DRAFTER_MODEL) {
+        result = open_model(loading, options->draft_model, &reason);
+    } else {
+        result = model_open_drafter(target, options->draft_model, NULL, &reason);
+        loading->drafter = model_drafter(target);
+        loading->plan = model_ahead_plan(target);
+    }
+    return result == RESULT_OK ? RESULT_OK
+                               : error_set(error, result, "--draft-model: %s", reason.text);
+}
+
+const char *draft_loading_name(const struct draft_loading *loading)
+{
+    if (loading->drafter)
+        return drafter_kind_name(loading->drafter->kind);
+    return loading->model ? "draft model" : "checkpoint's own layer for it";
 }
 
 enum result draft_loading_open_ahead(struct draft_loading *loading, const struct model *target,
@@ -78,7 +99,8 @@ enum result draft_loading_load(struct draft_loading *loading, const struct plan 
     if (!loading->plan)
         return RESULT_OK;
     const struct plan *plan = loading->plan;
-    const char *what = loading->model ? "--draft-model" : "--speculation mtp";
+    bool is_layer = !loading->model && !loading->drafter;
+    const char *what = is_layer ? "--speculation mtp" : "--draft-model";
     struct backend_options own = *options;
     own.has_vault = false;
     own.vault_fd = own.vault_send_fd = -1;
@@ -93,7 +115,7 @@ enum result draft_loading_load(struct draft_loading *loading, const struct plan 
     own.deferred_places = 0;
     own.adapters = false;
     own.kept = (struct kept_pools){0};
-    own.sights = loading->model || !options->vision ? NULL : &options->vision->vision;
+    own.sights = is_layer && options->vision ? &options->vision->vision : NULL;
     own.vision = NULL;
     own.max_patch_rows = own.feature_rows = 0;
     uint32_t blocks = options->kv_blocks[full_group(&target->kv)];
@@ -105,16 +127,16 @@ enum result draft_loading_load(struct draft_loading *loading, const struct plan 
         loading->backend->interface->load(loading->backend, plan, &own, NULL, NULL, &reason);
     if (result != RESULT_OK)
         return error_set(error, result, "%s: %s", what, reason.text);
-    loading->draft = draft_model_create(
-        &(struct draft_model_parts){.backend = loading->backend,
-                                    .group_count = plan->kv.group_count,
-                                    .vocab_tokens = plan->config.vocab_tokens,
-                                    .context_tokens = plan->config.context_tokens,
-                                    .max_sequences = max_sequences,
-                                    .hidden_columns = plan->takes_hidden ? plan->config.hidden : 0,
-                                    .takes_images = own.sights != NULL});
+    struct draft_model_parts parts = {
+        .backend = loading->backend,
+        .token_map = loading->drafter ? loading->drafter->token_map : NULL,
+        .max_sequences = max_sequences,
+        .takes_images = own.sights != NULL,
+    };
+    draft_model_describe(target, plan, &parts);
+    loading->draft = draft_model_create(&parts);
     log_info("%s: %s \"%s\", weights %.1f MB",
-             loading->model ? "draft model" : "layer that predicts a further token",
+             is_layer ? "layer that predicts a further token" : draft_loading_name(loading),
              plan->config.architecture, plan->config.name,
              (double)loading->backend->interface->weights_bytes(loading->backend) / MEGABYTE);
     return RESULT_OK;

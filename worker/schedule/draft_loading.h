@@ -10,18 +10,23 @@
 
 /* Zeroed: no draft model. */
 struct draft_loading {
-    struct model *model;     /* NULL: none, or the plan is the target's */
-    const struct plan *plan; /* of the draft model or of the target's ahead layer; NULL: neither */
-    enum device_kind device_kind; /* the target's, on which it is computed */
+    struct model *model; /* NULL: none, or the plan is the target's */
+    const struct plan
+        *plan; /* of the draft model, or of the target's ahead layer or drafter; NULL: none */
+    const struct target_drafter *drafter; /* NULL: no such drafter */
+    enum device_kind device_kind;         /* the target's, on which it is computed */
     struct backend *backend;
     struct draft_model *draft; /* NULL until it is loaded */
 };
 
-/* Opens the checkpoint at options->draft_model. RESULT_UNSUPPORTED if it has recurrent layers or no
- * logits, or if `target` keeps the keys and values of no layer for a whole sequence; errors of
- * model_open(). The frontend has compared the vocabularies. */
+/* Opens the checkpoint at options->draft_model; if it is a drafter that reads inner states of `target`, that
+ * model's plan then keeps them. RESULT_UNSUPPORTED if it has recurrent layers or no logits, or if `target`
+ * keeps the keys and values of no layer for a whole sequence; errors of model_open(). The frontend has compared
+ * the vocabularies. */
 enum result draft_loading_open(struct draft_loading *loading, const struct worker_options *options,
-                               const struct plan *target, struct error_text *error) RESULT_CHECKED;
+                               struct model *target, struct error_text *error) RESULT_CHECKED;
+/* What drafts, for texts: "the draft model" and the like. */
+const char *draft_loading_name(const struct draft_loading *loading);
 /* The same for the ahead layer of the target (model_open_ahead()), which was opened. */
 enum result draft_loading_open_ahead(struct draft_loading *loading, const struct model *target,
                                      const struct worker_options *options,

@@ -36,6 +36,12 @@ bool model_drafts_is_ahead(const struct worker_engine *engine)
     return hidden_columns(engine) > 0;
 }
 
+/* Of its own states. */
+static uint32_t state_columns(const struct worker_engine *engine)
+{
+    return draft_model_parts(engine->parts.draft_model)->state_columns;
+}
+
 /* A row of an ahead layer has the token after its position. */
 static uint32_t token_shift(const struct worker_engine *engine)
 {
@@ -228,13 +234,19 @@ static void fill_images(struct worker_engine *engine, const struct sequence *seq
     }
 }
 
-/* hidden: of an ahead layer, its first row's. */
+/* States of an ahead layer's first row: the target's, or its own. */
+struct given_states {
+    const float *hidden;
+    const float *own;
+};
+
 static void add_rows(struct worker_engine *engine, const struct sequence *sequence, uint32_t first,
-                     uint32_t rows, const struct row_sampling *sampling, const float *hidden)
+                     uint32_t rows, const struct row_sampling *sampling, struct given_states states)
 {
     const uint32_t *tokens = sequence->request.tokens + first + token_shift(engine);
     struct draft_model_rows part = {.tokens = tokens,
-                                    .hidden = hidden,
+                                    .hidden = states.hidden,
+                                    .own = states.own,
                                     .first_position = first,
                                     .row_count = rows,
                                     .blocks = sequence->tables[engine->model_drafts.group].blocks,
@@ -287,7 +299,8 @@ static enum result feed_ahead(struct worker_engine *engine, struct sequence *seq
         bool was_held = is_held(sequence, first);
         uint32_t rows = least(left, draft_model_room(engine->parts.draft_model));
         if (rows > 0) {
-            add_rows(engine, sequence, first, rows, NULL, hidden_of(engine, sequence, first));
+            struct given_states states = {.hidden = hidden_of(engine, sequence, first)};
+            add_rows(engine, sequence, first, rows, NULL, states);
             note_cells(&engine->model_drafts, sequence, first + rows);
         }
         *fed += rows;
@@ -353,7 +366,8 @@ enum result model_drafts_feed(struct worker_engine *engine, uint32_t step_rows,
         uint32_t rows = rows_it_takes(engine, sequence, least(behind, left - fed));
         if (rows == 0)
             continue;
-        add_rows(engine, sequence, sequence->draft.cells.count, rows, NULL, NULL);
+        add_rows(engine, sequence, sequence->draft.cells.count, rows, NULL,
+                 (struct given_states){0});
         note_cells(drafts, sequence, sequence->draft.cells.count + rows);
         fed += rows;
     }
@@ -382,7 +396,8 @@ static void guess_sampling(const struct worker_engine *engine, const struct sequ
         sequence_guess_draw(sequence, round->tokens, sampling);
     sampling->wants_logprob = true;
     sampling->top_logprobs = 0;
-    if (draft_model_parts(engine->parts.draft_model)->vocab_tokens == engine->parts.vocab_tokens)
+    const struct draft_model_parts *parts = draft_model_parts(engine->parts.draft_model);
+    if (parts->vocab_tokens == engine->parts.vocab_tokens && !parts->token_map)
         return;
     round->params = *sampling->params;
     round->params.dry_multiplier = 0.0f;
@@ -397,7 +412,7 @@ static void guess_sampling(const struct worker_engine *engine, const struct sequ
 static float *own_state(struct worker_engine *engine, const struct model_pick *pick)
 {
     struct model_drafts *drafts = &engine->model_drafts;
-    return drafts->states + (size_t)(pick - drafts->picks) * hidden_columns(engine);
+    return drafts->states + (size_t)(pick - drafts->picks) * state_columns(engine);
 }
 
 /* Adds the rows of a stream's next round. */
@@ -407,17 +422,17 @@ static uint32_t add_round(struct worker_engine *engine, const struct model_pick 
     const struct sequence *sequence = pick->sequence;
     uint32_t first = sequence->draft.cells.count;
     uint32_t end = sequence->known_tokens + round->tokens - token_shift(engine);
-    const float *hidden = NULL;
+    struct given_states states = {0};
     struct row_sampling sampling;
     guess_sampling(engine, sequence, round, &sampling);
     if (round->tokens > 0) {
         first = end - 1;
         if (model_drafts_is_ahead(engine))
-            hidden = own_state(engine, pick);
+            states.own = own_state(engine, pick);
     } else {
-        hidden = hidden_of(engine, sequence, first);
+        states.hidden = hidden_of(engine, sequence, first);
     }
-    add_rows(engine, sequence, first, end - first, &sampling, hidden);
+    add_rows(engine, sequence, first, end - first, &sampling, states);
     return end - first;
 }
 
@@ -429,7 +444,7 @@ static void take_guess(struct worker_engine *engine, const struct model_pick *pi
     const struct sampled_token *drawn = &engine->model_drafts.results[draw];
     struct sequence *sequence = pick->sequence;
     struct model_cells *cells = &sequence->draft.cells;
-    uint32_t columns = hidden_columns(engine);
+    uint32_t columns = state_columns(engine);
     if (columns > 0)
         memcpy(own_state(engine, pick),
                draft_model_hidden(engine->parts.draft_model) + (size_t)draw * columns,

@@ -65,7 +65,7 @@ static void create_model_drafts(struct worker_engine *engine)
     drafts->trusts = must_alloc(parts->max_sequences, sizeof *drafts->trusts);
     drafts->rounds = must_alloc(parts->max_sequences, sizeof *drafts->rounds);
     drafts->results = must_alloc(parts->max_sequences, sizeof *drafts->results);
-    uint32_t columns = draft_model_parts(parts->draft_model)->hidden_columns;
+    uint32_t columns = draft_model_parts(parts->draft_model)->state_columns;
     if (columns > 0)
         drafts->states = must_alloc((size_t)parts->max_sequences * columns, sizeof(float));
     if (draft_model_parts(parts->draft_model)->takes_images) {

@@ -98,7 +98,8 @@ struct model_drafts {
     double *trusts;
     struct model_round *rounds;
     struct sampled_token *results;
-    float *states; /* [max_sequences, columns] an ahead layer's own, of each pick; else NULL */
+    float
+        *states; /* [max_sequences, state_columns] an ahead layer's own, of each pick; else NULL */
     /* [DRAFT_MODEL_ROWS] of an ahead layer of a model that takes images, for one sequence; else NULL */
     uint32_t *feature_rows;
     struct rope_position *rope_positions;

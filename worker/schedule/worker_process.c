@@ -141,7 +141,7 @@ static enum result open_draft(struct worker_process *process, struct error_text 
         return RESULT_OK;
     if (reason)
         return error_set(error, RESULT_UNSUPPORTED, "--draft-model cannot be used: %s", reason);
-    return draft_loading_open(&process->draft, options, model_plan(process->model), error);
+    return draft_loading_open(&process->draft, options, process->model, error);
 }
 
 /* An encoder's prompt is computed in one step, and its keys are of no use to another one; on a CPU
@@ -472,11 +472,10 @@ static void log_speculation(const struct worker_process *process,
 {
     if (parts->drafter)
         log_info("speculation: tokens that the prompt or the answer had before are drafted, "
-                 "and tokens that a grammar forces%s; %u in a step at most",
-                 !parts->draft_model    ? ""
-                 : process->draft.model ? " or the draft model proposes"
-                                        : " or the checkpoint's own layer for it predicts",
-                 LIMIT_DRAFT_TOKENS);
+                 "and tokens that a grammar forces%s%s%s; %u in a step at most",
+                 parts->draft_model ? " or the " : "",
+                 parts->draft_model ? draft_loading_name(&process->draft) : "",
+                 parts->draft_model ? " proposes" : "", LIMIT_DRAFT_TOKENS);
     else
         log_info("speculation: none: %s", no_speculation_reason(process));
 }

@@ -1,6 +1,7 @@
 /*
  * The trials of tests/model/draft_model_test.c on a Vulkan device with batch_invariant: answers are those without
- * drafts bit for bit, with draft models and layers that predict a further token on the same device.
+ * drafts bit for bit, with draft models, layers that predict a further token and drafters of
+ * inner states on the same device.
  */
 // tags: no-sanitizers native
 #include <setjmp.h>
@@ -30,6 +31,15 @@ static void test_layers_that_predict_a_further_token(void **state)
         .path = "build/checkpoints/qwen3_5-ahead", .ahead = true, .on_vulkan = true});
 }
 
+static void test_drafters_of_inner_states(void **state)
+{
+    (void)state;
+    draft_trial_run(&(struct draft_trial){.path = "build/checkpoints/smollm3-f32.gguf",
+                                          .drafter = "tests/golden/drafters/eagle3",
+                                          .brief = true,
+                                          .on_vulkan = true});
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -47,6 +57,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_draft_models),
         cmocka_unit_test(test_layers_that_predict_a_further_token),
+        cmocka_unit_test(test_drafters_of_inner_states),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

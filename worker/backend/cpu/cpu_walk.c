@@ -88,7 +88,7 @@ enum result cpu_walk_init(struct cpu_step *step, const struct cpu_program *progr
         step->scratch[t] = aligned_alloc(64, (scratch_bytes + 63) / 64 * 64);
         bool draws = draws_tokens(plan);
         if (draws)
-            step->samplers[t] = row_sampler_create(plan->config.vocab_tokens);
+            step->samplers[t] = row_sampler_create(plan_drawn_tokens(plan));
         bool enough;
         step->moe_scratch[t] = cpu_moe_scratch_create(program, &enough);
         if (!step->scratch[t] || (draws && !step->samplers[t]) || !enough)

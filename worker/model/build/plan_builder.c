@@ -253,11 +253,9 @@ plan_weight_id builder_add_weight(struct plan_builder *builder,
     return (plan_weight_id)plan->weight_count++;
 }
 
-/* Finds the tensor that a family calls `asked`; sets `stored` to its name in the checkpoint. */
-const struct checkpoint_tensor *builder_find_tensor(const struct plan_builder *builder,
-                                                    const char *asked, struct stored_name *stored)
+static const struct checkpoint_tensor *find_in(const struct plan_source *source, const char *asked,
+                                               struct stored_name *stored)
 {
-    const struct plan_source *source = &builder->source;
     snprintf(stored->text, sizeof stored->text, "%s", asked);
     const struct checkpoint_tensor *found = NULL;
     if (source->naming)
@@ -267,6 +265,13 @@ const struct checkpoint_tensor *builder_find_tensor(const struct plan_builder *b
     if (found || strcmp(stored->text, asked) != 0)
         return found;
     return tensor_table_find(source->tensors, stored->text);
+}
+
+/* Finds the tensor that a family calls `asked`; sets `stored` to its name in the checkpoint. */
+const struct checkpoint_tensor *builder_find_tensor(const struct plan_builder *builder,
+                                                    const char *asked, struct stored_name *stored)
+{
+    return find_in(&builder->source, asked, stored);
 }
 
 /* The same, with its shape checked, and marked as used. NULL if it is missing or has another shape,
@@ -326,6 +331,42 @@ plan_weight_id plan_builder_matrix(struct plan_builder *builder, uint32_t rows, 
     plan_weight_id id = find_named(builder, shape, name_format, arguments);
     va_end(arguments);
     return id;
+}
+
+plan_weight_id plan_builder_target_matrix(struct plan_builder *builder, uint32_t rows,
+                                          uint32_t columns, const char *name)
+{
+    const struct weight_shape shape = {.rows = rows, .columns = columns};
+    struct stored_name stored;
+    must(builder->source.target);
+    if (builder->result != RESULT_OK)
+        return 0;
+    const struct checkpoint_tensor *tensor = find_in(builder->source.target, name, &stored);
+    builder->result = tensor ? tensor_check(tensor, stored.text, shape, builder->error)
+                             : error_set(builder->error, RESULT_INVALID,
+                                         "tensor %s of the model is missing", stored.text);
+    return builder->result == RESULT_OK ? builder_add_weight(builder, tensor, stored.text, shape)
+                                        : (plan_weight_id)0;
+}
+
+static bool has_same_bytes(const struct checkpoint_tensor *a, const struct checkpoint_tensor *b)
+{
+    return a && b && a->readable && b->readable && a->type == b->type &&
+           a->source.layout == b->source.layout && a->data_bytes == b->data_bytes &&
+           memcmp(a->data, b->data, a->data_bytes) == 0;
+}
+
+plan_weight_id plan_builder_shared_matrix(struct plan_builder *builder, uint32_t rows,
+                                          uint32_t columns, const char *name)
+{
+    struct stored_name stored;
+    must(builder->source.target);
+    const struct checkpoint_tensor *own = builder_find_tensor(builder, name, &stored);
+    const struct checkpoint_tensor *theirs = find_in(builder->source.target, name, &stored);
+    if (own && !has_same_bytes(own, theirs))
+        return plan_builder_matrix(builder, rows, columns, "%s", name);
+    plan_builder_use_in_config(builder, name);
+    return plan_builder_target_matrix(builder, rows, columns, name);
 }
 
 plan_weight_id plan_builder_vector(struct plan_builder *builder, uint32_t columns,
@@ -713,7 +754,7 @@ static enum result check_logits(const struct plan_builder *builder, plan_tensor_
     const struct plan *plan = builder->plan;
     if (logits >= plan->tensor_count || !builder->written[logits] ||
         plan->tensors[logits].rows != PLAN_ROWS_LOGITS ||
-        (!plan->config.encoder && plan->tensors[logits].columns != plan->config.vocab_tokens))
+        (!plan->config.encoder && plan->tensors[logits].columns != plan_drawn_tokens(plan)))
         return error_set(builder->error, RESULT_INVALID,
                          "the logits are no written tensor of [logit rows, vocabulary]");
     return RESULT_OK;

@@ -53,6 +53,13 @@ plan_weight_id plan_builder_vector(struct plan_builder *builder, uint32_t column
                                    const char *name_format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* A matrix of the model that the plan's drafter drafts for (struct plan_source, target). */
+plan_weight_id plan_builder_target_matrix(struct plan_builder *builder, uint32_t rows,
+                                          uint32_t columns, const char *name);
+/* The checkpoint's matrix `name`, or the target's if the checkpoint has none or a copy of that one. */
+plan_weight_id plan_builder_shared_matrix(struct plan_builder *builder, uint32_t rows,
+                                          uint32_t columns, const char *name);
+
 /* The value of a tensor with one element, F32, F16 or BF16; may be infinite, never NaN. */
 float plan_builder_number(struct plan_builder *builder, const char *name_format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -19,6 +19,8 @@ struct plan_source {
     const struct model_vision *vision;
     /* prefixes of the tensors that the plan must use up, ends with NULL; NULL: all tensors */
     const char *const *parts;
+    /* of a drafter: the model that it drafts for, some of whose matrices it uses; else NULL */
+    const struct plan_source *target;
 };
 
 #endif

@@ -124,7 +124,7 @@ static enum result init_slot(struct vulkan_steps *steps, struct slot *slot,
                                                .adapters = program->adapters != NULL,
                                                .tiles_only =
                                                    program->device->facts.batch_invariant};
-    slot->host_draws = vulkan_host_draws_create(program->device, program->plan->config.vocab_tokens,
+    slot->host_draws = vulkan_host_draws_create(program->device, plan_drawn_tokens(program->plan),
                                                 program->max_logit_rows);
     enum result result =
         vulkan_batch_init(&slot->batch, program->device, &limits, FIRST_TABLE_ENTRIES, error);
@@ -158,7 +158,7 @@ static enum result create_sampler(struct vulkan_steps *steps,
     if (program->plan->logits == PLAN_NONE)
         return RESULT_OK;
     const struct vulkan_sampler_options options = {
-        .vocab_tokens = program->plan->config.vocab_tokens,
+        .vocab_tokens = plan_drawn_tokens(program->plan),
         .max_rows = program->plan->pools ? 1 : program->max_logit_rows, /* not used to pool */
         .logits = program->tensors[program->plan->logits].f32,
         .history = program->history.address,
