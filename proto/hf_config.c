@@ -62,6 +62,8 @@ static const struct {
     {"qwen2_vl_text", 32768},
     {"qwen2_5_vl", 32768},
     {"qwen2_5_vl_text", 32768},
+    {"qwen2_5_omni_thinker", 32768},
+    {"qwen2_5_omni_text", 32768},
     {"paddleocr_vl", 131072},
     {"paddleocr_vl_text", 131072},
     {"smollm3", 32768},
@@ -90,8 +92,15 @@ static const struct {
     {"mamba2", 1048576}, /* no class default: state has no length; this is llama.cpp's number */
 };
 
+struct json_value hf_config_main(struct json_value config)
+{
+    struct json_value thinker = json_value_member(config, "thinker_config");
+    return json_value_type(thinker) == JSON_OBJECT ? thinker : config;
+}
+
 struct json_value hf_config_text(struct json_value config)
 {
+    config = hf_config_main(config);
     static const char *const names[] = {"text_config", "llm_config", "language_config"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct json_value text = json_value_member(config, names[i]);
@@ -180,7 +189,8 @@ static enum result context_read(struct json_value config, uint32_t *tokens,
     }
     if (result != RESULT_NOT_FOUND)
         return error_set(error, RESULT_INVALID, "key " CONTEXT_KEY " is no 32-bit count above 0");
-    if (find_default(config, tokens) || find_default(hf_config_text(config), tokens))
+    if (find_default(hf_config_main(config), tokens) ||
+        find_default(hf_config_text(config), tokens))
         return RESULT_OK;
     char model_type[MODEL_TYPE_BYTES] = "";
     (void)json_value_string(json_value_member(config, "model_type"), model_type, sizeof model_type);

@@ -10,7 +10,11 @@
 
 #include "proto/json_value.h"
 
-/* text_config if there is one, else the whole config. */
+/* The part of a config that describes the model which is served: of a class that listens and speaks its
+ * thinker_config, which is a config of its own, else the whole. */
+struct json_value hf_config_main(struct json_value config);
+
+/* text_config of the main config if there is one, else that. */
 struct json_value hf_config_text(struct json_value config);
 
 /* The context in tokens: the config's, or the default of its model_type; of an encoder the positions

@@ -105,15 +105,25 @@ static enum result check_sound(const struct image_record *record, uint32_t index
                      record->height, record->width);
 }
 
-/* I8: a temporal patch; `before` is the previous record, or NULL. */
-static enum result check_video(const struct image_record *record, uint32_t index,
-                               const struct image_record *before, struct error_text *error)
+/* The last temporal patch of the video whose next part is record `index`; NULL: there is none. */
+static const struct image_record *patch_before(const struct image_record *records, uint32_t index)
 {
+    while (index > 0 && records[index - 1].sound == 1 && records[index - 1].joined == 1)
+        index--;
+    return index > 0 && records[index - 1].frames > 1 ? &records[index - 1] : NULL;
+}
+
+/* I8: a part of a video. */
+static enum result check_video(const struct image_record *records, uint32_t index,
+                               struct error_text *error)
+{
+    const struct image_record *record = &records[index], *patch = patch_before(records, index);
     bool whole = record->frames <= 1 || (record->tiles == 1 && record->mosaic[0] == 0);
-    bool follows = before && record->frames > 1 && before->frames == record->frames &&
-                   before->width == record->width && before->height == record->height &&
-                   before->first_token + before->span_tokens == record->first_token &&
-                   record->time >= before->time && record->time <= LIMIT_VIDEO_TIME;
+    bool next = patch && patch->frames == record->frames && patch->width == record->width &&
+                patch->height == record->height && record->time >= patch->time;
+    bool follows = patch && (record->sound == 1 || next) &&
+                   record[-1].first_token + record[-1].span_tokens == record->first_token &&
+                   record->time <= LIMIT_VIDEO_TIME;
     if (whole && (record->joined == 1 ? follows : record->joined == 0 && record->time == 0))
         return RESULT_OK;
     return error_set(error, RESULT_CORRUPT, "I8: image %u of %u frames at %u, joined %u", index,
@@ -125,7 +135,7 @@ static bool is_usable(float number)
     return isfinite(number) && fabsf(number) <= IMAGE_SCALE_MAX;
 }
 
-/* I4, I6. */
+/* I4. */
 static enum result check_numbers(const struct image_record *record, uint32_t index,
                                  struct error_text *error)
 {
@@ -134,10 +144,28 @@ static enum result check_numbers(const struct image_record *record, uint32_t ind
             return error_set(error, RESULT_CORRUPT, "I4: image %u with scale %g and bias %g", index,
                              (double)record->scale[i], (double)record->bias[i]);
     }
-    if (record->reserved != 0)
-        return error_set(error, RESULT_CORRUPT,
-                         "I6: image %u with a reserved word that is not zero", index);
     return RESULT_OK;
+}
+
+/* I6: tokens with equal positions. */
+static enum result check_twins(const struct image_record *records, uint32_t index, uint32_t count,
+                               uint32_t prompt_tokens, struct error_text *error)
+{
+    const struct image_record *record = &records[index], *next = record + 1;
+    uint32_t begin = index > 0 ? record[-1].first_token + record[-1].span_tokens : 0;
+    uint32_t end = record->first_token + record->span_tokens;
+    bool last = index + 1 == count;
+    uint32_t after = last ? prompt_tokens : next->first_token;
+    bool good = record->twins == 0 || (record->twins <= (IMAGE_TWINS_BEFORE | IMAGE_TWINS_AFTER) &&
+                                       image_record_runs(record) == 1);
+    if (record->twins & IMAGE_TWINS_BEFORE)
+        good = good && record->joined == 0 && record->first_token - begin >= IMAGE_TWINS_TOKENS;
+    if (record->twins & IMAGE_TWINS_AFTER)
+        good = good && (last || next->joined == 0) && after >= end &&
+               after - end >= IMAGE_TWINS_TOKENS;
+    if (good)
+        return RESULT_OK;
+    return error_set(error, RESULT_CORRUPT, "I6: image %u with twins %u", index, record->twins);
 }
 
 enum result image_record_check(const struct image_record *records, uint32_t count,
@@ -156,9 +184,11 @@ enum result image_record_check(const struct image_record *records, uint32_t coun
         if (result == RESULT_OK)
             result = check_span(record, i, end, prompt_tokens, error);
         if (result == RESULT_OK)
-            result = check_video(record, i, i > 0 ? record - 1 : NULL, error);
+            result = check_video(records, i, error);
         if (result == RESULT_OK)
             result = check_numbers(record, i, error);
+        if (result == RESULT_OK)
+            result = check_twins(records, i, count, prompt_tokens, error);
         if (result != RESULT_OK)
             return result;
         if (record->pixels_offset != aligned(bytes) || record->pixels_bytes != pixels_of(record))

@@ -33,13 +33,18 @@
  *                                    The model checks the rest
  *   108     4     frames         I8: 0 and 1: an image. 2..LIMIT_PATCH_FRAMES, with one tile: a
  *                                    temporal patch of a video
- *   112     4     time           I8: of a temporal patch: its position in time after the video's
+ *   112     4     time           I8: of a part of a video: its position in time after the video's
  *                                    first one, <= LIMIT_VIDEO_TIME; 0 unless joined
- *   116     4     joined         I8: 1: the next temporal patch of the previous record's video, of
- *                                    the same sizes, not earlier, without tokens between; else 0
+ *   116     4     joined         I8: 1: the next part of the previous record's video, without tokens
+ *                                    between: a temporal patch of the same sizes as the one before, not
+ *                                    earlier than it, or a piece of the video's sound; else 0
  *   120     4     sound          I9: 1: log-mel rows instead of pixels, `height` rows of `width` mels,
  *                                    one tile without frames, mosaic or lines; 0: pixels
- *   124     4     reserved       I6: zero
+ *   124     4     twins          I6: IMAGE_TWINS_BEFORE, of an image that is not joined: the token before
+ *                                    the first placeholder has the position of the token before it.
+ *                                    IMAGE_TWINS_AFTER, if no joined record follows: the second token
+ *                                    after the span has the position of the first. These tokens are in
+ *                                    the prompt and outside of other spans; one run
  *
  * Pixels are u8 [tiles, frames, height, width, 3], red first. Those of a sound are f32 [height, width]; they
  * may be any numbers.
@@ -64,6 +69,9 @@
 #define SOUND_VALUE_BYTES  4u
 #define IMAGE_ALIGN_BYTES  64u     /* of each image's pixels in the payload */
 #define IMAGE_SCALE_MAX    1000.0f /* published ones stay below 3 */
+#define IMAGE_TWINS_BEFORE 1u
+#define IMAGE_TWINS_AFTER  2u
+#define IMAGE_TWINS_TOKENS 2u /* on each side */
 
 struct image_record {
     uint8_t content_hash[IMAGE_HASH_BYTES];
@@ -83,7 +91,7 @@ struct image_record {
     uint32_t time;
     uint32_t joined;
     uint32_t sound;
-    uint32_t reserved;
+    uint32_t twins;
 };
 _Static_assert(sizeof(struct image_record) == 128, "a multiple of 64, so that pixels can follow");
 _Static_assert(offsetof(struct image_record, scale) == 40, "byte map");

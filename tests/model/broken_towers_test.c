@@ -382,6 +382,34 @@ static void test_text_is_refused(void **state)
     }
 }
 
+/* A tower of sounds that cannot be used leaves that of images. */
+static void test_images_go_on(void **state)
+{
+    (void)state;
+    static const struct breakage breakages[] = {
+        {"qwen2_5_omni", "\"num_mel_bins\": 16", "\"num_mel_bins\": 17", ""},
+        {"qwen2_5_omni", "\"n_window\": 10", "\"n_window\": 11", ""},
+        {"qwen2_5_omni", "\"n_window\": 10", "\"n_window\": 22", ""},
+        {"qwen2_5_omni", "\"output_dim\": 32", "\"output_dim\": 33", ""},
+        {"qwen2_5_omni", "\"d_model\": 32", "\"d_model\": 2", ""},
+        {"qwen2_5_omni", "\"encoder_layers\": 2", "\"encoder_layers\": 1", ""},
+        {"qwen2_5_omni", "audio_tower.ln_post.bias", "audio_tower.ln_past.bias", ""},
+    };
+    struct model *model = NULL;
+    struct error_text error = {""};
+    for (size_t i = 0; i < sizeof breakages / sizeof breakages[0]; i++) {
+        if (open_broken(&breakages[i], &model, &error) != RESULT_OK)
+            fail_msg("%s: %s", breakages[i].to, error.text);
+        assert_non_null(model_vision(model));
+        if (model_vision(model)->sounds || model_vision_plan(model)->sound)
+            fail_msg("%s is taken", breakages[i].to);
+        model_close(model);
+    }
+    must(model_open(GOLDEN "qwen2_5_omni", &model, &error) == RESULT_OK);
+    assert_ptr_equal(model_vision(model)->sounds, &model_vision_plan(model)->sound->vision);
+    model_close(model);
+}
+
 static void test_text_alone(void **state)
 {
     (void)state;
@@ -406,6 +434,7 @@ int main(void)
         cmocka_unit_test(test_text_goes_on_beside_moonvit),
         cmocka_unit_test(test_text_goes_on_beside_janus),
         cmocka_unit_test(test_text_is_refused),
+        cmocka_unit_test(test_images_go_on),
         cmocka_unit_test(test_text_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,7 +3,7 @@
  * token of each prompt is the one that the reference's logits choose. The rest of the answer is the
  * same alone, beside other requests that share steps, blocks and a feature pool too small for all,
  * after a preemption, with prefixes and features from the caches, and when a request resumes after
- * its worker died.
+ * its worker died. Positions are the reference's, and answers where it gives them.
  */
 // tags: threads
 #include <setjmp.h>
@@ -20,6 +20,7 @@
 #include "tests/support/scene_request.h"
 #include "tests/support/test_random.h"
 #include "tests/support/tower_scene.h"
+#include "worker/schedule/sequence_images.h"
 
 #define ANSWER_TOKENS 10u
 #define PATCH_ROWS    2048u
@@ -96,6 +97,53 @@ static void run_alone(const struct model *model, const struct tower_scene *scene
     assert_int_equal(reply->tokens[0], best_token(scene, prompt));
     memcpy(shown->answer, reply->tokens, sizeof shown->answer);
     engine_rig_close(&rig);
+}
+
+/* Every token has the position that the reference gives it. */
+static void check_positions(const struct model *model, const struct tower_scene *scene,
+                            const struct scene_prompt *prompt)
+{
+    static const uint32_t salt[4];
+    const struct model_vision *vision = model_vision(model);
+    const struct image_limits limits = {vision, UINT32_MAX, UINT32_MAX, UINT32_MAX};
+    struct scene_request made;
+    struct sequence_images images;
+    struct error_text error = {""};
+    if (!vision->grid_positions)
+        return;
+    scene_request_make(scene, prompt, vision, 1, &made);
+    const struct test_request *request = &made.request;
+    if (sequence_images_copy(&images, made.part, request->image_bytes, request->image_count,
+                             prompt->ids, prompt->count, &error) != RESULT_OK ||
+        sequence_images_fit(&images, salt, &limits, &error) != RESULT_OK)
+        fail_msg("%s: %s", scene->path, error.text);
+    for (uint32_t token = 0; token < prompt->count; token++) {
+        struct rope_position at = image_tiles_position(images.tiles, images.tile_count, token);
+        const struct rope_position *known = &prompt->positions[token];
+        if (at.time != known->time || at.height != known->height || at.width != known->width)
+            fail_msg("%s: token %u of prompt %u is at %u %u %u, not %u %u %u", scene->path, token,
+                     (uint32_t)(prompt - scene->prompts), at.time, at.height, at.width, known->time,
+                     known->height, known->width);
+    }
+    sequence_images_fini(&images);
+    free(made.part);
+}
+
+/* The answers that the reference gives, of SCENE_GREEDY tokens, one request after the other. */
+static void check_greedy(const struct model *model, const struct tower_scene *scene,
+                         const struct scene_prompt *prompt)
+{
+    struct engine_rig rig;
+    struct scene_request made;
+    if (prompt->greedy_count == 0)
+        return;
+    scene_request_make(scene, prompt, model_vision(model), SCENE_GREEDY, &made);
+    open_engine(&rig, model, 256, 64);
+    assert_true(test_frontend_submit(rig.frontend, 0, &made.request));
+    engine_rig_finish(&rig, 2000);
+    check_reply(&rig.frontend->replies[0], prompt->greedy, SCENE_GREEDY);
+    engine_rig_close(&rig);
+    free(made.part);
 }
 
 struct crowd_member {
@@ -181,6 +229,8 @@ static void check_family(const char *name, struct crowd_totals *totals)
     for (uint32_t i = 0; i < scene.prompt_count; i++) {
         scene_request_make(&scene, &scene.prompts[i], vision, ANSWER_TOKENS, &shown[i].made);
         run_alone(model, &scene, &scene.prompts[i], &shown[i]);
+        check_greedy(model, &scene, &scene.prompts[i]);
+        check_positions(model, &scene, &scene.prompts[i]);
         longest = scene.prompts[i].count > longest ? scene.prompts[i].count : longest;
     }
     /* Pools that hold little more than one request. */

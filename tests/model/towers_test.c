@@ -27,6 +27,7 @@
 struct lone_tower {
     struct thread_pool *pool;
     struct cpu_image_encoder vision;
+    struct cpu_image_encoder sound; /* zeroed if there is no tower of sounds beside it */
 };
 
 static void open_tower(struct lone_tower *tower, const struct plan *plan, enum cpu_tier tier,
@@ -40,23 +41,40 @@ static void open_tower(struct lone_tower *tower, const struct plan *plan, enum c
     if (cpu_image_encoder_init(&tower->vision, &options, cpu_kernels_choose(tier), tower->pool,
                                NULL, NULL, &error) != RESULT_OK)
         fail_msg("%s", error.text);
+    if (plan->sound && cpu_image_encoder_init_sound(&tower->sound, &tower->vision, &options,
+                                                    cpu_kernels_choose(tier), tower->pool, NULL,
+                                                    NULL, &error) != RESULT_OK)
+        fail_msg("%s", error.text);
 }
 
 static void close_tower(struct lone_tower *tower)
 {
+    cpu_image_encoder_fini(&tower->sound);
     cpu_image_encoder_fini(&tower->vision);
     thread_pool_destroy(tower->pool);
 }
 
-/* Fills the pool with NaN first. */
+static void encode_some(struct cpu_image_encoder *encoder, const struct encode_image *images,
+                        uint32_t count, uint64_t work_each)
+{
+    cpu_image_encoder_begin(encoder, &(const struct encode_batch){count, images});
+    while (cpu_image_encoder_run(encoder, work_each) > 0)
+        continue;
+}
+
+/* Fills the pool with NaN first. Sounds come before images. */
 static void encode(struct lone_tower *tower, const struct encode_image *images, uint32_t count,
                    uint64_t work_each)
 {
     const struct cpu_feature_pool *features = &tower->vision.features;
     memset(features->memory.bytes, 0xff, features->memory.byte_count);
-    cpu_image_encoder_begin(&tower->vision, &(const struct encode_batch){count, images});
-    while (cpu_image_encoder_run(&tower->vision, work_each) > 0)
-        continue;
+    uint32_t sounds = 0;
+    while (tower->sound.program.plan && sounds < count && images[sounds].shape.sound)
+        sounds++;
+    if (sounds > 0)
+        encode_some(&tower->sound, images, sounds, work_each);
+    if (sounds < count)
+        encode_some(&tower->vision, images + sounds, count - sounds, work_each);
 }
 
 static const float *rows_of(const struct lone_tower *tower, uint32_t first)
@@ -111,7 +129,7 @@ static double check_features(const struct tower_scene *scene, const struct plan 
 /* The longest sound. */
 static void make_sound(const struct model_vision *vision, struct encode_image *image)
 {
-    uint32_t rows = 2 * vision->sound_rows + 1;
+    uint32_t rows = 2 * vision->sound_rows + (vision->sound_ends ? 0 : 1);
     float *values = must_alloc((size_t)rows * vision->mels, sizeof *values);
     for (uint32_t i = 0; i < rows * vision->mels; i++)
         values[i] = (float)(i * i % 251) / 251.0f - 0.5f;

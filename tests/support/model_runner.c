@@ -211,13 +211,25 @@ void model_runner_adapter(struct model_runner *runner, uint32_t slot, const char
     close(fd);
 }
 
-void model_runner_encode(struct model_runner *runner, const struct encode_batch *batch)
+static void encode_some(struct model_runner *runner, const struct encode_batch *batch)
 {
     const struct backend_interface *interface = runner->backend->interface;
     struct error_text error = {""};
     check(interface->encode_begin(runner->backend, batch, &error), &error);
     for (uint64_t left = 1; left > 0;)
         check(interface->encode_part(runner->backend, 1, &left, &error), &error);
+}
+
+void model_runner_encode(struct model_runner *runner, const struct encode_batch *batch)
+{
+    uint32_t sounds = 0;
+    while (sounds < batch->image_count && batch->images[sounds].shape.sound)
+        sounds++;
+    if (sounds > 0)
+        encode_some(runner, &(const struct encode_batch){sounds, batch->images});
+    if (sounds < batch->image_count)
+        encode_some(runner, &(const struct encode_batch){batch->image_count - sounds,
+                                                         batch->images + sounds});
 }
 
 const struct plan *model_runner_plan(const struct model_runner *runner)

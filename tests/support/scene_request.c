@@ -28,15 +28,41 @@ static void join_video(const struct scene_prompt *prompt, struct image_record *r
                        uint32_t index)
 {
     struct image_record *record = &records[index];
-    const struct image_record *before = record - 1;
-    if (index == 0 || record->frames <= 1 || before->frames <= 1 ||
+    const struct image_record *before = record - 1, *patch = before;
+    if (index == 0 || (record->frames <= 1 && !record->sound) ||
         before->first_token + before->span_tokens != record->first_token)
         return;
+    while (patch->sound && patch->joined)
+        patch--;
+    if (patch->frames <= 1)
+        return;
     const struct rope_position *at = &prompt->positions[record->first_token];
-    if (prompt->positions[before->first_token].height != at->height)
+    uint32_t start = prompt->positions[patch->first_token].height;
+    if (record->frames > 1 && start != at->height)
         return;
     record->joined = 1;
-    record->time = at->time - at->height;
+    record->time = at->time - start;
+}
+
+static bool is_twin(const struct scene_prompt *prompt, uint32_t token)
+{
+    return token > 0 && token < prompt->count && prompt->feature_rows[token] == ROW_FEATURE_NONE &&
+           prompt->positions[token - 1].time == prompt->positions[token].time;
+}
+
+/* Neighbours of text with equal positions. */
+static void find_twins(const struct scene_prompt *prompt, struct image_record *records,
+                       uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct image_record *record = &records[i];
+        uint32_t end = record->first_token + record->span_tokens;
+        if (record->joined == 0 && record->first_token > 0 &&
+            is_twin(prompt, record->first_token - 1))
+            record->twins |= IMAGE_TWINS_BEFORE;
+        if ((i + 1 == count || records[i + 1].joined == 0) && is_twin(prompt, end + 1))
+            record->twins |= IMAGE_TWINS_AFTER;
+    }
 }
 
 /* Lists the images in the order of the prompt; returns how many. */
@@ -66,6 +92,7 @@ static uint32_t find_images(const struct tower_scene *scene, const struct scene_
         record->token_count++;
         record->span_tokens = at + 1 - record->first_token;
     }
+    find_twins(prompt, records, count);
     return count;
 }
 

@@ -114,6 +114,18 @@ static void find_spans(struct scene_prompt *prompt)
     }
 }
 
+/* The answer after a prompt, if it is there. */
+static void read_greedy(char **at, struct scene_prompt *prompt)
+{
+    int used = 0;
+    if (strncmp(*at, "\ngreedy", 7) != 0)
+        return;
+    *at += 7;
+    for (; prompt->greedy_count < SCENE_GREEDY; prompt->greedy_count++, *at += used)
+        if (sscanf(*at, " %u%n", &prompt->greedy[prompt->greedy_count], &used) != 1)
+            fail_msg("an answer of %u tokens", prompt->greedy_count);
+}
+
 static uint32_t read_prompts(struct tower_scene *scene, char *at)
 {
     uint32_t all = 0;
@@ -134,6 +146,7 @@ static uint32_t read_prompts(struct tower_scene *scene, char *at)
             prompt->feature_rows[i] = row < 0 ? ROW_FEATURE_NONE : (uint32_t)row;
         }
         at += used;
+        read_greedy(&at, prompt);
         find_spans(prompt);
         all += prompt->count;
     }

@@ -1,7 +1,8 @@
 /*
  * A folder of tests/golden/towers (scripts/golden/tower_folders.py): images, their features from
  * transformers' tower, prompts with the images, and the expected logits. Those of videos
- * (scripts/golden/video_scenes.py) have the checkpoint of another folder.
+ * (scripts/golden/video_scenes.py) have the checkpoint of another folder. Those of a model with two towers
+ * (omni_scenes.py) have its sounds first.
  *
  * If a scene cannot be read, the running test fails.
  */
@@ -14,10 +15,11 @@
 #include "worker/backend/host/encode_batch.h"
 #include "worker/backend/host/step_batch.h"
 
-#define SCENE_IMAGES     16u
+#define SCENE_IMAGES     24u
 #define SCENE_PROMPTS    8u
 #define SCENE_TOKENS     256u /* of a prompt */
-#define SCENE_FAMILIES   64u
+#define SCENE_GREEDY     24u
+#define SCENE_FAMILIES   80u
 #define SCENE_NAME_BYTES 64u
 #define SCENE_PATH_BYTES 128u
 
@@ -28,6 +30,8 @@ struct scene_prompt {
     struct rope_position positions[SCENE_TOKENS];
     uint32_t span_ends[SCENE_TOKENS]; /* end of the image span around the row; else the next row */
     const float *logits;              /* [count, vocab] */
+    uint32_t greedy_count;            /* the answer that is known: 0 or SCENE_GREEDY tokens */
+    uint32_t greedy[SCENE_GREEDY];
 };
 
 struct tower_scene {

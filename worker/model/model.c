@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proto/log.h"
 #include "proto/must.h"
 #include "proto/opened_files.h"
 #include "worker/model/build/plan_builder.h"
@@ -187,8 +188,9 @@ struct vision_source {
     void (*list_ops)(struct plan_builder *builder, const struct vision_config *config);
 };
 
-static enum result build_vision(struct model *model, const struct vision_source *vision,
-                                struct vision_config *config, struct error_text *error)
+static enum result build_vision(const struct model *model, const struct vision_source *vision,
+                                struct vision_config *config, struct plan **plan,
+                                struct error_text *error)
 {
     const struct hf_vision_form *form = vision->form;
     const struct tensor_table *tensors = checkpoint_folder_tensors(model->folder);
@@ -203,7 +205,7 @@ static enum result build_vision(struct model *model, const struct vision_source 
     if (!builder)
         return error_set(error, RESULT_OUT_OF_MEMORY, "no memory for its plan");
     vision->list_ops(builder, config);
-    enum result result = plan_builder_finish(builder, PLAN_NONE, &model->vision_plan);
+    enum result result = plan_builder_finish(builder, PLAN_NONE, plan);
     plan_builder_destroy(builder);
     return result;
 }
@@ -224,6 +226,36 @@ static void name_other_tower(struct model *model)
                     tower, whole);
 }
 
+/* Reads the tower's config and builds its plan. */
+static enum result open_tower(const struct model *model, const struct vision_source *vision,
+                              struct plan **plan, struct error_text *error)
+{
+    struct json_value root = checkpoint_folder_config(model->folder);
+    struct vision_config *config = malloc(sizeof *config);
+    if (!config)
+        return error_set(error, RESULT_OUT_OF_MEMORY, "no memory");
+    enum result result =
+        checkpoint_hf_read_vision(root, vision->form, &model->plan->config, config, error);
+    if (result == RESULT_OK)
+        result = build_vision(model, vision, config, plan, error);
+    free(config);
+    return result;
+}
+
+/* The tower of sounds beside that of images. If it cannot be used, sounds are refused. */
+static void open_sound(struct model *model, const struct model_family *family)
+{
+    struct error_text reason = {""};
+    const struct vision_source source = {family->hf->sound, family->list_sound_ops};
+    if (!source.form || !model->vision_plan)
+        return;
+    enum result result = open_tower(model, &source, &model->vision_plan->sound, &reason);
+    if (result == RESULT_OK)
+        model->vision_plan->vision.sounds = &model->vision_plan->sound->vision;
+    else if (result != RESULT_NOT_FOUND)
+        log_warn("the model is served without audio: %s", reason.text);
+}
+
 /* If the tower cannot be used, the text is still served; the reason is kept for
  * model_no_vision_reason(). */
 static void open_vision(struct model *model, const struct model_family *family)
@@ -240,19 +272,28 @@ static void open_vision(struct model *model, const struct model_family *family)
         return;
     }
     struct error_text reason = {""};
-    struct vision_config *config = malloc(sizeof *config);
-    enum result result = RESULT_NOT_FOUND;
-    if (!config)
-        result = error_set(&reason, RESULT_OUT_OF_MEMORY, "no memory");
-    else
-        result =
-            checkpoint_hf_read_vision(root, vision.form, &model->plan->config, config, &reason);
-    if (result == RESULT_OK)
-        result = build_vision(model, &vision, config, &reason);
+    enum result result = open_tower(model, &vision, &model->vision_plan, &reason);
     if (result != RESULT_OK && result != RESULT_NOT_FOUND)
         (void)error_set(&model->no_vision_reason, result, "has no usable vision tower: %s",
                         reason.text);
-    free(config);
+    open_sound(model, family);
+}
+
+/* The text's part of a model that also speaks is served. */
+static void tell_unused(const struct model *model)
+{
+    static const char *const parts[] = {"talker.", "token2wav.", "code2wav."};
+    const struct tensor_table *tensors = checkpoint_folder_tensors(model->folder);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < tensor_table_count(tensors); i++) {
+        struct gguf_string name = tensor_table_at(tensors, i)->name;
+        for (size_t p = 0; p < sizeof parts / sizeof parts[0]; p++)
+            count += name.length >= strlen(parts[p]) &&
+                     memcmp(name.bytes, parts[p], strlen(parts[p])) == 0;
+    }
+    if (count > 0)
+        log_info("the model gives text and no speech: %u tensors of its talker are not used",
+                 count);
 }
 
 /* A class of several parts may keep its text under other names than the family's. */
@@ -327,8 +368,10 @@ static enum result open_folder(struct model *model, int folder_fd,
         family->hf->look_at_tensors(source->tensors, source->prefix, &config);
     model->fingerprint = checkpoint_folder_fingerprint(model->folder);
     result = build_plan(family->list_ops, &config, source, &model->plan, error);
-    if (result == RESULT_OK)
+    if (result == RESULT_OK) {
         open_vision(model, family);
+        tell_unused(model);
+    }
     return result;
 }
 

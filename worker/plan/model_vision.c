@@ -30,10 +30,16 @@ size_t model_vision_row_bytes(const struct model_vision *vision)
     return 3 * frames * vision->patch_side * vision->patch_side;
 }
 
-/* Rows of the tower for a sound. */
-static uint32_t sound_rows(struct image_shape shape)
+const struct model_vision *model_vision_of(const struct model_vision *vision,
+                                           struct image_shape shape)
 {
-    return shape.height / SOUND_MEL_ROWS;
+    return shape.sound && vision->sounds ? vision->sounds : vision;
+}
+
+uint32_t model_vision_sound_rows(const struct model_vision *vision, struct image_shape shape)
+{
+    bool ends = model_vision_of(vision, shape)->sound_ends;
+    return (shape.height + (ends ? SOUND_MEL_ROWS - 1 : 0)) / SOUND_MEL_ROWS;
 }
 
 /* Rows of a tile that are no patches. */
@@ -64,9 +70,10 @@ static enum result check_sound(const struct model_vision *vision, struct image_s
 {
     if (!shape.sound)
         return error_set(error, RESULT_INVALID, "the model takes sounds and no images");
-    uint32_t rows = sound_rows(shape);
-    if (shape.tiles == 1 && shape.frames <= 1 && shape.width == vision->mels &&
-        shape.height % SOUND_MEL_ROWS == 1 && rows >= SOUND_SQUARE && rows <= vision->sound_rows)
+    uint32_t rows = model_vision_sound_rows(vision, shape);
+    bool whole = vision->sound_ends || shape.height % SOUND_MEL_ROWS == 1;
+    if (shape.tiles == 1 && shape.frames <= 1 && shape.width == vision->mels && whole &&
+        rows >= SOUND_SQUARE && rows <= vision->sound_rows)
         return RESULT_OK;
     return error_set(error, RESULT_INVALID, "a sound of %u rows of %u mels", shape.height,
                      shape.width);
@@ -75,6 +82,7 @@ static enum result check_sound(const struct model_vision *vision, struct image_s
 enum result model_vision_check(const struct model_vision *vision, struct image_shape shape,
                                struct error_text *error)
 {
+    vision = model_vision_of(vision, shape);
     if (vision->mels > 0)
         return check_sound(vision, shape, error);
     if (shape.sound)
@@ -110,7 +118,8 @@ size_t model_vision_tile_bytes(struct image_shape shape)
 uint32_t model_vision_patch_rows(const struct model_vision *vision, struct image_shape shape)
 {
     if (shape.sound) /* whole squares */
-        return (sound_rows(shape) + SOUND_SQUARE - 1) / SOUND_SQUARE * SOUND_SQUARE;
+        return (model_vision_sound_rows(vision, shape) + SOUND_SQUARE - 1) / SOUND_SQUARE *
+               SOUND_SQUARE;
     uint32_t columns = shape.width / vision->patch_side, lines = shape.height / vision->patch_side;
     return shape.tiles * (columns * lines + lead_rows(vision));
 }
@@ -119,7 +128,8 @@ struct feature_grid model_vision_grid(const struct model_vision *vision, struct 
 {
     uint32_t square = vision->patch_side * vision->merge_side;
     if (shape.sound)
-        return (struct feature_grid){.height = sound_rows(shape) / SOUND_SQUARE, .width = 1};
+        return (struct feature_grid){
+            .height = 1, .width = model_vision_sound_rows(vision, shape) / SOUND_SQUARE};
     must(square > 0);
     return (struct feature_grid){.height = shape.height / square, .width = shape.width / square};
 }
@@ -146,6 +156,7 @@ enum result model_vision_check_mosaic(const struct model_vision *vision, struct 
                                       const struct image_mosaic *mosaic, struct error_text *error)
 {
     struct feature_grid grid = model_vision_grid(vision, shape);
+    vision = model_vision_of(vision, shape);
     if (is_empty(mosaic)) {
         if (!vision->mosaic || shape.tiles == 1)
             return RESULT_OK;
@@ -175,6 +186,7 @@ uint32_t model_vision_image_rows(const struct model_vision *vision, struct image
                                  const struct image_mosaic *mosaic)
 {
     struct feature_grid grid = model_vision_grid(vision, shape);
+    vision = model_vision_of(vision, shape);
     if (vision->framed)
         return grid.height * (grid.width + 1) + 2;
     if (!vision->mosaic)

@@ -10,7 +10,8 @@
  *
  * A sound is one tile of log-mel rows, and "pixels" are these. A row of the tower stands for two of them,
  * hears three from one before them on, and two rows become one feature; an odd last row has none.
- * The mel rows are an odd number: the last one only follows those that are stood for.
+ * The mel rows are an odd number: the last one only follows those that are stood for. If sounds end
+ * (sound_ends), all of them are stood for.
  */
 #ifndef SHOAL_WORKER_PLAN_MODEL_VISION_H
 #define SHOAL_WORKER_PLAN_MODEL_VISION_H
@@ -43,8 +44,11 @@ struct image_mosaic {
 };
 
 struct model_vision {
-    uint32_t mels;        /* of a mel row; 0: the tower takes images */
-    uint32_t sound_rows;  /* maximum of the tower's rows for a sound; 0 without mels */
+    /* Of a tower of images: that of sounds beside it; NULL: none, or this is one. */
+    const struct model_vision *sounds;
+    uint32_t mels;       /* of a mel row; 0: the tower takes images */
+    uint32_t sound_rows; /* maximum of the tower's rows for a sound; 0 without mels */
+    bool sound_ends; /* nothing is heard after a sound, whose last row may stand for one mel row */
     uint32_t patch_side;  /* pixels */
     uint32_t merge_side;  /* patches */
     uint32_t fixed_side;  /* patches: every tile is a square of this side; 0: any size */
@@ -81,6 +85,10 @@ struct model_vision {
 /* Columns of a row of the feature pool. */
 uint32_t model_vision_feature_columns(const struct model_vision *vision);
 
+/* Of the tower that takes images of this kind, which may be that of sounds. */
+const struct model_vision *model_vision_of(const struct model_vision *vision,
+                                           struct image_shape shape);
+
 /* RESULT_INVALID, with the numbers, if the tower does not take the image: a side is no multiple of
  * a merged square or beyond the tower's positions, it has several frames but not those of a patch, or
  * there are more than LIMIT_PATCH_ROWS patches.
@@ -95,6 +103,9 @@ size_t model_vision_row_bytes(const struct model_vision *vision);
 
 /* Pixels of a tile, all frames, in bytes. */
 size_t model_vision_tile_bytes(struct image_shape shape);
+
+/* Rows of the tower for a checked sound. */
+uint32_t model_vision_sound_rows(const struct model_vision *vision, struct image_shape shape);
 
 /* Rows of the tower: the cost of encoding, bounded by backend_options.max_patch_rows. */
 uint32_t model_vision_patch_rows(const struct model_vision *vision, struct image_shape shape);
@@ -114,7 +125,7 @@ uint32_t model_vision_mosaic_rows(const struct image_mosaic *mosaic);
 uint32_t model_vision_image_rows(const struct model_vision *vision, struct image_shape shape,
                                  const struct image_mosaic *mosaic);
 
-/* Of one tile's features. */
+/* Of one tile's features; those of a sound are a line. */
 struct feature_grid {
     uint32_t height;
     uint32_t width;

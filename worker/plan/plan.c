@@ -135,6 +135,8 @@ void plan_destroy(struct plan *plan)
         return;
     for (uint32_t w = 0; w < plan->weight_count; w++)
         free(plan->weights[w].parts);
+    plan_destroy(plan->sound);
+    free(plan->computed);
     free(plan->tensors);
     free(plan->weights);
     free(plan->ops);

@@ -116,6 +116,10 @@ struct plan {
     plan_tensor_id passed[PLAN_PASSED_MAX];
 
     struct model_vision vision; /* of a vision plan */
+    /* Of a vision plan whose model takes sounds too: the plan of their tower, with the same feature columns;
+     * vision.sounds points into it. Destroyed with this one. */
+    struct plan *sound;
+    float *computed; /* rows of plan_builder_computed(); or NULL */
     /* Of a vision plan: stage s ends before op stage_ends[s]. Stage 0 reads the images, the
      * vision.stages others follow. */
     uint32_t stage_ends[PLAN_STAGES_MAX];

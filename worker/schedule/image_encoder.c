@@ -40,12 +40,16 @@ static bool batch_is_wanted(const struct image_encoder *encoder)
     return false;
 }
 
-/* Whether the batch being filled has room for another image. */
-static bool batch_has_room(const struct image_encoder *encoder, uint32_t patch_rows)
+/* Whether the batch being filled has room for another image; one of another tower waits. */
+static bool batch_has_room(const struct image_encoder *encoder, struct image_shape shape,
+                           uint32_t patch_rows)
 {
     if (encoder->count == 0)
         return true;
     uint32_t most = encoder->room_patch_rows;
+    if (model_vision_of(encoder->vision, shape) !=
+        model_vision_of(encoder->vision, encoder->images[0].shape))
+        return false;
     return encoder->count < IMAGE_ENCODER_BATCH && encoder->patch_rows < most &&
            patch_rows <= most - encoder->patch_rows;
 }
@@ -99,7 +103,7 @@ static bool get_features(struct image_encoder *encoder, uint32_t at, uint32_t im
     uint32_t features = feature_cache_share(encoder->features, &wanted->key);
     bool is_hit = features != FEATURE_IMAGE_NONE;
     if (!is_hit) {
-        if (!may_add || !batch_has_room(encoder, wanted->patch_rows) ||
+        if (!may_add || !batch_has_room(encoder, wanted->key.shape, wanted->patch_rows) ||
             !take_rows(encoder, &wanted->key, at, &features))
             return false;
         batch_add(encoder, sequence, image, features);
@@ -161,7 +165,8 @@ static enum result begin(struct image_encoder *encoder, struct error_text *error
 {
     struct backend *backend = encoder->backend;
     const struct encode_batch batch = {.image_count = encoder->count, .images = encoder->images};
-    encoder->work_left = (uint64_t)encoder->patch_rows * encoder->vision->stages;
+    encoder->work_left = (uint64_t)encoder->patch_rows *
+                         model_vision_of(encoder->vision, encoder->images[0].shape)->stages;
     image_encoder_add_to_roster(encoder);
     return backend->interface->encode_begin(backend, &batch, error);
 }

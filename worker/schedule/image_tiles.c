@@ -53,6 +53,8 @@ static uint32_t end_of(const struct image_tile *tile)
 static uint32_t extent(const struct image_tile *tile)
 {
     uint32_t side = tile->grid.height > tile->grid.width ? tile->grid.height : tile->grid.width;
+    if (tile->sound)
+        return tile->time + tile->token_count;
     return side > tile->time ? side : tile->time + 1;
 }
 
@@ -64,6 +66,10 @@ void image_tiles_place(struct image_tile *tiles, uint32_t tile_count)
         must(tiles[i].grid.height * tiles[i].grid.width == tiles[i].token_count);
         must(!tiles[i].joined || (i > 0 && tiles[i].first_token == token));
         position += tiles[i].first_token - token;
+        if (tiles[i].twins & IMAGE_TWINS_BEFORE)
+            position--;
+        if (i > 0 && tiles[i - 1].twins & IMAGE_TWINS_AFTER)
+            position--;
         tiles[i].first_position = tiles[i].joined ? tiles[i - 1].first_position : position;
         position = tiles[i].first_position + extent(&tiles[i]);
         token = end_of(&tiles[i]);
@@ -104,6 +110,10 @@ struct rope_position image_tiles_position(const struct image_tile *tiles, uint32
         uint32_t feature = token - tile->first_token;
         if (tile->framed_columns > 0)
             return framed_position(tile, feature);
+        if (tile->sound) {
+            uint32_t at_once = tile->first_position + tile->time + feature;
+            return (struct rope_position){at_once, at_once, at_once};
+        }
         return (struct rope_position){.time = tile->first_position + tile->time,
                                       .height = tile->first_position + feature / tile->grid.width,
                                       .width = tile->first_position + feature % tile->grid.width};
@@ -112,6 +122,11 @@ struct rope_position image_tiles_position(const struct image_tile *tiles, uint32
     if (at > 0) {
         const struct image_tile *before = &tiles[at - 1];
         position = before->first_position + extent(before) + (token - end_of(before));
+        if (before->twins & IMAGE_TWINS_AFTER && token > end_of(before))
+            position--;
     }
+    if (at < tile_count && tiles[at].twins & IMAGE_TWINS_BEFORE &&
+        token + 1 == tiles[at].first_token)
+        position--;
     return (struct rope_position){.time = position, .height = position, .width = position};
 }

@@ -11,6 +11,11 @@
  * The temporal patches of a video are tiles of their own. Those that are joined (image_record.joined)
  * begin at the height and width of the video's first one, at a time of their own after its.
  *
+ * A sound's tokens advance like text. As a part of a video they begin at a time of their own after the
+ * video's; the next token follows the largest position of the part before it (get_rope_index of
+ * Qwen2.5-Omni's thinker, which also gives the two tokens before such a video one position, and the two
+ * after it: image_record.twins).
+ *
  * In models with frames (model_vision.framed) positions advance with tokens. Those of an image's lines are its number,
  * line and column, where a line has one column more than features; those around it are of text
  * (Hugging Face, HunYuanVLModel.get_rope_index).
@@ -34,6 +39,8 @@ struct image_tile {
     struct feature_grid grid; /* set by the caller before image_tiles_place() */
     uint32_t time;            /* after first_position; set by the caller, like `joined` */
     bool joined;              /* begins where the previous tile begins */
+    bool sound;               /* its positions advance with tokens */
+    uint32_t twins;           /* image_record.twins */
     uint32_t framed_columns;  /* of a framed image's lines; else 0. Its grid is one line */
     uint32_t first_position;  /* height = width = time without `time`; set by image_tiles_place() */
 };

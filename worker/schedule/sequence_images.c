@@ -124,6 +124,8 @@ enum result sequence_images_fit(struct sequence_images *images, const uint32_t s
         struct image_tile *tile = &images->tiles[i];
         tile->time = images->records[tile->image].time;
         tile->joined = images->records[tile->image].joined != 0;
+        tile->sound = images->records[tile->image].sound != 0;
+        tile->twins = images->records[tile->image].twins;
         tile->grid = model_vision_grid(limits->vision, images->images[tile->image].key.shape);
         if (limits->vision->framed)
             tile->framed_columns = tile->grid.width + 1;
@@ -222,8 +224,11 @@ void sequence_images_mark(const struct sequence_images *images, uint32_t first, 
 {
     mark[0] = mark[1] = 0;
     uint32_t at = image_tiles_after(images->tiles, images->tile_count, first);
-    for (; at < images->tile_count && images->tiles[at].first_token < end; at++) {
+    for (; at < images->tile_count; at++) {
         const struct image_tile *tile = &images->tiles[at];
+        /* Twins change the position of the token before. */
+        if (tile->first_token >= end + (tile->twins & IMAGE_TWINS_BEFORE ? 1 : 0))
+            break;
         const struct image_record *record = &images->records[tile->image];
         uint64_t content[2];
         memcpy(content, record->content_hash, sizeof content);
@@ -232,7 +237,8 @@ void sequence_images_mark(const struct sequence_images *images, uint32_t first, 
         for (uint32_t i = 0; i < 2; i++) {
             mark[i] = mix(mix(mark[i] + 1, content[i]), place);
             mark[i] = mix(mark[i], ((uint64_t)record->width << 32) | record->height);
-            mark[i] = mix(mark[i], ((uint64_t)record->time << 32) | record->joined);
+            mark[i] = mix(mark[i],
+                          ((uint64_t)record->time << 32) | (record->twins << 1) | record->joined);
         }
     }
 }

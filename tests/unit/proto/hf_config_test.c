@@ -203,6 +203,22 @@ static void encoders_have_the_positions_that_tokens_have(void **state)
     }
 }
 
+/* Of a class that listens and speaks. */
+static void a_thinker_is_the_main_config(void **state)
+{
+    (void)state;
+    assert_context(
+        "{\"model_type\":\"qwen2_5_omni\",\"thinker_config\":{\"model_type\":\"qwen2_5_omni_"
+        "thinker\","
+        "\"text_config\":{\"max_position_embeddings\":77}},\"max_position_embeddings\":5}",
+        77);
+    assert_context("{\"model_type\":\"qwen2_5_omni\",\"thinker_config\":{\"model_type\":\"qwen2_5_"
+                   "omni_thinker\","
+                   "\"text_config\":{\"vocab_size\":5}}}",
+                   32768);
+    assert_context("{\"thinker_config\":3,\"max_position_embeddings\":5}", 5);
+}
+
 static void classifiers_are_encoders_of_that_architecture(void **state)
 {
     (void)state;
@@ -248,6 +264,7 @@ int main(void)
         cmocka_unit_test(an_absent_context_is_the_default_of_the_class),
         cmocka_unit_test(an_unknown_class_needs_a_context),
         cmocka_unit_test(encoders_have_the_positions_that_tokens_have),
+        cmocka_unit_test(a_thinker_is_the_main_config),
         cmocka_unit_test(classifiers_are_encoders_of_that_architecture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -177,10 +177,39 @@ static void i5_places(void **state)
     }
 }
 
-static void i6_reserved(void **state)
+/* The second record of two images begins `before` tokens after the first and ends `after` before the end. */
+static struct pair valid_twins(uint32_t before, uint32_t after)
+{
+    struct pair pair = {.records = {valid_image(3), valid_image(3)}};
+    pair.records[0].tiles = pair.records[1].tiles = 1;
+    pair.records[1].first_token = 3 + pair.records[0].span_tokens + before;
+    pair.records[1].span_tokens = PROMPT_TOKENS - after - pair.records[1].first_token;
+    pair.image_bytes = image_record_place(pair.records, 2);
+    return pair;
+}
+
+static void i6_twins(void **state)
 {
     (void)state;
-    BREAK_WORDS("I6", reserved, 1, UINT32_MAX);
+    BREAK_WORDS("I6", twins, 1, 2, 4, UINT32_MAX); /* it has two tiles */
+    struct pair pair = valid_twins(2, 2);
+    for (uint32_t twins = 0; twins < 4; twins++) {
+        pair.records[1].twins = twins;
+        assert_int_equal(check(&pair, NULL), RESULT_OK);
+    }
+    pair.records[0].twins = IMAGE_TWINS_AFTER;
+    assert_int_equal(check(&pair, NULL), RESULT_OK);
+    pair.records[1].twins = 4;
+    assert_breaks(&pair, "I6");
+    pair = valid_twins(1, 2);
+    pair.records[1].twins = IMAGE_TWINS_BEFORE;
+    assert_breaks(&pair, "I6");
+    pair = valid_twins(1, 2);
+    pair.records[0].twins = IMAGE_TWINS_AFTER;
+    assert_breaks(&pair, "I6");
+    pair = valid_twins(2, 1);
+    pair.records[1].twins = IMAGE_TWINS_AFTER;
+    assert_breaks(&pair, "I6");
 }
 
 /* The second record has two tiles. */
@@ -299,13 +328,54 @@ static void i9_sounds(void **state)
 #undef BREAK_SOUND
 }
 
+/* A patch, a piece of the video's sound, and perhaps another part, without tokens between. */
+static void i8_sounds_of_videos(void **state)
+{
+    (void)state;
+    struct pair pair = valid_video();
+    struct image_record *piece = &pair.records[1];
+    piece->frames = 0;
+    piece->sound = 1;
+    piece->width = 80;
+    piece->time = 7;
+    pair.image_bytes = image_record_place(pair.records, 2);
+    assert_int_equal(check(&pair, NULL), RESULT_OK);
+    piece->time = LIMIT_VIDEO_TIME + 1;
+    assert_breaks(&pair, "I8");
+    piece->time = 7;
+    piece->first_token++;
+    assert_breaks(&pair, "I8");
+    piece->first_token--;
+    pair.records[0].frames = 0;
+    assert_breaks(&pair, "I8");
+    pair.records[0].frames = 2;
+    struct image_record three[3] = {pair.records[0], *piece, pair.records[0]};
+    three[2].first_token = piece->first_token + piece->span_tokens;
+    three[2].joined = 1;
+    for (uint32_t wide = 0; wide < 2;
+         wide++) { /* the next patch is as large as the one before the piece */
+        three[2].width += wide;
+        uint64_t bytes = image_record_place(three, 3);
+        assert_int_equal(image_record_check(three, 3, PROMPT_TOKENS, bytes, NULL),
+                         wide ? RESULT_CORRUPT : RESULT_OK);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(valid_passes), cmocka_unit_test(limits_pass), cmocka_unit_test(i1_hash),
-        cmocka_unit_test(i2_sizes),     cmocka_unit_test(i3_spans),    cmocka_unit_test(i4_numbers),
-        cmocka_unit_test(i5_places),    cmocka_unit_test(i6_reserved), cmocka_unit_test(i7_mosaic),
-        cmocka_unit_test(i8_videos),    cmocka_unit_test(i9_sounds),
+        cmocka_unit_test(valid_passes),
+        cmocka_unit_test(limits_pass),
+        cmocka_unit_test(i1_hash),
+        cmocka_unit_test(i2_sizes),
+        cmocka_unit_test(i3_spans),
+        cmocka_unit_test(i4_numbers),
+        cmocka_unit_test(i5_places),
+        cmocka_unit_test(i6_twins),
+        cmocka_unit_test(i7_mosaic),
+        cmocka_unit_test(i8_videos),
+        cmocka_unit_test(i8_sounds_of_videos),
+        cmocka_unit_test(i9_sounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
  * A driver for the CPU compiles for seconds for each family, so without an argument only five are tried,
  * and no projector files. Together they have every relation between steps and images: spans, features in parts and
  * positions in turns, positions in sections beside recurrent
- * state, videos and sounds.
+ * state, videos, sounds, and sounds beside images and videos.
  */
 // tags: no-sanitizers native
 #include <setjmp.h>
@@ -113,7 +113,7 @@ static bool is_tried(const char *which, const char *family)
         return strcmp(which, "all") == 0 || strcmp(which, family) == 0;
     return strcmp(family, "gemma3") == 0 || strcmp(family, "qwen3_vl") == 0 ||
            strcmp(family, "qwen3_5") == 0 || strcmp(family, "qwen2_5_vl_video") == 0 ||
-           strcmp(family, "qwen2_audio") == 0;
+           strcmp(family, "qwen2_5_omni") == 0;
 }
 
 static void run(const char *family, const char *text, const char *tower)

@@ -35,7 +35,9 @@ struct cpu_backend {
     struct cpu_program program;
     struct cpu_step step;
     struct cpu_adapters adapters;
-    struct cpu_image_encoder vision; /* zeroed where there is none */
+    struct cpu_image_encoder vision;    /* zeroed where there is none */
+    struct cpu_image_encoder sound;     /* the tower of sounds beside it; likewise */
+    struct cpu_image_encoder *encoding; /* the one of the current batch */
     uint32_t depth;
     uint32_t launched; /* steps computed and not yet waited for */
     uint32_t newest;   /* index into finished */
@@ -121,6 +123,9 @@ static enum result load(struct backend *backend, const struct plan *plan,
     if (result == RESULT_OK && options->vision)
         result = cpu_image_encoder_init(&cpu->vision, options, kernels, cpu->pool, progress,
                                         context, error);
+    if (result == RESULT_OK && options->vision && options->vision->sound)
+        result = cpu_image_encoder_init_sound(&cpu->sound, &cpu->vision, options, kernels,
+                                              cpu->pool, progress, context, error);
     if (result == RESULT_OK && options->vision && cpu->program.pools_origin != KEPT_POOLS_PRIVATE)
         cpu_feature_pool_place(&cpu->vision.features, &cpu->program.feature_memory);
     if (result == RESULT_OK)
@@ -202,7 +207,10 @@ static enum result encode_begin(struct backend *backend, const struct encode_bat
                                 struct error_text *error)
 {
     (void)error;
-    cpu_image_encoder_begin(&own(backend)->vision, batch);
+    struct cpu_backend *cpu = own(backend);
+    bool apart = batch->images[0].shape.sound && cpu->sound.program.plan;
+    cpu->encoding = apart ? &cpu->sound : &cpu->vision;
+    cpu_image_encoder_begin(cpu->encoding, batch);
     return RESULT_OK;
 }
 
@@ -210,7 +218,7 @@ static enum result encode_part(struct backend *backend, uint64_t work, uint64_t 
                                struct error_text *error)
 {
     (void)error;
-    *left = cpu_image_encoder_run(&own(backend)->vision, work);
+    *left = cpu_image_encoder_run(own(backend)->encoding, work);
     return RESULT_OK;
 }
 
@@ -274,6 +282,7 @@ static enum kept_pools_origin pools_origin(const struct backend *backend, const 
 static void destroy(struct backend *backend)
 {
     struct cpu_backend *cpu = own(backend);
+    cpu_image_encoder_fini(&cpu->sound);
     cpu_image_encoder_fini(&cpu->vision);
     cpu_walk_fini(&cpu->step);
     cpu_adapters_fini(&cpu->adapters);

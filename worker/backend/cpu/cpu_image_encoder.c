@@ -97,11 +97,11 @@ static enum result load_weights(struct cpu_image_encoder *vision,
     return cpu_weights_load(&vision->program.weights, pool, &own, progress, context, error);
 }
 
-enum result cpu_image_encoder_init(struct cpu_image_encoder *vision,
-                                   const struct backend_options *options,
-                                   const struct cpu_kernels *kernels, struct thread_pool *pool,
-                                   backend_progress_fn *progress, void *context,
-                                   struct error_text *error)
+/* `features`: initialized, or NULL: the encoder has its own. */
+static enum result init(struct cpu_image_encoder *vision, struct cpu_feature_pool *features,
+                        const struct backend_options *options, const struct cpu_kernels *kernels,
+                        struct thread_pool *pool, backend_progress_fn *progress, void *context,
+                        struct error_text *error)
 {
     const struct plan *plan = options->vision;
     const struct backend_options sizes = {.activation_bits = options->activation_bits,
@@ -116,7 +116,7 @@ enum result cpu_image_encoder_init(struct cpu_image_encoder *vision,
     if (result == RESULT_OK)
         result = lazy_memory_reserve(&vision->pixels, sizes.max_patch_rows * patch_bytes, false,
                                      "pixels of images", error);
-    if (result == RESULT_OK)
+    if (result == RESULT_OK && !features)
         result = cpu_feature_pool_init(&vision->features, options->feature_rows,
                                        model_vision_feature_columns(&plan->vision), error);
     if (result == RESULT_OK)
@@ -125,9 +125,30 @@ enum result cpu_image_encoder_init(struct cpu_image_encoder *vision,
         list_units(vision);
     vision->unit = vision->unit_count;
     vision->step.patches = &vision->patches;
-    vision->step.features = &vision->features;
+    vision->step.features = features ? features : &vision->features;
     vision->step.heartbeat = options->heartbeat;
     return result;
+}
+
+enum result cpu_image_encoder_init(struct cpu_image_encoder *vision,
+                                   const struct backend_options *options,
+                                   const struct cpu_kernels *kernels, struct thread_pool *pool,
+                                   backend_progress_fn *progress, void *context,
+                                   struct error_text *error)
+{
+    return init(vision, NULL, options, kernels, pool, progress, context, error);
+}
+
+enum result cpu_image_encoder_init_sound(struct cpu_image_encoder *vision,
+                                         struct cpu_image_encoder *images,
+                                         const struct backend_options *options,
+                                         const struct cpu_kernels *kernels,
+                                         struct thread_pool *pool, backend_progress_fn *progress,
+                                         void *context, struct error_text *error)
+{
+    struct backend_options own = *options;
+    own.vision = options->vision->sound;
+    return init(vision, &images->features, &own, kernels, pool, progress, context, error);
 }
 
 void cpu_image_encoder_fini(struct cpu_image_encoder *vision)
@@ -146,9 +167,9 @@ static void check_room(const struct cpu_image_encoder *vision)
 {
     for (uint32_t f = 0; f < vision->patches.features; f++)
         must(vision->patches.feature_rows[f] == PATCH_FEATURE_NONE ||
-             vision->patches.feature_rows[f] < vision->features.rows);
+             vision->patches.feature_rows[f] < vision->step.features->rows);
     for (uint32_t i = 0; i < vision->patches.mix_count; i++)
-        must(vision->patches.mixes[i].pool_row < vision->features.rows);
+        must(vision->patches.mixes[i].pool_row < vision->step.features->rows);
 }
 
 /* --- the batch -------------------------------------------------------------------------------- */

@@ -27,9 +27,9 @@ struct cpu_image_encoder {
     struct cpu_program program;
     struct cpu_step step;
     struct image_patches patches;
-    struct cpu_feature_pool features;
-    struct lazy_memory pixels; /* of the batch's tiles, one after the other */
-    struct vision_unit *units; /* [unit_count]; the first one converts pixels */
+    struct cpu_feature_pool features; /* zeroed if step.features is another one's */
+    struct lazy_memory pixels;        /* of the batch's tiles, one after the other */
+    struct vision_unit *units;        /* [unit_count]; the first one converts pixels */
     uint32_t unit_count;
     /* The current batch. */
     uint32_t unit;    /* == unit_count: there is none */
@@ -46,6 +46,14 @@ enum result cpu_image_encoder_init(struct cpu_image_encoder *vision,
                                    const struct cpu_kernels *kernels, struct thread_pool *pool,
                                    backend_progress_fn *progress, void *context,
                                    struct error_text *error) RESULT_CHECKED;
+/* The same for the tower of sounds options->vision->sound, into the feature pool of `images`, which outlives
+ * it. */
+enum result cpu_image_encoder_init_sound(struct cpu_image_encoder *vision,
+                                         struct cpu_image_encoder *images,
+                                         const struct backend_options *options,
+                                         const struct cpu_kernels *kernels,
+                                         struct thread_pool *pool, backend_progress_fn *progress,
+                                         void *context, struct error_text *error) RESULT_CHECKED;
 void cpu_image_encoder_fini(struct cpu_image_encoder *vision);
 
 /* encode_begin() and encode_part() of struct backend_interface; returns the work that is left. */

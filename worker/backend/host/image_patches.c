@@ -146,7 +146,8 @@ static void add_sound(struct image_patches *patches, const struct encode_image *
 {
     const struct model_vision *vision = patches->vision;
     uint32_t features = model_vision_feature_rows(vision, image->shape);
-    uint32_t all = model_vision_patch_rows(vision, image->shape), rows = image->shape.height / 2;
+    uint32_t all = model_vision_patch_rows(vision, image->shape),
+             rows = model_vision_sound_rows(vision, image->shape);
     uint32_t square = image_patches_square(patches), first_row = patches->rows;
     patches->tiles[patches->tile_count] =
         (struct patch_tile){.image = *image, .height = all, .width = 1};

@@ -146,6 +146,11 @@ plan_weight_id plan_builder_head_columns(struct plan_builder *builder, uint32_t 
 /* Marks the tensors of a layer that the plan leaves out as used: "blk.N.…", or "…layers.N.…". */
 void plan_builder_leave_layer(struct plan_builder *builder, uint32_t layer);
 
+/* A weight [rows, columns] of f32 that the checkpoint does not have: *values are filled by the caller before
+ * the plan is finished, and belong to the plan. At most one in a plan; NULL after an error. */
+plan_weight_id plan_builder_computed(struct plan_builder *builder, uint32_t rows, uint32_t columns,
+                                     const char *name, float **values);
+
 /* The size of the tensor's fastest dimension; 0 if there is no such tensor. */
 uint64_t plan_builder_fastest(const struct plan_builder *builder, const char *name);
 

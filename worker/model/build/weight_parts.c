@@ -1,6 +1,6 @@
 /*
  * Weights that are a part of a tensor: some of its rows or columns, and stacks of a part for each
- * head (plan_builder.h).
+ * head (plan_builder.h). Weights that are computed instead of read.
  */
 #include <stdlib.h>
 
@@ -183,4 +183,28 @@ plan_weight_id plan_builder_head_columns(struct plan_builder *builder, uint32_t 
                                          struct row_range range, uint32_t columns, const char *name)
 {
     return add_heads(builder, heads, range, columns, true, name);
+}
+
+plan_weight_id plan_builder_computed(struct plan_builder *builder, uint32_t rows, uint32_t columns,
+                                     const char *name, float **values)
+{
+    uint64_t count = (uint64_t)rows * columns;
+    *values = NULL;
+    if (builder->result != RESULT_OK)
+        return 0;
+    must(!builder->plan->computed);
+    builder->plan->computed = calloc(count, sizeof **values);
+    if (!builder->plan->computed) {
+        builder->result = error_set(builder->error, RESULT_OUT_OF_MEMORY, "no memory for a plan");
+        return 0;
+    }
+    const struct checkpoint_tensor tensor = {
+        .type = GGML_F32,
+        .data = (const uint8_t *)builder->plan->computed,
+        .data_bytes = count * sizeof **values,
+        .source = {.type = GGML_F32},
+    };
+    *values = builder->plan->computed;
+    return builder_add_weight(builder, &tensor, name,
+                              (struct weight_shape){.rows = rows, .columns = columns});
 }

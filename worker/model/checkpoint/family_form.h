@@ -58,6 +58,8 @@ struct hf_form {
     /* model_types of classes of several parts that tie embeddings unless they say otherwise, whatever
      * their text's class does. Ends with NULL; NULL: none. */
     const char *const *tying_wholes;
+    /* The whole alone decides whether embeddings are tied; its class does not tie them. */
+    bool untying_whole;
     /* Reads keys of the text model that stand outside text_config; NULL: there are none. */
     void (*read_whole)(struct checkpoint_keys *root, struct model_config *config);
     /* Completes the config from the tensor table, for facts that no key states; NULL: none.
@@ -65,6 +67,7 @@ struct hf_form {
     void (*look_at_tensors)(const struct tensor_table *tensors, const char *prefix,
                             struct model_config *config);
     const struct hf_vision_form *vision; /* NULL: text only, or the tower is not supported */
+    const struct hf_vision_form *sound;  /* the tower of sounds beside it; NULL: none */
 };
 
 /* A vision tower that classes with any text family have: found by the model_type of config.json and
@@ -98,6 +101,8 @@ struct model_family {
     plan_tensor_id (*list_ops)(struct plan_builder *builder, const struct model_config *config);
     /* Lists the vision tower; set if hf->vision is. */
     void (*list_vision_ops)(struct plan_builder *builder, const struct vision_config *config);
+    /* Lists the tower of sounds; set if hf->sound is. */
+    void (*list_sound_ops)(struct plan_builder *builder, const struct vision_config *config);
     const struct ahead_form *ahead; /* NULL: such layers are not known */
 };
 

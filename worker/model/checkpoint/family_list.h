@@ -36,6 +36,7 @@
     FAMILY(qwen2)           \
     FAMILY(qwen2_vl)        \
     FAMILY(qwen2_5_vl)      \
+    FAMILY(qwen2_5_omni)    \
     FAMILY(qwen3)           \
     FAMILY(qwen3_vl)        \
     FAMILY(qwen3_moe)       \

@@ -32,6 +32,7 @@
     }
 
 static const char *const qwen2_vl_types[] = {"qwen2_vl", "qwen2_vl_text", NULL};
+static const char *const omni_types[] = {"qwen2_5_omni_thinker", "qwen2_5_omni_text", NULL};
 static const char *const qwen2_5_vl_types[] = {"qwen2_5_vl", "qwen2_5_vl_text", NULL};
 static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
@@ -131,6 +132,13 @@ static void read_qwen2_5_tower(struct checkpoint_keys *keys, struct checkpoint_k
 
 static const struct hf_vision_form qwen2_tower = {TOWER_FORM, .read_config = read_qwen2_tower};
 static const struct hf_vision_form qwen2_5_tower = {TOWER_FORM, .read_config = read_qwen2_5_tower};
+/* Of Qwen2.5-Omni's thinker: Qwen2.5-VL's with q, k and v apart. */
+static const struct hf_vision_form omni_tower = {
+    .naming = {tower_names, checkpoint_hf_qwen_tower_names, checkpoint_hf_omni_towers, NULL},
+    .probe = "v.patch_embd.weight",
+    .parts = checkpoint_hf_omni_towers,
+    .read_config = read_qwen2_5_tower,
+};
 
 static const char *const other_parts[] = {"model.visual.", "visual.", "vision_tower.", "mtp.",
                                           NULL};
@@ -152,6 +160,26 @@ static const struct hf_form hf_qwen2_vl = {TEXT_FORM, .model_types = qwen2_vl_ty
                                            .vision = &qwen2_tower};
 static const struct hf_form hf_qwen2_5_vl = {TEXT_FORM, .model_types = qwen2_5_vl_types,
                                              .vision = &qwen2_5_tower};
+
+/* Qwen2.5-Omni's thinker (model_type qwen2_5_omni), whose whole config hf_config_main() finds. Its text's class
+ * ties embeddings, which the thinker's own key overrides; the thinker's class does not. */
+static const struct hf_form hf_qwen2_5_omni = {
+    .model_types = omni_types,
+    .defaults = {.layers = 28,
+                 .hidden = 3584,
+                 .feed_forward = 18944,
+                 .heads = 28,
+                 .kv_heads = 4,
+                 .vocab_tokens = 152064,
+                 .norm_epsilon = 1e-6f},
+    .activation_key = "hidden_act",
+    .activation = "silu",
+    .naming = {checkpoint_hf_usual_names, NULL, checkpoint_hf_omni_texts, checkpoint_hf_omni_parts},
+    .read_config = read_config,
+    .untying_whole = true,
+    .vision = &omni_tower,
+    .sound = &checkpoint_hf_qwen2_5_omni_sound,
+};
 
 /* --- ops -------------------------------------------------------------------------------------- */
 
@@ -209,4 +237,12 @@ const struct model_family family_qwen2_5_vl = {
     .list_ops = list_ops,
     .list_vision_ops = tower_qwen2_5_vl_list_ops,
     .ahead = &ahead,
+};
+
+const struct model_family family_qwen2_5_omni = {
+    .architecture = "qwen2_5_omni",
+    .hf = &hf_qwen2_5_omni,
+    .list_ops = list_ops,
+    .list_vision_ops = tower_qwen2_5_vl_list_ops,
+    .list_sound_ops = tower_qwen2_5_omni_list_ops,
 };

@@ -1,5 +1,6 @@
 /*
  * Qwen2-Audio: Whisper's encoder over the log-mel rows of a sound, beside any text family, mostly qwen2.
+ * Qwen2.5-Omni's thinker: the same over pieces of 2 * n_window rows.
  * Two convolutions over three mel rows, of which the second goes on by two; learned positions; layers of
  * attention over the whole sound, whose keys have no bias; pairs of rows are averaged and projected:
  *
@@ -7,13 +8,19 @@
  *   each layer as in tower_blocks.h
  *   feature = W . norm(mean of two rows) + bias
  *
- * Its publisher computes all 30 s and masks the keys of silence; rows that no other row attends to are
+ * Qwen2-Audio's publisher computes all 30 s and masks the keys of silence; rows that no other row attends to are
  * not computed here. Of the silence only the mel rows that the last rows hear are sent.
+ *
+ * In Qwen2.5-Omni rows attend within a piece, convolutions see zeros around it, and positions, which are
+ * sinusoids that no tensor holds, begin anew. So a piece is a sound of its own here.
  *
  * Stages: the mel rows, those of the layers, and the features.
  *
- * Source: transformers, configuration_qwen2_audio.py and modeling_qwen2_audio.py.
+ * Source: transformers, configuration_qwen2_audio.py and modeling_qwen2_audio.py, configuration_qwen2_5_omni.py
+ * and modeling_qwen2_5_omni.py.
  */
+#include <math.h>
+
 #include "worker/model/build/tower_blocks.h"
 #include "worker/model/checkpoint/family_list.h"
 #include "worker/model/hf/checkpoint_hf_vision.h"
@@ -24,6 +31,9 @@
 #define DEFAULT_POSITIONS 1500u
 #define NORM_EPSILON      1e-5f /* torch's, which the class does not state */
 #define POOLED            2u
+#define DEFAULT_WINDOW    100u
+#define DEFAULT_OUTPUT    3584u
+#define MOST_TIMESCALE    10000.0
 
 static const char *const whole_types[] = {"qwen2_audio", NULL};
 static const char *const audio_types[] = {"qwen2_audio_encoder", NULL};
@@ -57,14 +67,22 @@ static const struct tensor_name names[] = {
     {"mm.a.fc.bias", "model.multi_modal_projector.linear.bias"},
     {NULL, NULL},
 };
+static const struct tensor_name omni_names[] = {
+    {"v.post_ln.weight", "^ln_post.weight"},
+    {"v.post_ln.bias", "^ln_post.bias"},
+    {"mm.a.fc.weight", "^proj.weight"},
+    {"mm.a.fc.bias", "^proj.bias"},
+    {"a.edges", "^audio_bos_eos_token.weight"}, /* unused by the publisher's code */
+    {NULL, NULL},
+};
+static const char *const omni_prefixes[] = {"thinker.audio_tower.", "model.audio_tower.",
+                                            "audio_tower.", NULL};
 static const char *const prefixes[] = {"model.audio_tower.", "audio_tower.", NULL};
 static const char *const parts[] = {"model.audio_tower.", "audio_tower.",
                                     "model.multi_modal_projector.", "multi_modal_projector.", NULL};
 
-static void read_config(struct checkpoint_keys *keys, struct checkpoint_keys *root,
-                        struct vision_config *config)
+static void read_sizes(struct checkpoint_keys *keys, struct vision_config *config)
 {
-    (void)root;
     const struct vision_terms terms = {.hidden_key = "d_model",
                                        .layers_key = "encoder_layers",
                                        .heads_key = "encoder_attention_heads",
@@ -80,6 +98,13 @@ static void read_config(struct checkpoint_keys *keys, struct checkpoint_keys *ro
         keys, "encoder_ffn_dim", (struct u32_range){1, LIMIT_FEED_FORWARD}, 5120);
     config->vision.mels = checkpoint_keys_u32_or(
         keys, "num_mel_bins", (struct u32_range){1, LIMIT_AUDIO_MELS}, DEFAULT_MELS);
+}
+
+static void read_config(struct checkpoint_keys *keys, struct checkpoint_keys *root,
+                        struct vision_config *config)
+{
+    (void)root;
+    read_sizes(keys, config);
     config->vision.sound_rows =
         checkpoint_keys_u32_or(keys, "max_source_positions",
                                (struct u32_range){POOLED, LIMIT_PATCH_ROWS}, DEFAULT_POSITIONS);
@@ -88,6 +113,43 @@ static void read_config(struct checkpoint_keys *keys, struct checkpoint_keys *ro
                                config->vision.sound_rows);
     config->table_side = config->vision.sound_rows;
 }
+
+/* A row of the tower stands for two mel rows, so a piece has n_window. */
+static void read_omni_config(struct checkpoint_keys *keys, struct checkpoint_keys *root,
+                             struct vision_config *config)
+{
+    (void)root;
+    read_sizes(keys, config);
+    uint32_t positions =
+        checkpoint_keys_u32_or(keys, "max_source_positions",
+                               (struct u32_range){POOLED, LIMIT_PATCH_ROWS}, DEFAULT_POSITIONS);
+    uint32_t rows = checkpoint_keys_u32_or(
+        keys, "n_window", (struct u32_range){POOLED, LIMIT_PATCH_ROWS}, DEFAULT_WINDOW);
+    uint32_t output = checkpoint_keys_u32_or(keys, "output_dim",
+                                             (struct u32_range){1, LIMIT_HIDDEN}, DEFAULT_OUTPUT);
+    config->vision.sound_rows = config->table_side = rows;
+    config->vision.sound_ends = true;
+    config->vision.grid_positions = true;
+    if (keys->result != RESULT_OK)
+        return;
+    if (rows % POOLED != 0 || rows > positions)
+        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "n_window %u is odd or above %u positions",
+                               rows, positions);
+    else if (config->tower.hidden < 4 || config->tower.hidden % 2 != 0)
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "d_model %u has no sinusoids",
+                               config->tower.hidden);
+    else if (output != config->vision.text_hidden)
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "output_dim %u is not the text's %u", output,
+                               config->vision.text_hidden);
+}
+
+const struct hf_vision_form checkpoint_hf_qwen2_5_omni_sound = {
+    .naming = {omni_names, names, omni_prefixes, NULL},
+    .part = "audio_config",
+    .probe = "a.conv1d.1.weight",
+    .parts = omni_prefixes,
+    .read_config = read_omni_config,
+};
 
 static const struct hf_vision_form hf_qwen2_audio = {
     .naming = {names, NULL, prefixes, NULL},
@@ -148,20 +210,50 @@ static void list_features(struct plan_builder *b, const struct vision_config *c,
     plan_builder_end_stage(b);
 }
 
-void tower_qwen2_audio_list_ops(struct plan_builder *b, const struct vision_config *c)
+/* `table`: [table_side, hidden], positions of the tower's rows. */
+static void list_tower(struct plan_builder *b, const struct vision_config *c, plan_weight_id table)
 {
     const struct tower_form form = {.no_k_bias = true, .activation = ACTIVATION_GELU_ERF};
     struct tower_tensors t = tower_blocks_add_tensors(b, c, &form);
     list_convolutions(b, c, &t);
-    plan_ops_patch_positions(
-        b, t.residual,
-        plan_builder_flat(b, c->table_side, c->tower.hidden, "v.position_embd.weight"), PLAN_NONE,
-        (struct patch_positions_params){POSITIONS_LINE, c->table_side, false});
+    plan_ops_patch_positions(b, t.residual, table, PLAN_NONE,
+                             (struct patch_positions_params){POSITIONS_LINE, c->table_side, false});
     for (uint32_t layer = 0; layer < c->layers; layer++) {
         tower_blocks_list_layer(b, c, &form, layer, &t);
         plan_builder_end_stage(b);
     }
     list_features(b, c, t.residual);
+}
+
+void tower_qwen2_audio_list_ops(struct plan_builder *b, const struct vision_config *c)
+{
+    list_tower(b, c,
+               plan_builder_flat(b, c->table_side, c->tower.hidden, "v.position_embd.weight"));
+}
+
+/* Row p: the sines of p over each timescale, then the cosines. Timescales are a geometric sequence from 1 to
+ * MOST_TIMESCALE. */
+static plan_weight_id add_sinusoids(struct plan_builder *b, const struct vision_config *c)
+{
+    uint32_t half = c->tower.hidden / 2;
+    float *values;
+    plan_weight_id table =
+        plan_builder_computed(b, c->table_side, c->tower.hidden, "sinusoids", &values);
+    for (uint32_t p = 0; values && p < c->table_side; p++) {
+        float *row = values + (size_t)p * c->tower.hidden;
+        for (uint32_t i = 0; i < half; i++) {
+            float angle = (float)p * expf((float)(-log(MOST_TIMESCALE) / (half - 1)) * (float)i);
+            row[i] = sinf(angle);
+            row[half + i] = cosf(angle);
+        }
+    }
+    return table;
+}
+
+void tower_qwen2_5_omni_list_ops(struct plan_builder *b, const struct vision_config *c)
+{
+    plan_builder_use_in_config(b, "a.edges");
+    list_tower(b, c, add_sinusoids(b, c));
 }
 
 const struct model_tower tower_qwen2_audio = {

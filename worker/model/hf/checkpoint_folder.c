@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "proto/hf_config.h"
 #include "proto/mapped_file.h"
 #include "proto/must.h"
 #include "proto/safetensors_file.h"
@@ -194,7 +195,7 @@ void checkpoint_folder_close(struct checkpoint_folder *folder)
 
 struct json_value checkpoint_folder_config(const struct checkpoint_folder *folder)
 {
-    return folder->config;
+    return hf_config_main(folder->config);
 }
 
 const struct tensor_table *checkpoint_folder_tensors(const struct checkpoint_folder *folder)

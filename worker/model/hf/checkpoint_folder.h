@@ -20,7 +20,7 @@ enum result checkpoint_folder_open(int folder_fd, const struct opened_files *ope
                                    struct error_text *error) RESULT_CHECKED;
 void checkpoint_folder_close(struct checkpoint_folder *folder);
 
-/* Valid until the folder is closed. */
+/* The config is the served model's (hf_config_main()). Valid until the folder is closed. */
 struct json_value checkpoint_folder_config(const struct checkpoint_folder *folder);
 const struct tensor_table *checkpoint_folder_tensors(const struct checkpoint_folder *folder);
 struct model_fingerprint checkpoint_folder_fingerprint(const struct checkpoint_folder *folder);

@@ -119,6 +119,8 @@ static void read_whole_tie(struct checkpoint_keys *whole, const struct hf_form *
     for (const char *const *name = form->tying_wholes; parts && name && *name; name++)
         if (checkpoint_keys_is(type, *name))
             config->tied_embeddings = true;
+    if (form->untying_whole && parts)
+        config->tied_embeddings = false;
     config->tied_embeddings =
         checkpoint_keys_bool_or(whole, "tie_word_embeddings", config->tied_embeddings);
 }

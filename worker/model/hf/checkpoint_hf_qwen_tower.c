@@ -10,6 +10,15 @@
 #define AXIAL_BASE    10000.0f
 
 const char *const checkpoint_hf_qwen_towers[] = {"model.visual.", "visual.", "vision_tower.", NULL};
+const char *const checkpoint_hf_omni_towers[] = {"thinker.visual.", "model.visual.", "visual.",
+                                                 NULL};
+const char *const checkpoint_hf_omni_texts[] = {"thinker.model.", "model.language_model.", "model.",
+                                                NULL};
+const char *const checkpoint_hf_omni_parts[] = {"thinker.visual.", "thinker.audio_tower.",
+                                                "model.visual.",   "model.audio_tower.",
+                                                "visual.",         "audio_tower.",
+                                                "talker.",         "token2wav.",
+                                                "code2wav.",       NULL};
 const char *const checkpoint_hf_qwen_texts[] = {"model.language_model.", "language_model.model.",
                                                 "model.", NULL};
 
@@ -22,6 +31,12 @@ const struct tensor_name checkpoint_hf_qwen_tower_names[] = {
     {"v.blk.*.ln2.bias", "^blocks.*.norm2.bias"},
     {"v.blk.*.attn_qkv.weight", "^blocks.*.attn.qkv.weight"},
     {"v.blk.*.attn_qkv.bias", "^blocks.*.attn.qkv.bias"},
+    {"v.blk.*.attn_q.weight", "^blocks.*.attn.q.weight"},
+    {"v.blk.*.attn_q.bias", "^blocks.*.attn.q.bias"},
+    {"v.blk.*.attn_k.weight", "^blocks.*.attn.k.weight"},
+    {"v.blk.*.attn_k.bias", "^blocks.*.attn.k.bias"},
+    {"v.blk.*.attn_v.weight", "^blocks.*.attn.v.weight"},
+    {"v.blk.*.attn_v.bias", "^blocks.*.attn.v.bias"},
     {"v.blk.*.attn_out.weight", "^blocks.*.attn.proj.weight"},
     {"v.blk.*.attn_out.bias", "^blocks.*.attn.proj.bias"},
     {NULL, NULL},

@@ -10,6 +10,10 @@
 extern const char *const checkpoint_hf_qwen_towers[];
 /* Prefixes of text tensors, with and without a tower; ends with NULL. */
 extern const char *const checkpoint_hf_qwen_texts[];
+/* The same of models that listen and speak, and the prefixes of their other parts. */
+extern const char *const checkpoint_hf_omni_towers[];
+extern const char *const checkpoint_hf_omni_texts[];
+extern const char *const checkpoint_hf_omni_parts[];
 /* Names of the patch matrix, norms and attention: tensor_naming.usual. */
 extern const struct tensor_name checkpoint_hf_qwen_tower_names[];
 

@@ -82,7 +82,7 @@ static void test_sounds(void **state)
     assert_int_equal(model_vision_square(&hears), 2);
     assert_int_equal(model_vision_tile_bytes(sound(80, 7)), 80 * 7 * 4);
     assert_true(model_vision_row_bytes(&hears) * 2 >= model_vision_tile_bytes(sound(80, 5)));
-    assert_int_equal(model_vision_grid(&hears, sound(80, 9)).height, 2);
+    assert_int_equal(model_vision_grid(&hears, sound(80, 9)).width, 2);
     expect_refused(&hears, sound(80, 3), "3 rows");
     expect_refused(&hears, sound(80, 6), "6 rows");
     expect_refused(&hears, sound(80, 3003), "3003 rows");
@@ -93,6 +93,31 @@ static void test_sounds(void **state)
     expect_refused(&hears, two, "5 rows");
     expect_refused(&hears, (struct image_shape){1, 80, 5, 0, 0}, "no images");
     expect_refused(&any_size, sound(28, 29), "no sounds");
+}
+
+/* A tower whose sounds end with their last mel row, beside one of images. */
+static void test_sounds_beside_images(void **state)
+{
+    (void)state;
+    const struct model_vision hears = {.mels = 80,
+                                       .sound_rows = 100,
+                                       .sound_ends = true,
+                                       .patch_side = 1,
+                                       .merge_side = 1,
+                                       .text_hidden = 64};
+    struct model_vision both = any_size;
+    both.sounds = &hears;
+    expect_taken(&both, sound(80, 200), 100, 50);
+    expect_taken(&both, sound(80, 199), 100, 50);
+    expect_taken(&both, sound(80, 5), 4, 1); /* three rows: the last stands for one mel row */
+    expect_taken(&both, sound(80, 3), 2, 1);
+    expect_taken(&both, (struct image_shape){1, 84, 56, 1, 0}, 24, 6);
+    expect_refused(&both, sound(80, 2), "2 rows");
+    expect_refused(&both, sound(80, 201), "201 rows");
+    expect_refused(&both, sound(79, 20), "79 mels");
+    assert_ptr_equal(model_vision_of(&both, sound(80, 20)), &hears);
+    assert_ptr_equal(model_vision_of(&both, (struct image_shape){1, 84, 56, 1, 0}), &both);
+    assert_int_equal(model_vision_image_rows(&both, sound(80, 20), &(struct image_mosaic){0}), 5);
 }
 
 static void test_mosaics(void **state)
@@ -152,7 +177,9 @@ static void test_frames(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts), cmocka_unit_test(test_sounds),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts),
+                                       cmocka_unit_test(test_sounds),
+                                       cmocka_unit_test(test_sounds_beside_images),
                                        cmocka_unit_test(test_refusals),
                                        cmocka_unit_test(test_mosaics),
                                        cmocka_unit_test(test_frames)};

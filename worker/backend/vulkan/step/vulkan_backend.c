@@ -47,6 +47,8 @@ struct vulkan_backend {
     struct vulkan_program program;
     struct vulkan_steps *steps;
     struct vulkan_image_encoder *vision;    /* NULL where there is none */
+    struct vulkan_image_encoder *sound;     /* the tower of sounds beside it; likewise */
+    struct vulkan_image_encoder *encoding;  /* the one of the current batch */
     struct vulkan_kept_blocks *kept_blocks; /* NULL before the first copy */
     struct vulkan_weight_origin origin;
     uint32_t depth;
@@ -204,9 +206,10 @@ static enum result choose_kv_bytes(struct backend *backend, const struct plan *p
         .own_memory = facts->type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
         .memory_bytes = facts->memory_bytes,
         .free_bytes = vulkan_device_free_bytes(vulkan->device),
-        .weights_bytes = weight_bytes(plan) +
-                         (options->vision ? weight_bytes(options->vision) : 0) +
-                         (options->beside ? beside_weight_bytes(plan, options->beside) : 0),
+        .weights_bytes =
+            weight_bytes(plan) + (options->vision ? weight_bytes(options->vision) : 0) +
+            (options->vision && options->vision->sound ? weight_bytes(options->vision->sound) : 0) +
+            (options->beside ? beside_weight_bytes(plan, options->beside) : 0),
         .step_bytes = step_bytes(plan, options),
         .weights_there = options->has_vault && vulkan_vault_is_filled(&vault),
         .share_percent = options->kv_share_percent,
@@ -277,6 +280,22 @@ static void borrow(struct vulkan_backend *vulkan, const struct backend_options *
     vulkan->program.features_address = lender->features_address;
 }
 
+/* Those of images, and of sounds beside them. */
+static enum result create_encoders(struct vulkan_backend *vulkan,
+                                   const struct backend_options *options,
+                                   backend_progress_fn *progress, void *context,
+                                   struct error_text *error)
+{
+    struct backend_options sound = *options;
+    sound.vision = options->vision->sound;
+    enum result result = vulkan_image_encoder_create(&vulkan->program, options, progress, context,
+                                                     &vulkan->vision, error);
+    if (result == RESULT_OK && sound.vision)
+        result = vulkan_image_encoder_create(&vulkan->program, &sound, progress, context,
+                                             &vulkan->sound, error);
+    return result;
+}
+
 static enum result load(struct backend *backend, const struct plan *plan,
                         const struct backend_options *options, backend_progress_fn *progress,
                         void *context, struct error_text *error)
@@ -303,14 +322,15 @@ static enum result load(struct backend *backend, const struct plan *plan,
     if (result == RESULT_OK)
         result = load_weights(vulkan, options, progress, context, error);
     if (result == RESULT_OK && options->vision)
-        result = vulkan_image_encoder_create(&vulkan->program, options, progress, context,
-                                             &vulkan->vision, error);
+        result = create_encoders(vulkan, options, progress, context, error);
     begun_ms = stage_end(vulkan, STAGE_WEIGHTS, begun_ms);
     if (result == RESULT_OK)
         result = vulkan_steps_create(&vulkan->program, &step_options, &vulkan->steps, error);
     if (result == RESULT_OK && !options->vulkan.kernels_when_needed)
-        result = vulkan_steps_warm(vulkan->steps, vulkan->vision, options->threads, progress,
-                                   context, error);
+        result = vulkan_steps_warm(
+            vulkan->steps,
+            (const struct vulkan_image_encoder *const[]){vulkan->vision, vulkan->sound},
+            options->threads, progress, context, error);
     if (result != RESULT_OK)
         return result;
     (void)stage_end(vulkan, STAGE_KERNELS, begun_ms);
@@ -351,13 +371,16 @@ static enum result step_wait(struct backend *backend, struct sampled_token *resu
 static enum result encode_begin(struct backend *backend, const struct encode_batch *batch,
                                 struct error_text *error)
 {
-    return vulkan_image_encoder_begin(own(backend)->vision, batch, error);
+    struct vulkan_backend *vulkan = own(backend);
+    bool apart = batch->images[0].shape.sound && vulkan->sound;
+    vulkan->encoding = apart ? vulkan->sound : vulkan->vision;
+    return vulkan_image_encoder_begin(vulkan->encoding, batch, error);
 }
 
 static enum result encode_part(struct backend *backend, uint64_t work, uint64_t *left,
                                struct error_text *error)
 {
-    return vulkan_image_encoder_run(own(backend)->vision, work, left, error);
+    return vulkan_image_encoder_run(own(backend)->encoding, work, left, error);
 }
 
 static enum result adapter_load(struct backend *backend, uint32_t slot,
@@ -440,6 +463,7 @@ static void destroy(struct backend *backend)
     struct vulkan_backend *vulkan = own(backend);
     vulkan_kept_blocks_destroy(vulkan->kept_blocks);
     vulkan_steps_destroy(vulkan->steps);
+    vulkan_image_encoder_destroy(vulkan->sound);
     vulkan_image_encoder_destroy(vulkan->vision);
     vulkan_program_fini(&vulkan->program);
     if (!vulkan->lender) {

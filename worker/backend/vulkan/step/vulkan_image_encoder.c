@@ -232,19 +232,26 @@ enum result vulkan_image_encoder_warm(const struct vulkan_image_encoder *vision,
     return result;
 }
 
+/* Tensors of a tower. */
+static uint64_t tensor_bytes(const struct plan *plan, uint32_t max_patch_rows)
+{
+    uint32_t merged = model_vision_square(&plan->vision);
+    uint64_t bytes = 0;
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        uint32_t rows =
+            plan->tensors[t].rows == PLAN_ROWS_PATCHES ? max_patch_rows : max_patch_rows / merged;
+        bytes += (uint64_t)rows * vulkan_padding_columns(plan, (plan_tensor_id)t) * FORMS_BYTES;
+    }
+    return bytes;
+}
+
 uint64_t vulkan_image_encoder_bytes(const struct backend_options *options)
 {
     const struct plan *plan = options->vision;
     if (!plan)
         return 0;
-    uint32_t merged = model_vision_square(&plan->vision);
     uint64_t bytes = (uint64_t)options->feature_rows * model_vision_feature_columns(&plan->vision) *
                      sizeof(float);
-    for (uint32_t t = 0; t < plan->tensor_count; t++) {
-        uint32_t rows = plan->tensors[t].rows == PLAN_ROWS_PATCHES
-                            ? options->max_patch_rows
-                            : options->max_patch_rows / merged;
-        bytes += (uint64_t)rows * vulkan_padding_columns(plan, (plan_tensor_id)t) * FORMS_BYTES;
-    }
-    return bytes;
+    bytes += tensor_bytes(plan, options->max_patch_rows);
+    return plan->sound ? bytes + tensor_bytes(plan->sound, options->max_patch_rows) : bytes;
 }

@@ -639,7 +639,8 @@ static void tell_warm(void *context, uint32_t made, uint32_t count)
         progress->tell(progress->context, progress->weight_bytes, progress->weight_bytes);
 }
 
-enum result vulkan_steps_warm(struct vulkan_steps *steps, const struct vulkan_image_encoder *vision,
+enum result vulkan_steps_warm(struct vulkan_steps *steps,
+                              const struct vulkan_image_encoder *const encoders[2],
                               uint32_t threads, backend_progress_fn *progress, void *context,
                               struct error_text *error)
 {
@@ -651,8 +652,8 @@ enum result vulkan_steps_warm(struct vulkan_steps *steps, const struct vulkan_im
         return result;
     vulkan_kernels_note(program->kernels);
     result = vulkan_warm_ask(program, error);
-    if (result == RESULT_OK && vision)
-        result = vulkan_image_encoder_warm(vision, error);
+    for (uint32_t i = 0; i < 2 && result == RESULT_OK; i++)
+        result = encoders[i] ? vulkan_image_encoder_warm(encoders[i], error) : RESULT_OK;
     if (result == RESULT_OK)
         result = vulkan_kernels_make_noted(program->kernels, pool, tell_warm, &warm, error);
     thread_pool_destroy(pool);

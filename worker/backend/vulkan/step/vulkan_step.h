@@ -29,9 +29,10 @@ enum result vulkan_steps_create(struct vulkan_program *program,
 /* Waits for the device. */
 void vulkan_steps_destroy(struct vulkan_steps *steps);
 
-/* Makes every kernel that a step, or the image encoder (may be NULL), can need, so that none waits
- * for the driver's compiler. `threads`: 0 = one per core. */
-enum result vulkan_steps_warm(struct vulkan_steps *steps, const struct vulkan_image_encoder *vision,
+/* Makes every kernel that a step, or an encoder (images, sounds; either may be NULL), can need, so that none
+ * waits for the driver's compiler. `threads`: 0 = one per core. */
+enum result vulkan_steps_warm(struct vulkan_steps *steps,
+                              const struct vulkan_image_encoder *const encoders[2],
                               uint32_t threads, backend_progress_fn *progress, void *context,
                               struct error_text *error) RESULT_CHECKED;
 
