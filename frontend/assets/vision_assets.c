@@ -96,20 +96,23 @@ static enum result find_audio_places(const struct chat_template *template,
     vision->audio_soft_token = (uint32_t)soft_token;
     if (!template)
         return error_set(error, RESULT_NOT_FOUND, "it has no chat template");
-    vision->form = image_form_find(template, vision->audio.marker);
-    vision->form.type = NULL; /* of images */
+    if (vision->processor.family == IMAGE_FAMILY_NONE) {
+        vision->form = image_form_find(template, vision->audio.marker);
+        vision->form.type = NULL; /* of images */
+    }
     if (image_form_shows(template, AUDIO_FORM_TYPE, vision->audio.marker))
         return RESULT_OK;
     return error_set(error, RESULT_UNSUPPORTED, "its chat template has no place for them");
 }
 
-/* The assets of a folder's model that takes sounds; NULL if it takes none, after a warning if they cannot
- * be used. */
+/* Adds sounds to `seen`, the assets for images, or makes assets for sounds alone if it is NULL. NULL if the model
+ * takes neither. There is a warning if sounds cannot be used. */
 static struct vision_assets *open_audio(int folder_fd, const struct chat_template *template,
-                                        const struct tokenizer *tokenizer)
+                                        const struct tokenizer *tokenizer,
+                                        struct vision_assets *seen)
 {
     struct error_text error;
-    struct vision_assets *vision = must_alloc(1, sizeof *vision);
+    struct vision_assets *vision = seen ? seen : must_alloc(1, sizeof *vision);
     enum result result = audio_processor_open_folder(folder_fd, &vision->audio, &error);
     if (result == RESULT_OK && vision->audio.family != AUDIO_FAMILY_NONE)
         result = find_audio_places(template, tokenizer, vision, &error);
@@ -117,8 +120,10 @@ static struct vision_assets *open_audio(int folder_fd, const struct chat_templat
         log_warn("audio is refused for this model: %s", error.text);
     if (result == RESULT_OK && vision->audio.family != AUDIO_FAMILY_NONE)
         return vision;
-    free(vision);
-    return NULL;
+    vision->audio.family = AUDIO_FAMILY_NONE;
+    if (!seen)
+        free(vision);
+    return seen;
 }
 
 bool vision_assets_sees(const struct vision_assets *vision)
@@ -184,8 +189,7 @@ struct vision_assets *vision_assets_open(const char *folder, const struct chat_t
         result = video_processor_open_folder(folder_fd, &vision->processor, &vision->video, &error);
         finish_videos(result, template, tokenizer, vision, &error);
     }
-    if (!vision)
-        vision = open_audio(folder_fd, template, tokenizer);
+    vision = open_audio(folder_fd, template, tokenizer, vision);
     close(folder_fd);
     return vision;
 }

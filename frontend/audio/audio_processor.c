@@ -3,12 +3,18 @@
  * publisher pads every sound with silence to 30 s; of that silence the tower's last rows hear one or two
  * mel rows, which are sent too, or zeros after 30 s.
  *
- * Source: transformers, processing_qwen2_audio.py and feature_extraction_whisper.py.
+ * Qwen2.5-Omni's thinker: the same rows of at most chunk_length seconds, without the silence, in pieces of
+ * 2 * n_window rows. A last piece of one or two mel rows has no token and is not sent. Of a video with its
+ * sound the pieces of seconds_per_chunk alternate, which only fits if the pieces are as long.
+ *
+ * Source: transformers, processing_qwen2_audio.py, processing_qwen2_5_omni.py and
+ * feature_extraction_whisper.py.
  */
 #include "frontend/audio/audio_processor.h"
 
 #include <string.h>
 
+#include "proto/hf_config.h"
 #include "proto/json_files.h"
 #include "proto/limits.h"
 #include "proto/mapped_file.h"
@@ -20,6 +26,12 @@
 #define DEFAULT_ROWS    1500u
 #define WHISPER_SECONDS 30u
 #define MARKER          "<|AUDIO|>"
+#define BEGIN           "<|audio_bos|>"
+#define END             "<|audio_eos|>"
+#define DEFAULT_WINDOW  100u
+#define DEFAULT_TIME    25u
+#define DEFAULT_SECONDS 2u
+#define MOST_TIME       1000u
 
 /* --- settings --------------------------------------------------------------------------------- */
 
@@ -68,11 +80,16 @@ static enum result read_whisper(struct json_value extractor, struct log_mel_sett
     return result;
 }
 
+static struct json_value extractor_of(const struct audio_processor_files *files)
+{
+    struct json_value extractor = json_value_member(files->processor, "feature_extractor");
+    return json_value_type(extractor) == JSON_OBJECT ? extractor : files->preprocessor;
+}
+
 static enum result open_qwen2_audio(const struct audio_processor_files *files,
                                     struct audio_processor *p, struct error_text *error)
 {
     struct json_value audio = json_value_member(files->config, "audio_config");
-    struct json_value extractor = json_value_member(files->processor, "feature_extractor");
     uint32_t mels = 0;
     enum result result =
         read_u32(audio, "num_mel_bins", LIMIT_AUDIO_MELS, DEFAULT_MELS, &mels, error);
@@ -81,10 +98,8 @@ static enum result open_qwen2_audio(const struct audio_processor_files *files,
                           &p->tower_rows, error);
     if (result != RESULT_OK)
         return result;
-    if (json_value_type(extractor) != JSON_OBJECT)
-        extractor = files->preprocessor;
     p->mel = log_mel_whisper(mels, WHISPER_SECONDS);
-    result = read_whisper(extractor, &p->mel, error);
+    result = read_whisper(extractor_of(files), &p->mel, error);
     if (result == RESULT_OK && p->mel.most_samples / p->mel.hop != MEL_ROWS * p->tower_rows)
         return error_set(error, RESULT_INVALID,
                          "its longest sound has %u mel rows and its tower %u rows",
@@ -94,19 +109,59 @@ static enum result open_qwen2_audio(const struct audio_processor_files *files,
     return result;
 }
 
+static enum result open_omni(const struct audio_processor_files *files, struct audio_processor *p,
+                             struct error_text *error)
+{
+    struct json_value config = hf_config_main(files->config);
+    struct json_value audio = json_value_member(config, "audio_config");
+    uint32_t mels = 0, seconds = 0;
+    enum result result =
+        read_u32(audio, "num_mel_bins", LIMIT_AUDIO_MELS, DEFAULT_MELS, &mels, error);
+    if (result == RESULT_OK)
+        result =
+            read_u32(audio, "n_window", LIMIT_PATCH_ROWS, DEFAULT_WINDOW, &p->tower_rows, error);
+    if (result == RESULT_OK)
+        result = read_u32(config, "position_id_per_seconds", MOST_TIME, DEFAULT_TIME,
+                          &p->time_scale, error);
+    if (result == RESULT_OK)
+        result = read_u32(config, "seconds_per_chunk", MOST_TIME, DEFAULT_SECONDS, &seconds, error);
+    p->mel = log_mel_whisper(mels, WHISPER_SECONDS);
+    if (result == RESULT_OK)
+        result = read_whisper(extractor_of(files), &p->mel, error);
+    if (result == RESULT_OK && p->tower_rows % POOLED != 0)
+        result = error_set(error, RESULT_UNSUPPORTED, "its n_window %u is odd", p->tower_rows);
+    p->piece_time = p->time_scale * seconds == p->tower_rows / POOLED ? p->tower_rows / POOLED : 0;
+    strcpy(p->marker, MARKER);
+    strcpy(p->soft, MARKER);
+    strcpy(p->begin, BEGIN);
+    strcpy(p->end, END);
+    return result;
+}
+
+static const struct {
+    const char *model_type;
+    enum audio_family family;
+    enum result (*open)(const struct audio_processor_files *files, struct audio_processor *p,
+                        struct error_text *error);
+} model_types[] = {{"qwen2_audio", AUDIO_FAMILY_QWEN2_AUDIO, open_qwen2_audio},
+                   {"qwen2_5_omni_thinker", AUDIO_FAMILY_QWEN2_5_OMNI, open_omni}};
+
 enum result audio_processor_open(const struct audio_processor_files *files,
                                  struct audio_processor *processor, struct error_text *error)
 {
     char model_type[64] = "";
     *processor = (struct audio_processor){.family = AUDIO_FAMILY_NONE};
-    (void)json_value_string(json_value_member(files->config, "model_type"), model_type,
-                            sizeof model_type);
-    if (strcmp(model_type, "qwen2_audio") != 0)
-        return RESULT_OK;
-    enum result result = open_qwen2_audio(files, processor, error);
-    processor->family = result == RESULT_OK ? AUDIO_FAMILY_QWEN2_AUDIO : AUDIO_FAMILY_NONE;
-    processor->hash_key = keyed_hash_random_key();
-    return result;
+    (void)json_value_string(json_value_member(hf_config_main(files->config), "model_type"),
+                            model_type, sizeof model_type);
+    for (size_t i = 0; i < sizeof model_types / sizeof model_types[0]; i++) {
+        if (strcmp(model_type, model_types[i].model_type) != 0)
+            continue;
+        enum result result = model_types[i].open(files, processor, error);
+        processor->family = result == RESULT_OK ? model_types[i].family : AUDIO_FAMILY_NONE;
+        processor->hash_key = keyed_hash_random_key();
+        return result;
+    }
+    return RESULT_OK;
 }
 
 enum result audio_processor_open_folder(int folder_fd, struct audio_processor *processor,
@@ -135,18 +190,46 @@ void audio_processor_set_key(struct audio_processor *processor, const struct key
 
 /* --- one sound -------------------------------------------------------------------------------- */
 
+uint32_t audio_plan_piece_rows(const struct audio_plan *plan, uint32_t piece)
+{
+    must(piece < plan->pieces);
+    return piece + 1 < plan->pieces ? plan->piece_rows : plan->rows - piece * plan->piece_rows;
+}
+
+uint32_t audio_plan_piece_tokens(const struct audio_plan *plan, uint32_t piece)
+{
+    must(piece < plan->pieces);
+    return piece + 1 < plan->pieces ? plan->piece_tokens
+                                    : plan->tokens - piece * plan->piece_tokens;
+}
+
+/* Pieces of the mel rows, without a last one that has no token. */
+static void plan_pieces(const struct audio_processor *processor, uint32_t mel_rows,
+                        struct audio_plan *plan)
+{
+    plan->tokens = (mel_rows + MEL_ROWS - 1) / MEL_ROWS / POOLED;
+    plan->piece_rows = MEL_ROWS * processor->tower_rows;
+    plan->piece_tokens = processor->tower_rows / POOLED;
+    plan->pieces = (plan->tokens + plan->piece_tokens - 1) / plan->piece_tokens;
+    plan->rows = mel_rows;
+    if (plan->rows > plan->pieces * plan->piece_rows)
+        plan->rows = plan->pieces * plan->piece_rows;
+}
+
 enum result audio_processor_plan(const struct audio_processor *processor, uint32_t samples,
                                  struct audio_plan *plan, struct error_text *error)
 {
     const struct log_mel_settings *mel = &processor->mel;
-    must(processor->family == AUDIO_FAMILY_QWEN2_AUDIO && samples > 0);
+    must(processor->family != AUDIO_FAMILY_NONE && samples > 0);
     if (samples > mel->most_samples)
         return error_set(error, RESULT_TOO_LARGE,
                          "it lasts %.1f seconds; the model takes sounds of at most %u",
                          (double)samples / mel->rate, mel->most_samples / mel->rate);
     uint32_t rows = (log_mel_rows(mel, samples) + MEL_ROWS - 1) / MEL_ROWS;
     *plan = (struct audio_plan){
-        .samples = samples, .rows = MEL_ROWS * rows + 1, .tokens = rows / POOLED};
+        .samples = samples, .rows = MEL_ROWS * rows + 1, .tokens = rows / POOLED, .pieces = 1};
+    if (processor->family == AUDIO_FAMILY_QWEN2_5_OMNI)
+        plan_pieces(processor, log_mel_rows(mel, samples), plan);
     if (plan->tokens == 0)
         return error_set(error, RESULT_INVALID, "%u samples are too short for a token", samples);
     return RESULT_OK;
@@ -160,24 +243,22 @@ void audio_processor_expand(const struct audio_processor *processor, const struc
 }
 
 void audio_processor_record(const struct audio_processor *processor, const struct audio_plan *plan,
-                            struct image_record *record)
+                            uint32_t piece, struct image_record *record)
 {
     record->sound = 1;
     record->tiles = 1;
     record->width = processor->mel.mels;
-    record->height = plan->rows;
-    record->token_count = plan->tokens;
+    record->height = audio_plan_piece_rows(plan, piece);
+    record->token_count = audio_plan_piece_tokens(plan, piece);
     for (size_t i = 0; i < sizeof record->scale / sizeof record->scale[0]; i++)
         record->scale[i] = 1.0f;
 }
 
 enum result audio_processor_run(const struct audio_processor *processor,
                                 const struct audio_plan *plan, const float *samples, float *rows,
-                                uint8_t hash[IMAGE_HASH_BYTES], struct error_text *error)
+                                struct error_text *error)
 {
     struct log_mel mel;
-    uint64_t content[2];
-    _Static_assert(sizeof content == IMAGE_HASH_BYTES, "a wide hash");
     uint32_t mels = processor->mel.mels, most = processor->mel.most_samples / processor->mel.hop;
     uint32_t heard = plan->rows < most ? plan->rows : most;
     enum result result = log_mel_init(&mel, &processor->mel, error);
@@ -187,7 +268,15 @@ enum result audio_processor_run(const struct audio_processor *processor,
     if (result != RESULT_OK)
         return result;
     memset(rows + (size_t)heard * mels, 0, (size_t)(plan->rows - heard) * mels * sizeof *rows);
-    keyed_hash_wide(&processor->hash_key, rows, (size_t)plan->rows * mels * sizeof *rows, content);
-    memcpy(hash, content, sizeof content);
     return RESULT_OK;
+}
+
+void audio_processor_hash(const struct audio_processor *processor, const float *rows,
+                          uint32_t count, uint8_t hash[IMAGE_HASH_BYTES])
+{
+    uint64_t content[2];
+    _Static_assert(sizeof content == IMAGE_HASH_BYTES, "a wide hash");
+    keyed_hash_wide(&processor->hash_key, rows, (size_t)count * processor->mel.mels * sizeof *rows,
+                    content);
+    memcpy(hash, content, sizeof content);
 }

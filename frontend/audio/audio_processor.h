@@ -5,7 +5,8 @@
  *
  *   audio_decoder_probe -> audio_processor_plan   (samples counted: reject, count tokens)
  *   audio_processor_expand                        (the prompt)
- *   audio_decoder_run   -> audio_processor_run    (rows for an image_record of a sound)
+ *   audio_decoder_run   -> audio_processor_run    (rows for the image_records of a sound)
+ *   audio_processor_hash                          (of each piece)
  *
  * An open processor is immutable, so threads share it.
  */
@@ -19,14 +20,21 @@
 #include "proto/keyed_hash.h"
 
 enum audio_family {
-    AUDIO_FAMILY_NONE,       /* the checkpoint has no audio part */
-    AUDIO_FAMILY_QWEN2_AUDIO /* one sound of at most 30 s, a token for each 40 ms */
+    AUDIO_FAMILY_NONE,        /* the checkpoint has no audio part */
+    AUDIO_FAMILY_QWEN2_AUDIO, /* one sound of at most 30 s, a token for each 40 ms */
+    AUDIO_FAMILY_QWEN2_5_OMNI /* likewise, but longer and in pieces that are encoded apart */
 };
 
 struct audio_processor {
     enum audio_family family;
     struct log_mel_settings mel;
-    uint32_t tower_rows;                   /* of the longest sound; each stands for two mel rows */
+    uint32_t tower_rows; /* of the longest sound or piece; each stands for two mel rows */
+    /* Of models that hear videos: positions a second, and those of a piece of a video and its sound;
+     * 0: they do not, or their pieces are none of sounds. */
+    uint32_t time_scale;
+    uint32_t piece_time;
+    char begin[LIMIT_IMAGE_MARKER_BYTES]; /* around the placeholders of a video with its sound */
+    char end[LIMIT_IMAGE_MARKER_BYTES];
     char marker[LIMIT_IMAGE_MARKER_BYTES]; /* the template writes it once for a sound */
     char soft[LIMIT_IMAGE_MARKER_BYTES];   /* a placeholder: a feature row replaces it */
     struct keyed_hash_key hash_key;
@@ -53,9 +61,16 @@ void audio_processor_set_key(struct audio_processor *processor, const struct key
 
 struct audio_plan {
     uint32_t samples;
-    uint32_t rows;   /* mel rows that are sent */
-    uint32_t tokens; /* placeholders, at least one */
+    uint32_t rows;         /* mel rows that are sent */
+    uint32_t tokens;       /* placeholders, at least one */
+    uint32_t pieces;       /* records of the sound */
+    uint32_t piece_rows;   /* mel rows of all pieces but the last */
+    uint32_t piece_tokens; /* likewise */
 };
+
+/* Mel rows and placeholders of a piece. */
+uint32_t audio_plan_piece_rows(const struct audio_plan *plan, uint32_t piece);
+uint32_t audio_plan_piece_tokens(const struct audio_plan *plan, uint32_t piece);
 
 /* RESULT_TOO_LARGE for a sound longer than the model takes, RESULT_INVALID for one that is too short
  * for one token. */
@@ -66,14 +81,16 @@ enum result audio_processor_plan(const struct audio_processor *processor, uint32
 void audio_processor_expand(const struct audio_processor *processor, const struct audio_plan *plan,
                             struct text_buffer *text);
 
-/* Sets the record's sizes, as far as they follow from the plan. */
+/* Sets the sizes of a piece's record, as far as they follow from the plan. */
 void audio_processor_record(const struct audio_processor *processor, const struct audio_plan *plan,
-                            struct image_record *record);
+                            uint32_t piece, struct image_record *record);
 
-/* Writes rows[plan->rows][mels] of the samples, and the hash of the content. RESULT_OUT_OF_MEMORY. */
+/* Writes rows[plan->rows][mels] of the samples. RESULT_OUT_OF_MEMORY. */
 enum result audio_processor_run(const struct audio_processor *processor,
                                 const struct audio_plan *plan, const float *samples, float *rows,
-                                uint8_t hash[IMAGE_HASH_BYTES],
                                 struct error_text *error) RESULT_CHECKED;
+/* The hash of rows[count][mels], the content of a piece. */
+void audio_processor_hash(const struct audio_processor *processor, const float *rows,
+                          uint32_t count, uint8_t hash[IMAGE_HASH_BYTES]);
 
 #endif

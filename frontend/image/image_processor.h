@@ -49,6 +49,7 @@ enum video_rule {
     VIDEO_RULE_NONE,
     VIDEO_RULE_QWEN2,   /* qwen2_vl: temporal patches are one apart */
     VIDEO_RULE_QWEN2_5, /* qwen2_5_vl: they are apart by seconds */
+    VIDEO_RULE_OMNI,    /* qwen2_5_omni: likewise, of the rate that was asked for */
     VIDEO_RULE_QWEN3    /* qwen3_vl, qwen3_5 and their mixtures: each has its time as text */
 };
 

@@ -18,6 +18,7 @@
 
 #include "frontend/image/image_processor.h"
 #include "frontend/image/image_settings.h"
+#include "proto/hf_config.h"
 #include "proto/json_files.h"
 #include "proto/limits.h"
 #include "proto/mapped_file.h"
@@ -68,6 +69,14 @@ static void open_qwen(struct image_settings *s, struct image_processor *p)
     p->max_pixels = image_settings_u32(s, size, "max_pixels", UINT32_MAX, 28 * 28 * 1280);
     settings_bounds(s, p);
     image_settings_token(s, "image_token", "<|image_pad|>", p->tokens.soft);
+    memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
+}
+
+/* The same in Qwen2.5-Omni's thinker, with tokens of its own. */
+static void open_omni(struct image_settings *s, struct image_processor *p)
+{
+    open_qwen(s, p);
+    image_settings_token(s, "image_token", "<|IMAGE|>", p->tokens.soft);
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
 
@@ -645,6 +654,7 @@ static const struct {
 } model_types[] = {
     {"qwen2_vl", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_QWEN2, open_qwen},
     {"qwen2_5_vl", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_QWEN2_5, open_qwen},
+    {"qwen2_5_omni_thinker", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_OMNI, open_omni},
     {"qwen3_vl", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_QWEN3, open_qwen},
     {"qwen3_vl_moe", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_QWEN3, open_qwen},
     {"qwen3_5", NULL, IMAGE_FAMILY_QWEN, VIDEO_RULE_QWEN3, open_qwen},
@@ -680,17 +690,18 @@ enum result image_processor_open(const struct image_processor_files *files,
                                  struct image_processor *processor, struct error_text *error)
 {
     char model_type[64] = "", vision_type[64] = "";
+    struct json_value config = hf_config_main(files->config);
     struct image_settings s = {.files = files,
                                .image = json_value_member(files->processor, "image_processor"),
-                               .vision = json_value_member(files->config, "vision_config"),
+                               .vision = json_value_member(config, "vision_config"),
                                .error = error};
     *processor = (struct image_processor){.family = IMAGE_FAMILY_NONE};
     if (json_value_type(s.vision) != JSON_OBJECT)
         return RESULT_OK;
     if (json_value_type(s.image) != JSON_OBJECT)
         s.image = files->preprocessor;
-    if (json_value_string(json_value_member(files->config, "model_type"), model_type,
-                          sizeof model_type) != RESULT_OK)
+    if (json_value_string(json_value_member(config, "model_type"), model_type, sizeof model_type) !=
+        RESULT_OK)
         return error_set(error, RESULT_INVALID, "config.json: no model_type");
     (void)json_value_string(json_value_member(s.vision, "model_type"), vision_type,
                             sizeof vision_type);

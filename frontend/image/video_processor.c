@@ -168,7 +168,12 @@ enum result video_processor_plan(const struct video_processor *processor,
 {
     must(processor->rule != VIDEO_RULE_NONE && clip->frames >= 1 && clip->width >= 1 &&
          clip->height >= 1 && clip->rate > 0);
-    *plan = (struct video_plan){.rate = clip->rate, .source = clip->frames};
+    *plan =
+        (struct video_plan){.rate = clip->rate,
+                            .asked = request->rate > 0 ? request->rate : (double)processor->rate,
+                            .source = clip->frames};
+    if (clip->chosen)
+        plan->asked = clip->rate;
     enum result result = sample(processor, clip, request, plan, error);
     plan->patches = (plan->frames + VIDEO_PATCH_FRAMES - 1) / VIDEO_PATCH_FRAMES;
     if (result == RESULT_OK)
@@ -190,6 +195,11 @@ uint32_t video_plan_time(const struct video_processor *processor, const struct v
         return 0;
     if (processor->rule == VIDEO_RULE_QWEN2)
         return patch;
+    if (processor->rule == VIDEO_RULE_OMNI) { /* the rate that was asked for */
+        float second = (float)patch * (float)(VIDEO_PATCH_FRAMES / plan->asked);
+        float at = second * processor->time_scale;
+        return at < (float)UINT32_MAX ? (uint32_t)at : UINT32_MAX;
+    }
     /* second_per_grid_ts, a tensor of floats, times tokens_per_second */
     double sampled = (double)plan->frames / plan->source * plan->rate;
     float each = (float)(VIDEO_PATCH_FRAMES / sampled) * processor->time_scale;

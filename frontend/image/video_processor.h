@@ -28,7 +28,7 @@ struct video_processor {
     float rate;          /* frames a second that are sampled */
     uint32_t min_frames;
     uint32_t max_frames; /* <= LIMIT_VIDEO_FRAMES */
-    float time_scale;    /* qwen2_5_vl: positions a second */
+    float time_scale;    /* qwen2_5_vl and qwen2_5_omni: positions a second */
     enum image_filter filter;
     enum image_arithmetic arithmetic;
     float scale[IMAGE_CHANNELS];
@@ -68,6 +68,7 @@ struct video_request {
 
 struct video_plan {
     double rate;     /* of the source */
+    double asked;    /* frames a second that were to be shown */
     uint32_t source; /* frames */
     uint32_t width;  /* of a resized frame */
     uint32_t height;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "frontend/image/video_processor.h"
+#include "proto/hf_config.h"
 #include "proto/mapped_file.h"
 #include "proto/must.h"
 
@@ -76,6 +77,11 @@ void video_processor_open_published(const struct image_processor *images,
     memcpy(video->bias, images->bias, sizeof video->bias);
     set_text(video->soft, "<|video_pad|>");
     set_text(video->marker, "<|video_pad|>");
+    if (video->rule == VIDEO_RULE_OMNI) {
+        set_text(video->soft, "<|VIDEO|>");
+        set_text(video->marker, "<|VIDEO|>");
+        video->time_scale = 25;
+    }
     if (video->rule != VIDEO_RULE_QWEN3)
         return;
     video->min_pixels = 4096;
@@ -157,12 +163,17 @@ static void read_settings(struct video_settings *s, struct video_processor *vide
     read_normalization(s, video);
 }
 
-/* Positions a second are Qwen2.5-VL's setting; the default of its class is 4, published are 2. */
+/* Positions a second are Qwen2.5-VL's setting; the default of its class is 4, published are 2. Qwen2.5-Omni has
+ * them outside vision_config. */
 static void read_time_scale(struct video_settings *s, struct json_value config,
                             struct video_processor *video)
 {
     struct json_value vision = json_value_member(config, "vision_config");
-    video->time_scale = (float)read_u32(s, vision, "tokens_per_second", 1000, 4);
+    if (video->rule == VIDEO_RULE_OMNI)
+        video->time_scale =
+            (float)read_u32(s, hf_config_main(config), "position_id_per_seconds", 1000, 25);
+    else
+        video->time_scale = (float)read_u32(s, vision, "tokens_per_second", 1000, 4);
 }
 
 enum result video_processor_open_folder(int folder_fd, const struct image_processor *images,

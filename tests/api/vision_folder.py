@@ -122,6 +122,16 @@ AUDIO = {  # 40 mel rows in a second, which is the longest sound
     "processor": {"feature_extractor_type": "WhisperFeatureExtractor", "feature_size": 16, "sampling_rate": 16000, "hop_length": 400,
                   "n_fft": 400, "chunk_length": 1},
 }
+OMNI = {  # pieces of 20 mel rows, half a second
+    "special": {"<|vision_bos|>": 83, "<|vision_eos|>": 84, "<|audio_bos|>": 85, "<|audio_eos|>": 86, "<|VIDEO|>": 90, "<|AUDIO|>": 91,
+                "<|IMAGE|>": 92},
+    "marker": "<|vision_bos|><|IMAGE|><|vision_eos|>",
+    "video_marker": "<|vision_bos|><|VIDEO|><|vision_eos|>",
+    "audio_marker": "<|audio_bos|><|AUDIO|><|audio_eos|>",
+    "processor": QWEN["processor"] | AUDIO["processor"] | {"chunk_length": 4},
+    "video": {"patch_size": 4, "merge_size": 2, "temporal_patch_size": 2, "fps": 2, "min_frames": 4, "max_frames": 32,
+              "size": {"shortest_edge": 256, "longest_edge": 2048}, "max_video_tokens": 150, "cap_pixels_per_frame": True},
+}
 FIRST_CHARACTER = 3
 
 TEMPLATE = (

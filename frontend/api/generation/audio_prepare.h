@@ -18,13 +18,19 @@ enum result audio_prepare_read(const struct video_means *means,
                                const struct audio_processor *processor,
                                const struct request_image *named, struct image_costs *costs,
                                struct audio_work **work, struct error_text *why) RESULT_CHECKED;
+/* The same for the sound of a video's file, which outlives the work. */
+enum result audio_prepare_read_track(const struct video_means *means,
+                                     const struct audio_processor *processor,
+                                     const struct file_bytes *file, struct audio_work **work,
+                                     struct error_text *why) RESULT_CHECKED;
 void audio_prepare_end(struct audio_work *work); /* NULL is allowed */
 const struct audio_plan *audio_prepare_plan(const struct audio_work *work);
 
-/* Fills record `at` of the set, whose sizes are the plan's. */
+/* Fills the records of the sound's pieces, whose sizes are the plan's: first + places[piece] of the set, or
+ * first + piece if places is NULL. */
 enum result audio_prepare_decode(const struct video_means *means,
                                  const struct audio_processor *processor, struct audio_work *work,
-                                 struct image_set *set, uint32_t at,
+                                 struct image_set *set, uint32_t first, const uint32_t *places,
                                  struct error_text *why) RESULT_CHECKED;
 
 #endif

@@ -15,6 +15,7 @@
 
 #include "frontend/api/generation/audio_prepare.h"
 #include "frontend/api/generation/context_error.h"
+#include "frontend/api/generation/film_layout.h"
 #include "frontend/api/generation/image_costs.h"
 #include "frontend/api/generation/video_prepare.h"
 #include "frontend/assets/vision_assets.h"
@@ -25,7 +26,10 @@
 struct work_image {
     const struct request_image *named;
     struct audio_work *sound;
-    struct video_work *video; /* NULL, like `sound`: an image, with these: */
+    struct video_work *video;
+    struct audio_work *track; /* the sound of the video, and their order; or NULL */
+    struct film_layout *film;
+    /* Neither a sound nor a video: an image, with these: */
     struct file_bytes file;
     struct image_header header;
     struct image_plan plan;
@@ -145,6 +149,32 @@ static enum result video_patches_check(const struct image_work *work, const stru
                      plan->height, (unsigned long long)patches, LIMIT_PATCH_ROWS);
 }
 
+static struct film_parts film_of(const struct image_work *work, const struct work_image *image)
+{
+    return (struct film_parts){&work->vision->video, video_prepare_plan(image->video),
+                               &work->vision->audio, audio_prepare_plan(image->track)};
+}
+
+/* Reads the sound of a video's file. */
+static enum result work_track_read(const struct image_work *work, struct work_image *image,
+                                   struct error_text *why)
+{
+    struct error_text words = {""};
+    if (!vision_assets_hears(work->vision))
+        return error_set(why, RESULT_UNSUPPORTED,
+                         "this model takes no audio: use_audio_in_video is not supported");
+    enum result result =
+        audio_prepare_read_track(&work->means, &work->vision->audio,
+                                 video_prepare_file(image->video), &image->track, &words);
+    if (result != RESULT_OK)
+        return error_set(why, result, "use_audio_in_video: %.200s", words.text);
+    image->film = malloc(sizeof *image->film);
+    if (!image->film)
+        return RESULT_OUT_OF_MEMORY;
+    const struct film_parts parts = film_of(work, image);
+    return film_layout_make(&parts, image->film, why);
+}
+
 static enum result work_video_read(const struct image_work *work, struct work_image *image,
                                    struct image_costs *costs, struct api_error *error)
 {
@@ -152,6 +182,8 @@ static enum result work_video_read(const struct image_work *work, struct work_im
     enum result result = video_prepare_read(&work->means, image->named, costs, &image->video, &why);
     if (result == RESULT_OK)
         result = video_patches_check(work, video_prepare_plan(image->video), &why);
+    if (result == RESULT_OK && image->named->video->heard)
+        result = work_track_read(work, image, &why);
     return result == RESULT_OK ? RESULT_OK : work_image_refuse(image, result, &why, error);
 }
 
@@ -167,7 +199,9 @@ static enum result work_sound_read(const struct image_work *work, struct work_im
 static uint32_t work_image_records(const struct work_image *image)
 {
     if (image->sound)
-        return 1;
+        return audio_prepare_plan(image->sound)->pieces;
+    if (image->film)
+        return image->film->count;
     if (image->video)
         return video_prepare_plan(image->video)->patches;
     return image->plan.apart_tokens > 0 ? 2 : 1;
@@ -179,7 +213,8 @@ static uint32_t work_image_tokens(const struct work_image *image)
         return audio_prepare_plan(image->sound)->tokens;
     if (image->video)
         return video_prepare_plan(image->video)->patches *
-               video_prepare_plan(image->video)->patch_tokens;
+                   video_prepare_plan(image->video)->patch_tokens +
+               (image->film ? audio_prepare_plan(image->track)->tokens : 0);
     return image->plan.token_count + image->plan.apart_tokens;
 }
 
@@ -251,6 +286,8 @@ void image_prepare_end(struct image_work *work)
         file_bytes_fini(&work->images[i].file);
         video_prepare_end(work->images[i].video);
         audio_prepare_end(work->images[i].sound);
+        audio_prepare_end(work->images[i].track);
+        free(work->images[i].film);
     }
     free(work);
 }
@@ -347,6 +384,11 @@ static void medium_expand(const struct image_work *work, const struct work_image
     switch (medium_of(image)) {
     case MEDIUM_IMAGE: image_processor_expand(&vision->processor, &image->plan, text); break;
     case MEDIUM_VIDEO:
+        if (image->film) {
+            const struct film_parts parts = film_of(work, image);
+            film_layout_expand(&parts, image->film, text);
+            break;
+        }
         video_processor_expand(&vision->video, video_prepare_plan(image->video), text);
         break;
     default: audio_processor_expand(&vision->audio, audio_prepare_plan(image->sound), text);
@@ -447,19 +489,41 @@ static void record_plan(const struct image_work *work, const struct image_plan *
     memcpy(record->bias, work->vision->processor.bias, sizeof record->bias);
 }
 
+/* Of the pieces of a sound: records[places[piece]], or records[piece] if `places` is NULL. */
+static void records_plan_sound(const struct image_work *work, const struct audio_work *sound,
+                               const uint32_t *places, struct image_record *records)
+{
+    const struct audio_plan *plan = audio_prepare_plan(sound);
+    for (uint32_t piece = 0; piece < plan->pieces; piece++)
+        audio_processor_record(&work->vision->audio, plan, piece,
+                               &records[places ? places[piece] : piece]);
+}
+
+/* Of a sound, or a video. */
+static void records_plan_media(const struct image_work *work, const struct work_image *image,
+                               struct image_record *records)
+{
+    if (image->sound) {
+        records_plan_sound(work, image->sound, NULL, records);
+        return;
+    }
+    video_prepare_records(&work->means, image->video, image->film ? image->film->patches : NULL,
+                          records);
+    if (!image->film)
+        return;
+    const struct film_parts parts = film_of(work, image);
+    records_plan_sound(work, image->track, image->film->pieces, records);
+    film_layout_records(&parts, image->film, records);
+}
+
 /* Sets what the plans say of the records. */
 static void records_plan(struct image_work *work)
 {
     struct image_record *record = work->records;
     for (uint32_t i = 0; i < work->count; i++) {
         struct image_plan whole;
-        if (work->images[i].sound) {
-            audio_processor_record(&work->vision->audio, audio_prepare_plan(work->images[i].sound),
-                                   record++);
-            continue;
-        }
-        if (work->images[i].video) {
-            video_prepare_records(&work->means, work->images[i].video, record);
+        if (work->images[i].sound || work->images[i].video) {
+            records_plan_media(work, &work->images[i], record);
             record += work_image_records(&work->images[i]);
             continue;
         }
@@ -542,20 +606,31 @@ static enum result run_plan(const struct image_work *work, const struct image_pl
                                image_set_record(set, record)->content_hash, why);
 }
 
+/* A sound, or a video and its sound; the latter first, because decoding the video frees its file. */
+static enum result work_media_decode(const struct image_work *work, struct work_image *image,
+                                     struct image_set *set, uint32_t first, struct error_text *why)
+{
+    const struct audio_processor *audio = &work->vision->audio;
+    if (image->sound)
+        return audio_prepare_decode(&work->means, audio, image->sound, set, first, NULL, why);
+    if (!image->film)
+        return video_prepare_decode(&work->means, image->video, NULL, set, first, why);
+    enum result result = audio_prepare_decode(&work->means, audio, image->track, set, first,
+                                              image->film->pieces, why);
+    return result == RESULT_OK ? video_prepare_decode(&work->means, image->video,
+                                                      image->film->patches, set, first, why)
+                               : result;
+}
+
 /* Fills the image's records in the set, from *record on, and sets *record after them. */
 static enum result work_image_decode(const struct image_work *work, struct work_image *image,
                                      struct image_set *set, uint32_t *record,
                                      struct api_error *error)
 {
     struct error_text why = {""};
-    if (image->video) {
-        enum result done = video_prepare_decode(&work->means, image->video, set, *record, &why);
+    if (image->video || image->sound) {
+        enum result done = work_media_decode(work, image, set, *record, &why);
         *record += work_image_records(image);
-        return done == RESULT_OK ? RESULT_OK : work_image_refuse(image, done, &why, error);
-    }
-    if (image->sound) {
-        enum result done = audio_prepare_decode(&work->means, &work->vision->audio, image->sound,
-                                                set, (*record)++, &why);
         return done == RESULT_OK ? RESULT_OK : work_image_refuse(image, done, &why, error);
     }
     struct image_pixels pixels = {0};

@@ -8,7 +8,8 @@
  *     {"type": "video", "source": {"type": "base64", "data": …} or {"type": "url", "url": …}}
  *
  * beside it, or in V, `fps` and `max_frames` as in qwen-vl-utils: the frames that are sampled of each
- * second of a file, and the most that are shown. Of a list of frames `fps` is the rate they have.
+ * second of a file, and the most that are shown. Of a list of frames `fps` is the rate they have. With
+ * `use_audio_in_video` of Qwen2.5-Omni's processor a file's sound is heard with it.
  */
 #include "frontend/api/generation/request_videos.h"
 
@@ -43,11 +44,16 @@ static const cJSON *member(const cJSON *object, const char *name)
     return item && !cJSON_IsNull(item) ? item : NULL;
 }
 
-/* Reads fps and max_frames of an object that may have them. */
+/* Reads fps, max_frames and use_audio_in_video of an object that may have them. */
 static enum result numbers_read(const cJSON *object, const char *place, double *rate,
-                                uint32_t *max_frames, struct api_error *error)
+                                uint32_t *max_frames, bool *heard, struct api_error *error)
 {
     const cJSON *fps = member(object, "fps"), *most = member(object, "max_frames");
+    const cJSON *hears = member(object, "use_audio_in_video");
+    if (hears && !cJSON_IsBool(hears))
+        return api_error_invalid(error, place, "use_audio_in_video must be true or false");
+    if (hears)
+        *heard = cJSON_IsTrue(hears);
     if (fps && !(cJSON_IsNumber(fps) && fps->valuedouble > 0 && fps->valuedouble <= MOST_RATE))
         return api_error_invalid(error, place, "fps must be a number above 0, at most %g",
                                  MOST_RATE);
@@ -115,6 +121,7 @@ enum result request_videos_read(const cJSON *part, const char *place, const char
     int count = cJSON_IsArray(value) ? cJSON_GetArraySize(value) : 0;
     double rate = 0;
     uint32_t max_frames = 0;
+    bool heard = false;
     *name = count > 0 ? NULL : name_of(value, naming);
     if (!*name && count == 0)
         return api_error_invalid(error, place,
@@ -123,16 +130,20 @@ enum result request_videos_read(const cJSON *part, const char *place, const char
     if (count > (int)LIMIT_VIDEO_FRAMES)
         return api_error_invalid(error, place, "a video has more than %u frames",
                                  LIMIT_VIDEO_FRAMES);
-    enum result result = numbers_read(part, place, &rate, &max_frames, error);
+    enum result result = numbers_read(part, place, &rate, &max_frames, &heard, error);
     if (result == RESULT_OK && cJSON_IsObject(value))
-        result = numbers_read(value, place, &rate, &max_frames, error);
+        result = numbers_read(value, place, &rate, &max_frames, &heard, error);
     if (result != RESULT_OK)
         return result;
+    if (heard && count > 0)
+        return api_error_invalid(error, place,
+                                 "use_audio_in_video needs a file: a list of frames has no sound");
     struct request_video *made = calloc(1, sizeof *made + (size_t)count * sizeof made->frames[0]);
     if (!made)
         return api_error_memory(error);
     made->wanted = (struct video_request){.rate = count > 0 ? 0 : rate, .max_frames = max_frames};
     made->rate = rate;
+    made->heard = heard;
     if (count > 0)
         result = frames_read(value, place, made, error);
     if (result == RESULT_OK)

@@ -19,6 +19,7 @@ struct video_frame_name {
 struct request_video {
     struct video_request wanted;
     double rate; /* of `frames`; 0: not given */
+    bool heard;  /* with the sound of its file */
     uint32_t frame_count;
     struct video_frame_name frames[]; /* [frame_count] 0: the video is one file */
 };

@@ -132,12 +132,17 @@ const struct video_plan *video_prepare_plan(const struct video_work *work)
     return &work->plan;
 }
 
+const struct file_bytes *video_prepare_file(const struct video_work *work)
+{
+    return work->header.width > 0 ? &work->files[0].file : NULL;
+}
+
 void video_prepare_records(const struct video_means *means, const struct video_work *work,
-                           struct image_record *records)
+                           const uint32_t *places, struct image_record *records)
 {
     const struct video_processor *processor = means->processor;
     for (uint32_t patch = 0; patch < work->plan.patches; patch++) {
-        struct image_record *record = &records[patch];
+        struct image_record *record = &records[places ? places[patch] : patch];
         record->token_count = work->plan.patch_tokens;
         record->width = work->plan.width;
         record->height = work->plan.height;
@@ -152,11 +157,23 @@ void video_prepare_records(const struct video_means *means, const struct video_w
 
 /* --- pixels ----------------------------------------------------------------------------------- */
 
+/* Records of the set that the patches are: first + places[patch], or first + patch. */
+struct patch_places {
+    struct image_set *set;
+    uint32_t first;
+    const uint32_t *places;
+};
+
+static uint32_t patch_place(const struct patch_places *to, uint32_t patch)
+{
+    return to->first + (to->places ? to->places[patch] : patch);
+}
+
 /* Where frame `at` of the video goes. */
-static uint8_t *frame_place(const struct video_work *work, struct image_set *set, uint32_t first,
+static uint8_t *frame_place(const struct video_work *work, const struct patch_places *to,
                             uint32_t at)
 {
-    return image_set_pixels(set, first + at / VIDEO_PATCH_FRAMES) +
+    return image_set_pixels(to->set, patch_place(to, at / VIDEO_PATCH_FRAMES)) +
            at % VIDEO_PATCH_FRAMES * work->plan.frame_bytes;
 }
 
@@ -178,24 +195,24 @@ static enum result frame_decode(const struct video_means *means, struct video_wo
 
 /* Fills the frames that are repeated, and hashes the patches. */
 static void patches_finish(const struct video_means *means, const struct video_work *work,
-                           struct image_set *set, uint32_t first)
+                           const struct patch_places *to)
 {
     const struct video_plan *plan = &work->plan;
     for (uint32_t at = plan->frames; at < plan->patches * VIDEO_PATCH_FRAMES; at++)
-        memcpy(frame_place(work, set, first, at), frame_place(work, set, first, plan->frames - 1),
+        memcpy(frame_place(work, to, at), frame_place(work, to, plan->frames - 1),
                plan->frame_bytes);
     for (uint32_t patch = 0; patch < plan->patches; patch++)
-        video_processor_hash(means->processor, plan, image_set_pixels(set, first + patch),
-                             image_set_record(set, first + patch)->content_hash);
+        video_processor_hash(means->processor, plan,
+                             image_set_pixels(to->set, patch_place(to, patch)),
+                             image_set_record(to->set, patch_place(to, patch))->content_hash);
 }
 
 static enum result list_decode(const struct video_means *means, struct video_work *work,
-                               struct image_set *set, uint32_t first, struct error_text *why)
+                               const struct patch_places *to, struct error_text *why)
 {
     for (uint32_t at = 0; at < work->plan.frames; at++) {
         struct error_text words = {""};
-        enum result result =
-            frame_decode(means, work, at, frame_place(work, set, first, at), &words);
+        enum result result = frame_decode(means, work, at, frame_place(work, to, at), &words);
         if (result != RESULT_OK)
             return error_set(why, result, "frame %u: %.200s", at, words.text);
     }
@@ -203,7 +220,7 @@ static enum result list_decode(const struct video_means *means, struct video_wor
 }
 
 static enum result file_decode(const struct video_means *means, struct video_work *work,
-                               struct image_set *set, uint32_t first, struct error_text *why)
+                               const struct patch_places *to, struct error_text *why)
 {
     const struct video_plan *plan = &work->plan;
     struct file_bytes *file = &work->files[0].file;
@@ -218,7 +235,7 @@ static enum result file_decode(const struct video_means *means, struct video_wor
     if (!places)
         return RESULT_OUT_OF_MEMORY;
     for (uint32_t at = 0; at < plan->frames; at++)
-        places[at] = frame_place(work, set, first, at);
+        places[at] = frame_place(work, to, at);
     enum result result = means->reader->decode_video(means->reader->context, &input, &work->header,
                                                      &order, places, why);
     free(places);
@@ -227,11 +244,13 @@ static enum result file_decode(const struct video_means *means, struct video_wor
 }
 
 enum result video_prepare_decode(const struct video_means *means, struct video_work *work,
-                                 struct image_set *set, uint32_t first, struct error_text *why)
+                                 const uint32_t *places, struct image_set *set, uint32_t first,
+                                 struct error_text *why)
 {
-    enum result result = work->header.width > 0 ? file_decode(means, work, set, first, why)
-                                                : list_decode(means, work, set, first, why);
+    const struct patch_places to = {set, first, places};
+    enum result result = work->header.width > 0 ? file_decode(means, work, &to, why)
+                                                : list_decode(means, work, &to, why);
     if (result == RESULT_OK)
-        patches_finish(means, work, set, first);
+        patches_finish(means, work, &to);
     return result;
 }

@@ -29,13 +29,16 @@ enum result video_prepare_read(const struct video_means *means, const struct req
                                struct image_costs *costs, struct video_work **work,
                                struct error_text *why) RESULT_CHECKED;
 const struct video_plan *video_prepare_plan(const struct video_work *work);
-/* Fills what the plan says of the records of its temporal patches. */
+/* Its file; NULL: a list of frames. */
+const struct file_bytes *video_prepare_file(const struct video_work *work);
+/* Fills what the plan says of the records of its temporal patches: records[places[patch]], or
+ * records[patch] if `places` is NULL. */
 void video_prepare_records(const struct video_means *means, const struct video_work *work,
-                           struct image_record *records);
-/* Decodes and resizes the frames into records [first, first + patches) of the set, and sets their
- * hashes. */
+                           const uint32_t *places, struct image_record *records);
+/* Decodes and resizes the frames into these records of the set, from `first` on, and sets their hashes.
+ */
 enum result video_prepare_decode(const struct video_means *means, struct video_work *work,
-                                 struct image_set *set, uint32_t first,
+                                 const uint32_t *places, struct image_set *set, uint32_t first,
                                  struct error_text *why) RESULT_CHECKED;
 void video_prepare_end(struct video_work *work); /* NULL is allowed */
 

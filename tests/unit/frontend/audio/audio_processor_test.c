@@ -99,6 +99,66 @@ static void tokens_are_counted_as_published(void **state)
     assert_non_null(strstr(error.text, "at most 30"));
 }
 
+#define OMNI(audio, more)                                                                          \
+    "{\"model_type\": \"qwen2_5_omni\", \"thinker_config\": {\"model_type\": "                     \
+    "\"qwen2_5_omni_thinker\", "                                                                   \
+    "\"audio_config\": {\"num_mel_bins\": 128" audio "}" more "}}"
+
+static void omni_settings(void **state)
+{
+    (void)state;
+    struct audio_processor p;
+    struct error_text error = {""};
+    must(open(OMNI("", ""), "{\"chunk_length\": 300}", &p, &error) == RESULT_OK);
+    assert_int_equal(p.family, AUDIO_FAMILY_QWEN2_5_OMNI);
+    assert_true(p.tower_rows == 100 && p.time_scale == 25 && p.piece_time == 50);
+    assert_int_equal(p.mel.most_samples, 300 * 16000);
+    static const struct {
+        const char *config;
+        uint32_t piece_time; /* 0: videos are not heard */
+    } rows[] = {{OMNI(", \"n_window\": 50", ""), 0},
+                {OMNI(", \"n_window\": 50", ", \"seconds_per_chunk\": 1"), 25},
+                {OMNI("", ", \"position_id_per_seconds\": 10, \"seconds_per_chunk\": 5"), 50}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        must(open(rows[i].config, NULL, &p, &error) == RESULT_OK);
+        assert_int_equal(p.piece_time, rows[i].piece_time);
+    }
+    assert_int_equal(open(OMNI(", \"n_window\": 51", ""), NULL, &p, &error), RESULT_UNSUPPORTED);
+    assert_int_equal(open(OMNI(", \"n_window\": 0", ""), NULL, &p, &error), RESULT_INVALID);
+    assert_int_equal(open(OMNI("", ", \"seconds_per_chunk\": 0"), NULL, &p, &error),
+                     RESULT_INVALID);
+    assert_int_equal(p.family, AUDIO_FAMILY_NONE);
+}
+
+/* Pieces of 200 mel rows, whose tokens are those that the publisher counts for the whole. */
+static void omni_pieces(void **state)
+{
+    (void)state;
+    struct audio_processor p;
+    struct audio_plan plan;
+    struct error_text error = {""};
+    must(open(OMNI("", ""), "{\"chunk_length\": 300}", &p, &error) == RESULT_OK);
+    for (uint32_t samples = 321; samples <= 4800000; samples += 997) {
+        int rows = (int)(samples + 159) / 160;
+        uint32_t sum = 0, tokens = 0;
+        must(audio_processor_plan(&p, samples, &plan, &error) == RESULT_OK);
+        assert_int_equal(plan.tokens, ((rows - 1) / 2 + 1 - 2) / 2 + 1);
+        for (uint32_t piece = 0; piece < plan.pieces; piece++) {
+            uint32_t here = audio_plan_piece_rows(&plan, piece);
+            assert_true(here >= 3 && here <= 200 && (here == 200 || piece + 1 == plan.pieces));
+            assert_int_equal(audio_plan_piece_tokens(&plan, piece), (here + 1) / 2 / 2);
+            sum += here;
+            tokens += audio_plan_piece_tokens(&plan, piece);
+        }
+        assert_true(sum == plan.rows && tokens == plan.tokens);
+        assert_true(rows - (int)sum == 0 || (rows - (int)sum <= 2 && sum % 200 == 0));
+    }
+    must(audio_processor_plan(&p, 4800000, &plan, &error) == RESULT_OK);
+    assert_int_equal(plan.pieces, 150);
+    assert_int_equal(audio_processor_plan(&p, 320, &plan, &error), RESULT_INVALID);
+    assert_int_equal(audio_processor_plan(&p, 4800001, &plan, &error), RESULT_TOO_LARGE);
+}
+
 /* Rows after the sound are of silence, the one after the longest sound is zeros, and hashes know the
  * samples. */
 static void rows_after_the_sound(void **state)
@@ -116,13 +176,15 @@ static void rows_after_the_sound(void **state)
         uint8_t hash[2][IMAGE_HASH_BYTES];
         must(audio_processor_plan(&p, lengths[l], &plan, &error) == RESULT_OK);
         float *rows = must_alloc((size_t)plan.rows * 128, sizeof *rows);
-        must(audio_processor_run(&p, &plan, samples, rows, hash[0], &error) == RESULT_OK);
+        must(audio_processor_run(&p, &plan, samples, rows, &error) == RESULT_OK);
+        audio_processor_hash(&p, rows, plan.rows, hash[0]);
         const float *last = rows + (size_t)(plan.rows - 1) * 128;
         for (uint32_t m = 1; m < 128; m++)
             assert_true(last[m] == last[0]);
         assert_true(l == 0 ? last[0] < rows[10] : last[0] == 0.0f);
         samples[500] += 0.01f;
-        must(audio_processor_run(&p, &plan, samples, rows, hash[1], &error) == RESULT_OK);
+        must(audio_processor_run(&p, &plan, samples, rows, &error) == RESULT_OK);
+        audio_processor_hash(&p, rows, plan.rows, hash[1]);
         assert_memory_not_equal(hash[0], hash[1], IMAGE_HASH_BYTES);
         free(rows);
     }
@@ -136,6 +198,8 @@ int main(void)
         cmocka_unit_test(settings_that_do_not_fit_are_refused),
         cmocka_unit_test(tokens_are_counted_as_published),
         cmocka_unit_test(rows_after_the_sound),
+        cmocka_unit_test(omni_settings),
+        cmocka_unit_test(omni_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -89,6 +89,12 @@ static void times_follow_the_family(void **state)
     assert_int_equal(video_plan_time(&video, &made, 3), 6);
     video.time_scale = 2.5f;
     assert_int_equal(video_plan_time(&video, &made, 3), 7);
+    video = processor_of(VIDEO_RULE_OMNI); /* of the rate that is asked for, whichever is shown */
+    plan(&video, &clip, &made);
+    assert_int_equal(video_plan_time(&video, &made, 3), 75);
+    const struct video_request slow = {.rate = 0.7};
+    must(video_processor_plan(&video, &clip, &slow, &made, &(struct error_text){""}) == RESULT_OK);
+    assert_int_equal(video_plan_time(&video, &made, 1), 71);
     video = processor_of(VIDEO_RULE_QWEN3);
     plan(&video, &clip, &made);
     assert_false(video_processor_joins(&video));
