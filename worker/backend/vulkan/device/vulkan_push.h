@@ -396,10 +396,11 @@ struct vulkan_gate_heads_push {
 };
 static_assert(sizeof(struct vulkan_gate_heads_push) == 64, "byte map");
 
-struct vulkan_gated_delta_push {
-    uint64_t x;            /*  0: f32 [rows, queries | keys | values] */
-    uint64_t y;            /*  8: f32 [rows, beta | alpha] */
-    uint64_t rates;        /* 16: f32 [2 * value heads]: rates, then time biases */
+/* Of kernels that keep a matrix for each head of a sequence: the beginning of their blocks. */
+struct vulkan_state_matrix_push {
+    uint64_t x;            /*  0: f32 [rows, columns of the convolution] */
+    uint64_t y;            /*  8: f32 [rows, ...]: of each head */
+    uint64_t weights;      /* 16: f32, of each head */
     uint64_t state;        /* 24: f32 [slots, slot_floats] of the layer */
     uint64_t sequences;    /* 32: struct vulkan_step_sequence */
     uint64_t moves;        /* 40: struct vulkan_step_move */
@@ -408,9 +409,12 @@ struct vulkan_gated_delta_push {
     uint32_t slot_floats;  /* 64 */
     uint32_t slot_offset;  /* 68: where the matrices begin in a slot */
     uint32_t place_floats; /* 72 */
-    uint32_t place_offset; /* 76: where queries, keys and values begin in a place */
+    uint32_t place_offset; /* 76: where values of x begin in a place */
 };
-static_assert(sizeof(struct vulkan_gated_delta_push) == 80, "byte map");
+static_assert(sizeof(struct vulkan_state_matrix_push) == 80, "byte map");
+
+/* gated_delta has nothing else: x is queries | keys | values, y beta | alpha, weights the rates, then the
+ * biases of times, of each value head. */
 enum vulkan_gated_delta_constant {
     VULKAN_GATED_DELTA_INVOCATIONS,
     VULKAN_GATED_DELTA_KEY_DIM,
@@ -430,23 +434,13 @@ enum vulkan_short_conv_own {
     VULKAN_SHORT_CONV_BIASED = 8
 };
 
+/* x is values | B | C; weights are rates, biases of steps and skips. */
 struct vulkan_ssm_scan_push {
-    uint64_t x;            /*  0: f32 [rows, values | B | C] */
-    uint64_t y;            /*  8: f32 [rows, y_stride] */
-    uint64_t weights;      /* 16: f32 [3 * heads]: rates, biases of steps, skips */
-    uint64_t state;        /* 24: f32 [slots, slot_floats] of the layer */
-    uint64_t sequences;    /* 32: struct vulkan_step_sequence */
-    uint64_t moves;        /* 40: struct vulkan_step_move */
-    uint64_t deferred;     /* 48: f32 [places, place_floats] of the layer */
-    uint64_t out_f32;      /* 56 */
-    uint32_t slot_floats;  /* 64 */
-    uint32_t slot_offset;  /* 68: where the matrices begin in a slot */
-    uint32_t place_floats; /* 72 */
-    uint32_t place_offset; /* 76: where values, B and C begin in a place */
-    uint32_t y_stride;     /* 80 */
-    uint32_t y_offset;     /* 84: the first head's step */
-    float least_step;      /* 88 */
-    float most_step;       /* 92 */
+    struct vulkan_state_matrix_push matrix; /*  0 */
+    uint32_t y_stride;                      /* 80 */
+    uint32_t y_offset;                      /* 84: the first head's step */
+    float least_step;                       /* 88 */
+    float most_step;                        /* 92 */
 };
 static_assert(sizeof(struct vulkan_ssm_scan_push) == 96, "byte map");
 enum vulkan_ssm_scan_constant {

@@ -88,31 +88,54 @@ static uint32_t matrix_subgroups(const struct vulkan_recorder *recorder)
     return subgroups;
 }
 
-void vulkan_record_gated_delta(struct vulkan_recorder *recorder)
+static struct vulkan_state_matrix_push matrix_push(const struct vulkan_recorder *recorder,
+                                                   uint32_t layer)
 {
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = &program->plan->ops[recorder->op];
-    const struct gated_delta_params *p = &op->params.gated_delta;
     const struct vulkan_batch *batch = recorder->recording->batch;
-    uint32_t lanes = program->device->facts.subgroup_size;
-    uint32_t subgroups = matrix_subgroups(recorder);
-    const struct vulkan_gated_delta_push push = {
+    return (struct vulkan_state_matrix_push){
         .x = program->tensors[op->inputs[0]].f32,
         .y = program->tensors[op->inputs[1]].f32,
-        .rates = program->weights.vector_address[op->weights[0]],
-        .state = layer_states(program, p->layer),
+        .weights = program->weights.vector_address[op->weights[0]],
+        .state = layer_states(program, layer),
         .sequences = batch->sequences_address,
         .moves = batch->moves_address,
-        .deferred = layer_places(program, p->layer),
+        .deferred = layer_places(program, layer),
         .out_f32 = program->tensors[op->output].f32,
         .slot_floats = (uint32_t)state_layout_layer_floats(&program->plan->state),
         .slot_offset = program->plan->state.conv_floats,
         .place_floats = place_floats(program),
         .place_offset = program->plan->state.conv_row_floats,
     };
+}
+
+/* A subgroup for each of the matrices' columns and each sequence. */
+static void dispatch_matrices(struct vulkan_recorder *recorder, const char *kernel,
+                              const struct vulkan_specialization *specialization, const void *push,
+                              uint32_t push_bytes)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = &program->plan->ops[recorder->op];
+    uint32_t subgroups = matrix_subgroups(recorder);
+    const struct vulkan_grid grid = {(program->tensors[op->output].columns + subgroups - 1) /
+                                         subgroups,
+                                     recorder->recording->shape.sequences, 1};
+    plan_tensor_id states = vulkan_recorder_states(recorder);
+    const struct vulkan_touch touch = {.reads = {op->inputs[0], op->inputs[1], states},
+                                       .writes = {op->output, states}};
+    vulkan_recorder_dispatch(recorder, kernel, specialization, push, push_bytes, grid, &touch);
+}
+
+void vulkan_record_gated_delta(struct vulkan_recorder *recorder)
+{
+    const struct gated_delta_params *p =
+        &recorder->program->plan->ops[recorder->op].params.gated_delta;
+    const struct vulkan_state_matrix_push push = matrix_push(recorder, p->layer);
+    uint32_t lanes = recorder->program->device->facts.subgroup_size;
     const struct vulkan_specialization specialization = {
         .count = VULKAN_GATED_DELTA_CONSTANTS,
-        .values = {[VULKAN_GATED_DELTA_INVOCATIONS] = subgroups * lanes,
+        .values = {[VULKAN_GATED_DELTA_INVOCATIONS] = matrix_subgroups(recorder) * lanes,
                    [VULKAN_GATED_DELTA_KEY_DIM] = p->key_dim,
                    [VULKAN_GATED_DELTA_VALUE_DIM] = p->value_dim,
                    [VULKAN_GATED_DELTA_KEY_HEADS] = p->key_heads,
@@ -121,14 +144,7 @@ void vulkan_record_gated_delta(struct vulkan_recorder *recorder)
                        (p->heads_alternate ? VULKAN_GATED_DELTA_TAKE_TURNS : 0u) |
                        (p->rate_is_log ? VULKAN_GATED_DELTA_LOG_RATE : 0u),
                    [VULKAN_GATED_DELTA_LANES] = lanes}};
-    uint32_t columns = p->value_heads * p->value_dim;
-    const struct vulkan_grid grid = {(columns + subgroups - 1) / subgroups,
-                                     recorder->recording->shape.sequences, 1};
-    plan_tensor_id states = vulkan_recorder_states(recorder);
-    const struct vulkan_touch touch = {.reads = {op->inputs[0], op->inputs[1], states},
-                                       .writes = {op->output, states}};
-    vulkan_recorder_dispatch(recorder, "gated_delta", &specialization, &push, sizeof push, grid,
-                             &touch);
+    dispatch_matrices(recorder, "gated_delta", &specialization, &push, sizeof push);
 }
 
 void vulkan_record_ssm_scan(struct vulkan_recorder *recorder)
@@ -136,44 +152,24 @@ void vulkan_record_ssm_scan(struct vulkan_recorder *recorder)
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = &program->plan->ops[recorder->op];
     const struct ssm_scan_params *p = &op->params.ssm_scan;
-    const struct vulkan_batch *batch = recorder->recording->batch;
-    uint32_t lanes = program->device->facts.subgroup_size;
-    uint32_t subgroups = matrix_subgroups(recorder);
     const struct vulkan_ssm_scan_push push = {
-        .x = program->tensors[op->inputs[0]].f32,
-        .y = program->tensors[op->inputs[1]].f32,
-        .weights = program->weights.vector_address[op->weights[0]],
-        .state = layer_states(program, p->layer),
-        .sequences = batch->sequences_address,
-        .moves = batch->moves_address,
-        .deferred = layer_places(program, p->layer),
-        .out_f32 = program->tensors[op->output].f32,
-        .slot_floats = (uint32_t)state_layout_layer_floats(&program->plan->state),
-        .slot_offset = program->plan->state.conv_floats,
-        .place_floats = place_floats(program),
-        .place_offset = program->plan->state.conv_row_floats,
+        .matrix = matrix_push(recorder, p->layer),
         .y_stride = program->tensors[op->inputs[1]].columns,
         .y_offset = p->steps_offset,
         .least_step = p->least_step,
         .most_step = p->most_step,
     };
+    uint32_t lanes = program->device->facts.subgroup_size;
     const struct vulkan_specialization specialization = {
         .count = VULKAN_SSM_SCAN_CONSTANTS,
-        .values = {[VULKAN_SSM_SCAN_INVOCATIONS] = subgroups * lanes,
+        .values = {[VULKAN_SSM_SCAN_INVOCATIONS] = matrix_subgroups(recorder) * lanes,
                    [VULKAN_SSM_SCAN_HEAD_DIM] = p->head_dim,
                    [VULKAN_SSM_SCAN_STATE] = p->state,
                    [VULKAN_SSM_SCAN_HEADS] = p->heads,
                    [VULKAN_SSM_SCAN_GROUPS] = p->groups,
                    [VULKAN_SSM_SCAN_OWN] = p->rate_is_log ? 1u : 0u,
                    [VULKAN_SSM_SCAN_LANES] = lanes}};
-    uint32_t columns = p->heads * p->head_dim;
-    const struct vulkan_grid grid = {(columns + subgroups - 1) / subgroups,
-                                     recorder->recording->shape.sequences, 1};
-    plan_tensor_id states = vulkan_recorder_states(recorder);
-    const struct vulkan_touch touch = {.reads = {op->inputs[0], op->inputs[1], states},
-                                       .writes = {op->output, states}};
-    vulkan_recorder_dispatch(recorder, "ssm_scan", &specialization, &push, sizeof push, grid,
-                             &touch);
+    dispatch_matrices(recorder, "ssm_scan", &specialization, &push, sizeof push);
 }
 
 void vulkan_record_group_norm_gate(struct vulkan_recorder *recorder)
