@@ -352,3 +352,9 @@ plan_tensor_id dense_blocks_list_plain(struct plan_builder *b, const struct mode
 {
     return dense_blocks_list(b, c, &(const struct dense_form){0});
 }
+
+plan_tensor_id dense_blocks_list_mixture(struct plan_builder *b, const struct model_config *c)
+{
+    return dense_blocks_list(
+        b, c, &(const struct dense_form){.experts = {.gate = {.activation = GATE_SILU}}});
+}

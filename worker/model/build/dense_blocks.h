@@ -79,5 +79,7 @@ plan_tensor_id dense_blocks_list_ahead(struct plan_builder *b, const struct mode
                                        const struct dense_form *form, bool keeps_normed);
 /* The same of a family with nothing but llama's form, as model_family.list_ops. */
 plan_tensor_id dense_blocks_list_plain(struct plan_builder *b, const struct model_config *c);
+/* The same with layers of experts that are gated by silu. */
+plan_tensor_id dense_blocks_list_mixture(struct plan_builder *b, const struct model_config *c);
 
 #endif

@@ -101,6 +101,20 @@ void checkpoint_vision_square(struct checkpoint_keys *keys, uint32_t image_pixel
     config->table_side = side;
 }
 
+void checkpoint_vision_table(struct checkpoint_keys *keys, const char *name, uint32_t pixels,
+                             struct vision_config *config)
+{
+    const struct u32_range range = {1, LIMIT_PATCH_SIDE * LIMIT_PATCH_POSITIONS};
+    uint32_t image = checkpoint_keys_u32_or(keys, name, range, pixels);
+    if (keys->result != RESULT_OK)
+        return;
+    config->table_side = image / config->vision.patch_side;
+    if (config->table_side == 0 ||
+        (uint64_t)config->table_side * config->table_side > LIMIT_PATCH_POSITIONS)
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "%s %u in patches of %u: not 1 to %u patches",
+                               name, image, config->vision.patch_side, LIMIT_PATCH_POSITIONS);
+}
+
 /* The base of an axial rope; 0 if it is refused. */
 static float read_axial_base(struct checkpoint_keys *keys, float absent,
                              const struct vision_config *config)

@@ -31,6 +31,10 @@ enum activation checkpoint_vision_activation(struct checkpoint_keys *keys, const
  * merge_side patches, which the caller has set. */
 void checkpoint_vision_square(struct checkpoint_keys *keys, uint32_t image_pixels,
                               struct vision_config *config);
+/* Reads the table of positions of images of any size, which is resized to each: as many positions as
+ * squares of a patch fit into the pixels of key `name`. */
+void checkpoint_vision_table(struct checkpoint_keys *keys, const char *name, uint32_t pixels,
+                             struct vision_config *config);
 /* Sets ropes[0]: the first half of a head's pairs rotates by the patch's line, the second by its
  * column, each with the frequencies of half a head. rope_parameters may state the base. */
 void checkpoint_vision_rope(struct checkpoint_keys *keys, float absent_base,

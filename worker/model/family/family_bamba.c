@@ -112,34 +112,6 @@ static const char *const bamba_own_keys[] = {"attention_bias", "mlp_bias", "part
                                              NULL};
 static const char *const prefixes[] = {"model.", NULL};
 
-static const struct tensor_name bamba_names[] = {
-    {"output_norm.weight", "^final_layernorm.weight"},
-    {"blk.*.ffn_norm.weight", "^layers.*.pre_ff_layernorm.weight"},
-    {"blk.*.ffn_gate.weight", "^layers.*.feed_forward.gate_proj.weight"},
-    {"blk.*.ffn_up.weight", "^layers.*.feed_forward.up_proj.weight"},
-    {"blk.*.ffn_down.weight", "^layers.*.feed_forward.down_proj.weight"},
-    {"blk.*.ffn_gate.bias", "^layers.*.feed_forward.gate_proj.bias"},
-    {"blk.*.ffn_up.bias", "^layers.*.feed_forward.up_proj.bias"},
-    {"blk.*.ffn_down.bias", "^layers.*.feed_forward.down_proj.bias"},
-    HF_SSM_NAMES("mamba."),
-    {NULL, NULL},
-};
-
-static const struct hf_ssm_terms mixer_terms = {
-    .heads = "mamba_n_heads",
-    .head_dim = "mamba_d_head",
-    .expand = "mamba_expand",
-    .groups = "mamba_n_groups",
-    .state = "mamba_d_state",
-    .taps = "mamba_d_conv",
-    .conv_bias = "mamba_conv_bias",
-    .in_bias = "mamba_proj_bias",
-    .out_bias = "mamba_proj_bias",
-    .default_heads = 128,
-    .default_groups = 1,
-    .default_state = 256,
-};
-
 static void bamba_read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     checkpoint_hf_read_layer_kinds(
@@ -153,7 +125,7 @@ static void bamba_read_config(struct checkpoint_keys *keys, struct model_config 
         &(const struct hf_rope_terms){.base = ROPE_BASE, .partial = true, .part = BAMBA_ROPE_PART});
     checkpoint_hf_read_biases(keys, config);
     config->feed_forward_bias = checkpoint_keys_bool_or(keys, "mlp_bias", false);
-    checkpoint_hf_read_ssm(keys, &mixer_terms, config);
+    checkpoint_hf_read_ssm(keys, &checkpoint_hf_bamba_ssm, config);
 }
 
 static const struct hf_form hf_bamba = {
@@ -168,7 +140,7 @@ static const struct hf_form hf_bamba = {
     .activation_key = "hidden_act",
     .activation = "silu",
     .own_keys = bamba_own_keys,
-    .naming = {bamba_names, checkpoint_hf_usual_names, prefixes, NULL},
+    .naming = {checkpoint_hf_bamba_names, checkpoint_hf_usual_names, prefixes, NULL},
     .read_config = bamba_read_config,
 };
 
@@ -235,7 +207,7 @@ static void granite_read_config(struct checkpoint_keys *keys, struct model_confi
     checkpoint_hf_read_only_rope(keys, config, &(const struct hf_rope_terms){.base = ROPE_BASE});
     set_ropes(config, rotates ? 0 : ROPE_NONE);
     checkpoint_hf_read_biases(keys, config);
-    checkpoint_hf_read_ssm(keys, &mixer_terms, config);
+    checkpoint_hf_read_ssm(keys, &checkpoint_hf_bamba_ssm, config);
     granite_factors_read_hf(keys, config);
     granite_read_experts(keys, config);
 }

@@ -156,9 +156,7 @@ static const struct tensor_name names[] = {
     {"blk.*.attn_kv_a_norm.weight", "^layers.*.self_attn.kv_a_layernorm.weight"},
     {"blk.*.attn_kv_b.weight", "^layers.*.self_attn.kv_b_proj.weight"},
     {"blk.*.exp_probs_b.bias", "^layers.*.mlp.gate.e_score_correction_bias"},
-    {"blk.*.ffn_gate_shexp.weight", "^layers.*.mlp.shared_experts.gate_proj.weight"},
-    {"blk.*.ffn_up_shexp.weight", "^layers.*.mlp.shared_experts.up_proj.weight"},
-    {"blk.*.ffn_down_shexp.weight", "^layers.*.mlp.shared_experts.down_proj.weight"},
+    HF_SHARED_EXPERT_NAMES,
     CHECKPOINT_HF_AHEAD_NAMES,
     {NULL, NULL},
 };

@@ -37,13 +37,12 @@ static const struct gguf_form gguf_ernie4_5 = {
  *
  * Source: llama.cpp, conversion/ernie.py and src/models/ernie4-5-moe.cpp.
  */
-#define WEIGHT_EPSILON 1e-12f
-
 static const char *const gguf_moe_own_keys[] = {GGUF_EXPERT_KEYS, NULL};
 
 static void gguf_read_moe(struct checkpoint_keys *keys, struct model_config *config)
 {
-    static const struct gguf_expert_terms terms = {.normalized = true, .epsilon = WEIGHT_EPSILON};
+    static const struct gguf_expert_terms terms = {.normalized = true,
+                                                   .epsilon = ERNIE_WEIGHT_EPSILON};
     gguf_read_config(keys, config);
     checkpoint_keys_expect_neutral(keys, "interleave_moe_layer_step", 1);
     checkpoint_gguf_read_experts(keys, &terms, config);
@@ -73,12 +72,22 @@ static const char *const model_types[] = {"ernie4_5", NULL};
 static const char *const own_keys[] = {"use_bias", NULL};
 static const char *const prefixes[] = {"model.", NULL};
 
-static void hf_read_config(struct checkpoint_keys *keys, struct model_config *config)
+static void read_biases(struct checkpoint_keys *keys, struct model_config *config)
 {
     bool biases = checkpoint_keys_bool_or(keys, "use_bias", false);
     config->attention_bias = config->output_bias = config->feed_forward_bias = biases;
+}
+
+static void read_adjacent_rope(struct checkpoint_keys *keys, struct model_config *config)
+{
     checkpoint_hf_read_only_rope(keys, config, &(const struct hf_rope_terms){.base = ROPE_BASE});
     config->ropes[0].pairing = ROPE_PAIRS_ADJACENT;
+}
+
+static void hf_read_config(struct checkpoint_keys *keys, struct model_config *config)
+{
+    read_biases(keys, config);
+    read_adjacent_rope(keys, config);
 }
 
 static const struct hf_form hf_ernie4_5 = {
@@ -102,7 +111,6 @@ static const struct hf_form hf_ernie4_5 = {
 /*
  * ernie4_5_moe: layers from moe_layer_start_index to moe_layer_end_index whose number, counted from 1, is a
  * multiple of moe_layer_interval have experts. The layers that predict further tokens (mtp) are left out.
- * Sums of weights below moe_norm_min do not occur: it is added to the sum.
  *
  * Source: transformers, configuration_ernie4_5_moe.py and modeling_ernie4_5_moe.py.
  */
@@ -113,9 +121,7 @@ static const char *const moe_other_parts[] = {"model.mtp_", "mtp_", NULL};
 static const struct tensor_name moe_names[] = {
     {"blk.*.exp_probs_b.bias", "^layers.*.mlp.moe_statics.e_score_correction_bias"},
     {"blk.*.exp_probs_b.bias", "^layers.*.mlp.gate.moe_statics.e_score_correction_bias"},
-    {"blk.*.ffn_gate_shexp.weight", "^layers.*.mlp.shared_experts.gate_proj.weight"},
-    {"blk.*.ffn_up_shexp.weight", "^layers.*.mlp.shared_experts.up_proj.weight"},
-    {"blk.*.ffn_down_shexp.weight", "^layers.*.mlp.shared_experts.down_proj.weight"},
+    HF_SHARED_EXPERT_NAMES,
     {NULL, NULL},
 };
 
@@ -136,26 +142,10 @@ static void hf_read_moe(struct checkpoint_keys *keys, struct model_config *confi
 {
     struct u32_range wide = {1, LIMIT_FEED_FORWARD}, counts = {1, LIMIT_EXPERTS};
     checkpoint_keys_expect_neutral(keys, "use_bias", 0);
-    checkpoint_hf_read_only_rope(keys, config, &(const struct hf_rope_terms){.base = ROPE_BASE});
-    config->ropes[0].pairing = ROPE_PAIRS_ADJACENT;
-    config->experts = (struct expert_config){
-        .count = checkpoint_keys_u32_or(keys, "moe_num_experts", counts, 64),
-        .chosen =
-            checkpoint_keys_u32_or(keys, "moe_k", (struct u32_range){1, LIMIT_EXPERTS_CHOSEN}, 6),
-        .feed_forward = checkpoint_keys_u32_or(keys, "moe_intermediate_size", wide, 1536),
-        .weighed = true,
-        .choice_bias = true,
-        .normalized = true,
-        .epsilon = checkpoint_keys_f32_or(keys, "moe_norm_min", (struct f32_range){0.0f, 1e-3f},
-                                          WEIGHT_EPSILON),
-    };
-    uint64_t shared = (uint64_t)config->experts.feed_forward *
-                      checkpoint_hf_count_or_null(keys, "moe_num_shared_experts", LIMIT_EXPERTS, 2);
-    if (shared > LIMIT_FEED_FORWARD)
-        checkpoint_keys_refuse(keys, RESULT_TOO_LARGE, "shared experts of %llu columns",
-                               (unsigned long long)shared);
-    config->experts.shared = (uint32_t)shared;
-    checkpoint_settle_experts(keys, config);
+    read_adjacent_rope(keys, config);
+    checkpoint_hf_read_ernie_experts(
+        keys, checkpoint_keys_u32_or(keys, "moe_num_experts", counts, 64),
+        checkpoint_keys_u32_or(keys, "moe_intermediate_size", wide, 1536), config);
     hf_read_moe_layers(keys, config);
 }
 
@@ -215,16 +205,13 @@ static void read_paddle(struct checkpoint_keys *keys, struct model_config *confi
 {
     static const struct hf_rope_terms terms = {
         .base = ROPE_BASE, .mrope = true, .sections = {16, 24, 24}};
-    bool biases = checkpoint_keys_bool_or(keys, "use_bias", false);
-    config->attention_bias = config->output_bias = config->feed_forward_bias = biases;
+    read_biases(keys, config);
     checkpoint_hf_read_only_rope(keys, config, &terms);
 }
 
-/* The table has as many positions as squares of a patch fit into image_size. */
 static void read_paddle_tower(struct checkpoint_keys *keys, struct checkpoint_keys *root,
                               struct vision_config *config)
 {
-    const struct u32_range pixels = {1, LIMIT_PATCH_SIDE * LIMIT_PATCH_POSITIONS};
     (void)root;
     config->activation = checkpoint_vision_activation(keys, "hidden_act", ACTIVATION_GELU_TANH);
     checkpoint_hf_clip_sizes(
@@ -237,15 +224,7 @@ static void read_paddle_tower(struct checkpoint_keys *keys, struct checkpoint_ke
     config->frames = config->vision.frames = 1;
     checkpoint_vision_rope(keys, PADDLE_AXIAL_BASE, config);
     config->vision.grid_positions = true;
-    uint32_t image = checkpoint_keys_u32_or(keys, "image_size", pixels, PADDLE_PIXELS);
-    if (keys->result != RESULT_OK)
-        return;
-    config->table_side = image / config->vision.patch_side;
-    if (config->table_side == 0 ||
-        (uint64_t)config->table_side * config->table_side > LIMIT_PATCH_POSITIONS)
-        checkpoint_keys_refuse(keys, RESULT_INVALID,
-                               "image_size %u in patches of %u: not 1 to %u patches", image,
-                               config->vision.patch_side, LIMIT_PATCH_POSITIONS);
+    checkpoint_vision_table(keys, "image_size", PADDLE_PIXELS, config);
 }
 
 static const struct hf_vision_form hf_paddle_tower = {
@@ -275,17 +254,11 @@ static const struct hf_form hf_paddleocr_vl = {
     .vision = &hf_paddle_tower,
 };
 
-static plan_tensor_id list_moe_ops(struct plan_builder *b, const struct model_config *c)
-{
-    return dense_blocks_list(
-        b, c, &(const struct dense_form){.experts = {.gate = {.activation = GATE_SILU}}});
-}
-
 const struct model_family family_ernie4_5_moe = {
     .architecture = "ernie4_5-moe",
     .gguf = &gguf_ernie4_5_moe,
     .hf = &hf_ernie4_5_moe,
-    .list_ops = list_moe_ops,
+    .list_ops = dense_blocks_list_mixture,
 };
 
 const struct model_family family_ernie4_5 = {

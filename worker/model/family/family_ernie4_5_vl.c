@@ -15,10 +15,9 @@
 #include "worker/model/hf/checkpoint_hf_rope.h"
 #include "worker/model/hf/checkpoint_hf_vision.h"
 
-#define ROPE_BASE      500000.0f
-#define WEIGHT_EPSILON 1e-12f
-#define IMAGE_START    101304u
-#define IMAGE_END      101305u
+#define ROPE_BASE   500000.0f
+#define IMAGE_START 101304u
+#define IMAGE_END   101305u
 
 /* --- config.json ------------------------------------------------------------------------------ */
 
@@ -47,9 +46,7 @@ static const char *const ahead[] = {"model.mtp_", "mtp_", NULL};
 static const struct tensor_name names[] = {
     {"blk.*.ffn_image_gate_inp.weight", "^layers.*.mlp.gate.weight_1"},
     {"blk.*.exp_probs_b.bias", "^layers.*.mlp.moe_statics.e_score_correction_bias"},
-    {"blk.*.ffn_gate_shexp.weight", "^layers.*.mlp.shared_experts.gate_proj.weight"},
-    {"blk.*.ffn_up_shexp.weight", "^layers.*.mlp.shared_experts.up_proj.weight"},
-    {"blk.*.ffn_down_shexp.weight", "^layers.*.mlp.shared_experts.down_proj.weight"},
+    HF_SHARED_EXPERT_NAMES,
     {NULL, NULL},
 };
 
@@ -196,25 +193,9 @@ static void read_config(struct checkpoint_keys *keys, struct model_config *confi
     read_pair(keys, "moe_intermediate_size", LIMIT_FEED_FORWARD, wide);
     if (keys->result == RESULT_OK && (wide[0] == 0 || wide[1] == 0))
         checkpoint_keys_refuse(keys, RESULT_INVALID, "moe_intermediate_size is 0");
-    config->experts = (struct expert_config){
-        .count = read_equal(keys, "moe_num_experts", counts, 64),
-        .chosen =
-            checkpoint_keys_u32_or(keys, "moe_k", (struct u32_range){1, LIMIT_EXPERTS_CHOSEN}, 6),
-        .feed_forward = wide[0],
-        .image_feed_forward = wide[1],
-        .weighed = true,
-        .choice_bias = true,
-        .normalized = true,
-        .epsilon = checkpoint_keys_f32_or(keys, "moe_norm_min", (struct f32_range){0.0f, 1e-3f},
-                                          WEIGHT_EPSILON),
-    };
-    uint64_t shared = (uint64_t)wide[0] *
-                      checkpoint_hf_count_or_null(keys, "moe_num_shared_experts", LIMIT_EXPERTS, 2);
-    if (shared > LIMIT_FEED_FORWARD)
-        checkpoint_keys_refuse(keys, RESULT_TOO_LARGE, "shared experts of %llu columns",
-                               (unsigned long long)shared);
-    config->experts.shared = (uint32_t)shared;
-    checkpoint_settle_experts(keys, config);
+    checkpoint_hf_read_ernie_experts(keys, read_equal(keys, "moe_num_experts", counts, 64), wide[0],
+                                     config);
+    config->experts.image_feed_forward = wide[1];
     read_layers(keys, config);
 }
 
@@ -274,17 +255,9 @@ static const struct hf_form hf_ernie4_5_vl_moe = {
     .vision = &hf_tower,
 };
 
-/* --- ops -------------------------------------------------------------------------------------- */
-
-static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config *c)
-{
-    return dense_blocks_list(
-        b, c, &(const struct dense_form){.experts = {.gate = {.activation = GATE_SILU}}});
-}
-
 const struct model_family family_ernie4_5_vl_moe = {
     .architecture = "ernie4_5_vl_moe",
     .hf = &hf_ernie4_5_vl_moe,
-    .list_ops = list_ops,
+    .list_ops = dense_blocks_list_mixture,
     .list_vision_ops = tower_ernie4_5_vl_moe_list_ops,
 };

@@ -62,19 +62,6 @@ static const char *const own_keys[] = {"mlp_bias", NULL};
 static const char *const prefixes[] = {"model.", NULL};
 static const struct f32_range factor_range = {1e-6f, 1e6f};
 
-static const struct tensor_name names[] = {
-    {"output_norm.weight", "^final_layernorm.weight"},
-    {"blk.*.ffn_norm.weight", "^layers.*.pre_ff_layernorm.weight"},
-    {"blk.*.ffn_gate.weight", "^layers.*.feed_forward.gate_proj.weight"},
-    {"blk.*.ffn_up.weight", "^layers.*.feed_forward.up_proj.weight"},
-    {"blk.*.ffn_down.weight", "^layers.*.feed_forward.down_proj.weight"},
-    {"blk.*.ffn_gate.bias", "^layers.*.feed_forward.gate_proj.bias"},
-    {"blk.*.ffn_up.bias", "^layers.*.feed_forward.up_proj.bias"},
-    {"blk.*.ffn_down.bias", "^layers.*.feed_forward.down_proj.bias"},
-    HF_SSM_NAMES("mamba."),
-    {NULL, NULL},
-};
-
 /* A list of `count` factors; each is 1 if the list is absent. */
 static void read_factors(struct checkpoint_keys *keys, const char *name, uint32_t count, float *out)
 {
@@ -106,22 +93,10 @@ static float factor_of(struct checkpoint_keys *keys, const char *name)
 
 static void read_mixer(struct checkpoint_keys *keys, struct model_config *config)
 {
-    static const struct hf_ssm_terms terms = {
-        .heads = "mamba_n_heads",
-        .head_dim = "mamba_d_head",
-        .columns = "mamba_d_ssm",
-        .expand = "mamba_expand",
-        .groups = "mamba_n_groups",
-        .state = "mamba_d_state",
-        .taps = "mamba_d_conv",
-        .conv_bias = "mamba_conv_bias",
-        .in_bias = "mamba_proj_bias",
-        .out_bias = "projectors_bias",
-        .default_heads = 128,
-        .default_columns = 1024,
-        .default_groups = 1,
-        .default_state = 256,
-    };
+    struct hf_ssm_terms terms = checkpoint_hf_bamba_ssm;
+    terms.columns = "mamba_d_ssm";
+    terms.default_columns = 1024;
+    terms.out_bias = "projectors_bias";
     checkpoint_hf_read_ssm(keys, &terms, config);
     struct ssm_config *ssm = &config->ssm;
     if (!checkpoint_keys_bool_or(keys, "mamba_rms_norm", false))
@@ -162,7 +137,7 @@ static const struct hf_form hf_falcon_h1 = {
     .activation_key = "hidden_act",
     .activation = "silu",
     .own_keys = own_keys,
-    .naming = {names, checkpoint_hf_usual_names, prefixes, NULL},
+    .naming = {checkpoint_hf_bamba_names, checkpoint_hf_usual_names, prefixes, NULL},
     .read_config = hf_read_config,
 };
 

@@ -62,9 +62,7 @@ static const char *const prefixes[] = {"model.", NULL};
 static const struct tensor_name names[] = {
     {"blk.*.post_attention_norm.weight", "^layers.*.post_attention_layernorm.weight"},
     {"blk.*.exp_probs_b.bias", "^layers.*.mlp.gate.e_score_correction_bias"},
-    {"blk.*.ffn_gate_shexp.weight", "^layers.*.mlp.shared_experts.gate_proj.weight"},
-    {"blk.*.ffn_up_shexp.weight", "^layers.*.mlp.shared_experts.up_proj.weight"},
-    {"blk.*.ffn_down_shexp.weight", "^layers.*.mlp.shared_experts.down_proj.weight"},
+    HF_SHARED_EXPERT_NAMES,
     CHECKPOINT_HF_AHEAD_NAMES,
     {NULL, NULL},
 };

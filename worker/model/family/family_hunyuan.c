@@ -347,11 +347,9 @@ static void hf_read_vl(struct checkpoint_keys *keys, struct model_config *config
     read_vl_sections(keys, config);
 }
 
-/* The table has as many positions as squares of a patch fit into max_image_size. */
 static void read_vl_tower(struct checkpoint_keys *keys, struct checkpoint_keys *root,
                           struct vision_config *config)
 {
-    const struct u32_range pixels = {1, LIMIT_PATCH_SIDE * LIMIT_PATCH_POSITIONS};
     const struct f32_range epsilons = {1e-12f, 1e-1f};
     (void)root;
     config->activation = checkpoint_vision_activation(keys, "hidden_act", ACTIVATION_GELU_ERF);
@@ -368,7 +366,6 @@ static void read_vl_tower(struct checkpoint_keys *keys, struct checkpoint_keys *
     struct gguf_string mode = checkpoint_keys_string_or_empty(keys, "interpolate_mode");
     uint32_t heads = checkpoint_keys_u32_or(
         keys, "num_key_value_heads", (struct u32_range){1, LIMIT_HEADS}, config->tower.heads);
-    uint32_t image = checkpoint_keys_u32_or(keys, "max_image_size", pixels, VL_IMAGE);
     if (keys->result != RESULT_OK)
         return;
     if (heads != config->tower.heads)
@@ -378,12 +375,7 @@ static void read_vl_tower(struct checkpoint_keys *keys, struct checkpoint_keys *
         checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "interpolate_mode is not \"bilinear\"");
     config->vision.grid_positions = config->vision.framed = true;
     config->unused_positions = 1;
-    config->table_side = image / config->vision.patch_side;
-    if (config->table_side == 0 ||
-        (uint64_t)config->table_side * config->table_side > LIMIT_PATCH_POSITIONS)
-        checkpoint_keys_refuse(keys, RESULT_INVALID,
-                               "max_image_size %u in patches of %u: not 1 to %u patches", image,
-                               config->vision.patch_side, LIMIT_PATCH_POSITIONS);
+    checkpoint_vision_table(keys, "max_image_size", VL_IMAGE, config);
 }
 
 static const struct hf_vision_form hf_vl_tower = {

@@ -104,3 +104,27 @@ void checkpoint_hf_read_routed(struct checkpoint_keys *keys, const struct hf_rou
     checkpoint_hf_use_experts(config, checkpoint_hf_count_or_null(keys, "first_k_dense_replace",
                                                                   LIMIT_LAYERS, terms->dense));
 }
+
+/* Sums of weights below moe_norm_min do not occur: it is added to the sum. */
+void checkpoint_hf_read_ernie_experts(struct checkpoint_keys *keys, uint32_t count,
+                                      uint32_t feed_forward, struct model_config *config)
+{
+    const struct f32_range epsilons = {0.0f, 1e-3f};
+    config->experts = (struct expert_config){
+        .count = count,
+        .chosen =
+            checkpoint_keys_u32_or(keys, "moe_k", (struct u32_range){1, LIMIT_EXPERTS_CHOSEN}, 6),
+        .feed_forward = feed_forward,
+        .weighed = true,
+        .choice_bias = true,
+        .normalized = true,
+        .epsilon = checkpoint_keys_f32_or(keys, "moe_norm_min", epsilons, ERNIE_WEIGHT_EPSILON),
+    };
+    uint64_t shared = (uint64_t)feed_forward *
+                      checkpoint_hf_count_or_null(keys, "moe_num_shared_experts", LIMIT_EXPERTS, 2);
+    if (shared > LIMIT_FEED_FORWARD)
+        checkpoint_keys_refuse(keys, RESULT_TOO_LARGE, "shared experts of %llu columns",
+                               (unsigned long long)shared);
+    config->experts.shared = (uint32_t)shared;
+    checkpoint_settle_experts(keys, config);
+}

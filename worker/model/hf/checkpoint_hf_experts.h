@@ -1,6 +1,6 @@
 /*
- * Reads mixtures of experts from config.json: by the keys of Qwen's families, and by those of DeepSeek's and
- * GLM's.
+ * Reads mixtures of experts from config.json: by the keys of Qwen's families, by those of DeepSeek's and
+ * GLM's, and by ERNIE's.
  */
 #ifndef SHOAL_WORKER_MODEL_HF_CHECKPOINT_HF_EXPERTS_H
 #define SHOAL_WORKER_MODEL_HF_CHECKPOINT_HF_EXPERTS_H
@@ -50,6 +50,21 @@ void checkpoint_hf_read_routed(struct checkpoint_keys *keys, const struct hf_rou
  * and topk_group with their defaults. */
 struct expert_config checkpoint_hf_sigmoid_experts(struct checkpoint_keys *keys, uint32_t groups,
                                                    uint32_t groups_chosen);
+
+#define ERNIE_WEIGHT_EPSILON 1e-12f /* in GGUF always, as no key states it */
+
+/* The experts of ERNIE 4.5, of `feed_forward` columns: moe_k, moe_norm_min, moe_num_shared_experts, with a bias of the
+ * choice. */
+void checkpoint_hf_read_ernie_experts(struct checkpoint_keys *keys, uint32_t count,
+                                      uint32_t feed_forward, struct model_config *config);
+
+/* Names of the expert that every row uses, of DeepSeek, GLM and ERNIE. */
+/* clang-format off */
+#define HF_SHARED_EXPERT_NAMES                                                                       \
+    {"blk.*.ffn_gate_shexp.weight", "^layers.*.mlp.shared_experts.gate_proj.weight"},                \
+    {"blk.*.ffn_up_shexp.weight", "^layers.*.mlp.shared_experts.up_proj.weight"},                    \
+    {"blk.*.ffn_down_shexp.weight", "^layers.*.mlp.shared_experts.down_proj.weight"}
+/* clang-format on */
 
 /* Sets the experts of layers from `first` on. */
 void checkpoint_hf_use_experts(struct model_config *config, uint32_t first);

@@ -61,8 +61,7 @@ static void read_glm4v_tower(struct checkpoint_keys *keys, struct checkpoint_key
     config->tower.feed_forward = read_tower(keys, &terms, 4096, false, config);
     config->projector_wide = checkpoint_keys_u32_or(
         keys, "intermediate_size", (struct u32_range){1, LIMIT_FEED_FORWARD}, 13696);
-    checkpoint_vision_square(keys, 336, config);
-    config->vision.fixed_side = 0; /* only the table has one size */
+    checkpoint_vision_table(keys, "image_size", 336, config);
 }
 
 /* The other way round, and the merger is three features wide. */

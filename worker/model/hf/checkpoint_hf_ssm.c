@@ -115,3 +115,31 @@ void checkpoint_hf_read_ssm(struct checkpoint_keys *keys, const struct hf_ssm_te
         checkpoint_keys_u32_or(keys, terms->taps, (struct u32_range){2, LIMIT_CONV_TAPS}, 4);
     checkpoint_settle_ssm(keys, config);
 }
+
+const struct tensor_name checkpoint_hf_bamba_names[] = {
+    {"output_norm.weight", "^final_layernorm.weight"},
+    {"blk.*.ffn_norm.weight", "^layers.*.pre_ff_layernorm.weight"},
+    {"blk.*.ffn_gate.weight", "^layers.*.feed_forward.gate_proj.weight"},
+    {"blk.*.ffn_up.weight", "^layers.*.feed_forward.up_proj.weight"},
+    {"blk.*.ffn_down.weight", "^layers.*.feed_forward.down_proj.weight"},
+    {"blk.*.ffn_gate.bias", "^layers.*.feed_forward.gate_proj.bias"},
+    {"blk.*.ffn_up.bias", "^layers.*.feed_forward.up_proj.bias"},
+    {"blk.*.ffn_down.bias", "^layers.*.feed_forward.down_proj.bias"},
+    HF_SSM_NAMES("mamba."),
+    {NULL, NULL},
+};
+
+const struct hf_ssm_terms checkpoint_hf_bamba_ssm = {
+    .heads = "mamba_n_heads",
+    .head_dim = "mamba_d_head",
+    .expand = "mamba_expand",
+    .groups = "mamba_n_groups",
+    .state = "mamba_d_state",
+    .taps = "mamba_d_conv",
+    .conv_bias = "mamba_conv_bias",
+    .in_bias = "mamba_proj_bias",
+    .out_bias = "mamba_proj_bias",
+    .default_heads = 128,
+    .default_groups = 1,
+    .default_state = 256,
+};

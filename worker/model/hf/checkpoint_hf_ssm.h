@@ -7,6 +7,7 @@
 
 #include "worker/model/checkpoint/checkpoint_keys.h"
 #include "worker/plan/model_config.h"
+#include "worker/plan/tensor_naming.h"
 
 /* Names of keys; NULL: the class has no such key. */
 struct hf_ssm_terms {
@@ -46,5 +47,10 @@ void checkpoint_hf_read_ssm(struct checkpoint_keys *keys, const struct hf_ssm_te
     {"blk.*.ssm_out.weight", "^layers.*." part "out_proj.weight"},      \
     {"blk.*.ssm_out.bias", "^layers.*." part "out_proj.bias"}
 /* clang-format on */
+
+/* Names of the tensors of Bamba and Falcon H1, and of Bamba's keys of the mixer with its defaults, of which
+ * Granite 4 has all and Falcon H1 most. */
+extern const struct tensor_name checkpoint_hf_bamba_names[];
+extern const struct hf_ssm_terms checkpoint_hf_bamba_ssm;
 
 #endif
