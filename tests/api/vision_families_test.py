@@ -1,9 +1,15 @@
 """Vision families from an image in a request to a token of the answer: image processor, marker, tower and text model fit together."""
 
+import sys
+
+import numpy as np
 import pytest
 
-from shoal_server import ShoalServer
+from shoal_server import COMPILING_S, ROOT, ShoalServer
 from vision_folder import AYA, COHERE, ERNIE, GEMMA4, GLM, HUNYUAN, INTERNVL, JANUS, KIMI, KIMI_VL, LFM2, LLAVA, MODALITY, NEXT, ONEVISION, PADDLE, PIXTRAL, QWEN, data_uri, image_part, make_folder, png, text_part
+
+sys.path.insert(0, str(ROOT / "scripts/golden"))
+from checkpoint_variants import read_safetensors, write_safetensors  # noqa: E402
 
 WIDE = image_part(data_uri(png(48, 24, (250, 10, 10))))
 TALL = image_part(data_uri(png(24, 40, (10, 10, 250))))
@@ -98,3 +104,22 @@ def test_more_patches_than_a_worker_takes_are_refused_by_numbers(tmp_path):
         assert "640 x 576 pixels becomes 23040 patches, more than 20480" in reply.json["error"]["message"]
         reply = server.request("POST", "/v1/chat/completions", body | {"resize_shape": [64, 64], "max_tokens": 1})
         assert reply.status == 200, reply.body
+
+
+@pytest.mark.parametrize("options", [[], pytest.param(["--device", "vulkan", "--worker-timeout", str(COMPILING_S)], marks=pytest.mark.long)], ids=["cpu", "vulkan"])
+def test_rows_of_text_use_no_experts_of_images(tmp_path, options):
+    """In the second folder the experts of images give NaN, so a row that used one, with a weight of 0 too, would have no logits."""
+    answers, seen = [], []
+    for name, spoiled in (("whole", lambda expert: False), ("images", lambda expert: expert >= 6)):
+        (tmp_path / name).mkdir()
+        folder = make_folder(tmp_path / name, "ernie4_5_vl_moe", ERNIE)
+        tensors = read_safetensors(folder / "model.safetensors")
+        for tensor, array in tensors.items():
+            if ".experts." in tensor and spoiled(int(tensor.split(".experts.")[1].split(".")[0])):
+                array[:] = np.nan
+        write_safetensors(folder / "model.safetensors", tensors, "BF16")
+        with ShoalServer(*options, model=folder) as server:
+            server.wait_ready(COMPILING_S)
+            answers.append([ask(server, *turns) for turns in (([],), ([], []))])
+            seen.append(ask(server, [WIDE])[0])
+    assert answers[0] == answers[1] and seen[0] != seen[1]

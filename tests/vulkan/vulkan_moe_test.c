@@ -146,14 +146,19 @@ static struct backend *create(void *context)
     return vulkan_backend_create();
 }
 
-static struct op_case case_of(const struct mixture *m)
+/* `rows`: those of which kind have the experts; tokens 2 and 3 count as of images. */
+static struct op_case case_of(const struct mixture *m, enum expert_rows rows)
 {
     struct op_case c = {.stem = OP_moe_linear,
                         .input_columns = {m->hidden, m->experts, m->add ? m->hidden : 0},
                         .input_type = GGML_F32,
                         .input_scale = m->scale,
                         .output_columns = m->hidden,
-                        .route = {m->chosen, false, true, 1.0f},
+                        .route = {.chosen = m->chosen,
+                                  .normalized = true,
+                                  .scale = 1.0f,
+                                  .rows = rows,
+                                  .edges = {2, 3}},
                         .experts = {m->wide, m->gate},
                         .rope = {.dims = 2, .magnitude = 1.0f}};
     uint32_t stacks = m->one_stack ? 1 : 2;
@@ -165,14 +170,15 @@ static struct op_case case_of(const struct mixture *m)
     return c;
 }
 
-static void expect_agreement(const struct vulkan_device *device, const struct mixture *mixture)
+static void expect_agreement(const struct vulkan_device *device, const struct mixture *mixture,
+                             enum expert_rows rows)
 {
     const struct op_check_backend judged = {
         .name = "vulkan",
         .create = create,
         .options = {.threads = 1,
                     .vulkan = {.tier_limit = device->facts.tier, .kernels_when_needed = true}}};
-    struct op_case c = case_of(mixture);
+    struct op_case c = case_of(mixture, rows);
     struct error_text error = {""};
     if (!op_check_case_against_cpu(&c, &judged, &error))
         fail_msg("%s", error.text);
@@ -183,7 +189,15 @@ static void test_mixtures_agree_with_the_cpu(void **state)
     bool layer = vulkan_fixture_share(*state) == VULKAN_SHARE_MATRIX;
     /* A driver that compiles for seconds: one of each kind is enough. */
     for (size_t i = 0; i < sizeof mixtures / sizeof *mixtures; i += layer ? 4 : 1)
-        expect_agreement(*state, &mixtures[i]);
+        expect_agreement(*state, &mixtures[i], EXPERTS_OF_ALL);
+}
+
+/* Rows of the other kind have weights of 0, and their experts are not calculated. */
+static void test_mixtures_of_some_rows_agree_with_the_cpu(void **state)
+{
+    bool layer = vulkan_fixture_share(*state) == VULKAN_SHARE_MATRIX;
+    for (size_t i = 0; i < sizeof mixtures / sizeof *mixtures; i += layer ? 4 : 1)
+        expect_agreement(*state, &mixtures[i], i % 2 == 0 ? EXPERTS_OF_TEXT : EXPERTS_OF_IMAGES);
 }
 
 static void test_mixtures_in_ptx_agree_with_the_cpu(void **state)
@@ -192,12 +206,14 @@ static void test_mixtures_in_ptx_agree_with_the_cpu(void **state)
     if (device->facts.tier < VULKAN_PTX)
         vulkan_fixture_skip("the device has no PTX");
     for (size_t i = 0; i < sizeof ptx_mixtures / sizeof *ptx_mixtures; i++)
-        expect_agreement(device, &ptx_mixtures[i]);
+        expect_agreement(device, &ptx_mixtures[i], i % 2 == 0 ? EXPERTS_OF_ALL : EXPERTS_OF_TEXT);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mixtures_agree_with_the_cpu),
-                                       cmocka_unit_test(test_mixtures_in_ptx_agree_with_the_cpu)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mixtures_agree_with_the_cpu),
+        cmocka_unit_test(test_mixtures_of_some_rows_agree_with_the_cpu),
+        cmocka_unit_test(test_mixtures_in_ptx_agree_with_the_cpu)};
     return cmocka_run_group_tests(tests, vulkan_fixture_setup, vulkan_fixture_teardown);
 }

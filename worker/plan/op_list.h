@@ -100,7 +100,8 @@
  * minus infinity. The K largest c are chosen, and g is their p; then, where `normalized`, divided by
  * the sum of the K plus `epsilon`; then times `scale`.
  * If the experts are of rows of text, or of images alone, e(r, j) = j and g(r, j) = 0 in the other rows: rows of
- * images are those that have features, and tokens that are one of the two `edges`.
+ * images are those that have features, and tokens that are one of the two `edges`. Where g is 0, moe_linear and
+ * moe_gate may leave their output as it is, and moe_combine does not read it.
  *
  * head_route: the route of rows that use all of K matrices in order: e(r, j) = j, g(r, j) = 1.
  *

@@ -4,7 +4,7 @@
  *   out += Wdown . (silu(Wgate . x) * Wup . x) of the expert that every row uses as it is
  *
  * Where rows of images have experts of their own (ernie4_5_vl_moe), both kinds are listed, each with weights of 0 in
- * the other rows. Such a kind's matrices of scores are stored transposed, and its experts follow the text's.
+ * the other rows, which backends leave out. Such a kind's matrices of scores are stored transposed, and its experts follow the text's.
  *
  * An expert that every row uses by a score of its own (qwen3_5) is listed by its family.
  */

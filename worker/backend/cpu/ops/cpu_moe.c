@@ -34,6 +34,12 @@ static struct moe_row_route route_of_row(const struct cpu_step *step, plan_tenso
     return (struct moe_row_route){chosen, values, values + chosen};
 }
 
+/* Whether the row's expert number j is calculated at all. */
+static bool is_used(const struct moe_row_route *route, uint32_t j)
+{
+    return route->weights[j] < 0.0f || !(route->weights[j] <= 0.0f);
+}
+
 /* --- moe_route --- */
 
 static bool is_above(float score, float other)
@@ -248,7 +254,7 @@ void cpu_moe_group(const struct cpu_step *step, plan_tensor_id route, uint32_t r
         struct moe_row_route own = route_of_row(step, route, row);
         for (uint32_t j = 0; j < own.chosen; j++) {
             must(own.experts[j] >= 0.0f && own.experts[j] < (float)experts);
-            first[(uint32_t)own.experts[j] + 1]++;
+            first[(uint32_t)own.experts[j] + 1] += is_used(&own, j);
         }
     }
     scratch->tile_count = 0;
@@ -262,7 +268,8 @@ void cpu_moe_group(const struct cpu_step *step, plan_tensor_id route, uint32_t r
     for (uint32_t row = rows; row-- > 0;) { /* turns ends of groups into beginnings */
         struct moe_row_route own = route_of_row(step, route, row);
         for (uint32_t j = own.chosen; j-- > 0;)
-            scratch->pairs[--first[(uint32_t)own.experts[j] + 1]] = row * own.chosen + j;
+            if (is_used(&own, j))
+                scratch->pairs[--first[(uint32_t)own.experts[j] + 1]] = row * own.chosen + j;
     }
 }
 
@@ -328,6 +335,8 @@ void cpu_moe_gate(const struct cpu_step *step, uint32_t index, uint32_t thread)
             uint32_t left = columns - column;
             uint32_t count = left < PIECE_COLUMNS ? left : PIECE_COLUMNS;
             struct moe_row_route route = route_of_row(step, op->inputs[1], row);
+            if (!is_used(&route, j))
+                continue;
             gate_piece(step, op, (uint32_t)route.experts[j],
                        cpu_step_row(step, op->inputs[0], row) + (size_t)2 * columns * j, columns,
                        column, count, cpu_step_row(step, op->output, row) + j * columns + column);
@@ -348,6 +357,8 @@ static void combine_piece(const struct cpu_step *step, const struct plan_op *op,
     float *out = cpu_step_row(step, op->output, row) + first;
     float sums[PIECE_COLUMNS] = {0};
     for (uint32_t j = 0; j < route.chosen; j++) {
+        if (!is_used(&route, j))
+            continue;
         const float *x = cpu_step_row(step, op->inputs[0], row) + (size_t)columns * j + first;
         const float *b = bias ? bias + (size_t)columns * (uint32_t)route.experts[j] + first : NULL;
         for (uint32_t i = 0; i < count; i++)

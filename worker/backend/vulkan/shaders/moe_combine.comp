@@ -34,10 +34,13 @@ void main()
     vec4 sum = vec4(0.0);
     [[unroll]] for (uint j = 0; j < CHOSEN; j++) {
         uint pair = row * CHOSEN + j;
+        float weight = moe_weight(push.route, pair, CHOSEN);
+        if (weight == 0.0)
+            continue;
         vec4 v = row_load(push.x, pair, column, push.columns);
         if (push.bias != 0)
             v += row_load(push.bias, moe_expert(push.route, pair, CHOSEN), column, push.columns);
-        sum += moe_weight(push.route, pair, CHOSEN) * v;
+        sum += weight * v;
     }
     if (ADD != 0)
         sum += row_load(push.held, row, column, push.columns);

@@ -108,6 +108,12 @@ uint item_pair(uint item)
     return gl_WorkGroupID.y * push.chosen + item / units;
 }
 
+/* False: of an expert whose weight is 0. */
+bool is_used(uint item)
+{
+    return MODE != MODE_ROWS || moe_weight(push.groups_or_route, item_pair(item), push.chosen) != 0.0;
+}
+
 uint item_expert(uint item)
 {
     return MODE == MODE_ROWS ? moe_expert(push.groups_or_route, item_pair(item), push.chosen) : tile_expert;
@@ -122,6 +128,8 @@ void load_tile(uint step)
 {
     [[unroll]] for (uint d = 0; d < DEPTH; d++) {
         uint item = min(item_of(step, d), items - 1);
+        if (!is_used(item))
+            continue;
         uint first_row = item_expert(item) * push.expert_rows, unit = item_unit(item);
         [[unroll]] for (uint c = 0; c < COLUMNS; c++) {
             uint row = first_row + min(first_column + c, push.n - 1) * push.row_stride;
@@ -191,7 +199,7 @@ void multiply_tile(uint step)
 {
     [[unroll]] for (uint d = 0; d < DEPTH; d++) {
         uint item = item_of(step, d);
-        if (item >= items)
+        if (item >= items || !is_used(item))
             continue;
         uint x_rows[TILE_ROWS];
         float factor = 1.0;
@@ -286,7 +294,7 @@ uint choose_expert(uint pair)
     return choice_experts[j];
 }
 
-/* False: there is no such tile. */
+/* False: there is no such tile, or its weight is 0. */
 bool take_pairs()
 {
     count = 1;
@@ -294,6 +302,8 @@ bool take_pairs()
         return true;
     if (MODE == MODE_PAIRS) {
         pairs[0] = gl_WorkGroupID.y;
+        if (EXPERTS == 0 && moe_weight(push.groups_or_route, pairs[0], push.chosen) == 0.0)
+            return false;
         tile_expert = EXPERTS > 0 ? choose_expert(pairs[0])
                                   : moe_expert(push.groups_or_route, pairs[0], push.chosen);
         return true;

@@ -1,6 +1,6 @@
 #version 450
 /*
- * Sorts a step's pairs by expert and divides each expert's pairs into tiles of at most TILE_ROWS: a
+ * Sorts a step's pairs whose weight is not 0 by expert and divides each expert's pairs into tiles of at most TILE_ROWS: a
  * counting sort by one workgroup. The order of an expert's pairs is not deterministic; no result
  * depends on it.
  *
@@ -78,11 +78,14 @@ void main()
         counts[e] = 0;
     barrier();
     for (uint p = gl_LocalInvocationIndex; p < push.pair_count; p += INVOCATIONS)
-        atomicAdd(counts[moe_expert(push.route, p, push.chosen)], 1);
+        if (moe_weight(push.route, p, push.chosen) != 0.0)
+            atomicAdd(counts[moe_expert(push.route, p, push.chosen)], 1);
     barrier();
     list_tiles();
     barrier();
     for (uint p = gl_LocalInvocationIndex; p < push.pair_count; p += INVOCATIONS) {
+        if (moe_weight(push.route, p, push.chosen) == 0.0)
+            continue;
         uint place = atomicAdd(next[moe_expert(push.route, p, push.chosen)], 1);
         MoePairs(push.pairs).at[place] = p;
     }

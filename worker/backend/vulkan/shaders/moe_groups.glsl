@@ -31,6 +31,7 @@ uint moe_expert(uint64_t route, uint pair, uint chosen)
 {
     return uint(MoeFloats(route).at[pair / chosen * 2 * chosen + pair % chosen]);
 }
+/* A pair of weight 0 need not be calculated. */
 float moe_weight(uint64_t route, uint pair, uint chosen)
 {
     return MoeFloats(route).at[pair / chosen * 2 * chosen + chosen + pair % chosen];
