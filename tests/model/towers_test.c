@@ -2,7 +2,8 @@
  * Every vision family, on tiny checkpoints: the tower gives the features of the reference, and
  * prompts with images give its logits. An image's features have the same bits alone or beside
  * others, on one thread or three, in small parts or at once. So have a prompt's logits, however its
- * rows are spread over steps and whichever prompts share them.
+ * rows are spread over steps and whichever prompts share them. The tokens that follow prompts with
+ * images greedily are the reference's.
  */
 // tags: threads
 #include <setjmp.h>
@@ -212,7 +213,7 @@ static struct model_runner *open_runner(const struct tower_scene *scene)
     const struct model_runner_options options = {.threads = 2,
                                                  .kv_type = KV_CACHE_F32,
                                                  .sequences = 2,
-                                                 .sequence_tokens = SCENE_TOKENS,
+                                                 .sequence_tokens = SCENE_TOKENS + SCENE_GREEDY,
                                                  .step_rows = 2 * SCENE_TOKENS,
                                                  .feature_rows = scene->feature_rows};
     return model_runner_create(scene->path, &options);
@@ -282,6 +283,7 @@ static void test_families(void **state)
     char names[SCENE_FAMILIES][SCENE_NAME_BYTES];
     uint32_t count = tower_scene_families(names);
     assert_true(count > 0);
+    uint32_t greedy = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct tower_scene scene;
         tower_scene_read(names[i], &scene);
@@ -293,10 +295,13 @@ static void test_families(void **state)
         check_parts(names[i], plan);
         model_runner_encode(runner, &(const struct encode_batch){scene.image_count, scene.images});
         double logits = check_prompts(&scene, runner);
+        tower_scene_check_following(runner, &scene, 0.0);
+        greedy += scene.prompts[0].following.count;
         printf("%-16s features %.0e  logits %.0e\n", names[i], features, logits);
         model_runner_destroy(runner);
         tower_scene_free(&scene);
     }
+    assert_true(greedy > 0);
 }
 
 int main(void)

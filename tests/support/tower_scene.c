@@ -14,11 +14,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "proto/must.h"
 #include "tests/support/whole_file.h"
 
-#define FOLDER "tests/golden/towers"
+#define FOLDER     "tests/golden/towers"
+#define TEXT_FIRST 3u /* tokens of text: TEXT of scripts/golden/tower_folders.py */
+#define TEXT_END   80u
 
 static int by_name(const void *a, const void *b)
 {
@@ -153,6 +156,32 @@ static uint32_t read_prompts(struct tower_scene *scene, char *at)
     return all;
 }
 
+static void read_following(const char *folder, struct tower_scene *scene)
+{
+    char path[SCENE_PATH_BYTES + 32];
+    size_t bytes = 0;
+    int used = 0;
+    snprintf(path, sizeof path, FOLDER "/%.60s/greedy.txt", folder);
+    if (access(path, F_OK) != 0)
+        return;
+    char *text = whole_file_read(path, &bytes), *at = text;
+    for (uint32_t p = 0; p < scene->prompt_count; p++) {
+        struct scene_following *following = &scene->prompts[p].following;
+        if (sscanf(at, " greedy %u%n", &following->count, &used) != 1)
+            fail_msg("%s: no tokens after prompt %u", path, p);
+        must(following->count <= SCENE_GREEDY);
+        for (uint32_t i = 0; i < following->count; i++) {
+            struct rope_position *position = &following->positions[i];
+            at += used;
+            if (sscanf(at, " %u %u %u %u %f%n", &following->ids[i], &position->time,
+                       &position->height, &position->width, &following->margins[i], &used) != 5)
+                fail_msg("%s: token %u is no line", path, i);
+        }
+        at += used;
+    }
+    free(text);
+}
+
 void tower_scene_read(const char *family, struct tower_scene *scene)
 {
     size_t text_bytes = 0, feature_bytes = 0, logit_bytes = 0;
@@ -166,6 +195,7 @@ void tower_scene_read(const char *family, struct tower_scene *scene)
     read_images(family, scene, &at);
     uint32_t tokens = read_prompts(scene, at);
     free(text);
+    read_following(family, scene);
     scene->features = read_file(family, "features.f32", &feature_bytes);
     scene->logits = read_file(family, "logits.f32", &logit_bytes);
     must(scene->feature_rows > 0 && tokens > 0);
@@ -198,6 +228,45 @@ struct model_runner_part tower_scene_part(const struct model_runner *runner,
         .rope_positions = prompt->positions + from,
         .visible_ends = whole ? prompt->span_ends + from : NULL,
     };
+}
+
+static uint32_t largest_of_text(const float *logits)
+{
+    uint32_t best = TEXT_FIRST;
+    for (uint32_t token = TEXT_FIRST; token < TEXT_END; token++)
+        best = logits[token] > logits[best] ? token : best;
+    return best;
+}
+
+static void check_token(const struct tower_scene *scene, const struct scene_following *following,
+                        uint32_t i, const float *logits, double doubt)
+{
+    uint32_t found = largest_of_text(logits);
+    double bound = doubt * fabs((double)logits[found]);
+    if (found != following->ids[i] && (double)following->margins[i] > bound)
+        fail_msg("%s: token %u after a prompt is %u and not %u, whose logit exceeds others by %g",
+                 scene->path, i, found, following->ids[i], (double)following->margins[i]);
+}
+
+void tower_scene_check_following(struct model_runner *runner, const struct tower_scene *scene,
+                                 double doubt)
+{
+    for (uint32_t p = 0; p < scene->prompt_count; p++) {
+        const struct scene_prompt *prompt = &scene->prompts[p];
+        const struct scene_following *following = &prompt->following;
+        struct model_runner_part part = tower_scene_part(runner, prompt, 0, 0, prompt->count);
+        if (following->count == 0)
+            continue;
+        part.logit_from = prompt->count - 1;
+        for (uint32_t i = 0; i < following->count; i++) {
+            check_token(scene, following, i, model_runner_step(runner, &part, 1), doubt);
+            part = (struct model_runner_part){.slot = 0,
+                                              .tokens = following->ids + i,
+                                              .count = 1,
+                                              .rope_positions = following->positions + i};
+        }
+        model_runner_reset(runner, 0);
+    }
 }
 
 double tower_scene_difference(const float *golden, const float *found, size_t count)

@@ -18,10 +18,19 @@
 #define SCENE_IMAGES     24u
 #define SCENE_PROMPTS    8u
 #define SCENE_TOKENS     256u /* of a prompt */
-#define SCENE_GREEDY     24u
+#define SCENE_GREEDY     24u  /* tokens after a prompt */
 #define SCENE_FAMILIES   80u
 #define SCENE_NAME_BYTES 64u
 #define SCENE_PATH_BYTES 128u
+
+/* Tokens that follow a prompt by the largest logit of tokens of text, and by how much it exceeds the
+ * next one. */
+struct scene_following {
+    uint32_t count; /* 0: of a scene without them */
+    uint32_t ids[SCENE_GREEDY];
+    struct rope_position positions[SCENE_GREEDY];
+    float margins[SCENE_GREEDY];
+};
 
 struct scene_prompt {
     uint32_t count;
@@ -32,6 +41,7 @@ struct scene_prompt {
     const float *logits;              /* [count, vocab] */
     uint32_t greedy_count;            /* the answer that is known: 0 or SCENE_GREEDY tokens */
     uint32_t greedy[SCENE_GREEDY];
+    struct scene_following following;
 };
 
 struct tower_scene {
@@ -59,6 +69,12 @@ void tower_scene_free(struct tower_scene *scene);
 struct model_runner_part tower_scene_part(const struct model_runner *runner,
                                           const struct scene_prompt *prompt, uint32_t slot,
                                           uint32_t from, uint32_t end);
+
+/* Decodes after each prompt in slot 0, which is empty before and after; the slot must have room for
+ * SCENE_TOKENS + SCENE_GREEDY tokens. Fails unless the tokens are the golden ones; where the golden
+ * margin is at most `doubt` of the largest logit, another one passes. */
+void tower_scene_check_following(struct model_runner *runner, const struct tower_scene *scene,
+                                 double doubt);
 
 /* The largest difference, divided by the largest golden magnitude. */
 double tower_scene_difference(const float *golden, const float *found, size_t count);

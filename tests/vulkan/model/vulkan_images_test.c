@@ -1,7 +1,8 @@
 /*
  * Every family with vision, on tiny checkpoints, on a Vulkan device: prompts with images give the
  * reference's logits, as a whole, and in pieces beside another prompt: rows of images and of text
- * in one step, several rows of a sequence and single ones. Text alone uses the same kernels and is
+ * in one step, several rows of a sequence and single ones. The tokens that follow greedily are the reference's
+ * where its two largest logits differ clearly. Text alone uses the same kernels and is
  * part of every prompt.
  *
  *   vulkan_images_test [all | FAMILY]
@@ -39,7 +40,7 @@ static struct model_runner *open_runner(const struct tower_scene *scene, const c
                                                   .kernels_when_needed = true};
     const struct model_runner_options options = {.vulkan = &vulkan,
                                                  .sequences = 2,
-                                                 .sequence_tokens = SCENE_TOKENS,
+                                                 .sequence_tokens = SCENE_TOKENS + SCENE_GREEDY,
                                                  .step_rows = 2 * SCENE_TOKENS,
                                                  .feature_rows = scene->feature_rows,
                                                  .tower = text ? tower : NULL};
@@ -130,6 +131,7 @@ static void run(const char *family, const char *text, const char *tower)
     const struct scene_prompt *together[2] = {&scene.prompts[0],
                                               &scene.prompts[scene.prompt_count - 1]};
     double pieces = check_pieces(runner, &scene, together);
+    tower_scene_check_following(runner, &scene, 2 * DIFFERENCE_MAX);
     printf("%-16s %-6s whole %.0e  in pieces %.0e\n", family, text ? "GGUF" : "folder", whole,
            pieces);
     model_runner_destroy(runner);
