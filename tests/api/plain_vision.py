@@ -1,5 +1,6 @@
-"""Small vision models in plain numpy, in double precision: the formulas of transformers' modeling_mistral3.py with modeling_pixtral.py,
-modeling_paddleocr_vl.py, modeling_lfm2_vl.py with modeling_siglip2.py, and of llama's text, each written down once and for one image.
+"""Small vision towers in plain numpy, in double precision: the formulas of transformers' modeling_mistral3.py with modeling_pixtral.py,
+modeling_paddleocr_vl.py, modeling_lfm2_vl.py with modeling_siglip2.py, modeling_janus.py, modeling_hunyuan_vl.py, modeling_glm4v_moe.py and
+modeling_ernie4_5_vl_moe.py, each written down once and for one image. Texts are in plain_texts.py.
 
 The functions take a model's tensors by their names in the folder. The images have the size that the image processor would give them.
 """
@@ -23,7 +24,11 @@ def silu(x):
     return x / (1 + np.exp(-x))
 
 
-ACTIVATIONS = {"gelu": gelu, "gelu_pytorch_tanh": gelu_tanh, "silu": silu}
+def quick_gelu(x):
+    return x / (1 + np.exp(-1.702 * x))
+
+
+ACTIVATIONS = {"gelu": gelu, "gelu_pytorch_tanh": gelu_tanh, "silu": silu, "quick_gelu": quick_gelu}
 
 
 def rms_norm(x, weight, epsilon):
@@ -162,20 +167,127 @@ def lfm2_vl_features(config, t, pixels):
     return linear(gelu(linear(x, t, "model.multi_modal_projector.linear_1")), t, "model.multi_modal_projector.linear_2")
 
 
-# --- the text -----------------------------------------------------------------------------------
+def cubic_weights(size, out):
+    """[out, size] weights of cubic resizing with half-pixel centres, a = -0.75; places beyond the edges are those at them."""
+    found = np.zeros((out, size))
+    for i in range(out):
+        centre = (i + 0.5) * size / out - 0.5
+        for tap in range(math.floor(centre) - 1, math.floor(centre) + 3):
+            d = abs(centre - tap)
+            weight = (1.25 * d - 2.25) * d * d + 1 if d <= 1 else ((-0.75 * d + 3.75) * d - 6) * d + 3
+            found[i, min(max(tap, 0), size - 1)] += weight if d < 2 else 0
+    return found
 
-def text_logits(text, t, at, head, x, positions):
-    """Logits after the last row of x [rows, hidden]; positions [rows, 3], of which sections of pairs take one each."""
-    heads, shared, epsilon = text["num_attention_heads"], text["num_key_value_heads"], text["rms_norm_eps"]
-    pairs = text["head_dim"] // 2
-    axes = np.repeat([0, 1, 2], text["sections"]) if "sections" in text else np.zeros(pairs, int)
-    angles = positions[:, axes] * text["rope_theta"] ** (-np.arange(pairs) / pairs)
-    for layer in range(text["num_hidden_layers"]):
-        name = f"{at}layers.{layer}."
-        normed = rms_norm(x, t[name + "input_layernorm.weight"], epsilon)
-        q, k, v = (linear(normed, t, f"{name}self_attn.{part}_proj").reshape(len(x), count, -1)
-                   for part, count in (("q", heads), ("k", shared), ("v", shared)))
-        x = x + linear(attention(rotated(q, angles), rotated(k, angles), v, True), t, name + "self_attn.o_proj")
-        normed, wide = rms_norm(x, t[name + "post_attention_layernorm.weight"], epsilon), name + "mlp."
-        x = x + linear(silu(linear(normed, t, wide + "gate_proj")) * linear(normed, t, wide + "up_proj"), t, wide + "down_proj")
-    return rms_norm(x[-1], t[at + "norm.weight"], epsilon) @ t[head].T
+
+def projected(x, t, name):
+    """A convolution whose kernels are as large as x [rows, values] of its patches or squares, or a linear layer."""
+    return x @ t[name + ".weight"].reshape(len(t[name + ".weight"]), -1).T + t.get(name + ".bias", 0)
+
+
+def channels_first(x, square):
+    """Joined squares [rows, square * values] as a kernel [out, values, side, side] reads them."""
+    return x.reshape(len(x), square, -1).swapaxes(1, 2).reshape(len(x), -1)
+
+
+def layers(x, config, t, at, names, norm, act, angles):
+    """Transformer layers with the names of (norms, parts of attention, parts of the feed-forward half) and biases where there are tensors."""
+    heads, (first, second), (q, k, v, o), wide = config["heads"], names["norms"], names["attention"], names["wide"]
+    for layer in range(config["layers"]):
+        name = f"{at}{layer}."
+        normed = norm(x, t, name + first)
+        parts = np.split(projected(normed, t, name + q), 3, -1) if q == k else [projected(normed, t, name + part) for part in (q, k, v)]
+        parts = [part.reshape(len(x), heads, -1) for part in parts]
+        if angles is not None:
+            parts[:2] = [rotated(part, angles) for part in parts[:2]]
+        x = x + projected(attention(*parts, False), t, name + o)
+        normed = norm(x, t, name + second)
+        inner = act(projected(normed, t, name + wide[0]))
+        if len(wide) == 3:
+            inner = inner * projected(normed, t, name + wide[1])
+        x = x + projected(inner, t, name + wide[-1])
+    return x
+
+
+def janus_features(config, t, pixels):
+    vision, at = config["vision_config"], "model.vision_model."
+    x = projected(patches_of(pixels, vision["patch_size"], (2, 0, 1)).reshape(-1, 3 * vision["patch_size"] ** 2), t, at + "embeddings.patch_embedding")
+    x = x + t[at + "embeddings.position_embedding.weight"]
+
+    def norm(x, t, name):
+        return layer_norm(x, t, name, vision["layer_norm_eps"])
+    names = {"norms": ("layer_norm1", "layer_norm2"), "attention": [f"self_attn.{part}" for part in ("q_proj", "k_proj", "v_proj", "projection_layer")],
+             "wide": ("mlp.fc1", "mlp.fc2")}
+    act = ACTIVATIONS[vision["hidden_act"]]
+    x = layers(x, {"heads": vision["num_attention_heads"], "layers": vision["num_hidden_layers"]}, t, at + "encoder.layers.", names, norm, act, None)
+    x = projected(norm(x, t, at + "post_layernorm"), t, "model.aligner.fc1")
+    for depth in range(vision["depth"] - 1):
+        x = projected(act(x), t, f"model.aligner.hidden_layers.{depth}")
+    return x
+
+
+def hunyuan_vl_features(config, t, pixels):
+    vision, at, side = config["vision_config"], "model.vision_tower.", config["vision_config"]["spatial_merge_size"]
+    rows = patches_of(pixels, vision["patch_size"], (2, 0, 1))
+    lines, columns, values = rows.shape
+    x = projected(rows.reshape(-1, values), t, at + "embeddings.patch_embedding")
+    x = x + resized_table(t[at + "embeddings.position_embedding.weight"][1:], lines, columns, False).reshape(x.shape)
+
+    def norm(x, t, name):
+        return layer_norm(x, t, name, vision["rms_norm_eps"])
+    names = {"norms": ("layer_norm1", "layer_norm2"), "attention": [f"self_attn.{part}_proj" for part in "qkvo"], "wide": ("mlp.fc1", "mlp.fc2")}
+    x = layers(x, {"heads": vision["num_attention_heads"], "layers": vision["num_hidden_layers"]}, t, at + "layers.", names, norm, gelu, None)
+    at += "patch_merger."
+    x = rms_norm(x, t[at + "before_rms.weight"], vision["rms_norm_eps"])
+    x = gelu(projected(channels_first(joined(x.reshape(lines, columns, -1), side), side * side), t, at + "proj_conv"))
+    x = projected(x, t, at + "proj_out").reshape(lines // side, columns // side, -1)
+    newlines = np.broadcast_to(t[at + "image_newline"], (lines // side, 1, x.shape[-1]))
+    x = projected(np.concatenate([x, newlines], 1).reshape(-1, x.shape[-1]), t, at + "mlp")
+    x = np.concatenate([t[at + "image_begin"][None], x, t[at + "image_end"][None]])
+    return rms_norm(x, t[at + "after_rms.weight"], vision["rms_norm_eps"])
+
+
+QWEN_NAMES = {"norms": ("norm1", "norm2"), "attention": ("attn.qkv", "attn.qkv", "attn.qkv", "attn.proj")}
+
+
+def glm4v_moe_features(config, t, pixels):
+    vision, at, side = config["vision_config"], "model.visual.", config["vision_config"]["spatial_merge_size"]
+    hidden = vision["hidden_size"]
+    rows = patches_of(pixels, vision["patch_size"], (2, 0, 1))
+    lines, columns, values = rows.shape
+    kernel = t[at + "patch_embed.proj.weight"].sum(2).reshape(hidden, -1)  # both frames are the same
+    x = rows.reshape(-1, values) @ kernel.T + t[at + "patch_embed.proj.bias"]
+
+    def norm(x, t, name):
+        return rms_norm(x, t[name + ".weight"], vision["rms_norm_eps"])
+    table = t[at + "embeddings.position_embedding.weight"]
+    across = math.isqrt(len(table))
+    resized = np.einsum("ls,ct,stv->lcv", cubic_weights(across, lines), cubic_weights(across, columns), table.reshape(across, across, -1))
+    x = norm(x, t, at + "post_conv_layernorm") + resized.reshape(x.shape)
+    angles = axial_angles(lines, columns, hidden // vision["num_heads"], 10000.0, False)
+    names = QWEN_NAMES | {"wide": ("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")}
+    x = layers(x, {"heads": vision["num_heads"], "layers": vision["depth"]}, t, at + "blocks.", names, norm, silu, angles)
+    x = joined(norm(x, t, at + "post_layernorm").reshape(lines, columns, -1), side)
+    x = projected(channels_first(x, side * side), t, at + "downsample")
+    at += "merger."
+    x = gelu(layer_norm(projected(x, t, at + "proj"), t, at + "post_projection_norm", 1e-5))
+    return projected(silu(projected(x, t, at + "gate_proj")) * projected(x, t, at + "up_proj"), t, at + "down_proj")
+
+
+def ernie4_5_vl_moe_features(config, t, pixels):
+    vision, at = config["vision_config"], "model.vision_tower."
+    rows = patches_of(pixels, vision["patch_size"], (2, 0, 1))
+    lines, columns, values = rows.shape
+
+    def norm(x, t, name):
+        return layer_norm(x, t, name, vision["rms_norm_eps"])
+    angles = axial_angles(lines, columns, vision["hidden_size"] // vision["num_heads"], 10000.0, False)
+    names = QWEN_NAMES | {"wide": ("mlp.fc1", "mlp.fc2")}
+    x = layers(projected(rows.reshape(-1, values), t, at + "patch_embed.proj"), {"heads": vision["num_heads"], "layers": vision["depth"]}, t, at + "blocks.", names, norm,
+               ACTIVATIONS[vision["hidden_act"]], angles)
+    x = joined(norm(x, t, at + "ln").reshape(lines, columns, -1), vision["spatial_merge_size"])
+    at = "model.resampler_model."
+    for part in ("spatial", "temporal"):
+        x = np.concatenate([x, x], 1) if part == "temporal" else x  # both frames are the same
+        x = projected(gelu(projected(x, t, f"{at}{part}_linear.fc1")), t, f"{at}{part}_linear.fc2")
+        x = norm(x, t, f"{at}{part}_linear.ln")
+    return rms_norm(projected(x, t, at + "mlp"), t[at + "after_norm.weight"], config["text_config"]["rms_norm_eps"])
