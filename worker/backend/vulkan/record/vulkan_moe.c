@@ -62,9 +62,9 @@ void vulkan_record_moe_route(struct vulkan_recorder *recorder)
     bool of_some = params->rows != EXPERTS_OF_ALL;
     bool of_logits = program->tensors[op->output].rows == PLAN_ROWS_LOGITS;
     const struct vulkan_moe_route_push push = {
-        .rows = of_some ? batch->rows_address : 0,
+        .rows = batch->rows_address,
         .sights = of_some && program->sees ? batch->sights_address : 0,
-        .drawn = of_some ? recorder->recording->drawn_before : 0,
+        .drawn = recorder->recording->drawn_before,
         .logit_rows = of_some && of_logits ? batch->logit_rows_address : 0,
         .edges = {params->edges[0], params->edges[1]},
         .of_rows = params->rows,

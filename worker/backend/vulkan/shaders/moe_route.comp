@@ -135,12 +135,14 @@ bool is_routed(uint row)
 {
     if (push.of_rows == EXPERTS_OF_ALL)
         return true;
-    uint at = push.logit_rows != 0 ? StepWords(push.logit_rows).at[row] : row;
+    bool gathers = push.logit_rows != 0; /* addresses are always valid, as in embed_rows.comp: */
+    uint gathered = StepWords(gathers ? push.logit_rows : push.rows).at[gathers ? row : 0];
+    uint at = gathers ? gathered : row; /* compilers may load from both sides of a choice */
     StepRow step_row = StepRows(push.rows).at[at];
     bool is_drawn = (step_row.drawn & STEP_DRAWN) != 0;
     uint drawn = StepWords(push.drawn).at[is_drawn ? step_row.drawn & STEP_DRAW : 0];
     uint token = is_drawn ? drawn : step_row.token;
-    bool sees = push.sights != 0; /* the address is always valid, as in embed_rows.comp */
+    bool sees = push.sights != 0;
     uint feature = StepSights(sees ? push.sights : push.rows).at[sees ? at : 0].feature;
     bool image = (sees && feature != SIGHT_BLIND) || token == push.edge_first ||
                  token == push.edge_last;
