@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define CONTEXT_KEY      "max_position_embeddings"
+#define DECODER_KEY      "max_target_positions" /* its name in an encoder-decoder */
 #define MODEL_TYPE_BYTES 64u
 
 static const struct {
@@ -89,6 +90,7 @@ static const struct {
     {"bamba", 262144},
     {"granitemoehybrid", 2048},
     {"nemotron_h", 4096},
+    {"whisper", 448},
     {"mamba2", 1048576}, /* no class default: state has no length; this is llama.cpp's number */
 };
 
@@ -181,8 +183,10 @@ static enum result context_read(struct json_value config, uint32_t *tokens,
                                 struct error_text *error)
 {
     uint32_t stated = 0;
-    enum result result =
-        json_value_u32(json_value_member(hf_config_text(config), CONTEXT_KEY), &stated);
+    struct json_value text = hf_config_text(config);
+    enum result result = json_value_u32(json_value_member(text, CONTEXT_KEY), &stated);
+    if (result == RESULT_NOT_FOUND)
+        result = json_value_u32(json_value_member(text, DECODER_KEY), &stated);
     if (result == RESULT_OK && stated > 0) {
         *tokens = stated;
         return RESULT_OK;

@@ -49,7 +49,8 @@
  * Pixels are u8 [tiles, frames, height, width, 3], red first. Those of a sound are f32 [height, width]; they
  * may be any numbers.
  *
- * The model's features replace the embeddings of the placeholders. All placeholders of a span have
+ * The model's features replace the embeddings of the placeholders, or, in models whose rows attend to features
+ * (worker/plan/model_vision.h, crossed_layers), the first placeholder is the only one and keeps its embedding. All placeholders of a span have
  * the id of prompt[first_token]; other ids in the span (a row's end, a tile's name) are text. Each
  * tile's token_count / tiles placeholders are contiguous, or each of its lines is; those of an image with
  * a mosaic are contiguous. The worker checks this against the ids while it copies them.

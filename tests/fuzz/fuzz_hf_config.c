@@ -95,6 +95,8 @@ static void check_config(const struct model_config *c)
             must(isfinite(c->ropes[r].inverse_frequency[i]) && c->ropes[r].axis[i] <= ROPE_ROW &&
                  c->ropes[r].second_axis[i] <= ROPE_ROW);
     must(c->deepstack_layers == 0 || c->deepstack_layers < c->layers);
+    must(c->crossed_layers == 0 || (c->crossed_layers == c->layers && c->position_rows >= 1 &&
+                                    c->heads * c->head_dim == c->hidden));
     for (uint32_t layer = 0; layer < c->layers; layer++)
         must(c->layer[layer].rope < c->rope_count || c->layer[layer].rope == ROPE_NONE);
 }
@@ -126,7 +128,10 @@ static void check_tower(const struct vision_config *c)
     must(c->frames >= 1 && c->frames <= LIMIT_PATCH_FRAMES);
     must(v->fixed_side % v->merge_side == 0 && v->fixed_side * v->fixed_side <= LIMIT_PATCH_ROWS);
     must(c->table_side <= LIMIT_PATCH_POSITIONS && v->max_side <= c->table_side);
-    must(v->max_side > 0 || (uint64_t)c->table_side * c->table_side <= LIMIT_PATCH_POSITIONS);
+    must(v->max_side > 0 || v->mels > 0 ||
+         (uint64_t)c->table_side * c->table_side <= LIMIT_PATCH_POSITIONS);
+    must(v->mels <= LIMIT_AUDIO_MELS &&
+         (v->mels == 0 || (v->sound_rows == c->table_side && v->sound_rows <= LIMIT_PATCH_ROWS)));
     must(v->deepstack_layers <= VISION_DEEPSTACK_MAX && t->rope_count <= MODEL_ROPES_MAX);
     for (uint32_t k = 0; k < v->deepstack_layers; k++)
         must(c->deepstack[k] < c->layers);
@@ -151,6 +156,7 @@ static void read_tower(struct json_value root, const struct model_family *family
         return;
     enum result result = checkpoint_hf_read_vision(root, form, text, &config, &error);
     must(config.layers + config.unused_layers <= LIMIT_LAYERS);
+    must(result != RESULT_OK || config.vision.crossed_layers == text->crossed_layers);
     if (result == RESULT_OK)
         check_tower(&config);
     else

@@ -44,6 +44,7 @@ struct model_runner {
     uint32_t *feature_rows;
     struct rope_position *rope_positions;
     uint32_t *visible_ends;
+    struct feature_range *crossed;
     uint32_t *logit_rows;
     struct row_sampling *samplings;
     struct sampled_token *results;
@@ -144,6 +145,7 @@ struct model_runner *model_runner_create(const char *path,
     runner->feature_rows = must_alloc(options->step_rows, sizeof(*runner->feature_rows));
     runner->rope_positions = must_alloc(options->step_rows, sizeof(*runner->rope_positions));
     runner->visible_ends = must_alloc(options->step_rows, sizeof(*runner->visible_ends));
+    runner->crossed = must_alloc(options->step_rows, sizeof(*runner->crossed));
     runner->logit_rows = must_alloc(options->step_rows, sizeof(*runner->logit_rows));
     runner->samplings = must_alloc(options->step_rows, sizeof(*runner->samplings));
     runner->results = must_alloc(options->step_rows, sizeof(*runner->results));
@@ -163,6 +165,7 @@ void model_runner_destroy(struct model_runner *runner)
     free(runner->feature_rows);
     free(runner->rope_positions);
     free(runner->visible_ends);
+    free(runner->crossed);
     free(runner->logit_rows);
     free(runner->samplings);
     free(runner->results);
@@ -354,6 +357,7 @@ static void set_sight(struct model_runner *runner, uint32_t row,
     runner->feature_rows[row] = part->feature_rows ? part->feature_rows[i] : ROW_FEATURE_NONE;
     runner->rope_positions[row] = part->rope_positions ? part->rope_positions[i] : plain;
     runner->visible_ends[row] = part->visible_ends ? part->visible_ends[i] : position + 1;
+    runner->crossed[row] = part->crossed ? part->crossed[i] : (struct feature_range){0, 0};
 }
 
 static void add_part(struct model_runner *runner, struct step_batch *batch,
@@ -399,6 +403,8 @@ const float *model_runner_step(struct model_runner *runner, const struct model_r
         batch.feature_rows = runner->feature_rows;
         batch.rope_positions = runner->rope_positions;
         batch.visible_ends = runner->visible_ends;
+        if (model_plan(runner->model)->config.crossed_layers > 0)
+            batch.crossed = runner->crossed;
     }
     struct error_text error = {""};
     for (uint32_t i = 0; i < part_count; i++)

@@ -23,6 +23,7 @@ struct op_fixture {
     struct thread_pool *pool;
     struct cpu_program program;
     struct cpu_step step;
+    const struct feature_range *crossed;
     uint32_t block_tables[OP_FIXTURE_SEQUENCES][OP_FIXTURE_BLOCKS];
 };
 
@@ -104,6 +105,13 @@ void op_fixture_fill(struct op_fixture *f, plan_tensor_id tensor, uint32_t rows)
         values[i] = plan_sketch_uniform(f->sketch);
 }
 
+void op_fixture_cross(struct op_fixture *f, const struct cpu_feature_pool *pool,
+                      const struct feature_range *crossed)
+{
+    f->step.features = pool;
+    f->crossed = crossed;
+}
+
 void op_fixture_poison(struct op_fixture *f, plan_tensor_id tensor, uint32_t rows)
 {
     float *values = op_fixture_row(f, tensor, 0);
@@ -141,7 +149,8 @@ void op_fixture_step(struct op_fixture *f, const struct op_fixture_part *parts, 
                                .sequences = sequences,
                                .logit_row_count = logit_row_count,
                                .logit_rows = logit_rows,
-                               .samplings = samplings};
+                               .samplings = samplings,
+                               .crossed = f->crossed};
     cpu_walk_run(&f->step, &batch, NULL, 0, results);
 }
 

@@ -129,6 +129,21 @@ static void read_greedy(char **at, struct scene_prompt *prompt)
             fail_msg("an answer of %u tokens", prompt->greedy_count);
 }
 
+static void find_crossed(const struct tower_scene *scene, struct scene_prompt *prompt)
+{
+    struct feature_range range = {0, 0};
+    for (uint32_t i = 0; i < prompt->count; i++) {
+        for (uint32_t m = 0; m < scene->image_count; m++) {
+            uint32_t first = scene->images[m].first_feature, end = scene->feature_rows;
+            if (m + 1 < scene->image_count)
+                end = scene->images[m + 1].first_feature;
+            if (prompt->feature_rows[i] == first)
+                range = (struct feature_range){first, end - first};
+        }
+        prompt->crossed[i] = range;
+    }
+}
+
 static uint32_t read_prompts(struct tower_scene *scene, char *at)
 {
     uint32_t all = 0;
@@ -151,6 +166,7 @@ static uint32_t read_prompts(struct tower_scene *scene, char *at)
         at += used;
         read_greedy(&at, prompt);
         find_spans(prompt);
+        find_crossed(scene, prompt);
         all += prompt->count;
     }
     return all;
@@ -220,13 +236,15 @@ struct model_runner_part tower_scene_part(const struct model_runner *runner,
                                           uint32_t from, uint32_t end)
 {
     bool whole = model_vision(model_runner_model(runner))->spans_whole;
+    bool crossed = model_vision(model_runner_model(runner))->crossed_layers > 0;
     return (struct model_runner_part){
         .slot = slot,
         .tokens = prompt->ids + from,
         .count = end - from,
-        .feature_rows = prompt->feature_rows + from,
+        .feature_rows = crossed ? NULL : prompt->feature_rows + from,
         .rope_positions = prompt->positions + from,
         .visible_ends = whole ? prompt->span_ends + from : NULL,
+        .crossed = crossed ? prompt->crossed + from : NULL,
     };
 }
 

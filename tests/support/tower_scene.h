@@ -37,6 +37,8 @@ struct scene_prompt {
     uint32_t ids[SCENE_TOKENS];
     uint32_t feature_rows[SCENE_TOKENS];
     struct rope_position positions[SCENE_TOKENS];
+    /* If rows attend to features: those of the last image at or before the row. */
+    struct feature_range crossed[SCENE_TOKENS];
     uint32_t span_ends[SCENE_TOKENS]; /* end of the image span around the row; else the next row */
     const float *logits;              /* [count, vocab] */
     uint32_t greedy_count;            /* the answer that is known: 0 or SCENE_GREEDY tokens */

@@ -372,6 +372,8 @@ static enum result open_folder(struct model *model, int folder_fd,
         open_vision(model, family);
         tell_unused(model);
     }
+    if (result == RESULT_OK && config.crossed_layers > 0 && !model->vision_plan)
+        return error_set(error, RESULT_INVALID, "%s", model->no_vision_reason.text);
     return result;
 }
 
@@ -540,6 +542,8 @@ enum result model_quantize_kv(struct model *model, const struct kv_quantization 
 
 enum result model_pool(struct model *model, struct error_text *error)
 {
+    if (model->plan->config.crossed_layers > 0)
+        return error_set(error, RESULT_UNSUPPORTED, "a model of speech gives no vectors");
     return plan_pool(model->plan, error);
 }
 

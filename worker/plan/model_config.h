@@ -188,7 +188,8 @@ struct model_config {
     bool parallel_halves;   /* both halves of a layer read the same normed row */
     /* Rows see all rows of their sequence, which is computed in one step; the plan gives vectors. */
     bool encoder;
-    uint32_t position_rows;   /* of an encoder's table of absolute positions; 0: it has none */
+    uint32_t
+        position_rows; /* of a table of absolute positions, in encoders and whisper; 0: it has none */
     uint32_t position_offset; /* row of position 0 in it */
     uint32_t segments;        /* of an encoder: types of tokens; 0: none */
     bool class_of_mean; /* of an encoder: its class reads the mean of all rows, not the first one */
@@ -204,6 +205,7 @@ struct model_config {
     /* After each of the first deepstack_layers layers a further part of an image's features is
      * added. */
     uint32_t deepstack_layers;
+    uint32_t crossed_layers; /* that attend to features (op cross_attention); 0: none does */
     uint32_t rope_count;
     struct rope_config ropes[MODEL_ROPES_MAX];
     uint32_t ahead_layers;  /* after the last one, predict further tokens (model_open_ahead()) */

@@ -14,12 +14,16 @@
 
 uint32_t model_vision_feature_columns(const struct model_vision *vision)
 {
-    return vision->text_hidden * (1 + vision->deepstack_layers);
+    uint32_t parts =
+        vision->crossed_layers > 0 ? 2 * vision->crossed_layers : 1 + vision->deepstack_layers;
+    return vision->text_hidden * parts;
 }
 
 uint32_t model_vision_square(const struct model_vision *vision)
 {
-    return vision->mels > 0 ? SOUND_SQUARE : vision->merge_side * vision->merge_side;
+    if (vision->mels > 0)
+        return vision->row_features ? 1 : SOUND_SQUARE;
+    return vision->merge_side * vision->merge_side;
 }
 
 size_t model_vision_row_bytes(const struct model_vision *vision)
@@ -73,7 +77,7 @@ static enum result check_sound(const struct model_vision *vision, struct image_s
     uint32_t rows = model_vision_sound_rows(vision, shape);
     bool whole = vision->sound_ends || shape.height % SOUND_MEL_ROWS == 1;
     if (shape.tiles == 1 && shape.frames <= 1 && shape.width == vision->mels && whole &&
-        rows >= SOUND_SQUARE && rows <= vision->sound_rows)
+        rows >= model_vision_square(vision) && rows <= vision->sound_rows)
         return RESULT_OK;
     return error_set(error, RESULT_INVALID, "a sound of %u rows of %u mels", shape.height,
                      shape.width);
@@ -117,9 +121,9 @@ size_t model_vision_tile_bytes(struct image_shape shape)
 
 uint32_t model_vision_patch_rows(const struct model_vision *vision, struct image_shape shape)
 {
+    uint32_t square = model_vision_square(model_vision_of(vision, shape));
     if (shape.sound) /* whole squares */
-        return (model_vision_sound_rows(vision, shape) + SOUND_SQUARE - 1) / SOUND_SQUARE *
-               SOUND_SQUARE;
+        return (model_vision_sound_rows(vision, shape) + square - 1) / square * square;
     uint32_t columns = shape.width / vision->patch_side, lines = shape.height / vision->patch_side;
     return shape.tiles * (columns * lines + lead_rows(vision));
 }
@@ -128,8 +132,9 @@ struct feature_grid model_vision_grid(const struct model_vision *vision, struct 
 {
     uint32_t square = vision->patch_side * vision->merge_side;
     if (shape.sound)
-        return (struct feature_grid){
-            .height = 1, .width = model_vision_sound_rows(vision, shape) / SOUND_SQUARE};
+        return (struct feature_grid){.height = 1,
+                                     .width = model_vision_sound_rows(vision, shape) /
+                                              model_vision_square(model_vision_of(vision, shape))};
     must(square > 0);
     return (struct feature_grid){.height = shape.height / square, .width = shape.width / square};
 }

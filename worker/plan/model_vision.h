@@ -9,7 +9,7 @@
  * several frames; in towers for videos a still image is all frames of its patches.
  *
  * A sound is one tile of log-mel rows, and "pixels" are these. A row of the tower stands for two of them,
- * hears three from one before them on, and two rows become one feature; an odd last row has none.
+ * hears three from one before them on, and two rows become one feature (an odd last row has none), or each does.
  * The mel rows are an odd number: the last one only follows those that are stood for. If sounds end
  * (sound_ends), all of them are stood for.
  */
@@ -66,6 +66,12 @@ struct model_vision {
      * them. With grid_positions, those of features and lines have the image's number, line and
      * column, and all others that of their row. */
     bool framed;
+    /* Of a tower for sounds: every row becomes a feature, instead of two. */
+    bool row_features;
+    /* Features do not replace tokens: rows of the text attend to them (op cross_attention) in so many
+     * layers, for each of which a feature has a key and a value of text_hidden columns. An image has one
+     * placeholder, and the rows from there to the next image's see its features. */
+    uint32_t crossed_layers;
     uint32_t hidden;      /* columns of the tower's residual */
     uint32_t text_hidden; /* columns of a feature, the text model's hidden size */
     /* After each of the first deepstack_layers layers of the text model a further part of the
@@ -120,8 +126,8 @@ enum result model_vision_check_mosaic(const struct model_vision *vision, struct 
                                       struct error_text *error) RESULT_CHECKED;
 /* Rows that a mosaic adds to the first tile's. */
 uint32_t model_vision_mosaic_rows(const struct image_mosaic *mosaic);
-/* The number of placeholder tokens in the prompt, and of rows of the feature pool: features of all
- * tiles, or of the first and the mosaic's, or the frame's too. */
+/* The number of rows of the feature pool, and of placeholder tokens in the prompt: features of all
+ * tiles, or of the first and the mosaic's, or the frame's too. If the model is crossed, there is one placeholder. */
 uint32_t model_vision_image_rows(const struct model_vision *vision, struct image_shape shape,
                                  const struct image_mosaic *mosaic);
 

@@ -183,11 +183,16 @@
  * feature_add, of the text's plan: in place (out == x), adds part `part` of its feature to each row
  * of an image; does nothing if the batch has no features.
  *
+ * cross_attention, of the text's plan: out[r,h,:] = sum_j softmax_j(scale * q[r,h] . k[j,g]) v[j,g] over the rows j
+ * of the feature pool that the batch's `crossed` gives r, or 0 if it gives none; g = h / (heads / kv_heads).
+ * With w = kv_heads * head_dim, a row of the pool has k in the w columns from 2 * layer * w on, and v in the
+ * following ones.
+ *
  * feature_place: x and W [1, text_hidden], for the mosaics and frames of the batch's images (model_vision.h):
  * each of their rows of the params' kind is a sum of up to four rows of x, times weights, or W. Frames have no W.
  *
  * feature_write: x, [F, text_hidden], is part `part` of the batch's features: 0 replaces a
- * token's embedding, the others are for deepstack.
+ * token's embedding, the others are for deepstack; or they are keys and values for cross_attention.
  */
 #ifndef SHOAL_WORKER_PLAN_OP_LIST_H
 #define SHOAL_WORKER_PLAN_OP_LIST_H
@@ -264,7 +269,7 @@
     X(stream_match,    2, 0, 0, 1e-5, NONE,    ROWS,   KEPT,      NONE,   F32,    ROW,  NONE)  \
     X(stream_cut,      1, 0, 0, 1e-4, NONE,    ROWS,   IN_PLACE,  NONE,   F32,    ROW,  NONE)
 
-/* Ops of vision plans, and feature_add of text plans. */
+/* Ops of vision plans, and feature_add and cross_attention of text plans. */
 #define VISION_OP_LIST(X)                                                                      \
     X(patch_rows,      0, 0, 0, 1e-6, NONE,    ROWS,   WHOLE,     NONE,   ALL,    TILE, ZEROS) \
     X(sound_rows,      0, 0, 0, 0.0,  NONE,    ROWS,   WHOLE,     NONE,   ALL,    TILE, ZEROS) \
@@ -277,7 +282,8 @@
     X(pool_rows,       1, 0, 0, 1e-6, NONE,    PIECES, WHOLE,     NONE,   ALL,    TILE, NONE)  \
     X(feature_write,   1, 0, 0, 0.0,  NONE,    ROWS,   NO_TENSOR, NONE,   F32,    TILE, NONE)  \
     X(feature_place,   1, 0, 1, 1e-6, VECTORS, ROWS,   NO_TENSOR, NONE,   F32,    TILE, NONE)  \
-    X(feature_add,     1, 0, 0, 1e-6, NONE,    ROWS,   IN_PLACE,  NONE,   F32,    TILE, NONE)
+    X(feature_add,     1, 0, 0, 1e-6, NONE,    ROWS,   IN_PLACE,  NONE,   F32,    TILE, NONE)  \
+    X(cross_attention, 1, 0, 0, 2e-3, NONE,    PIECES, WHOLE,     NONE,   F32,    TILE, NONE)
 /* clang-format on */
 
 #define EVERY_OP_LIST(X) OP_LIST(X) VISION_OP_LIST(X)
@@ -573,6 +579,12 @@ struct feature_place_params {
 };
 struct feature_add_params {
     uint32_t part;
+};
+struct cross_attention_params {
+    struct column_slice queries;
+    uint32_t kv_heads;
+    uint32_t layer; /* of those that attend so */
+    float scale;
 };
 
 union op_params {

@@ -610,7 +610,9 @@ static const char *check_feature_write(const struct op_view *v)
     const struct model_vision *vision = &v->plan->vision;
     if (v->x->rows != PLAN_ROWS_FEATURES || v->x->columns != vision->text_hidden)
         return "the input is not of features, as wide as the text model";
-    bool exists = v->op->params.feature_write.part <= vision->deepstack_layers;
+    uint32_t parts =
+        vision->crossed_layers > 0 ? 2 * vision->crossed_layers : 1 + vision->deepstack_layers;
+    bool exists = v->op->params.feature_write.part < parts;
     return exists ? NULL : "the part does not exist";
 }
 

@@ -1,5 +1,5 @@
 /*
- * The shape rules of ops for sounds.
+ * The shape rules of ops for sounds, and of the op by which a decoder attends to them.
  */
 #include "worker/plan/plan_check_rules.h"
 
@@ -22,4 +22,20 @@ const char *check_sound_taps(const struct op_view *v)
     if (v->x->rows != v->out->rows || v->x == v->out)
         return "the output is not another tensor of as many rows";
     return check_tap(v, v->op->params.sound_taps.tap, v->x->columns);
+}
+
+const char *check_cross_attention(const struct op_view *v)
+{
+    const struct cross_attention_params *params = &v->op->params.cross_attention;
+    uint64_t columns = (uint64_t)params->queries.heads * params->queries.head_dim;
+    if (v->x->rows != PLAN_ROWS_STEP || v->out->rows != PLAN_ROWS_STEP || v->x == v->out)
+        return "it is for step rows, and another output";
+    if (!slice_fits(&params->queries, v->x) || v->out->columns != columns)
+        return "the queries lie outside the input, or are not as wide as the output";
+    if (params->queries.head_dim > LIMIT_HEAD_DIM || params->kv_heads == 0 ||
+        params->queries.heads % params->kv_heads != 0)
+        return "the heads do not share keys evenly";
+    if (params->layer >= v->plan->config.crossed_layers)
+        return "the layer attends to no features";
+    return check_factor(params->scale);
 }

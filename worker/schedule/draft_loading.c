@@ -32,6 +32,8 @@ static enum result open_model(struct draft_loading *loading, const char *path,
         why = "its recurrent state cannot be taken back";
     else if (plan->lacks_head)
         why = "it has no lm_head";
+    else if (plan->config.crossed_layers > 0)
+        why = "its rows attend to features";
     return why ? error_set(error, RESULT_UNSUPPORTED, "%.100s: %s", path, why) : RESULT_OK;
 }
 

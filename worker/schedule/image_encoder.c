@@ -74,7 +74,7 @@ static void batch_add(struct image_encoder *encoder, const struct sequence *sequ
 }
 
 /* Takes pool rows for an image that is not in the cache. If the batch is empty, the youngest
- * sequences after `at` give their features back for it. False: not now. */
+ * sequences after `at` give their features back for it, unless their rows go on reading them. False: not now. */
 static bool take_rows(struct image_encoder *encoder, const struct feature_key *key, uint32_t at,
                       uint32_t *features)
 {
@@ -82,7 +82,7 @@ static bool take_rows(struct image_encoder *encoder, const struct feature_key *k
     for (;;) {
         if (feature_cache_take(encoder->features, key, features) == RESULT_OK)
             return true;
-        if (encoder->count > 0)
+        if (encoder->count > 0 || encoder->vision->crossed_layers > 0)
             return false;
         do {
             if (--young <= at)

@@ -85,11 +85,12 @@ static enum result fit_image(const struct image_record *record, const struct ima
     result = model_vision_check_mosaic(limits->vision, shape, &image->mosaic, error);
     if (result != RESULT_OK)
         return result;
-    image->key = (struct feature_key){.shape = shape, .rows = record->token_count};
+    image->key = (struct feature_key){.shape = shape};
     memcpy(image->key.content_hash, record->content_hash, sizeof record->content_hash);
     image->patch_rows = model_vision_patch_rows(limits->vision, shape);
     uint32_t rows = model_vision_image_rows(limits->vision, shape, &image->mosaic);
-    if (rows != record->token_count)
+    image->key.rows = rows;
+    if (record->token_count != (limits->vision->crossed_layers > 0 ? 1 : rows))
         return error_set(error, RESULT_INVALID, "%u placeholders for %u features",
                          record->token_count, rows);
     if (record->tile_lines > 1 &&
@@ -113,13 +114,20 @@ enum result sequence_images_fit(struct sequence_images *images, const uint32_t s
 {
     if (images->count > 0 && !limits->vision)
         return error_set(error, RESULT_UNSUPPORTED, "the model takes no images");
+    images->crossed = images->count > 0 && limits->vision->crossed_layers > 0;
+    uint64_t rows = 0;
     for (uint32_t i = 0; i < images->count; i++) {
         struct error_text words = {""};
         enum result result = fit_image(&images->records[i], limits, &images->images[i], &words);
         if (result != RESULT_OK)
             return error_set(error, result, "image %u: %.200s", i, words.text);
         memcpy(images->images[i].key.salt, salt, sizeof images->images[i].key.salt);
+        rows += images->images[i].key.rows;
     }
+    if (images->crossed && rows > limits->feature_rows)
+        return error_set(error, RESULT_TOO_LARGE,
+                         "%llu features, held together, are more than the pool's %u",
+                         (unsigned long long)rows, limits->feature_rows);
     for (uint32_t i = 0; i < images->tile_count; i++) {
         struct image_tile *tile = &images->tiles[i];
         tile->time = images->records[tile->image].time;
@@ -130,7 +138,7 @@ enum result sequence_images_fit(struct sequence_images *images, const uint32_t s
         if (limits->vision->framed)
             tile->framed_columns = tile->grid.width + 1;
         if (images->records[tile->image].tile_lines > 1 || limits->vision->mosaic ||
-            limits->vision->framed)
+            limits->vision->framed || images->crossed)
             tile->grid = (struct feature_grid){.height = 1, .width = tile->token_count};
     }
     image_tiles_place(images->tiles, images->tile_count);
@@ -156,8 +164,9 @@ void sequence_images_skip(struct sequence_images *images, uint32_t computed)
 uint32_t sequence_images_wanted(const struct sequence_images *images, uint32_t computed)
 {
     uint32_t image = 0;
-    while (image < images->count && (images->images[image].end_token <= computed ||
-                                     images->images[image].features != FEATURE_IMAGE_NONE))
+    while (image < images->count &&
+           ((images->images[image].end_token <= computed && !images->crossed) ||
+            images->images[image].features != FEATURE_IMAGE_NONE))
         image++;
     return image;
 }
@@ -174,7 +183,8 @@ void sequence_images_hold(struct sequence_images *images, uint32_t image,
 uint32_t sequence_images_ready_tokens(const struct sequence_images *images,
                                       const struct feature_cache *cache, uint32_t computed)
 {
-    uint32_t at = image_tiles_after(images->tiles, images->tile_count, computed);
+    uint32_t at =
+        images->crossed ? 0 : image_tiles_after(images->tiles, images->tile_count, computed);
     for (; at < images->tile_count; at++) {
         uint32_t features = images->images[images->tiles[at].image].features;
         if (features == FEATURE_IMAGE_NONE || !feature_cache_is_ready(cache, features))
@@ -189,6 +199,8 @@ uint32_t sequence_images_ready_tokens(const struct sequence_images *images,
 void sequence_images_release(struct sequence_images *images, struct feature_cache *cache,
                              uint32_t computed)
 {
+    if (images->crossed && computed != UINT32_MAX)
+        return;
     for (uint32_t i = 0; i < images->count && images->held > 0; i++) {
         struct sequence_image *image = &images->images[i];
         if (image->features == FEATURE_IMAGE_NONE || image->end_token > computed)
@@ -208,6 +220,16 @@ uint32_t sequence_images_feature_row(const struct sequence_images *images, uint3
     const struct sequence_image *image = &images->images[tile->image];
     must(image->features != FEATURE_IMAGE_NONE);
     return image->first_row + tile->first_feature + (token - tile->first_token);
+}
+
+struct feature_range sequence_images_range(const struct sequence_images *images, uint32_t token)
+{
+    struct feature_range range = {0, 0};
+    for (uint32_t i = 0; i < images->count && images->records[i].first_token <= token; i++) {
+        must(images->images[i].features != FEATURE_IMAGE_NONE);
+        range = (struct feature_range){images->images[i].first_row, images->images[i].key.rows};
+    }
+    return range;
 }
 
 /* --- content of prefixes ---------------------------------------------------------------------- */

@@ -3,7 +3,9 @@
  *
  * Pixels are kept as long as the sequence, because a preempted sequence may find its features
  * evicted when it resumes. Features are held from when they are first needed (cached or being
- * encoded) until the rows that read them are launched or the sequence gives its memory back.
+ * encoded) until the rows that read them are launched or the sequence gives its memory back. If rows
+ * attend to features (model_vision.crossed_layers), every row reads them, so they are held until the
+ * sequence gives its memory back.
  */
 #ifndef SHOAL_WORKER_SCHEDULE_SEQUENCE_IMAGES_H
 #define SHOAL_WORKER_SCHEDULE_SEQUENCE_IMAGES_H
@@ -34,6 +36,7 @@ struct sequence_images {
     struct image_tile *tiles;           /* [tile_count] owned */
     struct sequence_image *images;      /* [count] owned */
     uint32_t held;                      /* images whose features are held */
+    bool crossed;                       /* rows attend to features; set by sequence_images_fit() */
     /* Images not encoded for this sequence: in the feature cache at the first look-up, or in the
      * cached prefix. */
     uint32_t hits;
@@ -66,8 +69,8 @@ const uint8_t *sequence_images_pixels(const struct sequence_images *images, uint
 /* Skips `computed` tokens of a cached prefix: images that end within it count as hits and need no
  * features. */
 void sequence_images_skip(struct sequence_images *images, uint32_t computed);
-/* The first image with placeholders at or after `computed` whose features are not held; count:
- * none. */
+/* The first image with placeholders at or after `computed`, or of crossed ones any, whose features are not
+ * held; count: none. */
 uint32_t sequence_images_wanted(const struct sequence_images *images, uint32_t computed);
 /* Stores a reference to `features`, which the sequence now owns. */
 void sequence_images_hold(struct sequence_images *images, uint32_t image,
@@ -75,12 +78,17 @@ void sequence_images_hold(struct sequence_images *images, uint32_t image,
 /* Number of tokens from `computed` on before the first one whose features are not READY. */
 uint32_t sequence_images_ready_tokens(const struct sequence_images *images,
                                       const struct feature_cache *cache, uint32_t computed);
-/* Gives back the features of images that end at or before `computed`; UINT32_MAX: of all images. */
+/* Gives back the features of images that end at or before `computed` and are not crossed; UINT32_MAX:
+ * of all images. */
 void sequence_images_release(struct sequence_images *images, struct feature_cache *cache,
                              uint32_t computed);
 /* The feature pool row of a token whose image's features are held; for other tokens
  * ROW_FEATURE_NONE. */
 uint32_t sequence_images_feature_row(const struct sequence_images *images, uint32_t token);
+
+/* Of crossed images: the pool rows that the row of this token attends to, those of the last image at or
+ * before it, which are held. */
+struct feature_range sequence_images_range(const struct sequence_images *images, uint32_t token);
 
 /* Identifies the image content of tokens [first, end): equal for the same parts of the same images
  * at the same places, zero without images. Part of the names of cached prefixes. */

@@ -34,6 +34,7 @@ struct step_batch_builder {
     uint32_t *feature_rows;
     struct rope_position *rope_positions;
     uint32_t *visible_ends;
+    struct feature_range *crossed; /* likewise; NULL if rows attend to no features */
 };
 
 struct step_batch_builder *step_batch_builder_create(const struct step_batch_limits *limits)
@@ -56,6 +57,8 @@ struct step_batch_builder *step_batch_builder_create(const struct step_batch_lim
         builder->rope_positions = must_alloc(max_rows, sizeof *builder->rope_positions);
         builder->visible_ends = must_alloc(max_rows, sizeof *builder->visible_ends);
     }
+    if (limits->vision && limits->vision->crossed_layers > 0)
+        builder->crossed = must_alloc(max_rows, sizeof *builder->crossed);
     builder->batch = (struct step_batch){.token_ids = builder->token_ids,
                                          .sequences = builder->sequences,
                                          .logit_rows = builder->logit_rows,
@@ -78,6 +81,7 @@ void step_batch_builder_destroy(struct step_batch_builder *builder)
     free(builder->feature_rows);
     free(builder->rope_positions);
     free(builder->visible_ends);
+    free(builder->crossed);
     free(builder);
 }
 
@@ -90,6 +94,7 @@ void step_batch_builder_clear(struct step_batch_builder *builder)
     builder->batch.feature_rows = NULL;
     builder->batch.rope_positions = NULL;
     builder->batch.visible_ends = NULL;
+    builder->batch.crossed = NULL;
 }
 
 /* At most the token of the last row is not known yet. Drafted tokens lie behind the known ones. */
@@ -142,9 +147,12 @@ static void add_images(struct step_batch_builder *builder, const struct sequence
         builder->feature_rows[row] = ROW_FEATURE_NONE;
         builder->rope_positions[row] = (struct rope_position){position, position, position};
         builder->visible_ends[row] = position + 1;
-        if (images->count > 0)
+        if (builder->crossed)
+            builder->crossed[row] = sequence_images_range(images, position);
+        else if (images->count > 0)
             add_image_row(builder, images, row, position);
     }
+    builder->batch.crossed = builder->crossed;
 }
 
 /* Lets the rows of an encoder's sequence, which are all of its tokens, see each other, and sets their

@@ -30,6 +30,8 @@
 #define MEGABYTE           1000000.0
 #define HELPERS_MAX        16u
 #define USUAL_IMAGE_TOKENS 1024u /* assumed tokens of a kept image, for the pool's default size */
+#define CROSSED_BYTES      (1ull << 30)
+#define CROSSED_IMAGES_MAX 64u
 #define FEATURE_ROWS_MAX   (1u << 24) /* far above any use; row numbers stay below NONE */
 
 struct worker_process {
@@ -222,6 +224,15 @@ static void create_backend(struct worker_process *process)
         options->device_kind == DEVICE_VULKAN ? vulkan_backend_create() : cpu_backend_create();
 }
 
+/* Rows of the pool in a model whose requests keep their features to the end: as many as CROSSED_BYTES hold,
+ * and those of 2 to CROSSED_IMAGES_MAX of the largest images. */
+static uint64_t crossed_rows(uint64_t row_bytes, uint32_t largest)
+{
+    uint64_t rows = CROSSED_BYTES / row_bytes, most = (uint64_t)CROSSED_IMAGES_MAX * largest;
+    rows = rows < most ? rows : most;
+    return rows > 2ull * largest ? rows : 2ull * largest;
+}
+
 /* Decides the memory of images: rows of the tower at once, and rows of the feature pool. */
 static enum result decide_vision(struct worker_process *process, struct error_text *error)
 {
@@ -239,6 +250,10 @@ static enum result decide_vision(struct worker_process *process, struct error_te
     uint64_t row_bytes = (uint64_t)columns * sizeof(float);
     uint32_t largest = options->vision_patches / model_vision_square(vision);
     uint64_t rows = (uint64_t)options->vision_cache_size * USUAL_IMAGE_TOKENS;
+    if (vision->mels > 0 && largest > vision->sound_rows / model_vision_square(vision))
+        largest = vision->sound_rows / model_vision_square(vision);
+    if (vision->crossed_layers > 0)
+        rows = crossed_rows(row_bytes, largest);
     if (rows < largest)
         rows = largest;
     if (options->vision_cache_bytes > 0)

@@ -45,6 +45,7 @@ static void a_stated_context_counts(void **state)
     assert_context(
         "{\"text_config\":{\"max_position_embeddings\":3},\"max_position_embeddings\":5}", 3);
     assert_context("{\"text_config\":null,\"max_position_embeddings\":5}", 5);
+    assert_context("{\"max_target_positions\":7,\"model_type\":\"whisper\"}", 7);
 }
 
 static void other_values_are_refused(void **state)
@@ -82,6 +83,7 @@ static const struct {
     {"bamba", 262144},
     {"granitemoehybrid", 2048},
     {"nemotron_h", 4096},
+    {"whisper", 448},
     {"mamba2", 1048576},
     {"deepseek_v2", 2048},
     {"deepseek_v3", 4096},

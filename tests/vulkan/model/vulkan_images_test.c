@@ -114,7 +114,7 @@ static bool is_tried(const char *which, const char *family)
         return strcmp(which, "all") == 0 || strcmp(which, family) == 0;
     return strcmp(family, "gemma3") == 0 || strcmp(family, "qwen3_vl") == 0 ||
            strcmp(family, "qwen3_5") == 0 || strcmp(family, "qwen2_5_vl_video") == 0 ||
-           strcmp(family, "qwen2_5_omni") == 0;
+           strcmp(family, "qwen2_5_omni") == 0 || strncmp(family, "whisper", 7) == 0;
 }
 
 static void run(const char *family, const char *text, const char *tower)

@@ -211,6 +211,12 @@ static void check_images(const struct cpu_step *step, const struct step_batch *b
     for (uint32_t row = 0; batch->feature_rows && row < batch->row_count; row++)
         must(batch->feature_rows[row] == ROW_FEATURE_NONE ||
              (step->features && batch->feature_rows[row] < step->features->rows));
+    for (uint32_t row = 0; batch->crossed && row < batch->row_count; row++) {
+        const struct feature_range *range = &batch->crossed[row];
+        must(range->row_count == 0 ||
+             (step->features && range->first_row < step->features->rows &&
+              range->row_count <= step->features->rows - range->first_row));
+    }
     for (uint32_t s = 0; batch->visible_ends && s < batch->sequence_count; s++) {
         const struct step_sequence *sequence = &batch->sequences[s];
         for (uint32_t r = 0; r < sequence->row_count; r++) {

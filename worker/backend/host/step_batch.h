@@ -61,6 +61,12 @@ struct rope_position {
     uint32_t width;
 };
 
+/* Rows of the feature pool that a row attends to (op cross_attention); row_count 0: none. */
+struct feature_range {
+    uint32_t first_row;
+    uint32_t row_count;
+};
+
 /* A row that embeds its token. */
 #define ROW_FEATURE_NONE UINT32_MAX
 
@@ -96,6 +102,8 @@ struct step_batch {
      * models with spans_whole it is the end of the span for rows of a span. It never decreases from
      * a row of a sequence to the next. */
     const uint32_t *visible_ends;
+    /* [row_count] in models with crossed_layers; NULL: no row attends to features. */
+    const struct feature_range *crossed;
 };
 
 #endif

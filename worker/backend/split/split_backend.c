@@ -196,6 +196,9 @@ static enum result cut(struct split_backend *split, const struct plan *plan,
     must(options->stage_count >= 2 && options->stage_count <= LIMIT_SPLIT_DEVICES);
     if (plan->config.encoder)
         return error_set(error, RESULT_UNSUPPORTED, "encoders are computed by one device");
+    if (plan->config.crossed_layers > 0)
+        return error_set(error, RESULT_UNSUPPORTED,
+                         "a model whose rows attend to features is computed by one device");
     if (piece_count < options->stage_count)
         return error_set(error, RESULT_UNSUPPORTED,
                          "%u devices for a model that can be cut into %u parts",

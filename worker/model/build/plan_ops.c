@@ -643,6 +643,20 @@ void plan_ops_feature_add(struct plan_builder *b, plan_tensor_id residual, uint3
         plan_builder_append(b, op);
 }
 
+void plan_ops_cross_attention(struct plan_builder *b, plan_tensor_id x, uint32_t number,
+                              plan_tensor_id out)
+{
+    const struct model_config *config = plan_builder_config(b);
+    struct plan_op op = new_op(OP_cross_attention, x, PLAN_NONE, PLAN_NONE, out);
+    op.params.cross_attention = (struct cross_attention_params){
+        .queries = {0, config->heads, config->head_dim},
+        .kv_heads = config->kv_heads,
+        .layer = number,
+        .scale = config->attention_scale,
+    };
+    plan_builder_append(b, op);
+}
+
 void plan_ops_rms_norm_offset(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
                               float offset, plan_tensor_id out)
 {

@@ -189,5 +189,9 @@ void plan_ops_feature_place(struct plan_builder *b, plan_tensor_id x, plan_weigh
 /* Text plans: adds the feature part that belongs after layer `layer` to the residual; lists nothing
  * if the config has no more parts. */
 void plan_ops_feature_add(struct plan_builder *b, plan_tensor_id residual, uint32_t layer);
+/* Text plans: attends with all of x, queries of the config's heads, to the keys and values of features that are
+ * for the `number`-th layer of those that do so. */
+void plan_ops_cross_attention(struct plan_builder *b, plan_tensor_id x, uint32_t number,
+                              plan_tensor_id out);
 
 #endif

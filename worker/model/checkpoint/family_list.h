@@ -77,7 +77,8 @@
     FAMILY(glm4_moe_lite)   \
     FAMILY(bert)            \
     FAMILY(roberta)         \
-    FAMILY(modernbert)
+    FAMILY(modernbert)      \
+    FAMILY(whisper)
 /* clang-format on */
 
 /* Towers beside any text family (family/tower_<name>.c): TOWER(x) declares tower_x and

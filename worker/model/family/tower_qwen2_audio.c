@@ -1,11 +1,8 @@
 /*
- * Qwen2-Audio: Whisper's encoder over the log-mel rows of a sound, beside any text family, mostly qwen2.
- * Qwen2.5-Omni's thinker: the same over pieces of 2 * n_window rows.
- * Two convolutions over three mel rows, of which the second goes on by two; learned positions; layers of
- * attention over the whole sound, whose keys have no bias; pairs of rows are averaged and projected:
+ * Qwen2-Audio: Whisper's encoder (sound_blocks.h) over the log-mel rows of a sound, beside any text family,
+ * mostly qwen2. Qwen2.5-Omni's thinker: the same over pieces of 2 * n_window rows. Pairs of rows are averaged and
+ * projected:
  *
- *   y = gelu(K1 * mels + bias), x = gelu(K2 * y + bias) + positions
- *   each layer as in tower_blocks.h
  *   feature = W . norm(mean of two rows) + bias
  *
  * Qwen2-Audio's publisher computes all 30 s and masks the keys of silence; rows that no other row attends to are
@@ -21,15 +18,15 @@
  */
 #include <math.h>
 
+#include "worker/model/build/sound_blocks.h"
 #include "worker/model/build/tower_blocks.h"
 #include "worker/model/checkpoint/family_list.h"
+#include "worker/model/hf/checkpoint_hf_sound.h"
 #include "worker/model/hf/checkpoint_hf_vision.h"
 
 /* --- config.json ------------------------------------------------------------------------------ */
 
-#define DEFAULT_MELS      128u
 #define DEFAULT_POSITIONS 1500u
-#define NORM_EPSILON      1e-5f /* torch's, which the class does not state */
 #define POOLED            2u
 #define DEFAULT_WINDOW    100u
 #define DEFAULT_OUTPUT    3584u
@@ -39,28 +36,7 @@ static const char *const whole_types[] = {"qwen2_audio", NULL};
 static const char *const audio_types[] = {"qwen2_audio_encoder", NULL};
 
 static const struct tensor_name names[] = {
-    {"a.conv1d.1.weight", "^conv1.weight"},
-    {"a.conv1d.1.bias", "^conv1.bias"},
-    {"a.conv1d.2.weight", "^conv2.weight"},
-    {"a.conv1d.2.bias", "^conv2.bias"},
-    {"v.position_embd.weight", "^embed_positions.weight"},
-    {"v.blk.*.ln1.weight", "^layers.*.self_attn_layer_norm.weight"},
-    {"v.blk.*.ln1.bias", "^layers.*.self_attn_layer_norm.bias"},
-    {"v.blk.*.attn_q.weight", "^layers.*.self_attn.q_proj.weight"},
-    {"v.blk.*.attn_q.bias", "^layers.*.self_attn.q_proj.bias"},
-    {"v.blk.*.attn_k.weight", "^layers.*.self_attn.k_proj.weight"},
-    {"v.blk.*.attn_v.weight", "^layers.*.self_attn.v_proj.weight"},
-    {"v.blk.*.attn_v.bias", "^layers.*.self_attn.v_proj.bias"},
-    {"v.blk.*.attn_out.weight", "^layers.*.self_attn.out_proj.weight"},
-    {"v.blk.*.attn_out.bias", "^layers.*.self_attn.out_proj.bias"},
-    {"v.blk.*.ln2.weight", "^layers.*.final_layer_norm.weight"},
-    {"v.blk.*.ln2.bias", "^layers.*.final_layer_norm.bias"},
-    {"v.blk.*.ffn_up.weight", "^layers.*.fc1.weight"},
-    {"v.blk.*.ffn_up.bias", "^layers.*.fc1.bias"},
-    {"v.blk.*.ffn_down.weight", "^layers.*.fc2.weight"},
-    {"v.blk.*.ffn_down.bias", "^layers.*.fc2.bias"},
-    {"v.post_ln.weight", "^layer_norm.weight"},
-    {"v.post_ln.bias", "^layer_norm.bias"},
+    CHECKPOINT_HF_SOUND_NAMES,
     {"mm.a.fc.weight", "multi_modal_projector.linear.weight"},
     {"mm.a.fc.weight", "model.multi_modal_projector.linear.weight"},
     {"mm.a.fc.bias", "multi_modal_projector.linear.bias"},
@@ -83,21 +59,9 @@ static const char *const parts[] = {"model.audio_tower.", "audio_tower.",
 
 static void read_sizes(struct checkpoint_keys *keys, struct vision_config *config)
 {
-    const struct vision_terms terms = {.hidden_key = "d_model",
-                                       .layers_key = "encoder_layers",
-                                       .heads_key = "encoder_attention_heads",
-                                       .activation_key = "activation_function",
-                                       .activation = "gelu",
-                                       .hidden = 1280,
-                                       .layers = 32,
-                                       .heads = 20,
-                                       .patch_side = 1,
-                                       .norm_epsilon = NORM_EPSILON};
-    checkpoint_vision_sizes(keys, &terms, config);
-    config->tower.feed_forward = checkpoint_keys_u32_or(
-        keys, "encoder_ffn_dim", (struct u32_range){1, LIMIT_FEED_FORWARD}, 5120);
-    config->vision.mels = checkpoint_keys_u32_or(
-        keys, "num_mel_bins", (struct u32_range){1, LIMIT_AUDIO_MELS}, DEFAULT_MELS);
+    const struct hf_sound_defaults defaults = {
+        .hidden = 1280, .layers = 32, .heads = 20, .feed_forward = 5120, .mels = 128};
+    checkpoint_hf_sound_sizes(keys, &defaults, config);
 }
 
 static void read_config(struct checkpoint_keys *keys, struct checkpoint_keys *root,
@@ -161,41 +125,6 @@ static const struct hf_vision_form hf_qwen2_audio = {
 
 /* --- ops -------------------------------------------------------------------------------------- */
 
-static struct linear_weights one(plan_weight_id weight)
-{
-    return (struct linear_weights){weight, PLAN_NONE, PLAN_NONE};
-}
-
-/* out = gelu(the kernel over `x`'s three rows) */
-static void list_kernel(struct plan_builder *b, plan_tensor_id x, plan_weight_id kernel,
-                        plan_weight_id bias, plan_tensor_id out)
-{
-    plan_ops_linear(b, x, one(kernel), out);
-    plan_ops_bias_add(b, out, one(bias));
-    plan_ops_activate(b, out, ACTIVATION_GELU_ERF);
-}
-
-static void list_convolutions(struct plan_builder *b, const struct vision_config *c,
-                              const struct tower_tensors *t)
-{
-    uint32_t hidden = c->tower.hidden, mels = c->vision.mels;
-    plan_tensor_id joined = plan_builder_tensor(b, PLAN_ROWS_PATCHES, SOUND_TAPS * hidden);
-    plan_weight_id kernels[] = {
-        plan_builder_flat(b, hidden, SOUND_TAPS * mels, "a.conv1d.1.weight"),
-        plan_builder_flat(b, hidden, SOUND_TAPS * hidden, "a.conv1d.2.weight")};
-    plan_weight_id biases[] = {plan_builder_vector(b, hidden, "a.conv1d.1.bias"),
-                               plan_builder_vector(b, hidden, "a.conv1d.2.bias")};
-    for (uint32_t tap = 0; tap < SOUND_TAPS; tap++) {
-        plan_ops_sound_rows(b, tap, t->pixels);
-        if (tap == 0)
-            plan_builder_end_stage(b);
-        list_kernel(b, t->pixels, kernels[0], biases[0], t->normed);
-        plan_ops_sound_taps(b, t->normed, tap, joined);
-    }
-    plan_builder_end_stage(b);
-    list_kernel(b, joined, kernels[1], biases[1], t->residual);
-}
-
 static void list_features(struct plan_builder *b, const struct vision_config *c, plan_tensor_id x)
 {
     uint32_t hidden = c->tower.hidden, text = c->vision.text_hidden;
@@ -213,16 +142,7 @@ static void list_features(struct plan_builder *b, const struct vision_config *c,
 /* `table`: [table_side, hidden], positions of the tower's rows. */
 static void list_tower(struct plan_builder *b, const struct vision_config *c, plan_weight_id table)
 {
-    const struct tower_form form = {.no_k_bias = true, .activation = ACTIVATION_GELU_ERF};
-    struct tower_tensors t = tower_blocks_add_tensors(b, c, &form);
-    list_convolutions(b, c, &t);
-    plan_ops_patch_positions(b, t.residual, table, PLAN_NONE,
-                             (struct patch_positions_params){POSITIONS_LINE, c->table_side, false});
-    for (uint32_t layer = 0; layer < c->layers; layer++) {
-        tower_blocks_list_layer(b, c, &form, layer, &t);
-        plan_builder_end_stage(b);
-    }
-    list_features(b, c, t.residual);
+    list_features(b, c, sound_blocks_list(b, c, table));
 }
 
 void tower_qwen2_audio_list_ops(struct plan_builder *b, const struct vision_config *c)

@@ -94,9 +94,10 @@ enum result checkpoint_hf_read_vision(struct json_value root, const struct hf_vi
     struct checkpoint_keys whole = {.object = root, .error = &reason};
     const char *part = form->part ? form->part : "vision_config";
     memset(config, 0, sizeof *config);
-    if (json_value_type(json_value_member(root, part)) == JSON_ABSENT)
+    bool nested = part[0] != '\0';
+    if (nested && json_value_type(json_value_member(root, part)) == JSON_ABSENT)
         return RESULT_NOT_FOUND;
-    struct checkpoint_keys keys = checkpoint_keys_enter(&whole, part);
+    struct checkpoint_keys keys = nested ? checkpoint_keys_enter(&whole, part) : whole;
     memcpy(config->tower.architecture, text->architecture, sizeof config->tower.architecture);
     config->vision.text_hidden = text->hidden;
     config->text_epsilon = text->norm_epsilon;

@@ -12,7 +12,7 @@
 /* How Hugging Face checkpoints state a family's vision tower. */
 struct hf_vision_form {
     struct tensor_naming naming; /* without other_parts */
-    const char *part;            /* of config.json; NULL: vision_config */
+    const char *part;            /* of config.json; NULL: vision_config; "": all of it */
     const char *probe;           /* GGUF-style name of a tensor that every tower has */
     const char *const *parts;    /* prefixes of the tower's tensors: plan_source.parts */
     /* Fills all of the config but vision.stages; `root` is the whole config, which may hold more of

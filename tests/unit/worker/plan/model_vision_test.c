@@ -80,6 +80,15 @@ static void test_sounds(void **state)
     expect_taken(&hears, sound(80, 7), 4, 1); /* three rows, and one that completes the pair */
     expect_taken(&hears, sound(80, 3001), 1500, 750);
     assert_int_equal(model_vision_square(&hears), 2);
+    struct model_vision crossed = hears;
+    crossed.row_features = true;
+    crossed.crossed_layers = 3;
+    expect_taken(&crossed, sound(80, 3), 1, 1);
+    expect_taken(&crossed, sound(80, 7), 3, 3);
+    expect_taken(&crossed, sound(80, 3001), 1500, 1500);
+    expect_refused(&crossed, sound(80, 3003), "of 80 mels");
+    assert_int_equal(model_vision_square(&crossed), 1);
+    assert_int_equal(model_vision_feature_columns(&crossed), 6 * 64); /* keys and values */
     assert_int_equal(model_vision_tile_bytes(sound(80, 7)), 80 * 7 * 4);
     assert_true(model_vision_row_bytes(&hears) * 2 >= model_vision_tile_bytes(sound(80, 5)));
     assert_int_equal(model_vision_grid(&hears, sound(80, 9)).width, 2);

@@ -209,6 +209,27 @@ static void test_sounds(void **state)
     refuse(&op, "it is not for rows of sounds");
 }
 
+static void test_cross_attention(void **state)
+{
+    (void)state;
+    const struct plan_op norm = plan_lookup_op(plan, OP_rms_norm);
+    uint32_t columns = plan->tensors[norm.output].columns;
+    struct plan_op op = {.stem = OP_cross_attention,
+                         .inputs = {norm.inputs[0], PLAN_NONE},
+                         .output = norm.output,
+                         .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
+                         .params.cross_attention = {{0, 2, columns / 2}, 2, 0, 0.5f}};
+    refuse(&op, "attends to no features");
+    op.params.cross_attention.scale = NAN;
+    refuse(&op, "attends to no features");
+    op.params.cross_attention.kv_heads = 0;
+    refuse(&op, "share keys");
+    op.params.cross_attention.queries.offset = 1;
+    refuse(&op, "outside the input");
+    op.output = op.inputs[0];
+    refuse(&op, "another output");
+}
+
 static void test_rope(void **state)
 {
     (void)state;
@@ -374,12 +395,12 @@ static void test_others(void **state)
 int main(void)
 {
     const struct CMUnitTest gemma3[] = {
-        cmocka_unit_test(test_all_ops_pass), cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_norms),        cmocka_unit_test(test_sounds),
-        cmocka_unit_test(test_rope),         cmocka_unit_test(test_elementwise),
-        cmocka_unit_test(test_bias_add),     cmocka_unit_test(test_position_scale),
-        cmocka_unit_test(test_linear),       cmocka_unit_test(test_caches),
-        cmocka_unit_test(test_others),
+        cmocka_unit_test(test_all_ops_pass),    cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_norms),           cmocka_unit_test(test_sounds),
+        cmocka_unit_test(test_cross_attention), cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_elementwise),     cmocka_unit_test(test_bias_add),
+        cmocka_unit_test(test_position_scale),  cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_caches),          cmocka_unit_test(test_others),
     };
     const struct CMUnitTest llama[] = {
         cmocka_unit_test(test_all_ops_pass),

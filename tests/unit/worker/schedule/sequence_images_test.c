@@ -199,6 +199,44 @@ static void test_marks_depend_on_content_and_place(void **state)
 }
 
 /* The same frames at another time have other positions, and a video's frames are no still image. */
+/* Rows attend to the features, so one placeholder stands for all of them, and they are held to the end. */
+static void test_crossed_features_are_held_to_the_end(void **state)
+{
+    (void)state;
+    struct part part = make_part();
+    struct model_vision crossed = vision;
+    struct image_limits wide = limits;
+    crossed.crossed_layers = 2;
+    wide.vision = &crossed;
+    assert_int_equal(fit(&part, &wide), RESULT_INVALID); /* two placeholders */
+    for (uint32_t i = 0; i < 2; i++)
+        part.records[i].span_tokens = part.records[i].token_count = 1;
+    wide.feature_rows = 3;
+    assert_int_equal(fit(&part, &wide), RESULT_TOO_LARGE); /* each fits, both do not */
+    wide.feature_rows = 16;
+    struct sequence_images images;
+    struct feature_cache *cache = feature_cache_create(16, 4);
+    assert_int_equal(copy(&images, &part), RESULT_OK);
+    assert_int_equal(sequence_images_fit(&images, no_salt, &wide, NULL), RESULT_OK);
+    assert_int_equal(images.images[0].key.rows, 2);
+    assert_int_equal(sequence_images_ready_tokens(&images, cache, 0), 3);
+    assert_int_equal(sequence_images_wanted(&images, 9), 0); /* after a cached prefix, too */
+    assert_int_equal(sequence_images_ready_tokens(&images, cache, 9), 0);
+    for (uint32_t i = 0; i < 2; i++)
+        feature_cache_set_ready(cache, take(cache, &images, i));
+    assert_int_equal(sequence_images_ready_tokens(&images, cache, 9), UINT32_MAX);
+    assert_int_equal(sequence_images_range(&images, 2).row_count, 0);
+    assert_int_equal(sequence_images_range(&images, 3).row_count, 2);
+    assert_int_equal(sequence_images_range(&images, 6).first_row, 0);
+    assert_int_equal(sequence_images_range(&images, 7).first_row, 2);
+    sequence_images_release(&images, cache, 10);
+    assert_int_equal(images.held, 2);
+    sequence_images_release(&images, cache, UINT32_MAX);
+    assert_int_equal(images.held, 0);
+    sequence_images_fini(&images);
+    feature_cache_destroy(cache);
+}
+
 static void test_marks_depend_on_time(void **state)
 {
     (void)state;
@@ -279,6 +317,7 @@ int main(void)
         cmocka_unit_test(test_features_are_held_until_they_are_read),
         cmocka_unit_test(test_images_in_a_cached_prefix_are_hits),
         cmocka_unit_test(test_marks_depend_on_content_and_place),
+        cmocka_unit_test(test_crossed_features_are_held_to_the_end),
         cmocka_unit_test(test_marks_depend_on_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #define SHOAL_WORKER_BACKEND_VULKAN_DEVICE_VULKAN_VISION_PUSH_H
 
 #include "worker/backend/vulkan/device/vulkan_push.h"
+#include "worker/plan/op_list.h"
 
 /* A tile of an image that is being encoded (shaders/patches.glsl). */
 struct vulkan_patch_image {
@@ -110,6 +111,25 @@ struct vulkan_feature_write_push {
     uint32_t feature_columns; /* 28 */
 };
 static_assert(sizeof(struct vulkan_feature_write_push) == 32, "byte map");
+
+enum {
+    VULKAN_CROSS_ATTENTION_INVOCATIONS,
+    VULKAN_CROSS_ATTENTION_HEAD_DIM,
+    VULKAN_CROSS_ATTENTION_HEADS,
+    VULKAN_CROSS_ATTENTION_KV_HEADS,
+    VULKAN_CROSS_ATTENTION_CONSTANTS
+};
+struct vulkan_cross_attention_push {
+    uint64_t x;               /*  0: f32 [rows, x_columns] */
+    uint64_t out_f32;         /*  8: [rows, heads * head_dim] */
+    uint64_t sights;          /* 16: struct vulkan_step_sight [rows] */
+    uint64_t features;        /* 24: f32 [pool rows, feature_columns], from the layer's keys on */
+    uint32_t x_columns;       /* 32 */
+    uint32_t query_offset;    /* 36 */
+    uint32_t feature_columns; /* 40 */
+    float scale;              /* 44 */
+};
+static_assert(sizeof(struct vulkan_cross_attention_push) == 48, "byte map");
 
 struct vulkan_feature_place_push {
     uint64_t x;               /*  0: f32 [features, columns] */

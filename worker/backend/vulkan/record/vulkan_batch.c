@@ -296,6 +296,8 @@ static void fill_sights(struct vulkan_batch *batch, const struct step_batch *ste
             sight.feature = step->feature_rows[row];
         if (step->visible_ends)
             sight.end = step->visible_ends[row];
+        if (step->crossed)
+            sight.crossed = step->crossed[row];
         must(sight.end > at && sight.end >= end);
         must(sight.end <= sequence->first_position + sequence->row_count);
         end = sight.end;

@@ -30,7 +30,7 @@ struct vulkan_step_sight {
     };
     uint32_t begin; /* it sees positions [begin, end) */
     uint32_t end;
-    uint32_t unused[2];
+    struct feature_range crossed; /* it attends to these features; row_count 0: to none */
 };
 
 /* One sequence: 32 bytes. */

@@ -6,6 +6,8 @@
 
 #include "worker/backend/vulkan/device/vulkan_vision_push.h"
 
+#define CROSS_INVOCATIONS 256u
+
 static const struct plan_op *op_of(const struct vulkan_recorder *recorder)
 {
     return &recorder->program->plan->ops[recorder->op];
@@ -234,4 +236,35 @@ void vulkan_record_feature_add(struct vulkan_recorder *recorder)
     const struct vulkan_row_task task = {OP_feature_add, vulkan_recorder_rows(recorder, op->output),
                                          columns, VULKAN_FORM_F32, 0};
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
+void vulkan_record_cross_attention(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    const struct cross_attention_params *p = &op->params.cross_attention;
+    uint32_t most = program->device->facts.max_invocations;
+    uint64_t wide = (uint64_t)p->kv_heads * p->queries.head_dim;
+    const struct vulkan_cross_attention_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .out_f32 = program->tensors[op->output].f32,
+        .sights = recorder->recording->batch->sights_address,
+        .features = program->features_address + 2 * p->layer * wide * sizeof(float),
+        .x_columns = program->tensors[op->inputs[0]].columns,
+        .query_offset = p->queries.offset,
+        .feature_columns = program->feature_columns,
+        .scale = p->scale,
+    };
+    const struct vulkan_specialization specialization = {
+        .count = VULKAN_CROSS_ATTENTION_CONSTANTS,
+        .values = {[VULKAN_CROSS_ATTENTION_INVOCATIONS] =
+                       most < CROSS_INVOCATIONS ? most : CROSS_INVOCATIONS,
+                   [VULKAN_CROSS_ATTENTION_HEAD_DIM] = p->queries.head_dim,
+                   [VULKAN_CROSS_ATTENTION_HEADS] = p->queries.heads,
+                   [VULKAN_CROSS_ATTENTION_KV_HEADS] = p->kv_heads}};
+    const struct vulkan_grid grid = {vulkan_recorder_rows(recorder, op->output), p->queries.heads,
+                                     1};
+    const struct vulkan_touch touch = touch_of(op);
+    vulkan_recorder_dispatch(recorder, "cross_attention", &specialization, &push, sizeof push, grid,
+                             &touch);
 }

@@ -413,7 +413,7 @@ void main()
         step_row = StepRows(push.rows).at[row];
     if (WRITE && !PACKED && push.opening > 0 && step_row.position >= push.opening)
         return;
-    StepSight sight = StepSight(0, 0, 0, 0, 0, 0, uint[2](0, 0));
+    StepSight sight = StepSight(0, 0, 0, 0, 0, 0, 0, 0);
     if (AXES)
         sight = StepSights(push.sights).at[row];
     write_head(head, row, step_row, sight);

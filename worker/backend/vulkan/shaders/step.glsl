@@ -37,7 +37,8 @@ struct StepSight {
     uint feature; /* row of the feature pool that replaces its token, or SIGHT_BLIND */
     uint begin;   /* it sees positions [begin, end) of its sequence */
     uint end;
-    uint unused[2];
+    uint crossed_first; /* rows of the feature pool that it attends to */
+    uint crossed_rows;  /* 0: none */
 };
 const uint SIGHT_BLIND = 0xFFFFFFFFu;
 
