@@ -71,8 +71,9 @@ CFLAGS  := $(SYSROOT:%=--sysroot=%) -std=c11 -D_GNU_SOURCE -DPCRE2_CODE_UNIT_WID
 LDFLAGS := $(SYSROOT:%=--sysroot=%) -pthread -Wl,--as-needed $(if $(SAN),,-pie $(addprefix -z ,relro now noexecstack)) $(SANFLAG)
 
 # --- sources, found by folder ------------------------------------------------------------------------------------
-# Files of one architecture are named for it or for one of its instruction sets.
-OTHER_MACHINES  := $(if $(filter x86_64,$(MACHINE)),,%_x86.c %_avx2.c %_avx512.c) $(if $(filter aarch64,$(MACHINE)),,%_arm.c %_neon.c %_i8mm.c)
+# Files of one architecture are named for it or for one of its instruction sets; those named simd are for both of these.
+OTHER_MACHINES  := $(if $(filter x86_64,$(MACHINE)),,%_x86.c %_avx2.c %_avx512.c) $(if $(filter aarch64,$(MACHINE)),,%_arm.c %_neon.c %_dotprod.c %_i8mm.c) \
+                   $(if $(filter x86_64 aarch64,$(MACHINE)),,%_simd.c)
 sources         = $(filter-out $(OTHER_MACHINES),$(sort $(shell find $(1) -name '*.c' 2>/dev/null)))
 objects         = $(patsubst %.c,$(OBJ)/%.o,$(1))
 PROTO_SRC    := $(call sources,proto)
@@ -153,16 +154,18 @@ $(OBJ)/%.o: %.c Makefile | build/set-up
 # Kernels of one instruction set are in files named <what>_<isa>.c; only those files are compiled for it, and run-time detection
 # decides whether they are called. They take minutes to compile, so sanitizer builds use those of the plain build. The portable
 # kernels have the same contracts and are instrumented; the tests run both. The compiler tracks no variables for debuggers there: that
-# took a fifth of the time (attention_packed_avx2.c: 18.4 s, without 14.6, the same instructions; 2026-11-28).
+# took a fifth of the time (attention_packed_simd.c: 18.4 s, without 14.6, the same instructions; 2026-11-28).
 KERNEL_OPT := -O3 -fno-var-tracking
 $(OBJ)/worker/backend/cpu/%.o $(OBJ)/worker/backend/host/%.o: CFLAGS += $(if $(SAN),-O2,-O3)
 # Its loops over pixels need vectorization.
 $(OBJ)/frontend/image/image_resizer.o: CFLAGS += $(if $(SAN),-O2,-O3)
 $(OBJ)/%_avx2.o:   CFLAGS += $(KERNEL_OPT) -mavx2 -mfma -mf16c
 $(OBJ)/%_avx512.o: CFLAGS += $(KERNEL_OPT) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
-$(OBJ)/%_neon.o:   CFLAGS += $(KERNEL_OPT) -march=armv8.2-a+dotprod
+$(OBJ)/%_simd.o:   CFLAGS += $(KERNEL_OPT) $(if $(filter x86_64,$(MACHINE)),-mavx2 -mfma -mf16c)
+$(OBJ)/%_neon.o:   CFLAGS += $(KERNEL_OPT)
+$(OBJ)/%_dotprod.o: CFLAGS += $(KERNEL_OPT) -march=armv8.2-a+dotprod
 $(OBJ)/%_i8mm.o:   CFLAGS += $(KERNEL_OPT) -march=armv8.2-a+dotprod+i8mm
-ISA_KERNELS := $(filter %_avx2.c %_avx512.c %_neon.c %_i8mm.c,$(WORKER_SRC))
+ISA_KERNELS := $(filter %_avx2.c %_avx512.c %_simd.c %_neon.c %_dotprod.c %_i8mm.c,$(WORKER_SRC))
 ifneq ($(SAN),)
 $(call objects,$(ISA_KERNELS)): $(OBJ)/%.o: %.c Makefile | build/set-up
 	@mkdir -p $(@D)
@@ -264,6 +267,12 @@ $(call test_programs,$(BASE_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SU
 	$(link) -lcmocka -lm
 $(call test_programs,$(PROCESS_TESTS)) $(BUILD)/tests/process/restart_bench: $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_BASE) | $(BUILD)/shoal-worker
 	$(link) -lcmocka -lm
+# A library for the qemu of this machine; its interface is numbered 1 until version 8, and 2 in those that version 9 and later take.
+build/aarch64/qemu_death_plugin.so: tests/ring/qemu_death_plugin.c tests/ring/qemu_death.h Makefile
+	@mkdir -p $(@D)
+	$(call quietly,CC)gcc -std=c11 -D_GNU_SOURCE $(WARN) -O2 -fPIC -shared -I. \
+	    -DQEMU_PLUGIN_INTERFACE=$(if $(filter 7 8,$(shell qemu-aarch64 --version | sed -n 's/.* version \([0-9]*\)[.].*/\1/p')),1,2) $< -o $@
+
 # Replaces shoal-worker in API tests.
 $(SCRIPTED_WORKER): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_FRONTEND) $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS) $(WORKER_LIBS)
@@ -369,7 +378,7 @@ test-gpu: ## the Vulkan backend on this machine's GPU: its tests, fuzzed shapes,
 ARM_CHECK := $(if $(filter aarch64,$(MACHINE)),,$(wildcard build/arm-root/made-from))
 test-arm: ## C tests of rings and CPU kernels as programs of AArch64, cross-built, under qemu-aarch64 (Debian)
 ifneq ($(ARM_CHECK),)
-	@failed=; $(BUILDING) -k ARCH=aarch64 $(patsubst tests/%.c,build/aarch64/tests/%,$(shell scripts/test_list --arm sources)) || failed=--build-failed; \
+	@failed=; $(BUILDING) -k ARCH=aarch64 build/aarch64/qemu_death_plugin.so $(patsubst tests/%.c,build/aarch64/tests/%,$(shell scripts/test_list --arm sources)) || failed=--build-failed; \
 	scripts/run_tests $(TALLY_ARG) --jobs $(JOBS) $$failed $(shell scripts/test_list --arm runs)
 else
 	@echo "test-arm: skipped, build/arm-root is not there (scripts/setup test-long makes it on Debian)"

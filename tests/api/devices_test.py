@@ -23,7 +23,7 @@ def test_every_device_is_listed():
     assert listing.returncode == 0, listing.stderr
     cpu, vulkan = json.loads(listing.stdout)["devices"][:2]
     assert (cpu["device"], cpu["usable"], cpu["driver"], cpu["vulkan_version"]) == ("cpu", True, None, None)
-    assert cpu["memory_bytes"] > 1e8 and cpu["tier"] in ("portable", "avx2", "avx512", "dotprod", "i8mm")
+    assert cpu["memory_bytes"] > 1e8 and cpu["tier"] in ("portable", "avx2", "avx512", "neon", "dotprod", "i8mm")
     assert (vulkan["device"], vulkan["usable"], vulkan["unusable"]) == ("vulkan:0", True, None)
     assert (cpu["type"], vulkan["type"]) == ("cpu", "cpu")
     assert "llvmpipe" in vulkan["name"] and "Mesa" in vulkan["driver"]

@@ -18,13 +18,14 @@
 
 struct backend;
 
-/* Instruction set of the CPU backend; RESULT_UNSUPPORTED if the CPU lacks it. The last two are of
+/* Instruction set of the CPU backend; RESULT_UNSUPPORTED if the CPU lacks it. The last three are of
  * AArch64. */
 enum cpu_tier {
     CPU_TIER_BEST,
     CPU_TIER_PORTABLE,
     CPU_TIER_AVX2,
     CPU_TIER_AVX512,
+    CPU_TIER_NEON,
     CPU_TIER_DOTPROD,
     CPU_TIER_I8MM
 };

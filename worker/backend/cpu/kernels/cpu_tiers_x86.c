@@ -3,12 +3,12 @@
  */
 #include <cpuid.h>
 
-#include "worker/backend/cpu/kernels/attention_avx2.h"
+#include "worker/backend/cpu/kernels/attention_simd.h"
 #include "worker/backend/cpu/kernels/cpu_kernels.h"
 #include "worker/backend/cpu/kernels/cpu_tiers.h"
 #include "worker/backend/cpu/kernels/linear_avx2.h"
 #include "worker/backend/cpu/kernels/linear_avx512.h"
-#include "worker/backend/cpu/kernels/row_avx2.h"
+#include "worker/backend/cpu/kernels/row_simd.h"
 
 static const struct cpu_kernels avx2_kernels = {
     .tier = CPU_TIER_AVX2,
@@ -16,13 +16,13 @@ static const struct cpu_kernels avx2_kernels = {
 #define LINEAR_ROW(index, type, ...) [PACKED_##type] = linear_avx2_##type,
     .linear = {GGML_QUANT_LIST(LINEAR_ROW) GGML_FLOAT_LIST(LINEAR_ROW)},
 #undef LINEAR_ROW
-    .quantize = row_avx2_quantize,
-    .rms_norm = row_avx2_rms_norm,
-    .layer_norm = row_avx2_layer_norm,
-    .gate = row_avx2_gate,
-    .soft_cap = row_avx2_soft_cap,
-    .to_f16 = row_avx2_to_f16,
-    .attention = attention_avx2,
+    .quantize = row_simd_quantize,
+    .rms_norm = row_simd_rms_norm,
+    .layer_norm = row_simd_layer_norm,
+    .gate = row_simd_gate,
+    .soft_cap = row_simd_soft_cap,
+    .to_f16 = row_simd_to_f16,
+    .attention = attention_simd,
 };
 
 /* Only products are much faster with 512 bits; the other kernels are those of the AVX2 tier. */
@@ -32,13 +32,13 @@ static const struct cpu_kernels avx512_kernels = {
 #define LINEAR_ROW(index, type, ...) [PACKED_##type] = linear_avx512_##type,
     .linear = {GGML_QUANT_LIST(LINEAR_ROW) GGML_FLOAT_LIST(LINEAR_ROW)},
 #undef LINEAR_ROW
-    .quantize = row_avx2_quantize,
-    .rms_norm = row_avx2_rms_norm,
-    .layer_norm = row_avx2_layer_norm,
-    .gate = row_avx2_gate,
-    .soft_cap = row_avx2_soft_cap,
-    .to_f16 = row_avx2_to_f16,
-    .attention = attention_avx2,
+    .quantize = row_simd_quantize,
+    .rms_norm = row_simd_rms_norm,
+    .layer_norm = row_simd_layer_norm,
+    .gate = row_simd_gate,
+    .soft_cap = row_simd_soft_cap,
+    .to_f16 = row_simd_to_f16,
+    .attention = attention_simd,
 };
 
 /* CPUID leaf 1, ECX: some compilers' __builtin_cpu_supports() does not know f16c. */

@@ -3,7 +3,7 @@
  */
 #include "worker/backend/cpu/kernels/linear_i8mm.h"
 
-#define LINEAR_MATRIX 1
+#define LINEAR_PRODUCTS LINEAR_MATRICES
 #include "worker/backend/cpu/kernels/linear_neon_tiles.h"
 
 #define QUANT_TILE(index, type, number, columns, bytes, bits, span, minimum, center, offset,       \

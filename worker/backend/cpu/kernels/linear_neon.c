@@ -1,10 +1,10 @@
 /*
- * The linear kernels of the dotprod tier (linear_neon_tiles.h), and those of unquantized weights
- * for both tiers of NEON.
+ * The linear kernels of the neon tier (linear_neon_tiles.h), and those of unquantized weights
+ * for all tiers of AArch64.
  */
 #include "worker/backend/cpu/kernels/linear_neon.h"
 
-#define LINEAR_MATRIX 0
+#define LINEAR_PRODUCTS LINEAR_BYTES
 #include "worker/backend/cpu/kernels/linear_neon_tiles.h"
 
 #define QUANT_TILE(index, type, number, columns, bytes, bits, span, minimum, center, offset,       \

@@ -1,5 +1,6 @@
 /*
- * The linear kernels of the dotprod tier, one per packed kind: linear_neon_Q4_1() and so on.
+ * The linear kernels of the neon tier, one per packed kind: linear_neon_Q4_1() and so on. Those of float
+ * kinds serve all tiers of AArch64.
  */
 #ifndef SHOAL_WORKER_BACKEND_CPU_KERNELS_LINEAR_NEON_H
 #define SHOAL_WORKER_BACKEND_CPU_KERNELS_LINEAR_NEON_H

@@ -1,11 +1,12 @@
 /*
- * The linear kernels for NEON, included once per instruction set: linear_neon.c (dot products) and
- * linear_i8mm.c (the same with matrix products, LINEAR_MATRIX 1).
+ * The linear kernels for NEON, included once per instruction set: LINEAR_PRODUCTS is LINEAR_BYTES in linear_neon.c,
+ * LINEAR_DOTS in linear_dotprod.c, LINEAR_MATRICES in linear_i8mm.c.
  *
  * A register holds four columns of four outputs. sdot multiplies them with four activation bytes,
- * which it takes from a quarter of a register, and adds to 32-bit lanes. smmla multiplies two rows
+ * which it takes from a quarter of a register, and adds to 32-bit lanes; smull and sadalp do the same on
+ * every CPU of AArch64. smmla multiplies two rows
  * of eight activation bytes with two outputs of eight columns: two quads zipped. Values of up to 7
- * bits are signed bytes as they are, so no side moves its sign. Sums of integers are exact, so both
+ * bits are signed bytes as they are, so no side moves its sign. Sums of integers are exact, so all three
  * give the same numbers; the operations on floats are those of linear_avx512.c in its order.
  *
  * Every (row, output) pair goes through the same operations for any number of rows (linear_avx2.c).
@@ -16,6 +17,10 @@
 #include <arm_neon.h>
 
 #include "worker/backend/cpu/kernels/linear_terms.h"
+
+#define LINEAR_BYTES    0 /* smull, sadalp */
+#define LINEAR_DOTS     1 /* sdot */
+#define LINEAR_MATRICES 2 /* smmla for pairs of rows */
 
 enum {
     ROWS_MAX = 8,
@@ -96,7 +101,22 @@ INLINE float32x4_t load_scales(struct kind kind, const uint8_t *scales, uint32_t
     return vmulq_n_f32(vreinterpretq_f32_s32(bits), E4M3_FLOAT_FACTOR);
 }
 
-/* sum + weights . quants 4 * lane .. 4 * lane + 3; `lane` is a constant after unrolling */
+#if LINEAR_PRODUCTS == LINEAR_BYTES
+/* sum + weights . quants 4 * lane .. 4 * lane + 3. A sum of two products fits in 16 bits: quants are above -128. */
+INLINE int32x4_t dot_lane(int32x4_t sum, int8x16_t weights, int8x16_t quants, uint32_t lane)
+{
+    const uint32x4_t quads = vreinterpretq_u32_s8(quants);
+    const uint32_t quad = lane == 0   ? vgetq_lane_u32(quads, 0)
+                          : lane == 1 ? vgetq_lane_u32(quads, 1)
+                          : lane == 2 ? vgetq_lane_u32(quads, 2)
+                                      : vgetq_lane_u32(quads, 3);
+    const int8x16_t all = vreinterpretq_s8_u32(vdupq_n_u32(quad));
+    int16x8_t low = vmull_s8(vget_low_s8(weights), vget_low_s8(all));
+    int16x8_t high = vmull_high_s8(weights, all);
+    return vpadalq_s16(sum, vpaddq_s16(low, high));
+}
+#else
+/* The same; `lane` is a constant after unrolling */
 INLINE int32x4_t dot_lane(int32x4_t sum, int8x16_t weights, int8x16_t quants, uint32_t lane)
 {
     switch (lane) {
@@ -106,6 +126,7 @@ INLINE int32x4_t dot_lane(int32x4_t sum, int8x16_t weights, int8x16_t quants, ui
     default: return vdotq_laneq_s32(sum, weights, quants, 3);
     }
 }
+#endif
 
 /* sums[r] += four outputs' products with columns 16h..16h+15 of each row */
 INLINE void add_dots(struct kind kind, uint32_t rows, const uint8_t *planes, uint32_t vector,
@@ -119,7 +140,7 @@ INLINE void add_dots(struct kind kind, uint32_t rows, const uint8_t *planes, uin
     }
 }
 
-#if LINEAR_MATRIX
+#if LINEAR_PRODUCTS == LINEAR_MATRICES
 /* The same for pairs of rows. */
 INLINE void add_matrices(struct kind kind, uint32_t rows, const uint8_t *planes, uint32_t vector,
                          uint32_t h, const struct quantized_term *x, size_t stride, int32x4_t *sums)
@@ -167,7 +188,7 @@ INLINE void block_dot(struct kind kind, uint32_t rows, const uint8_t *planes, ui
             else if (center)
                 into[r] = vaddq_s32(into[r], start);
         }
-#if LINEAR_MATRIX
+#if LINEAR_PRODUCTS == LINEAR_MATRICES
         if (rows > 1) {
             add_matrices(kind, rows, planes, vector, h, x, stride, into);
             continue;
@@ -344,13 +365,14 @@ INLINE void quantized_rows(struct kind kind, uint32_t rows, const struct linear_
 INLINE void quantized_tile(struct kind kind, const struct linear_tile *tile)
 {
     uint32_t row = 0;
+#if LINEAR_PRODUCTS != LINEAR_BYTES /* whose products need registers too */
     for (; row + 8 <= tile->rows; row += 8)
         for (uint32_t v = 0; v < VECTORS; v++)
             quantized_rows(kind, 8, tile, row, v, 1);
-    if (tile->rows - row >= 4) {
+#endif
+    for (; row + 4 <= tile->rows; row += 4) {
         quantized_rows(kind, 4, tile, row, 0, 2);
         quantized_rows(kind, 4, tile, row, 2, 2);
-        row += 4;
     }
     if (tile->rows - row >= 2) {
         quantized_rows(kind, 2, tile, row, 0, VECTORS);

@@ -1,10 +1,10 @@
 /*
- * Attention over a paged cache for AVX2; the method is attention_portable.c's, several queries
+ * Attention over a paged cache in vectors of eight floats (simd_floats.h); the method is attention_portable.c's, several queries
  * at a time.
  *
  * Keys of a block lie transposed ([head_dim][16 positions]), so that a score is a chain of FMAs in
  * one lane and needs no sum across lanes; values lie by position, so that the weighted sum is a
- * chain too. Each key or value load serves up to QUERIES_AT_ONCE queries: the heads that share the
+ * chain too. Each key or value load serves up to SIMD_QUERIES queries: the heads that share the
  * KV head, times a few rows of the prompt.
  *
  * Queries of one call see different ranges. A block that one query may see is scored for all of
@@ -13,23 +13,21 @@
  *
  * Only the two loads depend on the cache's type; the stages take it as a constant, so the compiler
  * emits one loop per type. Quantized blocks have separate kernels for scores and values
- * (attention_packed_avx2.c), and queries and sums are rotated; the softmax is shared. The values of a
+ * (attention_packed_simd.c), and queries and sums are rotated; the softmax is shared. The values of a
  * latent cache are its keys, which are laid out by position in scratch memory, tile by tile.
  */
-#include "worker/backend/cpu/kernels/attention_avx2.h"
+#include "worker/backend/cpu/kernels/attention_simd.h"
 
-#include <immintrin.h>
 #include <math.h>
 #include <string.h>
 
-#include "worker/backend/cpu/kernels/attention_packed_avx2.h"
-#include "worker/backend/cpu/kernels/simd_lanes_avx2.h"
-#include "worker/backend/cpu/kernels/simd_tanh_avx2.h"
+#include "worker/backend/cpu/kernels/attention_packed_simd.h"
+#include "worker/backend/cpu/kernels/simd_math.h"
 
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 8")
+#define INLINE SIMD_INLINE
+#define UNROLL SIMD_UNROLL
 
-enum { QUERIES_AT_ONCE = 6, BLOCK = KV_BLOCK_TOKENS };
+enum { BLOCK = KV_BLOCK_TOKENS };
 
 /* State of one call. Query m is row m / heads, head m % heads. */
 struct attention_work {
@@ -76,70 +74,45 @@ static const uint8_t *block_at(const struct attention_tile *tile, uint32_t posit
     return tile->cache + tile->block_table[position / BLOCK] * tile->block_bytes;
 }
 
-INLINE __m256 load8(enum kv_cache_type type, const void *elements, size_t at)
+INLINE simd_floats load8(enum kv_cache_type type, const void *elements, size_t at)
 {
     if (type == KV_CACHE_F32)
-        return _mm256_loadu_ps((const float *)elements + at);
-    return _mm256_cvtph_ps(_mm_loadu_si128((const void *)((const uint16_t *)elements + at)));
+        return simd_load((const float *)elements + at);
+    return simd_load_halves((const uint16_t *)elements + at);
 }
 
 INLINE float load1(enum kv_cache_type type, const void *elements, size_t at)
 {
     if (type == KV_CACHE_F32)
         return ((const float *)elements)[at];
-    return _cvtsh_ss(((const uint16_t *)elements)[at]);
+    return simd_load_half((const uint16_t *)elements + at);
 }
 
-INLINE void score_block(enum kv_cache_type type, const struct attention_work *work, uint32_t first,
-                        uint32_t count, const void *keys, uint32_t at)
+/* Scores of queries first..first + count - 1. */
+INLINE void score_block(uint32_t count, uint32_t first, enum kv_cache_type type,
+                        const struct attention_work *work, const void *keys, uint32_t at)
 {
     const uint32_t head_dim = work->tile->head_dim;
     const float *queries = work->scaled + (size_t)first * head_dim;
-    __m256 low[QUERIES_AT_ONCE];
-    __m256 high[QUERIES_AT_ONCE];
-    UNROLL for (uint32_t m = 0; m < count; m++) low[m] = high[m] = _mm256_setzero_ps();
+    simd_floats low[SIMD_QUERIES];
+    simd_floats high[SIMD_QUERIES];
+    UNROLL for (uint32_t m = 0; m < count; m++) low[m] = high[m] = simd_zero();
     for (uint32_t d = 0; d < head_dim; d++) {
-        __m256 k_low = load8(type, keys, (size_t)BLOCK * d);
-        __m256 k_high = load8(type, keys, (size_t)BLOCK * d + 8);
+        simd_floats k_low = load8(type, keys, (size_t)BLOCK * d);
+        simd_floats k_high = load8(type, keys, (size_t)BLOCK * d + 8);
         UNROLL for (uint32_t m = 0; m < count; m++)
         {
-            __m256 q = _mm256_broadcast_ss(queries + (size_t)m * head_dim + d);
-            low[m] = _mm256_fmadd_ps(q, k_low, low[m]);
-            high[m] = _mm256_fmadd_ps(q, k_high, high[m]);
+            const float *q = queries + (size_t)m * head_dim + d;
+            low[m] = simd_fma_one(q, k_low, low[m]);
+            high[m] = simd_fma_one(q, k_high, high[m]);
         }
     }
     UNROLL for (uint32_t m = 0; m < count; m++)
     {
         float *scores = work->weights + (size_t)(first + m) * ATTENTION_TILE + at;
-        _mm256_storeu_ps(scores, low[m]);
-        _mm256_storeu_ps(scores + 8, high[m]);
+        simd_store(scores, low[m]);
+        simd_store(scores + 8, high[m]);
     }
-}
-
-INLINE void score_block_all(enum kv_cache_type type, const struct attention_work *work,
-                            const void *keys, uint32_t at)
-{
-    uint32_t first = 0;
-    for (; first + 6 <= work->query_count; first += 6)
-        score_block(type, work, first, 6, keys, at);
-    switch (work->query_count - first) {
-    case 5: score_block(type, work, first, 5, keys, at); break;
-    case 4: score_block(type, work, first, 4, keys, at); break;
-    case 3: score_block(type, work, first, 3, keys, at); break;
-    case 2: score_block(type, work, first, 2, keys, at); break;
-    case 1: score_block(type, work, first, 1, keys, at); break;
-    default: break;
-    }
-}
-
-/* Lanes whose position (first + lane) is in the range. */
-static __m256 range_mask(uint32_t first, struct key_range range)
-{
-    __m256i position = _mm256_add_epi32(_mm256_set1_epi32((int32_t)first),
-                                        _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-    __m256i below = _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)range.begin), position);
-    __m256i inside = _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)range.end), position);
-    return _mm256_castsi256_ps(_mm256_andnot_si256(below, inside));
 }
 
 /* Turns query m's scores of positions [first, end) (multiples of BLOCK) into weights and updates
@@ -152,36 +125,37 @@ static void weigh_scores(struct attention_work *work, uint32_t m, uint32_t first
         memset(scores, 0, (end - first) * sizeof *scores);
         return;
     }
-    const __m256 masked = _mm256_set1_ps(-INFINITY);
+    const simd_floats masked = simd_all(-INFINITY);
     const float cap = work->tile->soft_cap;
-    __m256 highest = _mm256_set1_ps(work->maximums[m]);
+    simd_floats highest = simd_all(work->maximums[m]);
     for (uint32_t p = first; p < end; p += 8) {
         float *at = scores + (p - first);
-        __m256 s = _mm256_loadu_ps(at);
+        simd_floats s = simd_load(at);
         if (cap > 0.0f)
-            s = simd_cap_avx2(s, _mm256_set1_ps(cap));
-        s = _mm256_blendv_ps(masked, s, range_mask(p, range));
-        _mm256_storeu_ps(at, s);
-        highest = _mm256_max_ps(highest, s);
+            s = simd_cap(s, simd_all(cap));
+        s = simd_choose(simd_range(p, range.begin, range.end), s, masked);
+        simd_store(at, s);
+        highest = simd_max(highest, s);
     }
     float maximum = simd_largest_lane(highest);
-    const __m256 shift = _mm256_set1_ps(maximum);
-    __m256 sums = _mm256_setzero_ps();
+    const simd_floats shift = simd_all(maximum);
+    simd_floats sums = simd_zero();
     for (uint32_t p = first; p < end; p += 8) {
         float *at = scores + (p - first);
-        __m256 weight = simd_exp_avx2(_mm256_sub_ps(_mm256_loadu_ps(at), shift));
-        _mm256_storeu_ps(at, weight);
-        sums = _mm256_add_ps(sums, weight);
+        simd_floats weight = simd_exp(simd_sub(simd_load(at), shift));
+        simd_store(at, weight);
+        sums = simd_add(sums, weight);
     }
     if (maximum > work->maximums[m]) {
-        __m256 shrink = simd_exp_avx2(_mm256_set1_ps(work->maximums[m] - maximum));
+        simd_floats shrink = simd_exp(simd_all(work->maximums[m] - maximum));
+        const float shrink_one = simd_first_lane(shrink);
         float *out = work->outs[m];
         uint32_t d = 0;
         for (; d + 8 <= work->tile->head_dim; d += 8)
-            _mm256_storeu_ps(out + d, _mm256_mul_ps(_mm256_loadu_ps(out + d), shrink));
+            simd_store(out + d, simd_mul(simd_load(out + d), shrink));
         for (; d < work->tile->head_dim; d++)
-            out[d] *= _mm256_cvtss_f32(shrink);
-        work->sums[m] *= _mm256_cvtss_f32(shrink);
+            out[d] *= shrink_one;
+        work->sums[m] *= shrink_one;
         work->maximums[m] = maximum;
     }
     work->sums[m] += simd_sum_lanes(sums);
@@ -195,8 +169,8 @@ INLINE void turn_block(enum kv_cache_type type, const struct attention_work *wor
     float *out = work->turned + (size_t)at * head_dim;
     for (uint32_t d = 0; d < head_dim; d++) {
         float lanes[BLOCK];
-        _mm256_storeu_ps(lanes, load8(type, keys, (size_t)BLOCK * d));
-        _mm256_storeu_ps(lanes + 8, load8(type, keys, (size_t)BLOCK * d + 8));
+        simd_store(lanes, load8(type, keys, (size_t)BLOCK * d));
+        simd_store(lanes + 8, load8(type, keys, (size_t)BLOCK * d + 8));
         for (uint32_t p = 0; p < BLOCK; p++)
             out[(size_t)p * head_dim + d] = lanes[p];
     }
@@ -213,16 +187,16 @@ INLINE const void *value_block(const struct attention_work *work, bool latent, u
 
 /* Adds weight * value over positions [begin, end) of one tile for `count` queries and dimensions
  * d..d+15. */
-INLINE void add_values(enum kv_cache_type type, bool latent, const struct attention_work *work,
-                       uint32_t first, uint32_t count, struct key_range keys, uint32_t d)
+INLINE void add_values(uint32_t count, uint32_t first, enum kv_cache_type type, bool latent,
+                       const struct attention_work *work, struct key_range keys, uint32_t d)
 {
     const struct attention_tile *tile = work->tile;
-    __m256 low[QUERIES_AT_ONCE];
-    __m256 high[QUERIES_AT_ONCE];
+    simd_floats low[SIMD_QUERIES];
+    simd_floats high[SIMD_QUERIES];
     UNROLL for (uint32_t m = 0; m < count; m++)
     {
-        low[m] = _mm256_loadu_ps(work->outs[first + m] + d);
-        high[m] = _mm256_loadu_ps(work->outs[first + m] + d + 8);
+        low[m] = simd_load(work->outs[first + m] + d);
+        high[m] = simd_load(work->outs[first + m] + d + 8);
     }
     const float *weights = work->weights + (size_t)first * ATTENTION_TILE;
     for (uint32_t p = keys.begin; p < keys.end;) {
@@ -232,21 +206,20 @@ INLINE void add_values(enum kv_cache_type type, bool latent, const struct attent
         const void *block = value_block(work, latent, p, &at);
         at += d;
         for (; p < stop; p++, at += tile->head_dim) {
-            __m256 v_low = load8(type, block, at);
-            __m256 v_high = load8(type, block, at + 8);
+            simd_floats v_low = load8(type, block, at);
+            simd_floats v_high = load8(type, block, at + 8);
             UNROLL for (uint32_t m = 0; m < count; m++)
             {
-                __m256 weight =
-                    _mm256_broadcast_ss(weights + (size_t)m * ATTENTION_TILE + p % ATTENTION_TILE);
-                low[m] = _mm256_fmadd_ps(weight, v_low, low[m]);
-                high[m] = _mm256_fmadd_ps(weight, v_high, high[m]);
+                const float *weight = weights + (size_t)m * ATTENTION_TILE + p % ATTENTION_TILE;
+                low[m] = simd_fma_one(weight, v_low, low[m]);
+                high[m] = simd_fma_one(weight, v_high, high[m]);
             }
         }
     }
     UNROLL for (uint32_t m = 0; m < count; m++)
     {
-        _mm256_storeu_ps(work->outs[first + m] + d, low[m]);
-        _mm256_storeu_ps(work->outs[first + m] + d + 8, high[m]);
+        simd_store(work->outs[first + m] + d, low[m]);
+        simd_store(work->outs[first + m] + d + 8, high[m]);
     }
 }
 
@@ -273,17 +246,7 @@ INLINE void add_values_all(enum kv_cache_type type, bool latent, const struct at
 {
     uint32_t whole = work->tile->head_dim / 16 * 16;
     for (uint32_t d = 0; d < whole; d += 16) {
-        uint32_t first = 0;
-        for (; first + 6 <= work->query_count; first += 6)
-            add_values(type, latent, work, first, 6, keys, d);
-        switch (work->query_count - first) {
-        case 5: add_values(type, latent, work, first, 5, keys, d); break;
-        case 4: add_values(type, latent, work, first, 4, keys, d); break;
-        case 3: add_values(type, latent, work, first, 3, keys, d); break;
-        case 2: add_values(type, latent, work, first, 2, keys, d); break;
-        case 1: add_values(type, latent, work, first, 1, keys, d); break;
-        default: break;
-        }
+        ATTENTION_FOR_QUERIES(add_values, work->query_count, type, latent, work, keys, d);
     }
     for (uint32_t m = 0; whole < work->tile->head_dim && m < work->query_count; m++)
         add_values_tail(type, latent, work, m, keys, whole);
@@ -358,7 +321,8 @@ INLINE void attend(enum kv_cache_type type, bool packed, bool latent,
             if (packed)
                 score_packed(&work, b, work.weights + b % ATTENTION_TILE);
             else
-                score_block_all(type, &work, block_at(tile, b), b % ATTENTION_TILE);
+                ATTENTION_FOR_QUERIES(score_block, work.query_count, type, &work, block_at(tile, b),
+                                      b % ATTENTION_TILE);
         for (uint32_t b = first_block; latent && b < blocks_end; b += BLOCK)
             turn_block(type, &work, block_at(tile, b), b % ATTENTION_TILE);
         for (uint32_t m = 0; m < work.query_count; m++)
@@ -372,7 +336,7 @@ INLINE void attend(enum kv_cache_type type, bool packed, bool latent,
     finish_queries(&work);
 }
 
-void attention_avx2(const struct attention_tile *tile)
+void attention_simd(const struct attention_tile *tile)
 {
     if (tile->codec)
         attend(KV_CACHE_F16, true, false, tile);

@@ -15,17 +15,16 @@
  * The order of every sum is fixed by segment, position and dimension: it does not depend on how
  * many queries share a call.
  */
-#include "worker/backend/cpu/kernels/attention_packed_avx2.h"
+#include "worker/backend/cpu/kernels/attention_packed_simd.h"
 
-#include <immintrin.h>
 #include <string.h>
 
-#include "worker/backend/cpu/kernels/simd_lanes_avx2.h"
+#include "worker/backend/cpu/kernels/simd_floats.h"
 
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 8")
+#define INLINE SIMD_INLINE
+#define UNROLL SIMD_UNROLL
 
-enum { QUERIES_AT_ONCE = 6, BLOCK = KV_BLOCK_TOKENS, LANES = 8 };
+enum { BLOCK = KV_BLOCK_TOKENS, LANES = 8 };
 
 /* How codes are stored and decoded. */
 enum code_form {
@@ -45,11 +44,10 @@ struct code_rows {
 };
 
 struct unpacker {
-    __m256i places; /* WIDE: bytes of each lane's code */
-    __m256i shifts;
-    __m256i mask;
-    __m256 low_levels;
-    __m256 high_levels;
+    simd_ints places; /* WIDE: bytes of each lane's code */
+    simd_ints shifts;
+    simd_ints mask;
+    simd_levels levels;
 };
 
 static enum code_form form_of(const struct kv_side *side, const struct kv_segment *segment)
@@ -78,43 +76,36 @@ static struct unpacker unpacker_of(const struct kv_side *side, const struct kv_s
     if (side->rotated && segment->bits < 3) /* bits above a code need no masking then */
         for (uint32_t i = 1u << segment->bits; i < LANES; i++)
             levels[i] = levels[i % (1u << segment->bits)];
-    unpacker.places = _mm256_loadu_si256((const void *)places);
-    unpacker.shifts = _mm256_loadu_si256((const void *)shifts);
-    unpacker.mask = _mm256_set1_epi32((1 << segment->bits) - 1);
-    unpacker.low_levels = _mm256_loadu_ps(levels);
-    unpacker.high_levels = _mm256_loadu_ps(levels + 8);
+    unpacker.places = simd_load_ints(places);
+    unpacker.shifts = simd_load_ints(shifts);
+    unpacker.mask = simd_all_ints((1 << segment->bits) - 1);
+    unpacker.levels = simd_load_levels(levels);
     return unpacker;
 }
 
 /* Each lane's code in its lowest bits; higher bits are not cleared. */
-INLINE __m256i spread_codes(enum code_form form, const struct unpacker *unpacker,
-                            const uint8_t *codes)
+INLINE simd_ints spread_codes(enum code_form form, const struct unpacker *unpacker,
+                              const uint8_t *codes)
 {
-    int64_t wide_bytes;
     int32_t bytes;
-    if (form == CODE_WIDE) {
-        memcpy(&wide_bytes, codes, sizeof wide_bytes);
-        __m256i x = _mm256_shuffle_epi8(_mm256_set1_epi64x(wide_bytes), unpacker->places);
-        return _mm256_srlv_epi32(x, unpacker->shifts);
-    }
+    if (form == CODE_WIDE)
+        return simd_shift_right(simd_spread_bytes(codes, unpacker->places), unpacker->shifts);
     memcpy(&bytes, codes, sizeof bytes);
-    return _mm256_srlv_epi32(_mm256_set1_epi32(bytes), unpacker->shifts);
+    return simd_shift_right(simd_all_ints(bytes), unpacker->shifts);
 }
 
-INLINE __m256 unpack(enum code_form form, const struct unpacker *unpacker, const uint8_t *codes)
+INLINE simd_floats unpack(enum code_form form, const struct unpacker *unpacker,
+                          const uint8_t *codes)
 {
     if (form == CODE_FLOAT)
-        return _mm256_loadu_ps((const float *)(const void *)codes);
+        return simd_load((const float *)(const void *)codes);
     if (form == CODE_BYTE)
-        return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)codes)));
-    __m256i x = spread_codes(form, unpacker, codes);
+        return simd_load_bytes(codes);
+    simd_ints x = spread_codes(form, unpacker, codes);
     if (form == CODE_NUMBER || form == CODE_WIDE)
-        return _mm256_cvtepi32_ps(_mm256_and_si256(x, unpacker->mask));
-    __m256 low = _mm256_permutevar8x32_ps(unpacker->low_levels, x); /* by the lowest three bits */
-    if (form == CODE_LEVEL8)
-        return low;
-    __m256 high = _mm256_permutevar8x32_ps(unpacker->high_levels, x);
-    return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(x, 28)));
+        return simd_to_floats(simd_and(x, unpacker->mask));
+    return form == CODE_LEVEL8 ? simd_pick_of_eight(unpacker->levels, x)
+                               : simd_pick_of_sixteen(unpacker->levels, x);
 }
 
 static struct code_rows rows_of(const struct kv_side *side, const struct kv_segment *segment,
@@ -132,7 +123,7 @@ INLINE void unpack_rows(enum code_form form, const struct kv_side *side,
         const uint8_t *codes = rows.codes + slot * rows.row_bytes;
         for (uint32_t d = 0; d < segment->count;
              d += LANES, codes += rows.chunk_bytes, out += LANES)
-            _mm256_storeu_ps(out, unpack(form, &unpacker, codes));
+            simd_store(out, unpack(form, &unpacker, codes));
     }
 }
 
@@ -152,11 +143,11 @@ static struct code_rows unpack_segment(const struct kv_side *side, const struct 
 }
 
 /* Half `half` (8 slots) of the block's scales or biases at `offset`. */
-INLINE __m256 load_halves(const uint8_t *side_memory, uint32_t offset, uint32_t scale,
-                          uint32_t half)
+INLINE simd_floats load_halves(const uint8_t *side_memory, uint32_t offset, uint32_t scale,
+                               uint32_t half)
 {
     const uint8_t *at = side_memory + offset + 2 * (size_t)(scale * BLOCK + half * LANES);
-    return _mm256_cvtph_ps(_mm_loadu_si128((const void *)at));
+    return simd_load_halves((const void *)at);
 }
 
 void attention_packed_begin(const struct kv_side *keys, float *query,
@@ -173,29 +164,13 @@ void attention_packed_begin(const struct kv_side *keys, float *query,
     }
 }
 
-/* Calls `kernel` for all of `count` queries, QUERIES_AT_ONCE at a time. */
-#define FOR_QUERIES(kernel, count, ...)                                                            \
-    do {                                                                                           \
-        uint32_t m = 0;                                                                            \
-        for (; m + 6 <= (count); m += 6)                                                           \
-            kernel(6, m, __VA_ARGS__);                                                             \
-        switch ((count)-m) {                                                                       \
-        case 5: kernel(5, m, __VA_ARGS__); break;                                                  \
-        case 4: kernel(4, m, __VA_ARGS__); break;                                                  \
-        case 3: kernel(3, m, __VA_ARGS__); break;                                                  \
-        case 2: kernel(2, m, __VA_ARGS__); break;                                                  \
-        case 1: kernel(1, m, __VA_ARGS__); break;                                                  \
-        default: break;                                                                            \
-        }                                                                                          \
-    } while (0)
-
 /* Calls `function` with the segment's form as a constant; for many queries unpacks its codes. */
 #define FOR_SEGMENT(function, side, segment, memory, count, ...)                                   \
     do {                                                                                           \
         struct code_rows rows = rows_of(side, segment, memory);                                    \
         float floats[BLOCK * LIMIT_HEAD_DIM];                                                      \
         enum code_form form = form_of(side, segment);                                              \
-        if ((count) > QUERIES_AT_ONCE) {                                                           \
+        if ((count) > SIMD_QUERIES) {                                                              \
             rows = unpack_segment(side, segment, memory, floats);                                  \
             form = CODE_FLOAT;                                                                     \
         }                                                                                          \
@@ -212,18 +187,6 @@ void attention_packed_begin(const struct kv_side *keys, float *query,
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
-/* The sums over lanes of eight vectors, in their order. */
-INLINE __m256 sum_lanes_of_eight(const float *vectors)
-{
-    __m256 pairs[4], fours[2];
-    UNROLL for (uint32_t i = 0; i < 4; i++) pairs[i] =
-        _mm256_hadd_ps(_mm256_loadu_ps(vectors + 16 * i), _mm256_loadu_ps(vectors + 16 * i + 8));
-    fours[0] = _mm256_hadd_ps(pairs[0], pairs[1]);
-    fours[1] = _mm256_hadd_ps(pairs[2], pairs[3]);
-    return _mm256_add_ps(_mm256_permute2f128_ps(fours[0], fours[1], 0x20),
-                         _mm256_permute2f128_ps(fours[0], fours[1], 0x31));
-}
-
 /* Adds a segment's part to the scores of queries first..first + count - 1. */
 INLINE void score_some(uint32_t count, uint32_t first, enum code_form form,
                        const struct kv_side *side, const struct kv_segment *segment,
@@ -232,30 +195,29 @@ INLINE void score_some(uint32_t count, uint32_t first, enum code_form form,
 {
     const struct unpacker unpacker = unpacker_of(side, segment);
     const float *queries = q->queries + (size_t)first * side->head_dim + segment->first;
-    float dots[QUERIES_AT_ONCE][BLOCK * LANES];
+    float dots[SIMD_QUERIES][BLOCK * LANES];
     for (uint32_t slot = 0; slot < BLOCK; slot++) {
         const uint8_t *codes = rows->codes + slot * rows->row_bytes;
-        __m256 sums[QUERIES_AT_ONCE];
-        UNROLL for (uint32_t m = 0; m < count; m++) sums[m] = _mm256_setzero_ps();
+        simd_floats sums[SIMD_QUERIES];
+        UNROLL for (uint32_t m = 0; m < count; m++) sums[m] = simd_zero();
         for (uint32_t d = 0; d < segment->count; d += LANES, codes += rows->chunk_bytes) {
-            __m256 key = unpack(form, &unpacker, codes);
-            UNROLL for (uint32_t m = 0; m < count; m++) sums[m] = _mm256_fmadd_ps(
-                _mm256_loadu_ps(queries + (size_t)m * side->head_dim + d), key, sums[m]);
+            simd_floats key = unpack(form, &unpacker, codes);
+            UNROLL for (uint32_t m = 0; m < count; m++) sums[m] =
+                simd_fma(simd_load(queries + (size_t)m * side->head_dim + d), key, sums[m]);
         }
-        UNROLL for (uint32_t m = 0; m < count; m++)
-            _mm256_storeu_ps(dots[m] + slot * LANES, sums[m]);
+        UNROLL for (uint32_t m = 0; m < count; m++) simd_store(dots[m] + slot * LANES, sums[m]);
     }
     for (uint32_t half = 0; half < 2; half++) {
-        __m256 scale = load_halves(side_memory, side->scale_offset, segment->scale, half);
+        simd_floats scale = load_halves(side_memory, side->scale_offset, segment->scale, half);
         for (uint32_t m = 0; m < count; m++) {
             float *at = scores + (size_t)(first + m) * ATTENTION_TILE + half * LANES;
-            __m256 dot = sum_lanes_of_eight(dots[m] + half * LANES * LANES);
-            __m256 sum = _mm256_fmadd_ps(dot, scale, _mm256_loadu_ps(at));
+            simd_floats dot = simd_sum_lanes_of_eight(dots[m] + half * LANES * LANES);
+            simd_floats sum = simd_fma(dot, scale, simd_load(at));
             if (side->biased)
-                sum = _mm256_fmadd_ps(
-                    _mm256_broadcast_ss(&q->group_sums[first + m][segment->scale]),
+                sum = simd_fma_one(
+                    &q->group_sums[first + m][segment->scale],
                     load_halves(side_memory, side->bias_offset, segment->scale, half), sum);
-            _mm256_storeu_ps(at, sum);
+            simd_store(at, sum);
         }
     }
 }
@@ -265,7 +227,7 @@ INLINE void score_segment(enum code_form form, const struct kv_side *side,
                           const uint8_t *memory, const struct attention_packed_queries *q,
                           float *scores)
 {
-    FOR_QUERIES(score_some, q->count, form, side, segment, rows, memory, q, scores);
+    ATTENTION_FOR_QUERIES(score_some, q->count, form, side, segment, rows, memory, q, scores);
 }
 
 void attention_packed_scores(const struct kv_side *keys, const uint8_t *side_memory,
@@ -282,8 +244,8 @@ void attention_packed_scores(const struct kv_side *keys, const uint8_t *side_mem
 
 /* A segment's weights: those of the slots times its scales, and what its biases add. */
 struct scaled_weights {
-    float slots[QUERIES_AT_ONCE][BLOCK];
-    float biases[QUERIES_AT_ONCE];
+    float slots[SIMD_QUERIES][BLOCK];
+    float biases[SIMD_QUERIES];
 };
 
 static void scale_weights(uint32_t count, const struct kv_side *side,
@@ -291,15 +253,15 @@ static void scale_weights(uint32_t count, const struct kv_side *side,
                           const float *weights, struct scaled_weights *scaled)
 {
     for (uint32_t m = 0; m < count; m++) {
-        __m256 bias = _mm256_setzero_ps();
+        simd_floats bias = simd_zero();
         for (uint32_t half = 0; half < 2; half++) {
-            __m256 weight = _mm256_loadu_ps(weights + (size_t)m * ATTENTION_TILE + half * LANES);
-            __m256 scale = load_halves(side_memory, side->scale_offset, segment->scale, half);
-            _mm256_storeu_ps(scaled->slots[m] + half * LANES, _mm256_mul_ps(weight, scale));
+            simd_floats weight = simd_load(weights + (size_t)m * ATTENTION_TILE + half * LANES);
+            simd_floats scale = load_halves(side_memory, side->scale_offset, segment->scale, half);
+            simd_store(scaled->slots[m] + half * LANES, simd_mul(weight, scale));
             if (side->biased)
-                bias = _mm256_fmadd_ps(
-                    weight, load_halves(side_memory, side->bias_offset, segment->scale, half),
-                    bias);
+                bias = simd_fma(weight,
+                                load_halves(side_memory, side->bias_offset, segment->scale, half),
+                                bias);
         }
         scaled->biases[m] = simd_sum_lanes(bias);
     }
@@ -311,23 +273,22 @@ INLINE void add_chunks(uint32_t chunks, uint32_t count, enum code_form form,
                        const uint8_t *codes, const struct scaled_weights *scaled, uint32_t d,
                        float *const *outs)
 {
-    __m256 sums[QUERIES_AT_ONCE][2];
+    simd_floats sums[SIMD_QUERIES][2];
     UNROLL for (uint32_t m = 0; m < count; m++) UNROLL for (uint32_t c = 0; c < chunks; c++)
-        sums[m][c] = _mm256_add_ps(_mm256_loadu_ps(outs[m] + d + c * LANES),
-                                   _mm256_broadcast_ss(scaled->biases + m));
+        sums[m][c] = simd_add(simd_load(outs[m] + d + c * LANES), simd_all(scaled->biases[m]));
     for (uint32_t slot = 0; slot < BLOCK; slot++, codes += rows->row_bytes) {
-        __m256 value[2];
+        simd_floats value[2];
         UNROLL for (uint32_t c = 0; c < chunks; c++) value[c] =
             unpack(form, unpacker, codes + c * rows->chunk_bytes);
         UNROLL for (uint32_t m = 0; m < count; m++)
         {
-            __m256 weight = _mm256_broadcast_ss(scaled->slots[m] + slot);
+            const float *weight = scaled->slots[m] + slot;
             UNROLL for (uint32_t c = 0; c < chunks; c++) sums[m][c] =
-                _mm256_fmadd_ps(weight, value[c], sums[m][c]);
+                simd_fma_one(weight, value[c], sums[m][c]);
         }
     }
     UNROLL for (uint32_t m = 0; m < count; m++) UNROLL for (uint32_t c = 0; c < chunks; c++)
-        _mm256_storeu_ps(outs[m] + d + c * LANES, sums[m][c]);
+        simd_store(outs[m] + d + c * LANES, sums[m][c]);
 }
 
 /* Adds a segment's part to the sums of queries first..first + count - 1. */
@@ -354,7 +315,7 @@ INLINE void add_segment(enum code_form form, const struct kv_side *side,
                         const uint8_t *memory, const float *weights, uint32_t count,
                         float *const *outs)
 {
-    FOR_QUERIES(add_some, count, form, side, segment, rows, memory, weights, outs);
+    ATTENTION_FOR_QUERIES(add_some, count, form, side, segment, rows, memory, weights, outs);
 }
 
 void attention_packed_values(const struct kv_side *values, const uint8_t *side_memory,
