@@ -3,9 +3,11 @@
  * functions (claim, fill, commit, ring; peek, copy, release, prepare to sleep, cancel) and sends
  * SIGKILL after the first instruction, after the second, and so on to the end. The frontend must
  * then see all records of a commit or none, and all slots of a release free or none. The test fails
- * if ptrace is forbidden; ring_death_test.c covers the numbered steps without it.
+ * if ptrace is forbidden; ring_death_test.c covers the numbered steps without it. Under qemu, which has no ptrace,
+ * qemu_death_plugin.c kills the worker.
  */
-// tags: threads
+// tags: threads arm-deaths
+#include <errno.h>
 #include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -14,6 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +24,7 @@
 
 #include "proto/must.h"
 #include "shm/peer_watch.h"
+#include "tests/ring/qemu_death.h"
 #include "tests/support/process_pair.h"
 
 #define CAPACITY 8u
@@ -28,8 +32,14 @@
 /* in all, some 50 us each; a sanitizer's longer code is killed at every n-th instruction */
 #define STEPS_MAX 60000
 
-/* One operation; it runs once untraced, so that every symbol is bound, then once single-stepped. */
+/* One operation; it runs once unharmed, so that every symbol is bound, then once to be killed. */
 typedef void operation(struct process_pair *worker);
+
+/* A run of it that ends by SIGKILL after `instructions`. */
+struct short_run {
+    operation *run;
+    long instructions;
+};
 
 static void publish_batch(struct process_pair *worker)
 {
@@ -56,18 +66,41 @@ static void consume_batch(struct process_pair *worker)
     doorbell_cancel_sleep(&worker->submit_bell);
 }
 
+static void run_unharmed(struct process_pair *worker, operation *run)
+{
+    doorbell_prepare_sleep(&worker->event_bell); /* stands for a sleeping frontend */
+    run(worker);
+    doorbell_woken(&worker->event_bell);
+}
+
 static void run_traced(struct process_pair *worker, void *argument)
 {
-    operation *const *run = argument;
-    doorbell_prepare_sleep(&worker->event_bell); /* stands for a sleeping frontend */
-    (*run)(worker);
-    doorbell_woken(&worker->event_bell);
+    const struct short_run *death = argument;
+    run_unharmed(worker, death->run);
     if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
         _exit(1);
     raise(SIGSTOP);
-    (*run)(worker);
+    death->run(worker);
     raise(SIGSTOP);
     _exit(0);
+}
+
+/* Under qemu. */
+static void run_emulated(struct process_pair *worker, void *argument)
+{
+    const struct short_run *death = argument;
+    run_unharmed(worker, death->run);
+    doorbell_prepare_sleep(&worker->event_bell);
+    (void)syscall(QEMU_DEATH_CALL, death->instructions);
+    death->run(worker);
+    (void)syscall(QEMU_DEATH_CALL, -1L);
+}
+
+/* qemu-aarch64 answers ptrace() so. */
+static bool lacks_ptrace(void)
+{
+    errno = 0;
+    return ptrace(PTRACE_PEEKDATA, getpid(), NULL, NULL) == -1 && errno == ENOSYS;
 }
 
 /* Kills the child and reaps it. */
@@ -84,7 +117,8 @@ static void kill_child(struct process_pair *pair)
  */
 static long start_and_step(struct process_pair *pair, operation *run, long instructions)
 {
-    process_pair_start(pair, run_traced, &run);
+    struct short_run death = {run, instructions};
+    process_pair_start(pair, run_traced, &death);
     int status = 0;
     assert_int_equal(waitpid(pair->child, &status, 0), pair->child);
     if (!WIFSTOPPED(status))
@@ -99,6 +133,47 @@ static long start_and_step(struct process_pair *pair, operation *run, long instr
             return taken;
     }
     return instructions;
+}
+
+static void open_loaded(struct process_pair *pair)
+{
+    process_pair_open(pair, CAPACITY, CAPACITY, 4096);
+    void *slot = NULL;
+    for (uint32_t i = 0; i < 2 * BATCH; i++) {
+        assert_int_equal(spsc_ring_claim(&pair->submit, &slot), RESULT_OK);
+        ((struct submit_record *)slot)->kind = SUBMIT_RUN;
+    }
+    spsc_ring_commit(&pair->submit);
+}
+
+/* Starts `run` and kills it after so many instructions, or at its end; then false. */
+static bool start_and_kill(struct process_pair *pair, operation *run, long instructions)
+{
+    if (!lacks_ptrace()) {
+        const long taken = start_and_step(pair, run, instructions);
+        kill_child(pair);
+        return taken == instructions;
+    }
+    struct short_run death = {run, instructions};
+    process_pair_start(pair, run_emulated, &death);
+    int status = process_pair_reap(pair);
+    if (process_pair_clean(status))
+        return false;
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    return true;
+}
+
+/* Every how many instructions of `run` to kill it. */
+static long choose_stride(operation *run)
+{
+    struct process_pair pair;
+    if (lacks_ptrace())
+        return 1;
+    open_loaded(&pair);
+    const long length = start_and_step(&pair, run, LONG_MAX);
+    kill_child(&pair);
+    process_pair_close(&pair);
+    return 1 + length * length / 2 / STEPS_MAX;
 }
 
 static uint32_t count_whole_records(struct process_pair *pair)
@@ -127,36 +202,18 @@ static uint32_t count_claimable(struct process_pair *pair)
     return claimed;
 }
 
-static void open_loaded(struct process_pair *pair)
-{
-    process_pair_open(pair, CAPACITY, CAPACITY, 4096);
-    void *slot = NULL;
-    for (uint32_t i = 0; i < 2 * BATCH; i++) {
-        assert_int_equal(spsc_ring_claim(&pair->submit, &slot), RESULT_OK);
-        ((struct submit_record *)slot)->kind = SUBMIT_RUN;
-    }
-    spsc_ring_commit(&pair->submit);
-}
-
 /* The effect of `run` must be all or nothing: `before` until the one instruction that publishes,
  * `after` from then on. */
 static void kill_everywhere(operation *run, uint32_t (*effect)(struct process_pair *pair),
                             uint32_t before, uint32_t after)
 {
-    struct process_pair pair;
-    open_loaded(&pair);
-    const long length = start_and_step(&pair, run, LONG_MAX);
-    kill_child(&pair);
-    process_pair_close(&pair);
-    const long stride = 1 + length * length / 2 / STEPS_MAX;
-    print_message("  %ld instructions, killed after every %ld\n", length, stride);
-    assert_true(length > 50);
-
+    const long stride = choose_stride(run);
     uint32_t last = before;
-    for (long instructions = 0; instructions < length + stride; instructions += stride) {
+    long instructions = 0;
+    for (bool killed = true; killed; instructions += stride) {
+        struct process_pair pair;
         open_loaded(&pair);
-        (void)start_and_step(&pair, run, instructions);
-        kill_child(&pair);
+        killed = start_and_kill(&pair, run, instructions);
         /* The doorbell may have been rung or not; the survivor reads on either way and never waits
          * in vain. */
         (void)doorbell_wait(&pair.event_bell, -1, 0);
@@ -166,6 +223,8 @@ static void kill_everywhere(operation *run, uint32_t (*effect)(struct process_pa
         last = now;
         process_pair_close(&pair);
     }
+    print_message("  %ld instructions, killed after every %ld\n", instructions - stride, stride);
+    assert_true(instructions > 50);
     assert_int_equal(last, after);
 }
 

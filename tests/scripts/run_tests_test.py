@@ -64,6 +64,16 @@ def test_a_machine_before_the_path_is_emulated(repository, tmp_path):
         assert done.stdout.endswith(verdict)
 
 
+def test_deaths_run_with_the_plugin(repository, tmp_path):
+    emulator = tmp_path / "qemu-aarch64"
+    emulator.write_text('#!/bin/sh\n[ "$4 $5" = "max -plugin" ] && [ "${6##*/}" = qemu_death_plugin.so ]\n')
+    emulator.chmod(0o755)
+    (tmp_path / "program").touch()
+    done = subprocess.run([repository / "scripts/run_tests", f"max-deaths:{tmp_path}/program"], capture_output=True, text=True,
+                          env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert done.stdout.endswith("1 passed, 0 failed\n")
+
+
 def is_running(pid):
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii") as stat:

@@ -53,10 +53,12 @@ def test_arm_tags_name_the_cpus(tmp_path, repository):
     plant(tmp_path, repository, "tests/unit/a_test.c", "// tags: threads arm\n#include <x.h>\n")
     plant(tmp_path, repository, "tests/unit/b_test.c", "// tags: arm-tiers\n#include <x.h>\n")
     plant(tmp_path, repository, "tests/unit/c_test.c", "#include <x.h>\n")
-    assert listed(tmp_path, "--arm", "sources") == ["tests/unit/a_test.c", "tests/unit/b_test.c"]
+    plant(tmp_path, repository, "tests/unit/d_test.c", "// tags: arm-deaths\n#include <x.h>\n")
+    assert listed(tmp_path, "--arm", "sources") == ["tests/unit/a_test.c", "tests/unit/b_test.c", "tests/unit/d_test.c"]
     b_test = "build/aarch64/tests/unit/b_test"
     assert listed(tmp_path, "--arm", "runs") == [
-        "max:build/aarch64/tests/unit/a_test", f"max:{b_test}", f"neoverse-n1:{b_test}", f"cortex-a57:{b_test}"]
+        "max:build/aarch64/tests/unit/a_test", f"max:{b_test}", f"neoverse-n1:{b_test}", f"cortex-a57:{b_test}",
+        "max-deaths:build/aarch64/tests/unit/d_test"]
     assert "build/tests/unit/b_test" in listed(tmp_path, "--tier", "short", "runs")
 
 
