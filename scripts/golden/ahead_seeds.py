@@ -37,6 +37,8 @@ LAYER = SMALL | {"model_type": "llama", "intermediate_size": 8, "num_hidden_laye
 HALF = {f"mlp.{name}_proj.weight": (8, 16) for name in ("gate", "up")} | {"mlp.down_proj.weight": (16, 8), "self_attn.o_proj.weight": (16, 32),
         "post_attention_layernorm.weight": (16,), "input_layernorm.weight": (16,)}
 HEAD = HALF | {"hidden_norm.weight": (16,), "self_attn.q_proj.weight": (32, 32)} | {f"self_attn.{name}_proj.weight": (16, 32) for name in "kv"}
+BLOCK = HALF | {f"self_attn.{name}_norm.weight": (16,) for name in "qk"} | {"self_attn.q_proj.weight": (32, 16), "self_attn.k_proj.weight": (16, 16),
+                                                                        "self_attn.v_proj.weight": (16, 16)}
 DRAFTERS = {
     "eagle3": (LAYER | {"architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": 4, "eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 1, 2]}},
                {"fc.weight": (16, 48), "norm.weight": (16,), "lm_head.weight": (4, 16)} | {f"midlayer.{name}": shape for name, shape in HEAD.items()}),
@@ -44,6 +46,10 @@ DRAFTERS = {
                            "norm_before_residual": True, "eagle_aux_hidden_state_layer_ids": [1, 2, 3]},
                           {"fc.weight": (16, 48), "norm.weight": (16,), "lm_head.weight": (8, 16), "embed_tokens.weight": (8, 16),
                            "input_norm.weight": (48,)} | {f"layers.0.{name}": shape for name, shape in HEAD.items()}),
+    "dflash": (LAYER | {"architectures": ["DFlashDraftModel"], "model_type": "qwen3", "block_size": 4, "num_hidden_layers": 2,
+                        "dflash_config": {"mask_token_id": 7, "target_layer_ids": [0, 2]}},
+               {"fc.weight": (16, 32), "norm.weight": (16,), "hidden_norm.weight": (16,)} |
+               {f"layers.{layer}.{name}": shape for layer in range(2) for name, shape in BLOCK.items()}),
 }
 
 

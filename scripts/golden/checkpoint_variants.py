@@ -7,7 +7,7 @@ For each family: <family>-f32, -f16 and -bf16 (folders with one file), <family>-
 and <family>-<type>.gguf; and <family>-mlx if mlx-lm saves other names or shapes. For llama also a split GGUF (F32); for
 llama and qwen3_moe the forms of quantized_forms.py, which hold other numbers. glm4-wide-heads has glm4's F32 weights read
 as half as many heads of 48 elements, which a quantized cache can hold: a different model, used to compare backends with
-each other. <family>-ahead and <family>-ahead.gguf have the layers of tests/golden/ahead (F32); qwen3_5_images-ahead is the vision checkpoint of tests/golden/towers with such a layer, demo-ahead the demo model with its own, demo-eagle3 an EAGLE-3 head of random weights for it. TARGET is written under a temporary name first, so it is complete or absent. Needs gguf and numpy.
+each other. <family>-ahead and <family>-ahead.gguf have the layers of tests/golden/ahead (F32); qwen3_5_images-ahead is the vision checkpoint of tests/golden/towers with such a layer, demo-ahead the demo model with its own, demo-eagle3 and demo-dflash drafters of random weights for it. TARGET is written under a temporary name first, so it is complete or absent. Needs gguf and numpy.
 """
 import json
 import os
@@ -162,24 +162,34 @@ def write_gguf(family, source, target, tensors, kind, tensors_a_part=0):
     writer.close()
 
 
-def write_demo_head(target):
-    """Reads the states of three layers of the demo model; without an embedding of its own."""
-    rng, hidden, tokens, wide, heads = np.random.default_rng(1), 256, 500, 128, 64
-    shapes = {"fc.weight": (hidden, 3 * hidden), "norm.weight": (hidden,), "lm_head.weight": (tokens, hidden)}
-    layer = {"input_layernorm.weight": (hidden,), "hidden_norm.weight": (hidden,), "post_attention_layernorm.weight": (hidden,),
-             "self_attn.q_proj.weight": (heads, 2 * hidden), "self_attn.k_proj.weight": (heads, 2 * hidden),
-             "self_attn.v_proj.weight": (heads, 2 * hidden), "self_attn.o_proj.weight": (hidden, heads), "mlp.gate_proj.weight": (wide, hidden),
-             "mlp.up_proj.weight": (wide, hidden), "mlp.down_proj.weight": (hidden, wide)}
-    shapes |= {f"midlayer.{name}": shape for name, shape in layer.items()}
+def draw_weights(shapes):
+    """{name: (type, array)} of random weights, the same every time."""
+    rng = np.random.default_rng(1)
     drawn = {name: 1 + 0.1 * rng.standard_normal(shape) if len(shape) == 1 else rng.standard_normal(shape) * 1.5 / np.sqrt(shape[-1])
              for name, shape in shapes.items()}
-    tensors = {name: ("BF16", stored(array, "BF16")) for name, array in drawn.items()}
-    target.mkdir()
-    write_typed(target / "model.safetensors", tensors | {"d2t": ("I64", 7 * np.arange(tokens, dtype=np.int64))})
-    config = {"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "hidden_size": hidden, "intermediate_size": wide,
-              "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": heads // 2, "vocab_size": 4096,
-              "draft_vocab_size": tokens, "max_position_embeddings": 2048}
-    (target / "config.json").write_text(json.dumps(config))
+    return {name: ("BF16", stored(array, "BF16")) for name, array in drawn.items()}
+
+
+def write_demo_drafters(fresh):
+    """Drafters that read the states of three layers of the demo model, without an embedding of their own."""
+    hidden, tokens, wide, heads = 256, 500, 128, 64
+    layer = {"input_layernorm.weight": (hidden,), "post_attention_layernorm.weight": (hidden,), "self_attn.o_proj.weight": (hidden, heads),
+             "mlp.gate_proj.weight": (wide, hidden), "mlp.up_proj.weight": (wide, hidden), "mlp.down_proj.weight": (hidden, wide)}
+    config = {"hidden_size": hidden, "intermediate_size": wide, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2,
+              "head_dim": heads // 2, "vocab_size": 4096, "max_position_embeddings": 2048}
+    ends = {"fc.weight": (hidden, 3 * hidden), "norm.weight": (hidden,)}
+    head = layer | {"hidden_norm.weight": (hidden,)} | {f"self_attn.{name}_proj.weight": (heads, 2 * hidden) for name in "qkv"}
+    eagle3 = draw_weights(ends | {"lm_head.weight": (tokens, hidden)} | {f"midlayer.{name}": shape for name, shape in head.items()})
+    block = layer | {f"self_attn.{name}_proj.weight": (heads, hidden) for name in "qkv"} | {f"self_attn.{name}_norm.weight": (heads // 2,) for name in "qk"}
+    dflash = draw_weights(ends | {"hidden_norm.weight": (hidden,)} | {f"layers.0.{name}": shape for name, shape in block.items()})
+    for name, tensors, more in (
+            ("eagle3", eagle3 | {"d2t": ("I64", 7 * np.arange(tokens, dtype=np.int64))},
+             {"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "draft_vocab_size": tokens}),
+            ("dflash", dflash, {"architectures": ["DFlashDraftModel"], "model_type": "qwen3", "block_size": 12,
+                                "dflash_config": {"mask_token_id": 4000, "target_layer_ids": [0, 2, 4]}})):
+        (fresh / f"demo-{name}").mkdir()
+        write_typed(fresh / f"demo-{name}/model.safetensors", tensors)
+        (fresh / f"demo-{name}/config.json").write_text(json.dumps(config | more))
 
 
 def main():
@@ -216,7 +226,7 @@ def main():
         if base.parent == source:
             write_gguf(all_families()[name], made, fresh / f"{name}-ahead.gguf", tensors, "F32")
     subprocess.run([pathlib.Path(__file__).parent.parent / "demo_model/with_ahead", fresh / "demo-ahead"], check=True)
-    write_demo_head(fresh / "demo-eagle3")
+    write_demo_drafters(fresh)
     name = "llama"
     tensors = read_safetensors(source / name / "model.safetensors")
     write_gguf(all_families()[name], source / name, fresh / f"{name}-split.gguf", tensors, "F32", 8)

@@ -182,7 +182,8 @@ TINY = ROOT / "build/checkpoints"
 
 
 @pytest.mark.parametrize("model,drafter,name", [("smollm3-f32.gguf", "eagle3", "EAGLE-3 head"),
-                                                ("qwen3_5-f32", "eagle3_speculator", "EAGLE-3 head")])
+                                                ("qwen3_5-f32", "eagle3_speculator", "EAGLE-3 head"),
+                                                ("smollm3-f32", "dflash", "DFlash drafter")])
 def test_a_drafter_of_inner_states_changes_no_answer(model, drafter, name):
     """It is random, so few of its tokens are right."""
     with ShoalServer("--draft-model", str(DRAFTERS / drafter), "--device", "cpu", model=TINY / model) as server:
@@ -197,17 +198,18 @@ def test_a_drafter_of_inner_states_changes_no_answer(model, drafter, name):
         assert server.metrics()["vllm:spec_decode_num_draft_tokens_total"] > 0
 
 
-def test_a_drafter_of_inner_states_changes_no_answer_about_an_image():
+@pytest.mark.parametrize("drafter,name", [("demo-eagle3", "EAGLE-3 head"), ("demo-dflash", "DFlash drafter")])
+def test_a_drafter_of_inner_states_changes_no_answer_about_an_image(drafter, name):
     """Rows of images have the embeddings of placeholders and the model's states."""
     questions = [one for one in demo_model.questions() if one["pictures"]][:4]
-    with ShoalServer("--draft-model", str(TINY / "demo-eagle3"), "--device", "cpu", model=demo_model.FOLDER) as server:
+    with ShoalServer("--draft-model", str(TINY / drafter), "--device", "cpu", model=demo_model.FOLDER) as server:
         server.wait_ready()
         for question in questions:
             body = demo_model.chat_body(question, temperature=0.7, seed=5, max_tokens=60, logprobs=True, top_logprobs=2)
             drafted, plain = (server.request("POST", "/v1/chat/completions", body | {"speculation": on}) for on in (True, False))
             assert plain.status == drafted.status == 200, plain.body + drafted.body
             assert plain.json["choices"] == drafted.json["choices"]
-        assert "or the EAGLE-3 head proposes" in server.log_text()
+        assert f"or the {name} proposes" in server.log_text()
 
 
 def test_drafters_of_inner_states_that_cannot_be_used_are_refused(tmp_path):
@@ -236,6 +238,7 @@ def test_drafts_on_a_vulkan_device_need_rows_that_do_not_depend_on_the_step():
 @pytest.mark.parametrize("options,model,said", [
     (("--draft-model", str(ROOT / "build/checkpoints/llama-f32.gguf")), "llama-f32.gguf", "or the draft model proposes"),
     (("--draft-model", str(DRAFTERS / "eagle3")), "smollm3-f32.gguf", "or the EAGLE-3 head proposes"),
+    (("--draft-model", str(DRAFTERS / "dflash")), "smollm3-f32.gguf", "or the DFlash drafter proposes"),
     (("--speculation", "mtp"), "qwen3_5-ahead.gguf", "or the checkpoint's own layer for it proposes")])
 def test_drafts_on_a_vulkan_device_change_no_answer(options, model, said):
     body = {"max_tokens": 60, "temperature": 0.7, "logprobs": 2}

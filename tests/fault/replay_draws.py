@@ -35,8 +35,8 @@ TINY = [tiny("qwen3_5", str(12 * 23040)),  # recurrent
         tiny("gemma3", "300K"),  # sliding windows
         tiny("smollm3", str(12 * 10240))]  # nothing of these
 # Drafters that read inner states, by the name of the model.
-DRAFTERS = {"smollm3-f32.gguf": ["tests/golden/drafters/eagle3"], "qwen3_5-f32.gguf": ["tests/golden/drafters/eagle3_speculator"],
-            DEMO.path.name: ["build/checkpoints/demo-eagle3"]}
+DRAFTERS = {"smollm3-f32.gguf": ["tests/golden/drafters/eagle3", "tests/golden/drafters/dflash"], "qwen3_5-f32.gguf": ["tests/golden/drafters/eagle3_speculator"],
+            DEMO.path.name: ["build/checkpoints/demo-eagle3", "build/checkpoints/demo-dflash"]}
 WORDS = "river stone winter light engine paper garden metal story number glass music harbor letter cloud".split()
 QUESTIONS = demo_model.questions()
 

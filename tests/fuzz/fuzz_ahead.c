@@ -43,7 +43,8 @@ static void read_vector(const struct plan_weight *weight)
 
 static void check_plan(const struct plan *plan)
 {
-    must(plan->config.layers >= 1 && plan->op_count > 0 && plan->logits != PLAN_NONE);
+    must(plan->config.layers >= 1 && plan->op_count > 0);
+    must(plan->logits != PLAN_NONE || (plan->takes_hidden && !plan->keeps_hidden));
     for (uint32_t i = 0; i < plan->weight_count; i++) {
         const struct plan_weight *weight = &plan->weights[i];
         uint32_t matrices = plan_weight_matrices(weight);
@@ -94,8 +95,12 @@ static void check_drafter(const struct model *model, enum result result,
     for (uint32_t i = 0; drafter->token_map && i < plan_drawn_tokens(ahead); i++)
         must(drafter->token_map[i] < ahead->config.vocab_tokens);
     struct draft_model_parts parts = {.group_count = 0};
-    draft_model_describe(model_plan(model), ahead, &parts);
-    must(parts.group_count == 1 && parts.hidden_columns > 0);
+    const struct plan *reader = drafter->context_plan ? drafter->context_plan : ahead;
+    draft_model_describe(model_plan(model), reader, &parts);
+    must(parts.group_count > 0 && parts.hidden_columns > 0);
+    must(!drafter->context_plan == (drafter->block_tokens == 0));
+    if (drafter->context_plan)
+        check_plan(drafter->context_plan);
 }
 
 static int file_of(const uint8_t *data, size_t size)

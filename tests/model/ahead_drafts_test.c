@@ -45,6 +45,7 @@ struct recorder {
     uint32_t hidden; /* columns of a row */
     uint32_t first;  /* of the layer's own state in them */
     uint32_t own;    /* columns of that */
+    bool is_block;   /* of a drafter of blocks: rows of tokens alone */
     bool draws;      /* in the run under way */
     float *last; /* [hidden] its own state of the last draw, where a row has it; zeros elsewhere */
     uint32_t count;
@@ -79,10 +80,13 @@ static enum result note_launch(struct backend *backend, const struct step_batch 
             .position = batch->sequences[0].first_position + i,
             .token = batch->token_ids[i],
             .begins = i == 0,
-            .hidden = copy_floats(batch->hidden + (size_t)i * recorder->hidden, recorder->hidden),
-            .before = copy_floats(recorder->last, recorder->hidden)};
+            .hidden = recorder->is_block ? NULL
+                                         : copy_floats(batch->hidden + (size_t)i * recorder->hidden,
+                                                       recorder->hidden),
+            .before = recorder->is_block ? NULL : copy_floats(recorder->last, recorder->hidden)};
     }
     recorder->draws = batch->logit_row_count > 0;
+    assert_true(!recorder->is_block || batch->logit_row_count == batch->row_count - 1);
     return recorder->inner->interface->step_launch(recorder->inner, batch, error);
 }
 
@@ -91,10 +95,13 @@ static enum result note_wait(struct backend *backend, struct sampled_token *resu
 {
     struct recorder *recorder = of(backend);
     enum result result = recorder->inner->interface->step_wait(recorder->inner, results, error);
-    const float *own = recorder->inner->interface->last_hidden(recorder->inner);
-    memset(recorder->last, 0, recorder->hidden * sizeof *own);
+    if (recorder->hidden == 0)
+        return result;
+    memset(recorder->last, 0, recorder->hidden * sizeof *recorder->last);
     if (recorder->draws)
-        memcpy(recorder->last + recorder->first, own, recorder->own * sizeof *own);
+        memcpy(recorder->last + recorder->first,
+               recorder->inner->interface->last_hidden(recorder->inner),
+               recorder->own * sizeof *recorder->last);
     return result;
 }
 
@@ -108,11 +115,14 @@ static const struct backend_interface noting = {.step_depth = note_depth,
                                                 .step_wait = note_wait,
                                                 .last_hidden = note_hidden};
 
-static struct backend *load(const struct plan *plan, uint32_t rows, uint32_t logit_rows,
-                            uint32_t deferred)
+/* shares: NULL, or whose keys and values it has. */
+static struct backend *load_sharing(const struct plan *plan, uint32_t rows, uint32_t logit_rows,
+                                    uint32_t deferred, const struct backend *shares)
 {
     struct backend *backend = cpu_backend_create();
     struct backend_options options = {.threads = 1,
+                                      .lender = shares,
+                                      .shares_kv = shares != NULL,
                                       .max_step_rows = rows,
                                       .max_logit_rows = logit_rows,
                                       .state_slots = 1,
@@ -122,6 +132,12 @@ static struct backend *load(const struct plan *plan, uint32_t rows, uint32_t log
         options.kv_blocks[group] = BLOCKS;
     must(backend->interface->load(backend, plan, &options, NULL, NULL, &error) == RESULT_OK);
     return backend;
+}
+
+static struct backend *load(const struct plan *plan, uint32_t rows, uint32_t logit_rows,
+                            uint32_t deferred)
+{
+    return load_sharing(plan, rows, logit_rows, deferred, NULL);
 }
 
 /* The model's hidden states over the whole sequence: [count, hidden], the caller's. */
@@ -181,8 +197,26 @@ static uint32_t check_rows(struct recorder *recorder, const uint32_t *tokens, ui
     return guesses;
 }
 
+/* Blocks of a drafter: the last known token, and masks. Returns their number. */
+static uint32_t check_blocks(struct recorder *recorder, const uint32_t *tokens, uint32_t count,
+                             uint32_t mask)
+{
+    uint32_t blocks = 0;
+    for (uint32_t i = 0; i < recorder->count; i++) {
+        const struct noted_row *row = &recorder->rows[i];
+        assert_true(row->begins || row->position == recorder->rows[i - 1].position + 1);
+        assert_true(row->position < count || !row->begins);
+        assert_int_equal(row->token, row->begins ? tokens[row->position] : mask);
+        blocks += row->begins;
+    }
+    recorder->count = 0;
+    return blocks;
+}
+
+/* blocks: NULL, or of a drafter of blocks. Returns the number of guesses. */
 static uint32_t run_request(struct engine_rig *rig, struct recorder *recorder,
-                            const struct plan *plan, struct test_random *random)
+                            struct recorder *blocks, uint32_t mask, const struct plan *plan,
+                            struct test_random *random)
 {
     struct drawn_request drawn;
     uint32_t tokens[LONGEST];
@@ -203,6 +237,8 @@ static uint32_t run_request(struct engine_rig *rig, struct recorder *recorder,
     float *states = states_of(plan, tokens, count);
     uint32_t columns = plan->tensors[plan->hidden_out].columns;
     uint32_t guesses = check_rows(recorder, tokens, count, states, columns);
+    if (blocks)
+        guesses += check_blocks(blocks, tokens, count, mask);
     free(states);
     drawn_request_fini(&drawn);
     return guesses;
@@ -226,11 +262,26 @@ static struct engine_rig_options rig_options(const struct plan *plan, struct dra
     return options;
 }
 
-/* Of the opened model's layer or drafter. */
+static void run_requests(const struct plan *plan, struct draft_model *draft,
+                         struct recorder *recorder, struct recorder *blocks)
+{
+    struct test_random random = {.state = 4};
+    struct engine_rig_options options = rig_options(plan, draft);
+    struct engine_rig rig;
+    engine_rig_open(&rig, &options);
+    uint32_t guesses = 0;
+    for (uint32_t i = 0; i < REQUESTS; i++)
+        guesses += run_request(&rig, recorder, blocks, draft_model_parts(draft)->mask_token, plan,
+                               &random);
+    assert_true(guesses > 20);
+    assert_true(rig.frontend->draft_tokens > 20);
+    engine_rig_close(&rig);
+}
+
+/* Of the opened model's layer or head. */
 static void check(struct model *model)
 {
     static struct recorder recorder;
-    struct test_random random = {.state = 4};
     const struct plan *plan = model_plan(model), *ahead = model_ahead_plan(model);
     struct draft_model_parts parts = {.backend = &recorder.base, .max_sequences = 1};
     draft_model_describe(plan, ahead, &parts);
@@ -243,15 +294,7 @@ static void check(struct model *model)
     recorder.inner = load(ahead, DRAFT_MODEL_ROWS, 1, 0);
     recorder.last = must_alloc(recorder.hidden, sizeof *recorder.last);
     struct draft_model *draft = draft_model_create(&parts);
-    struct engine_rig_options options = rig_options(plan, draft);
-    struct engine_rig rig;
-    engine_rig_open(&rig, &options);
-    uint32_t guesses = 0;
-    for (uint32_t i = 0; i < REQUESTS; i++)
-        guesses += run_request(&rig, &recorder, plan, &random);
-    assert_true(guesses > 20);
-    assert_true(rig.frontend->draft_tokens > 20);
-    engine_rig_close(&rig);
+    run_requests(plan, draft, &recorder, NULL);
     draft_model_destroy(draft);
     recorder.inner->interface->destroy(recorder.inner);
     free(recorder.last);
@@ -278,9 +321,45 @@ static void test_rows_of_an_eagle_head(void **state)
     check(model);
 }
 
+/* Its context has the states of the model, in order; its blocks begin with the last known token. */
+static void test_rows_of_a_drafter_of_blocks(void **state)
+{
+    (void)state;
+    static struct recorder context, blocks;
+    struct model *model;
+    struct error_text error;
+    must(model_open("build/checkpoints/smollm3-f32.gguf", &model, &error) == RESULT_OK);
+    must(model_open_drafter(model, "tests/golden/drafters/dflash", NULL, &error) == RESULT_OK);
+    const struct plan *plan = model_plan(model);
+    const struct target_drafter *drafter = model_drafter(model);
+    struct draft_model_parts parts[2] = {{.backend = &context.base, .max_sequences = 1},
+                                         {.backend = &blocks.base,
+                                          .max_sequences = 1,
+                                          .block_tokens = drafter->block_tokens,
+                                          .mask_token = drafter->mask_token}};
+    draft_model_describe(plan, drafter->context_plan, &parts[0]);
+    draft_model_describe(plan, drafter->plan, &parts[1]);
+    context =
+        (struct recorder){.base.interface = &noting, .hidden = parts[0].hidden_columns, .own = 0};
+    blocks = (struct recorder){.base.interface = &noting, .is_block = true};
+    blocks.inner = load(drafter->plan, DRAFT_MODEL_ROWS, drafter->block_tokens, 0);
+    context.inner = load_sharing(drafter->context_plan, DRAFT_MODEL_ROWS, 1, 0, blocks.inner);
+    context.last = must_alloc(context.hidden, sizeof *context.last);
+    parts[1].context = draft_model_create(&parts[0]);
+    struct draft_model *draft = draft_model_create(&parts[1]);
+    run_requests(plan, draft, &context, &blocks);
+    draft_model_destroy(draft);
+    draft_model_destroy(parts[1].context);
+    context.inner->interface->destroy(context.inner);
+    blocks.inner->interface->destroy(blocks.inner);
+    free(context.last);
+    model_close(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows_of_the_layer),
-                                       cmocka_unit_test(test_rows_of_an_eagle_head)};
+                                       cmocka_unit_test(test_rows_of_an_eagle_head),
+                                       cmocka_unit_test(test_rows_of_a_drafter_of_blocks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

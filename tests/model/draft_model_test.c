@@ -78,6 +78,9 @@ static void test_drafters_of_inner_states(void **state)
     draft_trial_run(&(struct draft_trial){.path = "build/checkpoints/qwen3_5-f32",
                                           .drafter = "tests/golden/drafters/eagle3_speculator",
                                           .brief = true});
+    draft_trial_run(&(struct draft_trial){.path = "build/checkpoints/smollm3-f32",
+                                          .drafter = "tests/golden/drafters/dflash",
+                                          .brief = true});
 }
 
 /* Delta nets and convolutions; then convolutions alone; then state space mixers without attention. */

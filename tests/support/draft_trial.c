@@ -85,30 +85,53 @@ static struct backend *create_backend(const struct scene *scene)
     return scene->on_vulkan ? vulkan_backend_create() : cpu_backend_create();
 }
 
-/* A draft model, or an ahead layer, whose blocks are those of the first group of the target. */
-static struct draft_model *open_draft(const struct scene *scene, const struct plan *plan)
+/* Of a plan in blocks like those of the first group of the target; `shares`: those of the lender. */
+static struct backend *load_beside(const struct scene *scene, const struct plan *plan,
+                                   uint32_t logit_rows, const struct backend *shares)
 {
     struct backend *backend = create_backend(scene);
     struct backend_options load = {.threads = 2,
                                    .vulkan = vulkan_settings,
+                                   .lender = shares,
+                                   .shares_kv = shares != NULL,
                                    .step_depth = 1,
                                    .max_step_rows = DRAFT_MODEL_ROWS,
-                                   .max_logit_rows = SEQUENCES};
+                                   .max_logit_rows = logit_rows};
     for (uint32_t group = 0; group < plan->kv.group_count; group++)
         load.kv_blocks[group] = BLOCKS;
     must(backend->interface->load(backend, plan, &load, NULL, NULL, NULL) == RESULT_OK);
-    struct draft_model_parts parts = {.backend = backend, .max_sequences = SEQUENCES};
-    draft_model_describe(model_plan(scene->model), plan, &parts);
-    if (model_drafter(scene->model) && plan == model_ahead_plan(scene->model))
-        parts.token_map = model_drafter(scene->model)->token_map;
+    return backend;
+}
+
+/* A draft model, an ahead layer, or a drafter. */
+static struct draft_model *open_draft(const struct scene *scene, const struct plan *plan)
+{
+    struct draft_model_parts parts = {.max_sequences = SEQUENCES};
+    const struct target_drafter *drafter = model_drafter(scene->model);
+    const struct plan *target = model_plan(scene->model);
+    if (drafter && plan == drafter->plan) {
+        parts.token_map = drafter->token_map;
+        parts.block_tokens = drafter->block_tokens;
+        parts.mask_token = drafter->mask_token;
+    }
+    parts.backend = load_beside(scene, plan, draft_model_draws(&parts), NULL);
+    draft_model_describe(target, plan, &parts);
+    if (parts.block_tokens > 0) {
+        struct draft_model_parts context = {.max_sequences = SEQUENCES};
+        context.backend = load_beside(scene, drafter->context_plan, SEQUENCES, parts.backend);
+        draft_model_describe(target, drafter->context_plan, &context);
+        parts.context = draft_model_create(&context);
+    }
     return draft_model_create(&parts);
 }
 
 static void close_draft(struct draft_model *draft)
 {
-    struct backend *backend = draft_model_parts(draft)->backend;
+    struct draft_model_parts parts = *draft_model_parts(draft);
     draft_model_destroy(draft);
-    backend->interface->destroy(backend);
+    if (parts.context)
+        close_draft(parts.context);
+    parts.backend->interface->destroy(parts.backend);
 }
 
 static void open_engine(struct engine_rig *rig, const struct scene *scene,

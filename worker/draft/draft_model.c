@@ -14,10 +14,11 @@ struct draft_model {
     struct draft_model_parts parts;
     struct step_batch batch;
     uint32_t *token_ids;             /* [DRAFT_MODEL_ROWS] */
-    struct step_sequence *sequences; /* [max_sequences], like the next two */
-    uint32_t *logit_rows;
+    struct step_sequence *sequences; /* [max_sequences] */
+    uint32_t *logit_rows;            /* [draft_model_draws()], like the next one */
     struct row_sampling *samplings;
-    float *hidden; /* [DRAFT_MODEL_ROWS, row_columns()]; NULL: none */
+    uint32_t *visible_ends; /* [DRAFT_MODEL_ROWS] of blocks; else NULL */
+    float *hidden;          /* [DRAFT_MODEL_ROWS, row_columns()]; NULL: none */
     /* [DRAFT_MODEL_ROWS], filled for all rows; NULL without images */
     uint32_t *feature_rows;
     struct rope_position *rope_positions;
@@ -31,9 +32,11 @@ void draft_model_describe(const struct plan *target, const struct plan *plan,
     parts->context_tokens = plan->config.context_tokens;
     if (!plan->takes_hidden)
         return;
-    must(target->keeps_hidden && plan->keeps_hidden);
+    must(target->keeps_hidden);
     uint32_t given = plan->tensors[plan->hidden_in].columns;
     parts->hidden_columns = target->tensors[target->hidden_out].columns;
+    if (!plan->keeps_hidden)
+        return;
     parts->state_columns = plan->tensors[plan->hidden_out].columns;
     parts->states_apart = given != parts->hidden_columns;
     must(!parts->states_apart || given == parts->hidden_columns + parts->state_columns);
@@ -45,6 +48,14 @@ static uint32_t row_columns(const struct draft_model_parts *parts)
     return parts->hidden_columns + (parts->states_apart ? parts->state_columns : 0);
 }
 
+uint32_t draft_model_draws(const struct draft_model_parts *parts)
+{
+    if (parts->block_tokens == 0)
+        return parts->max_sequences;
+    uint32_t draws = parts->max_sequences * (parts->block_tokens - 1);
+    return draws < DRAFT_BLOCK_DRAWS ? draws : DRAFT_BLOCK_DRAWS;
+}
+
 struct draft_model *draft_model_create(const struct draft_model_parts *parts)
 {
     must(parts->group_count > 0 && parts->group_count <= KV_GROUPS_MAX);
@@ -54,13 +65,18 @@ struct draft_model *draft_model_create(const struct draft_model_parts *parts)
     model->parts = *parts;
     model->token_ids = must_alloc(DRAFT_MODEL_ROWS, sizeof *model->token_ids);
     model->sequences = must_alloc(parts->max_sequences, sizeof *model->sequences);
-    model->logit_rows = must_alloc(parts->max_sequences, sizeof *model->logit_rows);
-    model->samplings = must_alloc(parts->max_sequences, sizeof *model->samplings);
+    must(parts->block_tokens <= 1 + DRAFT_BLOCK_TOKENS);
+    model->logit_rows = must_alloc(draft_model_draws(parts), sizeof *model->logit_rows);
+    model->samplings = must_alloc(draft_model_draws(parts), sizeof *model->samplings);
+    if (parts->block_tokens > 0)
+        model->visible_ends = must_alloc(DRAFT_MODEL_ROWS, sizeof *model->visible_ends);
     model->batch = (struct step_batch){.token_ids = model->token_ids,
                                        .sequences = model->sequences,
                                        .logit_rows = model->logit_rows,
-                                       .samplings = model->samplings};
-    must(parts->states_apart || parts->hidden_columns == parts->state_columns);
+                                       .samplings = model->samplings,
+                                       .visible_ends = model->visible_ends};
+    must(parts->states_apart || parts->state_columns == 0 ||
+         parts->hidden_columns == parts->state_columns);
     if (parts->hidden_columns > 0)
         model->hidden = must_alloc((size_t)DRAFT_MODEL_ROWS * row_columns(parts), sizeof(float));
     model->batch.hidden = model->hidden;
@@ -79,6 +95,7 @@ void draft_model_destroy(struct draft_model *model)
     free(model->sequences);
     free(model->logit_rows);
     free(model->samplings);
+    free(model->visible_ends);
     free(model->hidden);
     free(model->feature_rows);
     free(model->rope_positions);
@@ -149,11 +166,14 @@ void draft_model_add(struct draft_model *model, const struct draft_model_rows *r
            rows->row_count * sizeof *rows->tokens);
     add_states(model, rows);
     add_images(model, rows);
+    for (uint32_t i = 0; i < rows->row_count && model->visible_ends; i++)
+        model->visible_ends[batch->row_count + i] = rows->first_position + rows->row_count;
     batch->row_count += rows->row_count;
-    if (!rows->sampling)
-        return;
-    model->logit_rows[batch->logit_row_count] = batch->row_count - 1;
-    model->samplings[batch->logit_row_count++] = *rows->sampling;
+    must(rows->draw_count <= draft_model_draws(&model->parts) - batch->logit_row_count);
+    for (uint32_t i = 0; i < rows->draw_count; i++) {
+        model->logit_rows[batch->logit_row_count] = batch->row_count - rows->draw_count + i;
+        model->samplings[batch->logit_row_count++] = rows->samplings[i];
+    }
 }
 
 enum result draft_model_run(struct draft_model *model, struct sampled_token *results,

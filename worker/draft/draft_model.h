@@ -17,12 +17,18 @@
 
 /* Rows of a step, at most. */
 #define DRAFT_MODEL_ROWS 512u
+/* Tokens that a drafter of blocks proposes for a sequence, at most, and draws of one of its steps. */
+#define DRAFT_BLOCK_TOKENS 15u
+#define DRAFT_BLOCK_DRAWS  96u
+
+struct draft_model;
 
 struct draft_model_parts {
-    struct backend *backend; /* loaded for DRAFT_MODEL_ROWS rows and max_sequences logit rows, one
+    struct backend
+        *backend; /* loaded for DRAFT_MODEL_ROWS rows and draft_model_draws() logit rows, one
                                * step under way; outlives the draft model */
-    uint32_t group_count;    /* of its KV layout; all groups use the one table */
-    uint32_t vocab_tokens;   /* that it embeds */
+    uint32_t group_count;  /* of its KV layout; all groups use the one table */
+    uint32_t vocab_tokens; /* that it embeds */
     /* [tokens of its logits] the token of each; NULL: they are those that it embeds */
     const uint32_t *token_map;
     uint32_t context_tokens; /* positions that it was made for */
@@ -34,11 +40,17 @@ struct draft_model_parts {
         state_columns; /* of its own states, which further rows have in place of the target's */
     /* Rows are given both, side by side, one as zeros; else they have equally many columns. */
     bool states_apart;
+    /* 0, or a drafter of blocks: tokens of a block at most, the last known one and mask tokens, whose rows see
+     * each other. */
+    uint32_t block_tokens;
+    uint32_t mask_token;
+    struct draft_model
+        *context; /* likewise: computes its cells from the target's hidden states; outlives it */
     bool takes_images; /* rows may have features of the target's pool, and rotary positions */
 };
 
-struct draft_model;
-
+/* Draws of a step, at most. */
+uint32_t draft_model_draws(const struct draft_model_parts *parts);
 /* Fills what follows from the plans: groups, tokens and columns; `plan` is the draft model's. */
 void draft_model_describe(const struct plan *target, const struct plan *plan,
                           struct draft_model_parts *parts);
@@ -53,8 +65,8 @@ struct draft_model_rows {
     uint32_t first_position;
     uint32_t row_count;     /* > 0 */
     const uint32_t *blocks; /* block table that covers these positions and all before them */
-    const struct row_sampling
-        *sampling;       /* of the draw after the last row; NULL: nothing is drawn */
+    const struct row_sampling *samplings; /* [draw_count] */
+    uint32_t draw_count; /* the last so many rows have draws: 1 in drafters without blocks, or 0 */
     const float *hidden; /* [row_count, hidden_columns] of the target; NULL: `own`, or none */
     const float *own;    /* [row_count, state_columns] of the draft model, in place of `hidden` */
     /* [row_count] as in struct step_batch; NULL: no features, and positions as in text */

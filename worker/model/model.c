@@ -513,8 +513,8 @@ enum result model_open_drafter(struct model *model, const char *path,
 {
     struct error_text reason = {""};
     must(!model->ahead_plan && !model->drafter.plan);
-    enum result result = target_drafter_open(path, opened, &model->source, &model->plan->config,
-                                             &model->drafter, error);
+    enum result result =
+        target_drafter_open(path, opened, &model->source, model->plan, &model->drafter, error);
     if (result != RESULT_OK)
         return result;
     result = plan_taps_add(model->plan, model->drafter.taps, model->drafter.tap_count, &reason);

@@ -10,11 +10,13 @@
 #include <unistd.h>
 
 #include "proto/must.h"
+#include "worker/model/build/dflash_blocks.h"
 #include "worker/model/build/eagle_blocks.h"
 #include "worker/model/build/plan_builder.h"
 #include "worker/model/checkpoint/checkpoint_keys.h"
 #include "worker/model/family_registry.h"
 #include "worker/model/hf/checkpoint_folder.h"
+#include "worker/model/hf/checkpoint_hf.h"
 
 #define EAGLE_TAPS 3u
 
@@ -189,6 +191,133 @@ static enum result open_eagle(struct target_drafter *drafter, const struct plan_
     return result;
 }
 
+/* --- DFlash ----------------------------------------------------------------------------------- */
+
+static const struct tensor_name dflash_names[] = {
+    {"fc.weight", "^fc.weight"},
+    {"hidden_norm.weight", "^hidden_norm.weight"},
+    {NULL, NULL},
+};
+static const char *const dflash_prefixes[] = {"", "model.", NULL};
+static const struct tensor_naming dflash_naming = {dflash_names, checkpoint_hf_usual_names,
+                                                   dflash_prefixes, NULL};
+
+/* The embedding and the output matrix of the model. */
+static enum result find_ends(const struct plan *model, struct dflash_target *ends,
+                             struct error_text *error)
+{
+    *ends = (struct dflash_target){0};
+    for (uint32_t i = 0; i < model->op_count; i++) {
+        const struct plan_op *op = &model->ops[i];
+        if (op->stem == OP_linear && op->output == model->logits)
+            ends->output = &model->weights[op->weights[0]];
+        if (op->stem != OP_embed_rows || op->params.embed_rows.index != INDEX_TOKEN ||
+            ends->embedding)
+            continue;
+        ends->embedding = &model->weights[op->weights[0]];
+        ends->embedding_scale = op->params.embed_rows.scale;
+    }
+    const struct model_config *config = &model->config;
+    bool fits = ends->embedding && ends->output && ends->embedding->columns == config->hidden &&
+                ends->output->columns == config->hidden &&
+                ends->output->rows == config->vocab_tokens;
+    return fits ? RESULT_OK
+                : error_set(error, RESULT_UNSUPPORTED,
+                            "it uses the model's embedding and output matrix, and those of models "
+                            "of family %s are others",
+                            config->architecture);
+}
+
+/* What a drafter of another kind would compute otherwise. */
+static void refuse_other_drafters(struct checkpoint_keys *keys, const struct model_config *own,
+                                  const struct model_config *model)
+{
+    struct json_value classes = json_value_member(keys->object, "architectures");
+    if (memmem(classes.bytes ? classes.bytes : "", classes.byte_count, "DFlash2", 7) ||
+        json_value_type(json_value_member(keys->object, "selector_top_k")) != JSON_ABSENT)
+        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "drafters of DFlash2 are not read");
+    if (strcmp(own->architecture, "qwen3") != 0)
+        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "its layers are of family %s, not qwen3",
+                               own->architecture);
+    if (own->attention_bias || own->output_bias || own->feed_forward_bias)
+        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "its layers have biases");
+    if (own->hidden != model->hidden)
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "it reads states of %u columns and the model's have %u", own->hidden,
+                               model->hidden);
+    if (own->vocab_tokens != model->vocab_tokens)
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "its vocabulary has %u tokens and the model's %u", own->vocab_tokens,
+                               model->vocab_tokens);
+}
+
+static enum result read_dflash(struct json_value root, const struct model_config *model,
+                               struct target_drafter *drafter, struct model_config *config,
+                               struct error_text *error)
+{
+    struct error_text reason = {""};
+    struct checkpoint_keys keys = {.object = root, .error = &reason};
+    const struct model_family *family;
+    enum result result = family_registry_read_hf(root, &family, config, error);
+    if (result != RESULT_OK)
+        return result;
+    refuse_other_drafters(&keys, config, model);
+    drafter->block_tokens = checkpoint_keys_u32(&keys, "block_size", (struct u32_range){2, 64});
+    struct checkpoint_keys own = checkpoint_keys_enter(&keys, "dflash_config");
+    drafter->mask_token =
+        checkpoint_keys_u32(&own, "mask_token_id", (struct u32_range){0, model->vocab_tokens - 1});
+    checkpoint_keys_expect_neutral(&own, "causal", 0);
+    checkpoint_keys_expect_neutral(&own, "attention_sink_bias", 0);
+    read_taps(&own, "target_layer_ids", 1, drafter);
+    if (drafter->tap_count == 0)
+        checkpoint_keys_refuse(&own, RESULT_INVALID, "key target_layer_ids is missing");
+    checkpoint_keys_leave(&keys, &own);
+    uint32_t layers = checkpoint_keys_u32_or(&keys, "num_target_layers",
+                                             (struct u32_range){1, LIMIT_LAYERS}, model->layers);
+    if (layers != model->layers)
+        checkpoint_keys_refuse(&keys, RESULT_INVALID,
+                               "it was made for a model of %u layers, and the model has %u", layers,
+                               model->layers);
+    config->context_tokens = model->context_tokens;
+    config->logit_scale = model->logit_scale;
+    config->logit_soft_cap = model->logit_soft_cap;
+    config->sees_block = true;
+    return keys.result == RESULT_OK ? RESULT_OK
+                                    : error_set(error, keys.result, "config.json: %s", reason.text);
+}
+
+static enum result open_dflash(struct target_drafter *drafter, const struct plan *model,
+                               struct error_text *error)
+{
+    struct model_config config;
+    struct dflash_target ends;
+    enum result result = read_dflash(checkpoint_folder_config(drafter->folder), &model->config,
+                                     drafter, &config, error);
+    if (result == RESULT_OK)
+        result = find_ends(model, &ends, error);
+    if (result != RESULT_OK)
+        return result;
+    struct plan_source source = {.tensors = checkpoint_folder_tensors(drafter->folder),
+                                 .naming = &dflash_naming};
+    source.prefix =
+        tensor_naming_find_prefix(&dflash_naming, source.tensors, NULL, "hidden_norm.weight");
+    if (!source.prefix)
+        return error_set(error, RESULT_INVALID, "tensor hidden_norm.weight is missing");
+    struct plan_builder *builders[2] = {NULL, NULL};
+    for (uint32_t i = 0; i < 2; i++) {
+        builders[i] = plan_builder_create(&source, &config, error);
+        must(builders[i]);
+    }
+    dflash_blocks_list_context(builders[0], &config, drafter->tap_count * config.hidden);
+    result = plan_builder_finish(builders[0], PLAN_NONE, &drafter->context_plan);
+    if (result == RESULT_OK)
+        result = plan_builder_finish(builders[1], dflash_blocks_list(builders[1], &config, &ends),
+                                     &drafter->plan);
+    for (uint32_t i = 0; i < 2; i++)
+        plan_builder_destroy(builders[i]);
+    return result;
+}
+
 /* --- both ------------------------------------------------------------------------------------- */
 
 static enum result open_folder(const char *path, const struct opened_files *opened,
@@ -204,7 +333,7 @@ static enum result open_folder(const char *path, const struct opened_files *open
 }
 
 enum result target_drafter_open(const char *path, const struct opened_files *opened,
-                                const struct plan_source *source, const struct model_config *config,
+                                const struct plan_source *source, const struct plan *plan,
                                 struct target_drafter *drafter, struct error_text *error)
 {
     struct error_text reason = {""};
@@ -213,7 +342,9 @@ enum result target_drafter_open(const char *path, const struct opened_files *ope
     if (result == RESULT_OK)
         drafter->kind = drafter_kind_find(checkpoint_folder_config(drafter->folder));
     if (result == RESULT_OK && drafter->kind == DRAFTER_EAGLE3)
-        result = open_eagle(drafter, source, config, &reason);
+        result = open_eagle(drafter, source, &plan->config, &reason);
+    else if (result == RESULT_OK && drafter->kind == DRAFTER_DFLASH)
+        result = open_dflash(drafter, plan, &reason);
     else if (result == RESULT_OK)
         result = error_set(&reason, RESULT_UNSUPPORTED, "drafters of this kind are not read: %s",
                            drafter_kind_name(drafter->kind));
@@ -226,6 +357,7 @@ enum result target_drafter_open(const char *path, const struct opened_files *ope
 void target_drafter_close(struct target_drafter *drafter)
 {
     plan_destroy(drafter->plan);
+    plan_destroy(drafter->context_plan);
     checkpoint_folder_close(drafter->folder);
     free(drafter->token_map);
     *drafter = (struct target_drafter){0};

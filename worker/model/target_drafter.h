@@ -18,16 +18,21 @@ struct target_drafter {
     struct checkpoint_folder *folder;
     enum drafter_kind kind;
     struct plan *plan;
+    /* Of a DFlash drafter: `plan` is of a block of tokens, this one of the context before it, whose keys and
+     * values it shares; else NULL. */
+    struct plan *context_plan;
+    uint32_t block_tokens; /* likewise: with the last known token; else 0 */
+    uint32_t mask_token;
     uint32_t tap_count;
     uint32_t taps[PLAN_TAPS_MAX]; /* as in plan_taps_add() */
     /* [plan_drawn_tokens(plan)] the model's token of each of its own; NULL: they are the same */
     uint32_t *token_map;
 };
 
-/* `source` and `config`: the model's; with `opened` the drafter's files are those and no others. RESULT_UNSUPPORTED, INVALID, IO and so on as model_open(); the error
+/* `source` and `plan`: the model's; with `opened` the drafter's files are those and no others. RESULT_UNSUPPORTED, INVALID, IO and so on as model_open(); the error
  * begins with the path. *drafter is zeroed then. */
 enum result target_drafter_open(const char *path, const struct opened_files *opened,
-                                const struct plan_source *source, const struct model_config *config,
+                                const struct plan_source *source, const struct plan *plan,
                                 struct target_drafter *drafter,
                                 struct error_text *error) RESULT_CHECKED;
 void target_drafter_close(struct target_drafter *drafter);

@@ -93,6 +93,62 @@ uint64_t draft_loading_block_bytes(const struct draft_loading *loading,
     return bytes;
 }
 
+/* What steps of the draft model's backend need, as the target's options state them. */
+static struct backend_options own_options(const struct draft_loading *loading,
+                                          const struct plan *target,
+                                          const struct backend_options *options)
+{
+    struct backend_options own = *options;
+    own.has_vault = false;
+    own.vault_fd = own.vault_send_fd = -1;
+    own.beside = NULL;
+    if (loading->model)
+        own.checkpoint = model_fingerprint(loading->model);
+    own.step_depth = 1;
+    own.max_step_rows = DRAFT_MODEL_ROWS;
+    own.state_slots = 0;
+    own.deferred_places = 0;
+    own.adapters = false;
+    own.kept = (struct kept_pools){0};
+    own.vision = NULL;
+    own.max_patch_rows = own.feature_rows = 0;
+    uint32_t blocks = options->kv_blocks[full_group(&target->kv)];
+    for (uint32_t group = 0; group < KV_GROUPS_MAX; group++)
+        own.kv_blocks[group] = group < loading->plan->kv.group_count ? blocks : 0;
+    return own;
+}
+
+static struct backend *create_backend(const struct draft_loading *loading)
+{
+    return loading->device_kind == DEVICE_CPU ? cpu_backend_create() : vulkan_backend_create();
+}
+
+/* The pass that computes cells of a drafter of blocks, in the block's memory. */
+static enum result load_context(struct draft_loading *loading, const struct plan *target,
+                                struct backend_options *own, uint32_t max_sequences,
+                                struct error_text *error)
+{
+    const struct plan *plan = loading->drafter->context_plan;
+    struct draft_model_parts parts = {.max_sequences = max_sequences};
+    own->lender = loading->backend;
+    own->shares_kv = true;
+    own->max_logit_rows = max_sequences;
+    parts.backend = loading->context_backend = create_backend(loading);
+    enum result result =
+        parts.backend->interface->load(parts.backend, plan, own, NULL, NULL, error);
+    if (result != RESULT_OK)
+        return result;
+    draft_model_describe(target, plan, &parts);
+    loading->context = draft_model_create(&parts);
+    return RESULT_OK;
+}
+
+static uint32_t block_tokens(const struct target_drafter *drafter)
+{
+    uint32_t most = 1 + DRAFT_BLOCK_TOKENS;
+    return drafter->block_tokens < most ? drafter->block_tokens : most;
+}
+
 enum result draft_loading_load(struct draft_loading *loading, const struct plan *target,
                                const struct backend *backend, const struct backend_options *options,
                                uint32_t max_sequences, struct error_text *error)
@@ -101,40 +157,28 @@ enum result draft_loading_load(struct draft_loading *loading, const struct plan 
     if (!loading->plan)
         return RESULT_OK;
     const struct plan *plan = loading->plan;
-    bool is_layer = !loading->model && !loading->drafter;
+    const struct target_drafter *drafter = loading->drafter;
+    bool is_layer = !loading->model && !drafter;
     const char *what = is_layer ? "--speculation mtp" : "--draft-model";
-    struct backend_options own = *options;
-    own.has_vault = false;
-    own.vault_fd = own.vault_send_fd = -1;
-    own.lender = backend;
-    own.beside = NULL;
-    if (loading->model)
-        own.checkpoint = model_fingerprint(loading->model);
-    own.step_depth = 1;
-    own.max_step_rows = DRAFT_MODEL_ROWS;
-    own.max_logit_rows = max_sequences;
-    own.state_slots = 0;
-    own.deferred_places = 0;
-    own.adapters = false;
-    own.kept = (struct kept_pools){0};
+    struct backend_options own = own_options(loading, target, options);
     own.sights = is_layer && options->vision ? &options->vision->vision : NULL;
-    own.vision = NULL;
-    own.max_patch_rows = own.feature_rows = 0;
-    uint32_t blocks = options->kv_blocks[full_group(&target->kv)];
-    for (uint32_t group = 0; group < KV_GROUPS_MAX; group++)
-        own.kv_blocks[group] = group < plan->kv.group_count ? blocks : 0;
-    loading->backend =
-        loading->device_kind == DEVICE_CPU ? cpu_backend_create() : vulkan_backend_create();
-    enum result result =
-        loading->backend->interface->load(loading->backend, plan, &own, NULL, NULL, &reason);
-    if (result != RESULT_OK)
-        return error_set(error, result, "%s: %s", what, reason.text);
+    own.lender = backend;
     struct draft_model_parts parts = {
-        .backend = loading->backend,
-        .token_map = loading->drafter ? loading->drafter->token_map : NULL,
+        .token_map = drafter ? drafter->token_map : NULL,
         .max_sequences = max_sequences,
+        .block_tokens = drafter ? block_tokens(drafter) : 0,
+        .mask_token = drafter ? drafter->mask_token : 0,
         .takes_images = own.sights != NULL,
     };
+    own.max_logit_rows = draft_model_draws(&parts);
+    parts.backend = loading->backend = create_backend(loading);
+    enum result result =
+        loading->backend->interface->load(loading->backend, plan, &own, NULL, NULL, &reason);
+    if (result == RESULT_OK && drafter && drafter->context_plan)
+        result = load_context(loading, target, &own, max_sequences, &reason);
+    if (result != RESULT_OK)
+        return error_set(error, result, "%s: %s", what, reason.text);
+    parts.context = loading->context;
     draft_model_describe(target, plan, &parts);
     loading->draft = draft_model_create(&parts);
     log_info("%s: %s \"%s\", weights %.1f MB",
@@ -147,6 +191,9 @@ enum result draft_loading_load(struct draft_loading *loading, const struct plan 
 void draft_loading_close(struct draft_loading *loading)
 {
     draft_model_destroy(loading->draft);
+    draft_model_destroy(loading->context);
+    if (loading->context_backend)
+        loading->context_backend->interface->destroy(loading->context_backend);
     if (loading->backend)
         loading->backend->interface->destroy(loading->backend);
     model_close(loading->model);

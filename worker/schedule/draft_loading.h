@@ -17,6 +17,9 @@ struct draft_loading {
     enum device_kind device_kind;         /* the target's, on which it is computed */
     struct backend *backend;
     struct draft_model *draft; /* NULL until it is loaded */
+    /* Of a drafter of blocks: what computes its cells; else NULL. */
+    struct backend *context_backend;
+    struct draft_model *context;
 };
 
 /* Opens the checkpoint at options->draft_model; if it is a drafter that reads inner states of `target`, that

@@ -15,10 +15,13 @@
  * first, from the share of its tokens that was accepted before:
  *
  *     (streams + sum over candidates and rounds r of acceptance^r) / (time of the step + rounds)
+ *
+ * A drafter of blocks proposes r tokens by one round of 1 + r rows.
  */
 #include "worker/schedule/draft_policy.h"
 
 #include "proto/must.h"
+#include "worker/draft/draft_model.h"
 
 #define MIN_GAIN       1.03 /* of expected tokens per time; measurements are not exact */
 #define MAX_DELAY      1.25 /* of a step, if it has streams without drafts */
@@ -108,7 +111,7 @@ uint32_t draft_policy_depth(const struct draft_pace *pace,
 {
     uint32_t streams = request->streams, count = request->candidate_count;
     must(streams > 0 && count > 0 && count <= streams);
-    must(request->most_tokens <= DRAFT_MODEL_TOKENS);
+    must(request->most_tokens <= DRAFT_BLOCK_TOKENS);
     if (streams + count > DRAFT_PACE_ROWS)
         return 0;
     double plain_us = draft_pace_step_us(pace, streams);
@@ -119,8 +122,10 @@ uint32_t draft_policy_depth(const struct draft_pace *pace,
     uint32_t best = 0;
     for (uint32_t depth = 1; depth <= request->most_tokens; depth++) {
         uint32_t rows = streams + depth * count;
-        uint32_t round_rows = depth == 1 ? request->first_rows : count;
-        if (rows > DRAFT_PACE_ROWS)
+        uint32_t round_rows = request->is_block ? count * (1 + depth)
+                              : depth == 1      ? request->first_rows
+                                                : count;
+        if (rows > DRAFT_PACE_ROWS || (request->is_block && round_rows > DRAFT_PACE_ROWS))
             break;
         for (uint32_t i = 0; i < count; i++) {
             double each = least(acceptance * request->trusts[i], ACCEPTANCE_MAX), survival = 1.0;
@@ -128,7 +133,8 @@ uint32_t draft_policy_depth(const struct draft_pace *pace,
                 survival *= each;
             tokens += survival;
         }
-        rounds_us +=
+        rounds_us =
+            (request->is_block ? 0.0 : rounds_us) +
             draft_pace_round_us(pace, round_rows < DRAFT_PACE_ROWS ? round_rows : DRAFT_PACE_ROWS);
         double step_us = draft_pace_step_us(pace, rows) + rounds_us;
         bool delays = (count < streams && step_us > MAX_DELAY * plain_us) ||

@@ -31,8 +31,9 @@ struct draft_depth_request {
     uint32_t streams;         /* decoding streams of the step */
     uint32_t candidate_count; /* of them, those that the draft model can propose for; > 0 */
     const double *trusts;     /* [candidate_count] as in struct draft_candidate */
-    uint32_t most_tokens;     /* per candidate, <= DRAFT_MODEL_TOKENS */
-    uint32_t first_rows;      /* rows of the first round: those it has not computed yet */
+    uint32_t most_tokens;     /* per candidate, <= DRAFT_BLOCK_TOKENS */
+    bool is_block;       /* one round of 1 + tokens rows a candidate proposes all of its tokens */
+    uint32_t first_rows; /* rows of the first round: those it has not computed yet */
     double target_us;
 };
 /* How many rounds of the draft model, each proposing one more token of all candidates, give the most

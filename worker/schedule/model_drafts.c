@@ -26,9 +26,31 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
+static const struct draft_model_parts *parts_of(const struct worker_engine *engine)
+{
+    return draft_model_parts(engine->parts.draft_model);
+}
+
+/* What computes cells of known tokens. */
+static struct draft_model *feeder(const struct worker_engine *engine)
+{
+    struct draft_model *context = parts_of(engine)->context;
+    return context ? context : engine->parts.draft_model;
+}
+
 static uint32_t hidden_columns(const struct worker_engine *engine)
 {
-    return draft_model_parts(engine->parts.draft_model)->hidden_columns;
+    return draft_model_parts(feeder(engine))->hidden_columns;
+}
+
+bool model_drafts_is_block(const struct worker_engine *engine)
+{
+    return parts_of(engine)->block_tokens > 0;
+}
+
+uint32_t model_drafts_most(const struct worker_engine *engine)
+{
+    return model_drafts_is_block(engine) ? parts_of(engine)->block_tokens - 1 : DRAFT_MODEL_TOKENS;
 }
 
 bool model_drafts_is_ahead(const struct worker_engine *engine)
@@ -39,10 +61,11 @@ bool model_drafts_is_ahead(const struct worker_engine *engine)
 /* Of its own states. */
 static uint32_t state_columns(const struct worker_engine *engine)
 {
-    return draft_model_parts(engine->parts.draft_model)->state_columns;
+    return parts_of(engine)->state_columns;
 }
 
-/* A row of an ahead layer has the token after its position. */
+/* A row of an ahead layer has the token after its position; that of a drafter of blocks has the state alone, and
+ * both end before the last known token. */
 static uint32_t token_shift(const struct worker_engine *engine)
 {
     return model_drafts_is_ahead(engine) ? 1 : 0;
@@ -193,7 +216,7 @@ static uint32_t rows_with_features(const struct worker_engine *engine,
 static uint32_t rows_it_takes(const struct worker_engine *engine, const struct sequence *sequence,
                               uint32_t rows)
 {
-    const struct draft_model_parts *parts = draft_model_parts(engine->parts.draft_model);
+    const struct draft_model_parts *parts = parts_of(engine);
     uint32_t first = sequence->draft.cells.count, taken = 0, shift = token_shift(engine);
     if (shift > 0)
         rows = least(least(rows, hidden_rows(engine, sequence, first)),
@@ -209,7 +232,8 @@ static enum result run(struct worker_engine *engine, uint32_t rows, bool is_roun
 {
     struct model_drafts *drafts = &engine->model_drafts;
     uint64_t began_us = step_clock_us();
-    enum result result = draft_model_run(engine->parts.draft_model, drafts->results, error);
+    enum result result = draft_model_run(is_round ? engine->parts.draft_model : feeder(engine),
+                                         drafts->results, error);
     uint64_t time_us = step_clock_us() - began_us;
     if (!is_round)
         return result;
@@ -250,13 +274,14 @@ static void add_rows(struct worker_engine *engine, const struct sequence *sequen
                                     .first_position = first,
                                     .row_count = rows,
                                     .blocks = sequence->tables[engine->model_drafts.group].blocks,
-                                    .sampling = sampling};
+                                    .samplings = sampling,
+                                    .draw_count = sampling ? 1 : 0};
     if (engine->model_drafts.feature_rows && sequence->request.images.count > 0) {
         fill_images(engine, sequence, first, rows);
         part.feature_rows = engine->model_drafts.feature_rows;
         part.rope_positions = engine->model_drafts.rope_positions;
     }
-    draft_model_add(engine->parts.draft_model, &part);
+    draft_model_add(sampling ? engine->parts.draft_model : feeder(engine), &part);
 }
 
 /* A stream that was left behind in a pause is not caught up: the rows would cost as much as plain
@@ -297,7 +322,7 @@ static enum result feed_ahead(struct worker_engine *engine, struct sequence *seq
            0) {
         uint32_t first = sequence->draft.cells.count;
         bool was_held = is_held(sequence, first);
-        uint32_t rows = least(left, draft_model_room(engine->parts.draft_model));
+        uint32_t rows = least(left, draft_model_room(feeder(engine)));
         if (rows > 0) {
             struct given_states states = {.hidden = hidden_of(engine, sequence, first)};
             add_rows(engine, sequence, first, rows, NULL, states);
@@ -376,12 +401,13 @@ enum result model_drafts_feed(struct worker_engine *engine, uint32_t step_rows,
 
 bool model_drafts_is_ready(const struct worker_engine *engine, const struct sequence *sequence)
 {
-    const struct draft_model_parts *parts = draft_model_parts(engine->parts.draft_model);
     uint32_t rows = model_drafts_first_rows(engine, sequence);
     struct row_sampling sampling;
-    return sequence->state == SEQUENCE_DECODE && rows > 0 && rows <= FIRST_ROWS &&
-           rows_it_takes(engine, sequence, rows) == rows &&
-           sequence->known_tokens + DRAFT_MODEL_TOKENS <= parts->context_tokens &&
+    bool is_fed = model_drafts_is_block(engine) ? rows == 0
+                                                : rows > 0 && rows <= FIRST_ROWS &&
+                                                      rows_it_takes(engine, sequence, rows) == rows;
+    return sequence->state == SEQUENCE_DECODE && is_fed &&
+           sequence->known_tokens + model_drafts_most(engine) <= parts_of(engine)->context_tokens &&
            sequence_next_draw(sequence, &sampling) == SEQUENCE_DRAW_KNOWN && !sampling.is_forced;
 }
 
@@ -396,13 +422,16 @@ static void guess_sampling(const struct worker_engine *engine, const struct sequ
         sequence_guess_draw(sequence, round->tokens, sampling);
     sampling->wants_logprob = true;
     sampling->top_logprobs = 0;
-    const struct draft_model_parts *parts = draft_model_parts(engine->parts.draft_model);
-    if (parts->vocab_tokens == engine->parts.vocab_tokens && !parts->token_map)
+    const struct draft_model_parts *parts = parts_of(engine);
+    bool is_block = parts->block_tokens > 0; /* the tokens before the draw are not known */
+    if (parts->vocab_tokens == engine->parts.vocab_tokens && !parts->token_map && !is_block)
         return;
     round->params = *sampling->params;
     round->params.dry_multiplier = 0.0f;
     sampling->params = &round->params;
     sampling->counts = NULL;
+    if (is_block && parts->vocab_tokens == engine->parts.vocab_tokens)
+        return;
     sampling->logit_bias_count = 0;
     sampling->barred_count = 0;
     sampling->mask = NULL;
@@ -457,7 +486,7 @@ static void take_guess(struct worker_engine *engine, const struct model_pick *pi
         cells->count = sequence->known_tokens + round->tokens;
     }
     round->ends = drawn->token >= engine->parts.vocab_tokens ||
-                  drawn->token >= draft_model_parts(engine->parts.draft_model)->vocab_tokens;
+                  drawn->token >= parts_of(engine)->vocab_tokens;
     if (round->ends)
         return;
     uint8_t class = draft_model_class(drawn->logprob);
@@ -469,21 +498,78 @@ static void take_guess(struct worker_engine *engine, const struct model_pick *pi
     round->ends = round->tokens == pick->most || round->chance < LEAST_CHANCE;
 }
 
+/* Adds a stream's block: its last known token, and masks for `tokens` more. */
+static void add_block(struct worker_engine *engine, const struct model_pick *pick,
+                      struct model_round *round, uint32_t tokens)
+{
+    const struct sequence *sequence = pick->sequence;
+    struct row_sampling samplings[DRAFT_BLOCK_TOKENS];
+    uint32_t ids[1 + DRAFT_BLOCK_TOKENS];
+    ids[0] = sequence->request.tokens[sequence->known_tokens - 1];
+    for (uint32_t i = 0; i < tokens; i++) {
+        ids[1 + i] = parts_of(engine)->mask_token;
+        round->tokens = i;
+        guess_sampling(engine, sequence, round, &samplings[i]);
+    }
+    draft_model_add(
+        engine->parts.draft_model,
+        &(struct draft_model_rows){.tokens = ids,
+                                   .first_position = sequence->known_tokens - 1,
+                                   .row_count = 1 + tokens,
+                                   .blocks = sequence->tables[engine->model_drafts.group].blocks,
+                                   .samplings = samplings,
+                                   .draw_count = tokens});
+}
+
+/* drawn: [tokens] */
+static void take_block(const struct worker_engine *engine, const struct model_pick *pick,
+                       const struct sampled_token *drawn, uint32_t tokens)
+{
+    struct draft_proposal *proposal = pick->proposal;
+    for (uint32_t i = 0; i < tokens && drawn[i].token < engine->parts.vocab_tokens; i++) {
+        proposal->tokens[proposal->count] = drawn[i].token;
+        proposal->classes[proposal->count++] = draft_model_class(drawn[i].logprob);
+    }
+}
+
+/* One round of a drafter of blocks, for `tokens` of each pick at most. */
+static enum result propose_blocks(struct worker_engine *engine, const struct model_pick *picks,
+                                  uint32_t count, uint32_t tokens, struct error_text *error)
+{
+    struct model_drafts *drafts = &engine->model_drafts;
+    uint32_t rows = 0, at = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        add_block(engine, &picks[i], &drafts->rounds[i], least(tokens, picks[i].most));
+        rows += 1 + least(tokens, picks[i].most);
+    }
+    enum result result = run(engine, rows, true, error);
+    for (uint32_t i = 0; i < count && result == RESULT_OK; i++) {
+        uint32_t drawn = least(tokens, picks[i].most);
+        take_block(engine, &picks[i], drafts->results + at, drawn);
+        at += drawn;
+    }
+    return result;
+}
+
 enum result model_drafts_propose(struct worker_engine *engine, struct model_pick *picks,
                                  uint32_t count, uint32_t rounds, struct error_text *error)
 {
     struct model_drafts *drafts = &engine->model_drafts;
     struct kv_block_pool *pool = engine->pools.group[drafts->group];
+    bool is_block = model_drafts_is_block(engine);
     for (uint32_t i = 0; i < count; i++) {
         struct sequence *sequence = picks[i].sequence;
         struct block_table *table = &sequence->tables[drafts->group];
-        uint32_t tokens = sequence->known_tokens + least(rounds, picks[i].most) - 1;
+        uint32_t tokens =
+            sequence->known_tokens + least(rounds, picks[i].most) - (is_block ? 0 : 1);
         must(picks[i].most > 0);
         kv_pools_make_room(&engine->pools, drafts->group, block_table_missing(table, tokens));
         block_table_extend(table, pool, tokens);
         drafts->rounds[i] = (struct model_round){.chance = 1.0};
         picks[i].proposal->count = 0;
     }
+    if (is_block)
+        return propose_blocks(engine, picks, count, rounds, error);
     for (uint32_t round = 0; round < rounds; round++) {
         uint32_t rows = 0, at = 0;
         for (uint32_t i = 0; i < count; i++)

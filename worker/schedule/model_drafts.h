@@ -3,7 +3,8 @@
  *
  *   feed      rows that the target has computed and the draft model has not, in bounded chunks
  *   propose   rounds: the first one computes each stream's last tokens and draws the next one, each
- *             further one computes the token drawn before
+ *             further one computes the token drawn before; of a drafter of blocks one round, whose rows have
+ *             draws of their own
  *   settle    before both: what of the last guesses became known tokens stays computed
  *
  * Its keys and values lie in the blocks of the target's first full cache group. A block that other
@@ -18,13 +19,17 @@
 /* Whether the draft model is an ahead layer of the target: a row of position p then has the token at
  * p + 1 and the target's hidden state at p, which only the target's last step has. */
 bool model_drafts_is_ahead(const struct worker_engine *engine);
+/* Whether it proposes a block of tokens in one round; its cells are then computed before that. */
+bool model_drafts_is_block(const struct worker_engine *engine);
+/* Tokens that it proposes for a stream, at most. */
+uint32_t model_drafts_most(const struct worker_engine *engine);
 /* The step was launched: which hidden states it has. */
 void model_drafts_note_step(struct worker_engine *engine, const struct step_batch_builder *builder);
 
 /* Settles all running sequences; before the next calls, with no step under way. */
 void model_drafts_settle(struct worker_engine *engine);
 /* For an ahead layer, after a step's results were published for prompts and after the proposals for decoding
- * streams: all rows that it lacks and the target's last step has. A stream that lacks others (its prompt was
+ * streams, or before them if it proposes blocks: all rows that it lacks and the target's last step has. A stream that lacks others (its prompt was
  * cached, but not the layer's part) has no proposals. In a long pause nothing is fed. Gives back the features
  * of images that the target has computed and the layer has read. */
 enum result model_drafts_feed_ahead(struct worker_engine *engine, bool decoding,

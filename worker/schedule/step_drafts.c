@@ -121,7 +121,7 @@ static uint32_t pick(struct worker_engine *engine, const struct step_snapshot *s
             (proposal->count > 0 &&
              draft_pace_acceptance(&drafts->pace, proposal->classes[0]) >= acceptance))
             continue;
-        uint32_t most = least(sequence_draft_most(sequence), DRAFT_MODEL_TOKENS);
+        uint32_t most = least(sequence_draft_most(sequence), model_drafts_most(engine));
         most = drafts_that_fit(snapshot, &snapshot->candidates[at], most, free_blocks);
         if (most == 0)
             continue;
@@ -148,7 +148,8 @@ static enum result ask_model(struct worker_engine *engine, const struct step_sna
         return RESULT_OK;
     struct draft_depth_request request = {.streams = streams,
                                           .trusts = engine->model_drafts.trusts,
-                                          .most_tokens = DRAFT_MODEL_TOKENS,
+                                          .most_tokens = model_drafts_most(engine),
+                                          .is_block = model_drafts_is_block(engine),
                                           .target_us = engine->parts.itl_target_ms * 1000.0};
     request.candidate_count = pick(engine, snapshot, asked, &request.first_rows);
     if (request.candidate_count == 0)

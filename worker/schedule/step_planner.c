@@ -104,13 +104,18 @@ static enum result plan_drafts(struct worker_engine *engine, const struct step_s
                                uint32_t prompt_rows, struct error_text *error)
 {
     enum result result = RESULT_OK;
-    if (engine->parts.draft_model)
+    bool drafts = engine->parts.draft_model != NULL;
+    bool is_ahead = drafts && model_drafts_is_ahead(engine);
+    bool is_block = drafts && model_drafts_is_block(engine);
+    if (drafts)
         model_drafts_settle(engine);
-    if (engine->parts.draft_model && !model_drafts_is_ahead(engine))
+    if (drafts && !is_ahead)
         result = model_drafts_feed(engine, engine->model_drafts.prompt_rows, error);
+    if (is_block)
+        result = model_drafts_feed_ahead(engine, true, error);
     if (result == RESULT_OK && engine->parts.drafter && prompt_rows == 0 && engine->patch_work == 0)
         result = step_drafts_begin(engine, snapshot, error);
-    if (result == RESULT_OK && engine->parts.draft_model && model_drafts_is_ahead(engine))
+    if (result == RESULT_OK && is_ahead && !is_block)
         result = model_drafts_feed_ahead(engine, true, error);
     return result;
 }

@@ -64,11 +64,12 @@ static void create_model_drafts(struct worker_engine *engine)
     drafts->picks = must_alloc(parts->max_sequences, sizeof *drafts->picks);
     drafts->trusts = must_alloc(parts->max_sequences, sizeof *drafts->trusts);
     drafts->rounds = must_alloc(parts->max_sequences, sizeof *drafts->rounds);
-    drafts->results = must_alloc(parts->max_sequences, sizeof *drafts->results);
-    uint32_t columns = draft_model_parts(parts->draft_model)->state_columns;
+    const struct draft_model_parts *draft = draft_model_parts(parts->draft_model);
+    drafts->results = must_alloc(draft_model_draws(draft), sizeof *drafts->results);
+    uint32_t columns = draft->state_columns;
     if (columns > 0)
         drafts->states = must_alloc((size_t)parts->max_sequences * columns, sizeof(float));
-    if (draft_model_parts(parts->draft_model)->takes_images) {
+    if (draft->takes_images) {
         must(columns > 0 && parts->vision && !parts->vision->spans_whole);
         drafts->feature_rows = must_alloc(DRAFT_MODEL_ROWS, sizeof *drafts->feature_rows);
         drafts->rope_positions = must_alloc(DRAFT_MODEL_ROWS, sizeof *drafts->rope_positions);

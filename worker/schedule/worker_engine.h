@@ -94,10 +94,10 @@ struct model_round {
 struct model_drafts {
     uint32_t group;   /* whose blocks hold the draft model's keys and values */
     uint32_t *filled; /* [kv_blocks[group]] generation of the block that it filled, or UNFILLED */
-    struct model_pick *picks; /* [max_sequences], like the next three */
+    struct model_pick *picks; /* [max_sequences], like the next two */
     double *trusts;
     struct model_round *rounds;
-    struct sampled_token *results;
+    struct sampled_token *results; /* [draft_model_draws()] */
     float
         *states; /* [max_sequences, state_columns] an ahead layer's own, of each pick; else NULL */
     /* [DRAFT_MODEL_ROWS] of an ahead layer of a model that takes images, for one sequence; else NULL */

@@ -122,8 +122,9 @@ const struct option_row option_rows[] = {
         "one token a step"),
     TEXT_ROW(
         "draft-model", BOTH, draft_model, NULL,
-        "a smaller model with the same vocabulary, or an EAGLE-3 head that was trained for the "
-        "model, named as --model is, whose tokens are drafted too, on the same device (its weights "
+        "a smaller model with the same vocabulary, or an EAGLE-3 head or DFlash drafter that was "
+        "trained for the model, named as --model is, whose tokens are drafted too, on the same "
+        "device (its weights "
         "are extra memory, its KV cache is part of "
         "--kv-cache-bytes); default: none"),
     {"activation-bits", OPTION_COUNT, BOTH, AT(activation_bits), 8, 16, "8",

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/block_trial.h"
 #include "tests/support/draft_trial.h"
 #include "tests/support/vulkan_fixture.h"
 
@@ -40,6 +41,22 @@ static void test_drafters_of_inner_states(void **state)
                                           .on_vulkan = true});
 }
 
+/* Rows pass through f16 on devices (vulkan_checkpoint_forms_test.c). */
+static void test_proposals_of_blocks(void **state)
+{
+    (void)state;
+    block_trial_run(&(struct block_trial){.on_vulkan = true, .differing = 14, .tolerance = 8e-3});
+}
+
+static void test_drafter_of_blocks(void **state)
+{
+    (void)state;
+    draft_trial_run(&(struct draft_trial){.path = "build/checkpoints/smollm3-f32.gguf",
+                                          .drafter = "tests/golden/drafters/dflash",
+                                          .brief = true,
+                                          .on_vulkan = true});
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -58,6 +75,8 @@ int main(void)
         cmocka_unit_test(test_draft_models),
         cmocka_unit_test(test_layers_that_predict_a_further_token),
         cmocka_unit_test(test_drafters_of_inner_states),
+        cmocka_unit_test(test_proposals_of_blocks),
+        cmocka_unit_test(test_drafter_of_blocks),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

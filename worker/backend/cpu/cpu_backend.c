@@ -102,6 +102,16 @@ static void reserve_finished(struct cpu_backend *cpu, const struct plan *plan,
     }
 }
 
+static void share_kv(struct cpu_program *program, const struct cpu_program *lender)
+{
+    must(program->plan->kv.group_count == lender->plan->kv.group_count);
+    for (uint32_t g = 0; g < program->plan->kv.group_count; g++) {
+        must(program->kv[g].block_bytes == lender->kv[g].block_bytes &&
+             program->kv[g].blocks == lender->kv[g].blocks);
+        program->kv[g].memory = lender->kv[g].memory;
+    }
+}
+
 static enum result load(struct backend *backend, const struct plan *plan,
                         const struct backend_options *options, backend_progress_fn *progress,
                         void *context, struct error_text *error)
@@ -140,6 +150,8 @@ static enum result load(struct backend *backend, const struct plan *plan,
     cpu_adapters_init(&cpu->adapters, plan, options->max_step_rows, threads);
     cpu->step.adapters = &cpu->adapters;
     cpu->step.features = options->vision ? &cpu->vision.features : NULL;
+    if (options->shares_kv)
+        share_kv(&cpu->program, &own_const(options->lender)->program);
     if (options->sights && options->lender)
         cpu->step.features = &own_const(options->lender)->vision.features;
     cpu->depth = options->step_depth > 0 ? options->step_depth : 1;

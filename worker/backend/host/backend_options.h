@@ -72,6 +72,9 @@ struct backend_options {
      * own ones, on Vulkan with its device and kernels, and whose feature pool rows read if `sights` is set; it
      * outlives this one. */
     const struct backend *lender;
+    /* Blocks of keys and values are the lender's too, whose plan has the same KV layout and kv_blocks; steps of
+     * both are never under way at once. */
+    bool shares_kv;
     /* NULL, or a plan whose weights take memory of the device too, in steps of beside_rows rows. For
      * choose_kv_bytes() */
     const struct plan *beside;

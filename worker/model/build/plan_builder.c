@@ -767,7 +767,7 @@ enum result plan_builder_finish(struct plan_builder *builder, plan_tensor_id log
     if (builder->result == RESULT_OK && builder->source.vision)
         must(logits == PLAN_NONE && builder->stages > 1 &&
              builder->plan->stage_ends[builder->stages - 1] == builder->plan->op_count);
-    else if (builder->result == RESULT_OK)
+    else if (builder->result == RESULT_OK && (logits != PLAN_NONE || !builder->plan->takes_hidden))
         builder->result = check_logits(builder, logits);
     if (builder->result == RESULT_OK)
         builder->result = check_all_used(builder);

@@ -29,7 +29,7 @@ void plan_builder_end_stage(struct plan_builder *builder);
 
 /*
  * Checks the whole plan and hands it over (plan_destroy() frees it). `logits` is PLAN_NONE for a
- * vision plan. RESULT_INVALID for wrong shapes or order, RESULT_UNSUPPORTED for tensors that no op
+ * vision plan, and allowed to be for a plan that takes hidden states. RESULT_INVALID for wrong shapes or order, RESULT_UNSUPPORTED for tensors that no op
  * uses; the error names the op or tensor.
  */
 enum result plan_builder_finish(struct plan_builder *builder, plan_tensor_id logits,
@@ -56,6 +56,8 @@ plan_weight_id plan_builder_vector(struct plan_builder *builder, uint32_t column
 /* A matrix of the model that the plan's drafter drafts for (struct plan_source, target). */
 plan_weight_id plan_builder_target_matrix(struct plan_builder *builder, uint32_t rows,
                                           uint32_t columns, const char *name);
+/* A weight of another plan, whose bytes outlive this one. */
+plan_weight_id plan_builder_copy(struct plan_builder *builder, const struct plan_weight *weight);
 /* The checkpoint's matrix `name`, or the target's if the checkpoint has none or a copy of that one. */
 plan_weight_id plan_builder_shared_matrix(struct plan_builder *builder, uint32_t rows,
                                           uint32_t columns, const char *name);

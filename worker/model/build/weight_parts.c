@@ -208,3 +208,18 @@ plan_weight_id plan_builder_computed(struct plan_builder *builder, uint32_t rows
     return builder_add_weight(builder, &tensor, name,
                               (struct weight_shape){.rows = rows, .columns = columns});
 }
+
+plan_weight_id plan_builder_copy(struct plan_builder *builder, const struct plan_weight *weight)
+{
+    if (builder->result != RESULT_OK)
+        return 0;
+    must(weight->experts == 0 && !weight->parts);
+    const struct checkpoint_tensor tensor = {.readable = true,
+                                             .type = weight->type,
+                                             .data = weight->data,
+                                             .data_bytes = weight->data_bytes,
+                                             .source = weight->source};
+    return builder_add_weight(
+        builder, &tensor, weight->name,
+        (struct weight_shape){.rows = weight->rows, .columns = weight->columns});
+}

@@ -171,13 +171,15 @@ static enum result map_kept_pools(struct cpu_program *program,
     return result;
 }
 
-static enum result reserve_private_pools(struct cpu_program *program, struct error_text *error)
+static enum result reserve_private_pools(struct cpu_program *program, bool shares_kv,
+                                         struct error_text *error)
 {
     enum result result = RESULT_OK;
     for (uint32_t g = 0; g < program->plan->kv.group_count && result == RESULT_OK; g++)
-        result = lazy_memory_reserve(&program->kv_memory[g],
-                                     program->kv[g].block_bytes * program->kv[g].blocks, false,
-                                     "KV cache", error);
+        result =
+            lazy_memory_reserve(&program->kv_memory[g],
+                                shares_kv ? 0 : program->kv[g].block_bytes * program->kv[g].blocks,
+                                false, "KV cache", error);
     if (result == RESULT_OK)
         result = lazy_memory_reserve(&program->state_memory,
                                      program->state_slots *
@@ -196,7 +198,7 @@ static enum result init_pools(struct cpu_program *program, const struct backend_
         program->pools_origin = kept->adopt ? KEPT_POOLS_ADOPTED : KEPT_POOLS_NEW;
     } else {
         release_pools(program);
-        enum result result = reserve_private_pools(program, error);
+        enum result result = reserve_private_pools(program, options->shares_kv, error);
         if (result != RESULT_OK)
             return result;
     }

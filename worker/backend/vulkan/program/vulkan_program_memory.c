@@ -9,6 +9,7 @@
 #include "worker/backend/vulkan/program/vulkan_program_memory.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "proto/must.h"
 #include "worker/backend/vulkan/device/vulkan_commands.h"
@@ -167,7 +168,8 @@ static enum result place_features(struct vulkan_program *program,
 {
     const struct model_vision *vision =
         options->vision ? &options->vision->vision : options->sights;
-    if (program->plan->config.encoder) /* rows see all of their sequence, and have segments */
+    /* Rows see all of their sequence, and have segments; or all rows of a block. */
+    if (program->plan->config.encoder || program->plan->config.sees_block)
         program->sees = program->spans = true;
     if (!vision)
         return RESULT_OK;
@@ -192,7 +194,11 @@ static enum result place_pools(struct vulkan_program *program,
     enum result result;
     vulkan_kept_pools_begin(&kept, program->device, &options->kept);
     for (;;) {
-        result = place_kv(program, &kept, options->kv_blocks, error);
+        result = RESULT_OK;
+        if (options->shares_kv) /* vulkan_program_share_kv() follows */
+            program->kv_memory = vulkan_kept_pools_kv(&kept, 0);
+        else
+            result = place_kv(program, &kept, options->kv_blocks, error);
         if (result == RESULT_OK)
             result = vulkan_recurrent_states_place(program, &kept, options->state_slots,
                                                    backend_feature_bytes(options), error);
@@ -345,6 +351,14 @@ enum result vulkan_program_init(struct vulkan_program *program, const struct vul
     if (result == RESULT_OK)
         result = place_scratch(program, error);
     return result;
+}
+
+void vulkan_program_share_kv(struct vulkan_program *program, const struct vulkan_program *lender)
+{
+    uint32_t layers = program->plan->kv.layer_count;
+    must(layers == lender->plan->kv.layer_count);
+    memcpy(program->kv, lender->kv, layers * sizeof *program->kv);
+    memcpy(program->openings, lender->openings, layers * sizeof *program->openings);
 }
 
 void vulkan_program_fini(struct vulkan_program *program)

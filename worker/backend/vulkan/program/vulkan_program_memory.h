@@ -16,6 +16,8 @@ enum result vulkan_program_init(struct vulkan_program *program, const struct vul
 /* Of the keys, or values, of one layer of group `g`; latent groups have no values of their own. */
 uint64_t vulkan_program_kv_bytes(const struct kv_layout *layout, uint32_t g, bool values,
                                  uint32_t blocks);
+/* For options->shares_kv: the KV cache of a program with the same layout, which outlives it. */
+void vulkan_program_share_kv(struct vulkan_program *program, const struct vulkan_program *lender);
 void vulkan_program_fini(struct vulkan_program *program);
 
 #endif

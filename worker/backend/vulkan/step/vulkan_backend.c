@@ -274,6 +274,8 @@ static void borrow(struct vulkan_backend *vulkan, const struct backend_options *
 {
     const struct vulkan_program *lender = &vulkan->lender->program;
     vulkan_weights_borrow(&vulkan->program.weights, &lender->weights);
+    if (options->shares_kv)
+        vulkan_program_share_kv(&vulkan->program, lender);
     if (!options->sights)
         return;
     vulkan->program.feature_columns = lender->feature_columns;
