@@ -78,8 +78,8 @@ static void a_worker_cannot_make_the_reader_read_beyond(void **state)
         step_trace_read(&trace, &copy);
         uint32_t most = counts[i] < STEP_TRACE_CELLS ? counts[i] : STEP_TRACE_CELLS;
         assert_int_equal(copy.cell_count, most);
-        for (uint32_t cell = 0; cell < most; cell++)
-            assert_int_equal(copy.cells[cell], (uint8_t)(cell + 1));
+        for (uint32_t cell = 0; cell < STEP_TRACE_CELLS; cell++)
+            assert_int_equal(copy.cells[cell], cell < most ? (uint8_t)(cell + 1) : 0);
     }
     trace.step_count = UINT64_MAX;
     step_trace_read(&trace, &copy);
