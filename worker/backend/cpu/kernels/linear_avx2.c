@@ -414,6 +414,8 @@ INLINE void float_rows(enum packed_kind kind, uint32_t rows, const struct linear
         UNROLL for (uint32_t r = 0; r < rows; r++) part[0][r] = part[1][r] = _mm256_setzero_ps();
         for (uint32_t c = first; c < end; c++) {
             const uint8_t *column = tile->group + (size_t)c * column_bytes;
+            if (rows > 1 && first_row == 0)
+                _mm_prefetch((const char *)column + AHEAD_BYTES, _MM_HINT_T0);
             __m256 low = load_floats(kind, column, 0);
             __m256 high = load_floats(kind, column, 1);
             UNROLL for (uint32_t r = 0; r < rows; r++)

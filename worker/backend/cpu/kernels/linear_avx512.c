@@ -344,6 +344,8 @@ INLINE __m512 load_floats(enum packed_kind kind, const uint8_t *column)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
 }
 
+/* The first rows, if several, ask for the column that is AHEAD_BYTES further on, perhaps of the
+ * next group. */
 INLINE void float_rows(enum packed_kind kind, uint32_t rows, const struct linear_tile *tile,
                        uint32_t first_row)
 {
@@ -358,7 +360,10 @@ INLINE void float_rows(enum packed_kind kind, uint32_t rows, const struct linear
         __m512 part[ROWS_MAX];
         UNROLL for (uint32_t r = 0; r < rows; r++) part[r] = _mm512_setzero_ps();
         for (uint32_t c = first; c < end; c++) {
-            __m512 weights = load_floats(kind, tile->group + (size_t)c * column_bytes);
+            const uint8_t *column = tile->group + (size_t)c * column_bytes;
+            if (rows > 1 && first_row == 0)
+                _mm_prefetch((const char *)column + AHEAD_BYTES, _MM_HINT_T0);
+            __m512 weights = load_floats(kind, column);
             UNROLL for (uint32_t r = 0; r < rows; r++)
             {
                 const float *xr = (const void *)(x + r * stride);
@@ -389,6 +394,8 @@ INLINE void f8_rows(uint32_t scaled, uint32_t rows, const struct linear_tile *ti
         __m512 part[ROWS_MAX];
         UNROLL for (uint32_t r = 0; r < rows; r++) part[r] = _mm512_setzero_ps();
         for (uint32_t c = 0; c < PACKED_COLUMNS; c += 2, pair += PACKED_F8_PAIR_BYTES) {
+            if (rows > 1 && first_row == 0)
+                _mm_prefetch((const char *)pair + AHEAD_BYTES, _MM_HINT_T0);
             __m256i both = _mm256_loadu_si256((const void *)pair);
             UNROLL for (uint32_t o = 0; o < 2; o++)
             {
