@@ -48,7 +48,7 @@ static enum result find_video_places(const struct chat_template *template,
     vision->video_soft_token = (uint32_t)soft_token;
     int length = snprintf(framed, sizeof framed, "%s%s%s", video->begin, video->soft, video->end);
     must(length > 0 && (size_t)length < sizeof framed);
-    if (image_form_shows(template, VIDEO_FORM_TYPE, framed))
+    if (video->rule == VIDEO_RULE_QWEN3 && image_form_shows(template, VIDEO_FORM_TYPE, framed))
         memcpy(video->marker, framed, sizeof framed);
     else if (!image_form_shows(template, VIDEO_FORM_TYPE, video->marker))
         return error_set(error, RESULT_UNSUPPORTED, "its chat template has no place for them");

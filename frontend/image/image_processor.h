@@ -50,7 +50,9 @@ enum video_rule {
     VIDEO_RULE_QWEN2,   /* qwen2_vl: temporal patches are one apart */
     VIDEO_RULE_QWEN2_5, /* qwen2_5_vl: they are apart by seconds */
     VIDEO_RULE_OMNI,    /* qwen2_5_omni: likewise, of the rate that was asked for */
-    VIDEO_RULE_QWEN3    /* qwen3_vl, qwen3_5 and their mixtures: each has its time as text */
+    VIDEO_RULE_QWEN3,   /* qwen3_vl, qwen3_5 and their mixtures: each has its time as text */
+    VIDEO_RULE_GLM4V,   /* glm4v and its mixture: likewise, after it */
+    VIDEO_RULE_GEMMA4   /* gemma4: frames are images, each with its time as text */
 };
 
 /* Texts of the marker and of its replacement; empty if the family has none. */

@@ -1,8 +1,8 @@
 /*
  * Which frames of a video are shown, at which size and at which times.
  *
- * The rules are those of transformers' Qwen2VLVideoProcessor and Qwen3VLVideoProcessor 5.24, with the
- * cap of pixels that qwen-vl-utils has (cap_pixels_per_frame). Numbers are computed in the types of
+ * The rules are those of transformers' Qwen2VLVideoProcessor, Qwen3VLVideoProcessor, Glm4vVideoProcessor and
+ * Gemma4VideoProcessor 5.24, with the cap of pixels that qwen-vl-utils has (cap_pixels_per_frame). Numbers are computed in the types of
  * the original, because a rounding decides which frame is shown: Python's floats are doubles, torch's
  * arange() is in float, and its int() cuts.
  *
@@ -82,10 +82,14 @@ static enum result sample(const struct video_processor *p, const struct video_cl
         return RESULT_OK;
     }
     double rate = request->rate > 0 ? request->rate : (double)p->rate;
-    if (p->rule == VIDEO_RULE_QWEN3)
-        sample_to_the_end(p, rate, max_frames, clip, plan);
-    else
-        sample_evenly(p, rate, max_frames, clip, plan);
+    switch (p->rule) {
+    case VIDEO_RULE_QWEN3: sample_to_the_end(p, rate, max_frames, clip, plan); break;
+    case VIDEO_RULE_GLM4V: video_sampling_glm4v(p, rate, max_frames, clip, plan); break;
+    case VIDEO_RULE_GEMMA4: /* without a rate of the request a number of frames */
+        video_sampling_gemma4(p, request->rate, max_frames, clip, plan);
+        break;
+    default: sample_evenly(p, rate, max_frames, clip, plan);
+    }
     return RESULT_OK;
 }
 
@@ -110,8 +114,10 @@ static double pixels_cap(const struct video_processor *p, uint32_t frames)
 static enum result resize(const struct video_processor *p, const struct video_clip *clip,
                           struct video_plan *plan, struct error_text *error)
 {
-    bool together = p->rule == VIDEO_RULE_QWEN3;
+    bool together = p->rule == VIDEO_RULE_QWEN3 || p->rule == VIDEO_RULE_GLM4V;
     uint32_t shown = plan->frames > 1 ? plan->frames : VIDEO_PATCH_FRAMES;
+    if (p->rule == VIDEO_RULE_GLM4V && !clip->chosen)
+        shown += shown % VIDEO_PATCH_FRAMES; /* what is sampled has whole patches */
     double width = clip->width, height = clip->height, factor = p->factor;
     double frames = together ? shown : 1, max_pixels = pixels_cap(p, shown);
     double whole = together ? rint(frames / VIDEO_PATCH_FRAMES) * VIDEO_PATCH_FRAMES : 1;
@@ -143,13 +149,26 @@ static enum result resize(const struct video_processor *p, const struct video_cl
     return RESULT_OK;
 }
 
+/* As an image. */
+static enum result resize_frame(const struct video_processor *p, const struct video_clip *clip,
+                                struct video_plan *plan, struct error_text *error)
+{
+    const struct image_request none = {0};
+    struct image_plan frame;
+    enum result result =
+        image_processor_plan(&p->frame, clip->width, clip->height, &none, &frame, error);
+    plan->width = frame.tile_width;
+    plan->height = frame.tile_height;
+    return result;
+}
+
 static enum result check_bounds(const struct video_processor *p, struct video_plan *plan,
                                 struct error_text *error)
 {
     uint64_t pixels = (uint64_t)plan->width * plan->height;
     uint64_t tokens = pixels / ((uint64_t)p->factor * p->factor);
-    uint64_t shown = (uint64_t)plan->patches * VIDEO_PATCH_FRAMES;
-    if (pixels * VIDEO_PATCH_FRAMES > LIMIT_IMAGE_PIXELS || tokens > LIMIT_IMAGE_TOKENS ||
+    uint64_t shown = (uint64_t)plan->patches * plan->patch_frames;
+    if (pixels * plan->patch_frames > LIMIT_IMAGE_PIXELS || tokens > LIMIT_IMAGE_TOKENS ||
         pixels * shown > LIMIT_VIDEO_PIXELS)
         return error_set(error, RESULT_TOO_LARGE,
                          "%u frames of %u x %u pixels are too large for this server: max_frames "
@@ -175,9 +194,11 @@ enum result video_processor_plan(const struct video_processor *processor,
     if (clip->chosen)
         plan->asked = clip->rate;
     enum result result = sample(processor, clip, request, plan, error);
-    plan->patches = (plan->frames + VIDEO_PATCH_FRAMES - 1) / VIDEO_PATCH_FRAMES;
+    plan->patch_frames = processor->patch_frames;
+    plan->patches = (plan->frames + plan->patch_frames - 1) / plan->patch_frames;
     if (result == RESULT_OK)
-        result = resize(processor, clip, plan, error);
+        result = processor->rule == VIDEO_RULE_GEMMA4 ? resize_frame(processor, clip, plan, error)
+                                                      : resize(processor, clip, plan, error);
     return result == RESULT_OK ? check_bounds(processor, plan, error) : result;
 }
 
@@ -185,7 +206,8 @@ enum result video_processor_plan(const struct video_processor *processor,
 
 bool video_processor_joins(const struct video_processor *processor)
 {
-    return processor->rule != VIDEO_RULE_QWEN3;
+    return processor->rule != VIDEO_RULE_QWEN3 && processor->rule != VIDEO_RULE_GLM4V &&
+           processor->rule != VIDEO_RULE_GEMMA4;
 }
 
 uint32_t video_plan_time(const struct video_processor *processor, const struct video_plan *plan,
@@ -215,16 +237,28 @@ static double seconds_of(const struct video_plan *plan, uint32_t patch)
     return (plan->indices[first] / plan->rate + plan->indices[last] / plan->rate) / 2;
 }
 
+/* The time of a patch's first frame, cut to whole seconds. */
+static uint32_t begun_seconds(const struct video_plan *plan, uint32_t patch)
+{
+    return (uint32_t)(plan->indices[patch * plan->patch_frames] / plan->rate);
+}
+
 void video_processor_expand(const struct video_processor *processor, const struct video_plan *plan,
                             struct text_buffer *text)
 {
     for (uint32_t patch = 0; patch < plan->patches; patch++) {
+        uint32_t begun = begun_seconds(plan, patch);
         if (processor->rule == VIDEO_RULE_QWEN3)
             text_buffer_append_format(text, "<%.1f seconds>", seconds_of(plan, patch));
+        if (processor->rule == VIDEO_RULE_GEMMA4)
+            text_buffer_append_format(text, "%s%02u:%02u ", patch > 0 ? " " : "", begun / 60,
+                                      begun % 60);
         text_buffer_append_text(text, processor->begin);
         for (uint32_t i = 0; i < plan->patch_tokens; i++)
             text_buffer_append_text(text, processor->soft);
         text_buffer_append_text(text, processor->end);
+        if (processor->rule == VIDEO_RULE_GLM4V)
+            text_buffer_append_format(text, "%u", begun);
     }
 }
 
@@ -261,7 +295,7 @@ void video_processor_hash(const struct video_processor *processor, const struct 
     _Static_assert(sizeof content == IMAGE_HASH_BYTES, "the record's length");
     memcpy(all.scale, processor->scale, sizeof all.scale);
     memcpy(all.bias, processor->bias, sizeof all.bias);
-    keyed_hash_wide(&processor->hash_key, frames, plan->frame_bytes * VIDEO_PATCH_FRAMES,
+    keyed_hash_wide(&processor->hash_key, frames, plan->frame_bytes * plan->patch_frames,
                     all.content);
     keyed_hash_wide(&processor->hash_key, &all, sizeof all, content);
     content[0] |= !content[0] && !content[1]; /* zero means none */

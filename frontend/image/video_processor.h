@@ -8,15 +8,15 @@
  *   video_processor_fit                              (one frame after the other)
  *   video_processor_hash                             (the frames of one temporal patch)
  *
- * The frames of a patch are one image_record each (proto/image_record.h); a last frame without a
- * partner is shown twice. An open processor is immutable, so threads share it.
+ * The frames of a patch are one image_record (proto/image_record.h); a last frame without a partner is shown
+ * twice. An open processor is immutable, so threads share it.
  */
 #ifndef SHOAL_FRONTEND_IMAGE_VIDEO_PROCESSOR_H
 #define SHOAL_FRONTEND_IMAGE_VIDEO_PROCESSOR_H
 
 #include "frontend/image/image_processor.h"
 
-#define VIDEO_PATCH_FRAMES 2u
+#define VIDEO_PATCH_FRAMES 2u /* of most rules; gemma4: 1 */
 
 struct video_processor {
     enum video_rule rule;
@@ -26,17 +26,21 @@ struct video_processor {
     bool caps;           /* max_tokens holds */
     uint32_t max_tokens; /* of all temporal patches; qwen3_vl: of a frame */
     float rate;          /* frames a second that are sampled */
+    uint32_t patch_frames;
     uint32_t min_frames;
-    uint32_t max_frames; /* <= LIMIT_VIDEO_FRAMES */
-    float time_scale;    /* qwen2_5_vl and qwen2_5_omni: positions a second */
+    uint32_t num_frames;  /* gemma4: that are sampled of a file, unless a rate is asked for */
+    uint32_t max_seconds; /* glm4v: of longer videos frames are sampled as of one so long */
+    uint32_t max_frames;  /* <= LIMIT_VIDEO_FRAMES */
+    float time_scale;     /* qwen2_5_vl and qwen2_5_omni: positions a second */
     enum image_filter filter;
     enum image_arithmetic arithmetic;
     float scale[IMAGE_CHANNELS];
     float bias[IMAGE_CHANNELS];
+    struct image_processor frame;          /* gemma4: of a frame's size */
     char marker[LIMIT_IMAGE_MARKER_BYTES]; /* the template writes it once for a video */
     char soft[LIMIT_IMAGE_MARKER_BYTES];   /* a placeholder */
-    char
-        begin[LIMIT_IMAGE_MARKER_BYTES]; /* qwen3_vl: around the placeholders of a temporal patch */
+    char begin
+        [LIMIT_IMAGE_MARKER_BYTES]; /* around the placeholders of a patch that has a time as text */
     char end[LIMIT_IMAGE_MARKER_BYTES];
     struct keyed_hash_key hash_key;
 };
@@ -75,6 +79,7 @@ struct video_plan {
     uint32_t frames;                      /* that are shown */
     uint32_t indices[LIMIT_VIDEO_FRAMES]; /* [frames] ascending */
     uint32_t patches;                     /* temporal ones */
+    uint32_t patch_frames;                /* of each */
     uint32_t patch_tokens;
     size_t frame_bytes; /* of a resized frame */
 };
@@ -100,8 +105,15 @@ enum result video_processor_fit(const struct video_processor *processor,
                                 const struct video_plan *plan, const struct image_pixels *frame,
                                 uint8_t *out, struct error_text *error) RESULT_CHECKED;
 
-/* The hash of the VIDEO_PATCH_FRAMES frames of a temporal patch, as image_processor_run() makes it. */
+/* The hash of the frames of a temporal patch, as image_processor_run() makes it. */
 void video_processor_hash(const struct video_processor *processor, const struct video_plan *plan,
                           const uint8_t *frames, uint8_t hash[IMAGE_HASH_BYTES]);
+
+/* Further rules of frames that are shown (video_sampling.c): sets plan->frames and its indices, at most
+ * max_frames. */
+void video_sampling_glm4v(const struct video_processor *p, double rate, uint32_t max_frames,
+                          const struct video_clip *clip, struct video_plan *plan);
+void video_sampling_gemma4(const struct video_processor *p, double rate, uint32_t max_frames,
+                           const struct video_clip *clip, struct video_plan *plan);
 
 #endif

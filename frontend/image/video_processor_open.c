@@ -55,6 +55,31 @@ static void set_text(char text[LIMIT_IMAGE_MARKER_BYTES], const char *words)
     memcpy(text, words, strlen(words) + 1);
 }
 
+/* Placeholders are those of images. */
+static void publish_glm4v(const struct image_processor *images, struct video_processor *video)
+{
+    video->min_pixels = 112 * 112;
+    video->max_pixels = 28 * 28 * 2 * 30000;
+    video->caps = false;
+    video->max_seconds = 300;
+    set_text(video->soft, images->tokens.soft);
+    set_text(video->marker, "<|video|>");
+    set_text(video->begin, "<|begin_of_image|>");
+    set_text(video->end, "<|end_of_image|>");
+}
+
+static void publish_gemma4(const struct image_processor *images, struct video_processor *video)
+{
+    video->patch_frames = 1;
+    video->num_frames = 32;
+    video->frame = *images;
+    video->frame.max_tokens = 70;
+    set_text(video->soft, "<|video|>");
+    set_text(video->marker, "<|video|>");
+    set_text(video->begin, images->tokens.begin);
+    set_text(video->end, images->tokens.end);
+}
+
 void video_processor_open_published(const struct image_processor *images,
                                     struct video_processor *video)
 {
@@ -66,6 +91,7 @@ void video_processor_open_published(const struct image_processor *images,
         .caps = true,
         .max_tokens = 128000,
         .rate = RATE,
+        .patch_frames = VIDEO_PATCH_FRAMES,
         .min_frames = 4,
         .max_frames = LIMIT_VIDEO_FRAMES,
         .time_scale = 2,
@@ -82,6 +108,10 @@ void video_processor_open_published(const struct image_processor *images,
         set_text(video->marker, "<|VIDEO|>");
         video->time_scale = 25;
     }
+    if (video->rule == VIDEO_RULE_GLM4V)
+        publish_glm4v(images, video);
+    if (video->rule == VIDEO_RULE_GEMMA4)
+        publish_gemma4(images, video);
     if (video->rule != VIDEO_RULE_QWEN3)
         return;
     video->min_pixels = 4096;
@@ -124,12 +154,14 @@ static void read_normalization(struct video_settings *s, struct video_processor 
 }
 
 /* Fails for a step that is always done here and is turned off, and for another filter. */
-static void check_steps(struct video_settings *s)
+static void check_steps(struct video_settings *s, const struct video_processor *video)
 {
     static const char *const steps[] = {"do_resize", "do_convert_rgb", "do_rescale",
                                         "do_normalize"};
+    /* gemma4's normalization changes nothing */
+    size_t count = sizeof steps / sizeof steps[0] - (video->rule == VIDEO_RULE_GEMMA4 ? 1 : 0);
     uint32_t filter = 3; /* PIL's bicubic */
-    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (!read_bool(s, steps[i], true))
             fail(s, RESULT_UNSUPPORTED, steps[i], "only true is done");
     }
@@ -141,10 +173,34 @@ static void check_steps(struct video_settings *s)
         fail(s, RESULT_UNSUPPORTED, "temporal_patch_size", "only 2 is done");
 }
 
+static void read_gemma4(struct video_settings *s, struct video_processor *video)
+{
+    struct image_processor *frame = &video->frame;
+    static const uint32_t counts[] = {70, 140, 280, 560, 1120};
+    bool known = false;
+    video->num_frames = read_u32(s, s->object, "num_frames", LIMIT_VIDEO_FRAMES, video->num_frames);
+    frame->max_tokens =
+        read_u32(s, s->object, "max_soft_tokens", LIMIT_IMAGE_TOKENS, frame->max_tokens);
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        known = known || counts[i] == frame->max_tokens;
+    if (!known)
+        fail(s, RESULT_INVALID, "max_soft_tokens", "not 70, 140, 280, 560 or 1120");
+    if (read_u32(s, s->object, "patch_size", UINT32_MAX, frame->patch) != frame->patch ||
+        read_u32(s, s->object, "pooling_kernel_size", UINT32_MAX, frame->merge) != frame->merge)
+        fail(s, RESULT_INVALID, "patch_size or pooling_kernel_size", "not those of images");
+    if (json_value_type(json_value_member(s->object, "fps")) == JSON_NUMBER)
+        fail(s, RESULT_UNSUPPORTED, "fps", "only null is done");
+}
+
 static void read_settings(struct video_settings *s, struct video_processor *video)
 {
     struct json_value size = json_value_member(s->object, "size"), object = s->object;
-    check_steps(s);
+    check_steps(s, video);
+    if (video->rule == VIDEO_RULE_GEMMA4) {
+        read_gemma4(s, video);
+        return;
+    }
+    video->max_seconds = read_u32(s, object, "max_duration", UINT32_MAX, video->max_seconds);
     video->min_pixels = read_u32(s, size, "shortest_edge", UINT32_MAX, video->min_pixels);
     video->max_pixels = read_u32(s, size, "longest_edge", UINT32_MAX, video->max_pixels);
     video->min_pixels = read_u32(s, object, "min_pixels", UINT32_MAX, video->min_pixels);

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Records which frames transformers' video processors show of 300 drawn videos, and their tokens, with the published settings.
+"""Records which frames transformers' video processors show of 600 drawn videos, and their tokens, with the published settings.
 
 usage: video_plans.py FILE
 
-A line for each video: rule (2: Qwen2VLVideoProcessor, 3: Qwen3VLVideoProcessor), frames, frames a second, width, height, frames shown,
-the sum of (i + 1) * index over them, and tokens. Both cap pixels as qwen-vl-utils does (cap_pixels_per_frame). Left out are videos at which
+A line for each video: rule (2: Qwen2VLVideoProcessor, 3: Qwen3VLVideoProcessor, 4: Glm4vVideoProcessor, 5: Gemma4VideoProcessor), frames, frames a second, width, height, frames shown,
+the sum of (i + 1) * index over them, and tokens. The first two cap pixels as qwen-vl-utils does (cap_pixels_per_frame). Left out are videos at which
 the processors fail: those of one frame, and those where torch.arange() is rounded to one frame more, which does not exist.
 Needs torch, transformers and numpy.
 """
@@ -24,6 +24,31 @@ def size_of(processor, frames, height, width):
     shape = types.SimpleNamespace(shape=(1, frames, 3, height, width))
     return processor.resize(videos=shape, size=processor.size, resample=None, factor=processor.patch_size * 2, temporal_factor=2,
                             cap_pixels_per_frame=True)
+
+
+def more_plans(drawn):
+    """Of the other two, 150 each; a last frame that Glm4vVideoProcessor repeats is left out."""
+    from transformers.models.gemma4.video_processing_gemma4 import get_aspect_ratio_preserving_size
+    from transformers.models.glm4v.video_processing_glm4v import smart_resize
+    glm, gemma, lines = transformers.Glm4vVideoProcessor(), transformers.Gemma4VideoProcessor(), []
+    while len(lines) < 300:
+        rule, rate, frames = 4 + len(lines) % 2, drawn.choice(RATES), int(2 + 10 ** drawn.uniform(0, 4.5))
+        width, height = (int(10 ** drawn.uniform(1.2, 3.3)) for _ in range(2))
+        if max(width, height) > 190 * min(width, height) or (rule == 5 and (frames < gemma.num_frames or max(width, height) > 60 * min(width, height))):
+            continue
+        metadata = VideoMetadata(total_num_frames=frames, fps=rate, duration=frames / rate)
+        if rule == 4:
+            indices = [int(index) for index in glm.sample_frames(metadata)]
+            size = smart_resize(len(indices), height, width, 2, 28, glm.size["shortest_edge"], glm.size["longest_edge"])
+            tokens = len(indices) // 2 * (size[0] // 28) * (size[1] // 28)
+            indices = sorted(set(indices))
+        else:
+            indices = [int(index) for index in gemma.sample_frames(metadata)]
+            size = get_aspect_ratio_preserving_size(height, width, 16, 70 * 9, 3)
+            tokens = len(indices) * (size[0] // 48) * (size[1] // 48)
+        weighted = sum((i + 1) * index for i, index in enumerate(indices))
+        lines.append(f"{rule} {frames} {rate!r} {width} {height} {len(indices)} {weighted} {tokens}")
+    return lines
 
 
 def main():
@@ -50,6 +75,7 @@ def main():
         tokens = -(-len(indices) // 2) * (size.height // side) * (size.width // side)
         weighted = sum((i + 1) * index for i, index in enumerate(indices))
         lines.append(f"{rule} {frames} {rate!r} {width} {height} {len(indices)} {weighted} {tokens}")
+    lines += more_plans(drawn)
     with open(sys.argv[1], "w", encoding="ascii") as file:
         file.write("\n".join(lines) + "\n")
     print(transformers.__version__)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/hf_config.h"
 #include "proto/must.h"
 #include "worker/model/family_registry.h"
 #include "worker/model/hf/checkpoint_hf_vision.h"
@@ -145,13 +146,11 @@ static void check_tower(const struct vision_config *c)
     must(rotated <= t->head_dim);
 }
 
-static void read_tower(struct json_value root, const struct model_family *family,
+static void read_tower(struct json_value root, const struct hf_vision_form *form,
                        const struct model_config *text)
 {
     static struct vision_config config;
     struct error_text error = {""};
-    const struct model_tower *tower = family_registry_tower(root);
-    const struct hf_vision_form *form = tower ? tower->hf : family->hf->vision;
     if (!form)
         return;
     enum result result = checkpoint_hf_read_vision(root, form, text, &config, &error);
@@ -191,6 +190,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     memcpy(json, data, size);
     enum result result = json_value_open(json, size, LIMIT_CONFIG_BYTES, &root, &error);
+    root = result == RESULT_OK ? hf_config_main(root) : root;
     if (result == RESULT_OK)
         result = family_registry_read_hf(root, &family, &config, &error);
     if (result == RESULT_OK) {
@@ -199,7 +199,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_latent(&config);
         check_layers(&config);
         check_recurrent(&config);
-        read_tower(root, family, &config);
+        const struct model_tower *tower = family_registry_tower(root);
+        read_tower(root, tower ? tower->hf : family->hf->vision, &config);
+        read_tower(root, family->hf->sound, &config);
     } else {
         must(error.text[0] != '\0');
     }

@@ -46,6 +46,7 @@ struct image_work {
         record_count; /* an image has one, or another one for the whole image apart; a video one
                             * for each temporal patch */
     struct image_record records[LIMIT_REQUEST_RECORDS]; /* [record_count] */
+    uint8_t kinds[LIMIT_REQUEST_RECORDS];               /* enum medium of each */
     struct work_image images[];
 };
 
@@ -516,6 +517,15 @@ static void records_plan_media(const struct image_work *work, const struct work_
     film_layout_records(&parts, image->film, records);
 }
 
+/* Sets the kinds of the records of a sound, or a video. */
+static void records_mark(struct image_work *work, const struct work_image *image,
+                         const struct image_record *records)
+{
+    uint32_t first = (uint32_t)(records - work->records), count = work_image_records(image);
+    for (uint32_t i = first; i < first + count; i++)
+        work->kinds[i] = work->records[i].sound ? MEDIUM_SOUND : MEDIUM_VIDEO;
+}
+
 /* Sets what the plans say of the records. */
 static void records_plan(struct image_work *work)
 {
@@ -524,6 +534,7 @@ static void records_plan(struct image_work *work)
         struct image_plan whole;
         if (work->images[i].sound || work->images[i].video) {
             records_plan_media(work, &work->images[i], record);
+            records_mark(work, &work->images[i], record);
             record += work_image_records(&work->images[i]);
             continue;
         }
@@ -534,19 +545,20 @@ static void records_plan(struct image_work *work)
     must(record == work->records + work->record_count);
 }
 
-static enum medium record_medium(const struct image_record *record)
+/* The placeholder of a record. */
+static uint32_t record_soft(const struct image_work *work, uint32_t record)
 {
-    return record->sound ? MEDIUM_SOUND : record->frames > 1 ? MEDIUM_VIDEO : MEDIUM_IMAGE;
+    return form_of(work, (enum medium)work->kinds[record]).soft_token;
 }
 
-/* Whether there are as many placeholders of a kind as the records have. */
+/* Whether there are as many placeholders of a kind as the records have. A video's may be an image's. */
 static enum result soft_check(const struct image_work *work, const struct token_list *tokens,
                               enum medium medium, struct api_error *error)
 {
     struct medium_form form = form_of(work, medium);
     size_t wanted = 0;
     for (uint32_t i = 0; i < work->record_count; i++)
-        wanted += record_medium(&work->records[i]) == medium ? work->records[i].token_count : 0;
+        wanted += record_soft(work, i) == form.soft_token ? work->records[i].token_count : 0;
     if (!form.taken || token_count(tokens, form.soft_token) == wanted)
         return RESULT_OK;
     (void)api_error_set(error, RESULT_INVALID, 400, "invalid_image",
@@ -567,7 +579,7 @@ enum result image_prepare_find(struct image_work *work, const struct token_list 
         struct image_record *record = &work->records[i];
         for (uint32_t have = 0; have < record->token_count; at++) {
             must(at < tokens->count);
-            if (tokens->ids[at] != form_of(work, record_medium(record)).soft_token)
+            if (tokens->ids[at] != record_soft(work, i))
                 continue;
             if (have++ == 0)
                 record->first_token = (uint32_t)at;

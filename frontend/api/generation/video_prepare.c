@@ -147,7 +147,7 @@ void video_prepare_records(const struct video_means *means, const struct video_w
         record->width = work->plan.width;
         record->height = work->plan.height;
         record->tiles = 1;
-        record->frames = VIDEO_PATCH_FRAMES;
+        record->frames = work->plan.patch_frames > 1 ? work->plan.patch_frames : 0;
         record->joined = patch > 0 && video_processor_joins(processor);
         record->time = video_plan_time(processor, &work->plan, patch);
         memcpy(record->scale, processor->scale, sizeof record->scale);
@@ -173,8 +173,8 @@ static uint32_t patch_place(const struct patch_places *to, uint32_t patch)
 static uint8_t *frame_place(const struct video_work *work, const struct patch_places *to,
                             uint32_t at)
 {
-    return image_set_pixels(to->set, patch_place(to, at / VIDEO_PATCH_FRAMES)) +
-           at % VIDEO_PATCH_FRAMES * work->plan.frame_bytes;
+    return image_set_pixels(to->set, patch_place(to, at / work->plan.patch_frames)) +
+           at % work->plan.patch_frames * work->plan.frame_bytes;
 }
 
 static enum result frame_decode(const struct video_means *means, struct video_work *work,
@@ -198,7 +198,7 @@ static void patches_finish(const struct video_means *means, const struct video_w
                            const struct patch_places *to)
 {
     const struct video_plan *plan = &work->plan;
-    for (uint32_t at = plan->frames; at < plan->patches * VIDEO_PATCH_FRAMES; at++)
+    for (uint32_t at = plan->frames; at < plan->patches * plan->patch_frames; at++)
         memcpy(frame_place(work, to, at), frame_place(work, to, plan->frames - 1),
                plan->frame_bytes);
     for (uint32_t patch = 0; patch < plan->patches; patch++)

@@ -20,10 +20,12 @@
 static struct video_processor processor_of(enum video_rule rule)
 {
     struct video_processor video;
-    struct image_processor images = {.family = IMAGE_FAMILY_QWEN,
+    bool gemma = rule == VIDEO_RULE_GEMMA4;
+    struct image_processor images = {.family = gemma ? IMAGE_FAMILY_GEMMA4 : IMAGE_FAMILY_QWEN,
                                      .video_rule = rule,
-                                     .patch = rule == VIDEO_RULE_QWEN3 ? 16 : 14,
-                                     .merge = 2};
+                                     .patch = rule == VIDEO_RULE_QWEN3 || gemma ? 16 : 14,
+                                     .most_side = 10240,
+                                     .merge = gemma ? 3 : 2};
     video_processor_open_published(&images, &video);
     return video;
 }
@@ -41,8 +43,10 @@ static void plans_are_those_of_transformers(void **state)
     for (; fscanf(file, "%u %u %lf %u %u %u %llu %u", &rule, &clip.frames, &clip.rate, &clip.width,
                   &clip.height, &shown, &weighted, &tokens) == 8;
          count++) {
-        struct video_processor video =
-            processor_of(rule == 2 ? VIDEO_RULE_QWEN2 : VIDEO_RULE_QWEN3);
+        static const enum video_rule rules[] = {VIDEO_RULE_QWEN2, VIDEO_RULE_QWEN3,
+                                                VIDEO_RULE_GLM4V, VIDEO_RULE_GEMMA4};
+        must(rule >= 2 && rule < 6);
+        struct video_processor video = processor_of(rules[rule - 2]);
         struct error_text error = {""};
         enum result result = video_processor_plan(&video, &clip, &none, &plan, &error);
         uint64_t found = 0;
@@ -60,8 +64,8 @@ static void plans_are_those_of_transformers(void **state)
         assert_int_equal(plan.patches * plan.patch_tokens, tokens);
     }
     fclose(file);
-    assert_int_equal(count, 300);
-    assert_true(refused < 100);
+    assert_int_equal(count, 600);
+    assert_true(refused < 200);
 }
 
 static void plan(const struct video_processor *video, const struct video_clip *clip,
