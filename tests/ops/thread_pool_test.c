@@ -188,6 +188,28 @@ static void test_pools_end(void **state)
     }
 }
 
+static void sleep_in_first_lane(void *context, uint32_t phase, uint32_t lane)
+{
+    (void)context;
+    (void)phase;
+    if (lane == 0)
+        sleep_ms(4);
+}
+
+static void test_spinning_is_counted_and_bounded(void **state)
+{
+    (void)state;
+    struct thread_pool *pool;
+    struct error_text error;
+    assert_int_equal(thread_pool_create(2, &pool, &error), RESULT_OK);
+    assert_true(thread_pool_spun_s(pool) < 0.001);
+    thread_pool_walk(pool, sleep_in_first_lane, NULL, 15); /* 60 ms in which the other one waits */
+    const double spun_s = thread_pool_spun_s(pool);
+    print_message("  %.2f ms spun\n", 1e3 * spun_s);
+    assert_true(spun_s > 0.0 && spun_s < 0.01);
+    thread_pool_destroy(pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +217,7 @@ int main(void)
         cmocka_unit_test(test_members_run_once_each_also_after_sleeping),
         cmocka_unit_test(test_idle_and_waiting_members_use_no_cpu),
         cmocka_unit_test(test_late_members_are_not_waited_for),
+        cmocka_unit_test(test_spinning_is_counted_and_bounded),
         cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_pools_end),
     };

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "proto/limits.h"
+#include "proto/log.h"
 #include "proto/must.h"
 #include "worker/backend/cpu/cpu_image_encoder.h"
 #include "worker/backend/cpu/cpu_walk.h"
@@ -299,6 +300,8 @@ static void destroy(struct backend *backend)
     cpu_walk_fini(&cpu->step);
     cpu_adapters_fini(&cpu->adapters);
     cpu_program_fini(&cpu->program);
+    if (cpu->pool)
+        log_debug("compute threads spun for %.3f s", thread_pool_spun_s(cpu->pool));
     thread_pool_destroy(cpu->pool);
     for (uint32_t i = 0; i < STEP_DEPTH_MAX; i++) {
         free(cpu->finished[i].results);

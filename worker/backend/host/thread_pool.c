@@ -5,11 +5,12 @@
  * Instead the team is woken once per step and its members go through the phases together. All of
  * them watch one word, the *round*: an even number is a phase whose lanes may be taken, an odd one
  * the time between two runs. Waiting spins for a bounded time, because the round usually changes
- * within microseconds, and then sleeps on the word with a futex.
+ * within microseconds, and then sleeps on the word with a futex. The bounds
+ * are counted in pauses, which take 1 to 50 ns by CPU, so a pause is measured when the pool is made.
  *
  * A machine with other tenants may wake a thread milliseconds late. So a phase does not wait for
  * members, only for its lanes: each lane is taken once a round, by its own member or, if that has
- * not arrived after another one has spun LATE_SPINS times, by the other one. A member that took
+ * not arrived after another one has spun for LATE_NS, by the other one. A member that took
  * lanes of late members takes them without spinning in the next phase. A late member joins at the
  * current round. Only a thread that is stopped inside a lane delays the others.
  *
@@ -38,21 +39,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "proto/limits.h"
 #include "proto/must.h"
 
-#define LATE_SPINS 64 /* about a microsecond */
-/* About 50 us of pause instructions: longer than nearly every phase, shorter than a scheduler
- * slice. */
-#define SPINS_MOST 2000
+#define LATE_NS 1000.0
+/* Longer than nearly every phase, shorter than a scheduler slice. */
+#define SPIN_MOST_NS 50000.0
 
 struct pool_member {
     _Alignas(64) _Atomic uint32_t taken; /* the round in which the lane was last taken */
     struct thread_pool *pool;
     uint32_t index;
     pthread_t thread;
+    _Atomic uint64_t pauses; /* of its waits, in all; only its own thread writes it */
 };
 
 /* The words that all members watch and those that they write in a round have cache lines of their
@@ -65,6 +67,9 @@ struct thread_pool {
                                              */
     _Atomic bool stopping;
     uint32_t threads;
+    float pause_ns;
+    uint32_t late_spins;
+    uint32_t spins_most;
     /* The current run; valid for members that have taken one of its lanes. */
     uint32_t first_round;
     uint32_t last_round;
@@ -128,19 +133,28 @@ static bool round_is(const struct thread_pool *pool, uint32_t round)
     return atomic_load_explicit(&pool->round, memory_order_acquire) == round;
 }
 
+static void count_pauses(struct pool_member *member, uint32_t pauses)
+{
+    uint64_t before = atomic_load_explicit(&member->pauses, memory_order_relaxed);
+    atomic_store_explicit(&member->pauses, before + pauses, memory_order_relaxed);
+}
+
 /* Waits until the round changes; in a phase, *late says whether members were missing in the last
  * phase that this member waited for. */
 static void wait_for_change(struct thread_pool *pool, uint32_t index, uint32_t round, bool *late)
 {
     bool helps = is_phase(round) && !atomic_load_explicit(&pool->own_lanes, memory_order_relaxed);
-    uint32_t patience = *late ? 0 : LATE_SPINS;
-    for (uint32_t i = 0; i < SPINS_MOST; i++) {
-        if (!round_is(pool, round))
+    uint32_t patience = *late ? 0 : pool->late_spins;
+    for (uint32_t i = 0; i < pool->spins_most; i++) {
+        if (!round_is(pool, round)) {
+            count_pauses(&pool->members[index], i);
             return;
+        }
         if (helps && i == patience)
             *late = run_late_lanes(pool, index, round);
         pause_briefly();
     }
+    count_pauses(&pool->members[index], pool->spins_most);
     while (round_is(pool, round)) {
         atomic_fetch_add(&pool->sleepers, 1);
         if (atomic_load(&pool->round) == round)
@@ -183,6 +197,25 @@ static void *member_main(void *argument)
     }
 }
 
+/* Nanoseconds of a pause in a loop as of wait_for_change(), the least of a few tries. */
+static float measure_pause(const struct thread_pool *pool)
+{
+    static const uint32_t TRIES = 5, PAUSES = 100;
+    double least_ns = 1e9;
+    for (uint32_t i = 0; i < TRIES; i++) {
+        struct timespec begin, end;
+        clock_gettime(CLOCK_MONOTONIC, &begin);
+        for (uint32_t k = 0; k < PAUSES && round_is(pool, 1); k++)
+            pause_briefly();
+        clock_gettime(CLOCK_MONOTONIC, &end);
+        double ns =
+            (double)(end.tv_sec - begin.tv_sec) * 1e9 + (double)(end.tv_nsec - begin.tv_nsec);
+        least_ns = ns < least_ns ? ns : least_ns;
+    }
+    double pause_ns = least_ns / PAUSES;
+    return (float)(pause_ns > 0.25 ? pause_ns : 0.25); /* also with a coarse clock */
+}
+
 enum result thread_pool_create(uint32_t threads, struct thread_pool **pool,
                                struct error_text *error)
 {
@@ -197,6 +230,9 @@ enum result thread_pool_create(uint32_t threads, struct thread_pool **pool,
         return error_set(error, RESULT_OUT_OF_MEMORY, "no memory for a thread pool");
     memset(p, 0, bytes);
     p->round = 1;
+    p->pause_ns = measure_pause(p);
+    p->late_spins = 1 + (uint32_t)(LATE_NS / (double)p->pause_ns);
+    p->spins_most = p->late_spins + (uint32_t)(SPIN_MOST_NS / (double)p->pause_ns);
     for (p->threads = 1; p->threads < threads; p->threads++) {
         struct pool_member *member = &p->members[p->threads];
         *member = (struct pool_member){.pool = p, .index = p->threads};
@@ -221,6 +257,14 @@ void thread_pool_destroy(struct thread_pool *pool)
     for (uint32_t i = 1; i < pool->threads; i++)
         must(pthread_join(pool->members[i].thread, NULL) == 0);
     free(pool);
+}
+
+double thread_pool_spun_s(const struct thread_pool *pool)
+{
+    uint64_t pauses = 0;
+    for (uint32_t i = 0; i < pool->threads; i++)
+        pauses += atomic_load_explicit(&pool->members[i].pauses, memory_order_relaxed);
+    return (double)pauses * (double)pool->pause_ns * 1e-9;
 }
 
 uint32_t thread_pool_threads(const struct thread_pool *pool)

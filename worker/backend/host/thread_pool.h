@@ -23,6 +23,8 @@ enum result thread_pool_create(uint32_t threads, struct thread_pool **pool,
 void thread_pool_destroy(struct thread_pool *pool);
 
 uint32_t thread_pool_threads(const struct thread_pool *pool);
+/* CPU seconds that members have spun in waits so far: pauses times what one takes. */
+double thread_pool_spun_s(const struct thread_pool *pool);
 
 /* Calls fn(context, t) on every member t and returns when all have returned. */
 void thread_pool_run(struct thread_pool *pool, cpu_thread_fn *fn, void *context);
