@@ -564,7 +564,7 @@ static void test_feature_place(void **state)
     op.weights[0] = t.table;
     uint8_t *bytes = must_alloc(5 * 12 * 8 * 3, 1);
     for (uint32_t p = 0; p < 2; p++)
-        t.images[p] = (struct encode_image){.shape = {p + 2, 12, 8, 1},
+        t.images[p] = (struct encode_image){.shape = {p + 2, 12, 8, 1, 0},
                                             .mosaic = mosaics[p],
                                             .pixels = bytes,
                                             .scale = {1, 1, 1},
@@ -610,7 +610,7 @@ static void test_framed_features(void **state)
     (void)state;
     const uint32_t wide = 3, high = 2, rows = 2 + high * (wide + 1);
     uint8_t *bytes = must_alloc(12 * 8 * 3, 1);
-    for (uint32_t kind = 0; kind < FEATURE_KINDS; kind++) {
+    for (uint32_t kind = 0; kind < FEATURE_FRAME_KINDS; kind++) {
         struct trial t;
         begin_trial(&t);
         struct plan *plan = plan_sketch_plan(t.sketch);
@@ -652,6 +652,96 @@ static void test_framed_features(void **state)
     free(bytes);
 }
 
+/* Tiles of five by five patches, of which an image has two, the other three. */
+static uint8_t *begin_lined(struct trial *t)
+{
+    static const struct image_mosaic mosaics[] = {{1, 1, 3, 3, 3, 3}, {2, 1, 6, 3, 6, 3}};
+    uint8_t *bytes = must_alloc(3 * 5 * SIDE * 5 * SIDE * 3, 1);
+    begin_trial(t);
+    struct model_vision *vision = &plan_sketch_plan(t->sketch)->vision;
+    vision->window_side = vision->max_side = 0;
+    vision->merge_side = 1;
+    vision->fixed_side = 5;
+    vision->join_side = 2;
+    vision->mosaic = vision->lined = true;
+    for (uint32_t p = 0; p < 2; p++)
+        t->images[p] = (struct encode_image){.shape = {p + 2, 5 * SIDE, 5 * SIDE, 1, 0},
+                                             .mosaic = mosaics[p],
+                                             .pixels = bytes,
+                                             .scale = {1, 1, 1},
+                                             .first_feature = p == 0 ? 40 : 3};
+    return bytes;
+}
+
+/* Nine squares of two by two patches for each tile, with zeros for patches in a sixth line or column, and rows of zeros
+ * after them. */
+static void test_join_padded(void **state)
+{
+    (void)state;
+    struct trial t;
+    uint8_t *bytes = begin_lined(&t);
+    t.x = plan_sketch_tensor(t.sketch, PLAN_ROWS_PATCHES, COLUMNS);
+    t.out = plan_sketch_tensor(t.sketch, PLAN_ROWS_FEATURES, 4 * COLUMNS);
+    struct plan_op op = op_of(OP_join_padded, t.x, t.out);
+    op.params.join_padded = (struct join_padded_params){5, 2};
+    open_trial(&t, op, CPU_TIER_BEST);
+    assert_int_equal(t.vision.patches.rows, 5 * 25);
+    assert_int_equal(t.vision.patches.features, 5 * 25);
+    fill(&t, t.x, t.vision.patches.rows);
+    run(&t);
+    for (uint32_t f = 0; f < 5 * 25; f++)
+        for (uint32_t i = 0; i < 4 * COLUMNS; i++) {
+            uint32_t tile = f / 25, square = f % 25, part = i / COLUMNS;
+            uint32_t y = 2 * (square / 3) + part / 2, x = 2 * (square % 3) + part % 2;
+            float wanted = square < 9 && y < 5 && x < 5
+                               ? row_of(&t, t.x, 25 * tile + 5 * y + x)[i % COLUMNS]
+                               : 0.0f;
+            assert_true(row_of(&t, t.out, f)[i] >= wanted && row_of(&t, t.out, f)[i] <= wanted);
+        }
+    end_trial(&t);
+    free(bytes);
+}
+
+/* The first tile's three lines of three features, a learned row after each, another one, then the mosaic's lines, likewise.
+ * Each op places the rows of its kind. */
+static void test_lined_mosaics(void **state)
+{
+    (void)state;
+    for (uint32_t between = 0; between < 2; between++) {
+        struct trial t;
+        uint8_t *bytes = begin_lined(&t);
+        t.x = plan_sketch_tensor(t.sketch, PLAN_ROWS_FEATURES, COLUMNS);
+        t.table = plan_sketch_weight(t.sketch, GGML_F32, 1, COLUMNS);
+        struct plan_op op = op_of(OP_feature_place, t.x, PLAN_NONE);
+        op.weights[0] = t.table;
+        op.params.feature_place.kind = between ? FEATURE_BETWEEN_VIEWS : FEATURE_OF_SQUARE;
+        open_trial(&t, op, CPU_TIER_BEST);
+        fill(&t, t.x, t.vision.patches.features);
+        const float *learned = t.vision.program.vectors[t.table];
+        for (uint32_t p = 0; p < 2; p++) {
+            uint32_t row = t.images[p].first_feature, rows = 13 + (p + 1) * 3 * 4;
+            for (uint32_t i = 0; i < rows; i++)
+                cpu_feature_pool_row(&t.vision.features, row + i)[0] = -7;
+        }
+        run(&t);
+        for (uint32_t p = 0; p < 2; p++)
+            for (uint32_t i = 0; i < 13 + (p + 1) * 3 * 4; i++) {
+                const float *found =
+                    cpu_feature_pool_row(&t.vision.features, t.images[p].first_feature + i);
+                uint32_t at = i < 12 ? i : i - 13, line = at / 4, column = at % 4;
+                uint32_t tile = (p == 0 ? 0 : 2) + (i < 12 ? 0 : 1 + line / 3);
+                const float *wanted =
+                    column == 3 ? learned : row_of(&t, t.x, 25 * tile + line % 3 * 3 + column);
+                if ((i == 12) != (between == 1))
+                    assert_true(found[0] <= -7 && found[0] >= -7);
+                else
+                    assert_memory_equal(found, i == 12 ? learned : wanted, COLUMNS * sizeof(float));
+            }
+        end_trial(&t);
+        free(bytes);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -660,6 +750,7 @@ int main(void)
         cmocka_unit_test(test_join_and_pool),   cmocka_unit_test(test_feature_write),
         cmocka_unit_test(test_feature_place),   cmocka_unit_test(test_framed_features),
         cmocka_unit_test(test_clip_columns),    cmocka_unit_test(test_lead_row),
+        cmocka_unit_test(test_join_padded),     cmocka_unit_test(test_lined_mosaics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,7 +128,7 @@ uint32_t model_vision_patch_rows(const struct model_vision *vision, struct image
     return shape.tiles * (columns * lines + lead_rows(vision));
 }
 
-struct feature_grid model_vision_grid(const struct model_vision *vision, struct image_shape shape)
+static struct feature_grid merged_grid(const struct model_vision *vision, struct image_shape shape)
 {
     uint32_t square = vision->patch_side * vision->merge_side;
     if (shape.sound)
@@ -139,9 +139,19 @@ struct feature_grid model_vision_grid(const struct model_vision *vision, struct 
     return (struct feature_grid){.height = shape.height / square, .width = shape.width / square};
 }
 
+struct feature_grid model_vision_grid(const struct model_vision *vision, struct image_shape shape)
+{
+    struct feature_grid grid = merged_grid(vision, shape);
+    if (vision->join_side == 0 || shape.sound)
+        return grid;
+    return (struct feature_grid){.height =
+                                     (grid.height + vision->join_side - 1) / vision->join_side,
+                                 .width = (grid.width + vision->join_side - 1) / vision->join_side};
+}
+
 uint32_t model_vision_feature_rows(const struct model_vision *vision, struct image_shape shape)
 {
-    struct feature_grid grid = model_vision_grid(vision, shape);
+    struct feature_grid grid = merged_grid(vision, shape);
     return shape.tiles * grid.height * grid.width;
 }
 
@@ -163,7 +173,7 @@ enum result model_vision_check_mosaic(const struct model_vision *vision, struct 
     struct feature_grid grid = model_vision_grid(vision, shape);
     vision = model_vision_of(vision, shape);
     if (is_empty(mosaic)) {
-        if (!vision->mosaic || shape.tiles == 1)
+        if (!vision->mosaic || (shape.tiles == 1 && !vision->lined))
             return RESULT_OK;
         return error_set(error, RESULT_INVALID, "%u tiles without a mosaic", shape.tiles);
     }
@@ -172,7 +182,9 @@ enum result model_vision_check_mosaic(const struct model_vision *vision, struct 
     bool counted = mosaic->rows >= 1 && mosaic->columns >= 1 && mosaic->rows <= shape.tiles &&
                    mosaic->columns <= shape.tiles &&
                    (uint64_t)mosaic->rows * mosaic->columns + 1 == shape.tiles;
-    if (counted &&
+    bool whole = (uint64_t)mosaic->rows * grid.height == mosaic->height &&
+                 (uint64_t)mosaic->columns * grid.width == mosaic->width;
+    if (counted && (whole || !vision->lined) &&
         is_middle((uint64_t)mosaic->rows * grid.height, mosaic->kept_height, mosaic->height) &&
         is_middle((uint64_t)mosaic->columns * grid.width, mosaic->kept_width, mosaic->width))
         return RESULT_OK;
@@ -196,5 +208,6 @@ uint32_t model_vision_image_rows(const struct model_vision *vision, struct image
         return grid.height * (grid.width + 1) + 2;
     if (!vision->mosaic)
         return model_vision_feature_rows(vision, shape);
-    return grid.height * grid.width + model_vision_mosaic_rows(mosaic);
+    uint32_t lines = vision->lined ? grid.height + 1 : 0; /* and the row between the views */
+    return grid.height * grid.width + lines + model_vision_mosaic_rows(mosaic);
 }

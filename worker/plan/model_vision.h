@@ -62,6 +62,12 @@ struct model_vision {
     /* An image's first tile is the whole image; after its features come those of its mosaic, with a
      * learned row after each line, or without one that row alone. */
     bool mosaic;
+    /* With mosaic: the first tile's lines have a learned row after each too, and another learned row is between
+     * them and the mosaic, which every image has, as large as its tiles. */
+    bool lined;
+    /* Squares of so many patches each way become one feature, with zeros for patches beyond a tile, and merge_side
+     * is 1; 0: merged squares do. Needs `lined`, so that features are placed, and fixed_side. */
+    uint32_t join_side;
     /* An image has one tile, and more rows than features: one before them, one after each line, one after
      * them. With grid_positions, those of features and lines have the image's number, line and
      * column, and all others that of their row. */
@@ -116,7 +122,7 @@ uint32_t model_vision_sound_rows(const struct model_vision *vision, struct image
 /* Rows of the tower: the cost of encoding, bounded by backend_options.max_patch_rows. */
 uint32_t model_vision_patch_rows(const struct model_vision *vision, struct image_shape shape);
 
-/* Features of all tiles. */
+/* Rows of the tower's features, of all tiles; with join_side some are unused. */
 uint32_t model_vision_feature_rows(const struct model_vision *vision, struct image_shape shape);
 
 /* RESULT_INVALID, with the numbers, if the mosaic is not one of this checked shape. In models
@@ -131,7 +137,7 @@ uint32_t model_vision_mosaic_rows(const struct image_mosaic *mosaic);
 uint32_t model_vision_image_rows(const struct model_vision *vision, struct image_shape shape,
                                  const struct image_mosaic *mosaic);
 
-/* Of one tile's features; those of a sound are a line. */
+/* Of one tile's features as they are placed; those of a sound are a line. */
 struct feature_grid {
     uint32_t height;
     uint32_t width;

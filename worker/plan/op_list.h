@@ -178,6 +178,10 @@
  *
  * join_rows: P -> F, out[f, :] = x[n * f, :] | ... | x[n * f + n - 1, :].
  *
+ * join_padded: P -> F, where both have as many rows (model_vision.join_side n > 0) and a tile has side * side of them. Squares
+ * of n x n patches are counted line by line, the last ones in a line or column with zeros for patches beyond the tile:
+ * out[f, :], f the tile's row number i, = the patches of square i, line by line, or zeros if there are fewer squares.
+ *
  * pool_rows: P -> F, out[f, :] = scale * the sum of those rows.
  *
  * feature_add, of the text's plan: in place (out == x), adds part `part` of its feature to each row
@@ -189,7 +193,8 @@
  * following ones.
  *
  * feature_place: x and W [1, text_hidden], for the mosaics and frames of the batch's images (model_vision.h):
- * each of their rows of the params' kind is a sum of up to four rows of x, times weights, or W. Frames have no W.
+ * each of their rows of the params' kind is a sum of up to four rows of x, times weights, or W. Frames have no W. W of
+ * kind BETWEEN_VIEWS is the row between the first tile's lines and the mosaic's, of all others the row after a line.
  *
  * feature_write: x, [F, text_hidden], is part `part` of the batch's features: 0 replaces a
  * token's embedding, the others are for deepstack; or they are keys and values for cross_attention.
@@ -279,6 +284,7 @@
     X(activate,        1, 0, 0, 1e-4, NONE,    ROWS,   WHOLE,     BLOCKS, ALL,    TILE, ZEROS) \
     X(clip_columns,    1, 0, 0, 0.0,  NONE,    ROWS,   KEPT,      NONE,   F32,    TILE, NONE)  \
     X(join_rows,       1, 0, 0, 0.0,  NONE,    PIECES, WHOLE,     BLOCKS, ALL,    TILE, NONE)  \
+    X(join_padded,     1, 0, 0, 0.0,  NONE,    PIECES, WHOLE,     BLOCKS, ALL,    TILE, NONE)  \
     X(pool_rows,       1, 0, 0, 1e-6, NONE,    PIECES, WHOLE,     NONE,   ALL,    TILE, NONE)  \
     X(feature_write,   1, 0, 0, 0.0,  NONE,    ROWS,   NO_TENSOR, NONE,   F32,    TILE, NONE)  \
     X(feature_place,   1, 0, 1, 1e-6, VECTORS, ROWS,   NO_TENSOR, NONE,   F32,    TILE, NONE)  \
@@ -559,6 +565,10 @@ struct clip_columns_params {
 struct join_rows_params {
     uint32_t count; /* n */
 };
+struct join_padded_params {
+    uint32_t side; /* of a tile, patches */
+    uint32_t join; /* n */
+};
 struct pool_rows_params {
     uint32_t count; /* n */
     float scale;
@@ -572,7 +582,8 @@ enum feature_kind {
     FEATURE_AFTER_LINE,
     FEATURE_BEFORE_IMAGE,
     FEATURE_AFTER_IMAGE,
-    FEATURE_KINDS
+    FEATURE_FRAME_KINDS,
+    FEATURE_BETWEEN_VIEWS = FEATURE_FRAME_KINDS
 };
 struct feature_place_params {
     uint32_t kind; /* enum feature_kind */

@@ -595,6 +595,19 @@ static const char *check_join_rows(const struct op_view *v)
     return v->out->columns == joined ? NULL : "the output is not as wide as the rows together";
 }
 
+static const char *check_join_padded(const struct op_view *v)
+{
+    const struct model_vision *vision = &v->plan->vision;
+    const struct join_padded_params *params = &v->op->params.join_padded;
+    if (v->x->rows != PLAN_ROWS_PATCHES || v->out->rows != PLAN_ROWS_FEATURES)
+        return "it goes from patches to features";
+    if (params->join == 0 || params->join != vision->join_side || params->side == 0 ||
+        params->side != vision->fixed_side || vision->merge_side != 1 || vision->lead_row)
+        return "the tower's tiles have no such squares";
+    uint64_t joined = (uint64_t)v->x->columns * params->join * params->join;
+    return v->out->columns == joined ? NULL : "the output is not as wide as the rows together";
+}
+
 static const char *check_pool_rows(const struct op_view *v)
 {
     const char *wrong = check_merged(v, v->op->params.pool_rows.count);
@@ -619,13 +632,16 @@ static const char *check_feature_write(const struct op_view *v)
 static const char *check_feature_place(const struct op_view *v)
 {
     const struct model_vision *vision = &v->plan->vision;
-    uint32_t kinds = vision->framed ? FEATURE_KINDS : 1;
+    uint32_t kind = v->op->params.feature_place.kind;
+    bool exists = vision->framed ? kind < FEATURE_FRAME_KINDS
+                                 : kind == FEATURE_OF_SQUARE ||
+                                       (vision->lined && kind == FEATURE_BETWEEN_VIEWS);
     if (vision->mosaic == vision->framed || vision->window_side > 0 ||
         (vision->framed && vision->lead_row) || vision->deepstack_layers > 0)
         return "the tower's features form no mosaics or frames";
     if (v->x->rows != PLAN_ROWS_FEATURES || v->x->columns != vision->text_hidden)
         return "the input is not of features, as wide as the text model";
-    if (v->op->params.feature_place.kind >= kinds)
+    if (!exists)
         return "there are no features of this kind";
     if (vision->framed != (v->op->weights[0] == PLAN_NONE))
         return "mosaics have a learned row, frames none";

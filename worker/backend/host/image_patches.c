@@ -169,10 +169,12 @@ static void add_tile(struct image_patches *patches, const struct encode_image *i
                      uint32_t number)
 {
     const struct model_vision *vision = patches->vision;
-    struct feature_grid grid = model_vision_grid(vision, image->shape);
+    uint32_t merged = vision->patch_side * vision->merge_side;
+    struct feature_grid grid = {.height = image->shape.height / merged,
+                                .width = image->shape.width / merged};
     uint32_t window = vision->window_side;
     uint32_t first_feature = image->first_feature + number * grid.height * grid.width;
-    bool dropped = vision->framed || (vision->mosaic && number > 0);
+    bool dropped = vision->framed || vision->lined || (vision->mosaic && number > 0);
     uint32_t first_row = vision->lead_row ? add_lead(patches) : patches->rows;
     uint32_t high = window > 0 ? window : grid.height, wide = window > 0 ? window : grid.width;
     struct patch_tile *tile = &patches->tiles[patches->tile_count];
@@ -219,9 +221,10 @@ static uint32_t grid_feature(const struct image_patches *patches, const struct e
 {
     struct feature_grid grid = model_vision_grid(patches->vision, image->shape);
     uint32_t lead = patches->vision->lead_row ? 1 : 0;
+    uint32_t rows = model_vision_feature_rows(patches->vision, image->shape) / image->shape.tiles;
     uint32_t tile = 1 + line / grid.height * image->mosaic.columns + column / grid.width;
-    return first + tile * (lead + grid.height * grid.width) + lead +
-           line % grid.height * grid.width + column % grid.width;
+    return first + tile * (lead + rows) + lead + line % grid.height * grid.width +
+           column % grid.width;
 }
 
 static void add_mix(struct image_patches *patches, const struct encode_image *image, uint32_t first,
@@ -240,11 +243,34 @@ static void add_mix(struct image_patches *patches, const struct encode_image *im
     };
 }
 
-static void add_newline(struct image_patches *patches, uint32_t pool_row)
+/* The row is the learned one of the kind. */
+static void add_learned(struct image_patches *patches, enum feature_kind kind, uint32_t pool_row)
 {
     must(patches->mix_count < patches->max_mixes);
     patches->mixes[patches->mix_count++] =
-        (struct feature_mix){.pool_row = pool_row, .features = {PATCH_FEATURE_NONE}};
+        (struct feature_mix){.pool_row = pool_row, .kind = kind, .features = {PATCH_FEATURE_NONE}};
+}
+
+/* The row is `feature` of the kind's tensor. */
+static void add_placed(struct image_patches *patches, enum feature_kind kind, uint32_t feature,
+                       uint32_t pool_row)
+{
+    must(patches->mix_count < patches->max_mixes);
+    patches->mixes[patches->mix_count++] = (struct feature_mix){
+        .pool_row = pool_row, .kind = kind, .features = {feature}, .weights = {1.0f}};
+}
+
+/* Places the first tile's lines and the row after them; returns the next row of the pool. */
+static uint32_t add_first_view(struct image_patches *patches, struct feature_grid grid,
+                               uint32_t first, uint32_t pool_row)
+{
+    for (uint32_t y = 0; y < grid.height; y++) {
+        for (uint32_t x = 0; x < grid.width; x++)
+            add_placed(patches, FEATURE_OF_SQUARE, first + y * grid.width + x, pool_row++);
+        add_learned(patches, FEATURE_OF_SQUARE, pool_row++);
+    }
+    add_learned(patches, FEATURE_BETWEEN_VIEWS, pool_row++);
+    return pool_row;
 }
 
 /* Places an image's mosaic after the features of its first tile. */
@@ -253,7 +279,11 @@ static void add_mosaic(struct image_patches *patches, const struct encode_image 
 {
     const struct image_mosaic *mosaic = &image->mosaic;
     struct feature_grid grid = model_vision_grid(patches->vision, image->shape);
-    uint32_t pool_row = image->first_feature + grid.height * grid.width;
+    uint32_t pool_row = image->first_feature;
+    if (patches->vision->lined)
+        pool_row = add_first_view(patches, grid, first, pool_row);
+    else
+        pool_row += grid.height * grid.width;
     for (uint32_t y = 0; y < mosaic->height; y++) {
         struct mosaic_sample line =
             sample_at(y, mosaic->rows * grid.height, mosaic->kept_height, mosaic->height);
@@ -261,24 +291,15 @@ static void add_mosaic(struct image_patches *patches, const struct encode_image 
             add_mix(patches, image, first, line,
                     sample_at(x, mosaic->columns * grid.width, mosaic->kept_width, mosaic->width),
                     pool_row++);
-        add_newline(patches, pool_row++);
+        add_learned(patches, FEATURE_OF_SQUARE, pool_row++);
     }
     if (mosaic->rows == 0)
-        add_newline(patches, pool_row++);
+        add_learned(patches, FEATURE_OF_SQUARE, pool_row++);
     must(pool_row - image->first_feature ==
          model_vision_image_rows(patches->vision, image->shape, mosaic));
 }
 
 /* --- frames ----------------------------------------------------------------------------------- */
-
-/* The row is `feature` of the kind's tensor. */
-static void add_framed(struct image_patches *patches, enum feature_kind kind, uint32_t feature,
-                       uint32_t pool_row)
-{
-    must(patches->mix_count < patches->max_mixes);
-    patches->mixes[patches->mix_count++] = (struct feature_mix){
-        .pool_row = pool_row, .kind = kind, .features = {feature}, .weights = {1.0f}};
-}
 
 /* Places an image's features line by line, with the rows around them; `first` is its first feature. */
 static void add_frame(struct image_patches *patches, const struct encode_image *image,
@@ -286,13 +307,13 @@ static void add_frame(struct image_patches *patches, const struct encode_image *
 {
     struct feature_grid grid = model_vision_grid(patches->vision, image->shape);
     uint32_t pool_row = image->first_feature;
-    add_framed(patches, FEATURE_BEFORE_IMAGE, first, pool_row++);
+    add_placed(patches, FEATURE_BEFORE_IMAGE, first, pool_row++);
     for (uint32_t y = 0; y < grid.height; y++) {
         for (uint32_t x = 0; x < grid.width; x++)
-            add_framed(patches, FEATURE_OF_SQUARE, first + y * grid.width + x, pool_row++);
-        add_framed(patches, FEATURE_AFTER_LINE, first, pool_row++);
+            add_placed(patches, FEATURE_OF_SQUARE, first + y * grid.width + x, pool_row++);
+        add_placed(patches, FEATURE_AFTER_LINE, first, pool_row++);
     }
-    add_framed(patches, FEATURE_AFTER_IMAGE, first, pool_row++);
+    add_placed(patches, FEATURE_AFTER_IMAGE, first, pool_row++);
     must(pool_row - image->first_feature ==
          model_vision_image_rows(patches->vision, image->shape, &image->mosaic));
 }

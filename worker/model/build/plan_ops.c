@@ -612,6 +612,14 @@ void plan_ops_join_rows(struct plan_builder *b, plan_tensor_id x, uint32_t count
     plan_builder_append(b, op);
 }
 
+void plan_ops_join_padded(struct plan_builder *b, plan_tensor_id x,
+                          struct join_padded_params params, plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_join_padded, x, PLAN_NONE, PLAN_NONE, out);
+    op.params.join_padded = params;
+    plan_builder_append(b, op);
+}
+
 void plan_ops_pool_rows(struct plan_builder *b, plan_tensor_id x, struct pool_rows_params params,
                         plan_tensor_id out)
 {

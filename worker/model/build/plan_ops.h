@@ -179,10 +179,13 @@ void plan_ops_clip_columns(struct plan_builder *b, plan_tensor_id x,
                            struct clip_columns_params params, plan_tensor_id out);
 void plan_ops_join_rows(struct plan_builder *b, plan_tensor_id x, uint32_t count,
                         plan_tensor_id out);
+/* Squares of patches of tiles that their side does not divide (join_padded). In a stage after that of x. */
+void plan_ops_join_padded(struct plan_builder *b, plan_tensor_id x,
+                          struct join_padded_params params, plan_tensor_id out);
 void plan_ops_pool_rows(struct plan_builder *b, plan_tensor_id x, struct pool_rows_params params,
                         plan_tensor_id out);
 void plan_ops_feature_write(struct plan_builder *b, plan_tensor_id x, uint32_t part);
-/* Places the features of mosaics, with `newline` after each line, or the rows of a kind of frames, without
+/* Places the features of mosaics, with `newline` after each line or between two views, or the rows of a kind of frames, without
  * (PLAN_NONE). In a stage of its own, because it reads features of other tiles. */
 void plan_ops_feature_place(struct plan_builder *b, plan_tensor_id x, plan_weight_id newline,
                             enum feature_kind kind);

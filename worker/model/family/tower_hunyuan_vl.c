@@ -83,9 +83,9 @@ static void list_features(struct plan_builder *b, const struct vision_config *c,
 {
     uint32_t columns = 4 * c->tower.hidden, text = c->vision.text_hidden;
     const struct tower_linear last = {"mm.model.fc", text, columns, true};
-    plan_tensor_id placed[FEATURE_KINDS];
+    plan_tensor_id placed[FEATURE_FRAME_KINDS];
     plan_tensor_id row = list_squares(b, c, t);
-    for (uint32_t kind = 0; kind < FEATURE_KINDS; kind++)
+    for (uint32_t kind = 0; kind < FEATURE_FRAME_KINDS; kind++)
         placed[kind] = plan_builder_tensor(b, PLAN_ROWS_FEATURES, text);
     tower_blocks_linear(b, row, &last, placed[FEATURE_OF_SQUARE]);
     list_learned(b, row, columns, "v.image_newline", row);
@@ -95,10 +95,10 @@ static void list_features(struct plan_builder *b, const struct vision_config *c,
     list_learned(b, placed[FEATURE_OF_SQUARE], text, "mm.image_end", placed[FEATURE_AFTER_IMAGE]);
     if (plan_builder_has(b, "v.view_seperator")) /* GGUF's spelling; nothing uses it */
         (void)plan_builder_vector(b, text, "v.view_seperator");
-    for (uint32_t kind = 0; kind < FEATURE_KINDS; kind++)
+    for (uint32_t kind = 0; kind < FEATURE_FRAME_KINDS; kind++)
         list_norm(b, c, placed[kind]);
     plan_builder_end_stage(b);
-    for (uint32_t kind = 0; kind < FEATURE_KINDS; kind++)
+    for (uint32_t kind = 0; kind < FEATURE_FRAME_KINDS; kind++)
         plan_ops_feature_place(b, placed[kind], PLAN_NONE, kind);
     plan_builder_end_stage(b);
 }

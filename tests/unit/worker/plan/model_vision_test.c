@@ -184,6 +184,32 @@ static void test_frames(void **state)
                      RESULT_INVALID);
 }
 
+/* Squares of two by two of tiles of five by five patches; every image has two views, with lines that end alike. */
+static void test_lined_mosaics(void **state)
+{
+    (void)state;
+    const struct model_vision lined = {.patch_side = 4,
+                                       .merge_side = 1,
+                                       .fixed_side = 5,
+                                       .join_side = 2,
+                                       .mosaic = true,
+                                       .lined = true,
+                                       .text_hidden = 8};
+    const struct image_shape shape = {5, 20, 20, 1, 0}, alone = {1, 20, 20, 1, 0};
+    const struct image_mosaic whole = {2, 2, 6, 6, 6, 6}, none = {0}, cut = {2, 2, 4, 6, 4, 6},
+                              small = {2, 2, 6, 6, 3, 3};
+    struct error_text error = {""};
+    assert_int_equal(model_vision_check(&lined, shape, &error), RESULT_OK);
+    assert_int_equal(model_vision_check_mosaic(&lined, shape, &whole, &error), RESULT_OK);
+    assert_int_equal(model_vision_image_rows(&lined, shape, &whole), 3 * 4 + 1 + 6 * 7);
+    assert_int_equal(model_vision_feature_rows(&lined, shape), 5 * 25);
+    assert_int_equal(model_vision_grid(&lined, shape).width, 3);
+    assert_int_equal(model_vision_check_mosaic(&lined, alone, &none, &error), RESULT_INVALID);
+    assert_int_equal(model_vision_check_mosaic(&lined, shape, &none, &error), RESULT_INVALID);
+    assert_int_equal(model_vision_check_mosaic(&lined, shape, &cut, &error), RESULT_INVALID);
+    assert_int_equal(model_vision_check_mosaic(&lined, shape, &small, &error), RESULT_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts),
@@ -191,6 +217,7 @@ int main(void)
                                        cmocka_unit_test(test_sounds_beside_images),
                                        cmocka_unit_test(test_refusals),
                                        cmocka_unit_test(test_mosaics),
+                                       cmocka_unit_test(test_lined_mosaics),
                                        cmocka_unit_test(test_frames)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /*
- * join_rows, pool_rows, feature_write and feature_place: from patches to features; feature_add: from features to
+ * join_rows, join_padded, pool_rows, feature_write and feature_place: from patches to features; feature_add: from features to
  * text rows. The patches of a feature are consecutive rows (image_patches.c), so joining them only
  * changes the number of columns.
  */
@@ -29,6 +29,37 @@ void cpu_join_rows(const struct cpu_step *step, uint32_t index, uint32_t thread)
                columns * sizeof(float));
         if (step->program->notes[index].quantize_output)
             cpu_step_quantize(step, op->output, row, 0, columns);
+    }
+}
+
+/* Row `row` of the features, of squares that may reach beyond their tile. */
+static void join_square(const struct cpu_step *step, const struct plan_op *op, uint32_t row)
+{
+    uint32_t side = op->params.join_padded.side, join = op->params.join_padded.join;
+    uint32_t across = (side + join - 1) / join, tile = row / (side * side) * side * side;
+    uint32_t columns = step->program->tensors[op->inputs[0]].columns, square = row - tile;
+    float *out = cpu_step_row(step, op->output, row);
+    for (uint32_t i = 0; i < join * join; i++, out += columns) {
+        uint32_t y = square / across * join + i / join, x = square % across * join + i % join;
+        if (square < across * across && y < side && x < side)
+            memcpy(out, cpu_step_row(step, op->inputs[0], tile + y * side + x),
+                   columns * sizeof(float));
+        else
+            memset(out, 0, columns * sizeof(float));
+    }
+}
+
+void cpu_join_padded(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    (void)thread;
+    const struct plan_op *op = &step->program->plan->ops[index];
+    for (;;) {
+        uint32_t row;
+        if (!claim_feature(step, index, &row))
+            return;
+        join_square(step, op, row);
+        if (step->program->notes[index].quantize_output)
+            cpu_step_quantize(step, op->output, row, 0, step->program->tensors[op->output].columns);
     }
 }
 

@@ -103,6 +103,16 @@ struct vulkan_pool_rows_push {
 };
 static_assert(sizeof(struct vulkan_pool_rows_push) == 56, "byte map");
 
+struct vulkan_join_padded_push {
+    uint64_t x;                         /*  0: f32 [rows, columns / (join * join)] */
+    struct vulkan_outputs_push outputs; /*  8: [rows, columns] */
+    uint32_t columns;                   /* 40 */
+    uint32_t side;                      /* 44: of a tile, rows of x */
+    uint32_t join;                      /* 48 */
+    uint32_t unused;                    /* 52 */
+};
+static_assert(sizeof(struct vulkan_join_padded_push) == 56, "byte map");
+
 struct vulkan_feature_write_push {
     uint64_t x;               /*  0: f32 [rows, columns] */
     uint64_t feature_rows;    /*  8: u32 [rows] of the pool */

@@ -161,6 +161,21 @@ void vulkan_record_join_rows(struct vulkan_recorder *recorder)
     dispatch(recorder, OP_soft_cap, 0, op->output, &push, sizeof push, &touch);
 }
 
+void vulkan_record_join_padded(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    const struct vulkan_join_padded_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .outputs = vulkan_recorder_outputs(recorder, op->output, recorder->forms[recorder->op]),
+        .columns = program->tensors[op->output].columns,
+        .side = op->params.join_padded.side,
+        .join = op->params.join_padded.join,
+    };
+    const struct vulkan_touch touch = touch_of(op);
+    dispatch(recorder, OP_join_padded, 0, op->output, &push, sizeof push, &touch);
+}
+
 void vulkan_record_pool_rows(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
