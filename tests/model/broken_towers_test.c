@@ -339,6 +339,39 @@ static void test_text_goes_on_beside_janus(void **state)
         expect_text_only(&breakages[i]);
 }
 
+static void test_text_goes_on_beside_deepseek(void **state)
+{
+    (void)state;
+    static const struct breakage breakages[] = {
+        {"deepseek_vl_v2", "downsample_mlp_gelu", "downsample_mlp_silu", "projector_type"},
+        {"deepseek_vl_v2", "\"depth\": 2", "\"depth\": 3", "depth"},
+        {"deepseek_vl_v2", "\"token_pooling\": false", "\"token_pooling\": true", "token_pooling"},
+        {"deepseek_vl_v2", "\"n_embed\": 32", "\"n_embed\": 48", "n_embed 48"},
+        {"deepseek_vl_v2", "\"input_dim\": 24", "\"input_dim\": 32", "input_dim 32"},
+        {"deepseek_vl_v2", "\"mlp_ratio\": 1,", "\"mlp_ratio\": 3,", "projector.layers.0"},
+        {"deepseek_vl_v2", "\"mlp_ratio\": 1,", "\"mlp_ratio\": 0,", "mlp_ratio"},
+        {"deepseek_vl_v2", "\"downsample_ratio\": 2", "\"downsample_ratio\": 3",
+         "projector.layers.0"},
+        {"deepseek_vl_v2", "\"downsample_ratio\": 2", "\"downsample_ratio\": 0",
+         "downsample_ratio"},
+        {"deepseek_vl_v2", "\"tile_tag\": \"2D\"", "\"tile_tag\": \"1D\"", "tile_tag"},
+        {"deepseek_vl_v2", "\"head\"", "\"tail\"", "global_view_pos"},
+        {"deepseek_vl_v2", "patch14_384", "patch16_384", "model_name"},
+        {"deepseek_vl_v2", "\"width\": 24", "\"width\": 30", "input_dim 24"},
+        {"deepseek_vl_v2", "\"mlp_ratio\": 1.5", "\"mlp_ratio\": 2.5", "mlp.fc1"},
+        {"deepseek_vl_v2", "\"image_size\": 20", "\"image_size\": 24", "pos_embed"},
+        {"deepseek_vl_v2", "\"image_size\": 20", "\"image_size\": 3", "image_size"},
+        {"deepseek_vl_v2", "\"patch_size\": 4", "\"patch_size\": 5", "patch_embed"},
+        {"deepseek_vl_v2", "\"num_attention_heads\": 3", "\"num_attention_heads\": 5", "heads"},
+        {"deepseek_vl_v2", "\"model_type\": \"vision\"", "\"model_type\": \"visual\"", "visual"},
+        {"deepseek_vl_v2", "view_seperator", "view_seporator", "view_sep"},
+        {"deepseek_vl_v2", "image_newline", "image_newlime", "image_newline"},
+        {"deepseek_vl_v2", "vision.norm.bias", "vision.narm.bias", "norm.bias"},
+    };
+    for (size_t i = 0; i < sizeof breakages / sizeof breakages[0]; i++)
+        expect_text_only(&breakages[i]);
+}
+
 static void test_text_is_refused(void **state)
 {
     (void)state;
@@ -450,6 +483,7 @@ int main(void)
         cmocka_unit_test(test_text_goes_on_beside_other_towers),
         cmocka_unit_test(test_text_goes_on_beside_moonvit),
         cmocka_unit_test(test_text_goes_on_beside_janus),
+        cmocka_unit_test(test_text_goes_on_beside_deepseek),
         cmocka_unit_test(test_text_is_refused),
         cmocka_unit_test(test_images_go_on),
         cmocka_unit_test(test_text_alone),

@@ -139,7 +139,7 @@ static void make_sound(const struct model_vision *vision, struct encode_image *i
         .pixels = (const uint8_t *)values};
 }
 
-/* An image of many patches: 12 squares on each side, or the tower's fixed size. */
+/* An image of many patches: 12 squares on each side, or the tower's fixed size, once or twice. */
 static void make_image(const struct model_vision *vision, struct encode_image *image)
 {
     if (vision->mels > 0) {
@@ -147,15 +147,19 @@ static void make_image(const struct model_vision *vision, struct encode_image *i
         return;
     }
     uint32_t most = vision->max_side > 0 ? vision->max_side : UINT32_MAX;
-    uint32_t side = 12 * vision->merge_side;
+    uint32_t side = 12 * vision->merge_side, tiles = vision->lined ? 2 : 1;
     side = vision->fixed_side > 0 ? vision->fixed_side : side < most ? side : most;
     uint32_t pixels = side / vision->merge_side * vision->merge_side * vision->patch_side;
-    uint8_t *bytes = must_alloc((size_t)pixels * pixels, 3);
-    for (size_t i = 0; i < (size_t)pixels * pixels * 3; i++)
+    uint8_t *bytes = must_alloc((size_t)tiles * pixels * pixels, 3);
+    for (size_t i = 0; i < (size_t)tiles * pixels * pixels * 3; i++)
         bytes[i] = (uint8_t)(i * i % 251);
-    *image = (struct encode_image){.shape = {.tiles = 1, .width = pixels, .height = pixels},
+    *image = (struct encode_image){.shape = {.tiles = tiles, .width = pixels, .height = pixels},
                                    .pixels = bytes,
                                    .scale = {0.01f, 0.01f, 0.01f}};
+    struct feature_grid grid = model_vision_grid(vision, image->shape);
+    if (tiles > 1)
+        image->mosaic =
+            (struct image_mosaic){1, 1, grid.height, grid.width, grid.height, grid.width};
 }
 
 /* Returns the largest part, in work units of encode_part(), and sets the number of parts. */

@@ -317,7 +317,7 @@ static enum result refuse_names(const struct model *model, const struct model_fa
 static struct tensor_naming naming_of(const struct model *model, const struct model_family *family)
 {
     static const char *const prefixes[] = {"model.language_model.", "language_model.model.",
-                                           "language_model.", NULL};
+                                           "language_model.", "language.model.", NULL};
     struct tensor_naming naming = family->hf->naming;
     const struct model_tower *tower =
         family_registry_tower_class(checkpoint_folder_config(model->folder));

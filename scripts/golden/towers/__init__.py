@@ -22,6 +22,8 @@ PUBLISHED                  optional: config.json as published, if it differs fro
 stored(weights)            optional: {name: array} as published, if transformers saves them differently
 buffer(name, shape, source)   optional: the value of a buffer of this name, or None
 
+Families that transformers does not have are in <family>_mlx.py, for mlx_scenes.py.
+
 `family` is the module itself, so that families can share functions: qwen_vl_common.py, square_common.py.
 """
 import importlib

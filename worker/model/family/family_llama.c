@@ -94,6 +94,7 @@ const struct tensor_name checkpoint_hf_usual_names[] = {
     {"output_norm.weight", "^norm.weight"},
     {"output.weight", "lm_head.weight"},
     {"output.weight", "language_model.lm_head.weight"},
+    {"output.weight", "language.lm_head.weight"},
     {"output.weight", "thinker.lm_head.weight"},
     {"blk.*.attn_norm.weight", "^layers.*.input_layernorm.weight"},
     {"blk.*.attn_q.weight", "^layers.*.self_attn.q_proj.weight"},

@@ -42,23 +42,7 @@ static const char *const parts[] = {"model.vision_model.", "model.aligner.", "mo
 static const char *const made[] = {"model.vqmodel.", "model.generation_", NULL};
 
 static const struct tensor_name published_names[] = {
-    {"v.patch_embd.weight", "^patch_embed.proj.weight"},
-    {"v.patch_embd.bias", "^patch_embed.proj.bias"},
-    {"v.position_embd.weight", "^pos_embed"},
-    {"v.blk.*.ln1.weight", "^blocks.*.norm1.weight"},
-    {"v.blk.*.ln1.bias", "^blocks.*.norm1.bias"},
-    {"v.blk.*.ln2.weight", "^blocks.*.norm2.weight"},
-    {"v.blk.*.ln2.bias", "^blocks.*.norm2.bias"},
-    {"v.blk.*.attn_qkv.weight", "^blocks.*.attn.qkv.weight"},
-    {"v.blk.*.attn_qkv.bias", "^blocks.*.attn.qkv.bias"},
-    {"v.blk.*.attn_out.weight", "^blocks.*.attn.proj.weight"},
-    {"v.blk.*.attn_out.bias", "^blocks.*.attn.proj.bias"},
-    {"v.blk.*.ffn_up.weight", "^blocks.*.mlp.fc1.weight"},
-    {"v.blk.*.ffn_up.bias", "^blocks.*.mlp.fc1.bias"},
-    {"v.blk.*.ffn_down.weight", "^blocks.*.mlp.fc2.weight"},
-    {"v.blk.*.ffn_down.bias", "^blocks.*.mlp.fc2.bias"},
-    {"v.post_ln.weight", "^norm.weight"},
-    {"v.post_ln.bias", "^norm.bias"},
+    HF_TIMM_NAMES,
     {"mm.0.weight", "aligner.layers.0.weight"},
     {"mm.0.bias", "aligner.layers.0.bias"},
     {"mm.1.weight", "aligner.layers.2.weight"},
@@ -77,12 +61,7 @@ static void read_squares(struct checkpoint_keys *keys, const struct vision_terms
 {
     checkpoint_hf_clip_sizes(keys, *terms, config);
     config->activation = checkpoint_vision_activation(keys, "hidden_act", ACTIVATION_GELU_ERF);
-    ratio = checkpoint_keys_f32_or(keys, "mlp_ratio", (struct f32_range){1e-3f, 1e3f}, ratio);
-    config->tower.feed_forward = (uint32_t)((double)config->tower.hidden * (double)ratio);
-    if (keys->result == RESULT_OK &&
-        (config->tower.feed_forward == 0 || config->tower.feed_forward > LIMIT_FEED_FORWARD))
-        checkpoint_keys_refuse(keys, RESULT_INVALID, "mlp_ratio %g of %u columns", (double)ratio,
-                               config->tower.hidden);
+    checkpoint_hf_read_ratio(keys, ratio, config);
 }
 
 static void read_config(struct checkpoint_keys *keys, struct checkpoint_keys *root,

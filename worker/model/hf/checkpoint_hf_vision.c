@@ -109,3 +109,15 @@ enum result checkpoint_hf_read_vision(struct json_value root, const struct hf_vi
                ? RESULT_OK
                : error_set(error, whole.result, "config.json: %s", reason.text);
 }
+
+void checkpoint_hf_read_ratio(struct checkpoint_keys *keys, float absent,
+                              struct vision_config *config)
+{
+    float ratio =
+        checkpoint_keys_f32_or(keys, "mlp_ratio", (struct f32_range){1e-3f, 1e3f}, absent);
+    config->tower.feed_forward = (uint32_t)((double)config->tower.hidden * (double)ratio);
+    if (keys->result == RESULT_OK &&
+        (config->tower.feed_forward == 0 || config->tower.feed_forward > LIMIT_FEED_FORWARD))
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "mlp_ratio %g of %u columns", (double)ratio,
+                               config->tower.hidden);
+}

@@ -62,4 +62,30 @@ void checkpoint_hf_vision_merging(struct checkpoint_keys *keys, struct vision_co
 bool checkpoint_hf_vision_list(struct checkpoint_keys *keys, const char *name, uint32_t bound,
                                uint32_t most, uint32_t *numbers, uint32_t *count);
 
+/* Names of the publisher's SigLIP towers, which are those of timm. */
+/* clang-format off */
+#define HF_TIMM_NAMES \
+    {"v.patch_embd.weight", "^patch_embed.proj.weight"}, \
+    {"v.patch_embd.bias", "^patch_embed.proj.bias"}, \
+    {"v.position_embd.weight", "^pos_embed"}, \
+    {"v.blk.*.ln1.weight", "^blocks.*.norm1.weight"}, \
+    {"v.blk.*.ln1.bias", "^blocks.*.norm1.bias"}, \
+    {"v.blk.*.ln2.weight", "^blocks.*.norm2.weight"}, \
+    {"v.blk.*.ln2.bias", "^blocks.*.norm2.bias"}, \
+    {"v.blk.*.attn_qkv.weight", "^blocks.*.attn.qkv.weight"}, \
+    {"v.blk.*.attn_qkv.bias", "^blocks.*.attn.qkv.bias"}, \
+    {"v.blk.*.attn_out.weight", "^blocks.*.attn.proj.weight"}, \
+    {"v.blk.*.attn_out.bias", "^blocks.*.attn.proj.bias"}, \
+    {"v.blk.*.ffn_up.weight", "^blocks.*.mlp.fc1.weight"}, \
+    {"v.blk.*.ffn_up.bias", "^blocks.*.mlp.fc1.bias"}, \
+    {"v.blk.*.ffn_down.weight", "^blocks.*.mlp.fc2.weight"}, \
+    {"v.blk.*.ffn_down.bias", "^blocks.*.mlp.fc2.bias"}, \
+    {"v.post_ln.weight", "^norm.weight"}, \
+    {"v.post_ln.bias", "^norm.bias"}
+/* clang-format on */
+
+/* Reads mlp_ratio, how much wider the feed-forward part is than the tower, rounded down. */
+void checkpoint_hf_read_ratio(struct checkpoint_keys *keys, float absent,
+                              struct vision_config *config);
+
 #endif
