@@ -36,7 +36,7 @@ enum image_family {
     IMAGE_FAMILY_LLAVA,    /* the middle square of the image */
     IMAGE_FAMILY_TILES,    /* internvl, aya_vision, cohere2_vision: a grid of squares, and the whole
                               image after it */
-    IMAGE_FAMILY_MOSAIC,   /* llava_next, llava_onevision: the whole image, and a grid of squares */
+    IMAGE_FAMILY_MOSAIC, /* llava_next, llava_onevision, deepseek_vl_v2: the whole image, and a grid of squares */
     IMAGE_FAMILY_APART,  /* lfm2_vl: aspect kept; or a grid of squares, and the whole image after it
                               in a size of its own */
     IMAGE_FAMILY_PADDED, /* kimi_vl, kimi_k25: aspect kept, black pixels at the right and below */
@@ -106,6 +106,7 @@ struct image_processor {
     uint32_t grid_count;
     uint32_t mosaic_tiles;              /* mosaic: features of more tiles are resized; 0: never */
     bool pads_squares;                  /* mosaic: of several images each is one padded square */
+    bool views;                         /* mosaic: deepseek_vl_v2, fitted and padded */
     uint8_t pad_colour[IMAGE_CHANNELS]; /* mosaic, padded, centred */
     float scale[IMAGE_CHANNELS];
     float bias[IMAGE_CHANNELS];
@@ -157,7 +158,8 @@ struct image_request {
      * PIL's bicubic. 0: not asked. */
     uint32_t box_width;
     uint32_t box_height;
-    bool among_images; /* the prompt has others: llava_onevision makes no tiles then */
+    /* Of the prompt, 0 as 1. Of several images llava_onevision makes no tiles, deepseek_vl_v2 of more than two. */
+    uint32_t images;
 };
 
 struct image_plan {

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/image/image_processor.h"
+#include "frontend/image/image_settings.h"
 
 #define SHRINK_FROM 1.1 /* of the sides: features are resized from here on */
 
@@ -24,8 +24,7 @@ enum { ROWS, COLUMNS, KEPT_HEIGHT, KEPT_WIDTH, HEIGHT, WIDTH }; /* of image_reco
 
 /* --- the plan --------------------------------------------------------------------------------- */
 
-/* The grid that keeps most of the image's pixels and, of those, wastes least. */
-static void choose_grid(const struct image_processor *p, struct image_plan *plan)
+void image_mosaic_choose_grid(const struct image_processor *p, struct image_plan *plan)
 {
     uint32_t width = plan->boxed_width, height = plan->boxed_height;
     uint64_t most = 0, least = UINT64_MAX;
@@ -88,6 +87,8 @@ enum result image_mosaic_plan(const struct image_processor *p, bool low, struct 
     uint32_t width = plan->boxed_width, height = plan->boxed_height;
     uint64_t longer = width > height ? width : height;
     bool whole = low && p->pads_squares;
+    if (p->views)
+        return image_views_plan(p, low, plan, error);
     plan->tile_width = plan->tile_height = p->side / p->patch * p->patch;
     plan->tile_tokens = p->side_tokens;
     plan->mosaic_tokens = 1;
@@ -98,7 +99,7 @@ enum result image_mosaic_plan(const struct image_processor *p, bool low, struct 
                          height);
     if (whole)
         return RESULT_OK;
-    choose_grid(p, plan);
+    image_mosaic_choose_grid(p, plan);
     uint32_t wide = plan->columns * p->side, high = plan->rows * p->side;
     double scale_x = (double)wide / width, scale_y = (double)high / height;
     bool by_width = scale_x < scale_y;
@@ -110,9 +111,9 @@ enum result image_mosaic_plan(const struct image_processor *p, bool low, struct 
 
 /* --- pixels ----------------------------------------------------------------------------------- */
 
-static enum result resize(const struct image_processor *p, const struct image_pixels *source,
-                          uint32_t width, uint32_t height, struct image_pixels *resized,
-                          struct error_text *error)
+enum result image_mosaic_resize(const struct image_processor *p, const struct image_pixels *source,
+                                uint32_t width, uint32_t height, struct image_pixels *resized,
+                                struct error_text *error)
 {
     enum result result = image_pixels_init(resized, width, height, error);
     if (result != RESULT_OK)
@@ -125,6 +126,18 @@ static enum result resize(const struct image_processor *p, const struct image_pi
     return result;
 }
 
+void image_mosaic_paste(const struct image_pixels *image, uint32_t left, uint32_t top,
+                        const uint8_t colour[IMAGE_CHANNELS], struct image_pixels *canvas)
+{
+    size_t line_bytes = image_pixels_bytes(image->width, 1);
+    for (size_t i = 0; i < (size_t)canvas->width * canvas->height; i++)
+        memcpy(canvas->rgb + i * IMAGE_CHANNELS, colour, IMAGE_CHANNELS);
+    for (uint32_t y = 0; y < image->height; y++)
+        memcpy(canvas->rgb + image_pixels_bytes(canvas->width, y + top) +
+                   image_pixels_bytes(left, 1),
+               image->rgb + y * line_bytes, line_bytes);
+}
+
 /* The image in the middle of a canvas of one colour; odd rests go to the right and the bottom. */
 static enum result pad(const struct image_pixels *image, uint32_t width, uint32_t height,
                        const uint8_t colour[IMAGE_CHANNELS], struct image_pixels *padded,
@@ -133,18 +146,13 @@ static enum result pad(const struct image_pixels *image, uint32_t width, uint32_
     enum result result = image_pixels_init(padded, width, height, error);
     if (result != RESULT_OK)
         return result;
-    for (size_t i = 0; i < (size_t)width * height; i++)
-        memcpy(padded->rgb + i * IMAGE_CHANNELS, colour, IMAGE_CHANNELS);
-    size_t left = image_pixels_bytes((width - image->width) / 2, 1);
-    size_t line_bytes = image_pixels_bytes(image->width, 1);
-    for (uint32_t y = 0; y < image->height; y++)
-        memcpy(padded->rgb + image_pixels_bytes(width, y + (height - image->height) / 2) + left,
-               image->rgb + y * line_bytes, line_bytes);
+    image_mosaic_paste(image, (width - image->width) / 2, (height - image->height) / 2, colour,
+                       padded);
     return RESULT_OK;
 }
 
-static void cut(const struct image_plan *plan, const struct image_pixels *from, uint32_t x,
-                uint32_t y, uint8_t *out)
+void image_mosaic_cut(const struct image_plan *plan, const struct image_pixels *from, uint32_t x,
+                      uint32_t y, uint8_t *out)
 {
     size_t bytes = image_pixels_bytes(plan->tile_width, 1);
     for (uint32_t line = 0; line < plan->tile_height; line++)
@@ -164,9 +172,9 @@ static enum result run_whole(const struct image_processor *p, const struct image
     enum result result =
         pads ? pad(source, longer, longer, p->pad_colour, &square, error) : RESULT_OK;
     if (result == RESULT_OK)
-        result = resize(p, pads ? &square : source, p->side, p->side, &resized, error);
+        result = image_mosaic_resize(p, pads ? &square : source, p->side, p->side, &resized, error);
     if (result == RESULT_OK)
-        cut(plan, &resized, 0, 0, out);
+        image_mosaic_cut(plan, &resized, 0, 0, out);
     image_pixels_fini(&square);
     image_pixels_fini(&resized);
     return result;
@@ -179,16 +187,19 @@ enum result image_mosaic_run(const struct image_processor *p, const struct image
     static const uint8_t black[IMAGE_CHANNELS];
     struct image_pixels resized = {0}, canvas = {0};
     size_t tile_bytes = image_pixels_bytes(plan->tile_width, plan->tile_height);
+    if (p->views)
+        return image_views_run(p, plan, source, out, error);
     enum result result = run_whole(p, plan, source, out, error);
     if (result != RESULT_OK || plan->rows == 0)
         return result;
-    result = resize(p, source, plan->resized_width, plan->resized_height, &resized, error);
+    result =
+        image_mosaic_resize(p, source, plan->resized_width, plan->resized_height, &resized, error);
     if (result == RESULT_OK)
         result =
             pad(&resized, plan->columns * p->side, plan->rows * p->side, black, &canvas, error);
     for (uint32_t tile = 0; result == RESULT_OK && tile + 1 < plan->tiles; tile++)
-        cut(plan, &canvas, tile % plan->columns * p->side, tile / plan->columns * p->side,
-            out + (tile + 1) * tile_bytes);
+        image_mosaic_cut(plan, &canvas, tile % plan->columns * p->side,
+                         tile / plan->columns * p->side, out + (tile + 1) * tile_bytes);
     image_pixels_fini(&resized);
     image_pixels_fini(&canvas);
     return result;

@@ -324,11 +324,10 @@ static void open_llava(struct image_settings *s, struct image_processor *p)
     memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
 }
 
-/* Reads a list of sizes in pixels, [height, width] each, as grids of tiles. False: the object has none. */
-static bool settings_grids(struct image_settings *s, struct json_value object,
-                           struct image_processor *p)
+bool image_settings_grids(struct image_settings *s, struct json_value object, const char *name,
+                          bool width_first, struct image_processor *p)
 {
-    struct json_value list = json_value_member(object, "image_grid_pinpoints"), size, element;
+    struct json_value list = json_value_member(object, name), size, element;
     bool good = true;
     p->grid_count = 0;
     if (json_value_type(list) != JSON_ARRAY)
@@ -338,7 +337,7 @@ static bool settings_grids(struct image_settings *s, struct json_value object,
         for (struct json_reader each = json_value_elements(size); json_value_next(&each, &element);
              count++)
             good = good && count < 2 && json_value_u32(element, &sides[count]) == RESULT_OK;
-        uint32_t rows = sides[0] / p->side, columns = sides[1] / p->side;
+        uint32_t rows = sides[width_first] / p->side, columns = sides[!width_first] / p->side;
         good = good && count == 2 && p->grid_count < LIMIT_IMAGE_GRIDS && sides[0] % p->side == 0 &&
                sides[1] % p->side == 0 && rows >= 1 && columns >= 1 && rows < LIMIT_IMAGE_TILES &&
                columns < LIMIT_IMAGE_TILES && rows * columns < LIMIT_IMAGE_TILES;
@@ -348,7 +347,7 @@ static bool settings_grids(struct image_settings *s, struct json_value object,
         p->grids[p->grid_count++].columns = (uint16_t)columns;
     }
     if (!good || p->grid_count == 0)
-        image_settings_fail(s, RESULT_INVALID, "image_grid_pinpoints",
+        image_settings_fail(s, RESULT_INVALID, name,
                             "not a list of sizes in whole tiles, of fewer than 64");
     return true;
 }
@@ -357,8 +356,9 @@ static bool settings_grids(struct image_settings *s, struct json_value object,
 static void settings_same_grids(struct image_settings *s, struct image_processor *p)
 {
     struct image_processor own = *p;
-    bool stated = settings_grids(s, s->files->config, &own);
-    bool processor = settings_grids(s, s->image, p);
+    static const char name[] = "image_grid_pinpoints";
+    bool stated = image_settings_grids(s, s->files->config, name, false, &own);
+    bool processor = image_settings_grids(s, s->image, name, false, p);
     if (stated && processor &&
         (own.grid_count != p->grid_count ||
          memcmp(own.grids, p->grids, own.grid_count * sizeof own.grids[0]) != 0))
@@ -675,6 +675,7 @@ static const struct {
     {"llava", NULL, IMAGE_FAMILY_LLAVA, VIDEO_RULE_NONE, open_llava},
     {"llava_next", NULL, IMAGE_FAMILY_MOSAIC, VIDEO_RULE_NONE, open_llava_next},
     {"llava_onevision", NULL, IMAGE_FAMILY_MOSAIC, VIDEO_RULE_NONE, open_llava_onevision},
+    {"deepseek_vl_v2", NULL, IMAGE_FAMILY_MOSAIC, VIDEO_RULE_NONE, image_processor_open_deepseek},
     {"internvl", NULL, IMAGE_FAMILY_TILES, VIDEO_RULE_NONE, open_internvl},
     {"aya_vision", NULL, IMAGE_FAMILY_TILES, VIDEO_RULE_NONE, open_aya},
     {"kimi_vl", NULL, IMAGE_FAMILY_PADDED, VIDEO_RULE_NONE, open_kimi_vl},

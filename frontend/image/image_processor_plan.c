@@ -485,8 +485,9 @@ enum result image_processor_plan(const struct image_processor *processor, uint32
     if (processor->family == IMAGE_FAMILY_NONE)
         return error_set(error, RESULT_UNSUPPORTED, "this model does not take images");
     *plan = (struct image_plan){.width = width, .height = height};
-    bool low = request->detail == IMAGE_DETAIL_LOW ||
-               (processor->family == IMAGE_FAMILY_MOSAIC && request->among_images);
+    bool low =
+        request->detail == IMAGE_DETAIL_LOW || (processor->family == IMAGE_FAMILY_MOSAIC &&
+                                                request->images > (processor->views ? 2u : 1u));
     enum result result = plan_box(request, plan, error);
     if (result == RESULT_OK)
         result = plan_functions[processor->family](processor, low, plan, error);

@@ -51,7 +51,31 @@ void image_settings_same(struct image_settings *s, struct json_value object, con
 /* Sets the placeholders of a tile from its side, its patches and how many are merged. */
 void image_settings_tile(struct image_settings *s, struct image_processor *p);
 
-/* Processors in a file of their own: image_processor_janus.c. */
+/* Reads a list of sizes in pixels, [height, width] each or the other way round, as grids of tiles. False: the object
+ * has none. */
+bool image_settings_grids(struct image_settings *s, struct json_value object, const char *name,
+                          bool width_first, struct image_processor *p);
+
+/* Parts of image_processor_mosaic.c and image_processor_deepseek.c for each other. Chooses the grid that keeps most of
+ * the image's pixels and, of those, wastes least. */
+void image_mosaic_choose_grid(const struct image_processor *p, struct image_plan *plan);
+enum result image_mosaic_resize(const struct image_processor *p, const struct image_pixels *source,
+                                uint32_t width, uint32_t height, struct image_pixels *resized,
+                                struct error_text *error);
+/* Fills the canvas with the colour and puts the image on it, where it fits. */
+void image_mosaic_paste(const struct image_pixels *image, uint32_t left, uint32_t top,
+                        const uint8_t colour[IMAGE_CHANNELS], struct image_pixels *canvas);
+/* Copies the tile of the plan that begins at x, y. */
+void image_mosaic_cut(const struct image_plan *plan, const struct image_pixels *from, uint32_t x,
+                      uint32_t y, uint8_t *out);
+enum result image_views_plan(const struct image_processor *p, bool low, struct image_plan *plan,
+                             struct error_text *error);
+enum result image_views_run(const struct image_processor *p, const struct image_plan *plan,
+                            const struct image_pixels *source, uint8_t *out,
+                            struct error_text *error);
+
+/* Processors in files of their own: image_processor_janus.c, image_processor_deepseek.c. */
+void image_processor_open_deepseek(struct image_settings *s, struct image_processor *p);
 void image_processor_open_janus(struct image_settings *s, struct image_processor *p);
 void image_processor_open_multi_modality(struct image_settings *s, struct image_processor *p);
 

@@ -56,6 +56,13 @@ JANUS = {
     "processor": {"image_processor_type": "JanusImageProcessor", "size": {"height": 20, "width": 20}, "min_size": 14,
                   "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]},
 }
+DEEPSEEK = {
+    "special": {"<image>": 91},
+    "marker": "<image>",
+    "processor": {},
+    "whole_processor": {"candidate_resolutions": [[20, 20], [20, 40], [40, 20], [40, 40], [60, 20], [20, 60]], "downsample_ratio": 2, "image_mean": [0.5, 0.5, 0.5],
+                        "image_std": [0.5, 0.5, 0.5], "image_token": "<image>", "normalize": True, "patch_size": 4},
+}
 MODALITY = JANUS | {"processor": {"image_processor_type": "VLMImageProcessor", "image_size": 15, "min_size": 14, "background_color": [127, 127, 127],
                                   "do_normalize": True, "rescale_factor": 0.00392156862745098}}
 GEMMA4 = {
@@ -157,6 +164,8 @@ def add_assets(folder, form):
         "generation_config.json": {"eos_token_id": [94], "do_sample": False},
         "preprocessor_config.json": form["processor"],
     }
+    if "whole_processor" in form:
+        files["processor_config.json"] = form["whole_processor"]
     if "video" in form:
         files["video_preprocessor_config.json"] = form["video"]
     for name, content in files.items():

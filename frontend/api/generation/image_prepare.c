@@ -119,7 +119,7 @@ static enum result work_image_read(const struct image_work *work,
     const struct image_request wanted = {.detail = named->detail,
                                          .box_width = request->box_width,
                                          .box_height = request->box_height,
-                                         .among_images = work->count > 1};
+                                         .images = work->count};
     enum result result = image_source_read(work->media, named->naming, named->name, work->cancelled,
                                            &image->file, &why);
     if (result == RESULT_OK)

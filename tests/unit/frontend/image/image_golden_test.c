@@ -29,7 +29,7 @@
 #define FIELDS_MAX     8
 #define FILES_AT_LEAST 38
 #define CASES_AT_LEAST 500
-#define REQUESTS       72
+#define REQUESTS       88
 /* Of a source or a result whose pixels are looked at: under sanitizers the loops are the same ones
  * for less, and twenty times slower. */
 #if SANITIZED_ADDRESS
@@ -260,16 +260,16 @@ static void run_plan(const struct settings *s, const struct image_plan *plan,
     request->byte_count += plan->byte_count;
 }
 
-/* "width height seed" of one image. */
+/* "width height seed" of one image of so many. */
 static void add_image(struct golden *golden, const struct settings *s, const char *image,
-                      struct request *request)
+                      uint32_t images, struct request *request)
 {
     uint32_t width, height, seed;
     struct error_text error;
     struct image_plan plan, apart;
     must(sscanf(image, "%u %u %u", &width, &height, &seed) == 3);
     draw(golden, width, height, seed);
-    const struct image_request asked = {.among_images = true};
+    const struct image_request asked = {.images = images};
     if (image_processor_plan(&s->processor, width, height, &asked, &plan, &error) != RESULT_OK)
         fail_msg("%s, %s: %s", s->name, image, error.text);
     image_processor_expand(&s->processor, &plan, &request->text);
@@ -286,10 +286,13 @@ static void take_request(struct golden *golden, char *const fields[])
     uint32_t tokens;
     uint64_t text, hash;
     char *images = fields[0];
+    uint32_t count = 1;
+    for (const char *at = images; (at = strchr(at, ',')) != NULL; at++)
+        count++;
     const struct settings *s = find_settings(golden, fields[1]);
     must(sscanf(fields[2], "%u %" SCNx64 " %" SCNx64, &tokens, &text, &hash) == 3);
     for (char *image; (image = strsep(&images, ",")) != NULL;)
-        add_image(golden, s, image, &request);
+        add_image(golden, s, image, count, &request);
     must(!request.text.failed);
     if (request.tokens != tokens ||
         drawn_image_text_hash(request.text.bytes, request.text.length) != text ||

@@ -39,6 +39,7 @@
 #define NEXT                                                                                       \
     "{\"model_type\":\"llava_next\",\"image_grid_pinpoints\":[[336,672],[336,336]],"               \
     "\"vision_config\":{\"image_size\":336,\"patch_size\":14}}"
+#define DEEPSEEK "{\"model_type\":\"deepseek_vl_v2\",\"vision_config\":{\"patch_size\":14}}"
 #define ONEVISION                                                                                  \
     "{\"model_type\":\"llava_onevision\",\"image_grid_pinpoints\":[[384,384]],"                    \
     "\"vision_config\":{\"image_size\":384,\"patch_size\":14}}"
@@ -245,6 +246,31 @@ static void test_janus(void **state)
          RESULT_UNSUPPORTED},
         {MODALITY, "{\"image_size\":256}", NULL, "image_size", RESULT_INVALID},
         {MODALITY, NULL, "{\"num_image_tokens\":576}", "num_image_tokens", RESULT_INVALID},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        expect_refused(&cases[i]);
+}
+
+static void test_deepseek(void **state)
+{
+    (void)state;
+    static const char sizes[] = "{\"candidate_resolutions\":[[384,384],[384,1152],[768,384]]}";
+    struct image_processor p;
+    open_well(DEEPSEEK, NULL, sizes, NULL, &p);
+    assert_true(p.family == IMAGE_FAMILY_MOSAIC && p.views && p.arithmetic == IMAGE_ARITHMETIC_PIL);
+    assert_true(p.side == 384 && p.patch == 14 && p.merge == 2 && p.side_tokens == 14 * 15 + 1);
+    assert_true(p.grid_count == 3 && p.grids[1].rows == 3 && p.grids[2].columns == 2);
+    assert_int_equal(p.pad_colour[1], 127);
+    assert_string_equal(p.tokens.marker, "<image>");
+    static const struct refusal cases[] = {
+        {DEEPSEEK, NULL, NULL, "candidate_resolutions", RESULT_UNSUPPORTED},
+        {DEEPSEEK, NULL, "{\"candidate_resolutions\":[]}", "candidate_resolutions", RESULT_INVALID},
+        {DEEPSEEK, NULL, "{\"candidate_resolutions\":[[384,385]]}", "candidate_resolutions",
+         RESULT_INVALID},
+        {DEEPSEEK, NULL, "{\"candidate_resolutions\":[[384,384]],\"patch_size\":16}", "patch_size",
+         RESULT_INVALID},
+        {DEEPSEEK, NULL, "{\"candidate_resolutions\":[[384,384]],\"downsample_ratio\":3}",
+         "downsample_ratio", RESULT_INVALID},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         expect_refused(&cases[i]);
@@ -530,6 +556,7 @@ int main(void)
         cmocka_unit_test(test_refusals_name_the_setting),
         cmocka_unit_test(test_ernie),
         cmocka_unit_test(test_janus),
+        cmocka_unit_test(test_deepseek),
         cmocka_unit_test(test_janus_rounds_sides),
         cmocka_unit_test(test_hunyuan),
         cmocka_unit_test(test_refusals_of_mosaics),
