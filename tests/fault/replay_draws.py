@@ -33,7 +33,7 @@ TINY = [tiny("qwen3_5", str(12 * 23040)),  # recurrent
         tiny("mamba2", str(12 * 44928)),  # state space mixers alone
         tiny("gpt_oss", "280K"),  # mixture of experts, attention sinks, sliding windows
         tiny("gemma3", "300K"),  # sliding windows
-        tiny("smollm3", str(12 * 10240))]  # nothing of these
+        tiny("smollm3", "360K")]  # nothing of these
 # Drafters that read inner states, by the name of the model.
 DRAFTERS = {"smollm3-f32.gguf": ["tests/golden/drafters/eagle3", "tests/golden/drafters/dflash"], "qwen3_5-f32.gguf": ["tests/golden/drafters/eagle3_speculator"],
             DEMO.path.name: ["build/checkpoints/demo-eagle3", "build/checkpoints/demo-dflash"]}

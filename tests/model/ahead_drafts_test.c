@@ -218,7 +218,7 @@ static uint32_t run_request(struct engine_rig *rig, struct recorder *recorder,
                             struct recorder *blocks, uint32_t mask, const struct plan *plan,
                             struct test_random *random)
 {
-    struct drawn_request drawn;
+    struct drawn_request drawn = {0};
     uint32_t tokens[LONGEST];
     drawn_request_begin(&drawn);
     uint32_t prompt = 2 + test_random_below(random, PROMPT - 2);

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "tests/support/test_random.h"
+#include "worker/draft/draft_model.h"
 #include "worker/schedule/draft_policy.h"
 
 #define TARGET_US 100000.0
@@ -243,6 +244,48 @@ static void test_depth_is_the_best_one(void **state)
     }
 }
 
+/* A drafter of blocks pays for one round of 1 + r rows a stream, whatever r is: the best r, computed here in
+ * another way. */
+static void test_length_of_blocks(void **state)
+{
+    (void)state;
+    struct test_random random = {.state = 20261129};
+    uint32_t longest = 0;
+    for (uint32_t trial = 0; trial < 300; trial++) {
+        struct draft_pace pace = measured(trial % 2 ? smollm_us : flat_us);
+        uint32_t streams = 1 + test_random_below(&random, 4), best = 0;
+        double trusts[4], row_us = test_random_below(&random, 200);
+        for (uint32_t i = 0; i < streams; i++)
+            trusts[i] = 1.0;
+        for (uint32_t rows = 1; rows <= DRAFT_PACE_ROWS; rows++)
+            pace.round_us[rows] = 100.0 + row_us * rows;
+        pace.judged[DRAFT_CLASS_MODEL] = 1e6;
+        pace.accepted[DRAFT_CLASS_MODEL] = 1e4 * test_random_below(&random, 100);
+        double share = draft_pace_model_acceptance(&pace), tokens = streams, survival = streams;
+        double most = 1.03 * streams / draft_pace_step_us(&pace, streams);
+        for (uint32_t length = 1; length <= DRAFT_BLOCK_TOKENS; length++) {
+            uint32_t rows = streams * (1 + length);
+            survival *= share < 0.99 ? share : 0.99;
+            tokens += survival;
+            double rate = tokens / (draft_pace_step_us(&pace, rows) + pace.round_us[rows]);
+            if (rate > most) {
+                most = rate;
+                best = length;
+            }
+        }
+        uint32_t chosen = draft_policy_depth(
+            &pace, &(struct draft_depth_request){.streams = streams,
+                                                 .candidate_count = streams,
+                                                 .trusts = trusts,
+                                                 .most_tokens = DRAFT_BLOCK_TOKENS,
+                                                 .is_block = true,
+                                                 .target_us = 1e9});
+        assert_int_equal(chosen, best);
+        longest = chosen > longest ? chosen : longest;
+    }
+    assert_true(longest > DRAFT_MODEL_TOKENS);
+}
+
 /* --- simulations ------------------------------------------------------------------------------- */
 
 struct device {
@@ -443,6 +486,7 @@ int main(void)
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_rounds_of_a_draft_model),
         cmocka_unit_test(test_depth_is_the_best_one),
+        cmocka_unit_test(test_length_of_blocks),
         cmocka_unit_test(test_draft_models_are_used_where_they_pay),
         cmocka_unit_test(test_right_drafts_are_faster),
         cmocka_unit_test(test_wrong_drafts_cost_little),
