@@ -1,7 +1,7 @@
 /*
  * The parameters of a request as the frontend sets them and the worker uses them. They cross shared
  * memory inside a submit record (proto/submit_record.h). submit_record_check() checks rules S2 to
- * S19 and S21 to S24.
+ * S19 and S21 to S24, S26.
  *
  * Byte map of struct run_params, 224 bytes. Written by the frontend.
  *
@@ -37,7 +37,7 @@
  *                                         1 + its slot (proto/adapter_memory.h)
  *   200     4     separator          S24: <= LIMIT_VOCAB_TOKENS; 0: all tokens have segment 0; else
  *                                         1 + the id after whose first place the segment is 1
- *   204     20    reserved           S13: zero
+ *   204     20    speech             S26: proto/speech_rules.h; zero: none
  *
  * Scores. With score_from the worker reports the log-probability of each prompt token from that place
  * on, given the tokens before it, with score_top alternatives (TOKEN_EVENT_PROMPT_TOKEN). The rows
@@ -73,6 +73,7 @@
 #include <stdint.h>
 
 #include "proto/sampling_params.h"
+#include "proto/speech_rules.h"
 
 #define SUBMIT_FLAG_IGNORE_END      1u  /* do not stop at stop ids (benchmarks) */
 #define SUBMIT_FLAG_LOGPROBS        2u  /* compute the logprob of every token (else it is 0) */
@@ -107,7 +108,7 @@ struct run_params {
     uint32_t dry_breaker_words;
     uint32_t adapter;
     uint32_t separator;
-    uint32_t reserved[5];
+    struct speech_rules speech;
 };
 _Static_assert(sizeof(struct run_params) == 224, "crosses shared memory: layout is fixed");
 

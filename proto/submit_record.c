@@ -104,11 +104,7 @@ static enum result check_run(const struct submit_record *record, uint64_t slab_b
         return error_set(error, RESULT_CORRUPT, "S23: adapter %u", record->run.adapter);
     if (record->run.separator > LIMIT_VOCAB_TOKENS)
         return error_set(error, RESULT_CORRUPT, "S24: separator %u", record->run.separator);
-    for (size_t i = 0; i < sizeof record->run.reserved / sizeof record->run.reserved[0]; i++) {
-        if (record->run.reserved[i] != 0)
-            return error_set(error, RESULT_CORRUPT, "S13: reserved word %zu is not zero", i);
-    }
-    return RESULT_OK;
+    return speech_rules_check(&record->run.speech, error);
 }
 
 static enum result check_vocabulary(const struct submit_record *record, uint64_t slab_bytes,

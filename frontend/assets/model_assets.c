@@ -20,6 +20,7 @@
 #include "frontend/assets/folder_assets.h"
 #include "frontend/assets/gguf_assets.h"
 #include "frontend/assets/pooling_assets.h"
+#include "frontend/assets/speech_assets.h"
 #include "frontend/assets/vision_assets.h"
 #include "frontend/base/shoal_version.h"
 #include "frontend/prompt/generic_tools.h"
@@ -197,6 +198,19 @@ static void vision_open(const struct model_assets_options *options, struct model
     }
 }
 
+static enum result speech_open(const struct model_assets_options *options,
+                               struct model_assets *assets, struct error_text *error)
+{
+    struct error_text reason = {""};
+    enum result result = speech_assets_open(options->path, assets->tokenizer, options->image_key,
+                                            &assets->speech, &reason);
+    if (assets->speech)
+        assets->speech->budget.most_bytes = options->image_bytes;
+    return result == RESULT_OK
+               ? RESULT_OK
+               : error_set(error, result, "%.100s: %.150s", options->path, reason.text);
+}
+
 static enum result assets_read(const struct model_assets_options *options,
                                struct model_assets *assets, struct error_text *error)
 {
@@ -232,6 +246,9 @@ static enum result assets_read(const struct model_assets_options *options,
     if (result != RESULT_OK)
         return result;
     assets->pooling = options->pooling;
+    result = speech_open(options, assets, error);
+    if (result != RESULT_OK)
+        return result;
     vision_open(options, assets);
     uint32_t limit = options->context_limit > 0 ? options->context_limit : LIMIT_CONTEXT_TOKENS;
     if (assets->context_tokens > limit)
@@ -355,6 +372,7 @@ void model_assets_close(struct model_assets *assets)
     reply_formats_fini(&assets->formats);
     pooling_assets_close(assets->pools);
     free(assets->vision);
+    free(assets->speech);
     free(assets->bos_text);
     free(assets->eos_text);
     *assets = (struct model_assets){0};

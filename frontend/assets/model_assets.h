@@ -21,6 +21,7 @@
 
 struct adapter_set;
 struct pooling_assets;
+struct speech_assets;
 struct vision_assets;
 
 struct model_assets {
@@ -52,6 +53,7 @@ struct model_assets {
     struct media_policy media; /* sources from which clients may name files */
     struct document_settings documents;
     struct vision_assets *vision;        /* owned; NULL: the model takes no images */
+    struct speech_assets *speech;        /* owned; NULL: it transcribes no speech */
     struct adapter_set *adapters;        /* outlives the assets; NULL: none */
     struct checkpoint_sampling sampling; /* general.sampling.* keys, generation_config.json */
 };

@@ -182,3 +182,12 @@ enum result body_coding_unpack(enum body_coding coding, const char *packed, size
     *body_bytes = work.body_bytes;
     return RESULT_OK;
 }
+
+size_t body_coding_packed_bytes(const char *text, size_t bytes)
+{
+    uLongf packed = compressBound((uLong)bytes);
+    unsigned char *room = malloc(packed);
+    bool good = room && compress(room, &packed, (const unsigned char *)text, (uLong)bytes) == Z_OK;
+    free(room);
+    return good ? (size_t)packed : 0;
+}

@@ -30,4 +30,7 @@ enum result body_coding_unpack(enum body_coding coding, const char *packed, size
                                size_t most_bytes, const atomic_bool *cancelled, char **body,
                                size_t *body_bytes) RESULT_CHECKED;
 
+/* Bytes of `text` packed as zlib's format; 0: out of memory. A measure of repetition. */
+size_t body_coding_packed_bytes(const char *text, size_t bytes);
+
 #endif

@@ -31,6 +31,7 @@
 #include "worker/sample/fixed_weight.h"
 #include "worker/sample/logit_spread.h"
 #include "worker/sample/logit_walk.h"
+#include "worker/sample/speech_filter.h"
 #include "worker/sample/token_counts.h"
 
 struct row_sampler {
@@ -69,7 +70,7 @@ bool row_sampling_has_penalties(const struct row_sampling *sampling)
 
 bool row_sampling_needs_history(const struct row_sampling *sampling)
 {
-    return sampling_params_has_dry(sampling->params) ||
+    return sampling->speech || sampling_params_has_dry(sampling->params) ||
            sampling_params_has_mirostat(sampling->params);
 }
 
@@ -117,12 +118,13 @@ static void apply_dry(struct row_sampler *sampler, const struct row_sampling *sa
     dry_penalty_apply(&sampler->dry, sampling->params, &history, row, sampler->vocab_tokens);
 }
 
-/* The row after mask, bias, barred tokens, penalties and DRY; `logits` itself if there are none. */
+/* The row after mask, bias, barred tokens, penalties, DRY and rules of speech; `logits` itself if there are none. */
 static const float *adjust(struct row_sampler *sampler, const float *logits,
                            const struct row_sampling *sampling)
 {
     if (sampling->logit_bias_count == 0 && sampling->barred_count == 0 && !sampling->mask &&
-        !row_sampling_has_penalties(sampling) && !sampling_params_has_dry(sampling->params))
+        !row_sampling_has_penalties(sampling) && !sampling_params_has_dry(sampling->params) &&
+        !sampling->speech)
         return logits;
     float *row = sampler->adjusted;
     if (sampling->mask)
@@ -141,6 +143,10 @@ static const float *adjust(struct row_sampler *sampler, const float *logits,
         penalize(sampler, sampling, row);
     if (sampling_params_has_dry(sampling->params))
         apply_dry(sampler, sampling, row);
+    if (sampling->speech)
+        speech_filter_apply(sampling->speech, sampling->history + sampling->first_generated,
+                            sampling->position - sampling->first_generated, row,
+                            sampler->vocab_tokens);
     return row;
 }
 
@@ -449,6 +455,8 @@ struct sampled_token row_sampler_draw(struct row_sampler *sampler, const float *
     struct sampled_token sampled;
     choose(sampler, logits, sampling, &sampled);
     must(sampled.token < sampler->vocab_tokens);
+    if (sampling->wants_logprob && sampling->speech)
+        logits = adjust(sampler, logits, sampling);
     if (sampling->wants_logprob)
         row_sampler_explain(sampler, logits, sampling->top_logprobs, &sampled);
     return sampled;

@@ -37,6 +37,9 @@
  *   draw          u = uniform(seed, position) in [0, 1): the first token in descending order of p
  *                 whose cumulative sum exceeds u * total
  *
+ * Rules of speech (proto/speech_rules.h) come after the penalties. With them log-probabilities are those of the row
+ * that they leave.
+ *
  * A penalty counts tokens within its own context: the last repetition_context, presence_context or
  * frequency_context positions, 0 = all. Equal p are ordered by id. At least one token is kept.
  * uniform() is Philox4x32-10 with the seed as key and the position as counter (Salmon et al., SC
@@ -67,7 +70,8 @@ struct row_sampling {
      * any. At least one is set. If the model gives all of these -infinity, token 0 is drawn. */
     const uint32_t *mask;
     uint32_t position; /* of the token being drawn: prompt tokens + tokens generated before it */
-    const uint32_t *history; /* [position] the tokens before it; only read with DRY */
+    const uint32_t *history; /* [position] the tokens before it; only read with DRY and `speech` */
+    const struct speech_rules *speech;       /* NULL: none */
     const struct dry_breakers *dry_breakers; /* NULL: none */
     /* Position of the first generated token, for backends that keep the counts of generated tokens
      * themselves. */
@@ -80,7 +84,7 @@ struct row_sampling {
 };
 /* Whether a penalty is on and counts are given for it. */
 bool row_sampling_has_penalties(const struct row_sampling *sampling);
-/* Whether the draw needs the token before it on the host: with DRY, which reads the history, and
+/* Whether the draw needs the token before it on the host: with DRY and rules of speech, which read the history, and
  * mirostat, whose state follows from it. Forced draws of such a request included. */
 bool row_sampling_needs_history(const struct row_sampling *sampling);
 /* Stop ids before min_tokens, and the token that would start thinking again. */

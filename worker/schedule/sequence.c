@@ -315,6 +315,7 @@ static struct row_sampling sampling_at(const struct sequence *sequence, uint32_t
         .position = position,
         .history = request->tokens,
         .dry_breakers = &request->dry_breakers,
+        .speech = speech_rules_exist(&request->run.speech) ? &request->run.speech : NULL,
         .first_generated = first_generated(request),
         .wants_logprob = (request->run.flags & SUBMIT_FLAG_LOGPROBS) != 0,
         .top_logprobs = request->run.top_logprobs,

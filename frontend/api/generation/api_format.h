@@ -60,6 +60,11 @@ struct api_format {
     enum result (*parse)(const struct parse_context *context, const char *json, size_t json_bytes,
                          struct generation_request *request, struct api_error *error);
 
+    /* Makes the prompt and all else that a worker needs, in place of messages and prompts; NULL: these. Only the model
+     * that the format is for has one (model_assets.speech). */
+    enum result (*prepare)(const struct parse_context *context,
+                           struct prepared_generation *prepared, struct api_error *error);
+
     /* Called at the end of a successful preparation, on its thread: keeps what the answer is made
      * from, so that another process can make it. NULL: nothing is kept. */
     void (*keep)(const struct parse_context *context, const char *json, size_t json_bytes,
@@ -81,6 +86,10 @@ struct api_format {
      * and calls reply_choice_end(…, FINISH_STOP_TOKEN). */
     bool (*reply_token)(struct api_reply *reply, uint32_t choice, const struct reply_token *token,
                         struct text_buffer *out);
+    /* After the last token of the only choice: whether the answer goes on with another request to a worker, *made,
+     * which is the caller's; or *result and *error say why that cannot be made. NULL: it is over. */
+    bool (*reply_next)(struct api_reply *reply, struct prepared_generation *made,
+                       struct text_buffer *out, enum result *result, struct api_error *error);
     void (*reply_choice_end)(struct api_reply *reply, uint32_t choice, enum finish_reason finish,
                              struct cached_prompt cached, struct text_buffer *out);
     /* After the last choice: a stream's last events, or the whole body (in the background:
@@ -98,6 +107,8 @@ struct api_format {
      * parsed, because its model was being loaded, and that has sent no event. NULL: such a stream
      * does not begin before. */
     void (*reply_fail_early)(const struct reply_refusal *refusal, struct text_buffer *out);
+    /* The content type of a whole body; NULL: JSON. */
+    const char *(*reply_type)(const struct api_reply *reply);
     /* Another request asked to cancel this one: a stream's last events, or the whole body. NULL:
      * cannot be cancelled (generation_route_cancel()). */
     void (*reply_cancel)(struct api_reply *reply, struct text_buffer *out);

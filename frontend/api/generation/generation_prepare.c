@@ -336,6 +336,19 @@ static enum result check_pooling(const struct model_assets *assets,
                          "this model is served for text: start the server with --pooling");
 }
 
+/* A model of speech answers no text, and no other model transcribes. */
+static enum result check_speech(const struct api_format *format, const struct model_assets *assets,
+                                struct api_error *error)
+{
+    if ((assets->speech != NULL) == (format->prepare != NULL))
+        return RESULT_OK;
+    return assets->speech
+               ? api_error_set(error, RESULT_UNSUPPORTED, 400, "generation_unsupported",
+                               "this model transcribes speech: use /v1/audio/transcriptions")
+               : api_error_set(error, RESULT_UNSUPPORTED, 400, "transcription_unsupported",
+                               "this model transcribes no speech");
+}
+
 enum result generation_prepare(const struct api_format *format, const struct parse_context *context,
                                const char *body, size_t body_bytes, int64_t now_unix_s,
                                struct prepared_generation *prepared, struct api_error *error)
@@ -351,7 +364,11 @@ enum result generation_prepare(const struct api_format *format, const struct par
         result = check_pooling(assets, prepared, error);
     if (result == RESULT_OK && answers)
         result = grammar_prepare(context, &prepared->request, error);
-    if (result == RESULT_OK)
+    if (result == RESULT_OK && answers)
+        result = check_speech(format, assets, error);
+    if (result == RESULT_OK && format->prepare)
+        result = format->prepare(context, prepared, error);
+    else if (result == RESULT_OK)
         result = prepared->request.prompts
                      ? raw_prompts_encode(context, prepared, error)
                      : messages_encode_short(context, answers, now_unix_s, prepared, error);
@@ -367,7 +384,7 @@ enum result generation_prepare(const struct api_format *format, const struct par
         prepared_generation_fini(prepared);
         return result;
     }
-    if (answers)
+    if (answers && !format->prepare)
         prepared->max_new_tokens =
             prepared_generation_room(generation_prepare_max_tokens(assets), prepared->prompt.count,
                                      prepared->request.max_new_tokens);

@@ -52,13 +52,14 @@ struct generation_request {
 
     /* The prompt: a conversation, or texts. */
 
-    struct cJSON *messages; /* as chat_messages_normalize() leaves them; inside body */
-    struct cJSON *prompts;  /* instead of messages: texts and lists of token ids; inside body */
-    bool prompts_mixed;     /* lists of ids in them may also have texts */
-    bool pools;             /* the answer to each prompt is its vector */
-    uint32_t input_tokens;  /* with pools: texts are cut after so many tokens; 0: not */
-    uint32_t separator;     /* with pools: run_params.separator */
-    bool prompts_special;   /* the texts of special tokens in them are these tokens */
+    struct cJSON *messages;     /* as chat_messages_normalize() leaves them; inside body */
+    struct cJSON *prompts;      /* instead of messages: texts and lists of token ids; inside body */
+    bool prompts_mixed;         /* lists of ids in them may also have texts */
+    bool pools;                 /* the answer to each prompt is its vector */
+    uint32_t input_tokens;      /* with pools: texts are cut after so many tokens; 0: not */
+    uint32_t separator;         /* with pools: run_params.separator */
+    struct speech_rules speech; /* run_params.speech */
+    bool prompts_special;       /* the texts of special tokens in them are these tokens */
     struct request_images images; /* where messages have {"type": "image"} */
     uint32_t box_width;           /* resize_shape: images are fitted into it; 0: not given */
     uint32_t box_height;

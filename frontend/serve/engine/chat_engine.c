@@ -89,6 +89,34 @@ static void on_prepared(void *context, enum result result, struct prepared_gener
     request_dispatch_run(engine);
 }
 
+void chat_engine_follow(struct live_request *request, const struct prepared_generation *prepared)
+{
+    must(!request->follow);
+    struct request_follow *follow = must_alloc(1, sizeof *follow);
+    *follow = (struct request_follow){.prepared = *prepared,
+                                      .sink = request->sink,
+                                      .sink_context = request->sink_context,
+                                      .client_key = request->client_key,
+                                      .arrived_us = request->timeline.arrived_us};
+    request->follow = follow;
+}
+
+void chat_engine_start_follow(struct chat_engine *engine, struct request_follow *follow)
+{
+    struct live_request *request = request_table_take(engine->table);
+    must(request != NULL); /* the slot of the request before */
+    request->engine = engine;
+    request->client_key = follow->client_key;
+    live_request_admit(request, follow->sink, follow->sink_context, follow->arrived_us);
+    live_request_prepare(request, NULL);
+    queue(request, &follow->prepared);
+    free(follow);
+    if (request_dispatch_refuse_known(engine, request))
+        return;
+    request_dispatch_enqueue(engine, request);
+    request->sink->follows(request->sink_context, request);
+}
+
 struct live_request *chat_engine_share(struct live_request *first, uint32_t answer,
                                        const struct live_request_sink *sink, void *sink_context)
 {
@@ -149,7 +177,7 @@ static void on_assets(void *context, enum result result, struct model_assets *as
         return;
     }
     engine->assets = assets;
-    if (assets->vision)
+    if (assets->vision || assets->speech)
         media_pool_start(engine->media);
     ready_check(engine);
 }

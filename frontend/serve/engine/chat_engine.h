@@ -41,6 +41,9 @@ enum result chat_engine_admit(struct chat_engine *engine, struct prepare_input *
  * sink's prepared() of `first`, once for each; there is room for it. */
 struct live_request *chat_engine_share(struct live_request *first, uint32_t answer,
                                        const struct live_request_sink *sink, void *sink_context);
+/* Called within the sink's finished() of `request`: another request of the same client goes on in its place, with the
+ * same sink, whose follows() is called as soon as the slot is free. `prepared` is the engine's. */
+void chat_engine_follow(struct live_request *request, const struct prepared_generation *prepared);
 /* The client is gone: the request's work stops within a step. Not allowed within token(), which
  * returns true instead. */
 void chat_engine_cancel(struct chat_engine *engine, struct live_request *request);

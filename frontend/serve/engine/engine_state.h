@@ -48,4 +48,7 @@ struct chat_engine {
     bool workers_draining;
 };
 
+/* The slot of the request before it has just become free (chat_engine.c). Takes over `follow`. */
+void chat_engine_start_follow(struct chat_engine *engine, struct request_follow *follow);
+
 #endif

@@ -50,6 +50,7 @@ enum live_request_state {
 /* Receives a request's outcome. Called from the event loop, never within a call about the same
  * request, except flush() and token(), in which the request may be cancelled (token: by returning
  * true). Not called after finished(), failed() or a cancellation. */
+struct live_request;
 struct live_request_sink {
     /* The prompt is ready. `prepared` stays valid until the request leaves, except its request's
      * body, which is freed after this call. */
@@ -64,8 +65,19 @@ struct live_request_sink {
     void (*flush)(void *context);
     void (*finished)(void *context, enum finish_reason finish, struct cached_prompt cached);
     void (*failed)(void *context, const struct api_error *error);
+    /* The request that chat_engine_follow() asked for is live. NULL: it is never called. */
+    void (*follows)(void *context, struct live_request *request);
     /* The request's name in the log; valid during the call. */
     const char *(*name)(void *context);
+};
+
+/* A request that takes the place of one that has finished (chat_engine_follow()). */
+struct request_follow {
+    struct prepared_generation prepared;
+    const struct live_request_sink *sink;
+    void *sink_context;
+    struct client_key client_key;
+    int64_t arrived_us;
 };
 
 struct live_request {
@@ -74,7 +86,8 @@ struct live_request {
     struct chat_engine *engine; /* the engine whose table has the slot */
     const struct live_request_sink *sink;
     void *sink_context;
-    struct prepare_job *job; /* PREPARING */
+    struct prepare_job *job;       /* PREPARING */
+    struct request_follow *follow; /* owned; starts when the slot is free; NULL: nothing follows */
 
     /* The journal: everything needed to run the request again. */
     struct prepared_generation prepared;

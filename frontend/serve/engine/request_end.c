@@ -20,7 +20,11 @@ void request_end_check_drain(struct chat_engine *engine)
 
 static void slot_give(struct chat_engine *engine, struct live_request *request)
 {
+    struct request_follow *follow = request->follow;
+    request->follow = NULL;
     request_table_give(engine->table, request);
+    if (follow)
+        chat_engine_start_follow(engine, follow);
     request_end_check_drain(engine);
 }
 

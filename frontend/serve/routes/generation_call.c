@@ -35,7 +35,6 @@
 #include "frontend/api/generation/generation_share.h"
 #include "frontend/assets/adapter_set.h"
 #include "frontend/base/monotonic_clock.h"
-#include "frontend/base/shared_bytes.h"
 #include "frontend/http/http_reply.h"
 #include "frontend/http/sse_stream.h"
 #include "frontend/serve/models/body_model.h"
@@ -43,9 +42,8 @@
 #include "frontend/serve/models/model_wait.h"
 #include "frontend/serve/routes/key_admission.h"
 #include "frontend/serve/routes/model_choice.h"
+#include "frontend/serve/routes/tool_notes.h"
 #include "proto/must.h"
-
-#define LOOSE_NAMES_BYTES 2048u /* of names of tools in a header and in the log */
 
 /* One of the answers. */
 struct generation_choice {
@@ -368,39 +366,6 @@ static void waiting_tell(struct generation_call *call, int64_t now_ms, int64_t i
     }
 }
 
-/* Reports tools of a list of names: in the log, and in a header of the reply. */
-static void tools_note(struct generation_call *call, const char *event, const char *header,
-                       const char *names)
-{
-    const struct log_field fields[] = {LOG_TEXT("request_id", call->request_id),
-                                       LOG_TEXT("tools", names)};
-    log_event(LOG_INFO, event, fields, sizeof fields / sizeof fields[0]);
-    if (call->exchange)
-        http_exchange_header(call->exchange, header, names, strlen(names));
-}
-
-/* Names the format of calls, the tools that are left out, and those whose schemas are not held
- * exactly. */
-static void tools_report(struct generation_call *call, const struct generation_request *request,
-                         const struct model_assets *assets)
-{
-    const struct tool_format *format = assets->formats.tools;
-    if (call->exchange && format && request->tools && request->tool_choice != TOOL_CHOICE_NONE)
-        call->exchange->tool_format = tool_format_name(format);
-    if (request->ignored_tools)
-        tools_note(call, "tools_ignored", "x-shoal-ignored-tools", request->ignored_tools);
-    if (!request->loose_tools)
-        return;
-    char names[LOOSE_NAMES_BYTES];
-    size_t length = shared_bytes_length(request->loose_tools);
-    bool is_long = length >= sizeof names;
-    snprintf(names, sizeof names, "%.*s", (int)length,
-             (const char *)shared_bytes_data(request->loose_tools));
-    if (is_long)
-        strcpy(strrchr(names, ','), ", ...");
-    tools_note(call, "tools_held_loosely", "x-shoal-loose-tools", names);
-}
-
 static void on_prepared(void *context, const struct prepared_generation *prepared)
 {
     struct generation_call *call = ((struct generation_choice *)context)->call;
@@ -427,7 +392,7 @@ static void on_prepared(void *context, const struct prepared_generation *prepare
                                                           .format_context = call->format_context,
                                                           .client_key = call->client_key});
     answers_share(call, prepared);
-    tools_report(call, &prepared->request, assets);
+    tool_notes_add(call->exchange, call->request_id, &prepared->request, assets);
     if (call->resumed)
         answer_nowhere(call);
     else if (call->streams)
@@ -485,17 +450,49 @@ static void call_answer(struct generation_call *call)
     } else if (call->out.failed) {
         http_reply_abort(call->exchange);
     } else {
-        http_reply_whole(call->exchange, 200, "application/json", call->out.bytes,
-                         call->out.length);
+        const char *type = call->format->reply_type && call->reply
+                               ? call->format->reply_type(call->reply)
+                               : "application/json";
+        http_reply_whole(call->exchange, 200, type, call->out.bytes, call->out.length);
     }
+}
+
+static void call_fail(struct generation_call *call, const struct api_error *error);
+
+/* Whether the answer goes on with another request, or has failed for lack of one. */
+static bool call_goes_on(struct generation_choice *choice, struct live_request *request)
+{
+    struct generation_call *call = choice->call;
+    struct prepared_generation made = {0};
+    struct api_error error;
+    enum result result;
+    if (!call->format->reply_next ||
+        !call->format->reply_next(call->reply, &made, &call->out, &result, &error))
+        return false;
+    if (result != RESULT_OK) {
+        call_fail(call, &error);
+        return true;
+    }
+    chat_engine_follow(request, &made);
+    return true;
+}
+
+static void on_follows(void *context, struct live_request *request)
+{
+    struct generation_choice *choice = context;
+    choice->request = request;
+    on_flush(choice);
 }
 
 static void on_finished(void *context, enum finish_reason finish, struct cached_prompt cached)
 {
     struct generation_choice *choice = context;
     struct generation_call *call = choice->call;
+    struct live_request *request = choice->request;
     choice->request = NULL;
     call->any_length |= finish == FINISH_LENGTH;
+    if (call_goes_on(choice, request))
+        return;
     call->format->reply_choice_end(call->reply, choice->index, finish, cached, &call->out);
     if (--call->running > 0) {
         on_flush(choice);
@@ -582,6 +579,7 @@ static const struct live_request_sink sink = {.name = on_name,
                                               .token = on_token,
                                               .flush = on_flush,
                                               .finished = on_finished,
+                                              .follows = on_follows,
                                               .failed = on_failed};
 
 /* --- the deadline ---------------------------------------------------------------------------- */

@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/api/speech/multipart_form.h"
 #include "frontend/http/http_reply.h"
 #include "frontend/http/query_text.h"
 #include "frontend/serve/models/body_model.h"
+#include "proto/must.h"
 
 static enum result body_unpack(struct prepare_input *input, struct api_error *error)
 {
@@ -36,6 +38,25 @@ static enum result body_unpack(struct prepare_input *input, struct api_error *er
     return RESULT_OK;
 }
 
+/* The field `model` of a form; a form that cannot be read is refused later. */
+static enum body_model form_model_find(const struct prepare_input *input, char *name,
+                                       size_t capacity)
+{
+    struct error_text unused = {""};
+    struct multipart_form *form = must_alloc(1, sizeof *form);
+    const struct multipart_part *part = NULL;
+    if (multipart_form_read(input->body, input->body_bytes, form, &unused) == RESULT_OK)
+        part = multipart_form_find(form, "model");
+    enum body_model found = part ? BODY_MODEL_INVALID : BODY_MODEL_ABSENT;
+    if (part && part->byte_count < capacity && !memchr(part->bytes, '\0', part->byte_count)) {
+        memcpy(name, part->bytes, part->byte_count);
+        name[part->byte_count] = '\0';
+        found = BODY_MODEL_NAMED;
+    }
+    free(form);
+    return found;
+}
+
 struct model *model_choice_of_body(const struct model_set *set, struct prepare_input *input,
                                    struct api_error *error)
 {
@@ -44,7 +65,11 @@ struct model *model_choice_of_body(const struct model_set *set, struct prepare_i
         return model_set_find(set, NULL);
     if (body_unpack(input, error) != RESULT_OK)
         return NULL;
-    switch (body_model_find(input->body, input->body_bytes, name, sizeof name)) {
+    enum body_model found =
+        input->format && input->format->prepare
+            ? form_model_find(input, name, sizeof name)
+            : body_model_find(input->body, input->body_bytes, name, sizeof name);
+    switch (found) {
     case BODY_MODEL_NAMED: return model_set_find_or_refuse(set, name, error);
     case BODY_MODEL_ABSENT: return model_set_find_or_refuse(set, NULL, error);
     case BODY_MODEL_INVALID: break;

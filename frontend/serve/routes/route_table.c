@@ -25,6 +25,7 @@
 #include "frontend/api/pooling/embedding_format.h"
 #include "frontend/api/pooling/rerank_format.h"
 #include "frontend/api/responses/responses_format.h"
+#include "frontend/api/speech/speech_format.h"
 #include "frontend/serve/routes/generation_route.h"
 #include "frontend/serve/routes/inspect_route.h"
 #include "frontend/serve/routes/route_replies.h"
@@ -63,6 +64,9 @@ static const struct route_row rows[] = {
      .write_error = ollama_error_write},
     {"/api/show", HTTP_POST, ROOT_ONLY, .inspect = ollama_model_show,
      .write_error = ollama_error_write},
+
+    {"/audio/transcriptions", HTTP_POST, V1_ONLY, .format = &transcription_format},
+    {"/audio/translations", HTTP_POST, V1_ONLY, .format = &translation_format},
 
     {"/embeddings", HTTP_POST, V1_ONLY, .format = &embedding_format},
     {"/embeddings", HTTP_POST, ROOT_ONLY, .format = &embedding_llama_format},

@@ -283,15 +283,15 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
                 .image_bytes = image_set_bytes(prepared->images),
                 .image_count = image_set_count(prepared->images),
                 .adapter = asked->adapter ? asked->adapter->number : 0,
-                .separator = asked->separator}};
+                .separator = asked->separator,
+                .speech = asked->speech}};
     const struct run_params *run = &record.run;
     memcpy(record.run.cache_salt, &asked->cache_salt, sizeof record.run.cache_salt);
     record.payload_bytes = submit_payload_bytes(run);
     struct payload_ref ref;
     void *payload;
-    enum result result = RESULT_OK;
-    if (run->grammar_bytes > 0 && !link->has_vocabulary)
-        result = vocabulary_submit(link, assets);
+    bool speaks = run->grammar_bytes > 0 && !link->has_vocabulary;
+    enum result result = speaks ? vocabulary_submit(link, assets) : RESULT_OK;
     if (result != RESULT_OK)
         return result;
     result = payload_slab_take(link->slab, record.payload_bytes, &ref, &payload);

@@ -67,8 +67,11 @@ static void assert_run_is_usable(const struct submit_record *record)
     assert_true(record->run.sampling.typical_p > 0 && record->run.sampling.typical_p <= 1);
     assert_true(record->run.sampling.top_n_sigma >= 0 && record->run.sampling.top_n_sigma <= 100);
     assert_true(record->run.sampling.presence_context <= LIMIT_CONTEXT_TOKENS);
-    for (size_t i = 0; i < sizeof record->run.reserved / 4; i++)
-        assert_int_equal(record->run.reserved[i], 0);
+    assert_in_range(record->run.speech.timestamps, 0, LIMIT_VOCAB_TOKENS);
+    assert_in_range(record->run.speech.end, 0, record->run.speech.timestamps);
+    assert_in_range(record->run.speech.first_from, 0, record->run.speech.first_to);
+    assert_in_range(record->run.speech.first_to, 0, LIMIT_VOCAB_TOKENS);
+    assert_in_range(record->run.speech.blank, 0, LIMIT_VOCAB_TOKENS);
 }
 
 static void submit_records(void **state)

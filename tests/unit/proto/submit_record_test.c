@@ -222,13 +222,25 @@ static void s12_sampling(void **state)
     assert_breaks(&record, "S12");
 }
 
-static void s13_reserved(void **state)
+static void s26_speech(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof valid_run().run.reserved / sizeof(uint32_t); i++) {
+    static const struct speech_rules wrong[] = {{.timestamps = LIMIT_VOCAB_TOKENS + 1},
+                                                {.timestamps = 5, .end = 6},
+                                                {.first_from = 5, .first_to = 4},
+                                                {.first_to = LIMIT_VOCAB_TOKENS + 1},
+                                                {.blank = LIMIT_VOCAB_TOKENS + 1}};
+    static const struct speech_rules right[] = {{.timestamps = LIMIT_VOCAB_TOKENS, .end = 1},
+                                                {.first_from = 3, .first_to = 4, .blank = 1}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct submit_record record = valid_run();
-        record.run.reserved[i] = 1u << (2 * i);
-        assert_breaks(&record, "S13");
+        record.run.speech = wrong[i];
+        assert_breaks(&record, "S26");
+    }
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+        struct error_text error = {""};
+        assert_int_equal(speech_rules_check(&right[i], &error), RESULT_OK);
+        assert_true(speech_rules_exist(&right[i]));
     }
 }
 
@@ -460,7 +472,7 @@ int main(void)
         cmocka_unit_test(s10_logit_bias_count),
         cmocka_unit_test(s11_stop_token_count),
         cmocka_unit_test(s12_sampling),
-        cmocka_unit_test(s13_reserved),
+        cmocka_unit_test(s26_speech),
         cmocka_unit_test(s14_min_tokens),
         cmocka_unit_test(s15_top_logprobs),
         cmocka_unit_test(s16_prefix),

@@ -70,6 +70,7 @@ static size_t sampling_words(const struct plan *plan, const struct row_sampling 
     words += sampling->barred_count;
     words += sampling->mask ? mask_words(plan) : 0;
     words += sampling->history ? sampling->position : 0;
+    words += sampling->speech ? words_of(sizeof *sampling->speech) : 0;
     if (sampling->dry_breakers)
         words += sampling->dry_breakers->word_count + sampling->dry_breakers->sequence_count;
     return words;
@@ -133,6 +134,9 @@ static enum result copy_sampling(struct split_step *step, uint32_t index,
         to->mask = copy_words(step, from->mask, mask_words(plan) * sizeof *from->mask);
     if (from->history)
         to->history = copy_words(step, from->history, from->position * sizeof *from->history);
+    if (from->speech)
+        to->speech =
+            (const void *)copy_words(step, (const void *)from->speech, sizeof *from->speech);
     if (from->dry_breakers) {
         struct dry_breakers *breakers = &step->breakers[index];
         *breakers = *from->dry_breakers;

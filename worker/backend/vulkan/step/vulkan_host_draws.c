@@ -54,7 +54,7 @@ void vulkan_host_draws_destroy(struct vulkan_host_draws *draws)
 bool vulkan_host_draws_wanted(const struct row_sampling *sampling)
 {
     const struct sampling_params *params = sampling->params;
-    return sampling_params_has_dry(params) || sampling_params_has_xtc(params) ||
+    return sampling->speech || sampling_params_has_dry(params) || sampling_params_has_xtc(params) ||
            sampling_params_has_mirostat(params) || sampling_params_has_dynatemp(params);
 }
 

@@ -1,5 +1,5 @@
 /*
- * Rows that the host draws: those with DRY, XTC, mirostat or dynamic temperature, which the device's
+ * Rows that the host draws: those with DRY, XTC, mirostat, dynamic temperature or rules of speech, which the device's
  * sampler does not have. Their step copies its logits to the host and is waited for when it is
  * launched; the rows are then drawn by worker/sample/row_sampler.h, one after another. The device
  * draws the other rows of the step.
