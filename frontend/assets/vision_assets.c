@@ -41,15 +41,16 @@ static enum result find_video_places(const struct chat_template *template,
                                      struct vision_assets *vision, struct error_text *error)
 {
     struct video_processor *video = &vision->video;
-    char framed[sizeof video->marker];
+    char framed[4 * LIMIT_IMAGE_MARKER_BYTES];
     int32_t soft_token = tokenizer_find_token(tokenizer, video->soft, strlen(video->soft));
     if (soft_token < 0)
         return error_set(error, RESULT_INVALID, "its tokenizer has no %s", video->soft);
     vision->video_soft_token = (uint32_t)soft_token;
     int length = snprintf(framed, sizeof framed, "%s%s%s", video->begin, video->soft, video->end);
     must(length > 0 && (size_t)length < sizeof framed);
-    if (video->rule == VIDEO_RULE_QWEN3 && image_form_shows(template, VIDEO_FORM_TYPE, framed))
-        memcpy(video->marker, framed, sizeof framed);
+    if (video->rule == VIDEO_RULE_QWEN3 && (size_t)length < sizeof video->marker &&
+        image_form_shows(template, VIDEO_FORM_TYPE, framed))
+        memcpy(video->marker, framed, (size_t)length + 1);
     else if (!image_form_shows(template, VIDEO_FORM_TYPE, video->marker))
         return error_set(error, RESULT_UNSUPPORTED, "its chat template has no place for them");
     return RESULT_OK;

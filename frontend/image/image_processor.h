@@ -52,7 +52,8 @@ enum video_rule {
     VIDEO_RULE_OMNI,    /* qwen2_5_omni: likewise, of the rate that was asked for */
     VIDEO_RULE_QWEN3,   /* qwen3_vl, qwen3_5 and their mixtures: each has its time as text */
     VIDEO_RULE_GLM4V,   /* glm4v and its mixture: likewise, after it */
-    VIDEO_RULE_GEMMA4   /* gemma4: frames are images, each with its time as text */
+    VIDEO_RULE_GEMMA4,  /* gemma4: frames are images, each with its time as text */
+    VIDEO_RULE_SMOLVLM  /* smolvlm: likewise, after a line about the video */
 };
 
 /* Texts of the marker and of its replacement; empty if the family has none. */

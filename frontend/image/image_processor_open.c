@@ -669,7 +669,7 @@ static const struct {
     {"gemma3", NULL, IMAGE_FAMILY_GEMMA3, VIDEO_RULE_NONE, open_gemma3},
     {"gemma4", NULL, IMAGE_FAMILY_GEMMA4, VIDEO_RULE_GEMMA4, open_gemma4},
     {"idefics3", NULL, IMAGE_FAMILY_IDEFICS3, VIDEO_RULE_NONE, open_idefics3},
-    {"smolvlm", NULL, IMAGE_FAMILY_IDEFICS3, VIDEO_RULE_NONE, open_idefics3},
+    {"smolvlm", NULL, IMAGE_FAMILY_IDEFICS3, VIDEO_RULE_SMOLVLM, open_idefics3},
     {"mistral3", NULL, IMAGE_FAMILY_PIXTRAL, VIDEO_RULE_NONE, open_mistral3},
     {"llava", "pixtral", IMAGE_FAMILY_PIXTRAL, VIDEO_RULE_NONE, open_pixtral},
     {"llava", NULL, IMAGE_FAMILY_LLAVA, VIDEO_RULE_NONE, open_llava},

@@ -1,8 +1,8 @@
 /*
  * Which frames of a video are shown, at which size and at which times.
  *
- * The rules are those of transformers' Qwen2VLVideoProcessor, Qwen3VLVideoProcessor, Glm4vVideoProcessor and
- * Gemma4VideoProcessor 5.24, with the cap of pixels that qwen-vl-utils has (cap_pixels_per_frame). Numbers are computed in the types of
+ * The rules are those of transformers' Qwen2VLVideoProcessor, Qwen3VLVideoProcessor, Glm4vVideoProcessor,
+ * Gemma4VideoProcessor and SmolVLMVideoProcessor 5.24, with the cap of pixels that qwen-vl-utils has (cap_pixels_per_frame). Numbers are computed in the types of
  * the original, because a rounding decides which frame is shown: Python's floats are doubles, torch's
  * arange() is in float, and its int() cuts.
  *
@@ -12,6 +12,7 @@
 #include "frontend/image/video_processor.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "proto/must.h"
@@ -88,6 +89,7 @@ static enum result sample(const struct video_processor *p, const struct video_cl
     case VIDEO_RULE_GEMMA4: /* without a rate of the request a number of frames */
         video_sampling_gemma4(p, request->rate, max_frames, clip, plan);
         break;
+    case VIDEO_RULE_SMOLVLM: video_sampling_smolvlm(p, rate, max_frames, clip, plan); break;
     default: sample_evenly(p, rate, max_frames, clip, plan);
     }
     return RESULT_OK;
@@ -162,14 +164,39 @@ static enum result resize_frame(const struct video_processor *p, const struct vi
     return result;
 }
 
+/* The longer side is that of the processor, the other keeps the aspect and becomes even; then a square. */
+static void resize_twice(const struct video_processor *p, const struct video_clip *clip,
+                         struct video_plan *plan)
+{
+    double aspect = (double)clip->width / clip->height, longest = p->frame.longest_edge;
+    bool wide = clip->width >= clip->height;
+    uint32_t other = (uint32_t)(wide ? longest / aspect : longest * aspect);
+    other += other % 2;
+    other = other < 1 ? 1 : other;
+    plan->scaled_width = wide ? p->frame.longest_edge : other;
+    plan->scaled_height = wide ? other : p->frame.longest_edge;
+    plan->width = plan->height = p->frame.side;
+}
+
+static enum result resize_by_rule(const struct video_processor *p, const struct video_clip *clip,
+                                  struct video_plan *plan, struct error_text *error)
+{
+    switch (p->rule) {
+    case VIDEO_RULE_GEMMA4: return resize_frame(p, clip, plan, error);
+    case VIDEO_RULE_SMOLVLM: resize_twice(p, clip, plan); return RESULT_OK;
+    default: return resize(p, clip, plan, error);
+    }
+}
+
 static enum result check_bounds(const struct video_processor *p, struct video_plan *plan,
                                 struct error_text *error)
 {
     uint64_t pixels = (uint64_t)plan->width * plan->height;
     uint64_t tokens = pixels / ((uint64_t)p->factor * p->factor);
     uint64_t shown = (uint64_t)plan->patches * plan->patch_frames;
+    uint64_t scaled = (uint64_t)plan->scaled_width * plan->scaled_height;
     if (pixels * plan->patch_frames > LIMIT_IMAGE_PIXELS || tokens > LIMIT_IMAGE_TOKENS ||
-        pixels * shown > LIMIT_VIDEO_PIXELS)
+        (pixels > scaled ? pixels : scaled) * shown > LIMIT_VIDEO_PIXELS)
         return error_set(error, RESULT_TOO_LARGE,
                          "%u frames of %u x %u pixels are too large for this server: max_frames "
                          "shows fewer",
@@ -191,14 +218,14 @@ enum result video_processor_plan(const struct video_processor *processor,
         (struct video_plan){.rate = clip->rate,
                             .asked = request->rate > 0 ? request->rate : (double)processor->rate,
                             .source = clip->frames};
+    plan->chosen = clip->chosen;
     if (clip->chosen)
         plan->asked = clip->rate;
     enum result result = sample(processor, clip, request, plan, error);
     plan->patch_frames = processor->patch_frames;
     plan->patches = (plan->frames + plan->patch_frames - 1) / plan->patch_frames;
     if (result == RESULT_OK)
-        result = processor->rule == VIDEO_RULE_GEMMA4 ? resize_frame(processor, clip, plan, error)
-                                                      : resize(processor, clip, plan, error);
+        result = resize_by_rule(processor, clip, plan, error);
     return result == RESULT_OK ? check_bounds(processor, plan, error) : result;
 }
 
@@ -207,7 +234,7 @@ enum result video_processor_plan(const struct video_processor *processor,
 bool video_processor_joins(const struct video_processor *processor)
 {
     return processor->rule != VIDEO_RULE_QWEN3 && processor->rule != VIDEO_RULE_GLM4V &&
-           processor->rule != VIDEO_RULE_GEMMA4;
+           processor->rule != VIDEO_RULE_GEMMA4 && processor->rule != VIDEO_RULE_SMOLVLM;
 }
 
 uint32_t video_plan_time(const struct video_processor *processor, const struct video_plan *plan,
@@ -246,8 +273,12 @@ static uint32_t begun_seconds(const struct video_plan *plan, uint32_t patch)
 void video_processor_expand(const struct video_processor *processor, const struct video_plan *plan,
                             struct text_buffer *text)
 {
+    if (processor->rule == VIDEO_RULE_SMOLVLM)
+        video_intro_append(plan, text);
     for (uint32_t patch = 0; patch < plan->patches; patch++) {
         uint32_t begun = begun_seconds(plan, patch);
+        if (processor->rule == VIDEO_RULE_SMOLVLM)
+            text_buffer_append_format(text, "\nFrame from %02u:%02u:", begun / 60, begun % 60);
         if (processor->rule == VIDEO_RULE_QWEN3)
             text_buffer_append_format(text, "<%.1f seconds>", seconds_of(plan, patch));
         if (processor->rule == VIDEO_RULE_GEMMA4)
@@ -260,20 +291,40 @@ void video_processor_expand(const struct video_processor *processor, const struc
         if (processor->rule == VIDEO_RULE_GLM4V)
             text_buffer_append_format(text, "%u", begun);
     }
+    if (processor->rule == VIDEO_RULE_SMOLVLM)
+        text_buffer_append_text(text, "\n\n");
 }
 
 /* --- pixels ----------------------------------------------------------------------------------- */
+
+/* One step, or none if the frame has the size already. */
+static enum result fit_once(const struct video_processor *processor,
+                            const struct image_pixels *frame, uint32_t width, uint32_t height,
+                            uint8_t *out, struct error_text *error)
+{
+    if (frame->width == width && frame->height == height) {
+        memcpy(out, frame->rgb, (size_t)width * height * IMAGE_CHANNELS);
+        return RESULT_OK;
+    }
+    return image_resizer_run(frame, width, height, processor->filter, processor->arithmetic, out,
+                             error);
+}
 
 enum result video_processor_fit(const struct video_processor *processor,
                                 const struct video_plan *plan, const struct image_pixels *frame,
                                 uint8_t *out, struct error_text *error)
 {
-    if (frame->width == plan->width && frame->height == plan->height) {
-        memcpy(out, frame->rgb, plan->frame_bytes);
-        return RESULT_OK;
-    }
-    return image_resizer_run(frame, plan->width, plan->height, processor->filter,
-                             processor->arithmetic, out, error);
+    if (plan->scaled_width == 0)
+        return fit_once(processor, frame, plan->width, plan->height, out, error);
+    struct image_pixels scaled = {.width = plan->scaled_width, .height = plan->scaled_height};
+    scaled.rgb = malloc((size_t)scaled.width * scaled.height * IMAGE_CHANNELS);
+    if (!scaled.rgb)
+        return error_set(error, RESULT_OUT_OF_MEMORY, "no memory for a frame");
+    enum result result = fit_once(processor, frame, scaled.width, scaled.height, scaled.rgb, error);
+    if (result == RESULT_OK)
+        result = fit_once(processor, &scaled, plan->width, plan->height, out, error);
+    free(scaled.rgb);
+    return result;
 }
 
 void video_processor_hash(const struct video_processor *processor, const struct video_plan *plan,

@@ -28,7 +28,8 @@ struct video_processor {
     float rate;          /* frames a second that are sampled */
     uint32_t patch_frames;
     uint32_t min_frames;
-    uint32_t num_frames;  /* gemma4: that are sampled of a file, unless a rate is asked for */
+    /* gemma4: that are sampled of a file, unless a rate is asked for; smolvlm: the most of them */
+    uint32_t num_frames;
     uint32_t max_seconds; /* glm4v: of longer videos frames are sampled as of one so long */
     uint32_t max_frames;  /* <= LIMIT_VIDEO_FRAMES */
     float time_scale;     /* qwen2_5_vl and qwen2_5_omni: positions a second */
@@ -36,11 +37,11 @@ struct video_processor {
     enum image_arithmetic arithmetic;
     float scale[IMAGE_CHANNELS];
     float bias[IMAGE_CHANNELS];
-    struct image_processor frame;          /* gemma4: of a frame's size */
+    struct image_processor frame;          /* gemma4, smolvlm: of a frame's size */
     char marker[LIMIT_IMAGE_MARKER_BYTES]; /* the template writes it once for a video */
     char soft[LIMIT_IMAGE_MARKER_BYTES];   /* a placeholder */
-    char begin
-        [LIMIT_IMAGE_MARKER_BYTES]; /* around the placeholders of a patch that has a time as text */
+    /* Around the placeholders of a patch that has a time as text; smolvlm's beginning is two tokens. */
+    char begin[2 * LIMIT_IMAGE_MARKER_BYTES];
     char end[LIMIT_IMAGE_MARKER_BYTES];
     struct keyed_hash_key hash_key;
 };
@@ -76,10 +77,13 @@ struct video_plan {
     uint32_t source; /* frames */
     uint32_t width;  /* of a resized frame */
     uint32_t height;
+    uint32_t scaled_width; /* smolvlm: that it is resized to first; else 0 */
+    uint32_t scaled_height;
     uint32_t frames;                      /* that are shown */
     uint32_t indices[LIMIT_VIDEO_FRAMES]; /* [frames] ascending */
     uint32_t patches;                     /* temporal ones */
     uint32_t patch_frames;                /* of each */
+    bool chosen;                          /* a list of frames */
     uint32_t patch_tokens;
     size_t frame_bytes; /* of a resized frame */
 };
@@ -100,7 +104,8 @@ bool video_processor_joins(const struct video_processor *processor);
 void video_processor_expand(const struct video_processor *processor, const struct video_plan *plan,
                             struct text_buffer *text);
 
-/* Resizes a decoded frame into out[plan->frame_bytes]. RESULT_OUT_OF_MEMORY. */
+/* Resizes a decoded frame, of its full size or of scaled_width x scaled_height, into out[plan->frame_bytes].
+ * RESULT_OUT_OF_MEMORY. */
 enum result video_processor_fit(const struct video_processor *processor,
                                 const struct video_plan *plan, const struct image_pixels *frame,
                                 uint8_t *out, struct error_text *error) RESULT_CHECKED;
@@ -115,5 +120,10 @@ void video_sampling_glm4v(const struct video_processor *p, double rate, uint32_t
                           const struct video_clip *clip, struct video_plan *plan);
 void video_sampling_gemma4(const struct video_processor *p, double rate, uint32_t max_frames,
                            const struct video_clip *clip, struct video_plan *plan);
+void video_sampling_smolvlm(const struct video_processor *p, double rate, uint32_t max_frames,
+                            const struct video_clip *clip, struct video_plan *plan);
+
+/* The first line of smolvlm's text (video_intro.c). */
+void video_intro_append(const struct video_plan *plan, struct text_buffer *text);
 
 #endif

@@ -7,6 +7,7 @@
  *
  * Without image_mean, image_std and rescale_factor of its own a video is normalized like an image.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "frontend/image/video_processor.h"
@@ -14,7 +15,9 @@
 #include "proto/mapped_file.h"
 #include "proto/must.h"
 
-#define RATE 2.0f
+#define RATE         2.0f
+#define SMOLVLM_SIDE 4096u /* its processor makes no larger frames */
+#define FILES        4u
 
 /* State of the reading; the first failure is kept. */
 struct video_settings {
@@ -80,6 +83,22 @@ static void publish_gemma4(const struct image_processor *images, struct video_pr
     set_text(video->end, images->tokens.end);
 }
 
+/* A frame is an image that is not split. */
+static void publish_smolvlm(const struct image_processor *images, struct video_processor *video)
+{
+    video->patch_frames = 1;
+    video->rate = 1;
+    video->num_frames = 64;
+    video->arithmetic = IMAGE_ARITHMETIC_TORCH;
+    video->frame = *images;
+    set_text(video->soft, images->tokens.soft);
+    set_text(video->marker, "<video>");
+    int length = snprintf(video->begin, sizeof video->begin, "%s%s", images->tokens.begin,
+                          images->tokens.whole);
+    must(length >= 0 && (size_t)length < sizeof video->begin);
+    set_text(video->end, images->tokens.begin);
+}
+
 void video_processor_open_published(const struct image_processor *images,
                                     struct video_processor *video)
 {
@@ -112,6 +131,8 @@ void video_processor_open_published(const struct image_processor *images,
         publish_glm4v(images, video);
     if (video->rule == VIDEO_RULE_GEMMA4)
         publish_gemma4(images, video);
+    if (video->rule == VIDEO_RULE_SMOLVLM)
+        publish_smolvlm(images, video);
     if (video->rule != VIDEO_RULE_QWEN3)
         return;
     video->min_pixels = 4096;
@@ -160,13 +181,14 @@ static void check_steps(struct video_settings *s, const struct video_processor *
                                         "do_normalize"};
     /* gemma4's normalization changes nothing */
     size_t count = sizeof steps / sizeof steps[0] - (video->rule == VIDEO_RULE_GEMMA4 ? 1 : 0);
-    uint32_t filter = 3; /* PIL's bicubic */
+    uint32_t filter = video->filter == IMAGE_FILTER_LANCZOS ? 1 : 3; /* PIL's numbers */
+    uint32_t wanted = filter;
     for (size_t i = 0; i < count; i++) {
         if (!read_bool(s, steps[i], true))
             fail(s, RESULT_UNSUPPORTED, steps[i], "only true is done");
     }
     if (json_value_u32(json_value_member(s->object, "resample"), &filter) == RESULT_INVALID ||
-        filter != 3)
+        filter != wanted)
         fail(s, RESULT_UNSUPPORTED, "resample", "this filter is not done");
     if (read_u32(s, s->object, "temporal_patch_size", UINT32_MAX, VIDEO_PATCH_FRAMES) !=
         VIDEO_PATCH_FRAMES)
@@ -192,12 +214,36 @@ static void read_gemma4(struct video_settings *s, struct video_processor *video)
         fail(s, RESULT_UNSUPPORTED, "fps", "only null is done");
 }
 
+/* A size of its own has precedence over that of video_sampling, as in the publisher's code. */
+static void read_smolvlm(struct video_settings *s, struct video_processor *video)
+{
+    struct json_value object = s->object, sampling = json_value_member(object, "video_sampling");
+    struct image_processor *frame = &video->frame;
+    if (json_value_type(sampling) != JSON_OBJECT)
+        sampling = object;
+    video->num_frames = read_u32(s, object, "num_frames", LIMIT_VIDEO_FRAMES, video->num_frames);
+    video->num_frames = read_u32(s, sampling, "max_frames", LIMIT_VIDEO_FRAMES, video->num_frames);
+    if (json_value_f32(json_value_member(sampling, "fps"), &video->rate) == RESULT_INVALID ||
+        !(video->rate > 0 && video->rate <= 1000))
+        fail(s, RESULT_INVALID, "fps", "not a number, or out of range");
+    frame->longest_edge = read_u32(s, json_value_member(sampling, "video_size"), "longest_edge",
+                                   SMOLVLM_SIDE, frame->longest_edge);
+    frame->longest_edge = read_u32(s, json_value_member(object, "size"), "longest_edge",
+                                   SMOLVLM_SIDE, frame->longest_edge);
+    if (read_u32(s, json_value_member(object, "max_image_size"), "longest_edge", LIMIT_IMAGE_SIDE,
+                 frame->side) != frame->side)
+        fail(s, RESULT_INVALID, "max_image_size", "not that of images");
+}
+
 static void read_settings(struct video_settings *s, struct video_processor *video)
 {
     struct json_value size = json_value_member(s->object, "size"), object = s->object;
     check_steps(s, video);
-    if (video->rule == VIDEO_RULE_GEMMA4) {
-        read_gemma4(s, video);
+    if (video->rule == VIDEO_RULE_GEMMA4 || video->rule == VIDEO_RULE_SMOLVLM) {
+        if (video->rule == VIDEO_RULE_GEMMA4)
+            read_gemma4(s, video);
+        else
+            read_smolvlm(s, video);
         return;
     }
     video->max_seconds = read_u32(s, object, "max_duration", UINT32_MAX, video->max_seconds);
@@ -235,16 +281,16 @@ static void read_time_scale(struct video_settings *s, struct json_value config,
 enum result video_processor_open_folder(int folder_fd, const struct image_processor *images,
                                         struct video_processor *video, struct error_text *error)
 {
-    struct json_value values[3] = {{0}};
-    struct mapped_file files[3] = {{0}};
+    struct json_value values[FILES] = {{0}};
+    struct mapped_file files[FILES] = {{0}};
     static const char *const names[] = {"config.json", "video_preprocessor_config.json",
-                                        "processor_config.json"};
+                                        "processor_config.json", "preprocessor_config.json"};
     struct error_text reason;
     enum result result = RESULT_OK;
     video_processor_open_published(images, video);
     if (video->rule == VIDEO_RULE_NONE)
         return RESULT_OK;
-    for (size_t i = 0; i < 3 && result == RESULT_OK; i++) {
+    for (size_t i = 0; i < FILES && result == RESULT_OK; i++) {
         result = mapped_file_open(folder_fd, names[i], &files[i], &reason);
         if (result == RESULT_OK)
             result = json_value_open(files[i].bytes, files[i].byte_count, LIMIT_JSON_FILE_BYTES,
@@ -257,11 +303,13 @@ enum result video_processor_open_folder(int folder_fd, const struct image_proces
     struct video_settings s = {json_value_member(values[2], "video_processor"), error, result};
     if (json_value_type(s.object) != JSON_OBJECT)
         s.object = values[1];
+    if (json_value_type(s.object) != JSON_OBJECT && video->rule == VIDEO_RULE_SMOLVLM)
+        s.object = values[3]; /* where its publisher has video_sampling */
     if (result == RESULT_OK) {
         read_settings(&s, video);
         read_time_scale(&s, values[0], video);
     }
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < FILES; i++)
         mapped_file_close(&files[i]);
     return s.result;
 }

@@ -1,6 +1,6 @@
 /*
- * Which frames of a file are shown to GLM-4V and Gemma 4, as in transformers 5.24: Glm4vVideoProcessor.sample_frames()
- * and default_sample_indices_fn().
+ * Which frames of a file are shown to GLM-4V, Gemma 4 and SmolVLM, as in transformers 5.24: Glm4vVideoProcessor.sample_frames(),
+ * default_sample_indices_fn() and SmolVLMVideoProcessor.sample_frames().
  *
  * They differ in one case: of a video with fewer frames than Gemma 4 wants all are shown, where the original
  * fails.
@@ -48,4 +48,29 @@ void video_sampling_gemma4(const struct video_processor *p, double rate, uint32_
     plan->frames = (uint32_t)wanted;
     for (uint32_t i = 0; i < plan->frames; i++)
         plan->indices[i] = (uint32_t)((uint64_t)i * clip->frames / plan->frames);
+}
+
+#define SKIPPED_SECONDS 1
+
+/* From the first frame to the last, or of long videos from one second after the start to one before the end:
+ * numpy.linspace(first, last, number), cut to whole numbers. */
+void video_sampling_smolvlm(const struct video_processor *p, double rate, uint32_t max_frames,
+                            const struct video_clip *clip, struct video_plan *plan)
+{
+    double seconds = clip->frames / clip->rate, last = clip->frames - 1;
+    double most = fmin(p->num_frames, max_frames), first = 0, end = last;
+    double wanted = fmax(1, fmin(rint(rate * seconds), most));
+    if (seconds - 2 * SKIPPED_SECONDS > most * rate) {
+        first = trunc(SKIPPED_SECONDS * clip->rate);
+        end = fmin(trunc(clip->frames - SKIPPED_SECONDS * clip->rate), last);
+    }
+    if (first >= end) {
+        first = 0;
+        end = last;
+    }
+    uint32_t count = (uint32_t)wanted;
+    double step = count > 1 ? (end - first) / (count - 1) : 0;
+    plan->frames = 0;
+    for (uint32_t i = 0; i < count; i++)
+        add_frame(i > 0 && i + 1 == count ? end : floor(i * step + first), clip, plan);
 }

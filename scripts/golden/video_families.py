@@ -5,7 +5,7 @@ usage: video_families.py FILE
 
 Writes JSON: for each model of video_clips.TIMED, clip and form ("file": frames are sampled, "list": all are shown, at two a second) the
 token ids that the family's processor makes of the rendered chat, and the log-probabilities of the next token, computed in F32 with
-the positions of get_rope_index. A clip that the processor refuses is left out. Needs torch, transformers, tokenizers and numpy.
+the positions of get_rope_index. A clip that the processor refuses is left out. Needs torch, transformers, tokenizers, num2words and numpy.
 """
 import json
 import pathlib
@@ -22,10 +22,11 @@ sys.path.insert(0, str(ROOT / "tests/api"))
 import video_clips  # noqa: E402
 from tower_folders import random_weights  # noqa: E402
 from towers import all_families  # noqa: E402
-from vision_folder import SPECIAL, tokenizer  # noqa: E402
+from vision_folder import CHARACTERS, SPECIAL, tokenizer  # noqa: E402
 
 NAMES = {
     "glm4v": {"image_token": "<|image|>", "video_token": "<|video|>"},
+    "smolvlm": {"image_token": "<image>", "fake_image_token": "<fake_token_around_image>", "global_image_token": "<global-img>"},
     "gemma4": {"image_token": "<|image|>", "boi_token": "<|image>", "eoi_token": "<image|>", "audio_token": "<|audio|>",
                "boa_token": "<|audio>", "eoa_token": "<audio|>"},
 }
@@ -34,13 +35,17 @@ UNUSED = {"<|audio|>": 81, "<|audio>": 82, "<audio|>": 83}
 
 def processor_of(family, form, settings):
     special = SPECIAL | form["special"] | (UNUSED if family == "gemma4" else {})
-    content = tokenizer(special)
+    content = tokenizer(special, CHARACTERS + form.get("characters", ""))
     content["model"]["vocab"] |= special  # else their ids would be others
     made = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizers.Tokenizer.from_str(json.dumps(content)),
                                                 extra_special_tokens=NAMES[family], pad_token="<|endoftext|>")
     if family == "glm4v":
         images = transformers.Glm4vImageProcessor(patch_size=settings["patch_size"], merge_size=settings["merge_size"])
         return transformers.Glm4vProcessor(images, made, transformers.Glm4vVideoProcessor(**settings))
+    if family == "smolvlm":
+        side = video_clips.SMOL_SIDE
+        images = transformers.SmolVLMImageProcessor(size={"longest_edge": 48}, max_image_size={"longest_edge": side})
+        return transformers.SmolVLMProcessor(images, made, transformers.SmolVLMVideoProcessor(**settings), image_seq_len=(side // 8) ** 2)
     images = transformers.Gemma4ImageProcessor(patch_size=4, pooling_kernel_size=settings["pooling_kernel_size"], max_soft_tokens=70)
     return transformers.Gemma4Processor(transformers.Gemma4AudioFeatureExtractor(), images, made,
                                         transformers.Gemma4VideoProcessor(**settings))
@@ -49,7 +54,7 @@ def processor_of(family, form, settings):
 def model_of(name):
     """With the weights of its folder, which tower_folders.py drew."""
     family = all_families()[name]
-    assert family.CONFIG["video_token_id"] == 92
+    assert family.CONFIG.get("video_token_id", 92) == 92
     model = getattr(transformers, family.CLASS)._from_config(transformers.AutoConfig.for_model(**family.CONFIG), dtype=torch.float32,
                                                              attn_implementation="eager").eval()
     random_weights(family, model, np.random.default_rng(family.SEED))
@@ -61,7 +66,8 @@ def model_of(name):
 def answer(model, processor, form, number, kind):
     frames = video_clips.frames(number)
     rate = 1000 / video_clips.CLIPS[number][3] if kind == "file" else 2.0
-    metadata = VideoMetadata(total_num_frames=len(frames), fps=rate, frames_indices=list(range(len(frames))), duration=len(frames) / rate)
+    duration = len(frames) / rate if kind == "file" else None
+    metadata = VideoMetadata(total_num_frames=len(frames), fps=rate, frames_indices=list(range(len(frames))), duration=duration)
     text = f"<|im_start|>user:{form['video_marker']}{video_clips.QUESTION}<|im_end|><|im_start|>assistant:"
     made = processor(text=[text], videos=[torch.tensor(frames).permute(0, 3, 1, 2)], return_tensors="pt", videos_kwargs={
         "video_metadata": [metadata], "do_sample_frames": kind == "file"})

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Records which frames transformers' video processors show of 600 drawn videos, and their tokens, with the published settings.
+"""Records which frames transformers' video processors show of 750 drawn videos, and their tokens, with the published settings.
 
 usage: video_plans.py FILE
 
-A line for each video: rule (2: Qwen2VLVideoProcessor, 3: Qwen3VLVideoProcessor, 4: Glm4vVideoProcessor, 5: Gemma4VideoProcessor), frames, frames a second, width, height, frames shown,
+A line for each video: rule (2: Qwen2VLVideoProcessor, 3: Qwen3VLVideoProcessor, 4: Glm4vVideoProcessor, 5: Gemma4VideoProcessor,
+6: SmolVLMVideoProcessor with one frame a second, 64 at most, in squares of 364), frames, frames a second, width, height, frames shown,
 the sum of (i + 1) * index over them, and tokens. The first two cap pixels as qwen-vl-utils does (cap_pixels_per_frame). Left out are videos at which
 the processors fail: those of one frame, and those where torch.arange() is rounded to one frame more, which does not exist.
 Needs torch, transformers and numpy.
@@ -51,6 +52,18 @@ def more_plans(drawn):
     return lines
 
 
+def smolvlm_plans(drawn):
+    smol, lines = transformers.SmolVLMVideoProcessor(), []
+    while len(lines) < 150:
+        rate, frames = drawn.choice(RATES), int(1 + 10 ** drawn.uniform(0, 4.5))
+        width, height = (int(10 ** drawn.uniform(1.2, 3.3)) for _ in range(2))
+        metadata = VideoMetadata(total_num_frames=frames, fps=rate, duration=frames / rate)
+        indices = [int(index) for index in smol.sample_frames(metadata, num_frames=64, fps=1)]
+        weighted = sum((i + 1) * index for i, index in enumerate(indices))
+        lines.append(f"6 {frames} {rate!r} {width} {height} {len(indices)} {weighted} {len(indices) * 169}")
+    return lines
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
@@ -75,7 +88,7 @@ def main():
         tokens = -(-len(indices) // 2) * (size.height // side) * (size.width // side)
         weighted = sum((i + 1) * index for i, index in enumerate(indices))
         lines.append(f"{rule} {frames} {rate!r} {width} {height} {len(indices)} {weighted} {tokens}")
-    lines += more_plans(drawn)
+    lines += more_plans(drawn) + smolvlm_plans(drawn)
     with open(sys.argv[1], "w", encoding="ascii") as file:
         file.write("\n".join(lines) + "\n")
     print(transformers.__version__)

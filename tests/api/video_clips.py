@@ -16,11 +16,19 @@ GLM_FILM = GLM | {
     "video_marker": "<|begin_of_video|><|video|><|end_of_video|>",
 }
 GEMMA4_FILM = GEMMA4 | {"special": GEMMA4["special"] | {"<|video|>": 92}, "video_marker": "<|video|>"}
+SMOL_SIDE = 24
+SMOL_FILM = {
+    "special": {"<fake_token_around_image>": 88, "<global-img>": 89, "<image>": 91},
+    "characters": "\n[]", "marker": "<image>", "video_marker": "<video>",
+    "processor": {"image_processor_type": "SmolVLMImageProcessor", "size": {"longest_edge": 48}, "max_image_size": {"longest_edge": SMOL_SIDE}},
+}
 TIMED = {  # model: family, form of its folder, settings of its video processor
     "glm4v": ("glm4v", GLM_FILM, {"patch_size": 4, "merge_size": 2, "temporal_patch_size": 2, "fps": 2, "max_duration": 6,
                                   "size": {"shortest_edge": 512, "longest_edge": 16384}}),
     "glm4v_wide": ("glm4v", GLM_FILM | {"processor": GLM["processor"] | {"patch_size": 5, "merge_size": 3}}, {"patch_size": 5, "merge_size": 3, "temporal_patch_size": 2, "fps": 3, "max_duration": 300,
                                        "size": {"shortest_edge": 1024, "longest_edge": 32768}}),
+    "smolvlm": ("smolvlm", SMOL_FILM, {"do_sample_frames": True, "max_image_size": {"longest_edge": SMOL_SIDE},
+                                       "video_sampling": {"fps": 1, "max_frames": 6, "video_size": {"longest_edge": 40}}}),
     "gemma4": ("gemma4", GEMMA4_FILM, {"patch_size": 4, "pooling_kernel_size": 3, "max_soft_tokens": 70, "num_frames": 4}),
 }
 

@@ -33,7 +33,7 @@ def test_answers_equal_transformers(family_server, form):
 
 
 def test_beside_an_image(family_server):
-    """The prompt has the tokens of both, in either order; glm4v has one placeholder for both."""
+    """The prompt has the tokens of both, in either order; glm4v and smolvlm have one placeholder for both."""
     _, server = family_server
     video = {"type": "video", "video": media_uri("5.gif"), "max_frames": 2}
     image = image_part(data_uri(png(16, 8, (200, 10, 30))))
@@ -42,7 +42,8 @@ def test_beside_an_image(family_server):
         reply = ask(server, *parts)
         assert reply.status == 200, reply.body
         counts.append(len(reply.json["prompt_token_ids"]))
-    alone = len(ask(server, text_part("a")).json["prompt_token_ids"]) - 1
+    question = server.request("POST", "/v1/chat/completions", chat(None) | {"messages": [{"role": "user", "content": video_clips.QUESTION}]})
+    alone = len(question.json["prompt_token_ids"])
     film, still = counts[0] - alone, counts[1] - alone
     assert film > 0 and still > 0
     assert counts[2] == counts[3] == alone + film + still and counts[4] == alone + 2 * film + still + 1
@@ -51,8 +52,22 @@ def test_beside_an_image(family_server):
 def test_a_placeholder_of_a_caller_is_text(family_server):
     """It neither shows a frame nor is it counted."""
     family, server = family_server
-    words = text_part("<|video|> <|image|>")
+    words = text_part("<|video|> <|image|> <image> <video>")
     reply = ask(server, words, {"type": "video", "video": media_uri("5.gif"), "max_frames": 2})
-    ids, soft = reply.json["prompt_token_ids"], 91 if family.startswith("glm4v") else 92
+    ids, soft = reply.json["prompt_token_ids"], 92 if family == "gemma4" else 91
     expected = ask(server, {"type": "video", "video": media_uri("5.gif"), "max_frames": 2}).json["prompt_token_ids"].count(soft)
     assert reply.status == 200 and ids.count(soft) == expected, reply.body
+
+
+@pytest.mark.parametrize("family, setting", [
+    ("gemma4", {"max_soft_tokens": 71}), ("gemma4", {"fps": 3}), ("smolvlm", {"max_image_size": {"longest_edge": 32}}),
+    ("glm4v", {"temporal_patch_size": 3})])
+def test_settings_that_are_not_done(tmp_path, family, setting):
+    """Videos are refused, with the reason in the log; images and texts are taken."""
+    _, form, settings = video_clips.TIMED[family]
+    with ShoalServer(*OPTIONS, model=make_folder(tmp_path, family, form | {"video": settings | setting})) as server:
+        server.wait_ready()
+        reply = ask(server, {"type": "video", "video": frame_urls(2)})
+        assert reply.status == 400 and "this model takes no videos" in reply.json["error"]["message"], reply.body
+        assert ask(server, image_part(data_uri(png(16, 8, (200, 10, 30))))).status == 200
+        assert f"videos are refused for this model: videos: {list(setting)[0]}" in server.log_text()

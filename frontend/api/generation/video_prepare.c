@@ -219,27 +219,60 @@ static enum result list_decode(const struct video_means *means, struct video_wor
     return RESULT_OK;
 }
 
+/* Decodes the shown frames, resized to width x height, into these places. */
+static enum result frames_decode(const struct video_means *means, const struct video_work *work,
+                                 uint32_t width, uint32_t height, uint8_t *const *places,
+                                 struct error_text *why)
+{
+    const struct file_bytes *file = &work->files[0].file;
+    const struct image_input input = {file->bytes, file->count, means->cancelled};
+    const struct video_order order = {.indices = work->plan.indices,
+                                      .count = work->plan.frames,
+                                      .width = width,
+                                      .height = height,
+                                      .filter = means->processor->filter,
+                                      .arithmetic = means->processor->arithmetic};
+    return means->reader->decode_video(means->reader->context, &input, &work->header, &order,
+                                       places, why);
+}
+
+/* The same of frames that are resized twice, through memory for all of them: `places` are overwritten. */
+static enum result frames_decode_twice(const struct video_means *means,
+                                       const struct video_work *work, const struct patch_places *to,
+                                       uint8_t **places, struct error_text *why)
+{
+    const struct video_plan *plan = &work->plan;
+    struct image_pixels scaled = {.width = plan->scaled_width, .height = plan->scaled_height};
+    size_t bytes = (size_t)scaled.width * scaled.height * IMAGE_CHANNELS;
+    uint8_t *frames = malloc(bytes * plan->frames);
+    if (!frames)
+        return RESULT_OUT_OF_MEMORY;
+    for (uint32_t at = 0; at < plan->frames; at++)
+        places[at] = frames + at * bytes;
+    enum result result = frames_decode(means, work, scaled.width, scaled.height, places, why);
+    for (uint32_t at = 0; at < plan->frames && result == RESULT_OK; at++) {
+        scaled.rgb = places[at];
+        result =
+            video_processor_fit(means->processor, plan, &scaled, frame_place(work, to, at), why);
+    }
+    free(frames);
+    return result;
+}
+
 static enum result file_decode(const struct video_means *means, struct video_work *work,
                                const struct patch_places *to, struct error_text *why)
 {
     const struct video_plan *plan = &work->plan;
-    struct file_bytes *file = &work->files[0].file;
-    const struct image_input input = {file->bytes, file->count, means->cancelled};
-    const struct video_order order = {.indices = plan->indices,
-                                      .count = plan->frames,
-                                      .width = plan->width,
-                                      .height = plan->height,
-                                      .filter = means->processor->filter,
-                                      .arithmetic = means->processor->arithmetic};
     uint8_t **places = calloc(plan->frames, sizeof *places);
     if (!places)
         return RESULT_OUT_OF_MEMORY;
     for (uint32_t at = 0; at < plan->frames; at++)
         places[at] = frame_place(work, to, at);
-    enum result result = means->reader->decode_video(means->reader->context, &input, &work->header,
-                                                     &order, places, why);
+    enum result result = plan->scaled_width > 0
+                             ? frames_decode_twice(means, work, to, places, why)
+                             : frames_decode(means, work, plan->width, plan->height, places, why);
     free(places);
-    file_bytes_fini(file);
+    file_bytes_fini(&work->files[0].file);
     return result;
 }
 

@@ -25,6 +25,8 @@ static struct video_processor processor_of(enum video_rule rule)
                                      .video_rule = rule,
                                      .patch = rule == VIDEO_RULE_QWEN3 || gemma ? 16 : 14,
                                      .most_side = 10240,
+                                     .side = 364,
+                                     .longest_edge = 364,
                                      .merge = gemma ? 3 : 2};
     video_processor_open_published(&images, &video);
     return video;
@@ -44,8 +46,9 @@ static void plans_are_those_of_transformers(void **state)
                   &clip.height, &shown, &weighted, &tokens) == 8;
          count++) {
         static const enum video_rule rules[] = {VIDEO_RULE_QWEN2, VIDEO_RULE_QWEN3,
-                                                VIDEO_RULE_GLM4V, VIDEO_RULE_GEMMA4};
-        must(rule >= 2 && rule < 6);
+                                                VIDEO_RULE_GLM4V, VIDEO_RULE_GEMMA4,
+                                                VIDEO_RULE_SMOLVLM};
+        must(rule >= 2 && rule < 7);
         struct video_processor video = processor_of(rules[rule - 2]);
         struct error_text error = {""};
         enum result result = video_processor_plan(&video, &clip, &none, &plan, &error);
@@ -64,7 +67,7 @@ static void plans_are_those_of_transformers(void **state)
         assert_int_equal(plan.patches * plan.patch_tokens, tokens);
     }
     fclose(file);
-    assert_int_equal(count, 600);
+    assert_int_equal(count, 750);
     assert_true(refused < 200);
 }
 
