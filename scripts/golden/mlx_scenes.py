@@ -50,7 +50,7 @@ def made(family):
     parts = {name: array for name, array in tree_flatten(model.parameters()) if not name.startswith("language_model.")}
     values = {name: drawn(name, array.shape, source) for name, array in sorted(parts.items())}
     model.update(tree_unflatten([(name, mx.array(array)) for name, array in values.items()]))
-    config = transformers.AutoConfig.for_model(**family.TEXT)
+    config = transformers.AutoConfig.for_model(**getattr(family, "ORACLE", family.TEXT))
     text = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="eager").eval()
     published = {}
     for name, array in values.items():
@@ -66,6 +66,10 @@ def made(family):
         for i, matrix in enumerate(weight.data.numpy()):
             pieces = dict(zip(("gate", "up"), np.split(matrix, 2))) if stack == "gate_up_proj" else {"down": matrix}
             published |= {f"language.{at}.experts.{i}.{part}_proj.weight": piece for part, piece in pieces.items()}
+    for name, buffer in text.named_buffers():
+        if name.endswith("e_score_correction_bias"):
+            buffer.copy_(torch.tensor(source.integers(-32, 33, tuple(buffer.shape)) / 128))
+            published["language." + name] = buffer.numpy()
     return source, model, text, published
 
 

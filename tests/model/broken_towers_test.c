@@ -376,6 +376,11 @@ static void test_text_is_refused(void **state)
 {
     (void)state;
     static const struct breakage breakages[] = {
+        {"deepseek_vl_v2_wide", "\"scoring_func\": \"sigmoid\"", "\"scoring_func\": \"softmax\"",
+         "scoring_func \"softmax\" with topk_method \"noaux_tc\""},
+        {"deepseek_vl_v2_wide", "\"noaux_tc\"", "\"greedy\"", "scoring_func"},
+        {"deepseek_vl_v2_wide", "gate.e_score_correction_bias", "gate.e_score_correction_boas",
+         "e_score_correction_bias"},
         {"ernie4_5_vl_moe", "\"freq_allocation\": 2", "\"freq_allocation\": 3", "freq_allocation"},
         {"ernie4_5_vl_moe", "\"moe_layer_interval\": 1", "\"moe_layer_interval\": 2",
          "moe_layer_interval"},

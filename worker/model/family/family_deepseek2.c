@@ -200,10 +200,24 @@ static void hf_read_latent(struct checkpoint_keys *keys, struct latent_config ab
     settle(keys, hf_score_factor(keys), config);
 }
 
-static void read_v2(struct checkpoint_keys *keys, struct model_config *config)
+/* The text of the largest DeepSeek-VL2 has the name of deepseek_v2 and chooses experts as deepseek_v3. */
+static void read_v2_choice(struct checkpoint_keys *keys, struct model_config *config)
 {
     struct gguf_string method = checkpoint_keys_string_or_empty(keys, "topk_method");
+    struct gguf_string scores = checkpoint_keys_string_or_empty(keys, "scoring_func");
     bool grouped = checkpoint_keys_is(method, "group_limited_greedy");
+    bool biased = checkpoint_keys_is(method, "noaux_tc"),
+         sigmoid = checkpoint_keys_is(scores, "sigmoid");
+    if (biased != sigmoid ||
+        (scores.length > 0 && !sigmoid && !checkpoint_keys_is(scores, "softmax")))
+        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED,
+                               "scoring_func \"%.*s\" with topk_method \"%.*s\" is not supported",
+                               (int)(scores.length < 64 ? scores.length : 64), scores.bytes,
+                               (int)(method.length < 64 ? method.length : 64), method.bytes);
+    if (biased) {
+        config->experts = checkpoint_hf_sigmoid_experts(keys, 1, 1);
+        return;
+    }
     if (method.length > 0 && !grouped && !checkpoint_keys_is(method, "greedy"))
         checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "topk_method \"%.*s\" is not supported",
                                (int)(method.length < 64 ? method.length : 64), method.bytes);
@@ -214,6 +228,11 @@ static void read_v2(struct checkpoint_keys *keys, struct model_config *config)
         config->experts.groups_chosen =
             checkpoint_hf_count_or_null(keys, "topk_group", LIMIT_EXPERTS, 0);
     }
+}
+
+static void read_v2(struct checkpoint_keys *keys, struct model_config *config)
+{
+    read_v2_choice(keys, config);
     hf_read_latent(keys, usual, config);
     checkpoint_hf_read_routed(
         keys,
