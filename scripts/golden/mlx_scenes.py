@@ -4,13 +4,15 @@
 usage: mlx_scenes.py DIRECTORY [FAMILY ...]
 
 The files are those of tower_folders.py, greedy.txt too, for each family of towers/*_mlx.py or those named. The tower, the projection and the order of rows are
-mlx-vlm's, computed in F32 on the CPU; the text is the class of transformers for language_config, whose rope mlx-vlm turns in other pairs. Weights are
+mlx-vlm's, computed in F32 on the CPU; the text is the class of transformers for language_config, whose rope mlx-vlm turns in other pairs, or mlx-vlm's
+if transformers has none (MLX_TEXT). Weights are
 random, in BF16, multiples of a power of two with seven bits, under the publisher's names. Needs mlx, mlx-vlm, torch, transformers and numpy.
 """
 import importlib
 import json
 import pathlib
 import sys
+from types import SimpleNamespace
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -41,6 +43,14 @@ def as_published(model):
     return model
 
 
+def tower_names(values):
+    published = {}
+    for name, array in values.items():
+        name = name.replace("vision.vision_tower.", "vision.").replace("view_separator", "view_seperator")
+        published[name] = array.transpose(0, 3, 1, 2) if "patch_embed" in name and array.ndim == 4 else array
+    return {name: array for name, array in published.items() if "attn_pool" not in name or name.endswith("latent")}
+
+
 def made(family):
     """(source of random numbers at the images, mlx-vlm's model, transformers' text, {published name: array})"""
     source = np.random.default_rng(family.SEED)
@@ -50,13 +60,11 @@ def made(family):
     parts = {name: array for name, array in tree_flatten(model.parameters()) if not name.startswith("language_model.")}
     values = {name: drawn(name, array.shape, source) for name, array in sorted(parts.items())}
     model.update(tree_unflatten([(name, mx.array(array)) for name, array in values.items()]))
+    if hasattr(family, "MLX_TEXT"):
+        return source, model, MlxText(model.language_model), tower_names(values) | published_text(model.language_model, source)
     config = transformers.AutoConfig.for_model(**getattr(family, "ORACLE", family.TEXT))
     text = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="eager").eval()
-    published = {}
-    for name, array in values.items():
-        name = name.replace("vision.vision_tower.", "vision.").replace("view_separator", "view_seperator")
-        published[name] = array.transpose(0, 3, 1, 2) if "patch_embed" in name and array.ndim == 4 else array
-    published = {name: array for name, array in published.items() if "attn_pool" not in name or name.endswith("latent")}
+    published = tower_names(values)
     for name, weight in text.named_parameters():
         weight.data = torch.tensor(drawn(name, tuple(weight.shape), source))
         if ".experts." not in name:
@@ -87,6 +95,34 @@ def features_of(family, model, pixels, grid):
     embeds = mx.zeros((1, rows, found.shape[2]))
     placed = model.process_image_features(embeds, found, mx.array([[[columns, lines]]]), np.ones((1, rows), bool), across, across, found.shape[2])
     return np.array(placed[0])
+
+
+class MlxText:
+    """mlx-vlm's text, called as transformers' is."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def get_input_embeddings(self):
+        return lambda ids: torch.tensor(np.array(self.model.model.embed_tokens(mx.array(ids.numpy()))))
+
+    def __call__(self, inputs_embeds, use_cache):
+        ids = mx.zeros(inputs_embeds.shape[:2], mx.int32)
+        return SimpleNamespace(logits=torch.tensor(np.array(self.model(ids, inputs_embeds=mx.array(inputs_embeds.numpy())).logits)))
+
+
+def published_text(text, source):
+    """Draws mlx-vlm's text; its tensors, experts one by one."""
+    found = {}
+    values = {name: drawn(name, array.shape, source) for name, array in sorted(tree_flatten(text.parameters()))}
+    text.update(tree_unflatten([(name, mx.array(array)) for name, array in values.items()]))
+    for name, array in values.items():
+        if ".switch_mlp." not in name:
+            found["language." + name] = array
+            continue
+        at, part = name.split(".switch_mlp.")
+        found |= {f"language.{at}.experts.{i}.{part}": matrix for i, matrix in enumerate(array)}
+    return found
 
 
 def logits_of(family, text, ids, features):

@@ -378,6 +378,9 @@ static void test_text_is_refused(void **state)
     static const struct breakage breakages[] = {
         {"deepseek_vl_v2_wide", "\"scoring_func\": \"sigmoid\"", "\"scoring_func\": \"softmax\"",
          "scoring_func \"softmax\" with topk_method \"noaux_tc\""},
+        {"deepseek_vl_v2_tiny", "\"hidden_size\": 32", "\"hidden_size\": 33",
+         "a hidden size of 33 has no 2 heads"},
+        {"deepseek_vl_v2_tiny", "\"use_mla\": false", "\"use_mla\": \"no\"", "use_mla"},
         {"deepseek_vl_v2_wide", "\"noaux_tc\"", "\"greedy\"", "scoring_func"},
         {"deepseek_vl_v2_wide", "gate.e_score_correction_bias", "gate.e_score_correction_boas",
          "e_score_correction_bias"},

@@ -230,16 +230,39 @@ static void read_v2_choice(struct checkpoint_keys *keys, struct model_config *co
     }
 }
 
+/* The smallest DeepSeek-VL2, and DeepSeek-OCR, attend as llama does, over halves of heads. False: over a latent. */
+static bool read_v2_heads(struct checkpoint_keys *keys, struct model_config *config)
+{
+    bool latent = checkpoint_keys_bool_or(keys, "use_mla", true);
+    if (checkpoint_keys_u32_or(keys, "qk_nope_head_dim", (struct u32_range){0, LIMIT_HEAD_DIM},
+                               usual.plain_dims) > 0 &&
+        latent)
+        return false;
+    if (keys->result == RESULT_OK &&
+        (config->hidden % config->heads != 0 || config->hidden / config->heads > LIMIT_HEAD_DIM))
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "a hidden size of %u has no %u heads",
+                               config->hidden, config->heads);
+    config->head_dim = config->hidden / config->heads;
+    config->attention_scale = 1.0f / sqrtf((float)config->head_dim);
+    checkpoint_hf_read_only_rope(
+        keys, config,
+        &(const struct hf_rope_terms){.base = ROPE_BASE, .head_dim = config->head_dim});
+    return true;
+}
+
 static void read_v2(struct checkpoint_keys *keys, struct model_config *config)
 {
     read_v2_choice(keys, config);
-    hf_read_latent(keys, usual, config);
+    bool heads = read_v2_heads(keys, config);
+    if (!heads)
+        hf_read_latent(keys, usual, config);
     checkpoint_hf_read_routed(
         keys,
         &(const struct hf_routed_terms){
             .count = 64, .chosen = 8, .feed_forward = 1407, .shared = 2, .scale = 1.0f},
         config);
-    config->ropes[0].pairing = ROPE_PAIRS_ADJACENT;
+    if (!heads)
+        config->ropes[0].pairing = ROPE_PAIRS_ADJACENT;
 }
 
 static void read_v3(struct checkpoint_keys *keys, struct model_config *config)
@@ -532,6 +555,8 @@ static void list_end(struct plan_builder *b, const struct model_config *c,
 
 static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config *c)
 {
+    if (c->latent.columns == 0)
+        return dense_blocks_list_mixture(b, c);
     struct latent_tensors step = add_tensors(b, c);
     struct dense_tensors last = add_dense(b, c, PLAN_ROWS_LOGITS);
     plan_tensor_id logits = plan_builder_tensor(b, PLAN_ROWS_LOGITS, c->vocab_tokens);
