@@ -252,3 +252,34 @@ def ernie4_5_vl_moe(drawn):
         for name, shape in (("fc1", (inner, wide)), ("fc2", (inner, inner)), ("ln", (inner,)))}})
     shapes[at + "after_norm.weight"] = (rows,)
     return config, shapes, patch * merge, {"patch_size": patch, "merge_size": merge}
+
+
+def deepseek_vl_v2(drawn):
+    """The text attends as llama does, as in the smallest published model."""
+    text, vision, join, side = draw_text(drawn), draw_tower(drawn), drawn.randint(1, 3), drawn.randint(3, 7)
+    patch, heads, hidden, ratio = vision["patch_size"], vision["num_attention_heads"], vision["hidden_size"], drawn.randint(1, 2)
+    text |= {"head_dim": 8 * drawn.randint(1, 3), "num_key_value_heads": text["num_attention_heads"]}
+    rows = text["hidden_size"] = text["head_dim"] * text["num_attention_heads"]
+    experts, dense, inner = drawn.randint(4, 7), drawn.randint(0, 1), 8 * drawn.randint(1, 4)
+    text |= {"model_type": "deepseek_v2", "num_hidden_layers": dense + 2, "n_routed_experts": experts, "num_experts_per_tok": drawn.randint(1, 3),
+             "n_shared_experts": drawn.randint(1, 2), "moe_intermediate_size": inner, "first_k_dense_replace": dense, "topk_method": "greedy", "n_group": 1,
+             "topk_group": 1, "norm_topk_prob": False, "routed_scaling_factor": drawn.choice([1.0, 2.0]), "use_mla": False, "qk_nope_head_dim": 0,
+             "qk_rope_head_dim": 0, "v_head_dim": 0, "kv_lora_rank": None, "q_lora_rank": None}
+    stated = {name: value for name, value in text.items() if name != "head_dim"}  # which published configs leave out
+    wide, depth, sizes = drawn.choice([1.25, 1.5, 2.0]), vision["num_hidden_layers"], [[side * patch] * 2, [2 * side * patch, side * patch]]
+    config = {"model_type": "deepseek_vl_v2", "architectures": ["DeepseekVLV2ForCausalLM"], "tile_tag": "2D", "global_view_pos": "head", "language_config": stated,
+              "candidate_resolutions": sizes, "vision_config": {"model_type": "vision", "width": hidden, "layers": depth, "num_attention_heads": heads,
+                                                                "mlp_ratio": wide, "patch_size": patch, "image_size": side * patch},
+              "projector_config": {"projector_type": "downsample_mlp_gelu", "input_dim": hidden, "n_embed": rows, "depth": 2, "mlp_ratio": ratio,
+                                   "downsample_ratio": join}}
+    shapes = text_shapes(text, "language.model.", "language.lm_head.weight")
+    for layer in range(dense, dense + 2):
+        mlp = f"language.model.layers.{layer}.mlp."
+        shapes = {name: shape for name, shape in shapes.items() if not name.startswith(mlp)} | {mlp + "gate.weight": (experts, rows)}
+        shapes |= expert_shapes(mlp, rows, experts * [inner]) | gated_shapes(mlp + "shared_experts.", rows, inner * text["n_shared_experts"])
+    shapes |= clip_layers("vision.blocks.", depth, hidden, int(hidden * wide), ("norm1", "norm2"), ("attn.proj",))
+    shapes |= with_biases({f"vision.blocks.{layer}.attn.qkv": (3 * hidden, hidden) for layer in range(depth)} | {
+        "vision.patch_embed.proj": (hidden, 3, patch, patch), "vision.norm": (hidden,), "projector.layers.0": (ratio * rows, hidden * join * join),
+        "projector.layers.2": (rows, ratio * rows)})
+    shapes |= {"vision.pos_embed": (1, side * side, hidden), "image_newline": (rows,), "view_seperator": (rows,)}
+    return config, shapes, patch, {"candidate_resolutions": sizes, "downsample_ratio": join, "patch_size": patch}

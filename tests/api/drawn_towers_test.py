@@ -21,7 +21,7 @@ import plain_vision
 from drawn_shapes import IMAGE
 from mmproj_test import add_texts
 from shoal_server import ROOT, ShoalServer
-from vision_folder import CHARACTERS, ERNIE, FIRST_CHARACTER, GLM, HUNYUAN, JANUS, LFM2, PADDLE, PIXTRAL, add_assets, image_part, text_part
+from vision_folder import CHARACTERS, DEEPSEEK, ERNIE, FIRST_CHARACTER, GLM, HUNYUAN, JANUS, LFM2, PADDLE, PIXTRAL, add_assets, image_part, text_part
 
 sys.path.insert(0, str(ROOT / "scripts/golden"))
 import mmproj_files  # noqa: E402
@@ -45,6 +45,7 @@ class Family:
     most: int = 1 << 20
     gguf: bool = True
     fixed: typing.Callable = lambda config: None  # lines and columns that the config states
+    file: str = "processor"     # of the form, with the image processor's settings
 
 
 FAMILIES = {
@@ -54,11 +55,15 @@ FAMILIES = {
     "janus": Family(JANUS, HALF, by_axis=False, fixed=lambda config: math.isqrt(config["vision_config"]["num_image_tokens"])),
     "hunyuan_vl": Family(HUNYUAN, text=plain_texts.Hunyuan, least=64, most=4096),
     "glm4v_moe": Family(GLM, text=plain_texts.Glm, least=6272),
+    "deepseek_vl_v2": Family(DEEPSEEK, HALF, plain_texts.Deepseek, ("language.model.", "language.lm_head.weight"), by_axis=False, gguf=False,
+                             fixed=lambda config: config["vision_config"]["image_size"] // config["vision_config"]["patch_size"], file="whole_processor"),
     "ernie4_5_vl_moe": Family(ERNIE | {"marker": PADDLE["marker"]}, text=plain_texts.Ernie, least=64, most=4096, gguf=False),
 }
 
 
-def placeholder_lines(name, lines, columns):
+def placeholder_lines(name, lines, columns, features):
+    if name == "deepseek_vl_v2":
+        return [IMAGE] * features
     if name == "mistral3":
         return sum(([IMAGE] * columns + [BREAK] for _ in range(lines)), [])[:-1] + [END]
     return [BEGIN] + [IMAGE] * (lines * (columns + 1) + 2 if name == "hunyuan_vl" else lines * columns) + [END]
@@ -92,7 +97,8 @@ def positions_of(name, ids, lines, columns):
 
 
 def top_log_probabilities(name, config, tensors, ids, grid, features):
-    family, text = FAMILIES[name], dict(config.get("text_config") or config)
+    family, text = FAMILIES[name], dict(config.get("text_config") or config.get("language_config") or config)
+    text.setdefault("head_dim", text["hidden_size"] // text["num_attention_heads"])
     if name == "paddleocr_vl":
         text["sections"] = config["rope_scaling"]["mrope_section"]
     at, head = family.names
@@ -140,10 +146,10 @@ def test_a_drawn_shape(tmp_path, name):
     grid = draw_grid(drawn, family, config, unit)
     pixels = numbers.integers(0, 256, (grid[0] * unit, grid[1] * unit, 3), np.uint8)
     normal = family.normal
-    form = family.form | {"processor": family.form["processor"] | processor | {"image_mean": list(normal[0]), "image_std": list(normal[1])}}
+    form = family.form | {family.file: family.form[family.file] | processor | {"image_mean": list(normal[0]), "image_std": list(normal[1])}}
     exact = {tensor: array.astype(float) for tensor, array in tensors.items()}
     features = getattr(plain_vision, name + "_features")(config, exact, (pixels / 255 - normal[0]) / normal[1])
-    ids = prompt_of(placeholder_lines(name, *grid))
+    ids = prompt_of(placeholder_lines(name, *grid, len(features)))
     expected = top_log_probabilities(name, config, exact, ids, grid, features)
     other = top_log_probabilities(name, config, exact, ids, grid, features[:, ::-1])
     assert np.abs(expected - other).max() > IMAGES_MATTER, f"seed {seed}: the image does not matter"

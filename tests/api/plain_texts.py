@@ -1,5 +1,5 @@
 """Small text models in plain numpy, in double precision: the formulas of transformers' modeling_llama.py with positions by axes, and what
-modeling_hunyuan_vl.py, modeling_glm4v_moe.py and modeling_ernie4_5_vl_moe.py have instead. Tensors have their names in the folder."""
+modeling_hunyuan_vl.py, modeling_glm4v_moe.py and modeling_ernie4_5_vl_moe.py, and mlx-vlm's deepseek_vl_v2, have instead. Tensors have their names in the folder."""
 
 import numpy as np
 
@@ -90,6 +90,19 @@ class Glm(Llama):
         def factor(chosen):
             return chosen / (chosen.sum() + 1e-20 if text["norm_topk_prob"] else 1) * text["routed_scaling_factor"]
         routed = mixed(x, t, at, scores, scores + t[at + "gate.e_score_correction_bias"], text["num_experts_per_tok"], factor)
+        return routed + gated(x, t, at + "shared_experts.")
+
+
+class Deepseek(Llama):
+    """Dense layers, then mixtures by the softmax of all scores, which are not divided by the sum of the chosen, and an expert for all rows."""
+
+    def fed(self, x, name, layer, images):
+        text, t, at = self.text, self.t, name + "mlp."
+        if layer < text["first_k_dense_replace"]:
+            return gated(x, t, at)
+        scores = np.exp(linear(x, t, at + "gate"))
+        scores /= scores.sum(-1, keepdims=True)
+        routed = mixed(x, t, at, scores, scores, text["num_experts_per_tok"], lambda chosen: chosen * text["routed_scaling_factor"])
         return routed + gated(x, t, at + "shared_experts.")
 
 

@@ -291,3 +291,22 @@ def ernie4_5_vl_moe_features(config, t, pixels):
         x = projected(gelu(projected(x, t, f"{at}{part}_linear.fc1")), t, f"{at}{part}_linear.fc2")
         x = norm(x, t, f"{at}{part}_linear.ln")
     return rms_norm(projected(x, t, at + "mlp"), t[at + "after_norm.weight"], config["text_config"]["rms_norm_eps"])
+
+
+def deepseek_vl_v2_features(config, t, pixels):
+    """Of an image as large as a tile, which both views are."""
+    vision, join = config["vision_config"], config["projector_config"]["downsample_ratio"]
+    side, hidden = vision["image_size"] // vision["patch_size"], vision["width"]
+    x = projected(patches_of(pixels, vision["patch_size"], (2, 0, 1)).reshape(side * side, -1), t, "vision.patch_embed.proj") + t["vision.pos_embed"][0]
+
+    def norm(x, t, name):
+        return layer_norm(x, t, name, 1e-6)
+    names = QWEN_NAMES | {"wide": ("mlp.fc1", "mlp.fc2")}
+    x = layers(x, {"heads": vision["num_attention_heads"], "layers": vision["layers"]}, t, "vision.blocks.", names, norm, gelu, None)
+    across = -(-side // join)
+    squares = np.zeros((across * join, across * join, hidden))
+    squares[:side, :side] = norm(x, t, "vision.norm").reshape(side, side, hidden)
+    x = projected(channels_first(joined(squares, join), join * join), t, "projector.layers.0")
+    x = projected(gelu(x), t, "projector.layers.2").reshape(across, across, -1)
+    view = np.concatenate([x, np.broadcast_to(t["image_newline"], (across, 1, x.shape[-1]))], 1).reshape(across * (across + 1), -1)
+    return np.concatenate([view, t["view_seperator"][None], view])
