@@ -376,7 +376,7 @@ test-gpu: ## the Vulkan backend on this machine's GPU: its tests, fuzzed shapes,
 	@scripts/test_gpu $(ARGS)
 
 ARM_CHECK := $(if $(filter aarch64,$(MACHINE)),,$(wildcard build/arm-root/made-from))
-test-arm: ## C tests of rings and CPU kernels as programs of AArch64, cross-built, under qemu-aarch64 (Debian)
+test-arm: ## C tests of rings, CPU kernels and tiny models as programs of AArch64, cross-built, under qemu-aarch64 (Debian)
 ifneq ($(ARM_CHECK),)
 	@failed=; $(BUILDING) -k ARCH=aarch64 build/aarch64/qemu_death_plugin.so $(patsubst tests/%.c,build/aarch64/tests/%,$(shell scripts/test_list --arm sources)) || failed=--build-failed; \
 	scripts/run_tests $(TALLY_ARG) --jobs $(JOBS) $$failed $(shell scripts/test_list --arm runs)

@@ -3,6 +3,7 @@
  * (tests/golden/features): the logits are those of transformers, and have the same bits however the
  * rows are spread over steps.
  */
+// tags: arm
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>

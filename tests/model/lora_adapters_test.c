@@ -3,6 +3,7 @@
  * transformers with the adapter, and have the same bits however rows are spread over steps and
  * whichever other adapters share them.
  */
+// tags: arm
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
