@@ -60,11 +60,13 @@ static const struct tensor_name encoder_names[] = {
     {NULL, NULL},
 };
 
+#define DEFAULT_LAYERS 4u /* of each side, in transformers */
+
 /* The sizes of the decoder have names of their own, and num_hidden_layers is the encoder's. */
 static void read_decoder(struct checkpoint_keys *keys, struct model_config *config)
 {
     config->layers = checkpoint_keys_u32_or(keys, "decoder_layers",
-                                            (struct u32_range){1, LIMIT_LAYERS}, config->layers);
+                                            (struct u32_range){1, LIMIT_LAYERS}, DEFAULT_LAYERS);
     config->hidden =
         checkpoint_keys_u32_or(keys, "d_model", (struct u32_range){1, LIMIT_HIDDEN}, 384);
     config->feed_forward = checkpoint_keys_u32_or(keys, "decoder_ffn_dim",
@@ -90,13 +92,13 @@ static void read_encoder(struct checkpoint_keys *keys, struct checkpoint_keys *r
                          struct vision_config *config)
 {
     const struct hf_sound_defaults defaults = {
-        .hidden = 384, .layers = 4, .heads = 6, .feed_forward = 1536, .mels = 80};
+        .hidden = 384, .layers = DEFAULT_LAYERS, .heads = 6, .feed_forward = 1536, .mels = 80};
     checkpoint_hf_sound_sizes(keys, &defaults, config);
     config->vision.sound_rows = config->table_side = checkpoint_keys_u32_or(
         keys, "max_source_positions", (struct u32_range){2, LIMIT_PATCH_ROWS}, 1500);
     config->vision.row_features = true;
     config->vision.crossed_layers = checkpoint_keys_u32_or(
-        root, "decoder_layers", (struct u32_range){1, LIMIT_LAYERS}, defaults.layers);
+        root, "decoder_layers", (struct u32_range){1, LIMIT_LAYERS}, DEFAULT_LAYERS);
 }
 
 static const struct hf_vision_form hf_encoder = {
@@ -109,7 +111,7 @@ static const struct hf_vision_form hf_encoder = {
 
 static const struct hf_form hf_whisper = {
     .model_types = model_types,
-    .defaults = {.layers = 4,
+    .defaults = {.layers = DEFAULT_LAYERS,
                  .hidden = 384,
                  .feed_forward = 1536,
                  .heads = 6,
