@@ -110,8 +110,17 @@ class Tower:
 
     def __call__(self, pictures):
         """([pictures, rows * columns / 4, hidden of the text], the patches that these were made of)"""
+        weight = self.visual.patch_embed.proj.weight
+        return self.walk(F.linear(self.patches(pictures, 1), weight.sum(2).flatten(1)))  # both moments show the same
+
+    def videos(self, frames):
+        """[videos, frames, height, width, 3], an even number of frames, to [videos, frames / 2 * rows * columns / 4, hidden of the text]"""
+        weight, pairs = self.visual.patch_embed.proj.weight, frames.flatten(0, 1).unflatten(0, (-1, TEMPORAL)).unbind(1)
+        x = sum(F.linear(self.patches(moment, 1), weight[:, :, i].flatten(1)) for i, moment in enumerate(pairs))
+        return self.walk(x)[0].reshape(frames.shape[0], -1, self.visual.config.out_hidden_size)
+
+    def walk(self, x):
         visual = self.visual
-        x = F.linear(self.patches(pictures, 1), visual.patch_embed.proj.weight.sum(2).flatten(1))  # both moments show the same
         for layer, block in enumerate(visual.blocks):
             qkv = block.attn.qkv(normed(block.norm1, x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
             q, k = turned(qkv[0], self.cos, self.sin).to(qkv.dtype), turned(qkv[1], self.cos, self.sin).to(qkv.dtype)
@@ -121,6 +130,22 @@ class Tower:
             x = x + block.mlp(normed(block.norm2, x))
         x = normed(visual.merger.ln_q, x)
         return visual.merger.mlp(x.unflatten(1, (-1, MERGE * MERGE)).flatten(2)), x
+
+
+def walked(text, x, positions):
+    """What the head makes logits of, of embeddings x [batch, length, hidden] at positions [3, batch, length]."""
+    cos, sin = text.rotary_emb(x, positions)
+    cos, sin = cos[:, None], sin[:, None]
+    for layer in text.layers:
+        attention, before = layer.self_attn, normed(layer.input_layernorm, x)
+        q, k, v = (projection(before).unflatten(-1, (-1, attention.head_dim)).transpose(1, 2)
+                   for projection in (attention.q_proj, attention.k_proj, attention.v_proj))
+        q, k = turned(q, cos, sin).to(v.dtype), turned(k, cos, sin).to(v.dtype)
+        k, v = (part.repeat_interleave(attention.num_key_value_groups, 1) for part in (k, v))
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + attention.o_proj(attended.transpose(1, 2).flatten(2))
+        x = x + layer.mlp(normed(layer.post_attention_layernorm, x))
+    return normed(text.norm, x)
 
 
 def hidden_of(model, tower, ids, positions, pictures):
@@ -134,18 +159,7 @@ def hidden_of(model, tower, ids, positions, pictures):
         there = ids == model.config.image_token_id
         place = (there.flatten().cumsum(0) - 1).clamp(min=0, max=features.shape[0] - 1)
         x = torch.where(there[..., None], features[place].view_as(x), x)
-    cos, sin = text.rotary_emb(x, positions)
-    cos, sin = cos[:, None], sin[:, None]
-    for layer in text.layers:
-        attention, before = layer.self_attn, normed(layer.input_layernorm, x)
-        q, k, v = (projection(before).unflatten(-1, (-1, attention.head_dim)).transpose(1, 2)
-                   for projection in (attention.q_proj, attention.k_proj, attention.v_proj))
-        q, k = turned(q, cos, sin).to(v.dtype), turned(k, cos, sin).to(v.dtype)
-        k, v = (part.repeat_interleave(attention.num_key_value_groups, 1) for part in (k, v))
-        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + attention.o_proj(attended.transpose(1, 2).flatten(2))
-        x = x + layer.mlp(normed(layer.post_attention_layernorm, x))
-    return normed(text.norm, x), seen
+    return walked(text, x, positions), seen
 
 
 def logits_of(model, tower, ids, positions, pictures):
