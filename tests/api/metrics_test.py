@@ -217,7 +217,7 @@ def test_the_process_is_described(start_server):
 
 def test_counters_outlive_a_worker(start_server):
     server = start_server()
-    server.chat("Count to ten.", max_tokens=6, logit_bias={"2": -100})
+    server.chat("Count to ten.", max_tokens=6, logit_bias={"2": -100}, speculation=False)
     server.wait_idle()
     before = {name: value for name, value in counters(server).items()}
     assert before["shoal_worker_steps_total"] >= 5 and before["vllm:iteration_tokens_total_sum"] > 0
@@ -231,7 +231,7 @@ def test_counters_outlive_a_worker(start_server):
             lowest[name] = value
         return server.get("/ready").status == 200 and now["shoal_worker_restarts_total"] == 1
     wait_until(restarted, "a new worker")
-    server.chat("Count to ten.", max_tokens=6, logit_bias={"2": -100})
+    server.chat("Count to ten.", max_tokens=6, logit_bias={"2": -100}, speculation=False)
     server.wait_idle()
     after = counters(server)
     assert after["shoal_worker_steps_total"] >= before["shoal_worker_steps_total"] + 6

@@ -165,7 +165,7 @@ class ShoalServer:
             return None
         for child in map(int, text.split()):
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                if pathlib.Path(f"/proc/{child}/comm").read_text(encoding="ascii") != "shoal-media\n":
+                if pathlib.Path(f"/proc/{child}/comm").read_text(encoding="ascii") not in ("shoal-media\n", "shoal-av\n"):
                     return child
         return None
 
