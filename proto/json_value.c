@@ -120,6 +120,16 @@ enum result json_value_u32(struct json_value value, uint32_t *out)
     return RESULT_OK;
 }
 
+enum result json_value_member_u32(struct json_value object, const char *name, uint32_t most,
+                                  uint32_t absent, uint32_t *out, struct error_text *error)
+{
+    *out = absent;
+    enum result result = json_value_u32(json_value_member(object, name), out);
+    if (result == RESULT_NOT_FOUND || (result == RESULT_OK && *out >= 1 && *out <= most))
+        return RESULT_OK;
+    return error_set(error, RESULT_INVALID, "its %s is not a number from 1 to %u", name, most);
+}
+
 enum result json_value_f32(struct json_value value, float *out)
 {
     double number;

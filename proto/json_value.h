@@ -48,6 +48,11 @@ bool json_value_next(struct json_reader *at, struct json_value *element);
  * type, out of range, or for u32 a fraction: *out untouched).
  */
 enum result json_value_u32(struct json_value value, uint32_t *out);
+/* A member that is a number from 1 to `most`, or `absent` if it is not there. RESULT_INVALID: the
+ * error names it. */
+enum result json_value_member_u32(struct json_value object, const char *name, uint32_t most,
+                                  uint32_t absent, uint32_t *out,
+                                  struct error_text *error) RESULT_CHECKED;
 enum result json_value_f32(struct json_value value, float *out); /* finite */
 enum result json_value_bool(struct json_value value, bool *out);
 /* NUL-terminated; RESULT_INVALID also when it holds a NUL or does not fit into `capacity`. */

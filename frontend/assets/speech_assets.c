@@ -65,32 +65,20 @@ struct files {
     struct json_value preprocessor;
 };
 
-static enum result read_u32(struct json_value object, const char *name, uint32_t most,
-                            uint32_t absent, uint32_t *number, struct error_text *error)
-{
-    *number = absent;
-    enum result result = json_value_u32(json_value_member(object, name), number);
-    if (result == RESULT_NOT_FOUND)
-        return RESULT_OK;
-    if (result == RESULT_OK && *number >= 1 && *number <= most)
-        return RESULT_OK;
-    return error_set(error, RESULT_INVALID, "its %s is not a number from 1 to %u", name, most);
-}
-
 static enum result read_mel(const struct files *files, struct speech_assets *speech,
                             struct error_text *error)
 {
     uint32_t rows = 0, mels = 0, seconds = 0;
     struct log_mel_settings *mel = &speech->mel;
-    enum result result = read_u32(files->config, "max_source_positions", LIMIT_PATCH_ROWS,
-                                  DEFAULT_ROWS, &rows, error);
+    enum result result = json_value_member_u32(files->config, "max_source_positions",
+                                               LIMIT_PATCH_ROWS, DEFAULT_ROWS, &rows, error);
     if (result == RESULT_OK)
-        result =
-            read_u32(files->config, "num_mel_bins", LIMIT_AUDIO_MELS, DEFAULT_MELS, &mels, error);
+        result = json_value_member_u32(files->config, "num_mel_bins", LIMIT_AUDIO_MELS,
+                                       DEFAULT_MELS, &mels, error);
     if (result == RESULT_OK)
-        result =
-            read_u32(files->preprocessor, "chunk_length",
-                     LIMIT_AUDIO_SAMPLES / LIMIT_AUDIO_RATE_MOST, DEFAULT_CHUNK, &seconds, error);
+        result = json_value_member_u32(files->preprocessor, "chunk_length",
+                                       LIMIT_AUDIO_SAMPLES / LIMIT_AUDIO_RATE_MOST, DEFAULT_CHUNK,
+                                       &seconds, error);
     if (result != RESULT_OK)
         return result;
     *mel = log_mel_whisper(mels, seconds);
@@ -103,8 +91,8 @@ static enum result read_mel(const struct files *files, struct speech_assets *spe
                    {"hop_length", FOURIER_LENGTH_MOST, &mel->hop},
                    {"n_fft", FOURIER_LENGTH_MOST, &mel->window}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && result == RESULT_OK; i++)
-        result = read_u32(files->preprocessor, numbers[i].name, numbers[i].most, *numbers[i].value,
-                          numbers[i].value, error);
+        result = json_value_member_u32(files->preprocessor, numbers[i].name, numbers[i].most,
+                                       *numbers[i].value, numbers[i].value, error);
     mel->fourier = mel->window;
     mel->most_samples = seconds * mel->rate;
     speech->window_rows = MEL_ROWS * rows;
@@ -216,8 +204,9 @@ static enum result open_files(const struct files *files, const struct tokenizer 
     if (result == RESULT_OK)
         result = read_blank(files, vocab_tokens, speech, error);
     if (result == RESULT_OK)
-        result = read_u32(files->generation, "max_initial_timestamp_index", LIMIT_VOCAB_TOKENS,
-                          FIRST_STAMP, &speech->first_stamp, error);
+        result =
+            json_value_member_u32(files->generation, "max_initial_timestamp_index",
+                                  LIMIT_VOCAB_TOKENS, FIRST_STAMP, &speech->first_stamp, error);
     speech->multilingual = speech->transcribe != SPEECH_NO_TOKEN &&
                            speech->translate != SPEECH_NO_TOKEN &&
                            speech->languages[0] != SPEECH_NO_TOKEN;

@@ -35,19 +35,6 @@
 
 /* --- settings --------------------------------------------------------------------------------- */
 
-/* A number from 1 to `most`; `fallback` if it is absent. */
-static enum result read_u32(struct json_value object, const char *name, uint32_t most,
-                            uint32_t fallback, uint32_t *number, struct error_text *error)
-{
-    *number = fallback;
-    enum result result = json_value_u32(json_value_member(object, name), number);
-    if (result == RESULT_NOT_FOUND)
-        return RESULT_OK;
-    if (result == RESULT_OK && *number >= 1 && *number <= most)
-        return RESULT_OK;
-    return error_set(error, RESULT_INVALID, "its %s is not a number from 1 to %u", name, most);
-}
-
 /* Settings of a feature extractor of Whisper's. */
 static enum result read_whisper(struct json_value extractor, struct log_mel_settings *mel,
                                 struct error_text *error)
@@ -63,8 +50,8 @@ static enum result read_whisper(struct json_value extractor, struct log_mel_sett
                 {"n_fft", FOURIER_LENGTH_MOST, &mel->window},
                 {"chunk_length", LIMIT_AUDIO_SAMPLES / LIMIT_AUDIO_RATE_MOST, &seconds}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        enum result result =
-            read_u32(extractor, rows[i].name, rows[i].most, *rows[i].value, rows[i].value, error);
+        enum result result = json_value_member_u32(extractor, rows[i].name, rows[i].most,
+                                                   *rows[i].value, rows[i].value, error);
         if (result != RESULT_OK)
             return result;
     }
@@ -92,10 +79,10 @@ static enum result open_qwen2_audio(const struct audio_processor_files *files,
     struct json_value audio = json_value_member(files->config, "audio_config");
     uint32_t mels = 0;
     enum result result =
-        read_u32(audio, "num_mel_bins", LIMIT_AUDIO_MELS, DEFAULT_MELS, &mels, error);
+        json_value_member_u32(audio, "num_mel_bins", LIMIT_AUDIO_MELS, DEFAULT_MELS, &mels, error);
     if (result == RESULT_OK)
-        result = read_u32(audio, "max_source_positions", LIMIT_PATCH_ROWS, DEFAULT_ROWS,
-                          &p->tower_rows, error);
+        result = json_value_member_u32(audio, "max_source_positions", LIMIT_PATCH_ROWS,
+                                       DEFAULT_ROWS, &p->tower_rows, error);
     if (result != RESULT_OK)
         return result;
     p->mel = log_mel_whisper(mels, WHISPER_SECONDS);
@@ -116,15 +103,16 @@ static enum result open_omni(const struct audio_processor_files *files, struct a
     struct json_value audio = json_value_member(config, "audio_config");
     uint32_t mels = 0, seconds = 0;
     enum result result =
-        read_u32(audio, "num_mel_bins", LIMIT_AUDIO_MELS, DEFAULT_MELS, &mels, error);
+        json_value_member_u32(audio, "num_mel_bins", LIMIT_AUDIO_MELS, DEFAULT_MELS, &mels, error);
     if (result == RESULT_OK)
-        result =
-            read_u32(audio, "n_window", LIMIT_PATCH_ROWS, DEFAULT_WINDOW, &p->tower_rows, error);
+        result = json_value_member_u32(audio, "n_window", LIMIT_PATCH_ROWS, DEFAULT_WINDOW,
+                                       &p->tower_rows, error);
     if (result == RESULT_OK)
-        result = read_u32(config, "position_id_per_seconds", MOST_TIME, DEFAULT_TIME,
-                          &p->time_scale, error);
+        result = json_value_member_u32(config, "position_id_per_seconds", MOST_TIME, DEFAULT_TIME,
+                                       &p->time_scale, error);
     if (result == RESULT_OK)
-        result = read_u32(config, "seconds_per_chunk", MOST_TIME, DEFAULT_SECONDS, &seconds, error);
+        result = json_value_member_u32(config, "seconds_per_chunk", MOST_TIME, DEFAULT_SECONDS,
+                                       &seconds, error);
     p->mel = log_mel_whisper(mels, WHISPER_SECONDS);
     if (result == RESULT_OK)
         result = read_whisper(extractor_of(files), &p->mel, error);

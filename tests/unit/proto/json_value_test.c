@@ -216,12 +216,37 @@ static void test_scalars(void **state)
     }
 }
 
+static void test_bounded_member(void **state)
+{
+    (void)state;
+    struct json_value object = must_open("{\"a\": 1, \"b\": 7, \"c\": 0, \"d\": 8, \"e\": \"2\"}");
+    static const struct {
+        const char *name;
+        enum result result;
+        uint32_t number;
+    } rows[] = {{"a", RESULT_OK, 1},      {"b", RESULT_OK, 7},      {"absent", RESULT_OK, 0},
+                {"c", RESULT_INVALID, 0}, {"d", RESULT_INVALID, 0}, {"e", RESULT_INVALID, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct error_text error = {""};
+        uint32_t number = 5;
+        assert_int_equal(json_value_member_u32(object, rows[i].name, 7, 0, &number, &error),
+                         rows[i].result);
+        if (rows[i].result == RESULT_OK) {
+            assert_int_equal(number, rows[i].number);
+            continue;
+        }
+        char text[64];
+        snprintf(text, sizeof text, "its %s is not a number from 1 to 7", rows[i].name);
+        assert_string_equal(error.text, text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_valid),   cmocka_unit_test(test_invalid),
-        cmocka_unit_test(test_bounds),  cmocka_unit_test(test_members),
-        cmocka_unit_test(test_scalars),
+        cmocka_unit_test(test_bounded_member), cmocka_unit_test(test_valid),
+        cmocka_unit_test(test_invalid),        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_members),        cmocka_unit_test(test_scalars),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
