@@ -10,14 +10,13 @@ videos with their sound interleaved as the publisher's processor does. "greedy" 
 generation. Positions are get_rope_index's. Needs torch, transformers and numpy.
 """
 import json
-import pathlib
-import sys
 
 import numpy as np
 import torch
 import transformers
 from transformers import Qwen2VLImageProcessor, Qwen2VLVideoProcessor
 
+import scene_files
 from checkpoint_folders import bf16, write_safetensors
 from tower_folders import random_weights
 from towers import VOCAB
@@ -239,19 +238,8 @@ def record(name, folder):
             lines += [f"{token} {row} {at[0]} {at[1]} {at[2]}" for (token, row), at in zip(prompt, where.T.tolist())]
             lines.append("greedy " + " ".join(str(token) for token in answer))
             all_logits.append(logits.float().numpy())
-    (folder / "scene.txt").write_text("\n".join(lines) + "\n")
-    (folder / "pixels.u8").write_bytes(b"".join(scene.pixels))
-    (folder / "features.f32").write_bytes(features.float().numpy().astype("<f4").tobytes())
-    (folder / "logits.f32").write_bytes(np.concatenate(all_logits).astype("<f4").tobytes())
-    print(name, features.std().item(), np.concatenate(all_logits).std(), transformers.__version__, torch.__version__)
-
-
-def main():
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    for name in sys.argv[2:] or FAMILIES:
-        record(name, pathlib.Path(sys.argv[1]) / name)
+    scene_files.write(folder, name, lines, b"".join(scene.pixels), features, all_logits)
 
 
 if __name__ == "__main__":
-    main()
+    scene_files.main(__doc__, FAMILIES, record)

@@ -9,13 +9,12 @@ them. Beyond its end the publisher's code is given silence, of which the tower h
 and numpy.
 """
 import json
-import pathlib
-import sys
 
 import numpy as np
 import torch
 import transformers
 
+import scene_files
 from checkpoint_folders import bf16, write_safetensors
 from tower_folders import close, random_weights
 from towers import VOCAB
@@ -117,19 +116,8 @@ def record(name, folder):
             lines.append(f"prompt {len(ids)}")
             lines += [f"{token} {row} {at} {at} {at}" for at, (token, row) in enumerate(zip(ids, rows))]
             all_logits.append(logits.float().numpy())
-    (folder / "scene.txt").write_text("\n".join(lines) + "\n")
-    (folder / "pixels.u8").write_bytes(b"".join(sent(sound, whole).astype("<f4").tobytes() for sound in sounds))
-    (folder / "features.f32").write_bytes(features.float().numpy().astype("<f4").tobytes())
-    (folder / "logits.f32").write_bytes(np.concatenate(all_logits).astype("<f4").tobytes())
-    print(name, features.std().item(), np.concatenate(all_logits).std(), transformers.__version__, torch.__version__)
-
-
-def main():
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    for name in sys.argv[2:] or FAMILIES:
-        record(name, pathlib.Path(sys.argv[1]) / name)
+    scene_files.write(folder, name, lines, b"".join(sent(sound, whole).astype("<f4").tobytes() for sound in sounds), features, all_logits)
 
 
 if __name__ == "__main__":
-    main()
+    scene_files.main(__doc__, FAMILIES, record)

@@ -8,13 +8,12 @@ the decoder, and a prompt names the sound that all of its rows attend to by the 
 mel rows of the encoder's positions, and one of zeros after them. Needs torch, transformers and numpy.
 """
 import json
-import pathlib
-import sys
 
 import numpy as np
 import torch
 import transformers
 
+import scene_files
 from checkpoint_folders import bf16, write_safetensors
 from tower_folders import random_weights
 
@@ -73,20 +72,9 @@ def record(name, folder):
             all_logits.append(model(input_features=given, decoder_input_ids=torch.tensor([ids])).logits[0].numpy())
             lines.append(f"prompt {count}")
             lines += [f"{token} {number * rows if at == 0 else -1} {at} {at} {at}" for at, token in enumerate(ids)]
-    (folder / "scene.txt").write_text("\n".join(lines) + "\n")
     sent = [np.concatenate([sound, np.zeros((1, mels), np.float32)]) for sound in sounds]
-    (folder / "pixels.u8").write_bytes(b"".join(sound.astype("<f4").tobytes() for sound in sent))
-    (folder / "features.f32").write_bytes(features.numpy().astype("<f4").tobytes())
-    (folder / "logits.f32").write_bytes(np.concatenate(all_logits).astype("<f4").tobytes())
-    print(name, features.std().item(), np.concatenate(all_logits).std(), transformers.__version__, torch.__version__)
-
-
-def main():
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    for name in sys.argv[2:] or FAMILIES:
-        record(name, pathlib.Path(sys.argv[1]) / name)
+    scene_files.write(folder, name, lines, b"".join(sound.astype("<f4").tobytes() for sound in sent), features, all_logits)
 
 
 if __name__ == "__main__":
-    main()
+    scene_files.main(__doc__, FAMILIES, record)
