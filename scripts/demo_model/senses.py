@@ -10,7 +10,7 @@ import speech
 WIDTH, LAYERS, HEADS, INNER, CHUNK = 128, 3, 4, 384, 200  # CHUNK: frames that attend each other
 RANK, SCALE = 16, 2.0
 CHANGED = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")
-TOKENS = {"<|audio_start|>": 4096, "<|audio_end|>": 4097, "<|audio_pad|>": 4098}  # behind the vocabulary of the demo model
+TOKENS = {"<|audio_bos|>": 4096, "<|audio_eos|>": 4097, "<|AUDIO|>": 4098}  # behind the vocabulary of the demo model
 
 
 class Block(torch.nn.Module):
