@@ -3,7 +3,8 @@
 
 usage: feature_folders.py DIRECTORY [NAME ...]
 
-Every setting has two shapes, NAME-a and NAME-b. A folder has what save_pretrained() writes (config.json and
+Every setting has two shapes, NAME-a and NAME-b; NAME_shape-b is another shape of a family whose first one is in
+tests/golden/checkpoints. A folder has what save_pretrained() writes (config.json and
 model.safetensors, in BF16), ids.txt and logits.f32: the logits (F32, little-endian) of every position, computed in F32 on
 the CPU by transformers from the folder as it is. Weights are random multiples of a power of two with seven bits. Needs
 torch, transformers, compressed-tensors and numpy.
@@ -256,6 +257,25 @@ CASES = {
         "ssm_state_size": 17, "chunk_size": 8, "use_conv_bias": False, "n_routed_experts": 8, "num_experts_per_tok": 3, "n_group": 4, "topk_group": 2,
         "moe_intermediate_size": 16, "moe_shared_expert_intermediate_size": 24, "norm_topk_prob": False, "routed_scaling_factor": 0.5,
         "tie_word_embeddings": True}, {}, ["mamba_hidden_act"]),
+    "glm4_shape-b": ("Glm4ForCausalLM", OTHER | {
+        "model_type": "glm4", "head_dim": 16, "partial_rotary_factor": 0.25, "tie_word_embeddings": True}, {}, []),
+    "gemma2_shape-b": ("Gemma2ForCausalLM", OTHER | {
+        "model_type": "gemma2", "num_key_value_heads": 3, "sliding_window": 5, "query_pre_attn_scalar": 20, "attn_logit_softcapping": 2.0}, {}, []),
+    "gpt_oss_shape-b": ("GptOssForCausalLM", OTHER | {
+        "model_type": "gpt_oss", "head_dim": 16, "num_local_experts": 7, "num_experts_per_tok": 3, "sliding_window": 5,
+        "layer_types": [FULL, SLIDING, FULL]}, {}, []),
+    "phi3_shape-b": ("Phi3ForCausalLM", OTHER | {
+        "model_type": "phi3", "num_key_value_heads": 3, "hidden_size": 72, "sliding_window": 6, "tie_word_embeddings": False}, {}, ["head_dim"]),
+    "qwen2_windows-b": ("Qwen2ForCausalLM", OTHER | {
+        "model_type": "qwen2", "head_dim": 16, "hidden_size": 48, "use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1,
+        "tie_word_embeddings": False}, {}, []),
+    "gemma4_moe_shape-b": ("Gemma4ForCausalLM", OTHER | GEMMA4 | {
+        "model_type": "gemma4_text", "layer_types": [SLIDING, SLIDING, FULL], "hidden_size_per_layer_input": 0, "enable_moe_block": True,
+        "num_experts": 9, "top_k_experts": 4, "moe_intermediate_size": 16, "global_head_dim": 40, "num_kv_shared_layers": 0}, {}, []),
+    "qwen3_5_moe_shape-b": ("Qwen3_5MoeForCausalLM", OTHER | DELTA | {
+        "model_type": "qwen3_5_moe_text", "layer_types": [FULL, LINEAR, LINEAR], "linear_num_key_heads": 3, "linear_num_value_heads": 3,
+        "linear_value_head_dim": 12, "num_experts": 5, "num_experts_per_tok": 4, "moe_intermediate_size": 8,
+        "shared_expert_intermediate_size": 24, "tie_word_embeddings": True}, {}, []),
     "packed_words-a": ("LlamaForCausalLM", SMALL | {
         "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 1}, {}, []),
     "packed_words-b": ("Qwen3ForCausalLM", SMALL | {

@@ -11,6 +11,7 @@
 #include "worker/model/gguf/checkpoint_gguf.h"
 #include "worker/model/gguf/checkpoint_gguf_rope.h"
 #include "worker/model/hf/checkpoint_hf.h"
+#include "worker/model/hf/checkpoint_hf_experts.h"
 #include "worker/model/hf/checkpoint_hf_layers.h"
 #include "worker/model/hf/checkpoint_hf_rope.h"
 
@@ -68,8 +69,8 @@ static const struct gguf_form gguf_gpt_oss = {
 
 /*
  * Hugging Face checkpoints of gpt-oss: experts as stacks of 4-bit floats in which rows of gate and
- * up alternate (published checkpoints), or as one stack each (MLX). Transposed BF16 stacks, as
- * transformers keeps them in memory, are refused by their shape.
+ * up alternate (published checkpoints), or as one stack each (MLX). Stacks of floats, as transformers
+ * saves them, are transposed.
  *
  * Source: transformers, configuration_gpt_oss.py and modeling_gpt_oss.py.
  */
@@ -157,6 +158,7 @@ static const struct hf_form hf_gpt_oss = {
     .own_keys = hf_own_keys,
     .naming = {names, checkpoint_hf_usual_names, prefixes, NULL},
     .read_config = hf_read_config,
+    .look_at_tensors = checkpoint_hf_look_at_stacks,
 };
 
 /* --- ops -------------------------------------------------------------------------------------- */

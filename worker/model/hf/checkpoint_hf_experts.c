@@ -6,7 +6,10 @@
  */
 #include "worker/model/hf/checkpoint_hf_experts.h"
 
+#include <stdio.h>
+
 #include "worker/model/checkpoint/checkpoint_shared.h"
+#include "worker/plan/tensor_naming.h"
 
 /* Newer versions of transformers write num_experts under the other name. */
 void checkpoint_hf_read_experts(struct checkpoint_keys *keys, const struct hf_expert_terms *terms,
@@ -127,4 +130,24 @@ void checkpoint_hf_read_ernie_experts(struct checkpoint_keys *keys, uint32_t cou
                                (unsigned long long)shared);
     config->experts.shared = (uint32_t)shared;
     checkpoint_settle_experts(keys, config);
+}
+
+static bool has_fastest(const struct tensor_table *tensors, const char *prefix, uint32_t layer,
+                        const char *stack, uint32_t size)
+{
+    struct stored_name name;
+    snprintf(name.text, sizeof name.text, "%slayers.%u.mlp.experts.%s", prefix, layer, stack);
+    const struct checkpoint_tensor *tensor = tensor_table_find(tensors, name.text);
+    return tensor && tensor->dimensions[0] == size;
+}
+
+void checkpoint_hf_look_at_stacks(const struct tensor_table *tensors, const char *prefix,
+                                  struct model_config *config)
+{
+    uint32_t layer = 0, wide = config->experts.feed_forward;
+    while (layer + 1 < config->layers && !config->layer[layer].experts)
+        layer++;
+    config->experts.turned =
+        has_fastest(tensors, prefix, layer, "gate_up_proj", 2 * wide) &&
+        (config->hidden != 2 * wide || !has_fastest(tensors, prefix, layer, "down_proj", wide));
 }

@@ -7,6 +7,7 @@
 
 #include "worker/model/checkpoint/checkpoint_keys.h"
 #include "worker/plan/model_config.h"
+#include "worker/plan/tensor_table.h"
 
 /* Defaults of the configuration class, for keys that are absent. */
 struct hf_expert_terms {
@@ -68,5 +69,11 @@ void checkpoint_hf_read_ernie_experts(struct checkpoint_keys *keys, uint32_t cou
 
 /* Sets the experts of layers from `first` on. */
 void checkpoint_hf_use_experts(struct model_config *config, uint32_t first);
+
+/* For look_at_tensors of a family whose stacks of experts are stored in the usual order or transposed.
+ * The shape of the gate stack tells which order it is, or, if that is square, the shape of the down
+ * stack, which then is not square. */
+void checkpoint_hf_look_at_stacks(const struct tensor_table *tensors, const char *prefix,
+                                  struct model_config *config);
 
 #endif

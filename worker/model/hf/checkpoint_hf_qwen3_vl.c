@@ -4,14 +4,12 @@
  * (tower_qwen3_vl.c).
  *
  * The chosen experts' weights always add up to one. Stacks of experts are published transposed, and
- * the usual order is read too. The shape of the gate stack tells which order it is, or, if that is
- * square, the shape of the down stack, which then is not square.
+ * the usual order is read too.
  *
  * Source: transformers, configuration_qwen3_vl.py, modeling_qwen3_vl.py, their siblings of
  * qwen3_vl_moe and conversion_mapping.py; mlx-vlm for names.
  */
 #include <math.h>
-#include <stdio.h>
 
 #include "worker/model/hf/checkpoint_hf.h"
 #include "worker/model/hf/checkpoint_hf_experts.h"
@@ -148,26 +146,6 @@ static void read_moe_config(struct checkpoint_keys *keys, struct model_config *c
     checkpoint_hf_read_expert_layers(keys, config);
 }
 
-static bool has_fastest(const struct tensor_table *tensors, const char *prefix, uint32_t layer,
-                        const char *stack, uint32_t size)
-{
-    struct stored_name name;
-    snprintf(name.text, sizeof name.text, "%slayers.%u.mlp.experts.%s", prefix, layer, stack);
-    const struct checkpoint_tensor *tensor = tensor_table_find(tensors, name.text);
-    return tensor && tensor->dimensions[0] == size;
-}
-
-static void look_at_tensors(const struct tensor_table *tensors, const char *prefix,
-                            struct model_config *config)
-{
-    uint32_t layer = 0, wide = config->experts.feed_forward;
-    while (layer + 1 < config->layers && !config->layer[layer].experts)
-        layer++;
-    config->experts.turned =
-        has_fastest(tensors, prefix, layer, "gate_up_proj", 2 * wide) &&
-        (config->hidden != 2 * wide || !has_fastest(tensors, prefix, layer, "down_proj", wide));
-}
-
 const struct hf_form checkpoint_hf_qwen3_vl_moe = {
     .model_types = moe_model_types,
     .defaults = {.layers = 24,
@@ -184,6 +162,6 @@ const struct hf_form checkpoint_hf_qwen3_vl_moe = {
                checkpoint_hf_qwen_towers},
     .read_config = read_moe_config,
     .read_whole = read_whole,
-    .look_at_tensors = look_at_tensors,
+    .look_at_tensors = checkpoint_hf_look_at_stacks,
     .vision = &checkpoint_hf_qwen3_vl_tower,
 };
