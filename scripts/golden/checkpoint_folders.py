@@ -22,26 +22,13 @@ import numpy as np
 import torch
 import transformers
 
-from families import VOCAB, all_families
+from families import VOCAB, all_families, random_weights
 
 POSITIONS = 24
 SPECIALS = ["<|begin|>", "<|end|>", "<|im_start|>", "<|im_end|>"]  # 256 to 259
 MERGES = [("h", "e"), ("l", "l"), ("he", "ll")]  # 260 to 262
 TEMPLATE = ("{{ bos_token }}{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
             "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
-
-
-def random_weights(family, source):
-    weights = {}
-    for name, shape in family.shapes(family.CONFIG).items():
-        own = family.weight(name, shape, source) if hasattr(family, "weight") else None
-        if own is not None:
-            weights[name] = own.astype(np.float32)
-        elif len(shape) == 1:
-            weights[name] = (family.centre(name) + source.integers(-32, 33, shape) / 128).astype(np.float32)
-        else:
-            weights[name] = (source.integers(-127, 128, shape) / 512).astype(np.float32)
-    return weights
 
 
 def write_safetensors(path, tensors):
@@ -135,7 +122,7 @@ def main():
         source = np.random.default_rng(family.SEED)
         folder = pathlib.Path(sys.argv[1]) / name
         folder.mkdir(parents=True, exist_ok=True)
-        weights = random_weights(family, source)
+        weights = random_weights(family, family.CONFIG, source)
         write_safetensors(folder / "model.safetensors", {key: ("BF16", w.shape, bf16(w)) for key, w in weights.items()})
         write_texts(folder, family.CONFIG)
         ids = source.integers(0, VOCAB, POSITIONS).tolist()

@@ -1,7 +1,8 @@
 /*
  * Settings that few published models use, each in two shapes, in folders as transformers saves them
  * (tests/golden/features): the logits are those of transformers, and have the same bits however the
- * rows are spread over steps.
+ * rows are spread over steps. An argument names another directory of such folders, or of GGUF files
+ * in folders (tests/api/drawn_texts_test.py).
  */
 // tags: arm
 #include <dirent.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -19,6 +21,7 @@
 #include "tests/support/model_runner.h"
 
 #define GOLDEN          "tests/golden/features"
+#define GGUF            "model.gguf" /* in a folder, if it is there */
 #define POSITIONS       24u
 #define FOLDERS_MAX     128u
 #define NAME_BYTES      64u
@@ -26,11 +29,12 @@
 #define PACKED_MOST     2e-3 /* of quantized weights, whose products round activations */
 
 static char names[FOLDERS_MAX][NAME_BYTES];
+static const char *directory = GOLDEN;
 
 static FILE *open_golden(const char *name, const char *file_name)
 {
-    char path[256];
-    snprintf(path, sizeof path, GOLDEN "/%s/%s", name, file_name);
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s/%s", directory, name, file_name);
     FILE *file = fopen(path, "rb");
     if (!file)
         fail_msg("%s cannot be read", path);
@@ -73,13 +77,15 @@ static void test_folder(void **state)
                                                  .sequences = 1,
                                                  .sequence_tokens = POSITIONS,
                                                  .step_rows = POSITIONS};
-    char path[256];
+    char path[512];
     uint32_t ids[POSITIONS];
     FILE *file = open_golden(name, "ids.txt");
     for (uint32_t i = 0; i < POSITIONS; i++)
         assert_int_equal(fscanf(file, "%u", &ids[i]), 1);
     fclose(file);
-    snprintf(path, sizeof path, GOLDEN "/%s", name);
+    snprintf(path, sizeof path, "%s/%s/" GGUF, directory, name);
+    if (access(path, F_OK) != 0)
+        snprintf(path, sizeof path, "%s/%s", directory, name);
     struct model_runner *runner = model_runner_create(path, &options);
     size_t count = (size_t)POSITIONS * model_runner_plan(runner)->config.vocab_tokens;
     float *want = must_alloc(count, sizeof *want), *whole = must_alloc(count, sizeof *whole);
@@ -103,7 +109,7 @@ static void test_folder(void **state)
 static uint32_t list_folders(void)
 {
     uint32_t count = 0;
-    DIR *folder = opendir(GOLDEN);
+    DIR *folder = opendir(directory);
     must(folder);
     for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
         if (strchr(entry->d_name, '.'))
@@ -115,8 +121,9 @@ static uint32_t list_folders(void)
     return count;
 }
 
-int main(void)
+int main(int word_count, char **words)
 {
+    directory = word_count > 1 ? words[1] : GOLDEN;
     static struct CMUnitTest tests[FOLDERS_MAX];
     uint32_t count = list_folders();
     must(count > 0);

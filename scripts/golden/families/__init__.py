@@ -20,6 +20,8 @@ gguf_tensor_metadata(tensors, writer)    optional: keys that state what config.j
 import importlib
 import pathlib
 
+import numpy as np
+
 VOCAB = 263
 
 
@@ -27,3 +29,17 @@ def all_families():
     """{name: module}, by name."""
     files = pathlib.Path(__file__).parent.glob("[a-z]*.py")
     return {file.stem: importlib.import_module(f"families.{file.stem}") for file in sorted(files) if file.stem != "shared"}
+
+
+def random_weights(family, config, source):
+    """{name: F32 array}: multiples of 1/512 or 1/128 of at most seven bits, except for the family's own."""
+    weights = {}
+    for name, shape in family.shapes(config).items():
+        own = family.weight(name, shape, source) if hasattr(family, "weight") else None
+        if own is not None:
+            weights[name] = own.astype(np.float32)
+        elif len(shape) == 1:
+            weights[name] = (family.centre(name) + source.integers(-32, 33, shape) / 128).astype(np.float32)
+        else:
+            weights[name] = (source.integers(-127, 128, shape) / 512).astype(np.float32)
+    return weights

@@ -16,7 +16,6 @@ CONFIG = {
 SEED = 74
 GGUF_ARCHITECTURE = "granitehybrid"
 GGUF_SHARED_SETTINGS = False  # key-value heads are a list
-HEAD_DIM = 12
 GGUF_LAYER = shared.GGUF_LAYER | {"block_sparse_moe.router.layer": "ffn_gate_inp", "block_sparse_moe.output_linear": "ffn_down_exps",
                                   "shared_mlp.output_linear": "ffn_down_shexp"}
 centre = mamba2.centre
@@ -25,10 +24,10 @@ gguf_keeps_f32 = mamba2.gguf_keeps_f32
 
 def shapes(config):
     hidden, wide, experts = config["hidden_size"], config["intermediate_size"], config["num_local_experts"]
-    found = shared.whole_shapes(config)
+    found, size = shared.whole_shapes(config), hidden // config["num_attention_heads"]
     for layer, kind in enumerate(config["layer_types"]):
         at = f"model.layers.{layer}."
-        own = shared.layer_shapes(config | {"head_dim": HEAD_DIM}, at)
+        own = shared.layer_shapes(config | {"head_dim": size}, at)
         found |= {name: shape for name, shape in own.items() if ".self_attn." in name and kind == "attention" or "norm" in name}
         found |= {at + "block_sparse_moe.input_linear.weight": (experts, 2 * wide, hidden),
                   at + "block_sparse_moe.output_linear.weight": (experts, hidden, wide),
@@ -53,7 +52,7 @@ def gguf_metadata(config, writer):
     writer.add_head_count_kv([config["num_key_value_heads"] if kind == "attention" else 0 for kind in config["layer_types"]])
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
     writer.add_rope_freq_base(config["rope_theta"])
-    writer.add_rope_dimension_count(HEAD_DIM)
+    writer.add_rope_dimension_count(config["hidden_size"] // config["num_attention_heads"])
     writer.add_rope_scaling_finetuned(False)
     writer.add_attention_scale(config["attention_multiplier"])
     writer.add_embedding_scale(config["embedding_multiplier"])
@@ -66,7 +65,7 @@ def gguf_metadata(config, writer):
 def gguf_tensors(config, tensors):
     found = {}
     for name, array in tensors.items():
-        at = f"blk.{name.split('.')[2]}."
+        at = f"blk.{(name + '..').split('.')[2]}."
         if ".mamba." in name:
             gguf, array = mamba2.gguf_mixer(name.split(".mamba.")[1], array, config["mamba_n_groups"])
             found[at + gguf] = array

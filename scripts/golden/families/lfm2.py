@@ -12,7 +12,6 @@ CONFIG = {
 SEED = 41
 GGUF_ARCHITECTURE = "lfm2"
 GGUF_SHARED_SETTINGS = False  # key-value heads are a list, the width is the computed one
-HEAD_DIM = 16
 GGUF_LAYER = {
     "operator_norm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
     "self_attn.q_layernorm": "attn_q_norm", "self_attn.k_layernorm": "attn_k_norm", "self_attn.out_proj": "attn_output",
@@ -28,8 +27,8 @@ def feed_forward(config):
 
 
 def shapes(config):
-    hidden, wide = config["hidden_size"], feed_forward(config)
-    queries, keys = (config[f"num_{kind}_heads"] * HEAD_DIM for kind in ("attention", "key_value"))
+    hidden, wide, size = config["hidden_size"], feed_forward(config), config["hidden_size"] // config["num_attention_heads"]
+    queries, keys = (config[f"num_{kind}_heads"] * size for kind in ("attention", "key_value"))
     found = {"model.embed_tokens.weight": (VOCAB, hidden), "model.embedding_norm.weight": (hidden,)}
     for layer, kind in enumerate(config["layer_types"]):
         at = f"model.layers.{layer}."
@@ -39,7 +38,7 @@ def shapes(config):
         else:
             found |= {at + "self_attn.q_proj.weight": (queries, hidden), at + "self_attn.k_proj.weight": (keys, hidden),
                       at + "self_attn.v_proj.weight": (keys, hidden), at + "self_attn.out_proj.weight": (hidden, queries),
-                      at + "self_attn.q_layernorm.weight": (HEAD_DIM,), at + "self_attn.k_layernorm.weight": (HEAD_DIM,)}
+                      at + "self_attn.q_layernorm.weight": (size,), at + "self_attn.k_layernorm.weight": (size,)}
         found |= {at + "feed_forward.w1.weight": (wide, hidden), at + "feed_forward.w2.weight": (hidden, wide),
                   at + "feed_forward.w3.weight": (wide, hidden), at + "operator_norm.weight": (hidden,),
                   at + "ffn_norm.weight": (hidden,)}

@@ -8,7 +8,7 @@ CONFIG = {name: value for name, value in nemotron_h.CONFIG.items() if name != "h
     "moe_intermediate_size": 24, "moe_shared_expert_intermediate_size": 40, "moe_latent_size": 32, "n_shared_experts": 1,
     "routed_scaling_factor": 2.5, "norm_topk_prob": True, "n_group": 1, "topk_group": 1, "intermediate_size": 24,
 }
-PATTERN = {"hybrid_override_pattern": "ME*EM"}
+LETTERS = {"mamba": "M", "moe": "E", "attention": "*", "mlp": "-"}
 SEED = 76
 GGUF_ARCHITECTURE = "nemotron_h_moe"
 GGUF_SHARED_SETTINGS = False
@@ -19,12 +19,16 @@ def centre(name):
     return 0 if name.endswith("correction_bias") else nemotron_h.centre(name)
 
 
+def with_pattern(config):
+    return config | {"hybrid_override_pattern": "".join(LETTERS[kind] for kind in config["layers_block_type"])}
+
+
 def shapes(config):
-    return nemotron_h.shapes(config | PATTERN)
+    return nemotron_h.shapes(with_pattern(config))
 
 
 def gguf_metadata(config, writer):
-    nemotron_h.gguf_metadata(config | PATTERN, writer)
+    nemotron_h.gguf_metadata(with_pattern(config), writer)
     writer.add_expert_count(config["n_routed_experts"])
     writer.add_expert_used_count(config["num_experts_per_tok"])
     writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
@@ -33,11 +37,12 @@ def gguf_metadata(config, writer):
     writer.add_expert_weights_norm(config["norm_topk_prob"])
     writer.add_expert_weights_scale(config["routed_scaling_factor"])
     writer.add_expert_group_count(config["n_group"])
+    writer.add_expert_group_used_count(config["topk_group"])
     writer.add_moe_latent_size(config["moe_latent_size"])
 
 
 def gguf_tensors(config, tensors):
-    config = config | PATTERN
+    config = with_pattern(config)
     found, stacks = {}, {}
     for name, array in tensors.items():
         layer = (name + "...").split(".")[2]

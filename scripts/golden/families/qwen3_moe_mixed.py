@@ -9,7 +9,6 @@ CONFIG = qwen3_moe.CONFIG | {
 }
 del CONFIG["num_experts"]
 SEED = 62
-EXPERT_LAYERS = (3,)
 
 
 def shapes(config):
@@ -18,7 +17,7 @@ def shapes(config):
     for layer in range(config["num_hidden_layers"]):
         at = f"model.layers.{layer}."
         found |= qwen3_moe.attention_shapes(config, at)
-        if layer in EXPERT_LAYERS:
+        if (layer + 1) % config["decoder_sparse_step"] == 0 and layer not in config["mlp_only_layers"]:
             found |= {at + "mlp.gate.weight": (experts, hidden), at + "mlp.experts.gate_up_proj": (experts, 2 * wide, hidden),
                       at + "mlp.experts.down_proj": (experts, hidden, wide)}
         else:
