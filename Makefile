@@ -392,7 +392,7 @@ test-scripts: ## tests of the scripts
 test-api: test-data ## tests of the running server through its HTTP API
 	@scripts/make_venv
 	@scripts/make_node
-	@$(BUILDING) programs tools $(SCRIPTED_WORKER) $(BUILD)/tests/grammar/tool_call_probe $(BUILD)/tests/model/feature_folders_test
+	@$(BUILDING) programs tools $(SCRIPTED_WORKER) $(BUILD)/tests/grammar/tool_call_probe $(BUILD)/tests/model/feature_folders_test $(BUILD)/tests/model/towers_test
 	@scripts/vulkan_env native scripts/run_pytest $(TALLY_ARG) --tier $(TIER) --jobs $(JOBS) tests/api
 
 test-fault: test-data ## kill, stop and poison workers under load: no answer may change (LENGTH=short, long or timed)

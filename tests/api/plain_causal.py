@@ -91,13 +91,17 @@ def turned(x, turns, magnitude, adjacent):
     return np.concatenate([both, rest], -1)
 
 
-def attend(q, k, v, scale, window=None, cap=None, sinks=None):
-    """[rows, heads, columns]: rows see themselves and earlier ones, `window` rows in all. A sink takes its part of a head's weights."""
+def attend(q, k, v, scale, window=None, cap=None, sinks=None, spans=None):
+    """[rows, heads, columns]: rows see themselves and earlier ones, `window` rows in all, and all of their span (its number; -1: none). A sink
+    takes its part of a head's weights."""
     k, v = (np.repeat(part, q.shape[1] // part.shape[1], axis=1) for part in (k, v))
     scores = np.einsum("rhd,shd->hrs", q, k) * scale
     scores = cap * np.tanh(scores / cap) if cap else scores
     behind = np.arange(len(q))[:, None] - np.arange(len(q))
-    scores = np.where((behind >= 0) & (behind < (window or len(q))), scores, -np.inf)
+    seen = (behind >= 0) & (behind < (window or len(q)))
+    if spans is not None:
+        seen |= (spans[:, None] == spans) & (spans >= 0)
+    scores = np.where(seen, scores, -np.inf)
     if sinks is not None:
         scores = np.concatenate([scores, np.broadcast_to(sinks[:, None, None], scores.shape[:2] + (1,))], -1)
     weights = softmax(scores)[..., :len(q)]
@@ -105,6 +109,17 @@ def attend(q, k, v, scale, window=None, cap=None, sinks=None):
 
 
 # --- llama and its relatives ----------------------------------------------------------------------
+
+class Scene:
+    """Rows of images have features, to which the first layers add further parts; places [rows, 3] by time, line and column; spans: numbers of
+    images that are seen as a whole, or None."""
+
+    def __init__(self, rows, features, places, spans):
+        self.rows, self.features, self.places, self.spans = rows, features, places, spans
+
+    def parts(self, hidden):
+        return np.split(self.features, self.features.shape[1] // hidden, axis=1)
+
 
 class Plain:
     """Norms before both halves. What families have instead are the members and methods that they replace."""
@@ -115,6 +130,7 @@ class Plain:
     adjacent, mean_norms, parallel = False, False, False
     unit = 0                     # added to the weights of norms
     query_norm = "self_attn.q_norm", "self_attn.k_norm"  # of heads, before the rotation, if the tensors are there
+    scene = None                 # what a prompt with images has beside its ids (see Scene)
 
     def __init__(self, config, tensors):
         self.config, self.t = config, tensors
@@ -150,7 +166,17 @@ class Plain:
         rope, base = self.rope(layer)
         found, magnitude = frequencies(rope, base, self.columns(), self.config["max_position_embeddings"],
                                        self.config.get("original_max_position_embeddings"))
-        return turned(x, np.outer(np.arange(len(x)), found), magnitude, self.adjacent)
+        return turned(x, self.turns(len(x), found, rope), magnitude, self.adjacent)
+
+    def turns(self, rows, found, rope):
+        """[rows, pairs]; pairs turn by time, line and column in sections, or in turns."""
+        if self.scene is None or "mrope_section" not in rope:
+            return np.outer(np.arange(rows), found)
+        sections = rope["mrope_section"]
+        axes = np.repeat([0, 1, 2], sections)
+        if rope.get("mrope_interleaved"):
+            axes = [pair % 3 if pair < 3 * sections[pair % 3] else 0 for pair in range(len(found))]
+        return self.scene.places[:, axes] * found
 
     # of attention
     def kind(self, layer):
@@ -177,7 +203,7 @@ class Plain:
         q, k, v = self.projected(x, name)
         q, k = (self.turned(self.normed(part, name + norm), layer) for part, norm in zip((q, k), self.query_norm))
         return self.linear(attend(q, k, v, self.scale(), self.window(layer), self.config.get("attn_logit_softcapping"),
-                                  self.t.get(name + "self_attn.sinks")), name + self.out)
+                                  self.t.get(name + "self_attn.sinks"), self.scene and self.scene.spans), name + self.out)
 
     # of the whole
     def gated(self, x, at, names=("gate_proj", "up_proj", "down_proj")):
@@ -204,8 +230,13 @@ class Plain:
 
     def logits(self, ids):
         x = self.embedded(ids)
+        parts = list(self.scene.parts(x.shape[1])) if self.scene else []
+        if parts:
+            x[self.scene.rows] = parts.pop(0)
         for layer in range(self.count):
             x = self.layer(x, layer, f"{self.at}layers.{layer}.")
+            if parts:
+                x[self.scene.rows] += parts.pop(0)
         head = self.t.get(self.head + ".weight", self.t[f"{self.at}{self.embedding}.weight"])
         return self.ended(self.norm(x, self.at + self.final) @ head.T + self.t.get(self.head + ".bias", 0))
 

@@ -19,9 +19,15 @@
 #include "proto/must.h"
 #include "tests/support/whole_file.h"
 
-#define FOLDER     "tests/golden/towers"
 #define TEXT_FIRST 3u /* tokens of text: TEXT of scripts/golden/tower_folders.py */
 #define TEXT_END   80u
+
+static const char *directory = "tests/golden/towers";
+
+void tower_scene_use_directory(const char *path)
+{
+    directory = path;
+}
 
 static int by_name(const void *a, const void *b)
 {
@@ -31,9 +37,9 @@ static int by_name(const void *a, const void *b)
 uint32_t tower_scene_families(char names[SCENE_FAMILIES][SCENE_NAME_BYTES])
 {
     uint32_t count = 0;
-    DIR *folder = opendir(FOLDER);
+    DIR *folder = opendir(directory);
     if (!folder)
-        fail_msg("%s is missing", FOLDER);
+        fail_msg("%s is missing", directory);
     for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
         if (entry->d_name[0] != '.' && !strchr(entry->d_name, '.') && count < SCENE_FAMILIES)
             snprintf(names[count++], SCENE_NAME_BYTES, "%.*s", (int)SCENE_NAME_BYTES - 1,
@@ -47,7 +53,7 @@ uint32_t tower_scene_families(char names[SCENE_FAMILIES][SCENE_NAME_BYTES])
 static void *read_file(const char *folder, const char *name, size_t *bytes)
 {
     char path[SCENE_PATH_BYTES + 32];
-    snprintf(path, sizeof path, FOLDER "/%.60s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%.60s/%s", directory, folder, name);
     return whole_file_read(path, bytes);
 }
 
@@ -177,7 +183,7 @@ static void read_following(const char *folder, struct tower_scene *scene)
     char path[SCENE_PATH_BYTES + 32];
     size_t bytes = 0;
     int used = 0;
-    snprintf(path, sizeof path, FOLDER "/%.60s/greedy.txt", folder);
+    snprintf(path, sizeof path, "%s/%.60s/greedy.txt", directory, folder);
     if (access(path, F_OK) != 0)
         return;
     char *text = whole_file_read(path, &bytes), *at = text;
@@ -207,7 +213,7 @@ void tower_scene_read(const char *family, struct tower_scene *scene)
     if (sscanf(at, "of %63s\n%n", scene->name, &used) != 1)
         snprintf(scene->name, sizeof scene->name, "%.63s", family);
     at += used;
-    snprintf(scene->path, sizeof scene->path, FOLDER "/%.60s", scene->name);
+    snprintf(scene->path, sizeof scene->path, "%s/%.60s", directory, scene->name);
     read_images(family, scene, &at);
     uint32_t tokens = read_prompts(scene, at);
     free(text);

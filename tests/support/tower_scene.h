@@ -21,7 +21,7 @@
 #define SCENE_GREEDY     24u  /* tokens after a prompt */
 #define SCENE_FAMILIES   80u
 #define SCENE_NAME_BYTES 64u
-#define SCENE_PATH_BYTES 128u
+#define SCENE_PATH_BYTES 512u
 
 /* Tokens that follow a prompt by the largest logit of tokens of text, and by how much it exceeds the
  * next one. */
@@ -60,6 +60,9 @@ struct tower_scene {
     uint8_t *pixels;
     float *logits;
 };
+
+/* The directory of the folders, instead of tests/golden/towers; the text is kept by the caller. */
+void tower_scene_use_directory(const char *path);
 
 /* Writes the names of the folders; returns their number. */
 uint32_t tower_scene_families(char names[SCENE_FAMILIES][SCENE_NAME_BYTES]);
