@@ -249,6 +249,9 @@ $(BUILD)/shoal-load: $(OBJ)/scripts/load/main.o $(LIB_LOAD) $(LIB_BASE)
 # Benchmark of the worker's step without frontend, rings or HTTP.
 $(BUILD)/step_bench: $(OBJ)/scripts/bench/step_bench.o $(LIB_SUPPORT) $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(WORKER_LIBS)
+# Drafted beside plain decoding through the engine, with scripted draws.
+$(BUILD)/draft_bench: $(OBJ)/scripts/bench/draft_bench.o $(LIB_SUPPORT) $(LIB_WORKER) $(LIB_BASE)
+	$(link) $(WORKER_LIBS)
 # The worker's choice of prompt rows, for the simulated servers of scripts/bench/fleet_sim.
 $(BUILD)/step_pace.so: worker/schedule/step_pace.c worker/schedule/chunk_pace.c worker/schedule/step_pace.h worker/schedule/chunk_pace.h
 	@mkdir -p $(@D)
@@ -386,7 +389,7 @@ endif
 
 test-scripts: ## tests of the scripts
 	@scripts/make_venv
-	@$(BUILDING) programs tools build/step_bench build/step_pace.so build/stream_reader $(SCRIPTED_WORKER)
+	@$(BUILDING) programs tools build/step_bench build/draft_bench build/step_pace.so build/stream_reader $(SCRIPTED_WORKER)
 	@scripts/run_pytest $(TALLY_ARG) --tier $(TIER) --jobs $(JOBS) tests/scripts
 
 test-api: test-data ## tests of the running server through its HTTP API

@@ -161,19 +161,35 @@ class Gemma4(Llama):
 
 @dataclasses.dataclass(frozen=True)
 class Qwen35(Llama):
-    """Gated delta nets; every `period`th layer attends, with a gate beside each query head."""
+    """Gated delta nets; every `period`th layer attends, with a gate beside each query head. `ahead`: with a layer that predicts a further
+    token."""
     delta: Delta = Delta(16, 16, 128, 4)
     period: int = 4
+    ahead: bool = False
     architecture = "qwen35"
     has_mean = False
     epsilon = 1e-6
     rope_base = 1e7
 
     def attends(self, layer):
-        return layer % self.period == self.period - 1
+        return layer % self.period == self.period - 1 or layer == self.shape.layers
 
     def caches(self):
-        return [cache if self.attends(layer) else Cache(0, 0, 0) for layer, cache in enumerate(super().caches())]
+        """The last one is that of the layer ahead, if there is one."""
+        cache = Cache(self.shape.kv_heads, self.shape.head_dim, 0)
+        return [cache if self.attends(layer) else Cache(0, 0, 0) for layer in range(self.shape.layers + self.ahead)]
+
+    def tensors(self):
+        if not self.ahead:
+            return super().tensors()
+        hidden, at = self.shape.hidden, f"blk.{self.shape.layers}."
+        own = [Tensor("nextn.eh_proj.weight", (2 * hidden, hidden))] + [
+            Tensor(f"nextn.{norm}.weight", (hidden,), 1.0) for norm in ("enorm", "hnorm", "shared_head_norm")]
+        return super().tensors() + self.layer_tensors(self.shape.layers) + [tensor._replace(name=at + tensor.name) for tensor in own]
+
+    def keys(self):
+        ahead = {f"{self.architecture}.block_count": self.shape.layers + 1, f"{self.architecture}.nextn_predict_layers": 1}
+        return super().keys() | (ahead if self.ahead else {})
 
     def attention(self, layer):
         if self.attends(layer):
@@ -200,14 +216,40 @@ class Qwen35(Llama):
             "ssm.inner_size": delta.value_heads * delta.head_dim}
 
 
+@dataclasses.dataclass(frozen=True)
+class Qwen35Moe(Qwen35):
+    """The feed-forward size is that of one expert and of the shared one."""
+    experts: Experts = Experts(256, 8)
+    architecture = "qwen35moe"
+
+    def feed_forward(self):
+        hidden, wide, count = self.shape.hidden, self.shape.feed_forward, self.experts.count
+        return [Tensor("post_attention_norm.weight", (hidden,), 1.0),
+                Tensor("ffn_gate_inp.weight", (hidden, count), Spread(hidden ** -0.5)),
+                Tensor("ffn_gate_exps.weight", (hidden, wide, count)), Tensor("ffn_up_exps.weight", (hidden, wide, count)),
+                Tensor("ffn_down_exps.weight", (wide, hidden, count)), Tensor("ffn_gate_inp_shexp.weight", (hidden,), 0.0),
+                Tensor("ffn_gate_shexp.weight", (hidden, wide)), Tensor("ffn_up_shexp.weight", (hidden, wide)),
+                Tensor("ffn_down_shexp.weight", (wide, hidden))]
+
+    def own_keys(self):
+        wide = self.shape.feed_forward
+        return super().own_keys() | {"expert_count": self.experts.count, "expert_used_count": self.experts.chosen,
+                                     "expert_feed_forward_length": wide, "expert_shared_feed_forward_length": wide}
+
+
 PRESETS = {
     "30b-a3b": Qwen3Moe(Shape(48, 2048, 32, 4, 128, 768), 151936, untied=True),
     "26b-a4b": Gemma4(Shape(30, 2816, 16, 8, 256, 2112), 262144),
     "qwen3.5-0.8b": Qwen35(Shape(24, 1024, 8, 2, 256, 3584), 248320),
+    "qwen3.5-27b": Qwen35(Shape(64, 5120, 24, 4, 256, 17408), 248320, untied=True, delta=Delta(16, 48, 128, 4), ahead=True),
+    "qwen3.5-35b-a3b": Qwen35Moe(Shape(40, 2048, 16, 2, 256, 512), 248320, untied=True, delta=Delta(16, 32, 128, 4), ahead=True),
     "30b-a3b-tiny": Qwen3Moe(Shape(2, 128, 4, 2, 32, 32), 768, untied=True, experts=Experts(16, 2)),
     "26b-a4b-tiny": Gemma4(Shape(3, 96, 4, 2, 16, 64), 768, experts=Experts(16, 2), expert_feed_forward=32,
                            global_kv_heads=1, global_head_dim=32, window=16, period=3),
     "qwen3.5-0.8b-tiny": Qwen35(Shape(4, 64, 4, 2, 16, 96), 768, delta=Delta(2, 4, 32, 4)),
+    "qwen3.5-27b-tiny": Qwen35(Shape(4, 64, 4, 2, 16, 96), 768, untied=True, delta=Delta(2, 4, 32, 4), ahead=True),
+    "qwen3.5-35b-a3b-tiny": Qwen35Moe(Shape(4, 64, 4, 2, 16, 32), 768, untied=True, delta=Delta(2, 4, 32, 4), ahead=True,
+                                      experts=Experts(16, 2)),
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 from conftest import PATIENCE_S, REPOSITORY
 
 sys.path.insert(0, str(REPOSITORY / "scripts/golden"))
-from families import gemma4_moe, qwen3_5, qwen3_moe  # noqa: E402
+from families import gemma4_moe, qwen3_5, qwen3_5_moe, qwen3_moe  # noqa: E402
 
 
 def make(path, *words):
@@ -21,7 +21,7 @@ def make(path, *words):
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("random")
     found = {}
-    for name in ("30b-a3b-tiny", "26b-a4b-tiny", "qwen3.5-0.8b-tiny"):
+    for name in ("30b-a3b-tiny", "26b-a4b-tiny", "qwen3.5-0.8b-tiny", "qwen3.5-27b-tiny", "qwen3.5-35b-a3b-tiny"):
         found[name] = folder / f"{name}.gguf"
         done = make(found[name], "--preset", name, "--like", "none")
         assert done.returncode == 0, done.stderr
@@ -30,9 +30,11 @@ def files(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name,family,like_last", [("30b-a3b-tiny", qwen3_moe, -1), ("26b-a4b-tiny", gemma4_moe, -1),
-                                                   ("qwen3.5-0.8b-tiny", qwen3_5, 1)])
+                                                   ("qwen3.5-0.8b-tiny", qwen3_5, 1), ("qwen3.5-27b-tiny", qwen3_5, -1),
+                                                   ("qwen3.5-35b-a3b-tiny", qwen3_5_moe, -1)])
 def test_names_are_those_of_the_golden_checkpoints(files, name, family, like_last):
-    """Compares tensor names of the first layer, of the last one (gemma4: a global one; qwen3_5: one with attention), and outside layers."""
+    """Compares tensor names of the first layer, of the last one (gemma4: a global one; qwen3_5: one with attention, or the one ahead), and
+    outside layers."""
     config = family.CONFIG
     golden = set(family.gguf_tensors(config, {key: numpy.zeros(shape) for key, shape in family.shapes(config).items()}))
     golden.discard("rope_freqs.weight")
@@ -45,8 +47,9 @@ def test_names_are_those_of_the_golden_checkpoints(files, name, family, like_las
 
     layers = reader.fields[f"{family.GGUF_ARCHITECTURE}.block_count"].contents()
     assert layer(ours, 0) == layer(golden, 0)
-    assert layer(ours, layers - 1) == layer(golden, like_last % config["num_hidden_layers"])
-    ends = {key for key in golden if "blk." not in key} - ({"output.weight"} if name.startswith("qwen3.5") else set())  # ours is tied
+    ahead = f"{family.GGUF_ARCHITECTURE}.nextn_predict_layers" in reader.fields
+    assert layer(ours, layers - 1) == layer(golden, like_last % (config["num_hidden_layers"] + ahead))
+    ends = {key for key in golden if "blk." not in key} - ({"output.weight"} if name == "qwen3.5-0.8b-tiny" else set())  # ours is tied
     assert {key for key in ours if "blk." not in key} - {"rope_freqs.weight"} == ends
 
 
