@@ -18,6 +18,6 @@ def test_tiny_shapes(tmp_path):
     assert [row[0] for row in found] == [1, 8, 64, 1, 8, 1, 8, 64]
     for streams, _, plain, drafted, _, ratio, tokens, accepted, each in found:
         assert plain > 0 and drafted > 0 and abs(ratio - drafted / plain) < 0.02
-        assert (tokens == 0) == (each == 1)
+        assert each >= 1 and (tokens > 0 or each == 1)
         assert tokens < 300 or 0.5 < accepted < 0.9
     assert not list(tmp_path.iterdir())
