@@ -69,8 +69,9 @@ static enum result check_mosaic(const struct image_record *record, uint32_t inde
     for (size_t i = 0; i < IMAGE_MOSAIC_SIZES; i++)
         most = record->mosaic[i] > most ? record->mosaic[i] : most;
     uint64_t tiles = (uint64_t)record->mosaic[0] * record->mosaic[1] + 1;
-    if (most == 0 || (record->mosaic[0] > 0 && record->mosaic[1] > 0 && most <= LIMIT_IMAGE_SIDE &&
-                      tiles == record->tiles && record->tile_lines <= 1))
+    if (most == 0 ||
+        (record->mosaic[0] > 0 && record->mosaic[1] > 0 && most <= LIMIT_IMAGE_SIDE &&
+         (tiles == record->tiles || tiles == record->tiles + 1ull) && record->tile_lines <= 1))
         return RESULT_OK;
     return error_set(error, RESULT_CORRUPT, "I7: image %u of %u tiles, %u x %u of them a mosaic",
                      index, record->tiles, record->mosaic[1], record->mosaic[0]);

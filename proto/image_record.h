@@ -29,8 +29,9 @@
  *                                    other tokens between; 0 and 1: one
  *   84      24    mosaic         I7: the tiles after the first one, as in worker/plan/model_vision.h:
  *                                    rows, columns, kept_height, kept_width, height, width. All
- *                                    zero, or all <= LIMIT_IMAGE_SIDE and rows * columns + 1 tiles.
- *                                    The model checks the rest
+ *                                    zero, or all <= LIMIT_IMAGE_SIDE and rows * columns + 1 tiles, or
+ *                                    rows * columns of a record that has no first tile. The model
+ *                                    checks the rest
  *   108     4     frames         I8: 0 and 1: an image. 2..LIMIT_PATCH_FRAMES, with one tile: a
  *                                    temporal patch of a video
  *   112     4     time           I8: of a part of a video: its position in time after the video's

@@ -18,7 +18,7 @@
 /* Share of the largest number. Keys and values of patches are f16, as are inputs of matrix units.
  */
 #define DIFFERENCE_MAX 2e-3
-#define PATCH_ROWS     1024u
+#define PATCH_ROWS     2048u
 #define POISON         0x7fc0beefu /* a NaN */
 
 /* A device, and a feature pool like that of the text's program, in memory that the host can read.

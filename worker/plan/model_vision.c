@@ -179,12 +179,13 @@ enum result model_vision_check_mosaic(const struct model_vision *vision, struct 
     }
     if (!vision->mosaic)
         return error_set(error, RESULT_INVALID, "the model's tiles form no mosaic");
+    uint32_t before = vision->split_views ? 0 : 1;
     bool counted = mosaic->rows >= 1 && mosaic->columns >= 1 && mosaic->rows <= shape.tiles &&
                    mosaic->columns <= shape.tiles &&
-                   (uint64_t)mosaic->rows * mosaic->columns + 1 == shape.tiles;
+                   (uint64_t)mosaic->rows * mosaic->columns + before == shape.tiles;
     bool whole = (uint64_t)mosaic->rows * grid.height == mosaic->height &&
                  (uint64_t)mosaic->columns * grid.width == mosaic->width;
-    if (counted && (whole || !vision->lined) &&
+    if (counted && (whole || (!vision->lined && !vision->split_views)) &&
         is_middle((uint64_t)mosaic->rows * grid.height, mosaic->kept_height, mosaic->height) &&
         is_middle((uint64_t)mosaic->columns * grid.width, mosaic->kept_width, mosaic->width))
         return RESULT_OK;
@@ -208,6 +209,9 @@ uint32_t model_vision_image_rows(const struct model_vision *vision, struct image
         return grid.height * (grid.width + 1) + 2;
     if (!vision->mosaic)
         return model_vision_feature_rows(vision, shape);
+    if (vision->split_views)
+        return mosaic->rows > 0 ? model_vision_mosaic_rows(mosaic)
+                                : grid.height * (grid.width + 1) + 1;
     uint32_t lines = vision->lined ? grid.height + 1 : 0; /* and the row between the views */
     return grid.height * grid.width + lines + model_vision_mosaic_rows(mosaic);
 }

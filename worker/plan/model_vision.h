@@ -57,7 +57,7 @@ struct model_vision {
     uint32_t window_side; /* features: side of the windows of windowed layers; 0: no windows */
     /* A tile's rows begin with those of one more feature, which is dropped: the last of them is a
      * learned row (CLIP's class row) that attends like a patch, the others are unused. Needs
-     * fixed_side, no windows and no rope. */
+     * no windows, no rope, and fixed_side unless only features have that row (op tile_attention). */
     bool lead_row;
     /* An image's first tile is the whole image; after its features come those of its mosaic, with a
      * learned row after each line, or without one that row alone. */
@@ -65,6 +65,10 @@ struct model_vision {
     /* With mosaic: the first tile's lines have a learned row after each too, and another learned row is between
      * them and the mosaic, which every image has, as large as its tiles. */
     bool lined;
+    /* With mosaic: the two views of an image are records of their own. All tiles of one form the mosaic, with a
+     * learned row after each line; the other is one tile without a mosaic, with that row after each line and
+     * another learned row at its end. */
+    bool split_views;
     /* Squares of so many patches each way become one feature, with zeros for patches beyond a tile, and merge_side
      * is 1; 0: merged squares do. Needs `lined`, so that features are placed, and fixed_side. */
     uint32_t join_side;

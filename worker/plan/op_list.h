@@ -164,12 +164,23 @@
  * -0.75, those beyond the edge being the edge's. MIDDLES: middles too, and along each axis the rows
  * nearer than 1 to the patch's middle, weighted by 1 minus their distance, divided by the weights' sum.
  * AVERAGED: the same with distances divided by the table's rows for a patch, if these are more than 1.
- * AXES: W is [2 *
- * side], row x plus row side + y. LINE: W is [side], row y. With `lead`, of form EXACT: W has one more row, the first one, and
- * the row of a tile that is no patch (model_vision.lead_row) becomes that row plus the second weight.
+ * CUBIC_AVERAGED: the same with Keys' cubic convolution, a = -0.5, of the distance divided likewise. AXES: W is [2 *
+ * side], row x plus row side + y. LINE: W is [side], row y. With `lead`, of forms EXACT and CUBIC_AVERAGED: W has one more row,
+ * the first one, and the row of a tile that is no patch (model_vision.lead_row) becomes that row plus the second weight.
+ * An x of features has the line and column of their squares.
  *
  * patch_attention: out[r,h,:] = sum_j softmax_j(scale * q[r,h] . k[j,h]) v[j,h] over the patches j
  * of r's tile, or of its window if `windowed`.
+ *
+ * tile_attention: out[r,h,:] = sum_j softmax_j(scale * q[r,h] . k[j,h] + bias) v[j,h] over the rows j of r's tile, x being
+ * patches with weights or features, a tile's lead row too, without; of r's window if `window` > 0, which are squares of so
+ * many patches from the tile's corner on. Windows are whole: where they reach beyond the tile, q|k|v is W2, as of rows of
+ * zeros. With n lines of the tile or window, bias = q[r,h] . T0[y(r) - y(j) + n - 1], plus the same of columns by T1; T0 is
+ * W0 [any, head_dim] resized to 2 * n - 1 rows as by torch's interpolate(linear, align_corners=False). Rows of patches that are
+ * a tile's lead row become 0.
+ *
+ * neighbour_rows: out[r, :] = the nine rows of x around r's patch, line by line, `step` lines and columns apart, zeros for
+ * those beyond the tile. The patch of a feature is the first one of its square. Of rows that are no patch: zeros.
  *
  * activate: out[r,c] = activation(x[r,c]); out may be x.
  *
@@ -281,6 +292,8 @@
     X(sound_taps,      1, 0, 0, 0.0,  NONE,    ROWS,   KEPT,      NONE,   F32,    TILE, NONE)  \
     X(patch_positions, 1, 1, 2, 1e-5, VECTORS, ROWS,   IN_PLACE,  NONE,   F32,    TILE, NONE)  \
     X(patch_attention, 1, 0, 0, 2e-3, NONE,    PIECES, WHOLE,     HEADS,  CHOSEN, TILE, NONE)  \
+    X(tile_attention,  1, 0, 3, 2e-3, VECTORS, PIECES, WHOLE,     NONE,   F32,    TILE, NONE)  \
+    X(neighbour_rows,  1, 0, 0, 0.0,  NONE,    PIECES, WHOLE,     BLOCKS, ALL,    TILE, NONE)  \
     X(activate,        1, 0, 0, 1e-4, NONE,    ROWS,   WHOLE,     BLOCKS, ALL,    TILE, ZEROS) \
     X(clip_columns,    1, 0, 0, 0.0,  NONE,    ROWS,   KEPT,      NONE,   F32,    TILE, NONE)  \
     X(join_rows,       1, 0, 0, 0.0,  NONE,    PIECES, WHOLE,     BLOCKS, ALL,    TILE, NONE)  \
@@ -523,7 +536,8 @@ enum position_form {
     POSITIONS_CUBIC,
     POSITIONS_MIDDLES,
     POSITIONS_AVERAGED,
-    POSITIONS_LINE
+    POSITIONS_LINE,
+    POSITIONS_CUBIC_AVERAGED
 };
 struct patch_positions_params {
     enum position_form form;
@@ -536,6 +550,17 @@ struct patch_attention_params {
     uint32_t values;
     bool windowed;
     float scale;
+};
+struct tile_attention_params {
+    struct column_slice queries;
+    uint32_t keys; /* first column; as many heads of that size */
+    uint32_t values;
+    uint32_t window; /* patches; 0: the whole tile */
+    float scale;
+};
+#define NEIGHBOURS 9u
+struct neighbour_rows_params {
+    uint32_t step; /* patches */
 };
 /* QUICK is x * sigmoid(1.702 x); ERF is exact; RELU2 is max(x, 0)^2. XIELU is positive * x^2 +
  * linear * x for x > 0, else negative * (expm1(min(x, least)) - x) + linear * x. */

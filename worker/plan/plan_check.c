@@ -513,15 +513,20 @@ static const char *check_patch_positions(const struct op_view *v)
 {
     const struct patch_positions_params *params = &v->op->params.patch_positions;
     const struct model_vision *vision = &v->plan->vision;
-    if (v->x->rows != PLAN_ROWS_PATCHES)
-        return "it is for patches";
+    bool features = v->x->rows == PLAN_ROWS_FEATURES;
+    if (v->x->rows != PLAN_ROWS_PATCHES && !features)
+        return "it is for patches or their features";
     uint64_t rows = params->form == POSITIONS_LINE ? params->side : square(params->side);
     rows = params->form == POSITIONS_AXES ? 2 * (uint64_t)params->side : rows;
     rows += params->lead ? 1 : 0;
-    if (params->lead != vision->lead_row ||
-        (params->lead && (params->form != POSITIONS_EXACT || vision->fixed_side == 0 ||
-                          vision->window_side > 0 || v->plan->config.rope_count > 0)))
+    bool resized = params->form == POSITIONS_CUBIC_AVERAGED;
+    bool led = (features || !resized) && vision->lead_row;
+    if (params->lead != led || (led && ((params->form != POSITIONS_EXACT && !resized) ||
+                                        (vision->fixed_side == 0 && !resized) ||
+                                        vision->window_side > 0 || v->plan->config.rope_count > 0)))
         return "the tower has no such lead row";
+    if (features && (!resized || vision->mels > 0 || vision->window_side > 0))
+        return "positions of features are not resized";
     if (params->lead != (v->op->weights[1] != PLAN_NONE) ||
         (params->lead && (v->plan->weights[v->op->weights[1]].rows != 1 ||
                           v->plan->weights[v->op->weights[1]].columns != v->x->columns)))
@@ -553,6 +558,63 @@ static const char *check_patch_attention(const struct op_view *v)
     if (params->windowed && v->plan->vision.window_side == 0)
         return "the tower has no windows";
     return positive(params->scale) ? NULL : "the scale is not positive";
+}
+
+/* The weights of relative positions, and q|k|v of rows of zeros. */
+static const char *check_tile_tables(const struct op_view *v)
+{
+    const struct tile_attention_params *params = &v->op->params.tile_attention;
+    for (uint32_t i = 0; i < OP_WEIGHTS_MAX; i++) {
+        if (v->op->weights[i] == PLAN_NONE)
+            return "a patch has no relative positions";
+        const struct plan_weight *w = &v->plan->weights[v->op->weights[i]];
+        bool last = i + 1 == OP_WEIGHTS_MAX;
+        if (w->rows == 0 || (last && w->rows != 1) ||
+            w->columns != (last ? v->x->columns : params->queries.head_dim))
+            return "a weight is not a table for the heads";
+    }
+    return NULL;
+}
+
+static const char *check_tile_attention(const struct op_view *v)
+{
+    const struct tile_attention_params *params = &v->op->params.tile_attention;
+    const struct model_vision *vision = &v->plan->vision;
+    struct column_slice keys = params->queries, values = params->queries;
+    keys.offset = params->keys;
+    values.offset = params->values;
+    bool features = v->x->rows == PLAN_ROWS_FEATURES;
+    if ((!features && v->x->rows != PLAN_ROWS_PATCHES) || v->x == v->out ||
+        v->out->rows != v->x->rows)
+        return "the output is not another tensor of patches or features";
+    if (!slice_fits(&params->queries, v->x) || !slice_fits(&keys, v->x) ||
+        !slice_fits(&values, v->x) || params->queries.head_dim > LIMIT_HEAD_DIM)
+        return "a slice lies outside the input";
+    if (v->out->columns != (uint64_t)params->queries.heads * params->queries.head_dim)
+        return "the output is not as wide as the heads";
+    if (vision->window_side > 0 || vision->mels > 0 ||
+        (vision->max_side == 0 && vision->fixed_side == 0))
+        return "the tower's tiles have windows of their own or any size";
+    if (params->window > LIMIT_PATCH_ROWS || (features && params->window > 0))
+        return "the window is too large";
+    if (!positive(params->scale))
+        return "the scale is not positive";
+    if (features)
+        return v->op->weights[0] == PLAN_NONE ? NULL : "features have no relative positions";
+    return check_tile_tables(v);
+}
+
+static const char *check_neighbour_rows(const struct op_view *v)
+{
+    const struct model_vision *vision = &v->plan->vision;
+    bool features = v->out->rows == PLAN_ROWS_FEATURES;
+    uint32_t step = v->op->params.neighbour_rows.step;
+    if (v->x->rows != PLAN_ROWS_PATCHES || (!features && v->out->rows != PLAN_ROWS_PATCHES))
+        return "it goes from patches to patches or features";
+    if (vision->window_side > 0 || vision->mels > 0 || step == 0 || step > LIMIT_PATCH_ROWS)
+        return "the tower's tiles have no such neighbours";
+    uint64_t joined = (uint64_t)v->x->columns * NEIGHBOURS;
+    return v->out->columns == joined ? NULL : "the output is not as wide as the rows together";
 }
 
 static const char *check_activate(const struct op_view *v)
@@ -633,9 +695,10 @@ static const char *check_feature_place(const struct op_view *v)
 {
     const struct model_vision *vision = &v->plan->vision;
     uint32_t kind = v->op->params.feature_place.kind;
-    bool exists = vision->framed ? kind < FEATURE_FRAME_KINDS
-                                 : kind == FEATURE_OF_SQUARE ||
-                                       (vision->lined && kind == FEATURE_BETWEEN_VIEWS);
+    bool views = vision->lined || vision->split_views;
+    bool exists = vision->framed
+                      ? kind < FEATURE_FRAME_KINDS
+                      : kind == FEATURE_OF_SQUARE || (views && kind == FEATURE_BETWEEN_VIEWS);
     if (vision->mosaic == vision->framed || vision->window_side > 0 ||
         (vision->framed && vision->lead_row) || vision->deepstack_layers > 0)
         return "the tower's features form no mosaics or frames";

@@ -10,6 +10,16 @@
 
 #define VISION_DEEPSTACK_MAX 8u
 
+/* A tower over the features of the first one. */
+struct second_tower {
+    uint32_t hidden;
+    uint32_t layers;
+    uint32_t heads;
+    uint32_t feed_forward;
+    uint32_t table_side;
+    float norm_epsilon;
+};
+
 struct vision_config {
     struct model_vision vision; /* for other modules; the family sets `stages` */
     /* Sizes in the fields of a text model: hidden, feed_forward, heads, head_dim, norm_epsilon,
@@ -20,9 +30,13 @@ struct vision_config {
     enum activation activation;  /* of the feed-forward part, where families differ */
     uint32_t frames;             /* of the kernel that projects patches */
     bool sees_all[LIMIT_LAYERS]; /* in a tower with windows: the layer has none */
-    uint32_t table_side;         /* side of the table of learned positions; 0: none */
-    uint32_t unused_positions;   /* rows before it in the checkpoint that nothing uses */
-    bool rms_norms;              /* these three where they are settings */
+    uint32_t tile_window;        /* side of the windows of op tile_attention, patches; 0: none */
+    uint32_t
+        neck[3]; /* columns after the convolutions that follow the layers, where there are some */
+    struct second_tower second; /* zeros: there is none */
+    uint32_t table_side;        /* side of the table of learned positions; 0: none */
+    uint32_t unused_positions;  /* rows before it in the checkpoint that nothing uses */
+    bool rms_norms;             /* these three where they are settings */
     bool qk_norms;
     bool qkv_bias;
     bool projector_bias;      /* of the matrices after the tower, where families differ */

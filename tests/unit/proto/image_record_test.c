@@ -221,7 +221,7 @@ static void i7_mosaic(void **state)
     BREAK_WORDS("I7", mosaic[2], 1);
     BREAK_WORDS("I7", mosaic[5], 1);
     struct pair pair = valid_pair();
-    uint32_t wrong[][IMAGE_MOSAIC_SIZES] = {{2, 1, 1, 1, 1, 1},
+    uint32_t wrong[][IMAGE_MOSAIC_SIZES] = {{3, 1, 1, 1, 1, 1},
                                             {1, 1, LIMIT_IMAGE_SIDE + 1, 1, 1, 1}};
     for (size_t i = 0; i < 2; i++) {
         memcpy(pair.records[1].mosaic, wrong[i], sizeof wrong[i]);
@@ -230,6 +230,8 @@ static void i7_mosaic(void **state)
     struct error_text error = {""};
     memcpy(pair.records[1].mosaic, (const uint32_t[]){1, 1, 2, 2, 2, 2}, sizeof wrong[0]);
     assert_int_equal(image_record_runs(&pair.records[1]), 1);
+    assert_int_equal(check(&pair, &error), RESULT_OK);
+    pair.records[1].mosaic[0] = 2; /* without a first tile */
     assert_int_equal(check(&pair, &error), RESULT_OK);
     pair.records[1].tile_lines = 1;
     assert_int_equal(check(&pair, &error), RESULT_OK);

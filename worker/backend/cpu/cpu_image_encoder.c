@@ -5,7 +5,8 @@
  *
  * A part is a unit of ops over some rows. Every op but attention computes a row from that row
  * alone, or a feature from its square of rows, so a stage can run over one slice of rows after the
- * other. A unit ends where a stage ends and where attention begins, since attention needs all rows.
+ * other. A unit ends where a stage ends and where attention begins, since attention needs all rows, or
+ * another op that reads other rows.
  * The cost of a row differs between units, so parts are measured in multiply-adds: a caller that
  * asks for a number of patch rows times stages gets as much work as these take on average over the
  * batch.
@@ -43,12 +44,33 @@ static uint64_t op_row_work(const struct plan *plan, const struct plan_op *op)
     return features ? FEATURE_WORK * work / square + 1 : work;
 }
 
-/* Ops [first_op, end_op), of which no other than the first is an attention. */
+static bool reads_other_rows(const struct plan_op *op)
+{
+    return op->stem == OP_patch_attention || op->stem == OP_tile_attention ||
+           op->stem == OP_neighbour_rows;
+}
+
+static void add_tile_work(const struct cpu_image_encoder *vision, const struct plan_op *op,
+                          struct vision_unit *unit)
+{
+    const struct plan *plan = vision->program.plan;
+    const struct tile_attention_params *params = &op->params.tile_attention;
+    double square = model_vision_square(&plan->vision), side = plan->vision.max_side;
+    bool features = plan->tensors[op->inputs[0]].rows == PLAN_ROWS_FEATURES;
+    unit->pair_work = 2 * (uint64_t)params->queries.heads * params->queries.head_dim +
+                      (uint64_t)SCORE_WORK * params->queries.heads;
+    if (features)
+        unit->pair_share = 1 / (square * square);
+    else if (params->window > 0 && side > params->window)
+        unit->pair_share = params->window / side * params->window / side;
+}
+
+/* Ops [first_op, end_op), of which no other than the first reads other rows. */
 static void add_unit(struct cpu_image_encoder *vision, uint32_t first_op, uint32_t end_op)
 {
     const struct plan *plan = vision->program.plan;
     const struct plan_op *first = &plan->ops[first_op];
-    struct vision_unit unit = {.first_op = first_op, .end_op = end_op};
+    struct vision_unit unit = {.first_op = first_op, .end_op = end_op, .pair_share = 1};
     if (first->stem == OP_patch_attention) {
         const struct patch_attention_params *params = &first->params.patch_attention;
         uint64_t columns = (uint64_t)params->queries.heads * params->queries.head_dim;
@@ -60,6 +82,8 @@ static void add_unit(struct cpu_image_encoder *vision, uint32_t first_op, uint32
         unit.pair_work = 2 * columns + (uint64_t)SCORE_WORK * params->queries.heads;
         unit.windowed = params->windowed;
     }
+    if (first->stem == OP_tile_attention)
+        add_tile_work(vision, first, &unit);
     for (uint32_t i = first_op; i < end_op; i++)
         unit.row_work += op_row_work(plan, &plan->ops[i]);
     vision->units[vision->unit_count++] = unit;
@@ -73,7 +97,7 @@ static void list_units(struct cpu_image_encoder *vision)
     for (uint32_t stage = 0; stage <= plan->vision.stages; stage++) {
         uint32_t end = plan->stage_ends[stage];
         for (uint32_t i = begin + 1; i < end; i++) {
-            if (plan->ops[i].stem != OP_patch_attention)
+            if (!reads_other_rows(&plan->ops[i]))
                 continue;
             add_unit(vision, begin, i);
             begin = i;
@@ -189,7 +213,7 @@ static double row_work(const struct cpu_image_encoder *vision, const struct visi
     const struct image_patches *patches = &vision->patches;
     double work = (double)unit->row_work;
     if (unit->pair_work > 0)
-        work += (double)unit->pair_work *
+        work += unit->pair_share * (double)unit->pair_work *
                 pairs_of(unit->windowed ? &patches->windows : &patches->whole) / patches->rows;
     return work;
 }
@@ -236,9 +260,10 @@ void cpu_image_encoder_begin(struct cpu_image_encoder *vision, const struct enco
 static uint32_t rows_within(const struct cpu_image_encoder *vision, double work, uint32_t least)
 {
     uint32_t square = image_patches_square(&vision->patches);
+    const struct vision_unit *unit = &vision->units[vision->unit];
     uint32_t slice = (CPU_VISION_SLICE_ROWS + square - 1) / square * square;
     uint32_t left = vision->patches.rows - vision->row;
-    double slices = work / (slice * row_work(vision, &vision->units[vision->unit]));
+    double slices = work / (slice * row_work(vision, unit));
     if (slices < least)
         slices = least; /* also for a negative number: more work was done than was asked for */
     return slices * slice < left ? (uint32_t)slices * slice : left;

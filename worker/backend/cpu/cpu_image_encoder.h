@@ -17,6 +17,7 @@ struct vision_unit {
     uint64_t row_work;  /* approximate multiply-adds of a patch row */
     uint64_t pair_work; /* and for each row that it attends to: */
     bool windowed;      /* those of its window, otherwise of its tile */
+    double pair_share;  /* of these pairs: tile_attention of windows and of features has fewer */
 };
 
 /* Minimum of patch rows per part, except for the last of a batch: each weight that is read serves

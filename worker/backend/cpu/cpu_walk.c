@@ -39,6 +39,19 @@ static uint32_t largest_head_dim(const struct plan *plan)
     return largest;
 }
 
+/* Floats of the scratch of tile_attention. */
+static size_t largest_tile(const struct plan *plan)
+{
+    size_t largest = 0;
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        if (plan->ops[i].stem != OP_tile_attention)
+            continue;
+        size_t floats = cpu_tile_attention_floats(plan, &plan->ops[i]);
+        largest = floats > largest ? floats : largest;
+    }
+    return largest;
+}
+
 static bool has_latent(const struct plan *plan)
 {
     for (uint32_t g = 0; g < plan->kv.group_count; g++)
@@ -73,6 +86,8 @@ enum result cpu_walk_init(struct cpu_step *step, const struct cpu_program *progr
     const struct plan *plan = program->plan;
     size_t scratch_bytes =
         attention_scratch_floats(largest_head_dim(plan), has_latent(plan)) * sizeof(float);
+    size_t tile_bytes = largest_tile(plan) * sizeof(float);
+    scratch_bytes = tile_bytes > scratch_bytes ? tile_bytes : scratch_bytes;
     size_t matrix_bytes = program->deferred_places > 0 ? largest_matrix(plan) * sizeof(float) : 0;
     scratch_bytes = matrix_bytes > scratch_bytes ? matrix_bytes : scratch_bytes;
     *step = (struct cpu_step){.program = program, .pool = pool};

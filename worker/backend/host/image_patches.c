@@ -27,6 +27,14 @@ uint32_t image_patches_square(const struct image_patches *patches)
     return model_vision_square(patches->vision);
 }
 
+uint32_t image_patches_row(const struct image_patches *patches, const struct patch_tile *tile,
+                           uint32_t y, uint32_t x)
+{
+    uint32_t side = patches->vision->merge_side;
+    uint32_t square = y / side * (tile->width / side) + x / side;
+    return tile->first_row + square * side * side + y % side * side + x % side;
+}
+
 /* A span has at least one square of rows; its last block may have no more than that. */
 static uint64_t most_blocks(const struct image_patches *patches)
 {
@@ -55,7 +63,7 @@ static void init_spans(struct patch_spans *spans, uint64_t most_spans, uint64_t 
 /* A line of a mosaic has at least one feature and one row more; a frame has two rows beside them. */
 uint32_t image_patches_mixes_most(const struct model_vision *vision, uint32_t squares)
 {
-    return vision->framed ? 4 * squares : vision->mosaic ? 2 * squares : 0;
+    return vision->framed || vision->split_views ? 4 * squares : vision->mosaic ? 2 * squares : 0;
 }
 
 enum result image_patches_init(struct image_patches *patches, const struct plan *plan,
@@ -174,13 +182,15 @@ static void add_tile(struct image_patches *patches, const struct encode_image *i
                                 .width = image->shape.width / merged};
     uint32_t window = vision->window_side;
     uint32_t first_feature = image->first_feature + number * grid.height * grid.width;
-    bool dropped = vision->framed || vision->lined || (vision->mosaic && number > 0);
+    bool dropped =
+        vision->framed || vision->lined || vision->split_views || (vision->mosaic && number > 0);
     uint32_t first_row = vision->lead_row ? add_lead(patches) : patches->rows;
     uint32_t high = window > 0 ? window : grid.height, wide = window > 0 ? window : grid.width;
     struct patch_tile *tile = &patches->tiles[patches->tile_count];
     *tile = (struct patch_tile){.image = *image,
                                 .height = grid.height * vision->merge_side,
-                                .width = grid.width * vision->merge_side};
+                                .width = grid.width * vision->merge_side,
+                                .first_row = patches->rows};
     tile->image.pixels += number * model_vision_tile_bytes(image->shape);
     for (uint32_t top = 0; top < grid.height; top += high) {
         for (uint32_t left = 0; left < grid.width; left += wide) {
@@ -222,7 +232,8 @@ static uint32_t grid_feature(const struct image_patches *patches, const struct e
     struct feature_grid grid = model_vision_grid(patches->vision, image->shape);
     uint32_t lead = patches->vision->lead_row ? 1 : 0;
     uint32_t rows = model_vision_feature_rows(patches->vision, image->shape) / image->shape.tiles;
-    uint32_t tile = 1 + line / grid.height * image->mosaic.columns + column / grid.width;
+    uint32_t tile = patches->vision->split_views ? 0 : 1;
+    tile += line / grid.height * image->mosaic.columns + column / grid.width;
     return first + tile * (lead + rows) + lead + line % grid.height * grid.width +
            column % grid.width;
 }
@@ -279,10 +290,10 @@ static void add_mosaic(struct image_patches *patches, const struct encode_image 
 {
     const struct image_mosaic *mosaic = &image->mosaic;
     struct feature_grid grid = model_vision_grid(patches->vision, image->shape);
-    uint32_t pool_row = image->first_feature;
-    if (patches->vision->lined)
-        pool_row = add_first_view(patches, grid, first, pool_row);
-    else
+    uint32_t pool_row = image->first_feature, lead = patches->vision->lead_row ? 1 : 0;
+    if (patches->vision->lined || (patches->vision->split_views && mosaic->rows == 0))
+        pool_row = add_first_view(patches, grid, first + lead, pool_row);
+    else if (!patches->vision->split_views)
         pool_row += grid.height * grid.width;
     for (uint32_t y = 0; y < mosaic->height; y++) {
         struct mosaic_sample line =
@@ -293,7 +304,7 @@ static void add_mosaic(struct image_patches *patches, const struct encode_image 
                     pool_row++);
         add_learned(patches, FEATURE_OF_SQUARE, pool_row++);
     }
-    if (mosaic->rows == 0)
+    if (mosaic->rows == 0 && !patches->vision->split_views)
         add_learned(patches, FEATURE_OF_SQUARE, pool_row++);
     must(pool_row - image->first_feature ==
          model_vision_image_rows(patches->vision, image->shape, mosaic));

@@ -25,6 +25,7 @@ struct patch_tile {
     struct encode_image image; /* the tile's pixels, only read while the batch is taken in */
     uint32_t height;           /* in patches */
     uint32_t width;
+    uint32_t first_row; /* of its patches */
 };
 
 /* Consecutive rows that attend to each other, and the blocks of their keys and values. */
@@ -95,6 +96,10 @@ struct mix_share {
 };
 struct mix_share image_patches_mixes(const struct image_patches *patches, uint32_t begin,
                                      uint32_t end);
+
+/* The row of a patch of a tile, in towers without windows. */
+uint32_t image_patches_row(const struct image_patches *patches, const struct patch_tile *tile,
+                           uint32_t y, uint32_t x);
 
 /* Patches that become one feature. */
 uint32_t image_patches_square(const struct image_patches *patches);

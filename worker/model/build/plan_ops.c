@@ -568,6 +568,25 @@ void plan_ops_patch_attention(struct plan_builder *b, plan_tensor_id qkv, struct
     plan_builder_append(b, op);
 }
 
+void plan_ops_tile_attention(struct plan_builder *b, plan_tensor_id qkv,
+                             struct tile_attention_params params, struct linear_weights weights,
+                             plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_tile_attention, qkv, PLAN_NONE, weights.first, out);
+    op.weights[1] = weights.second;
+    op.weights[2] = weights.third;
+    op.params.tile_attention = params;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_neighbour_rows(struct plan_builder *b, plan_tensor_id x, uint32_t step,
+                             plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_neighbour_rows, x, PLAN_NONE, PLAN_NONE, out);
+    op.params.neighbour_rows.step = step;
+    plan_builder_append(b, op);
+}
+
 void plan_ops_xielu(struct plan_builder *b, plan_tensor_id x, struct xielu_params params)
 {
     struct plan_op op = new_op(OP_activate, x, PLAN_NONE, PLAN_NONE, x);

@@ -169,6 +169,14 @@ void plan_ops_patch_positions(struct plan_builder *b, plan_tensor_id x, plan_wei
 void plan_ops_patch_rope(struct plan_builder *b, plan_tensor_id qkv, struct qkv_slices slices);
 void plan_ops_patch_attention(struct plan_builder *b, plan_tensor_id qkv, struct qkv_slices slices,
                               bool windowed, plan_tensor_id out);
+/* Of all tiles alike, `window` being as in tile_attention; weights: two tables of relative positions and the bias of qkv, or
+ * none of features. */
+void plan_ops_tile_attention(struct plan_builder *b, plan_tensor_id qkv,
+                             struct tile_attention_params params, struct linear_weights weights,
+                             plan_tensor_id out);
+/* In a stage after that of x. */
+void plan_ops_neighbour_rows(struct plan_builder *b, plan_tensor_id x, uint32_t step,
+                             plan_tensor_id out);
 void plan_ops_activate(struct plan_builder *b, plan_tensor_id x, enum activation activation);
 void plan_ops_xielu(struct plan_builder *b, plan_tensor_id x, struct xielu_params params);
 /* Writes the columns of `out` from the offset on. */

@@ -210,6 +210,32 @@ static void test_lined_mosaics(void **state)
     assert_int_equal(model_vision_check_mosaic(&lined, shape, &small, &error), RESULT_INVALID);
 }
 
+/* Two tiles beside each other, with a row after each of three lines; or one tile with such rows and another one. */
+static void test_split_views(void **state)
+{
+    (void)state;
+    const struct model_vision split = {.patch_side = 4,
+                                       .merge_side = 4,
+                                       .max_side = 12,
+                                       .lead_row = true,
+                                       .mosaic = true,
+                                       .split_views = true,
+                                       .text_hidden = 8};
+    const struct image_shape tiles = {2, 32, 48, 1, 0}, alone = {1, 48, 48, 1, 0};
+    const struct image_mosaic whole = {1, 2, 3, 4, 3, 4}, none = {0}, more = {1, 1, 3, 2, 3, 2},
+                              small = {1, 2, 3, 4, 2, 2};
+    struct error_text error = {""};
+    assert_int_equal(model_vision_check(&split, tiles, &error), RESULT_OK);
+    assert_int_equal(model_vision_check_mosaic(&split, tiles, &whole, &error), RESULT_OK);
+    assert_int_equal(model_vision_image_rows(&split, tiles, &whole), 3 * 5);
+    assert_int_equal(model_vision_patch_rows(&split, tiles), 2 * (96 + 16));
+    assert_int_equal(model_vision_check_mosaic(&split, alone, &none, &error), RESULT_OK);
+    assert_int_equal(model_vision_image_rows(&split, alone, &none), 3 * 4 + 1);
+    assert_int_equal(model_vision_check_mosaic(&split, tiles, &none, &error), RESULT_INVALID);
+    assert_int_equal(model_vision_check_mosaic(&split, tiles, &more, &error), RESULT_INVALID);
+    assert_int_equal(model_vision_check_mosaic(&split, tiles, &small, &error), RESULT_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts),
@@ -218,6 +244,7 @@ int main(void)
                                        cmocka_unit_test(test_refusals),
                                        cmocka_unit_test(test_mosaics),
                                        cmocka_unit_test(test_lined_mosaics),
+                                       cmocka_unit_test(test_split_views),
                                        cmocka_unit_test(test_frames)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,14 +70,14 @@ static float score(const struct attention_tile *tile, const float *query, uint32
     return tile->soft_cap > 0.0f ? tile->soft_cap * tanhf(sum / tile->soft_cap) : sum;
 }
 
-/* One query over keys [begin, end) of one tile. */
-static void visit_tile(const struct attention_tile *tile, const float *query, uint32_t begin,
-                       uint32_t end, float *maximum, float *sum, float *out)
+/* One query over keys [begin, end) of one tile. `biases`: of its scores, by position, or NULL. */
+static void visit_tile(const struct attention_tile *tile, const float *query, const float *biases,
+                       uint32_t begin, uint32_t end, float *maximum, float *sum, float *out)
 {
     float scores[ATTENTION_TILE];
     float highest = *maximum;
     for (uint32_t p = begin; p < end; p++) {
-        scores[p - begin] = score(tile, query, p);
+        scores[p - begin] = score(tile, query, p) + (biases ? biases[p] : 0.0f);
         highest = fmaxf(highest, scores[p - begin]);
     }
     float shrink = expf(*maximum - highest);
@@ -114,6 +114,8 @@ void attention_portable(const struct attention_tile *tile)
         uint32_t end = tile->ends ? tile->ends[r] : next;
         for (uint32_t h = 0; h < tile->heads; h++) {
             const float *query = find_query(tile, r, h);
+            const float *biases =
+                tile->biases ? tile->biases + (r * tile->heads + h) * tile->bias_stride : NULL;
             float *out = tile->out + r * tile->out_stride + h * tile->head_dim;
             float maximum = tile->sinks ? tile->sinks[h] : -INFINITY;
             float sum = tile->sinks ? 1.0f : 0.0f;
@@ -122,7 +124,7 @@ void attention_portable(const struct attention_tile *tile)
             for (uint32_t p = begin; p < end;) {
                 uint32_t stop = (p / ATTENTION_TILE + 1) * ATTENTION_TILE;
                 stop = stop < end ? stop : end;
-                visit_tile(tile, query, p, stop, &maximum, &sum, out);
+                visit_tile(tile, query, biases, p, stop, &maximum, &sum, out);
                 p = stop;
             }
             for (uint32_t d = 0; d < tile->head_dim; d++)

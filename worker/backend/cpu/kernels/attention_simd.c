@@ -127,12 +127,16 @@ static void weigh_scores(struct attention_work *work, uint32_t m, uint32_t first
     }
     const simd_floats masked = simd_all(-INFINITY);
     const float cap = work->tile->soft_cap;
+    const float *biases =
+        work->tile->biases ? work->tile->biases + m * work->tile->bias_stride : NULL;
     simd_floats highest = simd_all(work->maximums[m]);
     for (uint32_t p = first; p < end; p += 8) {
         float *at = scores + (p - first);
         simd_floats s = simd_load(at);
         if (cap > 0.0f)
             s = simd_cap(s, simd_all(cap));
+        if (biases)
+            s = simd_add(s, simd_load(biases + p));
         s = simd_choose(simd_range(p, range.begin, range.end), s, masked);
         simd_store(at, s);
         highest = simd_max(highest, s);

@@ -75,7 +75,11 @@ struct attention_tile {
     const uint32_t *ends;    /* [rows] end of the positions that a row sees; NULL: its own + 1 */
     uint32_t window;         /* 0: all */
     float scale;
-    float soft_cap;     /* of scores; 0: none */
+    float soft_cap; /* of scores; 0: none */
+    const float *
+        biases; /* [rows * heads, bias_stride] that are added to the scores of positions, or NULL; may be read up to the
+                            end of the last block */
+    size_t bias_stride;
     const float *sinks; /* [heads], or NULL: a score of each softmax, of a value of zeros */
     enum kv_cache_type cache_type;
     const struct kv_codec *codec; /* NULL: elements of cache_type */

@@ -12,6 +12,9 @@
 EVERY_OP_LIST(CPU_OP_PROTOTYPE)
 #undef CPU_OP_PROTOTYPE
 
+/* Floats of scratch that a thread needs for this op, with the attention kernel's. */
+size_t cpu_tile_attention_floats(const struct plan *plan, const struct plan_op *op);
+
 /* Computes cosines and sines of the thread's rows for every rotary embedding of the model. Called
  * before the first op. */
 void cpu_rope_fill_tables(const struct cpu_step *step, uint32_t thread);

@@ -92,6 +92,8 @@ void cpu_patch_rows(const struct cpu_step *step, uint32_t index, uint32_t thread
 #define TAPS_MAX   16u
 #define CUBIC_SIDE 4u
 #define CUBIC_A    (-0.75f) /* torch's */
+#define AVERAGED_A (-0.5f)  /* torch's with antialias */
+#define CUBIC_ENDS 2.0f
 
 struct position_taps {
     uint32_t count;
@@ -125,11 +127,11 @@ static struct position_taps linear_taps(const struct patch_place *place,
 }
 
 /* Keys' cubic convolution at a distance of less than 2. */
-static float cubic_weight(float distance)
+static float cubic_weight(float distance, float a)
 {
     float d = fabsf(distance);
-    return d <= 1.0f ? ((CUBIC_A + 2.0f) * d - (CUBIC_A + 3.0f)) * d * d + 1.0f
-                     : ((CUBIC_A * d - 5.0f * CUBIC_A) * d + 8.0f * CUBIC_A) * d - 4.0f * CUBIC_A;
+    return d <= 1.0f ? ((a + 2.0f) * d - (a + 3.0f)) * d * d + 1.0f
+                     : ((a * d - 5.0f * a) * d + 8.0f * a) * d - 4.0f * a;
 }
 
 /* The four rows of the table around a patch along one axis, and their weights. */
@@ -140,7 +142,7 @@ static void cubic_axis(uint32_t at, uint32_t count, uint32_t side, uint32_t rows
     float first = floorf(where) - 1.0f;
     for (uint32_t i = 0; i < CUBIC_SIDE; i++) {
         float row = first + (float)i;
-        weights[i] = cubic_weight(where - row);
+        weights[i] = cubic_weight(where - row, CUBIC_A);
         rows[i] = (uint32_t)fminf(fmaxf(row, 0.0f), (float)(side - 1));
     }
 }
@@ -160,43 +162,59 @@ static struct position_taps cubic_taps(const struct patch_place *place,
     return taps;
 }
 
-/* The table's rows along one axis: weights fall from the patch's middle to 0 at `reach`. */
+/* The table's rows along one axis: weights fall from the patch's middle to 0 at `unit`, or twice that if cubic. */
 struct position_span {
     uint32_t first;
     uint32_t last;
     float middle;
-    float reach;
+    float unit;
+    bool cubic;
     float sum; /* of the weights */
 };
 
 static float span_weight(const struct position_span *span, uint32_t row)
 {
-    return fmaxf(1.0f - fabsf((float)row - span->middle) / span->reach, 0.0f);
+    float distance = fabsf((float)row - span->middle) / span->unit;
+    if (span->cubic)
+        return distance < CUBIC_ENDS ? cubic_weight(distance, AVERAGED_A) : 0.0f;
+    return fmaxf(1.0f - distance, 0.0f);
 }
 
-static struct position_span span_of(uint32_t at, uint32_t count, uint32_t side, bool averaged)
+static struct position_span span_of(uint32_t at, uint32_t count, uint32_t side,
+                                    enum position_form form)
 {
     float share = (float)side / (float)count, top = (float)(side - 1);
     struct position_span span = {.middle = ((float)at + 0.5f) * share - 0.5f,
-                                 .reach = averaged ? fmaxf(share, 1.0f) : 1.0f};
-    span.first = (uint32_t)fminf(fmaxf(ceilf(span.middle - span.reach), 0.0f), top);
-    span.last = (uint32_t)fminf(fmaxf(floorf(span.middle + span.reach), 0.0f), top);
+                                 .unit = form == POSITIONS_MIDDLES ? 1.0f : fmaxf(share, 1.0f),
+                                 .cubic = form == POSITIONS_CUBIC_AVERAGED};
+    float reach = span.cubic ? CUBIC_ENDS * span.unit : span.unit;
+    span.first = (uint32_t)fminf(fmaxf(ceilf(span.middle - reach), 0.0f), top);
+    span.last = (uint32_t)fminf(fmaxf(floorf(span.middle + reach), 0.0f), top);
     for (uint32_t row = span.first; row <= span.last; row++)
         span.sum += span_weight(&span, row);
     return span;
 }
 
-/* MIDDLES and AVERAGED. */
+/* Rows of a patch along an axis of the row's grid: those of its square's sides for a feature. */
+static uint32_t grid_unit(const struct cpu_step *step, const struct plan_op *op)
+{
+    bool features = step->program->tensors[op->output].rows == PLAN_ROWS_FEATURES;
+    return features ? step->patches->vision->merge_side : 1;
+}
+
+/* MIDDLES, AVERAGED and CUBIC_AVERAGED. */
 static void add_weighted(const struct cpu_step *step, const struct plan_op *op, uint32_t row)
 {
-    const struct patch_place *place = &step->patches->places[row];
+    uint32_t unit = grid_unit(step, op);
+    const struct patch_place *place = &step->patches->places[row * unit * unit];
     const struct patch_tile *tile = &step->patches->tiles[place->tile];
-    const float *table = step->program->vectors[op->weights[0]];
     uint32_t columns = step->program->tensors[op->output].columns;
     uint32_t side = op->params.patch_positions.side;
-    bool averaged = op->params.patch_positions.form == POSITIONS_AVERAGED;
-    struct position_span lines = span_of(place->y, tile->height, side, averaged);
-    struct position_span across = span_of(place->x, tile->width, side, averaged);
+    enum position_form form = op->params.patch_positions.form;
+    const float *table =
+        step->program->vectors[op->weights[0]] + (op->params.patch_positions.lead ? columns : 0);
+    struct position_span lines = span_of(place->y / unit, tile->height / unit, side, form);
+    struct position_span across = span_of(place->x / unit, tile->width / unit, side, form);
     float *out = cpu_step_row(step, op->output, row), all = lines.sum * across.sum;
     for (uint32_t y = lines.first; y <= lines.last; y++) {
         for (uint32_t x = across.first; x <= across.last; x++) {
@@ -242,13 +260,16 @@ void cpu_patch_positions(const struct cpu_step *step, uint32_t index, uint32_t t
     const float *table = step->program->vectors[op->weights[0]];
     uint32_t columns = step->program->tensors[op->output].columns;
     enum position_form form = op->params.patch_positions.form;
-    struct row_share share = cpu_step_share(step, PLAN_ROWS_PATCHES, thread);
+    uint32_t square = grid_unit(step, op) * grid_unit(step, op);
+    struct row_share share = cpu_step_share(step, step->program->tensors[op->output].rows, thread);
     for (uint32_t row = share.begin; row < share.end; row++) {
-        if (step->patches->places[row].lead) {
-            write_lead(step, op, row);
+        if (step->patches->places[row * square].lead) {
+            if (op->params.patch_positions.lead)
+                write_lead(step, op, row);
             continue;
         }
-        if (form == POSITIONS_MIDDLES || form == POSITIONS_AVERAGED) {
+        if (form == POSITIONS_MIDDLES || form == POSITIONS_AVERAGED ||
+            form == POSITIONS_CUBIC_AVERAGED) {
             add_weighted(step, op, row);
             continue;
         }

@@ -45,7 +45,8 @@ struct cpu_step {
     uint32_t *row_sequence;                  /* [max_step_rows] index into batch->sequences */
     _Atomic uint32_t *claims;                /* [3 * op_count + 1]: of ops, of the sampler, and two
                                                 for the adapters' part of each op */
-    float **scratch; /* [threads], for attention and the deferred rows of gated_delta */
+    float *
+        *scratch; /* [threads], for attention and the deferred rows of gated_delta; whole vectors */
     struct cpu_moe_scratch **moe_scratch; /* [threads]; NULL without experts */
     struct row_sampler **samplers;        /* [threads] */
     struct sampled_token *results;

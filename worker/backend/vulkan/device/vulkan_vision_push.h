@@ -35,20 +35,23 @@ struct vulkan_patch_rows_push {
 };
 static_assert(sizeof(struct vulkan_patch_rows_push) == 72, "byte map");
 
-#define VULKAN_POSITIONS_LEAD 7u /* after enum position_form */
+#define VULKAN_POSITIONS_LEAD         8u /* after enum position_form */
+#define VULKAN_POSITIONS_LEAD_RESIZED 9u
 
-/* own: enum position_form, or VULKAN_POSITIONS_LEAD. */
+/* own: enum position_form, or VULKAN_POSITIONS_LEAD, or of CUBIC_AVERAGED VULKAN_POSITIONS_LEAD_RESIZED. */
 struct vulkan_patch_positions_push {
     uint64_t x;       /*  0: f32 [rows, columns], in place */
     uint64_t table;   /*  8: f32 [side * side, columns], or of axes [2 * side, columns]; of LINE
                          [side, columns]; of
-                         LEAD [1 + side * side, columns], then the lead row */
-    uint64_t places;  /* 16: struct vulkan_step_sight [rows] */
+                         LEAD and LEAD_RESIZED [1 + side * side, columns], then the lead row */
+    uint64_t places;  /* 16: struct vulkan_step_sight [rows of patches] */
     uint64_t images;  /* 24 */
     uint32_t columns; /* 32 */
     uint32_t side;    /* 36: of the table */
+    uint32_t merge;   /* 40: patches along a row's square: 1 for rows of patches */
+    uint32_t unused;  /* 44 */
 };
-static_assert(sizeof(struct vulkan_patch_positions_push) == 40, "byte map");
+static_assert(sizeof(struct vulkan_patch_positions_push) == 48, "byte map");
 
 struct vulkan_sound_rows_push {
     uint64_t places;                    /*  0: struct vulkan_step_sight [rows] */
@@ -112,6 +115,51 @@ struct vulkan_join_padded_push {
     uint32_t unused;                    /* 52 */
 };
 static_assert(sizeof(struct vulkan_join_padded_push) == 56, "byte map");
+
+struct vulkan_neighbour_rows_push {
+    uint64_t x;                         /*  0: f32 [rows of patches, columns / 9] */
+    struct vulkan_outputs_push outputs; /*  8: [rows, columns] */
+    uint64_t places;                    /* 40: struct vulkan_step_sight [rows of patches] */
+    uint64_t images;                    /* 48: struct vulkan_patch_image [tiles] */
+    uint32_t columns;                   /* 56 */
+    uint32_t merge;                     /* 60: patches along a square */
+    uint32_t lead;                      /* 64: 1: tiles begin with a lead row */
+    uint32_t square;                    /* 68: patches of a row: 1, or those of a square */
+    uint32_t step;                      /* 72 */
+    uint32_t unused;                    /* 76 */
+};
+static_assert(sizeof(struct vulkan_neighbour_rows_push) == 80, "byte map");
+
+enum {
+    VULKAN_TILE_ATTENTION_INVOCATIONS,
+    VULKAN_TILE_ATTENTION_HEAD_DIM,
+    VULKAN_TILE_ATTENTION_QUERIES,
+    VULKAN_TILE_ATTENTION_SIDE,
+    VULKAN_TILE_ATTENTION_FEATURES,
+    VULKAN_TILE_ATTENTION_CONSTANTS
+};
+struct vulkan_tile_attention_push {
+    uint64_t x;       /*  0: f32 [rows, x_columns] */
+    uint64_t out_f32; /*  8: [rows, out_columns] */
+    uint64_t places;  /* 16: struct vulkan_step_sight [rows of patches] */
+    uint64_t images;  /* 24: struct vulkan_patch_image [tiles] */
+    uint64_t
+        tables; /* 32: f32 [line_rows, head_dim], then [column_rows, head_dim], then q|k|v of a row of zeros; 0 of
+                               features */
+    uint32_t x_columns;    /* 40 */
+    uint32_t out_columns;  /* 44 */
+    uint32_t query_offset; /* 48 */
+    uint32_t key_offset;   /* 52 */
+    uint32_t value_offset; /* 56 */
+    uint32_t line_rows;    /* 60 */
+    uint32_t column_rows;  /* 64 */
+    uint32_t window;       /* 68 */
+    uint32_t merge;        /* 72: patches along a square */
+    uint32_t lead;         /* 76: 1: tiles begin with a lead row */
+    float scale;           /* 80 */
+    uint32_t unused;       /* 84 */
+};
+static_assert(sizeof(struct vulkan_tile_attention_push) == 88, "byte map");
 
 struct vulkan_feature_write_push {
     uint64_t x;               /*  0: f32 [rows, columns] */

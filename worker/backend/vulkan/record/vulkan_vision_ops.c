@@ -7,6 +7,8 @@
 #include "worker/backend/vulkan/device/vulkan_vision_push.h"
 
 #define CROSS_INVOCATIONS 256u
+#define TILE_INVOCATIONS  128u
+#define TILE_QUERIES      16u
 
 static const struct plan_op *op_of(const struct vulkan_recorder *recorder)
 {
@@ -59,6 +61,7 @@ void vulkan_record_patch_positions(struct vulkan_recorder *recorder)
     const struct vulkan_patch_batch *patches = recorder->recording->patches;
     const struct plan_op *op = op_of(recorder);
     const struct patch_positions_params *params = &op->params.patch_positions;
+    bool features = program->plan->tensors[op->output].rows == PLAN_ROWS_FEATURES;
     const struct vulkan_patch_positions_push push = {
         .x = program->tensors[op->output].f32,
         .table = program->weights.vector_address[op->weights[0]],
@@ -66,11 +69,13 @@ void vulkan_record_patch_positions(struct vulkan_recorder *recorder)
         .images = patches->images_address,
         .columns = program->tensors[op->output].columns,
         .side = params->side,
+        .merge = features ? program->plan->vision.merge_side : 1,
     };
     const struct vulkan_touch touch = touch_of(op);
-    dispatch(recorder, OP_patch_positions,
-             params->lead ? VULKAN_POSITIONS_LEAD : (uint32_t)params->form, op->output, &push,
-             sizeof push, &touch);
+    uint32_t lead =
+        params->form == POSITIONS_EXACT ? VULKAN_POSITIONS_LEAD : VULKAN_POSITIONS_LEAD_RESIZED;
+    dispatch(recorder, OP_patch_positions, params->lead ? lead : (uint32_t)params->form, op->output,
+             &push, sizeof push, &touch);
 }
 
 void vulkan_record_sound_rows(struct vulkan_recorder *recorder)
@@ -174,6 +179,98 @@ void vulkan_record_join_padded(struct vulkan_recorder *recorder)
     };
     const struct vulkan_touch touch = touch_of(op);
     dispatch(recorder, OP_join_padded, 0, op->output, &push, sizeof push, &touch);
+}
+
+void vulkan_record_neighbour_rows(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct vulkan_patch_batch *patches = recorder->recording->patches;
+    const struct plan_op *op = op_of(recorder);
+    bool features = program->plan->tensors[op->output].rows == PLAN_ROWS_FEATURES;
+    const struct vulkan_neighbour_rows_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .outputs = vulkan_recorder_outputs(recorder, op->output, recorder->forms[recorder->op]),
+        .places = patches->whole.sights_address,
+        .images = patches->images_address,
+        .columns = program->tensors[op->output].columns,
+        .merge = program->plan->vision.merge_side,
+        .lead = program->plan->vision.lead_row ? 1 : 0,
+        .square = features ? model_vision_square(&program->plan->vision) : 1,
+        .step = op->params.neighbour_rows.step,
+    };
+    const struct vulkan_touch touch = touch_of(op);
+    dispatch(recorder, OP_neighbour_rows, 0, op->output, &push, sizeof push, &touch);
+}
+
+/* The rows of a square attend to one tile: together, if the device's shared memory is enough. */
+static uint32_t tile_queries(const struct vulkan_program *program,
+                             const struct tile_attention_params *params, bool features,
+                             uint32_t invocations, uint32_t side)
+{
+    uint32_t square = model_vision_square(&program->plan->vision);
+    uint32_t shared_bytes = program->device->facts.shared_bytes;
+    uint32_t floats = 2 * params->queries.head_dim + invocations + 2 * side + 4;
+    bool whole = params->window == 0 && !features;
+    return whole && square <= TILE_QUERIES && square * floats * sizeof(float) <= shared_bytes
+               ? square
+               : 1;
+}
+
+static struct vulkan_tile_attention_push tile_push(const struct vulkan_recorder *recorder,
+                                                   const struct plan_op *op)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct vulkan_patch_batch *patches = recorder->recording->patches;
+    const struct tile_attention_params *p = &op->params.tile_attention;
+    struct vulkan_tile_attention_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .out_f32 = program->tensors[op->output].f32,
+        .places = patches->whole.sights_address,
+        .images = patches->images_address,
+        .x_columns = program->tensors[op->inputs[0]].columns,
+        .out_columns = program->tensors[op->output].columns,
+        .query_offset = p->queries.offset,
+        .key_offset = p->keys,
+        .value_offset = p->values,
+        .window = p->window,
+        .merge = program->plan->vision.merge_side,
+        .lead = program->plan->vision.lead_row ? 1 : 0,
+        .scale = p->scale,
+    };
+    if (op->weights[0] == PLAN_NONE)
+        return push;
+    push.tables =
+        program->weights.vector_address[op->weights[0]]; /* with the other weights after it */
+    push.line_rows = program->plan->weights[op->weights[0]].rows;
+    push.column_rows = program->plan->weights[op->weights[1]].rows;
+    return push;
+}
+
+void vulkan_record_tile_attention(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    const struct tile_attention_params *p = &op->params.tile_attention;
+    const struct model_vision *vision = &program->plan->vision;
+    bool features = program->plan->tensors[op->output].rows == PLAN_ROWS_FEATURES;
+    uint32_t most = program->device->facts.max_invocations;
+    uint32_t invocations = most < TILE_INVOCATIONS ? most : TILE_INVOCATIONS;
+    uint32_t side = vision->fixed_side > 0 ? vision->fixed_side : vision->max_side;
+    side = features ? 1 : p->window > 0 ? p->window : side;
+    uint32_t queries = tile_queries(program, p, features, invocations, side);
+    const struct vulkan_tile_attention_push push = tile_push(recorder, op);
+    const struct vulkan_specialization specialization = {
+        .count = VULKAN_TILE_ATTENTION_CONSTANTS,
+        .values = {[VULKAN_TILE_ATTENTION_INVOCATIONS] = invocations,
+                   [VULKAN_TILE_ATTENTION_HEAD_DIM] = p->queries.head_dim,
+                   [VULKAN_TILE_ATTENTION_QUERIES] = queries,
+                   [VULKAN_TILE_ATTENTION_SIDE] = side,
+                   [VULKAN_TILE_ATTENTION_FEATURES] = features ? 1 : 0}};
+    const struct vulkan_grid grid = {vulkan_recorder_rows(recorder, op->output) / queries,
+                                     p->queries.heads, 1};
+    const struct vulkan_touch touch = touch_of(op);
+    vulkan_recorder_dispatch(recorder, "tile_attention", &specialization, &push, sizeof push, grid,
+                             &touch);
 }
 
 void vulkan_record_pool_rows(struct vulkan_recorder *recorder)

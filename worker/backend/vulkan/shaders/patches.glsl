@@ -34,3 +34,10 @@ layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Pa
 {
     PatchPlace at[];
 };
+
+/* The number of a patch's row in its tile of so many columns, in towers without windows: squares of merge * merge patches follow
+ * each other. */
+uint patch_row(uint y, uint x, uint columns, uint merge)
+{
+    return (y / merge * (columns / merge) + x / merge) * merge * merge + y % merge * merge + x % merge;
+}
