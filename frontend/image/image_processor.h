@@ -93,7 +93,7 @@ struct image_processor {
     uint32_t
         longest_edge; /* idefics3: length of every resized image's longer side; pixtral: its maximum */
     uint32_t shortest_edge; /* llava: length of the shorter side before the cut; 0: no cut */
-    uint32_t min_tiles;     /* tiles, apart: of a grid */
+    uint32_t min_tiles;     /* tiles, apart, deepseek_ocr: of a grid */
     uint32_t max_tiles;
     bool least_upscaling; /* tiles: how the grid is chosen; else by the aspect */
     bool split;           /* idefics3, apart: cut into tiles */
@@ -105,9 +105,11 @@ struct image_processor {
         uint16_t columns;
     } grids[LIMIT_IMAGE_GRIDS]; /* mosaic: the ones to choose from, in tiles */
     uint32_t grid_count;
-    uint32_t mosaic_tiles;              /* mosaic: features of more tiles are resized; 0: never */
-    bool pads_squares;                  /* mosaic: of several images each is one padded square */
-    bool views;                         /* mosaic: deepseek_vl_v2, fitted and padded */
+    uint32_t mosaic_tiles; /* mosaic: features of more tiles are resized; 0: never */
+    bool pads_squares;     /* mosaic: of several images each is one padded square */
+    bool views;            /* mosaic: deepseek_vl_v2, fitted and padded */
+    uint32_t
+        whole_side; /* mosaic: deepseek_ocr, of the whole image's own square, which is padded; else 0 */
     uint8_t pad_colour[IMAGE_CHANNELS]; /* mosaic, padded, centred */
     float scale[IMAGE_CHANNELS];
     float bias[IMAGE_CHANNELS];
@@ -192,7 +194,7 @@ struct image_plan {
     uint32_t mosaic_tokens; /* mosaic: placeholders after those of the first tile; else 0 */
     uint32_t token_count;   /* of all tiles */
     size_t byte_count;      /* of all tiles' pixels */
-    /* apart: the whole image after the grid, in a size of its own, which the three numbers above
+    /* apart, deepseek_ocr: the whole image after the grid, in a size of its own, which the three numbers above
      * do not count; else 0 */
     uint32_t apart_width;
     uint32_t apart_height;

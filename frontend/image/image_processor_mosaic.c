@@ -89,6 +89,8 @@ enum result image_mosaic_plan(const struct image_processor *p, bool low, struct 
     bool whole = low && p->pads_squares;
     if (p->views)
         return image_views_plan(p, low, plan, error);
+    if (p->whole_side > 0)
+        return image_ocr_plan(p, low, plan, error);
     plan->tile_width = plan->tile_height = p->side / p->patch * p->patch;
     plan->tile_tokens = p->side_tokens;
     plan->mosaic_tokens = 1;
@@ -189,6 +191,8 @@ enum result image_mosaic_run(const struct image_processor *p, const struct image
     size_t tile_bytes = image_pixels_bytes(plan->tile_width, plan->tile_height);
     if (p->views)
         return image_views_run(p, plan, source, out, error);
+    if (p->whole_side > 0)
+        return image_ocr_run(p, plan, source, out, error);
     enum result result = run_whole(p, plan, source, out, error);
     if (result != RESULT_OK || plan->rows == 0)
         return result;

@@ -644,7 +644,7 @@ static void open_kimi_k25(struct image_settings *s, struct image_processor *p)
         image_settings_fail(s, RESULT_UNSUPPORTED, "fixed_output_tokens", "only null is done");
 }
 
-/* `vision_type`: of vision_config, if classes of one model_type differ by it; else NULL. */
+/* `vision_type`: model_type or model_name of vision_config, if classes of one model_type differ by it; else NULL. */
 static const struct {
     const char *model_type;
     const char *vision_type;
@@ -675,6 +675,12 @@ static const struct {
     {"llava", NULL, IMAGE_FAMILY_LLAVA, VIDEO_RULE_NONE, open_llava},
     {"llava_next", NULL, IMAGE_FAMILY_MOSAIC, VIDEO_RULE_NONE, open_llava_next},
     {"llava_onevision", NULL, IMAGE_FAMILY_MOSAIC, VIDEO_RULE_NONE, open_llava_onevision},
+    {"deepseek_vl_v2", "deeplip_b_l", IMAGE_FAMILY_MOSAIC, VIDEO_RULE_NONE,
+     image_processor_open_deepseek_ocr},
+    {"deepseekocr", "deeplip_b_l", IMAGE_FAMILY_MOSAIC, VIDEO_RULE_NONE,
+     image_processor_open_deepseek_ocr},
+    {"deepseek_ocr", "deeplip_b_l", IMAGE_FAMILY_MOSAIC, VIDEO_RULE_NONE,
+     image_processor_open_deepseek_ocr},
     {"deepseek_vl_v2", NULL, IMAGE_FAMILY_MOSAIC, VIDEO_RULE_NONE, image_processor_open_deepseek},
     {"internvl", NULL, IMAGE_FAMILY_TILES, VIDEO_RULE_NONE, open_internvl},
     {"aya_vision", NULL, IMAGE_FAMILY_TILES, VIDEO_RULE_NONE, open_aya},
@@ -690,7 +696,7 @@ static const struct {
 enum result image_processor_open(const struct image_processor_files *files,
                                  struct image_processor *processor, struct error_text *error)
 {
-    char model_type[64] = "", vision_type[64] = "";
+    char model_type[64] = "", vision_type[64] = "", vision_name[64] = "";
     struct json_value config = hf_config_main(files->config);
     struct image_settings s = {.files = files,
                                .image = json_value_member(files->processor, "image_processor"),
@@ -706,10 +712,12 @@ enum result image_processor_open(const struct image_processor_files *files,
         return error_set(error, RESULT_INVALID, "config.json: no model_type");
     (void)json_value_string(json_value_member(s.vision, "model_type"), vision_type,
                             sizeof vision_type);
+    (void)json_value_string(json_value_member(s.vision, "model_name"), vision_name,
+                            sizeof vision_name);
     for (size_t i = 0; i < sizeof model_types / sizeof model_types[0]; i++) {
         const char *vision = model_types[i].vision_type;
         if (strcmp(model_types[i].model_type, model_type) != 0 ||
-            (vision && strcmp(vision, vision_type) != 0))
+            (vision && strcmp(vision, vision_type) != 0 && strcmp(vision, vision_name) != 0))
             continue;
         image_settings_steps(&s);
         model_types[i].open(&s, processor);

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "frontend/image/image_processor.h"
+#include "frontend/image/image_settings.h"
 #include "proto/must.h"
 
 #define QWEN_MOST_RATIO    200.0         /* of the sides */
@@ -224,7 +224,7 @@ static void choose_scale(const struct image_processor *p, struct image_plan *pla
 /* The grid of at most max_tiles squares whose aspect is nearest to the image's. Of equally near ones
  * the last in order of their number, then their columns, that has less than twice the image's area,
  * else the first. */
-static void choose_grid(const struct image_processor *p, struct image_plan *plan)
+void image_plan_choose_grid(const struct image_processor *p, struct image_plan *plan)
 {
     double aspect = (double)plan->boxed_width / plan->boxed_height;
     double area = (double)plan->boxed_width * plan->boxed_height, nearest = INFINITY;
@@ -253,7 +253,7 @@ static enum result plan_tiles(const struct image_processor *p, bool low, struct 
     if (!low && p->least_upscaling)
         choose_scale(p, plan);
     else if (!low)
-        choose_grid(p, plan);
+        image_plan_choose_grid(p, plan);
     set_resized(plan, (double)plan->columns * p->side, (double)plan->rows * p->side);
     if (plan->rows * plan->columns == 1)
         plan->rows = plan->columns = 0;
@@ -313,7 +313,7 @@ static enum result plan_apart(const struct image_processor *p, bool low, struct 
         plan->apart_height = plan->resized_height;
         plan->apart_tokens = tokens;
     }
-    choose_grid(p, plan);
+    image_plan_choose_grid(p, plan);
     set_resized(plan, (double)plan->columns * p->side, (double)plan->rows * p->side);
     plan->without_whole = true;
     plan->tile_width = plan->tile_height = p->side;
@@ -485,9 +485,9 @@ enum result image_processor_plan(const struct image_processor *processor, uint32
     if (processor->family == IMAGE_FAMILY_NONE)
         return error_set(error, RESULT_UNSUPPORTED, "this model does not take images");
     *plan = (struct image_plan){.width = width, .height = height};
-    bool low =
-        request->detail == IMAGE_DETAIL_LOW || (processor->family == IMAGE_FAMILY_MOSAIC &&
-                                                request->images > (processor->views ? 2u : 1u));
+    uint32_t most = processor->whole_side > 0 ? UINT32_MAX : processor->views ? 2 : 1;
+    bool low = request->detail == IMAGE_DETAIL_LOW ||
+               (processor->family == IMAGE_FAMILY_MOSAIC && request->images > most);
     enum result result = plan_box(request, plan, error);
     if (result == RESULT_OK)
         result = plan_functions[processor->family](processor, low, plan, error);
@@ -502,6 +502,7 @@ bool image_plan_apart(const struct image_plan *plan, struct image_plan *whole)
     whole->resized_height = whole->tile_height = plan->apart_height;
     whole->apart_width = whole->apart_height = whole->apart_tokens = 0;
     whole->rows = whole->columns = 0;
+    memset(whole->mosaic, 0, sizeof whole->mosaic);
     whole->without_whole = false;
     whole->tiles = 1;
     whole->grid_w = whole->tile_width / patch;
@@ -604,7 +605,7 @@ void image_processor_expand(const struct image_processor *processor, const struc
     const char *gap = processor->family == IMAGE_FAMILY_GEMMA3 ? "\n\n" : "";
     text_buffer_append_text(text, gap);
     text_buffer_append_text(text, processor->tokens.begin);
-    append_soft(processor, plan->token_count, text);
+    append_soft(processor, plan->token_count + plan->apart_tokens, text);
     text_buffer_append_text(text, processor->tokens.end);
     text_buffer_append_text(text, gap);
 }

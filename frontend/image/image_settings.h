@@ -74,7 +74,16 @@ enum result image_views_run(const struct image_processor *p, const struct image_
                             const struct image_pixels *source, uint8_t *out,
                             struct error_text *error);
 
+/* The grid of min_tiles to max_tiles squares whose aspect is nearest to the image's. */
+void image_plan_choose_grid(const struct image_processor *p, struct image_plan *plan);
+enum result image_ocr_plan(const struct image_processor *p, bool low, struct image_plan *plan,
+                           struct error_text *error);
+enum result image_ocr_run(const struct image_processor *p, const struct image_plan *plan,
+                          const struct image_pixels *source, uint8_t *out,
+                          struct error_text *error);
+
 /* Processors in files of their own: image_processor_janus.c, image_processor_deepseek.c. */
+void image_processor_open_deepseek_ocr(struct image_settings *s, struct image_processor *p);
 void image_processor_open_deepseek(struct image_settings *s, struct image_processor *p);
 void image_processor_open_janus(struct image_settings *s, struct image_processor *p);
 void image_processor_open_multi_modality(struct image_settings *s, struct image_processor *p);

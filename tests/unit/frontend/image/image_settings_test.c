@@ -39,6 +39,9 @@
 #define NEXT                                                                                       \
     "{\"model_type\":\"llava_next\",\"image_grid_pinpoints\":[[336,672],[336,336]],"               \
     "\"vision_config\":{\"image_size\":336,\"patch_size\":14}}"
+#define OCR(side)                                                                                  \
+    "{\"model_type\":\"deepseek_vl_v2\",\"vision_config\":{\"model_name\":\"deeplip_b_l\","        \
+    "\"image_size\":" side "}}"
 #define DEEPSEEK "{\"model_type\":\"deepseek_vl_v2\",\"vision_config\":{\"patch_size\":14}}"
 #define ONEVISION                                                                                  \
     "{\"model_type\":\"llava_onevision\",\"image_grid_pinpoints\":[[384,384]],"                    \
@@ -270,6 +273,35 @@ static void test_deepseek(void **state)
         {DEEPSEEK, NULL, "{\"candidate_resolutions\":[[384,384]],\"patch_size\":16}", "patch_size",
          RESULT_INVALID},
         {DEEPSEEK, NULL, "{\"candidate_resolutions\":[[384,384]],\"downsample_ratio\":3}",
+         "downsample_ratio", RESULT_INVALID},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        expect_refused(&cases[i]);
+}
+
+static void test_deepseek_ocr(void **state)
+{
+    (void)state;
+    struct image_processor p;
+    open_well(OCR("1024"), NULL, NULL, NULL, &p);
+    assert_true(p.family == IMAGE_FAMILY_MOSAIC && !p.views &&
+                p.arithmetic == IMAGE_ARITHMETIC_PIL);
+    assert_true(p.whole_side == 1024 && p.side == 640 && p.patch == 16 && p.merge == 4);
+    assert_true(p.min_tiles == 2 && p.max_tiles == 9 && p.side_tokens == 16 * 17 + 1);
+    open_well(OCR("128"), NULL,
+              "{\"candidate_resolutions\":[[128,128]],\"tile_size\":64,\"max_patches\":4}", NULL,
+              &p);
+    assert_true(p.whole_side == 128 && p.side == 64 && p.max_tiles == 4);
+    static const struct refusal cases[] = {
+        {OCR("1000"), NULL, NULL, "image_size", RESULT_INVALID},
+        {OCR("128"), NULL, NULL, "tile_size", RESULT_INVALID},
+        {OCR("1024"), NULL, "{\"candidate_resolutions\":[],\"tile_size\":100}", "tile_size",
+         RESULT_INVALID},
+        {OCR("1024"), NULL, "{\"candidate_resolutions\":[],\"max_patches\":1}", "min_patches",
+         RESULT_INVALID},
+        {OCR("1024"), NULL, "{\"candidate_resolutions\":[],\"patch_size\":14}", "patch_size",
+         RESULT_INVALID},
+        {OCR("1024"), NULL, "{\"candidate_resolutions\":[],\"downsample_ratio\":2}",
          "downsample_ratio", RESULT_INVALID},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -557,6 +589,7 @@ int main(void)
         cmocka_unit_test(test_ernie),
         cmocka_unit_test(test_janus),
         cmocka_unit_test(test_deepseek),
+        cmocka_unit_test(test_deepseek_ocr),
         cmocka_unit_test(test_janus_rounds_sides),
         cmocka_unit_test(test_hunyuan),
         cmocka_unit_test(test_refusals_of_mosaics),
