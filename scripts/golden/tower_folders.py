@@ -82,11 +82,12 @@ def made(family):
     """(source of random numbers, at the prompts; model; weights as published; images)"""
     source = np.random.default_rng(family.SEED)
     config = transformers.AutoConfig.for_model(**family.CONFIG)
-    model = getattr(transformers, family.CLASS)._from_config(config, dtype=torch.float32, attn_implementation="eager").eval()
+    model_class = family.model_class(family) if hasattr(family, "model_class") else getattr(transformers, family.CLASS)
+    model = model_class._from_config(config, dtype=torch.float32, attn_implementation="eager").eval()
     weights = random_weights(family, model, source)
     weights = family.stored(weights) if hasattr(family, "stored") else weights
     images = [source.integers(0, 256, (tiles, height, width, 3)).astype(np.uint8) for tiles, width, height in family.IMAGES]
-    family.SOURCES = {id(image): size for image, size in zip(images, getattr(family, "SIZES", []))}
+    family.SOURCES = {id(image): size for image, size in zip(images, getattr(family, "SIZES", [None] * len(images)))}
     return source, model, weights, images
 
 

@@ -63,6 +63,7 @@ DEEPSEEK = {
     "whole_processor": {"candidate_resolutions": [[20, 20], [20, 40], [40, 20], [40, 40], [60, 20], [20, 60]], "downsample_ratio": 2, "image_mean": [0.5, 0.5, 0.5],
                         "image_std": [0.5, 0.5, 0.5], "image_token": "<image>", "normalize": True, "patch_size": 4},
 }
+OCR = DEEPSEEK | {"whole_processor": DEEPSEEK["whole_processor"] | {"candidate_resolutions": [[24, 24]], "downsample_ratio": 4, "patch_size": 2, "tile_size": 16}}
 MODALITY = JANUS | {"processor": {"image_processor_type": "VLMImageProcessor", "image_size": 15, "min_size": 14, "background_color": [127, 127, 127],
                                   "do_normalize": True, "rescale_factor": 0.00392156862745098}}
 GEMMA4 = {

@@ -87,27 +87,36 @@ static bool is_listed(const char *const *names, const char *name)
     return false;
 }
 
+/* Whether the config is of the row's class, and of its tower where the row names one. */
+static bool is_class(const struct model_tower *tower, struct json_value root)
+{
+    char whole[TYPE_BYTES] = "", name[TYPE_BYTES] = "";
+    struct json_value part = json_value_member(root, "vision_config");
+    (void)json_value_string(json_value_member(root, "model_type"), whole, sizeof whole);
+    if (!is_listed(tower->model_types, whole))
+        return false;
+    return !tower->tower_name || (json_value_string(json_value_member(part, "model_name"), name,
+                                                    sizeof name) == RESULT_OK &&
+                                  strcmp(name, tower->tower_name) == 0);
+}
+
 const struct model_tower *family_registry_tower_class(struct json_value root)
 {
-    char whole[TYPE_BYTES] = "";
-    (void)json_value_string(json_value_member(root, "model_type"), whole, sizeof whole);
     for (size_t i = 0; i < TOWER_COUNT; i++)
-        if (is_listed(towers[i]->model_types, whole))
+        if (is_class(towers[i], root))
             return towers[i];
     return NULL;
 }
 
 const struct model_tower *family_registry_tower(struct json_value root)
 {
-    char whole[TYPE_BYTES] = "";
-    (void)json_value_string(json_value_member(root, "model_type"), whole, sizeof whole);
     for (size_t i = 0; i < TOWER_COUNT; i++) {
         const char *part = towers[i]->hf->part ? towers[i]->hf->part : "vision_config";
         struct json_value tower = json_value_member(root, part);
         char type[TYPE_BYTES] = "";
         enum result stated =
             json_value_string(json_value_member(tower, "model_type"), type, sizeof type);
-        if (json_value_type(tower) == JSON_OBJECT && is_listed(towers[i]->model_types, whole) &&
+        if (json_value_type(tower) == JSON_OBJECT && is_class(towers[i], root) &&
             (stated == RESULT_NOT_FOUND || is_listed(towers[i]->vision_types, type)))
             return towers[i];
     }
@@ -139,6 +148,9 @@ enum result family_registry_read_hf(struct json_value root, const struct model_f
         struct checkpoint_keys text = {.object = hf_config_text(root), .error = &reason};
         text_type = checkpoint_keys_string_or_empty(&text, "model_type");
         checkpoint_keys_leave(&keys, &text);
+        const struct model_tower *tower = family_registry_tower_class(root);
+        if (text_type.length == 0 && tower && tower->text_type)
+            text_type = (struct gguf_string){tower->text_type, strlen(tower->text_type)};
         *family = find_by_model_type(text_type);
     }
     if (type.length == 0 && !by_class)

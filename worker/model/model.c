@@ -316,8 +316,12 @@ static enum result refuse_names(const struct model *model, const struct model_fa
 /* In a class whose text may be of any family, the text's names have the class's prefixes. */
 static struct tensor_naming naming_of(const struct model *model, const struct model_family *family)
 {
-    static const char *const prefixes[] = {"model.language_model.", "language_model.model.",
-                                           "language_model.", "language.model.", NULL};
+    static const char *const prefixes[] = {"model.language_model.",
+                                           "language_model.model.",
+                                           "language_model.",
+                                           "language.model.",
+                                           "model.",
+                                           NULL};
     struct tensor_naming naming = family->hf->naming;
     const struct model_tower *tower =
         family_registry_tower_class(checkpoint_folder_config(model->folder));

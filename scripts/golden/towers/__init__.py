@@ -3,7 +3,7 @@
 A family's file defines:
 
 CONFIG              its config.json in tiny sizes; VOCAB tokens
-CLASS               transformers' class of the whole model
+CLASS               transformers' class of the whole model; model_class(family) instead: a class made of one of them
 SEED                of its random weights
 IMAGE_TOKEN       the placeholder
 EDGES             optional: tokens before and after each image

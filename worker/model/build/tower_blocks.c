@@ -27,6 +27,11 @@ static struct linear_weights one(plan_weight_id weight)
     return (struct linear_weights){weight, PLAN_NONE, PLAN_NONE};
 }
 
+static const char *blocks_of(const struct tower_form *form)
+{
+    return form->blocks ? form->blocks : "v.blk";
+}
+
 /* Silu has an op that takes gate and up side by side; other gates are activated by themselves. */
 static bool gates_by_silu(const struct tower_form *form)
 {
@@ -36,13 +41,13 @@ static bool gates_by_silu(const struct tower_form *form)
 struct tower_tensors tower_blocks_add_tensors(struct plan_builder *b, const struct vision_config *c,
                                               const struct tower_form *form)
 {
-    const enum plan_rows rows = PLAN_ROWS_PATCHES;
+    const enum plan_rows rows = form->of_features ? PLAN_ROWS_FEATURES : PLAN_ROWS_PATCHES;
     uint32_t hidden = c->tower.hidden, wide = c->tower.feed_forward;
     uint32_t pixels = 3 * c->frames * c->vision.patch_side * c->vision.patch_side;
     if (c->vision.mels > 0)
         pixels = SOUND_TAPS * c->vision.mels;
     struct tower_tensors tensors = {
-        .pixels = plan_builder_tensor(b, rows, pixels),
+        .pixels = form->of_features ? PLAN_NONE : plan_builder_tensor(b, rows, pixels),
         .residual = plan_builder_tensor(b, rows, hidden),
         .normed = plan_builder_tensor(b, rows, hidden),
         .qkv = plan_builder_tensor(b, rows, plan_ops_qkv_slices(&c->tower).columns),
@@ -66,6 +71,23 @@ void tower_blocks_norm(struct plan_builder *b, bool rms, plan_tensor_id x, uint3
     }
     plan_ops_layer_norm(b, x, weight, out);
     plan_ops_bias_add(b, out, one(plan_builder_vector(b, columns, "%s.bias", name)));
+}
+
+/* normed = norm of the residual, of the layer's `name`. */
+static void list_norm(struct plan_builder *b, const struct vision_config *c,
+                      const struct tower_form *form, uint32_t layer, const char *name,
+                      const struct tower_tensors *t)
+{
+    char norm[STORED_NAME_BYTES];
+    uint32_t hidden = c->tower.hidden;
+    snprintf(norm, sizeof norm, "%s.%u.%s", blocks_of(form), layer, name);
+    if (form->epsilon <= 0.0f) {
+        tower_blocks_norm(b, form->rms_norms, t->residual, hidden, norm, t->normed);
+        return;
+    }
+    plan_ops_layer_norm_epsilon(b, t->residual, plan_builder_vector(b, hidden, "%s.weight", norm),
+                                form->epsilon, t->normed);
+    plan_ops_bias_add(b, t->normed, one(plan_builder_vector(b, hidden, "%s.bias", norm)));
 }
 
 void tower_blocks_layer_norm(struct plan_builder *b, plan_tensor_id x, uint32_t columns,
@@ -171,16 +193,19 @@ static void list_qkv(struct plan_builder *b, const struct vision_config *c,
     plan_weight_id weights[3] = {PLAN_NONE, PLAN_NONE, PLAN_NONE}, biases[3];
     for (uint32_t i = 0; i < 3; i++)
         biases[i] = PLAN_NONE;
-    bool joined = form->joined_qkv && plan_builder_has(b, "v.blk.%u.attn_qkv.weight", layer);
+    const char *blocks = blocks_of(form);
+    bool joined = form->joined_qkv && plan_builder_has(b, "%s.%u.attn_qkv.weight", blocks, layer);
     if (joined) {
-        weights[0] = plan_builder_matrix(b, 3 * hidden, hidden, "v.blk.%u.attn_qkv.weight", layer);
+        weights[0] =
+            plan_builder_matrix(b, 3 * hidden, hidden, "%s.%u.attn_qkv.weight", blocks, layer);
         if (!form->no_qkv_bias)
-            biases[0] = plan_builder_vector(b, 3 * hidden, "v.blk.%u.attn_qkv.bias", layer);
+            biases[0] = plan_builder_vector(b, 3 * hidden, "%s.%u.attn_qkv.bias", blocks, layer);
     }
     for (uint32_t i = 0; i < 3 && !joined; i++) {
-        weights[i] = plan_builder_matrix(b, hidden, hidden, "v.blk.%u.%s.weight", layer, parts[i]);
+        weights[i] =
+            plan_builder_matrix(b, hidden, hidden, "%s.%u.%s.weight", blocks, layer, parts[i]);
         if (!form->no_qkv_bias)
-            biases[i] = plan_builder_vector(b, hidden, "v.blk.%u.%s.bias", layer, parts[i]);
+            biases[i] = plan_builder_vector(b, hidden, "%s.%u.%s.bias", blocks, layer, parts[i]);
     }
     plan_ops_linear(b, t->normed, (struct linear_weights){weights[0], weights[1], weights[2]},
                     t->qkv);
@@ -196,11 +221,11 @@ static void add_half(struct plan_builder *b, const struct vision_config *c,
                      const struct tower_tensors *t)
 {
     uint32_t hidden = c->tower.hidden;
-    plan_weight_id weight =
-        plan_builder_matrix(b, hidden, half->columns, "v.blk.%u.%s.weight", layer, half->name);
+    plan_weight_id weight = plan_builder_matrix(b, hidden, half->columns, "%s.%u.%s.weight",
+                                                blocks_of(form), layer, half->name);
     plan_weight_id bias = PLAN_NONE;
     if (!form->no_biases)
-        bias = plan_builder_vector(b, hidden, "v.blk.%u.%s.bias", layer, half->name);
+        bias = plan_builder_vector(b, hidden, "%s.%u.%s.bias", blocks_of(form), layer, half->name);
     if (!form->scales) {
         plan_ops_linear_add(b, half->x, weight, t->residual);
         if (!form->no_biases)
@@ -215,15 +240,37 @@ static void add_half(struct plan_builder *b, const struct vision_config *c,
     plan_ops_add_rows(b, t->residual, t->row, 1.0f, t->residual);
 }
 
+/* Over the rows of a tile, or of windows of it. */
+static void list_tile_attention(struct plan_builder *b, const struct vision_config *c,
+                                const struct tower_form *form, uint32_t layer,
+                                const struct tower_tensors *t)
+{
+    struct qkv_slices slices = plan_ops_qkv_slices(&c->tower);
+    struct linear_weights weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE};
+    uint32_t window = form->of_features || c->sees_all[layer] ? 0 : c->tile_window;
+    uint32_t rows = 2 * (window > 0 ? window : c->table_side) - 1;
+    const char *blocks = blocks_of(form);
+    if (form->relative)
+        weights = (struct linear_weights){
+            plan_builder_flat(b, rows, c->tower.head_dim, "%s.%u.attn_rel_h", blocks, layer),
+            plan_builder_flat(b, rows, c->tower.head_dim, "%s.%u.attn_rel_w", blocks, layer),
+            plan_builder_vector(b, slices.columns, "%s.%u.attn_qkv.bias", blocks, layer)};
+    plan_ops_tile_attention(b, t->qkv,
+                            (struct tile_attention_params){.queries = slices.queries,
+                                                           .keys = slices.keys.offset,
+                                                           .values = slices.values.offset,
+                                                           .window = window,
+                                                           .scale = c->tower.attention_scale},
+                            weights, t->attended);
+}
+
 static void list_attention(struct plan_builder *b, const struct vision_config *c,
                            const struct tower_form *form, uint32_t layer,
                            const struct tower_tensors *t)
 {
     struct qkv_slices slices = plan_ops_qkv_slices(&c->tower);
     uint32_t hidden = c->tower.hidden;
-    char norm[STORED_NAME_BYTES];
-    snprintf(norm, sizeof norm, "v.blk.%u.ln1", layer);
-    tower_blocks_norm(b, form->rms_norms, t->residual, hidden, norm, t->normed);
+    list_norm(b, c, form, layer, "ln1", t);
     if (form->no_k_bias)
         list_qkv_apart(b, c, layer, t);
     else
@@ -231,8 +278,11 @@ static void list_attention(struct plan_builder *b, const struct vision_config *c
     if (form->rotates)
         plan_ops_patch_rope(b, t->qkv, slices);
     plan_builder_end_stage(b);
-    plan_ops_patch_attention(b, t->qkv, slices, c->vision.window_side > 0 && !c->sees_all[layer],
-                             t->attended);
+    if (form->relative || form->of_features)
+        list_tile_attention(b, c, form, layer, t);
+    else
+        plan_ops_patch_attention(b, t->qkv, slices,
+                                 c->vision.window_side > 0 && !c->sees_all[layer], t->attended);
     add_half(b, c, form, layer, &(const struct tower_half){"attn_out", "ls1", t->attended, hidden},
              t);
     plan_builder_end_stage(b);
@@ -244,7 +294,7 @@ static void list_wide(struct plan_builder *b, const struct vision_config *c,
                       const struct tower_tensors *t, plan_tensor_id out)
 {
     char part[STORED_NAME_BYTES];
-    snprintf(part, sizeof part, "v.blk.%u.%s", layer, name);
+    snprintf(part, sizeof part, "%s.%u.%s", blocks_of(form), layer, name);
     tower_blocks_linear(b, t->normed,
                         &(const struct tower_linear){part, c->tower.feed_forward, c->tower.hidden,
                                                      !form->no_biases},
@@ -276,9 +326,7 @@ static void list_feed_forward(struct plan_builder *b, const struct vision_config
                               const struct tower_tensors *t)
 {
     uint32_t wide = c->tower.feed_forward;
-    char norm[STORED_NAME_BYTES];
-    snprintf(norm, sizeof norm, "v.blk.%u.ln2", layer);
-    tower_blocks_norm(b, form->rms_norms, t->residual, c->tower.hidden, norm, t->normed);
+    list_norm(b, c, form, layer, "ln2", t);
     if (gates_by_silu(form)) {
         list_silu_gate(b, c, form, layer, t);
     } else if (form->gated) {

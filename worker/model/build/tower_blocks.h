@@ -19,6 +19,11 @@ struct tower_form {
     bool qk_norms;      /* queries and keys have an rms norm over all heads together */
     bool qk_head_norms; /* each head of them has one, of the same weight */
     bool scales;        /* each half is multiplied by ls1 or ls2 before it is added */
+    bool
+        relative; /* attention with relative positions, in windows of tile_window unless the layer sees_all */
+    bool of_features;   /* rows are features, which attend to those of their tile */
+    float epsilon;      /* of layer norms; 0: that of the plan's config */
+    const char *blocks; /* beginning of the layers' names; NULL: v.blk */
     bool gated;         /* `activation` of ffn_gate, times ffn_up; else `activation` of ffn_up */
     enum activation activation;
 };

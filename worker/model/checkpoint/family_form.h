@@ -75,6 +75,10 @@ struct hf_form {
 struct model_tower {
     const char *const *model_types;  /* of the whole, ends with NULL */
     const char *const *vision_types; /* ends with NULL; the first is the class's default */
+    /* The tower that vision_config names as model_name, where a class has several; NULL: any. A row with a name is before
+     * those without. */
+    const char *tower_name;
+    const char *text_type; /* the model_type of a text that states none; NULL: it must */
     const struct hf_vision_form *hf;
     /* These classes tie embeddings unless they say otherwise. */
     bool ties;

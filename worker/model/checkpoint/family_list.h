@@ -91,6 +91,7 @@
     TOWER(internvl)         \
     TOWER(aya_vision)       \
     TOWER(cohere2_vision)   \
+    TOWER(deepseek_ocr)     \
     TOWER(deepseek_vl_v2)   \
     TOWER(janus)            \
     TOWER(multi_modality)   \

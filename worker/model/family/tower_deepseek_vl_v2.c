@@ -40,17 +40,10 @@ static const char *const parts[] = {"vision.", "projector.", "image_new", "view_
 /* SigLIP's pooling head is not used. */
 static const char *const unused[] = {"vision.attn_pool.", "vision.vision_tower.attn_pool.", NULL};
 
-static void expect_word(struct checkpoint_keys *keys, const char *name, const char *word)
-{
-    struct gguf_string found = checkpoint_keys_string_or_empty(keys, name);
-    if (keys->result == RESULT_OK && found.length > 0 && !checkpoint_keys_is(found, word))
-        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "%s is not \"%s\"", name, word);
-}
-
 static void read_projector(struct checkpoint_keys *root, struct vision_config *config)
 {
     struct checkpoint_keys keys = checkpoint_keys_enter(root, "projector_config");
-    expect_word(&keys, "projector_type", "downsample_mlp_gelu");
+    checkpoint_hf_expect_word(&keys, "projector_type", "downsample_mlp_gelu");
     checkpoint_keys_expect_neutral(&keys, "depth", 2);
     checkpoint_keys_expect_neutral(&keys, "token_pooling", 0);
     uint32_t text = config->vision.text_hidden;
@@ -87,12 +80,12 @@ static void read_config(struct checkpoint_keys *keys, struct checkpoint_keys *ro
     checkpoint_hf_read_ratio(keys, RATIO, config);
     config->activation = ACTIVATION_GELU_ERF;
     config->qkv_bias = true;
-    expect_word(keys, "model_name", "siglip_so400m_patch14_384");
+    checkpoint_hf_expect_word(keys, "model_name", "siglip_so400m_patch14_384");
     checkpoint_vision_square(keys, PIXELS, config);
     config->vision.mosaic = config->vision.lined = true;
     checkpoint_keys_leave(root, keys);
-    expect_word(root, "tile_tag", "2D");
-    expect_word(root, "global_view_pos", "head");
+    checkpoint_hf_expect_word(root, "tile_tag", "2D");
+    checkpoint_hf_expect_word(root, "global_view_pos", "head");
     read_projector(root, config);
     checkpoint_keys_leave(keys, root);
 }

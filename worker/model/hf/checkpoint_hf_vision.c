@@ -110,6 +110,13 @@ enum result checkpoint_hf_read_vision(struct json_value root, const struct hf_vi
                : error_set(error, whole.result, "config.json: %s", reason.text);
 }
 
+void checkpoint_hf_expect_word(struct checkpoint_keys *keys, const char *name, const char *word)
+{
+    struct gguf_string found = checkpoint_keys_string_or_empty(keys, name);
+    if (keys->result == RESULT_OK && found.length > 0 && !checkpoint_keys_is(found, word))
+        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "%s is not \"%s\"", name, word);
+}
+
 void checkpoint_hf_read_ratio(struct checkpoint_keys *keys, float absent,
                               struct vision_config *config)
 {

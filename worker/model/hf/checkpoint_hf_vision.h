@@ -84,6 +84,8 @@ bool checkpoint_hf_vision_list(struct checkpoint_keys *keys, const char *name, u
     {"v.post_ln.bias", "^norm.bias"}
 /* clang-format on */
 
+/* Refuses any other word of this key; it may be absent. */
+void checkpoint_hf_expect_word(struct checkpoint_keys *keys, const char *name, const char *word);
 /* Reads mlp_ratio, how much wider the feed-forward part is than the tower, rounded down. */
 void checkpoint_hf_read_ratio(struct checkpoint_keys *keys, float absent,
                               struct vision_config *config);
