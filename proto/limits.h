@@ -55,6 +55,8 @@
 #define LIMIT_PLE_COLUMNS 4096u
 /* taps of a short convolution; published: 3 and 4 */
 #define LIMIT_CONV_TAPS 8u
+/* taps along each axis of a convolution over maps; published models have at most 7 */
+#define LIMIT_CONVOLUTION_TAPS 15u
 /* channels of a short convolution; the largest published has 12,288 */
 #define LIMIT_CONV_CHANNELS (1u << 18)
 /* recurrent state of one layer and sequence; published ones stay below 1 M */
@@ -217,6 +219,8 @@
 #define LIMIT_AUDIO_SOURCE_VALUES (1u << 29)
 /* columns of a log-mel row; published models have at most 128 */
 #define LIMIT_AUDIO_MELS 512u
+/* rows before its own that a row of a sound attends to where it does not see all; published models: 12 */
+#define LIMIT_AUDIO_NEAR 63u
 /* absolute value of a sample, full scale being 1; files of floats may exceed that */
 #define AUDIO_SAMPLE_MAX 1000.0f
 /* entries of one directory; cameras write about 50 */

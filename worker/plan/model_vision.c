@@ -12,6 +12,11 @@
 #define SOUND_SQUARE   2u /* rows of a feature */
 #define SOUND_MEL_ROWS 2u /* that a row stands for */
 
+uint32_t model_vision_sound_step(const struct model_vision *vision)
+{
+    return vision->sound_step > 0 ? vision->sound_step : SOUND_MEL_ROWS;
+}
+
 uint32_t model_vision_feature_columns(const struct model_vision *vision)
 {
     uint32_t parts =
@@ -30,7 +35,7 @@ size_t model_vision_row_bytes(const struct model_vision *vision)
 {
     size_t frames = vision->frames > 1 ? vision->frames : 1;
     if (vision->mels > 0) /* the last mel row follows at least one */
-        return (size_t)(SOUND_MEL_ROWS + 1) * vision->mels * sizeof(float);
+        return (size_t)(model_vision_sound_step(vision) + 1) * vision->mels * sizeof(float);
     return 3 * frames * vision->patch_side * vision->patch_side;
 }
 
@@ -42,8 +47,9 @@ const struct model_vision *model_vision_of(const struct model_vision *vision,
 
 uint32_t model_vision_sound_rows(const struct model_vision *vision, struct image_shape shape)
 {
-    bool ends = model_vision_of(vision, shape)->sound_ends;
-    return (shape.height + (ends ? SOUND_MEL_ROWS - 1 : 0)) / SOUND_MEL_ROWS;
+    const struct model_vision *of = model_vision_of(vision, shape);
+    uint32_t step = model_vision_sound_step(of);
+    return (shape.height + (of->sound_ends ? step - 1 : 0)) / step;
 }
 
 /* Rows of a tile that are no patches. */
@@ -75,7 +81,7 @@ static enum result check_sound(const struct model_vision *vision, struct image_s
     if (!shape.sound)
         return error_set(error, RESULT_INVALID, "the model takes sounds and no images");
     uint32_t rows = model_vision_sound_rows(vision, shape);
-    bool whole = vision->sound_ends || shape.height % SOUND_MEL_ROWS == 1;
+    bool whole = vision->sound_ends || shape.height % model_vision_sound_step(vision) == 1;
     if (shape.tiles == 1 && shape.frames <= 1 && shape.width == vision->mels && whole &&
         rows >= model_vision_square(vision) && rows <= vision->sound_rows)
         return RESULT_OK;

@@ -8,8 +8,8 @@
  * Each tile is encoded independently. A temporal patch of a video is a tile whose patches have
  * several frames; in towers for videos a still image is all frames of its patches.
  *
- * A sound is one tile of log-mel rows, and "pixels" are these. A row of the tower stands for two of them,
- * hears three from one before them on, and two rows become one feature (an odd last row has none), or each does.
+ * A sound is one tile of log-mel rows, and "pixels" are these. A row of the tower stands for two of them, or for sound_step;
+ * of two it hears three from one before them on. Two rows become one feature (an odd last row has none), or each does.
  * The mel rows are an odd number: the last one only follows those that are stood for. If sounds end
  * (sound_ends), all of them are stood for.
  */
@@ -48,7 +48,9 @@ struct model_vision {
     const struct model_vision *sounds;
     uint32_t mels;       /* of a mel row; 0: the tower takes images */
     uint32_t sound_rows; /* maximum of the tower's rows for a sound; 0 without mels */
-    bool sound_ends; /* nothing is heard after a sound, whose last row may stand for one mel row */
+    uint32_t sound_step; /* mel rows that a row of the tower stands for; 0: two */
+    bool
+        sound_ends; /* nothing is heard after a sound, whose last row may stand for fewer mel rows */
     uint32_t patch_side;  /* pixels */
     uint32_t merge_side;  /* patches */
     uint32_t fixed_side;  /* patches: every tile is a square of this side; 0: any size */
@@ -91,7 +93,8 @@ struct model_vision {
     /* The tower runs in this many stages of about equal length, so that steps can run in between.
      */
     uint32_t stages;
-    /* Rows of a tile's span see the whole span, so a span must not be divided between steps. */
+    /* Rows of a tile's span see the whole span, so a span must not be divided between steps. Those of a
+     * sound see no later rows. */
     bool spans_whole;
     /* Tokens have positions in time, height and width: those of a tile follow its grid of features,
      * and the text after it continues from the largest. */
@@ -120,6 +123,8 @@ size_t model_vision_row_bytes(const struct model_vision *vision);
 /* Pixels of a tile, all frames, in bytes. */
 size_t model_vision_tile_bytes(struct image_shape shape);
 
+/* Mel rows that a row of a tower of sounds stands for. */
+uint32_t model_vision_sound_step(const struct model_vision *vision);
 /* Rows of the tower for a checked sound. */
 uint32_t model_vision_sound_rows(const struct model_vision *vision, struct image_shape shape);
 

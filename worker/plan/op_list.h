@@ -153,9 +153,28 @@
  * sound_rows, the first op for sounds: out[r, 3 * m + i] is mel m of mel row 2 * y + tap + i - 2, y being the
  * number of r in its sound, and 0 beyond the sound.
  *
+ * With `lines` n instead of a tap: out[r, i * mels + m] is mel m of mel row n * y + i, i < n.
+ *
  * sound_taps: out[r, 3 * c + tap] = x[r, c], or 0 where mel row 2 * y + tap - 1 lies beyond the sound; out's
  * other columns are kept. So the two convolutions over three mel rows, of which the second goes on by two,
  * are products: a row has the three rows that the second one joins.
+ *
+ * Maps: a tensor of patch rows may hold a map that is finer than the rows. A row then has cells, [lines, columns,
+ * channels] values of its patch; the map is that of the tile, in whose lines and columns the patch's follow those of
+ * the patches before it. The patch of a sound has all frequencies, and its lines are a run of time: of `lines` for
+ * each model_vision.sound_step mel rows the map has as many as the sound's mel rows begin. X(y, x, c) is 0
+ * beyond the map.
+ *
+ * conv_2d: out(y, x, o) = sum over i < taps_y, j < taps_x and c of W[o, (i * taps_x + j) * channels + c] *
+ * X(step_y * y + i - before_y, step_x * x + j - before_x, c), where a step is the input's lines, or columns, for one of the output.
+ *
+ * conv_depthwise: likewise of each channel by itself, out(y, x, c) = sum of W[c, i * taps_x + j] * X(…, c).
+ *
+ * part_norm: in place (out == x), each of `parts` equal parts of a row by itself as by layer_norm, W being [1, columns / parts].
+ *
+ * near_attention, of sounds: x has queries, keys and values, out[r,h,:] = sum_j softmax_j(s[j]) v[j,h] over the rows j of r's sound from
+ * r - before to r, s[j] = scale * q[r,h] . k[j,h] + q[r,h] . W[j - r + before, h], W being [before + 1, heads * head_dim]; with
+ * soft_cap > 0 that becomes soft_cap * tanh(s[j] / soft_cap).
  *
  * patch_positions: in place (out == x), x[r, :] += a row of W by the patch's line y and column x.
  * EXACT: row y * side + x. LINEAR: the tile's grid is scaled to W's side x side grid,
@@ -290,6 +309,10 @@
     X(patch_rows,      0, 0, 0, 1e-6, NONE,    ROWS,   WHOLE,     NONE,   ALL,    TILE, ZEROS) \
     X(sound_rows,      0, 0, 0, 0.0,  NONE,    ROWS,   WHOLE,     NONE,   ALL,    TILE, ZEROS) \
     X(sound_taps,      1, 0, 0, 0.0,  NONE,    ROWS,   KEPT,      NONE,   F32,    TILE, NONE)  \
+    X(conv_2d,         1, 1, 1, 1e-5, VECTORS, PIECES, WHOLE,     NONE,   F32,    TILE, NONE)  \
+    X(conv_depthwise,  1, 1, 1, 1e-5, VECTORS, PIECES, WHOLE,     NONE,   F32,    TILE, NONE)  \
+    X(part_norm,       1, 1, 1, 1e-5, VECTORS, ROWS,   IN_PLACE,  NONE,   F32,    TILE, NONE)  \
+    X(near_attention,  1, 1, 1, 1e-4, VECTORS, PIECES, WHOLE,     NONE,   F32,    TILE, NONE)  \
     X(patch_positions, 1, 1, 2, 1e-5, VECTORS, ROWS,   IN_PLACE,  NONE,   F32,    TILE, NONE)  \
     X(patch_attention, 1, 0, 0, 2e-3, NONE,    PIECES, WHOLE,     HEADS,  CHOSEN, TILE, NONE)  \
     X(tile_attention,  1, 0, 3, 2e-3, VECTORS, PIECES, WHOLE,     NONE,   F32,    TILE, NONE)  \
@@ -320,8 +343,8 @@ struct column_slice {
     uint32_t head_dim;
 };
 
-/* PLAIN, no activation, is gate_with's only. */
-enum gate_activation { GATE_SILU, GATE_GELU_TANH, GATE_PLAIN };
+/* PLAIN, no activation, is gate_with's only. SIGMOID is 1 / (1 + exp(-x)), the others x times one. */
+enum gate_activation { GATE_SILU, GATE_GELU_TANH, GATE_PLAIN, GATE_SIGMOID };
 
 enum row_index { INDEX_TOKEN, INDEX_POSITION, INDEX_SEGMENT };
 struct embed_rows_params {
@@ -524,7 +547,36 @@ struct patch_rows_params {
 };
 #define SOUND_TAPS 3u
 struct sound_rows_params {
-    uint32_t tap; /* below SOUND_TAPS */
+    uint32_t tap;   /* below SOUND_TAPS */
+    uint32_t lines; /* 0: the form with a tap */
+};
+struct row_cells {
+    uint32_t lines;
+    uint32_t columns;
+    uint32_t channels;
+};
+struct conv_2d_params {
+    struct row_cells in;
+    struct row_cells out; /* lines and columns divide those of `in` */
+    uint32_t taps_y;
+    uint32_t taps_x;
+    uint32_t before_y; /* below the taps */
+    uint32_t before_x;
+};
+struct conv_depthwise_params {
+    struct conv_2d_params shape; /* of as many channels */
+};
+struct part_norm_params {
+    uint32_t parts;
+    float epsilon;
+};
+struct near_attention_params {
+    struct column_slice queries;
+    uint32_t keys; /* first column; as many heads of that size */
+    uint32_t values;
+    uint32_t before;
+    float scale;
+    float soft_cap; /* 0: none */
 };
 struct sound_taps_params {
     uint32_t tap;

@@ -136,7 +136,9 @@ void plan_destroy(struct plan *plan)
     for (uint32_t w = 0; w < plan->weight_count; w++)
         free(plan->weights[w].parts);
     plan_destroy(plan->sound);
-    free(plan->computed);
+    for (uint32_t c = 0; c < plan->computed_count; c++)
+        free(plan->computed[c]);
+    free((void *)plan->computed);
     free(plan->tensors);
     free(plan->weights);
     free(plan->ops);

@@ -85,7 +85,7 @@ bool plan_op_keeps_output(const struct plan_op *op);
  * inputs per layer). */
 #define PLAN_PASSED_MAX 4u
 /* Four per layer, and those before and after the layers. */
-#define PLAN_STAGES_MAX (4u * LIMIT_LAYERS + 3u)
+#define PLAN_STAGES_MAX (4u * LIMIT_LAYERS + 5u)
 
 struct plan {
     struct model_config config;
@@ -119,7 +119,9 @@ struct plan {
     /* Of a vision plan whose model takes sounds too: the plan of their tower, with the same feature columns;
      * vision.sounds points into it. Destroyed with this one. */
     struct plan *sound;
-    float *computed; /* rows of plan_builder_computed(); or NULL */
+    /* Rows of plan_builder_computed(), one allocation for each weight; or NULL. */
+    uint32_t computed_count;
+    float **computed;
     /* Of a vision plan: stage s ends before op stage_ends[s]. Stage 0 reads the images, the
      * vision.stages others follow. */
     uint32_t stage_ends[PLAN_STAGES_MAX];

@@ -60,5 +60,11 @@ const char *check_head_norm_gate(const struct op_view *v);
 const char *check_cross_attention(const struct op_view *v);
 const char *check_sound_rows(const struct op_view *v);
 const char *check_sound_taps(const struct op_view *v);
+const char *check_near_attention(const struct op_view *v);
+
+/* Of maps: plan_check_map.c. */
+const char *check_conv_2d(const struct op_view *v);
+const char *check_conv_depthwise(const struct op_view *v);
+const char *check_part_norm(const struct op_view *v);
 
 #endif

@@ -14,7 +14,16 @@ static const char *check_tap(const struct op_view *v, uint32_t tap, uint64_t col
 
 const char *check_sound_rows(const struct op_view *v)
 {
-    return check_tap(v, v->op->params.sound_rows.tap, v->plan->vision.mels);
+    const struct model_vision *vision = &v->plan->vision;
+    uint64_t lines = v->op->params.sound_rows.lines;
+    if (lines == 0)
+        return check_tap(v, v->op->params.sound_rows.tap, vision->mels);
+    if (v->out->rows != PLAN_ROWS_PATCHES || vision->mels == 0)
+        return "it is not for rows of sounds";
+    if (lines != vision->sound_step)
+        return "the lines are not those that a row stands for";
+    return v->out->columns == lines * vision->mels ? NULL
+                                                   : "the output is not as wide as the lines";
 }
 
 const char *check_sound_taps(const struct op_view *v)
@@ -22,6 +31,30 @@ const char *check_sound_taps(const struct op_view *v)
     if (v->x->rows != v->out->rows || v->x == v->out)
         return "the output is not another tensor of as many rows";
     return check_tap(v, v->op->params.sound_taps.tap, v->x->columns);
+}
+
+const char *check_near_attention(const struct op_view *v)
+{
+    const struct near_attention_params *params = &v->op->params.near_attention;
+    uint64_t columns = (uint64_t)params->queries.heads * params->queries.head_dim;
+    struct column_slice keys = params->queries, values = params->queries;
+    keys.offset = params->keys;
+    values.offset = params->values;
+    if (v->x->rows != PLAN_ROWS_PATCHES || v->out->rows != PLAN_ROWS_PATCHES || v->x == v->out ||
+        v->plan->vision.mels == 0)
+        return "it is for rows of sounds, and another output";
+    if (!slice_fits(&params->queries, v->x) || !slice_fits(&keys, v->x) ||
+        !slice_fits(&values, v->x) || params->queries.head_dim > LIMIT_HEAD_DIM)
+        return "a slice lies outside the input";
+    if (v->out->columns != columns)
+        return "the output is not as wide as the heads";
+    if (params->before > LIMIT_AUDIO_NEAR)
+        return "a row sees too many others";
+    if (v->w->rows != params->before + 1 || v->w->columns != columns)
+        return "the weight is not a row of the heads for each row that is seen";
+    if (!isfinite(params->soft_cap) || params->soft_cap < 0.0f)
+        return "the cap is negative or not finite";
+    return positive(params->scale) ? NULL : "the scale is not positive";
 }
 
 const char *check_cross_attention(const struct op_view *v)

@@ -20,6 +20,22 @@ struct second_tower {
     float norm_epsilon;
 };
 
+/* Of a conformer (worker/model/build/conformer_blocks.h). */
+struct conformer_config {
+    uint32_t channels[2];    /* of the two maps */
+    float map_epsilon;       /* of their norms */
+    uint32_t lines_before;   /* that a convolution over a map sees before its own */
+    uint32_t taps;           /* of the convolution over time */
+    uint32_t before;         /* rows that a row attends to before its own */
+    int32_t distance_offset; /* added to a distance for its sines */
+    float query_scale;
+    float key_scale;
+    float soft_cap;
+    float residual_weight;
+    float clipping;  /* 0: none */
+    uint32_t output; /* columns of the last projection; 0: there is none */
+};
+
 struct vision_config {
     struct model_vision vision; /* for other modules; the family sets `stages` */
     /* Sizes in the fields of a text model: hidden, feed_forward, heads, head_dim, norm_epsilon,
@@ -39,10 +55,11 @@ struct vision_config {
     bool rms_norms;             /* these three where they are settings */
     bool qk_norms;
     bool qkv_bias;
-    bool projector_bias;      /* of the matrices after the tower, where families differ */
-    uint32_t projector_wide;  /* rows of the projection's first matrix, where it is a setting */
-    float projector_epsilon;  /* of the norm before it, where it is a setting; 0: no norm */
-    float text_epsilon;       /* of the text model's norms */
+    bool projector_bias;     /* of the matrices after the tower, where families differ */
+    uint32_t projector_wide; /* rows of the projection's first matrix, where it is a setting */
+    float projector_epsilon; /* of the norm before it, where it is a setting; 0: no norm */
+    float text_epsilon;      /* of the text model's norms */
+    struct conformer_config conformer;
     bool clipped;             /* inputs and outputs of the layers' matrices are clamped */
     bool standardized;        /* pooled rows are shifted and scaled */
     float pooled_norm_offset; /* added to the weights of the norm of pooled rows (gemma3) */

@@ -3,10 +3,10 @@
  * patches instead of tokens, one part at a time. Its tensors keep their values between parts; steps
  * of the text model in between use other tensors.
  *
- * A part is a unit of ops over some rows. Every op but attention computes a row from that row
+ * A part is a unit of ops over some rows. Every op but attention and convolutions computes a row from that row
  * alone, or a feature from its square of rows, so a stage can run over one slice of rows after the
- * other. A unit ends where a stage ends and where attention begins, since attention needs all rows, or
- * another op that reads other rows.
+ * other. A unit ends where a stage ends, where an op begins that needs all rows, and before the rows that it read are
+ * overwritten.
  * The cost of a row differs between units, so parts are measured in multiply-adds: a caller that
  * asks for a number of patch rows times stages gets as much work as these take on average over the
  * batch.
@@ -22,12 +22,31 @@
 
 /* Approximate costs in multiply-adds of a matrix product, measured with the demo model's tower
  * (AVX-512). Errors here make the parts, and the steps that contain one, uneven in time. */
-#define PLAIN_WORK   16u /* per value of other ops */
-#define PIXELS_WORK  40u /* per value of a pixel */
-#define SCORE_WORK   64u /* per head and row seen, beside the products */
-#define FEATURE_WORK 2u  /* factor of ops over features, of which a slice has few rows */
+#define PLAIN_WORK       16u /* per value of other ops */
+#define PIXELS_WORK      40u /* per value of a pixel */
+#define SCORE_WORK       64u /* per head and row seen, beside the products */
+#define CONVOLUTION_WORK 2u  /* per multiply-add of one over a map */
+#define FEATURE_WORK     2u  /* factor of ops over features, of which a slice has few rows */
 
 /* --- units ------------------------------------------------------------------------------------ */
+
+/* Whether the op reads other rows than it writes, so that all of them must be computed before it. */
+static bool reads_around(enum op_stem stem)
+{
+    return stem == OP_patch_attention || stem == OP_tile_attention || stem == OP_neighbour_rows ||
+           stem == OP_near_attention || stem == OP_conv_2d || stem == OP_conv_depthwise;
+}
+
+/* Multiply-adds of a convolution for a row. */
+static uint64_t convolution_work(const struct plan_op *op)
+{
+    bool depthwise = op->stem == OP_conv_depthwise;
+    const struct conv_2d_params *params =
+        depthwise ? &op->params.conv_depthwise.shape : &op->params.conv_2d;
+    uint64_t each = (uint64_t)params->taps_y * params->taps_x * params->out.channels;
+    each *= depthwise ? 1 : params->in.channels;
+    return each * params->out.lines * params->out.columns;
+}
 
 static uint64_t op_row_work(const struct plan *plan, const struct plan_op *op)
 {
@@ -37,17 +56,13 @@ static uint64_t op_row_work(const struct plan *plan, const struct plan_op *op)
         if (op_facts(op->stem)->weights == OP_WEIGHTS_PRODUCT)
             work += (uint64_t)weight->rows * weight->columns;
     }
+    if (op->stem == OP_conv_2d || op->stem == OP_conv_depthwise)
+        work += CONVOLUTION_WORK * convolution_work(op);
     plan_tensor_id made = op->output != PLAN_NONE ? op->output : op->inputs[0];
     work += each * plan->tensors[made].columns;
     uint32_t square = model_vision_square(&plan->vision);
     bool features = plan->tensors[made].rows == PLAN_ROWS_FEATURES;
     return features ? FEATURE_WORK * work / square + 1 : work;
-}
-
-static bool reads_other_rows(const struct plan_op *op)
-{
-    return op->stem == OP_patch_attention || op->stem == OP_tile_attention ||
-           op->stem == OP_neighbour_rows;
 }
 
 static void add_tile_work(const struct cpu_image_encoder *vision, const struct plan_op *op,
@@ -65,7 +80,7 @@ static void add_tile_work(const struct cpu_image_encoder *vision, const struct p
         unit->pair_share = params->window / side * params->window / side;
 }
 
-/* Ops [first_op, end_op), of which no other than the first reads other rows. */
+/* Ops [first_op, end_op), of which no other than the first reads around. */
 static void add_unit(struct cpu_image_encoder *vision, uint32_t first_op, uint32_t end_op)
 {
     const struct plan *plan = vision->program.plan;
@@ -89,6 +104,14 @@ static void add_unit(struct cpu_image_encoder *vision, uint32_t first_op, uint32
     vision->units[vision->unit_count++] = unit;
 }
 
+/* Whether op `index` overwrites what op `first` reads around its rows. */
+static bool overwrites(const struct plan *plan, uint32_t first, uint32_t index)
+{
+    bool keeps = plan->ops[first].stem == OP_patch_attention; /* a copy of keys and values */
+    return reads_around(plan->ops[first].stem) && !keeps &&
+           plan->ops[index].output == plan->ops[first].inputs[0];
+}
+
 static void list_units(struct cpu_image_encoder *vision)
 {
     const struct plan *plan = vision->program.plan;
@@ -97,7 +120,7 @@ static void list_units(struct cpu_image_encoder *vision)
     for (uint32_t stage = 0; stage <= plan->vision.stages; stage++) {
         uint32_t end = plan->stage_ends[stage];
         for (uint32_t i = begin + 1; i < end; i++) {
-            if (!reads_other_rows(&plan->ops[i]))
+            if (!reads_around(plan->ops[i].stem) && !overwrites(plan, begin, i))
                 continue;
             add_unit(vision, begin, i);
             begin = i;

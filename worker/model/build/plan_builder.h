@@ -149,9 +149,25 @@ plan_weight_id plan_builder_head_columns(struct plan_builder *builder, uint32_t 
 void plan_builder_leave_layer(struct plan_builder *builder, uint32_t layer);
 
 /* A weight [rows, columns] of f32 that the checkpoint does not have: *values are filled by the caller before
- * the plan is finished, and belong to the plan. At most one in a plan; NULL after an error. */
+ * the plan is finished, and belong to the plan. NULL after an error. */
 plan_weight_id plan_builder_computed(struct plan_builder *builder, uint32_t rows, uint32_t columns,
                                      const char *name, float **values);
+/* Reads a matrix, a kernel [rows, columns] of more dimensions, or with one row a vector, of F32, F16 or BF16.
+ * false after an error. */
+bool plan_builder_floats(struct plan_builder *builder, uint32_t rows, uint32_t columns,
+                         float *values, const char *name_format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* The kernel of a convolution over maps (op conv_2d), which is stored as [rows, channels, taps]: a weight
+ * [rows, taps * channels], computed from F32, F16 or BF16. */
+struct kernel_shape {
+    uint32_t rows; /* channels of the output */
+    uint32_t taps;
+    uint32_t channels; /* of the input; 1 for depthwise ones */
+};
+plan_weight_id plan_builder_kernel(struct plan_builder *builder, struct kernel_shape shape,
+                                   const char *name_format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* The size of the tensor's fastest dimension; 0 if there is no such tensor. */
 uint64_t plan_builder_fastest(const struct plan_builder *builder, const char *name);

@@ -183,6 +183,19 @@ void plan_ops_xielu(struct plan_builder *b, plan_tensor_id x, struct xielu_param
 void plan_ops_sound_rows(struct plan_builder *b, uint32_t tap, plan_tensor_id out);
 void plan_ops_sound_taps(struct plan_builder *b, plan_tensor_id x, uint32_t tap,
                          plan_tensor_id out);
+/* All mels of so many mel rows, which are those that a row of the tower stands for. */
+void plan_ops_sound_lines(struct plan_builder *b, uint32_t lines, plan_tensor_id out);
+/* Convolutions over maps (op_list.h); `x` and `out` have rows of the params' cells. */
+void plan_ops_conv_2d(struct plan_builder *b, plan_tensor_id x, plan_weight_id kernel,
+                      struct conv_2d_params params, plan_tensor_id out);
+void plan_ops_conv_depthwise(struct plan_builder *b, plan_tensor_id x, plan_weight_id kernel,
+                             struct conv_2d_params params, plan_tensor_id out);
+/* In place, each part by itself. */
+void plan_ops_part_norm(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
+                        struct part_norm_params params);
+/* `distances`: a row of keys for each row that is seen, the farthest first. */
+void plan_ops_near_attention(struct plan_builder *b, plan_tensor_id qkv, plan_weight_id distances,
+                             struct near_attention_params params, plan_tensor_id out);
 void plan_ops_clip_columns(struct plan_builder *b, plan_tensor_id x,
                            struct clip_columns_params params, plan_tensor_id out);
 void plan_ops_join_rows(struct plan_builder *b, plan_tensor_id x, uint32_t count,

@@ -2,6 +2,8 @@
  * Weights that are a part of a tensor: some of its rows or columns, and stacks of a part for each
  * head (plan_builder.h). Weights that are computed instead of read.
  */
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "proto/must.h"
@@ -188,25 +190,75 @@ plan_weight_id plan_builder_head_columns(struct plan_builder *builder, uint32_t 
 plan_weight_id plan_builder_computed(struct plan_builder *builder, uint32_t rows, uint32_t columns,
                                      const char *name, float **values)
 {
+    struct plan *plan = builder->plan;
     uint64_t count = (uint64_t)rows * columns;
     *values = NULL;
     if (builder->result != RESULT_OK)
         return 0;
-    must(!builder->plan->computed);
-    builder->plan->computed = calloc(count, sizeof **values);
-    if (!builder->plan->computed) {
+    float **all = realloc((void *)plan->computed, (plan->computed_count + 1) * sizeof *all);
+    float *made = calloc(count, sizeof *made);
+    plan->computed = all ? all : plan->computed;
+    if (!all || !made) {
+        free(made);
         builder->result = error_set(builder->error, RESULT_OUT_OF_MEMORY, "no memory for a plan");
         return 0;
     }
+    plan->computed[plan->computed_count++] = made;
     const struct checkpoint_tensor tensor = {
         .type = GGML_F32,
-        .data = (const uint8_t *)builder->plan->computed,
-        .data_bytes = count * sizeof **values,
+        .data = (const uint8_t *)made,
+        .data_bytes = count * sizeof *made,
         .source = {.type = GGML_F32},
     };
-    *values = builder->plan->computed;
+    *values = made;
     return builder_add_weight(builder, &tensor, name,
                               (struct weight_shape){.rows = rows, .columns = columns});
+}
+
+bool plan_builder_floats(struct plan_builder *builder, uint32_t rows, uint32_t columns,
+                         float *values, const char *name_format, ...)
+{
+    const struct weight_shape shape = {.rows = rows, .columns = columns, .flat = true};
+    struct stored_name asked, stored;
+    va_list arguments;
+    va_start(arguments, name_format);
+    (void)vsnprintf(asked.text, sizeof asked.text, name_format, arguments);
+    va_end(arguments);
+    if (builder->result != RESULT_OK)
+        return false;
+    const struct checkpoint_tensor *tensor =
+        builder_find_checked(builder, asked.text, shape, &stored);
+    if (!tensor)
+        return false;
+    const struct weight_source floats = {.scale_type = tensor->type};
+    for (uint64_t i = 0; i < (uint64_t)rows * columns; i++)
+        values[i] = weight_layout_float(&floats, tensor->data, i);
+    return true;
+}
+
+plan_weight_id plan_builder_kernel(struct plan_builder *builder, struct kernel_shape shape,
+                                   const char *name_format, ...)
+{
+    uint32_t columns = shape.taps * shape.channels;
+    char name[STORED_NAME_BYTES];
+    va_list arguments;
+    float *values, *stored = NULL;
+    va_start(arguments, name_format);
+    (void)vsnprintf(name, sizeof name, name_format, arguments);
+    va_end(arguments);
+    plan_weight_id id = plan_builder_computed(builder, shape.rows, columns, name, &values);
+    if (values)
+        stored = calloc((size_t)shape.rows * columns, sizeof *stored);
+    if (values && !stored)
+        builder->result = error_set(builder->error, RESULT_OUT_OF_MEMORY, "no memory for a plan");
+    if (stored && plan_builder_floats(builder, shape.rows, columns, stored, "%s", name))
+        for (uint32_t row = 0; row < shape.rows; row++)
+            for (uint32_t i = 0; i < columns; i++)
+                values[(size_t)row * columns + i] =
+                    stored[(size_t)row * columns + i % shape.channels * shape.taps +
+                           i / shape.channels];
+    free(stored);
+    return id;
 }
 
 plan_weight_id plan_builder_copy(struct plan_builder *builder, const struct plan_weight *weight)

@@ -129,6 +129,27 @@ static void test_sounds_beside_images(void **state)
     assert_int_equal(model_vision_image_rows(&both, sound(80, 20), &(struct image_mosaic){0}), 5);
 }
 
+/* Rows stand for four mel rows, which all count. */
+static void test_sounds_of_four_mel_rows(void **state)
+{
+    (void)state;
+    const struct model_vision hears = {.mels = 80,
+                                       .sound_rows = 100,
+                                       .sound_step = 4,
+                                       .sound_ends = true,
+                                       .row_features = true,
+                                       .patch_side = 1,
+                                       .merge_side = 1,
+                                       .text_hidden = 64};
+    expect_taken(&hears, sound(80, 1), 1, 1);
+    expect_taken(&hears, sound(80, 4), 1, 1);
+    expect_taken(&hears, sound(80, 5), 2, 2);
+    expect_taken(&hears, sound(80, 400), 100, 100);
+    expect_refused(&hears, sound(80, 401), "401 rows");
+    expect_refused(&hears, sound(80, 0), "0 rows");
+    assert_true(model_vision_row_bytes(&hears) >= model_vision_tile_bytes(sound(80, 4)));
+}
+
 static void test_mosaics(void **state)
 {
     (void)state;
@@ -241,6 +262,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts),
                                        cmocka_unit_test(test_sounds),
                                        cmocka_unit_test(test_sounds_beside_images),
+                                       cmocka_unit_test(test_sounds_of_four_mel_rows),
                                        cmocka_unit_test(test_refusals),
                                        cmocka_unit_test(test_mosaics),
                                        cmocka_unit_test(test_lined_mosaics),

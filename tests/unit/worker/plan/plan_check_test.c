@@ -209,6 +209,32 @@ static void test_sounds(void **state)
     refuse(&op, "it is not for rows of sounds");
 }
 
+/* Nor maps. */
+static void test_maps(void **state)
+{
+    (void)state;
+    const struct plan_op norm = plan_lookup_op(plan, OP_rms_norm);
+    uint32_t columns = plan->tensors[norm.output].columns;
+    struct plan_op op = norm;
+    op.stem = OP_conv_2d;
+    op.params.conv_2d = (struct conv_2d_params){{1, 1, columns}, {1, 1, columns}, 1, 1, 0, 0};
+    refuse(&op, "not another tensor of patches");
+    op.stem = OP_near_attention;
+    refuse(&op, "it is for rows of sounds");
+    op.stem = OP_conv_depthwise;
+    op.params.conv_depthwise.shape =
+        (struct conv_2d_params){{1, 1, columns}, {1, 1, 1}, 1, 1, 0, 0};
+    refuse(&op, "differ in channels");
+    op.stem = OP_part_norm;
+    op.inputs[0] = op.output;
+    op.params.part_norm = (struct part_norm_params){0, 1e-5f};
+    refuse(&op, "no such parts");
+    op.params.part_norm = (struct part_norm_params){1, 0.0f};
+    refuse(&op, "epsilon");
+    op.params.part_norm = (struct part_norm_params){2, 1e-5f};
+    refuse(&op, "the normalized columns");
+}
+
 static void test_cross_attention(void **state)
 {
     (void)state;
@@ -395,12 +421,13 @@ static void test_others(void **state)
 int main(void)
 {
     const struct CMUnitTest gemma3[] = {
-        cmocka_unit_test(test_all_ops_pass),    cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_norms),           cmocka_unit_test(test_sounds),
-        cmocka_unit_test(test_cross_attention), cmocka_unit_test(test_rope),
-        cmocka_unit_test(test_elementwise),     cmocka_unit_test(test_bias_add),
-        cmocka_unit_test(test_position_scale),  cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_caches),          cmocka_unit_test(test_others),
+        cmocka_unit_test(test_all_ops_pass), cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_norms),        cmocka_unit_test(test_sounds),
+        cmocka_unit_test(test_maps),         cmocka_unit_test(test_cross_attention),
+        cmocka_unit_test(test_rope),         cmocka_unit_test(test_elementwise),
+        cmocka_unit_test(test_bias_add),     cmocka_unit_test(test_position_scale),
+        cmocka_unit_test(test_linear),       cmocka_unit_test(test_caches),
+        cmocka_unit_test(test_others),
     };
     const struct CMUnitTest llama[] = {
         cmocka_unit_test(test_all_ops_pass),

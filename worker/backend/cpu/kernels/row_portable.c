@@ -90,7 +90,8 @@ void row_portable_gate(enum gate_activation activation, const float *x, const fl
         /* gelu_tanh(v) = v * sigmoid(2 sqrt(2/pi) (v + 0.044715 v^3)) */
         if (activation == GATE_GELU_TANH)
             inner = 1.5957691216057308f * v * (1.0f + 0.044715f * v * v);
-        out[c] = v / (1.0f + expf(-inner)) * up[c];
+        float whole = activation == GATE_SIGMOID ? 1.0f : v;
+        out[c] = whole / (1.0f + expf(-inner)) * up[c];
     }
 }
 

@@ -157,7 +157,8 @@ static simd_floats gate_values(enum gate_activation activation, simd_floats x, s
         inner = simd_mul(simd_mul(x, simd_all(1.5957691216057308f)), cubic);
     }
     simd_floats below = simd_exp(simd_negate(inner));
-    return simd_mul(simd_div(x, simd_add(one, below)), up);
+    simd_floats whole = activation == GATE_SIGMOID ? one : x;
+    return simd_mul(simd_div(whole, simd_add(one, below)), up);
 }
 
 void row_simd_gate(enum gate_activation activation, const float *x, const float *up,

@@ -1,5 +1,5 @@
 /*
- * rms_norm, layer_norm, rms_norm_add and head_norm: each thread normalizes its own rows and
+ * rms_norm, layer_norm, rms_norm_add, head_norm and part_norm: each thread normalizes its own rows and
  * quantizes them, while they are in cache, if a product reads them next.
  */
 #include "worker/backend/cpu/ops/cpu_ops.h"
@@ -64,5 +64,20 @@ void cpu_head_norm(const struct cpu_step *step, uint32_t index, uint32_t thread)
         for (uint32_t h = 0; h < params->slice.heads; h++, head += head_dim)
             step->program->kernels->rms_norm(head, weight, params->weight_offset, params->epsilon,
                                              NULL, head_dim, head);
+    }
+}
+
+void cpu_part_norm(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    const struct plan_op *op = &step->program->plan->ops[index];
+    const struct part_norm_params *params = &op->params.part_norm;
+    const struct cpu_tensor *out = &step->program->tensors[op->output];
+    uint32_t columns = out->columns / params->parts;
+    struct row_share share = cpu_step_share(step, out->rows, thread);
+    for (uint32_t row = share.begin; row < share.end; row++) {
+        float *part = cpu_step_row(step, op->output, row);
+        for (uint32_t p = 0; p < params->parts; p++, part += columns)
+            step->program->kernels->layer_norm(part, step->program->vectors[op->weights[0]], 0.0f,
+                                               params->epsilon, columns, part);
     }
 }

@@ -60,7 +60,7 @@ struct vulkan_sound_rows_push {
     uint32_t columns;                   /* 48: zeros from 3 * mels on */
     uint32_t mels;                      /* 52 */
     uint32_t tap;                       /* 56 */
-    uint32_t unused;                    /* 60 */
+    uint32_t lines;                     /* 60: 0: the form with a tap */
 };
 static_assert(sizeof(struct vulkan_sound_rows_push) == 64, "byte map");
 
@@ -75,6 +75,57 @@ struct vulkan_sound_taps_push {
     uint32_t unused;      /* 44 */
 };
 static_assert(sizeof(struct vulkan_sound_taps_push) == 48, "byte map");
+
+/* Of conv_2d and conv_depthwise (shaders/feature_map.glsl). */
+struct vulkan_map_push {
+    uint64_t x;                 /*  0: f32 [rows, x_columns] */
+    uint64_t out;               /*  8: f32 [rows, out_columns] */
+    uint64_t kernel;            /* 16: f32 [channels of the output, taps * channels] */
+    uint64_t places;            /* 24: struct vulkan_step_sight [rows] */
+    uint64_t images;            /* 32: struct vulkan_patch_image [tiles] */
+    uint32_t x_columns;         /* 40 */
+    uint32_t out_columns;       /* 44 */
+    struct row_cells in;        /* 48 */
+    struct row_cells out_cells; /* 60 */
+    uint32_t taps_y;            /* 72 */
+    uint32_t taps_x;            /* 76 */
+    uint32_t before_y;          /* 80 */
+    uint32_t before_x;          /* 84 */
+    uint32_t unit;              /* 88: mel rows of a row of a sound; 0: images */
+    uint32_t side;              /* 92: of merged squares */
+};
+static_assert(sizeof(struct vulkan_map_push) == 96, "byte map");
+
+struct vulkan_part_norm_push {
+    uint64_t x;            /*  0: f32 [rows, columns], in place */
+    uint64_t weights;      /*  8: f32 [part_columns] */
+    uint32_t columns;      /* 16 */
+    uint32_t parts;        /* 20 */
+    uint32_t part_columns; /* 24 */
+    float epsilon;         /* 28 */
+};
+static_assert(sizeof(struct vulkan_part_norm_push) == 32, "byte map");
+
+enum {
+    VULKAN_NEAR_ATTENTION_INVOCATIONS,
+    VULKAN_NEAR_ATTENTION_HEAD_DIM,
+    VULKAN_NEAR_ATTENTION_HEADS,
+    VULKAN_NEAR_ATTENTION_BEFORE,
+    VULKAN_NEAR_ATTENTION_CONSTANTS
+};
+struct vulkan_near_attention_push {
+    uint64_t x;         /*  0: f32 [rows, x_columns] */
+    uint64_t out;       /*  8: f32 [rows, heads * head_dim] */
+    uint64_t distances; /* 16: f32 [before + 1, heads * head_dim] */
+    uint64_t places;    /* 24: struct vulkan_step_sight [rows] */
+    uint32_t x_columns; /* 32 */
+    uint32_t queries;   /* 36: first columns */
+    uint32_t keys;      /* 40 */
+    uint32_t values;    /* 44 */
+    float scale;        /* 48 */
+    float soft_cap;     /* 52: 0: none */
+};
+static_assert(sizeof(struct vulkan_near_attention_push) == 56, "byte map");
 
 /* own: enum activation. */
 struct vulkan_activate_push {

@@ -101,6 +101,12 @@ static void annotate_experts(const struct plan_op *next, uint32_t index,
     notes[index + 1].partner = index;
 }
 
+/* A gate that kernels of products know. */
+static bool is_product_gate(const struct plan_op *op)
+{
+    return op->stem == OP_gate && op->params.gate.activation != GATE_SIGMOID;
+}
+
 /* Op `index` and the bias_add after it, in place, and the gate after that. */
 static void annotate_biases(const struct plan *plan, uint32_t index,
                             struct vulkan_fusion_note *notes)
@@ -109,7 +115,7 @@ static void annotate_biases(const struct plan *plan, uint32_t index,
     notes[index].bias = index + 1;
     notes[index + 1].partner = index;
     if (plan->ops[index].stem == OP_linear && readers.count == 1 && readers.first == index + 2 &&
-        plan->ops[index + 2].stem == OP_gate && plan->ops[index].output != plan->logits) {
+        is_product_gate(&plan->ops[index + 2]) && plan->ops[index].output != plan->logits) {
         notes[index].gate = index + 2;
         notes[index + 2].partner = index;
     }
@@ -147,7 +153,7 @@ void vulkan_fusion_annotate(const struct plan *plan, struct vulkan_fusion_note *
             notes[i].partner = i + 1;
             notes[i + 1].norm = i;
         }
-        if (op->stem == OP_linear && only_next && next->stem == OP_gate) {
+        if (op->stem == OP_linear && only_next && is_product_gate(next)) {
             notes[i].gate = i + 1;
             notes[i + 1].partner = i;
         }

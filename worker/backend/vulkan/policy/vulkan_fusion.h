@@ -3,7 +3,7 @@
  * input. Read from the plan once, without a device.
  *
  *   norm     rms_norm, linear         the linear op may norm its input itself
- *   gate     linear, gate             the linear op may gate its output itself, also after a bias_add
+ *   gate     linear, gate             the linear op may gate its output itself, unless by a sigmoid alone, also after a bias_add
  *   gate     moe_linear, moe_gate     likewise
  *   route    moe_route, moe_linear    the moe_linear may choose the experts itself
  *   combine  moe_linear, moe_combine  the moe_linear may sum each row's experts itself

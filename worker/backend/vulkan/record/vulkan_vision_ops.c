@@ -90,6 +90,7 @@ void vulkan_record_sound_rows(struct vulkan_recorder *recorder)
         .columns = program->tensors[op->output].columns,
         .mels = program->plan->vision.mels,
         .tap = op->params.sound_rows.tap,
+        .lines = op->params.sound_rows.lines,
     };
     const struct vulkan_touch touch = touch_of(op);
     dispatch(recorder, OP_sound_rows, 0, op->output, &push, sizeof push, &touch);

@@ -1,7 +1,7 @@
 #version 450
 /*
  * out[r, 3 * m + i] is mel m of mel row 2 * line + tap + i - 2 of the sound of row r, and 0 beyond the
- * sound and from column 3 * mels on.
+ * sound and from column 3 * mels on. With `lines` n, out[r, i * mels + m] is mel m of mel row n * line + i, i < n.
  *
  * Grid: (rows, column tiles of 4 * invocations).
  */
@@ -20,18 +20,23 @@ layout(push_constant) uniform Push
     uint64_t places; /* PatchPlace [rows] */
     uint64_t images; /* PatchImage [sounds] */
     RowOutputs outputs;
-    uint columns; /* at least TAPS * mels */
+    uint columns; /* at least TAPS * mels, or lines * mels */
     uint mels;
     uint tap;
-    uint unused;
+    uint lines; /* 0: the form with a tap */
 } push;
 
 float value_at(PatchPlace place, PatchImage sound, uint column)
 {
+    uint mel = column / TAPS;
     int line = int(2 * place.line + push.tap + column % TAPS) - 2;
+    if (push.lines > 0) {
+        line = int(push.lines * place.line + column / push.mels);
+        mel = column % push.mels;
+    }
     if (line < 0 || line >= int(sound.height))
         return 0.0;
-    return RowFloat(sound.pixels + 4 * (uint64_t(line) * push.mels + column / TAPS)).value;
+    return RowFloat(sound.pixels + 4 * (uint64_t(line) * push.mels + mel)).value;
 }
 
 void main()
@@ -42,7 +47,7 @@ void main()
     PatchImage sound = PatchImages(push.images).at[place.tile];
     vec4 v = vec4(0.0);
     for (uint i = 0; i < 4; i++)
-        if (column + i < TAPS * push.mels)
+        if (column + i < (push.lines > 0 ? push.lines : TAPS) * push.mels)
             v[i] = value_at(place, sound, column + i);
     row_store(push.outputs, row, column, push.columns, v);
 }
