@@ -132,7 +132,8 @@ static void check_tower(const struct vision_config *c)
     must(v->max_side > 0 || v->mels > 0 ||
          (uint64_t)c->table_side * c->table_side <= LIMIT_PATCH_POSITIONS);
     must(v->mels <= LIMIT_AUDIO_MELS &&
-         (v->mels == 0 || (v->sound_rows == c->table_side && v->sound_rows <= LIMIT_PATCH_ROWS)));
+         (v->mels == 0 || ((c->table_side == 0 || v->sound_rows == c->table_side) &&
+                           v->sound_rows <= LIMIT_PATCH_ROWS)));
     must(v->deepstack_layers <= VISION_DEEPSTACK_MAX && t->rope_count <= MODEL_ROPES_MAX);
     for (uint32_t k = 0; k < v->deepstack_layers; k++)
         must(c->deepstack[k] < c->layers);

@@ -473,6 +473,12 @@ static void test_images_go_on(void **state)
         {"qwen2_5_omni", "\"d_model\": 32", "\"d_model\": 2", ""},
         {"qwen2_5_omni", "\"encoder_layers\": 2", "\"encoder_layers\": 1", ""},
         {"qwen2_5_omni", "audio_tower.ln_post.bias", "audio_tower.ln_past.bias", ""},
+        {"gemma4_sound", "\"attention_context_right\": 0", "\"attention_context_right\": 1", ""},
+        {"gemma4_sound", "\"attention_context_left\": 5", "\"attention_context_left\": 1", ""},
+        {"gemma4_sound", "\"attention_context_left\": 5", "\"attention_context_left\": 99", ""},
+        {"gemma4_sound", "\"conv_kernel_size\": 5", "\"conv_kernel_size\": 4", ""},
+        {"gemma4_sound", "\"output_proj_dims\": 40", "\"output_proj_dims\": 41", ""},
+        {"gemma4_sound", "self_attn.per_dim_scale", "self_attn.per_dim_scald", ""},
     };
     struct model *model = NULL;
     struct error_text error = {""};

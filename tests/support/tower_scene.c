@@ -113,12 +113,23 @@ static void read_images(const char *folder, struct tower_scene *scene, char **at
     assert_int_equal(pixel_bytes, file_bytes);
 }
 
-/* A span ends where feature rows stop being consecutive. */
-static void find_spans(struct scene_prompt *prompt)
+/* Whether the row is a feature of a sound. */
+static bool is_heard(const struct tower_scene *scene, uint32_t feature_row)
+{
+    bool heard = false;
+    for (uint32_t i = 0; i < scene->image_count && feature_row != ROW_FEATURE_NONE; i++)
+        if (scene->images[i].first_feature <= feature_row)
+            heard = scene->images[i].shape.sound != 0;
+    return heard;
+}
+
+/* A span of an image ends where feature rows stop being consecutive. */
+static void find_spans(const struct tower_scene *scene, struct scene_prompt *prompt)
 {
     for (uint32_t i = prompt->count; i-- > 0;) {
         bool goes_on = i + 1 < prompt->count && prompt->feature_rows[i] != ROW_FEATURE_NONE &&
-                       prompt->feature_rows[i + 1] == prompt->feature_rows[i] + 1;
+                       prompt->feature_rows[i + 1] == prompt->feature_rows[i] + 1 &&
+                       !is_heard(scene, prompt->feature_rows[i]);
         prompt->span_ends[i] = goes_on ? prompt->span_ends[i + 1] : i + 1;
     }
 }
@@ -171,7 +182,7 @@ static uint32_t read_prompts(struct tower_scene *scene, char *at)
         }
         at += used;
         read_greedy(&at, prompt);
-        find_spans(prompt);
+        find_spans(scene, prompt);
         find_crossed(scene, prompt);
         all += prompt->count;
     }

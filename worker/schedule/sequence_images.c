@@ -102,7 +102,8 @@ static enum result fit_image(const struct image_record *record, const struct ima
     if (rows > limits->feature_rows)
         return error_set(error, RESULT_TOO_LARGE, "%u features are more than the pool's %u", rows,
                          limits->feature_rows);
-    if (limits->vision->spans_whole && rows / record->tiles > limits->whole_tokens)
+    if (limits->vision->spans_whole && !record->sound &&
+        rows / record->tiles > limits->whole_tokens)
         return error_set(error, RESULT_TOO_LARGE,
                          "a tile of %u tokens does not fit a step, which has room for %u",
                          rows / record->tiles, limits->whole_tokens);

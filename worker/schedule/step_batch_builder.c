@@ -129,7 +129,7 @@ static void add_image_row(struct step_batch_builder *builder, const struct seque
         return;
     builder->feature_rows[row] = sequence_images_feature_row(images, position);
     builder->batch.feature_rows = builder->feature_rows;
-    if (vision->spans_whole) {
+    if (vision->spans_whole && !images->tiles[at].sound) {
         builder->visible_ends[row] = images->tiles[at].first_token + images->tiles[at].token_count;
         builder->batch.visible_ends = builder->visible_ends;
     }

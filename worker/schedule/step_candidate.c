@@ -13,7 +13,8 @@ uint32_t step_candidate_min_rows(const struct step_candidate *candidate)
 {
     const struct image_tile *tiles = candidate->whole_tiles;
     uint32_t at = image_tiles_after(tiles, candidate->whole_tile_count, candidate->computed_tokens);
-    if (at == candidate->whole_tile_count || tiles[at].first_token > candidate->computed_tokens)
+    if (at == candidate->whole_tile_count || tiles[at].first_token > candidate->computed_tokens ||
+        tiles[at].sound)
         return 1;
     return tiles[at].first_token + tiles[at].token_count - candidate->computed_tokens;
 }
@@ -23,7 +24,7 @@ uint32_t step_candidate_uncut_rows(const struct step_candidate *candidate, uint3
     const struct image_tile *tiles = candidate->whole_tiles;
     uint32_t end = candidate->computed_tokens + rows;
     uint32_t at = image_tiles_after(tiles, candidate->whole_tile_count, end);
-    if (at == candidate->whole_tile_count || tiles[at].first_token >= end)
+    if (at == candidate->whole_tile_count || tiles[at].first_token >= end || tiles[at].sound)
         return rows;
     uint32_t first = tiles[at].first_token;
     return first > candidate->computed_tokens ? first - candidate->computed_tokens : 0;

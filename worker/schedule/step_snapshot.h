@@ -21,7 +21,7 @@ struct step_candidate {
     uint32_t known_tokens;    /* > computed_tokens; includes a token that is drawn but unread */
     uint32_t computed_tokens; /* positions whose blocks it holds */
     uint32_t max_rows; /* rows until a checkpoint or features are due; 0: waits for features */
-    /* All tiles of the sequence, if the rows of a tile must be in one step; else none. */
+    /* All tiles of the sequence, if the rows of a tile that is no sound must be in one step; else none. */
     const struct image_tile *whole_tiles;
     uint32_t whole_tile_count;
     uint32_t held_blocks[KV_GROUPS_MAX]; /* including blocks shared with others */

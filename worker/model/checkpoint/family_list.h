@@ -1,10 +1,11 @@
 /*
- * The list of model families. FAMILY(x) declares the four objects that a family can have:
+ * The list of model families. FAMILY(x) declares the five objects that a family can have:
  *
  *   family_x             its row (family/family_<name>.c)
  *   checkpoint_gguf_x    how GGUF states it, if another file uses it too (gguf/)
  *   checkpoint_hf_x      how config.json states it, if another file uses it too (hf/)
  *   tower_x_list_ops()   its vision tower (family/tower_<name>.c), if it has one of its own
+ *   tower_x_sound_list_ops()   its tower of sounds, likewise
  *
  * Only the row must exist; it points to the others. Variants with the same ops share a file:
  * family_llama.c has the rows of llama, mistral, ministral3 and idefics3.
@@ -113,7 +114,10 @@ TOWER_LIST(TOWER_DECLARE)
     extern const struct model_family family_##name;                                                \
     extern const struct gguf_form checkpoint_gguf_##name;                                          \
     extern const struct hf_form checkpoint_hf_##name;                                              \
-    void tower_##name##_list_ops(struct plan_builder *builder, const struct vision_config *config);
+    void tower_##name##_list_ops(struct plan_builder *builder,                                     \
+                                 const struct vision_config *config);                              \
+    void tower_##name##_sound_list_ops(struct plan_builder *builder,                               \
+                                       const struct vision_config *config);
 FAMILY_LIST(FAMILY_DECLARE)
 #undef FAMILY_DECLARE
 

@@ -519,6 +519,7 @@ static const struct hf_form hf_gemma4 = {
     .read_config = hf_read_config,
     .read_whole = read_whole,
     .vision = &checkpoint_hf_gemma4_tower,
+    .sound = &checkpoint_hf_gemma4_sound,
 };
 
 /* --- ops -------------------------------------------------------------------------------------- */
@@ -716,4 +717,5 @@ const struct model_family family_gemma4 = {
     .hf = &hf_gemma4,
     .list_ops = list_ops,
     .list_vision_ops = tower_gemma4_list_ops,
+    .list_sound_ops = tower_gemma4_sound_list_ops,
 };

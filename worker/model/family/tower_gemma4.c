@@ -10,13 +10,13 @@
  *   feature = W . norm((mean of a square * sqrt(hidden) - bias) * scale)
  *
  * Norms of values and of features have no weights. Some models have the bias and scale. Others clip
- * the input and output of each matrix in a layer; matrices that share an input are then listed one
- * by one, because each clips it differently.
+ * the input and output of each matrix in a layer (clipped_blocks.h).
  *
  * Stages: two for each layer, and the features.
  */
 #include <math.h>
 
+#include "worker/model/build/clipped_blocks.h"
 #include "worker/model/build/tower_blocks.h"
 #include "worker/model/checkpoint/family_list.h"
 
@@ -35,61 +35,6 @@ static struct linear_weights one(plan_weight_id weight)
     return (struct linear_weights){weight, PLAN_NONE, PLAN_NONE};
 }
 
-/* --- matrices --------------------------------------------------------------------------------- */
-
-/* A matrix whose input and output are clipped. */
-struct clipped_matrix {
-    const char *stem;
-    uint32_t layer;
-    uint32_t rows;
-    uint32_t columns;
-    plan_tensor_id x;       /* [patches, columns] */
-    plan_tensor_id clipped; /* the same; may be x */
-    plan_tensor_id product; /* [patches, rows] */
-    plan_tensor_id out;     /* its columns from `offset` on; may be product */
-    uint32_t offset;
-};
-
-static void list_clip(struct plan_builder *b, const struct clipped_matrix *m, const char *end,
-                      plan_tensor_id x, uint32_t offset, plan_tensor_id out)
-{
-    const struct clip_columns_params params = {
-        .offset = offset,
-        .minimum = plan_builder_number(b, "v.blk.%u.%s.%s_min", m->layer, m->stem, end),
-        .maximum = plan_builder_number(b, "v.blk.%u.%s.%s_max", m->layer, m->stem, end),
-    };
-    plan_ops_clip_columns(b, x, params, out);
-}
-
-static plan_weight_id matrix(struct plan_builder *b, const struct clipped_matrix *m)
-{
-    return plan_builder_matrix(b, m->rows, m->columns, "v.blk.%u.%s.weight", m->layer, m->stem);
-}
-
-static void list_clipped(struct plan_builder *b, const struct clipped_matrix *m)
-{
-    list_clip(b, m, "input", m->x, 0, m->clipped);
-    plan_ops_linear(b, m->clipped, one(matrix(b, m)), m->product);
-    list_clip(b, m, "output", m->product, m->offset, m->out);
-}
-
-/* Matrices that share an input; their outputs are adjacent columns. */
-static void list_joined(struct plan_builder *b, const struct vision_config *c,
-                        const struct clipped_matrix *matrices, uint32_t count)
-{
-    plan_weight_id weights[OP_WEIGHTS_MAX] = {PLAN_NONE, PLAN_NONE, PLAN_NONE};
-    for (uint32_t i = 0; i < count; i++) {
-        if (c->clipped)
-            list_clipped(b, &matrices[i]);
-        else
-            weights[i] = matrix(b, &matrices[i]);
-    }
-    if (!c->clipped)
-        plan_ops_linear(b, matrices[0].x,
-                        (struct linear_weights){weights[0], weights[1], weights[2]},
-                        matrices[0].out);
-}
-
 /* --- layers ----------------------------------------------------------------------------------- */
 
 static void list_attention(struct plan_builder *b, const struct vision_config *c, uint32_t layer,
@@ -105,7 +50,7 @@ static void list_attention(struct plan_builder *b, const struct vision_config *c
                                          tower->clipped, tower->head, t->qkv, i * hidden};
     plan_ops_rms_norm(b, t->residual, plan_builder_vector(b, hidden, "v.blk.%u.ln1.weight", layer),
                       t->normed);
-    list_joined(b, c, qkv, 3);
+    clipped_blocks_list(b, c->clipped, qkv, 3);
     plan_ops_head_norm(b, t->qkv, slices.queries,
                        plan_builder_vector(b, head_dim, "v.blk.%u.attn_q_norm.weight", layer));
     plan_ops_head_norm(b, t->qkv, slices.keys,
@@ -113,10 +58,11 @@ static void list_attention(struct plan_builder *b, const struct vision_config *c
     plan_ops_head_norm(b, t->qkv, slices.values, PLAN_NONE);
     plan_ops_patch_rope(b, t->qkv, slices);
     plan_ops_patch_attention(b, t->qkv, slices, false, t->attended);
-    list_joined(b, c,
-                &(const struct clipped_matrix){"attn_out", layer, hidden, hidden, t->attended,
-                                               t->attended, t->normed, t->normed, 0},
-                1);
+    clipped_blocks_list(b, c->clipped,
+                        &(const struct clipped_matrix){"attn_out", layer, hidden, hidden,
+                                                       t->attended, t->attended, t->normed,
+                                                       t->normed, 0},
+                        1);
     plan_ops_rms_norm_add(b, t->normed,
                           plan_builder_vector(b, hidden, "v.blk.%u.attn_post_norm.weight", layer),
                           t->residual);
@@ -133,12 +79,12 @@ static void list_feed_forward(struct plan_builder *b, const struct vision_config
     };
     plan_ops_rms_norm(b, t->residual, plan_builder_vector(b, hidden, "v.blk.%u.ln2.weight", layer),
                       t->normed);
-    list_joined(b, c, gate_up, 2);
+    clipped_blocks_list(b, c->clipped, gate_up, 2);
     plan_ops_gate(b, t->wide, GATE_GELU_TANH, t->gated);
-    list_joined(b, c,
-                &(const struct clipped_matrix){"ffn_down", layer, hidden, wide, t->gated, t->gated,
-                                               t->normed, t->normed, 0},
-                1);
+    clipped_blocks_list(b, c->clipped,
+                        &(const struct clipped_matrix){"ffn_down", layer, hidden, wide, t->gated,
+                                                       t->gated, t->normed, t->normed, 0},
+                        1);
     plan_ops_rms_norm_add(b, t->normed,
                           plan_builder_vector(b, hidden, "v.blk.%u.ffn_post_norm.weight", layer),
                           t->residual);

@@ -37,6 +37,8 @@ extern const struct hf_vision_form checkpoint_hf_glm4v_tower;
 extern const struct hf_vision_form checkpoint_hf_glm_ocr_tower;
 /* family/tower_qwen2_audio.c, which lists its ops by tower_qwen2_5_omni_list_ops() */
 extern const struct hf_vision_form checkpoint_hf_qwen2_5_omni_sound;
+/* family/tower_gemma4_sound.c, tower_gemma4_sound_list_ops() */
+extern const struct hf_vision_form checkpoint_hf_gemma4_sound;
 
 /* --- helpers for the forms --- */
 

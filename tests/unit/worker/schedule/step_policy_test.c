@@ -13,6 +13,7 @@
 
 #include "tests/support/test_random.h"
 #include "worker/schedule/preemption_policy.h"
+#include "worker/schedule/step_candidate.h"
 #include "worker/schedule/step_policy.h"
 
 static struct step_candidate decode(uint32_t computed_tokens)
@@ -201,6 +202,20 @@ static void test_prompts_with_images_go_slower_beside_streams(void **state)
     check(&snapshot, (const uint32_t[]){2, 4, 1, 1});
     snapshot.candidate_count = 3; /* no stream waits */
     check(&snapshot, (const uint32_t[]){2, 4, 9});
+}
+
+/* Of tiles that must not be cut only those of images count. */
+static void test_sounds_may_be_cut(void **state)
+{
+    (void)state;
+    const struct image_tile tiles[] = {{.token_count = 30}, {.token_count = 30, .sound = true}};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct step_candidate candidate = prefill(0, 40);
+        candidate.whole_tiles = &tiles[i];
+        candidate.whole_tile_count = 1;
+        assert_int_equal(step_candidate_min_rows(&candidate), i == 0 ? 30 : 1);
+        assert_int_equal(step_candidate_uncut_rows(&candidate, 20), i == 0 ? 0 : 20);
+    }
 }
 
 static void test_encoding_may_leave_no_rows_to_prompts_with_images(void **state)
@@ -561,6 +576,7 @@ int main(void)
         cmocka_unit_test(test_the_shortest_stream_resumes_first),
         cmocka_unit_test(test_prompts_with_images_go_slower_beside_streams),
         cmocka_unit_test(test_encoding_may_leave_no_rows_to_prompts_with_images),
+        cmocka_unit_test(test_sounds_may_be_cut),
         cmocka_unit_test(test_a_stream_without_blocks_delays_no_other),
         cmocka_unit_test(test_the_first_resumed_stream_has_the_step_alone),
         cmocka_unit_test(test_a_short_prompt_shares_the_step),
