@@ -7,6 +7,9 @@
  * 2 * n_window rows. A last piece of one or two mel rows has no token and is not sent. Of a video with its
  * sound the pieces of seconds_per_chunk alternate, which only fits if the pieces are as long.
  *
+ * Gemma's (audio_processor_gemma.c): rows of the tower stand for four mel rows, and all that are begun count. Nothing follows a
+ * sound.
+ *
  * Source: transformers, processing_qwen2_audio.py, processing_qwen2_5_omni.py and
  * feature_extraction_whisper.py.
  */
@@ -20,7 +23,8 @@
 #include "proto/mapped_file.h"
 #include "proto/must.h"
 
-#define MEL_ROWS        2u /* that a row of the tower stands for */
+#define MEL_ROWS        2u /* that a row of the tower stands for, */
+#define GEMMA_MEL_ROWS  4u /* and of Gemma's */
 #define POOLED          2u /* rows of the tower of a placeholder */
 #define DEFAULT_MELS    128u
 #define DEFAULT_ROWS    1500u
@@ -67,7 +71,7 @@ static enum result read_whisper(struct json_value extractor, struct log_mel_sett
     return result;
 }
 
-static struct json_value extractor_of(const struct audio_processor_files *files)
+struct json_value audio_processor_extractor(const struct audio_processor_files *files)
 {
     struct json_value extractor = json_value_member(files->processor, "feature_extractor");
     return json_value_type(extractor) == JSON_OBJECT ? extractor : files->preprocessor;
@@ -86,7 +90,7 @@ static enum result open_qwen2_audio(const struct audio_processor_files *files,
     if (result != RESULT_OK)
         return result;
     p->mel = log_mel_whisper(mels, WHISPER_SECONDS);
-    result = read_whisper(extractor_of(files), &p->mel, error);
+    result = read_whisper(audio_processor_extractor(files), &p->mel, error);
     if (result == RESULT_OK && p->mel.most_samples / p->mel.hop != MEL_ROWS * p->tower_rows)
         return error_set(error, RESULT_INVALID,
                          "its longest sound has %u mel rows and its tower %u rows",
@@ -115,7 +119,7 @@ static enum result open_omni(const struct audio_processor_files *files, struct a
                                        &seconds, error);
     p->mel = log_mel_whisper(mels, WHISPER_SECONDS);
     if (result == RESULT_OK)
-        result = read_whisper(extractor_of(files), &p->mel, error);
+        result = read_whisper(audio_processor_extractor(files), &p->mel, error);
     if (result == RESULT_OK && p->tower_rows % POOLED != 0)
         result = error_set(error, RESULT_UNSUPPORTED, "its n_window %u is odd", p->tower_rows);
     p->piece_time = p->time_scale * seconds == p->tower_rows / POOLED ? p->tower_rows / POOLED : 0;
@@ -132,17 +136,20 @@ static const struct {
     enum result (*open)(const struct audio_processor_files *files, struct audio_processor *p,
                         struct error_text *error);
 } model_types[] = {{"qwen2_audio", AUDIO_FAMILY_QWEN2_AUDIO, open_qwen2_audio},
-                   {"qwen2_5_omni_thinker", AUDIO_FAMILY_QWEN2_5_OMNI, open_omni}};
+                   {"qwen2_5_omni_thinker", AUDIO_FAMILY_QWEN2_5_OMNI, open_omni},
+                   {"gemma4", AUDIO_FAMILY_GEMMA4, audio_processor_open_gemma4}};
 
 enum result audio_processor_open(const struct audio_processor_files *files,
                                  struct audio_processor *processor, struct error_text *error)
 {
     char model_type[64] = "";
+    struct json_value config = hf_config_main(files->config);
+    bool hears = json_value_type(json_value_member(config, "audio_config")) != JSON_ABSENT;
     *processor = (struct audio_processor){.family = AUDIO_FAMILY_NONE};
-    (void)json_value_string(json_value_member(hf_config_main(files->config), "model_type"),
-                            model_type, sizeof model_type);
+    (void)json_value_string(json_value_member(config, "model_type"), model_type, sizeof model_type);
     for (size_t i = 0; i < sizeof model_types / sizeof model_types[0]; i++) {
-        if (strcmp(model_type, model_types[i].model_type) != 0)
+        bool optional = model_types[i].family == AUDIO_FAMILY_GEMMA4;
+        if (strcmp(model_type, model_types[i].model_type) != 0 || (optional && !hears))
             continue;
         enum result result = model_types[i].open(files, processor, error);
         processor->family = result == RESULT_OK ? model_types[i].family : AUDIO_FAMILY_NONE;
@@ -171,8 +178,9 @@ enum result audio_processor_open_folder(int folder_fd, struct audio_processor *p
 void audio_processor_set_key(struct audio_processor *processor, const struct keyed_hash_key *key)
 {
     const struct log_mel_settings *mel = &processor->mel;
-    const uint32_t settings[] = {processor->family, mel->rule, mel->rate,        mel->mels,
-                                 mel->window,       mel->hop,  mel->most_samples};
+    const double settings[] = {processor->family, mel->rule,    mel->rate,        mel->mels,
+                               mel->window,       mel->hop,     mel->fourier,     mel->most_samples,
+                               mel->least_hz,     mel->most_hz, mel->preemphasis, mel->floor};
     keyed_hash_wide(key, settings, sizeof settings, processor->hash_key.words);
 }
 
@@ -189,6 +197,12 @@ uint32_t audio_plan_piece_tokens(const struct audio_plan *plan, uint32_t piece)
     must(piece < plan->pieces);
     return piece + 1 < plan->pieces ? plan->piece_tokens
                                     : plan->tokens - piece * plan->piece_tokens;
+}
+
+static void plan_gemma(uint32_t mel_rows, struct audio_plan *plan)
+{
+    plan->rows = mel_rows;
+    plan->tokens = (mel_rows + GEMMA_MEL_ROWS - 1) / GEMMA_MEL_ROWS;
 }
 
 /* Pieces of the mel rows, without a last one that has no token. */
@@ -218,6 +232,11 @@ enum result audio_processor_plan(const struct audio_processor *processor, uint32
         .samples = samples, .rows = MEL_ROWS * rows + 1, .tokens = rows / POOLED, .pieces = 1};
     if (processor->family == AUDIO_FAMILY_QWEN2_5_OMNI)
         plan_pieces(processor, log_mel_rows(mel, samples), plan);
+    if (processor->family == AUDIO_FAMILY_GEMMA4)
+        plan_gemma(log_mel_rows(mel, samples), plan);
+    if (processor->family == AUDIO_FAMILY_GEMMA4 && plan->tokens > processor->tower_rows)
+        return error_set(error, RESULT_TOO_LARGE, "it has %u mel rows; the model takes %u",
+                         plan->rows, GEMMA_MEL_ROWS * processor->tower_rows);
     if (plan->tokens == 0)
         return error_set(error, RESULT_INVALID, "%u samples are too short for a token", samples);
     return RESULT_OK;
@@ -226,8 +245,10 @@ enum result audio_processor_plan(const struct audio_processor *processor, uint32
 void audio_processor_expand(const struct audio_processor *processor, const struct audio_plan *plan,
                             struct text_buffer *text)
 {
+    text_buffer_append_text(text, processor->before);
     for (uint32_t i = 0; i < plan->tokens; i++)
         text_buffer_append_text(text, processor->soft);
+    text_buffer_append_text(text, processor->after);
 }
 
 void audio_processor_record(const struct audio_processor *processor, const struct audio_plan *plan,

@@ -20,15 +20,17 @@
 #include "proto/keyed_hash.h"
 
 enum audio_family {
-    AUDIO_FAMILY_NONE,        /* the checkpoint has no audio part */
-    AUDIO_FAMILY_QWEN2_AUDIO, /* one sound of at most 30 s, a token for each 40 ms */
-    AUDIO_FAMILY_QWEN2_5_OMNI /* likewise, but longer and in pieces that are encoded apart */
+    AUDIO_FAMILY_NONE,         /* the checkpoint has no audio part */
+    AUDIO_FAMILY_QWEN2_AUDIO,  /* one sound of at most 30 s, a token for each 40 ms */
+    AUDIO_FAMILY_QWEN2_5_OMNI, /* likewise, but longer and in pieces that are encoded apart */
+    AUDIO_FAMILY_GEMMA4        /* one sound of at most 30 s, a token for each begun 40 ms */
 };
 
 struct audio_processor {
     enum audio_family family;
     struct log_mel_settings mel;
-    uint32_t tower_rows; /* of the longest sound or piece; each stands for two mel rows */
+    uint32_t
+        tower_rows; /* of the longest sound or piece; each stands for two mel rows, of Gemma's for four */
     /* Of models that hear videos: positions a second, and those of a piece of a video and its sound;
      * 0: they do not, or their pieces are none of sounds. */
     uint32_t time_scale;
@@ -37,6 +39,9 @@ struct audio_processor {
     char end[LIMIT_IMAGE_MARKER_BYTES];
     char marker[LIMIT_IMAGE_MARKER_BYTES]; /* the template writes it once for a sound */
     char soft[LIMIT_IMAGE_MARKER_BYTES];   /* a placeholder: a feature row replaces it */
+    char before
+        [LIMIT_IMAGE_MARKER_BYTES]; /* text that the processor writes around the placeholders of a sound */
+    char after[LIMIT_IMAGE_MARKER_BYTES];
     struct keyed_hash_key hash_key;
 };
 
@@ -47,12 +52,19 @@ struct audio_processor_files {
     struct json_value processor; /* processor_config.json; its feature_extractor has precedence */
 };
 
+/* The settings of the feature extractor; absent if no file has any. */
+struct json_value audio_processor_extractor(const struct audio_processor_files *files);
+
 /* AUDIO_FAMILY_NONE and RESULT_OK if config.json has no audio part, or one of a family that is served
  * without audio. RESULT_INVALID or RESULT_UNSUPPORTED for a setting that is out of range or contradicts
  * config.json; the error names it. */
 enum result audio_processor_open(const struct audio_processor_files *files,
                                  struct audio_processor *processor,
                                  struct error_text *error) RESULT_CHECKED;
+/* audio_processor_gemma.c, for the function above: of a config.json with an audio_config. */
+enum result audio_processor_open_gemma4(const struct audio_processor_files *files,
+                                        struct audio_processor *processor,
+                                        struct error_text *error) RESULT_CHECKED;
 /* The same from a directory with these files. */
 enum result audio_processor_open_folder(int folder_fd, struct audio_processor *processor,
                                         struct error_text *error) RESULT_CHECKED;

@@ -140,6 +140,11 @@ OMNI = {  # pieces of 20 mel rows, half a second
     "video": {"patch_size": 4, "merge_size": 2, "temporal_patch_size": 2, "fps": 2, "min_frames": 4, "max_frames": 32,
               "size": {"shortest_edge": 256, "longest_edge": 2048}, "max_video_tokens": 150, "cap_pixels_per_frame": True},
 }
+GEMMA4_SOUND = GEMMA4 | {
+    "special": GEMMA4["special"] | {"<|audio>": 86, "<audio|>": 87, "<|audio|>": 88},
+    "audio_marker": "<|audio|>",
+    "whole_processor": {"feature_extractor": {"feature_extractor_type": "Gemma4AudioFeatureExtractor", "feature_size": 16}},
+}
 FIRST_CHARACTER = 3
 
 TEMPLATE = (

@@ -159,6 +159,62 @@ static void omni_pieces(void **state)
     assert_int_equal(audio_processor_plan(&p, 4800001, &plan, &error), RESULT_TOO_LARGE);
 }
 
+#define GEMMA4(audio) "{\"model_type\": \"gemma4\", \"audio_config\": {" audio "}}"
+
+/* Tokens as processing_gemma4.py counts them. */
+static void gemma4_sounds(void **state)
+{
+    (void)state;
+    struct audio_processor p;
+    struct audio_plan plan;
+    struct error_text error = {""};
+    must(open("{\"model_type\": \"gemma4\", \"audio_config\": null}", NULL, &p, &error) ==
+         RESULT_OK);
+    assert_int_equal(p.family, AUDIO_FAMILY_NONE);
+    must(open(GEMMA4(""), "{\"frame_length_ms\": 20.0, \"dither\": 0.0}", &p, &error) == RESULT_OK);
+    assert_int_equal(p.family, AUDIO_FAMILY_GEMMA4);
+    assert_true(p.mel.window == 320 && p.mel.hop == 160 && p.mel.fourier == 512);
+    for (uint32_t samples = 161; samples <= 480000; samples += 997) {
+        int rows = ((int)samples + 160 - 321) / 160 + 1, tokens = rows;
+        for (int i = 0; i < 2; i++)
+            tokens = (tokens + 2 - 3) / 2 + 1;
+        must(audio_processor_plan(&p, samples, &plan, &error) == RESULT_OK);
+        assert_true((int)plan.rows == rows && (int)plan.tokens == tokens && plan.pieces == 1);
+    }
+    assert_int_equal(audio_processor_plan(&p, 160, &plan, &error), RESULT_INVALID);
+    assert_int_equal(audio_processor_plan(&p, 480001, &plan, &error), RESULT_TOO_LARGE);
+    must(open(GEMMA4(""), "{\"hop_length_ms\": 2}", &p, &error) == RESULT_OK);
+    assert_int_equal(audio_processor_plan(&p, 480000, &plan, &error), RESULT_TOO_LARGE);
+}
+
+static void gemma4_settings_that_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *config, *extractor, *words;
+    } rows[] = {
+        {GEMMA4(""), "{\"feature_size\": 80}", "feature_size 80 contradicts"},
+        {GEMMA4("\"subsampling_conv_channels\": [\"a\"]"), NULL, "no numbers"},
+        {GEMMA4(""), "{\"frame_length_ms\": 0}", "frame_length_ms of 0"},
+        {GEMMA4(""), "{\"frame_length_ms\": 9e9}", "frame_length_ms of"},
+        {GEMMA4(""), "{\"hop_length_ms\": 21}", "hop"},
+        {GEMMA4(""), "{\"max_frequency\": 8001}", "highest frequency"},
+        {GEMMA4(""), "{\"mel_floor\": \"a\"}", "mel_floor is no number"},
+        {GEMMA4(""), "{\"dither\": 0.5}", "dither"},
+        {GEMMA4(""), "{\"input_scale_factor\": 2}", "input_scale_factor"},
+        {GEMMA4(""), "{\"per_bin_mean\": [1]}", "per_bin"},
+        {GEMMA4(""), "{\"sampling_rate\": 1}", "rate"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct audio_processor p;
+        struct error_text error = {""};
+        assert_int_not_equal(open(rows[i].config, rows[i].extractor, &p, &error), RESULT_OK);
+        assert_int_equal(p.family, AUDIO_FAMILY_NONE);
+        if (!strstr(error.text, rows[i].words))
+            fail_msg("\"%s\" does not say \"%s\"", error.text, rows[i].words);
+    }
+}
+
 /* Rows after the sound are of silence, the one after the longest sound is zeros, and hashes know the
  * samples. */
 static void rows_after_the_sound(void **state)
@@ -200,6 +256,8 @@ int main(void)
         cmocka_unit_test(rows_after_the_sound),
         cmocka_unit_test(omni_settings),
         cmocka_unit_test(omni_pieces),
+        cmocka_unit_test(gemma4_sounds),
+        cmocka_unit_test(gemma4_settings_that_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

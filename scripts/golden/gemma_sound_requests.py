@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Records what Hugging Face transformers makes of chats with the clips of tests/golden/audio/mels, for Gemma's tiny models that hear.
+
+usage: gemma_sound_requests.py FILE
+
+Writes JSON as audio_requests.py, for the settings of tests/api/vision_folder.py; "image" is clip 8 after a red image. Mel rows are those of
+the publisher's feature extractors. Needs torch, transformers and numpy.
+"""
+import json
+import pathlib
+import sys
+
+import numpy as np
+import torch
+import transformers
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/api"))
+from conformer_scenes import FAMILIES  # noqa: E402
+from vision_folder import CHARACTERS, FIRST_CHARACTER, GEMMA4_SOUND, SPECIAL  # noqa: E402
+
+QUESTION = "What sounds?"
+CHARACTER_IDS = {character: FIRST_CHARACTER + i for i, character in enumerate(CHARACTERS)}
+PROMPTS = {str(clip): [clip] for clip in (2, 5, 6, 7, 8, 9)} | {"two": [7, 9], "image": [8]}
+RED = (200, 30, 30)  # of an image of 36 x 24 pixels
+
+
+def text_ids(text):
+    return [CHARACTER_IDS[character] for character in text]
+
+
+def mel_rows(extractor, clip):
+    samples = np.fromfile(ROOT / f"tests/golden/audio/mels/{clip}.s16", "<i2").astype(np.float32) / 32768
+    made = extractor([samples], sampling_rate=16000, return_tensors="np")
+    return made["input_features"][0][made["input_features_mask"][0]]
+
+
+def answer(model, family, form, name, clips):
+    extractor = transformers.Gemma4AudioFeatureExtractor(feature_size=family.mels)
+    rows = [mel_rows(extractor, clip) for clip in clips]
+    ids, images = [SPECIAL["<|im_start|>"]] + text_ids("user:"), {}
+    if name == "image":
+        settings = {key: value for key, value in form["processor"].items() if key != "image_processor_type"}
+        processor = transformers.Gemma4ImageProcessor(**settings)
+        images = processor([np.full((24, 36, 3), RED, np.uint8)], return_tensors="pt", input_data_format="channels_last")
+        count = images.pop("num_soft_tokens_per_image")[0]
+        ids += [form["special"]["<|image>"]] + [family.TOKENS["image"]] * count + [form["special"]["<image|>"]]
+    for made in rows:
+        ids += [form["special"]["<|audio>"]] + [family.TOKENS["sound"]] * family.tokens(len(made)) + [form["special"]["<audio|>"]]
+    ids += text_ids(QUESTION) + [SPECIAL["<|im_end|>"], SPECIAL["<|im_start|>"]] + text_ids("assistant:")
+    with torch.no_grad():
+        logits = model(torch.tensor([ids]), **family.given(model, ids, rows, []), **images).logits[0, -1]
+    return {"ids": ids, "logprobs": [round(value, 5) for value in torch.log_softmax(logits.float(), 0).tolist()]}
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    recorded = {}
+    for name, form in {"gemma4_sound": GEMMA4_SOUND}.items():
+        family = FAMILIES[name]
+        model = getattr(transformers, family.CLASS).from_pretrained(ROOT / "tests/golden/towers" / name, dtype=torch.float32,
+                                                                    attn_implementation="eager").eval()
+        recorded[name] = {prompt: answer(model, family, form, prompt, clips) for prompt, clips in PROMPTS.items()}
+        print(name, {prompt: made["ids"].count(family.TOKENS["sound"]) for prompt, made in recorded[name].items()}, transformers.__version__)
+    pathlib.Path(sys.argv[1]).write_text(json.dumps(recorded, separators=(",", ":")).replace('},"', '},\n"') + "\n", encoding="ascii")
+
+
+if __name__ == "__main__":
+    main()
