@@ -132,8 +132,9 @@ class Tower:
         return visual.merger.mlp(x.unflatten(1, (-1, MERGE * MERGE)).flatten(2)), x
 
 
-def walked(text, x, positions):
-    """What the head makes logits of, of embeddings x [batch, length, hidden] at positions [3, batch, length]."""
+def walked(text, x, positions, after=None):
+    """What the head makes logits of, of embeddings x [batch, length, hidden] at positions [3, batch, length]. The list `after` gets the
+    residual after each layer."""
     cos, sin = text.rotary_emb(x, positions)
     cos, sin = cos[:, None], sin[:, None]
     for layer in text.layers:
@@ -145,7 +146,17 @@ def walked(text, x, positions):
         attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + attention.o_proj(attended.transpose(1, 2).flatten(2))
         x = x + layer.mlp(normed(layer.post_attention_layernorm, x))
+        if after is not None:
+            after.append(x)
     return normed(text.norm, x)
+
+
+def with_features(x, ids, image_token, features):
+    """Embeddings x of ids, with the rows of image tokens replaced by features in order."""
+    features = features.flatten(0, -2).to(x.dtype)
+    there = ids == image_token
+    place = (there.flatten().cumsum(0) - 1).clamp(min=0, max=features.shape[0] - 1)
+    return torch.where(there[..., None], features[place].view_as(x), x)
 
 
 def hidden_of(model, tower, ids, positions, pictures):
@@ -155,10 +166,7 @@ def hidden_of(model, tower, ids, positions, pictures):
     x, seen = text.embed_tokens(ids), None
     if pictures is not None:
         features, seen = tower(pictures)
-        features = features.flatten(0, 1).to(x.dtype)
-        there = ids == model.config.image_token_id
-        place = (there.flatten().cumsum(0) - 1).clamp(min=0, max=features.shape[0] - 1)
-        x = torch.where(there[..., None], features[place].view_as(x), x)
+        x = with_features(x, ids, model.config.image_token_id, features)
     return walked(text, x, positions), seen
 
 

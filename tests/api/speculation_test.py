@@ -149,11 +149,16 @@ def test_the_layer_of_a_checkpoint_drafts():
     assert drafted[0] == 0 and drafted[2] > drafted[1] and drafted[3] > drafted[1]
 
 
-def test_the_trained_layer_of_the_demo_model_is_mostly_right():
-    """Questions about images, greedy. Of its first proposals 78 % are the next token (tests/model/demo_ahead/made.json). How many tokens
-    follow the first one is the policy's choice and depends on time."""
-    questions = [one for one in demo_model.questions() if one["pictures"]][:80]
-    with ShoalServer("--speculation", "mtp", "--device", "cpu", model=TINY / "demo-ahead") as server:
+@pytest.mark.parametrize("model,words,least", [
+    (TINY / "demo-ahead", ["--speculation", "mtp"], 0.8),
+    (ROOT / "tests/model/demo", ["--draft-model", ROOT / "tests/model/demo_eagle3"], 0.8),
+    (ROOT / "tests/model/demo", ["--draft-model", ROOT / "tests/model/demo_dflash"], 0.8)])
+def test_trained_drafters_of_the_demo_model_are_mostly_right(model, words, least):
+    """Questions about images and without, greedy. How often first drafts are right over all of them: tests/model/demo_*/made.json. How many
+    tokens follow the first one is the policy's choice and depends on time; drafts of found text are counted too."""
+    questions = [one for one in demo_model.questions() if not one["tools"]]
+    questions = [one for one in questions if one["pictures"]][:50] + [one for one in questions if not one["pictures"]]
+    with ShoalServer(*words, "--device", "cpu", model=model) as server:
         server.wait_ready()
         for question in questions:
             body = demo_model.chat_body(question, logprobs=True, top_logprobs=2)
@@ -162,7 +167,7 @@ def test_the_trained_layer_of_the_demo_model_is_mostly_right():
             assert drafted.json["choices"] == plain.json["choices"]
         values = server.metrics()
     drafts, first = values["vllm:spec_decode_num_drafts_total"], values['vllm:spec_decode_num_accepted_tokens_per_pos_total{position="0"}']
-    assert drafts > 10 and first > 0.6 * drafts
+    assert drafts > 10 and first > least * drafts
 
 
 @pytest.mark.parametrize("name,changed,wanted", [

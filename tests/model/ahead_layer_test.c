@@ -334,7 +334,7 @@ static void test_eagle_of_speculators(void **state)
 }
 
 /* The trained layer of the demo model: what it proposes for each token, and along the chain, as computed with
- * torch by the modules of scripts/demo_model/train_ahead. */
+ * torch by the modules of scripts/demo_model/train_drafters. */
 static void test_trained_layer(void **state)
 {
     (void)state;

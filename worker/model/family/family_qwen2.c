@@ -190,7 +190,7 @@ static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config
 
 /*
  * A layer that predicts a further token, with the names of qwen3_5's. Published checkpoints have none:
- * scripts/demo_model/train_ahead makes one for the demo model.
+ * scripts/demo_model/train_drafters makes one for the demo model.
  */
 static const struct tensor_name ahead_names[] = {
     {"token_embd.weight", "model.language_model.embed_tokens.weight"},
