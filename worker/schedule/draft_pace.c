@@ -8,14 +8,16 @@
  */
 #include "worker/schedule/draft_pace.h"
 
-#define NEW_SAMPLE_WEIGHT 0.25 /* of a new measurement in the average */
-#define OUTLIER_RATIO     2.0  /* a measurement counts as at most so many times the average */
-#define FADE_PER_STEP     0.0005
-#define UNMEASURED_SHARE  0.2 /* cost of a row beyond the measured ones, of the average row below */
-#define PRIOR_DRAFTS      4.0
-#define DRAFTS_KEPT       256.0 /* older ones fade */
-#define SHORTEST_PAUSE    16u   /* steps */
-#define LONGEST_PAUSE     2048u
+#define SLOWER_WEIGHT                                                                              \
+    0.25 /* of a measurement above the average; other programs make some of them */
+#define FASTER_WEIGHT    0.5 /* of one below it */
+#define OUTLIER_RATIO    2.0 /* a measurement counts as at most so many times the average */
+#define FADE_PER_STEP    0.0005
+#define UNMEASURED_SHARE 0.2 /* cost of a row beyond the measured ones, of the average row below */
+#define PRIOR_DRAFTS     4.0
+#define DRAFTS_KEPT      256.0 /* older ones fade */
+#define SHORTEST_PAUSE   16u   /* steps */
+#define LONGEST_PAUSE    2048u
 
 #define MODEL_PRIOR 0.65
 
@@ -26,7 +28,20 @@ static void average(double *value, double measured)
 {
     if (*value > 0.0 && measured > OUTLIER_RATIO * *value)
         measured = OUTLIER_RATIO * *value;
-    *value = *value > 0.0 ? *value + NEW_SAMPLE_WEIGHT * (measured - *value) : measured;
+    double weight = measured > *value ? SLOWER_WEIGHT : FASTER_WEIGHT;
+    *value = *value > 0.0 ? *value + weight * (measured - *value) : measured;
+}
+
+/* Rows cost at most as much together as in smaller steps, as far as a first measurement can tell. */
+static double first_us(const double *times_us, uint32_t rows, double measured)
+{
+    uint32_t below = rows - 1;
+    while (below > 0 && times_us[below] <= 0.0)
+        below--;
+    if (below == 0)
+        return measured;
+    double most = times_us[below] * rows / below;
+    return measured < most ? measured : most;
 }
 
 static void note_time(double *times_us, uint32_t rows, double time_us)
@@ -36,7 +51,10 @@ static void note_time(double *times_us, uint32_t rows, double time_us)
     for (uint32_t i = 1; i <= DRAFT_PACE_ROWS; i++)
         if (i != rows)
             times_us[i] -= FADE_PER_STEP * times_us[i];
-    average(&times_us[rows], time_us);
+    if (times_us[rows] <= 0.0)
+        times_us[rows] = first_us(times_us, rows, time_us);
+    else
+        average(&times_us[rows], time_us);
 }
 
 static void begin_pause(struct draft_losses *losses)
@@ -50,14 +68,21 @@ static void begin_pause(struct draft_losses *losses)
     losses->losing_steps = 0;
 }
 
+/* Other programs can stop a step for a time that many steps with drafts do not save, so it counts as an outlier here too. */
+static double bounded(double time_us, double expected_us)
+{
+    return time_us < OUTLIER_RATIO * expected_us ? time_us : OUTLIER_RATIO * expected_us;
+}
+
 /* Compares a step with drafts with the time that its tokens take without. */
 static void compare(struct draft_pace *pace, const struct draft_step *step)
 {
     bool has_rounds = step->rounds_us > 0.0;
     struct draft_losses *losses = has_rounds ? &pace->model : &pace->text;
     double plain_us = draft_pace_step_us(pace, step->streams);
+    double step_us = bounded(step->time_us + pace->gap_us, draft_pace_step_us(pace, step->rows));
     losses->lost_us +=
-        step->time_us + step->rounds_us - plain_us * step->generated_tokens / step->streams;
+        step_us + step->rounds_us - plain_us * step->generated_tokens / step->streams;
     if (losses->lost_us <= 0.0) {
         losses->lost_us = 0.0;
         losses->losing_steps = 0;
@@ -70,7 +95,8 @@ static void compare(struct draft_pace *pace, const struct draft_step *step)
 
 void draft_pace_note_step(struct draft_pace *pace, const struct draft_step *step)
 {
-    note_time(pace->step_us, step->rows, step->time_us);
+    average(&pace->gap_us, bounded(step->gap_us, step->time_us));
+    note_time(pace->step_us, step->rows, step->time_us + pace->gap_us);
     if (step->rows > step->streams || step->rounds_us > 0.0)
         compare(pace, step);
     else
@@ -83,9 +109,11 @@ void draft_pace_note_step(struct draft_pace *pace, const struct draft_step *step
     }
 }
 
-void draft_pace_note_round(struct draft_pace *pace, uint32_t rows, double time_us)
+double draft_pace_note_round(struct draft_pace *pace, uint32_t rows, double time_us)
 {
     note_time(pace->round_us, rows, time_us);
+    return rows == 0 || rows > DRAFT_PACE_ROWS ? time_us
+                                               : bounded(time_us, draft_pace_round_us(pace, rows));
 }
 
 void draft_pace_rest(struct draft_pace *pace)

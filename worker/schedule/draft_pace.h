@@ -1,7 +1,8 @@
 /*
  * Learns what drafted rows cost and how often drafts are accepted, from the steps that were run.
  *
- * Steps are measured by their number of rows if all rows belong to decoding streams, and so are the
+ * Steps are measured by their number of rows if all rows belong to decoding streams, each with the average time of the
+ * host between steps, which drafts save too. So are the
  * rounds of a draft model, each of which proposes one more token of several streams. Drafts are
  * measured by their class (worker/draft/drafter.h). If steps with drafts have lost time against steps
  * without them for eight steps, drafting pauses; steps with rounds of a draft model have a pause of
@@ -33,6 +34,7 @@ struct draft_losses {
 struct draft_pace {
     double step_us[DRAFT_PACE_ROWS + 1];  /* by rows; 0: not measured */
     double round_us[DRAFT_PACE_ROWS + 1]; /* of a draft model, likewise */
+    double gap_us;                        /* of the host between steps, on average */
     double judged[DRAFT_CLASSES];         /* proposed tokens that a draw was compared with; fades */
     double accepted[DRAFT_CLASSES];
     struct draft_losses text;  /* of steps without rounds */
@@ -46,14 +48,15 @@ struct draft_step {
     uint32_t rows; /* streams and drafted rows */
     uint32_t generated_tokens;
     double time_us;
+    double gap_us;    /* of the host before it, without rounds: events, plans, waits */
     double rounds_us; /* of the draft model for this step; 0: there were none */
 };
 void draft_pace_note_step(struct draft_pace *pace, const struct draft_step *step);
 /* A draw was compared with a proposed token of the class; the drafts before it were accepted. */
 void draft_pace_note_draft(struct draft_pace *pace, uint8_t class, bool accepted);
 
-/* A round of the draft model took so long. */
-void draft_pace_note_round(struct draft_pace *pace, uint32_t rows, double time_us);
+/* A round of the draft model took so long. Returns the time that it counts as. */
+double draft_pace_note_round(struct draft_pace *pace, uint32_t rows, double time_us);
 /* The draft model would lose time: begins its pause. */
 void draft_pace_rest(struct draft_pace *pace);
 

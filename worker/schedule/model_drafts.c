@@ -237,8 +237,9 @@ static enum result run(struct worker_engine *engine, uint32_t rows, bool is_roun
     uint64_t time_us = step_clock_us() - began_us;
     if (!is_round)
         return result;
-    draft_pace_note_round(&engine->drafts.pace, rows, (double)time_us);
-    drafts->rounds_us += time_us > 0 ? time_us : 1;
+    uint64_t counted_us =
+        (uint64_t)draft_pace_note_round(&engine->drafts.pace, rows, (double)time_us);
+    drafts->rounds_us += counted_us > 0 ? counted_us : 1;
     return result;
 }
 

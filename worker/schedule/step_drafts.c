@@ -276,6 +276,7 @@ void step_drafts_note_step(struct worker_engine *engine, const struct step_done 
 {
     const struct step_batch *batch = step_batch_builder_batch(done->builder);
     uint64_t rounds_us = engine->model_drafts.rounds_us;
+    uint64_t gap_us = done->gap_us > rounds_us ? done->gap_us - rounds_us : 0;
     engine->model_drafts.rounds_us = 0;
     engine->model_drafts.prompt_rows = done->prompt_rows;
     if (!engine->parts.drafter || done->prompt_rows > 0 || done->patch_work > 0)
@@ -285,5 +286,6 @@ void step_drafts_note_step(struct worker_engine *engine, const struct step_done 
                                               .rows = batch->row_count,
                                               .generated_tokens = generated_tokens,
                                               .time_us = (double)done->time_us,
+                                              .gap_us = (double)gap_us,
                                               .rounds_us = (double)rounds_us});
 }

@@ -135,6 +135,7 @@ enum result step_pipeline_wait(struct step_pipeline *pipeline, struct step_done 
     if (pipeline->options.features)
         feature_ledger_finished(pipeline->options.features);
     uint64_t began_us = step->began_us > pipeline->ended_us ? step->began_us : pipeline->ended_us;
+    uint64_t gap_us = pipeline->ended_us > 0 ? began_us - pipeline->ended_us : 0;
     pipeline->ended_us = step_clock_us();
     *done = (struct step_done){
         .builder = step->builder,
@@ -143,7 +144,8 @@ enum result step_pipeline_wait(struct step_pipeline *pipeline, struct step_done 
         .prompt_rows = step->prompt_rows,
         .patch_work = step->patch_work,
         .patch_us = step->patch_us,
-        .time_us = pipeline->ended_us - began_us};
+        .time_us = pipeline->ended_us - began_us,
+        .gap_us = gap_us};
     pipeline->oldest = (pipeline->oldest + 1) % pipeline->depth;
     pipeline->under_way--;
     return RESULT_OK;

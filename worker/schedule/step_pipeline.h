@@ -81,6 +81,7 @@ struct step_done {
     uint64_t patch_work;
     uint64_t patch_us;
     uint64_t time_us; /* time the device had for it: since the previous step ended */
+    uint64_t gap_us;  /* between the previous step's end and its launch; 0 if they overlap */
 };
 /* Waits for the oldest step under way. */
 enum result step_pipeline_wait(struct step_pipeline *pipeline, struct step_done *done,
