@@ -124,3 +124,23 @@ def test_a_standby_needs_a_cache_that_survives():
     command = [BUILD / "shoal", "serve", "--model", MODEL, "--standby", "on", "--kv-survives", "0", "--port", "0"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=PATIENCE_S, check=False)
     assert ended.returncode != 0 and b"--standby on needs --kv-survives 1" in ended.stderr
+
+
+@pytest.mark.parametrize("number, words", [(signal.SIGKILL, "its process ended"), (signal.SIGSEGV, "Segmentation fault")])
+def test_on_a_device_it_does_not_wait_until_the_dead_process_is_reaped(number, words):
+    """Its device has finished: nothing was under way. An answer goes on from the cache; the cause is known by the process's marks."""
+    chat = {key: value for key, value in BODIES[2].items() if not key.startswith("stream")} | {"max_tokens": 12}
+    with ShoalServer("--device", "vulkan", *OPTIONS, "--log-level", "info", model=DEMO) as server:
+        server.wait_ready()
+        standby, first = waiting_standby(server), server.worker_pid()
+        before = server.request("POST", "/v1/chat/completions", chat).json
+        os.kill(first, number)
+        wait_until(lambda: worker_of(server)["takeovers"] == 1, "the standby")
+        after = server.request("POST", "/v1/chat/completions", chat).json
+        assert after["choices"] == before["choices"] and after["usage"]["prompt_tokens_details"]["cached_tokens"] > 0
+        assert server.worker_pid() == standby
+        wait_until(lambda: f"pid {first} is reaped: killed by signal {int(number)}" in server.log_text(), "its reaping")
+        log = server.log_text()
+        assert f"worker 0 died: {words}" in log and "was taken for" not in log
+        assert log.index("its standby takes over") < log.index(f"pid {first} is reaped")
+        assert waiting_standby(server) != standby  # begun once the dead process is reaped

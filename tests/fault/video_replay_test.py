@@ -60,9 +60,14 @@ def test_a_killed_worker_changes_no_answer(server):
     expected = answer(server, content)
     lasts_s = time.monotonic() - begin
     assert len(expected) == TOKENS
+    replays = 0
     for _ in range(KILLS_MOST):
         server.request("POST", "/v1/cache/reset")
+        before = replays
         assert answer(server, content, rng.uniform(0, lasts_s)) == expected
-        if server.metrics()["shoal_requests_replayed_total"] >= REPLAYS:
+        replays = server.metrics()["shoal_requests_replayed_total"]
+        if replays >= REPLAYS:
             break
-    assert server.metrics()["shoal_requests_replayed_total"] >= REPLAYS
+        if replays == before:  # killed too late: answers have become faster than the first one
+            lasts_s *= 0.8
+    assert replays >= REPLAYS

@@ -1,7 +1,8 @@
 /*
  * Recording, submitting and waiting, with copies and fills only: commands take effect in the order
  * of their barriers, a recording can be submitted again, and timestamps increase. Chunks of an
- * arena hold whole pieces, so that large pieces of one size waste no memory.
+ * arena hold whole pieces, so that large pieces of one size waste no memory. The device counts what it has
+ * finished in memory of the host.
  */
 // tags: threads
 #include <setjmp.h>
@@ -9,11 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "tests/support/vulkan_fixture.h"
 #include "worker/backend/vulkan/device/vulkan_commands.h"
+#include "worker/backend/vulkan/device/vulkan_work_marks.h"
 
 #define WORDS 1000u
 #define BYTES (WORDS * 4u)
@@ -139,6 +142,88 @@ static void test_timestamps_go_forward(void **state)
     buffers_fini(device, &buffers);
 }
 
+/* Submissions of recordings made after the marks began, on the compute queue only where there are two. */
+static void test_finished_work_is_counted(void **state)
+{
+    struct vulkan_device *device = *state;
+    struct vulkan_kernels *kernels = NULL;
+    const struct device_work *seen = NULL;
+    struct device_work *work = NULL;
+    struct error_text error;
+    struct buffers buffers;
+    int fd = -1;
+    if (!device->facts.external_host)
+        vulkan_fixture_skip("the device cannot write to memory of the host");
+    buffers_init(device, &buffers);
+    assert_int_equal(device_work_create(&fd, &seen, &error), RESULT_OK);
+    assert_int_equal(device_work_open(fd, &work, &error), RESULT_OK);
+    close(fd);
+    if (vulkan_work_marks_create(device, work, &device->marks, &error) != RESULT_OK)
+        fail_msg("%s", error.text);
+    struct vulkan_commands *earlier = begin(device, VULKAN_QUEUE_COMPUTE);
+    end_and_run(earlier);
+    assert_false(device_work_is_finished(seen));
+    assert_int_equal(vulkan_kernels_create(device, NULL, &kernels, &error), RESULT_OK);
+    assert_int_equal(vulkan_work_marks_begin(device->marks, kernels, &error), RESULT_OK);
+    assert_true(device_work_is_finished(seen));
+    assert_int_equal(vulkan_commands_run(earlier, &error), RESULT_OK);
+    assert_int_equal(atomic_load(&seen->submitted), 0);
+
+    struct vulkan_commands *commands = begin(device, VULKAN_QUEUE_COMPUTE);
+    write_upload(&buffers, 5);
+    record_round_trip(commands, &buffers);
+    assert_int_equal(vulkan_commands_end(commands, &error), RESULT_OK);
+    assert_false(atomic_load(&seen->submitted) > 0);
+    for (uint32_t run = 1; run <= 3; run++) {
+        assert_int_equal(vulkan_commands_submit(commands, &error), RESULT_OK);
+        assert_int_equal(atomic_load(&seen->submitted), run);
+        assert_int_equal(vulkan_commands_wait(commands, 60000, &error), RESULT_OK);
+        assert_int_equal(atomic_load(&seen->finished), run);
+        assert_true(device_work_is_finished(seen));
+        expect_round_trip(&buffers, 5);
+    }
+    vulkan_commands_destroy(commands);
+    vulkan_commands_destroy(earlier);
+    vulkan_work_marks_destroy(device, device->marks);
+    device->marks = NULL;
+    vulkan_kernels_destroy(kernels);
+    buffers_fini(device, &buffers);
+    device_work_close(work);
+    device_work_close(seen);
+}
+
+static void test_spare_commands_are_used_first(void **state)
+{
+    struct vulkan_device *device = *state;
+    struct error_text error;
+    struct buffers buffers;
+    buffers_init(device, &buffers);
+    assert_int_equal(vulkan_spare_commands_create(device, 2, &device->spare, &error), RESULT_OK);
+    struct vulkan_commands *made[3] = {NULL};
+    struct vulkan_commands *timed =
+        begin(device, VULKAN_QUEUE_COMPUTE); /* with timestamps: none is */
+    for (uint32_t i = 0; i < 3; i++) {
+        memset(buffers.readback.mapped, 0, BYTES);
+        write_upload(&buffers, 9 + i);
+        assert_int_equal(vulkan_commands_create(device, VULKAN_QUEUE_COMPUTE, 0, &made[i], &error),
+                         RESULT_OK);
+        assert_true(i == 0 || made[i] != made[i - 1]);
+        assert_int_equal(vulkan_commands_begin(made[i], &error), RESULT_OK);
+        record_round_trip(made[i], &buffers);
+        end_and_run(made[i]); /* waits by polling */
+        expect_round_trip(&buffers, 9 + i);
+    }
+    end_and_run(timed);
+    for (uint32_t i = 0; i < 3; i++)
+        vulkan_commands_destroy(made[i]);
+    vulkan_commands_destroy(timed);
+    vulkan_spare_commands_destroy(device->spare);
+    assert_int_equal(vulkan_spare_commands_create(device, 1, &device->spare, &error), RESULT_OK);
+    vulkan_spare_commands_destroy(device->spare);
+    device->spare = NULL;
+    buffers_fini(device, &buffers);
+}
+
 /* Of 600 kB, where a chunk holds at most 1 MB, and of 300 kB, of which three fit. */
 static void test_large_pieces_waste_no_memory(void **state)
 {
@@ -168,6 +253,8 @@ int main(void)
         cmocka_unit_test(test_copies_and_fills_in_order),
         cmocka_unit_test(test_a_recording_is_run_again),
         cmocka_unit_test(test_timestamps_go_forward),
+        cmocka_unit_test(test_finished_work_is_counted),
+        cmocka_unit_test(test_spare_commands_are_used_first),
         cmocka_unit_test(test_large_pieces_waste_no_memory),
     };
     return cmocka_run_group_tests(tests, vulkan_fixture_setup, vulkan_fixture_teardown);

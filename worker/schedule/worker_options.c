@@ -65,6 +65,8 @@ static const struct flag flags[] = {
     {"--prefix-save-bytes", FLAG_U64, FIELD(prefix_save_bytes), 0, KV_CACHE_BYTES_MAX, false},
     {"--adapter-fd", FLAG_INT, FIELD(adapter_fd), 0, INT_MAX, false},
     {"--standby-fd", FLAG_INT, FIELD(standby_fd), 0, INT_MAX, false},
+    {"--life-fd", FLAG_INT, FIELD(life_fd), 0, INT_MAX, false},
+    {"--device-work-fd", FLAG_INT, FIELD(device_work_fd), 0, INT_MAX, false},
     {"--parent-pid", FLAG_INT, FIELD(parent_pid), 1, INT_MAX, true},
     {"--model", FLAG_TEXT, FIELD(model), 0, 0, true},
     {"--mmproj", FLAG_TEXT, FIELD(mmproj), 0, 0, false},
@@ -232,6 +234,8 @@ enum result worker_options_parse(int argc, char **argv, struct worker_options *o
                                        .prefix_save_fd = -1,
                                        .adapter_fd = -1,
                                        .standby_fd = -1,
+                                       .life_fd = -1,
+                                       .device_work_fd = -1,
                                        .devices = {.count = 1, .devices = {{DEVICE_CPU, 0}}},
                                        .vulkan_tier = VULKAN_TIER_HIGHEST,
                                        .worker_count = 1,
@@ -272,7 +276,7 @@ void worker_options_print(const struct worker_options *options)
     log_info("options: model %s, parent-pid %d, segment-fd %d, submit-bell-fd %d, event-bell-fd "
              "%d, weights-fd %d, weights-send-fd %d, kv-memory-fd %d, kv-vault-fd %d, kv-send-fd "
              "%d, prefix-load-fd %d, prefix-save-fd %d, prefix-save-bytes %llu, adapter-fd %d, "
-             "standby-fd %d, "
+             "standby-fd %d, life-fd %d, device-work-fd %d, "
              "worker-index %u, "
              "worker-count %u, "
              "device-workers %u, device %s, vulkan-tier %s, vulkan-validation %u, pipeline-cache "
@@ -293,10 +297,11 @@ void worker_options_print(const struct worker_options *options)
              options->kv_memory_fd, options->kv_vault_fd, options->kv_send_fd,
              options->prefix_load_fd, options->prefix_save_fd,
              (unsigned long long)options->prefix_save_bytes, options->adapter_fd,
-             options->standby_fd, options->worker_index, options->worker_count,
-             options->device_workers, device, vulkan_tier_name(options->vulkan_tier),
-             options->vulkan_validation, options->pipeline_cache ? options->pipeline_cache : "none",
-             options->profile, options->batch_invariant, options->threads, options->activation_bits,
+             options->standby_fd, options->life_fd, options->device_work_fd, options->worker_index,
+             options->worker_count, options->device_workers, device,
+             vulkan_tier_name(options->vulkan_tier), options->vulkan_validation,
+             options->pipeline_cache ? options->pipeline_cache : "none", options->profile,
+             options->batch_invariant, options->threads, options->activation_bits,
              options->max_sequences, options->step_tokens, options->mixed_prefill_tokens,
              options->itl_target_ms, options->step_depth, options->speculation,
              options->draft_model ? options->draft_model : "none", options->context_tokens,

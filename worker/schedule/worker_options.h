@@ -29,6 +29,8 @@ struct worker_options {
     int prefix_save_fd;  /* file for this worker's prefix cache when it drains, or -1 */
     int adapter_fd;      /* memory of LoRA adapters, or -1 */
     int standby_fd;      /* eventfd: this worker waits until it is rung (standby_wait.h); -1: no */
+    int life_fd; /* held to the end of the process: the frontend sees when it is closed; or -1 */
+    int device_work_fd; /* memory for marks of the device's work (shm/device_work.h), or -1 */
     int parent_pid;
     const char *model;            /* path; points into argv */
     const char *mmproj;           /* projector file of a GGUF model, or NULL */

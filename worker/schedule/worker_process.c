@@ -21,6 +21,7 @@
 #include "worker/cache/kv_budget.h"
 #include "worker/model/model.h"
 #include "worker/schedule/draft_loading.h"
+#include "worker/schedule/end_marks.h"
 #include "worker/schedule/frontend_link.h"
 #include "worker/schedule/gauge_board.h"
 #include "worker/schedule/kv_inheritance.h"
@@ -38,6 +39,7 @@ struct worker_process {
     const struct worker_options *options;
     struct worker_options adapted; /* of an encoder */
     int parent_fd;
+    struct device_work *work; /* marks of the device's work, or NULL */
     struct frontend_link *link;
     struct opened_files files; /* of the checkpoint, until the model is open */
     struct model *model;
@@ -68,7 +70,9 @@ static enum result attach(struct worker_process *process, struct error_text *err
                                     .submit_bell = options->submit_bell_fd,
                                     .event_bell = options->event_bell_fd,
                                     .parent = process->parent_fd};
-    result = frontend_link_open(&fds, &process->link, error);
+    result = end_marks_open(options->life_fd, options->device_work_fd, &process->work, error);
+    if (result == RESULT_OK)
+        result = frontend_link_open(&fds, &process->link, error);
     if (result == RESULT_OK)
         gauge_board_set_state(frontend_link_gauges(process->link), WORKER_LOADING);
     return result;
@@ -192,6 +196,7 @@ static void create_backend(struct worker_process *process)
                                  .activation_bits = options->activation_bits,
                                  .vulkan = {.device = options->devices.devices[0].index,
                                             .tier_limit = options->vulkan_tier,
+                                            .work = process->work,
                                             .validation = options->vulkan_validation != 0,
                                             .batch_invariant = options->batch_invariant != 0,
                                             .pipeline_cache = options->pipeline_cache},

@@ -1,7 +1,7 @@
 /*
- * The command line of a worker, and its descriptors: it inherits three to twelve by number
+ * The command line of a worker, and its descriptors: it inherits three to fourteen by number
  * (segment, two bells, those of the vaults, files of the prefix cache, memory of adapters, a standby's
- * eventfd), and those of the checkpoint's files, which it closes once they are mapped.
+ * eventfd, its lifeline), and those of the checkpoint's files, which it closes once they are mapped.
  */
 #include "frontend/serve/worker/child_process.h"
 
@@ -73,12 +73,9 @@ static void device_fill(const struct child_process_config *config, struct argume
     add_chosen(arguments, "--batch-invariant", options->batch_invariant);
 }
 
-static void arguments_fill(const struct child_process_config *config, struct arguments *arguments)
+/* Descriptors that not every worker gets. */
+static void inherited_fill(const struct child_process_config *config, struct arguments *arguments)
 {
-    const struct options *options = config->options;
-    add_number(arguments, "--segment-fd", (uint64_t)config->link.segment);
-    add_number(arguments, "--submit-bell-fd", (uint64_t)config->link.submit_bell);
-    add_number(arguments, "--event-bell-fd", (uint64_t)config->link.event_bell);
     if (config->weights.vault >= 0)
         add_number(arguments, "--weights-fd", (uint64_t)config->weights.vault);
     if (config->weights.send >= 0)
@@ -95,10 +92,23 @@ static void arguments_fill(const struct child_process_config *config, struct arg
         add_number(arguments, "--prefix-load-fd", (uint64_t)config->prefix_load);
     if (config->prefix_save >= 0) {
         add_number(arguments, "--prefix-save-fd", (uint64_t)config->prefix_save);
-        add_number(arguments, "--prefix-save-bytes", options->prefix_cache_bytes);
+        add_number(arguments, "--prefix-save-bytes", config->options->prefix_cache_bytes);
     }
     if (config->standby >= 0)
         add_number(arguments, "--standby-fd", (uint64_t)config->standby);
+    if (config->lifeline.life >= 0) {
+        add_number(arguments, "--life-fd", (uint64_t)config->lifeline.life);
+        add_number(arguments, "--device-work-fd", (uint64_t)config->lifeline.work);
+    }
+}
+
+static void arguments_fill(const struct child_process_config *config, struct arguments *arguments)
+{
+    const struct options *options = config->options;
+    add_number(arguments, "--segment-fd", (uint64_t)config->link.segment);
+    add_number(arguments, "--submit-bell-fd", (uint64_t)config->link.submit_bell);
+    add_number(arguments, "--event-bell-fd", (uint64_t)config->link.event_bell);
+    inherited_fill(config, arguments);
     add_number(arguments, "--parent-pid", (uint64_t)getpid());
     add_number(arguments, "--worker-index", config->worker_index);
     device_fill(config, arguments);
@@ -162,7 +172,8 @@ enum result child_process_spawn(const struct child_process_config *config,
     const int kept[] = {config->link.segment,    config->link.submit_bell, config->link.event_bell,
                         config->weights.vault,   config->weights.send,     config->kv_memory,
                         config->kv_device.vault, config->kv_device.send,   config->prefix_load,
-                        config->prefix_save,     config->adapters,         config->standby};
+                        config->prefix_save,     config->adapters,         config->standby,
+                        config->lifeline.life,   config->lifeline.work};
     struct program_descriptor descriptors[sizeof kept / sizeof kept[0] + LIMIT_OPENED_FILES];
     size_t count = 0;
     for (; count < sizeof kept / sizeof kept[0]; count++)

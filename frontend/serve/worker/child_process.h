@@ -18,6 +18,12 @@ struct child_process {
     int pid_fd;
 };
 
+/* Descriptors by which its end is seen (worker_lifeline.h), or -1. */
+struct child_lifeline_fds {
+    int life;
+    int work;
+};
+
 /* Settings of one worker. */
 struct child_process_config {
     const struct options *options;
@@ -29,6 +35,7 @@ struct child_process_config {
     int prefix_load; /* file of a saved prefix cache, or -1 */
     int prefix_save; /* file for the prefix cache of the worker, or -1 */
     int standby;     /* eventfd that it waits for once it has loaded, or -1 */
+    struct child_lifeline_fds lifeline;
     uint32_t worker_index;
     uint32_t device_workers;      /* number of workers that share its device, this one included */
     const char *pipeline_cache;   /* folder, or NULL */

@@ -8,16 +8,28 @@
 #include <stddef.h>
 #include <sys/wait.h>
 
-enum death_cause death_cause_from_status(int wait_status)
+static bool is_crash_signal(int number)
 {
     static const int crash_signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGTRAP};
+    for (size_t i = 0; i < sizeof crash_signals / sizeof crash_signals[0]; i++) {
+        if (number == crash_signals[i])
+            return true;
+    }
+    return false;
+}
+
+enum death_cause death_cause_from_status(int wait_status)
+{
     if (!WIFSIGNALED(wait_status))
         return DEATH_EXIT;
-    for (size_t i = 0; i < sizeof crash_signals / sizeof crash_signals[0]; i++) {
-        if (WTERMSIG(wait_status) == crash_signals[i])
-            return DEATH_CRASH_SIGNAL;
-    }
-    return DEATH_OUTSIDE_SIGNAL;
+    return is_crash_signal(WTERMSIG(wait_status)) ? DEATH_CRASH_SIGNAL : DEATH_OUTSIDE_SIGNAL;
+}
+
+enum death_cause death_cause_from_marks(uint32_t crash_signal, bool said_why)
+{
+    if (is_crash_signal((int)crash_signal))
+        return DEATH_CRASH_SIGNAL;
+    return said_why ? DEATH_EXIT : DEATH_OUTSIDE_SIGNAL;
 }
 
 const char *death_cause_name(enum death_cause cause)

@@ -5,6 +5,7 @@
 #define SHOAL_FRONTEND_SERVE_WORKER_DEATH_CAUSE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum death_cause {
     DEATH_CRASH_SIGNAL,   /* SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS or SIGTRAP */
@@ -16,6 +17,10 @@ enum death_cause {
 
 /* Cause of a death that this process did not bring about; `wait_status` is waitpid()'s. Pure. */
 enum death_cause death_cause_from_status(int wait_status);
+/* The same before the status is known, from what the process left: the signal that it marked
+ * (shm/device_work.h), or 0, and whether it wrote an error text. A death without either counts as one
+ * from outside. Pure. */
+enum death_cause death_cause_from_marks(uint32_t crash_signal, bool said_why);
 
 /* "crash_signal", "hung", "broke_protocol", "exit" or "outside_signal". */
 const char *death_cause_name(enum death_cause cause);

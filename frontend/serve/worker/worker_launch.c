@@ -1,5 +1,13 @@
 #include "frontend/serve/worker/worker_launch.h"
 
+void worker_run_clear(struct worker_run *run)
+{
+    worker_link_destroy(run->link);
+    worker_lifeline_destroy(run->lifeline);
+    run->link = NULL;
+    run->lifeline = NULL;
+}
+
 enum result worker_launch(const struct worker_settings *settings,
                           const struct worker_launch *launch, struct worker_run *run,
                           struct error_text *error)
@@ -23,6 +31,7 @@ enum result worker_launch(const struct worker_settings *settings,
                                          .prefix_load = launch->prefix_load,
                                          .prefix_save = launch->prefix_save,
                                          .standby = launch->standby_fd,
+                                         .lifeline = {-1, -1},
                                          .worker_index = settings->index,
                                          .device_workers = settings->device_workers,
                                          .pipeline_cache = settings->pipeline_cache,
@@ -30,12 +39,18 @@ enum result worker_launch(const struct worker_settings *settings,
                                          .checkpoint_opened = settings->checkpoint_opened};
     if (settings->kv_memory)
         child.kv_memory = vault_holder_fds(settings->kv_memory).vault;
-    if (settings->kv_device)
+    run->lifeline = NULL;
+    if (settings->kv_device) {
         child.kv_device = vault_holder_fds(settings->kv_device);
-    result = child_process_spawn(&child, &run->process, error);
-    if (result != RESULT_OK) {
-        worker_link_destroy(run->link);
-        run->link = NULL;
+        result = worker_lifeline_create(settings->base, &run->lifeline, error);
+        if (result == RESULT_OK)
+            child.lifeline = worker_lifeline_fds(run->lifeline);
     }
+    if (result == RESULT_OK)
+        result = child_process_spawn(&child, &run->process, error);
+    if (result == RESULT_OK && run->lifeline)
+        worker_lifeline_begin(run->lifeline);
+    if (result != RESULT_OK)
+        worker_run_clear(run);
     return result;
 }

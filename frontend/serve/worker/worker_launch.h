@@ -8,6 +8,7 @@
 #include "frontend/serve/settings/options.h"
 #include "frontend/serve/worker/child_process.h"
 #include "frontend/serve/worker/vault_holder.h"
+#include "frontend/serve/worker/worker_lifeline.h"
 #include "frontend/serve/worker/worker_link.h"
 
 struct worker_settings {
@@ -36,12 +37,15 @@ struct worker_launch {
 
 struct worker_run {
     struct child_process process;
-    struct worker_link *link; /* NULL: no process */
+    struct worker_link *link;         /* NULL: no process */
+    struct worker_lifeline *lifeline; /* NULL: its end is seen when it can be reaped */
 };
 
-/* On success the caller owns both parts of the run. */
+/* On success the caller owns all parts of the run. */
 enum result worker_launch(const struct worker_settings *settings,
                           const struct worker_launch *launch, struct worker_run *run,
                           struct error_text *error) RESULT_CHECKED;
+/* Frees all parts but the process. */
+void worker_run_clear(struct worker_run *run);
 
 #endif

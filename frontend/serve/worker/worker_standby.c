@@ -95,7 +95,7 @@ static void end(struct worker_standby *standby, struct error_text *how)
     event_free(standby->death_event);
     standby->death_event = NULL;
     (void)child_process_reap(&standby->run.process, how);
-    worker_link_destroy(standby->run.link);
+    worker_run_clear(&standby->run);
     clear(standby);
 }
 
@@ -218,6 +218,11 @@ bool worker_standby_take(struct worker_standby *standby, const struct worker_lin
     worker_link_set_owner(run->link, owner);
     clear(standby);
     return true;
+}
+
+bool worker_standby_waits(const struct worker_standby *standby)
+{
+    return standby->state == STANDBY_WAITING && !peer_watch_ended(standby->run.process.pid_fd);
 }
 
 int worker_standby_pid(const struct worker_standby *standby)

@@ -29,7 +29,9 @@ void worker_standby_destroy(struct worker_standby *standby);
 void worker_standby_begin(struct worker_standby *standby, int prefix_save);
 /* Kills the process, if there is one, and waits for it. None follows before the next begin. */
 void worker_standby_drop(struct worker_standby *standby);
-/* After the serving process was reaped: the process takes over, or will once it has loaded. False:
+/* True if one has loaded everything. */
+bool worker_standby_waits(const struct worker_standby *standby);
+/* After the serving process has ended (worker_lifeline.h) or was reaped: the process takes over, or will once it has loaded. False:
  * there is none. On success the caller owns the parts of *run, and the link is `owner`'s. */
 bool worker_standby_take(struct worker_standby *standby, const struct worker_link_owner *owner,
                          struct worker_run *run);

@@ -7,6 +7,9 @@
  * published before are still taken; then its segment is discarded, so nothing that it wrote reaches
  * the next one.
  *
+ * On a device worker_lifeline.h tells of a death before the process can be reaped. If a standby waits, it
+ * takes over then, and the dead process is reaped beside it; its exit status is not known until then.
+ *
  * restart_policy.h decides the pause before the next start. worker_standby.h has a process that can take
  * over instead of a new one; if deaths are doubted to come from what workers inherit, it is dropped.
  *
@@ -42,6 +45,9 @@ struct worker_supervisor {
     struct worker_supervisor_config config;
     enum supervisor_state state;
     struct worker_run run;
+    struct child_process leaving; /* dead, not reaped, and already replaced by the standby */
+    struct event *leaving_event;
+    enum death_cause leaving_cause; /* as assumed from its marks */
     struct worker_standby *standby;
     int prefix_save; /* the worker's unfinished file of its prefix cache, or -1 */
     struct event *death_event;
@@ -68,6 +74,8 @@ struct worker_supervisor {
 };
 
 static void on_death(int fd, short what, void *context);
+static void on_early_end(void *context);
+static void standby_begin(struct worker_supervisor *supervisor, const struct worker_gauges *gauges);
 static void on_timer(int fd, short what, void *context);
 
 static void timer_set(struct worker_supervisor *supervisor, int timeout_ms)
@@ -171,6 +179,9 @@ static enum result worker_start(struct worker_supervisor *supervisor, struct err
         event_new(supervisor->config.worker.base, supervisor->run.process.pid_fd, EV_READ, on_death,
                   supervisor);
     must(supervisor->death_event && event_add(supervisor->death_event, NULL) == 0);
+    if (supervisor->run.lifeline)
+        worker_lifeline_watch(supervisor->run.lifeline, &supervisor->run.process, on_early_end,
+                              supervisor);
     supervisor->state = SUPERVISOR_STARTING;
     supervisor->heartbeat = (struct heartbeat_watch){0};
     supervisor->condemned[0] = '\0';
@@ -184,7 +195,7 @@ enum result worker_supervisor_create(const struct worker_supervisor_config *conf
 {
     struct worker_supervisor *made = must_alloc(1, sizeof *made);
     made->config = *config;
-    made->run.process.pid_fd = -1;
+    made->run.process.pid_fd = made->leaving.pid_fd = -1;
     made->prefix_save = -1;
     device_set_write(options_device(config->worker.options, config->worker.index), made->device);
     made->timer = event_new(config->worker.base, -1, 0, on_timer, made);
@@ -205,8 +216,7 @@ static void worker_clear(struct worker_supervisor *supervisor)
     if (supervisor->death_event)
         event_free(supervisor->death_event);
     supervisor->death_event = NULL;
-    worker_link_destroy(supervisor->run.link);
-    supervisor->run.link = NULL;
+    worker_run_clear(&supervisor->run);
 }
 
 static void prefix_save_end(struct worker_supervisor *supervisor, bool complete)
@@ -214,6 +224,26 @@ static void prefix_save_end(struct worker_supervisor *supervisor, bool complete)
     prefix_files_end(&supervisor->config.prefix_files, supervisor->config.worker.index,
                      supervisor->prefix_save, complete);
     supervisor->prefix_save = -1;
+}
+
+/* Waits for the process that was replaced before it could be reaped, if there is one. */
+static void leaving_reap(struct worker_supervisor *supervisor)
+{
+    struct error_text how;
+    if (supervisor->leaving.pid <= 0)
+        return;
+    event_free(supervisor->leaving_event); /* before its descriptor is closed */
+    supervisor->leaving_event = NULL;
+    int pid = (int)supervisor->leaving.pid;
+    enum death_cause cause =
+        death_cause_from_status(child_process_reap(&supervisor->leaving, &how));
+    log_info("worker %u: pid %d is reaped: %s", supervisor->config.worker.index, pid, how.text);
+    bool assumed = supervisor->leaving_cause != DEATH_HUNG &&
+                   supervisor->leaving_cause != DEATH_BROKE_PROTOCOL;
+    if (assumed && cause != supervisor->leaving_cause)
+        log_warn("worker %u: that death was taken for %s and is %s",
+                 supervisor->config.worker.index, death_cause_name(supervisor->leaving_cause),
+                 death_cause_name(cause));
 }
 
 void worker_supervisor_destroy(struct worker_supervisor *supervisor)
@@ -227,6 +257,7 @@ void worker_supervisor_destroy(struct worker_supervisor *supervisor)
         child_process_kill(&supervisor->run.process);
         (void)child_process_reap(&supervisor->run.process, &how);
     }
+    leaving_reap(supervisor);
     worker_clear(supervisor);
     worker_standby_destroy(supervisor->standby);
     prefix_save_end(supervisor, false);
@@ -345,26 +376,13 @@ static void death_words(struct worker_supervisor *supervisor, const struct error
     supervisor->died_at_ms = monotonic_clock_ms();
 }
 
-static void on_death(int fd, short what, void *context)
+/* Takes the requests from a dead process that does not drain, and starts the next one. `words`: its own
+ * error text, or NULL. */
+static void replace(struct worker_supervisor *supervisor, enum death_cause cause,
+                    const struct error_text *how, const struct error_text *words)
 {
-    (void)fd;
-    (void)what;
-    struct worker_supervisor *supervisor = context;
     enum supervisor_state before = supervisor->state;
-    struct error_text how;
-    struct error_text words = {""};
-    bool said_why = failure_read(supervisor, &words);
-    event_free(supervisor->death_event); /* before its descriptor is closed */
-    supervisor->death_event = NULL;
-    int status = child_process_reap(&supervisor->run.process, &how);
-    enum death_cause cause =
-        supervisor->condemned[0] ? supervisor->condemned_cause : death_cause_from_status(status);
     bool outside = death_cause_is_outside(cause);
-    death_words(supervisor, &how, &words);
-    if (before == SUPERVISOR_DRAINING) {
-        end_drain(supervisor, status);
-        return;
-    }
     log_error("worker %u died: %s", supervisor->config.worker.index, supervisor->last_death.text);
     restart_policy_note_death(&supervisor->record, outside);
     if (before != SUPERVISOR_STARTING)
@@ -378,15 +396,74 @@ static void on_death(int fd, short what, void *context)
     worker_clear(supervisor);
     if (supervisor->state == SUPERVISOR_STOPPED)
         return; /* a drain waited for it */
-    if (!supervisor->ever_ready && said_why) {
-        stop_for_good(supervisor, words.text);
+    if (!supervisor->ever_ready && words) {
+        stop_for_good(supervisor, words->text);
     } else if (!supervisor->ever_ready && restart_policy_gives_up(&supervisor->record)) {
-        stop_for_good(supervisor, how.text);
+        stop_for_good(supervisor, how->text);
     } else if (restart_policy_delay_ms(&supervisor->record) == 0) {
         start_next(supervisor);
     } else {
         backoff_begin(supervisor);
     }
+}
+
+static void on_death(int fd, short what, void *context)
+{
+    (void)fd;
+    (void)what;
+    struct worker_supervisor *supervisor = context;
+    struct error_text how;
+    struct error_text words = {""};
+    bool said_why = failure_read(supervisor, &words);
+    event_free(supervisor->death_event); /* before its descriptor is closed */
+    supervisor->death_event = NULL;
+    int status = child_process_reap(&supervisor->run.process, &how);
+    enum death_cause cause =
+        supervisor->condemned[0] ? supervisor->condemned_cause : death_cause_from_status(status);
+    death_words(supervisor, &how, &words);
+    if (supervisor->state == SUPERVISOR_DRAINING)
+        end_drain(supervisor, status);
+    else
+        replace(supervisor, cause, &how, said_why ? &words : NULL);
+}
+
+static void on_leaving_end(int fd, short what, void *context)
+{
+    (void)fd;
+    (void)what;
+    struct worker_supervisor *supervisor = context;
+    leaving_reap(supervisor);
+    if (supervisor->state == SUPERVISOR_READY)
+        standby_begin(supervisor, worker_link_gauges(supervisor->run.link));
+}
+
+/* The process has ended and cannot be reaped yet. Without a standby nothing is gained: a new process
+ * takes longer. */
+static void on_early_end(void *context)
+{
+    struct worker_supervisor *supervisor = context;
+    struct error_text how;
+    struct error_text words = {""};
+    if (supervisor->state != SUPERVISOR_READY || supervisor->leaving.pid > 0 ||
+        !worker_standby_waits(supervisor->standby))
+        return;
+    bool said_why = failure_read(supervisor, &words);
+    uint32_t crash = worker_lifeline_crash_signal(supervisor->run.lifeline);
+    enum death_cause cause = supervisor->condemned[0] ? supervisor->condemned_cause
+                                                      : death_cause_from_marks(crash, said_why);
+    snprintf(how.text, sizeof how.text, "%s",
+             cause == DEATH_CRASH_SIGNAL ? strsignal((int)crash) : "its process ended");
+    event_free(supervisor->death_event);
+    supervisor->death_event = NULL;
+    supervisor->leaving = supervisor->run.process;
+    supervisor->leaving_cause = cause;
+    supervisor->run.process = (struct child_process){.pid_fd = -1};
+    supervisor->leaving_event =
+        event_new(supervisor->config.worker.base, supervisor->leaving.pid_fd, EV_READ,
+                  on_leaving_end, supervisor);
+    must(supervisor->leaving_event && event_add(supervisor->leaving_event, NULL) == 0);
+    death_words(supervisor, &how, &words);
+    replace(supervisor, cause, &how, said_why ? &words : NULL);
 }
 
 static void condemn(struct worker_supervisor *supervisor, enum death_cause cause, const char *why)
@@ -414,6 +491,8 @@ static void standby_begin(struct worker_supervisor *supervisor, const struct wor
     bool on_gpu = atomic_load_explicit(&gauges->on_gpu, memory_order_relaxed) == 1;
     const char *setting = supervisor->config.worker.options->standby;
     bool wanted = strcmp(setting, "on") == 0 || (strcmp(setting, "auto") == 0 && on_gpu);
+    if (supervisor->leaving.pid > 0)
+        return; /* its device memory is not free yet; on_leaving_end() begins one */
     if (wanted && shared && supervisor->config.can_stand_by)
         worker_standby_begin(supervisor->standby, supervisor->prefix_save);
 }

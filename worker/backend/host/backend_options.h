@@ -34,6 +34,7 @@ enum cpu_tier {
 struct vulkan_settings {
     uint32_t device;             /* index, as `shoal devices` prints it */
     enum vulkan_tier tier_limit; /* highest tier to use; VULKAN_TIER_HIGHEST = no limit */
+    struct device_work *work;    /* where the device marks its work (shm/device_work.h), or NULL */
     bool validation;             /* run under the validation layer, for tests */
     bool batch_invariant;        /* the row rule of backend.h, which a CPU always keeps */
     bool kernels_when_needed;    /* create a kernel at its first use instead of at load, for tests

@@ -9,11 +9,21 @@
 #include "worker/backend/vulkan/device/vulkan_commands.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "proto/must.h"
+#include "worker/backend/vulkan/device/vulkan_work_marks.h"
 
 #define RUN_TIMEOUT_MS 300000u /* drivers for the CPU compile kernels when they are first run */
 #define LOOKS          2000u   /* some hundred microseconds */
+#define TAKEOVER_NS    3000000000u
+#define ROOM_COMMANDS  2000u /* as many as the kernels and barriers of a large model's step */
+
+struct vulkan_spare_commands {
+    struct vulkan_commands *list[VULKAN_SPARE_COMMANDS_MAX];
+    uint32_t count;
+    uint64_t poll_until_ns; /* 0: nothing was waited for yet */
+};
 
 struct vulkan_commands {
     const struct vulkan_device *device;
@@ -25,6 +35,7 @@ struct vulkan_commands {
     uint32_t query_count;
     const struct vulkan_kernel *bound;
     struct vulkan_commands_counts counts;
+    bool counts_work; /* the recording (vulkan_work_marks.h) */
     bool in_flight;
 };
 
@@ -56,9 +67,9 @@ static enum result create_parts(struct vulkan_commands *commands, uint32_t famil
     return vulkan_device_check(outcome, "command buffer", error);
 }
 
-enum result vulkan_commands_create(const struct vulkan_device *device, enum vulkan_queue queue,
-                                   uint32_t timestamps, struct vulkan_commands **created,
-                                   struct error_text *error)
+static enum result make(const struct vulkan_device *device, enum vulkan_queue queue,
+                        uint32_t timestamps, struct vulkan_commands **created,
+                        struct error_text *error)
 {
     struct vulkan_commands *commands = must_alloc(1, sizeof *commands);
     bool compute = queue == VULKAN_QUEUE_COMPUTE;
@@ -73,6 +84,59 @@ enum result vulkan_commands_create(const struct vulkan_device *device, enum vulk
     }
     *created = commands;
     return RESULT_OK;
+}
+
+enum result vulkan_commands_create(const struct vulkan_device *device, enum vulkan_queue queue,
+                                   uint32_t timestamps, struct vulkan_commands **created,
+                                   struct error_text *error)
+{
+    struct vulkan_spare_commands *spare = device->spare;
+    if (!spare || spare->count == 0 || queue != VULKAN_QUEUE_COMPUTE || timestamps > 0)
+        return make(device, queue, timestamps, created, error);
+    *created = spare->list[--spare->count];
+    return RESULT_OK;
+}
+
+/* Has the driver take the memory that a recording of a step needs; it keeps it for the next one. */
+static enum result make_room(struct vulkan_commands *commands, const struct vulkan_buffer *target,
+                             struct error_text *error)
+{
+    enum result result = vulkan_commands_begin(commands, error);
+    for (uint32_t i = 0; i < ROOM_COMMANDS && result == RESULT_OK; i++)
+        vulkan_commands_fill(commands, target, 0, sizeof(uint32_t), 0);
+    if (result == RESULT_OK)
+        result = vulkan_commands_end(commands, error);
+    return result == RESULT_OK ? vulkan_commands_begin(commands, error) : result;
+}
+
+enum result vulkan_spare_commands_create(const struct vulkan_device *device, uint32_t count,
+                                         struct vulkan_spare_commands **created,
+                                         struct error_text *error)
+{
+    struct vulkan_spare_commands *spare = must_alloc(1, sizeof *spare);
+    struct vulkan_buffer target = {0};
+    must(count <= VULKAN_SPARE_COMMANDS_MAX);
+    enum result result = vulkan_buffer_create(device, VULKAN_UPLOAD, sizeof(uint32_t),
+                                              "spare commands", &target, error);
+    while (result == RESULT_OK && spare->count < count) {
+        result = make(device, VULKAN_QUEUE_COMPUTE, 0, &spare->list[spare->count], error);
+        if (result == RESULT_OK)
+            result = make_room(spare->list[spare->count++], &target, error);
+    }
+    vulkan_buffer_destroy(device, &target);
+    if (result != RESULT_OK) {
+        vulkan_spare_commands_destroy(spare);
+        return result;
+    }
+    *created = spare;
+    return RESULT_OK;
+}
+
+void vulkan_spare_commands_destroy(struct vulkan_spare_commands *spare)
+{
+    for (uint32_t i = 0; spare && i < spare->count; i++)
+        vulkan_commands_destroy(spare->list[i]);
+    free(spare);
 }
 
 void vulkan_commands_destroy(struct vulkan_commands *commands)
@@ -187,6 +251,14 @@ void vulkan_commands_timestamp(struct vulkan_commands *commands, uint32_t index)
 
 enum result vulkan_commands_end(struct vulkan_commands *commands, struct error_text *error)
 {
+    const struct vulkan_work_marks *marks = commands->device->marks;
+    commands->counts_work = marks && marks->kernel && commands->queue == commands->device->queue;
+    if (commands->counts_work) {
+        record_barrier(commands, WORK_STAGES, VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT,
+                       VK_ACCESS_2_SHADER_READ_BIT | VK_ACCESS_2_SHADER_WRITE_BIT);
+        vulkan_commands_dispatch(commands, marks->kernel, &marks->push, sizeof marks->push,
+                                 (struct vulkan_grid){1, 1, 1});
+    }
     record_barrier(commands, VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_2_HOST_BIT,
                    VK_ACCESS_2_HOST_READ_BIT); /* transfer queues have no compute stage */
     return vulkan_device_check(vkEndCommandBuffer(commands->buffer), "recording", error);
@@ -199,10 +271,46 @@ enum result vulkan_commands_submit(struct vulkan_commands *commands, struct erro
                                .commandBufferCount = 1,
                                .pCommandBuffers = &commands->buffer};
     VkResult outcome = vkResetFences(commands->device->handle, 1, &commands->fence);
+    if (commands->counts_work)
+        vulkan_work_marks_count(commands->device->marks);
     if (outcome == VK_SUCCESS)
         outcome = vkQueueSubmit(commands->queue, 1, &info, commands->fence);
     commands->in_flight = outcome == VK_SUCCESS;
     return vulkan_device_check(outcome, "submission", error);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Whether this process took over so lately that the driver may still be busy with the one before: then it
+ * is not asked to wake this thread up. */
+static bool is_taking_over(const struct vulkan_device *device)
+{
+    struct vulkan_spare_commands *spare = device->spare;
+    if (!spare)
+        return false;
+    if (spare->poll_until_ns == 0)
+        spare->poll_until_ns = now_ns() + TAKEOVER_NS;
+    return now_ns() < spare->poll_until_ns;
+}
+
+static VkResult poll_fence(const struct vulkan_commands *commands, uint64_t timeout_ns)
+{
+    static const struct timespec pause = {.tv_nsec = 20000};
+    uint64_t end_ns = now_ns() + timeout_ns;
+    VkResult outcome = VK_NOT_READY;
+    while (outcome == VK_NOT_READY) {
+        outcome = vkGetFenceStatus(commands->device->handle, commands->fence);
+        if (outcome == VK_NOT_READY && now_ns() >= end_ns)
+            return VK_TIMEOUT;
+        if (outcome == VK_NOT_READY)
+            nanosleep(&pause, NULL);
+    }
+    return outcome;
 }
 
 enum result vulkan_commands_wait(struct vulkan_commands *commands, uint32_t timeout_ms,
@@ -213,9 +321,11 @@ enum result vulkan_commands_wait(struct vulkan_commands *commands, uint32_t time
     VkResult outcome = VK_NOT_READY;
     for (uint32_t look = 0; look < LOOKS && outcome == VK_NOT_READY; look++)
         outcome = vkGetFenceStatus(handle, commands->fence);
+    uint64_t timeout_ns = (uint64_t)timeout_ms * 1000000u;
     if (outcome == VK_NOT_READY)
-        outcome =
-            vkWaitForFences(handle, 1, &commands->fence, VK_TRUE, (uint64_t)timeout_ms * 1000000u);
+        outcome = is_taking_over(commands->device)
+                      ? poll_fence(commands, timeout_ns)
+                      : vkWaitForFences(handle, 1, &commands->fence, VK_TRUE, timeout_ns);
     if (outcome == VK_SUCCESS)
         commands->in_flight = false;
     return vulkan_device_check(outcome, "waiting for the device", error);

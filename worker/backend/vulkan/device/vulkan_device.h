@@ -18,6 +18,9 @@
 
 #define VULKAN_DEVICES_MAX LIMIT_DEVICES
 
+struct vulkan_work_marks;
+struct vulkan_spare_commands;
+
 struct vulkan_device_options {
     uint32_t index;  /* among the usable ones of vulkan_device_list() */
     bool validation; /* messages of the validation layer are counted: vulkan_device_messages() */
@@ -35,7 +38,9 @@ struct vulkan_device {
     struct vulkan_facts facts;
     VkPhysicalDeviceMemoryProperties memory;
     VkDebugUtilsMessengerEXT messenger;
-    PFN_vkCmdCuLaunchKernelNVX launch; /* facts.ptx */
+    PFN_vkCmdCuLaunchKernelNVX launch;   /* facts.ptx */
+    struct vulkan_work_marks *marks;     /* the opener's; NULL: none */
+    struct vulkan_spare_commands *spare; /* the same */
     _Atomic uint32_t messages;
 };
 

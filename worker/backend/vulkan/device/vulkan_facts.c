@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "proto/must.h"
 #include "worker/backend/vulkan/device/vulkan_ptx.h"
@@ -161,6 +162,17 @@ static void read_properties(VkPhysicalDevice physical, struct vulkan_facts *fact
     facts->timestamp_ns = limits->timestampComputeAndGraphics ? (double)limits->timestampPeriod : 0;
 }
 
+/* Some drivers import memory of the host only in pieces larger than its pages. */
+static bool imports_pages(VkPhysicalDevice physical)
+{
+    VkPhysicalDeviceExternalMemoryHostPropertiesEXT host = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
+    VkPhysicalDeviceProperties2 properties = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &host};
+    vkGetPhysicalDeviceProperties2(physical, &properties);
+    return host.minImportedHostPointerAlignment <= (VkDeviceSize)sysconf(_SC_PAGESIZE);
+}
+
 static void add_shape(struct vulkan_facts *facts, enum vulkan_matrix_type type,
                       const VkCooperativeMatrixPropertiesKHR *p)
 {
@@ -240,6 +252,8 @@ enum result vulkan_facts_read(VkInstance instance, VkPhysicalDevice physical,
     read_properties(physical, facts, has_extension(all, count, "VK_NV_shader_sm_builtins"));
     facts->memory_bytes = largest_local_heap(physical);
     facts->external_memory = has_extension(all, count, "VK_KHR_external_memory_fd");
+    facts->external_host =
+        has_extension(all, count, "VK_EXT_external_memory_host") && imports_pages(physical);
     facts->memory_budget = has_extension(all, count, "VK_EXT_memory_budget");
     facts->ptx = is_hopper(&plain) && has_extension(all, count, "VK_NVX_binary_import");
     enum result result =
@@ -278,6 +292,8 @@ void vulkan_facts_wanted(const struct vulkan_facts *facts, struct vulkan_feature
     extensions->count = 0;
     if (facts->external_memory)
         want_extension(extensions, "VK_KHR_external_memory_fd");
+    if (facts->external_host)
+        want_extension(extensions, "VK_EXT_external_memory_host");
     if (facts->memory_budget)
         want_extension(extensions, "VK_EXT_memory_budget");
     if (facts->matrix_khr) {

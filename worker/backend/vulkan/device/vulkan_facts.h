@@ -34,6 +34,7 @@ struct vulkan_facts {
     bool integer_dot;     /* packed 4x8 dot products are accelerated */
     bool full_subgroups;  /* pipelines may require full subgroups */
     bool external_memory; /* VK_KHR_external_memory_fd */
+    bool external_host;   /* VK_EXT_external_memory_host, for pages of the host */
     bool memory_budget;   /* VK_EXT_memory_budget */
     bool matrix_khr;
     bool matrix_nv2;

@@ -104,6 +104,13 @@ struct vulkan_linear_register_probe_push {
     uint64_t elements; /* 0 */
 };
 
+/* work_mark: adds one to a uint and writes the sum to another. */
+struct vulkan_work_mark_push {
+    uint64_t count;    /* 0 */
+    uint64_t finished; /* 8 */
+};
+static_assert(sizeof(struct vulkan_work_mark_push) == 16, "byte map");
+
 /* --- products with many rows (shaders/linear_matrix.comp, linear_matrix2.comp, linear_tile.comp,
  * linear_plain.comp, matrix_unpack.comp) --- */
 

@@ -13,7 +13,9 @@
 #include "proto/log.h"
 #include "proto/must.h"
 #include "worker/backend/host/backend.h"
+#include "worker/backend/vulkan/device/vulkan_commands.h"
 #include "worker/backend/vulkan/device/vulkan_register_probe.h"
+#include "worker/backend/vulkan/device/vulkan_work_marks.h"
 #include "worker/backend/vulkan/policy/vulkan_kv_policy.h"
 #include "worker/backend/vulkan/program/vulkan_kept_blocks.h"
 #include "worker/backend/vulkan/program/vulkan_linear_way.h"
@@ -90,6 +92,14 @@ static void stages_log(const struct vulkan_backend *vulkan)
              ms[STAGE_KERNELS]);
 }
 
+/* Without marks a standby waits until this process can be reaped. */
+static void open_marks(struct vulkan_backend *vulkan, struct device_work *work)
+{
+    struct error_text why;
+    if (vulkan_work_marks_create(vulkan->device, work, &vulkan->device->marks, &why) != RESULT_OK)
+        log_info("work of the device is not marked: %s", why.text);
+}
+
 static enum result open_device(struct vulkan_backend *vulkan, const struct backend_options *options,
                                struct error_text *error)
 {
@@ -105,6 +115,8 @@ static enum result open_device(struct vulkan_backend *vulkan, const struct backe
                                                  .tier_limit = options->vulkan.tier_limit};
     double begun_ms = now_ms();
     enum result result = vulkan_device_open(&wanted, &vulkan->device, error);
+    if (result == RESULT_OK && options->vulkan.work)
+        open_marks(vulkan, options->vulkan.work);
     (void)stage_end(vulkan, STAGE_DEVICE, begun_ms);
     return result;
 }
@@ -298,6 +310,19 @@ static enum result create_encoders(struct vulkan_backend *vulkan,
     return result;
 }
 
+/* Marks of the device's work for the process that takes over from this one; and, in a standby, what it needs
+ * for its first steps while the driver takes down the process before. */
+static enum result prepare_takeover(struct vulkan_backend *vulkan,
+                                    const struct backend_options *options, struct error_text *error)
+{
+    struct vulkan_device *device = vulkan->device;
+    enum result result = vulkan_work_marks_begin(device->marks, vulkan->kernels, error);
+    if (result == RESULT_OK && options->kept.in_use)
+        result =
+            vulkan_spare_commands_create(device, VULKAN_SPARE_COMMANDS_MAX, &device->spare, error);
+    return result;
+}
+
 static enum result load(struct backend *backend, const struct plan *plan,
                         const struct backend_options *options, backend_progress_fn *progress,
                         void *context, struct error_text *error)
@@ -314,6 +339,8 @@ static enum result load(struct backend *backend, const struct plan *plan,
     double begun_ms = now_ms();
     if (result == RESULT_OK)
         result = open_kernels(vulkan, options, error);
+    if (result == RESULT_OK && vulkan->device->marks && !vulkan->lender)
+        result = prepare_takeover(vulkan, options, error);
     begun_ms = stage_end(vulkan, STAGE_PIPELINES, begun_ms);
     if (result == RESULT_OK)
         result = vulkan_program_init(&vulkan->program, vulkan->device, vulkan->kernels, plan,
@@ -468,8 +495,10 @@ static void destroy(struct backend *backend)
     vulkan_image_encoder_destroy(vulkan->sound);
     vulkan_image_encoder_destroy(vulkan->vision);
     vulkan_program_fini(&vulkan->program);
-    if (!vulkan->lender) {
+    if (!vulkan->lender && vulkan->device) {
         vulkan_kernels_destroy(vulkan->kernels);
+        vulkan_spare_commands_destroy(vulkan->device->spare);
+        vulkan_work_marks_destroy(vulkan->device, vulkan->device->marks);
         vulkan_device_close(vulkan->device);
     }
     free(vulkan);

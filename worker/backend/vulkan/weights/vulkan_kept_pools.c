@@ -3,8 +3,9 @@
  * that two pools never have to fit the device at once.
  *
  * No lock is needed: the vault belongs to one worker at a time, and the frontend starts the next one,
- * or rings its standby, after it has reaped the one before. By then the driver has ended the dead
- * process's work, so no kernel of it writes to the memory any more.
+ * or rings its standby, after the one before has ended and its device has finished its work
+ * (shm/device_work.h), or was reaped, by when the driver has ended that work. So no kernel of it writes to the
+ * memory any more.
  *
  * A standby (`in_use`) imports while the other process uses the memory, and never empties or fills the
  * vault.

@@ -68,12 +68,27 @@ static void an_exit_is_the_workers_own(void **state)
     assert_false(death_cause_is_outside(DEATH_BROKE_PROTOCOL));
 }
 
+static void marks_say_it_before_the_status(void **state)
+{
+    (void)state;
+    const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGTRAP};
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        assert_int_equal(death_cause_from_marks((uint32_t)signals[i], false), DEATH_CRASH_SIGNAL);
+        assert_int_equal(death_cause_from_marks((uint32_t)signals[i], true), DEATH_CRASH_SIGNAL);
+    }
+    assert_int_equal(death_cause_from_marks(0, false), DEATH_OUTSIDE_SIGNAL);
+    assert_int_equal(death_cause_from_marks(0, true), DEATH_EXIT);
+    assert_int_equal(death_cause_from_marks(SIGKILL, false), DEATH_OUTSIDE_SIGNAL);
+    assert_int_equal(death_cause_from_marks(UINT32_MAX, false), DEATH_OUTSIDE_SIGNAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(faults_of_the_process_are_crash_signals),
         cmocka_unit_test(other_signals_come_from_outside),
         cmocka_unit_test(an_exit_is_the_workers_own),
+        cmocka_unit_test(marks_say_it_before_the_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
