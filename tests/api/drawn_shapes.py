@@ -117,11 +117,11 @@ def lfm2_vl(drawn):
     return config, shapes, vision["patch_size"] * factor, processor
 
 
-def clip_layers(at, count, hidden, wide, norms, attention):
+def clip_layers(at, count, hidden, wide, norms, attention, fed=("mlp.fc1", "mlp.fc2")):
     """Shapes of layers with biases everywhere."""
     return with_biases({f"{at}{layer}.{name}": shape for layer in range(count) for name, shape in {
-        **{norm: (hidden,) for norm in norms}, **{part: (hidden, hidden) for part in attention}, "mlp.fc1": (wide, hidden),
-        "mlp.fc2": (hidden, wide)}.items()})
+        **{norm: (hidden,) for norm in norms}, **{part: (hidden, hidden) for part in attention}, fed[0]: (wide, hidden),
+        fed[1]: (hidden, wide)}.items()})
 
 
 def janus(drawn):
@@ -254,32 +254,70 @@ def ernie4_5_vl_moe(drawn):
     return config, shapes, patch * merge, {"patch_size": patch, "merge_size": merge}
 
 
-def deepseek_vl_v2(drawn):
-    """The text attends as llama does, as in the smallest published model."""
-    text, vision, join, side = draw_text(drawn), draw_tower(drawn), drawn.randint(1, 3), drawn.randint(3, 7)
-    patch, heads, hidden, ratio = vision["patch_size"], vision["num_attention_heads"], vision["hidden_size"], drawn.randint(1, 2)
+def draw_deepseek_text(drawn, at, head):
+    """A text that attends as llama does, as in the smallest DeepSeek-VL2 and in DeepSeek-OCR: what the config states of it, its hidden size, shapes."""
+    text = draw_text(drawn)
     text |= {"head_dim": 8 * drawn.randint(1, 3), "num_key_value_heads": text["num_attention_heads"]}
     rows = text["hidden_size"] = text["head_dim"] * text["num_attention_heads"]
     experts, dense, inner = drawn.randint(4, 7), drawn.randint(0, 1), 8 * drawn.randint(1, 4)
-    text |= {"model_type": "deepseek_v2", "num_hidden_layers": dense + 2, "n_routed_experts": experts, "num_experts_per_tok": drawn.randint(1, 3),
+    text |= {"num_hidden_layers": dense + 2, "n_routed_experts": experts, "num_experts_per_tok": drawn.randint(1, 3),
              "n_shared_experts": drawn.randint(1, 2), "moe_intermediate_size": inner, "first_k_dense_replace": dense, "topk_method": "greedy", "n_group": 1,
              "topk_group": 1, "norm_topk_prob": False, "routed_scaling_factor": drawn.choice([1.0, 2.0]), "use_mla": False, "qk_nope_head_dim": 0,
              "qk_rope_head_dim": 0, "v_head_dim": 0, "kv_lora_rank": None, "q_lora_rank": None}
-    stated = {name: value for name, value in text.items() if name != "head_dim"}  # which published configs leave out
+    shapes = text_shapes(text, at, head)
+    for layer in range(dense, dense + 2):
+        mlp = f"{at}layers.{layer}.mlp."
+        shapes = {name: shape for name, shape in shapes.items() if not name.startswith(mlp)} | {mlp + "gate.weight": (experts, rows)}
+        shapes |= expert_shapes(mlp, rows, experts * [inner]) | gated_shapes(mlp + "shared_experts.", rows, inner * text["n_shared_experts"])
+    return {name: value for name, value in text.items() if name != "head_dim"}, rows, shapes  # which published configs leave out
+
+
+def deepseek_vl_v2(drawn):
+    stated, rows, shapes = draw_deepseek_text(drawn, "language.model.", "language.lm_head.weight")
+    vision, join, side = draw_tower(drawn), drawn.randint(1, 3), drawn.randint(3, 7)
+    patch, heads, hidden, ratio = vision["patch_size"], vision["num_attention_heads"], vision["hidden_size"], drawn.randint(1, 2)
     wide, depth, sizes = drawn.choice([1.25, 1.5, 2.0]), vision["num_hidden_layers"], [[side * patch] * 2, [2 * side * patch, side * patch]]
-    config = {"model_type": "deepseek_vl_v2", "architectures": ["DeepseekVLV2ForCausalLM"], "tile_tag": "2D", "global_view_pos": "head", "language_config": stated,
+    config = {"model_type": "deepseek_vl_v2", "architectures": ["DeepseekVLV2ForCausalLM"], "tile_tag": "2D", "global_view_pos": "head",
+              "language_config": stated | {"model_type": "deepseek_v2"},
               "candidate_resolutions": sizes, "vision_config": {"model_type": "vision", "width": hidden, "layers": depth, "num_attention_heads": heads,
                                                                 "mlp_ratio": wide, "patch_size": patch, "image_size": side * patch},
               "projector_config": {"projector_type": "downsample_mlp_gelu", "input_dim": hidden, "n_embed": rows, "depth": 2, "mlp_ratio": ratio,
                                    "downsample_ratio": join}}
-    shapes = text_shapes(text, "language.model.", "language.lm_head.weight")
-    for layer in range(dense, dense + 2):
-        mlp = f"language.model.layers.{layer}.mlp."
-        shapes = {name: shape for name, shape in shapes.items() if not name.startswith(mlp)} | {mlp + "gate.weight": (experts, rows)}
-        shapes |= expert_shapes(mlp, rows, experts * [inner]) | gated_shapes(mlp + "shared_experts.", rows, inner * text["n_shared_experts"])
     shapes |= clip_layers("vision.blocks.", depth, hidden, int(hidden * wide), ("norm1", "norm2"), ("attn.proj",))
     shapes |= with_biases({f"vision.blocks.{layer}.attn.qkv": (3 * hidden, hidden) for layer in range(depth)} | {
         "vision.patch_embed.proj": (hidden, 3, patch, patch), "vision.norm": (hidden,), "projector.layers.0": (ratio * rows, hidden * join * join),
         "projector.layers.2": (rows, ratio * rows)})
     shapes |= {"vision.pos_embed": (1, side * side, hidden), "image_newline": (rows,), "view_seperator": (rows,)}
     return config, shapes, patch, {"candidate_resolutions": sizes, "downsample_ratio": join, "patch_size": patch}
+
+
+def deepseek_ocr(drawn):
+    """An image is twice as wide and high as a tile, so that neither view is resized."""
+    stated, rows, shapes = draw_deepseek_text(drawn, "model.", "lm_head.weight")
+    first, second, tile, table = draw_tower(drawn), draw_tower(drawn), 4 * drawn.randint(1, 2), drawn.randint(2, 5)
+    patch, hidden, wide, heads = first["patch_size"], first["hidden_size"], second["hidden_size"], first["num_attention_heads"]
+    depth, neck, window = first["num_hidden_layers"] + 1, (4 * drawn.randint(1, 4), 4 * drawn.randint(1, 4), wide), drawn.randint(2, 9)
+    seeing = sorted(drawn.sample(range(depth), drawn.randint(0, depth)))
+    sam = {"width": hidden, "layers": depth, "heads": heads, "patch_size": patch, "window_size": window, "global_attn_indexes": seeing,
+           "output_channels": neck[0], "downsample_channels": list(neck[1:])}
+    clip = {"width": wide, "layers": second["num_hidden_layers"], "heads": second["num_attention_heads"], "image_size": 3 * table, "patch_size": 3}
+    config = {"model_type": "deepseek_vl_v2", "architectures": ["DeepseekOCRForCausalLM"], "tile_tag": "2D", "global_view_pos": "head", "language_config": stated,
+              "projector_config": {"input_dim": 2 * wide, "model_type": "mlp_projector", "n_embed": rows, "projector_type": "linear"},
+              "vision_config": {"image_size": 2 * tile * patch, "mlp_ratio": 3.7362, "model_name": "deeplip_b_l", "model_type": "vision",
+                                "width": {"clip-l-14-224": clip, "sam_vit_b": sam}}}
+    at = "model.sam_model."
+    shapes |= clip_layers(at + "blocks.", depth, hidden, 4 * hidden, ("norm1", "norm2"), ("attn.proj",), ("mlp.lin1", "mlp.lin2"))
+    shapes |= with_biases({at + "patch_embed.proj": (hidden, 3, patch, patch), at + "neck.1": neck[:1], at + "neck.3": neck[:1],
+                           **{f"{at}blocks.{layer}.attn.qkv": (3 * hidden, hidden) for layer in range(depth)}})
+    shapes |= {f"{at}blocks.{layer}.attn.rel_pos_{axis}": (2 * (2 * tile if layer in seeing else window) - 1, hidden // heads)
+               for layer in range(depth) for axis in "hw"}
+    shapes |= {at + "pos_embed": (1, 2 * tile, 2 * tile, hidden), at + "neck.0.weight": (neck[0], hidden, 1, 1), at + "neck.2.weight": (neck[0], neck[0], 3, 3),
+               at + "net_2.weight": (neck[1], neck[0], 3, 3), at + "net_3.weight": (wide, neck[1], 3, 3)}
+    at = "model.vision_model."
+    shapes |= clip_layers(at + "transformer.layers.", clip["layers"], wide, 4 * wide, ("layer_norm1", "layer_norm2"), ("self_attn.out_proj",))
+    shapes |= with_biases({at + "pre_layrnorm": (wide,), "model.projector.layers": (rows, 2 * wide),
+                           **{f"{at}transformer.layers.{layer}.self_attn.qkv_proj": (3 * wide, wide) for layer in range(clip["layers"])}})
+    shapes |= {at + "embeddings.class_embedding": (wide,), at + "embeddings.position_embedding.weight": (table * table + 1, wide),
+               "model.image_newline": (rows,), "model.view_seperator": (rows,)}
+    side = 2 * tile * patch
+    return config, shapes, patch, {"candidate_resolutions": [[side, side]], "downsample_ratio": 4, "patch_size": patch, "tile_size": tile * patch}

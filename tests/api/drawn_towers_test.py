@@ -21,7 +21,7 @@ import plain_vision
 from drawn_shapes import IMAGE
 from mmproj_test import add_texts
 from shoal_server import ROOT, ShoalServer
-from vision_folder import CHARACTERS, DEEPSEEK, ERNIE, FIRST_CHARACTER, GLM, HUNYUAN, JANUS, LFM2, PADDLE, PIXTRAL, add_assets, image_part, text_part
+from vision_folder import CHARACTERS, DEEPSEEK, ERNIE, FIRST_CHARACTER, GLM, HUNYUAN, JANUS, LFM2, OCR, PADDLE, PIXTRAL, add_assets, image_part, text_part
 
 sys.path.insert(0, str(ROOT / "scripts/golden"))
 import mmproj_files  # noqa: E402
@@ -57,12 +57,15 @@ FAMILIES = {
     "glm4v_moe": Family(GLM, text=plain_texts.Glm, least=6272),
     "deepseek_vl_v2": Family(DEEPSEEK, HALF, plain_texts.Deepseek, ("language.model.", "language.lm_head.weight"), by_axis=False, gguf=False,
                              fixed=lambda config: config["vision_config"]["image_size"] // config["vision_config"]["patch_size"], file="whole_processor"),
+    "deepseek_ocr": Family(OCR, HALF, plain_texts.Deepseek, ("model.", "lm_head.weight"), by_axis=False, gguf=False,
+                           fixed=lambda config: config["vision_config"]["image_size"] // config["vision_config"]["width"]["sam_vit_b"]["patch_size"],
+                           file="whole_processor"),
     "ernie4_5_vl_moe": Family(ERNIE | {"marker": PADDLE["marker"]}, text=plain_texts.Ernie, least=64, most=4096, gguf=False),
 }
 
 
 def placeholder_lines(name, lines, columns, features):
-    if name == "deepseek_vl_v2":
+    if name in ("deepseek_vl_v2", "deepseek_ocr"):
         return [IMAGE] * features
     if name == "mistral3":
         return sum(([IMAGE] * columns + [BREAK] for _ in range(lines)), [])[:-1] + [END]

@@ -1,6 +1,6 @@
 """Small vision towers in plain numpy, in double precision: the formulas of transformers' modeling_mistral3.py with modeling_pixtral.py,
 modeling_paddleocr_vl.py, modeling_lfm2_vl.py with modeling_siglip2.py, modeling_janus.py, modeling_hunyuan_vl.py, modeling_glm4v_moe.py and
-modeling_ernie4_5_vl_moe.py, each written down once and for one image. Texts are in plain_texts.py.
+modeling_ernie4_5_vl_moe.py, and of unlimited_ocr's towers, each written down once and for one image. Texts are in plain_texts.py.
 
 The functions take a model's tensors by their names in the folder. The images have the size that the image processor would give them.
 """
@@ -310,3 +310,89 @@ def deepseek_vl_v2_features(config, t, pixels):
     x = projected(gelu(x), t, "projector.layers.2").reshape(across, across, -1)
     view = np.concatenate([x, np.broadcast_to(t["image_newline"], (across, 1, x.shape[-1]))], 1).reshape(across * (across + 1), -1)
     return np.concatenate([view, t["view_seperator"][None], view])
+
+
+def cubic_weights(size, out):
+    """[out, size] weights of resizing by averaged cubic convolution, a = -0.5, as torch's bicubic with antialias has them."""
+    scale = size / out
+    d = np.abs(np.arange(size)[None] + 0.5 - (np.arange(out)[:, None] + 0.5) * scale) / max(scale, 1.0)
+    found = np.where(d <= 1, 1.5 * d ** 3 - 2.5 * d ** 2 + 1, np.where(d < 2, -0.5 * d ** 3 + 2.5 * d ** 2 - 4 * d + 2, 0))
+    return found / found.sum(1, keepdims=True)
+
+
+def cubic_table(table, side):
+    """[side, side, values] of a table [lines, columns, values]."""
+    weights = cubic_weights(len(table), side)
+    return np.einsum("ls,ct,stv->lcv", weights, weights, table)
+
+
+def convolved(x, kernel, stride):
+    """x [lines, columns, values], zeros around it, by a kernel [out, values, 3, 3]."""
+    lines, columns, _ = x.shape
+    around = np.pad(x, ((1, 1), (1, 1), (0, 0)))
+    return sum(around[dy:dy + lines:stride, dx:dx + columns:stride] @ kernel[:, :, dy, dx].T for dy in range(3) for dx in range(3))
+
+
+def relative_attention(x, t, name, heads):
+    """Of a square x [side, side, hidden], by the sum of the products with keys and with the tables' rows for the distances."""
+    side, hidden = len(x), x.shape[-1]
+    q, k, v = (part.reshape(side * side, heads, -1) for part in np.split(linear(x.reshape(-1, hidden), t, name + "qkv"), 3, -1))
+    scores = np.einsum("rhd,shd->hrs", q, k) / math.sqrt(q.shape[-1])
+    y, x = np.divmod(np.arange(side * side), side)
+    for axis, at in (("h", y), ("w", x)):
+        table = t[f"{name}rel_pos_{axis}"]
+        table = axis_weights(len(table), 2 * side - 1, False) @ table
+        scores += np.einsum("rhd,rsd->hrs", q, table[at[:, None] - at[None] + side - 1])
+    scores = np.exp(scores - scores.max(-1, keepdims=True))
+    return linear(np.einsum("hrs,shd->rhd", scores / scores.sum(-1, keepdims=True), v).reshape(side, side, hidden), t, name + "proj")
+
+
+def sam_features(sam, t, pixels):
+    """[lines, columns, values]"""
+    at, hidden, window = "model.sam_model.", sam["width"], sam["window_size"]
+    x = projected(patches_of(pixels, sam["patch_size"], (2, 0, 1)), t, at + "patch_embed.proj")
+    side = len(x)
+    x = x + cubic_table(t[at + "pos_embed"][0], side)
+    for layer in range(sam["layers"]):
+        name = f"{at}blocks.{layer}."
+        normed, wide = layer_norm(x, t, name + "norm1", 1e-6), side
+        if layer not in sam["global_attn_indexes"]:
+            wide, beyond = window, -side % window
+            normed = np.pad(normed, ((0, beyond), (0, beyond), (0, 0)))
+        attended = np.zeros_like(normed)
+        for y in range(0, len(normed), wide):
+            for z in range(0, len(normed), wide):
+                attended[y:y + wide, z:z + wide] = relative_attention(normed[y:y + wide, z:z + wide], t, name + "attn.", sam["heads"])
+        x = x + attended[:side, :side]
+        x = x + linear(gelu(linear(layer_norm(x, t, name + "norm2", 1e-6), t, name + "mlp.lin1")), t, name + "mlp.lin2")
+    x = layer_norm(x @ t[at + "neck.0.weight"].reshape(-1, hidden).T, t, at + "neck.1", 1e-6)
+    x = layer_norm(convolved(x, t[at + "neck.2.weight"], 1), t, at + "neck.3", 1e-6)
+    return convolved(convolved(x, t[at + "net_2.weight"], 2), t[at + "net_3.weight"], 2)
+
+
+def deepseek_ocr_view(config, t, pixels):
+    """[lines, columns, hidden size of the text]"""
+    parts = config["vision_config"]["width"]
+    clip, at = parts["clip-l-14-224"], "model.vision_model."
+    sam = sam_features(parts["sam_vit_b"], t, pixels)
+    side, hidden = len(sam), sam.shape[-1]
+    table = t[at + "embeddings.position_embedding.weight"]
+    across = math.isqrt(len(table) - 1)
+    x = (sam + cubic_table(table[1:].reshape(across, across, hidden), side)).reshape(-1, hidden)
+    x = np.concatenate([(t[at + "embeddings.class_embedding"] + table[0])[None], x])
+
+    def norm(x, t, name):
+        return layer_norm(x, t, name, 1e-5)
+    names = {"norms": ("layer_norm1", "layer_norm2"), "attention": ("self_attn.qkv_proj",) * 3 + ("self_attn.out_proj",), "wide": ("mlp.fc1", "mlp.fc2")}
+    x = layers(norm(x, t, at + "pre_layrnorm"), clip, t, at + "transformer.layers.", names, norm, quick_gelu, None)
+    return linear(np.concatenate([x[1:].reshape(side, side, hidden), sam], -1), t, "model.projector.layers")
+
+
+def deepseek_ocr_features(config, t, pixels):
+    """Of an image as large as the whole view, and as two by two tiles."""
+    def lines(x):
+        return np.concatenate([x, np.broadcast_to(t["model.image_newline"], (len(x), 1, x.shape[-1]))], 1).reshape(-1, x.shape[-1])
+    tile = len(pixels) // 2
+    tiles = [[deepseek_ocr_view(config, t, pixels[y:y + tile, x:x + tile]) for x in (0, tile)] for y in (0, tile)]
+    local = np.concatenate([np.concatenate(row, 1) for row in tiles])
+    return np.concatenate([lines(local), lines(deepseek_ocr_view(config, t, pixels)), t["model.view_seperator"][None]])
