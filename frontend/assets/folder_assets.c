@@ -4,7 +4,8 @@
  * tokenizer.json defines the tokenizer; if it is missing, tokenizer.model does.
  * tokenizer_config.json names bos and eos, and its add_bos_token overrides tokenizer.json's
  * post-processor. The chat template is chat_template.jinja, otherwise a string in
- * tokenizer_config.json, otherwise the entry "default" of a list there. The ids that end an answer
+ * tokenizer_config.json, otherwise the entry "default" of a list there, otherwise that of a known publisher
+ * (prompt_formats.h). The ids that end an answer
  * are all of generation_config.json's, or of config.json's if that file is missing. do_sample is
  * ignored: a request without a temperature gets the checkpoint's. All files except config.json and
  * one of the tokenizers may be missing.
@@ -18,8 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/assets/prompt_formats.h"
 #include "proto/hf_config.h"
 #include "proto/limits.h"
+#include "proto/log.h"
 #include "proto/mapped_file.h"
 #include "proto/must.h"
 
@@ -205,14 +208,28 @@ static enum result read_settings_template(struct json_value settings,
     return open_template_text(chosen, assets, error);
 }
 
-static enum result read_template(int folder_fd, struct json_value settings,
-                                 struct checkpoint_assets *assets, struct error_text *error)
+/* The template of a known publisher, if the folder has none. */
+static enum result read_known_template(struct json_value config, struct checkpoint_assets *assets,
+                                       struct error_text *error)
+{
+    const char *source = assets->chat_template ? NULL : prompt_formats_template(config);
+    if (!source)
+        return RESULT_OK;
+    log_info("the folder has no chat template: prompts are written in the publisher's format");
+    return chat_template_open(source, strlen(source), &assets->chat_template, error);
+}
+
+static enum result read_template(int folder_fd, struct json_value config,
+                                 struct json_value settings, struct checkpoint_assets *assets,
+                                 struct error_text *error)
 {
     struct error_text reason;
     struct mapped_file file;
     enum result result = mapped_file_open(folder_fd, TEMPLATE_FILE, &file, &reason);
-    if (result == RESULT_NOT_FOUND)
-        return read_settings_template(settings, assets, error);
+    if (result == RESULT_NOT_FOUND) {
+        result = read_settings_template(settings, assets, error);
+        return result == RESULT_OK ? read_known_template(config, assets, error) : result;
+    }
     if (result == RESULT_OK) {
         result = chat_template_open(file.bytes, file.byte_count, &assets->chat_template, &reason);
         mapped_file_close(&file);
@@ -285,7 +302,7 @@ enum result folder_assets_read(int folder_fd, bool with_template, struct checkpo
     if (result == RESULT_OK)
         result = read_generation(folder_fd, config.root, assets, error);
     if (result == RESULT_OK && with_template)
-        result = read_template(folder_fd, settings.root, assets, error);
+        result = read_template(folder_fd, config.root, settings.root, assets, error);
     mapped_file_close(&settings.file);
     mapped_file_close(&config.file);
     return result;

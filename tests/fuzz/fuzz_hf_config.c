@@ -147,6 +147,21 @@ static void check_tower(const struct vision_config *c)
     must(rotated <= t->head_dim);
 }
 
+/* A tower over the features of the first one, and what lies between the two. */
+static void check_second(const struct vision_config *c)
+{
+    const struct second_tower *s = &c->second;
+    if (s->layers == 0)
+        return;
+    must(s->layers <= LIMIT_LAYERS && s->heads >= 1 && s->hidden % s->heads == 0 &&
+         s->hidden / s->heads <= LIMIT_HEAD_DIM && s->hidden <= LIMIT_HIDDEN);
+    must(s->feed_forward >= 1 && s->feed_forward <= LIMIT_FEED_FORWARD && s->norm_epsilon > 0);
+    must(s->table_side >= 1 && s->table_side * s->table_side <= LIMIT_PATCH_ROWS);
+    must(c->neck[0] >= 1 && c->neck[0] <= LIMIT_HIDDEN && c->neck[1] >= 1 &&
+         c->neck[1] <= LIMIT_HIDDEN && c->neck[2] == s->hidden);
+    must(c->tile_window >= 1 && c->tile_window <= LIMIT_PATCH_ROWS && c->vision.max_side >= 1);
+}
+
 static void read_tower(struct json_value root, const struct hf_vision_form *form,
                        const struct model_config *text)
 {
@@ -157,9 +172,10 @@ static void read_tower(struct json_value root, const struct hf_vision_form *form
     enum result result = checkpoint_hf_read_vision(root, form, text, &config, &error);
     must(config.layers + config.unused_layers <= LIMIT_LAYERS);
     must(result != RESULT_OK || config.vision.crossed_layers == text->crossed_layers);
-    if (result == RESULT_OK)
+    if (result == RESULT_OK) {
         check_tower(&config);
-    else
+        check_second(&config);
+    } else
         must(result == RESULT_NOT_FOUND || error.text[0] != '\0');
 }
 

@@ -32,6 +32,7 @@
 #define CLIP_EPSILON 1e-5f
 #define WINDOW_MOST  64u
 #define WIDER        4u /* a feed-forward part than its tower */
+_Static_assert(WIDER *LIMIT_HIDDEN <= LIMIT_FEED_FORWARD, "of any width");
 
 static const char *const model_types[] = {"deepseek_vl_v2", "deepseekocr", "deepseek_ocr", NULL};
 static const char *const vision_types[] = {"vision", NULL};
