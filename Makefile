@@ -72,7 +72,7 @@ LDFLAGS := $(SYSROOT:%=--sysroot=%) -pthread -Wl,--as-needed $(if $(SAN),,-pie $
 
 # --- sources, found by folder ------------------------------------------------------------------------------------
 # Files of one architecture are named for it or for one of its instruction sets; those named simd are for both of these.
-OTHER_MACHINES  := $(if $(filter x86_64,$(MACHINE)),,%_x86.c %_avx2.c %_avx512.c) $(if $(filter aarch64,$(MACHINE)),,%_arm.c %_neon.c %_dotprod.c %_i8mm.c) \
+OTHER_MACHINES  := $(if $(filter x86_64,$(MACHINE)),,%_x86.c %_avx2.c %_avx512.c %_amx.c) $(if $(filter aarch64,$(MACHINE)),,%_arm.c %_neon.c %_dotprod.c %_i8mm.c) \
                    $(if $(filter x86_64 aarch64,$(MACHINE)),,%_simd.c)
 sources         = $(filter-out $(OTHER_MACHINES),$(sort $(shell find $(1) -name '*.c' 2>/dev/null)))
 objects         = $(patsubst %.c,$(OBJ)/%.o,$(1))
@@ -161,11 +161,12 @@ $(OBJ)/worker/backend/cpu/%.o $(OBJ)/worker/backend/host/%.o: CFLAGS += $(if $(S
 $(OBJ)/frontend/image/image_resizer.o: CFLAGS += $(if $(SAN),-O2,-O3)
 $(OBJ)/%_avx2.o:   CFLAGS += $(KERNEL_OPT) -mavx2 -mfma -mf16c
 $(OBJ)/%_avx512.o: CFLAGS += $(KERNEL_OPT) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
+$(OBJ)/%_amx.o:    CFLAGS += $(KERNEL_OPT) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mamx-tile -mamx-int8
 $(OBJ)/%_simd.o:   CFLAGS += $(KERNEL_OPT) $(if $(filter x86_64,$(MACHINE)),-mavx2 -mfma -mf16c)
 $(OBJ)/%_neon.o:   CFLAGS += $(KERNEL_OPT)
 $(OBJ)/%_dotprod.o: CFLAGS += $(KERNEL_OPT) -march=armv8.2-a+dotprod
 $(OBJ)/%_i8mm.o:   CFLAGS += $(KERNEL_OPT) -march=armv8.2-a+dotprod+i8mm
-ISA_KERNELS := $(filter %_avx2.c %_avx512.c %_simd.c %_neon.c %_dotprod.c %_i8mm.c,$(WORKER_SRC))
+ISA_KERNELS := $(filter %_avx2.c %_avx512.c %_amx.c %_simd.c %_neon.c %_dotprod.c %_i8mm.c,$(WORKER_SRC))
 ifneq ($(SAN),)
 $(call objects,$(ISA_KERNELS)): $(OBJ)/%.o: %.c Makefile | build/set-up
 	@mkdir -p $(@D)
@@ -246,8 +247,8 @@ $(BUILD)/shoal-worker: $(OBJ)/worker/main.o $(LIB_WORKER) $(LIB_BASE)
 $(BUILD)/shoal-load: $(OBJ)/scripts/load/main.o $(LIB_LOAD) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS)
 
-# Benchmark of the worker's step without frontend, rings or HTTP.
-$(BUILD)/step_bench: $(OBJ)/scripts/bench/step_bench.o $(LIB_SUPPORT) $(LIB_WORKER) $(LIB_BASE)
+# Benchmarks of the worker's step without frontend, rings or HTTP, and of the CPU's products.
+$(BUILD)/step_bench $(BUILD)/linear_bench: $(BUILD)/%: $(OBJ)/scripts/bench/%.o $(LIB_SUPPORT) $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(WORKER_LIBS)
 # Drafted beside plain decoding through the engine, with scripted draws.
 $(BUILD)/draft_bench: $(OBJ)/scripts/bench/draft_bench.o $(LIB_SUPPORT) $(LIB_WORKER) $(LIB_BASE)

@@ -99,11 +99,9 @@ static struct number_list parse_list(const char *text)
 
 static enum cpu_tier parse_tier(const char *name)
 {
-    static const char *const names[] = {"best", "portable", "avx2", "avx512",
-                                        "neon", "dotprod",  "i8mm"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(name, names[i]) == 0)
-            return (enum cpu_tier)i;
+    enum cpu_tier tier;
+    if (cpu_tier_parse(name, &tier) == 0)
+        return tier;
     fprintf(stderr, "unknown tier %s\n", name);
     exit(2);
 }

@@ -23,7 +23,7 @@ def test_every_device_is_listed():
     assert listing.returncode == 0, listing.stderr
     cpu, vulkan = json.loads(listing.stdout)["devices"][:2]
     assert (cpu["device"], cpu["usable"], cpu["driver"], cpu["vulkan_version"]) == ("cpu", True, None, None)
-    assert cpu["memory_bytes"] > 1e8 and cpu["tier"] in ("portable", "avx2", "avx512", "neon", "dotprod", "i8mm")
+    assert cpu["memory_bytes"] > 1e8 and cpu["tier"] in ("portable", "avx2", "avx512", "amx", "neon", "dotprod", "i8mm")
     assert (vulkan["device"], vulkan["usable"], vulkan["unusable"]) == ("vulkan:0", True, None)
     assert (cpu["type"], vulkan["type"]) == ("cpu", "cpu")
     assert "llvmpipe" in vulkan["name"] and "Mesa" in vulkan["driver"]
@@ -56,6 +56,21 @@ def test_auto_is_the_default_and_needs_no_worker_program(tmp_path):
                            timeout=PATIENCE_S, check=False)
     assert ended.returncode == 1
     assert "option --device auto" in ended.stderr and "device: cpu (--device auto: no usable GPU found)" in ended.stderr
+
+
+def test_cpu_tier_names_the_instructions_that_workers_use():
+    with ShoalServer("--device", "cpu", "--cpu-tier", "portable", "--threads", "1", "--kv-cache-bytes", "50M") as server:
+        server.wait_ready()
+        (worker,) = server.request("GET", "/v1/status").json["workers"]
+        assert worker["backend"] == "cpu portable, 1 thread"
+
+
+def test_a_cpu_without_the_asked_for_instructions_ends_the_server_with_the_reason():
+    other = "avx2" if os.uname().machine == "aarch64" else "neon"
+    ended = run("serve", "--model", str(MODEL), "--port", "0", "--device", "cpu", "--cpu-tier", other)
+    assert ended.returncode == 1 and f"this CPU lacks the instructions of --cpu-tier {other}" in ended.stderr.splitlines()[-1]
+    ended = run("serve", "--model", str(MODEL), "--port", "0", "--device", "cpu", "--cpu-tier", "sse")
+    assert ended.returncode == 1 and "best, portable, avx2, avx512, amx, neon, dotprod or i8mm" in ended.stderr
 
 
 @pytest.mark.parametrize("device, environment, words", [

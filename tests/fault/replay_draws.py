@@ -50,7 +50,7 @@ OTHER_OPTIONS = set("""
     --media-timeout --max-queue --max-requests-per-client --max-body-bytes --max-connections --request-timeout --request-deadline
     --documents --poppler-path --idle-timeout --stream-buffer-bytes --keepalive-comment --drain-timeout --protect-metrics --state-dir --prefix-cache-bytes --cors-origin --allowed-host
     --ignore-weight-changes --no-reload --tls-cert
-    --tls-key --worker-timeout --poison-crashes --poison-memory-s --log-format --log-level --profile --help --vulkan-tier
+    --tls-key --worker-timeout --poison-crashes --poison-memory-s --log-format --log-level --profile --help --cpu-tier --vulkan-tier
     --vulkan-validation --worker-fault --prepare-deadline --endpoint --token-file --retries --stall-timeout
 """.split())
 # Options of which every draw uses one value: the model has one template, and formats are found in it.

@@ -112,7 +112,7 @@ static void test_tiers_agree_with_the_portable_one(void **state)
     uint64_t neon[GGML_TYPE_END][2] = {0};
     for (uint32_t i = 0; i < OP_FIXTURE_TIERS; i++) {
         const struct cpu_kernels *kernels = cpu_kernels_choose(op_fixture_tier(i));
-        print_message("tier %s: %s\n", op_fixture_tier_name(op_fixture_tier(i)),
+        print_message("tier %s: %s\n", cpu_tier_name(op_fixture_tier(i)),
                       kernels ? "runs" : "not on this CPU");
         if (!kernels)
             continue;

@@ -59,8 +59,8 @@ static void check_tier(struct op_trial *trial, const struct formula_check *check
         for (uint32_t o = 0; o < op_trial_row_count(trial); o++) {
             memset(expected, 0, c->output_columns * sizeof *expected);
             check->formula(trial, o, expected);
-            expect_row(trial, op_fixture_tier_name(tier), o,
-                       outputs + (size_t)o * c->output_columns, expected, check->tolerance(c));
+            expect_row(trial, cpu_tier_name(tier), o, outputs + (size_t)o * c->output_columns,
+                       expected, check->tolerance(c));
         }
     }
     free(expected);

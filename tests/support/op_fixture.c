@@ -156,16 +156,9 @@ void op_fixture_step(struct op_fixture *f, const struct op_fixture_part *parts, 
 
 enum cpu_tier op_fixture_tier(uint32_t index)
 {
-    static const enum cpu_tier tiers[OP_FIXTURE_TIERS] = {CPU_TIER_PORTABLE, CPU_TIER_AVX2,
-                                                          CPU_TIER_AVX512,   CPU_TIER_NEON,
-                                                          CPU_TIER_DOTPROD,  CPU_TIER_I8MM};
+    static const enum cpu_tier tiers[OP_FIXTURE_TIERS] = {
+        CPU_TIER_PORTABLE, CPU_TIER_AVX2,    CPU_TIER_AVX512, CPU_TIER_AMX,
+        CPU_TIER_NEON,     CPU_TIER_DOTPROD, CPU_TIER_I8MM};
     must(index < OP_FIXTURE_TIERS);
     return tiers[index];
-}
-
-const char *op_fixture_tier_name(enum cpu_tier tier)
-{
-    static const char *const names[] = {"best", "portable", "avx2", "avx512",
-                                        "neon", "dotprod",  "i8mm"};
-    return names[tier];
 }

@@ -56,8 +56,8 @@ void op_fixture_step(struct op_fixture *fixture, const struct op_fixture_part *p
                      uint32_t part_count, const uint32_t *ids, const uint32_t *logit_rows,
                      uint32_t logit_row_count);
 
-/* Every tier for loops, portable first; and its name. */
-#define OP_FIXTURE_TIERS 6
+/* Every tier for loops, portable first. */
+#define OP_FIXTURE_TIERS 7
 /* Where loops begin that take minutes in an emulator: AArch64 always has a better tier than the portable one. */
 #ifdef __aarch64__
 #define OP_FIXTURE_FAST_TIER 1
@@ -65,6 +65,5 @@ void op_fixture_step(struct op_fixture *fixture, const struct op_fixture_part *p
 #define OP_FIXTURE_FAST_TIER 0
 #endif
 enum cpu_tier op_fixture_tier(uint32_t index);
-const char *op_fixture_tier_name(enum cpu_tier tier);
 
 #endif

@@ -24,6 +24,7 @@ struct identity {
     int64_t program_modified_s;
     int64_t program_modified_ns;
     uint64_t feature_rows;
+    uint64_t cpu_tier;
     struct model_fingerprint checkpoint;
     uint32_t device_kind;
     uint32_t device_index;
@@ -38,7 +39,7 @@ struct identity {
     uint32_t start_tokens;
     uint32_t vision_patches;
 };
-_Static_assert(sizeof(struct identity) == 6 * 8 + sizeof(struct model_fingerprint) + 12 * 4,
+_Static_assert(sizeof(struct identity) == 7 * 8 + sizeof(struct model_fingerprint) + 12 * 4,
                "hashed as bytes: no padding");
 
 void kv_inheritance_identify(struct kv_inheritance *inheritance,
@@ -64,6 +65,7 @@ void kv_inheritance_identify(struct kv_inheritance *inheritance,
         .program_modified_s = program.st_mtim.tv_sec,
         .program_modified_ns = program.st_mtim.tv_nsec,
         .feature_rows = backend->feature_rows,
+        .cpu_tier = options->cpu_tier,
         .checkpoint = backend->checkpoint,
         .device_kind = options->device_kind,
         .device_index = options->devices.devices[0].index,

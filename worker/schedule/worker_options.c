@@ -30,6 +30,7 @@ enum flag_type {
     FLAG_U64,
     FLAG_TEXT,
     FLAG_DEVICE,
+    FLAG_CPU_TIER,
     FLAG_VULKAN_TIER,
     FLAG_POOLING,
     FLAG_KV_TYPE,
@@ -77,6 +78,7 @@ static const struct flag flags[] = {
     {"--worker-count", FLAG_U32, FIELD(worker_count), 1, LIMIT_WORKERS, false},
     {"--device-workers", FLAG_U32, FIELD(device_workers), 1, LIMIT_WORKERS, false},
     {"--device", FLAG_DEVICE, FIELD(devices), 0, 0, false},
+    {"--cpu-tier", FLAG_CPU_TIER, FIELD(cpu_tier), 0, 0, false},
     {"--vulkan-tier", FLAG_VULKAN_TIER, FIELD(vulkan_tier), 0, 0, false},
     {"--vulkan-validation", FLAG_U32, FIELD(vulkan_validation), 0, 1, false},
     {"--pipeline-cache", FLAG_TEXT, FIELD(pipeline_cache), 0, 0, false},
@@ -139,6 +141,9 @@ static int set_word(const struct flag *flag, const char *text, void *field, cons
     case FLAG_DEVICE:
         *words = "cpu, vulkan or vulkan:N, or several of these with + between";
         return device_set_parse(text, field);
+    case FLAG_CPU_TIER:
+        *words = "best, portable, avx2, avx512, amx, neon, dotprod or i8mm";
+        return cpu_tier_parse(text, field);
     case FLAG_VULKAN_TIER:
         *words = "scalar, dot, khr-matrix, nv-matrix2 or ptx";
         return vulkan_tier_parse(text, field);
@@ -279,7 +284,8 @@ void worker_options_print(const struct worker_options *options)
              "standby-fd %d, life-fd %d, device-work-fd %d, "
              "worker-index %u, "
              "worker-count %u, "
-             "device-workers %u, device %s, vulkan-tier %s, vulkan-validation %u, pipeline-cache "
+             "device-workers %u, device %s, cpu-tier %s, vulkan-tier %s, vulkan-validation %u, "
+             "pipeline-cache "
              "%s, profile %u, batch-invariant %u, threads %u, activation-bits %u, max-sequences "
              "%u, step-tokens %u, "
              "mixed-prefill-tokens "
@@ -299,9 +305,9 @@ void worker_options_print(const struct worker_options *options)
              (unsigned long long)options->prefix_save_bytes, options->adapter_fd,
              options->standby_fd, options->life_fd, options->device_work_fd, options->worker_index,
              options->worker_count, options->device_workers, device,
-             vulkan_tier_name(options->vulkan_tier), options->vulkan_validation,
-             options->pipeline_cache ? options->pipeline_cache : "none", options->profile,
-             options->batch_invariant, options->threads, options->activation_bits,
+             cpu_tier_name(options->cpu_tier), vulkan_tier_name(options->vulkan_tier),
+             options->vulkan_validation, options->pipeline_cache ? options->pipeline_cache : "none",
+             options->profile, options->batch_invariant, options->threads, options->activation_bits,
              options->max_sequences, options->step_tokens, options->mixed_prefill_tokens,
              options->itl_target_ms, options->step_depth, options->speculation,
              options->draft_model ? options->draft_model : "none", options->context_tokens,

@@ -13,6 +13,7 @@
 #include "proto/log.h"
 #include "proto/pooling.h"
 #include "proto/result.h"
+#include "worker/backend/host/cpu_tier.h"
 #include "worker/backend/host/vulkan_tier.h"
 #include "worker/schedule/worker_sandbox.h"
 
@@ -42,6 +43,7 @@ struct worker_options {
     uint32_t device_workers; /* of these, workers on the same device; 0 = all */
     struct device_set devices;
     enum device_kind device_kind; /* of `devices`: the CPU only if all are */
+    enum cpu_tier cpu_tier;
     enum vulkan_tier vulkan_tier; /* highest tier to use */
     uint32_t vulkan_validation;   /* 1: run under the validation layer */
     const char *pipeline_cache;   /* directory, or NULL */

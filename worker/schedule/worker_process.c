@@ -193,6 +193,7 @@ static void create_backend(struct worker_process *process)
     bool pools = options->pooling != POOLING_OFF;
     process->backend_options =
         (struct backend_options){.threads = own_threads(options),
+                                 .cpu_tier = options->cpu_tier,
                                  .activation_bits = options->activation_bits,
                                  .vulkan = {.device = options->devices.devices[0].index,
                                             .tier_limit = options->vulkan_tier,

@@ -333,6 +333,10 @@ const struct option_row option_rows[] = {
     FLAG_ROW("profile", BOTH, profile, "workers log the time of each kind of op"),
     FLAG_ROW("help", ALL, help, "print this help"),
     HEADING("For tests"),
+    TEXT_ROW(
+        "cpu-tier", BOTH, cpu_tier, NULL,
+        "instructions that CPU workers use: best (default), portable, avx2, avx512, amx, neon, "
+        "dotprod or i8mm"),
     TEXT_ROW("vulkan-tier", BOTH, vulkan_tier, NULL,
              "highest tier that Vulkan workers use: scalar, dot, khr-matrix, nv-matrix2 or ptx"),
     FLAG_ROW("vulkan-validation", BOTH, vulkan_validation,

@@ -67,6 +67,7 @@ struct options {
     struct device_set devices[LIMIT_WORKERS]; /* worker i has devices[i % device_count] */
     uint32_t device_count;                    /* >= 1, <= workers */
     bool device_auto;        /* devices[0] is the CPU until device_choice_resolve() */
+    const char *cpu_tier;    /* NULL: the best one */
     const char *vulkan_tier; /* NULL: no limit */
     bool vulkan_validation;
     const char *pipeline_cache; /* directory; NULL: in the user's home; "none" */

@@ -66,6 +66,7 @@ static void device_fill(const struct child_process_config *config, struct argume
     device_set_write(options_device(options, config->worker_index), arguments->device);
     add_text(arguments, "--device", arguments->device);
     add_number(arguments, "--device-workers", config->device_workers);
+    add_given(arguments, "--cpu-tier", options->cpu_tier);
     add_given(arguments, "--vulkan-tier", options->vulkan_tier);
     add_chosen(arguments, "--vulkan-validation", options->vulkan_validation);
     add_given(arguments, "--pipeline-cache", config->pipeline_cache);

@@ -123,7 +123,9 @@ static enum result load(struct backend *backend, const struct plan *plan,
     must(options->max_logit_rows > 0 && options->max_logit_rows <= LIMIT_STEP_ROWS);
     const struct cpu_kernels *kernels = cpu_kernels_choose(options->cpu_tier);
     if (!kernels)
-        return error_set(error, RESULT_UNSUPPORTED, "this CPU lacks the asked-for instructions");
+        return error_set(error, RESULT_UNSUPPORTED,
+                         "this CPU lacks the instructions of --cpu-tier %s",
+                         cpu_tier_name(options->cpu_tier));
     const struct cpu_weights *lender =
         options->lender ? &own_const(options->lender)->program.weights : NULL;
     enum result result = thread_pool_create(options->threads, &cpu->pool, error);

@@ -75,6 +75,29 @@ static size_t largest_matrix(const struct plan *plan)
     return largest;
 }
 
+/* Bytes of a thread's linear_scratch: for the largest block of rows of any product with quantized weights. */
+static size_t largest_arranged(const struct cpu_program *program)
+{
+    const uint32_t step_rows = program->max_step_rows, patch_rows = program->max_patch_rows;
+    const uint32_t most_rows = step_rows > patch_rows ? step_rows : patch_rows;
+    size_t largest = 0;
+    for (uint32_t i = 0; i < program->plan->op_count; i++) {
+        const struct plan_op *op = &program->plan->ops[i];
+        if (op_facts(op->stem)->weights != OP_WEIGHTS_PRODUCT)
+            continue;
+        for (uint32_t w = 0; w < OP_WEIGHTS_MAX && op->weights[w] != PLAN_NONE; w++) {
+            const struct packed_weight *weight = &program->packed[op->weights[w]];
+            uint32_t rows = op->stem == OP_moe_linear
+                                ? MOE_TILE_ROWS
+                                : linear_block_rows(program->kernels, weight->columns);
+            rows = op->stem != OP_moe_linear && rows > most_rows ? most_rows : rows;
+            size_t bytes = linear_scratch_bytes(program->kernels, rows, weight->columns);
+            largest = weight->quantized && bytes > largest ? bytes : largest;
+        }
+    }
+    return largest;
+}
+
 static bool draws_tokens(const struct plan *plan)
 {
     return plan->logits != PLAN_NONE && !plan->pools;
@@ -97,15 +120,21 @@ enum result cpu_walk_init(struct cpu_step *step, const struct cpu_program *progr
     step->claims = must_alloc(3 * plan->op_count + 1, sizeof *step->claims);
     step->phases = must_alloc(4 * plan->op_count + 1, sizeof *step->phases);
     step->scratch = must_alloc(step->threads, sizeof *step->scratch);
+    step->linear_scratch = must_alloc(step->threads, sizeof *step->linear_scratch);
     step->moe_scratch = must_alloc(step->threads, sizeof *step->moe_scratch);
     step->samplers = must_alloc(step->threads, sizeof *step->samplers);
+    const size_t arranged_bytes = largest_arranged(program);
     for (uint32_t t = 0; t < step->threads; t++) {
         step->scratch[t] = aligned_alloc(64, (scratch_bytes + 63) / 64 * 64);
+        struct linear_scratch *arranged = &step->linear_scratch[t];
+        arranged->bytes = arranged_bytes;
+        arranged->memory = arranged_bytes > 0 ? aligned_alloc(64, arranged_bytes) : NULL;
         bool draws = draws_tokens(plan);
         if (draws)
             step->samplers[t] = row_sampler_create(plan_drawn_tokens(plan));
         bool enough;
         step->moe_scratch[t] = cpu_moe_scratch_create(program, &enough);
+        enough = enough && (arranged->memory || arranged_bytes == 0);
         if (!step->scratch[t] || (draws && !step->samplers[t]) || !enough)
             return error_set(error, RESULT_OUT_OF_MEMORY, "no memory for thread %u's scratch", t);
     }
@@ -116,11 +145,13 @@ void cpu_walk_fini(struct cpu_step *step)
 {
     for (uint32_t t = 0; t < step->threads; t++) {
         free(step->scratch[t]);
+        free(step->linear_scratch[t].memory);
         cpu_moe_scratch_destroy(step->moe_scratch[t]);
         if (step->samplers[t])
             row_sampler_destroy(step->samplers[t]);
     }
     free(step->scratch);
+    free(step->linear_scratch);
     free(step->moe_scratch);
     free(step->samplers);
     free(step->phases);

@@ -10,6 +10,7 @@
 
 #include "proto/device_name.h"
 #include "proto/kv_cache_type.h"
+#include "worker/backend/host/cpu_tier.h"
 #include "worker/backend/host/kept_pools.h"
 #include "worker/backend/host/vulkan_tier.h"
 #include "worker/model/checkpoint/model_fingerprint.h"
@@ -17,18 +18,6 @@
 #include "worker/plan/plan.h"
 
 struct backend;
-
-/* Instruction set of the CPU backend; RESULT_UNSUPPORTED if the CPU lacks it. The last three are of
- * AArch64. */
-enum cpu_tier {
-    CPU_TIER_BEST,
-    CPU_TIER_PORTABLE,
-    CPU_TIER_AVX2,
-    CPU_TIER_AVX512,
-    CPU_TIER_NEON,
-    CPU_TIER_DOTPROD,
-    CPU_TIER_I8MM
-};
 
 /* Options of the Vulkan backend. */
 struct vulkan_settings {
@@ -49,8 +38,8 @@ struct backend_stage {
 };
 
 struct backend_options {
-    uint32_t threads; /* 0 = one per usable CPU */
-    enum cpu_tier cpu_tier;
+    uint32_t threads;       /* 0 = one per usable CPU */
+    enum cpu_tier cpu_tier; /* RESULT_UNSUPPORTED if the CPU lacks it */
     /* CPU backend only: bits of activations that meet quantized weights. 16, or 8, with 8 more for
      * blocks that have outliers (worker/backend/cpu/README.md). */
     uint32_t activation_bits;

@@ -50,6 +50,7 @@ static void test_defaults(void **state)
     assert_int_equal(options.weights_send_fd, -1);
     assert_int_equal(options.device_kind, DEVICE_CPU);
     assert_int_equal(options.device_workers, 1);
+    assert_int_equal(options.cpu_tier, CPU_TIER_BEST);
     assert_int_equal(options.vulkan_tier, VULKAN_TIER_HIGHEST);
     assert_null(options.pipeline_cache);
     assert_null(options.fault);
@@ -116,7 +117,8 @@ static void test_flags_of_a_device(void **state)
                     "khr-matrix", "--vulkan-validation",
                     "1",          "--pipeline-cache",
                     "a/folder",   "--profile",
-                    "1",          NULL,
+                    "1",          "--cpu-tier",
+                    "avx512",     NULL,
                     NULL,         NULL};
     size_t last = sizeof argv / sizeof argv[0] - 3;
     struct worker_options options;
@@ -129,6 +131,7 @@ static void test_flags_of_a_device(void **state)
     assert_int_equal(options.max_sequences, 512);
     assert_int_equal(options.mixed_prefill_tokens, 0);
     assert_int_equal(options.weights_send_fd, 9);
+    assert_int_equal(options.cpu_tier, CPU_TIER_AVX512);
     assert_int_equal(options.vulkan_tier, VULKAN_KHR_MATRIX);
     assert_int_equal(options.vulkan_validation, 1);
     assert_string_equal(options.pipeline_cache, "a/folder");
@@ -160,6 +163,7 @@ static void test_refusals_name_the_flag(void **state)
         {"--kv-bits", "3.25"},       {"--kv-quant-scheme", "none"},
         {"--kv-key-bits", "9"},      {"--quantized-kv-start", "1"},
         {"--kv-group-size", "48"},   {"--activation-bits", "12"},
+        {"--cpu-tier", "avx"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         char *argv[] = {REQUIRED, bad[i][0], bad[i][1], NULL};

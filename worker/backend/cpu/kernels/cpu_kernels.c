@@ -8,6 +8,9 @@
 #include "worker/backend/cpu/kernels/linear_portable.h"
 #include "worker/backend/cpu/kernels/row_portable.h"
 
+#define ROW_BLOCK_BYTES      (192u << 10) /* of second-level caches of 512 KiB and more */
+#define ARRANGED_BLOCK_BYTES (768u << 10) /* of those of CPUs with AMX: 2 MiB */
+
 static const struct cpu_kernels portable_kernels = {
     .tier = CPU_TIER_PORTABLE,
     .name = "portable",
@@ -33,6 +36,20 @@ const struct cpu_kernels *cpu_kernels_choose(enum cpu_tier tier)
     if (tier == CPU_TIER_BEST || tier == CPU_TIER_PORTABLE)
         return &portable_kernels;
     return NULL;
+}
+
+uint32_t linear_block_rows(const struct cpu_kernels *kernels, uint32_t columns)
+{
+    const uint32_t bytes = kernels->arranges ? ARRANGED_BLOCK_BYTES : ROW_BLOCK_BYTES;
+    const uint32_t least = kernels->arranges ? 32 : 16, step = kernels->arranges ? 32 : 4;
+    const uint32_t fitting = bytes / (3 * columns);
+    return fitting < least ? least : fitting / step * step;
+}
+
+size_t linear_scratch_bytes(const struct cpu_kernels *kernels, uint32_t rows, uint32_t columns)
+{
+    return kernels->arranges ? (size_t)((rows + 15) / 16) * (columns / 32) * LINEAR_ARRANGED_BYTES
+                             : 0;
 }
 
 size_t attention_scratch_floats(uint32_t head_dim, bool latent)

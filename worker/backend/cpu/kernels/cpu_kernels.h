@@ -9,12 +9,15 @@
 #ifndef SHOAL_WORKER_BACKEND_CPU_KERNELS_CPU_KERNELS_H
 #define SHOAL_WORKER_BACKEND_CPU_KERNELS_CPU_KERNELS_H
 
+#include <stdbool.h>
+
 #include "worker/backend/cpu/kernels/kernel_types.h"
 #include "worker/backend/cpu/weights/packed_weight.h"
 
 struct cpu_kernels {
     enum cpu_tier tier;
     const char *name;
+    bool arranges; /* linear[] uses linear_tile.scratch */
     void (*linear[PACKED_KIND_COUNT])(const struct linear_tile *tile);
     /* out [columns / 32]; columns is a multiple of 32. `outlier`: QUANTIZE_OUTLIER, or
      * QUANTIZE_ALL. Which blocks stand out depends on all the columns of a call: a row must always
@@ -41,6 +44,12 @@ struct cpu_kernels {
 
 /* The best tier this CPU runs, or the one asked for; NULL when the CPU lacks that one. */
 const struct cpu_kernels *cpu_kernels_choose(enum cpu_tier tier);
+
+/* Rows for which a product reads a weight once: their activations fill a part of a core's second-level
+ * cache. A multiple of 4, of an arranging tier of 32. */
+uint32_t linear_block_rows(const struct cpu_kernels *kernels, uint32_t columns);
+/* Of linear_scratch.memory for so many rows; 0 if the tier does not arrange. */
+size_t linear_scratch_bytes(const struct cpu_kernels *kernels, uint32_t rows, uint32_t columns);
 
 /* Floats of attention_tile.scratch. */
 size_t attention_scratch_floats(uint32_t head_dim, bool latent);

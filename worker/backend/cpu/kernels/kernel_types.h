@@ -40,6 +40,20 @@ _Static_assert(sizeof(struct quantized_block) == 96, "kernels step through rows 
 #define QUANTIZE_ALL         0.0f   /* every block that is not all zeros gets a second term */
 #define QUANTIZE_FINER_STEPS 254.0f /* a rounding error of half a step becomes at most 127 */
 
+/*
+ * Memory of a thread for kernels that arrange activations anew (the AMX tier), which they keep from one
+ * group to the next. The caller sets x to NULL when the activations that it points at may have changed.
+ */
+struct linear_scratch {
+    const void *x; /* what `memory` holds: the activations of such a tile, or NULL */
+    uint32_t rows;
+    uint32_t columns;
+    size_t bytes;
+    void *memory; /* 64-byte aligned */
+};
+/* Of 16 rows by 32 columns. */
+#define LINEAR_ARRANGED_BYTES 1728u
+
 /* Sixteen outputs for `rows` rows: out[r, 0..15] = add[r, 0..15] + x[r, :] . group^T. */
 struct linear_tile {
     const uint8_t *group; /* one group of a packed_weight */
@@ -50,7 +64,8 @@ struct linear_tile {
     size_t x_stride_bytes; /* between rows */
     const float *add;      /* NULL: zeros; may be out; same stride */
     float *out;
-    size_t out_stride; /* floats between rows */
+    size_t out_stride;              /* floats between rows */
+    struct linear_scratch *scratch; /* of the calling thread, or NULL: kernels must do without */
 };
 
 /*

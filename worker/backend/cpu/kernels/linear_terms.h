@@ -36,7 +36,7 @@ INLINE uint32_t unit_bytes_of(struct kind kind)
     return PACKED_UNIT_BYTES(kind.bits, kind.blocks, kind.span, kind.minimum, kind.table);
 }
 
-/* Spans of a block of a kind without K scales. */
+/* Spans of a block. */
 INLINE uint32_t plain_spans(struct kind kind)
 {
     return kind.span == 16 ? 2 : 1;

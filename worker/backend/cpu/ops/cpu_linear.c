@@ -8,7 +8,6 @@
  */
 #include "worker/backend/cpu/ops/cpu_ops.h"
 
-#define ROW_BLOCK_BYTES   (192u << 10) /* activations of a block of rows: well inside 512 KiB */
 #define GROUPS_MOST       32u
 #define PIECES_PER_THREAD 6u
 #define EDGE_ROWS         16u
@@ -17,6 +16,7 @@ struct linear_job {
     const struct cpu_step *step;
     const struct plan_op *op;
     bool add;
+    struct linear_scratch *scratch;
     uint32_t first_row;
     uint32_t rows;
     uint32_t block_rows;
@@ -25,16 +25,17 @@ struct linear_job {
     uint32_t runs;   /* pieces per block of rows */
 };
 
-static struct linear_job begin_job(const struct cpu_step *step, uint32_t index, bool add)
+static struct linear_job begin_job(const struct cpu_step *step, uint32_t index, bool add,
+                                   uint32_t thread)
 {
     const struct plan_op *op = &step->program->plan->ops[index];
     const struct cpu_tensor *out = &step->program->tensors[op->output];
     uint32_t columns = step->program->tensors[op->inputs[0]].columns;
-    struct linear_job job = {.step = step, .op = op, .add = add};
+    struct linear_job job = {
+        .step = step, .op = op, .add = add, .scratch = cpu_step_linear_scratch(step, thread)};
     job.first_row = cpu_step_first_row(step, out->rows);
     job.rows = cpu_step_rows(step, out->rows);
-    uint32_t fitting = ROW_BLOCK_BYTES / (3 * columns);
-    job.block_rows = fitting < 16 ? 16 : fitting / 4 * 4;
+    job.block_rows = linear_block_rows(step->program->kernels, columns);
     for (uint32_t slot = 0; slot < OP_WEIGHTS_MAX; slot++)
         if (op->weights[slot] != PLAN_NONE)
             job.groups += step->program->packed[op->weights[slot]].groups;
@@ -85,6 +86,7 @@ static void run_group(const struct linear_job *job, const struct packed_weight *
         .rows = rows,
         .out = cpu_step_row(step, op->output, first_row) + column,
         .out_stride = step->program->tensors[op->output].columns,
+        .scratch = job->scratch,
     };
     if (weight->quantized) {
         tile.x = cpu_step_quantized_row(step, op->inputs[0], first_row);
@@ -118,9 +120,9 @@ static void run_piece(const struct linear_job *job, uint32_t first, uint32_t end
     }
 }
 
-static void run_job(const struct cpu_step *step, uint32_t index, bool add)
+static void run_job(const struct cpu_step *step, uint32_t index, bool add, uint32_t thread)
 {
-    struct linear_job job = begin_job(step, index, add);
+    struct linear_job job = begin_job(step, index, add, thread);
     for (;;) {
         uint32_t piece = cpu_step_claim(step, index, 1);
         uint32_t done = piece / job.runs * job.block_rows;
@@ -136,12 +138,10 @@ static void run_job(const struct cpu_step *step, uint32_t index, bool add)
 
 void cpu_linear(const struct cpu_step *step, uint32_t index, uint32_t thread)
 {
-    (void)thread;
-    run_job(step, index, false);
+    run_job(step, index, false, thread);
 }
 
 void cpu_linear_add(const struct cpu_step *step, uint32_t index, uint32_t thread)
 {
-    (void)thread;
-    run_job(step, index, true);
+    run_job(step, index, true, thread);
 }

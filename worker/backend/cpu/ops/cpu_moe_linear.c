@@ -21,6 +21,7 @@ struct moe_job {
     const struct cpu_step *step;
     const struct plan_op *op;
     struct cpu_moe_scratch *scratch;
+    uint32_t thread;
     uint32_t chosen;
     uint32_t columns; /* of a weight */
     bool own;         /* x has a part for each chosen expert */
@@ -41,6 +42,7 @@ static struct moe_job begin_job(const struct cpu_step *step, uint32_t index, uin
     const struct cpu_program *program = step->program;
     struct moe_job job = {
         .step = step, .op = &program->plan->ops[index], .scratch = step->moe_scratch[thread]};
+    job.thread = thread;
     const struct cpu_tensor *out = &program->tensors[job.op->output];
     job.chosen = program->tensors[job.op->inputs[1]].columns / 2;
     job.columns = weight_of(&job, 0)->columns;
@@ -87,7 +89,8 @@ static void run_groups(const struct moe_job *job, const struct packed_weight *we
                                .x = pair_input(job, pairs[0], weight->quantized),
                                .x_stride_bytes = row_bytes,
                                .out = aside,
-                               .out_stride = PACKED_ROWS};
+                               .out_stride = PACKED_ROWS,
+                               .scratch = cpu_step_linear_scratch(job->step, job->thread)};
     for (uint32_t r = 0; r < rows->count && rows->count > 1; r++)
         memcpy(job->scratch->gathered + r * row_bytes, pair_input(job, pairs[r], weight->quantized),
                row_bytes);

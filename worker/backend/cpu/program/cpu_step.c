@@ -81,6 +81,12 @@ struct quantized_block *cpu_step_quantized_row(const struct cpu_step *step, plan
     return t->quantized + (size_t)row * (t->columns / 32);
 }
 
+struct linear_scratch *cpu_step_linear_scratch(const struct cpu_step *step, uint32_t thread)
+{
+    step->linear_scratch[thread].x = NULL;
+    return &step->linear_scratch[thread];
+}
+
 void cpu_step_quantize(const struct cpu_step *step, plan_tensor_id tensor, uint32_t row,
                        uint32_t first, uint32_t count)
 {

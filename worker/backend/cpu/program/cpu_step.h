@@ -47,8 +47,9 @@ struct cpu_step {
                                                 for the adapters' part of each op */
     float *
         *scratch; /* [threads], for attention and the deferred rows of gated_delta; whole vectors */
-    struct cpu_moe_scratch **moe_scratch; /* [threads]; NULL without experts */
-    struct row_sampler **samplers;        /* [threads] */
+    struct linear_scratch *linear_scratch; /* [threads] */
+    struct cpu_moe_scratch **moe_scratch;  /* [threads]; NULL without experts */
+    struct row_sampler **samplers;         /* [threads] */
     struct sampled_token *results;
     _Atomic uint64_t *heartbeat; /* or NULL: incremented as pieces are claimed */
 };
@@ -82,6 +83,9 @@ struct rope_position cpu_step_rope_position(const struct cpu_step *step, uint32_
 float *cpu_step_row(const struct cpu_step *step, plan_tensor_id tensor, uint32_t row);
 struct quantized_block *cpu_step_quantized_row(const struct cpu_step *step, plan_tensor_id tensor,
                                                uint32_t row);
+
+/* The thread's memory for products, for new activations. */
+struct linear_scratch *cpu_step_linear_scratch(const struct cpu_step *step, uint32_t thread);
 
 /* Quantizes columns [first, first + count) of a row, whole blocks of 32. */
 void cpu_step_quantize(const struct cpu_step *step, plan_tensor_id tensor, uint32_t row,
