@@ -149,6 +149,7 @@ static void make_image(const struct model_vision *vision, struct encode_image *i
     uint32_t most = vision->max_side > 0 ? vision->max_side : UINT32_MAX;
     uint32_t side = 12 * vision->merge_side, tiles = vision->lined ? 2 : 1;
     side = vision->fixed_side > 0 ? vision->fixed_side : side < most ? side : most;
+    side = vision->canvas_tiles > 0 ? vision->canvas_side : side;
     uint32_t pixels = side / vision->merge_side * vision->merge_side * vision->patch_side;
     uint8_t *bytes = must_alloc((size_t)tiles * pixels * pixels, 3);
     for (size_t i = 0; i < (size_t)tiles * pixels * pixels * 3; i++)

@@ -466,17 +466,17 @@ static void test_activate(void **state)
     }
 }
 
-/* One bound is infinite; the output is in the middle of a wider tensor. */
-static void test_clip_columns(void **state)
+/* One bound is infinite; the output's columns follow each other in the middle of a wider tensor, or go apart. */
+static void check_clip_columns(uint32_t stride)
 {
-    (void)state;
-    const uint32_t offset = 5, wide = COLUMNS + 8;
+    const uint32_t offset = 5, last = offset + stride * (COLUMNS - 1), wide = last + 4;
     struct trial t;
     begin_trial(&t);
     t.x = plan_sketch_tensor(t.sketch, PLAN_ROWS_PATCHES, COLUMNS);
     t.out = plan_sketch_tensor(t.sketch, PLAN_ROWS_PATCHES, wide);
     struct plan_op op = op_of(OP_clip_columns, t.x, t.out);
-    op.params.clip_columns = (struct clip_columns_params){offset, -0.25f, INFINITY};
+    op.params.clip_columns = (struct clip_columns_params){
+        .offset = offset, .minimum = -0.25f, .maximum = INFINITY, .stride = stride};
     open_trial(&t, op, CPU_TIER_BEST);
     fill(&t, t.x, t.vision.patches.rows);
     for (uint32_t i = 0; i < t.vision.patches.rows * wide; i++)
@@ -484,12 +484,19 @@ static void test_clip_columns(void **state)
     run(&t);
     for (uint32_t r = 0; r < t.vision.patches.rows; r++) {
         for (uint32_t c = 0; c < wide; c++) {
-            bool inside = c >= offset && c < offset + COLUMNS;
-            float value = inside ? row_of(&t, t.x, r)[c - offset] : 7.0f;
+            bool inside = c >= offset && c <= last && (c - offset) % stride == 0;
+            float value = inside ? row_of(&t, t.x, r)[(c - offset) / stride] : 7.0f;
             assert_true(row_of(&t, t.out, r)[c] == (value < -0.25f ? -0.25f : value));
         }
     }
     end_trial(&t);
+}
+
+static void test_clip_columns(void **state)
+{
+    (void)state;
+    check_clip_columns(1);
+    check_clip_columns(3);
 }
 
 /* --- features --------------------------------------------------------------------------------- */

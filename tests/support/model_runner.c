@@ -17,6 +17,7 @@
 #include "tests/support/backend_step.h"
 #include "worker/model/lora/lora_file.h"
 
+#define MODEL_RUNNER_RANGES     256u /* of features that rows of a step attend to */
 #define MODEL_RUNNER_PATCH_ROWS 4096u
 
 struct slot {
@@ -44,7 +45,8 @@ struct model_runner {
     uint32_t *feature_rows;
     struct rope_position *rope_positions;
     uint32_t *visible_ends;
-    struct feature_range *crossed;
+    struct row_crossing *crossed;
+    struct feature_range ranges[MODEL_RUNNER_RANGES];
     uint32_t *logit_rows;
     struct row_sampling *samplings;
     struct sampled_token *results;
@@ -350,14 +352,15 @@ static void set_state(struct model_runner *runner, const struct model_runner_par
 
 /* The part's value for its row `i`, or the default if the array is NULL. */
 static void set_sight(struct model_runner *runner, uint32_t row,
-                      const struct model_runner_part *part, uint32_t i)
+                      const struct model_runner_part *part, uint32_t i, uint32_t first_range)
 {
     uint32_t position = runner->slots[part->slot].position + i;
     struct rope_position plain = {position, position, position};
     runner->feature_rows[row] = part->feature_rows ? part->feature_rows[i] : ROW_FEATURE_NONE;
     runner->rope_positions[row] = part->rope_positions ? part->rope_positions[i] : plain;
     runner->visible_ends[row] = part->visible_ends ? part->visible_ends[i] : position + 1;
-    runner->crossed[row] = part->crossed ? part->crossed[i] : (struct feature_range){0, 0};
+    runner->crossed[row] = part->crossed ? part->crossed[i] : (struct row_crossing){0};
+    runner->crossed[row].first_range += first_range;
 }
 
 static void add_part(struct model_runner *runner, struct step_batch *batch,
@@ -376,9 +379,13 @@ static void add_part(struct model_runner *runner, struct step_batch *batch,
     set_state(runner, part, sequence);
     for (uint32_t group = 0; group < layout_of(runner)->group_count; group++)
         sequence->block_tables[group] = slot->tables[group];
+    uint32_t first_range = batch->range_count;
+    must(part->range_count <= MODEL_RUNNER_RANGES - first_range);
+    for (uint32_t i = 0; i < part->range_count; i++)
+        runner->ranges[batch->range_count++] = part->ranges[i];
     for (uint32_t i = 0; i < part->count; i++, batch->row_count++) {
         runner->token_ids[batch->row_count] = part->tokens[i];
-        set_sight(runner, batch->row_count, part, i);
+        set_sight(runner, batch->row_count, part, i, first_range);
         if (i < part->logit_from)
             continue;
         runner->logit_rows[batch->logit_row_count] = batch->row_count;
@@ -403,6 +410,7 @@ const float *model_runner_step(struct model_runner *runner, const struct model_r
         batch.feature_rows = runner->feature_rows;
         batch.rope_positions = runner->rope_positions;
         batch.visible_ends = runner->visible_ends;
+        batch.ranges = runner->ranges;
         if (model_plan(runner->model)->config.crossed_layers > 0)
             batch.crossed = runner->crossed;
     }

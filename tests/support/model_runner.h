@@ -45,8 +45,11 @@ struct model_runner_part {
     const uint32_t *feature_rows;
     const struct rope_position *rope_positions;
     const uint32_t *visible_ends;
-    const struct feature_range *crossed; /* NULL: none */
-    uint32_t adapter;                    /* 0: none; else 1 + a slot of model_runner_adapter() */
+    const struct row_crossing
+        *crossed; /* NULL: none; of `ranges`, of which there are range_count */
+    const struct feature_range *ranges;
+    uint32_t range_count;
+    uint32_t adapter; /* 0: none; else 1 + a slot of model_runner_adapter() */
     /* Its last rows, < count, that count only as far as model_runner_accept() says; at most
      * MODEL_RUNNER_DRAFTS_MAX. */
     uint32_t drafts;

@@ -23,7 +23,7 @@ struct op_fixture {
     struct thread_pool *pool;
     struct cpu_program program;
     struct cpu_step step;
-    const struct feature_range *crossed;
+    struct step_batch sights; /* what rows attend to */
     uint32_t block_tables[OP_FIXTURE_SEQUENCES][OP_FIXTURE_BLOCKS];
 };
 
@@ -106,10 +106,10 @@ void op_fixture_fill(struct op_fixture *f, plan_tensor_id tensor, uint32_t rows)
 }
 
 void op_fixture_cross(struct op_fixture *f, const struct cpu_feature_pool *pool,
-                      const struct feature_range *crossed)
+                      const struct step_batch *sights)
 {
     f->step.features = pool;
-    f->crossed = crossed;
+    f->sights = *sights;
 }
 
 void op_fixture_poison(struct op_fixture *f, plan_tensor_id tensor, uint32_t rows)
@@ -150,7 +150,9 @@ void op_fixture_step(struct op_fixture *f, const struct op_fixture_part *parts, 
                                .logit_row_count = logit_row_count,
                                .logit_rows = logit_rows,
                                .samplings = samplings,
-                               .crossed = f->crossed};
+                               .crossed = f->sights.crossed,
+                               .ranges = f->sights.ranges,
+                               .range_count = f->sights.range_count};
     cpu_walk_run(&f->step, &batch, NULL, 0, results);
 }
 

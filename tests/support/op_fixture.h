@@ -46,9 +46,10 @@ const struct cpu_program *op_fixture_program(const struct op_fixture *fixture);
 const uint32_t *op_fixture_block_table(const struct op_fixture *fixture, uint32_t sequence);
 float *op_fixture_row(struct op_fixture *fixture, plan_tensor_id tensor, uint32_t row);
 void op_fixture_fill(struct op_fixture *fixture, plan_tensor_id tensor, uint32_t rows);
-/* From then on rows attend to features of `pool` by `crossed`, [rows of a step]; both outlive the steps. */
+/* From then on rows attend to features of `pool` by crossed and ranges of `sights`, whose other fields do not
+ * matter; the pool and these arrays outlive the steps. */
 void op_fixture_cross(struct op_fixture *fixture, const struct cpu_feature_pool *pool,
-                      const struct feature_range *crossed);
+                      const struct step_batch *sights);
 void op_fixture_poison(struct op_fixture *fixture, plan_tensor_id tensor, uint32_t rows);
 /* Token ids: row r has ids[r]; NULL: all zero. Logits of every row of `logit_rows` are computed;
  * none are drawn from. */

@@ -37,8 +37,11 @@ struct scene_prompt {
     uint32_t ids[SCENE_TOKENS];
     uint32_t feature_rows[SCENE_TOKENS];
     struct rope_position positions[SCENE_TOKENS];
-    /* If rows attend to features: those of the last image at or before the row. */
-    struct feature_range crossed[SCENE_TOKENS];
+    /* If rows attend to features: those of the last image at or before the row, and of images just before that;
+     * or, where an image has further rows, all of all images. */
+    struct row_crossing crossed[SCENE_TOKENS];
+    struct feature_range ranges[2 * SCENE_IMAGES];
+    uint32_t range_count;
     uint32_t span_ends[SCENE_TOKENS]; /* end of the image span around the row; else the next row */
     const float *logits;              /* [count, vocab] */
     uint32_t greedy_count;            /* the answer that is known: 0 or SCENE_GREEDY tokens */
@@ -51,6 +54,7 @@ struct tower_scene {
     char path[SCENE_PATH_BYTES]; /* of its checkpoint */
     uint32_t image_count;
     struct encode_image images[SCENE_IMAGES]; /* features one after the other, from row 0 */
+    uint32_t seen_rows[SCENE_IMAGES]; /* of the features, that rows after the image see; 0: all */
     uint32_t feature_rows;
     uint32_t feature_columns;
     float *features; /* [feature_rows, feature_columns] */
@@ -81,7 +85,9 @@ struct model_runner_part tower_scene_part(const struct model_runner *runner,
 void tower_scene_check_following(struct model_runner *runner, const struct tower_scene *scene,
                                  double doubt);
 
-/* The largest difference, divided by the largest golden magnitude. */
+/* The largest difference, divided by the largest golden magnitude. A token that the model never draws has a logit
+ * of at most SCENE_NO_LOGIT, which must be equal and counts for nothing. */
+#define SCENE_NO_LOGIT (-1e29f)
 double tower_scene_difference(const float *golden, const float *found, size_t count);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * The kernel of cross_attention against its formula in double: rows that attend to no feature, to fewer and
- * to more than a workgroup scores together, heads of odd sizes and heads wider than a workgroup, and query
- * heads that share keys.
+ * to more than a workgroup scores together, and to several ranges, heads of odd sizes and heads wider than a workgroup,
+ * and query heads that share keys. That of seeing_rows with the same rows.
  */
 // tags: threads native-sanitized
 #include <setjmp.h>
@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 #include <math.h>
+#include <string.h>
 
 #include "tests/support/test_random.h"
 #include "tests/support/vulkan_fixture.h"
@@ -31,7 +32,11 @@ struct shape {
     uint32_t invocations;
 };
 
-static const struct feature_range ranges[ROWS] = {{7, 600}, {0, 0}, {0, 1}, {5, 65}, {699, 1}};
+#define RANGES 5u
+#define BEFORE 3u /* words before the ranges */
+static const struct feature_range ranges[RANGES] = {{7, 600}, {20, 0}, {0, 1}, {5, 65}, {699, 1}};
+static const struct row_crossing crossed[ROWS] = {
+    {0, 1, false}, {0, 0, false}, {1, 2, false}, {3, 1, true}, {1, 4, false}};
 
 static float *floats(struct vulkan_trial *trial, struct test_random *random, size_t count,
                      const struct vulkan_buffer **buffer)
@@ -44,22 +49,33 @@ static float *floats(struct vulkan_trial *trial, struct test_random *random, siz
 }
 
 static double expected(const float *query, const float *features, uint32_t feature_columns,
-                       struct feature_range range, const struct shape *shape, uint32_t column)
+                       struct row_crossing crossing, const struct shape *shape, uint32_t column)
 {
     uint32_t head = column / shape->head_dim;
     size_t shared = (size_t)(head / (shape->heads / KV_HEADS)) * shape->head_dim;
     double sum = 0, total = 0;
-    for (uint32_t i = 0; i < range.row_count; i++) {
-        const float *key =
-            features + (size_t)(range.first_row + i) * feature_columns + SPARE + shared;
-        double score = 0;
-        for (uint32_t d = 0; d < shape->head_dim; d++)
-            score += (double)query[head * shape->head_dim + d] * (double)key[d];
-        double weight = exp(score * (double)SCALE);
-        total += weight;
-        sum += weight * (double)key[KV_HEADS * shape->head_dim + column % shape->head_dim];
+    for (uint32_t r = crossing.first_range; r < crossing.first_range + crossing.range_count; r++) {
+        for (uint32_t i = 0; i < ranges[r].row_count; i++) {
+            const float *key =
+                features + (size_t)(ranges[r].first_row + i) * feature_columns + SPARE + shared;
+            double score = 0;
+            for (uint32_t d = 0; d < shape->head_dim; d++)
+                score += (double)query[head * shape->head_dim + d] * (double)key[d];
+            double weight = exp(score * (double)SCALE);
+            total += weight;
+            sum += weight * (double)key[KV_HEADS * shape->head_dim + column % shape->head_dim];
+        }
     }
-    return range.row_count > 0 ? sum / total : 0.0;
+    return total > 0 ? sum / total : 0.0;
+}
+
+static void set_sights(struct vulkan_step_sight sights[ROWS])
+{
+    for (uint32_t row = 0; row < ROWS; row++)
+        sights[row] = (struct vulkan_step_sight){
+            .crossed_first = BEFORE + 2 * crossed[row].first_range,
+            .crossed_count =
+                crossed[row].range_count | (crossed[row].blind ? VULKAN_SIGHT_BLIND : 0)};
 }
 
 static void check(struct vulkan_trial *trial, const struct shape *shape)
@@ -72,14 +88,17 @@ static void check(struct vulkan_trial *trial, const struct shape *shape)
     float *pool = floats(trial, &random, (size_t)POOL_ROWS * pool_columns, &pool_buffer);
     float *out = floats(trial, &random, (size_t)ROWS * columns, &out_buffer);
     struct vulkan_step_sight sights[ROWS];
-    for (uint32_t row = 0; row < ROWS; row++)
-        sights[row] = (struct vulkan_step_sight){.crossed = ranges[row]};
+    uint32_t words[BEFORE + 2 * RANGES];
+    memcpy(words + BEFORE, ranges, sizeof ranges);
+    set_sights(sights);
     const struct vulkan_buffer *sight_buffer = vulkan_trial_buffer(trial, sights, sizeof sights);
+    const struct vulkan_buffer *range_buffer = vulkan_trial_buffer(trial, words, sizeof words);
     const struct vulkan_cross_attention_push push = {.x = x_buffer->address,
                                                      .out_f32 = out_buffer->address,
                                                      .sights = sight_buffer->address,
                                                      .features = pool_buffer->address +
                                                                  SPARE * sizeof(float),
+                                                     .ranges = range_buffer->address,
                                                      .x_columns = x_columns,
                                                      .query_offset = OFFSET,
                                                      .feature_columns = pool_columns,
@@ -95,7 +114,7 @@ static void check(struct vulkan_trial *trial, const struct shape *shape)
     for (uint32_t row = 0; row < ROWS; row++)
         for (uint32_t c = 0; c < columns; c++) {
             double wanted = expected(x + (size_t)row * x_columns + OFFSET, pool, pool_columns,
-                                     ranges[row], shape, c);
+                                     crossed[row], shape, c);
             double difference = fabs(wanted - (double)out[(size_t)row * columns + c]);
             if (!(difference < 1e-5))
                 fail_msg("heads of %u, row %u column %u: differs by %g", shape->head_dim, row, c,
@@ -115,8 +134,37 @@ static void test_against_double(void **state)
     }
 }
 
+static void test_seeing_rows(void **state)
+{
+    const uint32_t columns = 68;
+    struct vulkan_trial trial;
+    struct test_random random = {.state = 9};
+    const struct vulkan_buffer *x_buffer;
+    struct vulkan_step_sight sights[ROWS];
+    float before[ROWS * 68];
+    vulkan_trial_init(&trial, *state);
+    float *x = floats(&trial, &random, (size_t)ROWS * columns, &x_buffer);
+    memcpy(before, x, sizeof before);
+    set_sights(sights);
+    const struct vulkan_seeing_rows_push push = {
+        .x = x_buffer->address,
+        .sights = vulkan_trial_buffer(&trial, sights, sizeof sights)->address,
+        .columns = columns};
+    const struct vulkan_specialization specialization = {.count = VULKAN_ROW_CONSTANTS,
+                                                         .values = {[VULKAN_ROW_INVOCATIONS] = 32}};
+    vulkan_trial_run(&trial, "seeing_rows", &specialization, &push, sizeof push,
+                     (struct vulkan_grid){ROWS, 1, 1});
+    for (uint32_t i = 0; i < ROWS * columns; i++) {
+        bool sees = crossed[i / columns].range_count > 0 && !crossed[i / columns].blind;
+        float wanted = sees ? before[i] : 0.0f;
+        assert_memory_equal(&x[i], &wanted, sizeof wanted);
+    }
+    vulkan_trial_fini(&trial);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_double)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_double),
+                                       cmocka_unit_test(test_seeing_rows)};
     return cmocka_run_group_tests(tests, vulkan_fixture_setup, vulkan_fixture_teardown);
 }

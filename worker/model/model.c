@@ -547,7 +547,8 @@ enum result model_quantize_kv(struct model *model, const struct kv_quantization 
 enum result model_pool(struct model *model, struct error_text *error)
 {
     if (model->plan->config.crossed_layers > 0)
-        return error_set(error, RESULT_UNSUPPORTED, "a model of speech gives no vectors");
+        return error_set(error, RESULT_UNSUPPORTED,
+                         "a model whose rows attend to features gives no vectors");
     return plan_pool(model->plan, error);
 }
 

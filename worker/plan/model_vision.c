@@ -17,12 +17,65 @@ uint32_t model_vision_sound_step(const struct model_vision *vision)
     return vision->sound_step > 0 ? vision->sound_step : SOUND_MEL_ROWS;
 }
 
+uint32_t model_vision_part_columns(const struct model_vision *vision)
+{
+    return vision->key_columns > 0 ? vision->key_columns : vision->text_hidden;
+}
+
 uint32_t model_vision_feature_columns(const struct model_vision *vision)
 {
     uint32_t parts =
         vision->crossed_layers > 0 ? 2 * vision->crossed_layers : 1 + vision->deepstack_layers;
-    return vision->text_hidden * parts;
+    return model_vision_part_columns(vision) * parts;
 }
+
+/* --- canvases --------------------------------------------------------------------------------- */
+
+#define CANVAS_ROWS 8u /* of which a square has a multiple, with its padding */
+
+uint32_t model_vision_canvas_count(uint32_t tiles)
+{
+    uint32_t count = 0;
+    for (uint32_t rows = 1; rows <= tiles; rows++)
+        count += tiles / rows;
+    return count;
+}
+
+struct vision_canvas model_vision_canvas(const struct model_vision *vision,
+                                         struct image_shape shape)
+{
+    uint32_t side = vision->canvas_side * vision->patch_side;
+    struct vision_canvas canvas = {.rows = shape.height / side, .columns = shape.width / side};
+    canvas.aspect = canvas.columns;
+    for (uint32_t rows = 1; rows < canvas.rows; rows++)
+        canvas.aspect += vision->canvas_tiles / rows;
+    canvas.tile_rows = vision->canvas_side * vision->canvas_side + 1;
+    canvas.pad_rows = (CANVAS_ROWS - canvas.tile_rows % CANVAS_ROWS) % CANVAS_ROWS;
+    return canvas;
+}
+
+uint32_t model_vision_seen_rows(const struct model_vision *vision, struct image_shape shape)
+{
+    if (vision->canvas_tiles == 0)
+        return model_vision_feature_rows(vision, shape);
+    struct vision_canvas canvas = model_vision_canvas(vision, shape);
+    return canvas.rows * canvas.columns * canvas.tile_rows;
+}
+
+static enum result check_canvas(const struct model_vision *vision, struct image_shape shape,
+                                struct error_text *error)
+{
+    uint32_t side = vision->canvas_side * vision->patch_side;
+    uint64_t rows = shape.height / side, columns = shape.width / side;
+    if (shape.tiles == 1 && shape.width % side == 0 && shape.height % side == 0 &&
+        rows * columns >= 1 && rows * columns <= vision->canvas_tiles)
+        return RESULT_OK;
+    return error_set(error, RESULT_INVALID,
+                     "%u tiles of %u x %u pixels are no canvas of at most %u squares of %u",
+                     shape.tiles, shape.width, shape.height, vision->canvas_tiles, side);
+}
+
+/* --- all -------------------------------------------------------------------------------------- */
 
 uint32_t model_vision_square(const struct model_vision *vision)
 {
@@ -105,6 +158,8 @@ enum result model_vision_check(const struct model_vision *vision, struct image_s
     if (shape.frames > 1 && shape.frames != vision->frames)
         return error_set(error, RESULT_INVALID, "the model's patches have %u frames, not %u",
                          vision->frames, shape.frames);
+    if (vision->canvas_tiles > 0)
+        return check_canvas(vision, shape, error);
     if (vision->framed && shape.tiles != 1)
         return error_set(error, RESULT_INVALID, "the model's images have one tile, not %u",
                          shape.tiles);
@@ -130,6 +185,10 @@ uint32_t model_vision_patch_rows(const struct model_vision *vision, struct image
     uint32_t square = model_vision_square(model_vision_of(vision, shape));
     if (shape.sound) /* whole squares */
         return (model_vision_sound_rows(vision, shape) + square - 1) / square * square;
+    if (vision->canvas_tiles > 0) {
+        struct vision_canvas canvas = model_vision_canvas(vision, shape);
+        return vision->canvas_tiles * (canvas.tile_rows + canvas.pad_rows);
+    }
     uint32_t columns = shape.width / vision->patch_side, lines = shape.height / vision->patch_side;
     return shape.tiles * (columns * lines + lead_rows(vision));
 }
@@ -158,6 +217,8 @@ struct feature_grid model_vision_grid(const struct model_vision *vision, struct 
 uint32_t model_vision_feature_rows(const struct model_vision *vision, struct image_shape shape)
 {
     struct feature_grid grid = merged_grid(vision, shape);
+    if (vision->canvas_tiles > 0)
+        return vision->canvas_tiles * model_vision_canvas(vision, shape).tile_rows;
     return shape.tiles * grid.height * grid.width;
 }
 

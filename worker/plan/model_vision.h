@@ -8,6 +8,12 @@
  * Each tile is encoded independently. A temporal patch of a video is a tile whose patches have
  * several frames; in towers for videos a still image is all frames of its patches.
  *
+ * In towers with canvases an image is one "tile" whose sides are those of several squares: it is cut into these, and
+ * as many further ones as the largest canvas has are empty. Each has a class row, its patches, and padding up to a
+ * multiple of eight rows. All rows of an image attend to each other, but those of empty squares and of padding only to
+ * the others. Rows are in the order of squares, class row first, and padding after the last one; each but padding is a
+ * feature.
+ *
  * A sound is one tile of log-mel rows, and "pixels" are these. A row of the tower stands for two of them, or for sound_step;
  * of two it hears three from one before them on. Two rows become one feature (an odd last row has none), or each does.
  * The mel rows are an odd number: the last one only follows those that are stood for. If sounds end
@@ -81,9 +87,14 @@ struct model_vision {
     /* Of a tower for sounds: every row becomes a feature, instead of two. */
     bool row_features;
     /* Features do not replace tokens: rows of the text attend to them (op cross_attention) in so many
-     * layers, for each of which a feature has a key and a value of text_hidden columns. An image has one
-     * placeholder, and the rows from there to the next image's see its features. */
+     * layers, for each of which a feature has a key and a value of key_columns. An image has one
+     * placeholder, and the rows from there to the next image's see its features; if nothing is between two
+     * images, those of both. */
     uint32_t crossed_layers;
+    uint32_t key_columns; /* of such a key, and of a value; 0: text_hidden */
+    /* Canvases: squares of so many patches a side, of which an image has at most canvas_tiles. 0: none. */
+    uint32_t canvas_side;
+    uint32_t canvas_tiles;
     uint32_t hidden;      /* columns of the tower's residual */
     uint32_t text_hidden; /* columns of a feature, the text model's hidden size */
     /* After each of the first deepstack_layers layers of the text model a further part of the
@@ -101,7 +112,8 @@ struct model_vision {
     bool grid_positions;
 };
 
-/* Columns of a row of the feature pool. */
+/* Columns of a part of a feature, and of a row of the feature pool. */
+uint32_t model_vision_part_columns(const struct model_vision *vision);
 uint32_t model_vision_feature_columns(const struct model_vision *vision);
 
 /* Of the tower that takes images of this kind, which may be that of sounds. */
@@ -145,6 +157,22 @@ uint32_t model_vision_mosaic_rows(const struct image_mosaic *mosaic);
  * tiles, or of the first and the mosaic's, or the frame's too. If the model is crossed, there is one placeholder. */
 uint32_t model_vision_image_rows(const struct model_vision *vision, struct image_shape shape,
                                  const struct image_mosaic *mosaic);
+
+/* The squares of a checked shape's canvas, in a tower with canvases. */
+struct vision_canvas {
+    uint32_t rows;
+    uint32_t columns;
+    /* 1 + its number among all canvases of so many squares, by rows and then columns. */
+    uint32_t aspect;
+    uint32_t tile_rows; /* of a square: its class row and patches */
+    uint32_t pad_rows;  /* of a square */
+};
+struct vision_canvas model_vision_canvas(const struct model_vision *vision,
+                                         struct image_shape shape);
+/* Of a crossed model: the first rows of an image's features that the rows after it attend to. */
+uint32_t model_vision_seen_rows(const struct model_vision *vision, struct image_shape shape);
+/* Number of canvases of at most so many squares. */
+uint32_t model_vision_canvas_count(uint32_t tiles);
 
 /* Of one tile's features as they are placed; those of a sound are a line. */
 struct feature_grid {

@@ -201,9 +201,13 @@
  * neighbour_rows: out[r, :] = the nine rows of x around r's patch, line by line, `step` lines and columns apart, zeros for
  * those beyond the tile. The patch of a feature is the first one of its square. Of rows that are no patch: zeros.
  *
+ * patch_table: in place (out == x), x[r, :] += scale * W[i, :], for the rows r of tiles in canvases (model_vision.h)
+ * that are class rows, patches or padding, as the params say. With T the row's aspect times the tiles of a canvas
+ * plus its tile, and P its number in the tile, i is T * places + P, or with `places` 0 T; without `tiles`, T is 0.
+ *
  * activate: out[r,c] = activation(x[r,c]); out may be x.
  *
- * clip_columns: out[r, offset + c] = min(max(x[r, c], minimum), maximum) for every column of x;
+ * clip_columns: out[r, offset + stride * c] = min(max(x[r, c], minimum), maximum) for every column of x;
  * out's other columns are kept; out may be x.
  *
  * join_rows: P -> F, out[f, :] = x[n * f, :] | ... | x[n * f + n - 1, :].
@@ -218,15 +222,18 @@
  * of an image; does nothing if the batch has no features.
  *
  * cross_attention, of the text's plan: out[r,h,:] = sum_j softmax_j(scale * q[r,h] . k[j,g]) v[j,g] over the rows j
- * of the feature pool that the batch's `crossed` gives r, or 0 if it gives none; g = h / (heads / kv_heads).
+ * of the feature pool in the ranges that the batch's `crossed` gives r, or 0 if it gives none; g = h / (heads / kv_heads).
  * With w = kv_heads * head_dim, a row of the pool has k in the w columns from 2 * layer * w on, and v in the
  * following ones.
+ *
+ * seeing_rows, of the text's plan: in place (out == x), rows to which the batch's `crossed` gives no ranges, or that it
+ * says are blind, become 0.
  *
  * feature_place: x and W [1, text_hidden], for the mosaics and frames of the batch's images (model_vision.h):
  * each of their rows of the params' kind is a sum of up to four rows of x, times weights, or W. Frames have no W. W of
  * kind BETWEEN_VIEWS is the row between the first tile's lines and the mosaic's, of all others the row after a line.
  *
- * feature_write: x, [F, text_hidden], is part `part` of the batch's features: 0 replaces a
+ * feature_write: x, [F, columns of a part], is part `part` of the batch's features: 0 replaces a
  * token's embedding, the others are for deepstack; or they are keys and values for cross_attention.
  */
 #ifndef SHOAL_WORKER_PLAN_OP_LIST_H
@@ -304,7 +311,7 @@
     X(stream_match,    2, 0, 0, 1e-5, NONE,    ROWS,   KEPT,      NONE,   F32,    ROW,  NONE)  \
     X(stream_cut,      1, 0, 0, 1e-4, NONE,    ROWS,   IN_PLACE,  NONE,   F32,    ROW,  NONE)
 
-/* Ops of vision plans, and feature_add and cross_attention of text plans. */
+/* Ops of vision plans, and feature_add, cross_attention and seeing_rows of text plans. */
 #define VISION_OP_LIST(X)                                                                      \
     X(patch_rows,      0, 0, 0, 1e-6, NONE,    ROWS,   WHOLE,     NONE,   ALL,    TILE, ZEROS) \
     X(sound_rows,      0, 0, 0, 0.0,  NONE,    ROWS,   WHOLE,     NONE,   ALL,    TILE, ZEROS) \
@@ -314,6 +321,7 @@
     X(part_norm,       1, 1, 1, 1e-5, VECTORS, ROWS,   IN_PLACE,  NONE,   F32,    TILE, NONE)  \
     X(near_attention,  1, 1, 1, 1e-4, VECTORS, PIECES, WHOLE,     NONE,   F32,    TILE, NONE)  \
     X(patch_positions, 1, 1, 2, 1e-5, VECTORS, ROWS,   IN_PLACE,  NONE,   F32,    TILE, NONE)  \
+    X(patch_table,     1, 1, 1, 1e-5, TABLE,   ROWS,   IN_PLACE,  NONE,   F32,    TILE, NONE)  \
     X(patch_attention, 1, 0, 0, 2e-3, NONE,    PIECES, WHOLE,     HEADS,  CHOSEN, TILE, NONE)  \
     X(tile_attention,  1, 0, 3, 2e-3, VECTORS, PIECES, WHOLE,     NONE,   F32,    TILE, NONE)  \
     X(neighbour_rows,  1, 0, 0, 0.0,  NONE,    PIECES, WHOLE,     BLOCKS, ALL,    TILE, NONE)  \
@@ -325,7 +333,8 @@
     X(feature_write,   1, 0, 0, 0.0,  NONE,    ROWS,   NO_TENSOR, NONE,   F32,    TILE, NONE)  \
     X(feature_place,   1, 0, 1, 1e-6, VECTORS, ROWS,   NO_TENSOR, NONE,   F32,    TILE, NONE)  \
     X(feature_add,     1, 0, 0, 1e-6, NONE,    ROWS,   IN_PLACE,  NONE,   F32,    TILE, NONE)  \
-    X(cross_attention, 1, 0, 0, 2e-3, NONE,    PIECES, WHOLE,     NONE,   F32,    TILE, NONE)
+    X(cross_attention, 1, 0, 0, 2e-3, NONE,    PIECES, WHOLE,     NONE,   F32,    TILE, NONE)  \
+    X(seeing_rows,     1, 0, 0, 0.0,  NONE,    ROWS,   IN_PLACE,  NONE,   F32,    TILE, NONE)
 /* clang-format on */
 
 #define EVERY_OP_LIST(X) OP_LIST(X) VISION_OP_LIST(X)
@@ -596,6 +605,14 @@ struct patch_positions_params {
     uint32_t side;
     bool lead;
 };
+struct patch_table_params {
+    float scale;
+    bool tiles;      /* the row depends on the canvas and the tile */
+    uint32_t places; /* class row and patches of a tile, if it depends on these; else 0 */
+    bool leads;      /* the rows that take part */
+    bool patches;
+    bool pads;
+};
 struct patch_attention_params {
     struct column_slice queries;
     uint32_t keys; /* first column; as many heads of that size */
@@ -638,6 +655,7 @@ struct clip_columns_params {
     uint32_t offset; /* first column of out */
     float minimum;   /* both may be infinite */
     float maximum;
+    uint32_t stride; /* column c goes to offset + stride * c; 0: 1 */
 };
 struct join_rows_params {
     uint32_t count; /* n */
@@ -673,6 +691,9 @@ struct cross_attention_params {
     uint32_t kv_heads;
     uint32_t layer; /* of those that attend so */
     float scale;
+};
+struct seeing_rows_params {
+    uint32_t unused;
 };
 
 union op_params {

@@ -542,6 +542,26 @@ static const char *check_patch_positions(const struct op_view *v)
     return params->side > 0 ? NULL : "the table is empty";
 }
 
+static const char *check_patch_table(const struct op_view *v)
+{
+    const struct patch_table_params *params = &v->op->params.patch_table;
+    const struct model_vision *vision = &v->plan->vision;
+    uint64_t places = square(vision->canvas_side) + 1, rows = 1;
+    if (v->x->rows != PLAN_ROWS_PATCHES || vision->canvas_tiles == 0)
+        return "it is for rows of canvases";
+    if (params->tiles)
+        rows =
+            (1 + (uint64_t)model_vision_canvas_count(vision->canvas_tiles)) * vision->canvas_tiles;
+    if (params->places > 0 && (params->places != places || params->pads))
+        return "padding has no places, and tiles have others";
+    rows *= params->places > 0 ? places : 1;
+    if (v->w->rows != rows || v->w->columns != v->x->columns)
+        return "the weight is not a row of the input's columns for each tile and place";
+    if (!params->leads && !params->patches && !params->pads)
+        return "no row takes part";
+    return isfinite(params->scale) ? NULL : "the scale is not finite";
+}
+
 static const char *check_patch_attention(const struct op_view *v)
 {
     const struct patch_attention_params *params = &v->op->params.patch_attention;
@@ -635,8 +655,12 @@ static const char *check_clip_columns(const struct op_view *v)
     const struct clip_columns_params *params = &v->op->params.clip_columns;
     if (v->x->rows != v->out->rows)
         return "input and output differ in rows";
-    if ((uint64_t)params->offset + v->x->columns > v->out->columns)
+    uint64_t stride = params->stride > 0 ? params->stride : 1;
+    if (v->x->columns == 0 ||
+        params->offset + stride * (v->x->columns - 1) >= (uint64_t)v->out->columns)
         return "the columns lie outside the output";
+    if (stride > 1 && v->x == v->out)
+        return "columns that go apart overwrite the input";
     return params->minimum <= params->maximum ? NULL : "the minimum is above the maximum";
 }
 
@@ -683,7 +707,7 @@ static const char *check_pool_rows(const struct op_view *v)
 static const char *check_feature_write(const struct op_view *v)
 {
     const struct model_vision *vision = &v->plan->vision;
-    if (v->x->rows != PLAN_ROWS_FEATURES || v->x->columns != vision->text_hidden)
+    if (v->x->rows != PLAN_ROWS_FEATURES || v->x->columns != model_vision_part_columns(vision))
         return "the input is not of features, as wide as the text model";
     uint32_t parts =
         vision->crossed_layers > 0 ? 2 * vision->crossed_layers : 1 + vision->deepstack_layers;

@@ -1,5 +1,5 @@
 /*
- * The shape rules of ops for sounds, and of the op by which a decoder attends to them.
+ * The shape rules of ops for sounds, and of the ops by which a decoder attends to features.
  */
 #include "worker/plan/plan_check_rules.h"
 
@@ -71,4 +71,11 @@ const char *check_cross_attention(const struct op_view *v)
     if (params->layer >= v->plan->config.crossed_layers)
         return "the layer attends to no features";
     return check_factor(params->scale);
+}
+
+const char *check_seeing_rows(const struct op_view *v)
+{
+    if (v->x->rows != PLAN_ROWS_STEP)
+        return "it is for step rows";
+    return v->plan->config.crossed_layers > 0 ? NULL : "no layer attends to features";
 }

@@ -39,6 +39,7 @@ static bool begins_layer(const struct plan *plan, const struct plan_op *op)
 static bool uses_features(const struct plan_op *op)
 {
     return op->stem == OP_feature_add || op->stem == OP_cross_attention ||
+           op->stem == OP_seeing_rows ||
            (op->stem == OP_embed_rows && op->params.embed_rows.features);
 }
 

@@ -63,7 +63,10 @@ struct vision_config {
     bool clipped;             /* inputs and outputs of the layers' matrices are clamped */
     bool standardized;        /* pooled rows are shifted and scaled */
     float pooled_norm_offset; /* added to the weights of the norm of pooled rows (gemma3) */
-    bool deepstack_by_layer;  /* tensors of further parts have their layer's number */
+    uint32_t outputs;         /* numbers in `deepstack` that are columns of one feature (mllama) */
+    uint32_t global_layers;   /* after those of the tower, in mllama */
+    const struct model_config *text; /* outlives the tower's building; NULL: of a projector file */
+    bool deepstack_by_layer;         /* tensors of further parts have their layer's number */
     uint32_t deepstack[VISION_DEEPSTACK_MAX]; /* tower layers whose outputs are further parts of
                                                  features */
 };

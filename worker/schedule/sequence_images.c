@@ -88,6 +88,7 @@ static enum result fit_image(const struct image_record *record, const struct ima
     image->key = (struct feature_key){.shape = shape};
     memcpy(image->key.content_hash, record->content_hash, sizeof record->content_hash);
     image->patch_rows = model_vision_patch_rows(limits->vision, shape);
+    image->seen_rows = model_vision_seen_rows(limits->vision, shape);
     uint32_t rows = model_vision_image_rows(limits->vision, shape, &image->mosaic);
     image->key.rows = rows;
     if (record->token_count != (limits->vision->crossed_layers > 0 ? 1 : rows))
@@ -116,6 +117,7 @@ enum result sequence_images_fit(struct sequence_images *images, const uint32_t s
     if (images->count > 0 && !limits->vision)
         return error_set(error, RESULT_UNSUPPORTED, "the model takes no images");
     images->crossed = images->count > 0 && limits->vision->crossed_layers > 0;
+    images->sees_ahead = images->crossed && limits->vision->canvas_tiles > 0;
     uint64_t rows = 0;
     for (uint32_t i = 0; i < images->count; i++) {
         struct error_text words = {""};
@@ -193,7 +195,7 @@ uint32_t sequence_images_ready_tokens(const struct sequence_images *images,
     }
     if (at == images->tile_count)
         return UINT32_MAX;
-    uint32_t first = images->tiles[at].first_token;
+    uint32_t first = images->sees_ahead ? 0 : images->tiles[at].first_token;
     return first > computed ? first - computed : 0;
 }
 
@@ -223,14 +225,35 @@ uint32_t sequence_images_feature_row(const struct sequence_images *images, uint3
     return image->first_row + tile->first_feature + (token - tile->first_token);
 }
 
-struct feature_range sequence_images_range(const struct sequence_images *images, uint32_t token)
+uint32_t sequence_images_ranges(const struct sequence_images *images, struct feature_range *ranges)
 {
-    struct feature_range range = {0, 0};
-    for (uint32_t i = 0; i < images->count && images->records[i].first_token <= token; i++) {
-        must(images->images[i].features != FEATURE_IMAGE_NONE);
-        range = (struct feature_range){images->images[i].first_row, images->images[i].key.rows};
+    uint32_t count = images->crossed ? images->count : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct sequence_image *image = &images->images[i];
+        must(image->features != FEATURE_IMAGE_NONE);
+        ranges[i] = (struct feature_range){image->first_row, image->seen_rows};
+        if (images->sees_ahead)
+            ranges[count + i] = (struct feature_range){image->first_row, image->key.rows};
     }
-    return range;
+    return images->sees_ahead ? 2 * count : count;
+}
+
+struct row_crossing sequence_images_crossing(const struct sequence_images *images, uint32_t token,
+                                             uint32_t first_range)
+{
+    uint32_t end = 0, begin;
+    if (!images->crossed)
+        return (struct row_crossing){0};
+    while (end < images->count && images->records[end].first_token <= token)
+        end++;
+    if (end == 0)
+        return (struct row_crossing){.first_range = first_range + images->count,
+                                     .range_count = images->sees_ahead ? images->count : 0,
+                                     .blind = true};
+    for (begin = end - 1; begin > 0; begin--)
+        if (images->records[begin].first_token != images->records[begin - 1].first_token + 1)
+            break;
+    return (struct row_crossing){.first_range = first_range + begin, .range_count = end - begin};
 }
 
 /* --- content of prefixes ---------------------------------------------------------------------- */
@@ -247,6 +270,8 @@ void sequence_images_mark(const struct sequence_images *images, uint32_t first, 
 {
     mark[0] = mark[1] = 0;
     uint32_t at = image_tiles_after(images->tiles, images->tile_count, first);
+    if (images->sees_ahead && first == 0)
+        end = UINT32_MAX - 1;
     for (; at < images->tile_count; at++) {
         const struct image_tile *tile = &images->tiles[at];
         /* Twins change the position of the token before. */

@@ -24,6 +24,7 @@ struct sequence_image {
     uint32_t end_token; /* after its last placeholder */
     uint32_t features;  /* held image of the feature cache, or FEATURE_IMAGE_NONE */
     uint32_t first_row; /* its first pool row, while held */
+    uint32_t seen_rows; /* of crossed images: those that rows after it attend to */
     bool looked_up;     /* its first look-up has been counted */
 };
 
@@ -37,6 +38,7 @@ struct sequence_images {
     struct sequence_image *images;      /* [count] owned */
     uint32_t held;                      /* images whose features are held */
     bool crossed;                       /* rows attend to features; set by sequence_images_fit() */
+    bool sees_ahead; /* so do those before the first image (model_vision.canvas_tiles) */
     /* Images not encoded for this sequence: in the feature cache at the first look-up, or in the
      * cached prefix. */
     uint32_t hits;
@@ -75,7 +77,7 @@ uint32_t sequence_images_wanted(const struct sequence_images *images, uint32_t c
 /* Stores a reference to `features`, which the sequence now owns. */
 void sequence_images_hold(struct sequence_images *images, uint32_t image,
                           const struct feature_cache *cache, uint32_t features);
-/* Number of tokens from `computed` on before the first one whose features are not READY. */
+/* Number of tokens from `computed` on before the first one whose features are not READY, or that sees them. */
 uint32_t sequence_images_ready_tokens(const struct sequence_images *images,
                                       const struct feature_cache *cache, uint32_t computed);
 /* Gives back the features of images that end at or before `computed` and are not crossed; UINT32_MAX:
@@ -86,12 +88,19 @@ void sequence_images_release(struct sequence_images *images, struct feature_cach
  * ROW_FEATURE_NONE. */
 uint32_t sequence_images_feature_row(const struct sequence_images *images, uint32_t token);
 
-/* Of crossed images: the pool rows that the row of this token attends to, those of the last image at or
- * before it, which are held. */
-struct feature_range sequence_images_range(const struct sequence_images *images, uint32_t token);
+/* Of crossed images, which are held: the pool rows of each that rows after it attend to, and then all of each, as far
+ * as rows before the first image attend to them. Returns their number, 0 if the images are not crossed. */
+uint32_t sequence_images_ranges(const struct sequence_images *images, struct feature_range *ranges);
+/* The most of them. */
+#define SEQUENCE_RANGES_MAX (2u * LIMIT_REQUEST_IMAGES)
+/* Which of these, from number `first_range` of a batch on, the row of this token attends to: those of the last image
+ * at or before it, and of images before that without tokens between; or, blindly, those of all of each. */
+struct row_crossing sequence_images_crossing(const struct sequence_images *images, uint32_t token,
+                                             uint32_t first_range);
 
 /* Identifies the image content of tokens [first, end): equal for the same parts of the same images
- * at the same places, zero without images. Part of the names of cached prefixes. */
+ * at the same places, zero without images. If tokens before the first image see all images, those are content of
+ * token 0. Part of the names of cached prefixes. */
 void sequence_images_mark(const struct sequence_images *images, uint32_t first, uint32_t end,
                           uint64_t mark[2]);
 

@@ -34,7 +34,8 @@ struct step_batch_builder {
     uint32_t *feature_rows;
     struct rope_position *rope_positions;
     uint32_t *visible_ends;
-    struct feature_range *crossed; /* likewise; NULL if rows attend to no features */
+    struct row_crossing *crossed; /* likewise; NULL if rows attend to no features, like the next */
+    struct feature_range *ranges; /* [max_sequences * SEQUENCE_RANGES_MAX] */
 };
 
 struct step_batch_builder *step_batch_builder_create(const struct step_batch_limits *limits)
@@ -57,8 +58,11 @@ struct step_batch_builder *step_batch_builder_create(const struct step_batch_lim
         builder->rope_positions = must_alloc(max_rows, sizeof *builder->rope_positions);
         builder->visible_ends = must_alloc(max_rows, sizeof *builder->visible_ends);
     }
-    if (limits->vision && limits->vision->crossed_layers > 0)
+    if (limits->vision && limits->vision->crossed_layers > 0) {
         builder->crossed = must_alloc(max_rows, sizeof *builder->crossed);
+        builder->ranges =
+            must_alloc((size_t)max_sequences * SEQUENCE_RANGES_MAX, sizeof *builder->ranges);
+    }
     builder->batch = (struct step_batch){.token_ids = builder->token_ids,
                                          .sequences = builder->sequences,
                                          .logit_rows = builder->logit_rows,
@@ -82,6 +86,7 @@ void step_batch_builder_destroy(struct step_batch_builder *builder)
     free(builder->rope_positions);
     free(builder->visible_ends);
     free(builder->crossed);
+    free(builder->ranges);
     free(builder);
 }
 
@@ -95,6 +100,8 @@ void step_batch_builder_clear(struct step_batch_builder *builder)
     builder->batch.rope_positions = NULL;
     builder->batch.visible_ends = NULL;
     builder->batch.crossed = NULL;
+    builder->batch.ranges = builder->ranges;
+    builder->batch.range_count = 0;
 }
 
 /* At most the token of the last row is not known yet. Drafted tokens lie behind the known ones. */
@@ -140,7 +147,9 @@ static void add_images(struct step_batch_builder *builder, const struct sequence
                        uint32_t rows)
 {
     const struct sequence_images *images = &sequence->request.images;
-    uint32_t first_row = builder->batch.row_count - rows;
+    uint32_t first_row = builder->batch.row_count - rows, first_range = builder->batch.range_count;
+    if (builder->crossed)
+        builder->batch.range_count += sequence_images_ranges(images, builder->ranges + first_range);
     for (uint32_t i = 0; i < rows && builder->limits.vision; i++) {
         uint32_t row = first_row + i;
         uint32_t position = sequence->computed_tokens + i;
@@ -148,7 +157,7 @@ static void add_images(struct step_batch_builder *builder, const struct sequence
         builder->rope_positions[row] = (struct rope_position){position, position, position};
         builder->visible_ends[row] = position + 1;
         if (builder->crossed)
-            builder->crossed[row] = sequence_images_range(images, position);
+            builder->crossed[row] = sequence_images_crossing(images, position, first_range);
         else if (images->count > 0)
             add_image_row(builder, images, row, position);
     }

@@ -258,6 +258,8 @@ static enum result decide_vision(struct worker_process *process, struct error_te
     uint64_t rows = (uint64_t)options->vision_cache_size * USUAL_IMAGE_TOKENS;
     if (vision->mels > 0 && largest > vision->sound_rows / model_vision_square(vision))
         largest = vision->sound_rows / model_vision_square(vision);
+    if (vision->canvas_tiles > 0)
+        largest = vision->canvas_tiles * (vision->canvas_side * vision->canvas_side + 1);
     if (vision->crossed_layers > 0)
         rows = crossed_rows(row_bytes, largest);
     if (rows < largest)

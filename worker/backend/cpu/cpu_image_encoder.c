@@ -226,7 +226,7 @@ static double pairs_of(const struct patch_spans *spans)
 {
     double pairs = 0;
     for (uint32_t s = 0; s < spans->count; s++)
-        pairs += (double)spans->spans[s].rows * (double)spans->spans[s].rows;
+        pairs += (double)spans->spans[s].rows * (double)spans->spans[s].keys;
     return pairs;
 }
 

@@ -257,12 +257,16 @@ static void check_images(const struct cpu_step *step, const struct step_batch *b
     for (uint32_t row = 0; batch->feature_rows && row < batch->row_count; row++)
         must(batch->feature_rows[row] == ROW_FEATURE_NONE ||
              (step->features && batch->feature_rows[row] < step->features->rows));
-    for (uint32_t row = 0; batch->crossed && row < batch->row_count; row++) {
-        const struct feature_range *range = &batch->crossed[row];
+    for (uint32_t i = 0; i < batch->range_count; i++) {
+        const struct feature_range *range = &batch->ranges[i];
         must(range->row_count == 0 ||
              (step->features && range->first_row < step->features->rows &&
               range->row_count <= step->features->rows - range->first_row));
     }
+    for (uint32_t row = 0; batch->crossed && row < batch->row_count; row++)
+        must(batch->crossed[row].first_range <= batch->range_count &&
+             batch->crossed[row].range_count <=
+                 batch->range_count - batch->crossed[row].first_range);
     for (uint32_t s = 0; batch->visible_ends && s < batch->sequence_count; s++) {
         const struct step_sequence *sequence = &batch->sequences[s];
         for (uint32_t r = 0; r < sequence->row_count; r++) {

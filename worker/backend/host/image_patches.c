@@ -10,6 +10,9 @@
  * even distances. Only its last row attends with the patches; the others are a span of their own,
  * and the square's feature is dropped.
  *
+ * Rows of a canvas are two spans over the same keys: those of its pixels see all rows, and the others, which
+ * follow, see those of pixels.
+ *
  * In models with mosaics only the first tile's features are rows of the pool. Those of the others
  * are placed from the lines of the whole grid: resized as by torch's interpolate(bilinear,
  * align_corners=False), whose samples lie at the middles of the new squares. Frames place all rows of an image.
@@ -109,7 +112,8 @@ static void end_span(const struct image_patches *patches, struct patch_spans *sp
                      uint32_t first_row)
 {
     uint32_t rows = patches->rows - first_row;
-    spans->spans[spans->count++] = (struct patch_span){first_row, rows, spans->block_count};
+    spans->spans[spans->count++] =
+        (struct patch_span){first_row, rows, spans->block_count, first_row, rows};
     for (uint32_t at = 0; at < rows; at += KV_BLOCK_TOKENS) {
         uint32_t left = rows - at;
         spans->blocks[spans->block_count++] =
@@ -205,6 +209,64 @@ static void add_tile(struct image_patches *patches, const struct encode_image *i
         }
     }
     end_span(patches, &patches->whole, first_row);
+    patches->tile_count++;
+}
+
+/* --- canvases --------------------------------------------------------------------------------- */
+
+static void add_canvas_row(struct image_patches *patches, struct patch_place place,
+                           uint32_t feature_row)
+{
+    place.tile = patches->tile_count;
+    patches->places[patches->rows++] = place;
+    patches->feature_rows[patches->features++] = feature_row;
+}
+
+/* The class row and the patches of square `number`, whose pixels are at `line` and `column` of squares, or are
+ * not there. */
+static void add_canvas_square(struct image_patches *patches, const struct encode_image *image,
+                              const struct vision_canvas *canvas, uint32_t number)
+{
+    uint32_t side = patches->vision->canvas_side, tiles = patches->vision->canvas_tiles;
+    uint32_t feature_row = image->first_feature + number * canvas->tile_rows;
+    uint32_t line = number / canvas->columns, column = number % canvas->columns;
+    struct patch_place place = {.square = canvas->aspect * tiles + number, .lead = true};
+    add_canvas_row(patches, place, feature_row++);
+    place.lead = line >= canvas->rows;
+    for (uint32_t at = 0; at < side * side; at++) {
+        place.place = 1 + at;
+        if (!place.lead) {
+            place.y = line * side + at / side;
+            place.x = column * side + at % side;
+        }
+        add_canvas_row(patches, place, feature_row++);
+    }
+}
+
+static void add_canvas(struct image_patches *patches, const struct encode_image *image)
+{
+    const struct vision_canvas canvas = model_vision_canvas(patches->vision, image->shape);
+    uint32_t tiles = patches->vision->canvas_tiles, first_row = patches->rows;
+    uint32_t seen = model_vision_seen_rows(patches->vision, image->shape);
+    patches->tiles[patches->tile_count] =
+        (struct patch_tile){.image = *image,
+                            .height = canvas.rows * patches->vision->canvas_side,
+                            .width = canvas.columns * patches->vision->canvas_side};
+    for (uint32_t number = 0; number < tiles; number++)
+        add_canvas_square(patches, image, &canvas, number);
+    for (uint32_t i = 0; i < tiles * canvas.pad_rows; i++)
+        add_canvas_row(patches,
+                       (struct patch_place){.square = canvas.aspect * tiles + i / canvas.pad_rows,
+                                            .place = CANVAS_PADDING,
+                                            .lead = true},
+                       PATCH_FEATURE_NONE);
+    end_span(patches, &patches->whole, first_row);
+    struct patch_span *span = &patches->whole.spans[patches->whole.count - 1];
+    if (span->rows > seen) {
+        patches->whole.spans[patches->whole.count++] = (struct patch_span){
+            first_row + seen, span->rows - seen, span->first_block, first_row, seen};
+        span->rows = seen;
+    }
     patches->tile_count++;
 }
 
@@ -352,9 +414,12 @@ void image_patches_arrange(struct image_patches *patches, const struct encode_ba
         uint32_t first = patches->features;
         rows += model_vision_patch_rows(patches->vision, image->shape);
         must(rows <= patches->max_rows);
+        bool canvas = patches->vision->canvas_tiles > 0;
         if (image->shape.sound)
             add_sound(patches, image);
-        for (uint32_t tile = 0; tile < image->shape.tiles && !image->shape.sound; tile++)
+        else if (canvas)
+            add_canvas(patches, image);
+        for (uint32_t tile = 0; tile < image->shape.tiles && !image->shape.sound && !canvas; tile++)
             add_tile(patches, image, tile);
         if (patches->vision->mosaic)
             add_mosaic(patches, image, first);

@@ -18,8 +18,13 @@ struct patch_place {
     uint32_t tile; /* of the batch */
     uint32_t y;    /* in patches */
     uint32_t x;
-    bool lead; /* no patch, at 0, 0: model_vision.lead_row */
+    bool lead; /* no patch, at 0, 0: model_vision.lead_row, or no pixels of a canvas */
+    /* Of a row of a canvas: its aspect times the squares of a canvas, plus its square, and its place in that:
+     * 0 the class row, then patches, CANVAS_PADDING. */
+    uint32_t square;
+    uint32_t place;
 };
+#define CANVAS_PADDING UINT32_MAX
 
 struct patch_tile {
     struct encode_image image; /* the tile's pixels, only read while the batch is taken in */
@@ -28,11 +33,14 @@ struct patch_tile {
     uint32_t first_row; /* of its patches */
 };
 
-/* Consecutive rows that attend to each other, and the blocks of their keys and values. */
+/* Consecutive rows that attend to the same rows: the first `keys` of those whose keys and values are in the
+ * blocks from first_block on. These are the span's own rows, of which there may be fewer or more. */
 struct patch_span {
     uint32_t first_row;
     uint32_t rows;
     uint32_t first_block;
+    uint32_t first_key; /* row */
+    uint32_t keys;
 };
 
 struct patch_block {

@@ -61,10 +61,17 @@ struct rope_position {
     uint32_t width;
 };
 
-/* Rows of the feature pool that a row attends to (op cross_attention); row_count 0: none. */
+/* Rows of the feature pool. */
 struct feature_range {
     uint32_t first_row;
     uint32_t row_count;
+};
+
+/* What a row attends to (op cross_attention): range_count of the batch's ranges. */
+struct row_crossing {
+    uint32_t first_range;
+    uint32_t range_count; /* 0: nothing */
+    bool blind; /* the row counts as one that sees nothing (op seeing_rows) all the same */
 };
 
 /* A row that embeds its token. */
@@ -102,8 +109,10 @@ struct step_batch {
      * models with spans_whole it is the end of the span for rows of a span. It never decreases from
      * a row of a sequence to the next. */
     const uint32_t *visible_ends;
-    /* [row_count] in models with crossed_layers; NULL: no row attends to features. */
-    const struct feature_range *crossed;
+    /* [row_count] in models with crossed_layers; NULL: no row attends to features. Neighbours may share ranges. */
+    const struct row_crossing *crossed;
+    const struct feature_range *ranges; /* [range_count] */
+    uint32_t range_count;
 };
 
 #endif

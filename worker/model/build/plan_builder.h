@@ -123,6 +123,11 @@ plan_weight_id plan_builder_vector_part(struct plan_builder *builder, uint32_t p
 plan_weight_id plan_builder_columns(struct plan_builder *builder, uint32_t parts, uint32_t index,
                                     uint32_t rows, uint32_t columns, const char *name);
 
+/* A matrix [rows, parts * columns] of floats as one of rows * parts rows, each row's parts in order. The
+ * product of parts and columns is below 2^32. */
+plan_weight_id plan_builder_divided(struct plan_builder *builder, uint32_t rows, uint32_t parts,
+                                    uint32_t columns, const char *name);
+
 /* A stack of matrices [count, rows, columns] that is one tensor of three dimensions. */
 plan_weight_id plan_builder_stack(struct plan_builder *builder, uint32_t count, uint32_t rows,
                                   uint32_t columns, const char *name);

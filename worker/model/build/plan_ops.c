@@ -120,6 +120,15 @@ void plan_ops_head_norm_scaled(struct plan_builder *b, plan_tensor_id x, struct 
     plan_builder_append(b, op);
 }
 
+void plan_ops_head_norm_epsilon(struct plan_builder *b, plan_tensor_id x, struct column_slice slice,
+                                plan_weight_id weight, float epsilon)
+{
+    struct plan_op op = new_op(OP_head_norm, x, PLAN_NONE, weight, x);
+    op.params.head_norm.slice = slice;
+    op.params.head_norm.epsilon = epsilon;
+    plan_builder_append(b, op);
+}
+
 void plan_ops_rope(struct plan_builder *b, plan_tensor_id x, struct column_slice slice,
                    uint32_t layer)
 {
@@ -691,4 +700,17 @@ void plan_ops_rms_norm_offset(struct plan_builder *b, plan_tensor_id x, plan_wei
     op.params.rms_norm.epsilon = plan_builder_config(b)->norm_epsilon;
     op.params.rms_norm.weight_offset = offset;
     plan_builder_append(b, op);
+}
+
+void plan_ops_patch_table(struct plan_builder *b, plan_tensor_id x, plan_weight_id table,
+                          struct patch_table_params params)
+{
+    struct plan_op op = new_op(OP_patch_table, x, PLAN_NONE, table, x);
+    op.params.patch_table = params;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_seeing_rows(struct plan_builder *b, plan_tensor_id x)
+{
+    plan_builder_append(b, new_op(OP_seeing_rows, x, PLAN_NONE, PLAN_NONE, x));
 }

@@ -37,6 +37,8 @@ void plan_ops_rms_norm_add(struct plan_builder *b, plan_tensor_id x, plan_weight
 /* Norms scale * x: equal to norming x with another epsilon. */
 void plan_ops_head_norm_scaled(struct plan_builder *b, plan_tensor_id x, struct column_slice slice,
                                plan_weight_id weight, float scale);
+void plan_ops_head_norm_epsilon(struct plan_builder *b, plan_tensor_id x, struct column_slice slice,
+                                plan_weight_id weight, float epsilon);
 /* `weight` may be PLAN_NONE: a norm without weights. */
 void plan_ops_head_norm(struct plan_builder *b, plan_tensor_id x, struct column_slice slice,
                         plan_weight_id weight);
@@ -164,6 +166,9 @@ void plan_ops_patch_rows(struct plan_builder *b, struct patch_rows_params params
 /* `lead` is PLAN_NONE unless params.lead. */
 void plan_ops_patch_positions(struct plan_builder *b, plan_tensor_id x, plan_weight_id table,
                               plan_weight_id lead, struct patch_positions_params params);
+/* x += scale * the table's row, in towers with canvases. */
+void plan_ops_patch_table(struct plan_builder *b, plan_tensor_id x, plan_weight_id table,
+                          struct patch_table_params params);
 /* Rotates queries and keys by the patches' positions: the first dimensions of a head by rope 0, the
  * following ones by the next rope. */
 void plan_ops_patch_rope(struct plan_builder *b, plan_tensor_id qkv, struct qkv_slices slices);
@@ -217,5 +222,7 @@ void plan_ops_feature_add(struct plan_builder *b, plan_tensor_id residual, uint3
  * for the `number`-th layer of those that do so. */
 void plan_ops_cross_attention(struct plan_builder *b, plan_tensor_id x, uint32_t number,
                               plan_tensor_id out);
+/* Text plans: rows that see no features become 0. */
+void plan_ops_seeing_rows(struct plan_builder *b, plan_tensor_id x);
 
 #endif

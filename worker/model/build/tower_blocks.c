@@ -180,8 +180,10 @@ static void list_qkv_apart(struct plan_builder *b, const struct vision_config *c
             plan_ops_bias_add(
                 b, t->row,
                 one(plan_builder_vector(b, hidden, "v.blk.%u.%s.bias", layer, parts[i])));
-        plan_ops_clip_columns(
-            b, t->row, (struct clip_columns_params){i * hidden, -INFINITY, INFINITY}, t->qkv);
+        plan_ops_clip_columns(b, t->row,
+                              (struct clip_columns_params){
+                                  .offset = i * hidden, .minimum = -INFINITY, .maximum = INFINITY},
+                              t->qkv);
     }
 }
 

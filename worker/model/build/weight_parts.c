@@ -76,6 +76,18 @@ plan_weight_id plan_builder_columns(struct plan_builder *builder, uint32_t parts
                               (struct weight_shape){.rows = rows, .columns = columns});
 }
 
+plan_weight_id plan_builder_divided(struct plan_builder *builder, uint32_t rows, uint32_t parts,
+                                    uint32_t columns, const char *name)
+{
+    const struct weight_shape whole = {.rows = rows, .columns = parts * columns, .flat = true};
+    struct stored_name stored;
+    const struct checkpoint_tensor *tensor = builder_find_checked(builder, name, whole, &stored);
+    if (!tensor)
+        return 0;
+    return builder_add_weight(builder, tensor, stored.text,
+                              (struct weight_shape){.rows = rows * parts, .columns = columns});
+}
+
 /* Bytes of a row as it is stored; 0 if the tensor's rows are not stored one after the other. */
 static uint64_t row_bytes_of(const struct checkpoint_tensor *tensor)
 {

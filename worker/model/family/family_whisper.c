@@ -206,8 +206,12 @@ static void list_attention(struct plan_builder *b, const struct model_config *c,
     plan_ops_linear(b, t->normed,
                     one(plan_builder_matrix(b, hidden, hidden, "blk.%u.attn_k.weight", layer)),
                     t->keys);
-    plan_ops_clip_columns(b, t->pair, (struct clip_columns_params){0, -INFINITY, INFINITY}, t->qkv);
-    plan_ops_clip_columns(b, t->keys, (struct clip_columns_params){2 * hidden, -INFINITY, INFINITY},
+    plan_ops_clip_columns(b, t->pair,
+                          (struct clip_columns_params){.minimum = -INFINITY, .maximum = INFINITY},
+                          t->qkv);
+    plan_ops_clip_columns(b, t->keys,
+                          (struct clip_columns_params){
+                              .offset = 2 * hidden, .minimum = -INFINITY, .maximum = INFINITY},
                           t->qkv);
     plan_ops_kv_write(b, t->qkv, slices, layer);
     plan_ops_attention(b, t->qkv, slices, layer, t->attended);

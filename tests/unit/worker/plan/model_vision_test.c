@@ -104,6 +104,37 @@ static void test_sounds(void **state)
     expect_refused(&any_size, sound(28, 29), "no sounds");
 }
 
+/* Squares of 2 x 2 patches of 4 pixels, at most three: five rows each, and three of padding. */
+static void test_canvases(void **state)
+{
+    (void)state;
+    const struct model_vision vision = {.patch_side = 4,
+                                        .merge_side = 1,
+                                        .canvas_side = 2,
+                                        .canvas_tiles = 3,
+                                        .crossed_layers = 2,
+                                        .key_columns = 6,
+                                        .text_hidden = 64};
+    static const struct image_shape canvases[] = {
+        {1, 8, 8, 0, 0}, {1, 16, 8, 0, 0}, {1, 24, 8, 0, 0}, {1, 8, 16, 0, 0}, {1, 8, 24, 0, 0}};
+    assert_int_equal(model_vision_canvas_count(3), 5);
+    assert_int_equal(model_vision_canvas_count(4), 8);
+    for (uint32_t i = 0; i < 5; i++) {
+        struct vision_canvas canvas = model_vision_canvas(&vision, canvases[i]);
+        expect_taken(&vision, canvases[i], 3 * 8, 3 * 5);
+        assert_int_equal(canvas.aspect, 1 + i);
+        assert_int_equal(canvas.tile_rows, 5);
+        assert_int_equal(canvas.pad_rows, 3);
+        assert_int_equal(model_vision_seen_rows(&vision, canvases[i]),
+                         5 * canvas.rows * canvas.columns);
+    }
+    assert_int_equal(model_vision_feature_columns(&vision), 2 * 2 * 6);
+    expect_refused(&vision, (struct image_shape){1, 16, 16, 0, 0}, "no canvas of at most 3");
+    expect_refused(&vision, (struct image_shape){2, 8, 8, 0, 0}, "2 tiles of 8 x 8");
+    expect_refused(&vision, (struct image_shape){1, 8, 12, 0, 0}, "8 x 12");
+    expect_refused(&vision, (struct image_shape){1, 0, 8, 0, 0}, "0 pixels");
+}
+
 /* A tower whose sounds end with their last mel row, beside one of images. */
 static void test_sounds_beside_images(void **state)
 {
@@ -260,6 +291,7 @@ static void test_split_views(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts),
+                                       cmocka_unit_test(test_canvases),
                                        cmocka_unit_test(test_sounds),
                                        cmocka_unit_test(test_sounds_beside_images),
                                        cmocka_unit_test(test_sounds_of_four_mel_rows),

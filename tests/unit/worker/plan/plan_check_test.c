@@ -182,12 +182,18 @@ static void test_elementwise(void **state)
                            .inputs = {gate.output, PLAN_NONE},
                            .output = gate.inputs[0],
                            .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE}};
-    clip.params.clip_columns =
-        (struct clip_columns_params){plan->tensors[gate.output].columns, -INFINITY, 0.5f};
+    clip.params.clip_columns = (struct clip_columns_params){
+        .offset = plan->tensors[gate.output].columns, .minimum = -INFINITY, .maximum = 0.5f};
     accept(&clip);
     clip.params.clip_columns.offset++;
     refuse(&clip, "outside");
     clip.params.clip_columns.offset = 0;
+    clip.params.clip_columns.stride = 2;
+    accept(&clip);
+    clip.params.clip_columns.offset = 2;
+    refuse(&clip, "outside");
+    clip.params.clip_columns.offset = 0;
+    clip.params.clip_columns.stride = 0;
     clip.params.clip_columns.minimum = 0.75f;
     refuse(&clip, "the minimum is above the maximum");
     clip.params.clip_columns.minimum = NAN;
@@ -254,6 +260,49 @@ static void test_cross_attention(void **state)
     refuse(&op, "outside the input");
     op.output = op.inputs[0];
     refuse(&op, "another output");
+    struct plan_op seeing = {.stem = OP_seeing_rows,
+                             .inputs = {norm.output, PLAN_NONE},
+                             .output = norm.output,
+                             .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE}};
+    refuse(&seeing, "attends to features");
+    const struct plan *whole = plan;
+    struct plan crossed = *plan;
+    crossed.config.crossed_layers = 1;
+    plan = &crossed;
+    accept(&seeing);
+    seeing.inputs[0] = seeing.output = plan->logits;
+    refuse(&seeing, "step rows");
+    plan = whole;
+}
+
+/* This plan has no rows of canvases. */
+static void test_patch_table(void **state)
+{
+    (void)state;
+    const struct plan_op norm = plan_lookup_op(plan, OP_rms_norm);
+    struct plan_op op = {.stem = OP_patch_table,
+                         .inputs = {norm.output, PLAN_NONE},
+                         .output = norm.output,
+                         .weights = {norm.weights[0], PLAN_NONE, PLAN_NONE},
+                         .params.patch_table = {.scale = 1.0f, .leads = true}};
+    refuse(&op, "rows of canvases");
+    const enum plan_rows rows = plan->tensors[norm.output].rows;
+    const struct plan *whole = plan;
+    struct plan tower = *plan;
+    tower.tensors[norm.output].rows = PLAN_ROWS_PATCHES;
+    tower.vision.canvas_tiles = tower.vision.canvas_side = 2;
+    plan = &tower;
+    accept(&op);
+    op.params.patch_table.scale = NAN;
+    refuse(&op, "not finite");
+    op.params.patch_table.leads = false;
+    refuse(&op, "takes part");
+    op.params.patch_table.tiles = true;
+    refuse(&op, "for each tile and place");
+    op.params.patch_table.places = 4;
+    refuse(&op, "no places");
+    tower.tensors[norm.output].rows = rows;
+    plan = whole;
 }
 
 static void test_rope(void **state)
@@ -421,12 +470,19 @@ static void test_others(void **state)
 int main(void)
 {
     const struct CMUnitTest gemma3[] = {
-        cmocka_unit_test(test_all_ops_pass), cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_norms),        cmocka_unit_test(test_sounds),
-        cmocka_unit_test(test_maps),         cmocka_unit_test(test_cross_attention),
-        cmocka_unit_test(test_rope),         cmocka_unit_test(test_elementwise),
-        cmocka_unit_test(test_bias_add),     cmocka_unit_test(test_position_scale),
-        cmocka_unit_test(test_linear),       cmocka_unit_test(test_caches),
+        cmocka_unit_test(test_all_ops_pass),
+        cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_norms),
+        cmocka_unit_test(test_sounds),
+        cmocka_unit_test(test_maps),
+        cmocka_unit_test(test_patch_table),
+        cmocka_unit_test(test_cross_attention),
+        cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_elementwise),
+        cmocka_unit_test(test_bias_add),
+        cmocka_unit_test(test_position_scale),
+        cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_caches),
         cmocka_unit_test(test_others),
     };
     const struct CMUnitTest llama[] = {

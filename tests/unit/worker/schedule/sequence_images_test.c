@@ -225,14 +225,68 @@ static void test_crossed_features_are_held_to_the_end(void **state)
     for (uint32_t i = 0; i < 2; i++)
         feature_cache_set_ready(cache, take(cache, &images, i));
     assert_int_equal(sequence_images_ready_tokens(&images, cache, 9), UINT32_MAX);
-    assert_int_equal(sequence_images_range(&images, 2).row_count, 0);
-    assert_int_equal(sequence_images_range(&images, 3).row_count, 2);
-    assert_int_equal(sequence_images_range(&images, 6).first_row, 0);
-    assert_int_equal(sequence_images_range(&images, 7).first_row, 2);
+    struct feature_range ranges[SEQUENCE_RANGES_MAX];
+    assert_int_equal(sequence_images_ranges(&images, ranges), 2);
+    assert_int_equal(ranges[0].first_row, 0);
+    assert_int_equal(ranges[0].row_count, 2);
+    assert_int_equal(ranges[1].first_row, 2);
+    assert_int_equal(sequence_images_crossing(&images, 2, 5).range_count, 0);
+    assert_int_equal(sequence_images_crossing(&images, 3, 5).range_count, 1);
+    assert_int_equal(sequence_images_crossing(&images, 6, 5).first_range, 5);
+    assert_int_equal(sequence_images_crossing(&images, 7, 5).first_range, 6);
+    assert_false(sequence_images_crossing(&images, 7, 5).blind);
     sequence_images_release(&images, cache, 10);
     assert_int_equal(images.held, 2);
     sequence_images_release(&images, cache, UINT32_MAX);
     assert_int_equal(images.held, 0);
+    sequence_images_fini(&images);
+    feature_cache_destroy(cache);
+}
+
+/* Two images in canvases of up to two squares of 8 x 8 pixels: rows before the first see all of both, empty squares too,
+ * so nothing runs before both are ready, and the first tokens have other names with other images. */
+static void test_rows_before_images_see_them(void **state)
+{
+    (void)state;
+    struct part part = make_part();
+    struct model_vision canvas = vision;
+    struct image_limits wide = limits;
+    canvas.crossed_layers = 2;
+    canvas.merge_side = 1;
+    canvas.canvas_side = canvas.canvas_tiles = 2;
+    wide.vision = &canvas;
+    wide.feature_rows = 20;
+    for (uint32_t i = 0; i < 2; i++)
+        part.records[i].span_tokens = part.records[i].token_count = 1;
+    part.records[1].height = 8;
+    (void)image_record_place(part.records, 2);
+    part.bytes = part.records[1].pixels_offset + part.records[1].pixels_bytes;
+    struct sequence_images images;
+    struct feature_cache *cache = feature_cache_create(20, 4);
+    assert_int_equal(copy(&images, &part), RESULT_OK);
+    assert_int_equal(sequence_images_fit(&images, no_salt, &wide, NULL), RESULT_OK);
+    feature_cache_set_ready(cache, take(cache, &images, 0));
+    assert_int_equal(sequence_images_ready_tokens(&images, cache, 0), 0);
+    feature_cache_set_ready(cache, take(cache, &images, 1));
+    assert_int_equal(sequence_images_ready_tokens(&images, cache, 0), UINT32_MAX);
+    struct feature_range ranges[SEQUENCE_RANGES_MAX];
+    static const struct feature_range wanted[] = {{0, 10}, {10, 5}, {0, 10}, {10, 10}};
+    assert_int_equal(sequence_images_ranges(&images, ranges), 4);
+    assert_memory_equal(ranges, wanted, sizeof wanted);
+    struct row_crossing before = sequence_images_crossing(&images, 2, 7);
+    assert_true(before.blind && before.first_range == 9 && before.range_count == 2);
+    struct row_crossing after = sequence_images_crossing(&images, 8, 7);
+    assert_true(!after.blind && after.first_range == 8 && after.range_count == 1);
+    images.part[offsetof(struct image_record, first_token) + sizeof(struct image_record)] = 4;
+    after = sequence_images_crossing(&images, 8, 7); /* nothing between them */
+    assert_true(after.first_range == 7 && after.range_count == 2);
+    images.part[offsetof(struct image_record, first_token) + sizeof(struct image_record)] = 7;
+    uint64_t first[2], other[2];
+    sequence_images_mark(&images, 0, 3, first);
+    images.part[sizeof(struct image_record)]++; /* the second image's hash */
+    sequence_images_mark(&images, 0, 3, other);
+    assert_true(first[0] != 0 && first[0] != other[0]);
+    sequence_images_release(&images, cache, UINT32_MAX);
     sequence_images_fini(&images);
     feature_cache_destroy(cache);
 }
@@ -318,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_images_in_a_cached_prefix_are_hits),
         cmocka_unit_test(test_marks_depend_on_content_and_place),
         cmocka_unit_test(test_crossed_features_are_held_to_the_end),
+        cmocka_unit_test(test_rows_before_images_see_them),
         cmocka_unit_test(test_marks_depend_on_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /*
- * cross_attention: a row attends to the features of an image or sound, whose keys and values the tower
+ * cross_attention and seeing_rows: a row attends to the features of an image or sound, whose keys and values the tower
  * wrote into the feature pool.
  *
  * A piece is one head of one row. Its scores are computed for a run of features at a time, and the sum so
@@ -61,17 +61,24 @@ static void attend_run(struct cross_head *head, uint32_t first, uint32_t count)
 }
 
 /* The batch's ranges lie within the pool (cpu_walk.c). */
-static void attend(struct cross_head *head, struct feature_range range)
+static void attend(struct cross_head *head, const struct feature_range *ranges, uint32_t count)
 {
     memset(head->out, 0, head->head_dim * sizeof *head->out);
     head->most = -INFINITY;
     head->sum = 0.0f;
-    for (uint32_t at = 0; at < range.row_count; at += RUN) {
-        uint32_t left = range.row_count - at;
-        attend_run(head, range.first_row + at, left < RUN ? left : RUN);
+    for (uint32_t r = 0; r < count; r++) {
+        for (uint32_t at = 0; at < ranges[r].row_count; at += RUN) {
+            uint32_t left = ranges[r].row_count - at;
+            attend_run(head, ranges[r].first_row + at, left < RUN ? left : RUN);
+        }
     }
-    for (uint32_t d = 0; range.row_count > 0 && d < head->head_dim; d++)
+    for (uint32_t d = 0; head->sum > 0.0f && d < head->head_dim; d++)
         head->out[d] /= head->sum;
+}
+
+static struct row_crossing crossing_of(const struct cpu_step *step, uint32_t row)
+{
+    return step->batch->crossed ? step->batch->crossed[row] : (struct row_crossing){0};
 }
 
 void cpu_cross_attention(const struct cpu_step *step, uint32_t index, uint32_t thread)
@@ -98,7 +105,20 @@ void cpu_cross_attention(const struct cpu_step *step, uint32_t index, uint32_t t
             .scale = params->scale,
             .out = cpu_step_row(step, op->output, row) + (size_t)number * head_dim,
         };
-        const struct feature_range *crossed = step->batch->crossed;
-        attend(&head, crossed ? crossed[row] : (struct feature_range){0, 0});
+        struct row_crossing crossing = crossing_of(step, row);
+        attend(&head, crossing.range_count > 0 ? step->batch->ranges + crossing.first_range : NULL,
+               crossing.range_count);
+    }
+}
+
+void cpu_seeing_rows(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    const struct plan_op *op = &step->program->plan->ops[index];
+    uint32_t columns = step->program->tensors[op->output].columns;
+    struct row_share share = cpu_step_share(step, PLAN_ROWS_STEP, thread);
+    for (uint32_t row = share.begin; row < share.end; row++) {
+        struct row_crossing crossing = crossing_of(step, row);
+        if (crossing.range_count == 0 || crossing.blind)
+            memset(cpu_step_row(step, op->output, row), 0, columns * sizeof(float));
     }
 }

@@ -64,14 +64,15 @@ void cpu_clip_columns(const struct cpu_step *step, uint32_t index, uint32_t thre
 {
     const struct plan_op *op = &step->program->plan->ops[index];
     const struct clip_columns_params *params = &op->params.clip_columns;
+    size_t stride = params->stride > 0 ? params->stride : 1;
     const struct cpu_tensor *tensor = &step->program->tensors[op->inputs[0]];
     struct row_share share = cpu_step_share(step, tensor->rows, thread);
     for (uint32_t row = share.begin; row < share.end; row++) {
         const float *x = cpu_step_row(step, op->inputs[0], row);
         float *out = cpu_step_row(step, op->output, row) + params->offset;
-        for (uint32_t c = 0; c < tensor->columns; c++) {
+        for (size_t c = 0; c < tensor->columns; c++) {
             float raised = x[c] < params->minimum ? params->minimum : x[c];
-            out[c] = raised > params->maximum ? params->maximum : raised;
+            out[c * stride] = raised > params->maximum ? params->maximum : raised;
         }
     }
 }

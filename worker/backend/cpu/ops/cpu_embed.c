@@ -1,5 +1,5 @@
 /*
- * embed_rows and gather_rows: rows read by index: of tokens, positions or segments.
+ * embed_rows, gather_rows and patch_table: rows read by index: of tokens, positions, segments, or tiles.
  *
  * Embedding rows are decoded from the mapped checkpoint, one per token: the table is far larger
  * than the part that a conversation touches, so no packed copy is made. Rows in other formats than
@@ -13,20 +13,32 @@
 
 enum { PIECE = 256 }; /* columns that are converted at a time */
 
-static void fetch_row(const struct plan_weight *weight, uint32_t row, float *out)
+struct column_run {
+    uint32_t first; /* a multiple of PIECE */
+    uint32_t count; /* at most PIECE */
+};
+
+static void fetch_columns(const struct plan_weight *weight, uint32_t row, struct column_run run,
+                          float *out)
 {
     if (weight->source.layout == WEIGHT_IN_PLACE) {
         uint64_t row_bytes = ggml_row_bytes(weight->type, weight->columns);
-        ggml_dequantize_row(weight->type, (const uint8_t *)weight->data + row * row_bytes,
-                            weight->columns, out);
+        uint64_t before = ggml_row_bytes(weight->type, run.first);
+        ggml_dequantize_row(weight->type, (const uint8_t *)weight->data + row * row_bytes + before,
+                            run.count, out);
         return;
     }
+    uint8_t piece[PIECE * sizeof(float)];
+    struct weight_span span = {row, run.first, run.count};
+    weight_source_read(&weight->source, weight->columns, span, piece);
+    ggml_dequantize_row(weight->type, piece, run.count, out);
+}
+
+static void fetch_row(const struct plan_weight *weight, uint32_t row, float *out)
+{
     for (uint32_t c = 0; c < weight->columns; c += PIECE) {
-        uint8_t piece[PIECE * sizeof(float)];
         uint32_t left = weight->columns - c;
-        struct weight_span span = {row, c, left < PIECE ? left : PIECE};
-        weight_source_read(&weight->source, weight->columns, span, piece);
-        ggml_dequantize_row(weight->type, piece, span.count, out + c);
+        fetch_columns(weight, row, (struct column_run){c, left < PIECE ? left : PIECE}, out + c);
     }
 }
 
@@ -84,5 +96,36 @@ void cpu_gather_rows(const struct cpu_step *step, uint32_t index, uint32_t threa
                columns * sizeof(float));
         if (step->program->notes[index].quantize_output)
             cpu_step_quantize(step, op->output, row, 0, columns);
+    }
+}
+
+static bool takes_part(const struct patch_table_params *params, const struct patch_place *place)
+{
+    if (place->place == CANVAS_PADDING)
+        return params->pads;
+    return place->place == 0 ? params->leads : params->patches;
+}
+
+void cpu_patch_table(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    const struct plan_op *op = &step->program->plan->ops[index];
+    const struct patch_table_params *params = &op->params.patch_table;
+    const struct plan_weight *weight = &step->program->plan->weights[op->weights[0]];
+    struct row_share share = cpu_step_share(step, PLAN_ROWS_PATCHES, thread);
+    float values[PIECE];
+    for (uint32_t row = share.begin; row < share.end; row++) {
+        const struct patch_place *place = &step->patches->places[row];
+        uint32_t at = params->tiles ? place->square : 0;
+        float *out = cpu_step_row(step, op->output, row);
+        if (!takes_part(params, place))
+            continue;
+        if (params->places > 0)
+            at = at * params->places + place->place;
+        for (uint32_t c = 0; c < weight->columns; c += PIECE) {
+            uint32_t left = weight->columns - c, count = left < PIECE ? left : PIECE;
+            fetch_columns(weight, at, (struct column_run){c, count}, values);
+            for (uint32_t i = 0; i < count; i++)
+                out[c + i] += params->scale * values[i];
+        }
     }
 }

@@ -70,7 +70,7 @@ static void attend(const struct patch_job *job, uint32_t thread, const struct pa
     uint32_t rows = left < ATTENTION_QUERIES ? left : ATTENTION_QUERIES;
     uint32_t column = head * job->head_dim, row = span->first_row + first;
     for (uint32_t r = 0; r < rows; r++)
-        ends[r] = span->rows;
+        ends[r] = span->keys;
     struct attention_tile tile = {
         .queries =
             cpu_step_row(step, job->op->inputs[0], row) + job->params->queries.offset + column,

@@ -144,8 +144,23 @@ struct vulkan_clip_columns_push {
     uint32_t out_columns; /* 20 */
     float least;          /* 24 */
     float most;           /* 28 */
+    uint32_t stride;      /* 32: between columns of out */
+    uint32_t unused;      /* 36 */
 };
-static_assert(sizeof(struct vulkan_clip_columns_push) == 32, "byte map");
+static_assert(sizeof(struct vulkan_clip_columns_push) == 40, "byte map");
+
+struct vulkan_patch_table_push {
+    struct vulkan_matrix_push weights; /*  0: [tiles * places, columns] */
+    uint64_t x;                        /* 24: f32 [rows, row_columns], in place */
+    uint64_t places;                   /* 32: struct vulkan_step_sight [rows] */
+    uint32_t columns;                  /* 40 */
+    uint32_t row_columns;              /* 44 */
+    uint32_t tiles;                    /* 48: 0 or 1 */
+    uint32_t tile_places;              /* 52: 0: none */
+    uint32_t taking_part;              /* 56: 1 leads, 2 patches, 4 pads */
+    float scale;                       /* 60 */
+};
+static_assert(sizeof(struct vulkan_patch_table_push) == 64, "byte map");
 
 struct vulkan_pool_rows_push {
     uint64_t x;                         /*  0: f32 [rows * count, columns] */
@@ -233,12 +248,21 @@ struct vulkan_cross_attention_push {
     uint64_t out_f32;         /*  8: [rows, heads * head_dim] */
     uint64_t sights;          /* 16: struct vulkan_step_sight [rows] */
     uint64_t features;        /* 24: f32 [pool rows, feature_columns], from the layer's keys on */
-    uint32_t x_columns;       /* 32 */
-    uint32_t query_offset;    /* 36 */
-    uint32_t feature_columns; /* 40 */
-    float scale;              /* 44 */
+    uint64_t ranges;          /* 32: struct feature_range [], which sights name */
+    uint32_t x_columns;       /* 40 */
+    uint32_t query_offset;    /* 44 */
+    uint32_t feature_columns; /* 48 */
+    float scale;              /* 52 */
 };
-static_assert(sizeof(struct vulkan_cross_attention_push) == 48, "byte map");
+static_assert(sizeof(struct vulkan_cross_attention_push) == 56, "byte map");
+
+struct vulkan_seeing_rows_push {
+    uint64_t x;       /*  0: f32 [rows, columns], in place */
+    uint64_t sights;  /*  8: struct vulkan_step_sight [rows] */
+    uint32_t columns; /* 16 */
+    uint32_t unused;  /* 20 */
+};
+static_assert(sizeof(struct vulkan_seeing_rows_push) == 24, "byte map");
 
 struct vulkan_feature_place_push {
     uint64_t x;               /*  0: f32 [features, columns] */

@@ -8,6 +8,9 @@
 
 #include "proto/must.h"
 
+#define RANGE_ENTRIES 2u /* of the tables, for a range */
+_Static_assert(sizeof(struct feature_range) == RANGE_ENTRIES * sizeof(uint32_t), "two words");
+
 static uint64_t align_section(uint64_t bytes)
 {
     return (bytes + VULKAN_ALIGNMENT - 1) / VULKAN_ALIGNMENT * VULKAN_ALIGNMENT;
@@ -276,9 +279,9 @@ static void fill_tiles(struct vulkan_batch *batch, const struct step_batch *step
     }
 }
 
-/* The row's sight: from the step, or its default. */
+/* The row's sight: from the step, or its default. Ranges begin at entry `first_range` of the tables. */
 static void fill_sights(struct vulkan_batch *batch, const struct step_batch *step,
-                        const struct step_sequence *sequence)
+                        const struct step_sequence *sequence, uint32_t first_range)
 {
     struct vulkan_step_sight *sights =
         (struct vulkan_step_sight *)(void *)((uint8_t *)batch->buffer.mapped +
@@ -296,8 +299,11 @@ static void fill_sights(struct vulkan_batch *batch, const struct step_batch *ste
             sight.feature = step->feature_rows[row];
         if (step->visible_ends)
             sight.end = step->visible_ends[row];
-        if (step->crossed)
-            sight.crossed = step->crossed[row];
+        if (step->crossed && step->crossed[row].range_count > 0) {
+            sight.crossed_first = first_range + step->crossed[row].first_range * RANGE_ENTRIES;
+            sight.crossed_count = step->crossed[row].range_count |
+                                  (step->crossed[row].blind ? VULKAN_SIGHT_BLIND : 0);
+        }
         must(sight.end > at && sight.end >= end);
         must(sight.end <= sequence->first_position + sequence->row_count);
         end = sight.end;
@@ -346,7 +352,8 @@ enum result vulkan_batch_fill(struct vulkan_batch *batch, const struct step_batc
 {
     must(step->row_count <= batch->limits.rows && step->logit_row_count <= batch->limits.rows);
     must(step->sequence_count <= batch->limits.rows);
-    uint64_t entries = count_entries(batch, step);
+    const uint64_t table_count = count_entries(batch, step);
+    const uint64_t entries = table_count + (uint64_t)step->range_count * RANGE_ENTRIES;
     *moved = entries * sizeof(uint32_t) > batch->tables.bytes;
     if (*moved) {
         enum result result = make_tables(batch, 2 * entries, error);
@@ -361,8 +368,11 @@ enum result vulkan_batch_fill(struct vulkan_batch *batch, const struct step_batc
         longest = is_decode(batch, sequence) && context > longest ? context : longest;
         fill_sequence(batch, step, s, &next_entry);
         if (batch->limits.sights)
-            fill_sights(batch, step, sequence);
+            fill_sights(batch, step, sequence, (uint32_t)table_count);
     }
+    if (step->range_count > 0)
+        memcpy((uint32_t *)batch->tables.mapped + table_count, step->ranges,
+               step->range_count * sizeof *step->ranges);
     fill_tiles(batch, step);
     fill_adapters(batch, step);
     memcpy((uint8_t *)batch->buffer.mapped + logit_rows_offset(batch), step->logit_rows,

@@ -30,8 +30,19 @@ struct vulkan_step_sight {
     };
     uint32_t begin; /* it sees positions [begin, end) */
     uint32_t end;
-    struct feature_range crossed; /* it attends to these features; row_count 0: to none */
+    union {
+        struct {
+            uint32_t
+                crossed_first; /* of a row: its first range begins at this entry of the tables */
+            uint32_t crossed_count; /* ranges; with VULKAN_SIGHT_BLIND it counts as seeing none */
+        };
+        struct {
+            uint32_t square; /* of a patch: struct patch_place */
+            uint32_t place;
+        };
+    };
 };
+#define VULKAN_SIGHT_BLIND 0x80000000u
 
 /* One sequence: 32 bytes. */
 struct vulkan_step_sequence {
@@ -72,7 +83,8 @@ struct vulkan_batch {
     struct vulkan_batch_limits limits;
     /* rows, sequences, moves, logit rows, tiles, sights, openings, rows with adapters */
     struct vulkan_buffer buffer;
-    struct vulkan_buffer tables; /* replaced by a larger one when a step needs it */
+    struct vulkan_buffer
+        tables; /* block tables, then ranges; replaced by a larger one when a step needs it */
     uint64_t rows_address;
     uint64_t moves_address; /* struct vulkan_step_move of each sequence */
     uint64_t sequences_address;

@@ -148,14 +148,17 @@ static struct vulkan_patch_spans fill_spans(struct vulkan_patch_batch *patches,
     struct vulkan_patch_spans filled = {.sights_address = section_address(patches, sights_at),
                                         .tiles_address = section_address(patches, tiles_at)};
     for (uint32_t s = 0; s < spans->count; s++) {
-        const uint32_t begin = spans->spans[s].first_row, end = begin + spans->spans[s].rows;
+        const struct patch_span *span = &spans->spans[s];
+        const uint32_t begin = span->first_row, end = begin + span->rows;
         for (uint32_t row = begin; row < end; row++)
             sights[row] = (struct vulkan_step_sight){.position = {.time = places[row].lead,
                                                                   .height = places[row].y,
                                                                   .width = places[row].x},
                                                      .tile = places[row].tile,
-                                                     .begin = begin,
-                                                     .end = end};
+                                                     .begin = span->first_key,
+                                                     .end = span->first_key + span->keys,
+                                                     .square = places[row].square,
+                                                     .place = places[row].place};
         for (uint32_t row = begin; row < end; row += patches->tile_rows)
             tiles[filled.tile_count++] = (struct vulkan_step_tile){
                 .first_row = row,

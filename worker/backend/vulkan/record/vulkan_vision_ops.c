@@ -144,6 +144,7 @@ void vulkan_record_clip_columns(struct vulkan_recorder *recorder)
         .out_columns = program->tensors[op->output].columns,
         .least = params->minimum,
         .most = params->maximum,
+        .stride = params->stride > 0 ? params->stride : 1,
     };
     const struct vulkan_touch touch = touch_of(op);
     const struct vulkan_row_task task = {OP_clip_columns,
@@ -363,6 +364,7 @@ void vulkan_record_cross_attention(struct vulkan_recorder *recorder)
         .out_f32 = program->tensors[op->output].f32,
         .sights = recorder->recording->batch->sights_address,
         .features = program->features_address + 2 * p->layer * wide * sizeof(float),
+        .ranges = recorder->recording->batch->tables.address,
         .x_columns = program->tensors[op->inputs[0]].columns,
         .query_offset = p->queries.offset,
         .feature_columns = program->feature_columns,
@@ -380,4 +382,42 @@ void vulkan_record_cross_attention(struct vulkan_recorder *recorder)
     const struct vulkan_touch touch = touch_of(op);
     vulkan_recorder_dispatch(recorder, "cross_attention", &specialization, &push, sizeof push, grid,
                              &touch);
+}
+
+void vulkan_record_seeing_rows(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    const struct vulkan_seeing_rows_push push = {
+        .x = program->tensors[op->output].f32,
+        .sights = recorder->recording->batch->sights_address,
+        .columns = program->tensors[op->output].columns,
+    };
+    const struct vulkan_touch touch = touch_of(op);
+    dispatch(recorder, OP_seeing_rows, 0, op->output, &push, sizeof push, &touch);
+}
+
+void vulkan_record_patch_table(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    const struct patch_table_params *params = &op->params.patch_table;
+    const struct vulkan_matrix *matrix =
+        &program->weights.matrices[program->weights.by_op[recorder->op].index[0]];
+    const struct vulkan_patch_table_push push = {
+        .weights = vulkan_recorder_matrix(matrix),
+        .x = program->tensors[op->output].f32,
+        .places = recorder->recording->patches->whole.sights_address,
+        .columns = matrix->columns,
+        .row_columns = program->tensors[op->output].columns,
+        .tiles = params->tiles,
+        .tile_places = params->places,
+        .taking_part =
+            (params->leads ? 1u : 0) | (params->patches ? 2u : 0) | (params->pads ? 4u : 0),
+        .scale = params->scale,
+    };
+    const struct vulkan_touch touch = touch_of(op);
+    const struct vulkan_row_task task = {OP_patch_table, vulkan_recorder_rows(recorder, op->output),
+                                         matrix->columns, VULKAN_FORM_F32, matrix->kind};
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }

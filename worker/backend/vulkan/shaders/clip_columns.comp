@@ -1,6 +1,6 @@
 #version 450
 /*
- * out[r, offset + c] = min(max(x[r, c], least), most). `out` may be x.
+ * out[r, offset + stride * c] = min(max(x[r, c], least), most). `out` may be x.
  *
  * Grid: (rows, column tiles of 4 * invocations) of x.
  */
@@ -19,6 +19,8 @@ layout(push_constant) uniform Push
     uint out_columns;
     float least; /* may be infinite, as the other */
     float most;
+    uint stride;
+    uint unused;
 } push;
 
 void main()
@@ -29,5 +31,5 @@ void main()
     vec4 v = row_load(push.x, row, column, push.columns);
     for (uint i = 0; i < 4; i++)
         if (column + i < push.columns)
-            RowFloat(target + 4 * (column + i)).value = min(max(v[i], push.least), push.most);
+            RowFloat(target + 4 * push.stride * (column + i)).value = min(max(v[i], push.least), push.most);
 }

@@ -1,6 +1,6 @@
 #version 450
 /*
- * A head of a row attends to the keys and values of the features that the row's sight names
+ * A head of a row attends to the keys and values of the features in the ranges that the row's sight names
  * (worker/plan/op_list.h, cross_attention).
  *
  * The workgroup takes as many features at a time as it has invocations: each scores one, then each sums
@@ -27,6 +27,7 @@ layout(push_constant) uniform Push
     uint64_t out_f32;  /* [rows, HEADS * HEAD_DIM] */
     uint64_t sights;   /* StepSight [rows] */
     uint64_t features; /* f32 [pool rows, feature_columns], from the layer's keys on */
+    uint64_t ranges;   /* of the feature pool: first row and number of rows, two entries each */
     uint x_columns;
     uint query_offset;
     uint feature_columns;
@@ -81,8 +82,16 @@ void main()
         sums[i] = 0.0;
     float most = LEAST, total = 0.0;
     barrier();
-    for (uint from = 0; from < sight.crossed_rows; from += SIZE) {
-        uint count = min(SIZE, sight.crossed_rows - from), first = sight.crossed_first + from;
+    uint ranges = sight.crossed_count & ~SIGHT_UNSEEING;
+    for (uint r = 0, from = 0; r < ranges;) {
+        uint at = sight.crossed_first + 2 * r, rows = StepWords(push.ranges).at[at + 1];
+        if (from >= rows) {
+            from = 0;
+            r++;
+            continue;
+        }
+        uint count = min(SIZE, rows - from), first = StepWords(push.ranges).at[at] + from;
+        from += SIZE;
         float score = lane < count ? score_of(first + lane, keys) : LEAST;
         float before = most;
         most = max(before, workgroup_max(score));

@@ -23,7 +23,8 @@ struct PatchPlace {
     uint tile;   /* index into the PatchImages */
     uint begin;  /* the rows [begin, end) that it attends to */
     uint end;
-    uint unused[2];
+    uint square;  /* of a row of a canvas: struct patch_place */
+    uint place;
 };
 
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer PatchImages

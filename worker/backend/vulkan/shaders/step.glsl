@@ -37,10 +37,11 @@ struct StepSight {
     uint feature; /* row of the feature pool that replaces its token, or SIGHT_BLIND */
     uint begin;   /* it sees positions [begin, end) of its sequence */
     uint end;
-    uint crossed_first; /* rows of the feature pool that it attends to */
-    uint crossed_rows;  /* 0: none */
+    uint crossed_first; /* entry of the tables where its ranges of the feature pool begin */
+    uint crossed_count; /* number of ranges, maybe with SIGHT_UNSEEING */
 };
 const uint SIGHT_BLIND = 0xFFFFFFFFu;
+const uint SIGHT_UNSEEING = 0x80000000u; /* VULKAN_SIGHT_BLIND */
 
 /* The axis that is the row's position in its sequence. */
 const uint ROPE_ROW = 3;
