@@ -62,7 +62,8 @@ static enum result fit_box(const struct image_plan *plan, struct stage *source,
 /* Whether the tile has more pixels than the resized image. */
 static bool pads(const struct image_processor *p)
 {
-    return p->family == IMAGE_FAMILY_PADDED || p->family == IMAGE_FAMILY_CENTRED;
+    return p->family == IMAGE_FAMILY_PADDED || p->family == IMAGE_FAMILY_CENTRED ||
+           p->family == IMAGE_FAMILY_CANVAS;
 }
 
 /* All resizings but the last one, which writes into the caller's memory: that of the whole image

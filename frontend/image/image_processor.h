@@ -41,6 +41,7 @@ enum image_family {
                               in a size of its own */
     IMAGE_FAMILY_PADDED, /* kimi_vl, kimi_k25: aspect kept, black pixels at the right and below */
     IMAGE_FAMILY_CENTRED, /* janus: aspect kept, in the middle of a square */
+    IMAGE_FAMILY_CANVAS,  /* mllama: aspect kept, black pixels up to a grid of squares */
     IMAGE_FAMILY_PIXTRAL  /* mistral3, pixtral: aspect kept, a token after each line */
 };
 
@@ -88,13 +89,13 @@ struct image_processor {
         most_side; /* gemma4, kimi_vl: patches of a side that the tower has positions for; else 0 */
     uint32_t max_patches; /* padded: whole ones of the resized image */
     uint32_t fit_side;    /* padded: patches of a side that larger images are resized to; or 0 */
-    uint32_t side;        /* gemma3, idefics3, llava, tiles, apart: of a tile */
+    uint32_t side;        /* gemma3, idefics3, llava, tiles, apart, canvas: of a tile */
     uint32_t side_tokens; /* gemma3, idefics3, llava, tiles, apart: placeholders of a tile */
     uint32_t
         longest_edge; /* idefics3: length of every resized image's longer side; pixtral: its maximum */
     uint32_t shortest_edge; /* llava: length of the shorter side before the cut; 0: no cut */
     uint32_t min_tiles;     /* tiles, apart, deepseek_ocr: of a grid */
-    uint32_t max_tiles;
+    uint32_t max_tiles;     /* and canvas */
     bool least_upscaling; /* tiles: how the grid is chosen; else by the aspect */
     bool split;           /* idefics3, apart: cut into tiles */
     uint32_t min_side;    /* centred: of the resized image, pixels */
@@ -183,7 +184,7 @@ struct image_plan {
     bool without_whole;   /* the tiles are the grid's only */
     uint32_t rows;        /* of tiles; 0 if the image is not cut */
     uint32_t columns;
-    uint32_t tile_width; /* padded: after the padding */
+    uint32_t tile_width; /* padded, canvas: after the padding */
     uint32_t tile_height;
     uint32_t tiles;  /* rows x columns, and the whole image after them unless without_whole; or 1 */
     uint32_t grid_h; /* rows and columns of patches of a tile */
@@ -230,6 +231,10 @@ enum result image_processor_run(const struct image_processor *processor,
                                 const struct image_plan *plan, const struct image_pixels *pixels,
                                 uint8_t *out, uint8_t hash[IMAGE_HASH_BYTES],
                                 struct error_text *error) RESULT_CHECKED;
+
+/* The part of image_processor_plan() for IMAGE_FAMILY_CANVAS. */
+enum result image_canvas_plan(const struct image_processor *processor, bool low,
+                              struct image_plan *plan, struct error_text *error) RESULT_CHECKED;
 
 /* The parts of image_processor_plan() and image_processor_run() for IMAGE_FAMILY_MOSAIC. `low`: no
  * tiles, in processors that pad such images to a square; `source`: after the request's box. */

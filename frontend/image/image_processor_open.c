@@ -689,6 +689,7 @@ static const struct {
     {"janus", NULL, IMAGE_FAMILY_CENTRED, VIDEO_RULE_NONE, image_processor_open_janus},
     {"multi_modality", NULL, IMAGE_FAMILY_CENTRED, VIDEO_RULE_NONE,
      image_processor_open_multi_modality},
+    {"mllama", NULL, IMAGE_FAMILY_CANVAS, VIDEO_RULE_NONE, image_processor_open_mllama},
     {"lfm2_vl", NULL, IMAGE_FAMILY_APART, VIDEO_RULE_NONE, open_lfm2_vl},
     {"cohere2_vision", NULL, IMAGE_FAMILY_TILES, VIDEO_RULE_NONE, open_cohere2},
 };

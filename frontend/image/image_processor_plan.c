@@ -397,7 +397,7 @@ static const plan_function plan_functions[] = {
     [IMAGE_FAMILY_LLAVA] = plan_llava,     [IMAGE_FAMILY_TILES] = plan_tiles,
     [IMAGE_FAMILY_PIXTRAL] = plan_pixtral, [IMAGE_FAMILY_MOSAIC] = image_mosaic_plan,
     [IMAGE_FAMILY_APART] = plan_apart,     [IMAGE_FAMILY_PADDED] = plan_padded,
-    [IMAGE_FAMILY_CENTRED] = plan_centred};
+    [IMAGE_FAMILY_CENTRED] = plan_centred, [IMAGE_FAMILY_CANVAS] = image_canvas_plan};
 
 /* --- all ---------------------------------------------------------------------------------------*/
 

@@ -82,9 +82,10 @@ enum result image_ocr_run(const struct image_processor *p, const struct image_pl
                           const struct image_pixels *source, uint8_t *out,
                           struct error_text *error);
 
-/* Processors in files of their own: image_processor_janus.c, image_processor_deepseek.c. */
+/* Processors in files of their own: image_processor_janus.c, image_processor_deepseek.c, image_processor_mllama.c. */
 void image_processor_open_deepseek_ocr(struct image_settings *s, struct image_processor *p);
 void image_processor_open_deepseek(struct image_settings *s, struct image_processor *p);
+void image_processor_open_mllama(struct image_settings *s, struct image_processor *p);
 void image_processor_open_janus(struct image_settings *s, struct image_processor *p);
 void image_processor_open_multi_modality(struct image_settings *s, struct image_processor *p);
 

@@ -37,6 +37,7 @@ from transformers.models.llava_onevision import image_processing_llava_onevision
 from transformers.models.ernie4_5_vl_moe import image_processing_ernie4_5_vl_moe as ernie, processing_ernie4_5_vl_moe
 from transformers.models.janus import image_processing_janus as janus, processing_janus
 from transformers.models.hunyuan_vl import image_processing_hunyuan_vl as hunyuan_vl, processing_hunyuan_vl
+from transformers.models.mllama import image_processing_mllama as mllama
 from transformers.models.paddleocr_vl import image_processing_paddleocr_vl as paddleocr_vl, processing_paddleocr_vl
 from transformers.models.pixtral import image_processing_pixtral as pixtral, processing_pixtral
 from transformers.models.qwen2_vl import image_processing_qwen2_vl as qwen, processing_qwen2_vl
@@ -286,6 +287,11 @@ def janus_settings(side, patch, **more):
             "preprocessor": {"size": {"height": side, "width": side}, **more}, "processor": {"num_image_tokens": (side // patch) ** 2}}
 
 
+def mllama_settings(side, patch, tiles, **more):
+    return {"config": {"model_type": "mllama", "vision_config": {"image_size": side, "patch_size": patch, "max_num_tiles": tiles}},
+            "preprocessor": {"size": {"height": side, "width": side}, "max_image_tiles": tiles, "do_pad": True, **more}}
+
+
 def ernie_settings(model_type, patch, merge, least, most, **more):
     return {"config": {"model_type": model_type, "vision_config": {"patch_size": patch, "spatial_merge_size": merge}},
             "preprocessor": {"patch_size": patch, "merge_size": merge, "size": {"shortest_edge": least, "longest_edge": most}, **more}}
@@ -336,6 +342,9 @@ SETTINGS = {
     "janus-pro": (janus_settings(384, 16, **HALF), False),
     "hunyuan-tiny": (hunyuan_settings(6, 3, 40 * 40, 130 * 130, **HALF), True),
     "hunyuan-ocr": (hunyuan_settings(16, 2, 512 * 512, 2048 * 2048, **CLIP), False),
+    "mllama-tiny": (mllama_settings(48, 8, 4), True),
+    "mllama-tiny-wide": (mllama_settings(40, 10, 7, **CLIP), True),
+    "llama-3.2-vision": (mllama_settings(560, 14, 4, resample=2, **CLIP), False),
     "smolvlm2": (idefics3_settings("smolvlm", 512, 16, 4, 2048), False),
 }
 # Drawn images; sizes and tokens are recorded for all settings.
@@ -359,7 +368,7 @@ def make_processor(settings):
     model = settings["config"]["model_type"]
     if settings["config"]["vision_config"].get("model_type") == "pixtral":
         return pixtral.PixtralImageProcessor(**chosen(settings))
-    classes = {"ernie4_5_vl_moe": ernie.Ernie4_5_VLMoeImageProcessor, "janus": janus.JanusImageProcessor, "hunyuan_vl": hunyuan_vl.HunYuanVLImageProcessor, "kimi_k25": kimi_k25.Kimi_K25ImageProcessor, "paddleocr_vl": paddleocr_vl.PaddleOCRVLImageProcessor, "lfm2_vl": lfm2_vl.Lfm2VlImageProcessor, "glm4v": glm4v.Glm4vImageProcessor, "aya_vision": got_ocr2.GotOcr2ImageProcessor, "cohere2_vision": cohere2_vision.Cohere2VisionImageProcessor, "llava": llava.LlavaImageProcessor, "llava_next": llava_next.LlavaNextImageProcessor,
+    classes = {"mllama": mllama.MllamaImageProcessor, "ernie4_5_vl_moe": ernie.Ernie4_5_VLMoeImageProcessor, "janus": janus.JanusImageProcessor, "hunyuan_vl": hunyuan_vl.HunYuanVLImageProcessor, "kimi_k25": kimi_k25.Kimi_K25ImageProcessor, "paddleocr_vl": paddleocr_vl.PaddleOCRVLImageProcessor, "lfm2_vl": lfm2_vl.Lfm2VlImageProcessor, "glm4v": glm4v.Glm4vImageProcessor, "aya_vision": got_ocr2.GotOcr2ImageProcessor, "cohere2_vision": cohere2_vision.Cohere2VisionImageProcessor, "llava": llava.LlavaImageProcessor, "llava_next": llava_next.LlavaNextImageProcessor,
                "llava_onevision": llava_onevision.LlavaOnevisionImageProcessor,
                "internvl": got_ocr2.GotOcr2ImageProcessor,
                "gemma3": gemma3.Gemma3ImageProcessor, "gemma4": gemma4.Gemma4ImageProcessor,
@@ -387,7 +396,7 @@ def low_options(settings):
     if settings["config"]["vision_config"].get("model_type") == "pixtral":
         return {"size": {"longest_edge": min(settings["preprocessor"]["size"]["longest_edge"], 512)}}
     squares = {"min_patches": 1, "max_patches": 1}
-    return {"gemma3": {}, "llava": {}, "janus": {}, "llava_next": {}, "llava_onevision": {"among": True}, "internvl": squares, "aya_vision": squares, "cohere2_vision": squares, "gemma4": {"max_soft_tokens": 70}}.get(model, {"do_image_splitting": False})
+    return {"gemma3": {}, "llava": {}, "janus": {}, "llava_next": {}, "llava_onevision": {"among": True}, "internvl": squares, "aya_vision": squares, "cohere2_vision": squares, "mllama": {"max_image_tiles": 1}, "gemma4": {"max_soft_tokens": 70}}.get(model, {"do_image_splitting": False})
 
 
 def qwen_frames(processor, image, options):
@@ -450,6 +459,16 @@ def kimi_frames(processor, image, options):
     who = SimpleNamespace(image_token="<|media_pad|>", image_processor=processor)
     text = processing_kimi_k25.Kimi_K25Processor.replace_image_token(who, out, 0)
     return [frame], (0, 0), text, text.count(who.image_token)
+
+
+def mllama_frames(processor, image, options):
+    out = processor(images=[image], do_rescale=False, do_normalize=False, return_tensors="pt", **options)
+    canvases = mllama.get_all_supported_aspect_ratios(options.get("max_image_tiles", processor.max_image_tiles))
+    rows, columns = canvases[int(out["aspect_ratio_ids"][0, 0]) - 1]
+    tiles = out["pixel_values"][0, 0, :rows * columns]
+    side = tiles.shape[-1]
+    frame = tiles.reshape(rows, columns, 3, side, side).permute(0, 3, 1, 4, 2).reshape(rows * side, columns * side, 3)
+    return [frame], (0, 0), "<|image|>", 1
 
 
 def gemma3_frames(processor, image, options, tokens):
@@ -592,6 +611,8 @@ def run(settings, processor, image, options):
         return hunyuan_frames(processor, image, options)
     if model == "kimi_k25":
         return kimi_frames(processor, image, options)
+    if model == "mllama":
+        return mllama_frames(processor, image, options)
     if model == "lfm2_vl":
         return lfm2_frames(processor, image, options)
     if model in ("aya_vision", "cohere2_vision"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from shoal_server import COMPILING_S, ROOT, ShoalServer
-from vision_folder import AYA, COHERE, DEEPSEEK, ERNIE, GEMMA4, GLM, HUNYUAN, INTERNVL, JANUS, KIMI, KIMI_VL, LFM2, LLAVA, MODALITY, NEXT, OCR, ONEVISION, PADDLE, PIXTRAL, QWEN, data_uri, image_part, make_folder, png, text_part
+from vision_folder import AYA, COHERE, DEEPSEEK, ERNIE, GEMMA4, GLM, HUNYUAN, INTERNVL, JANUS, KIMI, KIMI_VL, LFM2, LLAVA, MLLAMA, MODALITY, NEXT, OCR, ONEVISION, PADDLE, PIXTRAL, QWEN, data_uri, image_part, make_folder, png, text_part
 
 sys.path.insert(0, str(ROOT / "scripts/golden"))
 from checkpoint_variants import read_safetensors, write_safetensors  # noqa: E402
@@ -22,14 +22,14 @@ TALL = image_part(data_uri(png(24, 40, (10, 10, 250))))
 # of 40 x 20 and 24 x 40 pixels in squares of 8 or 4, and a token after each. LFM2-VL: 4 for each tile of a grid, here 2 x 1 and 2 x 3, and the
 # characters of its name (19), 2 for the whole image and those of <|img_thumbnail|> (17). Hunyuan: as
 # Qwen, and one after each line and two around them. Janus: 25 or 9 for every image. DeepSeek-VL2: three lines of three, one after each line and one more, then
-# lines of the grid 1 x 2 or 2 x 2 likewise. DeepSeek-OCR: lines of the grid 4 x 2 or 2 x 3 of squares of four, one after each line, then the whole image's 13.
+# lines of the grid 1 x 2 or 2 x 2 likewise. DeepSeek-OCR: lines of the grid 4 x 2 or 2 x 3 of squares of four, one after each line, then the whole image's 13. Llama 3.2 Vision: one for every image.
 FAMILIES = [("qwen3_vl_moe", QWEN, 6 * 3 + 2, 3 * 5 + 2), ("glm4v", GLM, 6 * 3 + 2, 3 * 5 + 2), ("glm_ocr", GLM, 6 * 3 + 2, 3 * 5 + 2), ("glm4v_moe", GLM, 6 * 3 + 2, 3 * 5 + 2),
             ("paddleocr_vl", PADDLE, 6 * 3 + 2, 3 * 5 + 2), ("gemma4", GEMMA4, 11 * 5 + 2, 6 * 10 + 2),
             ("lfm2_vl", LFM2, 2 * 23 + 19 + 2, 6 * 23 + 19 + 2), ("llava_next", NEXT, 9 + 3 * 7, 9 + 6 * 5),
             ("internvl", INTERNVL, 3 * 9 + 2, 7 * 9 + 2), ("llava", LLAVA, 36, 36),
             ("aya_vision", AYA, 3 * 9 + 2 + 2 * 6 + 11, 7 * 9 + 2 + 6 * 6 + 11), ("cohere2_vision", COHERE, 3 * 10 + 2, 3 * 10 + 2),
             ("ernie4_5_vl_moe", ERNIE, 6 * 3 + 2, 3 * 5 + 2), ("janus", JANUS, 27, 27), ("deepseek_vl_v2", DEEPSEEK, 13 + 3 * 7, 13 + 6 * 7), ("deepseek_ocr", OCR, 4 * 9 + 13, 6 * 5 + 13), ("multi_modality", MODALITY, 11, 11), ("hunyuan_vl", HUNYUAN, 7 * 3 + 4, 4 * 5 + 4), ("kimi_k25", KIMI, 6 * 3 + 2, 3 * 5 + 2), ("kimi_vl", KIMI_VL, 6 * 3 + 2, 3 * 5 + 2),
-            ("mistral3", PIXTRAL, 3 * 6, 5 * 4), ("pixtral", PIXTRAL, 5 * 11, 10 * 7)]
+            ("mllama", MLLAMA, 1, 1), ("mistral3", PIXTRAL, 3 * 6, 5 * 4), ("pixtral", PIXTRAL, 5 * 11, 10 * 7)]
 
 
 MANY = {"deepseek_vl_v2": 13 + 3 * 4}  # tokens of every image of more than two

@@ -123,6 +123,12 @@ KIMI = {
                                      "fixed_output_tokens": None, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}},
 }
 KIMI_VL = KIMI | {"processor": {"patch_size": 4, "merge_kernel_size": [2, 2], "in_token_limit": 4096, "pad_input": True}}
+MLLAMA = {
+    "special": {"<|image|>": 88},
+    "marker": "<|image|>",
+    "processor": {"image_processor_type": "MllamaImageProcessor", "size": {"height": 12, "width": 12}, "max_image_tiles": 4, "resample": 2,
+                  "do_pad": True},
+}
 AUDIO = {  # 40 mel rows in a second, which is the longest sound
     "special": {"<|audio_bos|>": 89, "<|audio_eos|>": 90, "<|AUDIO|>": 91},
     "marker": "",

@@ -96,8 +96,8 @@ static void check_config(const struct model_config *c)
             must(isfinite(c->ropes[r].inverse_frequency[i]) && c->ropes[r].axis[i] <= ROPE_ROW &&
                  c->ropes[r].second_axis[i] <= ROPE_ROW);
     must(c->deepstack_layers == 0 || c->deepstack_layers < c->layers);
-    must(c->crossed_layers == 0 || (c->crossed_layers == c->layers && c->position_rows >= 1 &&
-                                    c->heads * c->head_dim == c->hidden));
+    must(c->crossed_layers == 0 || c->heads * c->head_dim == c->hidden);
+    must(c->crossed_layers < c->layers || c->position_rows >= 1);
     for (uint32_t layer = 0; layer < c->layers; layer++)
         must(c->layer[layer].rope < c->rope_count || c->layer[layer].rope == ROPE_NONE);
 }
@@ -114,6 +114,16 @@ static void check_layers(const struct model_config *c)
         must(isfinite(c->layer[layer].cut_deviations));
     }
     must(kv_layout_init(&layout, c, &error) == RESULT_OK || error.text[0] != '\0');
+}
+
+static void check_canvases(const struct vision_config *c)
+{
+    const struct model_vision *v = &c->vision;
+    uint64_t rows = (uint64_t)v->canvas_side * v->canvas_side + 1;
+    must((v->canvas_side > 0) == (v->canvas_tiles > 0) && c->outputs <= VISION_DEEPSTACK_MAX);
+    must(c->global_layers <= LIMIT_LAYERS);
+    must(v->canvas_tiles == 0 || ((rows + 8) * v->canvas_tiles <= LIMIT_PATCH_ROWS &&
+                                  v->fixed_side == 0 && v->key_columns >= 1));
 }
 
 /* What towers' lists of ops and the order of their rows are made of. */
@@ -135,8 +145,9 @@ static void check_tower(const struct vision_config *c)
          (v->mels == 0 || ((c->table_side == 0 || v->sound_rows == c->table_side) &&
                            v->sound_rows <= LIMIT_PATCH_ROWS)));
     must(v->deepstack_layers <= VISION_DEEPSTACK_MAX && t->rope_count <= MODEL_ROPES_MAX);
-    for (uint32_t k = 0; k < v->deepstack_layers; k++)
+    for (uint32_t k = 0; k < v->deepstack_layers || k < c->outputs; k++)
         must(c->deepstack[k] < c->layers);
+    check_canvases(c);
     uint32_t rotated = 0;
     for (uint32_t r = 0; r < t->rope_count; r++) {
         const struct rope_config *rope = &t->ropes[r];

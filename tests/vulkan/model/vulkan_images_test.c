@@ -7,10 +7,10 @@
  *
  *   vulkan_images_test [all | FAMILY]
  *
- * A driver for the CPU compiles for seconds for each family, so without an argument only five are tried,
+ * A driver for the CPU compiles for seconds for each family, so without an argument only seven are tried,
  * and no projector files. Together they have every relation between steps and images: spans, features in parts and
  * positions in turns, positions in sections beside recurrent
- * state, videos, sounds, and sounds beside images and videos.
+ * state, videos, sounds, sounds beside images and videos, and rows that attend to several images.
  */
 // tags: no-sanitizers native
 #include <setjmp.h>
@@ -114,7 +114,8 @@ static bool is_tried(const char *which, const char *family)
         return strcmp(which, "all") == 0 || strcmp(which, family) == 0;
     return strcmp(family, "gemma3") == 0 || strcmp(family, "qwen3_vl") == 0 ||
            strcmp(family, "qwen3_5") == 0 || strcmp(family, "qwen2_5_vl_video") == 0 ||
-           strcmp(family, "qwen2_5_omni") == 0 || strncmp(family, "whisper", 7) == 0;
+           strcmp(family, "qwen2_5_omni") == 0 || strncmp(family, "whisper", 7) == 0 ||
+           strcmp(family, "mllama") == 0;
 }
 
 static void run(const char *family, const char *text, const char *tower)

@@ -79,6 +79,7 @@
     FAMILY(bert)            \
     FAMILY(roberta)         \
     FAMILY(modernbert)      \
+    FAMILY(mllama)          \
     FAMILY(whisper)
 /* clang-format on */
 

@@ -101,6 +101,7 @@ enum result checkpoint_hf_read_vision(struct json_value root, const struct hf_vi
     memcpy(config->tower.architecture, text->architecture, sizeof config->tower.architecture);
     config->vision.text_hidden = text->hidden;
     config->text_epsilon = text->norm_epsilon;
+    config->text = text;
     config->tower.rope_count = 0;
     if (keys.result == RESULT_OK)
         form->read_config(&keys, &whole, config);

@@ -40,6 +40,9 @@ extern const struct hf_vision_form checkpoint_hf_qwen2_5_omni_sound;
 /* family/tower_gemma4_sound.c, tower_gemma4_sound_list_ops() */
 extern const struct hf_vision_form checkpoint_hf_gemma4_sound;
 
+/* family/tower_mllama.c */
+extern const struct hf_vision_form checkpoint_hf_mllama_tower;
+
 /* --- helpers for the forms --- */
 
 /* Tensor names of CLIP's and SigLIP's towers. */
