@@ -233,8 +233,9 @@ static void check_family(const char *name, struct crowd_totals *totals)
         check_positions(model, &scene, &scene.prompts[i]);
         longest = scene.prompts[i].count > longest ? scene.prompts[i].count : longest;
     }
-    /* Pools that hold little more than one request. */
-    open_engine(&rig, model, largest_of(&scene, vision) + 4,
+    /* Pools that hold little more than one request, which holds all of its images if rows attend to them. */
+    open_engine(&rig, model,
+                (vision->crossed_layers > 0 ? scene.feature_rows : largest_of(&scene, vision)) + 4,
                 (longest + ANSWER_TOKENS) / KV_BLOCK_TOKENS + 2);
     run_crowd(&rig, shown, scene.prompt_count);
     const struct worker_gauges *gauges = rig.frontend->pair.segment.gauges;

@@ -73,8 +73,18 @@ static void batch_add(struct image_encoder *encoder, const struct sequence *sequ
     memcpy(encoded->bias, record->bias, sizeof encoded->bias);
 }
 
+/* Whether the sequence holds features that it can take again later. Rows that attend to features go on reading them;
+ * before all are ready there are no such rows. */
+static bool may_give(const struct image_encoder *encoder, const struct sequence *sequence)
+{
+    const struct sequence_images *images = &sequence->request.images;
+    return images->held > 0 &&
+           (!images->crossed ||
+            sequence_images_ready_tokens(images, encoder->features, 0) != UINT32_MAX);
+}
+
 /* Takes pool rows for an image that is not in the cache. If the batch is empty, the youngest
- * sequences after `at` give their features back for it, unless their rows go on reading them. False: not now. */
+ * sequences after `at` give their features back for it, if they may. False: not now. */
 static bool take_rows(struct image_encoder *encoder, const struct feature_key *key, uint32_t at,
                       uint32_t *features)
 {
@@ -82,12 +92,12 @@ static bool take_rows(struct image_encoder *encoder, const struct feature_key *k
     for (;;) {
         if (feature_cache_take(encoder->features, key, features) == RESULT_OK)
             return true;
-        if (encoder->count > 0 || encoder->vision->crossed_layers > 0)
+        if (encoder->count > 0)
             return false;
         do {
             if (--young <= at)
                 return false;
-        } while (sequence_table_running_at(encoder->table, young)->request.images.held == 0);
+        } while (!may_give(encoder, sequence_table_running_at(encoder->table, young)));
         struct sequence *other = sequence_table_running_at(encoder->table, young);
         sequence_images_release(&other->request.images, encoder->features, UINT32_MAX);
     }

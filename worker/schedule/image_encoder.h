@@ -7,8 +7,8 @@
  * feature cache are shared; the other images are encoded, small ones together. If the pool has no
  * room for the first image in line, the youngest other sequences give back their features and
  * request them again later, so the first one always makes progress. Features that rows attend to
- * (model_vision.crossed_layers) are kept until their sequence ends; a sequence that waits for room gets it
- * before those after it.
+ * (model_vision.crossed_layers) are kept until their sequence ends, once all of its images have theirs; a sequence that
+ * waits for room gets it before those after it.
  */
 #ifndef SHOAL_WORKER_SCHEDULE_IMAGE_ENCODER_H
 #define SHOAL_WORKER_SCHEDULE_IMAGE_ENCODER_H

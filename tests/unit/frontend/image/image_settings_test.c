@@ -46,6 +46,7 @@
 #define ONEVISION                                                                                  \
     "{\"model_type\":\"llava_onevision\",\"image_grid_pinpoints\":[[384,384]],"                    \
     "\"vision_config\":{\"image_size\":384,\"patch_size\":14}}"
+#define MLLAMA "{\"model_type\":\"mllama\",\"vision_config\":{\"image_size\":560}}"
 #define LFM2                                                                                       \
     "{\"model_type\":\"lfm2_vl\",\"downsample_factor\":2,\"vision_config\":{\"patch_size\":16}}"
 #define MISTRAL3 "{\"model_type\":\"mistral3\",\"vision_config\":{\"patch_size\":14}}"
@@ -404,8 +405,12 @@ static void test_refusals_name_the_setting(void **state)
     (void)state;
     static const struct refusal cases[] = {
         {"{\"vision_config\":{}}", NULL, NULL, "model_type", RESULT_INVALID},
-        {"{\"model_type\":\"mllama\",\"vision_config\":{}}", NULL, NULL, "mllama",
-         RESULT_UNSUPPORTED},
+        {"{\"model_type\":\"fuyu\",\"vision_config\":{}}", NULL, NULL, "fuyu", RESULT_UNSUPPORTED},
+        {MLLAMA, "{\"size\":{\"height\":448,\"width\":448}}", NULL, "height", RESULT_INVALID},
+        {MLLAMA, "{\"max_image_tiles\":3}", NULL, "max_image_tiles", RESULT_INVALID},
+        {MLLAMA, "{\"do_pad\":false}", NULL, "do_pad", RESULT_UNSUPPORTED},
+        {"{\"model_type\":\"mllama\",\"vision_config\":{\"image_size\":450}}", NULL, NULL,
+         "image_size", RESULT_UNSUPPORTED},
         {LLAVA, "{\"crop_size\":{\"height\":224,\"width\":336}}", NULL, "height", RESULT_INVALID},
         {LLAVA, "{\"size\":{\"shortest_edge\":300}}", NULL, "size", RESULT_UNSUPPORTED},
         {LLAVA, "{\"do_center_crop\":false}", NULL, "do_center_crop", RESULT_UNSUPPORTED},
